@@ -13,6 +13,10 @@
  * initialized.
  */
 bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_bytes);
+/* Adds an element, the last argument. False if out of memory. */
+#define ARRAY_ADD(data, capacity, count, ...)                                                      \
+	(array_reserve(&(data), &(capacity), (size_t)(count) + 1, sizeof(*(data))) &&              \
+	 ((data)[(count)++] = __VA_ARGS__, true))
 
 /*
  * Binary search: the number of elements at the start of a sorted array of `count` for which

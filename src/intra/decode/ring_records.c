@@ -98,10 +98,7 @@ static bool find(const struct decode_ring *ring, uint32_t at, uint64_t now,
 static bool add_event(struct decoder *decoder, const struct decode_reading *reading,
 		      uint32_t sequence, uint8_t unit)
 {
-	if (!array_reserve(&decoder->events, &decoder->event_capacity, decoder->event_count + 1,
-			   sizeof(*decoder->events)))
-		return false;
-	decoder->events[decoder->event_count++] = (struct decode_async_event){
+	struct decode_async_event event = {
 		.clock = reading->clock,
 		.sequence = sequence,
 		.scope = reading->code.scope,
@@ -109,7 +106,8 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
 		.is_end = reading->code.kind == INSTRUMENT_EVENT_END,
 		.mate = DECODE_NONE,
 	};
-	return true;
+
+	return ARRAY_ADD(decoder->events, decoder->event_capacity, decoder->event_count, event);
 }
 
 /*

@@ -111,8 +111,7 @@ static void attributes_line(const struct emit *emit, struct slice line)
 
 /* ------------------------------------------------------------------ records */
 
-static void write_record(const struct emit *emit, const struct emit_target *target, uint32_t block,
-			 uint32_t marker)
+static void write_record(const struct emit *emit, uint32_t block, uint32_t marker)
 {
 	const struct plan_site *site = &emit->plan->sites[marker];
 	const struct plan_block *b = &emit->plan->blocks[block];
@@ -145,7 +144,7 @@ static void write_record(const struct emit *emit, const struct emit_target *targ
 		     EMIT_SLICE("start", start), EMIT_NUMBER("max", INSTRUMENT_DURATION_MAX),
 		     EMIT_NUMBER("code", (int32_t)(site->code << 24)));
 	}
-	target->store(emit, address, marker, clock, word);
+	emit->target->store(emit, address, marker, clock, word);
 }
 
 /*
@@ -153,36 +152,35 @@ static void write_record(const struct emit *emit, const struct emit_target *targ
  * computes the address of the block's group. Not earlier: ptxas does not move instructions across a
  * clock read, so the address would occupy a register until then.
  */
-static void open_group(const struct emit *emit, const struct emit_target *target, uint32_t block)
+static void open_group(const struct emit *emit, uint32_t block)
 {
 	char used[OPERAND_BYTES];
 
 	if (emit->plan->blocks[block].used != PLAN_VARIES)
 		return;
 	used_before(emit, block, used);
-	target->group(emit, block, used);
+	emit->target->group(emit, block, used);
 	out_printf(emit->out, "  %%proton.n.%u = add i32 %s, %u\n", block, used,
 		   emit->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES);
 }
 
 /* A marker's line: reads the clock into the marker's result, and stores the record. */
-static void write_marker(const struct emit *emit, const struct emit_target *target, uint32_t block,
-			 uint32_t marker)
+static void write_marker(const struct emit *emit, uint32_t block, uint32_t marker)
 {
 	const struct ir_marker *this = &emit->function->markers[marker];
 	const struct plan_site *site = &emit->plan->sites[marker];
 	struct slice clock = emit->function->markers[site->clock].result;
 
 	if (site->clock == marker)
-		target->clock(emit, this);
+		emit->target->clock(emit, this);
 	else /* the SSA name must stay defined */
 		out_printf(emit->out, "  %.*s = add i32 %.*s, 0\n", (int)this->result.length,
 			   this->result.at, (int)clock.length, clock.at);
 	if (!site->stores)
 		return;
 	if (site->slot == 0)
-		open_group(emit, target, block);
-	write_record(emit, target, block, marker);
+		open_group(emit, block);
+	write_record(emit, block, marker);
 }
 
 /* ------------------------------------------------------------------ callees */
@@ -197,8 +195,8 @@ static void write_type(struct out *out, struct slice type)
 }
 
 /* Writes "BEFORE TYPE @NAME(ARGUMENTS, i32 USED, ...)". */
-static void write_signature(const struct emit *emit, const struct emit_target *target,
-			    const struct ir_signature *signature, const char *used)
+static void write_signature(const struct emit *emit, const struct ir_signature *signature,
+			    const char *used)
 {
 	struct out *out = emit->out;
 
@@ -209,7 +207,7 @@ static void write_signature(const struct emit *emit, const struct emit_target *t
 	out_byte(out, '(');
 	ir_signature_arguments(signature, out);
 	out_printf(out, "%si32 %s", signature->arguments.length ? ", " : "", used);
-	target->context(emit);
+	emit->target->context(emit);
 	out_byte(out, ')');
 }
 
@@ -245,8 +243,7 @@ static void write_location(struct out *out, struct slice after)
 	out_bytes(out, at, (size_t)(after.at - at));
 }
 
-static void write_call(const struct emit *emit, const struct emit_target *target, uint32_t block,
-		       struct slice line)
+static void write_call(const struct emit *emit, uint32_t block, struct slice line)
 {
 	const struct callees *callees = emit->function->callees;
 	uint32_t callee = emit->function->blocks[block].callee;
@@ -257,7 +254,7 @@ static void write_call(const struct emit *emit, const struct emit_target *target
 	used_after(emit, block, used);
 	out_printf(out, "  %%proton.%s.%u = ", slice_is(call.type, "void") ? "given" : "call",
 		   block + 1);
-	write_signature(emit, target, &call, used);
+	write_signature(emit, &call, used);
 	write_location(out, call.after);
 	out_byte(out, '\n');
 	if (!slice_is(call.type, "void"))
@@ -267,7 +264,7 @@ static void write_call(const struct emit *emit, const struct emit_target *target
 		     "%proton.call.<block>, 1\n",
 		     EMIT_SLICE("result", call.result), EMIT_SLICE("type", call.type),
 		     EMIT_NUMBER("block", block + 1));
-	target->given(emit, block + 1);
+	emit->target->given(emit, block + 1);
 }
 
 static void write_return(const struct emit *emit, uint32_t block, struct slice line)
@@ -296,12 +293,12 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 	out_byte(out, '\n');
 }
 
-static void write_callee_define(const struct emit *emit, const struct emit_target *target)
+static void write_callee_define(const struct emit *emit)
 {
 	struct slice line = emit->function->lines[emit->function->define_line];
 	struct ir_signature signature = signature_of(line, emit->function->name);
 
-	write_signature(emit, target, &signature, "%proton.given.0");
+	write_signature(emit, &signature, "%proton.given.0");
 	out_bytes(emit->out, signature.after.at, signature.after.length);
 	out_byte(emit->out, '\n');
 }
@@ -309,23 +306,22 @@ static void write_callee_define(const struct emit *emit, const struct emit_targe
 /* ------------------------------------------------------------------ blocks */
 
 /* The first instructions of a function, in its first block. */
-static void write_entry(const struct emit *emit, const struct emit_target *target)
+static void write_entry(const struct emit *emit)
 {
 	if (emit->function->is_callee)
-		target->given(emit, 0);
+		emit->target->given(emit, 0);
 	else
-		target->entry(emit);
+		emit->target->entry(emit);
 }
 
 /* A line that is not a marker. */
-static void write_line(const struct emit *emit, const struct emit_target *target, uint32_t index,
-		       uint32_t line)
+static void write_line(const struct emit *emit, uint32_t index, uint32_t line)
 {
 	const struct ir_block *block = &emit->function->blocks[index];
 	struct slice text = emit->function->lines[line];
 
 	if (block->callee != IR_NAME_NONE && line + 1 == block->end_line)
-		write_call(emit, target, index, text);
+		write_call(emit, index, text);
 	else if (!block->is_return || !slice_starts(text, "ret "))
 		write_unchanged(emit, text);
 	else if (emit->function->is_callee)
@@ -334,7 +330,7 @@ static void write_line(const struct emit *emit, const struct emit_target *target
 		out_text(emit->out, "  br label %proton.fin\n");
 }
 
-static void write_block(const struct emit *emit, const struct emit_target *target, uint32_t index)
+static void write_block(const struct emit *emit, uint32_t index)
 {
 	const struct ir_block *block = &emit->function->blocks[index];
 	uint32_t marker = block->first_marker;
@@ -346,17 +342,17 @@ static void write_block(const struct emit *emit, const struct emit_target *targe
 	while (line < block->end_line && slice_find(emit->function->lines[line], " = phi "))
 		write_unchanged(emit, emit->function->lines[line++]);
 	if (index == 0)
-		write_entry(emit, target);
+		write_entry(emit);
 	for (; line < block->end_line; line++) {
 		if (marker < block->first_marker + block->marker_count &&
 		    emit->function->markers[marker].line == line)
-			write_marker(emit, target, index, marker++);
+			write_marker(emit, index, marker++);
 		else
-			write_line(emit, target, index, line);
+			write_line(emit, index, line);
 	}
 }
 
-static void write_end(const struct emit *emit, const struct emit_target *target)
+static void write_end(const struct emit *emit)
 {
 	uint32_t end = emit->function->block_count;
 	char used[OPERAND_BYTES];
@@ -371,7 +367,7 @@ static void write_end(const struct emit *emit, const struct emit_target *target)
 	}
 	out_fini(&phi);
 	used_before(emit, end, used);
-	target->finish(emit, used, text ? text : "");
+	emit->target->finish(emit, used, text ? text : "");
 	free(text);
 }
 
@@ -386,9 +382,9 @@ static bool is_declared(const struct emit *emit, const char *name)
 	return false;
 }
 
-static void write_declarations(const struct emit *emit, const struct emit_target *target)
+static void write_declarations(const struct emit *emit)
 {
-	for (const char *const *line = target->declarations; *line; line++) {
+	for (const char *const *line = emit->target->declarations; *line; line++) {
 		const char *name = strchr(*line, '@');
 		char call[128];
 
@@ -420,29 +416,28 @@ static void write_outside(const struct emit *emit, uint32_t *line, uint32_t end)
 }
 
 /* From "define" to before "}". */
-static void write_function(const struct emit *emit, const struct emit_target *target)
+static void write_function(const struct emit *emit)
 {
 	const struct ir_function *function = emit->function;
 	uint32_t line = function->define_line + 1;
 
 	if (function->is_callee)
-		write_callee_define(emit, target);
+		write_callee_define(emit);
 	else
 		define_line(emit);
 	for (uint32_t b = 0; b < function->block_count; b++) {
 		/* blank lines, comments and the label before the block */
 		for (; line < function->blocks[b].first_line; line++)
 			write_unchanged(emit, function->lines[line]);
-		write_block(emit, target, b);
+		write_block(emit, b);
 		line = function->blocks[b].end_line;
 	}
 	if (!function->is_callee)
-		write_end(emit, target);
+		write_end(emit);
 }
 
 /* Callees defined before `end`, and the lines around them. */
-static void write_callees(const struct emit *emit, const struct emit_target *target, uint32_t *next,
-			  uint32_t *line, uint32_t end)
+static void write_callees(const struct emit *emit, uint32_t *next, uint32_t *line, uint32_t end)
 {
 	const struct callees *callees = emit->function->callees;
 
@@ -454,26 +449,26 @@ static void write_callees(const struct emit *emit, const struct emit_target *tar
 		if (inner.function->define_line >= end)
 			break;
 		write_outside(emit, line, inner.function->define_line);
-		write_function(&inner, target);
+		write_function(&inner);
 		*line = inner.function->end_line;
 	}
 	write_outside(emit, line, end);
 }
 
-void emit_text(const struct emit *emit, const struct emit_target *target)
+void emit_text(const struct emit *emit)
 {
 	const struct ir_function *function = emit->function;
 	uint32_t next_callee = 0;
 	uint32_t line = 0;
 
 	/* Comments belong to the function, so callees are written before them. */
-	write_callees(emit, target, &next_callee, &line, function->define_line);
+	write_callees(emit, &next_callee, &line, function->define_line);
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED && !has_shared_memory(emit))
 		out_text(emit->out,
 			 "@global_smem = external addrspace(3) global [0 x i8], align 16\n\n");
-	write_function(emit, target);
+	write_function(emit);
 	line = function->end_line;
 	write_outside(emit, &line, line + 1);
-	write_declarations(emit, target);
-	write_callees(emit, target, &next_callee, &line, function->line_count);
+	write_declarations(emit);
+	write_callees(emit, &next_callee, &line, function->line_count);
 }

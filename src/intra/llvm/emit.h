@@ -5,8 +5,11 @@
 #include "intra/llvm/llvm_pass.h"
 #include "intra/llvm/record_plan.h"
 
+struct emit_target;
+
 struct emit {
 	struct out *out;
+	const struct emit_target *target;
 	const struct ir_function *function; /* the kernel, or the callee that is being written */
 	const struct plan *plan;            /* plan of that function */
 	const struct plan *callee_plans;
@@ -85,6 +88,6 @@ static inline uint32_t emit_shared_bytes(const struct emit *emit)
 }
 
 /* Writes the whole text with records in place of markers. */
-void emit_text(const struct emit *emit, const struct emit_target *target);
+void emit_text(const struct emit *emit);
 
 #endif

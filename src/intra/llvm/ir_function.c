@@ -52,13 +52,9 @@ static bool add_marker(struct ir_function *function, size_t *capacity, uint32_t 
 
 	if (!ir_marker_of(function->lines[line], &marker))
 		return true;
-	if (!array_reserve(&function->markers, capacity, function->marker_count + 1,
-			   sizeof(*function->markers)))
-		return false;
 	marker.line = line;
 	marker.follows = follows;
-	function->markers[function->marker_count++] = marker;
-	return true;
+	return ARRAY_ADD(function->markers, *capacity, function->marker_count, marker);
 }
 
 struct body {
@@ -184,12 +180,8 @@ static int read_blocks(struct ir_function *function, const struct ir_call *calls
 static bool add_successor(struct ir_function *function, size_t *capacity, struct ir_block *block,
 			  uint32_t target)
 {
-	if (!array_reserve(&function->successors, capacity, function->successor_count + 1,
-			   sizeof(*function->successors)))
-		return false;
-	function->successors[function->successor_count++] = target;
 	block->successor_count++;
-	return true;
+	return ARRAY_ADD(function->successors, *capacity, function->successor_count, target);
 }
 
 static int read_edges(struct ir_function *function, const struct ir_names *labels,

@@ -16,10 +16,8 @@ static bool split_lines(const char *text, size_t length, struct ir_function *ker
 
 	while (slice_take_line(&rest, &line)) {
 		if (kernel->line_count == LINE_MAX_COUNT ||
-		    !array_reserve(&kernel->lines, &capacity, kernel->line_count + 1,
-				   sizeof(*kernel->lines)))
+		    !ARRAY_ADD(kernel->lines, capacity, kernel->line_count, line))
 			return false;
-		kernel->lines[kernel->line_count++] = line;
 	}
 	return true;
 }

@@ -256,7 +256,7 @@ static int make_text(struct emit *emit, struct instrument_result *result, struct
 
 	emit->out = &out;
 	out_init(&out, -1);
-	emit_text(emit, emit->function->is_amd ? &emit_amd : &emit_nvidia);
+	emit_text(emit);
 	status = out_finish_text(&out, &result->text, &result->length, err);
 	return status == PROTON_OK ? verify_names(result->text, result->length, err) : status;
 }
@@ -266,6 +266,7 @@ static int instrument_with(const struct ir_function *function,
 			   struct instrument_result *result, struct proton_error *err)
 {
 	struct emit emit = {
+		.target = function->is_amd ? &emit_amd : &emit_nvidia,
 		.function = function,
 		.plan = &plans[0],
 		.callee_plans = &plans[1],

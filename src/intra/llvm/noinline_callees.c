@@ -84,11 +84,8 @@ static bool add_candidate(struct search *search, uint32_t define_line)
 		return true;
 	candidate.end_line = i;
 	candidate.name = ir_name_at(at + 1, line.at + line.length);
-	if (!array_reserve(&search->candidates, &search->candidate_capacity,
-			   search->candidate_count + 1, sizeof(*search->candidates)))
-		return false;
-	search->candidates[search->candidate_count++] = candidate;
-	return true;
+	return ARRAY_ADD(search->candidates, search->candidate_capacity, search->candidate_count,
+			 candidate);
 }
 
 static int find_candidates(struct search *search, struct proton_error *err)
@@ -145,14 +142,10 @@ static int find_in_line(struct search *search, uint32_t number, const char *at, 
 		struct slice name = ir_name_at(at + 1, end);
 		uint32_t to = ir_names_find(&search->names, name);
 
-		if (to != IR_NAME_NONE) {
-			if (!array_reserve(&search->references, &search->reference_capacity,
-					   search->reference_count + 1,
-					   sizeof(*search->references)))
-				return err_nomem(err);
-			search->references[search->reference_count++] =
-				(struct reference){number, at, from, to};
-		}
+		if (to != IR_NAME_NONE &&
+		    !ARRAY_ADD(search->references, search->reference_capacity,
+			       search->reference_count, (struct reference){number, at, from, to}))
+			return err_nomem(err);
 		at = name.length ? name.at + name.length : at + 1;
 	}
 	return PROTON_OK;

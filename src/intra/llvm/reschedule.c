@@ -154,11 +154,7 @@ static bool find_moves(struct motion *motion, const struct group *group)
 
 static bool add_group(struct motion *motion, const struct group *group)
 {
-	if (!array_reserve(&motion->groups, &motion->group_capacity, motion->group_count + 1,
-			   sizeof(*motion->groups)))
-		return false;
-	motion->groups[motion->group_count++] = *group;
-	return true;
+	return ARRAY_ADD(motion->groups, motion->group_capacity, motion->group_count, *group);
 }
 
 /*

@@ -110,10 +110,9 @@ static int add_operation(struct walk *walk, struct slice location, const struct 
 
 	if (!key)
 		return PROTON_OK;
-	if (!array_reserve(&out->origins, &walk->capacity, out->count + 1, sizeof(*out->origins)))
-		return err_nomem(walk->err);
-	out->origins[out->count++] = (struct origin){key, *set};
-	return PROTON_OK;
+	return ARRAY_ADD(out->origins, walk->capacity, out->count, (struct origin){key, *set})
+		       ? PROTON_OK
+		       : err_nomem(walk->err);
 }
 
 static int add_site(struct walk *walk, const struct marker *marker, bool is_broken)
@@ -124,12 +123,11 @@ static int add_site(struct walk *walk, const struct marker *marker, bool is_brok
 	if (index == SITES_MAX)
 		return err_set(walk->err, PROTON_E_UNSUPPORTED,
 			       "line %u: more than %u scope starts", walk->line + 1, SITES_MAX);
-	if (!array_reserve(&out->sites, &walk->site_capacity, out->site_count + 1,
-			   sizeof(*out->sites)))
-		return err_nomem(walk->err);
-	if (!is_broken && walk->open.count == ORIGIN_DEPTH_MAX)
+	if (walk->open.count == ORIGIN_DEPTH_MAX)
 		is_broken = true;
-	out->sites[out->site_count++] = (struct origin_site){*marker, is_broken};
+	if (!ARRAY_ADD(out->sites, walk->site_capacity, out->site_count,
+		       (struct origin_site){*marker, is_broken}))
+		return err_nomem(walk->err);
 	if (!is_broken)
 		walk->open.sites[walk->open.count++] = index;
 	return PROTON_OK;

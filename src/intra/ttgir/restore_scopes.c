@@ -47,12 +47,10 @@ struct position {
 
 static int add_insertion(struct relocation *re, struct insertion made)
 {
-	if (!array_reserve(&re->insertions, &re->insertion_capacity, re->insertion_count + 1,
-			   sizeof(*re->insertions)))
-		return err_nomem(re->err);
 	made.sequence = re->insertion_count;
-	re->insertions[re->insertion_count++] = made;
-	return PROTON_OK;
+	return ARRAY_ADD(re->insertions, re->insertion_capacity, re->insertion_count, made)
+		       ? PROTON_OK
+		       : err_nomem(re->err);
 }
 
 /* Closes the open scopes that are not in `kept`, latest first. */

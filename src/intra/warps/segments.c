@@ -156,19 +156,16 @@ static bool add_segment(struct cutting *cutting, uint64_t end, uint16_t scope, b
 {
 	struct warps *warps = cutting->warps;
 	const struct decoder *decoder = warps->decoder;
-
-	if (!array_reserve(&warps->segments, &warps->segment_capacity, warps->segment_count + 1,
-			   sizeof(*warps->segments)))
-		return false;
-	warps->segments[warps->segment_count++] = (struct warps_segment){
+	struct warps_segment segment = {
 		.start = cutting->cursor,
 		.end = end,
 		.scope = scope,
 		.kind = scope < decoder->layout->scope_count ? warps->kinds->of[scope] : WARPS_WORK,
 		.is_idle = is_idle,
 	};
+
 	cutting->cursor = end;
-	return true;
+	return ARRAY_ADD(warps->segments, warps->segment_capacity, warps->segment_count, segment);
 }
 
 /* The same, with the waits in between. */
@@ -209,12 +206,8 @@ static bool add_wait(struct warps *warps, uint64_t start, uint64_t end, uint16_t
 		end = warps->to;
 	if (start >= end)
 		return true;
-	if (!array_reserve(&warps->waits, &warps->wait_capacity, warps->wait_count + 1,
-			   sizeof(*warps->waits)))
-		return false;
-	warps->waits[warps->wait_count++] =
-		(struct warps_interval){.start = start, .end = end, .scope = scope};
-	return true;
+	return ARRAY_ADD(warps->waits, warps->wait_capacity, warps->wait_count,
+			 (struct warps_interval){.start = start, .end = end, .scope = scope});
 }
 
 static bool has_activity(const struct warps *warps, uint32_t unit)
@@ -256,14 +249,10 @@ static bool open_scope(struct cutting *cutting, const struct decode_execution *e
 {
 	struct warps *warps = cutting->warps;
 
-	if (!close_until(cutting, execution->start))
-		return false;
-	if (!array_reserve(&warps->open, &warps->open_capacity, warps->open_count + 1,
-			   sizeof(*warps->open)))
-		return false;
-	warps->open[warps->open_count++] =
-		(struct warps_interval){.end = decode_end_of(execution), .scope = execution->scope};
-	return true;
+	return close_until(cutting, execution->start) &&
+	       ARRAY_ADD(warps->open, warps->open_capacity, warps->open_count,
+			 (struct warps_interval){.end = decode_end_of(execution),
+						 .scope = execution->scope});
 }
 
 /* Notes the unit's scopes and waits before its time is cut. */
