@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 
 #include "backend/intra/buffer_clear.h"
@@ -30,7 +31,14 @@ struct reader_thread {
 	uint64_t number; /* number of the launch that it reads; 0: none */
 };
 
-static struct {
+#define SHARED_INITIAL                                                                             \
+	{                                                                                          \
+		.lock = PTHREAD_MUTEX_INITIALIZER, .has_work = PTHREAD_COND_INITIALIZER,           \
+		.is_wanted = PTHREAD_COND_INITIALIZER, .is_done = PTHREAD_COND_INITIALIZER,        \
+		.last = &shared.first,                                                             \
+	}
+
+static struct shared {
 	pthread_mutex_t lock;
 	pthread_cond_t has_work;  /* wakes the polling thread */
 	pthread_cond_t is_wanted; /* wakes idle threads */
@@ -49,13 +57,7 @@ static struct {
 	struct launch **last;
 	struct launch *graphs;    /* launches in graphs */
 	struct launch *abandoned; /* the same of sessions that have ended */
-} shared = {
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.has_work = PTHREAD_COND_INITIALIZER,
-	.is_wanted = PTHREAD_COND_INITIALIZER,
-	.is_done = PTHREAD_COND_INITIALIZER,
-	.last = &shared.first,
-};
+} shared = SHARED_INITIAL;
 
 static struct reader_thread threads[READER_THREADS_MAX];
 static struct reader_thread flusher; /* for threads that flush, one at a time */
@@ -377,24 +379,9 @@ void launch_queue_stop(void)
 /* The reader threads do not exist in the child, and what they held belongs to the parent. */
 void launch_queue_forget(void)
 {
-	pthread_mutex_init(&shared.lock, NULL);
+	shared = (struct shared)SHARED_INITIAL;
 	pthread_mutex_init(&flush_lock, NULL);
-	pthread_cond_init(&shared.has_work, NULL);
-	pthread_cond_init(&shared.is_wanted, NULL);
-	pthread_cond_init(&shared.is_done, NULL);
-	shared.is_running = false;
-	shared.is_stopping = false;
-	shared.is_polling = false;
-	shared.is_asleep = false;
-	shared.is_starting = false;
-	shared.idle_count = 0;
-	shared.thread_count = 0;
-	shared.first = NULL;
-	shared.last = &shared.first;
-	shared.put = 0;
-	shared.graphs = NULL;
-	for (uint32_t i = 0; i < READER_THREADS_MAX; i++)
-		threads[i] = (struct reader_thread){0};
+	memset(threads, 0, sizeof(threads));
 	flusher = (struct reader_thread){0};
 	device_clock_forget();
 	commit_forget();
