@@ -157,15 +157,15 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 		return PROTON_OK;
 	status = mlir_writer_init(&writer, whole, is_amd, err);
 	if (status == PROTON_OK)
-		status = sites_find(whole, mode->autos, &sites, err);
+		status = operations_find(whole, mode->autos, &sites, err);
 	if (status != PROTON_OK)
 		return status;
 	writer.is_record = spelling == TTGIR_RECORDS;
 	records = records_of_ring(mode, sites.warp_count);
-	if (sites_name(&sites))
+	if (operations_name(&sites))
 		around = place_sites(whole, &sites);
 	if (around) {
-		sites_limit(&sites, SCOPES_MAX, records);
+		operations_limit(&sites, SCOPES_MAX, records);
 		write_text(&writer, &sites, whole, around);
 		status = mlir_writer_finish(&writer, writer.marker_count, &result->text,
 					    &result->length, err);
@@ -176,6 +176,6 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 		status = err_nomem(err);
 	}
 	free(around);
-	sites_fini(&sites);
+	operations_fini(&sites);
 	return status;
 }

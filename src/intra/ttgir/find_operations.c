@@ -85,14 +85,14 @@ static const struct operation *find_operation(struct slice op)
 	return NULL;
 }
 
-uint32_t sites_kind_of_op(struct slice op)
+uint32_t operations_kind(struct slice op)
 {
 	const struct operation *operation = find_operation(op);
 
 	return operation ? operation->kind : 0;
 }
 
-uint32_t sites_kinds(struct slice word)
+uint32_t operations_kinds_of_scope(struct slice word)
 {
 	uint32_t kinds = 0;
 
@@ -368,7 +368,7 @@ static struct mlir_location place_of_kernel(const struct walk *walk, struct slic
 	return mlir_locations_resolve(&walk->locations, line.location);
 }
 
-int sites_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err)
+int operations_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
 	struct mlir_regions lines;
@@ -378,7 +378,7 @@ int sites_find(struct slice text, uint32_t autos, struct sites *out, struct prot
 	out->sites = calloc(SITES_MAX, sizeof(*out->sites));
 	if (!walk || !out->sites || !mlir_locations_read(text, &walk->locations)) {
 		free(walk);
-		sites_fini(out);
+		operations_fini(out);
 		return err_nomem(err);
 	}
 	walk->found = out;
@@ -392,11 +392,11 @@ int sites_find(struct slice text, uint32_t autos, struct sites *out, struct prot
 	mlir_locations_fini(&walk->locations);
 	free(walk);
 	if (status != PROTON_OK)
-		sites_fini(out);
+		operations_fini(out);
 	return status;
 }
 
-void sites_fini(struct sites *sites)
+void operations_fini(struct sites *sites)
 {
 	for (uint32_t i = 0; i < sites->scope_count; i++)
 		free(sites->scopes[i].name);
@@ -450,7 +450,7 @@ static uint32_t scope_of(struct sites *sites, const char *name)
 	return sites->scopes[sites->scope_count].name ? sites->scope_count++ : SITE_NONE;
 }
 
-bool sites_name(struct sites *sites)
+bool operations_name(struct sites *sites)
 {
 	char name[256];
 
@@ -490,7 +490,7 @@ static uint32_t max_records(const uint32_t costs[SITE_SLOTS])
 	return costs[0] + max;
 }
 
-void sites_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit)
+void operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit)
 {
 	uint32_t kept = sites->scope_count;
 	uint32_t costs[SITE_SLOTS] = {0};

@@ -48,18 +48,18 @@ struct sites {
 };
 
 /* Finds the operations that `autos` selects. E_UNSUPPORTED, E_NOMEM. */
-int sites_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err);
+int operations_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err);
 /* Assigns each site its scope. False if out of memory. */
-bool sites_name(struct sites *sites);
+bool operations_name(struct sites *sites);
 /*
  * Drops scopes, innermost loops first, until the numbers of scopes and records are within the
  * limits.
  */
-void sites_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
-void sites_fini(struct sites *sites);
+void operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
+void operations_fini(struct sites *sites);
 /* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
-uint32_t sites_kinds(struct slice word);
+uint32_t operations_kinds_of_scope(struct slice word);
 /* Bit of an operation such as "ttg.async_copy_global_to_local"; 0 if it gets no scope. */
-uint32_t sites_kind_of_op(struct slice op);
+uint32_t operations_kind(struct slice op);
 
 #endif

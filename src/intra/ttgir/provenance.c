@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------ operations */
 
-bool origin_is_work(const struct mlir_line *line)
+bool provenance_is_work(const struct mlir_line *line)
 {
 	static const char *const views[] = {
 		"arith.constant",
@@ -46,7 +46,7 @@ bool origin_is_work(const struct mlir_line *line)
 	return true;
 }
 
-bool origin_read_marker(const struct mlir_line *line, struct marker *out)
+bool provenance_read_marker(const struct mlir_line *line, struct marker *out)
 {
 	struct slice text = slice_trim(line->rest);
 
@@ -59,7 +59,7 @@ bool origin_read_marker(const struct mlir_line *line, struct marker *out)
 
 /* ------------------------------------------------------------------ sets */
 
-bool origin_set_has(const struct origin_set *set, uint32_t site)
+bool provenance_set_has(const struct origin_set *set, uint32_t site)
 {
 	for (uint32_t i = 0; i < set->count; i++)
 		if (set->sites[i] == site)
@@ -72,7 +72,7 @@ static void keep_common(struct origin_set *set, const struct origin_set *other)
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < set->count; i++)
-		if (origin_set_has(other, set->sites[i]))
+		if (provenance_set_has(other, set->sites[i]))
 			set->sites[kept++] = set->sites[i];
 	set->count = kept;
 }
@@ -209,7 +209,7 @@ static int read_operation(struct walk *walk, const struct mlir_line *line)
 {
 	if (slice_is(line->op, "tt.trans") || slice_is(line->op, "tt.reshape"))
 		return read_view(walk, line);
-	if (!origin_is_work(line))
+	if (!provenance_is_work(line))
 		return PROTON_OK;
 	if ((slice_is(line->op, "tt.load") || slice_is(line->op, "tt.descriptor_load")) &&
 	    walk->load_count < LOADS_MAX)
@@ -234,7 +234,7 @@ static int walk_line(struct walk *walk, const struct mlir_region_line *text)
 		end_block(walk);
 		return PROTON_OK;
 	}
-	if (origin_read_marker(line, &marker))
+	if (provenance_read_marker(line, &marker))
 		return read_marker(walk, &marker);
 	return read_operation(walk, line);
 }

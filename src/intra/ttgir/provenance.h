@@ -49,14 +49,14 @@ int provenance_read(struct slice text, struct provenance *out, struct proton_err
 const struct origin_set *provenance_find(const struct provenance *provenance, uint64_t key);
 void provenance_fini(struct provenance *provenance);
 
-bool origin_set_has(const struct origin_set *set, uint32_t site);
+bool provenance_set_has(const struct origin_set *set, uint32_t site);
 
 /*
  * True if the operation itself takes time. False for constants, terminators, scalar arithmetic and
  * views: the compiler copies those to their uses, so their position says nothing about a scope's.
  */
-bool origin_is_work(const struct mlir_line *line);
+bool provenance_is_work(const struct mlir_line *line);
 /* Parses the line as a marker of a record or an event. */
-bool origin_read_marker(const struct mlir_line *line, struct marker *out);
+bool provenance_read_marker(const struct mlir_line *line, struct marker *out);
 
 #endif

@@ -61,7 +61,7 @@ static int close_scopes(struct relocation *re, struct position *at, const struct
 	for (uint32_t i = at->open.count; i-- > 0 && status == PROTON_OK;) {
 		uint32_t site = at->open.sites[i];
 
-		if (origin_set_has(kept, site))
+		if (provenance_set_has(kept, site))
 			continue;
 		status = add_insertion(re, (struct insertion){
 						   .line = at->last,
@@ -94,8 +94,9 @@ static int visit_work(struct relocation *re, struct position *at, uint32_t first
 	for (uint32_t i = 0; i < wanted->count && status == PROTON_OK; i++) {
 		uint32_t site = wanted->sites[i];
 
-		if (re->provenance->sites[site].is_broken || origin_set_has(&at->around, site) ||
-		    origin_set_has(&at->open, site) || at->open.count == ORIGIN_DEPTH_MAX)
+		if (re->provenance->sites[site].is_broken ||
+		    provenance_set_has(&at->around, site) || provenance_set_has(&at->open, site) ||
+		    at->open.count == ORIGIN_DEPTH_MAX)
 			continue;
 		status = add_insertion(re, (struct insertion){
 						   .line = first,
@@ -157,10 +158,10 @@ static int visit_line(struct relocation *re, struct position *at, uint32_t numbe
 		return close_all(re, at);
 	if (text->end != MLIR_NO_LINE)
 		return visit_regions(re, at, number);
-	scopes = origin_is_work(&text->line) ? scopes_of(re, text->line.location) : NULL;
+	scopes = provenance_is_work(&text->line) ? scopes_of(re, text->line.location) : NULL;
 	if (scopes)
 		return visit_work(re, at, number, number, text->line.location, scopes);
-	if (at->open.count && sites_kind_of_op(text->line.op) == INSTRUMENT_AUTO_LOADS)
+	if (at->open.count && operations_kind(text->line.op) == INSTRUMENT_AUTO_LOADS)
 		at->last = number; /* its part of a copy, after the wait for a buffer */
 	return PROTON_OK;
 }

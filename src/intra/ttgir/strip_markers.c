@@ -61,7 +61,7 @@ static bool follow_line(struct regions *regions, const struct mlir_region_line *
 			.is_loop = mlir_is_loop(&text->line),
 		};
 	} else {
-		uint32_t kind = sites_kind_of_op(text->line.op);
+		uint32_t kind = operations_kind(text->line.op);
 
 		around->has_load |= kind == INSTRUMENT_AUTO_LOADS;
 		around->has_dot |= kind == INSTRUMENT_AUTO_DOTS;
@@ -79,7 +79,7 @@ static bool write_rest(const struct mlir_regions *lines, struct mlir_writer *wri
 	for (uint32_t i = 0; i < lines->count; i++) {
 		const struct mlir_region_line *text = &lines->at[i];
 		struct marker marker;
-		bool is_marker = text->is_code && origin_read_marker(&text->line, &marker);
+		bool is_marker = text->is_code && provenance_read_marker(&text->line, &marker);
 
 		if (text->is_code)
 			has_marked_loop |= follow_line(&regions, text, is_marker);

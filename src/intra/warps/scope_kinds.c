@@ -59,7 +59,7 @@ static enum warps_kind kind_of(const char *name)
 	for (size_t i = 0; i < ARRAY_LENGTH(own_waits); i++)
 		if (slice_is(word, own_waits[i]))
 			return WARPS_WAIT_OWN;
-	if (has_wait_word(word) || (sites_kinds(word) & INSTRUMENT_AUTO_WAITS))
+	if (has_wait_word(word) || (operations_kinds_of_scope(word) & INSTRUMENT_AUTO_WAITS))
 		return WARPS_WAIT;
 	return WARPS_WORK;
 }
