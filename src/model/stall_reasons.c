@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/array.h"
+#include "model/samples.h"
 
 static const struct stall_reason reasons[] = {
 	{"barrier", "other warps at a barrier", false},
@@ -32,9 +33,9 @@ static const struct stall_reason reasons[] = {
 
 const struct stall_reason *stall_reason_find(const char *name, size_t length)
 {
-	const size_t prefix = sizeof(STALL_METRIC_PREFIX) - 1;
+	const size_t prefix = sizeof(SAMPLES_REASON) - 1;
 
-	if (length > prefix && strncasecmp(name, STALL_METRIC_PREFIX, prefix) == 0) {
+	if (length > prefix && strncasecmp(name, SAMPLES_REASON, prefix) == 0) {
 		name += prefix;
 		length -= prefix;
 	}

@@ -1,15 +1,12 @@
 /*
  * Stall reasons of PC sampling: what a warp was waiting for when it was sampled. A profile has a
- * metric "stalled_NAME" per reason; reasons that are missing here are shown under their names.
+ * metric per reason (model/samples.h); reasons that are missing here are shown under their names.
  */
 #ifndef MODEL_STALL_REASONS_H
 #define MODEL_STALL_REASONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#define STALL_METRIC_PREFIX "stalled_"
-#define STALL_METRIC_SAMPLES "num_samples"
 
 struct stall_reason {
 	const char *name;  /* without prefix; compared without regard to case */

@@ -347,7 +347,7 @@ static int report_source(const struct options *options, struct view *view)
 		status = save_table(options, view->profile, (struct table_job){.source = &report});
 	} else {
 		begin(&out, view->profile, options);
-		source_print(&report, options, &out);
+		source_print(view->profile, &report, options, &out);
 		status = finish(&out, view->profile);
 	}
 	source_report_fini(&report);

@@ -72,6 +72,8 @@ static enum options_result check(const struct options *options, struct proton_er
 				      "%s can be combined only with -i, -e, -n, -f, --names, "
 				      "--csv, --json, -o and --color",
 				      query->warps ? "--warps" : "--source");
+	if (query->sass && !query->source)
+		return OPTIONS_REFUSE(err, "--sass requires --source");
 	if (query->rows && query->mode != VIEW_FLAT && !query->warps && !query->source)
 		return OPTIONS_REFUSE(err, "--rows requires --top, --group, --warps or --source");
 	if (query->base && query->merge_how != MERGE_SUM && query->merge_how != MERGE_MEAN)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "model/samples.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 
@@ -36,7 +37,7 @@ static void find_metrics(struct collector *collector)
 {
 	struct source_report *report = collector->report;
 	const struct profile *profile = report->profile;
-	const size_t prefix = sizeof(STALL_METRIC_PREFIX) - 1;
+	const size_t prefix = sizeof(SAMPLES_REASON) - 1;
 
 	collector->samples_metric = UINT32_MAX;
 	collector->reason_of = xcalloc(profile->metric_count, 1);
@@ -45,9 +46,9 @@ static void find_metrics(struct collector *collector)
 
 		if (profile->metrics[i].type != PROTON_METRIC_INT64)
 			continue;
-		if (strcasecmp(name, STALL_METRIC_SAMPLES) == 0)
+		if (strcasecmp(name, SAMPLES_ALL) == 0)
 			collector->samples_metric = i;
-		if (strncasecmp(name, STALL_METRIC_PREFIX, prefix) != 0 ||
+		if (strncasecmp(name, SAMPLES_REASON, prefix) != 0 ||
 		    report->reason_count == SOURCE_REASONS_MAX)
 			continue;
 		report->reasons[report->reason_count++] = (struct source_reason){

@@ -11,6 +11,8 @@
 #include "base/message.h"
 #include "format/csv_write.h"
 #include "format/json_write.h"
+#include "viewer/numbers/source_code.h"
+#include "viewer/numbers/source_text.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/query/input.h"
 
@@ -19,10 +21,20 @@
 #define WAITS_OF_LINE 3u       /* maximum number that is printed */
 #define LITTLE_PERCENT 5.0     /* less frequent reasons are not printed */
 #define REASON_COLUMNS_MAX 64u /* of the reasons of a line */
+#define ROW_COLUMNS 30u        /* the other columns before the source text */
+#define SOURCE_COLUMNS_MIN 20u /* on a terminal of any width */
+#define TAB_COLUMNS 4u
+#define CONTEXT_LINES 3u /* lines without samples that are printed around those with some */
 
 struct printer {
+	struct profile *profile;
 	const struct source_report *report;
 	const struct options *options;
+	const struct source_kernel *kernel;
+	struct source_texts texts;
+	struct source_code code; /* of the kernel; empty without --sass */
+	struct term term;
+	size_t reason_columns;
 	struct out *out;
 	struct out text;
 };
@@ -130,70 +142,190 @@ static size_t columns_of_reasons(struct printer *printer, const struct source_ke
 {
 	size_t columns = strlen("stall reasons");
 
-	for (size_t i = 0; i < kernel->line_count; i++) {
-		write_reasons(printer->report, &kernel->lines[i].samples, &printer->text);
+	for (size_t i = 0; i < kernel->line_count + printer->code.count; i++) {
+		write_reasons(printer->report,
+			      i < kernel->line_count
+				      ? &kernel->lines[i].samples
+				      : &printer->code.items[i - kernel->line_count].samples,
+			      &printer->text);
 		if (printer->text.length > columns)
 			columns = printer->text.length;
 	}
 	return columns < REASON_COLUMNS_MAX ? columns : REASON_COLUMNS_MAX;
 }
 
-static void print_file(struct printer *printer, const struct source_line *line)
+/* Samples, share and reasons; only the columns for a line without samples (NULL). */
+static void put_samples(struct printer *printer, const struct source_samples *samples)
 {
-	const char *file = file_name(printer->report, line);
+	size_t used = 0;
 
-	if (!line->file)
-		return;
-	if (printer->options->style.format != NAME_FULL)
-		file = without_directory(file);
-	out_byte(printer->out, '\n');
-	text_clean(printer->out, file, strlen(file));
-	out_text(printer->out, "\n");
+	if (samples) {
+		write_reasons(printer->report, samples, &printer->text);
+		out_printf(printer->out, "%10" PRIu64 "  %6.2f  ", samples->all,
+			   percent_of(samples->all, printer->kernel->samples.all));
+		out_bytes(printer->out, printer->text.bytes, printer->text.length);
+		used = printer->text.length;
+	} else {
+		out_printf(printer->out, "%10s  %6s  ", "", "");
+	}
+	if (used < printer->reason_columns)
+		text_pad(printer->out, printer->reason_columns - used);
 }
 
-static void print_lines(struct printer *printer, const struct source_kernel *kernel)
+/* A line of source text: tabs as spaces, cut at the end of a terminal. */
+static void put_source(struct printer *printer, const char *text, size_t length)
 {
-	size_t columns = columns_of_reasons(printer, kernel);
+	size_t used = ROW_COLUMNS + printer->reason_columns;
+	size_t columns = printer->term.columns ? printer->term.columns - used : SIZE_MAX;
+	struct out spaced;
+	struct out *clean = &printer->text;
 
-	out_printf(printer->out, "\n%10s  %6s  %-*s  %6s\n", "samples", "%", (int)columns,
-		   "stall reasons", "line");
-	for (size_t i = 0; i < kernel->line_count && !printer->out->errnum; i++) {
-		const struct source_line *line = &kernel->lines[i];
-
-		if (i == 0 || line->file != line[-1].file)
-			print_file(printer, line);
-		write_reasons(printer->report, &line->samples, &printer->text);
-		out_printf(printer->out, "%10" PRIu64 "  %6.2f  ", line->samples.all,
-			   percent_of(line->samples.all, kernel->samples.all));
-		out_bytes(printer->out, printer->text.bytes, printer->text.length);
-		if (printer->text.length < columns)
-			text_pad(printer->out, columns - printer->text.length);
-		if (line->file)
-			out_printf(printer->out, "  %6u", line->line);
+	if (printer->term.columns && printer->term.columns < used + SOURCE_COLUMNS_MIN)
+		columns = SOURCE_COLUMNS_MIN;
+	out_init(&spaced, -1);
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '\t')
+			text_pad(&spaced, TAB_COLUMNS - spaced.length % TAB_COLUMNS);
 		else
-			out_text(printer->out, "  not known");
-		out_text(printer->out, line->is_inlined ? "  (inlined)\n" : "\n");
+			out_byte(&spaced, text[i]);
+	}
+	clean->length = 0;
+	if (spaced.length)
+		text_clean(clean, spaced.bytes, spaced.length);
+	while (clean->length && clean->bytes[clean->length - 1] == ' ')
+		clean->length--;
+	if (clean->length) {
+		out_text(printer->out, "  ");
+		text_shorten(printer->out, clean->bytes, clean->length, columns,
+			     printer->term.has_utf8 ? "…" : "...", false);
+	}
+	out_fini(&spaced);
+}
+
+/* `line` NULL: a line of the file without samples. */
+static void print_line(struct printer *printer, const struct source_text *text, uint32_t number,
+		       const struct source_line *line)
+{
+	const char *source = NULL;
+	size_t length;
+
+	put_samples(printer, line ? &line->samples : NULL);
+	if (!number)
+		out_text(printer->out, "  not known");
+	else
+		out_printf(printer->out, "  %6u", number);
+	if (text)
+		source = source_text_line(text, number, &length);
+	if (source)
+		put_source(printer, source, length);
+	if (line && line->is_inlined)
+		out_text(printer->out, "  (inlined)");
+	out_byte(printer->out, '\n');
+}
+
+static void print_code(struct printer *printer, const struct source_line *line)
+{
+	size_t count;
+	const struct source_instruction *item = source_code_of(&printer->code, line, &count);
+
+	for (size_t i = 0; i < count; i++, item++) {
+		put_samples(printer, &item->samples);
+		out_printf(printer->out, "  %6s    0x%04x", "", item->offset);
+		if (item->text) {
+			out_text(printer->out, "  ");
+			text_clean(printer->out, item->text, strlen(item->text));
+		}
+		out_byte(printer->out, '\n');
 	}
 }
 
-void source_print(const struct source_report *report, const struct options *options,
-		  struct out *out)
+/* Lines of text from `from` to `to`; if they are many, only some at both ends. */
+static void print_between(struct printer *printer, const struct source_text *text, uint32_t from,
+			  uint32_t to)
 {
-	struct printer printer = {.report = report, .options = options, .out = out};
+	if (!text || from > to)
+		return;
+	if (to - from < 2 * CONTEXT_LINES + 1) {
+		for (; from <= to && from <= text->line_count; from++)
+			print_line(printer, text, from, NULL);
+		return;
+	}
+	print_between(printer, text, from, from + CONTEXT_LINES - 1);
+	put_samples(printer, NULL);
+	out_text(printer->out, "     ...\n");
+	print_between(printer, text, to - CONTEXT_LINES + 1, to);
+}
+
+/* The lines of one file; returns the index of the first line of the next one. */
+static size_t print_file(struct printer *printer, size_t first)
+{
+	const struct source_kernel *kernel = printer->kernel;
+	const struct source_line *lines = kernel->lines;
+	uint32_t file = lines[first].file;
+	const struct source_text *text = source_texts_find(&printer->texts, file);
+	const char *name = file_name(printer->report, &lines[first]);
+	uint32_t before = lines[first].line > CONTEXT_LINES ? lines[first].line - CONTEXT_LINES : 1;
+	size_t i;
+
+	if (file) {
+		if (printer->options->style.format != NAME_FULL)
+			name = without_directory(name);
+		out_byte(printer->out, '\n');
+		text_clean(printer->out, name, strlen(name));
+		out_byte(printer->out, '\n');
+	}
+	for (i = first; i < kernel->line_count && lines[i].file == file; i++) {
+		if (printer->out->errnum)
+			break;
+		if (file && lines[i].line)
+			print_between(printer, text, before, lines[i].line - 1);
+		print_line(printer, text, lines[i].line, &lines[i]);
+		print_code(printer, &lines[i]);
+		before = lines[i].line + 1;
+	}
+	if (file)
+		print_between(printer, text, before, before + CONTEXT_LINES - 1);
+	return i;
+}
+
+static void print_kernel(struct printer *printer, const struct source_kernel *kernel)
+{
+	printer->kernel = kernel;
+	put_kernel_name(printer, kernel);
+	out_printf(printer->out, ": %" PRIu64 " samples, %.2f %%\n", kernel->samples.all,
+		   percent_of(kernel->samples.all, printer->report->samples));
+	print_waits(printer, kernel);
+	if (printer->options->query.sass)
+		source_code_init(&printer->code, printer->profile, printer->report, kernel);
+	printer->reason_columns = columns_of_reasons(printer, kernel);
+	out_printf(printer->out, "\n%10s  %6s  %-*s  %6s\n", "samples", "%",
+		   (int)printer->reason_columns, "stall reasons", "line");
+	for (size_t i = 0; i < kernel->line_count && !printer->out->errnum;)
+		i = print_file(printer, i);
+	if (printer->options->query.sass)
+		source_code_fini(&printer->code);
+}
+
+void source_print(struct profile *profile, const struct source_report *report,
+		  const struct options *options, struct out *out)
+{
+	struct printer printer = {
+		.profile = profile,
+		.report = report,
+		.options = options,
+		.term = term_probe(options->style.color),
+		.out = out,
+	};
 	size_t max = kernels_of(report, options, KERNELS_DEFAULT);
 
 	out_init(&printer.text, -1);
+	source_texts_init(&printer.texts, report->profile);
 	for (size_t i = 0; i < max && !out->errnum; i++) {
-		const struct source_kernel *kernel = &report->kernels[i];
-
 		if (i)
 			out_byte(out, '\n');
-		put_kernel_name(&printer, kernel);
-		out_printf(out, ": %" PRIu64 " samples, %.2f %%\n", kernel->samples.all,
-			   percent_of(kernel->samples.all, report->samples));
-		print_waits(&printer, kernel);
-		print_lines(&printer, kernel);
+		print_kernel(&printer, &report->kernels[i]);
 	}
+	source_texts_fini(&printer.texts);
 	if (report->kernel_count > max)
 		out_printf(out, "\n(%zu more kernels)\n", report->kernel_count - max);
 	out_fini(&printer.text);
@@ -245,10 +377,8 @@ void source_csv(const struct source_report *report, const struct options *option
 static void json_samples(struct json_writer *json, const struct source_report *report,
 			 const struct source_samples *samples)
 {
-	json_key(json, "samples");
-	json_uint64(json, samples->all);
-	json_key(json, "reasons");
-	json_begin_object(json);
+	json_key_uint64(json, "samples", samples->all);
+	json_key_object(json, "reasons");
 	for (size_t r = 0; r < report->reason_count; r++) {
 		if (!samples->by_reason[r])
 			continue;
@@ -263,10 +393,21 @@ static void json_file(struct json_writer *json, const struct source_report *repo
 {
 	const char *file = line ? file_name(report, line) : "";
 
-	json_key(json, "file");
-	json_string(json, file, strlen(file));
-	json_key(json, "line");
-	json_uint64(json, line ? line->line : 0);
+	json_key_text(json, "file", file);
+	json_key_uint64(json, "line", line ? line->line : 0);
+}
+
+static void json_source(struct json_writer *json, const struct source_texts *texts,
+			const struct source_line *line)
+{
+	const struct source_text *text = source_texts_find(texts, line->file);
+	size_t length;
+	const char *source = text ? source_text_line(text, line->line, &length) : NULL;
+
+	if (!source)
+		return;
+	json_key(json, "source");
+	json_string(json, source, length);
 }
 
 static void json_waits(struct json_writer *json, const struct source_report *report,
@@ -275,20 +416,17 @@ static void json_waits(struct json_writer *json, const struct source_report *rep
 	uint32_t waits[SOURCE_REASONS_MAX];
 	size_t count = source_waits(report, &kernel->samples, waits);
 
-	json_key(json, "waits");
-	json_begin_array(json);
+	json_key_array(json, "waits");
 	for (size_t i = 0; i < count; i++) {
 		const struct source_reason *reason = &report->reasons[waits[i]];
 		const char *words = reason->known ? reason->known->words : "";
 
 		json_begin_object(json);
-		json_key(json, "reason");
-		json_string(json, reason->name, strlen(reason->name));
+		json_key_text(json, "reason", reason->name);
 		json_key(json, "percent");
 		json_double(json,
 			    percent_of(kernel->samples.by_reason[waits[i]], kernel->samples.all));
-		json_key(json, "for");
-		json_string(json, words, strlen(words));
+		json_key_text(json, "for", words);
 		json_file(json, report, source_hottest(kernel, waits[i]));
 		json_end_object(json);
 	}
@@ -301,14 +439,12 @@ void source_json(const struct source_report *report, const struct options *optio
 	struct json_writer json;
 
 	out_init(&printer.text, -1);
+	source_texts_init(&printer.texts, report->profile);
 	json_writer_init(&json, out, false);
 	json_begin_object(&json);
-	json_key(&json, "partial");
-	json_bool(&json, profile_is_partial(report->profile));
-	json_key(&json, "samples");
-	json_uint64(&json, report->samples);
-	json_key(&json, "kernels");
-	json_begin_array(&json);
+	json_key_bool(&json, "partial", profile_is_partial(report->profile));
+	json_key_uint64(&json, "samples", report->samples);
+	json_key_array(&json, "kernels");
 	for (size_t k = 0; k < kernels_of(report, options, SIZE_MAX) && !out->errnum; k++) {
 		const struct source_kernel *kernel = &report->kernels[k];
 
@@ -320,13 +456,12 @@ void source_json(const struct source_report *report, const struct options *optio
 			    printer.text.length);
 		json_samples(&json, report, &kernel->samples);
 		json_waits(&json, report, kernel);
-		json_key(&json, "lines");
-		json_begin_array(&json);
+		json_key_array(&json, "lines");
 		for (size_t i = 0; i < kernel->line_count; i++) {
 			json_begin_object(&json);
 			json_file(&json, report, &kernel->lines[i]);
-			json_key(&json, "inlined");
-			json_bool(&json, kernel->lines[i].is_inlined);
+			json_source(&json, &printer.texts, &kernel->lines[i]);
+			json_key_bool(&json, "inlined", kernel->lines[i].is_inlined);
 			json_samples(&json, report, &kernel->lines[i].samples);
 			json_end_object(&json);
 		}
@@ -336,6 +471,7 @@ void source_json(const struct source_report *report, const struct options *optio
 	json_end_array(&json);
 	json_end_object(&json);
 	out_byte(out, '\n');
+	source_texts_fini(&printer.texts);
 	out_fini(&printer.text);
 }
 

@@ -56,6 +56,7 @@ struct query_options {
 	bool warps;
 	bool source;        /* --source */
 	const char *kernel; /* of --source; NULL: all */
+	bool sass;
 	bool allow_partial;
 };
 

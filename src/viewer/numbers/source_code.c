@@ -1,0 +1,149 @@
+/* The sampled instructions of a kernel: their lines, samples and SASS. */
+#include "viewer/numbers/source_code.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/message.h"
+#include "model/sample_lines.h"
+#include "model/samples.h"
+#include "symbol/sass.h"
+#include "viewer/print/xalloc.h"
+
+/* The disassembled code of a function's cubin; NULL: it is not available. */
+static struct sass *disassemble(struct source_code *code, const struct profile_samples *samples,
+				const struct profile_function *function)
+{
+	uint32_t cubin = function->cubin - 1;
+	struct proton_error err;
+
+	if (!function->cubin || !samples->cubins[cubin].length)
+		return NULL;
+	if (!code->disassembled[cubin] && !code->has_failed[cubin] &&
+	    sass_open(samples->cubins[cubin].bytes, samples->cubins[cubin].length,
+		      &code->disassembled[cubin], &err)) {
+		code->has_failed[cubin] = true;
+		message_once("%s; only offsets of instructions are printed", err.text);
+	}
+	return code->disassembled[cubin];
+}
+
+/* The index of report->reasons for a reason of the samples; its number if there is none. */
+static size_t reason_of(const struct source_report *report, uint32_t name)
+{
+	size_t i = 0;
+
+	while (i < report->reason_count &&
+	       report->profile->metrics[report->reasons[i].metric].name != name)
+		i++;
+	return i;
+}
+
+static void add_function(struct source_code *code, struct profile *profile,
+			 const struct source_report *report, uint32_t index)
+{
+	struct profile_samples *samples = profile->samples;
+	const struct profile_function *function = &samples->functions[index];
+	struct sass *sass = disassemble(code, samples, function);
+	const char *name = profile_text(profile, function->name);
+	uint32_t in_sass = sass ? sass_function(sass, name) : SASS_FUNCTION_NONE;
+	struct lines lines = {0};
+	struct source_instruction *item = NULL;
+
+	lines_open(&lines, profile, samples, function);
+	for (size_t i = 0; i < function->pc_count; i++) {
+		const struct profile_pc *pc = &samples->pcs[function->first_pc + i];
+		size_t reason = reason_of(report, samples->reasons[pc->reason]);
+
+		if (i == 0 || pc->offset != pc[-1].offset) {
+			uint32_t line = lines_frame(&lines, pc->offset);
+			uint32_t frame = line ? lines_profile_frame(&lines, line) : 0;
+
+			xreserve(&code->items, &code->capacity, code->count + 1,
+				 sizeof(*code->items));
+			item = &code->items[code->count++];
+			*item = (struct source_instruction){
+				.file = line ? profile->frames[frame].file : 0,
+				.line = line ? profile->frames[frame].line : 0,
+				.function = index,
+				.offset = pc->offset,
+				.text = in_sass == SASS_FUNCTION_NONE
+						? NULL
+						: sass_at(sass, in_sass, pc->offset),
+			};
+		}
+		item->samples.all += pc->samples;
+		if (reason < report->reason_count)
+			item->samples.by_reason[reason] += pc->samples;
+	}
+	lines_close(&lines);
+}
+
+static int compare_items(const void *left, const void *right)
+{
+	const struct source_instruction *a = left;
+	const struct source_instruction *b = right;
+
+	if (a->file != b->file)
+		return a->file < b->file ? -1 : 1;
+	if (a->line != b->line)
+		return a->line < b->line ? -1 : 1;
+	if (a->function != b->function)
+		return a->function < b->function ? -1 : 1;
+	return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+void source_code_init(struct source_code *code, struct profile *profile,
+		      const struct source_report *report, const struct source_kernel *kernel)
+{
+	const struct profile_samples *samples = profile->samples;
+	uint32_t name = profile->frames[kernel->frame].name;
+
+	*code = (struct source_code){0};
+	if (!samples)
+		return;
+	code->cubin_count = samples->cubin_count;
+	code->disassembled = xcalloc(samples->cubin_count, sizeof(struct sass *));
+	code->has_failed = xcalloc(samples->cubin_count, sizeof(bool));
+	for (uint32_t i = 0; i < samples->function_count; i++)
+		if (samples->functions[i].name == name)
+			add_function(code, profile, report, i);
+	if (code->count)
+		qsort(code->items, code->count, sizeof(*code->items), compare_items);
+}
+
+void source_code_fini(struct source_code *code)
+{
+	for (size_t i = 0; i < code->cubin_count; i++)
+		sass_close(code->disassembled[i]);
+	free(code->disassembled);
+	free(code->has_failed);
+	free(code->items);
+}
+
+const struct source_instruction *source_code_of(const struct source_code *code,
+						const struct source_line *line, size_t *count_out)
+{
+	size_t low = 0;
+	size_t high = code->count;
+	size_t end;
+
+	*count_out = 0;
+	if (!code->count)
+		return NULL;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct source_instruction *item = &code->items[middle];
+
+		if (item->file < line->file ||
+		    (item->file == line->file && item->line < line->line))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (end = low; end < code->count && code->items[end].file == line->file &&
+			code->items[end].line == line->line;)
+		end++;
+	*count_out = end - low;
+	return &code->items[low];
+}
