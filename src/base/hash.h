@@ -1,7 +1,7 @@
 /*
  * Keyed hash functions for bytes and integers, used by tables in memory. The key is random and made
- * once per process: no file can be crafted to put all its names or numbers into one slot. A hash is
- * never stored, and no result depends on the order of slots.
+ * once per process: no file can be crafted to put all its names or numbers into one slot. Such a
+ * hash is never stored, and no result depends on the order of slots.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -69,6 +69,17 @@ static inline uint64_t hash_bytes(const void *bytes, size_t length)
 	word = 0;
 	memcpy(&word, p, length);
 	return hash_mix(h ^ word, secret);
+}
+
+/* FNV-1a, 64 bits, without a key: the same in every process, for names and fields of files. */
+static inline uint64_t hash_stored(const void *bytes, size_t length)
+{
+	const unsigned char *p = bytes;
+	uint64_t hash = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ p[i]) * 0x100000001b3ull;
+	return hash;
 }
 
 #endif

@@ -1,24 +1,47 @@
 /* Source lines of a sampled function. */
 #include "model/sample_lines.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "symbol/line_table.h"
 
+/* The PTX of a cubin; NULL: not stored. */
+static const struct profile_source *ptx_of(const struct profile *profile,
+					   const struct profile_samples *samples, uint64_t crc)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), SAMPLES_PTX_PATH, crc);
+	for (size_t i = 0; i < samples->source_count; i++)
+		if (strcmp(profile_text(profile, samples->sources[i].path), path) == 0)
+			return &samples->sources[i];
+	return NULL;
+}
+
+static struct line_table *open_table(const struct profile *profile,
+				     const struct profile_samples *samples,
+				     struct profile_cubin *cubin)
+{
+	const struct profile_source *ptx = ptx_of(profile, samples, cubin->crc);
+	struct line_table *table;
+
+	if (!cubin->length || line_table_open(cubin->bytes, cubin->length, ptx ? ptx->text : NULL,
+					      ptx ? ptx->length : 0, &table, NULL) != PROTON_OK)
+		return NULL;
+	cubin->wants_ptx = line_table_wants_ptx(table);
+	return table;
+}
+
 void lines_open(struct lines *lines, struct profile *profile, struct profile_samples *samples,
 		const struct profile_function *function)
 {
-	const struct profile_cubin *cubin = function->cubin ? &samples->cubins[function->cubin - 1]
-							    : NULL;
-
 	if (lines->cubin != function->cubin) {
 		line_table_close(lines->table);
-		lines->table = NULL;
 		lines->cubin = function->cubin;
-		if (cubin && cubin->length &&
-		    line_table_open(cubin->bytes, cubin->length, NULL, 0, &lines->table, NULL) !=
-			    PROTON_OK)
-			lines->table = NULL;
+		lines->table = function->cubin ? open_table(profile, samples,
+							    &samples->cubins[function->cubin - 1])
+					       : NULL;
 	}
 	lines->profile = profile;
 	lines->samples = samples;

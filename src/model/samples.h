@@ -5,6 +5,7 @@
 #ifndef MODEL_SAMPLES_H
 #define MODEL_SAMPLES_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +23,14 @@ struct profile_cubin {
 	const uint8_t *bytes;
 	size_t length;    /* 0: not stored */
 	bool is_left_out; /* it exceeded a limit */
+	bool wants_ptx;   /* its lines are known, but not the calls that were inlined */
 };
+
+/*
+ * Path of the source that has the locations of the PTX of a cubin, by CRC: PTX with empty lines in
+ * place of those without .file, .loc and functions.
+ */
+#define SAMPLES_PTX_PATH "ptx:%016" PRIx64
 
 /* Samples of one instruction with one stall reason. */
 struct profile_pc {

@@ -25,6 +25,7 @@ struct line_table {
 	struct cubin cubin; /* only functions, with names in `frames` */
 	struct line_frames frames;
 	struct segments segments;
+	bool wants_ptx;
 };
 
 /* ------------------------------------------------------------------ segments */
@@ -268,6 +269,7 @@ static int read_lines(struct line_table *table, const char *ptx, size_t ptx_leng
 		free(lines.segments);
 	} else {
 		table->segments = lines;
+		table->wants_ptx = lines.count && !rows.has_calls;
 	}
 	free(frames);
 	line_rows_fini(&rows);
@@ -332,6 +334,11 @@ void line_table_close(struct line_table *table)
 }
 
 /* ------------------------------------------------------------------ lookup */
+
+bool line_table_wants_ptx(const struct line_table *table)
+{
+	return table->wants_ptx;
+}
 
 uint32_t line_table_function(const struct line_table *table, const char *name)
 {

@@ -65,6 +65,8 @@ int line_table_open(const void *cubin, size_t length, const char *ptx, size_t pt
 		    struct line_table **table_out, struct proton_error *err);
 void line_table_close(struct line_table *table);
 
+/* True if lines are known, but not their calls, which the PTX may have. */
+bool line_table_wants_ptx(const struct line_table *table);
 /* The function with this mangled name; LINE_FUNCTION_NONE: the cubin has none. */
 uint32_t line_table_function(const struct line_table *table, const char *name);
 /*

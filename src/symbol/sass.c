@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/hash.h"
 #include "base/replace.h"
 #include "symbol/cubin.h"
 #include "symbol/disassembler.h"
@@ -102,16 +103,6 @@ static int parse(struct sass *sass, char *text, struct proton_error *err)
 
 /* ------------------------------------------------------------------ cache */
 
-/* FNV-1a: the same in every process. */
-static uint64_t checksum(const unsigned char *bytes, size_t length)
-{
-	uint64_t sum = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < length; i++)
-		sum = (sum ^ bytes[i]) * 0x100000001b3u;
-	return sum;
-}
-
 /* The file of a cubin, malloc'd; NULL: no cache. */
 static char *cache_path(const char *bytes, size_t length)
 {
@@ -119,8 +110,8 @@ static char *cache_path(const char *bytes, size_t length)
 	char *path;
 
 	if (!home || *home != '/' ||
-	    asprintf(&path, "%s/proton/sass/%016" PRIx64 "-%zu", home,
-		     checksum((const unsigned char *)bytes, length), length) < 0)
+	    asprintf(&path, "%s/proton/sass/%016" PRIx64 "-%zu", home, hash_stored(bytes, length),
+		     length) < 0)
 		return NULL;
 	return path;
 }

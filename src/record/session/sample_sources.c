@@ -7,20 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "model/load.h"
+#include "record/session/sample_ptx.h"
 
 #define FILE_MAX_BYTES (1u << 20)
 #define ALL_MAX_BYTES (16u << 20)
-
-/* FNV-1a, 64 bits: the hash is stored, so it must not depend on the process. */
-static uint64_t hash_of(const unsigned char *bytes, size_t length)
-{
-	uint64_t hash = 0xcbf29ce484222325ull;
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3ull;
-	return hash;
-}
 
 static size_t read_all(int fd, char *bytes, size_t length)
 {
@@ -56,7 +48,7 @@ static size_t store_file(struct store *store, const char *path, size_t space)
 			length = read_all(fd, bytes, (size_t)st.st_size);
 		if (length)
 			store_samples_source(store, path, bytes, length,
-					     hash_of((unsigned char *)bytes, length));
+					     hash_stored(bytes, length));
 		else
 			store_samples_source(store, path, NULL, (uint64_t)st.st_size, 0);
 	}
@@ -73,6 +65,12 @@ void sample_sources_store(struct store *store)
 	if (!store->samples.is_ready ||
 	    store_profile(store, PHASE_ALL, &profile, NULL) != PROTON_OK)
 		return;
+	/* With the PTX, lines of calls are known too, and their files. */
+	if (sample_ptx_store(store, profile)) {
+		profile_free(profile);
+		if (store_profile(store, PHASE_ALL, &profile, NULL) != PROTON_OK)
+			return;
+	}
 	for (size_t i = 0; profile->samples && i < profile->samples->file_count; i++)
 		space -=
 			store_file(store, profile_text(profile, profile->samples->files[i]), space);
