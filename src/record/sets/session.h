@@ -71,10 +71,13 @@ struct config {
 	struct config_entry entries[];
 };
 
+/* For variables of the scope path: read without the address from a table of the linker. */
+#define SESSION_DIRECT __attribute__((visibility("hidden")))
+
 /* Generation of live sessions: odd while any is live. Scopes of earlier generations are gone. */
-extern _Atomic uint32_t session_generation;
+extern _Atomic uint32_t session_generation SESSION_DIRECT;
 /* The config of new launches; 0 = no session is active. */
-extern _Atomic uint32_t session_config;
+extern _Atomic uint32_t session_config SESSION_DIRECT;
 
 static inline bool session_any_live(void)
 {

@@ -92,7 +92,7 @@ struct thread {
 };
 
 /* NULL until the thread has recorded something. */
-extern _Thread_local struct thread *thread_self;
+extern _Thread_local struct thread *thread_self SESSION_DIRECT;
 
 /* NULL if out of memory. */
 __attribute__((cold)) struct thread *thread_new(void);
@@ -102,8 +102,8 @@ __attribute__((cold)) void thread_renew(struct thread *thread, uint32_t generati
 /* A unique stack number for tokens. */
 uint32_t thread_new_ordinal(bool is_task);
 /* The main thread, and its innermost scope, for other threads. */
-extern _Atomic uint32_t thread_main_ordinal;
-extern _Atomic uint32_t thread_main_context;
+extern _Atomic uint32_t thread_main_ordinal SESSION_DIRECT;
+extern _Atomic uint32_t thread_main_context SESSION_DIRECT;
 
 static inline bool thread_is_main(const struct thread *thread)
 {
