@@ -226,18 +226,8 @@ static void add_function(struct loading *loading, size_t from, size_t to)
 static size_t first_run(const struct loading *loading, uint32_t name, uint64_t crc)
 {
 	const struct run key = {.name = name, .crc = crc};
-	size_t low = 0;
-	size_t high = loading->run_count;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_runs(&loading->runs[middle], &key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_COUNT_BEFORE(loading->run_count, i, compare_runs(&loading->runs[i], &key) < 0);
 }
 
 /* Adds the runs of a function with this CRC; UINT64_MAX: with any. */

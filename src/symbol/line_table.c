@@ -359,17 +359,8 @@ uint32_t line_table_frame_count(const struct line_table *table)
 static size_t segments_until(const struct segments *segments, uint32_t section, uint64_t offset)
 {
 	struct segment key = {.begin = offset, .section = section};
-	size_t low = 0, high = segments->count;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (is_before(&key, &segments->segments[middle]))
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return ARRAY_COUNT_BEFORE(segments->count, i, !is_before(&key, &segments->segments[i]));
 }
 
 bool line_table_run(const struct line_table *table, uint32_t function, uint64_t pc,

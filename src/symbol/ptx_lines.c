@@ -270,35 +270,20 @@ void ptx_lines_fini(struct ptx_lines *ptx)
 
 uint32_t ptx_lines_at(const struct ptx_lines *ptx, uint32_t line)
 {
-	size_t low = 0, high = ptx->count;
+	size_t count = ARRAY_COUNT_BEFORE(ptx->count, i, ptx->lines[i].line <= line);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ptx->lines[middle].line <= line)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? ptx->lines[low - 1].frame : 0;
+	return count ? ptx->lines[count - 1].frame : 0;
 }
 
 /* The first position in by_source with this line or a later one. */
 static size_t source_position(const struct ptx_lines *ptx, const struct line_frames *frames,
 			      const char *file, uint64_t line)
 {
-	size_t low = 0, high = ptx->source_count;
+	const struct line_frame *all = frames->frames;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		uint32_t frame = ptx->lines[ptx->by_source[middle]].frame;
-
-		if (compare_source(&frames->frames[frame - 1], file, line) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_COUNT_BEFORE(ptx->source_count, i,
+				  compare_source(&all[ptx->lines[ptx->by_source[i]].frame - 1],
+						 file, line) < 0);
 }
 
 uint32_t ptx_lines_of(const struct ptx_lines *ptx, const char *file, uint32_t line,
