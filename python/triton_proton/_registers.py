@@ -3,7 +3,7 @@
 ptxas estimates the number of registers that a kernel needs, rounds it up, and then uses all of
 them: one more record can add 30 registers. Therefore the original kernel is assembled too. If the
 instrumented one is larger, or ptxas gave it few registers and much local memory, it is assembled
-again with the original count as the limit. The result with the least local memory is used.
+again with the original count as the limit. The result with the smallest local memory is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STEP = 8
 # Additional registers allowed for records that do not fit the original count.
 MORE = 6
 # Maximum of a thread; all of a multiprocessor.
-MOST, ALL = 255, 65536
+THREAD_MAX, ALL = 255, 65536
 
 # Shared memory in KiB per CTA, and per multiprocessor. NVIDIA: CUDA C++ Programming Guide,
 # "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from the instruction set
@@ -75,7 +75,7 @@ def fit(
     budget = _allocated(max(wanted, FREE))
     if registers <= budget and stack <= wanted_stack:
         return cubin
-    for limit in dict.fromkeys((min(budget, MOST), min(wanted + MORE, MOST))):
+    for limit in dict.fromkeys((min(budget, THREAD_MAX), min(wanted + MORE, THREAD_MAX))):
         try:
             tried = assemble(limited(ptx, limit))
         except Exception:  # raised by Triton if ptxas cannot meet the limit

@@ -12,7 +12,7 @@
 
 enum options_result {
 	OPTIONS_RUN,
-	OPTIONS_LAST, /* what follows the option is not an option */
+	OPTIONS_LAST, /* the next word is not an option */
 	OPTIONS_HELP, /* --help was found */
 	OPTIONS_DONE, /* a text was printed, such as the version */
 	OPTIONS_BAD,  /* an error message was set */

@@ -25,7 +25,7 @@ const struct export_format *export_format_find(const char *name);
 int export_to_file(const struct export_format *format, const struct profile *profile,
 		   const char *path, bool no_clobber, struct proton_error *err);
 
-/* Names and suffixes, for this table and the viewer's (viewer/export/exporters.c). */
+/* Names and suffixes of this table and the viewer's (viewer/export/exporters.c). */
 #define EXPORT_HATCHET "hatchet", "hatchet"
 #define EXPORT_MSGPACK "hatchet_msgpack", "hatchet_msgpack"
 #define EXPORT_CHROME_TRACE "chrome_trace", "chrome_trace"

@@ -130,7 +130,7 @@ struct profile {
 	size_t frames_indexed, metrics_indexed;
 	struct list_tail {
 		uint32_t node, row;
-	} value_tail, kernel_tail; /* what was added last, and to which node */
+	} value_tail, kernel_tail; /* the last row added, and its node */
 	bool is_unfinished;        /* the process was killed, or is still recording */
 	bool is_damaged;           /* not all of the source could be read */
 	bool out_of_memory;        /* sticky: an allocation failed */

@@ -1,5 +1,5 @@
 /*
- * Stall reasons of PC sampling: what a warp was waiting for when it was sampled. A profile has a
+ * Stall reasons of PC sampling: why a warp waited when it was sampled. A profile has a
  * metric per reason (model/samples.h); reasons that are missing here are shown under their names.
  */
 #ifndef MODEL_STALL_REASONS_H

@@ -24,7 +24,7 @@ struct cubin_function {
 	uint32_t symbol;     /* index in the symbol table */
 	uint32_t section;    /* of its code */
 	uint64_t offset;     /* of its code in the section */
-	uint64_t code_bytes; /* of a kernel: with the functions that the section has after it */
+	uint64_t code_bytes; /* with the functions that the section has after it */
 	uint32_t registers;  /* per thread; 0: unknown */
 	uint32_t stack_bytes;
 	uint64_t shared_bytes; /* static shared memory of the section */

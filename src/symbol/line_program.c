@@ -60,7 +60,7 @@ struct program {
 	/* Registers. */
 	struct line_row row;
 	uint64_t file;
-	size_t first_row; /* of the sequence */
+	size_t first_row; /* the sequence begins here */
 	bool is_out_of_memory;
 };
 

@@ -13,7 +13,7 @@ struct line_row {
 	uint64_t address;     /* in the section */
 	const char *file;     /* from line_frames_text(); NULL: none */
 	const char *function; /* inlined function, borrowed from the cubin; NULL: not inlined */
-	uint32_t section;     /* of the code; 0: unknown */
+	uint32_t section;     /* where the code is; 0: unknown */
 	uint32_t line, column;
 	uint32_t caller; /* index + 1 of an earlier row, the call; 0: not inlined */
 	bool is_end;     /* the first address after a sequence */

@@ -24,8 +24,8 @@ struct instruction {
 
 struct sass {
 	struct cubin cubin;
-	char *bytes; /* of the cubin */
-	char *text;  /* of the disassembler; the instructions in it end in NUL */
+	char *bytes; /* the cubin */
+	char *text;  /* output of nvdisasm; instructions end in NUL */
 	struct instruction *instructions;
 	size_t count, capacity;
 };

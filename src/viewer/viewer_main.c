@@ -40,7 +40,7 @@ static int print_error(const struct proton_error *err)
 	return EXIT_BAD;
 }
 
-/* On a terminal, text is collected first, for a pager. */
+/* On a terminal, text is collected before a pager gets it. */
 static void begin(struct out *out, const struct profile *profile, const struct options *options)
 {
 	bool is_paged = !options->style.no_pager && isatty(STDOUT_FILENO) == 1;

@@ -76,7 +76,7 @@ def tried(made: tuple, plain: tuple, results: dict):
         ((80, 8), (84,), {88: (86,)}, (86, 0), [88]),  # ptxas takes too few
         ((255, 16), (255, 16), {}, (255, 16), []),
         ((36,), (20,), {32: (32,)}, (32, 0), [32]),
-        # ptxas falls to few registers: the least local memory is better than its choice.
+        # ptxas falls to few registers: the smallest local memory is better than its choice.
         ((32, 3072), (255,), {255: (255, 784)}, (255, 784), [255]),
         ((56, 2048), (120,), {120: (120, 96), 126: (126, 64)}, (126, 64), [120, 126]),
         ((56, 64), (120,), {120: (120, 64), 126: (126, 72)}, (56, 64), [120, 126]),

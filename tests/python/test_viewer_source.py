@@ -44,7 +44,7 @@ def write(path: Path, *children: dict) -> Path:
 
 @pytest.fixture
 def profile(tmp_path: Path) -> Path:
-    """Two callers of one kernel; a helper is inlined at two lines, once through another one."""
+    """Two callers of one kernel; a callee is inlined at two lines, once through another one."""
     return write(
         tmp_path / "p.hatchet",
         node("train.py:3@step", None, kernel("mm", node("mm.py:41@mm", [60, 10, 5]))),
@@ -101,7 +101,7 @@ def test_filters_select_contexts_and_names_select_kernels(profile):
     assert "no kernel with samples" in error and "nothing" in error
 
 
-def test_the_first_line_says_in_words_what_the_kernel_waits_for(profile):
+def test_the_first_line_names_what_the_kernel_waits_for(profile):
     status, text, error = view(profile)
     lines = text.splitlines()
     assert (status, error) == (0, "")

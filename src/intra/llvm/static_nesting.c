@@ -280,7 +280,7 @@ static bool solve(struct flow *flow)
 
 /* ------------------------------------------------------------------ results */
 
-/* Per scope: what is open at its starts. */
+/* Per scope: the scopes open at its starts. */
 struct found {
 	struct set around[INSTRUMENT_CODE_MAX]; /* may be open at a start or an end */
 	struct set must[INSTRUMENT_CODE_MAX];   /* at every start */

@@ -24,7 +24,7 @@ struct site {
 	uint32_t scope;
 };
 
-/* Partitions whose records are counted separately, because a warp runs only one of them. */
+/* Partitions with records that are counted separately, because a warp runs only one of them. */
 #define SITE_SLOTS 18u
 
 struct site_scope {

@@ -62,7 +62,7 @@ void source_report_fini(struct source_report *report);
 size_t source_waits(const struct source_report *report, const struct source_samples *samples,
 		    uint32_t waits[SOURCE_REASONS_MAX]);
 
-/* The line of a kernel with the most samples of a reason; NULL: no line is known. */
+/* The line of a kernel where a reason has its maximum; NULL: no line is known. */
 const struct source_line *source_hottest(const struct source_kernel *kernel, uint32_t reason);
 
 #endif

@@ -7,7 +7,7 @@
 struct source_text {
 	uint32_t file; /* string of the profile */
 	const char *bytes;
-	size_t *starts; /* of the lines; one more at the end */
+	size_t *starts; /* where lines begin; one more at the end */
 	uint32_t line_count;
 };
 

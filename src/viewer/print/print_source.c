@@ -20,7 +20,7 @@
 #define WAITS_OF_KERNEL 3u     /* maximum number that is printed */
 #define WAITS_OF_LINE 3u       /* maximum number that is printed */
 #define LITTLE_PERCENT 5.0     /* less frequent reasons are not printed */
-#define REASON_COLUMNS_MAX 64u /* of the reasons of a line */
+#define REASON_COLUMNS_MAX 64u /* for the reasons of a line */
 #define ROW_COLUMNS 30u        /* the other columns before the source text */
 #define SOURCE_COLUMNS_MIN 20u /* on a terminal of any width */
 #define TAB_COLUMNS 4u
@@ -32,7 +32,7 @@ struct printer {
 	const struct options *options;
 	const struct source_kernel *kernel;
 	struct source_texts texts;
-	struct source_code code; /* of the kernel; empty without --sass */
+	struct source_code code; /* empty without --sass */
 	struct term term;
 	size_t reason_columns;
 	struct out *out;

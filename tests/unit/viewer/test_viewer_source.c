@@ -171,7 +171,7 @@ TEST(instructions_are_shown_below_their_lines)
 	struct profile *profile = make_profile(&cubin);
 	const char *text;
 
-	/* The file is no program: instructions have offsets only. */
+	/* The file is not a program: instructions have offsets only. */
 	setenv("PROTON_NVDISASM_PATH", "/dev/null", 1);
 	text = report(profile, true);
 	CHECK(strstr(text,
