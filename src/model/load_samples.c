@@ -279,7 +279,7 @@ static void attribute(struct loading *loading, struct profile_function *function
 
 	for (size_t i = from; i < to; i++) {
 		const struct cell *cell = &loading->cells[i];
-		uint32_t frame = lines_frame(lines, cell->offset);
+		uint32_t frame = lines_add(lines, cell->offset, cell->samples);
 
 		has_unknown |= !cell->node;
 		parts_cell(&parts, cell->node, frame, cell->reason, cell->samples);
@@ -383,6 +383,8 @@ static void add_functions(struct loading *loading)
 		lines_open(&lines, loading->profile, samples, function);
 		attribute(loading, function, &lines, from, to);
 	}
+	if (samples->function_count)
+		lines_describe(&lines);
 	lines_close(&lines);
 	qsort(samples->functions, samples->function_count, sizeof(*samples->functions),
 	      compare_functions);

@@ -57,13 +57,42 @@ void lines_close(struct lines *lines)
 	lines->table = NULL;
 }
 
-uint32_t lines_frame(const struct lines *lines, uint32_t offset)
+static struct line_run run_at(const struct lines *lines, uint32_t offset)
 {
 	struct line_run run;
 
 	return lines->table && line_table_run(lines->table, lines->function, offset, &run)
-		       ? run.frame
-		       : 0;
+		       ? run
+		       : (struct line_run){.info = LINE_INFO_NONE};
+}
+
+uint32_t lines_frame(const struct lines *lines, uint32_t offset)
+{
+	return run_at(lines, offset).frame;
+}
+
+uint32_t lines_add(const struct lines *lines, uint32_t offset, uint64_t samples)
+{
+	struct line_run run = run_at(lines, offset);
+
+	lines->samples->known[run.info] += samples;
+	return run.frame;
+}
+
+void lines_describe(const struct lines *lines)
+{
+	const uint64_t *known = lines->samples->known;
+	uint64_t all = known[LINE_INFO_NONE] + known[LINE_INFO_INNERMOST] + known[LINE_INFO_CALLS];
+	char text[128];
+
+	if (!all)
+		return;
+	snprintf(text, sizeof(text),
+		 "with inlined calls %.1f %%, innermost line only %.1f %%, none %.1f %%",
+		 100.0 * (double)known[LINE_INFO_CALLS] / (double)all,
+		 100.0 * (double)known[LINE_INFO_INNERMOST] / (double)all,
+		 100.0 * (double)known[LINE_INFO_NONE] / (double)all);
+	profile_info(lines->profile, "pc_sampling_lines", text);
 }
 
 uint32_t lines_frame_max(const struct lines *lines)

@@ -76,6 +76,8 @@ struct profile_samples {
 	size_t source_count;
 	size_t file_count;
 	uint8_t *content; /* cubins and texts */
+	/* Samples by what is known of their line: nothing, the innermost one, all calls. */
+	uint64_t known[3]; /* by enum line_info (symbol/line_table.h) */
 };
 
 void samples_free(struct profile_samples *samples);

@@ -92,6 +92,9 @@ static const char *sampled_lines(const char *cubin, size_t length, const uint32_
 	out_init(&out, -1);
 	CHECK_NE(rec_node(profile, "one"), REC_NOWHERE);
 	append_lines(profile, rec_node(profile, "one"), &out);
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), "pc_sampling_lines") == 0)
+			out_printf(&out, "; %s", profile_text(profile, profile->info[i].value));
 	out_byte(&out, '\0');
 	profile_free(profile);
 	return out.bytes;
@@ -103,7 +106,8 @@ TEST(lines_are_below_the_calls_that_the_cubin_has)
 	char *cubin = corpus_file("calls", &length);
 
 	CHECK_STR(sampled_lines(cubin, length, (uint32_t[]){0x60, 0x40}),
-		  " main.cu:12{ lib.cuh:20=6{ lib.cuh:30=5{ } } }");
+		  " main.cu:12{ lib.cuh:20=6{ lib.cuh:30=5{ } } }; with inlined calls 100.0 %, "
+		  "innermost line only 0.0 %, none 0.0 %");
 	free(cubin);
 }
 
@@ -137,7 +141,8 @@ TEST(calls_of_old_cubins_come_from_the_ptx_in_the_cache)
 	size_t cubin_length = make_cache(bytes, length);
 
 	CHECK_STR(sampled_lines(bytes, cubin_length, (uint32_t[]){0x80, 0x50}),
-		  " main.cu:12{ lib.cuh:20=6{ lib.cuh:30=5{ } } }");
+		  " main.cu:12{ lib.cuh:20=6{ lib.cuh:30=5{ } } }; with inlined calls 100.0 %, "
+		  "innermost line only 0.0 %, none 0.0 %");
 	free(bytes);
 }
 
@@ -148,7 +153,8 @@ TEST(without_the_ptx_only_innermost_lines_are_known)
 	size_t cubin_length = make_cache(bytes, length);
 
 	unlink(rec_path("cache/HASH/one.cubin"));
-	CHECK_STR(sampled_lines(bytes, cubin_length, (uint32_t[]){0x80, 0x50}),
-		  " lib.cuh:20=6{ } lib.cuh:30=5{ }");
+	CHECK_STR(sampled_lines(bytes, cubin_length, (uint32_t[]){0x80, 99999}),
+		  " lib.cuh:30=5{ }; with inlined calls 0.0 %, innermost line only 45.5 %, "
+		  "none 54.5 %");
 	free(bytes);
 }
