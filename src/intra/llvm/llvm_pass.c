@@ -257,6 +257,7 @@ static int make_text(struct emit *emit, struct instrument_result *result, struct
 	emit->out = &out;
 	out_init(&out, -1);
 	emit_text(emit);
+	emit->out = NULL;
 	status = out_finish_text(&out, &result->text, &result->length, err);
 	return status == PROTON_OK ? verify_names(result->text, result->length, err) : status;
 }
