@@ -7,7 +7,6 @@
 #include "base/slice.h"
 
 #define SCOPE_MAX INSTRUMENT_CODE_MAX
-#define CTA_ALIGN 128u
 
 static const char first_line[] = "proton-instrument 1";
 
@@ -265,8 +264,9 @@ static bool is_sane(const struct instrument_layout *layout)
 	uint32_t ring = layout->ring_bytes;
 	uint32_t slack = layout->slack_bytes;
 
-	return are_units_sane(layout) && layout->cta_stride && layout->cta_bytes % CTA_ALIGN == 0 &&
-	       ring >= INSTRUMENT_RECORD_BYTES && ring <= (1u << 28) && (ring & (ring - 1)) == 0 &&
+	return are_units_sane(layout) && layout->cta_stride &&
+	       layout->cta_bytes % INSTRUMENT_CTA_ALIGN == 0 && ring >= INSTRUMENT_RECORD_BYTES &&
+	       ring <= (1u << 28) && (ring & (ring - 1)) == 0 &&
 	       slack % INSTRUMENT_RECORD_BYTES == 0 && slack <= ring &&
 	       layout_ring_at(layout, layout->unit_count) <= layout->cta_bytes &&
 	       is_nesting_sane(layout);

@@ -21,6 +21,7 @@
 
 #define INSTRUMENT_MAGIC 0x314f5250u /* "PRO1" */
 #define INSTRUMENT_RECORD_BYTES 8u
+#define INSTRUMENT_CTA_ALIGN 128u
 #define INSTRUMENT_CODE_MAX 255u /* code 0: no record */
 #define INSTRUMENT_UNIT_MAX 32u  /* warps of a CTA: at most 1024 threads, 32 or more in a warp */
 
@@ -80,7 +81,7 @@ struct instrument_layout {
 	uint32_t warp_count;  /* of the CTA */
 	uint32_t ring_bytes;  /* a power of two */
 	uint32_t slack_bytes; /* slack area after each ring buffer */
-	uint32_t cta_bytes;   /* a multiple of 128 */
+	uint32_t cta_bytes;   /* a multiple of INSTRUMENT_CTA_ALIGN */
 	/* every n-th CTA records; its index in the buffer is its linear ID / n */
 	uint32_t cta_stride;
 	bool is_amd;

@@ -7,6 +7,7 @@
 #include "base/slice.h"
 
 #define BUFFER_MAX_BYTES (1u << 26)
+#define LAUNCHES_DEFAULT 8u
 #define CTA_STRIDE_MAX (1u << 20)
 
 struct choice {
@@ -19,10 +20,8 @@ enum {
 	SAMPLE_SELECTIVE
 };
 enum {
-	OPTIMIZE_CLOCK32 = 1,
-	OPTIMIZE_TIME_SHIFT = 2,
-	OPTIMIZE_SCHED_STORES = 4,
-	OPTIMIZE_SCHED_BARRIERS = 8
+	OPTIMIZE_TIME_SHIFT = 1,
+	OPTIMIZE_SCHED_BARRIERS = 2
 };
 
 static const struct choice metric_types[] = {{"cycle", 0}, {NULL, 0}};
@@ -48,9 +47,9 @@ static const struct choice granularities[] = {
 	{NULL, 0},
 };
 static const struct choice optimizations[] = {
-	{"clock32", OPTIMIZE_CLOCK32},
+	{"clock32", 0}, /* always: the decoder extends clocks of 32 bits */
 	{"time_shift", OPTIMIZE_TIME_SHIFT},
-	{"sched_stores", OPTIMIZE_SCHED_STORES},
+	{"sched_stores", 0}, /* always: a scope in one block is stored at its end */
 	{"sched_barriers", OPTIMIZE_SCHED_BARRIERS},
 	{NULL, 0},
 };
@@ -231,7 +230,7 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 			   [BUFFER_TYPE] = INSTRUMENT_BUFFER_SHARED,
 			   [AUTO] = is_mma ? INSTRUMENT_AUTO_DOTS : 0,
 			   [CTA] = 1,
-			   [LAUNCHES] = INSTRUMENT_LAUNCHES_DEFAULT},
+			   [LAUNCHES] = LAUNCHES_DEFAULT},
 		.err = err,
 	};
 	const uint32_t *values = reading.values;
@@ -253,7 +252,6 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 			return status;
 	}
 	*mode = (struct instrument_mode){
-		.is_mma = is_mma,
 		.autos = values[AUTO],
 		.warps_per_unit = values[GRANULARITY],
 		.warps = values[SAMPLING_OPTIONS],
@@ -264,8 +262,6 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 		.has_launches = reading.seen >> LAUNCHES & 1,
 		.time_shift = values[OPTIMIZATIONS] & OPTIMIZE_TIME_SHIFT,
 		.sched_barriers = values[OPTIMIZATIONS] & OPTIMIZE_SCHED_BARRIERS,
-		.clock32 = values[OPTIMIZATIONS] & OPTIMIZE_CLOCK32,
-		.sched_stores = values[OPTIMIZATIONS] & OPTIMIZE_SCHED_STORES,
 	};
 	return check_sampling(&reading);
 }

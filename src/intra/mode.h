@@ -24,11 +24,9 @@ enum instrument_auto {
 	INSTRUMENT_AUTO_ALL = (1u << 6) - 1,
 };
 
-#define INSTRUMENT_LAUNCHES_DEFAULT 8u
 #define INSTRUMENT_LAUNCHES_ALL UINT32_MAX
 
 struct instrument_mode {
-	bool is_mma;             /* "mma": automatic scopes around dots */
 	uint32_t autos;          /* bits of enum instrument_auto */
 	uint32_t warps_per_unit; /* granularity; the whole CTA is INSTRUMENT_UNIT_MAX */
 	uint64_t warps;          /* bit i: warp i is sampled; 0: all */
@@ -39,12 +37,6 @@ struct instrument_mode {
 	bool has_launches; /* the mode has the key `launches` */
 	bool time_shift;   /* subtract the record overhead from durations */
 	bool sched_barriers; /* AMD: nothing is scheduled across a record */
-	/*
-	 * Accepted, and always in effect. Clocks are stored as 32 bits and extended by the decoder.
-	 * If a scope starts and ends in one block, nothing is stored before it ends.
-	 */
-	bool clock32;
-	bool sched_stores;
 };
 
 /* Parses `text`; NULL and "" mean "default". E_INVALID with an error message. */

@@ -54,23 +54,6 @@ void *device_clock_context(uint32_t index)
 	return context;
 }
 
-double device_clock_mhz(const struct device_clock *clock)
-{
-	double mhz;
-
-	pthread_mutex_lock(&lock);
-	mhz = clock->clock_mhz;
-	pthread_mutex_unlock(&lock);
-	return mhz;
-}
-
-void device_clock_note_mhz(struct device_clock *clock, double mhz)
-{
-	pthread_mutex_lock(&lock);
-	clock->clock_mhz = mhz;
-	pthread_mutex_unlock(&lock);
-}
-
 /*
  * A launch cannot start before it was made, nor end after the host noticed its end. Each launch
  * thus narrows the range of the offset between the global timer and the host clock. The clocks

@@ -17,7 +17,7 @@ struct device_clock {
 	uint32_t device; /* record/store/devices.h */
 	uint64_t timer_khz;
 	struct decode_overhead overhead;
-	double clock_mhz;
+	_Atomic double clock_mhz; /* of the last launch that was long enough to measure it */
 	/* Bounds of (host clock - global timer), which launches narrow. */
 	int64_t offset_min_ns;
 	int64_t offset_max_ns;
@@ -28,9 +28,6 @@ struct device_clock {
 struct device_clock *device_clock_of(void *context);
 /* The context with that index; NULL after the last one. */
 void *device_clock_context(uint32_t index);
-/* Clock rate for launches that are too short to measure it: from the last longer launch. */
-double device_clock_mhz(const struct device_clock *clock);
-void device_clock_note_mhz(struct device_clock *clock, double mhz);
 /*
  * The offset to add to the global timer. `builder` has the times of a launch that was made after
  * `before_ns` and whose end was noticed at `after_ns`.

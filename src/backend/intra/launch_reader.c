@@ -248,7 +248,8 @@ static void add_to_profile(struct reading *reading, uint64_t after_ns)
 	if (reading->wants_trace)
 		add_to_traces(reading, after_ns);
 	launch_totals_reset(&reading->reader->totals);
-	device_clock_note_mhz(reading->clock, reading->clock_mhz);
+	/* relaxed, like the load in read_launch(): only the number matters */
+	atomic_store_explicit(&reading->clock->clock_mhz, reading->clock_mhz, memory_order_relaxed);
 	loss_add(reading->launch->kernel, &reading->reader->decoder.totals);
 }
 
@@ -266,7 +267,7 @@ static bool read_launch(struct reading *reading, uint64_t after_ns)
 	bool is_ok = false;
 
 	reading->layout = &launch->kernel->layout;
-	reading->clock_mhz = device_clock_mhz(reading->clock);
+	reading->clock_mhz = atomic_load_explicit(&reading->clock->clock_mhz, memory_order_relaxed);
 	reading->wants_trace = launch->is_traced;
 	decoder_begin(&reader->decoder, reading->layout, reading->clock->overhead);
 	reader->decoder.timer_khz = reading->clock->timer_khz;

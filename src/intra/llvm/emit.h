@@ -58,12 +58,16 @@ struct emit_target {
 extern const struct emit_target emit_nvidia;
 extern const struct emit_target emit_amd;
 
+static inline bool emit_is_global(const struct emit *emit)
+{
+	return emit->buffer == INSTRUMENT_BUFFER_GLOBAL;
+}
+
 /* AMD: waves that do not record write to a spare ring buffer after the others. */
 static inline bool emit_has_spare(const struct emit *emit)
 {
-	return emit->function->is_amd &&
-	       (emit->layout->unit_count < emit->options->warp_count ||
-		(emit->buffer == INSTRUMENT_BUFFER_GLOBAL && emit->layout->cta_stride > 1));
+	return emit->function->is_amd && (emit->layout->unit_count < emit->options->warp_count ||
+					  (emit_is_global(emit) && emit->layout->cta_stride > 1));
 }
 
 /* Bytes of a ring buffer with its slack area. */

@@ -21,11 +21,6 @@
 #define GETREG(id) ((id) | 31 << 11)
 #define GETREG_XCC_ID GETREG(20) /* gfx940 to gfx950: number of the die (XCC) */
 
-static bool is_global(const struct emit *emit)
-{
-	return emit->buffer == INSTRUMENT_BUFFER_GLOBAL;
-}
-
 static uint32_t log2_of_wave(const struct emit *emit)
 {
 	return emit->options->threads_per_warp == 64 ? 6 : 5;
@@ -102,7 +97,7 @@ static void entry(const struct emit *emit)
 {
 	entry_unit(emit);
 	entry_buffer(emit);
-	if (!is_global(emit))
+	if (!emit_is_global(emit))
 		EMIT(emit->out,
 		     "  %proton.skip.shared = add i32 %proton.skip, <start>\n"
 		     "  %proton.ring = getelementptr i8, ptr addrspace(3) @global_smem, i32 "
@@ -115,8 +110,8 @@ static void entry(const struct emit *emit)
 /* The ring buffer where records are made. */
 static const char *ring_of(const struct emit *emit)
 {
-	return is_global(emit) ? "ptr addrspace(1) %proton.ring.global"
-			       : "ptr addrspace(3) %proton.ring";
+	return emit_is_global(emit) ? "ptr addrspace(1) %proton.ring.global"
+				    : "ptr addrspace(3) %proton.ring";
 }
 
 static void group(const struct emit *emit, uint32_t block, const char *used)
@@ -162,7 +157,7 @@ static void store(const struct emit *emit, struct emit_address address, uint32_t
 
 	if (address.block != PLAN_NONE)
 		snprintf(base, sizeof(base), "ptr addrspace(%d) %%proton.a.%u",
-			 is_global(emit) ? 1 : 3, address.block);
+			 emit_is_global(emit) ? 1 : 3, address.block);
 	EMIT(emit->out,
 	     "  %proton.p.<marker> = getelementptr i8, <address>, i32 <offset>\n"
 	     "  %proton.v.<marker> = insertelement <2 x i32> poison, i32 <clock>, i64 0\n"
@@ -173,7 +168,7 @@ static void store(const struct emit *emit, struct emit_address address, uint32_t
 	     EMIT_NUMBER("marker", marker),
 	     EMIT_TEXT("address", address.block != PLAN_NONE ? base : ring_of(emit)),
 	     EMIT_NUMBER("offset", address.offset_bytes), EMIT_TEXT("clock", clock),
-	     EMIT_TEXT("word", word), EMIT_NUMBER("space", is_global(emit) ? 1 : 3));
+	     EMIT_TEXT("word", word), EMIT_NUMBER("space", emit_is_global(emit) ? 1 : 3));
 }
 
 static void copy_ring(const struct emit *emit, const char *used)
@@ -224,7 +219,7 @@ static void finish(const struct emit *emit, const char *used, const char *phi)
 	     "  %proton.end.time = call i64 @llvm.readsteadycounter()\n"
 	     "  %proton.end.clock = call i64 @llvm.readcyclecounter()\n",
 	     EMIT_TEXT("phi", phi));
-	if (is_global(emit))
+	if (emit_is_global(emit))
 		out_text(out, "  br label %proton.copied\n\n");
 	else
 		copy_ring(emit, used);

@@ -14,18 +14,13 @@
 #define PIECE_BYTES 16u /* bytes that a lane copies at once */
 #define HEADER_BYTES ((uint32_t)sizeof(struct instrument_unit_header))
 
-static bool is_global(const struct emit *emit)
-{
-	return emit->buffer == INSTRUMENT_BUFFER_GLOBAL;
-}
-
 /*
  * True if all warps record. Then the lane is not tested: a store by all lanes of a warp to one
  * address is a single store.
  */
 static bool all_record(const struct emit *emit)
 {
-	return !is_global(emit) && emit->layout->unit_count == emit->options->warp_count;
+	return !emit_is_global(emit) && emit->layout->unit_count == emit->options->warp_count;
 }
 
 /* %proton.PREFIX.unit: the warp's unit; %proton.PREFIX.on0: whether the warp records. */
@@ -182,7 +177,7 @@ static void entry_shared(const struct emit *emit)
 
 static void entry(const struct emit *emit)
 {
-	if (is_global(emit))
+	if (emit_is_global(emit))
 		entry_global(emit);
 	else
 		entry_shared(emit);
@@ -191,11 +186,12 @@ static void entry(const struct emit *emit)
 static void group(const struct emit *emit, uint32_t block, const char *used)
 {
 	EMIT(emit->out,
-	     is_global(emit) ? "  %proton.m.<block> = and i32 <used>, <mask>\n"
-			       "  %proton.z.<block> = zext i32 %proton.m.<block> to i64\n"
-			       "  %proton.a.<block> = add i64 %proton.e.ring, %proton.z.<block>\n"
-			     : "  %proton.m.<block> = and i32 <used>, <mask>\n"
-			       "  %proton.a.<block> = add i32 %proton.e.ring, %proton.m.<block>\n",
+	     emit_is_global(emit)
+		     ? "  %proton.m.<block> = and i32 <used>, <mask>\n"
+		       "  %proton.z.<block> = zext i32 %proton.m.<block> to i64\n"
+		       "  %proton.a.<block> = add i64 %proton.e.ring, %proton.z.<block>\n"
+		     : "  %proton.m.<block> = and i32 <used>, <mask>\n"
+		       "  %proton.a.<block> = add i32 %proton.e.ring, %proton.m.<block>\n",
 	     EMIT_NUMBER("block", block), EMIT_TEXT("used", used),
 	     EMIT_NUMBER("mask", emit->layout->ring_bytes - 1));
 }
@@ -208,7 +204,7 @@ static void given(const struct emit *emit, uint32_t block)
 
 static void context(const struct emit *emit)
 {
-	out_printf(emit->out, ", %s %%proton.e.ring", is_global(emit) ? "i64" : "i32");
+	out_printf(emit->out, ", %s %%proton.e.ring", emit_is_global(emit) ? "i64" : "i32");
 	if (!all_record(emit))
 		out_text(emit->out, ", i1 %proton.on");
 }
@@ -222,8 +218,8 @@ static void read_clock(const struct emit *emit, const struct ir_marker *marker)
 /* Offset of the ring buffer from %proton.e.ring. */
 static uint32_t ring_offset(const struct emit *emit)
 {
-	return is_global(emit) ? (uint32_t)layout_ring_at(emit->layout, 0)
-			       : emit_header_bytes(emit);
+	return emit_is_global(emit) ? (uint32_t)layout_ring_at(emit->layout, 0)
+				    : emit_header_bytes(emit);
 }
 
 static void store(const struct emit *emit, struct emit_address address, uint32_t marker,
@@ -235,10 +231,11 @@ static void store(const struct emit *emit, struct emit_address address, uint32_t
 	     "  call void asm sideeffect \"<if>st.<space>.v2.b32 [$0+<offset>], {$1, $2};\", "
 	     "\"<letter>,r,r<b>\"(<type> ",
 	     EMIT_TEXT("if", asks ? "@$3 " : ""),
-	     EMIT_TEXT("space", is_global(emit) ? "global" : "shared"),
+	     EMIT_TEXT("space", emit_is_global(emit) ? "global" : "shared"),
 	     EMIT_NUMBER("offset", address.offset_bytes + ring_offset(emit)),
-	     EMIT_TEXT("letter", is_global(emit) ? "l" : "r"), EMIT_TEXT("b", asks ? ",b" : ""),
-	     EMIT_TEXT("type", is_global(emit) ? "i64" : "i32"));
+	     EMIT_TEXT("letter", emit_is_global(emit) ? "l" : "r"),
+	     EMIT_TEXT("b", asks ? ",b" : ""),
+	     EMIT_TEXT("type", emit_is_global(emit) ? "i64" : "i32"));
 	EMIT(emit->out, address.block == PLAN_NONE ? "%proton.e.ring" : "%proton.a.<block>",
 	     EMIT_NUMBER("block", address.block));
 	EMIT(emit->out, ", i32 <clock>, i32 <word><on>)\n", EMIT_TEXT("clock", clock),
@@ -333,9 +330,9 @@ static void header(const struct emit *emit, const char *name, const char *used, 
 	     "\"<letter>,r,r,r,r<b>,~{memory}\"(<type> %proton.f.<name>, i32 <magic>, i32 "
 	     "%proton.f.sm, i32 %proton.f.count, i32 %proton.f.spent<lead>)\n",
 	     EMIT_TEXT("three", asks ? "@$3 " : ""), EMIT_TEXT("five", asks ? "@$5 " : ""),
-	     EMIT_TEXT("space", is_global(emit) ? "global" : "shared"),
-	     EMIT_TEXT("letter", is_global(emit) ? "l" : "r"),
-	     EMIT_TEXT("type", is_global(emit) ? "i64" : "i32"), EMIT_TEXT("name", name),
+	     EMIT_TEXT("space", emit_is_global(emit) ? "global" : "shared"),
+	     EMIT_TEXT("letter", emit_is_global(emit) ? "l" : "r"),
+	     EMIT_TEXT("type", emit_is_global(emit) ? "i64" : "i32"), EMIT_TEXT("name", name),
 	     EMIT_TEXT("b", asks ? ",b" : ""), EMIT_TEXT("used", used),
 	     EMIT_TEXT("lead", asks ? ", i1 %proton.f.lead" : ""),
 	     EMIT_NUMBER("magic", INSTRUMENT_MAGIC));
@@ -376,7 +373,7 @@ static void finish(const struct emit *emit, const char *used, const char *phi)
 	identify(emit, "f");
 	out_text(emit->out, "  br i1 %proton.f.on, label %proton.out, label %proton.done\n\n"
 			    "proton.out:\n");
-	if (is_global(emit))
+	if (emit_is_global(emit))
 		finish_global(emit, used);
 	else
 		finish_shared(emit, used);

@@ -23,7 +23,6 @@
 #define RING_UNIT_BYTES 16u /* also the unit of the slack area: what a lane copies at once */
 #define THREADS_PER_PROCESSOR 2048u
 #define CTAS_PER_PROCESSOR 32u
-#define CTA_ALIGN 128u
 /* maximum depth of callees; beyond it, and for recursion, the number of records is unknown */
 #define CALL_DEPTH_MAX 8u
 #define RING_MAX_BYTES (1u << 24) /* 32 of them with slack areas are far below 2^32 */
@@ -184,7 +183,7 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 	}
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
 		rings = layout->unit_count; /* the spare ring buffer is not copied */
-	layout->cta_bytes = round_up((uint32_t)layout_ring_at(layout, rings), CTA_ALIGN);
+	layout->cta_bytes = round_up((uint32_t)layout_ring_at(layout, rings), INSTRUMENT_CTA_ALIGN);
 	return PROTON_OK;
 }
 

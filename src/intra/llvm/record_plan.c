@@ -8,6 +8,8 @@
 #include "base/array.h"
 #include "intra/llvm/noinline_callees.h"
 
+#define BYTES_MAX ((int64_t)1 << 40)
+
 /* ------------------------------------------------------------------ sites */
 
 /*
@@ -363,7 +365,7 @@ static void close_loop(struct walk *walk, uint32_t block)
 	else if (max != PLAN_VARIES)
 		max += max_of_block(walk, block);
 	/* e.g. callees that call callees twice, and so on */
-	if (max > PLAN_BYTES_MAX)
+	if (max > BYTES_MAX)
 		max = PLAN_VARIES;
 	while (walk->open_count > first)
 		walk->max[walk->open[--walk->open_count]] = max;

@@ -50,8 +50,6 @@ struct plan {
 	int64_t max_bytes;  /* maximum bytes that a warp can record on any path, or PLAN_VARIES */
 };
 
-#define PLAN_BYTES_MAX ((int64_t)1 << 40)
-
 /*
  * Plans the kernel or a callee. Adds the scopes and codes to `layout`. If there are callees,
  * max_bytes is not set yet. E_UNSUPPORTED, E_NOMEM.

@@ -35,42 +35,6 @@ void warps_sums_fini(struct warps_sums *sums)
 	*sums = (struct warps_sums){0};
 }
 
-static void add_async(struct warps_async *to, const struct warps_async *more)
-{
-	to->executions += more->executions;
-	to->cycles += more->cycles;
-	to->overlapped += more->overlapped;
-	to->path += more->path;
-}
-
-static void add_cell(struct warps_cell *to, const struct warps_cell *more)
-{
-	to->executions += more->executions;
-	to->inclusive += more->inclusive;
-	to->cycles += more->cycles;
-	to->path += more->path;
-}
-
-void warps_sums_add(struct warps_sums *sums, const struct warps_sums *more)
-{
-	size_t cells = ((size_t)sums->scope_count + 1) * sums->unit_count;
-
-	sums->ctas += more->ctas;
-	sums->cycles += more->cycles;
-	sums->unseen += more->unseen;
-	sums->left_out += more->left_out;
-	for (uint32_t u = 0; u < sums->unit_count; u++) {
-		sums->units[u].ctas += more->units[u].ctas;
-		sums->units[u].cycles += more->units[u].cycles;
-		sums->units[u].idle += more->units[u].idle;
-		sums->units[u].path += more->units[u].path;
-	}
-	for (size_t i = 0; i < cells; i++)
-		add_cell(&sums->cells[i], &more->cells[i]);
-	for (uint32_t i = 0; i < sums->scope_count; i++)
-		add_async(&sums->asyncs[i], &more->asyncs[i]);
-}
-
 void warps_sums_clear(struct warps_sums *sums)
 {
 	size_t cells = ((size_t)sums->scope_count + 1) * sums->unit_count;

@@ -61,7 +61,7 @@ struct warps_unit {
 	uint64_t path;   /* of these, on the critical path: no unit was active */
 };
 
-/* All fields are additive. */
+/* Sums over CTAs. */
 struct warps_sums {
 	uint64_t ctas;
 	uint64_t cycles;   /* duration of the CTAs: the sum of all time on the path */
@@ -78,8 +78,6 @@ struct warps_sums {
 /* Initializes all sums to zero. False if out of memory. */
 bool warps_sums_init(struct warps_sums *sums, const struct instrument_layout *layout);
 void warps_sums_fini(struct warps_sums *sums);
-/* Both have the same layout. */
-void warps_sums_add(struct warps_sums *sums, const struct warps_sums *more);
 void warps_sums_clear(struct warps_sums *sums);
 
 static inline struct warps_cell *warps_cell(const struct warps_sums *sums, uint32_t unit,

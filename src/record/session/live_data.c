@@ -57,12 +57,7 @@ int proton_data_get(int id, uint32_t phase, const char *format_name, char **byte
 	out_init(&out, -1);
 	status = format->write(profile, &out, err);
 	if (status == PROTON_OK)
-		status = out_finish(&out, err);
-	if (status == PROTON_OK) {
-		*bytes_out = out_take(&out, length_out);
-		if (!*bytes_out)
-			status = err_nomem(err);
-	}
+		status = out_finish_text(&out, bytes_out, length_out, err);
 	out_fini(&out);
 	profile_free(profile);
 	return status;

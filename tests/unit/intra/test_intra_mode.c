@@ -37,7 +37,7 @@ TEST(defaults)
 		CHECK_EQ(mode.cta_stride, 1);
 		CHECK_EQ(mode.launches, 8);
 		CHECK_EQ(mode.autos, 0);
-		CHECK(!mode.time_shift && !mode.clock32 && !mode.is_mma);
+		CHECK(!mode.time_shift && !mode.autos);
 	}
 }
 
@@ -51,7 +51,7 @@ TEST(mode_printed_by_python)
 
 	CHECK_OK(instrument_mode_read(text, &mode, &err), err);
 	CHECK_U64(mode.warps, 1u << 7 | 1u << 3 | 1u);
-	CHECK(mode.clock32 && mode.time_shift && mode.sched_stores && mode.sched_barriers);
+	CHECK(mode.time_shift && mode.sched_barriers);
 	instrument_mode_options(&mode, &options);
 	CHECK_EQ(options.warp_count, 8);
 	CHECK_EQ(options.warps_per_unit, 4);
@@ -72,7 +72,6 @@ TEST(automatic_scopes)
 	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
 	CHECK_EQ(mode.autos, 63);
 	CHECK_OK(instrument_mode_read("mma", &mode, &err), err);
-	CHECK(mode.is_mma);
 	CHECK_EQ(mode.autos, INSTRUMENT_AUTO_DOTS);
 	CHECK_OK(instrument_mode_read("mma:auto=waits", &mode, &err), err);
 	CHECK_EQ(mode.autos, INSTRUMENT_AUTO_DOTS | INSTRUMENT_AUTO_WAITS);
