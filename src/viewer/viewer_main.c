@@ -338,6 +338,9 @@ static int report_source(const struct options *options, struct view *view)
 	int status = source_report_init(&report, view->profile, view->state, options->query.kernel,
 					&err);
 
+	if (status == PROTON_OK && options->query.sass && !view->profile->samples)
+		message("%s has no machine code for --sass; record with output format proton",
+			input_display_name(options->query.paths[0]));
 	if (status) {
 		status = print_error(&err);
 	} else if (!report.kernel_count) {
@@ -347,7 +350,7 @@ static int report_source(const struct options *options, struct view *view)
 		status = save_table(options, view->profile, (struct table_job){.source = &report});
 	} else {
 		begin(&out, view->profile, options);
-		source_print(view->profile, &report, options, &out);
+		source_print(&report, options, &out);
 		status = finish(&out, view->profile);
 	}
 	source_report_fini(&report);

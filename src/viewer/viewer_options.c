@@ -74,6 +74,10 @@ static enum options_result check(const struct options *options, struct proton_er
 				      query->warps ? "--warps" : "--source");
 	if (query->sass && !query->source)
 		return OPTIONS_REFUSE(err, "--sass requires --source");
+	if (query->sass && options->output.exporter &&
+	    strcmp(options->output.exporter->name, "table") == 0)
+		return OPTIONS_REFUSE(err, "Cannot specify both --sass and %s; use --json",
+				      options->output.option);
 	if (query->rows && query->mode != VIEW_FLAT && !query->warps && !query->source)
 		return OPTIONS_REFUSE(err, "--rows requires --top, --group, --warps or --source");
 	if (query->base && query->merge_how != MERGE_SUM && query->merge_how != MERGE_MEAN)

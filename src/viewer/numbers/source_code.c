@@ -39,17 +39,18 @@ static size_t reason_of(const struct source_report *report, uint32_t name)
 	return i;
 }
 
-static void add_function(struct source_code *code, struct profile *profile,
-			 const struct source_report *report, uint32_t index)
+static void add_function(struct source_code *code, const struct source_report *report,
+			 const struct profile_function *function)
 {
+	struct profile *profile = report->profile;
 	struct profile_samples *samples = profile->samples;
-	const struct profile_function *function = &samples->functions[index];
 	struct sass *sass = disassemble(code, samples, function);
 	const char *name = profile_text(profile, function->name);
 	uint32_t in_sass = sass ? sass_function(sass, name) : SASS_FUNCTION_NONE;
 	struct lines lines = {0};
 	struct source_instruction *item = NULL;
 
+	code->variant_count++;
 	lines_open(&lines, profile, samples, function);
 	for (size_t i = 0; i < function->pc_count; i++) {
 		const struct profile_pc *pc = &samples->pcs[function->first_pc + i];
@@ -65,7 +66,7 @@ static void add_function(struct source_code *code, struct profile *profile,
 			*item = (struct source_instruction){
 				.file = line ? profile->frames[frame].file : 0,
 				.line = line ? profile->frames[frame].line : 0,
-				.function = index,
+				.variant = code->variant_count,
 				.offset = pc->offset,
 				.text = in_sass == SASS_FUNCTION_NONE
 						? NULL
@@ -88,14 +89,15 @@ static int compare_items(const void *left, const void *right)
 		return a->file < b->file ? -1 : 1;
 	if (a->line != b->line)
 		return a->line < b->line ? -1 : 1;
-	if (a->function != b->function)
-		return a->function < b->function ? -1 : 1;
+	if (a->variant != b->variant)
+		return a->variant < b->variant ? -1 : 1;
 	return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-void source_code_init(struct source_code *code, struct profile *profile,
-		      const struct source_report *report, const struct source_kernel *kernel)
+void source_code_init(struct source_code *code, const struct source_report *report,
+		      const struct source_kernel *kernel)
 {
+	const struct profile *profile = report->profile;
 	const struct profile_samples *samples = profile->samples;
 	uint32_t name = profile->frames[kernel->frame].name;
 
@@ -107,7 +109,7 @@ void source_code_init(struct source_code *code, struct profile *profile,
 	code->has_failed = xcalloc(samples->cubin_count, sizeof(bool));
 	for (uint32_t i = 0; i < samples->function_count; i++)
 		if (samples->functions[i].name == name)
-			add_function(code, profile, report, i);
+			add_function(code, report, &samples->functions[i]);
 	if (code->count)
 		qsort(code->items, code->count, sizeof(*code->items), compare_items);
 }

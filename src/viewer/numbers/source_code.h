@@ -9,26 +9,27 @@ struct sass;
 struct source_instruction {
 	uint32_t file; /* of its innermost line, as in struct source_line */
 	uint32_t line;
-	uint32_t function; /* index of the profile's functions: kernels may have the same name */
-	uint32_t offset;   /* in bytes from the start of the function */
-	const char *text;  /* NULL: no disassembler, or no code */
+	uint32_t variant; /* from 1; of functions with the name of the kernel */
+	uint32_t offset;  /* in bytes from the start of the function */
+	const char *text; /* NULL: no disassembler, or no code */
 	struct source_samples samples;
 };
 
 struct source_code {
-	struct source_instruction *items; /* by file, line, function and offset */
+	struct source_instruction *items; /* by file, line, variant and offset */
 	size_t count, capacity;
 	struct sass **disassembled; /* by cubin; NULL: not opened */
 	bool *has_failed;
 	size_t cubin_count;
+	uint32_t variant_count;
 };
 
 /*
  * The sampled instructions of a kernel. Prints a message if there is no disassembler, which leaves
- * the instructions without text. Samples are those of all contexts. Adds frames to the profile.
+ * the instructions without text. Samples are those of all contexts. May add frames to the profile.
  */
-void source_code_init(struct source_code *code, struct profile *profile,
-		      const struct source_report *report, const struct source_kernel *kernel);
+void source_code_init(struct source_code *code, const struct source_report *report,
+		      const struct source_kernel *kernel);
 void source_code_fini(struct source_code *code);
 
 /* The first instruction of a line; *count_out of them follow each other. */

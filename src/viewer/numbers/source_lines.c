@@ -128,10 +128,10 @@ static void collect(struct collector *collector, const uint8_t *state)
 		struct source_samples samples = {0};
 
 		collector->kernels[i] = kernel;
-		if (kernel && state[i] == NODE_SHOWN &&
-		    (!collector->is_wanted || collector->is_wanted[kernel]) &&
-		    add_samples(collector, i, &samples))
+		if (kernel && state[i] == NODE_SHOWN && add_samples(collector, i, &samples) &&
+		    (!collector->is_wanted || collector->is_wanted[kernel]))
 			add_chain(collector, i);
+		collector->report->samples += samples.all;
 	}
 }
 
@@ -248,7 +248,6 @@ static void make_kernels(struct collector *collector)
 		*kernel = (struct source_kernel){.frame = entries->kernel};
 		make_lines(collector, kernel, entries, i - first);
 		sort_files(kernel);
-		report->samples += kernel->samples.all;
 		first = i;
 	}
 	if (report->kernel_count)
@@ -256,8 +255,8 @@ static void make_kernels(struct collector *collector)
 		      compare_kernels);
 }
 
-int source_report_init(struct source_report *report, const struct profile *profile,
-		       const uint8_t *state, const char *kernel, struct proton_error *err)
+int source_report_init(struct source_report *report, struct profile *profile, const uint8_t *state,
+		       const char *kernel, struct proton_error *err)
 {
 	struct collector collector = {.report = report};
 	int status = PROTON_OK;

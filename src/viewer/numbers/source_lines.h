@@ -41,12 +41,12 @@ struct source_kernel {
 };
 
 struct source_report {
-	const struct profile *profile;
+	struct profile *profile;
 	struct source_reason reasons[SOURCE_REASONS_MAX];
 	size_t reason_count;
 	struct source_kernel *kernels; /* by samples, largest number first */
 	size_t kernel_count;
-	uint64_t samples; /* of all kernels */
+	uint64_t samples; /* of all kernels, selected or not */
 };
 
 /*
@@ -54,8 +54,8 @@ struct source_report {
  * expression for the names of kernels, or NULL; E_INVALID: it is not one. Release with
  * source_report_fini(), even after an error.
  */
-int source_report_init(struct source_report *report, const struct profile *profile,
-		       const uint8_t *state, const char *kernel, struct proton_error *err);
+int source_report_init(struct source_report *report, struct profile *profile, const uint8_t *state,
+		       const char *kernel, struct proton_error *err);
 void source_report_fini(struct source_report *report);
 
 /* The reasons of waiting that have samples, largest number first; returns how many. */

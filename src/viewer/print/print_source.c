@@ -27,7 +27,6 @@
 #define CONTEXT_LINES 3u /* lines without samples that are printed around those with some */
 
 struct printer {
-	struct profile *profile;
 	const struct source_report *report;
 	const struct options *options;
 	const struct source_kernel *kernel;
@@ -230,7 +229,11 @@ static void print_code(struct printer *printer, const struct source_line *line)
 
 	for (size_t i = 0; i < count; i++, item++) {
 		put_samples(printer, &item->samples);
-		out_printf(printer->out, "  %6s    0x%04x", "", item->offset);
+		if (printer->code.variant_count > 1)
+			out_printf(printer->out, "  %6s  %u:0x%04x", "", item->variant,
+				   item->offset);
+		else
+			out_printf(printer->out, "  %6s    0x%04x", "", item->offset);
 		if (item->text) {
 			out_text(printer->out, "  ");
 			text_clean(printer->out, item->text, strlen(item->text));
@@ -296,7 +299,7 @@ static void print_kernel(struct printer *printer, const struct source_kernel *ke
 		   percent_of(kernel->samples.all, printer->report->samples));
 	print_waits(printer, kernel);
 	if (printer->options->query.sass)
-		source_code_init(&printer->code, printer->profile, printer->report, kernel);
+		source_code_init(&printer->code, printer->report, kernel);
 	printer->reason_columns = columns_of_reasons(printer, kernel);
 	out_printf(printer->out, "\n%10s  %6s  %-*s  %6s\n", "samples", "%",
 		   (int)printer->reason_columns, "stall reasons", "line");
@@ -306,11 +309,10 @@ static void print_kernel(struct printer *printer, const struct source_kernel *ke
 		source_code_fini(&printer->code);
 }
 
-void source_print(struct profile *profile, const struct source_report *report,
-		  const struct options *options, struct out *out)
+void source_print(const struct source_report *report, const struct options *options,
+		  struct out *out)
 {
 	struct printer printer = {
-		.profile = profile,
 		.report = report,
 		.options = options,
 		.term = term_probe(options->style.color),
@@ -327,7 +329,8 @@ void source_print(struct profile *profile, const struct source_report *report,
 	}
 	source_texts_fini(&printer.texts);
 	if (report->kernel_count > max)
-		out_printf(out, "\n(%zu more kernels)\n", report->kernel_count - max);
+		out_printf(out, "\n(%zu more kernel%s)\n", report->kernel_count - max,
+			   report->kernel_count - max > 1 ? "s" : "");
 	out_fini(&printer.text);
 }
 
@@ -410,6 +413,27 @@ static void json_source(struct json_writer *json, const struct source_texts *tex
 	json_string(json, source, length);
 }
 
+static void json_code(struct json_writer *json, const struct printer *printer,
+		      const struct source_line *line)
+{
+	size_t count;
+	const struct source_instruction *item = source_code_of(&printer->code, line, &count);
+
+	if (!count)
+		return;
+	json_key_array(json, "instructions");
+	for (size_t i = 0; i < count; i++, item++) {
+		json_begin_object(json);
+		json_key_uint64(json, "variant", item->variant);
+		json_key_uint64(json, "offset", item->offset);
+		if (item->text)
+			json_key_text(json, "sass", item->text);
+		json_samples(json, printer->report, &item->samples);
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
 static void json_waits(struct json_writer *json, const struct source_report *report,
 		       const struct source_kernel *kernel)
 {
@@ -433,6 +457,37 @@ static void json_waits(struct json_writer *json, const struct source_report *rep
 	json_end_array(json);
 }
 
+static void json_kernel(struct json_writer *json, struct printer *printer,
+			const struct source_kernel *kernel)
+{
+	const struct source_report *report = printer->report;
+	bool has_code = printer->options->query.sass;
+
+	if (has_code)
+		source_code_init(&printer->code, report, kernel);
+	read_name(printer, kernel);
+	json_line_break(json);
+	json_begin_object(json);
+	json_key(json, "kernel");
+	json_string(json, printer->text.bytes ? printer->text.bytes : "", printer->text.length);
+	json_samples(json, report, &kernel->samples);
+	json_waits(json, report, kernel);
+	json_key_array(json, "lines");
+	for (size_t i = 0; i < kernel->line_count; i++) {
+		json_begin_object(json);
+		json_file(json, report, &kernel->lines[i]);
+		json_source(json, &printer->texts, &kernel->lines[i]);
+		json_key_bool(json, "inlined", kernel->lines[i].is_inlined);
+		json_samples(json, report, &kernel->lines[i].samples);
+		json_code(json, printer, &kernel->lines[i]);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_end_object(json);
+	if (has_code)
+		source_code_fini(&printer->code);
+}
+
 void source_json(const struct source_report *report, const struct options *options, struct out *out)
 {
 	struct printer printer = {.report = report, .options = options, .out = out};
@@ -445,29 +500,8 @@ void source_json(const struct source_report *report, const struct options *optio
 	json_key_bool(&json, "partial", profile_is_partial(report->profile));
 	json_key_uint64(&json, "samples", report->samples);
 	json_key_array(&json, "kernels");
-	for (size_t k = 0; k < kernels_of(report, options, SIZE_MAX) && !out->errnum; k++) {
-		const struct source_kernel *kernel = &report->kernels[k];
-
-		read_name(&printer, kernel);
-		json_line_break(&json);
-		json_begin_object(&json);
-		json_key(&json, "kernel");
-		json_string(&json, printer.text.bytes ? printer.text.bytes : "",
-			    printer.text.length);
-		json_samples(&json, report, &kernel->samples);
-		json_waits(&json, report, kernel);
-		json_key_array(&json, "lines");
-		for (size_t i = 0; i < kernel->line_count; i++) {
-			json_begin_object(&json);
-			json_file(&json, report, &kernel->lines[i]);
-			json_source(&json, &printer.texts, &kernel->lines[i]);
-			json_key_bool(&json, "inlined", kernel->lines[i].is_inlined);
-			json_samples(&json, report, &kernel->lines[i].samples);
-			json_end_object(&json);
-		}
-		json_end_array(&json);
-		json_end_object(&json);
-	}
+	for (size_t k = 0; k < kernels_of(report, options, SIZE_MAX) && !out->errnum; k++)
+		json_kernel(&json, &printer, &report->kernels[k]);
 	json_end_array(&json);
 	json_end_object(&json);
 	out_byte(out, '\n');

@@ -5,9 +5,8 @@
 #include "viewer/numbers/source_lines.h"
 #include "viewer/viewer_options.h"
 
-/* --sass adds frames to the profile. */
-void source_print(struct profile *profile, const struct source_report *report,
-		  const struct options *options, struct out *out);
+void source_print(const struct source_report *report, const struct options *options,
+		  struct out *out);
 void source_csv(const struct source_report *report, const struct options *options, struct out *out);
 void source_json(const struct source_report *report, const struct options *options,
 		 struct out *out);
