@@ -35,8 +35,8 @@ int append_launch(struct append *append, uint64_t id, uint64_t address, uint32_t
 void append_end(struct append *append);
 
 /*
- * Drains all ring buffers, in order for each id. One caller at a time. Costs one load per ring
- * buffer if they are empty.
+ * Drains all ring buffers, in order for each id. One caller at a time. Empty ring buffers cost one
+ * load each.
  */
 void append_drain(void (*deliver)(uint64_t id, const void *bytes, uint32_t count));
 /* True if some ring buffer is at least half full. */
