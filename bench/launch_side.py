@@ -38,10 +38,24 @@ def describe(grid: Any, metadata: Any, args: Any) -> dict[str, Any]:
     return {"name": "empty", "flops32": 1.0, "bytes": 4}
 
 
-def triton_launcher() -> tuple[Callable[[int], None], Callable[[], None]]:
-    """A function that launches an empty kernel N times, and one that waits for the GPU."""
+def triton_launcher(iterations: int = 0) -> tuple[Callable[[int], None], Callable[[], None]]:
+    """
+    A function that launches a kernel N times, and one that waits for the GPU. The kernel is empty,
+    or uses all SMs for about 0.07 us per iteration.
+    """
     import torch
     import triton
+    import triton.language as tl
+
+    globals()["tl"] = tl
+
+    @triton.jit
+    def busy(x, iterations):
+        at = tl.program_id(0) * 1024 + tl.arange(0, 1024)
+        value = tl.load(x + at)
+        for _ in range(iterations):
+            value = tl.sqrt(value * 0.5 + 0.25)
+        tl.store(x + at, value)
 
     @triton.jit(launch_metadata=describe)
     def empty(x):
@@ -49,11 +63,17 @@ def triton_launcher() -> tuple[Callable[[int], None], Callable[[], None]]:
 
     x = torch.zeros(1, device="cuda")
 
+    numbers = torch.rand(1024 * 264, device="cuda")
+
     def launch(count: int) -> None:
         for _ in range(count):
             empty[(1,)](x)
 
-    return launch, torch.cuda.synchronize
+    def launch_busy(count: int) -> None:
+        for _ in range(count):
+            busy[(264,)](numbers, iterations)
+
+    return launch_busy if iterations else launch, torch.cuda.synchronize
 
 
 class FakeLaunch(ctypes.Structure):

@@ -5,7 +5,7 @@
 OPTIONS is a JSON object: `profiler`, null or "ours", "upstream" or "floor" (bare CUPTI: the
 functions of `library`, see cupti_floor.h); `start`, "early" (before CUDA is initialized) or "late"
 (after a warm-up); `options` of the session; `works`, of which `step` is a training step and
-`launch` the launch of an empty Triton kernel; `cpu`. A profiler that is not started here may come
+`launch` the launch of an empty Triton kernel and `kernel` that of one of about 20 us; `cpu`. A profiler that is not started here may come
 from outside, as with the `proton` command.
 
 The process prints "loaded" when its imports are done, and waits for a line before it uses CUDA; it
@@ -36,7 +36,7 @@ from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FAKE_STEP = 5000  # launches
-WARM_UP = {"step": (4, 1), "launch": (1000, 200)}  # before the first turn, before each
+WARM_UP = {"step": (4, 1), "launch": (1000, 200), "kernel": (500, 50)}  # before the first turn, before each
 
 
 def load_injection_library() -> None:
@@ -49,7 +49,11 @@ def load_injection_library() -> None:
 def fake_works() -> tuple[dict[str, Callable[[int], None]], Callable[[], None]]:
     load_injection_library()
     launch, wait = launch_side.fake_launcher()
-    return {"step": lambda count: launch(count * FAKE_STEP), "launch": launch}, wait
+    return {
+        "step": lambda count: launch(count * FAKE_STEP),
+        "launch": launch,
+        "kernel": launch,
+    }, wait
 
 
 def real_works(names: list[str]) -> tuple[dict[str, Callable[[int], None]], Callable[[], None]]:
@@ -72,6 +76,8 @@ def real_works(names: list[str]) -> tuple[dict[str, Callable[[int], None]], Call
         works["step"] = step
     if "launch" in names:
         works["launch"] = launch_side.triton_launcher()[0]
+    if "kernel" in names:
+        works["kernel"] = launch_side.triton_launcher(iterations=270)[0]
     return works, torch.cuda.synchronize
 
 
@@ -121,6 +127,7 @@ def main() -> None:
         gc.enable()
         return found
 
+    works = {name: works[name] for name in asked["works"]}
     for name, work in works.items():
         work(WARM_UP[name][0])
     wait()

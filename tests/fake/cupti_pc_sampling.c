@@ -103,10 +103,10 @@ static struct context *find_or_add(void *context)
 	return found;
 }
 
-/* Tests choose a context's device by its address: the byte it points to. */
+/* Tests choose a context's device: the byte that it points to. Small numbers are contexts too. */
 static uint32_t device_of(const void *context)
 {
-	return *(const uint8_t *)context;
+	return (uintptr_t)context < 4096 ? 0 : *(const uint8_t *)context;
 }
 
 static bool is_any_enabled(void)

@@ -1,0 +1,122 @@
+"""Benchmark of PC sampling on an NVIDIA GPU: its overhead, next to kernel records and upstream.
+
+    python bench/pcsampling.py [--seconds S] [--rounds N] [--write]
+
+Works: a training step of a Llama-shaped model, kernels of about 20 us one after the other, and the
+launch of an empty Triton kernel in a loop. The sides: no profiler (`plain`); a session of
+triton_proton with kernel records alone (`floor`); one with PC samples and kernel records (`ours`,
+mode "pcsampling"); Triton's profiler with its PC sampling (`upstream`), which serializes kernels
+and takes part in one round of four.
+
+In each round each side has a new process (bench/program_side.py), and these take short turns
+(bench/turns.py, bench/program_turns.py). The step and the kernels are judged by wall time, which
+includes the GPU, the loop by the CPU time of the launching thread, adjusted to the machine's speed
+(bench/reference.py). A figure is the median of the differences between two sides in the same round,
+with its interval of 95 %. A target is met if the whole interval meets it, in 8 rounds or more.
+
+--seconds bounds the measurement. --fake tries the script out with tests/fake and no GPU. --write
+stores bench/results/pcsampling.json. Needs what cuda_python.py needs, without the C compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import report
+from cuda_python import fake_environment
+from program_turns import WORKS, Case, Programs
+from reference import ADJUSTED, WALL
+from run import ROOT
+from turns import Compared, Round, process_medians, spread
+
+WORKS["kernel"] = ("kernels of 20 us, one after the other", "us per kernel", 1e6, 400, 3, 1)
+
+CASES = {
+    "plain": Case(),
+    "records": Case("ours"),
+    "samples": Case("ours", options={"mode": "pcsampling"}),
+    "upstream": Case("upstream", options={"mode": "pcsampling"}, every=4),
+}
+# Work, the figure that is judged, its unit, the limit over plain.
+TARGETS = [
+    ("step", WALL, "ms per step", 0.05),
+    ("kernel", WALL, "us per kernel", 0.03),
+    ("launch", ADJUSTED, "us of CPU per launch", 0.5),
+]
+
+
+def make_row(
+    rounds: Sequence[Round], work: str, figure: int, unit: str, limit: float
+) -> dict[str, Any]:
+    name, _, scale = WORKS[work][:3]
+    plains = process_medians(rounds, "plain", work, figure)
+    plain = statistics.median(plains) * scale if plains else None
+    compared = {
+        side: Compared(rounds, work, side, "plain", figure) for side in CASES if side != "plain"
+    }
+
+    def column(side: str) -> Any:
+        more = compared[side].more
+        return None if plain is None or more is None else plain * (1 + more)
+
+    beside = Compared(rounds, work, "samples", "records", figure)
+    text = (
+        f"{compared['samples']} over plain, kernel records alone {compared['records']}, samples "
+        f"{beside} over these: at most {100 * limit:g} % over plain; {compared['samples'].rounds} "
+        "rounds"
+    )
+    return report.row(
+        f"PC sampling: {name}",
+        unit,
+        plain=plain,
+        ours=column("samples"),
+        upstream=column("upstream"),
+        floor=column("records"),
+        noise=spread(plains),
+        target=text,
+        met=compared["samples"].within(limit),
+    )
+
+
+def main() -> int:
+    begin = time.monotonic()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9, help="at most so many")
+    parser.add_argument("--seconds", type=float, help="the measurement takes at most so long")
+    parser.add_argument("--turns", type=int, default=2, help="turns per process and work")
+    parser.add_argument("--cpu", type=int, help="processor of the timed loops; default: the last")
+    parser.add_argument("--fake", action="store_true", help="try it out without a GPU")
+    parser.add_argument("--write", action="store_true", help="store bench/results/pcsampling.json")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
+    options = parser.parse_args()
+
+    cases = dict(CASES)
+    if options.fake:
+        fake_environment(options.build)
+        del cases["upstream"]
+    else:
+        machine = report.gpu()
+        of = report.versions("triton_proton", "triton", "torch")
+    programs = Programs(cases, [work for work, *_ in TARGETS], cpu=options.cpu)
+    if not options.fake:
+        programs.use_one_cupti()
+    left = None
+    if options.seconds is not None:
+        left = max(options.seconds - (time.monotonic() - begin), 1.0)
+    rounds = programs.measure(options.rounds, options.turns, left)
+    rows = [make_row(rounds, *target) for target in TARGETS]
+    for row in rows:
+        report.show(row)
+    if options.write and not options.fake:
+        report.write("pcsampling", machine, of, rows)
+    return 1 if any(row["met"] is False for row in rows) and not options.fake else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
