@@ -4,9 +4,9 @@
 
 OPTIONS is a JSON object: `profiler`, null or "ours", "upstream" or "floor" (bare CUPTI: the
 functions of `library`, see cupti_floor.h); `start`, "early" (before CUDA is initialized) or "late"
-(after a warm-up); `options` of the session; `works`, of which `step` is a training step and
-`launch` the launch of an empty Triton kernel and `kernel` that of one of about 20 us; `cpu`. A profiler that is not started here may come
-from outside, as with the `proton` command.
+(after a warm-up); `options` of the session; `works`, of which `step` is a training step, `launch`
+the launch of an empty Triton kernel, and `kernel` that of one of about 20 us; `cpu`. A profiler
+that is not started here may come from outside, as with the `proton` command.
 
 The process prints "loaded" when its imports are done, and waits for a line before it uses CUDA; it
 prints "ready" after its warm-up. Each further line asks for a turn:
@@ -36,7 +36,8 @@ from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FAKE_STEP = 5000  # launches
-WARM_UP = {"step": (4, 1), "launch": (1000, 200), "kernel": (500, 50)}  # before the first turn, before each
+# Calls before the first turn, and before each.
+WARM_UP = {"step": (4, 1), "launch": (1000, 200), "kernel": (500, 50)}
 
 
 def load_injection_library() -> None:

@@ -9,8 +9,8 @@
  * - Samples of a module loaded between two sessions, while no context is enabled, count as not of
  *   the user, in all later sessions.
  * - cuptiFinalize() with an enabled context succeeds; later sessions start, and get no samples.
- * - Starting, stopping, enabling or disabling while another thread loads a module hangs: here it
- *   aborts.
+ * - Starting, stopping, enabling or disabling while another thread launches a kernel or loads a
+ *   module may hang: here it aborts.
  * - Kernel records cannot be enabled while a context is enabled for sampling.
  * - When a context is destroyed its samples are gone, and all calls with it fail.
  */
@@ -75,9 +75,9 @@ static struct {
 } functions[FUNCTIONS];
 static size_t module_count;
 static size_t function_count;
-static bool was_enabled;         /* some context has been */
-static _Atomic uint32_t loading; /* threads that load modules */
-static _Thread_local uint32_t loading_here;
+static bool was_enabled;      /* some context has been */
+static _Atomic uint32_t busy; /* launches and loadings of modules */
+static _Thread_local uint32_t busy_here;
 static bool is_spoiled; /* cuptiFinalize() was called while one was */
 
 /* ------------------------------------------------------------------ contexts */
@@ -165,12 +165,12 @@ static int leave(int result)
 	return result;
 }
 
-/* The same for a call that excludes loading of modules. */
+/* The same for a call that excludes launches. */
 static struct context *enter_alone(const char *call, struct pcs_params *params, int *result)
 {
 	usleep(100); /* a thread that begins to load meets it */
-	if (atomic_load(&loading) != loading_here) {
-		fprintf(stderr, "fake: %s while another thread loads a module\n", call);
+	if (atomic_load(&busy) != busy_here) {
+		fprintf(stderr, "fake: %s while another thread launches or loads\n", call);
 		abort();
 	}
 	return enter(call, params->context, params->size,
@@ -454,6 +454,12 @@ int fake_cuptiGetCubinCrc(struct cubin_crc_params *params)
 	return CUPTI_OK;
 }
 
+void pc_sampling_busy(bool is_begin)
+{
+	atomic_fetch_add(&busy, is_begin ? 1 : UINT32_MAX);
+	busy_here += is_begin ? 1 : UINT32_MAX;
+}
+
 static void notify_module(uint32_t event, const struct module *module)
 {
 	struct cupti_module_data data = {
@@ -482,8 +488,7 @@ FAKE_EXPORT void *fake_module_load(const void *cubin, size_t bytes)
 	struct module *module;
 
 	notify_call(CUPTI_CALL_MODULE_LOAD_DATA, CUPTI_SITE_ENTER, params);
-	atomic_fetch_add(&loading, 1);
-	loading_here++;
+	pc_sampling_busy(true);
 	usleep(200);
 	pthread_mutex_lock(&lock);
 	module = &modules[module_count++ % MODULES];
@@ -494,8 +499,7 @@ FAKE_EXPORT void *fake_module_load(const void *cubin, size_t bytes)
 	pthread_mutex_unlock(&lock);
 	notify_module(CUPTI_RESOURCE_MODULE_LOADED, module);
 	handle = module;
-	loading_here--;
-	atomic_fetch_sub(&loading, 1);
+	pc_sampling_busy(false);
 	notify_call(CUPTI_CALL_MODULE_LOAD_DATA, CUPTI_SITE_EXIT, params);
 	return handle;
 }

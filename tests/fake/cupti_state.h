@@ -27,6 +27,8 @@ void pc_sampling_reset(void);
 bool pc_sampling_is_any_enabled(void);
 void pc_sampling_context_destroyed(void *context);
 void pc_sampling_launch(void *function);
+/* A launch or a loading begins or ends on this thread. */
+void pc_sampling_busy(bool is_begin);
 
 /*
  * cupti_subscribe.c: called by every function that the real library serves with its own threads.

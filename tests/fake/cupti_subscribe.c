@@ -237,6 +237,7 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 		data.function_params = params;
 	if (!launch->is_unseen)
 		subscribe_notify(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
+	pc_sampling_busy(true);
 	if (launch->function)
 		pc_sampling_launch(launch->function);
 	if (launch->captures)
@@ -244,6 +245,7 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 				 CUDA_GRAPH_NODE_KERNEL);
 	add_records(launch, data.correlation_id);
 	data.site = CUPTI_SITE_EXIT;
+	pc_sampling_busy(false);
 	if (!launch->is_unseen)
 		subscribe_notify(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
 	return data.correlation_id;

@@ -17,7 +17,8 @@ enum cupti_result {
 	CUPTI_E_INVALID_CONTEXT = 3,
 	CUPTI_E_OUT_OF_MEMORY = 8,
 	CUPTI_E_MAX_LIMIT_REACHED = 12, /* of cuptiActivityGetNextRecord: no more records */
-	CUPTI_E_NOT_INITIALIZED = 15,   /* CUPTI does not support the driver */
+	CUPTI_E_HARDWARE_BUSY = 26,
+	CUPTI_E_NOT_INITIALIZED = 15, /* CUPTI does not support the driver */
 	CUPTI_E_INSUFFICIENT_PRIVILEGES = 35,
 	CUPTI_E_MULTIPLE_SUBSCRIBERS = 39,
 };

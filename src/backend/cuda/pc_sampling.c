@@ -18,7 +18,11 @@
 #define SHARE_MAX 15u /* percent of samples without a function that are not worth a warning */
 #define SHARE_SAMPLES_MIN 1000u
 #define CHECKED_MAX 16u
-#define CLOSE_NS 200000000ull /* to wait for threads that load modules */
+#define CLOSE_NS 200000000ull /* to wait for threads that launch or load modules */
+#define FLUSH_MIN_NS 50000000ull
+#define FLUSH_QUIET_NS 15000000ull
+#define FLUSH_MAX_NS 500000000ull
+#define FLUSH_POLL_US 5000u
 
 _Atomic bool pc_sampling_is_on;
 pthread_mutex_t pcs_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -29,8 +33,8 @@ struct pcs_statistics pcs_statistics;
 static _Atomic(void *) checked[CHECKED_MAX]; /* contexts that need no check; under pcs_lock */
 static void *released[PCS_CONTEXTS_MAX];     /* contexts of an earlier session; under pcs_lock */
 static bool second_was_noted;                /* guarded by pcs_lock, as the following */
-static uint32_t flushed_shared;
-static uint64_t flushed_launched;
+static _Atomic uint32_t flushed_shared;
+static _Atomic uint64_t flushed_launched;
 
 static struct pcs_context *find(const void *context)
 {
@@ -54,6 +58,7 @@ static int add(void *context, struct proton_error *err)
 	struct pcs_context *place = find(NULL);
 	struct pcs_context added = {.context = context};
 	int status;
+	int result;
 
 	if (!place || libcupti.cuptiGetDeviceId(context, &added.device) != CUPTI_OK ||
 	    libcupti.cuptiGetContextId(context, &added.id) != CUPTI_OK)
@@ -69,9 +74,17 @@ static int add(void *context, struct proton_error *err)
 	status = pcs_context_enable(&added, err);
 	if (status != PROTON_OK)
 		return status;
-	*place = added;
 	/* The first start takes 0.3 s, which the program's first kernel would otherwise take. */
-	pcs_context_begin(place);
+	result = pcs_context_begin(&added);
+	if (result != CUPTI_OK) {
+		pcs_context_disable(&added);
+		return result == CUPTI_E_HARDWARE_BUSY
+			       ? err_set(err, PROTON_E_BUSY,
+					 "another process samples PCs on GPU %u; wait until it ends",
+					 added.device)
+			       : cupti_api_error(result, "cuptiPCSamplingStart", err);
+	}
+	*place = added;
 	pcs_drain_start();
 	return PROTON_OK;
 }
@@ -190,6 +203,8 @@ static int add_known(struct proton_error *err)
 	if (status == PROTON_OK && current && !find(current))
 		status = add(current, err);
 	pcs_gate_open();
+	if (status == PROTON_OK && current)
+		pcs_modules_ask();
 	return status;
 }
 
@@ -276,39 +291,36 @@ void pc_sampling_stop(void)
 	cubins_clear();
 }
 
+/*
+ * CUPTI needs up to 30 ms to decode samples. A stop would make it faster, but needs the other
+ * threads to launch nothing.
+ */
 void pc_sampling_flush(void)
 {
 	uint64_t launched = callbacks_launched();
 	uint32_t shared = callbacks_last_shared();
-	bool is_closed;
+	uint64_t start_ns = clock_monotonic_ns();
+	uint64_t now_ns = start_ns;
+	uint64_t before = 0;
 
-	if (!pc_sampling_runs())
+	if (!pc_sampling_runs() || (launched == flushed_launched && shared == flushed_shared))
 		return;
-	pthread_mutex_lock(&pcs_lock);
-	is_closed = (launched != flushed_launched || shared != flushed_shared) &&
-		    !captured_any_open() && pcs_gate_close(CLOSE_NS);
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
-		struct pcs_context *context = &pcs_contexts[i];
-		bool was_started = context->is_started;
-
-		if (!context->context)
-			continue;
-		/* Only a stop makes CUPTI decode the rest; it takes up to 50 ms. */
-		if (is_closed) {
-			pcs_context_end(context);
-			pcs_context_read_rest(context);
-			if (context->context && was_started)
-				pcs_context_begin(context);
-		} else {
-			pcs_context_read(context);
-		}
+	for (uint64_t quiet_ns = start_ns;
+	     now_ns - start_ns < FLUSH_MIN_NS ||
+	     (now_ns - quiet_ns < FLUSH_QUIET_NS && now_ns - start_ns < FLUSH_MAX_NS);
+	     now_ns = clock_monotonic_ns()) {
+		pthread_mutex_lock(&pcs_lock);
+		for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+			if (pcs_contexts[i].context)
+				pcs_context_read(&pcs_contexts[i]);
+		if (pcs_statistics.samples + pcs_statistics.profiler != before)
+			quiet_ns = clock_monotonic_ns();
+		before = pcs_statistics.samples + pcs_statistics.profiler;
+		pthread_mutex_unlock(&pcs_lock);
+		usleep(FLUSH_POLL_US);
 	}
-	if (is_closed) {
-		pcs_gate_open();
-		flushed_launched = launched;
-		flushed_shared = shared;
-	}
-	pthread_mutex_unlock(&pcs_lock);
+	flushed_launched = launched;
+	flushed_shared = shared;
 }
 
 /* In the child of a fork, which calls nothing of CUPTI. */

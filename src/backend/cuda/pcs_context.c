@@ -167,20 +167,20 @@ int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 	return enable(context, err);
 }
 
-void pcs_context_begin(struct pcs_context *context)
+/* Returns CUPTI's result. */
+int pcs_context_begin(struct pcs_context *context)
 {
 	struct pcs_params params = params_of(context);
 	int result;
 
 	if (context->is_started)
-		return;
+		return CUPTI_OK;
 	result = libcupti.cuptiPCSamplingStart(&params);
-	if (result != CUPTI_OK) {
-		message_once("PC sampling does not start (cuptiPCSamplingStart: error %d)", result);
-		return;
-	}
+	if (result != CUPTI_OK)
+		return result;
 	context->is_started = true;
 	pcs_windows_begin(context->id, clock_monotonic_ns());
+	return CUPTI_OK;
 }
 
 void pcs_context_end(struct pcs_context *context)
@@ -285,8 +285,10 @@ void pcs_context_raise_period(struct pcs_context *context)
 	if (libcupti.cuptiPCSamplingDisable(&params) != CUPTI_OK)
 		return;
 	pcs_drain_take(context, context->configured);
-	if (context->period < PCS_PERIOD_MAX)
-		context->period++;
+	/* Dense samples fill the buffer again before half of them helps. */
+	context->period += context->period < PCS_PERIOD_DENSE ? 2 : 1;
+	if (context->period > PCS_PERIOD_MAX)
+		context->period = PCS_PERIOD_MAX;
 	if (enable(context, &err) != PROTON_OK) {
 		message("PC sampling has ended: %s", err.text);
 		pcs_context_forget(context);
@@ -295,6 +297,6 @@ void pcs_context_raise_period(struct pcs_context *context)
 	message("PC samples came faster than CUPTI can decode them, and some were lost; the "
 		"interval was raised from %llu to %llu cycles",
 		1ull << before, 1ull << context->period);
-	if (was_started)
-		pcs_context_begin(context);
+	if (was_started && pcs_context_begin(context) != CUPTI_OK)
+		message_once("PC sampling has ended: cuptiPCSamplingStart failed");
 }

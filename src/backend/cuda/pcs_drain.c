@@ -12,11 +12,13 @@
 #include "backend/cuda/pcs_gate.h"
 #include "backend/cuda/pcs_parts.h"
 #include "base/clock.h"
+#include "base/message.h"
 #include "record/names/frames.h"
 #include "record/store/cubins.h"
 #include "record/store/gpu_functions.h"
 
 #define TICK_NS 20000000ull
+#define CLOSE_NS 50000000ull /* to wait for threads that launch or load modules */
 #define BATCH 4096u
 #define NOT_ISSUED "_not_issued"
 
@@ -180,8 +182,8 @@ static void read_all(void)
 
 		if (context->context && !context->is_full)
 			pcs_context_read(context);
-		/* While modules are being loaded, the next round tries again. */
-		if (context->context && context->is_full && pcs_gate_close(0)) {
+		/* If a thread does not end its launch in time, the next round tries again. */
+		if (context->context && context->is_full && pcs_gate_close(CLOSE_NS)) {
 			pcs_context_raise_period(context);
 			pcs_gate_open();
 		}
@@ -190,9 +192,14 @@ static void read_all(void)
 
 static void begin_or_end_all(bool is_begin)
 {
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
-		if (pcs_contexts[i].context)
-			(is_begin ? pcs_context_begin : pcs_context_end)(&pcs_contexts[i]);
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
+		if (!pcs_contexts[i].context)
+			continue;
+		if (!is_begin)
+			pcs_context_end(&pcs_contexts[i]);
+		else if (pcs_context_begin(&pcs_contexts[i]) != CUPTI_OK)
+			message_once("PC sampling does not start again after a window");
+	}
 }
 
 /* State of windows. A window without launches stays open: it costs nothing. */
@@ -223,8 +230,8 @@ static uint64_t move_window(struct windows *windows)
 	}
 	if (windows->is_open && pcs_statistics.samples - windows->samples < pcs_mode.window_samples)
 		return TICK_NS / 2;
-	if (!pcs_gate_close(0))
-		return TICK_NS / 2; /* modules are being loaded */
+	if (!pcs_gate_close(CLOSE_NS))
+		return TICK_NS / 2; /* a thread is still launching, or loads a module */
 	windows->is_open = !windows->is_open;
 	begin_or_end_all(windows->is_open);
 	pcs_gate_open();

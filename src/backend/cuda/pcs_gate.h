@@ -1,7 +1,7 @@
 /*
- * Gate between the program's threads that load modules and the recorder's calls that start, stop,
- * enable or disable PC sampling: CUPTI and the driver wait for each other forever if both happen at
- * once.
+ * Gate between driver calls of the program that launch work or load modules, and the recorder's
+ * calls that start, stop, enable or disable PC sampling: if both happen at once on different
+ * threads, they wait for each other's locks in CUPTI forever.
  */
 #ifndef BACKEND_CUDA_PCS_GATE_H
 #define BACKEND_CUDA_PCS_GATE_H
@@ -9,12 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The calling thread enters and leaves a driver call that may load a module. Calls nest. */
+/* The calling thread begins or ends such a driver call. Calls nest. */
 void pcs_gate_pass(void);
 void pcs_gate_leave(void);
 /*
- * Keeps other threads from passing until pcs_gate_open(). False if one has passed and does not
- * leave within `limit_ns`.
+ * Keeps other threads from passing until pcs_gate_open(). False, and open, if another thread has
+ * passed and does not leave within `limit_ns`. One thread at a time may close it.
  */
 bool pcs_gate_close(uint64_t limit_ns);
 void pcs_gate_open(void);

@@ -145,7 +145,7 @@ int pcs_mode_read(const char *mode, struct pcs_mode *out, struct proton_error *e
 		return err_set(err, PROTON_E_INVALID,
 			       "cupti: " NAME ": serialized sampling has no windows; remove "
 			       "one of the options");
-	if (!out->has_interval && (out->is_serialized || out->window_ns))
+	if (status == PROTON_OK && !out->has_interval && (out->is_serialized || out->window_ns))
 		out->period = PCS_PERIOD_DENSE;
 	/* So dense samples can only be taken for a short time. */
 	if (out->period <= PCS_PERIOD_DENSE && !out->is_serialized && !out->window_ns) {

@@ -58,6 +58,7 @@ static struct {
 static uint64_t wanted[WANTED_MAX]; /* sampled CRCs without a cubin */
 static uint32_t wanted_count;
 static uint64_t asked_ns; /* since when MODULE_PROFILED is enabled; 0: it is not */
+static bool asks_for_all; /* modules may have been loaded before the session */
 static struct serialized_launch serialized[SERIALIZED_LAUNCHES];
 
 static struct region launches;
@@ -65,7 +66,6 @@ static _Atomic uint32_t last_sessions;
 static _Thread_local uint64_t loaded_crc;   /* the module loaded last on this thread */
 static _Thread_local const void *launching; /* the function that this thread launches */
 static _Thread_local uint64_t launching_crc;
-static _Thread_local bool is_first; /* its function was not launched before */
 
 /* ------------------------------------------------------------------ handles */
 
@@ -82,7 +82,7 @@ static void set_handle(const void *handle, uint64_t crc)
 {
 	uint32_t index = map_find(&by_handle, (uintptr_t)handle);
 
-	if (!handle)
+	if (!handle || !crc)
 		return;
 	if (index && handles[index].handle == handle) {
 		handles[index].crc = crc;
@@ -93,12 +93,6 @@ static void set_handle(const void *handle, uint64_t crc)
 	handles[handle_count] = (struct handle){handle, crc};
 	if (map_insert(&by_handle, (uintptr_t)handle, handle_count))
 		handle_count++;
-}
-
-static void learn_handle(const void *handle, uint64_t crc)
-{
-	if (crc)
-		set_handle(handle, crc);
 }
 
 /* The driver may use the handles of an unloaded module again. */
@@ -142,9 +136,9 @@ void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data)
 	created = *params[0];
 	pthread_mutex_lock(&lock);
 	if (call == CUPTI_CALL_MODULE_GET_FUNCTION)
-		learn_handle(created, crc_of_handle(params[1]));
+		set_handle(created, crc_of_handle(params[1]));
 	else
-		learn_handle(created, loaded_crc);
+		set_handle(created, loaded_crc);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -220,6 +214,15 @@ void pcs_modules_want(uint64_t crc)
 		callbacks_ask_modules(true);
 }
 
+void pcs_modules_ask(void)
+{
+	pthread_mutex_lock(&lock);
+	asked_ns = clock_monotonic_ns();
+	asks_for_all = true;
+	pthread_mutex_unlock(&lock);
+	callbacks_ask_modules(true);
+}
+
 void pcs_modules_tick(void)
 {
 	bool is_done = true;
@@ -228,8 +231,9 @@ void pcs_modules_tick(void)
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < wanted_count; i++)
 		is_done &= cubins_sampled(wanted[i]) != CUBIN_UNKNOWN;
-	if (asked_ns && (is_done || clock_monotonic_ns() - asked_ns > ASK_NS)) {
+	if (asked_ns && ((is_done && !asks_for_all) || clock_monotonic_ns() - asked_ns > ASK_NS)) {
 		asked_ns = 0;
+		asks_for_all = false;
 		is_ending = true;
 		if (is_done)
 			wanted_count = 0;
@@ -284,16 +288,12 @@ void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data
 	const void *function = function_of(call, data->function_params);
 	uint32_t index = function ? map_find(&by_handle, (uintptr_t)function) : 0;
 
-	bool is_known = index && handles[index].handle == function;
-
 	launching = function;
-	launching_crc = is_known ? handles[index].crc : 0;
-	is_first = function && !is_known;
+	launching_crc = index && handles[index].handle == function ? handles[index].crc : 0;
 	if (where.sessions)
 		atomic_store_explicit(&last_sessions, where.sessions, memory_order_relaxed);
 	pc_sampling_on_context(data->context, true);
-	if (is_first) /* it may load the function's module */
-		pcs_gate_pass();
+	pcs_gate_pass();
 	if (pcs_mode.is_serialized) {
 		pthread_mutex_lock(&lock);
 		serialized[data->correlation_id % SERIALIZED_LAUNCHES] = (struct serialized_launch){
@@ -307,13 +307,7 @@ void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data
 /* The module of a function that was loaded earlier, or lazily, is known only now. */
 void pcs_modules_on_launched(const struct cupti_callback_data *data)
 {
-	if (is_first) {
-		pcs_gate_leave();
-		pthread_mutex_lock(&lock);
-		set_handle(launching, launching_crc);
-		pthread_mutex_unlock(&lock);
-		is_first = false;
-	}
+	pcs_gate_leave();
 	if (launching_crc && crc_of_launch(data->correlation_id) != launching_crc)
 		note_launch(data->correlation_id, map_find(&by_handle, (uintptr_t)launching));
 	launching = NULL;

@@ -37,7 +37,7 @@ extern struct pcs_statistics pcs_statistics;
 
 /* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (pcs_gate.h). */
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
-void pcs_context_begin(struct pcs_context *context);
+int pcs_context_begin(struct pcs_context *context);
 void pcs_context_end(struct pcs_context *context);
 /* Releases the context and adds its last samples. False if CUPTI still has it. */
 bool pcs_context_disable(struct pcs_context *context);
@@ -45,7 +45,7 @@ bool pcs_context_disable(struct pcs_context *context);
 void pcs_context_forget(struct pcs_context *context);
 /* Reads all samples that CUPTI has decoded. */
 void pcs_context_read(struct pcs_context *context);
-/* The same until nothing more arrives. After pcs_context_end(). */
+/* The same until nothing more arrives. After pcs_context_end(), which makes CUPTI decode the rest. */
 void pcs_context_read_rest(struct pcs_context *context);
 /* Enables the context again with twice the period. */
 void pcs_context_raise_period(struct pcs_context *context);
@@ -63,6 +63,8 @@ void pcs_modules_start(void);
 void pcs_modules_stop(void);
 /* A module without a cubin was sampled: asks CUPTI for it at the next launches. */
 void pcs_modules_want(uint64_t crc);
+/* Asks for all modules: the context existed before the session. */
+void pcs_modules_ask(void);
 /* Stops asking when all are there, or after some time. */
 void pcs_modules_tick(void);
 uint32_t pcs_modules_last_sessions(void);
