@@ -80,7 +80,8 @@ static int add(void *context, struct proton_error *err)
 		pcs_context_disable(&added);
 		return result == CUPTI_E_HARDWARE_BUSY
 			       ? err_set(err, PROTON_E_BUSY,
-					 "another process samples PCs on GPU %u; wait until it ends",
+					 "another process samples PCs on GPU %u; wait for its "
+					 "end",
 					 added.device)
 			       : cupti_api_error(result, "cuptiPCSamplingStart", err);
 	}

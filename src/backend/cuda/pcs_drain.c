@@ -207,7 +207,6 @@ struct windows {
 	bool is_open;
 	uint64_t launched;  /* callbacks_launched() when it was opened */
 	uint32_t shared;    /* callbacks_last_shared() */
-	uint64_t samples;   /* read before it was opened */
 	uint64_t active_ns; /* since when something has been launched in it; 0: nothing yet */
 };
 
@@ -228,8 +227,6 @@ static uint64_t move_window(struct windows *windows)
 
 		return left_ns < TICK_NS ? left_ns : TICK_NS;
 	}
-	if (windows->is_open && pcs_statistics.samples - windows->samples < pcs_mode.window_samples)
-		return TICK_NS / 2;
 	if (!pcs_gate_close(CLOSE_NS))
 		return TICK_NS / 2; /* a thread is still launching, or loads a module */
 	windows->is_open = !windows->is_open;
@@ -239,7 +236,6 @@ static uint64_t move_window(struct windows *windows)
 		windows->launched = callbacks_launched();
 		windows->shared = callbacks_last_shared();
 		windows->active_ns = 0;
-		windows->samples = pcs_statistics.samples;
 	}
 	return TICK_NS / 2;
 }

@@ -6,9 +6,6 @@
 #include <strings.h>
 
 #define NAME "pcsampling"
-#define WINDOW_DEFAULT_NS 30000000ull
-#define DISTANCE_DEFAULT_NS 1000000000ull
-#define WINDOW_SAMPLES 1000000ull /* a short program is sampled from start to end */
 #define WINDOW_MIN_NS 1000000ull
 #define DISTANCE_MAX_NS 3600000000000ull
 
@@ -147,11 +144,5 @@ int pcs_mode_read(const char *mode, struct pcs_mode *out, struct proton_error *e
 			       "one of the options");
 	if (status == PROTON_OK && !out->has_interval && (out->is_serialized || out->window_ns))
 		out->period = PCS_PERIOD_DENSE;
-	/* So dense samples can only be taken for a short time. */
-	if (out->period <= PCS_PERIOD_DENSE && !out->is_serialized && !out->window_ns) {
-		out->window_ns = WINDOW_DEFAULT_NS;
-		out->window_samples = WINDOW_SAMPLES;
-		out->distance_ns = DISTANCE_DEFAULT_NS;
-	}
 	return status;
 }

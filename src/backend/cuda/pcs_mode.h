@@ -14,12 +14,11 @@
 #define PCS_PERIOD_DENSE 12u
 
 struct pcs_mode {
-	uint32_t period;         /* log2 of the cycles between two samples of an SM */
-	bool is_serialized;      /* kernels run one by one, samples have their launch */
-	bool has_interval;       /* the user chose the period */
-	uint64_t window_ns;      /* samples are taken for this time; 0: always */
-	uint64_t distance_ns;    /* from the start of a window to the next */
-	uint64_t window_samples; /* a window is longer until it has this many samples */
+	uint32_t period;      /* log2 of the cycles between two samples of an SM */
+	bool is_serialized;   /* kernels run one by one, samples have their launch */
+	bool has_interval;    /* the user chose the period */
+	uint64_t window_ns;   /* samples are taken for this time; 0: always */
+	uint64_t distance_ns; /* from the start of a window to the next */
 };
 
 /* True if the name of `mode` is pcsampling. */

@@ -45,7 +45,7 @@ bool pcs_context_disable(struct pcs_context *context);
 void pcs_context_forget(struct pcs_context *context);
 /* Reads all samples that CUPTI has decoded. */
 void pcs_context_read(struct pcs_context *context);
-/* The same until nothing more arrives. After pcs_context_end(), which makes CUPTI decode the rest. */
+/* The same until nothing more arrives, after pcs_context_end(). */
 void pcs_context_read_rest(struct pcs_context *context);
 /* Enables the context again with twice the period. */
 void pcs_context_raise_period(struct pcs_context *context);
