@@ -57,17 +57,17 @@ CASES = {
 LIMIT = 0.01
 API = {"early": ("the API", LIMIT)}
 FLOOR = {"floor": ("bare CUPTI", LIMIT)}
-BESIDE_FLOOR = {"floor": ("bare CUPTI", None)}
-BESIDE_PROTON = {"proton": ("proton", None)}
+NEXT_TO_FLOOR = {"floor": ("bare CUPTI", None)}
+NEXT_TO_PROTON = {"proton": ("proton", None)}
 # Side, its name, the column of its figure, what it is compared with.
 ROWS = [
     ("empty", "an empty injection library", "floor", {}),
-    ("early floor", "bare CUPTI started before CUDA", "floor", BESIDE_FLOOR),
+    ("early floor", "bare CUPTI started before CUDA", "floor", NEXT_TO_FLOOR),
     ("early", "API started before CUDA", "ours", FLOOR),
     ("late", "API started after a warm-up", "ours", FLOOR),
     ("proton", "proton", "ours", {**API, **FLOOR}),
-    ("no children", "proton --no-children", "ours", BESIDE_PROTON),
-    ("no nvtx", "proton --no-nvtx", "ours", BESIDE_PROTON),
+    ("no children", "proton --no-children", "ours", NEXT_TO_PROTON),
+    ("no nvtx", "proton --no-nvtx", "ours", NEXT_TO_PROTON),
 ]
 
 

@@ -75,6 +75,7 @@ WORDS = [
 # Words that are not part of an identifier, and what to write.
 NAMES = {
     "behind": "after",
+    "beside": "next_to",
     "cnt": "count",
     "complain": "report",
     "heard": "received",

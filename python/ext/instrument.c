@@ -276,7 +276,7 @@ static PyObject *cubin_needs(PyObject *module, PyObject *argument)
 	return needs;
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef ext_instrument_methods[] = {
 	{"cubin_needs", cubin_needs, METH_O, needs_doc},
 	{"instrument_mode", instrument_mode, METH_O, mode_doc},
 	{"instrument_llvm", instrument_text, METH_VARARGS, llvm_doc},
@@ -286,8 +286,3 @@ static PyMethodDef methods[] = {
 	{"instrument_relocate", instrument_relocate, METH_VARARGS, relocate_doc},
 	{NULL, NULL, 0, NULL},
 };
-
-int ext_instrument_init(PyObject *module)
-{
-	return PyModule_AddFunctions(module, methods);
-}

@@ -101,7 +101,7 @@ static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 	Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef ext_instrument_launch_methods[] = {
 	{"instrument_kernel", instrument_kernel, METH_VARARGS, kernel_doc},
 	{"instrument_forget", instrument_forget, METH_O,
 	 "instrument_forget(function): the function is unloaded."},
@@ -110,8 +110,3 @@ static PyMethodDef methods[] = {
 	{"instrument_launched", instrument_launched, METH_O, launched_doc},
 	{NULL, NULL, 0, NULL},
 };
-
-int ext_instrument_launch_init(PyObject *module)
-{
-	return PyModule_AddFunctions(module, methods);
-}

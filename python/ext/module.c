@@ -54,10 +54,10 @@ static int module_exec(PyObject *module)
 	    ext_session_init(module, state) < 0 || ext_metric_init(module, state) < 0 ||
 	    ext_launch_init(module, state) < 0)
 		return -1;
-	if (ext_device_init(module) < 0 || ext_instrument_init(module) < 0 ||
-	    ext_instrument_launch_init(module) < 0 || ext_peaks_init(module) < 0)
-		return -1;
-	if (ext_tasks_init() < 0)
+	if (ext_device_init(module) < 0 ||
+	    PyModule_AddFunctions(module, ext_instrument_methods) < 0 ||
+	    PyModule_AddFunctions(module, ext_instrument_launch_methods) < 0 ||
+	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 || ext_tasks_init() < 0)
 		return -1;
 	return ext_context_init(module, state);
 }

@@ -52,14 +52,9 @@ static PyObject *peak_arches(PyObject *module, PyObject *device_type)
 	return arches;
 }
 
-static PyMethodDef peaks_methods[] = {
+PyMethodDef ext_peaks_methods[] = {
 	{"peak_flops", peak_flops, METH_VARARGS, peak_flops_doc},
 	{"peak_bytes", peak_bytes, METH_VARARGS, peak_bytes_doc},
 	{"peak_arches", peak_arches, METH_O, peak_arches_doc},
 	{NULL, NULL, 0, NULL},
 };
-
-int ext_peaks_init(PyObject *module)
-{
-	return PyModule_AddFunctions(module, peaks_methods);
-}

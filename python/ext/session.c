@@ -6,6 +6,13 @@
  */
 #include "ext.h"
 
+static PyObject *none_or_raise(PyObject *module, int status, const struct proton_error *err)
+{
+	if (status == PROTON_OK)
+		Py_RETURN_NONE;
+	return ext_raise(ext_state_of(module), status, err);
+}
+
 /* A str or None as a C string; NULL for None and for "" where that means the default. */
 static bool text_or_null(PyObject *object, const char *what, const char **text_out)
 {
@@ -75,9 +82,7 @@ static PyObject *activate_session(PyObject *module, int session)
 	Py_BEGIN_ALLOW_THREADS
 	status = proton_activate(session, &err);
 	Py_END_ALLOW_THREADS
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	Py_RETURN_NONE;
+	return none_or_raise(module, status, &err);
 }
 
 /* Rejects numbers that no session can have: negative ones mean "all" in libproton. */
@@ -113,9 +118,7 @@ static PyObject *deactivate_session(PyObject *module, int session, bool flush)
 	status = proton_deactivate(session, flush, &err);
 	Py_END_ALLOW_THREADS
 	ext_device_let_go();
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	Py_RETURN_NONE;
+	return none_or_raise(module, status, &err);
 }
 
 static PyObject *deactivate(PyObject *module, PyObject *args)
@@ -148,9 +151,7 @@ static PyObject *finalize_session(PyObject *module, int session, PyObject *forma
 	status = proton_finalize(session, name, &err);
 	Py_END_ALLOW_THREADS
 	ext_device_let_go();
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	Py_RETURN_NONE;
+	return none_or_raise(module, status, &err);
 }
 
 static PyObject *finalize(PyObject *module, PyObject *args)
@@ -184,9 +185,7 @@ static PyObject *finalize_owned(PyObject *module, PyObject *args)
 	Py_BEGIN_ALLOW_THREADS
 	status = proton_finalize_owned(name, &err);
 	Py_END_ALLOW_THREADS
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	Py_RETURN_NONE;
+	return none_or_raise(module, status, &err);
 }
 
 static PyObject *nvtx_enable(PyObject *module, PyObject *enable)
@@ -220,9 +219,7 @@ static PyObject *finalize_on_signals(PyObject *module, PyObject *unused)
 {
 	struct proton_error err;
 	int status = proton_finalize_on_signals(&err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	Py_RETURN_NONE;
+	return none_or_raise(module, status, &err);
 }
 
 /* ------------------------------------------------------------------ what there is */
@@ -379,9 +376,7 @@ static PyObject *clear_data(PyObject *module, PyObject *args)
 	if (!parse_session(args, "i|Ip:clear_data", &session, &where.phase, &where.up_to))
 		return NULL;
 	int status = proton_phase_clear(session, where.phase, where.up_to, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	Py_RETURN_NONE;
+	return none_or_raise(module, status, &err);
 }
 
 static PyObject *advance_data_phase(PyObject *module, PyObject *args)

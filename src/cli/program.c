@@ -36,22 +36,19 @@ enum program_entry program_check(const char *path, bool can_inject)
 			path, "AddressSanitizer must be loaded first, which rules out LD_PRELOAD",
 			can_inject);
 	case PROGRAM_FOREIGN:
-		message("cannot load the recorder into '%s': it is built for another architecture "
-			"or word size",
-			file);
-		return PROGRAM_REFUSED;
+		return inject_or_refuse(file, "it is built for another architecture or word size",
+					false);
 	case PROGRAM_PRIVILEGED:
-		message("cannot load the recorder into '%s': it runs with elevated privileges "
-			"(setuid, setgid or capabilities)",
-			file);
-		return PROGRAM_REFUSED;
+		return inject_or_refuse(file,
+					"it runs with elevated privileges (setuid, setgid or "
+					"capabilities)",
+					false);
 	case PROGRAM_UNKNOWN:
 		message("cannot run '%s': it is neither an executable nor a script with a #! line",
 			file);
-		return PROGRAM_REFUSED;
+		break;
 	case PROGRAM_UNREADABLE:
 		message("cannot run '%s': %s: %s", path, file, strerror(errno));
-		return PROGRAM_REFUSED;
 	}
 	return PROGRAM_REFUSED;
 }

@@ -42,7 +42,7 @@ static bool cache_directory(char *path, size_t size)
 	return length > 0 && (size_t)length < size;
 }
 
-/* Functions of cubins that want PTX, most samples first. */
+/* Functions of cubins that want PTX, in falling order of samples. */
 static void find_wanted(struct search *search)
 {
 	const struct profile_samples *samples = search->profile->samples;
