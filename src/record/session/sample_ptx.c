@@ -9,12 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/slice.h"
 #include "model/samples.h"
 
-/* Limits: directories of the cache, functions, bytes of PTX. */
-#define DIRECTORIES_MAX 65536
+/* Limits of the search, which delays the program's end: time, functions, bytes of PTX. */
+#define SEARCH_MAX_NS 2000000000u
 #define FUNCTIONS_MAX 256
 #define PTX_MAX_BYTES (16u << 20)
 
@@ -125,7 +126,7 @@ static void search_directory(struct search *search, const char *directory)
 
 		if (length < 0 || (size_t)length >= sizeof(path) || !is_content(path, cubin))
 			continue;
-		strcpy(path + length - strlen("cubin"), "ptx");
+		memcpy(path + length - strlen("cubin"), "ptx", sizeof("ptx"));
 		store_ptx(search, path, cubin->crc);
 		search->wanted[i] = search->wanted[--search->wanted_count];
 		return;
@@ -138,6 +139,7 @@ bool sample_ptx_store(struct store *store, const struct profile *profile)
 	char cache[PATH_MAX], path[PATH_MAX];
 	struct dirent *entry;
 	DIR *directory;
+	uint64_t end;
 
 	if (!profile->samples || !cache_directory(cache, sizeof(cache)))
 		return false;
@@ -145,7 +147,8 @@ bool sample_ptx_store(struct store *store, const struct profile *profile)
 	directory = search.wanted_count ? opendir(cache) : NULL;
 	if (!directory)
 		return false;
-	for (int i = 0; i < DIRECTORIES_MAX && search.wanted_count; i++) {
+	end = clock_monotonic_ns() + SEARCH_MAX_NS;
+	while (search.wanted_count && clock_monotonic_ns() < end) {
 		int length;
 
 		entry = readdir(directory);
