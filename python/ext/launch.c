@@ -375,15 +375,17 @@ static PyObject *launch_metadata_levels(PyObject *module, PyObject *levels)
 
 /* ------------------------------------------------------------------ all hooks */
 
-static PyObject *call_hook(PyObject *hook, PyObject *method, PyObject *metadata)
+/*
+ * Calls the method of every hook with the launch metadata, forward or backward. Later versions of
+ * Triton may pass more arguments.
+ */
+static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObject *const *args,
+			    Py_ssize_t arg_count, bool is_reverse)
 {
-	return PyObject_CallMethodOneArg(hook, method, metadata);
-}
-
-/* Calls the method of every hook, forward or backward. */
-static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObject *metadata,
-			    bool is_reverse)
-{
+	if (arg_count < 1) {
+		PyErr_SetString(PyExc_TypeError, "hooks take the metadata of a launch");
+		return NULL;
+	}
 	/* Hooks may be activated and paused concurrently: that creates a new list. */
 	PyObject *hooks = shared_get(launch, &launch->hooks);
 	if (!hooks)
@@ -393,7 +395,7 @@ static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObjec
 	for (Py_ssize_t i = 0; i < count && !has_failed && count <= PyList_GET_SIZE(hooks); i++) {
 		PyObject *hook = PyList_GET_ITEM(hooks, is_reverse ? count - 1 - i : i);
 		Py_INCREF(hook);
-		PyObject *result = call_hook(hook, method, metadata);
+		PyObject *result = PyObject_CallMethodOneArg(hook, method, args[0]);
 		has_failed = !result;
 		Py_XDECREF(result);
 		Py_DECREF(hook);
@@ -404,16 +406,20 @@ static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObjec
 	Py_RETURN_NONE;
 }
 
-static PyObject *hooks_enter(PyObject *module, PyObject *metadata)
+static PyObject *hooks_enter(PyObject *module, PyObject *const *args, Py_ssize_t arg_count,
+			     PyObject *names)
 {
 	struct ext_launch *launch = &ext_state_of(module)->launch;
-	return call_hooks(launch, launch->enter_name, metadata, false);
+	(void)names;
+	return call_hooks(launch, launch->enter_name, args, arg_count, false);
 }
 
-static PyObject *hooks_exit(PyObject *module, PyObject *metadata)
+static PyObject *hooks_exit(PyObject *module, PyObject *const *args, Py_ssize_t arg_count,
+			    PyObject *names)
 {
 	struct ext_launch *launch = &ext_state_of(module)->launch;
-	return call_hooks(launch, launch->exit_name, metadata, true);
+	(void)names;
+	return call_hooks(launch, launch->exit_name, args, arg_count, true);
 }
 
 static PyObject *hooks_set(PyObject *module, PyObject *hooks)
@@ -440,8 +446,9 @@ static PyMethodDef launch_methods[] = {
 	 "launch_filter(include, exclude): compiled patterns or None."},
 	{"launch_metadata_levels", launch_metadata_levels, METH_O,
 	 "launch_metadata_levels(number): 1, or 2 with the kernel below the metadata state."},
-	{"hooks_enter", hooks_enter, METH_O, "hooks_enter(metadata): call enter() of each hook."},
-	{"hooks_exit", hooks_exit, METH_O,
+	{"hooks_enter", (PyCFunction)(void (*)(void))hooks_enter, METH_FASTCALL | METH_KEYWORDS,
+	 "hooks_enter(metadata): call enter() of each hook."},
+	{"hooks_exit", (PyCFunction)(void (*)(void))hooks_exit, METH_FASTCALL | METH_KEYWORDS,
 	 "hooks_exit(metadata): call exit() of each hook, the last one first."},
 	{"hooks_set", hooks_set, METH_O,
 	 "hooks_set(hooks): the active hooks, in a list that no longer changes."},

@@ -216,6 +216,25 @@ def test_loading_and_unloading_a_kernel_reaches_the_hooks(knobs):
     assert seen == [(*one, *kernel) for one in order]
 
 
+def test_hooks_of_launches_may_get_more_arguments():
+    seen = []
+
+    class Noting(Hook):
+        def enter(self, metadata):
+            seen.append(("enter", metadata))
+
+        def exit(self, metadata):
+            seen.append(("exit", metadata))
+
+    session = proton.start("test", hook=Noting())
+    HookManager.enter("metadata", stream=3)
+    HookManager.exit("metadata", 3)
+    assert seen == [("enter", "metadata"), ("exit", "metadata")]
+    with pytest.raises(TypeError, match="metadata"):
+        HookManager.enter()
+    proton.finalize(session)
+
+
 def test_registered_in_a_triton_without_chains(knobs):
     for name in CHAINS:
         setattr(knobs.runtime, name, None)
