@@ -54,45 +54,45 @@ static const struct option_row rows[] = {
 };
 static const struct option_row more[] = {{'h', "help", .help = "print this help"}};
 
-static char program[] = "tool";
-
-/* Parses the words; `separated` as in options_read(). */
-static enum options_result read_words(struct settings *settings, bool *separated, char **words,
-				      struct proton_error *err)
+/* Parses the words, which are copied; `separated` as in options_read(). */
+static enum options_result read_words(struct settings *settings, bool *separated,
+				      const char *const *words, struct proton_error *err)
 {
 	const struct option_table tables[] = {{rows, ARRAY_LENGTH(rows), settings},
 					      {more, ARRAY_LENGTH(more), NULL}};
+	static char texts[10][24];
+	static char *argv[11];
 	int count = 0;
 
 	*settings = (struct settings){.fruit = PEAR};
-	while (words[count])
-		count++;
+	for (; words[count]; count++) {
+		snprintf(texts[count], sizeof(texts[count]), "%s", words[count]);
+		argv[count] = texts[count];
+	}
+	argv[count] = NULL;
 	optind = 0;
-	return options_read(tables, 2, separated, count, words, "tool", err);
+	return options_read(tables, 2, separated, count, argv, "tool", err);
 }
 
 #define READ(separated, ...)                                                                       \
-	read_words(&settings, separated, (char *[]){program, __VA_ARGS__, NULL}, &err)
-#define WORD(text) ((char[]){text})
+	read_words(&settings, separated, (const char *[]){"tool", __VA_ARGS__, NULL}, &err)
 
 TEST(rows_set_flags_texts_words_and_call_functions)
 {
 	struct settings settings;
 	struct proton_error err;
 
-	CHECK_EQ(READ(NULL, WORD("file"), WORD("-qn"), WORD("x y"), WORD("--fruit=plum"),
-		      WORD("--count"), WORD("12")),
-		 OPTIONS_RUN);
+	CHECK_EQ(READ(NULL, "file", "-qn", "x y", "--fruit=plum", "--count", "12"), OPTIONS_RUN);
 	CHECK_STR(settings.name, "x y");
 	CHECK(settings.is_quiet);
 	CHECK_EQ(settings.fruit, PLUM);
 	CHECK_EQ(settings.parsed, 1);
 	CHECK_EQ(settings.count, 12);
 	CHECK_EQ(optind, 6); /* the file was moved to the end */
-	CHECK_EQ(READ(NULL, WORD("--silent")), OPTIONS_RUN);
+	CHECK_EQ(READ(NULL, "--silent"), OPTIONS_RUN);
 	CHECK(settings.is_quiet);
 	CHECK_EQ(settings.fruit, PEAR);
-	CHECK_EQ(READ(NULL, WORD("-q"), WORD("-h")), OPTIONS_HELP);
+	CHECK_EQ(READ(NULL, "-q", "-h"), OPTIONS_HELP);
 }
 
 TEST(messages_name_the_option_like_the_user)
@@ -114,12 +114,8 @@ TEST(messages_name_the_option_like_the_user)
 	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
 		struct settings settings;
 		struct proton_error err;
-		char first[16];
-		char second[16];
 
-		snprintf(first, sizeof(first), "%s", cases[i].words[0]);
-		snprintf(second, sizeof(second), "%s", cases[i].words[1] ? cases[i].words[1] : "");
-		CHECK_EQ(READ(NULL, first, cases[i].words[1] ? second : NULL), OPTIONS_BAD);
+		CHECK_EQ(READ(NULL, cases[i].words[0], cases[i].words[1]), OPTIONS_BAD);
 		CHECK_STR(err.text, cases[i].message);
 		CHECK_EQ(settings.parsed, 0);
 	}
@@ -131,18 +127,18 @@ TEST(options_of_another_program_are_left_alone)
 	struct proton_error err;
 	bool is_separated = true;
 
-	CHECK_EQ(READ(&is_separated, WORD("-q"), WORD("run"), WORD("-n"), WORD("x")), OPTIONS_RUN);
+	CHECK_EQ(READ(&is_separated, "-q", "run", "-n", "x"), OPTIONS_RUN);
 	CHECK_EQ(optind, 2);
 	CHECK_PTR(settings.name, NULL);
 	CHECK(!is_separated);
-	CHECK_EQ(READ(&is_separated, WORD("-q"), WORD("--"), WORD("run")), OPTIONS_RUN);
+	CHECK_EQ(READ(&is_separated, "-q", "--", "run"), OPTIONS_RUN);
 	CHECK_EQ(optind, 3);
 	CHECK(is_separated);
 	/* "--" as a value separates nothing. */
-	CHECK_EQ(READ(&is_separated, WORD("-n"), WORD("--"), WORD("run")), OPTIONS_RUN);
+	CHECK_EQ(READ(&is_separated, "-n", "--", "run"), OPTIONS_RUN);
 	CHECK_STR(settings.name, "--");
 	CHECK(!is_separated);
-	CHECK_EQ(READ(&is_separated, WORD("--module"), WORD("m"), WORD("-q")), OPTIONS_LAST);
+	CHECK_EQ(READ(&is_separated, "--module", "m", "-q"), OPTIONS_LAST);
 	CHECK_EQ(optind, 3);
 	CHECK(!settings.is_quiet);
 }
