@@ -46,7 +46,7 @@ CASES = {
     "plain": Case(),
     "empty": Case(injection=True, every=SELDOM),
     "floor": Case("floor"),
-    "early floor": Case("floor", "early"),
+    "early floor": Case("floor", "early", every=SELDOM),
     "early": Case("ours", "early"),
     "late": Case("ours"),
     "proton": Case(command=[]),
