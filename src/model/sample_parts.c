@@ -71,7 +71,9 @@ static void unite_targets(struct sample_parts *parts)
 	uint64_t sum = 0;
 	size_t count = 0;
 
-	qsort(parts->targets, parts->target_count, sizeof(*parts->targets), compare_targets);
+	if (parts->target_count)
+		qsort(parts->targets, parts->target_count, sizeof(*parts->targets),
+		      compare_targets);
 	for (size_t i = 0; i < parts->target_count; i++) {
 		struct part_target target = parts->targets[i];
 

@@ -1,0 +1,196 @@
+"""PC sampling without a GPU: a cubin of Triton's ptxas, sampled by the fake libcupti."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from fake_driver import CC, fake_environment
+from support import at, load, script, walk
+
+triton = pytest.importorskip("triton")
+pytestmark = pytest.mark.skipif(CC is None, reason="needs a C compiler")
+
+# Samples each instruction of a kernel once; `end` is how the program ends.
+PROGRAM = """
+import ctypes, os, signal, sys, time
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+import triton_proton as proton
+
+
+@triton.jit
+def add(x, y, n: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, n)
+    v = tl.load(x + at)  # LOAD
+    tl.store(y + at, v * 2)  # STORE
+
+
+signature = {"x": "*fp32", "y": "*fp32", "n": "constexpr"}
+source = ASTSource(fn=add, signature=signature, constexprs={"n": 1024})
+cubin = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+
+
+class Launch(ctypes.Structure):
+    _fields_ = [
+        ("call", ctypes.c_uint32),
+        ("name", ctypes.c_char_p),
+        ("context", ctypes.c_void_p),
+        ("device", ctypes.c_uint32),
+        ("stream", ctypes.c_uint32),
+        ("records", ctypes.c_uint32),
+        ("start_ns", ctypes.c_uint64),
+        ("end_ns", ctypes.c_uint64),
+        ("unseen", ctypes.c_bool),
+        ("node_id", ctypes.c_uint64),
+        ("captures", ctypes.c_uint64),
+        ("result", ctypes.c_int),
+        ("config", ctypes.c_uint32 * 9),
+        ("function", ctypes.c_void_p),
+    ]
+
+
+class Pc(ctypes.Structure):
+    _fields_ = [
+        ("crc", ctypes.c_uint64),
+        ("function", ctypes.c_char_p),
+        ("reason", ctypes.c_char_p),
+        ("offset", ctypes.c_uint32),
+        ("samples", ctypes.c_uint32),
+        ("not_issued", ctypes.c_uint32),
+        ("correlation", ctypes.c_uint32),
+    ]
+
+
+os.environ["FAKE_CUDA_NO_CONTEXT"] = "1"
+fake = ctypes.CDLL(os.environ["PROTON_CUPTI_PATH"])
+ctypes.CDLL(os.environ["PROTON_CUDA_PATH"]).cuInit(0)
+fake.fake_module_load.restype = fake.fake_module_function.restype = ctypes.c_void_p
+fake.fake_module_load.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+fake.fake_module_function.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+fake.fake_module_crc.restype = ctypes.c_uint64
+fake.fake_module_crc.argtypes = [ctypes.c_void_p]
+context = 1
+
+def launch(function):
+    now = time.monotonic_ns()
+    config = (ctypes.c_uint32 * 9)(1, 1, 1, 128, 1, 1)
+    work = Launch(307, b"add", context, 0, 7, 1, now, now + 1000, config=config, function=function)
+    fake.fake_launch(ctypes.byref(work))
+
+session = proton.start("test", backend="cupti", mode=MODE) if MODE else 0
+module = fake.fake_module_load(cubin, len(cubin))
+function = fake.fake_module_function(module, b"add")
+with proton.scope("s"):
+    launch(function)
+for offset in range(0, 2048, 16):
+    pc = Pc(fake.fake_module_crc(module), b"add", b"wait", offset, 1)
+    fake.fake_pcs_take(ctypes.c_void_p(context), ctypes.byref(pc))
+"""
+
+
+def run(end: str, mode: str = "pcsampling", command: tuple[str, ...] = (), status: int = 0) -> None:
+    code = PROGRAM.replace("MODE", repr(mode)) + end
+    with open("program.py", "w", encoding="utf-8") as file:
+        file.write(code)
+    result = subprocess.run(
+        [sys.executable, *command, "program.py"],
+        env=fake_environment(PROTON_BACKEND="cupti"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == status, result.stderr
+
+
+def line_of(marker: str) -> int:
+    return next(i for i, line in enumerate(PROGRAM.splitlines(), 1) if f"# {marker}" in line)
+
+
+def check(root: dict) -> None:
+    kernel = at(root, "s", "add")
+    frames = {path[-1]: node for path, node in walk(kernel)}
+    lines = {name for name in frames if name.endswith("@add") and "program.py:" in name}
+    for marker in ("LOAD", "STORE"):
+        assert any(f"program.py:{line_of(marker)}@add" in name for name in lines)
+    total = kernel["metrics"].get("num_samples", 0)
+    total += sum(node["metrics"].get("num_samples", 0) for node in frames.values())
+    assert total == 128
+
+
+@pytest.fixture(autouse=True)
+def directory(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_samples_are_on_the_lines_of_a_triton_kernel():
+    run("proton.finalize(session)")
+    check(load("test.hatchet"))
+
+
+def test_the_command_samples_a_program():
+    run("", mode="", command=("-m", "triton_proton", "-m", "pcsampling", "-n", "test"))
+    check(load("test.hatchet"))
+
+
+def test_upstream_object_means_its_interval():
+    run("proton.finalize(session)", mode="pcsampling:interval=1000")
+    root = load("test.hatchet")
+    check(root)
+    assert root["proton"]["info"]["pc_sampling_interval"] == "1024"
+
+
+def test_a_killed_program_leaves_samples_and_machine_code():
+    end = """
+until = time.monotonic() + 30
+while time.monotonic() < until:
+    counters = {name: value for name, value, _ in proton._libproton.statistics(session)}
+    if counters["PC samples"] == 128:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.01)
+"""
+    run(end, status=-signal.SIGKILL)
+    viewer = [sys.executable, "-m", "triton_proton.viewer"]
+    printed = subprocess.run(
+        [*viewer, "-m", "num_samples", "test.proton"], capture_output=True, text=True, check=True
+    ).stdout
+    assert f"program.py:{line_of('LOAD')}@add" in printed
+
+
+def test_the_profile_file_has_the_source_text():
+    run('proton.finalize(session, "proton")')
+    with open("test.proton", "rb") as file:
+        content = file.read()
+    assert b"v = tl.load(x + at)  # LOAD" in content
+    assert b"\x7fELF" in content
+
+
+def test_a_forked_child_does_not_touch_cupti():
+    end = """
+child = os.fork()
+if child == 0:
+    with proton.scope("child"):
+        pass
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+proton.finalize(session)
+"""
+    run(end)
+    check(load("test.hatchet"))
+
+
+def test_other_backends_refuse_the_mode():
+    found = script(
+        """
+        import triton_proton as proton
+        try:
+            proton.start("test", backend="host", mode="pcsampling")
+        except ValueError as error:
+            print(error)
+        """
+    )
+    assert 'host: unsupported mode: pcsampling; it is a mode of the backend "cupti"' in found.stdout
