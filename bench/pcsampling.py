@@ -65,10 +65,10 @@ def make_row(
         more = compared[side].more
         return None if plain is None or more is None else plain * (1 + more)
 
-    beside = Compared(rounds, work, "samples", "records", figure)
+    added = Compared(rounds, work, "samples", "records", figure)
     text = (
         f"{compared['samples']} over plain, kernel records alone {compared['records']}, samples "
-        f"{beside} over these: at most {100 * limit:g} % over plain; {compared['samples'].rounds} "
+        f"{added} over these: at most {100 * limit:g} % over plain; {compared['samples'].rounds} "
         "rounds"
     )
     return report.row(
