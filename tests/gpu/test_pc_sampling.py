@@ -210,6 +210,27 @@ def test_modules_are_sampled_that_were_loaded_before_the_session(tmp_path):
     assert sum(lines(kernel).get(line, 0) for line in HOT_LINES) >= 0.95 * samples(kernel) > 1000
 
 
+def test_windows_open_and_close_while_modules_are_loaded(tmp_path):
+    (root,) = profile(
+        tmp_path,
+        """
+        import time
+        x = torch.rand(1024 * 264, device="cuda")
+        session = proton.start("test", mode="pcsampling:windows=20ms/60ms")
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            run(x, 100)
+            (x * time.monotonic()).half().cumsum(0).sort()  # loads modules at first
+            torch.cuda.synchronize()
+        proton.finalize(session)
+        """,
+    )
+    counters = root["proton"]["counters"]
+    expected = int(root["proton"]["info"]["pc_sampling_expected"])
+    assert counters["PC samples"] > 10_000
+    assert counters["PC samples"] < 1.2 * expected
+
+
 def test_upstream_default_interval_samples_a_short_program(tmp_path):
     (root,) = profile(
         tmp_path,

@@ -6,6 +6,8 @@
 #include <strings.h>
 
 #define NAME "pcsampling"
+#define WINDOW_MIN_NS 1000000ull
+#define DISTANCE_MAX_NS 3600000000000ull
 
 struct word {
 	const char *at;
@@ -40,6 +42,26 @@ static bool take_number(struct word *word, uint64_t *out)
 	return i;
 }
 
+/* A time with a unit. */
+static bool take_time(struct word *word, uint64_t *out)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+
+	if (!take_number(word, out))
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (!begins(*word, units[i].name))
+			continue;
+		word->at += strlen(units[i].name);
+		word->length -= strlen(units[i].name);
+		return !__builtin_mul_overflow(*out, units[i].ns, out);
+	}
+	return false;
+}
+
 /* The power of two nearest to `cycles`, as its exponent. */
 static uint32_t period_of(uint64_t cycles)
 {
@@ -67,21 +89,40 @@ static int read_interval(struct word value, struct pcs_mode *out, struct proton_
 	return PROTON_OK;
 }
 
+static int read_windows(struct word value, struct pcs_mode *out, struct proton_error *err)
+{
+	struct word rest = value;
+	bool is_read = take_time(&rest, &out->window_ns) && begins(rest, "/");
+
+	if (is_read) {
+		rest.at++;
+		rest.length--;
+		is_read = take_time(&rest, &out->distance_ns) && !rest.length;
+	}
+	if (!is_read || out->window_ns < WINDOW_MIN_NS || out->distance_ns > DISTANCE_MAX_NS ||
+	    out->distance_ns <= out->window_ns)
+		return err_set(err, PROTON_E_INVALID,
+			       "cupti: " NAME
+			       ": the windows are not a length and a longer distance: "
+			       "%.*s; use for example 30ms/1s (units: us, ms, s; at least 1ms, at "
+			       "most 3600s)",
+			       (int)value.length, value.at);
+	return PROTON_OK;
+}
+
 static int read_option(struct word option, struct pcs_mode *out, struct proton_error *err)
 {
 	if (begins(option, "interval="))
 		return read_interval((struct word){option.at + 9, option.length - 9}, out, err);
 	if (begins(option, "windows="))
-		return err_set(err, PROTON_E_INVALID,
-			       "cupti: " NAME ": windows are not available: CUPTI may hang when "
-			       "sampling stops while a thread launches; use a larger interval");
+		return read_windows((struct word){option.at + 8, option.length - 8}, out, err);
 	if (option.length == strlen("serialized") && begins(option, "serialized")) {
 		out->is_serialized = true;
 		return PROTON_OK;
 	}
 	return err_set(err, PROTON_E_INVALID,
 		       "cupti: unsupported option of " NAME ": %.*s; available: interval=CYCLES, "
-		       "serialized",
+		       "windows=LENGTH/DISTANCE, serialized",
 		       (int)option.length, option.at);
 }
 
@@ -97,6 +138,10 @@ int pcs_mode_read(const char *mode, struct pcs_mode *out, struct proton_error *e
 		status = read_option((struct word){at + 1, length}, out, err);
 		at += 1 + length;
 	}
+	if (status == PROTON_OK && out->is_serialized && out->window_ns)
+		return err_set(err, PROTON_E_INVALID,
+			       "cupti: " NAME ": serialized sampling has no windows; remove "
+			       "one of the options");
 	if (status == PROTON_OK && !out->has_interval && (out->is_serialized || out->window_ns))
 		out->period = PCS_PERIOD_DENSE;
 	return status;

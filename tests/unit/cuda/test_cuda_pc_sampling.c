@@ -342,6 +342,28 @@ TEST(a_second_session_may_have_another_interval)
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
+/* The fake aborts if sampling is started or stopped while the main thread loads a module. */
+TEST(windows_open_and_close_while_modules_are_loaded)
+{
+	struct profile *profile;
+	int session = start_sampling("pcsampling:windows=1ms/2ms");
+
+	fake.context_create(&gpu0);
+	CHECK_U64(fake.pcs_period(&gpu0), 12);
+	for (int i = 0; fake.calls("cuptiPCSamplingStop") < 4; i++) {
+		char cubin[24];
+
+		snprintf(cubin, sizeof(cubin), "cubin %d", i);
+		launch_function("mm",
+				fake.module_function(fake.module_load(cubin, strlen(cubin)), "mm"),
+				1000);
+	}
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_STR(rec_info(profile, "pc_sampling"), "windows of 1 ms every 2 ms");
+	profile_free(profile);
+}
+
 TEST(a_short_interval_is_rounded_to_a_power_of_two)
 {
 	struct profile *profile;
@@ -435,7 +457,11 @@ TEST(wrong_options_are_refused_with_the_reason)
 		{"pcsampling:interval=-5", "the interval is not a number of cycles: -5"},
 		{"pcsampling:interval=", "the interval is not a number of cycles: "},
 		{"pcsampling:interval=99999999999999999999", "the interval is not a number"},
-		{"pcsampling:windows=30ms/1s", "windows are not available: CUPTI may hang"},
+		{"pcsampling:windows=1s/30ms",
+		 "the windows are not a length and a longer distance"},
+		{"pcsampling:windows=30/1s", "the windows are not a length"},
+		{"pcsampling:windows=30ms", "the windows are not a length"},
+		{"pcsampling:serialized:windows=30ms/1s", "serialized sampling has no windows"},
 		{"pcsampling:fast", "unsupported option of pcsampling: fast; available: interval="},
 		{"pcsampling:", "unsupported option of pcsampling: ; available"},
 		{"pcsamplingx", "unsupported mode: pcsamplingx; available: "},
