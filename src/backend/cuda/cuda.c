@@ -246,7 +246,7 @@ static void describe(add_fn add, void *user)
 static void detach(void)
 {
 	if (libcupti.cuptiFinalize && !record_program_ends() && !callbacks_were_ended() &&
-	    !activity_missed_records() && !pc_sampling_is_enabled())
+	    !activity_missed_records() && !pc_sampling_was_used())
 		libcupti.cuptiFinalize();
 }
 

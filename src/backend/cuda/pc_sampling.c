@@ -12,7 +12,6 @@
 #include "base/message.h"
 #include "driver/driver.h"
 #include "record/record.h"
-#include "record/store/cubins.h"
 #include "record/thread/captured.h"
 
 #define SHARE_MAX 15u /* percent of samples without a function that are not worth a warning */
@@ -32,6 +31,7 @@ struct pcs_statistics pcs_statistics;
 
 static _Atomic(void *) checked[CHECKED_MAX]; /* contexts that need no check; under pcs_lock */
 static void *released[PCS_CONTEXTS_MAX];     /* contexts of an earlier session; under pcs_lock */
+static _Atomic bool was_used;                /* a context was enabled in this process */
 static bool second_was_noted;                /* guarded by pcs_lock, as the following */
 static _Atomic uint32_t flushed_shared;
 static _Atomic uint64_t flushed_launched;
@@ -86,6 +86,7 @@ static int add(void *context, struct proton_error *err)
 			       : cupti_api_error(result, "cuptiPCSamplingStart", err);
 	}
 	*place = added;
+	atomic_store(&was_used, true);
 	pcs_drain_start();
 	return PROTON_OK;
 }
@@ -189,6 +190,7 @@ void pc_sampling_release(void)
 /* Enables the contexts of an earlier session again, and that of this thread. pcs_lock is held. */
 static int add_known(struct proton_error *err)
 {
+	bool is_first = !atomic_load(&was_used); /* later, the cubins are known */
 	void *current = NULL;
 	int status = PROTON_OK;
 
@@ -204,7 +206,7 @@ static int add_known(struct proton_error *err)
 	if (status == PROTON_OK && current && !find(current))
 		status = add(current, err);
 	pcs_gate_open();
-	if (status == PROTON_OK && current)
+	if (status == PROTON_OK && current && is_first)
 		pcs_modules_ask();
 	return status;
 }
@@ -234,15 +236,9 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	return status;
 }
 
-bool pc_sampling_is_enabled(void)
+bool pc_sampling_was_used(void)
 {
-	bool is_enabled = false;
-
-	pthread_mutex_lock(&pcs_lock);
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
-		is_enabled |= pcs_contexts[i].context != NULL;
-	pthread_mutex_unlock(&pcs_lock);
-	return is_enabled;
+	return atomic_load(&was_used);
 }
 
 /* Percentage of `part`, which is not 0 samples. */
@@ -289,7 +285,6 @@ void pc_sampling_stop(void)
 	note_losses();
 	pthread_mutex_unlock(&pcs_lock);
 	pcs_modules_stop();
-	cubins_clear();
 }
 
 /*

@@ -36,8 +36,8 @@ void pc_sampling_stop(void);
  * pc_sampling_start() enables it again.
  */
 void pc_sampling_release(void);
-/* CUPTI must not be finalized while a context is enabled for sampling. */
-bool pc_sampling_is_enabled(void);
+/* CUPTI must not be finalized while a context is enabled; a process that has sampled never does. */
+bool pc_sampling_was_used(void);
 /* Adds the samples of all work that has finished. */
 void pc_sampling_flush(void);
 void pc_sampling_forked(void);

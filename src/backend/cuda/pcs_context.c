@@ -189,9 +189,10 @@ void pcs_context_end(struct pcs_context *context)
 
 	if (!context->is_started)
 		return;
-	pcs_windows_end(context->id, clock_monotonic_ns());
 	context->is_started = false;
 	libcupti.cuptiPCSamplingStop(&params);
+	/* Samples are taken until it returns. */
+	pcs_windows_end(context->id, clock_monotonic_ns());
 }
 
 void pcs_context_forget(struct pcs_context *context)

@@ -122,14 +122,3 @@ uint32_t cubins_generation(void)
 {
 	return atomic_load_explicit(&generation, memory_order_relaxed);
 }
-
-void cubins_clear(void)
-{
-	pthread_mutex_lock(&cubins_lock);
-	for (size_t i = 0; i < cubin_count; i++) {
-		cubins[i].is_sampled = false;
-		drop(&cubins[i]);
-	}
-	oldest = 0;
-	pthread_mutex_unlock(&cubins_lock);
-}

@@ -34,8 +34,6 @@ enum cubin_state cubins_sampled(uint64_t crc);
 enum cubin_state cubins_read(uint64_t crc,
 			     void (*use)(void *user, const void *bytes, size_t length), void *user);
 uint32_t cubins_generation(void);
-/* After the last session: drops all. */
-void cubins_clear(void);
 
 extern pthread_mutex_t cubins_lock; /* for fork() */
 

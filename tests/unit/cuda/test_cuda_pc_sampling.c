@@ -319,7 +319,7 @@ TEST(a_session_of_another_mode_releases_the_contexts)
 	CHECK_U64(fake.pcs_period(&gpu0), 0);
 	launch_function("mm", NULL, 1000);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	CHECK_U64(fake.calls("cuptiFinalize"), 1);
+	CHECK_U64(fake.calls("cuptiFinalize"), 0);
 	/* It was not finalized while a context was enabled: that would leave no samples. */
 	session = start_sampling("pcsampling");
 	launch_function("mm", NULL, 1000);
