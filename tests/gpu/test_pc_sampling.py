@@ -18,6 +18,8 @@ if not torch.cuda.is_available():
     pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
 KERNELS = '''
+import os
+
 import torch
 import triton
 import triton.language as tl
@@ -167,6 +169,7 @@ def test_sessions_follow_each_other_in_a_process(tmp_path):
     first, second, plain, third = profile(
         tmp_path,
         """
+        os.environ["PROTON_PC_SAMPLING_AGAIN"] = "1"
         x = torch.rand(1024 * 264, device="cuda")
         session = proton.start("first", mode="pcsampling")
         run(x, 300)

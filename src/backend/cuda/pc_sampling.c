@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "backend/cuda/pcs_gate.h"
@@ -218,6 +219,15 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	if (!libcupti.cuptiPCSamplingEnable || !libcupti.cuptiPCSamplingGetData ||
 	    !libcupti.cuptiGetCubinCrc)
 		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", libcupti.path);
+	/*
+	 * A process on an H200 crashed in a later session (CUPTI 13.0). Until the cause is known,
+	 * only programs that ask for it take the risk.
+	 */
+	if (atomic_load(&was_used) && !getenv("PROTON_PC_SAMPLING_AGAIN"))
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "PC sampling works in one session of a process; sample in a new "
+			       "process, or set PROTON_PC_SAMPLING_AGAIN=1, which may crash the "
+			       "program");
 	pthread_mutex_lock(&pcs_lock);
 	pcs_mode = *mode;
 	pcs_statistics = (struct pcs_statistics){0};

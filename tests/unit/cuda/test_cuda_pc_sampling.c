@@ -284,12 +284,31 @@ TEST(a_context_that_is_destroyed_is_drained_first)
 	profile_free(profile);
 }
 
+TEST(a_second_session_is_refused_unless_it_is_asked_for)
+{
+	struct proton_error err;
+	struct profile *profile;
+
+	start_sampling("pcsampling");
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_LT(start_mode("a", "pcsampling", &err), 0);
+	CHECK_HAS(err.text, "PC sampling works in one session of a process; sample in a new "
+			    "process");
+	start();
+	launch_function("mm", NULL, 1000);
+	profile = finish();
+	CHECK(rec_node(profile, "mm") != REC_NOWHERE);
+	profile_free(profile);
+}
+
 TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 {
 	struct profile *profile;
 	void *module;
 	int session = start_sampling("pcsampling");
 
+	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	fake.context_create(&gpu0);
 	launch_function("mm", NULL, 1000);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
@@ -313,6 +332,7 @@ TEST(a_session_of_another_mode_releases_the_contexts)
 {
 	int session = start_sampling("pcsampling");
 
+	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	fake.context_create(&gpu0);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	start();
@@ -334,6 +354,7 @@ TEST(a_second_session_may_have_another_interval)
 	int session = start_sampling("pcsampling:interval=8192");
 
 	(void)session;
+	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	fake.context_create(&gpu0);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	start_sampling("pcsampling:serialized:interval=1024");
