@@ -60,12 +60,33 @@ struct number {
 	double float64;
 };
 
+/* A little-endian word of 1, 2, 4 or 8 bytes, as the devices have them. */
+static uint64_t read_word(const unsigned char *at, uint32_t bytes)
+{
+	uint16_t two;
+	uint32_t four;
+	uint64_t eight;
+
+	switch (bytes) {
+	case 1:
+		return *at;
+	case 2:
+		memcpy(&two, at, sizeof(two));
+		return two;
+	case 4:
+		memcpy(&four, at, sizeof(four));
+		return four;
+	default:
+		memcpy(&eight, at, sizeof(eight));
+		return eight;
+	}
+}
+
 static struct number read_element(enum proton_element element, const unsigned char *at)
 {
 	struct number number = {.is_float = element >= PROTON_ELEMENT_FLOAT16};
-	uint64_t bits = 0;
+	uint64_t bits = read_word(at, element_bytes(element));
 
-	memcpy(&bits, at, element_bytes(element)); /* little-endian, as the devices are */
 	switch (element) {
 	case PROTON_ELEMENT_BOOL:
 		number.int64 = bits != 0;

@@ -237,6 +237,33 @@ TEST(every_element_type_is_converted)
 	profile_free(profile);
 }
 
+TEST(vectors_of_bytes_are_converted)
+{
+	const int8_t small[] = {-3, 4, 5};
+	const uint8_t yes_and_no[] = {1, 0};
+	const uint64_t *words;
+	struct profile *profile;
+
+	start_device();
+	CHECK_EQ(add_at(proton_context_here(), "small", PROTON_METRIC_INT64_VECTOR,
+			PROTON_ELEMENT_INT8, small, 3, NULL),
+		 PROTON_OK);
+	CHECK_EQ(add_at(proton_context_here(), "bools", PROTON_METRIC_INT64_VECTOR,
+			PROTON_ELEMENT_BOOL, yes_and_no, 2, NULL),
+		 PROTON_OK);
+	profile = finish();
+	words = vector_at(profile, "", "small");
+	CHECK_U64(words[0], 3);
+	CHECK_EQ((int64_t)words[1], -3);
+	CHECK_EQ((int64_t)words[2], 4);
+	CHECK_EQ((int64_t)words[3], 5);
+	words = vector_at(profile, "", "bools");
+	CHECK_U64(words[0], 2);
+	CHECK_U64(words[1], 1);
+	CHECK_U64(words[2], 0);
+	profile_free(profile);
+}
+
 TEST(vectors_and_kinds_of_metrics)
 {
 	double values[100];
