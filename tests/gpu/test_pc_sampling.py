@@ -125,8 +125,8 @@ def test_a_graph_replay_is_sampled(tmp_path):
         tmp_path,
         """
         x = torch.rand(1024 * 264, device="cuda")
-        run(x, 1)
         session = proton.start("test", mode="pcsampling")
+        run(x, 1)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             with proton.scope("captured"):
