@@ -168,14 +168,14 @@ static bool take_current(uint8_t **buffer, size_t *bytes)
 
 static void complete(uint8_t *buffer, size_t bytes, size_t used)
 {
-	struct consumer current;
+	struct consumer to;
 
 	pthread_mutex_lock(&lock);
-	current = consumer;
+	to = consumer;
 	pthread_mutex_unlock(&lock);
 	atomic_fetch_sub(&buffers_out, 1);
-	if (current.completed)
-		current.completed(NULL, 0, buffer, bytes, used);
+	if (to.completed)
+		to.completed(NULL, 0, buffer, bytes, used);
 	else /* no callback is registered any more: cuptiFinalize() came between */
 		free(buffer);
 }

@@ -324,7 +324,8 @@ static void on_resource(uint32_t event, const struct cupti_resource_data *resour
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
 		current.made_node = true;
-		/* fall through */
+		graphs_on_resource(event, resource->resource_descriptor);
+		break;
 	default:
 		graphs_on_resource(event, resource->resource_descriptor);
 		break;

@@ -232,7 +232,8 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	pcs_mode = *mode;
 	pcs_statistics = (struct pcs_statistics){0};
 	second_was_noted = false;
-	flushed_launched = flushed_shared = 0;
+	flushed_launched = 0;
+	flushed_shared = 0;
 	pcs_windows_clear();
 	pcs_modules_start();
 	status = callbacks_set_modules(true, err);
