@@ -215,7 +215,7 @@ bool chrome_values_write(const struct chrome_values *values, struct out *out)
 		text.length = 0;
 		print_value(values, &values->values[i], &text);
 		json_key(&json, name_of(values, &values->values[i]));
-		json_string(&json, text.bytes ? text.bytes : "", text.length);
+		json_string(&json, text.length ? text.bytes : "", text.length);
 	}
 	json_end_object(&json);
 	out_text(out, ",\"values\":");

@@ -492,6 +492,7 @@ FAKE_EXPORT void *fake_module_load(const void *cubin, size_t bytes)
 	usleep(200);
 	pthread_mutex_lock(&lock);
 	module = &modules[module_count++ % MODULES];
+	free(module->bytes); /* of the module that had this slot */
 	*module = (struct module){.bytes = malloc(bytes), .length = bytes};
 	memcpy(module->bytes, cubin, bytes);
 	module->crc = crc_of(cubin, bytes);

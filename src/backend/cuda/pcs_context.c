@@ -116,7 +116,7 @@ static int configure(struct pcs_context *context)
 		{.type = PCS_ATTRIBUTE_START_STOP, .value.number = 1},
 	};
 	struct pcs_attributes_params params = {
-		.size = PARAMS_BYTES(struct pcs_attributes_params, attributes),
+		.size = sizeof(struct pcs_attributes_params),
 		.context = context->context,
 		.count = 6,
 		.attributes = attributes,

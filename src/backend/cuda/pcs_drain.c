@@ -46,7 +46,7 @@ bool pcs_drain_set_reasons(const uint32_t *indexes, char *const *names, size_t c
 	for (size_t i = 0; i < count; i++)
 		if (indexes[i] >= limit)
 			limit = indexes[i] + (size_t)1;
-	reasons = calloc(limit, sizeof(*reasons));
+	reasons = limit ? calloc(limit, sizeof(*reasons)) : NULL;
 	if (!reasons)
 		return false;
 	for (size_t i = 0; i < limit; i++)

@@ -52,15 +52,16 @@ static uint32_t append(uint64_t crc, const char *name, uint32_t length)
 {
 	struct gpu_function *chunk =
 		atomic_load_explicit(&chunks[count / CHUNK], memory_order_relaxed);
-	char *copy = malloc((size_t)length + 1);
+	char *copy = strndup(name, length);
 
+	if (!copy)
+		return 0;
 	if (!chunk)
 		chunk = calloc(CHUNK, sizeof(*chunk));
-	if (!copy || !chunk) {
+	if (!chunk) {
 		free(copy);
 		return 0;
 	}
-	memcpy(copy, name, (size_t)length + 1);
 	chunk[count % CHUNK] = (struct gpu_function){crc, copy, length};
 	atomic_store_explicit(&chunks[count / CHUNK], chunk, memory_order_release);
 	return count++;

@@ -7,18 +7,20 @@
 #include "model/samples.h"
 #include "viewer/print/xalloc.h"
 
+/* `length` is not 0. */
 static void split(struct source_text *text, size_t length)
 {
 	const char *end = text->bytes + length;
+	const char *at = text->bytes;
 	size_t capacity = 0;
 
-	for (const char *at = text->bytes; at < end && text->line_count < UINT32_MAX - 1;) {
+	do {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
 
 		xreserve(&text->starts, &capacity, text->line_count + 2u, sizeof(*text->starts));
 		text->starts[text->line_count++] = (size_t)(at - text->bytes);
 		at = newline ? newline + 1 : end;
-	}
+	} while (at < end && text->line_count < UINT32_MAX - 1);
 	/* As if the last line ended with a newline too. */
 	text->starts[text->line_count] = length + (end[-1] != '\n');
 }
