@@ -3,14 +3,12 @@
  * every few milliseconds, sums them per instruction, and adds them to the sessions. In windows, it
  * starts and stops sampling.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "backend/cuda/pcs_gate.h"
 #include "backend/cuda/pcs_parts.h"
+#include "backend/cuda/periodic_thread.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "record/names/frames.h"
@@ -22,11 +20,7 @@
 #define BATCH 4096u
 #define NOT_ISSUED "_not_issued"
 
-static pthread_t thread;
-static pid_t owner;                                      /* process that has the thread; 0: none */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `must_end` */
-static pthread_cond_t ending;
-static bool must_end;
+static struct periodic_thread thread;
 
 /* By CUPTI's index of a stall reason; guarded by pcs_lock, like the batch. */
 static struct {
@@ -157,24 +151,6 @@ void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data)
 
 /* ------------------------------------------------------------------ thread */
 
-/* False if the thread has to end. */
-static bool wait_ns(uint64_t ns)
-{
-	struct timespec until;
-	int result = 0;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	ns += (uint64_t)until.tv_nsec;
-	until.tv_sec += (time_t)(ns / 1000000000);
-	until.tv_nsec = (long)(ns % 1000000000);
-	pthread_mutex_lock(&lock);
-	while (!must_end && result == 0)
-		result = pthread_cond_timedwait(&ending, &lock, &until);
-	result = must_end;
-	pthread_mutex_unlock(&lock);
-	return !result;
-}
-
 static void read_all(void)
 {
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
@@ -248,7 +224,7 @@ static void *run(void *unused)
 	uint64_t next_ns = TICK_NS;
 
 	(void)unused;
-	while (wait_ns(next_ns)) {
+	while (periodic_thread_wait(&thread, next_ns)) {
 		uint64_t start_ns = clock_thread_ns();
 
 		pthread_mutex_lock(&pcs_lock);
@@ -263,34 +239,10 @@ static void *run(void *unused)
 
 void pcs_drain_start(void)
 {
-	pthread_condattr_t attributes;
-	sigset_t previous;
-	sigset_t all;
-
-	if (owner == getpid())
-		return;
-	must_end = false;
-	pthread_mutex_init(&lock, NULL); /* a fork may have left it locked */
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&ending, &attributes);
-	pthread_condattr_destroy(&attributes);
-	/* The program's signals must be handled by its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &previous);
-	owner = pthread_create(&thread, NULL, run, NULL) == 0 ? getpid() : 0;
-	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	periodic_thread_start(&thread, run);
 }
 
 void pcs_drain_stop(void)
 {
-	if (owner != getpid())
-		return;
-	pthread_mutex_lock(&lock);
-	must_end = true;
-	pthread_cond_signal(&ending);
-	pthread_mutex_unlock(&lock);
-	pthread_join(thread, NULL);
-	pthread_cond_destroy(&ending);
-	owner = 0;
+	periodic_thread_stop(&thread);
 }

@@ -1,0 +1,57 @@
+/* Threads that work at intervals: start, waiting and end. */
+#include "backend/cuda/periodic_thread.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+void periodic_thread_start(struct periodic_thread *thread, void *(*run)(void *))
+{
+	pthread_condattr_t attributes;
+	sigset_t previous;
+	sigset_t all;
+
+	if (thread->owner == getpid())
+		return;
+	thread->must_end = false;
+	pthread_mutex_init(&thread->lock, NULL); /* a fork may have left it locked */
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&thread->ending, &attributes);
+	pthread_condattr_destroy(&attributes);
+	/* The program's signals must be handled by its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &previous);
+	thread->owner = pthread_create(&thread->thread, NULL, run, NULL) == 0 ? getpid() : 0;
+	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+}
+
+bool periodic_thread_wait(struct periodic_thread *thread, uint64_t ns)
+{
+	struct timespec until;
+	int result = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	ns += (uint64_t)until.tv_nsec;
+	until.tv_sec += (time_t)(ns / 1000000000);
+	until.tv_nsec = (long)(ns % 1000000000);
+	pthread_mutex_lock(&thread->lock);
+	while (!thread->must_end && result == 0)
+		result = pthread_cond_timedwait(&thread->ending, &thread->lock, &until);
+	result = thread->must_end;
+	pthread_mutex_unlock(&thread->lock);
+	return !result;
+}
+
+void periodic_thread_stop(struct periodic_thread *thread)
+{
+	if (thread->owner != getpid())
+		return;
+	pthread_mutex_lock(&thread->lock);
+	thread->must_end = true;
+	pthread_cond_signal(&thread->ending);
+	pthread_mutex_unlock(&thread->lock);
+	pthread_join(thread->thread, NULL);
+	pthread_cond_destroy(&thread->ending);
+	thread->owner = 0;
+}
