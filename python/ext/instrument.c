@@ -8,7 +8,7 @@
 #include "intra/llvm/llvm_pass.h"
 #include "intra/mode.h"
 #include "intra/ttgir/ttgir.h"
-#include "symbol/cubin.h"
+#include "symbol/code_object.h"
 
 /* None for NULL. */
 static PyObject *text_of(const char *bytes, size_t length)
@@ -258,12 +258,12 @@ PyDoc_STRVAR(needs_doc,
 static PyObject *cubin_needs(PyObject *module, PyObject *argument)
 {
 	struct proton_error err;
-	struct cubin cubin;
+	struct code_object cubin;
 	char *bytes;
 	Py_ssize_t length;
 	if (PyBytes_AsStringAndSize(argument, &bytes, &length) < 0)
 		return NULL;
-	int status = cubin_open(&cubin, bytes, (size_t)length, &err);
+	int status = code_object_open(&cubin, bytes, (size_t)length, &err);
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
 	PyObject *needs = NULL;
@@ -272,7 +272,7 @@ static PyObject *cubin_needs(PyObject *module, PyObject *argument)
 	else
 		PyErr_SetString(PyExc_ValueError,
 				"cannot parse the machine code: it has no register count");
-	cubin_close(&cubin);
+	code_object_close(&cubin);
 	return needs;
 }
 

@@ -25,14 +25,14 @@ static const struct {
 	[TABLE_COUNTERS] = {16ull << 20, false},  [TABLE_EPOCHS] = {1ull << 30, false},
 	[TABLE_LANES] = {64ull << 20, false},     [TABLE_EVENTS] = {64ull << 30, false},
 	[TABLE_SAMPLES] = {32ull << 30, false},   [TABLE_LAUNCHES] = {4ull << 30, false},
-	[TABLE_CONFIGS] = {16ull << 30, true},    [TABLE_CUBINS] = {64ull << 20, false},
+	[TABLE_CONFIGS] = {16ull << 30, true},    [TABLE_CODE_OBJECTS] = {64ull << 20, false},
 	[TABLE_FUNCTIONS] = {1ull << 30, false},  [TABLE_PCS] = {8ull << 30, false},
 	[TABLE_RUNS] = {4ull << 30, false},       [TABLE_BLOBS] = {4ull << 30, false},
 	[TABLE_SOURCES] = {64ull << 20, false},
 };
 
 /* Tables from this one on are reserved with their first row: most sessions do not sample PCs. */
-#define FIRST_LATE_TABLE TABLE_CUBINS
+#define FIRST_LATE_TABLE TABLE_CODE_OBJECTS
 
 /*
  * Space may become free again. But a request to a full file system takes milliseconds, on one of

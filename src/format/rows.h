@@ -41,11 +41,12 @@ enum table_id {
 	TABLE_SAMPLES = 14,   /* struct row_sample */
 	TABLE_LAUNCHES = 15,  /* struct row_launch */
 	TABLE_CONFIGS = 16,   /* struct row_config */
-	TABLE_CUBINS = 17,    /* struct row_cubin; this to TABLE_SOURCES: PC sampling only */
+	TABLE_CODE_OBJECTS =
+		17,           /* struct row_code_object; this to TABLE_SOURCES: PC sampling only */
 	TABLE_FUNCTIONS = 18, /* struct row_function */
 	TABLE_PCS = 19,       /* struct row_pc */
 	TABLE_RUNS = 20,      /* struct row_run */
-	TABLE_BLOBS = 21,     /* u64 words: content of cubins and source files */
+	TABLE_BLOBS = 21,     /* u64 words: content of code objects and source files */
 	TABLE_SOURCES = 22,   /* struct row_source */
 	TABLE_COUNT
 };
@@ -310,7 +311,7 @@ enum blob_flag {
 };
 
 /* Machine code of a sampled module. */
-struct row_cubin {
+struct row_code_object {
 	uint64_t crc; /* as by cuptiGetCubinCrc() */
 	uint64_t bytes;
 	uint32_t blob;  /* first word in TABLE_BLOBS; 0: not known, or left out */
@@ -319,9 +320,9 @@ struct row_cubin {
 
 /* A function of a module that was launched or sampled during PC sampling. */
 struct row_function {
-	uint64_t crc;   /* of its cubin; 0: not known, the name alone identifies it */
-	uint32_t name;  /* string, mangled */
-	uint32_t cubin; /* row of TABLE_CUBINS; 0: none, as without samples */
+	uint64_t crc;         /* of its code object; 0: not known, the name alone identifies it */
+	uint32_t name;        /* string, mangled */
+	uint32_t code_object; /* row of TABLE_CODE_OBJECTS; 0: none, as without samples */
 };
 
 /* Samples of one instruction with one stall reason. */
@@ -405,7 +406,7 @@ _Static_assert(sizeof(struct row_lane) == 24, "layout");
 _Static_assert(sizeof(struct row_event) == 40, "layout");
 _Static_assert(sizeof(struct row_sample) == 16, "layout");
 _Static_assert(sizeof(struct row_launch) == 40, "layout");
-_Static_assert(sizeof(struct row_cubin) == 24, "layout");
+_Static_assert(sizeof(struct row_code_object) == 24, "layout");
 _Static_assert(sizeof(struct row_function) == 16, "layout");
 _Static_assert(sizeof(struct row_pc) == 40, "layout");
 _Static_assert(sizeof(struct row_run) == 24, "layout");

@@ -195,11 +195,11 @@ static void add_function(struct loading *loading, size_t from, size_t to)
 	const struct row_function *row = &rows[loading->cells[from].function];
 	struct profile_samples *samples = loading->samples;
 	struct profile_function *function = &samples->functions[samples->function_count++];
-	uint64_t cubins = rows_of(loading, TABLE_CUBINS);
+	uint64_t code_objects = rows_of(loading, TABLE_CODE_OBJECTS);
 
 	*function = (struct profile_function){
 		.name = string_of(loading, row->name),
-		.cubin = row->cubin < cubins ? row->cubin : 0,
+		.code_object = row->code_object < code_objects ? row->code_object : 0,
 		.crc = row->crc,
 		.first_pc = samples->pc_count,
 	};
@@ -248,7 +248,7 @@ static void add_targets(struct loading *loading, uint32_t name, uint64_t crc,
 	}
 }
 
-/* The nodes where a function ran, with its time there: those of its cubin, or of no known one. */
+/* Nodes where a function ran, with its time there: those of its code object, or of no known one. */
 static void find_targets(struct loading *loading, uint32_t function, struct sample_parts *parts)
 {
 	const struct row_function *row =
@@ -315,19 +315,21 @@ static const void *copy_blob(struct loading *loading, uint32_t blob, uint64_t by
 
 static void copy_content(struct loading *loading)
 {
-	const struct row_cubin *cubins = table_of(loading, TABLE_CUBINS);
+	const struct row_code_object *code_objects = table_of(loading, TABLE_CODE_OBJECTS);
 	const struct row_source *sources = table_of(loading, TABLE_SOURCES);
 	struct profile_samples *samples = loading->samples;
 	uint64_t budget = rows_of(loading, TABLE_BLOBS) * 8;
 	uint8_t *to = samples->content;
 
-	for (uint64_t i = 1; i < rows_of(loading, TABLE_CUBINS); i++) {
-		struct profile_cubin *cubin = &samples->cubins[samples->cubin_count++];
+	for (uint64_t i = 1; i < rows_of(loading, TABLE_CODE_OBJECTS); i++) {
+		struct profile_code_object *object =
+			&samples->code_objects[samples->code_object_count++];
 
-		cubin->crc = cubins[i].crc;
-		cubin->is_left_out = cubins[i].flags & BLOB_LEFT_OUT;
-		cubin->bytes = copy_blob(loading, cubins[i].blob, cubins[i].bytes, &to, &budget);
-		cubin->length = cubin->bytes ? cubins[i].bytes : 0;
+		object->crc = code_objects[i].crc;
+		object->is_left_out = code_objects[i].flags & BLOB_LEFT_OUT;
+		object->bytes = copy_blob(loading, code_objects[i].blob, code_objects[i].bytes, &to,
+					  &budget);
+		object->length = object->bytes ? code_objects[i].bytes : 0;
 	}
 	for (uint64_t i = 1; i < rows_of(loading, TABLE_SOURCES); i++) {
 		struct profile_source *source = &samples->sources[samples->source_count++];
@@ -348,11 +350,12 @@ static bool alloc_samples(struct loading *loading)
 	samples->pcs = calloc(rows_of(loading, TABLE_PCS) + 1, sizeof(*samples->pcs));
 	samples->functions =
 		calloc(rows_of(loading, TABLE_FUNCTIONS) + 1, sizeof(*samples->functions));
-	samples->cubins = calloc(rows_of(loading, TABLE_CUBINS) + 1, sizeof(*samples->cubins));
+	samples->code_objects =
+		calloc(rows_of(loading, TABLE_CODE_OBJECTS) + 1, sizeof(*samples->code_objects));
 	samples->sources = calloc(rows_of(loading, TABLE_SOURCES) + 1, sizeof(*samples->sources));
 	samples->files = calloc(SAMPLES_FILES_MAX, sizeof(*samples->files));
 	samples->content = malloc(rows_of(loading, TABLE_BLOBS) * 8 + 1);
-	return samples->reasons && samples->pcs && samples->functions && samples->cubins &&
+	return samples->reasons && samples->pcs && samples->functions && samples->code_objects &&
 	       samples->sources && samples->files && samples->content;
 }
 
@@ -417,7 +420,7 @@ void samples_free(struct profile_samples *samples)
 	free(samples->reasons);
 	free(samples->pcs);
 	free(samples->functions);
-	free(samples->cubins);
+	free(samples->code_objects);
 	free(samples->sources);
 	free(samples->files);
 	free(samples->content);

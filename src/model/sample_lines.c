@@ -21,27 +21,30 @@ static const struct profile_source *ptx_of(const struct profile *profile,
 
 static struct line_table *open_table(const struct profile *profile,
 				     const struct profile_samples *samples,
-				     struct profile_cubin *cubin)
+				     struct profile_code_object *object)
 {
-	const struct profile_source *ptx = ptx_of(profile, samples, cubin->crc);
+	const struct profile_source *ptx = ptx_of(profile, samples, object->crc);
 	struct line_table *table;
 
-	if (!cubin->length || line_table_open(cubin->bytes, cubin->length, ptx ? ptx->text : NULL,
-					      ptx ? ptx->length : 0, &table, NULL) != PROTON_OK)
+	if (!object->length ||
+	    line_table_open(object->bytes, object->length, ptx ? ptx->text : NULL,
+			    ptx ? ptx->length : 0, &table, NULL) != PROTON_OK)
 		return NULL;
-	cubin->wants_ptx = line_table_wants_ptx(table);
+	object->wants_ptx = line_table_wants_ptx(table);
 	return table;
 }
 
 void lines_open(struct lines *lines, struct profile *profile, struct profile_samples *samples,
 		const struct profile_function *function)
 {
-	if (lines->cubin != function->cubin) {
+	if (lines->code_object != function->code_object) {
 		line_table_close(lines->table);
-		lines->cubin = function->cubin;
-		lines->table = function->cubin ? open_table(profile, samples,
-							    &samples->cubins[function->cubin - 1])
-					       : NULL;
+		lines->code_object = function->code_object;
+		lines->table =
+			function->code_object
+				? open_table(profile, samples,
+					     &samples->code_objects[function->code_object - 1])
+				: NULL;
 	}
 	lines->profile = profile;
 	lines->samples = samples;

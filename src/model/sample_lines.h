@@ -1,4 +1,4 @@
-/* Source lines of a sampled function, from the line table of its cubin. */
+/* Source lines of a sampled function, from the line table of its code object. */
 #ifndef MODEL_SAMPLE_LINES_H
 #define MODEL_SAMPLE_LINES_H
 
@@ -10,7 +10,7 @@ struct lines {
 	struct profile *profile;
 	struct profile_samples *samples;
 	struct line_table *table; /* NULL: no line is known */
-	uint32_t cubin;           /* that the table is of, index + 1 */
+	uint32_t code_object;     /* that the table is of, index + 1 */
 	uint32_t function;
 	uint32_t name; /* string: the function's name */
 };

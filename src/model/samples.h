@@ -18,7 +18,7 @@
 /* Samples of a kernel that were divided in proportion to kernel time. */
 #define SAMPLES_APPORTIONED "num_samples_apportioned"
 
-struct profile_cubin {
+struct profile_code_object {
 	uint64_t crc;
 	const uint8_t *bytes;
 	size_t length;    /* 0: not stored */
@@ -41,8 +41,8 @@ struct profile_pc {
 };
 
 struct profile_function {
-	uint32_t name;  /* string, mangled */
-	uint32_t cubin; /* index of cubins + 1; 0: not known */
+	uint32_t name;        /* string, mangled */
+	uint32_t code_object; /* index of code_objects + 1; 0: not known */
 	uint64_t crc;
 	uint64_t samples; /* exact */
 	uint64_t not_issued;
@@ -63,19 +63,19 @@ struct profile_source {
 #define SAMPLES_FILES_MAX 4096u
 
 struct profile_samples {
-	struct profile_cubin *cubins;
+	struct profile_code_object *code_objects;
 	struct profile_function *functions; /* those with samples, in falling order */
 	struct profile_pc *pcs;
 	uint32_t *reasons; /* string: the metric's name, "stalled_wait" */
 	struct profile_source *sources;
 	uint32_t *files; /* string: each path of a sampled line, in order of appearance */
-	size_t cubin_count;
+	size_t code_object_count;
 	size_t function_count;
 	size_t pc_count;
 	size_t reason_count;
 	size_t source_count;
 	size_t file_count;
-	uint8_t *content; /* cubins and texts */
+	uint8_t *content; /* code objects and texts */
 	/* Samples by what is known of their line: nothing, the innermost one, all calls. */
 	uint64_t known[3]; /* by enum line_info (symbol/line_table.h) */
 };

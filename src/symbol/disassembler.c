@@ -165,7 +165,7 @@ static int above_standard(int fd)
 
 static int file_of(const void *bytes, size_t length)
 {
-	int fd = above_standard(memfd_create("proton-cubin", MFD_CLOEXEC));
+	int fd = above_standard(memfd_create("proton-code-object", MFD_CLOEXEC));
 
 	for (size_t done = 0; fd >= 0 && done < length;) {
 		ssize_t part = write(fd, (const char *)bytes + done, length - done);
@@ -287,14 +287,14 @@ static int run(const char *program, int input, int limit_ms, struct out *out,
 	return PROTON_OK;
 }
 
-int disassembler_run(const char *program, const void *cubin, size_t length, int limit_ms,
+int disassembler_run(const char *program, const void *object, size_t length, int limit_ms,
 		     struct out *out, struct proton_error *err)
 {
-	int input = file_of(cubin, length);
+	int input = file_of(object, length);
 	int status;
 
 	if (input < 0)
-		return err_errno(err, errno, "cannot pass a cubin to %s", program);
+		return err_errno(err, errno, "cannot pass a code object to %s", program);
 	status = run(program, input, limit_ms, out, err);
 	close(input);
 	return status;

@@ -17,10 +17,10 @@
 int disassembler_find(char **path_out, struct proton_error *err);
 
 /*
- * Appends the program's output for the code of a cubin. There is no shell, and no file: the cubin
+ * Appends the program's output for a code object. There is no shell, and no file: the code object
  * is the program's standard input. A program that takes longer than `limit_ms` is killed.
  */
-int disassembler_run(const char *program, const void *cubin, size_t length, int limit_ms,
+int disassembler_run(const char *program, const void *object, size_t length, int limit_ms,
 		     struct out *out, struct proton_error *err);
 
 #endif

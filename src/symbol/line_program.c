@@ -426,19 +426,19 @@ static void read_units(struct program *program, struct span section)
 /* ------------------------------------------------------------------ relocations */
 
 /* Entries of .rela<name>, or of .rel<name>, which has addends in the section. */
-static struct relocation *read_relocations(const struct cubin *cubin, const char *name,
+static struct relocation *read_relocations(const struct code_object *object, const char *name,
 					   size_t *count_out)
 {
 	char full[64];
-	struct span table, symbols = cubin_section_content(cubin, ".symtab");
+	struct span table, symbols = code_object_section_content(object, ".symtab");
 	struct relocation *relocations;
 	size_t size = sizeof(Elf64_Rela), count = 0;
 
 	snprintf(full, sizeof(full), ".rela%s", name);
-	table = cubin_section_content(cubin, full);
+	table = code_object_section_content(object, full);
 	if (!table.length) {
 		snprintf(full, sizeof(full), ".rel%s", name);
-		table = cubin_section_content(cubin, full);
+		table = code_object_section_content(object, full);
 		size = sizeof(Elf64_Rel);
 	}
 	relocations = calloc(table.length / size + 1, sizeof(*relocations));
@@ -466,28 +466,28 @@ static struct relocation *read_relocations(const struct cubin *cubin, const char
 	return relocations;
 }
 
-int line_rows_read(struct line_rows *rows, const struct cubin *cubin, const char *name,
+int line_rows_read(struct line_rows *rows, const struct code_object *object, const char *name,
 		   struct line_frames *frames)
 {
 	struct program program = {
-		.names = cubin_section_content(cubin, ".debug_str"),
-		.line_names = cubin_section_content(cubin, ".debug_line_str"),
+		.names = code_object_section_content(object, ".debug_str"),
+		.line_names = code_object_section_content(object, ".debug_line_str"),
 		.rows = rows,
 		.frames = frames,
 	};
-	const struct cubin_function *functions = cubin->functions;
-	uint32_t count = cubin->function_count;
+	const struct code_object_function *functions = object->functions;
+	uint32_t count = object->function_count;
 	struct relocation *relocations;
 
 	*rows = (struct line_rows){0};
-	relocations = read_relocations(cubin, name, &program.relocation_count);
+	relocations = read_relocations(object, name, &program.relocation_count);
 	if (!relocations)
 		return PROTON_E_NOMEM;
 	program.relocations = relocations;
 	/* Functions are sorted by section. */
 	if (count && functions[0].section == functions[count - 1].section)
 		program.only_section = functions[0].section;
-	read_units(&program, cubin_section_content(cubin, name));
+	read_units(&program, code_object_section_content(object, name));
 	free(relocations);
 	free(program.directories);
 	free(program.files);

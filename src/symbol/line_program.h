@@ -6,14 +6,15 @@
 #ifndef SYMBOL_LINE_PROGRAM_H
 #define SYMBOL_LINE_PROGRAM_H
 
-#include "symbol/cubin.h"
+#include "symbol/code_object.h"
 #include "symbol/line_frames.h"
 
 struct line_row {
-	uint64_t address;     /* in the section */
-	const char *file;     /* from line_frames_text(); NULL: none */
-	const char *function; /* inlined function, borrowed from the cubin; NULL: not inlined */
-	uint32_t section;     /* where the code is; 0: unknown */
+	uint64_t address; /* in the section */
+	const char *file; /* from line_frames_text(); NULL: none */
+	const char
+		*function; /* inlined function, borrowed from the code object; NULL: not inlined */
+	uint32_t section;  /* where the code is; 0: unknown */
 	uint32_t line, column;
 	uint32_t caller; /* index + 1 of an earlier row, the call; 0: not inlined */
 	bool is_end;     /* the first address after a sequence */
@@ -26,7 +27,7 @@ struct line_rows {
 };
 
 /* Reads section `name`. No rows if there is none. PROTON_E_NOMEM is the only error. */
-int line_rows_read(struct line_rows *rows, const struct cubin *cubin, const char *name,
+int line_rows_read(struct line_rows *rows, const struct code_object *object, const char *name,
 		   struct line_frames *frames);
 void line_rows_fini(struct line_rows *rows);
 

@@ -1,10 +1,10 @@
-/* Line table: rows of the cubin and lines of the PTX become segments with frames. */
+/* Line table: rows of the code object and lines of the PTX become segments with frames. */
 #include "symbol/line_table.h"
 
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "symbol/cubin.h"
+#include "symbol/code_object.h"
 #include "symbol/line_program.h"
 #include "symbol/ptx_lines.h"
 
@@ -22,7 +22,7 @@ struct segments {
 };
 
 struct line_table {
-	struct cubin cubin; /* only functions, with names in `frames` */
+	struct code_object code_object; /* only functions, with names in `frames` */
 	struct line_frames frames;
 	struct segments segments;
 	bool wants_ptx;
@@ -107,7 +107,7 @@ static int make_segments(struct segments *segments, struct line_rows *rows, cons
 /* ------------------------------------------------------------------ frames of rows */
 
 /* The name of a symbol: a noinline function that follows a kernel K is "$K$NAME". */
-static const char *name_of(const struct cubin_function *function)
+static const char *name_of(const struct code_object_function *function)
 {
 	return function->name[0] == '$' ? strrchr(function->name, '$') + 1 : function->name;
 }
@@ -118,14 +118,14 @@ static const char *name_of(const struct cubin_function *function)
  */
 static const char *inlined_function(struct line_table *table, const struct line_row *row)
 {
-	const struct cubin *cubin = &table->cubin;
+	const struct code_object *object = &table->code_object;
 	uint64_t places[] = {row->address, 0};
 
 	for (int i = 0; i < 2; i++) {
-		uint32_t function = cubin_function_at(cubin, row->section, places[i]);
+		uint32_t function = code_object_function_at(object, row->section, places[i]);
 
-		if (function != CUBIN_NONE &&
-		    strcmp(name_of(&cubin->functions[function]), row->function) == 0)
+		if (function != CODE_OBJECT_NONE &&
+		    strcmp(name_of(&object->functions[function]), row->function) == 0)
 			return NULL;
 	}
 	return line_frames_text(&table->frames, row->function, strlen(row->function));
@@ -236,8 +236,8 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 	int status = ptx_lines_read(&ptx, text, length, &table->frames);
 
 	if (status == PROTON_OK)
-		status =
-			line_rows_read(&rows, &table->cubin, ".nv_debug_line_sass", &table->frames);
+		status = line_rows_read(&rows, &table->code_object, ".nv_debug_line_sass",
+					&table->frames);
 	if (status == PROTON_OK)
 		status = make_segments(&ptx_segments, &rows, NULL, LINE_INFO_NONE);
 	if (status == PROTON_OK)
@@ -255,7 +255,7 @@ static int read_lines(struct line_table *table, const char *ptx, size_t ptx_leng
 	struct segments lines = {0};
 	struct line_rows rows;
 	uint32_t *frames = NULL;
-	int status = line_rows_read(&rows, &table->cubin, ".debug_line", &table->frames);
+	int status = line_rows_read(&rows, &table->code_object, ".debug_line", &table->frames);
 
 	if (status == PROTON_OK) {
 		frames = frames_of_rows(table, &rows);
@@ -276,23 +276,23 @@ static int read_lines(struct line_table *table, const char *ptx, size_t ptx_leng
 	return status;
 }
 
-/* The bytes of the cubin are not needed any more. */
+/* The bytes of the code object are not needed any more. */
 static int keep_names(struct line_table *table)
 {
-	for (uint32_t i = 0; i < table->cubin.function_count; i++) {
-		struct cubin_function *function = &table->cubin.functions[i];
+	for (uint32_t i = 0; i < table->code_object.function_count; i++) {
+		struct code_object_function *function = &table->code_object.functions[i];
 
 		function->name =
 			line_frames_text(&table->frames, function->name, strlen(function->name));
 		if (!function->name)
 			return PROTON_E_NOMEM;
 	}
-	table->cubin.file = table->cubin.names = (struct span){0};
-	table->cubin.section_count = 0;
+	table->code_object.file = table->code_object.names = (struct span){0};
+	table->code_object.section_count = 0;
 	return PROTON_OK;
 }
 
-int line_table_open(const void *cubin, size_t length, const char *ptx, size_t ptx_length,
+int line_table_open(const void *object, size_t length, const char *ptx, size_t ptx_length,
 		    struct line_table **table_out, struct proton_error *err)
 {
 	struct line_table *table = calloc(1, sizeof(*table));
@@ -305,7 +305,7 @@ int line_table_open(const void *cubin, size_t length, const char *ptx, size_t pt
 		status = err_set(err, PROTON_E_INVALID,
 				 "cannot read the line table: larger than 4 GiB");
 	else
-		status = cubin_open(&table->cubin, cubin, length, err);
+		status = code_object_open(&table->code_object, object, length, err);
 	if (status == PROTON_OK)
 		status = line_frames_init(&table->frames, length + ptx_length, err);
 	if (status == PROTON_OK) {
@@ -327,7 +327,7 @@ void line_table_close(struct line_table *table)
 {
 	if (!table)
 		return;
-	cubin_close(&table->cubin);
+	code_object_close(&table->code_object);
 	line_frames_fini(&table->frames);
 	free(table->segments.segments);
 	free(table);
@@ -342,7 +342,7 @@ bool line_table_wants_ptx(const struct line_table *table)
 
 uint32_t line_table_function(const struct line_table *table, const char *name)
 {
-	return cubin_function_find(&table->cubin, name);
+	return code_object_function_find(&table->code_object, name);
 }
 
 const struct line_frame *line_table_frame(const struct line_table *table, uint32_t frame)
@@ -366,22 +366,22 @@ static size_t segments_until(const struct segments *segments, uint32_t section, 
 bool line_table_run(const struct line_table *table, uint32_t function, uint64_t pc,
 		    struct line_run *run_out)
 {
-	const struct cubin *cubin = &table->cubin;
+	const struct code_object *object = &table->code_object;
 	const struct segment *segments = table->segments.segments;
-	const struct cubin_function *outer, *inner;
+	const struct code_object_function *outer, *inner;
 	uint64_t begin, end;
 	size_t count;
 	uint32_t at;
 
-	if (function >= cubin->function_count || pc >= cubin->functions[function].code_bytes)
+	if (function >= object->function_count || pc >= object->functions[function].code_bytes)
 		return false;
-	outer = &cubin->functions[function];
-	at = cubin_function_at(cubin, outer->section, outer->offset + pc);
-	inner = &cubin->functions[at];
+	outer = &object->functions[function];
+	at = code_object_function_at(object, outer->section, outer->offset + pc);
+	inner = &object->functions[at];
 	count = segments_until(&table->segments, outer->section, outer->offset + pc);
 	begin = inner->offset > outer->offset ? inner->offset : outer->offset;
 	end = outer->offset + outer->code_bytes;
-	if (at + 1 < cubin->function_count && inner[1].section == outer->section &&
+	if (at + 1 < object->function_count && inner[1].section == outer->section &&
 	    inner[1].offset < end)
 		end = inner[1].offset;
 	if (count < table->segments.count && segments[count].section == outer->section &&

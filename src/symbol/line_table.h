@@ -61,7 +61,7 @@ struct line_table;
  * `ptx` may be NULL. Neither needs to stay valid. PROTON_E_INVALID if the bytes are not a cubin. A
  * cubin without lines makes a table without lines.
  */
-int line_table_open(const void *cubin, size_t length, const char *ptx, size_t ptx_length,
+int line_table_open(const void *object, size_t length, const char *ptx, size_t ptx_length,
 		    struct line_table **table_out, struct proton_error *err);
 void line_table_close(struct line_table *table);
 

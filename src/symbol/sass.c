@@ -10,11 +10,11 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/replace.h"
-#include "symbol/cubin.h"
+#include "symbol/code_object.h"
 #include "symbol/disassembler.h"
 
 /* An instruction of 16 bytes is a line of about 100. */
-#define TEXT_MAX(cubin_bytes) (((uint64_t)(cubin_bytes) << 5) + (1u << 20))
+#define TEXT_MAX(code_object_bytes) (((uint64_t)(code_object_bytes) << 5) + (1u << 20))
 
 struct instruction {
 	uint64_t offset; /* in the section */
@@ -23,7 +23,7 @@ struct instruction {
 };
 
 struct sass {
-	struct cubin cubin;
+	struct code_object code_object;
 	char *bytes; /* the cubin */
 	char *text;  /* output of nvdisasm; instructions end in NUL */
 	struct instruction *instructions;
@@ -44,7 +44,7 @@ static bool read_section(const struct sass *sass, char *line, uint32_t *section)
 	name += strlen(".section");
 	name += strspn(name, " \t");
 	name[strcspn(name, ", \t")] = '\0';
-	*section = cubin_section_find(&sass->cubin, name);
+	*section = code_object_section_find(&sass->code_object, name);
 	return true;
 }
 
@@ -79,7 +79,7 @@ static int compare_places(const void *left, const void *right)
 
 static int parse(struct sass *sass, char *text, struct proton_error *err)
 {
-	uint32_t section = CUBIN_NONE;
+	uint32_t section = CODE_OBJECT_NONE;
 
 	for (char *line = text, *next; line; line = next) {
 		struct instruction instruction;
@@ -87,7 +87,7 @@ static int parse(struct sass *sass, char *text, struct proton_error *err)
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
-		if (read_section(sass, line, &section) || section == CUBIN_NONE ||
+		if (read_section(sass, line, &section) || section == CODE_OBJECT_NONE ||
 		    !read_instruction(line, &instruction))
 			continue;
 		instruction.section = section;
@@ -146,7 +146,7 @@ static void write_cache(char *path, const struct out *text)
 /* The disassembler's output, which is parsed and added to the cache. */
 static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 {
-	size_t length = sass->cubin.file.length;
+	size_t length = sass->code_object.file.length;
 	struct out out;
 	char *program;
 	int status = disassembler_find(&program, err);
@@ -162,7 +162,7 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 		sass->text = out_take(&out, &length);
 		status = sass->text ? parse(sass, sass->text, err) : err_nomem(err);
 	}
-	if (status == PROTON_OK && !sass->count && sass->cubin.function_count) {
+	if (status == PROTON_OK && !sass->count && sass->code_object.function_count) {
 		if (path)
 			unlink(path);
 		status = err_set(err, PROTON_E_IO, "%s printed no instructions", program);
@@ -175,8 +175,8 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 /* The instructions of the cached text, or else of the disassembler's. */
 static int read_instructions(struct sass *sass, struct proton_error *err)
 {
-	const struct file_limits limits = {.max_bytes = TEXT_MAX(sass->cubin.file.length)};
-	char *path = cache_path(sass->bytes, sass->cubin.file.length);
+	const struct file_limits limits = {.max_bytes = TEXT_MAX(sass->code_object.file.length)};
+	char *path = cache_path(sass->bytes, sass->code_object.file.length);
 	size_t length;
 	int status = PROTON_OK;
 
@@ -191,7 +191,7 @@ static int read_instructions(struct sass *sass, struct proton_error *err)
 	return status;
 }
 
-int sass_open(const void *cubin, size_t length, struct sass **sass_out, struct proton_error *err)
+int sass_open(const void *object, size_t length, struct sass **sass_out, struct proton_error *err)
 {
 	struct sass *sass = calloc(1, sizeof(*sass));
 	int status = PROTON_OK;
@@ -201,8 +201,8 @@ int sass_open(const void *cubin, size_t length, struct sass **sass_out, struct p
 	if (!sass || !sass->bytes)
 		status = err_nomem(err);
 	if (status == PROTON_OK) {
-		memcpy(sass->bytes, cubin, length);
-		status = cubin_open(&sass->cubin, sass->bytes, length, err);
+		memcpy(sass->bytes, object, length);
+		status = code_object_open(&sass->code_object, sass->bytes, length, err);
 	}
 	if (status == PROTON_OK)
 		status = read_instructions(sass, err);
@@ -218,7 +218,7 @@ void sass_close(struct sass *sass)
 {
 	if (!sass)
 		return;
-	cubin_close(&sass->cubin);
+	code_object_close(&sass->code_object);
 	free(sass->bytes);
 	free(sass->text);
 	free(sass->instructions);
@@ -227,18 +227,18 @@ void sass_close(struct sass *sass)
 
 uint32_t sass_function(const struct sass *sass, const char *name)
 {
-	return cubin_function_find(&sass->cubin, name);
+	return code_object_function_find(&sass->code_object, name);
 }
 
 const char *sass_at(const struct sass *sass, uint32_t function, uint64_t pc)
 {
-	const struct cubin_function *of;
+	const struct code_object_function *of;
 	const struct instruction *found;
 	struct instruction key;
 
-	if (function >= sass->cubin.function_count || !sass->count)
+	if (function >= sass->code_object.function_count || !sass->count)
 		return NULL;
-	of = &sass->cubin.functions[function];
+	of = &sass->code_object.functions[function];
 	if (pc >= of->code_bytes)
 		return NULL;
 	key = (struct instruction){.offset = of->offset + pc, .section = of->section};

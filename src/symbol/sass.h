@@ -22,7 +22,7 @@ struct sass;
  * `cubin` need not stay valid. PROTON_E_NOLIB: there is no disassembler; the message says what to
  * do. PROTON_E_INVALID: not a cubin. PROTON_E_IO: the disassembler failed.
  */
-int sass_open(const void *cubin, size_t length, struct sass **sass_out, struct proton_error *err);
+int sass_open(const void *object, size_t length, struct sass **sass_out, struct proton_error *err);
 void sass_close(struct sass *sass);
 
 /* The function with this mangled name; SASS_FUNCTION_NONE: the cubin has none. */

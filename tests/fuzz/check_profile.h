@@ -82,7 +82,7 @@ static inline void check_samples(const struct profile *profile)
 		const struct profile_function *function = &samples->functions[i];
 
 		check_text(profile, function->name);
-		MUST(function->cubin <= samples->cubin_count);
+		MUST(function->code_object <= samples->code_object_count);
 		MUST(function->first_pc + function->pc_count <= samples->pc_count);
 		MUST(!i || function[-1].samples >= function->samples);
 	}

@@ -1,12 +1,12 @@
 /*
- * symbol/line_table: any bytes as a cubin, with PTX after a separator. The runs of a function have
- * no gaps, and each chain of frames ends.
+ * symbol/line_table: any bytes as a code object, with PTX after a separator. The runs of a
+ * function have no gaps, and each chain of frames ends.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/cubin.h"
+#include "symbol/code_object.h"
 #include "symbol/line_table.h"
 
 #define SEPARATOR "\n//PTX\n"
@@ -41,19 +41,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	const char *ptx = separator ? (const char *)separator + strlen(SEPARATOR) : NULL;
 	size_t ptx_length = ptx ? length - (size_t)((const uint8_t *)ptx - bytes) : 0;
 	struct line_table *table;
-	struct cubin cubin;
+	struct code_object object;
 
-	if (cubin_open(&cubin, bytes, length, NULL) != PROTON_OK)
+	if (code_object_open(&object, bytes, length, NULL) != PROTON_OK)
 		return 0;
-	/* An ELF file may have bytes after its end, so the text can be in the cubin. */
+	/* An ELF file may have bytes after its end, so the text can be in the code object. */
 	for (int i = 0; i < 2; i++) {
 		if (line_table_open(bytes, length, i ? ptx : NULL, i ? ptx_length : 0, &table,
 				    NULL) != PROTON_OK)
 			continue;
-		for (uint32_t j = 0; j < cubin.function_count && j < 64; j++)
-			walk(table, cubin.functions[j].name);
+		for (uint32_t j = 0; j < object.function_count && j < 64; j++)
+			walk(table, object.functions[j].name);
 		line_table_close(table);
 	}
-	cubin_close(&cubin);
+	code_object_close(&object);
 	return 0;
 }

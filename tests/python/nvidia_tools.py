@@ -1,4 +1,4 @@
-"""NVIDIA's assembler and disassemblers, of Triton's wheel or a toolkit, and tests/tools/cubin."""
+"""NVIDIA's assembler and disassemblers, of Triton's wheel or a toolkit, and our own reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from intra_tool import TOOL
 
-CUBIN_TOOL = TOOL.with_name("cubin")
+CODE_OBJECT_TOOL = TOOL.with_name("code_object")
 
 
 def find(name: str) -> str | None:
@@ -39,9 +39,9 @@ def assemble(ptx: str, arch: str, path: Path) -> None:
     run("ptxas", "-lineinfo", f"-arch={arch}", source, "-o", path)
 
 
-def cubin_tool(*paths: Path) -> list[list[str]]:
-    """The columns of each line of tests/tools/cubin."""
-    if not CUBIN_TOOL.exists():
+def code_object_tool(*paths: Path) -> list[list[str]]:
+    """The columns of each line of tests/tools/code_object."""
+    if not CODE_OBJECT_TOOL.exists():
         pytest.skip("ninja -C build test-programs")
-    done = subprocess.run([CUBIN_TOOL, *paths], capture_output=True, check=True, timeout=60)
+    done = subprocess.run([CODE_OBJECT_TOOL, *paths], capture_output=True, check=True, timeout=60)
     return [line.split("\t") for line in done.stdout.decode().splitlines()]

@@ -1,11 +1,11 @@
-"""src/symbol/cubin.c on machine code of NVIDIA's assembler, compared with cuobjdump."""
+"""src/symbol/code_object.c on machine code of NVIDIA's assembler, compared with cuobjdump."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from nvidia_tools import assemble, cubin_tool, run
+from nvidia_tools import assemble, code_object_tool, run
 from triton_proton._libproton import cubin_needs
 
 PTX = """
@@ -73,7 +73,9 @@ def test_functions_are_those_of_cuobjdump(tmp_path, arch):
     }
     symbols = run("cuobjdump", "-elf", path)
     functions = {
-        name: list(map(int, rest)) for kind, name, *rest in cubin_tool(path) if kind == "function"
+        name: list(map(int, rest))
+        for kind, name, *rest in code_object_tool(path)
+        if kind == "function"
     }
     assert set(expected) == {"one", "_Z3twoPi"}
     assert set(functions) == {"one", "_Z3twoPi", "$one$square"}

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nvidia_tools import assemble, cubin_tool, run
+from nvidia_tools import assemble, code_object_tool, run
 
 triton = pytest.importorskip("triton")
 
@@ -112,7 +112,7 @@ def chains(*paths: Path) -> tuple[dict[str, dict[int, Chain]], dict[str, dict[in
     """The same from the line table, and how much it knows about each instruction."""
     found: dict[str, dict[int, Chain]] = {}
     known: dict[str, dict[int, str]] = {}
-    for kind, name, *rest in cubin_tool(*paths):
+    for kind, name, *rest in code_object_tool(*paths):
         if kind != "run" or name.startswith("$"):
             continue
         begin, end, info, _, *frames = rest

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from nvidia_tools import CUBIN_TOOL, assemble, cubin_tool, find, run
+from nvidia_tools import CODE_OBJECT_TOOL, assemble, code_object_tool, find, run
 from test_cubin import PTX
 
 
@@ -21,10 +21,10 @@ def cubin(tmp_path) -> Path:
 
 def sass(cubin: Path, **variables: object) -> subprocess.CompletedProcess:
     """The tool with only these environment variables."""
-    if not CUBIN_TOOL.exists():
+    if not CODE_OBJECT_TOOL.exists():
         pytest.skip("ninja -C build test-programs")
     return subprocess.run(
-        [CUBIN_TOOL, "--sass", cubin],
+        [CODE_OBJECT_TOOL, "--sass", cubin],
         env={name: str(value) for name, value in variables.items()},
         capture_output=True,
         text=True,
@@ -61,7 +61,8 @@ def test_instructions_are_those_of_nvdisasm(cubin):
     start = min(pc for pc in expected["one"] if expected["one"][pc] == found["$one$square"][0])
     after = {pc - start: text for pc, text in expected["one"].items() if pc >= start}
     assert found == {**expected, "$one$square": after}
-    sizes = {name: int(rest[1]) for kind, name, *rest in cubin_tool(cubin) if kind == "function"}
+    rows = code_object_tool(cubin)
+    sizes = {name: int(rest[1]) for kind, name, *rest in rows if kind == "function"}
     assert {name: len(lines) * 16 for name, lines in found.items()} == sizes
 
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "record/names/frames.h"
-#include "record/store/cubins.h"
+#include "record/store/code_objects.h"
 #include "record/store/gpu_functions.h"
 
 #define TICK_NS 20000000ull
@@ -131,7 +131,7 @@ void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data)
 		if (batch_count && (launch != correlation || (launch && next != function) ||
 				    batch_count + SAMPLE_REASONS_MAX > BATCH))
 			add_batch(correlation, function, &none);
-		if (next != function && cubins_sampled(pc->crc) == CUBIN_UNKNOWN)
+		if (next != function && code_objects_sampled(pc->crc) == CODE_OBJECT_UNKNOWN)
 			pcs_modules_want(pc->crc);
 		correlation = launch;
 		function = next;

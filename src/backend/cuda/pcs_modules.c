@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/region.h"
-#include "record/store/cubins.h"
+#include "record/store/code_objects.h"
 #include "record/store/gpu_functions.h"
 
 #define HANDLES_MAX 65536u
@@ -178,7 +178,7 @@ void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module
 
 	if (!crc)
 		return;
-	cubins_add(crc, module->cubin, module->cubin_bytes);
+	code_objects_add(crc, module->cubin, module->cubin_bytes);
 	if (event == CUPTI_RESOURCE_MODULE_LOADED)
 		loaded_crc = crc;
 	pthread_mutex_lock(&lock);
@@ -230,7 +230,7 @@ void pcs_modules_tick(void)
 
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < wanted_count; i++)
-		is_done &= cubins_sampled(wanted[i]) != CUBIN_UNKNOWN;
+		is_done &= code_objects_sampled(wanted[i]) != CODE_OBJECT_UNKNOWN;
 	if (asked_ns && ((is_done && !asks_for_all) || clock_monotonic_ns() - asked_ns > ASK_NS)) {
 		asked_ns = 0;
 		asks_for_all = false;

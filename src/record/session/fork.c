@@ -9,7 +9,7 @@
 #include "record/names/metric_names.h"
 #include "record/names/scope_names.h"
 #include "record/sets/registry.h"
-#include "record/store/cubins.h"
+#include "record/store/code_objects.h"
 #include "record/store/devices.h"
 #include "record/store/gpu_functions.h"
 #include "record/thread/adding.h"
@@ -24,7 +24,7 @@ static pthread_mutex_t *const before_sessions[] = {
 };
 static pthread_mutex_t *const after_sessions[] = {
 	&backend_use_lock,       &metric_names_lock,  &frames_lock,
-	&devices_lock,           &gpu_functions_lock, &cubins_lock,
+	&devices_lock,           &gpu_functions_lock, &code_objects_lock,
 	&thread_trace_list_lock,
 };
 

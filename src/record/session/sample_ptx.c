@@ -52,7 +52,8 @@ static void find_wanted(struct search *search)
 		const struct profile_function *function = &samples->functions[i];
 		const char *name = profile_text(search->profile, function->name);
 
-		if (function->cubin && samples->cubins[function->cubin - 1].wants_ptx &&
+		if (function->code_object &&
+		    samples->code_objects[function->code_object - 1].wants_ptx &&
 		    !strchr(name, '/') && search->wanted_count < FUNCTIONS_MAX)
 			search->wanted[search->wanted_count++] = function;
 	}
@@ -96,18 +97,19 @@ static void store_ptx(struct search *search, const char *path, uint64_t crc)
 	free(text);
 }
 
-static bool is_content(const char *path, const struct profile_cubin *cubin)
+static bool is_content(const char *path, const struct profile_code_object *object)
 {
-	const struct file_limits limits = {.max_bytes = cubin->length};
+	const struct file_limits limits = {.max_bytes = object->length};
 	struct stat st;
 	char *bytes;
 	size_t length;
 	bool is_equal;
 
-	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != cubin->length ||
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
+	    (uint64_t)st.st_size != object->length ||
 	    file_read_all(path, &limits, &bytes, &length, NULL) != PROTON_OK)
 		return false;
-	is_equal = length == cubin->length && memcmp(bytes, cubin->bytes, length) == 0;
+	is_equal = length == object->length && memcmp(bytes, object->bytes, length) == 0;
 	free(bytes);
 	return is_equal;
 }
@@ -120,14 +122,15 @@ static void search_directory(struct search *search, const char *directory)
 	for (size_t i = 0; i < search->wanted_count; i++) {
 		const struct profile_function *function = search->wanted[i];
 		const char *name = profile_text(search->profile, function->name);
-		const struct profile_cubin *cubin = &samples->cubins[function->cubin - 1];
+		const struct profile_code_object *object =
+			&samples->code_objects[function->code_object - 1];
 		char path[PATH_MAX];
 		int length = snprintf(path, sizeof(path), "%s/%s.cubin", directory, name);
 
-		if (length < 0 || (size_t)length >= sizeof(path) || !is_content(path, cubin))
+		if (length < 0 || (size_t)length >= sizeof(path) || !is_content(path, object))
 			continue;
 		memcpy(path + length - strlen("cubin"), "ptx", sizeof("ptx"));
-		store_ptx(search, path, cubin->crc);
+		store_ptx(search, path, object->crc);
 		search->wanted[i] = search->wanted[--search->wanted_count];
 		return;
 	}

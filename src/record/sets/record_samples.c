@@ -18,7 +18,7 @@ static void add(struct session *session, uint32_t context, uint32_t epoch,
 	}
 	store_counters_add(&session->store, COUNTER_SAMPLES, added);
 	store_counters_add(&session->store, COUNTER_LOST_STORAGE, refused);
-	store_samples_find_cubins(&session->store);
+	store_samples_find_code_objects(&session->store);
 }
 
 void record_samples(uint32_t sessions, const struct backend *backend,

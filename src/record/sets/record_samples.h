@@ -20,7 +20,7 @@ struct sample_totals {
 
 /*
  * Adds samples of unknown launches to those of `sessions` (as in proton_context) that use
- * `backend`, with the cubins of their functions.
+ * `backend`, with the code objects of their functions.
  */
 void record_samples(uint32_t sessions, const struct backend *backend,
 		    const struct pc_sample *samples, size_t count,

@@ -1,7 +1,7 @@
 /*
  * Table of the process's GPU functions that PC sampling knows, shared by all sessions. A function
- * is identified by the CRC of its cubin and its name: Triton gives all specializations of a kernel
- * one name. Ids are small, start at 1 and are never reused.
+ * is identified by the CRC of its code object and its name: Triton gives all specializations of a
+ * kernel one name. Ids are small, start at 1 and are never reused.
  */
 #ifndef RECORD_STORE_GPU_FUNCTIONS_H
 #define RECORD_STORE_GPU_FUNCTIONS_H
@@ -12,7 +12,7 @@
 #define FUNCTION_MAX (1u << 20)
 
 struct gpu_function {
-	uint64_t crc;     /* of its cubin; 0: not known */
+	uint64_t crc;     /* of its code object; 0: not known */
 	const char *name; /* mangled */
 	uint32_t length;
 };

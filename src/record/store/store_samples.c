@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "record/store/cubins.h"
+#include "record/store/code_objects.h"
 #include "record/store/gpu_functions.h"
 #include "record/store/store_rows.h"
 
@@ -49,8 +49,8 @@ static struct row_run *run_rows(const struct store *store)
 /* Makes row 0 of the tables and the maps, when the first sample or run comes. */
 static bool prepare(struct store *store)
 {
-	static const enum table_id tables[] = {TABLE_CUBINS, TABLE_FUNCTIONS, TABLE_PCS,
-					       TABLE_RUNS,   TABLE_BLOBS,     TABLE_SOURCES};
+	static const enum table_id tables[] = {TABLE_CODE_OBJECTS, TABLE_FUNCTIONS, TABLE_PCS,
+					       TABLE_RUNS,         TABLE_BLOBS,     TABLE_SOURCES};
 	struct store_samples *samples = &store->samples;
 
 	if (samples->is_ready)
@@ -80,7 +80,7 @@ void store_samples_fini(struct store *store)
 	region_release(&store->samples.last_runs);
 }
 
-/* ------------------------------------------------------------------ functions and cubins */
+/* ------------------------------------------------------------------ functions and code objects */
 
 /* The first word of a copy of the bytes in TABLE_BLOBS; 0: no space. */
 static uint32_t new_blob(struct store *store, const void *bytes, uint64_t length)
@@ -98,68 +98,68 @@ static uint32_t new_blob(struct store *store, const void *bytes, uint64_t length
 
 struct filling {
 	struct store *store;
-	struct row_cubin *row;
+	struct row_code_object *row;
 };
 
-static void fill_cubin(void *user, const void *bytes, size_t length)
+static void fill_code_object(void *user, const void *bytes, size_t length)
 {
 	struct filling *filling = user;
 	struct store *store = filling->store;
 
 	filling->row->bytes = length;
-	if (store->samples.cubin_bytes + length > CUBINS_PROFILE_MAX_BYTES) {
+	if (store->samples.code_object_bytes + length > CODE_OBJECTS_PROFILE_MAX_BYTES) {
 		filling->row->flags = BLOB_LEFT_OUT;
 		return;
 	}
 	filling->row->blob = new_blob(store, bytes, length);
 	if (filling->row->blob)
-		store->samples.cubin_bytes += length;
+		store->samples.code_object_bytes += length;
 	else
 		filling->row->flags = BLOB_LEFT_OUT;
 }
 
-/* Stores the content of a cubin if it is there. */
-static void read_cubin(struct store *store, struct row_cubin *row)
+/* Stores the content of a code object if it is there. */
+static void read_code_object(struct store *store, struct row_code_object *row)
 {
 	struct filling filling = {store, row};
-	enum cubin_state state = cubins_read(row->crc, fill_cubin, &filling);
+	enum code_object_state state = code_objects_read(row->crc, fill_code_object, &filling);
 
-	if (state == CUBIN_TOO_LARGE)
+	if (state == CODE_OBJECT_TOO_LARGE)
 		row->flags = BLOB_LEFT_OUT;
-	else if (state == CUBIN_UNKNOWN)
+	else if (state == CODE_OBJECT_UNKNOWN)
 		store->samples.has_missing = true;
 }
 
-void store_samples_find_cubins(struct store *store)
+void store_samples_find_code_objects(struct store *store)
 {
-	struct row_cubin *rows = profile_file_rows(&store->file, TABLE_CUBINS);
-	uint32_t generation = cubins_generation();
+	struct row_code_object *rows = profile_file_rows(&store->file, TABLE_CODE_OBJECTS);
+	uint32_t generation = code_objects_generation();
 
-	if (!store->samples.has_missing || generation == store->samples.cubin_generation)
+	if (!store->samples.has_missing || generation == store->samples.code_object_generation)
 		return;
-	store->samples.cubin_generation = generation;
+	store->samples.code_object_generation = generation;
 	store->samples.has_missing = false;
-	for (uint64_t i = 1; i < store->file.tables[TABLE_CUBINS].rows; i++)
+	for (uint64_t i = 1; i < store->file.tables[TABLE_CODE_OBJECTS].rows; i++)
 		if (!rows[i].blob && !rows[i].flags)
-			read_cubin(store, &rows[i]);
+			read_code_object(store, &rows[i]);
 }
 
 /* The row of a CRC, made if new; 0: no space. */
-static uint32_t cubin_row(struct store *store, uint64_t crc)
+static uint32_t code_object_row(struct store *store, uint64_t crc)
 {
-	struct row_cubin *rows = profile_file_rows(&store->file, TABLE_CUBINS);
+	struct row_code_object *rows = profile_file_rows(&store->file, TABLE_CODE_OBJECTS);
 	uint32_t row = 1;
 
-	while (row < store->file.tables[TABLE_CUBINS].rows && rows[row].crc != crc)
+	while (row < store->file.tables[TABLE_CODE_OBJECTS].rows && rows[row].crc != crc)
 		row++;
-	if (row < store->file.tables[TABLE_CUBINS].rows)
+	if (row < store->file.tables[TABLE_CODE_OBJECTS].rows)
 		return row;
-	row = store_new_row(store, TABLE_CUBINS);
+	row = store_new_row(store, TABLE_CODE_OBJECTS);
 	if (!row)
 		return 0;
 	rows[row].crc = crc;
-	read_cubin(store, &rows[row]);
-	store_commit(store, TABLE_CUBINS);
+	read_code_object(store, &rows[row]);
+	store_commit(store, TABLE_CODE_OBJECTS);
 	return row;
 }
 
@@ -287,8 +287,8 @@ bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 	key.function = function_row(store, sample->function);
 	function = (struct row_function *)profile_file_rows(&store->file, TABLE_FUNCTIONS) +
 		   key.function;
-	if (key.function && function->crc && !function->cubin)
-		function->cubin = cubin_row(store, function->crc);
+	if (key.function && function->crc && !function->code_object)
+		function->code_object = code_object_row(store, function->crc);
 	key.reason = reason_string(store, sample->reason);
 	if (context != PROTON_CONTEXT_ROOT)
 		key.node = store_node(store, context, epoch);

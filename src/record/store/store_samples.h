@@ -1,7 +1,7 @@
 /*
  * PC samples in a store: rows per instruction and stall reason, the time of functions in kernel
- * rows, and the cubins and source files that they refer to. As in store.h, the session's lock is
- * held around every call.
+ * rows, and the code objects and source files that they refer to. As in store.h, the session's lock
+ * is held around every call.
  */
 #ifndef RECORD_STORE_STORE_SAMPLES_H
 #define RECORD_STORE_STORE_SAMPLES_H
@@ -38,10 +38,10 @@ struct store_samples {
 	struct region function_rows; /* u32 per process-wide function: its row */
 	struct region last_runs;     /* u32 per row of TABLE_KERNELS: the run added to last */
 	uint32_t reasons[SAMPLE_REASONS_MAX]; /* string of each stall reason */
-	uint64_t cubin_bytes;
-	uint32_t cubin_generation; /* as of the last search for missing cubins */
-	bool has_missing;          /* a sampled function's cubin is not in the file */
-	bool is_ready;             /* the tables have row 0 */
+	uint64_t code_object_bytes;
+	uint32_t code_object_generation; /* as of the last search for missing code objects */
+	bool has_missing;                /* a sampled function's code object is not in the file */
+	bool is_ready;                   /* the tables have row 0 */
 };
 
 void store_samples_fini(struct store *store);
@@ -51,8 +51,8 @@ void store_samples_fini(struct store *store);
  */
 bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 		       const struct pc_sample *sample);
-/* Stores the cubins of sampled functions that became known since the last call. */
-void store_samples_find_cubins(struct store *store);
+/* Stores the code objects of sampled functions that became known since the last call. */
+void store_samples_find_code_objects(struct store *store);
 /* Adds time during which samples of a function were taken to a kernel row. */
 void store_samples_run(struct store *store, uint32_t kernel, uint32_t function,
 		       uint64_t sampled_ns);

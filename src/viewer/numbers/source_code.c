@@ -10,22 +10,22 @@
 #include "symbol/sass.h"
 #include "viewer/print/xalloc.h"
 
-/* The disassembled code of a function's cubin; NULL: it is not available. */
+/* The disassembled code of a function's code object; NULL: it is not available. */
 static struct sass *disassemble(struct source_code *code, const struct profile_samples *samples,
 				const struct profile_function *function)
 {
-	uint32_t cubin = function->cubin - 1;
+	uint32_t object = function->code_object - 1;
 	struct proton_error err;
 
-	if (!function->cubin || !samples->cubins[cubin].length)
+	if (!function->code_object || !samples->code_objects[object].length)
 		return NULL;
-	if (!code->disassembled[cubin] && !code->has_failed[cubin] &&
-	    sass_open(samples->cubins[cubin].bytes, samples->cubins[cubin].length,
-		      &code->disassembled[cubin], &err)) {
-		code->has_failed[cubin] = true;
+	if (!code->disassembled[object] && !code->has_failed[object] &&
+	    sass_open(samples->code_objects[object].bytes, samples->code_objects[object].length,
+		      &code->disassembled[object], &err)) {
+		code->has_failed[object] = true;
 		message_once("%s; only offsets of instructions are printed", err.text);
 	}
-	return code->disassembled[cubin];
+	return code->disassembled[object];
 }
 
 /* The index of report->reasons for a reason of the samples; its number if there is none. */
@@ -104,9 +104,9 @@ void source_code_init(struct source_code *code, const struct source_report *repo
 	*code = (struct source_code){0};
 	if (!samples)
 		return;
-	code->cubin_count = samples->cubin_count;
-	code->disassembled = xcalloc(samples->cubin_count, sizeof(struct sass *));
-	code->has_failed = xcalloc(samples->cubin_count, sizeof(bool));
+	code->code_object_count = samples->code_object_count;
+	code->disassembled = xcalloc(samples->code_object_count, sizeof(struct sass *));
+	code->has_failed = xcalloc(samples->code_object_count, sizeof(bool));
 	for (uint32_t i = 0; i < samples->function_count; i++)
 		if (samples->functions[i].name == name)
 			add_function(code, report, &samples->functions[i]);
@@ -116,7 +116,7 @@ void source_code_init(struct source_code *code, const struct source_report *repo
 
 void source_code_fini(struct source_code *code)
 {
-	for (size_t i = 0; i < code->cubin_count; i++)
+	for (size_t i = 0; i < code->code_object_count; i++)
 		sass_close(code->disassembled[i]);
 	free(code->disassembled);
 	free(code->has_failed);

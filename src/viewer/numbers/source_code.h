@@ -18,9 +18,9 @@ struct source_instruction {
 struct source_code {
 	struct source_instruction *items; /* by file, line, variant and offset */
 	size_t count, capacity;
-	struct sass **disassembled; /* by cubin; NULL: not opened */
+	struct sass **disassembled; /* by code object; NULL: not opened */
 	bool *has_failed;
-	size_t cubin_count;
+	size_t code_object_count;
 	uint32_t variant_count;
 };
 

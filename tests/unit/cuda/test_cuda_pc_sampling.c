@@ -176,12 +176,13 @@ TEST(functions_of_one_name_are_distinguished_by_their_cubins)
 	CHECK_EQ(value_at(profile, "x/mm", "num_samples"), 3);
 	CHECK_EQ(value_at(profile, "y/mm", "num_samples"), 50);
 	CHECK_EQ(value_at(profile, "x/mm", SAMPLES_APPORTIONED), 0);
-	CHECK_U64(profile->samples->cubin_count, 2);
+	CHECK_U64(profile->samples->code_object_count, 2);
 	for (size_t i = 0; i < 2; i++) {
 		const struct profile_function *function = &profile->samples->functions[i];
-		const struct profile_cubin *cubin = &profile->samples->cubins[function->cubin - 1];
+		const struct profile_code_object *cubin =
+			&profile->samples->code_objects[function->code_object - 1];
 
-		CHECK(function->cubin);
+		CHECK(function->code_object);
 		CHECK_U64(cubin->length, i == 0 ? 6 : 5); /* most samples first */
 		CHECK_EQ(memcmp(cubin->bytes, i == 0 ? "whole" : "half", cubin->length), 0);
 	}
@@ -324,7 +325,7 @@ TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 	profile = finish();
 	CHECK_EQ(value_at(profile, "late", "num_samples"), 5);
 	/* Its cubin came at a launch. */
-	CHECK_U64(profile->samples->cubin_count, 1);
+	CHECK_U64(profile->samples->code_object_count, 1);
 	profile_free(profile);
 }
 

@@ -71,7 +71,7 @@ static const char text_of_file[] = "# 1\n# 2\n# 3\n# 4\n# 5\n# 6\n# 7\n# 8\n@tri
 /* A kernel with samples at lines 10 and 12, and the text of the file. Not freed. */
 static struct profile *make_profile(struct cubin_build *cubin)
 {
-	static struct profile_cubin cubins[1];
+	static struct profile_code_object cubins[1];
 	static struct profile_function functions[1];
 	static struct profile_source sources[1];
 	static struct profile_pc pcs[3] = {{0x00, 0, 3, 0}, {0x20, 0, 5, 0}, {0x20, 1, 2, 0}};
@@ -89,24 +89,24 @@ static struct profile *make_profile(struct cubin_build *cubin)
 	add(profile, second, "stalled_wait", 5);
 	add(profile, second, "stalled_long_scoreboard", 2);
 	build_cubin(cubin);
-	cubins[0] = (struct profile_cubin){.crc = 1,
-					   .bytes = (const uint8_t *)cubin->bytes.bytes,
-					   .length = cubin->bytes.length};
+	cubins[0] = (struct profile_code_object){.crc = 1,
+						 .bytes = (const uint8_t *)cubin->bytes.bytes,
+						 .length = cubin->bytes.length};
 	functions[0] = (struct profile_function){
-		.name = string_of(profile, "mm"), .cubin = 1, .samples = 10, .pc_count = 3};
+		.name = string_of(profile, "mm"), .code_object = 1, .samples = 10, .pc_count = 3};
 	sources[0] = (struct profile_source){.path = string_of(profile, "/src/mm.py"),
 					     .text = text_of_file,
 					     .length = sizeof(text_of_file) - 1};
 	reasons[0] = string_of(profile, "stalled_wait");
 	reasons[1] = string_of(profile, "stalled_long_scoreboard");
 	samples = (struct profile_samples){
-		.cubins = cubins,
+		.code_objects = cubins,
 		.functions = functions,
 		.pcs = pcs,
 		.reasons = reasons,
 		.sources = sources,
 		.files = files,
-		.cubin_count = 1,
+		.code_object_count = 1,
 		.function_count = 1,
 		.pc_count = 3,
 		.reason_count = 2,

@@ -1,7 +1,7 @@
-/* symbol/cubin: functions, their resources, and damaged files; test_cubin.py has real cubins. */
+/* symbol/code_object: functions, resources, damaged files; test_cubin.py has real cubins. */
 #include "unit/tap.h"
 
-#include "symbol/cubin.h"
+#include "symbol/code_object.h"
 #include "unit/symbol/cubin_build.h"
 
 /* Two kernels; the first one has a function after it in its section. */
@@ -38,16 +38,16 @@ TEST(functions_have_code_and_resources)
 {
 	struct cubin_build build;
 	struct proton_error err;
-	struct cubin cubin;
-	const struct cubin_function *a, *b, *f;
+	struct code_object object;
+	const struct code_object_function *a, *b, *f;
 
 	build_two(&build);
-	CHECK_OK(cubin_open(&cubin, build.bytes.bytes, build.bytes.length, &err), err);
-	CHECK_EQ(cubin.function_count, 3);
-	CHECK_EQ(cubin_function_find(&cubin, "elsewhere"), CUBIN_NONE);
-	a = &cubin.functions[cubin_function_find(&cubin, "a")];
-	b = &cubin.functions[cubin_function_find(&cubin, "b")];
-	f = &cubin.functions[cubin_function_find(&cubin, "$a$f")];
+	CHECK_OK(code_object_open(&object, build.bytes.bytes, build.bytes.length, &err), err);
+	CHECK_EQ(object.function_count, 3);
+	CHECK_EQ(code_object_function_find(&object, "elsewhere"), CODE_OBJECT_NONE);
+	a = &object.functions[code_object_function_find(&object, "a")];
+	b = &object.functions[code_object_function_find(&object, "b")];
+	f = &object.functions[code_object_function_find(&object, "$a$f")];
 	CHECK_U64(a->code_bytes, 512);
 	CHECK_EQ(a->registers, 40);
 	CHECK_EQ(a->stack_bytes, 8);
@@ -57,46 +57,48 @@ TEST(functions_have_code_and_resources)
 	CHECK_EQ(f->registers, 24);
 	CHECK_U64(b->shared_bytes, 4096);
 	CHECK_EQ(b->registers, 168);
-	CHECK_EQ(cubin.registers, 168);
-	CHECK_U64(cubin.stack_bytes, 24);
-	cubin_close(&cubin);
+	CHECK_EQ(object.registers, 168);
+	CHECK_U64(object.stack_bytes, 24);
+	code_object_close(&object);
 	build_fini(&build);
 }
 
 TEST(an_offset_belongs_to_the_last_function_that_starts_before_it)
 {
 	struct cubin_build build;
-	struct cubin cubin;
+	struct code_object object;
 	uint32_t first;
 
 	build_two(&build);
-	CHECK_EQ(cubin_open(&cubin, build.bytes.bytes, build.bytes.length, NULL), PROTON_OK);
-	first = cubin_section_find(&cubin, ".text.a");
-	CHECK_STR(cubin.functions[cubin_function_at(&cubin, first, 0xff)].name, "a");
-	CHECK_STR(cubin.functions[cubin_function_at(&cubin, first, 0x100)].name, "$a$f");
-	CHECK_STR(cubin.functions[cubin_function_at(&cubin, first + 1, 1u << 30)].name, "b");
-	CHECK_EQ(cubin_function_at(&cubin, first + 2, 0), CUBIN_NONE);
-	CHECK_EQ(cubin_function_at(&cubin, 0, 0), CUBIN_NONE);
-	cubin_close(&cubin);
+	CHECK_EQ(code_object_open(&object, build.bytes.bytes, build.bytes.length, NULL), PROTON_OK);
+	first = code_object_section_find(&object, ".text.a");
+	CHECK_STR(object.functions[code_object_function_at(&object, first, 0xff)].name, "a");
+	CHECK_STR(object.functions[code_object_function_at(&object, first, 0x100)].name, "$a$f");
+	CHECK_STR(object.functions[code_object_function_at(&object, first + 1, 1u << 30)].name,
+		  "b");
+	CHECK_EQ(code_object_function_at(&object, first + 2, 0), CODE_OBJECT_NONE);
+	CHECK_EQ(code_object_function_at(&object, 0, 0), CODE_OBJECT_NONE);
+	code_object_close(&object);
 	build_fini(&build);
 }
 
 TEST(sections_are_found_by_name)
 {
 	struct cubin_build build;
-	struct cubin_section section;
-	struct cubin cubin;
+	struct code_object_section section;
+	struct code_object object;
 
 	build_two(&build);
-	CHECK_EQ(cubin_open(&cubin, build.bytes.bytes, build.bytes.length, NULL), PROTON_OK);
-	CHECK(cubin_section_content(&cubin, ".text.b").length == 256);
-	CHECK(cubin_section_get(&cubin, cubin_section_find(&cubin, ".nv.shared.b"), &section));
+	CHECK_EQ(code_object_open(&object, build.bytes.bytes, build.bytes.length, NULL), PROTON_OK);
+	CHECK(code_object_section_content(&object, ".text.b").length == 256);
+	CHECK(code_object_section_get(&object, code_object_section_find(&object, ".nv.shared.b"),
+				      &section));
 	CHECK_U64(section.bytes, 4096);
 	CHECK_U64(section.content.length, 0);
-	CHECK_EQ(cubin_section_find(&cubin, ".debug_line"), CUBIN_NONE);
-	CHECK(!cubin_section_content(&cubin, ".debug_line").bytes);
-	CHECK(!cubin_section_get(&cubin, cubin.section_count, &section));
-	cubin_close(&cubin);
+	CHECK_EQ(code_object_section_find(&object, ".debug_line"), CODE_OBJECT_NONE);
+	CHECK(!code_object_section_content(&object, ".debug_line").bytes);
+	CHECK(!code_object_section_get(&object, object.section_count, &section));
+	code_object_close(&object);
 	build_fini(&build);
 }
 
@@ -105,19 +107,19 @@ TEST(other_files_are_rejected)
 	static const size_t changed[] = {0, EI_CLASS, EI_DATA, 18, 58};
 	struct cubin_build build;
 	struct proton_error err;
-	struct cubin cubin;
+	struct code_object object;
 
 	build_two(&build);
 	for (size_t i = 0; i < sizeof(changed) / sizeof(changed[0]); i++) {
 		build.bytes.bytes[changed[i]]++;
-		CHECK_EQ(cubin_open(&cubin, build.bytes.bytes, build.bytes.length, &err),
+		CHECK_EQ(code_object_open(&object, build.bytes.bytes, build.bytes.length, &err),
 			 PROTON_E_INVALID);
 		CHECK_STR(err.text, "cannot parse the machine code: not a cubin");
 		build.bytes.bytes[changed[i]]--;
 	}
 	/* Truncated: the table of sections is the last part of the file. */
-	CHECK_EQ(cubin_open(&cubin, build.bytes.bytes, build.bytes.length - 1, &err),
+	CHECK_EQ(code_object_open(&object, build.bytes.bytes, build.bytes.length - 1, &err),
 		 PROTON_E_INVALID);
-	CHECK_EQ(cubin_open(&cubin, NULL, 0, &err), PROTON_E_INVALID);
+	CHECK_EQ(code_object_open(&object, NULL, 0, &err), PROTON_E_INVALID);
 	build_fini(&build);
 }

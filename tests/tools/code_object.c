@@ -1,6 +1,6 @@
 /*
- * Prints what src/symbol reads from a cubin, in columns separated by tabs.
- * Usage: cubin FILE [PTX], or cubin --sass FILE
+ * Prints what src/symbol reads from a code object, in columns separated by tabs.
+ * Usage: code_object FILE [PTX], or code_object --sass FILE
  *
  * function NAME SYMBOL CODE_BYTES REGISTERS STACK SHARED
  * run NAME BEGIN END INFO FUNCTION FRAME..., each frame as FILE:LINE:COLUMN:FUNCTION
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "symbol/cubin.h"
+#include "symbol/code_object.h"
 #include "symbol/line_table.h"
 #include "symbol/sass.h"
 
@@ -28,12 +28,12 @@ static void print_run(const struct line_table *table, const char *name, const st
 	putchar('\n');
 }
 
-static void print_functions(const struct cubin *cubin, const struct line_table *table)
+static void print_functions(const struct code_object *object, const struct line_table *table)
 {
 	struct line_run run;
 
-	for (uint32_t i = 0; i < cubin->function_count; i++) {
-		const struct cubin_function *function = &cubin->functions[i];
+	for (uint32_t i = 0; i < object->function_count; i++) {
+		const struct code_object_function *function = &object->functions[i];
 		uint32_t number = line_table_function(table, function->name);
 
 		printf("function\t%s\t%" PRIu32 "\t%" PRIu64 "\t%" PRIu32 "\t%" PRIu32 "\t%" PRIu64
@@ -45,17 +45,17 @@ static void print_functions(const struct cubin *cubin, const struct line_table *
 	}
 }
 
-static int print_sass(const struct cubin *cubin)
+static int print_sass(const struct code_object *object)
 {
 	struct proton_error err;
 	struct sass *sass;
 
-	if (sass_open(cubin->file.bytes, cubin->file.length, &sass, &err) != PROTON_OK) {
-		fprintf(stderr, "cubin: %s\n", err.text);
+	if (sass_open(object->file.bytes, object->file.length, &sass, &err) != PROTON_OK) {
+		fprintf(stderr, "code_object: %s\n", err.text);
 		return 1;
 	}
-	for (uint32_t i = 0; i < cubin->function_count; i++) {
-		const struct cubin_function *function = &cubin->functions[i];
+	for (uint32_t i = 0; i < object->function_count; i++) {
+		const struct code_object_function *function = &object->functions[i];
 		uint32_t number = sass_function(sass, function->name);
 
 		for (uint64_t pc = 0; pc < function->code_bytes; pc++) {
@@ -76,7 +76,7 @@ static char *read_or_exit(const char *path, size_t *length)
 
 	if (file_read_all(path, NULL, &bytes, length, &err) == PROTON_OK)
 		return bytes;
-	fprintf(stderr, "cubin: %s\n", err.text);
+	fprintf(stderr, "code_object: %s\n", err.text);
 	exit(1);
 }
 
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	bool is_sass = argc == 3 && strcmp(argv[1], "--sass") == 0;
 	struct proton_error err;
 	struct line_table *table;
-	struct cubin cubin;
+	struct code_object object;
 	char *bytes, *ptx;
 	size_t length, ptx_length = 0;
 	int status = 0;
@@ -94,17 +94,17 @@ int main(int argc, char **argv)
 		return 2;
 	bytes = read_or_exit(argv[1 + is_sass], &length);
 	ptx = argc == 3 && !is_sass ? read_or_exit(argv[2], &ptx_length) : NULL;
-	if (cubin_open(&cubin, bytes, length, &err) != PROTON_OK ||
+	if (code_object_open(&object, bytes, length, &err) != PROTON_OK ||
 	    line_table_open(bytes, length, ptx, ptx_length, &table, &err) != PROTON_OK) {
-		fprintf(stderr, "cubin: %s\n", err.text);
+		fprintf(stderr, "code_object: %s\n", err.text);
 		return 1;
 	}
 	if (is_sass)
-		status = print_sass(&cubin);
+		status = print_sass(&object);
 	else
-		print_functions(&cubin, table);
+		print_functions(&object, table);
 	line_table_close(table);
-	cubin_close(&cubin);
+	code_object_close(&object);
 	free(bytes);
 	free(ptx);
 	return status;
