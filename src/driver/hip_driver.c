@@ -1,9 +1,6 @@
 /* HIP adapter: implements the functions of `struct driver` with HIP. */
 #include "driver/hip_driver.h"
 
-#include <dlfcn.h>
-#include <limits.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "driver/amd_library.h"
 #include "driver/driver.h"
 #include "driver/functions.h"
 #include "driver/hip_abi.h"
@@ -285,61 +283,12 @@ static const struct driver hip_driver = {
 
 /* ------------------------------------------------------------------ loading */
 
-static const char *named(void)
-{
-	const char *path = getenv("PROTON_HIP_PATH"); /* for tests: another libamdhip64 */
-
-	return path && *path ? path : NULL;
-}
-
-static int is_hip(struct dl_phdr_info *info, size_t size, void *path_out)
-{
-	const char *slash = strrchr(info->dlpi_name, '/');
-	const char *name = slash ? slash + 1 : info->dlpi_name;
-
-	if (strncmp(name, "libamdhip64.so", strlen("libamdhip64.so")) != 0 ||
-	    strlen(info->dlpi_name) >= PATH_MAX)
-		return 0;
-	strcpy(path_out, info->dlpi_name); /* NOLINT(clang-analyzer-security.insecureAPI.strcpy) */
-	return 1;
-}
-
-/*
- * Finds the loaded library by its path. PyTorch brings its own, with another name than ROCm's, and
- * a second copy would not know the streams of the first.
- */
-static bool find_loaded(char path[static PATH_MAX])
-{
-	return dl_iterate_phdr(is_hip, path) != 0;
-}
-
-static void *open_library(void)
-{
-	static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6",
-					    "libamdhip64.so"};
-	const char *name = named();
-	char path[PATH_MAX];
-	void *library = NULL;
-
-	if (name)
-		return dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-	if (find_loaded(path))
-		return dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
-	for (size_t i = 0; !library && i < ARRAY_LENGTH(names); i++)
-		library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
-	return library;
-}
-
 bool hip_driver_is_likely(void)
 {
-	const char *name = named();
-	char path[PATH_MAX];
-
-	if (name)
-		return access(name, R_OK) == 0;
-	/* The kernel driver of AMD GPUs. WSL has none, only ROCm. */
-	return find_loaded(path) || access("/dev/kfd", F_OK) == 0 ||
-	       access("/opt/rocm/lib/libamdhip64.so", F_OK) == 0;
+	if (amd_library_is_likely())
+		return true;
+	/* WSL has no kernel driver of AMD GPUs, only ROCm. */
+	return !getenv("PROTON_HIP_PATH") && access("/opt/rocm/lib/libamdhip64.so", F_OK) == 0;
 }
 
 int hip_driver_bind(struct driver *out, struct proton_error *err)
@@ -349,13 +298,12 @@ int hip_driver_bind(struct driver *out, struct proton_error *err)
 		HIP_FUNCTIONS(HIP_FUNCTION)
 #undef HIP_FUNCTION
 	};
-	void *library = open_library();
+	struct proton_error why;
+	void *library = amd_library_open(AMD_HIP, &why);
 	const char *missing;
 
 	if (!library)
-		return err_set(err, PROTON_E_NOLIB,
-			       "AMD kernels require HIP: cannot load libamdhip64.so: %s",
-			       dlerror());
+		return err_set(err, why.status, "AMD kernels require HIP: %s", why.text);
 	functions_bind(library, functions, ARRAY_LENGTH(functions), &hip);
 	missing = functions_missing(functions, ARRAY_LENGTH(functions), &hip, 1);
 	if (missing)

@@ -210,7 +210,7 @@ TEST(no_driver_at_all)
 	CHECK_HAS(err.text, "libcuda.so.1");
 	CHECK_HAS(err.text, "libamdhip64.so");
 	CHECK_EQ(add_kernel(&err), PROTON_E_NOLIB);
-	CHECK_HAS(err.text, "cannot load libamdhip64.so");
+	CHECK_HAS(err.text, "AMD kernels require HIP: cannot find libamdhip64.so");
 }
 
 /* A process can use only one of the two vendors. */
