@@ -46,6 +46,7 @@ enum proton_session_flag {
 	PROTON_SESSION_QUIET = 1u << 1,             /* no warnings on standard error */
 	PROTON_SESSION_MEMORY = 1u << 2,            /* record GPU memory copies and memsets */
 	PROTON_SESSION_NO_CLOBBER = 1u << 3,        /* reject a name with existing output */
+	PROTON_SESSION_RANKS = 1u << 4,             /* in a job of many ranks, see `name` */
 };
 
 /* Options of proton_start(). Set `size` to sizeof(struct proton_session_options), the rest to 0. */
@@ -53,7 +54,8 @@ struct proton_session_options {
 	size_t size;
 	/*
 	 * Output path without suffix (the suffix of an output is removed). NULL: "proton"; "" or
-	 * "-": standard output.
+	 * "-": standard output. With PROTON_SESSION_RANKS, or if NULL, a rank of a job of many
+	 * writes `<name>.ranks/000-999/rank000123`, and the default format of trees is "proton".
 	 */
 	const char *name;
 	const char *context; /* "shadow" (scopes, default) or "python" (needs the Python package) */

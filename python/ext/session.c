@@ -450,7 +450,8 @@ int ext_session_init(PyObject *module, struct ext_state *state)
 	if (PyModule_AddIntConstant(module, "KEEP_WORKING_FILE", PROTON_SESSION_KEEP_WORKING_FILE) <
 		    0 ||
 	    PyModule_AddIntConstant(module, "QUIET", PROTON_SESSION_QUIET) < 0 ||
-	    PyModule_AddIntConstant(module, "MEMORY", PROTON_SESSION_MEMORY) < 0)
+	    PyModule_AddIntConstant(module, "MEMORY", PROTON_SESSION_MEMORY) < 0 ||
+	    PyModule_AddIntConstant(module, "RANKS", PROTON_SESSION_RANKS) < 0)
 		return -1;
 	return PyModule_AddFunctions(module, session_methods);
 }

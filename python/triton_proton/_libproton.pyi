@@ -10,6 +10,7 @@ __version__: str
 KEEP_WORKING_FILE: int
 QUIET: int
 MEMORY: int
+RANKS: int
 metadata_scope_name: str
 metadata_scope_prefix: str
 metric_type_int64_index: int

@@ -92,6 +92,7 @@ def _start(
     memory: bool = False,
     quiet: bool = False,
     output_format: Optional[str] = None,
+    ranks: bool = False,
 ) -> int:
     """Start a session for any owner. On failure nothing is left active."""
     global _newest
@@ -110,7 +111,9 @@ def _start(
         data,
         wanted,
         None if mode is None else str(mode),
-        (_libproton.QUIET if quiet else 0) | (_libproton.MEMORY if memory else 0),
+        (_libproton.QUIET if quiet else 0)
+        | (_libproton.MEMORY if memory else 0)
+        | (_libproton.RANKS if ranks or name is None else 0),
         output_format,
     )
     is_new = session > _newest
@@ -152,7 +155,8 @@ def start(
     """Start profiling and return the session's number.
 
     name: output path without suffix, "proton" by default; "" or "-" is standard output. Starting a
-    live name activates that session again.
+    live name activates that session again. In a job of several ranks the default is
+    "proton.ranks/000-999/rank000123", as a .proton file; a given name is used unchanged.
 
     context: "shadow" attributes kernels to scopes, "python" to the Python call stack.
 
@@ -190,7 +194,7 @@ def _start_owned(
     """For the `proton` command: start the session that calls in the script cannot end."""
     if _is_disabled():
         return None
-    session = _start(name, **options)
+    session = _start(name, ranks=True, **options)
     flags.command_line = True
     _libproton.own_sessions()
     return session

@@ -30,6 +30,7 @@
 #include "cli/inject_environment.h"
 #include "cli/inject_exec.h"
 #include "cli/inject_signals.h"
+#include "format/rank.h"
 #include "format/working_file.h"
 
 #define EXIT_NOT_RUN 2 /* as in proton_main.c */
@@ -91,6 +92,7 @@ static void print_family(const char *summary, const struct children *children)
 {
 	const char *hint = strstr(children->summary, "; view it with: ");
 	const char *base = strrchr(given.children ? given.children : "", '/');
+	const char *names = ""; /* of ranks */
 	char text[2048] = "";
 
 	if (!summary && children->count == 1) {
@@ -98,15 +100,17 @@ static void print_family(const char *summary, const struct children *children)
 		return;
 	}
 	base = base ? base + 1 : given.children;
+	if (strchr(children->first, '/'))
+		names = ".ranks/*/rank*";
 	if (summary && children->count)
-		snprintf(text, sizeof(text), "; recorded %zu child process%s too, as %s.PID",
-			 children->count, children->count == 1 ? "" : "es", base);
+		snprintf(text, sizeof(text), "; recorded %zu child process%s too, as %s%s.PID",
+			 children->count, children->count == 1 ? "" : "es", base, names);
 	if (summary) {
 		print_summary(summary, text);
 		return;
 	}
-	snprintf(text, sizeof(text), "recorded %zu processes, each as %s.PID%s", children->count,
-		 base, hint ? hint : "");
+	snprintf(text, sizeof(text), "recorded %zu processes, each as %s%s.PID%s", children->count,
+		 base, names, hint ? hint : "");
 	print_summary(text, "");
 }
 
@@ -202,7 +206,8 @@ __attribute__((destructor)) static void unloaded(void)
 }
 
 /* Returns the status of proton_start(). */
-static int begin(const struct inject_options *from, const char *name, struct proton_error *err)
+static int begin(const struct inject_options *from, const char *name, uint32_t flags,
+		 struct proton_error *err)
 {
 	struct proton_session_options options = {
 		.size = sizeof(options),
@@ -220,7 +225,7 @@ static int begin(const struct inject_options *from, const char *name, struct pro
 	/* Python call stacks need the package, which starts its own session. */
 	if (from->context && strcmp(from->context, "python") != 0)
 		options.context = from->context;
-	options.flags = (is_quiet ? PROTON_SESSION_QUIET : 0u) |
+	options.flags = flags | (is_quiet ? PROTON_SESSION_QUIET : 0u) |
 			(from->memory ? PROTON_SESSION_MEMORY : 0u);
 	/* From here on the handler takes signals, or the working file would remain. */
 	inject_signals_hold(&previous);
@@ -241,15 +246,23 @@ static int begin(const struct inject_options *from, const char *name, struct pro
 
 static void begin_in_child(const struct inject_options *options)
 {
-	struct proton_error err;
-	/* Never the name of an earlier process with the same id: containers may share a volume. */
-	char *name = working_file_own_name(options->children);
+	char *base = strdup(options->children);
+	struct proton_error err = {0};
+	char *name = NULL;
+	bool is_ranked;
 
+	/* Never the name of an earlier process with the same id: containers may share a volume. */
+	if (base && rank_resolve(&base, true, &is_ranked, &err) == PROTON_OK &&
+	    (!is_ranked || rank_make_directories(base, &err) == PROTON_OK))
+		name = working_file_own_name(base);
+	free(base);
+	if (err.status)
+		message("%s", err.text);
 	if (!name)
 		return;
 	is_child = true;
 	is_gathering = false; /* the process that this one was forked from may be the first */
-	if (begin(options, name, &err) != PROTON_OK)
+	if (begin(options, name, is_ranked ? PROTON_SESSION_RANKS : 0, &err) != PROTON_OK)
 		message("%s", err.text);
 	snprintf(own_part, sizeof(own_part), "%s", name + strlen(options->children) + 1);
 	free(name);
@@ -272,7 +285,7 @@ static void begin_in_target(void)
 	is_gathering = given.is_gathered;
 	if (is_gathering)
 		children_invite();
-	if (begin(&given, given.name, &err) != PROTON_OK) {
+	if (begin(&given, given.name, PROTON_SESSION_RANKS, &err) != PROTON_OK) {
 		message("%s", err.text);
 		_exit(EXIT_NOT_RUN);
 	}
@@ -337,7 +350,7 @@ void inject_return(void)
 	inject_signals_return();
 	if (is_child)
 		begin_in_child(&given);
-	else if (begin(&given, given.name, &err) != PROTON_OK)
+	else if (begin(&given, given.name, PROTON_SESSION_RANKS, &err) != PROTON_OK)
 		message("%s", err.text);
 }
 
@@ -403,7 +416,7 @@ static void injected(void)
 	if (options.target != getpid()) {
 		if (options.children)
 			begin_in_child(&options);
-	} else if (begin(&options, options.name, &err) != PROTON_OK) {
+	} else if (begin(&options, options.name, PROTON_SESSION_RANKS, &err) != PROTON_OK) {
 		message("%s", err.text); /* too late to refuse */
 	}
 	inject_options_fini(&options);

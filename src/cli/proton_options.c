@@ -17,6 +17,7 @@
 #include "cli/script.h"
 #include "cli/which.h"
 #include "export/export.h"
+#include "format/rank.h"
 #include "format/target.h"
 
 static const char usage[] =
@@ -57,6 +58,30 @@ static enum options_result print_which(void *into, const char *value, struct pro
 	return which_print() ? OPTIONS_DONE : OPTIONS_BAD;
 }
 
+/* The library reads these options from variables, in child processes too. */
+static enum options_result take_ranks(void *into, const char *value, struct proton_error *err)
+{
+	enum rank_names names;
+
+	(void)into;
+	if (setenv("PROTON_RANKS", value, 1) != 0)
+		return OPTIONS_REFUSE(err, "out of memory");
+	if (!*value || rank_names_read(&names, NULL) != PROTON_OK)
+		return OPTIONS_REFUSE(err, "--ranks needs auto, on or off, not \"%s\"", value);
+	return OPTIONS_RUN;
+}
+
+static enum options_result take_rank(void *into, const char *value, struct proton_error *err)
+{
+	uint32_t rank;
+
+	(void)into;
+	if (!rank_parse(value, &rank))
+		return OPTIONS_REFUSE(err, "--rank needs the number of a rank, not \"%s\"", value);
+	return setenv("PROTON_RANK", value, 1) != 0 ? OPTIONS_REFUSE(err, "out of memory")
+						    : OPTIONS_RUN;
+}
+
 #define MEMBER(name) .member = offsetof(struct options, name)
 
 static const struct option_row rows[] = {
@@ -84,6 +109,11 @@ static const struct option_row rows[] = {
 	 "perfetto or none",
 	 MEMBER(format)},
 	{0, "no-clobber", NULL, "do not replace existing output", MEMBER(no_clobber)},
+	{0, "ranks", "HOW",
+	 "in a job of many processes, put the rank into names:\n"
+	 "auto (default), on or off",
+	 .parse = take_ranks},
+	{0, "rank", "N", "rank of this process, if its launcher does not tell", .parse = take_rank},
 	{'q', "quiet", NULL, "print errors only", MEMBER(is_quiet)},
 	{.help = "Other"},
 	{0, "module", "NAME", "run a module, like python -m NAME", .parse = take_module},
@@ -171,13 +201,14 @@ static bool check_choice(const char **value, const char *what, const char *const
 }
 
 /* The suffix of the output file; NULL: no file. The format is valid. */
-static const char *suffix_of(const struct options *options)
+static const char *suffix_of(const struct options *options, bool is_ranked)
 {
 	const char *name = options->format;
 	const struct export_format *format;
 
 	if (!name)
 		name = options->data && strcmp(options->data, "trace") == 0 ? "chrome_trace"
+		       : is_ranked                                          ? "proton"
 									    : "hatchet";
 	format = export_format_find(name);
 	return format ? format->suffix : NULL;
@@ -189,6 +220,7 @@ static bool check_name(const struct options *options)
 	const char *name = options->name ? options->name : "proton";
 	bool no_clobber = options->no_clobber || target_env_no_clobber();
 	struct proton_error err;
+	bool is_ranked = false;
 	char *stem = NULL;
 	int status;
 
@@ -204,7 +236,9 @@ static bool check_name(const struct options *options)
 	}
 	status = target_stem(name, &stem, &err);
 	if (status == PROTON_OK)
-		status = target_check_all(stem, suffix_of(options), no_clobber, &err);
+		status = rank_resolve(&stem, true, &is_ranked, &err);
+	if (status == PROTON_OK)
+		status = target_check_all(stem, suffix_of(options, is_ranked), no_clobber, &err);
 	if (status != PROTON_OK)
 		message("%s", err.text);
 	free(stem);

@@ -16,6 +16,22 @@ static uint64_t attribute(const struct driver *from, int device, int which)
 										   : 0;
 }
 
+/* Which GPU of the machine it is, however CUDA_VISIBLE_DEVICES numbers them. */
+static void identify(const struct driver *from, int handle, struct device *device)
+{
+	unsigned char id[16];
+
+	if (from->cuDeviceGetPCIBusId &&
+	    from->cuDeviceGetPCIBusId(device->pci, sizeof(device->pci), handle) != 0)
+		device->pci[0] = '\0';
+	if (!from->cuDeviceGetUuid || from->cuDeviceGetUuid(id, handle) != 0)
+		return;
+	snprintf(device->uuid, sizeof(device->uuid),
+		 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
+		 id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
+		 id[12], id[13], id[14], id[15]);
+}
+
 static uint32_t add(const struct driver *from, bool is_hip, uint32_t ordinal)
 {
 	struct device device = {.id = ordinal};
@@ -33,6 +49,7 @@ static uint32_t add(const struct driver *from, bool is_hip, uint32_t ordinal)
 	device.memory_clock_khz = attribute(from, handle, DRIVER_ATTRIBUTE_MEMORY_CLOCK_RATE);
 	device.bus_width_bits = attribute(from, handle, DRIVER_ATTRIBUTE_BUS_WIDTH);
 	device.processors = attribute(from, handle, DRIVER_ATTRIBUTE_PROCESSORS);
+	identify(from, handle, &device);
 	return devices_add(&device);
 }
 

@@ -10,9 +10,13 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/size_signal.h"
+#include "format/profile_snapshot.h"
+#include "format/profile_view.h"
+#include "format/rank.h"
 #include "format/rows.h"
 
 #define SUFFIX ".proton"
@@ -22,6 +26,12 @@
 
 /* No working file has a larger number in its name. */
 #define NUMBER_MAX 1000000u
+
+/*
+ * In a job of many ranks a file without content belongs to the process that created it, unless it
+ * is older than this.
+ */
+#define STARTUP_MAX_S 60
 
 /* Programs that close inherited descriptors, or count them, rarely look beyond this number. */
 #define FIRST_DESCRIPTOR 900u
@@ -155,6 +165,9 @@ static int move_aside(const struct working_file *file, uint32_t pid, char **move
 		if (errno != EEXIST) {
 			int status = err_errno(err, errno, "cannot move %s to %s", file->path, to);
 
+			/* A process on another machine was first: locks may be local. */
+			if (errno == ENOENT && access(file->path, F_OK) < 0)
+				status = PROTON_OK;
 			free(to);
 			return status;
 		}
@@ -169,6 +182,56 @@ static bool is_zero(const void *bytes, size_t length)
 
 	return !at[0] && memcmp(at, at + 1, length - 1) == 0;
 }
+
+/* ------------------------------------------------------------------ other machines */
+
+/*
+ * The ranks of a job may be on several machines, and some file systems have locks for one machine
+ * only (Lustre with localflock). Creating a file is atomic everywhere.
+ */
+static bool may_be_remote(void)
+{
+	struct rank_identity identity;
+
+	rank_read(&identity);
+	return rank_is_of_many(&identity);
+}
+
+static bool is_older_than_startup(const struct stat *st)
+{
+	return time(NULL) - st->st_mtime > STARTUP_MAX_S;
+}
+
+/* True if the incomplete profile was, or may have been, written on another machine. */
+static bool is_of_other_host(const char *path, const struct stat *st)
+{
+	bool is_other = !is_older_than_startup(st); /* the host is one of the first rows */
+	char host[256] = "";
+	struct profile_view view;
+	size_t length;
+	char *bytes;
+
+	if (gethostname(host, sizeof(host) - 1) != 0 ||
+	    !profile_snapshot_read(path, &bytes, &length))
+		return is_other;
+	if (profile_view_open(&view, bytes, length, NULL) == PROTON_OK) {
+		const struct row_info *info = view.table[TABLE_INFO];
+
+		for (uint64_t i = 0; i < view.rows[TABLE_INFO]; i++) {
+			uint32_t unused;
+
+			if (strcmp(profile_view_string(&view, info[i].key, &unused), "host") == 0)
+				is_other =
+					strcmp(profile_view_string(&view, info[i].value, &unused),
+					       host) != 0;
+		}
+		profile_view_fini(&view);
+	}
+	free(bytes);
+	return is_other;
+}
+
+/* ------------------------------------------------------------------ a file that exists, again */
 
 /* True if nothing was recorded into it. */
 static bool is_expendable(const struct file_header *header)
@@ -193,9 +256,14 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 	/* The process was killed during startup. */
 	is_unstarted = n == (ssize_t)sizeof(*header) && fstat(fd, &st) == 0 &&
 		       st.st_size == PROFILE_FILE_HEADER_BYTES && is_zero(header, sizeof(*header));
-	if (!is_unstarted &&
-	    (n < (ssize_t)sizeof(*header) || memcmp(header->magic, PROFILE_FILE_MAGIC, 8) != 0))
+	if (is_unstarted && may_be_remote() && !is_older_than_startup(&st))
+		status = error_busy(file, err);
+	else if (!is_unstarted && (n < (ssize_t)sizeof(*header) ||
+				   memcmp(header->magic, PROFILE_FILE_MAGIC, 8) != 0))
 		status = error_stranger(file, err);
+	else if (!is_unstarted && header->state != PROFILE_FILE_FINISHED && may_be_remote() &&
+		 fstat(fd, &st) == 0 && is_of_other_host(file->path, &st))
+		status = error_busy(file, err);
 	else if (is_unstarted || is_expendable(header))
 		unlink(file->path);
 	else
@@ -225,6 +293,22 @@ static int open_name(const char *path, bool must_be_new, bool *is_new_out)
 	return fd;
 }
 
+/* Locks a file. Another process may hold the lock of a new one for a moment, to look at it. */
+static bool lock_file(int fd, bool is_new)
+{
+	static const struct timespec step = {.tv_nsec = 1000000};
+	int attempts = is_new && may_be_remote() ? 1000 : 1;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK)
+			return is_new; /* some file systems have no locks */
+		if (--attempts == 0)
+			return false;
+		nanosleep(&step, NULL);
+	}
+	return true;
+}
+
 /*
  * One attempt to get file->path. On PROTON_OK *fd_out is the empty, locked file, or -1: something
  * has changed, try again.
@@ -247,13 +331,15 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 			return error_stranger(file, err);
 		return err_errno(err, errno, "cannot create %s", file->path);
 	}
-	/* Some file systems have no locks; an existing file there is left to its writer. */
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && (errno == EWOULDBLOCK || !is_new))
+	/* An existing file on a file system without locks is left to its writer. */
+	if (!lock_file(fd, is_new))
 		status = error_busy(file, err);
 	else if (fstat(fd, &st) < 0)
 		status = err_errno(err, errno, "cannot create %s", file->path);
 	else if (!S_ISREG(st.st_mode))
 		status = error_stranger(file, err);
+	else if (!is_new && !st.st_size && may_be_remote() && !is_older_than_startup(&st))
+		status = error_busy(file, err);
 	else if (has_name(fd, file->path) && st.st_size)
 		status = make_way(file, fd, err);
 	else if (has_name(fd, file->path))

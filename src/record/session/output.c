@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/replace.h"
+#include "format/rank.h"
 #include "format/target.h"
 #include "record/session/earlier_output.h"
 #include "record/session/summary.h"
@@ -80,16 +81,36 @@ static int create_store(struct session *session, const char *path, struct proton
 	return status;
 }
 
+/* The same with the rank in it, which another machine does not use; NULL: not a rank. */
+static char *ranked_name(const char *path)
+{
+	struct rank_identity identity;
+	char *name;
+
+	rank_read(&identity);
+	if (!rank_is_of_many(&identity) ||
+	    asprintf(&name, "%s.rank%06u.proton", path, identity.rank) < 0)
+		return NULL;
+	return name;
+}
+
 /* Another process records under this name: use a name of this process. */
 static int open_under_own_name(struct session *session, const char *working,
 			       struct proton_error *err)
 {
-	int status = store_init(&session->store, working, true, err);
-	const char *own = session->store.file.place.path;
+	char *ranked = session->is_ranked ? NULL : ranked_name(session->path);
+	int status = PROTON_E_BUSY;
+	const char *own;
 	char *path;
 
+	if (ranked)
+		status = store_init(&session->store, ranked, false, err);
+	if (status == PROTON_E_BUSY)
+		status = store_init(&session->store, ranked ? ranked : working, true, err);
+	free(ranked);
 	if (status != PROTON_OK)
 		return status;
+	own = session->store.file.place.path;
 	path = strndup(own, strlen(own) - strlen(".proton"));
 	if (!path) {
 		store_fini(&session->store, true);
@@ -345,6 +366,8 @@ int output_finish(struct session *session, const struct output_format *format,
 		make_summary(session, format);
 		/* A kept file has been replaced by its compact copy, which stays. */
 		store_fini(&session->store, true);
+		if (session->is_ranked)
+			rank_remove_directories(session->path); /* if nothing was written */
 		return PROTON_OK;
 	}
 	profile_file_mark(file, PROFILE_FILE_FINISHED, clock_real_ns());

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "format/rank.h"
+
 /* The command line of this process, separated by spaces. */
 static void describe_command(struct store *store)
 {
@@ -23,6 +25,35 @@ static void describe_command(struct store *store)
 	store_info(store, "command", text);
 }
 
+static void add_number(struct store *store, const char *key, uint32_t value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", value);
+	store_info(store, key, text);
+}
+
+/* Which process of a job this one is. */
+static void describe_rank(struct store *store)
+{
+	struct rank_identity identity;
+
+	rank_read(&identity);
+	if (identity.rank == RANK_NONE)
+		return;
+	add_number(store, "rank", identity.rank);
+	if (identity.world)
+		add_number(store, "world_size", identity.world);
+	if (identity.local != RANK_NONE)
+		add_number(store, "local_rank", identity.local);
+	if (identity.attempt)
+		add_number(store, "attempt", identity.attempt);
+	if (*identity.job)
+		store_info(store, "job", identity.job);
+	if (*identity.topology)
+		store_info(store, "topology", identity.topology);
+}
+
 void run_info_add_session(struct session *session)
 {
 	struct store *store = &session->store;
@@ -39,6 +70,7 @@ void run_info_add_session(struct session *session)
 		store_info(store, "memory", "recorded");
 	if (gethostname(host, sizeof(host)) == 0)
 		store_info(store, "host", host);
+	describe_rank(store);
 	describe_command(store);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "format/rank.h"
 #include "format/target.h"
 #include "record/backend_use.h"
 #include "record/names/frames.h"
@@ -119,6 +120,7 @@ static int open_session(const struct settings *settings, char *path, struct sess
 	session->wants_source = settings->wants_source;
 	session->trace = trace;
 	session->flags = settings->flags;
+	session->is_ranked = settings->is_ranked;
 	session->has_kept_earlier = false;
 	status = open_store(session, err);
 	if (status != PROTON_OK) {
@@ -202,6 +204,30 @@ static struct session *find_path(const char *path)
 	return NULL;
 }
 
+/* The session's output path without suffix, malloc'd. */
+static int name_output(struct settings *settings, char **path_out, struct proton_error *err)
+{
+	bool is_ranked = false;
+	char *path = NULL;
+	int status = target_stem(settings->name, &path, err);
+
+	if (status == PROTON_OK)
+		status = rank_resolve(&path, settings->flags & PROTON_SESSION_RANKS, &is_ranked,
+				      err);
+	if (status == PROTON_OK && is_ranked)
+		status = rank_make_directories(path, err);
+	if (status != PROTON_OK) {
+		free(path);
+		return status;
+	}
+	/* Profiles of ranks are merged: the profile file is the fastest to read. */
+	if (is_ranked && !*settings->format && !settings->is_trace)
+		settings->format = "proton";
+	settings->is_ranked = is_ranked;
+	*path_out = path;
+	return PROTON_OK;
+}
+
 static int start_owned(int *session_out, struct proton_error *err)
 {
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
@@ -220,6 +246,7 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 	struct settings settings = {0};
 	struct session *session;
 	char *path = NULL;
+	char *ranked;
 	int status;
 	int id = 0;
 
@@ -235,7 +262,7 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 	if (status == PROTON_OK)
 		status = prepare_process(err);
 	if (status == PROTON_OK && !target_is_standard_output(settings.name))
-		status = target_stem(settings.name, &path, err);
+		status = name_output(&settings, &path, err);
 	if (status != PROTON_OK)
 		goto out;
 	session = path ? find_path(path) : NULL;
@@ -246,7 +273,11 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 		free(path);
 		goto out;
 	}
+	ranked = settings.is_ranked ? strdup(path) : NULL;
 	status = add_session(&settings, path, &id, err);
+	if (status != PROTON_OK && ranked)
+		rank_remove_directories(ranked);
+	free(ranked);
 out:
 	pthread_mutex_unlock(&registry.lock);
 	if (status == PROTON_OK && session_out)

@@ -33,6 +33,8 @@ int settings_read(const struct proton_session_options *given, struct settings *o
 		out->is_trace = true;
 	else if (o->data && strcasecmp(o->data, "tree") != 0)
 		return err_set(err, PROTON_E_INVALID, "Unknown data: %s", o->data);
+	if (!o->name)
+		out->flags |= PROTON_SESSION_RANKS;
 	if (target_env_no_clobber())
 		out->flags |= PROTON_SESSION_NO_CLOBBER;
 	status = output_format_find(out->format, out->is_trace, &format, err);

@@ -17,6 +17,7 @@ struct settings {
 	const struct export_format *periodic; /* see periodic_flush_read_mode() */
 	bool wants_source;
 	bool is_trace;
+	bool is_ranked; /* the output is that of a rank, see format/rank.h */
 	uint32_t flags;
 };
 

@@ -31,6 +31,7 @@ struct session {
 	char *path;        /* absolute output path without suffix; NULL for standard output */
 	char *mode;
 	char *format;          /* output format, unless finalize names another */
+	bool is_ranked;        /* `path` has the rank, see format/rank.h */
 	bool has_kept_earlier; /* nothing was recorded: the earlier output was not replaced */
 	const struct export_format
 		*periodic;   /* mode "periodic_flushing": format of its files; else NULL */

@@ -17,6 +17,8 @@ struct device {
 	uint64_t memory_clock_khz;
 	uint64_t bus_width_bits;
 	uint64_t processors;
+	char uuid[48]; /* "GPU-..."; "": unknown, as the next one */
+	char pci[16];  /* domain:bus:device.function */
 };
 
 extern pthread_mutex_t devices_lock; /* for fork() */

@@ -1,6 +1,7 @@
 /* Store of one session: contexts, frames, kernels, counters. */
 #include "record/store/store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,6 +245,19 @@ bool store_epoch_is_cleared(struct store *store, uint32_t epoch)
 	return true;
 }
 
+/* Which GPU of which machine it is: device 0 of each rank may be another one. */
+static void store_device_info(struct store *store, const struct device *device)
+{
+	char key[32];
+
+	snprintf(key, sizeof(key), "gpu%u_uuid", device->id);
+	if (*device->uuid)
+		store_info(store, key, device->uuid);
+	snprintf(key, sizeof(key), "gpu%u_pci", device->id);
+	if (*device->pci)
+		store_info(store, key, device->pci);
+}
+
 uint32_t store_device(struct store *store, uint32_t device)
 {
 	const struct device *source;
@@ -269,6 +283,7 @@ uint32_t store_device(struct store *store, uint32_t device)
 		.processors = source->processors,
 	};
 	store_commit(store, TABLE_DEVICES);
+	store_device_info(store, source);
 	/* release: store_add_kernel() finds the device counted */
 	__atomic_store_n(&store->device_rows[device], (uint32_t)index + 1, __ATOMIC_RELEASE);
 	return (uint32_t)index;

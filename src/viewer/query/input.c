@@ -52,9 +52,23 @@ bool input_is_profile_name(const char *name)
 	return name[0] != '.' && suffix_of(name, &kind) != NULL;
 }
 
+/* NAME.ranks, or one of the directories in it: 000-999. */
+static bool is_of_ranks(const char *name)
+{
+	static const char suffix[] = ".ranks";
+	size_t length = strlen(name);
+	size_t digits = strspn(name, "0123456789");
+
+	if (length > sizeof(suffix) - 1 && strcmp(name + length - sizeof(suffix) + 1, suffix) == 0)
+		return true;
+	return digits && name[digits] == '-' && name[digits + 1] &&
+	       digits + 1 + strspn(name + digits + 1, "0123456789") == length;
+}
+
 static int is_profile(const struct dirent *entry)
 {
-	return input_is_profile_name(entry->d_name);
+	return input_is_profile_name(entry->d_name) ||
+	       (is_of_ranks(entry->d_name) && entry->d_type != DT_REG);
 }
 
 static void add_path(struct input *input, size_t *capacity, const char *directory, const char *name)
@@ -89,11 +103,13 @@ static bool is_there_already(struct dirent **entries, int count, const char *nam
 	return is_found;
 }
 
-static void add_directory(struct input *input, size_t *capacity, const char *path)
+/* NAME.ranks, the directories in it, and the directory that contains it. */
+#define DEPTH_MAX 3
+
+static void add_entries(struct input *input, size_t *capacity, const char *path, int depth)
 {
 	struct dirent **entries;
 	int count = scandir(path, &entries, is_profile, versionsort);
-	size_t before = input->count;
 
 	if (count < 0) {
 		message("cannot read %s: %s", path, strerror(errno));
@@ -101,13 +117,30 @@ static void add_directory(struct input *input, size_t *capacity, const char *pat
 		return;
 	}
 	for (int i = 0; i < count; i++) {
-		if (!is_there_already(entries, count, entries[i]->d_name))
-			add_path(input, capacity, path, entries[i]->d_name);
+		const char *name = entries[i]->d_name;
+		char *below = NULL;
+
+		if (is_of_ranks(name)) {
+			if (depth < DEPTH_MAX && asprintf(&below, "%s/%s", path, name) < 0)
+				xgive_up();
+			if (below)
+				add_entries(input, capacity, below, depth + 1);
+			free(below);
+		} else if (!is_there_already(entries, count, name)) {
+			add_path(input, capacity, path, name);
+		}
 	}
 	for (int i = 0; i < count; i++)
 		free(entries[i]);
 	free(entries);
-	if (input->count == before) {
+}
+
+static void add_directory(struct input *input, size_t *capacity, const char *path)
+{
+	size_t before = input->count;
+
+	add_entries(input, capacity, path, 1);
+	if (input->count == before && !input->has_failed) {
 		message("cannot read %s: it is a directory without profiles (.proton, .hatchet or "
 			".hatchet_msgpack)",
 			path);

@@ -669,6 +669,9 @@ TEST(a_profile_contains_the_recorder_version_and_overhead)
 	CHECK_HAS(info(profile, "cupti_path"), "fake_cupti");
 	CHECK_STR(info(profile, "cuda_driver"), "13.0");
 	CHECK_STR(info(profile, "gpus"), "2");
+	CHECK_STR(info(profile, "gpu0_pci"), "0000:4e:00.0");
+	CHECK_STR(info(profile, "gpu0_uuid"), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f");
+	CHECK(!info(profile, "gpu1_uuid")); /* no kernel ran there */
 	CHECK(info(profile, "host") && info(profile, "command"));
 	/* 2000 records and 2000 callbacks take less than seconds. */
 	CHECK_LT(10000, strtoll(info(profile, "overhead_records_ns"), NULL, 10));
