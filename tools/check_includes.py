@@ -45,6 +45,7 @@ LAYERS = {
         "session",
         "record",
     ],
+    "src/backend": ["gpu", "host", "intra", "cuda", "amd"],
 }
 
 # System headers that belong to one place: (pattern of the header, where it may stand, why).

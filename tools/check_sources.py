@@ -32,7 +32,7 @@ BINARY = re.compile(rb"\0")
 
 # Where functions between files begin with their file's name, and other beginnings: the C interface,
 # the recorder's interface for backends, and an entry point of NVTX.
-NAMED_FOR_FILE = ("src/record/", "src/driver/", "src/backend/cuda/")
+NAMED_FOR_FILE = ("src/record/", "src/driver/", "src/backend/cuda/", "src/backend/gpu/")
 OTHER_BEGINNINGS = ("proton_", "record_", "InitializeInjection")
 FUNCTION = re.compile(r"^(?!static\b)(?!.*\bstatic\b)\w[^\n;={}()]*?\b(\w+)\([^;{}]*\)\n\{", re.M)
 

@@ -160,7 +160,8 @@ static void *context_of(uint64_t stream, uint64_t address, void *current)
 	return current;
 }
 
-int append_begin(struct append *append, uint64_t stream, uint64_t address, struct proton_error *err)
+static int append_begin(struct append *append, uint64_t stream, uint64_t address,
+			struct proton_error *err)
 {
 	void *current = NULL;
 	void *context;
@@ -199,8 +200,8 @@ int append_begin(struct append *append, uint64_t stream, uint64_t address, struc
 	return find_ring(id, &append->ring, err);
 }
 
-int append_launch(struct append *append, uint64_t id, uint64_t address, uint32_t bytes,
-		  struct proton_error *err)
+static int append_launch(struct append *append, uint64_t id, uint64_t address, uint32_t bytes,
+			 struct proton_error *err)
 {
 	void *parameters[] = {&append->ring->device_address, &address, &id, &bytes};
 	int result = libcuda.cuLaunchKernel(append->ring->function, 1, 1, 1, THREADS, 1, 1, 0,
@@ -209,7 +210,7 @@ int append_launch(struct append *append, uint64_t id, uint64_t address, uint32_t
 	return result ? refuse(result, "cuLaunchKernel", err) : PROTON_OK;
 }
 
-void append_end(struct append *append)
+static void append_end(struct append *append)
 {
 	void *popped;
 
@@ -276,7 +277,7 @@ static void drain(struct append_ring *ring,
 	}
 }
 
-void append_drain(void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
+static void append_drain(void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
 {
 	uint32_t count = atomic_load_explicit(&ring_count, memory_order_acquire);
 
@@ -284,7 +285,7 @@ void append_drain(void (*deliver)(uint64_t id, const void *bytes, uint32_t count
 		drain(&rings[i], deliver);
 }
 
-bool append_is_filling(void)
+static bool append_is_filling(void)
 {
 	uint32_t count = atomic_load_explicit(&ring_count, memory_order_acquire);
 
@@ -299,7 +300,7 @@ bool append_is_filling(void)
 	return false;
 }
 
-uint64_t append_lost(void)
+static uint64_t append_lost(void)
 {
 	uint32_t count = atomic_load_explicit(&ring_count, memory_order_acquire);
 	uint64_t lost = 0;
@@ -308,3 +309,15 @@ uint64_t append_lost(void)
 		lost += atomic_load_explicit(&rings[i].header->lost, memory_order_relaxed);
 	return lost;
 }
+
+const struct tensors_reader append_reader = {
+	.begin = append_begin,
+	.launch = append_launch,
+	.end = append_end,
+	.drain = append_drain,
+	.is_filling = append_is_filling,
+	.lost = append_lost,
+	.kernel = APPEND_KERNEL_NAME,
+	.library = "CUPTI",
+	.graphs = "CUDA",
+};

@@ -8,19 +8,16 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/memory.h"
 #include "backend/cuda/pc_sampling.h"
-#include "backend/cuda/tensors.h"
+#include "backend/gpu/captured_nodes.h"
+#include "backend/gpu/contexts.h"
+#include "backend/gpu/launches.h"
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/message.h"
-#include "record/record.h"
-#include "record/thread/correlate.h"
-
-#define SAMPLE_PERIOD 1024u
+#include "record/thread/captured.h"
 
 /* Launches, then captures. */
 static const uint32_t driver_calls[] = {
@@ -68,29 +65,7 @@ static const uint32_t module_calls[] = {
 };
 
 static void *subscriber;
-static _Atomic uint64_t launched;
-static _Atomic uint64_t cost_ns;
-static _Atomic uint64_t clock_cost_ns;
-static _Atomic uint32_t last_shared;
-static _Atomic bool ended_was_noted;       /* sessions may flush at the same time */
-static _Atomic uint32_t first_correlation; /* first ID of this subscription; 0: none yet */
-
-/* The current launch of this thread. */
-static _Thread_local struct {
-	bool is_wanted; /* some session was active when it began */
-	bool made_node; /* it is being captured */
-	uint32_t calls; /* number of launches, for sampling their overhead */
-} current;
-
-uint64_t callbacks_launched(void)
-{
-	return atomic_load_explicit(&launched, memory_order_relaxed);
-}
-
-uint32_t callbacks_last_shared(void)
-{
-	return atomic_load_explicit(&last_shared, memory_order_relaxed);
-}
+static _Atomic bool ended_was_noted; /* sessions may flush at the same time */
 
 /* Prints the warning once per subscription. */
 static void note_ended(void)
@@ -105,164 +80,49 @@ bool callbacks_were_ended(void)
 	return atomic_load(&ended_was_noted);
 }
 
-bool callbacks_is_older(uint32_t correlation_id)
-{
-	uint32_t first = atomic_load_explicit(&first_correlation, memory_order_relaxed);
-
-	return !first || (int32_t)(correlation_id - first) < 0;
-}
-
-static void note_first(uint32_t correlation_id)
-{
-	uint32_t none = 0;
-
-	if (!atomic_load_explicit(&first_correlation, memory_order_relaxed))
-		atomic_compare_exchange_strong(&first_correlation, &none, correlation_id);
-}
-
 static bool is_graph_launch(uint32_t call)
 {
 	return call == CUPTI_CALL_GRAPH_LAUNCH || call == CUPTI_CALL_GRAPH_LAUNCH_PTSZ;
 }
 
-/*
- * Launches while all sessions are paused are stored too, without sessions: their records are then
- * known and ignored. The same holds for kernels of Proton itself, including those of another
- * backend.
- */
+static struct launch_call describe(uint32_t call, uint32_t correlation)
+{
+	struct launch_call described = {.correlation = correlation};
+
+	/* The driver decides whether a copy makes no record, one or many. */
+	if (memory_is_call(call)) {
+		described.kind = LAUNCH_MEMORY;
+		described.records = memory_is_batch(call) ? LAUNCH_MANY : LAUNCH_ANY;
+	} else if (is_graph_launch(call)) {
+		described.kind = LAUNCH_GRAPH;
+		described.records = LAUNCH_MANY;
+	} else if (call == CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE) {
+		described.records = LAUNCH_MANY;
+	}
+	return described;
+}
+
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 {
-	struct correlation correlation = {.where = {.sessions = 0}};
+	struct launch_call launch = describe(call, data->correlation_id);
+	struct launches_timer timer = launches_timer_begin(data->site == CUPTI_SITE_ENTER);
+	bool is_sampled = pc_sampling_runs() && launch.kind != LAUNCH_MEMORY;
 
-	if (!tensors_are_launching() && !record_is_own_work())
-		correlation.where = proton_context_here();
-	note_first(data->correlation_id);
-	correlation.is_shared = is_graph_launch(call) ||
-				call == CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE;
-	correlation.is_named = record_is_in_op() && !is_graph_launch(call);
-	correlation.launch =
-		record_launch_begin(correlation.where, data->correlation_id,
-				    is_graph_launch(call) ? LAUNCH_GRAPH : LAUNCH_KERNEL);
-	correlate_put(data->correlation_id, correlation);
-	current.is_wanted = !correlation.is_shared && !proton_context_is_empty(correlation.where);
-	current.made_node = false;
-	if (correlation.is_shared)
-		atomic_store_explicit(&last_shared, data->correlation_id, memory_order_relaxed);
-	if (is_graph_launch(call))
-		tensors_relieve();
-	contexts_note(data->context);
-	if (pc_sampling_runs())
-		pcs_modules_on_launch(call, data, correlation.where, correlation.is_named);
-}
+	if (data->site == CUPTI_SITE_ENTER) {
+		struct proton_context where = launches_begin(launch);
 
-/*
- * Only now it is known whether records will arrive: none for a launch that failed or was captured,
- * and an unknown number for a shared one.
- */
-static void on_launched(uint32_t call, const struct cupti_callback_data *data)
-{
-	const int *result = data->function_return_value;
-	struct correlation unused;
+		contexts_note(data->context);
+		if (is_sampled)
+			pcs_modules_on_launch(call, data, where,
+					      launch.kind == LAUNCH_KERNEL && record_is_in_op());
+	} else {
+		const int *result = data->function_return_value;
 
-	record_launch_end();
-	if (pc_sampling_runs())
-		pcs_modules_on_launched(data);
-	if (!is_graph_launch(call) && (current.made_node || (result && *result != 0)))
-		correlate_take(data->correlation_id, &unused);
-	else if (current.is_wanted)
-		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
-	current.is_wanted = false;
-	if (is_graph_launch(call))
-		graphs_flush_if_due();
-}
-
-/* A memory copy or memset. The driver decides whether it makes no record, one or many. */
-static void on_memory_call(uint32_t call, const struct cupti_callback_data *data)
-{
-	struct correlation correlation = {.is_shared = memory_is_batch(call)};
-
-	if (!record_is_own_work())
-		correlation.where = proton_context_here();
-	note_first(data->correlation_id);
-	correlation.launch =
-		record_launch_begin(correlation.where, data->correlation_id, LAUNCH_MEMORY);
-	correlate_put(data->correlation_id, correlation);
-	current.made_node = false;
-	atomic_store_explicit(&last_shared, data->correlation_id, memory_order_relaxed);
-	contexts_note(data->context);
-}
-
-static void on_memory_called(uint32_t call, const struct cupti_callback_data *data)
-{
-	const int *result = data->function_return_value;
-	struct correlation unused;
-
-	record_launch_end();
-	if (current.made_node || (result && *result != 0))
-		correlate_take(data->correlation_id, &unused);
-}
-
-static void on_work(uint32_t call, const struct cupti_callback_data *data)
-{
-	bool is_enter = data->site == CUPTI_SITE_ENTER;
-
-	if (memory_is_call(call))
-		(is_enter ? on_memory_call : on_memory_called)(call, data);
-	else
-		(is_enter ? on_launch : on_launched)(call, data);
-}
-
-/* The number of calls that the thread's call `number` stands for; 0: it is not timed. */
-static inline uint32_t sample_weight(uint32_t number)
-{
-	if (number > SAMPLE_PERIOD)
-		return number % SAMPLE_PERIOD ? 0 : SAMPLE_PERIOD;
-	return number & (number - 1) ? 0 : number < 2 ? number : number / 2;
-}
-
-/*
- * Reading the clock costs as much as the callback. So every SAMPLE_PERIOD-th call of a thread is
- * timed and stands for those since the previous one. At the beginning the distances double, which
- * gives short runs an estimate too.
- */
-static void on_work_sampled(uint32_t call, const struct cupti_callback_data *data)
-{
-	uint32_t weight;
-	uint64_t start_ns;
-	uint64_t spent_ns;
-	uint64_t clock_ns;
-
-	current.calls += data->site == CUPTI_SITE_ENTER;
-	weight = sample_weight(current.calls);
-	if (!weight) {
-		on_work(call, data);
-		return;
+		if (is_sampled)
+			pcs_modules_on_launched(data);
+		launches_end(launch, result && *result != 0);
 	}
-	start_ns = clock_monotonic_ns();
-	on_work(call, data);
-	spent_ns = clock_monotonic_ns() - start_ns;
-	clock_ns = atomic_load_explicit(&clock_cost_ns, memory_order_relaxed);
-	spent_ns -= spent_ns < clock_ns ? spent_ns : clock_ns;
-	atomic_fetch_add_explicit(&cost_ns, spent_ns * weight, memory_order_relaxed);
-}
-
-/* The difference of two consecutive clock reads. */
-static uint64_t measure_clock(void)
-{
-	uint64_t min = UINT64_MAX;
-
-	for (int i = 0; i < 64; i++) {
-		uint64_t start_ns = clock_monotonic_ns();
-		uint64_t spent_ns = clock_monotonic_ns() - start_ns;
-
-		min = spent_ns < min ? spent_ns : min;
-	}
-	return min;
-}
-
-uint64_t callbacks_cost_ns(void)
-{
-	return atomic_load_explicit(&cost_ns, memory_order_relaxed);
+	launches_timer_end(timer);
 }
 
 /* A call that began a capture and succeeded, or that ended one. */
@@ -275,9 +135,9 @@ static void on_capture_call(const struct cupti_callback_data *data, bool is_begi
 	if (data->site != CUPTI_SITE_EXIT || (is_begin && !is_good))
 		return;
 	if (is_begin)
-		graphs_begin_capture();
+		captured_nodes_begin_capture();
 	else if (is_good)
-		graphs_end_capture();
+		captured_nodes_end_capture();
 	captured_set(is_begin);
 }
 
@@ -302,7 +162,7 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 		pcs_modules_on_call(call, data);
 		break;
 	default: /* no other calls are enabled */
-		on_work_sampled(call, data);
+		on_launch(call, data);
 		break;
 	}
 }
@@ -323,7 +183,7 @@ static void on_resource(uint32_t event, const struct cupti_resource_data *resour
 		pcs_modules_on_event(event, resource->resource_descriptor);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
-		current.made_node = true;
+		launches_set_captured();
 		graphs_on_resource(event, resource->resource_descriptor);
 		break;
 	default:
@@ -429,17 +289,14 @@ void callbacks_ask_modules(bool is_wanted)
 int callbacks_start(struct proton_error *err)
 {
 	ended_was_noted = false;
-	clock_cost_ns = measure_clock();
-	atomic_store(&cost_ns, 0);
+	launches_start();
 	return subscribe(err);
 }
 
 void callbacks_stop(void)
 {
 	unsubscribe();
-	atomic_store(&launched, 0);
-	atomic_store(&last_shared, 0);
-	atomic_store(&first_correlation, 0);
+	launches_stop();
 	contexts_clear();
 }
 

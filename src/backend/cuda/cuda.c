@@ -16,13 +16,16 @@
 #include <unistd.h>
 
 #include "backend/cuda/append.h"
-#include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
-#include "backend/cuda/flush_thread.h"
-#include "backend/cuda/graphs.h"
 #include "backend/cuda/pc_sampling.h"
-#include "backend/cuda/tensors.h"
+#include "backend/gpu/await_records.h"
+#include "backend/gpu/captured_nodes.h"
+#include "backend/gpu/contexts.h"
+#include "backend/gpu/flush_thread.h"
+#include "backend/gpu/launches.h"
+#include "backend/gpu/tensors.h"
 #include "base/clock.h"
+#include "base/message.h"
 #include "driver/driver.h"
 #include "record/backend.h"
 #include "record/nvtx/nvtx.h"
@@ -115,7 +118,7 @@ static int start(const char *mode, struct proton_error *err)
 		status = correlate_init(err);
 	if (status != PROTON_OK)
 		return status;
-	tensors_start();
+	tensors_start(&append_reader);
 	if (await_driver_is_pending() && !driver_is_initialized())
 		atomic_store(&cuda_state, CUDA_POSTPONED);
 	else
@@ -148,11 +151,30 @@ static int check_postponed(struct proton_error *err)
 	return PROTON_OK;
 }
 
+static bool synchronize(void *context)
+{
+	bool is_popped = false;
+	void *popped;
+	bool done;
+
+	if (libcuda.cuCtxPushCurrent(context) != 0)
+		return false;
+	done = libcuda.cuCtxSynchronize() == 0;
+	/* If it stays pushed, the program continues in the wrong context: try twice. */
+	for (int tries = 0; tries < 2 && !is_popped; tries++)
+		is_popped = libcuda.cuCtxPopCurrent(&popped) == 0;
+	if (!is_popped)
+		message_once(
+			"cuCtxPopCurrent failed: the current CUDA context of the calling thread "
+			"has changed");
+	return done;
+}
+
 static int flush(struct proton_error *err)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
-	uint64_t launched = callbacks_launched();
-	uint32_t last_shared = callbacks_last_shared();
+	uint64_t launched = launches_count();
+	uint32_t last_shared = launches_last_shared();
 	bool in_doubt = false;
 	int status;
 
@@ -164,12 +186,12 @@ static int flush(struct proton_error *err)
 	 * only the records are waited for.
 	 */
 	if (!captured_any_open())
-		in_doubt = !contexts_synchronize();
+		in_doubt = !contexts_synchronize(synchronize);
 	tensors_collect();
 	status = activity_flush(launched, last_shared, in_doubt, err);
 	pc_sampling_flush();
 	tensors_settle();
-	graphs_forget_destroyed(begin_ns);
+	captured_nodes_forget_destroyed(begin_ns);
 	return status;
 }
 
@@ -231,8 +253,8 @@ static void describe(add_fn add, void *user)
 	add_kernel_module(add, user);
 	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
 		add_number(add, user, "gpus", (uint64_t)count);
-	add_number(add, user, "overhead_callbacks_ns", callbacks_cost_ns());
-	add_number(add, user, "overhead_records_ns", activity_cost_ns());
+	add_number(add, user, "overhead_callbacks_ns", launches_cost_ns());
+	add_number(add, user, "overhead_records_ns", await_records_cost_ns());
 	pc_sampling_describe(add, user);
 }
 
@@ -246,7 +268,7 @@ static void describe(add_fn add, void *user)
 static void detach(void)
 {
 	if (libcupti.cuptiFinalize && !record_program_ends() && !callbacks_were_ended() &&
-	    !activity_missed_records() && !pc_sampling_was_used())
+	    !await_records_were_missed() && !pc_sampling_was_used())
 		libcupti.cuptiFinalize();
 }
 
@@ -263,7 +285,7 @@ static void stop(void)
 	atomic_store(&cuda_state, CUDA_OFF);
 	wants_memory = false;
 	correlate_clear();
-	graphs_clear();
+	captured_nodes_clear();
 	captured_clear();
 	tensors_stop();
 }

@@ -34,18 +34,12 @@ static inline bool cuda_is_orphaned(void)
 /* API callbacks: on the application's threads. */
 int callbacks_start(struct proton_error *err);
 void callbacks_stop(void);
-/* Number of kernel launches seen by callbacks while some session was active. */
-uint64_t callbacks_launched(void);
-/* The last call with an unknown number of records (a graph launch, a memory copy); 0: none. */
-uint32_t callbacks_last_shared(void);
 /* Begins or ends memory operations: their callbacks and records. */
 int callbacks_set_memory(bool is_wanted, struct proton_error *err);
 /* Begins or ends the events and calls of modules, for PC sampling. */
 int callbacks_set_modules(bool is_wanted, struct proton_error *err);
 /* Enables or disables the event that gives a loaded module's cubin at its next launch. */
 void callbacks_ask_modules(bool is_wanted);
-/* True if this launch was made before the subscription: it belongs to no session. */
-bool callbacks_is_older(uint32_t correlation_id);
 /* Prints a warning, once, if another tool has taken the subscription away. */
 void callbacks_check(void);
 /* True if callbacks_check() found that. */
@@ -55,22 +49,9 @@ bool callbacks_were_ended(void);
 int activity_start(struct proton_error *err);
 void activity_stop(void);
 /*
- * True if records were missing since the start: another tool may have taken over CUPTI's buffers.
- */
-bool activity_missed_records(void);
-/*
- * Flushes CUPTI's complete records and waits until `launched` launches have their records, or until
- * none has arrived for some time: a long time, or a short one if some records may never arrive
- * (`in_doubt`). Missing records are counted. E_IO if CUPTI refuses to flush.
+ * Flushes and waits for records; see await_records_flush(). E_IO if CUPTI refuses to flush.
  */
 int activity_flush(uint64_t launched, uint32_t last_shared, bool in_doubt,
 		   struct proton_error *err);
-/* Flushes CUPTI's complete records; false if another flush is in progress, which does the same. */
-bool activity_ask(void);
-
-/* CPU time in ns that records have cost on CUPTI's thread since the start. */
-uint64_t activity_cost_ns(void);
-/* Estimated time in ns that callbacks have cost the application's threads since the start. */
-uint64_t callbacks_cost_ns(void);
 
 #endif

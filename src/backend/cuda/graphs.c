@@ -1,76 +1,23 @@
 /*
- * CUDA graphs: captured contexts by node id.
+ * CUDA graphs: CUPTI's events of nodes and graphs.
  *
- * The upper 32 bits of a node id are the id of its graph, so a graph's nodes can be found and freed
- * together. Instantiating a graph clones its nodes into the executable graph; records carry the
- * clones' ids. Each clone shares the captured data with its original.
+ * The upper 32 bits of a node id are the id of its graph. Instantiating a graph clones its nodes
+ * into the executable graph; records carry the clones' ids. Each clone shares the captured data
+ * with its original (backend/gpu/captured_nodes.h).
  *
  * Child graphs and the bodies of conditional nodes are graphs inside another one, with their own
  * ids; the driver need not report their destruction. A graph that is made between the begin and the
  * end of an instantiation, or of a node that contains a graph, is therefore owned by the outermost
  * graph around it, and freed together with it.
- *
- * No record carries the id of a graph that is not executable: it is freed when it is destroyed. An
- * executable graph may be destroyed while its replays still run, so it is only put on record as
- * destroyed and freed after a flush. A program that captures repeatedly and never flushes is made
- * to flush periodically, from an API callback, where CUPTI allows it.
  */
 #include "backend/cuda/graphs.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "backend/cuda/cuda.h"
 #include "backend/cuda/pc_sampling.h"
-#include "backend/cuda/tensors.h"
+#include "backend/gpu/captured_nodes.h"
 #include "base/array.h"
-#include "base/clock.h"
-#include "base/message.h"
-#include "record/record.h"
-
-/*
- * Maximum number of destroyed graphs waiting for a flush, and maximum duration of their last
- * replay.
- */
-#define DESTROYED_MAX 256u
-#define PATIENCE_NS 2000000000ull
-
-/* Captured data, shared by the original node and its clones. */
-struct shared {
-	uint32_t references;
-	struct tensor *tensor; /* the append that only reads a metric value; mostly NULL */
-	uint64_t crc;          /* the cubin's, for PC sampling; 0: not known */
-	struct captured captured;
-};
-
-struct node {
-	uint32_t id; /* lower half of the node id; nodes of a graph are sorted by it */
-	struct shared *shared;
-};
-
-struct graph {
-	uint32_t id;
-	uint32_t owner; /* the graph that owns it; 0: none */
-	bool is_executable;
-	uint64_t destroyed_ns; /* 0: it exists */
-	struct node *nodes;
-	size_t count;
-	size_t capacity;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
-static struct graph *graphs;                             /* sorted by id */
-static size_t graph_count;
-static size_t graph_capacity;
-static size_t owned_count;     /* graphs with an owner */
-static size_t destroyed_count; /* number of destroyed graphs in the table */
-static uint64_t asked_ns;      /* time of the last requested flush */
-static uint64_t patience_ns = PATIENCE_NS;
-static bool stranger_was_noted;
-
-static _Atomic bool is_flush_due;
 
 /* Graphs being made by the calling thread. */
 static _Thread_local struct {
@@ -82,99 +29,6 @@ static _Thread_local struct {
 	size_t count;
 	size_t capacity;
 } making;
-
-/* Index of the first graph with an id of at least `id`. */
-static size_t graph_index(uint32_t id)
-{
-	return ARRAY_COUNT_BEFORE(graph_count, i, graphs[i].id < id);
-}
-
-static struct graph *find_graph(uint32_t id)
-{
-	size_t index = graph_index(id);
-
-	return index < graph_count && graphs[index].id == id ? &graphs[index] : NULL;
-}
-
-static struct graph *add_graph(uint32_t id)
-{
-	size_t index = graph_index(id);
-
-	if (index < graph_count && graphs[index].id == id)
-		return &graphs[index];
-	if (!array_reserve(&graphs, &graph_capacity, graph_count + 1, sizeof(*graphs)))
-		return NULL;
-	memmove(&graphs[index + 1], &graphs[index], (graph_count - index) * sizeof(*graphs));
-	graphs[index] = (struct graph){.id = id};
-	graph_count++;
-	return &graphs[index];
-}
-
-static size_t node_index(const struct graph *graph, uint32_t id)
-{
-	return ARRAY_COUNT_BEFORE(graph->count, i, graph->nodes[i].id < id);
-}
-
-static struct shared *find_node(uint64_t node_id)
-{
-	struct graph *graph = find_graph((uint32_t)(node_id >> 32));
-	size_t index = graph ? node_index(graph, (uint32_t)node_id) : 0;
-
-	if (!graph || index == graph->count || graph->nodes[index].id != (uint32_t)node_id)
-		return NULL;
-	return graph->nodes[index].shared;
-}
-
-static void release(struct shared *shared)
-{
-	if (--shared->references)
-		return;
-	if (shared->tensor)
-		tensors_drop(shared->tensor);
-	captured_free(&shared->captured);
-	free(shared);
-}
-
-/* Stores `shared` for a node, taking a reference. */
-static void put_node(uint64_t node_id, struct shared *shared)
-{
-	struct graph *graph = add_graph((uint32_t)(node_id >> 32));
-	size_t index = graph ? node_index(graph, (uint32_t)node_id) : 0;
-
-	if (!graph)
-		return;
-	shared->references++;
-	if (index < graph->count && graph->nodes[index].id == (uint32_t)node_id) {
-		release(graph->nodes[index].shared);
-		graph->nodes[index].shared = shared;
-		return;
-	}
-	if (!array_reserve(&graph->nodes, &graph->capacity, graph->count + 1,
-			   sizeof(*graph->nodes))) {
-		release(shared);
-		return;
-	}
-	memmove(&graph->nodes[index + 1], &graph->nodes[index],
-		(graph->count - index) * sizeof(*graph->nodes));
-	graph->nodes[index] = (struct node){.id = (uint32_t)node_id, .shared = shared};
-	graph->count++;
-}
-
-static void own(struct graph *graph, uint32_t owner)
-{
-	if (!graph || graph->owner || graph->id == owner)
-		return;
-	graph->owner = owner;
-	owned_count++;
-}
-
-/* The outermost graph around `id`. */
-static uint32_t outermost(uint32_t id)
-{
-	const struct graph *graph = find_graph(id);
-
-	return graph && graph->owner ? graph->owner : id;
-}
 
 static pthread_key_t exit_key;
 static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
@@ -198,51 +52,42 @@ static void forget_making_at_exit(void)
 	pthread_setspecific(exit_key, &making);
 }
 
+/* The outermost graph around `id`. */
+static uint32_t outermost(uint32_t id)
+{
+	uint32_t owner = captured_nodes_owner(id);
+
+	return owner ? owner : id;
+}
+
+static void note_embedded(uint32_t id)
+{
+	if (making.count && making.embedded[making.count - 1] == id)
+		return;
+	forget_making_at_exit();
+	if (array_reserve(&making.embedded, &making.capacity, making.count + 1,
+			  sizeof(*making.embedded)))
+		making.embedded[making.count++] = id;
+}
+
 /* Adds a graph that appeared on this thread, with its owner if already known. */
 static void note_graph(uint32_t id, uint32_t original_id)
 {
-	struct graph *graph = find_graph(id);
-	const struct graph *original = original_id ? find_graph(original_id) : NULL;
+	uint32_t owner;
 
 	if (making.is_instantiating) {
-		forget_making_at_exit();
-		if (array_reserve(&making.embedded, &making.capacity, making.count + 1,
-				  sizeof(*making.embedded)))
-			making.embedded[making.count++] = id;
+		note_embedded(id);
 	} else if (making.around && making.around != id) {
-		own(graph ? graph : add_graph(id), outermost(making.around));
-	} else if (original && original->owner && original->owner == making.original) {
-		own(graph, making.clone);
-	} else if (original_id && !(original && original->owner)) {
-		making.original = original_id;
-		making.clone = id;
+		captured_nodes_own(id, outermost(making.around), true);
+	} else if (original_id) {
+		owner = captured_nodes_owner(original_id);
+		if (owner && owner == making.original) {
+			captured_nodes_own(id, making.clone, false);
+		} else if (!owner) {
+			making.original = original_id;
+			making.clone = id;
+		}
 	}
-}
-
-/* The last kernel node captured on this thread, in its open capture. */
-static _Thread_local uint64_t last_captured;
-
-void graphs_begin_capture(void)
-{
-	last_captured = 0;
-}
-
-void graphs_end_capture(void)
-{
-	size_t held = captured_held();
-	struct shared *shared;
-	bool is_taken = false;
-
-	if (!held)
-		return;
-	pthread_mutex_lock(&lock);
-	shared = last_captured ? find_node(last_captured) : NULL;
-	/* No thread reads it yet: a graph does not run before its capture has ended. */
-	if (shared)
-		is_taken = captured_take_rest(&shared->captured);
-	pthread_mutex_unlock(&lock);
-	if (!is_taken)
-		record_count(COUNTER_LOST_VALUE, held);
 }
 
 /* Kernels, and memory operations, which a session may request before any replay. */
@@ -254,61 +99,33 @@ static bool has_records(int node_type)
 
 static void on_node_created(const struct cupti_graph_data *graph)
 {
-	bool is_kernel = graph->node_type == CUDA_GRAPH_NODE_KERNEL;
-	struct shared *shared;
 	uint64_t node_id;
 
-	if (libcupti.cuptiGetGraphNodeId(graph->node, &node_id) != CUPTI_OK)
-		return;
-	shared = calloc(1, sizeof(*shared));
-	if (!shared)
-		return;
-	if (is_kernel)
-		shared->tensor = tensors_hold_captured();
-	/* Taken before the lock: it may ask Python for the call path. */
-	if (!shared->tensor && !captured_take(&shared->captured, is_kernel)) {
-		free(shared);
-		return;
-	}
-	shared->references = 1;
-	shared->crc = pcs_modules_launched_crc();
-	if (is_kernel && !shared->tensor && captured_is_on())
-		last_captured = node_id;
-	pthread_mutex_lock(&lock);
-	put_node(node_id, shared);
-	release(shared);
-	pthread_mutex_unlock(&lock);
+	if (libcupti.cuptiGetGraphNodeId(graph->node, &node_id) == CUPTI_OK)
+		captured_nodes_add(node_id, graph->node_type == CUDA_GRAPH_NODE_KERNEL,
+				   pcs_modules_launched_crc());
 }
 
 /* Also called for a node of an executable graph that was updated from another graph. */
 static void on_node_cloned(const struct cupti_graph_data *graph)
 {
-	struct shared *shared;
 	uint64_t node_id;
 	uint64_t original_id;
 
 	if (libcupti.cuptiGetGraphNodeId(graph->node, &node_id) != CUPTI_OK ||
 	    libcupti.cuptiGetGraphNodeId(graph->original_node, &original_id) != CUPTI_OK)
 		return;
-	pthread_mutex_lock(&lock);
-	shared = has_records(graph->node_type) ? find_node(original_id) : NULL;
-	if (shared)
-		put_node(node_id, shared);
+	if (has_records(graph->node_type))
+		captured_nodes_clone(node_id, original_id);
 	note_graph((uint32_t)(node_id >> 32), (uint32_t)(original_id >> 32));
-	pthread_mutex_unlock(&lock);
 }
 
 static void on_instantiated(uint32_t id)
 {
-	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < making.count; i++) {
-		struct graph *graph = find_graph(making.embedded[i]);
-
-		if (graph)
-			graph->is_executable = true;
-		own(graph, id);
+		captured_nodes_set_executable(making.embedded[i]);
+		captured_nodes_own(making.embedded[i], id, false);
 	}
-	pthread_mutex_unlock(&lock);
 	free(making.embedded);
 	making.embedded = NULL;
 	making.count = 0;
@@ -316,94 +133,12 @@ static void on_instantiated(uint32_t id)
 	making.is_instantiating = false;
 }
 
-static void free_nodes(struct graph *graph)
-{
-	for (size_t i = 0; i < graph->count; i++)
-		release(graph->nodes[i].shared);
-	free(graph->nodes);
-	owned_count -= graph->owner != 0;
-	destroyed_count -= graph->destroyed_ns != 0;
-}
-
-static bool is_gone(const struct graph *graph, uint64_t before_ns)
-{
-	return graph->destroyed_ns && graph->destroyed_ns < before_ns;
-}
-
-/* Frees graphs destroyed before a time. The table is locked. */
-static void forget_before(uint64_t before_ns)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < graph_count; i++) {
-		if (is_gone(&graphs[i], before_ns))
-			free_nodes(&graphs[i]);
-		else
-			graphs[kept++] = graphs[i];
-	}
-	graph_count = kept;
-}
-
-static void mark(struct graph *graph, uint64_t now_ns)
-{
-	if (graph->destroyed_ns)
-		return;
-	graph->destroyed_ns = now_ns;
-	destroyed_count++;
-}
-
-static void on_destroyed(uint32_t id, bool is_executable)
-{
-	uint64_t now_ns = clock_monotonic_ns();
-	struct graph *graph;
-
-	pthread_mutex_lock(&lock);
-	graph = find_graph(id);
-	is_executable = is_executable || (graph && graph->is_executable);
-	if (graph)
-		mark(graph, is_executable ? now_ns : 1);
-	for (size_t i = 0; owned_count && i < graph_count; i++)
-		if (graphs[i].owner == id)
-			mark(&graphs[i], is_executable ? now_ns : 1);
-	if (!is_executable)
-		forget_before(2);
-	if (destroyed_count >= DESTROYED_MAX && now_ns - asked_ns >= patience_ns)
-		atomic_store_explicit(&is_flush_due, true, memory_order_relaxed);
-	pthread_mutex_unlock(&lock);
-}
-
-void graphs_flush_if_due(void)
-{
-	uint64_t now_ns;
-
-	if (!atomic_load_explicit(&is_flush_due, memory_order_relaxed) ||
-	    !atomic_exchange(&is_flush_due, false))
-		return;
-	now_ns = clock_monotonic_ns();
-	if (!activity_ask()) {
-		atomic_store_explicit(&is_flush_due, true, memory_order_relaxed);
-		return;
-	}
-	pthread_mutex_lock(&lock);
-	/*
-	 * The records of this flush may arrive a moment later: free only graphs that were old at
-	 * the last one.
-	 */
-	if (asked_ns > patience_ns)
-		forget_before(asked_ns - patience_ns);
-	asked_ns = now_ns;
-	pthread_mutex_unlock(&lock);
-}
-
 static void on_graph_created(const struct cupti_graph_data *graph)
 {
 	uint32_t id;
 
-	if (!making.around || libcupti.cuptiGetGraphId(graph->graph, &id) != CUPTI_OK)
-		return;
-	pthread_mutex_lock(&lock);
-	note_graph(id, 0);
-	pthread_mutex_unlock(&lock);
+	if (making.around && libcupti.cuptiGetGraphId(graph->graph, &id) == CUPTI_OK)
+		note_graph(id, 0);
 }
 
 static void on_node_begins(const struct cupti_graph_data *graph)
@@ -448,94 +183,13 @@ void graphs_on_resource(uint32_t event, const struct cupti_graph_data *graph)
 		break;
 	case CUPTI_RESOURCE_GRAPH_DESTROY_STARTING:
 		if (libcupti.cuptiGetGraphId(graph->graph, &id) == CUPTI_OK)
-			on_destroyed(id, false);
+			captured_nodes_destroy(id, false);
 		break;
 	case CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING:
 		if (libcupti.cuptiGetGraphExecId(graph->graph_exec, &id) == CUPTI_OK)
-			on_destroyed(id, true);
+			captured_nodes_destroy(id, true);
 		break;
 	default:
 		break;
 	}
-}
-
-void graphs_record(struct proton_context launch, uint64_t node_id,
-		   const struct execution *execution)
-{
-	bool is_append = execution->frame == tensors_kernel_frame();
-	struct shared *shared;
-
-	pthread_mutex_lock(&lock);
-	shared = find_node(node_id);
-	if (shared)
-		shared->references++;
-	else if (!is_append && !stranger_was_noted) {
-		stranger_was_noted = true;
-		/* It begins and ends as upstream's message, which users search for. */
-		message("Cannot find graph for graphExecId: %u: it was captured before profiling "
-			"started, and its kernels are shown by their names, below the replay; "
-			"start profiling before the graph is created",
-			(unsigned)(node_id >> 32));
-	}
-	pthread_mutex_unlock(&lock);
-	if (!shared) {
-		if (!is_append)
-			record_kernel(launch, execution);
-		return;
-	}
-	if (shared->tensor)
-		tensors_executed(shared->tensor, launch, execution->start_ns);
-	else
-		captured_record(launch, &shared->captured, execution);
-	pthread_mutex_lock(&lock);
-	release(shared);
-	pthread_mutex_unlock(&lock);
-}
-
-uint64_t graphs_crc(uint64_t node_id)
-{
-	const struct shared *shared;
-	uint64_t crc;
-
-	pthread_mutex_lock(&lock);
-	shared = find_node(node_id);
-	crc = shared ? shared->crc : 0;
-	pthread_mutex_unlock(&lock);
-	return crc;
-}
-
-void graphs_forget_destroyed(uint64_t before_ns)
-{
-	pthread_mutex_lock(&lock);
-	forget_before(before_ns);
-	pthread_mutex_unlock(&lock);
-}
-
-void graphs_clear(void)
-{
-	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < graph_count; i++)
-		free_nodes(&graphs[i]);
-	graph_count = 0;
-	stranger_was_noted = false;
-	pthread_mutex_unlock(&lock);
-	atomic_store(&is_flush_due, false);
-}
-
-size_t graphs_nodes(void)
-{
-	size_t count = 0;
-
-	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < graph_count; i++)
-		count += graphs[i].count;
-	pthread_mutex_unlock(&lock);
-	return count;
-}
-
-void graphs_set_patience(uint64_t ns)
-{
-	pthread_mutex_lock(&lock);
-	patience_ns = ns;
-	pthread_mutex_unlock(&lock);
 }

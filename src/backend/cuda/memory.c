@@ -1,18 +1,12 @@
 /*
- * Memory copies and memsets. Their records have no names, so they get those of torch.profiler,
- * "Memcpy HtoD (Pinned -> Device)" and "Memset (Device)", which users know. They are recorded only
- * on request, because each makes a record that costs the application's threads time.
+ * Memory copies and memsets. They are recorded only on request, because each makes a record that
+ * costs the application's threads time.
  */
 #include "backend/cuda/memory.h"
 
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "backend/cuda/cuda.h"
+#include "backend/gpu/memory_operations.h"
 #include "base/array.h"
 #include "driver/gpu_device.h"
-#include "record/names/frames.h"
 
 enum {
 	CALL_COPY = 1,
@@ -30,16 +24,6 @@ static const uint8_t call_kinds[CALL_MAX] = {
 };
 
 static const int kinds[] = {CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY_PEER, CUPTI_KIND_MEMSET};
-
-/* By CUPTI's numbers; the names are those of torch.profiler. */
-static const char *const copy_names[] = {"?",    "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
-					 "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
-static const char *const memory_names[] = {"Unknown",       "Pageable",      "Pinned",
-					   "Device",        "Array",         "Managed",
-					   "Device Static", "Managed Static"};
-
-#define COPY_KINDS ARRAY_LENGTH(copy_names)
-#define MEMORY_KINDS ARRAY_LENGTH(memory_names)
 
 bool memory_is_call(uint32_t call)
 {
@@ -94,52 +78,6 @@ int memory_set(void *subscriber, bool is_wanted, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* ------------------------------------------------------------------ names */
-
-/* Frames by kind, source and destination of a copy, + 1. Used only by the record thread. */
-static uint32_t copy_frames[COPY_KINDS][MEMORY_KINDS][MEMORY_KINDS];
-static uint32_t set_frames[MEMORY_KINDS];
-
-static uint32_t frame_named(uint32_t *cached, const char *text, int length)
-{
-	uint32_t frame = frames_add(FRAME_KERNEL, text, (size_t)length);
-
-	if (frame != FRAME_NONE)
-		*cached = frame + 1;
-	return frame;
-}
-
-static uint32_t copy_frame(uint8_t copy, uint8_t from, uint8_t to)
-{
-	char text[64];
-	uint32_t *cached;
-	int length;
-
-	copy = copy < COPY_KINDS ? copy : 0;
-	from = from < MEMORY_KINDS ? from : 0;
-	to = to < MEMORY_KINDS ? to : 0;
-	cached = &copy_frames[copy][from][to];
-	if (*cached)
-		return *cached - 1;
-	length = snprintf(text, sizeof(text), "Memcpy %s (%s -> %s)", copy_names[copy],
-			  memory_names[from], memory_names[to]);
-	return frame_named(cached, text, length);
-}
-
-static uint32_t set_frame(uint16_t memory)
-{
-	char text[64];
-	uint32_t *cached;
-	int length;
-
-	memory = memory < MEMORY_KINDS ? memory : 0;
-	cached = &set_frames[memory];
-	if (*cached)
-		return *cached - 1;
-	length = snprintf(text, sizeof(text), "Memset (%s)", memory_names[memory]);
-	return frame_named(cached, text, length);
-}
-
 /* ------------------------------------------------------------------ records */
 
 /* The three records have the same fields up to the stream. */
@@ -170,21 +108,21 @@ bool memory_read(const struct cupti_activity *record, struct memory_operation *o
 	switch (record->kind) {
 	case CUPTI_KIND_MEMCPY:
 		out->execution = common(copy);
-		out->execution.frame =
-			copy_frame(copy->copy_kind, copy->source_kind, copy->destination_kind);
+		out->execution.frame = memory_operations_copy_frame(
+			copy->copy_kind, copy->source_kind, copy->destination_kind);
 		out->execution.correlation = copy->correlation_id;
 		out->graph_node_id = copy->graph_node_id;
 		return true;
 	case CUPTI_KIND_MEMCPY_PEER:
 		out->execution = common(copy);
-		out->execution.frame =
-			copy_frame(peer->copy_kind, peer->source_kind, peer->destination_kind);
+		out->execution.frame = memory_operations_copy_frame(
+			peer->copy_kind, peer->source_kind, peer->destination_kind);
 		out->execution.correlation = peer->correlation_id;
 		out->graph_node_id = peer->graph_node_id;
 		return true;
 	case CUPTI_KIND_MEMSET:
 		out->execution = common(copy);
-		out->execution.frame = set_frame(set->memory_kind);
+		out->execution.frame = memory_operations_set_frame(set->memory_kind);
 		out->execution.is_set = true;
 		out->execution.correlation = set->correlation_id;
 		out->graph_node_id = set->graph_node_id;

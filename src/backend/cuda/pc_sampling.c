@@ -9,6 +9,7 @@
 #include "backend/cuda/pcs_gate.h"
 #include "backend/cuda/pcs_parts.h"
 #include "backend/cuda/pcs_windows.h"
+#include "backend/gpu/launches.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "driver/driver.h"
@@ -304,8 +305,8 @@ void pc_sampling_stop(void)
  */
 void pc_sampling_flush(void)
 {
-	uint64_t launched = callbacks_launched();
-	uint32_t shared = callbacks_last_shared();
+	uint64_t launched = launches_count();
+	uint32_t shared = launches_last_shared();
 	uint64_t start_ns = clock_monotonic_ns();
 	uint64_t now_ns = start_ns;
 	uint64_t before = 0;

@@ -8,7 +8,8 @@
 
 #include "backend/cuda/pcs_gate.h"
 #include "backend/cuda/pcs_parts.h"
-#include "backend/cuda/periodic_thread.h"
+#include "backend/gpu/launches.h"
+#include "backend/gpu/periodic_thread.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "record/names/frames.h"
@@ -181,8 +182,8 @@ static void begin_or_end_all(bool is_begin)
 /* State of windows. A window without launches stays open: it costs nothing. */
 struct windows {
 	bool is_open;
-	uint64_t launched;  /* callbacks_launched() when it was opened */
-	uint32_t shared;    /* callbacks_last_shared() */
+	uint64_t launched;  /* launches_count() when it was opened */
+	uint32_t shared;    /* launches_last_shared() */
 	uint64_t active_ns; /* since when something has been launched in it; 0: nothing yet */
 };
 
@@ -193,8 +194,8 @@ static uint64_t move_window(struct windows *windows)
 	uint64_t length_ns = windows->is_open ? pcs_mode.window_ns : pcs_mode.distance_ns;
 
 	if (windows->is_open && !windows->active_ns) {
-		if (windows->launched == callbacks_launched() &&
-		    windows->shared == callbacks_last_shared())
+		if (windows->launched == launches_count() &&
+		    windows->shared == launches_last_shared())
 			return TICK_NS / 2;
 		windows->active_ns = now_ns;
 	}
@@ -209,8 +210,8 @@ static uint64_t move_window(struct windows *windows)
 	begin_or_end_all(windows->is_open);
 	pcs_gate_open();
 	if (windows->is_open) {
-		windows->launched = callbacks_launched();
-		windows->shared = callbacks_last_shared();
+		windows->launched = launches_count();
+		windows->shared = launches_last_shared();
 		windows->active_ns = 0;
 	}
 	return TICK_NS / 2;
@@ -218,9 +219,8 @@ static uint64_t move_window(struct windows *windows)
 
 static void *run(void *unused)
 {
-	struct windows windows = {.is_open = true,
-				  .launched = callbacks_launched(),
-				  .shared = callbacks_last_shared()};
+	struct windows windows = {
+		.is_open = true, .launched = launches_count(), .shared = launches_last_shared()};
 	uint64_t next_ns = TICK_NS;
 
 	(void)unused;

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "backend/cuda/graphs.h"
+#include "backend/gpu/captured_nodes.h"
 #include "base/clock.h"
 
 static const struct {
@@ -56,7 +56,7 @@ TEST(a_captured_graph_is_attributed_to_its_capture_and_its_replay)
 	replay(captured_exec("cap", 3), 4);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/node"), 12);
-	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(captured_nodes_count(), 0);
 	profile_free(profile);
 }
 
@@ -67,16 +67,16 @@ TEST(a_graph_is_freed_at_once_and_an_executable_one_after_the_next_flush)
 	uint32_t exec;
 
 	capture(graph, "cap", 3);
-	CHECK_EQ(graphs_nodes(), 3);
+	CHECK_EQ(captured_nodes_count(), 3);
 	exec = fake.graph_instantiate(graph);
-	CHECK_EQ(graphs_nodes(), 6);
+	CHECK_EQ(captured_nodes_count(), 6);
 	fake.graph_destroy(graph);
-	CHECK_EQ(graphs_nodes(), 3);
+	CHECK_EQ(captured_nodes_count(), 3);
 	replay(exec, 1);
 	fake.graph_exec_destroy(exec);
-	CHECK_EQ(graphs_nodes(), 3); /* its records have not come */
+	CHECK_EQ(captured_nodes_count(), 3); /* its records have not come */
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(captured_nodes_count(), 0);
 	CHECK_U64(rec_counter(session, "kernels"), 3);
 	rec_finalize(session, "none");
 }
@@ -119,13 +119,13 @@ TEST(child_graphs_have_their_captures_and_go_with_the_graph_around_them)
 	clone = fake.graph_clone(outer);
 	exec = fake.graph_instantiate(clone);
 	fake.graph_destroy(outer);
-	CHECK_EQ(graphs_nodes(), 12); /* the clone's and the executable's */
+	CHECK_EQ(captured_nodes_count(), 12); /* the clone's and the executable's */
 	fake.graph_destroy(clone);
-	CHECK_EQ(graphs_nodes(), 6);
+	CHECK_EQ(captured_nodes_count(), 6);
 	replay(exec, 10);
 	fake.graph_exec_destroy(exec);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(captured_nodes_count(), 0);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "replay/<captured_at>/inner/node"), 10);
 	CHECK_U64(rec_count(profile, "replay/<captured_at>/middle/node"), 20);
@@ -161,12 +161,12 @@ TEST(a_body_that_does_not_run_counts_nothing_and_goes_with_its_graph)
 	exec = fake.graph_instantiate(graph);
 	for (int i = 0; i < 10; i++)
 		fake.graph_launch(exec, "node", i % 5 == 0);
-	CHECK_EQ(graphs_nodes(), 4);
+	CHECK_EQ(captured_nodes_count(), 4);
 	fake.graph_destroy(graph);
-	CHECK_EQ(graphs_nodes(), 2);
+	CHECK_EQ(captured_nodes_count(), 2);
 	fake.graph_exec_destroy(exec);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(captured_nodes_count(), 0);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "<captured_at>/always/node"), 10);
 	CHECK_U64(rec_count(profile, "<captured_at>/sometimes/node"), 2);
@@ -248,10 +248,10 @@ TEST(a_graph_from_before_the_start_is_named_by_its_records_and_leaves_nothing)
 	exec = fake.graph_instantiate(graph);
 	start();
 	replay(exec, 5);
-	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(captured_nodes_count(), 0);
 	/* Another executable of the same graph is not known either. */
 	replay(fake.graph_instantiate(graph), 1);
-	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(captured_nodes_count(), 0);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "replay/node"), 12);
 	profile_free(profile);
@@ -315,7 +315,7 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "node");
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(captured_nodes_count(), 0);
 	session = start();
 	fake.graph_capture_kernel(graph, "node");
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
@@ -336,14 +336,14 @@ TEST(ten_thousand_captures_without_a_flush_keep_memory_bounded)
 	size_t max = 0;
 
 	start();
-	graphs_set_patience(0);
+	captured_nodes_set_patience(0);
 	for (int i = 0; i < 10000; i++) {
 		uint32_t exec = captured_exec("cap", 2);
 
 		replay(exec, 1);
 		fake.graph_exec_destroy(exec);
-		if (graphs_nodes() > max)
-			max = graphs_nodes();
+		if (captured_nodes_count() > max)
+			max = captured_nodes_count();
 	}
 	CHECK_LT(max, 4 * 256 * 2);
 	profile = finish();
@@ -421,7 +421,7 @@ TEST(threads_may_capture_replay_and_destroy_while_others_flush)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), CAPTURERS * 50 * 3 * 2);
-	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(captured_nodes_count(), 0);
 	profile = finish();
 	for (int i = 0; i < CAPTURERS; i++) {
 		char path[48];

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "backend/cuda/tensors.h"
+#include "backend/gpu/tensors.h"
 #include "base/clock.h"
 #include "fake/cuda_append.h"
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "backend/cuda/graphs.h"
+#include "backend/gpu/captured_nodes.h"
 #include "base/clock.h"
 
 /* AddressSanitizer ends the program where the system's allocator returns NULL. */
@@ -404,7 +404,7 @@ TEST(sessions_start_and_stop_while_64_threads_launch)
 	launch_ns("last", 5);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "last"), 1);
-	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(captured_nodes_count(), 0);
 	CHECK_EQ(fake.buffers_out(), 0);
 	profile_free(profile);
 }

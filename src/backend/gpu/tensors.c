@@ -1,9 +1,9 @@
 /*
- * Device metrics of the CUDA backend.
+ * Device metrics of a GPU backend.
  *
  * A value that is read at once is added when it arrives. A value read by a graph node arrives once
  * per execution, and belongs below the replay that executed the node. That replay is known from
- * CUPTI's record of the append kernel itself. Values arrive in the order of execution and wait in a
+ * the record of the append kernel itself. Values arrive in the order of execution and wait in a
  * queue of their node. Records arrive in any order, so they wait too and are sorted; each takes the
  * next value. If a record is lost, its value keeps its sum but is attributed to another replay:
  * tensors_settle().
@@ -11,15 +11,13 @@
  * Ids have a generation in their upper half. A graph may still be replayed after the sessions of
  * its capture have ended; its values are then unknown here and dropped.
  */
-#include "backend/cuda/tensors.h"
+#include "backend/gpu/tensors.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/append.h"
-#include "backend/cuda/append_kernel.h"
 #include "base/array.h"
 #include "base/message.h"
 #include "record/names/frames.h"
@@ -60,6 +58,7 @@ struct slot {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; before a session */
+static const struct tensors_reader *reader;
 static struct slot *slots;
 static size_t slot_count;
 static size_t slot_capacity;
@@ -68,6 +67,7 @@ static struct execution_of_append last; /* of all graphs with values; start_ns 0
 static uint64_t lost_before;
 static bool loss_was_noted;
 static _Atomic uint32_t captured_count; /* number of tensors held by graphs */
+static _Atomic uint32_t kernel_frame = FRAME_NONE;
 
 /* The current append of the calling thread. */
 static _Thread_local struct tensor *launching;
@@ -229,8 +229,8 @@ static void drain_locked(void)
 {
 	uint64_t lost;
 
-	append_drain(deliver);
-	lost = append_lost();
+	reader->drain(deliver);
+	lost = reader->lost();
 	if (lost == lost_before)
 		return;
 	record_count(COUNTER_LOST_VALUE, lost - lost_before);
@@ -257,7 +257,7 @@ void tensors_executed(struct tensor *tensor, struct proton_context launch, uint6
 
 void tensors_relieve(void)
 {
-	if (!atomic_load_explicit(&captured_count, memory_order_relaxed) || !append_is_filling())
+	if (!atomic_load_explicit(&captured_count, memory_order_relaxed) || !reader->is_filling())
 		return;
 	pthread_mutex_lock(&lock);
 	drain_locked();
@@ -309,23 +309,10 @@ void tensors_settle(void)
 
 /* ------------------------------------------------------------------ requests */
 
-bool tensors_are_launching(void)
+bool tensors_is_append(uint32_t frame)
 {
-	return launching;
-}
-
-uint32_t tensors_kernel_frame(void)
-{
-	static _Atomic uint32_t known; /* frame + 1 */
-	uint32_t frame = atomic_load_explicit(&known, memory_order_relaxed);
-
-	if (!frame) {
-		frame = frames_add(FRAME_KERNEL, APPEND_KERNEL_NAME,
-				   sizeof(APPEND_KERNEL_NAME) - 1) +
-			1;
-		atomic_store_explicit(&known, frame, memory_order_relaxed);
-	}
-	return frame - 1;
+	return frame == atomic_load_explicit(&kernel_frame, memory_order_relaxed) &&
+	       frame != FRAME_NONE;
 }
 
 struct tensor *tensors_hold_captured(void)
@@ -361,7 +348,7 @@ static int lose(const struct device_metric *metric, const char *why)
 	loss_was_noted = true;
 	pthread_mutex_unlock(&lock);
 	if (is_first)
-		message("metric lost during CUDA graph capture: %s", why);
+		message("metric lost during %s graph capture: %s", reader->graphs, why);
 	device_metric_release(metric);
 	return PROTON_OK;
 }
@@ -376,7 +363,9 @@ static int launch(struct append *append, const struct device_metric *metric,
 	if (!tensor)
 		return err_nomem(err);
 	launching = tensor;
-	status = append_launch(append, id_of(tensor), metric->address, metric->bytes, err);
+	record_own_work_begin();
+	status = reader->launch(append, id_of(tensor), metric->address, metric->bytes, err);
+	record_own_work_end();
 	launching = NULL;
 	if (status == PROTON_OK && !append->is_capturing)
 		return PROTON_OK; /* the reference is released with the value */
@@ -385,7 +374,8 @@ static int launch(struct append *append, const struct device_metric *metric,
 	drop(tensor, false);
 	pthread_mutex_unlock(&lock);
 	if (status == PROTON_OK && is_orphan)
-		return err_set(err, PROTON_E_STATE, "CUPTI did not report the captured node");
+		return err_set(err, PROTON_E_STATE, "%s did not report the captured node",
+			       reader->library);
 	return status;
 }
 
@@ -393,13 +383,13 @@ int tensors_read(const struct device_metric *metric, struct proton_error *err)
 {
 	struct proton_error why = {.text = ""};
 	struct append append;
-	int status = append_begin(&append, metric->stream, metric->address, &why);
+	int status = reader->begin(&append, metric->stream, metric->address, &why);
 
 	if (status == PROTON_OK && append.is_refused)
 		status = err_set(&why, PROTON_E_STATE, "the stream capture failed");
 	if (status == PROTON_OK)
 		status = launch(&append, metric, &why);
-	append_end(&append);
+	reader->end(&append);
 	if (status != PROTON_OK && append.is_capturing)
 		return lose(metric, why.text);
 	if (status != PROTON_OK)
@@ -413,11 +403,16 @@ int tensors_read(const struct device_metric *metric, struct proton_error *err)
 
 /* ------------------------------------------------------------------ start and stop */
 
-void tensors_start(void)
+void tensors_start(const struct tensors_reader *of)
 {
+	uint32_t frame = of->kernel ? frames_add(FRAME_KERNEL, of->kernel, strlen(of->kernel))
+				    : FRAME_NONE;
+
+	atomic_store_explicit(&kernel_frame, frame, memory_order_relaxed);
 	pthread_mutex_lock(&lock);
-	append_drain(deliver); /* values left by graphs of earlier sessions */
-	lost_before = append_lost();
+	reader = of;
+	reader->drain(deliver); /* values left by graphs of earlier sessions */
+	lost_before = reader->lost();
 	last = (struct execution_of_append){0};
 	loss_was_noted = false;
 	pthread_mutex_unlock(&lock);

@@ -1,17 +1,16 @@
 /*
- * Set of CUDA contexts with launches.
+ * Set of contexts with launches.
  *
  * An open-addressing set that is written once per context and read at every launch, which finds its
  * context at the first probe. There is no lock: a context that two threads add at once may be in it
  * twice, and is then waited for twice.
  */
-#include "backend/cuda/contexts.h"
+#include "backend/gpu/contexts.h"
 
 #include <stdatomic.h>
 
 #include "base/hash.h"
 #include "base/message.h"
-#include "driver/driver.h"
 
 #define PLACES 4096u /* a power of two */
 #define PROBES 64u
@@ -38,7 +37,7 @@ void contexts_note(void *context)
 		if (found == context)
 			return;
 	}
-	message_once("too many CUDA contexts for a flush to wait for all of them; kernels "
+	message_once("too many GPU contexts for a flush to wait for all of them; kernels "
 		     "still running in the others may be missing");
 }
 
@@ -57,26 +56,7 @@ void contexts_clear(void)
 		atomic_store_explicit(&places[i], NULL, memory_order_relaxed);
 }
 
-static bool synchronize(void *context)
-{
-	bool is_popped = false;
-	void *popped;
-	bool done;
-
-	if (libcuda.cuCtxPushCurrent(context) != 0)
-		return false;
-	done = libcuda.cuCtxSynchronize() == 0;
-	/* If it stays pushed, the program continues in the wrong context: try twice. */
-	for (int tries = 0; tries < 2 && !is_popped; tries++)
-		is_popped = libcuda.cuCtxPopCurrent(&popped) == 0;
-	if (!is_popped)
-		message_once(
-			"cuCtxPopCurrent failed: the current CUDA context of the calling thread "
-			"has changed");
-	return done;
-}
-
-bool contexts_synchronize(void)
+bool contexts_synchronize(bool (*synchronize)(void *context))
 {
 	bool all = true;
 

@@ -4,11 +4,12 @@
  * cuptiActivityFlushPeriod() is not sufficient, because it returns only full buffers. The flush
  * used here returns buffers with only complete records, and waits for no kernel.
  */
-#include "backend/cuda/flush_thread.h"
+#include "backend/gpu/flush_thread.h"
 
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/periodic_thread.h"
-#include "backend/cuda/tensors.h"
+#include "backend/gpu/await_records.h"
+#include "backend/gpu/launches.h"
+#include "backend/gpu/periodic_thread.h"
+#include "backend/gpu/tensors.h"
 
 #define PERIOD_NS 500000000u
 
@@ -20,13 +21,13 @@ static void *run(void *unused)
 	int rounds = 0; /* rounds left */
 
 	while (periodic_thread_wait(&thread, PERIOD_NS)) {
-		uint64_t launched = callbacks_launched();
+		uint64_t launched = launches_count();
 
 		/* One round more after the last launch: its kernel may have been running. */
 		rounds = launched != before ? 2 : rounds - (rounds > 0);
 		/* Graph launches are not counted. */
-		if (rounds || callbacks_last_shared())
-			activity_ask();
+		if (rounds || launches_last_shared())
+			await_records_ask();
 		tensors_catch_up();
 		before = launched;
 	}

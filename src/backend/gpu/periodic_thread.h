@@ -1,6 +1,6 @@
 /* A thread of the recorder that works at intervals until it is stopped. */
-#ifndef BACKEND_CUDA_PERIODIC_THREAD_H
-#define BACKEND_CUDA_PERIODIC_THREAD_H
+#ifndef BACKEND_GPU_PERIODIC_THREAD_H
+#define BACKEND_GPU_PERIODIC_THREAD_H
 
 #include <pthread.h>
 #include <stdbool.h>

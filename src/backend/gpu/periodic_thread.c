@@ -1,5 +1,5 @@
 /* Threads that work at intervals: start, waiting and end. */
-#include "backend/cuda/periodic_thread.h"
+#include "backend/gpu/periodic_thread.h"
 
 #include <signal.h>
 #include <time.h>

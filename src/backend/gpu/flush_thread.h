@@ -1,0 +1,14 @@
+/*
+ * Periodic flush thread: moves records to the profile while the program runs, not only when a
+ * session is flushed. The vendor's library returns a buffer when it is full, which never happens in
+ * a small program. A program that is killed or calls _exit() loses its buffers.
+ */
+#ifndef BACKEND_GPU_FLUSH_THREAD_H
+#define BACKEND_GPU_FLUSH_THREAD_H
+
+/* Starts a thread that asks for complete records while kernels are launched. */
+void flush_thread_start(void);
+/* Ends the thread and waits for it. */
+void flush_thread_stop(void);
+
+#endif

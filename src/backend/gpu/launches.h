@@ -1,0 +1,73 @@
+/*
+ * The work of an API callback at a call that launches something, on the application's thread: it
+ * finds the thread's context and stores it under the correlation ID that the records will carry.
+ * Vendor-neutral; at most one backend of a GPU vendor uses it at a time.
+ */
+#ifndef BACKEND_GPU_LAUNCHES_H
+#define BACKEND_GPU_LAUNCHES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record/sets/session.h"
+#include "record/thread/record_launch.h"
+
+/* How many records a call makes. */
+enum launch_records {
+	LAUNCH_ONE,  /* one, which a flush waits for */
+	LAUNCH_MANY, /* an unknown number with the same correlation ID: a graph launch, a batch */
+	LAUNCH_ANY,  /* none, or one: a memory copy */
+};
+
+struct launch_call {
+	uint32_t correlation; /* increases from call to call */
+	enum launch_kind kind;
+	enum launch_records records;
+};
+
+/* The thread's current call. */
+struct launches_here {
+	bool is_wanted;   /* its record is waited for */
+	bool is_captured; /* it made a node of a graph, and has no record */
+	uint32_t calls;   /* number of calls, for sampling their cost */
+};
+
+extern _Thread_local struct launches_here launches_here SESSION_DIRECT;
+
+/*
+ * The call begins, or returns. Only at its end it is known whether records will arrive: none for a
+ * call that failed or was captured. Calls while all sessions are paused, and those of Proton itself
+ * (record_own_work_begin()), are stored too, without sessions: their records are then known and
+ * ignored. Begin returns where the call is attributed.
+ */
+struct proton_context launches_begin(struct launch_call call);
+void launches_end(struct launch_call call, bool has_failed);
+
+/* The current call of this thread makes a node of a graph instead of work. */
+static inline void launches_set_captured(void)
+{
+	launches_here.is_captured = true;
+}
+
+/* The start of a callback with a sampled cost, until launches_timer_end(). */
+struct launches_timer {
+	uint32_t weight; /* number of calls that it stands for; 0: it is not timed */
+	uint64_t start_ns;
+};
+
+struct launches_timer launches_timer_begin(bool is_enter);
+void launches_timer_end(struct launches_timer timer);
+
+void launches_start(void);
+void launches_stop(void);
+/* Number of kernel launches that began while some session was active and have returned. */
+uint64_t launches_count(void);
+/* The last call with an unknown number of records; 0: none. */
+uint32_t launches_last_shared(void);
+/* True if this launch was made before the first call since the start: it belongs to no session. */
+bool launches_is_older(uint32_t correlation);
+/* Estimated time in ns that callbacks have cost the application's threads since the start. */
+uint64_t launches_cost_ns(void);
+
+#endif

@@ -1,0 +1,85 @@
+/* Finished work: matching its record with its launch. */
+#include "backend/gpu/records.h"
+
+#include "backend/gpu/await_records.h"
+#include "backend/gpu/captured_nodes.h"
+#include "backend/gpu/launches.h"
+#include "backend/gpu/tensors.h"
+#include "record/record.h"
+
+static bool find(uint32_t correlation, enum counter lost, struct correlation *launch_out)
+{
+	await_records_note();
+	if (correlate_take(correlation, launch_out))
+		return true;
+	if (!launches_is_older(correlation))
+		record_count(lost, 1);
+	return false;
+}
+
+bool records_find_kernel(uint32_t correlation, uint64_t node, struct correlation *launch_out)
+{
+	struct correlation launch;
+	bool is_empty;
+
+	if (!find(correlation, COUNTER_LOST_UNMATCHED, &launch))
+		return false;
+	is_empty = proton_context_is_empty(launch.where);
+	/*
+	 * Every session was paused. But a node may have read a value, which must not go to the next
+	 * replay.
+	 */
+	if (is_empty && !(launch.is_shared && node))
+		return false;
+	if (launch.is_shared)
+		await_records_note_shared(correlation);
+	*launch_out = launch;
+	return true;
+}
+
+bool records_find_memory(uint32_t correlation, struct correlation *launch_out)
+{
+	struct correlation launch;
+
+	if (!find(correlation, COUNTER_LOST_MEMORY, &launch))
+		return false;
+	await_records_note_shared(correlation);
+	if (proton_context_is_empty(launch.where))
+		return false;
+	*launch_out = launch;
+	return true;
+}
+
+/* False for invalid times: they are counted by cause and never added to a sum. */
+static bool check_times(uint64_t start_ns, uint64_t end_ns)
+{
+	if (start_ns && end_ns > start_ns)
+		return true;
+	record_count(start_ns && end_ns ? COUNTER_LOST_TIME : COUNTER_LOST_NO_TIME, 1);
+	return false;
+}
+
+static void add(const struct correlation *launch, uint64_t node, struct execution *execution)
+{
+	/* An append kernel of Proton is only recorded to show that it ran. */
+	if (!tensors_is_append(execution->frame) &&
+	    !check_times(execution->start_ns, execution->end_ns))
+		return;
+	execution->launch = launch->launch;
+	execution->is_of_graph = node != 0;
+	if (node) {
+		captured_nodes_record(launch->where, node, execution);
+		return;
+	}
+	if (launch->is_named && !execution->is_memory)
+		execution->frame = 0;
+	record_kernel(launch->where, execution);
+}
+
+void records_add(const struct correlation *launch, uint64_t node, struct execution *execution)
+{
+	add(launch, launch->is_shared ? node : 0, execution);
+	/* Last: a flush that sees it finds the kernel in the profile. */
+	if (!launch->is_shared && !execution->is_memory)
+		await_records_note_complete();
+}
