@@ -191,27 +191,42 @@ static int read_instructions(struct sass *sass, struct proton_error *err)
 	return status;
 }
 
-int sass_open(const void *object, size_t length, struct sass **sass_out, struct proton_error *err)
+/* `text` NULL: the disassembler's output is in the cache, or it is run. */
+static int open_sass(const void *object, size_t length, const char *text, size_t text_length,
+		     struct sass **sass_out, struct proton_error *err)
 {
 	struct sass *sass = calloc(1, sizeof(*sass));
 	int status = PROTON_OK;
 
 	if (sass)
 		sass->bytes = malloc(length + 1);
-	if (!sass || !sass->bytes)
+	if (sass && text)
+		sass->text = strndup(text, text_length);
+	if (!sass || !sass->bytes || (text && !sass->text))
 		status = err_nomem(err);
 	if (status == PROTON_OK) {
 		memcpy(sass->bytes, object, length);
 		status = code_object_open(&sass->code_object, sass->bytes, length, err);
 	}
 	if (status == PROTON_OK)
-		status = read_instructions(sass, err);
+		status = text ? parse(sass, sass->text, err) : read_instructions(sass, err);
 	if (status != PROTON_OK) {
 		sass_close(sass);
 		return status;
 	}
 	*sass_out = sass;
 	return PROTON_OK;
+}
+
+int sass_open(const void *object, size_t length, struct sass **sass_out, struct proton_error *err)
+{
+	return open_sass(object, length, NULL, 0, sass_out, err);
+}
+
+int sass_open_text(const void *object, size_t length, const char *text, size_t text_length,
+		   struct sass **sass_out, struct proton_error *err)
+{
+	return open_sass(object, length, text, text_length, sass_out, err);
 }
 
 void sass_close(struct sass *sass)

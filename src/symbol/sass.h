@@ -23,6 +23,9 @@ struct sass;
  * do. PROTON_E_INVALID: not a cubin. PROTON_E_IO: the disassembler failed.
  */
 int sass_open(const void *object, size_t length, struct sass **sass_out, struct proton_error *err);
+/* The same with the disassembler's output, which need not stay valid. */
+int sass_open_text(const void *object, size_t length, const char *text, size_t text_length,
+		   struct sass **sass_out, struct proton_error *err);
 void sass_close(struct sass *sass);
 
 /* The function with this mangled name; SASS_FUNCTION_NONE: the cubin has none. */
