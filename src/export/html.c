@@ -356,6 +356,26 @@ static bool write_profile(const struct html_nodes *nodes, struct out *out)
 	return !html.is_out_of_memory;
 }
 
+/* The JSON is ready; '<' occurs in its strings only. */
+static void write_source(const struct export_view *view, struct out *out)
+{
+	const struct out *source = &view->report->source;
+	const char *at = source->bytes;
+	const char *end = at + source->length;
+
+	out_text(out, ",\"source\":");
+	if (!source->length)
+		out_text(out, "null");
+	while (at < end && !out->errnum) {
+		const char *mark = memchr(at, '<', (size_t)(end - at));
+
+		out_bytes(out, at, (size_t)((mark ? mark : end) - at));
+		if (mark)
+			out_text(out, "\\u003c");
+		at = mark ? mark + 1 : end;
+	}
+}
+
 int export_html(struct export_view *view, struct out *out, struct proton_error *err)
 {
 	struct html_nodes nodes[2] = {0};
@@ -369,6 +389,7 @@ int export_html(struct export_view *view, struct out *out, struct proton_error *
 		has_memory = has_memory && write_profile(&nodes[1], out);
 	else
 		out_text(out, "null");
+	write_source(view, out);
 	out_text(out, "}");
 	out_bytes(out, html_page_tail, html_page_tail_bytes);
 	html_nodes_fini(&nodes[0]);

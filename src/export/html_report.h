@@ -1,4 +1,4 @@
-/* Kernel and device tables of the HTML report. */
+/* Kernels, devices and annotated source of the HTML report. */
 #ifndef EXPORT_HTML_REPORT_H
 #define EXPORT_HTML_REPORT_H
 
@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "format/rows.h"
 
 #define REPORT_WIDTHS 5 /* of operands: 4, 8, 16, 32 and 64 bits */
@@ -38,6 +39,8 @@ struct export_report {
 	struct report_device *devices; /* devices that ran something */
 	size_t device_count;
 	bool uses_width[REPORT_WIDTHS]; /* operations of that width were recorded */
+	/* Annotated source as JSON, by viewer/export/report_source.c; empty: no PC samples. */
+	struct out source;
 };
 
 #endif

@@ -72,8 +72,9 @@ static enum options_result check(const struct options *options, struct proton_er
 				      "%s can be combined only with -i, -e, -n, -f, --names, "
 				      "--csv, --json, -o and --color",
 				      query->warps ? "--warps" : "--source");
-	if (query->sass && !query->source)
-		return OPTIONS_REFUSE(err, "--sass requires --source");
+	if (query->sass && !query->source &&
+	    !(options->output.exporter && options->output.exporter->input == EXPORTS_REPORT))
+		return OPTIONS_REFUSE(err, "--sass requires --source, or an HTML report");
 	if (query->sass && options->output.exporter &&
 	    strcmp(options->output.exporter->name, "table") == 0)
 		return OPTIONS_REFUSE(err, "Cannot specify both --sass and %s; use --json",

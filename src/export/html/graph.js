@@ -189,7 +189,9 @@ function writeDetails() {
 		rows.push(row("td", [metric.name, now, adds ? percent(metric.now[id], metric.now[0]) : "", adds ? formatNumber(metric.style, itself(metric, id)) : ""]));
 	}
 	const head = isDiff ? ["", "before", "after", "change", "%"] : ["", "value", "% of all", "itself"];
-	byId("details").replaceChildren(element("h2", {}, model.names[id]),
+	const sampled = sampledKernelOf(id);
+	const button = sampled && element("button", { type: "button", class: "to-source", onclick: () => showSource(sampled, model.names[id]) }, "Source lines");
+	byId("details").replaceChildren(...(button ? [button] : []), element("h2", {}, model.names[id]),
 		element("table", {}, element("thead", {}, row("th", head)), element("tbody", {}, ...rows)));
 }
 

@@ -51,6 +51,7 @@ function addressOfState() {
 	const parts = [];
 	const metric = model.metrics[state.metric];
 	if (state.tab !== "graph") parts.push("tab=" + state.tab);
+	if (state.tab === "source") parts.push(...sourceAddress());
 	if (metric && state.metric !== FIRST_METRIC) parts.push("metric=" + encode(metric.name));
 	if (state.sized === "old") parts.push("sized=before");
 	if (!state.isIcicle) parts.push("view=flame");
@@ -114,6 +115,7 @@ function restore(address) {
 	state.query = textOf("search");
 	byId("search").value = state.query;
 	showOnly(tab);
+	if (tab === "source") restoreSource(wanted);
 	setFilter(textOf("filter"));
 	setDirection(wanted.get("view") !== "flame");
 	setMetric(metric < 0 ? FIRST_METRIC : metric, isDiff && wanted.get("sized") === "before" ? "old" : "now");

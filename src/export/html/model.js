@@ -148,6 +148,7 @@ function writeCards() {
 		...(change ? [change] : [])));
 	for (const metric of model.metrics) {
 		if (!metric.inclusive || !metric.adds || metric.unit === "percent") continue;
+		if (data.source && /^(num_)?stalled_/.test(metric.name)) continue; // those of each line are more useful
 		const [now, old] = [metric.now[0] || 0, metric.old[0] || 0];
 		let change = null;
 		if (isDiff) {

@@ -1,6 +1,6 @@
 /* Tabs, theme, keyboard shortcuts, and start of the page. The other scripts are loaded before. */
 
-const TABS = ["graph", "kernels", "roofline"];
+const TABS = ["graph", "kernels", ...(data.source ? ["source"] : []), "roofline"];
 
 function showOnly(wanted) {
 	state.tab = wanted;
@@ -15,6 +15,7 @@ function showOnly(wanted) {
 function showTab(wanted) {
 	showOnly(wanted);
 	if (wanted === "graph") draw();
+	if (wanted === "source") goToRow(listing.current, false);
 }
 
 function goToTab(wanted) {
@@ -77,8 +78,8 @@ document.addEventListener("keydown", (event) => {
 	const isTyping = event.target.matches("input, select");
 	const isCommand = event.altKey || event.ctrlKey || event.metaKey;
 	if (event.key === "/" && !isTyping && !isCommand) {
-		goToTab("graph");
-		byId("search").focus();
+		if (state.tab !== "source") goToTab("graph");
+		byId(state.tab === "source" ? "source-search" : "search").focus();
 		event.preventDefault();
 	} else if (event.key === "Escape") {
 		hideTip();
@@ -100,6 +101,7 @@ startGraph();
 startSearch();
 startKernels();
 startRoofline();
+startSource();
 startHistory();
 document.querySelector(".skip").onclick = (event) => {
 	byId("main").focus();

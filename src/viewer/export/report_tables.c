@@ -204,6 +204,7 @@ void report_init(struct export_report *report, const struct metrics *metrics, co
 	struct builder builder;
 
 	*report = (struct export_report){0};
+	out_init(&report->source, -1);
 	builder_init(&builder, metrics);
 	for (uint32_t i = 0; i < profile->node_count; i++)
 		if (shown[i] && profile->nodes[i].first_kernel)
@@ -219,5 +220,7 @@ void report_fini(struct export_report *report)
 {
 	free(report->kernels);
 	free(report->devices);
+	if (report->source.bytes)
+		out_fini(&report->source);
 	*report = (struct export_report){0};
 }

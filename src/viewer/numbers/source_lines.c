@@ -255,6 +255,35 @@ static void make_kernels(struct collector *collector)
 		      compare_kernels);
 }
 
+/* Adds the samples of each kernel that were divided. Nodes are those that count. */
+static void add_apportioned(const struct collector *collector, const uint8_t *state)
+{
+	struct source_report *report = collector->report;
+	const struct profile *profile = report->profile;
+	uint32_t *kernel_of_frame = xcalloc(profile->frame_count, sizeof(*kernel_of_frame));
+	uint32_t metric = 0;
+
+	while (metric < profile->metric_count &&
+	       (profile->metrics[metric].type != PROTON_METRIC_INT64 ||
+		strcasecmp(profile_text(profile, profile->metrics[metric].name),
+			   SAMPLES_APPORTIONED) != 0))
+		metric++;
+	for (uint32_t k = 0; k < report->kernel_count; k++)
+		kernel_of_frame[report->kernels[k].frame] = k + 1;
+	for (uint32_t i = 1; metric < profile->metric_count && i < profile->node_count; i++) {
+		uint32_t kernel = kernel_of_frame[profile->nodes[i].frame];
+
+		if (!kernel || state[i] != NODE_SHOWN ||
+		    (collector->is_wanted && !collector->is_wanted[i]))
+			continue;
+		for (uint32_t v = profile->nodes[i].first_value; v; v = profile->values[v].next)
+			if (profile->values[v].metric == metric && profile->values[v].as.int64 > 0)
+				report->kernels[kernel - 1].apportioned +=
+					(uint64_t)profile->values[v].as.int64;
+	}
+	free(kernel_of_frame);
+}
+
 int source_report_init(struct source_report *report, struct profile *profile, const uint8_t *state,
 		       const char *kernel, struct proton_error *err)
 {
@@ -269,6 +298,7 @@ int source_report_init(struct source_report *report, struct profile *profile, co
 	find_metrics(&collector);
 	collect(&collector, state);
 	make_kernels(&collector);
+	add_apportioned(&collector, state);
 	free(collector.reason_of);
 	free(collector.kernels);
 	free(collector.is_wanted);

@@ -36,6 +36,7 @@ struct source_line {
 struct source_kernel {
 	uint32_t frame; /* its name */
 	struct source_samples samples;
+	uint64_t apportioned;      /* samples that were divided between contexts by kernel time */
 	struct source_line *lines; /* by file, largest number of samples first, and line */
 	size_t line_count;
 };

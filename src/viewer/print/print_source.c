@@ -295,8 +295,12 @@ static void print_kernel(struct printer *printer, const struct source_kernel *ke
 {
 	printer->kernel = kernel;
 	put_kernel_name(printer, kernel);
-	out_printf(printer->out, ": %" PRIu64 " samples, %.2f %%\n", kernel->samples.all,
+	out_printf(printer->out, ": %" PRIu64 " samples, %.2f %%", kernel->samples.all,
 		   percent_of(kernel->samples.all, printer->report->samples));
+	if (kernel->apportioned)
+		out_printf(printer->out, "; %" PRIu64 " divided between contexts by kernel time",
+			   kernel->apportioned);
+	out_byte(printer->out, '\n');
 	print_waits(printer, kernel);
 	if (printer->options->query.sass)
 		source_code_init(&printer->code, printer->report, kernel);
@@ -471,6 +475,7 @@ static void json_kernel(struct json_writer *json, struct printer *printer,
 	json_key(json, "kernel");
 	json_string(json, printer->text.bytes ? printer->text.bytes : "", printer->text.length);
 	json_samples(json, report, &kernel->samples);
+	json_key_uint64(json, "apportioned", kernel->apportioned);
 	json_waits(json, report, kernel);
 	json_key_array(json, "lines");
 	for (size_t i = 0; i < kernel->line_count; i++) {

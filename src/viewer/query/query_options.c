@@ -164,7 +164,7 @@ static const struct option_row rows[] = {
 	{0, "warps", NULL, "busy, waiting and idle time of warps, critical path", MEMBER(warps)},
 	{0, "source", "[KERNEL]", "PC samples and stall reasons per source line",
 	 .parse = parse_source},
-	{0, "sass", NULL, "with --source, the instructions below each line", MEMBER(sass)},
+	{0, "sass", NULL, "with --source or HTML, the instructions of each line", MEMBER(sass)},
 	{'n', "rows", "N",
 	 "maximum number of rows of --top, --group or --warps,\nor of kernels of --source",
 	 .parse = parse_rows},

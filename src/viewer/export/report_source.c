@@ -1,0 +1,240 @@
+/*
+ * Source page of the HTML report. Numbers are those of --source. A kernel's lines are arrays:
+ * [file, line, inlined, samples, reasons, instructions]; reasons are pairs of an index and a count,
+ * and an instruction is [variant, offset, text, samples, reasons].
+ */
+#include "viewer/export/report_source.h"
+
+#include <stdlib.h>
+
+#include "format/json_write.h"
+#include "model/samples.h"
+#include "viewer/numbers/source_code.h"
+#include "viewer/numbers/source_text.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/filter.h"
+#include "viewer/query/frame_names.h"
+#include "viewer/query/select.h"
+
+struct page {
+	const struct source_report *report;
+	const struct options *options;
+	struct json_writer json;
+	uint32_t *files; /* strings: the paths of lines, in order of appearance */
+	size_t file_count, file_capacity;
+	uint32_t *number_of_file; /* index of files + 1, by string */
+	struct out text;
+};
+
+static void write_text(struct page *page, const char *text)
+{
+	json_string(&page->json, text, strlen(text));
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static uint32_t number_of(struct page *page, uint32_t file)
+{
+	if (!page->number_of_file[file]) {
+		xreserve(&page->files, &page->file_capacity, page->file_count + 1,
+			 sizeof(*page->files));
+		page->files[page->file_count++] = file;
+		page->number_of_file[file] = (uint32_t)page->file_count;
+	}
+	return page->number_of_file[file] - 1;
+}
+
+/* The number of samples, and [reason, count, reason, count, ...]. */
+static void write_samples(struct page *page, const struct source_samples *samples)
+{
+	struct json_writer *json = &page->json;
+
+	json_uint64(json, samples->all);
+	json_begin_array(json);
+	for (size_t r = 0; r < page->report->reason_count; r++) {
+		if (!samples->by_reason[r])
+			continue;
+		json_uint64(json, r);
+		json_uint64(json, samples->by_reason[r]);
+	}
+	json_end_array(json);
+}
+
+static void write_code(struct page *page, const struct source_code *code,
+		       const struct source_line *line)
+{
+	struct json_writer *json = &page->json;
+	size_t count;
+	const struct source_instruction *item = source_code_of(code, line, &count);
+
+	json_begin_array(json);
+	for (size_t i = 0; i < count; i++, item++) {
+		json_begin_array(json);
+		json_uint64(json, code->variant_count > 1 ? item->variant : 0);
+		json_uint64(json, item->offset);
+		write_text(page, item->text ? item->text : "");
+		write_samples(page, &item->samples);
+		json_end_array(json);
+	}
+	json_end_array(json);
+}
+
+static void write_lines(struct page *page, const struct source_kernel *kernel)
+{
+	struct json_writer *json = &page->json;
+	struct source_code code = {0};
+
+	if (page->options->query.sass)
+		source_code_init(&code, page->report, kernel);
+	json_key_array(json, "lines");
+	for (size_t i = 0; i < kernel->line_count; i++) {
+		const struct source_line *line = &kernel->lines[i];
+
+		json_line_break(json);
+		json_begin_array(json);
+		json_int64(json, line->file ? (int64_t)number_of(page, line->file) : -1);
+		json_uint64(json, line->line);
+		json_uint64(json, line->is_inlined);
+		write_samples(page, &line->samples);
+		if (page->options->query.sass)
+			write_code(page, &code, line);
+		json_end_array(json);
+	}
+	json_end_array(json);
+	source_code_fini(&code);
+}
+
+/* [reason, index of the line where it is most frequent, or -1], the most frequent reason first. */
+static void write_waits(struct page *page, const struct source_kernel *kernel)
+{
+	struct json_writer *json = &page->json;
+	uint32_t waits[SOURCE_REASONS_MAX];
+	size_t count = source_waits(page->report, &kernel->samples, waits);
+
+	json_key_array(json, "waits");
+	for (size_t i = 0; i < count; i++) {
+		const struct source_line *line = source_hottest(kernel, waits[i]);
+
+		json_begin_array(json);
+		json_uint64(json, waits[i]);
+		json_int64(json, line ? line - kernel->lines : -1);
+		json_end_array(json);
+	}
+	json_end_array(json);
+}
+
+static void write_kernel(struct page *page, const struct source_kernel *kernel)
+{
+	struct json_writer *json = &page->json;
+	struct out *text = &page->text;
+
+	text->length = 0;
+	name_write_styled(text, page->report->profile, kernel->frame, page->options->style.format,
+			  page->options->style.names);
+	json_line_break(json);
+	json_begin_object(json);
+	json_key(json, "name");
+	if (text->length)
+		json_string(json, text->bytes, text->length);
+	else
+		write_text(page, "<unnamed>");
+	json_key_uint64(json, "apportioned", kernel->apportioned);
+	json_key_array(json, "samples");
+	write_samples(page, &kernel->samples);
+	json_end_array(json);
+	write_waits(page, kernel);
+	write_lines(page, kernel);
+	json_end_object(json);
+}
+
+/* ------------------------------------------------------------------ files */
+
+static const struct profile_source *source_of(const struct page *page, uint32_t file)
+{
+	const struct profile_samples *samples = page->report->profile->samples;
+
+	for (size_t i = 0; samples && i < samples->source_count; i++)
+		if (samples->sources[i].path == file)
+			return &samples->sources[i];
+	return NULL;
+}
+
+/* [path, text, whether the file was too large to be kept] */
+static void write_files(struct page *page)
+{
+	struct json_writer *json = &page->json;
+
+	json_key_array(json, "files");
+	for (size_t i = 0; i < page->file_count; i++) {
+		const struct profile_source *source = source_of(page, page->files[i]);
+
+		json_line_break(json);
+		json_begin_array(json);
+		write_text(page, profile_text(page->report->profile, page->files[i]));
+		if (source && source->length)
+			json_string(json, source->text, source->length);
+		else
+			json_string(json, "", 0);
+		json_bool(json, source && source->is_left_out);
+		json_end_array(json);
+	}
+	json_end_array(json);
+}
+
+static void write_reasons(struct page *page)
+{
+	struct json_writer *json = &page->json;
+
+	json_key_array(json, "reasons");
+	for (size_t r = 0; r < page->report->reason_count; r++) {
+		const struct source_reason *reason = &page->report->reasons[r];
+
+		json_begin_array(json);
+		write_text(page, reason->name);
+		write_text(page, reason->known ? reason->known->words : "");
+		json_bool(json, reason->known && reason->known->is_ready);
+		json_end_array(json);
+	}
+	json_end_array(json);
+}
+
+static void write_page(struct page *page)
+{
+	struct json_writer *json = &page->json;
+
+	json_begin_object(json);
+	json_key_uint64(json, "samples", page->report->samples);
+	json_key_bool(json, "code", page->options->query.sass);
+	write_reasons(page);
+	json_key_array(json, "kernels");
+	for (size_t k = 0; k < page->report->kernel_count; k++)
+		write_kernel(page, &page->report->kernels[k]);
+	json_end_array(json);
+	write_files(page);
+	json_end_object(json);
+}
+
+int report_source_write(struct profile *profile, const struct options *options, struct out *out,
+			struct proton_error *err)
+{
+	uint8_t *state = filter_prune(profile);
+	struct source_report report = {0};
+	struct page page = {.report = &report, .options = options};
+	int status = select_paths(options, profile, state, err);
+
+	if (status == PROTON_OK)
+		status = source_report_init(&report, profile, state, NULL, err);
+	if (status == PROTON_OK && report.kernel_count) {
+		/* The lines of --sass may add strings, but files of lines are strings already. */
+		page.number_of_file = xcalloc(profile->strings.used / 8 + 1, sizeof(uint32_t));
+		json_writer_init(&page.json, out, false);
+		out_init(&page.text, -1);
+		write_page(&page);
+		out_fini(&page.text);
+	}
+	source_report_fini(&report);
+	free(page.files);
+	free(page.number_of_file);
+	free(state);
+	return status == PROTON_OK && out->errnum ? err_nomem(err) : status;
+}
