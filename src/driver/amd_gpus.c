@@ -1,0 +1,140 @@
+/*
+ * AMD GPUs of the machine: the topology in /sys/class/kfd has a directory for each node. Like the
+ * HSA runtime, nodes that a container hides are left out and not counted: one with a gpu_id that
+ * cannot be read, and one with a render device that cannot be opened.
+ */
+#include "driver/amd_gpus.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "driver/amd_library.h"
+#include "driver/visible_devices.h"
+
+#define NODES_MAX 1024
+#define PATH_BYTES 512
+
+static FILE *open_file(unsigned node, const char *name)
+{
+	const char *named = getenv("PROTON_KFD_TOPOLOGY"); /* for tests: another directory */
+	char path[PATH_BYTES];
+	int length = snprintf(path, sizeof(path), "%s/nodes/%u/%s",
+			      named && *named ? named : "/sys/class/kfd/kfd/topology", node, name);
+
+	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, "re") : NULL;
+}
+
+static bool read_gpu_id(unsigned node, unsigned long long *gpu_id_out)
+{
+	FILE *file = open_file(node, "gpu_id");
+	bool ok = file && fscanf(file, "%llu", gpu_id_out) == 1;
+
+	if (file)
+		fclose(file);
+	return ok;
+}
+
+struct properties {
+	unsigned long long simds;
+	unsigned long long unique_id;
+	unsigned long long render_minor;
+};
+
+static bool read_properties(unsigned node, struct properties *out)
+{
+	FILE *file = open_file(node, "properties");
+	unsigned long long value;
+	char name[64];
+
+	*out = (struct properties){0};
+	while (file && fscanf(file, "%63s %llu", name, &value) == 2) {
+		if (strcmp(name, "simd_count") == 0)
+			out->simds = value;
+		else if (strcmp(name, "unique_id") == 0)
+			out->unique_id = value;
+		else if (strcmp(name, "drm_render_minor") == 0)
+			out->render_minor = value;
+	}
+	if (file)
+		fclose(file);
+	return file;
+}
+
+static bool can_render(unsigned long long minor)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/dev/dri/renderD%llu", minor);
+	return !minor || access(path, R_OK | W_OK) == 0;
+}
+
+size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity)
+{
+	unsigned long long gpu_id;
+	struct properties properties;
+	uint32_t node = 0; /* without those that are left out */
+	size_t count = 0;
+
+	for (unsigned i = 0; i < NODES_MAX; i++) {
+		FILE *file = open_file(i, "name"); /* readable for all nodes */
+
+		if (!file)
+			break;
+		fclose(file);
+		if (!read_gpu_id(i, &gpu_id))
+			continue;
+		if (gpu_id &&
+		    (!read_properties(i, &properties) || !can_render(properties.render_minor)))
+			continue;
+		if (gpu_id && properties.simds && count < capacity)
+			gpus_out[count] = (struct amd_gpu){node, properties.unique_id};
+		count += gpu_id && properties.simds;
+		node++;
+	}
+	return count;
+}
+
+int amd_gpus_hip_count(void)
+{
+	void *library = amd_library_get_loaded(AMD_HIP);
+	void *symbol = library ? dlsym(library, "hipGetDeviceCount") : NULL;
+	int (*get_count)(int *);
+	int count = 0;
+
+	if (!symbol)
+		return -1;
+	memcpy(&get_count, &symbol, sizeof(get_count)); /* a pointer to code */
+	return get_count(&count) == 0 ? count : -1;
+}
+
+static struct {
+	pthread_once_t once;
+	size_t count;
+	struct amd_gpu gpus[VISIBLE_DEVICES_MAX];
+	int ordinals[VISIBLE_DEVICES_MAX];
+} machine = {.once = PTHREAD_ONCE_INIT};
+
+static void read_machine(void)
+{
+	uint64_t unique_ids[VISIBLE_DEVICES_MAX];
+	size_t count = amd_gpus_read(machine.gpus, VISIBLE_DEVICES_MAX);
+
+	machine.count = count < VISIBLE_DEVICES_MAX ? count : VISIBLE_DEVICES_MAX;
+	for (size_t i = 0; i < machine.count; i++)
+		unique_ids[i] = machine.gpus[i].unique_id;
+	visible_devices_map(unique_ids, machine.count, amd_gpus_hip_count(), machine.ordinals);
+}
+
+int amd_gpus_ordinal_of_node(uint32_t node)
+{
+	pthread_once(&machine.once, read_machine);
+	for (size_t i = 0; i < machine.count; i++)
+		if (machine.gpus[i].node == node)
+			return machine.ordinals[i];
+	return -1;
+}

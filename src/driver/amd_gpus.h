@@ -1,0 +1,27 @@
+/* AMD GPUs of the machine, as the kernel driver lists them, and their HIP ordinals. */
+#ifndef DRIVER_AMD_GPUS_H
+#define DRIVER_AMD_GPUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The nodes of the HSA runtime are CPUs too. */
+struct amd_gpu {
+	uint32_t node;      /* number of the node in the HSA runtime: HSA_AMD_AGENT_INFO_NODE */
+	uint64_t unique_id; /* 0: none */
+};
+
+/*
+ * The GPUs that this process may use, in the order of their nodes, before any variable of the
+ * environment. Returns their number, which may exceed `capacity`; 0 without the kernel driver.
+ */
+size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity);
+/*
+ * The HIP ordinal of the GPU with this node. -1: HIP does not have it. The variables of the
+ * environment are read in the first call, which must come after HIP has read them.
+ */
+int amd_gpus_ordinal_of_node(uint32_t node);
+/* The number of devices that HIP reports; -1 if HIP is not loaded or has no device. */
+int amd_gpus_hip_count(void);
+
+#endif
