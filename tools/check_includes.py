@@ -51,7 +51,7 @@ LAYERS = {
 # System headers that belong to one place: (pattern of the header, where it may stand, why).
 RESERVED = [
     (r"(cuda|cupti|nvperf|nvtx|nvml)", "src/backend/cuda", "a vendor's header elsewhere"),
-    (r"(hip/|hsa/|roctracer|rocprofiler)", "src/backend/rocm", "a vendor's header elsewhere"),
+    (r"(hip/|hsa/|roctracer|rocprofiler)", "src/backend/amd", "a vendor's header elsewhere"),
     (r"(Python\.h|structmember\.h|frameobject\.h)", "python/ext", "Python outside its extension"),
 ]
 

@@ -19,6 +19,7 @@ enum vendor {
 };
 
 struct driver libcuda;
+struct driver libhip;
 struct driver driver;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic enum vendor bound;
@@ -110,6 +111,27 @@ int driver_load_cuda(enum driver_user user, struct proton_error *err)
 	return status;
 }
 
+/* ------------------------------------------------------------------ HIP */
+
+static int load_hip(struct proton_error *err)
+{
+	static bool is_loaded;
+	int status = is_loaded ? PROTON_OK : hip_driver_bind(&libhip, err);
+
+	is_loaded = status == PROTON_OK;
+	return status;
+}
+
+int driver_load_hip(struct proton_error *err)
+{
+	int status;
+
+	begin_loading();
+	status = load_hip(err);
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
 /* ------------------------------------------------------------------ instrumented kernels */
 
 int driver_look(struct proton_error *err)
@@ -135,6 +157,15 @@ static int bind_cuda(struct proton_error *err)
 	return PROTON_OK;
 }
 
+static int bind_hip(struct proton_error *err)
+{
+	int status = load_hip(err);
+
+	if (status == PROTON_OK)
+		driver = libhip;
+	return status;
+}
+
 int driver_bind(bool is_amd, struct proton_error *err)
 {
 	enum vendor wanted = is_amd ? HIP : CUDA;
@@ -144,7 +175,7 @@ int driver_bind(bool is_amd, struct proton_error *err)
 	begin_loading();
 	now = atomic_load_explicit(&bound, memory_order_relaxed);
 	if (now == NONE)
-		status = is_amd ? hip_driver_bind(&driver, err) : bind_cuda(err);
+		status = is_amd ? bind_hip(err) : bind_cuda(err);
 	else if (now != wanted)
 		status = err_set(
 			err, PROTON_E_UNSUPPORTED,

@@ -70,6 +70,8 @@ enum driver_user {
 
 /* Set by driver_load_cuda(). */
 extern struct driver libcuda;
+/* Set by driver_load_hip(): HIP with the same interface (hip_driver.h). */
+extern struct driver libhip;
 /* Set by driver_bind(). */
 extern struct driver driver;
 
@@ -77,6 +79,8 @@ extern struct driver driver;
 bool driver_cuda_is_likely(void);
 /* Fills `libcuda`, once. E_NOLIB; E_VERSION, E_UNSUPPORTED if it lacks a function for `user`. */
 int driver_load_cuda(enum driver_user user, struct proton_error *err);
+/* Fills `libhip`, once. E_NOLIB, E_UNSUPPORTED. */
+int driver_load_hip(struct proton_error *err);
 
 /* Checks whether instrumented kernels can run at all, without initializing anything. E_NOLIB. */
 int driver_look(struct proton_error *err);

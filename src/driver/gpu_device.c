@@ -73,6 +73,11 @@ uint32_t gpu_device_of_cuda(uint32_t ordinal)
 	return find(&libcuda, false, ordinal);
 }
 
+uint32_t gpu_device_of_hip(uint32_t ordinal)
+{
+	return find(&libhip, true, ordinal);
+}
+
 uint32_t gpu_device_here(void)
 {
 	int device = 0;

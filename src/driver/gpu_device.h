@@ -9,6 +9,8 @@
 
 /* The GPU with this number in libcuda. */
 uint32_t gpu_device_of_cuda(uint32_t ordinal);
+/* The GPU with this number in libhip. */
+uint32_t gpu_device_of_hip(uint32_t ordinal);
 /* The current context's GPU, in `driver`; DEVICE_NONE if there is no context. */
 uint32_t gpu_device_here(void);
 /* Rate of the global timer in unit headers, on the current context's GPU. */

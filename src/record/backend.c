@@ -67,6 +67,17 @@ int backend_refuse_mode(const char *backend, const char *mode, struct proton_err
 	return err_set(err, PROTON_E_INVALID, "%s: unsupported mode: %s; %s", backend, mode, why);
 }
 
+bool backend_is_interpreting(void)
+{
+	static const char *const words[] = {"1", "true", "on", "y", "yes"};
+	const char *value = getenv("TRITON_INTERPRET");
+
+	for (size_t i = 0; value && i < ARRAY_LENGTH(words); i++)
+		if (strcasecmp(value, words[i]) == 0)
+			return true;
+	return false;
+}
+
 const char *proton_backend_default(void)
 {
 	const struct backend *backend = backend_select(NULL, NULL);

@@ -73,6 +73,9 @@ const struct backend *backend_select(const char *name, struct proton_error *err)
 /* check_mode() for backends without their own modes. */
 int backend_refuse_mode(const char *backend, const char *mode, struct proton_error *err);
 
+/* True if Triton interprets kernels on the CPU (TRITON_INTERPRET): GPU backends are not usable. */
+bool backend_is_interpreting(void);
+
 extern const struct backend cuda_backend;
 extern const struct backend host_backend;
 extern const struct backend instrument_backend;

@@ -74,8 +74,8 @@ struct roctracer_record {
 	int device_id; /* the KFD's number of the node, which is not HIP's of the device */
 	uint64_t queue_id;
 	union {
-		size_t bytes;            /* of a copy or fill */
-		const char *kernel_name; /* of a kernel; valid in the buffer callback only */
+		size_t bytes;            /* size of a copy or fill */
+		const char *kernel_name; /* kernels only; valid in the buffer callback */
 	};
 };
 
@@ -164,7 +164,7 @@ struct roctracer_exc_config {
 	void *stream;
 };
 
-/* What a callback of ROCTRACER_DOMAIN_HIP_API gets. The result of the call is not in it. */
+/* Data of a callback of ROCTRACER_DOMAIN_HIP_API. The result of the call is not in it. */
 struct roctracer_hip_call {
 	uint64_t correlation_id;
 	uint32_t phase;
@@ -184,7 +184,7 @@ struct roctracer_hip_call {
 
 _Static_assert(offsetof(struct roctracer_hip_call, args) == 16, "hip_api_data_t");
 
-/* What a callback of ROCTRACER_DOMAIN_ROCTX gets. */
+/* Data of a callback of ROCTRACER_DOMAIN_ROCTX. */
 struct roctracer_roctx_data {
 	const char *message;
 	uint64_t id;

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "backend/cuda/append.h"
@@ -39,18 +38,9 @@ static bool wants_samples; /* the mode is "pcsampling" */
 static struct pcs_mode sampling;
 static _Atomic pid_t cupti_process; /* process in which CUPTI was touched; 0: none */
 
-static bool is_interpreting(void)
-{
-	const char *value = getenv("TRITON_INTERPRET");
-
-	return value && (strcasecmp(value, "1") == 0 || strcasecmp(value, "true") == 0 ||
-			 strcasecmp(value, "on") == 0 || strcasecmp(value, "y") == 0 ||
-			 strcasecmp(value, "yes") == 0);
-}
-
 static bool is_usable(void)
 {
-	return !is_interpreting() && driver_cuda_is_likely();
+	return !backend_is_interpreting() && driver_cuda_is_likely();
 }
 
 static int check_mode(const char *mode, struct proton_error *err)

@@ -112,10 +112,15 @@ void proton_nvtx_enable(bool enable)
 	atomic_store_explicit(&is_on, enable, memory_order_relaxed);
 }
 
-void nvtx_attach(void)
+bool nvtx_is_wanted(void)
 {
 	decide();
-	if (atomic_load_explicit(&is_on, memory_order_relaxed))
+	return atomic_load_explicit(&is_on, memory_order_relaxed);
+}
+
+void nvtx_attach(void)
+{
+	if (nvtx_is_wanted())
 		nvtx_environment_set();
 }
 
@@ -272,7 +277,7 @@ static int push_attributes(const void *domain, const struct nvtx_attributes *att
 	}
 }
 
-static int push_a(const char *message)
+int nvtx_push(const char *message)
 {
 	return is_recorded() ? push_text(NULL, message) : NVTX_E_NOT_TRACKED;
 }
@@ -287,7 +292,7 @@ static int push_ex(const struct nvtx_attributes *attributes)
 	return is_recorded() ? push_attributes(NULL, attributes) : NVTX_E_NOT_TRACKED;
 }
 
-static int pop_default(void)
+int nvtx_pop(void)
 {
 	return pop(NULL);
 }
@@ -336,9 +341,9 @@ struct entry {
 
 static const struct entry core[] = {
 	ENTRY(NVTX_CORE_PUSH_EX, push_ex),
-	ENTRY(NVTX_CORE_PUSH_A, push_a),
+	ENTRY(NVTX_CORE_PUSH_A, nvtx_push),
 	ENTRY(NVTX_CORE_PUSH_W, push_w),
-	ENTRY(NVTX_CORE_POP, pop_default),
+	ENTRY(NVTX_CORE_POP, nvtx_pop),
 };
 
 static const struct entry core2[] = {

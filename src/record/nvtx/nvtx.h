@@ -7,6 +7,8 @@
 #ifndef RECORD_NVTX_NVTX_H
 #define RECORD_NVTX_NVTX_H
 
+#include <stdbool.h>
+
 #include "record/nvtx/nvtx_abi.h"
 
 #include <libproton/status.h>
@@ -18,6 +20,14 @@
 void nvtx_attach(void);
 /* Unsets it, unless it was changed since. */
 void nvtx_detach(void);
+
+/*
+ * Ranges of another library with the same rules (ROCTX), in the default domain. They are wanted
+ * unless the user disabled them; a backend asks when it starts.
+ */
+bool nvtx_is_wanted(void);
+int nvtx_push(const char *message);
+int nvtx_pop(void);
 
 /* Called by each copy of NVTX in the process at its first use; returns 1 if its ranges are used. */
 PROTON_API int InitializeInjectionNvtx2(nvtx_get_table_fn get_table);

@@ -4,6 +4,7 @@
 
 #include "backend/intra/sm_id.h"
 #include "driver/driver.h"
+#include "driver/gpu_device.h"
 #include "driver/hip_abi.h"
 #include "export/export.h"
 #include "format/rows.h"
@@ -250,6 +251,27 @@ TEST(the_device_is_described)
 	CHECK_U64(device->bus_width_bits, 8192);
 	CHECK_U64(device->processors, 304);
 	profile_free(profile);
+}
+
+/* For backends that only record: the driver of instrumented kernels stays free. */
+TEST(a_device_is_described_by_its_number_without_instrumentation)
+{
+	struct proton_error err = {0};
+	struct device device;
+	uint32_t id;
+
+	load_fake();
+	CHECK_OK(driver_load_hip(&err), err);
+	CHECK(!driver_is_bound());
+	id = gpu_device_of_hip(1);
+	CHECK_NE(id, DEVICE_NONE);
+	CHECK_U64(gpu_device_of_hip(1), id);
+	CHECK_NE(gpu_device_of_hip(0), id);
+	device = *devices_get(id);
+	CHECK_STR(device.type, "HIP");
+	CHECK_STR(device.arch, "gfx90a");
+	CHECK_U64(device.id, 1);
+	CHECK_U64(device.processors, 304);
 }
 
 /* There is no calibration kernel: a user must set the overhead. */
