@@ -1,10 +1,11 @@
 """Writes the entry points of a fake vendor library from the list of its symbols in src/.
 
-    make_entries.py SYMBOLS.def OUT.c
+    make_entries.py SYMBOLS.def OUT.c [PREFIX]
 
 Each symbol (of libcuda: for recording) becomes an exported function that first asks faults.c
 whether this call shall fail, and then calls fake_SYMBOL(). A symbol without such a function
-succeeds and does nothing. So a test can make any symbol fail that the backend uses.
+succeeds and does nothing. So a test can make any symbol fail that the backend uses. Exported names
+get the prefix, if there is one.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ SYMBOL = re.compile(
 )
 
 ENTRY = """
-__attribute__((visibility("default"))) int NAME(ARGUMENTS);
-int NAME(ARGUMENTS)
+__attribute__((visibility("default"))) int PREFIXNAME(ARGUMENTS);
+int PREFIXNAME(ARGUMENTS)
 {
     int code;
 
@@ -39,20 +40,22 @@ def names_of(arguments: str) -> str:
 
 
 def main() -> None:
-    definition, source = sys.argv[1:]
+    definition, source, *rest = sys.argv[1:]
+    prefix = rest[0] if rest else ""
+    header = "fake/sdk_entries.h" if prefix else "fake/entries.h"
     symbols = [
         ("".join(name), " ".join(arguments.split()))
         for *name, arguments in SYMBOL.findall(Path(definition).read_text(encoding="utf-8"))
     ]
     if not symbols:
         sys.exit(f"{definition} has no symbols")
-    parts = ['#include "fake/entries.h"\n#include "fake/faults.h"\n']
+    parts = [f'#include "{header}"\n#include "fake/faults.h"\n']
     parts.append("const char *const fault_entries[] = {\n")
     parts += [f'    "{name}",\n' for name, _ in symbols]
     parts.append(f"}};\nconst size_t fault_entry_count = {len(symbols)};\n")
     for index, (name, arguments) in enumerate(symbols):
         entry = ENTRY.replace("ARGUMENTS", arguments).replace("VALUES", names_of(arguments))
-        parts.append(entry.replace("NAME", name).replace("INDEX", str(index)))
+        parts.append(entry.replace("PREFIX", prefix).replace("NAME", name).replace("INDEX", str(index)))
     Path(source).write_text("".join(parts), encoding="utf-8")
 
 

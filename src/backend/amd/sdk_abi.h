@@ -1,0 +1,256 @@
+/*
+ * The part of rocprofiler-sdk's ABI that this backend uses, version 1.0 and later: what 1.0.0 and
+ * 1.2.1 have in common. 0.x had other offsets (sdk_register.c refuses it).
+ *
+ * Every struct of the library begins with its size, and newer versions append fields. So a record
+ * is read only if it has the fields that are read. Handles are structs of one number, by value.
+ * Kinds and operations have no numbers here: they are found by name (sdk_kinds.h).
+ */
+#ifndef BACKEND_AMD_SDK_ABI_H
+#define BACKEND_AMD_SDK_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum sdk_status {
+	SDK_OK = 0,
+	SDK_E_CONTEXT_NOT_FOUND = 2,
+	SDK_E_BUFFER_NOT_FOUND = 3,
+	SDK_E_KIND_NOT_FOUND = 4,
+	SDK_E_OPERATION_NOT_FOUND = 5,
+	SDK_E_THREAD_NOT_FOUND = 6,
+	SDK_E_CONTEXT_NOT_STARTED = 11,
+	SDK_E_CONTEXT_ID_NOT_ZERO = 13,
+	SDK_E_BUFFER_BUSY = 14,
+	SDK_E_SERVICE_ALREADY_CONFIGURED = 15,
+	SDK_E_CONFIGURATION_LOCKED = 16,
+	SDK_E_NOT_IMPLEMENTED = 17,
+	SDK_E_INCOMPATIBLE_ABI = 18,
+	SDK_E_INVALID_ARGUMENT = 19,
+	SDK_E_FINALIZED = 21,
+	SDK_E_PERMISSION_DENIED = 40,
+};
+
+enum sdk_phase {
+	SDK_PHASE_NONE = 0,
+	SDK_PHASE_ENTER = 1,
+	SDK_PHASE_LOAD = SDK_PHASE_ENTER,
+	SDK_PHASE_EXIT = 2,
+	SDK_PHASE_UNLOAD = SDK_PHASE_EXIT,
+};
+
+#define SDK_CATEGORY_TRACING 1u
+#define SDK_POLICY_LOSSLESS 2
+#define SDK_AGENT_VERSION_0 1
+#define SDK_AGENT_GPU 2
+
+struct sdk_context {
+	uint64_t handle;
+};
+
+struct sdk_buffer {
+	uint64_t handle;
+};
+
+struct sdk_thread {
+	uint64_t handle;
+};
+
+struct sdk_dim3 {
+	uint32_t x;
+	uint32_t y;
+	uint32_t z;
+};
+
+/* ------------------------------------------------------------------ registration */
+
+struct sdk_client {
+	size_t size;
+	const char *name;
+	uint32_t handle;
+};
+
+typedef void (*sdk_finalize_client_fn)(struct sdk_client client);
+
+struct sdk_configure_result {
+	size_t size;
+	int (*initialize)(sdk_finalize_client_fn finalize, void *data);
+	void (*finalize)(void *data);
+	void *data;
+};
+
+typedef struct sdk_configure_result *(*sdk_configure_fn)(uint32_t version, const char *version_text,
+							 uint32_t priority,
+							 struct sdk_client *client);
+
+/* ------------------------------------------------------------------ callbacks */
+
+struct sdk_callback_record {
+	struct sdk_context context;
+	uint64_t thread_id;
+	uint64_t internal; /* correlation ID of the call */
+	uint64_t external;
+	uint64_t ancestor; /* correlation ID of the call that made this call */
+	int kind;
+	int32_t operation;
+	int phase;
+	void *payload;
+};
+
+typedef void (*sdk_callback_fn)(struct sdk_callback_record record, uint64_t *user, void *data);
+typedef int (*sdk_request_fn)(uint64_t thread_id, struct sdk_context context, int kind,
+			      int32_t operation, uint64_t internal, uint64_t *external, void *data);
+typedef int (*sdk_kind_fn)(int kind, void *data);
+typedef int (*sdk_operation_fn)(int kind, int32_t operation, void *data);
+
+/* Payload of a call of HIP or ROCTX; the arguments have the size of the longest call's. */
+struct sdk_call {
+	uint64_t size;
+	uint64_t arguments[];
+};
+
+/* The last bytes of the payload of a call of HIP are its result, which is there at its exit. */
+#define SDK_RESULT_BYTES 24u
+
+struct sdk_code_object {
+	uint64_t size;
+	uint64_t id;
+	uint64_t agent;
+	uint64_t hsa_agent;
+	const char *uri;
+	uint64_t load_base;
+	uint64_t load_size;
+	int64_t load_delta;
+	int storage;     /* 1: file, 2: memory */
+	uint64_t memory; /* address; of a file, the descriptor */
+	uint64_t memory_bytes;
+};
+
+struct sdk_kernel_symbol {
+	uint64_t size;
+	uint64_t kernel_id;
+	uint64_t code_object_id;
+	const char *name; /* ends in ".kd" */
+	uint64_t kernel_object;
+	uint32_t argument_bytes;
+	uint32_t argument_alignment;
+	uint32_t group_bytes; /* shared memory */
+	uint32_t private_bytes;
+	uint32_t scalar_registers;
+	uint32_t vector_registers;
+	uint32_t accumulation_registers;
+};
+
+#define SDK_CODE_OBJECT_LOAD 1
+#define SDK_CODE_OBJECT_KERNEL_SYMBOL 2
+
+/* ------------------------------------------------------------------ buffers */
+
+struct sdk_record_header {
+	uint32_t category;
+	uint32_t kind;
+	void *payload;
+};
+
+typedef void (*sdk_buffer_fn)(struct sdk_context context, struct sdk_buffer buffer,
+			      struct sdk_record_header **headers, size_t count, void *data,
+			      uint64_t dropped);
+
+/* What records of buffers begin with. */
+struct sdk_record {
+	uint64_t size;
+	int kind;
+	int operation;
+	uint64_t internal; /* correlation ID of the call */
+	uint64_t external; /* from sdk_request_fn */
+	uint64_t thread_id;
+	uint64_t start_ns; /* on the clock of rocprofiler_get_timestamp() */
+	uint64_t end_ns;
+};
+
+struct sdk_dispatch {
+	struct sdk_record head;
+	uint64_t info_size;
+	uint64_t agent;
+	uint64_t queue;
+	uint64_t kernel_id;
+	uint64_t dispatch_id;
+	uint32_t private_bytes;
+	uint32_t group_bytes;
+	struct sdk_dim3 workgroup;
+	struct sdk_dim3 grid; /* in work-items, not in workgroups */
+	uint8_t reserved[56];
+};
+
+/* 1.0 appended the addresses of both sides. */
+struct sdk_memory_copy {
+	struct sdk_record head;
+	uint64_t to_agent;
+	uint64_t from_agent;
+	uint64_t bytes;
+};
+
+enum sdk_copy {
+	SDK_COPY_NONE = 0,
+	SDK_COPY_HOST_TO_HOST = 1,
+	SDK_COPY_HOST_TO_DEVICE = 2,
+	SDK_COPY_DEVICE_TO_HOST = 3,
+	SDK_COPY_DEVICE_TO_DEVICE = 4,
+};
+
+/* ------------------------------------------------------------------ agents */
+
+struct sdk_agent {
+	uint64_t size;
+	uint64_t id;
+	int type;
+	uint32_t cpu_cores;
+	uint32_t simds;
+	uint8_t other1[36];
+	uint32_t wave_size;
+	uint8_t other2[4];
+	uint32_t compute_units;
+	uint8_t other3[24];
+	uint32_t gfx_version; /* 90402 is gfx942 */
+	uint8_t other4[36];
+	uint32_t max_clock_mhz;
+	uint8_t other5[104];
+	const char *name; /* "gfx942" */
+	const char *vendor;
+	const char *product;
+	const char *model;
+	uint32_t node_id;
+	int32_t logical_id;
+	int32_t logical_type_id; /* counts the agents of this type */
+	uint32_t visibility;     /* bits, an estimate: 1 HSA, 2 HIP */
+	uint8_t uuid[16];
+};
+
+typedef int (*sdk_agents_fn)(int version, const struct sdk_agent **agents, size_t count,
+			     void *data);
+
+#define SDK_ASSERT(what) _Static_assert(what, #what)
+
+SDK_ASSERT(sizeof(struct sdk_client) == 24 && offsetof(struct sdk_client, name) == 8);
+SDK_ASSERT(sizeof(struct sdk_configure_result) == 32);
+SDK_ASSERT(sizeof(struct sdk_callback_record) == 64);
+SDK_ASSERT(offsetof(struct sdk_callback_record, kind) == 40);
+SDK_ASSERT(offsetof(struct sdk_callback_record, payload) == 56);
+SDK_ASSERT(offsetof(struct sdk_code_object, storage) == 64);
+SDK_ASSERT(sizeof(struct sdk_code_object) == 88);
+SDK_ASSERT(offsetof(struct sdk_kernel_symbol, accumulation_registers) == 64);
+SDK_ASSERT(sizeof(struct sdk_record_header) == 16);
+SDK_ASSERT(sizeof(struct sdk_record) == 56);
+SDK_ASSERT(sizeof(struct sdk_dispatch) == 184);
+SDK_ASSERT(offsetof(struct sdk_dispatch, grid) == 116);
+SDK_ASSERT(sizeof(struct sdk_memory_copy) == 80);
+SDK_ASSERT(offsetof(struct sdk_agent, simds) == 24);
+SDK_ASSERT(offsetof(struct sdk_agent, wave_size) == 64);
+SDK_ASSERT(offsetof(struct sdk_agent, compute_units) == 72);
+SDK_ASSERT(offsetof(struct sdk_agent, gfx_version) == 100);
+SDK_ASSERT(offsetof(struct sdk_agent, max_clock_mhz) == 140);
+SDK_ASSERT(offsetof(struct sdk_agent, name) == 248);
+SDK_ASSERT(sizeof(struct sdk_agent) == 312);
+#undef SDK_ASSERT
+
+#endif

@@ -1,0 +1,281 @@
+/*
+ * Buffers of the fake librocprofiler-sdk: records are handed over newest first, on a thread of the
+ * library, at the watermark or in a flush. A buffer that is full blocks, because it is lossless.
+ * Each payload is freed after the callback, and ends in bytes that newer versions appended.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "fake/sdk_entries.h"
+#include "fake/sdk_state.h"
+
+#define RECORD_MAX 512
+
+struct record {
+	struct record *next;
+	struct sdk_context context;
+	uint32_t kind;
+	size_t bytes;
+	uint64_t ready_ns; /* the kernel has ended */
+	uint8_t payload[RECORD_MAX];
+};
+
+struct buffer {
+	struct sdk_context context;
+	size_t bytes;
+	size_t watermark;
+	sdk_buffer_fn callback;
+	void *data;
+	struct record *newest;
+	size_t used; /* bytes */
+	pthread_t thread;
+	uint64_t asked;  /* handovers asked for */
+	uint64_t served; /* and done */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following variables */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct buffer buffers[FAKE_BUFFERS];
+static size_t count;
+static uint64_t dropped;
+static bool is_held;
+static bool must_end;
+
+static uint64_t late_ns(void)
+{
+	const char *late = getenv("FAKE_SDK_LATE_MS");
+
+	return late ? (uint64_t)atoi(late) * 1000000 : 0;
+}
+
+/* Takes the records that are complete. The lock is held. */
+static struct record *take(struct buffer *buffer)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	struct record *taken = NULL;
+	struct record **end = &taken;
+
+	for (struct record **at = &buffer->newest; *at && !is_held;) {
+		struct record *record = *at;
+
+		if (record->ready_ns > now_ns) {
+			at = &record->next;
+			continue;
+		}
+		*at = record->next;
+		record->next = NULL;
+		buffer->used -= record->bytes;
+		*end = record;
+		end = &record->next;
+	}
+	return taken;
+}
+
+static void hand_over(struct buffer *buffer, struct record *taken, uint64_t lost)
+{
+	struct sdk_record_header storage[256];
+	struct sdk_record_header *headers[256];
+	struct sdk_buffer handle = {.handle = (uint64_t)(buffer - buffers) + 1};
+
+	launch_call_hook();
+	while (taken || lost) {
+		struct record *first = taken;
+		size_t n = 0;
+
+		for (; taken && n < 256; taken = taken->next, n++) {
+			storage[n] = (struct sdk_record_header){
+				.category = SDK_CATEGORY_TRACING,
+				.kind = taken->kind,
+				.payload = taken->payload,
+			};
+			headers[n] = &storage[n];
+		}
+		buffer->callback(buffer->context, handle, headers, n, buffer->data, lost);
+		lost = 0;
+		while (first != taken) {
+			struct record *next = first->next;
+
+			memset(first, 0xdd, sizeof(*first));
+			free(first);
+			first = next;
+		}
+	}
+}
+
+static void *serve(void *data)
+{
+	struct buffer *buffer = data;
+
+	pthread_mutex_lock(&lock);
+	while (!must_end) {
+		uint64_t asked = buffer->asked;
+		struct record *taken;
+		uint64_t lost;
+
+		if (asked == buffer->served) {
+			pthread_cond_wait(&changed, &lock);
+			continue;
+		}
+		taken = take(buffer);
+		lost = is_held ? 0 : dropped;
+		dropped -= lost;
+		pthread_mutex_unlock(&lock);
+		if (taken || lost)
+			hand_over(buffer, taken, lost);
+		pthread_mutex_lock(&lock);
+		buffer->served = asked;
+		pthread_cond_broadcast(&changed);
+	}
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+int fake_create_buffer(struct sdk_context context, size_t bytes, size_t watermark, int policy,
+		       sdk_buffer_fn callback, void *data, struct sdk_buffer *out)
+{
+	int status = configure_check();
+	struct buffer *buffer = &buffers[count];
+
+	if (status != SDK_OK)
+		return status;
+	if (!context.handle || context.handle > FAKE_CONTEXTS ||
+	    !contexts[context.handle - 1].exists)
+		return SDK_E_CONTEXT_NOT_FOUND;
+	if (!bytes || watermark > bytes || policy != SDK_POLICY_LOSSLESS || count == FAKE_BUFFERS)
+		return SDK_E_INVALID_ARGUMENT;
+	*buffer = (struct buffer){
+		.context = context,
+		.bytes = bytes,
+		.watermark = watermark,
+		.callback = callback,
+		.data = data,
+	};
+	if (pthread_create(&buffer->thread, NULL, serve, buffer) != 0)
+		return SDK_E_INVALID_ARGUMENT;
+	out->handle = ++count;
+	return SDK_OK;
+}
+
+int fake_create_callback_thread(struct sdk_thread *thread)
+{
+	int status = configure_check();
+
+	thread->handle = 1; /* each buffer has a thread anyway */
+	return status;
+}
+
+int fake_assign_callback_thread(struct sdk_buffer buffer, struct sdk_thread thread)
+{
+	int status = configure_check();
+
+	if (status != SDK_OK)
+		return status;
+	if (!buffers_exist(buffer.handle))
+		return SDK_E_BUFFER_NOT_FOUND;
+	return thread.handle == 1 ? SDK_OK : SDK_E_THREAD_NOT_FOUND;
+}
+
+bool buffers_exist(uint64_t handle)
+{
+	return handle && handle <= count;
+}
+
+/* The lock is held. */
+static void flush(struct buffer *buffer)
+{
+	uint64_t asked = ++buffer->asked;
+
+	pthread_cond_broadcast(&changed);
+	while (buffer->served < asked && !must_end)
+		pthread_cond_wait(&changed, &lock);
+}
+
+int fake_flush_buffer(struct sdk_buffer handle)
+{
+	configure_use("rocprofiler_flush_buffer");
+	if (configure_is_final())
+		return SDK_E_FINALIZED;
+	if (!buffers_exist(handle.handle))
+		return SDK_E_BUFFER_NOT_FOUND;
+	pthread_mutex_lock(&lock);
+	flush(&buffers[handle.handle - 1]);
+	pthread_mutex_unlock(&lock);
+	return SDK_OK;
+}
+
+void buffers_add(uint64_t handle, struct sdk_context context, uint32_t kind, const void *given,
+		 size_t bytes)
+{
+	struct buffer *buffer = &buffers[handle - 1];
+	struct record *record = malloc(sizeof(*record));
+	size_t grown = bytes + configure_grown();
+
+	if (!record || grown > RECORD_MAX)
+		abort();
+	configure_use("a record for a buffer whose thread is missing");
+	memset(record, 0xa5, sizeof(*record));
+	record->context = context;
+	record->kind = kind;
+	record->bytes = grown;
+	record->ready_ns = clock_monotonic_ns() + late_ns();
+	memcpy(record->payload, given, bytes);
+	memcpy(record->payload, &(uint64_t){grown}, sizeof(uint64_t));
+	pthread_mutex_lock(&lock);
+	while (buffer->used + grown > buffer->bytes && !is_held && !late_ns())
+		flush(buffer);
+	record->next = buffer->newest;
+	buffer->newest = record;
+	buffer->used += grown;
+	if (buffer->used >= buffer->watermark) {
+		buffer->asked++;
+		pthread_cond_broadcast(&changed);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool buffers_are_empty(void)
+{
+	bool empty = true;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < count; i++)
+		empty = empty && !buffers[i].newest;
+	pthread_mutex_unlock(&lock);
+	return empty;
+}
+
+/* At the end of the program: hands over what is left, and ends the threads. */
+void buffers_finish(void)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < count; i++)
+		flush(&buffers[i]);
+	must_end = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	for (size_t i = 0; i < count; i++)
+		pthread_join(buffers[i].thread, NULL);
+}
+
+FAKE_EXPORT void fake_hold(bool is_on)
+{
+	pthread_mutex_lock(&lock);
+	is_held = is_on;
+	pthread_mutex_unlock(&lock);
+}
+
+FAKE_EXPORT void fake_drop(size_t records)
+{
+	pthread_mutex_lock(&lock);
+	dropped += records;
+	pthread_mutex_unlock(&lock);
+}
+
+FAKE_EXPORT int fake_buffers_out(void)
+{
+	return 0;
+}

@@ -1,0 +1,340 @@
+/*
+ * Registration with the fake librocprofiler-sdk: one tool, once per process; contexts and services
+ * only while it is being initialized.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "fake/sdk_entries.h"
+#include "fake/sdk_state.h"
+
+#define GUARD 0xa5
+
+struct fake_context contexts[FAKE_CONTEXTS];
+
+static _Atomic int state; /* 0: not initialized, -1: it is being, 1: it is */
+static _Atomic bool is_final;
+static _Atomic pid_t owner;
+static _Atomic uint32_t stops;
+static struct sdk_configure_result *tool;
+
+uint32_t configure_version(void)
+{
+	const char *named = getenv("FAKE_SDK_VERSION");
+
+	return named ? (uint32_t)atoi(named) : 10201;
+}
+
+size_t configure_grown(void)
+{
+	return configure_version() >= 10300 ? 32 : 0;
+}
+
+void configure_use(const char *call)
+{
+	pid_t process = atomic_load(&owner);
+
+	if (!process || process == getpid())
+		return;
+	fprintf(stderr, "fake: %s in a child forked from a process that used rocprofiler-sdk\n",
+		call);
+	abort();
+}
+
+bool configure_is_final(void)
+{
+	return atomic_load(&is_final);
+}
+
+int configure_check(void)
+{
+	return atomic_load(&is_final)      ? SDK_E_FINALIZED
+	       : atomic_load(&state) == -1 ? SDK_OK
+					   : SDK_E_CONFIGURATION_LOCKED;
+}
+
+static void finalize_client(struct sdk_client client)
+{
+	(void)client;
+}
+
+/* Calls the tool with a client of this version's size, and checks that it writes no more. */
+static struct sdk_configure_result *ask(sdk_configure_fn configure)
+{
+	uint32_t version = configure_version();
+	size_t bytes = version < 10000 ? 16 : sizeof(struct sdk_client);
+	uint8_t client[64];
+	struct sdk_configure_result *result;
+
+	memset(client, GUARD, sizeof(client));
+	memset(client, 0, bytes);
+	if (version >= 10000)
+		memcpy(client, &bytes, sizeof(bytes));
+	result = configure(version, "fake", 0, (struct sdk_client *)(void *)client);
+	for (size_t i = bytes; i < sizeof(client); i++)
+		if (client[i] != GUARD) {
+			fprintf(stderr, "fake: the tool wrote behind its client id\n");
+			abort();
+		}
+	return result;
+}
+
+static int initialize(sdk_configure_fn configure)
+{
+	int none = 0;
+
+	if (getenv("FAKE_SDK_LOCKED") || !atomic_compare_exchange_strong(&state, &none, -1))
+		return SDK_E_CONFIGURATION_LOCKED;
+	tool = configure ? ask(configure) : NULL;
+	if (tool && tool->initialize && tool->initialize(finalize_client, tool->data) != 0) {
+		memset(contexts, 0, sizeof(contexts));
+		tool = NULL;
+	}
+	if (tool) {
+		atomic_store(&owner, getpid());
+		atexit(fake_sdk_finalize);
+	}
+	atomic_store(&state, 1);
+	return SDK_OK;
+}
+
+int fake_force_configure(sdk_configure_fn configure)
+{
+	return initialize(configure);
+}
+
+FAKE_EXPORT int fake_sdk_register_with(sdk_configure_fn configure)
+{
+	return initialize(configure);
+}
+
+/* As at exit: the tool's finalize, then nothing works. */
+FAKE_EXPORT void fake_sdk_finalize(void)
+{
+	if (atomic_load(&owner) != getpid() || atomic_exchange(&is_final, true))
+		return;
+	buffers_finish();
+	if (tool && tool->finalize)
+		tool->finalize(tool->data);
+}
+
+int fake_is_initialized(int *status)
+{
+	*status = atomic_load(&state);
+	return SDK_OK;
+}
+
+int fake_get_version(uint32_t *major, uint32_t *minor, uint32_t *patch)
+{
+	uint32_t version = configure_version();
+
+	*major = version / 10000;
+	*minor = version / 100 % 100;
+	*patch = version % 100;
+	return SDK_OK;
+}
+
+int fake_get_timestamp(uint64_t *timestamp_ns)
+{
+	*timestamp_ns = clock_real_ns();
+	return SDK_OK;
+}
+
+/* ------------------------------------------------------------------ contexts */
+
+static struct fake_context *context_of(struct sdk_context context)
+{
+	if (!context.handle || context.handle > FAKE_CONTEXTS ||
+	    !contexts[context.handle - 1].exists)
+		return NULL;
+	return &contexts[context.handle - 1];
+}
+
+int fake_create_context(struct sdk_context *context)
+{
+	int status = configure_check();
+
+	if (status != SDK_OK)
+		return status;
+	if (context->handle)
+		return SDK_E_CONTEXT_ID_NOT_ZERO;
+	for (uint64_t i = 0; i < FAKE_CONTEXTS; i++) {
+		if (contexts[i].exists)
+			continue;
+		contexts[i].exists = true;
+		context->handle = i + 1;
+		return SDK_OK;
+	}
+	return SDK_E_INVALID_ARGUMENT;
+}
+
+int fake_start_context(struct sdk_context context)
+{
+	struct fake_context *started = context_of(context);
+
+	if (configure_is_final())
+		return SDK_E_FINALIZED;
+	if (!started)
+		return SDK_E_CONTEXT_NOT_FOUND;
+	atomic_store(&started->is_started, true);
+	return SDK_OK;
+}
+
+/* Allowed in a forked child: it only stores. */
+int fake_stop_context(struct sdk_context context)
+{
+	struct fake_context *stopped = context_of(context);
+
+	if (configure_is_final())
+		return SDK_E_FINALIZED;
+	if (!stopped)
+		return SDK_E_CONTEXT_NOT_FOUND;
+	if (!atomic_exchange(&stopped->is_started, false))
+		return SDK_E_CONTEXT_NOT_STARTED;
+	atomic_fetch_add(&stops, 1);
+	return SDK_OK;
+}
+
+FAKE_EXPORT uint32_t fake_sdk_started(void)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < FAKE_CONTEXTS; i++)
+		count += atomic_load(&contexts[i].is_started);
+	return count;
+}
+
+FAKE_EXPORT uint32_t fake_sdk_stops(void)
+{
+	return atomic_load(&stops);
+}
+
+/* ------------------------------------------------------------------ services */
+
+static int set_operations(struct fake_service *service, enum fake_kind kind, const int32_t *numbers,
+			  size_t count)
+{
+	if (service->is_on)
+		return SDK_E_SERVICE_ALREADY_CONFIGURED;
+	for (size_t i = 0; i < count; i++) {
+		if (numbers[i] < 0 || (size_t)numbers[i] >= names_operation_count(kind))
+			return SDK_E_OPERATION_NOT_FOUND;
+		service->wants[numbers[i]] = true;
+	}
+	service->wants_all = !count;
+	service->is_on = true;
+	return SDK_OK;
+}
+
+int fake_configure_callback_tracing_service(struct sdk_context context, int number,
+					    const int32_t *numbers, size_t count,
+					    sdk_callback_fn callback, void *data)
+{
+	struct fake_context *of = context_of(context);
+	enum fake_kind kind = names_kind(LIST_CALLBACK, number);
+	int status = configure_check();
+
+	if (status != SDK_OK)
+		return status;
+	if (!of)
+		return SDK_E_CONTEXT_NOT_FOUND;
+	if (kind == KIND_NONE)
+		return SDK_E_KIND_NOT_FOUND;
+	of->callbacks[kind].callback = callback;
+	of->callbacks[kind].data = data;
+	return set_operations(&of->callbacks[kind], kind, numbers, count);
+}
+
+int fake_configure_buffer_tracing_service(struct sdk_context context, int number,
+					  const int32_t *numbers, size_t count,
+					  struct sdk_buffer buffer)
+{
+	struct fake_context *of = context_of(context);
+	enum fake_kind kind = names_kind(LIST_BUFFER, number);
+	int status = configure_check();
+
+	if (status != SDK_OK)
+		return status;
+	if (!of)
+		return SDK_E_CONTEXT_NOT_FOUND;
+	if (kind == KIND_NONE)
+		return SDK_E_KIND_NOT_FOUND;
+	if (!buffers_exist(buffer.handle))
+		return SDK_E_BUFFER_NOT_FOUND;
+	of->buffers[kind].buffer = buffer.handle;
+	return set_operations(&of->buffers[kind], kind, numbers, count);
+}
+
+int fake_configure_external_correlation_id_request_service(struct sdk_context context,
+							   const int *numbers, size_t count,
+							   sdk_request_fn callback, void *data)
+{
+	struct fake_context *of = context_of(context);
+	int status = configure_check();
+
+	if (status != SDK_OK)
+		return status;
+	if (!of)
+		return SDK_E_CONTEXT_NOT_FOUND;
+	for (size_t i = 0; i < count; i++) {
+		enum fake_kind kind = names_kind(LIST_REQUEST, numbers[i]);
+
+		if (kind == KIND_NONE || of->wants_request[kind])
+			return kind ? SDK_E_SERVICE_ALREADY_CONFIGURED : SDK_E_INVALID_ARGUMENT;
+		of->wants_request[kind] = true;
+	}
+	of->request = callback;
+	of->request_data = data;
+	return SDK_OK;
+}
+
+/* ------------------------------------------------------------------ agents */
+
+#define AGENTS 3
+
+/* A CPU and two GPUs, in structs of this version's size. */
+int fake_query_available_agents(int version, sdk_agents_fn callback, size_t bytes, void *data)
+{
+	static uint8_t places[AGENTS][512];
+	const struct sdk_agent *agents[AGENTS];
+
+	if (version != SDK_AGENT_VERSION_0)
+		return SDK_E_INVALID_ARGUMENT;
+	if (bytes > sizeof(struct sdk_agent) + configure_grown())
+		return SDK_E_INCOMPATIBLE_ABI;
+	for (uint32_t i = 0; i < AGENTS; i++) {
+		struct sdk_agent agent = {
+			.size = sizeof(agent) + configure_grown(),
+			.id = 0xa0 + i,
+			.type = i ? SDK_AGENT_GPU : 1,
+			.simds = i ? 1216 : 0,
+			.wave_size = 64,
+			.compute_units = i ? 304 : 0,
+			.gfx_version = i == 2 ? 90010 : 90402,
+			.max_clock_mhz = 2100,
+			.name = !i       ? "EPYC"
+				: i == 2 ? "gfx90a"
+					 : "gfx942",
+			.vendor = "AMD",
+			.product = !i       ? "EPYC"
+				   : i == 1 ? "Fake Instinct 0"
+					    : "Fake Instinct 1",
+			.model = "",
+			.node_id = i,
+			.logical_id = (int32_t)i,
+			.logical_type_id = i ? (int32_t)i - 1 : 0,
+			.visibility = 3,
+			.uuid = {(uint8_t)i},
+		};
+
+		memset(places[i], GUARD, sizeof(places[i]));
+		memcpy(places[i], &agent, sizeof(agent));
+		agents[i] = (const struct sdk_agent *)(const void *)places[i];
+	}
+	return callback(version, agents, AGENTS, data);
+}

@@ -1,0 +1,419 @@
+/*
+ * Launches, copies and markers of the fake librocprofiler-sdk, as HIP and HSA report them: a call
+ * is announced at enter and exit, and within it each dispatch asks for its external correlation.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fake/sdk_state.h"
+
+#define NAMES 4096
+#define CALL_BYTES 120 /* of rocprofiler_callback_tracing_hip_api_data_t */
+
+static _Atomic uint64_t next_correlation = 1;
+static _Atomic uint64_t next_dispatch = 1;
+static _Atomic uint32_t delivered;
+static _Atomic uint32_t extra;
+static _Atomic bool queues_are_old;
+static _Atomic(void (*)(void)) hook;
+
+void launch_call_hook(void)
+{
+	void (*first)(void) = atomic_load(&hook);
+
+	if (first)
+		first();
+}
+
+static uint64_t thread_number(void)
+{
+	return (uint64_t)gettid();
+}
+
+/* ------------------------------------------------------------------ callbacks */
+
+/* State of a call in progress. */
+struct call {
+	enum fake_kind kind;
+	int operation;
+	uint64_t internal;
+	uint64_t payload[20];
+	uint64_t user[FAKE_CONTEXTS];
+	bool was_entered[FAKE_CONTEXTS];
+};
+
+/* The contexts that were entered are left, whatever was started or stopped meanwhile. */
+static void notify(struct call *call, int phase)
+{
+	for (size_t i = 0; i < FAKE_CONTEXTS; i++) {
+		struct fake_service *service = &contexts[i].callbacks[call->kind];
+		struct sdk_callback_record record = {
+			.context = {i + 1},
+			.thread_id = thread_number(),
+			.internal = call->internal,
+			.kind = names_number(LIST_CALLBACK, call->kind),
+			.operation = call->operation,
+			.phase = phase,
+			.payload = call->payload,
+		};
+		bool is_wanted = service->is_on && atomic_load(&contexts[i].is_started) &&
+				 (service->wants_all || service->wants[call->operation]);
+
+		if (phase == SDK_PHASE_EXIT ? !call->was_entered[i] : !is_wanted)
+			continue;
+		call->was_entered[i] = true;
+		atomic_fetch_add(&delivered, 1);
+		launch_call_hook();
+		service->callback(record, &call->user[i], service->data);
+	}
+}
+
+static void begin(struct call *call, enum fake_kind kind, const char *name,
+		  const uint64_t *arguments, size_t count)
+{
+	*call = (struct call){.kind = kind, .operation = names_operation(kind, name)};
+	if (call->operation < 0) {
+		fprintf(stderr, "fake: no operation %s\n", name);
+		abort();
+	}
+	call->internal = atomic_fetch_add(&next_correlation, 1);
+	call->payload[0] = CALL_BYTES;
+	memcpy(call->payload + 1, arguments, count * sizeof(*arguments));
+	notify(call, SDK_PHASE_ENTER);
+}
+
+static void end(struct call *call, int result)
+{
+	memcpy(call->payload + (CALL_BYTES - SDK_RESULT_BYTES) / 8, &result, sizeof(result));
+	notify(call, SDK_PHASE_EXIT);
+}
+
+FAKE_EXPORT void fake_sdk_call(const char *name, const uint64_t *arguments, size_t count,
+			       int result)
+{
+	struct call call;
+
+	begin(&call, KIND_HIP_RUNTIME_API, name, arguments, count);
+	end(&call, result);
+}
+
+FAKE_EXPORT void fake_sdk_range_push(const char *text)
+{
+	struct call call;
+
+	begin(&call, KIND_MARKER_CORE_API, "roctxRangePushA",
+	      &(uint64_t){(uint64_t)(uintptr_t)text}, 1);
+	end(&call, 0);
+}
+
+FAKE_EXPORT void fake_sdk_range_pop(void)
+{
+	struct call call;
+
+	begin(&call, KIND_MARKER_CORE_API, "roctxRangePop", NULL, 0);
+	end(&call, 0);
+}
+
+/* ------------------------------------------------------------------ code objects */
+
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following */
+static char *names[NAMES];
+static size_t name_count;
+
+/* Structs that are longer than the declared part. */
+static void *grow(uint8_t place[static 256], const void *given, size_t bytes)
+{
+	memset(place, 0xa5, 256);
+	memcpy(place, given, bytes);
+	memcpy(place, &(uint64_t){bytes + configure_grown()}, sizeof(uint64_t));
+	return place;
+}
+
+static void announce(int operation, const void *given, size_t bytes)
+{
+	uint8_t place[256];
+	void *payload = grow(place, given, bytes);
+
+	for (size_t i = 0; i < FAKE_CONTEXTS; i++) {
+		struct fake_service *service = &contexts[i].callbacks[KIND_CODE_OBJECT];
+		struct sdk_callback_record record = {
+			.context = {i + 1},
+			.kind = names_number(LIST_CALLBACK, KIND_CODE_OBJECT),
+			.operation = operation,
+			.phase = SDK_PHASE_LOAD,
+			.payload = payload,
+		};
+		uint64_t user = 0;
+
+		if (service->is_on && atomic_load(&contexts[i].is_started)) {
+			launch_call_hook();
+			service->callback(record, &user, service->data);
+		}
+	}
+}
+
+/* A code object with one kernel is loaded. */
+static void load(uint64_t kernel_id, const char *name, const struct launch_config *config)
+{
+	char *symbol;
+
+	if (asprintf(&symbol, "%s.kd", name) < 0)
+		abort();
+	announce(SDK_CODE_OBJECT_LOAD,
+		 &(struct sdk_code_object){.id = kernel_id, .agent = 0xa1, .uri = "memory://1"},
+		 sizeof(struct sdk_code_object));
+	announce(SDK_CODE_OBJECT_KERNEL_SYMBOL,
+		 &(struct sdk_kernel_symbol){
+			 .kernel_id = kernel_id,
+			 .code_object_id = kernel_id,
+			 .name = symbol,
+			 .group_bytes = config->static_shared_bytes,
+			 .vector_registers = config->registers_per_thread,
+		 },
+		 sizeof(struct sdk_kernel_symbol));
+	memset(symbol, 'x', strlen(symbol)); /* it is valid during the callback only */
+	free(symbol);
+}
+
+/* The id of the kernel, loaded at the first use of its name; 0 has no name. */
+static uint64_t kernel_of(const char *name, const struct launch_config *config)
+{
+	bool is_new = false;
+	uint64_t id = 0;
+
+	if (!name)
+		return 0;
+	pthread_mutex_lock(&names_lock);
+	while (id < name_count && strcmp(names[id], name) != 0)
+		id++;
+	if (id == name_count && name_count < NAMES) {
+		names[name_count++] = strdup(name);
+		is_new = true;
+	}
+	if (is_new)
+		load(id + 1, name, config);
+	pthread_mutex_unlock(&names_lock);
+	return id + 1;
+}
+
+/* ------------------------------------------------------------------ dispatches */
+
+/* What a kernel's dispatch or a copy carries. */
+static uint64_t ask(const struct fake_context *context, size_t index, enum fake_kind kind,
+		    uint64_t internal)
+{
+	uint64_t external = 0;
+
+	if (!context->wants_request[kind])
+		return 0;
+	launch_call_hook();
+	if (context->request(thread_number(), (struct sdk_context){index + 1},
+			     names_number(LIST_REQUEST, kind), 1, internal, &external,
+			     context->request_data) != 0)
+		return 0;
+	return external;
+}
+
+/* A record for each started context that wants it. `given` begins with a struct sdk_record. */
+static void complete(enum fake_kind kind, uint64_t internal, void *given, size_t bytes)
+{
+	struct sdk_record *head = given;
+
+	for (size_t i = 0; i < FAKE_CONTEXTS; i++) {
+		struct fake_context *context = &contexts[i];
+		struct fake_service *service = &context->buffers[kind];
+
+		if (!service->is_on || !atomic_load(&context->is_started))
+			continue;
+		head->kind = names_number(LIST_BUFFER, kind);
+		head->internal = internal;
+		head->external = ask(context, i, kind, internal);
+		head->thread_id = thread_number();
+		buffers_add(service->buffer, (struct sdk_context){i + 1}, (uint32_t)head->kind,
+			    given, bytes);
+	}
+}
+
+static void dispatch(const struct fake_launch *launch, const char *name, uint64_t internal)
+{
+	const struct launch_config *config = &launch->config;
+	struct sdk_dispatch record = {
+		.head = {.operation = 2, .start_ns = launch->start_ns, .end_ns = launch->end_ns},
+		.info_size = 72,
+		.agent = 0xa1 + launch->device,
+		.queue = 1,
+		.kernel_id = kernel_of(name, config),
+		.dispatch_id = atomic_fetch_add(&next_dispatch, 1),
+		.group_bytes = config->static_shared_bytes + config->dynamic_shared_bytes,
+		.workgroup = {config->block[0], config->block[1], config->block[2]},
+		.grid = {config->grid[0] * config->block[0], config->grid[1] * config->block[1],
+			 config->grid[2] * config->block[2]},
+	};
+
+	if (!atomic_load(&queues_are_old))
+		complete(KIND_KERNEL_DISPATCH, internal, &record, sizeof(record));
+}
+
+/* HIP's call for a call of CUDA. */
+static const char *call_of(uint32_t call)
+{
+	switch (call) {
+	case CUPTI_CALL_LAUNCH_KERNEL_PTSZ:
+		return "hipLaunchKernel_spt";
+	case CUPTI_CALL_LAUNCH_KERNEL_EX:
+		return "hipDrvLaunchKernelEx";
+	case CUPTI_CALL_LAUNCH_KERNEL_EX_PTSZ:
+		return "hipLaunchKernelExC";
+	case CUPTI_CALL_LAUNCH_COOPERATIVE:
+		return "hipModuleLaunchCooperativeKernel";
+	case CUPTI_CALL_LAUNCH_COOPERATIVE_PTSZ:
+		return "hipLaunchCooperativeKernel_spt";
+	case CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE:
+		return "hipLaunchCooperativeKernelMultiDevice";
+	case CUPTI_CALL_LAUNCH:
+		return "hipLaunchByPtr";
+	case CUPTI_CALL_LAUNCH_GRID:
+		return "hipLaunchKernel";
+	case CUPTI_CALL_LAUNCH_GRID_ASYNC:
+		return "hipExtModuleLaunchKernel";
+	case CUPTI_CALL_GRAPH_LAUNCH:
+	case CUPTI_CALL_GRAPH_LAUNCH_PTSZ:
+		return "hipGraphLaunch";
+	case CUPTI_CALL_BEGIN_CAPTURE:
+	case CUPTI_CALL_BEGIN_CAPTURE_V2:
+		return "hipStreamBeginCapture";
+	case CUPTI_CALL_END_CAPTURE:
+		return "hipStreamEndCapture";
+	default:
+		return "hipModuleLaunchKernel";
+	}
+}
+
+FAKE_EXPORT void fake_call(uint32_t call, int result)
+{
+	fake_sdk_call(call_of(call), &(uint64_t){0x5000}, 1, result);
+}
+
+/* The handle of a stream, where the call has it. */
+static size_t put_stream(const char *name, uint64_t stream, uint64_t arguments[static 11],
+			 uint64_t config[static 5])
+{
+	memset(arguments, 0, 11 * sizeof(*arguments));
+	if (strcmp(name, "hipGraphLaunch") == 0) {
+		arguments[1] = stream;
+	} else if (strcmp(name, "hipLaunchKernelExC") == 0 ||
+		   strcmp(name, "hipDrvLaunchKernelEx") == 0) {
+		config[4] = stream;
+		arguments[0] = (uint64_t)(uintptr_t)config;
+	} else if (strstr(name, "Module")) {
+		arguments[5] = stream;
+	} else {
+		arguments[6] = stream;
+	}
+	return 11;
+}
+
+FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
+{
+	const char *name = call_of(launch->call);
+	uint64_t stream = launch->stream ? 0x5000 + 16ull * launch->stream : 0;
+	uint64_t arguments[11];
+	uint64_t config[5] = {0};
+	size_t count = put_stream(name, stream, arguments, config);
+	struct call call = {.internal = 0};
+
+	/* A call of HIP that no tool knows: the dispatch has a correlation of its own. */
+	if (launch->is_unseen)
+		call.internal = atomic_fetch_add(&next_correlation, 1);
+	else
+		begin(&call, KIND_HIP_RUNTIME_API, name, arguments, count);
+	for (uint32_t i = 0; i < atomic_load(&extra) && launch->records; i++)
+		dispatch(launch, "__amd_rocclr_initHeap", call.internal);
+	for (uint32_t i = 0; i < launch->records; i++)
+		dispatch(launch, launch->name, call.internal);
+	if (!launch->is_unseen)
+		end(&call, launch->result);
+	return (uint32_t)call.internal;
+}
+
+static void copy_kernel(const struct fake_copy *copy, uint64_t internal)
+{
+	dispatch(&(struct fake_launch){.device = copy->device,
+				       .start_ns = copy->start_ns,
+				       .end_ns = copy->end_ns,
+				       .config = {.grid = {1, 1, 1}, .block = {64, 1, 1}}},
+		 copy->kernel, internal);
+}
+
+static void copy_record(const struct fake_copy *copy, uint64_t internal)
+{
+	uint64_t gpu = 0xa1 + copy->device;
+	bool is_from_host = copy->operation == SDK_COPY_HOST_TO_DEVICE;
+	struct sdk_memory_copy record = {
+		.head = {.operation = (int)copy->operation,
+			 .start_ns = copy->start_ns,
+			 .end_ns = copy->end_ns},
+		.to_agent = copy->operation == SDK_COPY_DEVICE_TO_HOST ? 0xa0 : gpu,
+		.from_agent = is_from_host ? 0xa0 : gpu,
+		.bytes = copy->bytes,
+	};
+
+	complete(KIND_MEMORY_COPY, internal, &record, sizeof(record));
+}
+
+FAKE_EXPORT void fake_sdk_copy(const struct fake_copy *copy)
+{
+	uint64_t stream = copy->stream ? 0x5000 + 16ull * copy->stream : 0;
+	uint64_t arguments[8] = {0, 0, copy->bytes, stream, stream};
+	struct call call;
+
+	begin(&call, KIND_HIP_RUNTIME_API, copy->call, arguments, 8);
+	if (!copy->result) {
+		if (copy->operation)
+			copy_record(copy, call.internal);
+		else
+			copy_kernel(copy, call.internal);
+	}
+	end(&call, copy->result);
+}
+
+/* ------------------------------------------------------------------ controls */
+
+FAKE_EXPORT void fake_sdk_queues_exist(bool exist)
+{
+	atomic_store(&queues_are_old, exist);
+}
+
+FAKE_EXPORT void fake_sdk_extra_dispatches(uint32_t count)
+{
+	atomic_store(&extra, count);
+}
+
+FAKE_EXPORT uint32_t fake_sdk_callbacks(void)
+{
+	return atomic_load(&delivered);
+}
+
+FAKE_EXPORT void fake_set_hook(void (*new_hook)(void))
+{
+	atomic_store(&hook, new_hook);
+}
+
+FAKE_EXPORT void fake_skip_correlations(uint32_t count)
+{
+	atomic_fetch_add(&next_correlation, count);
+}
+
+FAKE_EXPORT bool fake_is_idle(void)
+{
+	return buffers_are_empty();
+}
+
+FAKE_EXPORT void fake_context_destroy(void *context)
+{
+	(void)context;
+}
