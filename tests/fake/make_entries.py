@@ -55,7 +55,8 @@ def main() -> None:
     parts.append(f"}};\nconst size_t fault_entry_count = {len(symbols)};\n")
     for index, (name, arguments) in enumerate(symbols):
         entry = ENTRY.replace("ARGUMENTS", arguments).replace("VALUES", names_of(arguments))
-        parts.append(entry.replace("PREFIX", prefix).replace("NAME", name).replace("INDEX", str(index)))
+        entry = entry.replace("PREFIX", prefix).replace("NAME", name)
+        parts.append(entry.replace("INDEX", str(index)))
     Path(source).write_text("".join(parts), encoding="utf-8")
 
 
