@@ -22,9 +22,8 @@
 
 /* A call that copies or sets memory. */
 struct fake_copy {
-	const char *call; /* "hipMemcpyAsync" */
-	uint32_t
-		operation; /* enum sdk_copy: a record of that kind; 0: a kernel of the runtime runs */
+	const char *call;   /* "hipMemcpyAsync" */
+	uint32_t operation; /* enum sdk_copy; 0: a kernel of the runtime does it */
 	const char *kernel; /* its name */
 	uint32_t device;
 	uint64_t bytes;
