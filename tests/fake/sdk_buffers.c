@@ -216,7 +216,7 @@ void buffers_add(uint64_t handle, struct sdk_context context, uint32_t kind, con
 
 	if (!record || grown > RECORD_MAX)
 		abort();
-	configure_use("a record for a buffer whose thread is missing");
+	configure_use("a record for a buffer without its thread");
 	memset(record, 0xa5, sizeof(*record));
 	record->context = context;
 	record->kind = kind;
