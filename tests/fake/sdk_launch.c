@@ -202,7 +202,7 @@ static uint64_t kernel_of(const char *name, const struct launch_config *config)
 
 /* ------------------------------------------------------------------ dispatches */
 
-/* What a kernel's dispatch or a copy carries. */
+/* The external correlation of a dispatch or a copy. */
 static uint64_t ask(const struct fake_context *context, size_t index, enum fake_kind kind,
 		    uint64_t internal)
 {

@@ -153,7 +153,7 @@ STRUCTS = [
 ]
 # Newer versions appended fields to these; the others have the size of ours.
 PREFIXES = {"sdk_kernel_symbol"}
-# What the wheel's HIP header lacks and the wheel's rocprofiler-sdk header names.
+# The wheel's HIP header lacks these; its rocprofiler-sdk header names them.
 MISSING = """
 typedef struct missing1 hipArrayMemoryRequirements;
 """

@@ -156,7 +156,7 @@ typedef void (*sdk_buffer_fn)(struct sdk_context context, struct sdk_buffer buff
 			      struct sdk_record_header **headers, size_t count, void *data,
 			      uint64_t dropped);
 
-/* What records of buffers begin with. */
+/* The head of each record in a buffer. */
 struct sdk_record {
 	uint64_t size;
 	int kind;
