@@ -326,7 +326,7 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 	size_t count = put_stream(name, stream, arguments, config);
 	struct call call = {.internal = 0};
 
-	/* A call of HIP that no tool knows: the dispatch has a correlation of its own. */
+	/* A call of HIP that no tool knows: the dispatch has its own correlation. */
 	if (launch->is_unseen)
 		call.internal = atomic_fetch_add(&next_correlation, 1);
 	else
