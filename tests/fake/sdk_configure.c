@@ -78,7 +78,7 @@ static struct sdk_configure_result *ask(sdk_configure_fn configure)
 	result = configure(version, "fake", 0, (struct sdk_client *)(void *)client);
 	for (size_t i = bytes; i < sizeof(client); i++)
 		if (client[i] != GUARD) {
-			fprintf(stderr, "fake: the tool wrote behind its client id\n");
+			fprintf(stderr, "fake: the tool wrote after the end of its client id\n");
 			abort();
 		}
 	return result;

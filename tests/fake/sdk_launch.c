@@ -46,7 +46,7 @@ struct call {
 	bool was_entered[FAKE_CONTEXTS];
 };
 
-/* The contexts that were entered are left, whatever was started or stopped meanwhile. */
+/* An exit goes to the contexts that had the enter, even if one was stopped since. */
 static void notify(struct call *call, int phase)
 {
 	for (size_t i = 0; i < FAKE_CONTEXTS; i++) {

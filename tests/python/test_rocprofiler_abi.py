@@ -151,7 +151,7 @@ STRUCTS = [
         },
     ),
 ]
-# Newer versions appended fields to these; the others have the size of ours.
+# Newer versions appended fields to these; all others have equal sizes.
 PREFIXES = {"sdk_kernel_symbol"}
 # The wheel's HIP header lacks these; its rocprofiler-sdk header names them.
 MISSING = """
