@@ -195,6 +195,8 @@ PROTON_API uint32_t proton_frame_source(const char *file, size_t file_length, co
  * has the maximum number of children. PROTON_CONTEXT_ROOT on E_NOMEM.
  */
 PROTON_API uint32_t proton_context_child(uint32_t parent, uint32_t frame);
+/* The deepest context on the paths of both. */
+PROTON_API uint32_t proton_context_common(uint32_t a, uint32_t b);
 
 /*
  * Attribution of a measurement: the calling thread's contexts and the set of sessions (with their
@@ -222,6 +224,12 @@ PROTON_API bool proton_context_is_empty(struct proton_context where);
 typedef uint32_t (*proton_context_provider_fn)(void);
 PROTON_API void proton_context_provider_set(proton_context_provider_fn provide,
 					    proton_context_provider_fn depth);
+
+/*
+ * For runtimes that run work on behalf of earlier work, such as the backward operators of autograd:
+ * counts a measurement that could not be attributed to the earlier work, in each session.
+ */
+PROTON_API void proton_origin_unknown(void);
 
 /* The number of open scopes (or source frames) of the calling thread, for `session`. E_RANGE. */
 PROTON_API int proton_context_depth(int session, size_t *depth_out, struct proton_error *err);

@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "autograd.h"
 #include "frames.h"
 
 #define TABLE_MIN_CAPACITY 1024u      /* powers of two */
@@ -53,6 +54,7 @@ struct near_entry {
 /* Cache of one thread. */
 struct thread_path {
 	struct frame_walk walk;
+	uint32_t base;      /* the path continues from here: ROOT, or below <backward> */
 	struct step *steps; /* the last path, root first */
 	uint32_t step_count;
 	uint32_t step_capacity;
@@ -336,7 +338,7 @@ static inline const struct frame_visit *visit_at(const struct thread_path *path,
 
 static inline uint32_t context_at(const struct thread_path *path, uint32_t depth)
 {
-	return depth ? path->steps[depth - 1].context : PROTON_CONTEXT_ROOT;
+	return depth ? path->steps[depth - 1].context : path->base;
 }
 
 /*
@@ -434,14 +436,34 @@ static bool explore(struct thread_path *path)
 
 /* ------------------------------------------------------------------ the provider */
 
+/* In a backward pass, the frames of the call that runs it, and those above, do not count. */
+static void cut_at_engine(struct thread_path *path)
+{
+	if (path->base == PROTON_CONTEXT_ROOT)
+		return;
+	for (uint32_t i = 0; i < path->walk.count; i++)
+		if (autograd_is_engine(path->walk.visits[i].code)) {
+			path->walk.count = i;
+			return;
+		}
+}
+
+static bool walk_own(struct thread_path *path, PyThreadState *thread)
+{
+	bool is_done = frames_walk_own(&path->walk, thread);
+	cut_at_engine(path);
+	return is_done;
+}
+
 static bool walk_with_gil(struct thread_path *path, PyThreadState *thread)
 {
 	if (uses_own_frames)
-		return frames_walk_own(&path->walk, thread);
+		return walk_own(path, thread);
 	if (path->is_busy)
 		return false;
 	path->is_busy = true;
 	bool is_done = frames_walk_public(&path->walk);
+	cut_at_engine(path);
 	path->is_busy = false;
 	return is_done;
 }
@@ -450,7 +472,7 @@ static uint32_t context_with_gil(struct thread_path *path, PyThreadState *thread
 {
 	/* From the start: code objects may have died while this thread waited for the GIL. */
 	if (!walk_with_gil(path, thread) || !retrace(path) || !explore(path))
-		return PROTON_CONTEXT_ROOT;
+		return path->base;
 	return context_at(path, path->step_count);
 }
 
@@ -499,16 +521,63 @@ static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadSt
 	return result;
 }
 
+/*
+ * The base of the thread's path: for a launch of a backward node, the context of the forward
+ * operator below <backward>.
+ */
+static uint32_t find_base(void)
+{
+	uint64_t node = autograd_is_followed() ? autograd_running() : 0;
+	return node ? autograd_origin(node, AUTOGRAD_SOURCE) : PROTON_CONTEXT_ROOT;
+}
+
+/* The number of frames above the innermost call of Function.apply; false: there is none. */
+static bool find_function(const struct thread_path *path, uint32_t *depth_out)
+{
+	for (uint32_t i = 0; i < path->walk.count; i++) {
+		if (!autograd_is_function(path->walk.visits[i].code))
+			continue;
+		*depth_out = path->walk.count - 1 - i;
+		return true;
+	}
+	return false;
+}
+
+/* Keeps the context of the operator that has made a node since the thread's last launch. */
+static void keep_for_backward(const struct thread_path *path)
+{
+	bool needs_function;
+	uint64_t node = autograd_is_followed() ? autograd_made(AUTOGRAD_SOURCE, &needs_function)
+					       : 0;
+	uint32_t depth = path->step_count;
+	if (!node)
+		return;
+	if (needs_function && !find_function(path, &depth))
+		autograd_pass(node, AUTOGRAD_SOURCE);
+	else
+		autograd_keep(node, AUTOGRAD_SOURCE, context_at(path, depth));
+}
+
 static uint32_t provide_context(void)
 {
 	PyThreadState *thread = ext_thread_of_caller();
-	struct thread_path *path = thread ? thread_path_get() : NULL;
-	if (!path)
-		return PROTON_CONTEXT_ROOT;
-	if (uses_own_frames && frames_walk_own(&path->walk, thread) && retrace(path) &&
+	struct thread_path *path = thread_path_get();
+	uint32_t base = find_base();
+	if (!path || !thread)
+		return base;
+	if (path->base != base) {
+		path->base = base;
+		path->step_count = 0;
+	}
+	uint32_t context;
+	if (uses_own_frames && walk_own(path, thread) && retrace(path) &&
 	    path->step_count == path->walk.count)
-		return context_at(path, path->step_count);
-	return with_gil(context_with_gil, path, thread);
+		context = context_at(path, path->step_count);
+	else
+		context = with_gil(context_with_gil, path, thread);
+	if (path->step_count == path->walk.count)
+		keep_for_backward(path);
+	return context;
 }
 
 static uint32_t provide_depth(void)

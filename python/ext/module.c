@@ -3,6 +3,7 @@
  *
  * libproton exists once per process, so only one interpreter may have the module.
  */
+#include "autograd.h"
 #include "ext.h"
 
 /* Number of live module objects, all of one interpreter. Guarded by the import lock. */
@@ -57,7 +58,8 @@ static int module_exec(PyObject *module)
 	if (ext_device_init(module) < 0 ||
 	    PyModule_AddFunctions(module, ext_instrument_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_instrument_launch_methods) < 0 ||
-	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 || ext_tasks_init() < 0)
+	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 || ext_tasks_init() < 0 ||
+	    ext_autograd_init(module) < 0)
 		return -1;
 	return ext_context_init(module, state);
 }

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
-from . import _command, _interpreter, _libproton
+from . import _autograd, _command, _interpreter, _libproton
 from ._message import warn
 from .flags import flags
 from .hooks.hook import Hook, HookManager
@@ -121,6 +121,8 @@ def _start(
         used = _libproton.session_backend(session) or ""
         if used == _HOST:
             _interpreter.install(session)
+        if (context or "").lower() == "python":
+            _autograd.follow()
         if used == _INSTRUMENTATION:
             HookManager.register(InstrumentationHook(mode), session)
             if _is_interpreting() and not quiet:

@@ -84,6 +84,18 @@ uint32_t context_tree_add(uint32_t parent, uint32_t frame)
 	return child ? child : put_context(parent, frame);
 }
 
+/* A context is made after its parent, so its number is higher. */
+uint32_t proton_context_common(uint32_t a, uint32_t b)
+{
+	while (a != b) {
+		if (a > b)
+			a = node_at(a)->context.parent;
+		else
+			b = node_at(b)->context.parent;
+	}
+	return a;
+}
+
 uint32_t context_tree_child(uint32_t parent, uint32_t frame)
 {
 	uint32_t child;

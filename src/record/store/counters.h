@@ -6,8 +6,9 @@ enum counter {
 	COUNTER_KERNELS,
 	COUNTER_METRICS,
 	COUNTER_MEMORY,
-	COUNTER_INSIDE,    /* launches of instrumented kernels */
-	COUNTER_UNSAMPLED, /* such launches without a buffer; not a loss */
+	COUNTER_INSIDE,         /* launches of instrumented kernels */
+	COUNTER_UNSAMPLED,      /* such launches without a buffer; not a loss */
+	COUNTER_ORIGIN_UNKNOWN, /* backward launches without a known forward operator; not a loss */
 	COUNTER_SAMPLES,
 	COUNTER_SAMPLES_PROFILER, /* of code that the vendor's library adds */
 	COUNTER_SAMPLES_UNKNOWN,  /* without a function */

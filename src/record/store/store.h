@@ -63,8 +63,9 @@ struct store {
 	uint32_t *cleared;         /* epochs that are being cleared */
 	size_t cleared_count;
 	size_t cleared_capacity;
-	uint64_t folded; /* part of name_limits_folded() in COUNTER_LOST_NAME, or from before */
-	bool is_full;    /* the warning has been printed */
+	uint64_t folded;  /* part of name_limits_folded() in COUNTER_LOST_NAME, or from before */
+	uint64_t origins; /* the same of store_counters_origins() in COUNTER_ORIGIN_UNKNOWN */
+	bool is_full;     /* the warning has been printed */
 	struct store_samples samples;
 	/* For traces only. */
 	uint32_t trace_serial; /* serial of the session; 0: not a trace */
@@ -110,8 +111,11 @@ void store_counters_share(struct store *store);
 /* Sets the info `key`, replacing an earlier value. */
 void store_info(struct store *store, const char *key, const char *value);
 void store_counters_add(struct store *store, enum counter counter, uint64_t more);
-/* Updates the count of what name_limits.h counts for all sessions together. */
+/* Updates the counts of what is counted for all sessions together: here, and by name_limits.h. */
 void store_counters_add_folded(struct store *store);
+/* Counts a launch of COUNTER_ORIGIN_UNKNOWN; any thread. The count since the process began. */
+void store_counters_note_origin(void);
+uint64_t store_counters_origins(void);
 uint64_t store_counters_get(const struct store *store, enum counter counter);
 /* True if nothing was recorded: no counter, with or without losses, and no context. */
 bool store_counters_are_zero(const struct store *store, bool with_losses);

@@ -1,4 +1,5 @@
 /* Counters of a session: their names and values. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "record/names/name_limits.h"
@@ -13,6 +14,7 @@ static const struct {
 	[COUNTER_MEMORY] = {"memory operations", false},
 	[COUNTER_INSIDE] = {"launches of instrumented kernels", false},
 	[COUNTER_UNSAMPLED] = {"launches of instrumented kernels not sampled", false},
+	[COUNTER_ORIGIN_UNKNOWN] = {"backward launches without a known forward operator", false},
 	[COUNTER_SAMPLES] = {"PC samples", false},
 	[COUNTER_SAMPLES_PROFILER] = {"PC samples of profiler code", false},
 	[COUNTER_SAMPLES_UNKNOWN] = {"PC samples without a function", false},
@@ -33,6 +35,18 @@ static const struct {
 	[COUNTER_LOST_DAMAGED] = {"lost: undecodable intra-kernel record", true},
 	[COUNTER_LOST_SAMPLES] = {"lost: PC samples, times a buffer was full", true},
 };
+
+static _Atomic uint64_t unknown_origins; /* since the process began */
+
+void store_counters_note_origin(void)
+{
+	atomic_fetch_add_explicit(&unknown_origins, 1, memory_order_relaxed);
+}
+
+uint64_t store_counters_origins(void)
+{
+	return atomic_load_explicit(&unknown_origins, memory_order_relaxed);
+}
 
 const char *store_counters_name(enum counter counter)
 {
@@ -68,12 +82,15 @@ void store_counters_add(struct store *store, enum counter counter, uint64_t more
 
 void store_counters_add_folded(struct store *store)
 {
-	uint64_t now = name_limits_folded();
+	uint64_t folded = name_limits_folded();
+	uint64_t origins = store_counters_origins();
 
-	if (now == store->folded)
-		return;
-	store_counters_add(store, COUNTER_LOST_NAME, now - store->folded);
-	store->folded = now;
+	if (folded != store->folded)
+		store_counters_add(store, COUNTER_LOST_NAME, folded - store->folded);
+	if (origins != store->origins)
+		store_counters_add(store, COUNTER_ORIGIN_UNKNOWN, origins - store->origins);
+	store->folded = folded;
+	store->origins = origins;
 }
 
 _Static_assert(COUNTER_KERNELS < STRIPE_COUNTERS && COUNTER_METRICS < STRIPE_COUNTERS, "stripes");

@@ -18,6 +18,11 @@ void proton_context_provider_set(proton_context_provider_fn provide,
 	atomic_store_explicit(&provider_depth, depth, memory_order_release);
 }
 
+void proton_origin_unknown(void)
+{
+	store_counters_note_origin();
+}
+
 size_t thread_context_depth(bool wants_source)
 {
 	proton_context_provider_fn depth =

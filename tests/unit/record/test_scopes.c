@@ -372,3 +372,36 @@ TEST(a_session_with_source_contexts_takes_them_from_the_provider)
 	CHECK(rec_value(profile, "scope", "m"));
 	profile_free(profile);
 }
+
+TEST(two_contexts_have_the_common_part_of_their_paths)
+{
+	uint32_t a = proton_frame("a", 1);
+	uint32_t b = proton_frame("b", 1);
+	uint32_t top, left, right;
+
+	rec_start("a");
+	top = proton_context_child(PROTON_CONTEXT_ROOT, a);
+	left = proton_context_child(proton_context_child(top, a), a);
+	right = proton_context_child(top, b);
+	CHECK_EQ(proton_context_common(left, right), top);
+	CHECK_EQ(proton_context_common(right, left), top);
+	CHECK_EQ(proton_context_common(left, left), left);
+	CHECK_EQ(proton_context_common(left, top), top);
+	CHECK_EQ(proton_context_common(left, proton_context_child(PROTON_CONTEXT_ROOT, b)),
+		 PROTON_CONTEXT_ROOT);
+	profile_free(finish());
+}
+
+TEST(launches_of_unknown_origin_are_counted_in_each_session)
+{
+	static const char name[] = "backward launches without a known forward operator";
+	int first = rec_start("a");
+	int second;
+
+	proton_origin_unknown();
+	second = rec_start("b");
+	proton_origin_unknown();
+	CHECK_U64(rec_counter(first, name), 2);
+	CHECK_U64(rec_counter(second, name), 1);
+	profile_free(finish());
+}

@@ -1,0 +1,483 @@
+/*
+ * Autograd of PyTorch: the forward operator that a backward launch belongs to.
+ *
+ * An operator that needs a gradient makes a node before it launches anything. The node has a
+ * sequence number, which counts up per thread, and the number of that thread. A launch that finds a
+ * new number belongs to the operator of that node: its context is kept in a ring buffer of the
+ * thread. In the backward pass, a launch asks for the node that its thread evaluates, and finds the
+ * context by the node's two numbers.
+ *
+ * PyTorch is reached through exported symbols only, and its headers are not needed: four nodes with
+ * known numbers show where a node has the two numbers and its reference count (follow_autograd()).
+ * If anything is not as expected, nothing is followed.
+ *
+ * A ring buffer is written by its thread and read by all without a lock. Those of ended threads are
+ * reused, the oldest first.
+ */
+#define _GNU_SOURCE
+#include "autograd.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define RING_ENTRIES (1u << 15) /* 512 KiB per thread that runs forward operators */
+#define RINGS 64u
+#define NUMBER_BITS 40u
+#define NUMBER_NONE UINT64_MAX /* of nodes without a forward operator */
+#define NEIGHBORS 64u
+#define NODE_WORDS 16u /* they contain all that is looked for; later ones may look the same */
+#define NODES 4
+#define ENGINES_MAX 4
+
+_Atomic bool autograd_is_on;
+
+/* get_current_node() returns a smart pointer of one or two words, in memory given by the caller. */
+struct returned_node {
+	void *node;
+	void *others[3]; /* larger than two words: returned in memory in C, too */
+};
+
+static struct {
+	uint64_t (*peek)(void); /* the sequence number of the thread's next node */
+	uint64_t (*thread)(void);
+	int (*task)(void); /* the backward pass that the thread runs; -1: none */
+	bool (*has_grad)(void);
+	struct returned_node (*node)(void);
+	uint32_t number_at, thread_at; /* words of a node */
+	bool has_control; /* the reference count is in the control block of a std::shared_ptr */
+	uint32_t frame;   /* <backward> */
+	const PyCodeObject *engines[ENGINES_MAX];
+	const PyCodeObject *function;
+} torch;
+
+/* ------------------------------------------------------------------ ring buffers */
+
+struct entry {
+	_Atomic uint64_t node;
+	_Atomic uint32_t contexts[AUTOGRAD_KINDS]; /* plus 1; 0: not kept */
+};
+
+enum ring_state {
+	RING_FREE,
+	RING_LIVE,
+	RING_ENDED
+};
+
+struct ring {
+	_Atomic uint64_t thread; /* as PyTorch numbers it */
+	_Atomic uint32_t state;
+	_Atomic uint64_t ended; /* when its thread ended */
+	struct entry *entries;
+};
+
+/* State of one thread. */
+struct follower {
+	struct ring *own;
+	bool has_no_ring;
+	uint64_t thread;
+	uint64_t made[AUTOGRAD_KINDS]; /* the newest node that needs no more attention */
+	int task;
+	uint64_t running; /* the last node with a number in that backward pass */
+	const struct ring *asked;
+	struct {
+		uint64_t node;
+		uint32_t context;
+	} found[AUTOGRAD_KINDS];
+};
+
+static struct ring rings[RINGS];
+static _Atomic uint64_t last_ended;
+static pthread_key_t ring_key;
+static bool has_ring_key;
+static _Thread_local struct follower follower;
+
+static inline uint64_t node_key(uint64_t thread, uint64_t number)
+{
+	return thread << NUMBER_BITS | number;
+}
+
+static inline struct entry *entry_at(const struct ring *ring, uint64_t node)
+{
+	return &ring->entries[node % RING_ENTRIES];
+}
+
+static void ring_end(void *memory)
+{
+	struct ring *ring = memory;
+	uint64_t now = atomic_fetch_add_explicit(&last_ended, 1, memory_order_relaxed) + 1;
+	atomic_store_explicit(&ring->ended, now, memory_order_relaxed);
+	/* release: pairs with ring_take(): its thread writes the entries */
+	atomic_store_explicit(&ring->state, RING_ENDED, memory_order_release);
+}
+
+/* A ring buffer without a thread: a new one, else that of the thread that ended first; or NULL. */
+static struct ring *ring_take(void)
+{
+	for (uint32_t attempt = 0; attempt < RINGS; attempt++) {
+		struct ring *best = NULL;
+		uint32_t state = RING_LIVE;
+		for (uint32_t i = 0; i < RINGS && state != RING_FREE; i++) {
+			uint32_t other =
+				atomic_load_explicit(&rings[i].state, memory_order_relaxed);
+			if (other == RING_LIVE ||
+			    (best && other == RING_ENDED && rings[i].ended >= best->ended))
+				continue;
+			best = &rings[i];
+			state = other;
+		}
+		if (!best)
+			return NULL;
+		if (atomic_compare_exchange_strong_explicit(&best->state, &state, RING_LIVE,
+							    memory_order_acquire,
+							    memory_order_relaxed))
+			return best;
+	}
+	return NULL;
+}
+
+/* The calling thread's ring buffer; NULL: too many threads, or out of memory. */
+static struct ring *ring_own(void)
+{
+	if (follower.own || follower.has_no_ring)
+		return follower.own;
+	struct ring *ring = has_ring_key ? ring_take() : NULL;
+	follower.thread = torch.thread();
+	if (ring && !ring->entries)
+		ring->entries = calloc(RING_ENTRIES, sizeof(*ring->entries));
+	if (!ring || !ring->entries || follower.thread >> (64 - NUMBER_BITS)) {
+		if (ring)
+			ring_end(ring);
+		follower.has_no_ring = true;
+		return NULL;
+	}
+	/* release: pairs with ring_of(), which reads the address of the entries */
+	atomic_store_explicit(&ring->thread, follower.thread, memory_order_release);
+	pthread_setspecific(ring_key, ring);
+	follower.own = ring;
+	return ring;
+}
+
+static const struct ring *ring_of(uint64_t thread)
+{
+	const struct ring *asked = follower.asked;
+	if (asked && atomic_load_explicit(&asked->thread, memory_order_acquire) == thread)
+		return asked;
+	for (uint32_t i = 0; i < RINGS; i++) {
+		if (atomic_load_explicit(&rings[i].thread, memory_order_acquire) != thread)
+			continue;
+		follower.asked = &rings[i];
+		return &rings[i];
+	}
+	return NULL;
+}
+
+/* Returns the context plus 1; 0: unknown. */
+static uint32_t entry_read(const struct ring *ring, uint64_t node, enum autograd_kind kind)
+{
+	const struct entry *entry = entry_at(ring, node);
+	/* acquire: pairs with entry_write() */
+	if (atomic_load_explicit(&entry->node, memory_order_acquire) != node)
+		return 0;
+	uint32_t context = atomic_load_explicit(&entry->contexts[kind], memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	/* Its thread may have begun to write another one. */
+	return atomic_load_explicit(&entry->node, memory_order_relaxed) == node ? context : 0;
+}
+
+static void entry_write(struct ring *ring, uint64_t node, enum autograd_kind kind, uint32_t context)
+{
+	struct entry *entry = entry_at(ring, node);
+	if (atomic_load_explicit(&entry->node, memory_order_relaxed) != node) {
+		atomic_store_explicit(&entry->node, 0, memory_order_relaxed);
+		atomic_thread_fence(memory_order_release);
+		for (int i = 0; i < AUTOGRAD_KINDS; i++)
+			atomic_store_explicit(&entry->contexts[i], 0, memory_order_relaxed);
+	}
+	atomic_store_explicit(&entry->contexts[kind], context + 1, memory_order_relaxed);
+	/* release: pairs with entry_read() */
+	atomic_store_explicit(&entry->node, node, memory_order_release);
+}
+
+/*
+ * An operator that launched nothing, such as a view, ran between its neighbors: the common part of
+ * their contexts belongs to its context, too.
+ */
+static uint32_t entry_between(const struct ring *ring, uint64_t node, enum autograd_kind kind)
+{
+	uint64_t number = node & ((UINT64_C(1) << NUMBER_BITS) - 1);
+	uint32_t before = 0;
+	uint32_t after = 0;
+	for (uint32_t i = 1; i <= NEIGHBORS && i <= number && !before; i++)
+		before = entry_read(ring, node - i, kind);
+	for (uint32_t i = 1; i <= NEIGHBORS && before && !after; i++)
+		after = entry_read(ring, node + i, kind);
+	if (!after)
+		return 0;
+	uint32_t common = proton_context_common(before - 1, after - 1);
+	return common == PROTON_CONTEXT_ROOT && kind == AUTOGRAD_SOURCE ? 0 : common + 1;
+}
+
+/* ------------------------------------------------------------------ forward */
+
+uint64_t autograd_made(enum autograd_kind kind, bool *needs_function_out)
+{
+	uint64_t next = torch.peek();
+	struct ring *ring = next ? ring_own() : NULL;
+	if (!ring)
+		return 0;
+	uint64_t node = node_key(follower.thread, next - 1);
+	if (node == follower.made[kind])
+		return 0;
+	*needs_function_out = !torch.has_grad();
+	return node;
+}
+
+void autograd_pass(uint64_t node, enum autograd_kind kind)
+{
+	follower.made[kind] = node;
+}
+
+void autograd_keep(uint64_t node, enum autograd_kind kind, uint32_t context)
+{
+	follower.made[kind] = node;
+	entry_write(follower.own, node, kind, context);
+}
+
+/* ------------------------------------------------------------------ backward */
+
+/*
+ * Gives back the reference that get_current_node() has taken. It is never the last one: the engine
+ * has two while it evaluates the node.
+ */
+static void node_release(const struct returned_node *returned)
+{
+	if (torch.has_control)
+		__atomic_sub_fetch((int32_t *)((char *)returned->others[0] + 8), 1,
+				   __ATOMIC_ACQ_REL);
+	else
+		__atomic_sub_fetch((uint64_t *)((char *)returned->node + 8), 1, __ATOMIC_ACQ_REL);
+}
+
+uint64_t autograd_running(void)
+{
+	int task = torch.task();
+	if (task == -1)
+		return 0;
+	struct returned_node returned = torch.node();
+	if (!returned.node)
+		return 0;
+	const uint64_t *words = returned.node;
+	uint64_t number = words[torch.number_at];
+	uint64_t thread = words[torch.thread_at];
+	node_release(&returned);
+	if (number != NUMBER_NONE) {
+		follower.task = task;
+		follower.running = node_key(thread, number);
+	}
+	return follower.task == task ? follower.running : 0;
+}
+
+uint32_t autograd_origin(uint64_t node, enum autograd_kind kind)
+{
+	if (follower.found[kind].node == node)
+		return follower.found[kind].context;
+	const struct ring *ring = ring_of(node >> NUMBER_BITS);
+	uint32_t context = ring ? entry_read(ring, node, kind) : 0;
+	if (ring && !context)
+		context = entry_between(ring, node, kind);
+	if (!context) {
+		proton_origin_unknown();
+		return PROTON_CONTEXT_ROOT;
+	}
+	context = proton_context_child(context - 1, torch.frame);
+	follower.found[kind].node = node;
+	follower.found[kind].context = context;
+	return context;
+}
+
+bool autograd_is_engine(const PyCodeObject *code)
+{
+	for (int i = 0; i < ENGINES_MAX; i++)
+		if (code == torch.engines[i])
+			return true;
+	return false;
+}
+
+bool autograd_is_function(const PyCodeObject *code)
+{
+	return code == torch.function;
+}
+
+/* ------------------------------------------------------------------ layout of nodes */
+
+/* Fails, instead of ending the process, if there is no memory at `address`. */
+static bool read_words(const void *address, void *words, size_t bytes)
+{
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+		return false;
+	bool is_read = write(ends[1], address, bytes) == (ssize_t)bytes &&
+		       read(ends[0], words, bytes) == (ssize_t)bytes;
+	close(ends[0]);
+	close(ends[1]);
+	return is_read;
+}
+
+/* The node of a Python object: THPCppFunction has a smart pointer after the object's header. */
+struct seen_node {
+	uint64_t number;
+	uint64_t pointer[2]; /* the node, and the control block if it is a std::shared_ptr */
+	uint64_t words[NODE_WORDS];
+	uint64_t control[2];
+};
+
+static bool node_see(PyObject *object, struct seen_node *seen)
+{
+	PyObject *number = PyObject_CallMethod(object, "_sequence_nr", NULL);
+	if (!number)
+		return false;
+	seen->number = PyLong_AsUnsignedLongLong(number);
+	Py_DECREF(number);
+	memset(seen->control, 0, sizeof(seen->control));
+	if (PyErr_Occurred() ||
+	    !read_words((char *)object + sizeof(PyObject), seen->pointer, sizeof(seen->pointer)) ||
+	    !read_words((void *)(uintptr_t)seen->pointer[0], seen->words, sizeof(seen->words)))
+		return false;
+	(void)!read_words((void *)(uintptr_t)seen->pointer[1], seen->control,
+			  sizeof(seen->control));
+	return true;
+}
+
+/* The only word that is `values[i]` in each node i. */
+static bool find_word(const struct seen_node *seen, const uint64_t *values, uint32_t *at_out)
+{
+	uint32_t found = 0;
+	for (uint32_t word = 1; word < NODE_WORDS; word++) {
+		int same = 0;
+		for (int i = 0; i < NODES; i++)
+			same += seen[i].words[word] == values[i];
+		if (same < NODES)
+			continue;
+		*at_out = word;
+		found++;
+	}
+	return found == 1;
+}
+
+/*
+ * Finds the reference count: it falls by 1 when the tensor of a node is freed. The caller has the
+ * Python object of that node.
+ */
+static bool find_count(const struct seen_node *before, const struct seen_node *after)
+{
+	torch.has_control = after->words[1] != before->words[1] - 1;
+	return !torch.has_control ||
+	       (uint32_t)after->control[1] == (uint32_t)before->control[1] - 1;
+}
+
+/* Looks at the nodes of four tensors, the last of which only the list has. */
+static bool learn_nodes(PyObject *tensors)
+{
+	struct seen_node seen[NODES];
+	struct seen_node after;
+	uint64_t numbers[NODES], threads[NODES];
+	PyObject *last = NULL;
+	for (int i = 0; i < NODES; i++) {
+		PyObject *object = PyObject_GetAttrString(PyList_GET_ITEM(tensors, i), "grad_fn");
+		bool is_seen = object && node_see(object, &seen[i]);
+		Py_XSETREF(last, object);
+		if (!is_seen) {
+			Py_XDECREF(last);
+			return false;
+		}
+		numbers[i] = seen[i].number;
+		threads[i] = torch.thread();
+	}
+	bool is_known = PyList_SetItem(tensors, NODES - 1, Py_NewRef(Py_None)) == 0 &&
+			node_see(last, &after) && find_word(seen, numbers, &torch.number_at) &&
+			find_word(seen, threads, &torch.thread_at) &&
+			find_count(&seen[NODES - 1], &after);
+	Py_DECREF(last);
+	return is_known;
+}
+
+static bool find_symbols(void)
+{
+	void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+	struct {
+		const char *name;
+		void *address;
+	} const symbols[] = {
+		{"_ZN2at15sequence_number4peekEv", &torch.peek},
+		{"_ZN2at14RecordFunction15currentThreadIdEv", &torch.thread},
+		{"_ZN5torch8autograd25get_current_graph_task_idEv", &torch.task},
+		{"_ZN3c108GradMode10is_enabledEv", &torch.has_grad},
+		{"_ZN5torch8autograd16get_current_nodeEv", &torch.node},
+	};
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
+		void *found = dlsym(library ? library : RTLD_DEFAULT, symbols[i].name);
+		if (!found)
+			return false;
+		memcpy(symbols[i].address, &found, sizeof(found));
+	}
+	return true;
+}
+
+static bool learn_code(PyObject *engines, PyObject *function)
+{
+	Py_ssize_t count = PyTuple_GET_SIZE(engines);
+	if (count > ENGINES_MAX || (function != Py_None && !PyCode_Check(function)))
+		return false;
+	for (Py_ssize_t i = 0; i < count; i++)
+		if (!PyCode_Check(PyTuple_GET_ITEM(engines, i)))
+			return false;
+	/* Kept for the life of the process, so that their addresses identify them. */
+	for (Py_ssize_t i = 0; i < count; i++)
+		torch.engines[i] = (const PyCodeObject *)Py_NewRef(PyTuple_GET_ITEM(engines, i));
+	if (function != Py_None)
+		torch.function = (const PyCodeObject *)Py_NewRef(function);
+	return true;
+}
+
+PyDoc_STRVAR(
+	follow_autograd_doc,
+	"follow_autograd(tensors, engines, function)\n--\n\n"
+	"Attribute backward launches to the forward operators from now on. `tensors` is a list\n"
+	"of four results x + 1, x + 1, b + 1 and a + 1 on this thread, where a and b are the\n"
+	"first two; `engines` are the codes that call autograd's engine, `function` that of\n"
+	"Function.apply. False: this version of PyTorch is not known.");
+
+static PyObject *follow_autograd(PyObject *module, PyObject *args)
+{
+	PyObject *tensors, *engines, *function;
+	if (!PyArg_ParseTuple(args, "O!O!O:follow_autograd", &PyList_Type, &tensors, &PyTuple_Type,
+			      &engines, &function))
+		return NULL;
+	if (autograd_is_on)
+		Py_RETURN_TRUE;
+	if (PyList_GET_SIZE(tensors) != NODES || !find_symbols() || !learn_nodes(tensors) ||
+	    !learn_code(engines, function)) {
+		if (PyErr_Occurred())
+			return NULL;
+		Py_RETURN_FALSE;
+	}
+	torch.frame = proton_frame("<backward>", strlen("<backward>"));
+	/* release: pairs with autograd_is_followed() */
+	atomic_store_explicit(&autograd_is_on, true, memory_order_release);
+	Py_RETURN_TRUE;
+}
+
+static PyMethodDef autograd_methods[] = {
+	{"follow_autograd", follow_autograd, METH_VARARGS, follow_autograd_doc},
+	{NULL, NULL, 0, NULL},
+};
+
+int ext_autograd_init(PyObject *module)
+{
+	if (!has_ring_key)
+		has_ring_key = pthread_key_create(&ring_key, ring_end) == 0;
+	return PyModule_AddFunctions(module, autograd_methods);
+}

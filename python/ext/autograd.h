@@ -1,0 +1,55 @@
+/*
+ * Autograd of PyTorch: the forward operator that a backward launch belongs to. Functions without a
+ * comment about the GIL need none.
+ */
+#ifndef EXT_AUTOGRAD_H
+#define EXT_AUTOGRAD_H
+
+#include "ext.h"
+
+/* The two contexts that are kept for each forward operator. */
+enum autograd_kind {
+	AUTOGRAD_SOURCE,
+	AUTOGRAD_SCOPES,
+	AUTOGRAD_KINDS,
+};
+
+extern _Atomic bool autograd_is_on;
+
+/* False until PyTorch has been imported, its symbols are found and its nodes are understood. */
+static inline bool autograd_is_followed(void)
+{
+	/* acquire: pairs with follow_autograd(), which fills the addresses */
+	return atomic_load_explicit(&autograd_is_on, memory_order_acquire);
+}
+
+/*
+ * Identifies the backward node that the calling thread evaluates. A node without a sequence
+ * number (the accumulation of a gradient) counts as the previous one on this thread. 0: none.
+ */
+uint64_t autograd_running(void);
+/*
+ * The context of the forward operator of `node`, below the frame <backward>. PROTON_CONTEXT_ROOT:
+ * unknown.
+ */
+uint32_t autograd_origin(uint64_t node, enum autograd_kind kind);
+
+/*
+ * The newest node that the calling thread has made, if its context of that kind has not been kept
+ * yet; 0: none. If *needs_function_out, the launch belongs to it only if it is made by the forward
+ * function of a custom autograd Function.
+ */
+uint64_t autograd_made(enum autograd_kind kind, bool *needs_function_out);
+/* Keeps the context of the operator that made `node`. */
+void autograd_keep(uint64_t node, enum autograd_kind kind, uint32_t context);
+/* The node is not that of a launch: autograd_made() returns 0 until there is another one. */
+void autograd_pass(uint64_t node, enum autograd_kind kind);
+
+/* True if the code calls the engine: its frames and those above do not belong to a node. */
+bool autograd_is_engine(const PyCodeObject *code);
+/* True if the code calls the forward function of a custom autograd Function. */
+bool autograd_is_function(const PyCodeObject *code);
+
+int ext_autograd_init(PyObject *module);
+
+#endif

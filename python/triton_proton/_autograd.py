@@ -1,0 +1,56 @@
+"""Attribution of backward launches to the forward operators of PyTorch's autograd.
+
+The extension does the work (python/ext/autograd.c). Before that it learns from four small results
+on the CPU how the nodes of this version of PyTorch are laid out. No backward pass is run for that:
+the engine's threads would break a later fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+from . import _libproton
+from ._imports import when_imported
+from ._message import warn
+
+# Called when this module has been executed, which `import torch` does near its end.
+_MODULE = "torch"
+
+
+def follow() -> None:
+    """From the import of PyTorch on, unless PROTON_BACKWARD=0."""
+    if os.environ.get("PROTON_BACKWARD", "1") != "0":
+        when_imported(_MODULE, _learn)
+
+
+def _learn(torch: ModuleType) -> None:
+    try:
+        is_known = _follow(torch)
+    except Exception:
+        is_known = False
+    if not is_known:
+        version = getattr(torch, "__version__", "")
+        warn(
+            f"PyTorch {version} is not supported by the attribution of backward kernels; "
+            "they are not attributed to forward operators",
+            once=True,
+        )
+
+
+def _follow(torch: Any) -> bool:
+    with torch.inference_mode(False), torch.enable_grad():
+        x = torch.zeros(1, device="cpu", requires_grad=True)
+        a, b = x + 1, x + 1
+        tensors = [a, b, b + 1, a + 1]
+    autograd = sys.modules["torch.autograd"]
+    callers = (
+        getattr(sys.modules.get("torch.autograd.graph"), "_engine_run_backward", None),
+        autograd.backward,
+        autograd.grad,
+    )
+    engines = tuple(caller.__code__ for caller in callers if hasattr(caller, "__code__"))
+    function = getattr(autograd.Function.apply, "__code__", None)
+    return _libproton.follow_autograd(tensors, engines, function)
