@@ -13,6 +13,9 @@
  *   module may hang: here it aborts.
  * - Kernel records cannot be enabled while a context is enabled for sampling.
  * - When a context is destroyed its samples are gone, and all calls with it fail.
+ *
+ * Not measured, but allowed by the documentation: a thread of CUPTI still writes to the buffer that
+ * a context was configured with after the context was disabled or destroyed.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,6 +57,7 @@ struct context {
 	uint32_t period;
 	uint32_t mode;
 	struct pcs_data *configured;
+	struct pcs_data *earlier; /* the buffer before it was disabled */
 	struct entry *entries;
 	size_t count;
 	uint64_t non_user;
@@ -129,8 +133,13 @@ static bool is_sampled(const struct context *context)
 
 int fake_cuptiGetContextId(void *context, uint32_t *id)
 {
+	bool exists;
+
+	pthread_mutex_lock(&lock);
+	exists = context && !(find(context) && find(context)->is_destroyed);
+	pthread_mutex_unlock(&lock);
 	*id = (uint32_t)(uintptr_t)context;
-	return context ? CUPTI_OK : CUPTI_E_INVALID_CONTEXT;
+	return exists ? CUPTI_OK : CUPTI_E_INVALID_CONTEXT;
 }
 
 int fake_cuptiGetDeviceId(void *context, uint32_t *ordinal)
@@ -157,6 +166,14 @@ static struct context *enter(const char *call, void *context, size_t size, size_
 		return found;
 	pthread_mutex_unlock(&lock);
 	return NULL;
+}
+
+/* A thread of CUPTI that is late. */
+static void write_late(void)
+{
+	for (int i = 0; i < CONTEXTS; i++)
+		if (contexts[i].earlier)
+			contexts[i].earlier->pcs[0].reasons[0].samples = 1;
 }
 
 static int leave(int result)
@@ -188,6 +205,7 @@ int fake_cuptiPCSamplingEnable(struct pcs_params *params)
 
 	if (!context)
 		return result;
+	write_late();
 	if (context->is_enabled)
 		return leave(E_INVALID_OPERATION);
 	context->is_enabled = true;
@@ -398,6 +416,7 @@ int fake_cuptiPCSamplingDisable(struct pcs_params *params)
 		read_data(context, context->configured, true);
 	context->is_enabled = context->is_started = false;
 	context->count = 0;
+	context->earlier = context->configured;
 	context->configured = NULL;
 	return leave(CUPTI_OK);
 }
@@ -431,6 +450,9 @@ void pc_sampling_context_destroyed(void *context)
 	found = find(context);
 	if (found) {
 		found->is_destroyed = true;
+		if (found->configured)
+			found->earlier = found->configured;
+		found->configured = NULL;
 		found->is_enabled = found->is_started = false;
 		found->count = 0;
 	}

@@ -5,12 +5,12 @@ Each test has its own process: CUPTI keeps sampled contexts until the process en
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from crash_stack import run
 from trees import at, load
 
 torch = pytest.importorskip("torch")
@@ -52,7 +52,7 @@ def profile(directory: Path, body: str, *files: str, seconds: int = 60) -> list[
     """Runs a program that starts with KERNELS; the profiles that it has written."""
     program = directory / "program.py"
     program.write_text(KERNELS + textwrap.dedent(body))
-    subprocess.run([sys.executable, str(program)], cwd=directory, check=True, timeout=seconds)
+    run([sys.executable, str(program)], directory, seconds)
     return [load(directory / f"{file}.hatchet") for file in files or ("test",)]
 
 

@@ -20,6 +20,7 @@
 #define SHARE_SAMPLES_MIN 1000u
 #define CHECKED_MAX 16u
 #define CLOSE_NS 200000000ull /* to wait for threads that launch or load modules */
+#define CREATE_NS 20000000ull /* to wait while a context is created, which takes 100 ms or more */
 #define FLUSH_MIN_NS 50000000ull
 #define FLUSH_QUIET_NS 15000000ull
 #define FLUSH_MAX_NS 500000000ull
@@ -32,9 +33,13 @@ struct pcs_mode pcs_mode;
 struct pcs_statistics pcs_statistics;
 
 static _Atomic(void *) checked[CHECKED_MAX]; /* contexts that need no check; under pcs_lock */
-static void *released[PCS_CONTEXTS_MAX];     /* contexts of an earlier session; under pcs_lock */
-static _Atomic bool was_used;                /* a context was enabled in this process */
-static bool second_was_noted;                /* guarded by pcs_lock, as the following */
+/* Contexts of an earlier session, with CUPTI's numbers of them; under pcs_lock. */
+static struct {
+	void *context;
+	uint32_t id;
+} released[PCS_CONTEXTS_MAX];
+static _Atomic bool was_used; /* a context was enabled in this process */
+static bool second_was_noted; /* guarded by pcs_lock, as the following */
 static _Atomic uint32_t flushed_shared;
 static _Atomic uint64_t flushed_launched;
 
@@ -44,6 +49,17 @@ static struct pcs_context *find(const void *context)
 		if (pcs_contexts[i].context == context)
 			return &pcs_contexts[i];
 	return NULL;
+}
+
+/*
+ * False if the context was destroyed while no session reported it. The driver may use its address
+ * again, CUPTI its number not.
+ */
+static bool exists(void *context, uint32_t id)
+{
+	uint32_t now;
+
+	return libcupti.cuptiGetContextId(context, &now) == CUPTI_OK && now == id;
 }
 
 static bool is_device_taken(uint32_t device)
@@ -148,7 +164,7 @@ void pc_sampling_on_context(void *context, bool is_launch)
 {
 	if (!context || is_checked(context) || !pc_sampling_runs())
 		return;
-	if (!take_lock(is_launch ? CLOSE_NS : 0))
+	if (!take_lock(is_launch ? CLOSE_NS : CREATE_NS))
 		return; /* the next launch tries again */
 	check(context, is_launch ? CLOSE_NS : 0);
 	pthread_mutex_unlock(&pcs_lock);
@@ -161,6 +177,9 @@ void pc_sampling_on_context_destroy(void *context)
 	if (!take_lock(CLOSE_NS))
 		return; /* the next read fails, and forgets it */
 	forget_checked();
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		if (released[i].context == context)
+			released[i].context = NULL;
 	found = context ? find(context) : NULL;
 	if (found && pcs_gate_close(0)) {
 		pcs_context_end(found);
@@ -180,9 +199,19 @@ void pc_sampling_release(void)
 	pthread_mutex_lock(&pcs_lock);
 	if (pcs_gate_close(CLOSE_NS)) {
 		for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
-			released[i] = pcs_contexts[i].context;
-			if (released[i] && !pcs_context_disable(&pcs_contexts[i]))
-				released[i] = NULL;
+			struct pcs_context *context = &pcs_contexts[i];
+
+			released[i].context = NULL;
+			if (!context->context)
+				continue;
+			if (!exists(context->context, context->id)) {
+				pcs_context_forget(context);
+				continue;
+			}
+			released[i].context = context->context;
+			released[i].id = context->id;
+			if (!pcs_context_disable(context))
+				released[i].context = NULL;
 		}
 		pcs_gate_open();
 	}
@@ -201,9 +230,9 @@ static int add_known(struct proton_error *err)
 	if (!pcs_gate_close(CLOSE_NS))
 		return PROTON_OK; /* the next launch tries again */
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && status == PROTON_OK; i++) {
-		if (released[i])
-			status = add(released[i], err);
-		released[i] = NULL;
+		if (released[i].context && exists(released[i].context, released[i].id))
+			status = add(released[i].context, err);
+		released[i].context = NULL;
 	}
 	if (status == PROTON_OK && current && !find(current))
 		status = add(current, err);
@@ -221,8 +250,9 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	    !libcupti.cuptiGetCubinCrc)
 		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", libcupti.path);
 	/*
-	 * A process on an H200 crashed in a later session (CUPTI 13.0). Until the cause is known,
-	 * only programs that ask for it take the risk.
+	 * A process on an H200 crashed in a later session (CUPTI 13.0). A likely cause is removed
+	 * (buffers were freed). Until that has run on a GPU, only programs that ask for it take the
+	 * risk.
 	 */
 	if (atomic_load(&was_used) && !getenv("PROTON_PC_SAMPLING_AGAIN"))
 		return err_set(err, PROTON_E_UNSUPPORTED,

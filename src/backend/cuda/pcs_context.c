@@ -18,6 +18,11 @@
 #define READS_MAX 100000u
 
 static struct pcs_data *out; /* buffer of pcs_context_read() */
+/*
+ * Buffers of contexts that are no longer enabled. They are used again and never freed: a thread of
+ * CUPTI may still use one when cuptiPCSamplingDisable() has returned.
+ */
+static struct pcs_data *spares[PCS_CONTEXTS_MAX];
 static size_t reason_count;
 
 static struct pcs_params params_of(const struct pcs_context *context)
@@ -43,6 +48,37 @@ static struct pcs_data *new_data(size_t count)
 		data->pcs[i] = (struct pcs_pc){.size = sizeof(*data->pcs),
 					       .reasons = reasons + i * reason_count};
 	return data;
+}
+
+static struct pcs_data *take_spare(void)
+{
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
+		struct pcs_data *spare = spares[i];
+
+		spares[i] = NULL;
+		if (spare)
+			return spare;
+	}
+	return new_data(CONFIGURED_PCS);
+}
+
+/* There is space: as many contexts as spares are enabled at a time. */
+static void put_spare(struct pcs_data *data)
+{
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && data; i++) {
+		if (spares[i])
+			continue;
+		spares[i] = data;
+		return;
+	}
+}
+
+/* Nothing of an earlier use is in the buffer. */
+static void clear(struct pcs_data *data)
+{
+	data->count = data->remaining = 0;
+	data->samples = data->non_user = 0;
+	data->is_full = 0;
 }
 
 /*
@@ -148,13 +184,15 @@ static int enable(struct pcs_context *context, struct proton_error *err)
 		if (!out)
 			out = new_data(OUT_PCS);
 		if (!context->configured)
-			context->configured = new_data(CONFIGURED_PCS);
+			context->configured = take_spare();
 		call = "cuptiPCSamplingSetConfigurationAttribute";
 		result = out && context->configured ? configure(context) : CUPTI_E_OUT_OF_MEMORY;
 	}
 	if (result == CUPTI_OK)
 		return PROTON_OK;
 	libcupti.cuptiPCSamplingDisable(&params);
+	put_spare(context->configured);
+	context->configured = NULL;
 	return cupti_api_error(result, call, err);
 }
 
@@ -197,7 +235,7 @@ void pcs_context_end(struct pcs_context *context)
 
 void pcs_context_forget(struct pcs_context *context)
 {
-	free(context->configured);
+	put_spare(context->configured);
 	context->configured = NULL;
 	context->context = NULL;
 	context->is_full = false;
@@ -214,9 +252,7 @@ void pcs_context_read(struct pcs_context *context)
 	for (uint32_t i = 0; i < READS_MAX; i++) {
 		int result;
 
-		out->count = out->remaining = 0;
-		out->samples = out->non_user = 0;
-		out->is_full = 0;
+		clear(out);
 		result = libcupti.cuptiPCSamplingGetData(&params);
 		if (result == CUPTI_E_OUT_OF_MEMORY || out->is_full) {
 			if (result == CUPTI_OK)
@@ -255,16 +291,14 @@ bool pcs_context_disable(struct pcs_context *context)
 	struct pcs_params params = params_of(context);
 	int result;
 
-	context->configured->count = context->configured->remaining = 0;
-	context->configured->samples = context->configured->non_user = 0;
+	clear(context->configured);
 	result = libcupti.cuptiPCSamplingDisable(&params);
 	if (result == CUPTI_OK)
 		pcs_drain_take(context, context->configured);
 	/* A context that was destroyed is gone for CUPTI too. */
-	if (result != CUPTI_OK && result != CUPTI_E_INVALID_CONTEXT)
-		return false;
-	pcs_context_forget(context);
-	return true;
+	if (result == CUPTI_OK || result == CUPTI_E_INVALID_CONTEXT)
+		pcs_context_forget(context);
+	return result == CUPTI_OK;
 }
 
 /*
@@ -281,10 +315,13 @@ void pcs_context_raise_period(struct pcs_context *context)
 	pcs_statistics.full++;
 	context->is_full = false;
 	pcs_context_end(context);
-	context->configured->count = 0;
-	context->configured->samples = context->configured->non_user = 0;
-	if (libcupti.cuptiPCSamplingDisable(&params) != CUPTI_OK)
+	clear(context->configured);
+	if (libcupti.cuptiPCSamplingDisable(&params) != CUPTI_OK) {
+		message("PC sampling has ended: CUPTI cannot decode the samples in time, and "
+			"cuptiPCSamplingDisable failed");
+		pcs_context_forget(context);
 		return;
+	}
 	pcs_drain_take(context, context->configured);
 	/* Dense samples fill the buffer again before half of them helps. */
 	context->period += context->period < PCS_PERIOD_DENSE ? 2 : 1;

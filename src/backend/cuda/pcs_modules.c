@@ -127,6 +127,7 @@ void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data)
 
 	if (data->site == CUPTI_SITE_ENTER) {
 		loaded_crc = 0;
+		launching = NULL; /* the end of a launch is not seen if the session has ended */
 		pcs_gate_pass();
 		return;
 	}

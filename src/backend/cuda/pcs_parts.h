@@ -39,7 +39,10 @@ extern struct pcs_statistics pcs_statistics;
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
 int pcs_context_begin(struct pcs_context *context);
 void pcs_context_end(struct pcs_context *context);
-/* Releases the context and adds its last samples. False if CUPTI still has it. */
+/*
+ * Releases the context and adds its last samples. False if it no longer exists, or CUPTI still has
+ * it.
+ */
 bool pcs_context_disable(struct pcs_context *context);
 /* The context no longer exists for CUPTI. */
 void pcs_context_forget(struct pcs_context *context);

@@ -1,6 +1,11 @@
 /* CUDA backend: PC sampling, with the fake libraries. */
 #include "unit/cuda/cuda_session.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "backend/cuda/pcs_gate.h"
 #include "model/samples.h"
 
 /* Contexts of the fake: a byte is the device. */
@@ -364,6 +369,93 @@ TEST(a_second_session_may_have_another_interval)
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
+/* The fake writes to the buffer of a disabled context when another one is enabled. */
+TEST(the_buffer_of_a_disabled_context_stays_valid)
+{
+	int session = start_sampling("pcsampling");
+
+	(void)session;
+	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
+	fake.context_create(&gpu0);
+	fake.context_create(&gpu1);
+	fake.context_destroy(&gpu1);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	for (int i = 0; i < 3; i++) {
+		start_sampling(i % 2 ? "pcsampling" : "pcsampling:interval=4096");
+		CHECK_U64(fake.pcs_period(&gpu0), i % 2 ? 14 : 12);
+		launch_function("mm", NULL, 1000);
+		take(77, "mm", 0, "wait", 5);
+		rec_finalize(PROTON_ALL_SESSIONS, "none");
+	}
+	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 4);
+}
+
+TEST(a_context_that_is_destroyed_between_two_sessions_is_forgotten)
+{
+	int session = start_sampling("pcsampling");
+
+	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	fake.context_destroy(&gpu0);
+	session = start_sampling("pcsampling");
+	fake.context_create(&gpu0_second);
+	CHECK_U64(fake.pcs_period(&gpu0_second), 14);
+	fake.pcs_take(
+		&gpu0_second,
+		&(struct fake_pc){.crc = 77, .function = "mm", .reason = "wait", .samples = 5});
+	launch_function("mm", NULL, 1000);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 5);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(a_context_that_is_destroyed_in_a_session_of_another_mode_is_forgotten)
+{
+	int session = start_sampling("pcsampling");
+
+	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	start();
+	fake.context_destroy(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	session = start_sampling("pcsampling");
+	fake.context_create(&gpu0_second);
+	CHECK(fake.pcs_is_started(&gpu0_second));
+	CHECK_U64(rec_counter(session, "PC samples"), 0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+static _Atomic bool gate_ends;
+
+static void *pass_and_leave(void *unused)
+{
+	while (!atomic_load(&gate_ends)) {
+		pcs_gate_pass();
+		pcs_gate_pass();
+		pcs_gate_leave();
+		pcs_gate_leave();
+	}
+	return unused;
+}
+
+/* A session ends while threads launch: they are counted neither twice nor forever. */
+TEST(the_gate_closes_after_resets_under_load)
+{
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, pass_and_leave, NULL), 0);
+	for (int i = 0; i < 20000; i++)
+		pcs_gate_reset();
+	atomic_store(&gate_ends, true);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(pcs_gate_close(1000000000));
+	pcs_gate_open();
+}
+
 /* The fake aborts if sampling is started or stopped while the main thread loads a module. */
 TEST(windows_open_and_close_while_modules_are_loaded)
 {
@@ -421,6 +513,101 @@ TEST(a_full_buffer_is_counted_and_raises_the_interval)
 	CHECK_STR(rec_info(profile, "pc_sampling_interval_requested"), "8192");
 	profile_free(profile);
 	CHECK_EQ(rec_printed("the interval was raised from 8192 to 16384 cycles"), 1);
+}
+
+TEST(the_interval_is_raised_until_the_samples_can_be_decoded)
+{
+	struct profile *profile;
+	int session = start_sampling("pcsampling:interval=32");
+	int times = 0;
+
+	rec_begin_saying();
+	fake.context_create(&gpu0);
+	CHECK_U64(fake.pcs_period(&gpu0), 5);
+	for (; fake.pcs_period(&gpu0) < 31 && times < 40; times++) {
+		uint32_t before = fake.pcs_period(&gpu0);
+
+		launch_function("mm", NULL, 1000);
+		fake.pcs_fill(&gpu0);
+		for (int i = 0;
+		     i < 5000 && (fake.pcs_period(&gpu0) <= before || !fake.pcs_is_started(&gpu0));
+		     i++)
+			usleep(1000);
+	}
+	CHECK_U64(fake.pcs_period(&gpu0), 31);
+	CHECK(fake.pcs_is_started(&gpu0));
+	take(77, "mm", 0, "wait", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 5);
+	CHECK_U64(rec_counter(session, "lost: PC samples, times a buffer was full"), times);
+	profile = finish();
+	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "2147483648");
+	CHECK_STR(rec_info(profile, "pc_sampling_interval_requested"), "32");
+	profile_free(profile);
+}
+
+TEST(windows_stay_open_for_samples_after_a_full_buffer)
+{
+	int session = start_sampling("pcsampling:windows=1ms/2ms");
+
+	rec_begin_saying();
+	fake.context_create(&gpu0);
+	fake.pcs_fill(&gpu0);
+	for (int i = 0; fake.calls("cuptiPCSamplingStop") < 8 && i < 100000; i++) {
+		launch_function("mm", NULL, 1000);
+		take(77, "mm", 0, "wait", 1);
+	}
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(fake.pcs_period(&gpu0), 13);
+	CHECK_LT(0, rec_counter(session, "PC samples"));
+	CHECK_U64(rec_counter(session, "lost: PC samples, times a buffer was full"), 1);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(rec_printed("the interval was raised from 4096 to 8192 cycles"), 1);
+}
+
+TEST(a_context_that_cannot_be_disabled_is_not_sampled_any_more)
+{
+	int session = start_sampling("pcsampling");
+
+	(void)session;
+	rec_begin_saying();
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	fake.fail("cuptiPCSamplingDisable", 1, FAKE_ALWAYS, 999);
+	fake.pcs_fill(&gpu0);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(rec_printed("PC sampling has ended: CUPTI cannot decode the samples in time"), 1);
+}
+
+TEST(a_gpu_that_another_process_samples_is_an_error_of_the_start)
+{
+	struct proton_error err;
+
+	unsetenv("FAKE_CUDA_NO_CONTEXT");
+	load_fake();
+	fake.fail("cuptiPCSamplingStart", 1, 1, CUPTI_E_HARDWARE_BUSY);
+	CHECK_LT(start_mode("a", "pcsampling", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_BUSY);
+	CHECK_HAS(err.text, "another process samples PCs on GPU 0; wait for its end");
+	/* It was released: the next session can be started. */
+	start_sampling("pcsampling");
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(a_gpu_that_another_process_samples_is_reported_when_its_context_is_created)
+{
+	int session = start_sampling("pcsampling");
+
+	rec_begin_saying();
+	fake.fail("cuptiPCSamplingStart", 1, FAKE_ALWAYS, CUPTI_E_HARDWARE_BUSY);
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	launch_function("mm", NULL, 1000);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 2);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(rec_printed("PCs are not sampled: another process samples PCs on GPU 0"), 1);
 }
 
 TEST(many_samples_of_code_that_cupti_adds_are_reported)
