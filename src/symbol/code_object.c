@@ -1,4 +1,4 @@
-/* Cubin reader: section table, symbol table and .nv.info records. */
+/* Reader of cubins and AMD code objects: section table, symbol table and .nv.info records. */
 #include "symbol/code_object.h"
 
 #include <elf.h>
@@ -8,6 +8,9 @@
 
 #ifndef EM_CUDA
 #define EM_CUDA 190
+#endif
+#ifndef EM_AMDGPU
+#define EM_AMDGPU 224
 #endif
 /* Records of .nv.info: one form has a size and a payload; of that, two kinds are read. */
 #define FORM_SIZED 4
@@ -40,6 +43,7 @@ bool code_object_section_get(const struct code_object *object, uint32_t index,
 	section = (struct code_object_section){
 		.name = span_text(object->names, header.sh_name),
 		.content = content,
+		.address = header.sh_addr,
 		.bytes = header.sh_size,
 		.type = header.sh_type,
 		.link = header.sh_link,
@@ -116,6 +120,66 @@ uint32_t code_object_function_at(const struct code_object *object, uint32_t sect
 								: CODE_OBJECT_NONE;
 }
 
+static int compare_ranges(const void *left, const void *right)
+{
+	const struct code_object_range *a = left, *b = right;
+
+	return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+bool code_object_find_code(const struct code_object *object, uint64_t address,
+			   uint32_t *section_out, uint64_t *offset_out)
+{
+	const struct code_object_range *code = object->code;
+	size_t count = ARRAY_COUNT_BEFORE(object->code_count, i, code[i].begin <= address);
+
+	/* The end is a place, too: a sequence of lines ends there. */
+	if (!count || address > code[count - 1].end)
+		return false;
+	*section_out = code[count - 1].section;
+	*offset_out = address - code[count - 1].begin;
+	return true;
+}
+
+uint32_t code_object_function_at_address(const struct code_object *object, uint64_t address,
+					 uint64_t *pc_out)
+{
+	uint32_t section, function;
+	uint64_t offset;
+
+	if (!code_object_find_code(object, address, &section, &offset))
+		return CODE_OBJECT_NONE;
+	function = code_object_function_at(object, section, offset);
+	if (function == CODE_OBJECT_NONE ||
+	    offset - object->functions[function].offset >= object->functions[function].code_bytes)
+		return CODE_OBJECT_NONE;
+	*pc_out = offset - object->functions[function].offset;
+	return function;
+}
+
+static int read_code(struct code_object *object)
+{
+	struct code_object_section section;
+
+	object->code = calloc((size_t)object->section_count + 1, sizeof(*object->code));
+	if (!object->code)
+		return PROTON_E_NOMEM;
+	for (uint32_t i = 0; i < object->section_count; i++) {
+		if (!(section_header(object, i).sh_flags & SHF_EXECINSTR) ||
+		    !code_object_section_get(object, i, &section) || !section.content.length ||
+		    section.address + section.content.length < section.address)
+			continue;
+		object->code[object->code_count++] = (struct code_object_range){
+			.begin = section.address,
+			.end = section.address + section.content.length,
+			.section = i,
+		};
+	}
+	if (object->code_count)
+		qsort(object->code, object->code_count, sizeof(*object->code), compare_ranges);
+	return PROTON_OK;
+}
+
 static int read_functions(struct code_object *object, struct span symbols, struct span names)
 {
 	size_t count = symbols.length / sizeof(Elf64_Sym);
@@ -133,8 +197,10 @@ static int read_functions(struct code_object *object, struct span symbols, struc
 		name = span_text(names, symbol.st_name);
 		if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !name ||
 		    !code_object_section_get(object, symbol.st_shndx, &code) ||
-		    symbol.st_value > code.content.length)
+		    symbol.st_value < code.address ||
+		    symbol.st_value - code.address > code.content.length)
 			continue;
+		symbol.st_value -= code.address;
 		if (symbol.st_size > code.content.length - symbol.st_value)
 			symbol.st_size = code.content.length - symbol.st_value;
 		object->functions[object->function_count++] = (struct code_object_function){
@@ -212,13 +278,18 @@ static int read_shared(struct code_object *object)
 
 static int read_tables(struct code_object *object)
 {
-	struct span symbols = code_object_section_content(object, ".symtab");
-	struct span names = code_object_section_content(object, ".strtab");
+	bool is_stripped = code_object_section_find(object, ".symtab") == CODE_OBJECT_NONE;
+	struct span symbols =
+		code_object_section_content(object, is_stripped ? ".dynsym" : ".symtab");
+	struct span names =
+		code_object_section_content(object, is_stripped ? ".dynstr" : ".strtab");
 	size_t count = symbols.length / sizeof(Elf64_Sym);
 	uint32_t *of_symbol = calloc(count + 1, sizeof(*of_symbol));
 	int status = of_symbol ? read_functions(object, symbols, names) : PROTON_E_NOMEM;
 
-	if (status == PROTON_OK) {
+	if (status == PROTON_OK && object->machine == MACHINE_AMD) {
+		status = read_code(object);
+	} else if (status == PROTON_OK) {
 		for (uint32_t i = 0; i < object->function_count; i++)
 			of_symbol[object->functions[i].symbol] = i + 1;
 		read_info(object, code_object_section_content(object, ".nv.info"), of_symbol,
@@ -241,10 +312,11 @@ static bool read_header(struct code_object *object)
 	memcpy(&header, object->file.bytes, sizeof(header));
 	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-	    header.e_machine != EM_CUDA || header.e_shentsize != sizeof(Elf64_Shdr) ||
-	    header.e_shstrndx >= header.e_shnum ||
+	    (header.e_machine != EM_CUDA && header.e_machine != EM_AMDGPU) ||
+	    header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shstrndx >= header.e_shnum ||
 	    !span_part(object->file, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr)).bytes)
 		return false;
+	object->machine = header.e_machine == EM_AMDGPU ? MACHINE_AMD : MACHINE_NVIDIA;
 	object->section_table = header.e_shoff;
 	object->section_count = header.e_shnum;
 	names = section_header(object, header.e_shstrndx);
@@ -259,7 +331,9 @@ int code_object_open(struct code_object *object, const void *bytes, size_t lengt
 
 	*object = (struct code_object){.file = {bytes, length}};
 	if (!read_header(object))
-		return err_set(err, PROTON_E_INVALID, "cannot parse the machine code: not a cubin");
+		return err_set(
+			err, PROTON_E_INVALID,
+			"cannot parse the machine code: neither a cubin nor an AMD code object");
 	status = read_tables(object);
 	if (status == PROTON_OK)
 		return PROTON_OK;
@@ -271,5 +345,6 @@ void code_object_close(struct code_object *object)
 {
 	free(object->functions);
 	free(object->by_name);
+	free(object->code);
 	*object = (struct code_object){0};
 }

@@ -1,4 +1,4 @@
-/* Line programs: headers of DWARF 2 to 5, the state machine, and relocated addresses. */
+/* Line programs: headers of DWARF 2 to 5, the state machine, and addresses of code. */
 #include "symbol/line_program.h"
 
 #include <elf.h>
@@ -32,16 +32,11 @@ struct relocation {
 	bool is_added; /* to the value that is there */
 };
 
-struct source_file {
-	const char *name;
-	const char *path; /* joined; NULL: not needed yet */
-	uint64_t directory;
-};
-
 struct program {
-	struct reader reader; /* one unit */
-	uint64_t unit_offset; /* in the section */
-	struct span names;    /* .debug_str */
+	struct reader reader; /* one unit, from its version on */
+	uint64_t unit_offset; /* offset of the version in the section */
+	const struct code_object *object;
+	struct span names; /* .debug_str */
 	struct span line_names;
 	const struct relocation *relocations;
 	size_t relocation_count;
@@ -53,10 +48,7 @@ struct program {
 	uint64_t min_length, line_range, opcode_base;
 	int8_t line_base;
 	struct span opcode_lengths;
-	const char **directories;
-	size_t directory_count, directory_capacity;
-	struct source_file *files;
-	size_t file_count, file_capacity;
+	struct line_unit unit;
 	/* Registers. */
 	struct line_row row;
 	uint64_t file;
@@ -68,45 +60,55 @@ struct program {
 
 static void add_directory(struct program *program, const char *name)
 {
-	if (!array_reserve(&program->directories, &program->directory_capacity,
-			   program->directory_count + 1, sizeof(*program->directories)))
+	struct line_rows *rows = program->rows;
+
+	if (!array_reserve(&rows->directories, &rows->directory_capacity, rows->directory_count + 1,
+			   sizeof(*rows->directories))) {
 		program->is_out_of_memory = true;
-	else
-		program->directories[program->directory_count++] = name;
+		return;
+	}
+	rows->directories[rows->directory_count++] = name;
+	program->unit.directory_count++;
 }
 
 static void add_file(struct program *program, const char *name, uint64_t directory)
 {
-	if (!array_reserve(&program->files, &program->file_capacity, program->file_count + 1,
-			   sizeof(*program->files)))
+	struct line_rows *rows = program->rows;
+
+	if (!array_reserve(&rows->files, &rows->file_capacity, rows->file_count + 1,
+			   sizeof(*rows->files))) {
 		program->is_out_of_memory = true;
-	else
-		program->files[program->file_count++] =
-			(struct source_file){.name = name, .directory = directory};
+		return;
+	}
+	rows->files[rows->file_count++] = (struct line_file){.name = name, .directory = directory};
+	program->unit.file_count++;
 }
 
-static const char *directory_of(const struct program *program, uint64_t index)
+static const char *directory_of(const struct line_rows *rows, const struct line_unit *unit,
+				uint64_t index)
 {
-	return index < program->directory_count ? program->directories[index] : "";
+	return index < unit->directory_count ? rows->directories[unit->first_directory + index]
+					     : "";
 }
 
-/* The path of the current file: the name, below its directory, below the directory of the unit. */
-static const char *current_path(struct program *program)
+/* The path of a file: the name, below its directory, below the directory of the unit. */
+static const char *path_of(struct line_rows *rows, const struct line_unit *unit, uint64_t number,
+			   struct line_frames *frames)
 {
-	struct source_file *file;
+	struct line_file *file;
 	const char *parts[3];
 	struct out path;
 
-	if (program->file >= program->file_count)
+	if (number >= unit->file_count)
 		return NULL;
-	file = &program->files[program->file];
+	file = &rows->files[unit->first_file + number];
 	if (file->path || !file->name[0])
 		return file->path;
 	parts[2] = file->name;
-	parts[1] = parts[2][0] == '/' ? "" : directory_of(program, file->directory);
+	parts[1] = parts[2][0] == '/' ? "" : directory_of(rows, unit, file->directory);
 	parts[0] = parts[2][0] == '/' || parts[1][0] == '/' || !file->directory
 			   ? ""
-			   : directory_of(program, 0);
+			   : directory_of(rows, unit, 0);
 	out_init(&path, -1);
 	for (int i = 0; i < 3; i++) {
 		out_text(&path, parts[i]);
@@ -114,10 +116,31 @@ static const char *current_path(struct program *program)
 			out_byte(&path, '/');
 	}
 	if (path.errnum == 0)
-		file->path = line_frames_text(program->frames, path.bytes, path.length);
+		file->path = line_frames_text(frames, path.bytes, path.length);
 	out_fini(&path);
-	program->is_out_of_memory |= !file->path;
 	return file->path;
+}
+
+static const char *current_path(struct program *program)
+{
+	const struct line_unit *unit = &program->unit;
+	const char *path = path_of(program->rows, unit, program->file, program->frames);
+
+	if (!path && program->file < unit->file_count)
+		program->is_out_of_memory |=
+			program->rows->files[unit->first_file + program->file].name[0] != '\0';
+	return path;
+}
+
+const char *line_rows_path(struct line_rows *rows, uint64_t offset, uint64_t number,
+			   struct line_frames *frames)
+{
+	const struct line_unit *units = rows->units;
+	size_t count = ARRAY_COUNT_BEFORE(rows->unit_count, i, units[i].offset <= offset);
+
+	return count && units[count - 1].offset == offset
+		       ? path_of(rows, &units[count - 1], number, frames)
+		       : NULL;
 }
 
 static void read_old_file(struct program *program, const char *name)
@@ -234,7 +257,10 @@ static void start_sequence(struct program *program)
 	program->first_row = program->rows->count;
 }
 
-/* The operand is relocated, or else an offset in the only section of code. */
+/*
+ * The operand is relocated, or else a virtual address. In a cubin without relocation, it is an
+ * offset in the only section of code.
+ */
 static void set_address(struct program *program, struct reader *operand, uint64_t offset)
 {
 	struct relocation key = {.offset = offset};
@@ -251,6 +277,10 @@ static void set_address(struct program *program, struct reader *operand, uint64_
 	} else {
 		program->row.section = program->only_section;
 		program->row.address = value;
+		if (program->object->machine == MACHINE_AMD &&
+		    !code_object_find_code(program->object, value, &program->row.section,
+					   &program->row.address))
+			program->row.section = 0;
 	}
 }
 
@@ -404,6 +434,17 @@ static bool read_header(struct program *program)
 	return true;
 }
 
+static void add_unit(struct program *program)
+{
+	struct line_rows *rows = program->rows;
+
+	if (!array_reserve(&rows->units, &rows->unit_capacity, rows->unit_count + 1,
+			   sizeof(*rows->units)))
+		program->is_out_of_memory = true;
+	else
+		rows->units[rows->unit_count++] = program->unit;
+}
+
 static void read_units(struct program *program, struct span section)
 {
 	struct reader reader = reader_of(section);
@@ -411,15 +452,20 @@ static void read_units(struct program *program, struct span section)
 	while (reader_has_more(&reader) && !program->is_out_of_memory) {
 		uint64_t length = reader_uint(&reader, 4);
 
+		program->unit = (struct line_unit){
+			.offset = reader.at - 4,
+			.first_directory = program->rows->directory_count,
+			.first_file = program->rows->file_count,
+		};
 		program->offset_size = length == UINT32_MAX ? 8 : 4;
 		if (length == UINT32_MAX)
 			length = reader_uint(&reader, 8);
 		program->unit_offset = reader.at;
 		program->reader = reader_of(reader_bytes(&reader, length));
-		program->directory_count = 0;
-		program->file_count = 0;
-		if (read_header(program))
-			run_program(program);
+		if (!read_header(program))
+			continue;
+		run_program(program);
+		add_unit(program);
 	}
 }
 
@@ -474,6 +520,7 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 		.line_names = code_object_section_content(object, ".debug_line_str"),
 		.rows = rows,
 		.frames = frames,
+		.object = object,
 	};
 	const struct code_object_function *functions = object->functions;
 	uint32_t count = object->function_count;
@@ -489,13 +536,14 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 		program.only_section = functions[0].section;
 	read_units(&program, code_object_section_content(object, name));
 	free(relocations);
-	free(program.directories);
-	free(program.files);
 	return program.is_out_of_memory ? PROTON_E_NOMEM : PROTON_OK;
 }
 
 void line_rows_fini(struct line_rows *rows)
 {
 	free(rows->rows);
+	free(rows->directories);
+	free(rows->files);
+	free(rows->units);
 	*rows = (struct line_rows){0};
 }

@@ -1,7 +1,7 @@
 /*
- * Line programs of DWARF 2 to 5, as NVIDIA's assembler writes them: .debug_line of a cubin, and
- * .nv_debug_line_sass, which has lines of the PTX. A cubin has one sequence of rows per function;
- * its start is relocated.
+ * Line programs of DWARF 2 to 5, as NVIDIA's assembler and LLVM write them: .debug_line, and a
+ * cubin's .nv_debug_line_sass, which has lines of the PTX. A cubin has one sequence of rows per
+ * function; its start is relocated. An AMD code object has virtual addresses.
  */
 #ifndef SYMBOL_LINE_PROGRAM_H
 #define SYMBOL_LINE_PROGRAM_H
@@ -20,15 +20,40 @@ struct line_row {
 	bool is_end;     /* the first address after a sequence */
 };
 
+struct line_file {
+	const char *name; /* borrowed from the code object, as directories are */
+	const char *path; /* joined; NULL: not needed yet */
+	uint64_t directory;
+};
+
+/* The names of a unit of the section. */
+struct line_unit {
+	uint64_t offset; /* in the section */
+	size_t first_directory, directory_count;
+	size_t first_file, file_count;
+};
+
 struct line_rows {
 	struct line_row *rows;
 	size_t count, capacity;
+	const char **directories; /* of all units */
+	size_t directory_count, directory_capacity;
+	struct line_file *files;
+	size_t file_count, file_capacity;
+	struct line_unit *units; /* by offset */
+	size_t unit_count, unit_capacity;
 	bool has_calls; /* the compiler stores calls that were inlined */
 };
 
 /* Reads section `name`. No rows if there is none. PROTON_E_NOMEM is the only error. */
 int line_rows_read(struct line_rows *rows, const struct code_object *object, const char *name,
 		   struct line_frames *frames);
+/*
+ * The path of file `number` of the unit at `offset`, while the code object is open. NULL: there is
+ * none, or out of memory.
+ */
+const char *line_rows_path(struct line_rows *rows, uint64_t offset, uint64_t number,
+			   struct line_frames *frames);
 void line_rows_fini(struct line_rows *rows);
 
 #endif

@@ -1,10 +1,14 @@
-/* Line table: rows of the code object and lines of the PTX become segments with frames. */
+/*
+ * Line table: rows of the code object become segments with frames; lines of the PTX or .debug_info
+ * add calls.
+ */
 #include "symbol/line_table.h"
 
 #include <stdlib.h>
 
 #include "base/array.h"
 #include "symbol/code_object.h"
+#include "symbol/inlined_calls.h"
 #include "symbol/line_program.h"
 #include "symbol/ptx_lines.h"
 
@@ -12,7 +16,7 @@
 struct segment {
 	uint64_t begin; /* in the section */
 	uint32_t section;
-	uint32_t value; /* a frame, a line of PTX; 0: none */
+	uint32_t value; /* a frame, a line of PTX, an inlined call; 0: none */
 	enum line_info info;
 };
 
@@ -113,22 +117,23 @@ static const char *name_of(const struct code_object_function *function)
 }
 
 /*
- * The name of the function that a row was inlined from. Triton stores the kernel's name, which says
- * nothing.
+ * The name of the function that code at a place was inlined from; NULL: unknown. Triton stores the
+ * kernel's name, which says nothing.
  */
-static const char *inlined_function(struct line_table *table, const struct line_row *row)
+static const char *inlined_function(struct line_table *table, const char *name, uint32_t section,
+				    uint64_t offset)
 {
 	const struct code_object *object = &table->code_object;
-	uint64_t places[] = {row->address, 0};
+	uint64_t places[] = {offset, 0};
 
 	for (int i = 0; i < 2; i++) {
-		uint32_t function = code_object_function_at(object, row->section, places[i]);
+		uint32_t function = code_object_function_at(object, section, places[i]);
 
 		if (function != CODE_OBJECT_NONE &&
-		    strcmp(name_of(&object->functions[function]), row->function) == 0)
+		    strcmp(name_of(&object->functions[function]), name) == 0)
 			return NULL;
 	}
-	return line_frames_text(&table->frames, row->function, strlen(row->function));
+	return line_frames_text(&table->frames, name, strlen(name));
 }
 
 /* The frame of each row; 0: none. NULL if out of memory. */
@@ -148,7 +153,8 @@ static uint32_t *frames_of_rows(struct line_table *table, const struct line_rows
 		if (!row->file)
 			continue;
 		if (row->function)
-			frame.function = inlined_function(table, row);
+			frame.function =
+				inlined_function(table, row->function, row->section, row->address);
 		frames[i] = line_frames_add(&table->frames, frame);
 		if (!frames[i]) {
 			free(frames);
@@ -158,32 +164,7 @@ static uint32_t *frames_of_rows(struct line_table *table, const struct line_rows
 	return frames;
 }
 
-/* ------------------------------------------------------------------ calls of the PTX */
-
-/*
- * Adds the calls to a segment: those of the line of PTX, if both agree about the source line, or
- * those of all PTX of the source line. The assembler gives instructions that it moved or merged
- * another source line than line of PTX.
- */
-static struct segment add_calls(struct line_table *table, const struct ptx_lines *ptx,
-				struct segment segment, uint32_t ptx_line)
-{
-	const struct line_frame *frames = table->frames.frames;
-	uint32_t exact = ptx_line ? ptx_lines_at(ptx, ptx_line) : 0;
-	const struct line_frame *innermost;
-
-	if (!segment.value)
-		return segment;
-	innermost = &frames[segment.value - 1];
-	if (!exact || frames[exact - 1].file != innermost->file ||
-	    frames[exact - 1].line != innermost->line)
-		exact = ptx_lines_of(ptx, innermost->file, innermost->line, &table->frames);
-	if (exact) {
-		segment.value = exact;
-		segment.info = LINE_INFO_CALLS;
-	}
-	return segment;
-}
+/* ------------------------------------------------------------------ joining */
 
 static bool is_before(const struct segment *a, const struct segment *b)
 {
@@ -198,33 +179,66 @@ static struct segment segment_at(const struct segments *segments, size_t index)
 		       : (struct segment){.section = UINT32_MAX, .begin = UINT64_MAX};
 }
 
-/* Splits segments where the line of PTX changes, and adds the calls. */
+/* Splits segments of lines where `others` change, and adds what `add` makes of both values. */
 static int join(struct line_table *table, const struct segments *lines,
-		const struct segments *ptx_segments, const struct ptx_lines *ptx)
+		const struct segments *others,
+		struct segment (*add)(void *user, struct segment line, uint32_t other), void *user)
 {
-	struct segment line = {0}, ptx_line = {0};
+	struct segment line = {0}, other = {0};
 	size_t i = 0, j = 0;
 
-	while (i < lines->count || j < ptx_segments->count) {
-		struct segment a = segment_at(lines, i), b = segment_at(ptx_segments, j);
-		bool is_line = !is_before(&b, &a), is_ptx_line = !is_before(&a, &b);
+	while (i < lines->count || j < others->count) {
+		struct segment a = segment_at(lines, i), b = segment_at(others, j);
+		bool is_line = !is_before(&b, &a), is_other = !is_before(&a, &b);
 		struct segment segment = {.begin = is_line ? a.begin : b.begin,
 					  .section = is_line ? a.section : b.section};
 
 		line = is_line ? a : line;
-		ptx_line = is_ptx_line ? b : ptx_line;
+		other = is_other ? b : other;
 		i += is_line;
-		j += is_ptx_line;
+		j += is_other;
 		if (line.section == segment.section) {
 			segment.value = line.value;
 			segment.info = line.info;
 		}
-		segment = add_calls(table, ptx, segment,
-				    ptx_line.section == segment.section ? ptx_line.value : 0);
+		if (segment.value)
+			segment = add(user, segment,
+				      other.section == segment.section ? other.value : 0);
 		if (!add_segment(&table->segments, segment))
 			return PROTON_E_NOMEM;
 	}
 	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ calls of the PTX */
+
+struct ptx_join {
+	struct line_table *table;
+	const struct ptx_lines *ptx;
+};
+
+/*
+ * Adds the calls to a segment: those of the line of PTX, if both agree about the source line, or
+ * those of all PTX of the source line. The assembler gives instructions that it moved or merged
+ * another source line than line of PTX.
+ */
+static struct segment add_ptx_calls(void *user, struct segment segment, uint32_t ptx_line)
+{
+	const struct ptx_join *joining = user;
+	const struct ptx_lines *ptx = joining->ptx;
+	struct line_table *table = joining->table;
+	const struct line_frame *frames = table->frames.frames;
+	const struct line_frame *innermost = &frames[segment.value - 1];
+	uint32_t exact = ptx_line ? ptx_lines_at(ptx, ptx_line) : 0;
+
+	if (!exact || frames[exact - 1].file != innermost->file ||
+	    frames[exact - 1].line != innermost->line)
+		exact = ptx_lines_of(ptx, innermost->file, innermost->line, &table->frames);
+	if (exact) {
+		segment.value = exact;
+		segment.info = LINE_INFO_CALLS;
+	}
+	return segment;
 }
 
 static int join_ptx(struct line_table *table, const struct segments *lines, const char *text,
@@ -233,6 +247,7 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 	struct segments ptx_segments = {0};
 	struct line_rows rows = {0};
 	struct ptx_lines ptx;
+	struct ptx_join joining = {table, &ptx};
 	int status = ptx_lines_read(&ptx, text, length, &table->frames);
 
 	if (status == PROTON_OK)
@@ -241,10 +256,130 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 	if (status == PROTON_OK)
 		status = make_segments(&ptx_segments, &rows, NULL, LINE_INFO_NONE);
 	if (status == PROTON_OK)
-		status = join(table, lines, &ptx_segments, &ptx);
+		status = join(table, lines, &ptx_segments, add_ptx_calls, &joining);
 	free(ptx_segments.segments);
 	line_rows_fini(&rows);
 	ptx_lines_fini(&ptx);
+	return status;
+}
+
+/* ------------------------------------------------------------------ calls of .debug_info */
+
+struct calls_join {
+	struct line_table *table;
+	const struct inlined_calls *calls;
+	uint32_t *frames;   /* for each call, where it was called */
+	const char **names; /* for each call, the function; NULL: unknown */
+	bool is_out_of_memory;
+};
+
+/* Places of inlined functions tell whether their name is the kernel's. */
+static void name_calls(struct calls_join *joining)
+{
+	const struct inlined_calls *calls = joining->calls;
+
+	for (size_t i = 0; i < calls->range_count; i++) {
+		const struct inlined_range *range = &calls->ranges[i];
+
+		for (uint32_t call = range->call; call && !joining->names[call - 1];
+		     call = calls->calls[call - 1].caller) {
+			const char *name = calls->calls[call - 1].function;
+
+			if (!name)
+				continue;
+			joining->names[call - 1] = inlined_function(joining->table, name,
+								    range->section, range->begin);
+		}
+	}
+}
+
+/* Callers come first, so their frames are known. */
+static bool frame_calls(struct calls_join *joining, struct line_rows *rows)
+{
+	const struct inlined_calls *calls = joining->calls;
+
+	for (size_t i = 0; i < calls->count; i++) {
+		const struct inlined_call *call = &calls->calls[i];
+		struct line_frame frame = {
+			.file = line_rows_path(rows, call->lines, call->file,
+					       &joining->table->frames),
+			.line = call->line,
+			.column = call->column,
+		};
+
+		if (call->caller) {
+			frame.caller = joining->frames[call->caller - 1];
+			frame.function = joining->names[call->caller - 1];
+		}
+		/* Without a file, the line is as if it were called by the caller. */
+		joining->frames[i] = frame.file ? line_frames_add(&joining->table->frames, frame)
+						: frame.caller;
+		if (frame.file && !joining->frames[i])
+			return false;
+	}
+	return true;
+}
+
+static struct segment add_inlined_calls(void *user, struct segment segment, uint32_t call)
+{
+	struct calls_join *joining = user;
+	struct line_frames *frames = &joining->table->frames;
+	struct line_frame frame = frames->frames[segment.value - 1];
+
+	segment.info = LINE_INFO_CALLS;
+	if (!call)
+		return segment;
+	frame.caller = joining->frames[call - 1];
+	frame.function = joining->names[call - 1];
+	segment.value = line_frames_add(frames, frame);
+	joining->is_out_of_memory |= !segment.value;
+	return segment;
+}
+
+static int join_calls(struct line_table *table, const struct segments *lines,
+		      struct line_rows *rows, const struct inlined_calls *calls)
+{
+	struct calls_join joining = {
+		.table = table,
+		.calls = calls,
+		.frames = calloc(calls->count + 1, sizeof(*joining.frames)),
+		.names = calloc(calls->count + 1, sizeof(*joining.names)),
+	};
+	struct segments ranges = {0};
+	int status = joining.frames && joining.names ? PROTON_OK : PROTON_E_NOMEM;
+
+	for (size_t i = 0; i < calls->range_count && status == PROTON_OK; i++) {
+		const struct inlined_range *range = &calls->ranges[i];
+		struct segment segment = {
+			.begin = range->begin, .section = range->section, .value = range->call};
+
+		if (!add_segment(&ranges, segment))
+			status = PROTON_E_NOMEM;
+	}
+	if (status == PROTON_OK) {
+		name_calls(&joining);
+		status = frame_calls(&joining, rows) ? PROTON_OK : PROTON_E_NOMEM;
+	}
+	if (status == PROTON_OK)
+		status = join(table, lines, &ranges, add_inlined_calls, &joining);
+	free(joining.frames);
+	free(joining.names);
+	free(ranges.segments);
+	return joining.is_out_of_memory ? PROTON_E_NOMEM : status;
+}
+
+/* Cubins have their calls in the line program, or not at all. */
+static int add_debug_info(struct line_table *table, const struct segments *lines,
+			  struct line_rows *rows)
+{
+	struct inlined_calls calls;
+	int status = inlined_calls_read(&calls, &table->code_object);
+
+	if (status == PROTON_OK && calls.is_known)
+		status = join_calls(table, lines, rows, &calls);
+	else if (status == PROTON_OK)
+		table->segments = *lines;
+	inlined_calls_fini(&calls);
 	return status;
 }
 
@@ -264,13 +399,16 @@ static int read_lines(struct line_table *table, const char *ptx, size_t ptx_leng
 	if (status == PROTON_OK)
 		status = make_segments(&lines, &rows, frames,
 				       rows.has_calls ? LINE_INFO_CALLS : LINE_INFO_INNERMOST);
-	if (status == PROTON_OK && ptx && !rows.has_calls) {
+	if (status == PROTON_OK && table->code_object.machine == MACHINE_AMD) {
+		status = add_debug_info(table, &lines, &rows);
+	} else if (status == PROTON_OK && ptx && !rows.has_calls) {
 		status = join_ptx(table, &lines, ptx, ptx_length);
-		free(lines.segments);
 	} else {
 		table->segments = lines;
 		table->wants_ptx = lines.count && !rows.has_calls;
 	}
+	if (table->segments.segments != lines.segments)
+		free(lines.segments);
 	free(frames);
 	line_rows_fini(&rows);
 	return status;

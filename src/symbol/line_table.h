@@ -1,13 +1,14 @@
 /*
- * Line table of a cubin: the source lines of an instruction, with the calls that were inlined.
+ * Line table of machine code: the source lines of an instruction, with the calls that were inlined.
  *
- * A table is made from the bytes of a cubin, and optionally from the PTX text that it was assembled
- * from, and owns all it returns. It cannot change, so any number of threads may read it. Input is
- * untrusted; memory is proportional to its size. Lookups are binary searches.
+ * A table is made from the bytes of a cubin or an AMD code object, and owns all it returns. It
+ * cannot change, so any number of threads may read it. Input is untrusted; memory is proportional
+ * to its size. Lookups are binary searches.
  *
- * The calls come from the cubin where the compiler has stored them (Triton 3.8 and later). Older
- * cubins have only the innermost line. The PTX of Triton 3.6 and 3.7 has the calls in comments, but
- * is not in the cubin: the recorder has to keep it.
+ * The calls of AMD code are in its .debug_info. Those of a cubin are in its line program, where the
+ * compiler has stored them (Triton 3.8 and later). Older cubins have only the innermost line. The
+ * PTX of Triton 3.6 and 3.7 has the calls in comments, but is not in the cubin: the recorder has to
+ * keep it.
  *
  *	struct line_run run;
  *
@@ -58,8 +59,8 @@ struct line_run {
 struct line_table;
 
 /*
- * `ptx` may be NULL. Neither needs to stay valid. PROTON_E_INVALID if the bytes are not a cubin. A
- * cubin without lines makes a table without lines.
+ * `ptx` may be NULL. Neither needs to stay valid. PROTON_E_INVALID if the bytes are neither a cubin
+ * nor an AMD code object. Without lines in it, the table has none. Only cubins have PTX.
  */
 int line_table_open(const void *object, size_t length, const char *ptx, size_t ptx_length,
 		    struct line_table **table_out, struct proton_error *err);
@@ -67,7 +68,7 @@ void line_table_close(struct line_table *table);
 
 /* True if lines are known, but not their calls, which the PTX may have. */
 bool line_table_wants_ptx(const struct line_table *table);
-/* The function with this mangled name; LINE_FUNCTION_NONE: the cubin has none. */
+/* The function with this mangled name; LINE_FUNCTION_NONE: there is none. */
 uint32_t line_table_function(const struct line_table *table, const char *name);
 /*
  * The run that contains byte offset `pc` of a function. Offsets without a line are in runs too, so

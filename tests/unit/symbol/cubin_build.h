@@ -1,4 +1,7 @@
-/* Builder of small cubins for tests: sections in the order of the calls, then the section table. */
+/*
+ * Builder of small cubins and AMD code objects for tests: sections in the order of the calls, then
+ * the section table.
+ */
 #ifndef TESTS_UNIT_SYMBOL_CUBIN_BUILD_H
 #define TESTS_UNIT_SYMBOL_CUBIN_BUILD_H
 
@@ -15,7 +18,11 @@ struct cubin_build {
 	struct out names, symbol_names, symbols;
 	Elf64_Shdr headers[BUILD_SECTIONS];
 	uint32_t count;
+	uint16_t machine;
 };
+
+#define BUILD_NVIDIA 190
+#define BUILD_AMD 224
 
 static inline void put(struct out *out, uint64_t value, size_t size)
 {
@@ -38,6 +45,7 @@ static inline void build_begin(struct cubin_build *build)
 	out_byte(&build->symbol_names, 0);
 	out_bytes(&build->symbols, (const char *)&none, sizeof(none));
 	build->count = 1;
+	build->machine = BUILD_NVIDIA;
 }
 
 /* Adds a section; returns its index. */
@@ -55,6 +63,18 @@ static inline uint32_t build_section(struct cubin_build *build, const char *name
 	if (type != SHT_NOBITS)
 		out_bytes(&build->bytes, bytes, length);
 	return build->count++;
+}
+
+/* The same for code at a virtual address, in an AMD code object. */
+static inline uint32_t build_code(struct cubin_build *build, const char *name, uint64_t address,
+				  const void *bytes, size_t length)
+{
+	uint32_t section = build_section(build, name, SHT_PROGBITS, 0, bytes, length);
+
+	build->machine = BUILD_AMD;
+	build->headers[section].sh_addr = address;
+	build->headers[section].sh_flags = SHF_ALLOC | SHF_EXECINSTR;
+	return section;
 }
 
 /* Adds a function; returns the index of its symbol. */
@@ -79,7 +99,7 @@ static inline void build_end(struct cubin_build *build)
 {
 	Elf64_Ehdr header = {
 		.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		.e_machine = 190,
+		.e_machine = build->machine,
 		.e_shentsize = sizeof(Elf64_Shdr),
 	};
 

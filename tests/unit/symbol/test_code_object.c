@@ -102,6 +102,47 @@ TEST(sections_are_found_by_name)
 	build_fini(&build);
 }
 
+TEST(functions_of_amd_code_are_found_by_their_virtual_address)
+{
+	static const char code[0x400];
+	struct cubin_build build;
+	struct proton_error err;
+	struct code_object object;
+	uint32_t text, init;
+	uint64_t pc;
+
+	build_begin(&build);
+	/* Not in the order of the addresses. */
+	text = build_code(&build, ".text", 0x1600, code, sizeof(code));
+	init = build_code(&build, ".init", 0x1000, code, 0x100);
+	build_function(&build, "kernel", text, 0x1700, 0x120);
+	build_function(&build, "callee", text, 0x1600, 0x80);
+	build_function(&build, "start", init, 0x1000, 0x1000);
+	build_function(&build, "below", text, 0x15ff, 4);
+	build_end(&build);
+	CHECK_OK(code_object_open(&object, build.bytes.bytes, build.bytes.length, &err), err);
+	CHECK_EQ(object.machine, MACHINE_AMD);
+	CHECK_EQ(object.function_count, 3);
+	CHECK_STR(object.functions[code_object_function_at_address(&object, 0x1600, &pc)].name,
+		  "callee");
+	CHECK_U64(pc, 0);
+	CHECK_STR(object.functions[code_object_function_at_address(&object, 0x181f, &pc)].name,
+		  "kernel");
+	CHECK_U64(pc, 0x11f);
+	/* A size larger than the section is cut. */
+	CHECK_U64(object.functions[code_object_function_find(&object, "start")].code_bytes, 0x100);
+	CHECK_STR(object.functions[code_object_function_at_address(&object, 0x10ff, &pc)].name,
+		  "start");
+	/* Between two functions, after the last one, between two sections, outside. */
+	CHECK_EQ(code_object_function_at_address(&object, 0x1680, &pc), CODE_OBJECT_NONE);
+	CHECK_EQ(code_object_function_at_address(&object, 0x1820, &pc), CODE_OBJECT_NONE);
+	CHECK_EQ(code_object_function_at_address(&object, 0x1100, &pc), CODE_OBJECT_NONE);
+	CHECK_EQ(code_object_function_at_address(&object, 0xfff, &pc), CODE_OBJECT_NONE);
+	CHECK_EQ(code_object_function_at_address(&object, UINT64_MAX, &pc), CODE_OBJECT_NONE);
+	code_object_close(&object);
+	build_fini(&build);
+}
+
 TEST(other_files_are_rejected)
 {
 	static const size_t changed[] = {0, EI_CLASS, EI_DATA, 18, 58};
@@ -114,7 +155,8 @@ TEST(other_files_are_rejected)
 		build.bytes.bytes[changed[i]]++;
 		CHECK_EQ(code_object_open(&object, build.bytes.bytes, build.bytes.length, &err),
 			 PROTON_E_INVALID);
-		CHECK_STR(err.text, "cannot parse the machine code: not a cubin");
+		CHECK_STR(err.text,
+			  "cannot parse the machine code: neither a cubin nor an AMD code object");
 		build.bytes.bytes[changed[i]]--;
 	}
 	/* Truncated: the table of sections is the last part of the file. */

@@ -1,0 +1,37 @@
+/*
+ * Inlined calls of a code object, from its .debug_info: LLVM stores the code of each inlined call,
+ * and where the call is. Triton gives every inlined function the kernel's name.
+ */
+#ifndef SYMBOL_INLINED_CALLS_H
+#define SYMBOL_INLINED_CALLS_H
+
+#include "symbol/code_object.h"
+
+struct inlined_call {
+	const char *function; /* inlined, mangled; borrowed from the code object; NULL: unknown */
+	uint64_t lines;       /* offset of the unit in .debug_line */
+	uint64_t file;        /* number in that unit */
+	uint32_t line, column;
+	uint32_t caller; /* index + 1 of the call that it is inside of; 0: the function itself */
+};
+
+/* Code from `begin` to the next range. */
+struct inlined_range {
+	uint64_t begin; /* in the section */
+	uint32_t section;
+	uint32_t call; /* index + 1 of the innermost call; 0: not inlined */
+};
+
+struct inlined_calls {
+	struct inlined_call *calls; /* after their callers */
+	size_t count, capacity;
+	struct inlined_range *ranges; /* by section and begin */
+	size_t range_count, range_capacity;
+	bool is_known; /* the code object has .debug_info, so other code is not inlined */
+};
+
+/* PROTON_E_NOMEM is the only error. */
+int inlined_calls_read(struct inlined_calls *calls, const struct code_object *object);
+void inlined_calls_fini(struct inlined_calls *calls);
+
+#endif
