@@ -62,7 +62,4 @@ void profile_file_mark(struct profile_file *file, enum profile_file_state state,
 /* Unmaps and closes; `remove` also deletes the file if it still has its name. Safe twice. */
 void profile_file_close(struct profile_file *file, bool remove);
 
-/* Writes a view as a compact, complete profile file: the header, then one extent per table. */
-int profile_file_write(const struct profile_view *view, struct out *out, struct proton_error *err);
-
 #endif

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/packed_file.h"
+
 const uint32_t profile_row_bytes[TABLE_COUNT] = {
 	[TABLE_STRINGS] = 8,
 	[TABLE_FRAMES] = sizeof(struct row_frame),
@@ -146,6 +148,8 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 	*view = (struct profile_view){0};
 	if (!profile_view_recognize(bytes, length))
 		return err_set(err, PROTON_E_FORMAT, "not a profile file (bad magic)");
+	if (packed_file_recognize(bytes, length))
+		return packed_file_open(view, bytes, length, err);
 	if (length < sizeof(*header))
 		return err_set(err, PROTON_E_FORMAT, "truncated profile file header");
 	header = malloc(sizeof(*header)); /* a copy, because the bytes need not be aligned */
@@ -153,10 +157,11 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 		return err_nomem(err);
 	memcpy(header, bytes, sizeof(*header));
 	if (header->major != PROFILE_FILE_MAJOR) {
-		status =
-			err_set(err, PROTON_E_FORMAT,
-				"unsupported profile format version %u.%u; this program reads %u.x",
-				header->major, header->minor, PROFILE_FILE_MAJOR);
+		status = err_set(
+			err, PROTON_E_FORMAT,
+			"unsupported profile format version %u.%u; this program reads %u.x "
+			"and %u.x",
+			header->major, header->minor, PROFILE_FILE_MAJOR, PACKED_FILE_MAJOR);
 		goto out;
 	}
 	if (header->state == PROFILE_FILE_STARTING) {

@@ -391,6 +391,40 @@ struct file_header {
 	struct file_extent extents[PROFILE_FILE_MAX_EXTENTS];
 };
 
+/*
+ * A packed file, which is finished: this header, `table_count` times struct packed_table, and the
+ * packed tables. The fields have the offsets of struct file_header.
+ */
+#define PACKED_FILE_MAJOR 2
+#define PACKED_FILE_MINOR 0
+
+struct packed_header {
+	char magic[8];
+	uint16_t major; /* PACKED_FILE_MAJOR */
+	uint16_t minor;
+	uint32_t header_bytes; /* where the first table may begin */
+	uint32_t state;        /* PROFILE_FILE_FINISHED */
+	uint32_t pid;
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t table_count;
+	uint32_t reserved;
+};
+
+#define PACKED_RAW 0              /* the rows themselves; `offset` is a multiple of 8 */
+#define PACKED_STRINGS UINT64_MAX /* entries of strings, see format/pack.h */
+
+struct packed_table {
+	uint32_t id;
+	uint32_t row_bytes;
+	uint64_t rows;
+	uint64_t columns; /* see format/pack.h, or PACKED_RAW or PACKED_STRINGS */
+	uint64_t offset;  /* in the file */
+	uint64_t bytes;
+};
+
+_Static_assert(sizeof(struct packed_header) == 48, "layout");
+_Static_assert(sizeof(struct packed_table) == 40, "layout");
 _Static_assert(sizeof(struct row_frame) == 16, "layout");
 _Static_assert(sizeof(struct row_node) == 24, "layout");
 _Static_assert(sizeof(struct row_metric) == 8, "layout");

@@ -271,7 +271,7 @@ static int check_working_file(const char *path, bool no_clobber, struct proton_e
 		return PROTON_OK;
 	if (!profile_view_recognize(head, (size_t)length))
 		return refuse_foreign(path, err);
-	if (!no_clobber || (size_t)length < sizeof(head))
+	if (!no_clobber || (size_t)length < offsetof(struct file_header, state) + sizeof(state))
 		return PROTON_OK;
 	memcpy(&state, head + offsetof(struct file_header, state), sizeof(state));
 	return state == PROFILE_FILE_FINISHED ? refuse_existing(path, err) : PROTON_OK;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/size_signal.h"
+#include "format/packed_file.h"
 #include "format/profile_snapshot.h"
 #include "format/profile_view.h"
 #include "format/rank.h"
@@ -238,31 +239,45 @@ static bool is_expendable(const struct file_header *header)
 {
 	const struct file_table *tables = header->tables;
 
+	if (header->major == PACKED_FILE_MAJOR)
+		return packed_file_rows(header, sizeof(*header), TABLE_NODES) <= 1 &&
+		       packed_file_rows(header, sizeof(*header), TABLE_VALUES) <= 1;
 	return tables[TABLE_NODES].rows <= 1 && tables[TABLE_VALUES].rows <= 1;
+}
+
+/* Reads the start of a file into `header`, which is zeros. False: it is not that of a profile. */
+static bool read_start(int fd, struct file_header *header, bool *is_unstarted_out)
+{
+	ssize_t n = pread(fd, header, sizeof(*header), 0);
+	bool is_whole = n == (ssize_t)sizeof(*header);
+	struct stat st;
+
+	/* The process was killed during startup. */
+	*is_unstarted_out = is_whole && fstat(fd, &st) == 0 &&
+			    st.st_size == PROFILE_FILE_HEADER_BYTES &&
+			    is_zero(header, sizeof(*header));
+	return *is_unstarted_out ||
+	       (is_whole && memcmp(header->magic, PROFILE_FILE_MAGIC, 8) == 0) ||
+	       (n > 0 && packed_file_recognize(header, (size_t)n));
 }
 
 /* Frees the name of a non-empty file that this process has locked. */
 static int make_way(struct working_file *file, int fd, struct proton_error *err)
 {
-	struct file_header *header = malloc(sizeof(*header));
+	struct file_header *header = calloc(1, sizeof(*header));
 	int status = PROTON_OK;
 	bool is_unstarted;
-	struct stat st;
-	ssize_t n;
+	struct stat st = {0};
 
 	if (!header)
 		return err_nomem(err);
-	n = pread(fd, header, sizeof(*header), 0);
-	/* The process was killed during startup. */
-	is_unstarted = n == (ssize_t)sizeof(*header) && fstat(fd, &st) == 0 &&
-		       st.st_size == PROFILE_FILE_HEADER_BYTES && is_zero(header, sizeof(*header));
-	if (is_unstarted && may_be_remote() && !is_older_than_startup(&st))
-		status = error_busy(file, err);
-	else if (!is_unstarted && (n < (ssize_t)sizeof(*header) ||
-				   memcmp(header->magic, PROFILE_FILE_MAGIC, 8) != 0))
+	fstat(fd, &st);
+	if (!read_start(fd, header, &is_unstarted))
 		status = error_stranger(file, err);
+	else if (is_unstarted && may_be_remote() && !is_older_than_startup(&st))
+		status = error_busy(file, err);
 	else if (!is_unstarted && header->state != PROFILE_FILE_FINISHED && may_be_remote() &&
-		 fstat(fd, &st) == 0 && is_of_other_host(file->path, &st))
+		 is_of_other_host(file->path, &st))
 		status = error_busy(file, err);
 	else if (is_unstarted || is_expendable(header))
 		unlink(file->path);
@@ -271,7 +286,7 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 				    header->state == PROFILE_FILE_FINISHED ? &file->earlier
 									   : &file->leftover,
 				    err);
-	if (status == PROTON_OK && file->earlier && fstat(fd, &st) == 0)
+	if (status == PROTON_OK && file->earlier)
 		file->earlier_mode = st.st_mode & 0777;
 	free(header);
 	return status;

@@ -79,7 +79,9 @@ def test_offsets_are_those_of_the_compiler(tmp_path):
     source = tmp_path / "offsets.c"
     source.write_text(
         "#include <stddef.h>\n#include <stdio.h>\n#include <libproton/proton.h>\n"
-        '#include "format/rows.h"\nint main(void)\n{\n' + "\n".join(lines) + "\nreturn 0;\n}\n"
+        '#include "format/pack.h"\n#include "format/rows.h"\nint main(void)\n{\n'
+        + "\n".join(lines)
+        + "\nreturn 0;\n}\n"
     )
     includes = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
     program = str(tmp_path / "offsets")
@@ -131,6 +133,60 @@ def test_every_enumerator_is_documented():
 # ------------------------------------------------------------------ a reader made from the page
 
 
+def varint(coded: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = coded[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
+
+
+def unpack_strings(coded: bytes) -> bytes:
+    result, before, at = b"", b"", 0
+    while at < len(coded):
+        common = coded[at]
+        length, at = varint(coded, at + 1)
+        before = before[:common] + coded[at : at + length]
+        at += length
+        entry = struct.pack("<I", len(before)) + before + b"\0"
+        result += entry + b"\0" * (-len(entry) % 8)
+    return result
+
+
+def unpack(coded: bytes, rows: int, size: int, columns: int) -> bytes:
+    """The rows of a table of a packed file."""
+    if columns == 0:
+        return coded
+    if columns == 2**64 - 1:
+        return unpack_strings(coded)
+    widths = [4 * (columns >> 4 * i & 15) for i in range(16) if columns >> 4 * i & 15]
+    table: list[list[int]] = []
+    at, count = 0, rows * size // sum(widths)
+    while len(table) < count:
+        first = len(table)
+        group = [[0] * len(widths) for _ in range(min(1024, count - first))]
+        table += group
+        for c, width in enumerate(widths):
+            transform, at = coded[at], at + 1
+            numbers: list[int] = []
+            while len(numbers) < len(group):
+                run, at = coded[at], at + 1
+                for _ in range(run + 1 if run < 128 else run - 127):
+                    number, at = varint(coded, at) if run >= 128 else (0, at)
+                    numbers.append(number)
+            for i, n in enumerate(numbers, first):
+                s = ~(n >> 1) if n & 1 else n >> 1
+                last = table[i - 1][c] if i else 0
+                swapped = int.from_bytes(n.to_bytes(8, "little")[:width], "big")
+                x = [n, last + s, last + s + 1, i - s, table[i][c - 1] + s, swapped][transform]
+                table[i][c] = x % (1 << 8 * width)
+    layout = "<" + "".join("I" if width == 4 else "Q" for width in widths)
+    return b"".join(struct.pack(layout, *row) for row in table)
+
+
 class Reader:
     """The tables of a profile file: lists of tuples, in the order of the fields on the page."""
 
@@ -140,10 +196,19 @@ class Reader:
 
     def __init__(self, data: bytes) -> None:
         head = struct.unpack_from("<8sHHIIIQQII", data)
-        assert head[0] == b"\x89PROTON\n" and head[1] == 1 and head[3] == 65536
+        assert head[0] == b"\x89PROTON\n" and head[1] in (1, 2)
         self.state, self.pid, self.start_ns, self.end_ns = head[4:8]
         assert self.state in (1, 2)
         self.raw: dict[int, tuple[bytes, int, int]] = {}
+        if head[1] == 2:
+            assert self.state == 2 and head[3] == 48 + 40 * head[8]
+            for i in range(head[8]):
+                table, size, *rest = struct.unpack_from("<IIQQQQ", data, 48 + 40 * i)
+                rows, columns, offset, length = rest
+                coded = data[offset : offset + length]
+                self.raw[table] = (unpack(coded, rows, size, columns), size, rows)
+            return
+        assert head[3] == 65536
         extents = [struct.unpack_from("<IIQQ", data, 560 + 24 * i) for i in range(head[9])]
         for i in range(head[8]):
             table, row_bytes, rows = struct.unpack_from("<IIQ", data, 48 + 16 * i)
@@ -152,7 +217,7 @@ class Reader:
             self.raw[table] = (whole, row_bytes, rows)
 
     def rows(self, table: int) -> list[tuple]:
-        data, size, count = self.raw[table]
+        data, size, count = self.raw.get(table, (b"", 0, 0))
         return [struct.unpack_from("<" + self.ROWS[table], data, i * size) for i in range(count)]
 
     def text(self, string: int) -> str:

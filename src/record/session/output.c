@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/replace.h"
+#include "format/packed_file.h"
 #include "format/rank.h"
 #include "format/target.h"
 #include "record/session/earlier_output.h"
@@ -290,7 +291,7 @@ static bool keeps_earlier_working_file(struct session *session)
 	return true;
 }
 
-/* Rewrites the working file as a compact, complete profile at `<path>.proton`. */
+/* Rewrites the working file as a packed, complete profile at `<path>.proton`. */
 static int keep_working_file(struct session *session, struct proton_error *err)
 {
 	struct profile_view view;
@@ -306,7 +307,7 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 	view.end_ns = clock_real_ns();
 	status = file_replace_begin(&file, path, err);
 	if (status == PROTON_OK) {
-		status = profile_file_write(&view, &file.out, err);
+		status = packed_file_write(&view, &file.out, err);
 		if (status == PROTON_OK)
 			status = file_replace_commit(&file, err);
 		else

@@ -1,0 +1,465 @@
+/* Packed tables: coding and decoding of columns and strings. */
+#include "format/pack.h"
+
+#include <string.h>
+
+#include "base/strings.h"
+
+/* Rows of a group that decide about its transforms. */
+#define SAMPLE_ROWS 512u
+
+#define VARINT_MAX 10u
+
+struct column {
+	uint32_t offset; /* in a row */
+	uint32_t bytes;
+	bool has_twin; /* the column before is as wide */
+};
+
+struct columns {
+	struct column column[PACK_COLUMNS_MAX];
+	uint32_t count;
+	uint32_t row_bytes;
+};
+
+static bool read_columns(uint64_t packed, struct columns *out)
+{
+	*out = (struct columns){0};
+	for (; packed && out->count < PACK_COLUMNS_MAX; packed >>= 4) {
+		struct column *column = &out->column[out->count];
+		uint32_t kind = packed & 15;
+
+		if (kind != PACK_COLUMN_U32 && kind != PACK_COLUMN_U64)
+			return false;
+		*column = (struct column){.offset = out->row_bytes, .bytes = kind * 4};
+		column->has_twin = out->count && column[-1].bytes == column->bytes;
+		out->row_bytes += column->bytes;
+		out->count++;
+	}
+	return out->count != 0;
+}
+
+uint32_t pack_columns_bytes(uint64_t columns)
+{
+	struct columns read;
+
+	return read_columns(columns, &read) ? read.row_bytes : 0;
+}
+
+static inline uint64_t load(const char *at, uint32_t bytes)
+{
+	uint64_t wide;
+	uint32_t narrow;
+
+	if (bytes == 8) {
+		memcpy(&wide, at, 8);
+		return wide;
+	}
+	memcpy(&narrow, at, 4);
+	return narrow;
+}
+
+static inline void store(char *at, uint32_t bytes, uint64_t value)
+{
+	uint32_t narrow = (uint32_t)value;
+
+	if (bytes == 8)
+		memcpy(at, &value, 8);
+	else
+		memcpy(at, &narrow, 4);
+}
+
+/* Differences wrap at the column's width: every value has one. */
+static inline uint64_t zigzag(uint64_t difference, uint32_t bytes)
+{
+	int64_t value = bytes == 8 ? (int64_t)difference : (int32_t)(uint32_t)difference;
+
+	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+static inline uint64_t unzigzag(uint64_t code)
+{
+	return code >> 1 ^ (0 - (code & 1));
+}
+
+static inline uint64_t swapped(uint64_t value, uint32_t bytes)
+{
+	return bytes == 8 ? __builtin_bswap64(value) : __builtin_bswap32((uint32_t)value);
+}
+
+/* ------------------------------------------------------------------ coding */
+
+/* The number to store for row `i` at `row`. */
+static uint64_t transformed(const struct columns *columns, const struct column *column,
+			    enum pack_transform transform, const char *row, uint64_t i)
+{
+	const char *at = row + column->offset;
+	uint32_t bytes = column->bytes;
+	uint64_t x = load(at, bytes);
+	uint64_t before = i ? load(at - columns->row_bytes, bytes) : 0;
+
+	switch (transform) {
+	case PACK_DELTA:
+		return zigzag(x - before, bytes);
+	case PACK_NEXT:
+		return zigzag(x - before - 1, bytes);
+	case PACK_DISTANCE:
+		return zigzag(i - x, bytes);
+	case PACK_ACROSS:
+		return zigzag(x - load(at - bytes, bytes), bytes);
+	case PACK_SWAPPED:
+		return swapped(x, bytes);
+	default:
+		return x;
+	}
+}
+
+static uint32_t varint_bytes(uint64_t value)
+{
+	return value < 128 ? 1 : (uint32_t)(63 - __builtin_clzll(value)) / 7 + 1;
+}
+
+/* The transform with the smallest result for the first rows of a group. */
+static enum pack_transform choose(const struct columns *columns, const struct column *column,
+				  const char *rows, uint64_t first, uint64_t end)
+{
+	enum pack_transform best = PACK_PLAIN;
+	uint64_t best_bytes = UINT64_MAX;
+
+	if (end - first > SAMPLE_ROWS)
+		end = first + SAMPLE_ROWS;
+	for (uint32_t t = 0; t < PACK_TRANSFORMS; t++) {
+		uint64_t bytes = 0;
+
+		if (t == PACK_ACROSS && !column->has_twin)
+			continue;
+		for (uint64_t i = first; i < end; i++) {
+			uint64_t value = transformed(columns, column, (enum pack_transform)t,
+						     rows + i * columns->row_bytes, i);
+
+			bytes += value ? varint_bytes(value) * 16 : 1; /* zeros share a byte */
+		}
+		if (bytes < best_bytes) {
+			best_bytes = bytes;
+			best = (enum pack_transform)t;
+		}
+	}
+	return best;
+}
+
+static char *put_varint(char *at, uint64_t value)
+{
+	while (value >= 128) {
+		*at++ = (char)(value | 128);
+		value >>= 7;
+	}
+	*at++ = (char)value;
+	return at;
+}
+
+/* Runs of `count` numbers. */
+static void pack_numbers(struct out *out, const uint64_t *numbers, size_t count)
+{
+	size_t i = 0;
+
+	while (i < count) {
+		char *at = out_reserve(out, 1 + PACK_RUN_MAX * VARINT_MAX);
+		char *start = at;
+		size_t run = 0;
+
+		if (!at)
+			return;
+		while (i + run < count && run < PACK_RUN_MAX && !numbers[i + run])
+			run++;
+		if (run) {
+			*at++ = (char)(run - 1);
+		} else {
+			at++;
+			/* One zero among others is shorter as a number. */
+			while (i + run < count && run < PACK_RUN_MAX &&
+			       (numbers[i + run] ||
+				(i + run + 1 < count && numbers[i + run + 1]))) {
+				at = put_varint(at, numbers[i + run]);
+				run++;
+			}
+			*start = (char)(run - 1 + PACK_RUN_MAX);
+		}
+		i += run;
+		out->length += (size_t)(at - start);
+		out->total += (size_t)(at - start);
+	}
+}
+
+void pack_rows(struct out *out, const void *rows, uint64_t count, uint64_t packed_columns)
+{
+	uint64_t numbers[PACK_GROUP];
+	struct columns columns;
+
+	if (!read_columns(packed_columns, &columns))
+		return;
+	for (uint64_t first = 0; first < count; first += PACK_GROUP) {
+		uint64_t end = count - first < PACK_GROUP ? count : first + PACK_GROUP;
+
+		for (uint32_t c = 0; c < columns.count; c++) {
+			const struct column *column = &columns.column[c];
+			enum pack_transform transform = choose(&columns, column, rows, first, end);
+
+			for (uint64_t i = first; i < end; i++)
+				numbers[i - first] =
+					transformed(&columns, column, transform,
+						    (const char *)rows + i * columns.row_bytes, i);
+			out_byte(out, (char)transform);
+			pack_numbers(out, numbers, (size_t)(end - first));
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ decoding */
+
+struct input {
+	const unsigned char *at;
+	const unsigned char *end;
+};
+
+static inline bool take_varint(struct input *in, uint64_t *out)
+{
+	uint64_t value = 0;
+
+	for (uint32_t shift = 0; shift < 64 && in->at < in->end; shift += 7) {
+		unsigned char byte = *in->at++;
+
+		value |= (uint64_t)(byte & 127) << shift;
+		if (byte < 128) {
+			*out = value;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Takes `count` numbers. False: the input ends early or its runs do not fit. */
+static bool take_numbers(struct input *in, uint64_t *numbers, size_t count, bool *has_any_out)
+{
+	size_t i = 0;
+
+	*has_any_out = false;
+
+	while (i < count) {
+		size_t run;
+
+		if (in->at == in->end)
+			return false;
+		run = (size_t)(*in->at & (PACK_RUN_MAX - 1)) + 1;
+		if (run > count - i)
+			return false;
+		if (*in->at++ < PACK_RUN_MAX) {
+			memset(numbers + i, 0, run * sizeof(*numbers));
+		} else {
+			*has_any_out = true;
+			for (size_t k = 0; k < run; k++) {
+				if (in->at < in->end && *in->at < 128)
+					numbers[i + k] = *in->at++;
+				else if (!take_varint(in, &numbers[i + k]))
+					return false;
+			}
+		}
+		i += run;
+	}
+	return true;
+}
+
+/* A loop over the rows of a column for each transform: this is the time that reading takes. */
+#define RESTORE(next)                                                                              \
+	do {                                                                                       \
+		for (uint64_t i = first; i < end; i++, at += stride) {                             \
+			uint64_t number = numbers[i - first];                                      \
+                                                                                                   \
+			x = next;                                                                  \
+			store(at, bytes, x);                                                       \
+		}                                                                                  \
+	} while (0)
+
+/* Stores the values of rows `first` to `end` of a column. */
+static inline __attribute__((always_inline)) void restore_width(uint32_t stride, uint32_t bytes,
+								enum pack_transform transform,
+								char *at, const uint64_t *numbers,
+								uint64_t first, uint64_t end)
+{
+	uint64_t x = first ? load(at - stride, bytes) : 0;
+
+	switch (transform) {
+	case PACK_DELTA:
+		RESTORE(x + unzigzag(number));
+		break;
+	case PACK_NEXT:
+		RESTORE(x + unzigzag(number) + 1);
+		break;
+	case PACK_DISTANCE:
+		RESTORE(i - unzigzag(number));
+		break;
+	case PACK_ACROSS:
+		RESTORE(load(at - bytes, bytes) + unzigzag(number));
+		break;
+	case PACK_SWAPPED:
+		RESTORE(swapped(number, bytes));
+		break;
+	default:
+		RESTORE(number);
+	}
+}
+
+static void restore(const struct columns *columns, const struct column *column,
+		    enum pack_transform transform, char *rows, const uint64_t *numbers,
+		    uint64_t first, uint64_t end)
+{
+	char *at = rows + first * columns->row_bytes + column->offset;
+
+	if (column->bytes == 8)
+		restore_width(columns->row_bytes, 8, transform, at, numbers, first, end);
+	else
+		restore_width(columns->row_bytes, 4, transform, at, numbers, first, end);
+}
+
+static bool take_group(struct input *in, const struct columns *columns, char *rows,
+		       uint64_t *numbers, uint64_t first, uint64_t end)
+{
+	for (uint32_t c = 0; c < columns->count; c++) {
+		const struct column *column = &columns->column[c];
+		unsigned char transform;
+		bool has_any;
+
+		if (in->at == in->end)
+			return false;
+		transform = *in->at++;
+		if (transform >= PACK_TRANSFORMS ||
+		    (transform == PACK_ACROSS && !column->has_twin) ||
+		    !take_numbers(in, numbers, (size_t)(end - first), &has_any))
+			return false;
+		if (transform == PACK_PLAIN && !has_any)
+			continue; /* rows are zeros already */
+		restore(columns, column, (enum pack_transform)transform, rows, numbers, first, end);
+	}
+	return true;
+}
+
+bool unpack_is_possible(uint64_t count, uint64_t packed_columns, size_t length)
+{
+	struct columns columns;
+
+	return read_columns(packed_columns, &columns) &&
+	       count / PACK_RUN_MAX <= length / columns.count;
+}
+
+uint64_t unpack_rows(void *rows, uint64_t count, uint64_t packed_columns, const void *bytes,
+		     size_t length)
+{
+	struct input in = {bytes, (const unsigned char *)bytes + length};
+	uint64_t numbers[PACK_GROUP];
+	struct columns columns;
+	uint64_t done = 0;
+
+	if (!read_columns(packed_columns, &columns))
+		return 0;
+	while (done < count) {
+		uint64_t end = count - done < PACK_GROUP ? count : done + PACK_GROUP;
+
+		if (!take_group(&in, &columns, rows, numbers, done, end))
+			break;
+		done = end;
+	}
+	return done;
+}
+
+/* ------------------------------------------------------------------ strings */
+
+static uint32_t entry_length(const char *entry)
+{
+	uint32_t length;
+
+	memcpy(&length, entry, sizeof(length));
+	return length;
+}
+
+/* The length of the text of an entry; false if it is not as string_write() makes it. */
+static bool check_entry(const char *entry, uint64_t rest, uint32_t *length_out)
+{
+	uint64_t bytes;
+	uint32_t length;
+
+	if (rest < 8)
+		return false;
+	length = entry_length(entry);
+	bytes = string_entry_bytes(length);
+	if (bytes > rest)
+		return false;
+	for (uint64_t i = 4 + (uint64_t)length; i < bytes; i++)
+		if (entry[i])
+			return false;
+	*length_out = length;
+	return true;
+}
+
+bool pack_strings(struct out *out, const char *bytes, uint64_t length)
+{
+	const char *before = "";
+	uint32_t before_length = 0;
+	uint32_t text_length;
+
+	for (uint64_t at = 0; at < length; at += string_entry_bytes(text_length)) {
+		const char *text = bytes + at + 4;
+		char numbers[1 + VARINT_MAX];
+		uint32_t common = 0;
+		char *end;
+
+		if (!check_entry(bytes + at, length - at, &text_length))
+			return false;
+		while (common < text_length && common < before_length && common < PACK_COMMON_MAX &&
+		       text[common] == before[common])
+			common++;
+		numbers[0] = (char)common;
+		end = put_varint(numbers + 1, text_length - common);
+		out_bytes(out, numbers, (size_t)(end - numbers));
+		out_bytes(out, text + common, text_length - common);
+		before = text;
+		before_length = text_length;
+	}
+	return true;
+}
+
+uint64_t unpack_strings(char *bytes, uint64_t capacity, const void *packed, size_t length)
+{
+	struct input in = {packed, (const unsigned char *)packed + length};
+	const char *before = "";
+	uint64_t before_length = 0;
+	uint64_t at = 0;
+
+	while (at < capacity) {
+		uint64_t common;
+		uint64_t rest;
+		uint64_t text_length;
+
+		if (in.at == in.end)
+			break;
+		common = *in.at++;
+		if (!take_varint(&in, &rest) || common > before_length ||
+		    rest > (uint64_t)(in.end - in.at))
+			break;
+		text_length = common + rest;
+		if (text_length > UINT32_MAX || string_entry_bytes(text_length) > capacity - at)
+			break;
+		memcpy(bytes + at, &(uint32_t){(uint32_t)text_length}, 4);
+		memcpy(bytes + at + 4, before, common);
+		memcpy(bytes + at + 4 + common, in.at, rest);
+		in.at += rest;
+		before = bytes + at + 4;
+		before_length = text_length;
+		at += string_entry_bytes(text_length);
+	}
+	return at;
+}
+
+bool unpack_strings_is_possible(uint64_t bytes, size_t length)
+{
+	/* An entry takes at least 2 bytes, which stand for at most this many. */
+	return bytes / string_entry_bytes(PACK_COMMON_MAX) <= length / 2;
+}
