@@ -13,6 +13,7 @@
 #include "model/peaks.h"
 
 #include <libproton/proton.h>
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,7 +26,7 @@ struct arch {
 	const char *type;          /* device type */
 	const char *name;          /* architecture, as in the profile */
 	bool is_of_device;         /* rates are per second; else per clock and SM or CU */
-	double rates[PEAK_WIDTHS]; /* by width */
+	double rates[PEAK_WIDTHS]; /* by width; NAN: not published */
 	double byte_per_s;         /* 0: from memory clock and bus width */
 };
 
@@ -109,6 +110,10 @@ static const struct arch archs[] = {
 	/* AMD Radeon RX 9070 XT: INT4 779, FP8 389, FP16 195, FP32 48.7 with 64 CU at 2.97 GHz; 640
 	 * GB/s. */
 	{"HIP", "gfx1201", false, {4096, 2048, 1024, 256, 4}, 640e9},
+	/* AMD Instinct MI455X (CDNA 5), announced at CES 2026: FP4 40, FP8 20 Pflop/s, 432 GB of
+	 * HBM4 with 19.6 TB/s; FP16 at half the rate of FP8. Rates of FP32 and FP64 are not
+	 * published. */
+	{"HIP", "gfx1250", true, {40e15, 20e15, 10e15, NAN, NAN}, 19.6e12},
 };
 
 /* True for the architecture without features: "gfx942:sramecc+:xnack-" is a gfx942. */
@@ -181,6 +186,11 @@ int proton_peak_flops(const char *device_type, const char *arch, unsigned width_
 	for (size_t w = 0; w < PEAK_WIDTHS; w++) {
 		if (peak_width_bits[w] != width_bits)
 			continue;
+		if (isnan(found->rates[w]))
+			return err_set(err, PROTON_E_INVALID,
+				       "Unsupported width: no peak rate of %s is published for "
+				       "operands of %u bits",
+				       found->name, width_bits);
 		*flops_per_second_out = flop_per_s(found, w, num_sms, clock_khz);
 		return PROTON_OK;
 	}

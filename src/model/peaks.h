@@ -12,7 +12,7 @@
 extern const unsigned peak_width_bits[PEAK_WIDTHS];
 
 struct peaks {
-	double flop_per_s[PEAK_WIDTHS]; /* dense; in the order of peak_width_bits */
+	double flop_per_s[PEAK_WIDTHS]; /* dense; by peak_width_bits; NAN: unknown */
 	double byte_per_s;
 };
 

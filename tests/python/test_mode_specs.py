@@ -164,8 +164,8 @@ def test_unknown_widths():
             specs.max_flops("CUDA", "90", width, 1, 1)
 
 
-# Per clock and multiprocessor with 4 to 64 bits, from the vendors' data sheets; 80 and 89 have
-# rates of the whole device, in 1e12 per second. The last number: bytes per second of the memory.
+# Per clock and multiprocessor with 4 to 64 bits, from the vendors' data sheets; 80, 89 and gfx1250
+# have rates of the whole device, in 1e12 per second. The last number: bytes per second of the memory.
 H100 = 1513e12 / (114 * 1755e6)
 FIGURES = {
     ("CUDA", "70"): ((512, 512, 1024, 128, 64), None),
@@ -190,17 +190,24 @@ FIGURES = {
     ("HIP", "gfx1101"): ((1024, 512, 512, 256, 8), 624e9),
     ("HIP", "gfx1200"): ((4096, 2048, 1024, 256, 4), 320e9),
     ("HIP", "gfx1201"): ((4096, 2048, 1024, 256, 4), 640e9),
+    ("HIP", "gfx1250"): ((40000, 20000, 10000), 19.6e12),
 }
 
 
 @pytest.mark.parametrize("device", FIGURES, ids=lambda device: device[1])
 def test_every_architecture(device):
     rates, memory = FIGURES[device]
-    scale = 1e12 if device[1] in ("80", "89") else 100 * 2e9
+    scale = 1e12 if device[1] in ("80", "89", "gfx1250") else 100 * 2e9
     for width, rate in zip((4, 8, 16, 32, 64), rates):
         assert specs.max_flops(*device, width, 100, 2e6) == pytest.approx(rate * scale), width
     expected = memory or 2 * 4096 * 1.5e9 / 8
     assert specs.max_bps(*device, 4096, 1.5e6) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_a_rate_that_is_not_published_is_an_error(width):
+    with pytest.raises(ValueError, match=f"no peak rate of gfx1250 is published .* {width} bits"):
+        specs.max_flops("HIP", "gfx1250", width, 256, 2e6)
 
 
 def test_features_of_a_target_do_not_matter():
