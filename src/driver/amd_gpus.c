@@ -6,6 +6,7 @@
 #include "driver/amd_gpus.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -98,6 +99,23 @@ size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity)
 	}
 	return count;
 }
+
+/* HIP is not called: its destructors may have run, because the program exits. */
+const char *amd_gpus_problem(void)
+{
+	static _Thread_local char text[256];
+	int error = access("/dev/kfd", R_OK | W_OK) == 0 ? 0 : errno;
+
+	if (!error || !amd_library_get_loaded(AMD_HIP))
+		return NULL;
+	snprintf(text, sizeof(text),
+		 "this process uses HIP, but has no AMD GPU (hipErrorNoDevice): cannot open "
+		 "/dev/kfd: %s",
+		 strerror(error));
+	return text;
+}
+
+/* ------------------------------------------------------------------ ordinals */
 
 int amd_gpus_hip_count(void)
 {

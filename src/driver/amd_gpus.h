@@ -24,4 +24,10 @@ int amd_gpus_ordinal_of_node(uint32_t node);
 /* The number of devices that HIP reports; -1 if HIP is not loaded or has no device. */
 int amd_gpus_hip_count(void);
 
+/*
+ * Why this process, which uses HIP, has no GPU; in the calling thread's buffer. NULL if it does not
+ * use HIP, or has access to GPUs. The error's name is the one that HIP returns then.
+ */
+const char *amd_gpus_problem(void);
+
 #endif

@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "driver/amd_gpus.h"
 #include "record/backend.h"
 #include "record/record.h"
 
@@ -71,5 +72,6 @@ const struct backend host_backend = {
 	.check_mode = check_mode,
 	.start = start,
 	.flush = flush,
+	.no_kernels = amd_gpus_problem,
 	.stop = stop,
 };

@@ -229,15 +229,19 @@ static void stop(void)
 	launch_queue_stop();
 }
 
+static const char *explain_no_kernels(void)
+{
+	return "no kernel with scopes was launched; add scopes with triton_proton.language, or use "
+	       "mode default:auto=all";
+}
+
 const struct backend instrument_backend = {
 	.name = "instrumentation",
 	.is_usable = is_usable,
 	.check_mode = check_mode,
 	.start = start,
 	.flush = flush,
-	.no_kernels =
-		"no kernel with scopes was launched; add scopes with triton_proton.language, or "
-		"use mode default:auto=all",
+	.no_kernels = explain_no_kernels,
 	.stop = stop,
 	.forked = forked,
 };

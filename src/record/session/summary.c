@@ -69,7 +69,8 @@ void summary_make(const struct session *session, const char *hint)
 	uint64_t kernels = store_counters_get(store, COUNTER_KERNELS);
 	uint64_t contexts = store_context_count(store);
 	bool has_kernels = kernels || store_counters_get(store, COUNTER_INSIDE);
-	const char *no_kernels = has_kernels ? NULL : session->backend->no_kernels;
+	bool has_hint = !has_kernels && session->backend->no_kernels;
+	const char *no_kernels = has_hint ? session->backend->no_kernels() : NULL;
 	char text[sizeof(last)] = "";
 	char number[32];
 
