@@ -16,7 +16,7 @@ RUN_TESTS = $(PY) tools/run_tests.py
 PACKAGE_SOURCES := $(shell find src include python meson.build meson_options.txt pyproject.toml \
 	README.md -type f ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: release build install demo setup-demo test check sanitize tsan fuzz format bench clean help
+.PHONY: release build install demo setup-demo test gpu-report check sanitize tsan fuzz format bench clean help
 
 build: $(BUILD)/build.ninja
 	@$(NINJA) $(BUILD)
@@ -30,6 +30,7 @@ help:
 	@echo 'make tsan      tests of the recorder under ThreadSanitizer'
 	@echo 'make fuzz      each fuzz target for FUZZ_SECONDS (default 60); needs clang'
 	@echo 'make format    rewrite the C sources with clang-format'
+	@echo 'make gpu-report  run the tests that need a GPU and write gpu-report.json'
 	@echo 'make bench     measure and print the table of costs'
 	@echo 'make install   install the package into $(VENV)'
 	@echo 'make release   build and check the sdist and wheels in dist/; URL=... is the address'
@@ -67,6 +68,11 @@ demo: setup-demo
 
 test: build $(STAMPS)/triton $(STAMPS)/package
 	@$(IN_VENV) $(RUN_TESTS) $(BUILD) --pytest $(PY)
+
+# Status 5 of pytest: there is no GPU, and every test was skipped.
+gpu-report: setup-demo
+	@status=0; $(IN_VENV) $(PY) -m pytest -q tests/gpu --report gpu-report.json || status=$$?; \
+		test $$status = 0 -o $$status = 5
 
 bench: setup-demo
 	@$(IN_VENV) $(PY) bench/run.py

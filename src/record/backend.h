@@ -51,7 +51,7 @@ struct backend {
 	 * session has started and again when it ends. NULL: nothing to add.
 	 */
 	void (*describe)(void (*add)(void *user, const char *key, const char *value), void *user);
-	/* Hint for a session without kernels of this backend; NULL, or it returns NULL: none ran. */
+	/* Hint for a session without kernels. NULL, or it returns NULL: none ran. */
 	const char *(*no_kernels)(void);
 	/* Stops it after the last session. */
 	void (*stop)(void);

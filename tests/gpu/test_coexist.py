@@ -14,11 +14,10 @@ import subprocess
 import sys
 import textwrap
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need(gpus.NVIDIA, "torch.profiler and CUPTI")
 
 PRELUDE = """
 import json, time, torch

@@ -1,8 +1,8 @@
-"""Kernels on an NVIDIA GPU, with the real driver and the real CUPTI; skipped without them.
+"""Kernels on a GPU, with the vendor's real libraries; skipped without them.
 
     python -m pytest tests/gpu
 
-Needs the installed package, torch with CUDA and triton.
+Needs the installed package, torch with CUDA or ROCm, and triton.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import re
 import subprocess
 import sys
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need()
 
 import triton
 import triton.language as tl
@@ -54,9 +53,9 @@ def run(monkeypatch, tmp_path):
     proton.finalize(None, "none")
 
 
-def test_the_default_backend_is_cupti(run):
+def test_the_default_backend_is_that_of_the_vendor(run):
     session = proton.start("test")
-    assert proton._libproton.session_backend(session) == "cupti"
+    assert proton._libproton.session_backend(session) == gpus.BACKEND
 
 
 def test_counts_scopes_and_the_device_table(run):
@@ -72,11 +71,12 @@ def test_counts_scopes_and_the_device_table(run):
     assert at(root, "outer", "add")["metrics"]["count"] == 100
     assert at(root, "outer", "inner", "add")["metrics"]["count"] == 1
     assert at(root, "add")["metrics"]["count"] == 1
-    assert at(root, "add")["metrics"]["device_type"] == "CUDA"
+    assert at(root, "add")["metrics"]["device_type"] == gpus.DEVICE_TYPE
     properties = torch.cuda.get_device_properties(0)
-    assert devices["CUDA"]["0"]["arch"] == f"{properties.major}{properties.minor}"
-    assert devices["CUDA"]["0"]["num_sms"] == properties.multi_processor_count
-    assert devices["CUDA"]["0"]["clock_rate"] > 0
+    device = devices[gpus.DEVICE_TYPE]["0"]
+    assert device["arch"] == gpus.arch()
+    assert device["num_sms"] == properties.multi_processor_count
+    assert device["clock_rate"] > 0
 
 
 COMPARED = """
@@ -103,6 +103,7 @@ print(sum(e.count for e in events), sum(e.device_time_total for e in events))
 """
 
 
+@gpus.only(gpus.NVIDIA, "torch.profiler and Proton cannot both register with rocprofiler-sdk")
 def test_times_agree_with_the_profiler_of_torch(run, tmp_path):
     """The same work in one process, first under us and then under torch.profiler, which keeps
     CUPTI to itself once it has been used."""

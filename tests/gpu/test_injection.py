@@ -20,7 +20,7 @@ import pytest
 
 CC = shutil.which(os.environ.get("CC", "cc"))
 if not CC or not (os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg")):
-    pytest.skip("needs an NVIDIA GPU and a C compiler", allow_module_level=True)
+    pytest.skip("for NVIDIA GPUs only: the program has PTX", allow_module_level=True)
 
 PROGRAM = r"""
 #include <dlfcn.h>

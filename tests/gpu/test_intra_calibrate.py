@@ -12,11 +12,10 @@ import os
 import subprocess
 import sys
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need(gpus.NVIDIA, "the record overhead is calibrated there")
 
 import triton
 import triton.language as tl

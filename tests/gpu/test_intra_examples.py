@@ -12,14 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need()
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "intra"
-IS_HOPPER = torch.cuda.get_device_capability()[0] == 9
+IS_HOPPER = gpus.VENDOR == gpus.NVIDIA and torch.cuda.get_device_capability()[0] == 9
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need(gpus.NVIDIA, "Triton specializes for Hopper and Blackwell")
 
 import triton
 import triton.language as tl

@@ -15,11 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need(gpus.NVIDIA, "its kernels contain PTX and mbarriers")
 
 import triton
 import triton.language as tl

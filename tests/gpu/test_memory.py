@@ -1,4 +1,4 @@
-"""Memory copies and sets, launch configurations and the header, on an NVIDIA GPU.
+"""Memory copies and sets, launch configurations and the header, on a GPU.
 
 python -m pytest tests/gpu
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 import ctypes
 import re
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need()
 
 import triton
 import triton.language as tl
@@ -75,7 +74,7 @@ def test_copies_and_sets(wanted):
         return
     metrics = at(root, "in", COPY_IN)["metrics"]
     assert metrics["count"] == 10 and metrics["memory_bytes"] == 10 * 4 * N
-    assert metrics["device_type"] == "CUDA" and metrics["time (ns)"] > 0
+    assert metrics["device_type"] == gpus.DEVICE_TYPE and metrics["time (ns)"] > 0
     # No bus moves a byte faster than in 1 ps.
     assert metrics["time (ns)"] > metrics["memory_bytes"] / 1000
     assert at(root, "out", COPY_OUT)["metrics"]["memory_bytes"] == 4 * N
@@ -161,6 +160,7 @@ def test_grid_block_and_shared_memory_are_those_of_the_launch():
     assert config["registers"] >= compiled.n_regs
 
 
+@gpus.only(gpus.NVIDIA, "test_amd.py has that of AMD")
 def test_a_profile_names_its_recorder():
     x = torch.ones(N, device="cuda")
     proton.start("test")

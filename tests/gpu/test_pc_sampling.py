@@ -9,13 +9,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+import gpus
 import pytest
 from crash_stack import run
 from trees import at, load
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need(gpus.NVIDIA, "CUPTI samples there; test_amd.py has those of AMD")
 
 KERNELS = '''
 import os

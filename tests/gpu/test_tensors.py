@@ -1,4 +1,4 @@
-"""Metrics that are tensors on an NVIDIA GPU, read without waiting, and in CUDA graphs.
+"""Metrics that are tensors on a GPU, read without waiting, and in CUDA graphs.
 
     python -m pytest tests/gpu
 
@@ -10,11 +10,10 @@ from __future__ import annotations
 import gc
 import time
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need()
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""Traces on an NVIDIA GPU: kernels and scopes are on one clock, and each kernel has its launch.
+"""Traces on a GPU: kernels and scopes are on one clock, and each kernel has its launch.
 
     python -m pytest tests/gpu/test_trace.py
 
@@ -14,11 +14,10 @@ import subprocess
 import sys
 from typing import Any
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need()
 
 STEPS = 50
 REPLAYS = 10

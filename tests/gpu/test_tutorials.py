@@ -16,11 +16,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+torch = gpus.need()
 pytest.importorskip("triton")
 
 PROGRAM = Path(__file__).parents[1] / "python" / "tutorial_matmul.py"

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 
+import gpus
 import pytest
 
-torch = pytest.importorskip("torch")
-if torch.cuda.device_count() < 2:
-    pytest.skip("needs two NVIDIA GPUs", allow_module_level=True)
+torch = gpus.need(count=2)
 
 from trees import load, load_all
 
@@ -69,7 +68,7 @@ def test_a_thread_for_each_device(tensors):
     root, devices = load_all()
     assert counts(child(root, "device0")) == {"0": 300}
     assert counts(child(root, "device1")) == {"1": 400}
-    assert set(devices["CUDA"]) == {"0", "1"}
+    assert set(devices[gpus.DEVICE_TYPE]) == {"0", "1"}
 
 
 def test_one_thread_in_turns_on_equal_streams(tensors):

@@ -165,7 +165,7 @@ def test_unknown_widths():
 
 
 # Per clock and multiprocessor with 4 to 64 bits, from the vendors' data sheets; 80, 89 and gfx1250
-# have rates of the whole device, in 1e12 per second. The last number: bytes per second of the memory.
+# have rates of the whole device, in 1e12 per second. Last: bytes per second of the memory.
 H100 = 1513e12 / (114 * 1755e6)
 FIGURES = {
     ("CUDA", "70"): ((512, 512, 1024, 128, 64), None),

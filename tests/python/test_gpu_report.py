@@ -1,0 +1,61 @@
+"""`make gpu-report`: tests/gpu can be run on any machine, and its report says which tests ran."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GPU = ROOT / "tests" / "gpu"
+
+
+def run(path: Path, *tests: str) -> tuple[int, dict]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(
+        [*command, "--report", str(path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert f"gpu report: {path}" in done.stdout, done.stdout + done.stderr
+    return done.returncode, json.loads(path.read_text())
+
+
+def has_gpu() -> bool:
+    torch = pytest.importorskip("torch")
+    return torch.cuda.is_available()
+
+
+def test_without_a_gpu_every_file_is_skipped_with_its_reason(tmp_path):
+    if has_gpu():
+        pytest.skip("this machine has a GPU")
+    status, report = run(tmp_path / "report.json", "tests/gpu")
+    assert status == 5  # pytest's for no tests
+    assert report["report"] == 1
+    assert report["machine"]["gpus"] == [] and report["machine"]["vendor"] is None
+    assert report["machine"]["proton"] and report["machine"]["python"]
+    files = {f"tests/gpu/{path.name}" for path in GPU.glob("test_*.py")}
+    assert set(report["tests"]) == files
+    assert report["counts"] == {"skipped": len(files)}
+    texts = {name: test["text"] for name, test in report["tests"].items()}
+    assert texts["tests/gpu/test_cuda.py"] == "Skipped: needs a GPU"
+    assert texts["tests/gpu/test_amd.py"] == "Skipped: needs a GPU of AMD"
+
+
+def test_outcomes_are_counted_and_failures_have_their_text(tmp_path):
+    for name in ("conftest.py", "gpus.py"):
+        (tmp_path / name).write_text((GPU / name).read_text())
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "def test_good(): pass\n"
+        "def test_bad(): assert 1 == 2\n"
+        "def test_other(): pytest.skip('not here')\n"
+    )
+    status, report = run(tmp_path / "report.json", str(tmp_path / "test_it.py"))
+    assert status == 1
+    assert report["counts"] == {"passed": 1, "failed": 1, "skipped": 1}
+    tests = {name.split("::")[1]: test for name, test in report["tests"].items()}
+    assert "text" not in tests["test_good"]
+    assert "assert 1 == 2" in tests["test_bad"]["text"]
+    assert tests["test_other"]["text"] == "Skipped: not here"
