@@ -11,8 +11,10 @@
 #include "base/array.h"
 
 static const struct backend *const backends[] = {
-	&cuda_backend, &instrument_backend, /* only used by name */
-	&host_backend,                      /* always usable, so it must be last */
+	&cuda_backend,       /* NVIDIA */
+	&roctracer_backend,  /* AMD, ROCm 6 */
+	&instrument_backend, /* only used by name */
+	&host_backend,       /* always usable, so it must be last */
 };
 
 const struct backend *backend_at(size_t index)

@@ -53,6 +53,8 @@ struct backend {
 	void (*describe)(void (*add)(void *user, const char *key, const char *value), void *user);
 	/* Hint for a session without kernels. NULL, or it returns NULL: none ran. */
 	const char *(*no_kernels)(void);
+	/* Why launched kernels may have no records at all, and the remedy. NULL: unknown. */
+	const char *no_records;
 	/* Stops it after the last session. */
 	void (*stop)(void);
 	/*
@@ -79,5 +81,6 @@ bool backend_is_interpreting(void);
 extern const struct backend cuda_backend;
 extern const struct backend host_backend;
 extern const struct backend instrument_backend;
+extern const struct backend roctracer_backend;
 
 #endif

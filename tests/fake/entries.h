@@ -6,11 +6,13 @@
 #ifndef TESTS_FAKE_ENTRIES_H
 #define TESTS_FAKE_ENTRIES_H
 
+#include "backend/amd/roctracer_abi.h"
 #include "backend/cuda/cupti_abi.h"
 #include "backend/cuda/pcs_abi.h"
 #include "driver/driver.h"
 
 #define V(name, arguments) __attribute__((weak, visibility("hidden"))) int fake_##name arguments;
+#include "backend/amd/roctracer_symbols.def"
 #include "backend/cuda/cupti_symbols.def"
 #undef V
 #define X(name, version, arguments, users)                                                         \

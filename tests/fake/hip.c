@@ -105,6 +105,34 @@ FAKE_EXPORT int hipGetLastError(void)
 	return error;
 }
 
+FAKE_EXPORT int hipPeekAtLastError(void)
+{
+	return last_error;
+}
+
+/* As after a call that failed. */
+FAKE_EXPORT void fake_set_error(int error)
+{
+	last_error = error;
+}
+
+FAKE_EXPORT int hipGetDeviceCount(int *count)
+{
+	*count = DEVICES;
+	return 0;
+}
+
+FAKE_EXPORT int hipDeviceSynchronize(void)
+{
+	return 0;
+}
+
+/* The fake roctracer calls back by itself. */
+FAKE_EXPORT void hipRegisterTracerCallback(int (*report)(uint32_t, uint32_t, void *))
+{
+	(void)report;
+}
+
 FAKE_EXPORT int hipGetDevice(int *device)
 {
 	RETURN_FAULT(hipGetDevice);

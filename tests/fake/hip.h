@@ -10,6 +10,7 @@ void fake_set_wall_clock(int khz);
 uint32_t fake_invalidated_captures(void);
 /* The result of hipGetLastError() on this thread. */
 int fake_last_error(void);
+void fake_set_error(int error);
 
 /* Called in each launch, in place of the device. The parameters are the kernel's. */
 typedef void (*fake_kernel_fn)(uint32_t ctas, uint32_t threads, uint64_t stream, void **parameters);

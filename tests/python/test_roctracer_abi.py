@@ -224,6 +224,9 @@ def test_arguments_of_calls():
         ("hipLaunchKernelExC.config", "exc_config"),
         ("hipGraphLaunch.graphExec", "graph_launch.graph_exec"),
         ("hipGraphLaunch.stream", "graph_launch.stream"),
+        ("hipStreamBeginCapture.stream", "capture_stream"),
+        ("hipStreamBeginCaptureToGraph.stream", "capture_stream"),
+        ("hipStreamEndCapture.stream", "capture_stream"),
     ):
         checks += _offsets(ours, data, [(f"args.{mine}", f"args.{call}")])
     _assert_all(checks)

@@ -238,4 +238,32 @@ __attribute__((unused)) static uint64_t rec_counter(int session, const char *nam
 	return UINT64_MAX;
 }
 
+/* A copy of the library in which the symbol has another name. */
+__attribute__((unused)) static const char *rec_without(const char *path, const char *symbol)
+{
+	const char *copy = rec_path("copy.so");
+	struct proton_error err;
+	size_t length = strlen(symbol);
+	unsigned found = 0;
+	char *bytes;
+	size_t size;
+	int fd;
+
+	CHECK_OK(file_read_all(path, 0, &bytes, &size, &err), err);
+	for (size_t i = 1; i + length < size; i++) {
+		if (bytes[i - 1] || memcmp(bytes + i, symbol, length + 1) != 0)
+			continue;
+		bytes[i] = 'x';
+		found++;
+	}
+	CHECK_LT(0, found);
+	unlink(copy);
+	fd = open(copy, O_CREAT | O_EXCL | O_WRONLY, 0700);
+	CHECK_LE(0, fd);
+	CHECK_EQ(write(fd, bytes, size), size);
+	close(fd);
+	free(bytes);
+	return copy;
+}
+
 #endif

@@ -179,6 +179,7 @@ struct roctracer_hip_call {
 			void *graph_exec;
 			void *stream;
 		} graph_launch;
+		void *capture_stream; /* hipStreamBeginCapture, ...ToGraph, hipStreamEndCapture */
 	} args;
 };
 

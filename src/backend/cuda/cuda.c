@@ -298,6 +298,9 @@ const struct backend cuda_backend = {
 	.read_metric = tensors_read,
 	.set_memory = set_memory,
 	.describe = describe,
+	.no_records = "the driver may restrict profiling to administrators "
+		      "(NVreg_RestrictProfilingToAdminUsers), another profiler may be using the "
+		      "GPU (nsys, ncu, torch.profiler, DCGM), or the GPU reported an error",
 	.stop = stop,
 	.forked = forked,
 };

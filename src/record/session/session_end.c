@@ -43,29 +43,33 @@ static struct session *retire(int id)
 	return session;
 }
 
-/* Number of kernels launched in a session that has no kernel record at all; else 0. */
-static uint64_t launches_in_vain(struct session *session)
+/* Kernels launched in sessions that have no kernel record at all. */
+struct in_vain {
+	uint64_t launches;
+	const char *why; /* as the backend of one of these sessions explains it */
+};
+
+static void add_in_vain(const struct session *session, struct in_vain *in_vain)
 {
-	if (store_counters_get(&session->store, COUNTER_KERNELS))
-		return 0;
-	return store_counters_get(&session->store, COUNTER_LOST_MISSING) +
-	       store_counters_get(&session->store, COUNTER_LOST_DROPPED);
+	uint64_t launches = store_counters_get(&session->store, COUNTER_LOST_MISSING) +
+			    store_counters_get(&session->store, COUNTER_LOST_DROPPED);
+
+	if (!launches || store_counters_get(&session->store, COUNTER_KERNELS))
+		return;
+	in_vain->launches += launches;
+	in_vain->why = session->backend->no_records;
 }
 
 /* The profile was written, but without any kernel records. */
-static int error_in_vain(uint64_t launches, struct proton_error *err)
+static int error_in_vain(const struct in_vain *in_vain, struct proton_error *err)
 {
-	return err_set(
-		err, PROTON_E_IO,
-		"no activity records were received for %" PRIu64 " kernel launches: the driver "
-		"may restrict profiling to administrators (NVreg_RestrictProfilingToAdminUsers), "
-		"another profiler may be using the GPU (nsys, ncu, torch.profiler, DCGM), or the "
-		"GPU reported an error",
-		launches);
+	return err_set(err, PROTON_E_IO,
+		       "no activity records were received for %" PRIu64 " kernel launches: %s",
+		       in_vain->launches,
+		       in_vain->why ? in_vain->why : "the GPU may have reported an error");
 }
 
-/* Adds launches_in_vain() to *in_vain. */
-static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
+static int finalize_one(int id, const char *format_name, struct in_vain *in_vain,
 			struct proton_error *err)
 {
 	struct output_format format = {.kind = OUTPUT_EXPORT};
@@ -80,7 +84,7 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 		return PROTON_OK;
 	if (flushed != PROTON_OK)
 		message("%s", ignored.text);
-	*in_vain += launches_in_vain(session);
+	add_in_vain(session, in_vain);
 	store_counters_add_folded(&session->store);
 	store_align(&session->store);
 	sample_sources_store(&session->store);
@@ -96,7 +100,8 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	return status;
 }
 
-static int finalize(int id, const char *format_name, uint64_t *in_vain, struct proton_error *err)
+static int finalize(int id, const char *format_name, struct in_vain *in_vain,
+		    struct proton_error *err)
 {
 	struct output_format format;
 	int ids[SESSION_MAX];
@@ -134,15 +139,15 @@ static int finalize(int id, const char *format_name, uint64_t *in_vain, struct p
 int proton_finalize(int id, const char *format, struct proton_error *err)
 {
 	struct proton_error why;
-	uint64_t in_vain = 0;
+	struct in_vain in_vain = {0};
 	int status;
 
 	if (proton_sessions_are_owned())
 		return PROTON_OK;
 	status = finalize(id, format, &in_vain, err);
 	/* The program continues: it has its file, and this warning is printed. */
-	if (in_vain) {
-		error_in_vain(in_vain, &why);
+	if (in_vain.launches) {
+		error_in_vain(&in_vain, &why);
 		message("%s", why.text);
 	}
 	return status;
@@ -153,13 +158,13 @@ int proton_finalize_owned(const char *format, struct proton_error *err)
 	static struct proton_error earlier;
 	bool is_live = session_any_live();
 	struct proton_error why = {0};
-	uint64_t in_vain = 0;
+	struct in_vain in_vain = {0};
 	int status;
 
 	atomic_store_explicit(&registry.program_ends, true, memory_order_relaxed);
 	status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, &why);
-	if (status == PROTON_OK && in_vain)
-		status = error_in_vain(in_vain, &why);
+	if (status == PROTON_OK && in_vain.launches)
+		status = error_in_vain(&in_vain, &why);
 	if (status == PROTON_OK)
 		status = await_driver_failure(&why);
 	/* Several exit functions call this: each reports that the profile is not written. */

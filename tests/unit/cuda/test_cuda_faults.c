@@ -266,34 +266,6 @@ TEST(any_number_of_starts_may_fail_before_one_works)
 
 /* ------------------------------------------------------------------ missing symbols */
 
-/* A copy of the library in which the symbol has another name. */
-static const char *copy_without(const char *path, const char *symbol)
-{
-	const char *copy = rec_path("copy.so");
-	struct proton_error err;
-	size_t length = strlen(symbol);
-	unsigned found = 0;
-	char *bytes;
-	size_t size;
-	int fd;
-
-	CHECK_OK(file_read_all(path, 0, &bytes, &size, &err), err);
-	for (size_t i = 1; i + length < size; i++) {
-		if (bytes[i - 1] || memcmp(bytes + i, symbol, length + 1) != 0)
-			continue;
-		bytes[i] = 'x';
-		found++;
-	}
-	CHECK_LT(0, found);
-	unlink(copy);
-	fd = open(copy, O_CREAT | O_EXCL | O_WRONLY, 0700);
-	CHECK_LE(0, fd);
-	CHECK_EQ(write(fd, bytes, size), size);
-	close(fd);
-	free(bytes);
-	return copy;
-}
-
 static void try_missing(const struct entry *entry, uint32_t unused, uint32_t unused_too)
 {
 	const char *variable = entry->is_driver ? "PROTON_CUDA_PATH" : "PROTON_CUPTI_PATH";
@@ -305,7 +277,7 @@ static void try_missing(const struct entry *entry, uint32_t unused, uint32_t unu
 
 	(void)unused;
 	(void)unused_too;
-	setenv(variable, copy_without(whole, entry->name), 1);
+	setenv(variable, rec_without(whole, entry->name), 1);
 	if (entry->is_optional) {
 		free(whole);
 		find_fake(); /* in the copy */

@@ -1,0 +1,287 @@
+/*
+ * roctracer backend: kernels on AMD GPUs with ROCm 6, recorded through roctracer's callbacks and
+ * activity records. AMD has deprecated roctracer; with ROCm 7 the backend "rocprofiler" is used.
+ *
+ * At its first call for HIP, roctracer looks for libamdhip64 in the process. If it is not loaded
+ * yet, all calls of roctracer succeed and do nothing, then and later. So nothing of roctracer that
+ * concerns HIP is called before HIP is loaded: a thread looks for it every few milliseconds. HIP
+ * needs much longer than that for its initialization, which precedes the first launch.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "backend/amd/experimental.h"
+#include "backend/amd/roctracer_api.h"
+#include "backend/amd/roctracer_backend.h"
+#include "backend/gpu/await_records.h"
+#include "backend/gpu/captured_nodes.h"
+#include "backend/gpu/contexts.h"
+#include "backend/gpu/launches.h"
+#include "backend/gpu/periodic_thread.h"
+#include "base/clock.h"
+#include "driver/amd_library.h"
+#include "driver/driver.h"
+#include "record/backend.h"
+#include "record/record.h"
+#include "record/thread/captured.h"
+#include "record/thread/correlate.h"
+
+#define LOOK_PERIOD_NS 5000000u
+#define FLUSH_PERIOD_NS 500000000u
+
+_Atomic enum roctracer_state roctracer_state;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following, and changes */
+static bool wants_memory;                                /* argument of set_memory() */
+static struct proton_error failure;                      /* of ROCTRACER_FAILED */
+static bool was_used;                                    /* roctracer has threads */
+
+static struct periodic_thread thread;
+
+static const struct await_vendor vendor = {
+	.flush = roctracer_records_flush,
+	.name = "roctracer",
+	.cause = "another tool in this process (torch.profiler, rocprof) may have taken over "
+		 "roctracer's records, or the GPU reported an error",
+};
+
+static bool is_usable(void)
+{
+	struct proton_error err;
+
+	return !backend_is_interpreting() && amd_library_is_likely() &&
+	       amd_library_open(AMD_ROCTRACER, &err);
+}
+
+static int check_mode(const char *mode, struct proton_error *err)
+{
+	return *mode ? backend_refuse_mode("roctracer", mode, err) : PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ start */
+
+static int set_memory_now(bool is_wanted, struct proton_error *err)
+{
+	int status;
+
+	/* Callbacks first: copies from here on have their context before their record arrives. */
+	if (!is_wanted)
+		roctracer_records_set_memory(false, NULL);
+	status = roctracer_launches_set_memory(is_wanted, err);
+	if (!is_wanted || status != PROTON_OK)
+		return status;
+	status = roctracer_records_set_memory(true, err);
+	if (status != PROTON_OK)
+		roctracer_launches_set_memory(false, NULL);
+	return status;
+}
+
+/* HIP is loaded: roctracer is used from here on. On failure nothing stays enabled. */
+static int begin(struct proton_error *err)
+{
+	int status = roctracer_api_load_hip(err);
+
+	if (status != PROTON_OK)
+		return status;
+	was_used = true;
+	await_records_start(&vendor);
+	status = roctracer_launches_start(err);
+	if (status != PROTON_OK)
+		return status;
+	status = roctracer_records_start(err);
+	if (status == PROTON_OK && wants_memory)
+		status = set_memory_now(true, err);
+	if (status != PROTON_OK) {
+		roctracer_records_stop();
+		roctracer_launches_stop();
+		return status;
+	}
+	atomic_store(&roctracer_state, ROCTRACER_ON);
+	experimental_report("roctracer");
+	return PROTON_OK;
+}
+
+/* The lock is held. */
+static void begin_if_loaded(void)
+{
+	if (atomic_load(&roctracer_state) == ROCTRACER_WAITING && amd_library_get_loaded(AMD_HIP) &&
+	    begin(&failure) != PROTON_OK)
+		atomic_store(&roctracer_state, ROCTRACER_FAILED);
+}
+
+static void *run(void *unused)
+{
+	uint64_t before = 0;
+	int rounds = 0; /* rounds left */
+
+	while (atomic_load(&roctracer_state) == ROCTRACER_WAITING) {
+		if (!periodic_thread_wait(&thread, LOOK_PERIOD_NS))
+			return NULL;
+		pthread_mutex_lock(&lock);
+		begin_if_loaded();
+		pthread_mutex_unlock(&lock);
+	}
+	while (periodic_thread_wait(&thread, FLUSH_PERIOD_NS)) {
+		uint64_t launched = launches_count();
+
+		/* One round more after the last launch: its kernel may have been running. */
+		rounds = launched != before ? 2 : rounds - (rounds > 0);
+		/* Graph launches are not counted. */
+		if (rounds || launches_last_shared())
+			await_records_ask();
+		before = launched;
+	}
+	return NULL;
+}
+
+static int start_locked(struct proton_error *err)
+{
+	if (amd_library_get_loaded(AMD_HIP))
+		return begin(err);
+	atomic_store(&roctracer_state, ROCTRACER_WAITING);
+	return PROTON_OK;
+}
+
+static int start(const char *mode, struct proton_error *err)
+{
+	int status = roctracer_api_load(err);
+
+	if (status == PROTON_OK)
+		status = correlate_init(err);
+	if (status != PROTON_OK)
+		return status;
+	pthread_mutex_lock(&lock);
+	status = start_locked(err);
+	pthread_mutex_unlock(&lock);
+	if (status == PROTON_OK)
+		periodic_thread_start(&thread, run);
+	return status;
+}
+
+/* ------------------------------------------------------------------ flush */
+
+static bool synchronize(void *context)
+{
+	int result;
+
+	if (!roctracer_hip.hipDeviceSynchronize || libhip.cuCtxPushCurrent(context) != 0)
+		return false;
+	result = roctracer_hip.hipDeviceSynchronize();
+	libhip.cuCtxPopCurrent(&context);
+	return result == 0;
+}
+
+static int check_started(struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&lock);
+	begin_if_loaded();
+	if (atomic_load(&roctracer_state) == ROCTRACER_FAILED)
+		status = err_set(err, failure.status, "no GPU activity was recorded: %s",
+				 failure.text);
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+static int flush(struct proton_error *err)
+{
+	uint64_t begin_ns = clock_monotonic_ns();
+	uint64_t launched = launches_count();
+	uint32_t last_shared = launches_last_shared();
+	bool in_doubt = false;
+	int result;
+
+	if (atomic_load(&roctracer_state) != ROCTRACER_ON)
+		return check_started(err);
+	/* Waiting for a device invalidates all captures; then only the records are waited for. */
+	if (!captured_any_open())
+		in_doubt = !contexts_synchronize(synchronize);
+	result = await_records_flush(launched, last_shared, in_doubt);
+	captured_nodes_forget_destroyed(begin_ns);
+	return result == ROCTRACER_OK
+		       ? PROTON_OK
+		       : roctracer_api_error(result, "roctracer_flush_activity_expl", err);
+}
+
+/* ------------------------------------------------------------------ other functions */
+
+static int set_memory(bool is_wanted, struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&lock);
+	if (atomic_load(&roctracer_state) == ROCTRACER_ON)
+		status = set_memory_now(is_wanted, err);
+	if (status == PROTON_OK || !is_wanted)
+		wants_memory = is_wanted;
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+typedef void (*add_fn)(void *user, const char *key, const char *value);
+
+static void add_number(add_fn add, void *user, const char *key, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	add(user, key, text);
+}
+
+static void describe(add_fn add, void *user)
+{
+	const char *path = amd_library_path(AMD_ROCTRACER);
+	char text[32];
+
+	snprintf(text, sizeof(text), "%d.%d", libroctracer.roctracer_version_major(),
+		 libroctracer.roctracer_version_minor());
+	add(user, "roctracer", text);
+	add(user, "roctracer_path", path ? path : "");
+	path = amd_library_path(AMD_HIP);
+	if (path)
+		add(user, "hip_path", path);
+	add_number(add, user, "overhead_callbacks_ns", launches_cost_ns());
+	add_number(add, user, "overhead_records_ns", await_records_cost_ns());
+}
+
+static void stop(void)
+{
+	periodic_thread_stop(&thread);
+	pthread_mutex_lock(&lock);
+	if (atomic_load(&roctracer_state) == ROCTRACER_ON) {
+		roctracer_records_stop();
+		roctracer_records_flush();
+		roctracer_launches_stop();
+	}
+	atomic_store(&roctracer_state, ROCTRACER_OFF);
+	wants_memory = false;
+	pthread_mutex_unlock(&lock);
+	correlate_clear();
+	captured_nodes_clear();
+	captured_clear();
+}
+
+static void forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	atomic_store(&roctracer_state, was_used ? ROCTRACER_ORPHANED : ROCTRACER_OFF);
+	wants_memory = false;
+	roctracer_records_forget();
+}
+
+const struct backend roctracer_backend = {
+	.name = "roctracer",
+	.is_usable = is_usable,
+	.check_mode = check_mode,
+	.start = start,
+	.flush = flush,
+	.set_memory = set_memory,
+	.describe = describe,
+	.no_records = "roctracer may have been started before HIP was initialized, another tool "
+		      "may use roctracer (torch.profiler, rocprof), or the GPU reported an error; "
+		      "start the session after HIP was initialized, stop the other tool, or use "
+		      "ROCm 7 with the backend \"rocprofiler\"",
+	.stop = stop,
+	.forked = forked,
+};

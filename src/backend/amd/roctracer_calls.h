@@ -1,0 +1,57 @@
+/*
+ * HIP calls that roctracer reports, by their numbers in this version of HIP, and the arguments of
+ * launches.
+ */
+#ifndef BACKEND_AMD_ROCTRACER_CALLS_H
+#define BACKEND_AMD_ROCTRACER_CALLS_H
+
+#include "backend/amd/roctracer_api.h"
+#include "backend/gpu/launches.h"
+#include "format/rows.h"
+
+enum roctracer_call_kind {
+	CALL_UNKNOWN,
+	CALL_LAUNCH,
+	CALL_GRAPH,
+	CALL_CAPTURE,
+	CALL_MEMORY,
+};
+
+enum roctracer_arguments {
+	ARGUMENTS_NONE, /* not read */
+	ARGUMENTS_KERNEL,
+	ARGUMENTS_MODULE,
+	ARGUMENTS_EXT,
+	ARGUMENTS_COOPERATIVE,
+	ARGUMENTS_DRV,
+	ARGUMENTS_EXC,
+	ARGUMENTS_GRAPH,
+};
+
+struct roctracer_call {
+	const char *name;
+	uint8_t kind;            /* enum roctracer_call_kind */
+	uint8_t arguments;       /* enum roctracer_arguments */
+	uint8_t records;         /* enum launch_records */
+	bool is_begin;           /* it begins a capture */
+	_Atomic uint32_t number; /* 0: this version of HIP does not have it */
+};
+
+/* Finds the numbers of all calls. E_UNSUPPORTED if there is none to launch a kernel with. */
+int roctracer_calls_find(struct proton_error *err);
+/*
+ * Enables `callback` for all calls except memory copies and memsets, or for these only. On failure
+ * nothing stays enabled.
+ */
+int roctracer_calls_enable(bool is_memory, roctracer_callback_fn callback,
+			   struct proton_error *err);
+/* Disables them; the first error. */
+int roctracer_calls_disable(bool is_memory);
+/* The call with this number, or NULL. */
+const struct roctracer_call *roctracer_calls_get(uint32_t number);
+
+/* Launch configuration and stream of a launch. False if its arguments are not known. */
+bool roctracer_calls_read(const struct roctracer_call *call, const struct roctracer_hip_call *data,
+			  struct launch_config *config_out, void **stream_out);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * roctracer callbacks: at HIP calls that launch, copy or capture, and at ROCTX ranges.
+ *
+ * The data of a callback do not have the result of the call. A launch that failed has set HIP's
+ * last error of the thread. If there was an error before, it is unknown whether the launch failed.
+ */
+#include "backend/amd/roctracer_backend.h"
+#include "backend/amd/roctracer_calls.h"
+#include "backend/amd/roctracer_configs.h"
+#include "backend/gpu/contexts.h"
+#include "backend/gpu/launches.h"
+#include "base/message.h"
+#include "driver/driver.h"
+#include "record/nvtx/nvtx.h"
+#include "record/record.h"
+#include "record/thread/captured.h"
+
+static _Thread_local bool had_error; /* when the thread's current call began */
+static bool has_roctx;               /* changed under the lock of the backend */
+
+/* The first callback in the child of a fork: HIP must not fill a buffer that no thread empties. */
+static void disable_in_child(void)
+{
+	enum roctracer_state state = ROCTRACER_ORPHANED;
+
+	if (!atomic_compare_exchange_strong(&roctracer_state, &state, ROCTRACER_OFF))
+		return;
+	roctracer_records_stop();
+	roctracer_launches_stop();
+}
+
+static bool has_error(void)
+{
+	return roctracer_hip.hipPeekAtLastError && roctracer_hip.hipPeekAtLastError() != 0;
+}
+
+static bool is_capturing(void *stream)
+{
+	int status = 0;
+
+	return libhip.cuStreamIsCapturing(stream, &status) == 0 && status != 0;
+}
+
+static struct launch_call describe(const struct roctracer_call *call,
+				   const struct roctracer_hip_call *data)
+{
+	struct launch_call launch = {
+		.correlation = (uint32_t)data->correlation_id,
+		.kind = call->kind == CALL_GRAPH    ? LAUNCH_GRAPH
+			: call->kind == CALL_MEMORY ? LAUNCH_MEMORY
+						    : LAUNCH_KERNEL,
+		.records = call->records,
+	};
+
+	if (launch.records == LAUNCH_ONE && had_error)
+		launch.records = LAUNCH_MANY; /* one, or none */
+	return launch;
+}
+
+static void note_device(void)
+{
+	void *context;
+
+	if (libhip.cuCtxGetCurrent(&context) == 0)
+		contexts_note(context);
+}
+
+static void on_enter(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+{
+	struct launch_config config = {0};
+	struct proton_context where;
+	void *stream;
+
+	had_error = has_error();
+	where = launches_begin(describe(call, data));
+	if (proton_context_is_empty(where))
+		return;
+	if (roctracer_calls_read(call, data, &config, &stream))
+		roctracer_configs_put((uint32_t)data->correlation_id, &config);
+	note_device();
+}
+
+static void on_exit_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+{
+	struct launch_config unused = {0};
+	void *stream = NULL;
+
+	if (captured_any_open() &&
+	    (roctracer_calls_read(call, data, &unused, &stream) ? is_capturing(stream)
+								: captured_is_on()))
+		launches_set_captured();
+	launches_end(describe(call, data), !had_error && has_error());
+}
+
+/* All of these calls have the stream as their first argument. */
+static void on_capture(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+{
+	if (data->phase != ROCTRACER_EXIT)
+		return;
+	if (!call->is_begin)
+		captured_set(false);
+	else if (is_capturing(data->args.capture_stream))
+		captured_set(true);
+}
+
+static void on_hip_call(uint32_t number, const struct roctracer_hip_call *data)
+{
+	const struct roctracer_call *call = roctracer_calls_get(number);
+	struct launches_timer timer;
+	bool is_enter = data->phase == ROCTRACER_ENTER;
+
+	if (!call)
+		return;
+	if (call->kind == CALL_CAPTURE) {
+		on_capture(call, data);
+		return;
+	}
+	timer = launches_timer_begin(is_enter);
+	if (is_enter)
+		on_enter(call, data);
+	else
+		on_exit_of(call, data);
+	launches_timer_end(timer);
+}
+
+static void on_callback(uint32_t domain, uint32_t number, const void *data, void *user)
+{
+	/* relaxed: set by the only thread of the child, in the fork */
+	if (atomic_load_explicit(&roctracer_state, memory_order_relaxed) == ROCTRACER_ORPHANED)
+		disable_in_child();
+	else if (domain == ROCTRACER_DOMAIN_HIP_API)
+		on_hip_call(number, data);
+	else if (domain == ROCTRACER_DOMAIN_ROCTX && number == ROCTRACER_ROCTX_PUSH)
+		nvtx_push(((const struct roctracer_roctx_data *)data)->message);
+	else if (domain == ROCTRACER_DOMAIN_ROCTX && number == ROCTRACER_ROCTX_POP)
+		nvtx_pop();
+}
+
+/* Without ranges the session starts too. */
+static void enable_ranges(void)
+{
+	static const uint32_t calls[] = {ROCTRACER_ROCTX_PUSH, ROCTRACER_ROCTX_POP};
+
+	has_roctx = nvtx_is_wanted() && roctracer_api_load_roctx();
+	for (int i = 0; i < 2 && has_roctx; i++)
+		if (libroctracer.roctracer_enable_op_callback(ROCTRACER_DOMAIN_ROCTX, calls[i],
+							      on_callback, NULL) != ROCTRACER_OK)
+			message_once("cannot record ROCTX ranges: roctracer refused their "
+				     "callbacks");
+}
+
+int roctracer_launches_start(struct proton_error *err)
+{
+	int status = roctracer_calls_find(err);
+
+	if (status == PROTON_OK)
+		status = roctracer_calls_enable(false, on_callback, err);
+	if (status != PROTON_OK)
+		return status;
+	launches_start();
+	enable_ranges();
+	return PROTON_OK;
+}
+
+void roctracer_launches_stop(void)
+{
+	int result = roctracer_calls_disable(false);
+	int other = roctracer_calls_disable(true);
+
+	if (has_roctx) {
+		libroctracer.roctracer_disable_op_callback(ROCTRACER_DOMAIN_ROCTX,
+							   ROCTRACER_ROCTX_PUSH);
+		libroctracer.roctracer_disable_op_callback(ROCTRACER_DOMAIN_ROCTX,
+							   ROCTRACER_ROCTX_POP);
+	}
+	has_roctx = false;
+	if (result != ROCTRACER_OK || other != ROCTRACER_OK)
+		message("cannot disable roctracer callbacks (roctracer_disable_op_callback: error "
+			"%d); their overhead remains",
+			result ? result : other);
+	launches_stop();
+	contexts_clear();
+}
+
+int roctracer_launches_set_memory(bool is_wanted, struct proton_error *err)
+{
+	if (is_wanted)
+		return roctracer_calls_enable(true, on_callback, err);
+	roctracer_calls_disable(true);
+	return PROTON_OK;
+}

@@ -1,0 +1,300 @@
+/*
+ * roctracer records: kernels, copies and fills that HIP has finished, in the order in which they
+ * ended. Each is matched to its launch and added.
+ *
+ * roctracer constraints:
+ *
+ * - A pool has two buffers and a thread that calls back for each full one, with a lock held. HIP
+ *   waits for it if the other buffer fills up too; so nothing is lost, and the callback must not
+ *   wait for the GPU.
+ * - Kernel names are in the buffer: they are valid in the callback only.
+ * - Work that ends after its operation was disabled may still be written to the pool, so a pool is
+ *   never closed. The next session uses it again.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend/amd/roctracer_api.h"
+#include "backend/amd/roctracer_backend.h"
+#include "backend/amd/roctracer_configs.h"
+#include "backend/gpu/await_records.h"
+#include "backend/gpu/memory_operations.h"
+#include "backend/gpu/records.h"
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/message.h"
+#include "driver/amd_gpus.h"
+#include "driver/gpu_device.h"
+#include "record/names/frames.h"
+#include "record/record.h"
+
+#define BUFFER_DEFAULT_BYTES (4u << 20)
+#define BUFFER_MIN_BYTES (64u << 10)
+#define NODES_MAX 1024u
+
+static void *pool; /* changed under the lock of the backend */
+static size_t pool_bytes;
+static _Atomic bool has_offset;
+static _Atomic uint64_t clock_offset_ns; /* added to roctracer's times; wraps */
+
+/* ------------------------------------------------------------------ times */
+
+/* HSA's clock counts like CLOCK_BOOTTIME, which includes the time in which the machine slept. */
+static uint64_t guess_offset(void)
+{
+	struct timespec boot = {0};
+
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	return clock_monotonic_ns() -
+	       ((uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec);
+}
+
+/* The best of several tries: the shortest interval around roctracer's timestamp. */
+static bool measure_offset(uint64_t *offset_out)
+{
+	uint64_t best_ns = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t before_ns = clock_monotonic_ns();
+		uint64_t theirs_ns = 0;
+		uint64_t taken_ns;
+
+		/* 0: HSA is not initialized yet */
+		if (libroctracer.roctracer_get_timestamp(&theirs_ns) != ROCTRACER_OK || !theirs_ns)
+			return false;
+		taken_ns = clock_monotonic_ns() - before_ns;
+		if (taken_ns < best_ns) {
+			best_ns = taken_ns;
+			*offset_out = before_ns + taken_ns / 2 - theirs_ns;
+		}
+	}
+	return true;
+}
+
+/* On the thread of the records: work has run, so the clock can be read. */
+static void find_offset(void)
+{
+	uint64_t offset_ns;
+
+	if (atomic_load_explicit(&has_offset, memory_order_relaxed))
+		return;
+	if (!measure_offset(&offset_ns))
+		offset_ns = guess_offset();
+	atomic_store_explicit(&clock_offset_ns, offset_ns, memory_order_relaxed);
+	atomic_store_explicit(&has_offset, true, memory_order_relaxed);
+}
+
+/* Converts the time of a record to clock_monotonic_ns(); 0 stays "unknown". */
+static uint64_t to_monotonic(uint64_t roctracer_ns)
+{
+	return roctracer_ns
+		       ? roctracer_ns + atomic_load_explicit(&clock_offset_ns, memory_order_relaxed)
+		       : 0;
+}
+
+/* ------------------------------------------------------------------ records */
+
+/* The kernel's name as in the code object, there with the suffix of its descriptor. */
+static uint32_t frame_of(const char *name)
+{
+	size_t length;
+
+	if (!name)
+		name = "(unnamed kernel)";
+	length = strlen(name);
+	if (length > 3 && memcmp(name + length - 3, ".kd", 3) == 0)
+		length -= 3;
+	return frames_add(FRAME_KERNEL, name, length);
+}
+
+static uint32_t device_of(int node)
+{
+	static int ordinals[NODES_MAX]; /* + 2; 0: not asked for yet */
+	int ordinal;
+
+	if (node < 0 || (uint32_t)node >= NODES_MAX)
+		return gpu_device_of_hip(0);
+	if (!ordinals[node])
+		ordinals[node] = amd_gpus_ordinal_of_node((uint32_t)node) + 2;
+	ordinal = ordinals[node] - 2;
+	/* The topology cannot be read: the devices are at least kept apart. */
+	return gpu_device_of_hip((uint32_t)(ordinal < 0 ? node : ordinal));
+}
+
+static struct execution execution_of(const struct roctracer_record *record)
+{
+	return (struct execution){
+		.device = device_of(record->device_id),
+		.stream = (uint32_t)record->queue_id,
+		.correlation = (uint32_t)record->correlation_id,
+		.start_ns = to_monotonic(record->begin_ns),
+		.end_ns = to_monotonic(record->end_ns),
+	};
+}
+
+static void add_kernel(const struct roctracer_record *record)
+{
+	struct correlation launch;
+	struct execution execution;
+
+	if (!record->correlation_id) { /* launched by a call that this version does not know */
+		await_records_note();
+		record_count(COUNTER_LOST_UNMATCHED, 1);
+		return;
+	}
+	if (!records_find_kernel((uint32_t)record->correlation_id, 0, &launch))
+		return;
+	execution = execution_of(record);
+	execution.frame = frame_of(record->kernel_name);
+	roctracer_configs_get((uint32_t)record->correlation_id, &execution.config);
+	records_add(&launch, 0, &execution);
+}
+
+static uint32_t memory_frame(uint32_t kind)
+{
+	switch (kind) {
+	case ROCTRACER_COMMAND_HTOD:
+	case ROCTRACER_COMMAND_HTOD_RECT:
+		return memory_operations_copy_frame(COPY_HTOD, MEMORY_UNKNOWN, MEMORY_DEVICE);
+	case ROCTRACER_COMMAND_DTOH:
+	case ROCTRACER_COMMAND_DTOH_RECT:
+		return memory_operations_copy_frame(COPY_DTOH, MEMORY_DEVICE, MEMORY_UNKNOWN);
+	case ROCTRACER_COMMAND_DTOD:
+	case ROCTRACER_COMMAND_DTOD_RECT:
+		return memory_operations_copy_frame(COPY_DTOD, MEMORY_DEVICE, MEMORY_DEVICE);
+	case ROCTRACER_COMMAND_FILL:
+		return memory_operations_set_frame(MEMORY_DEVICE);
+	default: /* of images */
+		return memory_operations_copy_frame(COPY_UNKNOWN, MEMORY_UNKNOWN, MEMORY_UNKNOWN);
+	}
+}
+
+/* Copies without a launch are HIP's own, for example of code objects. */
+static void add_memory(const struct roctracer_record *record)
+{
+	struct correlation launch;
+	struct execution execution;
+
+	if (!record->correlation_id ||
+	    !records_find_memory((uint32_t)record->correlation_id, &launch))
+		return;
+	execution = execution_of(record);
+	execution.frame = memory_frame(record->kind);
+	execution.is_memory = true;
+	execution.is_set = record->kind == ROCTRACER_COMMAND_FILL;
+	execution.bytes = record->bytes;
+	records_add(&launch, 0, &execution);
+}
+
+static void on_buffer(const char *begin, const char *end, void *user)
+{
+	const struct roctracer_record *record = (const void *)begin;
+	uint64_t start_ns = clock_thread_ns();
+
+	find_offset();
+	while ((const char *)record + sizeof(*record) <= end) {
+		const struct roctracer_record *next = NULL;
+
+		if (record->domain == ROCTRACER_DOMAIN_HIP_OPS &&
+		    record->op == ROCTRACER_OP_DISPATCH)
+			add_kernel(record);
+		else if (record->domain == ROCTRACER_DOMAIN_HIP_OPS &&
+			 record->op == ROCTRACER_OP_COPY)
+			add_memory(record);
+		if (libroctracer.roctracer_next_record(record, &next) != ROCTRACER_OK ||
+		    next <= record) {
+			await_records_note_dropped(1); /* at least: the rest cannot be read */
+			break;
+		}
+		record = next;
+	}
+	await_records_note_cost(clock_thread_ns() - start_ns);
+}
+
+/* ------------------------------------------------------------------ pool */
+
+static size_t choose_buffer_bytes(void)
+{
+	const char *text = getenv("TRITON_PROFILE_BUFFER_SIZE");
+	long long wanted = text ? strtoll(text, NULL, 10) : 0;
+
+	if (wanted <= 0)
+		return BUFFER_DEFAULT_BYTES;
+	if (wanted < BUFFER_MIN_BYTES)
+		wanted = BUFFER_MIN_BYTES;
+	return ((size_t)wanted + 4095) & ~(size_t)4095;
+}
+
+static int open_pool(struct proton_error *err)
+{
+	struct roctracer_properties properties = {
+		.buffer_bytes = choose_buffer_bytes(),
+		.on_buffer = on_buffer,
+	};
+	void *made = NULL;
+	int result;
+
+	if (pool && pool_bytes == properties.buffer_bytes)
+		return PROTON_OK;
+	result = libroctracer.roctracer_open_pool_expl(&properties, &made);
+	if (result != ROCTRACER_OK || !made)
+		return roctracer_api_error(result, "roctracer_open_pool_expl", err);
+	pool = made;
+	pool_bytes = properties.buffer_bytes;
+	return PROTON_OK;
+}
+
+static int enable(uint32_t op, struct proton_error *err)
+{
+	int result =
+		libroctracer.roctracer_enable_op_activity_expl(ROCTRACER_DOMAIN_HIP_OPS, op, pool);
+
+	return result == ROCTRACER_OK
+		       ? PROTON_OK
+		       : roctracer_api_error(result, "roctracer_enable_op_activity_expl", err);
+}
+
+static void disable(uint32_t op)
+{
+	int result = libroctracer.roctracer_disable_op_activity(ROCTRACER_DOMAIN_HIP_OPS, op);
+
+	if (result != ROCTRACER_OK)
+		message("cannot disable roctracer records (roctracer_disable_op_activity: error "
+			"%d); their overhead remains",
+			result);
+}
+
+int roctracer_records_start(struct proton_error *err)
+{
+	int status = open_pool(err);
+
+	atomic_store(&has_offset, false);
+	return status == PROTON_OK ? enable(ROCTRACER_OP_DISPATCH, err) : status;
+}
+
+void roctracer_records_stop(void)
+{
+	disable(ROCTRACER_OP_DISPATCH);
+	disable(ROCTRACER_OP_COPY);
+}
+
+int roctracer_records_set_memory(bool is_wanted, struct proton_error *err)
+{
+	if (is_wanted)
+		return enable(ROCTRACER_OP_COPY, err);
+	disable(ROCTRACER_OP_COPY);
+	return PROTON_OK;
+}
+
+int roctracer_records_flush(void)
+{
+	return libroctracer.roctracer_flush_activity_expl(pool);
+}
+
+void roctracer_records_forget(void)
+{
+	pool = NULL;
+}

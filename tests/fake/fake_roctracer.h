@@ -1,0 +1,77 @@
+/*
+ * Controls of the fake libroctracer64. It behaves as the library of ROCm 6 does, even where that
+ * surprises:
+ *
+ * - At its first call for HIP it looks for libamdhip64 in the process. Without it, calls that
+ *   enable something succeed and do nothing, then and later. The same holds for libroctx64.
+ * - A pool has two buffers and a thread that calls back for each, with a lock held: records come
+ *   from the start of a buffer, kernel names from its end, and no other name is valid.
+ * - A child of fork() has no such thread: a flush or a full buffer would wait forever. Here it
+ *   ends the child with SIGABRT and a line, which a test can see.
+ *
+ * roctracer.c has the callbacks and launches, roctracer_pool.c the records, roctx.c libroctx64.
+ *
+ * Environment, for tests that run programs: FAKE_ROCTRACER_MAJOR, FAKE_ROCTRACER_MINOR: the
+ * version; FAKE_ROCTRACER_LATE_MS: work ends that long after it was asked for.
+ */
+#ifndef TESTS_FAKE_FAKE_ROCTRACER_H
+#define TESTS_FAKE_FAKE_ROCTRACER_H
+
+#include <stdbool.h>
+
+#include "backend/amd/roctracer_abi.h"
+#include "format/rows.h"
+
+#define FAKE_EXPORT __attribute__((visibility("default")))
+#define FAKE_ALWAYS UINT32_MAX
+
+/* Work that a HIP call launches. */
+struct fake_hip_launch {
+	const char *call;         /* such as "hipModuleLaunchKernel" */
+	const char *name;         /* the name in the code object */
+	const char *const *names; /* one per record, instead of `name` */
+	uint32_t records;         /* number of records */
+	uint32_t kind;            /* enum roctracer_command; 0: a kernel */
+	int node;                 /* the KFD's number of the device */
+	uint64_t queue;
+	void *stream;
+	uint64_t start_ns; /* on fake_now()'s clock */
+	uint64_t end_ns;
+	size_t bytes;     /* size of a copy or fill */
+	bool is_unseen;   /* from a call without callbacks: the records have correlation ID 0 */
+	bool is_captured; /* the call added a node to a graph: nothing runs */
+	bool has_failed;  /* it launched nothing and set HIP's error */
+	struct launch_config config;
+};
+
+/* X(type, name, arguments): fake_NAME() in libroctracer64. */
+#define FAKE_ROCTRACER_CONTROLS(X)                                                                 \
+	/* A HIP call: callbacks at enter and exit, and its records. Its correlation ID. */        \
+	X(uint64_t, launch, (const struct fake_hip_launch *launch))                                \
+	/* While it is on, launched work does not end. */                                          \
+	X(void, hold, (bool is_on))                                                                \
+	/* The newest `count` executions that have not been recorded yet never are. */             \
+	X(void, lose, (size_t count))                                                              \
+	/* Nothing is enabled. */                                                                  \
+	X(bool, is_idle, (void))                                                                   \
+	/* True if no callback and no record reached the program because HIP came too late. */     \
+	X(bool, is_deaf, (void))                                                                   \
+	/* Another tool enables the same calls and operations for itself. */                       \
+	X(void, steal, (void))                                                                     \
+	/* Records of other domains come between those of HIP. */                                  \
+	X(void, mix, (bool is_on))                                                                 \
+	/* Bytes in each buffer of the newest pool; 0: there is none. */                           \
+	X(size_t, buffer_bytes, (void))                                                            \
+	/* The clock of records. */                                                                \
+	X(uint64_t, now, (void))                                                                   \
+	/* HSA is not initialized: the clock cannot be read. */                                    \
+	X(void, stop_clock, (bool is_on))                                                          \
+	/* See faults.h: calls `first` to `first` + `count` - 1 from now on fail. 0: none. */      \
+	X(void, fail, (const char *name, uint32_t first, uint32_t count, int code))                \
+	X(uint32_t, calls, (const char *name))
+
+#define FAKE_DECLARE(type, name, arguments) FAKE_EXPORT type fake_##name arguments;
+FAKE_ROCTRACER_CONTROLS(FAKE_DECLARE)
+#undef FAKE_DECLARE
+
+#endif

@@ -1,0 +1,372 @@
+/* Fake libroctracer64: callbacks of HIP's and ROCTX's calls, and launches. */
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake/entries.h"
+#include "fake/roctracer_state.h"
+
+#define OPS 3
+#define ROCTX_CALLS 5
+#define NO_SUCH_FUNCTION 98 /* hipErrorInvalidDeviceFunction */
+
+struct registration {
+	roctracer_callback_fn callback;
+	void *user;
+};
+
+/* HIP calls in an order that no version of HIP has: numbers have to be asked for. */
+static const char *const hip_calls[] = {
+	"(none)",
+#define M(name, records) #name,
+#define L(name, arguments, records) #name,
+#define G(name) #name,
+#define C(name, is_begin) #name,
+#include "backend/amd/roctracer_calls.def"
+#undef M
+#undef L
+#undef G
+#undef C
+	"hipMalloc",
+};
+#define HIP_CALLS (sizeof(hip_calls) / sizeof(hip_calls[0]))
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following variables */
+static struct registration hip_callbacks[HIP_CALLS];
+static struct registration roctx_callbacks[ROCTX_CALLS];
+static struct pool *activities[OPS];
+static bool has_looked_for_hip;
+static bool has_looked_for_roctx;
+static void *hip_library;
+static void *roctx_library;
+
+static _Atomic uint64_t correlations = 1;
+
+/* ------------------------------------------------------------------ libraries of the process */
+
+struct search {
+	const char *names[2];
+	void *found;
+};
+
+static int look(struct dl_phdr_info *info, size_t size, void *user)
+{
+	struct search *search = user;
+	const char *slash = strrchr(info->dlpi_name, '/');
+	const char *name = slash ? slash + 1 : info->dlpi_name;
+
+	(void)size;
+	for (int i = 0; i < 2 && !search->found; i++)
+		if (strncmp(name, search->names[i], strlen(search->names[i])) == 0)
+			search->found = dlopen(info->dlpi_name, RTLD_LAZY);
+	return search->found != NULL;
+}
+
+static void *find_loaded(const char *real, const char *fake)
+{
+	struct search search = {.names = {real, fake}};
+
+	dl_iterate_phdr(look, &search);
+	return search.found;
+}
+
+/* Once for all: a library that is loaded later is never seen. The lock is held. */
+static bool has_hip(void)
+{
+	if (!has_looked_for_hip)
+		hip_library = find_loaded("libamdhip64.so", "libfake_hip.so");
+	has_looked_for_hip = true;
+	return hip_library;
+}
+
+static int on_roctx(uint32_t domain, uint32_t call, void *data)
+{
+	struct registration to;
+
+	pthread_mutex_lock(&lock);
+	to = roctx_callbacks[call % ROCTX_CALLS];
+	pthread_mutex_unlock(&lock);
+	if (to.callback)
+		to.callback(domain, call, data, to.user);
+	return to.callback ? 0 : -1;
+}
+
+static bool has_roctx(void)
+{
+	void (*use)(int (*report)(uint32_t, uint32_t, void *));
+	void *symbol;
+
+	if (!has_looked_for_roctx)
+		roctx_library = find_loaded("libroctx64.so", "libfake_roctx.so");
+	if (roctx_library && !has_looked_for_roctx) {
+		symbol = dlsym(roctx_library, "roctxRegisterTracerCallback");
+		memcpy(&use, &symbol, sizeof(use));
+		use(on_roctx);
+	}
+	has_looked_for_roctx = true;
+	return roctx_library;
+}
+
+/* ------------------------------------------------------------------ entry points */
+
+static int version(const char *variable, int usual)
+{
+	const char *text = getenv(variable);
+
+	return text ? atoi(text) : usual;
+}
+
+int fake_roctracer_version_major(void)
+{
+	return version("FAKE_ROCTRACER_MAJOR", ROCTRACER_MAJOR);
+}
+
+int fake_roctracer_version_minor(void)
+{
+	return version("FAKE_ROCTRACER_MINOR", ROCTRACER_MINOR);
+}
+
+static uint32_t number_of(const char *name)
+{
+	for (uint32_t i = 1; i < HIP_CALLS; i++)
+		if (strcmp(hip_calls[i], name) == 0)
+			return i;
+	return 0;
+}
+
+int fake_roctracer_op_code(uint32_t domain, const char *name, uint32_t *call, uint32_t *kind)
+{
+	if (domain != ROCTRACER_DOMAIN_HIP_API)
+		return ROCTRACER_E_INVALID_DOMAIN;
+	*call = number_of(name);
+	if (kind)
+		*kind = 0;
+	return *call ? ROCTRACER_OK : ROCTRACER_E_INVALID_ARGUMENT;
+}
+
+static int set_callback(int domain, uint32_t call, struct registration to)
+{
+	int result = ROCTRACER_OK;
+
+	pthread_mutex_lock(&lock);
+	if (domain == ROCTRACER_DOMAIN_HIP_API && call < HIP_CALLS) {
+		if (has_hip())
+			hip_callbacks[call] = to;
+	} else if (domain == ROCTRACER_DOMAIN_ROCTX && call < ROCTX_CALLS) {
+		if (has_roctx())
+			roctx_callbacks[call] = to;
+	} else {
+		result = ROCTRACER_E_INVALID_ARGUMENT;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+int fake_roctracer_enable_op_callback(int domain, uint32_t call, roctracer_callback_fn callback,
+				      void *user)
+{
+	if (!callback)
+		return ROCTRACER_E_INVALID_ARGUMENT;
+	return set_callback(domain, call, (struct registration){callback, user});
+}
+
+int fake_roctracer_disable_op_callback(int domain, uint32_t call)
+{
+	return set_callback(domain, call, (struct registration){NULL, NULL});
+}
+
+static int set_activity(int domain, uint32_t op, struct pool *pool)
+{
+	if (domain != ROCTRACER_DOMAIN_HIP_OPS || op >= OPS)
+		return ROCTRACER_E_INVALID_ARGUMENT;
+	pthread_mutex_lock(&lock);
+	if (has_hip())
+		activities[op] = pool;
+	pthread_mutex_unlock(&lock);
+	return ROCTRACER_OK;
+}
+
+int fake_roctracer_enable_op_activity_expl(int domain, uint32_t op, void *pool)
+{
+	return pool ? set_activity(domain, op, pool) : ROCTRACER_E_NO_POOL;
+}
+
+int fake_roctracer_disable_op_activity(int domain, uint32_t op)
+{
+	return set_activity(domain, op, NULL);
+}
+
+struct pool *activity_pool(uint32_t op)
+{
+	struct pool *pool;
+
+	pthread_mutex_lock(&lock);
+	pool = activities[op % OPS];
+	pthread_mutex_unlock(&lock);
+	return pool;
+}
+
+/* ------------------------------------------------------------------ launches */
+
+static void set_hip_state(const char *control, uint64_t stream, int value)
+{
+	void *symbol = hip_library ? dlsym(hip_library, control) : NULL;
+	void (*set_capture)(uint64_t stream, int status);
+	void (*set_error)(int error);
+
+	if (!symbol)
+		return;
+	if (strcmp(control, "fake_set_capture") == 0) {
+		memcpy(&set_capture, &symbol, sizeof(symbol));
+		set_capture(stream, value);
+	} else {
+		memcpy(&set_error, &symbol, sizeof(symbol));
+		set_error(value);
+	}
+}
+
+static void copy3(uint32_t to[3], const uint32_t from[3], const uint32_t times[3])
+{
+	for (int i = 0; i < 3; i++)
+		to[i] = from[i] * (times ? times[i] : 1);
+}
+
+/* The arguments of the call, as HIP's headers declare them. */
+static void set_arguments(struct roctracer_hip_call *data, const struct fake_hip_launch *launch)
+{
+	static _Thread_local struct roctracer_drv_config drv;
+	static _Thread_local struct roctracer_exc_config exc;
+	const struct launch_config *config = &launch->config;
+
+#define SET(arguments)                                                                             \
+	do {                                                                                       \
+		copy3((arguments).grid, config->grid, NULL);                                       \
+		copy3((arguments).block, config->block, NULL);                                     \
+		(arguments).shared_bytes = config->dynamic_shared_bytes;                           \
+		(arguments).stream = launch->stream;                                               \
+	} while (0)
+	if (strstr(launch->call, "ModuleLaunchKernel") && strncmp(launch->call, "hipM", 4) != 0) {
+		copy3(data->args.ext_launch.items, config->grid, config->block);
+		copy3(data->args.ext_launch.block, config->block, NULL);
+		data->args.ext_launch.shared_bytes = config->dynamic_shared_bytes;
+		data->args.ext_launch.stream = launch->stream;
+	} else if (strstr(launch->call, "ModuleLaunch")) {
+		SET(data->args.module_launch);
+	} else if (strcmp(launch->call, "hipLaunchCooperativeKernel") == 0) {
+		SET(data->args.cooperative_launch);
+	} else if (strcmp(launch->call, "hipDrvLaunchKernelEx") == 0) {
+		SET(drv);
+		data->args.drv_config = &drv;
+	} else if (strcmp(launch->call, "hipLaunchKernelExC") == 0) {
+		SET(exc);
+		data->args.exc_config = &exc;
+	} else if (strstr(launch->call, "Capture")) {
+		data->args.capture_stream = launch->stream;
+	} else if (strcmp(launch->call, "hipGraphLaunch") == 0) {
+		data->args.graph_launch.stream = launch->stream;
+	} else if (strstr(launch->call, "LaunchKernel")) {
+		SET(data->args.launch_kernel);
+	}
+#undef SET
+}
+
+static void run(const struct fake_hip_launch *launch, uint64_t correlation)
+{
+	if (launch->is_captured)
+		set_hip_state("fake_set_capture", (uintptr_t)launch->stream, 1);
+	else if (launch->has_failed)
+		set_hip_state("fake_set_error", 0, NO_SUCH_FUNCTION);
+	else
+		pool_launch(launch, correlation);
+}
+
+FAKE_EXPORT uint64_t fake_launch(const struct fake_hip_launch *launch)
+{
+	uint32_t call = number_of(launch->call);
+	struct {
+		struct roctracer_hip_call call;
+		char more[4096]; /* other calls have more arguments */
+	} data = {0};
+	struct registration to = {NULL, NULL};
+
+	if (!call)
+		abort(); /* a test that names an unknown call */
+	pthread_mutex_lock(&lock);
+	if (!launch->is_unseen)
+		to = hip_callbacks[call];
+	pthread_mutex_unlock(&lock);
+	if (!to.callback) {
+		run(launch, 0);
+		return 0;
+	}
+	set_arguments(&data.call, launch);
+	data.call.correlation_id = atomic_fetch_add(&correlations, 1);
+	data.call.phase = ROCTRACER_ENTER;
+	to.callback(ROCTRACER_DOMAIN_HIP_API, call, &data, to.user);
+	run(launch, data.call.correlation_id);
+	data.call.phase = ROCTRACER_EXIT;
+	to.callback(ROCTRACER_DOMAIN_HIP_API, call, &data, to.user);
+	if (launch->is_captured)
+		set_hip_state("fake_set_capture", (uintptr_t)launch->stream, 0);
+	return data.call.correlation_id;
+}
+
+FAKE_EXPORT bool fake_is_idle(void)
+{
+	bool idle = true;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < HIP_CALLS; i++)
+		idle = idle && !hip_callbacks[i].callback;
+	for (size_t i = 0; i < ROCTX_CALLS; i++)
+		idle = idle && !roctx_callbacks[i].callback;
+	for (size_t i = 0; i < OPS; i++)
+		idle = idle && !activities[i];
+	pthread_mutex_unlock(&lock);
+	return idle;
+}
+
+FAKE_EXPORT bool fake_is_deaf(void)
+{
+	bool is_deaf;
+
+	pthread_mutex_lock(&lock);
+	is_deaf = has_looked_for_hip && !hip_library;
+	pthread_mutex_unlock(&lock);
+	return is_deaf;
+}
+
+static void other_callback(uint32_t domain, uint32_t call, const void *data, void *user)
+{
+	(void)domain;
+	(void)call;
+	(void)data;
+	(void)user;
+}
+
+static void other_buffer(const char *begin, const char *end, void *user)
+{
+	(void)begin;
+	(void)end;
+	(void)user;
+}
+
+FAKE_EXPORT void fake_steal(void)
+{
+	static const struct roctracer_properties properties = {
+		.buffer_bytes = 4096,
+		.on_buffer = other_buffer,
+	};
+	void *pool = NULL;
+
+	fake_roctracer_open_pool_expl(&properties, &pool);
+	for (uint32_t op = 0; op < OPS; op++)
+		set_activity(ROCTRACER_DOMAIN_HIP_OPS, op, pool);
+	for (uint32_t call = 1; call < HIP_CALLS; call++)
+		fake_roctracer_enable_op_callback(ROCTRACER_DOMAIN_HIP_API, call, other_callback,
+						  NULL);
+}

@@ -1,0 +1,15 @@
+/* Internal interface between the files of the fake libroctracer64. */
+#ifndef TESTS_FAKE_ROCTRACER_STATE_H
+#define TESTS_FAKE_ROCTRACER_STATE_H
+
+#include "fake/fake_roctracer.h"
+
+struct pool;
+
+/* roctracer.c: the pool that records of an operation go to; NULL: it is not enabled. */
+struct pool *activity_pool(uint32_t op);
+
+/* roctracer_pool.c: work that was launched and has not ended. */
+void pool_launch(const struct fake_hip_launch *launch, uint64_t correlation);
+
+#endif
