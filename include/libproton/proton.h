@@ -404,6 +404,12 @@ PROTON_API void proton_op_exit(void);
 PROTON_API void proton_kernel_begin(uint32_t frame);
 PROTON_API void proton_kernel_end(void);
 
+/*
+ * A directory with kernels that Triton compiled, in addition to the one that the environment names
+ * (TRITON_CACHE_DIR, TRITON_HOME): PC sampling looks there for machine code and inlined calls.
+ */
+PROTON_API void proton_kernel_cache_add(const char *path);
+
 /* ------------------------------------------------------------------ instrumented kernels */
 
 /*

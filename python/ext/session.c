@@ -198,6 +198,15 @@ static PyObject *nvtx_enable(PyObject *module, PyObject *enable)
 	Py_RETURN_NONE;
 }
 
+static PyObject *kernel_cache_add(PyObject *module, PyObject *path)
+{
+	const char *text = PyUnicode_AsUTF8(path);
+	if (!text)
+		return NULL;
+	proton_kernel_cache_add(text);
+	Py_RETURN_NONE;
+}
+
 static PyObject *await_driver(PyObject *module, PyObject *unused)
 {
 	proton_await_driver();
@@ -416,6 +425,8 @@ static PyMethodDef session_methods[] = {
 	{"finalize_all", finalize_all, METH_VARARGS, "finalize_all(output_format='')"},
 	{"nvtx_enable", nvtx_enable, METH_O,
 	 "nvtx_enable(enable): whether NVTX ranges become scopes, from the next range on."},
+	{"kernel_cache_add", kernel_cache_add, METH_O,
+	 "kernel_cache_add(path): a directory of kernels that Triton compiled."},
 	{"await_driver", await_driver, METH_NOARGS,
 	 "The driver will report its initialization; backends wait for it."},
 	{"own_sessions", own_sessions, METH_NOARGS,

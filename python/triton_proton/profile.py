@@ -42,6 +42,13 @@ def _knob(group: str, name: str) -> Any:
     return getattr(getattr(sys.modules.get("triton.knobs"), group, None), name, None)
 
 
+def _note_kernel_cache() -> None:
+    """Name to the recorder a cache directory that was set in Python only."""
+    directory = _knob("cache", "dir")
+    if isinstance(directory, str) and directory != os.environ.get("TRITON_CACHE_DIR"):
+        _libproton.kernel_cache_add(directory.encode(errors="replace").decode())
+
+
 def _is_disabled() -> bool:
     """TRITON_PROTON_DISABLE, or Triton's knob once Triton is imported."""
     knob = _knob("proton", "disable")
@@ -104,6 +111,7 @@ def _start(
     nvtx = _knob("proton", "enable_nvtx")  # before Triton is imported, TRITON_ENABLE_NVTX
     if nvtx is not None:
         _libproton.nvtx_enable(bool(nvtx))
+    _note_kernel_cache()
     wanted = _default_backend() if backend is None else backend
     session = _libproton.start(
         path,
@@ -261,6 +269,7 @@ def finalize(
     ended. session_id: another name of `session`.
     """
     session = _chosen(session, session_id, "finalized")
+    _note_kernel_cache()
     if flags.command_line:
         return
     try:

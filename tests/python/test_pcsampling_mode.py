@@ -134,6 +134,36 @@ def test_samples_are_on_the_lines_of_a_triton_kernel():
     check(load("test.hatchet"))
 
 
+LATE = """
+module = fake.fake_module_load(cubin, len(cubin))
+session = proton.start("test", backend="cupti", mode=MODE)
+with proton.scope("s"):
+    launch(None)
+"""
+
+
+@pytest.mark.parametrize("where", ["environment", "knobs", "nowhere"])
+def test_a_kernel_that_was_loaded_before_has_the_cubin_of_the_cache(monkeypatch, where):
+    """CUPTI gives it at a launch of its function, which a graph is not."""
+    begin = PROGRAM.index("session = proton.start")
+    end = PROGRAM.index("for offset in")
+    program = PROGRAM[:begin] + LATE + PROGRAM[end:]
+    if where == "knobs":
+        knobs = "triton.knobs.propagate_env = False\ntriton.knobs.cache.dir = 'knobs'\n"
+        program = program.replace('signature = {"x"', knobs + 'signature = {"x"')
+        monkeypatch.delenv("TRITON_CACHE_DIR")
+    if where == "nowhere":
+        program += "import shutil; shutil.rmtree(os.environ['TRITON_CACHE_DIR'])\n"
+    monkeypatch.setattr(sys.modules[__name__], "PROGRAM", program)
+    run("proton.finalize(session)")
+    root = load("test.hatchet")
+    if where == "nowhere":
+        assert at(root, "s", "add")["metrics"]["num_samples"] == 128
+        assert not at(root, "s", "add")["children"]
+    else:
+        check(root)
+
+
 def test_the_command_samples_a_program():
     run("", mode="", command=("-m", "triton_proton", "-m", "pcsampling", "-n", "test"))
     check(load("test.hatchet"))

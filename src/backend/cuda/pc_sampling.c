@@ -359,6 +359,7 @@ void pc_sampling_flush(void)
 	}
 	flushed_launched = launched;
 	flushed_shared = shared;
+	pcs_search();
 }
 
 /* In the child of a fork, which calls nothing of CUPTI. */

@@ -113,15 +113,14 @@ static void take_pc(const struct pcs_pc *pc, uint32_t function, struct sample_to
 
 void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data)
 {
-	static uint64_t noted_full;
 	struct sample_totals totals = {.profiler = data->non_user};
 	const struct sample_totals none = {0};
 	uint32_t correlation = 0;
 	uint32_t function = 0;
 	uint64_t known;
 
-	totals.losses = pcs_statistics.full - noted_full;
-	noted_full = pcs_statistics.full;
+	totals.losses = pcs_statistics.full - pcs_statistics.full_added;
+	pcs_statistics.full_added = pcs_statistics.full;
 	for (size_t i = 0; i < data->count && i < data->capacity; i++) {
 		const struct pcs_pc *pc = &data->pcs[i];
 		uint32_t launch = context->is_serialized ? pc->correlation_id : 0;
@@ -133,7 +132,7 @@ void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data)
 				    batch_count + SAMPLE_REASONS_MAX > BATCH))
 			add_batch(correlation, function, &none);
 		if (next != function && code_objects_sampled(pc->crc) == CODE_OBJECT_UNKNOWN)
-			pcs_modules_want(pc->crc);
+			pcs_modules_want(pc->crc, next);
 		correlation = launch;
 		function = next;
 		take_pc(pc, next, &totals);

@@ -24,8 +24,8 @@
 #define LAUNCHES (1u << 20) /* as in correlate.c */
 #define SERIALIZED_LAUNCHES (1u << 16)
 #define CRC_CACHE 64u
-#define WANTED_MAX 64u
 #define ASK_NS 2000000000ull
+#define ASK_PAUSE_NS 20000000000ull /* until a module is asked for again */
 
 /* A function or module of the program. */
 struct handle {
@@ -55,10 +55,12 @@ static struct {
 	size_t bytes;
 	uint64_t crc;
 } crc_cache[CRC_CACHE];
-static uint64_t wanted[WANTED_MAX]; /* sampled CRCs without a cubin */
+static struct pcs_wanted wanted[PCS_WANTED_MAX];
 static uint32_t wanted_count;
-static uint64_t asked_ns; /* since when MODULE_PROFILED is enabled; 0: it is not */
-static bool asks_for_all; /* modules may have been loaded before the session */
+static uint32_t wanted_next;
+static uint64_t asked_ns;     /* since when MODULE_PROFILED is enabled; 0: it is not */
+static uint64_t ask_ended_ns; /* when it was disabled */
+static bool asks_for_all;     /* modules may have been loaded before the session */
 static struct serialized_launch serialized[SERIALIZED_LAUNCHES];
 
 static struct region launches;
@@ -193,26 +195,44 @@ void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module
 	pthread_mutex_unlock(&lock);
 }
 
-void pcs_modules_want(uint64_t crc)
+void pcs_modules_want(uint64_t crc, uint32_t function)
 {
+	uint64_t now_ns = clock_monotonic_ns();
 	bool is_new = true;
 	bool is_asked = false;
 
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < wanted_count; i++)
-		is_new &= wanted[i] != crc;
-	if (is_new && crc)
-		wanted[wanted_count++ % WANTED_MAX] = crc;
-	if (wanted_count > WANTED_MAX)
-		wanted_count = WANTED_MAX;
-	if (is_new && crc && !asked_ns) {
-		asked_ns = clock_monotonic_ns();
+		is_new &= wanted[i].crc != crc;
+	if (is_new && crc) {
+		/* Full: the oldest is replaced. */
+		wanted[wanted_next++ % PCS_WANTED_MAX] =
+			(struct pcs_wanted){.crc = crc, .function = function};
+		wanted_count += wanted_count < PCS_WANTED_MAX;
+	}
+	if (crc && !asked_ns && (is_new || now_ns - ask_ended_ns >= ASK_PAUSE_NS)) {
+		asked_ns = now_ns;
 		is_asked = true;
 	}
 	pthread_mutex_unlock(&lock);
 	/* Without the lock: CUPTI may hold its own while a callback waits for this one. */
 	if (is_asked)
 		callbacks_ask_modules(true);
+}
+
+size_t pcs_modules_take_wanted(struct pcs_wanted taken[PCS_WANTED_MAX])
+{
+	size_t count = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < wanted_count; i++) {
+		if (!wanted[i].was_taken &&
+		    code_objects_sampled(wanted[i].crc) == CODE_OBJECT_UNKNOWN)
+			taken[count++] = wanted[i];
+		wanted[i].was_taken = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return count;
 }
 
 void pcs_modules_ask(void)
@@ -231,13 +251,14 @@ void pcs_modules_tick(void)
 
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < wanted_count; i++)
-		is_done &= code_objects_sampled(wanted[i]) != CODE_OBJECT_UNKNOWN;
+		is_done &= code_objects_sampled(wanted[i].crc) != CODE_OBJECT_UNKNOWN;
 	if (asked_ns && ((is_done && !asks_for_all) || clock_monotonic_ns() - asked_ns > ASK_NS)) {
 		asked_ns = 0;
+		ask_ended_ns = clock_monotonic_ns();
 		asks_for_all = false;
 		is_ending = true;
 		if (is_done)
-			wanted_count = 0;
+			wanted_count = wanted_next = 0;
 	}
 	pthread_mutex_unlock(&lock);
 	if (is_ending)
@@ -364,7 +385,7 @@ void pcs_modules_stop(void)
 	pcs_gate_reset();
 	pthread_mutex_lock(&lock);
 	asked_ns = 0;
-	wanted_count = 0;
+	wanted_count = wanted_next = 0;
 	memset(serialized, 0, pcs_mode.is_serialized ? sizeof(serialized) : 0);
 	pthread_mutex_unlock(&lock);
 	atomic_store(&last_sessions, 0);

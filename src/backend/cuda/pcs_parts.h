@@ -8,6 +8,7 @@
 #include "record/sets/record_samples.h"
 
 #define PCS_CONTEXTS_MAX 32u
+#define PCS_WANTED_MAX 64u
 
 /* A context that is enabled for sampling. */
 struct pcs_context {
@@ -21,12 +22,20 @@ struct pcs_context {
 	struct pcs_data *configured; /* CUPTI's own buffer; its rest arrives there at the end */
 };
 
+/* A sampled function without a cubin. */
+struct pcs_wanted {
+	uint64_t crc;
+	uint32_t function; /* of gpu_functions_get() */
+	bool was_taken;
+};
+
 /* Numbers since the start, for warnings and the profile's info. */
 struct pcs_statistics {
 	uint64_t samples;
 	uint64_t profiler;
 	uint64_t unknown;
-	uint64_t full; /* times that a buffer was full */
+	uint64_t full;       /* times that a buffer was full */
+	uint64_t full_added; /* those that the sessions have */
 	uint64_t drain_ns;
 };
 
@@ -61,11 +70,16 @@ void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data);
 /* Prepares for `count` stall reasons of CUPTI; `names` by index. False: out of memory. */
 bool pcs_drain_set_reasons(const uint32_t *indexes, char *const *names, size_t count);
 
+/* pcs_search.c: looks for cubins that CUPTI has not given in Triton's cache. */
+void pcs_search(void);
+
 /* pcs_modules.c. */
 void pcs_modules_start(void);
 void pcs_modules_stop(void);
-/* A module without a cubin was sampled: asks CUPTI for it at the next launches. */
-void pcs_modules_want(uint64_t crc);
+/* A function without a cubin was sampled: asks CUPTI for it at the next launches. */
+void pcs_modules_want(uint64_t crc, uint32_t function);
+/* The functions that are still without a cubin, each once. */
+size_t pcs_modules_take_wanted(struct pcs_wanted wanted[PCS_WANTED_MAX]);
 /* Asks for all modules: the context existed before the session. */
 void pcs_modules_ask(void);
 /* Stops asking when all are there, or after some time. */

@@ -1,21 +1,17 @@
 /* PTX of sampled kernels: search in Triton's cache, and what is stored of it. */
 #include "record/session/sample_ptx.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/slice.h"
 #include "model/samples.h"
+#include "record/session/triton_cache.h"
 
-/* Limits of the search, which delays the program's end: time, functions, bytes of PTX. */
-#define SEARCH_MAX_NS 2000000000u
+/* Limits of the search, which delays the program's end: functions, bytes of PTX. */
 #define FUNCTIONS_MAX 256
 #define PTX_MAX_BYTES (16u << 20)
 
@@ -26,22 +22,6 @@ struct search {
 	size_t wanted_count;
 	bool has_stored;
 };
-
-/* Triton's cache: knobs.cache.dir, unless the program has changed that. */
-static bool cache_directory(char *path, size_t size)
-{
-	const char *named = getenv("TRITON_CACHE_DIR");
-	const char *home = getenv("TRITON_HOME");
-	int length;
-
-	if (named && *named) {
-		length = snprintf(path, size, "%s", named);
-	} else {
-		home = home && *home ? home : getenv("HOME");
-		length = snprintf(path, size, "%s/.triton/cache", home ? home : "");
-	}
-	return length > 0 && (size_t)length < size;
-}
 
 /* Functions of cubins that want PTX, in falling order of samples. */
 static void find_wanted(struct search *search)
@@ -115,8 +95,9 @@ static bool is_content(const char *path, const struct profile_code_object *objec
 }
 
 /* Looks for the wanted cubins in one directory of the cache; each kernel has one. */
-static void search_directory(struct search *search, const char *directory)
+static bool search_directory(void *user, const char *directory)
 {
+	struct search *search = user;
 	const struct profile_samples *samples = search->profile->samples;
 
 	for (size_t i = 0; i < search->wanted_count; i++) {
@@ -132,35 +113,19 @@ static void search_directory(struct search *search, const char *directory)
 		memcpy(path + length - strlen("cubin"), "ptx", sizeof("ptx"));
 		store_ptx(search, path, object->crc);
 		search->wanted[i] = search->wanted[--search->wanted_count];
-		return;
+		break;
 	}
+	return search->wanted_count != 0;
 }
 
 bool sample_ptx_store(struct store *store, const struct profile *profile)
 {
 	struct search search = {.store = store, .profile = profile};
-	char cache[PATH_MAX], path[PATH_MAX];
-	struct dirent *entry;
-	DIR *directory;
-	uint64_t end;
 
-	if (!profile->samples || !cache_directory(cache, sizeof(cache)))
+	if (!profile->samples)
 		return false;
 	find_wanted(&search);
-	directory = search.wanted_count ? opendir(cache) : NULL;
-	if (!directory)
-		return false;
-	end = clock_monotonic_ns() + SEARCH_MAX_NS;
-	while (search.wanted_count && clock_monotonic_ns() < end) {
-		int length;
-
-		entry = readdir(directory);
-		if (!entry)
-			break;
-		length = snprintf(path, sizeof(path), "%s/%s", cache, entry->d_name);
-		if (length > 0 && (size_t)length < sizeof(path) && entry->d_name[0] != '.')
-			search_directory(&search, path);
-	}
-	closedir(directory);
+	if (search.wanted_count)
+		triton_cache_walk(search_directory, &search);
 	return search.has_stored;
 }

@@ -515,6 +515,25 @@ TEST(a_full_buffer_is_counted_and_raises_the_interval)
 	CHECK_EQ(rec_printed("the interval was raised from 8192 to 16384 cycles"), 1);
 }
 
+TEST(losses_of_an_earlier_session_are_not_counted_again)
+{
+	int session = start_sampling("pcsampling");
+
+	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
+	rec_begin_saying();
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	fake.pcs_fill(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	session = start_sampling("pcsampling");
+	launch_function("mm", NULL, 1000);
+	take(77, "mm", 0, "wait", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 5);
+	CHECK_U64(rec_counter(session, "lost: PC samples, times a buffer was full"), 0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
 TEST(the_interval_is_raised_until_the_samples_can_be_decoded)
 {
 	struct profile *profile;
