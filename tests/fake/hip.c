@@ -340,6 +340,8 @@ FAKE_EXPORT int hipHostFree(void *memory)
 FAKE_EXPORT int hipMemcpyDtoHAsync(void *to, void *from, size_t bytes, void *stream)
 {
 	RETURN_FAULT(hipMemcpyDtoHAsync);
+	if (fake_hip_keep_copy(to, from, bytes, stream))
+		return 0;
 	return done(cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, stream));
 }
 

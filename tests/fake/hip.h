@@ -2,6 +2,8 @@
 #ifndef TESTS_FAKE_HIP_H
 #define TESTS_FAKE_HIP_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The rate of the device's timer; 0: HIP does not know it. */
@@ -17,5 +19,16 @@ typedef void (*fake_kernel_fn)(uint32_t ctas, uint32_t threads, uint64_t stream,
 void fake_set_kernel(fake_kernel_fn fn);
 /* The handle of every function. */
 uint64_t fake_function(void);
+
+/* The number of the capture that fake_set_capture() begins next. */
+void fake_set_capture_number(uint64_t number);
+/* One replay of the copies and host functions captured since the last fake_set_capture_number(). */
+void fake_run_captured(void);
+/* While held, copies to the host and host functions outside captures wait for fake_run_held(). */
+void fake_hold_streams(bool is_held);
+void fake_run_held(void);
+
+/* hip_streams.c. A copy to the host on `stream`; true: it was captured or is held. */
+bool fake_hip_keep_copy(void *to, const void *from, size_t bytes, void *stream);
 
 #endif

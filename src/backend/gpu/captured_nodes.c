@@ -347,6 +347,23 @@ void captured_nodes_record(struct proton_context launch, uint64_t node_id,
 	pthread_mutex_unlock(&lock);
 }
 
+void captured_nodes_record_metrics(struct proton_context launch, uint64_t node_id)
+{
+	struct shared *shared;
+
+	pthread_mutex_lock(&lock);
+	shared = find_node(node_id);
+	if (shared)
+		shared->references++;
+	pthread_mutex_unlock(&lock);
+	if (!shared)
+		return;
+	captured_record_metrics(launch, &shared->captured);
+	pthread_mutex_lock(&lock);
+	release(shared);
+	pthread_mutex_unlock(&lock);
+}
+
 uint64_t captured_nodes_crc(uint64_t node_id)
 {
 	const struct shared *shared;

@@ -41,7 +41,7 @@ struct tensors_reader {
 	bool (*is_filling)(void);
 	/* Number of values lost in full buffers since the process began. */
 	uint64_t (*lost)(void);
-	const char *kernel;  /* name of its own kernel; NULL: it has none */
+	const char *kernel;  /* name of its kernel; NULL: it has none */
 	const char *library; /* that reports captured nodes, for messages */
 	const char *graphs;  /* "CUDA" */
 };

@@ -12,6 +12,7 @@ enum counter {
 	COUNTER_SAMPLES,
 	COUNTER_SAMPLES_PROFILER, /* of code that the vendor's library adds */
 	COUNTER_SAMPLES_UNKNOWN,  /* without a function */
+	COUNTER_GRAPH_BY_NAME,    /* kernels of replays that fit no captured one; not a loss */
 	COUNTER_LOST_STORAGE,
 	COUNTER_LOST_NO_TIME,   /* start or end is 0 */
 	COUNTER_LOST_TIME,      /* the end is before the start */

@@ -18,6 +18,7 @@ static const struct {
 	[COUNTER_SAMPLES] = {"PC samples", false},
 	[COUNTER_SAMPLES_PROFILER] = {"PC samples of profiler code", false},
 	[COUNTER_SAMPLES_UNKNOWN] = {"PC samples without a function", false},
+	[COUNTER_GRAPH_BY_NAME] = {"kernels of HIP graphs shown by name", false},
 	[COUNTER_LOST_STORAGE] = {"lost: profile storage full", true},
 	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a timestamp", true},
 	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it starts", true},

@@ -1,0 +1,356 @@
+/*
+ * HIP graphs: captures, graphs and executable graphs, by their handles.
+ *
+ * A capture belongs to streams, not to threads: PyTorch captures a backward pass on another thread.
+ * So the driver is asked about the stream of each launch while any capture is open.
+ */
+#include "backend/amd/hip_graphs.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/gpu/captured_nodes.h"
+#include "base/array.h"
+#include "driver/hip_streams.h"
+#include "record/record.h"
+#include "record/thread/captured.h"
+
+/* Plans by handle, or by a capture's number; sorted. */
+struct table {
+	struct row {
+		uint64_t key;
+		struct hip_plan *plan;
+	} * rows;
+	size_t count;
+	size_t capacity;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
+static struct table captures;
+static struct table graphs;
+static struct table execs;
+static uint32_t last_id;
+
+/* The capture that the calling thread ends. */
+static _Thread_local uint64_t ending;
+
+/* ------------------------------------------------------------------ plans */
+
+static struct hip_plan *new_plan(bool is_known)
+{
+	struct hip_plan *plan = calloc(1, sizeof(*plan));
+
+	if (!plan)
+		return NULL;
+	plan->references = 1;
+	plan->id = ++last_id;
+	plan->is_known = is_known;
+	return plan;
+}
+
+static void release(struct hip_plan *plan)
+{
+	if (!plan || --plan->references)
+		return;
+	free(plan->kinds);
+	free(plan);
+}
+
+/* The node's index + 1; 0: out of memory. */
+static size_t add_node(struct hip_plan *plan, enum hip_node kind)
+{
+	if (!ARRAY_ADD(plan->kinds, plan->capacity, plan->count, (uint8_t)kind))
+		return 0;
+	plan->kernels += kind == HIP_NODE_KERNEL;
+	plan->memory += kind == HIP_NODE_MEMORY || kind == HIP_NODE_OWN;
+	plan->appends += kind == HIP_NODE_APPEND;
+	return plan->count;
+}
+
+static size_t row_index(const struct table *table, uint64_t key)
+{
+	return ARRAY_COUNT_BEFORE(table->count, i, table->rows[i].key < key);
+}
+
+static struct hip_plan *find(const struct table *table, uint64_t key)
+{
+	size_t index = row_index(table, key);
+
+	if (index == table->count || table->rows[index].key != key)
+		return NULL;
+	return table->rows[index].plan;
+}
+
+/* Takes the plan over. */
+static void put(struct table *table, uint64_t key, struct hip_plan *plan)
+{
+	size_t index = row_index(table, key);
+
+	if (!array_reserve(&table->rows, &table->capacity, table->count + 1,
+			   sizeof(*table->rows))) {
+		release(plan);
+		return;
+	}
+	memmove(&table->rows[index + 1], &table->rows[index],
+		(table->count++ - index) * sizeof(*table->rows));
+	table->rows[index] = (struct row){.key = key, .plan = plan};
+}
+
+/* The caller owns the result. */
+static struct hip_plan *take(struct table *table, uint64_t key)
+{
+	size_t index = row_index(table, key);
+	struct hip_plan *plan = find(table, key);
+
+	if (!plan)
+		return NULL;
+	memmove(&table->rows[index], &table->rows[index + 1],
+		(--table->count - index) * sizeof(*table->rows));
+	return plan;
+}
+
+static void forget(struct table *table, uint64_t key, bool is_executable)
+{
+	struct hip_plan *plan = take(table, key);
+
+	if (plan)
+		captured_nodes_destroy(plan->id, is_executable);
+	release(plan);
+}
+
+/* A plan with the same nodes, which share what was captured. */
+static struct hip_plan *copy_plan(const struct hip_plan *original)
+{
+	struct hip_plan *plan = new_plan(true);
+
+	for (size_t i = 0; plan && i < original->count; i++) {
+		if (!add_node(plan, original->kinds[i])) {
+			release(plan);
+			return NULL;
+		}
+		captured_nodes_clone(hip_plan_node(plan, i), hip_plan_node(original, i));
+	}
+	return plan;
+}
+
+/* Replaces what is known about `key`: HIP uses handles again. */
+static void copy(struct table *to, uint64_t key, uint64_t graph)
+{
+	const struct hip_plan *original;
+	struct hip_plan *plan = NULL;
+
+	if (!key)
+		return;
+	pthread_mutex_lock(&lock);
+	forget(to, key, to == &execs);
+	original = find(&graphs, graph);
+	if (original)
+		plan = copy_plan(original);
+	if (plan)
+		put(to, key, plan);
+	pthread_mutex_unlock(&lock);
+}
+
+const struct hip_plan *hip_graphs_plan(uint64_t exec)
+{
+	struct hip_plan *plan;
+
+	pthread_mutex_lock(&lock);
+	plan = find(&execs, exec);
+	if (!plan) {
+		plan = new_plan(false);
+		if (plan)
+			put(&execs, exec, plan);
+		plan = find(&execs, exec);
+	}
+	if (plan)
+		plan->references++;
+	pthread_mutex_unlock(&lock);
+	return plan;
+}
+
+void hip_graphs_release(const struct hip_plan *plan)
+{
+	pthread_mutex_lock(&lock);
+	release((struct hip_plan *)(uintptr_t)plan);
+	pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------ captures */
+
+static void begin_capture(uint64_t stream)
+{
+	struct hip_plan *plan;
+	uint64_t number;
+
+	if (!hip_streams_capture(stream, &number))
+		return;
+	captured_nodes_begin_capture();
+	captured_set(true);
+	pthread_mutex_lock(&lock);
+	forget(&captures, number, false);
+	plan = new_plan(true);
+	if (plan)
+		put(&captures, number, plan);
+	pthread_mutex_unlock(&lock);
+}
+
+/* An ended capture is a graph, unless it failed. */
+static void end_capture(uint64_t graph)
+{
+	struct hip_plan *plan;
+
+	if (graph)
+		captured_nodes_end_capture();
+	captured_set(false);
+	pthread_mutex_lock(&lock);
+	plan = take(&captures, ending);
+	if (plan && graph) {
+		forget(&graphs, graph, false);
+		put(&graphs, graph, plan);
+	} else if (plan) {
+		captured_nodes_destroy(plan->id, false);
+		release(plan);
+	}
+	pthread_mutex_unlock(&lock);
+	ending = 0;
+}
+
+/* Adds a node to the stream's capture; its id, 0 if there is none. */
+static uint64_t capture(uint64_t number, enum hip_node kind)
+{
+	struct hip_plan *plan;
+	uint64_t node = 0;
+	size_t index;
+
+	pthread_mutex_lock(&lock);
+	plan = find(&captures, number);
+	index = plan ? add_node(plan, kind) : 0;
+	if (index)
+		node = hip_plan_node(plan, index - 1);
+	pthread_mutex_unlock(&lock);
+	return node;
+}
+
+bool hip_graphs_take(uint64_t stream, bool is_kernel)
+{
+	enum hip_node kind = is_kernel ? HIP_NODE_KERNEL : HIP_NODE_MEMORY;
+	uint64_t number;
+	uint64_t node;
+
+	if (!captured_any_open() || !hip_streams_capture(stream, &number))
+		return false;
+	if (record_is_own_work())
+		kind = HIP_NODE_OWN;
+	node = capture(number, kind);
+	if (node && kind != HIP_NODE_OWN)
+		captured_nodes_add(node, is_kernel, 0);
+	return true;
+}
+
+bool hip_graphs_take_append(uint64_t stream)
+{
+	uint64_t number;
+	uint64_t node = 0;
+
+	if (hip_streams_capture(stream, &number))
+		node = capture(number, HIP_NODE_APPEND);
+	if (node)
+		captured_nodes_add(node, true, 0);
+	return node;
+}
+
+/* ------------------------------------------------------------------ calls */
+
+enum hip_graph_call hip_graphs_call(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum hip_graph_call call;
+	} calls[] = {
+#define CALL(name, call) {#name, call},
+		HIP_GRAPH_CALLS(CALL)
+#undef CALL
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++)
+		if (strcmp(calls[i].name, name) == 0)
+			return calls[i].call;
+	return HIP_GRAPH_CALL_NONE;
+}
+
+/* The handle that the call has stored at its pointer argument; 0: none. */
+static uint64_t stored(uint64_t pointer)
+{
+	uint64_t handle = 0;
+
+	if (pointer)
+		memcpy(&handle, (const void *)(uintptr_t)pointer, sizeof(handle));
+	return handle;
+}
+
+static void on_enter(enum hip_graph_call call, const uint64_t arguments[static 1])
+{
+	if (call == HIP_GRAPH_END_CAPTURE && !hip_streams_capture(arguments[0], &ending))
+		ending = 0;
+	/* The handles may be in use again before the call has returned. */
+	pthread_mutex_lock(&lock);
+	if (call == HIP_GRAPH_DESTROY_EXEC)
+		forget(&execs, arguments[0], true);
+	else if (call == HIP_GRAPH_DESTROY)
+		forget(&graphs, arguments[0], false);
+	pthread_mutex_unlock(&lock);
+}
+
+void hip_graphs_on_call(enum hip_graph_call call, const void *arguments_of, bool has_pointees,
+			bool is_enter, bool has_failed)
+{
+	const uint64_t *arguments = arguments_of;
+	uint64_t after_pointer = arguments[has_pointees ? 2 : 1];
+
+	if (is_enter) {
+		on_enter(call, arguments);
+		return;
+	}
+	switch (call) {
+	case HIP_GRAPH_BEGIN_CAPTURE:
+		if (!has_failed)
+			begin_capture(arguments[0]);
+		break;
+	case HIP_GRAPH_END_CAPTURE:
+		end_capture(has_failed ? 0 : stored(arguments[1]));
+		break;
+	case HIP_GRAPH_INSTANTIATE:
+		if (!has_failed)
+			copy(&execs, stored(arguments[0]), after_pointer);
+		break;
+	case HIP_GRAPH_UPDATE:
+		if (!has_failed)
+			copy(&execs, arguments[0], arguments[1]);
+		break;
+	case HIP_GRAPH_CLONE:
+		if (!has_failed)
+			copy(&graphs, stored(arguments[0]), after_pointer);
+		break;
+	default:
+		break;
+	}
+}
+
+static void clear(struct table *table)
+{
+	for (size_t i = 0; i < table->count; i++)
+		release(table->rows[i].plan);
+	free(table->rows);
+	*table = (struct table){0};
+}
+
+void hip_graphs_clear(void)
+{
+	pthread_mutex_lock(&lock);
+	clear(&captures);
+	clear(&graphs);
+	clear(&execs);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,101 @@
+/*
+ * Fake libamdhip64, captures and stream order: copies to the host and host functions, which are
+ * captured, wait while streams are held, or run at once.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake/fake_cupti.h"
+#include "fake/hip.h"
+
+#define WORK_MAX 4096
+
+struct work {
+	void *to;
+	const void *from;
+	size_t bytes;
+	void (*function)(void *user);
+	void *user;
+};
+
+struct list {
+	struct work work[WORK_MAX];
+	size_t count;
+};
+
+static struct list captured;
+static struct list held;
+static bool is_holding;
+static _Atomic uint64_t capture_number = 1;
+
+int cuStreamIsCapturing(void *stream, int *status);
+
+FAKE_EXPORT void fake_set_capture_number(uint64_t number)
+{
+	captured.count = 0;
+	atomic_store(&capture_number, number);
+}
+
+static void run(const struct list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct work *work = &list->work[i];
+
+		if (work->function)
+			work->function(work->user);
+		else
+			memcpy(work->to, work->from, work->bytes);
+	}
+}
+
+FAKE_EXPORT void fake_run_captured(void)
+{
+	run(&captured);
+}
+
+FAKE_EXPORT void fake_hold_streams(bool wanted)
+{
+	is_holding = wanted;
+}
+
+FAKE_EXPORT void fake_run_held(void)
+{
+	run(&held);
+	held.count = 0;
+}
+
+static bool keep(struct work work, void *stream)
+{
+	int status = 0;
+	struct list *list;
+
+	cuStreamIsCapturing(stream, &status);
+	list = status == 1 ? &captured : is_holding ? &held : NULL;
+	if (!list)
+		return false;
+	if (list->count == WORK_MAX)
+		abort();
+	list->work[list->count++] = work;
+	return true;
+}
+
+bool fake_hip_keep_copy(void *to, const void *from, size_t bytes, void *stream)
+{
+	return keep((struct work){.to = to, .from = from, .bytes = bytes}, stream);
+}
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* HIP's are its own */
+
+FAKE_EXPORT int hipLaunchHostFunc(void *stream, void (*function)(void *user), void *user)
+{
+	if (!keep((struct work){.function = function, .user = user}, stream))
+		function(user);
+	return 0;
+}
+
+FAKE_EXPORT int hipStreamGetCaptureInfo(void *stream, int *status, unsigned long long *number)
+{
+	*number = atomic_load(&capture_number);
+	return cuStreamIsCapturing(stream, status);
+}
