@@ -226,9 +226,19 @@ PROTON_API void proton_context_provider_set(proton_context_provider_fn provide,
 					    proton_context_provider_fn depth);
 
 /*
- * For runtimes that run work on behalf of earlier work, such as the backward operators of autograd:
- * counts a measurement that could not be attributed to the earlier work, in each session.
+ * For runtimes that run work on behalf of earlier work, such as the backward operators of
+ * autograd. The provider is called where scopes are entered and where proton_context_here() uses
+ * them. It gets the context of the innermost scope (or that of the main thread), and the work in
+ * which this scope was entered (0: none). It returns the context to use: that of a scope entered
+ * in the running work itself, or the one kept for the earlier work. `work_out` is NULL for a
+ * launch. If a scope is entered, it is not NULL and gets the running work. NULL removes the
+ * provider.
  */
+typedef uint32_t (*proton_scope_provider_fn)(uint32_t context, uint64_t work, uint64_t *work_out);
+PROTON_API void proton_scope_provider_set(proton_scope_provider_fn provide);
+/* In this provider: keeps the names on the path of `context` from being reused. */
+PROTON_API void proton_context_keep(uint32_t context);
+/* Counts a measurement that could not be attributed to the earlier work, in each session. */
 PROTON_API void proton_origin_unknown(void);
 
 /* The number of open scopes (or source frames) of the calling thread, for `session`. E_RANGE. */

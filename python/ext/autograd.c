@@ -26,6 +26,7 @@
 #define RING_ENTRIES (1u << 15) /* 512 KiB per thread that runs forward operators */
 #define RINGS 64u
 #define NUMBER_BITS 40u
+#define NUMBER_MASK ((UINT64_C(1) << NUMBER_BITS) - 1)
 #define NUMBER_NONE UINT64_MAX /* of nodes without a forward operator */
 #define NEIGHBORS 64u
 #define NODE_WORDS 16u /* they contain all that is looked for; later ones may look the same */
@@ -80,6 +81,7 @@ struct follower {
 	uint64_t thread;
 	uint64_t made[AUTOGRAD_KINDS]; /* the newest node that needs no more attention */
 	int task;
+	int scopes_task;
 	uint64_t running; /* the last node with a number in that backward pass */
 	const struct ring *asked;
 	struct {
@@ -92,7 +94,7 @@ static struct ring rings[RINGS];
 static _Atomic uint64_t last_ended;
 static pthread_key_t ring_key;
 static bool has_ring_key;
-static _Thread_local struct follower follower;
+static _Thread_local struct follower follower = {.task = -1, .scopes_task = -1};
 
 static inline uint64_t node_key(uint64_t thread, uint64_t number)
 {
@@ -207,7 +209,7 @@ static void entry_write(struct ring *ring, uint64_t node, enum autograd_kind kin
  */
 static uint32_t entry_between(const struct ring *ring, uint64_t node, enum autograd_kind kind)
 {
-	uint64_t number = node & ((UINT64_C(1) << NUMBER_BITS) - 1);
+	uint64_t number = node & NUMBER_MASK;
 	uint32_t before = 0;
 	uint32_t after = 0;
 	for (uint32_t i = 1; i <= NEIGHBORS && i <= number && !before; i++)
@@ -244,6 +246,14 @@ void autograd_keep(uint64_t node, enum autograd_kind kind, uint32_t context)
 {
 	follower.made[kind] = node;
 	entry_write(follower.own, node, kind, context);
+}
+
+bool autograd_keep_earlier(uint64_t node, uint32_t steps, enum autograd_kind kind, uint32_t context)
+{
+	if ((node & NUMBER_MASK) < steps || entry_read(follower.own, node - steps, kind))
+		return false;
+	entry_write(follower.own, node - steps, kind, context);
+	return true;
 }
 
 /* ------------------------------------------------------------------ backward */
@@ -288,13 +298,49 @@ uint32_t autograd_origin(uint64_t node, enum autograd_kind kind)
 	uint32_t context = ring ? entry_read(ring, node, kind) : 0;
 	if (ring && !context)
 		context = entry_between(ring, node, kind);
-	if (!context) {
-		proton_origin_unknown();
+	if (!context)
 		return PROTON_CONTEXT_ROOT;
-	}
 	context = proton_context_child(context - 1, torch.frame);
 	follower.found[kind].node = node;
 	follower.found[kind].context = context;
+	return context;
+}
+
+/* Keeps the scopes of the operator that has made a node since the thread's last launch. */
+static void keep_scopes(uint32_t context)
+{
+	bool needs_function; /* not known here: a launch without gradients may be too late */
+	uint64_t made = autograd_made(AUTOGRAD_SCOPES, &needs_function);
+	if (!made)
+		return;
+	proton_context_keep(context);
+	autograd_keep(made, AUTOGRAD_SCOPES, context);
+}
+
+/* libproton's provider of scopes: for sessions with context "shadow". */
+static uint32_t provide_scope(uint32_t context, uint64_t entered_in, uint64_t *work_out)
+{
+	uint64_t node = autograd_running();
+	bool is_launch = !work_out;
+	if (node && follower.task != follower.scopes_task) {
+		/* On the thread that called backward(), the newest node is a forward one. */
+		bool needs_function;
+		uint64_t made = autograd_made(AUTOGRAD_SCOPES, &needs_function);
+		follower.scopes_task = follower.task;
+		if (made)
+			autograd_pass(made, AUTOGRAD_SCOPES);
+	}
+	if (node && node != entered_in) {
+		uint32_t origin = autograd_origin(node, AUTOGRAD_SCOPES);
+		if (origin != PROTON_CONTEXT_ROOT)
+			context = origin;
+		else if (is_launch)
+			proton_origin_unknown();
+	}
+	if (is_launch)
+		keep_scopes(context);
+	else
+		*work_out = node;
 	return context;
 }
 
@@ -470,8 +516,19 @@ static PyObject *follow_autograd(PyObject *module, PyObject *args)
 	Py_RETURN_TRUE;
 }
 
+static PyObject *follow_scopes(PyObject *module, PyObject *wanted)
+{
+	int is_wanted = PyObject_IsTrue(wanted);
+	if (is_wanted < 0)
+		return NULL;
+	proton_scope_provider_set(is_wanted && autograd_is_followed() ? provide_scope : NULL);
+	Py_RETURN_NONE;
+}
+
 static PyMethodDef autograd_methods[] = {
 	{"follow_autograd", follow_autograd, METH_VARARGS, follow_autograd_doc},
+	{"follow_scopes", follow_scopes, METH_O,
+	 "follow_scopes(wanted): whether backward launches are also attributed to scopes."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -480,4 +537,9 @@ int ext_autograd_init(PyObject *module)
 	if (!has_ring_key)
 		has_ring_key = pthread_key_create(&ring_key, ring_end) == 0;
 	return PyModule_AddFunctions(module, autograd_methods);
+}
+
+void ext_autograd_fini(void)
+{
+	proton_scope_provider_set(NULL);
 }

@@ -42,6 +42,12 @@ uint32_t autograd_origin(uint64_t node, enum autograd_kind kind);
 uint64_t autograd_made(enum autograd_kind kind, bool *needs_function_out);
 /* Keeps the context of the operator that made `node`. */
 void autograd_keep(uint64_t node, enum autograd_kind kind, uint32_t context);
+/*
+ * The same for the node that the thread made `steps` before `node`. False if its context has been
+ * kept.
+ */
+bool autograd_keep_earlier(uint64_t node, uint32_t steps, enum autograd_kind kind,
+			   uint32_t context);
 /* The node is not that of a launch: autograd_made() returns 0 until there is another one. */
 void autograd_pass(uint64_t node, enum autograd_kind kind);
 
@@ -51,5 +57,7 @@ bool autograd_is_engine(const PyCodeObject *code);
 bool autograd_is_function(const PyCodeObject *code);
 
 int ext_autograd_init(PyObject *module);
+/* The module is destroyed: stops calls from libproton. */
+void ext_autograd_fini(void);
 
 #endif

@@ -528,34 +528,55 @@ static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadSt
 static uint32_t find_base(void)
 {
 	uint64_t node = autograd_is_followed() ? autograd_running() : 0;
-	return node ? autograd_origin(node, AUTOGRAD_SOURCE) : PROTON_CONTEXT_ROOT;
+	uint32_t base = node ? autograd_origin(node, AUTOGRAD_SOURCE) : PROTON_CONTEXT_ROOT;
+	if (node && base == PROTON_CONTEXT_ROOT)
+		proton_origin_unknown();
+	return base;
 }
 
-/* The number of frames above the innermost call of Function.apply; false: there is none. */
-static bool find_function(const struct thread_path *path, uint32_t *depth_out)
+/* The next call of Function.apply among the visited frames, from the index on; count: none. */
+static uint32_t next_function(const struct thread_path *path, uint32_t index)
 {
-	for (uint32_t i = 0; i < path->walk.count; i++) {
-		if (!autograd_is_function(path->walk.visits[i].code))
-			continue;
-		*depth_out = path->walk.count - 1 - i;
-		return true;
-	}
-	return false;
+	while (index < path->walk.count && !autograd_is_function(path->walk.visits[index].code))
+		index++;
+	return index;
 }
 
-/* Keeps the context of the operator that has made a node since the thread's last launch. */
+/* The context above the frame with this index. */
+static uint32_t context_above(const struct thread_path *path, uint32_t index)
+{
+	return context_at(path, path->walk.count - 1 - index);
+}
+
+/*
+ * Keeps the context of the operator that has made a node since the thread's last launch. The
+ * forward function of a custom Function runs without gradients, after its node was made. If it
+ * applies another one before it launches anything, as checkpoints do, its node is the one before.
+ */
 static void keep_for_backward(const struct thread_path *path)
 {
 	bool needs_function;
 	uint64_t node = autograd_is_followed() ? autograd_made(AUTOGRAD_SOURCE, &needs_function)
 					       : 0;
-	uint32_t depth = path->step_count;
 	if (!node)
 		return;
-	if (needs_function && !find_function(path, &depth))
+	if (!needs_function) {
+		autograd_keep(node, AUTOGRAD_SOURCE, context_at(path, path->step_count));
+		return;
+	}
+	uint32_t index = next_function(path, 0);
+	if (index == path->walk.count) {
 		autograd_pass(node, AUTOGRAD_SOURCE);
-	else
-		autograd_keep(node, AUTOGRAD_SOURCE, context_at(path, depth));
+		return;
+	}
+	autograd_keep(node, AUTOGRAD_SOURCE, context_above(path, index));
+	for (uint32_t steps = 1;; steps++) {
+		index = next_function(path, index + 1);
+		if (index >= path->walk.count ||
+		    !autograd_keep_earlier(node, steps, AUTOGRAD_SOURCE,
+					   context_above(path, index)))
+			return;
+	}
 }
 
 static uint32_t provide_context(void)

@@ -97,8 +97,10 @@ static void module_free(void *module)
 	struct ext_state *state = ext_state_of((PyObject *)module);
 	if (!state)
 		return;
-	if (state->has_process && --loaded_count == 0)
+	if (state->has_process && --loaded_count == 0) {
 		ext_context_fini();
+		ext_autograd_fini();
+	}
 	ext_tasks_fini();
 	module_clear((PyObject *)module);
 }

@@ -29,6 +29,7 @@ _libproton.hide_frames(
 
 from . import context, data, mode, specs  # noqa: E402
 from ._alias import install_as_triton_profiler  # noqa: E402
+from ._modules import annotate, deannotate  # noqa: E402
 from .profile import (  # noqa: E402
     DEFAULT_PROFILE_NAME,
     activate,
@@ -46,10 +47,12 @@ __all__ = [
     "DEFAULT_PROFILE_NAME",
     "ProtonError",
     "activate",
+    "annotate",
     "context",
     "cpu_timed_scope",
     "data",
     "deactivate",
+    "deannotate",
     "enter_scope",
     "enter_state",
     "exit_scope",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, Optional
 
 from . import _libproton
 from ._imports import when_imported
@@ -18,6 +18,25 @@ from ._message import warn
 
 # Called when this module has been executed, which `import torch` does near its end.
 _MODULE = "torch"
+
+
+_sessions: set[int] = set()  # sessions with context "shadow" that asked for it
+
+
+def follow_scopes(session: int) -> None:
+    """Attribute backward launches to scopes too, until `session` ends."""
+    _sessions.add(session)
+    follow()
+    _libproton.follow_scopes(True)
+
+
+def unfollow(session: Optional[int] = None) -> None:
+    """`session`, or every session, has ended."""
+    if session is None:
+        _sessions.clear()
+    _sessions.discard(session)
+    if not _sessions:
+        _libproton.follow_scopes(False)
 
 
 def follow() -> None:
@@ -38,6 +57,7 @@ def _learn(torch: ModuleType) -> None:
             "they are not attributed to forward operators",
             once=True,
         )
+    _libproton.follow_scopes(bool(_sessions))
 
 
 def _follow(torch: Any) -> bool:

@@ -42,6 +42,8 @@ def _start(options: dict[str, str]) -> None:
         mode=options.get("mode"),
         hook=options.get("hook"),
         memory=options.get("memory") == "1",
+        backward=options.get("backward") == "1",
+        modules=options.get("modules") == "1",
         output_format=options.get("format"),
         quiet=quiet,
     )

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
-from . import _autograd, _command, _interpreter, _libproton
+from . import _autograd, _command, _interpreter, _libproton, _modules
 from ._message import warn
 from .flags import flags
 from .hooks.hook import Hook, HookManager
@@ -97,6 +97,8 @@ def _start(
     mode: Union[None, str, BaseMode] = None,
     hook: Union[None, str, Hook] = None,
     memory: bool = False,
+    backward: bool = False,
+    modules: bool = False,
     quiet: bool = False,
     output_format: Optional[str] = None,
     ranks: bool = False,
@@ -131,6 +133,10 @@ def _start(
             _interpreter.install(session)
         if (context or "").lower() == "python":
             _autograd.follow()
+        elif backward or modules:
+            _autograd.follow_scopes(session)
+        if modules:
+            _modules.follow(session)
         if used == _INSTRUMENTATION:
             HookManager.register(InstrumentationHook(mode), session)
             if _is_interpreting() and not quiet:
@@ -161,6 +167,7 @@ def start(
     mode: Union[None, str, BaseMode] = None,
     hook: Union[None, str, Hook] = None,
     memory: bool = False,
+    backward: bool = False,
 ) -> Optional[int]:
     """Start profiling and return the session's number.
 
@@ -180,6 +187,9 @@ def start(
 
     hook: "triton" calls each kernel's launch_metadata function and records its result; or a Hook.
 
+    backward: with context "shadow", attribute kernels of PyTorch's backward passes to the scopes of
+    the forward operators, below "<backward>". Context "python" always does so.
+
     memory: also record GPU memory copies and memsets, below the context that called them, with
     their sizes as the metric "memory_bytes".
 
@@ -194,7 +204,14 @@ def start(
         _command.ask(os.fspath(name) if name is not None else DEFAULT_PROFILE_NAME)
         return None
     return _start(
-        name, context=context, data=data, backend=backend, mode=mode, hook=hook, memory=memory
+        name,
+        context=context,
+        data=data,
+        backend=backend,
+        mode=mode,
+        hook=hook,
+        memory=memory,
+        backward=backward,
     )
 
 
@@ -288,6 +305,8 @@ def finalize(
 def _forget(session: Optional[int]) -> None:
     HookManager.unregister(session)
     _interpreter.uninstall(session)
+    _autograd.unfollow(session)
+    _modules.unfollow(session)
 
 
 # ---------------------------------------------------------------------- end of the process
@@ -314,6 +333,8 @@ def _after_fork_in_child() -> None:
     """The recorder is inert in the child; Python's state of the sessions is removed too."""
     HookManager._reset_in_child()
     _interpreter.uninstall()
+    _autograd.unfollow()
+    _modules.unfollow()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

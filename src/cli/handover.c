@@ -131,6 +131,8 @@ bool handover_export(const struct options *options, const char *library, bool mu
 		put(HANDOVER_DATA, options->data) && put(HANDOVER_HOOK, options->hook) &&
 		put(HANDOVER_FORMAT, options->format) &&
 		put(HANDOVER_MEMORY, options->wants_memory ? "1" : NULL) &&
+		put(HANDOVER_BACKWARD, options->wants_backward ? "1" : NULL) &&
+		put(HANDOVER_MODULES, options->wants_modules ? "1" : NULL) &&
 		put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
 		put(HANDOVER_VIEWER, strcmp(viewer, "proton-viewer") == 0 ? NULL : viewer) &&
 		(!options->no_clobber || put("PROTON_NO_CLOBBER", "1")) &&

@@ -23,6 +23,8 @@
 #define HANDOVER_DATA HANDOVER_PREFIX "DATA"
 #define HANDOVER_HOOK HANDOVER_PREFIX "HOOK"
 #define HANDOVER_FORMAT HANDOVER_PREFIX "FORMAT"
+#define HANDOVER_BACKWARD HANDOVER_PREFIX "BACKWARD" /* "1", or absent; so is the next */
+#define HANDOVER_MODULES HANDOVER_PREFIX "MODULES"
 #define HANDOVER_MEMORY HANDOVER_PREFIX "MEMORY" /* "1", or absent */
 #define HANDOVER_QUIET HANDOVER_PREFIX "QUIET"   /* "0" or "1"; always set */
 /* The command name for `proton-viewer` in messages; absent if the plain name is Proton's. */

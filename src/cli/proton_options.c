@@ -95,6 +95,10 @@ static const struct option_row rows[] = {
 	 MEMBER(context)},
 	{'d', "data", "KIND", "tree: totals (default); trace: timeline", MEMBER(data)},
 	{'k', "hook", "NAME", "triton: record the launch_metadata of kernels", MEMBER(hook)},
+	{0, "modules", NULL, "PyTorch modules as scopes; implies --backward",
+	 MEMBER(wants_modules)},
+	{0, "backward", NULL, "attribute backward kernels to forward scopes",
+	 MEMBER(wants_backward)},
 	{0, "memory", NULL, "record GPU memory copies and memsets", MEMBER(wants_memory)},
 	{0, "no-nvtx", NULL, "do not record NVTX ranges as scopes", MEMBER(has_no_nvtx)},
 	{0, "no-children", NULL, "do not record child processes", MEMBER(has_no_children)},
@@ -245,6 +249,32 @@ static bool check_name(const struct options *options)
 	return status == PROTON_OK;
 }
 
+/* Options that need the Python package, or one of the contexts. */
+static bool check_package(const struct options *options)
+{
+	static const char refused[] =
+		"%s works only with Python scripts and modules; remove it, or run a script";
+	bool is_python = options->context && strcmp(options->context, "python") == 0;
+
+	if (options->wants_modules && is_python) {
+		message("--modules works only with context shadow; remove it, or -c python");
+		return false;
+	}
+	if (options->kind != TARGET_PROGRAM)
+		return true;
+	if (options->hook)
+		message(refused, "-k");
+	else if (is_python)
+		message(refused, "-c python");
+	else if (options->wants_modules)
+		message(refused, "--modules");
+	else if (options->wants_backward)
+		message(refused, "--backward");
+	else
+		return true;
+	return false;
+}
+
 bool options_check(struct options *options)
 {
 	if (!check_choice(&options->context, "context", contexts, ARRAY_LENGTH(contexts)) ||
@@ -259,18 +289,7 @@ bool options_check(struct options *options)
 	}
 	if (options->kind != TARGET_PROGRAM && !script_check_mode(options))
 		return false;
-	if (options->kind == TARGET_SCRIPT)
-		return script_check(options);
-	if (options->kind == TARGET_PROGRAM && options->hook) {
-		message("-k works only with Python scripts and modules; remove it, or run a "
-			"script");
+	if (options->kind == TARGET_SCRIPT && !script_check(options))
 		return false;
-	}
-	if (options->kind == TARGET_PROGRAM && options->context &&
-	    strcmp(options->context, "python") == 0) {
-		message("-c python works only with Python scripts and modules; remove it, or run a "
-			"script");
-		return false;
-	}
-	return true;
+	return check_package(options);
 }

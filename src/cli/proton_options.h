@@ -24,6 +24,8 @@ struct options {
 	const char *hook;
 	const char *format;
 	bool wants_memory;
+	bool wants_backward;
+	bool wants_modules;
 	bool is_quiet;
 	bool no_clobber; /* existing output is an error */
 	bool has_no_nvtx;

@@ -117,6 +117,7 @@ static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 {
 	struct thread *thread = thread_get();
 	struct scope *scope;
+	uint64_t work = 0;
 	uint32_t config;
 	uint32_t context;
 	bool is_outermost;
@@ -129,7 +130,9 @@ static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 	config = thread_current_config();
 	if (name)
 		frame = find_name(name);
-	context = enter_context(thread, thread_scope_context(thread), frame, config, name);
+	context = __builtin_expect(thread_has_work(), 0) ? thread_context_of_work(thread, &work)
+							 : thread_scope_context(thread);
+	context = enter_context(thread, context, frame, config, name);
 	if (name && context == SCOPE_NAMES_NONE) {
 		section_end(thread, is_outermost);
 		return 0;
@@ -144,6 +147,7 @@ static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 	scope->serial = ++thread->entered ? thread->entered : ++thread->entered;
 	scope->event.count = 0;
 	scope->is_left = false;
+	scope->work = work;
 	if (__builtin_expect(config & CONFIG_TRACED, 0))
 		begin_scope(thread, scope, config);
 	/* Last, to exclude the cost of entering from the measured time. */

@@ -10,6 +10,7 @@
 
 static _Atomic(proton_context_provider_fn) provider;
 static _Atomic(proton_context_provider_fn) provider_depth;
+_Atomic(proton_scope_provider_fn) thread_scope_provider;
 
 void proton_context_provider_set(proton_context_provider_fn provide,
 				 proton_context_provider_fn depth)
@@ -21,6 +22,31 @@ void proton_context_provider_set(proton_context_provider_fn provide,
 void proton_origin_unknown(void)
 {
 	store_counters_note_origin();
+}
+
+void proton_scope_provider_set(proton_scope_provider_fn provide)
+{
+	atomic_store_explicit(&thread_scope_provider, provide, memory_order_release);
+}
+
+uint32_t thread_context_of_work(const struct thread *thread, uint64_t *work_out)
+{
+	/* acquire: pairs with proton_scope_provider_set() */
+	proton_scope_provider_fn provide =
+		atomic_load_explicit(&thread_scope_provider, memory_order_acquire);
+	uint32_t context = thread_scope_context(thread);
+	uint64_t work = 0;
+
+	if (!provide)
+		return context;
+	if (thread->stack.depth)
+		work = thread->stack.scopes[thread->stack.depth - 1].work;
+	return provide(context, work, work_out);
+}
+
+void proton_context_keep(uint32_t context)
+{
+	context_tree_fix_path(context);
 }
 
 size_t thread_context_depth(bool wants_source)
@@ -71,7 +97,8 @@ static struct proton_context locate_inherited(struct thread *thread)
 {
 	bool is_outermost = section_begin(thread);
 	uint32_t config = thread_current_config();
-	uint32_t context = thread_scope_context(thread);
+	uint32_t context = thread_has_work() ? thread_context_of_work(thread, NULL)
+					     : thread_scope_context(thread);
 
 	if (thread->inherited != context || thread->inherited_config != config) {
 		reused_names_note(context);
@@ -80,6 +107,20 @@ static struct proton_context locate_inherited(struct thread *thread)
 	}
 	section_end(thread, is_outermost);
 	return thread_context_locate(thread, thread_below_state(thread, context), config);
+}
+
+/* The innermost scope of the thread, or the context of the work that it runs. */
+static uint32_t find_shadow(struct thread *thread, const struct scope *scope)
+{
+	uint32_t context = scope->context;
+	bool is_outermost;
+
+	if (__builtin_expect(!thread_has_work(), 1))
+		return context;
+	is_outermost = section_begin(thread);
+	context = thread_context_of_work(thread, NULL);
+	section_end(thread, is_outermost);
+	return context;
 }
 
 struct proton_context proton_context_here(void)
@@ -97,7 +138,7 @@ struct proton_context proton_context_here(void)
 		struct scope *scope = &thread->stack.scopes[thread->stack.depth - 1];
 
 		return thread_locate_scope(thread, scope,
-					   thread_below_state(thread, scope->context));
+					   thread_below_state(thread, find_shadow(thread, scope)));
 	}
 	return locate_inherited(thread);
 }

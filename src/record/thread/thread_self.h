@@ -31,7 +31,8 @@ struct scope {
 	uint32_t serial;   /* number of this entry into a scope on this thread; not 0 */
 	uint32_t config;   /* for which the names on the path are noted, see reused_names.h */
 	struct trace_event event;
-	bool is_left; /* exited by another task than the one that entered it, see task.h */
+	uint64_t work; /* in which it was entered, see proton_scope_provider_set(); 0: none */
+	bool is_left;  /* exited by another task than the one that entered it, see task.h */
 };
 
 struct state {
@@ -126,6 +127,17 @@ static inline uint32_t thread_scope_context(const struct thread *thread)
 	if (thread->stack.task)
 		return task_origin_context(thread);
 	return thread_outer_context(thread);
+}
+
+extern _Atomic(proton_scope_provider_fn) thread_scope_provider SESSION_DIRECT;
+
+/* thread_scope_context() in the work that the thread runs. `work_out` NULL: a launch. */
+__attribute__((cold)) uint32_t thread_context_of_work(const struct thread *thread,
+						      uint64_t *work_out);
+
+static inline bool thread_has_work(void)
+{
+	return atomic_load_explicit(&thread_scope_provider, memory_order_relaxed);
 }
 
 /* Publishes the main thread's context to other threads, if this is it. */
