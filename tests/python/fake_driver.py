@@ -100,3 +100,83 @@ def fake_environment(**changes: str | None) -> dict[str, str]:
     changes.setdefault("PROTON_BACKEND", None)
     changes.setdefault("CUDA_INJECTION64_PATH", None)
     return environment(**{**libraries(), **changes})
+
+
+HIP_LAUNCHER = """
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include "fake/fake_roctracer.h"
+
+static void *find(const char *variable, const char *name)
+{
+    return dlsym(dlopen(getenv(variable), RTLD_NOW), name);
+}
+
+FAKE_EXPORT void load_hip(void)
+{
+    dlopen(getenv("PROTON_HIP_PATH"), RTLD_NOW);
+}
+
+FAKE_EXPORT int is_recorded(void)
+{
+    uint32_t (*calls)(const char *) = find("PROTON_ROCTRACER_PATH", "fake_calls");
+
+    return calls("roctracer_enable_op_activity_expl") != 0;
+}
+
+FAKE_EXPORT void launch(const char *name, unsigned long long nanoseconds, unsigned records)
+{
+    struct fake_hip_launch one = {.call = "hipModuleLaunchKernel", .name = name, .node = 1,
+                                  .records = records};
+    uint64_t (*fake)(const struct fake_hip_launch *) = find("PROTON_ROCTRACER_PATH", "fake_launch");
+
+    one.start_ns = ((uint64_t (*)(void))find("PROTON_ROCTRACER_PATH", "fake_now"))();
+    one.end_ns = one.start_ns + nanoseconds;
+    fake(&one);
+}
+
+FAKE_EXPORT void push(const char *name)
+{
+    ((int (*)(const char *))find("PROTON_ROCTX_PATH", "roctxRangePushA"))(name);
+}
+
+FAKE_EXPORT void pop(void)
+{
+    ((int (*)(void))find("PROTON_ROCTX_PATH", "roctxRangePop"))();
+}
+"""
+
+
+@functools.lru_cache(maxsize=None)
+def hip_libraries() -> dict[str, str]:
+    """A machine with ROCm 6 and a GPU: variables of the environment."""
+    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
+    entries = directory / "roctracer_entries.c"
+    symbols = ROOT / "src" / "backend" / "amd" / "roctracer_symbols.def"
+    command = [sys.executable, FAKE / "make_entries.py", symbols, entries]
+    subprocess.run(command, check=True)
+    sources = [FAKE / f"{name}.c" for name in ("faults", "roctracer", "roctracer_pool")]
+    _build(directory / "libroctracer64.so", [*sources, entries])
+    _build(directory / "libroctx64.so", [FAKE / "roctx.c"])
+    (directory / "launcher.c").write_text(HIP_LAUNCHER)
+    _build(directory / "launcher.so", [directory / "launcher.c"])
+    for node, properties in enumerate(("simd_count 0", "simd_count 1216")):
+        place = directory / "nodes" / str(node)
+        place.mkdir(parents=True)
+        (place / "name").write_text("\n")
+        (place / "gpu_id").write_text(f"{node}\n")
+        (place / "properties").write_text(f"{properties}\n")
+    return {
+        "PROTON_HIP_PATH": str(hip_library()),
+        "PROTON_ROCTRACER_PATH": str(directory / "libroctracer64.so"),
+        "PROTON_ROCTX_PATH": str(directory / "libroctx64.so"),
+        "PROTON_KFD_TOPOLOGY": str(directory),
+        "HIP_LAUNCHER": str(directory / "launcher.so"),
+    }
+
+
+def hip_environment(**changes: str | None) -> dict[str, str]:
+    """This process's environment, on that machine."""
+    changes.setdefault("PROTON_BACKEND", None)
+    return environment(**{**hip_libraries(), **changes})

@@ -20,6 +20,7 @@
 #include "backend/gpu/launches.h"
 #include "backend/gpu/periodic_thread.h"
 #include "base/clock.h"
+#include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
 #include "record/backend.h"
@@ -35,6 +36,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following
 static bool wants_memory;                                /* argument of set_memory() */
 static struct proton_error failure;                      /* of ROCTRACER_FAILED */
 static bool was_used;                                    /* roctracer has threads */
+static _Atomic bool has_begun;                           /* since the start */
 
 static struct periodic_thread thread;
 
@@ -97,6 +99,7 @@ static int begin(struct proton_error *err)
 		return status;
 	}
 	atomic_store(&roctracer_state, ROCTRACER_ON);
+	atomic_store(&has_begun, true);
 	experimental_report("roctracer");
 	return PROTON_OK;
 }
@@ -150,6 +153,7 @@ static int start(const char *mode, struct proton_error *err)
 		status = correlate_init(err);
 	if (status != PROTON_OK)
 		return status;
+	atomic_store(&has_begun, false);
 	pthread_mutex_lock(&lock);
 	status = start_locked(err);
 	pthread_mutex_unlock(&lock);
@@ -245,6 +249,12 @@ static void describe(add_fn add, void *user)
 	add_number(add, user, "overhead_records_ns", await_records_cost_ns());
 }
 
+static const char *explain_no_kernels(void)
+{
+	return atomic_load(&has_begun) ? amd_gpus_problem()
+				       : "the program did not load HIP (libamdhip64)";
+}
+
 static void stop(void)
 {
 	periodic_thread_stop(&thread);
@@ -278,6 +288,7 @@ const struct backend roctracer_backend = {
 	.flush = flush,
 	.set_memory = set_memory,
 	.describe = describe,
+	.no_kernels = explain_no_kernels,
 	.no_records = "roctracer may have been started before HIP was initialized, another tool "
 		      "may use roctracer (torch.profiler, rocprof), or the GPU reported an error; "
 		      "start the session after HIP was initialized, stop the other tool, or use "
