@@ -142,6 +142,12 @@ PROTON_API void proton_at_signal(proton_signal_fn end);
  */
 PROTON_API void proton_own_sessions(void);
 /*
+ * Registers with vendor libraries that accept a profiler only before the program first uses the
+ * GPU: rocprofiler-sdk, in a process that seems to use HIP. Call it as early as possible if a
+ * session may be started later; proton_start() does it too. Failures are reported by the start.
+ */
+PROTON_API void proton_prepare(void);
+/*
  * For tools loaded by the driver during initialization (CUDA_INJECTION64_PATH). After
  * proton_await_driver(), backends do not touch the vendor library until proton_driver_initialises()
  * is called: the process may fork before it uses the GPU, and the vendor library does not work in

@@ -87,7 +87,7 @@ static enum options_result take_rank(void *into, const char *value, struct proto
 static const struct option_row rows[] = {
 	{.help = "Recording"},
 	{'b', "backend", "NAME",
-	 "cupti, roctracer, instrumentation or host\n"
+	 "cupti, rocprofiler, roctracer, instrumentation or host\n"
 	 "(default: the first that is usable, without instrumentation)",
 	 MEMBER(backend)},
 	{'m', "mode", "MODE", "mode of the backend: NAME[:KEY=VALUE]...", MEMBER(mode)},

@@ -11,10 +11,11 @@
 #include "base/array.h"
 
 static const struct backend *const backends[] = {
-	&cuda_backend,       /* NVIDIA */
-	&roctracer_backend,  /* AMD, ROCm 6 */
-	&instrument_backend, /* only used by name */
-	&host_backend,       /* always usable, so it must be last */
+	&cuda_backend,        /* NVIDIA */
+	&rocprofiler_backend, /* AMD, ROCm 7 */
+	&roctracer_backend,   /* AMD, ROCm 6 */
+	&instrument_backend,  /* only used by name */
+	&host_backend,        /* always usable, so it must be last */
 };
 
 const struct backend *backend_at(size_t index)
@@ -78,6 +79,15 @@ bool backend_is_interpreting(void)
 		if (strcasecmp(value, words[i]) == 0)
 			return true;
 	return false;
+}
+
+void proton_prepare(void)
+{
+	const struct backend *backend;
+
+	for (size_t i = 0; (backend = backend_at(i)); i++)
+		if (backend->prepare)
+			backend->prepare();
 }
 
 const char *proton_backend_default(void)

@@ -25,6 +25,11 @@ struct backend {
 	 * message.
 	 */
 	int (*check_mode)(const char *mode, struct proton_error *err);
+	/*
+	 * As early as possible in the process, with or without a session: registers with a library
+	 * that accepts it only before the program uses the GPU. May be called again. NULL: none.
+	 */
+	void (*prepare)(void);
 	/* Starts it for the first session. If it fails, nothing is left running. */
 	int (*start)(const char *mode, struct proton_error *err);
 	/*
@@ -81,6 +86,7 @@ bool backend_is_interpreting(void);
 extern const struct backend cuda_backend;
 extern const struct backend host_backend;
 extern const struct backend instrument_backend;
+extern const struct backend rocprofiler_backend;
 extern const struct backend roctracer_backend;
 
 #endif

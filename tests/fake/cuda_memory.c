@@ -86,6 +86,7 @@ const char *const fault_more[] = {
 	"cuMemcpyDtoHAsync_v2",
 	"cuMemsetD8Async",
 	"cuMemcpy2DAsync_v2",
+	"hipDeviceSynchronize", /* the fake HIP has it */
 	NULL,
 };
 

@@ -122,11 +122,6 @@ FAKE_EXPORT int hipGetDeviceCount(int *count)
 	return 0;
 }
 
-FAKE_EXPORT int hipDeviceSynchronize(void)
-{
-	return 0;
-}
-
 /* The fake roctracer calls back by itself. */
 FAKE_EXPORT void hipRegisterTracerCallback(int (*report)(uint32_t, uint32_t, void *))
 {
@@ -146,6 +141,39 @@ FAKE_EXPORT int hipSetDevice(int device)
 	if (device < 0 || device >= DEVICES)
 		return done(INVALID_DEVICE);
 	current = device;
+	return 0;
+}
+
+static _Atomic(void (*)(void)) waiting;
+static _Atomic unsigned synchronized;
+static _Atomic unsigned devices_seen; /* bits */
+
+FAKE_EXPORT void fake_set_waiting(void (*wait)(void))
+{
+	atomic_store(&waiting, wait);
+}
+
+FAKE_EXPORT unsigned fake_synchronized(void)
+{
+	return atomic_load(&synchronized);
+}
+
+FAKE_EXPORT unsigned fake_synchronized_contexts(void)
+{
+	return (unsigned)__builtin_popcount(atomic_load(&devices_seen));
+}
+
+FAKE_EXPORT int hipDeviceSynchronize(void)
+{
+	void (*wait)(void) = atomic_load(&waiting);
+	int code;
+
+	if (fault_strikes_more("hipDeviceSynchronize", &code))
+		return done(code);
+	if (wait)
+		wait();
+	atomic_fetch_add(&synchronized, 1);
+	atomic_fetch_or(&devices_seen, 1u << current);
 	return 0;
 }
 

@@ -218,8 +218,12 @@ static uint64_t ask(const struct fake_context *context, size_t index, enum fake_
 	return external;
 }
 
-/* A record for each started context that wants it. `given` begins with a struct sdk_record. */
-static void complete(enum fake_kind kind, uint64_t internal, void *given, size_t bytes)
+/*
+ * `records` records for each started context that wants them: one, but for scripted losses and
+ * duplicates. `given` begins with a struct sdk_record.
+ */
+static void complete(enum fake_kind kind, uint64_t internal, void *given, size_t bytes,
+		     uint32_t records)
 {
 	struct sdk_record *head = given;
 
@@ -233,12 +237,19 @@ static void complete(enum fake_kind kind, uint64_t internal, void *given, size_t
 		head->internal = internal;
 		head->external = ask(context, i, kind, internal);
 		head->thread_id = thread_number();
-		buffers_add(service->buffer, (struct sdk_context){i + 1}, (uint32_t)head->kind,
-			    given, bytes);
+		for (uint32_t n = 0; n < records; n++)
+			buffers_add(service->buffer, (struct sdk_context){i + 1},
+				    (uint32_t)head->kind, given, bytes);
 	}
 }
 
-static void dispatch(const struct fake_launch *launch, const char *name, uint64_t internal)
+static uint32_t items(const struct launch_config *config, int axis)
+{
+	return config->grid[axis] * (config->block[axis] ? config->block[axis] : 1);
+}
+
+static void dispatch(const struct fake_launch *launch, const char *name, uint64_t internal,
+		     uint32_t records)
 {
 	const struct launch_config *config = &launch->config;
 	struct sdk_dispatch record = {
@@ -250,12 +261,11 @@ static void dispatch(const struct fake_launch *launch, const char *name, uint64_
 		.dispatch_id = atomic_fetch_add(&next_dispatch, 1),
 		.group_bytes = config->static_shared_bytes + config->dynamic_shared_bytes,
 		.workgroup = {config->block[0], config->block[1], config->block[2]},
-		.grid = {config->grid[0] * config->block[0], config->grid[1] * config->block[1],
-			 config->grid[2] * config->block[2]},
+		.grid = {items(config, 0), items(config, 1), items(config, 2)},
 	};
 
 	if (!atomic_load(&queues_are_old))
-		complete(KIND_KERNEL_DISPATCH, internal, &record, sizeof(record));
+		complete(KIND_KERNEL_DISPATCH, internal, &record, sizeof(record), records);
 }
 
 /* HIP's call for a call of CUDA. */
@@ -317,6 +327,24 @@ static size_t put_stream(const char *name, uint64_t stream, uint64_t arguments[s
 	return 11;
 }
 
+/*
+ * A graph, or a launch on several devices, makes a dispatch per record; another launch makes one,
+ * and other numbers of records are faults. A call that failed or is captured makes none.
+ */
+static void dispatch_all(const struct fake_launch *launch, uint64_t internal)
+{
+	bool is_many = launch->call == CUPTI_CALL_GRAPH_LAUNCH ||
+		       launch->call == CUPTI_CALL_GRAPH_LAUNCH_PTSZ ||
+		       launch->call == CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE;
+
+	if (launch->result || launch->captures)
+		return;
+	for (uint32_t i = 0; is_many && i < launch->records; i++)
+		dispatch(launch, launch->name, internal, 1);
+	if (!is_many)
+		dispatch(launch, launch->name, internal, launch->records);
+}
+
 FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 {
 	const char *name = call_of(launch->call);
@@ -332,9 +360,8 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 	else
 		begin(&call, KIND_HIP_RUNTIME_API, name, arguments, count);
 	for (uint32_t i = 0; i < atomic_load(&extra) && launch->records; i++)
-		dispatch(launch, "__amd_rocclr_initHeap", call.internal);
-	for (uint32_t i = 0; i < launch->records; i++)
-		dispatch(launch, launch->name, call.internal);
+		dispatch(launch, "__amd_rocclr_initHeap", call.internal, 1);
+	dispatch_all(launch, call.internal);
 	if (!launch->is_unseen)
 		end(&call, launch->result);
 	return (uint32_t)call.internal;
@@ -346,7 +373,7 @@ static void copy_kernel(const struct fake_copy *copy, uint64_t internal)
 				       .start_ns = copy->start_ns,
 				       .end_ns = copy->end_ns,
 				       .config = {.grid = {1, 1, 1}, .block = {64, 1, 1}}},
-		 copy->kernel, internal);
+		 copy->kernel, internal, 1);
 }
 
 static void copy_record(const struct fake_copy *copy, uint64_t internal)
@@ -362,7 +389,7 @@ static void copy_record(const struct fake_copy *copy, uint64_t internal)
 		.bytes = copy->bytes,
 	};
 
-	complete(KIND_MEMORY_COPY, internal, &record, sizeof(record));
+	complete(KIND_MEMORY_COPY, internal, &record, sizeof(record), 1);
 }
 
 FAKE_EXPORT void fake_sdk_copy(const struct fake_copy *copy)

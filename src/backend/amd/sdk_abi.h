@@ -122,7 +122,7 @@ struct sdk_code_object {
 	uint64_t load_size;
 	int64_t load_delta;
 	int storage;     /* 1: file, 2: memory */
-	uint64_t memory; /* address; of a file, the descriptor */
+	uint64_t memory; /* address, or descriptor of the file */
 	uint64_t memory_bytes;
 };
 

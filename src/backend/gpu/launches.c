@@ -68,6 +68,18 @@ struct proton_context launches_begin(struct launch_call call)
 	return correlation.where;
 }
 
+void launches_add(uint32_t correlation)
+{
+	struct correlation added = {.where = {.sessions = 0}};
+
+	if (!record_is_own_work())
+		added.where = proton_context_here();
+	note_first(correlation);
+	correlate_put(correlation, added);
+	if (!proton_context_is_empty(added.where))
+		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
+}
+
 void launches_end(struct launch_call call, bool has_failed)
 {
 	struct correlation unused;

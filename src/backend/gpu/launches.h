@@ -44,6 +44,12 @@ extern _Thread_local struct launches_here launches_here SESSION_DIRECT;
 struct proton_context launches_begin(struct launch_call call);
 void launches_end(struct launch_call call, bool has_failed);
 
+/*
+ * Work outside of a call that begins and ends, or more of it than the current call was thought to
+ * make: one more record, which a flush waits for. It has no event in traces.
+ */
+void launches_add(uint32_t correlation);
+
 /* The current call of this thread makes a node of a graph instead of work. */
 static inline void launches_set_captured(void)
 {

@@ -229,6 +229,8 @@ static void drain_locked(void)
 {
 	uint64_t lost;
 
+	if (!reader)
+		return; /* a backend without device metrics */
 	reader->drain(deliver);
 	lost = reader->lost();
 	if (lost == lost_before)

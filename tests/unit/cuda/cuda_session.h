@@ -1,6 +1,8 @@
 /*
- * Support for tests of the CUDA backend: the fake libraries (tests/fake) as `fake`, and short
- * functions for sessions and launches.
+ * Support for tests of the CUDA backend, and of others that behave alike: the fake libraries
+ * (tests/fake) as `fake`, and short functions for sessions and launches. PROTON_TEST_BACKEND names
+ * another backend than "cupti". Tests of CUDA alone begin with ONLY_CUDA, and a test that
+ * uses a control which the other fake lacks is skipped.
  */
 #ifndef TESTS_UNIT_CUDA_CUDA_SESSION_H
 #define TESTS_UNIT_CUDA_CUDA_SESSION_H
@@ -18,11 +20,65 @@ static struct {
 	void (*cuda_fail)(const char *name, uint32_t first, uint32_t count, int code);
 	uint32_t (*cuda_calls)(const char *name);
 	int (*cu_init)(unsigned flags);
+	/* A stream is being captured (1) or not (0). */
+	void (*set_capture)(uint64_t stream, int status);
 } fake;
 #undef FAKE_POINTER
 
+static const char *tested_backend(void)
+{
+	const char *named = getenv("PROTON_TEST_BACKEND");
+
+	return named ? named : "cupti";
+}
+
+static bool tests_cuda(void)
+{
+	return strcmp(tested_backend(), "cupti") == 0;
+}
+
+#define ONLY_CUDA()                                                                                \
+	do {                                                                                       \
+		if (!tests_cuda())                                                                 \
+			SKIP("this is about CUDA");                                                \
+	} while (0)
+
+/* In place of a control that the fake lacks. */
+static void skip_test(void)
+{
+	SKIP("the fake of this backend has no such control");
+}
+
+static void find_optional(void *slot, void *handle, const char *name)
+{
+	void *symbol = dlsym(handle, name);
+
+	if (!symbol)
+		*(void (**)(void))slot = skip_test;
+	else
+		memcpy(slot, &symbol, sizeof(symbol));
+}
+
+/* The controls of a fake of rocprofiler-sdk, and of the fake HIP. */
+static void find_fake_of_hip(void)
+{
+	void *sdk = fake_open("PROTON_ROCPROFILER_SDK_PATH");
+	void *hip = fake_open("PROTON_HIP_PATH");
+
+#define FIND(type, name, arguments) find_optional(&fake.name, sdk, "fake_" #name);
+	FAKE_CONTROLS(FIND)
+#undef FIND
+#define FIND(type, name, arguments) find_optional(&fake.name, hip, "fake_" #name);
+	FAKE_CUDA_CONTROLS(FIND)
+#undef FIND
+	find_optional(&fake.cuda_fail, hip, "fake_fail");
+	find_optional(&fake.cuda_calls, hip, "fake_calls");
+	find_optional(&fake.cu_init, hip, "fake_init");
+	find_optional(&fake.set_capture, hip, "fake_set_capture");
+}
+
 /* Finds the controls in the libraries that the backend will load. */
-static void find_fake(void)
+static void find_fake_of_cuda(void)
 {
 	void *cupti = fake_open("PROTON_CUPTI_PATH");
 	void *cuda = fake_open("PROTON_CUDA_PATH");
@@ -44,8 +100,14 @@ static void load_fake(void)
 	static bool is_loaded;
 
 	if (!is_loaded)
-		find_fake();
+		(tests_cuda() ? find_fake_of_cuda : find_fake_of_hip)();
 	is_loaded = true;
+}
+
+/* Waiting for the GPU fails from now on: flushes do not wait long for records. */
+__attribute__((unused)) static void fail_waiting(uint32_t count)
+{
+	fake.cuda_fail(tests_cuda() ? "cuCtxSynchronize" : "hipDeviceSynchronize", 1, count, 700);
 }
 
 /* The session's id, or -1 with the error. */
@@ -67,7 +129,7 @@ static int start_named(const char *name, const char *backend, struct proton_erro
 __attribute__((unused)) static int start(void)
 {
 	struct proton_error err = {0};
-	int session = start_named("a", "cupti", &err);
+	int session = start_named("a", tested_backend(), &err);
 
 	if (session < 0)
 		FAIL("start: %s", err.text);

@@ -21,7 +21,7 @@ TEST(another_subscriber_is_named_and_when_it_has_ended_the_start_works)
 
 	load_fake();
 	CHECK(fake.other_subscribe("Kineto"));
-	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
 	CHECK_EQ(err.status, PROTON_E_BUSY);
 	CHECK_HAS(
 		err.text,
@@ -39,7 +39,7 @@ TEST(before_13_0_another_subscriber_has_no_name)
 	setenv("FAKE_CUPTI_VERSION", "22", 1);
 	load_fake();
 	CHECK(fake.other_subscribe("Kineto"));
-	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
 	CHECK_EQ(err.status, PROTON_E_BUSY);
 	CHECK_HAS(err.text, "(torch.profiler, nsys, ncu, a second Proton); stop that tool first");
 }
@@ -50,7 +50,7 @@ TEST(a_tool_may_unsubscribe_while_it_is_asked_for_its_name)
 
 	load_fake();
 	fake.fail("cuptiSubscribe", 1, 1, CUPTI_E_MULTIPLE_SUBSCRIBERS);
-	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
 	CHECK_EQ(err.status, PROTON_E_BUSY);
 	CHECK(fake.is_idle());
 	whole_session();
@@ -144,7 +144,7 @@ TEST(another_tool_may_end_cupti_and_subscribe_before_proton_stops)
 	fake.other_finalize();
 	CHECK(fake.other_subscribe("nsys"));
 	profile_free(finish()); /* must not end the other tool's */
-	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
 	CHECK_HAS(err.text, "CUPTI for nsys");
 	fake.other_unsubscribe();
 	whole_session();

@@ -78,7 +78,7 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 	struct profile *profile;
 	uint64_t known;
 	int flushed;
-	int session = start_named("a", "cupti", &err);
+	int session = start_named("a", tested_backend(), &err);
 
 	if (session < 0) {
 		CHECK_LT(err.status, 0);
@@ -201,7 +201,7 @@ TEST(a_start_that_fails_half_way_leaves_nothing)
 		struct proton_error err = {0};
 
 		fail(&enable, call, 1);
-		if (start_named("a", "cupti", &err) >= 0) /* an optional one */
+		if (start_named("a", tested_backend(), &err) >= 0) /* an optional one */
 			rec_finalize(PROTON_ALL_SESSIONS, "none");
 		else
 			CHECK_HAS(err.text, "cuptiEnableCallback failed");
@@ -217,7 +217,7 @@ static int start_data(const char *name, const char *data, struct proton_error *e
 		.size = sizeof(options),
 		.name = rec_path(name),
 		.data = data,
-		.backend = "cupti",
+		.backend = tested_backend(),
 		.flags = PROTON_SESSION_QUIET,
 	};
 	int session = -1;
@@ -270,7 +270,7 @@ static void try_missing(const struct entry *entry, uint32_t unused, uint32_t unu
 {
 	const char *variable = entry->is_driver ? "PROTON_CUDA_PATH" : "PROTON_CUPTI_PATH";
 	struct proton_session_options options = {
-		.size = sizeof(options), .name = rec_path("a"), .backend = "cupti"};
+		.size = sizeof(options), .name = rec_path("a"), .backend = tested_backend()};
 	struct proton_error err = {0};
 	char *whole = strdup(getenv(variable));
 	int session;
@@ -280,7 +280,7 @@ static void try_missing(const struct entry *entry, uint32_t unused, uint32_t unu
 	setenv(variable, rec_without(whole, entry->name), 1);
 	if (entry->is_optional) {
 		free(whole);
-		find_fake(); /* in the copy */
+		find_fake_of_cuda(); /* in the copy */
 		session_without_fault(entry);
 		return;
 	}

@@ -9,7 +9,7 @@ static int start_flags(const char *name, uint32_t flags, struct proton_error *er
 	struct proton_session_options options = {
 		.size = sizeof(options),
 		.name = rec_path(name),
-		.backend = "cupti",
+		.backend = tested_backend(),
 		.flags = PROTON_SESSION_QUIET | flags,
 	};
 	int session = -1;
@@ -137,7 +137,7 @@ static void start_memory_trace(void)
 		.size = sizeof(options),
 		.name = rec_path("a"),
 		.data = "trace",
-		.backend = "cupti",
+		.backend = tested_backend(),
 		.flags = PROTON_SESSION_QUIET | PROTON_SESSION_MEMORY,
 	};
 	struct proton_error err = {0};
@@ -266,6 +266,7 @@ TEST(memory_calls_are_enabled_only_during_sessions_with_memory)
 	uint32_t disabled;
 	int second;
 
+	ONLY_CUDA();
 	CHECK_LE(0, start_flags("a", 0, &err));
 	CHECK_U64(fake.calls("cuptiActivityEnable"), 1);
 	second = start_memory("b");
@@ -299,6 +300,7 @@ TEST(an_older_cupti_does_not_know_the_newest_calls)
 	struct proton_error err;
 	struct profile *profile;
 
+	ONLY_CUDA();
 	load_fake();
 	/* Some of the calls at the end; those of launches and captures came before. */
 	fake.fail("cuptiEnableCallback", 100, 8, 1);
@@ -314,6 +316,7 @@ TEST(unavailable_records_make_the_start_fail)
 	struct proton_error err = {0};
 	struct profile *profile;
 
+	ONLY_CUDA();
 	load_fake();
 	fake.fail("cuptiActivityEnable", 3, FAKE_ALWAYS, 35);
 	CHECK_LT(start_flags("a", PROTON_SESSION_MEMORY, &err), 0);

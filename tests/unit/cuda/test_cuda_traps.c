@@ -122,6 +122,7 @@ static void no_memory(const struct version *version)
 
 TEST(running_out_of_memory_loses_records_and_nothing_else)
 {
+	ONLY_CUDA();
 	for_each_version(no_memory);
 }
 
@@ -129,9 +130,10 @@ TEST(a_driver_that_cupti_does_not_support_is_reported)
 {
 	struct proton_error err;
 
+	ONLY_CUDA();
 	load_fake();
 	fake.fail("cuptiSubscribe", 1, 1, CUPTI_E_NOT_INITIALIZED);
-	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
 	CHECK_EQ(err.status, PROTON_E_VERSION);
 	CHECK_HAS(err.text, "update the driver");
 }
@@ -145,7 +147,7 @@ TEST(records_that_arrive_after_the_stop_are_dropped)
 
 	launch_ns("first", 5);
 	fake.hold(true);
-	fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* a short wait */
+	fail_waiting(1); /* a short wait */
 	rec_finalize(session, "none");
 	fake.hold(false);
 	session = start();
@@ -267,6 +269,7 @@ TEST(a_flush_waits_for_every_context_that_ran_something)
 	static char contexts[CONTEXTS][64];
 	int session = start();
 
+	ONLY_CUDA();
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i < CONTEXTS; i++)
 			launch_in(contexts[i]);

@@ -62,8 +62,8 @@ TEST(bad_options_are_named_and_leave_nothing)
 		 .status = PROTON_E_INVALID},
 		{.data = "table", .text = "Unknown data: table", .status = PROTON_E_INVALID},
 		{.backend = "vulkan",
-		 .text = "Unknown profiler: vulkan; available: cupti, roctracer, instrumentation, "
-			 "host",
+		 .text = "Unknown profiler: vulkan; available: cupti, rocprofiler, roctracer, "
+			 "instrumentation, host",
 		 .status = PROTON_E_INVALID},
 		{.mode = "pcsampling",
 		 .text = "host: unsupported mode: pcsampling; it is a mode of the backend \"cup",

@@ -1,0 +1,197 @@
+/*
+ * rocprofiler-sdk backend: kernels on AMD GPUs with ROCm 7 and later. The process registers once
+ * (sdk_register.c); between sessions the library keeps calling back, and nothing is recorded.
+ */
+#include "backend/amd/sdk_backend.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/amd/experimental.h"
+#include "backend/amd/kernel_symbols.h"
+#include "backend/amd/sdk_register.h"
+#include "backend/amd/stream_numbers.h"
+#include "backend/gpu/await_records.h"
+#include "backend/gpu/captured_nodes.h"
+#include "backend/gpu/flush_thread.h"
+#include "backend/gpu/launches.h"
+#include "base/clock.h"
+#include "driver/amd_library.h"
+#include "driver/driver.h"
+#include "record/backend.h"
+#include "record/names/frames.h"
+#include "record/nvtx/nvtx.h"
+#include "record/record.h"
+#include "record/session/await_driver.h"
+#include "record/thread/captured.h"
+#include "record/thread/correlate.h"
+
+_Atomic enum sdk_state sdk_state;
+static bool wants_memory; /* argument of set_memory() */
+
+static bool is_usable(void)
+{
+	return !backend_is_interpreting() && amd_library_is_likely() &&
+	       sdk_api_load(NULL) == PROTON_OK;
+}
+
+static int check_mode(const char *mode, struct proton_error *err)
+{
+	return *mode ? backend_refuse_mode("rocprofiler", mode, err) : PROTON_OK;
+}
+
+/* The library is used from here on. */
+static int begin(struct proton_error *err)
+{
+	int status = sdk_register(err);
+
+	if (status == PROTON_OK && wants_memory)
+		status = sdk_register_start_memory(err);
+	if (status == PROTON_OK)
+		status = sdk_register_start_profiling(err);
+	if (status != PROTON_OK)
+		return status;
+	driver_load_hip(NULL); /* for properties of devices; may be missing */
+	launches_start();
+	sdk_callbacks_start();
+	sdk_records_start();
+	atomic_store(&sdk_state, SDK_ON);
+	flush_thread_start();
+	experimental_report("rocprofiler");
+	return PROTON_OK;
+}
+
+/* True if HIP will call the tool, in the process that uses the GPU. */
+static bool is_called_by_hip(void)
+{
+	const char *libraries = getenv("ROCP_TOOL_LIBRARIES");
+
+	return await_driver_is_pending() && !sdk_register_version() && libraries &&
+	       strstr(libraries, "libproton_rocprofiler");
+}
+
+static int start(const char *mode, struct proton_error *err)
+{
+	int status = sdk_api_load(err);
+
+	if (status == PROTON_OK && sdk_state_now() == SDK_ENDED)
+		status = sdk_api_error(SDK_E_FINALIZED, "start", err);
+	if (status == PROTON_OK)
+		status = correlate_init(err);
+	if (status != PROTON_OK)
+		return status;
+	if (is_called_by_hip())
+		atomic_store(&sdk_state, SDK_POSTPONED);
+	else
+		status = begin(err);
+	if (status == PROTON_OK)
+		nvtx_attach();
+	return status;
+}
+
+static int resume(struct proton_error *err)
+{
+	int status;
+
+	if (sdk_state_now() != SDK_POSTPONED)
+		return PROTON_OK;
+	status = begin(err);
+	if (status != PROTON_OK)
+		atomic_store(&sdk_state, SDK_FAILED);
+	return status;
+}
+
+static int flush(struct proton_error *err)
+{
+	uint64_t begin_ns = clock_monotonic_ns();
+	enum sdk_state state = sdk_state_now();
+	int status;
+
+	if (state != SDK_ON && state != SDK_ENDED)
+		return PROTON_OK;
+	status = sdk_records_flush(err);
+	captured_nodes_forget_destroyed(begin_ns);
+	return status;
+}
+
+static int set_memory(bool is_wanted, struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	if (is_wanted && sdk_state_now() == SDK_ON)
+		status = sdk_register_start_memory(err);
+	if (status == PROTON_OK || !is_wanted)
+		wants_memory = is_wanted;
+	return status;
+}
+
+typedef void (*add_fn)(void *user, const char *key, const char *value);
+
+static void add_number(add_fn add, void *user, const char *key, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	add(user, key, text);
+}
+
+static void describe(add_fn add, void *user)
+{
+	uint32_t version = sdk_register_version();
+	char text[48];
+
+	if (!version)
+		return; /* postponed */
+	snprintf(text, sizeof(text), "%u.%u.%u", version / 10000, version / 100 % 100,
+		 version % 100);
+	add(user, "rocprofiler_sdk", text);
+	add(user, "rocprofiler_sdk_path", amd_library_path(AMD_ROCPROFILER_SDK));
+	if (sdk_agents_count())
+		add_number(add, user, "gpus", sdk_agents_count());
+	add_number(add, user, "overhead_callbacks_ns", launches_cost_ns());
+	add_number(add, user, "overhead_records_ns", await_records_cost_ns());
+}
+
+static void stop(void)
+{
+	enum sdk_state state = sdk_state_now();
+
+	nvtx_detach();
+	flush_thread_stop();
+	if (state == SDK_ON)
+		sdk_register_flush(); /* late records arrive now, or are ignored */
+	if (state != SDK_ENDED)
+		atomic_compare_exchange_strong(&sdk_state, &state, SDK_OFF);
+	wants_memory = false;
+	launches_stop();
+	correlate_clear();
+	captured_nodes_clear();
+	captured_clear();
+}
+
+static void forked(void)
+{
+	atomic_store(&sdk_state, sdk_register_version() ? SDK_ORPHANED : SDK_OFF);
+	kernel_symbols_forked();
+	stream_numbers_forked();
+	wants_memory = false;
+}
+
+const struct backend rocprofiler_backend = {
+	.name = "rocprofiler",
+	.is_usable = is_usable,
+	.check_mode = check_mode,
+	.prepare = sdk_register_early,
+	.start = start,
+	.resume = resume,
+	.flush = flush,
+	.set_memory = set_memory,
+	.describe = describe,
+	.no_records = "HIP was used before Proton had registered with rocprofiler-sdk (import "
+		      "Proton first, or run the program with the command `proton`), another "
+		      "profiler has taken the records, or the GPU reported an error",
+	.stop = stop,
+	.forked = forked,
+};

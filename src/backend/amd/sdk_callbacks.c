@@ -1,0 +1,270 @@
+/*
+ * Calls of HIP that launch work, on the application's thread. A call is attributed when it begins.
+ * Within it the library asks for an external correlation at each dispatch that it will report. That
+ * gives the exact number of records to wait for, whatever the call does: a capture makes none, and
+ * the runtime may add a kernel.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/amd/sdk_backend.h"
+#include "backend/amd/sdk_external.h"
+#include "backend/amd/sdk_kinds.h"
+#include "backend/amd/sdk_register.h"
+#include "backend/amd/stream_numbers.h"
+#include "backend/gpu/captured_nodes.h"
+#include "backend/gpu/launches.h"
+#include "driver/driver.h"
+#include "record/nvtx/nvtx.h"
+#include "record/thread/captured.h"
+
+#define SIZES 65536u /* a power of two */
+
+/* The outermost call of this thread. Calls inside it belong to it. */
+static _Thread_local struct {
+	uint32_t depth;
+	uint32_t ordinal; /* dispatches and copies so far */
+	uint64_t stream_handle;
+	uint32_t stream; /* its number */
+	enum sdk_call_kind kind;
+	struct launch_call call;
+} here;
+
+static _Atomic uint32_t next_number = 1;
+static _Atomic uint64_t silent;
+static _Atomic uint64_t first_internal; /* correlation of the first call since the start; 0: none */
+
+/* Bytes of memory calls, by number. An entry is overwritten by a later call. */
+static struct {
+	_Atomic uint32_t number;
+	_Atomic uint64_t bytes;
+} sizes[SIZES];
+
+static uint32_t take_number(void)
+{
+	uint32_t number = atomic_fetch_add_explicit(&next_number, 1, memory_order_relaxed);
+
+	return number ? number : take_number();
+}
+
+void sdk_callbacks_start(void)
+{
+	atomic_store(&silent, 0);
+	atomic_store(&first_internal, 0);
+}
+
+uint64_t sdk_callbacks_take_silent(void)
+{
+	return atomic_exchange(&silent, 0);
+}
+
+static void note_first(uint64_t internal)
+{
+	uint64_t none = 0;
+
+	if (!atomic_load_explicit(&first_internal, memory_order_relaxed))
+		atomic_compare_exchange_strong(&first_internal, &none, internal);
+}
+
+bool sdk_callbacks_is_older(uint64_t internal)
+{
+	uint64_t first = atomic_load_explicit(&first_internal, memory_order_relaxed);
+
+	return !first || internal < first;
+}
+
+uint64_t sdk_callbacks_bytes(uint32_t number)
+{
+	uint64_t bytes = atomic_load_explicit(&sizes[number % SIZES].bytes, memory_order_acquire);
+
+	return atomic_load_explicit(&sizes[number % SIZES].number, memory_order_relaxed) == number
+		       ? bytes
+		       : 0;
+}
+
+/* ------------------------------------------------------------------ arguments */
+
+static uint64_t argument(const struct sdk_call *call, int offset)
+{
+	uint64_t value = 0;
+
+	if (offset >= 0 && call->size >= sizeof(*call) + (uint64_t)offset + sizeof(value))
+		memcpy(&value, (const char *)call->arguments + offset, sizeof(value));
+	return value;
+}
+
+static uint64_t stream_of(const struct sdk_call_info *info, const struct sdk_call *call)
+{
+	uint64_t value;
+
+	if (info->pointer < 0)
+		return argument(call, info->stream);
+	value = argument(call, info->pointer);
+	if (value)
+		memcpy(&value, (const char *)(uintptr_t)value + info->stream, sizeof(value));
+	return value;
+}
+
+/* The result of a call that has returned; 0 is success. */
+static int result_of(const struct sdk_call *call)
+{
+	int result = 0;
+
+	if (call->size >= sizeof(*call) + SDK_RESULT_BYTES)
+		memcpy(&result, (const char *)call + call->size - SDK_RESULT_BYTES, sizeof(result));
+	return result;
+}
+
+static void note_bytes(uint32_t number, uint64_t bytes)
+{
+	atomic_store_explicit(&sizes[number % SIZES].number, number, memory_order_relaxed);
+	atomic_store_explicit(&sizes[number % SIZES].bytes, bytes, memory_order_release);
+}
+
+/* ------------------------------------------------------------------ calls */
+
+static void on_begin(const struct sdk_call_info *info, const struct sdk_call *call)
+{
+	static const struct launch_call calls[] = {
+		[SDK_CALL_LAUNCH] = {0, LAUNCH_KERNEL, LAUNCH_ONE},
+		[SDK_CALL_GRAPH_LAUNCH] = {0, LAUNCH_GRAPH, LAUNCH_MANY},
+		[SDK_CALL_MEMORY] = {0, LAUNCH_MEMORY, LAUNCH_MANY},
+	};
+
+	here.ordinal = 0;
+	here.kind = info->kind;
+	here.stream_handle = stream_of(info, call);
+	here.stream = stream_numbers_get(here.stream_handle);
+	here.call = calls[info->kind];
+	here.call.correlation = take_number();
+	if (info->kind == SDK_CALL_MEMORY)
+		note_bytes(here.call.correlation, argument(call, info->bytes) * info->unit);
+	launches_begin(here.call);
+}
+
+/* Any thread may have begun the capture, and the stream may have joined it by an event. */
+static bool is_capturing(void)
+{
+	int status = 0;
+
+	return captured_any_open() ||
+	       (libhip.cuStreamIsCapturing &&
+		libhip.cuStreamIsCapturing(driver_handle(here.stream_handle), &status) == 0 &&
+		status);
+}
+
+/* A call without a dispatch failed, was captured, or its queue is unknown to the library. */
+static void on_end(const struct sdk_call *call)
+{
+	bool has_failed = result_of(call) != 0;
+
+	if (!here.ordinal)
+		launches_set_captured();
+	if (!here.ordinal && !has_failed && here.kind == SDK_CALL_LAUNCH &&
+	    launches_here.is_wanted && !is_capturing())
+		atomic_fetch_add_explicit(&silent, 1, memory_order_relaxed);
+	launches_end(here.call, has_failed && !here.ordinal);
+}
+
+static void on_capture(bool is_begin, const struct sdk_call *call)
+{
+	bool is_good = result_of(call) == 0;
+
+	if (is_begin && !is_good)
+		return;
+	if (is_begin)
+		captured_nodes_begin_capture();
+	else if (is_good)
+		captured_nodes_end_capture();
+	captured_set(is_begin);
+}
+
+static void on_work(const struct sdk_call_info *info, bool is_begin, const struct sdk_call *call)
+{
+	struct launches_timer timer = launches_timer_begin(is_begin);
+
+	if (is_begin && here.depth++ == 0)
+		on_begin(info, call);
+	else if (!is_begin && --here.depth == 0)
+		on_end(call);
+	launches_timer_end(timer);
+}
+
+/*
+ * *user is 0 at the beginning of a call and kept until its end: a call that was not counted at its
+ * beginning is not counted at its end.
+ */
+void sdk_callbacks_on_call(struct sdk_callback_record record, uint64_t *user, void *data)
+{
+	enum sdk_state state = sdk_state_now();
+	const struct sdk_call_info *info;
+	bool is_begin = record.phase == SDK_PHASE_ENTER;
+
+	if (state == SDK_ORPHANED)
+		sdk_register_stop_orphan();
+	if (state == SDK_ORPHANED || (is_begin ? state != SDK_ON : !*user) ||
+	    (uint32_t)record.operation >= SDK_OPERATION_MAX)
+		return;
+	*user = 1;
+	info = &sdk_calls[record.operation];
+	switch ((enum sdk_call_kind)info->kind) {
+	case SDK_CALL_LAUNCH:
+	case SDK_CALL_GRAPH_LAUNCH:
+	case SDK_CALL_MEMORY:
+		note_first(record.internal);
+		on_work(info, is_begin, record.payload);
+		break;
+	case SDK_CALL_BEGIN_CAPTURE:
+	case SDK_CALL_END_CAPTURE:
+		if (!is_begin)
+			on_capture(info->kind == SDK_CALL_BEGIN_CAPTURE, record.payload);
+		break;
+	case SDK_CALL_OTHER:
+		break;
+	}
+}
+
+/* A dispatch or a copy is about to be queued. 0: *external is set. */
+int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int kind,
+			     int32_t operation, uint64_t internal, uint64_t *external, void *data)
+{
+	struct sdk_external mine = {.ordinal = 1};
+
+	if (sdk_state_now() != SDK_ON)
+		return 1;
+	if (here.depth) {
+		mine.number = here.call.correlation;
+		mine.ordinal = ++here.ordinal;
+		mine.stream = here.stream;
+		mine.is_of_memory_call = here.kind == SDK_CALL_MEMORY;
+	}
+	/* A second kernel of a launch, or work of a call that the backend does not know. */
+	if (!here.depth || (here.kind == SDK_CALL_LAUNCH && mine.ordinal > 1)) {
+		note_first(internal);
+		mine.number = take_number();
+		launches_add(mine.number);
+	}
+	*external = sdk_external_pack(mine);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ ROCTX */
+
+void sdk_callbacks_on_marker(struct sdk_callback_record record, uint64_t *user, void *data)
+{
+	static _Atomic int32_t push = -1;
+	const struct sdk_call *call = record.payload;
+	int32_t number = atomic_load_explicit(&push, memory_order_relaxed);
+
+	if (record.phase != SDK_PHASE_ENTER || sdk_state_now() != SDK_ON || !nvtx_is_wanted())
+		return;
+	if (number < 0) {
+		number = sdk_kinds_marker("roctxRangePushA");
+		atomic_store_explicit(&push, number, memory_order_relaxed);
+	}
+	if (record.operation == number)
+		nvtx_push((const char *)(uintptr_t)argument(call, 0));
+	else
+		nvtx_pop();
+}

@@ -1,0 +1,244 @@
+/*
+ * Records of rocprofiler-sdk: dispatches and copies, on the library's thread, in no particular
+ * order. Each is matched to its launch by the external correlation that the launch gave it.
+ */
+#include <stdatomic.h>
+
+#include "backend/amd/kernel_symbols.h"
+#include "backend/amd/sdk_backend.h"
+#include "backend/amd/sdk_external.h"
+#include "backend/amd/sdk_kinds.h"
+#include "backend/amd/sdk_register.h"
+#include "backend/gpu/await_records.h"
+#include "backend/gpu/kernel_names.h"
+#include "backend/gpu/launches.h"
+#include "backend/gpu/memory_operations.h"
+#include "backend/gpu/records.h"
+#include "base/clock.h"
+#include "base/message.h"
+#include "record/record.h"
+#include "record/thread/captured.h"
+
+static _Atomic uint64_t clock_offset_ns; /* added to the library's times; wraps */
+
+/*
+ * The library converts GPU times to its clock, which is not the recorder's. The best of several
+ * tries: the shortest interval around the library's timestamp.
+ */
+static uint64_t measure_offset(void)
+{
+	uint64_t offset_ns = clock_monotonic_ns() - clock_read_ns(CLOCK_BOOTTIME);
+	uint64_t best_ns = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t before_ns = clock_monotonic_ns();
+		uint64_t theirs_ns = 0;
+		uint64_t taken_ns;
+
+		if (sdk.get_timestamp(&theirs_ns) != SDK_OK || !theirs_ns)
+			break;
+		taken_ns = clock_monotonic_ns() - before_ns;
+		if (taken_ns < best_ns) {
+			best_ns = taken_ns;
+			offset_ns = before_ns + taken_ns / 2 - theirs_ns;
+		}
+	}
+	return offset_ns;
+}
+
+/* 0 stays "unknown". */
+static uint64_t to_monotonic(uint64_t sdk_ns)
+{
+	return sdk_ns ? sdk_ns + atomic_load_explicit(&clock_offset_ns, memory_order_relaxed) : 0;
+}
+
+static struct execution common(const struct sdk_record *head, const struct sdk_external *mine)
+{
+	return (struct execution){
+		.stream = mine->stream,
+		.correlation = mine->number,
+		.start_ns = to_monotonic(head->start_ns),
+		.end_ns = to_monotonic(head->end_ns),
+	};
+}
+
+/* False if no session was active at the launch. */
+static bool is_mine(const struct sdk_record *head, enum counter lost, struct sdk_external *out)
+{
+	if (sdk_external_unpack(head->external, out))
+		return true;
+	if (!sdk_callbacks_is_older(head->internal))
+		record_count(lost, 1);
+	return false;
+}
+
+static uint32_t blocks(uint32_t items, uint32_t per_block)
+{
+	return per_block ? (items + per_block - 1) / per_block : items;
+}
+
+static struct launch_config config_of(const struct sdk_dispatch *record,
+				      const struct kernel_symbol *symbol)
+{
+	const struct sdk_dim3 *grid = &record->grid;
+	const struct sdk_dim3 *group = &record->workgroup;
+	uint32_t fixed = symbol->group_bytes;
+
+	return (struct launch_config){
+		.grid = {blocks(grid->x, group->x), blocks(grid->y, group->y),
+			 blocks(grid->z, group->z)},
+		.block = {group->x, group->y, group->z},
+		.registers_per_thread = symbol->registers,
+		.static_shared_bytes = fixed,
+		.dynamic_shared_bytes = record->group_bytes > fixed ? record->group_bytes - fixed
+								    : 0,
+	};
+}
+
+/* A kernel of the runtime that copies or sets memory is that, and not a kernel of the program. */
+static void make_memory_operation(const struct kernel_symbol *symbol,
+				  const struct sdk_external *mine, struct execution *execution)
+{
+	execution->is_memory = true;
+	execution->is_set = symbol->is_fill;
+	execution->config = (struct launch_config){0};
+	execution->frame = symbol->is_fill ? memory_operations_set_frame(MEMORY_DEVICE)
+					   : memory_operations_copy_frame(COPY_DTOD, MEMORY_DEVICE,
+									  MEMORY_DEVICE);
+	if (mine->is_of_memory_call && mine->ordinal == 1)
+		execution->bytes = sdk_callbacks_bytes(mine->number);
+}
+
+static void add_dispatch(const struct sdk_dispatch *record)
+{
+	struct kernel_symbol symbol = {0};
+	struct correlation launch;
+	struct execution execution;
+	struct sdk_external mine;
+
+	if (!is_mine(&record->head, COUNTER_LOST_UNMATCHED, &mine) ||
+	    !records_find_kernel(mine.number, 0, &launch))
+		return;
+	execution = common(&record->head, &mine);
+	execution.device = sdk_agents_device(record->agent);
+	execution.frame = kernel_symbols_find(record->kernel_id, &symbol)
+				  ? symbol.frame
+				  : kernel_names_frame(NULL);
+	execution.config = config_of(record, &symbol);
+	if (symbol.is_fill || symbol.is_copy)
+		make_memory_operation(&symbol, &mine, &execution);
+	records_add(&launch, 0, &execution);
+	/* It was launched like a kernel, by a call that is not watched. */
+	if (execution.is_memory && !launch.is_shared)
+		await_records_note_complete();
+}
+
+static void add_copy(const struct sdk_memory_copy *record)
+{
+	static const struct {
+		uint32_t copy;
+		uint32_t from;
+		uint32_t to;
+	} kinds[] = {
+		[SDK_COPY_NONE] = {COPY_UNKNOWN, MEMORY_UNKNOWN, MEMORY_UNKNOWN},
+		[SDK_COPY_HOST_TO_HOST] = {COPY_HTOH, MEMORY_UNKNOWN, MEMORY_UNKNOWN},
+		[SDK_COPY_HOST_TO_DEVICE] = {COPY_HTOD, MEMORY_UNKNOWN, MEMORY_DEVICE},
+		[SDK_COPY_DEVICE_TO_HOST] = {COPY_DTOH, MEMORY_DEVICE, MEMORY_UNKNOWN},
+		[SDK_COPY_DEVICE_TO_DEVICE] = {COPY_DTOD, MEMORY_DEVICE, MEMORY_DEVICE},
+	};
+	uint32_t kind = (uint32_t)record->head.operation;
+	struct correlation launch;
+	struct execution execution;
+	struct sdk_external mine;
+
+	if (!is_mine(&record->head, COUNTER_LOST_MEMORY, &mine) ||
+	    !records_find_memory(mine.number, &launch))
+		return;
+	if (kind > SDK_COPY_DEVICE_TO_DEVICE)
+		kind = SDK_COPY_NONE;
+	execution = common(&record->head, &mine);
+	execution.is_memory = true;
+	execution.bytes = record->bytes;
+	execution.frame =
+		memory_operations_copy_frame(kinds[kind].copy, kinds[kind].from, kinds[kind].to);
+	/* The GPU that did it, which a copy from a GPU to the host has as its source. */
+	execution.device = sdk_agents_device(kind == SDK_COPY_DEVICE_TO_HOST ? record->from_agent
+									     : record->to_agent);
+	records_add(&launch, 0, &execution);
+}
+
+/* False for a record that is shorter than this backend needs. */
+static bool add(const struct sdk_record_header *header)
+{
+	const struct sdk_record *head = header->payload;
+
+	if ((int)header->kind == sdk_kinds.dispatch) {
+		if (head->size < offsetof(struct sdk_dispatch, reserved))
+			return false;
+		add_dispatch((const void *)head);
+	} else if ((int)header->kind == sdk_kinds.copy) {
+		if (head->size < sizeof(struct sdk_memory_copy))
+			return false;
+		add_copy((const void *)head);
+	}
+	return true;
+}
+
+void sdk_records_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
+			   struct sdk_record_header **headers, size_t count, void *data,
+			   uint64_t dropped)
+{
+	uint64_t start_ns = clock_thread_ns();
+	enum sdk_state state = sdk_state_now();
+
+	if (state == SDK_OFF || state == SDK_ORPHANED)
+		return;
+	for (size_t i = 0; i < count; i++)
+		if (headers[i]->category == SDK_CATEGORY_TRACING && !add(headers[i]))
+			dropped++;
+	if (dropped)
+		await_records_note_dropped(dropped);
+	await_records_note_cost(clock_thread_ns() - start_ns);
+}
+
+static const struct await_vendor vendor = {
+	.flush = sdk_register_flush,
+	.name = "rocprofiler-sdk",
+	.cause = "another profiler may have stopped the recording, or the GPU reported an error",
+};
+
+void sdk_records_start(void)
+{
+	atomic_store_explicit(&clock_offset_ns, measure_offset(), memory_order_relaxed);
+	await_records_start(&vendor);
+}
+
+/* Launches of which the library will never give a record. */
+static void report_silent(void)
+{
+	uint64_t count = sdk_callbacks_take_silent();
+
+	if (!count)
+		return;
+	record_count(COUNTER_LOST_MISSING, count);
+	message_once("rocprofiler-sdk does not see the queue of %llu kernels, because HIP made it "
+		     "before Proton had registered; import Proton before the first use of the GPU, "
+		     "or run the program with the command `proton`",
+		     (unsigned long long)count);
+}
+
+int sdk_records_flush(struct proton_error *err)
+{
+	uint64_t launched = launches_count();
+	uint32_t last_shared = launches_last_shared();
+	/* The end of the library has delivered all records. */
+	bool in_doubt = sdk_state_now() == SDK_ENDED;
+	int result;
+
+	/* Waiting for a device while a stream captures may end the capture. */
+	if (!in_doubt && !captured_any_open())
+		in_doubt = !sdk_agents_synchronize();
+	result = await_records_flush(launched, last_shared, in_doubt);
+	report_silent();
+	return result ? sdk_api_error(result, "rocprofiler_flush_buffer", err) : PROTON_OK;
+}

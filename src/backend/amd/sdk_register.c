@@ -1,0 +1,335 @@
+/*
+ * Registration with rocprofiler-sdk. Three contexts:
+ *
+ * - code objects: started at once and always on, because sessions that start later need the names
+ *   of kernels that are loaded by then;
+ * - profiling: calls that launch, markers, and the buffer of dispatches; started by the first
+ *   session. It is not stopped afterwards: calls of HIP are not reliably reported after a second
+ *   start. The callbacks look at sdk_state instead;
+ * - memory: copies and memsets; started by the first session that wants them.
+ *
+ * Buffers are lossless: a full one makes the launching thread wait.
+ */
+#include "backend/amd/sdk_register.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "backend/amd/kernel_symbols.h"
+#include "backend/amd/sdk_backend.h"
+#include "backend/amd/sdk_kinds.h"
+#include "driver/amd_library.h"
+#include "record/backend.h"
+
+#define BUFFER_DEFAULT_BYTES (4u << 20)
+#define BUFFER_MIN_BYTES (64u << 10)
+#define BUFFER_MAX_BYTES (1u << 30)
+#define OPERATIONS_MAX 256u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next three */
+static bool was_tried;
+static struct proton_error failure; /* why the registration failed; PROTON_OK if it worked */
+static bool is_profiling;
+
+static _Atomic pid_t process; /* that has registered; 0: none */
+static _Atomic uint32_t registered_version;
+static _Atomic bool orphan_was_stopped;
+
+/* Written during the registration. */
+static struct sdk_context code_context;
+static struct sdk_context profiling_context;
+static struct sdk_context memory_context;
+static struct sdk_buffer dispatches;
+static struct sdk_buffer copies;
+static struct sdk_thread thread;
+static _Atomic bool has_memory;
+
+/* ------------------------------------------------------------------ services */
+
+static void on_code_object(struct sdk_callback_record record, uint64_t *user, void *data)
+{
+	const struct sdk_kernel_symbol *symbol = record.payload;
+
+	/* In a forked child a thread of the parent may have held the lock of the names. */
+	if (record.phase == SDK_PHASE_LOAD && record.operation == SDK_CODE_OBJECT_KERNEL_SYMBOL &&
+	    symbol->size >= sizeof(*symbol) && !sdk_register_is_orphan())
+		kernel_symbols_add(symbol);
+}
+
+static size_t choose_buffer_bytes(void)
+{
+	const char *text = getenv("TRITON_PROFILE_BUFFER_SIZE");
+	long long wanted = text ? strtoll(text, NULL, 10) : 0;
+
+	if (wanted <= 0)
+		return BUFFER_DEFAULT_BYTES;
+	if (wanted < BUFFER_MIN_BYTES)
+		wanted = BUFFER_MIN_BYTES;
+	if (wanted > BUFFER_MAX_BYTES)
+		wanted = BUFFER_MAX_BYTES;
+	return ((size_t)wanted + 4095) & ~(size_t)4095;
+}
+
+/* A buffer of records of `kind`, delivered on the backend's thread, if there is one. */
+static int add_buffer(struct sdk_context context, int kind, struct sdk_buffer *buffer,
+		      struct proton_error *err)
+{
+	size_t bytes = choose_buffer_bytes();
+	int result = sdk.create_buffer(context, bytes, bytes / 2, SDK_POLICY_LOSSLESS,
+				       sdk_records_on_buffer, NULL, buffer);
+
+	if (result != SDK_OK)
+		return sdk_api_error(result, "rocprofiler_create_buffer", err);
+	if (thread.handle && sdk.assign_callback_thread)
+		sdk.assign_callback_thread(*buffer, thread);
+	result = sdk.configure_buffer_tracing_service(context, kind, NULL, 0, *buffer);
+	if (result != SDK_OK)
+		return sdk_api_error(result, "rocprofiler_configure_buffer_tracing_service", err);
+	return PROTON_OK;
+}
+
+static int add_calls(struct sdk_context context, bool of_memory, int request,
+		     struct proton_error *err)
+{
+	int32_t operations[OPERATIONS_MAX];
+	size_t count = sdk_kinds_calls(of_memory, operations, OPERATIONS_MAX);
+	int result = SDK_OK;
+
+	/* An empty list would be all calls. */
+	if (count)
+		result = sdk.configure_callback_tracing_service(context, sdk_kinds.hip, operations,
+								count, sdk_callbacks_on_call, NULL);
+	if (result != SDK_OK)
+		return sdk_api_error(result, "rocprofiler_configure_callback_tracing_service", err);
+	result = sdk.configure_external_correlation_id_request_service(
+		context, &request, 1, sdk_callbacks_on_request, NULL);
+	if (result != SDK_OK)
+		return sdk_api_error(
+			result, "rocprofiler_configure_external_correlation_id_request_service",
+			err);
+	return PROTON_OK;
+}
+
+/* ROCTX ranges are optional. */
+static void add_markers(struct sdk_context context)
+{
+	int32_t operations[] = {sdk_kinds_marker("roctxRangePushA"),
+				sdk_kinds_marker("roctxRangePop")};
+
+	if (operations[0] >= 0 && operations[1] >= 0)
+		sdk.configure_callback_tracing_service(context, sdk_kinds.marker, operations, 2,
+						       sdk_callbacks_on_marker, NULL);
+}
+
+static int add_code_objects(struct proton_error *err)
+{
+	int result = sdk.create_context(&code_context);
+
+	if (result != SDK_OK)
+		return sdk_api_error(result, "rocprofiler_create_context", err);
+	result = sdk.configure_callback_tracing_service(code_context, sdk_kinds.code_object, NULL,
+							0, on_code_object, NULL);
+	if (result != SDK_OK)
+		return sdk_api_error(result, "rocprofiler_configure_callback_tracing_service", err);
+	result = sdk.start_context(code_context);
+	if (result != SDK_OK)
+		return sdk_api_error(result, "rocprofiler_start_context", err);
+	return PROTON_OK;
+}
+
+static int add_profiling(struct proton_error *err)
+{
+	int result = sdk.create_context(&profiling_context);
+	int status;
+
+	if (result != SDK_OK)
+		return sdk_api_error(result, "rocprofiler_create_context", err);
+	status = add_calls(profiling_context, false, sdk_kinds.request_dispatch, err);
+	if (status == PROTON_OK)
+		status = add_buffer(profiling_context, sdk_kinds.dispatch, &dispatches, err);
+	if (status == PROTON_OK)
+		add_markers(profiling_context);
+	return status;
+}
+
+/* Without it, sessions that want copies are refused. */
+static int add_memory(void)
+{
+	struct proton_error unused;
+	int status = PROTON_E_UNSUPPORTED;
+
+	if (sdk_kinds.copy != SDK_KIND_NONE && sdk_kinds.request_copy != SDK_KIND_NONE &&
+	    sdk.create_context(&memory_context) == SDK_OK)
+		status = add_calls(memory_context, true, sdk_kinds.request_copy, &unused);
+	if (status == PROTON_OK)
+		status = add_buffer(memory_context, sdk_kinds.copy, &copies, &unused);
+	return status;
+}
+
+/* ------------------------------------------------------------------ registration */
+
+/* Called by the library, once. On failure it forgets everything that was made. */
+static int initialize(sdk_finalize_client_fn finalize, void *data)
+{
+	struct proton_error *err = &failure;
+	int status = sdk_kinds_find(err);
+
+	if (status == PROTON_OK)
+		status = add_code_objects(err);
+	if (status == PROTON_OK && sdk.create_callback_thread &&
+	    sdk.create_callback_thread(&thread) != SDK_OK)
+		thread.handle = 0; /* then the library's own thread delivers the records */
+	if (status == PROTON_OK)
+		status = add_profiling(err);
+	if (status == PROTON_OK)
+		atomic_store(&has_memory, add_memory() == PROTON_OK);
+	if (status != PROTON_OK)
+		return -1;
+	failure.status = PROTON_OK;
+	atomic_store(&process, getpid());
+	return 0;
+}
+
+/* At the program's exit: the records have been delivered. */
+static void finalize_tool(void *data)
+{
+	enum sdk_state was = atomic_exchange(&sdk_state, SDK_ENDED);
+
+	if (was == SDK_ORPHANED)
+		atomic_store(&sdk_state, SDK_ORPHANED);
+}
+
+struct sdk_configure_result *sdk_register_configure(uint32_t version, const char *version_text,
+						    uint32_t priority, struct sdk_client *client)
+{
+	static struct sdk_configure_result result = {
+		.size = sizeof(result),
+		.initialize = initialize,
+		.finalize = finalize_tool,
+	};
+	uint32_t none = 0;
+
+	/* Before 1.0 the client has other fields. */
+	if (sdk_api_check_version(version, &failure) != PROTON_OK ||
+	    sdk_api_load(&failure) != PROTON_OK ||
+	    !atomic_compare_exchange_strong(&registered_version, &none, version))
+		return NULL;
+	client->name = "Proton";
+	return &result;
+}
+
+static int register_once(struct proton_error *err)
+{
+	int status = sdk_api_load(err);
+
+	if (status != PROTON_OK)
+		return status; /* may be found later */
+	was_tried = true;
+	if (atomic_load(&process))
+		return PROTON_OK; /* HIP's registration has called the tool */
+	failure.status = PROTON_OK;
+	status = sdk.force_configure(sdk_register_configure);
+	if (status != SDK_OK)
+		return sdk_api_error(status, "rocprofiler_force_configure", &failure);
+	if (!atomic_load(&process) && failure.status == PROTON_OK)
+		err_set(&failure, PROTON_E_STATE, "rocprofiler-sdk did not call Proton back");
+	return failure.status;
+}
+
+int sdk_register(struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	if (sdk_register_is_orphan())
+		return err_set(err, PROTON_E_STATE,
+			       "rocprofiler-sdk does not work in a process forked after Proton "
+			       "has registered with it; start a new process instead "
+			       "(multiprocessing: \"spawn\"), or import Proton after the fork");
+	pthread_mutex_lock(&lock);
+	if (!was_tried)
+		status = register_once(err);
+	if (was_tried && failure.status != PROTON_OK)
+		status = err_set(err, failure.status, "%s", failure.text);
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+void sdk_register_early(void)
+{
+	const char *named = getenv("PROTON_BACKEND");
+
+	if (named && *named && backend_select(named, NULL) != &rocprofiler_backend)
+		return;
+	if (!backend_is_interpreting() && amd_library_is_likely() && !sdk_register_is_orphan())
+		sdk_register(NULL);
+}
+
+uint32_t sdk_register_version(void)
+{
+	return atomic_load(&registered_version);
+}
+
+bool sdk_register_is_orphan(void)
+{
+	pid_t registered = atomic_load_explicit(&process, memory_order_relaxed);
+
+	return registered && sdk_state_now() == SDK_ORPHANED;
+}
+
+/* ------------------------------------------------------------------ use */
+
+int sdk_register_start_profiling(struct proton_error *err)
+{
+	int result = SDK_OK;
+
+	pthread_mutex_lock(&lock);
+	if (!is_profiling)
+		result = sdk.start_context(profiling_context);
+	is_profiling = result == SDK_OK;
+	pthread_mutex_unlock(&lock);
+	return result == SDK_OK ? PROTON_OK
+				: sdk_api_error(result, "rocprofiler_start_context", err);
+}
+
+int sdk_register_start_memory(struct proton_error *err)
+{
+	static bool is_started; /* set_memory() has one caller at a time */
+	int result = SDK_OK;
+
+	if (!atomic_load(&has_memory))
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "this version of rocprofiler-sdk does not report memory copies; "
+			       "update ROCm, or start the session without them");
+	if (!is_started)
+		result = sdk.start_context(memory_context);
+	is_started = result == SDK_OK;
+	return result == SDK_OK ? PROTON_OK
+				: sdk_api_error(result, "rocprofiler_start_context", err);
+}
+
+int sdk_register_flush(void)
+{
+	int result;
+	int second = SDK_OK;
+
+	if (sdk_state_now() != SDK_ON && sdk_state_now() != SDK_OFF)
+		return SDK_OK;
+	result = sdk.flush_buffer(dispatches);
+	if (atomic_load(&has_memory))
+		second = sdk.flush_buffer(copies);
+	if (result == SDK_OK || result == SDK_E_BUFFER_BUSY)
+		result = second;
+	/* Busy: it is being flushed. Final: all records have been delivered. */
+	return result == SDK_E_BUFFER_BUSY || result == SDK_E_FINALIZED ? SDK_OK : result;
+}
+
+void sdk_register_stop_orphan(void)
+{
+	if (atomic_exchange(&orphan_was_stopped, true))
+		return;
+	sdk.stop_context(profiling_context);
+	if (atomic_load(&has_memory))
+		sdk.stop_context(memory_context);
+}

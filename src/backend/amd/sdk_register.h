@@ -1,0 +1,39 @@
+/*
+ * Registration with rocprofiler-sdk: once per process, and before HIP makes its first queue. All
+ * contexts, buffers and services are made then; later they can only be started.
+ */
+#ifndef BACKEND_AMD_SDK_REGISTER_H
+#define BACKEND_AMD_SDK_REGISTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/amd/sdk_abi.h"
+#include "base/err.h"
+
+/*
+ * Registers, unless that was done. E_NOLIB, E_VERSION; E_STATE if HIP was faster, or in a
+ * forked child if the parent had registered.
+ */
+int sdk_register(struct proton_error *err);
+/* Registers if this process seems to use HIP; failures are reported by a later start. */
+void sdk_register_early(void);
+/* The library's version that was passed to the tool; 0 before the registration. */
+uint32_t sdk_register_version(void);
+/* True in the child of a process that had registered. */
+bool sdk_register_is_orphan(void);
+
+/* The tool's rocprofiler_configure(); NULL: wrong version, or it was registered before. */
+struct sdk_configure_result *sdk_register_configure(uint32_t version, const char *version_text,
+						    uint32_t priority, struct sdk_client *client);
+
+/* Starts recording of launches; it is never stopped. */
+int sdk_register_start_profiling(struct proton_error *err);
+/* The same for copies and memsets. E_UNSUPPORTED if the library does not report them. */
+int sdk_register_start_memory(struct proton_error *err);
+/* Asks the library for its complete records: 0, or its status. */
+int sdk_register_flush(void);
+/* In a forked child, on a launching thread: no buffer is filled any more. */
+void sdk_register_stop_orphan(void);
+
+#endif
