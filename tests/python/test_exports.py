@@ -319,6 +319,27 @@ def test_pprof_of_everything():
     assert [sum(column) for column in zip(*by_device)] == whole[:2] and len(by_device) == 2
 
 
+def test_pprof_has_lines_and_stall_reasons_as_sample_types():
+    profile = Pprof(export("pprof", "up_pc"))
+    names = [name for name, _ in profile.types]
+    assert {"num_samples", "stalled_wait", "stalled_long_scoreboard"} < set(names)
+    for name in ("num_samples", "stalled_wait", "stalled_no_instruction"):
+        column = names.index(name)
+        stacks = [(stack, values[column]) for stack, values, _ in profile.samples if values[column]]
+        check_sums(stacks, "up_pc", name)
+    line = [values for stack, values, _ in profile.samples if "samples.py:20@mm" in stack[-1]]
+    assert sum(values[names.index("num_samples")] for values in line) == 109
+    assert sum(values[names.index("stalled_long_scoreboard")] for values in line) == 38
+
+
+@pytest.mark.parametrize("metric", ["num_samples", "stalled_wait"])
+def test_folded_stacks_count_each_pc_sample_once(metric):
+    text = export("folded", "up_pc", "-m", metric).decode()
+    stacks = [line.rpartition(" ") for line in text.splitlines()]
+    found = [(split_path(stack), float(value)) for stack, _, value in stacks]
+    check_sums(found, "up_pc", metric)
+
+
 def test_pprof_is_read_by_pprof(tmp_path):
     """By the program itself, where Go is installed.
 

@@ -193,6 +193,19 @@ while time.monotonic() < until:
     assert f"program.py:{line_of('LOAD')}@add" in printed
 
 
+def test_samples_that_were_not_issued_are_in_no_metric(monkeypatch):
+    """They are a subset of the samples with the same reason."""
+    program = PROGRAM.replace('b"wait", offset, 1)', 'b"wait", offset, 3, 2)')
+    monkeypatch.setattr(sys.modules[__name__], "PROGRAM", program)
+    run("proton.finalize(session)")
+    metrics: dict[str, int] = {}
+    for _, node in walk(load("test.hatchet")):
+        for name, value in node["metrics"].items():
+            if "stalled" in name or "samples" in name:
+                metrics[name] = metrics.get(name, 0) + value
+    assert metrics == dict.fromkeys(["num_samples", "num_stalled_samples", "stalled_wait"], 384)
+
+
 def test_the_profile_file_has_the_source_text():
     run('proton.finalize(session, "proton")')
     with open("test.proton", "rb") as file:
