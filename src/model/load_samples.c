@@ -272,7 +272,7 @@ static uint32_t orphan(struct loading *loading, uint32_t function)
 
 /* Divides the cells `from` to `to` of one function, and adds them to the tree. */
 static void attribute(struct loading *loading, struct profile_function *function,
-		      const struct lines *lines, size_t from, size_t to)
+		      struct lines *lines, size_t from, size_t to)
 {
 	struct sample_parts parts = {.profile = loading->profile, .samples = loading->samples};
 	bool has_unknown = false;

@@ -2,9 +2,14 @@
 #include "model/sample_lines.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "symbol/line_table.h"
+
+/* Longer chains of calls keep the name of the kernel. */
+#define CHAIN_MAX 64u
 
 /* The PTX of a cubin; NULL: not stored. */
 static const struct profile_source *ptx_of(const struct profile *profile,
@@ -34,11 +39,22 @@ static struct line_table *open_table(const struct profile *profile,
 	return table;
 }
 
+static struct line_run run_at(const struct lines *lines, uint32_t offset)
+{
+	struct line_run run;
+
+	return lines->table && line_table_run(lines->table, lines->function, offset, &run)
+		       ? run
+		       : (struct line_run){.info = LINE_INFO_NONE};
+}
+
 void lines_open(struct lines *lines, struct profile *profile, struct profile_samples *samples,
 		const struct profile_function *function)
 {
 	if (lines->code_object != function->code_object) {
 		line_table_close(lines->table);
+		lines->noinline_count = 0;
+		hash_table_clear(&lines->by_frame);
 		lines->code_object = function->code_object;
 		lines->table =
 			function->code_object
@@ -52,34 +68,72 @@ void lines_open(struct lines *lines, struct profile *profile, struct profile_sam
 	lines->function = lines->table ? line_table_function(lines->table,
 							     profile_text(profile, function->name))
 				       : LINE_FUNCTION_NONE;
+	lines->own = run_at(lines, 0).function;
 }
 
 void lines_close(struct lines *lines)
 {
 	line_table_close(lines->table);
 	lines->table = NULL;
+	free(lines->noinline_frames);
+	lines->noinline_frames = NULL;
+	hash_table_fini(&lines->by_frame);
 }
 
-static struct line_run run_at(const struct lines *lines, uint32_t offset)
+/* The number of a frame of a noinline function, made if new; 0: out of memory. */
+static uint32_t noinline_frame(struct lines *lines, uint32_t frame, uint32_t name, uint32_t caller)
 {
-	struct line_run run;
+	uint64_t hash = hash_pair(frame, name);
+	uint32_t index = hash_table_find(&lines->by_frame, hash);
 
-	return lines->table && line_table_run(lines->table, lines->function, offset, &run)
-		       ? run
-		       : (struct line_run){.info = LINE_INFO_NONE};
+	if (!index) {
+		if (!array_reserve(&lines->noinline_frames, &lines->noinline_capacity,
+				   lines->noinline_count + 1, sizeof(*lines->noinline_frames)) ||
+		    !hash_table_add(&lines->by_frame, hash, (uint32_t)lines->noinline_count + 1)) {
+			lines->profile->out_of_memory = true;
+			return 0;
+		}
+		lines->noinline_frames[lines->noinline_count] =
+			(struct noinline_frame){frame, name, caller};
+		index = (uint32_t)++lines->noinline_count;
+	}
+	return line_table_frame_count(lines->table) + index;
 }
 
-uint32_t lines_frame(const struct lines *lines, uint32_t offset)
+/* The number of the run's line: that of the table, unless it is in a noinline function. */
+static uint32_t frame_of(struct lines *lines, const struct line_run *run)
 {
-	return run_at(lines, offset).frame;
+	uint32_t path[CHAIN_MAX];
+	size_t depth = 0;
+	uint32_t frame = 0;
+	uint32_t name;
+
+	if (!run->frame || !run->function || run->function == lines->own)
+		return run->frame;
+	for (uint32_t at = run->frame; at; at = line_table_frame(lines->table, at)->caller) {
+		if (depth == CHAIN_MAX)
+			return run->frame;
+		path[depth++] = at;
+	}
+	name = profile_string(lines->profile, run->function, strlen(run->function));
+	while (depth--)
+		frame = noinline_frame(lines, path[depth], name, frame);
+	return frame;
 }
 
-uint32_t lines_add(const struct lines *lines, uint32_t offset, uint64_t samples)
+uint32_t lines_frame(struct lines *lines, uint32_t offset)
+{
+	struct line_run run = run_at(lines, offset);
+
+	return frame_of(lines, &run);
+}
+
+uint32_t lines_add(struct lines *lines, uint32_t offset, uint64_t samples)
 {
 	struct line_run run = run_at(lines, offset);
 
 	lines->samples->known[run.info] += samples;
-	return run.frame;
+	return frame_of(lines, &run);
 }
 
 void lines_describe(const struct lines *lines)
@@ -100,12 +154,23 @@ void lines_describe(const struct lines *lines)
 
 uint32_t lines_frame_max(const struct lines *lines)
 {
-	return lines->table ? line_table_frame_count(lines->table) : 0;
+	return lines->table ? line_table_frame_count(lines->table) + (uint32_t)lines->noinline_count
+			    : 0;
+}
+
+/* NULL: the frame is the table's. */
+static const struct noinline_frame *noinline_of(const struct lines *lines, uint32_t frame)
+{
+	uint32_t count = line_table_frame_count(lines->table);
+
+	return frame > count ? &lines->noinline_frames[frame - count - 1] : NULL;
 }
 
 uint32_t lines_caller(const struct lines *lines, uint32_t frame)
 {
-	return line_table_frame(lines->table, frame)->caller;
+	const struct noinline_frame *noinline = noinline_of(lines, frame);
+
+	return noinline ? noinline->caller : line_table_frame(lines->table, frame)->caller;
 }
 
 static void note_file(struct profile_samples *samples, uint32_t file)
@@ -120,10 +185,13 @@ static void note_file(struct profile_samples *samples, uint32_t file)
 
 uint32_t lines_profile_frame(const struct lines *lines, uint32_t frame)
 {
-	const struct line_frame *line = line_table_frame(lines->table, frame);
+	const struct noinline_frame *noinline = noinline_of(lines, frame);
+	const struct line_frame *line =
+		line_table_frame(lines->table, noinline ? noinline->frame : frame);
 	struct profile *profile = lines->profile;
-	struct profile_frame added = {
-		.kind = FRAME_SOURCE, .name = lines->name, .line = line->line};
+	struct profile_frame added = {.kind = FRAME_SOURCE,
+				      .name = noinline ? noinline->name : lines->name,
+				      .line = line->line};
 
 	added.file = profile_string(profile, line->file, strlen(line->file));
 	if (line->function)

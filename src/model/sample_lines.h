@@ -2,9 +2,17 @@
 #ifndef MODEL_SAMPLE_LINES_H
 #define MODEL_SAMPLE_LINES_H
 
+#include "base/hash_table.h"
 #include "model/profile.h"
 
 struct line_table;
+
+/* A line of a noinline function that the kernel calls: it is shown under that name. */
+struct noinline_frame {
+	uint32_t frame; /* the table's */
+	uint32_t name;  /* string */
+	uint32_t caller;
+};
 
 struct lines {
 	struct profile *profile;
@@ -12,7 +20,12 @@ struct lines {
 	struct line_table *table; /* NULL: no line is known */
 	uint32_t code_object;     /* that the table is of, index + 1 */
 	uint32_t function;
-	uint32_t name; /* string: the function's name */
+	uint32_t name;   /* string: the function's name */
+	const char *own; /* the table's name of the function */
+	/* Numbered after the table's frames. */
+	struct noinline_frame *noinline_frames;
+	size_t noinline_count, noinline_capacity;
+	struct hash_table by_frame; /* of noinline_frames: hash_pair(frame, name) to index + 1 */
 };
 
 /* Prepares for a function; the table of the previous one is used again if it is the same. */
@@ -21,9 +34,9 @@ void lines_open(struct lines *lines, struct profile *profile, struct profile_sam
 void lines_close(struct lines *lines);
 
 /* A number for the line of an instruction with its callers; 0: not known. */
-uint32_t lines_frame(const struct lines *lines, uint32_t offset);
+uint32_t lines_frame(struct lines *lines, uint32_t offset);
 /* The same, for samples that are counted by how much is known about their lines. */
-uint32_t lines_add(const struct lines *lines, uint32_t offset, uint64_t samples);
+uint32_t lines_add(struct lines *lines, uint32_t offset, uint64_t samples);
 /* Adds the share of samples with lines to the profile's info. */
 void lines_describe(const struct lines *lines);
 /* The largest number. */

@@ -193,6 +193,27 @@ while time.monotonic() < until:
     assert f"program.py:{line_of('LOAD')}@add" in printed
 
 
+def test_lines_of_a_noinline_function_have_its_name(monkeypatch):
+    callee = """
+@triton.jit(noinline=True)
+def far(a):
+    return tl.sqrt(a) / (a + 1.0)  # CALLEE
+
+
+@triton.jit
+def add("""
+    program = PROGRAM.replace("\n@triton.jit\ndef add(", callee)
+    program = program.replace("v = tl.load(x + at)", "v = far(tl.load(x)) + tl.load(x + at)")
+    monkeypatch.setattr(sys.modules[__name__], "PROGRAM", program)
+    run("proton.finalize(session)")
+    kernel = at(load("test.hatchet"), "s", "add")
+    names = {node["frame"]["name"].rpartition("/")[2] for _, node in walk(kernel)}
+    found = {name for name in names if f"program.py:{line_of('CALLEE')}@" in name}
+    (name,) = found
+    assert "far" in name.rpartition("@")[2]
+    assert f"program.py:{line_of('LOAD')}@add" in names
+
+
 def test_samples_that_were_not_issued_are_in_no_metric(monkeypatch):
     """They are a subset of the samples with the same reason."""
     program = PROGRAM.replace('b"wait", offset, 1)', 'b"wait", offset, 3, 2)')
