@@ -148,6 +148,13 @@ PROTON_API void proton_own_sessions(void);
  */
 PROTON_API void proton_prepare(void);
 /*
+ * For tools that rocprofiler-sdk loads (ROCP_TOOL_LIBRARIES): the body of rocprofiler_configure(),
+ * with its arguments and its result. NULL if this process has registered before, or if the version
+ * is not supported.
+ */
+PROTON_API void *proton_rocprofiler_configure(uint32_t version, const char *version_text,
+					      uint32_t priority, void *client);
+/*
  * For tools loaded by the driver during initialization (CUDA_INJECTION64_PATH). After
  * proton_await_driver(), backends do not touch the vendor library until proton_driver_initialises()
  * is called: the process may fork before it uses the GPU, and the vendor library does not work in

@@ -213,6 +213,12 @@ static PyObject *await_driver(PyObject *module, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+static PyObject *prepare(PyObject *module, PyObject *unused)
+{
+	proton_prepare();
+	Py_RETURN_NONE;
+}
+
 static PyObject *own_sessions(PyObject *module, PyObject *unused)
 {
 	proton_own_sessions();
@@ -427,6 +433,8 @@ static PyMethodDef session_methods[] = {
 	 "nvtx_enable(enable): whether NVTX ranges become scopes, from the next range on."},
 	{"kernel_cache_add", kernel_cache_add, METH_O,
 	 "kernel_cache_add(path): a directory of kernels that Triton compiled."},
+	{"prepare", prepare, METH_NOARGS,
+	 "prepare(): register with libraries of the GPU that must know the recorder first."},
 	{"await_driver", await_driver, METH_NOARGS,
 	 "The driver will report its initialization; backends wait for it."},
 	{"own_sessions", own_sessions, METH_NOARGS,

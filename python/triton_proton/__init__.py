@@ -27,6 +27,10 @@ _libproton.hide_frames(
     ]
 )
 
+from . import _rocm  # noqa: E402
+
+_rocm.prepare()
+
 from . import context, data, mode, specs  # noqa: E402
 from ._alias import install_as_triton_profiler  # noqa: E402
 from ._modules import annotate, deannotate  # noqa: E402

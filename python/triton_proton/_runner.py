@@ -25,14 +25,15 @@ def start(options: dict[str, str]) -> None:
 
 
 def _start(options: dict[str, str]) -> None:
-    from triton_proton import _libproton, install_as_triton_profiler
+    from triton_proton import _libproton, _rocm, install_as_triton_profiler
     from triton_proton.profile import _start_owned
 
     quiet = options.get("quiet") == "1"
     install_as_triton_profiler()
-    # A PID is set together with CUDA_INJECTION64_PATH: the driver then notifies the recorder when a
-    # process, this one or a child forked from it, initializes CUDA.
-    if "pid" in options and os.environ.get("CUDA_INJECTION64_PATH"):
+    # A PID is set together with CUDA_INJECTION64_PATH or ROCP_TOOL_LIBRARIES: the recorder is then
+    # notified when a process, this one or a child forked from it, initializes CUDA or HIP.
+    by_driver = os.environ.get("CUDA_INJECTION64_PATH") or _rocm.is_loaded_by_hip()
+    if "pid" in options and by_driver:
         _libproton.await_driver()
     session = _start_owned(
         options.get("name"),
@@ -60,8 +61,11 @@ def _start(options: dict[str, str]) -> None:
 
 def _leave_children_alone() -> None:
     """Remove the environment variables that let the driver record child processes."""
+    from triton_proton import _rocm
+
     prefix = "PROTON_RUN_"
     if prefix + "PID" in os.environ:
+        _rocm.leave_children_alone()
         os.environ.pop("CUDA_INJECTION64_PATH", None)
     for name in [name for name in os.environ if name.startswith(prefix)]:
         del os.environ[name]

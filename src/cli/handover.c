@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/message.h"
+#include "cli/handover_amd.h"
 #include "cli/which.h"
 #include "format/target.h"
 
@@ -19,8 +20,10 @@ static void clear_leftovers(void)
 {
 	size_t i = 0;
 
-	if (getenv(HANDOVER_PID)) /* set by an outer proton, as is this variable */
+	if (getenv(HANDOVER_PID)) { /* set by an outer proton, as are these variables */
 		unsetenv(INJECTION);
+		handover_amd_clear();
+	}
 
 	while (environ && environ[i]) {
 		char name[64];
@@ -115,9 +118,10 @@ static bool put_injection(const struct options *options, const char *library)
 	if (foreign_injection() && !options->is_quiet)
 		message(INJECTION " is already set to %s; child processes will not be recorded",
 			foreign_injection());
-	if (!handover_can_inject(options))
-		return true;
-	return put_family(options) && put(INJECTION, library);
+	if (handover_can_inject(options) && !(put_family(options) && put(INJECTION, library)))
+		return false;
+	return !handover_amd_can_inject(options, library) ||
+	       (put_family(options) && handover_amd_export(library));
 }
 
 bool handover_export(const struct options *options, const char *library, bool must_inject)

@@ -5,7 +5,8 @@
  *
  * With an NVIDIA driver, children that initialize CUDA are recorded too, unless the user disables
  * it: CUDA_INJECTION64_PATH names libproton_inject.so, which the driver loads into each such
- * process, and the variables that it needs remain in the environment (HANDOVER_PID is set).
+ * process, and the variables that it needs remain in the environment (HANDOVER_PID is set). On AMD
+ * GPUs, ROCP_TOOL_LIBRARIES does the same for processes that use HIP (handover_amd.h).
  */
 #ifndef CLI_HANDOVER_H
 #define CLI_HANDOVER_H
@@ -44,6 +45,8 @@
  * was entered through LD_PRELOAD.
  */
 #define HANDOVER_PID HANDOVER_PREFIX "PID"
+/* "1" if ROCPROFILER_REGISTER_LIBRARY is Proton's. */
+#define HANDOVER_SDK HANDOVER_PREFIX "SDK"
 /* sys.executable of the target interpreter; other interpreters only pass the variables on. */
 #define HANDOVER_PYTHON HANDOVER_PREFIX "PYTHON"
 

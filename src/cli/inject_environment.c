@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/handover.h"
+#include "cli/handover_amd.h"
 
 static const char environment_is_ours; /* an address in this library */
 
@@ -114,8 +115,9 @@ bool inject_environment_leave_preload(void)
 bool inject_environment_is_for_driver(void)
 {
 	const char *value = value_of("CUDA_INJECTION64_PATH");
+	const char *tools = value_of("ROCP_TOOL_LIBRARIES");
 
-	return value && names_us_first(value);
+	return (value && names_us_first(value)) || (tools && strstr(tools, "/" HANDOVER_AMD_TOOL));
 }
 
 /* Searches for libproton among the libraries that an object needs; 1: found. */

@@ -32,7 +32,7 @@ void inject_options_fini(struct inject_options *options);
 
 /* Removes this library from LD_PRELOAD. False if it was not there. */
 bool inject_environment_leave_preload(void);
-/* True if the driver will load this library when the process initializes CUDA. */
+/* True if the process will load this library when it initializes CUDA or HIP. */
 bool inject_environment_is_for_driver(void);
 /* True if the program or a library linked to it uses libproton. */
 bool inject_environment_is_needed(void);

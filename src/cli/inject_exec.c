@@ -19,13 +19,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "cli/handover.h"
+#include "cli/handover_amd.h"
 #include "cli/inject.h"
 #include "cli/program_kind.h"
 
 #define HERE __attribute__((visibility("default")))
 #define KEPT_MAX 24
-#define INJECTION "CUDA_INJECTION64_PATH="
 
 static const char exec_is_ours; /* an address in this library */
 static const char *library;     /* its path */
@@ -47,6 +48,18 @@ static bool is_variable(const char *entry, const char *name)
 	return strncmp(entry, name, length) == 0 && entry[length] == '=';
 }
 
+/* The length of NAME= if it is a variable that loads the recorder later; 0 for others. */
+static size_t injection_length(const char *entry)
+{
+	static const char *const names[] = {
+		"CUDA_INJECTION64_PATH=", "ROCP_TOOL_LIBRARIES=", "ROCPROFILER_REGISTER_LIBRARY="};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+		if (strncmp(entry, names[i], strlen(names[i])) == 0)
+			return strlen(names[i]);
+	return 0;
+}
+
 static bool is_left_by_proton(const char *entry)
 {
 	return strncmp(entry, HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) == 0;
@@ -63,6 +76,20 @@ __attribute__((constructor(101))) static void find_real(void)
 	real_fclose = (__typeof__(fclose) *)dlsym(RTLD_NEXT, "fclose");
 }
 
+/* One that `proton` has set; `own` is the path of this library. */
+static bool is_injection(const char *entry, const char *own)
+{
+	const char *value = entry + injection_length(entry);
+
+	if (value == entry)
+		return false;
+	if (strncmp(entry, "CUDA_", 5) == 0)
+		return strcmp(value, own) == 0;
+	if (strncmp(entry, "ROCP_", 5) == 0)
+		return strstr(value, "/" HANDOVER_AMD_TOOL);
+	return getenv(HANDOVER_SDK);
+}
+
 void inject_exec_keep(void)
 {
 	Dl_info info;
@@ -70,10 +97,7 @@ void inject_exec_keep(void)
 	if (!dladdr(&exec_is_ours, &info) || !info.dli_fname)
 		return;
 	for (char **entry = environ; entry && *entry; entry++) {
-		bool is_injection = strncmp(*entry, INJECTION, strlen(INJECTION)) == 0 &&
-				    strcmp(*entry + strlen(INJECTION), info.dli_fname) == 0;
-
-		if (!is_left_by_proton(*entry) && !is_injection)
+		if (!is_left_by_proton(*entry) && !is_injection(*entry, info.dli_fname))
 			continue;
 		if (is_variable(*entry, HANDOVER_LD_PRELOAD) || kept_count == KEPT_MAX)
 			continue;
@@ -136,18 +160,19 @@ static bool is_replaced(const char *entry)
 {
 	if (is_variable(entry, "LD_PRELOAD") || is_left_by_proton(entry))
 		return true;
-	for (size_t i = 0; i < kept_count; i++)
-		if (strncmp(entry, INJECTION, strlen(INJECTION)) == 0 &&
-		    strncmp(kept[i], INJECTION, strlen(INJECTION)) == 0)
-			return strcmp(entry, kept[i]) == 0;
+	for (size_t i = 0; i < kept_count && injection_length(entry); i++)
+		if (strcmp(entry, kept[i]) == 0)
+			return true;
 	return false;
 }
 
-/* Another tool's injection library is not replaced. */
-static bool has_other_injection(char *const *given)
+/* Another value of the variable `own` in `given`, such as another tool's, is not replaced. */
+static bool has_other_value(char *const *given, const char *own)
 {
-	for (; given && *given; given++)
-		if (strncmp(*given, INJECTION, strlen(INJECTION)) == 0 && !is_replaced(*given))
+	size_t length = injection_length(own);
+
+	for (; length && given && *given; given++)
+		if (strncmp(*given, own, length) == 0 && strcmp(*given, own) != 0)
 			return true;
 	return false;
 }
@@ -165,7 +190,6 @@ static size_t environment_bytes(const char *preload)
 /* `given` with the recorder added; `words` and `bytes` are large enough. */
 static void make_environment(char *const *given, const char *preload, char **words, char *bytes)
 {
-	bool is_other = has_other_injection(given);
 	size_t count = 0;
 
 	words[count++] = bytes;
@@ -177,7 +201,7 @@ static void make_environment(char *const *given, const char *preload, char **wor
 		sprintf(bytes, HANDOVER_LD_PRELOAD "=%s", preload);
 	}
 	for (size_t i = 0; i < kept_count; i++)
-		if (!is_other || strncmp(kept[i], INJECTION, strlen(INJECTION)) != 0)
+		if (!has_other_value(given, kept[i]))
 			words[count++] = kept[i];
 	for (; given && *given; given++)
 		if (!is_replaced(*given))

@@ -82,7 +82,7 @@ struct search {
 	char tried[640];  /* for the error message */
 	char reason[320]; /* why a file that exists could not be loaded */
 	char home[PATH_MAX];
-	bool is_home_loaded;
+	char *file_out; /* not NULL: loads nothing, receives the path; PATH_MAX */
 };
 
 /* ------------------------------------------------------------------ the process */
@@ -153,6 +153,9 @@ static bool try_file(struct search *search, const char *path)
 {
 	bool is_global = search->entry == &entries[AMD_ROCPROFILER_SDK];
 
+	if (search->file_out)
+		return access(path, R_OK) == 0 &&
+		       snprintf(search->file_out, PATH_MAX, "%s", path) > 0;
 	search->handle = dlopen(path, RTLD_LAZY | (is_global ? RTLD_GLOBAL : RTLD_LOCAL));
 	if (!search->handle && !*search->reason && access(path, R_OK) == 0)
 		snprintf(search->reason, sizeof(search->reason), "%s", dlerror());
@@ -216,25 +219,30 @@ static bool try_triton(struct search *search)
 
 /* ------------------------------------------------------------------ the home */
 
-static int find_wheel(struct dl_phdr_info *info, size_t size, void *user)
+/* In the site-packages that `path` is in. */
+static bool find_wheel_near(struct search *search, const char *path)
 {
 	static const char *const places[] = {"torch/lib", "_rocm_sdk_core/lib"};
-	const char *end = strstr(info->dlpi_name, "-packages/");
-	struct search *search = user;
+	const char *end = strstr(path, "-packages/");
 
 	for (size_t i = 0; end && i < ARRAY_LENGTH(places); i++) {
 		const struct entry *hip = &entries[AMD_HIP];
 		int length = snprintf(search->home, sizeof(search->home), "%.*s-packages/%s",
-				      (int)(end - info->dlpi_name), info->dlpi_name, places[i]);
+				      (int)(end - path), path, places[i]);
 
 		if (length <= 0 || (size_t)length >= sizeof(search->home))
 			continue;
 		for (size_t j = 0; j < NAMES_MAX && hip->names[j]; j++)
 			if (has_file(search->home, hip->names[j]))
-				return 1;
+				return true;
 	}
 	*search->home = '\0';
-	return 0;
+	return false;
+}
+
+static int find_wheel(struct dl_phdr_info *info, size_t size, void *user)
+{
+	return find_wheel_near(user, info->dlpi_name);
 }
 
 /* The directory of the process's libamdhip64; "" if unknown. */
@@ -242,8 +250,7 @@ static void find_home(struct search *search)
 {
 	char *slash;
 
-	search->is_home_loaded = find_loaded(entries[AMD_HIP].stem, search->home);
-	if (!search->is_home_loaded) {
+	if (!find_loaded(entries[AMD_HIP].stem, search->home)) {
 		if (!is_set(entries[AMD_HIP].file)) {
 			dl_iterate_phdr(find_wheel, search);
 			return;
@@ -358,6 +365,41 @@ void *amd_library_open(enum amd_library library, struct proton_error *err)
 	if (!atomic_compare_exchange_strong(&handles[library], &known, search.handle))
 		return known;
 	return search.handle;
+}
+
+/* The directories of LD_LIBRARY_PATH. The contents of the loader's cache are not known here. */
+static bool try_loader_path(struct search *search)
+{
+	const char *rest = getenv("LD_LIBRARY_PATH");
+	char directory[PATH_MAX];
+
+	while (rest && *rest) {
+		size_t length = strcspn(rest, ":;");
+
+		snprintf(directory, sizeof(directory), "%.*s", (int)length, rest);
+		if (*directory && try_directory(search, directory))
+			return true;
+		rest += length + (rest[length] != '\0');
+	}
+	return false;
+}
+
+bool amd_library_find_file(enum amd_library library, const char *near, char path[static PATH_MAX])
+{
+	const struct entry *entry = &entries[library];
+	const char *root = getenv("ROCM_PATH");
+	struct search search = {.entry = entry, .file_out = path};
+	char directory[PATH_MAX];
+
+	if (is_set(entry->named))
+		return try_named(&search, entry->named);
+	if (is_set(entry->directory) || is_set(entry->file))
+		return try_triton(&search);
+	if (find_wheel_near(&search, near))
+		return try_directory(&search, search.home);
+	snprintf(directory, sizeof(directory), "%.*s/lib", PATH_MAX - 8, root ? root : "");
+	return (root && *root && try_directory(&search, directory)) || try_loader_path(&search) ||
+	       try_directory(&search, "/opt/rocm/lib");
 }
 
 const char *amd_library_path(enum amd_library library)

@@ -6,6 +6,7 @@
 #ifndef DRIVER_AMD_LIBRARY_H
 #define DRIVER_AMD_LIBRARY_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -29,6 +30,11 @@ void *amd_library_get_loaded(enum amd_library library);
  * the searched places if there is no library that the process may use.
  */
 void *amd_library_open(enum amd_library library, struct proton_error *err);
+/*
+ * For the command, which loads nothing: the file that a program would find, as far as the file
+ * system tells, with the recorder's library at `near`. False if there is none for it.
+ */
+bool amd_library_find_file(enum amd_library library, const char *near, char path[static PATH_MAX]);
 /* The file that was opened; NULL if none was. */
 const char *amd_library_path(enum amd_library library);
 

@@ -25,7 +25,8 @@ check() {
 
 has_files() {
     for file in "$libdir/libproton.so" "$libdir/libproton.so.0" "$libdir/pkgconfig/libproton.pc" \
-        "$libdir/proton/libproton_inject.so" "$bindir/proton" "$bindir/proton-viewer" \
+        "$libdir/proton/libproton_inject.so" "$libdir/proton/libproton_rocprofiler.so" \
+        "$bindir/proton" "$bindir/proton-viewer" \
         include/libproton/proton.h include/libproton/status.h include/libproton/status.def; do
         [ -e "$root$prefix/$file" ] || { echo "$prefix/$file is missing"; return 1; }
     done

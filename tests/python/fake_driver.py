@@ -40,9 +40,23 @@ def hip_library() -> Path:
     """A libamdhip64 under its own name."""
     directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
     path = directory / "libamdhip64.so"
-    names = ("faults", "hip", "hip_launch", "cuda_append", "cuda_calibrate", "cuda_memory")
-    sources = [FAKE / f"{name}.c" for name in names] + [_calibration_kernel(directory)]
+    names = ("faults", "cuda_append", "cuda_calibrate", "cuda_memory")
+    sources = [FAKE / f"{name}.c" for name in names] + sorted(FAKE.glob("hip*.c"))
+    sources.append(_calibration_kernel(directory))
     _build(path, sources, f"-Wl,--version-script,{FAKE / 'hip.map'}")
+    return path
+
+
+@functools.lru_cache(maxsize=None)
+def sdk_library() -> Path:
+    """A librocprofiler-sdk under its own name."""
+    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
+    entries = directory / "entries.c"
+    symbols = ROOT / "src" / "backend" / "amd" / "sdk_symbols.def"
+    command = [sys.executable, FAKE / "make_entries.py", symbols, entries, "rocprofiler_"]
+    subprocess.run(command, check=True)
+    path = directory / "librocprofiler-sdk.so.1"
+    _build(path, [FAKE / "faults.c", *sorted(FAKE.glob("sdk_*.c")), entries])
     return path
 
 

@@ -22,7 +22,7 @@ OLDEST = json.loads((ROOT / "tests/data/upstream/names-3.6.json").read_text())
 COMPILES_METRICS = "compiles kernels that write metrics; here the driver copies them"
 INSIDE_COMMAND = "a step of the command, which is a program here"
 LEFT_OUT: dict[str, dict[str, str]] = {
-    "": {"configure_runtime": "chooses libraries of ROCm; the AMD backends are missing"},
+    "": {"configure_runtime": "chooses libraries of ROCm, which is done on import here"},
     "hooks.instrumentation": {
         "VERSION": "version of a compiler interface that is not used here",
         "CudaAllocator": "a part of upstream's hook; libproton allocates the buffers here",

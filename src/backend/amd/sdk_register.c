@@ -33,7 +33,8 @@ static bool was_tried;
 static struct proton_error failure; /* why the registration failed; PROTON_OK if it worked */
 static bool is_profiling;
 
-static _Atomic pid_t process; /* that has registered; 0: none */
+static _Atomic bool was_called; /* the tool, whether it could register or not */
+static _Atomic pid_t process;   /* that has registered; 0: none */
 static _Atomic uint32_t registered_version;
 static _Atomic bool orphan_was_stopped;
 
@@ -211,6 +212,7 @@ struct sdk_configure_result *sdk_register_configure(uint32_t version, const char
 	};
 	uint32_t none = 0;
 
+	atomic_store(&was_called, true);
 	/* Before 1.0 the client has other fields. */
 	if (sdk_api_check_version(version, &failure) != PROTON_OK ||
 	    sdk_api_load(&failure) != PROTON_OK ||
@@ -227,8 +229,8 @@ static int register_once(struct proton_error *err)
 	if (status != PROTON_OK)
 		return status; /* may be found later */
 	was_tried = true;
-	if (atomic_load(&process))
-		return PROTON_OK; /* HIP's registration has called the tool */
+	if (atomic_load(&was_called))
+		return failure.status; /* HIP's registration has called the tool */
 	failure.status = PROTON_OK;
 	status = sdk.force_configure(sdk_register_configure);
 	if (status != SDK_OK)

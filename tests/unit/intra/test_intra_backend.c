@@ -441,7 +441,6 @@ TEST(warps_are_inside_their_kernels_slice)
 	struct proton_session_options options = {
 		.size = sizeof(options),
 		.name = rec_path("b"),
-		.backend = "cupti",
 		.data = "trace",
 		.flags = PROTON_SESSION_QUIET,
 	};
@@ -450,11 +449,12 @@ TEST(warps_are_inside_their_kernels_slice)
 	int session;
 
 	load_fake();
-	if (is_amd)
-		SKIP("no backend has records of AMD GPUs' kernels");
+	options.backend = is_amd ? "rocprofiler" : "cupti";
 	start("trace", "");
 	add_kernel(1);
-	fake_find(&launch_seen, dlopen(getenv("PROTON_CUPTI_PATH"), RTLD_NOW), "fake_launch");
+	fake_find(&launch_seen,
+		  fake_open(is_amd ? "PROTON_ROCPROFILER_SDK_PATH" : "PROTON_CUPTI_PATH"),
+		  "fake_launch");
 	CHECK_OK(proton_start(&options, &session, &err), err);
 	for (uint64_t i = 0; i < 3; i++) {
 		uint64_t address =
