@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "torch_ops.h"
+
 #define RING_ENTRIES (1u << 15) /* 512 KiB per thread that runs forward operators */
 #define RINGS 64u
 #define NUMBER_BITS 40u
@@ -34,6 +36,7 @@
 #define ENGINES_MAX 4
 
 _Atomic bool autograd_is_on;
+static _Atomic bool wants_scopes;
 
 /* get_current_node() returns a smart pointer of one or two words, in memory given by the caller. */
 struct returned_node {
@@ -317,8 +320,8 @@ static void keep_scopes(uint32_t context)
 	autograd_keep(made, AUTOGRAD_SCOPES, context);
 }
 
-/* libproton's provider of scopes: for sessions with context "shadow". */
-static uint32_t provide_scope(uint32_t context, uint64_t entered_in, uint64_t *work_out)
+/* The context of a launch, or of a scope that is entered, in the node that the thread evaluates. */
+static uint32_t provide_work(uint32_t context, uint64_t entered_in, uint64_t *work_out)
 {
 	uint64_t node = autograd_running();
 	bool is_launch = !work_out;
@@ -342,6 +345,22 @@ static uint32_t provide_scope(uint32_t context, uint64_t entered_in, uint64_t *w
 	else
 		*work_out = node;
 	return context;
+}
+
+/* libproton's provider of scopes: for sessions with context "shadow". */
+static uint32_t provide_scope(uint32_t context, uint64_t entered_in, uint64_t *work_out)
+{
+	if (atomic_load_explicit(&wants_scopes, memory_order_relaxed))
+		context = provide_work(context, entered_in, work_out);
+	else if (work_out)
+		*work_out = 0;
+	return work_out ? context : torch_ops_below(context);
+}
+
+void autograd_update_scopes(void)
+{
+	bool is_wanted = wants_scopes || torch_ops_are_on();
+	proton_scope_provider_set(is_wanted ? provide_scope : NULL);
 }
 
 bool autograd_is_engine(const PyCodeObject *code)
@@ -521,7 +540,8 @@ static PyObject *follow_scopes(PyObject *module, PyObject *wanted)
 	int is_wanted = PyObject_IsTrue(wanted);
 	if (is_wanted < 0)
 		return NULL;
-	proton_scope_provider_set(is_wanted && autograd_is_followed() ? provide_scope : NULL);
+	wants_scopes = is_wanted && autograd_is_followed();
+	autograd_update_scopes();
 	Py_RETURN_NONE;
 }
 

@@ -56,6 +56,9 @@ bool autograd_is_engine(const PyCodeObject *code);
 /* True if the code calls the forward function of a custom autograd Function. */
 bool autograd_is_function(const PyCodeObject *code);
 
+/* Scopes need the provider for autograd, for operators (torch_ops.h), or not at all. */
+void autograd_update_scopes(void);
+
 int ext_autograd_init(PyObject *module);
 /* The module is destroyed: stops calls from libproton. */
 void ext_autograd_fini(void);

@@ -25,6 +25,7 @@
 
 #include "autograd.h"
 #include "frames.h"
+#include "torch_ops.h"
 
 #define TABLE_MIN_CAPACITY 1024u      /* powers of two */
 #define TABLE_MAX_CAPACITY (1u << 22) /* 64 MiB */
@@ -48,7 +49,7 @@ struct near_entry {
 	PyCodeObject *code; /* do not dereference; NULL: empty entry */
 	frame_place place;
 	uint32_t parent;
-	uint32_t context; /* of the parent if the frame is not shown */
+	uint32_t context; /* if the frame is not shown, that of the parent */
 };
 
 /* Cache of one thread. */
@@ -585,7 +586,7 @@ static uint32_t provide_context(void)
 	struct thread_path *path = thread_path_get();
 	uint32_t base = find_base();
 	if (!path || !thread)
-		return base;
+		return torch_ops_below(base);
 	if (path->base != base) {
 		path->base = base;
 		path->step_count = 0;
@@ -598,7 +599,7 @@ static uint32_t provide_context(void)
 		context = with_gil(context_with_gil, path, thread);
 	if (path->step_count == path->walk.count)
 		keep_for_backward(path);
-	return context;
+	return torch_ops_below(context);
 }
 
 static uint32_t provide_depth(void)

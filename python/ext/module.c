@@ -5,6 +5,7 @@
  */
 #include "autograd.h"
 #include "ext.h"
+#include "torch_ops.h"
 
 /* Number of live module objects, all of one interpreter. Guarded by the import lock. */
 static int loaded_count;
@@ -59,7 +60,7 @@ static int module_exec(PyObject *module)
 	    PyModule_AddFunctions(module, ext_instrument_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_instrument_launch_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 || ext_tasks_init() < 0 ||
-	    ext_autograd_init(module) < 0)
+	    ext_autograd_init(module) < 0 || ext_torch_ops_init(module) < 0)
 		return -1;
 	return ext_context_init(module, state);
 }
@@ -100,6 +101,7 @@ static void module_free(void *module)
 	if (state->has_process && --loaded_count == 0) {
 		ext_context_fini();
 		ext_autograd_fini();
+		ext_torch_ops_fini();
 	}
 	ext_tasks_fini();
 	module_clear((PyObject *)module);

@@ -20,6 +20,7 @@ from ._message import warn
 _MODULE = "torch"
 
 
+_operator_sessions: set[int] = set()
 _sessions: set[int] = set()  # sessions with context "shadow" that asked for it
 
 
@@ -30,13 +31,33 @@ def follow_scopes(session: int) -> None:
     _libproton.follow_scopes(True)
 
 
+def follow_operators(session: int) -> None:
+    """Attribute launches below the operators of PyTorch, until `session` ends."""
+    _operator_sessions.add(session)
+    when_imported(_MODULE, _watch_operators)
+
+
+def _watch_operators(torch: ModuleType) -> None:
+    if _operator_sessions and not _libproton.follow_operators(True):
+        version = getattr(torch, "__version__", "")
+        warn(
+            f"operators of PyTorch {version} cannot be recorded on this machine; "
+            "they do not appear",
+            once=True,
+        )
+
+
 def unfollow(session: Optional[int] = None) -> None:
     """`session`, or every session, has ended."""
     if session is None:
         _sessions.clear()
+        _operator_sessions.clear()
     _sessions.discard(session)
+    _operator_sessions.discard(session)
     if not _sessions:
         _libproton.follow_scopes(False)
+    if not _operator_sessions:
+        _libproton.follow_operators(False)
 
 
 def follow() -> None:

@@ -45,6 +45,7 @@ def _start(options: dict[str, str]) -> None:
         memory=options.get("memory") == "1",
         backward=options.get("backward") == "1",
         modules=options.get("modules") == "1",
+        torch_ops=options.get("torch_ops") == "1",
         output_format=options.get("format"),
         quiet=quiet,
     )

@@ -99,6 +99,7 @@ def _start(
     memory: bool = False,
     backward: bool = False,
     modules: bool = False,
+    torch_ops: bool = False,
     quiet: bool = False,
     output_format: Optional[str] = None,
     ranks: bool = False,
@@ -135,6 +136,8 @@ def _start(
             _autograd.follow()
         elif backward or modules:
             _autograd.follow_scopes(session)
+        if torch_ops:
+            _autograd.follow_operators(session)
         if modules:
             _modules.follow(session)
         if used == _INSTRUMENTATION:
@@ -168,6 +171,7 @@ def start(
     hook: Union[None, str, Hook] = None,
     memory: bool = False,
     backward: bool = False,
+    torch_ops: bool = False,
 ) -> Optional[int]:
     """Start profiling and return the session's number.
 
@@ -189,6 +193,8 @@ def start(
 
     backward: with context "shadow", attribute kernels of PyTorch's backward passes to the scopes of
     the forward operators, below "<backward>". Context "python" always does so.
+
+    torch_ops: attribute kernels below the operators of PyTorch that launch them ("aten::addmm").
 
     memory: also record GPU memory copies and memsets, below the context that called them, with
     their sizes as the metric "memory_bytes".
@@ -212,6 +218,7 @@ def start(
         hook=hook,
         memory=memory,
         backward=backward,
+        torch_ops=torch_ops,
     )
 
 

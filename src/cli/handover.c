@@ -137,6 +137,7 @@ bool handover_export(const struct options *options, const char *library, bool mu
 		put(HANDOVER_MEMORY, options->wants_memory ? "1" : NULL) &&
 		put(HANDOVER_BACKWARD, options->wants_backward ? "1" : NULL) &&
 		put(HANDOVER_MODULES, options->wants_modules ? "1" : NULL) &&
+		put(HANDOVER_TORCH_OPS, options->wants_torch_ops ? "1" : NULL) &&
 		put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
 		put(HANDOVER_VIEWER, strcmp(viewer, "proton-viewer") == 0 ? NULL : viewer) &&
 		(!options->no_clobber || put("PROTON_NO_CLOBBER", "1")) &&

@@ -26,6 +26,7 @@
 #define HANDOVER_FORMAT HANDOVER_PREFIX "FORMAT"
 #define HANDOVER_BACKWARD HANDOVER_PREFIX "BACKWARD" /* "1", or absent; so is the next */
 #define HANDOVER_MODULES HANDOVER_PREFIX "MODULES"
+#define HANDOVER_TORCH_OPS HANDOVER_PREFIX "TORCH_OPS"
 #define HANDOVER_MEMORY HANDOVER_PREFIX "MEMORY" /* "1", or absent */
 #define HANDOVER_QUIET HANDOVER_PREFIX "QUIET"   /* "0" or "1"; always set */
 /* The command name for `proton-viewer` in messages; absent if the plain name is Proton's. */

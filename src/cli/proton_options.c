@@ -99,6 +99,8 @@ static const struct option_row rows[] = {
 	 MEMBER(wants_modules)},
 	{0, "backward", NULL, "attribute backward kernels to forward scopes",
 	 MEMBER(wants_backward)},
+	{0, "torch-ops", NULL, "PyTorch operators (aten::addmm) as frames",
+	 MEMBER(wants_torch_ops)},
 	{0, "memory", NULL, "record GPU memory copies and memsets", MEMBER(wants_memory)},
 	{0, "no-nvtx", NULL, "do not record NVTX ranges as scopes", MEMBER(has_no_nvtx)},
 	{0, "no-children", NULL, "do not record child processes", MEMBER(has_no_children)},
@@ -268,6 +270,8 @@ static bool check_package(const struct options *options)
 		message(refused, "-c python");
 	else if (options->wants_modules)
 		message(refused, "--modules");
+	else if (options->wants_torch_ops)
+		message(refused, "--torch-ops");
 	else if (options->wants_backward)
 		message(refused, "--backward");
 	else
