@@ -90,15 +90,43 @@ static uint32_t named(struct regroup *regroup, const char *name)
 	return merge_child_named(regroup->merge, 0, name);
 }
 
+/* The frame below which backward kernels of PyTorch appear: docs/guide/pytorch.md. */
+static bool is_backward(const struct profile *profile, uint32_t node)
+{
+	const struct profile_frame *frame = &profile->frames[profile->nodes[node].frame];
+
+	return frame->kind == FRAME_NAME &&
+	       strcmp(profile_text(profile, frame->name), "<backward>") == 0;
+}
+
+/* One group for the backward kernels of each scope, not one for those of all scopes. */
+static uint32_t backward_of(struct regroup *regroup, uint32_t node)
+{
+	const struct profile *source = regroup->source;
+	char frame[256];
+	char name[280];
+
+	profile_frame_text(source, source->nodes[node].frame, frame, sizeof(frame));
+	snprintf(name, sizeof(name), "%s <backward>", frame);
+	return named(regroup, name);
+}
+
 static uint32_t scope_of(struct regroup *regroup, uint32_t node)
 {
-	const struct profile_node *row = &regroup->source->nodes[node];
+	const struct profile *source = regroup->source;
+	const struct profile_node *row = &source->nodes[node];
+	uint32_t scope = !row->first_kernel && node ? node : row->parent;
+	bool is_below = false;
 
-	if (!row->first_kernel && node)
-		return merge_child(regroup->merge, 0, row->frame);
-	return row->parent
-		       ? merge_child(regroup->merge, 0, regroup->source->nodes[row->parent].frame)
-		       : named(regroup, "(no scope)");
+	if (!scope)
+		return named(regroup, "(no scope)");
+	row = &source->nodes[scope];
+	while (row->parent && is_backward(source, scope)) {
+		scope = row->parent;
+		row = &source->nodes[scope];
+		is_below = true;
+	}
+	return is_below ? backward_of(regroup, scope) : merge_child(regroup->merge, 0, row->frame);
 }
 
 /* "/usr/lib/python3/site-packages/torch/nn/functional.py" -> "torch.nn.functional". */
