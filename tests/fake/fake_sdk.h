@@ -5,7 +5,8 @@
  * of HIP (sdk_launch.c). So tests of the CUDA backend run over this library too.
  *
  * Split by idea: sdk_configure.c (registration, contexts, services), sdk_buffers.c (buffers and
- * their thread), sdk_launch.c (launches, copies, markers), sdk_names.c (kinds and operations).
+ * their thread), sdk_launch.c (launches, copies, markers), sdk_graphs.c, sdk_names.c (kinds and
+ * operations).
  *
  * Environment: FAKE_SDK_VERSION, such as 600, 10000 or 10201 (default), major * 10000 + minor * 100
  * + patch. From 10300 on every struct is longer than in 1.2.1. FAKE_SDK_RENUMBER: kinds and
@@ -38,6 +39,8 @@ struct fake_copy {
 	/* A call of HIP by name, without work: callbacks at enter and exit. */                    \
 	X(void, call, (const char *name, const uint64_t *arguments, size_t count, int result))     \
 	X(void, copy, (const struct fake_copy *copy))                                              \
+	/* The stream that captures of this thread use. */                                         \
+	X(uint64_t, capture_stream, (void))                                                        \
 	/* roctxRangePush and roctxRangePop. */                                                    \
 	X(void, range_push, (const char *text))                                                    \
 	X(void, range_pop, (void))                                                                 \

@@ -22,6 +22,8 @@ uint64_t fake_function(void);
 
 /* The number of the capture that fake_set_capture() begins next. */
 void fake_set_capture_number(uint64_t number);
+/* This stream is being captured, in addition; number 0: not any more. */
+void fake_set_stream_capture(uint64_t stream, uint64_t number);
 /* One replay of the copies and host functions captured since the last fake_set_capture_number(). */
 void fake_run_captured(void);
 /* While held, copies to the host and host functions outside captures wait for fake_run_held(). */

@@ -2,6 +2,7 @@
  * Fake libamdhip64, captures and stream order: copies to the host and host functions, which are
  * captured, wait while streams are held, or run at once.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "fake/hip.h"
 
 #define WORK_MAX 4096
+#define CAPTURES 64
 
 struct work {
 	void *to;
@@ -29,7 +31,42 @@ static struct list held;
 static bool is_holding;
 static _Atomic uint64_t capture_number = 1;
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following */
+static struct {
+	uint64_t stream;
+	uint64_t number; /* 0: free */
+} captures[CAPTURES];
+
 int cuStreamIsCapturing(void *stream, int *status);
+
+FAKE_EXPORT void fake_set_stream_capture(uint64_t stream, uint64_t number)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&lock);
+	while (i < CAPTURES && captures[i].stream != stream)
+		i++;
+	if (i == CAPTURES)
+		for (i = 0; captures[i].number;)
+			if (++i == CAPTURES)
+				abort();
+	captures[i].stream = stream;
+	captures[i].number = number;
+	pthread_mutex_unlock(&lock);
+}
+
+/* The number of the stream's capture; 0: none. */
+static uint64_t number_of(const void *stream)
+{
+	uint64_t number = 0;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < CAPTURES; i++)
+		if (captures[i].number && captures[i].stream == (uintptr_t)stream)
+			number = captures[i].number;
+	pthread_mutex_unlock(&lock);
+	return number;
+}
 
 FAKE_EXPORT void fake_set_capture_number(uint64_t number)
 {
@@ -71,6 +108,8 @@ static bool keep(struct work work, void *stream)
 	struct list *list;
 
 	cuStreamIsCapturing(stream, &status);
+	if (number_of(stream))
+		status = 1;
 	list = status == 1 ? &captured : is_holding ? &held : NULL;
 	if (!list)
 		return false;
@@ -96,6 +135,10 @@ FAKE_EXPORT int hipLaunchHostFunc(void *stream, void (*function)(void *user), vo
 
 FAKE_EXPORT int hipStreamGetCaptureInfo(void *stream, int *status, unsigned long long *number)
 {
+	*number = number_of(stream);
+	*status = 1;
+	if (*number)
+		return 0;
 	*number = atomic_load(&capture_number);
 	return cuStreamIsCapturing(stream, status);
 }

@@ -31,7 +31,11 @@ void launch_call_hook(void)
 
 static uint64_t thread_number(void)
 {
-	return (uint64_t)gettid();
+	static _Thread_local uint64_t number;
+
+	if (!number)
+		number = (uint64_t)gettid();
+	return number;
 }
 
 /* ------------------------------------------------------------------ callbacks */
@@ -305,7 +309,14 @@ static const char *call_of(uint32_t call)
 
 FAKE_EXPORT void fake_call(uint32_t call, int result)
 {
-	fake_sdk_call(call_of(call), &(uint64_t){0x5000}, 1, result);
+	const char *name = call_of(call);
+
+	if (strncmp(name, "hipStreamBegin", strlen("hipStreamBegin")) == 0)
+		graphs_begin_capture(name, result);
+	else if (strncmp(name, "hipStreamEnd", strlen("hipStreamEnd")) == 0)
+		graphs_end_capture(name, result);
+	else
+		fake_sdk_call(name, &(uint64_t){0x5000}, 1, result);
 }
 
 /* The handle of a stream, where the call has it. */
@@ -353,7 +364,12 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 	uint64_t config[5] = {0};
 	size_t count = put_stream(name, stream, arguments, config);
 	struct call call = {.internal = 0};
+	struct call event = {.kind = KIND_HIP_GRAPH};
+	bool has_event = strcmp(name, "hipGraphLaunch") == 0 &&
+			 names_number(LIST_CALLBACK, KIND_HIP_GRAPH) >= 0;
 
+	if (strcmp(name, "hipGraphLaunch") == 0)
+		arguments[0] = launch->node_id;
 	/* A call of HIP that no tool knows: the dispatch has its own correlation. */
 	if (launch->is_unseen)
 		call.internal = atomic_fetch_add(&next_correlation, 1);
@@ -361,7 +377,14 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 		begin(&call, KIND_HIP_RUNTIME_API, name, arguments, count);
 	for (uint32_t i = 0; i < atomic_load(&extra) && launch->records; i++)
 		dispatch(launch, "__amd_rocclr_initHeap", call.internal, 1);
+	if (has_event) {
+		event.operation = names_operation(KIND_HIP_GRAPH, "HIP_GRAPH_EXEC_LAUNCH");
+		event.internal = call.internal;
+		notify(&event, SDK_PHASE_ENTER);
+	}
 	dispatch_all(launch, call.internal);
+	if (has_event)
+		notify(&event, SDK_PHASE_EXIT);
 	if (!launch->is_unseen)
 		end(&call, launch->result);
 	return (uint32_t)call.internal;

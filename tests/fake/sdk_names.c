@@ -61,6 +61,8 @@ static const char *const hip_calls[] = {
 	"hipLaunchKernelExC",
 	"hipDrvLaunchKernelEx",
 	"hipMemcpyBatchAsync",
+	"hipGraphClone",
+	"hipGraphExecUpdate",
 };
 
 static const char *const marker_calls[] = {

@@ -73,6 +73,10 @@ bool buffers_are_empty(void);
 bool buffers_exist(uint64_t handle);
 void buffers_finish(void);
 
+/* sdk_graphs.c */
+void graphs_begin_capture(const char *name, int result);
+void graphs_end_capture(const char *name, int result);
+
 /* sdk_launch.c: called before each callback, if set. */
 void launch_call_hook(void);
 

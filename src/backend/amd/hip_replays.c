@@ -13,8 +13,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/amd/hip_graphs.h"
+#include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/records.h"
 #include "base/array.h"
@@ -23,6 +25,7 @@
 #include "record/record.h"
 
 #define UNKNOWN UINT32_MAX
+#define PATIENCE_NS 100000000ull
 #define REPLAYS_MAX 4096u /* that wait; then the older ones are added */
 
 struct held {
@@ -395,8 +398,47 @@ bool hip_replays_add(const struct correlation *launch, uint64_t number, uint64_t
 	return is_held;
 }
 
+/* The number of records for which replays up to `newest` wait. */
+static size_t count_missing(uint32_t newest)
+{
+	size_t missing = 0;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < replay_count; i++) {
+		const struct replay *replay = &replays[i];
+		size_t expected;
+
+		if ((int32_t)(replay->correlation - newest) > 0 || !replay->has_returned ||
+		    replay->is_done || !replay->plan->is_known)
+			continue;
+		expected = replay->expected != UNKNOWN ? replay->expected : replay->plan->kernels;
+		missing += expected > replay->count ? expected - replay->count : 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return missing;
+}
+
+/* A flush ends when records of later replays arrive, which does not mean that earlier ones have. */
+static void wait_for_missing(uint32_t newest)
+{
+	uint64_t moved_ns = clock_monotonic_ns();
+	size_t before = count_missing(newest);
+
+	while (before && clock_monotonic_ns() - moved_ns < PATIENCE_NS) {
+		size_t now;
+
+		await_records_ask();
+		usleep(100);
+		now = count_missing(newest);
+		if (now != before)
+			moved_ns = clock_monotonic_ns();
+		before = now;
+	}
+}
+
 void hip_replays_settle(uint32_t newest)
 {
+	wait_for_missing(newest);
 	for (;;) {
 		struct replay replay;
 		bool is_found = false;

@@ -10,6 +10,9 @@
 #include <string.h>
 
 #include "backend/amd/experimental.h"
+#include "backend/amd/hip_graphs.h"
+#include "backend/amd/hip_replays.h"
+#include "backend/amd/hip_tensors.h"
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_register.h"
 #include "backend/amd/stream_numbers.h"
@@ -57,6 +60,8 @@ static int begin(struct proton_error *err)
 	launches_start();
 	sdk_callbacks_start();
 	sdk_records_start();
+	hip_replays_start(sdk_register_has_graph_events() ? HIP_REPLAYS_BY_EVENT
+							  : HIP_REPLAYS_BY_REQUEST);
 	atomic_store(&sdk_state, SDK_ON);
 	flush_thread_start();
 	experimental_report("rocprofiler");
@@ -82,6 +87,7 @@ static int start(const char *mode, struct proton_error *err)
 		status = correlate_init(err);
 	if (status != PROTON_OK)
 		return status;
+	tensors_start(&hip_tensors_reader);
 	if (is_called_by_hip())
 		atomic_store(&sdk_state, SDK_POSTPONED);
 	else
@@ -167,8 +173,11 @@ static void stop(void)
 	wants_memory = false;
 	launches_stop();
 	correlate_clear();
+	hip_replays_clear();
+	hip_graphs_clear();
 	captured_nodes_clear();
 	captured_clear();
+	tensors_stop();
 }
 
 static void forked(void)
@@ -176,6 +185,7 @@ static void forked(void)
 	atomic_store(&sdk_state, sdk_register_version() ? SDK_ORPHANED : SDK_OFF);
 	kernel_symbols_forked();
 	stream_numbers_forked();
+	hip_tensors_forget();
 	wants_memory = false;
 }
 
@@ -187,6 +197,7 @@ const struct backend rocprofiler_backend = {
 	.start = start,
 	.resume = resume,
 	.flush = flush,
+	.read_metric = tensors_read,
 	.set_memory = set_memory,
 	.describe = describe,
 	.no_records = "HIP was used before Proton had registered with rocprofiler-sdk (import "

@@ -40,6 +40,7 @@ static inline enum sdk_state sdk_state_now(void)
 /* Callbacks, on the application's threads. */
 void sdk_callbacks_on_call(struct sdk_callback_record record, uint64_t *user, void *data);
 void sdk_callbacks_on_marker(struct sdk_callback_record record, uint64_t *user, void *data);
+void sdk_callbacks_on_graph(struct sdk_callback_record record, uint64_t *user, void *data);
 int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int kind,
 			     int32_t operation, uint64_t internal, uint64_t *external, void *data);
 void sdk_callbacks_start(void);

@@ -8,12 +8,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backend/amd/hip_graphs.h"
+#include "backend/amd/hip_replays.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/amd/sdk_external.h"
 #include "backend/amd/sdk_kinds.h"
 #include "backend/amd/sdk_register.h"
 #include "backend/amd/stream_numbers.h"
-#include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
 #include "driver/driver.h"
 #include "record/nvtx/nvtx.h"
@@ -132,6 +133,8 @@ static void on_begin(const struct sdk_call_info *info, const struct sdk_call *ca
 		[SDK_CALL_MEMORY] = {0, LAUNCH_MEMORY, LAUNCH_MANY},
 	};
 
+	struct proton_context where;
+
 	here.ordinal = 0;
 	here.kind = info->kind;
 	here.stream_handle = stream_of(info, call);
@@ -140,7 +143,9 @@ static void on_begin(const struct sdk_call_info *info, const struct sdk_call *ca
 	here.call.correlation = take_number();
 	if (info->kind == SDK_CALL_MEMORY)
 		note_bytes(here.call.correlation, argument(call, info->bytes) * info->unit);
-	launches_begin(here.call);
+	where = launches_begin(here.call);
+	if (info->kind == SDK_CALL_GRAPH_LAUNCH)
+		hip_replays_begin(argument(call, 0), here.call.correlation, where);
 }
 
 /* Any thread may have begun the capture, and the stream may have joined it by an event. */
@@ -158,7 +163,11 @@ static bool is_capturing(void)
 static void on_end(const struct sdk_call *call)
 {
 	bool has_failed = result_of(call) != 0;
+	bool is_captured = !here.ordinal && !has_failed && captured_any_open() &&
+			   hip_graphs_take(here.stream_handle, here.kind == SDK_CALL_LAUNCH);
 
+	if (here.kind == SDK_CALL_GRAPH_LAUNCH)
+		hip_replays_end(has_failed || is_captured);
 	if (!here.ordinal)
 		launches_set_captured();
 	if (!here.ordinal && !has_failed && here.kind == SDK_CALL_LAUNCH &&
@@ -167,17 +176,13 @@ static void on_end(const struct sdk_call *call)
 	launches_end(here.call, has_failed && !here.ordinal);
 }
 
-static void on_capture(bool is_begin, const struct sdk_call *call)
+static void on_graph_call(const struct sdk_call_info *info, bool is_begin,
+			  const struct sdk_call *call)
 {
-	bool is_good = result_of(call) == 0;
-
-	if (is_begin && !is_good)
-		return;
-	if (is_begin)
-		captured_nodes_begin_capture();
-	else if (is_good)
-		captured_nodes_end_capture();
-	captured_set(is_begin);
+	/* the longest arguments that are read, and the result */
+	if (call->size >= sizeof(*call) + 3 * sizeof(uint64_t) + SDK_RESULT_BYTES)
+		hip_graphs_on_call((enum hip_graph_call)info->graph, call->arguments, false,
+				   is_begin, !is_begin && result_of(call) != 0);
 }
 
 static void on_work(const struct sdk_call_info *info, bool is_begin, const struct sdk_call *call)
@@ -215,14 +220,19 @@ void sdk_callbacks_on_call(struct sdk_callback_record record, uint64_t *user, vo
 		note_first(record.internal);
 		on_work(info, is_begin, record.payload);
 		break;
-	case SDK_CALL_BEGIN_CAPTURE:
-	case SDK_CALL_END_CAPTURE:
-		if (!is_begin)
-			on_capture(info->kind == SDK_CALL_BEGIN_CAPTURE, record.payload);
+	case SDK_CALL_GRAPH:
+		on_graph_call(info, is_begin, record.payload);
 		break;
 	case SDK_CALL_OTHER:
 		break;
 	}
+}
+
+/* The launch of a graph, within the call. */
+void sdk_callbacks_on_graph(struct sdk_callback_record record, uint64_t *user, void *data)
+{
+	if (sdk_state_now() == SDK_ON)
+		hip_replays_event(record.phase == SDK_PHASE_ENTER);
 }
 
 /* A dispatch or a copy is about to be queued. 0: *external is set. */
@@ -236,6 +246,8 @@ int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int
 	if (here.depth) {
 		mine.number = here.call.correlation;
 		mine.ordinal = ++here.ordinal;
+		if (here.kind == SDK_CALL_GRAPH_LAUNCH)
+			mine.ordinal = (uint32_t)hip_replays_next();
 		mine.stream = here.stream;
 		mine.is_of_memory_call = here.kind == SDK_CALL_MEMORY;
 	}

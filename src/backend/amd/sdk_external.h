@@ -12,7 +12,7 @@
 
 struct sdk_external {
 	uint32_t number;  /* the launch in record/thread/correlate.h; never 0 */
-	uint32_t ordinal; /* place of the dispatch in its call, from 1; at most SDK_ORDINAL_MAX */
+	uint32_t ordinal; /* of the dispatch in its call, from 1; 0: not of its graph */
 	uint32_t stream;  /* stream_numbers.h */
 	bool is_of_memory_call;
 };

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/amd/hip_graphs.h"
 #include "backend/amd/sdk_api.h"
 #include "base/array.h"
 
@@ -14,12 +15,10 @@ static const struct {
 	struct sdk_call_info info;
 } known[] = {
 #define INFO(name, kind, pointer, stream, bytes, unit)                                             \
-	{#name, {(kind), (pointer), (stream), (bytes), (unit)}},
+	{#name, {(kind), (pointer), (stream), (bytes), (unit), HIP_GRAPH_CALL_NONE}},
 #define L(name, stream) INFO(name, SDK_CALL_LAUNCH, NONE, stream, NONE, 0)
 #define P(name, pointer, stream) INFO(name, SDK_CALL_LAUNCH, pointer, stream, NONE, 0)
 #define G(name, stream) INFO(name, SDK_CALL_GRAPH_LAUNCH, NONE, stream, NONE, 0)
-#define B(name, stream) INFO(name, SDK_CALL_BEGIN_CAPTURE, NONE, stream, NONE, 0)
-#define E(name, stream) INFO(name, SDK_CALL_END_CAPTURE, NONE, stream, NONE, 0)
 #define M(name, stream, bytes, unit) INFO(name, SDK_CALL_MEMORY, NONE, stream, bytes, unit)
 #include "backend/amd/sdk_calls.def"
 #undef INFO
@@ -73,13 +72,18 @@ static int find_request(const char *name, int number)
 
 static struct sdk_call_info info_of(const char *name)
 {
+	enum hip_graph_call graph = hip_graphs_call(name);
+
+	if (graph != HIP_GRAPH_CALL_NONE)
+		return (struct sdk_call_info){.kind = SDK_CALL_GRAPH, .graph = (uint8_t)graph};
 	for (size_t i = 0; i < ARRAY_LENGTH(known); i++)
 		if (strcmp(known[i].name, name) == 0)
 			return known[i].info;
 	if (strncmp(name, "hipMemcpy", strlen("hipMemcpy")) == 0 ||
 	    strncmp(name, "hipMemset", strlen("hipMemset")) == 0)
-		return (struct sdk_call_info){SDK_CALL_MEMORY, SDK_NO_ARGUMENT, SDK_NO_ARGUMENT,
-					      SDK_NO_ARGUMENT, 0};
+		return (struct sdk_call_info){
+			SDK_CALL_MEMORY,    SDK_NO_ARGUMENT, SDK_NO_ARGUMENT, SDK_NO_ARGUMENT, 0,
+			HIP_GRAPH_CALL_NONE};
 	return (struct sdk_call_info){.kind = SDK_CALL_OTHER};
 }
 
@@ -110,6 +114,7 @@ int sdk_kinds_find(struct proton_error *err)
 	find_callback("HIP_RUNTIME_API", &sdk_kinds.hip);
 	find_callback("MARKER_CORE_API", &sdk_kinds.marker);
 	find_callback("CODE_OBJECT", &sdk_kinds.code_object);
+	find_callback("HIP_GRAPH", &sdk_kinds.graph);
 	find_buffer("KERNEL_DISPATCH", &sdk_kinds.dispatch);
 	find_buffer("MEMORY_COPY", &sdk_kinds.copy);
 	sdk_kinds.request_dispatch = find_request("KERNEL_DISPATCH", 11);
@@ -160,6 +165,16 @@ int32_t sdk_kinds_marker(const char *name)
 
 	if (sdk_kinds.marker != SDK_KIND_NONE)
 		sdk.iterate_callback_tracing_kind_operations(sdk_kinds.marker, compare_operation,
+							     &wanted);
+	return wanted.number;
+}
+
+int32_t sdk_kinds_graph_launch(void)
+{
+	struct wanted_operation wanted = {"HIP_GRAPH_EXEC_LAUNCH", -1};
+
+	if (sdk_kinds.graph != SDK_KIND_NONE)
+		sdk.iterate_callback_tracing_kind_operations(sdk_kinds.graph, compare_operation,
 							     &wanted);
 	return wanted.number;
 }

@@ -18,6 +18,7 @@ struct sdk_kinds {
 	int hip;         /* callbacks: HIP's runtime API */
 	int marker;      /* ROCTX */
 	int code_object; /* loaded code and its kernels */
+	int graph;       /* launches of graphs; later than 1.2 */
 	int dispatch;    /* buffer */
 	int copy;        /* buffer */
 	int request_dispatch;
@@ -31,8 +32,7 @@ enum sdk_call_kind {
 	SDK_CALL_OTHER,
 	SDK_CALL_LAUNCH,
 	SDK_CALL_GRAPH_LAUNCH,
-	SDK_CALL_BEGIN_CAPTURE,
-	SDK_CALL_END_CAPTURE,
+	SDK_CALL_GRAPH, /* makes or destroys a graph, or captures one */
 	SDK_CALL_MEMORY,
 };
 
@@ -45,6 +45,7 @@ struct sdk_call_info {
 	int8_t stream;
 	int8_t bytes; /* size of copied or set memory, in units of: */
 	uint8_t unit;
+	uint8_t graph; /* enum hip_graph_call */
 };
 
 /* By operation. Read-only after sdk_kinds_find(). */
@@ -59,5 +60,7 @@ int sdk_kinds_find(struct proton_error *err);
 size_t sdk_kinds_calls(bool of_memory, int32_t *operations, size_t capacity);
 /* The number of an operation of ROCTX; -1: the library does not have it. */
 int32_t sdk_kinds_marker(const char *name);
+/* The number of the launch among the events of graphs; -1: the library does not have it. */
+int32_t sdk_kinds_graph_launch(void);
 
 #endif

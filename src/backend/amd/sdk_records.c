@@ -4,6 +4,7 @@
  */
 #include <stdatomic.h>
 
+#include "backend/amd/hip_replays.h"
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/amd/sdk_external.h"
@@ -14,6 +15,7 @@
 #include "backend/gpu/launches.h"
 #include "backend/gpu/memory_operations.h"
 #include "backend/gpu/records.h"
+#include "backend/gpu/tensors.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "record/record.h"
@@ -127,7 +129,9 @@ static void add_dispatch(const struct sdk_dispatch *record)
 	execution.config = config_of(record, &symbol);
 	if (symbol.is_fill || symbol.is_copy)
 		make_memory_operation(&symbol, &mine, &execution);
-	records_add(&launch, 0, &execution);
+	if (!launch.is_shared ||
+	    !hip_replays_add(&launch, mine.ordinal, record->dispatch_id, &execution))
+		records_add(&launch, 0, &execution);
 	/* It was launched like a kernel, by a call that is not watched. */
 	if (execution.is_memory && !launch.is_shared)
 		await_records_note_complete();
@@ -164,7 +168,8 @@ static void add_copy(const struct sdk_memory_copy *record)
 	/* The GPU that did it, which a copy from a GPU to the host has as its source. */
 	execution.device = sdk_agents_device(kind == SDK_COPY_DEVICE_TO_HOST ? record->from_agent
 									     : record->to_agent);
-	records_add(&launch, 0, &execution);
+	if (!hip_replays_add(&launch, mine.ordinal, 0, &execution))
+		records_add(&launch, 0, &execution);
 }
 
 /* False for a record that is shorter than this backend needs. */
@@ -232,13 +237,18 @@ int sdk_records_flush(struct proton_error *err)
 	uint64_t launched = launches_count();
 	uint32_t last_shared = launches_last_shared();
 	/* The end of the library has delivered all records. */
-	bool in_doubt = sdk_state_now() == SDK_ENDED;
+	bool is_over = sdk_state_now() == SDK_ENDED;
+	bool in_doubt = is_over;
 	int result;
 
 	/* Waiting for a device while a stream captures may end the capture. */
 	if (!in_doubt && !captured_any_open())
 		in_doubt = !sdk_agents_synchronize();
+	tensors_collect();
 	result = await_records_flush(launched, last_shared, in_doubt);
+	if (is_over || !captured_any_open())
+		hip_replays_settle(last_shared);
+	tensors_settle();
 	report_silent();
 	return result ? sdk_api_error(result, "rocprofiler_flush_buffer", err) : PROTON_OK;
 }

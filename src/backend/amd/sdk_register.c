@@ -46,6 +46,7 @@ static struct sdk_buffer dispatches;
 static struct sdk_buffer copies;
 static struct sdk_thread thread;
 static _Atomic bool has_memory;
+static _Atomic bool has_graph_events;
 
 /* ------------------------------------------------------------------ services */
 
@@ -124,6 +125,17 @@ static void add_markers(struct sdk_context context)
 						       sdk_callbacks_on_marker, NULL);
 }
 
+/* Without these events, all work within a call that launches a graph is the graph's. */
+static void add_graph_events(struct sdk_context context)
+{
+	int32_t operation = sdk_kinds_graph_launch();
+
+	if (operation >= 0 &&
+	    sdk.configure_callback_tracing_service(context, sdk_kinds.graph, &operation, 1,
+						   sdk_callbacks_on_graph, NULL) == SDK_OK)
+		has_graph_events = true;
+}
+
 static int add_code_objects(struct proton_error *err)
 {
 	int result = sdk.create_context(&code_context);
@@ -150,8 +162,10 @@ static int add_profiling(struct proton_error *err)
 	status = add_calls(profiling_context, false, sdk_kinds.request_dispatch, err);
 	if (status == PROTON_OK)
 		status = add_buffer(profiling_context, sdk_kinds.dispatch, &dispatches, err);
-	if (status == PROTON_OK)
+	if (status == PROTON_OK) {
 		add_markers(profiling_context);
+		add_graph_events(profiling_context);
+	}
 	return status;
 }
 
@@ -334,4 +348,9 @@ void sdk_register_stop_orphan(void)
 	sdk.stop_context(profiling_context);
 	if (atomic_load(&has_memory))
 		sdk.stop_context(memory_context);
+}
+
+bool sdk_register_has_graph_events(void)
+{
+	return atomic_load(&has_graph_events);
 }

@@ -36,4 +36,7 @@ int sdk_register_flush(void);
 /* In a forked child, on a launching thread: no buffer is filled any more. */
 void sdk_register_stop_orphan(void);
 
+/* True if launches of graphs have events (sdk_callbacks_on_graph()). */
+bool sdk_register_has_graph_events(void);
+
 #endif

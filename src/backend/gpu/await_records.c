@@ -193,7 +193,8 @@ bool await_records_ask(void)
 {
 	if (pthread_mutex_trylock(&flush_lock) != 0)
 		return false;
-	vendor->flush();
+	if (vendor)
+		vendor->flush();
 	pthread_mutex_unlock(&flush_lock);
 	return true;
 }

@@ -202,6 +202,7 @@ TEST(before_13_0_an_updated_executable_keeps_its_first_capture)
 	uint32_t exec;
 	uint32_t graph;
 
+	ONLY_CUDA();
 	setenv("FAKE_CUPTI_VERSION", "26", 1);
 	start();
 	exec = captured_exec("before", 2);
@@ -221,6 +222,7 @@ TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
 	uint32_t graph;
 	uint64_t token;
 
+	ONLY_CUDA();
 	start();
 	graph = fake.graph_create();
 	token = proton_scope_enter("built");
@@ -285,7 +287,7 @@ TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
 	int second;
 
 	start();
-	second = start_named("b", "cupti", &err);
+	second = start_named("b", tested_backend(), &err);
 	graph = fake.graph_create();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "node");
@@ -310,6 +312,7 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 	uint32_t graph;
 	int session;
 
+	ONLY_CUDA();
 	start();
 	graph = fake.graph_create();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
@@ -373,6 +376,7 @@ TEST(a_replay_calls_nothing_of_cupti_whatever_its_nodes)
 	uint32_t exec;
 	bool is_quiet = false;
 
+	ONLY_CUDA();
 	start();
 	exec = captured_exec("cap", 100);
 	/* The periodic flush, which does call CUPTI, runs during some of these. */
@@ -462,7 +466,7 @@ static void flush_while_others_replay(uint64_t rounds, uint64_t records)
 	pthread_t threads[2];
 
 	waiting_max = records;
-	other_session = start_named("b", "cupti", NULL); /* is active throughout */
+	other_session = start_named("b", tested_backend(), NULL); /* is active throughout */
 	CHECK_LE(0, other_session);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, replay_without_end, &endless), 0);
@@ -501,6 +505,7 @@ static void wait_for_periodic_flush(void)
 /* Reading the delivered records takes longer than a flush waits after later replays have come. */
 TEST(a_flush_waits_while_another_delivers_its_records)
 {
+	ONLY_CUDA();
 	load_fake();
 	fake.set_waiting(wait_for_periodic_flush);
 	flush_while_others_replay(3, 60000);

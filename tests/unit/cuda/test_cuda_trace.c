@@ -165,8 +165,10 @@ TEST(a_replay_is_one_launch_of_many_kernels)
 	start_trace();
 	graph = fake.graph_create();
 	token = proton_scope_enter("block");
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "flash");
 	fake.graph_capture_kernel(graph, "norm");
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 	proton_scope_exit(token, NULL);
 	exec = fake.graph_instantiate(graph);
 	token = proton_scope_enter("step");

@@ -1,0 +1,190 @@
+/*
+ * Graphs of the fake librocprofiler-sdk, as HIP makes them: the controls of graphs in fake_cupti.h.
+ * Each thread captures its own stream, which the fake libamdhip64 knows.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake/sdk_state.h"
+
+#define GRAPHS (1u << 22)
+#define GRAPH_HANDLES 0x10000000u
+#define EXEC_HANDLES 0x20000000u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following */
+static uint32_t kernels[GRAPHS];                         /* by graph or executable */
+static uint32_t last_id;
+static uint32_t last_stream = 100;
+static uint64_t last_capture;
+
+static _Thread_local uint32_t stream; /* that this thread captures */
+static _Thread_local uint32_t captured_into;
+static _Thread_local bool is_capturing;
+
+static uint32_t add(uint32_t count)
+{
+	uint32_t id;
+
+	pthread_mutex_lock(&lock);
+	id = ++last_id;
+	if (id == GRAPHS)
+		abort();
+	kernels[id] = count;
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
+static uint32_t count_of(uint32_t id)
+{
+	uint32_t count;
+
+	pthread_mutex_lock(&lock);
+	count = kernels[id];
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+static uint64_t graph_handle(uint32_t id)
+{
+	return GRAPH_HANDLES + 16ull * id;
+}
+
+static uint64_t exec_handle(uint32_t id)
+{
+	return EXEC_HANDLES + 16ull * id;
+}
+
+static uint64_t stream_handle(void)
+{
+	pthread_mutex_lock(&lock);
+	if (!stream)
+		stream = ++last_stream;
+	pthread_mutex_unlock(&lock);
+	return 0x5000 + 16ull * stream;
+}
+
+FAKE_EXPORT uint64_t fake_sdk_capture_stream(void)
+{
+	return stream_handle();
+}
+
+/* 0: the capture has ended. */
+static void note_capture(uint64_t capture)
+{
+	const char *path = getenv("PROTON_HIP_PATH");
+	void *hip = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	void (*set)(uint64_t stream, uint64_t number) = NULL;
+	void *symbol = hip ? dlsym(hip, "fake_set_stream_capture") : NULL;
+
+	memcpy(&set, &symbol, sizeof(set));
+	if (set)
+		set(stream_handle(), capture);
+}
+
+void graphs_begin_capture(const char *name, int result)
+{
+	uint64_t capture;
+
+	pthread_mutex_lock(&lock);
+	capture = ++last_capture;
+	pthread_mutex_unlock(&lock);
+	captured_into = 0;
+	is_capturing = !result;
+	if (!result)
+		note_capture(capture);
+	fake_sdk_call(name, &(uint64_t){stream_handle()}, 1, result);
+}
+
+void graphs_end_capture(const char *name, int result)
+{
+	uint64_t graph = graph_handle(captured_into ? captured_into : add(0));
+	uint64_t arguments[] = {stream_handle(), (uint64_t)(uintptr_t)&graph};
+
+	fake_sdk_call(name, arguments, 2, result);
+	note_capture(0);
+	is_capturing = false;
+}
+
+FAKE_EXPORT uint32_t fake_graph_create(void)
+{
+	return add(0);
+}
+
+/* In the thread's capture, or in one of its own. */
+FAKE_EXPORT uint64_t fake_graph_capture_kernel(uint32_t graph, const char *name)
+{
+	bool is_alone = !is_capturing;
+
+	if (is_alone)
+		graphs_begin_capture("hipStreamBeginCapture", 0);
+	pthread_mutex_lock(&lock);
+	kernels[graph]++;
+	pthread_mutex_unlock(&lock);
+	captured_into = graph;
+	fake_launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = name,
+					  .stream = stream,
+					  .records = 1,
+					  .captures = 1});
+	if (is_alone)
+		graphs_end_capture("hipStreamEndCapture", 0);
+	return 1;
+}
+
+/* A node that is added by itself makes no launch. */
+FAKE_EXPORT uint64_t fake_graph_add_kernel(uint32_t graph)
+{
+	pthread_mutex_lock(&lock);
+	kernels[graph]++;
+	pthread_mutex_unlock(&lock);
+	return 1;
+}
+
+FAKE_EXPORT uint32_t fake_graph_clone(uint32_t graph)
+{
+	uint32_t clone = add(count_of(graph));
+	uint64_t handle = graph_handle(clone);
+
+	fake_sdk_call("hipGraphClone",
+		      (uint64_t[]){(uint64_t)(uintptr_t)&handle, graph_handle(graph)}, 2, 0);
+	return clone;
+}
+
+FAKE_EXPORT uint32_t fake_graph_instantiate(uint32_t graph)
+{
+	uint32_t exec = add(count_of(graph));
+	uint64_t handle = exec_handle(exec);
+
+	fake_sdk_call("hipGraphInstantiate",
+		      (uint64_t[]){(uint64_t)(uintptr_t)&handle, graph_handle(graph)}, 2, 0);
+	return exec;
+}
+
+FAKE_EXPORT void fake_graph_update(uint32_t exec, uint32_t graph)
+{
+	fake_sdk_call("hipGraphExecUpdate", (uint64_t[]){exec_handle(exec), graph_handle(graph)}, 2,
+		      0);
+}
+
+FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool runs_bodies)
+{
+	(void)runs_bodies;
+	return fake_launch(&(struct fake_launch){.call = CUPTI_CALL_GRAPH_LAUNCH,
+						 .name = name,
+						 .node_id = exec_handle(exec),
+						 .records = count_of(exec),
+						 .start_ns = 1000,
+						 .end_ns = 1100});
+}
+
+FAKE_EXPORT void fake_graph_destroy(uint32_t graph)
+{
+	fake_sdk_call("hipGraphDestroy", &(uint64_t){graph_handle(graph)}, 1, 0);
+}
+
+FAKE_EXPORT void fake_graph_exec_destroy(uint32_t exec)
+{
+	fake_sdk_call("hipGraphExecDestroy", &(uint64_t){exec_handle(exec)}, 1, 0);
+}
