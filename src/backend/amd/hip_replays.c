@@ -197,7 +197,8 @@ static void add_records(struct replay *replay)
 	size_t memory = replay->count - replay->kernels;
 	bool is_trusted = replay->kernels == plan->kernels;
 
-	qsort(replay->held, replay->count, sizeof(*replay->held), by_order);
+	if (replay->count)
+		qsort(replay->held, replay->count, sizeof(*replay->held), by_order);
 	add_kind(replay, true, memory == plan->memory);
 	add_kind(replay, false, is_trusted);
 	if (is_trusted)
