@@ -29,7 +29,7 @@ for wanted in '^triton_proton/libproton\.so\.0$' '^triton_proton/libproton_injec
     '^triton_proton/libproton_rocprofiler\.so$' \
     '^triton_proton/_libproton\..*\.so$' '^triton_proton/__init__\.py$' \
     '^triton_proton/bin/proton$' '^triton_proton/bin/proton-viewer$' \
-    '/scripts/proton$' '/scripts/proton-viewer$' \
+    '/scripts/proton$' '/scripts/proton-viewer$' '/scripts/proton-merge$' \
     '\.data/data/share/man/man1/proton\.1$' '\.data/data/share/man/man1/proton-viewer\.1$' \
     '/scripts/triton-proton$' '/scripts/triton-proton-viewer$' '/licenses/LICENSE$'; do
     grep -q -E "$wanted" <<<"$names" || fail "nothing in the wheel is called $wanted"

@@ -9,11 +9,14 @@
 
 /* The columns of rows, from the first: 4 for a u32, 8 for a u64; NULL: stored raw. */
 static const char *const layouts[TABLE_COUNT] = {
-	[TABLE_FRAMES] = "4444",  [TABLE_NODES] = "444444",     [TABLE_METRICS] = "44",
-	[TABLE_VALUES] = "44448", [TABLE_KERNELS] = "44448888", [TABLE_HISTOGRAMS] = "4",
-	[TABLE_VECTORS] = "8",    [TABLE_DEVICES] = "44448888", [TABLE_INFO] = "44",
-	[TABLE_COUNTERS] = "448", [TABLE_EPOCHS] = "4488",      [TABLE_CONFIGS] = "88444444444444",
-	[TABLE_LANES] = "44844",
+	[TABLE_FRAMES] = "4444",      [TABLE_NODES] = "444444",
+	[TABLE_METRICS] = "44",       [TABLE_VALUES] = "44448",
+	[TABLE_KERNELS] = "44448888", [TABLE_HISTOGRAMS] = "4",
+	[TABLE_VECTORS] = "8",        [TABLE_DEVICES] = "44448888",
+	[TABLE_INFO] = "44",          [TABLE_COUNTERS] = "448",
+	[TABLE_EPOCHS] = "4488",      [TABLE_CONFIGS] = "88444444444444",
+	[TABLE_LANES] = "44844",      [TABLE_RANKS] = "444444448888",
+	[TABLE_SPREADS] = "4",
 };
 
 static uint64_t columns_of(const char *layout)

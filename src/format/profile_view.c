@@ -30,6 +30,8 @@ const uint32_t profile_row_bytes[TABLE_COUNT] = {
 	[TABLE_RUNS] = sizeof(struct row_run),
 	[TABLE_BLOBS] = 8,
 	[TABLE_SOURCES] = sizeof(struct row_source),
+	[TABLE_RANKS] = sizeof(struct row_rank),
+	[TABLE_SPREADS] = sizeof(struct row_spread),
 };
 
 bool profile_view_recognize(const void *bytes, size_t length)

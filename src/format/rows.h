@@ -48,6 +48,8 @@ enum table_id {
 	TABLE_RUNS = 20,      /* struct row_run */
 	TABLE_BLOBS = 21,     /* u64 words: content of code objects and source files */
 	TABLE_SOURCES = 22,   /* struct row_source */
+	TABLE_RANKS = 23,     /* struct row_rank; this and the next one: merged ranks only */
+	TABLE_SPREADS = 24,   /* struct row_spread */
 	TABLE_COUNT
 };
 
@@ -356,6 +358,48 @@ struct row_source {
 	uint32_t reserved;
 };
 
+enum rank_state {
+	RANK_FINISHED = 1,
+	RANK_KILLED = 2, /* or still recording */
+	RANK_DAMAGED = 3,
+	RANK_MISSING = 4, /* no profile; only `rank` is known */
+};
+
+/* One rank of a merged job. */
+struct row_rank {
+	uint32_t rank;
+	uint32_t state; /* enum rank_state */
+	uint32_t host;  /* string, as the next two; may be empty */
+	uint32_t job;
+	uint32_t gpu; /* UUID of its first GPU */
+	uint32_t pid;
+	uint32_t attempt;
+	uint32_t world;   /* number of ranks, as this one was told; 0: unknown */
+	uint64_t shape;   /* hash of the paths of its tree: equal trees have equal ones */
+	uint64_t time_ns; /* of its kernels */
+	uint64_t kernels;
+	uint64_t lost; /* sum of its loss counters */
+};
+
+#define SPREAD_BUCKETS 32u
+#define SPREAD_TOP 8u
+
+/* The kernel time of a node and all nodes below it, over the ranks that have any. */
+struct row_spread {
+	uint32_t node;
+	uint32_t ranks;
+	uint32_t min_rank;
+	uint32_t max_rank;
+	uint64_t sum_ns;
+	uint64_t min_ns;
+	uint64_t max_ns;
+	uint64_t squares; /* sum of squares in us^2; stops at its maximum */
+	/* Ranks by time: bucket i begins at 2^(i + 9) ns; the first and last are open. */
+	uint32_t bucket[SPREAD_BUCKETS];
+	uint32_t top_rank[SPREAD_TOP]; /* the ranks with the largest times, the largest first */
+	uint64_t top_ns[SPREAD_TOP];   /* 0: there are no more */
+};
+
 enum profile_file_state {
 	PROFILE_FILE_STARTING = 0,  /* nothing is recorded yet */
 	PROFILE_FILE_RECORDING = 1, /* also the state after the process was killed */
@@ -396,7 +440,7 @@ struct file_header {
  * packed tables. The fields have the offsets of struct file_header.
  */
 #define PACKED_FILE_MAJOR 2
-#define PACKED_FILE_MINOR 0
+#define PACKED_FILE_MINOR 1
 
 struct packed_header {
 	char magic[8];
@@ -425,6 +469,8 @@ struct packed_table {
 
 _Static_assert(sizeof(struct packed_header) == 48, "layout");
 _Static_assert(sizeof(struct packed_table) == 40, "layout");
+_Static_assert(sizeof(struct row_rank) == 64, "layout");
+_Static_assert(sizeof(struct row_spread) == 272, "layout");
 _Static_assert(sizeof(struct row_frame) == 16, "layout");
 _Static_assert(sizeof(struct row_node) == 24, "layout");
 _Static_assert(sizeof(struct row_metric) == 8, "layout");

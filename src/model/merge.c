@@ -27,6 +27,8 @@ struct merge {
 	uint32_t *older;            /* by value: the previous value of its metric */
 	size_t newest_capacity, older_capacity;
 	bool has_about;
+	size_t limit;   /* of nodes; 0: none */
+	uint32_t other; /* node for further ones; 0: none yet */
 };
 
 /* Records an existing entry of the target. */
@@ -94,6 +96,16 @@ static uint32_t *new_map(struct merge *merge, size_t count)
 	else
 		memset(map, 0xff, (count + 1) * sizeof(*map));
 	return map;
+}
+
+void merge_limit(struct merge *merge, size_t nodes)
+{
+	merge->limit = nodes;
+}
+
+uint32_t merge_other(const struct merge *merge)
+{
+	return merge->other;
 }
 
 void merge_source(struct merge *merge, const struct profile *source)
@@ -167,12 +179,32 @@ static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 	return id;
 }
 
+/* The node for all nodes beyond the limit. */
+static uint32_t other_node(struct merge *merge)
+{
+	struct profile_frame frame = {.kind = FRAME_NAME};
+	uint32_t id;
+
+	if (merge->other)
+		return merge->other;
+	frame.name = profile_string(merge->target, MERGE_OTHER, strlen(MERGE_OTHER));
+	id = profile_frame(merge->target, frame);
+	merge->other = hash_table_find(&merge->children, hash_pair(0, id));
+	if (!merge->other) {
+		merge->other = profile_node(merge->target, 0, id);
+		add(merge, &merge->children, hash_pair(0, id), merge->other);
+	}
+	return merge->other;
+}
+
 static uint32_t child_of(struct merge *merge, uint32_t parent, uint32_t frame)
 {
 	uint32_t node = hash_table_find(&merge->children, hash_pair(parent, frame));
 
 	if (node || merge->target->out_of_memory)
 		return node;
+	if (merge->limit && merge->target->node_count >= merge->limit)
+		return other_node(merge);
 	node = profile_node(merge->target, parent, frame);
 	add(merge, &merge->children, hash_pair(parent, frame), node);
 	return node;

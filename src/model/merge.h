@@ -24,6 +24,15 @@ struct merge *merge_new(struct profile *target);
 /* Ends merging: the target is then complete. NULL ok. */
 void merge_free(struct merge *merge);
 
+/*
+ * Adds no more nodes to a target with this many: their data is summed in one node below
+ * the root. For ranks with different names.
+ */
+#define MERGE_OTHER "(other nodes)"
+void merge_limit(struct merge *merge, size_t nodes);
+/* That node; 0: the limit was not reached. */
+uint32_t merge_other(const struct merge *merge);
+
 /* Selects the source of the following calls (borrowed until the next call or merge_free()). */
 void merge_source(struct merge *merge, const struct profile *source);
 

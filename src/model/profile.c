@@ -70,6 +70,7 @@ void profile_free(struct profile *profile)
 		return;
 	trace_free(profile->trace);
 	samples_free(profile->samples);
+	ranks_free(profile->ranks);
 	strings_fini(&profile->strings);
 	free(profile->frames);
 	free(profile->nodes);

@@ -17,6 +17,7 @@
 
 #include "base/strings.h"
 #include "format/rows.h"
+#include "model/ranks.h"
 #include "model/samples.h"
 #include "model/trace_events.h"
 
@@ -139,6 +140,7 @@ struct profile {
 	uint32_t pid;                    /* 0 = unknown */
 	struct profile_trace *trace;     /* events; NULL unless it is a trace. Owned */
 	struct profile_samples *samples; /* NULL unless PCs were sampled. Owned */
+	struct profile_ranks *ranks;     /* NULL unless it is a merged job. Owned */
 };
 
 /* An empty profile with a root. NULL if out of memory. Free it with profile_free(), NULL ok. */

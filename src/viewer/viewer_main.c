@@ -29,6 +29,8 @@
 #include "viewer/query/input.h"
 #include "viewer/query/select.h"
 #include "viewer/query/view.h"
+#include "viewer/ranks/rank_merge.h"
+#include "viewer/ranks/rank_report.h"
 #include "viewer/viewer_options.h"
 
 #define EXIT_BAD 2
@@ -91,6 +93,7 @@ struct table_job {
 	const struct table_model *table;
 	const struct warps_report *warps;   /* or NULL */
 	const struct source_report *source; /* or NULL */
+	const struct profile *ranks;        /* or NULL */
 	const struct options *options;
 };
 
@@ -100,6 +103,8 @@ static int write_table(const void *context, struct out *out, struct proton_error
 
 	if (job->warps)
 		job->exporter->print_warps(job->warps, job->options, out);
+	else if (job->ranks)
+		rank_report_json(job->ranks, job->options->query.rows, out);
 	else if (job->source)
 		job->exporter->print_source(job->source, job->options, out);
 	else
@@ -377,6 +382,49 @@ static int report(const struct options *options, struct input *input, struct inp
 	return status;
 }
 
+/* A file of proton-merge, or the profiles of ranks, which are merged here. */
+static int load_ranks(struct input *input, struct profile **out, struct proton_error *err)
+{
+	struct profile *profile = input->count == 1 ? input_load(input, 0) : NULL;
+
+	if (input->count == 1 && !profile)
+		return PROTON_E_INVALID;
+	if (profile && profile->ranks) {
+		*out = profile;
+		return PROTON_OK;
+	}
+	profile_free(profile);
+	return rank_merge_all(input->paths, input->count, RANK_NODES_MAX, out, err);
+}
+
+/* --ranks */
+static int report_ranks(const struct options *options, struct input *input)
+{
+	struct proton_error err = {0};
+	struct profile *profile = NULL;
+	struct out out;
+	int status = load_ranks(input, &profile, &err);
+
+	if (status != PROTON_OK)
+		return err.text[0] ? print_error(&err) : EXIT_BAD;
+	if (!rank_report_state(profile) && options->output.exporter &&
+	    !options->query.allow_partial) {
+		message("--json needs complete profiles; use --allow-partial to accept these");
+		status = EXIT_BAD;
+	} else if (options->output.exporter) {
+		status = save_table(options, profile, (struct table_job){.ranks = profile});
+	} else if (profile->ranks->spread_count < 2) {
+		message("the ranks have no kernel times, which --ranks compares");
+		status = EXIT_BAD;
+	} else {
+		begin(&out, profile, options);
+		rank_report_table(profile, options->query.rows, &out);
+		status = finish(&out, profile);
+	}
+	profile_free(profile);
+	return status;
+}
+
 /* The option that requires complete profiles; NULL: the output is for users. */
 static const char *option_for_programs(const struct options *options)
 {
@@ -406,6 +454,8 @@ static int run(const struct options *options)
 		status = print_error(&err);
 	else if (output_is_export(&options->output))
 		status = export(options, &input, &base);
+	else if (options->query.ranks)
+		status = report_ranks(options, &input);
 	else if (options->query.warps || options->query.source)
 		status = report(options, &input, &base);
 	else

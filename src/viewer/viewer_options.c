@@ -52,6 +52,19 @@ static void print_help(const struct option_table *tables, size_t count)
 	fputs(examples, stdout);
 }
 
+/* True if an option is given that --ranks does not have. */
+static bool is_more_than_ranks(const struct options *options)
+{
+	const struct query_options *query = &options->query;
+
+	return query->mode != VIEW_TREE || query->metric_count || query->base || query->warps ||
+	       query->source || query->include || query->exclude || query->list ||
+	       query->has_threshold || query->threshold_count || query->gate_count ||
+	       query->merge_how != MERGE_SUM || options->style.print_sorted ||
+	       output_is_export(&options->output) ||
+	       (options->output.exporter && strcmp(options->output.option, "--json") != 0);
+}
+
 /* Rejects combinations of options. */
 static enum options_result check(const struct options *options, struct proton_error *err)
 {
@@ -72,6 +85,9 @@ static enum options_result check(const struct options *options, struct proton_er
 				      "%s can be combined only with -i, -e, -n, -f, --names, "
 				      "--csv, --json, -o and --color",
 				      query->warps ? "--warps" : "--source");
+	if (query->ranks && is_more_than_ranks(options))
+		return OPTIONS_REFUSE(err, "--ranks can be combined only with -n, --json, -o and "
+					   "--allow-partial");
 	if (query->sass && !query->source &&
 	    !(options->output.exporter && options->output.exporter->input == EXPORTS_REPORT))
 		return OPTIONS_REFUSE(err, "--sass requires --source, or an HTML report");
@@ -79,8 +95,10 @@ static enum options_result check(const struct options *options, struct proton_er
 	    strcmp(options->output.exporter->name, "table") == 0)
 		return OPTIONS_REFUSE(err, "Cannot specify both --sass and %s; use --json",
 				      options->output.option);
-	if (query->rows && query->mode != VIEW_FLAT && !query->warps && !query->source)
-		return OPTIONS_REFUSE(err, "--rows requires --top, --group, --warps or --source");
+	if (query->rows && query->mode != VIEW_FLAT && !query->warps && !query->source &&
+	    !query->ranks)
+		return OPTIONS_REFUSE(
+			err, "--rows requires --top, --group, --warps, --ranks or --source");
 	if (query->base && query->merge_how != MERGE_SUM && query->merge_how != MERGE_MEAN)
 		return OPTIONS_REFUSE(err, "Cannot specify both --diff and --merge %s",
 				      query->merge_how == MERGE_SPREAD ? "spread" : "min or max");

@@ -57,6 +57,7 @@ struct query_options {
 	bool source;        /* --source */
 	const char *kernel; /* of --source; NULL: all */
 	bool sass;
+	bool ranks; /* --ranks */
 	bool allow_partial;
 };
 

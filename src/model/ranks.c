@@ -1,0 +1,380 @@
+/* Ranks of a merged job: adding ranks and parts, loading. */
+#include "model/ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "format/rank.h"
+#include "model/clamped.h"
+#include "model/profile.h"
+
+#define BUCKET_FIRST_LOG2 9u
+
+void ranks_free(struct profile_ranks *ranks)
+{
+	if (!ranks)
+		return;
+	free(ranks->rows);
+	free(ranks->spreads);
+	free(ranks->spread_of_node);
+	free(ranks);
+}
+
+struct profile_ranks *ranks_of(struct profile *profile)
+{
+	struct profile_ranks *ranks = profile->ranks;
+
+	if (ranks)
+		return ranks;
+	ranks = calloc(1, sizeof(*ranks));
+	if (ranks && !ARRAY_ADD(ranks->spreads, ranks->spread_capacity, ranks->spread_count,
+				(struct row_spread){0})) {
+		free(ranks);
+		ranks = NULL;
+	}
+	if (!ranks)
+		profile->out_of_memory = true;
+	profile->ranks = ranks;
+	return ranks;
+}
+
+const char *ranks_info(const struct profile *profile, const char *key)
+{
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
+			return profile_text(profile, profile->info[i].value);
+	return "";
+}
+
+const struct row_spread *ranks_spread(const struct profile *profile, uint32_t node)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+
+	return ranks && node < ranks->node_capacity && ranks->spread_of_node[node]
+		       ? &ranks->spreads[ranks->spread_of_node[node]]
+		       : NULL;
+}
+
+/* ------------------------------------------------------------------ spreads */
+
+/* The spread of a node, made if necessary; NULL: out of memory. */
+static struct row_spread *spread_at(struct profile *profile, uint32_t node)
+{
+	struct profile_ranks *ranks = profile->ranks;
+	size_t known = ranks->node_capacity;
+
+	if (!array_reserve(&ranks->spread_of_node, &ranks->node_capacity, (size_t)node + 1,
+			   sizeof(*ranks->spread_of_node))) {
+		profile->out_of_memory = true;
+		return NULL;
+	}
+	if (ranks->node_capacity > known)
+		memset(ranks->spread_of_node + known, 0,
+		       (ranks->node_capacity - known) * sizeof(*ranks->spread_of_node));
+	if (!ranks->spread_of_node[node]) {
+		if (!ARRAY_ADD(ranks->spreads, ranks->spread_capacity, ranks->spread_count,
+			       (struct row_spread){.node = node, .min_ns = UINT64_MAX})) {
+			profile->out_of_memory = true;
+			return NULL;
+		}
+		ranks->spread_of_node[node] = (uint32_t)ranks->spread_count - 1;
+	}
+	return &ranks->spreads[ranks->spread_of_node[node]];
+}
+
+/* Larger times first; of equal ones the lower rank. */
+static bool is_before(uint64_t a_ns, uint32_t a_rank, uint64_t b_ns, uint32_t b_rank)
+{
+	return a_ns != b_ns ? a_ns > b_ns : a_rank < b_rank;
+}
+
+static void add_top(struct row_spread *spread, uint64_t time_ns, uint32_t rank)
+{
+	uint32_t at = SPREAD_TOP;
+
+	while (at && is_before(time_ns, rank, spread->top_ns[at - 1], spread->top_rank[at - 1]))
+		at--;
+	if (at == SPREAD_TOP)
+		return;
+	for (uint32_t i = SPREAD_TOP - 1; i > at; i--) {
+		spread->top_ns[i] = spread->top_ns[i - 1];
+		spread->top_rank[i] = spread->top_rank[i - 1];
+	}
+	spread->top_ns[at] = time_ns;
+	spread->top_rank[at] = rank;
+}
+
+static void add_extremes(struct row_spread *spread, uint64_t min_ns, uint32_t min_rank,
+			 uint64_t max_ns, uint32_t max_rank)
+{
+	if (min_ns < spread->min_ns || (min_ns == spread->min_ns && min_rank < spread->min_rank)) {
+		spread->min_ns = min_ns;
+		spread->min_rank = min_rank;
+	}
+	if (!spread->ranks || is_before(max_ns, max_rank, spread->max_ns, spread->max_rank)) {
+		spread->max_ns = max_ns;
+		spread->max_rank = max_rank;
+	}
+}
+
+static uint32_t bucket_of(uint64_t time_ns)
+{
+	uint32_t log2 = 63u - (uint32_t)__builtin_clzll(time_ns | 1);
+
+	if (log2 < BUCKET_FIRST_LOG2)
+		return 0;
+	return log2 - BUCKET_FIRST_LOG2 < SPREAD_BUCKETS ? log2 - BUCKET_FIRST_LOG2
+							 : SPREAD_BUCKETS - 1;
+}
+
+static void add_time(struct row_spread *spread, uint64_t time_ns, uint32_t rank)
+{
+	uint64_t us = time_ns / 1000;
+	uint64_t square = us < UINT32_MAX ? us * us : UINT64_MAX;
+
+	add_extremes(spread, time_ns, rank, time_ns, rank);
+	spread->ranks++;
+	spread->sum_ns = clamped_u64(spread->sum_ns, time_ns);
+	spread->squares = clamped_u64(spread->squares, square);
+	spread->bucket[bucket_of(time_ns)]++;
+	add_top(spread, time_ns, rank);
+}
+
+static void add_spread(struct row_spread *spread, const struct row_spread *from)
+{
+	add_extremes(spread, from->min_ns, from->min_rank, from->max_ns, from->max_rank);
+	spread->ranks += from->ranks;
+	spread->sum_ns = clamped_u64(spread->sum_ns, from->sum_ns);
+	spread->squares = clamped_u64(spread->squares, from->squares);
+	for (uint32_t i = 0; i < SPREAD_BUCKETS; i++)
+		spread->bucket[i] += from->bucket[i];
+	for (uint32_t i = 0; i < SPREAD_TOP && from->top_ns[i]; i++)
+		add_top(spread, from->top_ns[i], from->top_rank[i]);
+}
+
+/* ------------------------------------------------------------------ one rank */
+
+static uint32_t number_of(const struct profile *profile, const char *key)
+{
+	uint32_t number = 0;
+
+	rank_parse(ranks_info(profile, key), &number);
+	return number;
+}
+
+static uint32_t copy_text(struct profile *target, const char *text)
+{
+	return profile_string(target, text, strlen(text));
+}
+
+/* The kernel time of each node with what is below it, malloc'd; the sum of launches. */
+static uint64_t *times_of(const struct profile *source, uint64_t *kernels_out)
+{
+	uint64_t *times = calloc(source->node_count, sizeof(*times));
+
+	*kernels_out = 0;
+	for (size_t i = source->node_count; times && i-- > 0;) {
+		for (uint32_t k = source->nodes[i].first_kernel; k; k = source->kernels[k].next) {
+			times[i] = clamped_u64(times[i], source->kernels[k].total_ns);
+			*kernels_out = clamped_u64(*kernels_out, source->kernels[k].count);
+		}
+		if (i)
+			times[source->nodes[i].parent] =
+				clamped_u64(times[source->nodes[i].parent], times[i]);
+	}
+	return times;
+}
+
+/* Mixes without a key: the same in every process. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+	uint64_t x = (a ^ b * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
+
+	return x ^ x >> 32;
+}
+
+/* A hash of the frames of all paths, which does not depend on the order of nodes. */
+static uint64_t shape_of(const struct profile *source)
+{
+	uint64_t *frames = malloc((source->frame_count + 1) * sizeof(*frames));
+	uint64_t *hashes = calloc(source->node_count, sizeof(*hashes));
+	uint64_t shape = 0;
+
+	for (size_t i = 0; frames && i < source->frame_count; i++) {
+		const struct profile_frame *frame = &source->frames[i];
+
+		frames[i] = mix(hash_stored(profile_text(source, frame->name),
+					    string_length(&source->strings, frame->name)),
+				frame->line);
+	}
+	for (size_t i = 1; frames && hashes && i < source->node_count; i++) {
+		const struct profile_node *node = &source->nodes[i];
+
+		hashes[i] = mix(hashes[node->parent] + 1, frames[node->frame]);
+		shape += hashes[i];
+	}
+	free(frames);
+	free(hashes);
+	return shape;
+}
+
+static struct row_rank describe(struct profile *target, const struct profile *source, uint32_t rank)
+{
+	struct row_rank row = {
+		.rank = rank,
+		.state = source->is_damaged      ? RANK_DAMAGED
+			 : source->is_unfinished ? RANK_KILLED
+						 : RANK_FINISHED,
+		.host = copy_text(target, ranks_info(source, "host")),
+		.job = copy_text(target, ranks_info(source, "job")),
+		.gpu = copy_text(target, ranks_info(source, "gpu0_uuid")),
+		.pid = source->pid,
+		.attempt = number_of(source, "attempt"),
+		.world = number_of(source, "world_size"),
+		.shape = shape_of(source),
+	};
+
+	for (size_t i = 0; i < source->counter_count; i++)
+		if (source->counters[i].is_loss)
+			row.lost = clamped_u64(row.lost, source->counters[i].value);
+	return row;
+}
+
+static void add_row(struct profile *target, struct row_rank row)
+{
+	struct profile_ranks *ranks = target->ranks;
+
+	if (!ARRAY_ADD(ranks->rows, ranks->capacity, ranks->count, row))
+		target->out_of_memory = true;
+}
+
+void ranks_add(struct profile *target, const struct profile *source, const uint32_t *nodes,
+	       uint32_t other, uint32_t rank)
+{
+	struct row_rank row;
+	uint64_t *times;
+
+	if (!nodes || !ranks_of(target))
+		return;
+	row = describe(target, source, rank);
+	times = times_of(source, &row.kernels);
+	if (!times) {
+		target->out_of_memory = true;
+		return;
+	}
+	row.time_ns = times[0];
+	for (size_t i = 0; i < source->node_count; i++) {
+		bool has_spread = times[i] && (!other || nodes[i] != other);
+		struct row_spread *spread = has_spread ? spread_at(target, nodes[i]) : NULL;
+
+		if (spread)
+			add_time(spread, times[i], rank);
+	}
+	free(times);
+	add_row(target, row);
+}
+
+void ranks_add_part(struct profile *target, const struct profile *source, const uint32_t *nodes,
+		    uint32_t other)
+{
+	const struct profile_ranks *from = source->ranks;
+
+	if (!nodes || !from || !ranks_of(target))
+		return;
+	for (size_t i = 1; i < from->spread_count; i++) {
+		uint32_t node = nodes[from->spreads[i].node];
+		struct row_spread *spread = !other || node != other ? spread_at(target, node)
+								    : NULL;
+
+		if (spread)
+			add_spread(spread, &from->spreads[i]);
+	}
+	for (size_t i = 0; i < from->count; i++) {
+		struct row_rank row = from->rows[i];
+
+		row.host = copy_text(target, profile_text(source, row.host));
+		row.job = copy_text(target, profile_text(source, row.job));
+		row.gpu = copy_text(target, profile_text(source, row.gpu));
+		add_row(target, row);
+	}
+}
+
+/* ------------------------------------------------------------------ the whole job */
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct row_rank *left = a;
+	const struct row_rank *right = b;
+
+	if (left->rank != right->rank)
+		return left->rank < right->rank ? -1 : 1;
+	return (left->attempt > right->attempt) - (left->attempt < right->attempt);
+}
+
+void ranks_complete(struct profile *profile)
+{
+	struct profile_ranks *ranks = ranks_of(profile);
+	size_t count = ranks ? ranks->count : 0;
+	uint32_t world = 0;
+	size_t at = 0;
+
+	if (count)
+		qsort(ranks->rows, count, sizeof(*ranks->rows), compare_rows);
+	for (size_t i = 0; i < count; i++)
+		world = ranks->rows[i].world > world ? ranks->rows[i].world : world;
+	for (uint32_t rank = 0; rank < world && !profile->out_of_memory; rank++) {
+		while (at < count && ranks->rows[at].rank < rank)
+			at++;
+		if (at == count || ranks->rows[at].rank != rank)
+			add_row(profile, (struct row_rank){.rank = rank, .state = RANK_MISSING});
+	}
+	if (ranks && ranks->count > count)
+		qsort(ranks->rows, ranks->count, sizeof(*ranks->rows), compare_rows);
+}
+
+/* ------------------------------------------------------------------ loading */
+
+static uint32_t load_text(struct profile *profile, const struct profile_view *view, uint32_t id)
+{
+	uint32_t length;
+	const char *text = profile_view_string(view, id, &length);
+
+	return profile_string(profile, text, length);
+}
+
+void ranks_load(struct profile *profile, const struct profile_view *view, const uint32_t *nodes)
+{
+	const struct row_rank *rows = view->table[TABLE_RANKS];
+	const struct row_spread *spreads = view->table[TABLE_SPREADS];
+
+	if (!view->rows[TABLE_RANKS] || !ranks_of(profile))
+		return;
+	for (uint64_t i = 0; i < view->rows[TABLE_RANKS]; i++) {
+		struct row_rank row = rows[i];
+
+		row.host = load_text(profile, view, row.host);
+		row.job = load_text(profile, view, row.job);
+		row.gpu = load_text(profile, view, row.gpu);
+		profile->is_unfinished = profile->is_unfinished || row.state == RANK_KILLED;
+		profile->is_damaged = profile->is_damaged || row.state == RANK_DAMAGED ||
+				      row.state == RANK_MISSING;
+		add_row(profile, row);
+	}
+	for (uint64_t i = 0; i < view->rows[TABLE_SPREADS]; i++) {
+		uint32_t row = spreads[i].node;
+		uint32_t node = row < view->rows[TABLE_NODES] ? nodes[row] : 0;
+		struct row_spread *spread;
+
+		if (!node || !spreads[i].ranks) {
+			profile->is_damaged = true;
+			continue;
+		}
+		spread = spread_at(profile, node - 1);
+		if (spread && spread->ranks)
+			profile->is_damaged = true; /* a second row for the node */
+		else if (spread)
+			add_spread(spread, &spreads[i]);
+	}
+}

@@ -1,0 +1,283 @@
+/*
+ * Command proton-merge: merges the profiles of a job's ranks into one file, in one process or, if
+ * started by mpirun or srun, in several. Exit status 0; 2 with a message.
+ *
+ * Each process merges a range of the ranks. In log2 rounds the later half of the processes sends
+ * its parts of the tree to the earlier half, as packed profile files.
+ */
+#include <libproton/proton.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/message.h"
+#include "base/option_table.h"
+#include "base/replace.h"
+#include "base/standard.h"
+#include "format/target.h"
+#include "model/ranks.h"
+#include "model/save_profile.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/input.h"
+#include "viewer/ranks/processes.h"
+#include "viewer/ranks/rank_merge.h"
+#include "viewer/ranks/rank_report.h"
+
+#include <getopt.h>
+
+#define EXIT_BAD 2
+
+struct merge_options {
+	const char *output;
+	size_t max_nodes;
+	bool allow_partial;
+};
+
+static const char usage[] =
+	"usage: proton-merge [OPTIONS] DIRECTORY|FILE...\n"
+	"       mpirun -n 8 proton-merge [OPTIONS] DIRECTORY|FILE...\n"
+	"\n"
+	"Merge the profiles of a job's ranks into one file, for proton-viewer --ranks.\n";
+
+static enum options_result parse_max_nodes(void *into, const char *value, struct proton_error *err)
+{
+	return options_parse_count(&((struct merge_options *)into)->max_nodes, "--max-nodes", value,
+				   err);
+}
+
+static enum options_result print_version(void *into, const char *value, struct proton_error *err)
+{
+	(void)into, (void)value, (void)err;
+	puts("proton-merge " PROTON_VERSION);
+	return OPTIONS_DONE;
+}
+
+#define MEMBER(name) .member = offsetof(struct merge_options, name)
+
+static const struct option_row rows[] = {
+	{.help = "Options"},
+	{'o', "output", "FILE", "the result (default: NAME.ranks.proton, for NAME.ranks)",
+	 MEMBER(output)},
+	{0, "allow-partial", NULL, "merge even if ranks are missing, killed or damaged",
+	 MEMBER(allow_partial)},
+	{0, "max-nodes", "N", "maximum number of nodes (default: 1000000)",
+	 .parse = parse_max_nodes},
+	{'h', "help", .help = "print this help"},
+	{0, "version", NULL, "print the version", .parse = print_version},
+};
+
+/* The output for the first input: NAME.ranks.proton, malloc'd. */
+static char *output_for(const struct merge_options *options, const char *path)
+{
+	size_t length = strlen(path);
+	char *name = NULL;
+
+	if (options->output)
+		return xstrndup(options->output, strlen(options->output));
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	if (asprintf(&name, "%.*s%s", (int)length, path,
+		     length > 6 && strncmp(path + length - 6, ".ranks", 6) == 0
+			     ? ".proton"
+			     : ".ranks.proton") < 0)
+		xgive_up();
+	return name;
+}
+
+/* ------------------------------------------------------------------ processes */
+
+/* The list of files of process 0, as texts one after the other, in all processes. */
+static char **share_paths(struct processes self, const struct input *input, size_t *count_out)
+{
+	char **paths;
+	char *bytes = NULL;
+	size_t length = 0;
+	size_t capacity = 0;
+	size_t used = 0;
+
+	for (size_t i = 0; input && i < input->count; i++) {
+		size_t size = strlen(input->paths[i]) + 1;
+
+		xreserve(&bytes, &capacity, length + size, 1);
+		memcpy(bytes + length, input->paths[i], size);
+		length += size;
+	}
+	if (self.count > 1)
+		processes_share(&bytes, &length);
+	*count_out = 0;
+	for (size_t i = 0; i < length; i++)
+		*count_out += !bytes[i];
+	paths = xcalloc(*count_out + 1, sizeof(*paths));
+	for (size_t i = 0; i < *count_out; i++) {
+		paths[i] = bytes + used;
+		used += strlen(bytes + used) + 1;
+	}
+	if (!*count_out)
+		free(bytes);
+	return paths;
+}
+
+static void send_parts(int to, const struct rank_parts *parts)
+{
+	uint64_t count = parts->count;
+
+	processes_send(to, &count, sizeof(count));
+	for (size_t i = 0; i < parts->count; i++) {
+		const struct rank_part *part = &parts->items[i];
+		const uint64_t head[3] = {part->level, part->index, part->length};
+
+		processes_send(to, head, sizeof(head));
+		processes_send(to, part->bytes, part->length);
+	}
+}
+
+static int receive_parts(const struct rank_job *job, int from, struct rank_parts *parts,
+			 struct proton_error *err)
+{
+	int status = PROTON_OK;
+	uint64_t count;
+
+	processes_receive(from, &count, sizeof(count));
+	for (uint64_t i = 0; i < count && status == PROTON_OK; i++) {
+		struct rank_part part;
+		uint64_t head[3];
+
+		processes_receive(from, head, sizeof(head));
+		part = (struct rank_part){
+			.level = (uint32_t)head[0], .index = head[1], .length = head[2]};
+		part.bytes = xcalloc(part.length + 1, 1);
+		processes_receive(from, part.bytes, part.length);
+		status = rank_merge_part(job, parts, part, err);
+	}
+	return status;
+}
+
+/* Merges this process's range; in process 0, all parts are then in `parts`. */
+static int merge_range(struct processes self, const struct rank_job *job, struct rank_parts *parts,
+		       struct proton_error *err)
+{
+	uint64_t chunks = rank_job_chunks(job);
+	uint64_t first = chunks * (uint64_t)self.number / (uint64_t)self.count;
+	uint64_t end = chunks * (uint64_t)(self.number + 1) / (uint64_t)self.count;
+	int status = rank_merge_chunks(job, first, end, parts, err);
+
+	for (int step = 1; step < self.count && status == PROTON_OK; step *= 2) {
+		if (self.number % (2 * step)) {
+			send_parts(self.number - step, parts);
+			break;
+		}
+		if (self.number + step < self.count)
+			status = receive_parts(job, self.number + step, parts, err);
+	}
+	return status;
+}
+
+/* ------------------------------------------------------------------ the result */
+
+static int write_result(const struct profile *profile, const char *path, struct proton_error *err)
+{
+	struct file_replace file;
+	int status = target_check(path, false, NULL, err);
+
+	if (status == PROTON_OK)
+		status = file_replace_begin(&file, path, err);
+	if (status != PROTON_OK)
+		return status;
+	status = profile_save(profile, &file.out, err);
+	if (status == PROTON_OK)
+		return file_replace_commit(&file, err);
+	file_replace_abandon(&file);
+	return status;
+}
+
+static int finish(const struct merge_options *options, const struct rank_job *job,
+		  struct rank_parts *parts, const char *path, struct proton_error *err)
+{
+	struct profile *profile;
+	int status = rank_merge_finish(job, parts, &profile, err);
+
+	if (status != PROTON_OK)
+		return status;
+	if (!rank_report_state(profile) && !options->allow_partial)
+		status = err_set(err, PROTON_E_FORMAT,
+				 "cannot merge the ranks: some are not finished; use "
+				 "--allow-partial to merge the others");
+	else
+		status = write_result(profile, path, err);
+	if (status == PROTON_OK)
+		message("merged %zu ranks; view them with: proton-viewer --ranks %s",
+			profile->ranks ? profile->ranks->count : 0, path);
+	profile_free(profile);
+	return status;
+}
+
+static int merge_files(struct processes self, const struct merge_options *options, char **inputs,
+		       size_t input_count)
+{
+	struct rank_parts parts = {0};
+	struct proton_error err = {0};
+	struct input input = {0};
+	struct rank_job job;
+	char **paths;
+	size_t count;
+	int status = PROTON_OK;
+
+	if (self.number == 0)
+		input_init(&input, inputs, input_count);
+	paths = share_paths(self, self.number == 0 ? &input : NULL, &count);
+	rank_job_init(&job, paths, count);
+	if (options->max_nodes)
+		job.max_nodes = options->max_nodes;
+	if (count)
+		status = merge_range(self, &job, &parts, &err);
+	if (status == PROTON_OK && self.number == 0 && count && !input.has_failed) {
+		char *path = output_for(options, inputs[0]);
+
+		status = finish(options, &job, &parts, path, &err);
+		free(path);
+	}
+	if (status != PROTON_OK)
+		message("%s", err.text);
+	if (self.number == 0 && (!count || input.has_failed))
+		status = PROTON_E_INVALID; /* a message was printed */
+	rank_parts_fini(&parts);
+	rank_job_fini(&job);
+	free(count ? paths[0] : NULL);
+	free(paths);
+	input_fini(&input);
+	return status == PROTON_OK ? 0 : EXIT_BAD;
+}
+
+int main(int argc, char **argv)
+{
+	struct merge_options options = {0};
+	const struct option_table table = {rows, ARRAY_LENGTH(rows), &options};
+	struct proton_error err = {0};
+	struct processes self;
+	enum options_result result;
+	int status = 0;
+
+	message_set_name("proton-merge");
+	standard_occupy();
+	self = processes_begin(&argc, &argv);
+	result = options_read(&table, 1, NULL, argc, argv, "proton-merge", &err);
+	if (result == OPTIONS_HELP && self.number == 0) {
+		fputs(usage, stdout);
+		options_print(&table, 1);
+	}
+	if (result == OPTIONS_RUN && argc == optind) {
+		err_set(&err, PROTON_E_INVALID, "no ranks to merge: name a directory or files");
+		result = OPTIONS_BAD;
+	}
+	if (result == OPTIONS_BAD) {
+		message("%s", err.text);
+		status = EXIT_BAD;
+	} else if (result == OPTIONS_RUN || result == OPTIONS_LAST) {
+		status = merge_files(self, &options, argv + optind, (size_t)(argc - optind));
+	}
+	fflush(stdout);
+	processes_end(status);
+	return status;
+}

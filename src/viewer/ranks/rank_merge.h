@@ -1,0 +1,61 @@
+/*
+ * Merging the profiles of a job's ranks into one, with the same result for any number of processes.
+ *
+ * Files are grouped into ranks, and ranks into chunks of a fixed number. The chunks are the leaves
+ * in a binary tree that depends on their number only. Each process merges a range of chunks, and
+ * then siblings in the tree as long as it has both; the rest is merged where the ranges meet. So
+ * all sums are made in the same order, even those of floating-point metrics. Parts are packed
+ * profile files.
+ */
+#ifndef VIEWER_RANKS_RANK_MERGE_H
+#define VIEWER_RANKS_RANK_MERGE_H
+
+#include "base/err.h"
+#include "model/profile.h"
+
+#define RANK_CHUNK 64u
+#define RANK_NODES_MAX 1000000u
+
+struct rank_job {
+	char *const *paths; /* sorted: the files of a rank follow each other */
+	size_t path_count;
+	size_t *starts; /* by rank: its first path; and one more */
+	size_t rank_count;
+	size_t max_nodes;
+};
+
+/* A part of the tree: `index` of its level, as a packed file. */
+struct rank_part {
+	uint32_t level;
+	uint32_t reserved;
+	uint64_t index;
+	uint64_t length;
+	char *bytes;
+};
+
+struct rank_parts {
+	struct rank_part *items;
+	size_t count, capacity;
+};
+
+/* `paths` are borrowed. */
+void rank_job_init(struct rank_job *job, char *const *paths, size_t count);
+void rank_job_fini(struct rank_job *job);
+size_t rank_job_chunks(const struct rank_job *job);
+
+/* Merges chunks `first` to `end` and adds them to the parts, in ascending order. */
+int rank_merge_chunks(const struct rank_job *job, size_t first, size_t end,
+		      struct rank_parts *parts, struct proton_error *err);
+/* Adds a part after the others, and merges siblings. Takes its bytes. */
+int rank_merge_part(const struct rank_job *job, struct rank_parts *parts, struct rank_part part,
+		    struct proton_error *err);
+/* The whole job, from parts of all chunks. */
+int rank_merge_finish(const struct rank_job *job, struct rank_parts *parts, struct profile **out,
+		      struct proton_error *err);
+void rank_parts_fini(struct rank_parts *parts);
+
+/* All of it in one process. */
+int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, struct profile **out,
+		   struct proton_error *err);
+
+#endif

@@ -1,0 +1,13 @@
+/* Names that differ from rank to rank: made equal before profiles of ranks are merged. */
+#ifndef VIEWER_RANKS_RANK_NAMES_H
+#define VIEWER_RANKS_RANK_NAMES_H
+
+#include "model/profile.h"
+
+/*
+ * Replaces in the names of all frames: addresses ("0x7f12ab" by "0x*"), the rank after the word
+ * "rank" ("rank 3" by "rank *"), and the process id as a separate word ("*").
+ */
+void rank_names_unify(struct profile *profile, uint32_t rank);
+
+#endif

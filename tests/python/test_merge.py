@@ -1,0 +1,189 @@
+"""proton-merge and proton-viewer --ranks: one profile of a job of many processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cmd_support import environment, executable, run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Kernels of the C interface, with a duration that depends on the rank.
+PROGRAM = """
+    import os
+    import signal
+    import sys
+    import triton_proton as proton
+    from triton_proton import _libproton
+
+    rank = int(os.environ["RANK"])
+    proton.start(sys.argv[1], backend="host")
+    with proton.scope("step", {"share": 0.1 * (rank + 1), "steps": 1.0}):
+        for name in ("gemm", f"buffer 0x7f{rank:010x}", f"send from rank {rank}"):
+            _libproton.kernel_begin(name)
+            _libproton.kernel_end()
+    if sys.argv[2:] == ["kill"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    proton.finalize(output_format="proton")
+    """
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a job of 5 ranks."""
+    directory = tmp_path_factory.mktemp("job")
+    for rank in range(5):
+        record(directory, rank, 5)
+    return directory
+
+
+def record(directory: Path, rank: int, size: int, *arguments: str) -> None:
+    env = environment(RANK=str(rank), WORLD_SIZE=str(size), PROTON_RANKS="on")
+    result = run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), "out", *arguments], directory, env=env
+    )
+    assert result.returncode == (-9 if arguments else 0), result.stderr
+
+
+def merge(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run([executable("proton-merge"), *arguments], cwd)
+
+
+def ranks_of(cwd: Path, *arguments: str) -> dict:
+    result = run([executable("proton-viewer"), "--ranks", "--json", *arguments], cwd)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def copy(job: Path, tmp_path: Path) -> Path:
+    shutil.copytree(job / "out.ranks", tmp_path / "out.ranks")
+    return tmp_path / "out.ranks" / "000-999"
+
+
+def test_merged_file_has_the_sum_and_the_ranks(job: Path, tmp_path: Path) -> None:
+    copy(job, tmp_path)
+    result = merge(tmp_path, "out.ranks")
+    assert result.returncode == 0, result.stderr
+    hint = "merged 5 ranks; view them with: proton-viewer --ranks out.ranks.proton"
+    assert hint in result.stderr
+    merged = ranks_of(tmp_path, "out.ranks.proton")
+    assert [row["rank"] for row in merged["ranks"]] == list(range(5))
+    assert all(row["state"] == "finished" for row in merged["ranks"])
+    assert all(r["kernels"] == 3 for r in merged["ranks"])
+    assert ranks_of(tmp_path, "out.ranks") == merged  # without proton-merge
+    tree = run([executable("proton-viewer"), "-m", "share,steps", "out.ranks.proton"], tmp_path)
+    assert "1.5000 5.0000 ROOT" in " ".join(tree.stdout.split())
+
+
+def test_names_of_ranks_and_addresses_are_made_equal(job: Path, tmp_path: Path) -> None:
+    rows = ranks_of(job, "out.ranks")["rows"]
+    assert {row["path"]: row["ranks"] for row in rows} == {
+        "ROOT": 5,
+        "step": 5,
+        "step > gemm": 5,
+        "step > buffer 0x*": 5,
+        "step > send from rank *": 5,
+    }
+    for row in rows:
+        assert row["min_ns"] * 5 <= row["sum_ns"] <= row["max_ns"] * 5
+        assert sum(row["histogram"]) == 5 and row["top"][0] == row["max_rank"]
+        assert row["imbalance"] == pytest.approx(row["max_ns"] * 5 / row["sum_ns"] - 1)
+
+
+def test_table_names_the_ranks_at_the_edges(job: Path) -> None:
+    result = run([executable("proton-viewer"), "--ranks", "-n", "2", "out.ranks"], job)
+    assert result.returncode == 0 and result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("5 ranks; times in ms")
+    assert lines[2].split() == (
+        "mean min rank max rank imbalance could go ranks frame".split()
+    )
+    assert len(lines) == 5
+
+
+def test_killed_damaged_and_missing_ranks_are_rows(job: Path, tmp_path: Path) -> None:
+    place = copy(job, tmp_path)
+    (place / "rank000001.proton").unlink()
+    damaged = place / "rank000002.proton"
+    damaged.write_bytes(damaged.read_bytes()[:600])
+    (place / "rank000003.proton").unlink()
+    record(tmp_path, 3, 5, "kill")
+    result = merge(tmp_path, "out.ranks")
+    assert result.returncode == 2 and not (tmp_path / "out.ranks.proton").exists()
+    for line in ("1 rank is killed: 3", "1 rank is damaged: 2", "1 rank is missing: 1"):
+        assert f"proton-merge: {line}\n" in result.stderr
+    assert "use --allow-partial" in result.stderr
+    assert merge(tmp_path, "--allow-partial", "out.ranks").returncode == 0
+    result = run([executable("proton-viewer"), "--ranks", "--json", "out.ranks"], tmp_path)
+    assert result.returncode == 2 and result.stdout == ""
+    merged = ranks_of(tmp_path, "--allow-partial", "out.ranks.proton")
+    states = {row["rank"]: row["state"] for row in merged["ranks"]}
+    assert states == {0: "finished", 1: "missing", 2: "damaged", 3: "killed", 4: "finished"}
+    assert merged["partial"] is True
+
+
+def test_limit_of_nodes_is_reported(job: Path, tmp_path: Path) -> None:
+    copy(job, tmp_path)
+    result = merge(tmp_path, "--max-nodes", "3", "out.ranks")
+    assert result.returncode == 0 and "the limit of nodes is reached" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "no ranks to merge: name a directory or files"),
+        (("no",), "1 rank is damaged: 0"),
+        (("--max-nodes", "0", "out.ranks"), "--max-nodes"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    arguments: tuple[str, ...], message: str, job: Path
+) -> None:
+    result = merge(job, *arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+
+
+def test_an_existing_file_that_is_not_a_profile_is_kept(job: Path, tmp_path: Path) -> None:
+    copy(job, tmp_path)
+    (tmp_path / "notes").write_text("mine")
+    result = merge(tmp_path, "-o", "notes", "out.ranks")
+    assert result.returncode == 2 and (tmp_path / "notes").read_text() == "mine"
+
+
+def mpi_program() -> str | None:
+    """proton-merge of a build with MPI."""
+    path = ROOT / "build" / "src" / "proton-merge"
+    if shutil.which("mpirun") is None or not path.exists():
+        return None
+    needed = subprocess.run(["ldd", str(path)], capture_output=True, text=True).stdout
+    return str(path) if "libmpi" in needed else None
+
+
+@pytest.mark.skipif(mpi_program() is None, reason="no MPI")
+def test_any_number_of_processes_writes_the_same_bytes(job: Path, tmp_path: Path) -> None:
+    """200 ranks, more than a chunk: doubles are summed in the same order."""
+    place = tmp_path / "many.ranks" / "000-999"
+    place.mkdir(parents=True)
+    for rank in range(200):
+        source = job / "out.ranks" / "000-999" / f"rank{rank % 5:06}.proton"
+        os.link(source, place / f"rank{rank:06}.proton")
+    results = []
+    for count in (1, 2, 3, 7):
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(count)]
+        arguments = ["-o", f"{count}.proton", "many.ranks"]
+        result = run([*command, str(mpi_program()), *arguments], tmp_path)
+        assert result.returncode == 0, result.stderr
+        results.append((tmp_path / f"{count}.proton").read_bytes())
+    assert all(result == results[0] for result in results)
+    result = merge(tmp_path, "-o", "alone.proton", "many.ranks")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "alone.proton").read_bytes() == results[0]

@@ -1,0 +1,205 @@
+/* model/ranks and save_profile: ranks added one by one and in parts, saved and loaded. */
+#include "unit/recorded.h"
+
+#include "model/merge.h"
+#include "model/ranks.h"
+#include "model/save_profile.h"
+
+/* The profile of a rank: scope/KERNEL with this time, and a metric. */
+static struct profile *make_rank(const char *kernel, uint64_t time_ns, uint32_t world)
+{
+	struct profile *profile = profile_new();
+	uint32_t scope, node, device, metric, index;
+	struct profile_kernel ran = {
+		.count = 2, .total_ns = time_ns, .min_ns = 1, .max_ns = time_ns - 1};
+	char text[16];
+
+	scope = profile_node(
+		profile, 0,
+		profile_frame(profile,
+			      (struct profile_frame){.kind = FRAME_NAME,
+						     .name = profile_string(profile, "scope", 5)}));
+	node = profile_node(
+		profile, scope,
+		profile_frame(profile,
+			      (struct profile_frame){.kind = FRAME_KERNEL,
+						     .name = profile_string(profile, kernel,
+									    strlen(kernel))}));
+	device = profile_device(profile, profile_string(profile, "CUDA", 4), 0);
+	index = (uint32_t)(profile_kernel(profile, node, device) - profile->kernels);
+	profile_kernel_add(profile, index, &ran, NULL);
+	metric = profile_metric(profile, profile_string(profile, "share", 5), PROTON_METRIC_DOUBLE,
+				0);
+	profile_value(profile, scope, metric)->as.float64 = 0.1;
+	profile_info(profile, "host", "node1");
+	snprintf(text, sizeof(text), "%u", world);
+	profile_info(profile, "world_size", text);
+	CHECK(!profile->out_of_memory);
+	return profile;
+}
+
+static void add(struct merge *merge, struct profile *target, struct profile *source, uint32_t rank)
+{
+	uint32_t *nodes;
+
+	merge_source(merge, source);
+	nodes = merge_tree(merge);
+	ranks_add(target, source, nodes, merge_other(merge), rank);
+	free(nodes);
+	profile_free(source);
+}
+
+/* Ranks `first` to `end` with times 1000, 2000 and so on. */
+static struct profile *merged(uint32_t first, uint32_t end)
+{
+	struct profile *target = profile_new();
+	struct merge *merge = merge_new(target);
+
+	for (uint32_t rank = first; rank < end; rank++)
+		add(merge, target, make_rank("gemm", (rank + 1) * 1000, 12), rank);
+	merge_free(merge);
+	return target;
+}
+
+static struct profile *saved(struct profile *profile)
+{
+	struct profile *back;
+	struct proton_error err;
+	struct out out;
+
+	out_init(&out, -1);
+	CHECK_OK(profile_save(profile, &out, &err), err);
+	CHECK_OK(profile_load_bytes("saved", out.bytes, out.length, &back, &err), err);
+	CHECK(!back->is_damaged && !back->is_unfinished);
+	out_fini(&out);
+	profile_free(profile);
+	return back;
+}
+
+static void check_spread(const struct profile *profile, uint32_t node)
+{
+	const struct row_spread *spread = ranks_spread(profile, node);
+
+	CHECK(spread);
+	CHECK_EQ(spread->ranks, 10);
+	CHECK_U64(spread->sum_ns, 55000);
+	CHECK_U64(spread->squares, 385);
+	CHECK_U64(spread->min_ns, 1000);
+	CHECK_EQ(spread->min_rank, 0);
+	CHECK_U64(spread->max_ns, 10000);
+	CHECK_EQ(spread->max_rank, 9);
+	CHECK_EQ(spread->bucket[0], 1); /* below 1024 */
+	CHECK_EQ(spread->bucket[1], 1); /* below 2048 */
+	CHECK_EQ(spread->bucket[2], 2);
+	CHECK_EQ(spread->bucket[3], 4);
+	CHECK_EQ(spread->bucket[4], 2);
+	for (uint32_t i = 0; i < SPREAD_TOP; i++) {
+		CHECK_EQ(spread->top_rank[i], 9 - i);
+		CHECK_U64(spread->top_ns[i], (10 - i) * 1000);
+	}
+}
+
+TEST(spread_of_a_node_contains_what_is_below_it)
+{
+	struct profile *profile = saved(merged(0, 10));
+
+	CHECK_EQ(profile->node_count, 3);
+	for (uint32_t node = 0; node < 3; node++)
+		check_spread(profile, node);
+	CHECK_EQ(profile->ranks->count, 10);
+	CHECK_EQ(profile->ranks->rows[7].rank, 7);
+	CHECK_EQ(profile->ranks->rows[7].state, RANK_FINISHED);
+	CHECK_U64(profile->ranks->rows[7].time_ns, 8000);
+	CHECK_U64(profile->ranks->rows[7].kernels, 2);
+	CHECK_STR(profile_text(profile, profile->ranks->rows[7].host), "node1");
+	CHECK_U64(profile->ranks->rows[7].shape, profile->ranks->rows[3].shape);
+	profile_free(profile);
+}
+
+TEST(parts_of_a_job_add_up_to_the_whole)
+{
+	static const uint32_t cuts[] = {1, 3, 5, 9};
+
+	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+		struct profile *target = profile_new();
+		struct merge *merge = merge_new(target);
+		struct profile *parts[2] = {saved(merged(0, cuts[i])), saved(merged(cuts[i], 10))};
+
+		for (int p = 0; p < 2; p++) {
+			uint32_t *nodes;
+
+			merge_source(merge, parts[p]);
+			nodes = merge_tree(merge);
+			ranks_add_part(target, parts[p], nodes, merge_other(merge));
+			free(nodes);
+			profile_free(parts[p]);
+		}
+		merge_free(merge);
+		for (uint32_t node = 0; node < 3; node++)
+			check_spread(target, node);
+		CHECK_EQ(target->ranks->count, 10);
+		profile_free(target);
+	}
+}
+
+TEST(missing_ranks_have_rows_and_make_the_profile_partial)
+{
+	struct profile *profile = merged(2, 10);
+	struct profile *back;
+	struct proton_error err;
+	struct out out;
+
+	ranks_complete(profile);
+	CHECK_EQ(profile->ranks->count, 12);
+	for (uint32_t rank = 0; rank < 12; rank++) {
+		CHECK_EQ(profile->ranks->rows[rank].rank, rank);
+		CHECK_EQ(profile->ranks->rows[rank].state,
+			 rank < 2 || rank > 9 ? RANK_MISSING : RANK_FINISHED);
+	}
+	out_init(&out, -1);
+	CHECK_OK(profile_save(profile, &out, &err), err);
+	CHECK_OK(profile_load_bytes("saved", out.bytes, out.length, &back, &err), err);
+	CHECK(profile_is_partial(back));
+	out_fini(&out);
+	profile_free(back);
+	profile_free(profile);
+}
+
+TEST(nodes_beyond_the_limit_are_summed_in_one)
+{
+	struct profile *target = profile_new();
+	struct merge *merge = merge_new(target);
+	uint64_t total = 0;
+	char name[32];
+
+	merge_limit(merge, 5);
+	for (uint32_t rank = 0; rank < 100; rank++) {
+		snprintf(name, sizeof(name), "kernel_of_%u", rank);
+		add(merge, target, make_rank(name, 1000, 100), rank);
+	}
+	CHECK_NE(merge_other(merge), 0);
+	CHECK_EQ(target->node_count, 6); /* the limit, and MERGE_OTHER */
+	CHECK(!ranks_spread(target, merge_other(merge)));
+	CHECK_EQ(ranks_spread(target, 0)->ranks, 100);
+	for (size_t k = 1; k < target->kernel_count; k++)
+		total += target->kernels[k].total_ns;
+	CHECK_U64(total, 100000);
+	merge_free(merge);
+	profile_free(target);
+}
+
+TEST(saved_profile_equals_the_one_in_memory)
+{
+	struct profile *profile = saved(make_rank("gemm", 5000, 4));
+	const struct profile_kernel *kernel = &profile->kernels[profile->nodes[2].first_kernel];
+
+	CHECK_STR(profile_text(profile, profile->frames[profile->nodes[2].frame].name), "gemm");
+	CHECK_EQ(profile->frames[profile->nodes[2].frame].kind, FRAME_KERNEL);
+	CHECK_U64(kernel->count, 2);
+	CHECK_U64(kernel->total_ns, 5000);
+	CHECK_U64(kernel->max_ns, 4999);
+	CHECK_EQ(profile->values[profile->nodes[1].first_value].as.float64 == 0.1, 1);
+	CHECK_STR(ranks_info(profile, "world_size"), "4");
+	CHECK(!profile->ranks);
+	profile_free(profile);
+}
