@@ -30,6 +30,7 @@ struct fake_hip_launch {
 	const char *call;         /* such as "hipModuleLaunchKernel" */
 	const char *name;         /* the name in the code object */
 	const char *const *names; /* one per record, instead of `name` */
+	const uint32_t *kinds;    /* the same, instead of `kind` */
 	uint32_t records;         /* number of records */
 	uint32_t kind;            /* enum roctracer_command; 0: a kernel */
 	int node;                 /* the KFD's number of the device */
@@ -39,9 +40,11 @@ struct fake_hip_launch {
 	uint64_t end_ns;
 	size_t bytes;     /* size of a copy or fill */
 	bool is_unseen;   /* from a call without callbacks: the records have correlation ID 0 */
-	bool is_captured; /* the call added a node to a graph: nothing runs */
+	bool is_captured; /* its stream captures: the call adds a node, nothing runs */
 	bool has_failed;  /* it launched nothing and set HIP's error */
 	struct launch_config config;
+	void *graph;       /* executable graph of hipGraphLaunch */
+	uint64_t words[4]; /* arguments of a call that makes a graph, as in HIP's structure */
 };
 
 /* X(type, name, arguments): fake_NAME() in libroctracer64. */

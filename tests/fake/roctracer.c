@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/amd/hip_graphs.h"
 #include "fake/entries.h"
 #include "fake/roctracer_state.h"
 
@@ -19,19 +20,19 @@ struct registration {
 	void *user;
 };
 
+#define NAME_OF(name, call) #name,
+
 /* HIP calls in an order that no version of HIP has: numbers have to be asked for. */
 static const char *const hip_calls[] = {
 	"(none)",
-#define M(name, records) #name,
+#define M(name, records, stream) #name,
 #define L(name, arguments, records) #name,
 #define G(name) #name,
-#define C(name, is_begin) #name,
 #include "backend/amd/roctracer_calls.def"
 #undef M
 #undef L
 #undef G
-#undef C
-	"hipMalloc",
+	HIP_GRAPH_CALLS(NAME_OF) "hipMalloc",
 };
 #define HIP_CALLS (sizeof(hip_calls) / sizeof(hip_calls[0]))
 
@@ -264,10 +265,13 @@ static void set_arguments(struct roctracer_hip_call *data, const struct fake_hip
 	} else if (strcmp(launch->call, "hipLaunchKernelExC") == 0) {
 		SET(exc);
 		data->args.exc_config = &exc;
-	} else if (strstr(launch->call, "Capture")) {
-		data->args.capture_stream = launch->stream;
 	} else if (strcmp(launch->call, "hipGraphLaunch") == 0) {
+		data->args.graph_launch.graph_exec = launch->graph;
 		data->args.graph_launch.stream = launch->stream;
+	} else if (strcmp(launch->call, "hipMemcpyAsync") == 0) {
+		memcpy((char *)&data->args + 32, &launch->stream, sizeof(launch->stream));
+	} else if (strstr(launch->call, "Graph") || strstr(launch->call, "Capture")) {
+		memcpy(data->args.words, launch->words, sizeof(launch->words));
 	} else if (strstr(launch->call, "LaunchKernel")) {
 		SET(data->args.launch_kernel);
 	}
@@ -276,11 +280,13 @@ static void set_arguments(struct roctracer_hip_call *data, const struct fake_hip
 
 static void run(const struct fake_hip_launch *launch, uint64_t correlation)
 {
-	if (launch->is_captured)
-		set_hip_state("fake_set_capture", (uintptr_t)launch->stream, 1);
+	if (strstr(launch->call, "BeginCapture"))
+		set_hip_state("fake_set_capture", launch->words[0], 1);
+	else if (strstr(launch->call, "EndCapture"))
+		set_hip_state("fake_set_capture", launch->words[0], 0);
 	else if (launch->has_failed)
 		set_hip_state("fake_set_error", 0, NO_SUCH_FUNCTION);
-	else
+	else if (!launch->is_captured)
 		pool_launch(launch, correlation);
 }
 
@@ -310,8 +316,6 @@ FAKE_EXPORT uint64_t fake_launch(const struct fake_hip_launch *launch)
 	run(launch, data.call.correlation_id);
 	data.call.phase = ROCTRACER_EXIT;
 	to.callback(ROCTRACER_DOMAIN_HIP_API, call, &data, to.user);
-	if (launch->is_captured)
-		set_hip_state("fake_set_capture", (uintptr_t)launch->stream, 0);
 	return data.call.correlation_id;
 }
 

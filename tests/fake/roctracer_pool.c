@@ -201,11 +201,9 @@ static void add_work(const struct work *work)
 /* HIP asks at the launch whether the work shall be recorded. */
 void pool_launch(const struct fake_hip_launch *launch, uint64_t correlation)
 {
-	uint32_t kind = launch->kind ? launch->kind : ROCTRACER_COMMAND_KERNEL;
+	uint32_t usual = launch->kind ? launch->kind : ROCTRACER_COMMAND_KERNEL;
 	struct work work = {
 		.record = {.domain = ROCTRACER_DOMAIN_HIP_OPS,
-			   .kind = kind,
-			   .op = op_of(kind),
 			   .correlation_id = correlation,
 			   .begin_ns = launch->start_ns,
 			   .end_ns = launch->end_ns,
@@ -214,15 +212,16 @@ void pool_launch(const struct fake_hip_launch *launch, uint64_t correlation)
 			   .bytes = launch->bytes},
 	};
 
-	if (!activity_pool(work.record.op))
-		return;
 	for (uint32_t i = 0; i < launch->records; i++) {
 		const char *name = launch->names ? launch->names[i] : launch->name;
 
+		work.record.kind = launch->kinds ? launch->kinds[i] : usual;
+		work.record.op = op_of(work.record.kind);
 		work.has_name = work.record.op == ROCTRACER_OP_DISPATCH && name;
 		if (work.has_name)
 			snprintf(work.name, sizeof(work.name), "%s", name);
-		add_work(&work);
+		if (activity_pool(work.record.op))
+			add_work(&work);
 	}
 }
 

@@ -224,11 +224,52 @@ def test_arguments_of_calls():
         ("hipLaunchKernelExC.config", "exc_config"),
         ("hipGraphLaunch.graphExec", "graph_launch.graph_exec"),
         ("hipGraphLaunch.stream", "graph_launch.stream"),
-        ("hipStreamBeginCapture.stream", "capture_stream"),
-        ("hipStreamBeginCaptureToGraph.stream", "capture_stream"),
-        ("hipStreamEndCapture.stream", "capture_stream"),
     ):
         checks += _offsets(ours, data, [(f"args.{mine}", f"args.{call}")])
+    _assert_all(checks)
+
+
+def test_arguments_of_calls_on_graphs():
+    """hip_graphs.h reads them as words."""
+    words = {
+        "hipStreamBeginCapture.stream": 0,
+        "hipStreamBeginCaptureToGraph.stream": 0,
+        "hipStreamEndCapture.stream": 0,
+        "hipStreamEndCapture.pGraph": 1,
+        "hipGraphInstantiate.pGraphExec": 0,
+        "hipGraphInstantiate.graph": 2,
+        "hipGraphInstantiateWithFlags.pGraphExec": 0,
+        "hipGraphInstantiateWithFlags.graph": 2,
+        "hipGraphInstantiateWithParams.pGraphExec": 0,
+        "hipGraphInstantiateWithParams.graph": 2,
+        "hipGraphExecUpdate.hGraphExec": 0,
+        "hipGraphExecUpdate.hGraph": 1,
+        "hipGraphExecDestroy.graphExec": 0,
+        "hipGraphDestroy.graph": 0,
+        "hipGraphClone.pGraphClone": 0,
+        "hipGraphClone.originalGraph": 2,
+    }
+    base = "offsetof(hip_api_data_t, args)"
+    _assert_all(
+        [f"offsetof(hip_api_data_t, args.{f}) == {base} + 8 * {w}" for f, w in words.items()]
+    )
+
+
+def test_streams_of_memory_calls():
+    calls = re.findall(r"^M\((hip\w+), \w+, (\w+)\)$", _read("roctracer_calls.def"), re.MULTILINE)
+    assert len(calls) > 50
+    with open(os.path.join(_include(), "hip", "amd_detail", "hip_prof_str.h")) as file:
+        structs = dict(
+            (name, body)
+            for body, name in re.findall(r"    struct {\n((?: {6}.*\n)*) {4}} (\w+);", file.read())
+        )
+    checks = []
+    for call, place in calls:
+        stream = re.search(r"hipStream_t (\w+);", structs[call])
+        assert bool(stream) == (place != "NO_STREAM"), call
+        if stream:
+            field = f"offsetof(hip_api_data_t, args.{call}.{stream.group(1)})"
+            checks.append(f"{field} == offsetof(hip_api_data_t, args) + {place}")
     _assert_all(checks)
 
 
@@ -245,12 +286,13 @@ def test_the_list_of_calls_has_every_launch_and_every_copy_of_the_header():
     header = os.path.join(_include(), "hip", "amd_detail", "hip_prof_str.h")
     with open(header) as file:
         theirs = set(re.findall(r"HIP_API_ID_(hip\w+) = \d", file.read()))
-    ours = dict(re.findall(r"^[LGCM]\((hip\w+)(.*)\)$", _read("roctracer_calls.def"), re.MULTILINE))
-    assert set(ours) <= theirs
+    ours = set(re.findall(r"^[LGM]\((hip\w+).*\)$", _read("roctracer_calls.def"), re.MULTILINE))
+    assert ours <= theirs
     launches = {name for name in theirs if re.search(r"Launch(?!HostFunc)", name)}
     copies = {name for name in theirs if re.match(r"hip(Drv)?Mem(cpy|set)", name)}
+    assert ours == launches | copies
     captures = {name for name in theirs if re.match(r"hipStream(Begin|End)Capture", name)}
-    assert set(ours) == launches | copies | captures
+    assert captures <= set(re.findall(r"X\((hip\w+),", _read("hip_graphs.h")))
 
 
 # Enumerations and pointers, as the header has them and as we do.

@@ -55,6 +55,7 @@ static size_t replay_capacity;
 static bool mismatch_was_noted;
 
 static _Atomic enum hip_replays_mode mode;
+static _Atomic bool has_memory; /* their records are enabled */
 
 /* The launch in progress on this thread. */
 static _Thread_local struct {
@@ -65,6 +66,11 @@ static _Thread_local struct {
 	bool is_open; /* work gets a number */
 	uint32_t numbers;
 } here;
+
+void hip_replays_set_memory(bool is_recorded)
+{
+	atomic_store_explicit(&has_memory, is_recorded, memory_order_relaxed);
+}
 
 void hip_replays_start(enum hip_replays_mode wanted)
 {
@@ -225,7 +231,9 @@ static bool is_complete(const struct replay *replay)
 		return false;
 	if (replay->expected != UNKNOWN)
 		return replay->count >= replay->expected;
-	return replay->kernels >= replay->plan->kernels;
+	return replay->kernels >= replay->plan->kernels &&
+	       (!atomic_load_explicit(&has_memory, memory_order_relaxed) ||
+		replay->count - replay->kernels >= replay->plan->memory);
 }
 
 /*

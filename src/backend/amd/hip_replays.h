@@ -19,6 +19,8 @@ enum hip_replays_mode {
 };
 
 void hip_replays_start(enum hip_replays_mode mode);
+/* True while records of memory operations are enabled: a replay waits for them too. */
+void hip_replays_set_memory(bool is_recorded);
 
 /*
  * On the launching thread: a launch of `exec`, attributed to `where`, begins, after

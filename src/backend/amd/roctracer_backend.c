@@ -12,6 +12,9 @@
 #include <stdio.h>
 
 #include "backend/amd/experimental.h"
+#include "backend/amd/hip_graphs.h"
+#include "backend/amd/hip_replays.h"
+#include "backend/amd/hip_tensors.h"
 #include "backend/amd/roctracer_api.h"
 #include "backend/amd/roctracer_backend.h"
 #include "backend/gpu/await_records.h"
@@ -19,6 +22,7 @@
 #include "backend/gpu/contexts.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/periodic_thread.h"
+#include "backend/gpu/tensors.h"
 #include "base/clock.h"
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
@@ -67,14 +71,17 @@ static int set_memory_now(bool is_wanted, struct proton_error *err)
 	int status;
 
 	/* Callbacks first: copies from here on have their context before their record arrives. */
-	if (!is_wanted)
+	if (!is_wanted) {
+		hip_replays_set_memory(false);
 		roctracer_records_set_memory(false, NULL);
+	}
 	status = roctracer_launches_set_memory(is_wanted, err);
 	if (!is_wanted || status != PROTON_OK)
 		return status;
 	status = roctracer_records_set_memory(true, err);
 	if (status != PROTON_OK)
 		roctracer_launches_set_memory(false, NULL);
+	hip_replays_set_memory(status == PROTON_OK);
 	return status;
 }
 
@@ -87,6 +94,7 @@ static int begin(struct proton_error *err)
 		return status;
 	was_used = true;
 	await_records_start(&vendor);
+	hip_replays_start(HIP_REPLAYS_BY_ARRIVAL);
 	status = roctracer_launches_start(err);
 	if (status != PROTON_OK)
 		return status;
@@ -132,6 +140,7 @@ static void *run(void *unused)
 		/* Graph launches are not counted. */
 		if (rounds || launches_last_shared())
 			await_records_ask();
+		tensors_catch_up();
 		before = launched;
 	}
 	return NULL;
@@ -154,6 +163,7 @@ static int start(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	atomic_store(&has_begun, false);
+	tensors_start(&hip_tensors_reader);
 	pthread_mutex_lock(&lock);
 	status = start_locked(err);
 	pthread_mutex_unlock(&lock);
@@ -194,14 +204,21 @@ static int flush(struct proton_error *err)
 	uint64_t launched = launches_count();
 	uint32_t last_shared = launches_last_shared();
 	bool in_doubt = false;
+	bool has_waited = false; /* for all work */
 	int result;
 
 	if (atomic_load(&roctracer_state) != ROCTRACER_ON)
 		return check_started(err);
 	/* Waiting for a device invalidates all captures; then only the records are waited for. */
-	if (!captured_any_open())
+	if (!captured_any_open()) {
 		in_doubt = !contexts_synchronize(synchronize);
+		has_waited = !in_doubt;
+	}
+	tensors_collect();
 	result = await_records_flush(launched, last_shared, in_doubt);
+	if (has_waited)
+		hip_replays_settle(last_shared);
+	tensors_settle();
 	captured_nodes_forget_destroyed(begin_ns);
 	return result == ROCTRACER_OK
 		       ? PROTON_OK
@@ -268,8 +285,11 @@ static void stop(void)
 	wants_memory = false;
 	pthread_mutex_unlock(&lock);
 	correlate_clear();
+	hip_replays_clear();
+	hip_graphs_clear();
 	captured_nodes_clear();
 	captured_clear();
+	tensors_stop();
 }
 
 static void forked(void)
@@ -278,6 +298,7 @@ static void forked(void)
 	atomic_store(&roctracer_state, was_used ? ROCTRACER_ORPHANED : ROCTRACER_OFF);
 	wants_memory = false;
 	roctracer_records_forget();
+	hip_tensors_forget();
 }
 
 const struct backend roctracer_backend = {
@@ -286,6 +307,7 @@ const struct backend roctracer_backend = {
 	.check_mode = check_mode,
 	.start = start,
 	.flush = flush,
+	.read_metric = tensors_read,
 	.set_memory = set_memory,
 	.describe = describe,
 	.no_kernels = explain_no_kernels,

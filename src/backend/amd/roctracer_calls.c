@@ -2,9 +2,12 @@
 #include "backend/amd/roctracer_calls.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
+#include "backend/amd/hip_graphs.h"
 #include "base/array.h"
 
+#define NO_STREAM UINT16_MAX
 #define NUMBER_MAX 4096u /* HIP has about 450 calls */
 
 static struct roctracer_call calls[] = {
@@ -12,13 +15,15 @@ static struct roctracer_call calls[] = {
 	{.name = #call, .kind = CALL_LAUNCH, .arguments = its_arguments, .records = its_records},
 #define G(call)                                                                                    \
 	{.name = #call, .kind = CALL_GRAPH, .arguments = ARGUMENTS_GRAPH, .records = LAUNCH_MANY},
-#define C(call, is_its_begin) {.name = #call, .kind = CALL_CAPTURE, .is_begin = is_its_begin},
-#define M(call, its_records) {.name = #call, .kind = CALL_MEMORY, .records = its_records},
+#define M(call, its_records, its_stream)                                                           \
+	{.name = #call, .kind = CALL_MEMORY, .records = its_records, .stream = its_stream},
+#define OF_GRAPH(call, its_call) {.name = #call, .kind = CALL_OF_GRAPH, .graph_call = its_call},
 #include "backend/amd/roctracer_calls.def"
 #undef L
 #undef G
-#undef C
 #undef M
+	HIP_GRAPH_CALLS(OF_GRAPH)
+#undef OF_GRAPH
 };
 
 /* Indexes of `calls` + 1, by number. */
@@ -125,13 +130,10 @@ static void set_items(struct launch_config *config, const struct roctracer_ext_l
 }
 
 #define READ(arguments)                                                                            \
-	do {                                                                                       \
-		set(config_out, (arguments)->grid, (arguments)->block, (arguments)->shared_bytes); \
-		*stream_out = (arguments)->stream;                                                 \
-	} while (0)
+	set(config_out, (arguments)->grid, (arguments)->block, (arguments)->shared_bytes)
 
 bool roctracer_calls_read(const struct roctracer_call *call, const struct roctracer_hip_call *data,
-			  struct launch_config *config_out, void **stream_out)
+			  struct launch_config *config_out)
 {
 	switch (call->arguments) {
 	case ARGUMENTS_KERNEL:
@@ -142,22 +144,51 @@ bool roctracer_calls_read(const struct roctracer_call *call, const struct roctra
 		return true;
 	case ARGUMENTS_EXT:
 		set_items(config_out, &data->args.ext_launch);
-		*stream_out = data->args.ext_launch.stream;
 		return true;
 	case ARGUMENTS_COOPERATIVE:
 		READ(&data->args.cooperative_launch);
 		return true;
 	case ARGUMENTS_DRV:
-		if (!data->args.drv_config)
-			return false;
-		READ(data->args.drv_config);
-		return true;
+		if (data->args.drv_config)
+			READ(data->args.drv_config);
+		return data->args.drv_config;
 	case ARGUMENTS_EXC:
-		if (!data->args.exc_config)
-			return false;
-		READ(data->args.exc_config);
-		return true;
+		if (data->args.exc_config)
+			READ(data->args.exc_config);
+		return data->args.exc_config;
 	default:
 		return false;
 	}
+}
+
+static void *stream_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+{
+	void *stream = NULL;
+
+	switch (call->arguments) {
+	case ARGUMENTS_KERNEL:
+		return data->args.launch_kernel.stream;
+	case ARGUMENTS_MODULE:
+		return data->args.module_launch.stream;
+	case ARGUMENTS_EXT:
+		return data->args.ext_launch.stream;
+	case ARGUMENTS_COOPERATIVE:
+		return data->args.cooperative_launch.stream;
+	case ARGUMENTS_DRV:
+		return data->args.drv_config ? data->args.drv_config->stream : NULL;
+	case ARGUMENTS_EXC:
+		return data->args.exc_config ? data->args.exc_config->stream : NULL;
+	case ARGUMENTS_GRAPH:
+		return data->args.graph_launch.stream;
+	default:
+		if (call->kind == CALL_MEMORY && call->stream != NO_STREAM)
+			memcpy(&stream, (const char *)&data->args + call->stream, sizeof(stream));
+		return stream;
+	}
+}
+
+uint64_t roctracer_calls_stream(const struct roctracer_call *call,
+				const struct roctracer_hip_call *data)
+{
+	return (uintptr_t)stream_of(call, data);
 }

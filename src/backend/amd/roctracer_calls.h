@@ -12,9 +12,9 @@
 enum roctracer_call_kind {
 	CALL_UNKNOWN,
 	CALL_LAUNCH,
-	CALL_GRAPH,
-	CALL_CAPTURE,
+	CALL_GRAPH, /* a launch of a graph */
 	CALL_MEMORY,
+	CALL_OF_GRAPH, /* makes, changes or destroys a graph (hip_graphs.h) */
 };
 
 enum roctracer_arguments {
@@ -33,7 +33,8 @@ struct roctracer_call {
 	uint8_t kind;            /* enum roctracer_call_kind */
 	uint8_t arguments;       /* enum roctracer_arguments */
 	uint8_t records;         /* enum launch_records */
-	bool is_begin;           /* it begins a capture */
+	uint8_t graph_call;      /* enum hip_graph_call */
+	uint16_t stream;         /* memory calls: place of the stream, or NO_STREAM */
 	_Atomic uint32_t number; /* 0: this version of HIP does not have it */
 };
 
@@ -50,8 +51,11 @@ int roctracer_calls_disable(bool is_memory);
 /* The call with this number, or NULL. */
 const struct roctracer_call *roctracer_calls_get(uint32_t number);
 
-/* Launch configuration and stream of a launch. False if its arguments are not known. */
+/* Launch configuration of a launch. False if its arguments are not known. */
 bool roctracer_calls_read(const struct roctracer_call *call, const struct roctracer_hip_call *data,
-			  struct launch_config *config_out, void **stream_out);
+			  struct launch_config *config_out);
+/* The stream of a launch or a memory operation; 0: the default stream, or unknown. */
+uint64_t roctracer_calls_stream(const struct roctracer_call *call,
+				const struct roctracer_hip_call *data);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * roctracer callbacks: at HIP calls that launch, copy or capture, and at ROCTX ranges.
+ * roctracer callbacks: at HIP calls that launch, copy, or make graphs, and at ROCTX ranges.
  *
  * The data of a callback do not have the result of the call. A launch that failed has set HIP's
  * last error of the thread. If there was an error before, it is unknown whether the launch failed.
  */
+#include "backend/amd/hip_graphs.h"
+#include "backend/amd/hip_replays.h"
 #include "backend/amd/roctracer_backend.h"
 #include "backend/amd/roctracer_calls.h"
 #include "backend/amd/roctracer_configs.h"
@@ -11,6 +13,7 @@
 #include "backend/gpu/launches.h"
 #include "base/message.h"
 #include "driver/driver.h"
+#include "driver/hip_streams.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
@@ -32,13 +35,6 @@ static void disable_in_child(void)
 static bool has_error(void)
 {
 	return roctracer_hip.hipPeekAtLastError && roctracer_hip.hipPeekAtLastError() != 0;
-}
-
-static bool is_capturing(void *stream)
-{
-	int status = 0;
-
-	return libhip.cuStreamIsCapturing(stream, &status) == 0 && status != 0;
 }
 
 static struct launch_call describe(const struct roctracer_call *call,
@@ -69,38 +65,42 @@ static void on_enter(const struct roctracer_call *call, const struct roctracer_h
 {
 	struct launch_config config = {0};
 	struct proton_context where;
-	void *stream;
 
 	had_error = has_error();
 	where = launches_begin(describe(call, data));
+	if (call->kind == CALL_GRAPH)
+		hip_replays_begin((uintptr_t)data->args.graph_launch.graph_exec,
+				  (uint32_t)data->correlation_id, where);
 	if (proton_context_is_empty(where))
 		return;
-	if (roctracer_calls_read(call, data, &config, &stream))
+	if (roctracer_calls_read(call, data, &config))
 		roctracer_configs_put((uint32_t)data->correlation_id, &config);
 	note_device();
 }
 
-static void on_exit_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+/* True if the call added work to a graph instead. */
+static bool was_captured(const struct roctracer_call *call, const struct roctracer_hip_call *data)
 {
-	struct launch_config unused = {0};
-	void *stream = NULL;
+	uint64_t stream;
+	uint64_t number;
 
-	if (captured_any_open() &&
-	    (roctracer_calls_read(call, data, &unused, &stream) ? is_capturing(stream)
-								: captured_is_on()))
-		launches_set_captured();
-	launches_end(describe(call, data), !had_error && has_error());
+	if (!captured_any_open())
+		return false;
+	stream = roctracer_calls_stream(call, data);
+	return call->kind == CALL_GRAPH ? hip_streams_capture(stream, &number)
+					: hip_graphs_take(stream, call->kind == CALL_LAUNCH);
 }
 
-/* All of these calls have the stream as their first argument. */
-static void on_capture(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+static void on_exit_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
 {
-	if (data->phase != ROCTRACER_EXIT)
-		return;
-	if (!call->is_begin)
-		captured_set(false);
-	else if (is_capturing(data->args.capture_stream))
-		captured_set(true);
+	bool has_failed = !had_error && has_error();
+	bool is_captured = !has_failed && was_captured(call, data);
+
+	if (is_captured)
+		launches_set_captured();
+	if (call->kind == CALL_GRAPH)
+		hip_replays_end(has_failed || is_captured);
+	launches_end(describe(call, data), has_failed);
 }
 
 static void on_hip_call(uint32_t number, const struct roctracer_hip_call *data)
@@ -111,8 +111,11 @@ static void on_hip_call(uint32_t number, const struct roctracer_hip_call *data)
 
 	if (!call)
 		return;
-	if (call->kind == CALL_CAPTURE) {
-		on_capture(call, data);
+	if (call->kind == CALL_OF_GRAPH) {
+		if (is_enter)
+			had_error = has_error();
+		hip_graphs_on_call(call->graph_call, &data->args, true, is_enter,
+				   !is_enter && !had_error && has_error());
 		return;
 	}
 	timer = launches_timer_begin(is_enter);

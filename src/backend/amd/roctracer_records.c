@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/amd/hip_replays.h"
 #include "backend/amd/roctracer_api.h"
 #include "backend/amd/roctracer_backend.h"
 #include "backend/amd/roctracer_configs.h"
@@ -135,6 +136,13 @@ static struct execution execution_of(const struct roctracer_record *record)
 	};
 }
 
+/* Work of a graph belongs where it was captured, if that is known. */
+static void add(const struct correlation *launch, struct execution *execution)
+{
+	if (!launch->is_shared || !hip_replays_add(launch, 0, 0, execution))
+		records_add(launch, 0, execution);
+}
+
 static void add_kernel(const struct roctracer_record *record)
 {
 	struct correlation launch;
@@ -150,7 +158,7 @@ static void add_kernel(const struct roctracer_record *record)
 	execution = execution_of(record);
 	execution.frame = frame_of(record->kernel_name);
 	roctracer_configs_get((uint32_t)record->correlation_id, &execution.config);
-	records_add(&launch, 0, &execution);
+	add(&launch, &execution);
 }
 
 static uint32_t memory_frame(uint32_t kind)
@@ -186,7 +194,7 @@ static void add_memory(const struct roctracer_record *record)
 	execution.is_memory = true;
 	execution.is_set = record->kind == ROCTRACER_COMMAND_FILL;
 	execution.bytes = record->bytes;
-	records_add(&launch, 0, &execution);
+	add(&launch, &execution);
 }
 
 static void on_buffer(const char *begin, const char *end, void *user)

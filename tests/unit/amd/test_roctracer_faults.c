@@ -24,7 +24,6 @@ static const struct entry entries[] = {
 	{"hipDeviceGetAttribute", true},
 	{"hipDeviceGetName", true},
 	{"hipGetDevicePropertiesR0600", true},
-	{"hipStreamIsCapturing", true},
 };
 #define ENTRIES (sizeof(entries) / sizeof(entries[0]))
 
@@ -35,12 +34,14 @@ static void fail(const struct entry *entry, uint32_t first, uint32_t count)
 
 static void work(void)
 {
-	struct fake_hip_launch captured = {.call = "hipStreamBeginCapture", .stream = &captured};
+	struct fake_hip_launch captured = {.call = "hipStreamBeginCapture",
+					   .stream = &captured,
+					   .words = {(uintptr_t)&captured}};
 
 	for (int i = 0; i < KERNELS; i++)
 		launch_ns("k", 5);
-	captured.is_captured = true;
 	fake.launch(&captured);
+	captured.is_captured = true;
 	captured.call = "hipModuleLaunchKernel";
 	fake.launch(&captured);
 	captured.call = "hipStreamEndCapture";

@@ -1,0 +1,312 @@
+/* roctracer backend: HIP graphs and device metrics, with fake libraries. */
+#include "unit/amd/roctracer_session.h"
+
+#include "driver/hip_streams.h"
+#include "record/backend.h"
+#include "record/names/metric_names.h"
+#include "record/record.h"
+#include "record/thread/device_metric.h"
+
+#define STREAM ((void *)0x5010)
+#define OTHER_STREAM ((void *)0x5020)
+#define GRAPH 0x8000u
+#define EXEC 0x9000u
+
+static struct {
+	void (*set_capture_number)(uint64_t number);
+	void (*run_captured)(void);
+} hip;
+
+static void find_hip(void)
+{
+	void *library = fake_open("PROTON_HIP_PATH");
+
+	fake_find(&hip.set_capture_number, library, "fake_set_capture_number");
+	fake_find(&hip.run_captured, library, "fake_run_captured");
+}
+
+/* A call on graphs, with its arguments in HIP's structure. */
+static void call(const char *name, uint64_t a, uint64_t b, uint64_t c)
+{
+	struct fake_hip_launch launch = {.call = name, .words = {a, b, c}};
+
+	fake.launch(&launch);
+}
+
+static void begin_capture(void)
+{
+	static uint64_t captures;
+
+	find_hip();
+	hip.set_capture_number(++captures);
+	call("hipStreamBeginCapture", (uintptr_t)STREAM, 0, 0);
+}
+
+/* The capture becomes `graph`, and its executable `exec`. */
+static void end_capture(uint64_t graph, uint64_t exec)
+{
+	call("hipStreamEndCapture", (uintptr_t)STREAM, (uintptr_t)&graph, graph);
+	call("hipGraphInstantiate", (uintptr_t)&exec, exec, graph);
+}
+
+static void capture(const char *name)
+{
+	struct fake_hip_launch launch = kernel(name, 0);
+
+	launch.stream = STREAM;
+	launch.is_captured = true;
+	fake.launch(&launch);
+}
+
+static void capture_copy(void)
+{
+	struct fake_hip_launch launch = {
+		.call = "hipMemcpyAsync", .stream = STREAM, .is_captured = true};
+
+	fake.launch(&launch);
+}
+
+/* A replay with these kernels. */
+static void replay(uint64_t exec, const char *const *names, uint32_t count)
+{
+	struct fake_hip_launch launch = {
+		.call = "hipGraphLaunch",
+		.names = names,
+		.records = count,
+		.kind = ROCTRACER_COMMAND_TASK,
+		.node = NODE_FIRST,
+		.stream = STREAM,
+		.start_ns = 1000,
+		.end_ns = 1010,
+		.graph = (void *)(uintptr_t)exec,
+	};
+
+	fake.launch(&launch);
+}
+
+static void add_flops(double flops)
+{
+	struct proton_metric metric = {
+		.name = "flops16", .type = PROTON_METRIC_DOUBLE, .value.float64 = flops};
+
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+}
+
+static const char *const two[] = {"node", "raw_symbol"};
+
+/* "node", and in an op of its own name "mm_64" with flops. */
+static void capture_two(void)
+{
+	struct proton_context where;
+	uint64_t token;
+
+	begin_capture();
+	token = proton_scope_enter("cap");
+	capture("node");
+	proton_op_enter(proton_frame("mm_64", 5), &where);
+	add_flops(100);
+	capture("raw_symbol");
+	proton_op_exit();
+	proton_scope_exit(token, NULL);
+	end_capture(GRAPH, EXEC);
+}
+
+TEST(a_replay_shows_where_its_kernels_were_captured_and_counts_their_flops_each_time)
+{
+	struct profile *profile;
+	uint64_t token;
+
+	start();
+	capture_two();
+	token = proton_scope_enter("replay");
+	for (int i = 0; i < 5; i++)
+		replay(EXEC, two, 2);
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/node"), 5);
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/mm_64"), 5);
+	CHECK_NEAR(rec_value(profile, "replay/<captured_at>/cap/mm_64", "flops16")->as.float64, 500,
+		   0);
+	CHECK_U64(rec_count(profile, "cap/node"), 0);
+	profile_free(profile);
+	CHECK(fake.is_idle());
+}
+
+TEST(captured_launches_are_not_waited_for)
+{
+	int session = start();
+
+	capture_two();
+	launch_ns("k", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	rec_finalize(session, "none");
+}
+
+TEST(a_launch_into_another_stream_during_a_capture_runs)
+{
+	struct fake_hip_launch launch = kernel("k", 5);
+	struct profile *profile;
+	uint64_t token;
+
+	start();
+	begin_capture();
+	token = proton_scope_enter("cap");
+	capture("node");
+	launch.stream = OTHER_STREAM;
+	fake.launch(&launch);
+	proton_scope_exit(token, NULL);
+	end_capture(GRAPH, EXEC);
+	replay(EXEC, two, 1);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "cap/k"), 1);
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/node"), 1);
+	profile_free(profile);
+}
+
+/* Nothing is attributed to the wrong kernel. */
+TEST(a_replay_with_another_number_of_kernels_is_shown_by_name)
+{
+	static const char *const three[] = {"node", "raw_symbol", "unknown"};
+	struct profile *profile;
+
+	start();
+	rec_begin_saying();
+	capture_two();
+	replay(EXEC, three, 3);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/node") + rec_count(profile, "node"), 1);
+	CHECK_U64(rec_count(profile, "unknown"), 1);
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/unknown"), 0);
+	profile_free(profile);
+}
+
+TEST(a_graph_that_was_captured_before_the_session_is_shown_by_name)
+{
+	struct profile *profile;
+
+	load_fake();
+	start();
+	replay(0x7777, two, 2);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "node"), 1);
+	CHECK_U64(rec_count(profile, "raw_symbol"), 1);
+	profile_free(profile);
+}
+
+TEST(graphs_may_be_destroyed_before_their_records_come)
+{
+	struct profile *profile;
+
+	start();
+	capture_two();
+	call("hipGraphDestroy", GRAPH, 0, 0);
+	replay(EXEC, two, 2);
+	call("hipGraphExecDestroy", EXEC, 0, 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/node"), 1);
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/mm_64"), 1);
+	profile_free(profile);
+}
+
+TEST(captured_copies_belong_to_their_scope)
+{
+	static const uint32_t kinds[] = {ROCTRACER_COMMAND_TASK, ROCTRACER_COMMAND_DTOD};
+	struct fake_hip_launch launch = {
+		.call = "hipGraphLaunch",
+		.name = "node",
+		.records = 2,
+		.kinds = kinds,
+		.node = NODE_FIRST,
+		.start_ns = 1000,
+		.end_ns = 1010,
+		.bytes = 64,
+		.graph = (void *)(uintptr_t)EXEC,
+	};
+	struct profile *profile;
+	uint64_t token;
+
+	start_options((struct proton_session_options){.flags = PROTON_SESSION_MEMORY});
+	begin_capture();
+	token = proton_scope_enter("cap");
+	capture("node");
+	capture_copy();
+	proton_scope_exit(token, NULL);
+	end_capture(GRAPH, EXEC);
+	fake.launch(&launch);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/node"), 1);
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/Memcpy DtoD (Device -> Device)"), 1);
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ device metrics */
+
+static int releases;
+
+static void on_release(void *user)
+{
+	(void)user;
+	releases++;
+}
+
+static void read_loss(const double *loss)
+{
+	struct device_metric metric = {
+		.where = proton_context_here(),
+		.name = metric_names_add("loss"),
+		.type = PROTON_METRIC_DOUBLE,
+		.element = PROTON_ELEMENT_FLOAT64,
+		.count = 1,
+		.bytes = sizeof(*loss),
+		.address = (uintptr_t)loss,
+		.stream = (uintptr_t)STREAM,
+		.release = on_release,
+	};
+	struct proton_error err = {0};
+
+	CHECK_OK(roctracer_backend.read_metric(&metric, &err), err);
+}
+
+TEST(numbers_in_device_memory_are_metrics)
+{
+	struct profile *profile;
+	double loss = 21;
+	uint64_t token;
+
+	start();
+	token = proton_scope_enter("step");
+	read_loss(&loss);
+	read_loss(&loss);
+	launch_ns("k", 5);
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	CHECK_NEAR(rec_value(profile, "step", "loss")->as.float64, 42, 0);
+	CHECK_EQ(releases, 2);
+	profile_free(profile);
+}
+
+TEST(numbers_that_a_capture_reads_are_read_by_each_replay)
+{
+	struct profile *profile;
+	double loss = 0;
+	uint64_t token;
+
+	start();
+	begin_capture();
+	token = proton_scope_enter("cap");
+	capture("node");
+	read_loss(&loss);
+	proton_scope_exit(token, NULL);
+	end_capture(GRAPH, EXEC);
+	for (int i = 1; i <= 3; i++) {
+		loss = i;
+		replay(EXEC, two, 1);
+		hip.run_captured();
+	}
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/node"), 3);
+	CHECK_NEAR(rec_value(profile, "<captured_at>/cap", "loss")->as.float64, 6, 0);
+	profile_free(profile);
+}
