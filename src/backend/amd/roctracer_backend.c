@@ -8,6 +8,7 @@
  * needs much longer than that for its initialization, which precedes the first launch.
  */
 #include <inttypes.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -112,11 +113,30 @@ static int begin(struct proton_error *err)
 	return PROTON_OK;
 }
 
+static int read_adds(struct dl_phdr_info *info, size_t size, void *adds_out)
+{
+	*(unsigned long long *)adds_out = info->dlpi_adds;
+	return 1; /* the same for all libraries */
+}
+
+/* True if the process has loaded a library since the last call: looking for HIP costs much more. */
+static bool has_new_library(void)
+{
+	static unsigned long long known;
+	unsigned long long adds = 0;
+	bool is_new;
+
+	dl_iterate_phdr(read_adds, &adds);
+	is_new = adds != known;
+	known = adds;
+	return is_new;
+}
+
 /* The lock is held. */
 static void begin_if_loaded(void)
 {
-	if (atomic_load(&roctracer_state) == ROCTRACER_WAITING && amd_library_get_loaded(AMD_HIP) &&
-	    begin(&failure) != PROTON_OK)
+	if (atomic_load(&roctracer_state) == ROCTRACER_WAITING && has_new_library() &&
+	    amd_library_get_loaded(AMD_HIP) && begin(&failure) != PROTON_OK)
 		atomic_store(&roctracer_state, ROCTRACER_FAILED);
 }
 

@@ -12,7 +12,9 @@
 #include "backend/gpu/contexts.h"
 #include "backend/gpu/launches.h"
 #include "base/message.h"
+#include "driver/amd_gpus.h"
 #include "driver/driver.h"
+#include "driver/gpu_device.h"
 #include "driver/hip_streams.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
@@ -53,12 +55,23 @@ static struct launch_call describe(const struct roctracer_call *call,
 	return launch;
 }
 
+/*
+ * The properties of a new device are read here: the thread of the records must not call HIP, which
+ * may wait for that thread.
+ */
 static void note_device(void)
 {
+	static _Thread_local void *known;
 	void *context;
 
-	if (libhip.cuCtxGetCurrent(&context) == 0)
-		contexts_note(context);
+	if (libhip.cuCtxGetCurrent(&context) != 0)
+		return;
+	contexts_note(context);
+	if (context != known) {
+		gpu_device_of_hip((uint32_t)(uintptr_t)context - 1); /* hip_driver.h */
+		amd_gpus_ordinal_of_node(0);                         /* of all nodes */
+	}
+	known = context;
 }
 
 static void on_enter(const struct roctracer_call *call, const struct roctracer_hip_call *data)
