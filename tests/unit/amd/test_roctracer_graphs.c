@@ -94,7 +94,7 @@ static void add_flops(double flops)
 
 static const char *const two[] = {"node", "raw_symbol"};
 
-/* "node", and in an op of its own name "mm_64" with flops. */
+/* "node", and within the op "mm_64", which has flops, another one. */
 static void capture_two(void)
 {
 	struct proton_context where;
