@@ -374,7 +374,7 @@ struct row_rank {
 	uint32_t gpu; /* UUID of its first GPU */
 	uint32_t pid;
 	uint32_t attempt;
-	uint32_t world;   /* number of ranks, as this one was told; 0: unknown */
+	uint32_t world;   /* number of ranks in its environment; 0: unknown */
 	uint64_t shape;   /* hash of the paths of its tree: equal trees have equal ones */
 	uint64_t time_ns; /* of its kernels */
 	uint64_t kernels;
