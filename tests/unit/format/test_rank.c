@@ -84,15 +84,16 @@ TEST(job_is_the_id_of_torchrun_or_of_the_batch_system)
 	CHECK_STR(identity.job, "42");
 }
 
-static char *resolved(const char *stem, bool is_wanted)
+static void check_resolved(const char *stem, bool is_wanted, const char *expected)
 {
 	struct proton_error err;
 	char *name = strdup(stem);
 	bool is_ranked;
 
 	CHECK_OK(rank_resolve(&name, is_wanted, &is_ranked, &err), err);
+	CHECK_STR(name, expected);
 	CHECK_EQ(is_ranked, strstr(name, ".ranks/") != NULL);
-	return name;
+	free(name);
 }
 
 TEST(ranks_are_in_names_of_jobs_of_more_than_one_rank)
@@ -102,22 +103,23 @@ TEST(ranks_are_in_names_of_jobs_of_more_than_one_rank)
 	bool is_ranked;
 
 	ENVIRONMENT("RANK=123", "WORLD_SIZE=1000");
-	CHECK_STR(resolved("/x/out", true), "/x/out.ranks/000-999/rank000123");
-	CHECK_STR(resolved("/x/out", false), "/x/out");
+	check_resolved("/x/out", true, "/x/out.ranks/000-999/rank000123");
+	check_resolved("/x/out", false, "/x/out");
 	/* the name of a child process of this rank */
-	CHECK_STR(resolved("/x/out.ranks/000-999/rank000123.77", true),
-		  "/x/out.ranks/000-999/rank000123.77");
+	check_resolved("/x/out.ranks/000-999/rank000123.77", true,
+		       "/x/out.ranks/000-999/rank000123.77");
 	ENVIRONMENT("RANK=65432", "WORLD_SIZE=100000", "TORCHELASTIC_RESTART_COUNT=3");
-	CHECK_STR(resolved("/x/out", true), "/x/out.ranks/65000-65999/rank065432.attempt3");
+	check_resolved("/x/out", true, "/x/out.ranks/65000-65999/rank065432.attempt3");
 	ENVIRONMENT("RANK=0", "WORLD_SIZE=1");
-	CHECK_STR(resolved("/x/out", true), "/x/out");
+	check_resolved("/x/out", true, "/x/out");
 	ENVIRONMENT("RANK=1", "WORLD_SIZE=2", "PROTON_RANKS=off");
-	CHECK_STR(resolved("/x/out", true), "/x/out");
+	check_resolved("/x/out", true, "/x/out");
 	ENVIRONMENT("RANK=1", "WORLD_SIZE=2", "PROTON_RANKS=on");
-	CHECK_STR(resolved("/x/out", false), "/x/out.ranks/000-999/rank000001");
+	check_resolved("/x/out", false, "/x/out.ranks/000-999/rank000001");
 	ENVIRONMENT("RANK=1", "WORLD_SIZE=2", "PROTON_RANKS=many");
 	CHECK_EQ(rank_resolve(&name, true, &is_ranked, &err), PROTON_E_INVALID);
 	CHECK_HAS(err.text, "PROTON_RANKS: \"many\" is unknown; use auto, on or off");
+	free(name);
 }
 
 /* ------------------------------------------------------------------ sessions */
