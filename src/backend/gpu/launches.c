@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "record/thread/correlate.h"
 
-#define SAMPLE_PERIOD 1024u
-
 _Thread_local struct launches_here launches_here;
 
 static _Atomic uint64_t launched;
@@ -94,39 +92,11 @@ void launches_end(struct launch_call call, bool has_failed)
 		captured_nodes_flush_if_due();
 }
 
-/* The number of calls that the thread's call `number` stands for; 0: it is not timed. */
-static inline uint32_t sample_weight(uint32_t number)
+void launches_add_cost(struct launches_timer timer)
 {
-	if (number > SAMPLE_PERIOD)
-		return number % SAMPLE_PERIOD ? 0 : SAMPLE_PERIOD;
-	return number & (number - 1) ? 0 : number < 2 ? number : number / 2;
-}
+	uint64_t spent_ns = clock_monotonic_ns() - timer.start_ns;
+	uint64_t clock_ns = atomic_load_explicit(&clock_cost_ns, memory_order_relaxed);
 
-/*
- * Reading the clock costs as much as the callback. So every SAMPLE_PERIOD-th call of a thread is
- * timed and stands for those since the previous one. At the beginning the distances double, which
- * gives short runs an estimate too.
- */
-struct launches_timer launches_timer_begin(bool is_enter)
-{
-	struct launches_timer timer = {0};
-
-	launches_here.calls += is_enter;
-	timer.weight = sample_weight(launches_here.calls);
-	if (timer.weight)
-		timer.start_ns = clock_monotonic_ns();
-	return timer;
-}
-
-void launches_timer_end(struct launches_timer timer)
-{
-	uint64_t spent_ns;
-	uint64_t clock_ns;
-
-	if (!timer.weight)
-		return;
-	spent_ns = clock_monotonic_ns() - timer.start_ns;
-	clock_ns = atomic_load_explicit(&clock_cost_ns, memory_order_relaxed);
 	spent_ns -= spent_ns < clock_ns ? spent_ns : clock_ns;
 	atomic_fetch_add_explicit(&cost_ns, spent_ns * timer.weight, memory_order_relaxed);
 }
