@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "src/viewer": ["base", "format", "model", "symbol", "export"],
     "src/record": ["base", "format", "model", "export/export.h"],
     "src/driver": ["base", "record"],
-    "src/backend": ["base", "format", "model", "intra", "record", "driver"],
+    "src/backend": ["base", "format", "model", "symbol", "intra", "record", "driver"],
     "src/cli": [
         "base",
         "format",

@@ -242,6 +242,7 @@ static void add_line(struct sample_parts *parts, uint32_t node, const struct par
 {
 	struct profile *profile = parts->profile;
 	uint32_t selected = name_of(profile, SAMPLES_SELECTED);
+	uint32_t unknown = name_of(profile, SAMPLES_UNKNOWN);
 	uint64_t stalled = 0;
 	uint64_t all = 0;
 
@@ -249,14 +250,15 @@ static void add_line(struct sample_parts *parts, uint32_t node, const struct par
 		uint32_t reason = parts->samples->reasons[cells[i].reason];
 
 		all = clamped_u64(all, cells[i].samples);
-		if (reason != selected)
+		if (reason != selected && reason != unknown)
 			stalled = clamped_u64(stalled, cells[i].samples);
 	}
 	add_value(profile, node, name_of(profile, SAMPLES_ALL), all);
 	add_value(profile, node, name_of(profile, SAMPLES_STALLED), stalled);
 	for (size_t i = 0; i < count; i++)
-		add_value(profile, node, parts->samples->reasons[cells[i].reason],
-			  cells[i].samples);
+		if (parts->samples->reasons[cells[i].reason] != unknown)
+			add_value(profile, node, parts->samples->reasons[cells[i].reason],
+				  cells[i].samples);
 }
 
 static void add_cells(struct sample_parts *parts, const struct lines *lines, uint64_t divided)

@@ -15,6 +15,7 @@
 #define SAMPLES_STALLED "num_stalled_samples" /* the warp was not selected to issue */
 #define SAMPLES_REASON "stalled_"             /* prefix: one metric per stall reason */
 #define SAMPLES_SELECTED "stalled_selected"   /* the warp issued an instruction */
+#define SAMPLES_UNKNOWN "stalled_unknown"     /* no reason was sampled: it is not a metric */
 /* Samples of a kernel that were divided in proportion to kernel time. */
 #define SAMPLES_APPORTIONED "num_samples_apportioned"
 

@@ -1,4 +1,7 @@
-/* The table of stall reasons. Names are those of CUPTI without "smsp__pcsamp_warps_issue_". */
+/*
+ * The table of stall reasons. Names are those of CUPTI without "smsp__pcsamp_warps_issue_", and for
+ * AMD those of upstream Proton.
+ */
 #include "model/stall_reasons.h"
 
 #include <string.h>
@@ -8,12 +11,15 @@
 #include "model/samples.h"
 
 static const struct stall_reason reasons[] = {
+	{"alu_dependency", "results of arithmetic", false},
+	{"arbiter_win_ex_stall", "busy execution pipes", false},
 	{"barrier", "other warps at a barrier", false},
 	{"branch_resolving", "branch targets", false},
 	{"dispatch_stall", "the instruction dispatcher", false},
 	{"drain", "stores before the exit", false},
 	{"gmma", "matrix multiplications (wgmma)", false},
 	{"imc_miss", "constants that are not cached", false},
+	{"internal_instruction", "internal instructions", false},
 	{"lg_throttle", "a full queue of global memory accesses", false},
 	{"long_scoreboard", "global loads", false},
 	{"math_pipe_throttle", "busy arithmetic units", false},
@@ -24,10 +30,12 @@ static const struct stall_reason reasons[] = {
 	{"no_instructions", "instructions that are not cached", false},
 	{"not_selected", "other warps that are ready too", true},
 	{"selected", "nothing", true},
+	{"other_wait", "other causes", false},
 	{"short_scoreboard", "shared memory or special functions", false},
 	{"sleeping", "the end of a sleep", false},
 	{"tex_throttle", "a full queue of texture accesses", false},
 	{"wait", "the latency of arithmetic", false},
+	{"waitcnt", "memory accesses (s_waitcnt)", false},
 	{"warpgroup_arrive", "the warpgroup (wgmma)", false},
 };
 

@@ -63,7 +63,7 @@ int backend_refuse_mode(const char *backend, const char *mode, struct proton_err
 	const char *why = "available: periodic_flushing";
 
 	if (length == strlen("pcsampling") && strncasecmp(mode, "pcsampling", length) == 0)
-		why = "it is a mode of the backend \"cupti\"";
+		why = "it is a mode of the backends \"cupti\" and \"rocprofiler\"";
 	else if ((length == strlen("default") && strncasecmp(mode, "default", length) == 0) ||
 		 (length == strlen("mma") && strncasecmp(mode, "mma", length) == 0))
 		why = "it is a mode of the backend \"instrumentation\"";

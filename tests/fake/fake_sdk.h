@@ -6,11 +6,13 @@
  *
  * Split by idea: sdk_configure.c (registration, contexts, services), sdk_buffers.c (buffers and
  * their thread), sdk_launch.c (launches, copies, markers), sdk_graphs.c, sdk_names.c (kinds and
- * operations).
+ * operations), sdk_pc_sampling.c (configurations of GPUs, samples).
  *
  * Environment: FAKE_SDK_VERSION, such as 600, 10000 or 10201 (default), major * 10000 + minor * 100
  * + patch. From 10300 on every struct is longer than in 1.2.1. FAKE_SDK_RENUMBER: kinds and
  * operations have other numbers. FAKE_SDK_LATE_MS: records are complete that long after the launch.
+ * FAKE_SDK_PCS_BUSY: another process has configured host-trap sampling at an interval of 5000; the
+ * first call that configures fails. FAKE_SDK_PCS_NONE: no GPU can be sampled.
  * FAKE_SDK_LOCKED: HIP has initialized the library before. FAKE_CUPTI_FAIL, "name=code".
  */
 #ifndef TESTS_FAKE_FAKE_SDK_H
@@ -20,6 +22,21 @@
 
 #include "backend/amd/sdk_abi.h"
 #include "fake/fake_cupti.h"
+
+/* Where code objects are loaded: their virtual addresses begin at FAKE_CODE_FIRST there. */
+#define FAKE_CODE_BASE 0x7f0000000000ull
+#define FAKE_CODE_FIRST 0x1000u
+
+/* PC samples of one instruction. */
+struct fake_sample {
+	uint32_t kind; /* enum sdk_sample_kind; 0: that of the configured method */
+	uint32_t device;
+	uint64_t dispatch_id;
+	uint64_t code_object; /* 0: unknown */
+	uint64_t address;     /* virtual, as in the code object */
+	uint32_t reason;      /* for not issuing; 16: the instruction was issued */
+	uint32_t count;
+};
 
 /* A call that copies or sets memory. */
 struct fake_copy {
@@ -56,6 +73,16 @@ struct fake_copy {
 	X(uint32_t, stops, (void))                                                                 \
 	/* Callbacks of HIP's calls delivered so far. */                                           \
 	X(uint32_t, callbacks, (void))                                                             \
+	/* Loads a code object with this kernel, in memory or in the file of a URI. Its id. */     \
+	X(uint64_t, load_code,                                                                     \
+	  (const char *kernel, const void *bytes, size_t length, const char *uri))                 \
+	/* The number of the latest dispatch. */                                                   \
+	X(uint64_t, last_dispatch, (void))                                                         \
+	/* PC samples, if a context with the service is started. Returns their number. */          \
+	X(uint32_t, sample, (const struct fake_sample *sample))                                    \
+	/* The configuration of a GPU: method and interval; 0: none. */                            \
+	X(int, pcs_method, (uint32_t device))                                                      \
+	X(uint64_t, pcs_interval, (uint32_t device))                                               \
 	/* The end of the program: everything fails with FINALIZED from now on. */                 \
 	X(void, finalize, (void))
 

@@ -18,6 +18,7 @@
 struct record {
 	struct record *next;
 	struct sdk_context context;
+	uint32_t category;
 	uint32_t kind;
 	size_t bytes;
 	uint64_t ready_ns; /* the kernel has ended */
@@ -88,7 +89,7 @@ static void hand_over(struct buffer *buffer, struct record *taken, uint64_t lost
 
 		for (; taken && n < 256; taken = taken->next, n++) {
 			storage[n] = (struct sdk_record_header){
-				.category = SDK_CATEGORY_TRACING,
+				.category = taken->category,
 				.kind = taken->kind,
 				.payload = taken->payload,
 			};
@@ -207,8 +208,8 @@ int fake_flush_buffer(struct sdk_buffer handle)
 	return SDK_OK;
 }
 
-void buffers_add(uint64_t handle, struct sdk_context context, uint32_t kind, const void *given,
-		 size_t bytes)
+void buffers_add(uint64_t handle, struct sdk_context context, uint32_t category, uint32_t kind,
+		 const void *given, size_t bytes)
 {
 	struct buffer *buffer = &buffers[handle - 1];
 	struct record *record = malloc(sizeof(*record));
@@ -219,6 +220,7 @@ void buffers_add(uint64_t handle, struct sdk_context context, uint32_t kind, con
 	configure_use("a record for a buffer without its thread");
 	memset(record, 0xa5, sizeof(*record));
 	record->context = context;
+	record->category = category;
 	record->kind = kind;
 	record->bytes = grown;
 	record->ready_ns = clock_monotonic_ns() + late_ns();

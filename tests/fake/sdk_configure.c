@@ -147,7 +147,7 @@ int fake_get_timestamp(uint64_t *timestamp_ns)
 
 /* ------------------------------------------------------------------ contexts */
 
-static struct fake_context *context_of(struct sdk_context context)
+struct fake_context *configure_context(struct sdk_context context)
 {
 	if (!context.handle || context.handle > FAKE_CONTEXTS ||
 	    !contexts[context.handle - 1].exists)
@@ -175,7 +175,7 @@ int fake_create_context(struct sdk_context *context)
 
 int fake_start_context(struct sdk_context context)
 {
-	struct fake_context *started = context_of(context);
+	struct fake_context *started = configure_context(context);
 
 	if (configure_is_final())
 		return SDK_E_FINALIZED;
@@ -188,7 +188,7 @@ int fake_start_context(struct sdk_context context)
 /* Allowed in a forked child: it only stores. */
 int fake_stop_context(struct sdk_context context)
 {
-	struct fake_context *stopped = context_of(context);
+	struct fake_context *stopped = configure_context(context);
 
 	if (configure_is_final())
 		return SDK_E_FINALIZED;
@@ -235,7 +235,7 @@ int fake_configure_callback_tracing_service(struct sdk_context context, int numb
 					    const int32_t *numbers, size_t count,
 					    sdk_callback_fn callback, void *data)
 {
-	struct fake_context *of = context_of(context);
+	struct fake_context *of = configure_context(context);
 	enum fake_kind kind = names_kind(LIST_CALLBACK, number);
 	int status = configure_check();
 
@@ -254,7 +254,7 @@ int fake_configure_buffer_tracing_service(struct sdk_context context, int number
 					  const int32_t *numbers, size_t count,
 					  struct sdk_buffer buffer)
 {
-	struct fake_context *of = context_of(context);
+	struct fake_context *of = configure_context(context);
 	enum fake_kind kind = names_kind(LIST_BUFFER, number);
 	int status = configure_check();
 
@@ -274,7 +274,7 @@ int fake_configure_external_correlation_id_request_service(struct sdk_context co
 							   const int *numbers, size_t count,
 							   sdk_request_fn callback, void *data)
 {
-	struct fake_context *of = context_of(context);
+	struct fake_context *of = configure_context(context);
 	int status = configure_check();
 
 	if (status != SDK_OK)

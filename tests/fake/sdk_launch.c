@@ -160,15 +160,34 @@ static void announce(int operation, const void *given, size_t bytes)
 	}
 }
 
+/* Machine code of a code object, in memory or in a file. */
+struct code {
+	const void *bytes;
+	size_t length;
+	const char *uri;
+};
+
 /* A code object with one kernel is loaded. */
-static void load(uint64_t kernel_id, const char *name, const struct launch_config *config)
+static void load(uint64_t kernel_id, const char *name, const struct launch_config *config,
+		 const struct code *code)
 {
 	char *symbol;
 
 	if (asprintf(&symbol, "%s.kd", name) < 0)
 		abort();
 	announce(SDK_CODE_OBJECT_LOAD,
-		 &(struct sdk_code_object){.id = kernel_id, .agent = 0xa1, .uri = "memory://1"},
+		 &(struct sdk_code_object){
+			 .id = kernel_id,
+			 .agent = 0xa1,
+			 .uri = code->uri ? code->uri : "memory://1",
+			 .load_base = FAKE_CODE_BASE + FAKE_CODE_FIRST,
+			 .load_delta = (int64_t)FAKE_CODE_BASE,
+			 .storage = code->uri     ? 1
+				    : code->bytes ? 2
+						  : 0,
+			 .memory = (uint64_t)(uintptr_t)code->bytes,
+			 .memory_bytes = code->length,
+		 },
 		 sizeof(struct sdk_code_object));
 	announce(SDK_CODE_OBJECT_KERNEL_SYMBOL,
 		 &(struct sdk_kernel_symbol){
@@ -184,7 +203,8 @@ static void load(uint64_t kernel_id, const char *name, const struct launch_confi
 }
 
 /* The id of the kernel, loaded at the first use of its name; 0 has no name. */
-static uint64_t kernel_of(const char *name, const struct launch_config *config)
+static uint64_t load_once(const char *name, const struct launch_config *config,
+			  const struct code *code)
 {
 	bool is_new = false;
 	uint64_t id = 0;
@@ -199,9 +219,26 @@ static uint64_t kernel_of(const char *name, const struct launch_config *config)
 		is_new = true;
 	}
 	if (is_new)
-		load(id + 1, name, config);
+		load(id + 1, name, config, code);
 	pthread_mutex_unlock(&names_lock);
 	return id + 1;
+}
+
+static uint64_t kernel_of(const char *name, const struct launch_config *config)
+{
+	return load_once(name, config, &(struct code){0});
+}
+
+FAKE_EXPORT uint64_t fake_sdk_load_code(const char *kernel, const void *bytes, size_t length,
+					const char *uri)
+{
+	return load_once(kernel, &(struct launch_config){.registers_per_thread = 32},
+			 &(struct code){bytes, length, uri});
+}
+
+FAKE_EXPORT uint64_t fake_sdk_last_dispatch(void)
+{
+	return atomic_load(&next_dispatch) - 1;
 }
 
 /* ------------------------------------------------------------------ dispatches */
@@ -243,7 +280,7 @@ static void complete(enum fake_kind kind, uint64_t internal, void *given, size_t
 		head->thread_id = thread_number();
 		for (uint32_t n = 0; n < records; n++)
 			buffers_add(service->buffer, (struct sdk_context){i + 1},
-				    (uint32_t)head->kind, given, bytes);
+				    SDK_CATEGORY_TRACING, (uint32_t)head->kind, given, bytes);
 	}
 }
 

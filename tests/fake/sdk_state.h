@@ -67,8 +67,8 @@ struct fake_context {
 extern struct fake_context contexts[FAKE_CONTEXTS];
 
 /* sdk_buffers.c: copies a record; may block like a full lossless buffer. */
-void buffers_add(uint64_t buffer, struct sdk_context context, uint32_t kind, const void *record,
-		 size_t bytes);
+void buffers_add(uint64_t buffer, struct sdk_context context, uint32_t category, uint32_t kind,
+		 const void *record, size_t bytes);
 bool buffers_are_empty(void);
 bool buffers_exist(uint64_t handle);
 void buffers_finish(void);
@@ -76,6 +76,9 @@ void buffers_finish(void);
 /* sdk_graphs.c */
 void graphs_begin_capture(const char *name, int result);
 void graphs_end_capture(const char *name, int result);
+
+/* sdk_configure.c: the context of a handle that a configuring call got; NULL: there is none. */
+struct fake_context *configure_context(struct sdk_context context);
 
 /* sdk_launch.c: called before each callback, if set. */
 void launch_call_hook(void);

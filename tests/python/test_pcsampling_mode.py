@@ -259,4 +259,5 @@ def test_other_backends_refuse_the_mode():
             print(error)
         """
     )
-    assert 'host: unsupported mode: pcsampling; it is a mode of the backend "cupti"' in found.stdout
+    message = 'host: unsupported mode: pcsampling; it is a mode of the backends "cupti"'
+    assert message in found.stdout

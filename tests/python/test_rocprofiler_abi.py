@@ -35,6 +35,12 @@ CONSTANTS = {
     "SDK_COPY_HOST_TO_DEVICE": "ROCPROFILER_MEMORY_COPY_HOST_TO_DEVICE",
     "SDK_COPY_DEVICE_TO_HOST": "ROCPROFILER_MEMORY_COPY_DEVICE_TO_HOST",
     "SDK_COPY_DEVICE_TO_DEVICE": "ROCPROFILER_MEMORY_COPY_DEVICE_TO_DEVICE",
+    "SDK_CATEGORY_PC_SAMPLING": "ROCPROFILER_BUFFER_CATEGORY_PC_SAMPLING",
+    "SDK_METHOD_STOCHASTIC": "ROCPROFILER_PC_SAMPLING_METHOD_STOCHASTIC",
+    "SDK_METHOD_HOST_TRAP": "ROCPROFILER_PC_SAMPLING_METHOD_HOST_TRAP",
+    "SDK_SAMPLE_INVALID": "ROCPROFILER_PC_SAMPLING_RECORD_INVALID_SAMPLE",
+    "SDK_SAMPLE_HOST_TRAP": "ROCPROFILER_PC_SAMPLING_RECORD_HOST_TRAP_V0_SAMPLE",
+    "SDK_SAMPLE_STOCHASTIC": "ROCPROFILER_PC_SAMPLING_RECORD_STOCHASTIC_V0_SAMPLE",
 }
 HEAD = {"size": "size", "kind": "kind", "operation": "operation"}
 # Our struct, theirs, fields (ours: theirs). Their handles are structs of one number.
@@ -276,6 +282,8 @@ UNDECLARED = {
     "query_callback_tracing_kind_operation_name",
     "iterate_buffer_tracing_kinds",
     "query_buffer_tracing_kind_name",
+    "query_pc_sampling_agent_configurations",
+    "configure_pc_sampling_service",
 }
 
 

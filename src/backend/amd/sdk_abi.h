@@ -28,6 +28,9 @@ enum sdk_status {
 	SDK_E_INCOMPATIBLE_ABI = 18,
 	SDK_E_INVALID_ARGUMENT = 19,
 	SDK_E_FINALIZED = 21,
+	SDK_E_INCOMPATIBLE_KERNEL = 28,
+	SDK_E_NOT_AVAILABLE = 37,
+	SDK_E_AGENT_ARCH_NOT_SUPPORTED = 39,
 	SDK_E_PERMISSION_DENIED = 40,
 };
 
@@ -40,6 +43,7 @@ enum sdk_phase {
 };
 
 #define SDK_CATEGORY_TRACING 1u
+#define SDK_CATEGORY_PC_SAMPLING 2u
 #define SDK_POLICY_LOSSLESS 2
 #define SDK_AGENT_VERSION_0 1
 #define SDK_AGENT_GPU 2
@@ -198,6 +202,73 @@ enum sdk_copy {
 	SDK_COPY_DEVICE_TO_DEVICE = 4,
 };
 
+/* ------------------------------------------------------------------ PC samples */
+
+enum sdk_sampling_method {
+	SDK_METHOD_STOCHASTIC = 1, /* MI300 and later; the interval is a power of two of cycles */
+	SDK_METHOD_HOST_TRAP = 2,  /* MI200 and later; the interval is in microseconds */
+};
+
+#define SDK_SAMPLING_POWER_OF_2 1u /* flag: the interval must be one */
+
+struct sdk_sampling_config {
+	uint64_t size;
+	int method;
+	int unit;
+	size_t min_interval;
+	size_t max_interval;
+	uint64_t flags;
+};
+
+typedef int (*sdk_sampling_fn)(const struct sdk_sampling_config *configs, size_t count, void *data);
+
+enum sdk_sample_kind {
+	SDK_SAMPLE_INVALID = 1,
+	SDK_SAMPLE_HOST_TRAP = 2,
+	SDK_SAMPLE_STOCHASTIC = 3,
+};
+
+struct sdk_pc {
+	uint64_t code_object; /* 0: unknown, and the offset is an address */
+	uint64_t offset;      /* from the place where the code object was loaded */
+};
+
+struct sdk_host_trap_sample {
+	uint64_t size;
+	uint64_t hardware;
+	struct sdk_pc pc;
+	uint64_t lanes;
+	uint64_t timestamp;
+	uint64_t dispatch_id; /* 0: unknown */
+	uint64_t internal;
+	uint64_t external;
+	struct sdk_dim3 workgroup;
+	uint32_t wave;
+};
+
+struct sdk_stochastic_sample {
+	uint64_t size;
+	uint8_t flags;
+	uint8_t wave;
+	uint8_t bits; /* SDK_SAMPLE_ISSUED, then the type of the instruction */
+	uint8_t other[5];
+	uint64_t hardware;
+	struct sdk_pc pc;
+	uint64_t lanes;
+	struct sdk_dim3 workgroup;
+	uint32_t waves;
+	uint64_t timestamp;
+	uint64_t dispatch_id; /* 0: unknown */
+	uint64_t internal;
+	uint64_t external;
+	uint32_t snapshot; /* the reason, then what the scheduler issued and what was stalled */
+	uint32_t memory_counters;
+};
+
+#define SDK_SAMPLE_ISSUED 1u        /* the wave issued its instruction */
+#define SDK_SNAPSHOT_REASON 0xfu    /* for not issuing it */
+#define SDK_SNAPSHOT_ISSUED 0x7fe0u /* the scheduler issued instructions of these types */
+
 /* ------------------------------------------------------------------ agents */
 
 struct sdk_agent {
@@ -251,6 +322,14 @@ SDK_ASSERT(offsetof(struct sdk_agent, gfx_version) == 100);
 SDK_ASSERT(offsetof(struct sdk_agent, max_clock_mhz) == 140);
 SDK_ASSERT(offsetof(struct sdk_agent, name) == 248);
 SDK_ASSERT(sizeof(struct sdk_agent) == 312);
+SDK_ASSERT(sizeof(struct sdk_sampling_config) == 40);
+SDK_ASSERT(sizeof(struct sdk_host_trap_sample) == 88);
+SDK_ASSERT(offsetof(struct sdk_host_trap_sample, pc) == 16);
+SDK_ASSERT(offsetof(struct sdk_host_trap_sample, dispatch_id) == 48);
+SDK_ASSERT(sizeof(struct sdk_stochastic_sample) == 104);
+SDK_ASSERT(offsetof(struct sdk_stochastic_sample, pc) == 24);
+SDK_ASSERT(offsetof(struct sdk_stochastic_sample, dispatch_id) == 72);
+SDK_ASSERT(offsetof(struct sdk_stochastic_sample, snapshot) == 96);
 #undef SDK_ASSERT
 
 #endif

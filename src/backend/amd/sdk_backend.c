@@ -14,6 +14,7 @@
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/hip_tensors.h"
 #include "backend/amd/kernel_symbols.h"
+#include "backend/amd/sdk_pc_sampling.h"
 #include "backend/amd/sdk_register.h"
 #include "backend/amd/stream_numbers.h"
 #include "backend/gpu/await_records.h"
@@ -32,7 +33,8 @@
 #include "record/thread/correlate.h"
 
 _Atomic enum sdk_state sdk_state;
-static bool wants_memory; /* argument of set_memory() */
+static bool wants_memory;      /* argument of set_memory() */
+static char sampling_mode[64]; /* the mode "pcsampling" with its options; "": another one */
 
 static bool is_usable(void)
 {
@@ -42,20 +44,29 @@ static bool is_usable(void)
 
 static int check_mode(const char *mode, struct proton_error *err)
 {
+	if (sdk_pc_sampling_is_mode(mode))
+		return sdk_pc_sampling_check_mode(mode, err);
 	return *mode ? backend_refuse_mode("rocprofiler", mode, err) : PROTON_OK;
 }
 
 /* The library is used from here on. */
 static int begin(struct proton_error *err)
 {
-	int status = sdk_register(err);
+	int status;
 
+	if (*sampling_mode)
+		sdk_pc_sampling_want(sampling_mode);
+	status = sdk_register(err);
 	if (status == PROTON_OK && wants_memory)
 		status = sdk_register_start_memory(err);
+	if (status == PROTON_OK && *sampling_mode)
+		status = sdk_pc_sampling_start(sampling_mode, err);
 	if (status == PROTON_OK)
 		status = sdk_register_start_profiling(err);
-	if (status != PROTON_OK)
+	if (status != PROTON_OK) {
+		sdk_pc_sampling_stop();
 		return status;
+	}
 	driver_load_hip(NULL); /* for properties of devices; may be missing */
 	launches_start();
 	sdk_callbacks_start();
@@ -88,6 +99,8 @@ static int start(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	tensors_start(&hip_tensors_reader);
+	snprintf(sampling_mode, sizeof(sampling_mode), "%s",
+		 sdk_pc_sampling_is_mode(mode) ? mode : "");
 	if (is_called_by_hip())
 		atomic_store(&sdk_state, SDK_POSTPONED);
 	else
@@ -118,6 +131,7 @@ static int flush(struct proton_error *err)
 	if (state != SDK_ON && state != SDK_ENDED)
 		return PROTON_OK;
 	status = sdk_records_flush(err);
+	sdk_pc_sampling_flush();
 	captured_nodes_forget_destroyed(begin_ns);
 	return status;
 }
@@ -158,6 +172,7 @@ static void describe(add_fn add, void *user)
 		add_number(add, user, "gpus", sdk_agents_count());
 	add_number(add, user, "overhead_callbacks_ns", launches_cost_ns());
 	add_number(add, user, "overhead_records_ns", await_records_cost_ns());
+	sdk_pc_sampling_describe(add, user);
 }
 
 static void stop(void)
@@ -166,8 +181,10 @@ static void stop(void)
 
 	nvtx_detach();
 	flush_thread_stop();
-	if (state == SDK_ON)
+	if (state == SDK_ON) {
 		sdk_register_flush(); /* late records arrive now, or are ignored */
+		sdk_pc_sampling_stop();
+	}
 	if (state != SDK_ENDED)
 		atomic_compare_exchange_strong(&sdk_state, &state, SDK_OFF);
 	wants_memory = false;
@@ -184,6 +201,7 @@ static void forked(void)
 {
 	atomic_store(&sdk_state, sdk_register_version() ? SDK_ORPHANED : SDK_OFF);
 	kernel_symbols_forked();
+	sdk_pc_sampling_forked();
 	stream_numbers_forked();
 	hip_tensors_forget();
 	wants_memory = false;

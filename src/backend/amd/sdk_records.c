@@ -9,6 +9,7 @@
 #include "backend/amd/sdk_backend.h"
 #include "backend/amd/sdk_external.h"
 #include "backend/amd/sdk_kinds.h"
+#include "backend/amd/sdk_pc_sampling.h"
 #include "backend/amd/sdk_register.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/kernel_names.h"
@@ -119,13 +120,16 @@ static void add_dispatch(const struct sdk_dispatch *record)
 	struct sdk_external mine;
 
 	if (!is_mine(&record->head, COUNTER_LOST_UNMATCHED, &mine) ||
-	    !records_find_kernel(mine.number, 0, &launch))
+	    !records_find_kernel(mine.number, 0, &launch)) {
+		sdk_samples_ignore_dispatch(record->dispatch_id);
 		return;
+	}
 	execution = common(&record->head, &mine);
 	execution.device = sdk_agents_device(record->agent);
 	execution.frame = kernel_symbols_find(record->kernel_id, &symbol)
 				  ? symbol.frame
 				  : kernel_names_frame(NULL);
+	execution.dispatch = record->dispatch_id;
 	execution.config = config_of(record, &symbol);
 	if (symbol.is_fill || symbol.is_copy)
 		make_memory_operation(&symbol, &mine, &execution);

@@ -1,5 +1,5 @@
 /*
- * Registration with rocprofiler-sdk. Three contexts:
+ * Registration with rocprofiler-sdk. Three contexts, and one for PC sampling (sdk_pc_sampling.c):
  *
  * - code objects: started at once and always on, because sessions that start later need the names
  *   of kernels that are loaded by then;
@@ -19,7 +19,9 @@
 
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
+#include "backend/amd/sdk_code_objects.h"
 #include "backend/amd/sdk_kinds.h"
+#include "backend/amd/sdk_pc_sampling.h"
 #include "driver/amd_library.h"
 #include "record/backend.h"
 
@@ -54,10 +56,16 @@ static void on_code_object(struct sdk_callback_record record, uint64_t *user, vo
 {
 	const struct sdk_kernel_symbol *symbol = record.payload;
 
+	const struct sdk_code_object *object = record.payload;
+
 	/* In a forked child a thread of the parent may have held the lock of the names. */
-	if (record.phase == SDK_PHASE_LOAD && record.operation == SDK_CODE_OBJECT_KERNEL_SYMBOL &&
-	    symbol->size >= sizeof(*symbol) && !sdk_register_is_orphan())
+	if (record.phase != SDK_PHASE_LOAD || sdk_register_is_orphan())
+		return;
+	if (record.operation == SDK_CODE_OBJECT_KERNEL_SYMBOL && symbol->size >= sizeof(*symbol))
 		kernel_symbols_add(symbol);
+	else if (record.operation == SDK_CODE_OBJECT_LOAD && object->size >= sizeof(*object) &&
+		 sdk_pc_sampling_is_configured())
+		sdk_code_objects_add(object);
 }
 
 static size_t choose_buffer_bytes(void)
@@ -202,6 +210,7 @@ static int initialize(sdk_finalize_client_fn finalize, void *data)
 		atomic_store(&has_memory, add_memory() == PROTON_OK);
 	if (status != PROTON_OK)
 		return -1;
+	sdk_pc_sampling_configure();
 	failure.status = PROTON_OK;
 	atomic_store(&process, getpid());
 	return 0;

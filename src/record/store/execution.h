@@ -22,6 +22,7 @@ struct execution {
 	struct launch_config config; /* all 0 if the backend does not know it */
 	uint32_t function;           /* id of record/store/gpu_functions.h; 0: PC sampling is off */
 	uint64_t sampled_ns;         /* part of its time during which PCs were sampled */
+	uint64_t dispatch;           /* number that its PC samples carry; 0: none */
 	bool is_of_graph;            /* ran as part of a graph */
 	bool is_of_host;             /* ran on the reporting thread, which has made its event */
 	const struct trace_event *launch; /* NULL: unknown, or no session needs it */

@@ -4,6 +4,8 @@
  */
 #include "record/thread/record_launch.h"
 
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "record/names/frames.h"
 #include "record/store/devices.h"
@@ -165,11 +167,29 @@ void proton_kernel_end(void)
 				     });
 }
 
+static _Atomic(void (*)(uint64_t dispatch, struct proton_context where)) observer;
+
+void record_observe_dispatches(void (*observe)(uint64_t dispatch, struct proton_context where))
+{
+	atomic_store_explicit(&observer, observe, memory_order_relaxed);
+}
+
+static void observe_dispatch(uint64_t dispatch, struct proton_context where)
+{
+	void (*observe)(uint64_t number, struct proton_context of) =
+		atomic_load_explicit(&observer, memory_order_relaxed);
+
+	if (observe)
+		observe(dispatch, where);
+}
+
 void record_kernel(struct proton_context where, const struct execution *execution)
 {
 	const struct config *config = session_config_get(where.sessions);
 
 	where = proton_context_enter(where, execution->frame);
+	if (execution->dispatch)
+		observe_dispatch(execution->dispatch, where);
 	for (uint32_t i = 0; i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
 		struct session *session;

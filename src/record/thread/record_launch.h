@@ -11,6 +11,11 @@
  * thread.
  */
 void record_kernel(struct proton_context where, const struct execution *execution);
+/*
+ * Calls `observe` with the context of each execution that has a .dispatch, its frame included, and
+ * for graph nodes too. NULL: no more calls. On the threads that call record_kernel().
+ */
+void record_observe_dispatches(void (*observe)(uint64_t dispatch, struct proton_context where));
 
 enum launch_kind {
 	LAUNCH_KERNEL,

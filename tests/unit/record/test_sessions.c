@@ -66,7 +66,7 @@ TEST(bad_options_are_named_and_leave_nothing)
 			 "instrumentation, host",
 		 .status = PROTON_E_INVALID},
 		{.mode = "pcsampling",
-		 .text = "host: unsupported mode: pcsampling; it is a mode of the backend \"cup",
+		 .text = "host: unsupported mode: pcsampling; it is a mode of the backends \"cup",
 		 .status = PROTON_E_INVALID},
 		{.backend = "cupti",
 		 .mode = "PCSampling:interval=9k",

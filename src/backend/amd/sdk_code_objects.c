@@ -1,0 +1,200 @@
+/* Loaded code objects: reading their bytes, and finding functions by address. */
+#include "backend/amd/sdk_code_objects.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "record/store/code_objects.h"
+#include "record/store/gpu_functions.h"
+#include "symbol/code_object.h"
+
+#define STORAGE_FILE 1
+#define STORAGE_MEMORY 2
+/* Libraries load a few thousand. Their ids are never reused. */
+#define OBJECTS_MAX (1u << 20)
+
+struct function {
+	uint64_t begin, end; /* virtual addresses */
+	char *name;
+	uint32_t id; /* record/store/gpu_functions.h; 0: no sample yet */
+};
+
+struct object {
+	uint64_t id, hash;
+	uint64_t bias;              /* virtual address of the first loaded byte */
+	struct function *functions; /* by address */
+	size_t count;
+	bool is_parsed;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
+static struct object *objects;
+static size_t object_count, object_capacity;
+static struct map by_id; /* index + 1 */
+
+/* ------------------------------------------------------------------ loading */
+
+static void keep(const struct sdk_code_object *loaded, const void *bytes, size_t length)
+{
+	struct object object = {
+		.id = loaded->id,
+		.hash = hash_stored(bytes, length),
+		.bias = loaded->load_base - (uint64_t)loaded->load_delta,
+	};
+
+	code_objects_add(object.hash, bytes, length);
+	pthread_mutex_lock(&lock);
+	if (!map_find(&by_id, object.id) && object_count < OBJECTS_MAX &&
+	    array_reserve(&objects, &object_capacity, object_count + 1, sizeof(*objects)) &&
+	    map_insert(&by_id, object.id, (uint32_t)object_count + 1))
+		objects[object_count++] = object;
+	pthread_mutex_unlock(&lock);
+}
+
+/* "file://PATH#offset=N&size=N"; PATH may have %XX. False: not such a text. */
+static bool read_uri(const char *uri, char *path, size_t capacity, uint64_t *offset,
+		     uint64_t *bytes)
+{
+	const char *part = strchr(uri, '#');
+	size_t length = 0;
+
+	*offset = *bytes = 0;
+	if (strncmp(uri, "file://", 7) != 0)
+		return false;
+	for (uri += 7; *uri && uri != part && length + 1 < capacity; uri++) {
+		unsigned code;
+
+		if (*uri == '%' && sscanf(uri + 1, "%2x", &code) == 1) {
+			path[length++] = (char)code;
+			uri += 2;
+		} else {
+			path[length++] = *uri;
+		}
+	}
+	path[length] = '\0';
+	if (part && strstr(part, "offset="))
+		*offset = strtoull(strstr(part, "offset=") + 7, NULL, 0);
+	if (part && strstr(part, "size="))
+		*bytes = strtoull(strstr(part, "size=") + 5, NULL, 0);
+	return length > 0;
+}
+
+static void keep_file(const struct sdk_code_object *loaded)
+{
+	char path[4096];
+	uint64_t offset, bytes;
+	struct stat st;
+	void *content;
+	int fd;
+
+	if (!loaded->uri || !read_uri(loaded->uri, path, sizeof(path), &offset, &bytes))
+		return;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	content = MAP_FAILED;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && offset < (uint64_t)st.st_size)
+		content = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (content == MAP_FAILED)
+		return;
+	if (!bytes || bytes > (uint64_t)st.st_size - offset)
+		bytes = (uint64_t)st.st_size - offset;
+	keep(loaded, (const char *)content + offset, bytes);
+	munmap(content, (size_t)st.st_size);
+}
+
+void sdk_code_objects_add(const struct sdk_code_object *loaded)
+{
+	if (loaded->storage == STORAGE_FILE)
+		keep_file(loaded);
+	else if (loaded->storage == STORAGE_MEMORY && loaded->memory && loaded->memory_bytes)
+		keep(loaded, (const void *)(uintptr_t)loaded->memory, loaded->memory_bytes);
+}
+
+/* ------------------------------------------------------------------ lookup */
+
+static int compare_functions(const void *left, const void *right)
+{
+	const struct function *a = left, *b = right;
+
+	return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* Copies the functions of the code object; `user` is its entry. The lock is held. */
+static void parse(void *user, const void *bytes, size_t length)
+{
+	struct object *object = user;
+	struct code_object code;
+	struct code_object_section section;
+
+	if (code_object_open(&code, bytes, length, NULL) != PROTON_OK)
+		return;
+	object->functions = calloc(code.function_count + (size_t)1, sizeof(*object->functions));
+	for (uint32_t i = 0; object->functions && i < code.function_count; i++) {
+		const struct code_object_function *from = &code.functions[i];
+
+		if (!code_object_section_get(&code, from->section, &section))
+			continue;
+		object->functions[object->count++] = (struct function){
+			.begin = section.address + from->offset,
+			.end = section.address + from->offset + from->code_bytes,
+			.name = strdup(from->name),
+		};
+	}
+	if (object->count)
+		qsort(object->functions, object->count, sizeof(*object->functions),
+		      compare_functions);
+	code_object_close(&code);
+}
+
+static struct function *function_at(struct object *object, uint64_t address)
+{
+	const struct function *functions = object->functions;
+	size_t count = ARRAY_COUNT_BEFORE(object->count, i, functions[i].begin <= address);
+
+	return count && address < functions[count - 1].end ? &object->functions[count - 1] : NULL;
+}
+
+bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
+			   uint32_t *offset_out)
+{
+	struct function *function = NULL;
+	uint32_t index;
+
+	pthread_mutex_lock(&lock);
+	index = id ? map_find(&by_id, id) : 0;
+	if (index) {
+		struct object *object = &objects[index - 1];
+		uint64_t address = object->bias + offset;
+
+		if (!object->is_parsed) {
+			object->is_parsed = true;
+			if (code_objects_sampled(object->hash) == CODE_OBJECT_KEPT)
+				code_objects_read(object->hash, parse, object);
+		}
+		function = function_at(object, address);
+		if (function && !function->id && function->name)
+			function->id = gpu_functions_add(object->hash, function->name);
+		if (function)
+			*offset_out = (uint32_t)(address - function->begin);
+	}
+	if (function)
+		*function_out = function->id;
+	pthread_mutex_unlock(&lock);
+	return function && *function_out;
+}
+
+void sdk_code_objects_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}

@@ -1,0 +1,482 @@
+/*
+ * PC sampling of the rocprofiler backend over a fake library: the choice of a configuration, the
+ * launch and the line of each sample, and what is lost. The code is tests/fuzz/corpus/line_table.
+ */
+#include "unit/cuda/cuda_session.h"
+
+#include "fake/fake_sdk.h"
+#include "model/samples.h"
+#include "symbol/code_object.h"
+
+#define BETA "ROCPROFILER_PC_SAMPLING_BETA_ENABLED"
+#define ISSUED 16u
+#define WAITCNT 3u
+#define NOT_WON 6u
+
+#define FAKE_POINTER(type, name, arguments) type(*name) arguments;
+static struct {
+	FAKE_SDK_CONTROLS(FAKE_POINTER)
+} sdk;
+#undef FAKE_POINTER
+
+static char *code;
+static size_t code_length;
+
+static void prepare(void)
+{
+	void *library = fake_open("PROTON_ROCPROFILER_SDK_PATH");
+	struct proton_error err;
+	char path[512];
+
+	if (code)
+		return;
+#define FIND(type, name, arguments) fake_find(&sdk.name, library, "fake_sdk_" #name);
+	FAKE_SDK_CONTROLS(FIND)
+#undef FIND
+	load_fake();
+	snprintf(path, sizeof(path), "%s/fuzz/corpus/line_table/amd_dwarf_5", TESTS_DIR);
+	CHECK_OK(file_read_all(path, NULL, &code, &code_length, &err), err);
+}
+
+static int start_mode(const char *mode, struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "rocprofiler",
+		.mode = mode,
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+
+	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+}
+
+/* A session that samples PCs. */
+static void begin(const char *mode)
+{
+	struct proton_error err = {0};
+
+	prepare();
+	setenv(BETA, "1", 1);
+	if (start_mode(mode, &err) < 0)
+		FAIL("start: %s", err.text);
+}
+
+static uint64_t address_of(const char *function, uint64_t pc)
+{
+	struct code_object_section section;
+	struct code_object object;
+	const struct code_object_function *found;
+	uint64_t address;
+
+	CHECK_EQ(code_object_open(&object, code, code_length, NULL), PROTON_OK);
+	found = &object.functions[code_object_function_find(&object, function)];
+	CHECK(code_object_section_get(&object, found->section, &section));
+	address = section.address + found->offset + pc;
+	code_object_close(&object);
+	return address;
+}
+
+static uint64_t load(void)
+{
+	return sdk.load_code("kern", code, code_length, NULL);
+}
+
+static void sample(uint64_t object, uint64_t dispatch, const char *function, uint64_t pc,
+		   uint32_t reason, uint32_t count)
+{
+	CHECK_EQ(sdk.sample(&(struct fake_sample){
+			 .dispatch_id = dispatch,
+			 .code_object = object,
+			 .address = address_of(function, pc),
+			 .reason = reason,
+			 .count = count,
+		 }),
+		 count);
+}
+
+static int64_t value_of(const struct profile *profile, uint32_t node, const char *name)
+{
+	for (uint32_t v = profile->nodes[node].first_value; v; v = profile->values[v].next)
+		if (strcmp(profile_text(profile, profile->metrics[profile->values[v].metric].name),
+			   name) == 0)
+			return profile->values[v].as.int64;
+	return 0;
+}
+
+/* "NAME=SAMPLES{children}" or "LINE@NAME=..." of the nodes with samples below a node. */
+static void append_nodes(const struct profile *profile, uint32_t node, struct out *out)
+{
+	for (uint32_t i = profile->nodes[node].first_child; i; i = profile->nodes[i].next_sibling) {
+		const struct profile_frame *frame = &profile->frames[profile->nodes[i].frame];
+		int64_t samples = value_of(profile, i, SAMPLES_ALL);
+
+		out_byte(out, ' ');
+		if (frame->kind == FRAME_SOURCE)
+			out_printf(out, "%" PRIu32 "@", frame->line);
+		out_text(out, profile_text(profile, frame->name));
+		if (samples)
+			out_printf(out, "=%" PRId64, samples);
+		if (profile->nodes[i].first_child) {
+			out_byte(out, '{');
+			append_nodes(profile, i, out);
+			out_text(out, " }");
+		}
+	}
+}
+
+static const char *tree_of(const struct profile *profile)
+{
+	static struct out out;
+
+	out_init(&out, -1);
+	append_nodes(profile, 0, &out);
+	out_byte(&out, '\0');
+	return out.bytes;
+}
+
+/* The node of a line with so many samples. */
+static uint32_t find_line(const struct profile *profile, uint32_t line, int64_t samples)
+{
+	for (uint32_t i = 1; i < profile->node_count; i++)
+		if (profile->frames[profile->nodes[i].frame].line == line &&
+		    value_of(profile, i, SAMPLES_ALL) == samples)
+			return i;
+	FAIL("no line %u", line);
+}
+
+static uint64_t counter(const struct profile *profile, const char *name)
+{
+	for (size_t i = 0; i < profile->counter_count; i++)
+		if (strcmp(profile_text(profile, profile->counters[i].name), name) == 0)
+			return profile->counters[i].value;
+	return 0;
+}
+
+static const char *info(const struct profile *profile, const char *key)
+{
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
+			return profile_text(profile, profile->info[i].value);
+	return "";
+}
+
+/* ------------------------------------------------------------------ samples */
+
+TEST(samples_belong_to_their_launch_and_line)
+{
+	struct profile *profile;
+	uint64_t object, scope;
+	uint32_t line;
+
+	begin("pcsampling");
+	object = load();
+	scope = proton_scope_enter("one");
+	launch_ns("kern", 100);
+	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
+	sample(object, sdk.last_dispatch(), "kern", 0, ISSUED, 2);
+	proton_scope_exit(scope, NULL);
+	scope = proton_scope_enter("two");
+	launch_ns("kern", 900);
+	sample(object, sdk.last_dispatch(), "kern", 0, NOT_WON, 3);
+	/* A function that the kernel calls is below the kernel, too. */
+	sample(object, sdk.last_dispatch(), "out", 0, WAITCNT, 4);
+	proton_scope_exit(scope, NULL);
+	profile = finish();
+	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=7 } } two{ kern{ 4@out=4 6@kern=3 } }");
+	line = find_line(profile, 6, 7);
+	CHECK_EQ(value_of(profile, line, "num_stalled_samples"), 5);
+	CHECK_EQ(value_of(profile, line, "stalled_waitcnt"), 5);
+	CHECK_EQ(value_of(profile, line, "stalled_selected"), 2);
+	CHECK_EQ(value_of(profile, line, "num_samples_apportioned"), 0);
+	CHECK_U64(counter(profile, "PC samples"), 14);
+	CHECK_STR(info(profile, "pc_sampling"), "stochastic");
+	CHECK_STR(info(profile, "pc_sampling_interval"), "131072");
+	CHECK_STR(info(profile, "pc_sampling_unit"), "cycles");
+	CHECK_U64(profile->samples->code_object_count, 1);
+	profile_free(profile);
+}
+
+TEST(samples_wait_for_the_record_of_their_dispatch)
+{
+	struct profile *profile;
+	uint64_t object, dispatch, scope;
+
+	begin("pcsampling");
+	object = load();
+	fake.hold(true);
+	scope = proton_scope_enter("one");
+	launch_ns("kern", 100);
+	proton_scope_exit(scope, NULL);
+	dispatch = sdk.last_dispatch();
+	/* The next dispatch's record comes first, and neither is there when the samples come. */
+	launch_ns("kern", 100);
+	sample(object, dispatch, "kern", 0, WAITCNT, 5);
+	sample(object, dispatch + 1, "kern", 0, WAITCNT, 7);
+	fake.hold(false);
+	profile = finish();
+	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=5 } } kern{ 6@kern=7 }");
+	profile_free(profile);
+}
+
+TEST(samples_without_a_launch_are_not_added_to_another)
+{
+	struct profile *profile;
+	uint64_t object, scope;
+
+	begin("pcsampling");
+	object = load();
+	scope = proton_scope_enter("one");
+	launch_ns("kern", 100);
+	proton_scope_exit(scope, NULL);
+	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
+	sample(object, 0, "kern", 0, WAITCNT, 2); /* the library does not know the dispatch */
+	profile = finish();
+	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=5 } } kern{ 6@kern=2 }");
+	profile_free(profile);
+}
+
+TEST(unknown_code_and_invalid_samples_are_counted)
+{
+	struct profile *profile;
+	uint64_t object;
+
+	begin("pcsampling");
+	object = load();
+	launch_ns("kern", 100);
+	sample(object, sdk.last_dispatch(), "kern", 4, WAITCNT, 1);
+	sample(0, sdk.last_dispatch(), "kern", 0, WAITCNT, 2);
+	sample(object + 50, sdk.last_dispatch(), "kern", 0, WAITCNT, 3);
+	sample(object, sdk.last_dispatch(), "kern", 0x100000, WAITCNT, 4);
+	CHECK_EQ(sdk.sample(&(struct fake_sample){.kind = SDK_SAMPLE_INVALID, .count = 5}), 5);
+	/* Shorter than its kind, and a kind of the future. */
+	CHECK_EQ(sdk.sample(&(struct fake_sample){.kind = 9, .count = 6}), 6);
+	profile = finish();
+	CHECK_U64(counter(profile, "PC samples"), 1);
+	CHECK_U64(counter(profile, "PC samples without a function"), 14);
+	CHECK_U64(counter(profile, "lost: PC samples, times a buffer was full"), 6);
+	profile_free(profile);
+}
+
+TEST(code_of_a_file_is_read_by_its_uri)
+{
+	struct profile *profile;
+	char uri[300];
+	const char *path = rec_path("with space.hsaco");
+	int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+	uint64_t object;
+
+	begin("pcsampling");
+	CHECK_EQ(write(fd, "padding!", 8), 8);
+	CHECK_EQ(write(fd, code, code_length), (ssize_t)code_length);
+	close(fd);
+	snprintf(uri, sizeof(uri), "file://%.*s/with%%20space.hsaco#offset=8&size=%zu",
+		 (int)(strrchr(path, '/') - path), path, code_length);
+	object = sdk.load_code("kern", NULL, 0, uri);
+	launch_ns("kern", 100);
+	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
+	profile = finish();
+	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
+	profile_free(profile);
+}
+
+TEST(files_that_cannot_be_read_leave_the_samples_without_a_function)
+{
+	static const char *const uris[] = {"file:///proton-is-not-here#offset=0&size=10", "file://",
+					   "http://x", "file:///dev/zero"};
+	struct profile *profile;
+
+	begin("pcsampling");
+	for (size_t i = 0; i < sizeof(uris) / sizeof(uris[0]); i++) {
+		char name[] = {(char)('a' + i), '\0'};
+		uint64_t object = sdk.load_code(name, NULL, 0, uris[i]);
+
+		launch_ns(name, 100);
+		sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 1);
+	}
+	profile = finish();
+	CHECK_U64(counter(profile, "PC samples without a function"), 4);
+	profile_free(profile);
+}
+
+TEST(code_that_was_loaded_before_the_session_has_lines)
+{
+	struct proton_error err = {0};
+	struct profile *profile;
+	uint64_t object;
+
+	prepare();
+	setenv(BETA, "1", 1);
+	proton_prepare();
+	object = load();
+	if (start_mode("pcsampling", &err) < 0)
+		FAIL("start: %s", err.text);
+	launch_ns("kern", 100);
+	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
+	profile = finish();
+	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
+	profile_free(profile);
+}
+
+TEST(nothing_is_sampled_in_other_modes)
+{
+	struct proton_error err = {0};
+	struct profile *profile;
+	uint64_t object;
+
+	prepare();
+	setenv(BETA, "1", 1);
+	if (start_mode(NULL, &err) < 0)
+		FAIL("start: %s", err.text);
+	object = load();
+	launch_ns("kern", 100);
+	CHECK_EQ(sdk.sample(&(struct fake_sample){.code_object = object, .count = 3}), 0);
+	profile = finish();
+	CHECK_STR(tree_of(profile), " kern");
+	CHECK(!profile->samples);
+	profile_free(profile);
+}
+
+TEST(a_second_session_samples_again)
+{
+	struct proton_error err = {0};
+	struct profile *profile;
+	uint64_t object;
+
+	begin("pcsampling");
+	object = load();
+	launch_ns("kern", 100);
+	profile_free(finish());
+	CHECK_EQ(sdk.sample(&(struct fake_sample){.code_object = object, .count = 3}), 0);
+	if (start_mode("pcsampling", &err) < 0)
+		FAIL("start: %s", err.text);
+	launch_ns("kern", 100);
+	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
+	profile = finish();
+	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
+	profile_free(profile);
+}
+
+TEST(host_trap_samples_have_no_reason)
+{
+	struct profile *profile;
+	uint64_t object;
+
+	setenv("PROTON_ROCPROFILER_PC_SAMPLING_METHOD", "host-trap", 1);
+	begin("pcsampling");
+	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_HOST_TRAP);
+	object = load();
+	launch_ns("kern", 100);
+	sample(object, sdk.last_dispatch(), "kern", 0, 0, 5);
+	profile = finish();
+	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
+	CHECK_EQ(value_of(profile, find_line(profile, 6, 5), "num_stalled_samples"), 0);
+	CHECK_EQ(value_of(profile, find_line(profile, 6, 5), "stalled_unknown"), 0);
+	CHECK_STR(info(profile, "pc_sampling"), "host-trap");
+	CHECK_STR(info(profile, "pc_sampling_interval"), "1000");
+	CHECK_STR(info(profile, "pc_sampling_unit"), "microseconds");
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ configuration */
+
+TEST(each_gpu_gets_the_best_method_that_it_offers)
+{
+	begin("pcsampling:interval=100000");
+	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
+	CHECK_U64(sdk.pcs_interval(0), 131072); /* the nearest power of two */
+	CHECK_EQ(sdk.pcs_method(1), SDK_METHOD_HOST_TRAP);
+	CHECK_U64(sdk.pcs_interval(1), 100000);
+	profile_free(finish());
+}
+
+TEST(interval_is_clamped_to_what_the_gpu_offers)
+{
+	struct profile *profile;
+
+	begin("pcsampling:interval=3");
+	CHECK_U64(sdk.pcs_interval(0), 256);
+	CHECK_U64(sdk.pcs_interval(1), 3);
+	profile = finish();
+	CHECK_STR(info(profile, "pc_sampling_interval"), "256");
+	CHECK_STR(info(profile, "pc_sampling_interval_requested"), "3");
+	profile_free(profile);
+}
+
+TEST(large_interval_is_clamped_too)
+{
+	setenv("PROTON_PC_SAMPLING_INTERVAL", "999999999999", 1);
+	begin("pcsampling");
+	CHECK_U64(sdk.pcs_interval(0), 1u << 24);
+	CHECK_U64(sdk.pcs_interval(1), 1u << 20);
+	profile_free(finish());
+}
+
+TEST(configuration_of_another_process_is_shared)
+{
+	setenv("FAKE_SDK_PCS_BUSY", "1", 1);
+	begin("pcsampling");
+	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_HOST_TRAP);
+	CHECK_U64(sdk.pcs_interval(0), 5000);
+	profile_free(finish());
+}
+
+static void check_refused(const char *mode, const char *text)
+{
+	struct proton_error err = {0};
+
+	prepare();
+	CHECK(start_mode(mode, &err) < 0);
+	if (!strstr(err.text, text))
+		FAIL("\"%s\" does not contain \"%s\"", err.text, text);
+	/* Other modes work. */
+	CHECK(start_mode(NULL, &err) >= 0);
+	launch_ns("kern", 100);
+	profile_free(finish());
+}
+
+TEST(missing_acknowledgement_is_explained)
+{
+	check_refused("pcsampling", "set " BETA "=1 before the program starts");
+}
+
+TEST(gpus_without_sampling_are_named)
+{
+	setenv(BETA, "1", 1);
+	setenv("FAKE_SDK_PCS_NONE", "1", 1);
+	check_refused("pcsampling", "offers no PC sampling on gfx942");
+}
+
+TEST(gpus_that_another_process_keeps_are_named)
+{
+	setenv(BETA, "1", 1);
+	prepare();
+	fake.fail("configure_pc_sampling_service", 1, 100, SDK_E_NOT_AVAILABLE);
+	check_refused("pcsampling", "another process takes them with another configuration");
+}
+
+TEST(driver_without_sampling_is_named)
+{
+	setenv(BETA, "1", 1);
+	prepare();
+	fake.fail("query_pc_sampling_agent_configurations", 1, 100, SDK_E_INCOMPATIBLE_KERNEL);
+	check_refused("pcsampling", "the amdgpu driver does not support PC sampling");
+}
+
+TEST(unknown_method_is_refused)
+{
+	setenv(BETA, "1", 1);
+	setenv("PROTON_ROCPROFILER_PC_SAMPLING_METHOD", "magic", 1);
+	check_refused("pcsampling", "use stochastic or host-trap");
+}
+
+TEST(options_of_other_backends_are_refused)
+{
+	check_refused("pcsampling:serialized", "unsupported option of pcsampling: serialized");
+}
+
+TEST(interval_that_is_not_a_number_is_refused)
+{
+	check_refused("pcsampling:interval=-5", "the interval is not a number: -5");
+}
