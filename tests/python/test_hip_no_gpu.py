@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from cmd_support import own_lines, proton
-from fake_driver import CC
+from cmd_support import environment, own_lines, proton
+from fake_driver import CC, sdk_library
 from support import load, metrics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,6 +87,16 @@ def test_a_script_runs_and_keeps_its_status(library, tmp_path):
     done = proton("script.py", cwd=tmp_path)
     assert done.returncode == 7, done.stderr
     assert re.fullmatch(r"10[01] 100 0\n", done.stdout)
+    check(done.stderr)
+
+
+@pytest.mark.parametrize("words", [("script.py",), ("-b", "rocprofiler", "script.py")])
+def test_with_rocprofiler_sdk_the_sentence_is_the_same(words, library, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT.format(library=library))
+    directory = str(sdk_library().parent)
+    env = environment(TRITON_ROCPROFILER_SDK_LIB_PATH=directory, PROTON_BACKEND=None)
+    done = proton(*words, cwd=tmp_path, env=env)
+    assert done.returncode == 7, done.stderr
     check(done.stderr)
 
 

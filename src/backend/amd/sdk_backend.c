@@ -22,6 +22,7 @@
 #include "backend/gpu/flush_thread.h"
 #include "backend/gpu/launches.h"
 #include "base/clock.h"
+#include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
 #include "record/backend.h"
@@ -218,6 +219,7 @@ const struct backend rocprofiler_backend = {
 	.read_metric = tensors_read,
 	.set_memory = set_memory,
 	.describe = describe,
+	.no_kernels = amd_gpus_problem,
 	.no_records = "HIP was used before Proton had registered with rocprofiler-sdk (import "
 		      "Proton first, or run the program with the command `proton`), another "
 		      "profiler has taken the records, or the GPU reported an error",

@@ -18,6 +18,7 @@ __attribute__((constructor)) static void search(void)
 	char *loaded = getenv("SEARCH_LOADED");
 	enum amd_library wanted = AMD_ROCPROFILER_SDK;
 	struct proton_error err;
+	char file[PATH_MAX];
 	char *rest;
 
 	if (!loaded)
@@ -27,7 +28,10 @@ __attribute__((constructor)) static void search(void)
 	for (char *path = strtok_r(loaded, ":", &rest); path; path = strtok_r(NULL, ":", &rest))
 		if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
 			printf("%s", dlerror());
-	if (getenv("SEARCH_LIKELY"))
+	if (getenv("SEARCH_NEAR"))
+		printf("%s",
+		       amd_library_find_file(wanted, getenv("SEARCH_NEAR"), file) ? file : "none");
+	else if (getenv("SEARCH_LIKELY"))
 		printf("%d", amd_library_is_likely());
 	else if (amd_library_open(wanted, &err))
 		printf("%s%s", amd_library_path(wanted),
@@ -293,6 +297,34 @@ TEST(other_libraries_have_their_own_names)
 	free(tracer);
 	free(hsa);
 	free(hip);
+}
+
+/* The command looks for the file that a program would load; from the last place to the first. */
+TEST(a_file_is_found_without_loading_it)
+{
+	static const char *const places[] = {
+		"loader/librocprofiler-sdk.so.1",
+		"rocm/lib/librocprofiler-sdk.so",
+		"site-packages/_rocm_sdk_core/lib/librocprofiler-sdk.so.1",
+		"site-packages/torch/lib/librocprofiler-sdk.so.1",
+	};
+	struct searched searched = {.names = {"LD_LIBRARY_PATH", "ROCM_PATH"},
+				    .values = {"loader", "rocm"}};
+
+	setenv("SEARCH_NEAR", rec_path("site-packages/triton_proton/libproton_inject.so"), 1);
+	if (access("/opt/rocm", F_OK) != 0)
+		CHECK_STR(find(searched), "none");
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		if (i == 2)
+			place("site-packages/_rocm_sdk_core/lib/libamdhip64.so.7", true);
+		if (i == 3)
+			place("site-packages/torch/lib/libamdhip64.so", true);
+		/* Wheels with HIP and without the library: another ROCm's is not taken. */
+		if (i >= 2)
+			CHECK_STR(find(searched), "none");
+		place(places[i], true);
+		CHECK_STR(find(searched), rec_path(places[i]));
+	}
 }
 
 TEST(hip_is_likely_if_it_is_loaded_or_the_machine_has_a_gpu)
