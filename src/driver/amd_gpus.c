@@ -33,8 +33,11 @@ static FILE *open_file(unsigned node, const char *name)
 static bool read_gpu_id(unsigned node, unsigned long long *gpu_id_out)
 {
 	FILE *file = open_file(node, "gpu_id");
-	bool ok = file && fscanf(file, "%llu", gpu_id_out) == 1;
+	char line[64];
+	bool ok = file && fgets(line, sizeof(line), file);
 
+	if (ok)
+		*gpu_id_out = strtoull(line, NULL, 10);
 	if (file)
 		fclose(file);
 	return ok;
@@ -49,16 +52,19 @@ struct properties {
 static bool read_properties(unsigned node, struct properties *out)
 {
 	FILE *file = open_file(node, "properties");
-	unsigned long long value;
-	char name[64];
+	char line[128];
 
 	*out = (struct properties){0};
-	while (file && fscanf(file, "%63s %llu", name, &value) == 2) {
-		if (strcmp(name, "simd_count") == 0)
+	while (file && fgets(line, sizeof(line), file)) {
+		size_t length = strcspn(line, " ");
+		unsigned long long value = strtoull(line + length, NULL, 10);
+
+		line[length] = '\0';
+		if (strcmp(line, "simd_count") == 0)
 			out->simds = value;
-		else if (strcmp(name, "unique_id") == 0)
+		else if (strcmp(line, "unique_id") == 0)
 			out->unique_id = value;
-		else if (strcmp(name, "drm_render_minor") == 0)
+		else if (strcmp(line, "drm_render_minor") == 0)
 			out->render_minor = value;
 	}
 	if (file)

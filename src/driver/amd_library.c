@@ -111,27 +111,31 @@ static bool find_loaded(const char *stem, char path_out[static PATH_MAX])
 	return dl_iterate_phdr(match_loaded, &(struct loaded){stem, path_out}) != 0;
 }
 
-static bool is_set(const char *variable)
+/* NULL if it is not set, or empty. */
+static const char *value_of(const char *variable)
 {
 	const char *value = variable ? getenv(variable) : NULL;
 
-	return value && *value;
+	return value && *value ? value : NULL;
 }
 
 void *amd_library_get_loaded(enum amd_library library)
 {
 	const struct entry *entry = &entries[library];
+	const char *named = value_of(entry->named);
 	char path[PATH_MAX];
 
-	if (is_set(entry->named))
-		return dlopen(getenv(entry->named), RTLD_LAZY | RTLD_NOLOAD);
+	if (named)
+		return dlopen(named, RTLD_LAZY | RTLD_NOLOAD);
 	return find_loaded(entry->stem, path) ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
 bool amd_library_is_likely(void)
 {
-	if (is_set(entries[AMD_HIP].named))
-		return access(getenv(entries[AMD_HIP].named), R_OK) == 0;
+	const char *named = value_of(entries[AMD_HIP].named);
+
+	if (named)
+		return access(named, R_OK) == 0;
 	return amd_library_get_loaded(AMD_HIP) || access("/dev/kfd", F_OK) == 0;
 }
 
@@ -188,9 +192,8 @@ static bool has_file(const char *directory, const char *name)
 /* ------------------------------------------------------------------ named by the user */
 
 /* A file or a directory. */
-static bool try_named(struct search *search, const char *variable)
+static bool try_named(struct search *search, const char *variable, const char *value)
 {
-	const char *value = getenv(variable);
 	char what[300];
 	struct stat st;
 
@@ -205,13 +208,15 @@ static bool try_named(struct search *search, const char *variable)
 static bool try_triton(struct search *search)
 {
 	const struct entry *entry = search->entry;
-	const char *directory = is_set(entry->directory) ? getenv(entry->directory) : NULL;
-	const char *file = is_set(entry->file) ? getenv(entry->file) : NULL;
+	const char *directory = value_of(entry->directory);
+	const char *file = value_of(entry->file);
 	char path[PATH_MAX];
 	int length;
 
-	if (!directory || !file || *file == '/')
-		return try_named(search, file ? entry->file : entry->directory);
+	if (file && (!directory || *file == '/'))
+		return try_named(search, entry->file, file);
+	if (!file)
+		return directory && try_named(search, entry->directory, directory);
 	length = snprintf(path, sizeof(path), "%s/%s", directory, file);
 	note_tried(search, path);
 	return length > 0 && (size_t)length < sizeof(path) && try_file(search, path);
@@ -251,11 +256,13 @@ static void find_home(struct search *search)
 	char *slash;
 
 	if (!find_loaded(entries[AMD_HIP].stem, search->home)) {
-		if (!is_set(entries[AMD_HIP].file)) {
+		const char *file = value_of(entries[AMD_HIP].file);
+
+		if (!file) {
 			dl_iterate_phdr(find_wheel, search);
 			return;
 		}
-		snprintf(search->home, sizeof(search->home), "%s", getenv(entries[AMD_HIP].file));
+		snprintf(search->home, sizeof(search->home), "%s", file);
 	}
 	slash = strrchr(search->home, '/');
 	if (slash)
@@ -305,16 +312,17 @@ static bool try_system(struct search *search)
 static bool try_own(struct search *search)
 {
 	const struct entry *entry = search->entry;
+	const char *named = value_of(entry->named);
 	char path[PATH_MAX];
 
-	if (is_set(entry->named)) {
-		try_named(search, entry->named);
+	if (named) {
+		try_named(search, entry->named, named);
 		return true;
 	}
 	note_tried(search, "the process");
 	if (find_loaded(entry->stem, path) && try_file(search, path))
 		return true;
-	if (is_set(entry->directory) || is_set(entry->file)) {
+	if (value_of(entry->directory) || value_of(entry->file)) {
 		try_triton(search);
 		return true;
 	}
@@ -387,18 +395,19 @@ static bool try_loader_path(struct search *search)
 bool amd_library_find_file(enum amd_library library, const char *near, char path[static PATH_MAX])
 {
 	const struct entry *entry = &entries[library];
-	const char *root = getenv("ROCM_PATH");
+	const char *named = value_of(entry->named);
+	const char *root = value_of("ROCM_PATH");
 	struct search search = {.entry = entry, .file_out = path};
 	char directory[PATH_MAX];
 
-	if (is_set(entry->named))
-		return try_named(&search, entry->named);
-	if (is_set(entry->directory) || is_set(entry->file))
+	if (named)
+		return try_named(&search, entry->named, named);
+	if (value_of(entry->directory) || value_of(entry->file))
 		return try_triton(&search);
 	if (find_wheel_near(&search, near))
 		return try_directory(&search, search.home);
 	snprintf(directory, sizeof(directory), "%.*s/lib", PATH_MAX - 8, root ? root : "");
-	return (root && *root && try_directory(&search, directory)) || try_loader_path(&search) ||
+	return (root && try_directory(&search, directory)) || try_loader_path(&search) ||
 	       try_directory(&search, "/opt/rocm/lib");
 }
 
