@@ -88,7 +88,7 @@ static const struct option_row rows[] = {
 	{.help = "Recording"},
 	{'b', "backend", "NAME",
 	 "cupti, rocprofiler, roctracer, instrumentation or host\n"
-	 "(default: the first that is usable, without instrumentation)",
+	 "(default: the first that is usable)",
 	 MEMBER(backend)},
 	{'m', "mode", "MODE", "mode of the backend: NAME[:KEY=VALUE]...", MEMBER(mode)},
 	{'c', "context", "KIND", "shadow: scopes (default); python: Python call stack",

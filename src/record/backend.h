@@ -15,6 +15,7 @@ struct device_metric;
 
 struct backend {
 	const char *name;
+	bool records_gpu; /* state in backend/gpu: only one such backend runs at a time */
 	/*
 	 * True if it can work in this process now; asked in table order if the user named no
 	 * backend.

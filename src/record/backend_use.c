@@ -73,6 +73,20 @@ static int start(const struct backend *backend, struct use *use, const char *mod
 	return status;
 }
 
+/* Backends of GPU vendors share their state (backend/gpu). Called with the lock held. */
+static int check_other_gpu(const struct backend *backend, struct proton_error *err)
+{
+	const struct backend *other;
+
+	for (size_t i = 0; backend->records_gpu && (other = backend_at(i)); i++)
+		if (other != backend && other->records_gpu && use_of(other)->state != STOPPED)
+			return err_set(err, PROTON_E_BUSY,
+				       "the backend \"%s\" cannot start while \"%s\" records in "
+				       "this process; end its sessions first",
+				       backend->name, other->name);
+	return PROTON_OK;
+}
+
 /* Waits until no thread starts, stops or changes it. Called with the lock held. */
 static void wait_settled(struct use *use)
 {
@@ -126,9 +140,11 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 			       MODE_MAX - 1);
 	pthread_mutex_lock(&backend_use_lock);
 	wait_settled(use);
-	if (use->state == STOPPED)
-		status = start(backend, use, mode, err);
-	else if (strcmp(use->mode, mode) != 0)
+	if (use->state == STOPPED) {
+		status = check_other_gpu(backend, err);
+		if (status == PROTON_OK)
+			status = start(backend, use, mode, err);
+	} else if (strcmp(use->mode, mode) != 0)
 		status = err_set(err, PROTON_E_INVALID,
 				 "Cannot add a session with the same profiler but a different "
 				 "mode than existing sessions; they use \"%.200s\"",

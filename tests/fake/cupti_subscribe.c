@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fake/callback_time.h"
 #include "fake/cupti_state.h"
 #include "fake/entries.h"
 
@@ -130,8 +131,12 @@ void subscribe_notify(uint32_t domain, uint32_t call, const void *data)
 	pthread_rwlock_unlock(&lock);
 	if (notify && first)
 		first();
-	if (notify)
+	if (notify) {
+		uint64_t start_ns = callback_time_begin();
+
 		notify(user, domain, call, data);
+		callback_time_end(start_ns);
+	}
 }
 
 uint32_t subscribe_next_correlation(void)

@@ -58,6 +58,8 @@ struct fake_copy {
 	X(void, copy, (const struct fake_copy *copy))                                              \
 	/* The stream that captures of this thread use. */                                         \
 	X(uint64_t, capture_stream, (void))                                                        \
+	/* A launch of a kernel that takes that long. */                                           \
+	X(void, launch_kernel, (const char *name, uint64_t duration_ns))                           \
 	/* roctxRangePush and roctxRangePop. */                                                    \
 	X(void, range_push, (const char *text))                                                    \
 	X(void, range_pop, (void))                                                                 \

@@ -32,8 +32,7 @@ struct buffer {
 	sdk_buffer_fn callback;
 	void *data;
 	struct record *newest;
-	size_t used; /* bytes */
-	pthread_t thread;
+	size_t used;     /* bytes */
 	uint64_t asked;  /* handovers asked for */
 	uint64_t served; /* and done */
 };
@@ -42,6 +41,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the followi
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct buffer buffers[FAKE_BUFFERS];
 static size_t count;
+static pthread_t thread;
 static uint64_t dropped;
 static bool is_held;
 static bool must_end;
@@ -107,29 +107,38 @@ static void hand_over(struct buffer *buffer, struct record *taken, uint64_t lost
 	}
 }
 
-static void *serve(void *data)
+/* Serves what was asked of a buffer. The lock is held, but not during the callback. */
+static void serve_one(struct buffer *buffer)
 {
-	struct buffer *buffer = data;
+	uint64_t asked = buffer->asked;
+	struct record *taken = take(buffer);
+	uint64_t lost = is_held ? 0 : dropped;
 
+	dropped -= lost;
+	pthread_mutex_unlock(&lock);
+	if (taken || lost)
+		hand_over(buffer, taken, lost);
+	pthread_mutex_lock(&lock);
+	buffer->served = asked;
+	pthread_cond_broadcast(&changed);
+}
+
+/* One thread for all buffers, as if they were assigned to the same callback thread. */
+static void *serve(void *unused)
+{
+	(void)unused;
 	pthread_mutex_lock(&lock);
 	while (!must_end) {
-		uint64_t asked = buffer->asked;
-		struct record *taken;
-		uint64_t lost;
+		bool has_worked = false;
 
-		if (asked == buffer->served) {
-			pthread_cond_wait(&changed, &lock);
-			continue;
+		for (size_t i = 0; i < count; i++) {
+			if (buffers[i].asked == buffers[i].served)
+				continue;
+			serve_one(&buffers[i]);
+			has_worked = true;
 		}
-		taken = take(buffer);
-		lost = is_held ? 0 : dropped;
-		dropped -= lost;
-		pthread_mutex_unlock(&lock);
-		if (taken || lost)
-			hand_over(buffer, taken, lost);
-		pthread_mutex_lock(&lock);
-		buffer->served = asked;
-		pthread_cond_broadcast(&changed);
+		if (!has_worked && !must_end)
+			pthread_cond_wait(&changed, &lock);
 	}
 	pthread_mutex_unlock(&lock);
 	return NULL;
@@ -148,6 +157,7 @@ int fake_create_buffer(struct sdk_context context, size_t bytes, size_t watermar
 		return SDK_E_CONTEXT_NOT_FOUND;
 	if (!bytes || watermark > bytes || policy != SDK_POLICY_LOSSLESS || count == FAKE_BUFFERS)
 		return SDK_E_INVALID_ARGUMENT;
+	pthread_mutex_lock(&lock);
 	*buffer = (struct buffer){
 		.context = context,
 		.bytes = bytes,
@@ -155,21 +165,22 @@ int fake_create_buffer(struct sdk_context context, size_t bytes, size_t watermar
 		.callback = callback,
 		.data = data,
 	};
-	if (pthread_create(&buffer->thread, NULL, serve, buffer) != 0)
-		return SDK_E_INVALID_ARGUMENT;
 	out->handle = ++count;
+	pthread_mutex_unlock(&lock);
+	if (count == 1 && pthread_create(&thread, NULL, serve, NULL) != 0)
+		abort();
 	return SDK_OK;
 }
 
-int fake_create_callback_thread(struct sdk_thread *thread)
+int fake_create_callback_thread(struct sdk_thread *made)
 {
 	int status = configure_check();
 
-	thread->handle = 1; /* each buffer has a thread anyway */
+	made->handle = 1;
 	return status;
 }
 
-int fake_assign_callback_thread(struct sdk_buffer buffer, struct sdk_thread thread)
+int fake_assign_callback_thread(struct sdk_buffer buffer, struct sdk_thread of)
 {
 	int status = configure_check();
 
@@ -177,7 +188,7 @@ int fake_assign_callback_thread(struct sdk_buffer buffer, struct sdk_thread thre
 		return status;
 	if (!buffers_exist(buffer.handle))
 		return SDK_E_BUFFER_NOT_FOUND;
-	return thread.handle == 1 ? SDK_OK : SDK_E_THREAD_NOT_FOUND;
+	return of.handle == 1 ? SDK_OK : SDK_E_THREAD_NOT_FOUND;
 }
 
 bool buffers_exist(uint64_t handle)
@@ -259,8 +270,8 @@ void buffers_finish(void)
 	must_end = true;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
-	for (size_t i = 0; i < count; i++)
-		pthread_join(buffers[i].thread, NULL);
+	if (count)
+		pthread_join(thread, NULL);
 }
 
 FAKE_EXPORT void fake_hold(bool is_on)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fake/callback_time.h"
 #include "fake/sdk_state.h"
 
 #define NAMES 4096
@@ -64,15 +65,18 @@ static void notify(struct call *call, int phase)
 			.phase = phase,
 			.payload = call->payload,
 		};
-		bool is_wanted = service->is_on && atomic_load(&contexts[i].is_started) &&
+		bool is_wanted = atomic_load(&contexts[i].is_started) && service->is_on &&
 				 (service->wants_all || service->wants[call->operation]);
+		uint64_t start_ns;
 
 		if (phase == SDK_PHASE_EXIT ? !call->was_entered[i] : !is_wanted)
 			continue;
 		call->was_entered[i] = true;
 		atomic_fetch_add(&delivered, 1);
 		launch_call_hook();
+		start_ns = callback_time_begin();
 		service->callback(record, &call->user[i], service->data);
+		callback_time_end(start_ns);
 	}
 }
 
@@ -86,7 +90,8 @@ static void begin(struct call *call, enum fake_kind kind, const char *name,
 	}
 	call->internal = atomic_fetch_add(&next_correlation, 1);
 	call->payload[0] = CALL_BYTES;
-	memcpy(call->payload + 1, arguments, count * sizeof(*arguments));
+	if (count)
+		memcpy(call->payload + 1, arguments, count * sizeof(*arguments));
 	notify(call, SDK_PHASE_ENTER);
 }
 
@@ -153,7 +158,7 @@ static void announce(int operation, const void *given, size_t bytes)
 		};
 		uint64_t user = 0;
 
-		if (service->is_on && atomic_load(&contexts[i].is_started)) {
+		if (atomic_load(&contexts[i].is_started) && service->is_on) {
 			launch_call_hook();
 			service->callback(record, &user, service->data);
 		}
@@ -247,16 +252,20 @@ FAKE_EXPORT uint64_t fake_sdk_last_dispatch(void)
 static uint64_t ask(const struct fake_context *context, size_t index, enum fake_kind kind,
 		    uint64_t internal)
 {
+	int number = names_number(LIST_REQUEST, kind);
+	uint64_t thread = thread_number();
 	uint64_t external = 0;
+	uint64_t start_ns;
+	int result;
 
 	if (!context->wants_request[kind])
 		return 0;
 	launch_call_hook();
-	if (context->request(thread_number(), (struct sdk_context){index + 1},
-			     names_number(LIST_REQUEST, kind), 1, internal, &external,
-			     context->request_data) != 0)
-		return 0;
-	return external;
+	start_ns = callback_time_begin();
+	result = context->request(thread, (struct sdk_context){index + 1}, number, 1, internal,
+				  &external, context->request_data);
+	callback_time_end(start_ns);
+	return result == 0 ? external : 0;
 }
 
 /*
@@ -272,7 +281,7 @@ static void complete(enum fake_kind kind, uint64_t internal, void *given, size_t
 		struct fake_context *context = &contexts[i];
 		struct fake_service *service = &context->buffers[kind];
 
-		if (!service->is_on || !atomic_load(&context->is_started))
+		if (!atomic_load(&context->is_started) || !service->is_on)
 			continue;
 		head->kind = names_number(LIST_BUFFER, kind);
 		head->internal = internal;
@@ -425,6 +434,15 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 	if (!launch->is_unseen)
 		end(&call, launch->result);
 	return (uint32_t)call.internal;
+}
+
+FAKE_EXPORT void fake_sdk_launch_kernel(const char *name, uint64_t duration_ns)
+{
+	fake_launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = name,
+					  .records = 1,
+					  .start_ns = 1000,
+					  .end_ns = 1000 + duration_ns});
 }
 
 static void copy_kernel(const struct fake_copy *copy, uint64_t internal)

@@ -323,6 +323,7 @@ static void forked(void)
 
 const struct backend roctracer_backend = {
 	.name = "roctracer",
+	.records_gpu = true,
 	.is_usable = is_usable,
 	.check_mode = check_mode,
 	.start = start,

@@ -4,10 +4,12 @@
  */
 #include "backend/amd/sdk_backend.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/amd/experimental.h"
 #include "backend/amd/hip_graphs.h"
@@ -123,6 +125,39 @@ static int resume(struct proton_error *err)
 	return status;
 }
 
+/* The HSA runtime opens the device of the kernel driver when it is initialized. */
+static bool has_opened_gpu(void)
+{
+	static const char device[] = "/dev/kfd";
+	DIR *directory = opendir("/proc/self/fd");
+	bool is_open = false;
+	char target[512];
+
+	for (struct dirent *entry; directory && !is_open && (entry = readdir(directory));) {
+		ssize_t length =
+			readlinkat(dirfd(directory), entry->d_name, target, sizeof(target));
+
+		is_open = length >= (ssize_t)strlen(device) && (size_t)length < sizeof(target) &&
+			  memcmp(target + length - strlen(device), device, strlen(device)) == 0;
+	}
+	if (directory)
+		closedir(directory);
+	return is_open;
+}
+
+/* No kernel was launched yet, unless HIP was initialized without calling the tool. */
+static int check_postponed(enum sdk_state state, struct proton_error *err)
+{
+	if (state == SDK_POSTPONED && has_opened_gpu())
+		return err_set(
+			err, PROTON_E_STATE,
+			"no GPU activity was recorded: HIP was initialized without calling "
+			"the tool named in ROCP_TOOL_LIBRARIES; the program may have changed "
+			"that variable, or this HIP does not use librocprofiler-register; "
+			"import Proton and start the session in the program");
+	return PROTON_OK;
+}
+
 static int flush(struct proton_error *err)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
@@ -130,7 +165,7 @@ static int flush(struct proton_error *err)
 	int status;
 
 	if (state != SDK_ON && state != SDK_ENDED)
-		return PROTON_OK;
+		return check_postponed(state, err);
 	status = sdk_records_flush(err);
 	sdk_pc_sampling_flush();
 	captured_nodes_forget_destroyed(begin_ns);
@@ -210,6 +245,7 @@ static void forked(void)
 
 const struct backend rocprofiler_backend = {
 	.name = "rocprofiler",
+	.records_gpu = true,
 	.is_usable = is_usable,
 	.check_mode = check_mode,
 	.prepare = sdk_register_early,

@@ -25,9 +25,9 @@
 /* The outermost call of this thread. Calls inside it belong to it. */
 static _Thread_local struct {
 	uint32_t depth;
-	uint32_t ordinal; /* dispatches and copies so far */
-	uint64_t stream_handle;
-	uint32_t stream; /* its number */
+	uint32_t ordinal;       /* dispatches and copies so far */
+	uint64_t stream_handle; /* the newest call's */
+	uint32_t stream;        /* its number */
 	enum sdk_call_kind kind;
 	struct launch_call call;
 } here;
@@ -132,13 +132,15 @@ static void on_begin(const struct sdk_call_info *info, const struct sdk_call *ca
 		[SDK_CALL_GRAPH_LAUNCH] = {0, LAUNCH_GRAPH, LAUNCH_MANY},
 		[SDK_CALL_MEMORY] = {0, LAUNCH_MEMORY, LAUNCH_MANY},
 	};
+	uint64_t handle = stream_of(info, call);
 
 	struct proton_context where;
 
 	here.ordinal = 0;
 	here.kind = info->kind;
-	here.stream_handle = stream_of(info, call);
-	here.stream = stream_numbers_get(here.stream_handle);
+	if (handle != here.stream_handle)
+		here.stream = stream_numbers_get(handle);
+	here.stream_handle = handle;
 	here.call = calls[info->kind];
 	here.call.correlation = take_number();
 	if (info->kind == SDK_CALL_MEMORY)
@@ -240,8 +242,11 @@ int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int
 			     int32_t operation, uint64_t internal, uint64_t *external, void *data)
 {
 	struct sdk_external mine = {.ordinal = 1};
+	enum sdk_state state = sdk_state_now();
 
-	if (sdk_state_now() != SDK_ON)
+	if (state == SDK_ORPHANED)
+		sdk_register_stop_orphan();
+	if (state != SDK_ON)
 		return 1;
 	if (here.depth) {
 		mine.number = here.call.correlation;

@@ -290,6 +290,7 @@ static void forked(void)
 
 const struct backend cuda_backend = {
 	.name = "cupti",
+	.records_gpu = true,
 	.is_usable = is_usable,
 	.check_mode = check_mode,
 	.start = start,

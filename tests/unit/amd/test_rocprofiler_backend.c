@@ -1,0 +1,487 @@
+/*
+ * Backend "rocprofiler" over a fake rocprofiler-sdk: its differences from the CUDA backend.
+ * test_cuda.c and others run over the same fake.
+ */
+#include "unit/cuda/cuda_session.h"
+
+#include <sys/wait.h>
+
+#include "base/clock.h"
+
+#include "fake/fake_sdk.h"
+
+#define FAKE_POINTER(type, name, arguments) type(*name) arguments;
+static struct {
+	FAKE_SDK_CONTROLS(FAKE_POINTER)
+} sdk;
+#undef FAKE_POINTER
+
+static void load_sdk(void)
+{
+	void *library = fake_open("PROTON_ROCPROFILER_SDK_PATH");
+
+	load_fake();
+#define FIND(type, name, arguments) fake_find(&sdk.name, library, "fake_sdk_" #name);
+	FAKE_SDK_CONTROLS(FIND)
+#undef FIND
+}
+
+static int start_sdk(uint32_t flags)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "rocprofiler",
+		.flags = PROTON_SESSION_QUIET | flags,
+	};
+	struct proton_error err = {0};
+	int session = -1;
+
+	load_sdk();
+	if (proton_start(&options, &session, &err) != PROTON_OK)
+		FAIL("start: %s", err.text);
+	return session;
+}
+
+static void expect_refused(int status, const char *text)
+{
+	struct proton_error err = {0};
+
+	load_sdk();
+	CHECK_LT(start_named("a", "rocprofiler", &err), 0);
+	CHECK_EQ(err.status, status);
+	CHECK_HAS(err.text, text);
+	CHECK(!proton_is_profiling());
+	CHECK(!rec_exists("a.proton"));
+}
+
+/* Runs in a child: the library is registered with once per process. */
+static void in_child(void (*run)(void), const char *what)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		*rec_directory = '\0';
+		run();
+		exit(0);
+	}
+	CHECK_LT(0, pid);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		FAIL("%s: see above", what);
+}
+
+static void launch_with(const char *name, uint32_t grid, uint32_t block)
+{
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = name,
+					  .records = 1,
+					  .start_ns = 1000,
+					  .end_ns = 1010,
+					  .device = 1,
+					  .config = {.grid = {grid, 2, 1},
+						     .block = {block, 4, 1},
+						     .registers_per_thread = 96,
+						     .static_shared_bytes = 512,
+						     .dynamic_shared_bytes = 1024}});
+}
+
+/* ------------------------------------------------------------------ versions */
+
+static void record_everything(void)
+{
+	const struct profile_kernel *kernel;
+	const struct launch_config *config;
+	struct profile *profile;
+
+	start_sdk(PROTON_SESSION_MEMORY);
+	sdk.range_push("range");
+	for (int i = 0; i < 300; i++)
+		launch_with("mm", 7, 64);
+	sdk.range_pop();
+	sdk.copy(&(struct fake_copy){.call = "hipMemcpyAsync",
+				     .operation = SDK_COPY_HOST_TO_DEVICE,
+				     .bytes = 4096,
+				     .start_ns = 1,
+				     .end_ns = 3});
+	profile = finish();
+	CHECK_U64(rec_count(profile, "range/mm"), 300);
+	CHECK_U64(rec_count(profile, "Memcpy HtoD (Unknown -> Device)"), 1);
+	kernel = &profile->kernels[profile->nodes[rec_node(profile, "range/mm")].first_kernel];
+	CHECK_U64(kernel->total_ns, 3000);
+	CHECK_STR(profile_text(profile, profile->devices[kernel->device].arch), "gfx90a");
+	config = &profile->configs[kernel->first_config].config;
+	CHECK_U64(config->grid[0], 7);
+	CHECK_U64(config->grid[1], 2);
+	CHECK_U64(config->block[0], 64);
+	CHECK_U64(config->block[1], 4);
+	CHECK_U64(config->registers_per_thread, 96);
+	CHECK_U64(config->static_shared_bytes, 512);
+	CHECK_U64(config->dynamic_shared_bytes, 1024);
+	profile_free(profile);
+}
+
+TEST(every_version_since_1_0_records_the_same)
+{
+	static const char *const versions[] = {"10000", "10201", "10300"};
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		setenv("FAKE_SDK_VERSION", versions[i], 1);
+		in_child(record_everything, versions[i]);
+	}
+}
+
+TEST(kinds_and_operations_are_found_by_name)
+{
+	setenv("FAKE_SDK_RENUMBER", "1", 1);
+	record_everything();
+}
+
+static void refuse_version(void)
+{
+	expect_refused(PROTON_E_VERSION, "rocprofiler-sdk 0.6.0; 1.0 or later is required, which "
+					 "ROCm 7.0 has");
+}
+
+TEST(versions_before_1_0_are_refused_with_the_rocm_that_is_needed)
+{
+	setenv("FAKE_SDK_VERSION", "600", 1);
+	in_child(refuse_version, "with its function for the version");
+	/* Without that function, the version comes with the registration. */
+	setenv("FAKE_CUPTI_FAIL", "get_version=1", 1);
+	in_child(refuse_version, "without");
+}
+
+/* ------------------------------------------------------------------ registration */
+
+TEST(a_registration_after_hip_is_an_error_with_its_remedy)
+{
+	setenv("FAKE_SDK_LOCKED", "1", 1);
+	expect_refused(PROTON_E_STATE, "import Proton before the first use of the GPU");
+}
+
+/* The command `proton` sets the variable; HIP has no librocprofiler-register here. */
+TEST(a_gpu_that_was_used_without_calling_the_tool_is_an_error)
+{
+	struct proton_error err = {0};
+	char *path = strdup(rec_path("dev/kfd"));
+	int session;
+	int fd;
+
+	proton_await_driver();
+	setenv("ROCP_TOOL_LIBRARIES", "/nowhere/libproton_rocprofiler.so", 1);
+	session = start_sdk(0);
+	CHECK_EQ(fake.calls("force_configure"), 0);
+	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_OK);
+	CHECK_EQ(mkdir(rec_path("dev"), 0700), 0);
+	fd = open(path, O_CREAT | O_RDWR, 0600);
+	CHECK_LE(0, fd);
+	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_E_STATE);
+	CHECK_HAS(err.text, "HIP was initialized without calling the tool");
+	close(fd);
+	free(path);
+	rec_finalize(session, "none");
+}
+
+TEST(kernels_that_were_loaded_before_the_session_have_names)
+{
+	struct profile *profile;
+
+	load_sdk();
+	proton_prepare();
+	proton_prepare();
+	CHECK_EQ(fake.calls("force_configure"), 1);
+	CHECK_EQ(sdk.started(), 1); /* the code objects */
+	launch_ns("early", 5);
+	start_sdk(0);
+	launch_ns("early", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "early"), 1);
+	CHECK_EQ(fake.calls("force_configure"), 1);
+	profile_free(profile);
+}
+
+TEST(a_process_without_hip_is_not_registered)
+{
+	load_sdk();
+	unsetenv("PROTON_HIP_PATH");
+	if (access("/dev/kfd", F_OK) == 0)
+		SKIP("this machine has an AMD GPU");
+	proton_prepare();
+	CHECK_EQ(fake.calls("force_configure"), 0);
+}
+
+TEST(another_backend_that_was_chosen_leaves_the_library_alone)
+{
+	load_sdk();
+	setenv("PROTON_BACKEND", "host", 1);
+	proton_prepare();
+	CHECK_EQ(fake.calls("force_configure"), 0);
+}
+
+TEST(contexts_are_started_once_and_never_stopped)
+{
+	struct profile *profile;
+
+	for (int i = 0; i < 20; i++) {
+		int session = start_sdk(i % 2 ? PROTON_SESSION_MEMORY : 0);
+
+		launch_ns("on", 5);
+		rec_finalize(session, "proton");
+		profile = rec_load("a.proton");
+		CHECK_U64(rec_count(profile, "on"), 1);
+		profile_free(profile);
+		launch_ns("off", 5);
+	}
+	CHECK_EQ(sdk.started(), 3);
+	CHECK_EQ(sdk.stops(), 0);
+	CHECK_EQ(fake.calls("start_context"), 3);
+}
+
+TEST(launches_between_sessions_are_neither_recorded_nor_lost)
+{
+	int session = start_sdk(0);
+	struct profile *profile;
+
+	rec_finalize(session, "none");
+	fake.hold(true);
+	launch_ns("between", 5);
+	session = start_sdk(0);
+	fake.hold(false);
+	launch_ns("on", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 0);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	profile = finish();
+	CHECK_EQ(rec_node(profile, "between"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ launches */
+
+TEST(launches_without_any_record_are_an_error_with_its_remedy)
+{
+	struct proton_error err = {0};
+	uint64_t begin_ns;
+
+	start_sdk(0);
+	proton_own_sessions();
+	rec_begin_saying();
+	sdk.queues_exist(true);
+	for (int i = 0; i < 5; i++)
+		launch_ns("k", 5);
+	begin_ns = clock_monotonic_ns();
+	CHECK_EQ(proton_finalize_owned("proton", &err), PROTON_E_IO);
+	CHECK_LT(clock_monotonic_ns() - begin_ns, 2000000000);
+	CHECK_HAS(err.text, "no activity records were received for 5 kernel launches");
+	CHECK_HAS(err.text, "import Proton first");
+	CHECK_EQ(rec_printed("does not see the queue of 5 kernels"), 1);
+}
+
+TEST(kernels_that_the_runtime_adds_to_a_launch_are_recorded_too)
+{
+	struct profile *profile;
+	uint64_t token;
+
+	start_sdk(0);
+	sdk.extra_dispatches(2);
+	token = proton_scope_enter("scope");
+	for (int i = 0; i < 10; i++)
+		launch_ns("k", 5);
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "scope/k"), 10);
+	CHECK_U64(rec_count(profile, "scope/__amd_rocclr_initHeap"), 20);
+	profile_free(profile);
+}
+
+TEST(a_flush_waits_for_kernels_that_are_still_running)
+{
+	struct profile *profile;
+
+	setenv("FAKE_SDK_LATE_MS", "50", 1);
+	start_sdk(0);
+	for (int i = 0; i < 50; i++)
+		launch_ns("k", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 50);
+	profile_free(profile);
+}
+
+TEST(a_full_buffer_makes_launches_wait_and_loses_nothing)
+{
+	struct profile *profile;
+
+	setenv("TRITON_PROFILE_BUFFER_SIZE", "65536", 1);
+	start_sdk(0);
+	for (int i = 0; i < 5000; i++)
+		launch_ns("k", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 5000);
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static void copy_and_set(void)
+{
+	sdk.copy(&(struct fake_copy){.call = "hipMemcpyAsync",
+				     .operation = SDK_COPY_DEVICE_TO_HOST,
+				     .bytes = 100,
+				     .start_ns = 1,
+				     .end_ns = 11});
+	/* A call without known arguments, and a memset: a kernel of the runtime. */
+	sdk.copy(&(struct fake_copy){.call = "hipMemcpyPeerAsync",
+				     .operation = SDK_COPY_DEVICE_TO_DEVICE,
+				     .bytes = 7,
+				     .start_ns = 1,
+				     .end_ns = 2});
+	sdk.copy(&(struct fake_copy){.call = "hipMemsetD32Async",
+				     .kernel = "__amd_rocclr_fillBufferAligned",
+				     .bytes = 25,
+				     .start_ns = 1,
+				     .end_ns = 6});
+	sdk.copy(&(struct fake_copy){.call = "hipMemsetAsync",
+				     .kernel = "__amd_rocclr_fillBufferAligned",
+				     .bytes = 10,
+				     .result = 1});
+}
+
+TEST(copies_and_memsets_are_recorded_for_sessions_that_want_them)
+{
+	const struct profile_value *bytes;
+	int session = start_sdk(PROTON_SESSION_MEMORY);
+	struct profile *profile;
+
+	launch_ns("k", 5);
+	copy_and_set();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	CHECK_U64(rec_counter(session, "memory operations"), 3);
+	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "Memcpy DtoH (Device -> Unknown)"), 1);
+	CHECK_U64(rec_count(profile, "Memcpy DtoD (Device -> Device)"), 1);
+	CHECK_U64(rec_count(profile, "Memset (Device)"), 1);
+	bytes = rec_value(profile, "Memset (Device)", "memory_bytes");
+	CHECK(bytes && bytes->as.int64 == 100);
+	profile_free(profile);
+}
+
+TEST(without_such_a_session_they_are_neither_recorded_nor_waited_for)
+{
+	int session = start_sdk(0);
+	struct profile *profile;
+
+	launch_ns("k", 5);
+	copy_and_set();
+	CHECK_EQ(sdk.started(), 2);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
+	profile = finish();
+	CHECK_EQ(rec_node(profile, "Memset (Device)"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ ranges */
+
+TEST(ranges_of_roctx_are_scopes_unless_the_user_disabled_them)
+{
+	struct profile *profile;
+
+	start_sdk(0);
+	sdk.range_push("outer");
+	sdk.range_push("inner");
+	launch_ns("k", 5);
+	sdk.range_pop();
+	launch_ns("k", 5);
+	sdk.range_pop();
+	sdk.range_pop(); /* without a push */
+	proton_nvtx_enable(false);
+	sdk.range_push("disabled");
+	launch_ns("k", 5);
+	sdk.range_pop();
+	profile = finish();
+	CHECK_U64(rec_count(profile, "outer/inner/k"), 1);
+	CHECK_U64(rec_count(profile, "outer/k"), 1);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ other backends */
+
+TEST(only_one_backend_records_gpus_at_a_time)
+{
+	struct proton_error err = {0};
+	struct profile *profile;
+
+	start_sdk(0);
+	CHECK_LT(start_named("b", "roctracer", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_BUSY);
+	CHECK_HAS(err.text, "while \"rocprofiler\" records in this process");
+	CHECK_LE(0, start_named("b", "host", &err));
+	CHECK_LE(0, start_named("c", "rocprofiler", &err));
+	launch_ns("k", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ fork and exit */
+
+TEST(a_forked_child_runs_on_without_a_session)
+{
+	struct proton_error err = {0};
+	struct profile *profile;
+	int status;
+	pid_t pid;
+
+	start_sdk(0);
+	launch_ns("k", 5);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		for (int i = 0; i < 100000; i++) /* more than a buffer */
+			launch_ns("k", 5);
+		if (start_named("child", "rocprofiler", &err) >= 0 ||
+		    err.status != PROTON_E_STATE || !strstr(err.text, "spawn"))
+			_exit(1);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	launch_ns("k", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 2);
+	profile_free(profile);
+}
+
+TEST(a_session_may_start_in_a_child_that_was_forked_before_the_registration)
+{
+	load_sdk();
+	in_child(record_everything, "child");
+	record_everything();
+}
+
+TEST(a_session_that_ends_after_the_library_keeps_its_kernels)
+{
+	struct proton_error err = {0};
+	struct profile *profile;
+	uint64_t begin_ns;
+
+	start_sdk(0);
+	for (int i = 0; i < 10; i++)
+		launch_ns("k", 5);
+	sdk.finalize(); /* at exit */
+	begin_ns = clock_monotonic_ns();
+	profile = finish();
+	CHECK_LT(clock_monotonic_ns() - begin_ns, 1000000000);
+	CHECK_U64(rec_count(profile, "k"), 10);
+	profile_free(profile);
+	CHECK_LT(start_named("b", "rocprofiler", &err), 0);
+	CHECK_HAS(err.text, "the program is exiting");
+}
