@@ -6,13 +6,16 @@ Works: a training step of a Llama-shaped model, kernels of about 20 us one after
 launch of an empty Triton kernel in a loop. The sides: no profiler (`plain`); a session of
 triton_proton with kernel records alone (`floor`); one with PC samples and kernel records (`ours`,
 mode "pcsampling"); Triton's profiler with its PC sampling (`upstream`), which serializes kernels
-and takes part in one round of four.
+and takes part in one round of four. One process can sample a GPU at a time: `samples` omits these
+rounds, and the processes of a round end before those of the next one begin to record.
 
 In each round each side has a new process (bench/program_side.py), and these take short turns
 (bench/turns.py, bench/program_turns.py). The step and the kernels are judged by wall time, which
 includes the GPU, the loop by the CPU time of the launching thread, adjusted to the machine's speed
 (bench/reference.py). A figure is the median of the differences between two sides in the same round,
 with its interval of 95 %. A target is met if the whole interval meets it, in 8 rounds or more.
+tests/gpu/test_pc_sampling.py has the other targets: samples on the lines of a hot loop,
+of graphs, and of serialized kernels.
 
 --seconds bounds the measurement. --fake tries the script out with tests/fake and no GPU. --write
 stores bench/results/pcsampling.json. Needs what cuda_python.py needs, without the C compiler.
@@ -21,6 +24,7 @@ stores bench/results/pcsampling.json. Needs what cuda_python.py needs, without t
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import statistics
 import sys
@@ -37,11 +41,12 @@ from turns import Compared, Round, process_medians, spread
 
 WORKS["kernel"] = ("kernels of 20 us, one after the other", "us per kernel", 1e6, 400, 3, 1)
 
+ROUNDS = 12  # `samples` is in 9 of them
 CASES = {
     "plain": Case(),
     "records": Case("ours"),
-    "samples": Case("ours", options={"mode": "pcsampling"}),
-    "upstream": Case("upstream", options={"mode": "pcsampling"}, every=4),
+    "samples": Case("ours", options={"mode": "pcsampling"}, counter="PC samples"),
+    "upstream": Case("upstream", options={"mode": "pcsampling"}, every=4, excludes="samples"),
 }
 # Work, the figure that is judged, its unit, the limit over plain.
 TARGETS = [
@@ -87,7 +92,7 @@ def make_row(
 def main() -> int:
     begin = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=9, help="at most so many")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="at most so many")
     parser.add_argument("--seconds", type=float, help="the measurement takes at most so long")
     parser.add_argument("--turns", type=int, default=2, help="turns per process and work")
     parser.add_argument("--cpu", type=int, help="processor of the timed loops; default: the last")
@@ -100,10 +105,12 @@ def main() -> int:
     if options.fake:
         fake_environment(options.build)
         del cases["upstream"]
+        cases["samples"] = dataclasses.replace(cases["samples"], counter="")
     else:
         machine = report.gpu()
         of = report.versions("triton_proton", "triton", "torch")
-    programs = Programs(cases, [work for work, *_ in TARGETS], cpu=options.cpu)
+    works = [work for work, *_ in TARGETS]
+    programs = Programs(cases, works, cpu=options.cpu, goal=ROUNDS, is_exclusive=True)
     if not options.fake:
         programs.use_one_cupti()
     left = None

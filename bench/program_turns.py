@@ -51,10 +51,16 @@ class Case:
     command: Optional[Sequence[str]] = None  # the options of `proton`, which runs the program
     injection: bool = False  # an empty library in CUDA_INJECTION64_PATH
     every: int = 1  # takes part in one round of so many: what is not judged needs fewer
+    excludes: str = ""  # a side that cannot record at the same time: it omits these rounds
+    counter: str = ""  # a counter that is not 0 in its profile
 
 
 class Programs:
-    """The cases and works of a benchmark, and the libraries that their processes need."""
+    """
+    The cases and works of a benchmark, and the libraries that their processes need. `goal`: rounds;
+    with less time, they have fewer turns. `is_exclusive`: the processes of a round end before the
+    next ones use the GPU.
+    """
 
     def __init__(
         self,
@@ -64,9 +70,13 @@ class Programs:
         directory: str = "",
         cpu: Optional[int] = None,
         counts: Optional[Mapping[str, int]] = None,
+        goal: int = GOAL,
+        is_exclusive: bool = False,
     ) -> None:
         self.cases = cases
         self.counts = {work: (counts or {}).get(work) or WORKS[work][3] for work in works}
+        self.goal = goal
+        self.is_exclusive = is_exclusive
         self.cpu = max(os.sched_getaffinity(0)) if cpu is None else cpu
         self.libraries = {"floor": "", "injection": ""}
         if directory:
@@ -122,10 +132,18 @@ class Programs:
         found = recorded_kernels(side.directory)
         if found < wanted:
             raise SideError(f"the side '{side.name}' recorded {found} kernels of {wanted}")
+        if case.counter and not recorded_counter(side.directory, case.counter):
+            raise SideError(f"the side '{side.name}' has no {case.counter}")
+
+    def sides_of(self, number: int) -> list[str]:
+        """The sides that take part in round `number`."""
+        first = [name for name, case in self.cases.items() if number % case.every == 0]
+        excluded = {self.cases[name].excludes for name in first}
+        return [name for name in first if name not in excluded]
 
     def running(self, number: int, scratch: str) -> Running:
         """The processes of round `number`, which begin to load."""
-        first = [name for name, case in self.cases.items() if number % case.every == 0]
+        first = self.sides_of(number)
         first = first[number % len(first) :] + first[: number % len(first)]
         return Running(
             {name: lambda directory, name=name: self.start(name, directory) for name in first},
@@ -202,6 +220,9 @@ class Rounds:
         for number in range(self.rounds):
             started = time.monotonic()
             here, coming = coming, self.start(number + 1, scratch)
+            if ending and programs.is_exclusive:
+                self.end(ending)
+                ending = None
             here.warm_up()
             if ending:
                 self.end(ending)
@@ -232,7 +253,7 @@ class Rounds:
         if self.seconds is None:
             return True
         left = self.seconds - (time.monotonic() - self.begin) - starting / 2  # for the last end
-        share = left / max(min(GOAL, self.rounds) - taken, 1)
+        share = left / max(min(self.programs.goal, self.rounds) - taken, 1)
         self.turns = int((share - starting) / turn)
         self.turns = min(max(self.turns, 1), self.max_turns)
         return left >= 1.1 * (starting + self.turns * turn)
@@ -288,6 +309,13 @@ def away_from(cpu: int) -> set[int]:
     except (OSError, ValueError):
         pass
     return allowed - threads or allowed
+
+
+def recorded_counter(directory: str, name: str) -> int:
+    """A counter of the profile."""
+    with open(os.path.join(directory, "profile.hatchet"), encoding="utf-8") as file:
+        root = json.load(file)[0]
+    return root.get("proton", {}).get("counters", {}).get(name, 0)
 
 
 def recorded_kernels(directory: str) -> int:

@@ -14,7 +14,8 @@ void hash_table_fini(struct hash_table *table)
 
 void hash_table_clear(struct hash_table *table)
 {
-	memset(table->slots, 0, table->slot_count * sizeof(*table->slots));
+	if (table->slots)
+		memset(table->slots, 0, table->slot_count * sizeof(*table->slots));
 	table->count = 0;
 }
 

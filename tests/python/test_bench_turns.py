@@ -300,3 +300,14 @@ def test_the_time_is_kept_and_complete_rounds_count(programs, capfd):
     assert len(found) < 10000 and all(len(one) == 2 for one in found)
     printed = capfd.readouterr().out
     assert "time is up" in printed or "stopped by SIGALRM" in printed
+
+
+def test_processes_that_sample_one_gpu_are_never_in_one_round(bench):
+    pcsampling, programs = bench("pcsampling"), bench("program_turns")
+    made = programs.Programs(pcsampling.CASES, ["launch"], is_exclusive=True)
+    rounds = [set(made.sides_of(number)) for number in range(pcsampling.ROUNDS)]
+    assert not any({"samples", "upstream"} <= names for names in rounds)
+    # Enough for a judgment.
+    assert sum("samples" in names for names in rounds) >= 8
+    assert sum("upstream" in names for names in rounds) == 3
+    assert all({"plain", "records"} <= names for names in rounds)

@@ -11,6 +11,7 @@
 #include "base/message.h"
 #include "format/csv_write.h"
 #include "format/json_write.h"
+#include "model/samples.h"
 #include "viewer/numbers/source_code.h"
 #include "viewer/numbers/source_text.h"
 #include "viewer/print/printable_text.h"
@@ -259,6 +260,17 @@ static void print_between(struct printer *printer, const struct source_text *tex
 	print_between(printer, text, to - CONTEXT_LINES + 1, to);
 }
 
+/* The file exists, but the profile does not contain its text. */
+static bool is_left_out(const struct profile *profile, uint32_t file)
+{
+	const struct profile_samples *samples = profile->samples;
+
+	for (size_t i = 0; samples && i < samples->source_count; i++)
+		if (samples->sources[i].path == file)
+			return samples->sources[i].is_left_out;
+	return false;
+}
+
 /* The lines of one file; returns the index of the first line of the next one. */
 static size_t print_file(struct printer *printer, size_t first)
 {
@@ -275,6 +287,8 @@ static size_t print_file(struct printer *printer, size_t first)
 			name = without_directory(name);
 		out_byte(printer->out, '\n');
 		text_clean(printer->out, name, strlen(name));
+		if (is_left_out(printer->report->profile, file))
+			out_text(printer->out, ": the file was too large for its text to be kept");
 		out_byte(printer->out, '\n');
 	}
 	for (i = first; i < kernel->line_count && lines[i].file == file; i++) {
@@ -291,6 +305,43 @@ static size_t print_file(struct printer *printer, size_t first)
 	return i;
 }
 
+/* The sampled function with most samples of the kernel's name; NULL: none. */
+static const struct profile_function *function_of(const struct profile *profile,
+						  const struct source_kernel *kernel)
+{
+	const struct profile_samples *samples = profile->samples;
+	uint32_t name = profile->frames[kernel->frame].name;
+
+	for (size_t i = 0; samples && i < samples->function_count; i++)
+		if (samples->functions[i].name == name)
+			return &samples->functions[i];
+	return NULL;
+}
+
+/* Why no line of a kernel is known, and what to do. */
+static void print_missing(struct printer *printer, const struct source_kernel *kernel)
+{
+	const struct profile *profile = printer->report->profile;
+	const struct profile_function *function = function_of(profile, kernel);
+	const struct profile_code_object *code =
+		function && function->code_object
+			? &profile->samples->code_objects[function->code_object - 1]
+			: NULL;
+	const char *why;
+
+	if (kernel->line_count != 1 || kernel->lines[0].file)
+		return;
+	if (code && code->length)
+		why = "its machine code has no line information; compile it with -lineinfo";
+	else if (code && code->is_left_out)
+		why = "its machine code was too large to be kept";
+	else if (function)
+		why = "its machine code was not recorded; start profiling before it is loaded";
+	else
+		why = "its machine code has no line information (-lineinfo), or was not recorded";
+	out_printf(printer->out, "no source lines: %s\n", why);
+}
+
 static void print_kernel(struct printer *printer, const struct source_kernel *kernel)
 {
 	printer->kernel = kernel;
@@ -302,6 +353,7 @@ static void print_kernel(struct printer *printer, const struct source_kernel *ke
 			   kernel->apportioned);
 	out_byte(printer->out, '\n');
 	print_waits(printer, kernel);
+	print_missing(printer, kernel);
 	if (printer->options->query.sass)
 		source_code_init(&printer->code, printer->report, kernel);
 	printer->reason_columns = columns_of_reasons(printer, kernel);

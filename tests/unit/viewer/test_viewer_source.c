@@ -165,6 +165,55 @@ TEST(lines_are_shown_with_their_text_and_a_few_around_them)
 	build_fini(&cubin);
 }
 
+TEST(missing_text_and_lines_are_explained)
+{
+	struct cubin_build cubin;
+	struct profile *profile = make_profile(&cubin);
+	const char *text;
+
+	profile->samples->sources[0].length = 0;
+	profile->samples->sources[0].is_left_out = true;
+	add(profile, build_node(profile, 0, "far"), "num_samples", 4);
+	text = report(profile, false);
+	CHECK(strstr(text, "/src/mm.py: the file was too large for its text to be kept\n"));
+	CHECK(strstr(text, "far: 4 samples, 28.57 %\n"));
+	CHECK(strstr(text, "no source lines: its machine code has no line information "
+			   "(-lineinfo), or was not recorded\n"));
+	profile->samples->functions[0].name = string_of(profile, "far");
+	CHECK(strstr(report(profile, false), "no source lines: its machine code has no line "
+					     "information; compile it with -lineinfo\n"));
+	profile->samples->code_objects[0].length = 0;
+	CHECK(strstr(report(profile, false), "no source lines: its machine code was not recorded; "
+					     "start profiling before it is loaded\n"));
+	profile->samples->code_objects[0].is_left_out = true;
+	CHECK(strstr(report(profile, false),
+		     "no source lines: its machine code was too large to be kept\n"));
+	profile->samples = NULL;
+	profile_free(profile);
+	build_fini(&cubin);
+}
+
+/* Tabs, carriage returns, and a last line without its end. */
+TEST(text_with_other_line_ends_is_shown)
+{
+	static const char content[] = "1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n\t9\r\n1\t0\r\n"
+				      "11\r\n\xc3\xa4\xff";
+	struct cubin_build cubin;
+	struct profile *profile = make_profile(&cubin);
+	const char *text;
+
+	profile->samples->sources[0].text = content;
+	profile->samples->sources[0].length = sizeof(content) - 1;
+	text = report(profile, false);
+	CHECK(strstr(text, "      9      9\n"));
+	CHECK(strstr(text, "     10  1   0\n"));
+	CHECK(strstr(text, "     12  \xc3\xa4\\xff\n"));
+	CHECK(!strchr(text, '\r'));
+	profile->samples = NULL;
+	profile_free(profile);
+	build_fini(&cubin);
+}
+
 TEST(instructions_are_shown_below_their_lines)
 {
 	struct cubin_build cubin;
