@@ -87,8 +87,8 @@ static enum options_result take_rank(void *into, const char *value, struct proto
 static const struct option_row rows[] = {
 	{.help = "Recording"},
 	{'b', "backend", "NAME",
-	 "cupti, rocprofiler, roctracer, instrumentation or host\n"
-	 "(default: the first that is usable)",
+	 "cupti, rocprofiler, roctracer, instrumentation or\n"
+	 "host (default: the first that is usable)",
 	 MEMBER(backend)},
 	{'m', "mode", "MODE", "mode of the backend: NAME[:KEY=VALUE]...", MEMBER(mode)},
 	{'c', "context", "KIND", "shadow: scopes (default); python: Python call stack",

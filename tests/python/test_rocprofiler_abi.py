@@ -232,8 +232,8 @@ def test_a_wrong_offset_is_found(tmp_path):
 
 def test_arguments_of_calls_are_where_the_header_has_them(tmp_path):
     with open(os.path.join(AMD, "sdk_calls.def")) as file:
-        rows = re.findall(r"^([LPGBEM])\((\w+), ([\w, ]+)\)$", file.read(), re.MULTILINE)
-    assert len(rows) > 40
+        rows = re.findall(r"^([LPGM])\((\w+), ([\w, ]+)\)$", file.read(), re.MULTILINE)
+    assert len(rows) > 30
     where = "offsetof(rocprofiler_hip_api_args_t, "
     lines = []
     for kind, name, numbers in rows:
