@@ -159,6 +159,21 @@ def test_an_existing_file_that_is_not_a_profile_is_kept(job: Path, tmp_path: Pat
     assert result.returncode == 2 and (tmp_path / "notes").read_text() == "mine"
 
 
+@pytest.mark.skipif(
+    "libmpi" in run(["ldd", executable("proton-merge")], ROOT).stdout, reason="built with MPI"
+)
+def test_one_of_many_processes_without_mpi_does_the_work(job: Path, tmp_path: Path) -> None:
+    outputs = []
+    for rank in range(2):
+        env = environment(OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="2", RANK=None)
+        command = [executable("proton-merge"), "-o", f"{tmp_path}/{rank}", f"{job}/out.ranks"]
+        outputs.append(run(command, tmp_path, env=env))
+    assert [result.returncode for result in outputs] == [0, 0]
+    assert "built without MPI: 1 of 2 processes merges all ranks; " in outputs[0].stderr
+    assert outputs[1].stderr == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["0"]
+
+
 def mpi_program() -> str | None:
     """proton-merge of a build with MPI."""
     path = ROOT / "build" / "src" / "proton-merge"

@@ -274,7 +274,7 @@ int main(int argc, char **argv)
 	if (result == OPTIONS_BAD) {
 		message("%s", err.text);
 		status = EXIT_BAD;
-	} else if (result == OPTIONS_RUN || result == OPTIONS_LAST) {
+	} else if (!self.is_idle && (result == OPTIONS_RUN || result == OPTIONS_LAST)) {
 		status = merge_files(self, &options, argv + optind, (size_t)(argc - optind));
 	}
 	fflush(stdout);

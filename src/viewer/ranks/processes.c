@@ -13,7 +13,7 @@
 
 struct processes processes_begin(int *argc, char ***argv)
 {
-	struct processes self;
+	struct processes self = {0};
 
 	MPI_Init(argc, argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &self.number);
@@ -82,10 +82,23 @@ void processes_receive(int from, void *bytes, size_t length)
 
 #else
 
+#include "base/message.h"
+#include "format/rank.h"
+
+/* Under mpirun or srun, processes that know nothing of each other would write the same file. */
 struct processes processes_begin(int *argc, char ***argv)
 {
+	struct rank_identity rank;
+
 	(void)argc, (void)argv;
-	return (struct processes){.count = 1};
+	rank_read(&rank);
+	if (rank.rank == RANK_NONE || rank.world < 2)
+		return (struct processes){.count = 1};
+	if (rank.rank == 0)
+		message("this program was built without MPI: 1 of %u processes merges all ranks; "
+			"build Proton from source where mpicc is installed to use all",
+			rank.world);
+	return (struct processes){.count = 1, .is_idle = rank.rank != 0};
 }
 
 void processes_end(int status)

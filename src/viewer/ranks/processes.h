@@ -5,11 +5,13 @@
 #ifndef VIEWER_RANKS_PROCESSES_H
 #define VIEWER_RANKS_PROCESSES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct processes {
 	int number; /* this process, from 0 */
 	int count;
+	bool is_idle; /* another process does the work of all */
 };
 
 struct processes processes_begin(int *argc, char ***argv);
