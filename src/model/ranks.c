@@ -11,6 +11,7 @@
 #include "model/profile.h"
 
 #define BUCKET_FIRST_LOG2 9u
+#define WORLD_MAX (1u << 20) /* a damaged file may have any number of ranks */
 
 void ranks_free(struct profile_ranks *ranks)
 {
@@ -324,6 +325,7 @@ void ranks_complete(struct profile *profile)
 		qsort(ranks->rows, count, sizeof(*ranks->rows), compare_rows);
 	for (size_t i = 0; i < count; i++)
 		world = ranks->rows[i].world > world ? ranks->rows[i].world : world;
+	world = world < WORLD_MAX ? world : WORLD_MAX;
 	for (uint32_t rank = 0; rank < world && !profile->out_of_memory; rank++) {
 		while (at < count && ranks->rows[at].rank < rank)
 			at++;
