@@ -14,7 +14,6 @@
  * A ring buffer is written by its thread and read by all without a lock. Those of ended threads are
  * reused, the oldest first.
  */
-#define _GNU_SOURCE
 #include "autograd.h"
 
 #include <dlfcn.h>
