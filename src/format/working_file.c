@@ -261,6 +261,17 @@ static bool read_start(int fd, struct file_header *header, bool *is_unstarted_ou
 	       (n > 0 && packed_file_recognize(header, (size_t)n));
 }
 
+/* True if a process of another machine may be writing the file: its lock is not seen here. */
+static bool is_remote(const struct working_file *file, const struct file_header *header,
+		      bool is_unstarted, const struct stat *st)
+{
+	if (!may_be_remote())
+		return false;
+	if (is_unstarted)
+		return !is_older_than_startup(st);
+	return header->state != PROFILE_FILE_FINISHED && is_of_other_host(file->path, st);
+}
+
 /* Frees the name of a non-empty file that this process has locked. */
 static int make_way(struct working_file *file, int fd, struct proton_error *err)
 {
@@ -274,10 +285,7 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 	fstat(fd, &st);
 	if (!read_start(fd, header, &is_unstarted))
 		status = error_stranger(file, err);
-	else if (is_unstarted && may_be_remote() && !is_older_than_startup(&st))
-		status = error_busy(file, err);
-	else if (!is_unstarted && header->state != PROFILE_FILE_FINISHED && may_be_remote() &&
-		 is_of_other_host(file->path, &st))
+	else if (is_remote(file, header, is_unstarted, &st))
 		status = error_busy(file, err);
 	else if (is_unstarted || is_expendable(header))
 		unlink(file->path);
@@ -332,6 +340,7 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 		    struct proton_error *err)
 {
 	bool is_new;
+	bool is_locked;
 	int fd = open_name(file->path, must_be_new, &is_new);
 	int status = PROTON_OK;
 	struct stat st;
@@ -346,14 +355,14 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 			return error_stranger(file, err);
 		return err_errno(err, errno, "cannot create %s", file->path);
 	}
-	/* An existing file on a file system without locks is left to its writer. */
-	if (!lock_file(fd, is_new))
-		status = error_busy(file, err);
-	else if (fstat(fd, &st) < 0)
+	is_locked = lock_file(fd, is_new);
+	if (fstat(fd, &st) < 0)
 		status = err_errno(err, errno, "cannot create %s", file->path);
-	else if (!S_ISREG(st.st_mode))
+	else if (is_locked && !S_ISREG(st.st_mode))
 		status = error_stranger(file, err);
-	else if (!is_new && !st.st_size && may_be_remote() && !is_older_than_startup(&st))
+	/* An existing file on a file system without locks is left to its writer. */
+	else if (!is_locked ||
+		 (!is_new && !st.st_size && may_be_remote() && !is_older_than_startup(&st)))
 		status = error_busy(file, err);
 	else if (has_name(fd, file->path) && st.st_size)
 		status = make_way(file, fd, err);

@@ -86,7 +86,7 @@ int fake_cuDeviceGetName(char *name, int length, int device)
 	return 0;
 }
 
-/* Optional for all users, so that make_entries.py makes no entry points. */
+/* Optional for all users: make_entries.py makes no entry points. */
 __attribute__((visibility("default"))) int cuDeviceGetPCIBusId(char *id, int length, int device);
 __attribute__((visibility("default"))) int cuDeviceGetUuid_v2(unsigned char *bytes, int device);
 

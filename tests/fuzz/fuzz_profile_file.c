@@ -30,7 +30,7 @@ static void try_file(const void *bytes, size_t length)
 }
 
 static const uint16_t row_bytes[TABLE_COUNT] = {
-	8,  16, 24, 8,  24, 48, 256, 8,  48, 8,  16, 24, 24,
+	8,  16, 24, 8,  24, 48, 256, 8,  48, 8,  16, 24,  24,
 	40, 16, 40, 64, 24, 16, 40,  24, 8,  32, 64, 272,
 };
 

@@ -344,6 +344,7 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path):
 
 # Enumerations, handles and structures, as the driver's header has them and as ours.
 TYPES = {
+    "CUuuid": "unsigned char",  # 16 of them
     r"CU(context|event|function|module|stream)": "void *",
     r"CU(device|device_attribute|pointer_attribute|streamCapture(Mode|Status))": "int",
     r"CUdeviceptr|cuuint64_t|unsigned long long": "uint64_t",

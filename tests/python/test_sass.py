@@ -84,10 +84,10 @@ def test_output_is_kept_where_a_cache_is_named(cubin, tmp_path):
     other = tmp_path / "other.cubin"
     other.write_bytes(cubin.read_bytes() + b"\0")
     failed = sass(other, XDG_CACHE_HOME=cache, PROTON_NVDISASM_PATH=fails)
-    assert failed.stderr == f"cubin: {fails} failed with exit status 3\n"
+    assert failed.stderr == f"code_object: {fails} failed with exit status 3\n"
     silent = fake(tmp_path / "silent", "echo what is this")
     failed = sass(other, XDG_CACHE_HOME=cache, PROTON_NVDISASM_PATH=silent)
-    assert failed.stderr == f"cubin: {silent} printed no instructions\n"
+    assert failed.stderr == f"code_object: {silent} printed no instructions\n"
     files[0].write_text("something else")
     assert sass(cubin, XDG_CACHE_HOME=cache, PROTON_NVDISASM_PATH=works).stdout == done.stdout
     assert "FADD" in files[0].read_text()
@@ -135,11 +135,11 @@ def test_without_a_disassembler_the_message_says_what_to_do(cubin, tmp_path):
     done = sass(cubin, PROTON_NVDISASM_PATH=tmp_path / "none")
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == (
-        f'cubin: PROTON_NVDISASM_PATH is "{tmp_path}/none", which is not and does not contain an '
-        "executable nvdisasm\n"
+        f'code_object: PROTON_NVDISASM_PATH is "{tmp_path}/none", which is not and does not '
+        "contain an executable nvdisasm\n"
     )
     if not list(Path("/usr/local").glob("cuda*/bin/nvdisasm")):
         assert sass(cubin).stderr == (
-            "cubin: cannot find the disassembler nvdisasm; install Triton or a CUDA toolkit, or "
-            "set PROTON_NVDISASM_PATH to its directory\n"
+            "code_object: cannot find the disassembler nvdisasm; install Triton or a CUDA "
+            "toolkit, or set PROTON_NVDISASM_PATH to its directory\n"
         )

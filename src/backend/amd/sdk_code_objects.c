@@ -1,6 +1,7 @@
 /* Loaded code objects: reading their bytes, and finding functions by address. */
 #include "backend/amd/sdk_code_objects.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -71,14 +72,12 @@ static bool read_uri(const char *uri, char *path, size_t capacity, uint64_t *off
 	if (strncmp(uri, "file://", 7) != 0)
 		return false;
 	for (uri += 7; *uri && uri != part && length + 1 < capacity; uri++) {
-		unsigned code;
-
-		if (*uri == '%' && sscanf(uri + 1, "%2x", &code) == 1) {
-			path[length++] = (char)code;
-			uri += 2;
-		} else {
-			path[length++] = *uri;
-		}
+		path[length++] = *uri;
+		if (*uri != '%' || !isxdigit((unsigned char)uri[1]) ||
+		    !isxdigit((unsigned char)uri[2]))
+			continue;
+		path[length - 1] = (char)strtoul((char[]){uri[1], uri[2], '\0'}, NULL, 16);
+		uri += 2;
 	}
 	path[length] = '\0';
 	if (part && strstr(part, "offset="))
@@ -151,7 +150,7 @@ static void parse(void *user, const void *bytes, size_t length)
 			.name = strdup(from->name),
 		};
 	}
-	if (object->count)
+	if (object->functions)
 		qsort(object->functions, object->count, sizeof(*object->functions),
 		      compare_functions);
 	code_object_close(&code);

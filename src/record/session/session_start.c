@@ -273,7 +273,7 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 		free(path);
 		goto out;
 	}
-	ranked = settings.is_ranked ? strdup(path) : NULL;
+	ranked = settings.is_ranked && path ? strdup(path) : NULL;
 	status = add_session(&settings, path, &id, err);
 	if (status != PROTON_OK && ranked)
 		rank_remove_directories(ranked);

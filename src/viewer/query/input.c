@@ -93,7 +93,7 @@ static bool is_there_already(struct dirent **entries, int count, const char *nam
 	const char *suffix = suffix_of(name, &kind);
 	bool is_found = false;
 
-	for (size_t i = 0; i < kind && !is_found; i++) {
+	for (size_t i = 0; i < kind && i < ARRAY_LENGTH(suffixes) && !is_found; i++) {
 		char other[sizeof(entries[0]->d_name) + 16];
 
 		snprintf(other, sizeof(other), "%.*s%s", (int)(suffix - name), name, suffixes[i]);

@@ -100,10 +100,12 @@ static const struct row_spread **sorted(const struct profile *profile, size_t ro
 {
 	const struct profile_ranks *ranks = profile->ranks;
 	size_t count = ranks ? ranks->spread_count - 1 : 0;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 	const struct row_spread **list = xcalloc(count + 1, sizeof(*list));
 
 	for (size_t i = 0; i < count; i++)
 		list[i] = &ranks->spreads[i + 1];
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression) */
 	qsort(list, count, sizeof(*list), compare_savings);
 	*count_out = rows && rows < count ? rows : count;
 	return list;
