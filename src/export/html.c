@@ -361,11 +361,14 @@ static void write_source(const struct export_view *view, struct out *out)
 {
 	const struct out *source = &view->report->source;
 	const char *at = source->bytes;
-	const char *end = at + source->length;
+	const char *end;
 
 	out_text(out, ",\"source\":");
-	if (!source->length)
+	if (!source->length) {
 		out_text(out, "null");
+		return;
+	}
+	end = at + source->length;
 	while (at < end && !out->errnum) {
 		const char *mark = memchr(at, '<', (size_t)(end - at));
 
