@@ -15,6 +15,8 @@ from pathlib import Path
 
 # Files of the C runtime contain a few such instructions whatever our flags are.
 MIN_MARKERS = 20
+# Smaller code has too few to be told from those.
+MIN_TEXT_BYTES = 8192
 MARKERS = {
     "X86-64": [b"\xf3\x0f\x1e\xfa"],
     "AArch64": [b"\x3f\x23\x03\xd5", b"\x5f\x24\x03\xd5"],
@@ -34,6 +36,8 @@ def jump_markers(file, machine):
     if patterns is None or text is None:
         return None
     start, size = (int(number, 16) for number in text.groups())
+    if size < MIN_TEXT_BYTES:
+        return None
     code = file.read_bytes()[start : start + size]
     return sum(code.count(pattern) for pattern in patterns)
 
