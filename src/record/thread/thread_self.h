@@ -116,7 +116,8 @@ static inline uint32_t thread_outer_context(const struct thread *thread)
 {
 	if (thread_is_main(thread))
 		return PROTON_CONTEXT_ROOT;
-	return atomic_load_explicit(&thread_main_context, memory_order_relaxed);
+	/* acquire: pairs with thread_publish_main(), which finds the context's frame filled */
+	return atomic_load_explicit(&thread_main_context, memory_order_acquire);
 }
 
 /* Innermost scope of the thread, else the current one of the main thread. */
@@ -143,9 +144,10 @@ static inline bool thread_has_work(void)
 /* Publishes the main thread's context to other threads, if this is it. */
 static inline void thread_publish_main(const struct thread *thread)
 {
+	/* release: pairs with thread_outer_context() */
 	if (thread_is_main(thread))
 		atomic_store_explicit(&thread_main_context, thread_scope_context(thread),
-				      memory_order_relaxed);
+				      memory_order_release);
 }
 
 static inline void thread_set_depth(struct thread *thread, size_t depth)
