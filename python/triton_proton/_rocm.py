@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from typing import Optional
 
 from . import _libproton
 
 TOOL = "libproton_rocprofiler.so"
+HSA_TOOL = "libproton_hsa.so"
 _PREFIX = "PROTON_RUN_"
 
 # The library's name in rocm_sdk, and Triton's variables: a directory and a file, or a path alone.
@@ -80,7 +82,15 @@ def is_loaded_by_hip() -> bool:
 
 
 def leave_children_alone() -> None:
-    """Remove the recorder from the tools that HIP loads into children."""
+    """Remove the recorder from the tools that ROCm loads into children."""
+    hsa_tools = os.environ.get("HSA_TOOLS_LIB", "")
+    if hsa_tools.endswith("/" + HSA_TOOL):
+        # Proton's tool is the last one; a space in its path is escaped.
+        rest = re.sub(r"(^| )(\\.|[^ \\])*$", "", hsa_tools)
+        if rest:
+            os.environ["HSA_TOOLS_LIB"] = rest
+        else:
+            os.environ.pop("HSA_TOOLS_LIB", None)
     tools = os.environ.get("ROCP_TOOL_LIBRARIES", "").split(":")
     kept = [tool for tool in tools if tool and os.path.basename(tool) != TOOL]
     if len(kept) == len(tools):

@@ -121,7 +121,7 @@ static bool put_injection(const struct options *options, const char *library)
 	if (handover_can_inject(options) && !(put_family(options) && put(INJECTION, library)))
 		return false;
 	return !handover_amd_can_inject(options, library) ||
-	       (put_family(options) && handover_amd_export(library));
+	       (put_family(options) && handover_amd_export(options, library));
 }
 
 bool handover_export(const struct options *options, const char *library, bool must_inject)

@@ -6,7 +6,8 @@
  * With an NVIDIA driver, children that initialize CUDA are recorded too, unless the user disables
  * it: CUDA_INJECTION64_PATH names libproton_inject.so, which the driver loads into each such
  * process, and the variables that it needs remain in the environment (HANDOVER_PID is set). On AMD
- * GPUs, ROCP_TOOL_LIBRARIES does the same for processes that use HIP (handover_amd.h).
+ * GPUs, ROCP_TOOL_LIBRARIES or HSA_TOOLS_LIB does the same for processes that use HIP
+ * (handover_amd.h).
  */
 #ifndef CLI_HANDOVER_H
 #define CLI_HANDOVER_H

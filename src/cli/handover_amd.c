@@ -1,4 +1,4 @@
-/* Variables that let HIP load the recorder into a program and its children. */
+/* Variables that let ROCm load the recorder into a program and its children. */
 #include "cli/handover_amd.h"
 
 #include <limits.h>
@@ -13,45 +13,92 @@
 
 #define TOOLS "ROCP_TOOL_LIBRARIES"
 #define SDK "ROCPROFILER_REGISTER_LIBRARY"
+#define HSA_TOOLS "HSA_TOOLS_LIB"
 
-static bool make_tool_path(const char *library, char path[static PATH_MAX])
+static bool make_tool_path(const char *library, const char *tool, char path[static PATH_MAX])
 {
 	const char *slash = strrchr(library, '/');
-	int length = snprintf(path, PATH_MAX, "%.*s" HANDOVER_AMD_TOOL,
-			      slash ? (int)(slash + 1 - library) : 0, library);
+	int length = snprintf(path, PATH_MAX, "%.*s%s", slash ? (int)(slash + 1 - library) : 0,
+			      library, tool);
 
-	return length > 0 && length < PATH_MAX && access(path, R_OK) == 0 && !strchr(path, ':');
+	return length > 0 && length < PATH_MAX && access(path, R_OK) == 0;
+}
+
+static bool is_wanted(const struct options *options, const char *backend)
+{
+	return !options->backend || strcasecmp(options->backend, backend) == 0;
+}
+
+/* `path` is the tool's. */
+static bool can_use_sdk(const struct options *options, const char *library,
+			char path[static PATH_MAX])
+{
+	char sdk[PATH_MAX];
+
+	return is_wanted(options, "rocprofiler") && amd_library_is_likely() &&
+	       amd_library_find_file(AMD_ROCPROFILER_SDK, library, sdk) &&
+	       make_tool_path(library, HANDOVER_AMD_TOOL, path) && !strchr(path, ':');
+}
+
+/*
+ * Where ROCm has an SDK that is too old, the tool for that starts the session, and the session
+ * takes the first usable backend.
+ */
+static bool can_use_hsa(const struct options *options, const char *library,
+			char path[static PATH_MAX])
+{
+	char other[PATH_MAX];
+
+	return is_wanted(options, "roctracer") && amd_library_is_likely() &&
+	       !can_use_sdk(options, library, other) &&
+	       amd_library_find_file(AMD_ROCTRACER, library, other) &&
+	       make_tool_path(library, HANDOVER_AMD_HSA_TOOL, path);
 }
 
 bool handover_amd_can_inject(const struct options *options, const char *library)
 {
 	char path[PATH_MAX];
 
-	if (options->backend && strcasecmp(options->backend, "rocprofiler") != 0)
-		return false;
-	return amd_library_is_likely() && make_tool_path(library, path) &&
-	       amd_library_find_file(AMD_ROCPROFILER_SDK, library, path);
+	return can_use_sdk(options, library, path) || can_use_hsa(options, library, path);
 }
 
 /* After the tools of the user, which keep working. */
-static bool append_tool(const char *tool)
+static bool append_tool(const char *variable, char separator, const char *tool)
 {
-	const char *before = getenv(TOOLS);
+	const char *before = getenv(variable);
 	char *joined = NULL;
 	bool ok;
 
 	if (!before || !*before)
-		return setenv(TOOLS, tool, 1) == 0;
-	ok = asprintf(&joined, "%s:%s", before, tool) > 0 && setenv(TOOLS, joined, 1) == 0;
+		return setenv(variable, tool, 1) == 0;
+	ok = asprintf(&joined, "%s%c%s", before, separator, tool) > 0 &&
+	     setenv(variable, joined, 1) == 0;
 	free(joined);
 	return ok;
 }
 
-bool handover_amd_export(const char *library)
+/* The HSA runtime takes a space as the end of a path. */
+static bool append_hsa_tool(const char *tool)
+{
+	char escaped[2 * PATH_MAX];
+	size_t length = 0;
+
+	for (; *tool; tool++) {
+		if (strchr(" \"\\", *tool))
+			escaped[length++] = '\\';
+		escaped[length++] = *tool;
+	}
+	escaped[length] = '\0';
+	return append_tool(HSA_TOOLS, ' ', escaped);
+}
+
+bool handover_amd_export(const struct options *options, const char *library)
 {
 	char path[PATH_MAX];
 
-	if (!make_tool_path(library, path) || !append_tool(path))
+	if (can_use_hsa(options, library, path))
+		return append_hsa_tool(path);
+	if (!can_use_sdk(options, library, path) || !append_tool(TOOLS, ':', path))
 		return false;
 	/* Wheels have no library of the name that ROCm looks for. */
 	if (getenv(SDK) || !amd_library_find_file(AMD_ROCPROFILER_SDK, library, path))
@@ -59,21 +106,39 @@ bool handover_amd_export(const char *library)
 	return setenv(SDK, path, 1) == 0 && setenv(HANDOVER_SDK, "1", 1) == 0;
 }
 
-void handover_amd_clear(void)
+/* The last separator that is part of no path; NULL: none. */
+static const char *last_separator(const char *tools, char separator)
 {
-	const char *tools = getenv(TOOLS);
-	const char *last = tools ? strrchr(tools, ':') : NULL;
+	const char *found = NULL;
+
+	for (const char *at = tools; (at = strchr(at, separator)); at++)
+		if (separator != ' ' || at == tools || at[-1] != '\\')
+			found = at;
+	return found;
+}
+
+/* Removes `tool` from the end of the list. */
+static void clear_tool(const char *variable, char separator, const char *tool)
+{
+	const char *tools = getenv(variable);
+	const char *last = tools ? last_separator(tools, separator) : NULL;
 	const char *name = last ? last + 1 : tools;
 	char *before;
 
-	if (getenv(HANDOVER_SDK))
-		unsetenv(SDK);
-	if (!name || !strstr(name, "/" HANDOVER_AMD_TOOL))
+	if (!name || !strstr(name, tool))
 		return;
 	before = last ? strndup(tools, (size_t)(last - tools)) : NULL;
 	if (before)
-		setenv(TOOLS, before, 1);
+		setenv(variable, before, 1);
 	else
-		unsetenv(TOOLS);
+		unsetenv(variable);
 	free(before);
+}
+
+void handover_amd_clear(void)
+{
+	if (getenv(HANDOVER_SDK))
+		unsetenv(SDK);
+	clear_tool(TOOLS, ':', "/" HANDOVER_AMD_TOOL);
+	clear_tool(HSA_TOOLS, ' ', "/" HANDOVER_AMD_HSA_TOOL);
 }

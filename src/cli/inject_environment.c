@@ -42,6 +42,14 @@ static char *copy_of(const char *variable)
 	return value ? strdup(value) : NULL;
 }
 
+/* Children are entered when they initialize the HSA runtime. */
+static bool is_for_hsa(void)
+{
+	const char *tools = value_of("HSA_TOOLS_LIB");
+
+	return tools && strstr(tools, "/" HANDOVER_AMD_HSA_TOOL);
+}
+
 bool inject_environment_read(struct inject_options *options)
 {
 	const char *target = value_of(HANDOVER_PID);
@@ -60,7 +68,8 @@ bool inject_environment_read(struct inject_options *options)
 	options->children = copy_of(HANDOVER_CHILDREN);
 	options->target = target ? (pid_t)strtol(target, NULL, 10) : 0;
 	options->is_gathered = options->children && value_of(HANDOVER_GATHER);
-	options->is_followed = options->children && inject_environment_is_for_driver();
+	options->is_followed = options->children &&
+			       (inject_environment_is_for_driver() || is_for_hsa());
 	return true;
 }
 

@@ -26,7 +26,7 @@
 #include "cli/program_kind.h"
 
 #define HERE __attribute__((visibility("default")))
-#define KEPT_MAX 24
+#define KEPT_MAX 32
 
 static const char exec_is_ours; /* an address in this library */
 static const char *library;     /* its path */
@@ -51,8 +51,8 @@ static bool is_variable(const char *entry, const char *name)
 /* The length of NAME= if it is a variable that loads the recorder later; 0 for others. */
 static size_t injection_length(const char *entry)
 {
-	static const char *const names[] = {
-		"CUDA_INJECTION64_PATH=", "ROCP_TOOL_LIBRARIES=", "ROCPROFILER_REGISTER_LIBRARY="};
+	static const char *const names[] = {"CUDA_INJECTION64_PATH=", "ROCP_TOOL_LIBRARIES=",
+					    "ROCPROFILER_REGISTER_LIBRARY=", "HSA_TOOLS_LIB="};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
 		if (strncmp(entry, names[i], strlen(names[i])) == 0)
@@ -87,6 +87,8 @@ static bool is_injection(const char *entry, const char *own)
 		return strcmp(value, own) == 0;
 	if (strncmp(entry, "ROCP_", 5) == 0)
 		return strstr(value, "/" HANDOVER_AMD_TOOL);
+	if (strncmp(entry, "HSA_", 4) == 0)
+		return strstr(value, "/" HANDOVER_AMD_HSA_TOOL);
 	return getenv(HANDOVER_SDK);
 }
 

@@ -4,18 +4,12 @@
  * because ROCm aborts a program in which rocprofiler_configure() is visible and rocprofiler-sdk is
  * missing; libproton_inject.so is visible in every program that `proton` starts.
  */
-#include <dlfcn.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/auxv.h>
 
 #include <libproton/proton.h>
 
-#include "cli/handover.h"
+#include "cli/tool_session.h"
 
 #define HERE __attribute__((visibility("default")))
 
@@ -31,38 +25,14 @@ struct result {
 
 _Static_assert(sizeof(struct result) == 32, "rocprofiler_tool_configure_result_t");
 
-static const char tool_is_ours; /* an address in this library */
 static struct result original;
-
-/* As if the NVIDIA driver had loaded libproton_inject.so. */
-static void start_session(void)
-{
-	Dl_info info;
-	char path[PATH_MAX];
-	const char *slash;
-	void *library;
-	void *symbol;
-	int (*inject)(void);
-
-	if (!dladdr(&tool_is_ours, &info) || !info.dli_fname)
-		return;
-	slash = strrchr(info.dli_fname, '/');
-	snprintf(path, sizeof(path), "%.*slibproton_inject.so",
-		 slash ? (int)(slash + 1 - info.dli_fname) : 0, info.dli_fname);
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	symbol = library ? dlsym(library, "InitializeInjection") : NULL;
-	if (!symbol)
-		return;
-	memcpy(&inject, &symbol, sizeof(inject)); /* a pointer to code */
-	inject();
-}
 
 /* Contexts and services exist after the recorder's own function, and can be started. */
 static int initialize(finalize_fn finalize, void *data)
 {
 	int status = original.initialize(finalize, data);
 
-	start_session(); /* which reports a failure */
+	tool_session_start();
 	return status;
 }
 
@@ -75,12 +45,11 @@ HERE struct result *rocprofiler_configure(uint32_t version, const char *version_
 	static struct result changed;
 	struct result *made;
 
-	/* Not below `proton`, or a process that must not write files named by the environment. */
-	if (!getenv(HANDOVER_QUIET) || getauxval(AT_SECURE))
+	if (tool_session_is_refused())
 		return NULL;
 	made = proton_rocprofiler_configure(version, version_text, priority, client);
 	if (!made) {
-		start_session(); /* which reports why, unless one is live */
+		tool_session_start(); /* which reports why, unless a session is live */
 		return NULL;
 	}
 	original = *made;

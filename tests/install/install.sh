@@ -26,6 +26,7 @@ check() {
 has_files() {
     for file in "$libdir/libproton.so" "$libdir/libproton.so.0" "$libdir/pkgconfig/libproton.pc" \
         "$libdir/proton/libproton_inject.so" "$libdir/proton/libproton_rocprofiler.so" \
+        "$libdir/proton/libproton_hsa.so" \
         "$bindir/proton" "$bindir/proton-viewer" \
         include/libproton/proton.h include/libproton/status.h include/libproton/status.def; do
         [ -e "$root$prefix/$file" ] || { echo "$prefix/$file is missing"; return 1; }

@@ -192,6 +192,19 @@ static int start(const char *mode, struct proton_error *err)
 	return status;
 }
 
+/* HIP initializes the HSA runtime, before its first launch: no need to wait for the thread. */
+static int resume(struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&lock);
+	begin_if_loaded();
+	if (atomic_load(&roctracer_state) == ROCTRACER_FAILED)
+		status = err_set(err, failure.status, "%s", failure.text);
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
 /* ------------------------------------------------------------------ flush */
 
 static bool synchronize(void *context)
@@ -327,6 +340,7 @@ const struct backend roctracer_backend = {
 	.is_usable = is_usable,
 	.check_mode = check_mode,
 	.start = start,
+	.resume = resume,
 	.flush = flush,
 	.read_metric = tensors_read,
 	.set_memory = set_memory,

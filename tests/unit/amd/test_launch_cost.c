@@ -63,8 +63,8 @@ static void measure(struct side *side)
 }
 
 /*
- * Measured on two shared cores: 51 to 58 ns (CUPTI) and 49 to 55 ns; with more load 56 and 64 ns, 58
- * and 61 ns. The limit leaves room for such machines.
+ * Measured on two shared cores: 51 to 58 ns (CUPTI) and 49 to 55 ns; with more load 56 and 64 ns,
+ * 58 and 61 ns. The limit leaves room for such machines.
  */
 TEST(a_launch_costs_about_as_much_as_with_cupti)
 {

@@ -1,0 +1,40 @@
+/* Starting the recorder from a library that ROCm has loaded into a process. */
+#include "cli/tool_session.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "cli/handover.h"
+
+static const char tool_is_ours; /* an address in this library */
+
+bool tool_session_is_refused(void)
+{
+	return !getenv(HANDOVER_QUIET) || getauxval(AT_SECURE);
+}
+
+void tool_session_start(void)
+{
+	Dl_info info;
+	char path[PATH_MAX];
+	const char *slash;
+	void *library;
+	void *symbol;
+	int (*inject)(void);
+
+	if (!dladdr(&tool_is_ours, &info) || !info.dli_fname)
+		return;
+	slash = strrchr(info.dli_fname, '/');
+	snprintf(path, sizeof(path), "%.*slibproton_inject.so",
+		 slash ? (int)(slash + 1 - info.dli_fname) : 0, info.dli_fname);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	symbol = library ? dlsym(library, "InitializeInjection") : NULL;
+	if (!symbol)
+		return;
+	memcpy(&inject, &symbol, sizeof(inject)); /* a pointer to code */
+	inject();
+}
