@@ -1,4 +1,4 @@
-/* NVIDIA's disassembler: search and execution. */
+/* Disassemblers of GPU vendors: search and execution. */
 #include "symbol/disassembler.h"
 
 #include <fcntl.h>
@@ -16,9 +16,47 @@
 
 #include "base/clock.h"
 
-#define NAME "nvdisasm"
-#define WHEEL "/triton/backends/nvidia/bin/" NAME
-/* Directories above the running program that may have Triton's wheel. */
+#define PLACES_MAX 2
+
+static const struct vendor {
+	const char *name;
+	const char *option;
+	const char *variable;           /* names a file or a directory; nothing else is tried */
+	const char *root;               /* variable with the directory of an installation */
+	const char *below;              /* the program there */
+	const char *places[PLACES_MAX]; /* patterns of paths */
+	const char *wheel;              /* in a directory of Python packages */
+	bool is_path_last;              /* PATH is searched after all that */
+	const char *last;               /* pattern of the last place; NULL: none */
+	const char *remedy;
+	const char *hint; /* after a failure */
+} vendors[] = {
+	[MACHINE_NVIDIA] = {"nvdisasm",
+			    "-c",
+			    "PROTON_NVDISASM_PATH",
+			    "CUDA_HOME",
+			    "/bin/nvdisasm",
+			    {"/usr/local/cuda/bin/nvdisasm", "/usr/local/cuda-*/bin/nvdisasm"},
+			    "/triton/backends/nvidia/bin/nvdisasm",
+			    false,
+			    NULL,
+			    "Triton or a CUDA toolkit",
+			    ""},
+	/* ROCm's knows the GPUs of that ROCm; another may be too old for them. */
+	[MACHINE_AMD] = {"llvm-objdump",
+			 "-d",
+			 "PROTON_LLVM_OBJDUMP_PATH",
+			 "ROCM_PATH",
+			 "/llvm/bin/llvm-objdump",
+			 {"/opt/rocm/llvm/bin/llvm-objdump", "/opt/rocm-*/llvm/bin/llvm-objdump"},
+			 "/_rocm_sdk_core/lib/llvm/bin/llvm-objdump",
+			 true,
+			 "/usr/lib/llvm-*/bin/llvm-objdump",
+			 "ROCm or LLVM",
+			 "; its LLVM may be too old for this GPU"},
+};
+
+/* Directories above the running program that may have Python packages. */
 #define LEVELS 4
 
 /* ------------------------------------------------------------------ search */
@@ -37,12 +75,16 @@ static char *program_at(const char *directory, size_t length, const char *rest)
 	return NULL;
 }
 
-static char *find_in_path(const char *directories)
+static char *find_in_path(const struct vendor *vendor)
 {
+	const char *directories = getenv("PATH");
+	char rest[32];
+
+	snprintf(rest, sizeof(rest), "/%s", vendor->name);
 	while (directories && *directories) {
 		size_t length = strcspn(directories, ":");
 		/* Relative directories depend on where a profile is viewed. */
-		char *path = *directories == '/' ? program_at(directories, length, "/" NAME) : NULL;
+		char *path = *directories == '/' ? program_at(directories, length, rest) : NULL;
 
 		if (path)
 			return path;
@@ -83,15 +125,17 @@ static char *find_matching(const char *directory, size_t length, const char *pat
 	return path;
 }
 
-static char *find_in_environment(const char *prefix, size_t length)
+static char *find_in_environment(const struct vendor *vendor, const char *prefix, size_t length)
 {
-	char *path = program_at(prefix, length, WHEEL);
+	char *path = program_at(prefix, length, vendor->wheel);
+	char pattern[128];
 
-	return path ? path : find_matching(prefix, length, "/lib/python3*/*-packages" WHEEL);
+	snprintf(pattern, sizeof(pattern), "/lib/python3*/*-packages%s", vendor->wheel);
+	return path ? path : find_matching(prefix, length, pattern);
 }
 
 /* Above the running program: PREFIX/bin/X, or PREFIX/lib/python3.N/site-packages/PACKAGE/bin/X. */
-static char *find_above(void)
+static char *find_above(const struct vendor *vendor)
 {
 	char program[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", program, sizeof(program));
@@ -101,50 +145,67 @@ static char *find_above(void)
 		while (length > 0 && program[--length] != '/')
 			continue;
 		if (length > 0)
-			path = find_in_environment(program, (size_t)length);
+			path = find_in_environment(vendor, program, (size_t)length);
 	}
 	return path;
 }
 
-static int find_named(const char *named, char **path_out, struct proton_error *err)
+static int find_named(const struct vendor *vendor, const char *named, char **path_out,
+		      struct proton_error *err)
 {
 	char *path = program_at(named, strlen(named), "");
+	char rest[32];
 
+	snprintf(rest, sizeof(rest), "/%s", vendor->name);
 	if (!path)
-		path = program_at(named, strlen(named), "/" NAME);
+		path = program_at(named, strlen(named), rest);
 	if (!path)
 		return err_set(err, PROTON_E_NOLIB,
-			       "PROTON_NVDISASM_PATH is \"%s\", which is not and does not contain "
-			       "an executable " NAME,
-			       named);
+			       "%s is \"%s\", which is not and does not contain an executable %s",
+			       vendor->variable, named, vendor->name);
 	*path_out = path;
 	return PROTON_OK;
 }
 
-int disassembler_find(char **path_out, struct proton_error *err)
+static char *find_in_root(const struct vendor *vendor)
 {
-	const char *named = getenv("PROTON_NVDISASM_PATH");
-	const char *home = getenv("CUDA_HOME"), *environment = getenv("VIRTUAL_ENV");
+	const char *root = getenv(vendor->root);
+
+	return root && *root ? program_at(root, strlen(root), vendor->below) : NULL;
+}
+
+static char *search(const struct vendor *vendor)
+{
+	const char *environment = getenv("VIRTUAL_ENV");
+	char *path = vendor->is_path_last ? NULL : find_in_path(vendor);
+
+	if (!path)
+		path = find_in_root(vendor);
+	for (size_t i = 0; i < PLACES_MAX && !path; i++)
+		path = find_matching("", 0, vendor->places[i]);
+	if (!path && environment && *environment)
+		path = find_in_environment(vendor, environment, strlen(environment));
+	if (!path)
+		path = find_above(vendor);
+	if (!path && vendor->is_path_last)
+		path = find_in_path(vendor);
+	return path || !vendor->last ? path : find_matching("", 0, vendor->last);
+}
+
+int disassembler_find(enum code_object_machine machine, char **path_out, struct proton_error *err)
+{
+	const struct vendor *vendor = &vendors[machine];
+	const char *named = getenv(vendor->variable);
 	char *path;
 
 	if (named && *named)
-		return find_named(named, path_out, err);
-	path = find_in_path(getenv("PATH"));
-	if (!path && home && *home)
-		path = program_at(home, strlen(home), "/bin/" NAME);
-	if (!path)
-		path = program_at("", 0, "/usr/local/cuda/bin/" NAME);
-	if (!path)
-		path = find_matching("", 0, "/usr/local/cuda-*/bin/" NAME);
-	if (!path && environment && *environment)
-		path = find_in_environment(environment, strlen(environment));
-	if (!path)
-		path = find_above();
+		return find_named(vendor, named, path_out, err);
+	path = search(vendor);
 	if (!path)
 		return err_set(err, PROTON_E_NOLIB,
-			       "cannot find the disassembler " NAME
-			       "; install Triton or a CUDA toolkit, or set PROTON_NVDISASM_PATH to "
-			       "its directory");
+			       "cannot find the disassembler %s; install %s, or set %s to its "
+			       "directory",
+			       vendor->name, vendor->remedy, vendor->variable);
 	*path_out = path;
 	return PROTON_OK;
 }
@@ -181,9 +242,11 @@ static int file_of(const void *bytes, size_t length)
 }
 
 /* Starts the program in its own process group. Returns 0 or an error number. */
-static int spawn(const char *program, int input, int output, pid_t *child_out)
+static int spawn(const struct vendor *vendor, const char *program, int input, int output,
+		 pid_t *child_out)
 {
-	char *const arguments[] = {(char[]){NAME}, (char[]){"-c"}, (char[]){"/proc/self/fd/0"},
+	char *const arguments[] = {(char *)(uintptr_t)vendor->name,
+				   (char *)(uintptr_t)vendor->option, (char[]){"/proc/self/fd/0"},
 				   NULL};
 	/* Neither the recorder nor options of the caller get into it. */
 	char *const environment[] = {(char[]){"LC_ALL=C"}, NULL};
@@ -256,8 +319,8 @@ static bool wait_until(pid_t child, uint64_t end, int *status_out)
 	return is_in_time;
 }
 
-static int run(const char *program, int input, int limit_ms, struct out *out,
-	       struct proton_error *err)
+static int run(const struct vendor *vendor, const char *program, int input, int limit_ms,
+	       struct out *out, struct proton_error *err)
 {
 	uint64_t end = clock_monotonic_ns() + (uint64_t)limit_ms * 1000000u;
 	int ends[2], errnum, status;
@@ -268,7 +331,7 @@ static int run(const char *program, int input, int limit_ms, struct out *out,
 		return err_errno(err, errno, "cannot run %s", program);
 	ends[0] = above_standard(ends[0]);
 	ends[1] = above_standard(ends[1]);
-	errnum = spawn(program, input, ends[1], &child);
+	errnum = spawn(vendor, program, input, ends[1], &child);
 	close(ends[1]);
 	if (errnum) {
 		close(ends[0]);
@@ -283,19 +346,20 @@ static int run(const char *program, int input, int limit_ms, struct out *out,
 		return err_set(err, PROTON_E_IO, "%s was stopped: it took longer than %d ms",
 			       program, limit_ms);
 	if (status)
-		return err_set(err, PROTON_E_IO, "%s failed with exit status %d", program, status);
+		return err_set(err, PROTON_E_IO, "%s failed with exit status %d%s", program, status,
+			       vendor->hint);
 	return PROTON_OK;
 }
 
-int disassembler_run(const char *program, const void *object, size_t length, int limit_ms,
-		     struct out *out, struct proton_error *err)
+int disassembler_run(enum code_object_machine machine, const char *program, const void *object,
+		     size_t length, int limit_ms, struct out *out, struct proton_error *err)
 {
 	int input = file_of(object, length);
 	int status;
 
 	if (input < 0)
 		return err_errno(err, errno, "cannot pass a code object to %s", program);
-	status = run(program, input, limit_ms, out, err);
+	status = run(&vendors[machine], program, input, limit_ms, out, err);
 	close(input);
 	return status;
 }

@@ -1,4 +1,4 @@
-/* SASS of a cubin: cache and parser of the disassembler's output. */
+/* Instructions of machine code: cache and parser of the disassembler's output. */
 #include "symbol/sass.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "symbol/code_object.h"
 #include "symbol/disassembler.h"
 
-/* An instruction of 16 bytes is a line of about 100. */
+/* An instruction of 16 bytes (NVIDIA), or of 4 and more (AMD), is a line of about 100. */
 #define TEXT_MAX(code_object_bytes) (((uint64_t)(code_object_bytes) << 5) + (1u << 20))
 
 struct instruction {
@@ -24,8 +24,8 @@ struct instruction {
 
 struct sass {
 	struct code_object code_object;
-	char *bytes; /* the cubin */
-	char *text;  /* output of nvdisasm; instructions end in NUL */
+	char *bytes; /* the code object */
+	char *text;  /* output of the disassembler; instructions end in NUL */
 	struct instruction *instructions;
 	size_t count, capacity;
 };
@@ -48,8 +48,18 @@ static bool read_section(const struct sass *sass, char *line, uint32_t *section)
 	return true;
 }
 
-/* The offset in hexadecimal as a comment, the instruction, and " ;". */
-static bool read_instruction(char *line, struct instruction *instruction)
+/* Removes spaces and `ends` from the end of the text. */
+static void trim(char *text, const char *ends)
+{
+	char *end = text + strlen(text);
+
+	while (end > text && strchr(ends, end[-1]))
+		end--;
+	*end = '\0';
+}
+
+/* nvdisasm: the offset in hexadecimal as a comment, the instruction, and " ;". */
+static bool read_nvidia(char *line, struct instruction *instruction)
 {
 	char *at = line + strspn(line, " \t"), *end;
 
@@ -60,12 +70,41 @@ static bool read_instruction(char *line, struct instruction *instruction)
 		return false;
 	at = end + 2;
 	at += strspn(at, " \t");
-	end = at + strlen(at);
-	while (end > at && strchr(" \t;", end[-1]))
-		end--;
-	*end = '\0';
+	trim(at, " \t;");
 	instruction->text = at;
-	return end > at;
+	return *at;
+}
+
+/* llvm-objdump: a tab, the instruction, and as a comment its address in hexadecimal. */
+static bool read_amd(const struct sass *sass, char *line, struct instruction *instruction)
+{
+	char *comment = *line == '\t' ? strstr(line, "// ") : NULL, *end;
+	uint64_t address;
+
+	if (!comment)
+		return false;
+	address = strtoull(comment + 3, &end, 16);
+	if (end == comment + 3 || *end != ':' ||
+	    !code_object_find_code(&sass->code_object, address, &instruction->section,
+				   &instruction->offset))
+		return false;
+	*comment = '\0';
+	line += strspn(line, " \t");
+	trim(line, " \t");
+	instruction->text = line;
+	return *line;
+}
+
+/* The section of nvdisasm's instructions is that of an earlier line. */
+static bool read_line(const struct sass *sass, char *line, uint32_t *section,
+		      struct instruction *instruction)
+{
+	if (sass->code_object.machine == MACHINE_AMD)
+		return read_amd(sass, line, instruction);
+	if (read_section(sass, line, section) || *section == CODE_OBJECT_NONE)
+		return false;
+	instruction->section = *section;
+	return read_nvidia(line, instruction);
 }
 
 static int compare_places(const void *left, const void *right)
@@ -87,10 +126,8 @@ static int parse(struct sass *sass, char *text, struct proton_error *err)
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
-		if (read_section(sass, line, &section) || section == CODE_OBJECT_NONE ||
-		    !read_instruction(line, &instruction))
+		if (!read_line(sass, line, &section, &instruction))
 			continue;
-		instruction.section = section;
 		if (!array_reserve(&sass->instructions, &sass->capacity, sass->count + 1,
 				   sizeof(*sass->instructions)))
 			return err_nomem(err);
@@ -103,7 +140,7 @@ static int parse(struct sass *sass, char *text, struct proton_error *err)
 
 /* ------------------------------------------------------------------ cache */
 
-/* The file of a cubin, malloc'd; NULL: no cache. */
+/* The file of a code object, malloc'd; NULL: no cache. */
 static char *cache_path(const char *bytes, size_t length)
 {
 	const char *home = getenv("XDG_CACHE_HOME");
@@ -146,16 +183,17 @@ static void write_cache(char *path, const struct out *text)
 /* The disassembler's output, which is parsed and added to the cache. */
 static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 {
+	enum code_object_machine machine = sass->code_object.machine;
 	size_t length = sass->code_object.file.length;
 	struct out out;
 	char *program;
-	int status = disassembler_find(&program, err);
+	int status = disassembler_find(machine, &program, err);
 
 	if (status != PROTON_OK)
 		return status;
 	out_init(&out, -1);
 	out.limit = TEXT_MAX(length);
-	status = disassembler_run(program, sass->bytes, length, SASS_LIMIT_MS, &out, err);
+	status = disassembler_run(machine, program, sass->bytes, length, SASS_LIMIT_MS, &out, err);
 	if (status == PROTON_OK && path)
 		write_cache(path, &out);
 	if (status == PROTON_OK) {

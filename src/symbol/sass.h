@@ -1,8 +1,9 @@
 /*
- * SASS of a cubin: the text of each instruction, from NVIDIA's disassembler.
+ * SASS of a cubin, or the assembly of an AMD code object: the text of each instruction, from the
+ * vendor's disassembler.
  *
  * If XDG_CACHE_HOME is set, the disassembler's output is kept below $XDG_CACHE_HOME/proton/sass, in
- * a file named by size and checksum of the cubin. Nothing is written elsewhere.
+ * a file named by size and checksum of the code. Nothing is written elsewhere.
  */
 #ifndef SYMBOL_SASS_H
 #define SYMBOL_SASS_H
@@ -19,8 +20,8 @@
 struct sass;
 
 /*
- * `cubin` need not stay valid. PROTON_E_NOLIB: there is no disassembler; the message says what to
- * do. PROTON_E_INVALID: not a cubin. PROTON_E_IO: the disassembler failed.
+ * `object` need not stay valid. PROTON_E_NOLIB: there is no disassembler; the message says what to
+ * do. PROTON_E_INVALID: not a code object. PROTON_E_IO: the disassembler failed.
  */
 int sass_open(const void *object, size_t length, struct sass **sass_out, struct proton_error *err);
 /* The same with the disassembler's output, which need not stay valid. */
@@ -28,7 +29,7 @@ int sass_open_text(const void *object, size_t length, const char *text, size_t t
 		   struct sass **sass_out, struct proton_error *err);
 void sass_close(struct sass *sass);
 
-/* The function with this mangled name; SASS_FUNCTION_NONE: the cubin has none. */
+/* The function with this mangled name; SASS_FUNCTION_NONE: the code has none. */
 uint32_t sass_function(const struct sass *sass, const char *name);
 /*
  * The instruction at byte offset `pc` of a function, such as "@!P0 LDG.E R4, desc[UR6][R8.64]";

@@ -324,7 +324,7 @@ def test_a_failure_in_a_child_is_reported_and_the_child_runs(program, tmp_path):
     assert [line for line in own_lines(done.stderr) if "is roctracer 3.1" in line], done.stderr
 
 
-def test_an_sdk_that_is_too_old_is_no_obstacle(tmp_path):
+def test_roctracer_is_used_where_the_sdk_is_too_old(tmp_path):
     """ROCm 6.2 to 6.4 has rocprofiler-sdk 0.x: the session takes roctracer."""
     (tmp_path / "script.py").write_text(
         "import triton_proton as proton\nproton.start('q', hook=None)\nproton.finalize()\n"

@@ -1,4 +1,4 @@
-/* The sampled instructions of a kernel: their lines, samples and SASS. */
+/* The sampled instructions of a kernel: their lines, samples and text. */
 #include "viewer/numbers/source_code.h"
 
 #include <stdlib.h>

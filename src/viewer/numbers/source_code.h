@@ -1,4 +1,4 @@
-/* --sass: the sampled instructions of a kernel, with the text of NVIDIA's disassembler. */
+/* --sass: the sampled instructions of a kernel, with the text of a disassembler. */
 #ifndef VIEWER_NUMBERS_SOURCE_CODE_H
 #define VIEWER_NUMBERS_SOURCE_CODE_H
 

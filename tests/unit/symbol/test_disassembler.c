@@ -20,7 +20,7 @@ static int run_script(const char *script, int limit_ms, struct out *out, struct 
 	CHECK(fd >= 0);
 	CHECK_EQ(dprintf(fd, "#!/bin/sh\n%s\n", script), (int)strlen(script) + 11);
 	close(fd);
-	status = disassembler_run(path, "abc\n", 4, limit_ms, out, err);
+	status = disassembler_run(MACHINE_NVIDIA, path, "abc\n", 4, limit_ms, out, err);
 	unlink(path);
 	rmdir(directory);
 	return status;
@@ -82,7 +82,8 @@ TEST(failures_have_a_reason)
 	CHECK_HAS(err.text, "failed with exit status 7");
 	CHECK_EQ(run_script("kill -SEGV $$", 30000, &out, &err), PROTON_E_IO);
 	CHECK_HAS(err.text, "failed with exit status 139");
-	CHECK_NE(disassembler_run("/nowhere/nvdisasm", "", 0, 1000, &out, &err), PROTON_OK);
+	CHECK_NE(disassembler_run(MACHINE_NVIDIA, "/nowhere/nvdisasm", "", 0, 1000, &out, &err),
+		 PROTON_OK);
 	CHECK_HAS(err.text, "cannot run /nowhere/nvdisasm: No such file or directory");
 	out_fini(&out);
 }
