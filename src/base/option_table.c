@@ -152,14 +152,15 @@ enum options_result options_read(const struct option_table *tables, size_t table
 	return result;
 }
 
-/* "  -x, --name VALUE"; returns its length. */
+/* "  -x, --name VALUE" or "--name[=VALUE]"; returns its length. */
 static int write_names(char *text, size_t room, const struct option_row *row)
 {
 	char letter[5] = "    ";
 
 	if (row->letter)
 		snprintf(letter, sizeof(letter), "-%c, ", row->letter);
-	return snprintf(text, room, "  %s--%s%s%s", letter, row->name, row->value ? " " : "",
+	return snprintf(text, room, "  %s--%s%s%s", letter, row->name,
+			row->value && strncmp(row->value, "[=", 2) != 0 ? " " : "",
 			row->value ? row->value : "");
 }
 

@@ -20,6 +20,8 @@ void ranks_free(struct profile_ranks *ranks)
 	free(ranks->rows);
 	free(ranks->spreads);
 	free(ranks->spread_of_node);
+	free(ranks->column_nodes);
+	free(ranks->cells);
 	free(ranks);
 }
 
@@ -56,6 +58,16 @@ const struct row_spread *ranks_spread(const struct profile *profile, uint32_t no
 	return ranks && node < ranks->node_capacity && ranks->spread_of_node[node]
 		       ? &ranks->spreads[ranks->spread_of_node[node]]
 		       : NULL;
+}
+
+const uint64_t *ranks_column(const struct profile *profile, uint32_t node)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+
+	for (size_t c = 0; ranks && c < ranks->column_count; c++)
+		if (ranks->column_nodes[c] == node)
+			return ranks->cells + c * ranks->count;
+	return NULL;
 }
 
 /* ------------------------------------------------------------------ spreads */

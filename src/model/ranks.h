@@ -21,6 +21,10 @@ struct profile_ranks {
 	size_t spread_count, spread_capacity;
 	uint32_t *spread_of_node; /* 0: no kernel time */
 	size_t node_capacity;
+	/* Nodes with the time of each rank: cells[c * count + r], of row r; 0: none. */
+	uint32_t *column_nodes;
+	size_t column_count;
+	uint64_t *cells;
 };
 
 void ranks_free(struct profile_ranks *ranks); /* NULL ok */
@@ -45,6 +49,9 @@ void ranks_complete(struct profile *profile);
 
 /* The spread of a node; NULL if no rank has kernel time there. */
 const struct row_spread *ranks_spread(const struct profile *profile, uint32_t node);
+
+/* The kernel times in and below a node, in ns, by row of the table of ranks; NULL: not stored. */
+const uint64_t *ranks_column(const struct profile *profile, uint32_t node);
 
 /* The value of an information row, or "". */
 const char *ranks_info(const struct profile *profile, const char *key);

@@ -8,11 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/message.h"
 #include "base/standard.h"
-#include "export/bounds.h"
 #include "viewer/export/export_check.h"
 #include "viewer/export/export_run.h"
 #include "viewer/export/output_check.h"
@@ -20,17 +18,16 @@
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate_report.h"
 #include "viewer/numbers/source_lines.h"
-#include "viewer/print/pager.h"
 #include "viewer/print/print_source.h"
 #include "viewer/print/print_warps.h"
+#include "viewer/print/screen.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/cut.h"
 #include "viewer/query/input.h"
 #include "viewer/query/select.h"
 #include "viewer/query/view.h"
-#include "viewer/ranks/rank_merge.h"
-#include "viewer/ranks/rank_report.h"
+#include "viewer/ranks/rank_view.h"
 #include "viewer/viewer_options.h"
 
 #define EXIT_BAD 2
@@ -40,40 +37,6 @@ static int print_error(const struct proton_error *err)
 {
 	message("%s", err->text);
 	return EXIT_BAD;
-}
-
-/* On a terminal, text is collected before a pager gets it. */
-static void begin(struct out *out, const struct profile *profile, const struct options *options)
-{
-	bool is_paged = !options->style.no_pager && isatty(STDOUT_FILENO) == 1;
-
-	out_init(out, is_paged ? -1 : STDOUT_FILENO);
-	out->limit = bounds_output(profile);
-}
-
-/* A reader that closes the pipe early (`| head`) is not an error. */
-static int finish(struct out *out, const struct profile *profile)
-{
-	bool is_over = out_is_over(out);
-	struct proton_error err = {0};
-	struct out raw = *out;
-	bool is_cut_short;
-	int status;
-
-	if (raw.fd < 0) {
-		out_init(out, STDOUT_FILENO);
-		if (raw.errnum || !pager_show(raw.bytes, raw.length))
-			out_bytes(out, raw.bytes, raw.length);
-		out->errnum = out->errnum ? out->errnum : raw.errnum;
-		out_fini(&raw);
-	}
-	is_cut_short = out_finish(out, &err) && out->errnum == EPIPE;
-	if ((is_over || out_is_over(out)) && !is_cut_short)
-		bounds_refuse(profile, &err);
-	status = out->errnum && !is_cut_short ? print_error(&err) : 0;
-
-	out_fini(out);
-	return status;
 }
 
 /*
@@ -93,7 +56,6 @@ struct table_job {
 	const struct table_model *table;
 	const struct warps_report *warps;   /* or NULL */
 	const struct source_report *source; /* or NULL */
-	const struct profile *ranks;        /* or NULL */
 	const struct options *options;
 };
 
@@ -103,8 +65,6 @@ static int write_table(const void *context, struct out *out, struct proton_error
 
 	if (job->warps)
 		job->exporter->print_warps(job->warps, job->options, out);
-	else if (job->ranks)
-		rank_report_json(job->ranks, job->options->query.rows, out);
 	else if (job->source)
 		job->exporter->print_source(job->source, job->options, out);
 	else
@@ -134,7 +94,7 @@ static int print(struct view *view, const struct options *options, const struct 
 	view_settle(view, options);
 	if (options->output.exporter && !options->query.list)
 		return save_table(options, view->profile, (struct table_job){.table = &table});
-	begin(&out, view->profile, options);
+	screen_begin(&out, view->profile, &options->style);
 	if (options->query.list) {
 		list_print(&view->metrics, &out);
 	} else {
@@ -145,7 +105,7 @@ static int print(struct view *view, const struct options *options, const struct 
 		if (options->style.print_sorted)
 			sorted_print(&table, &out);
 	}
-	return finish(&out, view->profile);
+	return screen_finish(&out, view->profile) ? 0 : EXIT_BAD;
 }
 
 /* EXIT_BAD: a gate could not be checked. */
@@ -327,9 +287,9 @@ static int report_warps(const struct options *options, struct view *view)
 	} else if (options->output.exporter) {
 		status = save_table(options, view->profile, (struct table_job){.warps = &report});
 	} else {
-		begin(&out, view->profile, options);
+		screen_begin(&out, view->profile, &options->style);
 		warps_print(&report, options, &out);
-		status = finish(&out, view->profile);
+		status = screen_finish(&out, view->profile) ? 0 : EXIT_BAD;
 	}
 	warps_report_fini(&report);
 	return status;
@@ -354,9 +314,9 @@ static int report_source(const struct options *options, struct view *view)
 	} else if (options->output.exporter) {
 		status = save_table(options, view->profile, (struct table_job){.source = &report});
 	} else {
-		begin(&out, view->profile, options);
+		screen_begin(&out, view->profile, &options->style);
 		source_print(&report, options, &out);
-		status = finish(&out, view->profile);
+		status = screen_finish(&out, view->profile) ? 0 : EXIT_BAD;
 	}
 	source_report_fini(&report);
 	return status;
@@ -379,49 +339,6 @@ static int report(const struct options *options, struct input *input, struct inp
 		status = options->query.warps ? report_warps(options, &view)
 					      : report_source(options, &view);
 	view_fini(&view);
-	return status;
-}
-
-/* A file of proton-merge, or the profiles of ranks, which are merged here. */
-static int load_ranks(struct input *input, struct profile **out, struct proton_error *err)
-{
-	struct profile *profile = input->count == 1 ? input_load(input, 0) : NULL;
-
-	if (input->count == 1 && !profile)
-		return PROTON_E_INVALID;
-	if (profile && profile->ranks) {
-		*out = profile;
-		return PROTON_OK;
-	}
-	profile_free(profile);
-	return rank_merge_all(input->paths, input->count, RANK_NODES_MAX, out, err);
-}
-
-/* --ranks */
-static int report_ranks(const struct options *options, struct input *input)
-{
-	struct proton_error err = {0};
-	struct profile *profile = NULL;
-	struct out out;
-	int status = load_ranks(input, &profile, &err);
-
-	if (status != PROTON_OK)
-		return err.text[0] ? print_error(&err) : EXIT_BAD;
-	if (!rank_report_state(profile) && options->output.exporter &&
-	    !options->query.allow_partial) {
-		message("--json needs complete profiles; use --allow-partial to accept these");
-		status = EXIT_BAD;
-	} else if (options->output.exporter) {
-		status = save_table(options, profile, (struct table_job){.ranks = profile});
-	} else if (profile->ranks->spread_count < 2) {
-		message("the ranks have no kernel times, which --ranks compares");
-		status = EXIT_BAD;
-	} else {
-		begin(&out, profile, options);
-		rank_report_table(profile, options->query.rows, &out);
-		status = finish(&out, profile);
-	}
-	profile_free(profile);
 	return status;
 }
 
@@ -455,7 +372,7 @@ static int run(const struct options *options)
 	else if (output_is_export(&options->output))
 		status = export(options, &input, &base);
 	else if (options->query.ranks)
-		status = report_ranks(options, &input);
+		status = rank_view_run(options, &input, &base);
 	else if (options->query.warps || options->query.source)
 		status = report(options, &input, &base);
 	else

@@ -57,12 +57,10 @@ static bool is_more_than_ranks(const struct options *options)
 {
 	const struct query_options *query = &options->query;
 
-	return query->mode != VIEW_TREE || query->metric_count || query->base || query->warps ||
-	       query->source || query->include || query->exclude || query->list ||
-	       query->has_threshold || query->threshold_count || query->gate_count ||
+	return query->mode != VIEW_TREE || query->warps || query->source || query->include ||
+	       query->exclude || query->list || query->has_threshold || query->threshold_count ||
 	       query->merge_how != MERGE_SUM || options->style.print_sorted ||
-	       output_is_export(&options->output) ||
-	       (options->output.exporter && strcmp(options->output.option, "--json") != 0);
+	       output_is_export(&options->output);
 }
 
 /* Rejects combinations of options. */
@@ -86,8 +84,8 @@ static enum options_result check(const struct options *options, struct proton_er
 				      "--csv, --json, -o and --color",
 				      query->warps ? "--warps" : "--source");
 	if (query->ranks && is_more_than_ranks(options))
-		return OPTIONS_REFUSE(err, "--ranks can be combined only with -n, --json, -o and "
-					   "--allow-partial");
+		return OPTIONS_REFUSE(err, "--ranks can be combined only with -m, -n, --diff, "
+					   "--fail-if, --csv, --json, -o and --allow-partial");
 	if (query->sass && !query->source &&
 	    !(options->output.exporter && options->output.exporter->input == EXPORTS_REPORT))
 		return OPTIONS_REFUSE(err, "--sass requires --source, or an HTML report");

@@ -99,7 +99,7 @@ def test_names_of_ranks_and_addresses_are_made_equal(job: Path, tmp_path: Path) 
 
 
 def test_table_names_the_ranks_at_the_edges(job: Path) -> None:
-    result = run([executable("proton-viewer"), "--ranks", "-n", "2", "out.ranks"], job)
+    result = run([executable("proton-viewer"), "--ranks=frames", "-n", "2", "out.ranks"], job)
     assert result.returncode == 0 and result.stderr == ""
     lines = result.stdout.splitlines()
     assert lines[0].startswith("5 ranks; times in ms")

@@ -49,9 +49,11 @@ static const char *parse_amount(struct gate *gate, const char *text)
 		return NULL;
 	gate->kind = has_sign ? GATE_CHANGE : GATE_VALUE;
 	if (*end == '%') {
-		if (!has_sign)
+		gate->is_percent = !has_sign;
+		if (has_sign)
+			gate->kind = GATE_CHANGE_PERCENT;
+		else if (strcmp(gate->metric, "imbalance") != 0)
 			return NULL;
-		gate->kind = GATE_CHANGE_PERCENT;
 		end++;
 	}
 	gate->amount_text = xstrndup(text, (size_t)(end - text));

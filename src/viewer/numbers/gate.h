@@ -7,6 +7,7 @@
  *   amount = NUMBER              the value itself
  *          | ("+" | "-") NUMBER  its change against the profile given with --diff
  *          | ("+" | "-") NUMBER "%"
+ *          | NUMBER "%"                of imbalance (ranks/rank_gate.h)
  *
  * Without "in", an inclusive metric is checked in the root and an exclusive one in every frame with
  * a value; with "in", in every matching frame. A gate that finds nothing to check is an error and
@@ -44,6 +45,7 @@ struct gate {
 	char *amount_text; /* as written */
 	bool is_above;     /* > or >= */
 	bool is_equal_bad;
+	bool is_percent; /* "imbalance > 10%", which only --ranks has */
 };
 
 /* The values that a gate checks, by node; NAN: no value. */

@@ -58,7 +58,7 @@ static void report_finding(const struct gate_result *result, const struct profil
 	struct out name;
 
 	snprintf(value, sizeof(value), gate->kind == GATE_VALUE ? "%.6g%s" : "%+.6g%s", judged,
-		 gate->kind == GATE_CHANGE_PERCENT ? "%" : "");
+		 gate->kind == GATE_CHANGE_PERCENT || gate->is_percent ? "%" : "");
 	put_change(change, sizeof(change), gate, finding);
 	out_init(&name, -1);
 	name_write(&name, profile, profile->nodes[finding->node].frame, NAME_FULL);

@@ -85,8 +85,12 @@ static enum options_result parse_gate(void *into, const char *value, struct prot
 
 	xreserve(&query->gates, &query->gate_capacity, query->gate_count + 1,
 		 sizeof(*query->gates));
-	return gate_parse(&query->gates[query->gate_count++], value, err) ? OPTIONS_BAD
-									  : OPTIONS_RUN;
+	if (gate_parse(&query->gates[query->gate_count++], value, err))
+		return OPTIONS_BAD;
+	/* No other view has this form. */
+	if (query->gates[query->gate_count - 1].is_percent)
+		query->ranks = true;
+	return OPTIONS_RUN;
 }
 
 /* --group, after its word is known. */
@@ -116,6 +120,23 @@ static enum options_result parse_source(void *into, const char *value, struct pr
 
 	query->source = true;
 	query->kernel = value;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_ranks(void *into, const char *value, struct proton_error *err)
+{
+	static const char *const tables[] = {
+		[RANKS_FRAMES] = "frames", [RANKS_RANKS] = "ranks", [RANKS_GROUPS] = "groups"};
+	struct query_options *query = into;
+
+	query->ranks = true;
+	query->ranks_table = RANKS_ALL;
+	for (enum ranks_table i = RANKS_FRAMES; value && i <= RANKS_GROUPS; i++)
+		if (strcmp(value, tables[i]) == 0)
+			query->ranks_table = i;
+	if (value && query->ranks_table == RANKS_ALL)
+		return OPTIONS_REFUSE(err, "--ranks must be frames, ranks or groups, not \"%s\"",
+				      value);
 	return OPTIONS_RUN;
 }
 
@@ -165,8 +186,10 @@ static const struct option_row rows[] = {
 	{0, "source", "[KERNEL]", "PC samples and stall reasons per source line",
 	 .parse = parse_source},
 	{0, "sass", NULL, "with --source or HTML, the instructions of each line", MEMBER(sass)},
-	{0, "ranks", NULL, "spread of each frame's kernel time over the ranks of a job",
-	 MEMBER(ranks)},
+	{0, "ranks", "[=TABLE]",
+	 "spread of kernel time (or -m) over the ranks of a job,\n"
+	 "or only the frames, ranks or groups",
+	 .parse = parse_ranks},
 	{'n', "rows", "N",
 	 "maximum number of rows of --top, --group, --warps or\n--ranks, or of kernels of --source",
 	 .parse = parse_rows},

@@ -24,6 +24,14 @@ enum merge_how {
 	MERGE_SPREAD, /* mean, minimum, maximum, and the file with the maximum */
 };
 
+/* The tables of --ranks. */
+enum ranks_table {
+	RANKS_ALL, /* frames, and short tables of ranks and groups */
+	RANKS_FRAMES,
+	RANKS_RANKS,
+	RANKS_GROUPS,
+};
+
 /* -t METRIC=VALUE */
 struct threshold {
 	char *metric;
@@ -58,6 +66,7 @@ struct query_options {
 	const char *kernel; /* of --source; NULL: all */
 	bool sass;
 	bool ranks; /* --ranks */
+	enum ranks_table ranks_table;
 	bool allow_partial;
 };
 

@@ -107,6 +107,15 @@ static struct profile *load_rank(const struct rank_job *job, size_t number)
 	return sum;
 }
 
+struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_t *rank_out)
+{
+	struct profile *profile = load_rank(job, number);
+
+	*rank_out = rank_of(job, number, profile);
+	rank_names_unify(profile, *rank_out);
+	return profile;
+}
+
 /* ------------------------------------------------------------------ parts */
 
 void rank_parts_fini(struct rank_parts *parts)
@@ -158,11 +167,10 @@ static int merge_chunk(const struct rank_job *job, size_t chunk, struct rank_par
 
 	*part = (struct rank_part){.index = chunk};
 	for (size_t i = chunk * RANK_CHUNK; i < end && i < job->rank_count; i++) {
-		struct profile *source = load_rank(job, i);
-		uint32_t rank = rank_of(job, i, source);
+		uint32_t rank;
+		struct profile *source = rank_job_load(job, i, &rank);
 		uint32_t *nodes;
 
-		rank_names_unify(source, rank);
 		merge_source(merge, source);
 		nodes = merge_tree(merge);
 		ranks_add(target, source, nodes, merge_other(merge), rank);

@@ -42,6 +42,8 @@ struct rank_parts {
 void rank_job_init(struct rank_job *job, char *const *paths, size_t count);
 void rank_job_fini(struct rank_job *job);
 size_t rank_job_chunks(const struct rank_job *job);
+/* All files of rank `number` as one profile, with names that do not depend on the rank. */
+struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_t *rank_out);
 
 /* Merges chunks `first` to `end` and adds them to the parts, in ascending order. */
 int rank_merge_chunks(const struct rank_job *job, size_t first, size_t end,

@@ -1,18 +1,43 @@
-/* Messages and tables about the ranks of a merged job. */
+/*
+ * Reports about the ranks of a merged job: messages, tables, CSV and JSON. A report has a table of
+ * frames per metric, the table of ranks, and groups of ranks with equal trees.
+ */
 #ifndef VIEWER_RANKS_RANK_REPORT_H
 #define VIEWER_RANKS_RANK_REPORT_H
 
 #include "base/buf.h"
 #include "model/profile.h"
+#include "viewer/numbers/gate.h"
+#include "viewer/query/query_options.h"
+#include "viewer/ranks/rank_groups.h"
+#include "viewer/ranks/rank_numbers.h"
 
 /* Ranks that are not finished, and names that differ. False: some ranks are not finished. */
 bool rank_report_state(const struct profile *profile);
 
-/*
- * The nodes with the largest time that could be saved if all ranks took the mean: as a table, or as
- * JSON. `rows` 0: 30 of the table, all of JSON.
- */
-void rank_report_table(const struct profile *profile, size_t rows, struct out *out);
-void rank_report_json(const struct profile *profile, size_t rows, struct out *out);
+#define RANK_ROWS_DEFAULT 30u /* in a printed table of frames */
+
+struct rank_report {
+	const struct profile *profile;
+	const struct rank_rows *tables; /* of frames, by metric */
+	size_t table_count;
+	const struct rank_groups *groups;
+	const struct gate_result *gates; /* NULL: none */
+	size_t gate_count;
+	size_t rows; /* the limit given with -n; 0: none */
+	enum ranks_table table;
+};
+
+/* Kernel times of a metric such as "time/ms" are explained, others are named. */
+void rank_print_about(const struct rank_report *report, const char *metric, struct out *out);
+/* A value in 10 columns. */
+void rank_print_value(struct out *out, double value);
+
+/* As text: the chosen table, or by default frames, ranks and groups. */
+void rank_print(const struct rank_report *report, struct out *out);
+/* The chosen table as CSV. Tables of frames have all metrics, one after the other. */
+void rank_csv(const struct rank_report *report, struct out *out);
+/* Everything in one object. */
+void rank_json(const struct rank_report *report, struct out *out);
 
 #endif

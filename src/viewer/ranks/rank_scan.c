@@ -1,0 +1,168 @@
+/* Reading the profiles of all ranks one after the other, and metrics over the ranks. */
+#include "viewer/ranks/rank_scan.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "model/merge.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/derive.h"
+#include "viewer/query/filter.h"
+#include "viewer/ranks/rank_merge.h"
+
+int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *context,
+	      struct profile **sum_out, struct proton_error *err)
+{
+	struct rank_scan_step step = {0};
+	struct profile *sum = profile_new();
+	struct merge *merge = sum ? merge_new(sum) : NULL;
+	struct rank_job job;
+	int status = PROTON_OK;
+
+	if (!merge)
+		xgive_up();
+	merge_limit(merge, RANK_NODES_MAX);
+	rank_job_init(&job, paths, count);
+	step.sum = sum;
+	for (size_t i = 0; i < job.rank_count && status == PROTON_OK; i++) {
+		uint32_t *nodes;
+
+		step.source = rank_job_load(&job, i, &step.rank);
+		merge_source(merge, step.source);
+		step.nodes = nodes = merge_tree(merge);
+		if (!nodes || sum->out_of_memory)
+			xgive_up();
+		status = visit(context, &step, err);
+		free(nodes);
+		profile_free(step.source);
+	}
+	rank_job_fini(&job);
+	merge_free(merge);
+	if (status == PROTON_OK)
+		*sum_out = sum;
+	else
+		profile_free(sum);
+	return status;
+}
+
+/* ------------------------------------------------------------------ metrics */
+
+struct spreading {
+	const char *const *metrics;
+	size_t count;
+	struct rank_rows *tables; /* rows by node; `capacity` is their number */
+	bool *has_metric;
+};
+
+/* The row of a node; new rows are empty. */
+static struct rank_row *row_at(struct rank_rows *rows, uint32_t node)
+{
+	xreserve(&rows->items, &rows->capacity, (size_t)node + 1, sizeof(*rows->items));
+	while (rows->count <= node) {
+		rows->items[rows->count] = (struct rank_row){.node = (uint32_t)rows->count};
+		rows->count++;
+	}
+	return &rows->items[node];
+}
+
+/* Times that are 0 do not count, as in the table of kernel times. */
+static void add_column(struct rank_rows *rows, const struct rank_scan_step *step,
+		       const struct metric_column *column)
+{
+	bool skips_zero = rank_time_divisor(rows->metric) > 0;
+
+	rows->is_inclusive = column->is_inclusive;
+	for (uint32_t i = 0; i < step->source->node_count; i++) {
+		double value = column->values[i];
+
+		if (!isnan(value) && (value != 0 || !skips_zero))
+			rank_row_add(row_at(rows, step->nodes[i]), step->rank, value);
+	}
+}
+
+static int add_metrics(void *context, const struct rank_scan_step *step, struct proton_error *err)
+{
+	struct spreading *all = context;
+	struct metrics metrics;
+	struct derive derive;
+
+	(void)err;
+	free(filter_prune(step->source));
+	metrics_init(&metrics, step->source);
+	derive_init(&derive, &metrics);
+	for (size_t i = 0; i < all->count; i++) {
+		struct metric_column column = {0};
+		struct proton_error missing;
+
+		/* A rank may lack a metric that another has. */
+		if (derive_column(&derive, all->metrics[i], &column, &missing) == PROTON_OK &&
+		    column.values) {
+			add_column(&all->tables[i], step, &column);
+			all->has_metric[i] = true;
+		}
+		metric_column_fini(&column);
+	}
+	derive_fini(&derive);
+	metrics_fini(&metrics);
+	return PROTON_OK;
+}
+
+/* Removes the rows of nodes without a value, and of scopes that only have zeros. */
+static void finish_rows(struct rank_rows *rows, const struct profile *sum)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->items[i].min != 0 || rows->items[i].max != 0)
+			rows->items[count++] = rows->items[i];
+	rows->count = count;
+	rows->profile = sum;
+	rank_rows_sort(rows);
+}
+
+/* Why no rank has a metric: the message for the sum of all. */
+static int refuse(const char *metric, const struct profile *sum, struct proton_error *err)
+{
+	struct metric_column column = {0};
+	struct metrics metrics;
+	struct derive derive;
+	int status;
+
+	metrics_init(&metrics, sum);
+	derive_init(&derive, &metrics);
+	status = derive_column(&derive, metric, &column, err);
+	if (status == PROTON_OK)
+		status = err_set(err, PROTON_E_INVALID,
+				 "metric %.100s is not numeric: it cannot "
+				 "be compared between ranks",
+				 metric);
+	metric_column_fini(&column);
+	derive_fini(&derive);
+	metrics_fini(&metrics);
+	return status;
+}
+
+int rank_scan_metrics(char *const *paths, size_t count, const char *const *metrics,
+		      size_t metric_count, struct rank_rows *tables, struct profile **sum_out,
+		      struct proton_error *err)
+{
+	struct spreading all = {.metrics = metrics, .count = metric_count, .tables = tables};
+	struct profile *sum;
+	int status;
+
+	all.has_metric = xcalloc(metric_count + 1, sizeof(*all.has_metric));
+	for (size_t i = 0; i < metric_count; i++)
+		tables[i] = (struct rank_rows){.metric = metrics[i]};
+	status = rank_scan(paths, count, add_metrics, &all, &sum, err);
+	for (size_t i = 0; i < metric_count && status == PROTON_OK; i++) {
+		if (!all.has_metric[i])
+			status = refuse(metrics[i], sum, err);
+		finish_rows(&tables[i], sum);
+		if (status != PROTON_OK)
+			profile_free(sum);
+	}
+	free(all.has_metric);
+	if (status == PROTON_OK)
+		*sum_out = sum;
+	return status;
+}

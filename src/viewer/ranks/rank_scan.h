@@ -1,0 +1,35 @@
+/*
+ * Reading the profiles of all ranks one after the other, for numbers that a merged file does not
+ * have.
+ */
+#ifndef VIEWER_RANKS_RANK_SCAN_H
+#define VIEWER_RANKS_RANK_SCAN_H
+
+#include "base/err.h"
+#include "model/profile.h"
+#include "viewer/ranks/rank_numbers.h"
+
+/* A rank, after its profile has been added to `sum`, the tree of all ranks so far. */
+struct rank_scan_step {
+	struct profile *source;
+	const struct profile *sum;
+	const uint32_t *nodes; /* of `sum`, by node of `source` */
+	uint32_t rank;
+};
+
+typedef int rank_scan_fn(void *context, const struct rank_scan_step *step,
+			 struct proton_error *err);
+
+/* Calls `visit` for each rank. The sum is for the caller to free. */
+int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *context,
+	      struct profile **sum_out, struct proton_error *err);
+
+/*
+ * The spread of metrics (names as of -m) over the ranks, by frame: tables[i] is of metric i.
+ * E_INVALID: no rank has a metric.
+ */
+int rank_scan_metrics(char *const *paths, size_t count, const char *const *metrics,
+		      size_t metric_count, struct rank_rows *tables, struct profile **sum_out,
+		      struct proton_error *err);
+
+#endif

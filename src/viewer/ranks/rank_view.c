@@ -1,0 +1,241 @@
+/* --ranks: loads one or two jobs, makes the tables, checks gates, prints. */
+#include "viewer/ranks/rank_view.h"
+
+#include <stdlib.h>
+
+#include "base/message.h"
+#include "model/ranks.h"
+#include "viewer/export/save.h"
+#include "viewer/numbers/gate_report.h"
+#include "viewer/print/screen.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/ranks/rank_diff.h"
+#include "viewer/ranks/rank_gate.h"
+#include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_report.h"
+#include "viewer/ranks/rank_scan.h"
+
+#define EXIT_BAD 2
+#define EXIT_GATE 3
+
+/* ------------------------------------------------------------------ a job */
+
+/* A job with a table per metric. */
+struct job {
+	struct profile *profile; /* merged */
+	struct profile *sum;     /* the tree of metrics from the ranks' profiles */
+	struct rank_rows *tables;
+	size_t count;
+	bool is_merged; /* the input is a merged file */
+};
+
+static void job_fini(struct job *job)
+{
+	for (size_t i = 0; i < job->count; i++)
+		rank_rows_fini(&job->tables[i]);
+	free(job->tables);
+	profile_free(job->sum);
+	profile_free(job->profile);
+	*job = (struct job){0};
+}
+
+/* Tables of metrics other than the kernel time, from the profiles of the ranks. */
+static int read_metrics(struct job *job, struct input *input, const char *const *metrics,
+			struct proton_error *err)
+{
+	const char **others = xcalloc(job->count, sizeof(*others));
+	struct rank_rows *tables = xcalloc(job->count, sizeof(*tables));
+	struct input files = {0};
+	size_t count = 0;
+	int status = PROTON_OK;
+
+	for (size_t i = 0; i < job->count; i++)
+		if (rank_time_divisor(metrics[i]) == 0)
+			others[count++] = metrics[i];
+	if (count)
+		status = rank_input_files(input, job->is_merged, others[0], &files, err);
+	if (count && status == PROTON_OK)
+		status = rank_scan_metrics(files.paths, files.count, others, count, tables,
+					   &job->sum, err);
+	input_fini(&files);
+	count = 0;
+	for (size_t i = 0; i < job->count; i++)
+		if (rank_time_divisor(metrics[i]) == 0)
+			job->tables[i] = tables[count++];
+	free(others);
+	free(tables);
+	return status;
+}
+
+static int job_init(struct job *job, struct input *input, const struct query_options *query,
+		    struct proton_error *err)
+{
+	int status = rank_input_load(input, &job->profile, &job->is_merged, err);
+
+	if (status != PROTON_OK)
+		return status;
+	job->count = query->metric_count ? query->metric_count : 1;
+	job->tables = xcalloc(job->count, sizeof(*job->tables));
+	if (!query->metric_count) {
+		rank_rows_of_time(&job->tables[0], job->profile, "time/ms");
+		return PROTON_OK;
+	}
+	for (size_t i = 0; i < query->metric_count; i++)
+		if (rank_time_divisor(query->metrics[i]) > 0)
+			rank_rows_of_time(&job->tables[i], job->profile, query->metrics[i]);
+	return read_metrics(job, input, query->metrics, err);
+}
+
+/* ------------------------------------------------------------------ output */
+
+struct output {
+	const struct rank_report *report;
+	const struct rank_diff *diffs; /* NULL without --diff */
+	bool is_json;
+};
+
+static int write_output(const void *context, struct out *out, struct proton_error *err)
+{
+	const struct output *output = context;
+
+	(void)err;
+	if (output->is_json && output->diffs)
+		rank_diff_json(output->report, output->diffs, out);
+	else if (output->is_json)
+		rank_json(output->report, out);
+	else if (output->diffs)
+		rank_diff_csv(output->report, output->diffs, out);
+	else
+		rank_csv(output->report, out);
+	return PROTON_OK;
+}
+
+static int show(const struct options *options, const struct rank_report *report,
+		const struct rank_diff *diffs)
+{
+	const struct exporter *exporter = options->output.exporter;
+	const struct output output = {report, diffs, exporter && exporter->suffix};
+	struct proton_error err;
+	struct out out;
+
+	if (exporter) {
+		if (save_output(&options->output, report->profile, write_output, &output, &err) ==
+		    PROTON_OK)
+			return 0;
+		message("%s", err.text);
+		return EXIT_BAD;
+	}
+	screen_begin(&out, report->profile, &options->style);
+	if (diffs)
+		rank_diff_print(report, diffs, &out);
+	else
+		rank_print(report, &out);
+	return screen_finish(&out, report->profile) ? 0 : EXIT_BAD;
+}
+
+/* Checks the gates, prints, and reports the gates. */
+static int judge_and_show(const struct options *options, struct rank_report *report,
+			  const struct rank_diff *diffs)
+{
+	const struct query_options *query = &options->query;
+	struct gate_result *results = xcalloc(query->gate_count, sizeof(*results));
+	struct proton_error err;
+	int status = 0;
+
+	for (size_t i = 0; i < query->gate_count && status == 0; i++) {
+		if (rank_gate_check(&query->gates[i], &report->tables[0], diffs, &results[i],
+				    &err)) {
+			message("%s", err.text);
+			status = EXIT_BAD;
+		}
+	}
+	report->gates = query->gate_count ? results : NULL;
+	report->gate_count = query->gate_count;
+	if (status == 0) {
+		status = show(options, report, diffs);
+		for (size_t i = 0; i < query->gate_count; i++) {
+			gate_report_result(&results[i], report->tables[0].profile);
+			if (status == 0 && results[i].failed)
+				status = EXIT_GATE;
+		}
+	}
+	for (size_t i = 0; i < query->gate_count; i++)
+		gate_result_fini(&results[i]);
+	free(results);
+	return status;
+}
+
+/* ------------------------------------------------------------------ --ranks */
+
+/* The option that needs complete profiles; NULL: none. */
+static const char *strict_option(const struct options *options)
+{
+	return options->query.allow_partial ? NULL
+	       : options->query.gate_count  ? "--fail-if"
+	       : options->query.base        ? "--diff"
+	       : options->output.exporter   ? options->output.option
+					    : NULL;
+}
+
+/* False: a message was printed. */
+static bool is_accepted(const struct job *job, const struct options *options)
+{
+	const char *strict = strict_option(options);
+
+	if (!rank_report_state(job->profile) && strict) {
+		message("%s needs complete profiles; use --allow-partial to accept these", strict);
+		return false;
+	}
+	if (!job->tables[0].count && !options->output.exporter) {
+		message("the ranks have no kernel times, which --ranks compares");
+		return false;
+	}
+	return true;
+}
+
+static int report(const struct options *options, const struct job *job, const struct job *before)
+{
+	struct rank_diff *diffs = xcalloc(job->count, sizeof(*diffs));
+	struct rank_groups groups;
+	struct rank_report view = {
+		.profile = job->profile,
+		.tables = job->tables,
+		.table_count = job->count,
+		.groups = &groups,
+		.rows = options->query.rows,
+		.table = options->query.ranks_table,
+	};
+	int status;
+
+	rank_groups_init(&groups, job->profile, "time/ms");
+	for (size_t i = 0; before && i < job->count; i++)
+		rank_diff_init(&diffs[i], &before->tables[i], &job->tables[i]);
+	status = judge_and_show(options, &view, before ? diffs : NULL);
+	for (size_t i = 0; i < job->count; i++)
+		rank_diff_fini(&diffs[i]);
+	free(diffs);
+	rank_groups_fini(&groups);
+	return status;
+}
+
+int rank_view_run(const struct options *options, struct input *input, struct input *base)
+{
+	struct job job = {0};
+	struct job before = {0};
+	struct proton_error err = {0};
+	bool has_base = base->count > 0;
+	int status = job_init(&job, input, &options->query, &err);
+
+	if (status == PROTON_OK && has_base)
+		status = job_init(&before, base, &options->query, &err);
+	if (status != PROTON_OK && err.text[0])
+		message("%s", err.text);
+	if (status != PROTON_OK || !is_accepted(&job, options) ||
+	    (has_base && !is_accepted(&before, options)))
+		status = EXIT_BAD;
+	else
+		status = report(options, &job, has_base ? &before : NULL);
+	job_fini(&job);
+	job_fini(&before);
+	return status;
+}
