@@ -1,7 +1,6 @@
 /* Search for TTGIR operations that automatic scopes can surround. */
 #include "intra/ttgir/find_operations.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "intra/ttgir/mlir_regions.h"
@@ -9,98 +8,6 @@
 #define SITES_MAX 4096u
 #define UNPLACED_MAX 16u /* consecutive sites */
 #define NUMBER_MAX 10000u
-
-/* ------------------------------------------------------------------ operations */
-
-struct operation {
-	const char *name; /* without the dialect prefix */
-	const char *word; /* used in the scope's name */
-	uint32_t kind;
-};
-
-static const struct operation operations[] = {
-	{"load", "load", INSTRUMENT_AUTO_LOADS},
-	{"descriptor_load", "descriptor_load", INSTRUMENT_AUTO_LOADS},
-	{"descriptor_gather", "descriptor_gather", INSTRUMENT_AUTO_LOADS},
-	{"async_copy_global_to_local", "async_copy", INSTRUMENT_AUTO_LOADS},
-	{"async_tma_copy_global_to_local", "tma_load", INSTRUMENT_AUTO_LOADS},
-	{"async_tma_gather", "tma_gather", INSTRUMENT_AUTO_LOADS},
-	{"async_tdm_copy_global_to_local", "tdm_load", INSTRUMENT_AUTO_LOADS},
-	{"async_tdm_gather", "tdm_gather", INSTRUMENT_AUTO_LOADS},
-	{"buffer_load", "load", INSTRUMENT_AUTO_LOADS},
-	{"buffer_load_to_local", "load_to_local", INSTRUMENT_AUTO_LOADS},
-	{"masked_load", "load", INSTRUMENT_AUTO_LOADS},
-
-	{"dot", "dot", INSTRUMENT_AUTO_DOTS},
-	{"dot_scaled", "dot_scaled", INSTRUMENT_AUTO_DOTS},
-	{"warp_group_dot", "dot", INSTRUMENT_AUTO_DOTS},
-	{"tc_gen5_mma", "dot", INSTRUMENT_AUTO_DOTS},
-	{"tc_gen5_mma_scaled", "dot_scaled", INSTRUMENT_AUTO_DOTS},
-
-	{"store", "store", INSTRUMENT_AUTO_STORES},
-	{"descriptor_store", "descriptor_store", INSTRUMENT_AUTO_STORES},
-	{"descriptor_scatter", "descriptor_scatter", INSTRUMENT_AUTO_STORES},
-	{"descriptor_reduce", "descriptor_reduce", INSTRUMENT_AUTO_STORES},
-	{"async_tma_copy_local_to_global", "tma_store", INSTRUMENT_AUTO_STORES},
-	{"async_tma_scatter", "tma_scatter", INSTRUMENT_AUTO_STORES},
-	{"async_tma_reduce", "tma_reduce", INSTRUMENT_AUTO_STORES},
-	{"async_tdm_copy_local_to_global", "tdm_store", INSTRUMENT_AUTO_STORES},
-	{"async_tdm_scatter", "tdm_scatter", INSTRUMENT_AUTO_STORES},
-	{"async_copy_local_to_global", "async_store", INSTRUMENT_AUTO_STORES},
-	{"buffer_store", "store", INSTRUMENT_AUTO_STORES},
-	{"masked_store", "store", INSTRUMENT_AUTO_STORES},
-	{"atomic_rmw", "atomic", INSTRUMENT_AUTO_STORES},
-	{"atomic_cas", "atomic_cas", INSTRUMENT_AUTO_STORES},
-	{"buffer_atomic_rmw", "atomic", INSTRUMENT_AUTO_STORES},
-	{"buffer_atomic_cas", "atomic_cas", INSTRUMENT_AUTO_STORES},
-
-	{"async_wait", "async_wait", INSTRUMENT_AUTO_WAITS},
-	{"warp_group_dot_wait", "dot_wait", INSTRUMENT_AUTO_WAITS},
-	{"wait_barrier", "wait_barrier", INSTRUMENT_AUTO_WAITS},
-	{"async_tma_store_wait", "store_wait", INSTRUMENT_AUTO_WAITS},
-	{"async_tdm_wait", "tdm_wait", INSTRUMENT_AUTO_WAITS},
-	{"async_tdm_intrinsic_wait", "tdm_wait", INSTRUMENT_AUTO_WAITS},
-	{"barrier", "barrier", INSTRUMENT_AUTO_WAITS},
-	{"cluster_barrier", "cluster_barrier", INSTRUMENT_AUTO_WAITS},
-	{"cluster_barrier_wait", "cluster_barrier", INSTRUMENT_AUTO_WAITS},
-	{"cluster_wait", "cluster_wait", INSTRUMENT_AUTO_WAITS},
-	{"atomic_poll", "atomic_poll", INSTRUMENT_AUTO_WAITS},
-	{"grid_dependency_wait", "grid_dependency_wait", INSTRUMENT_AUTO_WAITS},
-};
-#define OPERATION_COUNT (sizeof(operations) / sizeof(operations[0]))
-
-static const struct operation *find_operation(struct slice op)
-{
-	static const char *const dialects[] = {"tt.", "ttg.", "ttng.", "amdg.", "amdgpu.", "gpu."};
-
-	for (size_t i = 0; i < sizeof(dialects) / sizeof(dialects[0]); i++) {
-		struct slice name = op;
-
-		if (!slice_take(&name, dialects[i]))
-			continue;
-		for (size_t k = 0; k < OPERATION_COUNT; k++)
-			if (slice_is(name, operations[k].name))
-				return &operations[k];
-	}
-	return NULL;
-}
-
-uint32_t operations_kind(struct slice op)
-{
-	const struct operation *operation = find_operation(op);
-
-	return operation ? operation->kind : 0;
-}
-
-uint32_t operations_kinds_of_scope(struct slice word)
-{
-	uint32_t kinds = 0;
-
-	for (size_t i = 0; i < OPERATION_COUNT; i++)
-		if (slice_is(word, operations[i].word))
-			kinds |= operations[i].kind;
-	return kinds;
-}
 
 /* ------------------------------------------------------------------ walking */
 
@@ -129,7 +36,7 @@ struct walk {
 	/* location that passes give to operations without a source line */
 	struct mlir_location kernel;
 	/* of the last operation with a location in the current block */
-	struct mlir_location before;
+	struct mlir_frames before;
 	uint32_t unplaced[UNPLACED_MAX];
 	uint32_t unplaced_count;
 	bool is_specializing; /* after "ttg.warp_specialize", before its partitions */
@@ -161,7 +68,6 @@ static struct site *add_site(struct walk *walk, const char *word, struct slice i
 		.cost = 1,
 		.indent = indent,
 		.location = {indent.at, 0},
-		.place = {.file = {indent.at, 0}},
 	};
 	return site;
 }
@@ -169,7 +75,7 @@ static struct site *add_site(struct walk *walk, const char *word, struct slice i
 static void set_location(struct walk *walk, struct site *site, struct slice location)
 {
 	site->location = location;
-	site->place = mlir_locations_resolve(&walk->locations, location);
+	site->frames = mlir_locations_frames(&walk->locations, location);
 }
 
 static uint32_t site_index(const struct walk *walk, const struct site *site)
@@ -177,15 +83,28 @@ static uint32_t site_index(const struct walk *walk, const struct site *site)
 	return site ? (uint32_t)(site - walk->found->sites) : SITE_NONE;
 }
 
-static bool has_place(const struct walk *walk, const struct mlir_location *place)
+static bool has_place(const struct walk *walk, const struct mlir_frames *frames)
 {
-	return place->file.length &&
-	       !(place->line == walk->kernel.line && slices_equal(place->file, walk->kernel.file));
+	return frames->count && !mlir_is_same_line(&frames->at[0], &walk->kernel);
+}
+
+/* The partition's location: the line of its function that has or calls its first operation. */
+static void set_location_of_partition(struct walk *walk, struct site *site, struct slice location)
+{
+	struct mlir_frames frames = mlir_locations_frames(&walk->locations, location);
+
+	if (!frames.count || has_place(walk, &site->frames))
+		return;
+	while (frames.count > 1 && mlir_is_same_line(&frames.at[frames.count - 1], &walk->kernel))
+		frames.count--;
+	site->location = location;
+	site->frames.at[0] = frames.at[frames.count - 1];
+	site->frames.count = 1;
 }
 
 static void leave_block(struct walk *walk)
 {
-	walk->before.file.length = 0;
+	walk->before.count = 0;
 	walk->unplaced_count = 0;
 }
 
@@ -198,16 +117,16 @@ static void leave_block(struct walk *walk)
 static void place_operation(struct walk *walk, struct slice location, struct site *site,
 			    bool is_load)
 {
-	struct mlir_location place = mlir_locations_resolve(&walk->locations, location);
+	struct mlir_frames frames = mlir_locations_frames(&walk->locations, location);
 
-	if (has_place(walk, &place)) {
+	if (has_place(walk, &frames)) {
 		for (uint32_t i = 0; i < walk->unplaced_count; i++)
-			walk->found->sites[walk->unplaced[i]].place = place;
+			walk->found->sites[walk->unplaced[i]].frames = frames;
 		walk->unplaced_count = 0;
-		walk->before = place;
-	} else if (site && is_load && walk->before.file.length) {
-		site->place = walk->before;
-	} else if (site && place.file.length && walk->unplaced_count < UNPLACED_MAX) {
+		walk->before = frames;
+	} else if (site && is_load && walk->before.count) {
+		site->frames = walk->before;
+	} else if (site && frames.count && walk->unplaced_count < UNPLACED_MAX) {
 		walk->unplaced[walk->unplaced_count++] = site_index(walk, site);
 	}
 }
@@ -322,14 +241,12 @@ static void read_operation(struct walk *walk, const struct mlir_line *line)
 		/* An empty partition gets no scope. */
 		if (around->start_line + 1 < walk->line)
 			around->end_line = walk->line;
-		if (!around->place.file.length)
-			set_location(walk, around, line->location);
+		set_location_of_partition(walk, around, line->location);
 		return;
 	}
-	/* A partition's location is that of its first operation with a source line. */
-	if (around && !around->place.file.length && line->location.length)
-		set_location(walk, around, line->location);
-	operation = region->is_open ? find_operation(line->op) : NULL;
+	if (around)
+		set_location_of_partition(walk, around, line->location);
+	operation = region->is_open ? operations_lookup(line->op) : NULL;
 	if (operation && (walk->autos & operation->kind)) {
 		site = add_site(walk, operation->word, line->indent);
 		if (site) {
@@ -362,10 +279,12 @@ static struct mlir_location place_of_kernel(const struct walk *walk, struct slic
 {
 	const char *last = slice_find_last(text, "\n}");
 	struct slice rest = slice_between(last ? last + 1 : slice_end(text), slice_end(text));
+	struct mlir_frames frames;
 	struct mlir_line line;
 
 	mlir_line_read(slice_take_until(&rest, '\n'), &line);
-	return mlir_locations_resolve(&walk->locations, line.location);
+	frames = mlir_locations_frames(&walk->locations, line.location);
+	return frames.count ? frames.at[0] : (struct mlir_location){.file = {text.at, 0}};
 }
 
 int operations_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err)
@@ -383,7 +302,6 @@ int operations_find(struct slice text, uint32_t autos, struct sites *out, struct
 	}
 	walk->found = out;
 	walk->kernel = place_of_kernel(walk, text);
-	walk->before.file = (struct slice){text.at, 0};
 	walk->autos = autos;
 	status = mlir_regions_read(text, &lines, err);
 	for (; status == PROTON_OK && walk->line < lines.count; walk->line++)
@@ -403,115 +321,4 @@ void operations_fini(struct sites *sites)
 	free(sites->scopes);
 	free(sites->sites);
 	*sites = (struct sites){0};
-}
-
-/* ------------------------------------------------------------------ names */
-
-static bool is_same_line(const struct site *a, const struct site *b)
-{
-	return strcmp(a->word, b->word) == 0 && a->part == b->part &&
-	       a->place.line == b->place.line && slices_equal(a->place.file, b->place.file);
-}
-
-/*
- * True if another location on the same line has the same operation, so the name needs the column.
- */
-static bool needs_column(const struct sites *sites, const struct site *site)
-{
-	for (uint32_t i = 0; i < sites->count; i++)
-		if (sites->sites[i].place.column != site->place.column &&
-		    sites->sites[i].end_line != SITE_NONE && is_same_line(&sites->sites[i], site))
-			return true;
-	return false;
-}
-
-static void write_name(const struct sites *sites, const struct site *site, char *name, size_t size)
-{
-	const struct mlir_location *place = &site->place;
-	int length = place->file.length > 100 ? 100 : (int)place->file.length;
-	size_t used = (size_t)snprintf(name, size, "%s", site->word);
-
-	if (site->is_part)
-		used += (size_t)snprintf(name + used, size - used, "%u", site->part);
-	if (!length)
-		return;
-	used += (size_t)snprintf(name + used, size - used, "@%.*s:%u", length, place->file.at,
-				 place->line);
-	if (place->column && needs_column(sites, site))
-		snprintf(name + used, size - used, ":%u", place->column);
-}
-
-static uint32_t scope_of(struct sites *sites, const char *name)
-{
-	for (uint32_t i = 0; i < sites->scope_count; i++)
-		if (sites->scopes[i].name && strcmp(sites->scopes[i].name, name) == 0)
-			return i;
-	sites->scopes[sites->scope_count].name = strdup(name);
-	return sites->scopes[sites->scope_count].name ? sites->scope_count++ : SITE_NONE;
-}
-
-bool operations_name(struct sites *sites)
-{
-	char name[256];
-
-	sites->scopes = calloc(sites->count ? sites->count : 1, sizeof(*sites->scopes));
-	if (!sites->scopes)
-		return false;
-	for (uint32_t i = 0; i < sites->count; i++) {
-		struct site *site = &sites->sites[i];
-		struct site_scope *scope;
-
-		site->scope = SITE_NONE;
-		if (site->end_line == SITE_NONE)
-			continue;
-		write_name(sites, site, name, sizeof(name));
-		site->scope = scope_of(sites, name);
-		if (site->scope == SITE_NONE)
-			return false;
-		scope = &sites->scopes[site->scope];
-		if (site->depth > scope->depth) {
-			scope->depth = site->depth;
-			memset(scope->costs, 0, sizeof(scope->costs));
-		}
-		if (site->depth == scope->depth)
-			scope->costs[site->slot] += site->cost;
-	}
-	return true;
-}
-
-/* Maximum records of a warp: outside partitions and in one of them. */
-static uint32_t max_records(const uint32_t costs[SITE_SLOTS])
-{
-	uint32_t max = 0;
-
-	for (uint32_t slot = 1; slot < SITE_SLOTS; slot++)
-		if (costs[slot] > max)
-			max = costs[slot];
-	return costs[0] + max;
-}
-
-void operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit)
-{
-	uint32_t kept = sites->scope_count;
-	uint32_t costs[SITE_SLOTS] = {0};
-
-	for (uint32_t i = 0; i < sites->scope_count; i++)
-		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
-			costs[slot] += sites->scopes[i].costs[slot];
-	while (kept > scope_limit || max_records(costs) > record_limit) {
-		struct site_scope *worst = NULL;
-
-		for (uint32_t i = 0; i < sites->scope_count; i++) {
-			struct site_scope *scope = &sites->scopes[i];
-
-			if (!scope->is_dropped && (!worst || scope->depth >= worst->depth))
-				worst = scope;
-		}
-		if (!worst)
-			return;
-		worst->is_dropped = true;
-		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
-			costs[slot] -= worst->costs[slot];
-		kept--;
-	}
 }

@@ -20,7 +20,7 @@ struct site {
 	uint32_t slot;  /* the partition it is in; 0: none */
 	struct slice indent;
 	struct slice location;
-	struct mlir_location place;
+	struct mlir_frames frames; /* its source location and those of the calls around it */
 	uint32_t scope;
 };
 
@@ -57,6 +57,15 @@ bool operations_name(struct sites *sites);
  */
 void operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
 void operations_fini(struct sites *sites);
+
+struct operation {
+	const char *name; /* without the dialect prefix */
+	const char *word; /* used in the scope's name */
+	uint32_t kind;
+};
+
+/* NULL if it gets no scope. */
+const struct operation *operations_lookup(struct slice op);
 /* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
 uint32_t operations_kinds_of_scope(struct slice word);
 /* Bit of an operation such as "ttg.async_copy_global_to_local"; 0 if it gets no scope. */

@@ -202,23 +202,37 @@ static bool next_place(struct path *path, struct mlir_location *place)
 	return false;
 }
 
-struct mlir_location mlir_locations_resolve(const struct mlir_locations *locations,
-					    struct slice location)
+bool mlir_is_same_line(const struct mlir_location *a, const struct mlir_location *b)
+{
+	return a->line == b->line && slices_equal(a->file, b->file);
+}
+
+/* The place with the file's directories removed. */
+static struct mlir_location without_folder(struct mlir_location place)
+{
+	const char *folder = slice_find_last(place.file, "/");
+
+	if (folder)
+		place.file = slice_between(folder + 1, slice_end(place.file));
+	return place;
+}
+
+struct mlir_frames mlir_locations_frames(const struct mlir_locations *locations,
+					 struct slice location)
 {
 	struct path path = {.locations = locations, .rest = location};
+	struct mlir_frames frames = {.count = 0};
 	struct mlir_location place;
-	struct mlir_location found = {.file = {location.at, 0}};
-	const char *folder;
+	struct mlir_location last = {.file = {location.at, 0}};
 
-	while (next_place(&path, &place)) {
-		found = place;
+	while (frames.count < MLIR_FRAMES_MAX && next_place(&path, &place)) {
+		last = place;
 		if (!is_of_triton(place.file))
-			break;
+			frames.at[frames.count++] = without_folder(place);
 	}
-	folder = slice_find_last(found.file, "/");
-	if (folder)
-		found.file = slice_between(folder + 1, slice_end(found.file));
-	return found;
+	if (!frames.count && last.file.length)
+		frames.at[frames.count++] = without_folder(last);
+	return frames;
 }
 
 uint64_t mlir_locations_key(const struct mlir_locations *locations, struct slice location)

@@ -73,12 +73,19 @@ struct mlir_locations {
 bool mlir_locations_read(struct slice text, struct mlir_locations *out);
 void mlir_locations_fini(struct mlir_locations *locations);
 
-/*
- * The source location of "loc(...)". For an inlined call it is the callee's, or the caller's if the
- * callee is in Triton's own library.
- */
-struct mlir_location mlir_locations_resolve(const struct mlir_locations *locations,
-					    struct slice location);
+/* Callers beyond these are left out. */
+#define MLIR_FRAMES_MAX 6u
+
+/* The source locations of an operation: its own, then those of the calls that inlined it. */
+struct mlir_frames {
+	struct mlir_location at[MLIR_FRAMES_MAX];
+	uint32_t count; /* 0: unknown */
+};
+
+/* The frames of "loc(...)" without those in Triton's own library, unless there are no others. */
+struct mlir_frames mlir_locations_frames(const struct mlir_locations *locations,
+					 struct slice location);
+bool mlir_is_same_line(const struct mlir_location *a, const struct mlir_location *b);
 /* A hash that is equal for equal locations with equal callers, also in another text; 0: unknown. */
 uint64_t mlir_locations_key(const struct mlir_locations *locations, struct slice location);
 

@@ -360,6 +360,111 @@ TEST(locations)
 	named("loc(#loc1)", "#loc1 = loc(#loc1)\n", "start \"load\"\n");
 }
 
+/* Automatic scopes of loads and partitions in a kernel at k.py:1. */
+static void insert_at(const char *body, const char *aliases)
+{
+	struct instrument_mode mode;
+	char text[4096];
+
+	snprintf(text, sizeof(text),
+		 "module {\n  tt.func public @k() {\n%s    tt.return loc(\"k.py\":1:0)\n"
+		 "  } loc(\"k.py\":1:0)\n} loc(\"k.py\":1:0)\n%s",
+		 body, aliases);
+	CHECK_OK(instrument_mode_read("default:auto=loads,partitions", &mode, &err), err);
+	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, false, TTGIR_RECORDS, &result,
+				     &err),
+		 err);
+}
+
+TEST(function_inlined_twice_is_two_scopes)
+{
+	static const char aliases[] = "#loc1 = loc(\"/a/h.py\":8:3)\n";
+
+	insert_at("    %1 = tt.load %p loc(callsite(#loc1 at \"k.py\":20:5))\n"
+		  "    %2 = tt.load %p loc(callsite(#loc1 at \"k.py\":21:5))\n"
+		  /* the pipeliner's copy of the second one */
+		  "    %3 = tt.load %p loc(callsite(#loc1 at \"k.py\":21:5))\n"
+		  "    %4 = tt.load %p loc(\"k.py\":30:1)\n",
+		  aliases);
+	CHECK_EQ(count(result.text, "start \"load@h.py:8 from k.py:20\"\n"), 1);
+	CHECK_EQ(count(result.text, "start \"load@h.py:8 from k.py:21\"\n"), 2);
+	CHECK_EQ(count(result.text, "start \"load@k.py:30\"\n"), 1);
+	CHECK_EQ(result.scope_count, 3);
+	ttgir_result_fini(&result);
+	/* Inlined once: the call says nothing new. */
+	insert_at("    %1 = tt.load %p loc(callsite(#loc1 at \"k.py\":20:5))\n"
+		  "    %2 = tt.load %p loc(callsite(#loc1 at \"k.py\":20:5))\n",
+		  aliases);
+	CHECK_EQ(count(result.text, "start \"load@h.py:8\"\n"), 2);
+	ttgir_result_fini(&result);
+}
+
+TEST(calls_are_told_apart_by_the_first_difference)
+{
+	/* Two calls on one line. */
+	insert_at("    %1 = tt.load %p loc(callsite(\"h.py\":8:3 at \"k.py\":20:5))\n"
+		  "    %2 = tt.load %p loc(callsite(\"h.py\":8:3 at \"k.py\":20:9))\n",
+		  "");
+	CHECK_EQ(count(result.text, "start \"load@h.py:8 from k.py:20:5\"\n"), 1);
+	CHECK_EQ(count(result.text, "start \"load@h.py:8 from k.py:20:9\"\n"), 1);
+	ttgir_result_fini(&result);
+	/* A function called by one that is inlined twice, and another call of the inner one. */
+	insert_at("    %1 = tt.load %p loc(callsite(\"h.py\":8:3 at callsite(\"h.py\":15:3 at "
+		  "\"k.py\":20:5)))\n"
+		  "    %2 = tt.load %p loc(callsite(callsite(\"h.py\":8:3 at \"h.py\":15:3) at "
+		  "\"k.py\":21:5))\n"
+		  "    %3 = tt.load %p loc(callsite(\"h.py\":8:3 at \"h.py\":99:3))\n",
+		  "");
+	CHECK_EQ(count(result.text, "start \"load@h.py:8 from h.py:15 from k.py:20\"\n"), 1);
+	CHECK_EQ(count(result.text, "start \"load@h.py:8 from h.py:15 from k.py:21\"\n"), 1);
+	CHECK_EQ(count(result.text, "start \"load@h.py:8 from h.py:99\"\n"), 1);
+	ttgir_result_fini(&result);
+	/* Calls inside Triton's own functions do not count. */
+	insert_at("    %1 = tt.load %p loc(callsite(\"h.py\":8:3 at callsite("
+		  "\"/x/triton/language/core.py\":3:1 at \"k.py\":20:5)))\n"
+		  "    %2 = tt.load %p loc(callsite(\"h.py\":8:3 at callsite("
+		  "\"/x/triton/language/core.py\":4:1 at \"k.py\":20:5)))\n",
+		  "");
+	CHECK_EQ(count(result.text, "start \"load@h.py:8\"\n"), 2);
+	ttgir_result_fini(&result);
+}
+
+TEST(long_names_of_calls_are_cut)
+{
+	char body[2048] = "";
+	char file[120];
+
+	memset(file, 'f', sizeof(file) - 1);
+	file[sizeof(file) - 1] = '\0';
+	for (int i = 1; i < 3; i++)
+		snprintf(
+			body + strlen(body), sizeof(body) - strlen(body),
+			"    %%%d = tt.load %%p loc(callsite(\"%s\":1:1 at callsite(\"%s\":%d:1 at "
+			"\"%s\":%d:1)))\n",
+			i, file, file, i, file, i);
+	insert_at(body, "");
+	CHECK_EQ(count(result.text, "proton.record start "), 2);
+	CHECK_EQ(result.scope_count, 2);
+	ttgir_result_fini(&result);
+}
+
+TEST(partitions_are_named_after_their_own_line)
+{
+	/* Each begins with an operation of another function; the last frame is the kernel's own. */
+	insert_at("    ttg.warp_specialize(%a)\n    default {\n"
+		  "      %c = arith.constant 1 : i32 loc(\"k.py\":1:0)\n"
+		  "      %1 = tt.load %p loc(callsite(\"h.py\":8:3 at \"k.py\":12:1))\n"
+		  "      ttg.warp_yield\n    }\n"
+		  "    partition0(%b: i32) num_warps(4) {\n"
+		  "      %2 = tt.load %p loc(callsite(callsite(\"h.py\":8:3 at \"k.py\":17:1) at "
+		  "\"k.py\":1:0))\n"
+		  "      ttg.warp_return\n    } : (i32) -> ()\n",
+		  "");
+	CHECK_EQ(count(result.text, "start \"default@k.py:12\"\n"), 1);
+	CHECK_EQ(count(result.text, "start \"partition0@k.py:17\"\n"), 1);
+	ttgir_result_fini(&result);
+}
+
 TEST(op_with_the_kernels_location_gets_that_of_its_neighbor)
 {
 	static const char text[] = "module {\n  tt.func public @k() {\n"
