@@ -59,7 +59,8 @@ buffer_types = {member.value: member for member in BufferType}
 sampling_strategies = {member.value: member for member in SamplingStrategy}
 granularities = {member.value: member for member in Granularity}
 optimizations = {member.value: member for member in Optimize}
-automatic_scopes = ("loads", "dots", "stores", "waits", "loops", "partitions", "all")
+automatic_scopes = ("loads", "dots", "stores", "waits", "loops", "partitions", "reduce", "scan",
+    "convert", "local", "tmem", "atomic", "call", "all")
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ class InstrumentationMode(BaseMode):
     what happens when the buffer is full. buffer_type and buffer_size: memory and size in bytes (0:
     chosen by the strategy). optimizations: a list, or names separated by commas. auto: kinds of
     automatic scopes, a list or separated by commas: "loads", "dots", "stores", "waits", "loops",
-    "partitions", "all". cta: every n-th CTA records. launches: maximum number per kernel in a
+    "partitions", "reduce", "scan", "convert", "local", "tmem", "atomic", "call", or "all" for the
+    first six. cta: every n-th CTA records. launches: maximum number per kernel in a
     trace, or "all"; None: the first 8, if they are not too large.
     """
 

@@ -54,10 +54,21 @@ static const struct choice optimizations[] = {
 	{NULL, 0},
 };
 static const struct choice autos[] = {
-	{"loads", INSTRUMENT_AUTO_LOADS},   {"dots", INSTRUMENT_AUTO_DOTS},
-	{"stores", INSTRUMENT_AUTO_STORES}, {"waits", INSTRUMENT_AUTO_WAITS},
-	{"loops", INSTRUMENT_AUTO_LOOPS},   {"partitions", INSTRUMENT_AUTO_PARTITIONS},
-	{"all", INSTRUMENT_AUTO_ALL},       {NULL, 0},
+	{"loads", INSTRUMENT_AUTO_LOADS},
+	{"dots", INSTRUMENT_AUTO_DOTS},
+	{"stores", INSTRUMENT_AUTO_STORES},
+	{"waits", INSTRUMENT_AUTO_WAITS},
+	{"loops", INSTRUMENT_AUTO_LOOPS},
+	{"partitions", INSTRUMENT_AUTO_PARTITIONS},
+	{"reduce", INSTRUMENT_AUTO_REDUCE},
+	{"scan", INSTRUMENT_AUTO_SCAN},
+	{"convert", INSTRUMENT_AUTO_CONVERT},
+	{"local", INSTRUMENT_AUTO_LOCAL},
+	{"tmem", INSTRUMENT_AUTO_TMEM},
+	{"atomic", INSTRUMENT_AUTO_ATOMIC},
+	{"call", INSTRUMENT_AUTO_CALL},
+	{"all", INSTRUMENT_AUTO_ALL},
+	{NULL, 0},
 };
 
 enum {

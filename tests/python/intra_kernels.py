@@ -133,6 +133,56 @@ def calling(x, y, out, n, BLOCK: tl.constexpr):
         tl.store(out, sum_of(x, n, BLOCK) + sum_of(y, n, BLOCK))
 
 
+@triton.jit(noinline=True)
+def total_of(x, BLOCK: tl.constexpr):
+    return tl.sum(tl.load(x + tl.arange(0, BLOCK)))
+
+
+@triton.jit
+def largest(x):
+    return tl.max(x, axis=1)
+
+
+@triton.jit
+def kinds(x, y, out, n, BLOCK: tl.constexpr):
+    """One operation of each kind of automatic scopes, except partitions; `largest` twice."""
+    at = tl.arange(0, BLOCK)
+    a = tl.load(x + at[:, None] * BLOCK + at[None, :])
+    b = tl.load(y + at[:, None] * BLOCK + at[None, :])
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for _ in range(n):
+        product = tl.dot(a, b)
+        total += product
+        a = (product - largest(product)[:, None]).to(tl.float16)
+    best, place = tl.max(total, axis=1, return_indices=True)
+    sums = tl.cumsum(total, axis=1)
+    lock = out.to(tl.pointer_type(tl.int32))
+    tl.atomic_add(lock, 1)
+    best += largest(sums) + tl.histogram(place, BLOCK) + total_of(x, BLOCK)
+    tl.store(out + at, best.to(tl.float16))
+    tl.atomic_cas(lock, 0, 1)
+
+
+@triton.jit
+def loops_in_scopes(x, y, out, n, BLOCK: tl.constexpr):
+    """Scopes around loops, with no operation between them or between a scope and its loop."""
+    block = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    a = tl.load(x + block)
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    with pl.scope("first"):
+        for k in range(n):
+            total = tl.dot(a, tl.load(y + k * BLOCK * BLOCK + block), total)
+    with pl.scope("second"):
+        for k in range(n):
+            total = tl.dot(tl.load(y - k * BLOCK * BLOCK + block), a, total)
+    with pl.scope("third"):
+        for k in range(n):
+            with pl.scope("inner"):
+                for _ in range(k):
+                    total = tl.dot(a, tl.load(x + k * BLOCK * BLOCK + block), total)
+    tl.store(out + block, total.to(tl.float16))
+
+
 @triton.jit
 def unnamed(x, y, out, n, BLOCK: tl.constexpr):
     pl.enter_scope(n)
@@ -179,7 +229,7 @@ def compile(kernel, arch: str = "sm_90", **options):
     if kernel is partitions:
         source = GluonASTSource(kernel, {"out": "*i32"}, {})
         return compile_source(source, arch, **options)
-    of_halves = kernel in (matmul, pipelined, specialized, without_work)
+    of_halves = kernel in (matmul, pipelined, specialized, without_work, kinds, loops_in_scopes)
     of = "*fp16" if of_halves else "*fp32"
     signature = {"x": of, "y": of, "out": of, "n": "i32", "BLOCK": "constexpr"}
     block = 64 if of_halves else 1024

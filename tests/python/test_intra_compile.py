@@ -85,6 +85,22 @@ def scoped(ttgir: str, scope: str) -> list[list[str]]:
     return places
 
 
+@pytest.mark.parametrize("target", ["sm_90", "sm_100", "gfx942"])
+def test_scopes_around_loops_stay_around_them(target):
+    """Adjacent loops, and a loop in a loop, with no operation between a scope and its loop."""
+    _instrument.start("default")
+    made = kernels.compile(kernels.loops_in_scopes, target, num_stages=3)
+    assert set(layout_of(made)[1]) == {"first", "second", "third", "inner"}
+    for scope, loops in (("first", 1), ("second", 1), ("third", 2)):
+        parts = made.asm["ttgir"].split(f'// proton.record start {scope}"')
+        assert len(parts) == 2, scope
+        inside = parts[1].split(f'// proton.record end {scope}"')[0]
+        assert inside.count("scf.for") >= loops
+        lines = [line.split(" loc(")[0].strip() for line in inside.splitlines()]
+        opened = sum(line.endswith("{") for line in lines)
+        assert opened == sum(line.startswith("}") for line in lines)
+
+
 @pytest.mark.parametrize("line_info", [True, False])
 @pytest.mark.parametrize("target", ["sm_90", "sm_100", "sm_120"])
 def test_scopes_follow_their_operations_into_partitions(target, line_info, capfd, monkeypatch):
@@ -458,6 +474,56 @@ def test_automatic_scopes_of_a_matmul(target):
     line += kernels.matmul.starting_line_number
     assert f"loop@intra_kernels.py:{line}" in scopes
     assert "elementwise_inline_asm" not in made.asm["ttgir"]  # the kept text is unchanged
+
+
+TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx942", "gfx950"]
+
+
+def words_of(made) -> set[str]:
+    return {scope.partition("@")[0] for scope in layout_of(made)[1]}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_kind_compiles(target):
+    of_target = {"tmem_load"} if target == "sm_100" else set()
+    if not target.startswith("gfx") or target == "gfx942":
+        of_target |= {"local_alloc"}  # the others load operands in the layout of the dot
+    if target.startswith("gfx"):
+        of_target |= {"local_load"}
+    _instrument.start("default:auto=all,reduce,scan,convert,local,tmem,atomic,call")
+    words = words_of(kernels.compile(kernels.kinds, target))
+    expected = {"reduce", "histogram", "scan", "convert", "atomic", "atomic_cas", "call"}
+    expected |= {"load", "dot", "loop"} | of_target
+    assert expected <= words, expected - words
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+@pytest.mark.parametrize(
+    "kind, words",
+    [
+        ("reduce", {"reduce", "histogram"}),
+        ("scan", {"scan"}),
+        ("convert", {"convert"}),
+        ("atomic", {"atomic", "atomic_cas"}),
+        ("call", {"call"}),
+    ],
+)
+def test_a_kind_by_its_name(target, kind, words):
+    _instrument.start(f"default:auto={kind}")
+    assert words_of(kernels.compile(kernels.kinds, target)) == words
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_each_call_of_an_inlined_function_has_its_scope(target):
+    _instrument.start("default:auto=reduce")
+    _, scopes, _ = layout_of(kernels.compile(kernels.kinds, target))
+    line = kernels.largest.starting_line_number + 2
+    names = [scope for scope in scopes if scope.startswith(f"reduce@intra_kernels.py:{line} ")]
+    first = kernels.kinds.starting_line_number
+    lines = kernels.kinds.raw_src
+    calls = [first + i for i, text in enumerate(lines) if "largest(" in text]
+    expected = [f"reduce@intra_kernels.py:{line} from intra_kernels.py:{call}" for call in calls]
+    assert sorted(names) == sorted(expected) and len(names) == 2
 
 
 def test_automatic_scopes_of_partitions():

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "intra/ttgir/mlir_regions.h"
+#include "intra/ttgir/provenance.h"
 
 #define SITES_MAX 4096u
 #define UNPLACED_MAX 16u /* consecutive sites */
@@ -177,6 +178,18 @@ static void open_partition(struct walk *walk, const struct mlir_line *line, stru
 	open_region(walk, region);
 }
 
+/* Adds a site for an operation of the selected kinds; NULL if it is another. */
+static struct site *add_operation(struct walk *walk, const struct mlir_line *line)
+{
+	const struct operation *operation = current(walk)->is_open ? operations_lookup(line->op)
+								   : NULL;
+
+	/* Allocations without a value are not work. */
+	if (!operation || !(walk->autos & operation->kind) || !provenance_is_work(line))
+		return NULL;
+	return add_site(walk, operation->word, line->indent);
+}
+
 static void open_line(struct walk *walk, const struct mlir_line *line, struct slice text)
 {
 	struct region region = *current(walk);
@@ -200,6 +213,8 @@ static void open_line(struct walk *walk, const struct mlir_line *line, struct sl
 	} else if (slice_is(line->op, "tt.func")) {
 		region.is_open = true; /* including noinline functions */
 	} else if (!slice_is(line->op, "scf.if")) {
+		/* A region that defines a reduction or a scan, and is not code at this place. */
+		region.site = site_index(walk, add_operation(walk, line));
 		region.kind = REGION_OTHER;
 		region.is_open = false;
 	}
@@ -216,7 +231,7 @@ static void close_line(struct walk *walk, const struct mlir_line *line, struct s
 		open_region(walk, closed);
 		return;
 	}
-	if (closed.kind == REGION_LOOP && closed.site != SITE_NONE) {
+	if (closed.kind != REGION_PARTITION && closed.site != SITE_NONE) {
 		struct site *site = &walk->found->sites[closed.site];
 
 		site->end_line = walk->line;
@@ -232,8 +247,7 @@ static void read_operation(struct walk *walk, const struct mlir_line *line)
 	struct site *around = region->kind == REGION_PARTITION && region->site != SITE_NONE
 				      ? &walk->found->sites[region->site]
 				      : NULL;
-	const struct operation *operation;
-	struct site *site = NULL;
+	struct site *site;
 
 	walk->is_specializing = slice_is(line->op, "ttg.warp_specialize");
 	if (around &&
@@ -246,16 +260,13 @@ static void read_operation(struct walk *walk, const struct mlir_line *line)
 	}
 	if (around)
 		set_location_of_partition(walk, around, line->location);
-	operation = region->is_open ? operations_lookup(line->op) : NULL;
-	if (operation && (walk->autos & operation->kind)) {
-		site = add_site(walk, operation->word, line->indent);
-		if (site) {
-			site->end_line = walk->line;
-			set_location(walk, site, line->location);
-		}
+	site = add_operation(walk, line);
+	if (site) {
+		site->end_line = walk->line;
+		set_location(walk, site, line->location);
 	}
 	place_operation(walk, line->location, site,
-			operation && operation->kind == INSTRUMENT_AUTO_LOADS);
+			operations_kind(line->op) == INSTRUMENT_AUTO_LOADS);
 }
 
 static void walk_line(struct walk *walk, const struct mlir_region_line *text)

@@ -44,6 +44,7 @@ void mlir_line_read(struct slice line, struct mlir_line *out)
 	*out = (struct mlir_line){.indent = slice_between(line.at, rest.at)};
 	out->location = slice_between(location ? location + 1 : slice_end(rest), slice_end(rest));
 	out->result = take_results(&rest);
+	slice_take(&rest, "\""); /* the generic form, as of "tt.reduce" */
 	out->op = slice_take_name(&rest);
 	if (out->op.length && (out->op.at[0] == '.' || !memchr(out->op.at, '.', out->op.length)))
 		out->op.length = 0;

@@ -1,6 +1,9 @@
 /* Which operations of TTGIR get automatic scopes, of which kinds and with which names. */
 #include "intra/ttgir/find_operations.h"
 
+/* "all" contains atomics as stores. */
+#define ATOMICS (INSTRUMENT_AUTO_STORES | INSTRUMENT_AUTO_ATOMIC)
+
 static const struct operation operations[] = {
 	{"load", "load", INSTRUMENT_AUTO_LOADS},
 	{"descriptor_load", "descriptor_load", INSTRUMENT_AUTO_LOADS},
@@ -9,6 +12,7 @@ static const struct operation operations[] = {
 	{"async_tma_copy_global_to_local", "tma_load", INSTRUMENT_AUTO_LOADS},
 	{"async_tma_gather", "tma_gather", INSTRUMENT_AUTO_LOADS},
 	{"async_tdm_copy_global_to_local", "tdm_load", INSTRUMENT_AUTO_LOADS},
+	{"async_tdm_fused_copy_global_to_local", "tdm_load", INSTRUMENT_AUTO_LOADS},
 	{"async_tdm_gather", "tdm_gather", INSTRUMENT_AUTO_LOADS},
 	{"buffer_load", "load", INSTRUMENT_AUTO_LOADS},
 	{"buffer_load_to_local", "load_to_local", INSTRUMENT_AUTO_LOADS},
@@ -32,10 +36,34 @@ static const struct operation operations[] = {
 	{"async_copy_local_to_global", "async_store", INSTRUMENT_AUTO_STORES},
 	{"buffer_store", "store", INSTRUMENT_AUTO_STORES},
 	{"masked_store", "store", INSTRUMENT_AUTO_STORES},
-	{"atomic_rmw", "atomic", INSTRUMENT_AUTO_STORES},
-	{"atomic_cas", "atomic_cas", INSTRUMENT_AUTO_STORES},
-	{"buffer_atomic_rmw", "atomic", INSTRUMENT_AUTO_STORES},
-	{"buffer_atomic_cas", "atomic_cas", INSTRUMENT_AUTO_STORES},
+	{"atomic_rmw", "atomic", ATOMICS},
+	{"atomic_cas", "atomic_cas", ATOMICS},
+	{"atomic_store", "atomic_store", ATOMICS},
+	{"buffer_atomic_rmw", "atomic", ATOMICS},
+	{"buffer_atomic_cas", "atomic_cas", ATOMICS},
+	{"atomic_load", "atomic_load", INSTRUMENT_AUTO_LOADS | INSTRUMENT_AUTO_ATOMIC},
+
+	{"reduce", "reduce", INSTRUMENT_AUTO_REDUCE},
+	{"histogram", "histogram", INSTRUMENT_AUTO_REDUCE},
+	{"scan", "scan", INSTRUMENT_AUTO_SCAN},
+	{"convert_layout", "convert", INSTRUMENT_AUTO_CONVERT},
+	{"call", "call", INSTRUMENT_AUTO_CALL},
+
+	{"local_alloc", "local_alloc", INSTRUMENT_AUTO_LOCAL},
+	{"local_load", "local_load", INSTRUMENT_AUTO_LOCAL},
+	{"local_load_packed_transposed", "local_load", INSTRUMENT_AUTO_LOCAL},
+	{"local_store", "local_store", INSTRUMENT_AUTO_LOCAL},
+	{"async_shared_store", "local_store", INSTRUMENT_AUTO_LOCAL},
+	{"local_gather", "local_gather", INSTRUMENT_AUTO_LOCAL},
+	{"local_scatter", "local_scatter", INSTRUMENT_AUTO_LOCAL},
+	{"local_atomic_scatter_rmw", "local_atomic",
+	 INSTRUMENT_AUTO_LOCAL | INSTRUMENT_AUTO_ATOMIC},
+
+	{"tmem_alloc", "tmem_alloc", INSTRUMENT_AUTO_TMEM},
+	{"tmem_load", "tmem_load", INSTRUMENT_AUTO_TMEM},
+	{"tmem_store", "tmem_store", INSTRUMENT_AUTO_TMEM},
+	{"tmem_copy", "tmem_copy", INSTRUMENT_AUTO_TMEM},
+	{"tmem_wait", "tmem_wait", INSTRUMENT_AUTO_TMEM | INSTRUMENT_AUTO_WAITS},
 
 	{"async_wait", "async_wait", INSTRUMENT_AUTO_WAITS},
 	{"warp_group_dot_wait", "dot_wait", INSTRUMENT_AUTO_WAITS},

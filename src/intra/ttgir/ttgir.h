@@ -42,8 +42,9 @@ int ttgir_translate_records(const char *text, size_t length, bool is_amd, struct
 
 /*
  * Inserts scopes around the operations that mode->autos selects, named OPERATION@FILE:LINE (with
- * :COLUMN or "from FILE:LINE" of a call where needed to tell them apart). If there are too many,
- * those in the innermost loops are omitted. E_UNSUPPORTED for text that is not formatted as MLIR prints it.
+ * :COLUMN or "from FILE:LINE" of a call where needed to distinguish them). If there are too many,
+ * those in the innermost loops are omitted. E_UNSUPPORTED for text that is not formatted as MLIR
+ * prints it.
  */
 int ttgir_insert_scopes(const char *text, size_t length, const struct instrument_mode *mode,
 			bool is_amd, enum ttgir_spelling spelling, struct ttgir_result *out,

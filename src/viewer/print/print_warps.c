@@ -322,6 +322,7 @@ static enum bound bound_of(const char *name)
 		const char *part;
 		enum bound bound;
 	} words[] = {
+		{"local_", BOUNDS},           {"tmem_", BOUNDS}, /* memory of the multiprocessor */
 		{"load", BOUND_MEMORY},       {"gather", BOUND_MEMORY}, {"copy", BOUND_MEMORY},
 		{"async_wait", BOUND_MEMORY}, {"tdm", BOUND_MEMORY},    {"store", BOUND_MEMORY},
 		{"atomic", BOUND_MEMORY},     {"dot", BOUND_DOTS},      {"mma", BOUND_DOTS},

@@ -75,9 +75,13 @@ TEST(automatic_scopes)
 	CHECK_EQ(mode.autos, INSTRUMENT_AUTO_DOTS);
 	CHECK_OK(instrument_mode_read("mma:auto=waits", &mode, &err), err);
 	CHECK_EQ(mode.autos, INSTRUMENT_AUTO_DOTS | INSTRUMENT_AUTO_WAITS);
+	CHECK_OK(instrument_mode_read("default:auto=reduce,scan,convert,local,tmem,atomic,call",
+				      &mode, &err),
+		 err);
+	CHECK_EQ(mode.autos, 127 << 6); /* not in "all" */
 	refused("default:auto=branches",
 		"unknown automatic scope \"branches\"; expected one of loads, dots, stores, waits, "
-		"loops, partitions, all");
+		"loops, partitions, reduce, scan, convert, local, tmem, atomic, call, all");
 }
 
 TEST(launches_and_ctas)

@@ -242,6 +242,78 @@ TEST(while_if_and_reductions)
 	ttgir_result_fini(&result);
 }
 
+/* `mode` inserts scopes with each of the words, which are separated by blanks, and no others. */
+static void check_kind(const char *name, const char *mode, const char *words)
+{
+	uint32_t scopes = 0;
+
+	insert(name, mode, TTGIR_RECORDS);
+	while (*words) {
+		int length = (int)strcspn(words, " ");
+		char start[64];
+
+		snprintf(start, sizeof(start), "record start \"%.*s@", length, words);
+		if (!result.text || !strstr(result.text, start))
+			FAIL("no %s in %s", start, name);
+		scopes += count(result.text, start);
+		words += length;
+		words += strspn(words, " ");
+	}
+	CHECK_EQ(result.text ? count(result.text, "record start") : 0, scopes);
+	ttgir_result_fini(&result);
+}
+
+TEST(further_kinds)
+{
+	static const char *const kernels[] = {"kinds_sm90_3_6", "kinds_sm100_3_9",
+					      "kinds_gfx942_3_9"};
+
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		check_kind(kernels[i], "default:auto=reduce", "reduce histogram");
+		check_kind(kernels[i], "default:auto=scan", "scan");
+		check_kind(kernels[i], "default:auto=convert", "convert");
+		check_kind(kernels[i], "default:auto=atomic", "atomic atomic_cas");
+		check_kind(kernels[i], "default:auto=call", "call");
+	}
+	/* Not those without a value: they take no time. */
+	check_kind(kernels[0], "default:auto=local", "local_alloc");
+	check_kind(kernels[1], "default:auto=local", "local_alloc");
+	check_kind(kernels[2], "default:auto=local", "local_alloc local_load");
+	check_kind(kernels[0], "default:auto=tmem", "");
+	check_kind(kernels[1], "default:auto=tmem", "tmem_alloc tmem_load");
+	check_kind("matmul_partitions_sm100", "default:auto=tmem", "tmem_store tmem_load");
+	check_kind(kernels[2], "default:auto=tmem", "");
+	check_kind(kernels[2], "default:auto=scan,call", "scan call");
+}
+
+TEST(scope_of_a_reduction_contains_its_region)
+{
+	const char *text;
+
+	insert("kinds_sm90_3_6", "default:auto=reduce", TTGIR_RECORDS);
+	text = strstr(result.text, "proton.record start \"reduce@kinds.py:18\"\n");
+	CHECK(text);
+	CHECK(strstr(text, "= \"tt.reduce\"(") < strstr(text, "tt.reduce.return"));
+	CHECK(strstr(text, "tt.reduce.return") < strstr(text, "proton.record end"));
+	CHECK_HAS(text, "\n      proton.record end \"reduce@kinds.py:18\"\n");
+	CHECK_HAS(result.text, "\n    proton.record end \"reduce@kinds.py:");
+	ttgir_result_fini(&result);
+}
+
+TEST(all_does_not_contain_further_kinds)
+{
+	insert("kinds_gfx942_3_9", "default:auto=all", TTGIR_RECORDS);
+	CHECK_HAS(result.text, "start \"atomic@"); /* a store */
+	CHECK_EQ(count(result.text, "start \"reduce@"), 0);
+	CHECK_EQ(count(result.text, "start \"convert@"), 0);
+	CHECK_EQ(count(result.text, "start \"local_"), 0);
+	ttgir_result_fini(&result);
+	insert("kinds_gfx942_3_9", "default:auto=all,local", TTGIR_RECORDS);
+	CHECK_HAS(result.text, "start \"atomic@");
+	CHECK_HAS(result.text, "start \"local_load@");
+	ttgir_result_fini(&result);
+}
+
 TEST(records_for_users_to_edit)
 {
 	insert("add_sm90_3_6", "default:auto=stores", TTGIR_RECORDS);
@@ -399,7 +471,7 @@ TEST(function_inlined_twice_is_two_scopes)
 	ttgir_result_fini(&result);
 }
 
-TEST(calls_are_told_apart_by_the_first_difference)
+TEST(names_have_the_first_call_that_differs)
 {
 	/* Two calls on one line. */
 	insert_at("    %1 = tt.load %p loc(callsite(\"h.py\":8:3 at \"k.py\":20:5))\n"
