@@ -119,6 +119,11 @@ PROTON_API const char *proton_backend_name(size_t index);
 PROTON_API const char *proton_backend_default(void);
 /* The backend of a live session, a static name; NULL if there is no such session. */
 PROTON_API const char *proton_session_backend(int session);
+/*
+ * The output path of a session without suffix, with the rank if it has one; "" for standard output
+ * and if there is no such session. Copied into `path`, always NUL-terminated; the full length.
+ */
+PROTON_API size_t proton_session_path(int session, char *path, size_t capacity);
 
 /*
  * Finalize every session when SIGTERM, SIGHUP or SIGINT arrives, report that on standard error

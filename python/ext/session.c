@@ -274,6 +274,18 @@ static PyObject *session_backend(PyObject *module, PyObject *args)
 	return PyUnicode_FromString(name);
 }
 
+static PyObject *session_path(PyObject *module, PyObject *args)
+{
+	char path[4096];
+	int session;
+	if (!PyArg_ParseTuple(args, "i:session_path", &session))
+		return NULL;
+	size_t length = proton_session_path(session, path, sizeof(path));
+	if (!length || length >= sizeof(path))
+		Py_RETURN_NONE;
+	return PyUnicode_DecodeFSDefault(path);
+}
+
 static PyObject *select_profiler(PyObject *module, PyObject *args)
 {
 	const char *target;
@@ -448,6 +460,9 @@ static PyMethodDef session_methods[] = {
 	{"get_available_profilers", get_available_profilers, METH_NOARGS, "Names of the backends."},
 	{"default_backend", default_backend, METH_NOARGS,
 	 "default_backend(): the backend of a session that names none; None: it is unknown."},
+	{"session_path", session_path, METH_VARARGS,
+	 "session_path(session): its output path without suffix; None: standard output, or no such "
+	 "session."},
 	{"session_backend", session_backend, METH_VARARGS,
 	 "session_backend(session): the name of its backend; None: there is no such session."},
 	{"select_profiler_from_triton_backend", select_profiler, METH_VARARGS,

@@ -42,6 +42,7 @@ from .profile import (  # noqa: E402
     profile,
     start,
 )
+from . import ranks  # noqa: E402
 from .scope import cpu_timed_scope, enter_scope, exit_scope, scope  # noqa: E402
 from .state import enter_state, exit_state, metadata_state, state  # noqa: E402
 
@@ -66,6 +67,7 @@ __all__ = [
     "metadata_state",
     "mode",
     "profile",
+    "ranks",
     "scope",
     "specs",
     "start",

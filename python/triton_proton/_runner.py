@@ -85,7 +85,7 @@ def _finish(owner: int, quiet: bool, viewer: str) -> None:
 
 
 def _finish_once(quiet: bool, viewer: str) -> None:
-    from triton_proton import _libproton
+    from triton_proton import _libproton, ranks
 
     # Makes the message appear after the script's output if both go to one file.
     for stream in (sys.stdout, sys.stderr):
@@ -99,7 +99,10 @@ def _finish_once(quiet: bool, viewer: str) -> None:
         _write_message(_sentence(error))
         # Only the exit status is left to report that no profile exists.
         os._exit(EXIT_NO_PROFILE)
-    if not quiet:
+    is_merged = False
+    if ranks.is_wanted():
+        is_merged = ranks.merge_at_exit()
+    if not quiet and not is_merged:
         summary = _libproton.last_summary()
         if summary:
             name = f"view it with: {viewer}"

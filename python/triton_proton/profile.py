@@ -27,6 +27,7 @@ _INSTRUMENTATION = "instrumentation"
 _TRUE = ("1", "true", "on", "y", "yes")
 
 _exit_is_registered = False
+_stems: dict[int, str] = {}  # output paths without suffix, for ranks.py
 _newest = -1  # the highest number of a session started here; a higher one is a new session
 
 
@@ -128,6 +129,9 @@ def _start(
         output_format,
     )
     is_new = session > _newest
+    stem = _libproton.session_path(session)
+    if stem:
+        _stems[session] = stem
     try:
         used = _libproton.session_backend(session) or ""
         if used == _HOST:
@@ -155,6 +159,7 @@ def _start(
     except BaseException:
         if is_new:
             _forget(session)
+            _stems.pop(session, None)
             _libproton.finalize(session, "none")
         raise
     _newest = max(_newest, session)
@@ -330,8 +335,12 @@ def _at_exit() -> None:
     """Write the live sessions when the program exits, normally or not."""
     if flags.command_line or not flags.profiling_on:
         return
+    from . import ranks
+
     try:
         finalize()
+        if ranks.is_wanted():
+            ranks.merge_at_exit()
     except Exception as error:
         warn(str(error) or type(error).__name__)
 

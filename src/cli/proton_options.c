@@ -67,7 +67,8 @@ static enum options_result take_ranks(void *into, const char *value, struct prot
 	if (setenv("PROTON_RANKS", value, 1) != 0)
 		return OPTIONS_REFUSE(err, "out of memory");
 	if (!*value || rank_names_read(&names, NULL) != PROTON_OK)
-		return OPTIONS_REFUSE(err, "--ranks needs auto, on or off, not \"%s\"", value);
+		return OPTIONS_REFUSE(
+			err, "--ranks needs auto, on, off, merge or merge-keep, not \"%s\"", value);
 	return OPTIONS_RUN;
 }
 
@@ -117,7 +118,8 @@ static const struct option_row rows[] = {
 	{0, "no-clobber", NULL, "do not replace existing output", MEMBER(no_clobber)},
 	{0, "ranks", "HOW",
 	 "in a job of many processes, put the rank into names:\n"
-	 "auto (default), on or off",
+	 "auto (default), on, off; merge, merge-keep: write\n"
+	 "one file at the end, by torch.distributed",
 	 .parse = take_ranks},
 	{0, "rank", "N", "rank of this process, if its launcher does not tell", .parse = take_rank},
 	{'q', "quiet", NULL, "print errors only", MEMBER(is_quiet)},
@@ -257,6 +259,7 @@ static bool check_package(const struct options *options)
 	static const char refused[] =
 		"%s works only with Python scripts and modules; remove it, or run a script";
 	bool is_python = options->context && strcmp(options->context, "python") == 0;
+	enum rank_names names = RANK_NAMES_AUTO;
 
 	if (options->wants_modules && is_python) {
 		message("--modules works only with context shadow; remove it, or -c python");
@@ -264,8 +267,11 @@ static bool check_package(const struct options *options)
 	}
 	if (options->kind != TARGET_PROGRAM)
 		return true;
+	rank_names_read(&names, NULL);
 	if (options->hook)
 		message(refused, "-k");
+	else if (names == RANK_NAMES_MERGE || names == RANK_NAMES_MERGE_KEEP)
+		message(refused, "--ranks merge");
 	else if (is_python)
 		message(refused, "-c python");
 	else if (options->wants_modules)

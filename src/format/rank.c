@@ -143,21 +143,30 @@ bool rank_is_of_many(const struct rank_identity *identity)
 	return identity->rank != RANK_NONE && identity->world != 1;
 }
 
+static const char *const names_words[] = {
+	[RANK_NAMES_AUTO] = "auto",
+	[RANK_NAMES_ON] = "on",
+	[RANK_NAMES_OFF] = "off",
+	[RANK_NAMES_MERGE] = "merge",
+	[RANK_NAMES_MERGE_KEEP] = "merge-keep",
+};
+
 int rank_names_read(enum rank_names *out, struct proton_error *err)
 {
 	const char *value = variable("PROTON_RANKS");
 
 	*out = RANK_NAMES_AUTO;
-	if (!value || !*value || strcasecmp(value, "auto") == 0)
+	if (!value || !*value)
 		return PROTON_OK;
-	if (strcasecmp(value, "on") == 0)
-		*out = RANK_NAMES_ON;
-	else if (strcasecmp(value, "off") == 0)
-		*out = RANK_NAMES_OFF;
-	else
-		return err_set(err, PROTON_E_INVALID,
-			       "PROTON_RANKS: \"%s\" is unknown; use auto, on or off", value);
-	return PROTON_OK;
+	for (size_t i = 0; i < ARRAY_LENGTH(names_words); i++) {
+		if (strcasecmp(value, names_words[i]) == 0) {
+			*out = (enum rank_names)i;
+			return PROTON_OK;
+		}
+	}
+	return err_set(err, PROTON_E_INVALID,
+		       "PROTON_RANKS: \"%s\" is unknown; use auto, on, off, merge or merge-keep",
+		       value);
 }
 
 /* ------------------------------------------------------------------ names */

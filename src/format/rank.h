@@ -29,6 +29,8 @@ enum rank_names {
 	RANK_NAMES_AUTO, /* where the user did not choose a name for this process */
 	RANK_NAMES_ON,   /* in all names */
 	RANK_NAMES_OFF,
+	RANK_NAMES_MERGE,      /* in all names, until triton_proton.ranks has merged the files */
+	RANK_NAMES_MERGE_KEEP, /* the same, and the files stay */
 };
 
 /* Reads the variables of launchers, and PROTON_RANK. */

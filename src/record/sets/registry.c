@@ -1,6 +1,7 @@
 /* Table of sessions. */
 #include "record/sets/registry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "record/backend_use.h"
@@ -74,6 +75,16 @@ const char *proton_session_backend(int id)
 	if (session)
 		registry_put();
 	return name;
+}
+
+size_t proton_session_path(int id, char *path, size_t capacity)
+{
+	const struct session *session = registry_get(id, NULL);
+	int length = snprintf(path, capacity, "%s", session && session->path ? session->path : "");
+
+	if (session)
+		registry_put();
+	return length > 0 ? (size_t)length : 0;
 }
 
 static bool is_written_here(uint32_t slot)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 #include "base/message.h"
 #include "base/option_table.h"
 #include "base/replace.h"
@@ -31,6 +32,7 @@
 
 struct merge_options {
 	const char *output;
+	const char *list;
 	size_t max_nodes;
 	bool allow_partial;
 };
@@ -64,6 +66,8 @@ static const struct option_row rows[] = {
 	 MEMBER(allow_partial)},
 	{0, "max-nodes", "N", "maximum number of nodes (default: 1000000)",
 	 .parse = parse_max_nodes},
+	/* For triton_proton.ranks: a file with the paths of all files, one per line. */
+	{0, "list", "FILE", NULL, MEMBER(list)},
 	{'h', "help", .help = "print this help"},
 	{0, "version", NULL, "print the version", .parse = print_version},
 };
@@ -117,6 +121,31 @@ static char **share_paths(struct processes self, const struct input *input, size
 	if (!*count_out)
 		free(bytes);
 	return paths;
+}
+
+/* The paths in a file, in its order. Files of other processes need not exist here. */
+static void read_list(struct input *input, const char *path)
+{
+	struct proton_error err;
+	size_t length;
+	size_t capacity = 0;
+	char *text;
+
+	*input = (struct input){0};
+	if (file_read_all(path, NULL, &text, &length, &err) != PROTON_OK) {
+		message("%s", err.text);
+		input->has_failed = true;
+		return;
+	}
+	for (char *line = text; *line;) {
+		size_t size = strcspn(line, "\n");
+
+		xreserve(&input->paths, &capacity, input->count + 1, sizeof(*input->paths));
+		input->paths[input->count++] = xstrndup(line, size);
+		line += size + (line[size] == '\n');
+	}
+	input->labels = xcalloc(input->count + 1, sizeof(*input->labels));
+	free(text);
 }
 
 static void send_parts(int to, const struct rank_parts *parts)
@@ -224,7 +253,9 @@ static int merge_files(struct processes self, const struct merge_options *option
 	size_t count;
 	int status = PROTON_OK;
 
-	if (self.number == 0)
+	if (self.number == 0 && options->list)
+		read_list(&input, options->list);
+	else if (self.number == 0)
 		input_init(&input, inputs, input_count);
 	paths = share_paths(self, self.number == 0 ? &input : NULL, &count);
 	rank_job_init(&job, paths, count);
@@ -233,7 +264,7 @@ static int merge_files(struct processes self, const struct merge_options *option
 	if (count)
 		status = merge_range(self, &job, &parts, &err);
 	if (status == PROTON_OK && self.number == 0 && count && !input.has_failed) {
-		char *path = output_for(options, inputs[0]);
+		char *path = output_for(options, input_count ? inputs[0] : "job");
 
 		status = finish(options, &job, &parts, path, &err);
 		free(path);
@@ -267,7 +298,7 @@ int main(int argc, char **argv)
 		fputs(usage, stdout);
 		options_print(&table, 1);
 	}
-	if (result == OPTIONS_RUN && argc == optind) {
+	if (result == OPTIONS_RUN && argc == optind && !options.list) {
 		err_set(&err, PROTON_E_INVALID, "no ranks to merge: name a directory or files");
 		result = OPTIONS_BAD;
 	}

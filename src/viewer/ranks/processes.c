@@ -1,5 +1,7 @@
-/* Processes of proton-merge: MPI, or one process. */
+/* Processes of proton-merge: MPI, one process, or pipes to a parent that connects them. */
 #include "viewer/ranks/processes.h"
+
+#include "viewer/ranks/pipe_processes.h"
 
 #ifdef PROTON_WITH_MPI
 
@@ -11,7 +13,7 @@
 /* Counts of MPI are ints. */
 #define PIECE_BYTES ((size_t)1 << 30)
 
-struct processes processes_begin(int *argc, char ***argv)
+static struct processes launched_begin(int *argc, char ***argv)
 {
 	struct processes self = {0};
 
@@ -21,7 +23,7 @@ struct processes processes_begin(int *argc, char ***argv)
 	return self;
 }
 
-void processes_end(int status)
+static void launched_end(int status)
 {
 	if (status)
 		MPI_Abort(MPI_COMM_WORLD, status);
@@ -33,7 +35,7 @@ static int piece_of(size_t length)
 	return (int)(length < PIECE_BYTES ? length : PIECE_BYTES);
 }
 
-void processes_share(char **bytes, size_t *length)
+static void launched_share(char **bytes, size_t *length)
 {
 	uint64_t total = *length;
 	int number;
@@ -54,7 +56,7 @@ void processes_share(char **bytes, size_t *length)
 	}
 }
 
-void processes_send(int to, const void *bytes, size_t length)
+static void launched_send(int to, const void *bytes, size_t length)
 {
 	const char *at = bytes;
 
@@ -67,7 +69,7 @@ void processes_send(int to, const void *bytes, size_t length)
 	}
 }
 
-void processes_receive(int from, void *bytes, size_t length)
+static void launched_receive(int from, void *bytes, size_t length)
 {
 	char *at = bytes;
 
@@ -80,13 +82,13 @@ void processes_receive(int from, void *bytes, size_t length)
 	}
 }
 
-#else
+#else /* one process */
 
 #include "base/message.h"
 #include "format/rank.h"
 
 /* Under mpirun or srun, processes that know nothing of each other would write the same file. */
-struct processes processes_begin(int *argc, char ***argv)
+static struct processes launched_begin(int *argc, char ***argv)
 {
 	struct rank_identity rank;
 
@@ -101,24 +103,66 @@ struct processes processes_begin(int *argc, char ***argv)
 	return (struct processes){.count = 1, .is_idle = rank.rank != 0};
 }
 
-void processes_end(int status)
+static void launched_end(int status)
 {
 	(void)status;
 }
 
-void processes_share(char **bytes, size_t *length)
+static void launched_share(char **bytes, size_t *length)
 {
 	(void)bytes, (void)length;
 }
 
-void processes_send(int to, const void *bytes, size_t length)
+static void launched_send(int to, const void *bytes, size_t length)
 {
 	(void)to, (void)bytes, (void)length;
 }
 
-void processes_receive(int from, void *bytes, size_t length)
+static void launched_receive(int from, void *bytes, size_t length)
 {
 	(void)from, (void)bytes, (void)length;
 }
 
 #endif
+
+/* ------------------------------------------------------------------ MPI or pipes */
+
+static bool has_pipes;
+
+struct processes processes_begin(int *argc, char ***argv)
+{
+	struct processes self;
+
+	has_pipes = pipe_processes_begin(&self);
+	return has_pipes ? self : launched_begin(argc, argv);
+}
+
+void processes_end(int status)
+{
+	if (!has_pipes)
+		launched_end(status);
+}
+
+void processes_share(char **bytes, size_t *length)
+{
+	if (has_pipes)
+		pipe_processes_share(bytes, length);
+	else
+		launched_share(bytes, length);
+}
+
+void processes_send(int to, const void *bytes, size_t length)
+{
+	if (has_pipes)
+		pipe_processes_send(to, bytes, length);
+	else
+		launched_send(to, bytes, length);
+}
+
+void processes_receive(int from, void *bytes, size_t length)
+{
+	if (has_pipes)
+		pipe_processes_receive(from, bytes, length);
+	else
+		launched_receive(from, bytes, length);
+}

@@ -118,7 +118,7 @@ TEST(ranks_are_in_names_of_jobs_of_more_than_one_rank)
 	check_resolved("/x/out", false, "/x/out.ranks/000-999/rank000001");
 	ENVIRONMENT("RANK=1", "WORLD_SIZE=2", "PROTON_RANKS=many");
 	CHECK_EQ(rank_resolve(&name, true, &is_ranked, &err), PROTON_E_INVALID);
-	CHECK_HAS(err.text, "PROTON_RANKS: \"many\" is unknown; use auto, on or off");
+	CHECK_HAS(err.text, "PROTON_RANKS: \"many\" is unknown; use auto, on, off");
 	free(name);
 }
 

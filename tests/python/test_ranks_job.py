@@ -1,0 +1,210 @@
+"""One profile of all ranks, merged by the job itself through torch.distributed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cmd_support import environment, executable, run
+
+torch = pytest.importorskip("torch")
+if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+    pytest.skip("torch has no gloo", allow_module_level=True)
+
+# Kernels of the C interface. Options: how the script ends.
+PROGRAM = """
+    import os
+    import sys
+    import torch.distributed as dist
+    import triton_proton as proton
+    from triton_proton import _libproton
+
+    how = sys.argv[1]
+    rank = int(os.environ["RANK"])
+    if how != "alone":
+        dist.init_process_group("gloo")
+    if "start" in sys.argv:
+        proton.start("out", backend="host")
+    with proton.scope("step", {"share": 0.1 * (rank + 1)}):
+        for name in ("gemm", f"send from rank {rank}"):
+            _libproton.kernel_begin(name)
+            _libproton.kernel_end()
+    if how == "die":
+        dist.barrier()
+    if how == "die" and rank == 1:
+        os._exit(0)
+    if how == "destroy":
+        dist.barrier()
+        dist.destroy_process_group()
+    if how == "raise" and rank == 1:
+        raise RuntimeError("wrong input")
+    if "start" in sys.argv:
+        keep = "keep" in sys.argv
+        print("merged", proton.ranks.finalize(timeout=float(sys.argv[2]), keep=keep))
+    """
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "job.py"
+    path.write_text(textwrap.dedent(PROGRAM))
+    return path
+
+
+def torchrun(
+    ranks: int, *arguments: str, cwd: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """torchrun on this machine, with a free port."""
+    env = environment(OMP_NUM_THREADS="1", **variables)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    return run([*launcher, f"--nproc-per-node={ranks}", *arguments], cwd, env=env)
+
+
+def below_proton(*options: str) -> list[str]:
+    return ["--no-python", executable("proton"), "-b", "host", "-n", "out", *options]
+
+
+def ranks_of(cwd: Path) -> dict:
+    command = [executable("proton-viewer"), "--ranks", "--json", "--allow-partial"]
+    result = run([*command, "out.ranks.proton"], cwd)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def merged_by_command(cwd: Path) -> bytes:
+    command = [executable("proton-merge"), "--allow-partial", "-o", "by.proton", "out.ranks"]
+    result = run(command, cwd)
+    assert result.returncode == 0, result.stderr
+    return (cwd / "by.proton").read_bytes()
+
+
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_the_merged_file_is_that_of_proton_merge(ranks: int, script: Path, tmp_path: Path) -> None:
+    result = torchrun(ranks, *below_proton("--ranks", "merge-keep"), script, "run", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    hint = f"proton: merged {ranks} ranks; view them with: proton-viewer --ranks out.ranks.proton"
+    assert result.stderr.count(hint) == 1, result.stderr
+    assert (tmp_path / "out.ranks.proton").read_bytes() == merged_by_command(tmp_path)
+    rows = ranks_of(tmp_path)["ranks"]
+    assert [(row["rank"], row["state"]) for row in rows] == [(n, "finished") for n in range(ranks)]
+
+
+def test_one_file_comes_out(script: Path, tmp_path: Path) -> None:
+    """Also if the script has destroyed its process group, as torch asks for."""
+    result = torchrun(3, *below_proton("--ranks", "merge"), script, "destroy", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(tmp_path)) == ["job.py", "out.ranks.proton"]
+    assert "out.ranks/" not in result.stderr
+    assert len(ranks_of(tmp_path)["ranks"]) == 3
+
+
+def test_finalize_of_a_script_merges_its_sessions(script: Path, tmp_path: Path) -> None:
+    result = torchrun(2, script, "run", "60", "start", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert sorted(os.listdir(tmp_path)) == ["job.py", "out.ranks.proton"]
+    lines = ["merged None", f"merged {tmp_path / 'out.ranks.proton'}"]
+    assert sorted(result.stdout.splitlines()) == sorted(lines)
+    rows = ranks_of(tmp_path)["ranks"]
+    assert [row["kernels"] for row in rows] == [2, 2]
+
+
+def test_a_rank_that_has_died_is_missing(script: Path, tmp_path: Path) -> None:
+    result = torchrun(3, script, "die", "20", "start", "keep", cwd=tmp_path, PROTON_RANKS="on")
+    assert result.returncode == 0, result.stderr
+    assert "1 rank is missing: 1" in result.stderr
+    states = {row["rank"]: row["state"] for row in ranks_of(tmp_path)["ranks"]}
+    assert states == {0: "finished", 1: "missing", 2: "finished"}
+
+
+def test_an_exception_in_the_script_still_merges(script: Path, tmp_path: Path) -> None:
+    result = torchrun(3, *below_proton("--ranks", "merge"), script, "raise", cwd=tmp_path)
+    assert result.returncode != 0
+    assert "RuntimeError: wrong input" in result.stderr
+    rows = ranks_of(tmp_path)["ranks"]
+    assert [(row["rank"], row["state"]) for row in rows] == [(n, "finished") for n in range(3)]
+
+
+def test_without_a_process_group_the_file_is_the_ordinary_one(
+    script: Path, tmp_path: Path
+) -> None:
+    env = environment(RANK="0", WORLD_SIZE="1", TORCHELASTIC_USE_AGENT_STORE=None)
+    result = run([sys.executable, script, "alone", "5", "start"], tmp_path, env=env)
+    assert result.returncode == 0, result.stderr
+    sentence = (
+        "proton: there is no process group of torch.distributed: the ranks are not merged; use "
+        "proton-merge"
+    )
+    assert result.stderr.count(sentence) == 1, result.stderr
+    assert sorted(os.listdir(tmp_path)) == ["job.py", "out.hatchet"]
+
+
+def test_files_stay_if_merging_fails(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.ranks.proton").mkdir()  # no file can replace it
+    result = torchrun(2, *below_proton("--ranks", "merge"), script, "run", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    for rank in range(2):
+        path = f"out.ranks/000-999/rank{rank:06}.proton"
+        assert (tmp_path / path).is_file()
+        assert f"its profile is {path}" in result.stderr
+
+
+def test_merge_needs_a_python_script(tmp_path: Path) -> None:
+    result = run([executable("proton"), "--ranks", "merge", "--", "true"], tmp_path)
+    assert result.returncode == 2
+    assert "--ranks merge works only with Python scripts and modules" in result.stderr
+
+
+def test_several_processes_merge_as_one(tmp_path: Path) -> None:
+    """More ranks than one process of proton-merge gets: 70 of them on two processes of gloo."""
+    one = tmp_path / "one.py"
+    one.write_text(
+        textwrap.dedent(
+            """
+            import triton_proton as proton
+            proton.start("image", backend="host")
+            with proton.scope("step", {"n": 1.0}):
+                pass
+            proton.finalize(output_format="proton")
+            """
+        )
+    )
+    result = run([sys.executable, one], tmp_path)
+    assert result.returncode == 0, result.stderr
+    image = (tmp_path / "image.proton").read_bytes()
+    directory = tmp_path / "out.ranks" / "000-999"
+    directory.mkdir(parents=True)
+    for rank in range(70):
+        (directory / f"rank{rank:06}.proton").write_bytes(image)
+    lead = tmp_path / "lead.py"
+    lead.write_text(
+        textwrap.dedent(
+            """
+            import os
+            import sys
+            from triton_proton import _reduce
+            job = _reduce.find_job(None)
+            rank = int(os.environ["RANK"])
+            ranks = [range(64), range(64, 70)][rank]
+            names = [f"rank{r:06}.proton" for r in ranks]
+            here = os.path.abspath("out.ranks/000-999")
+            store = _reduce._prefixed(job.store, "test")
+            group = _reduce.Group(store, rank, [0, 1], _reduce.Deadline(60))
+            os.mkdir(f"of{rank}")
+            for name in names:
+                os.link(os.path.join(here, name), os.path.join(f"of{rank}", name))
+            lines = _reduce._merge(group, f"of{rank}", names, os.path.abspath("out.ranks.proton"))
+            _reduce._confirm(group)
+            print(rank, lines)
+            """
+        )
+    )
+    result = torchrun(2, lead, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "merged 70 ranks" in result.stdout
+    assert (tmp_path / "out.ranks.proton").read_bytes() == merged_by_command(tmp_path)
