@@ -24,7 +24,7 @@ from ._registers import SHARED_KIB, Fitting
 from .flags import flags
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
-PASS_VERSION = 14
+PASS_VERSION = 15
 
 # The positional arguments of Triton's compiler stage hook. Later versions may pass more.
 _HOOK_ARGUMENTS = ("backend", "stages", "options", "language", "capability")

@@ -7,8 +7,8 @@
 #include "base/array.h"
 #include "base/buf.h"
 
-#define NAMES_MAX 2048u   /* per group; more end the group */
-#define REACH_LINES 4096u /* maximum distance from a marker to the instructions and to its wait */
+#define NAMES_MAX 8192u    /* per group; more end the group */
+#define REACH_LINES 16384u /* maximum distance from a marker to the instructions and to its wait */
 #define LINE_NONE UINT32_MAX
 #define FRAGMENTS "ldmatrix" /* loads operand fragments for a dot from shared memory */
 
@@ -17,6 +17,7 @@ struct group {
 	uint32_t to;
 	uint32_t first;
 	uint32_t end;
+	bool is_plain; /* a dot in plain arithmetic moves, not operands of matrix instructions */
 };
 
 struct motion {
@@ -32,6 +33,18 @@ struct motion {
 
 /* ------------------------------------------------------------------ lines */
 
+/* True if the line defines a value by one of the instructions. */
+static bool is_any_of(struct slice line, const char *const *opcodes, size_t count)
+{
+	const char *equals = slice_find(line, " = ");
+	struct slice rest;
+
+	if (!equals || !slice_starts(line, "%"))
+		return false;
+	rest = slice_between(equals + 3, slice_end(line));
+	return slice_is_any(slice_take_name(&rest), opcodes, count);
+}
+
 /*
  * Integer and pointer arithmetic: no memory access, no trap, no floats (those may be the work that
  * is measured).
@@ -43,14 +56,36 @@ static bool is_movable(struct slice line)
 		"and",  "or",    "xor",      "icmp",     "select",  "zext",
 		"sext", "trunc", "ptrtoint", "inttoptr", "bitcast", "getelementptr",
 	};
-	const char *equals = slice_find(line, " = ");
-	struct slice rest;
 
-	if (!equals || !slice_starts(line, "%"))
-		return false;
-	rest = slice_between(equals + 3, slice_end(line));
-	return slice_is_any(slice_take_name(&rest), opcodes, ARRAY_LENGTH(opcodes)) &&
-	       !slice_find(line, "float") && !slice_find(line, "double");
+	return is_any_of(line, opcodes, ARRAY_LENGTH(opcodes)) && !slice_find(line, "float") &&
+	       !slice_find(line, "double");
+}
+
+/* A load from shared memory as LLVM prints it. A dot in plain arithmetic has such operands. */
+static bool is_shared_load(struct slice line)
+{
+	return slice_find(line, " = load ") && slice_find(line, ", ptr addrspace(3) ") &&
+	       !slice_find(line, " volatile ") && !slice_find(line, " atomic ");
+}
+
+static bool is_fused_multiply(struct slice line)
+{
+	return slice_find(line, " @llvm.fmuladd.") || slice_find(line, " @llvm.fma.");
+}
+
+static bool is_rearrangement(struct slice line)
+{
+	static const char *const opcodes[] = {"shufflevector", "extractelement", "insertelement",
+					      "fpext"};
+
+	return is_any_of(line, opcodes, ARRAY_LENGTH(opcodes));
+}
+
+static bool is_float_arithmetic(struct slice line)
+{
+	static const char *const opcodes[] = {"fadd", "fsub", "fmul", "fneg", "fptrunc"};
+
+	return is_fused_multiply(line) || is_any_of(line, opcodes, ARRAY_LENGTH(opcodes));
 }
 
 /* A call with `word` in it. Markers are excluded, whatever the scope is called. */
@@ -179,6 +214,58 @@ static uint32_t fragments_before(const struct ir_function *function, const struc
 	return LINE_NONE;
 }
 
+/* The debug location of an instruction, "!30"; empty if there is none. */
+static struct slice location_of(struct slice line)
+{
+	const char *at = slice_find(line, ", !dbg ");
+	struct slice rest = slice_between(at ? at + 7 : slice_end(line), slice_end(line));
+
+	return slice_take_until(&rest, ',');
+}
+
+/* The first instruction of the dot in plain arithmetic that follows the marker, or LINE_NONE. */
+static uint32_t plain_dot_after(const struct ir_function *function, const struct ir_block *block,
+				uint32_t marker)
+{
+	bool is_last = marker + 1 == block->first_marker + block->marker_count;
+	uint32_t end = is_last ? block->end_line : function->markers[marker + 1].line;
+
+	for (uint32_t i = function->markers[marker].line + 1; i < end; i++)
+		if (is_fused_multiply(function->lines[i]))
+			return i;
+	return LINE_NONE;
+}
+
+/*
+ * As fragments_before(), for the dot with the instruction at `dot`. LLVM may have moved a part of
+ * it before the start of its scope, and even before the end of another one. LINE_NONE if a scope
+ * begins with the loads: then they are what is measured.
+ */
+static uint32_t plain_dot_before(const struct ir_function *function, const struct ir_block *block,
+				 uint32_t first, uint32_t last, uint32_t dot)
+{
+	struct slice location = location_of(function->lines[dot]);
+	uint32_t line = function->markers[first].line;
+	uint32_t limit = reach_before(block, line);
+	bool ends_scope = false;
+
+	for (uint32_t i = first; i <= last; i++)
+		ends_scope |= function->markers[i].marker.is_end;
+	while (line-- > limit) {
+		struct slice text = function->lines[line];
+		bool is_of_dot = location.length && is_fused_multiply(text) &&
+				 slices_equal(location_of(text), location);
+
+		if (slice_find(text, "\"// proton."))
+			return slice_find(text, " start ") ? LINE_NONE : line + 1;
+		if (slice_find(text, "@llvm.nvvm.barrier") ||
+		    !(is_shared_load(text) || is_rearrangement(text) || is_passed(text) ||
+		      is_of_dot || (!ends_scope && is_float_arithmetic(text))))
+			return line + 1;
+	}
+	return LINE_NONE;
+}
+
 /* Selects what moves after the markers before `group->to`; true if anything does. */
 static bool find_fragments(struct motion *motion, const struct group *group)
 {
@@ -187,7 +274,8 @@ static bool find_fragments(struct motion *motion, const struct group *group)
 
 	forget_results(motion);
 	for (uint32_t i = group->first; i < group->end; i++) {
-		bool is_first = is_call_of(lines[i], FRAGMENTS);
+		bool is_first = group->is_plain ? is_shared_load(lines[i])
+						: is_call_of(lines[i], FRAGMENTS);
 
 		if (!is_first && (!slice_find(lines[i], " = ") || !needs_added(motion, lines[i])))
 			continue;
@@ -249,13 +337,21 @@ static bool find_group(struct motion *motion, const struct ir_block *block, uint
 		.first = fragments_before(function, block, line),
 		.end = line,
 	};
+	bool is_moved;
+	uint32_t dot;
 
 	if (work.end > work.first + REACH_LINES)
 		work.end = work.first + REACH_LINES;
 	if (work.to != LINE_NONE && find_moves(motion, &work) && !add_group(motion, &work))
 		return false;
-	return fragments.first == LINE_NONE || !find_fragments(motion, &fragments) ||
-	       add_group(motion, &fragments);
+	is_moved = fragments.first != LINE_NONE && find_fragments(motion, &fragments);
+	dot = is_moved ? LINE_NONE : plain_dot_after(function, block, last);
+	if (dot != LINE_NONE) {
+		fragments.first = plain_dot_before(function, block, first, last, dot);
+		fragments.is_plain = true;
+		is_moved = fragments.first != LINE_NONE && find_fragments(motion, &fragments);
+	}
+	return !is_moved || add_group(motion, &fragments);
 }
 
 static bool find_groups(struct motion *motion)

@@ -124,6 +124,88 @@ TEST(fragments_alone_between_markers_stay)
 		"%4") MARK("%5", "end") "  call void @mma({ i32, i32 } %4)\n  ret void\n}\n"));
 }
 
+#define SHARED(result) "  " result " = load <2 x float>, ptr addrspace(3) null, align 8\n"
+#define MULTIPLY(result, a, b)                                                                     \
+	"  " result " = tail call <2 x float> @llvm.fmuladd.v2f32(<2 x float> " a                  \
+	", <2 x float> " a ", <2 x float> " b ")\n"
+
+TEST(a_dot_in_plain_arithmetic_moves_into_its_scope)
+{
+	/* LLVM moved a part of it before the start. */
+	static const char kernel[] = DEFINE //
+		WAIT                        //
+			MARK("%3", "end")   //
+		"  %4 = add i32 %0, 8\n"    //
+		SHARED("%5")                //
+		SHARED("%6")                //
+		"  %7 = shufflevector <2 x float> %5, <2 x float> %6, <2 x i32> undef\n" MULTIPLY(
+			"%8", "%7", "%c")      //
+		"  %9 = fadd float 1.0, 2.0\n" //
+		MARK("%10", "start")           //
+		MULTIPLY("%11", "%6", "%8")    //
+		MARK("%12", "end")             //
+		END;
+	char *text = moved(kernel);
+
+	CHECK(text != NULL);
+	check_order(text, "= fadd", "%proton.v.10 = ");
+	check_order(text, "%proton.v.4 = add", "%proton.v.10 = ");
+	check_order(text, "%proton.v.10 = ", "%proton.v.5 = load");
+	check_order(text, "%proton.v.5 = load", "%proton.v.6 = load");
+	check_order(text, "%proton.v.6 = load", "%proton.v.7 = shufflevector");
+	check_order(text, "%proton.v.7 = shufflevector", "%proton.v.8 = tail call");
+	check_order(text, "%proton.v.8 = tail call", "%proton.v.11 = tail call");
+	check_order(text, "%proton.v.11 = tail call", "%proton.v.12 = ");
+	free(text);
+}
+
+#define AT(text, location) text ", !dbg " location "\n"
+#define MULTIPLY_AT(result, a, b, location)                                                        \
+	AT("  " result " = tail call <2 x float> @llvm.fmuladd.v2f32(<2 x float> " a               \
+	   ", <2 x float> " a ", <2 x float> " b ")",                                              \
+	   location)
+
+TEST(part_of_a_dot_moves_out_of_another_scope)
+{
+	/* The location shows that LLVM moved it there. */
+	char *text = moved(DEFINE MARK("%3", "start") WAIT SHARED("%4")
+				   MULTIPLY_AT("%5", "%4", "%c", "!30") MARK("%6", "end")
+					   MARK("%7", "start") MULTIPLY_AT("%8", "%4", "%5", "!30")
+						   MARK("%9", "end") END);
+
+	CHECK(text != NULL);
+	check_order(text, "%proton.v.7 = ", "%proton.v.4 = load");
+	check_order(text, "%proton.v.4 = load", "%proton.v.5 = tail call");
+	free(text);
+	/* The scope's own arithmetic has another location. */
+	CHECK(!moved(DEFINE MARK("%3", "start") WAIT SHARED(
+		"%4") MULTIPLY_AT("%5", "%4", "%c", "!29") MARK("%6", "end") MARK("%7", "start")
+			     MULTIPLY_AT("%8", "%4", "%5", "!30") MARK("%9", "end") END));
+}
+
+TEST(plain_loads_stay_where_they_are_measured)
+{
+	/* The beginning of another scope. */
+	CHECK(!moved(DEFINE MARK("%3", "start") SHARED("%4") MARK("%5", "start")
+			     MULTIPLY("%6", "%4", "%4") MARK("%7", "end") END));
+	/* The end of a scope with a dot. */
+	CHECK(!moved(DEFINE MARK("%3", "start") "  call void @f()\n" SHARED(
+		"%4") MULTIPLY("%5", "%4", "%4") MARK("%6", "end") MULTIPLY("%7", "%4", "%4") END));
+	/* The scope has no dot. */
+	CHECK(!moved(DEFINE "  call void @f()\n" SHARED("%3")
+			     MARK("%4", "start") "  call void @g(<2 x float> %3)\n" END));
+	/* Before a store or a barrier the memory has other values. */
+	CHECK(!moved(DEFINE "  call void @f()\n" SHARED(
+		"%3") "  store i32 0, ptr addrspace(3) null\n" MARK("%4", "start")
+			     MULTIPLY("%5", "%3", "%3") END));
+	CHECK(!moved(DEFINE "  call void @f()\n" SHARED(
+		"%3") "  tail call void @llvm.nvvm.barrier."
+		      "cta.sync.aligned.all(i32 0)\n" MARK("%4", "start") MULTIPLY("%5", "%3", "%3")
+			      END));
+	CHECK(!moved(DEFINE "  call void @f()\n  %3 = load volatile <2 x float>, ptr addrspace(3) "
+			    "null, align 8\n" MARK("%4", "start") MULTIPLY("%5", "%3", "%3") END));
+}
+
 TEST(outside_loops_nothing_moves)
 {
 	CHECK(!moved(FLAT MARK("%3", "start")
