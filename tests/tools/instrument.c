@@ -3,9 +3,9 @@
  * text (unchanged if there are no markers) to standard output, and the layout and other results to
  * standard error.
  *
- * Usage: instrument ARCH [key=value...], keys: warps, threads, shared, limit, per_sm, buffer
- * (shared | global), bytes, unit, sampled (mask), stride, barriers. Exits with status 1 and an
- * error message if the text cannot be instrumented.
+ * Usage: instrument ARCH [key=value...], keys: warps, threads, parameters, shared, limit, per_sm,
+ * buffer (shared | global), bytes, unit, sampled (mask), stride, barriers. Exits with status 1 and
+ * an error message if the text cannot be instrumented.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +39,7 @@ static struct instrument_options options_of(const char *arch, int count, char **
 		.arch = arch,
 		.warp_count = (uint32_t)number_of("warps", count, words, 4),
 		.threads_per_warp = (uint32_t)number_of("threads", count, words, is_amd ? 64 : 32),
+		.parameter_count = (uint32_t)number_of("parameters", count, words, 0),
 		.shared_bytes = (uint32_t)number_of("shared", count, words, 0),
 		.shared_limit = (uint32_t)number_of("limit", count, words, 0),
 		.shared_per_processor = (uint32_t)number_of("per_sm", count, words, 0),

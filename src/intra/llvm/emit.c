@@ -78,17 +78,27 @@ static void write_phi(const struct emit *emit, struct out *out, uint32_t block)
 
 /* ------------------------------------------------------------------ definitions and attributes */
 
-/* Drops parameter attributes that no longer hold: the kernel now writes through this parameter. */
+/*
+ * Keeps only parameter attributes that still hold: the kernel now writes through this parameter,
+ * and later versions of LLVM may infer other attributes.
+ */
 static void define_line(const struct emit *emit)
 {
-	static const char *const gone[] = {"readnone ", "readonly ", "captures(none) ",
-					   "nocapture "};
+	static const char *const kept[] = {"noundef", "inreg", "nofree"};
 	struct slice line = emit->function->lines[emit->function->define_line];
 	const char *name = emit->function->last_parameter.at;
-	const char *at = slice_find_last(slice_between(line.at, name), "ptr ");
+	const char *at = slice_find_last(slice_between(line.at, name), "ptr addrspace(1) ");
+	struct slice attributes = slice_between(at + strlen("ptr addrspace(1) "), name);
 
-	out_bytes(emit->out, line.at, (size_t)(at - line.at));
-	ir_write_without(slice_between(at, name), gone, ARRAY_LENGTH(gone), emit->out);
+	out_bytes(emit->out, line.at, (size_t)(attributes.at - line.at));
+	while (attributes.length) {
+		struct slice word = slice_take_until(&attributes, ' ');
+
+		if (!slice_is_any(word, kept, ARRAY_LENGTH(kept)))
+			continue;
+		out_bytes(emit->out, word.at, word.length);
+		out_byte(emit->out, ' ');
+	}
 	write_unchanged(emit, slice_between(name, slice_end(line)));
 }
 

@@ -51,7 +51,8 @@ struct ir_function {
 	bool is_amd;
 	bool entry_has_label;
 	struct slice last_parameter; /* "%5" */
-	struct ir_block *blocks;     /* the first is the entry */
+	uint32_t parameter_count;
+	struct ir_block *blocks; /* the first is the entry */
 	uint32_t block_count;
 	uint32_t *successors;
 	uint32_t successor_count;

@@ -36,8 +36,11 @@ static const char *parameters_of(struct slice line)
 	return name.length && at < end && *at == '(' ? at : NULL;
 }
 
-/* Name of the last parameter of a "define" line if it is a pointer to global memory. */
-static struct slice last_parameter_of(struct slice line)
+/*
+ * Name of the last parameter of a "define" line if it is a pointer to global memory. Counts the
+ * parameters.
+ */
+static struct slice last_parameter_of(struct slice line, uint32_t *count)
 {
 	const char *end = slice_end(line);
 	struct slice before;
@@ -45,18 +48,20 @@ static struct slice last_parameter_of(struct slice line)
 	struct slice found = {NULL, 0};
 	int depth = 0;
 
+	*count = 1;
 	for (const char *at = start; at && at < end; at++) {
 		if (*at == '"') {
 			at = memchr(at + 1, '"', (size_t)(end - at - 1));
 			if (!at)
 				return (struct slice){NULL, 0};
-		} else if (*at == '(') {
+		} else if (*at == '(' || *at == '{' || *at == '[' || *at == '<') {
 			depth++;
-		} else if (*at == ')') {
+		} else if (*at == ')' || *at == '}' || *at == ']' || *at == '>') {
 			if (--depth == 0)
 				break;
 		} else if (*at == ',' && depth == 1) {
 			start = at;
+			++*count;
 		} else if (*at == '%' && depth == 1) {
 			found.at = at;
 			found.length = 1 + ir_name_at(at + 1, end).length;
@@ -113,7 +118,8 @@ static int find_kernel(struct ir_function *kernel, struct proton_error *err)
 		return PROTON_OK;
 	if (!is_found || kernel->end_line <= kernel->define_line)
 		return err_set(err, PROTON_E_UNSUPPORTED, "the module contains no kernel");
-	kernel->last_parameter = last_parameter_of(kernel->lines[kernel->define_line]);
+	kernel->last_parameter =
+		last_parameter_of(kernel->lines[kernel->define_line], &kernel->parameter_count);
 	if (!kernel->last_parameter.length)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "the kernel has no parameter for the profile's buffer");

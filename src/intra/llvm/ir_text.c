@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/array.h"
+
 struct slice ir_name_at(const char *at, const char *end)
 {
 	struct slice rest = slice_between(at, end);
@@ -72,43 +74,77 @@ void ir_write_without(struct slice text, const char *const *words, size_t count,
 	}
 }
 
-/* Parses assembly text that is a marker; `call_out` is the line before it. */
-static bool marker_text_of(struct slice line, struct marker *marker, struct slice *call_out)
+/* The text without blanks and escaped line ends ("\0A") around it. */
+static struct slice trim_escapes(struct slice text)
 {
-	const char *quote = slice_find(line, "\"// proton.");
-	struct slice text = slice_between(quote ? quote + 1 : slice_end(line), slice_end(line));
+	static const char *const blanks[] = {"\\09", "\\0A", "\\0D"};
+	size_t length;
 
-	if (!slice_find(text, "\"") || slice_starts(line, ";"))
-		return false;
-	*call_out = slice_trim(slice_between(line.at, quote));
-	text = slice_take_until(&text, '"');
-	return slice_find(*call_out, " asm") && marker_parse(text.at, text.length, marker);
+	do {
+		text = slice_trim(text);
+		length = text.length;
+		for (size_t i = 0; i < ARRAY_LENGTH(blanks); i++) {
+			if (slice_ends(text, blanks[i]))
+				text.length -= strlen(blanks[i]);
+			slice_take(&text, blanks[i]);
+		}
+	} while (text.length < length);
+	return text;
 }
 
-/*
- * The call is "%12 = call i32 asm". Keywords and attributes may be before "call", before the type
- * and after "asm".
- */
+/* The first text in quotes that contains a marker; false if there is none. */
+static bool find_assembly(struct slice line, struct slice *before, struct slice *text)
+{
+	struct slice rest = line;
+
+	if (!slice_find(line, "// proton.")) /* most lines */
+		return false;
+	while (slice_find(rest, "\"")) {
+		slice_take_until(&rest, '"');
+		*before = slice_between(line.at, rest.at - 1);
+		if (!slice_find(rest, "\""))
+			return false;
+		*text = slice_take_until(&rest, '"');
+		if (slice_find(*text, "// proton."))
+			return slice_find(*before, " asm") && !slice_starts(line, ";");
+	}
+	return false;
+}
+
+/* "%12 = call i32 asm", with any other words between those. */
+static bool read_call(struct slice call, struct slice *result)
+{
+	const char *assembly = slice_find_last(call, " asm");
+
+	call = slice_trim(slice_between(call.at, assembly));
+	if (!call.length || *call.at != '%')
+		return false;
+	*result = (struct slice){call.at, 1 + ir_name_at(call.at + 1, assembly).length};
+	if (slice_ends(call, "()")) /* the whole type of the function */
+		call = slice_trim(slice_between(call.at, slice_end(call) - 2));
+	return result->length > 1 && result->length <= IR_RESULT_MAX && result->at[1] != '"' &&
+	       slice_find(call, " call ") && slice_ends(call, " i32");
+}
+
 bool ir_marker_of(struct slice line, struct ir_marker *out)
 {
 	struct slice call;
-	const char *assembly;
+	struct slice text;
 
-	if (!marker_text_of(line, &out->marker, &call) || *call.at != '%')
+	if (!find_assembly(line, &call, &text))
 		return false;
-	assembly = slice_find_last(call, " asm");
-	out->result = (struct slice){call.at, 1 + ir_name_at(call.at + 1, assembly).length};
-	call = slice_trim(slice_between(call.at, assembly));
-	return out->result.length > 1 && out->result.length <= IR_RESULT_MAX &&
-	       out->result.at[1] != '"' && slice_find(call, " call ") && slice_ends(call, " i32");
+	text = trim_escapes(text);
+	return marker_parse(text.at, text.length, &out->marker) && read_call(call, &out->result);
 }
 
 bool ir_is_unknown_marker(struct slice line)
 {
 	struct ir_marker marker;
 	struct slice call;
+	struct slice text;
 
-	return marker_text_of(line, &marker.marker, &call) && !ir_marker_of(line, &marker);
+	return find_assembly(line, &call, &text) && !ir_marker_of(line, &marker) &&
+	       (slice_find(text, "// proton.record ") || slice_find(text, "// proton.event "));
 }
 
 int ir_parse_error(uint32_t line, struct proton_error *err)

@@ -32,9 +32,12 @@ bool ir_is_define(struct slice line);
 bool ir_is_end(struct slice line);
 /* Writes the text without the words. */
 void ir_write_without(struct slice text, const char *const *words, size_t count, struct out *out);
-/* Parses a line as a marker; sets all of `out` but `line` and `follows`. */
+/*
+ * Parses a line as a marker, whatever keywords and attributes its call has; sets all of `out` but
+ * `line` and `follows`.
+ */
 bool ir_marker_of(struct slice line, struct ir_marker *out);
-/* True if the line has the assembly text of a marker, but ir_marker_of() cannot parse it. */
+/* True if the line has assembly text with a marker, but ir_marker_of() cannot parse it. */
 bool ir_is_unknown_marker(struct slice line);
 /* E_UNSUPPORTED: the line, counted from 0, cannot be parsed. */
 int ir_parse_error(uint32_t line, struct proton_error *err);

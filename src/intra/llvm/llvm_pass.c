@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "intra/llvm/check_kernel.h"
 #include "intra/llvm/emit.h"
 #include "intra/llvm/ir_module.h"
 #include "intra/llvm/reschedule.h"
@@ -292,6 +293,8 @@ static int instrument_with(const struct ir_function *function,
 		status = make_text(&emit, result, err);
 	result->buffer = emit.buffer;
 	result->record_count = plans[0].record_count;
+	result->holds_all = plans[0].max_bytes >= 0 &&
+			    plans[0].max_bytes <= result->layout.ring_bytes;
 	result->shared_bytes = options->shared_bytes;
 	if (emit.buffer == INSTRUMENT_BUFFER_SHARED)
 		result->shared_bytes = emit.shared_at +
@@ -344,6 +347,8 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 			memcpy(out->ignored_reason, function.outside_reason,
 			       sizeof(out->ignored_reason));
 		if (function.marker_count || function.callees)
+			status = check_kernel(&function, options, err);
+		if (status == PROTON_OK && (function.marker_count || function.callees))
 			status = instrument(&function, options, out, err);
 	}
 	ir_module_fini(&function);

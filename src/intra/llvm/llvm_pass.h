@@ -21,6 +21,7 @@ struct instrument_options {
 	const char *arch;    /* "sm_90", "gfx942"; used for AMD only */
 	uint32_t warp_count; /* of a CTA, including those of partitions */
 	uint32_t threads_per_warp;
+	uint32_t parameter_count;      /* that the kernel must have; 0: unknown */
 	uint32_t shared_bytes;         /* shared memory of the kernel before instrumentation */
 	uint32_t shared_limit;         /* maximum per CTA on this device; 0: 48 KiB */
 	uint32_t shared_per_processor; /* per SM; 0: the same as shared_limit */
@@ -38,6 +39,7 @@ struct instrument_result {
 	char *text; /* malloc'd, terminated; NULL: no markers, the text is unchanged */
 	size_t length;
 	uint32_t shared_bytes; /* shared memory of the instrumented kernel */
+	bool holds_all;        /* a ring buffer is never overwritten */
 	uint32_t record_count; /* number of places in the text that record */
 	/* markers that stay comments: unknown ones, and those in functions without records */
 	uint32_t ignored_markers;
