@@ -76,11 +76,13 @@ static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 
 PyDoc_STRVAR(llvm_doc,
 	     "instrument_llvm(text, arch, num_warps, threads_per_warp, shared, shared_limit, "
-	     "shared_per_processor, mode)\n--\n\n"
-	     "Replace the markers of a kernel, LLVM IR as text, by records. None if it has none; "
+	     "shared_per_processor, arguments, mode)\n--\n\n"
+	     "Replace the markers of a kernel, LLVM IR as text, by records. `arguments`: those of "
+	     "the kernel in TTGIR, -1 if unknown. None if it has no markers; "
 	     "else a dict: text, layout (text for the decoder), cta_bytes (of the buffer, for each "
-	     "CTA), shared (bytes that the kernel needs now), buffer (\"shared\" or \"global\"), "
-	     "records, ignored (markers in functions that cannot be changed), reason (why not). "
+	     "CTA), ring_bytes (of a warp's ring buffer; 0 if it holds all records), shared (bytes "
+	     "that the kernel needs now), buffer (\"shared\" or \"global\"), records, "
+	     "ignored (markers in functions that cannot be changed), reason (why not). "
 	     "ProtonError when the kernel cannot be instrumented.");
 
 static PyObject *llvm_result(const struct instrument_result *result)
@@ -96,9 +98,10 @@ static PyObject *llvm_result(const struct instrument_result *result)
 		Py_DECREF(layout);
 		return NULL;
 	}
-	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:s,s:I,s:I,s:s}", "text", text, "layout", layout,
-			     "cta_bytes", result->layout.cta_bytes, "shared", result->shared_bytes,
-			     "buffer",
+	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:s,s:I,s:I,s:s}", "text", text, "layout",
+			     layout, "cta_bytes", result->layout.cta_bytes, "ring_bytes",
+			     result->holds_all ? 0 : result->layout.ring_bytes, "shared",
+			     result->shared_bytes, "buffer",
 			     result->buffer == INSTRUMENT_BUFFER_SHARED ? "shared" : "global",
 			     "records", result->record_count, "ignored", result->ignored_markers,
 			     "reason", result->ignored_reason);
@@ -112,10 +115,14 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 	struct proton_error err;
 	const char *text, *mode_text;
 	Py_ssize_t length;
-	if (!PyArg_ParseTuple(args, "s#sIIIIIs:instrument_llvm", &text, &length, &options.arch,
+	int arguments;
+	if (!PyArg_ParseTuple(args, "s#sIIIIIis:instrument_llvm", &text, &length, &options.arch,
 			      &options.warp_count, &options.threads_per_warp, &options.shared_bytes,
-			      &options.shared_limit, &options.shared_per_processor, &mode_text))
+			      &options.shared_limit, &options.shared_per_processor, &arguments,
+			      &mode_text))
 		return NULL;
+	/* Triton adds its own buffer and the profile's. */
+	options.parameter_count = arguments >= 0 ? (uint32_t)arguments + 2 : 0;
 	if (!read_mode(module, mode_text, &mode))
 		return NULL;
 	instrument_mode_options(&mode, &options);
@@ -152,34 +159,37 @@ static PyObject *ttgir_text(PyObject *module, int status, struct ttgir_result *r
 
 PyDoc_STRVAR(
 	ttgir_doc,
-	"instrument_ttgir(text, mode, is_amd, for_people=False)\n--\n\n"
+	"instrument_ttgir(text, mode, is_amd, for_people=False, records=0)\n--\n\n"
 	"Put the automatic scopes of a mode into TTGIR: (text, or None if nothing changed; how "
-	"many scopes; omitted scopes, or None). `for_people` writes proton.record instead "
-	"of markers. ProtonError for text that is not as MLIR prints it.");
+	"many records a warp makes in one pass; omitted scopes, or None). `for_people` writes "
+	"proton.record instead of markers; `records` is the size of a warp's ring buffer, 0 if "
+	"not known yet. ProtonError for text that is not as MLIR prints it.");
 
 static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 {
 	struct ttgir_result result;
 	struct instrument_mode mode;
 	struct proton_error err;
+	struct ttgir_insertion how = {0};
 	const char *text, *mode_text;
 	Py_ssize_t length;
 	int is_amd, for_people = 0;
-	if (!PyArg_ParseTuple(args, "s#sp|p:instrument_ttgir", &text, &length, &mode_text, &is_amd,
-			      &for_people))
+	if (!PyArg_ParseTuple(args, "s#sp|pI:instrument_ttgir", &text, &length, &mode_text, &is_amd,
+			      &for_people, &how.records))
 		return NULL;
 	if (!read_mode(module, mode_text, &mode))
 		return NULL;
 	int status;
-	enum ttgir_spelling spelling = for_people ? TTGIR_RECORDS : TTGIR_MARKERS;
+	how.is_amd = is_amd;
+	how.spelling = for_people ? TTGIR_RECORDS : TTGIR_MARKERS;
 	Py_BEGIN_ALLOW_THREADS
-	status = ttgir_insert_scopes(text, (size_t)length, &mode, is_amd, spelling, &result, &err);
+	status = ttgir_insert_scopes(text, (size_t)length, &mode, &how, &result, &err);
 	Py_END_ALLOW_THREADS
-	uint32_t scope_count = result.scope_count;
+	uint32_t records = result.record_count;
 	char *omitted = result.note;
 	result.note = NULL;
 	PyObject *made = ttgir_text(module, status, &result, &err);
-	made = made ? Py_BuildValue("(NIz)", made, scope_count, omitted) : NULL;
+	made = made ? Py_BuildValue("(NIz)", made, records, omitted) : NULL;
 	free(omitted);
 	return made;
 }

@@ -8,6 +8,7 @@ undoes it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import threading
@@ -17,10 +18,9 @@ from typing import Any, Optional
 
 from . import _libproton
 from ._imports import forget, when_imported
-from ._markers import carry_markers, markers_of, report_removed
-from ._mlir import name_of, parse_instead, temporary_file
 from ._message import warn
-from ._registers import SHARED_KIB, Fitting
+from ._mlir import temporary_file
+from ._stages import KernelStages, Passes
 from .flags import flags
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
@@ -49,8 +49,10 @@ class _Pipeline:
         self._wrapped: list[tuple[Any, str, Any, Any]] = []
         self._parse: Optional[Callable[..., Any]] = None
         # The current compilation of this thread: .is_amd; .is_keyed, if the hook's key was
-        # requested.
+        # requested; .canary, what is
+        # reported about the test kernel while it is compiled.
         self._target = threading.local()
+        self._canaries: dict[str, bool] = {}  # by target: True if its canary got its records
         self._stages_hook = self._add_stages  # each access of a bound method creates a new object
 
     # ---- installation and removal
@@ -101,7 +103,7 @@ class _Pipeline:
 
     def _add_stages(self, *args: Any, **kwargs: Any) -> Any:
         """Triton's hook: without stages it returns (key, digest), else it changes the stages."""
-        previous = self._previous_hook
+        previous = None if self._is_canary() else self._previous_hook
         result = previous(*args, **kwargs) if previous is not None else None
         given = {**dict(zip(_HOOK_ARGUMENTS, args)), **kwargs}
         if given.get("stages") is None:
@@ -125,29 +127,40 @@ class _Pipeline:
         self._target.is_amd = is_amd = backend.target.backend == "hip"
         if not self._is_in_key(options):
             return
-        inner, warp_size = stages["llir"], int(backend.target.warp_size)
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
-        fitting = Fitting(stages, arch) if "ptx" in stages and "cubin" in stages else None
-        if "ttgir" in stages:
-            stages["ttgir"] = carry_markers(stages["ttgir"], arch)
+        passes = Passes(self.mode, self.has_autos)
+        report = functools.partial(warn, once=True)
+        if self._is_canary():
+            passes, report = Passes("default", has_autos=False), self._target.canary.append
+        elif not self._has_live_canary(backend.target, arch):
+            return
+        KernelStages(stages, passes, arch, is_amd, int(backend.target.warp_size), report)
 
-        def llir(src: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
-            name = name_of(src)
-            if self.has_autos:
-                src = self._insert_automatic(src, name, is_amd)
-            markers = markers_of(str(src))
-            text = inner(src, metadata, *more, **named)
-            if not isinstance(text, str):
-                warn(f"{name} was not instrumented: its LLVM IR is not text", once=True)
-                return text
-            report_removed(name, markers, markers_of(text))
-            before = dict(metadata)
-            made = self._insert_records(text, metadata, name, arch, warp_size)
-            if fitting is not None and made is not text:
-                fitting.records_follow(text, before, name)
-            return made
+    def _is_canary(self) -> bool:
+        return getattr(self._target, "canary", None) is not None
 
-        stages["llir"] = llir
+    def _has_live_canary(self, target: Any, arch: str) -> bool:
+        """True unless this Triton loses the scope of a test kernel for `target`."""
+        compilation = self._knobs.compilation if self._knobs else None
+        name = repr(target)
+        if name not in self._canaries:
+            # A listener, or a directory of dumps, would get another kernel.
+            if any(getattr(compilation, key, None) for key in ("listener", "dump_ir", "override")):
+                return True
+            self._canaries[name] = self._try_canary(target, arch)
+        return self._canaries[name]
+
+    def _try_canary(self, target: Any, arch: str) -> bool:
+        from ._canary import failure
+
+        self._target.canary = notes = []
+        try:
+            reason = failure(target, notes)
+        finally:
+            self._target.canary = None
+        if reason:
+            warn(f"kernels for {arch} are not instrumented: {reason}", once=True)
+        return not reason
 
     def _is_in_key(self, options: Any) -> bool:
         """True if the mode is part of the key under which Triton will cache the kernel.
@@ -165,59 +178,6 @@ class _Pipeline:
             once=True,
         )
         return False
-
-    def _insert_records(
-        self, text: str, metadata: dict[str, Any], name: str, arch: str, warp_size: int
-    ) -> str:
-        if metadata.get("profile_scratch_size"):
-            warn(
-                f"{name} was not instrumented: another tool has already instrumented it",
-                once=True,
-            )
-            return text
-        limit, per_processor = SHARED_KIB.get(arch, (0, 0))
-        try:
-            made = _libproton.instrument_llvm(
-                text,
-                arch,
-                int(metadata["num_warps"]),
-                warp_size,
-                int(metadata.get("shared") or 0),
-                limit << 10,
-                per_processor << 10,
-                self.mode,
-            )
-        except Exception as error:
-            warn(f"{name} was not instrumented: {error}", once=True)
-            return text
-        if made is None:
-            return text
-        if made["ignored"]:
-            warn(f"{name}: {made['ignored']} scope markers ignored, so these scopes are lost: "
-                f"{made['reason']}", once=True)
-        if "text" not in made:
-            return text
-        metadata["shared"] = made["shared"]
-        size = made["cta_bytes"]
-        if arch.startswith("gfx"):
-            # Triton's launcher for AMD multiplies this by the grid, which does not count the CTAs
-            # of a cluster; NVIDIA's does.
-            size *= int(metadata.get("num_ctas") or 1)
-        metadata["profile_scratch_size"] = size
-        metadata["profile_scratch_align"] = 128
-        metadata["proton_layout"] = made["layout"]
-        return made["text"]
-
-    def _insert_automatic(self, src: Any, name: str, is_amd: bool) -> Any:
-        """The TTGIR module with the mode's automatic scopes inserted."""
-        try:
-            text, _, left_out = _libproton.instrument_ttgir(str(src), self.mode, is_amd)
-            if left_out:
-                warn(f"{name}: {left_out}", once=True)
-            return src if text is None else parse_instead(text, src)
-        except Exception as error:
-            warn(f"{name}: no automatic scopes inserted: {error}", once=True)
-            return src
 
     def _parse_override(self, full_name: Any, ext: str, *more: Any, **named: Any) -> Any:
         """Triton's parse(), extended to proton operations in a file that overrides a stage."""

@@ -144,11 +144,12 @@ def instrument_llvm(
     shared: int,
     shared_limit: int,
     shared_per_processor: int,
+    arguments: int,
     mode: str,
     /,
 ) -> Optional[dict[str, Any]]: ...
 def instrument_ttgir(
-    text: str, mode: str, is_amd: bool, for_people: bool = False, /
+    text: str, mode: str, is_amd: bool, for_people: bool = False, records: int = 0, /
 ) -> tuple[Optional[str], int, Optional[str]]: ...
 def instrument_kernel(function: int, name: str, layout: str, /) -> None: ...
 def kernel_cache_add(path: str, /) -> None: ...

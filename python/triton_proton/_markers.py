@@ -12,7 +12,7 @@ from . import _libproton
 from ._mlir import name_of, parse_instead
 from ._message import warn
 
-_MARK = re.compile(r'"// proton\.(?:record|event) (?:start|end) ([^"]+)"')
+_MARK = re.compile(r'"(?:\s|\\0[9AD])*// proton\.(?:record|event) (?:start|end) ([^"\\\s]+)')
 _NAMES_MAX = 8
 
 # An MLIR operation and its location; a location in a file.
@@ -28,14 +28,12 @@ def markers_of(text: str) -> set[str]:
     return set(_MARK.findall(text)) if "// proton." in text else set()
 
 
-def report_removed(kernel: str, before: set[str], after: set[str]) -> None:
-    """Report scopes that a compiler stage removed."""
-    if before - after:
-        names = _names(before - after)
-        warn(
-            f"{kernel}: Triton's compiler removed these scopes, which are not recorded: {names}",
-            once=True,
-        )
+def removed_markers(before: set[str], after: set[str]) -> str:
+    """A message that names the scopes that a compiler stage removed; empty if it kept all."""
+    if not before - after:
+        return ""
+    names = _names(before - after)
+    return f"Triton's compiler removed these scopes, which are not recorded: {names}"
 
 
 def carry_markers(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
@@ -53,7 +51,8 @@ def carry_markers(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
             kept = dict(metadata)
             try:
                 made = inner(src, metadata, *more, **named)
-                report_removed(name_of(made), markers, markers_of(str(made)))
+                if removed := removed_markers(markers, markers_of(str(made))):
+                    warn(f"{name_of(made)}: {removed}", once=True)
                 return made
             except Exception:
                 # Perhaps because of the markers: profiling must not make a program fail.
@@ -102,6 +101,12 @@ def _without_markers(text: str, module: Any, when: int) -> Any:
         warn(f"{name_of(module)}: Triton's compiler may remove scopes, because the markers "
             f"cannot be moved around its passes: {error}", once=True)
         return None
+
+
+def without_markers(text: str, module: Any) -> Any:
+    """The module of `text`, which a stage may have changed since, without its markers."""
+    plain = _libproton.instrument_take_out(text, _ALWAYS)
+    return parse_instead(text if plain is None else plain, module)
 
 
 def _put_back(before: str, made: Any, markers: set[str]) -> Any:

@@ -27,6 +27,14 @@ def name_of(module: Any) -> str:
         return "a kernel"
 
 
+def arguments_of(module: Any, name: str) -> int:
+    """The number of arguments of the kernel `name` in a module; -1 if unknown."""
+    try:
+        return int(module.get_function(name).get_num_args())
+    except Exception:
+        return -1
+
+
 @contextlib.contextmanager
 def temporary_file(text: str, suffix: str) -> Iterator[str]:
     """A temporary file with `text`, because Triton's parser reads only files."""

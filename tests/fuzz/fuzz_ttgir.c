@@ -62,10 +62,11 @@ static void check_insertion(const char *text, size_t length, const char *mode_te
 	struct instrument_mode mode;
 	struct proton_error err;
 	struct ttgir_result result;
+	struct ttgir_insertion how = {.spelling = spelling};
 
 	if (instrument_mode_read(mode_text, &mode, &err) != PROTON_OK)
 		abort();
-	if (ttgir_insert_scopes(text, length, &mode, false, spelling, &result, &err) != PROTON_OK)
+	if (ttgir_insert_scopes(text, length, &mode, &how, &result, &err) != PROTON_OK)
 		return;
 	if (result.text)
 		check_lines(text, length, result.text, result.length);

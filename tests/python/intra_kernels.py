@@ -119,6 +119,45 @@ def without_work(x, y, out, n, BLOCK: tl.constexpr):
     out_at.store([row, column], total.to(tl.float16))
 
 
+@triton.jit
+def attention_backward(q, k, v, do, dq, dk, dv, m, delta, n, BLOCK: tl.constexpr):
+    """Gradients of attention, as in Triton's tutorial: two loops with many loads and dots."""
+    start = tl.program_id(0) * BLOCK
+    d = tl.arange(0, BLOCK)
+    rows = start + tl.arange(0, BLOCK)
+    kk = tl.load(k + rows[:, None] * BLOCK + d[None, :])
+    vv = tl.load(v + rows[:, None] * BLOCK + d[None, :])
+    dkk = tl.zeros([BLOCK, BLOCK], tl.float32)
+    dvv = tl.zeros([BLOCK, BLOCK], tl.float32)
+    for i in range(0, n, BLOCK):
+        at = i + tl.arange(0, BLOCK)
+        qt = tl.load(q + at[None, :] * BLOCK + d[:, None])
+        mm = tl.load(m + at)
+        p = tl.math.exp2(tl.dot(kk, qt) - mm[None, :])
+        oo = tl.load(do + at[:, None] * BLOCK + d[None, :])
+        dvv += tl.dot(p.to(tl.float16), oo)
+        di = tl.load(delta + at)
+        dp = tl.dot(vv, tl.trans(oo))
+        ds = (p * (dp - di[None, :])).to(tl.float16)
+        dkk += tl.dot(ds, tl.trans(qt))
+    tl.store(dv + rows[:, None] * BLOCK + d[None, :], dvv.to(tl.float16))
+    tl.store(dk + rows[:, None] * BLOCK + d[None, :], dkk.to(tl.float16))
+    qq = tl.load(q + rows[:, None] * BLOCK + d[None, :])
+    oo = tl.load(do + rows[:, None] * BLOCK + d[None, :])
+    mm = tl.load(m + rows)[:, None]
+    di = tl.load(delta + rows)
+    dqq = tl.zeros([BLOCK, BLOCK], tl.float32)
+    for i in range(0, n, BLOCK):
+        at = i + tl.arange(0, BLOCK)
+        kt = tl.load(k + at[None, :] * BLOCK + d[:, None])
+        vt = tl.load(v + at[None, :] * BLOCK + d[:, None])
+        p = tl.math.exp2(tl.dot(qq, kt) - mm)
+        dp = tl.dot(oo, vt)
+        ds = (p * (dp - di[:, None])).to(tl.float16)
+        dqq += tl.dot(ds, tl.trans(kt))
+    tl.store(dq + rows[:, None] * BLOCK + d[None, :], dqq.to(tl.float16))
+
+
 @triton.jit(noinline=True)
 def sum_of(x, n, BLOCK: tl.constexpr):
     with pl.scope("sum"):
@@ -228,6 +267,12 @@ def compile(kernel, arch: str = "sm_90", **options):
     """Compiles one of the kernels above with Triton."""
     if kernel is partitions:
         source = GluonASTSource(kernel, {"out": "*i32"}, {})
+        return compile_source(source, arch, **options)
+    if kernel is attention_backward:
+        of = {name: "*fp16" for name in ("q", "k", "v", "do", "dq", "dk", "dv")}
+        of |= {"m": "*fp32", "delta": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+        aligned = {(i,): [["tt.divisibility", 16]] for i in range(10)}
+        source = ASTSource(kernel, of, constexprs={"BLOCK": 64}, attrs=aligned)
         return compile_source(source, arch, **options)
     of_halves = kernel in (matmul, pipelined, specialized, without_work, kinds, loops_in_scopes)
     of = "*fp16" if of_halves else "*fp32"

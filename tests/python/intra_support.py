@@ -19,6 +19,7 @@ from triton.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
 from triton_proton._libproton import cubin_needs
 from triton_proton._markers import carry_markers
+from triton_proton._mlir import arguments_of, name_of
 from triton_proton._registers import fit, quietly
 
 NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -48,6 +49,7 @@ class Compiled:
     metadata: dict
     stages: dict
     arch: str
+    arguments: int = -1  # of the kernel in TTGIR; -1: unknown
 
     @property
     def is_amd(self) -> bool:
@@ -132,7 +134,9 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
         stages["ttgir"] = carry_markers(stages["ttgir"], arch)
 
         def llir(source, metadata):
-            raise Stop(Compiled(str(inner(source, metadata)), metadata, later, arch))
+            arguments = arguments_of(source, name_of(source))
+            text = str(inner(source, metadata))
+            raise Stop(Compiled(text, metadata, later, arch, arguments))
 
         stages["llir"] = llir
         return None
@@ -182,6 +186,7 @@ def instrument(compiled: Compiled, **options: object) -> Instrumented:
         "threads": lanes_of(compiled.arch),
         "warps": compiled.metadata["num_warps"],
         "shared": compiled.metadata["shared"],
+        "parameters": compiled.arguments + 2 if compiled.arguments >= 0 else 0,
         "limit": limit,
         "per_sm": per_sm,
         **options,

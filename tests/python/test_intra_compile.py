@@ -449,14 +449,16 @@ def test_unknown_stages_do_not_end_a_compile(monkeypatch, capfd):
     assert hook(backend=None, stages={"llir": print}) is None
     stages = {"llir": lambda src, metadata, level: (src, level)}
     hook(Backend, stages, Options(), None, 90)
+    marker = '"// proton.record start a"'
     assert stages["llir"]("module", {}, level=3) == ("module", 3)
+    assert stages["llir"](marker, {}, level=3) == (marker, 3)
     reported = capfd.readouterr().err
     assert "a kernel was not instrumented: unknown compiler stages: KeyError('llir')" in reported
     assert "a kernel was not instrumented: unknown compiler stages: TypeError(" in reported
     assert "a kernel was not instrumented: its LLVM IR is not text" in reported
     stages = {"llir": lambda src, metadata: '%1 = call i32 asm "// proton.record start a", "=r"()'}
     hook(Backend, stages, Options(), None, 90)
-    assert stages["llir"]("module", {}).startswith("%1")
+    assert stages["llir"](marker, {}).startswith("%1")
     assert "a kernel was not instrumented: 'num_warps'" in capfd.readouterr().err
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from fake_driver import fake_environment, hip_library
 
-from triton_proton import _instrument, _libproton
+from triton_proton import _libproton
+from triton_proton._stages import KernelStages, Passes
 
 pytest.importorskip("triton.backends.amd.driver")
 
@@ -111,10 +112,14 @@ def run(tmp_path):
 @pytest.mark.parametrize("arch, size", [("sm_90", 256), ("gfx942", 256), ("gfx1250", 512)])
 def test_room_for_every_cta_of_a_cluster(monkeypatch, arch, size):
     """Triton's launcher asks for the grid times this on AMD, for the CTAs times this on NVIDIA."""
-    made = {"text": "", "shared": 0, "cta_bytes": 256, "layout": "", "ignored": 0}
+    made = {"text": "", "shared": 0, "cta_bytes": 256, "ring_bytes": 0, "layout": "", "ignored": 0}
     monkeypatch.setattr(_libproton, "instrument_llvm", lambda *_: made)
-    metadata = {"num_warps": 4, "num_ctas": 2 if size == 512 or arch == "sm_90" else 1}
-    _instrument._Pipeline("default")._insert_records("", metadata, "k", arch, 32)
+    ctas = 2 if size == 512 or arch == "sm_90" else 1
+    metadata = {"num_warps": 4, "num_ctas": ctas, "shared": 0}
+    stages = {"llir": lambda src, metadata: src}
+    is_amd = arch.startswith("gfx")
+    KernelStages(stages, Passes("default", has_autos=False), arch, is_amd, 32, print)
+    stages["llir"]('"// proton.record start a"', metadata)
     assert metadata["profile_scratch_size"] == size
 
 

@@ -8,9 +8,8 @@
 
 /* A scope may need three codes: for its start, its end, and a whole execution. */
 #define SCOPES_MAX (INSTRUMENT_CODE_MAX / 3)
-/* Records that fit into a ring buffer in any case if the mode sets no size; see llvm_pass.c. */
-#define SHARED_RECORDS 64u
-#define GLOBAL_RECORDS 512u
+/* Records that fit into the largest ring buffer if the mode sets no size; see llvm_pass.c. */
+#define DEFAULT_RECORDS 512u
 #define NAMES_IN_NOTE 6u
 
 /* Scopes that start or end at a line: an index of a site, or SITE_NONE. */
@@ -19,6 +18,7 @@ struct around {
 	uint32_t after;
 };
 
+/* Maximum records of a ring buffer; its real size depends on the kernel's shared memory. */
 static uint32_t records_of_ring(const struct instrument_mode *mode, uint32_t warp_count)
 {
 	uint32_t warps = warp_count ? warp_count : 1;
@@ -27,9 +27,8 @@ static uint32_t records_of_ring(const struct instrument_mode *mode, uint32_t war
 
 	if (chosen && chosen < units)
 		units = chosen;
-	if (mode->buffer_bytes)
-		return mode->buffer_bytes / units / INSTRUMENT_RECORD_BYTES;
-	return mode->buffer == INSTRUMENT_BUFFER_SHARED ? SHARED_RECORDS : GLOBAL_RECORDS;
+	return mode->buffer_bytes ? mode->buffer_bytes / units / INSTRUMENT_RECORD_BYTES
+				  : DEFAULT_RECORDS;
 }
 
 /* ------------------------------------------------------------------ omitted scopes */
@@ -142,7 +141,7 @@ static struct around *place_sites(struct slice text, const struct sites *sites)
 }
 
 int ttgir_insert_scopes(const char *text, size_t length, const struct instrument_mode *mode,
-			bool is_amd, enum ttgir_spelling spelling, struct ttgir_result *result,
+			const struct ttgir_insertion *how, struct ttgir_result *result,
 			struct proton_error *err)
 {
 	struct slice whole = {text, length};
@@ -155,17 +154,17 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	*result = (struct ttgir_result){0};
 	if (!mode->autos)
 		return PROTON_OK;
-	status = mlir_writer_init(&writer, whole, is_amd, err);
+	status = mlir_writer_init(&writer, whole, how->is_amd, err);
 	if (status == PROTON_OK)
 		status = operations_find(whole, mode->autos, &sites, err);
 	if (status != PROTON_OK)
 		return status;
-	writer.is_record = spelling == TTGIR_RECORDS;
-	records = records_of_ring(mode, sites.warp_count);
+	writer.is_record = how->spelling == TTGIR_RECORDS;
+	records = how->records ? how->records : records_of_ring(mode, sites.warp_count);
 	if (operations_name(&sites))
 		around = place_sites(whole, &sites);
 	if (around) {
-		operations_limit(&sites, SCOPES_MAX, records);
+		result->record_count = operations_limit(&sites, SCOPES_MAX, records);
 		write_text(&writer, &sites, whole, around);
 		status = mlir_writer_finish(&writer, writer.marker_count, &result->text,
 					    &result->length, err);

@@ -53,9 +53,9 @@ int operations_find(struct slice text, uint32_t autos, struct sites *out, struct
 bool operations_name(struct sites *sites);
 /*
  * Drops scopes, innermost loops first, until the numbers of scopes and records are within the
- * limits.
+ * limits. Returns the remaining number of records.
  */
-void operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
+uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
 void operations_fini(struct sites *sites);
 
 struct operation {

@@ -125,7 +125,7 @@ static uint32_t max_records(const uint32_t costs[SITE_SLOTS])
 	return costs[0] + max;
 }
 
-void operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit)
+uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit)
 {
 	uint32_t kept = sites->scope_count;
 	uint32_t costs[SITE_SLOTS] = {0};
@@ -143,10 +143,11 @@ void operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record
 				worst = scope;
 		}
 		if (!worst)
-			return;
+			break;
 		worst->is_dropped = true;
 		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
 			costs[slot] -= worst->costs[slot];
 		kept--;
 	}
+	return max_records(costs);
 }

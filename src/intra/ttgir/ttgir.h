@@ -29,8 +29,9 @@ enum ttgir_spelling {
 struct ttgir_result {
 	char *text; /* malloc'd, terminated; NULL: nothing changed */
 	size_t length;
-	uint32_t scope_count; /* scopes inserted */
-	char *note;           /* malloc'd or NULL: which automatic scopes were omitted, and why */
+	uint32_t scope_count;  /* scopes inserted */
+	uint32_t record_count; /* records of a warp in one pass through them */
+	char *note;            /* malloc'd or NULL: which automatic scopes were omitted, and why */
 };
 
 /*
@@ -40,6 +41,13 @@ struct ttgir_result {
 int ttgir_translate_records(const char *text, size_t length, bool is_amd, struct ttgir_result *out,
 			    struct proton_error *err);
 
+struct ttgir_insertion {
+	enum ttgir_spelling spelling;
+	bool is_amd;
+	/* size of a warp's ring buffer in records; 0: not known yet, the maximum for the mode */
+	uint32_t records;
+};
+
 /*
  * Inserts scopes around the operations that mode->autos selects, named OPERATION@FILE:LINE (with
  * :COLUMN or "from FILE:LINE" of a call where needed to distinguish them). If there are too many,
@@ -47,7 +55,7 @@ int ttgir_translate_records(const char *text, size_t length, bool is_amd, struct
  * prints it.
  */
 int ttgir_insert_scopes(const char *text, size_t length, const struct instrument_mode *mode,
-			bool is_amd, enum ttgir_spelling spelling, struct ttgir_result *out,
+			const struct ttgir_insertion *how, struct ttgir_result *out,
 			struct proton_error *err);
 
 /* When markers must be removed from TTIR before Triton's passes. */

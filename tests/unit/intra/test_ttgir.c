@@ -46,6 +46,14 @@ static void check_rest(const char *made, const char *original)
 	CHECK_STR(original, "");
 }
 
+static int insert_scopes(const char *text, size_t length, const struct instrument_mode *mode,
+			 enum ttgir_spelling spelling)
+{
+	struct ttgir_insertion how = {.spelling = spelling};
+
+	return ttgir_insert_scopes(text, length, mode, &how, &result, &err);
+}
+
 static void insert(const char *name, const char *mode_text, enum ttgir_spelling spelling)
 {
 	struct instrument_mode mode;
@@ -53,7 +61,7 @@ static void insert(const char *name, const char *mode_text, enum ttgir_spelling 
 	char *text = read_data(name, &length);
 
 	CHECK_OK(instrument_mode_read(mode_text, &mode, &err), err);
-	CHECK_OK(ttgir_insert_scopes(text, length, &mode, false, spelling, &result, &err), err);
+	CHECK_OK(insert_scopes(text, length, &mode, spelling), err);
 	if (result.text)
 		check_rest(result.text, text);
 	free(text);
@@ -349,9 +357,7 @@ static void insert_loads(const char *body, const char *mode_text)
 		 "%s  }\n}\n",
 		 body);
 	CHECK_OK(instrument_mode_read(mode_text, &mode, &err), err);
-	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, false, TTGIR_MARKERS, &result,
-				     &err),
-		 err);
+	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_MARKERS), err);
 }
 
 TEST(a_warp_runs_only_one_partition)
@@ -372,6 +378,26 @@ TEST(a_warp_runs_only_one_partition)
 	insert_loads(body, "default:auto=loads:buffer_size=128");
 	CHECK_EQ(result.scope_count, 4);
 	CHECK_HAS(result.note, "1 of 5 automatic scopes were omitted");
+	ttgir_result_fini(&result);
+}
+
+TEST(scopes_are_chosen_for_the_ring_buffer_that_is_given)
+{
+	struct ttgir_insertion how = {.records = 2};
+	struct instrument_mode mode;
+	const char *text = "module attributes {\"ttg.num-warps\" = 4 : i32} {\n"
+			   "  tt.func public @f() {\n    %1 = tt.load %p loc(\"k.py\":1:1)\n"
+			   "    %2 = tt.load %p loc(\"k.py\":2:1)\n"
+			   "    %3 = tt.load %p loc(\"k.py\":3:1)\n  }\n}\n";
+
+	CHECK_OK(instrument_mode_read("default:auto=loads", &mode, &err), err);
+	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_MARKERS), err);
+	CHECK_EQ(result.record_count, 3);
+	CHECK(!result.note);
+	ttgir_result_fini(&result);
+	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, &how, &result, &err), err);
+	CHECK_EQ(result.record_count, 2);
+	CHECK_HAS(result.note, "because a warp can hold 2 records");
 	ttgir_result_fini(&result);
 }
 
@@ -401,9 +427,7 @@ static void named(const char *location, const char *aliases, const char *expecte
 		 "module {\n  tt.func public @f() {\n    %%1 = tt.load %%0 : f32 %s\n  }\n}\n%s",
 		 location, aliases);
 	CHECK_OK(instrument_mode_read("default:auto=loads", &mode, &err), err);
-	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, false, TTGIR_RECORDS, &result,
-				     &err),
-		 err);
+	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_RECORDS), err);
 	CHECK_HAS(result.text, expected);
 	ttgir_result_fini(&result);
 }
@@ -443,9 +467,7 @@ static void insert_at(const char *body, const char *aliases)
 		 "  } loc(\"k.py\":1:0)\n} loc(\"k.py\":1:0)\n%s",
 		 body, aliases);
 	CHECK_OK(instrument_mode_read("default:auto=loads,partitions", &mode, &err), err);
-	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, false, TTGIR_RECORDS, &result,
-				     &err),
-		 err);
+	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_RECORDS), err);
 }
 
 TEST(function_inlined_twice_is_two_scopes)
@@ -550,9 +572,7 @@ TEST(op_with_the_kernels_location_gets_that_of_its_neighbor)
 	struct instrument_mode mode;
 
 	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
-	CHECK_OK(ttgir_insert_scopes(text, sizeof(text) - 1, &mode, false, TTGIR_MARKERS, &result,
-				     &err),
-		 err);
+	CHECK_OK(insert_scopes(text, sizeof(text) - 1, &mode, TTGIR_MARKERS), err);
 	CHECK_EQ(count(result.text, "record start tma_load@k.py:5\""), 1);
 	CHECK_EQ(count(result.text, "record start wait_barrier@k.py:5\""), 1);
 	CHECK_EQ(count(result.text, "record start wait_barrier@k.py:7\""), 1);
@@ -567,9 +587,7 @@ TEST(noinline_functions_get_automatic_scopes)
 	const char *text = "module {\n  tt.func private @f() {\n    %1 = tt.load %0\n  }\n}\n";
 
 	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
-	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, false, TTGIR_MARKERS, &result,
-				     &err),
-		 err);
+	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_MARKERS), err);
 	CHECK_EQ(count(result.text, "// proton.record "), 2);
 	check_rest(result.text, text);
 	ttgir_result_fini(&result);
@@ -581,17 +599,13 @@ TEST(text_that_is_not_mlir_is_rejected)
 	char deep[2048] = "";
 
 	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
-	CHECK_EQ(ttgir_insert_scopes("}\n", 2, &mode, false, TTGIR_MARKERS, &result, &err),
-		 PROTON_E_UNSUPPORTED);
+	CHECK_EQ(insert_scopes("}\n", 2, &mode, TTGIR_MARKERS), PROTON_E_UNSUPPORTED);
 	CHECK_STR(err.text, "line 1: unmatched end of a region");
-	CHECK_EQ(ttgir_insert_scopes("module {\n", 9, &mode, false, TTGIR_MARKERS, &result, &err),
-		 PROTON_E_UNSUPPORTED);
+	CHECK_EQ(insert_scopes("module {\n", 9, &mode, TTGIR_MARKERS), PROTON_E_UNSUPPORTED);
 	for (int i = 0; i < 257; i++)
 		strcat(deep, "a {\n");
-	CHECK_EQ(ttgir_insert_scopes(deep, strlen(deep), &mode, false, TTGIR_MARKERS, &result,
-				     &err),
-		 PROTON_E_UNSUPPORTED);
+	CHECK_EQ(insert_scopes(deep, strlen(deep), &mode, TTGIR_MARKERS), PROTON_E_UNSUPPORTED);
 	CHECK_STR(err.text, "line 257: regions are nested more than 256 deep");
-	CHECK_OK(ttgir_insert_scopes("", 0, &mode, false, TTGIR_MARKERS, &result, &err), err);
+	CHECK_OK(insert_scopes("", 0, &mode, TTGIR_MARKERS), err);
 	CHECK(!result.text);
 }
