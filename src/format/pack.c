@@ -6,7 +6,7 @@
 #include "base/strings.h"
 
 /* Rows of a group that decide about its transforms. */
-#define SAMPLE_ROWS 512u
+#define SAMPLE_ROWS 192u
 
 #define VARINT_MAX 10u
 
@@ -89,29 +89,56 @@ static inline uint64_t swapped(uint64_t value, uint32_t bytes)
 
 /* ------------------------------------------------------------------ coding */
 
-/* The number to store for row `i` at `row`. */
-static uint64_t transformed(const struct columns *columns, const struct column *column,
-			    enum pack_transform transform, const char *row, uint64_t i)
+/* A loop over the rows of a column for each transform. */
+#define TRANSFORM(number)                                                                          \
+	do {                                                                                       \
+		for (uint64_t i = first; i < end; i++, at += stride) {                             \
+			uint64_t x = load(at, bytes);                                              \
+                                                                                                   \
+			numbers[i - first] = number;                                               \
+			before = x;                                                                \
+		}                                                                                  \
+	} while (0)
+
+/* The numbers to store for rows `first` to `end` of a column. */
+static inline __attribute__((always_inline)) void transform_width(uint32_t stride, uint32_t bytes,
+								  enum pack_transform transform,
+								  const char *at, uint64_t *numbers,
+								  uint64_t first, uint64_t end)
 {
-	const char *at = row + column->offset;
-	uint32_t bytes = column->bytes;
-	uint64_t x = load(at, bytes);
-	uint64_t before = i ? load(at - columns->row_bytes, bytes) : 0;
+	uint64_t before = first ? load(at - stride, bytes) : 0;
 
 	switch (transform) {
 	case PACK_DELTA:
-		return zigzag(x - before, bytes);
+		TRANSFORM(zigzag(x - before, bytes));
+		break;
 	case PACK_NEXT:
-		return zigzag(x - before - 1, bytes);
+		TRANSFORM(zigzag(x - before - 1, bytes));
+		break;
 	case PACK_DISTANCE:
-		return zigzag(i - x, bytes);
+		TRANSFORM(zigzag(i - x, bytes));
+		break;
 	case PACK_ACROSS:
-		return zigzag(x - load(at - bytes, bytes), bytes);
+		TRANSFORM(zigzag(x - load(at - bytes, bytes), bytes));
+		break;
 	case PACK_SWAPPED:
-		return swapped(x, bytes);
+		TRANSFORM(swapped(x, bytes));
+		break;
 	default:
-		return x;
+		TRANSFORM(x);
 	}
+}
+
+static void transform_rows(const struct columns *columns, const struct column *column,
+			   enum pack_transform transform, const char *rows, uint64_t *numbers,
+			   uint64_t first, uint64_t end)
+{
+	const char *at = rows + first * columns->row_bytes + column->offset;
+
+	if (column->bytes == 8)
+		transform_width(columns->row_bytes, 8, transform, at, numbers, first, end);
+	else
+		transform_width(columns->row_bytes, 4, transform, at, numbers, first, end);
 }
 
 static uint32_t varint_bytes(uint64_t value)
@@ -121,7 +148,7 @@ static uint32_t varint_bytes(uint64_t value)
 
 /* The transform with the smallest result for the first rows of a group. */
 static enum pack_transform choose(const struct columns *columns, const struct column *column,
-				  const char *rows, uint64_t first, uint64_t end)
+				  const char *rows, uint64_t *numbers, uint64_t first, uint64_t end)
 {
 	enum pack_transform best = PACK_PLAIN;
 	uint64_t best_bytes = UINT64_MAX;
@@ -133,12 +160,9 @@ static enum pack_transform choose(const struct columns *columns, const struct co
 
 		if (t == PACK_ACROSS && !column->has_twin)
 			continue;
-		for (uint64_t i = first; i < end; i++) {
-			uint64_t value = transformed(columns, column, (enum pack_transform)t,
-						     rows + i * columns->row_bytes, i);
-
-			bytes += value ? varint_bytes(value) * 16 : 1; /* zeros share a byte */
-		}
+		transform_rows(columns, column, (enum pack_transform)t, rows, numbers, first, end);
+		for (uint64_t i = 0; i < end - first; i++) /* zeros share a byte */
+			bytes += numbers[i] ? varint_bytes(numbers[i]) * 16 : 1;
 		if (bytes < best_bytes) {
 			best_bytes = bytes;
 			best = (enum pack_transform)t;
@@ -202,12 +226,10 @@ void pack_rows(struct out *out, const void *rows, uint64_t count, uint64_t packe
 
 		for (uint32_t c = 0; c < columns.count; c++) {
 			const struct column *column = &columns.column[c];
-			enum pack_transform transform = choose(&columns, column, rows, first, end);
+			enum pack_transform transform =
+				choose(&columns, column, rows, numbers, first, end);
 
-			for (uint64_t i = first; i < end; i++)
-				numbers[i - first] =
-					transformed(&columns, column, transform,
-						    (const char *)rows + i * columns.row_bytes, i);
+			transform_rows(&columns, column, transform, rows, numbers, first, end);
 			out_byte(out, (char)transform);
 			pack_numbers(out, numbers, (size_t)(end - first));
 		}

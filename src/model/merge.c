@@ -13,6 +13,9 @@
 struct merge {
 	struct profile *target;
 	const struct profile *source;
+	uint32_t *nodes;  /* by node of the source, for merge_tree(); then of the last source */
+	uint32_t *places; /* by value of the source: value of the target */
+	size_t node_count, node_capacity, place_capacity;
 	uint32_t *frames; /* by frame of the source: frame of the target, or NONE */
 	uint32_t *metrics;
 	uint32_t *devices;
@@ -77,6 +80,8 @@ void merge_free(struct merge *merge)
 		return;
 	restore_kinds(merge);
 	drop_maps(merge);
+	free(merge->nodes);
+	free(merge->places);
 	free(merge->is_kernel_frame);
 	hash_table_fini(&merge->children);
 	hash_table_fini(&merge->values);
@@ -317,14 +322,18 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 	const struct profile *source = merge->source;
 	struct profile *target = merge->target;
 
+	/* Values mostly are in the same order: then nothing is searched. */
+	uint32_t guess = target->nodes[target_node].first_value;
+
 	for (uint32_t v = source->nodes[source_node].first_value; v; v = source->values[v].next) {
 		uint32_t metric = map_metric(merge, source->values[v].metric);
-		uint32_t index;
+		uint32_t index = guess;
 		bool is_new;
 
 		if (target->out_of_memory)
 			return;
-		index = hash_table_find(&merge->values, hash_pair(target_node, metric));
+		if (!guess || target->values[guess].metric != metric)
+			index = hash_table_find(&merge->values, hash_pair(target_node, metric));
 		is_new = index == 0;
 		if (is_new) {
 			index = (uint32_t)(profile_value(target, target_node, metric) -
@@ -336,6 +345,9 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 			if (target->out_of_memory)
 				return;
 		}
+		guess = target->values[index].next;
+		if (v < merge->place_capacity)
+			merge->places[v] = index;
 		put_value(merge, index, source->values[v], is_new);
 	}
 }
@@ -364,10 +376,12 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
 	const struct profile_kernel *from = &source->kernels[source_kernel];
 	struct profile *target = merge->target;
 	uint32_t device = map_device(merge, from->device);
-	uint32_t index = hash_table_find(&merge->kernels, hash_pair(target_node, device));
+	uint32_t index = target->nodes[target_node].first_kernel;
 
 	if (target->out_of_memory)
 		return;
+	if (!index || target->kernels[index].device != device)
+		index = hash_table_find(&merge->kernels, hash_pair(target_node, device));
 	if (!index) {
 		index = (uint32_t)(profile_kernel(target, target_node, device) - target->kernels);
 		if (target->out_of_memory)
@@ -481,28 +495,62 @@ void merge_about(struct merge *merge)
 	merge->has_about = true;
 }
 
-uint32_t *merge_tree(struct merge *merge)
+/* Makes room for the maps of nodes and values. The nodes of the last source stay. */
+static bool reserve_maps(struct merge *merge)
 {
 	const struct profile *source = merge->source;
-	uint32_t *nodes = calloc(source->node_count, sizeof(*nodes));
 
-	if (!nodes) {
-		merge->target->out_of_memory = true;
-		return NULL;
+	if (array_reserve(&merge->nodes, &merge->node_capacity, source->node_count,
+			  sizeof(*merge->nodes)) &&
+	    array_reserve(&merge->places, &merge->place_capacity, source->value_count,
+			  sizeof(*merge->places)))
+		return true;
+	merge->target->out_of_memory = true;
+	return false;
+}
+
+/*
+ * The node of the target for node `i` of the source. Sources mostly have equal trees: then it is
+ * the one of the last source.
+ */
+static uint32_t node_for(struct merge *merge, uint32_t i)
+{
+	const struct profile_node *node = &merge->source->nodes[i];
+	uint32_t parent = merge->nodes[node->parent];
+	uint32_t frame = map_frame(merge, node->frame);
+
+	if (i < merge->node_count) {
+		uint32_t last = merge->nodes[i];
+		const struct profile_node *guess = &merge->target->nodes[last];
+
+		if (last && guess->parent == parent && guess->frame == frame)
+			return last;
 	}
+	return child_of(merge, parent, frame);
+}
+
+const uint32_t *merge_places(const struct merge *merge)
+{
+	return merge->places;
+}
+
+const uint32_t *merge_tree(struct merge *merge)
+{
+	const struct profile *source = merge->source;
+
+	if (!reserve_maps(merge))
+		return NULL;
 	/* Keep metrics that no node has. */
 	for (uint32_t i = 0; i < source->metric_count; i++)
 		map_metric(merge, i);
 	for (uint32_t i = 0; i < source->device_count; i++)
 		map_device(merge, i);
 	for (uint32_t i = 0; i < source->node_count && !merge->target->out_of_memory; i++) {
-		const struct profile_node *node = &source->nodes[i];
-
-		if (i)
-			nodes[i] = merge_child(merge, nodes[node->parent], node->frame);
-		merge_values(merge, i, nodes[i]);
-		merge_kernels(merge, i, nodes[i]);
+		merge->nodes[i] = i ? node_for(merge, i) : 0;
+		merge_values(merge, i, merge->nodes[i]);
+		merge_kernels(merge, i, merge->nodes[i]);
 	}
+	merge->node_count = source->node_count;
 	merge_about(merge);
-	return nodes;
+	return merge->target->out_of_memory ? NULL : merge->nodes;
 }

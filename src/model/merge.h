@@ -55,8 +55,10 @@ void merge_about(struct merge *merge);
 
 /*
  * Merges a whole tree, and calls merge_about(). Returns the target's node for each node of the
- * source, malloc'd; NULL if out of memory.
+ * source, borrowed until the next call; NULL if out of memory.
  */
-uint32_t *merge_tree(struct merge *merge);
+const uint32_t *merge_tree(struct merge *merge);
+/* After merge_tree(): the target's value for each value of the source, borrowed alike. */
+const uint32_t *merge_places(const struct merge *merge);
 
 #endif

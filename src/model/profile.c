@@ -18,12 +18,14 @@
 #define STRING_POOL_BYTES ((size_t)4 << 30)
 
 /* Appends a zeroed element to one of the arrays; returns its index, or 0 if out of memory. */
-static uint32_t append(struct profile *profile, void *array, size_t *count, size_t *capacity,
-		       size_t element_bytes)
+static inline __attribute__((always_inline)) uint32_t append(struct profile *profile, void *array,
+							     size_t *count, size_t *capacity,
+							     size_t element_bytes)
 {
 	char *base;
 
-	if (*count >= UINT32_MAX || !array_reserve(array, capacity, *count + 1, element_bytes)) {
+	if (*count >= *capacity &&
+	    (*count >= UINT32_MAX || !array_reserve(array, capacity, *count + 1, element_bytes))) {
 		profile->out_of_memory = true;
 		return 0;
 	}

@@ -318,7 +318,7 @@ static int merge(const void *what, uint64_t *sum_out, struct proton_error *err)
 
 	for (size_t i = 0; merger && i < 3; i++) {
 		merge_source(merger, sources[i]);
-		free(merge_tree(merger));
+		merge_tree(merger);
 	}
 	has_memory = merger && !target->out_of_memory;
 	merge_free(merger);

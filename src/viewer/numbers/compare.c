@@ -72,7 +72,7 @@ static struct profile *without_twins(struct profile *profile)
 	if (!merge)
 		xgive_up();
 	merge_source(merge, profile);
-	free(merge_tree(merge));
+	merge_tree(merge);
 	merge_free(merge);
 	if (unique->out_of_memory)
 		xgive_up();
@@ -138,13 +138,15 @@ void comparison_free_columns(const struct comparison *comparison, struct metric_
 
 uint32_t *comparison_map(struct comparison *comparison, const struct profile *profile)
 {
-	uint32_t *nodes;
+	uint32_t *copy = xcalloc(profile->node_count, sizeof(*copy));
+	const uint32_t *nodes;
 
 	merge_source(comparison->merge, profile);
 	nodes = merge_tree(comparison->merge);
-	if (!nodes || comparison->all->out_of_memory)
+	if (!nodes)
 		xgive_up();
-	return nodes;
+	memcpy(copy, nodes, profile->node_count * sizeof(*copy));
+	return copy;
 }
 
 int comparison_check_found(const struct comparison *comparison, struct proton_error *err)

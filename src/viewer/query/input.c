@@ -272,7 +272,7 @@ struct profile *input_load_all(struct input *input)
 		if (!profile)
 			continue;
 		merge_source(merge, profile);
-		free(merge_tree(merge));
+		merge_tree(merge);
 		profile_free(profile);
 		loaded++;
 	}

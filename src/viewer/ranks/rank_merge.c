@@ -100,7 +100,7 @@ static struct profile *load_rank(const struct rank_job *job, size_t number)
 		struct profile *profile = load_file(job->paths[i]);
 
 		merge_source(merge, profile);
-		free(merge_tree(merge));
+		merge_tree(merge);
 		profile_free(profile);
 	}
 	merge_free(merge);
@@ -169,12 +169,11 @@ static int merge_chunk(const struct rank_job *job, size_t chunk, struct rank_par
 	for (size_t i = chunk * RANK_CHUNK; i < end && i < job->rank_count; i++) {
 		uint32_t rank;
 		struct profile *source = rank_job_load(job, i, &rank);
-		uint32_t *nodes;
+		const uint32_t *nodes;
 
 		merge_source(merge, source);
 		nodes = merge_tree(merge);
 		ranks_add(target, source, nodes, merge_other(merge), rank);
-		free(nodes);
 		profile_free(source);
 	}
 	return save_part(merge, target, part, err);
@@ -184,7 +183,7 @@ static int add_part(struct merge *merge, struct profile *target, const struct ra
 		    struct proton_error *err)
 {
 	struct profile *source;
-	uint32_t *nodes;
+	const uint32_t *nodes;
 	int status = profile_load_bytes("part", part->bytes, part->length, &source, err);
 
 	if (status != PROTON_OK)
@@ -192,7 +191,6 @@ static int add_part(struct merge *merge, struct profile *target, const struct ra
 	merge_source(merge, source);
 	nodes = merge_tree(merge);
 	ranks_add_part(target, source, nodes, merge_other(merge));
-	free(nodes);
 	profile_free(source);
 	return PROTON_OK;
 }

@@ -62,12 +62,8 @@ static struct profile *merged(struct profile *a, struct profile *b)
 	struct profile *sources[] = {a, b};
 
 	for (size_t i = 0; i < 2; i++) {
-		uint32_t *nodes;
-
 		merge_source(merge, sources[i]);
-		nodes = merge_tree(merge);
-		CHECK(nodes != NULL);
-		free(nodes);
+		CHECK(merge_tree(merge) != NULL);
 	}
 	merge_free(merge);
 	CHECK(!target->out_of_memory);

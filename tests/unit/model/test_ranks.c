@@ -40,12 +40,11 @@ static struct profile *make_rank(const char *kernel, uint64_t time_ns, uint32_t 
 
 static void add(struct merge *merge, struct profile *target, struct profile *source, uint32_t rank)
 {
-	uint32_t *nodes;
+	const uint32_t *nodes;
 
 	merge_source(merge, source);
 	nodes = merge_tree(merge);
 	ranks_add(target, source, nodes, merge_other(merge), rank);
-	free(nodes);
 	profile_free(source);
 }
 
@@ -126,12 +125,11 @@ TEST(parts_of_a_job_add_up_to_the_whole)
 		struct profile *parts[2] = {saved(merged(0, cuts[i])), saved(merged(cuts[i], 10))};
 
 		for (int p = 0; p < 2; p++) {
-			uint32_t *nodes;
+			const uint32_t *nodes;
 
 			merge_source(merge, parts[p]);
 			nodes = merge_tree(merge);
 			ranks_add_part(target, parts[p], nodes, merge_other(merge));
-			free(nodes);
 			profile_free(parts[p]);
 		}
 		merge_free(merge);
