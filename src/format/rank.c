@@ -81,6 +81,22 @@ static uint32_t first_number(const char *const *names, size_t count, uint32_t ot
 	return otherwise;
 }
 
+/*
+ * A batch script has Slurm's variables of a task too. Only those that srun starts are ranks; the
+ * steps of the batch script, of salloc's shell and of other daemons have reserved numbers.
+ */
+#define SLURM_STEP_RESERVED 0xfffffff0ul
+
+static bool is_slurm_task(void)
+{
+	const char *step = variable("SLURM_STEP_ID");
+
+	if (!step)
+		step = variable("SLURM_STEPID"); /* before Slurm 14 */
+	return step && *step >= '0' && *step <= '9' &&
+	       strtoul(step, NULL, 10) < SLURM_STEP_RESERVED;
+}
+
 static bool read_launcher(const struct launcher *launcher, struct rank_identity *out)
 {
 	struct rank_identity found = {.rank = RANK_NONE};
@@ -93,7 +109,7 @@ static bool read_launcher(const struct launcher *launcher, struct rank_identity 
 	if ((found.world && found.rank >= found.world) || (launcher->needs_world && !found.world))
 		return false;
 	/* Slurm sets its variables also in a job of one task. */
-	if (strcmp(launcher->rank, "SLURM_PROCID") == 0 && found.world == 1)
+	if (strcmp(launcher->rank, "SLURM_PROCID") == 0 && (found.world == 1 || !is_slurm_task()))
 		return false;
 	*out = found;
 	return true;

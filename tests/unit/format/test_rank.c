@@ -37,7 +37,11 @@ TEST(rank_world_and_local_rank_are_those_of_the_first_launcher_that_sets_them)
 		{{"PMIX_RANK=2", "SLURM_NTASKS=6", "SLURM_LOCALID=2"}, 2, 6, 2},
 		{{"PMI_RANK=5", "PMI_SIZE=6", "MPI_LOCALRANKID=1"}, 5, 6, 1},
 		{{"PALS_RANKID=7", "PALS_LOCAL_RANKID=3"}, 7, 0, 3},
-		{{"SLURM_PROCID=9", "SLURM_NTASKS=16", "SLURM_LOCALID=1"}, 9, 16, 1},
+		{{"SLURM_PROCID=9", "SLURM_NTASKS=16", "SLURM_LOCALID=1", "SLURM_STEP_ID=0"},
+		 9,
+		 16,
+		 1},
+		{{"SLURM_PROCID=9", "SLURM_NTASKS=16", "SLURM_STEPID=2"}, 9, 16, RANK_NONE},
 		/* torchrun below srun: one Slurm task per machine */
 		{{"SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_LOCALID=0", "RANK=11", "WORLD_SIZE=16",
 		  "LOCAL_RANK=3"},
@@ -50,8 +54,7 @@ TEST(rank_world_and_local_rank_are_those_of_the_first_launcher_that_sets_them)
 		{{"RANK=8", "WORLD_SIZE=8"}, RANK_NONE, 0, RANK_NONE},
 		{{"RANK=three", "WORLD_SIZE=8"}, RANK_NONE, 0, RANK_NONE},
 		{{"RANK=-1", "WORLD_SIZE=8"}, RANK_NONE, 0, RANK_NONE},
-		{{"SLURM_PROCID=0", "SLURM_NTASKS=1"}, RANK_NONE, 0, RANK_NONE},
-		{{"SLURM_PROCID=0"}, RANK_NONE, 0, RANK_NONE},
+		{{"SLURM_PROCID=0", "SLURM_NTASKS=1", "SLURM_STEP_ID=0"}, RANK_NONE, 0, RANK_NONE},
 		/* given by the user */
 		{{"PROTON_RANK=6", "RANK=3", "WORLD_SIZE=8"}, 6, 8, RANK_NONE},
 		{{"PROTON_RANK=6"}, 6, 0, RANK_NONE},
@@ -67,6 +70,23 @@ TEST(rank_world_and_local_rank_are_those_of_the_first_launcher_that_sets_them)
 		CHECK_EQ(identity.world, cases[i].world);
 		CHECK_EQ(identity.local, cases[i].local);
 	}
+}
+
+TEST(batch_script_of_slurm_is_not_a_rank)
+{
+	/* none, as outside srun; and the reserved numbers of the batch and the interactive step */
+	static const char *const steps[] = {"X=", "SLURM_STEP_ID=batch", "SLURM_STEP_ID=4294967291",
+					    "SLURM_STEP_ID=4294967290", "SLURM_STEP_ID="};
+	struct rank_identity identity;
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_JOB_ID=42", steps[i]);
+		rank_read(&identity);
+		CHECK_EQ(identity.rank, RANK_NONE);
+	}
+	ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_STEP_ID=3");
+	rank_read(&identity);
+	CHECK_EQ(identity.rank, 0);
 }
 
 TEST(job_is_the_id_of_torchrun_or_of_the_batch_system)
