@@ -28,6 +28,11 @@ void message_set_name(const char *name)
 	command = name;
 }
 
+const char *message_name(void)
+{
+	return command;
+}
+
 void message_set_fd(int fd)
 {
 	error_fd = fd;

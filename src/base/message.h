@@ -23,6 +23,7 @@ void message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Replaces "proton". `name` is not copied. */
 void message_set_name(const char *name);
+const char *message_name(void);
 
 /* A copy of standard error, for messages after the program may have closed it. */
 void message_set_fd(int fd);

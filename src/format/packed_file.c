@@ -1,6 +1,7 @@
 /* Packed profile files: writing and reading. See docs/format.md. */
 #include "format/packed_file.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +16,9 @@ static const char *const layouts[TABLE_COUNT] = {
 	[TABLE_VECTORS] = "8",        [TABLE_DEVICES] = "44448888",
 	[TABLE_INFO] = "44",          [TABLE_COUNTERS] = "448",
 	[TABLE_EPOCHS] = "4488",      [TABLE_CONFIGS] = "88444444444444",
-	[TABLE_LANES] = "44844",      [TABLE_RANKS] = "444444448888",
-	[TABLE_SPREADS] = "4",
+	[TABLE_LANES] = "44844",      [TABLE_RANKS] = "4444444488884444",
+	[TABLE_SPREADS] = "4",        [TABLE_VALUE_SPREADS] = "4",
+	[TABLE_COLUMNS] = "44",       [TABLE_CELLS] = "8",
 };
 
 static uint64_t columns_of(const char *layout)
@@ -138,11 +140,18 @@ uint64_t packed_file_rows(const void *bytes, size_t length, enum table_id id)
 	return 0;
 }
 
-/* Only the part of each row that this version knows. */
-static void shorten_rows(char *rows, uint64_t count, uint32_t from_bytes, uint32_t to_bytes)
+/*
+ * Only the part of each row that this version knows, and zeros for what an older version did not
+ * know.
+ */
+static void fit_rows(char *rows, uint64_t count, uint32_t from_bytes, uint32_t to_bytes)
 {
 	for (uint64_t row = 1; row < count && from_bytes > to_bytes; row++)
 		memmove(rows + row * to_bytes, rows + row * from_bytes, to_bytes);
+	for (uint64_t row = count; row-- > 0 && from_bytes < to_bytes;) {
+		memmove(rows + row * to_bytes, rows + row * from_bytes, from_bytes);
+		memset(rows + row * to_bytes + from_bytes, 0, to_bytes - from_bytes);
+	}
 }
 
 /* Decodes a table into new memory. False: out of memory. */
@@ -150,7 +159,9 @@ static bool decode_table(struct profile_view *view, const struct packed_table *t
 			 const char *from)
 {
 	uint64_t rows = table->rows;
-	char *decoded = calloc(rows ? rows : 1, table->row_bytes);
+	uint32_t known = profile_row_bytes[table->id];
+	char *decoded =
+		calloc(rows ? rows : 1, table->row_bytes > known ? table->row_bytes : known);
 
 	if (!decoded)
 		return false;
@@ -166,11 +177,18 @@ static bool decode_table(struct profile_view *view, const struct packed_table *t
 		       bytes / table->row_bytes;
 	}
 	view->is_damaged = view->is_damaged || rows < table->rows;
-	shorten_rows(decoded, rows, table->row_bytes, profile_row_bytes[table->id]);
+	fit_rows(decoded, rows, table->row_bytes, known);
 	view->owned[table->id] = decoded;
 	view->table[table->id] = decoded;
 	view->rows[table->id] = rows;
 	return true;
+}
+
+/* The size of a row in the first version that had the table. */
+static uint32_t min_bytes(uint32_t id)
+{
+	return id == TABLE_RANKS ? (uint32_t)offsetof(struct row_rank, version)
+				 : profile_row_bytes[id];
 }
 
 /* True if the table can be decoded; cuts what is not in the file. */
@@ -180,7 +198,7 @@ static bool check_table(struct packed_table *table, const struct profile_view *v
 	uint32_t bytes = pack_columns_bytes(table->columns);
 	uint64_t all;
 
-	if (view->table[table->id] || table->row_bytes < profile_row_bytes[table->id] ||
+	if (view->table[table->id] || table->row_bytes < min_bytes(table->id) ||
 	    table->row_bytes % 4 || table->offset > length ||
 	    __builtin_mul_overflow(table->rows, table->row_bytes, &all))
 		return false;

@@ -29,7 +29,8 @@ static const struct {
 	[TABLE_FUNCTIONS] = {1ull << 30, false},  [TABLE_PCS] = {8ull << 30, false},
 	[TABLE_RUNS] = {4ull << 30, false},       [TABLE_BLOBS] = {4ull << 30, false},
 	[TABLE_SOURCES] = {64ull << 20, false},   [TABLE_RANKS] = {64ull << 20, false},
-	[TABLE_SPREADS] = {64ull << 20, false},
+	[TABLE_SPREADS] = {64ull << 20, false},   [TABLE_VALUE_SPREADS] = {64ull << 20, false},
+	[TABLE_COLUMNS] = {64ull << 20, false},   [TABLE_CELLS] = {64ull << 20, false},
 };
 
 /* Tables from this one on are reserved with their first row: most sessions do not sample PCs. */

@@ -32,6 +32,9 @@ const uint32_t profile_row_bytes[TABLE_COUNT] = {
 	[TABLE_SOURCES] = sizeof(struct row_source),
 	[TABLE_RANKS] = sizeof(struct row_rank),
 	[TABLE_SPREADS] = sizeof(struct row_spread),
+	[TABLE_VALUE_SPREADS] = sizeof(struct row_value_spread),
+	[TABLE_COLUMNS] = sizeof(struct row_column),
+	[TABLE_CELLS] = sizeof(uint64_t),
 };
 
 bool profile_view_recognize(const void *bytes, size_t length)

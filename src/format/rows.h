@@ -50,6 +50,9 @@ enum table_id {
 	TABLE_SOURCES = 22,   /* struct row_source */
 	TABLE_RANKS = 23,     /* struct row_rank; this and the next one: merged ranks only */
 	TABLE_SPREADS = 24,   /* struct row_spread */
+	TABLE_VALUE_SPREADS = 25, /* struct row_value_spread; this to TABLE_CELLS: merged ranks */
+	TABLE_COLUMNS = 26,       /* struct row_column */
+	TABLE_CELLS = 27,         /* u64: for each column the times of the rows of TABLE_RANKS */
 	TABLE_COUNT
 };
 
@@ -362,7 +365,8 @@ enum rank_state {
 	RANK_FINISHED = 1,
 	RANK_KILLED = 2, /* or still recording */
 	RANK_DAMAGED = 3,
-	RANK_MISSING = 4, /* no profile; only `rank` is known */
+	RANK_MISSING = 4,   /* no profile; only `rank` is known */
+	RANK_DUPLICATE = 5, /* another profile has the same rank; both are in the sums */
 };
 
 /* One rank of a merged job. */
@@ -378,7 +382,11 @@ struct row_rank {
 	uint64_t shape;   /* hash of the paths of its tree: equal trees have equal ones */
 	uint64_t time_ns; /* of its kernels */
 	uint64_t kernels;
-	uint64_t lost; /* sum of its loss counters */
+	uint64_t lost;    /* sum of its loss counters */
+	uint32_t version; /* string: the version of Proton that recorded it; may be empty */
+	uint32_t reason;  /* string: why it is damaged; may be empty */
+	uint32_t number;  /* place of the rank in the order of the files */
+	uint32_t files;   /* that were added up */
 };
 
 #define SPREAD_BUCKETS 32u
@@ -398,6 +406,35 @@ struct row_spread {
 	uint32_t bucket[SPREAD_BUCKETS];
 	uint32_t top_rank[SPREAD_TOP]; /* the ranks with the largest times, the largest first */
 	uint64_t top_ns[SPREAD_TOP];   /* 0: there are no more */
+};
+
+union spread_number {
+	int64_t int64;
+	double float64;
+};
+
+/* The values of a metric in a node, over the ranks that have one. */
+struct row_value_spread {
+	uint32_t node;
+	uint32_t metric;
+	uint32_t type; /* enum proton_metric_type of the numbers: int64 or double */
+	uint32_t ranks;
+	uint32_t min_rank;
+	uint32_t max_rank;
+	union spread_number sum;
+	union spread_number min;
+	union spread_number max;
+	double squares; /* sum of squares */
+	/* Ranks by value: bucket i begins at 4^(i - 2); the first and last are open. */
+	uint32_t bucket[SPREAD_BUCKETS];
+	uint32_t top_rank[SPREAD_TOP]; /* the ranks with the largest values, the largest first */
+	union spread_number top[SPREAD_TOP]; /* as many as there are ranks */
+};
+
+/* A node with the kernel time of each rank: column i has the cells from i times rows of ranks. */
+struct row_column {
+	uint32_t node;
+	uint32_t reserved;
 };
 
 enum profile_file_state {
@@ -440,7 +477,7 @@ struct file_header {
  * packed tables. The fields have the offsets of struct file_header.
  */
 #define PACKED_FILE_MAJOR 2
-#define PACKED_FILE_MINOR 1
+#define PACKED_FILE_MINOR 2
 
 struct packed_header {
 	char magic[8];
@@ -469,8 +506,10 @@ struct packed_table {
 
 _Static_assert(sizeof(struct packed_header) == 48, "layout");
 _Static_assert(sizeof(struct packed_table) == 40, "layout");
-_Static_assert(sizeof(struct row_rank) == 64, "layout");
+_Static_assert(sizeof(struct row_rank) == 80, "layout");
 _Static_assert(sizeof(struct row_spread) == 272, "layout");
+_Static_assert(sizeof(struct row_value_spread) == 280, "layout");
+_Static_assert(sizeof(struct row_column) == 8, "layout");
 _Static_assert(sizeof(struct row_frame) == 16, "layout");
 _Static_assert(sizeof(struct row_node) == 24, "layout");
 _Static_assert(sizeof(struct row_metric) == 8, "layout");

@@ -529,9 +529,12 @@ static uint32_t node_for(struct merge *merge, uint32_t i)
 	return child_of(merge, parent, frame);
 }
 
-const uint32_t *merge_places(const struct merge *merge)
+struct merge_maps merge_maps(const struct merge *merge)
 {
-	return merge->places;
+	return (struct merge_maps){.nodes = merge->nodes,
+				   .values = merge->places,
+				   .metrics = merge->metrics,
+				   .other = merge->other};
 }
 
 const uint32_t *merge_tree(struct merge *merge)

@@ -58,7 +58,15 @@ void merge_about(struct merge *merge);
  * source, borrowed until the next call; NULL if out of memory.
  */
 const uint32_t *merge_tree(struct merge *merge);
-/* After merge_tree(): the target's value for each value of the source, borrowed alike. */
-const uint32_t *merge_places(const struct merge *merge);
+
+/* Where a source's rows are in the target, after merge_tree(); borrowed until the next call. */
+struct merge_maps {
+	const uint32_t *nodes;   /* by node of the source */
+	const uint32_t *values;  /* by value */
+	const uint32_t *metrics; /* by metric */
+	uint32_t other;          /* merge_other() */
+};
+
+struct merge_maps merge_maps(const struct merge *merge);
 
 #endif

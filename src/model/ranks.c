@@ -8,7 +8,9 @@
 #include "base/hash.h"
 #include "format/rank.h"
 #include "model/clamped.h"
+#include "model/merge.h"
 #include "model/profile.h"
+#include "model/rank_values.h"
 
 #define BUCKET_FIRST_LOG2 9u
 #define WORLD_MAX (1u << 20) /* a damaged file may have any number of ranks */
@@ -20,8 +22,10 @@ void ranks_free(struct profile_ranks *ranks)
 	free(ranks->rows);
 	free(ranks->spreads);
 	free(ranks->spread_of_node);
+	value_spreads_fini(&ranks->values);
 	free(ranks->column_nodes);
 	free(ranks->cells);
+	rank_values_free(ranks->pending);
 	free(ranks);
 }
 
@@ -60,13 +64,19 @@ const struct row_spread *ranks_spread(const struct profile *profile, uint32_t no
 		       : NULL;
 }
 
+const struct row_value_spread *ranks_value_spread(const struct profile *profile, uint32_t node,
+						  uint32_t metric)
+{
+	return profile->ranks ? value_spreads_find(&profile->ranks->values, node, metric) : NULL;
+}
+
 const uint64_t *ranks_column(const struct profile *profile, uint32_t node)
 {
 	const struct profile_ranks *ranks = profile->ranks;
 
-	for (size_t c = 0; ranks && c < ranks->column_count; c++)
-		if (ranks->column_nodes[c] == node)
-			return ranks->cells + c * ranks->count;
+	for (size_t i = 0; ranks && i < ranks->column_count; i++)
+		if (ranks->column_nodes[i] == node)
+			return ranks->cells + i * ranks->count;
 	return NULL;
 }
 
@@ -233,10 +243,11 @@ static uint64_t shape_of(const struct profile *source)
 	return shape;
 }
 
-static struct row_rank describe(struct profile *target, const struct profile *source, uint32_t rank)
+static struct row_rank describe(struct profile *target, const struct profile *source,
+				const struct rank_origin *origin)
 {
 	struct row_rank row = {
-		.rank = rank,
+		.rank = origin->rank,
 		.state = source->is_damaged      ? RANK_DAMAGED
 			 : source->is_unfinished ? RANK_KILLED
 						 : RANK_FINISHED,
@@ -247,6 +258,10 @@ static struct row_rank describe(struct profile *target, const struct profile *so
 		.attempt = number_of(source, "attempt"),
 		.world = number_of(source, "world_size"),
 		.shape = shape_of(source),
+		.version = copy_text(target, ranks_info(source, "version")),
+		.reason = copy_text(target, origin->reason),
+		.number = origin->number,
+		.files = origin->files,
 	};
 
 	for (size_t i = 0; i < source->counter_count; i++)
@@ -263,53 +278,87 @@ static void add_row(struct profile *target, struct row_rank row)
 		target->out_of_memory = true;
 }
 
-void ranks_add(struct profile *target, const struct profile *source, const uint32_t *nodes,
-	       uint32_t other, uint32_t rank)
+/* The pending ranks, with space for one more. NULL: out of memory. */
+static struct rank_values *pending_of(struct profile *target)
 {
+	struct profile_ranks *ranks = target->ranks;
+
+	if (ranks->pending && ranks->pending->count == RANK_VALUES_MAX)
+		ranks_settle(target);
+	if (!ranks->pending)
+		ranks->pending = calloc(1, sizeof(*ranks->pending));
+	return ranks->pending;
+}
+
+void ranks_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
+	       const struct rank_origin *origin)
+{
+	struct rank_values *pending;
 	struct row_rank row;
 	uint64_t *times;
 
-	if (!nodes || !ranks_of(target))
+	if (target->out_of_memory || !ranks_of(target))
 		return;
-	row = describe(target, source, rank);
+	target->ranks->other = maps->other;
+	row = describe(target, source, origin);
 	times = times_of(source, &row.kernels);
-	if (!times) {
+	pending = pending_of(target);
+	if (!times || !pending || !rank_values_add(pending, target, source, maps, times, row.rank))
 		target->out_of_memory = true;
-		return;
-	}
-	row.time_ns = times[0];
-	for (size_t i = 0; i < source->node_count; i++) {
-		bool has_spread = times[i] && (!other || nodes[i] != other);
-		struct row_spread *spread = has_spread ? spread_at(target, nodes[i]) : NULL;
-
-		if (spread)
-			add_time(spread, times[i], rank);
-	}
+	row.time_ns = times ? times[0] : 0;
 	free(times);
 	add_row(target, row);
 }
 
-void ranks_add_part(struct profile *target, const struct profile *source, const uint32_t *nodes,
-		    uint32_t other)
+void ranks_settle(struct profile *target)
+{
+	struct profile_ranks *ranks = target->ranks;
+	struct rank_values *pending = ranks ? ranks->pending : NULL;
+
+	for (uint32_t node = 0; pending && node < target->node_count; node++) {
+		struct row_spread *spread = NULL;
+		uint64_t times[RANK_VALUES_MAX];
+
+		rank_values_times(pending, node, times);
+		for (size_t r = 0; r < pending->count; r++) {
+			if (!times[r] || (ranks->other && node == ranks->other))
+				continue;
+			if (!spread && !(spread = spread_at(target, node)))
+				return;
+			add_time(spread, times[r], pending->rows[r].rank);
+		}
+	}
+	if (pending && !value_spreads_add(&ranks->values, target, pending, ranks->other))
+		target->out_of_memory = true;
+	if (pending)
+		pending->count = 0;
+}
+
+void ranks_add_part(struct profile *target, const struct profile *source,
+		    const struct merge_maps *maps)
 {
 	const struct profile_ranks *from = source->ranks;
 
-	if (!nodes || !from || !ranks_of(target))
+	if (target->out_of_memory || !from || !ranks_of(target))
 		return;
 	for (size_t i = 1; i < from->spread_count; i++) {
-		uint32_t node = nodes[from->spreads[i].node];
-		struct row_spread *spread = !other || node != other ? spread_at(target, node)
-								    : NULL;
+		uint32_t node = maps->nodes[from->spreads[i].node];
+		struct row_spread *spread =
+			!maps->other || node != maps->other ? spread_at(target, node) : NULL;
 
 		if (spread)
 			add_spread(spread, &from->spreads[i]);
 	}
+	if (!value_spreads_add_part(&target->ranks->values, &from->values, maps))
+		target->out_of_memory = true;
 	for (size_t i = 0; i < from->count; i++) {
 		struct row_rank row = from->rows[i];
 
 		row.host = copy_text(target, profile_text(source, row.host));
 		row.job = copy_text(target, profile_text(source, row.job));
 		row.gpu = copy_text(target, profile_text(source, row.gpu));
+		row.version = copy_text(target, profile_text(source, row.version));
+		row.reason = copy_text(target, profile_text(source, row.reason));
 		add_row(target, row);
 	}
 }
@@ -323,7 +372,18 @@ static int compare_rows(const void *a, const void *b)
 
 	if (left->rank != right->rank)
 		return left->rank < right->rank ? -1 : 1;
-	return (left->attempt > right->attempt) - (left->attempt < right->attempt);
+	if (left->attempt != right->attempt)
+		return left->attempt < right->attempt ? -1 : 1;
+	return (left->number > right->number) - (left->number < right->number);
+}
+
+/* Rows after the first with a rank and attempt. */
+static void mark_duplicates(struct profile_ranks *ranks)
+{
+	for (size_t i = 1; i < ranks->count; i++)
+		if (ranks->rows[i].rank == ranks->rows[i - 1].rank &&
+		    ranks->rows[i].attempt == ranks->rows[i - 1].attempt)
+			ranks->rows[i].state = RANK_DUPLICATE;
 }
 
 void ranks_complete(struct profile *profile)
@@ -333,8 +393,10 @@ void ranks_complete(struct profile *profile)
 	uint32_t world = 0;
 	size_t at = 0;
 
-	if (count)
+	if (count) {
 		qsort(ranks->rows, count, sizeof(*ranks->rows), compare_rows);
+		mark_duplicates(ranks);
+	}
 	for (size_t i = 0; i < count; i++)
 		world = ranks->rows[i].world > world ? ranks->rows[i].world : world;
 	world = world < WORLD_MAX ? world : WORLD_MAX;
@@ -358,24 +420,64 @@ static uint32_t load_text(struct profile *profile, const struct profile_view *vi
 	return profile_string(profile, text, length);
 }
 
-void ranks_load(struct profile *profile, const struct profile_view *view, const uint32_t *nodes)
+static void load_rows(struct profile *profile, const struct profile_view *view)
 {
 	const struct row_rank *rows = view->table[TABLE_RANKS];
-	const struct row_spread *spreads = view->table[TABLE_SPREADS];
 
-	if (!view->rows[TABLE_RANKS] || !ranks_of(profile))
-		return;
 	for (uint64_t i = 0; i < view->rows[TABLE_RANKS]; i++) {
 		struct row_rank row = rows[i];
 
 		row.host = load_text(profile, view, row.host);
 		row.job = load_text(profile, view, row.job);
 		row.gpu = load_text(profile, view, row.gpu);
+		row.version = load_text(profile, view, row.version);
+		row.reason = load_text(profile, view, row.reason);
 		profile->is_unfinished = profile->is_unfinished || row.state == RANK_KILLED;
-		profile->is_damaged = profile->is_damaged || row.state == RANK_DAMAGED ||
-				      row.state == RANK_MISSING;
+		profile->is_damaged = profile->is_damaged || row.state >= RANK_DAMAGED;
 		add_row(profile, row);
 	}
+}
+
+static void load_columns(struct profile *profile, const struct profile_view *view,
+			 const uint32_t *nodes)
+{
+	struct profile_ranks *ranks = profile->ranks;
+	const struct row_column *columns = view->table[TABLE_COLUMNS];
+	uint64_t count = view->rows[TABLE_COLUMNS];
+	uint64_t cells = view->rows[TABLE_CELLS];
+
+	if (!count || cells / count != ranks->count || cells % count) {
+		profile->is_damaged = profile->is_damaged || count || cells;
+		return;
+	}
+	ranks->column_nodes = malloc(count * sizeof(*ranks->column_nodes));
+	ranks->cells = malloc((cells + 1) * sizeof(*ranks->cells));
+	if (!ranks->column_nodes || !ranks->cells) {
+		profile->out_of_memory = true;
+		return;
+	}
+	memcpy(ranks->cells, view->table[TABLE_CELLS], cells * sizeof(*ranks->cells));
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t row = columns[i].node;
+		uint32_t node = row < view->rows[TABLE_NODES] ? nodes[row] : 0;
+
+		if (!node) {
+			profile->is_damaged = true;
+			return;
+		}
+		ranks->column_nodes[i] = node - 1;
+		ranks->column_count = i + 1;
+	}
+}
+
+void ranks_load(struct profile *profile, const struct profile_view *view, const uint32_t *nodes,
+		const uint32_t *metrics)
+{
+	const struct row_spread *spreads = view->table[TABLE_SPREADS];
+
+	if (!view->rows[TABLE_RANKS] || !ranks_of(profile))
+		return;
+	load_rows(profile, view);
 	for (uint64_t i = 0; i < view->rows[TABLE_SPREADS]; i++) {
 		uint32_t row = spreads[i].node;
 		uint32_t node = row < view->rows[TABLE_NODES] ? nodes[row] : 0;
@@ -391,4 +493,6 @@ void ranks_load(struct profile *profile, const struct profile_view *view, const 
 		else if (spread)
 			add_spread(spread, &spreads[i]);
 	}
+	value_spreads_load(&profile->ranks->values, profile, view, nodes, metrics);
+	load_columns(profile, view, nodes);
 }

@@ -1,6 +1,7 @@
 /*
- * Ranks of a merged job: a table of the ranks, and for each node how the kernel time below it is
- * spread over them. Everything is a sum, a minimum or a maximum of integers, so parts of a job can
+ * Ranks of a merged job: a table of the ranks, for each node how the kernel time below it and its
+ * values are spread over them, and for a few nodes the time of each rank. Except for sums of
+ * doubles, everything is a sum, a minimum or a maximum of integers, so parts of a job can
  * be merged in any grouping.
  */
 #ifndef MODEL_RANKS_H
@@ -11,8 +12,11 @@
 #include <stdint.h>
 
 #include "format/profile_view.h"
+#include "model/value_spreads.h"
 
+struct merge_maps;
 struct profile;
+struct rank_values;
 
 struct profile_ranks {
 	struct row_rank *rows; /* strings are those of the profile */
@@ -21,10 +25,12 @@ struct profile_ranks {
 	size_t spread_count, spread_capacity;
 	uint32_t *spread_of_node; /* 0: no kernel time */
 	size_t node_capacity;
-	/* Nodes with the time of each rank: cells[c * count + r], of row r; 0: none. */
-	uint32_t *column_nodes;
+	struct value_spreads values;
+	uint32_t *column_nodes; /* nodes with a column */
 	size_t column_count;
-	uint64_t *cells;
+	uint64_t *cells;             /* column c, row r: cells[c * count + r], kernel time in ns */
+	struct rank_values *pending; /* ranks that are not in the statistics yet; or NULL */
+	uint32_t other;              /* a node that stands for many, and has no spread; 0: none */
 };
 
 void ranks_free(struct profile_ranks *ranks); /* NULL ok */
@@ -32,31 +38,47 @@ void ranks_free(struct profile_ranks *ranks); /* NULL ok */
 /* The ranks of a profile, made empty if there are none yet. NULL: out of memory, as recorded. */
 struct profile_ranks *ranks_of(struct profile *profile);
 
+/* Facts about a rank that are not in its profile. */
+struct rank_origin {
+	uint32_t rank;
+	uint32_t number; /* in the order of the files */
+	uint32_t files;
+	const char *reason; /* why it is damaged; or "" */
+};
+
 /*
- * Adds one rank with its profile, which has been merged into `target`: `nodes` are the target's
- * nodes by node of `source`. `other` is a node that stands for many, and has no spread; 0: none.
+ * Adds one rank with its profile, which has been merged into `target`. Its times and values are
+ * pending: they become statistics with those of the next ranks, at the latest by ranks_settle().
  */
-void ranks_add(struct profile *target, const struct profile *source, const uint32_t *nodes,
-	       uint32_t other, uint32_t rank);
+void ranks_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
+	       const struct rank_origin *origin);
+void ranks_settle(struct profile *target);
 /* Adds the ranks of a merged part of the job, `source`. */
-void ranks_add_part(struct profile *target, const struct profile *source, const uint32_t *nodes,
-		    uint32_t other);
+void ranks_add_part(struct profile *target, const struct profile *source,
+		    const struct merge_maps *maps);
 /*
- * Completes a merged job: sorts the ranks, and adds those that are missing according to the number
- * of ranks that the others were told.
+ * Completes a merged job: sorts the ranks, finds duplicates, and adds those that are missing
+ * according to the number of ranks that the others were told.
  */
 void ranks_complete(struct profile *profile);
 
 /* The spread of a node; NULL if no rank has kernel time there. */
 const struct row_spread *ranks_spread(const struct profile *profile, uint32_t node);
 
-/* The kernel times in and below a node, in ns, by row of the table of ranks; NULL: not stored. */
+/* The statistics of a value in a node; NULL if no rank has it. */
+const struct row_value_spread *ranks_value_spread(const struct profile *profile, uint32_t node,
+						  uint32_t metric);
+/* The times of a node by row of the table of ranks, 0 for none; NULL if it has no column. */
 const uint64_t *ranks_column(const struct profile *profile, uint32_t node);
 
 /* The value of an information row, or "". */
 const char *ranks_info(const struct profile *profile, const char *key);
 
-/* For the loader: takes the rows of a view. `nodes`: by row of the view, a node + 1, or 0. */
-void ranks_load(struct profile *profile, const struct profile_view *view, const uint32_t *nodes);
+/*
+ * For the loader: takes the rows of a view. `nodes` and `metrics`: by row of the view, those of the
+ * profile + 1, or 0.
+ */
+void ranks_load(struct profile *profile, const struct profile_view *view, const uint32_t *nodes,
+		const uint32_t *metrics);
 
 #endif

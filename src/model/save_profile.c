@@ -25,6 +25,7 @@ struct rows {
 	struct row_kernel *kernels;
 	struct row_config *configs;
 	struct row_counter *counters;
+	struct row_column *columns;
 	struct row_epoch epoch;
 };
 
@@ -86,6 +87,12 @@ static void make_kernels(const struct profile *profile, struct rows *rows)
 		};
 }
 
+static void make_columns(const struct profile_ranks *ranks, struct rows *rows)
+{
+	for (size_t i = 0; ranks && i < ranks->column_count; i++)
+		rows->columns[i].node = ranks->column_nodes[i];
+}
+
 static void put(struct profile_view *view, enum table_id id, const void *rows, size_t count)
 {
 	view->table[id] = rows;
@@ -115,6 +122,11 @@ static int write_rows(const struct profile *profile, const struct rows *rows, st
 	if (ranks) {
 		put(&view, TABLE_RANKS, ranks->rows, ranks->count);
 		put(&view, TABLE_SPREADS, ranks->spreads + 1, ranks->spread_count - 1);
+		if (ranks->values.count)
+			put(&view, TABLE_VALUE_SPREADS, ranks->values.rows + 1,
+			    ranks->values.count - 1);
+		put(&view, TABLE_COLUMNS, rows->columns, ranks->column_count);
+		put(&view, TABLE_CELLS, ranks->cells, ranks->column_count * ranks->count);
 	}
 	return packed_file_write(&view, out, err);
 }
@@ -127,17 +139,21 @@ int profile_save(const struct profile *profile, struct out *out, struct proton_e
 		.kernels = calloc(profile->kernel_count + 1, sizeof(*rows.kernels)),
 		.configs = calloc(profile->config_count + 1, sizeof(*rows.configs)),
 		.counters = calloc(profile->counter_count + 1, sizeof(*rows.counters)),
+		.columns = calloc((profile->ranks ? profile->ranks->column_count : 0) + 1,
+				  sizeof(*rows.columns)),
 		.epoch = {.flags = EPOCH_COMPLETE,
 			  .start_ns = profile->start_ns,
 			  .end_ns = profile->end_ns},
 	};
 	int status = PROTON_OK;
 
-	if (!rows.nodes || !rows.values || !rows.kernels || !rows.configs || !rows.counters) {
+	if (!rows.nodes || !rows.values || !rows.kernels || !rows.configs || !rows.counters ||
+	    !rows.columns) {
 		status = err_nomem(err);
 	} else {
 		make_nodes(profile, &rows);
 		make_kernels(profile, &rows);
+		make_columns(profile->ranks, &rows);
 		status = write_rows(profile, &rows, out, err);
 	}
 	free(rows.nodes);
@@ -145,5 +161,6 @@ int profile_save(const struct profile *profile, struct out *out, struct proton_e
 	free(rows.kernels);
 	free(rows.configs);
 	free(rows.counters);
+	free(rows.columns);
 	return status;
 }

@@ -43,7 +43,7 @@ def fields_in_header(name: str) -> set[str]:
     assert body is not None
     fields = set()
     for line in body[1].splitlines():
-        found = re.match(r"(\t+)(?:struct )?\w+ (\w+)(\[\w+\])?;", line)
+        found = re.match(r"(\t+)(?:struct |union )?\w+ (\w+)(\[\w+\])?;", line)
         if found:
             fields.add(("as." if len(found[1]) == 2 else "") + found[2])
     return fields

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import resource
 import shutil
+import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -130,6 +134,123 @@ def test_killed_damaged_and_missing_ranks_are_rows(job: Path, tmp_path: Path) ->
     assert merged["partial"] is True
 
 
+def test_a_second_profile_of_a_rank_is_an_error_unless_partial_results_are_allowed(
+    job: Path, tmp_path: Path
+) -> None:
+    place = copy(job, tmp_path)
+    shutil.copy(place / "rank000002.proton", place / "copy.proton")
+    result = merge(tmp_path, "out.ranks")
+    assert result.returncode == 2 and not (tmp_path / "out.ranks.proton").exists()
+    assert "proton-merge: 1 rank is duplicate: 2\n" in result.stderr
+    assert merge(tmp_path, "--allow-partial", "out.ranks").returncode == 0
+
+
+def test_reason_of_a_damaged_rank_is_printed(job: Path, tmp_path: Path) -> None:
+    place = copy(job, tmp_path)
+    (place / "rank000002.proton").write_text("not a profile")
+    result = merge(tmp_path, "out.ranks")
+    assert result.returncode == 2
+    assert "proton-merge: 1 rank is damaged: 2\n" in result.stderr
+    assert "proton-merge: rank 2: cannot read out.ranks/000-999/rank000002.proton: it is not a" in (
+        result.stderr
+    )
+
+
+def test_ranks_of_different_versions_are_merged_with_a_message(job: Path, tmp_path: Path) -> None:
+    place = copy(job, tmp_path)
+    for number, version in enumerate(("0.0.7", "0.0.8", "0.0.8", "0.0.8", "0.0.8")):
+        path = place / f"rank{number:06}.proton"
+        exported = place / f"rank{number:06}.hatchet"
+        command = [executable("proton-viewer"), "--export", "hatchet", "-o", exported, path]
+        assert run(command, tmp_path).returncode == 0
+        tree = json.loads(exported.read_text())
+        tree[0]["proton"]["info"]["version"] = version
+        exported.write_text(json.dumps(tree))
+        path.unlink()
+    result = merge(tmp_path, "out.ranks")
+    assert result.returncode == 0, result.stderr
+    message = "different versions of Proton: 0.0.7 (rank 0) and 0.0.8 (rank 1); frames may differ"
+    assert message in result.stderr
+
+
+def test_parts_of_names_are_taken_out(job: Path, tmp_path: Path) -> None:
+    copy(job, tmp_path)
+    assert merge(tmp_path, "--rank-names", "[a-z]emm$", "out.ranks").returncode == 0
+    paths = [row["path"] for row in ranks_of(tmp_path, "out.ranks.proton")["rows"]]
+    assert "step > *" in paths and "step > gemm" not in paths
+    result = merge(tmp_path, "--rank-names", "(", "out.ranks")
+    assert result.returncode == 2 and '--rank-names: "(" is not a regular' in result.stderr
+
+
+@pytest.mark.parametrize("columns", ["0", "2"])
+def test_columns_are_in_the_file_unless_there_are_none(
+    columns: str, job: Path, tmp_path: Path
+) -> None:
+    """The tables of the packed file: 26 has the columns, 27 a cell per column and rank."""
+    copy(job, tmp_path)
+    assert merge(tmp_path, "--columns", columns, "out.ranks").returncode == 0
+    data = (tmp_path / "out.ranks.proton").read_bytes()
+    (count,) = struct.unpack_from("<I", data, 40)
+    rows = dict(struct.unpack_from("<IxxxxQ", data, 48 + 40 * i) for i in range(count))
+    assert rows.get(26, 0) == int(columns) and rows.get(27, 0) == 5 * int(columns)
+
+
+def limit_files(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.parametrize(
+    "columns, limit, message",
+    [
+        ("256", 100, "cannot write the temporary file of ranks; set TMPDIR to a directory with"),
+        ("0", 1000, "out.ranks.proton: File too large"),
+    ],
+)
+def test_nothing_is_written_if_there_is_no_space(
+    columns: str, limit: int, message: str, job: Path, tmp_path: Path
+) -> None:
+    copy(job, tmp_path)
+    result = subprocess.run(
+        [executable("proton-merge"), "--columns", columns, "out.ranks"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        preexec_fn=lambda: limit_files(limit),
+    )
+    assert result.returncode == 2 and message in result.stderr, result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["out.ranks"]
+
+
+def test_directory_for_temporary_files_is_named_in_the_message(job: Path, tmp_path: Path) -> None:
+    copy(job, tmp_path)
+    command = [executable("proton-merge"), "out.ranks"]
+    result = run(command, tmp_path, env=environment(TMPDIR=str(tmp_path / "no")))
+    assert result.returncode == 2
+    assert f"cannot create a temporary file in {tmp_path}/no; set TMPDIR: " in result.stderr
+
+
+def test_progress_is_shown_on_a_terminal(job: Path, tmp_path: Path) -> None:
+    """The merge waits for a FIFO until the line has been read."""
+    place = copy(job, tmp_path)
+    last = place / "rank000004.proton"
+    data = last.read_bytes()
+    last.unlink()
+    os.mkfifo(last)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [executable("proton-merge"), "out.ranks"], cwd=tmp_path, stderr=theirs, env=environment()
+    )
+    os.close(theirs)
+    text = b""
+    while b" s\r" not in text:
+        text += os.read(ours, 1000)
+    assert text.startswith(b"proton-merge: merging 5 ranks: "), text
+    last.write_bytes(data)
+    assert process.wait() == 0
+    os.close(ours)
+
+
 def test_limit_of_nodes_is_reported(job: Path, tmp_path: Path) -> None:
     copy(job, tmp_path)
     result = merge(tmp_path, "--max-nodes", "3", "out.ranks")
@@ -194,11 +315,58 @@ def test_any_number_of_processes_writes_the_same_bytes(job: Path, tmp_path: Path
     results = []
     for count in (1, 2, 3, 7):
         command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(count)]
-        arguments = ["-o", f"{count}.proton", "many.ranks"]
+        # Ranks are used again and again, so most are duplicates.
+        arguments = ["--allow-partial", "-o", f"{count}.proton", "many.ranks"]
         result = run([*command, str(mpi_program()), *arguments], tmp_path)
         assert result.returncode == 0, result.stderr
         results.append((tmp_path / f"{count}.proton").read_bytes())
     assert all(result == results[0] for result in results)
-    result = merge(tmp_path, "-o", "alone.proton", "many.ranks")
+    result = merge(tmp_path, "--allow-partial", "-o", "alone.proton", "many.ranks")
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "alone.proton").read_bytes() == results[0]
+
+
+def holders(path: Path, program: str) -> list[int]:
+    """Processes of that program that have the file open."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            files = [os.readlink(entry) for entry in (process / "fd").iterdir()]
+            name = (process / "comm").read_text().strip()
+        except OSError:
+            continue  # it has ended, or is not ours
+        if str(path) in files and name == program:
+            found.append(int(process.name))
+    return found
+
+
+@pytest.mark.skipif(mpi_program() is None, reason="no MPI")
+@pytest.mark.parametrize("rank", [0, 130])
+def test_nothing_is_written_if_a_process_dies(rank: int, job: Path, tmp_path: Path) -> None:
+    """The process that reads this rank waits for its FIFO, and is killed there."""
+    place = tmp_path / "many.ranks" / "000-999"
+    place.mkdir(parents=True)
+    for number in range(192):  # 3 chunks, one for each process
+        os.link(
+            job / "out.ranks" / "000-999" / f"rank{number % 5:06}.proton",
+            place / f"rank{number:06}.proton",
+        )
+    fifo = place / f"rank{rank:06}.proton"
+    fifo.unlink()
+    os.mkfifo(fifo)
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3"]
+    process = subprocess.Popen(
+        [*command, str(mpi_program()), "many.ranks"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    with fifo.open("wb"):  # returns when it is open for reading
+        reading = holders(fifo, "proton-merge")
+        assert len(reading) == 1
+        os.kill(reading[0], signal.SIGKILL)
+        _, errors = process.communicate()
+    assert process.returncode != 0
+    assert "signal 9" in errors, errors
+    assert [path.name for path in tmp_path.iterdir()] == ["many.ranks"]

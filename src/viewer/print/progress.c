@@ -7,33 +7,51 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/message.h"
+
 #define LINE_BYTES 60 /* shorter than any terminal, which allows overwriting it */
 
-static char line[LINE_BYTES + 16]; /* the text, space for the seconds, a carriage return */
+static char line[LINE_BYTES + 32]; /* the text, space for two numbers, a carriage return */
 static size_t line_length;
 static volatile sig_atomic_t seconds;
+static volatile sig_atomic_t counted; /* 0: nothing is counted */
 
-static void write_line(int number)
+/* snprintf() is not allowed in a signal handler. */
+static size_t put_number(char *text, int rest)
 {
-	int errnum = errno;
-	char text[sizeof(line)];
 	char digits[12];
 	size_t count = 0;
-	size_t length = line_length;
-	int rest = ++seconds;
+	size_t length = 0;
 
-	memcpy(text, line, length);
 	do {
 		digits[count++] = (char)('0' + rest % 10);
 		rest /= 10;
 	} while (rest);
 	while (count)
 		text[length++] = digits[--count];
+	return length;
+}
+
+static void write_line(int number)
+{
+	int errnum = errno;
+	char text[sizeof(line)];
+	size_t length = line_length;
+	int done = counted;
+
+	memcpy(text, line, length);
+	if (done) {
+		length += put_number(text + length, done);
+		memcpy(text + length, ", ", 2);
+		length += 2;
+	}
+	length += put_number(text + length, ++seconds);
 	memcpy(text + length, " s\r", 3);
 	if (write(STDERR_FILENO, text, length + 3) < 0)
 		seconds--; /* there is no place to report an error */
@@ -60,7 +78,7 @@ void progress_begin(const char *verb, const char *name)
 		base = "standard input";
 	else
 		base = base && base[1] ? base + 1 : name;
-	length = snprintf(line, LINE_BYTES, "proton-viewer: %s %s ", verb, base);
+	length = snprintf(line, LINE_BYTES, "%s: %s %s ", message_name(), verb, base);
 	line_length = length < LINE_BYTES ? (size_t)length : LINE_BYTES - 1;
 	for (size_t i = 0; i < line_length; i++)
 		if ((unsigned char)line[i] < 0x20 || (unsigned char)line[i] >= 0x7f)
@@ -69,9 +87,16 @@ void progress_begin(const char *verb, const char *name)
 	set_timer(1);
 }
 
+void progress_count(size_t done)
+{
+	counted = done < SIG_ATOMIC_MAX ? (sig_atomic_t)done : SIG_ATOMIC_MAX;
+}
+
 void progress_end(void)
 {
 	char blank[sizeof(line)];
+
+	counted = 0;
 
 	set_timer(0);
 	if (!seconds)

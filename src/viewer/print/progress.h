@@ -5,8 +5,12 @@
 #ifndef VIEWER_PRINT_PROGRESS_H
 #define VIEWER_PRINT_PROGRESS_H
 
+#include <stddef.h>
+
 /* For example "reading" and a name from the command line. Ends the previous line. */
 void progress_begin(const char *verb, const char *name);
+/* How much of it is done, shown before the seconds. */
+void progress_count(size_t done);
 void progress_end(void);
 
 #endif

@@ -185,11 +185,10 @@ static int translate(struct out *out, const char *pattern, int *flags, struct pr
 	return err->status;
 }
 
-int pattern_compile(regex_t *regex, const char *pattern, struct proton_error *err)
+static int compile(regex_t *regex, const char *pattern, int flags, struct proton_error *err)
 {
 	struct proton_error cause = {0};
 	struct out posix;
-	int flags = REG_EXTENDED | REG_NOSUB;
 	int status;
 
 	out_init(&posix, -1);
@@ -209,6 +208,16 @@ int pattern_compile(regex_t *regex, const char *pattern, struct proton_error *er
 			cause.text);
 	out_fini(&posix);
 	return status;
+}
+
+int pattern_compile(regex_t *regex, const char *pattern, struct proton_error *err)
+{
+	return compile(regex, pattern, REG_EXTENDED | REG_NOSUB, err);
+}
+
+int pattern_compile_spans(regex_t *regex, const char *pattern, struct proton_error *err)
+{
+	return compile(regex, pattern, REG_EXTENDED, err);
 }
 
 bool pattern_matches(const regex_t *regex, const char *text)

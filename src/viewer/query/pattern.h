@@ -14,6 +14,8 @@
 
 /* E_INVALID with a message. */
 int pattern_compile(regex_t *regex, const char *pattern, struct proton_error *err);
+/* The same for regexec() that tells where the match is. */
+int pattern_compile_spans(regex_t *regex, const char *pattern, struct proton_error *err);
 bool pattern_matches(const regex_t *regex, const char *text);
 void pattern_fini(regex_t *regex);
 

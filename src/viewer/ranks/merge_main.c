@@ -22,7 +22,9 @@
 #include "model/save_profile.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/input.h"
+#include "viewer/query/pattern.h"
 #include "viewer/ranks/processes.h"
+#include "viewer/ranks/rank_columns.h"
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_report.h"
 
@@ -34,6 +36,8 @@ struct merge_options {
 	const char *output;
 	const char *list;
 	size_t max_nodes;
+	size_t columns;
+	const char *names; /* --rank-names */
 	bool allow_partial;
 };
 
@@ -47,6 +51,17 @@ static enum options_result parse_max_nodes(void *into, const char *value, struct
 {
 	return options_parse_count(&((struct merge_options *)into)->max_nodes, "--max-nodes", value,
 				   err);
+}
+
+/* Unlike --max-nodes, it may be 0. */
+static enum options_result parse_columns(void *into, const char *value, struct proton_error *err)
+{
+	struct merge_options *options = into;
+
+	if (strcmp(value, "0") != 0)
+		return options_parse_count(&options->columns, "--columns", value, err);
+	options->columns = 0;
+	return OPTIONS_RUN;
 }
 
 static enum options_result print_version(void *into, const char *value, struct proton_error *err)
@@ -68,6 +83,9 @@ static const struct option_row rows[] = {
 	 .parse = parse_max_nodes},
 	/* For triton_proton.ranks: a file with the paths of all files, one per line. */
 	{0, "list", "FILE", NULL, MEMBER(list)},
+	{0, "columns", "N", "frames with the time of each rank (default: 256)",
+	 .parse = parse_columns},
+	{0, "rank-names", "REGEX", "parts of names that differ from rank to rank", MEMBER(names)},
 	{'h', "help", .help = "print this help"},
 	{0, "version", NULL, "print the version", .parse = print_version},
 };
@@ -148,18 +166,26 @@ static void read_list(struct input *input, const char *path)
 	free(text);
 }
 
-static void send_parts(int to, const struct rank_parts *parts)
+static int send_parts(int to, struct rank_parts *parts, struct proton_error *err)
 {
 	uint64_t count = parts->count;
+	int status = PROTON_OK;
 
 	processes_send(to, &count, sizeof(count));
-	for (size_t i = 0; i < parts->count; i++) {
-		const struct rank_part *part = &parts->items[i];
-		const uint64_t head[3] = {part->level, part->index, part->length};
+	for (size_t i = 0; i < parts->count && status == PROTON_OK; i++) {
+		struct rank_part *part = &parts->items[i];
+		uint64_t head[3];
 
+		status = rank_part_pack(part, err);
+		if (status != PROTON_OK)
+			break;
+		head[0] = part->level;
+		head[1] = part->index;
+		head[2] = part->length;
 		processes_send(to, head, sizeof(head));
 		processes_send(to, part->bytes, part->length);
 	}
+	return status;
 }
 
 static int receive_parts(const struct rank_job *job, int from, struct rank_parts *parts,
@@ -183,23 +209,81 @@ static int receive_parts(const struct rank_job *job, int from, struct rank_parts
 	return status;
 }
 
+/* The first of the chunks that a process merges. */
+static size_t first_chunk(int number, struct processes self, const struct rank_job *job)
+{
+	return rank_job_chunks(job) * (size_t)number / (size_t)self.count;
+}
+
 /* Merges this process's range; in process 0, all parts are then in `parts`. */
-static int merge_range(struct processes self, const struct rank_job *job, struct rank_parts *parts,
+static int merge_range(struct processes self, struct rank_job *job, struct rank_parts *parts,
 		       struct proton_error *err)
 {
-	uint64_t chunks = rank_job_chunks(job);
-	uint64_t first = chunks * (uint64_t)self.number / (uint64_t)self.count;
-	uint64_t end = chunks * (uint64_t)(self.number + 1) / (uint64_t)self.count;
-	int status = rank_merge_chunks(job, first, end, parts, err);
+	int status = rank_merge_chunks(job, first_chunk(self.number, self, job),
+				       first_chunk(self.number + 1, self, job), parts, err);
 
 	for (int step = 1; step < self.count && status == PROTON_OK; step *= 2) {
 		if (self.number % (2 * step)) {
-			send_parts(self.number - step, parts);
-			break;
+			return send_parts(self.number - step, parts, err);
 		}
 		if (self.number + step < self.count)
 			status = receive_parts(job, self.number + step, parts, err);
 	}
+	return status;
+}
+
+/* ------------------------------------------------------------------ columns */
+
+/* Receives the times of the ranks of all other processes. */
+static void receive_columns(struct processes self, struct profile *merged, size_t columns)
+{
+	for (int from = 1; from < self.count; from++) {
+		uint64_t head[2]; /* first rank, number of ranks */
+		uint64_t *cells;
+
+		processes_receive(from, head, sizeof(head));
+		cells = xcalloc(head[1] * columns + 1, sizeof(*cells));
+		processes_receive(from, cells, head[1] * columns * sizeof(*cells));
+		rank_columns_put(merged, head[0], head[1], cells);
+		free(cells);
+	}
+}
+
+/*
+ * Process 0 chooses the nodes and tells the others their paths. These send the times of their
+ * ranks. `merged`: the sum of all ranks in process 0; NULL: there are no columns.
+ */
+static int gather_columns(struct processes self, const struct rank_job *job, struct profile *merged,
+			  struct proton_error *err)
+{
+	size_t first = first_chunk(self.number, self, job) * RANK_CHUNK;
+	size_t end = first_chunk(self.number + 1, self, job) * RANK_CHUNK;
+	uint64_t head[2] = {first, (end < job->rank_count ? end : job->rank_count) - first};
+	size_t columns = 0;
+	uint32_t *nodes = merged ? rank_nodes_worth(merged, job->columns, &columns) : NULL;
+	struct rank_path *paths = merged ? rank_paths_of(merged, nodes, columns) : NULL;
+	size_t length = columns * sizeof(*paths);
+	uint64_t *cells;
+	int status = PROTON_OK;
+
+	if (self.count > 1)
+		processes_share((char **)&paths, &length);
+	columns = length / sizeof(*paths);
+	cells = xcalloc(head[1] * columns + 1, sizeof(*cells));
+	if (columns)
+		status = rank_times_read(&job->times, paths, columns, first, head[1], cells, err);
+	if (merged)
+		rank_columns_init(merged, nodes, columns);
+	if (status == PROTON_OK && columns && self.number) {
+		processes_send(0, head, sizeof(head));
+		processes_send(0, cells, head[1] * columns * sizeof(*cells));
+	} else if (status == PROTON_OK && columns) {
+		rank_columns_put(merged, first, head[1], cells);
+		receive_columns(self, merged, columns);
+	}
+	free(cells);
+	free(nodes);
+	free(paths);
 	return status;
 }
 
@@ -221,69 +305,97 @@ static int write_result(const struct profile *profile, const char *path, struct 
 	return status;
 }
 
-static int finish(const struct merge_options *options, const struct rank_job *job,
-		  struct rank_parts *parts, const char *path, struct proton_error *err)
+/* The sum of all ranks; an error if some are not finished and have to be. */
+static int sum_up(const struct merge_options *options, const struct rank_job *job,
+		  struct rank_parts *parts, struct profile **out, struct proton_error *err)
 {
-	struct profile *profile;
-	int status = rank_merge_finish(job, parts, &profile, err);
+	int status = rank_merge_finish(job, parts, out, err);
 
-	if (status != PROTON_OK)
+	if (status != PROTON_OK || rank_report_state(*out) || options->allow_partial)
 		return status;
-	if (!rank_report_state(profile) && !options->allow_partial)
-		status = err_set(err, PROTON_E_FORMAT,
-				 "cannot merge the ranks: some are not finished; use "
-				 "--allow-partial to merge the others");
-	else
-		status = write_result(profile, path, err);
-	if (status == PROTON_OK)
+	profile_free(*out);
+	*out = NULL;
+	return err_set(err, PROTON_E_FORMAT,
+		       "cannot merge the ranks: some are not finished; use --allow-partial to "
+		       "merge the others");
+}
+
+static int merge_files(struct processes self, const struct merge_options *options,
+		       struct rank_job *job, const char *input, struct proton_error *err)
+{
+	struct profile *merged = NULL;
+	struct rank_parts parts = {0};
+	int status = merge_range(self, job, &parts, err);
+	char *path = output_for(options, input);
+
+	if (status == PROTON_OK && self.number == 0)
+		status = sum_up(options, job, &parts, &merged, err);
+	if (job->columns && (status == PROTON_OK || self.number == 0)) {
+		int columns = gather_columns(self, job, merged, err);
+
+		status = status == PROTON_OK ? columns : status;
+	}
+	if (status == PROTON_OK && merged)
+		status = write_result(merged, path, err);
+	if (status == PROTON_OK && merged)
 		message("merged %zu ranks; view them with: proton-viewer --ranks %s",
-			profile->ranks ? profile->ranks->count : 0, path);
-	profile_free(profile);
+			merged->ranks ? merged->ranks->count : 0, path);
+	profile_free(merged);
+	rank_parts_fini(&parts);
+	free(path);
 	return status;
 }
 
-static int merge_files(struct processes self, const struct merge_options *options, char **inputs,
-		       size_t input_count)
+/* Prints a message if it fails. */
+static int merge_inputs(struct processes self, const struct merge_options *options, char **inputs,
+			size_t input_count)
 {
-	struct rank_parts parts = {0};
 	struct proton_error err = {0};
 	struct input input = {0};
 	struct rank_job job;
+	regex_t names;
 	char **paths;
 	size_t count;
 	int status = PROTON_OK;
 
+	if (options->names)
+		status = pattern_compile_spans(&names, options->names, &err);
+	if (status != PROTON_OK) {
+		if (self.number == 0)
+			message("--rank-names: %s", err.text);
+		return EXIT_BAD;
+	}
 	if (self.number == 0 && options->list)
 		read_list(&input, options->list);
 	else if (self.number == 0)
 		input_init(&input, inputs, input_count);
-	paths = share_paths(self, self.number == 0 ? &input : NULL, &count);
+	/* If an input has failed, no process has a file. */
+	paths = share_paths(self, self.number == 0 && !input.has_failed ? &input : NULL, &count);
 	rank_job_init(&job, paths, count);
+	job.columns = options->columns;
+	job.names = options->names ? &names : NULL;
+	job.is_quiet = self.number != 0;
 	if (options->max_nodes)
 		job.max_nodes = options->max_nodes;
-	if (count)
-		status = merge_range(self, &job, &parts, &err);
-	if (status == PROTON_OK && self.number == 0 && count && !input.has_failed) {
-		char *path = output_for(options, input_count ? inputs[0] : "job");
-
-		status = finish(options, &job, &parts, path, &err);
-		free(path);
-	}
-	if (status != PROTON_OK)
-		message("%s", err.text);
-	if (self.number == 0 && (!count || input.has_failed))
+	if (self.number == 0 && !count) {
 		status = PROTON_E_INVALID; /* a message was printed */
-	rank_parts_fini(&parts);
+	} else if (count) {
+		status = merge_files(self, options, &job, input_count ? inputs[0] : "job", &err);
+		if (status != PROTON_OK)
+			message("%s", err.text);
+	}
 	rank_job_fini(&job);
 	free(count ? paths[0] : NULL);
 	free(paths);
 	input_fini(&input);
+	if (options->names)
+		pattern_fini(&names);
 	return status == PROTON_OK ? 0 : EXIT_BAD;
 }
 
 int main(int argc, char **argv)
 {
-	struct merge_options options = {0};
+	struct merge_options options = {.columns = RANK_COLUMNS_DEFAULT};
 	const struct option_table table = {rows, ARRAY_LENGTH(rows), &options};
 	struct proton_error err = {0};
 	struct processes self;
@@ -306,7 +418,7 @@ int main(int argc, char **argv)
 		message("%s", err.text);
 		status = EXIT_BAD;
 	} else if (!self.is_idle && (result == OPTIONS_RUN || result == OPTIONS_LAST)) {
-		status = merge_files(self, &options, argv + optind, (size_t)(argc - optind));
+		status = merge_inputs(self, &options, argv + optind, (size_t)(argc - optind));
 	}
 	fflush(stdout);
 	processes_end(status);

@@ -157,6 +157,10 @@ static void write_ranks(const struct rank_report *report, struct json_writer *js
 		json_key_uint64(json, "time_ns", row->time_ns);
 		json_key_uint64(json, "kernels", row->kernels);
 		json_key_uint64(json, "lost", row->lost);
+		if (row->version)
+			json_key_text(json, "version", profile_text(profile, row->version));
+		if (row->reason)
+			json_key_text(json, "reason", profile_text(profile, row->reason));
 		if (group != RANK_GROUP_NONE)
 			json_key_uint64(json, "group", group + 1);
 		json_end_object(json);

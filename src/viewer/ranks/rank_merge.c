@@ -1,6 +1,8 @@
 /* Merging ranks: ranks of files, chunks of ranks, and the tree of chunks. */
 #include "viewer/ranks/rank_merge.h"
 
+#include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +35,11 @@ static uint32_t rank_of_path(const char *path)
 
 void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 {
-	*job = (struct rank_job){.paths = paths, .path_count = count, .max_nodes = RANK_NODES_MAX};
+	*job = (struct rank_job){.paths = paths,
+				 .path_count = count,
+				 .max_nodes = RANK_NODES_MAX,
+				 .columns = RANK_COLUMNS_DEFAULT,
+				 .times = RANK_TIMES_NONE};
 	job->starts = xcalloc(count + 1, sizeof(*job->starts));
 	for (size_t i = 0; i < count; i++) {
 		uint32_t rank = rank_of_path(paths[i]);
@@ -47,6 +53,7 @@ void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 void rank_job_fini(struct rank_job *job)
 {
 	free(job->starts);
+	rank_times_fini(&job->times);
 	*job = (struct rank_job){0};
 }
 
@@ -55,19 +62,17 @@ size_t rank_job_chunks(const struct rank_job *job)
 	return (job->rank_count + RANK_CHUNK - 1) / RANK_CHUNK;
 }
 
-/* A file; an empty profile that is marked as corrupt if it cannot be read. */
-static struct profile *load_file(const char *path)
+/* A file; an empty profile that is marked as corrupt, with the reason, if it cannot be read. */
+static struct profile *load_file(const char *path, struct proton_error *reason)
 {
 	struct profile *profile = NULL;
 
-	progress_begin("reading", path);
-	if (profile_load_file(path, &profile, NULL) != PROTON_OK) {
+	if (profile_load_file(path, &profile, reason) != PROTON_OK) {
 		profile = profile_new();
 		if (!profile)
 			xgive_up();
 		profile->is_damaged = true;
 	}
-	progress_end();
 	return profile;
 }
 
@@ -82,8 +87,9 @@ static uint32_t rank_of(const struct rank_job *job, size_t number, const struct 
 	return rank != RANK_NONE ? rank : (uint32_t)number;
 }
 
-/* All files of one rank as one profile. */
-static struct profile *load_rank(const struct rank_job *job, size_t number)
+/* All files of one rank as one profile. The reason is that of the last one that is damaged. */
+static struct profile *load_rank(const struct rank_job *job, size_t number,
+				 struct proton_error *reason)
 {
 	size_t start = job->starts[number];
 	size_t end = job->starts[number + 1];
@@ -91,13 +97,13 @@ static struct profile *load_rank(const struct rank_job *job, size_t number)
 	struct merge *merge;
 
 	if (end - start == 1)
-		return load_file(job->paths[start]);
+		return load_file(job->paths[start], reason);
 	sum = profile_new();
 	merge = sum ? merge_new(sum) : NULL;
 	if (!merge)
 		xgive_up();
 	for (size_t i = start; i < end; i++) {
-		struct profile *profile = load_file(job->paths[i]);
+		struct profile *profile = load_file(job->paths[i], reason);
 
 		merge_source(merge, profile);
 		merge_tree(merge);
@@ -107,42 +113,71 @@ static struct profile *load_rank(const struct rank_job *job, size_t number)
 	return sum;
 }
 
-struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_t *rank_out)
+static struct profile *load_named(const struct rank_job *job, size_t number, uint32_t *rank_out,
+				  struct proton_error *reason)
 {
-	struct profile *profile = load_rank(job, number);
+	struct profile *profile = load_rank(job, number, reason);
 
 	*rank_out = rank_of(job, number, profile);
-	rank_names_unify(profile, *rank_out);
+	rank_names_unify(profile, *rank_out, job->names);
 	return profile;
+}
+
+struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_t *rank_out)
+{
+	struct proton_error reason = {0};
+
+	return load_named(job, number, rank_out, &reason);
 }
 
 /* ------------------------------------------------------------------ parts */
 
+static void free_part(struct rank_part *part)
+{
+	profile_free(part->profile);
+	free(part->bytes);
+	*part = (struct rank_part){0};
+}
+
 void rank_parts_fini(struct rank_parts *parts)
 {
 	for (size_t i = 0; i < parts->count; i++)
-		free(parts->items[i].bytes);
+		free_part(&parts->items[i]);
 	free(parts->items);
 	*parts = (struct rank_parts){0};
 }
 
-/* Ends a merge; the result as bytes of a part. Frees both. */
-static int save_part(struct merge *merge, struct profile *target, struct rank_part *part,
-		     struct proton_error *err)
+/* Ends a merge; its result is the profile of a part, or freed. */
+static int end(struct merge *merge, struct profile *target, int status, struct rank_part *part,
+	       struct proton_error *err)
+{
+	merge_free(merge);
+	if (status == PROTON_OK && target->out_of_memory)
+		status = err_nomem(err);
+	if (status == PROTON_OK)
+		part->profile = target;
+	else
+		profile_free(target);
+	return status;
+}
+
+int rank_part_pack(struct rank_part *part, struct proton_error *err)
 {
 	struct out out;
 	size_t length = 0;
 	int status;
 
-	merge_free(merge);
+	if (!part->profile)
+		return PROTON_OK;
 	out_init(&out, -1);
-	status = target->out_of_memory ? err_nomem(err) : profile_save(target, &out, err);
-	profile_free(target);
+	status = profile_save(part->profile, &out, err);
 	if (status == PROTON_OK)
 		status = out_finish_text(&out, &part->bytes, &length, err);
 	else
 		out_fini(&out);
 	part->length = length;
+	profile_free(part->profile);
+	part->profile = NULL;
 	return status;
 }
 
@@ -158,40 +193,55 @@ static struct merge *begin(const struct rank_job *job, struct profile **target_o
 	return merge;
 }
 
-static int merge_chunk(const struct rank_job *job, size_t chunk, struct rank_part *part,
-		       struct proton_error *err)
+static void add_rank(struct merge *merge, const struct rank_job *job, size_t number,
+		     struct profile *target)
 {
-	size_t end = (chunk + 1) * RANK_CHUNK;
-	struct profile *target;
-	struct merge *merge = begin(job, &target);
+	struct proton_error reason = {0};
+	struct rank_origin origin = {.number = (uint32_t)number, .reason = reason.text};
+	struct profile *source = load_named(job, number, &origin.rank, &reason);
+	struct merge_maps maps;
 
-	*part = (struct rank_part){.index = chunk};
-	for (size_t i = chunk * RANK_CHUNK; i < end && i < job->rank_count; i++) {
-		uint32_t rank;
-		struct profile *source = rank_job_load(job, i, &rank);
-		const uint32_t *nodes;
-
-		merge_source(merge, source);
-		nodes = merge_tree(merge);
-		ranks_add(target, source, nodes, merge_other(merge), rank);
-		profile_free(source);
-	}
-	return save_part(merge, target, part, err);
+	origin.files = (uint32_t)(job->starts[number + 1] - job->starts[number]);
+	merge_source(merge, source);
+	merge_tree(merge);
+	maps = merge_maps(merge);
+	ranks_add(target, source, &maps, &origin);
+	profile_free(source);
 }
 
-static int add_part(struct merge *merge, struct profile *target, const struct rank_part *part,
+static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *part,
+		       struct proton_error *err)
+{
+	size_t first = chunk * RANK_CHUNK;
+	struct profile *target;
+	struct merge *merge = begin(job, &target);
+	int status = PROTON_OK;
+
+	*part = (struct rank_part){.index = chunk};
+	for (size_t i = first; i < first + RANK_CHUNK && i < job->rank_count; i++)
+		add_rank(merge, job, i, target);
+	if (job->columns && !target->out_of_memory)
+		status = rank_times_add(&job->times, first, target, err);
+	ranks_settle(target);
+	return end(merge, target, status, part, err);
+}
+
+/* Adds a part to a merge, and frees its content. */
+static int add_part(struct merge *merge, struct profile *target, struct rank_part *part,
 		    struct proton_error *err)
 {
-	struct profile *source;
-	const uint32_t *nodes;
-	int status = profile_load_bytes("part", part->bytes, part->length, &source, err);
+	struct merge_maps maps;
+	int status = PROTON_OK;
 
+	if (!part->profile)
+		status = profile_load_bytes("part", part->bytes, part->length, &part->profile, err);
 	if (status != PROTON_OK)
 		return status;
-	merge_source(merge, source);
-	nodes = merge_tree(merge);
-	ranks_add_part(target, source, nodes, merge_other(merge));
-	profile_free(source);
+	merge_source(merge, part->profile);
+	merge_tree(merge);
+	maps = merge_maps(merge);
+	ranks_add_part(target, part->profile, &maps);
+	free_part(part);
 	return PROTON_OK;
 }
 
@@ -200,34 +250,29 @@ static int merge_last(const struct rank_job *job, struct rank_parts *parts,
 		      struct proton_error *err)
 {
 	struct rank_part *left = &parts->items[parts->count - 2];
-	struct rank_part *right = left + 1;
 	struct rank_part sum = {.level = left->level + 1, .index = left->index / 2};
 	struct profile *target;
 	struct merge *merge = begin(job, &target);
 	int status = add_part(merge, target, left, err);
 
 	if (status == PROTON_OK)
-		status = add_part(merge, target, right, err);
+		status = add_part(merge, target, left + 1, err);
+	status = end(merge, target, status, &sum, err);
 	if (status == PROTON_OK) {
-		status = save_part(merge, target, &sum, err);
-	} else {
-		merge_free(merge);
-		profile_free(target);
+		*left = sum;
+		parts->count--;
 	}
-	if (status != PROTON_OK)
-		return status;
-	free(left->bytes);
-	free(right->bytes);
-	*left = sum;
-	parts->count--;
-	return PROTON_OK;
+	return status;
 }
 
+/* Only the last part is not packed: it is the next to be merged, or sent. */
 int rank_merge_part(const struct rank_job *job, struct rank_parts *parts, struct rank_part part,
 		    struct proton_error *err)
 {
 	int status = PROTON_OK;
 
+	if (parts->count)
+		status = rank_part_pack(&parts->items[parts->count - 1], err);
 	xreserve(&parts->items, &parts->capacity, parts->count + 1, sizeof(*parts->items));
 	parts->items[parts->count++] = part;
 	while (status == PROTON_OK && parts->count > 1) {
@@ -241,18 +286,36 @@ int rank_merge_part(const struct rank_job *job, struct rank_parts *parts, struct
 	return status;
 }
 
-int rank_merge_chunks(const struct rank_job *job, size_t first, size_t end,
-		      struct rank_parts *parts, struct proton_error *err)
+static void show_progress(const struct rank_job *job, size_t first, size_t end)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%zu ranks:",
+		 (end * RANK_CHUNK < job->rank_count ? end * RANK_CHUNK : job->rank_count) -
+			 first * RANK_CHUNK);
+	progress_begin("merging", text);
+}
+
+int rank_merge_chunks(struct rank_job *job, size_t first, size_t end, struct rank_parts *parts,
+		      struct proton_error *err)
 {
 	int status = PROTON_OK;
 
+	/* Keep the memory of one profile for the next. */
+	mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	mallopt(M_TRIM_THRESHOLD, 64 << 20);
+	if (!job->is_quiet && first < end)
+		show_progress(job, first, end);
 	for (size_t chunk = first; chunk < end && status == PROTON_OK; chunk++) {
 		struct rank_part part;
 
+		progress_count((chunk - first) * RANK_CHUNK);
 		status = merge_chunk(job, chunk, &part, err);
 		if (status == PROTON_OK)
 			status = rank_merge_part(job, parts, part, err);
 	}
+	if (!job->is_quiet)
+		progress_end();
 	return status;
 }
 
@@ -277,19 +340,81 @@ int rank_merge_finish(const struct rank_job *job, struct rank_parts *parts, stru
 	return status;
 }
 
+int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_error *err)
+{
+	struct rank_parts parts = {0};
+	int status = rank_merge_chunks(job, 0, rank_job_chunks(job), &parts, err);
+
+	if (status == PROTON_OK)
+		status = rank_merge_finish(job, &parts, out, err);
+	rank_parts_fini(&parts);
+	return status;
+}
+
+/* ------------------------------------------------------------------ columns */
+
+void rank_columns_init(struct profile *merged, const uint32_t *nodes, size_t count)
+{
+	struct profile_ranks *ranks = merged->ranks;
+
+	free(ranks->column_nodes);
+	free(ranks->cells);
+	ranks->column_nodes = xcalloc(count + 1, sizeof(*ranks->column_nodes));
+	ranks->cells = xcalloc(count + 1, (ranks->count + 1) * sizeof(*ranks->cells));
+	ranks->column_count = count;
+	memcpy(ranks->column_nodes, nodes, count * sizeof(*nodes));
+}
+
+void rank_columns_put(struct profile *merged, size_t first, size_t ranks, const uint64_t *cells)
+{
+	struct profile_ranks *into = merged->ranks;
+
+	for (size_t r = 0; r < into->count; r++) {
+		size_t number = into->rows[r].number;
+
+		if (into->rows[r].state == RANK_MISSING || number < first ||
+		    number - first >= ranks)
+			continue;
+		for (size_t c = 0; c < into->column_count; c++)
+			into->cells[c * into->count + r] = cells[c * ranks + number - first];
+	}
+}
+
+int rank_job_columns(const struct rank_job *job, struct profile *merged, const uint32_t *nodes,
+		     size_t count, struct proton_error *err)
+{
+	uint64_t *cells = xcalloc(count * job->rank_count + 1, sizeof(*cells));
+	struct rank_path *paths = rank_paths_of(merged, nodes, count);
+	int status = PROTON_OK;
+
+	rank_columns_init(merged, nodes, count);
+	if (count)
+		status = rank_times_read(&job->times, paths, count, 0, job->rank_count, cells, err);
+	if (status == PROTON_OK)
+		rank_columns_put(merged, 0, job->rank_count, cells);
+	free(paths);
+	free(cells);
+	return status;
+}
+
 int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, struct profile **out,
 		   struct proton_error *err)
 {
-	struct rank_parts parts = {0};
 	struct rank_job job;
+	uint32_t *nodes;
+	size_t columns;
 	int status;
 
 	rank_job_init(&job, paths, count);
 	job.max_nodes = max_nodes;
-	status = rank_merge_chunks(&job, 0, rank_job_chunks(&job), &parts, err);
-	if (status == PROTON_OK)
-		status = rank_merge_finish(&job, &parts, out, err);
-	rank_parts_fini(&parts);
+	status = rank_job_merge(&job, out, err);
+	if (status == PROTON_OK) {
+		nodes = rank_nodes_worth(*out, job.columns, &columns);
+		status = rank_job_columns(&job, *out, nodes, columns, err);
+		free(nodes);
+		if (status != PROTON_OK)
+			profile_free(*out);
+	}
 	rank_job_fini(&job);
 	return status;
 }

@@ -10,8 +10,11 @@
 #ifndef VIEWER_RANKS_RANK_MERGE_H
 #define VIEWER_RANKS_RANK_MERGE_H
 
+#include <regex.h>
+
 #include "base/err.h"
 #include "model/profile.h"
+#include "viewer/ranks/rank_columns.h"
 
 #define RANK_CHUNK 64u
 #define RANK_NODES_MAX 1000000u
@@ -22,13 +25,19 @@ struct rank_job {
 	size_t *starts; /* by rank: its first path; and one more */
 	size_t rank_count;
 	size_t max_nodes;
+	size_t columns; /* nodes with a column per rank; 0: no times are kept */
+	const regex_t
+		*names; /* parts of names that differ from rank to rank; NULL: only the rules */
+	struct rank_times times; /* for the ranks of this process */
+	bool is_quiet;           /* no progress line */
 };
 
-/* A part of the tree: `index` of its level, as a packed file. */
+/* A part of the tree: `index` of its level, as a profile or as a packed file. */
 struct rank_part {
 	uint32_t level;
 	uint32_t reserved;
 	uint64_t index;
+	struct profile *profile; /* NULL: `bytes` */
 	uint64_t length;
 	char *bytes;
 };
@@ -46,9 +55,11 @@ size_t rank_job_chunks(const struct rank_job *job);
 struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_t *rank_out);
 
 /* Merges chunks `first` to `end` and adds them to the parts, in ascending order. */
-int rank_merge_chunks(const struct rank_job *job, size_t first, size_t end,
-		      struct rank_parts *parts, struct proton_error *err);
-/* Adds a part after the others, and merges siblings. Takes its bytes. */
+int rank_merge_chunks(struct rank_job *job, size_t first, size_t end, struct rank_parts *parts,
+		      struct proton_error *err);
+/* Makes the packed file of a part. */
+int rank_part_pack(struct rank_part *part, struct proton_error *err);
+/* Adds a part after the others, and merges siblings. Takes its content. */
 int rank_merge_part(const struct rank_job *job, struct rank_parts *parts, struct rank_part part,
 		    struct proton_error *err);
 /* The whole job, from parts of all chunks. */
@@ -56,8 +67,21 @@ int rank_merge_finish(const struct rank_job *job, struct rank_parts *parts, stru
 		      struct proton_error *err);
 void rank_parts_fini(struct rank_parts *parts);
 
-/* All of it in one process. */
+/* All of it in one process, without columns. */
+int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_error *err);
+/* Fills the columns of a merged job for these nodes, if this process has merged all ranks. */
+int rank_job_columns(const struct rank_job *job, struct profile *merged, const uint32_t *nodes,
+		     size_t count, struct proton_error *err);
+/* The same for the nodes that are worth it. */
 int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, struct profile **out,
 		   struct proton_error *err);
+
+/* Makes empty columns for these nodes. */
+void rank_columns_init(struct profile *merged, const uint32_t *nodes, size_t count);
+/*
+ * Puts the times of the ranks from number `first` into the columns: cells[c * ranks + number -
+ * first].
+ */
+void rank_columns_put(struct profile *merged, size_t first, size_t ranks, const uint64_t *cells);
 
 #endif

@@ -2,7 +2,6 @@
 #include "viewer/ranks/rank_names.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -31,18 +30,21 @@ static bool follows_rank(const char *text, const char *end)
 	return end - text >= 4 && strncasecmp(end - 4, "rank", 4) == 0;
 }
 
+static bool is_in_address(const char *text, const char *at)
+{
+	return at - text >= 2 && at[-1] == 'x' && at[-2] == '0' &&
+	       hex_digits(at) >= ADDRESS_DIGITS_MIN;
+}
+
 /* Bytes at `at` that become "*"; 0: none. */
 static size_t length_to_hide(const char *text, const char *at, uint32_t rank, uint32_t pid)
 {
 	char before = at > text ? at[-1] : ' ';
 	size_t length;
 
-	if (!isdigit((unsigned char)*at))
-		return 0;
-	if (at - text >= 2 && before == 'x' && at[-2] == '0' &&
-	    hex_digits(at) >= ADDRESS_DIGITS_MIN)
+	if (before == 'x' && is_in_address(text, at)) /* may begin with a letter: 0xabc... */
 		return hex_digits(at);
-	if (isdigit((unsigned char)before))
+	if (!isdigit((unsigned char)*at) || isdigit((unsigned char)before))
 		return 0;
 	if (follows_rank(text, at))
 		return length_of_number(at, rank);
@@ -50,50 +52,76 @@ static size_t length_to_hide(const char *text, const char *at, uint32_t rank, ui
 	return length && !isalnum((unsigned char)at[length]) ? length : 0;
 }
 
-/* The first letter of an address may be a letter: "0xabc...". */
-static size_t length_of_address(const char *text, const char *at)
+/* The first place with something to hide; NULL: none. */
+static const char *first_to_hide(const char *text, uint32_t rank, uint32_t pid)
 {
-	bool is_start = at - text >= 2 && at[-1] == 'x' && at[-2] == '0';
-
-	return is_start && hex_digits(at) >= ADDRESS_DIGITS_MIN ? hex_digits(at) : 0;
+	for (const char *at = text; *at; at++)
+		if (isxdigit((unsigned char)*at) && length_to_hide(text, at, rank, pid))
+			return at;
+	return NULL;
 }
 
-/* Writes the name to `out`, of the same size; false: it is unchanged. */
-static bool unify(const char *text, uint32_t rank, uint32_t pid, char *out)
+/* The name without these parts, malloc'd; NULL: it is unchanged, or out of memory. */
+static char *hide_by_rules(const char *text, uint32_t rank, uint32_t pid)
 {
-	bool is_changed = false;
-	const char *at = text;
+	const char *at = first_to_hide(text, rank, pid);
+	char *name = at ? malloc(strlen(text) + 1) : NULL;
+	char *out = name;
 
+	if (!name)
+		return NULL;
+	memcpy(name, text, (size_t)(at - text));
+	out += at - text;
 	while (*at) {
-		size_t length = length_of_address(text, at);
+		size_t length = length_to_hide(text, at, rank, pid);
 
-		if (!length)
-			length = length_to_hide(text, at, rank, pid);
-		if (length) {
-			*out++ = '*';
-			at += length;
-			is_changed = true;
-		} else {
-			*out++ = *at++;
-		}
+		*out++ = length ? '*' : *at;
+		at += length ? length : 1;
 	}
 	*out = '\0';
-	return is_changed;
+	return name;
 }
 
-void rank_names_unify(struct profile *profile, uint32_t rank)
+/* The same for what the user's expression matches. */
+static char *hide_by_pattern(const char *text, const regex_t *pattern)
 {
-	char pid[16];
+	regmatch_t match;
+	int flags = 0;
+	char *name;
+	char *out;
 
-	snprintf(pid, sizeof(pid), "%u", profile->pid);
+	if (regexec(pattern, text, 1, &match, 0) != 0)
+		return NULL;
+	name = out = malloc(strlen(text) + 1);
+	while (name && *text && regexec(pattern, text, 1, &match, flags) == 0) {
+		size_t before = (size_t)match.rm_so;
+		bool is_empty = match.rm_eo == match.rm_so;
+
+		if (is_empty && !text[before])
+			break;
+		memcpy(out, text, before);
+		out += before;
+		*out++ = is_empty ? text[before] : '*';
+		text += is_empty ? match.rm_so + 1 : match.rm_eo;
+		flags = REG_NOTBOL;
+	}
+	if (name)
+		memcpy(out, text, strlen(text) + 1);
+	return name;
+}
+
+void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pattern)
+{
 	for (size_t i = 1; i < profile->frame_count; i++) {
 		const char *text = profile_text(profile, profile->frames[i].name);
-		bool may_differ = strstr(text, "0x") || strcasestr(text, "rank") ||
-				  strstr(text, pid);
-		char *name = may_differ ? malloc(strlen(text) + 1) : NULL;
+		char *by_rules = hide_by_rules(text, rank, profile->pid);
+		char *by_pattern = pattern ? hide_by_pattern(by_rules ? by_rules : text, pattern)
+					   : NULL;
+		const char *name = by_pattern ? by_pattern : by_rules;
 
-		if (name && unify(text, rank, profile->pid, name))
+		if (name)
 			profile->frames[i].name = profile_string(profile, name, strlen(name));
-		free(name);
+		free(by_rules);
+		free(by_pattern);
 	}
 }

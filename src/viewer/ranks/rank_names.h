@@ -2,12 +2,15 @@
 #ifndef VIEWER_RANKS_RANK_NAMES_H
 #define VIEWER_RANKS_RANK_NAMES_H
 
+#include <regex.h>
+
 #include "model/profile.h"
 
 /*
  * Replaces in the names of all frames: addresses ("0x7f12ab" by "0x*"), the rank after the word
- * "rank" ("rank 3" by "rank *"), and the process id as a separate word ("*").
+ * "rank" ("rank 3" by "rank *"), and the process id as a separate word ("*"). Then "*" replaces
+ * what `pattern` matches, if it is not NULL (pattern_compile_spans()).
  */
-void rank_names_unify(struct profile *profile, uint32_t rank);
+void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pattern);
 
 #endif

@@ -169,11 +169,10 @@ char *rank_path(const struct profile *profile, uint32_t node)
 const char *rank_state_name(uint32_t state)
 {
 	static const char *const names[] = {
-		[RANK_FINISHED] = "finished",
-		[RANK_KILLED] = "killed",
-		[RANK_DAMAGED] = "damaged",
-		[RANK_MISSING] = "missing",
+		[RANK_FINISHED] = "finished",   [RANK_KILLED] = "killed",
+		[RANK_DAMAGED] = "damaged",     [RANK_MISSING] = "missing",
+		[RANK_DUPLICATE] = "duplicate",
 	};
 
-	return state >= RANK_FINISHED && state <= RANK_MISSING ? names[state] : "unknown";
+	return state >= RANK_FINISHED && state <= RANK_DUPLICATE ? names[state] : "unknown";
 }

@@ -104,7 +104,7 @@ static size_t count_hosts(const struct profile_ranks *ranks)
 /* "8 ranks on 2 hosts: 7 finished, 1 killed; 1 with losses"; returns the mean time of the ranks. */
 static double print_summary(const struct profile_ranks *ranks, struct out *out)
 {
-	size_t by_state[RANK_MISSING + 1] = {0};
+	size_t by_state[RANK_DUPLICATE + 1] = {0};
 	size_t hosts = count_hosts(ranks);
 	struct rank_row time = {0};
 	size_t lossy = 0;
@@ -113,7 +113,7 @@ static double print_summary(const struct profile_ranks *ranks, struct out *out)
 	for (size_t i = 0; i < ranks->count; i++) {
 		const struct row_rank *row = &ranks->rows[i];
 
-		if (row->state <= RANK_MISSING)
+		if (row->state <= RANK_DUPLICATE)
 			by_state[row->state]++;
 		if (row->state == RANK_FINISHED)
 			rank_row_add(&time, row->rank, (double)row->time_ns);
@@ -121,7 +121,7 @@ static double print_summary(const struct profile_ranks *ranks, struct out *out)
 	}
 	out_printf(out, "%zu rank%s on %zu host%s", ranks->count, ranks->count == 1 ? "" : "s",
 		   hosts, hosts == 1 ? "" : "s");
-	for (uint32_t state = RANK_FINISHED; state <= RANK_MISSING; state++) {
+	for (uint32_t state = RANK_FINISHED; state <= RANK_DUPLICATE; state++) {
 		if (!by_state[state])
 			continue;
 		out_printf(out, "%s%zu %s", between, by_state[state], rank_state_name(state));

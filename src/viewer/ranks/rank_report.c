@@ -32,6 +32,45 @@ static size_t report_of_state(const struct profile_ranks *ranks, uint32_t state)
 	return count;
 }
 
+/* Why ranks are damaged: the first few. */
+static void report_reasons(const struct profile *profile)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	size_t count = 0;
+
+	for (size_t i = 0; i < ranks->count && count < NAMED_MAX; i++) {
+		const char *reason = profile_text(profile, ranks->rows[i].reason);
+
+		if (!*reason)
+			continue;
+		message("rank %u: %s", ranks->rows[i].rank, reason);
+		count++;
+	}
+}
+
+/* Versions differ in what they record: times are comparable, names may not be. */
+static void report_versions(const struct profile *profile)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	const struct row_rank *first = NULL;
+
+	for (size_t i = 0; i < ranks->count; i++) {
+		const struct row_rank *row = &ranks->rows[i];
+
+		if (!row->version)
+			continue;
+		if (!first)
+			first = row;
+		if (row->version == first->version)
+			continue;
+		message("ranks were recorded by different versions of Proton: %s (rank %u) and %s "
+			"(rank %u); frames may differ",
+			profile_text(profile, first->version), first->rank,
+			profile_text(profile, row->version), row->rank);
+		return;
+	}
+}
+
 bool rank_report_state(const struct profile *profile)
 {
 	const struct profile_ranks *ranks = profile->ranks;
@@ -39,15 +78,18 @@ bool rank_report_state(const struct profile *profile)
 
 	if (!ranks)
 		return true;
-	for (uint32_t state = RANK_KILLED; state <= RANK_MISSING; state++)
+	for (uint32_t state = RANK_KILLED; state <= RANK_DUPLICATE; state++)
 		bad += report_of_state(ranks, state);
+	report_reasons(profile);
+	report_versions(profile);
 	for (uint32_t node = profile->nodes[0].first_child; node;
 	     node = profile->nodes[node].next_sibling) {
 		const struct profile_frame *frame = &profile->frames[profile->nodes[node].frame];
 
 		if (strcmp(profile_text(profile, frame->name), MERGE_OTHER) == 0)
 			message("the limit of nodes is reached: names differ from rank to rank; "
-				"the others are summed in " MERGE_OTHER);
+				"the others are summed in " MERGE_OTHER
+				"; name the parts that differ with --rank-names");
 	}
 	return bad == 0;
 }

@@ -25,15 +25,12 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 	rank_job_init(&job, paths, count);
 	step.sum = sum;
 	for (size_t i = 0; i < job.rank_count && status == PROTON_OK; i++) {
-		uint32_t *nodes;
-
 		step.source = rank_job_load(&job, i, &step.rank);
 		merge_source(merge, step.source);
-		step.nodes = nodes = merge_tree(merge);
-		if (!nodes || sum->out_of_memory)
+		step.nodes = merge_tree(merge);
+		if (!step.nodes)
 			xgive_up();
 		status = visit(context, &step, err);
-		free(nodes);
 		profile_free(step.source);
 	}
 	rank_job_fini(&job);

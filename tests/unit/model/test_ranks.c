@@ -40,11 +40,13 @@ static struct profile *make_rank(const char *kernel, uint64_t time_ns, uint32_t 
 
 static void add(struct merge *merge, struct profile *target, struct profile *source, uint32_t rank)
 {
-	const uint32_t *nodes;
+	struct rank_origin origin = {.rank = rank, .number = rank, .files = 1, .reason = ""};
+	struct merge_maps maps;
 
 	merge_source(merge, source);
-	nodes = merge_tree(merge);
-	ranks_add(target, source, nodes, merge_other(merge), rank);
+	CHECK(merge_tree(merge) != NULL);
+	maps = merge_maps(merge);
+	ranks_add(target, source, &maps, &origin);
 	profile_free(source);
 }
 
@@ -56,6 +58,7 @@ static struct profile *merged(uint32_t first, uint32_t end)
 
 	for (uint32_t rank = first; rank < end; rank++)
 		add(merge, target, make_rank("gemm", (rank + 1) * 1000, 12), rank);
+	ranks_settle(target);
 	merge_free(merge);
 	return target;
 }
@@ -125,11 +128,12 @@ TEST(parts_of_a_job_add_up_to_the_whole)
 		struct profile *parts[2] = {saved(merged(0, cuts[i])), saved(merged(cuts[i], 10))};
 
 		for (int p = 0; p < 2; p++) {
-			const uint32_t *nodes;
+			struct merge_maps maps;
 
 			merge_source(merge, parts[p]);
-			nodes = merge_tree(merge);
-			ranks_add_part(target, parts[p], nodes, merge_other(merge));
+			CHECK(merge_tree(merge) != NULL);
+			maps = merge_maps(merge);
+			ranks_add_part(target, parts[p], &maps);
 			profile_free(parts[p]);
 		}
 		merge_free(merge);
@@ -175,6 +179,7 @@ TEST(nodes_beyond_the_limit_are_summed_in_one)
 		snprintf(name, sizeof(name), "kernel_of_%u", rank);
 		add(merge, target, make_rank(name, 1000, 100), rank);
 	}
+	ranks_settle(target);
 	CHECK_NE(merge_other(merge), 0);
 	CHECK_EQ(target->node_count, 6); /* the limit, and MERGE_OTHER */
 	CHECK(!ranks_spread(target, merge_other(merge)));

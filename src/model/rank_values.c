@@ -1,0 +1,120 @@
+/* Times and values of a few ranks, before they become statistics. */
+#include "model/rank_values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "model/clamped.h"
+#include "model/merge.h"
+#include "model/profile.h"
+
+void rank_values_free(struct rank_values *values)
+{
+	if (!values)
+		return;
+	for (size_t i = 0; i < RANK_VALUES_MAX; i++) {
+		free(values->rows[i].times);
+		free(values->rows[i].values);
+		free(values->rows[i].types);
+	}
+	free(values);
+}
+
+static double double_of(uint64_t bits)
+{
+	double value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+static uint64_t bits_of(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static bool reserve_row(struct rank_values_row *row, const struct profile *target)
+{
+	if (!array_reserve(&row->times, &row->time_capacity, target->node_count,
+			   sizeof(*row->times)) ||
+	    !array_reserve(&row->values, &row->value_capacity, target->value_count,
+			   sizeof(*row->values)) ||
+	    !array_reserve(&row->types, &row->type_capacity, target->metric_count,
+			   sizeof(*row->types)))
+		return false;
+	row->time_count = target->node_count;
+	row->value_count = target->value_count;
+	row->type_count = target->metric_count;
+	memset(row->times, 0, row->time_count * sizeof(*row->times));
+	for (size_t i = 0; i < row->value_count; i++)
+		row->values[i] = RANK_NO_VALUE;
+	for (size_t i = 0; i < row->type_count; i++)
+		row->types[i] = target->metrics[i].type;
+	return true;
+}
+
+/* Adds a number of the source; several of its nodes may have become one. */
+static void add_value(uint64_t *slot, const struct profile *target, uint32_t index,
+		      const struct profile *source, const struct profile_value *from)
+{
+	const struct profile_metric *metric = &target->metrics[target->values[index].metric];
+	bool is_double = source->metrics[from->metric].type == PROTON_METRIC_DOUBLE;
+	bool is_sum = *slot != RANK_NO_VALUE && !(metric->flags & METRIC_PROPERTY);
+
+	if (metric->type == PROTON_METRIC_DOUBLE) {
+		double value = is_double ? from->as.float64 : (double)from->as.int64;
+
+		*slot = bits_of(is_sum ? double_of(*slot) + value : value);
+	} else if (metric->type == PROTON_METRIC_INT64) {
+		*slot = (uint64_t)(is_sum ? clamped_i64((int64_t)*slot, from->as.int64)
+					  : from->as.int64);
+	}
+}
+
+bool rank_values_add(struct rank_values *values, const struct profile *target,
+		     const struct profile *source, const struct merge_maps *maps,
+		     const uint64_t *times, uint32_t rank)
+{
+	struct rank_values_row *row = &values->rows[values->count];
+
+	if (!reserve_row(row, target))
+		return false;
+	row->rank = rank;
+	for (size_t i = 0; i < source->node_count; i++)
+		row->times[maps->nodes[i]] = clamped_u64(row->times[maps->nodes[i]], times[i]);
+	for (size_t i = 1; i < source->value_count; i++)
+		add_value(&row->values[maps->values[i]], target, maps->values[i], source,
+			  &source->values[i]);
+	values->count++;
+	return true;
+}
+
+void rank_values_times(const struct rank_values *values, uint32_t node,
+		       uint64_t times[RANK_VALUES_MAX])
+{
+	for (size_t r = 0; r < values->count; r++) {
+		const struct rank_values_row *row = &values->rows[r];
+
+		times[r] = node < row->time_count ? row->times[node] : 0;
+	}
+}
+
+void rank_values_bits(const struct rank_values *values, const struct profile *target,
+		      uint32_t metric, uint32_t index, uint64_t bits[RANK_VALUES_MAX])
+{
+	bool is_double = target->metrics[metric].type == PROTON_METRIC_DOUBLE;
+
+	for (size_t r = 0; r < values->count; r++) {
+		const struct rank_values_row *row = &values->rows[r];
+
+		bits[r] = index < row->value_count ? row->values[index] : RANK_NO_VALUE;
+		/* A later rank has made the metric a double. */
+		if (bits[r] != RANK_NO_VALUE && is_double &&
+		    row->types[metric] == PROTON_METRIC_INT64)
+			bits[r] = bits_of((double)(int64_t)bits[r]);
+	}
+}

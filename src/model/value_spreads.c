@@ -1,0 +1,263 @@
+/* Statistics of metric values over ranks: adding ranks and parts, loading. */
+#include "model/value_spreads.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "format/profile_view.h"
+#include "model/clamped.h"
+#include "model/merge.h"
+#include "model/profile.h"
+#include "model/rank_values.h"
+
+void value_spreads_fini(struct value_spreads *spreads)
+{
+	free(spreads->rows);
+	hash_table_fini(&spreads->index);
+	*spreads = (struct value_spreads){0};
+}
+
+const struct row_value_spread *value_spreads_find(const struct value_spreads *spreads,
+						  uint32_t node, uint32_t metric)
+{
+	uint32_t row = hash_table_find(&spreads->index, hash_pair(node, metric));
+
+	return row ? &spreads->rows[row] : NULL;
+}
+
+/* The row of a value, made if necessary; NULL: out of memory. */
+static struct row_value_spread *row_at(struct value_spreads *spreads, uint32_t node,
+				       uint32_t metric)
+{
+	uint32_t row = hash_table_find(&spreads->index, hash_pair(node, metric));
+
+	if (row)
+		return &spreads->rows[row];
+	if ((!spreads->count && !ARRAY_ADD(spreads->rows, spreads->capacity, spreads->count,
+					   (struct row_value_spread){0})) ||
+	    !ARRAY_ADD(spreads->rows, spreads->capacity, spreads->count,
+		       (struct row_value_spread){
+			       .node = node, .metric = metric, .type = PROTON_METRIC_INT64}) ||
+	    !hash_table_add(&spreads->index, hash_pair(node, metric), (uint32_t)spreads->count - 1))
+		return NULL;
+	return &spreads->rows[spreads->count - 1];
+}
+
+/* ------------------------------------------------------------------ numbers of two types */
+
+static double as_double(union spread_number number, bool is_double)
+{
+	return is_double ? number.float64 : (double)number.int64;
+}
+
+/* Not a number is below all numbers. */
+static bool is_less(union spread_number a, union spread_number b, bool is_double)
+{
+	if (!is_double)
+		return a.int64 < b.int64;
+	return isnan(a.float64) ? !isnan(b.float64) : a.float64 < b.float64;
+}
+
+static union spread_number sum_of(union spread_number a, union spread_number b, bool is_double)
+{
+	if (is_double)
+		a.float64 += b.float64;
+	else
+		a.int64 = clamped_i64(a.int64, b.int64);
+	return a;
+}
+
+/* Bucket i begins at 4^(i - 2). */
+static uint32_t bucket_of(double value)
+{
+	int exponent;
+
+	if (!(value >= 0.25))
+		return 0;
+	if (!isfinite(value))
+		return SPREAD_BUCKETS - 1;
+	frexp(value, &exponent); /* value is 2^(exponent - 1) or more */
+	exponent = (exponent - 1 + 4) / 2;
+	return exponent < (int)SPREAD_BUCKETS ? (uint32_t)exponent : SPREAD_BUCKETS - 1;
+}
+
+/* ------------------------------------------------------------------ adding */
+
+static void make_double(struct row_value_spread *row)
+{
+	if (row->type == PROTON_METRIC_DOUBLE)
+		return;
+	row->type = PROTON_METRIC_DOUBLE;
+	row->sum.float64 = (double)row->sum.int64;
+	row->min.float64 = (double)row->min.int64;
+	row->max.float64 = (double)row->max.int64;
+	for (uint32_t i = 0; i < SPREAD_TOP && i < row->ranks; i++)
+		row->top[i].float64 = (double)row->top[i].int64;
+}
+
+/* Larger values first; of equal ones the lower rank. `known`: values that were added before. */
+static void add_top(struct row_value_spread *row, union spread_number value, uint32_t rank,
+		    uint32_t known, bool is_double)
+{
+	uint32_t at = known < SPREAD_TOP ? known : SPREAD_TOP;
+	uint32_t last = at < SPREAD_TOP ? at : SPREAD_TOP - 1;
+
+	while (at &&
+	       (is_less(row->top[at - 1], value, is_double) ||
+		(!is_less(value, row->top[at - 1], is_double) && rank < row->top_rank[at - 1])))
+		at--;
+	if (at == SPREAD_TOP)
+		return;
+	for (uint32_t i = last; i > at; i--) {
+		row->top[i] = row->top[i - 1];
+		row->top_rank[i] = row->top_rank[i - 1];
+	}
+	row->top[at] = value;
+	row->top_rank[at] = rank;
+}
+
+static void add_minimum(struct row_value_spread *row, union spread_number value, uint32_t rank,
+			bool is_double)
+{
+	if (!row->ranks || is_less(value, row->min, is_double) ||
+	    (!is_less(row->min, value, is_double) && rank < row->min_rank)) {
+		row->min = value;
+		row->min_rank = rank;
+	}
+}
+
+static void add_value(struct row_value_spread *row, union spread_number value, uint32_t rank,
+		      bool is_double)
+{
+	double number = as_double(value, is_double);
+
+	add_minimum(row, value, rank, is_double);
+	add_top(row, value, rank, row->ranks, is_double);
+	row->max = row->top[0];
+	row->max_rank = row->top_rank[0];
+	row->sum = row->ranks ? sum_of(row->sum, value, is_double) : value;
+	row->squares += number * number;
+	row->bucket[bucket_of(number)]++;
+	row->ranks++;
+}
+
+static bool is_number(uint16_t type)
+{
+	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE;
+}
+
+/* Adds value `index` of the target, of all ranks that have it. */
+static bool add_ranks(struct value_spreads *spreads, const struct profile *target,
+		      const struct rank_values *values, uint32_t node, uint32_t index)
+{
+	uint32_t metric = target->values[index].metric;
+	bool is_double = target->metrics[metric].type == PROTON_METRIC_DOUBLE;
+	struct row_value_spread *row = NULL;
+	uint64_t bits[RANK_VALUES_MAX];
+
+	rank_values_bits(values, target, metric, index, bits);
+	for (size_t r = 0; r < values->count; r++) {
+		union spread_number value;
+
+		if (bits[r] == RANK_NO_VALUE)
+			continue;
+		if (!row) {
+			row = row_at(spreads, node, metric);
+			if (!row)
+				return false;
+			if (is_double)
+				make_double(row);
+		}
+		memcpy(&value, &bits[r], sizeof(value));
+		add_value(row, value, values->rows[r].rank, is_double);
+	}
+	return true;
+}
+
+bool value_spreads_add(struct value_spreads *spreads, const struct profile *target,
+		       const struct rank_values *values, uint32_t other)
+{
+	for (uint32_t node = 0; node < target->node_count; node++) {
+		if (other && node == other)
+			continue;
+		for (uint32_t v = target->nodes[node].first_value; v; v = target->values[v].next)
+			if (is_number(target->metrics[target->values[v].metric].type) &&
+			    !add_ranks(spreads, target, values, node, v))
+				return false;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ parts */
+
+static void add_row(struct row_value_spread *row, struct row_value_spread from)
+{
+	uint32_t known = row->ranks;
+	bool is_double = from.type == PROTON_METRIC_DOUBLE || row->type == PROTON_METRIC_DOUBLE;
+
+	if (is_double) {
+		make_double(row);
+		make_double(&from);
+	}
+	add_minimum(row, from.min, from.min_rank, is_double);
+	for (uint32_t i = 0; i < SPREAD_TOP && i < from.ranks; i++)
+		add_top(row, from.top[i], from.top_rank[i], known + i, is_double);
+	row->max = row->top[0];
+	row->max_rank = row->top_rank[0];
+	row->sum = known ? sum_of(row->sum, from.sum, is_double) : from.sum;
+	row->squares += from.squares;
+	for (uint32_t i = 0; i < SPREAD_BUCKETS; i++)
+		row->bucket[i] = clamped_u32(row->bucket[i], from.bucket[i]);
+	row->ranks = clamped_u32(known, from.ranks);
+}
+
+bool value_spreads_add_part(struct value_spreads *spreads, const struct value_spreads *from,
+			    const struct merge_maps *maps)
+{
+	for (size_t i = 1; i < from->count; i++) {
+		const struct row_value_spread *row = &from->rows[i];
+		uint32_t node = maps->nodes[row->node];
+		struct row_value_spread *sum;
+
+		if (maps->other && node == maps->other)
+			continue;
+		sum = row_at(spreads, node, maps->metrics[row->metric]);
+		if (!sum)
+			return false;
+		add_row(sum, *row);
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ loading */
+
+void value_spreads_load(struct value_spreads *spreads, struct profile *profile,
+			const struct profile_view *view, const uint32_t *nodes,
+			const uint32_t *metrics)
+{
+	const struct row_value_spread *rows = view->table[TABLE_VALUE_SPREADS];
+
+	for (uint64_t i = 0; i < view->rows[TABLE_VALUE_SPREADS]; i++) {
+		bool is_known = rows[i].node < view->rows[TABLE_NODES] &&
+				rows[i].metric < view->rows[TABLE_METRICS] && rows[i].ranks &&
+				is_number((uint16_t)rows[i].type);
+		uint32_t node = is_known ? nodes[rows[i].node] : 0;
+		uint32_t metric = is_known ? metrics[rows[i].metric] : 0;
+		struct row_value_spread *row;
+
+		if (!node || !metric || value_spreads_find(spreads, node - 1, metric - 1)) {
+			profile->is_damaged = true;
+			continue;
+		}
+		row = row_at(spreads, node - 1, metric - 1);
+		if (!row) {
+			profile->out_of_memory = true;
+			return;
+		}
+		*row = rows[i];
+		row->node = node - 1;
+		row->metric = metric - 1;
+	}
+}

@@ -1,0 +1,301 @@
+/* Columns of a merged job: keeping the times of all ranks, and reading those of a few nodes. */
+#include "viewer/ranks/rank_columns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/size_signal.h"
+#include "model/rank_values.h"
+#include "viewer/print/xalloc.h"
+
+void rank_times_fini(struct rank_times *times)
+{
+	if (times->fd >= 0)
+		close(times->fd);
+	free(times->pieces);
+	*times = RANK_TIMES_NONE;
+}
+
+/* ------------------------------------------------------------------ paths */
+
+typedef unsigned __int128 wide;
+
+/* FNV-1a, 128 bits: the same in all processes. */
+static wide hash_wide(wide hash, const void *bytes, size_t length)
+{
+	const wide prime = (wide)1 << 88 | 0x13b;
+	const unsigned char *at = bytes;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ at[i]) * prime;
+	return hash;
+}
+
+static wide hash_frame(const struct profile *profile, const struct profile_frame *frame)
+{
+	wide hash = (wide)0x6c62272e07bb0142 << 64 | 0x62b821756295c58d;
+
+	hash = hash_wide(hash, profile_text(profile, frame->name),
+			 string_length(&profile->strings, frame->name) + 1);
+	if (frame->kind == FRAME_SOURCE) {
+		hash = hash_wide(hash, profile_text(profile, frame->file),
+				 string_length(&profile->strings, frame->file) + 1);
+		hash = hash_wide(hash, &frame->line, sizeof(frame->line));
+	}
+	return hash;
+}
+
+/* By node, malloc'd. */
+static struct rank_path *all_paths(const struct profile *profile)
+{
+	wide *frames = xcalloc(profile->frame_count, sizeof(*frames));
+	struct rank_path *paths = xcalloc(profile->node_count, sizeof(*paths));
+
+	for (size_t i = 0; i < profile->frame_count; i++)
+		frames[i] = hash_frame(profile, &profile->frames[i]);
+	for (size_t i = 1; i < profile->node_count; i++) {
+		const struct profile_node *node = &profile->nodes[i];
+		const struct rank_path *above = &paths[node->parent];
+		wide hash = hash_wide(frames[node->frame], above, sizeof(*above));
+
+		paths[i] = (struct rank_path){{(uint64_t)hash, (uint64_t)(hash >> 64)}};
+	}
+	free(frames);
+	return paths;
+}
+
+struct rank_path *rank_paths_of(const struct profile *profile, const uint32_t *nodes, size_t count)
+{
+	struct rank_path *all = all_paths(profile);
+	struct rank_path *paths = xcalloc(count + 1, sizeof(*paths));
+
+	for (size_t i = 0; i < count; i++)
+		paths[i] = all[nodes[i]];
+	free(all);
+	return paths;
+}
+
+/* ------------------------------------------------------------------ keeping */
+
+/* A node of a piece; then `width` bytes for each rank, which are added to the minimum. */
+struct piece_node {
+	struct rank_path path;
+	uint64_t min_ns;
+	uint64_t width;
+};
+
+static uint32_t bytes_of(uint64_t value)
+{
+	return value ? (uint32_t)(63 - __builtin_clzll(value)) / 8 + 1 : 0;
+}
+
+static void write_node(struct out *out, struct rank_path path, const uint64_t *times, size_t count)
+{
+	struct piece_node node = {.path = path, .min_ns = UINT64_MAX};
+	uint64_t max_ns = 0;
+
+	for (size_t r = 0; r < count; r++) {
+		node.min_ns = times[r] < node.min_ns ? times[r] : node.min_ns;
+		max_ns = times[r] > max_ns ? times[r] : max_ns;
+	}
+	if (!max_ns)
+		return;
+	node.width = bytes_of(max_ns - node.min_ns);
+	out_bytes(out, &node, sizeof(node));
+	for (size_t r = 0; r < count; r++) {
+		uint64_t rest = times[r] - node.min_ns;
+
+		out_bytes(out, &rest, node.width); /* little-endian */
+	}
+}
+
+/* A file without a name in TMPDIR. */
+static int open_file(struct rank_times *times, struct proton_error *err)
+{
+	const char *directory = getenv("TMPDIR");
+	char path[4096];
+
+	if (times->fd >= 0)
+		return PROTON_OK;
+	if (!directory || !*directory)
+		directory = "/tmp";
+	snprintf(path, sizeof(path), "%s/proton-merge.XXXXXX", directory);
+	times->fd = mkostemp(path, O_CLOEXEC);
+	if (times->fd < 0)
+		return err_errno(err, errno, "cannot create a temporary file in %s; set TMPDIR",
+				 directory);
+	unlink(path);
+	return PROTON_OK;
+}
+
+static int write_piece(struct rank_times *times, const char *bytes, size_t length,
+		       struct proton_error *err)
+{
+	while (length) {
+		ssize_t written = size_signal_write(times->fd, bytes, length);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			return err_errno(err, errno,
+					 "cannot write the temporary file of ranks; set TMPDIR to "
+					 "a directory with space, or use --columns 0");
+		bytes += written;
+		length -= (size_t)written;
+		times->bytes += (uint64_t)written;
+	}
+	return PROTON_OK;
+}
+
+int rank_times_add(struct rank_times *times, size_t first, const struct profile *merged,
+		   struct proton_error *err)
+{
+	const struct rank_values *values = merged->ranks->pending;
+	struct rank_path *paths = all_paths(merged);
+	struct rank_piece piece = {.first = first, .offset = times->bytes};
+	struct out out;
+	int status = open_file(times, err);
+
+	out_init(&out, -1);
+	for (uint32_t node = 0; status == PROTON_OK && node < merged->node_count; node++) {
+		uint64_t row[RANK_VALUES_MAX];
+
+		rank_values_times(values, node, row);
+		write_node(&out, paths[node], row, values->count);
+	}
+	if (status == PROTON_OK)
+		status = out_finish(&out, err);
+	if (status == PROTON_OK)
+		status = write_piece(times, out.bytes, out.length, err);
+	piece.ranks = values->count;
+	piece.bytes = out.length;
+	if (status == PROTON_OK) {
+		xreserve(&times->pieces, &times->capacity, times->count + 1,
+			 sizeof(*times->pieces));
+		times->pieces[times->count++] = piece;
+	}
+	out_fini(&out);
+	free(paths);
+	return status;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static char *read_piece(const struct rank_times *times, const struct rank_piece *piece,
+			struct proton_error *err)
+{
+	char *bytes = xcalloc(piece->bytes + 1, 1);
+	size_t done = 0;
+
+	while (done < piece->bytes) {
+		ssize_t got = pread(times->fd, bytes + done, piece->bytes - done,
+				    (off_t)(piece->offset + done));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0) {
+			err_errno(err, got ? errno : EIO,
+				  "cannot read the temporary file of ranks");
+			free(bytes);
+			return NULL;
+		}
+		done += (size_t)got;
+	}
+	return bytes;
+}
+
+/* The hash of ROOT is 0, which no slot of a table may need: tables take the value + 1. */
+static uint32_t find_path(const struct hash_table *table, const struct rank_path *paths,
+			  const struct rank_path *path)
+{
+	uint64_t at = path->hash[0];
+	uint32_t found;
+
+	while ((found = hash_table_next(table, path->hash[0], &at)) != 0)
+		if (paths[found - 1].hash[1] == path->hash[1])
+			break;
+	return found;
+}
+
+int rank_times_read(const struct rank_times *times, const struct rank_path *paths, size_t count,
+		    size_t first, size_t ranks, uint64_t *cells, struct proton_error *err)
+{
+	struct hash_table table = {0};
+
+	for (size_t c = 0; c < count; c++)
+		if (!hash_table_add(&table, paths[c].hash[0], (uint32_t)c + 1))
+			xgive_up();
+	for (size_t p = 0; p < times->count; p++) {
+		const struct rank_piece *piece = &times->pieces[p];
+		char *bytes = read_piece(times, piece, err);
+		size_t at = 0;
+
+		if (!bytes) {
+			hash_table_fini(&table);
+			return PROTON_E_IO;
+		}
+		while (at < piece->bytes) {
+			struct piece_node node;
+			uint32_t column;
+
+			memcpy(&node, bytes + at, sizeof(node));
+			at += sizeof(node);
+			column = find_path(&table, paths, &node.path);
+			for (size_t r = 0; r < piece->ranks && column; r++) {
+				uint64_t rest = 0;
+
+				memcpy(&rest, bytes + at + r * node.width, node.width);
+				cells[(column - 1) * ranks + piece->first - first + r] =
+					node.min_ns + rest;
+			}
+			at += piece->ranks * node.width;
+		}
+		free(bytes);
+	}
+	hash_table_fini(&table);
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ choosing */
+
+static double time_that_could_go(const struct row_spread *spread)
+{
+	return (double)spread->max_ns * spread->ranks - (double)spread->sum_ns;
+}
+
+static int compare_spreads(const void *a, const void *b)
+{
+	const struct row_spread *left = *(const struct row_spread *const *)a;
+	const struct row_spread *right = *(const struct row_spread *const *)b;
+	double x = time_that_could_go(left);
+	double y = time_that_could_go(right);
+
+	if (x != y)
+		return x > y ? -1 : 1;
+	return (left->node > right->node) - (left->node < right->node);
+}
+
+uint32_t *rank_nodes_worth(const struct profile *profile, size_t count, size_t *count_out)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	size_t rows = ranks ? ranks->spread_count - 1 : 0;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
+	const struct row_spread **list = xcalloc(rows + 1, sizeof(*list));
+	uint32_t *nodes = xcalloc(count + 1, sizeof(*nodes));
+	size_t worth = 0;
+
+	for (size_t i = 0; i < rows; i++)
+		if (ranks->spreads[i + 1].max_ns > ranks->spreads[i + 1].min_ns)
+			list[worth++] = &ranks->spreads[i + 1];
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression) */
+	qsort(list, worth, sizeof(*list), compare_spreads);
+	for (*count_out = 0; *count_out < worth && *count_out < count; ++*count_out)
+		nodes[*count_out] = list[*count_out]->node;
+	free(list);
+	return nodes;
+}

@@ -1,0 +1,60 @@
+/*
+ * Columns of a merged job: the time of each rank in a few nodes. While ranks are merged, their
+ * times in all nodes are kept in a temporary file without a name. When the job is merged, the nodes
+ * are known that are worth a column, and their times are read from that file. No profile is read
+ * twice, and memory is needed for the columns only.
+ *
+ * The file has a piece for each chunk of ranks. In it each node is identified by a hash of its
+ * path, because nodes have other numbers in the merged job.
+ */
+#ifndef VIEWER_RANKS_RANK_COLUMNS_H
+#define VIEWER_RANKS_RANK_COLUMNS_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "model/profile.h"
+
+#define RANK_COLUMNS_DEFAULT 256u
+
+struct rank_piece {
+	size_t first; /* number of the first rank */
+	size_t ranks;
+	uint64_t offset, bytes;
+};
+
+struct rank_times {
+	int fd; /* -1: not open */
+	uint64_t bytes;
+	struct rank_piece *pieces;
+	size_t count, capacity;
+};
+
+#define RANK_TIMES_NONE ((struct rank_times){.fd = -1})
+
+void rank_times_fini(struct rank_times *times);
+/* Keeps the times of the ranks from number `first`, which `merged` has collected. */
+int rank_times_add(struct rank_times *times, size_t first, const struct profile *merged,
+		   struct proton_error *err);
+
+/* A node in all processes. */
+struct rank_path {
+	uint64_t hash[2];
+};
+
+/* The paths of these nodes, malloc'd. */
+struct rank_path *rank_paths_of(const struct profile *profile, const uint32_t *nodes, size_t count);
+
+/*
+ * Reads the times of `count` nodes into cells[c * ranks + number of the rank - first]. Cells of
+ * ranks without time, and of other processes, are unchanged.
+ */
+int rank_times_read(const struct rank_times *times, const struct rank_path *paths, size_t count,
+		    size_t first, size_t ranks, uint64_t *cells, struct proton_error *err);
+
+/*
+ * The nodes with the largest time that could go if all ranks took the mean: at most `count`, the
+ * largest first, malloc'd.
+ */
+uint32_t *rank_nodes_worth(const struct profile *profile, size_t count, size_t *count_out);
+
+#endif
