@@ -27,6 +27,9 @@
 #include "viewer/query/input.h"
 #include "viewer/query/select.h"
 #include "viewer/query/view.h"
+#include "viewer/ranks/rank_frame.h"
+#include "viewer/ranks/rank_long.h"
+#include "viewer/ranks/rank_one.h"
 #include "viewer/ranks/rank_view.h"
 #include "viewer/viewer_options.h"
 
@@ -353,10 +356,36 @@ static const char *option_for_programs(const struct options *options)
 									      : NULL;
 }
 
+/* What the options ask for, after the input is known to be there. */
+static int run_view(const struct options *options, struct input *input, struct input *base)
+{
+	const struct query_options *query = &options->query;
+	struct proton_error err;
+	bool has_files = true;
+
+	if (output_check(options, input, base, &err))
+		return print_error(&err);
+	if (query->rank != RANK_NONE && rank_one_select(input, query->rank, &has_files, &err))
+		return print_error(&err);
+	if (!has_files)
+		return rank_one_run(options, input);
+	if (output_is_export(&options->output) && options->output.exporter->input == EXPORTS_RANKS)
+		return options->output.exporter->is_binary ? rank_parquet_run(options)
+							   : rank_long_run(options, input);
+	if (output_is_export(&options->output))
+		return export(options, input, base);
+	if (query->ranks_of)
+		return rank_frame_run(options, input);
+	if (query->ranks)
+		return rank_view_run(options, input, base);
+	if (query->warps || query->source)
+		return report(options, input, base);
+	return show(options, input, base);
+}
+
 static int run(const struct options *options)
 {
 	const char *needs_complete = option_for_programs(options);
-	struct proton_error err;
 	struct input input;
 	struct input base;
 	int status;
@@ -367,16 +396,8 @@ static int run(const struct options *options)
 	input.is_partial_allowed = base.is_partial_allowed = options->query.allow_partial;
 	if (input.count == 0 || (options->query.base && base.count == 0))
 		status = EXIT_BAD;
-	else if (output_check(options, &input, &base, &err))
-		status = print_error(&err);
-	else if (output_is_export(&options->output))
-		status = export(options, &input, &base);
-	else if (options->query.ranks)
-		status = rank_view_run(options, &input, &base);
-	else if (options->query.warps || options->query.source)
-		status = report(options, &input, &base);
 	else
-		status = show(options, &input, &base);
+		status = run_view(options, &input, &base);
 	/* Some input could not be shown. */
 	if (status != EXIT_BAD && (input.has_failed || base.has_failed))
 		status = EXIT_BAD;

@@ -63,6 +63,23 @@ static bool is_more_than_ranks(const struct options *options)
 	       output_is_export(&options->output);
 }
 
+static enum options_result check_ranks(const struct options *options, struct proton_error *err)
+{
+	const struct query_options *query = &options->query;
+
+	if ((query->ranks || query->ranks_of) + (query->rank != RANK_NONE) > 1)
+		return OPTIONS_REFUSE(err, "Cannot specify both --rank and %s",
+				      query->ranks ? "--ranks" : "--ranks-of");
+	if (query->ranks_of && (query->ranks || query->metric_count || query->base ||
+				query->gate_count || is_more_than_ranks(options)))
+		return OPTIONS_REFUSE(err, "--ranks-of can be combined only with -n, --csv, "
+					   "--json, -o and --allow-partial");
+	if (query->ranks && is_more_than_ranks(options))
+		return OPTIONS_REFUSE(err, "--ranks can be combined only with -m, -n, --diff, "
+					   "--fail-if, --csv, --json, -o and --allow-partial");
+	return OPTIONS_RUN;
+}
+
 /* Rejects combinations of options. */
 static enum options_result check(const struct options *options, struct proton_error *err)
 {
@@ -83,9 +100,8 @@ static enum options_result check(const struct options *options, struct proton_er
 				      "%s can be combined only with -i, -e, -n, -f, --names, "
 				      "--csv, --json, -o and --color",
 				      query->warps ? "--warps" : "--source");
-	if (query->ranks && is_more_than_ranks(options))
-		return OPTIONS_REFUSE(err, "--ranks can be combined only with -m, -n, --diff, "
-					   "--fail-if, --csv, --json, -o and --allow-partial");
+	if (check_ranks(options, err) == OPTIONS_BAD)
+		return OPTIONS_BAD;
 	if (query->sass && !query->source &&
 	    !(options->output.exporter && options->output.exporter->input == EXPORTS_REPORT))
 		return OPTIONS_REFUSE(err, "--sass requires --source, or an HTML report");
@@ -94,7 +110,7 @@ static enum options_result check(const struct options *options, struct proton_er
 		return OPTIONS_REFUSE(err, "Cannot specify both --sass and %s; use --json",
 				      options->output.option);
 	if (query->rows && query->mode != VIEW_FLAT && !query->warps && !query->source &&
-	    !query->ranks)
+	    !query->ranks && !query->ranks_of && query->rank == RANK_NONE)
 		return OPTIONS_REFUSE(
 			err, "--rows requires --top, --group, --warps, --ranks or --source");
 	if (query->base && query->merge_how != MERGE_SUM && query->merge_how != MERGE_MEAN)

@@ -75,6 +75,26 @@ static int check_view(const struct options *options, const struct exporter *expo
 	return PROTON_OK;
 }
 
+/* The table of all ranks has all frames. */
+static int check_ranks(const struct options *options, const struct exporter *exporter,
+		       struct proton_error *err)
+{
+	const struct query_options *query = &options->query;
+
+	if (query->mode || query->base || query->include || query->exclude || query->warps ||
+	    query->source || query->has_threshold || query->threshold_count ||
+	    query->depth_is_set || query->rows || query->rank != RANK_NONE ||
+	    query->merge_how != MERGE_SUM)
+		return err_set(err, PROTON_E_INVALID,
+			       "%s can be combined only with -m, -o, --no-clobber and "
+			       "--allow-partial",
+			       exporter->name);
+	if (exporter->is_binary && !options->output.path)
+		return err_set(err, PROTON_E_INVALID, "%s is binary; write it to a file with -o",
+			       exporter->name);
+	return PROTON_OK;
+}
+
 int export_check(const struct options *options, struct proton_error *err)
 {
 	const struct exporter *exporter = options->output.exporter;
@@ -87,6 +107,8 @@ int export_check(const struct options *options, struct proton_error *err)
 			       options->output.option, other);
 	if (exporter->input == EXPORTS_TABLE)
 		return PROTON_OK;
+	if (exporter->input == EXPORTS_RANKS)
+		return check_ranks(options, exporter, err);
 	return exporter->write ? check_whole(options, exporter, err)
 			       : check_view(options, exporter, err);
 }

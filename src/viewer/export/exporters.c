@@ -34,6 +34,9 @@ static const struct exporter exporters[] = {
 	{EXPORT_CHROME_TRACE, "timeline for chrome://tracing", EXPORTS_TRACE,
 	 .write = export_chrome_trace},
 	{EXPORT_PERFETTO, "timeline for ui.perfetto.dev", EXPORTS_TRACE, .write = export_perfetto},
+	{"long", NULL, "a CSV line per rank, frame and metric", EXPORTS_RANKS, .is_binary = false},
+	{EXPORT_PARQUET, "parquet", "the same for DuckDB, Polars, Spark; needs pyarrow",
+	 EXPORTS_RANKS, .is_binary = true},
 };
 /* clang-format on */
 

@@ -25,7 +25,10 @@ enum exporter_input {
 	EXPORTS_REPORT,  /* the same with derived metrics, kernels, devices, and a baseline */
 	EXPORTS_PROFILE, /* a whole profile: nothing is selected */
 	EXPORTS_TRACE,   /* a whole profile with its trace events */
+	EXPORTS_RANKS,   /* the profiles of all ranks of a job (viewer/ranks/rank_long.h) */
 };
+
+#define EXPORT_PARQUET "parquet"
 
 struct exporter {
 	const char *name;   /* case-insensitive */

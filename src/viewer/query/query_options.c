@@ -140,6 +140,13 @@ static enum options_result parse_ranks(void *into, const char *value, struct pro
 	return OPTIONS_RUN;
 }
 
+static enum options_result parse_rank(void *into, const char *value, struct proton_error *err)
+{
+	if (!rank_parse(value, &((struct query_options *)into)->rank))
+		return OPTIONS_REFUSE(err, "--rank needs the number of a rank, not \"%s\"", value);
+	return OPTIONS_RUN;
+}
+
 static enum options_result note_merge(void *into, const char *value, struct proton_error *err)
 {
 	struct query_options *query = into;
@@ -190,6 +197,9 @@ static const struct option_row rows[] = {
 	 "spread of kernel time (or -m) over the ranks of a job,\n"
 	 "or only the frames, ranks or groups",
 	 .parse = parse_ranks},
+	{0, "ranks-of", "FRAME", "times of all ranks in a frame, with a histogram",
+	 MEMBER(ranks_of)},
+	{0, "rank", "N", "show only this rank of a job", .parse = parse_rank},
 	{'n', "rows", "N",
 	 "maximum number of rows of --top, --group, --warps or\n--ranks, or of kernels of --source",
 	 .parse = parse_rows},
@@ -213,7 +223,7 @@ static const struct option_row rows[] = {
 
 struct option_table query_options_init(struct query_options *query)
 {
-	*query = (struct query_options){.depth = DEPTH_DEFAULT};
+	*query = (struct query_options){.depth = DEPTH_DEFAULT, .rank = RANK_NONE};
 	return (struct option_table){rows, ARRAY_LENGTH(rows), query};
 }
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/option_table.h"
+#include "format/rank.h"
 #include "model/regroup.h"
 #include "viewer/numbers/gate.h"
 
@@ -67,6 +68,8 @@ struct query_options {
 	bool sass;
 	bool ranks; /* --ranks */
 	enum ranks_table ranks_table;
+	const char *ranks_of; /* a frame; NULL: none */
+	uint32_t rank;        /* --rank, or RANK_NONE */
 	bool allow_partial;
 };
 

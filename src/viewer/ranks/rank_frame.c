@@ -1,0 +1,296 @@
+/* --ranks-of: the kernel times of all ranks in a frame. */
+#include "viewer/ranks/rank_frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/message.h"
+#include "model/ranks.h"
+#include "viewer/export/save.h"
+#include "viewer/print/screen.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/filter.h"
+#include "viewer/ranks/rank_frame_print.h"
+#include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_report.h"
+#include "viewer/ranks/rank_scan.h"
+
+#define EXIT_BAD 2
+#define FRAMES_MAX 4u /* frames that are shown if several match */
+
+/* ------------------------------------------------------------------ which frames */
+
+/* True if the frame has that name, or the node that path. */
+static bool is_named(const struct profile *profile, uint32_t node, const char *name, bool by_path)
+{
+	uint32_t frame = profile->nodes[node].frame;
+	size_t length = by_path ? 0 : profile_frame_text(profile, frame, NULL, 0);
+	char *text = by_path ? rank_path(profile, node) : xcalloc(length + 1, 1);
+	bool is_equal;
+
+	if (!by_path)
+		profile_frame_text(profile, frame, text, length + 1);
+	is_equal = strcmp(text, name) == 0;
+	free(text);
+	return is_equal;
+}
+
+/* Rows of that path; else those with that name; else those with a name that matches. */
+static int choose(const struct rank_rows *rows, const char *wanted, struct rank_frames *frames,
+		  struct proton_error *err)
+{
+	bool *matches = NULL;
+	int status = filter_matches(rows->profile, wanted, &matches, err);
+
+	frames->items = xcalloc(rows->count + 1, sizeof(*frames->items));
+	for (int way = 0; way < 3 && !frames->count; way++) {
+		/* A path or a name may be an invalid pattern. */
+		if (way == 2 && status != PROTON_OK)
+			break;
+		for (size_t i = 0; i < rows->count; i++) {
+			uint32_t node = rows->items[i].node;
+
+			if (way == 2 ? matches[node]
+				     : is_named(rows->profile, node, wanted, way == 0))
+				frames->items[frames->count++].row = rows->items[i];
+		}
+	}
+	free(matches);
+	if (!frames->count && status == PROTON_OK)
+		status = err_set(err, PROTON_E_INVALID,
+				 "--ranks-of %.200s: no frame with kernel time has that path or "
+				 "name",
+				 wanted);
+	if (!frames->count)
+		return status;
+	frames->more = frames->count > FRAMES_MAX ? frames->count - FRAMES_MAX : 0;
+	frames->count -= frames->more;
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ their times */
+
+static void add_time(struct rank_frame *frame, uint32_t rank, uint32_t host, uint64_t time_ns)
+{
+	xreserve(&frame->times, &frame->capacity, frame->count + 1, sizeof(*frame->times));
+	frame->times[frame->count++] =
+		(struct rank_time){.rank = rank, .host = host, .time_ns = time_ns};
+}
+
+static bool add_column(struct rank_frame *frame, const struct profile *profile)
+{
+	const uint64_t *column = ranks_column(profile, frame->row.node);
+	const struct profile_ranks *ranks = profile->ranks;
+
+	for (size_t i = 0; column && i < ranks->count; i++)
+		if (column[i])
+			add_time(frame, ranks->rows[i].rank, ranks->rows[i].host, column[i]);
+	return column != NULL;
+}
+
+/* While the profiles of ranks are read. */
+struct search {
+	const struct profile *merged;
+	struct rank_frames *frames;
+	uint32_t *nodes;   /* of the growing tree, by frame; UINT32_MAX: not there yet */
+	size_t node_count; /* of that tree, when they were searched */
+};
+
+static bool is_same_frame(const struct profile *a, uint32_t left, const struct profile *b,
+			  uint32_t right)
+{
+	const struct profile_frame *x = &a->frames[left];
+	const struct profile_frame *y = &b->frames[right];
+
+	/* A growing tree does not know yet which names are kernels. */
+	return (x->kind == FRAME_SOURCE) == (y->kind == FRAME_SOURCE) && x->line == y->line &&
+	       strcmp(profile_text(a, x->name), profile_text(b, y->name)) == 0 &&
+	       strcmp(profile_text(a, x->file), profile_text(b, y->file)) == 0;
+}
+
+/* The node of `sum` with the path of a node of `merged`. */
+static uint32_t find_node(const struct profile *sum, const struct profile *merged, uint32_t node)
+{
+	uint32_t *chain = NULL;
+	size_t capacity = 0;
+	size_t depth = 0;
+	uint32_t found = 0;
+
+	for (; node; node = merged->nodes[node].parent) {
+		xreserve(&chain, &capacity, depth + 1, sizeof(*chain));
+		chain[depth++] = node;
+	}
+	while (depth && found != UINT32_MAX) {
+		uint32_t frame = merged->nodes[chain[--depth]].frame;
+		uint32_t child = sum->nodes[found].first_child;
+
+		while (child && !is_same_frame(sum, sum->nodes[child].frame, merged, frame))
+			child = sum->nodes[child].next_sibling;
+		found = child ? child : UINT32_MAX;
+	}
+	free(chain);
+	return found;
+}
+
+/* The row of a rank in the table of ranks. */
+static uint32_t host_of(const struct profile *merged, uint32_t rank)
+{
+	const struct profile_ranks *ranks = merged->ranks;
+	size_t low = 0;
+	size_t high = ranks->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranks->rows[middle].rank < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < ranks->count && ranks->rows[low].rank == rank ? ranks->rows[low].host : 0;
+}
+
+static int add_rank(void *context, const struct rank_scan_step *step, struct proton_error *err)
+{
+	struct search *search = context;
+	struct rank_frames *frames = search->frames;
+	uint64_t *times = rank_scan_times(step->source);
+
+	(void)err;
+	for (size_t f = 0; f < frames->count && step->sum->node_count != search->node_count; f++)
+		search->nodes[f] = find_node(step->sum, search->merged, frames->items[f].row.node);
+	search->node_count = step->sum->node_count;
+	for (size_t f = 0; f < frames->count; f++) {
+		uint64_t time_ns = 0;
+
+		for (size_t i = 0; i < step->source->node_count; i++)
+			if (step->nodes[i] == search->nodes[f])
+				time_ns += times[i];
+		if (time_ns && !frames->items[f].has_column)
+			add_time(&frames->items[f], step->rank, host_of(search->merged, step->rank),
+				 time_ns);
+	}
+	free(times);
+	return PROTON_OK;
+}
+
+/* Times from the profiles of the ranks; nothing if there are none. */
+static int read_times(struct rank_frames *frames, const struct profile *merged,
+		      const struct input *input, bool is_merged, struct proton_error *err)
+{
+	struct search search = {.merged = merged, .frames = frames};
+	struct proton_error none;
+	struct profile *sum;
+	struct input files;
+	int status = PROTON_OK;
+
+	search.nodes = xcalloc(frames->count + 1, sizeof(*search.nodes));
+	if (rank_input_files(input, is_merged, "--ranks-of", &files, &none) == PROTON_OK) {
+		status = rank_scan(files.paths, files.count, add_rank, &search, &sum, err);
+		if (status == PROTON_OK)
+			profile_free(sum);
+	}
+	input_fini(&files);
+	free(search.nodes);
+	return status;
+}
+
+static int compare_times(const void *left, const void *right)
+{
+	const struct rank_time *a = left;
+	const struct rank_time *b = right;
+
+	if (a->time_ns != b->time_ns)
+		return a->time_ns > b->time_ns ? -1 : 1;
+	return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static int fill(struct rank_frames *frames, const struct profile *merged, const struct input *input,
+		bool is_merged, struct proton_error *err)
+{
+	size_t missing = 0;
+	int status = PROTON_OK;
+
+	for (size_t f = 0; f < frames->count; f++) {
+		frames->items[f].has_column = add_column(&frames->items[f], merged);
+		missing += !frames->items[f].has_column;
+	}
+	if (missing)
+		status = read_times(frames, merged, input, is_merged, err);
+	for (size_t f = 0; f < frames->count; f++)
+		if (frames->items[f].count)
+			qsort(frames->items[f].times, frames->items[f].count,
+			      sizeof(*frames->items[f].times), compare_times);
+	return status;
+}
+
+/* ------------------------------------------------------------------ output */
+
+static int write_output(const void *context, struct out *out, struct proton_error *err)
+{
+	const struct rank_frames *frames = context;
+
+	(void)err;
+	if (frames->is_json)
+		rank_frame_json(frames, out);
+	else
+		rank_frame_csv(frames, out);
+	return PROTON_OK;
+}
+
+static int show(const struct options *options, struct rank_frames *frames)
+{
+	const struct exporter *exporter = options->output.exporter;
+	struct proton_error err;
+	struct out out;
+
+	frames->is_json = exporter && exporter->suffix;
+	if (exporter) {
+		if (save_output(&options->output, frames->profile, write_output, frames, &err) ==
+		    PROTON_OK)
+			return 0;
+		message("%s", err.text);
+		return EXIT_BAD;
+	}
+	screen_begin(&out, frames->profile, &options->style);
+	rank_frame_print(frames, &out);
+	return screen_finish(&out, frames->profile) ? 0 : EXIT_BAD;
+}
+
+static void frames_fini(struct rank_frames *frames)
+{
+	for (size_t f = 0; f < frames->count; f++)
+		free(frames->items[f].times);
+	free(frames->items);
+}
+
+int rank_frame_run(const struct options *options, struct input *input)
+{
+	struct rank_frames frames = {.rows = options->query.rows};
+	struct proton_error err = {0};
+	struct profile *profile = NULL;
+	struct rank_rows rows = {0};
+	bool is_merged = false;
+	int status = rank_input_load(input, &profile, &is_merged, &err);
+
+	if (status == PROTON_OK && !rank_report_state(profile) && options->output.exporter &&
+	    !options->query.allow_partial)
+		status = err_set(&err, PROTON_E_INVALID,
+				 "%s needs complete profiles; use --allow-partial to accept these",
+				 options->output.option);
+	if (status == PROTON_OK) {
+		frames.profile = profile;
+		rank_rows_of_time(&rows, profile, "time/ns");
+		status = choose(&rows, options->query.ranks_of, &frames, &err);
+	}
+	if (status == PROTON_OK)
+		status = fill(&frames, profile, input, is_merged, &err);
+	if (status == PROTON_OK)
+		status = show(options, &frames);
+	else if (err.text[0])
+		message("%s", err.text);
+	frames_fini(&frames);
+	rank_rows_fini(&rows);
+	profile_free(profile);
+	return status < 0 ? EXIT_BAD : status;
+}

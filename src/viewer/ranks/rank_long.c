@@ -1,0 +1,290 @@
+/* --export long: a row per rank, frame and metric; --export parquet, which Python writes. */
+#include "viewer/ranks/rank_long.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "format/csv_write.h"
+#include "model/ranks.h"
+#include "viewer/export/save.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/derive.h"
+#include "viewer/query/filter.h"
+#include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_numbers.h"
+#include "viewer/ranks/rank_report.h"
+#include "viewer/ranks/rank_scan.h"
+
+#define EXIT_BAD 2
+
+/* ------------------------------------------------------------------ rows */
+
+struct table {
+	const struct options *options;
+	const struct input *files;
+	struct out *out;
+	char **texts; /* by node of the sum: ",node,path,name," */
+	size_t text_count, capacity;
+	size_t metrics_found;
+};
+
+/* The fields of a node, which are the same in all ranks. */
+static const char *text_of(struct table *table, const struct profile *sum, uint32_t node)
+{
+	while (table->text_count < sum->node_count) {
+		uint32_t made = (uint32_t)table->text_count;
+		char *path = rank_path(sum, made);
+		size_t name_length = profile_frame_text(sum, sum->nodes[made].frame, NULL, 0);
+		char *name = xcalloc(name_length + 1, 1);
+		struct out text;
+		size_t length;
+
+		profile_frame_text(sum, sum->nodes[made].frame, name, name_length + 1);
+		out_init(&text, -1);
+		out_printf(&text, ",%u,", made);
+		csv_quoted(&text, path, strlen(path));
+		out_byte(&text, ',');
+		csv_quoted(&text, name, name_length);
+		out_byte(&text, ',');
+		xreserve(&table->texts, &table->capacity, table->text_count + 1,
+			 sizeof(*table->texts));
+		if (out_finish_text(&text, &table->texts[table->text_count], &length, NULL))
+			xgive_up();
+		table->text_count++;
+		free(path);
+		free(name);
+	}
+	return table->texts[node];
+}
+
+/* A metric of a rank. */
+struct series {
+	const struct rank_scan_step *step;
+	const char *start;  /* "rank,host" */
+	const char *metric; /* as a field */
+	const double *values, *own;
+};
+
+static void write_series(struct table *table, const struct series *series)
+{
+	const struct rank_scan_step *step = series->step;
+
+	for (uint32_t i = 0; i < step->source->node_count && !table->out->errnum; i++) {
+		double value = series->values[i];
+		double own = series->own ? series->own[i] : NAN;
+
+		/* Frames above and beside the recorded ones have zeros. */
+		if (isnan(value) || (value == 0 && !(own < 0 || own > 0)))
+			continue;
+		out_text(table->out, series->start);
+		out_text(table->out, text_of(table, step->sum, step->nodes[i]));
+		out_text(table->out, series->metric);
+		out_byte(table->out, ',');
+		csv_number(table->out, value);
+		out_byte(table->out, ',');
+		csv_number(table->out, own);
+		out_byte(table->out, '\n');
+	}
+}
+
+static void write_metric(struct table *table, const struct rank_scan_step *step,
+			 struct derive *derive, const char *name, const char *start)
+{
+	struct metric_column column = {0};
+	struct metric_column own = {0};
+	struct proton_error none;
+	struct out field;
+	char *metric;
+	size_t length;
+
+	if (derive_column(derive, name, &column, &none) == PROTON_OK && column.values) {
+		bool has_own = column.is_additive &&
+			       derive_own_column(derive, name, &own, &none) == PROTON_OK;
+
+		out_init(&field, -1);
+		csv_quoted(&field, name, strlen(name));
+		if (out_finish_text(&field, &metric, &length, NULL))
+			xgive_up();
+		write_series(table, &(struct series){step, start, metric, column.values,
+						     has_own ? own.values : NULL});
+		table->metrics_found++;
+		free(metric);
+	}
+	metric_column_fini(&own);
+	metric_column_fini(&column);
+}
+
+static char *start_of(const struct rank_scan_step *step)
+{
+	const char *host = ranks_info(step->source, "host");
+	struct out text;
+	size_t length;
+	char *start;
+
+	out_init(&text, -1);
+	out_printf(&text, "%u,", step->rank);
+	csv_quoted(&text, host, strlen(host));
+	if (out_finish_text(&text, &start, &length, NULL))
+		xgive_up();
+	return start;
+}
+
+static int write_rank(void *context, const struct rank_scan_step *step, struct proton_error *err)
+{
+	struct table *table = context;
+	const struct query_options *query = &table->options->query;
+	char *start = start_of(step);
+	struct metrics metrics;
+	struct derive derive;
+
+	free(filter_prune(step->source));
+	metrics_init(&metrics, step->source);
+	derive_init(&derive, &metrics);
+	for (size_t i = 0; i < query->metric_count; i++)
+		write_metric(table, step, &derive, query->metrics[i], start);
+	for (size_t i = 0; i < metrics.count && !query->metric_count; i++)
+		if (metrics.raws[i].source == RAW_NUMBER)
+			write_metric(table, step, &derive, metrics.raws[i].label, start);
+	derive_fini(&derive);
+	metrics_fini(&metrics);
+	free(start);
+	return table->out->errnum ? err_errno(err, table->out->errnum, "cannot write the table")
+				  : PROTON_OK;
+}
+
+static int write_table(const void *context, struct out *out, struct proton_error *err)
+{
+	struct table table = *(const struct table *)context;
+	struct profile *sum = NULL;
+	int status;
+
+	out->limit = 0; /* all ranks are one output */
+	table.out = out;
+	out_text(out, "rank,host,node,path,name,metric,value,own\n");
+	status = rank_scan(table.files->paths, table.files->count, write_rank, &table, &sum, err);
+	/* A reader that closes the pipe early is not an error. */
+	if (out->errnum == EPIPE && status != PROTON_OK)
+		status = PROTON_OK;
+	else if (status == PROTON_OK && !table.metrics_found)
+		status = err_set(err, PROTON_E_INVALID, "no rank has any of the metrics");
+	if (sum)
+		profile_free(sum);
+	for (size_t i = 0; i < table.text_count; i++)
+		free(table.texts[i]);
+	free(table.texts);
+	return status;
+}
+
+/* ------------------------------------------------------------------ --export long */
+
+/* E_INVALID: the table needs complete profiles, and some are not. */
+static int check_ranks(const struct profile *merged, const struct options *options,
+		       struct proton_error *err)
+{
+	if (rank_report_state(merged) || options->query.allow_partial)
+		return PROTON_OK;
+	return err_set(err, PROTON_E_INVALID,
+		       "%s needs complete profiles; use --allow-partial to accept these",
+		       options->output.option);
+}
+
+int rank_long_run(const struct options *options, struct input *input)
+{
+	struct table table = {.options = options};
+	struct proton_error err = {0};
+	struct profile *merged = NULL;
+	struct input files = {0};
+	bool is_merged = false;
+	int status = rank_input_load(input, &merged, &is_merged, &err);
+
+	if (status == PROTON_OK)
+		status = check_ranks(merged, options, &err);
+	if (status == PROTON_OK)
+		status = rank_input_files(input, is_merged, options->output.exporter->name, &files,
+					  &err);
+	table.files = &files;
+	if (status == PROTON_OK)
+		status = save_output(&options->output, merged, write_table, &table, &err);
+	if (status != PROTON_OK && err.text[0])
+		message("%s", err.text);
+	input_fini(&files);
+	profile_free(merged);
+	return status == PROTON_OK ? 0 : EXIT_BAD;
+}
+
+/* ------------------------------------------------------------------ --export parquet */
+
+/* The Python that has the package: $PROTON_PYTHON, or the one next to this program, or python3. */
+static char *find_python(const char *self)
+{
+	const char *named = getenv("PROTON_PYTHON");
+	const char *slash = strrchr(self, '/');
+	char *path = NULL;
+
+	if (named && *named)
+		return xstrndup(named, strlen(named));
+	if (slash && asprintf(&path, "%.*s/python3", (int)(slash - self), self) < 0)
+		xgive_up();
+	if (path && access(path, X_OK) == 0)
+		return path;
+	free(path);
+	return xstrndup("python3", strlen("python3"));
+}
+
+/* The words of a command, ended by NULL. Copies: they are never freed, because exec() follows. */
+struct words {
+	char **items;
+	size_t count, capacity;
+};
+
+static void add_word(struct words *words, const char *text)
+{
+	xreserve(&words->items, &words->capacity, words->count + 2, sizeof(*words->items));
+	words->items[words->count++] = xstrndup(text, strlen(text));
+	words->items[words->count] = NULL;
+}
+
+int rank_parquet_run(const struct options *options)
+{
+	const struct query_options *query = &options->query;
+	char self[4096] = "proton-viewer";
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	struct words words = {0};
+	char *python;
+
+	if (length > 0)
+		self[length] = '\0';
+	python = find_python(self);
+	add_word(&words, python);
+	add_word(&words, "-m");
+	add_word(&words, "triton_proton.parquet");
+	add_word(&words, "--viewer");
+	add_word(&words, self);
+	add_word(&words, "-o");
+	add_word(&words, options->output.path);
+	if (query->allow_partial)
+		add_word(&words, "--allow-partial");
+	if (options->output.no_clobber)
+		add_word(&words, "--no-clobber");
+	for (size_t i = 0; i < query->metric_count; i++) {
+		add_word(&words, "--metric");
+		add_word(&words, query->metrics[i]);
+	}
+	add_word(&words, "--");
+	for (size_t i = 0; i < query->path_count; i++)
+		add_word(&words, query->paths[i]);
+	execvp(python, words.items);
+	message("cannot write Parquet: cannot run %s: %s; set PROTON_PYTHON to a Python with "
+		"triton_proton and pyarrow",
+		python, strerror(errno));
+	for (size_t i = 0; i < words.count; i++)
+		free(words.items[i]);
+	free(words.items);
+	free(python);
+	return EXIT_BAD;
+}

@@ -1,0 +1,306 @@
+/* --rank: one rank of a job, from its own profile or from the columns of a merged file. */
+#include "viewer/ranks/rank_one.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/message.h"
+#include "format/csv_write.h"
+#include "format/json_write.h"
+#include "model/load.h"
+#include "model/ranks.h"
+#include "viewer/export/save.h"
+#include "viewer/print/printable_text.h"
+#include "viewer/print/screen.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_report.h"
+
+#define EXIT_BAD 2
+
+/* ------------------------------------------------------------------ files */
+
+/* True for rank000017.proton and rank000017.PID.proton. */
+static bool is_named(const char *path, uint32_t rank)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	char start[32];
+	int length = snprintf(start, sizeof(start), "rank%06u.", rank);
+
+	return strncmp(name, start, (size_t)length) == 0;
+}
+
+/* True if the profile was recorded by that rank. */
+static bool is_recorded(const char *path, uint32_t rank)
+{
+	struct profile *profile = NULL;
+	uint32_t recorded = RANK_NONE;
+
+	if (strcmp(path, "-") == 0 || profile_load_file(path, &profile, NULL) != PROTON_OK)
+		return false;
+	rank_parse(ranks_info(profile, "rank"), &recorded);
+	profile_free(profile);
+	return recorded == rank;
+}
+
+/* Keeps the files for which `is_wanted`; leaves the input unchanged if there are none. */
+static bool keep(struct input *input, uint32_t rank,
+		 bool (*is_wanted)(const char *path, uint32_t rank))
+{
+	char **paths = xcalloc(input->count + 1, sizeof(*paths));
+	struct input kept;
+	size_t count = 0;
+
+	for (size_t i = 0; i < input->count; i++)
+		if (is_wanted(input->paths[i], rank))
+			paths[count++] = input->paths[i];
+	if (count) {
+		input_init(&kept, paths, count);
+		kept.needs_complete = input->needs_complete;
+		kept.is_partial_allowed = input->is_partial_allowed;
+		kept.has_failed = input->has_failed;
+		input_fini(input);
+		*input = kept;
+	}
+	free(paths);
+	return count > 0;
+}
+
+static bool is_merged_file(const char *path)
+{
+	struct profile *profile = NULL;
+	bool is_merged;
+
+	if (strcmp(path, "-") == 0 || profile_load_file(path, &profile, NULL) != PROTON_OK)
+		return false;
+	is_merged = profile->ranks != NULL;
+	profile_free(profile);
+	return is_merged;
+}
+
+int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
+		    struct proton_error *err)
+{
+	struct input files = {0};
+	struct proton_error none;
+	size_t count;
+
+	*has_files_out = true;
+	if (input->count == 1 && is_merged_file(input->paths[0])) {
+		*has_files_out = rank_input_files(input, true, "--rank", &files, &none) ==
+				 PROTON_OK;
+		if (!*has_files_out) {
+			input_fini(&files);
+			return PROTON_OK;
+		}
+		files.needs_complete = input->needs_complete;
+		files.is_partial_allowed = input->is_partial_allowed;
+		input_fini(input);
+		*input = files;
+	}
+	count = input->count;
+	if (keep(input, rank, is_named) || keep(input, rank, is_recorded))
+		return PROTON_OK;
+	return err_set(err, PROTON_E_INVALID,
+		       "--rank %u: none of the %zu profile%s is of that rank", rank, count,
+		       count == 1 ? "" : "s");
+}
+
+/* ------------------------------------------------------------------ columns */
+
+/* A frame with the time of the rank. */
+struct own_row {
+	uint32_t node;
+	uint64_t time_ns;
+	uint32_t place; /* 1: the slowest of the ranks */
+	double mean_ns;
+	uint32_t ranks;
+};
+
+struct own {
+	const struct profile *profile;
+	const struct row_rank *rank;
+	struct own_row *items; /* the largest time first */
+	size_t count;
+	size_t limit;
+	bool is_json;
+};
+
+static int compare_own(const void *left, const void *right)
+{
+	const struct own_row *a = left;
+	const struct own_row *b = right;
+
+	if (a->time_ns != b->time_ns)
+		return a->time_ns > b->time_ns ? -1 : 1;
+	return (a->node > b->node) - (a->node < b->node);
+}
+
+static void fill(struct own *own)
+{
+	const struct profile_ranks *ranks = own->profile->ranks;
+	size_t at = (size_t)(own->rank - ranks->rows);
+
+	own->items = xcalloc(ranks->column_count + 1, sizeof(*own->items));
+	for (size_t c = 0; c < ranks->column_count; c++) {
+		const uint64_t *cells = ranks->cells + c * ranks->count;
+		struct own_row row = {ranks->column_nodes[c], cells[at], 1, 0, 0};
+
+		for (size_t i = 0; i < ranks->count; i++) {
+			row.place += cells[i] > cells[at];
+			row.ranks += cells[i] > 0;
+			row.mean_ns += (double)cells[i];
+		}
+		row.mean_ns /= row.ranks ? row.ranks : 1;
+		if (row.time_ns)
+			own->items[own->count++] = row;
+	}
+	if (own->count)
+		qsort(own->items, own->count, sizeof(*own->items), compare_own);
+}
+
+static double change_of(const struct own_row *row)
+{
+	return (double)row->time_ns / row->mean_ns - 1;
+}
+
+static void print(const struct own *own, struct out *out)
+{
+	const char *host = profile_text(own->profile, own->rank->host);
+
+	out_printf(out, "rank %u, %s", own->rank->rank, rank_state_name(own->rank->state));
+	out_text(out, *host ? ", on host " : "");
+	text_clean(out, host, strlen(host));
+	out_printf(out,
+		   "; times in ms, of the frames that the merged file has for each rank\n\n"
+		   "%11s %10s %8s %7s %7s  %s\n",
+		   "time", "mean", "vs mean", "place", "of", "frame");
+	for (size_t i = 0; i < own->count && i < own->limit; i++) {
+		const struct own_row *row = &own->items[i];
+		char *path = rank_path(own->profile, row->node);
+
+		rank_print_value(out, (double)row->time_ns / 1e6);
+		rank_print_value(out, row->mean_ns / 1e6);
+		out_printf(out, " %+7.1f%% %7u %7u  ", 100 * change_of(row), row->place,
+			   row->ranks);
+		text_clean(out, path, strlen(path));
+		out_byte(out, '\n');
+		free(path);
+	}
+}
+
+static void write_json(const struct own *own, struct out *out)
+{
+	struct json_writer json;
+
+	json_writer_init(&json, out, false);
+	json_begin_object(&json);
+	json_key_uint64(&json, "rank", own->rank->rank);
+	json_key_text(&json, "state", rank_state_name(own->rank->state));
+	json_key_text(&json, "host", profile_text(own->profile, own->rank->host));
+	json_key_array(&json, "rows");
+	for (size_t i = 0; i < own->count && i < own->limit && !out->errnum; i++) {
+		const struct own_row *row = &own->items[i];
+		char *path = rank_path(own->profile, row->node);
+
+		json_line_break(&json);
+		json_begin_object(&json);
+		json_key_text(&json, "path", path);
+		json_key_uint64(&json, "time_ns", row->time_ns);
+		json_key_double(&json, "mean_ns", row->mean_ns);
+		json_key_uint64(&json, "place", row->place);
+		json_key_uint64(&json, "ranks", row->ranks);
+		json_end_object(&json);
+		free(path);
+	}
+	json_end_array(&json);
+	json_end_object(&json);
+	out_byte(out, '\n');
+}
+
+static void write_csv(const struct own *own, struct out *out)
+{
+	out_text(out, "path,time_ns,mean_ns,place,ranks\n");
+	for (size_t i = 0; i < own->count && i < own->limit && !out->errnum; i++) {
+		const struct own_row *row = &own->items[i];
+		char *path = rank_path(own->profile, row->node);
+
+		csv_text(out, path, strlen(path));
+		out_printf(out, ",%" PRIu64 ",", row->time_ns);
+		csv_number(out, row->mean_ns);
+		out_printf(out, ",%u,%u\n", row->place, row->ranks);
+		free(path);
+	}
+}
+
+static int write_output(const void *context, struct out *out, struct proton_error *err)
+{
+	const struct own *own = context;
+
+	(void)err;
+	if (own->is_json)
+		write_json(own, out);
+	else
+		write_csv(own, out);
+	return PROTON_OK;
+}
+
+static int show(const struct options *options, const struct own *own, struct proton_error *err)
+{
+	struct out out;
+
+	if (options->output.exporter)
+		return save_output(&options->output, own->profile, write_output, own, err);
+	screen_begin(&out, own->profile, &options->style);
+	print(own, &out);
+	err->text[0] = '\0';
+	return screen_finish(&out, own->profile) ? PROTON_OK : PROTON_E_IO;
+}
+
+/* True if only the options of a table of columns are given. */
+static bool is_plain(const struct options *options)
+{
+	const struct query_options *query = &options->query;
+
+	return query->mode == VIEW_TREE && !query->metric_count && !query->base &&
+	       !query->gate_count && !query->warps && !query->source && !query->list &&
+	       !query->include && !query->exclude && !output_is_export(&options->output);
+}
+
+int rank_one_run(const struct options *options, struct input *input)
+{
+	struct own own = {.limit = options->query.rows ? options->query.rows : SIZE_MAX};
+	const struct exporter *exporter = options->output.exporter;
+	struct proton_error err = {0};
+	struct profile *profile = input_load(input, 0);
+	int status = PROTON_E_INVALID;
+
+	if (!profile)
+		return EXIT_BAD;
+	own.profile = profile;
+	own.is_json = exporter && exporter->suffix;
+	for (size_t i = 0; i < profile->ranks->count && !own.rank; i++)
+		if (profile->ranks->rows[i].rank == options->query.rank)
+			own.rank = &profile->ranks->rows[i];
+	if (!own.rank)
+		err_set(&err, PROTON_E_INVALID, "--rank %u: %s has no such rank",
+			options->query.rank, input->paths[0]);
+	else if (!profile->ranks->column_count || !is_plain(options))
+		err_set(&err, PROTON_E_INVALID,
+			"--rank %u needs the profile of that rank: %s is a merged file%s, and the "
+			"directory of the ranks is not next to it",
+			options->query.rank, input->paths[0],
+			is_plain(options) ? " without times of single ranks" : "");
+	else
+		fill(&own);
+	if (!err.text[0])
+		status = show(options, &own, &err);
+	if (err.text[0])
+		message("%s", err.text);
+	free(own.items);
+	profile_free(profile);
+	return status == PROTON_OK ? 0 : EXIT_BAD;
+}
