@@ -356,19 +356,18 @@ static bool write_profile(const struct html_nodes *nodes, struct out *out)
 	return !html.is_out_of_memory;
 }
 
-/* The JSON is ready; '<' occurs in its strings only. */
-static void write_source(const struct export_view *view, struct out *out)
+/* The JSON is ready, or empty; '<' occurs in its strings only. */
+static void write_ready(const char *key, const struct out *ready, struct out *out)
 {
-	const struct out *source = &view->report->source;
-	const char *at = source->bytes;
+	const char *at = ready->bytes;
 	const char *end;
 
-	out_text(out, ",\"source\":");
-	if (!source->length) {
+	out_text(out, key);
+	if (!ready->length) {
 		out_text(out, "null");
 		return;
 	}
-	end = at + source->length;
+	end = at + ready->length;
 	while (at < end && !out->errnum) {
 		const char *mark = memchr(at, '<', (size_t)(end - at));
 
@@ -392,7 +391,8 @@ int export_html(struct export_view *view, struct out *out, struct proton_error *
 		has_memory = has_memory && write_profile(&nodes[1], out);
 	else
 		out_text(out, "null");
-	write_source(view, out);
+	write_ready(",\"source\":", &view->report->source, out);
+	write_ready(",\"ranks\":", &view->report->ranks, out);
 	out_text(out, "}");
 	out_bytes(out, html_page_tail, html_page_tail_bytes);
 	html_nodes_fini(&nodes[0]);

@@ -41,6 +41,8 @@ struct export_report {
 	bool uses_width[REPORT_WIDTHS]; /* operations of that width were recorded */
 	/* Annotated source as JSON, by viewer/export/report_source.c; empty: no PC samples. */
 	struct out source;
+	/* Heat map of ranks as JSON, by viewer/export/report_ranks.c; empty: not a merged job. */
+	struct out ranks;
 };
 
 #endif

@@ -356,7 +356,7 @@ static const char *option_for_programs(const struct options *options)
 									      : NULL;
 }
 
-/* What the options ask for, after the input is known to be there. */
+/* The view that the options select, of input that is there. */
 static int run_view(const struct options *options, struct input *input, struct input *base)
 {
 	const struct query_options *query = &options->query;

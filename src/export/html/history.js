@@ -116,6 +116,7 @@ function restore(address) {
 	byId("search").value = state.query;
 	showOnly(tab);
 	if (tab === "source") restoreSource(wanted);
+	if (tab === "ranks") drawHeat();
 	setFilter(textOf("filter"));
 	setDirection(wanted.get("view") !== "flame");
 	setMetric(metric < 0 ? FIRST_METRIC : metric, isDiff && wanted.get("sized") === "before" ? "old" : "now");

@@ -1,6 +1,6 @@
 /* Tabs, theme, keyboard shortcuts, and start of the page. The other scripts are loaded before. */
 
-const TABS = ["graph", "kernels", ...(data.source ? ["source"] : []), "roofline"];
+const TABS = ["graph", "kernels", ...(data.source ? ["source"] : []), ...(data.ranks ? ["ranks"] : []), "roofline"];
 
 function showOnly(wanted) {
 	state.tab = wanted;
@@ -15,6 +15,7 @@ function showOnly(wanted) {
 function showTab(wanted) {
 	showOnly(wanted);
 	if (wanted === "graph") draw();
+	if (wanted === "ranks") drawHeat();
 	if (wanted === "source") goToRow(listing.current, false);
 }
 
@@ -102,6 +103,7 @@ startSearch();
 startKernels();
 startRoofline();
 startSource();
+startRanks();
 startHistory();
 document.querySelector(".skip").onclick = (event) => {
 	byId("main").focus();

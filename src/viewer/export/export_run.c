@@ -15,6 +15,7 @@
 #include "base/message.h"
 #include "export/bounds.h"
 #include "viewer/export/export_measure.h"
+#include "viewer/export/report_ranks.h"
 #include "viewer/export/report_source.h"
 #include "viewer/export/report_tables.h"
 #include "viewer/export/save.h"
@@ -397,6 +398,8 @@ static int export_view(const struct options *options, struct profile **profile,
 	/* The other modes have no lines below kernels. */
 	if (status == PROTON_OK && chosen.view.report && options->query.mode == VIEW_TREE)
 		status = report_source_write(*profile, options, &chosen.report.source, err);
+	if (status == PROTON_OK && chosen.view.report && options->query.mode == VIEW_TREE)
+		status = report_ranks_write(*profile, options, &chosen.report.ranks, err);
 	if (status == PROTON_OK)
 		status = write_view(options, &chosen.view, err);
 	chosen_fini(&chosen);

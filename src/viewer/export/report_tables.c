@@ -205,6 +205,7 @@ void report_init(struct export_report *report, const struct metrics *metrics, co
 
 	*report = (struct export_report){0};
 	out_init(&report->source, -1);
+	out_init(&report->ranks, -1);
 	builder_init(&builder, metrics);
 	for (uint32_t i = 0; i < profile->node_count; i++)
 		if (shown[i] && profile->nodes[i].first_kernel)
@@ -222,5 +223,7 @@ void report_fini(struct export_report *report)
 	free(report->devices);
 	if (report->source.bytes)
 		out_fini(&report->source);
+	if (report->ranks.bytes)
+		out_fini(&report->ranks);
 	*report = (struct export_report){0};
 }

@@ -92,7 +92,7 @@ static bool add_column(struct rank_frame *frame, const struct profile *profile)
 struct search {
 	const struct profile *merged;
 	struct rank_frames *frames;
-	uint32_t *nodes;   /* of the growing tree, by frame; UINT32_MAX: not there yet */
+	uint32_t *nodes;   /* in the growing tree, by frame; UINT32_MAX: not there yet */
 	size_t node_count; /* of that tree, when they were searched */
 };
 

@@ -285,19 +285,19 @@ int rank_one_run(const struct options *options, struct input *input)
 	for (size_t i = 0; i < profile->ranks->count && !own.rank; i++)
 		if (profile->ranks->rows[i].rank == options->query.rank)
 			own.rank = &profile->ranks->rows[i];
-	if (!own.rank)
+	if (!own.rank) {
 		err_set(&err, PROTON_E_INVALID, "--rank %u: %s has no such rank",
 			options->query.rank, input->paths[0]);
-	else if (!profile->ranks->column_count || !is_plain(options))
+	} else if (!profile->ranks->column_count || !is_plain(options)) {
 		err_set(&err, PROTON_E_INVALID,
 			"--rank %u needs the profile of that rank: %s is a merged file%s, and the "
 			"directory of the ranks is not next to it",
 			options->query.rank, input->paths[0],
 			is_plain(options) ? " without times of single ranks" : "");
-	else
+	} else {
 		fill(&own);
-	if (!err.text[0])
 		status = show(options, &own, &err);
+	}
 	if (err.text[0])
 		message("%s", err.text);
 	free(own.items);

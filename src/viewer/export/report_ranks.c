@@ -1,0 +1,283 @@
+/*
+ * Page of ranks in the HTML report: a heat map of ranks and frames. Frames are those with a column
+ * in the merged file. Of 100,000 ranks, several share a row: then a cell has the maximum of its
+ * ranks, with the rank, and their mean.
+ */
+#include "viewer/export/report_ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/json_write.h"
+#include "model/ranks.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/frame_names.h"
+#include "viewer/ranks/rank_numbers.h"
+
+#define ROWS_MAX 400u     /* in the heat map */
+#define PROBLEMS_MAX 100u /* ranks that are named because they are not finished */
+
+struct page {
+	const struct profile *profile;
+	const struct options *options;
+	const struct profile_ranks *ranks;
+	struct rank_rows columns; /* frames with a column, the largest savings first */
+	struct json_writer json;
+};
+
+/* Ranks that share rows of the heat map. */
+struct grid {
+	uint32_t *row_of; /* by row of the table of ranks */
+	uint32_t row_count;
+};
+
+static void write_text(struct page *page, const char *text)
+{
+	json_string(&page->json, text, strlen(text));
+}
+
+/* ------------------------------------------------------------------ frames */
+
+static void choose_columns(struct page *page)
+{
+	struct rank_rows *rows = &page->columns;
+	size_t count = 0;
+
+	rank_rows_of_time(rows, page->profile, "time/ns");
+	for (size_t i = 0; i < rows->count; i++)
+		if (ranks_column(page->profile, rows->items[i].node))
+			rows->items[count++] = rows->items[i];
+	rows->count = count;
+}
+
+static void write_columns(struct page *page)
+{
+	struct json_writer *json = &page->json;
+	struct out name;
+
+	out_init(&name, -1);
+	out_byte(&name, ' '); /* ensures that the buffer exists */
+	json_key_array(json, "columns");
+	for (size_t i = 0; i < page->columns.count; i++) {
+		const struct rank_row *row = &page->columns.items[i];
+		char *path = rank_path(page->profile, row->node);
+
+		name.length = 0;
+		name_write_styled(&name, page->profile, page->profile->nodes[row->node].frame,
+				  page->options->style.format, page->options->style.names);
+		json_line_break(json);
+		json_begin_object(json);
+		json_key(json, "name");
+		json_string(json, name.bytes, name.length);
+		json_key_text(json, "path", path);
+		json_key_uint64(json, "ranks", row->ranks);
+		json_key_double(json, "mean", rank_row_mean(row));
+		json_key_double(json, "max", row->max);
+		json_key_uint64(json, "rank", row->max_rank);
+		json_key_double(json, "saving", rank_row_saving(row));
+		json_end_object(json);
+		free(path);
+	}
+	json_end_array(json);
+	out_fini(&name);
+}
+
+/* ------------------------------------------------------------------ rows */
+
+static uint32_t bin_of(size_t index, size_t count)
+{
+	return count > ROWS_MAX ? (uint32_t)(index * ROWS_MAX / count) : (uint32_t)index;
+}
+
+static void by_rank(struct grid *grid, const struct profile_ranks *ranks)
+{
+	grid->row_of = xcalloc(ranks->count + 1, sizeof(*grid->row_of));
+	for (size_t i = 0; i < ranks->count; i++)
+		grid->row_of[i] = bin_of(i, ranks->count);
+	grid->row_count = ranks->count ? grid->row_of[ranks->count - 1] + 1 : 0;
+}
+
+/* A host and its first rank. */
+struct host {
+	uint32_t name;
+	uint32_t first;
+	uint32_t number; /* in the order of first ranks */
+};
+
+static int compare_names(const void *left, const void *right)
+{
+	const struct host *a = left;
+	const struct host *b = right;
+
+	if (a->name != b->name)
+		return a->name < b->name ? -1 : 1;
+	return (a->first > b->first) - (a->first < b->first);
+}
+
+static int compare_first(const void *left, const void *right)
+{
+	const struct host *a = left;
+	const struct host *b = right;
+
+	return (a->first > b->first) - (a->first < b->first);
+}
+
+static size_t list_hosts(const struct profile_ranks *ranks, struct host *hosts)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ranks->count; i++)
+		hosts[i] = (struct host){.name = ranks->rows[i].host, .first = (uint32_t)i};
+	if (ranks->count)
+		qsort(hosts, ranks->count, sizeof(*hosts), compare_names);
+	for (size_t i = 0; i < ranks->count; i++)
+		if (!i || hosts[i].name != hosts[count - 1].name)
+			hosts[count++] = hosts[i];
+	qsort(hosts, count, sizeof(*hosts), compare_first);
+	for (size_t i = 0; i < count; i++)
+		hosts[i].number = (uint32_t)i;
+	qsort(hosts, count, sizeof(*hosts), compare_names);
+	return count;
+}
+
+static void by_host(struct grid *grid, const struct profile_ranks *ranks)
+{
+	struct host *hosts = xcalloc(ranks->count + 1, sizeof(*hosts));
+	size_t count = list_hosts(ranks, hosts);
+
+	grid->row_of = xcalloc(ranks->count + 1, sizeof(*grid->row_of));
+	for (size_t i = 0; i < ranks->count; i++) {
+		size_t low = 0;
+		size_t high = count;
+
+		while (low + 1 < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (hosts[middle].name <= ranks->rows[i].host)
+				low = middle;
+			else
+				high = middle;
+		}
+		grid->row_of[i] = bin_of(hosts[low].number, count);
+	}
+	grid->row_count = count ? bin_of(count - 1, count) + 1 : 0;
+	free(hosts);
+}
+
+/* [first rank, last rank, number of ranks, first host, last host] */
+static void write_rows(struct page *page, const struct grid *grid)
+{
+	struct json_writer *json = &page->json;
+	const struct profile_ranks *ranks = page->ranks;
+	size_t *first = xcalloc(grid->row_count + 1, sizeof(*first));
+	size_t *last = xcalloc(grid->row_count + 1, sizeof(*last));
+	size_t *count = xcalloc(grid->row_count + 1, sizeof(*count));
+
+	for (size_t i = 0; i < ranks->count; i++) {
+		uint32_t row = grid->row_of[i];
+
+		first[row] = count[row]++ ? first[row] : i;
+		last[row] = i;
+	}
+	json_key_array(json, "rows");
+	for (uint32_t row = 0; row < grid->row_count; row++) {
+		json_begin_array(json);
+		json_uint64(json, ranks->rows[first[row]].rank);
+		json_uint64(json, ranks->rows[last[row]].rank);
+		json_uint64(json, count[row]);
+		write_text(page, profile_text(page->profile, ranks->rows[first[row]].host));
+		write_text(page, profile_text(page->profile, ranks->rows[last[row]].host));
+		json_end_array(json);
+	}
+	json_end_array(json);
+	free(first);
+	free(last);
+	free(count);
+}
+
+/* A column of the heat map: by row the maximum, its rank, and the mean; 0: no time. */
+static void write_cells(struct page *page, const struct grid *grid, const uint64_t *cells)
+{
+	struct json_writer *json = &page->json;
+	struct rank_row *rows = xcalloc(grid->row_count + 1, sizeof(*rows));
+
+	for (size_t i = 0; i < page->ranks->count; i++)
+		if (cells[i])
+			rank_row_add(&rows[grid->row_of[i]], page->ranks->rows[i].rank,
+				     (double)cells[i]);
+	json_line_break(json);
+	json_begin_array(json);
+	for (int part = 0; part < 3; part++) {
+		json_begin_array(json);
+		for (uint32_t row = 0; row < grid->row_count; row++)
+			json_uint64(json, !rows[row].ranks ? 0
+					  : part == 0      ? (uint64_t)rows[row].max
+					  : part == 1
+						  ? rows[row].max_rank
+						  : (uint64_t)(rank_row_mean(&rows[row]) + 0.5));
+		json_end_array(json);
+	}
+	json_end_array(json);
+	free(rows);
+}
+
+static void write_grid(struct page *page, const char *key, struct grid *grid)
+{
+	struct json_writer *json = &page->json;
+
+	json_key_object(json, key);
+	write_rows(page, grid);
+	json_key_array(json, "cells");
+	for (size_t c = 0; c < page->columns.count; c++)
+		write_cells(page, grid, ranks_column(page->profile, page->columns.items[c].node));
+	json_end_array(json);
+	json_end_object(json);
+	free(grid->row_of);
+}
+
+/* ------------------------------------------------------------------ ranks */
+
+/* [rank, state, host] of ranks that are not finished, and the number of all of these. */
+static void write_problems(struct page *page)
+{
+	struct json_writer *json = &page->json;
+	size_t count = 0;
+
+	json_key_array(json, "problems");
+	for (size_t i = 0; i < page->ranks->count; i++) {
+		const struct row_rank *row = &page->ranks->rows[i];
+
+		if (row->state == RANK_FINISHED || count++ >= PROBLEMS_MAX)
+			continue;
+		json_begin_array(json);
+		json_uint64(json, row->rank);
+		write_text(page, rank_state_name(row->state));
+		write_text(page, profile_text(page->profile, row->host));
+		json_end_array(json);
+	}
+	json_end_array(json);
+	json_key_uint64(json, "problemCount", count);
+}
+
+int report_ranks_write(const struct profile *profile, const struct options *options,
+		       struct out *out, struct proton_error *err)
+{
+	struct page page = {.profile = profile, .options = options, .ranks = profile->ranks};
+	struct grid grid = {0};
+
+	if (!profile->ranks || !profile->ranks->column_count)
+		return PROTON_OK;
+	choose_columns(&page);
+	json_writer_init(&page.json, out, false);
+	json_begin_object(&page.json);
+	json_key_uint64(&page.json, "count", profile->ranks->count);
+	write_problems(&page);
+	write_columns(&page);
+	by_rank(&grid, profile->ranks);
+	write_grid(&page, "byRank", &grid);
+	by_host(&grid, profile->ranks);
+	write_grid(&page, "byHost", &grid);
+	json_end_object(&page.json);
+	rank_rows_fini(&page.columns);
+	return out->errnum ? err_nomem(err) : PROTON_OK;
+}
