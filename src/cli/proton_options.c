@@ -83,6 +83,17 @@ static enum options_result take_rank(void *into, const char *value, struct proto
 						    : OPTIONS_RUN;
 }
 
+static enum options_result take_kernel_times(void *into, const char *value,
+					     struct proton_error *err)
+{
+	(void)into;
+	if (strcmp(value, "software") != 0 && strcmp(value, "hardware") != 0)
+		return OPTIONS_REFUSE(err, "--kernel-times needs software or hardware, not \"%s\"",
+				      value);
+	return setenv("PROTON_KERNEL_TIMES", value, 1) != 0 ? OPTIONS_REFUSE(err, "out of memory")
+							    : OPTIONS_RUN;
+}
+
 #define MEMBER(name) .member = offsetof(struct options, name)
 
 static const struct option_row rows[] = {
@@ -103,6 +114,8 @@ static const struct option_row rows[] = {
 	{0, "torch-ops", NULL, "PyTorch operators (aten::addmm) as frames",
 	 MEMBER(wants_torch_ops)},
 	{0, "memory", NULL, "record GPU memory copies and memsets", MEMBER(wants_memory)},
+	{0, "kernel-times", "HOW", "by software (default) or hardware (Blackwell)",
+	 .parse = take_kernel_times},
 	{0, "no-nvtx", NULL, "do not record NVTX ranges as scopes", MEMBER(has_no_nvtx)},
 	{0, "no-children", NULL, "do not record child processes", MEMBER(has_no_children)},
 	{.help = "Output"},

@@ -58,7 +58,9 @@ int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
 {
 	switch (attribute) {
 	case DRIVER_ATTRIBUTE_CC_MAJOR:
-		*value = device ? 8 : 9;
+		*value = getenv("FAKE_CUDA_MAJOR") ? atoi(getenv("FAKE_CUDA_MAJOR"))
+			 : device                  ? 8
+						   : 9;
 		return 0;
 	case DRIVER_ATTRIBUTE_CC_MINOR:
 		*value = 0;

@@ -21,6 +21,7 @@ struct graph {
 	_Atomic uint32_t id;     /* 0: this entry is free; stored last */
 	_Atomic uint32_t parent; /* index + 1 of the graph around; 0: none */
 	uint32_t nodes;
+	uint32_t source;     /* id of the graph from which it was made or last updated; 0: none */
 	bool is_conditional; /* the body of a conditional node: runs only on request */
 };
 
@@ -72,6 +73,7 @@ static uint32_t new_graph(uint32_t parent, bool is_conditional)
 		high = at + 1;
 	graphs[at].parent = parent;
 	graphs[at].nodes = 0;
+	graphs[at].source = 0;
 	graphs[at].is_conditional = is_conditional;
 	graphs[at].id = next_id++;
 	pthread_mutex_unlock(&lock);
@@ -96,6 +98,7 @@ static void clone_into(uint32_t to, uint32_t from)
 		report_node(CUPTI_RESOURCE_GRAPHNODE_CLONED, node_id(&graphs[to], i),
 			    node_id(&graphs[from], i));
 	graphs[to].nodes = graphs[from].nodes;
+	graphs[to].source = graphs[from].id;
 	for (uint32_t child = 0; child < high; child++)
 		if (graphs[child].id && graphs[child].parent == from + 1 && child != to)
 			clone_into(new_graph(to + 1, graphs[child].is_conditional), child);
@@ -201,10 +204,19 @@ FAKE_EXPORT void fake_graph_update(uint32_t exec, uint32_t graph)
 	uint32_t to = find(exec);
 	uint32_t from = find(graph);
 
+	graphs[to].source = graph;
 	/* Versions before 13.0 have no event for this. */
 	for (uint32_t i = 0; version_code() >= 130000 && i < graphs[from].nodes; i++)
 		report_node(CUPTI_RESOURCE_GRAPHNODE_UPDATED, node_id(&graphs[to], i),
 			    node_id(&graphs[from], i));
+}
+
+uint64_t graphs_source(uint64_t node)
+{
+	for (uint32_t at = 0; at < high; at++)
+		if (graphs[at].id && graphs[at].id == node >> 32 && graphs[at].source)
+			return (uint64_t)graphs[at].source << 32 | (uint32_t)node;
+	return 0;
 }
 
 static void run(uint32_t at, struct cupti_kernel *kernel, bool runs_bodies)

@@ -24,22 +24,31 @@ struct queued {
 	uint8_t record[RECORD_MAX];
 };
 
-struct consumer {
+/* A subscriber's buffers and kinds: 0 has those of the first interface. */
+struct receiver {
 	cupti_buffer_requested_fn requested;
 	cupti_buffer_completed_fn completed;
+	cupti_buffer_requested_2_fn requested_2;
+	cupti_buffer_completed_2_fn completed_2;
+	struct queued *queue;
+	size_t queued;
+	size_t capacity;
+	size_t dropped;
+	bool is_enabled[KINDS];
+	uint8_t *current; /* asked for, not filled yet */
+	size_t current_bytes;
+};
+
+/* The first interface and the second exclude each other until cuptiFinalize(). */
+enum scope {
+	SCOPE_NONE,
+	SCOPE_GLOBAL,
+	SCOPE_SUBSCRIBER
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following variables */
-static struct consumer consumer;
-static struct queued *queue;
-static size_t queued;
-static size_t capacity;
-static size_t dropped;
-static bool is_enabled[KINDS];
-static struct {
-	uint8_t *bytes;
-	size_t size;
-} current; /* asked for, not filled yet */
+static struct receiver receivers[SUBSCRIBERS];
+static enum scope scope;
 
 static _Atomic bool is_held;
 static _Atomic int handing_over;
@@ -52,32 +61,82 @@ int fake_cuptiGetTimestamp(uint64_t *timestamp_ns)
 	return CUPTI_OK;
 }
 
-int fake_cuptiActivityEnable(int kind)
+/* From 13.3 on the calls of one interface exclude those of the other. */
+static int enter(enum scope wanted)
 {
-	subscribe_use("cuptiActivityEnable");
-	if (kind == CUPTI_KIND_CONCURRENT_KERNEL && pc_sampling_is_any_enabled())
-		return 14; /* CUPTI_ERROR_NOT_COMPATIBLE */
+	int result = CUPTI_OK;
+
 	pthread_mutex_lock(&lock);
-	is_enabled[kind % KINDS] = true;
+	if (version_code() >= CUPTI_VERSION_SECOND && scope != SCOPE_NONE && scope != wanted)
+		result = CUPTI_E_MULTIPLE_SUBSCRIBERS;
+	else
+		scope = wanted;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static int set_enabled(int at, int kind, bool on)
+{
+	if (on && kind == CUPTI_KIND_CONCURRENT_KERNEL && pc_sampling_is_any_enabled())
+		return CUPTI_E_NOT_COMPATIBLE;
+	pthread_mutex_lock(&lock);
+	receivers[at].is_enabled[kind % KINDS] = on;
 	pthread_mutex_unlock(&lock);
 	return CUPTI_OK;
 }
 
+int fake_cuptiActivityEnable(int kind)
+{
+	int result = enter(SCOPE_GLOBAL);
+
+	subscribe_use("cuptiActivityEnable");
+	return result == CUPTI_OK ? set_enabled(0, kind, true) : result;
+}
+
 int fake_cuptiActivityDisable(int kind)
 {
+	int result = enter(SCOPE_GLOBAL);
+
 	subscribe_use("cuptiActivityDisable");
-	pthread_mutex_lock(&lock);
-	is_enabled[kind % KINDS] = false;
-	pthread_mutex_unlock(&lock);
-	return CUPTI_OK;
+	return result == CUPTI_OK ? set_enabled(0, kind, false) : result;
+}
+
+int records_enable(int at, int kind, bool on)
+{
+	int result = enter(SCOPE_SUBSCRIBER);
+
+	return result == CUPTI_OK ? set_enabled(at, kind, on) : result;
 }
 
 int fake_cuptiActivityRegisterCallbacks(cupti_buffer_requested_fn requested,
 					cupti_buffer_completed_fn completed)
 {
+	int result = enter(SCOPE_GLOBAL);
+
 	subscribe_use("cuptiActivityRegisterCallbacks");
+	if (result != CUPTI_OK)
+		return result;
 	pthread_mutex_lock(&lock);
-	consumer = (struct consumer){requested, completed};
+	receivers[0].requested = requested;
+	receivers[0].completed = completed;
+	pthread_mutex_unlock(&lock);
+	return CUPTI_OK;
+}
+
+int fake_cuptiActivityRegisterCallbacks_v2(void *subscriber, cupti_buffer_requested_2_fn requested,
+					   cupti_buffer_completed_2_fn completed)
+{
+	int at = subscribe_index(subscriber);
+	int result = enter(SCOPE_SUBSCRIBER);
+
+	subscribe_use("cuptiActivityRegisterCallbacks_v2");
+	if (at < 1)
+		return 1;
+	if (result != CUPTI_OK)
+		return result;
+	pthread_mutex_lock(&lock);
+	receivers[at].requested_2 = requested;
+	receivers[at].completed_2 = completed;
 	pthread_mutex_unlock(&lock);
 	return CUPTI_OK;
 }
@@ -95,60 +154,109 @@ int fake_cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
 	return CUPTI_OK;
 }
 
+static size_t take_dropped(int at)
+{
+	size_t count;
+
+	pthread_mutex_lock(&lock);
+	count = receivers[at].dropped;
+	receivers[at].dropped = 0;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
 int fake_cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count)
 {
 	(void)context;
 	(void)stream;
-	pthread_mutex_lock(&lock);
-	*count = dropped;
-	dropped = 0;
-	pthread_mutex_unlock(&lock);
+	*count = take_dropped(0);
 	return CUPTI_OK;
 }
 
-bool records_are_enabled(int kind)
+int fake_cuptiActivityGetNumDroppedRecords_v2(void *subscriber, void *context, uint32_t stream,
+					      size_t *count)
+{
+	int at = subscribe_index(subscriber);
+
+	(void)context;
+	(void)stream;
+	if (at < 1)
+		return 1;
+	*count = take_dropped(at);
+	return CUPTI_OK;
+}
+
+static bool is_enabled(int at, int kind)
 {
 	bool enabled;
 
 	pthread_mutex_lock(&lock);
-	enabled = is_enabled[kind % KINDS];
+	enabled = receivers[at].is_enabled[kind % KINDS];
 	pthread_mutex_unlock(&lock);
 	return enabled;
 }
 
-void records_add(const void *record, size_t bytes)
+bool records_are_enabled(int kind)
 {
-	struct queued entry = {
-		.bytes = (uint16_t)version_record_bytes(*(const uint32_t *)record),
-	};
+	bool enabled = false;
 
-	entry.given = (uint16_t)(bytes < entry.bytes ? bytes : entry.bytes);
-	memcpy(entry.record, record, entry.given);
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		enabled = enabled || is_enabled(i, kind);
+	return enabled;
+}
+
+static void add(struct receiver *to, const struct queued *entry)
+{
 	pthread_mutex_lock(&lock);
-	if (queued == capacity) {
-		capacity = capacity ? 2 * capacity : 1024;
-		queue = realloc(queue, capacity * sizeof(*queue));
-		if (!queue)
+	if (to->queued == to->capacity) {
+		to->capacity = to->capacity ? 2 * to->capacity : 1024;
+		to->queue = realloc(to->queue, to->capacity * sizeof(*to->queue));
+		if (!to->queue)
 			abort();
 	}
-	queue[queued++] = entry;
+	to->queue[to->queued++] = *entry;
 	pthread_mutex_unlock(&lock);
 }
 
-/* A buffer from the registered callback. NULL is allowed, but crashes versions before 12.9. */
-static bool ask(uint8_t **buffer, size_t *bytes)
+void records_add(const void *record, size_t bytes)
 {
-	struct consumer asked;
+	uint32_t kind = *(const uint32_t *)record;
+	struct queued first = {.bytes = (uint16_t)version_record_bytes(kind)};
+
+	first.given = (uint16_t)(bytes < first.bytes ? bytes : first.bytes);
+	memcpy(first.record, record, first.given);
+	if (is_enabled(0, (int)kind))
+		add(&receivers[0], &first);
+	for (int i = 1; i < SUBSCRIBERS; i++) {
+		struct queued selected = {0};
+
+		if (!is_enabled(i, (int)kind))
+			continue;
+		selected.bytes = selected.given =
+			(uint16_t)second_encode(i, first.record, selected.record);
+		if (selected.bytes)
+			add(&receivers[i], &selected);
+	}
+}
+
+/* A buffer from the registered callback. NULL is allowed, but crashes versions before 12.9. */
+static bool ask(int at, uint8_t **buffer, size_t *bytes)
+{
+	static const size_t info = sizeof(info);
+	struct receiver asked;
 	size_t max_records = 0;
 
 	pthread_mutex_lock(&lock);
-	asked = consumer;
+	asked = receivers[at];
 	pthread_mutex_unlock(&lock);
 	*buffer = NULL;
 	*bytes = 0;
-	if (!asked.requested)
+	if (asked.requested_2)
+		asked.requested_2(buffer, bytes, &max_records, &info);
+	else if (asked.requested)
+		asked.requested(buffer, bytes, &max_records);
+	else
 		return false;
-	asked.requested(buffer, bytes, &max_records);
 	if (*buffer)
 		atomic_fetch_add(&buffers_out, 1);
 	else if (version_code() < 27)
@@ -156,79 +264,100 @@ static bool ask(uint8_t **buffer, size_t *bytes)
 	return *buffer;
 }
 
-static bool take_current(uint8_t **buffer, size_t *bytes)
+static bool take_current(int at, uint8_t **buffer, size_t *bytes)
 {
 	pthread_mutex_lock(&lock);
-	*buffer = current.bytes;
-	*bytes = current.size;
-	current.bytes = NULL;
+	*buffer = receivers[at].current;
+	*bytes = receivers[at].current_bytes;
+	receivers[at].current = NULL;
 	pthread_mutex_unlock(&lock);
 	return *buffer;
 }
 
-static void complete(uint8_t *buffer, size_t bytes, size_t used)
+static void complete(int at, uint8_t *buffer, size_t bytes, size_t used)
 {
-	struct consumer to;
+	struct receiver to;
 
 	pthread_mutex_lock(&lock);
-	to = consumer;
+	to = receivers[at];
 	pthread_mutex_unlock(&lock);
 	atomic_fetch_sub(&buffers_out, 1);
-	if (to.completed)
+	if (to.completed_2)
+		to.completed_2(buffer, bytes, used, second_info(at));
+	else if (to.completed)
 		to.completed(NULL, 0, buffer, bytes, used);
 	else /* no callback is registered any more: cuptiFinalize() came between */
 		free(buffer);
 }
 
-void records_prepare(void)
+static void prepare(int at)
 {
 	uint8_t *buffer;
 	size_t bytes;
 	bool is_wanted;
 
 	pthread_mutex_lock(&lock);
-	is_wanted = !current.bytes;
+	is_wanted = !receivers[at].current;
 	pthread_mutex_unlock(&lock);
-	if (!is_wanted || !ask(&buffer, &bytes))
+	if (!is_wanted || !ask(at, &buffer, &bytes))
 		return;
 	pthread_mutex_lock(&lock);
-	if (!current.bytes) {
-		current.bytes = buffer;
-		current.size = bytes;
+	if (!receivers[at].current) {
+		receivers[at].current = buffer;
+		receivers[at].current_bytes = bytes;
 		buffer = NULL;
 	}
 	pthread_mutex_unlock(&lock);
 	if (buffer) /* another thread was faster: this one goes back empty */
-		complete(buffer, bytes, 0);
+		complete(at, buffer, bytes, 0);
+}
+
+static bool enabled_any(int at)
+{
+	bool any = false;
+
+	for (int kind = 0; kind < KINDS; kind++)
+		any = any || is_enabled(at, kind);
+	return any;
+}
+
+void records_prepare(void)
+{
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		if (enabled_any(i))
+			prepare(i);
 }
 
 /* Takes the records queued now; later ones wait for the next flush. */
-static struct queued *take_queue(size_t *count)
+static struct queued *take_queue(int at, size_t *count)
 {
+	struct receiver *from = &receivers[at];
 	struct queued *taken = NULL;
 
 	*count = 0;
 	pthread_mutex_lock(&lock);
-	if (queued && consumer.completed) {
-		taken = queue;
-		*count = queued;
-		queue = NULL;
-		queued = 0;
-		capacity = 0;
+	if (from->queued && (from->completed || from->completed_2)) {
+		taken = from->queue;
+		*count = from->queued;
+		from->queue = NULL;
+		from->queued = 0;
+		from->capacity = 0;
 	}
 	pthread_mutex_unlock(&lock);
 	return taken;
 }
 
 /* Hands over one buffer of records, from the end; returns how many are left. */
-static size_t hand_over_one(const struct queued *taken, size_t count)
+static size_t hand_over_one(int at, const struct queued *taken, size_t count)
 {
 	uint8_t *buffer;
 	size_t bytes;
 	size_t used = 0;
 
-	if (!take_current(&buffer, &bytes) && !ask(&buffer, &bytes)) {
-		fake_drop(count);
+	if (!take_current(at, &buffer, &bytes) && !ask(at, &buffer, &bytes)) {
+		pthread_mutex_lock(&lock);
+		receivers[at].dropped += count;
+		pthread_mutex_unlock(&lock);
 		return 0;
 	}
 	while (count && used + taken[count - 1].bytes <= bytes) {
@@ -238,7 +367,7 @@ static size_t hand_over_one(const struct queued *taken, size_t count)
 		memset(buffer + used + entry->given, 0xa5, (size_t)entry->bytes - entry->given);
 		used += entry->bytes;
 	}
-	complete(buffer, bytes, used);
+	complete(at, buffer, bytes, used);
 	return count;
 }
 
@@ -251,10 +380,12 @@ static void *hand_over(void *unused)
 	(void)unused;
 	if (late)
 		usleep((useconds_t)atoi(late) * 1000);
-	taken = take_queue(&count);
-	while (count)
-		count = hand_over_one(taken, count);
-	free(taken);
+	for (int i = 0; i < SUBSCRIBERS; i++) {
+		taken = take_queue(i, &count);
+		while (count)
+			count = hand_over_one(i, taken, count);
+		free(taken);
+	}
 	atomic_store(&handing_over, 0);
 	return NULL;
 }
@@ -279,30 +410,42 @@ int fake_cuptiActivityFlushAll(uint32_t flags)
 		return CUPTI_OK;
 	}
 	pthread_join(thread, NULL);
-	if (flags & CUPTI_FLUSH_FORCED && take_current(&buffer, &bytes))
-		complete(buffer, bytes, 0);
+	for (int i = 0; flags & CUPTI_FLUSH_FORCED && i < SUBSCRIBERS; i++)
+		if (take_current(i, &buffer, &bytes))
+			complete(i, buffer, bytes, 0);
 	return CUPTI_OK;
 }
 
 bool records_are_idle(void)
 {
-	bool idle = true;
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		if (enabled_any(i))
+			return false;
+	return true;
+}
 
+void records_forget(int at)
+{
+	uint8_t *buffer;
+	size_t bytes;
+
+	if (take_current(at, &buffer, &bytes))
+		complete(at, buffer, bytes, 0);
 	pthread_mutex_lock(&lock);
-	for (int i = 0; i < KINDS; i++)
-		idle = idle && !is_enabled[i];
+	free(receivers[at].queue);
+	receivers[at] = (struct receiver){0};
 	pthread_mutex_unlock(&lock);
-	return idle;
+	second_forget(at);
 }
 
 /* cuptiFinalize() hands over the records and unregisters the callbacks. */
 void records_reset(void)
 {
 	fake_cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		records_forget(i);
 	pthread_mutex_lock(&lock);
-	memset(is_enabled, 0, sizeof(is_enabled));
-	consumer = (struct consumer){0};
-	queued = 0;
+	scope = SCOPE_NONE;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -327,7 +470,9 @@ FAKE_EXPORT int fake_buffers_out(void)
 FAKE_EXPORT void fake_drop(size_t count)
 {
 	pthread_mutex_lock(&lock);
-	dropped += count;
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		if (receivers[i].completed || receivers[i].completed_2)
+			receivers[i].dropped += count;
 	pthread_mutex_unlock(&lock);
 }
 

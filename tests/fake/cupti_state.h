@@ -6,10 +6,16 @@
 
 #include "fake/fake_cupti.h"
 
-/* cupti_subscribe.c: calls the subscriber if it enabled this. */
+/* Subscribers: 0 uses the first interface, the others the second. */
+#define SUBSCRIBERS 5
+
+/* cupti_subscribe.c: calls each subscriber that enabled this. */
 bool subscribe_wants(uint32_t domain, uint32_t call);
 void subscribe_notify(uint32_t domain, uint32_t call, const void *data);
+/* -1 for an unknown handle. */
+int subscribe_index(void *handle);
 bool subscribe_is_idle(void);
+bool subscribe_is_shared(void);
 /* State after cuptiFinalize(). */
 void subscribe_reset(void);
 uint32_t subscribe_next_correlation(void);
@@ -19,8 +25,22 @@ bool records_are_enabled(int kind);
 void records_add(const void *record, size_t bytes);
 bool records_are_idle(void);
 void records_reset(void);
+/* A subscriber of the second interface is gone. */
+void records_forget(int subscriber);
+/* Begins or ends a kind of a subscriber of the second interface. CUPTI's result. */
+int records_enable(int subscriber, int kind, bool on);
 /* On the application's thread: a buffer is asked for as soon as one is needed. */
 void records_prepare(void);
+
+/* cupti_second.c: records in the layout that a subscriber has selected. */
+/* Makes it from the first interface's record. Its bytes; 0: the kind is not selected. */
+size_t second_encode(int subscriber, const void *record, uint8_t *out);
+/* For a completed buffer. Valid on this thread until the next call. */
+const struct cupti_complete_info *second_info(int subscriber);
+void second_forget(int subscriber);
+
+/* cupti_graphs.c: the node from which a graph's node was made; 0: none. */
+uint64_t graphs_source(uint64_t node);
 
 /* cupti_pc_sampling.c: cuptiFinalize(), a destroyed context, a launch of a function. */
 void pc_sampling_reset(void);
@@ -40,5 +60,6 @@ void subscribe_use(const char *call);
 /* cupti_version.c: as cuptiGetVersion gives it, and the bytes of a record. */
 uint32_t version_code(void);
 size_t version_record_bytes(uint32_t kind);
+void fake_driver_version(int *version);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The only subscriber of the fake libcupti, its callbacks, and other tools in the process that
- * want to subscribe.
+ * The subscribers of the fake libcupti, their callbacks, and other tools in the process that want
+ * to subscribe. The rules of the second interface are those of NVIDIA's documents.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,12 +16,21 @@
 #define DOMAINS 4
 #define CALLS 1024
 
+/* Number 0 uses the first interface, which excludes all others. */
+struct subscriber {
+	cupti_callback_fn callback; /* NULL: free */
+	void *user;
+	uintptr_t handle;
+	bool is_enabled[DOMAINS][CALLS];
+	char name[64];
+};
+
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* protects the following variables */
-static cupti_callback_fn callback;
-static void *callback_user;
-static bool is_enabled[DOMAINS][CALLS];
-static char other_name[64]; /* name of the other tool that is subscribed */
-static uintptr_t handle = 0x5ab0;
+static struct subscriber subscribers[SUBSCRIBERS];
+static char other_name[64]; /* name of another tool that is subscribed to the first interface */
+static uintptr_t last_handle = 0x5ab0;
+static bool second_was_used; /* until cuptiFinalize() */
+static bool allows_several;
 
 static _Atomic pid_t owner; /* the first process that used this library */
 static _Atomic uint32_t next_correlation = 1;
@@ -46,29 +55,61 @@ int fake_cuptiGetResultString(int result, const char **text)
 	return CUPTI_OK;
 }
 
+/* The number of subscribers. The lock is held. */
+static uint32_t count_subscribers(void)
+{
+	uint32_t count = *other_name != '\0';
+
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		count += subscribers[i].callback != NULL;
+	return count;
+}
+
+static void *add_subscriber(int at, cupti_callback_fn on_call, void *user, const char *name)
+{
+	subscribers[at].callback = on_call;
+	subscribers[at].user = user;
+	subscribers[at].handle = ++last_handle;
+	snprintf(subscribers[at].name, sizeof(subscribers[at].name), "CUPTI for %s",
+		 name ? name : "");
+	return (void *)last_handle;
+}
+
+int subscribe_index(void *handle)
+{
+	int found = -1;
+
+	pthread_rwlock_rdlock(&lock);
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		if (subscribers[i].callback && subscribers[i].handle == (uintptr_t)handle)
+			found = i;
+	pthread_rwlock_unlock(&lock);
+	return found;
+}
+
 int fake_cuptiSubscribe(void **subscriber, cupti_callback_fn on_call, void *user)
 {
 	int result = CUPTI_E_MULTIPLE_SUBSCRIBERS;
 
 	subscribe_use("cuptiSubscribe");
 	pthread_rwlock_wrlock(&lock);
-	if (!callback && !*other_name) {
-		callback = on_call;
-		callback_user = user;
-		*subscriber = (void *)++handle;
+	if (!count_subscribers() && !second_was_used) {
+		*subscriber = add_subscriber(0, on_call, user, "");
 		result = CUPTI_OK;
 	}
 	pthread_rwlock_unlock(&lock);
 	return result;
 }
 
-int fake_cuptiSubscribe_v2(void **subscriber, cupti_callback_fn on_call, void *user,
-			   struct cupti_subscriber_params *params)
+/* Before 13.3 there is one subscriber, whichever call it used. */
+static int subscribe_old(void **subscriber, cupti_callback_fn on_call, void *user,
+			 const struct cupti_subscriber_params *params)
 {
-	int result = 11; /* CUPTI_ERROR_API_NOT_IMPLEMENTED */
+	int result;
 
-	if (version_code() >= 130000)
-		result = fake_cuptiSubscribe(subscriber, on_call, user);
+	if (params && params->size > offsetof(struct cupti_subscriber_params, allows_several))
+		return 1; /* CUPTI_ERROR_INVALID_PARAMETER */
+	result = fake_cuptiSubscribe(subscriber, on_call, user);
 	if (result == CUPTI_E_MULTIPLE_SUBSCRIBERS && params && params->other_name) {
 		pthread_rwlock_rdlock(&lock);
 		snprintf(params->other_name, params->other_name_bytes, "CUPTI for %s", other_name);
@@ -77,66 +118,125 @@ int fake_cuptiSubscribe_v2(void **subscriber, cupti_callback_fn on_call, void *u
 	return result;
 }
 
-int fake_cuptiUnsubscribe(void *subscriber)
+/* The name of the first subscriber. The lock is held. */
+static void name_first(struct cupti_subscriber_params *params)
 {
-	int result = 1; /* CUPTI_ERROR_INVALID_PARAMETER */
+	if (!params->other_name)
+		return;
+	if (*other_name)
+		snprintf(params->other_name, params->other_name_bytes, "CUPTI for %s", other_name);
+	for (int i = SUBSCRIBERS - 1; i >= 0; i--)
+		if (subscribers[i].callback)
+			snprintf(params->other_name, params->other_name_bytes, "%s",
+				 subscribers[i].name);
+}
 
-	subscribe_use("cuptiUnsubscribe");
+/* A driver before r610 (CUDA 13.3) allows one subscriber. The lock is held. */
+static bool may_subscribe(bool is_shared)
+{
+	int version;
+
+	fake_driver_version(&version);
+	if (is_shared && version < 13030)
+		return false;
+	if (!count_subscribers())
+		return true;
+	return !*other_name && !subscribers[0].callback && allows_several && is_shared;
+}
+
+int fake_cuptiSubscribe_v2(void **subscriber, cupti_callback_fn on_call, void *user,
+			   struct cupti_subscriber_params *params)
+{
+	int result = CUPTI_E_MULTIPLE_SUBSCRIBERS;
+	int at = 1;
+
+	if (version_code() < 130000)
+		return 11; /* CUPTI_ERROR_API_NOT_IMPLEMENTED */
+	if (version_code() < CUPTI_VERSION_SECOND)
+		return subscribe_old(subscriber, on_call, user, params);
+	subscribe_use("cuptiSubscribe_v2");
 	pthread_rwlock_wrlock(&lock);
-	if (callback && (uintptr_t)subscriber == handle) {
-		callback = NULL;
-		memset(is_enabled, 0, sizeof(is_enabled));
+	name_first(params);
+	while (at < SUBSCRIBERS && subscribers[at].callback)
+		at++;
+	if (at < SUBSCRIBERS && may_subscribe(params->allows_several)) {
+		second_was_used = true;
+		allows_several = params->allows_several;
+		*subscriber = add_subscriber(at, on_call, user, params->name);
 		result = CUPTI_OK;
 	}
 	pthread_rwlock_unlock(&lock);
 	return result;
+}
+
+int fake_cuptiUnsubscribe(void *subscriber)
+{
+	int at = subscribe_index(subscriber);
+
+	subscribe_use("cuptiUnsubscribe");
+	if (at < 0)
+		return 1; /* CUPTI_ERROR_INVALID_PARAMETER */
+	pthread_rwlock_wrlock(&lock);
+	subscribers[at].callback = NULL;
+	memset(subscribers[at].is_enabled, 0, sizeof(subscribers[at].is_enabled));
+	pthread_rwlock_unlock(&lock);
+	if (at > 0)
+		records_forget(at);
+	return CUPTI_OK;
 }
 
 int fake_cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t call)
 {
-	int result = 1;
+	int at = subscribe_index(subscriber);
 
 	subscribe_use("cuptiEnableCallback");
+	if (at < 0 || domain >= DOMAINS || call >= CALLS)
+		return 1;
 	pthread_rwlock_wrlock(&lock);
-	if (callback && (uintptr_t)subscriber == handle && domain < DOMAINS && call < CALLS) {
-		is_enabled[domain][call] = enable;
-		result = CUPTI_OK;
-	}
+	subscribers[at].is_enabled[domain][call] = enable;
 	pthread_rwlock_unlock(&lock);
-	return result;
+	return CUPTI_OK;
 }
 
 bool subscribe_wants(uint32_t domain, uint32_t call)
 {
-	bool wants;
+	bool wants = false;
 
 	pthread_rwlock_rdlock(&lock);
-	wants = callback && is_enabled[domain][call];
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		wants = wants ||
+			(subscribers[i].callback && subscribers[i].is_enabled[domain][call]);
 	pthread_rwlock_unlock(&lock);
 	return wants;
 }
 
-/* The lock is not held during the callback, so it may come while its subscriber unsubscribes. */
-void subscribe_notify(uint32_t domain, uint32_t call, const void *data)
+static void notify_one(int at, uint32_t domain, uint32_t call, const void *data)
 {
 	void (*first)(void) = atomic_load(&hook);
 	cupti_callback_fn notify = NULL;
+	uint64_t start_ns;
 	void *user = NULL;
 
 	pthread_rwlock_rdlock(&lock);
-	if (callback && is_enabled[domain][call]) {
-		notify = callback;
-		user = callback_user;
+	if (subscribers[at].callback && subscribers[at].is_enabled[domain][call]) {
+		notify = subscribers[at].callback;
+		user = subscribers[at].user;
 	}
 	pthread_rwlock_unlock(&lock);
-	if (notify && first)
+	if (!notify)
+		return;
+	if (first)
 		first();
-	if (notify) {
-		uint64_t start_ns = callback_time_begin();
+	start_ns = callback_time_begin();
+	notify(user, domain, call, data);
+	callback_time_end(start_ns);
+}
 
-		notify(user, domain, call, data);
-		callback_time_end(start_ns);
-	}
+/* The lock is not held during a callback, so it may come while its subscriber unsubscribes. */
+void subscribe_notify(uint32_t domain, uint32_t call, const void *data)
+{
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		notify_one(i, domain, call, data);
 }
 
 uint32_t subscribe_next_correlation(void)
@@ -146,20 +246,30 @@ uint32_t subscribe_next_correlation(void)
 
 bool subscribe_is_idle(void)
 {
-	bool idle;
+	uint32_t count;
 
 	pthread_rwlock_rdlock(&lock);
-	idle = !callback;
+	count = count_subscribers() - (*other_name != '\0');
 	pthread_rwlock_unlock(&lock);
-	return idle;
+	return !count;
+}
+
+bool subscribe_is_shared(void)
+{
+	uint32_t count;
+
+	pthread_rwlock_rdlock(&lock);
+	count = count_subscribers();
+	pthread_rwlock_unlock(&lock);
+	return count > 1;
 }
 
 void subscribe_reset(void)
 {
 	pthread_rwlock_wrlock(&lock);
-	callback = NULL;
+	memset(subscribers, 0, sizeof(subscribers));
 	*other_name = '\0';
-	memset(is_enabled, 0, sizeof(is_enabled));
+	second_was_used = false;
 	pthread_rwlock_unlock(&lock);
 }
 
@@ -263,7 +373,7 @@ FAKE_EXPORT bool fake_other_subscribe(const char *name)
 	bool done;
 
 	pthread_rwlock_wrlock(&lock);
-	done = !callback && !*other_name;
+	done = !count_subscribers() && !second_was_used;
 	if (done)
 		snprintf(other_name, sizeof(other_name), "%s", name);
 	pthread_rwlock_unlock(&lock);
@@ -279,13 +389,18 @@ FAKE_EXPORT void fake_other_unsubscribe(void)
 
 FAKE_EXPORT void fake_other_finalize(void)
 {
-	subscribe_reset();
+	/* With several subscribers it returns early. */
+	if (subscribe_is_shared())
+		return;
 	records_reset();
+	subscribe_reset();
 }
 
 int fake_cuptiFinalize(void)
 {
 	subscribe_use("cuptiFinalize");
+	if (subscribe_is_shared())
+		return CUPTI_OK;
 	pc_sampling_reset();
 	fake_other_finalize();
 	return CUPTI_OK;

@@ -11,6 +11,14 @@ uint32_t version_code(void)
 	return named ? (uint32_t)atoi(named) : 130000;
 }
 
+/* The driver's, as libcuda gives it. */
+void fake_driver_version(int *version)
+{
+	const char *named = getenv("FAKE_CUDA_VERSION");
+
+	*version = named ? atoi(named) : 13050;
+}
+
 /*
  * CUpti_ActivityKernel9 (12.4 to 12.9) has 208 bytes, Kernel10 (13.0) 216; 13.1 appended a
  * priority, and later versions more.

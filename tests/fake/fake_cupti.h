@@ -2,15 +2,16 @@
  * Controls of the fake libcupti and libcuda. Tests find the functions with dlsym() in the
  * library that the backend loads (unit/cuda/cuda_session.h does it for all of FAKE_CONTROLS).
  *
- * The libraries are split by idea: cupti_subscribe.c (one subscriber, its callbacks, other tools),
- * cupti_records.c (activity buffers), cupti_graphs.c (graphs that behave like the driver's),
- * cupti_pc_sampling.c (PC sampling and modules),
- * cupti_version.c (differences between versions), cuda.c (devices and contexts), faults.c
+ * The libraries are split by idea: cupti_subscribe.c (subscribers, their callbacks, other tools),
+ * cupti_records.c (activity buffers), cupti_second.c (records of the second interface),
+ * cupti_graphs.c (graphs that behave like the driver's), cupti_pc_sampling.c (PC sampling and
+ * modules), cupti_version.c (differences between versions), cuda.c (devices and contexts), faults.c
  * (any entry point fails at any call). A function fake_NAME() implements an entry point;
  * make_entries.py makes the exported ones from the backend's list of symbols.
  *
  * Environment, for tests that run programs: FAKE_CUPTI_VERSION, the result of cuptiGetVersion
- * (default 130000), which also sets the sizes of records; FAKE_CUDA_VERSION, the driver's;
+ * (default 130000), which also sets the sizes of records; FAKE_CUDA_VERSION, the driver's; and
+ * FAKE_CUDA_MAJOR, the devices' compute capability; FAKE_CUPTI_HES: hardware times are refused (0);
  * FAKE_CUPTI_FAIL, "name=code"; FAKE_CUPTI_LATE_MS: buffers are handed over that long after the
  * flush returned.
  */
@@ -51,6 +52,17 @@ struct fake_pc {
 	uint32_t samples;
 	uint32_t not_issued;
 	uint32_t correlation; /* in serialized mode */
+};
+
+/* Layouts of records of the second interface. */
+enum fake_layout {
+	FAKE_LAYOUT_GOOD,
+	FAKE_LAYOUT_NONE,        /* no layouts */
+	FAKE_LAYOUT_NO_KIND,     /* none for the kind */
+	FAKE_LAYOUT_NO_FIELD,    /* a field is not in it */
+	FAKE_LAYOUT_OUTSIDE,     /* a field is outside of the record */
+	FAKE_LAYOUT_WIDTH,       /* a field of 3 bytes */
+	FAKE_LAYOUT_SMALL_ENTRY, /* entries are smaller than those declared */
 };
 
 /* X(type, name, arguments): fake_NAME() in libcupti. */
@@ -122,6 +134,15 @@ struct fake_pc {
 	X(size_t, other_stop, (void))                                                              \
 	/* It calls cuptiFinalize(). */                                                            \
 	X(void, other_finalize, (void))                                                            \
+	/* Another tool subscribes to the second interface, and records kernels. */                \
+	X(int, second_subscribe, (const char *name, bool allows_several))                          \
+	/* How many kernels it got since it subscribed, after a flush. */                          \
+	X(size_t, second_count, (void))                                                            \
+	X(void, second_unsubscribe, (void))                                                        \
+	/* This attribute of the second interface is refused; 0: none. */                          \
+	X(void, refuse_attribute, (int attribute))                                                 \
+	/* Layouts are given wrongly from now on: enum fake_layout. */                             \
+	X(void, set_layout, (int layout))                                                          \
 	/* See faults.h: calls `first` to `first` + `count` - 1 from now on fail. 0: none. */      \
 	X(void, fail, (const char *name, uint32_t first, uint32_t count, int code))                \
 	X(uint32_t, calls, (const char *name))

@@ -14,9 +14,9 @@ import re
 import sys
 from pathlib import Path
 
-# V(name, (arguments)), and X(name, version, (arguments), users): those for recording.
+# V(name, (arguments)), or F, O, S; and X(name, version, (arguments), users): those for recording.
 SYMBOL = re.compile(
-    r"^(?:[OV]\((\w+)()|X\((\w+), (\w*)),\s*\(([^()]*)\)(?:\)|,\s*FOR_RECORDING.*\))$",
+    r"^(?:[FOSV]\((\w+)()|X\((\w+), (\w*)),\s*\(([^()]*)\)(?:\)|,\s*FOR_RECORDING.*\))$",
     re.MULTILINE,
 )
 

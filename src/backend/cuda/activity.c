@@ -18,8 +18,10 @@
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/interface.h"
 #include "backend/cuda/memory.h"
 #include "backend/cuda/pc_sampling.h"
+#include "backend/cuda/record_fields.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/kernel_names.h"
@@ -195,7 +197,7 @@ static uint64_t measure_offset(void)
 		uint64_t theirs_ns = 0;
 		uint64_t taken_ns;
 
-		if (libcupti.cuptiGetTimestamp(&theirs_ns) != CUPTI_OK || !theirs_ns)
+		if (!interface_timestamp(&theirs_ns) || !theirs_ns)
 			break;
 		taken_ns = clock_monotonic_ns() - before_ns;
 		if (taken_ns < best_ns) {
@@ -278,20 +280,123 @@ static bool read_records(uint8_t *buffer, size_t valid_bytes)
 	return result == CUPTI_E_MAX_LIMIT_REACHED;
 }
 
+static void finish_buffer(uint8_t *buffer, size_t bytes, size_t valid_bytes, bool is_read)
+{
+	size_t dropped = 0;
+
+	if (!is_read)
+		await_records_note_dropped(1);
+	if (interface_dropped(&dropped) == CUPTI_OK && dropped)
+		await_records_note_dropped(dropped);
+	give_back(buffer, bytes, valid_bytes);
+}
+
 static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
 				size_t valid_bytes)
 {
 	uint64_t start_ns = clock_thread_ns();
-	size_t dropped = 0;
 
 	if (!buffer || cuda_is_orphaned() || !is_back(buffer))
 		return;
-	if (valid_bytes && !read_records(buffer, valid_bytes))
-		await_records_note_dropped(1);
-	if (libcupti.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
-	    dropped)
-		await_records_note_dropped(dropped);
-	give_back(buffer, bytes, valid_bytes);
+	finish_buffer(buffer, bytes, valid_bytes,
+		      !valid_bytes || read_records(buffer, valid_bytes));
+	await_records_note_cost(clock_thread_ns() - start_ns);
+}
+
+/* ------------------------------------------------------------------ the second interface */
+
+static void on_buffer_requested_2(uint8_t **buffer, size_t *bytes, size_t *max_records,
+				  const void *info)
+{
+	on_buffer_requested(buffer, bytes, max_records);
+}
+
+static const int selected_kinds[] = {CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY,
+				     CUPTI_KIND_MEMSET, CUPTI_KIND_MEMCPY_PEER};
+
+/* Index in selected_kinds. */
+static size_t index_of(uint32_t kind)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_LENGTH(selected_kinds) && (uint32_t)selected_kinds[i] != kind)
+		i++;
+	return i;
+}
+
+/* Layouts are by kind. False if no kind has a layout that can be read. */
+static bool plan_records(const struct cupti_complete_info *info, struct record_plan *plans)
+{
+	bool has_any = false;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(selected_kinds); i++) {
+		size_t kind = (size_t)selected_kinds[i];
+
+		plans[i].count = 0;
+		if (info && info->size >= sizeof(*info) && info->layouts &&
+		    kind < info->layout_count)
+			has_any |= record_fields_plan(selected_kinds[i], info->layouts[kind],
+						      &plans[i]);
+	}
+	return has_any;
+}
+
+/*
+ * A record of a graph's node has the id of the node from which that one was made or last updated,
+ * from CUPTI 13.4 on. It is right also if Proton has not seen the instantiation, and for a replay
+ * before an update if its records arrive after the update.
+ */
+static void add_selected(struct record_values *values)
+{
+	struct cupti_kernel *kernel = &values->as.kernel;
+
+	if (kernel->kind != CUPTI_KIND_CONCURRENT_KERNEL) {
+		add_memory(&values->as.any);
+		return;
+	}
+	if (values->source_node_id && kernel->graph_node_id)
+		kernel->graph_node_id =
+			captured_nodes_origin(kernel->graph_node_id, values->source_node_id);
+	add_kernel(kernel);
+}
+
+/* As read_records(), of records in the layouts of `info`. */
+static bool read_selected(uint8_t *buffer, size_t valid_bytes,
+			  const struct cupti_complete_info *info)
+{
+	struct record_plan plans[ARRAY_LENGTH(selected_kinds)];
+	struct record_values values[ARRAY_LENGTH(selected_kinds)];
+	struct cupti_activity *record = NULL;
+	bool is_whole = true;
+	int result;
+
+	if (!plan_records(info, plans))
+		return false;
+	memset(values, 0, sizeof(values));
+	while ((result = interface_next(buffer, valid_bytes, &record)) == CUPTI_OK) {
+		size_t i = index_of(record->kind);
+
+		if (i == ARRAY_LENGTH(selected_kinds))
+			continue;
+		if (!plans[i].count) {
+			is_whole = false;
+			continue;
+		}
+		record_fields_read(&plans[i], record, &values[i]);
+		add_selected(&values[i]);
+	}
+	return is_whole && result == CUPTI_E_MAX_LIMIT_REACHED;
+}
+
+static void on_buffer_completed_2(uint8_t *buffer, size_t bytes, size_t valid_bytes,
+				  const struct cupti_complete_info *info)
+{
+	uint64_t start_ns = clock_thread_ns();
+
+	if (!buffer || cuda_is_orphaned() || !is_back(buffer))
+		return;
+	finish_buffer(buffer, bytes, valid_bytes,
+		      !valid_bytes || read_selected(buffer, valid_bytes, info));
 	await_records_note_cost(clock_thread_ns() - start_ns);
 }
 
@@ -305,7 +410,7 @@ static uint64_t take_dropped(void)
 {
 	size_t dropped = 0;
 
-	if (libcupti.cuptiActivityGetNumDroppedRecords(NULL, 0, &dropped) != CUPTI_OK)
+	if (interface_dropped(&dropped) != CUPTI_OK)
 		return 0;
 	return dropped;
 }
@@ -321,25 +426,26 @@ static const struct await_vendor vendor = {
 
 int activity_start(struct proton_error *err)
 {
-	uint8_t on = 1;
-	size_t size = sizeof(on);
+	static const struct interface_buffers buffers = {
+		on_buffer_requested,
+		on_buffer_completed,
+		on_buffer_requested_2,
+		on_buffer_completed_2,
+	};
+	bool has_clock = false;
 	int result;
+	int status;
 
 	set_buffer_bytes(choose_buffer_bytes());
 	await_records_start(&vendor);
-	/* Both only save time; versions of CUPTI that do not support one work without it. */
-	libcupti.cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
-	libcupti.cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
-	if (libcupti.cuptiActivityRegisterTimestampCallback(read_clock) == CUPTI_OK)
-		atomic_store_explicit(&clock_offset_ns, 0, memory_order_relaxed);
-	else
-		atomic_store_explicit(&clock_offset_ns, measure_offset(), memory_order_relaxed);
-	result = libcupti.cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed);
+	status = interface_register(&buffers, read_clock, &has_clock, err);
+	if (status != PROTON_OK)
+		return status;
+	atomic_store_explicit(&clock_offset_ns, has_clock ? 0 : measure_offset(),
+			      memory_order_relaxed);
+	result = interface_enable(CUPTI_KIND_CONCURRENT_KERNEL);
 	if (result != CUPTI_OK)
-		return cupti_api_error(result, "cuptiActivityRegisterCallbacks", err);
-	result = libcupti.cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
-	if (result != CUPTI_OK)
-		return cupti_api_error(result, "cuptiActivityEnable", err);
+		return cupti_api_error(result, interface_enable_name(), err);
 	return PROTON_OK;
 }
 
@@ -353,11 +459,12 @@ int activity_flush(uint64_t launched, uint32_t last_shared, bool in_doubt, struc
 
 void activity_stop(void)
 {
-	int result = libcupti.cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+	int result = interface_disable(CUPTI_KIND_CONCURRENT_KERNEL);
 
-	if (result != CUPTI_OK)
+	if (result != CUPTI_OK && !callbacks_were_ended())
 		message("cannot disable CUPTI kernel activity (cuptiActivityDisable: error %d); "
 			"its overhead remains",
 			result);
 	libcupti.cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+	interface_leave();
 }

@@ -10,6 +10,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/interface.h"
 #include "backend/cuda/memory.h"
 #include "backend/cuda/pc_sampling.h"
 #include "backend/gpu/captured_nodes.h"
@@ -240,16 +241,14 @@ static void unsubscribe(void)
 /* Uses the earlier `subscriber` if it is still valid, else a new one. */
 static int subscribe(struct proton_error *err)
 {
+	int status;
 	int result;
 
 	if (subscriber && enable(1) == CUPTI_OK)
 		return PROTON_OK; /* the event below is still enabled */
-	subscriber = NULL;
-	result = libcupti.cuptiSubscribe(&subscriber, on_callback, NULL);
-	if (result != CUPTI_OK) {
-		subscriber = NULL;
-		return cupti_api_error(result, "cuptiSubscribe", err);
-	}
+	status = interface_subscribe(on_callback, &subscriber, err);
+	if (status != PROTON_OK)
+		return status;
 	result = enable(1);
 	/* Older versions do not report it: an updated graph keeps what was captured first. */
 	if (result == CUPTI_OK && libcupti.version >= CUPTI_VERSION_NODE_UPDATED)
@@ -293,11 +292,12 @@ int callbacks_start(struct proton_error *err)
 	return subscribe(err);
 }
 
-void callbacks_stop(void)
+bool callbacks_stop(void)
 {
 	unsubscribe();
 	launches_stop();
 	contexts_clear();
+	return !subscriber;
 }
 
 void callbacks_check(void)

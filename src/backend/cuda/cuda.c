@@ -7,6 +7,7 @@
  * until then the libraries are only loaded. In the child of a process that has touched CUPTI,
  * nothing of it is called.
  */
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +16,12 @@
 
 #include "backend/cuda/append.h"
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/interface.h"
 #include "backend/cuda/pc_sampling.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/contexts.h"
 #include "backend/gpu/flush_thread.h"
-#include "backend/gpu/gpu_describe.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/tensors.h"
 #include "base/clock.h"
@@ -82,7 +83,10 @@ static int begin(struct proton_error *err)
 			activity_stop();
 	}
 	if (status != PROTON_OK) {
-		callbacks_stop();
+		bool is_released = callbacks_stop();
+
+		if (interface_is_second()) /* other tools may use the first one again */
+			interface_finalize(is_released);
 		return status;
 	}
 	flush_thread_start();
@@ -196,11 +200,21 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 	return status;
 }
 
+typedef void (*add_fn)(void *user, const char *key, const char *value);
+
+static void add_number(add_fn add, void *user, const char *key, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	add(user, key, text);
+}
+
 /*
  * Adds the driver's version: the first word that begins with a digit in "NVRM version: NVIDIA UNIX
  * x86_64 Kernel Module  580.65.06  Sun Jul ...".
  */
-static void add_kernel_module(backend_add_fn add, void *user)
+static void add_kernel_module(add_fn add, void *user)
 {
 	FILE *file = fopen("/proc/driver/nvidia/version", "re");
 	char line[256] = "";
@@ -220,7 +234,7 @@ static void add_kernel_module(backend_add_fn add, void *user)
 }
 
 /* The number of GPUs is known after the program has initialized CUDA, which Proton never does. */
-static void describe(backend_add_fn add, void *user)
+static void describe(add_fn add, void *user)
 {
 	char text[32];
 	int count = 0;
@@ -231,9 +245,13 @@ static void describe(backend_add_fn add, void *user)
 	snprintf(text, sizeof(text), "%d.%d", libcupti.driver / 1000, libcupti.driver % 1000 / 10);
 	add(user, "cuda_driver", text);
 	add_kernel_module(add, user);
+	interface_describe(add, user);
+	if (captured_nodes_differing())
+		add_number(add, user, "graph_nodes_by_source", captured_nodes_differing());
 	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
-		gpu_describe_number(add, user, "gpus", (uint64_t)count);
-	gpu_describe_overhead(add, user);
+		add_number(add, user, "gpus", (uint64_t)count);
+	add_number(add, user, "overhead_callbacks_ns", launches_cost_ns());
+	add_number(add, user, "overhead_records_ns", await_records_cost_ns());
 	pc_sampling_describe(add, user);
 }
 
@@ -244,11 +262,11 @@ static void describe(backend_add_fn add, void *user)
  * while the program exits either: nothing is gained, and the driver may be gone. While a context is
  * enabled for PC sampling, it would leave later sessions without samples.
  */
-static void detach(void)
+static void detach(bool is_released)
 {
-	if (libcupti.cuptiFinalize && !record_program_ends() && !callbacks_were_ended() &&
-	    !await_records_were_missed() && !pc_sampling_was_used())
-		libcupti.cuptiFinalize();
+	if (!record_program_ends() && !callbacks_were_ended() && !await_records_were_missed() &&
+	    !pc_sampling_was_used())
+		interface_finalize(is_released);
 }
 
 static void stop(void)
@@ -258,8 +276,7 @@ static void stop(void)
 		flush_thread_stop();
 		pc_sampling_stop();
 		activity_stop();
-		callbacks_stop();
-		detach();
+		detach(callbacks_stop());
 	}
 	atomic_store(&cuda_state, CUDA_OFF);
 	wants_memory = false;

@@ -33,7 +33,8 @@ static inline bool cuda_is_orphaned(void)
 
 /* API callbacks: on the application's threads. */
 int callbacks_start(struct proton_error *err);
-void callbacks_stop(void);
+/* False if CUPTI does not release the subscription. */
+bool callbacks_stop(void);
 /* Begins or ends memory operations: their callbacks and records. */
 int callbacks_set_memory(bool is_wanted, struct proton_error *err);
 /* Begins or ends the events and calls of modules, for PC sampling. */

@@ -12,15 +12,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/cuda/cupti_second_abi.h"
+
 enum cupti_result {
 	CUPTI_OK = 0,
 	CUPTI_E_INVALID_CONTEXT = 3,
 	CUPTI_E_OUT_OF_MEMORY = 8,
 	CUPTI_E_MAX_LIMIT_REACHED = 12, /* of cuptiActivityGetNextRecord: no more records */
 	CUPTI_E_HARDWARE_BUSY = 26,
+	CUPTI_E_NOT_COMPATIBLE = 14,
 	CUPTI_E_NOT_INITIALIZED = 15, /* CUPTI does not support the driver */
 	CUPTI_E_INSUFFICIENT_PRIVILEGES = 35,
 	CUPTI_E_MULTIPLE_SUBSCRIBERS = 39,
+	CUPTI_E_UNKNOWN = 999,
 };
 
 /* cuptiGetVersion() of the first version that accepts NULL as a buffer: 12.9. */
@@ -94,16 +98,6 @@ struct cupti_callback_data {
 	uint64_t *correlation_data;
 	uint32_t correlation_id;
 };
-
-/* As of 13.0; later versions append fields, and check `size`. */
-struct cupti_subscriber_params {
-	size_t size;
-	const char *name;
-	char *other_name; /* name of the existing subscriber, if it is another tool */
-	size_t other_name_bytes;
-};
-
-#define CUPTI_SUBSCRIBER_NAME_BYTES 64
 
 struct cupti_resource_data {
 	void *context;

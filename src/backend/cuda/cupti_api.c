@@ -25,6 +25,11 @@
 
 struct cupti_api libcupti;
 
+enum need {
+	NEEDED_FIRST = 1,  /* by CUPTI's first interface */
+	NEEDED_SECOND = 2, /* by the second */
+};
+
 /* Newest first. Triton's wheel and SDKs without versions use the bare name. */
 static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
 
@@ -163,21 +168,27 @@ void cupti_api_version_text(uint32_t version, char *text, size_t capacity)
 		snprintf(text, capacity, "(version code %u)", version);
 }
 
-static int check_versions(struct proton_error *err)
+/*
+ * Only too old a libcupti is refused. Whether it works with the driver is tried: drivers accept
+ * newer and older versions of CUPTI in ways that the version numbers do not show.
+ */
+static int read_version(struct proton_error *err)
 {
 	char text[32];
-	int major = libcupti.version >= 130000 ? (int)(libcupti.version / 10000) : 12;
 
+	/* From 13.2 on this fails without a driver that CUPTI supports. */
+	if (!libcupti.cuptiGetVersion)
+		return PROTON_OK; /* it is reported as missing */
+	if (libcupti.cuptiGetVersion(&libcupti.version) != CUPTI_OK)
+		return err_set(
+			err, PROTON_E_VERSION,
+			"cannot determine the version of %s (driver: CUDA %d.%d); update the "
+			"driver, or set PROTON_CUPTI_PATH to an older libcupti",
+			libcupti.path, libcupti.driver / 1000, libcupti.driver % 1000 / 10);
 	cupti_api_version_text(libcupti.version, text, sizeof(text));
 	if (libcupti.version < 22)
 		return err_set(err, PROTON_E_VERSION, "%s is CUPTI %s; 12.4 or later is required",
 			       libcupti.path, text);
-	if (libcupti.driver && major > libcupti.driver / 1000)
-		return err_set(
-			err, PROTON_E_VERSION,
-			"%s is CUPTI %s, but the driver supports CUDA %d.%d; update the driver, "
-			"or set PROTON_CUPTI_PATH to an older libcupti",
-			libcupti.path, text, libcupti.driver / 1000, libcupti.driver % 1000 / 10);
 	return PROTON_OK;
 }
 
@@ -185,13 +196,14 @@ static int load(struct proton_error *err)
 {
 	static const struct function functions[] = {
 #define O(name, args) {#name, offsetof(struct cupti_api, name), 0},
-#define V(name, args) {#name, offsetof(struct cupti_api, name), 1},
+#define F(name, args) {#name, offsetof(struct cupti_api, name), NEEDED_FIRST},
+#define S(name, args) {#name, offsetof(struct cupti_api, name), NEEDED_SECOND},
+#define V(name, args) {#name, offsetof(struct cupti_api, name), NEEDED_FIRST | NEEDED_SECOND},
 #include "backend/cuda/cupti_symbols.def"
 #undef V
 	};
 	struct search search = {0};
 	struct link_map *map;
-	const char *missing;
 	int status = driver_load_cuda(FOR_RECORDING, err);
 
 	if (status == PROTON_OK)
@@ -202,17 +214,19 @@ static int load(struct proton_error *err)
 	if (dlinfo(search.handle, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name)
 		snprintf(libcupti.path, sizeof(libcupti.path), "%s", map->l_name);
 	functions_bind(search.handle, functions, ARRAY_LENGTH(functions), &libcupti);
-	missing = functions_missing(functions, ARRAY_LENGTH(functions), &libcupti, 1);
-	if (missing)
-		return err_set(err, PROTON_E_VERSION,
-			       "%s does not provide %s; it is older than CUDA 12.4", libcupti.path,
-			       missing);
-	if (libcupti.cuptiGetVersion(&libcupti.version) != CUPTI_OK)
-		return err_set(err, PROTON_E_VERSION, "cannot determine the version of %s",
-			       libcupti.path);
+	libcupti.missing_first =
+		functions_missing(functions, ARRAY_LENGTH(functions), &libcupti, NEEDED_FIRST);
+	libcupti.missing_second =
+		functions_missing(functions, ARRAY_LENGTH(functions), &libcupti, NEEDED_SECOND);
 	if (libcuda.cuDriverGetVersion(&libcupti.driver) != 0)
 		libcupti.driver = 0;
-	return check_versions(err);
+	status = read_version(err);
+	if (status == PROTON_OK && libcupti.missing_first &&
+	    (libcupti.missing_second || libcupti.version < CUPTI_VERSION_SECOND))
+		status = err_set(err, PROTON_E_VERSION,
+				 "%s does not provide %s; it is older than CUDA 12.4",
+				 libcupti.path, libcupti.missing_first);
+	return status;
 	/* libcupti is never closed: its threads and callbacks may still run. */
 }
 
@@ -254,18 +268,22 @@ static void no_callback(void *user, uint32_t domain, uint32_t call, const void *
 {
 }
 
-/* CUPTI 13.0 and later report the subscriber, through the newer subscribe call. */
-static void ask_who(char *name, size_t capacity)
+/*
+ * CUPTI 13.0 and later report the subscriber, through the newer subscribe call. From 13.3 on that
+ * call, if it succeeds, excludes the first interface: there interface.c has tried it, or must not.
+ */
+static void ask_who(char *name)
 {
 	struct cupti_subscriber_params params = {
-		.size = sizeof(params),
+		.size = offsetof(struct cupti_subscriber_params, allows_several),
 		.name = "Proton",
 		.other_name = name,
-		.other_name_bytes = capacity,
+		.other_name_bytes = CUPTI_SUBSCRIBER_NAME_BYTES,
 	};
 	void *subscriber = NULL;
 
-	if (libcupti.cuptiSubscribe_v2 &&
+	memcpy(name, libcupti.other_name, sizeof(libcupti.other_name));
+	if (libcupti.cuptiSubscribe_v2 && libcupti.version < CUPTI_VERSION_SECOND &&
 	    libcupti.cuptiSubscribe_v2(&subscriber, no_callback, NULL, &params) == CUPTI_OK)
 		libcupti.cuptiUnsubscribe(subscriber); /* the other tool has just unsubscribed */
 }
@@ -275,7 +293,7 @@ static int busy_error(const char *call, const char *text, struct proton_error *e
 	char name[CUPTI_SUBSCRIBER_NAME_BYTES + 1] = "";
 	const struct tool *tool = NULL;
 
-	ask_who(name, CUPTI_SUBSCRIBER_NAME_BYTES);
+	ask_who(name);
 	dl_iterate_phdr(find_tool, &tool);
 	return err_set(err, PROTON_E_BUSY,
 		       "CUPTI is already in use by another tool in this process (%s%s%s); stop "
@@ -291,6 +309,19 @@ static int busy_error(const char *call, const char *text, struct proton_error *e
 		       call, text);
 }
 
+/* CUPTI does not work with the driver. */
+static int driver_error(const char *call, const char *text, struct proton_error *err)
+{
+	char version[32];
+
+	cupti_api_version_text(libcupti.version, version, sizeof(version));
+	return err_set(err, PROTON_E_VERSION,
+		       "CUPTI %s does not support this driver (CUDA %d.%d); update the driver, or "
+		       "set PROTON_CUPTI_PATH to a libcupti older than %s [%s: %s]",
+		       version, libcupti.driver / 1000, libcupti.driver % 1000 / 10, libcupti.path,
+		       call, text);
+}
+
 int cupti_api_error(int result, const char *call, struct proton_error *err)
 {
 	const char *text = NULL;
@@ -301,10 +332,7 @@ int cupti_api_error(int result, const char *call, struct proton_error *err)
 	case CUPTI_E_MULTIPLE_SUBSCRIBERS:
 		return busy_error(call, text, err);
 	case CUPTI_E_NOT_INITIALIZED:
-		return err_set(err, PROTON_E_VERSION,
-			       "CUPTI does not support this driver; update the driver, or set "
-			       "PROTON_CUPTI_PATH to a libcupti older than %s [%s: %s]",
-			       libcupti.path, call, text);
+		return driver_error(call, text, err);
 	case CUPTI_E_INSUFFICIENT_PRIVILEGES:
 		return err_set(
 			err, PROTON_E_PERMISSION,

@@ -13,6 +13,11 @@ struct cupti_api {
 	char path[1024];  /* path of libcupti, as opened */
 	uint32_t version; /* value of cuptiGetVersion */
 	int driver;       /* CUDA version of the driver: 1000 * major + 10 * minor */
+	/* The first function that an interface lacks (interface.h); NULL if it is complete. */
+	const char *missing_first;
+	const char *missing_second;
+	/* Name of the tool that CUPTI gave when a subscription was refused; "": not known. */
+	char other_name[CUPTI_SUBSCRIBER_NAME_BYTES + 1];
 #define V(name, args) int(*name) args;
 #include "backend/cuda/cupti_symbols.def"
 #undef V

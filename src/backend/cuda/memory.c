@@ -4,6 +4,7 @@
  */
 #include "backend/cuda/memory.h"
 
+#include "backend/cuda/interface.h"
 #include "backend/gpu/memory_operations.h"
 #include "base/array.h"
 #include "driver/gpu_device.h"
@@ -41,7 +42,7 @@ static void disable(void *subscriber)
 		if (call_kinds[call])
 			libcupti.cuptiEnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
 	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
-		libcupti.cuptiActivityDisable(kinds[i]);
+		interface_disable(kinds[i]);
 }
 
 int memory_set(void *subscriber, bool is_wanted, struct proton_error *err)
@@ -69,10 +70,10 @@ int memory_set(void *subscriber, bool is_wanted, struct proton_error *err)
 		return cupti_api_error(result, "cuptiEnableCallback", err);
 	}
 	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
-		result = libcupti.cuptiActivityEnable(kinds[i]);
+		result = interface_enable(kinds[i]);
 		if (result != CUPTI_OK) {
 			disable(subscriber);
-			return cupti_api_error(result, "cuptiActivityEnable", err);
+			return cupti_api_error(result, interface_enable_name(), err);
 		}
 	}
 	return PROTON_OK;

@@ -59,6 +59,7 @@ static size_t destroyed_count; /* number of destroyed graphs in the table */
 static uint64_t asked_ns;      /* time of the last requested flush */
 static uint64_t patience_ns = PATIENCE_NS;
 static bool stranger_was_noted;
+static size_t differing_count;
 
 static _Atomic bool is_flush_due;
 
@@ -235,6 +236,20 @@ void captured_nodes_clone(uint64_t clone, uint64_t original)
 	pthread_mutex_unlock(&lock);
 }
 
+uint64_t captured_nodes_origin(uint64_t node, uint64_t source)
+{
+	const struct shared *by_source;
+	const struct shared *by_events;
+
+	pthread_mutex_lock(&lock);
+	by_source = find_node(source);
+	by_events = find_node(node);
+	if (by_source && by_events && by_source != by_events)
+		differing_count++;
+	pthread_mutex_unlock(&lock);
+	return by_source ? source : node;
+}
+
 static void free_nodes(struct graph *graph)
 {
 	for (size_t i = 0; i < graph->count; i++)
@@ -390,6 +405,7 @@ void captured_nodes_clear(void)
 		free_nodes(&graphs[i]);
 	graph_count = 0;
 	stranger_was_noted = false;
+	differing_count = 0;
 	pthread_mutex_unlock(&lock);
 	atomic_store(&is_flush_due, false);
 }
@@ -401,6 +417,16 @@ size_t captured_nodes_count(void)
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < graph_count; i++)
 		count += graphs[i].count;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+size_t captured_nodes_differing(void)
+{
+	size_t count;
+
+	pthread_mutex_lock(&lock);
+	count = differing_count;
 	pthread_mutex_unlock(&lock);
 	return count;
 }

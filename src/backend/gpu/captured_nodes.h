@@ -19,6 +19,12 @@ void captured_nodes_end_capture(void);
 void captured_nodes_add(uint64_t node, bool is_kernel, uint64_t crc);
 /* `clone` shares what was captured as `original`; nothing if that is unknown. */
 void captured_nodes_clone(uint64_t clone, uint64_t original);
+/*
+ * The node under which the work of `node` was captured: `source`, from which `node` was made or
+ * last updated when it ran, if that is known, else `node`. Cases in which the events tell another
+ * origin are counted: a graph may have been updated before the records of its replay arrived.
+ */
+uint64_t captured_nodes_origin(uint64_t node, uint64_t source);
 
 /*
  * A graph inside another one is owned by the outermost graph around it, and freed with it. Nothing
@@ -51,6 +57,8 @@ void captured_nodes_clear(void);
  * flush.
  */
 size_t captured_nodes_count(void);
+/* Times that captured_nodes_origin() found different origins. */
+size_t captured_nodes_differing(void);
 void captured_nodes_set_patience(uint64_t ns);
 
 #endif

@@ -8,18 +8,19 @@
 
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/launches.h"
+#include "backend/gpu/periodic_thread.h"
 #include "backend/gpu/tensors.h"
 
 #define PERIOD_NS 500000000u
 
 static struct periodic_thread thread;
 
-void flush_thread_run(struct periodic_thread *self)
+static void *run(void *unused)
 {
 	uint64_t before = 0;
 	int rounds = 0; /* rounds left */
 
-	while (periodic_thread_wait(self, PERIOD_NS)) {
+	while (periodic_thread_wait(&thread, PERIOD_NS)) {
 		uint64_t launched = launches_count();
 
 		/* One round more after the last launch: its kernel may have been running. */
@@ -30,11 +31,6 @@ void flush_thread_run(struct periodic_thread *self)
 		tensors_catch_up();
 		before = launched;
 	}
-}
-
-static void *run(void *unused)
-{
-	flush_thread_run(&thread);
 	return NULL;
 }
 

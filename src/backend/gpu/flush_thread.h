@@ -6,13 +6,9 @@
 #ifndef BACKEND_GPU_FLUSH_THREAD_H
 #define BACKEND_GPU_FLUSH_THREAD_H
 
-#include "backend/gpu/periodic_thread.h"
-
 /* Starts a thread that asks for complete records while kernels are launched. */
 void flush_thread_start(void);
 /* Ends the thread and waits for it. */
 void flush_thread_stop(void);
-/* The loop of such a thread until it has to end. A backend with its own thread calls it there. */
-void flush_thread_run(struct periodic_thread *self);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * Support for tests of the CUDA backend, and of others that behave alike: the fake libraries
  * (tests/fake) as `fake`, and short functions for sessions and launches. PROTON_TEST_BACKEND names
- * another backend than "cupti". Tests of CUDA alone begin with ONLY_CUDA, and a test that
- * uses a control which the other fake lacks is skipped.
+ * another backend than "cupti"; PROTON_CUPTI_INTERFACE=2 runs the tests over CUPTI's second
+ * interface, with its entry points in the place of the first one's. Tests of CUDA alone begin with
+ * ONLY_CUDA, and a test that uses a control which the other fake lacks is skipped.
  */
 #ifndef TESTS_UNIT_CUDA_CUDA_SESSION_H
 #define TESTS_UNIT_CUDA_CUDA_SESSION_H
@@ -35,6 +36,41 @@ static const char *tested_backend(void)
 static bool tests_cuda(void)
 {
 	return strcmp(tested_backend(), "cupti") == 0;
+}
+
+/* CUPTI's second interface. */
+static bool tests_second(void)
+{
+	const char *named = getenv("PROTON_CUPTI_INTERFACE");
+
+	return tests_cuda() && named && strcmp(named, "2") == 0;
+}
+
+#define ONLY_FIRST()                                                                               \
+	do {                                                                                       \
+		if (!tests_cuda() || tests_second())                                               \
+			SKIP("this is about CUPTI's first interface");                             \
+	} while (0)
+
+/* The entry point that does the same in the tested interface. */
+static const char *entry_point(const char *name)
+{
+	static const char *const second[] = {
+		"cuptiSubscribe_v2",
+		"cuptiActivityEnable_v2",
+		"cuptiActivityDisable_v2",
+		"cuptiActivityRegisterCallbacks_v2",
+		"cuptiActivityGetNextRecord_v2",
+		"cuptiActivityGetNumDroppedRecords_v2",
+		"cuptiActivitySetAttribute_v2",
+		"cuptiGetTimestamp_v2",
+	};
+
+	for (size_t i = 0; tests_second() && i < sizeof(second) / sizeof(second[0]); i++)
+		if (strlen(second[i]) == strlen(name) + 3 &&
+		    strncmp(second[i], name, strlen(name)) == 0)
+			return second[i];
+	return name;
 }
 
 #define ONLY_CUDA()                                                                                \
@@ -77,6 +113,23 @@ static void find_fake_of_hip(void)
 	find_optional(&fake.set_capture, hip, "fake_set_capture");
 }
 
+static void (*fail_named)(const char *name, uint32_t first, uint32_t count, int code);
+static uint32_t (*calls_named)(const char *name);
+
+/* The clock is an attribute of the second interface. */
+static void fail_entry(const char *name, uint32_t first, uint32_t count, int code)
+{
+	if (tests_second() && strcmp(name, "cuptiActivityRegisterTimestampCallback") == 0)
+		fake.refuse_attribute(first ? CUPTI_ATTRIBUTE_TIMESTAMP_CALLBACK : 0);
+	else
+		fail_named(entry_point(name), first, count, code);
+}
+
+static uint32_t calls_entry(const char *name)
+{
+	return calls_named(entry_point(name));
+}
+
 /* Finds the controls in the libraries that the backend will load. */
 static void find_fake_of_cuda(void)
 {
@@ -89,6 +142,10 @@ static void find_fake_of_cuda(void)
 #define FIND(type, name, arguments) fake_find(&fake.name, cuda, "fake_" #name);
 	FAKE_CUDA_CONTROLS(FIND)
 #undef FIND
+	fail_named = fake.fail;
+	calls_named = fake.calls;
+	fake.fail = fail_entry;
+	fake.calls = calls_entry;
 	fake_find(&fake.cuda_fail, cuda, "fake_fail");
 	fake_find(&fake.cuda_calls, cuda, "fake_calls");
 	fake_find(&fake.cu_init, cuda, "cuInit");

@@ -1,4 +1,7 @@
-/* CUDA backend: another tool in the process that uses CUPTI before, after, or during Proton. */
+/*
+ * CUDA backend: another tool in the process that uses CUPTI before, after, or during Proton, both
+ * through CUPTI's first interface. test_cuda_second has the cases with the second one.
+ */
 #include "unit/cuda/cuda_session.h"
 
 /* A complete session, unaffected by other tools. */
@@ -36,6 +39,7 @@ TEST(before_13_0_another_subscriber_has_no_name)
 {
 	struct proton_error err;
 
+	ONLY_FIRST();
 	setenv("FAKE_CUPTI_VERSION", "22", 1);
 	load_fake();
 	CHECK(fake.other_subscribe("Kineto"));
@@ -48,6 +52,7 @@ TEST(a_tool_may_unsubscribe_while_it_is_asked_for_its_name)
 {
 	struct proton_error err;
 
+	ONLY_FIRST();
 	load_fake();
 	fake.fail("cuptiSubscribe", 1, 1, CUPTI_E_MULTIPLE_SUBSCRIBERS);
 	CHECK_LT(start_named("a", tested_backend(), &err), 0);
@@ -59,6 +64,7 @@ TEST(a_tool_may_unsubscribe_while_it_is_asked_for_its_name)
 /* A tool without a subscriber: it gets its records first, then Proton. */
 TEST(a_tool_may_have_used_buffers_before)
 {
+	ONLY_FIRST();
 	load_fake();
 	fake.other_start();
 	launch_ns("theirs", 5);
@@ -75,6 +81,7 @@ TEST(a_buffer_of_another_tool_is_left_alone)
 {
 	int session;
 
+	ONLY_FIRST();
 	load_fake();
 	fake.other_start();
 	launch_ns("theirs", 5); /* CUPTI has a buffer of the other tool from now on */
@@ -92,6 +99,7 @@ TEST(a_tool_that_takes_over_the_buffers_is_reported_once)
 	struct profile *profile;
 	int session;
 
+	ONLY_FIRST();
 	rec_begin_saying();
 	session = start();
 	launch_ns("before", 5);

@@ -234,7 +234,8 @@ TEST(cupti_is_given_the_clock_of_the_program)
 
 	ONLY_CUDA();
 	start_trace();
-	CHECK_EQ(fake.calls("cuptiActivityRegisterTimestampCallback"), 1);
+	if (!tests_second()) /* there it is one of several attributes */
+		CHECK_EQ(fake.calls("cuptiActivityRegisterTimestampCallback"), 1);
 	launch_on(0, 7, clock_monotonic_ns());
 	profile = finish();
 	check_close(need_event(profile, EVENT_KERNEL, "mm")->start_ns, clock_real_ns());

@@ -1,0 +1,55 @@
+/*
+ * CUPTI's two interfaces. The first one has one subscriber per process and records of a version's
+ * structures. The second one (_v2, complete from CUPTI 13.3 on) allows several subscribers and
+ * delivers selected fields. cupti_symbols.def has the functions that each of them needs.
+ *
+ * The first one is used, except if PROTON_CUPTI_INTERFACE=2 asks for the second, or if the first is
+ * refused because other tools have subscribed to the second: docs/design/other-tools.md.
+ */
+#ifndef BACKEND_CUDA_INTERFACE_H
+#define BACKEND_CUDA_INTERFACE_H
+
+#include "backend/cuda/cupti_api.h"
+
+struct interface_buffers {
+	cupti_buffer_requested_fn requested;
+	cupti_buffer_completed_fn completed;
+	cupti_buffer_requested_2_fn requested_2;
+	cupti_buffer_completed_2_fn completed_2;
+};
+
+/* Chooses the interface and subscribes. On failure `*subscriber_out` is NULL. */
+int interface_subscribe(cupti_callback_fn callback, void **subscriber_out,
+			struct proton_error *err);
+/* Between a subscription and the next one. */
+bool interface_is_second(void);
+
+/* Registers functions for buffers, and `read_clock`; false in *has_clock_out if it is not used. */
+int interface_register(const struct interface_buffers *buffers, cupti_timestamp_fn read_clock,
+		       bool *has_clock_out, struct proton_error *err);
+/* CUPTI's time now; false if it is unknown. */
+bool interface_timestamp(uint64_t *timestamp_ns);
+
+/* Begins or ends the records of a kind. CUPTI's result. */
+int interface_enable(int kind);
+int interface_disable(int kind);
+/* "cuptiActivityEnable" or the name in the second interface. */
+const char *interface_enable_name(void);
+
+/* The next record of a buffer of the second interface. */
+int interface_next(uint8_t *buffer, size_t valid_bytes, struct cupti_activity **record);
+/* CUPTI's result. */
+int interface_dropped(size_t *dropped);
+/* After the records were disabled and before unsubscribing. */
+void interface_leave(void);
+/*
+ * After unsubscribing: takes CUPTI down. Then launches cost what they did before, and other tools
+ * may use the first interface. Nothing if another tool is subscribed. `is_released`: CUPTI has
+ * released Proton's subscription.
+ */
+void interface_finalize(bool is_released);
+
+/* For the profile: the interface, other subscribers, and how kernel times are measured. */
+void interface_describe(void (*add)(void *user, const char *key, const char *value), void *user);
+
+#endif

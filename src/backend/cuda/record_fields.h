@@ -1,0 +1,71 @@
+/*
+ * Fields of activity records that CUPTI's second interface is asked for, and reading them by the
+ * layout that CUPTI reports with each buffer. No structure of a version of CUPTI is assumed.
+ */
+#ifndef BACKEND_CUDA_RECORD_FIELDS_H
+#define BACKEND_CUDA_RECORD_FIELDS_H
+
+#include <stdbool.h>
+
+#include "backend/cuda/cupti_abi.h"
+
+#define RECORD_FIELDS_MAX 20u
+
+/* A record in the form of the first interface; only the selected fields are set. */
+struct record_values {
+	union {
+		struct cupti_activity any;
+		struct cupti_kernel kernel;
+		struct cupti_memcpy memcpy;
+		struct cupti_memcpy_peer memcpy_peer;
+		struct cupti_memset memset;
+	} as;
+	uint64_t source_node_id; /* node from which the graph's node was made; 0: unknown */
+};
+
+/* How records of one kind are read: copies from the record to struct record_values. */
+struct record_plan {
+	uint32_t count;
+	struct {
+		uint32_t from;
+		uint16_t to;
+		uint16_t bytes; /* 1, 2, 4 or 8 */
+	} moves[RECORD_FIELDS_MAX];
+};
+
+/*
+ * The fields to select for `kind`, of at most RECORD_FIELDS_MAX; their number. The first is the
+ * kind. 0 for a kind that is not recorded. `version`: of cuptiGetVersion().
+ */
+size_t record_fields_select(int kind, uint32_t version, int *fields);
+
+/* False if the layout is not valid, or lacks a field without which a record is useless. */
+bool record_fields_plan(int kind, const struct cupti_record_layout *layout,
+			struct record_plan *plan);
+
+/* Sets the selected fields of `out`; the others keep their values. */
+static inline void record_fields_read(const struct record_plan *plan, const void *record,
+				      struct record_values *out)
+{
+	for (uint32_t i = 0; i < plan->count; i++) {
+		const char *from = (const char *)record + plan->moves[i].from;
+		char *to = (char *)out + plan->moves[i].to;
+
+		switch (plan->moves[i].bytes) {
+		case 8:
+			__builtin_memcpy(to, from, 8);
+			break;
+		case 4:
+			__builtin_memcpy(to, from, 4);
+			break;
+		case 2:
+			__builtin_memcpy(to, from, 2);
+			break;
+		default:
+			*to = *from;
+			break;
+		}
+	}
+}
+
+#endif

@@ -1,0 +1,438 @@
+/*
+ * CUDA backend and CUPTI's second interface: when it is used, other tools at the same time, layouts
+ * of records, nodes of graphs by their source, and hardware kernel times. A cell of the table in
+ * docs/design/other-tools.md is a test here or in test_cuda_coexist.
+ */
+#include "unit/cuda/cuda_session.h"
+
+/* A CUPTI and a driver with several subscribers; without a wish for an interface. */
+static void use_version(const char *cupti)
+{
+	setenv("FAKE_CUPTI_VERSION", cupti, 1);
+	unsetenv("PROTON_CUPTI_INTERFACE");
+	load_fake();
+	rec_begin_saying();
+}
+
+static void wish(const char *interface)
+{
+	use_version("130500");
+	setenv("PROTON_CUPTI_INTERFACE", interface, 1);
+}
+
+static void launch_many(int count)
+{
+	for (int i = 0; i < count; i++)
+		launch_ns("k", 5);
+}
+
+static const char *info(const struct profile *profile, const char *key)
+{
+	const char *found = NULL;
+
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
+			found = profile_text(profile, profile->info[i].value);
+	return found;
+}
+
+static void expect_session(uint64_t kernels, const char *interface)
+{
+	struct profile *profile = finish();
+
+	CHECK_U64(rec_count(profile, "k"), kernels);
+	CHECK_STR(info(profile, "cupti_interface"), interface);
+	profile_free(profile);
+}
+
+static void expect_busy(const char *text)
+{
+	struct proton_error err = {0};
+
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
+	CHECK_EQ(err.status, PROTON_E_BUSY);
+	CHECK_HAS(err.text, text);
+}
+
+/* ------------------------------------------------------------------ the choice */
+
+TEST(the_first_interface_is_used_by_default)
+{
+	use_version("130500");
+	start();
+	launch_many(3);
+	CHECK_EQ(calls_named("cuptiSubscribe_v2"), 0);
+	expect_session(3, "1");
+	CHECK(fake.is_idle());
+}
+
+TEST(the_second_interface_is_used_on_request)
+{
+	wish("2");
+	start();
+	launch_many(3);
+	CHECK_EQ(calls_named("cuptiActivityEnable"), 0);
+	expect_session(3, "2");
+	CHECK(fake.is_idle());
+	CHECK_EQ(rec_printed("\n"), 0);
+}
+
+TEST(a_cupti_without_the_second_interface_is_used_by_the_first)
+{
+	wish("2");
+	setenv("FAKE_CUPTI_VERSION", "130200", 1);
+	start();
+	launch_many(3);
+	expect_session(3, "1");
+	CHECK_EQ(rec_printed("PROTON_CUPTI_INTERFACE=2 needs CUPTI's second interface, which "
+			     "CUPTI 13.2 lacks"),
+		 1);
+}
+
+TEST(an_unknown_interface_is_an_error)
+{
+	struct proton_error err = {0};
+
+	wish("3");
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
+	CHECK_EQ(err.status, PROTON_E_INVALID);
+	CHECK_HAS(err.text, "PROTON_CUPTI_INTERFACE=3 is not a CUPTI interface; set it to 1 or 2");
+}
+
+TEST(an_older_driver_allows_only_proton_which_names_both_versions)
+{
+	wish("2");
+	setenv("FAKE_CUDA_VERSION", "13000", 1);
+	start();
+	CHECK_EQ(
+		rec_printed("CUPTI 13.5 does not allow several tools with this driver (CUDA 13.0)"),
+		1);
+	CHECK_EQ(fake.second_subscribe("monitor", true), CUPTI_E_MULTIPLE_SUBSCRIBERS);
+	launch_many(3);
+	expect_session(3, "2");
+	CHECK(fake.is_idle());
+}
+
+/* ------------------------------------------------------------------ other tools */
+
+/* PyTorch's CuptiMonitor, NVIDIA's samples, another Proton: each has all records. */
+TEST(a_tool_that_shares_cupti_before_proton_and_proton_have_all_records)
+{
+	use_version("130500");
+	CHECK_EQ(fake.second_subscribe("torch-cupti-monitor", true), CUPTI_OK);
+	launch_many(2);
+	start();
+	CHECK_EQ(rec_printed("another tool in this process uses CUPTI (CUPTI for "
+			     "torch-cupti-monitor); Proton records at the same time"),
+		 1);
+	launch_many(5);
+	CHECK_EQ(fake.second_count(), 7);
+	expect_session(5, "2");
+	launch_many(3); /* Proton's end did not end the other tool */
+	CHECK_EQ(fake.second_count(), 10);
+	fake.second_unsubscribe();
+	CHECK(fake.is_idle());
+}
+
+TEST(a_tool_that_shares_cupti_during_a_session_and_proton_have_all_records)
+{
+	wish("2");
+	start();
+	launch_many(1);
+	CHECK_EQ(fake.second_subscribe("torch-cupti-monitor", true), CUPTI_OK);
+	launch_many(4);
+	CHECK_EQ(fake.second_count(), 4);
+	fake.second_unsubscribe();
+	launch_many(2);
+	expect_session(7, "2");
+	CHECK(fake.is_idle());
+}
+
+TEST(a_tool_that_shares_cupti_may_outlive_sessions)
+{
+	wish("2");
+	start();
+	launch_many(1);
+	CHECK_EQ(fake.second_subscribe("monitor", true), CUPTI_OK);
+	expect_session(1, "2");
+	launch_many(2);
+	start();
+	launch_many(3);
+	expect_session(3, "2");
+	CHECK_EQ(fake.second_count(), 5);
+	fake.second_unsubscribe();
+}
+
+TEST(a_tool_of_the_second_interface_that_does_not_share_is_named)
+{
+	use_version("130500");
+	CHECK_EQ(fake.second_subscribe("Loner", false), CUPTI_OK);
+	expect_busy("in use by another tool in this process (CUPTI for Loner); stop that tool");
+	setenv("PROTON_CUPTI_INTERFACE", "2", 1);
+	expect_busy("in use by another tool in this process (CUPTI for Loner); stop that tool");
+	launch_many(2);
+	CHECK_EQ(fake.second_count(), 2); /* Proton's attempts took nothing */
+	fake.second_unsubscribe();
+	unsetenv("PROTON_CUPTI_INTERFACE");
+}
+
+TEST(a_wish_for_the_first_interface_is_not_answered_with_the_second)
+{
+	wish("1");
+	CHECK_EQ(fake.second_subscribe("monitor", true), CUPTI_OK);
+	expect_busy("in use by another tool in this process");
+	fake.second_unsubscribe();
+}
+
+/* Kineto, upstream's Proton, nsys and ncu, which subscribe to the first interface or around it. */
+TEST(a_subscriber_of_the_first_interface_is_named_with_either_interface)
+{
+	static const char *const names[] = {"Kineto", "Nsight Systems", "Nsight Compute", "Proton"};
+
+	for (int second = 0; second < 2; second++) {
+		wish(second ? "2" : "");
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+			CHECK(fake.other_subscribe(names[i]));
+			expect_busy(names[i]);
+			fake.other_unsubscribe();
+		}
+		start();
+		launch_many(2);
+		expect_session(2, second ? "2" : "1");
+	}
+}
+
+TEST(kineto_cannot_subscribe_during_a_session_and_can_after_it)
+{
+	for (int second = 0; second < 2; second++) {
+		wish(second ? "2" : "1");
+		start();
+		CHECK(!fake.other_subscribe("Kineto"));
+		launch_many(2);
+		expect_session(2, second ? "2" : "1");
+		CHECK(fake.other_subscribe("Kineto"));
+		fake.other_start();
+		launch_many(3);
+		CHECK_EQ(fake.other_stop(), 3);
+		fake.other_finalize(); /* TEARDOWN_CUPTI=1 */
+		fake.other_unsubscribe();
+	}
+}
+
+TEST(kineto_around_a_session_excludes_it_and_keeps_its_records)
+{
+	wish("2");
+	CHECK(fake.other_subscribe("Kineto"));
+	fake.other_start();
+	launch_many(1);
+	expect_busy("CUPTI for Kineto");
+	launch_many(2);
+	CHECK_EQ(fake.other_stop(), 3);
+}
+
+TEST(after_kineto_used_the_first_interface_the_second_is_an_error)
+{
+	wish("2");
+	fake.other_start(); /* without teardown: its subscription is gone, its calls were made */
+	launch_many(1);
+	CHECK_EQ(fake.other_stop(), 1);
+	expect_busy("has used CUPTI's first interface, which excludes the second; unset "
+		    "PROTON_CUPTI_INTERFACE");
+	CHECK(fake.other_subscribe("Kineto")); /* the failed start left nothing */
+	fake.other_unsubscribe();
+	unsetenv("PROTON_CUPTI_INTERFACE");
+	start();
+	launch_many(2);
+	expect_session(2, "1");
+}
+
+/* ------------------------------------------------------------------ layouts */
+
+TEST(records_in_layouts_that_cannot_be_read_are_counted_as_lost)
+{
+	for (int layout = FAKE_LAYOUT_NONE; layout <= FAKE_LAYOUT_SMALL_ENTRY; layout++) {
+		int session;
+
+		wish("2");
+		session = start();
+		fake.set_layout(layout);
+		launch_many(2);
+		fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* a short wait */
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		CHECK_U64(rec_counter(session, "kernels"), 0);
+		CHECK_LE(2,
+			 (int)(rec_counter(session, "lost: kernel record never received") +
+			       rec_counter(session, "lost: record dropped by the vendor library")));
+		CHECK_LE(1, rec_printed("no CUPTI records were received"));
+		fake.set_layout(FAKE_LAYOUT_GOOD);
+		rec_finalize(session, "none");
+		CHECK(fake.is_idle());
+		start();
+		launch_many(2);
+		expect_session(2, "2");
+	}
+}
+
+/* ------------------------------------------------------------------ graphs */
+
+static uint32_t capture(const char *scope)
+{
+	uint64_t token = proton_scope_enter(scope);
+	uint32_t graph = fake.graph_create();
+
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	fake.graph_capture_kernel(graph, "k");
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	proton_scope_exit(token, NULL);
+	return graph;
+}
+
+static struct profile *replay_without_events(void)
+{
+	uint32_t graph;
+	uint32_t exec;
+
+	start();
+	graph = capture("captured in");
+	fake.fail("cuptiGetGraphNodeId", 1, FAKE_ALWAYS, 1); /* Proton does not see the clones */
+	exec = fake.graph_instantiate(graph);
+	fake.fail("cuptiGetGraphNodeId", 0, 0, 0);
+	fake.graph_launch(exec, "k", true);
+	fake.graph_launch(exec, "k", true);
+	return finish();
+}
+
+TEST(a_node_with_unknown_origin_is_attributed_by_its_source)
+{
+	struct profile *profile;
+
+	wish("2");
+	profile = replay_without_events();
+	CHECK_U64(rec_count(profile, "<captured_at>/captured in/k"), 2);
+	profile_free(profile);
+}
+
+TEST(before_13_4_such_a_node_is_shown_by_its_name)
+{
+	struct profile *profile;
+
+	wish("2");
+	setenv("FAKE_CUPTI_VERSION", "130300", 1);
+	profile = replay_without_events();
+	CHECK_U64(rec_count(profile, "k"), 2);
+	CHECK_EQ(rec_node(profile, "<captured_at>"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+/* A graph of one kernel, replayed, updated from another one, and replayed. */
+static void replay_around_update(void)
+{
+	uint32_t first = capture("one");
+	uint32_t second = capture("two");
+	uint32_t exec = fake.graph_instantiate(first);
+
+	fake.graph_launch(exec, "k", true);
+	fake.graph_update(exec, second);
+	fake.graph_launch(exec, "k", true);
+}
+
+TEST(a_replay_before_an_update_is_attributed_by_its_source)
+{
+	struct profile *profile;
+
+	wish("2");
+	start();
+	replay_around_update(); /* no record has arrived before the update */
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/one/k"), 1);
+	CHECK_U64(rec_count(profile, "<captured_at>/two/k"), 1);
+	CHECK_STR(info(profile, "graph_nodes_by_source"), "1");
+	profile_free(profile);
+}
+
+TEST(sources_agree_with_the_events)
+{
+	struct profile *profile;
+	uint32_t exec;
+
+	wish("2");
+	start();
+	exec = fake.graph_instantiate(capture("one"));
+	fake.graph_launch(exec, "k", true);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/one/k"), 1);
+	CHECK(!info(profile, "graph_nodes_by_source"));
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ kernel times */
+
+static void expect_times(const char *times)
+{
+	struct profile *profile;
+
+	start();
+	launch_many(2);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 2);
+	CHECK_STR(info(profile, "kernel_times"), times);
+	profile_free(profile);
+	CHECK(fake.is_idle());
+}
+
+TEST(hardware_times_are_used_where_the_gpu_has_them)
+{
+	use_version("130500");
+	setenv("PROTON_KERNEL_TIMES", "hardware", 1);
+	setenv("FAKE_CUDA_MAJOR", "10", 1);
+	fake.cu_init(0);
+	expect_times("hardware");
+	CHECK_EQ(rec_printed("\n"), 0);
+}
+
+TEST(hardware_times_exclude_other_tools)
+{
+	use_version("130500");
+	setenv("PROTON_KERNEL_TIMES", "hardware", 1);
+	setenv("FAKE_CUDA_MAJOR", "10", 1);
+	start();
+	CHECK_EQ(fake.second_subscribe("monitor", true), CUPTI_E_MULTIPLE_SUBSCRIBERS);
+	launch_many(2);
+	expect_session(2, "2");
+}
+
+TEST(older_gpus_and_refusals_mean_software_times)
+{
+	use_version("130500");
+	fake.cu_init(0);
+	setenv("PROTON_KERNEL_TIMES", "hardware", 1);
+	expect_times("software"); /* the fake is a Hopper */
+	CHECK_EQ(rec_printed("no GPU of this machine can measure them by hardware"), 1);
+	setenv("FAKE_CUDA_MAJOR", "10", 1);
+	setenv("FAKE_CUPTI_HES", "0", 1);
+	expect_times("software");
+	CHECK_EQ(rec_printed("CUPTI refused hardware times (FAKE_ERROR_27)"), 1);
+	setenv("PROTON_KERNEL_TIMES", "software", 1);
+	expect_times("software");
+	CHECK_EQ(rec_printed("kernel times"), 2);
+}
+
+TEST(an_older_cupti_has_no_hardware_times)
+{
+	use_version("130000");
+	setenv("PROTON_KERNEL_TIMES", "hardware", 1);
+	expect_times("software");
+	CHECK_EQ(rec_printed("PROTON_KERNEL_TIMES=hardware needs CUPTI's second interface"), 1);
+}
+
+TEST(unknown_kernel_times_are_an_error)
+{
+	struct proton_error err = {0};
+
+	use_version("130500");
+	setenv("PROTON_KERNEL_TIMES", "fast", 1);
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
+	CHECK_EQ(err.status, PROTON_E_INVALID);
+	CHECK_HAS(err.text,
+		  "PROTON_KERNEL_TIMES=fast is not known; set it to software or hardware");
+}
