@@ -173,11 +173,33 @@ static void add_metrics(struct session *session, const struct config_entry *entr
 	}
 }
 
+/*
+ * The context of the PC samples of a kernel. They have one context for all sessions: the captured
+ * one if any session knows it.
+ */
+static struct proton_context context_of_samples(struct proton_context launch,
+						const struct captured *captured, uint32_t frame)
+{
+	const struct config *config = session_config_get(launch.sessions);
+	bool is_known = false;
+
+	for (uint32_t i = 0; i < config->count; i++)
+		is_known = is_known || was_active(captured, &config->entries[i]);
+	if (!is_known)
+		return proton_context_enter(launch, frame);
+	launch.shadow = context_tree_append(launch.shadow, captured->where.shadow);
+	launch.source = context_tree_append(launch.source, captured->where.source);
+	return captured->is_named ? launch : proton_context_enter(launch, frame);
+}
+
 void captured_record(struct proton_context launch, const struct captured *captured,
 		     const struct execution *execution)
 {
 	const struct config *config = session_config_get(launch.sessions);
 
+	if (execution->dispatch && record_dispatches_are_observed())
+		record_dispatch(execution->dispatch,
+				context_of_samples(launch, captured, execution->frame));
 	for (uint32_t i = 0; i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
 		uint32_t context = session_context(entry, launch);

@@ -174,7 +174,12 @@ void record_observe_dispatches(void (*observe)(uint64_t dispatch, struct proton_
 	atomic_store_explicit(&observer, observe, memory_order_relaxed);
 }
 
-static void observe_dispatch(uint64_t dispatch, struct proton_context where)
+bool record_dispatches_are_observed(void)
+{
+	return atomic_load_explicit(&observer, memory_order_relaxed);
+}
+
+void record_dispatch(uint64_t dispatch, struct proton_context where)
 {
 	void (*observe)(uint64_t number, struct proton_context of) =
 		atomic_load_explicit(&observer, memory_order_relaxed);
@@ -189,7 +194,7 @@ void record_kernel(struct proton_context where, const struct execution *executio
 
 	where = proton_context_enter(where, execution->frame);
 	if (execution->dispatch)
-		observe_dispatch(execution->dispatch, where);
+		record_dispatch(execution->dispatch, where);
 	for (uint32_t i = 0; i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
 		struct session *session;

@@ -16,6 +16,9 @@ void record_kernel(struct proton_context where, const struct execution *executio
  * for graph nodes too. NULL: no more calls. On the threads that call record_kernel().
  */
 void record_observe_dispatches(void (*observe)(uint64_t dispatch, struct proton_context where));
+bool record_dispatches_are_observed(void);
+/* Calls `observe`, if there is one. */
+void record_dispatch(uint64_t dispatch, struct proton_context where);
 
 enum launch_kind {
 	LAUNCH_KERNEL,

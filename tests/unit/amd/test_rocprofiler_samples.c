@@ -220,6 +220,99 @@ TEST(samples_wait_for_the_record_of_their_dispatch)
 	profile_free(profile);
 }
 
+/* Two kernels, captured in two scopes. The executable graph. */
+static uint32_t make_graph(void)
+{
+	uint32_t graph = fake.graph_create();
+	uint64_t scope;
+
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
+	scope = proton_scope_enter("first");
+	fake.graph_capture_kernel(graph, "kern");
+	proton_scope_exit(scope, NULL);
+	scope = proton_scope_enter("second");
+	fake.graph_capture_kernel(graph, "kern");
+	proton_scope_exit(scope, NULL);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	return fake.graph_instantiate(graph);
+}
+
+/* Samples of both kernels of the latest replay. */
+static void sample_replay(uint64_t object, uint32_t first, uint32_t second)
+{
+	sample(object, sdk.last_dispatch() - 1, "kern", 0, WAITCNT, first);
+	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, second);
+}
+
+TEST(samples_of_a_replay_belong_to_its_kernels_where_they_were_captured)
+{
+	struct profile *profile;
+	uint64_t object, scope;
+	uint32_t exec;
+
+	begin("pcsampling");
+	object = load();
+	exec = make_graph();
+	scope = proton_scope_enter("one");
+	fake.graph_launch(exec, "kern", true);
+	sample_replay(object, 1, 2);
+	proton_scope_exit(scope, NULL);
+	scope = proton_scope_enter("two");
+	fake.graph_launch(exec, "kern", true);
+	sample_replay(object, 4, 8);
+	proton_scope_exit(scope, NULL);
+	profile = finish();
+	CHECK_STR(tree_of(profile),
+		  " first second"
+		  " one{ <captured_at>{ first{ kern{ 6@kern=1 } } second{ kern{ 6@kern=2 } } } }"
+		  " two{ <captured_at>{ first{ kern{ 6@kern=4 } } second{ kern{ 6@kern=8 } } } }");
+	CHECK_U64(counter(profile, "PC samples"), 15);
+	profile_free(profile);
+}
+
+TEST(samples_of_a_graph_that_was_changed_by_hand_are_below_its_launch)
+{
+	struct profile *profile;
+	uint64_t object, scope;
+	uint32_t graph, exec;
+
+	begin("pcsampling");
+	object = load();
+	graph = fake.graph_create();
+	fake.graph_capture_kernel(graph, "kern");
+	fake.graph_add_kernel(graph);
+	exec = fake.graph_instantiate(graph);
+	scope = proton_scope_enter("one");
+	fake.graph_launch(exec, "kern", true);
+	sample_replay(object, 3, 5);
+	proton_scope_exit(scope, NULL);
+	profile = finish();
+	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=8 } }");
+	profile_free(profile);
+}
+
+TEST(samples_of_a_paused_replay_are_not_added)
+{
+	struct profile *profile;
+	uint64_t object, scope;
+	uint32_t exec;
+
+	begin("pcsampling");
+	object = load();
+	exec = make_graph();
+	scope = proton_scope_enter("one");
+	proton_deactivate(0, false, NULL);
+	fake.graph_launch(exec, "kern", true);
+	sample_replay(object, 3, 5);
+	proton_activate(0, NULL);
+	launch_ns("kern", 100);
+	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 2);
+	proton_scope_exit(scope, NULL);
+	profile = finish();
+	CHECK_STR(tree_of(profile), " first second one{ kern{ 6@kern=2 } }");
+	profile_free(profile);
+}
+
 TEST(samples_without_a_launch_are_not_added_to_another)
 {
 	struct profile *profile;
