@@ -29,6 +29,8 @@
 #define HIP_ATTRIBUTE_PROCESSORS 63
 #define HIP_ATTRIBUTE_WALL_CLOCK_RATE 10017
 
+#define HIP_POINTER_DEVICE 9 /* hipPointer_attribute: the ordinal of the memory's device */
+
 /* hipDeviceProp_tR0600: only the architecture name, such as "gfx942:sramecc+:xnack-". */
 struct hip_properties {
 	char before[1160];

@@ -14,12 +14,14 @@
 #define NONE_CAPTURING 0
 #define CAPTURING 1
 #define LEGACY_STREAM 1u /* 0 and 1: the default stream, which cannot be captured */
+#define THREAD_STREAM 2u /* the default stream of the calling thread */
 
 static struct {
 	int (*hipGetLastError)(void);
 	int (*hipStreamIsCapturing)(void *stream, int *status);
 	int (*hipStreamGetCaptureInfo)(void *stream, int *status, unsigned long long *number);
 	int (*hipLaunchHostFunc)(void *stream, void (*function)(void *user), void *user);
+	int (*hipPointerGetAttribute)(void *value, int attribute, void *address);
 } hip;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards binding */
@@ -32,10 +34,9 @@ static bool bind(void)
 #name, offsetof(typeof(hip), name), 0                                              \
 	}
 	static const struct function functions[] = {
-		FUNCTION(hipGetLastError),
-		FUNCTION(hipStreamIsCapturing),
-		FUNCTION(hipStreamGetCaptureInfo),
-		FUNCTION(hipLaunchHostFunc),
+		FUNCTION(hipGetLastError),         FUNCTION(hipStreamIsCapturing),
+		FUNCTION(hipStreamGetCaptureInfo), FUNCTION(hipLaunchHostFunc),
+		FUNCTION(hipPointerGetAttribute),
 	};
 #undef FUNCTION
 	void *library;
@@ -84,4 +85,15 @@ int hip_streams_call(uint64_t stream, void (*function)(void *user), void *user)
 	if (!bind() || !hip.hipLaunchHostFunc)
 		return HIP_E_NOT_SUPPORTED;
 	return clear_error(hip.hipLaunchHostFunc(driver_handle(stream), function, user));
+}
+
+int hip_streams_device(uint64_t stream, uint64_t address)
+{
+	int value[2] = {-1, -1}; /* an int; more space if a version of HIP stores a wider one */
+
+	if (stream > THREAD_STREAM || !bind() || !hip.hipPointerGetAttribute ||
+	    clear_error(hip.hipPointerGetAttribute(value, HIP_POINTER_DEVICE,
+						   driver_handle(address))) != 0)
+		return -1;
+	return value[0];
 }

@@ -18,4 +18,10 @@ bool hip_streams_capture(uint64_t stream, uint64_t *number_out);
  */
 int hip_streams_call(uint64_t stream, void (*function)(void *user), void *user);
 
+/*
+ * Each device has its own default stream. If `stream` is one, the device of the memory at
+ * `address`; -1 if it is another stream, or if HIP does not know the memory.
+ */
+int hip_streams_device(uint64_t stream, uint64_t address);
+
 #endif

@@ -365,9 +365,17 @@ FAKE_EXPORT int hipHostFree(void *memory)
 	return done(cuMemFreeHost(memory));
 }
 
+static int copied_on;
+
+FAKE_EXPORT int fake_copied_on(void)
+{
+	return copied_on;
+}
+
 FAKE_EXPORT int hipMemcpyDtoHAsync(void *to, void *from, size_t bytes, void *stream)
 {
 	RETURN_FAULT(hipMemcpyDtoHAsync);
+	copied_on = current;
 	if (fake_hip_keep_copy(to, from, bytes, stream))
 		return 0;
 	return done(cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, stream));

@@ -30,6 +30,11 @@ void fake_run_captured(void);
 void fake_hold_streams(bool is_held);
 void fake_run_held(void);
 
+/* The device that was the current one in the last copy to the host. */
+int fake_copied_on(void);
+/* The device of all memory, 0 at first; -1: HIP knows none of it. */
+void fake_set_memory_device(int device);
+
 /* hip_streams.c. A copy to the host on `stream`; true: it was captured or is held. */
 bool fake_hip_keep_copy(void *to, const void *from, size_t bytes, void *stream);
 

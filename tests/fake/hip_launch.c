@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "driver/hip_abi.h"
 #include "fake/fake_cupti.h"
 
 #define VERSION 70125424 /* as hipDriverGetVersion() counts: 7.1.25424 */
@@ -90,11 +91,20 @@ FAKE_EXPORT int hipFuncGetAttribute(int *value, int attribute, void *function)
 	return function == &the_function ? 0 : INVALID_VALUE;
 }
 
+static int memory_device;
+
+FAKE_EXPORT void fake_set_memory_device(int device)
+{
+	memory_device = device;
+}
+
 FAKE_EXPORT int hipPointerGetAttribute(void *data, int attribute, void *pointer)
 {
-	(void)attribute;
-	*(void **)data = pointer;
-	return 0;
+	if (attribute != HIP_POINTER_DEVICE)
+		*(void **)data = pointer;
+	else if (memory_device >= 0)
+		*(int *)data = memory_device;
+	return attribute == HIP_POINTER_DEVICE && memory_device < 0 ? INVALID_VALUE : 0;
 }
 
 FAKE_EXPORT int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,

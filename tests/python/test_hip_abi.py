@@ -25,6 +25,7 @@ CONSTANTS = {
     "HIP_EVENT_DISABLE_TIMING": "hipEventDisableTiming",
     "HIP_HOST_PORTABLE": "hipHostMallocPortable",
     "HIP_COPY_TO_DEVICE": "hipMemcpyHostToDevice",
+    "HIP_POINTER_DEVICE": "HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL",
     "HIP_ATTRIBUTE_CLOCK_RATE": "hipDeviceAttributeClockRate",
     "HIP_ATTRIBUTE_BUS_WIDTH": "hipDeviceAttributeMemoryBusWidth",
     "HIP_ATTRIBUTE_MEMORY_CLOCK_RATE": "hipDeviceAttributeMemoryClockRate",

@@ -180,6 +180,17 @@ static uint64_t count_lost(void)
 
 /* ------------------------------------------------------------------ appending */
 
+/* Of a default stream: work of the thread goes to that of the thread's current device. */
+static void set_device(struct append *append, uint64_t address)
+{
+	int device = hip_streams_device(append->stream, address);
+	int current = device;
+
+	if (device >= 0 && libhip.cuCtxGetDevice(&current) == 0 && current != device)
+		append->is_pushed = libhip.cuCtxPushCurrent(driver_handle((uint64_t)device + 1)) ==
+				    0;
+}
+
 static int begin(struct append *append, uint64_t stream, uint64_t address, struct proton_error *err)
 {
 	int status = driver_load_hip(err);
@@ -192,6 +203,7 @@ static int begin(struct append *append, uint64_t stream, uint64_t address, struc
 	append->mode = DRIVER_CAPTURE_RELAXED;
 	if (libhip.cuThreadExchangeStreamCaptureMode(&append->mode) != 0)
 		append->mode = -1;
+	set_device(append, address);
 	append->is_capturing = hip_streams_capture(stream, &number);
 	append->is_refused = append->is_capturing && !number;
 	return PROTON_OK;
@@ -226,6 +238,10 @@ static int launch(struct append *append, uint64_t id, uint64_t address, uint32_t
 
 static void end(struct append *append)
 {
+	void *context;
+
+	if (append->is_pushed)
+		libhip.cuCtxPopCurrent(&context);
 	if (append->mode >= 0)
 		libhip.cuThreadExchangeStreamCaptureMode(&append->mode);
 }

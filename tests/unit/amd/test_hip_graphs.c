@@ -171,12 +171,12 @@ static uint64_t launch(uint64_t exec, int count, bool has_failed)
 	return first;
 }
 
-static void arrive(uint32_t correlation, uint64_t number, const char *name)
+static void arrive_from(uint32_t device, uint32_t correlation, uint64_t number, const char *name)
 {
 	struct correlation launch;
 	struct execution execution = {
 		.frame = frames_add(FRAME_KERNEL, name, strlen(name)),
-		.device = devices_add(&(struct device){.type = "HIP"}),
+		.device = devices_add(&(struct device){.type = "HIP", .id = device}),
 		.is_memory = strcmp(name, COPY) == 0,
 		.correlation = correlation,
 		.start_ns = 1000,
@@ -187,6 +187,11 @@ static void arrive(uint32_t correlation, uint64_t number, const char *name)
 		return;
 	if (!launch.is_shared || !hip_replays_add(&launch, number, 0, &execution))
 		records_add(&launch, 0, &execution);
+}
+
+static void arrive(uint32_t correlation, uint64_t number, const char *name)
+{
+	arrive_from(0, correlation, number, name);
 }
 
 /* ------------------------------------------------------------------ order */
@@ -241,6 +246,47 @@ TEST(each_kernel_gets_the_scope_of_its_capture)
 	CHECK_U64(rec_count(profile, "<captured_at>/s0/k0"), 1);
 	CHECK_U64(rec_count(profile, "<captured_at>/s1/k1"), 1);
 	CHECK_U64(rec_count(profile, "<captured_at>/s2/k2"), 1);
+	profile_free(profile);
+}
+
+/* The device of the only kernel at a path. */
+static uint32_t device_at(const struct profile *profile, const char *path)
+{
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, path)].first_kernel];
+
+	CHECK_EQ(kernel->next, 0);
+	return profile->devices[kernel->device].id;
+}
+
+/* Streams of both joined the capture; the records of one device come first. */
+TEST(kernels_of_a_graph_over_two_devices_keep_their_devices_and_scopes)
+{
+	int session = start(HIP_REPLAYS_BY_REQUEST);
+	struct profile *profile;
+	uint64_t exec;
+
+	begin_capture();
+	for (int i = 0; i < 4; i++) {
+		uint64_t token = proton_scope_enter((const char *[]){"s0", "s1", "s2", "s3"}[i]);
+
+		launch_on(STREAM, LAUNCH_KERNEL);
+		proton_scope_exit(token, NULL);
+	}
+	exec = instantiate(end_capture());
+	for (int replay = 0; replay < 3; replay++) {
+		CHECK_U64(launch(exec, 4, false), 1);
+		arrive_from(1, last_correlation, 2, "k");
+		arrive_from(1, last_correlation, 4, "k");
+		arrive_from(0, last_correlation, 1, "k");
+		arrive_from(0, last_correlation, 3, "k");
+	}
+	profile = finish(session);
+	CHECK_U64(device_at(profile, "<captured_at>/s0/k"), 0);
+	CHECK_U64(device_at(profile, "<captured_at>/s1/k"), 1);
+	CHECK_U64(device_at(profile, "<captured_at>/s2/k"), 0);
+	CHECK_U64(device_at(profile, "<captured_at>/s3/k"), 1);
+	CHECK_U64(rec_count(profile, "<captured_at>/s3/k"), 3);
 	profile_free(profile);
 }
 

@@ -27,6 +27,10 @@ static struct {
 	void (*run_held)(void);
 	void (*fail)(const char *name, uint32_t first, uint32_t count, int code);
 	uint32_t (*unsafe_calls)(void);
+	int (*copied_on)(void);
+	void (*set_memory_device)(int device);
+	int (*set_device)(int device);
+	int (*get_device)(int *device);
 } hip;
 
 static uint32_t last_correlation;
@@ -44,6 +48,10 @@ static int start(void)
 	fake_find(&hip.run_held, library, "fake_run_held");
 	fake_find(&hip.fail, library, "fake_fail");
 	fake_find(&hip.unsafe_calls, library, "fake_unsafe_calls");
+	fake_find(&hip.copied_on, library, "fake_copied_on");
+	fake_find(&hip.set_memory_device, library, "fake_set_memory_device");
+	fake_find(&hip.set_device, library, "hipSetDevice");
+	fake_find(&hip.get_device, library, "hipGetDevice");
 	CHECK_EQ(correlate_init(NULL), PROTON_OK);
 	launches_start();
 	tensors_start(&hip_tensors_reader);
@@ -78,8 +86,8 @@ static void on_release(void *user)
 	releases++;
 }
 
-/* Reads `count` numbers at `address` on STREAM. */
-static int read_numbers(const char *name, const double *address, uint32_t count)
+/* Reads `count` numbers at `address` on a stream. */
+static int read_on(uint64_t stream, const char *name, const double *address, uint32_t count)
 {
 	struct device_metric metric = {
 		.where = proton_context_here(),
@@ -89,12 +97,17 @@ static int read_numbers(const char *name, const double *address, uint32_t count)
 		.count = count,
 		.bytes = count * (uint32_t)sizeof(*address),
 		.address = (uintptr_t)address,
-		.stream = STREAM,
+		.stream = stream,
 		.release = on_release,
 	};
 	struct proton_error err = {0};
 
 	return tensors_read(&metric, &err);
+}
+
+static int read_numbers(const char *name, const double *address, uint32_t count)
+{
+	return read_on(STREAM, name, address, count);
 }
 
 /* ------------------------------------------------------------------ graphs */
@@ -165,6 +178,45 @@ TEST(a_value_is_read_in_stream_order_without_waiting)
 	CHECK_EQ(releases, 2);
 	profile = finish(session);
 	CHECK_NEAR(value_of(profile, "eager", "loss"), 40, 0);
+	profile_free(profile);
+}
+
+/* The device of the thread after a read on a stream. */
+static int read_with_device(uint64_t stream, int current)
+{
+	static const double loss = 3;
+	int device = -1;
+
+	CHECK_EQ(hip.set_device(current), 0);
+	CHECK_EQ(read_on(stream, "loss", &loss, 1), PROTON_OK);
+	CHECK_EQ(hip.get_device(&device), 0);
+	return device;
+}
+
+TEST(a_default_stream_is_that_of_the_device_of_the_memory)
+{
+	int session = start();
+	struct profile *profile;
+
+	hip.hold_streams(true);
+	for (uint64_t stream = 0; stream <= 2; stream++) {
+		hip.set_memory_device(1);
+		CHECK_EQ(read_with_device(stream, 0), 0);
+		CHECK_EQ(hip.copied_on(), 1);
+		CHECK_EQ(read_with_device(stream, 1), 1);
+		CHECK_EQ(hip.copied_on(), 1);
+		/* Unknown memory: the current device, as HIP has it. */
+		hip.set_memory_device(-1);
+		CHECK_EQ(read_with_device(stream, 0), 0);
+		CHECK_EQ(hip.copied_on(), 0);
+	}
+	/* Another stream has its device. */
+	hip.set_memory_device(1);
+	CHECK_EQ(read_with_device(STREAM, 0), 0);
+	CHECK_EQ(hip.copied_on(), 0);
+	hip.run_held();
+	profile = finish(session);
+	CHECK_NEAR(value_of(profile, "", "loss"), 30, 0);
 	profile_free(profile);
 }
 
