@@ -180,7 +180,7 @@ static uint64_t count_lost(void)
 
 /* ------------------------------------------------------------------ appending */
 
-/* Of a default stream: work of the thread goes to that of the thread's current device. */
+/* Work on a default stream goes to that of the current device. */
 static void set_device(struct append *append, uint64_t address)
 {
 	int device = hip_streams_device(append->stream, address);

@@ -3,6 +3,8 @@
  * order. Each is matched to its launch by the external correlation that the launch gave it.
  */
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/kernel_symbols.h"
@@ -222,6 +224,14 @@ void sdk_records_start(void)
 	await_records_start(&vendor);
 }
 
+/* HIP dispatches on its own thread: no dispatch happens within the call that launched it. */
+static bool is_dispatch_indirect(void)
+{
+	const char *direct = getenv("AMD_DIRECT_DISPATCH");
+
+	return direct && strcmp(direct, "0") == 0;
+}
+
 /* Launches of which the library will never give a record. */
 static void report_silent(void)
 {
@@ -229,6 +239,11 @@ static void report_silent(void)
 
 	if (!count)
 		return;
+	if (is_dispatch_indirect()) {
+		message_once("kernels may appear in the wrong scope: with AMD_DIRECT_DISPATCH=0 "
+			     "HIP dispatches them on its own thread; remove the variable");
+		return;
+	}
 	record_count(COUNTER_LOST_MISSING, count);
 	message_once("rocprofiler-sdk does not see the queue of %llu kernels, because HIP made it "
 		     "before Proton had registered; import Proton before the first use of the GPU, "

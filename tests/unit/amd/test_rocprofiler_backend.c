@@ -4,6 +4,7 @@
  */
 #include "unit/cuda/cuda_session.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -279,6 +280,46 @@ TEST(launches_without_any_record_are_an_error_with_its_remedy)
 	CHECK_HAS(err.text, "no activity records were received for 5 kernel launches");
 	CHECK_HAS(err.text, "import Proton first");
 	CHECK_EQ(rec_printed("does not see the queue of 5 kernels"), 1);
+}
+
+static void *dispatch_on_thread(void *unused)
+{
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = "k",
+					  .is_unseen = true,
+					  .records = 1,
+					  .start_ns = 1000,
+					  .end_ns = 1010});
+	return unused;
+}
+
+/* A call without a dispatch, and a dispatch on HIP's thread without a call. */
+static void launch_indirectly(void)
+{
+	pthread_t thread;
+
+	sdk.queues_exist(true);
+	launch_ns("k", 10);
+	sdk.queues_exist(false);
+	CHECK_EQ(pthread_create(&thread, NULL, dispatch_on_thread, NULL), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+TEST(dispatches_on_a_thread_of_hip_are_recorded_and_the_variable_is_named)
+{
+	int session;
+
+	setenv("AMD_DIRECT_DISPATCH", "0", 1);
+	session = start_sdk(0);
+	rec_begin_saying();
+	for (int i = 0; i < 7; i++)
+		launch_indirectly();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 7);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
+	profile_free(finish());
+	CHECK_EQ(rec_printed("with AMD_DIRECT_DISPATCH=0 HIP dispatches them"), 1);
+	CHECK_EQ(rec_printed("does not see the queue"), 0);
 }
 
 TEST(kernels_that_the_runtime_adds_to_a_launch_are_recorded_too)
