@@ -474,4 +474,5 @@ void hip_replays_clear(void)
 		hip_graphs_release(replays[--replay_count].plan);
 	}
 	pthread_mutex_unlock(&lock);
+	hip_graphs_clear();
 }

@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 #include "backend/amd/experimental.h"
-#include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/hip_tensors.h"
 #include "backend/amd/roctracer_api.h"
@@ -317,12 +316,8 @@ static void stop(void)
 	atomic_store(&roctracer_state, ROCTRACER_OFF);
 	wants_memory = false;
 	pthread_mutex_unlock(&lock);
-	correlate_clear();
+	launches_clear();
 	hip_replays_clear();
-	hip_graphs_clear();
-	captured_nodes_clear();
-	captured_clear();
-	tensors_stop();
 }
 
 static void forked(void)

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "backend/amd/experimental.h"
-#include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/hip_tensors.h"
 #include "backend/amd/kernel_symbols.h"
@@ -32,7 +31,6 @@
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
 #include "record/session/await_driver.h"
-#include "record/thread/captured.h"
 #include "record/thread/correlate.h"
 
 _Atomic enum sdk_state sdk_state;
@@ -225,12 +223,8 @@ static void stop(void)
 		atomic_compare_exchange_strong(&sdk_state, &state, SDK_OFF);
 	wants_memory = false;
 	launches_stop();
-	correlate_clear();
+	launches_clear();
 	hip_replays_clear();
-	hip_graphs_clear();
-	captured_nodes_clear();
-	captured_clear();
-	tensors_stop();
 }
 
 static void forked(void)

@@ -280,10 +280,7 @@ static void stop(void)
 	}
 	atomic_store(&cuda_state, CUDA_OFF);
 	wants_memory = false;
-	correlate_clear();
-	captured_nodes_clear();
-	captured_clear();
-	tensors_stop();
+	launches_clear();
 }
 
 static void forked(void)

@@ -4,6 +4,7 @@
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/tensors.h"
 #include "base/clock.h"
+#include "record/thread/captured.h"
 #include "record/thread/correlate.h"
 
 _Thread_local struct launches_here launches_here;
@@ -126,4 +127,12 @@ void launches_stop(void)
 	atomic_store(&launched, 0);
 	atomic_store(&last_shared, 0);
 	atomic_store(&first_correlation, 0);
+}
+
+void launches_clear(void)
+{
+	correlate_clear();
+	captured_nodes_clear();
+	captured_clear();
+	tensors_stop();
 }

@@ -96,6 +96,8 @@ static inline void launches_timer_end(struct launches_timer timer)
 
 void launches_start(void);
 void launches_stop(void);
+/* After the last session: forgets work in flight, captures and device metrics. */
+void launches_clear(void);
 /* Number of kernel launches that began while some session was active and have returned. */
 uint64_t launches_count(void);
 /* The last call with an unknown number of records; 0: none. */
