@@ -104,6 +104,15 @@ def ctas_of(arch: str, registers: int, metadata: dict[str, Any]) -> int:
     return max(1, min(counts))
 
 
+def add_warning(metadata: dict[str, Any], text: str) -> None:
+    """Add a warning to an instrumented kernel, for the profile: the last line of its layout."""
+    layout = metadata.get("proton_layout")
+    if layout is not None:
+        before, separator, warning = layout.partition("\nwarning ")
+        text = f"{warning.strip()}; {text}" if separator else text
+        metadata["proton_layout"] = f"{before.strip()}\nwarning {text}\n"
+
+
 # ---------------------------------------------------------------------- in Triton's pipeline
 
 _lock = threading.Lock()
@@ -176,5 +185,6 @@ class Fitting:
         if lost > 0:
             costs.append(f"{lost} of {before} CTAs per multiprocessor")
         if costs:
-            warn(f"{self._kernel}: its scopes cost {' and '.join(costs)}; use fewer scopes, or "
-                "fewer kinds in auto=", once=True)
+            text = f"its scopes cost {' and '.join(costs)}"
+            add_warning(metadata, text)
+            warn(f"{self._kernel}: {text}; use fewer scopes, or fewer kinds in auto=", once=True)

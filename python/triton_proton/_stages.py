@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional
 from . import _libproton
 from ._markers import carry_markers, markers_of, removed_markers, without_markers
 from ._mlir import arguments_of, name_of, parse_instead
-from ._registers import SHARED_KIB, Fitting
+from ._registers import SHARED_KIB, Fitting, add_warning
 
 RECORD_BYTES = 8
 
@@ -96,6 +96,8 @@ class KernelStages:
         if self._fitting is not None:
             self._fitting.records_follow(text, metadata, self._name)
         self._describe(made, metadata)
+        if omitted:
+            add_warning(metadata, omitted)
         self._latest = made["text"]
         return self._latest
 

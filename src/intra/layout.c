@@ -55,6 +55,7 @@ struct instrument_nesting *layout_nesting(struct instrument_layout *layout)
 void layout_fini(struct instrument_layout *layout)
 {
 	free(layout->nesting);
+	free(layout->warning);
 	for (uint32_t i = 0; i < layout->scope_count; i++)
 		free(layout->scopes[i]);
 	free(layout->scopes);
@@ -101,6 +102,8 @@ void layout_write(const struct instrument_layout *layout, struct out *out)
 	for (uint32_t i = 1; i <= layout->code_count; i++)
 		out_printf(out, "code %u %u\n", layout->codes[i].scope, layout->codes[i].kind);
 	write_nesting(layout, out);
+	if (layout->warning)
+		out_printf(out, "warning %s\n", layout->warning);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -188,6 +191,13 @@ static bool read_parent(struct slice line, struct instrument_layout *layout)
 	return true;
 }
 
+static bool read_warning(struct slice line, struct instrument_layout *layout)
+{
+	free(layout->warning);
+	layout->warning = strndup(line.at, line.length);
+	return layout->warning;
+}
+
 static bool read_vendor(struct slice line, struct instrument_layout *layout)
 {
 	struct slice vendor = slice_take_until(&line, ' ');
@@ -215,6 +225,7 @@ static bool read_line(struct slice line, struct instrument_layout *layout)
 		{"code", read_code, NULL},
 		{"around", read_around, NULL},
 		{"parent", read_parent, NULL},
+		{"warning", read_warning, NULL},
 	};
 	struct slice name = slice_take_until(&line, ' ');
 

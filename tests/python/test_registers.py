@@ -111,10 +111,18 @@ def test_costs_of_scopes_are_reported(monkeypatch, capfd):
         "ptx": lambda src, metadata: f"// {src}\n{PTX}",
         "cubin": lambda src, metadata: cubin(*needs[src.split()[1]]),
     }
+    layouts = {}
     for text in ("records", "cheap"):
         fitting = Fitting(stages, "sm_90")
         fitting.records_follow("plain", {"num_warps": 4}, "kernel of " + text)
-        stages["cubin"](stages["ptx"](text, {}), {"num_warps": 4})
+        metadata = {"num_warps": 4, "proton_layout": "layout\nwarning 1 scope was omitted\n"}
+        stages["cubin"](stages["ptx"](text, {}), metadata)
+        layouts[text] = metadata["proton_layout"]
+    assert layouts["cheap"] == "layout\nwarning 1 scope was omitted\n"
+    assert layouts["records"] == (
+        "layout\nwarning 1 scope was omitted; its scopes cost 16 bytes of local memory per thread "
+        "and 2 of 8 CTAs per multiprocessor\n"
+    )
     reported = capfd.readouterr().err
     assert reported == (
         "proton: kernel of records: its scopes cost 16 bytes of local memory per thread and 2 of 8 "

@@ -29,6 +29,18 @@ struct scope_total {
 
 /* ------------------------------------------------------------------ nodes */
 
+/* Reports the compiler's warning about a kernel at its node. */
+static void add_warning(struct proton_context where, const char *text)
+{
+	struct proton_metric metric = {
+		.name = SCOPE_WARNING " (pty)",
+		.type = PROTON_METRIC_STRING,
+		.value.string = text,
+	};
+
+	proton_metrics_add(where, &metric, 1, NULL);
+}
+
 /* At the first launch: creates the kernel's node, and a frame for each scope. */
 static bool begin(struct context_totals *totals, const struct launch_totals *launch)
 {
@@ -43,6 +55,8 @@ static bool begin(struct context_totals *totals, const struct launch_totals *lau
 		totals->frames[i] = proton_frame(layout->scopes[i], strlen(layout->scopes[i]));
 	totals->nodes[0] = (struct scope_total){.where = launch->where};
 	totals->node_count = 1;
+	if (layout->warning)
+		add_warning(launch->where, layout->warning);
 	return true;
 }
 

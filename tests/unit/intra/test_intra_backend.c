@@ -217,6 +217,23 @@ TEST(a_tree_of_scopes)
 	profile_free(profile);
 }
 
+TEST(a_compilers_warning_is_at_the_kernel)
+{
+	struct profile *profile;
+
+	start("tree", "");
+	add_kernel(1);
+	layout.warning = strdup("its scopes cost 1 of 8 CTAs per multiprocessor");
+	instrumented_add(&layout, FUNCTION, "mm");
+	CHECK(launch());
+	CHECK(launch());
+	profile = finish();
+	CHECK_STR(text_of(profile, "mm", "scopes_warning"),
+		  "its scopes cost 1 of 8 CTAs per multiprocessor");
+	CHECK(!rec_value(profile, "mm/k", "scopes_warning"));
+	profile_free(profile);
+}
+
 TEST(session_without_scopes_prints_how_to_add_them)
 {
 	static const char printed[] =

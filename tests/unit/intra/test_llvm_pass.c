@@ -99,6 +99,7 @@ static void some_layout(struct instrument_layout *layout)
 	layout_code(layout, layout_scope(layout, "a\nb\\c", 5), INSTRUMENT_SCOPE);
 	layout_code(layout, layout_scope(layout, "load", 4), INSTRUMENT_START);
 	layout_code(layout, layout_scope(layout, "load", 4), INSTRUMENT_END);
+	layout->warning = strdup("2 of 3 scopes \\ \"omitted\"");
 }
 
 TEST(layout_round_trip)
@@ -123,6 +124,7 @@ TEST(layout_round_trip)
 	CHECK_EQ(again.cta_stride, 3);
 	CHECK(again.is_amd);
 	CHECK_STR(again.scopes[0], "a\nb\\c");
+	CHECK_STR(again.warning, layout.warning);
 	CHECK_EQ(again.code_count, 3);
 	CHECK_MEM(again.codes, layout.codes, sizeof(layout.codes));
 	CHECK_EQ(layout_ring_at(&again, 1), 128 + 4096 + 24);
