@@ -5,6 +5,8 @@
  */
 #include "ext.h"
 
+#include <stdatomic.h>
+
 static bool number_of(PyObject *value, uint64_t *out)
 {
 	if (value == Py_None) {
@@ -45,6 +47,32 @@ static PyObject *instrument_forget(PyObject *module, PyObject *function)
 	Py_RETURN_NONE;
 }
 
+/* An exception that must not end the program's launch: prints the first, and clears it. */
+static void report_exception(void)
+{
+	static atomic_bool is_reported;
+	PyObject *type, *value, *traceback;
+	PyErr_Fetch(&type, &value, &traceback);
+	if (!atomic_exchange(&is_reported, true)) {
+		PyObject *text = PyObject_Str(value ? value : Py_None);
+		PyObject *message = PyImport_ImportModule("triton_proton._message");
+		PyObject *line = text ? PyUnicode_FromFormat("launches of instrumented kernels are "
+							     "not recorded: %U",
+							     text)
+				      : NULL;
+		PyObject *done = message && line ? PyObject_CallMethod(message, "warn", "O", line)
+						 : NULL;
+		Py_XDECREF(done);
+		Py_XDECREF(line);
+		Py_XDECREF(message);
+		Py_XDECREF(text);
+		PyErr_Clear();
+	}
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(traceback);
+}
+
 PyDoc_STRVAR(allocate_doc,
 	     "instrument_allocate(size, alignment, stream)\n--\n\n"
 	     "Triton's profile allocator: the address of the buffer for the launch that follows on "
@@ -56,14 +84,15 @@ static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py
 	uint64_t size;
 	uint64_t alignment;
 	uint64_t stream;
-	if (arg_count != 3) {
-		PyErr_SetString(PyExc_TypeError,
-				"instrument_allocate takes a size, an alignment and a stream");
-		return NULL;
+	if (arg_count < 3)
+		PyErr_SetString(
+			PyExc_TypeError,
+			"the allocator is called without a size, an alignment and a stream");
+	if (arg_count < 3 || !number_of(args[0], &size) || !number_of(args[1], &alignment) ||
+	    !number_of(args[2], &stream)) {
+		report_exception();
+		return PyLong_FromLong(0); /* without a buffer, nothing is recorded */
 	}
-	if (!number_of(args[0], &size) || !number_of(args[1], &alignment) ||
-	    !number_of(args[2], &stream))
-		return NULL;
 	return PyLong_FromUnsignedLongLong(proton_instrument_buffer(size, alignment, stream));
 }
 
@@ -90,14 +119,12 @@ static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 	uint64_t function = 0;
 	uint64_t stream = 0;
 	PyObject *data = PyObject_GetAttrString(metadata, "data");
-	if (!data)
-		return NULL;
-	bool has_numbers = data_number(data, "function", &function) &&
-			   data_number(data, "stream", &stream);
-	Py_DECREF(data);
-	if (!has_numbers)
-		return NULL;
-	proton_instrument_launched(function, stream);
+	if (data && data_number(data, "function", &function) &&
+	    data_number(data, "stream", &stream))
+		proton_instrument_launched(function, stream);
+	else
+		report_exception();
+	Py_XDECREF(data);
 	Py_RETURN_NONE;
 }
 

@@ -194,17 +194,18 @@ class _Pipeline:
         """The file reader of triton.compile(), extended to proton operations."""
 
         def init(
-            source: Any, path: Any, context: Any, backend: Any, *more: Any, **named: Any
+            source: Any, path: Any, context: Any, *more: Any, **named: Any
         ) -> None:
-            ext = os.path.splitext(path)[1][1:]
-            made = None
+            made, ext = None, os.path.splitext(str(path))[1][1:]
             if self.is_live:
-                made = _translate(path, ext, backend.target.backend == "hip")
+                backend = more[0] if more else named.get("backend")
+                target = getattr(backend, "target", None)
+                made = _translate(path, ext, getattr(target, "backend", "") == "hip")
             if made is None:
-                inner(source, path, context, backend, *more, **named)
+                inner(source, path, context, *more, **named)
                 return
             with temporary_file(made, f".{ext}") as temporary:
-                inner(source, temporary, context, backend, *more, **named)
+                inner(source, temporary, context, *more, **named)
             source.path = path
 
         return init
@@ -219,7 +220,9 @@ class _Pipeline:
         def parse_options(*args: Any, **named: Any) -> dict[str, Any]:
             options = inner(*args, **named)
             knobs = self._knobs
-            if self.is_live and knobs and knobs.compilation.instrumentation_mode == self.name:
+            if not self.is_live or not isinstance(options, dict):
+                return options
+            if knobs and knobs.compilation.instrumentation_mode == self.name:
                 options = {**options, "instrumentation_mode": self.name}
             return options
 

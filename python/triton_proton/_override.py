@@ -47,12 +47,21 @@ def _wrap(compiler: ModuleType) -> None:
 
     @functools.wraps(inner)
     def named(source: Any, *more: Any, **rest: Any) -> Any:
-        parameters = len(source.signature)
-        attrs = {path: value for path, value in source.attrs.items() if path[0] < parameters}
-        if len(attrs) != len(source.attrs):
-            source = copy.copy(source)
-            source.attrs = attrs
-        return inner(source, *more, **rest)
+        return inner(_without_hook(source), *more, **rest)
 
     kind.hash = named
     _wrapped.append((kind, inner, named))
+
+
+def _without_hook(source: Any) -> Any:
+    """The source without attributes of parameters that it does not have."""
+    try:
+        parameters = len(source.signature)
+        attrs = {path: value for path, value in source.attrs.items() if path[0] < parameters}
+    except (AttributeError, TypeError):  # attributes of a later version
+        return source
+    if len(attrs) == len(source.attrs):
+        return source
+    source = copy.copy(source)
+    source.attrs = attrs
+    return source

@@ -65,14 +65,14 @@ class InstrumentationHook(Hook):
     def init_handle(
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
     ) -> None:
-        layout = _layout_of(metadata_group)
-        if layout is None:
-            _libproton.instrument_forget(function)
-            return
-        InstrumentationHook._has_scopes = True
         try:
+            layout = _layout_of(metadata_group)
+            if layout is None:
+                _libproton.instrument_forget(function)
+                return
+            InstrumentationHook._has_scopes = True
             _libproton.instrument_kernel(function, name, layout)
-        except (_libproton.ProtonError, ValueError) as error:
+        except Exception as error:  # a kernel without records is better than none
             warn(f"records of kernel '{name}' cannot be read: {error}", once=True)
 
     def destroy_handle(
