@@ -185,6 +185,7 @@ class Fitting:
         if lost > 0:
             costs.append(f"{lost} of {before} CTAs per multiprocessor")
         if costs:
-            text = f"its scopes cost {' and '.join(costs)}"
-            add_warning(metadata, text)
-            warn(f"{self._kernel}: {text}; use fewer scopes, or fewer kinds in auto=", once=True)
+            cost = " and ".join(costs)
+            add_warning(metadata, f"its scopes cost {cost}")
+            warn(f"{self._kernel}: its scopes cost {cost}; use fewer scopes, or fewer kinds in "
+                "auto=", once=True)

@@ -89,7 +89,7 @@ struct instrument_layout {
 	uint32_t scope_count;
 	char **scopes;                      /* names; owned */
 	struct instrument_nesting *nesting; /* by scope; owned; NULL: unknown */
-	char *warning; /* what the compiler had to report about the scopes; owned; NULL: nothing */
+	char *warning; /* the compiler's, about the scopes; owned; NULL: none */
 	uint32_t code_count;
 	struct instrument_code codes[INSTRUMENT_CODE_MAX + 1]; /* codes start at 1 */
 };

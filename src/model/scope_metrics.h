@@ -4,7 +4,7 @@
 
 /* Executions of a scope that were recorded in part: `cycles` counts their recorded minimum. */
 #define SCOPE_PARTIAL_EXECUTIONS "partial_executions"
-/* Of a kernel: what its scopes cost, and which were omitted, as reported when it was compiled. */
+/* At a kernel: the cost of its scopes, and the omitted ones, as reported when it was compiled. */
 #define SCOPE_WARNING "scopes_warning"
 
 #endif

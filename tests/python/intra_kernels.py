@@ -158,6 +158,23 @@ def attention_backward(q, k, v, do, dq, dk, dv, m, delta, n, BLOCK: tl.constexpr
     tl.store(dq + rows[:, None] * BLOCK + d[None, :], dqq.to(tl.float16))
 
 
+@triton.jit
+def products_of_vectors(x, y, out, n, BLOCK: tl.constexpr):
+    """Products of vectors and matrices, with more values in registers than there are."""
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * 2 * BLOCK + tl.arange(0, 2 * BLOCK)
+    inner = tl.arange(0, 4 * BLOCK)
+    total = tl.zeros((BLOCK, 2 * BLOCK), tl.float32)
+    for k in range(0, n // (4 * BLOCK)):
+        at = k * 4 * BLOCK + inner
+        a = tl.load(x + rows[:, None] * n + at[None, :])
+        b_rows = rows[None, :, None] * n * n + columns[:, None, None] * n
+        b = tl.load(y + b_rows + at[None, None, :])
+        expanded, _ = tl.broadcast(a, b)
+        total += tl.trans(tl.sum(expanded * b, axis=2))
+    tl.store(out + rows[:, None] * n + columns[None, :], total)
+
+
 @triton.jit(noinline=True)
 def sum_of(x, n, BLOCK: tl.constexpr):
     with pl.scope("sum"):
@@ -277,7 +294,7 @@ def compile(kernel, arch: str = "sm_90", **options):
     of_halves = kernel in (matmul, pipelined, specialized, without_work, kinds, loops_in_scopes)
     of = "*fp16" if of_halves else "*fp32"
     signature = {"x": of, "y": of, "out": of, "n": "i32", "BLOCK": "constexpr"}
-    block = 64 if of_halves else 1024
+    block = 64 if of_halves else 16 if kernel is products_of_vectors else 1024
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(4)}
     source = ASTSource(kernel, signature, constexprs={"BLOCK": block}, attrs=aligned)
     return compile_source(source, arch, **options)

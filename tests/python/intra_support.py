@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -50,6 +50,8 @@ class Compiled:
     stages: dict
     arch: str
     arguments: int = -1  # of the kernel in TTGIR; -1: unknown
+    ttgir: str = ""  # with markers
+    before: dict = field(default_factory=dict)  # the metadata before LLVM IR
 
     @property
     def is_amd(self) -> bool:
@@ -135,8 +137,9 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
 
         def llir(source, metadata):
             arguments = arguments_of(source, name_of(source))
+            ttgir, before = str(source), dict(metadata)
             text = str(inner(source, metadata))
-            raise Stop(Compiled(text, metadata, later, arch, arguments))
+            raise Stop(Compiled(text, metadata, later, arch, arguments, ttgir, before))
 
         stages["llir"] = llir
         return None

@@ -6,15 +6,19 @@ If scopes are not recorded, a warning names them or the reason.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
 triton = pytest.importorskip("triton")
 
 import intra_kernels as kernels  # noqa: E402
+from intra_oracle import Oracle  # noqa: E402
 
-from triton_proton import _canary, _instrument, _libproton, _stages  # noqa: E402
+from triton_proton import _canary, _instrument, _libproton, _registers  # noqa: E402
 from triton_proton._libproton import cubin_needs  # noqa: E402
+from triton_proton._mlir import parse_instead  # noqa: E402
 from triton_proton._registers import SHARED_KIB  # noqa: E402
 from triton_proton.flags import flags  # noqa: E402
 
@@ -56,8 +60,12 @@ def is_plain(made) -> bool:
     return not hasattr(made.metadata, "proton_layout") and not made.metadata.profile_scratch_size
 
 
+def layout_of(made) -> str:
+    return made.metadata.proton_layout
+
+
 def scopes_of(made) -> list[str]:
-    lines = made.metadata.proton_layout.splitlines()
+    lines = layout_of(made).splitlines()
     return [line.partition(" ")[2] for line in lines if line.startswith("scope ")]
 
 
@@ -307,9 +315,103 @@ def test_scopes_are_limited_by_the_ring_buffer_that_remains(monkeypatch, capfd):
     reported = capfd.readouterr().err
     assert f"because a warp can hold {records} records" in reported
     assert reported.count("automatic scopes were omitted") == 1
+    assert re.search(r"\nwarning \d+ of \d+ automatic scopes were omitted, .*\n$", layout_of(made))
     assert shared < made.metadata.shared <= limit << 10
 
 
 def records_of(made) -> int:
     """The size of a warp's ring buffer."""
-    return int(re.search(r"\nring (\d+)\n", made.metadata.proton_layout)[1]) // 8
+    return int(re.search(r"\nring (\d+)\n", layout_of(made))[1]) // 8
+
+
+# ------------------------------------------------------------------ registers
+
+
+def test_a_kernel_to_which_ptxas_gives_few_registers_gets_its_own_number(monkeypatch, capfd):
+    """With records ptxas estimates so many registers that it takes 32 and kilobytes of memory."""
+    tried = []
+
+    def fit(ptx, cubin, plain, assemble):
+        def remember(text):
+            made = assemble(text)
+            tried.append(cubin_needs(made))
+            return made
+
+        tried.extend([cubin_needs(plain()), cubin_needs(cubin)])
+        return before(ptx, cubin, plain, remember)
+
+    before = _registers.fit
+    monkeypatch.setattr(_registers, "fit", fit)
+    monkeypatch.setattr(_canary, "failure", lambda target, notes: None)
+    _instrument.start("default:auto=all")
+    made = kernels.compile(kernels.products_of_vectors)
+    needs = cubin_needs(made.asm["cubin"])
+    (_, stack), *others = tried
+    assert needs in others and needs[1] == min(memory for _, memory in others)
+    assert len(others) > 1 and others[0][0] < needs[0] <= 255 and others[0][1] > 2 * needs[1]
+    cost = f"its scopes cost {needs[1] - stack} bytes of local memory per thread"
+    assert f"products_of_vectors: {cost}; use fewer scopes" in capfd.readouterr().err
+    assert layout_of(made).endswith(f"\nwarning {cost}\n")
+
+
+# ------------------------------------------------------------------ launches
+
+
+def test_other_arguments_at_launches_do_not_end_them(tmp_path):
+    """Printed once, so in another process."""
+    program = """
+from triton_proton import _libproton
+assert _libproton.instrument_allocate(256, 128) == 0
+assert _libproton.instrument_allocate("many", 128, 0) == 0
+assert _libproton.instrument_launched(object()) is None
+assert _libproton.instrument_launched(type("", (), {"data": {"function": "f"}})) is None
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == (
+        "proton: launches of instrumented kernels are not recorded: the allocator is called "
+        "without a size, an alignment and a stream\n"
+    )
+
+
+# ------------------------------------------------------------------ Triton's own profiler
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+def test_passes_of_tritons_profiler_may_be_registered_too(capfd, arch):
+    """A point of Triton's pipeline has one callback, which is left to them."""
+    _instrument.start("default")
+    with Oracle(arch):
+        made = kernels.compile(kernels.marked_add, arch)
+        assert scopes_of(made) == ["kernel", "load 1 %", "copy"]
+    _instrument.stop()
+    with Oracle(arch):
+        _instrument.start("default:auto=loads")
+        assert [s.partition("@")[0] for s in scopes_of(kernels.compile(kernels.add, arch))] == [
+            "load"
+        ] * 2
+    assert "proton:" not in capfd.readouterr().err
+
+
+def test_a_kernel_that_tritons_profiler_has_instrumented_is_left_to_it(monkeypatch, capfd):
+    def change(inner):
+        def stage(src, metadata):
+            text = str(src)
+            start = text.index("    %", text.index("tt.func"))
+            end = text.index("    tt.return")
+            text = (
+                f'{text[:start]}    proton.record start "theirs"\n{text[start:end]}'
+                f'    proton.record end "theirs"\n{text[end:]}'
+            )
+            oracle.proton.load_dialects(src.context)
+            return inner(parse_instead(text, src), metadata)
+
+        return stage
+
+    change_stage(monkeypatch, "llir", change)
+    with Oracle("sm_90") as oracle:
+        _instrument.start("default:auto=loads")
+        made = kernels.compile(kernels.add)
+    assert made.metadata.profile_scratch_size and not hasattr(made.metadata, "proton_layout")
+    expected = "add was not instrumented: another tool has already instrumented it\n"
+    assert expected in capfd.readouterr().err

@@ -63,6 +63,8 @@ static void print_layout(const struct instrument_result *result)
 	fprintf(stderr, "#shared %u\n#records %u\n#ignored %u\n#buffer %s\n", result->shared_bytes,
 		result->record_count, result->ignored_markers,
 		result->buffer == INSTRUMENT_BUFFER_GLOBAL ? "global" : "shared");
+	if (result->ignored_markers)
+		fprintf(stderr, "#reason %s\n", result->ignored_reason);
 	out_fini(&out);
 }
 
