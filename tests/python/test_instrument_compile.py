@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 
-pytest.importorskip("triton")
+triton = pytest.importorskip("triton")
 from intra_shapes import CASES  # noqa: E402
 from intra_oracle import instrument_by_triton  # noqa: E402
 from intra_support import (  # noqa: E402
@@ -257,4 +257,6 @@ def test_scopes_cost_no_more_than_those_of_tritons_profiler(name, arch):
             assert ours[key] <= amount, (key, ours, theirs)
     free = FREE_REGISTERS["gfx" if kernel.is_amd else "sm"]
     allowed = theirs["registers"] + MORE_THAN_TRITON.get((name, arch), 0)
+    if triton.__version__ < "3.9":  # with another ptxas, and markers that follow operations
+        allowed += COST["shared"]
     assert ours["registers"] <= max(free, allowed), (ours, theirs)

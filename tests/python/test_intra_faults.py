@@ -348,7 +348,9 @@ def test_a_kernel_to_which_ptxas_gives_few_registers_gets_its_own_number(monkeyp
     needs = cubin_needs(made.asm["cubin"])
     (_, stack), *others = tried
     assert needs in others and needs[1] == min(memory for _, memory in others)
-    assert len(others) > 1 and others[0][0] < needs[0] <= 255 and others[0][1] > 2 * needs[1]
+    assert len(others) > 1 and needs[0] <= 255
+    if others[0][0] == 32:  # not with ptxas of Triton 3.6
+        assert needs[0] > 200 and needs[1] < others[0][1] / 2
     cost = f"its scopes cost {needs[1] - stack} bytes of local memory per thread"
     assert f"products_of_vectors: {cost}; use fewer scopes" in capfd.readouterr().err
     assert layout_of(made).endswith(f"\nwarning {cost}\n")
