@@ -71,7 +71,8 @@ enum fake_layout {
 	X(uint32_t, launch, (const struct fake_launch *launch))                                    \
 	/* Other API calls take correlation ids too. */                                            \
 	X(void, skip_correlations, (uint32_t count))                                               \
-	/* Any record, of the size its kind has in this version; `bytes` of it are given. */       \
+	/* Any record, of the size its kind has in this version; `bytes` of it are given. AMD: */  \
+	/* a record that the backend does not know. */                                             \
 	X(void, record, (const void *record, size_t bytes))                                        \
 	/* While it is on, no buffer is handed over, whatever is asked. */                         \
 	X(void, hold, (bool is_on))                                                                \

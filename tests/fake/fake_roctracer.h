@@ -10,6 +10,7 @@
  *   ends the child with SIGABRT and a line, which a test can see.
  *
  * roctracer.c has the callbacks and launches, roctracer_pool.c the records, roctx.c libroctx64.
+ * roctracer_calls.c and amd_graphs.c have the controls of fake_cupti.h that are not about CUPTI.
  *
  * Environment, for tests that run programs: FAKE_ROCTRACER_MAJOR, FAKE_ROCTRACER_MINOR: the
  * version; FAKE_ROCTRACER_LATE_MS: work ends that long after it was asked for.
@@ -20,10 +21,8 @@
 #include <stdbool.h>
 
 #include "backend/amd/roctracer_abi.h"
+#include "fake/fake_cupti.h"
 #include "format/rows.h"
-
-#define FAKE_EXPORT __attribute__((visibility("default")))
-#define FAKE_ALWAYS UINT32_MAX
 
 /* Work that a HIP call launches. */
 struct fake_hip_launch {
@@ -42,21 +41,18 @@ struct fake_hip_launch {
 	bool is_unseen;   /* from a call without callbacks: the records have correlation ID 0 */
 	bool is_captured; /* its stream captures: the call adds a node, nothing runs */
 	bool has_failed;  /* it launched nothing and set HIP's error */
+	bool is_reported_only; /* callbacks alone: no capture begins or ends in HIP */
 	struct launch_config config;
 	void *graph;       /* executable graph of hipGraphLaunch */
 	uint64_t words[4]; /* arguments of a call that makes a graph, as in HIP's structure */
 };
 
-/* X(type, name, arguments): fake_NAME() in libroctracer64. */
+/* X(type, name, arguments): fake_NAME() in libroctracer64, in addition to those of fake_cupti.h. */
 #define FAKE_ROCTRACER_CONTROLS(X)                                                                 \
 	/* A HIP call: callbacks at enter and exit, and its records. Its correlation ID. */        \
-	X(uint64_t, launch, (const struct fake_hip_launch *launch))                                \
-	/* While it is on, launched work does not end. */                                          \
-	X(void, hold, (bool is_on))                                                                \
+	X(uint64_t, hip_call, (const struct fake_hip_launch *launch))                              \
 	/* The newest `count` executions that have not been recorded yet never are. */             \
 	X(void, lose, (size_t count))                                                              \
-	/* Nothing is enabled. */                                                                  \
-	X(bool, is_idle, (void))                                                                   \
 	/* True if no callback and no record reached the program because HIP came too late. */     \
 	X(bool, is_deaf, (void))                                                                   \
 	/* Another tool enables the same calls and operations for itself. */                       \
@@ -68,10 +64,7 @@ struct fake_hip_launch {
 	/* The clock of records. */                                                                \
 	X(uint64_t, now, (void))                                                                   \
 	/* HSA is not initialized: the clock cannot be read. */                                    \
-	X(void, stop_clock, (bool is_on))                                                          \
-	/* See faults.h: calls `first` to `first` + `count` - 1 from now on fail. 0: none. */      \
-	X(void, fail, (const char *name, uint32_t first, uint32_t count, int code))                \
-	X(uint32_t, calls, (const char *name))
+	X(void, stop_clock, (bool is_on))
 
 #define FAKE_DECLARE(type, name, arguments) FAKE_EXPORT type fake_##name arguments;
 FAKE_ROCTRACER_CONTROLS(FAKE_DECLARE)

@@ -2,10 +2,10 @@
  * Controls of the fake librocprofiler-sdk, found with dlsym(). Those of fake_cupti.h that are not
  * about CUPTI alone have the same names and meaning here: launch, skip_correlations, hold, drop,
  * is_idle, call, set_hook, fail, calls. `call` is CUPTI's number of the call, which stands for one
- * of HIP (sdk_launch.c). So tests of the CUDA backend run over this library too.
+ * of HIP (amd_calls.c). So tests of the CUDA backend run over this library too.
  *
  * Split by idea: sdk_configure.c (registration, contexts, services), sdk_buffers.c (buffers and
- * their thread), sdk_launch.c (launches, copies, markers), sdk_graphs.c, sdk_names.c (kinds and
+ * their thread), sdk_launch.c (launches, copies, markers), amd_graphs.c, sdk_names.c (kinds and
  * operations), sdk_pc_sampling.c (configurations of GPUs, samples).
  *
  * Environment: FAKE_SDK_VERSION, such as 600, 10000 or 10201 (default), major * 10000 + minor * 100
@@ -21,7 +21,7 @@
 #include <stdbool.h>
 
 #include "backend/amd/sdk_abi.h"
-#include "fake/fake_cupti.h"
+#include "fake/amd_calls.h"
 
 /* Where code objects are loaded: their virtual addresses begin at FAKE_CODE_FIRST there. */
 #define FAKE_CODE_BASE 0x7f0000000000ull
@@ -38,26 +38,10 @@ struct fake_sample {
 	uint32_t count;
 };
 
-/* A call that copies or sets memory. */
-struct fake_copy {
-	const char *call;   /* "hipMemcpyAsync" */
-	uint32_t operation; /* enum sdk_copy; 0: a kernel of the runtime does it */
-	const char *kernel; /* its name */
-	uint32_t device;
-	uint64_t bytes;
-	uint64_t start_ns;
-	uint64_t end_ns;
-	uint32_t stream;
-	int result;
-};
-
 /* X(type, name, arguments): fake_sdk_NAME(). */
 #define FAKE_SDK_CONTROLS(X)                                                                       \
 	/* A call of HIP by name, without work: callbacks at enter and exit. */                    \
 	X(void, call, (const char *name, const uint64_t *arguments, size_t count, int result))     \
-	X(void, copy, (const struct fake_copy *copy))                                              \
-	/* The stream that captures of this thread use. */                                         \
-	X(uint64_t, capture_stream, (void))                                                        \
 	/* A launch of a kernel that takes that long. */                                           \
 	X(void, launch_kernel, (const char *name, uint64_t duration_ns))                           \
 	/* roctxRangePush and roctxRangePop. */                                                    \

@@ -44,7 +44,7 @@ static size_t index_of(const char *name)
 	abort(); /* a test that names an unknown entry point */
 }
 
-static bool strikes(size_t index, const char *name, int *code)
+bool fault_strikes_scripted(size_t index, int *code)
 {
 	uint32_t call = atomic_fetch_add(&state[index].calls, 1) + 1;
 	uint32_t first = atomic_load(&state[index].first);
@@ -53,7 +53,12 @@ static bool strikes(size_t index, const char *name, int *code)
 		*code = atomic_load(&state[index].code);
 		return true;
 	}
-	return environment_has(name, code);
+	return false;
+}
+
+static bool strikes(size_t index, const char *name, int *code)
+{
+	return fault_strikes_scripted(index, code) || environment_has(name, code);
 }
 
 bool fault_strikes(size_t index, int *code)

@@ -118,6 +118,10 @@ FAKE_EXPORT void fake_set_error(int error)
 
 FAKE_EXPORT int hipGetDeviceCount(int *count)
 {
+	int code;
+
+	if (fault_strikes_more("hipGetDeviceCount", &code))
+		return done(code);
 	*count = DEVICES;
 	return 0;
 }
@@ -130,7 +134,10 @@ FAKE_EXPORT void hipRegisterTracerCallback(int (*report)(uint32_t, uint32_t, voi
 
 FAKE_EXPORT int hipGetDevice(int *device)
 {
-	RETURN_FAULT(hipGetDevice);
+	int code;
+
+	if (fault_strikes_scripted(FAULT_hipGetDevice, &code))
+		return done(code);
 	*device = current;
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fake/fake_cupti.h"
+#include "fake/faults.h"
 #include "fake/hip.h"
 
 #define WORK_MAX 4096
@@ -128,6 +129,10 @@ bool fake_hip_keep_copy(void *to, const void *from, size_t bytes, void *stream)
 
 FAKE_EXPORT int hipLaunchHostFunc(void *stream, void (*function)(void *user), void *user)
 {
+	int code;
+
+	if (fault_strikes_more("hipLaunchHostFunc", &code))
+		return code;
 	if (!keep((struct work){.function = function, .user = user}, stream))
 		function(user);
 	return 0;
@@ -135,6 +140,10 @@ FAKE_EXPORT int hipLaunchHostFunc(void *stream, void (*function)(void *user), vo
 
 FAKE_EXPORT int hipStreamGetCaptureInfo(void *stream, int *status, unsigned long long *number)
 {
+	int code;
+
+	if (fault_strikes_more("hipStreamGetCaptureInfo", &code))
+		return code;
 	*number = number_of(stream);
 	*status = 1;
 	if (*number)

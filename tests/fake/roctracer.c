@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/amd/hip_graphs.h"
+#include "fake/callback_time.h"
 #include "fake/entries.h"
 #include "fake/roctracer_state.h"
 
@@ -46,6 +47,25 @@ static void *hip_library;
 static void *roctx_library;
 
 static _Atomic uint64_t correlations = 1;
+static _Atomic(void (*)(void)) hook;
+
+FAKE_EXPORT void fake_set_hook(void (*new_hook)(void))
+{
+	atomic_store(&hook, new_hook);
+}
+
+void calls_hook(void)
+{
+	void (*first)(void) = atomic_load(&hook);
+
+	if (first)
+		first();
+}
+
+FAKE_EXPORT void fake_skip_correlations(uint32_t count)
+{
+	atomic_fetch_add(&correlations, count);
+}
 
 /* ------------------------------------------------------------------ libraries of the process */
 
@@ -230,6 +250,11 @@ static void set_hip_state(const char *control, uint64_t stream, int value)
 	}
 }
 
+void calls_set_error(int error)
+{
+	set_hip_state("fake_set_error", 0, error);
+}
+
 static void copy3(uint32_t to[3], const uint32_t from[3], const uint32_t times[3])
 {
 	for (int i = 0; i < 3; i++)
@@ -280,17 +305,31 @@ static void set_arguments(struct roctracer_hip_call *data, const struct fake_hip
 
 static void run(const struct fake_hip_launch *launch, uint64_t correlation)
 {
-	if (strstr(launch->call, "BeginCapture"))
+	if (launch->has_failed)
+		calls_set_error(NO_SUCH_FUNCTION);
+	else if (launch->is_reported_only)
+		return;
+	else if (strstr(launch->call, "BeginCapture"))
 		set_hip_state("fake_set_capture", launch->words[0], 1);
 	else if (strstr(launch->call, "EndCapture"))
 		set_hip_state("fake_set_capture", launch->words[0], 0);
-	else if (launch->has_failed)
-		set_hip_state("fake_set_error", 0, NO_SUCH_FUNCTION);
 	else if (!launch->is_captured)
 		pool_launch(launch, correlation);
 }
 
-FAKE_EXPORT uint64_t fake_launch(const struct fake_hip_launch *launch)
+static void notify(struct registration to, uint32_t call, struct roctracer_hip_call *data,
+		   uint32_t phase)
+{
+	uint64_t start_ns;
+
+	data->phase = phase;
+	calls_hook();
+	start_ns = callback_time_begin();
+	to.callback(ROCTRACER_DOMAIN_HIP_API, call, data, to.user);
+	callback_time_end(start_ns);
+}
+
+FAKE_EXPORT uint64_t fake_hip_call(const struct fake_hip_launch *launch)
 {
 	uint32_t call = number_of(launch->call);
 	struct {
@@ -311,11 +350,9 @@ FAKE_EXPORT uint64_t fake_launch(const struct fake_hip_launch *launch)
 	}
 	set_arguments(&data.call, launch);
 	data.call.correlation_id = atomic_fetch_add(&correlations, 1);
-	data.call.phase = ROCTRACER_ENTER;
-	to.callback(ROCTRACER_DOMAIN_HIP_API, call, &data, to.user);
+	notify(to, call, &data.call, ROCTRACER_ENTER);
 	run(launch, data.call.correlation_id);
-	data.call.phase = ROCTRACER_EXIT;
-	to.callback(ROCTRACER_DOMAIN_HIP_API, call, &data, to.user);
+	notify(to, call, &data.call, ROCTRACER_EXIT);
 	return data.call.correlation_id;
 }
 

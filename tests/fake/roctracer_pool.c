@@ -76,6 +76,7 @@ static void *consume(void *user)
 	for (;;) {
 		while (!pool->is_full)
 			pthread_cond_wait(&pool->changed, &pool->consumer);
+		calls_hook();
 		pool->properties.on_buffer(pool->full_begin, pool->full_end,
 					   pool->properties.on_buffer_user);
 		pool->is_full = false;

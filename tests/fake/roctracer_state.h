@@ -9,6 +9,11 @@ struct pool;
 /* roctracer.c: the pool that records of an operation go to; NULL: it is not enabled. */
 struct pool *activity_pool(uint32_t op);
 
+/* roctracer.c: called before each callback. */
+void calls_hook(void);
+/* HIP's error of the calling thread. */
+void calls_set_error(int error);
+
 /* roctracer_pool.c: work that was launched and has not ended. */
 void pool_launch(const struct fake_hip_launch *launch, uint64_t correlation);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fake/amd_calls.h"
 #include "fake/callback_time.h"
 #include "fake/sdk_state.h"
 
@@ -108,6 +109,11 @@ FAKE_EXPORT void fake_sdk_call(const char *name, const uint64_t *arguments, size
 
 	begin(&call, KIND_HIP_RUNTIME_API, name, arguments, count);
 	end(&call, result);
+}
+
+void amd_call(const char *name, const uint64_t *arguments, size_t count, int result)
+{
+	fake_sdk_call(name, arguments, count, result);
 }
 
 FAKE_EXPORT void fake_sdk_range_push(const char *text)
@@ -318,53 +324,6 @@ static void dispatch(const struct fake_launch *launch, const char *name, uint64_
 		complete(KIND_KERNEL_DISPATCH, internal, &record, sizeof(record), records);
 }
 
-/* HIP's call for a call of CUDA. */
-static const char *call_of(uint32_t call)
-{
-	switch (call) {
-	case CUPTI_CALL_LAUNCH_KERNEL_PTSZ:
-		return "hipLaunchKernel_spt";
-	case CUPTI_CALL_LAUNCH_KERNEL_EX:
-		return "hipDrvLaunchKernelEx";
-	case CUPTI_CALL_LAUNCH_KERNEL_EX_PTSZ:
-		return "hipLaunchKernelExC";
-	case CUPTI_CALL_LAUNCH_COOPERATIVE:
-		return "hipModuleLaunchCooperativeKernel";
-	case CUPTI_CALL_LAUNCH_COOPERATIVE_PTSZ:
-		return "hipLaunchCooperativeKernel_spt";
-	case CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE:
-		return "hipLaunchCooperativeKernelMultiDevice";
-	case CUPTI_CALL_LAUNCH:
-		return "hipLaunchByPtr";
-	case CUPTI_CALL_LAUNCH_GRID:
-		return "hipLaunchKernel";
-	case CUPTI_CALL_LAUNCH_GRID_ASYNC:
-		return "hipExtModuleLaunchKernel";
-	case CUPTI_CALL_GRAPH_LAUNCH:
-	case CUPTI_CALL_GRAPH_LAUNCH_PTSZ:
-		return "hipGraphLaunch";
-	case CUPTI_CALL_BEGIN_CAPTURE:
-	case CUPTI_CALL_BEGIN_CAPTURE_V2:
-		return "hipStreamBeginCapture";
-	case CUPTI_CALL_END_CAPTURE:
-		return "hipStreamEndCapture";
-	default:
-		return "hipModuleLaunchKernel";
-	}
-}
-
-FAKE_EXPORT void fake_call(uint32_t call, int result)
-{
-	const char *name = call_of(call);
-
-	if (strncmp(name, "hipStreamBegin", strlen("hipStreamBegin")) == 0)
-		graphs_begin_capture(name, result);
-	else if (strncmp(name, "hipStreamEnd", strlen("hipStreamEnd")) == 0)
-		graphs_end_capture(name, result);
-	else
-		fake_sdk_call(name, &(uint64_t){0x5000}, 1, result);
-}
-
 /* The handle of a stream, where the call has it. */
 static size_t put_stream(const char *name, uint64_t stream, uint64_t arguments[static 11],
 			 uint64_t config[static 5])
@@ -404,8 +363,8 @@ static void dispatch_all(const struct fake_launch *launch, uint64_t internal)
 
 FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 {
-	const char *name = call_of(launch->call);
-	uint64_t stream = launch->stream ? 0x5000 + 16ull * launch->stream : 0;
+	const char *name = amd_call_of(launch->call);
+	uint64_t stream = launch->stream ? amd_stream(launch->stream) : 0;
 	uint64_t arguments[11];
 	uint64_t config[5] = {0};
 	size_t count = put_stream(name, stream, arguments, config);
@@ -470,20 +429,21 @@ static void copy_record(const struct fake_copy *copy, uint64_t internal)
 	complete(KIND_MEMORY_COPY, internal, &record, sizeof(record), 1);
 }
 
-FAKE_EXPORT void fake_sdk_copy(const struct fake_copy *copy)
+FAKE_EXPORT uint64_t fake_copy(const struct fake_copy *copy)
 {
-	uint64_t stream = copy->stream ? 0x5000 + 16ull * copy->stream : 0;
+	uint64_t stream = copy->stream ? amd_stream(copy->stream) : 0;
 	uint64_t arguments[8] = {0, 0, copy->bytes, stream, stream};
 	struct call call;
 
 	begin(&call, KIND_HIP_RUNTIME_API, copy->call, arguments, 8);
-	if (!copy->result) {
+	for (uint32_t i = 0; !copy->result && i < (copy->records ? copy->records : 1); i++) {
 		if (copy->operation)
 			copy_record(copy, call.internal);
 		else
 			copy_kernel(copy, call.internal);
 	}
 	end(&call, copy->result);
+	return call.internal;
 }
 
 /* ------------------------------------------------------------------ controls */
@@ -511,6 +471,19 @@ FAKE_EXPORT void fake_set_hook(void (*new_hook)(void))
 FAKE_EXPORT void fake_skip_correlations(uint32_t count)
 {
 	atomic_fetch_add(&next_correlation, count);
+}
+
+FAKE_EXPORT void fake_record(const void *record, size_t bytes)
+{
+	for (size_t i = 0; i < FAKE_CONTEXTS; i++) {
+		struct fake_service *service = &contexts[i].buffers[KIND_KERNEL_DISPATCH];
+
+		if (!atomic_load(&contexts[i].is_started) || !service->is_on)
+			continue;
+		buffers_add(service->buffer, (struct sdk_context){i + 1}, SDK_CATEGORY_TRACING, 99,
+			    record, bytes);
+		buffers_add(service->buffer, (struct sdk_context){i + 1}, 7, 1, record, bytes);
+	}
 }
 
 FAKE_EXPORT bool fake_is_idle(void)

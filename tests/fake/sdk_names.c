@@ -22,6 +22,13 @@ static const struct {
 /* The place in the list is the number. */
 static const char *const hip_calls[] = {
 	"hipApiName",
+#define L(name, arguments, records)
+#define G(name)
+#define M(name, records, stream) #name,
+#include "backend/amd/roctracer_calls.def"
+#undef L
+#undef G
+#undef M
 	"hipArray3DCreate",
 	"hipMalloc",
 	"hipStreamCreate",
@@ -37,13 +44,6 @@ static const char *const hip_calls[] = {
 	"hipLaunchCooperativeKernelMultiDevice",
 	"hipLaunchHostFunc",
 	"hipLaunchKernel",
-	"hipMemcpy",
-	"hipMemcpyAsync",
-	"hipMemcpyDtoHAsync",
-	"hipMemcpyPeerAsync",
-	"hipMemset",
-	"hipMemsetAsync",
-	"hipMemsetD32Async",
 	"hipModuleLaunchCooperativeKernel",
 	"hipModuleLaunchCooperativeKernelMultiDevice",
 	"hipModuleLaunchKernel",
@@ -60,7 +60,6 @@ static const char *const hip_calls[] = {
 	"hipStreamBeginCaptureToGraph",
 	"hipLaunchKernelExC",
 	"hipDrvLaunchKernelEx",
-	"hipMemcpyBatchAsync",
 	"hipGraphClone",
 	"hipGraphExecUpdate",
 };

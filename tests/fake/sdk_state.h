@@ -73,10 +73,6 @@ bool buffers_are_empty(void);
 bool buffers_exist(uint64_t handle);
 void buffers_finish(void);
 
-/* sdk_graphs.c */
-void graphs_begin_capture(const char *name, int result);
-void graphs_end_capture(const char *name, int result);
-
 /* sdk_configure.c: the context of a handle that a configuring call got; NULL: there is none. */
 struct fake_context *configure_context(struct sdk_context context);
 

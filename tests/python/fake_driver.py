@@ -26,6 +26,11 @@ def _build(path: Path, sources: list[Path], *options: str) -> None:
     )
 
 
+def _parts(prefix: str) -> list[Path]:
+    """The sources of a profiling library of AMD's, with what these share."""
+    return [path for name in (prefix, "amd_") for path in sorted(FAKE.glob(f"{name}*.c"))]
+
+
 def _calibration_kernel(directory: Path) -> Path:
     """The C source of the calibration kernel, which is embedded at build time."""
     intra = ROOT / "src" / "backend" / "intra"
@@ -56,7 +61,7 @@ def sdk_library() -> Path:
     command = [sys.executable, FAKE / "make_entries.py", symbols, entries, "rocprofiler_"]
     subprocess.run(command, check=True)
     path = directory / "librocprofiler-sdk.so.1"
-    _build(path, [FAKE / "faults.c", *sorted(FAKE.glob("sdk_*.c")), entries])
+    _build(path, [FAKE / "faults.c", *_parts("sdk_"), entries])
     return path
 
 
@@ -85,14 +90,33 @@ LAUNCHER = """
 #include <string.h>
 #include "fake/fake_cupti.h"
 
+/* The program loads HIP, if that is what it has. */
+__attribute__((visibility("default"))) void load(void)
+{
+    if (getenv("FAKE_LAUNCHES"))
+        dlopen(getenv("PROTON_HIP_PATH"), RTLD_NOW);
+}
+
+/* A session that began before HIP was loaded has found it: roctracer's backend looks for it. */
+__attribute__((visibility("default"))) int is_found(void)
+{
+    void *library = dlopen(getenv("FAKE_LAUNCHES"), RTLD_NOW);
+    unsigned (*calls)(const char *) = dlsym(library, "fake_calls");
+
+    return calls("roctracer_enable_op_activity_expl") != 0;
+}
+
 __attribute__((visibility("default"))) void launch(const char *name, unsigned long long nanoseconds)
 {
     static unsigned long long now_ns = 1000;
     char *kept = strdup(name); /* the fake hands over the pointer with the record, later */
     struct fake_launch one = {.call = CUPTI_CALL_LAUNCH_KERNEL, .name = kept, .context = &one,
                               .stream = 7, .records = 1};
-    void *library = dlopen(getenv("PROTON_CUPTI_PATH"), RTLD_NOW);
-    ((int (*)(unsigned))dlsym(dlopen(getenv("PROTON_CUDA_PATH"), RTLD_NOW), "cuInit"))(0);
+    const char *cuda = getenv("PROTON_CUDA_PATH");
+    const char *amd = getenv("FAKE_LAUNCHES"); /* the fake of an AMD library */
+    void *library = dlopen(amd ? amd : getenv("PROTON_CUPTI_PATH"), RTLD_NOW);
+    if (!amd)
+        ((int (*)(unsigned))dlsym(dlopen(cuda, RTLD_NOW), "cuInit"))(0);
     one.start_ns = now_ns;
     one.end_ns = now_ns += nanoseconds;
     ((unsigned (*)(const struct fake_launch *))dlsym(library, "fake_launch"))(&one);
@@ -114,6 +138,25 @@ def fake_environment(**changes: str | None) -> dict[str, str]:
     changes.setdefault("PROTON_BACKEND", None)
     changes.setdefault("CUDA_INJECTION64_PATH", None)
     return environment(**{**libraries(), **changes})
+
+
+def machine(backend: str, **changes: str | None) -> dict[str, str]:
+    """This process's environment, on a machine on which `backend` is the default.
+
+    launcher() launches there.
+    """
+    if backend == "cupti":
+        return fake_environment(**changes)
+    if backend == "roctracer":
+        path = hip_libraries()["PROTON_ROCTRACER_PATH"]
+        return hip_environment(FAKE_LAUNCHES=path, **changes)
+    found = {
+        "PROTON_BACKEND": None,
+        "PROTON_ROCPROFILER_SDK_PATH": str(sdk_library()),
+        "PROTON_HIP_PATH": str(hip_library()),
+        "FAKE_LAUNCHES": str(sdk_library()),
+    }
+    return environment(**{**found, **changes})
 
 
 HIP_LAUNCHER = """
@@ -143,7 +186,8 @@ FAKE_EXPORT void launch(const char *name, unsigned long long nanoseconds, unsign
 {
     struct fake_hip_launch one = {.call = "hipModuleLaunchKernel", .name = name, .node = 1,
                                   .records = records};
-    uint64_t (*fake)(const struct fake_hip_launch *) = find("PROTON_ROCTRACER_PATH", "fake_launch");
+    uint64_t (*fake)(const struct fake_hip_launch *) =
+        find("PROTON_ROCTRACER_PATH", "fake_hip_call");
 
     one.start_ns = ((uint64_t (*)(void))find("PROTON_ROCTRACER_PATH", "fake_now"))();
     one.end_ns = one.start_ns + nanoseconds;
@@ -170,7 +214,7 @@ def hip_libraries() -> dict[str, str]:
     symbols = ROOT / "src" / "backend" / "amd" / "roctracer_symbols.def"
     command = [sys.executable, FAKE / "make_entries.py", symbols, entries]
     subprocess.run(command, check=True)
-    sources = [FAKE / f"{name}.c" for name in ("faults", "roctracer", "roctracer_pool")]
+    sources = [FAKE / "faults.c", *_parts("roctracer")]
     _build(directory / "libroctracer64.so", [*sources, entries])
     _build(directory / "libroctx64.so", [FAKE / "roctx.c"])
     (directory / "launcher.c").write_text(HIP_LAUNCHER)

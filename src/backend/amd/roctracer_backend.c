@@ -28,6 +28,7 @@
 #include "driver/amd_library.h"
 #include "driver/driver.h"
 #include "record/backend.h"
+#include "record/nvtx/nvtx.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
 #include "record/thread/correlate.h"
@@ -186,9 +187,11 @@ static int start(const char *mode, struct proton_error *err)
 	pthread_mutex_lock(&lock);
 	status = start_locked(err);
 	pthread_mutex_unlock(&lock);
-	if (status == PROTON_OK)
-		periodic_thread_start(&thread, run);
-	return status;
+	if (status != PROTON_OK)
+		return status;
+	nvtx_attach();
+	periodic_thread_start(&thread, run);
+	return PROTON_OK;
 }
 
 /* HIP initializes the HSA runtime, before its first launch: no need to wait for the thread. */
@@ -306,6 +309,7 @@ static const char *explain_no_kernels(void)
 
 static void stop(void)
 {
+	nvtx_detach();
 	periodic_thread_stop(&thread);
 	pthread_mutex_lock(&lock);
 	if (atomic_load(&roctracer_state) == ROCTRACER_ON) {

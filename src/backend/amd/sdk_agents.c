@@ -144,11 +144,13 @@ static bool is_done(int result)
 bool sdk_agents_synchronize(void)
 {
 	uint64_t devices = atomic_load(&seen);
+	/* Graph launches are not counted. */
+	bool has_launched = launches_count() || launches_last_shared();
 	bool all = true;
 	int before = 0;
 
 	pthread_once(&hip_once, find_hip);
-	if (!has_hip || (!devices && !launches_count()) || !is_done(hip.get_device(&before)))
+	if (!has_hip || (!devices && !has_launched) || !is_done(hip.get_device(&before)))
 		return true;
 	for (int device = 0; device < 64; device++) {
 		if (!(devices >> device & 1) && device != before)

@@ -99,6 +99,22 @@ static int note_call(int kind, int32_t operation, void *data)
 	return 0;
 }
 
+/* Without these the library would be asked for all calls of HIP, and none would be understood. */
+static int find_calls(struct proton_error *err)
+{
+	int result = sdk.iterate_callback_tracing_kind_operations(sdk_kinds.hip, note_call, NULL);
+
+	if (result != SDK_OK)
+		return sdk_api_error(result, "rocprofiler_iterate_callback_tracing_kind_operations",
+				     err);
+	for (uint32_t i = 0; i < SDK_OPERATION_MAX; i++)
+		if (sdk_calls[i].kind == SDK_CALL_LAUNCH)
+			return PROTON_OK;
+	return err_set(err, PROTON_E_VERSION,
+		       "this version of rocprofiler-sdk does not report any call of HIP that "
+		       "launches a kernel; update ROCm");
+}
+
 int sdk_kinds_find(struct proton_error *err)
 {
 	static const struct {
@@ -125,8 +141,7 @@ int sdk_kinds_find(struct proton_error *err)
 				       "this version of rocprofiler-sdk does not report %s; "
 				       "update ROCm",
 				       needed[i].name);
-	sdk.iterate_callback_tracing_kind_operations(sdk_kinds.hip, note_call, NULL);
-	return PROTON_OK;
+	return find_calls(err);
 }
 
 size_t sdk_kinds_calls(bool of_memory, int32_t *operations, size_t capacity)

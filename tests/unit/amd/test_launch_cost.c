@@ -1,6 +1,6 @@
 /*
- * Cost of the recorder's callbacks per launch: rocprofiler-sdk beside CUPTI.
- * Both are fakes here, and measure the time that they spend in callbacks.
+ * Cost of the recorder's callbacks per launch: rocprofiler-sdk and roctracer compared with CUPTI.
+ * All are fakes here, and measure the time that they spend in callbacks.
  */
 #include "unit/fakes.h"
 #include "unit/recorded.h"
@@ -63,20 +63,28 @@ static void measure(struct side *side)
 }
 
 /*
- * Measured on two shared cores: 51 to 58 ns (CUPTI) and 49 to 55 ns; with more load 56 and 64 ns,
- * 58 and 61 ns. The limit leaves room for such machines.
+ * Measured on two shared cores: 51 to 58 ns (CUPTI) and 49 to 55 ns (rocprofiler-sdk); with more
+ * load 56 and 64 ns, 58 and 61 ns. roctracer needs 63 to 65 ns where CUPTI needs 50 to 54: its
+ * callbacks have no device and no result, and ask HIP for them. The limits leave room for such
+ * machines.
  */
 TEST(a_launch_costs_about_as_much_as_with_cupti)
 {
 	struct side cupti;
 	struct side sdk;
+	struct side tracer;
 
 	if (TAP_IS_SANITIZED)
 		SKIP("sanitizers change what is measured");
 	cupti = open_side("cupti", "PROTON_CUPTI_PATH");
 	sdk = open_side("rocprofiler", "PROTON_ROCPROFILER_SDK_PATH");
+	tracer = open_side("roctracer", "PROTON_ROCTRACER_PATH");
+	fake_open("PROTON_HIP_PATH");
 	measure(&cupti);
 	measure(&sdk);
-	printf("# cupti %.0f ns, rocprofiler %.0f ns per launch\n", cupti.best_ns, sdk.best_ns);
+	measure(&tracer);
+	printf("# cupti %.0f ns, rocprofiler %.0f ns, roctracer %.0f ns per launch\n",
+	       cupti.best_ns, sdk.best_ns, tracer.best_ns);
 	CHECK_LT((long)sdk.best_ns, (long)(cupti.best_ns * 1.5) + 1);
+	CHECK_LT((long)tracer.best_ns, (long)(cupti.best_ns * 2) + 1);
 }

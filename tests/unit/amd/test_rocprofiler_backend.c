@@ -103,11 +103,11 @@ static void record_everything(void)
 	for (int i = 0; i < 300; i++)
 		launch_with("mm", 7, 64);
 	sdk.range_pop();
-	sdk.copy(&(struct fake_copy){.call = "hipMemcpyAsync",
-				     .operation = SDK_COPY_HOST_TO_DEVICE,
-				     .bytes = 4096,
-				     .start_ns = 1,
-				     .end_ns = 3});
+	fake.copy(&(struct fake_copy){.call = "hipMemcpyAsync",
+				      .operation = SDK_COPY_HOST_TO_DEVICE,
+				      .bytes = 4096,
+				      .start_ns = 1,
+				      .end_ns = 3});
 	profile = finish();
 	CHECK_U64(rec_count(profile, "range/mm"), 300);
 	CHECK_U64(rec_count(profile, "Memcpy HtoD (Unknown -> Device)"), 1);
@@ -339,19 +339,6 @@ TEST(kernels_that_the_runtime_adds_to_a_launch_are_recorded_too)
 	profile_free(profile);
 }
 
-TEST(a_flush_waits_for_kernels_that_are_still_running)
-{
-	struct profile *profile;
-
-	setenv("FAKE_SDK_LATE_MS", "50", 1);
-	start_sdk(0);
-	for (int i = 0; i < 50; i++)
-		launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 50);
-	profile_free(profile);
-}
-
 TEST(a_full_buffer_makes_launches_wait_and_loses_nothing)
 {
 	struct profile *profile;
@@ -369,26 +356,26 @@ TEST(a_full_buffer_makes_launches_wait_and_loses_nothing)
 
 static void copy_and_set(void)
 {
-	sdk.copy(&(struct fake_copy){.call = "hipMemcpyAsync",
-				     .operation = SDK_COPY_DEVICE_TO_HOST,
-				     .bytes = 100,
-				     .start_ns = 1,
-				     .end_ns = 11});
+	fake.copy(&(struct fake_copy){.call = "hipMemcpyAsync",
+				      .operation = SDK_COPY_DEVICE_TO_HOST,
+				      .bytes = 100,
+				      .start_ns = 1,
+				      .end_ns = 11});
 	/* A call without known arguments, and a memset: a kernel of the runtime. */
-	sdk.copy(&(struct fake_copy){.call = "hipMemcpyPeerAsync",
-				     .operation = SDK_COPY_DEVICE_TO_DEVICE,
-				     .bytes = 7,
-				     .start_ns = 1,
-				     .end_ns = 2});
-	sdk.copy(&(struct fake_copy){.call = "hipMemsetD32Async",
-				     .kernel = "__amd_rocclr_fillBufferAligned",
-				     .bytes = 25,
-				     .start_ns = 1,
-				     .end_ns = 6});
-	sdk.copy(&(struct fake_copy){.call = "hipMemsetAsync",
-				     .kernel = "__amd_rocclr_fillBufferAligned",
-				     .bytes = 10,
-				     .result = 1});
+	fake.copy(&(struct fake_copy){.call = "hipMemcpyPeerAsync",
+				      .operation = SDK_COPY_DEVICE_TO_DEVICE,
+				      .bytes = 7,
+				      .start_ns = 1,
+				      .end_ns = 2});
+	fake.copy(&(struct fake_copy){.call = "hipMemsetD32Async",
+				      .kernel = "__amd_rocclr_fillBufferAligned",
+				      .bytes = 25,
+				      .start_ns = 1,
+				      .end_ns = 6});
+	fake.copy(&(struct fake_copy){.call = "hipMemsetAsync",
+				      .kernel = "__amd_rocclr_fillBufferAligned",
+				      .bytes = 10,
+				      .result = 1});
 }
 
 TEST(copies_and_memsets_are_recorded_for_sessions_that_want_them)

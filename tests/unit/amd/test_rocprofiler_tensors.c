@@ -19,7 +19,7 @@ static int start_hip(void)
 	void *sdk = fake_open("PROTON_ROCPROFILER_SDK_PATH");
 	void *library = fake_open("PROTON_HIP_PATH");
 
-	fake_find(&hip.capture_stream, sdk, "fake_sdk_capture_stream");
+	fake_find(&hip.capture_stream, sdk, "fake_capture_stream");
 	fake_find(&hip.set_capture_number, library, "fake_set_capture_number");
 	fake_find(&hip.run_captured, library, "fake_run_captured");
 	fake_find(&hip.hold_streams, library, "fake_hold_streams");

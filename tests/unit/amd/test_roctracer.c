@@ -1,39 +1,14 @@
-/* roctracer backend: launches, devices, phases, losses and ranges, with fake libraries. */
+/*
+ * Backend "roctracer" over fake libraries: its differences from the CUDA backend. test_cuda.c and
+ * others run over the same fakes.
+ */
 #include "unit/amd/roctracer_session.h"
-
-#include <pthread.h>
-#include <sys/wait.h>
 
 #include "base/array.h"
 
 static const struct profile_kernel *kernel_at(const struct profile *profile, const char *path)
 {
 	return &profile->kernels[profile->nodes[rec_node(profile, path)].first_kernel];
-}
-
-TEST(a_launch_is_attributed_to_the_scope_it_was_made_in)
-{
-	struct profile *profile;
-	const struct profile_device *device;
-	uint64_t token;
-
-	start();
-	token = proton_scope_enter("outer");
-	for (int i = 0; i < 10; i++)
-		launch_ns("mm", 100);
-	proton_scope_exit(token, NULL);
-	launch_ns("mm", 40);
-	profile = finish();
-	CHECK(fake.is_idle());
-	CHECK_U64(rec_count(profile, "outer/mm"), 10);
-	CHECK_U64(rec_count(profile, "mm"), 1);
-	CHECK_U64(kernel_at(profile, "outer/mm")->total_ns, 1000);
-	device = &profile->devices[kernel_at(profile, "mm")->device];
-	CHECK_STR(profile_text(profile, device->type), "HIP");
-	CHECK_STR(profile_text(profile, device->arch), "gfx942");
-	CHECK_STR(profile_text(profile, device->name), "Fake Instinct 0");
-	CHECK_U64(device->processors, 304);
-	profile_free(profile);
 }
 
 TEST(every_launch_call_counts_once)
@@ -49,31 +24,15 @@ TEST(every_launch_call_counts_once)
 	};
 	struct profile *profile;
 
-	start();
+	start_tracer();
 	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
 		struct fake_hip_launch launch = kernel("k", 5);
 
 		launch.call = calls[i];
-		fake.launch(&launch);
+		tracer.hip_call(&launch);
 	}
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), ARRAY_LENGTH(calls));
-	profile_free(profile);
-}
-
-TEST(a_launch_inside_an_op_carries_the_ops_name)
-{
-	struct proton_context where;
-	struct profile *profile;
-
-	start();
-	proton_op_enter(proton_frame("mm_64", 5), &where);
-	launch_ns("raw_symbol", 7);
-	proton_op_exit();
-	launch_ns("raw_symbol", 7);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "mm_64"), 1);
-	CHECK_U64(rec_count(profile, "raw_symbol"), 1);
 	profile_free(profile);
 }
 
@@ -81,7 +40,7 @@ TEST(a_name_loses_the_suffix_of_its_descriptor)
 {
 	struct profile *profile;
 
-	start();
+	start_tracer();
 	launch_ns("_Z3addPfS_.kd", 7);
 	launch_ns("_Z3addPfS_", 7);
 	launch_ns(".kd", 7);
@@ -108,7 +67,7 @@ TEST(every_launch_call_gives_its_configuration)
 	};
 	struct profile *profile;
 
-	start();
+	start_tracer();
 	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
 		struct fake_hip_launch launch = kernel(calls[i], 5);
 
@@ -118,7 +77,7 @@ TEST(every_launch_call_gives_its_configuration)
 			.block = {64, 4, 1},
 			.dynamic_shared_bytes = 512,
 		};
-		fake.launch(&launch);
+		tracer.hip_call(&launch);
 	}
 	profile = finish();
 	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
@@ -141,12 +100,12 @@ TEST(two_devices_are_kept_apart_by_their_nodes)
 	const struct profile_kernel *first;
 	const struct profile_kernel *second;
 
-	start();
+	start_tracer();
 	for (int node = NODE_FIRST; node <= NODE_SECOND; node++) {
 		struct fake_hip_launch launch = kernel("k", (uint64_t)node);
 
 		launch.node = node;
-		fake.launch(&launch);
+		tracer.hip_call(&launch);
 	}
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 2);
@@ -158,40 +117,17 @@ TEST(two_devices_are_kept_apart_by_their_nodes)
 	profile_free(profile);
 }
 
-TEST(all_kernels_of_a_graph_launch_belong_to_it)
-{
-	static const char *const names[] = {"a", "b", "a"};
-	struct profile *profile;
-	uint64_t token;
-
-	start();
-	token = proton_scope_enter("replay");
-	for (int i = 0; i < 4; i++)
-		fake.launch(&(struct fake_hip_launch){.call = "hipGraphLaunch",
-						      .names = names,
-						      .records = 3,
-						      .kind = ROCTRACER_COMMAND_TASK,
-						      .node = NODE_FIRST,
-						      .start_ns = 1,
-						      .end_ns = 3});
-	proton_scope_exit(token, NULL);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/a"), 8);
-	CHECK_U64(rec_count(profile, "replay/b"), 4);
-	profile_free(profile);
-}
-
 TEST(a_launch_that_failed_is_not_waited_for)
 {
 	struct fake_hip_launch launch = kernel("failed", 5);
 	struct profile *profile;
-	int session = start();
+	int session = start_tracer();
 
 	launch.has_failed = true;
-	fake.launch(&launch);
+	tracer.hip_call(&launch);
 	/* The error stays until the program asks for it: whether these fail is unknown. */
 	launch_ns("after", 5);
-	fake.launch(&launch);
+	tracer.hip_call(&launch);
 	fake.hip_set_error(0);
 	launch_ns("later", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
@@ -206,12 +142,12 @@ TEST(a_launch_that_failed_is_not_waited_for)
 TEST(missing_records_are_counted_and_reported_once)
 {
 	struct profile *profile;
-	int session = start();
+	int session = start_tracer();
 
 	rec_begin_saying();
 	for (int i = 0; i < 5; i++)
 		launch_ns("k", 5);
-	fake.lose(2);
+	tracer.lose(2);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 2);
 	proton_activate(session, NULL);
@@ -225,10 +161,10 @@ TEST(launches_without_any_record_are_an_error_with_its_remedy)
 {
 	struct proton_error err = {0};
 
-	start();
+	start_tracer();
 	launch_ns("k", 5);
 	launch_ns("k", 5);
-	fake.lose(2);
+	tracer.lose(2);
 	CHECK_EQ(proton_finalize_owned(NULL, &err), PROTON_E_IO);
 	CHECK_HAS(err.text, "no activity records were received for 2 kernel launches");
 	CHECK_HAS(err.text, "start the session after HIP was initialized");
@@ -236,7 +172,7 @@ TEST(launches_without_any_record_are_an_error_with_its_remedy)
 
 TEST(another_tool_that_takes_the_records_is_reported)
 {
-	int session = start();
+	int session = start_tracer();
 	struct proton_error err = {0};
 
 	rec_begin_saying();
@@ -244,67 +180,11 @@ TEST(another_tool_that_takes_the_records_is_reported)
 	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_OK);
 	proton_activate(session, NULL);
 	launch_ns("stolen", 5);
-	fake.steal();
+	tracer.steal();
 	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 1);
 	CHECK_EQ(rec_printed("another tool in this process"), 1);
 	rec_finalize(session, "none");
-}
-
-TEST(a_kernel_of_a_call_that_is_not_known_is_counted_as_lost)
-{
-	struct fake_hip_launch launch = kernel("unseen", 5);
-	int session = start();
-
-	launch.is_unseen = true;
-	fake.launch(&launch);
-	launch_ns("k", 5);
-	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "kernels"), 1);
-	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 1);
-	rec_finalize(session, "none");
-}
-
-TEST(invalid_times_are_counted_by_cause)
-{
-	struct fake_hip_launch launch = kernel("k", 5);
-	int session = start();
-
-	launch.end_ns = launch.start_ns;
-	fake.launch(&launch);
-	launch.start_ns = 0;
-	fake.launch(&launch);
-	launch_ns("k", 5);
-	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "kernels"), 1);
-	CHECK_U64(rec_counter(session, "lost: kernel record without a timestamp"), 1);
-	rec_finalize(session, "none");
-}
-
-TEST(records_of_other_domains_are_passed_over)
-{
-	struct profile *profile;
-
-	start();
-	fake.mix(true);
-	for (int i = 0; i < 20; i++)
-		launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 20);
-	profile_free(profile);
-}
-
-TEST(records_that_end_after_a_flush_began_are_waited_for)
-{
-	struct profile *profile;
-
-	setenv("FAKE_ROCTRACER_LATE_MS", "30", 1);
-	start();
-	for (int i = 0; i < 20; i++)
-		launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 20);
-	profile_free(profile);
 }
 
 /* 64 KiB hold fewer than a thousand records: the names of a buffer are gone with the next one. */
@@ -314,8 +194,8 @@ TEST(many_buffers_keep_every_name)
 	struct profile *profile;
 
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "65536", 1);
-	start();
-	CHECK_U64(fake.buffer_bytes(), 65536);
+	start_tracer();
+	CHECK_U64(tracer.buffer_bytes(), 65536);
 	for (int i = 0; i < 10000; i++) {
 		snprintf(name, sizeof(name), "kernel_with_a_name_%d", i % 100);
 		launch_ns(name, 5);
@@ -331,13 +211,13 @@ TEST(many_buffers_keep_every_name)
 TEST(a_new_buffer_size_is_used_by_the_next_session)
 {
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "1", 1);
-	start();
-	CHECK_U64(fake.buffer_bytes(), 65536);
+	start_tracer();
+	CHECK_U64(tracer.buffer_bytes(), 65536);
 	launch_ns("k", 5);
 	profile_free(finish());
 	unsetenv("TRITON_PROFILE_BUFFER_SIZE");
-	start();
-	CHECK_U64(fake.buffer_bytes(), 4u << 20);
+	start_tracer();
+	CHECK_U64(tracer.buffer_bytes(), 4u << 20);
 	launch_ns("k", 5);
 	profile_free(finish());
 	CHECK_U64(fake.calls("roctracer_open_pool_expl"), 2);
@@ -348,7 +228,7 @@ TEST(sessions_start_and_stop_any_number_of_times)
 	for (int i = 0; i < 20; i++) {
 		struct profile *profile;
 
-		start();
+		start_tracer();
 		launch_ns("k", 5);
 		profile = finish();
 		CHECK_U64(rec_count(profile, "k"), 1);
@@ -359,55 +239,22 @@ TEST(sessions_start_and_stop_any_number_of_times)
 	CHECK_U64(fake.calls("roctracer_open_pool_expl"), 1);
 }
 
-TEST(phases_get_the_kernels_launched_in_them)
-{
-	struct profile *profile;
-	int session = start();
-
-	launch_ns("first", 5);
-	CHECK_EQ(proton_phase_advance(session, NULL, NULL), PROTON_OK);
-	launch_ns("second", 5);
-	profile_free(finish());
-	profile = rec_load_phase("a.proton", 0);
-	CHECK_U64(rec_count(profile, "first"), 1);
-	CHECK_U64(rec_count(profile, "second"), 0);
-	profile_free(profile);
-	profile = rec_load_phase("a.proton", 1);
-	CHECK_U64(rec_count(profile, "second"), 1);
-	profile_free(profile);
-}
-
-TEST(kernels_launched_while_all_sessions_are_paused_are_ignored)
-{
-	struct profile *profile;
-	int session = start();
-
-	launch_ns("k", 5);
-	CHECK_EQ(proton_deactivate(session, false, NULL), PROTON_OK);
-	launch_ns("paused", 5);
-	proton_activate(session, NULL);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 1);
-	CHECK_U64(rec_count(profile, "paused"), 0);
-	profile_free(profile);
-}
-
 /* ------------------------------------------------------------------ ranges */
 
 TEST(roctx_ranges_are_scopes)
 {
 	struct profile *profile;
 
-	load_fake();
+	load_tracer();
 	load_roctx();
-	start();
-	CHECK_EQ(fake.push("outer"), 0);
-	CHECK_EQ(fake.push("inner"), 1);
+	start_tracer();
+	CHECK_EQ(tracer.push("outer"), 0);
+	CHECK_EQ(tracer.push("inner"), 1);
 	launch_ns("k", 5);
-	CHECK_EQ(fake.pop(), 1);
+	CHECK_EQ(tracer.pop(), 1);
 	launch_ns("k", 5);
-	CHECK_EQ(fake.pop(), 0);
-	fake.pop(); /* without a push */
+	CHECK_EQ(tracer.pop(), 0);
+	tracer.pop(); /* without a push */
 	launch_ns("k", 5);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "outer/inner/k"), 1);
@@ -422,11 +269,11 @@ TEST(roctx_is_loaded_for_a_program_that_loads_it_later)
 {
 	struct profile *profile;
 
-	start();
+	start_tracer();
 	load_roctx();
-	fake.push("range");
+	tracer.push("range");
 	launch_ns("k", 5);
-	fake.pop();
+	tracer.pop();
 	profile = finish();
 	CHECK_U64(rec_count(profile, "range/k"), 1);
 	profile_free(profile);
@@ -437,11 +284,11 @@ TEST(roctx_ranges_can_be_disabled)
 	struct profile *profile;
 
 	proton_nvtx_enable(false);
-	start();
+	start_tracer();
 	load_roctx();
-	fake.push("range");
+	tracer.push("range");
 	launch_ns("k", 5);
-	fake.pop();
+	tracer.pop();
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 1);
 	profile_free(profile);
@@ -452,43 +299,9 @@ TEST(a_session_works_without_roctx)
 	struct profile *profile;
 
 	setenv("PROTON_ROCTX_PATH", rec_path("missing.so"), 1);
-	start();
+	start_tracer();
 	launch_ns("k", 5);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
-}
-
-/* ------------------------------------------------------------------ threads */
-
-static void *launch_many(void *scope)
-{
-	uint64_t token = proton_scope_enter(scope);
-
-	for (int i = 0; i < 5000; i++)
-		launch_ns("k", 5);
-	proton_scope_exit(token, NULL);
-	return NULL;
-}
-
-TEST(threads_launch_while_another_flushes)
-{
-	static char names[4][8] = {"t0", "t1", "t2", "t3"};
-	pthread_t threads[4];
-	struct profile *profile;
-	int session;
-
-	setenv("TRITON_PROFILE_BUFFER_SIZE", "65536", 1);
-	session = start();
-	for (int i = 0; i < 4; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, launch_many, names[i]), 0);
-	for (int i = 0; i < 5; i++)
-		CHECK_EQ(proton_phase_advance(session, NULL, NULL), PROTON_OK);
-	for (int i = 0; i < 4; i++)
-		pthread_join(threads[i], NULL);
-	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "kernels"), 20000);
-	proton_activate(session, NULL);
-	profile = finish();
 	profile_free(profile);
 }

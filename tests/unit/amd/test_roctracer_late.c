@@ -13,7 +13,7 @@ static int start_without_hip(void)
 	struct proton_error err = {0};
 	int session;
 
-	make_machine();
+	kfd_make_machine();
 	find_roctracer();
 	session = start_with((struct proton_session_options){0}, &err);
 	if (session < 0)
@@ -40,7 +40,7 @@ TEST(a_program_that_loads_hip_after_the_start_is_recorded)
 	launch_ns("k", 5); /* the first callback may still be being enabled */
 	launch_ns("k", 5);
 	profile = finish();
-	CHECK(!fake.is_deaf());
+	CHECK(!tracer.is_deaf());
 	CHECK(rec_count(profile, "k") >= 1);
 	profile_free(profile);
 	CHECK(fake.is_idle());
@@ -66,7 +66,7 @@ TEST(a_program_that_never_loads_hip_ends_as_without_proton)
 	rec_kernel("on_the_cpu");
 	profile_free(finish());
 	CHECK_U64(fake.calls("roctracer_enable_op_callback"), 0);
-	CHECK(!fake.is_deaf());
+	CHECK(!tracer.is_deaf());
 }
 
 TEST(memory_records_that_were_asked_for_before_hip_was_loaded)
@@ -75,7 +75,7 @@ TEST(memory_records_that_were_asked_for_before_hip_was_loaded)
 	struct proton_error err = {0};
 	int session;
 
-	make_machine();
+	kfd_make_machine();
 	find_roctracer();
 	session = start_with((struct proton_session_options){.flags = PROTON_SESSION_MEMORY}, &err);
 	CHECK_LE(0, session);
@@ -84,7 +84,7 @@ TEST(memory_records_that_were_asked_for_before_hip_was_loaded)
 	proton_activate(session, NULL);
 	fill.call = "hipMemsetAsync";
 	fill.kind = ROCTRACER_COMMAND_FILL;
-	fake.launch(&fill);
+	tracer.hip_call(&fill);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "memory operations"), 1);
 	rec_finalize(session, "none");
@@ -136,7 +136,7 @@ TEST(a_child_without_a_session_launches_as_without_proton)
 	struct profile *profile;
 
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "65536", 1);
-	start();
+	start_tracer();
 	launch_ns("k", 5);
 	in_child(launch_many);
 	launch_ns("k", 5);
@@ -149,7 +149,7 @@ static void record_in_child(void)
 {
 	struct profile *profile;
 
-	start();
+	start_tracer();
 	launch_ns("k", 5);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 1);
@@ -164,7 +164,7 @@ TEST(a_child_records_in_its_own_session)
 #ifdef __SANITIZE_THREAD__
 	SKIP("ThreadSanitizer ends a child that starts a thread with the id of one of the parent");
 #endif
-	start();
+	start_tracer();
 	launch_ns("k", 5);
 	in_child(record_in_child);
 	launch_ns("k", 5);
@@ -175,7 +175,7 @@ TEST(a_child_records_in_its_own_session)
 
 TEST(a_child_records_after_the_parent_has_ended_its_session)
 {
-	start();
+	start_tracer();
 	launch_ns("k", 5);
 	profile_free(finish());
 	in_child(record_in_child);
@@ -188,7 +188,7 @@ TEST(a_missing_library_is_named_with_its_remedy)
 {
 	struct proton_error err = {0};
 
-	load_fake();
+	load_tracer();
 	setenv("PROTON_ROCTRACER_PATH", "/nonexistent/libroctracer64.so", 1);
 	CHECK_LT(start_with((struct proton_session_options){0}, &err), 0);
 	CHECK_EQ(err.status, PROTON_E_NOLIB);
@@ -200,7 +200,7 @@ TEST(another_major_version_is_refused)
 {
 	struct proton_error err = {0};
 
-	load_fake();
+	load_tracer();
 	setenv("FAKE_ROCTRACER_MAJOR", "5", 1);
 	CHECK_LT(start_with((struct proton_session_options){0}, &err), 0);
 	CHECK_EQ(err.status, PROTON_E_VERSION);
@@ -210,7 +210,7 @@ TEST(another_major_version_is_refused)
 	CHECK_LT(start_with((struct proton_session_options){0}, &err), 0);
 	CHECK_HAS(err.text, "is roctracer 4.0;");
 	setenv("FAKE_ROCTRACER_MINOR", "2", 1);
-	profile_free((start(), launch_ns("k", 5), finish()));
+	profile_free((start_tracer(), launch_ns("k", 5), finish()));
 }
 
 /* roctracer would abort the program. */
@@ -218,7 +218,7 @@ TEST(a_hip_without_support_for_roctracer_is_refused)
 {
 	struct proton_error err = {0};
 
-	load_fake();
+	load_tracer();
 	setenv("PROTON_HIP_PATH",
 	       rec_without(getenv("PROTON_HIP_PATH"), "hipRegisterTracerCallback"), 1);
 	load_hip();
@@ -233,7 +233,7 @@ TEST(modes_of_other_backends_are_refused)
 {
 	struct proton_error err = {0};
 
-	load_fake();
+	load_tracer();
 	CHECK_LT(start_with((struct proton_session_options){.mode = "pcsampling"}, &err), 0);
 	CHECK_EQ(err.status, PROTON_E_INVALID);
 	CHECK_HAS(err.text, "roctracer: unsupported mode: pcsampling");

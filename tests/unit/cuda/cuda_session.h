@@ -1,28 +1,36 @@
 /*
- * Support for tests of the CUDA backend, and of others that behave alike: the fake libraries
- * (tests/fake) as `fake`, and short functions for sessions and launches. PROTON_TEST_BACKEND names
- * another backend than "cupti"; PROTON_CUPTI_INTERFACE=2 runs the tests over CUPTI's second
- * interface, with its entry points in the place of the first one's. Tests of CUDA alone begin with
- * ONLY_CUDA, and a test that uses a control which the other fake lacks is skipped.
+ * Support for tests of a backend that records GPUs: the fake libraries (tests/fake) as `fake`, and
+ * short functions for sessions and launches. PROTON_TEST_BACKEND names the backend, "cupti" without
+ * it; PROTON_CUPTI_INTERFACE=2 runs the tests over CUPTI's second interface, with its entry points
+ * in the place of the first one's. A test that is about some backends begins with ONLY_CUDA or
+ * NOT_WITH and the reason. One that uses a control which the fake of the tested backend lacks is
+ * skipped.
  */
 #ifndef TESTS_UNIT_CUDA_CUDA_SESSION_H
 #define TESTS_UNIT_CUDA_CUDA_SESSION_H
 
+#include "unit/amd/kfd_nodes.h"
 #include "unit/fakes.h"
 #include "unit/recorded.h"
 
+#include "fake/amd_calls.h"
 #include "fake/fake_cupti.h"
 
 #define FAKE_POINTER(type, name, arguments) type(*name) arguments;
 static struct {
 	FAKE_CONTROLS(FAKE_POINTER)
 	FAKE_CUDA_CONTROLS(FAKE_POINTER)
+	FAKE_AMD_CONTROLS(FAKE_POINTER)
 	/* Faults in libcuda. */
 	void (*cuda_fail)(const char *name, uint32_t first, uint32_t count, int code);
 	uint32_t (*cuda_calls)(const char *name);
 	int (*cu_init)(unsigned flags);
-	/* A stream is being captured (1) or not (0). */
+	/* HIP: a stream is being captured (1) or not (0). */
 	void (*set_capture)(uint64_t stream, int status);
+	void (*hip_set_error)(int error);
+	/* roctracer: the clock of records, which HSA may not have initialized. */
+	uint64_t (*now)(void);
+	void (*stop_clock)(bool is_on);
 } fake;
 #undef FAKE_POINTER
 
@@ -33,9 +41,14 @@ static const char *tested_backend(void)
 	return named ? named : "cupti";
 }
 
+static bool tests_backend(const char *name)
+{
+	return strcmp(tested_backend(), name) == 0;
+}
+
 static bool tests_cuda(void)
 {
-	return strcmp(tested_backend(), "cupti") == 0;
+	return tests_backend("cupti");
 }
 
 /* CUPTI's second interface. */
@@ -73,10 +86,20 @@ static const char *entry_point(const char *name)
 	return name;
 }
 
-#define ONLY_CUDA()                                                                                \
+#define ONLY_CUDA(why)                                                                             \
 	do {                                                                                       \
 		if (!tests_cuda())                                                                 \
-			SKIP("this is about CUDA");                                                \
+			SKIP(why);                                                                 \
+	} while (0)
+#define ONLY_AMD(why)                                                                              \
+	do {                                                                                       \
+		if (tests_cuda())                                                                  \
+			SKIP(why);                                                                 \
+	} while (0)
+#define NOT_WITH(backend, why)                                                                     \
+	do {                                                                                       \
+		if (tests_backend(backend))                                                        \
+			SKIP(why);                                                                 \
 	} while (0)
 
 /* In place of a control that the fake lacks. */
@@ -95,15 +118,21 @@ static void find_optional(void *slot, void *handle, const char *name)
 		memcpy(slot, &symbol, sizeof(symbol));
 }
 
-/* The controls of a fake of rocprofiler-sdk, and of the fake HIP. */
-static void find_fake_of_hip(void)
+/* The variable that names the library of the tested backend, or the driver's. */
+static const char *library_variable(bool is_driver)
 {
-	void *sdk = fake_open("PROTON_ROCPROFILER_SDK_PATH");
+	if (tests_cuda())
+		return is_driver ? "PROTON_CUDA_PATH" : "PROTON_CUPTI_PATH";
+	if (is_driver)
+		return "PROTON_HIP_PATH";
+	return tests_backend("roctracer") ? "PROTON_ROCTRACER_PATH" : "PROTON_ROCPROFILER_SDK_PATH";
+}
+
+/* The program loads HIP. */
+static void load_hip(void)
+{
 	void *hip = fake_open("PROTON_HIP_PATH");
 
-#define FIND(type, name, arguments) find_optional(&fake.name, sdk, "fake_" #name);
-	FAKE_CONTROLS(FIND)
-#undef FIND
 #define FIND(type, name, arguments) find_optional(&fake.name, hip, "fake_" #name);
 	FAKE_CUDA_CONTROLS(FIND)
 #undef FIND
@@ -111,6 +140,27 @@ static void find_fake_of_hip(void)
 	find_optional(&fake.cuda_calls, hip, "fake_calls");
 	find_optional(&fake.cu_init, hip, "fake_init");
 	find_optional(&fake.set_capture, hip, "fake_set_capture");
+	find_optional(&fake.hip_set_error, hip, "fake_set_error");
+}
+
+/* The controls of a fake of rocprofiler-sdk or roctracer. */
+static void find_fake_of_amd(void)
+{
+	void *library = fake_open(library_variable(false));
+
+#define FIND(type, name, arguments) find_optional(&fake.name, library, "fake_" #name);
+	FAKE_CONTROLS(FIND)
+	FAKE_AMD_CONTROLS(FIND)
+#undef FIND
+	find_optional(&fake.now, library, "fake_now");
+	find_optional(&fake.stop_clock, library, "fake_stop_clock");
+}
+
+static void find_fake_of_hip(void)
+{
+	kfd_make_machine();
+	find_fake_of_amd();
+	load_hip();
 }
 
 static void (*fail_named)(const char *name, uint32_t first, uint32_t count, int code);

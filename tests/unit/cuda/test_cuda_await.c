@@ -1,7 +1,8 @@
 /*
- * Sessions that begin before the driver is initialized, as under the `proton` command: CUPTI is
- * not touched until the driver calls back, and never in a child of a process that has touched
- * it. The fake CUPTI ends a child that calls it nevertheless.
+ * Sessions that begin before the driver is initialized, as under the `proton` command: the vendor's
+ * library is not touched until the driver calls back, and never in a child of a process that has
+ * touched it. The fakes end a child that calls them nevertheless. HIP calls the tool that
+ * ROCP_TOOL_LIBRARIES names; with roctracer it calls nothing, and Proton looks for it.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -12,15 +13,59 @@
 /* A process cannot undo its messages and its calls to CUPTI. */
 static void need_fresh_process(void)
 {
-	load_fake();
+	if (tests_backend("roctracer")) {
+		kfd_make_machine();
+		find_fake_of_amd(); /* HIP is loaded later */
+	} else {
+		load_fake();
+	}
 	if (!tap_is_forking)
 		SKIP("the process has used CUPTI already");
 }
 
+/* The session's id. Its name is "a"; `flags` are more than PROTON_SESSION_QUIET. */
+static int start_awaiting_with(uint32_t flags)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = tested_backend(),
+		.flags = PROTON_SESSION_QUIET | flags,
+	};
+	struct proton_error err = {0};
+	int session = -1;
+
+	if (tests_backend("rocprofiler"))
+		setenv("ROCP_TOOL_LIBRARIES", "/nowhere/libproton_rocprofiler.so", 1);
+	proton_await_driver();
+	CHECK_OK(proton_start(&options, &session, &err), err);
+	return session;
+}
+
 static int start_awaiting(void)
 {
-	proton_await_driver();
-	return start();
+	return start_awaiting_with(0);
+}
+
+/* HIP is initialized: it calls the tool, or the backend finds it at the next flush. */
+static void initialise_hip(void)
+{
+	int (*with)(sdk_configure_fn configure);
+	sdk_configure_fn configure;
+
+	if (tests_backend("roctracer")) {
+		load_hip();
+		CHECK_EQ(proton_deactivate(PROTON_ALL_SESSIONS, true, NULL), PROTON_OK);
+		CHECK_EQ(proton_activate(PROTON_ALL_SESSIONS, NULL), PROTON_OK);
+		return;
+	}
+	fake_find(&with, fake_open("PROTON_ROCPROFILER_SDK_PATH"), "fake_sdk_register_with");
+	/* libproton_rocprofiler.so does the same. */
+	memcpy(&configure,
+	       &(void *(*)(uint32_t, const char *, uint32_t, void *)){proton_rocprofiler_configure},
+	       sizeof(configure));
+	CHECK_EQ(with(configure), 0);
+	CHECK_EQ(proton_driver_initialises(NULL), PROTON_OK);
 }
 
 /* The driver's call inside cuInit(), through InitializeInjection(). */
@@ -28,6 +73,10 @@ static void initialise_driver(void)
 {
 	struct proton_error err = {0};
 
+	if (!tests_cuda()) {
+		initialise_hip();
+		return;
+	}
 	CHECK_EQ(fake.cu_init(0), 0);
 	if (proton_driver_initialises(&err) != PROTON_OK)
 		FAIL("%s", err.text);
@@ -35,6 +84,12 @@ static void initialise_driver(void)
 
 static void check_untouched(void)
 {
+	static const char *const amd_entries[2][5] = {
+		{"force_configure", "create_context", "start_context", "create_buffer",
+		 "flush_buffer"},
+		{"roctracer_op_code", "roctracer_enable_op_callback", "roctracer_open_pool_expl",
+		 "roctracer_enable_op_activity_expl", "roctracer_flush_activity_expl"},
+	};
 	static const char *const entries[] = {
 		"cuptiSubscribe",
 		"cuptiUnsubscribe",
@@ -49,9 +104,12 @@ static void check_untouched(void)
 		"cuptiGetTimestamp",
 	};
 
-	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
+	for (size_t i = 0; tests_cuda() && i < sizeof(entries) / sizeof(entries[0]); i++)
 		if (fake.calls(entries[i]))
 			FAIL("%s was called", entries[i]);
+	for (size_t i = 0; !tests_cuda() && i < 5; i++)
+		if (fake.calls(amd_entries[tests_backend("roctracer")][i]))
+			FAIL("%s was called", amd_entries[tests_backend("roctracer")][i]);
 }
 
 /* Runs `run` in a forked child, which must exit with 0. */
@@ -85,7 +143,7 @@ static void check_one(void)
 	check_count(finish(), 1);
 }
 
-TEST(cupti_is_not_touched_until_the_driver_is_initialized)
+TEST(the_library_is_not_touched_until_the_driver_is_initialized)
 {
 	struct profile *profile;
 	struct proton_error err;
@@ -104,7 +162,7 @@ TEST(cupti_is_not_touched_until_the_driver_is_initialized)
 	CHECK(fake.is_idle());
 }
 
-TEST(a_program_without_cuda_ends_without_a_call)
+TEST(a_program_without_gpu_work_ends_without_a_call)
 {
 	struct proton_error err = {0};
 
@@ -113,6 +171,8 @@ TEST(a_program_without_cuda_ends_without_a_call)
 	CHECK_EQ(proton_finalize_owned(NULL, &err), PROTON_OK);
 	check_untouched();
 	CHECK(rec_exists("a.hatchet"));
+	if (!tests_cuda())
+		return;
 	/* The driver's callback does not start anything any more either. */
 	initialise_driver();
 	check_untouched();
@@ -121,12 +181,30 @@ TEST(a_program_without_cuda_ends_without_a_call)
 
 TEST(a_driver_that_is_already_initialized_is_not_awaited)
 {
+	NOT_WITH("rocprofiler", "HIP calls the tool when it is initialized, or never");
 	need_fresh_process();
-	CHECK_EQ(fake.cu_init(0), 0);
+	if (tests_cuda())
+		CHECK_EQ(fake.cu_init(0), 0);
+	else
+		load_hip();
 	start_awaiting();
 	CHECK(!fake.is_idle());
 	launch_ns("k", 10);
 	check_one();
+}
+
+/* Without the fakes' support: HIP may not be loaded yet. */
+static int start_another(const char *name, struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path(name),
+		.backend = tested_backend(),
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+
+	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
 }
 
 TEST(a_session_that_joins_is_postponed_with_the_first)
@@ -135,7 +213,7 @@ TEST(a_session_that_joins_is_postponed_with_the_first)
 
 	need_fresh_process();
 	start_awaiting();
-	CHECK_LT(-1, start_named("b", "cupti", &err));
+	CHECK_LT(-1, start_another("b", &err));
 	check_untouched();
 	initialise_driver();
 	launch_ns("k", 10);
@@ -146,34 +224,31 @@ TEST(a_session_that_joins_is_postponed_with_the_first)
 
 TEST(memory_operations_are_enabled_when_it_begins)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "cupti",
-		.flags = PROTON_SESSION_QUIET | PROTON_SESSION_MEMORY,
-	};
-	struct proton_error err = {0};
-	uint32_t kinds;
+	static const char *const enable[] = {"cuptiActivityEnable", "start_context",
+					     "roctracer_enable_op_activity_expl"};
+	int which = tests_cuda() ? 0 : tests_backend("roctracer") ? 2 : 1;
 
 	need_fresh_process();
-	proton_await_driver();
-	CHECK_EQ(proton_start(&options, NULL, &err), PROTON_OK);
+	start_awaiting_with(PROTON_SESSION_MEMORY);
 	check_untouched();
 	initialise_driver();
-	kinds = fake.calls("cuptiActivityEnable");
-	CHECK_LT(1, kinds); /* kernels alone are one */
+	CHECK_LT(1, fake.calls(enable[which])); /* kernels alone are one, or 2 with rocprofiler */
 	profile_free(finish());
 	CHECK(fake.is_idle());
 }
 
-static void use_cuda(void)
+static void use_gpu(void)
 {
 	struct proton_error err = {0};
 
-	/* InitializeInjection(): the child's own session and CUPTI. */
-	CHECK_EQ(fake.cu_init(0), 0);
-	CHECK_EQ(proton_driver_initialises(&err), PROTON_OK);
-	if (start_named("child", "cupti", &err) < 0)
+	/* InitializeInjection(): the child's own session and library. */
+	if (tests_cuda()) {
+		CHECK_EQ(fake.cu_init(0), 0);
+		CHECK_EQ(proton_driver_initialises(&err), PROTON_OK);
+	} else {
+		tests_backend("roctracer") ? load_hip() : initialise_hip();
+	}
+	if (start_another("child", &err) < 0)
 		FAIL("start: %s", err.text);
 	launch_ns("k", 10);
 	launch_ns("k", 10);
@@ -188,7 +263,7 @@ TEST(a_child_forked_before_has_its_own_session)
 	SKIP("ThreadSanitizer takes locks that a child initializes again for locked ones");
 #endif
 	start_awaiting();
-	in_child(use_cuda);
+	in_child(use_gpu);
 	check_untouched();
 	initialise_driver();
 	launch_ns("k", 10);
@@ -212,6 +287,7 @@ static void launch_unrecorded(void)
 
 TEST(a_child_of_a_process_that_has_touched_cupti_touches_nothing)
 {
+	ONLY_CUDA("children of AMD are in test_rocprofiler_backend and test_roctracer_late");
 	need_fresh_process();
 	if (TAP_IS_SANITIZED)
 		SKIP("sanitizer locks that a thread holds at fork() stay locked");
@@ -227,6 +303,7 @@ TEST(a_failed_start_is_reported_at_once_and_at_the_end)
 {
 	struct proton_error err = {0};
 
+	ONLY_CUDA("starts of AMD that fail are in test_cmd_rocprofiler.py and test_roctracer_late");
 	need_fresh_process();
 	start_awaiting();
 	fake.fail("cuptiActivityEnable", 1, 1, CUPTI_E_INSUFFICIENT_PRIVILEGES);
@@ -245,6 +322,7 @@ TEST(a_driver_that_did_not_call_back_is_noticed)
 	struct proton_error err = {0};
 	int session;
 
+	ONLY_CUDA("HIP that did not call the tool is in test_rocprofiler_backend");
 	need_fresh_process();
 	session = start_awaiting();
 	CHECK_EQ(fake.cu_init(0), 0); /* without a callback */
@@ -263,6 +341,7 @@ static void *initialise(void *unused)
 
 TEST(the_driver_may_call_back_while_the_session_ends)
 {
+	ONLY_CUDA("HIP calls once");
 	load_fake();
 	CHECK_EQ(fake.cu_init(0), 0);
 	for (int i = 0; i < 100; i++) {
@@ -292,6 +371,7 @@ static void end_while_notified(void)
 
 TEST(the_first_callback_may_come_while_the_session_ends)
 {
+	ONLY_CUDA("HIP calls once");
 	need_fresh_process();
 	for (int i = 0; i < 20; i++)
 		in_child(end_while_notified);

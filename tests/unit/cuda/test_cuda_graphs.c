@@ -202,7 +202,7 @@ TEST(before_13_0_an_updated_executable_keeps_its_first_capture)
 	uint32_t exec;
 	uint32_t graph;
 
-	ONLY_CUDA();
+	ONLY_CUDA("this is about versions of CUPTI");
 	setenv("FAKE_CUPTI_VERSION", "26", 1);
 	start();
 	exec = captured_exec("before", 2);
@@ -222,7 +222,7 @@ TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
 	uint32_t graph;
 	uint64_t token;
 
-	ONLY_CUDA();
+	ONLY_CUDA("HIP does not report nodes that are added to a graph");
 	start();
 	graph = fake.graph_create();
 	token = proton_scope_enter("built");
@@ -312,7 +312,6 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 	uint32_t graph;
 	int session;
 
-	ONLY_CUDA();
 	start();
 	graph = fake.graph_create();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
@@ -326,8 +325,9 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_EQ(fake.synchronized(), 1); /* no capture counts as open */
 	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/node"), 2);
-	CHECK_U64(rec_count(profile, "replay/node"), 2);
+	/* HIP has no ids of nodes: a capture that was seen in part is not known. */
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/node"), tests_cuda() ? 2 : 0);
+	CHECK_U64(rec_count(profile, "replay/node"), tests_cuda() ? 2 : 4);
 	profile_free(profile);
 }
 
@@ -376,7 +376,7 @@ TEST(a_replay_calls_nothing_of_cupti_whatever_its_nodes)
 	uint32_t exec;
 	bool is_quiet = false;
 
-	ONLY_CUDA();
+	ONLY_CUDA("this counts calls of CUPTI");
 	start();
 	exec = captured_exec("cap", 100);
 	/* The periodic flush, which does call CUPTI, runs during some of these. */
@@ -496,17 +496,21 @@ TEST(a_flush_ends_while_other_threads_replay_without_end)
 static void wait_for_periodic_flush(void)
 {
 	const struct timespec tick = {.tv_nsec = 100000};
-	uint32_t before = fake.calls("cuptiActivityFlushAll");
+	const char *flush = tests_cuda()                 ? "cuptiActivityFlushAll"
+			    : tests_backend("roctracer") ? "roctracer_flush_activity_expl"
+							 : "flush_buffer";
+	uint32_t before = fake.calls(flush);
 
-	while (fake.calls("cuptiActivityFlushAll") == before && !atomic_load(&stop_replaying))
+	while (fake.calls(flush) == before && !atomic_load(&stop_replaying))
 		nanosleep(&tick, NULL);
 }
 
 /* Reading the delivered records takes longer than a flush waits after later replays have come. */
 TEST(a_flush_waits_while_another_delivers_its_records)
 {
-	ONLY_CUDA();
+	NOT_WITH("roctracer", "4096 replays stay known (hip_replays.c), and the oldest come last");
 	load_fake();
 	fake.set_waiting(wait_for_periodic_flush);
-	flush_while_others_replay(3, 60000);
+	/* For HIP, of fewer replays than wait at a time (hip_replays.c). */
+	flush_while_others_replay(3, tests_cuda() ? 60000 : 4000);
 }

@@ -1,4 +1,7 @@
-/* CUDA backend: device metrics, with the fake driver (tests/fake/cuda_append.c). */
+/*
+ * Device metrics, with the fake drivers: a kernel that appends to a ring buffer (CUDA,
+ * tests/fake/cuda_append.c), copies and host functions (HIP, tests/fake/hip_streams.c).
+ */
 #include "unit/cuda/cuda_session.h"
 
 #include <math.h>
@@ -20,7 +23,13 @@ static struct {
 	void (*run_queued)(void);
 	void (*run_node)(uint32_t);
 	uint32_t (*unsafe_calls)(void);
+	/* HIP: copies captured so far are forgotten; one replay of the captured ones. */
+	void (*set_capture_number)(uint64_t number);
+	void (*run_captured)(void);
 } device;
+
+static uint32_t hip_graph; /* that is captured */
+static uint32_t hip_exec;
 
 static _Atomic int released;
 static uint64_t now_ns = 1000;
@@ -48,10 +57,30 @@ static void on_launch(bool is_captured, uint32_t node)
 			 CUDA_GRAPH_NODE_KERNEL);
 }
 
-static int start_device(void)
+static int start_device_of_hip(void)
 {
 	int session = start();
-	void *cuda = fake_open("PROTON_CUDA_PATH");
+	void *hip = fake_open("PROTON_HIP_PATH");
+
+	fake_find(&device.set_queueing, hip, "fake_hold_streams");
+	fake_find(&device.run_queued, hip, "fake_run_held");
+	fake_find(&device.unsafe_calls, hip, "fake_unsafe_calls");
+	fake_find(&device.set_capture_number, hip, "fake_set_capture_number");
+	fake_find(&device.run_captured, hip, "fake_run_captured");
+	device.set_queueing(false);
+	atomic_store(&released, 0);
+	return session;
+}
+
+static int start_device(void)
+{
+	int session;
+	void *cuda;
+
+	if (!tests_cuda())
+		return start_device_of_hip();
+	session = start();
+	cuda = fake_open("PROTON_CUDA_PATH");
 
 	fake_find(&device.set_on_launch, cuda, "fake_set_on_launch");
 	fake_find(&device.set_capture, cuda, "fake_set_capture");
@@ -77,7 +106,7 @@ static int add_at(struct proton_context where, const char *name, enum proton_met
 		.element = element,
 		.count = count,
 		.address = (uintptr_t)address,
-		.stream = STREAM,
+		.stream = tests_cuda() ? STREAM : fake.capture_stream(),
 		.release = count_release,
 		.user = &device,
 	};
@@ -97,12 +126,26 @@ static void add_doubles(const char *name, const double *values, uint32_t count)
 
 static void begin_capture(void)
 {
+	static uint64_t captures;
+
+	if (!tests_cuda()) {
+		device.set_capture_number(++captures);
+		hip_graph = fake.graph_create();
+		fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
+		fake.graph_capture_kernel(hip_graph, "node");
+		return;
+	}
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
 	device.set_capture(STREAM, 1);
 }
 
 static void end_capture(void)
 {
+	if (!tests_cuda()) {
+		fake.call(CUPTI_CALL_END_CAPTURE, 0);
+		hip_exec = fake.graph_instantiate(hip_graph);
+		return;
+	}
 	device.set_capture(0, 0);
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 }
@@ -110,6 +153,11 @@ static void end_capture(void)
 /* One replay: captured appends 0 to `nodes` - 1 run, and their records come. */
 static void replay(uint32_t nodes)
 {
+	if (!tests_cuda()) {
+		fake.graph_launch(hip_exec, "node", true);
+		device.run_captured();
+		return;
+	}
 	for (uint32_t i = 0; i < nodes; i++) {
 		device.run_node(i);
 		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_GRAPH_LAUNCH,
@@ -368,8 +416,13 @@ TEST(a_destroyed_graph_gives_its_memory_back)
 	add_doubles("x", &value, 1);
 	end_capture();
 	replay(1);
-	fake.graph_event(CUPTI_RESOURCE_GRAPH_DESTROY_STARTING, NODE(1, 0), 0, 0);
-	fake.graph_event(CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING, NODE(2, 0), 0, 0);
+	if (tests_cuda()) {
+		fake.graph_event(CUPTI_RESOURCE_GRAPH_DESTROY_STARTING, NODE(1, 0), 0, 0);
+		fake.graph_event(CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING, NODE(2, 0), 0, 0);
+	} else {
+		fake.graph_destroy(hip_graph);
+		fake.graph_exec_destroy(hip_exec);
+	}
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_EQ(atomic_load(&released), 1);
 	profile = finish();
@@ -383,7 +436,7 @@ TEST(sessions_count_what_they_were_active_for)
 	struct proton_error err;
 	struct profile *profile;
 	int first = start_device();
-	int second = start_named("b", "cupti", &err);
+	int second = start_named("b", tested_backend(), &err);
 	int third;
 
 	proton_deactivate(second, false, NULL);
@@ -391,7 +444,7 @@ TEST(sessions_count_what_they_were_active_for)
 	add_doubles("x", &value, 1);
 	end_capture();
 	proton_activate(second, NULL);
-	third = start_named("c", "cupti", &err);
+	third = start_named("c", tested_backend(), &err);
 	CHECK_LE(0, third);
 	replay(1);
 	proton_deactivate(first, false, NULL);
@@ -447,6 +500,7 @@ TEST(a_value_is_added_even_if_its_record_is_lost)
 	struct profile *profile;
 	uint64_t token;
 
+	ONLY_CUDA("values do not depend on records with HIP");
 	start_device();
 	begin_capture();
 	add_doubles("x", &value, 1);
@@ -464,19 +518,21 @@ TEST(a_value_is_added_even_if_its_record_is_lost)
 
 TEST(values_are_added_while_the_program_runs)
 {
-	int (*flush_all)(uint32_t);
+	int (*flush_all)(uint32_t) = NULL;
 	double value = 3;
 	struct profile *profile;
 
 	start_device();
-	fake_find(&flush_all, fake_open("PROTON_CUPTI_PATH"), "cuptiActivityFlushAll");
+	if (tests_cuda())
+		fake_find(&flush_all, fake_open("PROTON_CUPTI_PATH"), "cuptiActivityFlushAll");
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
 	add_doubles("y", &value, 1);
 	replay(1);
-	flush_all(CUPTI_FLUSH_FORCED); /* this one waits for its buffers */
-	tensors_catch_up();            /* the order is certain the next time */
+	if (tests_cuda())
+		flush_all(CUPTI_FLUSH_FORCED); /* this one waits for its buffers */
+	tensors_catch_up();                    /* the order is certain the next time */
 	tensors_catch_up();
 	profile = rec_load("a.proton");
 	CHECK_NEAR(double_at(profile, "", "y"), 3, 0);
@@ -496,8 +552,10 @@ TEST(values_that_do_not_fit_into_the_ring_buffer_are_counted)
 	double found;
 	bool is_in_time;
 	struct profile *profile;
-	int session = start_device();
+	int session;
 
+	ONLY_CUDA("HIP has a queue instead of a ring buffer: test_hip_tensors");
+	session = start_device();
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
@@ -521,8 +579,10 @@ TEST(a_graph_launch_makes_space_in_time)
 {
 	double value = 1;
 	struct profile *profile;
-	int session = start_device();
+	int session;
 
+	ONLY_CUDA("HIP has a queue instead of a ring buffer: test_hip_tensors");
+	session = start_device();
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
@@ -544,9 +604,11 @@ TEST(unreadable_device_memory_is_reported)
 	struct proton_error err;
 	struct proton_context where;
 	struct profile *profile;
-	int session = start_device();
+	int session;
 	static const char *const failures[] = {"cuLaunchKernel=2", "cuCtxGetId=1"};
 
+	ONLY_CUDA("HIP's calls fail in test_cuda_faults and test_hip_tensors");
+	session = start_device();
 	where = proton_context_here();
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
 		setenv("FAKE_CUDA_FAIL", failures[i], 1);
@@ -566,6 +628,19 @@ TEST(unreadable_device_memory_is_reported)
 	end_capture();
 	CHECK_U64(rec_counter(session, LOST), 2);
 	CHECK_EQ(atomic_load(&released), 2);
+	profile = finish();
+	CHECK_PTR(rec_value(profile, "", "x"), NULL);
+	profile_free(profile);
+}
+
+TEST(invalid_descriptions_of_device_memory_are_refused)
+{
+	double value = 1;
+	struct proton_error err;
+	struct proton_context where;
+
+	start_device();
+	where = proton_context_here();
 	CHECK_EQ(add_at(where, "", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, &value, 1, &err),
 		 PROTON_E_INVALID);
 	CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, NULL, 1, &err),
@@ -578,9 +653,7 @@ TEST(unreadable_device_memory_is_reported)
 			8193, &err),
 		 PROTON_E_INVALID);
 	CHECK_HAS(err.text, "8193 elements exceed the limit of 65536 bytes");
-	profile = finish();
-	CHECK_PTR(rec_value(profile, "", "x"), NULL);
-	profile_free(profile);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 TEST(creating_the_ring_buffer_may_fail_and_works_later)
@@ -595,6 +668,7 @@ TEST(creating_the_ring_buffer_may_fail_and_works_later)
 	struct proton_error err;
 	struct profile *profile;
 
+	ONLY_CUDA("HIP has a queue instead of a ring buffer: test_hip_tensors");
 	if (!tap_is_forking)
 		SKIP("the process already has a ring buffer");
 	start_device();
@@ -625,6 +699,7 @@ TEST(the_context_is_that_of_the_stream)
 	};
 	struct profile *profile;
 
+	ONLY_CUDA("HIP has no contexts");
 	start_device();
 	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
 	add_doubles("x", &value, 1);
@@ -667,6 +742,8 @@ TEST(the_host_backend_has_no_device_memory)
 	double value = 1;
 	struct proton_error err;
 	int session = rec_start("a");
+
+	load_fake();
 
 	atomic_store(&released, 0);
 	CHECK_EQ(add_at(proton_context_here(), "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64,

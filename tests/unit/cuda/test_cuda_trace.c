@@ -55,10 +55,10 @@ TEST(a_kernel_is_on_its_stream_and_leads_to_its_launch)
 	CHECK(scope->start_ns <= launch->start_ns && launch->start_ns <= launch->end_ns &&
 	      launch->end_ns <= scope->end_ns);
 	CHECK_EQ(profile->trace->lanes[kernel->lane].kind, LANE_STREAM);
-	CHECK_EQ(profile->trace->lanes[kernel->lane].id, tests_cuda() ? 7 : 1);
+	CHECK_EQ(profile->trace->lanes[kernel->lane].id, tests_backend("rocprofiler") ? 1 : 7);
 	config = &profile->trace->launches[kernel->detail];
 	CHECK_EQ(config->config.grid[1], 2);
-	CHECK_EQ(config->config.registers_per_thread, 40);
+	CHECK_EQ(config->config.registers_per_thread, tests_backend("roctracer") ? 0 : 40);
 	CHECK_U64(kernel->end_ns - kernel->start_ns, 500);
 	profile_free(profile);
 }
@@ -232,7 +232,7 @@ TEST(cupti_is_given_the_clock_of_the_program)
 {
 	struct profile *profile;
 
-	ONLY_CUDA();
+	ONLY_CUDA("CUPTI alone takes the clock of the program");
 	start_trace();
 	if (!tests_second()) /* there it is one of several attributes */
 		CHECK_EQ(fake.calls("cuptiActivityRegisterTimestampCallback"), 1);
@@ -242,7 +242,7 @@ TEST(cupti_is_given_the_clock_of_the_program)
 	profile_free(profile);
 }
 
-TEST(if_cupti_keeps_its_own_clock_the_difference_is_added)
+TEST(if_the_library_keeps_its_own_clock_the_difference_is_added)
 {
 	struct profile *profile;
 
@@ -250,22 +250,26 @@ TEST(if_cupti_keeps_its_own_clock_the_difference_is_added)
 	if (tests_cuda())
 		fake.fail("cuptiActivityRegisterTimestampCallback", 1, FAKE_ALWAYS, 1);
 	start_trace();
-	launch_on(0, 7, clock_real_ns());
+	launch_on(0, 7, tests_backend("roctracer") ? fake.now() : clock_real_ns());
 	profile = finish();
 	check_close(need_event(profile, EVENT_KERNEL, "mm")->start_ns, clock_real_ns());
 	profile_free(profile);
 }
 
-TEST(without_cupti_timestamps_a_trace_assumes_real_time)
+/* CUPTI uses real time, HSA the time since the machine started. */
+TEST(without_the_librarys_timestamps_a_trace_assumes_its_usual_clock)
 {
 	struct profile *profile;
 
-	ONLY_CUDA();
 	load_fake();
-	fake.fail("cuptiActivityRegisterTimestampCallback", 1, FAKE_ALWAYS, 1);
-	fake.fail("cuptiGetTimestamp", 1, FAKE_ALWAYS, 1);
+	if (tests_cuda())
+		fake.fail("cuptiActivityRegisterTimestampCallback", 1, FAKE_ALWAYS, 1);
+	if (tests_backend("roctracer"))
+		fake.stop_clock(true);
+	else
+		fake.fail(tests_cuda() ? "cuptiGetTimestamp" : "get_timestamp", 1, FAKE_ALWAYS, 1);
 	start_trace();
-	launch_on(0, 7, clock_real_ns());
+	launch_on(0, 7, tests_cuda() ? clock_real_ns() : clock_read_ns(CLOCK_BOOTTIME));
 	profile = finish();
 	check_close(need_event(profile, EVENT_KERNEL, "mm")->start_ns, clock_real_ns());
 	profile_free(profile);

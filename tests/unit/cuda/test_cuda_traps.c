@@ -22,41 +22,69 @@ const char *__tsan_default_options(void)
 	return "allocator_may_return_null=1";
 }
 
-/* The version from cuptiGetVersion(), and the driver's. */
+/* The version of the library, and the driver's. From one to the next, records get longer. */
 static const struct version {
-	const char *cupti;
+	const char *library;
 	const char *driver;
 	const char *name;
-} versions[] = {
-	{"22", "12040", "12.4"},     {"27", "12090", "12.9"},     {"130000", "13000", "13.0"},
-	{"130001", "13000", "13.0"}, {"130100", "13010", "13.1"}, {"130300", "13030", "13.3"},
-	{"22", "13000", "12.4"}, /* an old CUPTI goes with a new driver */
+} versions_of_cupti[] =
+	{
+		{"22", "12040", "12.4"},     {"27", "12090", "12.9"},
+		{"130000", "13000", "13.0"}, {"130001", "13000", "13.0"},
+		{"130100", "13010", "13.1"}, {"130300", "13030", "13.3"},
+		{"22", "13000", "12.4"}, /* an old CUPTI goes with a new driver */
+		{NULL, NULL, NULL},
+},
+  versions_of_sdk[] =
+	  {
+		  {"10000", "", "1.0.0"},
+		  {"10201", "", "1.2.1"},
+		  {"10300", "", "1.3.0"},
+		  {NULL, NULL, NULL},
+},
+  versions_of_roctracer[] = {
+	  {"1", "", "4.1"},
+	  {"2", "", "4.2"},
+	  {NULL, NULL, NULL},
 };
+
+static const struct version *versions(void)
+{
+	return tests_cuda()                 ? versions_of_cupti
+	       : tests_backend("roctracer") ? versions_of_roctracer
+					    : versions_of_sdk;
+}
 
 static void set_version(const struct version *version)
 {
-	setenv("FAKE_CUPTI_VERSION", version->cupti, 1);
-	setenv("FAKE_CUDA_VERSION", version->driver, 1);
+	if (tests_cuda()) {
+		setenv("FAKE_CUPTI_VERSION", version->library, 1);
+		setenv("FAKE_CUDA_VERSION", version->driver, 1);
+		return;
+	}
+	setenv(tests_backend("roctracer") ? "FAKE_ROCTRACER_MINOR" : "FAKE_SDK_VERSION",
+	       version->library, 1);
 }
 
 /* Runs `test` in its own process for each version, because a library is loaded once. */
 static void for_each_version(void (*test)(const struct version *))
 {
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+	for (const struct version *version = versions(); version->name; version++) {
 		int status;
 		pid_t pid;
 
 		fflush(stdout);
 		pid = fork();
 		if (pid == 0) {
-			set_version(&versions[i]);
-			test(&versions[i]);
+			*rec_directory = '\0';
+			set_version(version);
+			test(version);
 			exit(0);
 		}
 		CHECK_LT(0, pid);
 		CHECK_EQ(waitpid(pid, &status, 0), pid);
 		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-			FAIL("CUPTI %s: see above", versions[i].name);
+			FAIL("version %s: see above", version->name);
 	}
 }
 
@@ -122,7 +150,7 @@ static void no_memory(const struct version *version)
 
 TEST(running_out_of_memory_loses_records_and_nothing_else)
 {
-	ONLY_CUDA();
+	ONLY_CUDA("CUPTI alone asks the backend for buffers");
 	for_each_version(no_memory);
 }
 
@@ -130,12 +158,146 @@ TEST(a_driver_that_cupti_does_not_support_is_reported)
 {
 	struct proton_error err;
 
-	ONLY_CUDA();
+	ONLY_CUDA("this is about the driver that CUPTI needs");
 	load_fake();
 	fake.fail("cuptiSubscribe", 1, 1, CUPTI_E_NOT_INITIALIZED);
 	CHECK_LT(start_named("a", tested_backend(), &err), 0);
 	CHECK_EQ(err.status, PROTON_E_VERSION);
 	CHECK_HAS(err.text, "update the driver");
+}
+
+/* ------------------------------------------------------------------ starts that fail */
+
+/* "name=code" */
+static void set_failure(const char *failure)
+{
+	size_t length = strcspn(failure, "=");
+	char name[64];
+	char whole[80];
+
+	snprintf(name, sizeof(name), "%.*s", (int)length, failure);
+	snprintf(whole, sizeof(whole), "%s%s", entry_point(name), failure + length);
+	setenv("FAKE_CUPTI_FAIL", whole, 1);
+}
+
+TEST(each_entry_point_may_fail)
+{
+	static const struct {
+		const char *failure;
+		int status; /* result of the start; PROTON_OK: it works without */
+		const char *text;
+	} cases[] = {
+		{"cuptiGetVersion=1", PROTON_E_VERSION, "cannot determine the version of "},
+		{"cuptiSubscribe=39", PROTON_E_BUSY,
+		 "CUPTI is already in use by another tool in this process"},
+		{"cuptiActivityEnable=35", PROTON_E_PERMISSION,
+		 "NVreg_RestrictProfilingToAdminUsers=0"},
+		{"cuptiEnableCallback=1", PROTON_E_IO, "cuptiEnableCallback failed: FAKE_ERROR_1"},
+		{"cuptiActivityRegisterCallbacks=1", PROTON_E_IO, "cuptiActivityRegisterCallbacks"},
+		{"cuptiActivitySetAttribute=1", PROTON_OK, NULL},
+		{"cuptiActivityRegisterTimestampCallback=1", PROTON_OK, NULL},
+		{"cuptiActivityDisable=1", PROTON_OK, NULL},
+		{"cuptiActivityGetNumDroppedRecords=1", PROTON_OK, NULL},
+	};
+
+	ONLY_CUDA("these are errors of CUPTI");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct proton_error err = {0};
+		struct profile *profile;
+		int session;
+
+		/* An attribute selects the fields of records. */
+		if (tests_second() && strstr(cases[i].failure, "Attribute"))
+			continue;
+		set_failure(cases[i].failure);
+		session = start_named("a", tested_backend(), &err);
+		if (cases[i].status != PROTON_OK) {
+			CHECK_LT(session, 0);
+			CHECK_EQ(err.status, cases[i].status);
+			CHECK_HAS(err.text, cases[i].text);
+			CHECK(!proton_is_profiling());
+			CHECK(!rec_exists("a.proton"));
+			continue;
+		}
+		CHECK_LE(0, session);
+		launch_ns("k", 5);
+		profile = finish();
+		CHECK_U64(rec_count(profile, "k"), 1);
+		profile_free(profile);
+	}
+	unsetenv("FAKE_CUPTI_FAIL");
+	start();
+	launch_ns("k", 5);
+	profile_free(finish());
+	CHECK(fake.is_idle());
+}
+
+TEST(versions_that_do_not_fit_are_refused)
+{
+	struct proton_error err;
+
+	ONLY_CUDA("these are versions of CUPTI");
+	load_fake();
+	setenv("FAKE_CUPTI_VERSION", "21", 1);
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
+	CHECK_EQ(err.status, PROTON_E_VERSION);
+	CHECK_HAS(err.text, "CUPTI 12.3; 12.4 or later is required");
+	setenv("FAKE_CUPTI_VERSION", "130300", 1);
+	setenv("FAKE_CUDA_VERSION", "12040", 1);
+	fake.fail("cuptiSubscribe", 1, 2, CUPTI_E_NOT_INITIALIZED);
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
+	CHECK_EQ(err.status, PROTON_E_VERSION);
+	CHECK_HAS(err.text,
+		  "CUPTI 13.3 does not support this driver (CUDA 12.4); update the driver");
+	fake.fail("cuptiSubscribe", 0, 0, 0);
+	CHECK_LE(0, start_named("a", tested_backend(), &err));
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(a_newer_cupti_that_works_with_the_driver_is_used)
+{
+	struct profile *profile;
+
+	ONLY_CUDA("these are versions of CUPTI");
+	setenv("FAKE_CUPTI_VERSION", "130500", 1);
+	setenv("FAKE_CUDA_VERSION", "12040", 1);
+	start();
+	launch_ns("k", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+TEST(a_missing_library_is_reported_with_the_searched_paths)
+{
+	struct proton_error err;
+
+	load_fake();
+	setenv(library_variable(false), rec_path("nowhere"), 1);
+	{
+		struct proton_session_options options = {.size = sizeof(options),
+							 .name = rec_path("a"),
+							 .backend = tested_backend()};
+		int session;
+
+		CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_NOLIB);
+	}
+	CHECK_HAS(err.text, "cannot find lib");
+	CHECK_HAS(err.text, "(searched: PROTON_");
+	CHECK(!rec_exists("a.proton"));
+}
+
+TEST(an_unknown_mode_is_refused)
+{
+	struct proton_error err;
+	struct proton_session_options options = {.size = sizeof(options),
+						 .name = rec_path("a"),
+						 .backend = tested_backend(),
+						 .mode = "magic"};
+	int session;
+
+	CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_INVALID);
+	CHECK_HAS(err.text, "unsupported mode: magic");
 }
 
 /* ------------------------------------------------------------------ records at odd times */
@@ -196,8 +358,10 @@ TEST(a_launch_on_several_devices_has_a_record_for_each)
 TEST(dropped_records_are_counted_once_and_not_waited_for)
 {
 	uint64_t begin_ns;
-	int session = start();
+	int session;
 
+	NOT_WITH("roctracer", "HIP waits for space in roctracer's buffers and drops nothing");
+	session = start();
 	for (int i = 0; i < 5; i++)
 		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "k"});
 	launch_ns("k", 5);
@@ -219,7 +383,7 @@ TEST(records_of_an_unknown_kind_are_passed_over)
 	int session = start();
 
 	launch_ns("k", 5);
-	fake.record(&other, sizeof(other)); /* its kind is not enabled: nothing comes */
+	fake.record(&other, sizeof(other)); /* CUPTI: its kind is not enabled, nothing comes */
 	launch_ns("k", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), 2);
@@ -269,7 +433,7 @@ TEST(a_flush_waits_for_every_context_that_ran_something)
 	static char contexts[CONTEXTS][64];
 	int session = start();
 
-	ONLY_CUDA();
+	ONLY_CUDA("HIP has one context per device");
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i < CONTEXTS; i++)
 			launch_in(contexts[i]);

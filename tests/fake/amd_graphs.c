@@ -1,13 +1,13 @@
 /*
- * Graphs of the fake librocprofiler-sdk, as HIP makes them: the controls of graphs in fake_cupti.h.
- * Each thread captures its own stream, which the fake libamdhip64 knows.
+ * Graphs in the fakes of rocprofiler-sdk and of roctracer, as HIP makes them: the controls of
+ * graphs in fake_cupti.h. Each thread captures its own stream, which the fake libamdhip64 knows.
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake/sdk_state.h"
+#include "fake/amd_calls.h"
 
 #define GRAPHS (1u << 22)
 #define GRAPH_HANDLES 0x10000000u
@@ -62,10 +62,10 @@ static uint64_t stream_handle(void)
 	if (!stream)
 		stream = ++last_stream;
 	pthread_mutex_unlock(&lock);
-	return 0x5000 + 16ull * stream;
+	return amd_stream(stream);
 }
 
-FAKE_EXPORT uint64_t fake_sdk_capture_stream(void)
+FAKE_EXPORT uint64_t fake_capture_stream(void)
 {
 	return stream_handle();
 }
@@ -83,7 +83,7 @@ static void note_capture(uint64_t capture)
 		set(stream_handle(), capture);
 }
 
-void graphs_begin_capture(const char *name, int result)
+static void begin_capture(const char *name, int result)
 {
 	uint64_t capture;
 
@@ -94,17 +94,29 @@ void graphs_begin_capture(const char *name, int result)
 	is_capturing = !result;
 	if (!result)
 		note_capture(capture);
-	fake_sdk_call(name, &(uint64_t){stream_handle()}, 1, result);
+	amd_call(name, &(uint64_t){stream_handle()}, 1, result);
 }
 
-void graphs_end_capture(const char *name, int result)
+static void end_capture(const char *name, int result)
 {
 	uint64_t graph = graph_handle(captured_into ? captured_into : add(0));
 	uint64_t arguments[] = {stream_handle(), (uint64_t)(uintptr_t)&graph};
 
-	fake_sdk_call(name, arguments, 2, result);
+	amd_call(name, arguments, 2, result);
 	note_capture(0);
 	is_capturing = false;
+}
+
+FAKE_EXPORT void fake_call(uint32_t call, int result)
+{
+	const char *name = amd_call_of(call);
+
+	if (strncmp(name, "hipStreamBegin", strlen("hipStreamBegin")) == 0)
+		begin_capture(name, result);
+	else if (strncmp(name, "hipStreamEnd", strlen("hipStreamEnd")) == 0)
+		end_capture(name, result);
+	else
+		amd_call(name, &(uint64_t){amd_stream(0)}, 1, result);
 }
 
 FAKE_EXPORT uint32_t fake_graph_create(void)
@@ -118,7 +130,7 @@ FAKE_EXPORT uint64_t fake_graph_capture_kernel(uint32_t graph, const char *name)
 	bool is_alone = !is_capturing;
 
 	if (is_alone)
-		graphs_begin_capture("hipStreamBeginCapture", 0);
+		begin_capture("hipStreamBeginCapture", 0);
 	pthread_mutex_lock(&lock);
 	kernels[graph]++;
 	pthread_mutex_unlock(&lock);
@@ -129,7 +141,7 @@ FAKE_EXPORT uint64_t fake_graph_capture_kernel(uint32_t graph, const char *name)
 					  .records = 1,
 					  .captures = 1});
 	if (is_alone)
-		graphs_end_capture("hipStreamEndCapture", 0);
+		end_capture("hipStreamEndCapture", 0);
 	return 1;
 }
 
@@ -147,8 +159,8 @@ FAKE_EXPORT uint32_t fake_graph_clone(uint32_t graph)
 	uint32_t clone = add(count_of(graph));
 	uint64_t handle = graph_handle(clone);
 
-	fake_sdk_call("hipGraphClone",
-		      (uint64_t[]){(uint64_t)(uintptr_t)&handle, graph_handle(graph)}, 2, 0);
+	amd_call("hipGraphClone", (uint64_t[]){(uint64_t)(uintptr_t)&handle, graph_handle(graph)},
+		 2, 0);
 	return clone;
 }
 
@@ -157,15 +169,14 @@ FAKE_EXPORT uint32_t fake_graph_instantiate(uint32_t graph)
 	uint32_t exec = add(count_of(graph));
 	uint64_t handle = exec_handle(exec);
 
-	fake_sdk_call("hipGraphInstantiate",
-		      (uint64_t[]){(uint64_t)(uintptr_t)&handle, graph_handle(graph)}, 2, 0);
+	amd_call("hipGraphInstantiate",
+		 (uint64_t[]){(uint64_t)(uintptr_t)&handle, graph_handle(graph)}, 2, 0);
 	return exec;
 }
 
 FAKE_EXPORT void fake_graph_update(uint32_t exec, uint32_t graph)
 {
-	fake_sdk_call("hipGraphExecUpdate", (uint64_t[]){exec_handle(exec), graph_handle(graph)}, 2,
-		      0);
+	amd_call("hipGraphExecUpdate", (uint64_t[]){exec_handle(exec), graph_handle(graph)}, 2, 0);
 }
 
 FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool runs_bodies)
@@ -181,10 +192,10 @@ FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool run
 
 FAKE_EXPORT void fake_graph_destroy(uint32_t graph)
 {
-	fake_sdk_call("hipGraphDestroy", &(uint64_t){graph_handle(graph)}, 1, 0);
+	amd_call("hipGraphDestroy", &(uint64_t){graph_handle(graph)}, 1, 0);
 }
 
 FAKE_EXPORT void fake_graph_exec_destroy(uint32_t exec)
 {
-	fake_sdk_call("hipGraphExecDestroy", &(uint64_t){exec_handle(exec)}, 1, 0);
+	amd_call("hipGraphExecDestroy", &(uint64_t){exec_handle(exec)}, 1, 0);
 }
