@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
-from . import _autograd, _command, _interpreter, _libproton, _modules
+from . import _autograd, _command, _interpreter, _kineto, _libproton, _modules
 from ._message import warn
 from .flags import flags
 from .hooks.hook import Hook, HookManager
@@ -136,6 +136,7 @@ def _start(
         used = _libproton.session_backend(session) or ""
         if used == _HOST:
             _interpreter.install(session)
+        _kineto.follow(session, used)
         if (context or "").lower() == "python":
             _autograd.follow()
         elif backward or modules:
@@ -318,6 +319,7 @@ def _forget(session: Optional[int]) -> None:
     HookManager.unregister(session)
     _interpreter.uninstall(session)
     _autograd.unfollow(session)
+    _kineto.unfollow(session)
     _modules.unfollow(session)
 
 
@@ -350,6 +352,7 @@ def _after_fork_in_child() -> None:
     HookManager._reset_in_child()
     _interpreter.uninstall()
     _autograd.unfollow()
+    _kineto.unfollow()
     _modules.unfollow()
 
 

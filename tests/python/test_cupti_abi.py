@@ -1,4 +1,8 @@
-"""cupti_abi.h and src/driver against the real headers, where a wheel or a toolkit has them."""
+"""cupti_abi.h and src/driver against the real headers, where a wheel or a toolkit has them.
+
+tools/cupti_wheels.py downloads wheels of CUPTI 12.4 to 13.5; PROTON_TEST_CUPTI_WHEELS names their
+directory. Without it, the installed headers are compared.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 
 import pytest
@@ -239,16 +244,136 @@ PC_SAMPLING = [
 ]
 
 
+# The second interface, in headers of 13.3 and later.
+SECOND_CONSTANTS = {
+    "CUPTI_E_NOT_COMPATIBLE": "CUPTI_ERROR_NOT_COMPATIBLE",
+    "CUPTI_E_UNKNOWN": "CUPTI_ERROR_UNKNOWN",
+    "CUPTI_SUBSCRIBER_NAME_BYTES": "CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN",
+    "CUPTI_ATTRIBUTE_USER_DEFINED_RECORDS": "CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS",
+    "CUPTI_ATTRIBUTE_HARDWARE_TIMES": "CUPTI_ACTIVITY_ATTR_ENABLE_HES",
+    "CUPTI_ATTRIBUTE_TIMESTAMP_CALLBACK": "CUPTI_ACTIVITY_ATTR_TIMESTAMP_CALLBACK",
+    "CUPTI_FIELD_KIND": "KERNEL_FIELD_KIND",
+    "(int)CUPTI_FIELD_KIND": "MEMCPY_FIELD_KIND",
+    "(long)CUPTI_FIELD_KIND": "MEMCPY2_FIELD_KIND",
+    "(short)CUPTI_FIELD_KIND": "MEMSET_FIELD_KIND",
+    "CUPTI_MEMCPY_SOURCE_KIND": "MEMCPY_FIELD_SRC_KIND",
+    "CUPTI_MEMCPY_DESTINATION_KIND": "MEMCPY_FIELD_DST_KIND",
+    "CUPTI_MEMCPY_PEER_CORRELATION_ID": "MEMCPY2_FIELD_CORRELATION_ID",
+    "CUPTI_MEMCPY_PEER_GRAPH_NODE_ID": "MEMCPY2_FIELD_GRAPH_NODE_ID",
+}
+# Our names are CUPTI_ and the record's, where theirs have _FIELD_ between.
+KERNEL_IDS = (
+    "REGISTERS_PER_THREAD START END DEVICE_ID CONTEXT_ID STREAM_ID GRID_X GRID_Y GRID_Z BLOCK_X "
+    "BLOCK_Y BLOCK_Z STATIC_SHARED_MEMORY DYNAMIC_SHARED_MEMORY CORRELATION_ID NAME GRAPH_NODE_ID"
+)
+COPY_IDS = "COPY_KIND BYTES START END DEVICE_ID STREAM_ID"
+SET_IDS = "BYTES START END DEVICE_ID STREAM_ID CORRELATION_ID MEMORY_KIND GRAPH_NODE_ID"
+SECOND_STRUCTS = [
+    (
+        "cupti_subscriber_params",
+        "CUpti_SubscriberParams",
+        {
+            "size": "structSize",
+            "name": "subscriberName",
+            "other_name": "oldSubscriberName",
+            "other_name_bytes": "oldSubscriberSize",
+            "allows_several": "allowMultipleSubscribers",
+        },
+    ),
+    (
+        "cupti_field_selection",
+        "CUpti_ActivityFieldSelection",
+        {"size": "structSize", "count": "numFields", "fields": "pFieldIds"},
+    ),
+    (
+        "cupti_activity_config",
+        "CUpti_ActivityConfig",
+        {"size": "structSize", "selection": "fieldSelection"},
+    ),
+    (
+        "cupti_field_layout",
+        "CUpti_ActivityFieldLayoutEntry",
+        {
+            "size": "structSize",
+            "field": "fieldId",
+            "offset": "offset",
+            "bytes": "size",
+            "alignment": "alignment",
+        },
+    ),
+    (
+        "cupti_record_layout",
+        "CUpti_ActivityRecordLayout",
+        {
+            "size": "structSize",
+            "fields": "pEntries",
+            "count": "numFields",
+            "record_bytes": "recordSize",
+        },
+    ),
+    (
+        "cupti_complete_info",
+        "CUpti_BufferCallbackCompleteInfo",
+        {
+            "size": "structSize",
+            "thread_id": "threadId",
+            "layouts": "ppRecordLayouts",
+            "layout_count": "numRecordLayouts",
+        },
+    ),
+]
+WHEELS = os.environ.get("PROTON_TEST_CUPTI_WHEELS", "")
+
+
 def find(name: str) -> list[str]:
-    """Directories that hold header `name`, in this Python's packages and in toolkits."""
+    """Directories that hold header `name`, in this Python's packages, in toolkits and in wheels."""
     packages = sysconfig.get_paths()["purelib"]
     patterns = [
+        os.path.join(WHEELS or os.devnull, "*", "nvidia", "*", "include", name),
         os.path.join(packages, "nvidia", "*", "include", name),
         os.path.join(packages, "triton", "backends", "nvidia", "include", name),
         os.path.join("/usr/local", "cuda*", "include", name),
         os.path.join("/usr/local", "cuda*", "extras", "CUPTI", "include", name),
     ]
     return [os.path.dirname(path) for pattern in patterns for path in sorted(glob.glob(pattern))]
+
+
+def second_program() -> list[str]:
+    """Assertions about the second interface."""
+    pairs = dict(SECOND_CONSTANTS)
+    for ours, theirs, ids in (
+        ("KERNEL", "KERNEL", KERNEL_IDS),
+        ("MEMCPY", "MEMCPY", f"{COPY_IDS} CORRELATION_ID GRAPH_NODE_ID"),
+        ("MEMSET", "MEMSET", SET_IDS),
+    ):
+        pairs.update({f"CUPTI_{ours}_{one}": f"{theirs}_FIELD_{one}" for one in ids.split()})
+    lines = ["#if CUPTI_API_VERSION >= 130300"]
+    for ours, theirs in pairs.items():
+        lines.append(f'_Static_assert((long)({ours}) == (long)({theirs}), "{ours}");')
+    for one in [*COPY_IDS.split(), "SRC_KIND", "DST_KIND"]:  # common to both kinds of copies
+        lines.append(f'_Static_assert(MEMCPY_FIELD_{one} == (int)MEMCPY2_FIELD_{one}, "{one}");')
+    for struct, their, fields in SECOND_STRUCTS:
+        for ours, theirs in fields.items():
+            lines.append(
+                f"_Static_assert(offsetof(struct {struct}, {ours}) == "
+                f'offsetof({their}, {theirs}), "{struct}.{ours}");'
+            )
+        lines.append(f'_Static_assert(sizeof(struct {struct}) <= sizeof({their}), "{struct}");')
+    lines += [
+        "#endif",
+        "#if CUPTI_API_VERSION >= 130400",
+        "_Static_assert((long)CUPTI_KERNEL_SOURCE_GRAPH_NODE_ID == "
+        '(long)KERNEL_FIELD_SOURCE_GRAPH_NODE_ID, "source");',
+        "#elif CUPTI_API_VERSION >= 130200",
+        '_Static_assert((long)KERNEL_FIELD_MAX <= 48, "no source node id before 13.4");',
+        "#endif",
+        # The first form of the parameters ends before the last field.
+        "#if CUPTI_API_VERSION >= 130000 && CUPTI_API_VERSION < 130200",
+        "_Static_assert(sizeof(CUpti_SubscriberParams) == "
+        'offsetof(struct cupti_subscriber_params, allows_several), "first form");',
+        "#endif",
+    ]
+    return lines
 
 
 def program() -> str:
@@ -292,6 +417,7 @@ def program() -> str:
         "_Static_assert(sizeof(struct cupti_kernel) <= sizeof(their_kernel), "
         '"our record is a prefix");'
     )
+    lines += second_program()
     return "\n".join(lines) + "\n"
 
 
@@ -330,16 +456,62 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path):
         pytest.skip("needs a C compiler, cupti.h (pip install nvidia-cuda-cupti) and cuda.h")
     source = tmp_path / "abi.c"
     source.write_text(program())
+    # Parameters of the driver's functions, with types that only a cuda.h of the same version has.
+    (tmp_path / "generated_cuda_meta.h").touch()
     for directory in cupti:
         result = subprocess.run(
             [compiler, "-std=gnu11", "-fsyntax-only", "-w", f"-I{os.path.join(ROOT, 'src')}"]
-            + [f"-I{os.path.join(ROOT, 'include')}", f"-I{directory}", f"-I{cuda[0]}"]
+            + [f"-I{os.path.join(ROOT, 'include')}", f"-I{tmp_path}", f"-I{directory}"]
+            + [f"-I{cuda[0]}"]
             + [f"-I{os.path.dirname(place)}" for place in more]
             + [str(source)],
             capture_output=True,
             text=True,
         )
         assert result.returncode == 0, f"{directory}:\n{result.stderr}"
+
+
+def needed(letters: str) -> set[str]:
+    """Entry points that the rows with these letters of cupti_symbols.def name."""
+    with open(os.path.join(ROOT, "src", "backend", "cuda", "cupti_symbols.def")) as file:
+        return set(re.findall(rf"^[{letters}]\((cupti\w+),", file.read(), re.MULTILINE))
+
+
+# Loads a libcupti, and prints the entry points of the arguments that it has. On a machine without a
+# driver: subscribes, which must fail without a crash (13.2, which lacks some of the second
+# interface, crashes).
+LOAD = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+print(*(name for name in sys.argv[2:] if hasattr(library, name)))
+try:
+    ctypes.CDLL("libcuda.so.1")
+except OSError:
+    handle = ctypes.c_void_p()
+    if hasattr(library, "cuptiActivityGetNextRecord_v2"):
+        words = (ctypes.c_size_t * 5)(40)
+        assert library.cuptiSubscribe(ctypes.byref(handle), None, None) != 0
+        assert library.cuptiSubscribe_v2(ctypes.byref(handle), None, None, words) != 0
+"""
+
+
+@pytest.mark.skipif(not WHEELS, reason="needs PROTON_TEST_CUPTI_WHEELS (tools/cupti_wheels.py)")
+def test_entry_points_of_each_interface_are_in_the_real_libraries():
+    """The first interface is in every version, the second from 13.3 on."""
+    libraries = sorted(glob.glob(os.path.join(WHEELS, "*", "nvidia", "*", "lib", "libcupti.so*")))
+    first, second = needed("VF"), needed("VS")
+    assert libraries and len(first) > 15 and len(second - first) == 7
+    for library in libraries:
+        version = library[len(WHEELS) :].strip(os.sep).split(os.sep)[0]
+        names = sorted(first | second)
+        done = subprocess.run(
+            [sys.executable, "-c", LOAD, library, *names], capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{version}: {done.stderr}"
+        found = set(done.stdout.split())
+        assert first <= found, version
+        has_second = tuple(map(int, version.split("."))) >= (13, 3)
+        assert (second <= found) == has_second, version
 
 
 # Enumerations, handles and structures, as the driver's header has them and as ours.

@@ -1,0 +1,68 @@
+"""A warning if torch.profiler starts while a session uses CUPTI.
+
+Kineto, the library of torch.profiler, subscribes to CUPTI's first interface, which serves one tool
+per process. If Proton has subscribed, Kineto's initialization fails without a message, and its
+profiles have no GPU events; or it takes Proton's records.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any, Optional
+
+from ._imports import forget, when_imported
+from ._message import warn
+
+_MODULE = "torch.autograd.profiler"
+_NAME = "_prepare_profiler"  # initializes Kineto
+
+_sessions: set[int] = set()
+_replaced: Optional[tuple[ModuleType, Any]] = None
+
+
+def follow(session: int, backend: str) -> None:
+    """Watch for torch.profiler until `session` ends, if its backend uses CUPTI."""
+    if backend == "cupti":
+        _sessions.add(session)
+        when_imported(_MODULE, _watch)
+
+
+def unfollow(session: Optional[int] = None) -> None:
+    """`session`, or every session, has ended."""
+    global _replaced
+    if session is None:
+        _sessions.clear()
+    _sessions.discard(session)  # type: ignore[arg-type]
+    if _sessions:
+        return
+    forget(_MODULE, _watch)
+    if _replaced is not None:
+        module, prepare = _replaced
+        if getattr(module, _NAME, None) is _watched:
+            setattr(module, _NAME, prepare)
+            _replaced = None
+
+
+def _watched(*arguments: Any, **named: Any) -> Any:
+    """In the place of PyTorch's function."""
+    assert _replaced is not None
+    activities = arguments[1] if len(arguments) > 1 else named.get("activities", ())
+    if _sessions and any(getattr(activity, "name", "") == "CUDA" for activity in activities):
+        warn(
+            "torch.profiler starts while Proton uses CUPTI, which serves one of them: "
+            "torch.profiler may have no GPU events, or Proton no kernels; end Proton's sessions "
+            "before torch.profiler starts",
+            once=True,
+        )
+    return _replaced[1](*arguments, **named)
+
+
+def _watch(module: ModuleType) -> None:
+    global _replaced
+    prepare = getattr(module, _NAME, None)
+    if prepare is None or _replaced is not None:
+        return
+    functools.update_wrapper(_watched, prepare)
+    _replaced = (module, prepare)
+    setattr(module, _NAME, _watched)
