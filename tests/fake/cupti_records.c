@@ -21,7 +21,7 @@
 struct queued {
 	uint16_t bytes; /* size of the record in this version */
 	uint16_t given;
-	uint8_t record[RECORD_MAX];
+	_Alignas(8) uint8_t record[RECORD_MAX];
 };
 
 /* A subscriber's buffers and kinds: 0 has those of the first interface. */
