@@ -607,3 +607,12 @@ def test_interrupt_while_it_starts(slow: str, tmp_path: Path) -> None:
     stdout, stderr = child.communicate(timeout=60)
     assert (child.returncode, stdout) == (-signal.SIGINT, "")
     assert "Traceback" not in stderr and "KeyboardInterrupt" not in stderr
+
+
+def test_kernel_times_are_software_or_hardware(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import os; print(os.environ['PROTON_KERNEL_TIMES'])\n")
+    result = proton("-q", "-b", "host", "--kernel-times", "hardware", "a.py", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (0, "hardware\n"), result.stderr
+    result = proton("--kernel-times", "fast", "a.py", cwd=tmp_path)
+    assert result.returncode != 0
+    assert 'proton: --kernel-times needs software or hardware, not "fast"' in result.stderr
