@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "model/clamped.h"
 #include "model/merge.h"
 #include "model/profile.h"
@@ -37,14 +36,13 @@ static uint64_t bits_of(double value)
 	return bits;
 }
 
-static bool reserve_row(struct rank_values_row *row, const struct profile *target)
+/* Rows are not grown: they have exactly what the target has. */
+static bool make_row(struct rank_values_row *row, const struct profile *target)
 {
-	if (!array_reserve(&row->times, &row->time_capacity, target->node_count,
-			   sizeof(*row->times)) ||
-	    !array_reserve(&row->values, &row->value_capacity, target->value_count,
-			   sizeof(*row->values)) ||
-	    !array_reserve(&row->types, &row->type_capacity, target->metric_count,
-			   sizeof(*row->types)))
+	row->times = malloc((target->node_count + 1) * sizeof(*row->times));
+	row->values = malloc((target->value_count + 1) * sizeof(*row->values));
+	row->types = malloc((target->metric_count + 1) * sizeof(*row->types));
+	if (!row->times || !row->values || !row->types)
 		return false;
 	row->time_count = target->node_count;
 	row->value_count = target->value_count;
@@ -81,7 +79,7 @@ bool rank_values_add(struct rank_values *values, const struct profile *target,
 {
 	struct rank_values_row *row = &values->rows[values->count];
 
-	if (!reserve_row(row, target))
+	if (!make_row(row, target))
 		return false;
 	row->rank = rank;
 	for (size_t i = 0; i < source->node_count; i++)

@@ -21,9 +21,7 @@ struct rank_values_row {
 	uint64_t *times;  /* by node: kernel time in it and below it */
 	uint64_t *values; /* by value: its bits, or RANK_NO_VALUE */
 	uint16_t *types;  /* by metric: enum proton_metric_type when the row was made */
-	size_t time_count, time_capacity;
-	size_t value_count, value_capacity;
-	size_t type_count, type_capacity;
+	size_t time_count, value_count, type_count;
 };
 
 struct rank_values {

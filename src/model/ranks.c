@@ -330,8 +330,9 @@ void ranks_settle(struct profile *target)
 	}
 	if (pending && !value_spreads_add(&ranks->values, target, pending, ranks->other))
 		target->out_of_memory = true;
-	if (pending)
-		pending->count = 0;
+	rank_values_free(pending);
+	if (ranks)
+		ranks->pending = NULL;
 }
 
 void ranks_add_part(struct profile *target, const struct profile *source,

@@ -1,6 +1,7 @@
 /* Memory allocation that ends the program when memory runs out. */
 #include "viewer/print/xalloc.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,4 +35,10 @@ void xreserve(void *data, size_t *capacity, size_t count, size_t element_bytes)
 {
 	if (!array_reserve(data, capacity, count, element_bytes))
 		xgive_up();
+}
+
+void xkeep_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+/* Keeps freed memory for the next profile: the kernel would clear the same pages again. */
+void xkeep_memory(void);
 /* Prints "out of memory" and exits. */
 _Noreturn void xgive_up(void);
 /* `count` zeroed elements; never NULL. Release with free(). */

@@ -262,6 +262,7 @@ struct profile *input_load_all(struct input *input)
 
 	if (input->count == 1)
 		return input_load(input, 0);
+	xkeep_memory();
 	sum = profile_new();
 	merge = sum ? merge_new(sum) : NULL;
 	if (!merge)

@@ -234,17 +234,31 @@ static int merge_range(struct processes self, struct rank_job *job, struct rank_
 
 /* ------------------------------------------------------------------ columns */
 
-/* Receives the times of the ranks of all other processes. */
-static void receive_columns(struct processes self, struct profile *merged, size_t columns)
+/* A rank_times_use: sends times to process 0. */
+static void send_cells(void *context, size_t first, size_t ranks, const uint64_t *cells)
 {
-	for (int from = 1; from < self.count; from++) {
-		uint64_t head[2]; /* first rank, number of ranks */
+	const size_t *columns = context;
+	const uint64_t head[2] = {first, ranks};
+
+	processes_send(0, head, sizeof(head));
+	processes_send(0, cells, ranks * *columns * sizeof(*cells));
+}
+
+/* Receives what send_cells() sends, up to a piece without ranks. */
+static void receive_cells(int from, struct rank_cells *into)
+{
+	size_t columns = into->merged->ranks->column_count;
+	uint64_t head[2];
+
+	for (;;) {
 		uint64_t *cells;
 
 		processes_receive(from, head, sizeof(head));
+		if (!head[1])
+			break;
 		cells = xcalloc(head[1] * columns + 1, sizeof(*cells));
 		processes_receive(from, cells, head[1] * columns * sizeof(*cells));
-		rank_columns_put(merged, head[0], head[1], cells);
+		rank_cells_put(into, head[0], head[1], cells);
 		free(cells);
 	}
 }
@@ -256,32 +270,27 @@ static void receive_columns(struct processes self, struct profile *merged, size_
 static int gather_columns(struct processes self, const struct rank_job *job, struct profile *merged,
 			  struct proton_error *err)
 {
-	size_t first = first_chunk(self.number, self, job) * RANK_CHUNK;
-	size_t end = first_chunk(self.number + 1, self, job) * RANK_CHUNK;
-	uint64_t head[2] = {first, (end < job->rank_count ? end : job->rank_count) - first};
 	size_t columns = 0;
 	uint32_t *nodes = merged ? rank_nodes_worth(merged, job->columns, &columns) : NULL;
 	struct rank_path *paths = merged ? rank_paths_of(merged, nodes, columns) : NULL;
 	size_t length = columns * sizeof(*paths);
-	uint64_t *cells;
+	struct rank_cells cells = {0};
 	int status = PROTON_OK;
 
 	if (self.count > 1)
 		processes_share((char **)&paths, &length);
 	columns = length / sizeof(*paths);
-	cells = xcalloc(head[1] * columns + 1, sizeof(*cells));
-	if (columns)
-		status = rank_times_read(&job->times, paths, columns, first, head[1], cells, err);
 	if (merged)
-		rank_columns_init(merged, nodes, columns);
-	if (status == PROTON_OK && columns && self.number) {
-		processes_send(0, head, sizeof(head));
-		processes_send(0, cells, head[1] * columns * sizeof(*cells));
-	} else if (status == PROTON_OK && columns) {
-		rank_columns_put(merged, first, head[1], cells);
-		receive_columns(self, merged, columns);
-	}
-	free(cells);
+		rank_cells_init(&cells, merged, nodes, columns);
+	if (columns && merged)
+		status = rank_times_read(&job->times, paths, columns, rank_cells_put, &cells, err);
+	else if (columns)
+		status = rank_times_read(&job->times, paths, columns, send_cells, &columns, err);
+	if (status == PROTON_OK && columns && !merged)
+		send_cells(&columns, 0, 0, NULL);
+	for (int from = 1; status == PROTON_OK && columns && merged && from < self.count; from++)
+		receive_cells(from, &cells);
+	rank_cells_fini(&cells);
 	free(nodes);
 	free(paths);
 	return status;
@@ -371,6 +380,7 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 		input_init(&input, inputs, input_count);
 	/* If an input has failed, no process has a file. */
 	paths = share_paths(self, self.number == 0 && !input.has_failed ? &input : NULL, &count);
+	input_fini(&input);
 	rank_job_init(&job, paths, count);
 	job.columns = options->columns;
 	job.names = options->names ? &names : NULL;
@@ -387,7 +397,6 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 	rank_job_fini(&job);
 	free(count ? paths[0] : NULL);
 	free(paths);
-	input_fini(&input);
 	if (options->names)
 		pattern_fini(&names);
 	return status == PROTON_OK ? 0 : EXIT_BAD;

@@ -209,7 +209,6 @@ static char *read_piece(const struct rank_times *times, const struct rank_piece 
 	return bytes;
 }
 
-/* The hash of ROOT is 0, which no slot of a table may need: tables take the value + 1. */
 static uint32_t find_path(const struct hash_table *table, const struct rank_path *paths,
 			  const struct rank_path *path)
 {
@@ -222,43 +221,54 @@ static uint32_t find_path(const struct hash_table *table, const struct rank_path
 	return found;
 }
 
-int rank_times_read(const struct rank_times *times, const struct rank_path *paths, size_t count,
-		    size_t first, size_t ranks, uint64_t *cells, struct proton_error *err)
+static void read_cells(const struct rank_piece *piece, const char *bytes,
+		       const struct hash_table *table, const struct rank_path *paths,
+		       uint64_t *cells)
 {
-	struct hash_table table = {0};
+	size_t at = 0;
+
+	while (at < piece->bytes) {
+		struct piece_node node;
+		uint32_t column;
+
+		memcpy(&node, bytes + at, sizeof(node));
+		at += sizeof(node);
+		column = find_path(table, paths, &node.path);
+		for (size_t r = 0; r < piece->ranks && column; r++) {
+			uint64_t rest = 0;
+
+			memcpy(&rest, bytes + at + r * node.width, node.width);
+			cells[(column - 1) * piece->ranks + r] = node.min_ns + rest;
+		}
+		at += piece->ranks * node.width;
+	}
+}
+
+int rank_times_read(const struct rank_times *times, const struct rank_path *paths, size_t count,
+		    rank_times_use *use, void *context, struct proton_error *err)
+{
+	struct hash_table table = {0}; /* by hash: number of the path + 1 */
+	int status = PROTON_OK;
 
 	for (size_t c = 0; c < count; c++)
 		if (!hash_table_add(&table, paths[c].hash[0], (uint32_t)c + 1))
 			xgive_up();
-	for (size_t p = 0; p < times->count; p++) {
+	for (size_t p = 0; p < times->count && status == PROTON_OK; p++) {
 		const struct rank_piece *piece = &times->pieces[p];
+		uint64_t *cells = xcalloc(count * piece->ranks + 1, sizeof(*cells));
 		char *bytes = read_piece(times, piece, err);
-		size_t at = 0;
 
-		if (!bytes) {
-			hash_table_fini(&table);
-			return PROTON_E_IO;
-		}
-		while (at < piece->bytes) {
-			struct piece_node node;
-			uint32_t column;
-
-			memcpy(&node, bytes + at, sizeof(node));
-			at += sizeof(node);
-			column = find_path(&table, paths, &node.path);
-			for (size_t r = 0; r < piece->ranks && column; r++) {
-				uint64_t rest = 0;
-
-				memcpy(&rest, bytes + at + r * node.width, node.width);
-				cells[(column - 1) * ranks + piece->first - first + r] =
-					node.min_ns + rest;
-			}
-			at += piece->ranks * node.width;
+		if (bytes) {
+			read_cells(piece, bytes, &table, paths, cells);
+			use(context, piece->first, piece->ranks, cells);
+		} else {
+			status = PROTON_E_IO;
 		}
 		free(bytes);
+		free(cells);
 	}
 	hash_table_fini(&table);
-	return PROTON_OK;
+	return status;
 }
 
 /* ------------------------------------------------------------------ choosing */

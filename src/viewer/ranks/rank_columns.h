@@ -45,11 +45,12 @@ struct rank_path {
 struct rank_path *rank_paths_of(const struct profile *profile, const uint32_t *nodes, size_t count);
 
 /*
- * Reads the times of `count` nodes into cells[c * ranks + number of the rank - first]. Cells of
- * ranks without time, and of other processes, are unchanged.
+ * Reads the times of `count` nodes, piece by piece: `use` gets cells[c * ranks + r] of the ranks from
+ * number `first`; 0: no time.
  */
+typedef void rank_times_use(void *context, size_t first, size_t ranks, const uint64_t *cells);
 int rank_times_read(const struct rank_times *times, const struct rank_path *paths, size_t count,
-		    size_t first, size_t ranks, uint64_t *cells, struct proton_error *err);
+		    rank_times_use *use, void *context, struct proton_error *err);
 
 /*
  * The nodes with the largest time that could go if all ranks took the mean: at most `count`, the

@@ -1,7 +1,6 @@
 /* Merging ranks: ranks of files, chunks of ranks, and the tree of chunks. */
 #include "viewer/ranks/rank_merge.h"
 
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,9 +300,7 @@ int rank_merge_chunks(struct rank_job *job, size_t first, size_t end, struct ran
 {
 	int status = PROTON_OK;
 
-	/* Keep the memory of one profile for the next. */
-	mallopt(M_MMAP_THRESHOLD, 32 << 20);
-	mallopt(M_TRIM_THRESHOLD, 64 << 20);
+	xkeep_memory();
 	if (!job->is_quiet && first < end)
 		show_progress(job, first, end);
 	for (size_t chunk = first; chunk < end && status == PROTON_OK; chunk++) {
@@ -353,10 +350,19 @@ int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_err
 
 /* ------------------------------------------------------------------ columns */
 
-void rank_columns_init(struct profile *merged, const uint32_t *nodes, size_t count)
+void rank_cells_init(struct rank_cells *cells, struct profile *merged, const uint32_t *nodes,
+		     size_t count)
 {
 	struct profile_ranks *ranks = merged->ranks;
 
+	*cells = (struct rank_cells){.merged = merged};
+	for (size_t r = 0; r < ranks->count; r++)
+		if (ranks->rows[r].state != RANK_MISSING && ranks->rows[r].number >= cells->count)
+			cells->count = (size_t)ranks->rows[r].number + 1;
+	cells->rows = xcalloc(cells->count + 1, sizeof(*cells->rows));
+	for (size_t r = 0; r < ranks->count; r++)
+		if (ranks->rows[r].state != RANK_MISSING)
+			cells->rows[ranks->rows[r].number] = (uint32_t)r + 1;
 	free(ranks->column_nodes);
 	free(ranks->cells);
 	ranks->column_nodes = xcalloc(count + 1, sizeof(*ranks->column_nodes));
@@ -365,35 +371,39 @@ void rank_columns_init(struct profile *merged, const uint32_t *nodes, size_t cou
 	memcpy(ranks->column_nodes, nodes, count * sizeof(*nodes));
 }
 
-void rank_columns_put(struct profile *merged, size_t first, size_t ranks, const uint64_t *cells)
+void rank_cells_put(void *cells, size_t first, size_t ranks, const uint64_t *times)
 {
-	struct profile_ranks *into = merged->ranks;
+	const struct rank_cells *into = cells;
+	struct profile_ranks *to = into->merged->ranks;
 
-	for (size_t r = 0; r < into->count; r++) {
-		size_t number = into->rows[r].number;
+	for (size_t c = 0; c < to->column_count; c++) {
+		for (size_t r = 0; r < ranks && first + r < into->count; r++) {
+			uint32_t row = into->rows[first + r];
 
-		if (into->rows[r].state == RANK_MISSING || number < first ||
-		    number - first >= ranks)
-			continue;
-		for (size_t c = 0; c < into->column_count; c++)
-			into->cells[c * into->count + r] = cells[c * ranks + number - first];
+			if (row)
+				to->cells[c * to->count + row - 1] = times[c * ranks + r];
+		}
 	}
+}
+
+void rank_cells_fini(struct rank_cells *cells)
+{
+	free(cells->rows);
+	*cells = (struct rank_cells){0};
 }
 
 int rank_job_columns(const struct rank_job *job, struct profile *merged, const uint32_t *nodes,
 		     size_t count, struct proton_error *err)
 {
-	uint64_t *cells = xcalloc(count * job->rank_count + 1, sizeof(*cells));
 	struct rank_path *paths = rank_paths_of(merged, nodes, count);
+	struct rank_cells cells;
 	int status = PROTON_OK;
 
-	rank_columns_init(merged, nodes, count);
+	rank_cells_init(&cells, merged, nodes, count);
 	if (count)
-		status = rank_times_read(&job->times, paths, count, 0, job->rank_count, cells, err);
-	if (status == PROTON_OK)
-		rank_columns_put(merged, 0, job->rank_count, cells);
+		status = rank_times_read(&job->times, paths, count, rank_cells_put, &cells, err);
+	rank_cells_fini(&cells);
 	free(paths);
-	free(cells);
 	return status;
 }
 

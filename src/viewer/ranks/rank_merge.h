@@ -76,12 +76,18 @@ int rank_job_columns(const struct rank_job *job, struct profile *merged, const u
 int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, struct profile **out,
 		   struct proton_error *err);
 
+/* Filling the columns of a merged job. */
+struct rank_cells {
+	struct profile *merged;
+	uint32_t *rows; /* by number of a rank: its row + 1 */
+	size_t count;
+};
+
 /* Makes empty columns for these nodes. */
-void rank_columns_init(struct profile *merged, const uint32_t *nodes, size_t count);
-/*
- * Puts the times of the ranks from number `first` into the columns: cells[c * ranks + number -
- * first].
- */
-void rank_columns_put(struct profile *merged, size_t first, size_t ranks, const uint64_t *cells);
+void rank_cells_init(struct rank_cells *cells, struct profile *merged, const uint32_t *nodes,
+		     size_t count);
+/* A rank_times_use: puts the times into the columns. */
+void rank_cells_put(void *cells, size_t first, size_t ranks, const uint64_t *times);
+void rank_cells_fini(struct rank_cells *cells);
 
 #endif

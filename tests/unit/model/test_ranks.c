@@ -206,3 +206,54 @@ TEST(saved_profile_equals_the_one_in_memory)
 	CHECK(!profile->ranks);
 	profile_free(profile);
 }
+
+/* Replaces the packed rows of ranks by `rows` raw ones of 64 bytes, as before minor version 2. */
+static void shorten_ranks(struct out *out, const struct row_rank *rows, size_t count)
+{
+	struct packed_header header;
+	uint64_t end;
+
+	while (out->length % 8)
+		out_byte(out, 0);
+	end = out->length;
+	for (size_t i = 0; i < count; i++)
+		out_bytes(out, &rows[i], 64);
+	memcpy(&header, out->bytes, sizeof(header));
+	for (uint32_t i = 0; i < header.table_count; i++) {
+		char *at = out->bytes + sizeof(header) + i * sizeof(struct packed_table);
+		struct packed_table table;
+
+		memcpy(&table, at, sizeof(table));
+		if (table.id != TABLE_RANKS)
+			continue;
+		table.row_bytes = 64;
+		table.columns = PACKED_RAW;
+		table.offset = end;
+		table.bytes = count * 64;
+		memcpy(at, &table, sizeof(table));
+	}
+}
+
+TEST(rows_of_an_older_version_lack_the_last_fields)
+{
+	struct profile *profile = merged(0, 10);
+	struct profile *back;
+	struct proton_error err;
+	struct out out;
+
+	out_init(&out, -1);
+	CHECK_OK(profile_save(profile, &out, &err), err);
+	shorten_ranks(&out, profile->ranks->rows, profile->ranks->count);
+	CHECK_OK(profile_load_bytes("old", out.bytes, out.length, &back, &err), err);
+	CHECK(!back->is_damaged);
+	CHECK_EQ(back->ranks->count, 10);
+	for (uint32_t i = 0; i < 10; i++) {
+		CHECK_EQ(back->ranks->rows[i].rank, i);
+		CHECK_U64(back->ranks->rows[i].time_ns, (i + 1) * 1000);
+		CHECK_EQ(back->ranks->rows[i].version, 0);
+		CHECK_EQ(back->ranks->rows[i].files, 0);
+	}
+	out_fini(&out);
+	profile_free(back);
+	profile_free(profile);
+}
