@@ -45,8 +45,8 @@ struct rank_path {
 struct rank_path *rank_paths_of(const struct profile *profile, const uint32_t *nodes, size_t count);
 
 /*
- * Reads the times of `count` nodes, piece by piece: `use` gets cells[c * ranks + r] of the ranks from
- * number `first`; 0: no time.
+ * Reads the times of `count` nodes, piece by piece: `use` gets cells[c * ranks + r], for the ranks
+ * from number `first`; 0: no time.
  */
 typedef void rank_times_use(void *context, size_t first, size_t ranks, const uint64_t *cells);
 int rank_times_read(const struct rank_times *times, const struct rank_path *paths, size_t count,
