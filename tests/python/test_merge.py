@@ -20,6 +20,11 @@ from cmd_support import environment, executable, run
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# MPI itself writes files and prints messages, and its processes take their own time to start.
+WITHOUT_MPI = pytest.mark.skipif(
+    "libmpi" in run(["ldd", executable("proton-merge")], ROOT).stdout, reason="built with MPI"
+)
+
 # Kernels of the C interface, with a duration that depends on the rank.
 PROGRAM = """
     import os
@@ -199,6 +204,7 @@ def limit_files(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+@WITHOUT_MPI
 @pytest.mark.parametrize(
     "columns, limit, message",
     [
@@ -280,9 +286,7 @@ def test_an_existing_file_that_is_not_a_profile_is_kept(job: Path, tmp_path: Pat
     assert result.returncode == 2 and (tmp_path / "notes").read_text() == "mine"
 
 
-@pytest.mark.skipif(
-    "libmpi" in run(["ldd", executable("proton-merge")], ROOT).stdout, reason="built with MPI"
-)
+@WITHOUT_MPI
 def test_one_of_many_processes_without_mpi_does_the_work(job: Path, tmp_path: Path) -> None:
     outputs = []
     for rank in range(2):
