@@ -135,7 +135,8 @@ static void free_part(struct rank_part *part)
 {
 	profile_free(part->profile);
 	free(part->bytes);
-	*part = (struct rank_part){0};
+	part->profile = NULL;
+	part->bytes = NULL;
 }
 
 void rank_parts_fini(struct rank_parts *parts)
