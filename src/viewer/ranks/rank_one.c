@@ -33,6 +33,19 @@ static bool is_named(const char *path, uint32_t rank)
 	return strncmp(name, start, (size_t)length) == 0;
 }
 
+/* True if files have the names of ranks: then no other file is of that rank. */
+static bool has_rank_names(const struct input *input)
+{
+	for (size_t i = 0; i < input->count; i++) {
+		const char *slash = strrchr(input->paths[i], '/');
+		const char *name = slash ? slash + 1 : input->paths[i];
+
+		if (strncmp(name, "rank", 4) == 0 && strspn(name + 4, "0123456789") >= 6)
+			return true;
+	}
+	return false;
+}
+
 /* True if the profile was recorded by that rank. */
 static bool is_recorded(const char *path, uint32_t rank)
 {
@@ -102,7 +115,8 @@ int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 		*input = files;
 	}
 	count = input->count;
-	if (keep(input, rank, is_named) || keep(input, rank, is_recorded))
+	if (keep(input, rank, is_named) ||
+	    (!has_rank_names(input) && keep(input, rank, is_recorded)))
 		return PROTON_OK;
 	return err_set(err, PROTON_E_INVALID,
 		       "--rank %u: none of the %zu profile%s is of that rank", rank, count,
