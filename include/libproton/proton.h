@@ -505,6 +505,12 @@ PROTON_API int proton_statistics(int session, struct proton_counter *counters, s
  */
 PROTON_API void proton_last_summary(char *text, size_t capacity);
 
+/*
+ * Adds one occurrence of a collective that was timed on the host to the context `where`, for the
+ * waiting of ranks. Kernels of collectives need no call.
+ */
+PROTON_API void proton_collective(struct proton_context where, uint64_t duration_ns);
+
 /* ------------------------------------------------------------------ peak rates */
 
 /*

@@ -178,6 +178,23 @@ static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	return scope_make(type, state, is_timed, state->launch.empty_name, NULL);
 }
 
+static bool callable_has_group(PyTypeObject *type)
+{
+	return type == ext_state_of_type(type)->scope;
+}
+
+/* scope(name, metrics, group=...): a collective, see _collectives.py. */
+static PyObject *grouped(PyObject *name, PyObject *metrics, PyObject *group)
+{
+	PyObject *module = PyImport_ImportModule("triton_proton._collectives");
+	if (!module)
+		return NULL;
+	PyObject *made = PyObject_CallMethod(module, "GroupScope", "OOO", name,
+					     metrics ? metrics : Py_None, group);
+	Py_DECREF(module);
+	return made;
+}
+
 /* Fast path of `scope(...)`; calls with other than one or two positional arguments go to new. */
 static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, size_t flagged_count,
 				  PyObject *kwnames)
@@ -187,6 +204,7 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 	Py_ssize_t keyword_count = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
 	PyObject *name = NULL;
 	PyObject *metrics = NULL;
+	PyObject *group = NULL;
 	if (arg_count > 2) {
 		PyErr_Format(PyExc_TypeError, "%s takes a name and metrics (%zd arguments given)",
 			     type->tp_name, arg_count);
@@ -203,6 +221,9 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 			metrics = value;
 		} else if (!name && PyUnicode_CompareWithASCIIString(keyword, "name") == 0) {
 			name = value;
+		} else if (!group && callable_has_group(type) &&
+			   PyUnicode_CompareWithASCIIString(keyword, "group") == 0) {
+			group = value;
 		} else {
 			PyErr_Format(PyExc_TypeError, "%s got an unexpected argument '%U'",
 				     type->tp_name, keyword);
@@ -214,6 +235,8 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 		return NULL;
 	}
 	struct ext_state *state = ext_state_of_type(type);
+	if (group && group != Py_None)
+		return grouped(name, metrics, group);
 	return scope_make(type, state, type == state->timed, name, metrics);
 }
 

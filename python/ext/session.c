@@ -274,6 +274,16 @@ static PyObject *session_backend(PyObject *module, PyObject *args)
 	return PyUnicode_FromString(name);
 }
 
+static PyObject *collective(PyObject *module, PyObject *duration_ns)
+{
+	unsigned long long duration = PyLong_AsUnsignedLongLong(duration_ns);
+	if (PyErr_Occurred())
+		return NULL;
+	if (proton_is_profiling())
+		proton_collective(proton_context_here(), duration);
+	Py_RETURN_NONE;
+}
+
 static PyObject *session_path(PyObject *module, PyObject *args)
 {
 	char path[4096];
@@ -460,6 +470,8 @@ static PyMethodDef session_methods[] = {
 	{"get_available_profilers", get_available_profilers, METH_NOARGS, "Names of the backends."},
 	{"default_backend", default_backend, METH_NOARGS,
 	 "default_backend(): the backend of a session that names none; None: it is unknown."},
+	{"collective", collective, METH_O,
+	 "collective(duration_ns): add an occurrence of a collective to the innermost scope."},
 	{"session_path", session_path, METH_VARARGS,
 	 "session_path(session): its output path without suffix; None: standard output, or no such "
 	 "session."},

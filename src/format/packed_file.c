@@ -19,6 +19,7 @@ static const char *const layouts[TABLE_COUNT] = {
 	[TABLE_LANES] = "44844",      [TABLE_RANKS] = "4444444488884444",
 	[TABLE_SPREADS] = "4",        [TABLE_VALUE_SPREADS] = "4",
 	[TABLE_COLUMNS] = "44",       [TABLE_CELLS] = "8",
+	[TABLE_WAITS] = "4",          [TABLE_OCCURRENCES] = "84444",
 };
 
 static uint64_t columns_of(const char *layout)

@@ -17,20 +17,22 @@ static const struct {
 	uint64_t reserve_bytes; /* address space; hundreds of millions of rows each */
 	bool has_row_0;
 } layout[TABLE_COUNT] = {
-	[TABLE_STRINGS] = {16ull << 30, true},    [TABLE_FRAMES] = {4ull << 30, true},
-	[TABLE_NODES] = {16ull << 30, true},      [TABLE_METRICS] = {1ull << 30, false},
-	[TABLE_VALUES] = {16ull << 30, true},     [TABLE_KERNELS] = {16ull << 30, true},
-	[TABLE_HISTOGRAMS] = {32ull << 30, true}, [TABLE_VECTORS] = {8ull << 30, false},
-	[TABLE_DEVICES] = {16ull << 20, false},   [TABLE_INFO] = {16ull << 20, false},
-	[TABLE_COUNTERS] = {16ull << 20, false},  [TABLE_EPOCHS] = {1ull << 30, false},
-	[TABLE_LANES] = {64ull << 20, false},     [TABLE_EVENTS] = {64ull << 30, false},
-	[TABLE_SAMPLES] = {32ull << 30, false},   [TABLE_LAUNCHES] = {4ull << 30, false},
-	[TABLE_CONFIGS] = {16ull << 30, true},    [TABLE_CODE_OBJECTS] = {64ull << 20, false},
-	[TABLE_FUNCTIONS] = {1ull << 30, false},  [TABLE_PCS] = {8ull << 30, false},
-	[TABLE_RUNS] = {4ull << 30, false},       [TABLE_BLOBS] = {4ull << 30, false},
-	[TABLE_SOURCES] = {64ull << 20, false},   [TABLE_RANKS] = {64ull << 20, false},
-	[TABLE_SPREADS] = {64ull << 20, false},   [TABLE_VALUE_SPREADS] = {64ull << 20, false},
-	[TABLE_COLUMNS] = {64ull << 20, false},   [TABLE_CELLS] = {64ull << 20, false},
+	[TABLE_STRINGS] = {16ull << 30, true},      [TABLE_FRAMES] = {4ull << 30, true},
+	[TABLE_NODES] = {16ull << 30, true},        [TABLE_METRICS] = {1ull << 30, false},
+	[TABLE_VALUES] = {16ull << 30, true},       [TABLE_KERNELS] = {16ull << 30, true},
+	[TABLE_HISTOGRAMS] = {32ull << 30, true},   [TABLE_VECTORS] = {8ull << 30, false},
+	[TABLE_DEVICES] = {16ull << 20, false},     [TABLE_INFO] = {16ull << 20, false},
+	[TABLE_COUNTERS] = {16ull << 20, false},    [TABLE_EPOCHS] = {1ull << 30, false},
+	[TABLE_LANES] = {64ull << 20, false},       [TABLE_EVENTS] = {64ull << 30, false},
+	[TABLE_SAMPLES] = {32ull << 30, false},     [TABLE_LAUNCHES] = {4ull << 30, false},
+	[TABLE_CONFIGS] = {16ull << 30, true},      [TABLE_CODE_OBJECTS] = {64ull << 20, false},
+	[TABLE_FUNCTIONS] = {1ull << 30, false},    [TABLE_PCS] = {8ull << 30, false},
+	[TABLE_RUNS] = {4ull << 30, false},         [TABLE_BLOBS] = {4ull << 30, false},
+	[TABLE_SOURCES] = {64ull << 20, false},     [TABLE_RANKS] = {64ull << 20, false},
+	[TABLE_SPREADS] = {64ull << 20, false},     [TABLE_VALUE_SPREADS] = {64ull << 20, false},
+	[TABLE_COLUMNS] = {64ull << 20, false},     [TABLE_CELLS] = {64ull << 20, false},
+	[TABLE_DURATIONS] = {64ull << 20, false},   [TABLE_WAITS] = {64ull << 20, false},
+	[TABLE_OCCURRENCES] = {64ull << 20, false},
 };
 
 /* Tables from this one on are reserved with their first row: most sessions do not sample PCs. */

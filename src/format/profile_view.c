@@ -35,6 +35,9 @@ const uint32_t profile_row_bytes[TABLE_COUNT] = {
 	[TABLE_VALUE_SPREADS] = sizeof(struct row_value_spread),
 	[TABLE_COLUMNS] = sizeof(struct row_column),
 	[TABLE_CELLS] = sizeof(uint64_t),
+	[TABLE_DURATIONS] = sizeof(struct row_durations),
+	[TABLE_WAITS] = sizeof(struct row_wait),
+	[TABLE_OCCURRENCES] = sizeof(struct row_occurrence),
 };
 
 bool profile_view_recognize(const void *bytes, size_t length)

@@ -18,7 +18,7 @@
 
 #define PROFILE_FILE_MAGIC "\x89PROTON\n"
 #define PROFILE_FILE_MAJOR 1
-#define PROFILE_FILE_MINOR 3
+#define PROFILE_FILE_MINOR 4
 #define PROFILE_FILE_HEADER_BYTES 65536u
 #define PROFILE_FILE_MAX_TABLES 32u
 #define PROFILE_FILE_MAX_EXTENTS 2048u
@@ -53,6 +53,9 @@ enum table_id {
 	TABLE_VALUE_SPREADS = 25, /* struct row_value_spread; this to TABLE_CELLS: merged ranks */
 	TABLE_COLUMNS = 26,       /* struct row_column */
 	TABLE_CELLS = 27,         /* u64: for each column the times of the rows of TABLE_RANKS */
+	TABLE_DURATIONS = 28,     /* struct row_durations: collectives, by occurrence */
+	TABLE_WAITS = 29,         /* struct row_wait: merged ranks only */
+	TABLE_OCCURRENCES = 30,   /* struct row_occurrence: parts of merged ranks only */
 	TABLE_COUNT
 };
 
@@ -437,6 +440,76 @@ struct row_column {
 	uint32_t reserved;
 };
 
+/*
+ * Durations on a logarithmic scale in 2 bytes: exact below 4096 ns, else rounded down by less than
+ * 1 in 2048. Longer durations have larger codes.
+ */
+static inline uint16_t duration_code(uint64_t duration_ns)
+{
+	uint32_t shift;
+
+	if (duration_ns < 4096)
+		return (uint16_t)duration_ns;
+	shift = 52u - (uint32_t)__builtin_clzll(duration_ns);
+	if (shift > 30)
+		return UINT16_MAX;
+	return (uint16_t)((shift << 11) + (uint32_t)(duration_ns >> shift));
+}
+
+static inline uint64_t duration_of_code(uint16_t code)
+{
+	return code < 4096 ? code : (uint64_t)((code & 2047u) | 2048u) << ((code >> 11) - 1);
+}
+
+enum collective_flag {
+	COLLECTIVE_HOST = 1, /* a scope with a group, timed on the CPU; else a kernel */
+};
+
+#define DURATIONS_PER_ROW 50u
+
+/* Durations of a collective in one context: of occurrence `first`, of `first + stride`, ... */
+struct row_durations {
+	uint32_t node;   /* 0: the row is unused */
+	uint32_t flags;  /* enum collective_flag */
+	uint32_t next;   /* for the writer: the row with the following occurrences; 0: none */
+	uint32_t stride; /* a power of two */
+	uint32_t count;
+	uint32_t reserved;
+	uint32_t first;
+	uint16_t code[DURATIONS_PER_ROW];
+};
+
+#define WAIT_TOP 8u
+
+/* Waiting in the collectives of a context, over ranks. */
+struct row_wait {
+	uint32_t node;
+	uint32_t flags;  /* enum collective_flag */
+	uint32_t group;  /* string: the members of the communicator, or "" */
+	uint32_t groups; /* number of communicators */
+	uint32_t ranks;
+	uint32_t stride; /* one in so many occurrences is compared */
+	uint32_t rows;   /* in TABLE_OCCURRENCES, after those of the previous row; 0: complete */
+	uint32_t reserved;
+	uint64_t occurrences;      /* compared, over all groups */
+	uint64_t total_ns;         /* of all ranks, as if all were compared */
+	uint64_t wait_ns;          /* part of it that was waiting */
+	uint64_t time_ns;          /* the ranks' kernel time, or their run time (host) */
+	uint64_t top_ns[WAIT_TOP]; /* waiting for a rank that came last, the longest first */
+	uint32_t top_rank[WAIT_TOP];
+	uint32_t top_count[WAIT_TOP]; /* occurrences in which it came last; 0: no more ranks */
+	uint32_t top_of[WAIT_TOP];    /* occurrences of its group */
+};
+
+/* One occurrence in the ranks that have been merged so far. */
+struct row_occurrence {
+	uint64_t sum_ns;
+	uint32_t ranks;
+	uint32_t last_rank; /* with the shortest duration */
+	uint32_t code;      /* that duration */
+	uint32_t reserved;
+};
+
 enum profile_file_state {
 	PROFILE_FILE_STARTING = 0,  /* nothing is recorded yet */
 	PROFILE_FILE_RECORDING = 1, /* also the state after the process was killed */
@@ -477,7 +550,7 @@ struct file_header {
  * packed tables. The fields have the offsets of struct file_header.
  */
 #define PACKED_FILE_MAJOR 2
-#define PACKED_FILE_MINOR 2
+#define PACKED_FILE_MINOR 3
 
 struct packed_header {
 	char magic[8];

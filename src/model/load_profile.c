@@ -669,6 +669,7 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 		copy_nodes(&loader);
 		copy_configs(&loader);
 		take_samples(&loader);
+		waits_load(profile, view, loader.nodes);
 		ranks_load(profile, view, loader.nodes, loader.metrics);
 		take_events(&loader); /* and the maps that events need */
 	}

@@ -73,6 +73,7 @@ void profile_free(struct profile *profile)
 	trace_free(profile->trace);
 	samples_free(profile->samples);
 	ranks_free(profile->ranks);
+	waits_free(profile->waits);
 	strings_fini(&profile->strings);
 	free(profile->frames);
 	free(profile->nodes);

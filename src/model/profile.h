@@ -20,6 +20,7 @@
 #include "model/ranks.h"
 #include "model/samples.h"
 #include "model/trace_events.h"
+#include "model/waits.h"
 
 struct profile_node {
 	uint32_t parent; /* 0 for the root */
@@ -141,6 +142,7 @@ struct profile {
 	struct profile_trace *trace;     /* events; NULL unless it is a trace. Owned */
 	struct profile_samples *samples; /* NULL unless PCs were sampled. Owned */
 	struct profile_ranks *ranks;     /* NULL unless it is a merged job. Owned */
+	struct profile_waits *waits;     /* NULL unless there are collectives. Owned */
 };
 
 /* An empty profile with a root. NULL if out of memory. Free it with profile_free(), NULL ok. */

@@ -307,6 +307,7 @@ void ranks_add(struct profile *target, const struct profile *source, const struc
 		target->out_of_memory = true;
 	row.time_ns = times ? times[0] : 0;
 	free(times);
+	waits_add(target, source, maps, row.rank, row.time_ns);
 	add_row(target, row);
 }
 
@@ -362,6 +363,7 @@ void ranks_add_part(struct profile *target, const struct profile *source,
 		row.reason = copy_text(target, profile_text(source, row.reason));
 		add_row(target, row);
 	}
+	waits_add_part(target, source, maps);
 }
 
 /* ------------------------------------------------------------------ the whole job */
@@ -409,6 +411,7 @@ void ranks_complete(struct profile *profile)
 	}
 	if (ranks && ranks->count > count)
 		qsort(ranks->rows, ranks->count, sizeof(*ranks->rows), compare_rows);
+	waits_complete(profile);
 }
 
 /* ------------------------------------------------------------------ loading */

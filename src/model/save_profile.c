@@ -26,6 +26,8 @@ struct rows {
 	struct row_config *configs;
 	struct row_counter *counters;
 	struct row_column *columns;
+	struct row_wait *waits;
+	struct row_occurrence *occurrences;
 	struct row_epoch epoch;
 };
 
@@ -128,6 +130,10 @@ static int write_rows(const struct profile *profile, const struct rows *rows, st
 		put(&view, TABLE_COLUMNS, rows->columns, ranks->column_count);
 		put(&view, TABLE_CELLS, ranks->cells, ranks->column_count * ranks->count);
 	}
+	if (profile->waits) {
+		put(&view, TABLE_WAITS, rows->waits, profile->waits->count);
+		put(&view, TABLE_OCCURRENCES, rows->occurrences, profile->waits->occurrences);
+	}
 	return packed_file_write(&view, out, err);
 }
 
@@ -141,6 +147,8 @@ int profile_save(const struct profile *profile, struct out *out, struct proton_e
 		.counters = calloc(profile->counter_count + 1, sizeof(*rows.counters)),
 		.columns = calloc((profile->ranks ? profile->ranks->column_count : 0) + 1,
 				  sizeof(*rows.columns)),
+		.waits = profile->waits ? waits_rows(profile->waits) : NULL,
+		.occurrences = profile->waits ? waits_occurrences(profile->waits) : NULL,
 		.epoch = {.flags = EPOCH_COMPLETE,
 			  .start_ns = profile->start_ns,
 			  .end_ns = profile->end_ns},
@@ -148,7 +156,7 @@ int profile_save(const struct profile *profile, struct out *out, struct proton_e
 	int status = PROTON_OK;
 
 	if (!rows.nodes || !rows.values || !rows.kernels || !rows.configs || !rows.counters ||
-	    !rows.columns) {
+	    !rows.columns || (profile->waits && (!rows.waits || !rows.occurrences))) {
 		status = err_nomem(err);
 	} else {
 		make_nodes(profile, &rows);
@@ -162,5 +170,7 @@ int profile_save(const struct profile *profile, struct out *out, struct proton_e
 	free(rows.configs);
 	free(rows.counters);
 	free(rows.columns);
+	free(rows.waits);
+	free(rows.occurrences);
 	return status;
 }

@@ -25,10 +25,11 @@ enum counter {
 	COUNTER_LOST_VALUE, /* a device or graph metric that could not be read or attributed */
 	COUNTER_LOST_NAME,
 	COUNTER_LOST_RANGE,
-	COUNTER_LOST_INSIDE,  /* overwritten intra-kernel records */
-	COUNTER_LOST_PAIR,    /* unpaired intra-kernel starts or ends */
-	COUNTER_LOST_DAMAGED, /* intra-kernel records and launches that could not be decoded */
-	COUNTER_LOST_SAMPLES, /* times that a buffer of PC samples was full */
+	COUNTER_LOST_INSIDE,     /* overwritten intra-kernel records */
+	COUNTER_LOST_PAIR,       /* unpaired intra-kernel starts or ends */
+	COUNTER_LOST_DAMAGED,    /* intra-kernel records and launches that could not be decoded */
+	COUNTER_LOST_COLLECTIVE, /* durations of collectives beyond the limit */
+	COUNTER_LOST_SAMPLES,    /* times that a buffer of PC samples was full */
 	COUNTER_COUNT
 };
 

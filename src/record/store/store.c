@@ -340,6 +340,9 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
 	store_counters_add_one(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS,
 			       store->is_shared, 0);
+	if (!execution->is_memory)
+		store_collectives_kernel(store, node, epoch,
+					 execution->end_ns - execution->start_ns);
 	if (execution->function)
 		store_samples_run(store, at, execution->function, execution->sampled_ns);
 	if (execution->is_memory)
@@ -392,6 +395,8 @@ static int init_rest(struct store *store, struct proton_error *err)
 		status = region_reserve(maps[i], MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK)
 		status = store_lists_init(store, err);
+	if (status == PROTON_OK)
+		status = store_collectives_init(store, err);
 	if (status == PROTON_OK) {
 		if (store_counters_init(store))
 			store_phase_begin(store, 0);
@@ -424,6 +429,7 @@ void store_fini(struct store *store, bool remove_file)
 	region_release(&store->config_of_kernel);
 	store_samples_fini(store);
 	store_lists_fini(store);
+	store_collectives_fini(store);
 	region_release(&store->metric_of_name);
 	free(store->spans);
 	free(store->cleared);

@@ -14,6 +14,7 @@
 #include "record/store/devices.h"
 #include "record/store/execution.h"
 #include "record/store/intra_launch.h"
+#include "record/store/store_collectives.h"
 #include "record/store/store_samples.h"
 
 #define LANE_NONE UINT32_MAX
@@ -67,6 +68,7 @@ struct store {
 	uint64_t origins; /* the same of store_counters_origins() in COUNTER_ORIGIN_UNKNOWN */
 	bool is_full;     /* the warning has been printed */
 	struct store_samples samples;
+	struct collectives collectives;
 	/* For traces only. */
 	uint32_t trace_serial; /* serial of the session; 0: not a trace */
 	uint32_t thread_count; /* number of lanes of threads */

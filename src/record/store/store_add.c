@@ -96,7 +96,8 @@ bool store_add_kernel(const struct store *store, uint32_t context, uint32_t epoc
 
 	if (!device || (!node && context != PROTON_CONTEXT_ROOT) || !is_open(store, epoch) ||
 	    execution->end_ns < execution->start_ns || execution->is_memory ||
-	    execution->config.grid[0] || (store->trace_serial && !execution->is_of_host))
+	    execution->config.grid[0] || (store->trace_serial && !execution->is_of_host) ||
+	    store_collectives_has(store, node))
 		return false;
 	at = store_lists_find_kernel(store, node, device - 1, epoch);
 	row = &store_kernel_rows(store)[at];

@@ -34,6 +34,7 @@ static const struct {
 	[COUNTER_LOST_INSIDE] = {"lost: intra-kernel record overwritten", true},
 	[COUNTER_LOST_PAIR] = {"lost: unpaired intra-kernel scope start or end", true},
 	[COUNTER_LOST_DAMAGED] = {"lost: undecodable intra-kernel record", true},
+	[COUNTER_LOST_COLLECTIVE] = {"lost: duration of a collective beyond the limit", true},
 	[COUNTER_LOST_SAMPLES] = {"lost: PC samples, times a buffer was full", true},
 };
 

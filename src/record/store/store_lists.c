@@ -247,5 +247,6 @@ void store_lists_drop_epoch(struct store *store, uint32_t epoch)
 	for (uint32_t at = first->kernel; at; at = kernel_place(store, at)->of_epoch)
 		drop_kernel(store, at);
 	store_samples_drop_epoch(store, epoch);
+	store_collectives_drop_epoch(store, epoch);
 	*first = (struct epoch_rows){.tick = first->tick};
 }

@@ -108,3 +108,22 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 	}
 	return status;
 }
+
+void proton_collective(struct proton_context where, uint64_t duration_ns)
+{
+	const struct config *config = session_config_get(where.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		struct session *session = adding_lock(entry);
+		uint32_t node;
+
+		if (!session)
+			continue;
+		node = store_make_node(&session->store, session_context(entry, where),
+				       entry->epoch);
+		store_collectives_add(&session->store, node, entry->epoch, COLLECTIVE_HOST,
+				      duration_ns);
+		session_unlock(session);
+	}
+}

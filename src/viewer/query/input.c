@@ -297,6 +297,7 @@ static const char *remedy_of(const char *cause)
 	} remedies[] = {
 		{"profile storage full", "free disk space, use fewer contexts, or clear phases"},
 		{"without a known launch", "start the session before the launches of interest"},
+		{"collective beyond", "use fewer scopes around collectives"},
 		{"PC samples", "choose a larger interval, or windows (mode pcsampling)"},
 		{"dropped by the vendor", "increase TRITON_PROFILE_BUFFER_SIZE"},
 		{"after its phase was cleared", "clear phases only when they are complete"},

@@ -25,11 +25,13 @@ bool pipe_processes_begin(struct processes *self_out)
 {
 	const char *text = getenv("PROTON_MERGE_PIPE");
 	struct processes self = {0};
+	char *end;
 
 	if (!text)
 		return false;
-	if (sscanf(text, "%d/%d", &self.number, &self.count) != 2 || self.number < 0 ||
-	    self.number >= self.count)
+	self.number = (int)strtol(text, &end, 10);
+	self.count = *end == '/' ? (int)strtol(end + 1, &end, 10) : 0;
+	if (*end || self.number < 0 || self.number >= self.count)
 		give_up("PROTON_MERGE_PIPE is not NUMBER/COUNT");
 	/* Nothing else may write between the requests. */
 	output = dup(STDOUT_FILENO);

@@ -9,6 +9,7 @@
 #include "model/ranks.h"
 #include "viewer/numbers/gate_report.h"
 #include "viewer/ranks/rank_report.h"
+#include "viewer/ranks/wait_report.h"
 
 /* ------------------------------------------------------------------ CSV */
 
@@ -278,6 +279,7 @@ void rank_json(const struct rank_report *report, struct out *out)
 	for (uint32_t g = 0; g < report->groups->count && !out->errnum; g++)
 		write_group(report, g, &members, &json);
 	json_end_array(&json);
+	wait_report_json(report->profile, &json);
 	if (report->gates) {
 		json_key(&json, "gates");
 		gate_write_json(&json, report->gates, report->gate_count,

@@ -105,7 +105,11 @@ static struct profile *load_rank(const struct rank_job *job, size_t number,
 		struct profile *profile = load_file(job->paths[i], reason);
 
 		merge_source(merge, profile);
-		merge_tree(merge);
+		if (merge_tree(merge)) {
+			struct merge_maps maps = merge_maps(merge);
+
+			waits_copy(sum, profile, &maps);
+		}
 		profile_free(profile);
 	}
 	merge_free(merge);

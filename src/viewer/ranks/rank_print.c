@@ -10,7 +10,9 @@
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_report.h"
+#include "viewer/ranks/wait_report.h"
 
+#define WAITS_DEFAULT 10u
 #define RANKS_DEFAULT 16u /* rows of the table of ranks, below other tables */
 #define GROUPS_DEFAULT 8u /* groups that are printed */
 #define GROUPS_FRAMES 4u  /* groups with their frames */
@@ -257,6 +259,8 @@ void rank_print(const struct rank_report *report, struct out *out)
 		return;
 	}
 	for (size_t i = 0; i < report->table_count; i++) {
+		if (!report->tables[i].count) /* the job has waiting alone */
+			continue;
 		if (i)
 			out_byte(out, '\n');
 		rank_print_about(report, report->tables[i].metric, out);
@@ -264,6 +268,11 @@ void rank_print(const struct rank_report *report, struct out *out)
 	}
 	if (report->table == RANKS_FRAMES)
 		return;
+	if (wait_report_is_there(report->profile)) {
+		if (report->tables[0].count)
+			out_byte(out, '\n');
+		wait_report_text(report->profile, limit ? limit : WAITS_DEFAULT, out);
+	}
 	out_byte(out, '\n');
 	print_ranks(report->profile, limit ? limit : RANKS_DEFAULT, out);
 	if (report->groups->count > 1) {

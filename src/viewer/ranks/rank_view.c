@@ -14,6 +14,7 @@
 #include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_report.h"
 #include "viewer/ranks/rank_scan.h"
+#include "viewer/ranks/wait_report.h"
 
 #define EXIT_BAD 2
 #define EXIT_GATE 3
@@ -186,7 +187,8 @@ static bool is_accepted(const struct job *job, const struct options *options)
 		message("%s needs complete profiles; use --allow-partial to accept these", strict);
 		return false;
 	}
-	if (!job->tables[0].count && !options->output.exporter) {
+	if (!job->tables[0].count && !options->output.exporter &&
+	    !wait_report_is_there(job->profile)) {
 		message("the ranks have no kernel times, which --ranks compares");
 		return false;
 	}

@@ -1,0 +1,278 @@
+/*
+ * Durations of collectives, by occurrence, in rows of the profile file.
+ *
+ * A series has at most SERIES_ROWS_MAX rows. When they are full, every second duration is dropped,
+ * and from then on only every second occurrence is recorded: the rest covers the whole run, and has
+ * the same occurrences in all ranks.
+ */
+#include "record/store/store_collectives.h"
+
+#include <pthread.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/message.h"
+#include "record/store/store_rows.h"
+
+#define NODES_RESERVE (4ull << 30)
+#define FRAMES_RESERVE (1ull << 30)
+#define SERIES_ROWS_MAX 256u /* even; 12,800 durations */
+#define ROWS_MAX 16384u      /* of all series: 2 MiB */
+
+enum {
+	KIND_UNKNOWN,
+	KIND_OTHER,
+	KIND_COLLECTIVE
+};
+
+/* ------------------------------------------------------------------ names */
+
+/* Parts of kernel names, mangled or not. */
+static const char *const names[] = {
+	"ncclDevKernel", "ncclKernel",
+	"ncclSymk",      "ncclSymDevKernel",
+	"rcclKernel",    "mscclKernel",
+	"msccl_",        "mscclpp",
+	"nvshmem",       "rocshmem",
+	"multimem_",     "cross_device_re",
+	"quickreduce",   "allreduce_fusion_kernel",
+	"one_shot_all_", "two_shot_all_",
+	"oneShotAll",    "twoShotAll",
+	"oneshotAll",    "twoshotAll",
+	"oneshot_all",   "twoshot_all",
+};
+
+static regex_t own_names;
+static bool has_own_names;
+
+static void compile_own_names(void)
+{
+	const char *text = getenv("PROTON_COLLECTIVES");
+
+	if (!text || !*text)
+		return;
+	has_own_names = regcomp(&own_names, text, REG_EXTENDED | REG_NOSUB) == 0;
+	if (!has_own_names)
+		message("PROTON_COLLECTIVES is ignored: \"%s\" is not a regular expression", text);
+}
+
+bool store_collectives_match(const char *name)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, compile_own_names);
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+		if (strstr(name, names[i]))
+			return true;
+	return has_own_names && regexec(&own_names, name, 0, NULL, 0) == 0;
+}
+
+static bool is_collective(struct store *store, uint32_t node)
+{
+	uint32_t frame = store_node_rows(store)[node].frame;
+	const struct row_frame *row =
+		(struct row_frame *)profile_file_rows(&store->file, TABLE_FRAMES) + frame;
+	const char *strings = profile_file_rows(&store->file, TABLE_STRINGS);
+	uint8_t *kinds = store->collectives.kind_of_frame.base;
+
+	if (frame >= store->collectives.kind_of_frame.bytes)
+		return false;
+	if (kinds[frame] == KIND_UNKNOWN)
+		kinds[frame] = store_collectives_match(strings + (uint64_t)row->name * 8 + 4)
+				       ? KIND_COLLECTIVE
+				       : KIND_OTHER;
+	return kinds[frame] == KIND_COLLECTIVE;
+}
+
+/* ------------------------------------------------------------------ series */
+
+int store_collectives_init(struct store *store, struct proton_error *err)
+{
+	struct collectives *own = &store->collectives;
+	int status = region_reserve(&own->series_of_node, NODES_RESERVE, 1 << 20, 1, err);
+
+	if (status == PROTON_OK)
+		status = region_reserve(&own->kind_of_frame, FRAMES_RESERVE, 1 << 18, 1, err);
+	return status;
+}
+
+void store_collectives_fini(struct store *store)
+{
+	region_release(&store->collectives.series_of_node);
+	region_release(&store->collectives.kind_of_frame);
+	free(store->collectives.series);
+	store->collectives.series = NULL;
+}
+
+static bool fits(const struct store *store, uint32_t node)
+{
+	return ((uint64_t)node + 1) * sizeof(uint32_t) <= store->collectives.series_of_node.bytes;
+}
+
+bool store_collectives_has(const struct store *store, uint32_t node)
+{
+	const uint32_t *map = store->collectives.series_of_node.base;
+
+	return map && fits(store, node) && __atomic_load_n(&map[node], __ATOMIC_RELAXED);
+}
+
+/* NULL: no memory. */
+static struct collective_series *series_of(struct store *store, uint32_t node)
+{
+	struct collectives *own = &store->collectives;
+	uint32_t *map = own->series_of_node.base;
+
+	if (!fits(store, node))
+		return NULL;
+	if (!map[node]) {
+		if (!ARRAY_ADD(own->series, own->capacity, own->count,
+			       (struct collective_series){.stride = 1, .node = node}))
+			return NULL;
+		/* relaxed: threads without the lock only test it */
+		__atomic_store_n(&map[node], (uint32_t)own->count, __ATOMIC_RELAXED);
+	}
+	return &own->series[map[node] - 1];
+}
+
+static struct row_durations *rows_of(const struct store *store)
+{
+	return profile_file_rows(&store->file, TABLE_DURATIONS);
+}
+
+static void free_row(struct store *store, uint32_t row)
+{
+	rows_of(store)[row] = (struct row_durations){.next = store->collectives.free_row};
+	store->collectives.free_row = row;
+	store->collectives.rows--;
+}
+
+/* A free row, or one added to the table; 0: there is no space. */
+static uint32_t new_row(struct store *store)
+{
+	struct collectives *own = &store->collectives;
+	uint32_t row = own->free_row;
+
+	if (own->rows >= ROWS_MAX)
+		return 0;
+	if (row) {
+		own->free_row = rows_of(store)[row].next;
+	} else {
+		if (!store->file.tables[TABLE_DURATIONS].rows) { /* row 0 is unused */
+			if (!store_append(store, TABLE_DURATIONS, 1))
+				return 0;
+			store_commit(store, TABLE_DURATIONS);
+		}
+		row = store_new_row(store, TABLE_DURATIONS);
+		if (row)
+			store_commit(store, TABLE_DURATIONS);
+	}
+	own->rows += row != 0;
+	return row;
+}
+
+/* Appends every second duration of `from` to those of `to`; they may be the same. */
+static void take_half(struct row_durations *to, uint32_t at, const struct row_durations *from)
+{
+	for (uint32_t i = 0; i < DURATIONS_PER_ROW; i += 2)
+		to->code[at + i / 2] = from->code[i];
+}
+
+/* Halves a series of full rows: two rows become one. */
+static void thin(struct store *store, struct collective_series *series)
+{
+	struct row_durations *rows = rows_of(store);
+	uint32_t at = series->first_row;
+
+	while (at && rows[at].next) {
+		uint32_t second = rows[at].next;
+
+		/* A reader of a killed process's file finds a row that is empty or consistent. */
+		__atomic_store_n(&rows[at].count, 0, __ATOMIC_RELEASE);
+		take_half(&rows[at], 0, &rows[at]);
+		take_half(&rows[at], DURATIONS_PER_ROW / 2, &rows[second]);
+		rows[at].stride *= 2;
+		rows[at].next = rows[second].next;
+		free_row(store, second);
+		series->rows--;
+		__atomic_store_n(&rows[at].count, DURATIONS_PER_ROW, __ATOMIC_RELEASE);
+		series->last_row = at;
+		at = rows[at].next;
+	}
+	series->stride *= 2;
+}
+
+static void append(struct store *store, struct collective_series *series, uint32_t flags,
+		   uint32_t number, uint64_t duration_ns)
+{
+	struct row_durations *rows = rows_of(store);
+	uint32_t at = series->last_row;
+
+	if (!at || rows[at].count == DURATIONS_PER_ROW) {
+		uint32_t row = new_row(store);
+
+		if (!row) {
+			store_counters_add(store, COUNTER_LOST_COLLECTIVE, 1);
+			return;
+		}
+		rows = rows_of(store);
+		rows[row] = (struct row_durations){
+			.flags = flags, .stride = series->stride, .first = number};
+		if (at)
+			rows[at].next = row;
+		else
+			series->first_row = row;
+		series->last_row = row;
+		series->rows++;
+		at = row;
+		__atomic_store_n(&rows[row].node, series->node, __ATOMIC_RELEASE);
+	}
+	rows[at].code[rows[at].count] = duration_code(duration_ns);
+	__atomic_store_n(&rows[at].count, rows[at].count + 1, __ATOMIC_RELEASE);
+}
+
+void store_collectives_add(struct store *store, uint32_t node, uint32_t epoch, uint32_t flags,
+			   uint64_t duration_ns)
+{
+	struct collective_series *series = node ? series_of(store, node) : NULL;
+	uint32_t number;
+
+	if (!series || series->count == UINT32_MAX)
+		return;
+	number = series->count++;
+	series->epoch = epoch;
+	if (number & (series->stride - 1))
+		return;
+	if (series->rows == SERIES_ROWS_MAX &&
+	    rows_of(store)[series->last_row].count == DURATIONS_PER_ROW) {
+		thin(store, series);
+		if (number & (series->stride - 1))
+			return;
+	}
+	append(store, series, flags, number, duration_ns);
+}
+
+void store_collectives_kernel(struct store *store, uint32_t node, uint32_t epoch,
+			      uint64_t duration_ns)
+{
+	if (is_collective(store, node))
+		store_collectives_add(store, node, epoch, 0, duration_ns);
+}
+
+void store_collectives_drop_epoch(struct store *store, uint32_t epoch)
+{
+	for (size_t i = 0; i < store->collectives.count; i++) {
+		struct collective_series *series = &store->collectives.series[i];
+
+		if (series->epoch != epoch)
+			continue;
+		for (uint32_t row = series->first_row; row;) {
+			uint32_t next = rows_of(store)[row].next;
+
+			free_row(store, row);
+			row = next;
+		}
+		*series = (struct collective_series){.stride = 1, .node = series->node};
+	}
+}

@@ -1,0 +1,211 @@
+/* model/waits: waiting in collectives, from durations of ranks added one by one and in parts. */
+#include "unit/recorded.h"
+
+#include "base/array.h"
+#include "model/merge.h"
+#include "model/ranks.h"
+#include "model/save_profile.h"
+#include "model/waits.h"
+
+#define STEPS 40u
+
+TEST(codes_of_durations_are_monotone_and_close)
+{
+	uint16_t before = 0;
+
+	for (uint64_t ns = 0; ns < (1ull << 41); ns += ns / 97 + 1) {
+		uint16_t code = duration_code(ns);
+		uint64_t back = duration_of_code(code);
+
+		CHECK(code >= before);
+		CHECK(back <= ns && ns - back <= ns / 2048);
+		before = code;
+	}
+	CHECK_U64(duration_of_code(duration_code(4095)), 4095);
+	CHECK_U64(duration_code(UINT64_MAX), UINT16_MAX);
+}
+
+static uint32_t named(struct profile *profile, uint32_t parent, const char *name, uint32_t kind)
+{
+	struct profile_frame frame = {.kind = kind,
+				      .name = profile_string(profile, name, strlen(name))};
+
+	return profile_node(profile, parent, profile_frame(profile, frame));
+}
+
+static void put_group(struct profile *profile, uint32_t node, const char *group)
+{
+	uint32_t metric = profile_metric(profile, profile_string(profile, GROUP_METRIC, 5),
+					 PROTON_METRIC_STRING, 0);
+
+	profile_value(profile, node, metric)->as.string =
+		profile_string(profile, group, strlen(group));
+}
+
+/* Adds durations of 1000 ns, and of 3000 ns in the steps in which the rank is not the last one. */
+static void put_durations(struct profile *profile, uint32_t node, uint32_t rank, uint32_t late,
+			  uint32_t steps, uint32_t stride)
+{
+	struct profile_waits *waits = profile->waits;
+
+	for (uint32_t k = 0; k < steps; k += DURATIONS_PER_ROW) {
+		struct row_durations row = {.node = node, .stride = stride, .first = k * stride};
+
+		for (uint32_t i = 0; i < DURATIONS_PER_ROW && k + i < steps; i++) {
+			bool is_late = rank == late && (k + i) * stride % 4 != 3;
+
+			row.code[row.count++] = duration_code(is_late ? 1000 : 3000);
+		}
+		CHECK(ARRAY_ADD(waits->durations, waits->duration_capacity, waits->duration_count,
+				row));
+	}
+}
+
+/* A rank of two communicators of 4: ranks 1 and 6 are late in three of four steps. */
+static struct profile *make_rank(uint32_t rank, uint32_t stride)
+{
+	struct profile *profile = profile_new();
+	uint32_t scope = named(profile, 0, "backward", FRAME_NAME);
+	uint32_t node = named(profile, scope, "ncclDevKernel_AllReduce", FRAME_KERNEL);
+	uint32_t device = profile_device(profile, profile_string(profile, "CUDA", 4), 0);
+	uint32_t gemm = named(profile, scope, "gemm", FRAME_KERNEL);
+	struct profile_kernel ran = {.count = 1, .total_ns = rank == 6 ? 900000 : 200000};
+	uint32_t index = (uint32_t)(profile_kernel(profile, gemm, device) - profile->kernels);
+
+	profile_kernel_add(profile, index, &ran, NULL);
+	put_group(profile, scope, rank < 4 ? "0-3" : "4-7");
+	profile->waits = calloc(1, sizeof(*profile->waits));
+	put_durations(profile, node, rank, rank < 4 ? 1 : 6, STEPS / stride, stride);
+	CHECK(!profile->out_of_memory);
+	return profile;
+}
+
+static void add(struct merge *merge, struct profile *target, struct profile *source, uint32_t rank)
+{
+	struct rank_origin origin = {.rank = rank, .number = rank, .files = 1, .reason = ""};
+	struct merge_maps maps;
+
+	merge_source(merge, source);
+	CHECK(merge_tree(merge) != NULL);
+	maps = merge_maps(merge);
+	ranks_add(target, source, &maps, &origin);
+	profile_free(source);
+}
+
+static struct profile *part(uint32_t first, uint32_t end, uint32_t stride)
+{
+	struct profile *target = profile_new();
+	struct merge *merge = merge_new(target);
+
+	for (uint32_t rank = first; rank < end; rank++)
+		add(merge, target, make_rank(rank, stride), rank);
+	ranks_settle(target);
+	merge_free(merge);
+	return target;
+}
+
+static struct profile *saved(struct profile *profile)
+{
+	struct profile *back;
+	struct proton_error err;
+	struct out out;
+
+	out_init(&out, -1);
+	CHECK_OK(profile_save(profile, &out, &err), err);
+	CHECK_OK(profile_load_bytes("saved", out.bytes, out.length, &back, &err), err);
+	CHECK(!back->is_damaged);
+	out_fini(&out);
+	profile_free(profile);
+	return back;
+}
+
+/* The job from parts that begin at these ranks, sent as files. */
+static struct profile *from_parts(const uint32_t *starts, size_t count, uint32_t stride)
+{
+	struct profile *target = profile_new();
+	struct merge *merge = merge_new(target);
+
+	for (size_t i = 0; i + 1 < count; i++) {
+		struct profile *source = saved(part(starts[i], starts[i + 1], stride));
+		struct merge_maps maps;
+
+		merge_source(merge, source);
+		CHECK(merge_tree(merge) != NULL);
+		maps = merge_maps(merge);
+		ranks_add_part(target, source, &maps);
+		profile_free(source);
+	}
+	merge_free(merge);
+	ranks_complete(target);
+	return saved(target);
+}
+
+static void check_job(const struct profile *profile, uint32_t stride)
+{
+	const struct row_wait *row = &profile->waits->series[0].row;
+	uint32_t compared = STEPS / stride;
+	uint32_t came_last = stride == 1 ? STEPS * 3 / 4 : compared;
+
+	CHECK_U64(profile->waits->count, 1);
+	CHECK_U64(profile->waits->occurrences, 0);
+	CHECK_U64(row->ranks, 8);
+	CHECK_U64(row->groups, 2);
+	CHECK_U64(row->stride, stride);
+	CHECK_U64(row->occurrences, 2 * compared);
+	/* In each step of a group with a late rank, 3 ranks wait for 2000 ns. */
+	CHECK_U64(row->wait_ns, 2ull * came_last * 3 * 2000 * stride);
+	CHECK_U64(row->time_ns, 7 * 200000 + 900000);
+	CHECK_U64(row->top_ns[0], row->wait_ns / 2);
+	CHECK_U64(row->top_ns[1], row->wait_ns / 2);
+	CHECK_U64(row->top_rank[0], 1);
+	CHECK_U64(row->top_rank[1], 6);
+	CHECK(row->top_count[0] >= came_last && row->top_count[0] <= compared);
+	CHECK_U64(row->top_of[0], compared);
+}
+
+TEST(waits_do_not_depend_on_the_parts)
+{
+	static const uint32_t one[] = {0, 8}, two[] = {0, 3, 8},
+			      all[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+	struct profile *jobs[] = {
+		from_parts(one, ARRAY_LENGTH(one), 1),
+		from_parts(two, ARRAY_LENGTH(two), 1),
+		from_parts(all, ARRAY_LENGTH(all), 1),
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(jobs); i++) {
+		check_job(jobs[i], 1);
+		CHECK(memcmp(&jobs[i]->waits->series[0].row, &jobs[0]->waits->series[0].row,
+			     sizeof(struct row_wait)) == 0);
+	}
+	for (size_t i = 0; i < ARRAY_LENGTH(jobs); i++)
+		profile_free(jobs[i]);
+}
+
+TEST(ranks_with_different_strides_are_compared_at_the_larger_one)
+{
+	static const uint32_t starts[] = {0, 4, 8};
+	struct profile *sparse = from_parts(starts, ARRAY_LENGTH(starts), 2);
+	struct profile *target = profile_new();
+	struct merge *merge = merge_new(target);
+
+	check_job(sparse, 2);
+	profile_free(sparse);
+	for (uint32_t rank = 0; rank < 8; rank++)
+		add(merge, target, make_rank(rank, rank % 2 ? 2 : 1), rank);
+	ranks_settle(target);
+	merge_free(merge);
+	ranks_complete(target);
+	check_job(target, 2);
+	profile_free(target);
+}
+
+TEST(a_rank_alone_does_not_wait)
+{
+	static const uint32_t starts[] = {0, 1};
+	struct profile *job = from_parts(starts, ARRAY_LENGTH(starts), 1);
+
+	CHECK_U64(job->waits->series[0].row.occurrences, 0);
+	CHECK_U64(job->waits->series[0].row.wait_ns, 0);
+	profile_free(job);
+}
