@@ -24,7 +24,7 @@ from ._stages import KernelStages, Passes
 from .flags import flags
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
-PASS_VERSION = 15
+PASS_VERSION = 16
 
 # The positional arguments of Triton's compiler stage hook. Later versions may pass more.
 _HOOK_ARGUMENTS = ("backend", "stages", "options", "language", "capability")
