@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
@@ -11,6 +12,7 @@ import signal
 import struct
 import subprocess
 import sys
+import termios
 import textwrap
 from pathlib import Path
 
@@ -243,6 +245,7 @@ def test_progress_is_shown_on_a_terminal(job: Path, tmp_path: Path) -> None:
     data = last.read_bytes()
     last.unlink()
     os.mkfifo(last)
+    fifo = os.open(last, os.O_RDWR)  # the program opens it twice, and reads it the second time
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [executable("proton-merge"), "out.ranks"], cwd=tmp_path, stderr=theirs, env=environment()
@@ -252,7 +255,10 @@ def test_progress_is_shown_on_a_terminal(job: Path, tmp_path: Path) -> None:
     while b" s\r" not in text:
         text += os.read(ours, 1000)
     assert text.startswith(b"proton-merge: merging 5 ranks: "), text
-    last.write_bytes(data)
+    os.write(fifo, data)
+    while struct.unpack("i", fcntl.ioctl(fifo, termios.FIONREAD, b"\0\0\0\0")) != (0,):
+        assert process.poll() is None
+    os.close(fifo)
     assert process.wait() == 0
     os.close(ours)
 
@@ -358,6 +364,7 @@ def test_nothing_is_written_if_a_process_dies(rank: int, job: Path, tmp_path: Pa
     fifo = place / f"rank{rank:06}.proton"
     fifo.unlink()
     os.mkfifo(fifo)
+    writer = os.open(fifo, os.O_RDWR)
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3"]
     process = subprocess.Popen(
         [*command, str(mpi_program()), "many.ranks"],
@@ -366,11 +373,13 @@ def test_nothing_is_written_if_a_process_dies(rank: int, job: Path, tmp_path: Pa
         text=True,
         env=environment(),
     )
-    with fifo.open("wb"):  # returns when it is open for reading
+    reading: list[int] = []
+    while not reading:
+        assert process.poll() is None
         reading = holders(fifo, "proton-merge")
-        assert len(reading) == 1
-        os.kill(reading[0], signal.SIGKILL)
-        _, errors = process.communicate()
+    os.kill(reading[0], signal.SIGKILL)
+    _, errors = process.communicate()
+    os.close(writer)
     assert process.returncode != 0
     assert "signal 9" in errors, errors
     assert [path.name for path in tmp_path.iterdir()] == ["many.ranks"]
