@@ -4,6 +4,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,15 +71,29 @@ FAKE_EXPORT uint64_t fake_capture_stream(void)
 	return stream_handle();
 }
 
+typedef void (*set_capture_fn)(uint64_t stream, uint64_t number);
+
+/* Found once: ThreadSanitizer's dlopen() takes a lock that dl_iterate_phdr() may wait for. */
+static set_capture_fn find_set_capture(void)
+{
+	static _Atomic(set_capture_fn) found;
+	set_capture_fn set = atomic_load(&found);
+	const char *path = getenv("PROTON_HIP_PATH");
+	void *hip = path && !set ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	void *symbol = hip ? dlsym(hip, "fake_set_stream_capture") : NULL;
+
+	if (!symbol)
+		return set;
+	memcpy(&set, &symbol, sizeof(set));
+	atomic_store(&found, set);
+	return set;
+}
+
 /* 0: the capture has ended. */
 static void note_capture(uint64_t capture)
 {
-	const char *path = getenv("PROTON_HIP_PATH");
-	void *hip = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	void (*set)(uint64_t stream, uint64_t number) = NULL;
-	void *symbol = hip ? dlsym(hip, "fake_set_stream_capture") : NULL;
+	set_capture_fn set = find_set_capture();
 
-	memcpy(&set, &symbol, sizeof(set));
 	if (set)
 		set(stream_handle(), capture);
 }

@@ -372,7 +372,7 @@ FAKE_EXPORT int hipHostFree(void *memory)
 	return done(cuMemFreeHost(memory));
 }
 
-static int copied_on;
+static _Atomic int copied_on;
 
 FAKE_EXPORT int fake_copied_on(void)
 {

@@ -1,5 +1,6 @@
 /* Fake libroctracer64: callbacks of HIP's and ROCTX's calls, and launches. */
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -71,7 +72,7 @@ FAKE_EXPORT void fake_skip_correlations(uint32_t count)
 
 struct search {
 	const char *names[2];
-	void *found;
+	char found[PATH_MAX]; /* "": none */
 };
 
 static int look(struct dl_phdr_info *info, size_t size, void *user)
@@ -81,10 +82,10 @@ static int look(struct dl_phdr_info *info, size_t size, void *user)
 	const char *name = slash ? slash + 1 : info->dlpi_name;
 
 	(void)size;
-	for (int i = 0; i < 2 && !search->found; i++)
+	for (int i = 0; i < 2 && !*search->found; i++)
 		if (strncmp(name, search->names[i], strlen(search->names[i])) == 0)
-			search->found = dlopen(info->dlpi_name, RTLD_LAZY);
-	return search->found != NULL;
+			snprintf(search->found, sizeof(search->found), "%s", info->dlpi_name);
+	return *search->found != '\0';
 }
 
 static void *find_loaded(const char *real, const char *fake)
@@ -92,7 +93,8 @@ static void *find_loaded(const char *real, const char *fake)
 	struct search search = {.names = {real, fake}};
 
 	dl_iterate_phdr(look, &search);
-	return search.found;
+	/* Not in the search, which holds a lock of the loader. */
+	return *search.found ? dlopen(search.found, RTLD_LAZY) : NULL;
 }
 
 /* Once for all: a library that is loaded later is never seen. The lock is held. */

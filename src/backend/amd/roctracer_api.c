@@ -63,6 +63,7 @@ int roctracer_api_load_hip(struct proton_error *err)
 		{"hipPeekAtLastError", offsetof(struct roctracer_hip, hipPeekAtLastError), 0},
 		{"hipDeviceSynchronize", offsetof(struct roctracer_hip, hipDeviceSynchronize), 0},
 	};
+	static void *bound; /* guarded by the lock of the backend */
 	int status = driver_load_hip(err);
 	void *library;
 
@@ -71,9 +72,14 @@ int roctracer_api_load_hip(struct proton_error *err)
 	library = amd_library_open(AMD_HIP, err);
 	if (!library)
 		return PROTON_E_NOLIB;
-	functions_bind(library, functions, ARRAY_LENGTH(functions), &roctracer_hip);
-	if (dlsym(library, "hipRegisterTracerCallback"))
+	/* Once: callbacks of the session before may still be using them on other threads. */
+	if (library == bound)
 		return PROTON_OK;
+	if (dlsym(library, "hipRegisterTracerCallback")) {
+		functions_bind(library, functions, ARRAY_LENGTH(functions), &roctracer_hip);
+		bound = library;
+		return PROTON_OK;
+	}
 	return err_set(err, PROTON_E_UNSUPPORTED,
 		       "%s was built without support for roctracer (it does not provide "
 		       "hipRegisterTracerCallback); use the HIP library of ROCm 6",
