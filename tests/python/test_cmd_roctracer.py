@@ -88,7 +88,7 @@ PROGRAM = r"""
 
         one.start_ns = ((uint64_t (*)(void))dlsym(roctracer, "fake_now"))();
         one.end_ns = one.start_ns + 1000;
-        ((uint64_t (*)(const struct fake_hip_launch *))dlsym(roctracer, "fake_launch"))(&one);
+        ((uint64_t (*)(const struct fake_hip_launch *))dlsym(roctracer, "fake_hip_call"))(&one);
     }
 
     static void wait_for(pid_t child)

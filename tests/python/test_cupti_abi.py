@@ -456,8 +456,9 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path):
         pytest.skip("needs a C compiler, cupti.h (pip install nvidia-cuda-cupti) and cuda.h")
     source = tmp_path / "abi.c"
     source.write_text(program())
-    # Parameters of the driver's functions, with types that only a cuda.h of the same version has.
-    (tmp_path / "generated_cuda_meta.h").touch()
+    # Parameters of CUDA functions, with types that only headers of the same version have.
+    for name in ("generated_cuda_meta.h", "generated_cuda_runtime_api_meta.h"):
+        (tmp_path / name).touch()
     for directory in cupti:
         result = subprocess.run(
             [compiler, "-std=gnu11", "-fsyntax-only", "-w", f"-I{os.path.join(ROOT, 'src')}"]
