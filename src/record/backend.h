@@ -13,6 +13,9 @@
 
 struct device_metric;
 
+/* Adds a text to the profile. */
+typedef void (*backend_add_fn)(void *user, const char *key, const char *value);
+
 struct backend {
 	const char *name;
 	bool records_gpu; /* state in backend/gpu: only one such backend runs at a time */
@@ -56,7 +59,7 @@ struct backend {
 	 * Adds texts about the machine and the recording overhead to the profile. Called when a
 	 * session has started and again when it ends. NULL: nothing to add.
 	 */
-	void (*describe)(void (*add)(void *user, const char *key, const char *value), void *user);
+	void (*describe)(backend_add_fn add, void *user);
 	/* Hint for a session without kernels. NULL, or it returns NULL: none ran. */
 	const char *(*no_kernels)(void);
 	/* Why launched kernels may have no records at all, and the remedy. NULL: unknown. */

@@ -7,7 +7,6 @@
  * concerns HIP is called before HIP is loaded: a thread looks for it every few milliseconds. HIP
  * needs much longer than that for its initialization, which precedes the first launch.
  */
-#include <inttypes.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,8 +19,9 @@
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/contexts.h"
+#include "backend/gpu/flush_thread.h"
+#include "backend/gpu/gpu_describe.h"
 #include "backend/gpu/launches.h"
-#include "backend/gpu/periodic_thread.h"
 #include "backend/gpu/tensors.h"
 #include "base/clock.h"
 #include "driver/amd_gpus.h"
@@ -34,7 +34,6 @@
 #include "record/thread/correlate.h"
 
 #define LOOK_PERIOD_NS 5000000u
-#define FLUSH_PERIOD_NS 500000000u
 
 _Atomic enum roctracer_state roctracer_state;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following, and changes */
@@ -142,9 +141,6 @@ static void begin_if_loaded(void)
 
 static void *run(void *unused)
 {
-	uint64_t before = 0;
-	int rounds = 0; /* rounds left */
-
 	while (atomic_load(&roctracer_state) == ROCTRACER_WAITING) {
 		if (!periodic_thread_wait(&thread, LOOK_PERIOD_NS))
 			return NULL;
@@ -152,17 +148,7 @@ static void *run(void *unused)
 		begin_if_loaded();
 		pthread_mutex_unlock(&lock);
 	}
-	while (periodic_thread_wait(&thread, FLUSH_PERIOD_NS)) {
-		uint64_t launched = launches_count();
-
-		/* One round more after the last launch: its kernel may have been running. */
-		rounds = launched != before ? 2 : rounds - (rounds > 0);
-		/* Graph launches are not counted. */
-		if (rounds || launches_last_shared())
-			await_records_ask();
-		tensors_catch_up();
-		before = launched;
-	}
+	flush_thread_run(&thread);
 	return NULL;
 }
 
@@ -275,17 +261,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 	return status;
 }
 
-typedef void (*add_fn)(void *user, const char *key, const char *value);
-
-static void add_number(add_fn add, void *user, const char *key, uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	add(user, key, text);
-}
-
-static void describe(add_fn add, void *user)
+static void describe(backend_add_fn add, void *user)
 {
 	const char *path = amd_library_path(AMD_ROCTRACER);
 	char text[32];
@@ -297,8 +273,7 @@ static void describe(add_fn add, void *user)
 	path = amd_library_path(AMD_HIP);
 	if (path)
 		add(user, "hip_path", path);
-	add_number(add, user, "overhead_callbacks_ns", launches_cost_ns());
-	add_number(add, user, "overhead_records_ns", await_records_cost_ns());
+	gpu_describe_overhead(add, user);
 }
 
 static const char *explain_no_kernels(void)

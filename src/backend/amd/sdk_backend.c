@@ -5,7 +5,6 @@
 #include "backend/amd/sdk_backend.h"
 
 #include <dirent.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/flush_thread.h"
+#include "backend/gpu/gpu_describe.h"
 #include "backend/gpu/launches.h"
 #include "base/clock.h"
 #include "driver/amd_gpus.h"
@@ -181,17 +181,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 	return status;
 }
 
-typedef void (*add_fn)(void *user, const char *key, const char *value);
-
-static void add_number(add_fn add, void *user, const char *key, uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	add(user, key, text);
-}
-
-static void describe(add_fn add, void *user)
+static void describe(backend_add_fn add, void *user)
 {
 	uint32_t version = sdk_register_version();
 	char text[48];
@@ -203,9 +193,8 @@ static void describe(add_fn add, void *user)
 	add(user, "rocprofiler_sdk", text);
 	add(user, "rocprofiler_sdk_path", amd_library_path(AMD_ROCPROFILER_SDK));
 	if (sdk_agents_count())
-		add_number(add, user, "gpus", sdk_agents_count());
-	add_number(add, user, "overhead_callbacks_ns", launches_cost_ns());
-	add_number(add, user, "overhead_records_ns", await_records_cost_ns());
+		gpu_describe_number(add, user, "gpus", sdk_agents_count());
+	gpu_describe_overhead(add, user);
 	sdk_pc_sampling_describe(add, user);
 }
 

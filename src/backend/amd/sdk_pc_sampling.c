@@ -362,8 +362,7 @@ void sdk_pc_sampling_stop(void)
 	sdk_samples_clear();
 }
 
-void sdk_pc_sampling_describe(void (*add)(void *user, const char *key, const char *value),
-			      void *user)
+void sdk_pc_sampling_describe(backend_add_fn add, void *user)
 {
 	char text[32];
 

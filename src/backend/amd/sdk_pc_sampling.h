@@ -17,6 +17,7 @@
 
 #include "backend/amd/sdk_abi.h"
 #include "base/err.h"
+#include "record/backend.h"
 
 /* True between start and stop in the mode "pcsampling". */
 extern _Atomic bool sdk_pc_sampling_is_on;
@@ -40,8 +41,7 @@ int sdk_pc_sampling_start(const char *mode, struct proton_error *err);
 void sdk_pc_sampling_stop(void);
 /* Adds the samples of all work that has finished. After the dispatches' records have arrived. */
 void sdk_pc_sampling_flush(void);
-void sdk_pc_sampling_describe(void (*add)(void *user, const char *key, const char *value),
-			      void *user);
+void sdk_pc_sampling_describe(backend_add_fn add, void *user);
 void sdk_pc_sampling_forked(void);
 
 /* On the thread of the records: a dispatch is not for the profile, and neither are its samples. */

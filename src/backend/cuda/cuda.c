@@ -7,7 +7,6 @@
  * until then the libraries are only loaded. In the child of a process that has touched CUPTI,
  * nothing of it is called.
  */
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/contexts.h"
 #include "backend/gpu/flush_thread.h"
+#include "backend/gpu/gpu_describe.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/tensors.h"
 #include "base/clock.h"
@@ -200,21 +200,11 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 	return status;
 }
 
-typedef void (*add_fn)(void *user, const char *key, const char *value);
-
-static void add_number(add_fn add, void *user, const char *key, uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	add(user, key, text);
-}
-
 /*
  * Adds the driver's version: the first word that begins with a digit in "NVRM version: NVIDIA UNIX
  * x86_64 Kernel Module  580.65.06  Sun Jul ...".
  */
-static void add_kernel_module(add_fn add, void *user)
+static void add_kernel_module(backend_add_fn add, void *user)
 {
 	FILE *file = fopen("/proc/driver/nvidia/version", "re");
 	char line[256] = "";
@@ -234,7 +224,7 @@ static void add_kernel_module(add_fn add, void *user)
 }
 
 /* The number of GPUs is known after the program has initialized CUDA, which Proton never does. */
-static void describe(add_fn add, void *user)
+static void describe(backend_add_fn add, void *user)
 {
 	char text[32];
 	int count = 0;
@@ -249,9 +239,8 @@ static void describe(add_fn add, void *user)
 	if (captured_nodes_differing())
 		add_number(add, user, "graph_nodes_by_source", captured_nodes_differing());
 	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
-		add_number(add, user, "gpus", (uint64_t)count);
-	add_number(add, user, "overhead_callbacks_ns", launches_cost_ns());
-	add_number(add, user, "overhead_records_ns", await_records_cost_ns());
+		gpu_describe_number(add, user, "gpus", (uint64_t)count);
+	gpu_describe_overhead(add, user);
 	pc_sampling_describe(add, user);
 }
 

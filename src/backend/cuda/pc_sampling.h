@@ -14,6 +14,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/pcs_mode.h"
+#include "record/backend.h"
 #include "record/record.h"
 
 /* True between start and stop in the mode "pcsampling"; read at every launch. */
@@ -41,7 +42,7 @@ bool pc_sampling_was_used(void);
 /* Adds the samples of all work that has finished. */
 void pc_sampling_flush(void);
 void pc_sampling_forked(void);
-void pc_sampling_describe(void (*add)(void *user, const char *key, const char *value), void *user);
+void pc_sampling_describe(backend_add_fn add, void *user);
 
 /* Resource events, on the program's threads. */
 void pc_sampling_on_context(void *context, bool is_launch);

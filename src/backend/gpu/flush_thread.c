@@ -8,19 +8,18 @@
 
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/launches.h"
-#include "backend/gpu/periodic_thread.h"
 #include "backend/gpu/tensors.h"
 
 #define PERIOD_NS 500000000u
 
 static struct periodic_thread thread;
 
-static void *run(void *unused)
+void flush_thread_run(struct periodic_thread *self)
 {
 	uint64_t before = 0;
 	int rounds = 0; /* rounds left */
 
-	while (periodic_thread_wait(&thread, PERIOD_NS)) {
+	while (periodic_thread_wait(self, PERIOD_NS)) {
 		uint64_t launched = launches_count();
 
 		/* One round more after the last launch: its kernel may have been running. */
@@ -31,6 +30,11 @@ static void *run(void *unused)
 		tensors_catch_up();
 		before = launched;
 	}
+}
+
+static void *run(void *unused)
+{
+	flush_thread_run(&thread);
 	return NULL;
 }
 

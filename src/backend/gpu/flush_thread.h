@@ -6,9 +6,13 @@
 #ifndef BACKEND_GPU_FLUSH_THREAD_H
 #define BACKEND_GPU_FLUSH_THREAD_H
 
+#include "backend/gpu/periodic_thread.h"
+
 /* Starts a thread that asks for complete records while kernels are launched. */
 void flush_thread_start(void);
 /* Ends the thread and waits for it. */
 void flush_thread_stop(void);
+/* What such a thread does until it has to end. A backend with a thread of its own calls it there. */
+void flush_thread_run(struct periodic_thread *self);
 
 #endif
