@@ -3,9 +3,9 @@
 
 Usage: run_tests.py BUILD [--suite NAME]... [--pytest PYTHON [--tests PYTEST-ARGUMENT...]]
 
-Ends with a line "N passed, N failed" (", N skipped" may follow); the exit status is 0 only if
-nothing failed and something passed. A test program that dies counts as failed even if each of
-its subtests passed.
+Ends with a line for each failed test and a line "N passed, N failed" (", N skipped" may follow);
+the exit status is 0 only if nothing failed and something passed. A test program that dies counts
+as failed even if each of its subtests passed.
 """
 
 import argparse
@@ -25,12 +25,21 @@ PYTEST_LIMIT = 1200
 # Results of `meson test` that are not failures.
 GOOD = {"OK", "SKIP", "EXPECTEDFAIL"}
 
+# Characters of a failure's text that are repeated at the end of the output.
+FAILURE_TEXT_LIMIT = 1500
+
 
 class Total:
     """Passed, failed and skipped tests."""
 
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
+        self.failures = []
+
+    def add_failure(self, what):
+        """Count a failure, with the text that the end of the output repeats."""
+        self.failed += 1
+        self.failures.append(what)
 
     def add_junit(self, path):
         """Add the test cases of a JUnit file; returns the names of suites and cases that failed."""
@@ -39,7 +48,7 @@ class Total:
             for case in suite.iter("testcase"):
                 kinds = {child.tag for child in case}
                 if kinds & {"failure", "error"}:
-                    self.failed += 1
+                    self.add_failure(describe_failure(suite, case))
                     blamed |= {suite.get("name", ""), case.get("name", "")}
                 elif "skipped" in kinds:
                     self.skipped += 1
@@ -50,6 +59,14 @@ class Total:
     def __str__(self):
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+def describe_failure(suite, case):
+    """Return the name of a failed JUnit test case and the end of its report."""
+    name = f"{case.get('classname') or suite.get('name', '')}: {case.get('name', '')}"
+    reports = [child for child in case if child.tag in ("failure", "error")]
+    texts = [(report.text or report.get("message", "")).strip() for report in reports]
+    return "\n".join([name, *(text[-FAILURE_TEXT_LIMIT:] for text in texts if text)])
 
 
 def run_meson(build, suites, total):
@@ -65,8 +82,7 @@ def run_meson(build, suites, total):
     status = subprocess.run(command).returncode
     junit, log = logs / "testlog.junit.xml", logs / "testlog.json"
     if not junit.exists() or not log.exists():
-        print("run_tests: meson test wrote no results")
-        total.failed += 1
+        total.add_failure("meson test wrote no results")
         return
     before = total.failed
     blamed = total.add_junit(junit)
@@ -74,11 +90,9 @@ def run_meson(build, suites, total):
         # A program with subtests is a suite called PROJECT.PROGRAM, any other one a case.
         is_counted = any(f".{name}".endswith(f".{test['name']}") for name in blamed)
         if test["result"] not in GOOD and not is_counted:
-            print(f"run_tests: {test['name']}: {test['result']}")
-            total.failed += 1
+            total.add_failure(f"{test['name']}: {test['result']}")
     if status != 0 and total.failed == before:
-        print(f"run_tests: meson test ended with status {status}")
-        total.failed += 1
+        total.add_failure(f"meson test ended with status {status}")
 
 
 def build_programs(build):
@@ -103,8 +117,7 @@ def run_pytest(python, arguments, build, total):
         if junit.exists():
             total.add_junit(junit)
         if status != 0 and total.failed == before:
-            print(f"run_tests: pytest ended with status {status}")
-            total.failed += 1
+            total.add_failure(f"pytest ended with status {status}")
 
 
 def main():
@@ -118,12 +131,13 @@ def main():
     total = Total()
     run_meson(options.build, options.suite, total)
     if options.pytest and not build_programs(options.build):
-        print("run_tests: the programs of the Python tests cannot be built")
-        total.failed += 1
+        total.add_failure("the programs of the Python tests cannot be built")
     if options.pytest:
         run_pytest(options.pytest, options.tests, options.build, total)
     # After a line break: the last output of a test program may lack one.
-    print(f"\n{total}")
+    for failure in ["", *total.failures]:
+        print(f"run_tests: failed: {failure}" if failure else "")
+    print(total)
     return 1 if total.failed or not total.passed else 0
 
 

@@ -12,7 +12,7 @@
 void flush_thread_start(void);
 /* Ends the thread and waits for it. */
 void flush_thread_stop(void);
-/* What such a thread does until it has to end. A backend with a thread of its own calls it there. */
+/* The loop of such a thread until it has to end. A backend with its own thread calls it there. */
 void flush_thread_run(struct periodic_thread *self);
 
 #endif
