@@ -157,6 +157,57 @@ STRUCTS = [
         },
     ),
 ]
+# In pc_sampling.h, which the wheel lacks.
+SAMPLING = [
+    (
+        "sdk_sampling_config",
+        "pc_sampling_configuration_t",
+        {
+            "size": "size",
+            "method": "method",
+            "unit": "unit",
+            "min_interval": "min_interval",
+            "max_interval": "max_interval",
+            "flags": "flags",
+        },
+    ),
+    ("sdk_pc", "pc_t", {"code_object": "code_object_id", "offset": "code_object_offset"}),
+    (
+        "sdk_host_trap_sample",
+        "pc_sampling_record_host_trap_v0_t",
+        {
+            "size": "size",
+            "hardware": "hw_id",
+            "pc": "pc",
+            "lanes": "exec_mask",
+            "timestamp": "timestamp",
+            "dispatch_id": "dispatch_id",
+            "internal": "correlation_id.internal",
+            "external": "correlation_id.external",
+            "workgroup": "workgroup_id",
+        },
+    ),
+    (
+        "sdk_stochastic_sample",
+        "pc_sampling_record_stochastic_v0_t",
+        {
+            "size": "size",
+            "flags": "flags",
+            "wave": "wave_in_group",
+            "hardware": "hw_id",
+            "pc": "pc",
+            "lanes": "exec_mask",
+            "workgroup": "workgroup_id",
+            "waves": "wave_count",
+            "timestamp": "timestamp",
+            "dispatch_id": "dispatch_id",
+            "internal": "correlation_id.internal",
+            "external": "correlation_id.external",
+            "snapshot": "snapshot",
+            "memory_counters": "memory_counters",
+        },
+    ),
+]
 # Newer versions appended fields to these; all others have equal sizes.
 PREFIXES = {"sdk_kernel_symbol"}
 # The wheel's HIP header lacks these; its rocprofiler-sdk header names them.
@@ -177,8 +228,8 @@ HEADERS = """
 """
 
 
-def _compile(tmp_path, text: str) -> str:
-    """The compiler's errors."""
+def _compile(tmp_path, text: str, *more: str) -> str:
+    """The compiler's errors. Directories `more` come before those of the wheel."""
     include = os.path.join(sysconfig.get_paths()["purelib"], "triton", "backends", "amd", "include")
     if not os.path.exists(os.path.join(include, "rocprofiler-sdk", "fwd.h")):
         pytest.skip("no Triton with the headers of rocprofiler-sdk")
@@ -188,20 +239,18 @@ def _compile(tmp_path, text: str) -> str:
     source = tmp_path / "abi.c"
     source.write_text(HEADERS + f'#include "{os.path.join(AMD, "sdk_abi.h")}"\n' + text)
     made = subprocess.run(
-        [compiler, "-std=gnu11", "-fsyntax-only", "-w", "-I", include, str(source)],
+        [compiler, "-std=gnu11", "-fsyntax-only", "-w"]
+        + [f"-I{directory}" for directory in (*more, include)]
+        + [str(source)],
         capture_output=True,
         text=True,
     )
     return made.stderr if made.returncode else ""
 
 
-def test_structs_and_constants_are_those_of_the_headers(tmp_path):
-    lines = [f'_Static_assert({ours} == {theirs}, "{ours}");' for ours, theirs in CONSTANTS.items()]
-    with open(os.path.join(AMD, "sdk_abi.h")) as file:
-        names = re.findall(r"^\tSDK_E_(\w+) = \d+,$", file.read(), re.MULTILINE)
-    assert len(names) > 10
-    lines += [f'_Static_assert(SDK_E_{name} == {STATUS}{name}, "{name}");' for name in names]
-    for struct, their, fields in STRUCTS:
+def _comparisons(structs) -> list[str]:
+    lines = []
+    for struct, their, fields in structs:
         their = f"rocprofiler_{their}"
         compare = "<=" if struct in PREFIXES else "=="
         lines.append(
@@ -212,6 +261,16 @@ def test_structs_and_constants_are_those_of_the_headers(tmp_path):
             f'"{struct}.{ours}");'
             for ours, theirs in fields.items()
         ]
+    return lines
+
+
+def test_structs_and_constants_are_those_of_the_headers(tmp_path):
+    lines = [f'_Static_assert({ours} == {theirs}, "{ours}");' for ours, theirs in CONSTANTS.items()]
+    with open(os.path.join(AMD, "sdk_abi.h")) as file:
+        names = re.findall(r"^\tSDK_E_(\w+) = \d+,$", file.read(), re.MULTILINE)
+    assert len(names) > 10
+    lines += [f'_Static_assert(SDK_E_{name} == {STATUS}{name}, "{name}");' for name in names]
+    lines += _comparisons(STRUCTS)
     # A call's result is in the last 24 bytes of its payload.
     lines.append(
         "_Static_assert(offsetof(rocprofiler_callback_tracing_hip_api_data_t, retval) =="
@@ -223,6 +282,26 @@ def test_structs_and_constants_are_those_of_the_headers(tmp_path):
         ' && offsetof(rocprofiler_marker_api_args_t, roctxRangePushA.message) == 0, "marker");'
     )
     assert _compile(tmp_path, "\n".join(lines)) == ""
+
+
+def test_pc_samples_are_those_of_the_installed_headers(tmp_path):
+    """The wheel does not have them. docs/design/amd.md lists the versions that were compared."""
+    include = os.path.join(os.environ.get("ROCM_PATH", "/opt/rocm"), "include")
+    header = os.path.join(include, "rocprofiler-sdk", "pc_sampling.h")
+    if not os.path.exists(header):
+        pytest.skip(f"no {header}")
+    with open(header) as file:
+        functions = re.sub(r"\s+", " ", file.read())
+    parameters = re.search(r"rocprofiler_configure_pc_sampling_service\(([^()]*)\)", functions)
+    assert len(parameters.group(1).split(",")) == 7
+    lines = ["#include <rocprofiler-sdk/pc_sampling.h>", *_comparisons(SAMPLING)]
+    reasons = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON"
+    lines.append(f'_Static_assert({reasons}_NONE == 0 && {reasons}_LAST == 10, "reasons");')
+    lines.append(
+        "_Static_assert(SDK_SAMPLING_POWER_OF_2 =="
+        ' ROCPROFILER_PC_SAMPLING_CONFIGURATION_FLAGS_INTERVAL_POW2, "flags");'
+    )
+    assert _compile(tmp_path, "\n".join(lines), include) == ""
 
 
 def test_a_wrong_offset_is_found(tmp_path):

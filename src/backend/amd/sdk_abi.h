@@ -300,36 +300,140 @@ struct sdk_agent {
 typedef int (*sdk_agents_fn)(int version, const struct sdk_agent **agents, size_t count,
 			     void *data);
 
-#define SDK_ASSERT(what) _Static_assert(what, #what)
-
-SDK_ASSERT(sizeof(struct sdk_client) == 24 && offsetof(struct sdk_client, name) == 8);
-SDK_ASSERT(sizeof(struct sdk_configure_result) == 32);
-SDK_ASSERT(sizeof(struct sdk_callback_record) == 64);
-SDK_ASSERT(offsetof(struct sdk_callback_record, kind) == 40);
-SDK_ASSERT(offsetof(struct sdk_callback_record, payload) == 56);
-SDK_ASSERT(offsetof(struct sdk_code_object, storage) == 64);
-SDK_ASSERT(sizeof(struct sdk_code_object) == 88);
-SDK_ASSERT(offsetof(struct sdk_kernel_symbol, accumulation_registers) == 64);
-SDK_ASSERT(sizeof(struct sdk_record_header) == 16);
-SDK_ASSERT(sizeof(struct sdk_record) == 56);
-SDK_ASSERT(sizeof(struct sdk_dispatch) == 184);
-SDK_ASSERT(offsetof(struct sdk_dispatch, grid) == 116);
-SDK_ASSERT(sizeof(struct sdk_memory_copy) == 80);
-SDK_ASSERT(offsetof(struct sdk_agent, simds) == 24);
-SDK_ASSERT(offsetof(struct sdk_agent, wave_size) == 64);
-SDK_ASSERT(offsetof(struct sdk_agent, compute_units) == 72);
-SDK_ASSERT(offsetof(struct sdk_agent, gfx_version) == 100);
-SDK_ASSERT(offsetof(struct sdk_agent, max_clock_mhz) == 140);
-SDK_ASSERT(offsetof(struct sdk_agent, name) == 248);
-SDK_ASSERT(sizeof(struct sdk_agent) == 312);
-SDK_ASSERT(sizeof(struct sdk_sampling_config) == 40);
-SDK_ASSERT(sizeof(struct sdk_host_trap_sample) == 88);
-SDK_ASSERT(offsetof(struct sdk_host_trap_sample, pc) == 16);
-SDK_ASSERT(offsetof(struct sdk_host_trap_sample, dispatch_id) == 48);
-SDK_ASSERT(sizeof(struct sdk_stochastic_sample) == 104);
-SDK_ASSERT(offsetof(struct sdk_stochastic_sample, pc) == 24);
-SDK_ASSERT(offsetof(struct sdk_stochastic_sample, dispatch_id) == 72);
-SDK_ASSERT(offsetof(struct sdk_stochastic_sample, snapshot) == 96);
-#undef SDK_ASSERT
+/* The vendor's offsets. They are compared with its headers: docs/design/amd.md. */
+#define SDK_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type);
+#define SDK_AT(type, field, offset)                                                                \
+	_Static_assert(offsetof(struct type, field) == (offset), #type "." #field);
+SDK_SIZE(sdk_client, 24)
+SDK_AT(sdk_client, size, 0)
+SDK_AT(sdk_client, name, 8)
+SDK_AT(sdk_client, handle, 16)
+SDK_SIZE(sdk_configure_result, 32)
+SDK_AT(sdk_configure_result, size, 0)
+SDK_AT(sdk_configure_result, initialize, 8)
+SDK_AT(sdk_configure_result, finalize, 16)
+SDK_AT(sdk_configure_result, data, 24)
+SDK_SIZE(sdk_callback_record, 64)
+SDK_AT(sdk_callback_record, context, 0)
+SDK_AT(sdk_callback_record, thread_id, 8)
+SDK_AT(sdk_callback_record, internal, 16)
+SDK_AT(sdk_callback_record, external, 24)
+SDK_AT(sdk_callback_record, ancestor, 32)
+SDK_AT(sdk_callback_record, kind, 40)
+SDK_AT(sdk_callback_record, operation, 44)
+SDK_AT(sdk_callback_record, phase, 48)
+SDK_AT(sdk_callback_record, payload, 56)
+SDK_SIZE(sdk_code_object, 88)
+SDK_AT(sdk_code_object, size, 0)
+SDK_AT(sdk_code_object, id, 8)
+SDK_AT(sdk_code_object, agent, 16)
+SDK_AT(sdk_code_object, hsa_agent, 24)
+SDK_AT(sdk_code_object, uri, 32)
+SDK_AT(sdk_code_object, load_base, 40)
+SDK_AT(sdk_code_object, load_size, 48)
+SDK_AT(sdk_code_object, load_delta, 56)
+SDK_AT(sdk_code_object, storage, 64)
+SDK_AT(sdk_code_object, memory, 72)
+SDK_AT(sdk_code_object, memory_bytes, 80)
+SDK_SIZE(sdk_kernel_symbol, 72)
+SDK_AT(sdk_kernel_symbol, size, 0)
+SDK_AT(sdk_kernel_symbol, kernel_id, 8)
+SDK_AT(sdk_kernel_symbol, code_object_id, 16)
+SDK_AT(sdk_kernel_symbol, name, 24)
+SDK_AT(sdk_kernel_symbol, kernel_object, 32)
+SDK_AT(sdk_kernel_symbol, argument_bytes, 40)
+SDK_AT(sdk_kernel_symbol, argument_alignment, 44)
+SDK_AT(sdk_kernel_symbol, group_bytes, 48)
+SDK_AT(sdk_kernel_symbol, private_bytes, 52)
+SDK_AT(sdk_kernel_symbol, scalar_registers, 56)
+SDK_AT(sdk_kernel_symbol, vector_registers, 60)
+SDK_AT(sdk_kernel_symbol, accumulation_registers, 64)
+SDK_SIZE(sdk_record_header, 16)
+SDK_AT(sdk_record_header, category, 0)
+SDK_AT(sdk_record_header, kind, 4)
+SDK_AT(sdk_record_header, payload, 8)
+SDK_SIZE(sdk_record, 56)
+SDK_AT(sdk_record, size, 0)
+SDK_AT(sdk_record, kind, 8)
+SDK_AT(sdk_record, operation, 12)
+SDK_AT(sdk_record, internal, 16)
+SDK_AT(sdk_record, external, 24)
+SDK_AT(sdk_record, thread_id, 32)
+SDK_AT(sdk_record, start_ns, 40)
+SDK_AT(sdk_record, end_ns, 48)
+SDK_SIZE(sdk_dispatch, 184)
+SDK_AT(sdk_dispatch, head, 0)
+SDK_AT(sdk_dispatch, info_size, 56)
+SDK_AT(sdk_dispatch, agent, 64)
+SDK_AT(sdk_dispatch, queue, 72)
+SDK_AT(sdk_dispatch, kernel_id, 80)
+SDK_AT(sdk_dispatch, dispatch_id, 88)
+SDK_AT(sdk_dispatch, private_bytes, 96)
+SDK_AT(sdk_dispatch, group_bytes, 100)
+SDK_AT(sdk_dispatch, workgroup, 104)
+SDK_AT(sdk_dispatch, grid, 116)
+SDK_SIZE(sdk_memory_copy, 80)
+SDK_AT(sdk_memory_copy, head, 0)
+SDK_AT(sdk_memory_copy, to_agent, 56)
+SDK_AT(sdk_memory_copy, from_agent, 64)
+SDK_AT(sdk_memory_copy, bytes, 72)
+SDK_SIZE(sdk_sampling_config, 40)
+SDK_AT(sdk_sampling_config, size, 0)
+SDK_AT(sdk_sampling_config, method, 8)
+SDK_AT(sdk_sampling_config, unit, 12)
+SDK_AT(sdk_sampling_config, min_interval, 16)
+SDK_AT(sdk_sampling_config, max_interval, 24)
+SDK_AT(sdk_sampling_config, flags, 32)
+SDK_SIZE(sdk_pc, 16)
+SDK_AT(sdk_pc, code_object, 0)
+SDK_AT(sdk_pc, offset, 8)
+SDK_SIZE(sdk_host_trap_sample, 88)
+SDK_AT(sdk_host_trap_sample, size, 0)
+SDK_AT(sdk_host_trap_sample, hardware, 8)
+SDK_AT(sdk_host_trap_sample, pc, 16)
+SDK_AT(sdk_host_trap_sample, lanes, 32)
+SDK_AT(sdk_host_trap_sample, timestamp, 40)
+SDK_AT(sdk_host_trap_sample, dispatch_id, 48)
+SDK_AT(sdk_host_trap_sample, internal, 56)
+SDK_AT(sdk_host_trap_sample, external, 64)
+SDK_AT(sdk_host_trap_sample, workgroup, 72)
+SDK_AT(sdk_host_trap_sample, wave, 84)
+SDK_SIZE(sdk_stochastic_sample, 104)
+SDK_AT(sdk_stochastic_sample, size, 0)
+SDK_AT(sdk_stochastic_sample, flags, 8)
+SDK_AT(sdk_stochastic_sample, wave, 9)
+SDK_AT(sdk_stochastic_sample, bits, 10)
+SDK_AT(sdk_stochastic_sample, hardware, 16)
+SDK_AT(sdk_stochastic_sample, pc, 24)
+SDK_AT(sdk_stochastic_sample, lanes, 40)
+SDK_AT(sdk_stochastic_sample, workgroup, 48)
+SDK_AT(sdk_stochastic_sample, waves, 60)
+SDK_AT(sdk_stochastic_sample, timestamp, 64)
+SDK_AT(sdk_stochastic_sample, dispatch_id, 72)
+SDK_AT(sdk_stochastic_sample, internal, 80)
+SDK_AT(sdk_stochastic_sample, external, 88)
+SDK_AT(sdk_stochastic_sample, snapshot, 96)
+SDK_AT(sdk_stochastic_sample, memory_counters, 100)
+SDK_SIZE(sdk_agent, 312)
+SDK_AT(sdk_agent, size, 0)
+SDK_AT(sdk_agent, id, 8)
+SDK_AT(sdk_agent, type, 16)
+SDK_AT(sdk_agent, cpu_cores, 20)
+SDK_AT(sdk_agent, simds, 24)
+SDK_AT(sdk_agent, wave_size, 64)
+SDK_AT(sdk_agent, compute_units, 72)
+SDK_AT(sdk_agent, gfx_version, 100)
+SDK_AT(sdk_agent, max_clock_mhz, 140)
+SDK_AT(sdk_agent, name, 248)
+SDK_AT(sdk_agent, vendor, 256)
+SDK_AT(sdk_agent, product, 264)
+SDK_AT(sdk_agent, model, 272)
+SDK_AT(sdk_agent, node_id, 280)
+SDK_AT(sdk_agent, logical_id, 284)
+SDK_AT(sdk_agent, logical_type_id, 288)
+SDK_AT(sdk_agent, visibility, 292)
+SDK_AT(sdk_agent, uuid, 296)
+#undef SDK_AT
+#undef SDK_SIZE
 
 #endif
