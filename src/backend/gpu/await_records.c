@@ -13,15 +13,19 @@
 #define DOUBT_LIMIT_NS 200000000ull
 #define TAKEN_LIMIT_NS 1000000000ull
 #define QUIET_NS 5000000ull
+/* After so many flushes in a row that waited in vain, the next ones wait for a moment only. */
+#define VAIN_MAX 10u
+#define VAIN_LIMIT_NS 20000000ull
 
 /*
- * Guards the next three. One flush at a time: a flush that starts during another one would return
+ * Guards the next four. One flush at a time: a flush that starts during another one would return
  * at once, and take the records that the other is still receiving for the last.
  */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct await_vendor *vendor;
 static uint64_t given_up; /* launches that never received a record */
 static bool missing_was_noted;
+static unsigned in_vain; /* flushes in a row that gave up waiting */
 
 static _Atomic uint64_t completed;     /* launches that received their record */
 static _Atomic uint64_t dropped;       /* records, since they were last given up */
@@ -76,6 +80,7 @@ void await_records_start(const struct await_vendor *of)
 	vendor = of;
 	given_up = 0;
 	missing_was_noted = false;
+	in_vain = 0;
 	pthread_mutex_unlock(&flush_lock);
 }
 
@@ -144,7 +149,7 @@ static void ask(struct wait *wait, uint32_t last_shared)
 	result = vendor->flush();
 	if (result)
 		wait->failure = result;
-	if (result || is_in_doubt())
+	if ((result || is_in_doubt()) && wait->limit_ns > DOUBT_LIMIT_NS)
 		wait->limit_ns = DOUBT_LIMIT_NS;
 	wait->now_ns = clock_monotonic_ns();
 	if (wait->limit_ns > TAKEN_LIMIT_NS && vendor->has_buffers && !vendor->has_buffers())
@@ -171,16 +176,21 @@ int await_records_flush(uint64_t launched, uint32_t last_shared, bool in_doubt)
 	pthread_mutex_lock(&flush_lock);
 	if (missing_was_noted)
 		wait.limit_ns = DOUBT_LIMIT_NS;
+	if (in_vain >= VAIN_MAX)
+		wait.limit_ns = VAIN_LIMIT_NS;
 	for (;;) {
 		uint64_t come;
 
 		ask(&wait, last_shared);
 		come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
 		if (come >= launched) {
-			if (!last_shared || is_quiet(&wait))
+			if (!last_shared || is_quiet(&wait)) {
+				in_vain = 0;
 				break;
+			}
 		} else if (wait.now_ns - wait.moved_ns > wait.limit_ns) {
 			give_up(launched - come);
+			in_vain++;
 			break;
 		}
 		usleep(50);
