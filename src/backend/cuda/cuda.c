@@ -237,7 +237,7 @@ static void describe(backend_add_fn add, void *user)
 	add_kernel_module(add, user);
 	interface_describe(add, user);
 	if (captured_nodes_differing())
-		add_number(add, user, "graph_nodes_by_source", captured_nodes_differing());
+		gpu_describe_number(add, user, "graph_nodes_by_source", captured_nodes_differing());
 	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
 		gpu_describe_number(add, user, "gpus", (uint64_t)count);
 	gpu_describe_overhead(add, user);
