@@ -235,7 +235,8 @@ static void describe(backend_add_fn add, void *user)
 	snprintf(text, sizeof(text), "%d.%d", libcupti.driver / 1000, libcupti.driver % 1000 / 10);
 	add(user, "cuda_driver", text);
 	add_kernel_module(add, user);
-	interface_describe(add, user);
+	if (atomic_load(&cuda_state) == CUDA_ON) /* else a thread may be subscribing */
+		interface_describe(add, user);
 	if (captured_nodes_differing())
 		gpu_describe_number(add, user, "graph_nodes_by_source", captured_nodes_differing());
 	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
