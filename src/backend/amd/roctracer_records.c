@@ -36,7 +36,7 @@
 #define BUFFER_MIN_BYTES (64u << 10)
 #define NODES_MAX 1024u
 
-static void *pool; /* changed under the lock of the backend */
+static _Atomic(void *) pool; /* changed under the lock of the backend */
 static size_t pool_bytes;
 static _Atomic bool has_offset;
 static _Atomic uint64_t clock_offset_ns; /* added to roctracer's times; wraps */
@@ -297,9 +297,12 @@ int roctracer_records_set_memory(bool is_wanted, struct proton_error *err)
 	return PROTON_OK;
 }
 
+/* Without a pool: a launching thread asks while the first session starts. */
 int roctracer_records_flush(void)
 {
-	return libroctracer.roctracer_flush_activity_expl(pool);
+	void *now = atomic_load(&pool);
+
+	return now ? libroctracer.roctracer_flush_activity_expl(now) : ROCTRACER_OK;
 }
 
 void roctracer_records_forget(void)
