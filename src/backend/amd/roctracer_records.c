@@ -12,6 +12,7 @@
  *   never closed. The next session uses it again.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
