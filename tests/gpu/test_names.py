@@ -1,0 +1,44 @@
+"""Names of kernels in training steps: lines of the model, modules and operators, on a GPU.
+
+    python -m pytest tests/gpu
+
+Needs the installed package, torch with CUDA and triton; a case needs transformers. The programs
+are in training_steps.py; tests/python/test_training_steps.py runs them without a GPU.
+"""
+
+from __future__ import annotations
+
+import gpus
+import pytest
+
+torch = gpus.need()
+pytest.importorskip("triton")
+
+import training_checks as checks
+
+MODELS = ("llama", "transformers", "triton")
+
+
+@pytest.fixture(params=MODELS)
+def model(request, monkeypatch, tmp_path):
+    if request.param == "transformers":
+        pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PROTON_BACKEND", raising=False)
+    monkeypatch.delenv("PROTON_TEST_DEVICE", raising=False)
+    return request.param
+
+
+def test_kernels_have_lines_of_the_model(model):
+    root = checks.record(model, "-c", "python")
+    checks.kernels_have_lines(root)
+    checks.lines_add_up("test.hatchet", root)
+    assert checks.total(root) == sum(checks.count_kernels(model).values())
+
+
+def test_backward_operators_are_below_the_line_of_their_forward_operator(model):
+    checks.operators_match(checks.record(model, "-c", "python", "--torch-ops"), model)
+
+
+def test_modules_contain_their_backward_kernels(model):
+    checks.modules_match(checks.record(model, "--modules"), model)
