@@ -309,15 +309,21 @@ uint32_t autograd_origin(uint64_t node, enum autograd_kind kind)
 	return context;
 }
 
-/* Keeps the scopes of the operator that has made a node since the thread's last launch. */
+/*
+ * Keeps the scopes of the operator that has made a node since the thread's last launch or scope.
+ * Gradients are disabled in a custom Function, such as a checkpoint, which may call other ones that
+ * make nodes too.
+ */
 static void keep_scopes(uint32_t context)
 {
-	bool needs_function; /* not known here: a launch without gradients may be too late */
-	uint64_t made = autograd_made(AUTOGRAD_SCOPES, &needs_function);
+	bool is_in_function;
+	uint64_t made = autograd_made(AUTOGRAD_SCOPES, &is_in_function);
 	if (!made)
 		return;
 	proton_context_keep(context);
 	autograd_keep(made, AUTOGRAD_SCOPES, context);
+	if (is_in_function)
+		autograd_keep_earlier(made, 1, AUTOGRAD_SCOPES, context);
 }
 
 /* The context of a launch, or of a scope that is entered, in the node that the thread evaluates. */
@@ -340,9 +346,8 @@ static uint32_t provide_work(uint32_t context, uint64_t entered_in, uint64_t *wo
 		else if (is_launch)
 			proton_origin_unknown();
 	}
-	if (is_launch)
-		keep_scopes(context);
-	else
+	keep_scopes(context);
+	if (!is_launch)
 		*work_out = node;
 	return context;
 }

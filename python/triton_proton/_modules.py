@@ -77,6 +77,14 @@ def _find(module: Any) -> Optional[_Enter]:
     return None
 
 
+def _class_name(module: Any) -> str:
+    """fully_shard and replicate put a class of theirs above that of the user: FSDPModel."""
+    cls = type(module)
+    if len(cls.__bases__) > 1 and cls.__bases__[0].__module__.startswith("torch.distributed."):
+        cls = cls.__bases__[-1]
+    return cls.__name__
+
+
 def _names(model: Any, root: Optional[str]) -> dict[str, Any]:
     """Modules by the names of their scopes; a wrapper stands for the module that it contains."""
     found: dict[str, Any] = {}
@@ -90,7 +98,7 @@ def _names(model: Any, root: Optional[str]) -> dict[str, Any]:
             inner = module
         if name not in found:
             found[name] = module
-    found[root or type(inner).__name__] = found.pop("")
+    found[root or _class_name(inner)] = found.pop("")
     return found
 
 

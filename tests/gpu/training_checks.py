@@ -57,7 +57,7 @@ def record(model: str, *options: str) -> dict[str, Any]:
 
 
 def count_kernels(model: str) -> dict[str, int]:
-    """What torch.profiler counts in another process."""
+    """The counts of torch.profiler in another process."""
     run([sys.executable, str(PROGRAM), model, "counts.json"])
     return json.loads(Path("counts.json").read_text())
 

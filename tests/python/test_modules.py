@@ -218,30 +218,38 @@ def test_checkpoints(is_reentrant):
     }
 
 
-def test_distributed_data_parallel():
-    result = script(
-        """
-        import torch
-        import torch.distributed as dist
-        import triton_proton as proton
-        from triton_proton import _libproton as lib
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        class Layer(torch.nn.Linear):
-            def forward(self, x):
-                lib.kernel_begin("forward"); lib.kernel_end()
-                return super().forward(x)
-        model = torch.nn.Sequential(Layer(3, 3))
-        model = torch.nn.parallel.DistributedDataParallel(model)
-        proton.annotate(model)
-        proton.start("test", backward=True)
-        model(torch.ones(2, 3)).sum().backward()
-        proton.finalize()
-        dist.destroy_process_group()
-        """,
-        env={"PROTON_QUIET": "1"},
-    )
-    assert result.returncode == 0
-    assert kernels() == {("Sequential", "0", "forward"): 1}
+@pytest.mark.parametrize("has_scope", [False, True])
+def test_the_first_operator_may_be_a_reentrant_checkpoint(has_scope):
+    """It is a custom Function, and makes its node before the Functions of the block make theirs."""
+
+    def block(x):
+        if not has_scope:
+            return Own.apply(x)
+        with proton.scope("inner"):
+            return Own.apply(x)
+
+    def forward():
+        with proton.scope("model"):
+            with proton.scope("checkpoint"):
+                x = checkpoint(block, leaf(), use_reentrant=True)
+            results.append(Own.apply(x))
+
+    results = []
+    proton.start("test", backward=True)
+    thread = threading.Thread(target=forward)  # without earlier numbers
+    thread.start()
+    thread.join()
+    results[0].sum().backward()
+    proton.finalize()
+    inner = ("inner",) if has_scope else ()
+    again = ("model", "checkpoint", BACKWARD, *inner)
+    assert kernels() == {
+        ("model", "checkpoint", *inner, "forward"): 1,
+        ("model", "forward"): 1,
+        ("model", BACKWARD, "backward"): 1,
+        (*again, "forward"): 1,
+        (*again, BACKWARD, "backward"): 1,
+    }
 
 
 def test_compiled_modules_appear_at_the_boundary():
