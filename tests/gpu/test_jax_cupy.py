@@ -3,7 +3,7 @@
     python -m pytest tests/gpu
 
 Needs the installed package; skipped without a GPU, and each test without its library. torch is
-used to find out that there is a GPU. -rA prints the trees.
+used to look for a GPU. -rA prints the trees.
 """
 
 from __future__ import annotations
