@@ -67,9 +67,10 @@ static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 		Py_DECREF(key);
 		return NULL;
 	}
-	return Py_BuildValue("{s:N,s:I,s:N,s:I,s:O}", "key", key, "autos", mode.autos, "launches",
-			     launches, "cta_stride", mode.cta_stride, "time_shift",
-			     mode.time_shift ? Py_True : Py_False);
+	return Py_BuildValue("{s:N,s:I,s:N,s:I,s:O,s:O}", "key", key, "autos", mode.autos,
+			     "launches", launches, "cta_stride", mode.cta_stride, "time_shift",
+			     mode.time_shift ? Py_True : Py_False, "sums",
+			     mode.wants_sums ? Py_True : Py_False);
 }
 
 /* ------------------------------------------------------------------ LLVM IR */
@@ -82,7 +83,8 @@ PyDoc_STRVAR(llvm_doc,
 	     "else a dict: text, layout (text for the decoder), cta_bytes (of the buffer, for each "
 	     "CTA), ring_bytes (of a warp's ring buffer; 0 if it holds all records), shared (bytes "
 	     "that the kernel needs now), buffer (\"shared\" or \"global\"), records, "
-	     "ignored (markers in functions that cannot be changed), reason (why not). "
+	     "ignored (markers in functions that cannot be changed), reason (why not), "
+	     "records_reason (why it has records instead of sums, or empty). "
 	     "ProtonError when the kernel cannot be instrumented.");
 
 static PyObject *llvm_result(const struct instrument_result *result)
@@ -98,13 +100,14 @@ static PyObject *llvm_result(const struct instrument_result *result)
 		Py_DECREF(layout);
 		return NULL;
 	}
-	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:s,s:I,s:I,s:s}", "text", text, "layout",
+	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:s}", "text", text, "layout",
 			     layout, "cta_bytes", result->layout.cta_bytes, "ring_bytes",
 			     result->holds_all ? 0 : result->layout.ring_bytes, "shared",
 			     result->shared_bytes, "buffer",
 			     result->buffer == INSTRUMENT_BUFFER_SHARED ? "shared" : "global",
 			     "records", result->record_count, "ignored", result->ignored_markers,
-			     "reason", result->ignored_reason);
+			     "reason", result->ignored_reason, "records_reason",
+			     result->records_reason);
 }
 
 static PyObject *instrument_text(PyObject *module, PyObject *args)

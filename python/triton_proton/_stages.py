@@ -169,6 +169,11 @@ class KernelStages:
                 f"{self._name}: {made['ignored']} scope markers ignored, so these scopes are "
                 f"lost: {made['reason']}"
             )
+        if made.get("records_reason"):
+            self._report(
+                f"{self._name}: records instead of sums, and long loops may overwrite some: "
+                f"{made['records_reason']}"
+            )
         return made if "text" in made else None
 
     def _describe(self, made: dict[str, Any], metadata: dict[str, Any]) -> None:

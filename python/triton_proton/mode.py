@@ -62,6 +62,8 @@ optimizations = {member.value: member for member in Optimize}
 automatic_scopes = ("loads", "dots", "stores", "waits", "loops", "partitions", "reduce", "scan",
     "convert", "local", "tmem", "atomic", "call", "all")
 
+trees = ("records", "sums")
+
 
 @dataclass(frozen=True)
 class BaseMode:
@@ -100,7 +102,8 @@ class InstrumentationMode(BaseMode):
     automatic scopes, a list or separated by commas: "loads", "dots", "stores", "waits", "loops",
     "partitions", "reduce", "scan", "convert", "local", "tmem", "atomic", "call", or "all" for the
     first six. cta: every n-th CTA records. launches: maximum number per kernel in a
-    trace, or "all"; None: the first 8, if they are not too large.
+    trace, or "all"; None: the first 8, if they are not too large. tree: "records", or "sums", which
+    lose nothing in long loops but keep no single executions.
     """
 
     metric_type: Union[MetricType, str] = MetricType.CYCLE
@@ -114,6 +117,7 @@ class InstrumentationMode(BaseMode):
     auto: Union[list[str], str] = field(default_factory=list)
     cta: int = 1
     launches: Union[int, str, None] = None
+    tree: str = "records"
 
     def __post_init__(self) -> None:
         for name, members in _FIELDS.items():
@@ -129,6 +133,8 @@ class InstrumentationMode(BaseMode):
         _check_count("cta", self.cta)
         if not isinstance(self.sampling_options, str):
             object.__setattr__(self, "sampling_options", _warps(self.sampling_options))
+        if self.tree not in trees:
+            raise ValueError(_unknown("tree", self.tree, trees))
         if self.launches not in ("all", None):
             _check_count("launches", self.launches, ' or "all"')
 
@@ -144,6 +150,7 @@ class InstrumentationMode(BaseMode):
             parts.append("auto=" + ",".join(self.auto))
         parts += [f"cta={self.cta}"] if self.cta != 1 else []
         parts += [f"launches={self.launches}"] if self.launches is not None else []
+        parts += [f"tree={self.tree}"] if self.tree != "records" else []
         parts.append("optimizations=" + ",".join(str(value) for value in self.optimizations))
         return ":".join(parts)
 

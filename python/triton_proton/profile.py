@@ -56,6 +56,17 @@ def _is_disabled() -> bool:
     return _is_true("TRITON_PROTON_DISABLE") if knob is None else bool(knob)
 
 
+def _instrumentation_hook(data: Optional[str], mode: Any) -> InstrumentationHook:
+    """Raises ValueError for a trace without records."""
+    text = "" if mode is None else str(mode)
+    if (data or "").lower() == "trace" and _libproton.instrument_mode(text)["sums"]:
+        raise ValueError(
+            'mode: tree=sums keeps no single executions, which a trace needs; use data="tree", '
+            "or tree=records"
+        )
+    return InstrumentationHook(mode)
+
+
 def _is_interpreting() -> bool:
     knob = _knob("runtime", "interpret")
     return _is_true("TRITON_INTERPRET") if knob is None else bool(knob)
@@ -146,7 +157,7 @@ def _start(
         if modules:
             _modules.follow(session)
         if used == _INSTRUMENTATION:
-            HookManager.register(InstrumentationHook(mode), session)
+            HookManager.register(_instrumentation_hook(data, mode), session)
             if _is_interpreting() and not quiet:
                 text = "TRITON_INTERPRET is set: interpreted kernels have no scopes inside"
                 warn(text, once=True)

@@ -52,8 +52,56 @@ struct instrument_nesting *layout_nesting(struct instrument_layout *layout)
 	return layout->nesting;
 }
 
+bool layout_sum(struct instrument_layout *layout, uint16_t scope, uint16_t parent)
+{
+	if (layout->sum_count == INSTRUMENT_SUM_MAX)
+		return false;
+	if (!layout->sums)
+		layout->sums = calloc(INSTRUMENT_SUM_MAX, sizeof(*layout->sums));
+	if (!layout->sums)
+		return false;
+	layout->sums[layout->sum_count++] = (struct instrument_sum){
+		.scope = scope,
+		.parent = parent,
+		.inside_word = INSTRUMENT_NO_SUM,
+	};
+	return true;
+}
+
+static bool add_count(struct instrument_layout *layout, struct instrument_sum_count count)
+{
+	return ARRAY_ADD(layout->sum_counts, layout->sum_counts_capacity, layout->sum_counts_count,
+			 count);
+}
+
+bool layout_sum_count(struct instrument_layout *layout, uint32_t sum, uint32_t word, bool is_end)
+{
+	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
+		struct instrument_sum_count *count = &layout->sum_counts[i];
+
+		if (count->sum == sum && count->word == word && count->is_end == is_end) {
+			count->times++;
+			return true;
+		}
+	}
+	return add_count(layout,
+			 (struct instrument_sum_count){(uint16_t)sum, (uint16_t)word, 1, is_end});
+}
+
+void layout_drop_sums(struct instrument_layout *layout)
+{
+	free(layout->sums);
+	free(layout->sum_counts);
+	layout->sums = NULL;
+	layout->sum_count = 0;
+	layout->sum_counts = NULL;
+	layout->sum_counts_count = 0;
+	layout->sum_counts_capacity = 0;
+}
+
 void layout_fini(struct instrument_layout *layout)
 {
+	layout_drop_sums(layout);
 	free(layout->nesting);
 	free(layout->warning);
 	for (uint32_t i = 0; i < layout->scope_count; i++)
@@ -74,6 +122,24 @@ static void write_nesting(const struct instrument_layout *layout, struct out *ou
 		out_byte(out, '\n');
 		if (layout->nesting[i].parent != INSTRUMENT_NO_SCOPE)
 			out_printf(out, "parent %u %u\n", i, layout->nesting[i].parent);
+	}
+}
+
+static void write_sums(const struct instrument_layout *layout, struct out *out)
+{
+	for (uint32_t i = 0; i < layout->sum_count; i++) {
+		const struct instrument_sum *sum = &layout->sums[i];
+
+		out_printf(out, "sum %u %u %u %u %u %u\n", sum->scope,
+			   sum->parent == INSTRUMENT_NO_SUM ? 0 : sum->parent + 1u,
+			   sum->start_reads, sum->end_reads, sum->records_before,
+			   sum->inside_word == INSTRUMENT_NO_SUM ? 0 : sum->inside_word + 1u);
+	}
+	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
+		const struct instrument_sum_count *count = &layout->sum_counts[i];
+
+		out_printf(out, "%s %u %u %u\n", count->is_end ? "ends" : "starts", count->sum,
+			   count->word, count->times);
 	}
 }
 
@@ -102,6 +168,7 @@ void layout_write(const struct instrument_layout *layout, struct out *out)
 	for (uint32_t i = 1; i <= layout->code_count; i++)
 		out_printf(out, "code %u %u\n", layout->codes[i].scope, layout->codes[i].kind);
 	write_nesting(layout, out);
+	write_sums(layout, out);
 	if (layout->warning)
 		out_printf(out, "warning %s\n", layout->warning);
 }
@@ -191,6 +258,52 @@ static bool read_parent(struct slice line, struct instrument_layout *layout)
 	return true;
 }
 
+static bool read_sum(struct slice line, struct instrument_layout *layout)
+{
+	struct instrument_sum *sum;
+	uint32_t numbers[6];
+
+	for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
+		if (!read_number(&line, &numbers[i]) ||
+		    numbers[i] > INSTRUMENT_SUM_MAX * INSTRUMENT_SUM_ONE)
+			return false;
+	/* The sum around it comes first. */
+	if (numbers[0] >= layout->scope_count || numbers[1] > layout->sum_count ||
+	    !layout_sum(layout, (uint16_t)numbers[0],
+			numbers[1] ? (uint16_t)(numbers[1] - 1) : INSTRUMENT_NO_SUM))
+		return false;
+	sum = &layout->sums[layout->sum_count - 1];
+	sum->start_reads = (uint16_t)numbers[2];
+	sum->end_reads = (uint16_t)numbers[3];
+	sum->records_before = (uint16_t)numbers[4];
+	sum->inside_word = numbers[5] ? (uint16_t)(numbers[5] - 1) : INSTRUMENT_NO_SUM;
+	return true;
+}
+
+static bool read_count(struct slice line, struct instrument_layout *layout, bool is_end)
+{
+	uint32_t sum;
+	uint32_t word;
+	uint32_t times;
+
+	if (!read_number(&line, &sum) || !read_number(&line, &word) ||
+	    !read_number(&line, &times) || sum >= layout->sum_count || word > UINT16_MAX ||
+	    times > UINT16_MAX)
+		return false;
+	return add_count(layout, (struct instrument_sum_count){(uint16_t)sum, (uint16_t)word,
+							       (uint16_t)times, is_end});
+}
+
+static bool read_starts(struct slice line, struct instrument_layout *layout)
+{
+	return read_count(line, layout, false);
+}
+
+static bool read_ends(struct slice line, struct instrument_layout *layout)
+{
+	return read_count(line, layout, true);
+}
+
 static bool read_warning(struct slice line, struct instrument_layout *layout)
 {
 	free(layout->warning);
@@ -225,6 +338,9 @@ static bool read_line(struct slice line, struct instrument_layout *layout)
 		{"code", read_code, NULL},
 		{"around", read_around, NULL},
 		{"parent", read_parent, NULL},
+		{"sum", read_sum, NULL},
+		{"starts", read_starts, NULL},
+		{"ends", read_ends, NULL},
 		{"warning", read_warning, NULL},
 	};
 	struct slice name = slice_take_until(&line, ' ');
@@ -270,6 +386,21 @@ static bool is_nesting_sane(const struct instrument_layout *layout)
 	return true;
 }
 
+/* True if all words are in the ring buffer. */
+static bool are_sums_sane(const struct instrument_layout *layout)
+{
+	uint32_t words = layout->ring_bytes / (uint32_t)sizeof(uint32_t);
+
+	for (uint32_t i = 0; i < layout->sum_counts_count; i++)
+		if (layout->sum_counts[i].word >= words)
+			return false;
+	for (uint32_t i = 0; i < layout->sum_count; i++)
+		if (layout->sums[i].inside_word != INSTRUMENT_NO_SUM &&
+		    layout->sums[i].inside_word >= words)
+			return false;
+	return layout->sum_count <= words;
+}
+
 static bool is_sane(const struct instrument_layout *layout)
 {
 	uint32_t ring = layout->ring_bytes;
@@ -280,7 +411,7 @@ static bool is_sane(const struct instrument_layout *layout)
 	       ring <= (1u << 28) && (ring & (ring - 1)) == 0 &&
 	       slack % INSTRUMENT_RECORD_BYTES == 0 && slack <= ring &&
 	       layout_ring_at(layout, layout->unit_count) <= layout->cta_bytes &&
-	       is_nesting_sane(layout);
+	       is_nesting_sane(layout) && are_sums_sane(layout);
 }
 
 static bool read_lines(struct slice text, struct instrument_layout *layout)

@@ -8,6 +8,9 @@
  * per unit. A record is two 32-bit words: the low half of the clock, and a code with a payload. A
  * ring buffer keeps the latest records. A group of records that is stored together never wraps;
  * instead it may extend past the end of the ring buffer into the slack area.
+ *
+ * A layout with sums has no records. The ring buffer then contains 32-bit words that each unit
+ * stores at its end: first the cycles of each sum, then numbers of executions.
  */
 #ifndef INTRA_LAYOUT_H
 #define INTRA_LAYOUT_H
@@ -75,6 +78,39 @@ struct instrument_nesting {
 	bool is_known; /* if false, `parent` is INSTRUMENT_NO_SCOPE */
 };
 
+#define INSTRUMENT_SUM_MAX 255u
+#define INSTRUMENT_NO_SUM UINT16_MAX
+#define INSTRUMENT_SUM_ONE 16u /* the unit of the numbers of clock reads and records below */
+
+/*
+ * A scope at one position in the tree of scopes. Its executions in one unit never overlap. The
+ * numbers are means over the places in the kernel.
+ */
+struct instrument_sum {
+	uint16_t scope;
+	uint16_t parent; /* index of the sum around it, which comes first; INSTRUMENT_NO_SUM */
+	uint16_t
+		start_reads; /* clock reads by a start; less than one if it shares an earlier one */
+	uint16_t end_reads;
+	uint16_t records_before; /* by other executions, after the shared clock read of a start */
+	/*
+	 * Word with the number of executions inside `parent`, or INSTRUMENT_NO_SUM if all are. If
+	 * not all are, the parent is the one of `parent`.
+	 */
+	uint16_t inside_word;
+};
+
+/*
+ * The ends of a sum are those of all its counts: the value of a word, times a number. Starts are
+ * counted only if their number may differ.
+ */
+struct instrument_sum_count {
+	uint16_t sum;
+	uint16_t word; /* index */
+	uint16_t times;
+	bool is_end;
+};
+
 struct instrument_layout {
 	uint32_t unit_count;
 	uint32_t warps_per_unit;
@@ -92,6 +128,11 @@ struct instrument_layout {
 	char *warning; /* the compiler's, about the scopes; owned; NULL: none */
 	uint32_t code_count;
 	struct instrument_code codes[INSTRUMENT_CODE_MAX + 1]; /* codes start at 1 */
+	uint32_t sum_count;                                    /* 0: records */
+	struct instrument_sum *sums;                           /* owned */
+	uint32_t sum_counts_count;
+	struct instrument_sum_count *sum_counts; /* owned */
+	size_t sum_counts_capacity;
 };
 
 /* Offsets in the memory of one CTA, in bytes. */
@@ -113,6 +154,11 @@ static inline size_t layout_ring_at(const struct instrument_layout *layout, uint
 uint32_t layout_scope(struct instrument_layout *layout, const char *name, size_t length);
 /* Code of (scope, kind), which is added if new; 0 if there are too many codes. */
 uint32_t layout_code(struct instrument_layout *layout, uint32_t scope, enum instrument_kind kind);
+/* Adds a sum. False if out of memory or there are too many. */
+bool layout_sum(struct instrument_layout *layout, uint16_t scope, uint16_t parent);
+/* One more start or end of the sum per unit of the word. False if out of memory. */
+bool layout_sum_count(struct instrument_layout *layout, uint32_t sum, uint32_t word, bool is_end);
+void layout_drop_sums(struct instrument_layout *layout);
 /* Nesting of all scopes, initially unknown. NULL if out of memory. */
 struct instrument_nesting *layout_nesting(struct instrument_layout *layout);
 void layout_fini(struct instrument_layout *layout);

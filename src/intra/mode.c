@@ -53,6 +53,7 @@ static const struct choice optimizations[] = {
 	{"sched_barriers", OPTIMIZE_SCHED_BARRIERS},
 	{NULL, 0},
 };
+static const struct choice trees[] = {{"records", 0}, {"sums", 1}, {NULL, 0}};
 static const struct choice autos[] = {
 	{"loads", INSTRUMENT_AUTO_LOADS},
 	{"dots", INSTRUMENT_AUTO_DOTS},
@@ -83,6 +84,7 @@ enum {
 	AUTO,
 	CTA,
 	LAUNCHES,
+	TREE,
 	KEYS
 };
 
@@ -108,6 +110,7 @@ static const struct key {
 	[AUTO] = {"auto", "automatic scope", autos, 0, 0, true},
 	[CTA] = {"cta", "cta", NULL, 1, CTA_STRIDE_MAX, false},
 	[LAUNCHES] = {"launches", "launches", NULL, 1, INSTRUMENT_LAUNCHES_ALL - 1, false},
+	[TREE] = {"tree", "tree", trees, 0, 0, false},
 };
 
 struct reading {
@@ -273,6 +276,7 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 		.has_launches = reading.seen >> LAUNCHES & 1,
 		.time_shift = values[OPTIMIZATIONS] & OPTIMIZE_TIME_SHIFT,
 		.sched_barriers = values[OPTIMIZATIONS] & OPTIMIZE_SCHED_BARRIERS,
+		.wants_sums = values[TREE],
 	};
 	return check_sampling(&reading);
 }
@@ -285,6 +289,7 @@ void instrument_mode_options(const struct instrument_mode *mode, struct instrume
 	options->warps = mode->warps;
 	options->cta_stride = mode->cta_stride;
 	options->sched_barriers = mode->sched_barriers;
+	options->wants_sums = mode->wants_sums;
 }
 
 void instrument_mode_key(const struct instrument_mode *mode, struct out *out)
@@ -295,6 +300,8 @@ void instrument_mode_key(const struct instrument_mode *mode, struct out *out)
 		   mode->buffer_bytes, mode->cta_stride);
 	if (mode->sched_barriers)
 		out_text(out, "-barriers");
+	if (mode->wants_sums)
+		out_text(out, "-sums");
 	if (mode->autos)
 		out_printf(out, "-auto%x", mode->autos);
 }

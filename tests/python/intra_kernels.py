@@ -27,6 +27,17 @@ def load_one(pointer, event):
 
 
 @triton.jit
+def marked_loop(x, y, out, n, BLOCK: tl.constexpr):
+    with pl.scope("kernel"):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        total = tl.load(x + at)
+        for k in range(n):
+            with pl.scope("turn"):
+                total += tl.load(y + k * BLOCK + at)
+        tl.store(out + at, total)
+
+
+@triton.jit
 def marked_add(x, y, out, n, BLOCK: tl.constexpr):
     with pl.scope("kernel"):
         at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

@@ -4,8 +4,8 @@
  * standard error.
  *
  * Usage: instrument ARCH [key=value...], keys: warps, threads, parameters, shared, limit, per_sm,
- * buffer (shared | global), bytes, unit, sampled (mask), stride, barriers. Exits with status 1 and
- * an error message if the text cannot be instrumented.
+ * buffer (shared | global), bytes, unit, sampled (mask), stride, barriers, sums. Exits with
+ * status 1 and an error message if the text cannot be instrumented.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +50,7 @@ static struct instrument_options options_of(const char *arch, int count, char **
 		.warps = number_of("sampled", count, words, 0),
 		.cta_stride = (uint32_t)number_of("stride", count, words, 0),
 		.sched_barriers = number_of("barriers", count, words, 0) != 0,
+		.wants_sums = number_of("sums", count, words, 0) != 0,
 	};
 }
 
@@ -63,6 +64,8 @@ static void print_layout(const struct instrument_result *result)
 	fprintf(stderr, "#shared %u\n#records %u\n#ignored %u\n#buffer %s\n", result->shared_bytes,
 		result->record_count, result->ignored_markers,
 		result->buffer == INSTRUMENT_BUFFER_GLOBAL ? "global" : "shared");
+	if (*result->records_reason)
+		fprintf(stderr, "#why %s\n", result->records_reason);
 	if (result->ignored_markers)
 		fprintf(stderr, "#reason %s\n", result->ignored_reason);
 	out_fini(&out);

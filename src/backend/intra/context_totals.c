@@ -21,7 +21,7 @@ struct scope_total {
 	uint32_t next_sibling;
 	uint64_t count; /* whole executions; the next five are about them only */
 	uint64_t cycles;
-	uint64_t min;
+	uint64_t min; /* UINT64_MAX: unknown, like the next two */
 	uint64_t max;
 	uint32_t *histogram;
 	uint64_t partial; /* partial executions */
@@ -203,9 +203,10 @@ static void report(const struct context_totals *totals, const struct scope_total
 		put_int64(&list, PARTIAL, new->partial);
 	put_double(&list, PER_WARP, (double)(sum->count + sum->partial) / (double)totals->units);
 	/* The duration of a partial execution is unknown. */
-	if (sum->count) {
-		put_int64(&list, MIN, sum->min);
+	if (sum->count)
 		put_double(&list, MEAN, (double)sum->cycles / (double)sum->count);
+	if (sum->min != UINT64_MAX) {
+		put_int64(&list, MIN, sum->min);
 		put_int64(&list, P99, percentile(sum, 0.99));
 		put_int64(&list, MAX, sum->max);
 	}
@@ -228,6 +229,8 @@ static void add(struct scope_total *sum, const struct launch_node *node)
 		return;
 	sum->count += node->count;
 	sum->cycles += node->cycles;
+	if (node->min == UINT64_MAX)
+		return;
 	if (node->min < sum->min)
 		sum->min = node->min;
 	if (node->max > sum->max)

@@ -101,7 +101,7 @@ static bool is_kept(struct kernel *kernel, struct proton_context where)
 {
 	uint32_t kept = atomic_load_explicit(&launches_kept, memory_order_relaxed);
 
-	if (!record_wants_intra(where))
+	if (!record_wants_intra(where) || kernel->layout.sum_count)
 		return false;
 	if (kept == INSTRUMENT_LAUNCHES_ALL ||
 	    atomic_fetch_add_explicit(&kernel->kept, 1, memory_order_relaxed) < kept)

@@ -86,12 +86,43 @@ static inline void add_to(struct launch_node *node, const struct decode_executio
 	node->histogram[cycle_bucket(cycles)]++;
 }
 
+/* Adds the sums of a unit: a tree, with parents first. */
+static void add_sums(struct launch_totals *totals, const struct instrument_layout *layout,
+		     const struct decode_sum *sums)
+{
+	uint32_t node_of[INSTRUMENT_SUM_MAX];
+
+	for (uint32_t i = 0; i < layout->sum_count; i++) {
+		uint16_t outer = sums[i].parent;
+		uint32_t parent = outer == INSTRUMENT_NO_SUM ? 0 : node_of[outer];
+		const uint32_t *children = totals->nodes[parent].children;
+		uint32_t node = children ? children[layout->sums[i].scope] : 0;
+		struct launch_node *to;
+
+		if (!node && sums[i].count)
+			node = make_child(totals, parent, layout->sums[i].scope);
+		node_of[i] = node ? node : parent;
+		if (!sums[i].count || node == parent)
+			continue;
+		to = &totals->nodes[node];
+		*(sums[i].is_partial ? &to->partial : &to->count) += sums[i].count;
+		*(sums[i].is_partial ? &to->partial_cycles : &to->cycles) += sums[i].cycles;
+	}
+}
+
 bool launch_totals_add(struct launch_totals *totals, const struct decoder *decoder)
 {
 	const struct decode_execution *executions = decoder->executions;
 	struct launch_node *nodes = totals->nodes;
 	uint32_t *node_of;
 
+	if (decoder->layout->sum_count) {
+		for (uint32_t u = 0; u < decoder->layout->unit_count; u++)
+			if (decoder->units[u].is_there)
+				add_sums(totals, decoder->layout,
+					 decoder->sums + (size_t)u * decoder->layout->sum_count);
+		return true;
+	}
 	if (!array_reserve(&totals->node_of, &totals->node_of_capacity,
 			   decoder->execution_count + 1, sizeof(*totals->node_of)))
 		return false;
@@ -118,7 +149,7 @@ void launch_totals_reset(struct launch_totals *totals)
 	for (uint32_t i = 0; i < totals->node_count; i++) {
 		struct launch_node *node = &totals->nodes[i];
 
-		if (node->count)
+		if (node->count && node->min != UINT64_MAX)
 			memset(node->histogram + cycle_bucket(node->min), 0,
 			       (cycle_bucket(node->max) - cycle_bucket(node->min) + 1) *
 				       sizeof(*node->histogram));

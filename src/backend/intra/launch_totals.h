@@ -9,9 +9,9 @@
 #include "backend/intra/loaded_kernels.h"
 
 struct launch_node {
-	uint64_t count; /* whole executions; the next five are about them only */
+	uint64_t count; /* whole executions; the next four are about them only */
 	uint64_t cycles;
-	uint64_t min;
+	uint64_t min; /* UINT64_MAX: unknown, like the next two; the layout has sums */
 	uint64_t max;
 	uint32_t *histogram;     /* cycle_histogram.h */
 	uint64_t partial;        /* executions recorded in part (decoder.h) */

@@ -156,6 +156,8 @@ void role_totals_init(struct role_totals *totals, const struct instrument_layout
 		      struct proton_context where)
 {
 	totals->layout = layout;
+	if (layout->sum_count) /* who waits for whom needs records */
+		return;
 	warps_kinds_read(layout, &totals->kinds);
 	if (totals->kinds.is_worth_it)
 		totals->warps = below(where, WARPS_FRAME);

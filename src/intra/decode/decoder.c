@@ -8,6 +8,7 @@
 #include "intra/decode/execution_nesting.h"
 #include "intra/decode/ring_records.h"
 #include "intra/decode/subtract_overhead.h"
+#include "intra/decode/unit_sums.h"
 
 /*
  * Rates of global timers. %globaltimer counts ns. LLVM's libc uses 100 MHz for all AMD GPUs with
@@ -46,6 +47,7 @@ void decoder_fini(struct decoder *decoder)
 {
 	free(decoder->executions);
 	free(decoder->late_ends);
+	free(decoder->sums);
 	free(decoder->events);
 	free(decoder->event_lists);
 	free(decoder->ends);
@@ -64,42 +66,40 @@ static uint64_t timer_ns(const struct decoder *decoder, uint64_t ticks)
 	return ticks / khz * NS_KHZ + ticks % khz * NS_KHZ / khz;
 }
 
-static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t index)
+static void read_header(struct decoder *decoder, struct decode_unit *unit,
+			const struct instrument_unit_header *header)
+{
+	unit->is_there = true;
+	unit->processor = header->processor;
+	unit->processor_high = header->processor_high;
+	unit->start_ns = timer_ns(decoder, header->start_ns);
+	unit->end_ns = timer_ns(decoder, header->end_ns);
+	unit->start_clock = header->start_clock;
+	unit->end_clock = header->end_clock;
+	unit->finalize_cycles = header->finalize_cycles;
+	unit->record_count = header->count;
+	decoder->totals.units++;
+}
+
+static bool decode_records(struct decoder *decoder, const uint8_t *cta, uint8_t index,
+			   const struct instrument_unit_header *header)
 {
 	const struct instrument_layout *layout = decoder->layout;
 	struct decode_unit *unit = &decoder->units[index];
 	struct decode_totals *totals = &decoder->totals;
-	struct instrument_unit_header header;
-	struct decode_ring ring;
-
-	memcpy(&header, cta + layout_header_at(layout, index), sizeof(header));
-	*unit = (struct decode_unit){.warp = layout->units[index],
-				     .first = (uint32_t)decoder->execution_count};
-	if (header.magic != INSTRUMENT_MAGIC || header.end_clock < header.start_clock)
-		return true; /* the unit did not finish */
-	unit->is_there = true;
-	unit->processor = header.processor;
-	unit->processor_high = header.processor_high;
-	unit->start_ns = timer_ns(decoder, header.start_ns);
-	unit->end_ns = timer_ns(decoder, header.end_ns);
-	unit->start_clock = header.start_clock;
-	unit->end_clock = header.end_clock;
-	unit->finalize_cycles = header.finalize_cycles;
-	unit->record_count = header.count;
-	ring = (struct decode_ring){
+	struct decode_ring ring = {
 		.layout = layout,
 		.bytes = cta + layout_ring_at(layout, index),
 		.capacity = layout->ring_bytes / INSTRUMENT_RECORD_BYTES,
 		.slack = layout->slack_bytes / INSTRUMENT_RECORD_BYTES,
-		.count = header.count,
-		.start_clock = header.start_clock,
-		.end_clock = header.end_clock,
+		.count = header->count,
+		.start_clock = header->start_clock,
+		.end_clock = header->end_clock,
 	};
 	if (ring.count > ring.capacity)
 		ring.first = ring.count - ring.capacity;
 	unit->dropped = ring.first;
-	totals->units++;
-	totals->records += header.count;
+	totals->records += header->count;
 	totals->dropped += ring.first;
 	totals->dropped_warp[unit->warp] += ring.first;
 	if (!decode_ring_records(decoder, &ring, index))
@@ -109,6 +109,23 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 	unit->count = (uint32_t)decoder->execution_count - unit->first;
 	return !unit->count || (!decoder->overhead.empty && !decoder->overhead.scope) ||
 	       decode_subtract_overhead(decoder, unit);
+}
+
+static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t index)
+{
+	const struct instrument_layout *layout = decoder->layout;
+	struct decode_unit *unit = &decoder->units[index];
+	struct instrument_unit_header header;
+
+	memcpy(&header, cta + layout_header_at(layout, index), sizeof(header));
+	*unit = (struct decode_unit){.warp = layout->units[index],
+				     .first = (uint32_t)decoder->execution_count};
+	/* Otherwise the unit did not finish. */
+	if (header.magic == INSTRUMENT_MAGIC && header.end_clock >= header.start_clock)
+		read_header(decoder, unit, &header);
+	if (layout->sum_count)
+		return decode_unit_sums(decoder, index, cta + layout_ring_at(layout, index));
+	return !unit->is_there || decode_records(decoder, cta, index, &header);
 }
 
 bool decode_cta(struct decoder *decoder, const void *bytes)

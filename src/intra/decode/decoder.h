@@ -40,6 +40,15 @@ struct decode_late_end {
 	uint8_t unit;
 };
 
+/* Executions of one sum in one unit. */
+struct decode_sum {
+	uint64_t count;
+	uint64_t cycles; /* without record overhead */
+	uint64_t starts; /* if they are counted */
+	uint16_t parent; /* index of the sum around it, or INSTRUMENT_NO_SUM */
+	bool is_partial; /* `cycles` is a lower bound */
+};
+
 struct decode_unit {
 	bool is_there;      /* the unit finished */
 	uint8_t warp;       /* first warp of the unit */
@@ -72,7 +81,7 @@ struct decode_totals {
 	uint64_t units;      /* units that finished */
 	uint64_t lost_units; /* units of those CTAs that did not finish */
 	uint64_t lost_ctas;  /* without any unit that finished */
-	uint64_t records;    /* records made */
+	uint64_t records;    /* records made, or executions counted */
 	uint64_t damaged;    /* records that no kernel would write */
 	uint64_t dropped;    /* overwritten records */
 	/* overwritten records by first warp of the unit */
@@ -97,6 +106,9 @@ struct decoder {
 	size_t execution_count;
 	struct decode_late_end *late_ends; /* further ends, by scope and clock */
 	size_t late_end_count;
+	/* By unit and sum, if the layout has sums, and then there are no executions. */
+	struct decode_sum *sums;
+	size_t sum_capacity;
 	/* Work space: */
 	size_t late_end_capacity;
 	size_t execution_capacity;

@@ -47,7 +47,7 @@ static void used_after(const struct emit *emit, uint32_t block, char *text)
 		used_before(emit, block, text);
 }
 
-static void write_label(const struct emit *emit, struct out *out, uint32_t block)
+void emit_label(const struct emit *emit, struct out *out, uint32_t block)
 {
 	struct slice label = emit->function->blocks[block].label;
 
@@ -70,7 +70,7 @@ static void write_phi(const struct emit *emit, struct out *out, uint32_t block)
 
 		used_after(emit, from, value);
 		out_printf(out, "%s[ %s, ", i ? ", " : "", value);
-		write_label(emit, out, from);
+		emit_label(emit, out, from);
 		out_text(out, " ]");
 	}
 	out_byte(out, '\n');
@@ -186,7 +186,9 @@ static void write_marker(const struct emit *emit, uint32_t block, uint32_t marke
 	else /* the SSA name must stay defined */
 		out_printf(emit->out, "  %.*s = add i32 %.*s, 0\n", (int)this->result.length,
 			   this->result.at, (int)clock.length, clock.at);
-	if (!site->stores)
+	if (emit->sums)
+		emit_sum_marker(emit, block, marker);
+	if (emit->sums || !site->stores)
 		return;
 	if (site->slot == 0)
 		open_group(emit, block);
@@ -346,7 +348,9 @@ static void write_block(const struct emit *emit, uint32_t index)
 	uint32_t marker = block->first_marker;
 	uint32_t line = block->first_line;
 
-	if (emit->plan->blocks[index].has_phi)
+	if (emit->sums)
+		emit_sum_phis(emit, emit->out, index);
+	else if (emit->plan->blocks[index].has_phi)
 		write_phi(emit, emit->out, index);
 	/* Phis stay first. */
 	while (line < block->end_line && slice_find(emit->function->lines[line], " = phi "))
@@ -371,12 +375,17 @@ static void write_end(const struct emit *emit)
 	char *text = NULL;
 
 	out_init(&phi, -1);
-	if (emit->plan->blocks[end].has_phi) {
+	if (emit->sums)
+		emit_sum_phis(emit, &phi, end);
+	else if (emit->plan->blocks[end].has_phi)
 		write_phi(emit, &phi, end);
+	if (phi.length)
 		text = out_take(&phi, &length);
-	}
 	out_fini(&phi);
-	used_before(emit, end, used);
+	if (emit->sums)
+		snprintf(used, sizeof(used), "%u", sum_plan_bytes(emit->sums));
+	else
+		used_before(emit, end, used);
 	emit->target->finish(emit, used, text ? text : "");
 	free(text);
 }

@@ -13,6 +13,7 @@ struct emit {
 	const struct ir_function *function; /* the kernel, or the callee that is being written */
 	const struct plan *plan;            /* plan of that function */
 	const struct plan *callee_plans;
+	const struct sum_plan *sums; /* NULL: records */
 	const struct instrument_layout *layout;
 	const struct instrument_options *options;
 	enum instrument_buffer buffer;
@@ -90,6 +91,18 @@ static inline uint32_t emit_shared_bytes(const struct emit *emit)
 {
 	return emit_header_bytes(emit) + emit_ring_bytes(emit);
 }
+
+/* emit_sums.c: */
+/* Writes the phis of sums and counters in a block. */
+void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block);
+/* After a marker's clock read: adds to its sum, and counts. */
+void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker);
+/* Writes the operand for word `word` at the function's end. */
+#define EMIT_SUM_OPERAND_BYTES 40
+void emit_sum_word(const struct emit *emit, uint32_t word, char *text);
+
+/* emit.c: writes the label of a block as an operand. */
+void emit_label(const struct emit *emit, struct out *out, uint32_t block);
 
 /* Writes the whole text with records in place of markers. */
 void emit_text(const struct emit *emit);

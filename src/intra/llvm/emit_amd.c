@@ -207,6 +207,21 @@ static void header_word(const struct emit *emit, const char *type, const char *v
 	     EMIT_NUMBER("offset", offset), EMIT_TEXT("type", type), EMIT_TEXT("value", value));
 }
 
+/* Stores the words of all sums, as if they were records. */
+static void store_sums(const struct emit *emit)
+{
+	uint32_t bytes = emit->sums ? sum_plan_bytes(emit->sums) : 0;
+
+	for (uint32_t at = 0; at < bytes; at += INSTRUMENT_RECORD_BYTES) {
+		uint32_t number = emit->function->marker_count + at / INSTRUMENT_RECORD_BYTES;
+		char words[2][EMIT_SUM_OPERAND_BYTES];
+
+		emit_sum_word(emit, at / 4, words[0]);
+		emit_sum_word(emit, at / 4 + 1, words[1]);
+		store(emit, (struct emit_address){PLAN_NONE, at}, number, words[0], words[1]);
+	}
+}
+
 static void finish(const struct emit *emit, const char *used, const char *phi)
 {
 	struct out *out = emit->out;
@@ -219,6 +234,7 @@ static void finish(const struct emit *emit, const char *used, const char *phi)
 	     "  %proton.end.time = call i64 @llvm.readsteadycounter()\n"
 	     "  %proton.end.clock = call i64 @llvm.readcyclecounter()\n",
 	     EMIT_TEXT("phi", phi));
+	store_sums(emit);
 	if (emit_is_global(emit))
 		out_text(out, "  br label %proton.copied\n\n");
 	else

@@ -338,9 +338,36 @@ static void header(const struct emit *emit, const char *name, const char *used, 
 	     EMIT_NUMBER("magic", INSTRUMENT_MAGIC));
 }
 
+/* Stores the words of all sums, four at once. */
+static void store_sums(const struct emit *emit)
+{
+	uint32_t bytes = emit->sums ? sum_plan_bytes(emit->sums) : 0;
+	bool asks = emit_is_global(emit);
+	char words[4][EMIT_SUM_OPERAND_BYTES];
+
+	for (uint32_t at = 0; at < bytes; at += 16) {
+		for (uint32_t i = 0; i < 4; i++)
+			emit_sum_word(emit, at / 4 + i, words[i]);
+		EMIT(emit->out,
+		     "  call void asm sideeffect \"<if>st.<space>.v4.b32 [$0+<offset>], "
+		     "{$1, $2, $3, $4};\", \"<letter>,r,r,r,r<b>,~{memory}\"(<type> "
+		     "%proton.f.ring, i32 <one>, i32 <two>, i32 <three>, i32 <four><lead>)\n",
+		     EMIT_TEXT("if", asks ? "@$5 " : ""), EMIT_TEXT("b", asks ? ",b" : ""),
+		     EMIT_TEXT("space", asks ? "global" : "shared"),
+		     EMIT_TEXT("letter", asks ? "l" : "r"), EMIT_TEXT("type", asks ? "i64" : "i32"),
+		     EMIT_TEXT("lead", asks ? ", i1 %proton.f.lead" : ""),
+		     EMIT_NUMBER("offset", at + ring_offset(emit)), EMIT_TEXT("one", words[0]),
+		     EMIT_TEXT("two", words[1]), EMIT_TEXT("three", words[2]),
+		     EMIT_TEXT("four", words[3]));
+	}
+}
+
 static void finish_global(const struct emit *emit, const char *used)
 {
 	out_text(emit->out, "  %proton.f.lead = icmp eq i32 %proton.f.lane, 0\n");
+	if (emit->sums)
+		global_unit(emit, "f", "ring", emit_ring_bytes(emit));
+	store_sums(emit);
 	global_unit(emit, "f", "header", HEADER_BYTES);
 	header(emit, "header", used, true);
 }
@@ -351,6 +378,7 @@ static void finish_shared(const struct emit *emit, const char *used)
 	uint32_t before = emit_header_bytes(emit);
 
 	shared_unit(emit, "f");
+	store_sums(emit);
 	EMIT(emit->out,
 	     "  call void asm sideeffect \"bar.warp.sync 0xffffffff;\", \"~{memory}\"()\n"
 	     "  %proton.f.near = shl i32 %proton.f.lane, 4\n"

@@ -143,16 +143,18 @@ static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wa
 	return ring;
 }
 
-static int size_rings(struct emit *emit, struct instrument_layout *layout, struct proton_error *err)
+/*
+ * Bytes of a ring buffer and of its slack area, if there is space. E_INVALID, E_UNSUPPORTED.
+ */
+static int want_ring(const struct emit *emit, struct instrument_layout *layout,
+		     uint32_t *wanted_out, struct proton_error *err)
 {
 	const struct instrument_options *options = emit->options;
 	uint32_t wanted = RING_DEFAULT_MAX_BYTES;
 	int64_t max = emit->plan->max_bytes;
-	uint32_t rings;
 
 	layout->slack_bytes =
 		round_up((emit->plan->group_max - 1) * INSTRUMENT_RECORD_BYTES, RING_UNIT_BYTES);
-	rings = layout->unit_count + emit_has_spare(emit);
 	if (options->buffer_bytes)
 		wanted = power_of_two_below(options->buffer_bytes / layout->unit_count);
 	if (wanted > RING_MAX_BYTES)
@@ -174,10 +176,38 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 	if (layout->slack_bytes > wanted)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "too many records in one basic block (%u)", emit->plan->group_max);
+	*wanted_out = wanted;
+	return PROTON_OK;
+}
+
+/* The words of all sums. */
+static uint32_t want_words(const struct sum_plan *sums)
+{
+	uint32_t bytes = power_of_two_below(sum_plan_bytes(sums));
+
+	return bytes < sum_plan_bytes(sums) ? bytes * 2 : bytes;
+}
+
+static int size_rings(struct emit *emit, struct instrument_layout *layout, struct proton_error *err)
+{
+	const struct instrument_options *options = emit->options;
+	uint32_t rings = layout->unit_count + emit_has_spare(emit);
+	uint32_t wanted = 0;
+	uint32_t min;
+
+	if (emit->sums) {
+		min = wanted = want_words(emit->sums);
+	} else {
+		int status = want_ring(emit, layout, &wanted, err);
+
+		if (status != PROTON_OK)
+			return status;
+		min = layout->slack_bytes;
+	}
 	layout->ring_bytes = 0;
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
 		layout->ring_bytes = shared_ring(emit, rings, wanted, options->buffer_bytes > 0);
-	if (layout->ring_bytes < layout->slack_bytes || !layout->ring_bytes) {
+	if (layout->ring_bytes < min || !layout->ring_bytes) {
 		emit->buffer = INSTRUMENT_BUFFER_GLOBAL;
 		rings = layout->unit_count + emit_has_spare(emit);
 		layout->ring_bytes = wanted;
@@ -264,7 +294,8 @@ static int make_text(struct emit *emit, struct instrument_result *result, struct
 
 static int instrument_with(const struct ir_function *function,
 			   const struct instrument_options *options, struct plan *plans,
-			   struct instrument_result *result, struct proton_error *err)
+			   struct sum_plan *sums, struct instrument_result *result,
+			   struct proton_error *err)
 {
 	struct emit emit = {
 		.target = function->is_amd ? &emit_amd : &emit_nvidia,
@@ -285,8 +316,16 @@ static int instrument_with(const struct ir_function *function,
 				 options->arch);
 	if (status == PROTON_OK)
 		status = make_plans(function, &result->layout, plans, err);
+	if (status == PROTON_OK && options->wants_sums) {
+		status = sum_plan_make(function, &plans[0], &result->layout, sums, err);
+		if (!*sums->reason)
+			emit.sums = sums;
+		memcpy(result->records_reason, sums->reason, sizeof(sums->reason));
+	}
 	if (status != PROTON_OK)
 		return status;
+	if (emit.sums)
+		plans[0].max_bytes = sum_plan_bytes(sums);
 	result->layout.is_amd = function->is_amd;
 	status = size_rings(&emit, &result->layout, err);
 	if (status == PROTON_OK)
@@ -308,11 +347,13 @@ static int instrument(const struct ir_function *function, const struct instrumen
 {
 	uint32_t count = 1 + (function->callees ? function->callees->count : 0);
 	struct plan *plans = calloc(count + 1, sizeof(*plans));
+	struct sum_plan sums = {0};
 	int status;
 
 	if (!plans)
 		return err_nomem(err);
-	status = instrument_with(function, options, plans, result, err);
+	status = instrument_with(function, options, plans, &sums, result, err);
+	sum_plan_fini(&sums);
 	for (uint32_t i = 0; i < count; i++)
 		plan_fini(&plans[i]);
 	free(plans);

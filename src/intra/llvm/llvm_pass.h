@@ -10,6 +10,7 @@
 
 #include "intra/layout.h"
 #include "intra/llvm/ir_function.h"
+#include "intra/llvm/sum_plan.h"
 
 enum instrument_buffer {
 	/* ring buffers in shared memory, copied to global memory at kernel exit */
@@ -32,6 +33,7 @@ struct instrument_options {
 	uint64_t warps;          /* bit i: warp i is sampled; 0: all */
 	uint32_t cta_stride;     /* every n-th CTA is sampled; 0 means 1 */
 	bool sched_barriers;     /* AMD: nothing is scheduled across a record */
+	bool wants_sums;         /* sums instead of records, if possible */
 };
 
 struct instrument_result {
@@ -43,7 +45,8 @@ struct instrument_result {
 	uint32_t record_count; /* number of places in the text that record */
 	/* markers that stay comments: unknown ones, and those in functions without records */
 	uint32_t ignored_markers;
-	char ignored_reason[IR_REASON_MAX]; /* an error message, or empty */
+	char ignored_reason[IR_REASON_MAX];  /* an error message, or empty */
+	char records_reason[SUM_REASON_MAX]; /* why it has records instead of sums, or empty */
 	/* may be global although shared was requested, if there is not enough space */
 	enum instrument_buffer buffer;
 };

@@ -51,7 +51,7 @@ static void make_units(uint32_t units, uint32_t ring_bytes, uint32_t slack_bytes
 	decoder_init(&decoder, &layout, cost);
 }
 
-static void make(uint32_t ring_bytes, uint32_t slack_bytes, struct decode_overhead cost)
+static inline void make(uint32_t ring_bytes, uint32_t slack_bytes, struct decode_overhead cost)
 {
 	make_units(2, ring_bytes, slack_bytes, cost);
 }
@@ -72,15 +72,16 @@ static void header(uint32_t unit, uint64_t start_clock, uint64_t end_clock, uint
 	memcpy(memory + layout_header_at(&layout, unit), &it, sizeof(it));
 }
 
-static void put(uint32_t unit, uint32_t index, uint64_t clock, enum code code, uint32_t payload)
+static inline void put(uint32_t unit, uint32_t index, uint64_t clock, enum code code,
+		       uint32_t payload)
 {
 	struct instrument_record it = {(uint32_t)clock, (uint32_t)code << 24 | payload};
 
 	memcpy(memory + layout_ring_at(&layout, unit) + index * 8, &it, sizeof(it));
 }
 
-static void check_execution(size_t at, uint16_t scope, uint64_t start, uint64_t duration,
-			    uint32_t parent)
+static inline void check_execution(size_t at, uint16_t scope, uint64_t start, uint64_t duration,
+				   uint32_t parent)
 {
 	CHECK(at < decoder.execution_count);
 	CHECK_U64(decoder.executions[at].scope, scope);

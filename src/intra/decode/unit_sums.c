@@ -1,0 +1,165 @@
+/*
+ * Sums of one unit. Cycles are sums of 32-bit clocks, so they are exact if the unit ran for less
+ * than 2^32 cycles; after that they are a lower bound.
+ *
+ * Record overhead: an execution contains the clock reads and the records of all executions inside,
+ * and the read of its own end. Records that share their clock read with an end come after that end.
+ */
+#include "intra/decode/unit_sums.h"
+
+#include <string.h>
+
+#include "base/array.h"
+
+static uint32_t word_at(const uint8_t *bytes, uint32_t word)
+{
+	uint32_t value;
+
+	memcpy(&value, bytes + (size_t)word * sizeof(value), sizeof(value));
+	return value;
+}
+
+/* Cycles that the additions of one execution take. */
+#define ADDITION_CYCLES 2
+#define CYCLES_MAX 1e18 /* no kernel runs for years */
+
+/* Clock reads and records, in INSTRUMENT_SUM_ONE. */
+struct inside {
+	uint64_t reads;
+	uint64_t records;
+};
+
+static uint64_t overhead_of(const struct decode_overhead *overhead,
+			    const struct instrument_sum *sum, const struct decode_sum *node,
+			    const struct inside *inside)
+{
+	int64_t shared = INSTRUMENT_SUM_ONE - sum->end_reads;
+	double reads = (double)inside->reads + (double)node->count * sum->end_reads;
+	double records = (double)inside->records +
+			 (double)node->count * (double)(sum->records_before - shared);
+	double cycles = (reads * overhead->empty / DECODE_CYCLE + records * ADDITION_CYCLES) /
+			INSTRUMENT_SUM_ONE;
+
+	return cycles > 0 && cycles < CYCLES_MAX ? (uint64_t)(cycles + 0.5) : 0;
+}
+
+/* From the innermost sums outwards. */
+static void subtract_overhead(const struct decoder *decoder, struct decode_sum *nodes)
+{
+	const struct instrument_layout *layout = decoder->layout;
+	struct inside inside[INSTRUMENT_SUM_MAX] = {{0, 0}};
+
+	for (uint32_t i = layout->sum_count; i-- > 0;) {
+		const struct instrument_sum *sum = &layout->sums[i];
+		uint64_t spent = overhead_of(&decoder->overhead, sum, &nodes[i], &inside[i]);
+
+		nodes[i].cycles -= spent < nodes[i].cycles ? spent : nodes[i].cycles;
+		if (nodes[i].parent == INSTRUMENT_NO_SUM)
+			continue;
+		inside[nodes[i].parent].reads +=
+			inside[i].reads +
+			nodes[i].count * (uint64_t)(sum->start_reads + sum->end_reads);
+		inside[nodes[i].parent].records += inside[i].records +
+						   nodes[i].count * INSTRUMENT_SUM_ONE;
+	}
+}
+
+/* Compares the numbers of starts and ends. False if they do not make executions. */
+static bool pair(struct decoder *decoder, const struct decode_unit *unit, uint16_t scope,
+		 struct decode_sum *node)
+{
+	if (node->starts == node->count)
+		return true;
+	if (node->starts == node->count + 1) { /* open at the unit's end, for at least as long */
+		node->cycles = (uint32_t)(node->cycles + unit->end_clock);
+		node->count++;
+		node->is_partial = true;
+		decoder->totals.partial[scope]++;
+		return true;
+	}
+	decoder->totals.broken[scope] += node->starts > node->count ? node->starts - node->count
+								    : node->count - node->starts;
+	return false;
+}
+
+/* Executions in one warp do not overlap, so they take at most as long as the warp. */
+static void check(struct decoder *decoder, const struct decode_unit *unit, uint32_t index,
+		  struct decode_sum *node)
+{
+	uint16_t scope = decoder->layout->sums[index].scope;
+	uint64_t elapsed = unit->end_clock - unit->start_clock;
+	bool is_ok = pair(decoder, unit, scope, node);
+
+	if (is_ok && elapsed > UINT32_MAX && node->count) {
+		node->is_partial = true;
+		decoder->totals.partial[scope] += node->count;
+	} else if (is_ok && elapsed <= UINT32_MAX &&
+		   (node->cycles > elapsed || (node->cycles && !node->count))) {
+		decoder->totals.damaged++;
+		is_ok = false;
+	}
+	if (!is_ok)
+		*node = (struct decode_sum){.parent = node->parent};
+}
+
+/* Adds the numbers of executions. */
+static void count(const struct instrument_layout *layout, const uint8_t *bytes,
+		  struct decode_sum *nodes)
+{
+	bool has_starts = false;
+
+	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
+		const struct instrument_sum_count *from = &layout->sum_counts[i];
+		uint64_t value = (uint64_t)word_at(bytes, from->word) * from->times;
+
+		*(from->is_end ? &nodes[from->sum].count : &nodes[from->sum].starts) += value;
+		has_starts |= !from->is_end;
+	}
+	for (uint32_t i = 0; i < layout->sum_count && !has_starts; i++)
+		nodes[i].starts = nodes[i].count;
+}
+
+/* A scope that also runs outside the one around it belongs to that one's parent. */
+static void find_parents(const struct instrument_layout *layout, const uint8_t *bytes,
+			 struct decode_sum *nodes)
+{
+	for (uint32_t i = 0; i < layout->sum_count; i++) {
+		const struct instrument_sum *sum = &layout->sums[i];
+
+		nodes[i].parent = sum->parent;
+		if (sum->inside_word != INSTRUMENT_NO_SUM && sum->parent != INSTRUMENT_NO_SUM &&
+		    word_at(bytes, sum->inside_word) != (uint32_t)nodes[i].count)
+			nodes[i].parent = nodes[sum->parent].parent;
+	}
+}
+
+static void read_unit(struct decoder *decoder, uint8_t index, const uint8_t *bytes,
+		      struct decode_sum *nodes)
+{
+	const struct instrument_layout *layout = decoder->layout;
+
+	for (uint32_t i = 0; i < layout->sum_count; i++)
+		nodes[i].cycles = word_at(bytes, i);
+	count(layout, bytes, nodes);
+	find_parents(layout, bytes, nodes);
+	for (uint32_t i = 0; i < layout->sum_count; i++)
+		check(decoder, &decoder->units[index], i, &nodes[i]);
+	if (decoder->overhead.empty || decoder->overhead.scope)
+		subtract_overhead(decoder, nodes);
+	for (uint32_t i = 0; i < layout->sum_count; i++)
+		decoder->totals.records += nodes[i].count;
+}
+
+bool decode_unit_sums(struct decoder *decoder, uint8_t index, const uint8_t *bytes)
+{
+	uint32_t count = decoder->layout->sum_count;
+	size_t first = (size_t)index * count;
+
+	if (!array_reserve(&decoder->sums, &decoder->sum_capacity, first + count,
+			   sizeof(*decoder->sums)))
+		return false;
+	memset(decoder->sums + first, 0, count * sizeof(*decoder->sums));
+	if (decoder->units[index].is_there)
+		read_unit(decoder, index, bytes, decoder->sums + first);
+	return true;
+}

@@ -1,0 +1,108 @@
+/* LLVM IR emitter for sums: phis and additions, the same for NVIDIA and AMD. */
+#include <stdio.h>
+
+#include "intra/llvm/emit.h"
+#include "intra/llvm/emit_template.h"
+
+static void operand(const struct emit *emit, uint32_t variable, struct sum_value value, char *text)
+{
+	static const char names[] = {
+		[SUM_CYCLES] = 'c', [SUM_COUNTER] = 'n', [SUM_OPEN] = 'o', [SUM_INSIDE] = 'q'};
+
+	if (value.origin == SUM_PHI)
+		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%%proton.s.%u.%u", variable, value.number);
+	else if (value.origin == SUM_MARKER)
+		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%%proton.%c.%u",
+			 names[emit->sums->variables[variable].kind], value.number);
+	else
+		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%u",
+			 value.origin == SUM_CONSTANT ? value.number : 0);
+}
+
+void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block)
+{
+	const struct plan_block *b = &emit->plan->blocks[block];
+	const struct ir_block *blocks = emit->function->blocks;
+
+	for (uint32_t v = 0; v < emit->sums->variable_count; v++) {
+		struct sum_value value = sum_plan_entry(emit->sums, v, block);
+
+		if (value.origin != SUM_PHI || value.number != block)
+			continue;
+		out_printf(out, "  %%proton.s.%u.%u = phi i32 ", v, block);
+		for (uint32_t i = 0; i < b->predecessor_count; i++) {
+			uint32_t from = emit->plan->predecessors[b->first_predecessor + i];
+			uint32_t end = blocks[from].first_marker + blocks[from].marker_count;
+			char text[EMIT_SUM_OPERAND_BYTES];
+
+			operand(emit, v, sum_plan_value(emit->sums, v, from, end), text);
+			out_printf(out, "%s[ %s, ", i ? ", " : "", text);
+			emit_label(emit, out, from);
+			out_text(out, " ]");
+		}
+		out_byte(out, '\n');
+	}
+}
+
+/* Adds the duration, or the clock at one of its ends. */
+static void add_cycles(const struct emit *emit, uint32_t marker, const char *before)
+{
+	const struct plan_site *site = &emit->plan->sites[marker];
+	const struct ir_marker *markers = emit->function->markers;
+
+	if (site->start != PLAN_NONE) {
+		uint32_t start = emit->plan->sites[site->start].clock;
+
+		EMIT(emit->out,
+		     "  %proton.d.<marker> = sub i32 <end>, <start>\n"
+		     "  %proton.c.<marker> = add i32 <before>, %proton.d.<marker>\n",
+		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
+		     EMIT_SLICE("end", markers[site->clock].result),
+		     EMIT_SLICE("start", markers[start].result));
+		return;
+	}
+	EMIT(emit->out, "  %proton.c.<marker> = <change> i32 <before>, <clock>\n",
+	     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
+	     EMIT_TEXT("change", markers[marker].marker.is_end ? "add" : "sub"),
+	     EMIT_SLICE("clock", markers[site->clock].result));
+}
+
+static void change(const struct emit *emit, uint32_t variable, uint32_t block, uint32_t marker)
+{
+	const struct sum_variable *v = &emit->sums->variables[variable];
+	struct sum_value value = sum_plan_value(emit->sums, variable, block, marker);
+	char before[EMIT_SUM_OPERAND_BYTES];
+	char open[EMIT_SUM_OPERAND_BYTES];
+
+	operand(emit, variable, value, before);
+	if (v->kind == SUM_CYCLES) {
+		add_cycles(emit, marker, before);
+	} else if (v->kind == SUM_COUNTER && value.origin != SUM_CONSTANT) {
+		EMIT(emit->out, "  %proton.n.<marker> = add i32 <before>, 1\n",
+		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
+	} else if (v->kind == SUM_INSIDE) {
+		operand(emit, v->open, sum_plan_value(emit->sums, v->open, block, marker), open);
+		EMIT(emit->out, "  %proton.q.<marker> = add i32 <before>, <open>\n",
+		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
+		     EMIT_TEXT("open", open));
+	}
+}
+
+void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker)
+{
+	if (sum_plan_entry(emit->sums, 0, block).origin == SUM_UNREACHED)
+		return;
+	for (uint32_t v = 0; v < emit->sums->variable_count; v++)
+		if (sum_plan_changes(emit->sums, v, marker))
+			change(emit, v, block, marker);
+}
+
+void emit_sum_word(const struct emit *emit, uint32_t word, char *text)
+{
+	struct sum_value value = {SUM_CONSTANT, 0};
+	uint32_t variable = word < emit->sums->variable_count ? word : 0;
+
+	if (word == variable)
+		value = sum_plan_entry(emit->sums, word, emit->function->block_count);
+	operand(emit, variable, value, text);
+}

@@ -1,0 +1,155 @@
+"""Sums instead of records, from Triton's compiler to the profile and to machine code.
+
+Triton compiles the kernels; the test writes the sums of warps.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_driver import fake_environment
+
+pytest.importorskip("triton")
+
+from intra_shapes import CASES  # noqa: E402
+from intra_support import (  # noqa: E402
+    SHARED,
+    TOOL,
+    compile_to_llvm,
+    instrument,
+    is_for,
+    without_markers,
+)
+
+PROGRAM = r"""
+import ctypes, struct, sys
+import triton, triton_proton as proton
+from triton import knobs
+from triton.runtime import _allocation
+import intra_kernels as kernels
+
+FUNCTION, STREAM = 0x77, 7
+EXECUTIONS = 1_000_000
+
+
+class Metadata:
+    data = {"name": "marked_add", "function": FUNCTION, "stream": STREAM}
+
+    def get(self):
+        return self.data
+
+
+def write_sums(address, layout):
+    words = [line.split(" ", 1) for line in layout.splitlines()[1:]]
+    keys = dict(words)
+    names = [value for key, value in words if key == "scope"]
+    sums = [names[int(value.split()[0])] for key, value in words if key == "sum"]
+    counts = [tuple(map(int, value.split())) for key, value in words if key == "ends"]
+    units, ring = len(keys["units"].split()), int(keys["ring"])
+    for unit in range(units):
+        values = [0] * (ring // 4)
+        for which, word, times in counts:
+            name = sums[which]
+            values[which] = 900_000_000 if name == "kernel" else 500_000_000
+            values[word] = 1 if name == "kernel" else EXECUTIONS // times
+        header = struct.pack(
+            "<IIIIQQQQ16x", 0x314f5250, 0, ring // 8, 10, 10**18, 900, 10**18 + 500_000_000,
+            1_000_000_900)
+        ctypes.memmove(address + unit * 64, header, 64)
+        ctypes.memmove(address + units * 64 + unit * ring, struct.pack(f"<{len(values)}I", *values),
+            ring)
+
+
+data, mode = sys.argv[1:]
+proton.start("a", backend="instrumentation", data=data, mode=mode)
+kernel = kernels.compile(kernels.marked_loop, "sm_90")
+knobs.runtime.kernel_load_end_hook(None, FUNCTION, "marked_loop", kernel.metadata_group, "hash")
+for launch in range(2):
+    address = _allocation._profile_allocator(kernel.metadata.profile_scratch_size, 128, STREAM)
+    knobs.runtime.launch_enter_hook(Metadata())
+    write_sums(address, kernel.metadata.proton_layout)
+    knobs.runtime.launch_exit_hook(Metadata())
+proton.finalize()
+"""
+
+
+def run(tmp_path, *words: str) -> subprocess.CompletedProcess:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    environment = fake_environment(TRITON_CACHE_DIR=str(tmp_path / "cache"))
+    environment["PYTHONPATH"] = f"{Path(__file__).parent}:{environment.get('PYTHONPATH', '')}"
+    return subprocess.run(
+        [sys.executable, str(program), *words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_million_executions_are_in_the_profile(tmp_path):
+    done = run(tmp_path, "tree", "default:tree=sums")
+    assert done.returncode == 0, done.stderr
+    assert "overwritten" not in done.stderr and "lower bound" not in done.stderr
+    (kernel,) = json.loads((tmp_path / "a.hatchet").read_text())[0]["children"]
+    (outer,) = kernel["children"]
+    (turn,) = outer["children"]
+    assert (outer["frame"]["name"], turn["frame"]["name"]) == ("kernel", "turn")
+    assert outer["metrics"]["executions"] == 2 * 4
+    assert outer["metrics"]["cycles"] == 2 * 4 * 900_000_000
+    assert turn["metrics"]["executions"] == 2 * 4 * 1_000_000
+    assert turn["metrics"]["mean_cycles"] == 500
+    assert "min_cycles" not in turn["metrics"] and "p99_cycles" not in turn["metrics"]
+    assert "partial_executions" not in turn["metrics"]
+
+
+def test_a_trace_needs_records(tmp_path):
+    done = run(tmp_path, "trace", "default:tree=sums")
+    assert done.returncode and "tree=sums keeps no single executions" in done.stderr
+
+
+# ------------------------------------------------------------------ machine code
+
+NO_SUMS = "it has async events", "it has scopes in noinline functions", "never ends"
+# Sums may cost more registers than records where a loop has many scopes.
+COST = 8
+
+
+@pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
+@pytest.mark.parametrize(
+    "name, arch",
+    [(case.name, arch) for case in CASES for arch in ("sm_90", "gfx942") if is_for(case, arch)],
+)
+def test_sums_assemble_and_cost_no_memory(name, arch):
+    kernel = compile_to_llvm({case.name: case for case in CASES}[name], arch)
+    result = instrument(kernel, sums=1)
+    if "sum" not in result.layout:
+        assert any(reason in result.layout["#why"][0] for reason in NO_SUMS)
+        return
+    assert result.ignored == 0 and result.shared <= SHARED[arch][0]
+    before = kernel.assemble(without_markers(kernel.text), kernel.metadata["shared"])
+    after = kernel.assemble_records(result.text, result.shared)
+    for key, amount in before.items():
+        if key not in ("registers", "scalars"):
+            assert after[key] <= amount, f"{key}: {before} -> {after}"
+    records = instrument(kernel)
+    usual = kernel.assemble_records(records.text, records.shared)
+    assert after["registers"] <= usual["registers"] + COST, (before, usual, after)
+
+
+@pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100", "gfx90a", "gfx950"])
+@pytest.mark.parametrize(
+    "options", [{}, {"buffer": "global"}, {"stride": 3, "sampled": 2}, {"unit": 4}], ids=str
+)
+def test_sums_assemble_with_every_option(arch, options):
+    kernel = compile_to_llvm({case.name: case for case in CASES}["attention"], arch)
+    result = instrument(kernel, sums=1, **options)
+    assert "sum" in result.layout
+    assert result.buffer == options.get("buffer", result.buffer)
+    before = kernel.assemble(without_markers(kernel.text), kernel.metadata["shared"])
+    assert kernel.assemble(result.text, result.shared)["local"] == before["local"]

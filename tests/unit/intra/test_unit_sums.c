@@ -1,0 +1,190 @@
+/* Decoder for sums: words written by hand, and the executions and cycles decoded from them. */
+#include "unit/intra/decoding.h"
+
+#include "intra/decode/unit_sums.h"
+
+static const char head[] = "proton-instrument 1\nvendor nvidia\nwarps 2\nwarps_per_unit 1\n"
+			   "ring 64\nslack 0\ncta 256\ncta_stride 1\nunits 0 1\n"
+			   "scope a\nscope b\n";
+
+static void read_layout(const char *lines, struct decode_overhead cost)
+{
+	char text[1024];
+	struct proton_error err;
+
+	snprintf(text, sizeof(text), "%s%s", head, lines);
+	CHECK_OK(layout_read(text, strlen(text), &layout, &err), err);
+	memset(memory, 0, sizeof(memory));
+	decoder_init(&decoder, &layout, cost);
+}
+
+static void words(uint32_t unit, const uint32_t *values, size_t count)
+{
+	memcpy(memory + layout_ring_at(&layout, unit), values, count * sizeof(*values));
+}
+
+static void check_sum(uint32_t unit, uint32_t sum, uint64_t count, uint64_t cycles)
+{
+	const struct decode_sum *it = &decoder.sums[unit * layout.sum_count + sum];
+
+	CHECK_U64(it->count, count);
+	CHECK_U64(it->cycles, cycles);
+}
+
+/* b in a; word 2 counts the turns of a loop, with two ends of b each, word 3 is 1. */
+#define NESTED "sum 0 0 16 16 0 0\nsum 1 1 16 16 0 0\nends 1 2 2\nends 0 3 1\n"
+
+TEST(counts_and_cycles_of_each_unit)
+{
+	read_layout(NESTED, (struct decode_overhead){0});
+	header(0, 1000, 9000, 8);
+	words(0, (uint32_t[]){5000, 4000, 100, 1}, 4);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 0);
+	check_sum(0, 0, 1, 5000);
+	check_sum(0, 1, 200, 4000);
+	check_sum(1, 0, 0, 0); /* did not finish */
+	CHECK_U64(decoder.totals.units, 1);
+	CHECK_U64(decoder.totals.lost_units, 1);
+	CHECK_U64(decoder.totals.records, 201);
+	CHECK_U64(decoder.totals.damaged, 0);
+	CHECK_U64(decoder.totals.dropped, 0);
+	done();
+}
+
+TEST(overhead_of_nested_executions_is_subtracted)
+{
+	/* A clock read takes 3 cycles, the additions 2. */
+	read_layout(NESTED, (struct decode_overhead){.empty = 3 * DECODE_CYCLE});
+	header(0, 1000, 9000, 8);
+	words(0, (uint32_t[]){5000, 4000, 100, 1}, 4);
+	CHECK(decode_cta(&decoder, memory));
+	check_sum(0, 1, 200, 4000 - 200 * 3);
+	check_sum(0, 0, 1, 5000 - 200 * (2 * 3 + 2) - 3);
+	done();
+}
+
+/* The end of a shares the clock read of the end of b, and b's additions come after it. */
+TEST(shared_clock_reads_are_subtracted_once)
+{
+	read_layout("sum 0 0 16 0 0 0\nsum 1 1 16 16 0 0\nends 1 2 1\nends 0 2 1\n",
+		    (struct decode_overhead){.empty = 3 * DECODE_CYCLE});
+	header(0, 1000, 9000, 8);
+	words(0, (uint32_t[]){5000, 4000, 10, 0}, 4);
+	CHECK(decode_cta(&decoder, memory));
+	check_sum(0, 1, 10, 4000 - 10 * 3);
+	check_sum(0, 0, 10, 5000 - 10 * 2 * 3);
+	done();
+}
+
+TEST(more_cycles_than_the_unit_ran_are_damaged)
+{
+	read_layout(NESTED, (struct decode_overhead){0});
+	header(0, 1000, 2000, 8);
+	words(0, (uint32_t[]){900, 1001, 1, 1}, 4);
+	CHECK(decode_cta(&decoder, memory));
+	check_sum(0, 0, 1, 900);
+	check_sum(0, 1, 0, 0);
+	CHECK_U64(decoder.totals.damaged, 1);
+	done();
+}
+
+TEST(sums_of_a_unit_of_2_32_cycles_are_a_lower_bound)
+{
+	read_layout(NESTED, (struct decode_overhead){0});
+	header(0, 1000, 1ull << 33, 8);
+	words(0, (uint32_t[]){5000, 4000, 100, 1}, 4);
+	CHECK(decode_cta(&decoder, memory));
+	check_sum(0, 1, 200, 4000);
+	CHECK(decoder.sums[1].is_partial);
+	CHECK_U64(decoder.totals.partial[1], 200);
+	done();
+}
+
+/* Starts are counted too: word 2 those of a, word 3 its ends. */
+#define COUNTED                                                                                    \
+	"sum 0 0 16 16 0 0\nsum 1 1 16 16 0 5\nstarts 0 2 1\nends 0 3 1\n"                         \
+	"starts 1 3 1\nends 1 3 1\n"
+
+TEST(a_scope_that_never_ends_lasts_to_the_end_of_the_unit)
+{
+	read_layout(COUNTED, (struct decode_overhead){0});
+	header(0, 1000, 2000, 8);
+	/* One execution of 100 cycles, and a start at 1700. */
+	words(0, (uint32_t[]){100u - 1700u, 10, 2, 1, 1}, 5);
+	CHECK(decode_cta(&decoder, memory));
+	check_sum(0, 0, 2, 400);
+	CHECK(decoder.sums[0].is_partial);
+	CHECK_U64(decoder.totals.partial[0], 1);
+	CHECK_U64(decoder.totals.broken[0], 0);
+	done();
+}
+
+TEST(unpaired_markers_are_counted)
+{
+	read_layout(COUNTED, (struct decode_overhead){0});
+	header(0, 1000, 2000, 8);
+	words(0, (uint32_t[]){77, 10, 1, 4, 4}, 5);
+	CHECK(decode_cta(&decoder, memory));
+	check_sum(0, 0, 0, 0);
+	check_sum(0, 1, 4, 10);
+	CHECK_U64(decoder.totals.broken[0], 3);
+	done();
+}
+
+/* Word 5 counts the executions of b in a. */
+TEST(executions_outside_the_scope_around_them_belong_to_its_parent)
+{
+	read_layout("sum 0 0 16 16 0 0\nsum 1 1 16 16 0 6\nends 0 3 1\nends 1 3 1\n",
+		    (struct decode_overhead){0});
+	header(0, 1000, 2000, 8);
+	words(0, (uint32_t[]){50, 10, 0, 4, 0, 4}, 6);
+	header(1, 1000, 2000, 8);
+	words(1, (uint32_t[]){50, 10, 0, 4, 0, 3}, 6);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.sums[1].parent, 0);
+	CHECK_U64(decoder.sums[2 + 1].parent, INSTRUMENT_NO_SUM);
+	done();
+}
+
+TEST(layouts_are_written_as_they_are_read)
+{
+	struct out out;
+	char *text;
+	size_t length;
+	struct proton_error err;
+	struct instrument_layout again;
+
+	read_layout(COUNTED, (struct decode_overhead){0});
+	out_init(&out, -1);
+	layout_write(&layout, &out);
+	CHECK_OK(out_finish_text(&out, &text, &length, &err), err);
+	CHECK_OK(layout_read(text, length, &again, &err), err);
+	CHECK_U64(again.sum_count, 2);
+	CHECK_U64(again.sum_counts_count, 4);
+	CHECK(memcmp(again.sums, layout.sums, 2 * sizeof(*layout.sums)) == 0);
+	free(text);
+	layout_fini(&again);
+	done();
+}
+
+TEST(corrupt_layouts_are_rejected)
+{
+	static const char *const lines[] = {
+		"sum 2 0 16 16 0 0\n",                   /* no such scope */
+		"sum 0 1 16 16 0 0\n",                   /* a parent that comes later */
+		"sum 0 0 16 16 0\n",                     /* too short */
+		"sum 0 0 99999 16 0 0\n",                /* too many clock reads */
+		"sum 0 0 16 16 0 17\n",                  /* a word outside */
+		"sum 0 0 16 16 0 0\nends 1 0 1\n",       /* no such sum */
+		"sum 0 0 16 16 0 0\nends 0 16 1\n",      /* a word outside */
+		"sum 0 0 16 16 0 0\nstarts 0 1 70000\n", /* too often */
+	};
+	char text[1024];
+	struct proton_error err;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		snprintf(text, sizeof(text), "%s%s", head, lines[i]);
+		CHECK_EQ(layout_read(text, strlen(text), &layout, &err), PROTON_E_FORMAT);
+	}
+}
