@@ -124,7 +124,7 @@ def executions_of(passed) -> tuple[Counter, Counter]:
 
 
 class Sums:
-    """What one unit has stored, by path of scopes."""
+    """The sums that one unit has stored, by path of scopes."""
 
     def __init__(self, memory: dict[int, int], at: int, layout: dict, number: int) -> None:
         def words(offset: int, count: int) -> list[int]:
@@ -134,8 +134,8 @@ class Sums:
         self.magic, self.processor, self.count, _ = struct.unpack_from("<4I", header)
         _, self.start, _, self.end = struct.unpack_from("<4Q", header, 16)
         units = len(layout["units"][0].split())
-        ring = int(layout["ring"][0])
-        self.words = words(64 * units + number * ring, ring // 4)
+        size = int(layout["ring"][0])
+        self.words = words(64 * units + number * size, size // 4)
         self.counts: Counter = Counter()
         self.inside: dict[tuple[str, ...], int] = {}
         self.cycles: Counter = Counter()

@@ -44,24 +44,24 @@ class Metadata:
 
 
 def write_sums(address, layout):
-    words = [line.split(" ", 1) for line in layout.splitlines()[1:]]
-    keys = dict(words)
-    names = [value for key, value in words if key == "scope"]
-    sums = [names[int(value.split()[0])] for key, value in words if key == "sum"]
-    counts = [tuple(map(int, value.split())) for key, value in words if key == "ends"]
-    units, ring = len(keys["units"].split()), int(keys["ring"])
+    lines = [line.split(" ", 1) for line in layout.splitlines()[1:]]
+    keys = dict(lines)
+    names = [value for key, value in lines if key == "scope"]
+    sums = [names[int(value.split()[0])] for key, value in lines if key == "sum"]
+    counts = [tuple(map(int, value.split())) for key, value in lines if key == "ends"]
+    units, size = len(keys["units"].split()), int(keys["ring"])
     for unit in range(units):
-        values = [0] * (ring // 4)
+        values = [0] * (size // 4)
         for which, word, times in counts:
             name = sums[which]
             values[which] = 900_000_000 if name == "kernel" else 500_000_000
             values[word] = 1 if name == "kernel" else EXECUTIONS // times
         header = struct.pack(
-            "<IIIIQQQQ16x", 0x314f5250, 0, ring // 8, 10, 10**18, 900, 10**18 + 500_000_000,
+            "<IIIIQQQQ16x", 0x314f5250, 0, size // 8, 10, 10**18, 900, 10**18 + 500_000_000,
             1_000_000_900)
         ctypes.memmove(address + unit * 64, header, 64)
-        ctypes.memmove(address + units * 64 + unit * ring, struct.pack(f"<{len(values)}I", *values),
-            ring)
+        ctypes.memmove(address + units * 64 + unit * size, struct.pack(f"<{len(values)}I", *values),
+            size)
 
 
 data, mode = sys.argv[1:]

@@ -3,7 +3,7 @@
  * than 2^32 cycles; after that they are a lower bound.
  *
  * Record overhead: an execution contains the clock reads and the records of all executions inside,
- * and the read of its own end. Records that share their clock read with an end come after that end.
+ * and the read of its end. Records that share their clock read with an end come after that end.
  */
 #include "intra/decode/unit_sums.h"
 

@@ -351,14 +351,14 @@ static void store_sums(const struct emit *emit)
 		EMIT(emit->out,
 		     "  call void asm sideeffect \"<if>st.<space>.v4.b32 [$0+<offset>], "
 		     "{$1, $2, $3, $4};\", \"<letter>,r,r,r,r<b>,~{memory}\"(<type> "
-		     "%proton.f.ring, i32 <one>, i32 <two>, i32 <three>, i32 <four><lead>)\n",
+		     "%proton.f.<to>, i32 <one>, i32 <two>, i32 <three>, i32 <four><lead>)\n",
 		     EMIT_TEXT("if", asks ? "@$5 " : ""), EMIT_TEXT("b", asks ? ",b" : ""),
 		     EMIT_TEXT("space", asks ? "global" : "shared"),
 		     EMIT_TEXT("letter", asks ? "l" : "r"), EMIT_TEXT("type", asks ? "i64" : "i32"),
 		     EMIT_TEXT("lead", asks ? ", i1 %proton.f.lead" : ""),
 		     EMIT_NUMBER("offset", at + ring_offset(emit)), EMIT_TEXT("one", words[0]),
-		     EMIT_TEXT("two", words[1]), EMIT_TEXT("three", words[2]),
-		     EMIT_TEXT("four", words[3]));
+		     EMIT_TEXT("to", "ring"), EMIT_TEXT("two", words[1]),
+		     EMIT_TEXT("three", words[2]), EMIT_TEXT("four", words[3]));
 	}
 }
 

@@ -15,7 +15,7 @@
 
 #define SUM_REASON_MAX 400u
 
-/* What a variable contains. */
+/* Contents of a variable. */
 enum sum_kind {
 	SUM_CYCLES,  /* of sum `index` */
 	SUM_COUNTER, /* executions of block `index` */
@@ -29,7 +29,7 @@ struct sum_variable {
 	uint32_t open; /* SUM_INSIDE: variable that says whether the one around it is open */
 };
 
-/* What defines the value of a variable. */
+/* Definition of a variable's value. */
 enum sum_origin {
 	SUM_UNREACHED, /* the block is unreachable */
 	SUM_CONSTANT,  /* `number` is the value */

@@ -1,4 +1,4 @@
-/* Positions of scopes in the tree, as far as they are known when the kernel is compiled. */
+/* Positions of scopes in the tree that are known at compile time. */
 #ifndef INTRA_LLVM_SUM_POSITIONS_H
 #define INTRA_LLVM_SUM_POSITIONS_H
 

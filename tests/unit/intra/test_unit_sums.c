@@ -147,7 +147,7 @@ TEST(executions_outside_the_scope_around_them_belong_to_its_parent)
 	done();
 }
 
-TEST(layouts_are_written_as_they_are_read)
+TEST(layouts_are_written_and_read_again)
 {
 	struct out out;
 	char *text;
