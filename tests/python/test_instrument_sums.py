@@ -21,7 +21,7 @@ from test_instrument_records import BUFFER, functions, instrument, text_of  # no
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
 
-TICK = 7  # of the clock, for each time it is read
+TICK = 7  # cycles between two clock reads
 
 
 # ------------------------------------------------------------------ kernels
@@ -312,7 +312,7 @@ def test_a_million_executions_are_all_in_the_sum(arch):
     cta = Cta(buffer=BUFFER, shared_bytes=int(layout["#shared"][0]))
     thread = Thread(cta, 0, 64 if arch == "gfx942" else 32, 2**32 - 1000, [1] * (times - 1))
     compile_kernel(text)(cta, thread)
-    # All lanes make the same; what the others copy does not matter here.
+    # All lanes make the same.
     words = {at - BUFFER: value for at, value in cta.memory.items()}
     if arch == "sm_90":
         shared = {at - 1024: value for at, value in cta.shared.items()}

@@ -31,8 +31,8 @@ struct emit_target {
 	/* At kernel entry: which warps record, and where. */
 	void (*entry)(const struct emit *emit);
 	/*
-	 * Defines "%proton.a.BLOCK", the address at offset `used` (an SSA value) in the ring
-	 * buffer.
+	 * Defines "%proton.a.BLOCK", the address at offset `used` (an SSA value) in the
+	 * ring buffer.
 	 */
 	void (*group)(const struct emit *emit, uint32_t block, const char *used);
 	/* Defines the marker's result as the low half of the clock. */

@@ -215,7 +215,7 @@ static void read_clock(const struct emit *emit, const struct ir_marker *marker)
 	     EMIT_SLICE("result", marker->result));
 }
 
-/* Offset of the ring buffer from %proton.e.ring. */
+/* Offset of the ring buffer from the address of the unit. */
 static uint32_t ring_offset(const struct emit *emit)
 {
 	return emit_is_global(emit) ? (uint32_t)layout_ring_at(emit->layout, 0)
