@@ -2,6 +2,7 @@
 #include "cupti_floor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/cuda/cupti_api.h"
 #include "base/array.h"
@@ -51,6 +52,13 @@ static void floor_completed(void *context, uint32_t stream, uint8_t *buffer, siz
 	       libcupti.cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK)
 		floor_records++;
 	free(buffer);
+}
+
+bool floor_is_possible(void)
+{
+	const char *interface = getenv("PROTON_CUPTI_INTERFACE");
+
+	return !interface || strcmp(interface, "2") != 0;
 }
 
 void floor_start(void)

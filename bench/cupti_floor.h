@@ -5,7 +5,14 @@
 #ifndef BENCH_CUPTI_FLOOR_H
 #define BENCH_CUPTI_FLOOR_H
 
+#include <stdbool.h>
+
 void floor_start(void);
+/*
+ * Can it run before a session of this process? It uses CUPTI's first interface, which then excludes
+ * the second one until the process ends, so not with PROTON_CUPTI_INTERFACE=2.
+ */
+bool floor_is_possible(void);
 /* Nothing stays subscribed or enabled. */
 void floor_stop(void);
 /* The number of records so far. */

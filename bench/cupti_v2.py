@@ -10,8 +10,9 @@ file or directory of NVIDIA's wheels (13.0, and two of 13.3 or later):
 
 Each library is used by its first interface and, from 13.3 on, by its second. The sides take turns.
 A library that the driver refuses is reported and left out. In a row, `plain` is without Proton,
-`floor` bare CUPTI (always its first interface), `ours` a session. --write stores
-bench/results/cupti_v2.json; rows that were not measured have no figures.
+`floor` bare CUPTI, `ours` a session. The floor uses the first interface, which excludes the second
+in its process: rows of the second have none. --write stores bench/results/cupti_v2.json; rows that
+were not measured have no figures.
 """
 
 from __future__ import annotations

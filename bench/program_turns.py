@@ -52,6 +52,7 @@ class Case:
     injection: bool = False  # an empty library in CUDA_INJECTION64_PATH
     every: int = 1  # takes part in one round of so many: what is not judged needs fewer
     excludes: str = ""  # a side that cannot record at the same time: it omits these rounds
+    is_slow: bool = False  # one turn in its rounds
     counter: str = ""  # a counter that is not 0 in its profile
 
 
@@ -141,6 +142,10 @@ class Programs:
         excluded = {self.cases[name].excludes for name in first}
         return [name for name in first if name not in excluded]
 
+    def is_slow(self, number: int) -> bool:
+        """Does a side take part that needs so long that the round has one turn only?"""
+        return any(self.cases[name].is_slow for name in self.sides_of(number))
+
     def running(self, number: int, scratch: str) -> Running:
         """The processes of round `number`, which begin to load."""
         first = self.sides_of(number)
@@ -197,6 +202,7 @@ class Rounds:
         self.rounds = rounds
         self.turns, self.max_turns = turns, 3 * turns
         self.seconds = seconds
+        self.turn_s = 0.0  # in a usual round
         self.begin = time.monotonic()
         self.running: list[Running] = []
         self.done: list[Round] = []
@@ -220,6 +226,7 @@ class Rounds:
         for number in range(self.rounds):
             started = time.monotonic()
             here, coming = coming, self.start(number + 1, scratch)
+            turns = 1 if programs.is_slow(number) else self.turns
             if ending and programs.is_exclusive:
                 self.end(ending)
                 ending = None
@@ -229,7 +236,7 @@ class Rounds:
             if coming:
                 coming.load()
             ready = time.monotonic()
-            for _ in range(self.turns):
+            for _ in range(turns):
                 here.take_turns(requests)
             here.close_input()
             ending = here
@@ -240,7 +247,9 @@ class Rounds:
                 f"{measuring:.1f} s for {here.turns} turns",
                 flush=True,
             )
-            if not self.has_time(number + 1, starting, measuring / here.turns):
+            if not programs.is_slow(number):
+                self.turn_s = measuring / here.turns
+            if not self.has_time(number + 1, starting, self.turn_s or measuring / here.turns):
                 print(f"time is up after {number + 1} rounds", flush=True)
                 break
             if coming is None:

