@@ -133,13 +133,15 @@ static void write_track(void *context, const struct timeline_track *track)
 		   track->tid, track->order);
 }
 
-/* One end of a flow, bound to the enclosing slice. Another event follows. */
+/* The phase, category and name of one end of a flow that is bound to the enclosing slice. */
+#define ARROW_END(phase, category, name)                                                           \
+	"{\"ph\":\"" phase "\",\"bp\":\"e\",\"cat\":\"" category "\",\"name\":\"" name "\",\"id\":"
+
+/* One end of a flow. Another event follows. */
 static char *put_arrow_end(char *at, const char *kind, const struct timeline_slice *slice,
 			   const struct timeline_track *track, uint64_t ns)
 {
-	at = PUT(at, "{\"ph\":");
 	at = put_text(at, kind, strlen(kind));
-	at = PUT(at, ",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"launch->kernel\",\"id\":");
 	at = put_u64(at, slice->row);
 	at = PUT(at, ",\"pid\":0,\"tid\":");
 	at = put_u64(at, track->tid);
@@ -148,18 +150,29 @@ static char *put_arrow_end(char *at, const char *kind, const struct timeline_sli
 	return PUT(at, "},\n");
 }
 
-/* A flow from the launch to the start of the launched work. */
-static void write_arrow(struct chrome *chrome, const struct timeline_slice *slice)
+#define LAUNCH_END(phase) ARROW_END(phase, "flow", "launch->kernel")
+#define BACKWARD_END(phase) ARROW_END(phase, "backward", "forward->backward")
+
+/* Flows to the start of the work: from its launch, and to backward kernels from their scope. */
+static void write_arrows(struct chrome *chrome, const struct timeline_slice *slice)
 {
 	uint64_t base_ns = chrome->timeline.base_ns;
-	char *begin = out_reserve(chrome->out, 512);
+	uint64_t end_ns = slice->start_ns - base_ns;
+	char *begin = out_reserve(chrome->out, 1024);
 	char *at = begin;
 
 	if (!at)
 		return;
-	at = put_arrow_end(at, "\"s\"", slice, slice->launch_track,
-			   slice->launch->start_ns - base_ns);
-	at = put_arrow_end(at, "\"f\"", slice, slice->track, slice->start_ns - base_ns);
+	if (slice->has_arrow) {
+		at = put_arrow_end(at, LAUNCH_END("s"), slice, slice->launch_track,
+				   slice->launch->start_ns - base_ns);
+		at = put_arrow_end(at, LAUNCH_END("f"), slice, slice->track, end_ns);
+	}
+	if (slice->forward) {
+		at = put_arrow_end(at, BACKWARD_END("s"), slice, slice->forward_track,
+				   slice->forward->start_ns - base_ns);
+		at = put_arrow_end(at, BACKWARD_END("f"), slice, slice->track, end_ns);
+	}
 	chrome->out->length += (size_t)(at - begin);
 	chrome->out->total += (size_t)(at - begin);
 }
@@ -286,8 +299,8 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 		return;
 	chrome_values_read(&values, &chrome->timeline, timeline_samples(&chrome->timeline, slice));
 	begin_event(chrome);
-	if (slice->has_arrow)
-		write_arrow(chrome, slice);
+	if (slice->has_arrow || slice->forward)
+		write_arrows(chrome, slice);
 	write_head_of(chrome, slice, category_of(slice, values.count != 0));
 	write_name(chrome, slice, &values);
 	if (slice->event && slice->event->kind == EVENT_SCOPE) {

@@ -527,6 +527,10 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 		at = put_flow(at, EVENT_FLOW, slice->row);
 	else if (slice->has_arrow)
 		at = put_flow(at, EVENT_FLOW, slice->launch_row);
+	if (slice->is_forward)
+		at = put_flow(at, EVENT_FLOW, slice->row);
+	else if (slice->forward)
+		at = put_flow(at, EVENT_FLOW, slice->forward_row);
 	at = put_arguments(p, slice, has_frame, at);
 	if (samples) {
 		begin_packet(p, slice->start_ns);

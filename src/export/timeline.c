@@ -279,7 +279,8 @@ int timeline_init(struct timeline *timeline, const struct profile *profile,
 	timeline->first = calloc(profile->trace->lane_count + 1, sizeof(*timeline->first));
 	if (timeline->first) {
 		count_events(timeline);
-		if (sort_lanes(timeline) && put_in_order(timeline))
+		if (sort_lanes(timeline) && put_in_order(timeline) &&
+		    timeline_backward_init(&timeline->backward, profile))
 			return PROTON_OK;
 	}
 	timeline_fini(timeline);
@@ -292,6 +293,7 @@ void timeline_fini(struct timeline *timeline)
 	free(timeline->first);
 	free(timeline->lanes);
 	free(timeline->tracks);
+	timeline_backward_fini(&timeline->backward);
 	*timeline = (struct timeline){0};
 }
 
@@ -453,8 +455,15 @@ static void fill_slice(const struct timeline *timeline, uint32_t row, struct tim
 	};
 	if (event->kind == EVENT_SECTION)
 		out->end_track = end_track_of(timeline, event);
+	if (event->kind == EVENT_SCOPE)
+		out->is_forward = timeline_backward_is_start(&timeline->backward, row);
 	if (event->kind == EVENT_SCOPE || event->kind == EVENT_LAUNCH || event->kind >= EVENT_UNIT)
 		return;
+	out->forward_row = timeline_backward_scope(&timeline->backward, row);
+	if (out->forward_row) {
+		out->forward = &trace->events[out->forward_row];
+		out->forward_track = &timeline->tracks[out->forward->lane];
+	}
 	launch = trace_event(trace, event->link);
 	if (launch && launch->kind == EVENT_LAUNCH) {
 		out->launch = launch;

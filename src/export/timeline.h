@@ -6,7 +6,8 @@
  * stream with graph replays is a track of the scopes in which the graphs were captured, made from
  * the kernels below <captured_at>.
  *
- * Memory use is 4 bytes per event, for the order of each track's events.
+ * Memory use is 4 bytes per event, for the order of each track's events, and with backward kernels
+ * of PyTorch 24 bytes for each of them and of their scopes.
  */
 #ifndef EXPORT_TIMELINE_H
 #define EXPORT_TIMELINE_H
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "export/timeline_backward.h"
 #include "model/profile.h"
 
 enum track_kind {
@@ -51,6 +53,11 @@ struct timeline_slice {
 	const struct row_event *launch;
 	const struct timeline_track *launch_track;
 	bool has_arrow; /* first slice of its launch on this track: draw a flow (arrow) */
+	/* Backward kernels: the run of their scope, source of a flow; 0 and NULL if unknown. */
+	uint32_t forward_row;
+	const struct row_event *forward;
+	const struct timeline_track *forward_track;
+	bool is_forward; /* a scope that is the source of such a flow */
 	/* Asynchronous work that ended on another warp: the track of that warp, target of a flow */
 	const struct timeline_track *end_track;
 };
@@ -75,6 +82,7 @@ struct timeline {
 	uint64_t *first;               /* by lane: in `order`; one more at the end */
 	uint32_t *lanes;               /* in display order */
 	struct timeline_track *tracks; /* by lane */
+	struct timeline_backward backward;
 };
 
 /* Sorts the events. E_INVALID: not a trace. Release with timeline_fini(). */
