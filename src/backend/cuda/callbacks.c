@@ -110,7 +110,7 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 	bool is_sampled = pc_sampling_runs() && launch.kind != LAUNCH_MEMORY;
 
 	if (data->site == CUPTI_SITE_ENTER) {
-		struct proton_context where = launches_begin(launch);
+		struct proton_context where = launches_begin(&launch);
 
 		contexts_note(data->context);
 		if (is_sampled)
@@ -121,7 +121,7 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 
 		if (is_sampled)
 			pcs_modules_on_launched(data);
-		launches_end(launch, result && *result != 0);
+		launches_end(&launch, result && *result != 0);
 	}
 	launches_timer_end(timer);
 }

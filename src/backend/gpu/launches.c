@@ -45,24 +45,24 @@ static void note_first(uint32_t correlation)
 		atomic_compare_exchange_strong(&first_correlation, &none, correlation);
 }
 
-struct proton_context launches_begin(struct launch_call call)
+struct proton_context launches_begin(const struct launch_call *call)
 {
 	struct correlation correlation = {
-		.is_shared = call.records == LAUNCH_MANY,
-		.is_named = call.kind == LAUNCH_KERNEL && record_is_in_op(),
+		.is_shared = call->records == LAUNCH_MANY,
+		.is_named = call->kind == LAUNCH_KERNEL && record_is_in_op(),
 	};
 
 	if (!record_is_own_work())
 		correlation.where = proton_context_here();
-	note_first(call.correlation);
-	correlation.launch = record_launch_begin(correlation.where, call.correlation, call.kind);
-	correlate_put(call.correlation, correlation);
-	launches_here.is_wanted = call.records == LAUNCH_ONE &&
+	note_first(call->correlation);
+	correlation.launch = record_launch_begin(correlation.where, call->correlation, call->kind);
+	correlate_put(call->correlation, &correlation);
+	launches_here.is_wanted = call->records == LAUNCH_ONE &&
 				  !proton_context_is_empty(correlation.where);
 	launches_here.is_captured = false;
-	if (call.records != LAUNCH_ONE)
-		atomic_store_explicit(&last_shared, call.correlation, memory_order_relaxed);
-	if (call.kind == LAUNCH_GRAPH)
+	if (call->records != LAUNCH_ONE)
+		atomic_store_explicit(&last_shared, call->correlation, memory_order_relaxed);
+	if (call->kind == LAUNCH_GRAPH)
 		tensors_relieve();
 	return correlation.where;
 }
@@ -74,22 +74,22 @@ void launches_add(uint32_t correlation)
 	if (!record_is_own_work())
 		added.where = proton_context_here();
 	note_first(correlation);
-	correlate_put(correlation, added);
+	correlate_put(correlation, &added);
 	if (!proton_context_is_empty(added.where))
 		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
 }
 
-void launches_end(struct launch_call call, bool has_failed)
+void launches_end(const struct launch_call *call, bool has_failed)
 {
 	struct correlation unused;
 
 	record_launch_end();
-	if (call.kind != LAUNCH_GRAPH && (launches_here.is_captured || has_failed))
-		correlate_take(call.correlation, &unused);
+	if (call->kind != LAUNCH_GRAPH && (launches_here.is_captured || has_failed))
+		correlate_take(call->correlation, &unused);
 	else if (launches_here.is_wanted)
 		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
 	launches_here.is_wanted = false;
-	if (call.kind == LAUNCH_GRAPH)
+	if (call->kind == LAUNCH_GRAPH)
 		captured_nodes_flush_if_due();
 }
 

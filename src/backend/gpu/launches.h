@@ -42,8 +42,8 @@ extern _Thread_local struct launches_here launches_here SESSION_DIRECT;
  * (record_own_work_begin()), are stored too, without sessions: their records are then known and
  * ignored. Begin returns where the call is attributed.
  */
-struct proton_context launches_begin(struct launch_call call);
-void launches_end(struct launch_call call, bool has_failed);
+struct proton_context launches_begin(const struct launch_call *call);
+void launches_end(const struct launch_call *call, bool has_failed);
 
 /*
  * Work outside of a call that begins and ends, or more of it than the current call was thought to

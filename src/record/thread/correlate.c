@@ -111,7 +111,7 @@ static void spill(const struct slot *slot, uint32_t number)
 	pthread_mutex_unlock(&overflow_lock);
 }
 
-void correlate_put(uint32_t number, struct correlation correlation)
+void correlate_put(uint32_t number, const struct correlation *correlation)
 {
 	struct slot *slot = slot_of(number);
 	uint32_t old = atomic_load_explicit(&slot->number, memory_order_acquire);
@@ -120,16 +120,16 @@ void correlate_put(uint32_t number, struct correlation correlation)
 		return;
 	if (old && old != number)
 		spill(slot, old);
-	if (correlation.launch) {
+	if (correlation->launch) {
 		launch_of(number)->number = number;
-		launch_of(number)->event = *correlation.launch;
+		launch_of(number)->event = *correlation->launch;
 		atomic_store_explicit(&has_launches, true, memory_order_relaxed);
 	}
-	slot->shadow = correlation.where.shadow;
-	slot->source = correlation.where.source;
-	slot->sessions_and_flags = correlation.where.sessions << 2 |
-				   (correlation.is_named ? FLAG_NAMED : 0) |
-				   (correlation.is_shared ? FLAG_SHARED : 0);
+	slot->shadow = correlation->where.shadow;
+	slot->source = correlation->where.source;
+	slot->sessions_and_flags = correlation->where.sessions << 2 |
+				   (correlation->is_named ? FLAG_NAMED : 0) |
+				   (correlation->is_shared ? FLAG_SHARED : 0);
 	atomic_store_explicit(&slot->number, number, memory_order_release);
 }
 

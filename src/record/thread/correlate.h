@@ -30,7 +30,7 @@ struct correlation {
 /* Makes the table; idempotent. */
 int correlate_init(struct proton_error *err);
 /* On the launching thread. `number` is the correlation ID, which increases from call to call. */
-void correlate_put(uint32_t number, struct correlation correlation);
+void correlate_put(uint32_t number, const struct correlation *correlation);
 /* On the vendor library's thread. False if `number` is unknown. Removes it unless shared. */
 bool correlate_take(uint32_t number, struct correlation *out);
 /* After the last session: removes all entries. */

@@ -1,6 +1,7 @@
 /* The calling thread's context: its scopes, states and source context. */
 #include "record/thread/thread_context.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "record/names/context_tree.h"
@@ -70,20 +71,37 @@ uint32_t thread_context_below_state(const struct thread *thread, uint32_t contex
 	return context_tree_child(context, state->frames[1]);
 }
 
+/*
+ * In registers. GCC 12 builds the struct in memory with stores that are narrower than the load of
+ * the result, which then waits for them: 5 ns of each launch.
+ */
+static struct proton_context join(uint32_t shadow, uint32_t source, uint32_t sessions)
+{
+	uint64_t both = (uint64_t)source << 32 | shadow;
+	struct proton_context where;
+
+	_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ &&
+			       offsetof(struct proton_context, source) == 4,
+		       "shadow comes first");
+	memcpy(&where, &both, sizeof(both));
+	where.sessions = sessions;
+	return where;
+}
+
 struct proton_context thread_context_locate(const struct thread *thread, uint32_t shadow,
 					    uint32_t config)
 {
-	struct proton_context where = {.shadow = shadow, .sessions = config};
+	uint32_t source = PROTON_CONTEXT_ROOT;
 
-	if (session_config_get(where.sessions)->wants_source) {
+	if (session_config_get(config)->wants_source) {
 		proton_context_provider_fn provide =
 			atomic_load_explicit(&provider, memory_order_acquire);
 
 		if (provide)
-			where.source = provide();
-		where.source = thread_below_state(thread, where.source);
+			source = provide();
+		source = thread_below_state(thread, source);
 	}
-	return where;
+	return join(shadow, source, config);
 }
 
 void thread_context_note_again(struct scope *scope, uint32_t config)

@@ -129,11 +129,11 @@ static bool launch_on(uint64_t stream, enum launch_kind kind)
 	};
 	bool is_captured;
 
-	launches_begin(launch);
+	launches_begin(&launch);
 	is_captured = hip_graphs_take(stream, kind == LAUNCH_KERNEL);
 	if (is_captured)
 		launches_set_captured();
-	launches_end(launch, false);
+	launches_end(&launch, false);
 	return is_captured;
 }
 
@@ -158,7 +158,7 @@ static uint64_t launch(uint64_t exec, int count, bool has_failed)
 		.correlation = ++last_correlation, .kind = LAUNCH_GRAPH, .records = LAUNCH_MANY};
 	uint64_t first = 0;
 
-	hip_replays_begin(exec, launch.correlation, launches_begin(launch));
+	hip_replays_begin(exec, launch.correlation, launches_begin(&launch));
 	hip_replays_event(true);
 	for (int i = 0; i < count; i++) {
 		uint64_t number = hip_replays_next();
@@ -167,7 +167,7 @@ static uint64_t launch(uint64_t exec, int count, bool has_failed)
 	}
 	hip_replays_event(false);
 	hip_replays_end(has_failed);
-	launches_end(launch, has_failed);
+	launches_end(&launch, has_failed);
 	return first;
 }
 
@@ -576,13 +576,13 @@ static void *replay_often(void *unused)
 					   .kind = LAUNCH_GRAPH,
 					   .records = LAUNCH_MANY};
 
-		hip_replays_begin(shared_exec, call.correlation, launches_begin(call));
+		hip_replays_begin(shared_exec, call.correlation, launches_begin(&call));
 		for (uint64_t number = 1; number <= 3; number++)
 			CHECK_U64(hip_replays_next(), number);
 		arrive(call.correlation, 3, "c"); /* the GPU is fast */
 		arrive(call.correlation, 1, "a");
 		hip_replays_end(false);
-		launches_end(call, false);
+		launches_end(&call, false);
 		arrive(call.correlation, 2, "b");
 	}
 	return unused;

@@ -142,9 +142,9 @@ static void replay(const char *scope)
 	struct launch_call launch = {
 		.correlation = ++last_correlation, .kind = LAUNCH_GRAPH, .records = LAUNCH_MANY};
 
-	hip_replays_begin(EXEC, launch.correlation, launches_begin(launch));
+	hip_replays_begin(EXEC, launch.correlation, launches_begin(&launch));
 	hip_replays_end(false);
-	launches_end(launch, false);
+	launches_end(&launch, false);
 	proton_scope_exit(token, NULL);
 }
 

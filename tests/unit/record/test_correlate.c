@@ -10,7 +10,7 @@
 
 static void put(uint32_t number, bool is_shared)
 {
-	correlate_put(number, (struct correlation){
+	correlate_put(number, &(struct correlation){
 				      .where = {.shadow = number + 1, .source = 7, .sessions = 3},
 				      .is_shared = is_shared,
 			      });
