@@ -32,7 +32,7 @@ static _Thread_local struct {
 	struct launch_call call;
 } here;
 
-static _Atomic uint32_t next_number = 1;
+static _Atomic uint32_t extras;
 static _Atomic uint64_t silent;
 static _Atomic uint64_t first_internal; /* correlation of the first call since the start; 0: none */
 
@@ -42,11 +42,18 @@ static struct {
 	_Atomic uint64_t bytes;
 } sizes[SIZES];
 
+/* The number of a call, in record/thread/correlate.h. */
+static uint32_t number_of_call(uint64_t internal)
+{
+	return (uint32_t)internal ? (uint32_t)internal : UINT32_MAX;
+}
+
+/* For dispatches that need their own: from the top, far from those of calls. */
 static uint32_t take_number(void)
 {
-	uint32_t number = atomic_fetch_add_explicit(&next_number, 1, memory_order_relaxed);
+	uint32_t count = atomic_fetch_add_explicit(&extras, 1, memory_order_relaxed);
 
-	return number ? number : take_number();
+	return UINT32_MAX - count % (1u << 30) - 1;
 }
 
 void sdk_callbacks_start(void)
@@ -125,7 +132,8 @@ static void note_bytes(uint32_t number, uint64_t bytes)
 
 /* ------------------------------------------------------------------ calls */
 
-static void on_begin(const struct sdk_call_info *info, const struct sdk_call *call)
+static void on_begin(const struct sdk_call_info *info, const struct sdk_call *call,
+		     uint64_t internal)
 {
 	static const struct launch_call calls[] = {
 		[SDK_CALL_LAUNCH] = {0, LAUNCH_KERNEL, LAUNCH_ONE},
@@ -142,10 +150,10 @@ static void on_begin(const struct sdk_call_info *info, const struct sdk_call *ca
 		here.stream = stream_numbers_get(handle);
 	here.stream_handle = handle;
 	here.call = calls[info->kind];
-	here.call.correlation = take_number();
+	here.call.correlation = number_of_call(internal);
 	if (info->kind == SDK_CALL_MEMORY)
 		note_bytes(here.call.correlation, argument(call, info->bytes) * info->unit);
-	where = launches_begin(here.call);
+	where = launches_begin(&here.call);
 	if (info->kind == SDK_CALL_GRAPH_LAUNCH)
 		hip_replays_begin(argument(call, 0), here.call.correlation, where);
 }
@@ -175,7 +183,7 @@ static void on_end(const struct sdk_call *call)
 	if (!here.ordinal && !has_failed && here.kind == SDK_CALL_LAUNCH &&
 	    launches_here.is_wanted && !is_capturing())
 		atomic_fetch_add_explicit(&silent, 1, memory_order_relaxed);
-	launches_end(here.call, has_failed && !here.ordinal);
+	launches_end(&here.call, has_failed && !here.ordinal);
 }
 
 static void on_graph_call(const struct sdk_call_info *info, bool is_begin,
@@ -187,12 +195,13 @@ static void on_graph_call(const struct sdk_call_info *info, bool is_begin,
 				   is_begin, !is_begin && result_of(call) != 0);
 }
 
-static void on_work(const struct sdk_call_info *info, bool is_begin, const struct sdk_call *call)
+static void on_work(const struct sdk_call_info *info, bool is_begin, const struct sdk_call *call,
+		    uint64_t internal)
 {
 	struct launches_timer timer = launches_timer_begin(is_begin);
 
 	if (is_begin && here.depth++ == 0)
-		on_begin(info, call);
+		on_begin(info, call, internal);
 	else if (!is_begin && --here.depth == 0)
 		on_end(call);
 	launches_timer_end(timer);
@@ -220,7 +229,7 @@ void sdk_callbacks_on_call(struct sdk_callback_record record, uint64_t *user, vo
 	case SDK_CALL_GRAPH_LAUNCH:
 	case SDK_CALL_MEMORY:
 		note_first(record.internal);
-		on_work(info, is_begin, record.payload);
+		on_work(info, is_begin, record.payload, record.internal);
 		break;
 	case SDK_CALL_GRAPH:
 		on_graph_call(info, is_begin, record.payload);
