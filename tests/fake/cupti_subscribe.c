@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fake/callback_time.h"
+#include "base/clock.h"
 #include "fake/cupti_state.h"
 #include "fake/entries.h"
 
@@ -214,7 +214,6 @@ static void notify_one(int at, uint32_t domain, uint32_t call, const void *data)
 {
 	void (*first)(void) = atomic_load(&hook);
 	cupti_callback_fn notify = NULL;
-	uint64_t start_ns;
 	void *user = NULL;
 
 	pthread_rwlock_rdlock(&lock);
@@ -227,9 +226,7 @@ static void notify_one(int at, uint32_t domain, uint32_t call, const void *data)
 		return;
 	if (first)
 		first();
-	start_ns = callback_time_begin();
 	notify(user, domain, call, data);
-	callback_time_end(start_ns);
 }
 
 /* The lock is not held during a callback, so it may come while its subscriber unsubscribes. */
@@ -364,6 +361,51 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 	if (!launch->is_unseen)
 		subscribe_notify(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
 	return data.correlation_id;
+}
+
+static void ignore(void *user, uint32_t domain, uint32_t call, const void *data)
+{
+	(void)user;
+	(void)domain;
+	(void)call;
+	(void)data;
+}
+
+static uint64_t time_callbacks(cupti_callback_fn callback, const struct fake_launch *launch,
+			       uint32_t first, uint32_t count)
+{
+	struct cupti_callback_data data = {
+		.function_return_value = &(int){0},
+		.symbol_name = launch->name,
+		.context = launch->context,
+	};
+	uint64_t start_ns = clock_monotonic_ns();
+
+	for (uint32_t i = 0; i < count; i++) {
+		data.correlation_id = first + i;
+		data.site = CUPTI_SITE_ENTER;
+		callback(NULL, CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
+		data.site = CUPTI_SITE_EXIT;
+		callback(NULL, CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
+	}
+	return clock_monotonic_ns() - start_ns;
+}
+
+FAKE_EXPORT uint64_t fake_time_launches(const struct fake_launch *launch, uint32_t count)
+{
+	uint32_t first = launch->is_unseen ? 1 : atomic_fetch_add(&next_correlation, count);
+	cupti_callback_fn callback = ignore;
+	uint64_t spent_ns;
+
+	pthread_rwlock_rdlock(&lock);
+	for (int i = SUBSCRIBERS - 1; i >= 0; i--)
+		if (subscribers[i].callback)
+			callback = subscribers[i].callback;
+	pthread_rwlock_unlock(&lock);
+	spent_ns = time_callbacks(launch->is_unseen ? ignore : callback, launch, first, count);
+	for (uint32_t i = 0; i < count && !launch->is_unseen; i++)
+		add_records(launch, first + i);
+	return spent_ns;
 }
 
 /* ------------------------------------------------------------------ other tools */

@@ -86,8 +86,9 @@ enum fake_layout {
 	X(void, drop, (size_t count))                                                              \
 	/* A driver call without a launch, such as one that begins or ends a capture. */           \
 	X(void, call, (uint32_t call, int result))                                                 \
-	/* Time that the callbacks of launches have taken since the last call. */                  \
-	X(uint64_t, take_callback_ns, (void))                                                      \
+	/* Time in ns that the callbacks of `count` launches take, a multiple of 200. The */       \
+	/* launches follow. With `is_unseen` the callbacks do nothing, and none follows. */        \
+	X(uint64_t, time_launches, (const struct fake_launch *launch, uint32_t count))             \
 	/* Each entry point that hands over a callback calls this first; NULL: nothing. */         \
 	X(void, set_hook, (void (*hook)(void)))                                                    \
 	/* A bare graph event. Nodes, graphs and executable graphs are given by id. */             \

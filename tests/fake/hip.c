@@ -59,7 +59,8 @@ struct event {
 };
 
 static _Thread_local int current;
-static _Thread_local int last_error;
+/* As in a library that is loaded with the program: one that is loaded later calls a function. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) int last_error;
 static _Atomic int wall_clock_khz = 100000;
 static _Atomic uint32_t invalidated;
 
@@ -142,12 +143,23 @@ FAKE_EXPORT int hipGetDevice(int *device)
 	return 0;
 }
 
+static _Atomic(void (*)(void)) on_set_device;
+
+FAKE_EXPORT void fake_report_set_device(void (*report)(void))
+{
+	atomic_store(&on_set_device, report);
+}
+
 FAKE_EXPORT int hipSetDevice(int device)
 {
+	void (*report)(void) = atomic_load(&on_set_device);
+
 	RETURN_FAULT(hipSetDevice);
 	if (device < 0 || device >= DEVICES)
 		return done(INVALID_DEVICE);
 	current = device;
+	if (report)
+		report();
 	return 0;
 }
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "backend/amd/hip_graphs.h"
-#include "fake/callback_time.h"
+#include "backend/amd/roctracer_calls.h"
+#include "base/clock.h"
 #include "fake/entries.h"
 #include "fake/roctracer_state.h"
 
@@ -22,7 +23,7 @@ struct registration {
 	void *user;
 };
 
-#define NAME_OF(name, call) #name,
+#define NAME_OF(name, ...) #name,
 
 /* HIP calls in an order that no version of HIP has: numbers have to be asked for. */
 static const char *const hip_calls[] = {
@@ -34,7 +35,7 @@ static const char *const hip_calls[] = {
 #undef M
 #undef L
 #undef G
-	HIP_GRAPH_CALLS(NAME_OF) "hipMalloc",
+	HIP_GRAPH_CALLS(NAME_OF) HIP_DEVICE_CALLS(NAME_OF) "hipMalloc",
 };
 #define HIP_CALLS (sizeof(hip_calls) / sizeof(hip_calls[0]))
 
@@ -97,11 +98,29 @@ static void *find_loaded(const char *real, const char *fake)
 	return *search.found ? dlopen(search.found, RTLD_LAZY) : NULL;
 }
 
+static void report_set_device(void)
+{
+	fake_hip_call(&(struct fake_hip_launch){.call = "hipSetDevice", .is_reported_only = true});
+}
+
+static void attach_to_hip(void)
+{
+	void *symbol = hip_library ? dlsym(hip_library, "fake_report_set_device") : NULL;
+	void (*attach)(void (*report)(void));
+
+	if (!symbol)
+		return;
+	memcpy(&attach, &symbol, sizeof(attach));
+	attach(report_set_device);
+}
+
 /* Once for all: a library that is loaded later is never seen. The lock is held. */
 static bool has_hip(void)
 {
-	if (!has_looked_for_hip)
+	if (!has_looked_for_hip) {
 		hip_library = find_loaded("libamdhip64.so", "libfake_hip.so");
+		attach_to_hip();
+	}
 	has_looked_for_hip = true;
 	return hip_library;
 }
@@ -322,13 +341,60 @@ static void run(const struct fake_hip_launch *launch, uint64_t correlation)
 static void notify(struct registration to, uint32_t call, struct roctracer_hip_call *data,
 		   uint32_t phase)
 {
-	uint64_t start_ns;
-
 	data->phase = phase;
 	calls_hook();
-	start_ns = callback_time_begin();
 	to.callback(ROCTRACER_DOMAIN_HIP_API, call, data, to.user);
-	callback_time_end(start_ns);
+}
+
+static struct registration registration_of(uint32_t call)
+{
+	struct registration to;
+
+	pthread_mutex_lock(&lock);
+	to = hip_callbacks[call];
+	pthread_mutex_unlock(&lock);
+	return to;
+}
+
+static void ignore(uint32_t domain, uint32_t call, const void *data, void *user)
+{
+	(void)domain;
+	(void)call;
+	(void)data;
+	(void)user;
+}
+
+static uint64_t time_callbacks(struct registration to, const struct fake_hip_launch *launch,
+			       uint64_t first, uint32_t count)
+{
+	uint32_t call = number_of(launch->call);
+	struct roctracer_hip_call data = {0};
+	uint64_t start_ns;
+
+	set_arguments(&data, launch);
+	start_ns = clock_monotonic_ns();
+	for (uint32_t i = 0; i < count; i++) {
+		data.correlation_id = first + i;
+		data.phase = ROCTRACER_ENTER;
+		to.callback(ROCTRACER_DOMAIN_HIP_API, call, &data, to.user);
+		data.phase = ROCTRACER_EXIT;
+		to.callback(ROCTRACER_DOMAIN_HIP_API, call, &data, to.user);
+	}
+	return clock_monotonic_ns() - start_ns;
+}
+
+uint64_t calls_time(const struct fake_hip_launch *launch, uint32_t count)
+{
+	uint64_t first = launch->is_unseen ? 1 : atomic_fetch_add(&correlations, count);
+	struct registration to = registration_of(number_of(launch->call));
+	uint64_t spent_ns;
+
+	if (launch->is_unseen)
+		to.callback = ignore;
+	spent_ns = time_callbacks(to, launch, first, count);
+	for (uint32_t i = 0; i < count && !launch->is_unseen; i++)
+		run(launch, first + i);
+	return spent_ns;
 }
 
 FAKE_EXPORT uint64_t fake_hip_call(const struct fake_hip_launch *launch)
@@ -342,10 +408,8 @@ FAKE_EXPORT uint64_t fake_hip_call(const struct fake_hip_launch *launch)
 
 	if (!call)
 		abort(); /* a test that names an unknown call */
-	pthread_mutex_lock(&lock);
 	if (!launch->is_unseen)
-		to = hip_callbacks[call];
-	pthread_mutex_unlock(&lock);
+		to = registration_of(call);
 	if (!to.callback) {
 		run(launch, 0);
 		return 0;
@@ -383,14 +447,6 @@ FAKE_EXPORT bool fake_is_deaf(void)
 	return is_deaf;
 }
 
-static void other_callback(uint32_t domain, uint32_t call, const void *data, void *user)
-{
-	(void)domain;
-	(void)call;
-	(void)data;
-	(void)user;
-}
-
 static void other_buffer(const char *begin, const char *end, void *user)
 {
 	(void)begin;
@@ -410,6 +466,5 @@ FAKE_EXPORT void fake_steal(void)
 	for (uint32_t op = 0; op < OPS; op++)
 		set_activity(ROCTRACER_DOMAIN_HIP_OPS, op, pool);
 	for (uint32_t call = 1; call < HIP_CALLS; call++)
-		fake_roctracer_enable_op_callback(ROCTRACER_DOMAIN_HIP_API, call, other_callback,
-						  NULL);
+		fake_roctracer_enable_op_callback(ROCTRACER_DOMAIN_HIP_API, call, ignore, NULL);
 }

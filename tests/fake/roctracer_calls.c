@@ -54,12 +54,14 @@ void amd_call(const char *name, const uint64_t *arguments, size_t count, int res
 	call_and_check(&call);
 }
 
-FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
+/* Its name is in `storage`, or a constant. */
+static struct fake_hip_launch hip_launch_of(const struct fake_launch *launch,
+					    char storage[static 64])
 {
-	char storage[64];
 	const char *name = known_call(amd_call_of(launch->call), storage);
 	bool is_graph = strcmp(name, "hipGraphLaunch") == 0;
-	struct fake_hip_launch call = {
+
+	return (struct fake_hip_launch){
 		.call = name,
 		.name = launch->name,
 		.records = launch->records,
@@ -75,8 +77,22 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 		.config = launch->config,
 		.graph = is_graph ? (void *)(uintptr_t)launch->node_id : NULL,
 	};
+}
+
+FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
+{
+	char storage[64];
+	struct fake_hip_launch call = hip_launch_of(launch, storage);
 
 	return (uint32_t)call_and_check(&call);
+}
+
+FAKE_EXPORT uint64_t fake_time_launches(const struct fake_launch *launch, uint32_t count)
+{
+	char storage[64];
+	struct fake_hip_launch call = hip_launch_of(launch, storage);
+
+	return calls_time(&call, count);
 }
 
 FAKE_EXPORT uint64_t fake_copy(const struct fake_copy *copy)

@@ -13,6 +13,8 @@ struct pool *activity_pool(uint32_t op);
 void calls_hook(void);
 /* HIP's error of the calling thread. */
 void calls_set_error(int error);
+/* roctracer.c: fake_time_launches(). */
+uint64_t calls_time(const struct fake_hip_launch *launch, uint32_t count);
 
 /* roctracer_pool.c: work that was launched and has not ended. */
 void pool_launch(const struct fake_hip_launch *launch, uint64_t correlation);

@@ -293,6 +293,9 @@ def test_the_list_of_calls_has_every_launch_and_every_copy_of_the_header():
     assert ours == launches | copies
     captures = {name for name in theirs if re.match(r"hipStream(Begin|End)Capture", name)}
     assert captures <= set(re.findall(r"X\((hip\w+),", _read("hip_graphs.h")))
+    changes = r"hipSetDevice|hipCtx(Create|Destroy|\w*Current)"
+    devices = {name for name in theirs if re.fullmatch(changes, name)} - {"hipCtxGetCurrent"}
+    assert devices == set(re.findall(r"X\((hip\w+)\)", _read("roctracer_calls.h")))
 
 
 # Enumerations and pointers, as the header has them and as we do.

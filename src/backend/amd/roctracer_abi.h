@@ -179,6 +179,7 @@ struct roctracer_hip_call {
 			void *graph_exec;
 			void *stream;
 		} graph_launch;
+		const char *pointer;
 		uint64_t words[4]; /* of calls on graphs: hip_graphs.h */
 	} args;
 };

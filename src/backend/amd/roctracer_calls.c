@@ -8,28 +8,36 @@
 #include "base/array.h"
 
 #define NO_STREAM UINT16_MAX
-#define NUMBER_MAX 4096u /* HIP has about 450 calls */
 
 static struct roctracer_call calls[] = {
 #define L(call, its_arguments, its_records)                                                        \
-	{.name = #call, .kind = CALL_LAUNCH, .arguments = its_arguments, .records = its_records},
+	{.name = #call,                                                                            \
+	 .kind = CALL_LAUNCH,                                                                      \
+	 .arguments = its_arguments,                                                               \
+	 .launch = LAUNCH_KERNEL,                                                                  \
+	 .records = its_records},
 #define G(call)                                                                                    \
-	{.name = #call, .kind = CALL_GRAPH, .arguments = ARGUMENTS_GRAPH, .records = LAUNCH_MANY},
+	{.name = #call,                                                                            \
+	 .kind = CALL_GRAPH,                                                                       \
+	 .arguments = ARGUMENTS_GRAPH,                                                             \
+	 .launch = LAUNCH_GRAPH,                                                                   \
+	 .records = LAUNCH_MANY},
 #define M(call, its_records, its_stream)                                                           \
-	{.name = #call, .kind = CALL_MEMORY, .records = its_records, .stream = its_stream},
+	{.name = #call,                                                                            \
+	 .kind = CALL_MEMORY,                                                                      \
+	 .launch = LAUNCH_MEMORY,                                                                  \
+	 .records = its_records,                                                                   \
+	 .stream = its_stream},
 #define OF_GRAPH(call, its_call) {.name = #call, .kind = CALL_OF_GRAPH, .graph_call = its_call},
+#define OF_DEVICE(call) {.name = #call, .kind = CALL_DEVICE},
 #include "backend/amd/roctracer_calls.def"
 #undef L
 #undef G
 #undef M
-	HIP_GRAPH_CALLS(OF_GRAPH)
+	HIP_GRAPH_CALLS(OF_GRAPH) HIP_DEVICE_CALLS(OF_DEVICE)
 #undef OF_GRAPH
+#undef OF_DEVICE
 };
-
-/* Indexes of `calls` + 1, by number. */
-static _Atomic uint8_t by_number[NUMBER_MAX];
-
-_Static_assert(ARRAY_LENGTH(calls) < UINT8_MAX, "by_number");
 
 int roctracer_calls_find(struct proton_error *err)
 {
@@ -43,28 +51,15 @@ int roctracer_calls_find(struct proton_error *err)
 
 		if (result != ROCTRACER_OK && result != ROCTRACER_E_INVALID_ARGUMENT)
 			return roctracer_api_error(result, "roctracer_op_code", err);
-		if (result != ROCTRACER_OK || number >= NUMBER_MAX)
+		if (result != ROCTRACER_OK)
 			number = 0; /* this version does not know the call */
 		atomic_store_explicit(&calls[i].number, number, memory_order_relaxed);
-		if (!number)
-			continue;
-		launches += calls[i].kind == CALL_LAUNCH;
-		/* release: pairs with roctracer_calls_get() */
-		atomic_store_explicit(&by_number[number], (uint8_t)(i + 1), memory_order_release);
+		launches += number && calls[i].kind == CALL_LAUNCH;
 	}
 	return launches ? PROTON_OK
 			: err_set(err, PROTON_E_UNSUPPORTED,
 				  "roctracer does not know any HIP call that launches a kernel; "
 				  "its version does not fit Proton");
-}
-
-const struct roctracer_call *roctracer_calls_get(uint32_t number)
-{
-	uint8_t index = number < NUMBER_MAX
-				? atomic_load_explicit(&by_number[number], memory_order_acquire)
-				: 0;
-
-	return index ? &calls[index - 1] : NULL;
 }
 
 static bool is_wanted(const struct roctracer_call *call, bool is_memory)
@@ -99,7 +94,7 @@ int roctracer_calls_enable(bool is_memory, roctracer_callback_fn callback, struc
 			result = libroctracer.roctracer_enable_op_callback(
 				ROCTRACER_DOMAIN_HIP_API,
 				atomic_load_explicit(&calls[i].number, memory_order_relaxed),
-				callback, NULL);
+				callback, &calls[i]);
 	if (result == ROCTRACER_OK)
 		return PROTON_OK;
 	roctracer_calls_disable(is_memory);
@@ -108,87 +103,73 @@ int roctracer_calls_enable(bool is_memory, roctracer_callback_fn callback, struc
 
 /* ------------------------------------------------------------------ arguments */
 
-static void set(struct launch_config *config, const uint32_t grid[3], const uint32_t block[3],
-		size_t shared_bytes)
-{
-	for (int i = 0; i < 3; i++) {
-		config->grid[i] = grid[i];
-		config->block[i] = block[i];
+/* Places in the arguments of a launch, or in what their first word points to. */
+static const struct layout {
+	uint8_t sizes; /* grid, then block */
+	uint8_t shared_bytes;
+	uint8_t stream;
+	bool is_known; /* the sizes are there */
+	bool is_pointer;
+} layouts[] = {
+#define SIZED(type, grid, is_a_pointer)                                                            \
+	{                                                                                          \
+		offsetof(struct type, grid), offsetof(struct type, shared_bytes),                  \
+			offsetof(struct type, stream), true, is_a_pointer                          \
 	}
-	config->dynamic_shared_bytes = (uint32_t)shared_bytes;
-}
+	[ARGUMENTS_KERNEL] = SIZED(roctracer_launch_kernel, grid, false),
+	[ARGUMENTS_MODULE] = SIZED(roctracer_module_launch, grid, false),
+	[ARGUMENTS_EXT] = SIZED(roctracer_ext_launch, items, false),
+	[ARGUMENTS_COOPERATIVE] = SIZED(roctracer_cooperative_launch, grid, false),
+	[ARGUMENTS_DRV] = SIZED(roctracer_drv_config, grid, true),
+	[ARGUMENTS_EXC] = SIZED(roctracer_exc_config, grid, true),
+#undef SIZED
+	[ARGUMENTS_GRAPH] = {.stream = sizeof(void *)},
+};
 
 /* From work-items to blocks. */
-static void set_items(struct launch_config *config, const struct roctracer_ext_launch *launch)
+static void set_blocks(struct roctracer_config *config)
 {
-	set(config, launch->items, launch->block, launch->shared_bytes);
+	uint32_t sizes[6]; /* grid, block */
+
+	memcpy(sizes, config->sizes, sizeof(sizes));
 	for (int i = 0; i < 3; i++)
-		if (launch->block[i])
-			config->grid[i] =
-				(uint32_t)(((uint64_t)launch->items[i] + launch->block[i] - 1) /
-					   launch->block[i]);
+		if (sizes[3 + i])
+			sizes[i] =
+				(uint32_t)(((uint64_t)sizes[i] + sizes[3 + i] - 1) / sizes[3 + i]);
+	memcpy(config->sizes, sizes, sizeof(sizes));
 }
 
-#define READ(arguments)                                                                            \
-	set(config_out, (arguments)->grid, (arguments)->block, (arguments)->shared_bytes)
+/* NULL: there are none. */
+static const char *find_arguments(const struct layout *layout,
+				  const struct roctracer_hip_call *data)
+{
+	return layout->is_pointer ? data->args.pointer : (const char *)&data->args;
+}
 
 bool roctracer_calls_read(const struct roctracer_call *call, const struct roctracer_hip_call *data,
-			  struct launch_config *config_out)
+			  struct roctracer_config *config_out)
 {
-	switch (call->arguments) {
-	case ARGUMENTS_KERNEL:
-		READ(&data->args.launch_kernel);
-		return true;
-	case ARGUMENTS_MODULE:
-		READ(&data->args.module_launch);
-		return true;
-	case ARGUMENTS_EXT:
-		set_items(config_out, &data->args.ext_launch);
-		return true;
-	case ARGUMENTS_COOPERATIVE:
-		READ(&data->args.cooperative_launch);
-		return true;
-	case ARGUMENTS_DRV:
-		if (data->args.drv_config)
-			READ(data->args.drv_config);
-		return data->args.drv_config;
-	case ARGUMENTS_EXC:
-		if (data->args.exc_config)
-			READ(data->args.exc_config);
-		return data->args.exc_config;
-	default:
+	const struct layout *layout = &layouts[call->arguments];
+	const char *arguments = find_arguments(layout, data);
+
+	if (!layout->is_known || !arguments)
 		return false;
-	}
-}
-
-static void *stream_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
-{
-	void *stream = NULL;
-
-	switch (call->arguments) {
-	case ARGUMENTS_KERNEL:
-		return data->args.launch_kernel.stream;
-	case ARGUMENTS_MODULE:
-		return data->args.module_launch.stream;
-	case ARGUMENTS_EXT:
-		return data->args.ext_launch.stream;
-	case ARGUMENTS_COOPERATIVE:
-		return data->args.cooperative_launch.stream;
-	case ARGUMENTS_DRV:
-		return data->args.drv_config ? data->args.drv_config->stream : NULL;
-	case ARGUMENTS_EXC:
-		return data->args.exc_config ? data->args.exc_config->stream : NULL;
-	case ARGUMENTS_GRAPH:
-		return data->args.graph_launch.stream;
-	default:
-		if (call->kind == CALL_MEMORY && call->stream != NO_STREAM)
-			memcpy(&stream, (const char *)&data->args + call->stream, sizeof(stream));
-		return stream;
-	}
+	memcpy(config_out->sizes, arguments + layout->sizes, sizeof(config_out->sizes));
+	memcpy(&config_out->shared_bytes, arguments + layout->shared_bytes, sizeof(uint32_t));
+	if (call->arguments == ARGUMENTS_EXT)
+		set_blocks(config_out);
+	return true;
 }
 
 uint64_t roctracer_calls_stream(const struct roctracer_call *call,
 				const struct roctracer_hip_call *data)
 {
-	return (uintptr_t)stream_of(call, data);
+	const struct layout *layout = &layouts[call->arguments];
+	const char *arguments = find_arguments(layout, data);
+	uint32_t place = call->kind == CALL_MEMORY ? call->stream : layout->stream;
+	uint64_t stream = 0;
+
+	if (arguments && place && place != NO_STREAM)
+		memcpy(&stream, arguments + place, sizeof(stream));
+	return stream;
 }

@@ -6,8 +6,8 @@
 #define BACKEND_AMD_ROCTRACER_CALLS_H
 
 #include "backend/amd/roctracer_api.h"
+#include "backend/amd/roctracer_configs.h"
 #include "backend/gpu/launches.h"
-#include "format/rows.h"
 
 enum roctracer_call_kind {
 	CALL_UNKNOWN,
@@ -15,7 +15,16 @@ enum roctracer_call_kind {
 	CALL_GRAPH, /* a launch of a graph */
 	CALL_MEMORY,
 	CALL_OF_GRAPH, /* makes, changes or destroys a graph (hip_graphs.h) */
+	CALL_DEVICE,   /* changes the thread's device */
 };
+
+#define HIP_DEVICE_CALLS(X)                                                                        \
+	X(hipSetDevice)                                                                            \
+	X(hipCtxCreate)                                                                            \
+	X(hipCtxDestroy)                                                                           \
+	X(hipCtxPopCurrent)                                                                        \
+	X(hipCtxPushCurrent)                                                                       \
+	X(hipCtxSetCurrent)
 
 enum roctracer_arguments {
 	ARGUMENTS_NONE, /* not read */
@@ -32,6 +41,7 @@ struct roctracer_call {
 	const char *name;
 	uint8_t kind;            /* enum roctracer_call_kind */
 	uint8_t arguments;       /* enum roctracer_arguments */
+	uint8_t launch;          /* enum launch_kind */
 	uint8_t records;         /* enum launch_records */
 	uint8_t graph_call;      /* enum hip_graph_call */
 	uint16_t stream;         /* memory calls: place of the stream, or NO_STREAM */
@@ -41,19 +51,17 @@ struct roctracer_call {
 /* Finds the numbers of all calls. E_UNSUPPORTED if there is none to launch a kernel with. */
 int roctracer_calls_find(struct proton_error *err);
 /*
- * Enables `callback` for all calls except memory copies and memsets, or for these only. On failure
- * nothing stays enabled.
+ * Enables `callback` for all calls except memory copies and memsets, or for these only. Its `user`
+ * is the call's struct roctracer_call. On failure nothing stays enabled.
  */
 int roctracer_calls_enable(bool is_memory, roctracer_callback_fn callback,
 			   struct proton_error *err);
 /* Disables them; the first error. */
 int roctracer_calls_disable(bool is_memory);
-/* The call with this number, or NULL. */
-const struct roctracer_call *roctracer_calls_get(uint32_t number);
 
 /* Launch configuration of a launch. False if its arguments are not known. */
 bool roctracer_calls_read(const struct roctracer_call *call, const struct roctracer_hip_call *data,
-			  struct launch_config *config_out);
+			  struct roctracer_config *config_out);
 /* The stream of a launch or a memory operation; 0: the default stream, or unknown. */
 uint64_t roctracer_calls_stream(const struct roctracer_call *call,
 				const struct roctracer_hip_call *data);

@@ -20,8 +20,12 @@
 #include "record/record.h"
 #include "record/thread/captured.h"
 
-static _Thread_local bool had_error; /* when the thread's current call began */
-static bool has_roctx;               /* changed under the lock of the backend */
+static _Thread_local struct {
+	bool had_error;       /* when the current call began */
+	uint32_t device_seen; /* `start` when the device was noted; 0: it was not */
+} here;
+static _Atomic uint32_t start; /* number of the start of callbacks, from 1 */
+static bool has_roctx;         /* changed under the lock of the backend */
 
 /* The first callback in the child of a fork: HIP must not fill a buffer that no thread empties. */
 static void disable_in_child(void)
@@ -44,43 +48,42 @@ static struct launch_call describe(const struct roctracer_call *call,
 {
 	struct launch_call launch = {
 		.correlation = (uint32_t)data->correlation_id,
-		.kind = call->kind == CALL_GRAPH    ? LAUNCH_GRAPH
-			: call->kind == CALL_MEMORY ? LAUNCH_MEMORY
-						    : LAUNCH_KERNEL,
+		.kind = call->launch,
 		.records = call->records,
 	};
 
-	if (launch.records == LAUNCH_ONE && had_error)
+	if (launch.records == LAUNCH_ONE && here.had_error)
 		launch.records = LAUNCH_MANY; /* one, or none */
 	return launch;
 }
 
 /*
- * The properties of a new device are read here: the thread of the records must not call HIP, which
+ * Asks HIP for the thread's device, at its first launch and at the first one after a call that may
+ * have changed it. Its properties are read here: the thread of the records must not call HIP, which
  * may wait for that thread.
  */
 static void note_device(void)
 {
-	static _Thread_local void *known;
+	uint32_t now = atomic_load_explicit(&start, memory_order_relaxed);
 	void *context;
 
-	if (libhip.cuCtxGetCurrent(&context) != 0)
+	if (here.device_seen == now || libhip.cuCtxGetCurrent(&context) != 0)
 		return;
 	contexts_note(context);
-	if (context != known) {
-		gpu_device_of_hip((uint32_t)(uintptr_t)context - 1); /* hip_driver.h */
-		amd_gpus_ordinal_of_node(0);                         /* of all nodes */
-	}
-	known = context;
+	gpu_device_of_hip((uint32_t)(uintptr_t)context - 1); /* hip_driver.h */
+	amd_gpus_ordinal_of_node(0);                         /* of all nodes */
+	here.device_seen = now;
 }
 
 static void on_enter(const struct roctracer_call *call, const struct roctracer_hip_call *data)
 {
-	struct launch_config config = {0};
+	struct roctracer_config config;
+	struct launch_call launch;
 	struct proton_context where;
 
-	had_error = has_error();
-	where = launches_begin(describe(call, data));
+	here.had_error = has_error();
+	launch = describe(call, data);
+	where = launches_begin(&launch);
 	if (call->kind == CALL_GRAPH)
 		hip_replays_begin((uintptr_t)data->args.graph_launch.graph_exec,
 				  (uint32_t)data->correlation_id, where);
@@ -106,37 +109,50 @@ static bool was_captured(const struct roctracer_call *call, const struct roctrac
 
 static void on_exit_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
 {
-	bool has_failed = !had_error && has_error();
+	bool has_failed = !here.had_error && has_error();
 	bool is_captured = !has_failed && was_captured(call, data);
+	struct launch_call launch = describe(call, data);
 
 	if (is_captured)
 		launches_set_captured();
 	if (call->kind == CALL_GRAPH)
 		hip_replays_end(has_failed || is_captured);
-	launches_end(describe(call, data), has_failed);
+	launches_end(&launch, has_failed);
 }
 
-static void on_hip_call(uint32_t number, const struct roctracer_hip_call *data)
+static void on_graph_call(const struct roctracer_call *call, const struct roctracer_hip_call *data)
 {
-	const struct roctracer_call *call = roctracer_calls_get(number);
-	struct launches_timer timer;
 	bool is_enter = data->phase == ROCTRACER_ENTER;
 
-	if (!call)
-		return;
-	if (call->kind == CALL_OF_GRAPH) {
-		if (is_enter)
-			had_error = has_error();
-		hip_graphs_on_call(call->graph_call, &data->args, true, is_enter,
-				   !is_enter && !had_error && has_error());
-		return;
-	}
-	timer = launches_timer_begin(is_enter);
+	if (is_enter)
+		here.had_error = has_error();
+	hip_graphs_on_call(call->graph_call, &data->args, true, is_enter,
+			   !is_enter && !here.had_error && has_error());
+}
+
+static void on_launch(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+{
+	bool is_enter = data->phase == ROCTRACER_ENTER;
+	struct launches_timer timer = launches_timer_begin(is_enter);
+
 	if (is_enter)
 		on_enter(call, data);
 	else
 		on_exit_of(call, data);
 	launches_timer_end(timer);
+	/* In case of a change that roctracer did not report; not in a timed callback. */
+	if (is_enter && timer.weight)
+		here.device_seen = 0;
+}
+
+static void on_hip_call(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+{
+	if (call->kind == CALL_OF_GRAPH)
+		on_graph_call(call, data);
+	else if (call->kind == CALL_DEVICE)
+		here.device_seen = 0;
+	else
+		on_launch(call, data);
 }
 
 static void on_callback(uint32_t domain, uint32_t number, const void *data, void *user)
@@ -145,7 +161,7 @@ static void on_callback(uint32_t domain, uint32_t number, const void *data, void
 	if (atomic_load_explicit(&roctracer_state, memory_order_relaxed) == ROCTRACER_ORPHANED)
 		disable_in_child();
 	else if (domain == ROCTRACER_DOMAIN_HIP_API)
-		on_hip_call(number, data);
+		on_hip_call(user, data);
 	else if (domain == ROCTRACER_DOMAIN_ROCTX && number == ROCTRACER_ROCTX_PUSH)
 		nvtx_push(((const struct roctracer_roctx_data *)data)->message);
 	else if (domain == ROCTRACER_DOMAIN_ROCTX && number == ROCTRACER_ROCTX_POP)
@@ -169,6 +185,7 @@ int roctracer_launches_start(struct proton_error *err)
 {
 	int status = roctracer_calls_find(err);
 
+	atomic_fetch_add(&start, 1);
 	if (status == PROTON_OK)
 		status = roctracer_calls_enable(false, on_callback, err);
 	if (status != PROTON_OK)

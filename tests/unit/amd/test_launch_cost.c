@@ -1,35 +1,46 @@
 /*
  * Cost of the recorder's callbacks per launch: rocprofiler-sdk and roctracer compared with CUPTI.
- * All are fakes here, and measure the time that they spend in callbacks.
+ * All are fakes here. Their own work is not timed.
  */
 #include "unit/fakes.h"
 #include "unit/recorded.h"
 
 #include "fake/fake_cupti.h"
 
-#define LAUNCHES 2000
-#define ROUNDS 60
-#define WARM_ROUNDS 5
+#define LAUNCHES 2000u /* timed together: about 100 us */
+#define ROUNDS 16
+#define TURNS_MIN 4  /* sessions of each side */
+#define TURNS_MAX 60 /* if a limit is exceeded: other processes may have used the cores */
+#define LIMIT 1.2
 
 struct side {
 	const char *backend;
-	uint32_t (*launch)(const struct fake_launch *launch);
-	uint64_t (*take_callback_ns)(void);
-	double best_ns; /* per launch */
+	uint64_t (*time_launches)(const struct fake_launch *launch, uint32_t count);
+	uint64_t best_ns;
+	uint64_t empty_ns; /* the same with callbacks that do nothing */
 };
 
 static struct side open_side(const char *backend, const char *variable)
 {
 	void *library = fake_open(variable);
-	struct side side = {.backend = backend, .best_ns = 1e9};
+	struct side side = {.backend = backend, .best_ns = UINT64_MAX, .empty_ns = UINT64_MAX};
 
-	fake_find(&side.launch, library, "fake_launch");
-	fake_find(&side.take_callback_ns, library, "fake_take_callback_ns");
+	fake_find(&side.time_launches, library, "fake_time_launches");
 	return side;
 }
 
 static void measure(struct side *side)
 {
+	const struct fake_launch launch = {
+		.call = CUPTI_CALL_LAUNCH_KERNEL,
+		.name = "k",
+		.context = side,
+		.records = 1,
+		.stream = 3,
+		.start_ns = 1,
+		.end_ns = 2,
+	};
+	struct fake_launch unseen = launch;
 	struct proton_session_options options = {
 		.size = sizeof(options),
 		.name = rec_path(side->backend),
@@ -37,38 +48,42 @@ static void measure(struct side *side)
 		.flags = PROTON_SESSION_QUIET,
 	};
 	struct proton_error err = {0};
+	struct profile *profile;
+	char file[64];
 	int session;
 
+	unseen.is_unseen = true;
 	CHECK_OK(proton_start(&options, &session, &err), err);
 	for (int round = 0; round < ROUNDS; round++) {
-		double ns;
+		uint64_t empty_ns = side->time_launches(&unseen, LAUNCHES);
+		uint64_t ns = side->time_launches(&launch, LAUNCHES);
 
-		side->take_callback_ns();
-		for (int i = 0; i < LAUNCHES; i++)
-			side->launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
-							   .name = "k",
-							   .context = side,
-							   .records = 1,
-							   .stream = 3,
-							   .start_ns = 1,
-							   .end_ns = 2});
-		ns = (double)side->take_callback_ns() / LAUNCHES;
-		CHECK(ns > 1);
-		if (round >= WARM_ROUNDS && ns < side->best_ns)
-			side->best_ns = ns;
-		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+		side->empty_ns = empty_ns < side->empty_ns ? empty_ns : side->empty_ns;
+		side->best_ns = ns < side->best_ns ? ns : side->best_ns;
 	}
-	rec_finalize(session, "none");
+	rec_finalize(session, "proton");
+	snprintf(file, sizeof(file), "%s.proton", side->backend);
+	profile = rec_load(file);
+	CHECK_U64(rec_count(profile, "k"), ROUNDS * LAUNCHES);
+	profile_free(profile);
+}
+
+/* Per launch, without the calls of the callbacks. */
+static double cost_ns(const struct side *side)
+{
+	return ((double)side->best_ns - (double)side->empty_ns) / LAUNCHES;
+}
+
+static bool is_within(const struct side *side, const struct side *cupti)
+{
+	return cost_ns(side) <= cost_ns(cupti) * LIMIT;
 }
 
 /*
- * Measured on two shared cores: 51 to 58 ns (CUPTI) and 49 to 55 ns (rocprofiler-sdk); with more
- * load 56 and 64 ns, 58 and 61 ns. roctracer needs 63 to 65 ns where CUPTI needs 50 to 54: its
- * callbacks have no device and no result, and ask HIP for them. The limits leave room for such
- * machines.
+ * The sides take turns, and the best round of each counts. Load makes rounds slower; with more
+ * turns each side has one that was not disturbed.
  */
-TEST(a_launch_costs_about_as_much_as_with_cupti)
+TEST(a_launch_costs_at_most_a_fifth_more_than_with_cupti)
 {
 	struct side cupti;
 	struct side sdk;
@@ -80,11 +95,15 @@ TEST(a_launch_costs_about_as_much_as_with_cupti)
 	sdk = open_side("rocprofiler", "PROTON_ROCPROFILER_SDK_PATH");
 	tracer = open_side("roctracer", "PROTON_ROCTRACER_PATH");
 	fake_open("PROTON_HIP_PATH");
-	measure(&cupti);
-	measure(&sdk);
-	measure(&tracer);
+	for (int turn = 0; turn < TURNS_MAX; turn++) {
+		if (turn >= TURNS_MIN && is_within(&sdk, &cupti) && is_within(&tracer, &cupti))
+			break;
+		measure(&cupti);
+		measure(&sdk);
+		measure(&tracer);
+	}
 	printf("# cupti %.0f ns, rocprofiler %.0f ns, roctracer %.0f ns per launch\n",
-	       cupti.best_ns, sdk.best_ns, tracer.best_ns);
-	CHECK_LT((long)sdk.best_ns, (long)(cupti.best_ns * 1.5) + 1);
-	CHECK_LT((long)tracer.best_ns, (long)(cupti.best_ns * 2) + 1);
+	       cost_ns(&cupti), cost_ns(&sdk), cost_ns(&tracer));
+	CHECK(is_within(&sdk, &cupti));
+	CHECK(is_within(&tracer, &cupti));
 }

@@ -117,6 +117,48 @@ TEST(two_devices_are_kept_apart_by_their_nodes)
 	profile_free(profile);
 }
 
+static int (*hip_device_setter(void))(int)
+{
+	int (*set_device)(int device);
+
+	fake_find(&set_device, fake_open("PROTON_HIP_PATH"), "hipSetDevice");
+	return set_device;
+}
+
+TEST(a_flush_waits_for_every_device_of_a_thread)
+{
+	int session = start_tracer();
+	int (*set_device)(int) = hip_device_setter();
+
+	for (int i = 0; i < 100; i++)
+		launch_ns("k", 5);
+	CHECK_EQ(set_device(1), 0);
+	launch_ns("k", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(fake.synchronized_contexts(), 2);
+	profile_free(finish());
+}
+
+/* Each session notes it again. */
+TEST(launches_rarely_ask_hip_for_their_device)
+{
+	start_tracer();
+	for (int round = 0; round < 2; round++) {
+		uint32_t asked;
+
+		for (int i = 0; i < 2000; i++)
+			launch_ns("k", 5);
+		asked = fake.cuda_calls("hipGetDevice");
+		for (int i = 0; i < 1023; i++)
+			launch_ns("k", 5);
+		CHECK_LT(fake.cuda_calls("hipGetDevice") - asked, 2);
+		profile_free(finish());
+		CHECK_U64(fake.synchronized_contexts(), 1);
+		if (!round)
+			start_tracer();
+	}
+}
+
 TEST(a_launch_that_failed_is_not_waited_for)
 {
 	struct fake_hip_launch launch = kernel("failed", 5);
