@@ -91,19 +91,21 @@ bool store_add_kernel(const struct store *store, uint32_t context, uint32_t epoc
 			? __atomic_load_n(&store->device_rows[execution->device], __ATOMIC_ACQUIRE)
 			: 0;
 	uint32_t node = store_find_node(store, context);
+	uint64_t duration_ns = execution->end_ns - execution->start_ns;
 	struct row_kernel *row;
 	uint32_t at;
 
 	if (!device || (!node && context != PROTON_CONTEXT_ROOT) || !is_open(store, epoch) ||
 	    execution->end_ns < execution->start_ns || execution->is_memory ||
-	    execution->config.grid[0] || (store->trace_serial && !execution->is_of_host) ||
+	    execution->function || (store->trace_serial && !execution->is_of_host) ||
 	    store_collectives_has(store, node))
 		return false;
 	at = store_lists_find_kernel(store, node, device - 1, epoch);
 	row = &store_kernel_rows(store)[at];
-	if (!at || !__atomic_load_n(&row->histogram, __ATOMIC_ACQUIRE))
+	if (!at || !__atomic_load_n(&row->histogram, __ATOMIC_ACQUIRE) ||
+	    !store_config_add(store, at, &execution->config, duration_ns, is_shared))
 		return false;
-	add_duration(store, row, execution->end_ns - execution->start_ns, is_shared);
+	add_duration(store, row, duration_ns, is_shared);
 	store_counters_add_one(store, COUNTER_KERNELS, is_shared, stripe);
 	return true;
 }

@@ -3,6 +3,8 @@
  * as the previous one, so each kernel row remembers the row of TABLE_CONFIGS that it counted last,
  * and one comparison is enough. The rows of a kernel form a circular list through that row. After
  * CONFIGS_PER_KERNEL configurations, further ones share a row.
+ *
+ * Rows are made and linked under the session's lock; threads without it only find them.
  */
 #include <string.h>
 
@@ -68,9 +70,51 @@ static uint32_t find_or_make(struct store *store, uint32_t kernel, uint32_t last
 	rows[at].next = last ? rows[last].next : at;
 	rows[at].kernel = kernel;
 	store_commit(store, TABLE_CONFIGS);
+	/* release: pairs with find() */
 	if (last)
-		rows[last].next = at;
+		__atomic_store_n(&rows[last].next, at, __ATOMIC_RELEASE);
 	return at;
+}
+
+/* The row of `config` in the list, 0 if there is none. From any thread, without a lock. */
+static uint32_t find(const struct row_config *rows, uint32_t last,
+		     const struct launch_config *config)
+{
+	uint32_t at = last;
+
+	while (memcmp(&rows[at].config, config, sizeof(*config)) != 0) {
+		at = __atomic_load_n(&rows[at].next, __ATOMIC_ACQUIRE);
+		if (at == last)
+			return 0;
+	}
+	return at;
+}
+
+static void count_config(struct row_config *row, uint64_t duration_ns, bool is_shared)
+{
+	store_add_u64(&row->count, 1, is_shared);
+	store_add_u64(&row->total_ns, duration_ns, is_shared);
+}
+
+bool store_config_add(const struct store *store, uint32_t kernel,
+		      const struct launch_config *config, uint64_t duration_ns, bool is_shared)
+{
+	struct row_config *rows = config_rows(store);
+	uint32_t *last = last_of(store, kernel);
+	uint32_t known;
+	uint32_t at;
+
+	if (!config->grid[0] || !last)
+		return true;
+	/* acquire: pairs with store_config() */
+	known = __atomic_load_n(last, __ATOMIC_ACQUIRE);
+	at = known ? find(rows, known, config) : 0;
+	if (!at)
+		return false;
+	if (at != known)
+		__atomic_store_n(last, at, __ATOMIC_RELEASE);
+	count_config(&rows[at], duration_ns, is_shared);
+	return true;
 }
 
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
@@ -82,15 +126,15 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 
 	if (!config->grid[0] || !last) /* the backend does not know it */
 		return;
-	at = *last;
+	at = __atomic_load_n(last, __ATOMIC_RELAXED);
 	if (!at || memcmp(&rows[at].config, config, sizeof(*config)) != 0) {
 		at = find_or_make(store, kernel, at, config);
 		if (!at)
 			return;
-		*last = at;
+		/* release: pairs with store_config_add() */
+		__atomic_store_n(last, at, __ATOMIC_RELEASE);
 	}
-	rows[at].count++;
-	rows[at].total_ns += duration_ns;
+	count_config(&rows[at], duration_ns, store->is_shared);
 }
 
 void store_config_drop(struct store *store, uint32_t kernel)

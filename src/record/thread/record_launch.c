@@ -192,6 +192,8 @@ void record_kernel(struct proton_context where, const struct execution *executio
 {
 	const struct config *config = session_config_get(where.sessions);
 
+	if (!thread_self)
+		thread_get(); /* a vendor's thread: it adds without the session's lock too */
 	where = proton_context_enter(where, execution->frame);
 	if (execution->dispatch)
 		record_dispatch(execution->dispatch, where);

@@ -4,6 +4,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "record/names/frames.h"
+#include "record/record.h"
+#include "record/store/devices.h"
+
 #define THREADS 8
 #define LOOPS (TAP_IS_SANITIZED ? 2000 : 20000)
 
@@ -82,6 +86,50 @@ TEST(sums_of_one_context_are_exact)
 		for (size_t k = 0; k < i; k++)
 			CHECK(strcmp(profile_text(profile, profile->counters[k].name), name) != 0);
 	}
+	profile_free(profile);
+}
+
+#define CONFIGS 4u
+
+/* Records of a vendor's thread: kernels with launch configurations, each of them once in turn. */
+static void *add_configs(void *device)
+{
+	struct execution execution = {
+		.frame = frames_add(FRAME_KERNEL, "k", 1),
+		.device = *(const uint32_t *)device,
+		.config = {.block = {64, 1, 1}},
+		.start_ns = 1000,
+	};
+
+	for (uint32_t i = 0; i < LOOPS; i++) {
+		execution.config.grid[0] = 1 + i % CONFIGS;
+		execution.end_ns = 1000 + execution.config.grid[0];
+		record_kernel(proton_context_here(), &execution);
+	}
+	return NULL;
+}
+
+TEST(launch_configurations_of_several_threads_are_counted_exactly)
+{
+	const uint64_t count = (uint64_t)THREADS * LOOPS;
+	uint32_t device = devices_add(&(struct device){.type = "CUDA", .arch = "90"});
+	struct profile *profile;
+	uint32_t found = 0;
+
+	rec_start("a");
+	run_threads(add_configs, &device, THREADS);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	check_kernel(profile, "k", count);
+	for (uint32_t at = profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel]
+				   .first_config;
+	     at; at = profile->configs[at].next) {
+		CHECK_U64(profile->configs[at].count, count / CONFIGS);
+		CHECK_U64(profile->configs[at].total_ns,
+			  count / CONFIGS * profile->configs[at].config.grid[0]);
+		found++;
+	}
+	CHECK_U64(found, CONFIGS);
 	profile_free(profile);
 }
 
