@@ -20,52 +20,32 @@ struct field {
 	}
 
 static const struct field kernel_fields[] = {
-	FIELD(CUPTI_FIELD_KIND, as.kernel.kind),
-	FIELD(CUPTI_KERNEL_START, as.kernel.start_ns),
-	FIELD(CUPTI_KERNEL_END, as.kernel.end_ns),
-	FIELD(CUPTI_KERNEL_NAME, as.kernel.name),
-	FIELD(CUPTI_KERNEL_GRAPH_NODE_ID, as.kernel.graph_node_id),
-	FIELD(CUPTI_KERNEL_CORRELATION_ID, as.kernel.correlation_id),
-	FIELD(CUPTI_KERNEL_DEVICE_ID, as.kernel.device_id),
-	FIELD(CUPTI_KERNEL_CONTEXT_ID, as.kernel.context_id),
-	FIELD(CUPTI_KERNEL_STREAM_ID, as.kernel.stream_id),
-	FIELD(CUPTI_KERNEL_GRID_X, as.kernel.grid[0]),
-	FIELD(CUPTI_KERNEL_GRID_Y, as.kernel.grid[1]),
-	FIELD(CUPTI_KERNEL_GRID_Z, as.kernel.grid[2]),
-	FIELD(CUPTI_KERNEL_BLOCK_X, as.kernel.block[0]),
-	FIELD(CUPTI_KERNEL_BLOCK_Y, as.kernel.block[1]),
-	FIELD(CUPTI_KERNEL_BLOCK_Z, as.kernel.block[2]),
-	FIELD(CUPTI_KERNEL_STATIC_SHARED_MEMORY, as.kernel.static_shared_bytes),
-	FIELD(CUPTI_KERNEL_DYNAMIC_SHARED_MEMORY, as.kernel.dynamic_shared_bytes),
-	FIELD(CUPTI_KERNEL_REGISTERS_PER_THREAD, as.kernel.registers_per_thread),
-	{CUPTI_KERNEL_SOURCE_GRAPH_NODE_ID, offsetof(struct record_values, source_node_id), 8,
-	 CUPTI_VERSION_SOURCE_NODES},
+#define KERNEL_FIELD(id, member) FIELD(id, as.kernel.member),
+	RECORD_KERNEL_FIELDS(KERNEL_FIELD)
+#undef KERNEL_FIELD
+		{CUPTI_KERNEL_SOURCE_GRAPH_NODE_ID, offsetof(struct record_values, source_node_id),
+		 8, CUPTI_VERSION_SOURCE_NODES},
 };
 
+/* Fields that copies on a device and between two have under the same id. */
+#define COPY_FIELDS(copy)                                                                          \
+	FIELD(CUPTI_FIELD_KIND, as.copy.kind), FIELD(CUPTI_MEMCPY_COPY_KIND, as.copy.copy_kind),   \
+		FIELD(CUPTI_MEMCPY_SOURCE_KIND, as.copy.source_kind),                              \
+		FIELD(CUPTI_MEMCPY_DESTINATION_KIND, as.copy.destination_kind),                    \
+		FIELD(CUPTI_MEMCPY_BYTES, as.copy.bytes),                                          \
+		FIELD(CUPTI_MEMCPY_START, as.copy.start_ns),                                       \
+		FIELD(CUPTI_MEMCPY_END, as.copy.end_ns),                                           \
+		FIELD(CUPTI_MEMCPY_DEVICE_ID, as.copy.device_id),                                  \
+		FIELD(CUPTI_MEMCPY_STREAM_ID, as.copy.stream_id)
+
 static const struct field memcpy_fields[] = {
-	FIELD(CUPTI_FIELD_KIND, as.memcpy.kind),
-	FIELD(CUPTI_MEMCPY_COPY_KIND, as.memcpy.copy_kind),
-	FIELD(CUPTI_MEMCPY_SOURCE_KIND, as.memcpy.source_kind),
-	FIELD(CUPTI_MEMCPY_DESTINATION_KIND, as.memcpy.destination_kind),
-	FIELD(CUPTI_MEMCPY_BYTES, as.memcpy.bytes),
-	FIELD(CUPTI_MEMCPY_START, as.memcpy.start_ns),
-	FIELD(CUPTI_MEMCPY_END, as.memcpy.end_ns),
-	FIELD(CUPTI_MEMCPY_DEVICE_ID, as.memcpy.device_id),
-	FIELD(CUPTI_MEMCPY_STREAM_ID, as.memcpy.stream_id),
+	COPY_FIELDS(memcpy),
 	FIELD(CUPTI_MEMCPY_CORRELATION_ID, as.memcpy.correlation_id),
 	FIELD(CUPTI_MEMCPY_GRAPH_NODE_ID, as.memcpy.graph_node_id),
 };
 
 static const struct field memcpy_peer_fields[] = {
-	FIELD(CUPTI_FIELD_KIND, as.memcpy_peer.kind),
-	FIELD(CUPTI_MEMCPY_COPY_KIND, as.memcpy_peer.copy_kind),
-	FIELD(CUPTI_MEMCPY_SOURCE_KIND, as.memcpy_peer.source_kind),
-	FIELD(CUPTI_MEMCPY_DESTINATION_KIND, as.memcpy_peer.destination_kind),
-	FIELD(CUPTI_MEMCPY_BYTES, as.memcpy_peer.bytes),
-	FIELD(CUPTI_MEMCPY_START, as.memcpy_peer.start_ns),
-	FIELD(CUPTI_MEMCPY_END, as.memcpy_peer.end_ns),
-	FIELD(CUPTI_MEMCPY_DEVICE_ID, as.memcpy_peer.device_id),
-	FIELD(CUPTI_MEMCPY_STREAM_ID, as.memcpy_peer.stream_id),
+	COPY_FIELDS(memcpy_peer),
 	FIELD(CUPTI_MEMCPY_PEER_CORRELATION_ID, as.memcpy_peer.correlation_id),
 	FIELD(CUPTI_MEMCPY_PEER_GRAPH_NODE_ID, as.memcpy_peer.graph_node_id),
 };
@@ -151,16 +131,20 @@ bool record_fields_plan(int kind, const struct cupti_record_layout *layout,
 	const struct field *fields = fields_of(kind, &count);
 
 	plan->count = 0;
+	plan->is_usual = kind == CUPTI_KIND_CONCURRENT_KERNEL;
 	if (!layout || layout->size < sizeof(*layout) || layout->record_bytes > RECORD_BYTES_MAX)
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct cupti_field_layout *entry = find(layout, fields[i].id);
 
-		if (!entry && fields[i].since)
+		if (!entry && fields[i].since) {
+			plan->is_usual = false;
 			continue;
+		}
 		if (!entry || !is_valid(layout, entry))
 			return false;
 		plan->moves[plan->count].from = (uint32_t)entry->offset;
+		plan->is_usual &= entry->bytes >= fields[i].bytes;
 		plan->moves[plan->count].to = fields[i].at;
 		/* A wider field has the lower bytes first; a narrower one leaves zeros. */
 		plan->moves[plan->count].bytes =
