@@ -201,7 +201,7 @@ static void add_memory(const struct roctracer_record *record)
 static void on_buffer(const char *begin, const char *end, void *user)
 {
 	const struct roctracer_record *record = (const void *)begin;
-	uint64_t start_ns = clock_thread_ns();
+	uint64_t start_ns = await_records_begin();
 
 	find_offset();
 	while ((const char *)record + sizeof(*record) <= end) {
@@ -220,7 +220,7 @@ static void on_buffer(const char *begin, const char *end, void *user)
 		}
 		record = next;
 	}
-	await_records_note_cost(clock_thread_ns() - start_ns);
+	await_records_end(start_ns);
 }
 
 /* ------------------------------------------------------------------ pool */

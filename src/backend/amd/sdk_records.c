@@ -199,17 +199,18 @@ void sdk_records_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
 			   struct sdk_record_header **headers, size_t count, void *data,
 			   uint64_t dropped)
 {
-	uint64_t start_ns = clock_thread_ns();
 	enum sdk_state state = sdk_state_now();
+	uint64_t start_ns;
 
 	if (state == SDK_OFF || state == SDK_ORPHANED)
 		return;
+	start_ns = await_records_begin();
 	for (size_t i = 0; i < count; i++)
 		if (headers[i]->category == SDK_CATEGORY_TRACING && !add(headers[i]))
 			dropped++;
 	if (dropped)
 		await_records_note_dropped(dropped);
-	await_records_note_cost(clock_thread_ns() - start_ns);
+	await_records_end(start_ns);
 }
 
 static const struct await_vendor vendor = {

@@ -294,13 +294,14 @@ static void finish_buffer(uint8_t *buffer, size_t bytes, size_t valid_bytes, boo
 static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
 				size_t valid_bytes)
 {
-	uint64_t start_ns = clock_thread_ns();
+	uint64_t start_ns;
 
 	if (!buffer || cuda_is_orphaned() || !is_back(buffer))
 		return;
+	start_ns = await_records_begin();
 	finish_buffer(buffer, bytes, valid_bytes,
 		      !valid_bytes || read_records(buffer, valid_bytes));
-	await_records_note_cost(clock_thread_ns() - start_ns);
+	await_records_end(start_ns);
 }
 
 /* ------------------------------------------------------------------ the second interface */
@@ -391,13 +392,14 @@ static bool read_selected(uint8_t *buffer, size_t valid_bytes,
 static void on_buffer_completed_2(uint8_t *buffer, size_t bytes, size_t valid_bytes,
 				  const struct cupti_complete_info *info)
 {
-	uint64_t start_ns = clock_thread_ns();
+	uint64_t start_ns;
 
 	if (!buffer || cuda_is_orphaned() || !is_back(buffer))
 		return;
+	start_ns = await_records_begin();
 	finish_buffer(buffer, bytes, valid_bytes,
 		      !valid_bytes || read_selected(buffer, valid_bytes, info));
-	await_records_note_cost(clock_thread_ns() - start_ns);
+	await_records_end(start_ns);
 }
 
 static int flush_buffers(void)

@@ -43,8 +43,12 @@ void await_records_note_shared(uint32_t correlation);
 void await_records_note_dropped(uint64_t count);
 /* The library got no buffer, so records are lost that only it counts. */
 void await_records_note_refused(void);
-/* CPU time that the records have cost on the library's thread. */
-void await_records_note_cost(uint64_t ns);
+/*
+ * Around the records of a buffer: the counts above are then added at once, after all of them, and
+ * the CPU time in between is counted as cost. Begin returns the start, for the end.
+ */
+uint64_t await_records_begin(void);
+void await_records_end(uint64_t start_ns);
 uint64_t await_records_cost_ns(void);
 
 #endif

@@ -19,35 +19,28 @@ static bool find(uint32_t correlation, enum counter lost, struct correlation *la
 
 bool records_find_kernel(uint32_t correlation, uint64_t node, struct correlation *launch_out)
 {
-	struct correlation launch;
 	bool is_empty;
 
-	if (!find(correlation, COUNTER_LOST_UNMATCHED, &launch))
+	if (!find(correlation, COUNTER_LOST_UNMATCHED, launch_out))
 		return false;
-	is_empty = proton_context_is_empty(launch.where);
+	is_empty = proton_context_is_empty(launch_out->where);
 	/*
 	 * Every session was paused. But a node may have read a value, which must not go to the next
 	 * replay.
 	 */
-	if (is_empty && !(launch.is_shared && node))
+	if (is_empty && !(launch_out->is_shared && node))
 		return false;
-	if (launch.is_shared)
+	if (launch_out->is_shared)
 		await_records_note_shared(correlation);
-	*launch_out = launch;
 	return true;
 }
 
 bool records_find_memory(uint32_t correlation, struct correlation *launch_out)
 {
-	struct correlation launch;
-
-	if (!find(correlation, COUNTER_LOST_MEMORY, &launch))
+	if (!find(correlation, COUNTER_LOST_MEMORY, launch_out))
 		return false;
 	await_records_note_shared(correlation);
-	if (proton_context_is_empty(launch.where))
-		return false;
-	*launch_out = launch;
-	return true;
+	return !proton_context_is_empty(launch_out->where);
 }
 
 /* False for invalid times: they are counted by cause and never added to a sum. */
