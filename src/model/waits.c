@@ -148,6 +148,18 @@ static void add_occurrence(struct profile *profile, struct wait_series *series, 
 	item->ranks = clamped_u32(item->ranks, added->ranks);
 }
 
+/* The series of the target for a node of a source; NULL: there is none. */
+static struct wait_series *target_series(struct profile *target, const struct merge_maps *maps,
+					 uint32_t node, uint32_t flags, const char *group)
+{
+	struct row_wait key = {.node = maps->nodes[node], .flags = flags};
+
+	if (maps->other && key.node == maps->other)
+		return NULL;
+	key.group = profile_string(target, group, strlen(group));
+	return series_at(target, &key);
+}
+
 /* ------------------------------------------------------------------ one rank */
 
 /* The members of the communicator of a node, which are those of the scope around it; or "". */
@@ -203,13 +215,9 @@ void waits_add(struct profile *target, const struct profile *source, const struc
 	for (size_t i = 0; i < from->duration_count && !target->out_of_memory; i++) {
 		const struct row_durations *row = &from->durations[i];
 		const char *group = metric != UINT32_MAX ? group_of(source, row->node, metric) : "";
-		struct row_wait key = {.node = maps->nodes[row->node], .flags = row->flags};
-		struct wait_series *series;
+		struct wait_series *series =
+			target_series(target, maps, row->node, row->flags, group);
 
-		if (maps->other && key.node == maps->other)
-			continue;
-		key.group = profile_string(target, group, strlen(group));
-		series = series_at(target, &key);
 		if (!series)
 			continue;
 		if (series->serial != waits->serial) {
@@ -217,7 +225,7 @@ void waits_add(struct profile *target, const struct profile *source, const struc
 			series->row.ranks++;
 			series->row.time_ns =
 				clamped_u64(series->row.time_ns,
-					    key.flags & COLLECTIVE_HOST ? run_ns : kernel_ns);
+					    row->flags & COLLECTIVE_HOST ? run_ns : kernel_ns);
 		}
 		add_durations(target, series, row, rank);
 	}
@@ -250,15 +258,10 @@ void waits_add_part(struct profile *target, const struct profile *source,
 		return;
 	for (size_t i = 0; i < from->count && !target->out_of_memory; i++) {
 		const struct wait_series *part = &from->series[i];
-		const char *group = profile_text(source, part->row.group);
-		struct row_wait key = part->row;
-		struct wait_series *series;
+		struct wait_series *series = target_series(target, maps, part->row.node,
+							   part->row.flags,
+							   profile_text(source, part->row.group));
 
-		key.node = maps->nodes[key.node];
-		if (maps->other && key.node == maps->other)
-			continue;
-		key.group = profile_string(target, group, strlen(group));
-		series = series_at(target, &key);
 		if (!series)
 			continue;
 		widen(target->waits, series, part->row.stride);
