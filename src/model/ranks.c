@@ -80,6 +80,24 @@ const uint64_t *ranks_column(const struct profile *profile, uint32_t node)
 	return NULL;
 }
 
+const struct row_rank *ranks_row(const struct profile *profile, uint32_t rank)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	size_t low = 0;
+	size_t high = ranks ? ranks->count : 0;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranks->rows[middle].rank < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return ranks && low < ranks->count && ranks->rows[low].rank == rank ? &ranks->rows[low]
+									    : NULL;
+}
+
 /* ------------------------------------------------------------------ spreads */
 
 /* The spread of a node, made if necessary; NULL: out of memory. */
@@ -192,8 +210,7 @@ static uint32_t copy_text(struct profile *target, const char *text)
 	return profile_string(target, text, strlen(text));
 }
 
-/* The kernel time of each node with what is below it, malloc'd; the sum of launches. */
-static uint64_t *times_of(const struct profile *source, uint64_t *kernels_out)
+uint64_t *ranks_times(const struct profile *source, uint64_t *kernels_out)
 {
 	uint64_t *times = calloc(source->node_count, sizeof(*times));
 
@@ -301,7 +318,7 @@ void ranks_add(struct profile *target, const struct profile *source, const struc
 		return;
 	target->ranks->other = maps->other;
 	row = describe(target, source, origin);
-	times = times_of(source, &row.kernels);
+	times = ranks_times(source, &row.kernels);
 	pending = pending_of(target);
 	if (!times || !pending || !rank_values_add(pending, target, source, maps, times, row.rank))
 		target->out_of_memory = true;

@@ -71,6 +71,15 @@ const struct row_value_spread *ranks_value_spread(const struct profile *profile,
 /* The times of a node by row of the table of ranks, 0 for none; NULL if it has no column. */
 const uint64_t *ranks_column(const struct profile *profile, uint32_t node);
 
+/* The first row of a rank in a completed job; NULL: there is none. */
+const struct row_rank *ranks_row(const struct profile *profile, uint32_t rank);
+
+/*
+ * The kernel time in and below each node in ns, and the sum of launches. malloc'd, NULL if out of
+ * memory.
+ */
+uint64_t *ranks_times(const struct profile *source, uint64_t *kernels_out);
+
 /* The value of an information row, or "". */
 const char *ranks_info(const struct profile *profile, const char *key);
 

@@ -8,7 +8,7 @@
 #include "format/json_write.h"
 #include "model/ranks.h"
 #include "viewer/numbers/gate_report.h"
-#include "viewer/ranks/rank_report.h"
+#include "viewer/ranks/rank_diff.h"
 #include "viewer/ranks/wait_report.h"
 
 /* ------------------------------------------------------------------ CSV */
@@ -120,8 +120,14 @@ static void csv_groups(const struct rank_report *report, struct out *out)
 	out_fini(&members);
 }
 
-void rank_csv(const struct rank_report *report, struct out *out)
+void rank_csv(const void *context, struct out *out)
 {
+	const struct rank_report *report = context;
+
+	if (report->diffs) {
+		rank_diff_csv(report, out);
+		return;
+	}
 	if (report->table == RANKS_RANKS) {
 		csv_ranks(report, out);
 		return;
@@ -261,11 +267,24 @@ static void write_group(const struct rank_report *report, uint32_t number, struc
 	json_end_object(json);
 }
 
-void rank_json(const struct rank_report *report, struct out *out)
+void rank_json_gates(const struct rank_report *report, struct json_writer *json)
 {
+	if (!report->gates)
+		return;
+	json_key(json, "gates");
+	gate_write_json(json, report->gates, report->gate_count, report->tables[0].profile);
+}
+
+void rank_json(const void *context, struct out *out)
+{
+	const struct rank_report *report = context;
 	struct json_writer json;
 	struct out members;
 
+	if (report->diffs) {
+		rank_diff_json(report, out);
+		return;
+	}
 	out_init(&members, -1);
 	json_writer_init(&json, out, false);
 	json_begin_object(&json);
@@ -280,11 +299,7 @@ void rank_json(const struct rank_report *report, struct out *out)
 		write_group(report, g, &members, &json);
 	json_end_array(&json);
 	wait_report_json(report->profile, &json);
-	if (report->gates) {
-		json_key(&json, "gates");
-		gate_write_json(&json, report->gates, report->gate_count,
-				report->tables[0].profile);
-	}
+	rank_json_gates(report, &json);
 	json_end_object(&json);
 	out_byte(out, '\n');
 	out_fini(&members);

@@ -7,7 +7,6 @@
 
 #include "format/csv_write.h"
 #include "format/json_write.h"
-#include "viewer/numbers/gate_report.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 
@@ -143,9 +142,9 @@ static void print_pair(const struct rank_pair *pair, struct out *out)
 					   : "\n");
 }
 
-void rank_diff_print(const struct rank_report *report, const struct rank_diff *diffs,
-		     struct out *out)
+void rank_diff_print(const struct rank_report *report, struct out *out)
 {
+	const struct rank_diff *diffs = report->diffs;
 	size_t limit = report->rows ? report->rows : RANK_ROWS_DEFAULT;
 
 	for (size_t t = 0; t < report->table_count; t++) {
@@ -183,8 +182,9 @@ static double max_of(const struct rank_row *row)
 	return row->max;
 }
 
-void rank_diff_csv(const struct rank_report *report, const struct rank_diff *diffs, struct out *out)
+void rank_diff_csv(const struct rank_report *report, struct out *out)
 {
+	const struct rank_diff *diffs = report->diffs;
 	size_t limit = report->rows ? report->rows : SIZE_MAX;
 
 	out_text(out, "path,metric,ranks_before,ranks_after,mean_before,mean_after,min_before,"
@@ -228,9 +228,9 @@ static void write_side(struct json_writer *json, const char *key, const struct r
 	json_end_object(json);
 }
 
-void rank_diff_json(const struct rank_report *report, const struct rank_diff *diffs,
-		    struct out *out)
+void rank_diff_json(const struct rank_report *report, struct out *out)
 {
+	const struct rank_diff *diffs = report->diffs;
 	size_t limit = report->rows ? report->rows : SIZE_MAX;
 	struct json_writer json;
 
@@ -251,11 +251,7 @@ void rank_diff_json(const struct rank_report *report, const struct rank_diff *di
 		}
 	}
 	json_end_array(&json);
-	if (report->gates) {
-		json_key(&json, "gates");
-		gate_write_json(&json, report->gates, report->gate_count,
-				report->tables[0].profile);
-	}
+	rank_json_gates(report, &json);
 	json_end_object(&json);
 	out_byte(out, '\n');
 }

@@ -19,12 +19,9 @@ void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 		    const struct rank_rows *after);
 void rank_diff_fini(struct rank_diff *diff);
 
-/* `diffs`: by metric. */
-void rank_diff_print(const struct rank_report *report, const struct rank_diff *diffs,
-		     struct out *out);
-void rank_diff_csv(const struct rank_report *report, const struct rank_diff *diffs,
-		   struct out *out);
-void rank_diff_json(const struct rank_report *report, const struct rank_diff *diffs,
-		    struct out *out);
+/* Those of report->diffs. */
+void rank_diff_print(const struct rank_report *report, struct out *out);
+void rank_diff_csv(const struct rank_report *report, struct out *out);
+void rank_diff_json(const struct rank_report *report, struct out *out);
 
 #endif

@@ -6,12 +6,11 @@
 
 #include "base/message.h"
 #include "model/ranks.h"
-#include "viewer/export/save.h"
-#include "viewer/print/screen.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/ranks/rank_frame_print.h"
 #include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_output.h"
 #include "viewer/ranks/rank_report.h"
 #include "viewer/ranks/rank_scan.h"
 
@@ -132,31 +131,17 @@ static uint32_t find_node(const struct profile *sum, const struct profile *merge
 	return found;
 }
 
-/* The row of a rank in the table of ranks. */
-static uint32_t host_of(const struct profile *merged, uint32_t rank)
-{
-	const struct profile_ranks *ranks = merged->ranks;
-	size_t low = 0;
-	size_t high = ranks->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranks->rows[middle].rank < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < ranks->count && ranks->rows[low].rank == rank ? ranks->rows[low].host : 0;
-}
-
 static int add_rank(void *context, const struct rank_scan_step *step, struct proton_error *err)
 {
 	struct search *search = context;
 	struct rank_frames *frames = search->frames;
-	uint64_t *times = rank_scan_times(step->source);
+	const struct row_rank *row = ranks_row(search->merged, step->rank);
+	uint64_t kernels;
+	uint64_t *times = ranks_times(step->source, &kernels);
 
 	(void)err;
+	if (!times)
+		xgive_up();
 	for (size_t f = 0; f < frames->count && step->sum->node_count != search->node_count; f++)
 		search->nodes[f] = find_node(step->sum, search->merged, frames->items[f].row.node);
 	search->node_count = step->sum->node_count;
@@ -167,8 +152,7 @@ static int add_rank(void *context, const struct rank_scan_step *step, struct pro
 			if (step->nodes[i] == search->nodes[f])
 				time_ns += times[i];
 		if (time_ns && !frames->items[f].has_column)
-			add_time(&frames->items[f], step->rank, host_of(search->merged, step->rank),
-				 time_ns);
+			add_time(&frames->items[f], step->rank, row ? row->host : 0, time_ns);
 	}
 	free(times);
 	return PROTON_OK;
@@ -224,38 +208,7 @@ static int fill(struct rank_frames *frames, const struct profile *merged, const 
 	return status;
 }
 
-/* ------------------------------------------------------------------ output */
-
-static int write_output(const void *context, struct out *out, struct proton_error *err)
-{
-	const struct rank_frames *frames = context;
-
-	(void)err;
-	if (frames->is_json)
-		rank_frame_json(frames, out);
-	else
-		rank_frame_csv(frames, out);
-	return PROTON_OK;
-}
-
-static int show(const struct options *options, struct rank_frames *frames)
-{
-	const struct exporter *exporter = options->output.exporter;
-	struct proton_error err;
-	struct out out;
-
-	frames->is_json = exporter && exporter->suffix;
-	if (exporter) {
-		if (save_output(&options->output, frames->profile, write_output, frames, &err) ==
-		    PROTON_OK)
-			return 0;
-		message("%s", err.text);
-		return EXIT_BAD;
-	}
-	screen_begin(&out, frames->profile, &options->style);
-	rank_frame_print(frames, &out);
-	return screen_finish(&out, frames->profile) ? 0 : EXIT_BAD;
-}
+/* ------------------------------------------------------------------ --ranks-of */
 
 static void frames_fini(struct rank_frames *frames)
 {
@@ -270,6 +223,8 @@ int rank_frame_run(const struct options *options, struct input *input)
 	struct proton_error err = {0};
 	struct profile *profile = NULL;
 	struct rank_rows rows = {0};
+	struct rank_output output = {NULL, rank_frame_print, rank_frame_csv, rank_frame_json,
+				     &frames};
 	bool is_merged = false;
 	int status = rank_input_load(input, &profile, &is_merged, &err);
 
@@ -279,14 +234,14 @@ int rank_frame_run(const struct options *options, struct input *input)
 				 "%s needs complete profiles; use --allow-partial to accept these",
 				 options->output.option);
 	if (status == PROTON_OK) {
-		frames.profile = profile;
+		frames.profile = output.profile = profile;
 		rank_rows_of_time(&rows, profile, "time/ns");
 		status = choose(&rows, options->query.ranks_of, &frames, &err);
 	}
 	if (status == PROTON_OK)
 		status = fill(&frames, profile, input, is_merged, &err);
 	if (status == PROTON_OK)
-		status = show(options, &frames);
+		status = rank_output_show(&output, options);
 	else if (err.text[0])
 		message("%s", err.text);
 	frames_fini(&frames);

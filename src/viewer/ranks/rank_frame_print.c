@@ -148,8 +148,9 @@ static void print_frame(const struct rank_frames *frames, const struct rank_fram
 	free(path);
 }
 
-void rank_frame_print(const struct rank_frames *frames, struct out *out)
+void rank_frame_print(const void *context, struct out *out)
 {
+	const struct rank_frames *frames = context;
 	for (size_t f = 0; f < frames->count; f++) {
 		if (f)
 			out_byte(out, '\n');
@@ -161,8 +162,9 @@ void rank_frame_print(const struct rank_frames *frames, struct out *out)
 
 /* ------------------------------------------------------------------ CSV and JSON */
 
-void rank_frame_csv(const struct rank_frames *frames, struct out *out)
+void rank_frame_csv(const void *context, struct out *out)
 {
+	const struct rank_frames *frames = context;
 	out_text(out, "path,rank,host,time_ns\n");
 	for (size_t f = 0; f < frames->count; f++) {
 		const struct rank_frame *frame = &frames->items[f];
@@ -219,8 +221,9 @@ static void write_columns(const struct rank_frames *frames, const struct rank_fr
 	json_end_object(json);
 }
 
-void rank_frame_json(const struct rank_frames *frames, struct out *out)
+void rank_frame_json(const void *context, struct out *out)
 {
+	const struct rank_frames *frames = context;
 	struct json_writer json;
 
 	json_writer_init(&json, out, false);

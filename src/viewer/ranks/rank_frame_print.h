@@ -24,13 +24,13 @@ struct rank_frames {
 	size_t count;
 	size_t more; /* frames that match, too */
 	size_t rows; /* ranks in a list; 0: the default */
-	bool is_json;
 };
 
-void rank_frame_print(const struct rank_frames *frames, struct out *out);
+/* For struct rank_output: `frames` is a struct rank_frames. */
+void rank_frame_print(const void *frames, struct out *out);
 /* A line per frame and rank. */
-void rank_frame_csv(const struct rank_frames *frames, struct out *out);
+void rank_frame_csv(const void *frames, struct out *out);
 /* Columns of ranks, hosts and times. */
-void rank_frame_json(const struct rank_frames *frames, struct out *out);
+void rank_frame_json(const void *frames, struct out *out);
 
 #endif

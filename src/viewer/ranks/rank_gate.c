@@ -74,29 +74,12 @@ static int check_percent(const struct gate *gate, struct proton_error *err)
 		       gate->amount_text);
 }
 
-static double *fill(size_t count, const struct rank_rows *rows, const struct number *number,
-		    double divisor)
+static double *unknown(size_t count)
 {
 	double *values = xcalloc(count, sizeof(*values));
 
 	for (size_t i = 0; i < count; i++)
 		values[i] = NAN;
-	for (size_t i = 0; i < rows->count; i++)
-		values[rows->items[i].node] = number->of(&rows->items[i]) / divisor;
-	return values;
-}
-
-static double *fill_before(size_t count, const struct rank_diff *diff, const struct number *number,
-			   double divisor)
-{
-	double *values = xcalloc(count, sizeof(*values));
-
-	for (size_t i = 0; i < count; i++)
-		values[i] = NAN;
-	for (size_t i = 0; i < diff->count; i++)
-		if (diff->items[i].before.ranks && diff->items[i].after.ranks)
-			values[diff->items[i].after.node] = number->of(&diff->items[i].before) /
-							    divisor;
 	return values;
 }
 
@@ -126,8 +109,14 @@ int rank_gate_check(const struct gate *gate, const struct rank_rows *rows,
 		return status;
 	state = xcalloc(count, 1);
 	values.label = gate->metric;
-	values.after = after = fill(count, rows, number, divisor);
-	values.before = before = diff ? fill_before(count, diff, number, divisor) : NULL;
+	values.after = after = unknown(count);
+	for (size_t i = 0; i < rows->count; i++)
+		after[rows->items[i].node] = number->of(&rows->items[i]) / divisor;
+	values.before = before = diff ? unknown(count) : NULL;
+	for (size_t i = 0; diff && i < diff->count; i++)
+		if (diff->items[i].before.ranks && diff->items[i].after.ranks)
+			before[diff->items[i].after.node] = number->of(&diff->items[i].before) /
+							    divisor;
 	status = gate_check(gate, rows->profile, state, &values, result, err);
 	free(state);
 	free(after);

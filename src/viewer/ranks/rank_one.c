@@ -11,11 +11,10 @@
 #include "format/json_write.h"
 #include "model/load.h"
 #include "model/ranks.h"
-#include "viewer/export/save.h"
 #include "viewer/print/printable_text.h"
-#include "viewer/print/screen.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_output.h"
 #include "viewer/ranks/rank_report.h"
 
 #define EXIT_BAD 2
@@ -140,7 +139,6 @@ struct own {
 	struct own_row *items; /* the largest time first */
 	size_t count;
 	size_t limit;
-	bool is_json;
 };
 
 static int compare_own(const void *left, const void *right)
@@ -181,8 +179,9 @@ static double change_of(const struct own_row *row)
 	return (double)row->time_ns / row->mean_ns - 1;
 }
 
-static void print(const struct own *own, struct out *out)
+static void print(const void *context, struct out *out)
 {
+	const struct own *own = context;
 	const char *host = profile_text(own->profile, own->rank->host);
 
 	out_printf(out, "rank %u, %s", own->rank->rank, rank_state_name(own->rank->state));
@@ -206,8 +205,9 @@ static void print(const struct own *own, struct out *out)
 	}
 }
 
-static void write_json(const struct own *own, struct out *out)
+static void write_json(const void *context, struct out *out)
 {
+	const struct own *own = context;
 	struct json_writer json;
 
 	json_writer_init(&json, out, false);
@@ -235,8 +235,9 @@ static void write_json(const struct own *own, struct out *out)
 	out_byte(out, '\n');
 }
 
-static void write_csv(const struct own *own, struct out *out)
+static void write_csv(const void *context, struct out *out)
 {
+	const struct own *own = context;
 	out_text(out, "path,time_ns,mean_ns,place,ranks\n");
 	for (size_t i = 0; i < own->count && i < own->limit && !out->errnum; i++) {
 		const struct own_row *row = &own->items[i];
@@ -248,30 +249,6 @@ static void write_csv(const struct own *own, struct out *out)
 		out_printf(out, ",%u,%u\n", row->place, row->ranks);
 		free(path);
 	}
-}
-
-static int write_output(const void *context, struct out *out, struct proton_error *err)
-{
-	const struct own *own = context;
-
-	(void)err;
-	if (own->is_json)
-		write_json(own, out);
-	else
-		write_csv(own, out);
-	return PROTON_OK;
-}
-
-static int show(const struct options *options, const struct own *own, struct proton_error *err)
-{
-	struct out out;
-
-	if (options->output.exporter)
-		return save_output(&options->output, own->profile, write_output, own, err);
-	screen_begin(&out, own->profile, &options->style);
-	print(own, &out);
-	err->text[0] = '\0';
-	return screen_finish(&out, own->profile) ? PROTON_OK : PROTON_E_IO;
 }
 
 /* True if only the options of a table of columns are given. */
@@ -287,18 +264,15 @@ static bool is_plain(const struct options *options)
 int rank_one_run(const struct options *options, struct input *input)
 {
 	struct own own = {.limit = options->query.rows ? options->query.rows : SIZE_MAX};
-	const struct exporter *exporter = options->output.exporter;
 	struct proton_error err = {0};
 	struct profile *profile = input_load(input, 0);
-	int status = PROTON_E_INVALID;
+	const struct rank_output output = {profile, print, write_csv, write_json, &own};
+	int status = EXIT_BAD;
 
 	if (!profile)
 		return EXIT_BAD;
 	own.profile = profile;
-	own.is_json = exporter && exporter->suffix;
-	for (size_t i = 0; i < profile->ranks->count && !own.rank; i++)
-		if (profile->ranks->rows[i].rank == options->query.rank)
-			own.rank = &profile->ranks->rows[i];
+	own.rank = ranks_row(profile, options->query.rank);
 	if (!own.rank) {
 		err_set(&err, PROTON_E_INVALID, "--rank %u: %s has no such rank",
 			options->query.rank, input->paths[0]);
@@ -310,11 +284,11 @@ int rank_one_run(const struct options *options, struct input *input)
 			is_plain(options) ? " without times of single ranks" : "");
 	} else {
 		fill(&own);
-		status = show(options, &own, &err);
+		status = rank_output_show(&output, options);
 	}
 	if (err.text[0])
 		message("%s", err.text);
 	free(own.items);
 	profile_free(profile);
-	return status == PROTON_OK ? 0 : EXIT_BAD;
+	return status;
 }

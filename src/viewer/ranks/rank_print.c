@@ -9,7 +9,7 @@
 #include "model/ranks.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/ranks/rank_report.h"
+#include "viewer/ranks/rank_diff.h"
 #include "viewer/ranks/wait_report.h"
 
 #define WAITS_DEFAULT 10u
@@ -246,10 +246,15 @@ static void print_groups(const struct rank_report *report, size_t limit, struct 
 
 /* ------------------------------------------------------------------ all */
 
-void rank_print(const struct rank_report *report, struct out *out)
+void rank_print(const void *context, struct out *out)
 {
+	const struct rank_report *report = context;
 	size_t limit = report->rows;
 
+	if (report->diffs) {
+		rank_diff_print(report, out);
+		return;
+	}
 	if (report->table == RANKS_RANKS) {
 		print_ranks(report->profile, limit ? limit : SIZE_MAX, out);
 		return;

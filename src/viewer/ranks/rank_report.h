@@ -6,6 +6,7 @@
 #define VIEWER_RANKS_RANK_REPORT_H
 
 #include "base/buf.h"
+#include "format/json_write.h"
 #include "model/profile.h"
 #include "viewer/numbers/gate.h"
 #include "viewer/query/query_options.h"
@@ -17,10 +18,13 @@ bool rank_report_state(const struct profile *profile);
 
 #define RANK_ROWS_DEFAULT 30u /* in a printed table of frames */
 
+struct rank_diff;
+
 struct rank_report {
 	const struct profile *profile;
 	const struct rank_rows *tables; /* of frames, by metric */
 	size_t table_count;
+	const struct rank_diff *diffs; /* by metric; NULL without --diff */
 	const struct rank_groups *groups;
 	const struct gate_result *gates; /* NULL: none */
 	size_t gate_count;
@@ -33,11 +37,15 @@ void rank_print_about(const struct rank_report *report, const char *metric, stru
 /* A value in 10 columns. */
 void rank_print_value(struct out *out, double value);
 
+/* For struct rank_output: `report` is a struct rank_report. */
 /* As text: the chosen table, or by default frames, ranks and groups. */
-void rank_print(const struct rank_report *report, struct out *out);
+void rank_print(const void *report, struct out *out);
 /* The chosen table as CSV. Tables of frames have all metrics, one after the other. */
-void rank_csv(const struct rank_report *report, struct out *out);
+void rank_csv(const void *report, struct out *out);
 /* Everything in one object. */
-void rank_json(const struct rank_report *report, struct out *out);
+void rank_json(const void *report, struct out *out);
+
+/* The "gates" of a JSON object; nothing without gates. */
+void rank_json_gates(const struct rank_report *report, struct json_writer *json);
 
 #endif

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "model/clamped.h"
 #include "model/merge.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
@@ -41,20 +40,6 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 	else
 		profile_free(sum);
 	return status;
-}
-
-uint64_t *rank_scan_times(const struct profile *source)
-{
-	uint64_t *times = xcalloc(source->node_count, sizeof(*times));
-
-	for (size_t i = source->node_count; i-- > 0;) {
-		for (uint32_t k = source->nodes[i].first_kernel; k; k = source->kernels[k].next)
-			times[i] = clamped_u64(times[i], source->kernels[k].total_ns);
-		if (i)
-			times[source->nodes[i].parent] =
-				clamped_u64(times[source->nodes[i].parent], times[i]);
-	}
-	return times;
 }
 
 /* ------------------------------------------------------------------ metrics */

@@ -24,9 +24,6 @@ typedef int rank_scan_fn(void *context, const struct rank_scan_step *step,
 int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *context,
 	      struct profile **sum_out, struct proton_error *err);
 
-/* The kernel time in and below each node, in ns; malloc'd. */
-uint64_t *rank_scan_times(const struct profile *source);
-
 /*
  * The spread of metrics (names as of -m) over the ranks, by frame: tables[i] is of metric i.
  * E_INVALID: no rank has a metric.

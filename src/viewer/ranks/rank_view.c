@@ -5,13 +5,12 @@
 
 #include "base/message.h"
 #include "model/ranks.h"
-#include "viewer/export/save.h"
 #include "viewer/numbers/gate_report.h"
-#include "viewer/print/screen.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_diff.h"
 #include "viewer/ranks/rank_gate.h"
 #include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_output.h"
 #include "viewer/ranks/rank_report.h"
 #include "viewer/ranks/rank_scan.h"
 #include "viewer/ranks/wait_report.h"
@@ -89,63 +88,19 @@ static int job_init(struct job *job, struct input *input, const struct query_opt
 
 /* ------------------------------------------------------------------ output */
 
-struct output {
-	const struct rank_report *report;
-	const struct rank_diff *diffs; /* NULL without --diff */
-	bool is_json;
-};
-
-static int write_output(const void *context, struct out *out, struct proton_error *err)
-{
-	const struct output *output = context;
-
-	(void)err;
-	if (output->is_json && output->diffs)
-		rank_diff_json(output->report, output->diffs, out);
-	else if (output->is_json)
-		rank_json(output->report, out);
-	else if (output->diffs)
-		rank_diff_csv(output->report, output->diffs, out);
-	else
-		rank_csv(output->report, out);
-	return PROTON_OK;
-}
-
-static int show(const struct options *options, const struct rank_report *report,
-		const struct rank_diff *diffs)
-{
-	const struct exporter *exporter = options->output.exporter;
-	const struct output output = {report, diffs, exporter && exporter->suffix};
-	struct proton_error err;
-	struct out out;
-
-	if (exporter) {
-		if (save_output(&options->output, report->profile, write_output, &output, &err) ==
-		    PROTON_OK)
-			return 0;
-		message("%s", err.text);
-		return EXIT_BAD;
-	}
-	screen_begin(&out, report->profile, &options->style);
-	if (diffs)
-		rank_diff_print(report, diffs, &out);
-	else
-		rank_print(report, &out);
-	return screen_finish(&out, report->profile) ? 0 : EXIT_BAD;
-}
-
 /* Checks the gates, prints, and reports the gates. */
-static int judge_and_show(const struct options *options, struct rank_report *report,
-			  const struct rank_diff *diffs)
+static int judge_and_show(const struct options *options, struct rank_report *report)
 {
+	const struct rank_output output = {report->profile, rank_print, rank_csv, rank_json,
+					   report};
 	const struct query_options *query = &options->query;
 	struct gate_result *results = xcalloc(query->gate_count, sizeof(*results));
 	struct proton_error err;
 	int status = 0;
 
 	for (size_t i = 0; i < query->gate_count && status == 0; i++) {
-		if (rank_gate_check(&query->gates[i], &report->tables[0], diffs, &results[i],
-				    &err)) {
+		if (rank_gate_check(&query->gates[i], &report->tables[0], report->diffs,
+				    &results[i], &err)) {
 			message("%s", err.text);
 			status = EXIT_BAD;
 		}
@@ -153,7 +108,7 @@ static int judge_and_show(const struct options *options, struct rank_report *rep
 	report->gates = query->gate_count ? results : NULL;
 	report->gate_count = query->gate_count;
 	if (status == 0) {
-		status = show(options, report, diffs);
+		status = rank_output_show(&output, options);
 		for (size_t i = 0; i < query->gate_count; i++) {
 			gate_report_result(&results[i], report->tables[0].profile);
 			if (status == 0 && results[i].failed)
@@ -212,7 +167,8 @@ static int report(const struct options *options, const struct job *job, const st
 	rank_groups_init(&groups, job->profile, "time/ms");
 	for (size_t i = 0; before && i < job->count; i++)
 		rank_diff_init(&diffs[i], &before->tables[i], &job->tables[i]);
-	status = judge_and_show(options, &view, before ? diffs : NULL);
+	view.diffs = before ? diffs : NULL;
+	status = judge_and_show(options, &view);
 	for (size_t i = 0; i < job->count; i++)
 		rank_diff_fini(&diffs[i]);
 	free(diffs);

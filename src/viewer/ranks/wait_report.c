@@ -60,10 +60,10 @@ static uint64_t time_of(const struct profile *profile, const struct row_spread *
 			uint32_t rank)
 {
 	const uint64_t *column = ranks_column(profile, spread->node);
+	const struct row_rank *row = ranks_row(profile, rank);
 
-	for (size_t i = 0; column && i < profile->ranks->count; i++)
-		if (profile->ranks->rows[i].rank == rank)
-			return column[i];
+	if (column && row)
+		return column[row - profile->ranks->rows];
 	for (uint32_t i = 0; i < SPREAD_TOP && spread->top_ns[i]; i++)
 		if (spread->top_rank[i] == rank)
 			return spread->top_ns[i];
@@ -127,16 +127,6 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? 100 * (double)part / (double)whole : 0;
 }
 
-static const char *host_of(const struct profile *profile, uint32_t rank)
-{
-	const struct profile_ranks *ranks = profile->ranks;
-
-	for (size_t i = 0; ranks && i < ranks->count; i++)
-		if (ranks->rows[i].rank == rank)
-			return profile_text(profile, ranks->rows[i].host);
-	return "";
-}
-
 static void put_text(struct out *out, const char *text)
 {
 	text_clean(out, text, strlen(text));
@@ -182,7 +172,8 @@ static void put_reasons(const struct profile *profile, uint32_t rank, struct out
 
 static void put_last(const struct profile *profile, const struct row_wait *row, struct out *out)
 {
-	const char *host = host_of(profile, row->top_rank[0]);
+	const struct row_rank *last = ranks_row(profile, row->top_rank[0]);
+	const char *host = last ? profile_text(profile, last->host) : "";
 
 	if (!row->top_count[0])
 		return;
