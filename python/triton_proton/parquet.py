@@ -20,7 +20,7 @@ BLOCK_BYTES = 8 << 20  # of CSV, in memory at a time
 
 
 def _unmark(column: Any, compute: Any) -> Any:
-    """The texts without the mark that proton-viewer gives to those that look like formulas."""
+    """The texts without the apostrophe that proton-viewer puts before possible formulas."""
     marked = compute.starts_with(column, pattern="'")
     return compute.if_else(marked, compute.utf8_slice_codeunits(column, 1), column)
 

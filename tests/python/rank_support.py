@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
+
+from cmd_support import executable, run
 
 # A tree by names: times of kernels in ns, or a scope with metrics under "".
 Tree = dict[str, Any]
@@ -67,3 +70,15 @@ def write_job(directory: Path, name: str = "out", size: int = 8) -> Path:
             directory / f"{name}.ranks", rank, step(rank, 18 if rank == 6 else 10), world=size
         )
     return directory / f"{name}.ranks"
+
+
+def write_merged_job(directory: Path) -> Path:
+    """out.ranks, and out.ranks.proton of it, in this directory, which is returned."""
+    write_job(directory)
+    result = run([executable("proton-merge"), "out.ranks"], directory)
+    assert result.returncode == 0, result.stderr
+    return directory
+
+
+def view(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run([executable("proton-viewer"), *arguments], cwd)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from cmd_support import environment, executable, run
-from rank_support import MS, step, write_job, write_rank
+from rank_support import MS, step, view, write_merged_job, write_rank
 
 FORWARD = "step > forward"
 
@@ -20,18 +19,11 @@ FORWARD = "step > forward"
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with out.ranks, out.ranks.proton of it, and the same alone in `alone`."""
-    directory = tmp_path_factory.mktemp("job")
-    write_job(directory)
-    result = run([executable("proton-merge"), "out.ranks"], directory)
-    assert result.returncode == 0, result.stderr
+    directory = write_merged_job(tmp_path_factory.mktemp("job"))
     (directory / "alone").mkdir()
     merged = (directory / "out.ranks.proton").read_bytes()
     (directory / "alone" / "out.ranks.proton").write_bytes(merged)
     return directory
-
-
-def view(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run([executable("proton-viewer"), *arguments], cwd)
 
 
 def data(cwd: Path, *arguments: str) -> dict:

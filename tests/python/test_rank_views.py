@@ -5,27 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cmd_support import executable, run
-from rank_support import MS, step, write_job, write_rank
+from rank_support import MS, step, view, write_job, write_merged_job, write_rank
 
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with out.ranks, and out.ranks.proton of it."""
-    directory = tmp_path_factory.mktemp("job")
-    write_job(directory)
-    result = run([executable("proton-merge"), "out.ranks"], directory)
-    assert result.returncode == 0, result.stderr
-    return directory
-
-
-def view(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run([executable("proton-viewer"), *arguments], cwd)
+    return write_merged_job(tmp_path_factory.mktemp("job"))
 
 
 def table(cwd: Path, *arguments: str) -> list[dict[str, str]]:
