@@ -243,6 +243,15 @@ struct input {
 	const unsigned char *end;
 };
 
+/* The 7 low bits of each of 8 bytes as one number. */
+static inline uint64_t join_bytes(uint64_t bytes)
+{
+	bytes = (bytes & 0x007f007f007f007full) | (bytes & 0x7f007f007f007f00ull) >> 1;
+	bytes = (bytes & 0x00003fff00003fffull) | (bytes & 0x3fff00003fff0000ull) >> 2;
+	return (bytes & 0x000000000fffffffull) | (bytes & 0x0fffffff00000000ull) >> 4;
+}
+
+/* A varint byte by byte. */
 static inline bool take_varint(struct input *in, uint64_t *out)
 {
 	uint64_t value = 0;
@@ -257,6 +266,63 @@ static inline bool take_varint(struct input *in, uint64_t *out)
 		}
 	}
 	return false;
+}
+
+/*
+ * A varint with VARINT_MAX bytes of input. The lengths in a column often alternate, which branches
+ * predict: short numbers are not found with masks.
+ */
+static inline bool take_inner_varint(const unsigned char **in, uint64_t *out)
+{
+	const unsigned char *at = *in;
+	uint64_t bytes;
+	uint64_t ends;
+
+	if (at[0] < 128) {
+		*out = at[0];
+		*in = at + 1;
+		return true;
+	}
+	if (at[1] < 128) {
+		*out = (at[0] & 127) | (uint64_t)at[1] << 7;
+		*in = at + 2;
+		return true;
+	}
+	if (at[2] < 128) {
+		*out = (at[0] & 127) | (uint64_t)(at[1] & 127) << 7 | (uint64_t)at[2] << 14;
+		*in = at + 3;
+		return true;
+	}
+	memcpy(&bytes, at, 8);
+	ends = ~bytes & 0x8080808080808080ull;
+	if (ends) {
+		*out = join_bytes(bytes & (ends ^ (ends - 1)));
+		*in = at + (uint32_t)__builtin_ctzll(ends) / 8 + 1;
+		return true;
+	}
+	*out = join_bytes(bytes) | (uint64_t)(at[8] & 127) << 56;
+	*in = at + 9;
+	if (at[8] < 128)
+		return true;
+	*out |= (uint64_t)at[9] << 63;
+	*in = at + 10;
+	return at[9] < 128;
+}
+
+/* Takes `count` varints. */
+static bool take_run(struct input *in, uint64_t *numbers, size_t count)
+{
+	const unsigned char *at = in->at;
+	size_t i = 0;
+
+	while (i < count && in->end - at >= VARINT_MAX)
+		if (!take_inner_varint(&at, &numbers[i++]))
+			return false;
+	in->at = at;
+	while (i < count)
+		if (!take_varint(in, &numbers[i++]))
+			return false;
+	return true;
 }
 
 /* Takes `count` numbers. False: the input ends early or its runs do not fit. */
@@ -278,12 +344,8 @@ static bool take_numbers(struct input *in, uint64_t *numbers, size_t count, bool
 			memset(numbers + i, 0, run * sizeof(*numbers));
 		} else {
 			*has_any_out = true;
-			for (size_t k = 0; k < run; k++) {
-				if (in->at < in->end && *in->at < 128)
-					numbers[i + k] = *in->at++;
-				else if (!take_varint(in, &numbers[i + k]))
-					return false;
-			}
+			if (!take_run(in, numbers + i, run))
+				return false;
 		}
 		i += run;
 	}

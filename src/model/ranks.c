@@ -83,18 +83,9 @@ const uint64_t *ranks_column(const struct profile *profile, uint32_t node)
 const struct row_rank *ranks_row(const struct profile *profile, uint32_t rank)
 {
 	const struct profile_ranks *ranks = profile->ranks;
-	size_t low = 0;
-	size_t high = ranks ? ranks->count : 0;
+	size_t row = ARRAY_COUNT_BEFORE(ranks ? ranks->count : 0, i, ranks->rows[i].rank < rank);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranks->rows[middle].rank < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return ranks && low < ranks->count && ranks->rows[low].rank == rank ? &ranks->rows[low]
+	return ranks && row < ranks->count && ranks->rows[row].rank == rank ? &ranks->rows[row]
 									    : NULL;
 }
 
