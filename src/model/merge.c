@@ -16,7 +16,9 @@ struct merge {
 	uint32_t *nodes;  /* by node of the source, for merge_tree(); then of the last source */
 	uint32_t *places; /* by value of the source: value of the target */
 	size_t node_count, node_capacity, place_capacity;
-	uint32_t *frames; /* by frame of the source: frame of the target, or NONE */
+	uint32_t *frames;      /* by frame of the source: frame of the target, or NONE */
+	uint32_t *last_frames; /* of the last source */
+	size_t frame_count, last_frame_count;
 	uint32_t *metrics;
 	uint32_t *devices;
 	bool *is_kernel_frame; /* by frame of the target */
@@ -54,7 +56,9 @@ struct merge *merge_new(struct profile *target)
 
 static void drop_maps(struct merge *merge)
 {
-	free(merge->frames);
+	free(merge->last_frames);
+	merge->last_frames = merge->frames;
+	merge->last_frame_count = merge->frames ? merge->frame_count : 0;
 	free(merge->metrics);
 	free(merge->devices);
 	merge->frames = merge->metrics = merge->devices = NULL;
@@ -80,6 +84,7 @@ void merge_free(struct merge *merge)
 		return;
 	restore_kinds(merge);
 	drop_maps(merge);
+	free(merge->last_frames);
 	free(merge->nodes);
 	free(merge->places);
 	free(merge->is_kernel_frame);
@@ -118,6 +123,7 @@ void merge_source(struct merge *merge, const struct profile *source)
 	drop_maps(merge);
 	merge->source = source;
 	merge->frames = new_map(merge, source->frame_count);
+	merge->frame_count = source->frame_count;
 	merge->metrics = new_map(merge, source->metric_count);
 	merge->devices = new_map(merge, source->device_count);
 }
@@ -160,24 +166,64 @@ static void note_kernel_frame(struct merge *merge, uint32_t frame)
 	merge->is_kernel_frame[frame] = true;
 }
 
+static bool is_same_text(const struct merge *merge, uint32_t source, uint32_t target)
+{
+	const struct strings *from = &merge->source->strings;
+	const struct strings *to = &merge->target->strings;
+	size_t length = string_length(from, source);
+
+	return string_length(to, target) == length &&
+	       memcmp(string_text(from, source), string_text(to, target), length) == 0;
+}
+
+/* The frame of the target for the same row of the last source if it is equal, else NONE. */
+static uint32_t last_frame(const struct merge *merge, uint32_t source_frame)
+{
+	const struct profile_frame *row = &merge->source->frames[source_frame];
+	const struct profile_frame *last;
+	uint32_t id;
+
+	if (source_frame >= merge->last_frame_count)
+		return NONE;
+	id = merge->last_frames[source_frame];
+	if (id == NONE)
+		return NONE;
+	last = &merge->target->frames[id];
+	if ((row->kind == FRAME_SOURCE) != (last->kind == FRAME_SOURCE) ||
+	    !is_same_text(merge, row->name, last->name))
+		return NONE;
+	if (row->kind == FRAME_SOURCE &&
+	    (row->line != last->line || !is_same_text(merge, row->file, last->file)))
+		return NONE;
+	return id;
+}
+
+static uint32_t find_frame(struct merge *merge, uint32_t source_frame)
+{
+	const struct profile_frame *row = &merge->source->frames[source_frame];
+	struct profile_frame frame = {.kind = FRAME_NAME};
+
+	frame.name = copy_string(merge, row->name);
+	if (row->kind == FRAME_SOURCE) {
+		frame.kind = FRAME_SOURCE;
+		frame.file = copy_string(merge, row->file);
+		frame.line = row->line;
+	}
+	return profile_frame(merge->target, frame);
+}
+
 static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 {
 	const struct profile_frame *row = &merge->source->frames[source_frame];
-	struct profile_frame frame = {.kind = row->kind};
 	uint32_t id;
 
 	if (!merge->frames)
 		return 0;
 	if (merge->frames[source_frame] != NONE)
 		return merge->frames[source_frame];
-	frame.name = copy_string(merge, row->name);
-	if (row->kind == FRAME_SOURCE) {
-		frame.file = copy_string(merge, row->file);
-		frame.line = row->line;
-	} else {
-		frame.kind = FRAME_NAME;
-	}
-	id = profile_frame(merge->target, frame);
+	id = last_frame(merge, source_frame);
+	if (id == NONE)
+		id = find_frame(merge, source_frame);
 	if (row->kind == FRAME_KERNEL)
 		note_kernel_frame(merge, id);
 	merge->frames[source_frame] = id;
@@ -356,12 +402,13 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 
 static uint32_t map_device(struct merge *merge, uint32_t source_device)
 {
-	struct profile_device device = merge->source->devices[source_device];
+	struct profile_device device;
 
 	if (!merge->devices)
 		return 0;
 	if (merge->devices[source_device] != NONE)
 		return merge->devices[source_device];
+	device = merge->source->devices[source_device];
 	device.type = copy_string(merge, device.type);
 	device.arch = copy_string(merge, device.arch);
 	device.name = copy_string(merge, device.name);

@@ -269,24 +269,25 @@ static int merge_last(const struct rank_job *job, struct rank_parts *parts,
 	return status;
 }
 
+static bool are_siblings(const struct rank_part *left, const struct rank_part *right)
+{
+	return left->level == right->level && left->index % 2 == 0 &&
+	       left->index + 1 == right->index;
+}
+
 /* Only the last part is not packed: it is the next to be merged, or sent. */
 int rank_merge_part(const struct rank_job *job, struct rank_parts *parts, struct rank_part part,
 		    struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	if (parts->count)
+	if (parts->count && !are_siblings(&parts->items[parts->count - 1], &part))
 		status = rank_part_pack(&parts->items[parts->count - 1], err);
 	xreserve(&parts->items, &parts->capacity, parts->count + 1, sizeof(*parts->items));
 	parts->items[parts->count++] = part;
-	while (status == PROTON_OK && parts->count > 1) {
-		const struct rank_part *left = &parts->items[parts->count - 2];
-
-		if (left->level != left[1].level || left->index % 2 ||
-		    left->index + 1 != left[1].index)
-			break;
+	while (status == PROTON_OK && parts->count > 1 &&
+	       are_siblings(&parts->items[parts->count - 2], &parts->items[parts->count - 1]))
 		status = merge_last(job, parts, err);
-	}
 	return status;
 }
 
