@@ -510,10 +510,39 @@ bool pack_strings(struct out *out, const char *bytes, uint64_t length)
 	return true;
 }
 
+#define PIECE 16u /* bytes that are copied at once, also for shorter texts */
+
+static inline void copy_pieces(char *to, const void *from, uint64_t length)
+{
+	for (uint64_t i = 0; i < length; i += PIECE)
+		memmove(to + i, (const char *)from + i, PIECE);
+}
+
+/*
+ * Writes an entry: `common` bytes of the one before, and `rest` of the input. With space after them
+ * whole pieces are copied; what they leave after the entry is overwritten by the next one.
+ */
+static inline void put_entry(char *entry, bool has_space, const char *before, uint64_t common,
+			     const void *rest, uint64_t rest_bytes)
+{
+	uint32_t length = (uint32_t)(common + rest_bytes);
+	char *text = entry + 4;
+
+	memcpy(entry, &length, 4);
+	if (has_space) {
+		copy_pieces(text, before, common);
+		copy_pieces(text + common, rest, rest_bytes);
+	} else {
+		memcpy(text, before, common);
+		memcpy(text + common, rest, rest_bytes);
+	}
+	memset(text + length, 0, string_entry_bytes(length) - 4 - length);
+}
+
 uint64_t unpack_strings(char *bytes, uint64_t capacity, const void *packed, size_t length)
 {
 	struct input in = {packed, (const unsigned char *)packed + length};
-	const char *before = "";
+	const char *before = bytes;
 	uint64_t before_length = 0;
 	uint64_t at = 0;
 
@@ -521,6 +550,7 @@ uint64_t unpack_strings(char *bytes, uint64_t capacity, const void *packed, size
 		uint64_t common;
 		uint64_t rest;
 		uint64_t text_length;
+		bool has_space;
 
 		if (in.at == in.end)
 			break;
@@ -531,9 +561,9 @@ uint64_t unpack_strings(char *bytes, uint64_t capacity, const void *packed, size
 		text_length = common + rest;
 		if (text_length > UINT32_MAX || string_entry_bytes(text_length) > capacity - at)
 			break;
-		memcpy(bytes + at, &(uint32_t){(uint32_t)text_length}, 4);
-		memcpy(bytes + at + 4, before, common);
-		memcpy(bytes + at + 4 + common, in.at, rest);
+		has_space = capacity - at >= 4 + text_length + 2 * PIECE &&
+			    (uint64_t)(in.end - in.at) >= rest + PIECE;
+		put_entry(bytes + at, has_space, before, common, in.at, rest);
 		in.at += rest;
 		before = bytes + at + 4;
 		before_length = text_length;

@@ -608,6 +608,9 @@ static bool alloc_maps(struct view_loader *loader)
 	loader->string_budget = rows_of(loader, TABLE_STRINGS) * 8;
 	loader->word_budget = rows_of(loader, TABLE_VECTORS);
 	loader->histogram_budget = rows_of(loader, TABLE_HISTOGRAMS);
+	/* Entries of strings mostly have 16 bytes or more. */
+	if (!hash_table_reserve(&profile->strings.index, rows_of(loader, TABLE_STRINGS) / 2))
+		return false;
 	return loader->nodes && loader->frames && loader->strings && loader->metrics &&
 	       loader->is_widened && loader->devices && loader->kernels && loader->kernel_nodes &&
 	       loader->metric_uses && loader->device_uses && loader->seen_values &&

@@ -452,18 +452,18 @@ static void add_durations(uint32_t *to, const struct profile_kernel *from, const
 static uint32_t join_histograms(struct profile *profile, uint32_t index,
 				const struct profile_kernel *from, const uint32_t *buckets)
 {
-	struct profile_kernel kernel = profile->kernels[index];
-	uint32_t histogram = kernel.histogram;
+	const struct profile_kernel *kernel = &profile->kernels[index];
+	uint32_t histogram = kernel->histogram;
 
-	if (!is_distribution_known(&kernel, histogram) || !is_distribution_known(from, buckets))
+	if (kernel->count == 0 && !buckets)
 		return 0;
-	if (kernel.count == 0 && !buckets)
+	if (!is_distribution_known(kernel, histogram) || !is_distribution_known(from, buckets))
 		return 0;
 	if (!histogram) {
 		histogram = profile_histogram(profile);
 		if (!histogram)
 			return 0;
-		add_durations(profile->histograms[histogram].bucket, &kernel, NULL);
+		add_durations(profile->histograms[histogram].bucket, kernel, NULL);
 	}
 	add_durations(profile->histograms[histogram].bucket, from, buckets);
 	return histogram;

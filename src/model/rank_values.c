@@ -91,13 +91,14 @@ bool rank_values_add(struct rank_values *values, const struct profile *target,
 	return true;
 }
 
-void rank_values_times(const struct rank_values *values, uint32_t node,
-		       uint64_t times[RANK_VALUES_MAX])
+void rank_values_times(const struct rank_values *values, uint32_t first,
+		       uint64_t times[RANK_VALUES_NODES][RANK_VALUES_MAX])
 {
 	for (size_t r = 0; r < values->count; r++) {
 		const struct rank_values_row *row = &values->rows[r];
 
-		times[r] = node < row->time_count ? row->times[node] : 0;
+		for (uint32_t i = 0; i < RANK_VALUES_NODES; i++)
+			times[i][r] = first + i < row->time_count ? row->times[first + i] : 0;
 	}
 }
 

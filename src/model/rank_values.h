@@ -39,9 +39,10 @@ bool rank_values_add(struct rank_values *values, const struct profile *target,
 		     const struct profile *source, const struct merge_maps *maps,
 		     const uint64_t *times, uint32_t rank);
 
-/* Times of a node by row; 0: none. */
-void rank_values_times(const struct rank_values *values, uint32_t node,
-		       uint64_t times[RANK_VALUES_MAX]);
+/* Times of the nodes from `first` by row, those of a cache line together; 0: none. */
+#define RANK_VALUES_NODES 8u
+void rank_values_times(const struct rank_values *values, uint32_t first,
+		       uint64_t times[RANK_VALUES_NODES][RANK_VALUES_MAX]);
 /* Values `index` of `metric` by row, as bits of the type that the metric has now. */
 void rank_values_bits(const struct rank_values *values, const struct profile *target,
 		      uint32_t metric, uint32_t index, uint64_t bits[RANK_VALUES_MAX]);

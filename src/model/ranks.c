@@ -319,23 +319,33 @@ void ranks_add(struct profile *target, const struct profile *source, const struc
 	add_row(target, row);
 }
 
+/* Adds the times of a node by pending rank. */
+static void settle_node(struct profile *target, uint32_t node, const uint64_t *times)
+{
+	const struct rank_values *pending = target->ranks->pending;
+	struct row_spread *spread = NULL;
+
+	if (target->ranks->other && node == target->ranks->other)
+		return;
+	for (size_t r = 0; r < pending->count; r++) {
+		if (!times[r])
+			continue;
+		if (!spread && !(spread = spread_at(target, node)))
+			return;
+		add_time(spread, times[r], pending->rows[r].rank);
+	}
+}
+
 void ranks_settle(struct profile *target)
 {
 	struct profile_ranks *ranks = target->ranks;
 	struct rank_values *pending = ranks ? ranks->pending : NULL;
+	uint64_t times[RANK_VALUES_NODES][RANK_VALUES_MAX];
 
 	for (uint32_t node = 0; pending && node < target->node_count; node++) {
-		struct row_spread *spread = NULL;
-		uint64_t times[RANK_VALUES_MAX];
-
-		rank_values_times(pending, node, times);
-		for (size_t r = 0; r < pending->count; r++) {
-			if (!times[r] || (ranks->other && node == ranks->other))
-				continue;
-			if (!spread && !(spread = spread_at(target, node)))
-				return;
-			add_time(spread, times[r], pending->rows[r].rank);
-		}
+		if (node % RANK_VALUES_NODES == 0)
+			rank_values_times(pending, node, times);
+		settle_node(target, node, times[node % RANK_VALUES_NODES]);
 	}
 	if (pending && !value_spreads_add(&ranks->values, target, pending, ranks->other))
 		target->out_of_memory = true;

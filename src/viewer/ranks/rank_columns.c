@@ -98,6 +98,7 @@ static void write_node(struct out *out, struct rank_path path, const uint64_t *t
 {
 	struct piece_node node = {.path = path, .min_ns = UINT64_MAX};
 	uint64_t max_ns = 0;
+	char *at;
 
 	for (size_t r = 0; r < count; r++) {
 		node.min_ns = times[r] < node.min_ns ? times[r] : node.min_ns;
@@ -106,12 +107,16 @@ static void write_node(struct out *out, struct rank_path path, const uint64_t *t
 	if (!max_ns)
 		return;
 	node.width = bytes_of(max_ns - node.min_ns);
-	out_bytes(out, &node, sizeof(node));
-	for (size_t r = 0; r < count; r++) {
-		uint64_t rest = times[r] - node.min_ns;
-
-		out_bytes(out, &rest, node.width); /* little-endian */
-	}
+	at = out_reserve(out, sizeof(node) + count * sizeof(*times));
+	if (!at)
+		return;
+	memcpy(at, &node, sizeof(node));
+	at += sizeof(node);
+	/* Little-endian: the next one overwrites the bytes after the width. */
+	for (size_t r = 0; r < count; r++, at += node.width)
+		memcpy(at, &(uint64_t){times[r] - node.min_ns}, sizeof(*times));
+	out->length += sizeof(node) + count * node.width;
+	out->total += sizeof(node) + count * node.width;
 }
 
 /* A file without a name in TMPDIR. */
@@ -158,15 +163,15 @@ int rank_times_add(struct rank_times *times, size_t first, const struct profile 
 	const struct rank_values *values = merged->ranks->pending;
 	struct rank_path *paths = all_paths(merged);
 	struct rank_piece piece = {.first = first, .offset = times->bytes};
+	uint64_t rows[RANK_VALUES_NODES][RANK_VALUES_MAX];
 	struct out out;
 	int status = open_file(times, err);
 
 	out_init(&out, -1);
 	for (uint32_t node = 0; status == PROTON_OK && node < merged->node_count; node++) {
-		uint64_t row[RANK_VALUES_MAX];
-
-		rank_values_times(values, node, row);
-		write_node(&out, paths[node], row, values->count);
+		if (node % RANK_VALUES_NODES == 0)
+			rank_values_times(values, node, rows);
+		write_node(&out, paths[node], rows[node % RANK_VALUES_NODES], values->count);
 	}
 	if (status == PROTON_OK)
 		status = out_finish(&out, err);
