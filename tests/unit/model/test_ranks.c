@@ -1,53 +1,24 @@
 /* model/ranks and save_profile: ranks added one by one and in parts, saved and loaded. */
-#include "unit/recorded.h"
-
-#include "model/merge.h"
-#include "model/ranks.h"
-#include "model/save_profile.h"
+#include "unit/merged_ranks.h"
 
 /* The profile of a rank: scope/KERNEL with this time, and a metric. */
 static struct profile *make_rank(const char *kernel, uint64_t time_ns, uint32_t world)
 {
 	struct profile *profile = profile_new();
-	uint32_t scope, node, device, metric, index;
-	struct profile_kernel ran = {
-		.count = 2, .total_ns = time_ns, .min_ns = 1, .max_ns = time_ns - 1};
+	uint32_t scope = ranks_node(profile, 0, "scope", FRAME_NAME);
+	uint32_t share = profile_metric(profile, profile_string(profile, "share", 5),
+					PROTON_METRIC_DOUBLE, 0);
 	char text[16];
 
-	scope = profile_node(
-		profile, 0,
-		profile_frame(profile,
-			      (struct profile_frame){.kind = FRAME_NAME,
-						     .name = profile_string(profile, "scope", 5)}));
-	node = profile_node(
-		profile, scope,
-		profile_frame(profile,
-			      (struct profile_frame){.kind = FRAME_KERNEL,
-						     .name = profile_string(profile, kernel,
-									    strlen(kernel))}));
-	device = profile_device(profile, profile_string(profile, "CUDA", 4), 0);
-	index = (uint32_t)(profile_kernel(profile, node, device) - profile->kernels);
-	profile_kernel_add(profile, index, &ran, NULL);
-	metric = profile_metric(profile, profile_string(profile, "share", 5), PROTON_METRIC_DOUBLE,
-				0);
-	profile_value(profile, scope, metric)->as.float64 = 0.1;
+	ranks_kernel(profile, ranks_node(profile, scope, kernel, FRAME_KERNEL),
+		     (struct profile_kernel){
+			     .count = 2, .total_ns = time_ns, .min_ns = 1, .max_ns = time_ns - 1});
+	profile_value(profile, scope, share)->as.float64 = 0.1;
 	profile_info(profile, "host", "node1");
 	snprintf(text, sizeof(text), "%u", world);
 	profile_info(profile, "world_size", text);
 	CHECK(!profile->out_of_memory);
 	return profile;
-}
-
-static void add(struct merge *merge, struct profile *target, struct profile *source, uint32_t rank)
-{
-	struct rank_origin origin = {.rank = rank, .number = rank, .files = 1, .reason = ""};
-	struct merge_maps maps;
-
-	merge_source(merge, source);
-	CHECK(merge_tree(merge) != NULL);
-	maps = merge_maps(merge);
-	ranks_add(target, source, &maps, &origin);
-	profile_free(source);
 }
 
 /* Ranks `first` to `end` with times 1000, 2000 and so on. */
@@ -57,25 +28,10 @@ static struct profile *merged(uint32_t first, uint32_t end)
 	struct merge *merge = merge_new(target);
 
 	for (uint32_t rank = first; rank < end; rank++)
-		add(merge, target, make_rank("gemm", (rank + 1) * 1000, 12), rank);
+		ranks_merge(merge, target, make_rank("gemm", (rank + 1) * 1000, 12), rank);
 	ranks_settle(target);
 	merge_free(merge);
 	return target;
-}
-
-static struct profile *saved(struct profile *profile)
-{
-	struct profile *back;
-	struct proton_error err;
-	struct out out;
-
-	out_init(&out, -1);
-	CHECK_OK(profile_save(profile, &out, &err), err);
-	CHECK_OK(profile_load_bytes("saved", out.bytes, out.length, &back, &err), err);
-	CHECK(!back->is_damaged && !back->is_unfinished);
-	out_fini(&out);
-	profile_free(profile);
-	return back;
 }
 
 static void check_spread(const struct profile *profile, uint32_t node)
@@ -103,7 +59,7 @@ static void check_spread(const struct profile *profile, uint32_t node)
 
 TEST(spread_of_a_node_contains_what_is_below_it)
 {
-	struct profile *profile = saved(merged(0, 10));
+	struct profile *profile = ranks_reload(merged(0, 10));
 
 	CHECK_EQ(profile->node_count, 3);
 	for (uint32_t node = 0; node < 3; node++)
@@ -125,17 +81,11 @@ TEST(parts_of_a_job_add_up_to_the_whole)
 	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
 		struct profile *target = profile_new();
 		struct merge *merge = merge_new(target);
-		struct profile *parts[2] = {saved(merged(0, cuts[i])), saved(merged(cuts[i], 10))};
+		struct profile *parts[2] = {ranks_reload(merged(0, cuts[i])),
+					    ranks_reload(merged(cuts[i], 10))};
 
-		for (int p = 0; p < 2; p++) {
-			struct merge_maps maps;
-
-			merge_source(merge, parts[p]);
-			CHECK(merge_tree(merge) != NULL);
-			maps = merge_maps(merge);
-			ranks_add_part(target, parts[p], &maps);
-			profile_free(parts[p]);
-		}
+		for (int p = 0; p < 2; p++)
+			ranks_merge_part(merge, target, parts[p]);
 		merge_free(merge);
 		for (uint32_t node = 0; node < 3; node++)
 			check_spread(target, node);
@@ -177,7 +127,7 @@ TEST(nodes_beyond_the_limit_are_summed_in_one)
 	merge_limit(merge, 5);
 	for (uint32_t rank = 0; rank < 100; rank++) {
 		snprintf(name, sizeof(name), "kernel_of_%u", rank);
-		add(merge, target, make_rank(name, 1000, 100), rank);
+		ranks_merge(merge, target, make_rank(name, 1000, 100), rank);
 	}
 	ranks_settle(target);
 	CHECK_NE(merge_other(merge), 0);
@@ -193,7 +143,7 @@ TEST(nodes_beyond_the_limit_are_summed_in_one)
 
 TEST(saved_profile_equals_the_one_in_memory)
 {
-	struct profile *profile = saved(make_rank("gemm", 5000, 4));
+	struct profile *profile = ranks_reload(make_rank("gemm", 5000, 4));
 	const struct profile_kernel *kernel = &profile->kernels[profile->nodes[2].first_kernel];
 
 	CHECK_STR(profile_text(profile, profile->frames[profile->nodes[2].frame].name), "gemm");

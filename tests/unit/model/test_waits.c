@@ -1,10 +1,7 @@
 /* model/waits: waiting in collectives, from durations of ranks added one by one and in parts. */
-#include "unit/recorded.h"
+#include "unit/merged_ranks.h"
 
 #include "base/array.h"
-#include "model/merge.h"
-#include "model/ranks.h"
-#include "model/save_profile.h"
 #include "model/waits.h"
 
 #define STEPS 40u
@@ -23,14 +20,6 @@ TEST(codes_of_durations_are_monotone_and_close)
 	}
 	CHECK_U64(duration_of_code(duration_code(4095)), 4095);
 	CHECK_U64(duration_code(UINT64_MAX), UINT16_MAX);
-}
-
-static uint32_t named(struct profile *profile, uint32_t parent, const char *name, uint32_t kind)
-{
-	struct profile_frame frame = {.kind = kind,
-				      .name = profile_string(profile, name, strlen(name))};
-
-	return profile_node(profile, parent, profile_frame(profile, frame));
 }
 
 static void put_group(struct profile *profile, uint32_t node, const char *group)
@@ -65,31 +54,16 @@ static void put_durations(struct profile *profile, uint32_t node, uint32_t rank,
 static struct profile *make_rank(uint32_t rank, uint32_t stride)
 {
 	struct profile *profile = profile_new();
-	uint32_t scope = named(profile, 0, "backward", FRAME_NAME);
-	uint32_t node = named(profile, scope, "ncclDevKernel_AllReduce", FRAME_KERNEL);
-	uint32_t device = profile_device(profile, profile_string(profile, "CUDA", 4), 0);
-	uint32_t gemm = named(profile, scope, "gemm", FRAME_KERNEL);
-	struct profile_kernel ran = {.count = 1, .total_ns = rank == 6 ? 900000 : 200000};
-	uint32_t index = (uint32_t)(profile_kernel(profile, gemm, device) - profile->kernels);
+	uint32_t scope = ranks_node(profile, 0, "backward", FRAME_NAME);
+	uint32_t node = ranks_node(profile, scope, "ncclDevKernel_AllReduce", FRAME_KERNEL);
 
-	profile_kernel_add(profile, index, &ran, NULL);
+	ranks_kernel(profile, ranks_node(profile, scope, "gemm", FRAME_KERNEL),
+		     (struct profile_kernel){.count = 1, .total_ns = rank == 6 ? 900000 : 200000});
 	put_group(profile, scope, rank < 4 ? "0-3" : "4-7");
 	profile->waits = calloc(1, sizeof(*profile->waits));
 	put_durations(profile, node, rank, rank < 4 ? 1 : 6, STEPS / stride, stride);
 	CHECK(!profile->out_of_memory);
 	return profile;
-}
-
-static void add(struct merge *merge, struct profile *target, struct profile *source, uint32_t rank)
-{
-	struct rank_origin origin = {.rank = rank, .number = rank, .files = 1, .reason = ""};
-	struct merge_maps maps;
-
-	merge_source(merge, source);
-	CHECK(merge_tree(merge) != NULL);
-	maps = merge_maps(merge);
-	ranks_add(target, source, &maps, &origin);
-	profile_free(source);
 }
 
 static struct profile *part(uint32_t first, uint32_t end, uint32_t stride)
@@ -98,25 +72,10 @@ static struct profile *part(uint32_t first, uint32_t end, uint32_t stride)
 	struct merge *merge = merge_new(target);
 
 	for (uint32_t rank = first; rank < end; rank++)
-		add(merge, target, make_rank(rank, stride), rank);
+		ranks_merge(merge, target, make_rank(rank, stride), rank);
 	ranks_settle(target);
 	merge_free(merge);
 	return target;
-}
-
-static struct profile *saved(struct profile *profile)
-{
-	struct profile *back;
-	struct proton_error err;
-	struct out out;
-
-	out_init(&out, -1);
-	CHECK_OK(profile_save(profile, &out, &err), err);
-	CHECK_OK(profile_load_bytes("saved", out.bytes, out.length, &back, &err), err);
-	CHECK(!back->is_damaged);
-	out_fini(&out);
-	profile_free(profile);
-	return back;
 }
 
 /* The job from parts that begin at these ranks, sent as files. */
@@ -125,19 +84,12 @@ static struct profile *from_parts(const uint32_t *starts, size_t count, uint32_t
 	struct profile *target = profile_new();
 	struct merge *merge = merge_new(target);
 
-	for (size_t i = 0; i + 1 < count; i++) {
-		struct profile *source = saved(part(starts[i], starts[i + 1], stride));
-		struct merge_maps maps;
-
-		merge_source(merge, source);
-		CHECK(merge_tree(merge) != NULL);
-		maps = merge_maps(merge);
-		ranks_add_part(target, source, &maps);
-		profile_free(source);
-	}
+	for (size_t i = 0; i + 1 < count; i++)
+		ranks_merge_part(merge, target,
+				 ranks_reload(part(starts[i], starts[i + 1], stride)));
 	merge_free(merge);
 	ranks_complete(target);
-	return saved(target);
+	return ranks_reload(target);
 }
 
 static void check_job(const struct profile *profile, uint32_t stride)
@@ -192,7 +144,7 @@ TEST(ranks_with_different_strides_are_compared_at_the_larger_one)
 	check_job(sparse, 2);
 	profile_free(sparse);
 	for (uint32_t rank = 0; rank < 8; rank++)
-		add(merge, target, make_rank(rank, rank % 2 ? 2 : 1), rank);
+		ranks_merge(merge, target, make_rank(rank, rank % 2 ? 2 : 1), rank);
 	ranks_settle(target);
 	merge_free(merge);
 	ranks_complete(target);

@@ -1,13 +1,10 @@
 /* viewer/ranks: merging the files of ranks, columns per rank, statistics of values, names. */
-#include "unit/tap.h"
+#include "unit/merged_ranks.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "model/load.h"
-#include "model/save_profile.h"
 #include "viewer/query/pattern.h"
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_names.h"
@@ -18,20 +15,15 @@ static struct proton_error err;
 
 static uint32_t node_of(struct profile *profile, uint32_t parent, const char *name)
 {
-	struct profile_frame frame = {.kind = FRAME_NAME};
-
-	frame.name = profile_string(profile, name, strlen(name));
-	return profile_node(profile, parent, profile_frame(profile, frame));
+	return ranks_node(profile, parent, name, FRAME_NAME);
 }
 
 static void add_kernel(struct profile *profile, uint32_t node, uint64_t time_ns)
 {
-	struct profile_kernel ran = {
-		.count = 1, .total_ns = time_ns, .min_ns = time_ns, .max_ns = time_ns};
-	uint32_t device = profile_device(profile, profile_string(profile, "CUDA", 4), 0);
-	uint32_t kernel = (uint32_t)(profile_kernel(profile, node, device) - profile->kernels);
-
-	profile_kernel_add(profile, kernel, &ran, NULL);
+	ranks_kernel(
+		profile, node,
+		(struct profile_kernel){
+			.count = 1, .total_ns = time_ns, .min_ns = time_ns, .max_ns = time_ns});
 }
 
 static void add_double(struct profile *profile, uint32_t node, const char *name, double value)
@@ -123,20 +115,6 @@ static uint32_t child(const struct profile *profile, uint32_t parent, const char
 	return 0;
 }
 
-static struct profile *saved_and_loaded(struct profile *profile)
-{
-	struct profile *back;
-	struct out out;
-
-	out_init(&out, -1);
-	CHECK_OK(profile_save(profile, &out, &err), err);
-	CHECK_OK(profile_load_bytes("saved", out.bytes, out.length, &back, &err), err);
-	CHECK(!back->is_damaged);
-	out_fini(&out);
-	profile_free(profile);
-	return back;
-}
-
 static void check_columns(const struct profile *profile)
 {
 	uint32_t step = child(profile, 0, "step");
@@ -161,7 +139,7 @@ TEST(columns_have_the_time_of_each_rank)
 	write_job(directory);
 	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, &profile, &err), err);
 	check_columns(profile);
-	profile = saved_and_loaded(profile);
+	profile = ranks_reload(profile);
 	check_columns(profile);
 	profile_free(profile);
 	remove_job(directory);
@@ -214,7 +192,7 @@ TEST(each_number_has_statistics_over_the_ranks)
 
 	write_job(directory);
 	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, &profile, &err), err);
-	profile = saved_and_loaded(profile);
+	profile = ranks_reload(profile);
 	step = child(profile, 0, "step");
 	CHECK_EQ(profile->metric_count, 2);
 	check_tokens(ranks_value_spread(profile, step, 0));

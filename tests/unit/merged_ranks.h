@@ -1,0 +1,73 @@
+/* Support for tests of merged jobs: building profiles of ranks, adding them, saving and loading. */
+#ifndef TESTS_UNIT_MERGED_RANKS_H
+#define TESTS_UNIT_MERGED_RANKS_H
+
+#include "unit/tap.h"
+
+#include "base/buf.h"
+#include "model/load.h"
+#include "model/merge.h"
+#include "model/ranks.h"
+#include "model/save_profile.h"
+
+static inline uint32_t ranks_node(struct profile *profile, uint32_t parent, const char *name,
+				  uint32_t kind)
+{
+	struct profile_frame frame = {.kind = kind};
+
+	frame.name = profile_string(profile, name, strlen(name));
+	return profile_node(profile, parent, profile_frame(profile, frame));
+}
+
+static inline void ranks_kernel(struct profile *profile, uint32_t node, struct profile_kernel ran)
+{
+	uint32_t device = profile_device(profile, profile_string(profile, "CUDA", 4), 0);
+	uint32_t kernel = (uint32_t)(profile_kernel(profile, node, device) - profile->kernels);
+
+	profile_kernel_add(profile, kernel, &ran, NULL);
+}
+
+/* Merges the profile of a rank, and frees it. */
+static inline void ranks_merge(struct merge *merge, struct profile *target, struct profile *source,
+			       uint32_t rank)
+{
+	struct rank_origin origin = {.rank = rank, .number = rank, .files = 1, .reason = ""};
+	struct merge_maps maps;
+
+	merge_source(merge, source);
+	CHECK(merge_tree(merge) != NULL);
+	maps = merge_maps(merge);
+	ranks_add(target, source, &maps, &origin);
+	profile_free(source);
+}
+
+/* The same with a part of the job. */
+static inline void ranks_merge_part(struct merge *merge, struct profile *target,
+				    struct profile *source)
+{
+	struct merge_maps maps;
+
+	merge_source(merge, source);
+	CHECK(merge_tree(merge) != NULL);
+	maps = merge_maps(merge);
+	ranks_add_part(target, source, &maps);
+	profile_free(source);
+}
+
+/* The profile as it is loaded from its file. */
+static inline struct profile *ranks_reload(struct profile *profile)
+{
+	struct proton_error err;
+	struct profile *back;
+	struct out out;
+
+	out_init(&out, -1);
+	CHECK_OK(profile_save(profile, &out, &err), err);
+	CHECK_OK(profile_load_bytes("saved", out.bytes, out.length, &back, &err), err);
+	CHECK(!back->is_damaged);
+	out_fini(&out);
+	profile_free(profile);
+	return back;
+}
+
+#endif
