@@ -462,7 +462,8 @@ static inline uint64_t duration_of_code(uint16_t code)
 }
 
 enum collective_flag {
-	COLLECTIVE_HOST = 1, /* a scope with a group, timed on the CPU; else a kernel */
+	COLLECTIVE_HOST = 1,    /* a scope with a group, timed on the CPU; else a kernel */
+	COLLECTIVE_LIMITED = 2, /* complete rows: the job has more than are kept while merging */
 };
 
 #define DURATIONS_PER_ROW 50u

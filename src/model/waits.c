@@ -379,9 +379,11 @@ void waits_complete(struct profile *profile)
 {
 	struct profile_waits *from = profile->waits;
 	struct profile_waits *waits;
+	bool is_limited;
 
 	if (!from)
 		return;
+	is_limited = from->count == SERIES_MAX;
 	profile->waits = NULL;
 	waits = waits_of(profile);
 	for (size_t i = 0; waits && i < from->count; i++) {
@@ -393,6 +395,7 @@ void waits_complete(struct profile *profile)
 		if (!series)
 			continue;
 		series->row.groups -= series->row.ranks == 0; /* it is new */
+		series->row.flags |= is_limited ? COLLECTIVE_LIMITED : 0;
 		if (!sum_up(&from->series[i], &series->row))
 			profile->out_of_memory = true;
 	}
@@ -478,7 +481,7 @@ static bool load_series(struct profile *profile, struct row_wait row, const char
 	series = series_at(profile, &row);
 	if (!series || series->row.ranks)
 		return false;
-	row.flags = series->row.flags;
+	row.flags &= COLLECTIVE_HOST | COLLECTIVE_LIMITED;
 	series->row = row;
 	series->row.rows = 0;
 	for (uint32_t k = 0; k < row.rows && !profile->out_of_memory; k++) {

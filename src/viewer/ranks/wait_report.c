@@ -207,6 +207,10 @@ void wait_report_text(const struct profile *profile, size_t limit, struct out *o
 	}
 	if (count > limit)
 		out_printf(out, "%zu more; --json has all\n", count - limit);
+	if (count && list[0]->flags & COLLECTIVE_LIMITED)
+		out_text(out,
+			 "the waiting in further contexts or communicators is not known: a job "
+			 "has at most 65,536\n");
 	free(list);
 }
 
@@ -252,5 +256,6 @@ void wait_report_json(const struct profile *profile, struct json_writer *json)
 		free(path);
 	}
 	json_end_array(json);
+	json_key_bool(json, "waits_limited", count && list[0]->flags & COLLECTIVE_LIMITED);
 	free(list);
 }

@@ -161,3 +161,38 @@ TEST(a_rank_alone_does_not_wait)
 	CHECK_U64(job->waits->series[0].row.wait_ns, 0);
 	profile_free(job);
 }
+
+/* A rank with this many contexts, each with one collective. */
+static struct profile *make_wide_rank(uint32_t contexts)
+{
+	struct profile *profile = profile_new();
+	char name[16];
+
+	profile->waits = calloc(1, sizeof(*profile->waits));
+	for (uint32_t i = 0; i < contexts; i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		put_durations(profile, ranks_node(profile, 0, name, FRAME_NAME), 0, 0, 1, 1);
+	}
+	CHECK(!profile->out_of_memory);
+	return profile;
+}
+
+TEST(more_contexts_than_are_kept_are_marked)
+{
+	for (uint32_t contexts = 65535; contexts <= 65537; contexts += 2) {
+		struct profile *target = profile_new();
+		struct merge *merge = merge_new(target);
+		uint32_t flags = contexts > 65536 ? COLLECTIVE_LIMITED : 0;
+
+		for (uint32_t rank = 0; rank < 2; rank++)
+			ranks_merge(merge, target, make_wide_rank(contexts), rank);
+		ranks_settle(target);
+		merge_free(merge);
+		ranks_complete(target);
+		target = ranks_reload(target);
+		CHECK_U64(target->waits->count, contexts < 65536 ? contexts : 65536);
+		for (size_t i = 0; i < target->waits->count; i++)
+			CHECK_EQ(target->waits->series[i].row.flags, flags);
+		profile_free(target);
+	}
+}

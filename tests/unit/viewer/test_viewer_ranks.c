@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "viewer/query/pattern.h"
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_names.h"
+#include "viewer/ranks/wait_report.h"
 
 #define RANKS 150u /* more than two chunks */
 
@@ -293,4 +295,29 @@ TEST(expression_of_the_user_takes_parts_out_of_names)
 	CHECK_OK(pattern_compile_spans(&pattern, "x*", &err), err);
 	check_name("axxb", &pattern, "a*b"); /* nothing is not replaced */
 	pattern_fini(&pattern);
+}
+
+TEST(report_tells_that_waiting_of_further_contexts_is_not_known)
+{
+	static const char sentence[] = "the waiting in further contexts or communicators is not "
+				       "known: a job has at most 65,536\n";
+
+	for (int is_limited = 0; is_limited <= 1; is_limited++) {
+		struct profile *profile = profile_new();
+		struct wait_series series = {.row = {.node = node_of(profile, 0, "step"),
+						     .occurrences = 1,
+						     .stride = 1}};
+		struct out out;
+
+		series.row.flags = is_limited ? COLLECTIVE_LIMITED : 0;
+		profile->waits = calloc(1, sizeof(*profile->waits));
+		CHECK(ARRAY_ADD(profile->waits->series, profile->waits->capacity,
+				profile->waits->count, series));
+		out_init(&out, -1);
+		wait_report_text(profile, 8, &out);
+		out_byte(&out, '\0');
+		CHECK_EQ(strstr(out.bytes, sentence) != NULL, is_limited);
+		out_fini(&out);
+		profile_free(profile);
+	}
 }
