@@ -162,6 +162,52 @@ TEST(a_rank_alone_does_not_wait)
 	profile_free(job);
 }
 
+/* Each step takes 5000 ns on all ranks; on rank 2 most of it is the kernel before the collective. */
+static struct profile *make_step(uint32_t rank)
+{
+	uint64_t compute = rank == 2 ? 4500 : 1000;
+	struct profile *profile = profile_new();
+	uint32_t step = ranks_node(profile, 0, "step", FRAME_NAME);
+	uint32_t gemm = ranks_node(profile, step, "gemm", FRAME_KERNEL);
+	uint32_t reduce = ranks_node(profile, step, "ncclDevKernel_AllReduce", FRAME_KERNEL);
+
+	ranks_kernel(profile, gemm, (struct profile_kernel){.count = 1, .total_ns = compute});
+	ranks_kernel(profile, reduce,
+		     (struct profile_kernel){.count = 1, .total_ns = 5000 - compute});
+	profile->waits = calloc(1, sizeof(*profile->waits));
+	CHECK(ARRAY_ADD(profile->waits->durations, profile->waits->duration_capacity,
+			profile->waits->duration_count,
+			(struct row_durations){.node = reduce,
+					       .stride = 1,
+					       .count = 1,
+					       .code = {duration_code(5000 - compute)}}));
+	return profile;
+}
+
+TEST(waiting_names_the_rank_that_the_time_of_steps_does_not_show)
+{
+	struct profile *target = profile_new();
+	struct merge *merge = merge_new(target);
+	const struct row_spread *step;
+	const struct row_wait *wait;
+
+	for (uint32_t rank = 0; rank < 4; rank++)
+		ranks_merge(merge, target, make_step(rank), rank);
+	ranks_settle(target);
+	merge_free(merge);
+	ranks_complete(target);
+	step = ranks_spread(target, 1);
+	CHECK_U64(step->min_ns, 5000);
+	CHECK_U64(step->max_ns, 5000);
+	wait = &target->waits->series[0].row;
+	CHECK_EQ(wait->top_rank[0], 2);
+	CHECK_EQ(wait->top_count[0], 1);
+	/* Three ranks wait for 3500 ns, less what the codes of durations are rounded down. */
+	CHECK(wait->wait_ns <= 3 * 3500 && wait->wait_ns > 3 * 3500 - 3 * 4000 / 2048 - 3);
+	CHECK_U64(wait->top_ns[0], wait->wait_ns);
+	profile_free(target);
+}
+
 /* A rank with this many contexts, each with one collective. */
 static struct profile *make_wide_rank(uint32_t contexts)
 {
