@@ -542,12 +542,24 @@ void merge_about(struct merge *merge)
 	merge->has_about = true;
 }
 
+/* The first source is mostly like the others: tables of its size need not grow. */
+static bool reserve_tables(struct merge *merge)
+{
+	const struct profile *source = merge->source;
+
+	return merge->children.slot_count ||
+	       (hash_table_reserve(&merge->children, source->node_count) &&
+		hash_table_reserve(&merge->values, source->value_count) &&
+		hash_table_reserve(&merge->kernels, source->kernel_count));
+}
+
 /* Makes room for the maps of nodes and values. The nodes of the last source stay. */
 static bool reserve_maps(struct merge *merge)
 {
 	const struct profile *source = merge->source;
 
-	if (array_reserve(&merge->nodes, &merge->node_capacity, source->node_count,
+	if (reserve_tables(merge) &&
+	    array_reserve(&merge->nodes, &merge->node_capacity, source->node_count,
 			  sizeof(*merge->nodes)) &&
 	    array_reserve(&merge->places, &merge->place_capacity, source->value_count,
 			  sizeof(*merge->places)))

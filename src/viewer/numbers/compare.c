@@ -398,6 +398,7 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 
 	*view = (struct view){0};
 	comparison_begin(&comparison, options);
+	xkeep_memory();
 	for (size_t i = 0; i < input->count && status == PROTON_OK; i++) {
 		struct profile *profile = input_load(input, i);
 		struct metric_column *columns;
