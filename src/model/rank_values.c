@@ -91,29 +91,56 @@ bool rank_values_add(struct rank_values *values, const struct profile *target,
 	return true;
 }
 
-void rank_values_times(const struct rank_values *values, uint32_t first,
-		       uint64_t times[RANK_VALUES_NODES][RANK_VALUES_MAX])
+/* True if the block has to be filled for `index`. */
+static bool begin_block(struct rank_block *block, uint32_t index)
 {
-	for (size_t r = 0; r < values->count; r++) {
-		const struct rank_values_row *row = &values->rows[r];
+	uint32_t first = index - index % RANK_BLOCK;
 
-		for (uint32_t i = 0; i < RANK_VALUES_NODES; i++)
-			times[i][r] = first + i < row->time_count ? row->times[first + i] : 0;
-	}
+	if (block->is_filled && block->first == first)
+		return false;
+	block->is_filled = true;
+	block->first = first;
+	return true;
 }
 
-void rank_values_bits(const struct rank_values *values, const struct profile *target,
-		      uint32_t metric, uint32_t index, uint64_t bits[RANK_VALUES_MAX])
+const uint64_t *rank_values_times(const struct rank_values *values, uint32_t node,
+				  struct rank_block *block)
 {
-	bool is_double = target->metrics[metric].type == PROTON_METRIC_DOUBLE;
-
+	if (!begin_block(block, node))
+		return block->items[node - block->first];
 	for (size_t r = 0; r < values->count; r++) {
 		const struct rank_values_row *row = &values->rows[r];
 
-		bits[r] = index < row->value_count ? row->values[index] : RANK_NO_VALUE;
-		/* A later rank has made the metric a double. */
-		if (bits[r] != RANK_NO_VALUE && is_double &&
-		    row->types[metric] == PROTON_METRIC_INT64)
-			bits[r] = bits_of((double)(int64_t)bits[r]);
+		for (uint32_t i = 0; i < RANK_BLOCK; i++)
+			block->items[i][r] = block->first + i < row->time_count
+						     ? row->times[block->first + i]
+						     : 0;
 	}
+	return block->items[node - block->first];
+}
+
+const uint64_t *rank_values_bits(const struct rank_values *values, uint32_t index,
+				 struct rank_block *block)
+{
+	if (!begin_block(block, index))
+		return block->items[index - block->first];
+	for (size_t r = 0; r < values->count; r++) {
+		const struct rank_values_row *row = &values->rows[r];
+
+		for (uint32_t i = 0; i < RANK_BLOCK; i++)
+			block->items[i][r] = block->first + i < row->value_count
+						     ? row->values[block->first + i]
+						     : RANK_NO_VALUE;
+	}
+	return block->items[index - block->first];
+}
+
+uint64_t rank_values_convert(const struct rank_values *values, size_t r,
+			     const struct profile *target, uint32_t metric, uint64_t bits)
+{
+	/* A later rank may have made the metric a double. */
+	if (target->metrics[metric].type == PROTON_METRIC_DOUBLE &&
+	    values->rows[r].types[metric] == PROTON_METRIC_INT64)
+		return bits_of((double)(int64_t)bits);
+	return bits;
 }

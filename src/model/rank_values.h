@@ -39,12 +39,25 @@ bool rank_values_add(struct rank_values *values, const struct profile *target,
 		     const struct profile *source, const struct merge_maps *maps,
 		     const uint64_t *times, uint32_t rank);
 
-/* Times of the nodes from `first` by row, those of a cache line together; 0: none. */
-#define RANK_VALUES_NODES 8u
-void rank_values_times(const struct rank_values *values, uint32_t first,
-		       uint64_t times[RANK_VALUES_NODES][RANK_VALUES_MAX]);
-/* Values `index` of `metric` by row, as bits of the type that the metric has now. */
-void rank_values_bits(const struct rank_values *values, const struct profile *target,
-		      uint32_t metric, uint32_t index, uint64_t bits[RANK_VALUES_MAX]);
+/*
+ * What nodes or values that are next to each other have by row, because they share cache lines.
+ * `is_filled` is false at the beginning.
+ */
+#define RANK_BLOCK 8u
+struct rank_block {
+	bool is_filled;
+	uint32_t first;
+	uint64_t items[RANK_BLOCK][RANK_VALUES_MAX];
+};
+
+/* Times of a node by row; 0: none. */
+const uint64_t *rank_values_times(const struct rank_values *values, uint32_t node,
+				  struct rank_block *block);
+/* Values `index` by row, as bits of the type that the metric had then. */
+const uint64_t *rank_values_bits(const struct rank_values *values, uint32_t index,
+				 struct rank_block *block);
+/* The bits of row `r` as a value of the type that the metric has now. */
+uint64_t rank_values_convert(const struct rank_values *values, size_t r,
+			     const struct profile *target, uint32_t metric, uint64_t bits);
 
 #endif

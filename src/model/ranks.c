@@ -122,7 +122,7 @@ static bool is_before(uint64_t a_ns, uint32_t a_rank, uint64_t b_ns, uint32_t b_
 	return a_ns != b_ns ? a_ns > b_ns : a_rank < b_rank;
 }
 
-static void add_top(struct row_spread *spread, uint64_t time_ns, uint32_t rank)
+static inline void add_top(struct row_spread *spread, uint64_t time_ns, uint32_t rank)
 {
 	uint32_t at = SPREAD_TOP;
 
@@ -340,13 +340,10 @@ void ranks_settle(struct profile *target)
 {
 	struct profile_ranks *ranks = target->ranks;
 	struct rank_values *pending = ranks ? ranks->pending : NULL;
-	uint64_t times[RANK_VALUES_NODES][RANK_VALUES_MAX];
+	struct rank_block block = {0};
 
-	for (uint32_t node = 0; pending && node < target->node_count; node++) {
-		if (node % RANK_VALUES_NODES == 0)
-			rank_values_times(pending, node, times);
-		settle_node(target, node, times[node % RANK_VALUES_NODES]);
-	}
+	for (uint32_t node = 0; pending && node < target->node_count; node++)
+		settle_node(target, node, rank_values_times(pending, node, &block));
 	if (pending && !value_spreads_add(&ranks->values, target, pending, ranks->other))
 		target->out_of_memory = true;
 	rank_values_free(pending);

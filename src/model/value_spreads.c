@@ -98,8 +98,8 @@ static void make_double(struct row_value_spread *row)
 }
 
 /* Larger values first; of equal ones the lower rank. `known`: values that were added before. */
-static void add_top(struct row_value_spread *row, union spread_number value, uint32_t rank,
-		    uint32_t known, bool is_double)
+static inline void add_top(struct row_value_spread *row, union spread_number value, uint32_t rank,
+			   uint32_t known, bool is_double)
 {
 	uint32_t at = known < SPREAD_TOP ? known : SPREAD_TOP;
 	uint32_t last = at < SPREAD_TOP ? at : SPREAD_TOP - 1;
@@ -150,16 +150,17 @@ static bool is_number(uint16_t type)
 
 /* Adds value `index` of the target, of all ranks that have it. */
 static bool add_ranks(struct value_spreads *spreads, const struct profile *target,
-		      const struct rank_values *values, uint32_t node, uint32_t index)
+		      const struct rank_values *values, uint32_t node, uint32_t index,
+		      struct rank_block *block)
 {
 	uint32_t metric = target->values[index].metric;
 	bool is_double = target->metrics[metric].type == PROTON_METRIC_DOUBLE;
 	struct row_value_spread *row = NULL;
-	uint64_t bits[RANK_VALUES_MAX];
+	const uint64_t *bits = rank_values_bits(values, index, block);
 
-	rank_values_bits(values, target, metric, index, bits);
 	for (size_t r = 0; r < values->count; r++) {
 		union spread_number value;
+		uint64_t converted;
 
 		if (bits[r] == RANK_NO_VALUE)
 			continue;
@@ -170,7 +171,8 @@ static bool add_ranks(struct value_spreads *spreads, const struct profile *targe
 			if (is_double)
 				make_double(row);
 		}
-		memcpy(&value, &bits[r], sizeof(value));
+		converted = rank_values_convert(values, r, target, metric, bits[r]);
+		memcpy(&value, &converted, sizeof(value));
 		add_value(row, value, values->rows[r].rank, is_double);
 	}
 	return true;
@@ -179,12 +181,14 @@ static bool add_ranks(struct value_spreads *spreads, const struct profile *targe
 bool value_spreads_add(struct value_spreads *spreads, const struct profile *target,
 		       const struct rank_values *values, uint32_t other)
 {
+	struct rank_block block = {0};
+
 	for (uint32_t node = 0; node < target->node_count; node++) {
 		if (other && node == other)
 			continue;
 		for (uint32_t v = target->nodes[node].first_value; v; v = target->values[v].next)
 			if (is_number(target->metrics[target->values[v].metric].type) &&
-			    !add_ranks(spreads, target, values, node, v))
+			    !add_ranks(spreads, target, values, node, v, &block))
 				return false;
 	}
 	return true;

@@ -163,15 +163,14 @@ int rank_times_add(struct rank_times *times, size_t first, const struct profile 
 	const struct rank_values *values = merged->ranks->pending;
 	struct rank_path *paths = all_paths(merged);
 	struct rank_piece piece = {.first = first, .offset = times->bytes};
-	uint64_t rows[RANK_VALUES_NODES][RANK_VALUES_MAX];
+	struct rank_block block = {0};
 	struct out out;
 	int status = open_file(times, err);
 
 	out_init(&out, -1);
 	for (uint32_t node = 0; status == PROTON_OK && node < merged->node_count; node++) {
-		if (node % RANK_VALUES_NODES == 0)
-			rank_values_times(values, node, rows);
-		write_node(&out, paths[node], rows[node % RANK_VALUES_NODES], values->count);
+		write_node(&out, paths[node], rank_values_times(values, node, &block),
+			   values->count);
 	}
 	if (status == PROTON_OK)
 		status = out_finish(&out, err);

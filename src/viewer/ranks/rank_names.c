@@ -27,7 +27,7 @@ static bool follows_rank(const char *text, const char *end)
 {
 	if (end > text && strchr(" _-=:#", end[-1]))
 		end--;
-	return end - text >= 4 && strncasecmp(end - 4, "rank", 4) == 0;
+	return end - text >= 4 && (end[-1] | 32) == 'k' && strncasecmp(end - 4, "rank", 4) == 0;
 }
 
 static bool is_in_address(const char *text, const char *at)
