@@ -510,7 +510,7 @@ bool pack_strings(struct out *out, const char *bytes, uint64_t length)
 	return true;
 }
 
-#define PIECE 16u /* bytes that are copied at once, also for shorter texts */
+#define PIECE 16u /* bytes that are copied at once, even for shorter texts */
 
 static inline void copy_pieces(char *to, const void *from, uint64_t length)
 {
@@ -520,7 +520,7 @@ static inline void copy_pieces(char *to, const void *from, uint64_t length)
 
 /*
  * Writes an entry: `common` bytes of the one before, and `rest` of the input. With space after them
- * whole pieces are copied; what they leave after the entry is overwritten by the next one.
+ * whole pieces are copied; the next entry overwrites the bytes after this one.
  */
 static inline void put_entry(char *entry, bool has_space, const char *before, uint64_t common,
 			     const void *rest, uint64_t rest_bytes)

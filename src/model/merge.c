@@ -17,7 +17,7 @@ struct merge {
 	uint32_t *places; /* by value of the source: value of the target */
 	size_t node_count, node_capacity, place_capacity;
 	uint32_t *frames;      /* by frame of the source: frame of the target, or NONE */
-	uint32_t *last_frames; /* of the last source */
+	uint32_t *last_frames; /* the same map for the last source */
 	size_t frame_count, last_frame_count;
 	uint32_t *metrics;
 	uint32_t *devices;

@@ -40,7 +40,7 @@ bool rank_values_add(struct rank_values *values, const struct profile *target,
 		     const uint64_t *times, uint32_t rank);
 
 /*
- * What nodes or values that are next to each other have by row, because they share cache lines.
+ * Rows of nodes or values that are next to each other, because they share cache lines.
  * `is_filled` is false at the beginning.
  */
 #define RANK_BLOCK 8u

@@ -114,11 +114,36 @@ def test_other_metrics_are_read_from_the_profiles_of_the_ranks(job: Path, source
     assert everything["rows"][0]["saving"] == pytest.approx((8000 - 4500) * 8)
 
 
+def test_recorded_metric_is_compared_with_the_merged_file_alone(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.ranks.proton").write_bytes((job / "out.ranks.proton").read_bytes())
+    arguments = ["--ranks", "--csv", "-m", "bytes", "out.ranks.proton"]
+    both = [view(cwd, *arguments) for cwd in (job, tmp_path)]
+    (_, step), (alone,) = (list(csv.DictReader(io.StringIO(one.stdout))) for one in both)
+    assert alone == step and (alone["path"], float(alone["max"])) == ("step", 8000)
+    message = "only frames in which a metric was recorded are compared"
+    assert message in both[1].stderr and message not in both[0].stderr
+    gate = ["--ranks", "-m", "bytes", "out.ranks.proton", "--fail-if"]
+    assert view(tmp_path, *gate, "max > 7999 in step").returncode == 3
+    result = view(tmp_path, *gate, "max > 7999")  # the root has no row
+    assert result.returncode == 2 and "the profiles" in result.stderr
+
+
+def test_frames_above_a_value_are_not_compared_with_the_merged_file_alone(tmp_path: Path) -> None:
+    """An inclusive metric is the sum of the frames below: their statistics do not tell it."""
+    for rank in range(2):
+        tree = {"a": {"": {"bytes": 5}, "b": {"": {"bytes": rank}}, "gemm": 10}}
+        write_rank(tmp_path / "out.ranks", rank, tree, world=2)
+    assert run([executable("proton-merge"), "out.ranks"], tmp_path).returncode == 0
+    (tmp_path / "out.ranks").rename(tmp_path / "elsewhere")
+    (row,) = table(tmp_path, "--ranks", "-m", "bytes", "out.ranks.proton")
+    assert (row["path"], row["ranks"], float(row["min"]), float(row["max"])) == ("a > b", "2", 0, 1)
+
+
 def test_metric_without_the_profiles_of_the_ranks_is_refused(job: Path, tmp_path: Path) -> None:
     (tmp_path / "out.ranks.proton").write_bytes((job / "out.ranks.proton").read_bytes())
-    result = view(tmp_path, "--ranks", "-m", "bytes", "out.ranks.proton")
+    result = view(tmp_path, "--ranks", "-m", "avg_time/ms", "out.ranks.proton")
     assert result.returncode == 2
-    assert "bytes needs the profiles of the ranks" in result.stderr
+    assert "avg_time/ms needs the profiles of the ranks" in result.stderr
     assert "there is no directory out.ranks;" in result.stderr
     result = view(job, "--ranks", "-m", "nothing", "out.ranks")
     assert result.returncode == 2 and "metric nothing is not found" in result.stderr

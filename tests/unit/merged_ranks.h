@@ -54,7 +54,7 @@ static inline void ranks_merge_part(struct merge *merge, struct profile *target,
 	profile_free(source);
 }
 
-/* The profile as it is loaded from its file. */
+/* The profile after it was saved and loaded. */
 static inline struct profile *ranks_reload(struct profile *profile)
 {
 	struct proton_error err;

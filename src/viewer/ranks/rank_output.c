@@ -32,7 +32,7 @@ int rank_output_show(const struct rank_output *output, const struct options *opt
 	struct out out;
 
 	if (exporter) {
-		/* Of the two formats of tables, JSON has a suffix. */
+		/* The formats are JSON and CSV tables; only JSON has a suffix. */
 		if (save_output(&options->output, output->profile,
 				exporter->suffix ? write_json : write_csv, output,
 				&err) == PROTON_OK)

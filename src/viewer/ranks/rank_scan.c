@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "model/merge.h"
+#include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
@@ -162,4 +163,67 @@ int rank_scan_metrics(char *const *paths, size_t count, const char *const *metri
 	if (status == PROTON_OK)
 		*sum_out = sum;
 	return status;
+}
+
+/* ------------------------------------------------------------------ merged files */
+
+static double number_of(union spread_number number, const struct row_value_spread *row)
+{
+	return row->type == PROTON_METRIC_DOUBLE ? number.float64 : (double)number.int64;
+}
+
+/* By node: true if a node below has a value of the metric. */
+static bool *with_values_below(const struct profile *merged, uint32_t metric)
+{
+	const struct value_spreads *spreads = &merged->ranks->values;
+	bool *has = xcalloc(merged->node_count, sizeof(*has));
+
+	for (size_t i = 1; i < spreads->count; i++)
+		if (spreads->rows[i].metric == metric && spreads->rows[i].node)
+			has[merged->nodes[spreads->rows[i].node].parent] = true;
+	for (size_t i = merged->node_count; i-- > 1;)
+		if (has[i])
+			has[merged->nodes[i].parent] = true;
+	return has;
+}
+
+static void add_values(struct rank_rows *rows, const struct profile *merged, uint32_t metric)
+{
+	const struct value_spreads *spreads = &merged->ranks->values;
+	bool *has_below = with_values_below(merged, metric);
+
+	for (size_t i = 1; i < spreads->count; i++) {
+		const struct row_value_spread *row = &spreads->rows[i];
+
+		if (row->metric != metric || (rows->is_inclusive && has_below[row->node]))
+			continue;
+		xreserve(&rows->items, &rows->capacity, rows->count + 1, sizeof(*rows->items));
+		rows->items[rows->count++] = (struct rank_row){
+			.node = row->node,
+			.ranks = row->ranks,
+			.min_rank = row->min_rank,
+			.max_rank = row->max_rank,
+			.sum = number_of(row->sum, row),
+			.min = number_of(row->min, row),
+			.max = number_of(row->max, row),
+		};
+	}
+	free(has_below);
+}
+
+bool rank_rows_of_values(struct rank_rows *rows, const struct profile *merged, const char *metric)
+{
+	const struct raw_metric *raw;
+	struct metrics metrics;
+
+	*rows = (struct rank_rows){.metric = metric};
+	metrics_init(&metrics, merged);
+	raw = metrics_find(&metrics, metric);
+	if (raw && raw->source == RAW_NUMBER && raw->metric != METRIC_NONE) {
+		rows->is_inclusive = raw->is_inclusive;
+		add_values(rows, merged, raw->metric);
+	}
+	metrics_fini(&metrics);
+	finish_rows(rows, merged);
+	return rows->count > 0;
 }

@@ -32,4 +32,11 @@ int rank_scan_metrics(char *const *paths, size_t count, const char *const *metri
 		      size_t metric_count, struct rank_rows *tables, struct profile **sum_out,
 		      struct proton_error *err);
 
+/*
+ * The same for a recorded metric, from the statistics of a merged file, which are about single
+ * frames. If the metric is inclusive, only the frames with nothing of it below them have a row.
+ * False: the file has none of that metric; the rows are then to be freed, too.
+ */
+bool rank_rows_of_values(struct rank_rows *rows, const struct profile *merged, const char *metric);
+
 #endif

@@ -39,7 +39,25 @@ static void job_fini(struct job *job)
 	*job = (struct job){0};
 }
 
-/* Tables of metrics other than the kernel time, from the profiles of the ranks. */
+/* Tables from the statistics of a merged file alone. False: it does not have all of them. */
+static bool read_statistics(const struct profile *merged, const char *const *metrics, size_t count,
+			    struct rank_rows *tables)
+{
+	size_t found = 0;
+
+	while (found < count && rank_rows_of_values(&tables[found], merged, metrics[found]))
+		found++;
+	if (found == count) {
+		message("the profiles of the ranks are not next to the merged file: only frames in "
+			"which a metric was recorded are compared");
+		return true;
+	}
+	for (size_t i = 0; i <= found; i++)
+		rank_rows_fini(&tables[i]);
+	return false;
+}
+
+/* Tables of metrics other than the kernel time, if possible from the profiles of the ranks. */
 static int read_metrics(struct job *job, struct input *input, const char *const *metrics,
 			struct proton_error *err)
 {
@@ -57,6 +75,8 @@ static int read_metrics(struct job *job, struct input *input, const char *const 
 	if (count && status == PROTON_OK)
 		status = rank_scan_metrics(files.paths, files.count, others, count, tables,
 					   &job->sum, err);
+	else if (count && job->is_merged && read_statistics(job->profile, others, count, tables))
+		status = PROTON_OK;
 	input_fini(&files);
 	count = 0;
 	for (size_t i = 0; i < job->count; i++)

@@ -162,7 +162,7 @@ TEST(a_rank_alone_does_not_wait)
 	profile_free(job);
 }
 
-/* Each step takes 5000 ns on all ranks; on rank 2 most of it is the kernel before the collective. */
+/* A step takes 5000 ns on all ranks; on rank 2 most of it is the kernel before the collective. */
 static struct profile *make_step(uint32_t rank)
 {
 	uint64_t compute = rank == 2 ? 4500 : 1000;
