@@ -5,7 +5,7 @@
 Needs a GPU, torch, triton, the installed package, and libcupti where the library finds it
 (PROTON_CUPTI_PATH). Each side is a separate process (bench/intra_side.py). Figures: the kernel's
 time from CUPTI's records with scopes over without (medians; each launch alone, and launches back to
-back while records are read; over all kernels the first's mean and worst); microseconds of the
+back while records are read; over all kernels the first's mean and worst), the same with tree=sums; microseconds of the
 launching thread (median of launches on an idle device, and of launches back to back); milliseconds
 per launch when launches follow each other, until everything has been recorded; seconds and
 megabytes of a trace of 24 launches, of which ours keeps 8 unless told to keep all; registers;
@@ -27,6 +27,7 @@ from run import HERE
 
 ALL = "all kernels"
 RECORD = "a record"
+SUM = "a sum"
 
 # Figure, unit, and what is to be reached: by all cases where it must hold for EVERY one, else by
 # the first, by all of them together and by a record.
@@ -34,6 +35,10 @@ FIGURES: dict[str, tuple[str, Optional[float]]] = {
     "kernel time, plain": ("us", None),
     "kernel time with scopes": ("x", 1.05),
     "kernel time with scopes, launches back to back": ("x", None),
+    "kernel time with sums": ("x", None),
+    "kernel time with sums, launches back to back": ("x", None),
+    "kernel time with sums, mean": ("x", None),
+    "kernel time with sums, worst": ("x", None),
     "kernel time with scopes, mean": ("x", 1.05),
     "kernel time with scopes, worst": ("x", 1.15),
     "added to the launching thread": ("us", 50.0),
@@ -87,6 +92,11 @@ def figures(found: dict[str, Any]) -> dict[tuple[str, str], float]:
                 values[name, "kernel time with scopes, launches back to back"] = kernel[
                     "busy ratio"
                 ]
+            if "sums ratio" in kernel:
+                values[name, "kernel time with sums"] = kernel["sums ratio"]
+                values[name, "kernel time with sums, launches back to back"] = kernel[
+                    "sums busy ratio"
+                ]
         if plain and marked:
             values[name, "added to the launching thread"] = (
                 marked["launching thread us"] - plain["launching thread us"]
@@ -103,13 +113,16 @@ def figures(found: dict[str, Any]) -> dict[tuple[str, str], float]:
         if case.get("perfetto"):
             values[name, "24 launches, trace for Perfetto"] = case["perfetto"]["MB"]
             values[name, "24 launches, trace for Perfetto written"] = case["perfetto"]["write s"]
-    ratios = [case["kernel"]["ratio"] for case in found["cases"].values() if case.get("kernel")]
-    if ratios and len(ratios) == len(found["cases"]):  # one that fails could be the worst
-        values[ALL, "kernel time with scopes, mean"] = statistics.mean(ratios)
-        values[ALL, "kernel time with scopes, worst"] = max(ratios)
-    if found.get("record"):
-        values[RECORD, "empty scope measures"] = found["record"]["empty cycles"]
-        values[RECORD, "scope adds to the one around"] = found["record"]["scope cycles"]
+    kernels = [case["kernel"] for case in found["cases"].values() if case.get("kernel")]
+    for key, what in (("ratio", "scopes"), ("sums ratio", "sums")):
+        ratios = [kernel[key] for kernel in kernels if key in kernel]
+        if ratios and len(ratios) == len(found["cases"]):  # one that fails could be the worst
+            values[ALL, f"kernel time with {what}, mean"] = statistics.mean(ratios)
+            values[ALL, f"kernel time with {what}, worst"] = max(ratios)
+    for key, what in (("record", RECORD), ("sum", SUM)):
+        if found.get(key):
+            values[what, "empty scope measures"] = found[key]["empty cycles"]
+            values[what, "scope adds to the one around"] = found[key]["scope cycles"]
     return values
 
 

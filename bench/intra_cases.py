@@ -27,8 +27,9 @@ else:
 
     MODE = "default"
     ALL_LAUNCHES = "default:launches=all"
+SUMS = "default:tree=sums"  # ours only
 
-__all__ = ["ALL_LAUNCHES", "MODE", "SIDE", "Case", "add", "cases", "empty_scopes", "proton"]
+__all__ = ["ALL_LAUNCHES", "MODE", "SIDE", "SUMS", "Case", "add", "cases", "empty_scopes", "proton"]
 
 # Buffers of 50 launches fit into the pool (512 MiB): a launch without a buffer is not sampled,
 # and cheaper.

@@ -15,7 +15,7 @@ from typing import Any, Callable, Optional
 
 import torch
 import triton
-from intra_cases import ALL_LAUNCHES, MODE, SIDE, Case, cases, empty_scopes, proton
+from intra_cases import ALL_LAUNCHES, MODE, SIDE, SUMS, Case, cases, empty_scopes, proton
 
 TRACED = 24
 
@@ -56,7 +56,7 @@ def kernels_of(directory: str, kernel: str) -> list[float]:
 
 
 def kernel_times(
-    case: Case, mark: bool, scratch: str, launches: int, is_busy: bool
+    case: Case, mark: bool, scratch: str, launches: int, is_busy: bool, mode: str = MODE
 ) -> list[float]:
     """
     Microseconds of each launch from CUPTI's records: each alone on the device, after the records
@@ -69,7 +69,7 @@ def kernel_times(
     session: Any = None
     if mark:
         inside = os.path.join(directory, "inside", "time")
-        session = proton.start(inside, backend="instrumentation", data="tree", mode=MODE)
+        session = proton.start(inside, backend="instrumentation", data="tree", mode=mode)
     for number in range(WARM + launches):  # the first compiles
         case.launch(mark)
         if is_busy and number >= WARM:
@@ -100,12 +100,17 @@ def compare(plain: list[list[float]], marked: list[list[float]]) -> dict[str, fl
 def kernel_time(case: Case, scratch: str, launches: int) -> dict[str, float]:
     found: dict[str, float] = {}
     for is_busy in (False,) if SIDE == "upstream" else (True, False):
-        plain, marked = [], []
+        plain, marked, sums = [], [], []
         for _ in range(ROUNDS):
             plain.append(kernel_times(case, False, scratch, launches, is_busy))
             marked.append(kernel_times(case, True, scratch, launches, is_busy))
+            if SIDE == "ours":
+                sums.append(kernel_times(case, True, scratch, launches, is_busy, SUMS))
         ratio = compare(plain, marked)
         found |= {"busy ratio": ratio["ratio"]} if is_busy else ratio
+        if sums:
+            name = "sums busy ratio" if is_busy else "sums ratio"
+            found[name] = compare(plain, sums)["ratio"]
     return found
 
 
@@ -199,7 +204,7 @@ def launches_kept(some: Any, whole: Any) -> Optional[int]:
     return round(some["slices"] * TRACED / whole["slices"])
 
 
-def record_cost(scratch: str) -> dict[str, float]:
+def record_cost(scratch: str, is_sums: bool = False) -> dict[str, float]:
     """Duration of an empty scope, and how much it lengthens the enclosing scope, in cycles."""
     out = torch.zeros(1, device="cuda")
     lengths = {}
@@ -207,6 +212,7 @@ def record_cost(scratch: str) -> dict[str, float]:
     for count in (8, 40):
         path = os.path.join(scratch, f"cost{count}")
         mode = MODE if SIDE == "upstream" else "default:buffer_size=4096"
+        mode = SUMS if is_sums else mode
         proton.start(path, backend="instrumentation", data="tree", mode=mode)
         for _ in range(20):
             empty_scopes[(1,)](out, COUNT=count, num_warps=1)
@@ -268,6 +274,9 @@ def main() -> None:
             found["cases"][case.name] = row
     with tempfile.TemporaryDirectory() as scratch:
         found["record"] = measured("record cost", lambda: record_cost(scratch))
+    if SIDE == "ours":
+        with tempfile.TemporaryDirectory() as scratch:
+            found["sum"] = measured("cost of sums", lambda: record_cost(scratch, is_sums=True))
     print("result " + json.dumps(found), flush=True)
 
 

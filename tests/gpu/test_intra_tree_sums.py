@@ -16,7 +16,8 @@ torch = gpus.need(gpus.NVIDIA, "its kernels contain PTX")
 
 import triton
 import triton.language as tl
-from test_intra import SIZE, long_loop, multiply, nodes_of, session, tensors  # noqa: F401
+from test_intra import SIZE, multiply, nodes_of, session, tensors  # noqa: F401
+from test_intra_calibrate import FEW, MANY, empties
 
 import triton_proton as proton
 import triton_proton.language as pl
@@ -190,6 +191,28 @@ def test_times_are_those_of_records(session, capsys):  # noqa: F811
         print()
     total = {mode: sum(found[mode][name]["cycles"] for name in ("load", "dot")) for mode in found}
     assert total[SUMS] == pytest.approx(total[RECORDS], rel=0.1)
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["apart", "touching"])
+def test_what_an_execution_costs(session, capsys, apart):  # noqa: F811
+    """Prints how much an empty scope lengthens the one around it, in one warp."""
+    out = torch.zeros(2, device="cuda", dtype=torch.int32)
+    lines = []
+    for mode in (RECORDS, SUMS, f"{SUMS}:optimizations=time_shift"):
+        lengths = {}
+        for count in (FEW, MANY):
+
+            def launch():
+                for _ in range(30):
+                    empties[(1,)](out, COUNT=count, APART=apart, num_warps=1)
+
+            found = profile(session, mode, launch)
+            assert found["empty"]["executions"] == 30 * count
+            lengths[count] = found["outer"]["mean_cycles"]
+        cost = (lengths[MANY] - lengths[FEW]) / (MANY - FEW)
+        lines.append(f"{mode}: {cost:.2f} cycles, empty {found['empty']['mean_cycles']:.2f}")
+    with capsys.disabled():
+        print("\n" + "\n".join(lines))
 
 
 def test_the_price_of_a_long_loop(session, capsys):  # noqa: F811
