@@ -113,7 +113,7 @@ def lost(name: str = "run.hatchet") -> bool:
 
 
 @pytest.mark.parametrize("buffer", ["shared", "global"])
-def test_a_million_executions(session, buffer):  # noqa: F811
+def test_a_million_executions(session, capsys, buffer):  # noqa: F811
     count, ctas = 1_000_000, 4
     x = torch.zeros(64 * 128, device="cuda")
     out = torch.empty(ctas * 128, device="cuda")
@@ -125,8 +125,9 @@ def test_a_million_executions(session, buffer):  # noqa: F811
     assert found["all"]["executions"] == ctas * WARPS
     assert found["inner"]["cycles"] < found["turn"]["cycles"] < found["all"]["cycles"]
     assert path_of("inner").endswith("turns/all/turn/inner") and not lost()
-    print(f"\n{found['turn']['mean_cycles']:.1f} cycles a turn, "
-          f"{found['all']['cycles'] / found['turn']['executions']:.1f} with all around")
+    with capsys.disabled():
+        print(f"\n{found['turn']['mean_cycles']:.1f} cycles a turn, "
+              f"{found['all']['cycles'] / found['turn']['executions']:.1f} with all around")
 
 
 @pytest.mark.parametrize("is_flat", [False, True], ids=["nested", "flat"])
@@ -147,7 +148,7 @@ def test_a_persistent_matmul(session, is_flat):  # noqa: F811
     assert found["dot"]["executions"] == tiles * (SIZE // step) * 8
     assert path_of("dot").endswith("tile/dot") and path_of("store").endswith("tile/store")
     assert not lost()
-    print(f"\ndot: {found['dot']['cycles'] / found['tile']['cycles']:.1%} of the tiles")
+    assert found["dot"]["cycles"] < found["tile"]["cycles"]
 
 
 def test_a_grouped_matmul(session):  # noqa: F811
@@ -221,23 +222,25 @@ def test_the_price_of_a_long_loop(session, capsys):  # noqa: F811
     out = torch.empty(132 * 4 * 128, device="cuda")
 
     def time_of() -> float:
+        """Milliseconds of a launch, of eight that wait for the device."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        for _ in range(3):
+        for _ in range(12):
             turns[(132 * 4,)](x, out, 2000, BLOCK=128, num_warps=WARPS)
+        torch.cuda.synchronize()
+        torch.cuda._sleep(40_000_000)
         begin.record()
-        for _ in range(20):
+        for _ in range(8):
             turns[(132 * 4,)](x, out, 2000, BLOCK=128, num_warps=WARPS)
         end.record()
         torch.cuda.synchronize()
-        return begin.elapsed_time(end) / 20
+        return begin.elapsed_time(end) / 8
 
     plain = time_of()
-    times = {}
-    for mode in (RECORDS, SUMS):
+    times: dict[str, list[float]] = {RECORDS: [], SUMS: []}
+    for mode in (RECORDS, SUMS, RECORDS, SUMS):
         session(mode=mode)
-        times[mode] = time_of()
+        times[mode].append(time_of())
         proton.finalize()
     with capsys.disabled():
-        print(f"\n{plain:.3f} ms plain, {times[RECORDS]:.3f} with records, "
-              f"{times[SUMS]:.3f} with sums")
-    assert times[SUMS] < times[RECORDS] * 1.1
+        print(f"\n{plain:.3f} ms plain, {times[RECORDS]} with records, {times[SUMS]} with sums")
+    assert min(times[SUMS]) < min(times[RECORDS]) * 1.1

@@ -293,6 +293,31 @@ def test_scopes_that_depend_on_the_path(arch, steps, is_cut):
         assert sums.cycles[("tile",)] == (2 * all_steps + 2 * tiles) * TICK
 
 
+# The same, pipelined: a tile starts one step before it is its turn.
+PIPELINED = [
+    ([("record start", "tile")], [1]),
+    ([], [3, 2]),  # 2: the last step of a tile, and not of all
+    ([None, ("record start", "tile")], [3]),
+    ([("record start", "step"), None, ("record end", "step")], [5, 4]),  # 4: the last one
+    ([("record end", "tile")], [5]),
+    ([], [6, 1]),
+    ([], []),
+]
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+def test_executions_that_overlap(arch):
+    choices = [0, 0, 1, 1, 1, 1, 0, 1, 0]  # tiles of two steps and of one
+    text, layout = instrument(text_of([PIPELINED], arch == "gfx942"), arch, {"warps": 1, "sums": 1})
+    sums = Sums(run_warps(text, layout, arch == "gfx942", [choices]).memory, BUFFER, layout, 0)
+    assert sums.starts[("tile",)] == sums.counts[("tile",)] == 2
+    assert sums.counts[("tile", "step")] == 3
+    assert sums.inside.get(("tile", "step"), 3) == 3
+    # Clock reads: tile, step, its end, tile, step, its end, end, step, its end, end.
+    assert sums.cycles[("tile",)] == (6 + 6) * TICK
+    assert sums.cycles[("tile", "step")] == 3 * TICK
+
+
 @pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
 def test_executions_outside_the_scope_around_others_are_known(arch):
     choices = [1, 0, 1, 0, 1, 1, 0, 0, 0]  # in a tile; in the same, its end; in none

@@ -64,6 +64,14 @@ static void subtract_overhead(const struct decoder *decoder, struct decode_sum *
 	}
 }
 
+static bool has_starts(const struct instrument_layout *layout)
+{
+	for (uint32_t i = 0; i < layout->sum_counts_count; i++)
+		if (!layout->sum_counts[i].is_end)
+			return true;
+	return false;
+}
+
 /* Compares the numbers of starts and ends. False if they do not make executions. */
 static bool pair(struct decoder *decoder, const struct decode_unit *unit, uint16_t scope,
 		 struct decode_sum *node)
@@ -82,19 +90,23 @@ static bool pair(struct decoder *decoder, const struct decode_unit *unit, uint16
 	return false;
 }
 
-/* Executions in one warp do not overlap, so they take at most as long as the warp. */
+/*
+ * Executions take at most as long as the warp. Only in a pipelined loop they may overlap, and then
+ * their starts are counted.
+ */
 static void check(struct decoder *decoder, const struct decode_unit *unit, uint32_t index,
 		  struct decode_sum *node)
 {
 	uint16_t scope = decoder->layout->sums[index].scope;
 	uint64_t elapsed = unit->end_clock - unit->start_clock;
+	uint64_t overlapping = node->count && has_starts(decoder->layout) ? node->count : 1;
 	bool is_ok = pair(decoder, unit, scope, node);
 
 	if (is_ok && elapsed > UINT32_MAX && node->count) {
 		node->is_partial = true;
 		decoder->totals.partial[scope] += node->count;
 	} else if (is_ok && elapsed <= UINT32_MAX &&
-		   (node->cycles > elapsed || (node->cycles && !node->count))) {
+		   (node->cycles > elapsed * overlapping || (node->cycles && !node->count))) {
 		decoder->totals.damaged++;
 		is_ok = false;
 	}
@@ -106,16 +118,13 @@ static void check(struct decoder *decoder, const struct decode_unit *unit, uint3
 static void count(const struct instrument_layout *layout, const uint8_t *bytes,
 		  struct decode_sum *nodes)
 {
-	bool has_starts = false;
-
 	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
 		const struct instrument_sum_count *from = &layout->sum_counts[i];
 		uint64_t value = (uint64_t)word_at(bytes, from->word) * from->times;
 
 		*(from->is_end ? &nodes[from->sum].count : &nodes[from->sum].starts) += value;
-		has_starts |= !from->is_end;
 	}
-	for (uint32_t i = 0; i < layout->sum_count && !has_starts; i++)
+	for (uint32_t i = 0; i < layout->sum_count && !has_starts(layout); i++)
 		nodes[i].starts = nodes[i].count;
 }
 

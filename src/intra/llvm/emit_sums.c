@@ -80,9 +80,16 @@ static void change(const struct emit *emit, uint32_t variable, uint32_t block, u
 	} else if (v->kind == SUM_COUNTER && value.origin != SUM_CONSTANT) {
 		EMIT(emit->out, "  %proton.n.<marker> = add i32 <before>, 1\n",
 		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
+	} else if (v->kind == SUM_OPEN && value.origin != SUM_CONSTANT) {
+		EMIT(emit->out, "  %proton.o.<marker> = add i32 <before>, <change>\n",
+		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
+		     EMIT_NUMBER("change", emit->function->markers[marker].marker.is_end ? -1 : 1));
 	} else if (v->kind == SUM_INSIDE) {
 		operand(emit, v->open, sum_plan_value(emit->sums, v->open, block, marker), open);
-		EMIT(emit->out, "  %proton.q.<marker> = add i32 <before>, <open>\n",
+		EMIT(emit->out,
+		     "  %proton.y.<marker> = icmp ne i32 <open>, 0\n"
+		     "  %proton.z.<marker> = zext i1 %proton.y.<marker> to i32\n"
+		     "  %proton.q.<marker> = add i32 <before>, %proton.z.<marker>\n",
 		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
 		     EMIT_TEXT("open", open));
 	}

@@ -57,6 +57,18 @@ struct sum_value sum_plan_entry(const struct sum_plan *sums, uint32_t variable, 
 	return sums->values[(size_t)variable * sums->block_count + block];
 }
 
+/* Starts minus ends of the variable's sum from marker `first` to before `end`. */
+static uint32_t open_executions(const struct sum_plan *sums, const struct sum_variable *variable,
+				uint32_t first, uint32_t end)
+{
+	uint32_t open = 0;
+
+	for (uint32_t i = first; i < end; i++)
+		if (sums->sums[i] == variable->index)
+			open += sums->function->markers[i].marker.is_end ? UINT32_MAX : 1;
+	return open;
+}
+
 struct sum_value sum_plan_value(const struct sum_plan *sums, uint32_t variable, uint32_t block,
 				uint32_t end)
 {
@@ -70,9 +82,9 @@ struct sum_value sum_plan_value(const struct sum_plan *sums, uint32_t variable, 
 		end--;
 	if (end == first)
 		return value;
-	if (v->kind == SUM_OPEN)
+	if (v->kind == SUM_OPEN && value.origin == SUM_CONSTANT)
 		return (struct sum_value){SUM_CONSTANT,
-					  !sums->function->markers[end - 1].marker.is_end};
+					  value.number + open_executions(sums, v, first, end)};
 	if (v->kind == SUM_COUNTER && value.origin == SUM_CONSTANT)
 		return (struct sum_value){SUM_CONSTANT, value.number + 1};
 	return (struct sum_value){SUM_MARKER, end - 1};
@@ -169,7 +181,7 @@ static bool count_executions(struct sum_plan *sums, struct instrument_layout *la
 	return true;
 }
 
-/* True if the variable is 1 at all ends of the sum. */
+/* True if the variable is more than 0 at all ends of the sum. */
 static bool is_always_open(const struct sum_plan *sums, uint32_t open, uint32_t sum)
 {
 	const struct ir_function *function = sums->function;
@@ -183,7 +195,7 @@ static bool is_always_open(const struct sum_plan *sums, uint32_t open, uint32_t 
 
 			if (sums->sums[i] == sum && function->markers[i].marker.is_end &&
 			    value.origin != SUM_UNREACHED &&
-			    (value.origin != SUM_CONSTANT || !value.number))
+			    (value.origin != SUM_CONSTANT || (int32_t)value.number <= 0))
 				return false;
 		}
 	}

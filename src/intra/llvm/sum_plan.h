@@ -19,14 +19,14 @@
 enum sum_kind {
 	SUM_CYCLES,  /* of sum `index` */
 	SUM_COUNTER, /* executions of block `index` */
-	SUM_OPEN,    /* 1 while the scope of sum `index` is open, else 0 */
+	SUM_OPEN,    /* open executions of sum `index`; a pipelined loop may have several */
 	SUM_INSIDE,  /* executions of sum `index` that ended in the one around it */
 };
 
 struct sum_variable {
 	enum sum_kind kind;
 	uint32_t index;
-	uint32_t open; /* SUM_INSIDE: variable that says whether the one around it is open */
+	uint32_t open; /* SUM_INSIDE: the variable of kind SUM_OPEN of the one around it */
 };
 
 /* Definition of a variable's value. */

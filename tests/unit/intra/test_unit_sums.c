@@ -120,6 +120,22 @@ TEST(a_scope_that_never_ends_lasts_to_the_end_of_the_unit)
 	done();
 }
 
+/* In a pipelined loop the second one starts before the first one ends. */
+TEST(overlapping_executions_may_take_longer_than_the_unit)
+{
+	read_layout(COUNTED, (struct decode_overhead){0});
+	header(0, 1000, 2000, 8);
+	words(0, (uint32_t[]){1500, 10, 2, 2, 1}, 5);
+	CHECK(decode_cta(&decoder, memory));
+	check_sum(0, 0, 2, 1500);
+	CHECK_U64(decoder.totals.damaged, 0);
+	words(0, (uint32_t[]){2001, 10, 2, 2, 1}, 5);
+	CHECK(decode_cta(&decoder, memory));
+	check_sum(0, 0, 0, 0);
+	CHECK_U64(decoder.totals.damaged, 1);
+	done();
+}
+
 TEST(unpaired_markers_are_counted)
 {
 	read_layout(COUNTED, (struct decode_overhead){0});
