@@ -7,9 +7,9 @@ Needs a GPU, torch, triton, the installed package, and libcupti where the librar
 time from CUPTI's records with scopes over without (medians; each launch alone, and launches back to
 back while records are read; over all kernels the first's mean and worst), the same with tree=sums;
 microseconds of the launching thread (median of launches on an idle device, and of launches back to
-back); milliseconds per launch when launches follow each other, until everything has been recorded; seconds and
-megabytes of a trace of 24 launches, of which ours keeps 8 unless told to keep all; registers;
-cycles of a record. --write stores bench/results/intra.json.
+back); milliseconds per launch when launches follow each other, until everything has been recorded;
+seconds and megabytes of a trace of 24 launches, of which ours keeps 8 unless told to keep all;
+registers; cycles of a record. --write stores bench/results/intra.json.
 """
 
 from __future__ import annotations
