@@ -7,8 +7,9 @@ Needs the installed package and PyTorch. `plain` is without the feature, `ours` 
 path, in processes with PROTON_BACKWARD=0 and 1 that take turns; the rest in this process. Figures
 are medians of the rounds; noise is the distance between the quartiles of `ours`, as a share.
 
-The rows of a GPU are empty without one: launches of an empty Triton kernel on the thread that runs
-the backward pass, in the same two kinds of processes, and kernels of llama_step.py under `proton`.
+The rows of a GPU are empty without one: launches of an empty Triton kernel, on the thread that runs
+the backward pass, in a process that switches the attribution off and on between loops of them; and
+kernels of llama_step.py under `proton`.
 --fake tries them out on the libraries of tests/fake. --write stores bench/results/names.json.
 """
 
@@ -37,8 +38,8 @@ from triton_proton import _libproton
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEPTH = 10
 NODES = 2000
-PAIRS = 4  # of processes: their addresses make one faster than another
-LOOPS, LOOP = 10, 300  # launches on a GPU; it queues more than one loop
+PAIRS = 4  # of processes: their addresses make one faster than another; and of loops on a GPU
+LOOP = 300  # launches on a GPU, which queues them all
 GPU_LAUNCHES = ("in forward", "in backward, same node", "in backward")
 LAUNCHES = ("forward, same operator", "forward, new operator", "backward, same node", "backward")
 
@@ -103,7 +104,7 @@ class GpuNode(torch.autograd.Function):
 
     launch: Callable[[int], None]
     wait: Callable[[], None]
-    loops: list[float] = []
+    measured: Optional[Callable[[], None]] = None  # called in the first backward function
     spent: list[int] = []
 
     @staticmethod
@@ -116,57 +117,70 @@ class GpuNode(torch.autograd.Function):
         start = time.perf_counter_ns()
         GpuNode.launch(1)
         GpuNode.spent.append(time.perf_counter_ns() - start)
-        if not GpuNode.loops:
-            GpuNode.loops = launch_loops()
+        if GpuNode.measured is not None:
+            GpuNode.measured()
+            GpuNode.measured = None
         return gradient
 
 
-def launch_loops() -> list[float]:
-    """Nanoseconds per launch in each loop; other work of the machine slows some of them."""
-    found = []
-    for _ in range(LOOPS):
-        GpuNode.wait()
-        start = time.perf_counter_ns()
-        GpuNode.launch(LOOP)
-        found.append((time.perf_counter_ns() - start) / LOOP)
+def launch_loop() -> float:
+    """Nanoseconds per launch."""
     GpuNode.wait()
-    return found
+    start = time.perf_counter_ns()
+    GpuNode.launch(LOOP)
+    return (time.perf_counter_ns() - start) / LOOP
 
 
-def measure_gpu_launches() -> list[float]:
-    """Nanoseconds per launch, in the order of GPU_LAUNCHES."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    y = torch.ones(3, requires_grad=True, device=device)
-    forward = at_depth(DEPTH, launch_loops)
+def launch_in_backward() -> float:
+    """The same, with each launch in another node."""
+    y = torch.ones(3, requires_grad=True, device="cuda" if torch.cuda.is_available() else "cpu")
     for _ in range(LOOP):
         y = GpuNode.apply(y)
     GpuNode.wait()
-    GpuNode.loops, GpuNode.spent = [], []
+    GpuNode.spent = []
     y.sum().backward()
-    GpuNode.wait()
-    return [
-        min(forward),
-        min(GpuNode.loops),
-        statistics.median(GpuNode.spent),
-    ]
+    return statistics.median(GpuNode.spent)
 
 
-def serve(kind: str) -> None:
+def alternate(measure: Callable[[], float], found: dict[str, list[float]]) -> None:
+    """Measures in turns without and with the attribution, PAIRS times, and adds to `found`."""
+    for number in range(PAIRS):
+        for is_on in (False, True) if number % 2 else (True, False):
+            _libproton.use_autograd(is_on)
+            found["ours" if is_on else "plain"].append(measure())
+    _libproton.use_autograd(True)
+
+
+def measure_gpu_launches(rounds: int) -> list[dict[str, list[float]]]:
+    """In the order of GPU_LAUNCHES."""
+    forward, same, other = ({"plain": [], "ours": []} for _ in GPU_LAUNCHES)
+    for _ in range(rounds):
+        at_depth(DEPTH, lambda: alternate(launch_loop, forward))
+        GpuNode.measured = lambda: alternate(launch_loop, same)
+        launch_in_backward()
+        alternate(launch_in_backward, other)
+    return [forward, same, other]
+
+
+def serve() -> None:
     """A side: prints a line of figures for each line of standard input."""
-    measure = measure_launches
-    if kind == "gpu":
-        from launch_side import fake_launcher, triton_launcher
-
-        make = fake_launcher if "PROTON_BENCH_FAKE" in os.environ else triton_launcher
-        GpuNode.launch, GpuNode.wait = (staticmethod(function) for function in make())
-        measure = measure_gpu_launches
-        measure()
-        proton.start("names", context="python", backend="cupti")
-    else:
-        proton.start("names", context="python", backend="host")
-    measure()
+    proton.start("names", context="python", backend="host")
+    measure_launches()
     for _ in sys.stdin:
-        print(json.dumps(measure()), flush=True)
+        print(json.dumps(measure_launches()), flush=True)
+    proton.finalize(None, "none")
+
+
+def serve_gpu(rounds: int) -> None:
+    """The process of launches on a GPU: prints its figures."""
+    from launch_side import fake_launcher, triton_launcher
+
+    make = fake_launcher if "PROTON_BENCH_FAKE" in os.environ else triton_launcher
+    GpuNode.launch, GpuNode.wait = (staticmethod(function) for function in make())
+    launch_in_backward()
+    proton.start("names", context="python", backend="cupti")
+    measure_gpu_launches(1)
+    print(json.dumps(measure_gpu_launches(rounds)), flush=True)
     proton.finalize(None, "none")
 
 
@@ -175,9 +189,9 @@ def quartiles(values: list[float]) -> float:
     return (cuts[2] - cuts[0]) / statistics.median(values)
 
 
-def start_side(kind: str, is_on: str) -> subprocess.Popen[str]:
+def start_side(is_on: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, os.path.abspath(__file__), "--serve", kind],
+        [sys.executable, os.path.abspath(__file__), "--serve"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -185,11 +199,22 @@ def start_side(kind: str, is_on: str) -> subprocess.Popen[str]:
     )
 
 
-def launch_rows(
-    rounds: int, kind: str, works: tuple[str, ...], title: str
-) -> list[dict[str, Any]]:
+def launch_row(work: str, plain: list[float], ours: list[float]) -> dict[str, Any]:
+    added = statistics.median(b - a for a, b in zip(plain, ours))
+    return report.row(
+        work,
+        "ns",
+        plain=statistics.median(plain),
+        ours=statistics.median(ours),
+        noise=quartiles(ours),
+        target=f"adds {added:.0f} ns: at most 60",
+        met=added <= 60,
+    )
+
+
+def launch_rows(rounds: int) -> list[dict[str, Any]]:
     sides = [
-        (name, start_side(kind, value))
+        (name, start_side(value))
         for _ in range(PAIRS)
         for name, value in (("plain", "0"), ("ours", "1"))
     ]
@@ -204,22 +229,24 @@ def launch_rows(
         assert side.stdin is not None
         side.stdin.close()
         side.wait()
-    rows = []
-    for index, work in enumerate(works):
-        plain, ours = ([figures[index] for figures in taken[name]] for name in ("plain", "ours"))
-        added = statistics.median(b - a for a, b in zip(plain, ours))
-        rows.append(
-            report.row(
-                f"{title}{work}",
-                "ns",
-                plain=statistics.median(plain),
-                ours=statistics.median(ours),
-                noise=quartiles(ours),
-                target=f"adds {added:.0f} ns: at most 60",
-                met=added <= 60,
-            )
+    return [
+        launch_row(
+            f"call path of a launch, {work}",
+            [figures[index] for figures in taken["plain"]],
+            [figures[index] for figures in taken["ours"]],
         )
-    return rows
+        for index, work in enumerate(LAUNCHES)
+    ]
+
+
+def gpu_launch_rows(rounds: int) -> list[dict[str, Any]]:
+    command = [sys.executable, os.path.abspath(__file__), "--serve-gpu", "--rounds", str(rounds)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    return [
+        launch_row(f"Triton launch on a GPU, {work}", figures["plain"], figures["ours"])
+        for work, figures in zip(GPU_LAUNCHES, found)
+    ]
 
 
 def compare(
@@ -324,28 +351,28 @@ def gpu_rows(rounds: int, is_fake: bool) -> list[dict[str, Any]]:
         empty = [report.row(work, "ns", target="adds at most 60") for work in works]
         work = "Llama step on a GPU, kernels with a line of the model"
         return [*empty, report.row(work, "%", target="at least 95")]
-    rows = launch_rows(rounds, "gpu", GPU_LAUNCHES, "Triton launch on a GPU, ")
+    rows = gpu_launch_rows(rounds)
     return rows if is_fake else [*rows, llama_row()]
 
 
 def measure(rounds: int) -> list[dict[str, Any]]:
-    launches = launch_rows(rounds, "host", LAUNCHES, "call path of a launch, ")
-    return [*launches, module_row(rounds), operator_row(rounds)]
+    return [*launch_rows(rounds), module_row(rounds), operator_row(rounds)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--serve", choices=("host", "gpu"), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve-gpu", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--fake", action="store_true", help="try out the rows of a GPU")
     parser.add_argument("--write", action="store_true", help="store the results")
     arguments = parser.parse_args()
-    if arguments.fake and not arguments.serve:
+    if arguments.fake:
         fake_environment(os.path.join(ROOT, "build"))
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
-        if arguments.serve:
-            serve(arguments.serve)
+        if arguments.serve or arguments.serve_gpu:
+            serve_gpu(arguments.rounds) if arguments.serve_gpu else serve()
             return
         rows = [] if arguments.fake else measure(arguments.rounds)
         rows += gpu_rows(arguments.rounds, arguments.fake)

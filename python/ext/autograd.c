@@ -529,8 +529,10 @@ static PyObject *follow_autograd(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "O!O!O:follow_autograd", &PyList_Type, &tensors, &PyTuple_Type,
 			      &engines, &function))
 		return NULL;
-	if (autograd_is_on)
+	if (torch.frame) {
+		atomic_store_explicit(&autograd_is_on, true, memory_order_release);
 		Py_RETURN_TRUE;
+	}
 	if (PyList_GET_SIZE(tensors) != NODES || !find_symbols() || !learn_nodes(tensors) ||
 	    !learn_code(engines, function)) {
 		if (PyErr_Occurred())
@@ -541,6 +543,16 @@ static PyObject *follow_autograd(PyObject *module, PyObject *args)
 	/* release: pairs with autograd_is_followed() */
 	atomic_store_explicit(&autograd_is_on, true, memory_order_release);
 	Py_RETURN_TRUE;
+}
+
+static PyObject *use_autograd(PyObject *module, PyObject *wanted)
+{
+	int is_wanted = PyObject_IsTrue(wanted);
+	if (is_wanted < 0)
+		return NULL;
+	bool is_on = is_wanted && torch.frame;
+	atomic_store_explicit(&autograd_is_on, is_on, memory_order_release);
+	return PyBool_FromLong(is_on);
 }
 
 static PyObject *follow_scopes(PyObject *module, PyObject *wanted)
@@ -555,6 +567,8 @@ static PyObject *follow_scopes(PyObject *module, PyObject *wanted)
 
 static PyMethodDef autograd_methods[] = {
 	{"follow_autograd", follow_autograd, METH_VARARGS, follow_autograd_doc},
+	{"use_autograd", use_autograd, METH_O,
+	 "use_autograd(wanted): switch follow_autograd() off and on again, to measure its cost."},
 	{"follow_scopes", follow_scopes, METH_O,
 	 "follow_scopes(wanted): whether backward launches are also attributed to scopes."},
 	{NULL, NULL, 0, NULL},

@@ -433,6 +433,21 @@ def test_another_pytorch_is_reported_once_and_recorded_as_before():
     assert result.stderr.count("PyTorch 9.9 is not supported") == 1
 
 
+def test_it_can_be_switched_off_and_on_while_a_session_records():
+    """As bench/names.py does."""
+    x = torch.ones(3, requires_grad=True)
+
+    def steps():
+        for is_on in (True, False, True):
+            assert lib.use_autograd(is_on) == is_on
+            loss = Own.apply(x).sum()  # line switched
+            loss.backward()  # line switched step
+
+    found = record(steps)
+    assert found["own_backward", ("switched", "B", "own backward")] == 2
+    assert found["own_backward", ("switched step", "own backward")] == 1
+
+
 def test_it_can_be_switched_off():
     result = script(
         """
