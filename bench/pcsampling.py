@@ -17,6 +17,9 @@ with its interval of 95 %. A target is met if the whole interval meets it, in 8 
 tests/gpu/test_pc_sampling.py has the other targets: samples on the lines of a hot loop,
 of graphs, and of serialized kernels.
 
+The first two seconds of a session are not measured: sampling then asks CUPTI for the code of older
+modules, which costs time in each launch.
+
 --seconds bounds the measurement. --fake tries the script out with tests/fake and no GPU. --write
 stores bench/results/pcsampling.json. Needs what cuda_python.py needs, without the C compiler.
 """

@@ -168,7 +168,6 @@ def test_sessions_follow_each_other_in_a_process(tmp_path):
     first, second, plain, third = profile(
         tmp_path,
         """
-        os.environ["PROTON_PC_SAMPLING_AGAIN"] = "1"
         x = torch.rand(1024 * 264, device="cuda")
         session = proton.start("first", mode="pcsampling")
         run(x, 300)

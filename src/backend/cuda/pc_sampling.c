@@ -25,6 +25,7 @@
 #define FLUSH_QUIET_NS 15000000ull
 #define FLUSH_MAX_NS 500000000ull
 #define FLUSH_POLL_US 5000u
+#define FLUSH_EXPECTED_MIN 1000u /* samples */
 
 _Atomic bool pc_sampling_is_on;
 pthread_mutex_t pcs_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -42,6 +43,8 @@ static _Atomic bool was_used; /* a context was enabled in this process */
 static bool second_was_noted; /* guarded by pcs_lock, as the following */
 static _Atomic uint32_t flushed_shared;
 static _Atomic uint64_t flushed_launched;
+static uint64_t flushed_expected; /* samples, at the end of the last flush; under pcs_lock */
+static uint64_t flushed_seen;
 
 static struct pcs_context *find(const void *context)
 {
@@ -249,22 +252,13 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	if (!libcupti.cuptiPCSamplingEnable || !libcupti.cuptiPCSamplingGetData ||
 	    !libcupti.cuptiGetCubinCrc)
 		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", libcupti.path);
-	/*
-	 * A process on an H200 crashed in a later session (CUPTI 13.0). A likely cause is removed
-	 * (buffers were freed). Until that has run on a GPU, only programs that ask for it take the
-	 * risk.
-	 */
-	if (atomic_load(&was_used) && !getenv("PROTON_PC_SAMPLING_AGAIN"))
-		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "PC sampling works in one session of a process; sample in a new "
-			       "process, or set PROTON_PC_SAMPLING_AGAIN=1, which may crash the "
-			       "program");
 	pthread_mutex_lock(&pcs_lock);
 	pcs_mode = *mode;
 	pcs_statistics = (struct pcs_statistics){0};
 	second_was_noted = false;
 	flushed_launched = 0;
 	flushed_shared = 0;
+	flushed_expected = flushed_seen = 0;
 	pcs_windows_clear();
 	pcs_modules_start();
 	status = callbacks_set_modules(true, err);
@@ -329,34 +323,67 @@ void pc_sampling_stop(void)
 	pcs_modules_stop();
 }
 
+/* Logarithm of the cycles between two samples of a multiprocessor. pcs_lock is held. */
+static uint32_t current_period(void)
+{
+	for (uint32_t i = PCS_CONTEXTS_MAX; i-- > 0;)
+		if (pcs_contexts[i].context)
+			return pcs_contexts[i].period;
+	return pcs_mode.period;
+}
+
+static uint64_t samples_expected(void)
+{
+	return pcs_windows_expected_cycles() >> current_period();
+}
+
+static uint64_t samples_seen(void)
+{
+	return pcs_statistics.samples + pcs_statistics.profiler + pcs_statistics.unknown;
+}
+
+/* Has none of many samples arrived since the last flush? pcs_lock is held. */
+static bool is_nothing_here(void)
+{
+	return samples_seen() == flushed_seen &&
+	       samples_expected() >= flushed_expected + FLUSH_EXPECTED_MIN;
+}
+
 /*
- * CUPTI needs up to 30 ms to decode samples. A stop would make it faster, but needs the other
- * threads to launch nothing.
+ * CUPTI needs up to 30 ms to decode samples, and longer on a machine with load: then there are none
+ * at first. A stop would make it faster, but needs the other threads to launch nothing.
  */
 void pc_sampling_flush(void)
 {
 	uint64_t launched = launches_count();
 	uint32_t shared = launches_last_shared();
 	uint64_t start_ns = clock_monotonic_ns();
+	uint64_t quiet_ns = start_ns;
 	uint64_t now_ns = start_ns;
 	uint64_t before = 0;
+	bool is_waiting = true;
 
 	if (!pc_sampling_runs() || (launched == flushed_launched && shared == flushed_shared))
 		return;
-	for (uint64_t quiet_ns = start_ns;
-	     now_ns - start_ns < FLUSH_MIN_NS ||
-	     (now_ns - quiet_ns < FLUSH_QUIET_NS && now_ns - start_ns < FLUSH_MAX_NS);
-	     now_ns = clock_monotonic_ns()) {
+	while (is_waiting && now_ns - start_ns < FLUSH_MAX_NS) {
 		pthread_mutex_lock(&pcs_lock);
 		for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
 			if (pcs_contexts[i].context)
 				pcs_context_read(&pcs_contexts[i]);
-		if (pcs_statistics.samples + pcs_statistics.profiler != before)
+		if (samples_seen() != before)
 			quiet_ns = clock_monotonic_ns();
-		before = pcs_statistics.samples + pcs_statistics.profiler;
+		before = samples_seen();
+		is_waiting = is_nothing_here();
 		pthread_mutex_unlock(&pcs_lock);
 		usleep(FLUSH_POLL_US);
+		now_ns = clock_monotonic_ns();
+		is_waiting |= now_ns - start_ns < FLUSH_MIN_NS;
+		is_waiting |= now_ns - quiet_ns < FLUSH_QUIET_NS;
 	}
+	pthread_mutex_lock(&pcs_lock);
+	flushed_seen = samples_seen();
+	flushed_expected = samples_expected();
+	pthread_mutex_unlock(&pcs_lock);
 	flushed_launched = launched;
 	flushed_shared = shared;
 	pcs_search();
@@ -372,15 +399,13 @@ void pc_sampling_describe(void (*add_info)(void *user, const char *key, const ch
 			  void *user)
 {
 	const struct pcs_statistics *seen = &pcs_statistics;
-	uint32_t period = pcs_mode.period;
+	uint32_t period;
 	char text[96];
 
 	if (!pc_sampling_runs())
 		return;
 	pthread_mutex_lock(&pcs_lock);
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
-		if (pcs_contexts[i].context)
-			period = pcs_contexts[i].period;
+	period = current_period();
 	if (pcs_mode.window_ns)
 		snprintf(text, sizeof(text), "windows of %" PRIu64 " ms every %" PRIu64 " ms",
 			 pcs_mode.window_ns / 1000000, pcs_mode.distance_ns / 1000000);
@@ -394,7 +419,7 @@ void pc_sampling_describe(void (*add_info)(void *user, const char *key, const ch
 		snprintf(text, sizeof(text), "%" PRIu64, UINT64_C(1) << pcs_mode.period);
 		add_info(user, "pc_sampling_interval_requested", text);
 	}
-	snprintf(text, sizeof(text), "%" PRIu64, pcs_windows_expected_cycles() >> period);
+	snprintf(text, sizeof(text), "%" PRIu64, samples_expected());
 	add_info(user, "pc_sampling_expected", text);
 	snprintf(text, sizeof(text), "%" PRIu64, seen->drain_ns);
 	add_info(user, "overhead_pc_sampling_ns", text);

@@ -290,21 +290,26 @@ TEST(a_context_that_is_destroyed_is_drained_first)
 	profile_free(profile);
 }
 
-TEST(a_second_session_is_refused_unless_it_is_asked_for)
+static void *take_late(void *unused)
 {
-	struct proton_error err;
+	(void)unused;
+	usleep(200000);
+	take(77, "mm", 0, "wait", 5);
+	return NULL;
+}
+
+TEST(a_flush_waits_while_none_of_many_samples_has_come)
+{
 	struct profile *profile;
+	pthread_t thread;
 
 	start_sampling("pcsampling");
 	fake.context_create(&gpu0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	CHECK_LT(start_mode("a", "pcsampling", &err), 0);
-	CHECK_HAS(err.text, "PC sampling works in one session of a process; sample in a new "
-			    "process");
-	start();
-	launch_function("mm", NULL, 1000);
+	launch_function("mm", NULL, 100000000);
+	pthread_create(&thread, NULL, take_late, NULL);
 	profile = finish();
-	CHECK(rec_node(profile, "mm") != REC_NOWHERE);
+	pthread_join(thread, NULL);
+	CHECK_EQ(value_at(profile, "mm", "num_samples"), 5);
 	profile_free(profile);
 }
 
@@ -314,7 +319,6 @@ TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 	void *module;
 	int session = start_sampling("pcsampling");
 
-	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	fake.context_create(&gpu0);
 	launch_function("mm", NULL, 1000);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
@@ -338,7 +342,6 @@ TEST(a_session_of_another_mode_releases_the_contexts)
 {
 	int session = start_sampling("pcsampling");
 
-	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	fake.context_create(&gpu0);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	start();
@@ -360,7 +363,6 @@ TEST(a_second_session_may_have_another_interval)
 	int session = start_sampling("pcsampling:interval=8192");
 
 	(void)session;
-	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	fake.context_create(&gpu0);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	start_sampling("pcsampling:serialized:interval=1024");
@@ -375,7 +377,6 @@ TEST(the_buffer_of_a_disabled_context_stays_valid)
 	int session = start_sampling("pcsampling");
 
 	(void)session;
-	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	fake.context_create(&gpu0);
 	fake.context_create(&gpu1);
 	fake.context_destroy(&gpu1);
@@ -394,7 +395,6 @@ TEST(a_context_that_is_destroyed_between_two_sessions_is_forgotten)
 {
 	int session = start_sampling("pcsampling");
 
-	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	fake.context_create(&gpu0);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	fake.context_destroy(&gpu0);
@@ -414,7 +414,6 @@ TEST(a_context_that_is_destroyed_in_a_session_of_another_mode_is_forgotten)
 {
 	int session = start_sampling("pcsampling");
 
-	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	fake.context_create(&gpu0);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	start();
@@ -519,7 +518,6 @@ TEST(losses_of_an_earlier_session_are_not_counted_again)
 {
 	int session = start_sampling("pcsampling");
 
-	setenv("PROTON_PC_SAMPLING_AGAIN", "1", 1);
 	rec_begin_saying();
 	fake.context_create(&gpu0);
 	launch_function("mm", NULL, 1000);
