@@ -16,7 +16,7 @@ SONAME = "libproton.so.0"
 MAY_NEED = r"(libc|libpthread|libdl|libm|librt|ld-linux[\w-]*|ld-musl[\w-]*)\.so(\.\d+)*$"
 
 # Entry points that others look for by name: no part of the API.
-FOUND_BY_NAME = {"InitializeInjectionNvtx2"}
+FOUND_BY_NAME = {"InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension"}
 
 PROTOTYPE = re.compile(r"\bPROTON_API\b[^;{}]*?\b(\w+)\s*\(", re.S)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)

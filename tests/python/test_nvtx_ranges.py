@@ -52,6 +52,28 @@ FIELDS = {
     ),
 }
 
+# Only newer headers have the payload extension.
+PAYLOAD = """
+#if __has_include(<nvtx3/nvToolsExtPayload.h>)
+#include <nvtx3/nvToolsExtPayload.h>
+#define SAME(ours, theirs) _Static_assert((long)(ours) == (long)(theirs), #ours)
+#define AT(ours, theirs) \\
+    SAME(offsetof(struct nvtx_extension, ours), offsetof(nvtxExtModuleInfo_t, theirs))
+#ifdef NVTX_EXT_PAYLOAD_MODULEID
+SAME(NVTX_EXTENSION_PAYLOAD, NVTX_EXT_PAYLOAD_MODULEID);
+SAME(NVTX_PAYLOAD_PUSH, NVTX3EXT_CBID_nvtxRangePushPayload);
+SAME(NVTX_PAYLOAD_POP, NVTX3EXT_CBID_nvtxRangePopPayload);
+SAME(sizeof(struct nvtx_extension), sizeof(nvtxExtModuleInfo_t));
+SAME(sizeof(struct nvtx_segment), sizeof(nvtxExtModuleSegment_t));
+AT(struct_size, structSize);
+AT(module, moduleId);
+AT(segment_count, segmentsCount);
+AT(segments, segments);
+SAME(offsetof(struct nvtx_segment, slots), offsetof(nvtxExtModuleSegment_t, functionSlots));
+#endif
+#endif
+"""
+
 
 @needs_nvtx
 def test_our_declarations_agree_with_the_real_headers(tmp_path: Path) -> None:
@@ -68,7 +90,7 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path: Path) -> None:
             f'"{struct}.{ours}");'
         )
     source = tmp_path / "abi.c"
-    source.write_text("\n".join(lines) + "\n")
+    source.write_text("\n".join(lines) + "\n" + PAYLOAD)
     for directory in HEADERS:
         include = os.path.dirname(directory)
         result = subprocess.run(
@@ -83,6 +105,9 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path: Path) -> None:
 PROGRAM = r"""
 #include <libproton/proton.h>
 #include <nvtx3/nvToolsExt.h>
+#if __has_include(<nvtx3/nvToolsExtPayload.h>)
+#include <nvtx3/nvToolsExtPayload.h>
+#endif
 #include <stdlib.h>
 
 static void work(void)
@@ -107,6 +132,10 @@ int main(void)
     nvtxRangePushA("outer");
     domain = nvtxDomainCreateA("a domain");
     attributes.message.registered = nvtxDomainRegisterStringA(domain, "registered");
+#ifdef NVTX_EXT_PAYLOAD_MODULEID
+    nvtxDomainRangePushEx(domain, &attributes);
+    nvtxRangePopPayload(domain, NULL, 0);
+#endif
     nvtxDomainRangePushEx(domain, &attributes);
     nvtxRangePushW(L"wide");
     nvtxMarkA("an NVTX mark");

@@ -307,6 +307,19 @@ static int domain_pop(const void *domain)
 	return pop(domain);
 }
 
+/* A range without a message. */
+static int push_payload(const void *domain, const void *payloads, size_t count)
+{
+	(void)payloads, (void)count;
+	return is_recorded() ? push_text(domain, NULL) : NVTX_E_NOT_TRACKED;
+}
+
+static int pop_payload(const void *domain, const void *payloads, size_t count)
+{
+	(void)payloads, (void)count;
+	return pop(domain);
+}
+
 static const void *register_string_a(const void *domain, const char *text)
 {
 	return handle_of(frame_of(text));
@@ -380,5 +393,24 @@ int InitializeInjectionNvtx2(nvtx_get_table_fn get_table)
 	if (!install(callbacks, NVTX_MODULE_CORE, core, ARRAY_LENGTH(core)))
 		return 0;
 	install(callbacks, NVTX_MODULE_CORE2, core2, ARRAY_LENGTH(core2));
+	return 1;
+}
+
+static const struct entry payload[] = {
+	ENTRY(NVTX_PAYLOAD_PUSH, push_payload),
+	ENTRY(NVTX_PAYLOAD_POP, pop_payload),
+};
+
+int InitializeInjectionNvtxExtension(struct nvtx_extension *extension)
+{
+	const struct nvtx_segment *segment;
+
+	if (!extension || extension->struct_size < sizeof(*extension) ||
+	    extension->module != NVTX_EXTENSION_PAYLOAD || !extension->segment_count)
+		return 0;
+	segment = &extension->segments[0];
+	for (size_t i = 0; i < ARRAY_LENGTH(payload); i++)
+		if (payload[i].id < segment->slot_count)
+			segment->slots[payload[i].id] = (intptr_t)payload[i].function;
 	return 1;
 }

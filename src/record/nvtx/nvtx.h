@@ -31,5 +31,7 @@ int nvtx_pop(void);
 
 /* Called by each copy of NVTX in the process at its first use; returns 1 if its ranges are used. */
 PROTON_API int InitializeInjectionNvtx2(nvtx_get_table_fn get_table);
+/* The same for extensions: ranges may be popped with a payload, as NCCL's are. */
+PROTON_API int InitializeInjectionNvtxExtension(struct nvtx_extension *extension);
 
 #endif

@@ -75,9 +75,40 @@ struct nvtx_callbacks {
 
 typedef const void *(*nvtx_get_table_fn)(uint32_t table);
 
+/*
+ * Extensions have other entry points: a copy of NVTX calls the library's
+ * InitializeInjectionNvtxExtension() at the first call of an extension. The tool stores its
+ * functions in the slots of the segments.
+ */
+#define NVTX_EXTENSION_PAYLOAD 2u
+
+enum nvtx_payload {
+	NVTX_PAYLOAD_PUSH = 3,
+	NVTX_PAYLOAD_POP = 4,
+};
+
+struct nvtx_segment {
+	size_t id;
+	size_t slot_count;
+	intptr_t *slots; /* functions */
+};
+
+struct nvtx_extension {
+	uint16_t version;
+	uint16_t struct_size;
+	uint16_t module;
+	uint16_t compatible_with;
+	size_t segment_count;
+	struct nvtx_segment *segments;
+	nvtx_function get_export;
+	const void *info;
+};
+
 _Static_assert(offsetof(struct nvtx_attributes, payload) == 24, "NVTX ABI");
 _Static_assert(offsetof(struct nvtx_attributes, message_type) == 32, "NVTX ABI");
 _Static_assert(offsetof(struct nvtx_attributes, message) == 40, "NVTX ABI");
 _Static_assert(sizeof(struct nvtx_attributes) == 48, "NVTX ABI");
+_Static_assert(offsetof(struct nvtx_extension, segments) == 16, "NVTX ABI");
+_Static_assert(sizeof(struct nvtx_extension) == 40, "NVTX ABI");
 
 #endif

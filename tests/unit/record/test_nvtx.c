@@ -116,6 +116,59 @@ TEST(a_range_is_a_scope)
 	check_kernel_at("outer/inner/k");
 }
 
+/* As NCCL does: the payload has the rank, which is known at the end of the range. */
+TEST(a_range_is_popped_with_a_payload)
+{
+	intptr_t slots[63] = {0};
+	struct nvtx_segment segment = {.slot_count = ARRAY_LENGTH(slots), .slots = slots};
+	struct nvtx_extension extension = {
+		.struct_size = sizeof(extension),
+		.module = NVTX_EXTENSION_PAYLOAD,
+		.segment_count = 1,
+		.segments = &segment,
+	};
+	int (*push)(const void *, const void *, size_t);
+	int (*pop)(const void *, const void *, size_t);
+	const void *domain;
+
+	start();
+	CHECK_EQ(InitializeInjectionNvtxExtension(&extension), 1);
+	push = (int (*)(const void *, const void *, size_t))slots[NVTX_PAYLOAD_PUSH];
+	pop = (int (*)(const void *, const void *, size_t))slots[NVTX_PAYLOAD_POP];
+	domain = nvtx.create_a("NCCL");
+	CHECK_EQ(push_in(domain, "ncclCommInitRank"), 0);
+	CHECK_EQ(pop(domain, NULL, 0), 0);
+	CHECK_EQ(pop(domain, NULL, 0), NVTX_E_NOT_TRACKED);
+	CHECK_EQ(push_in(domain, "ncclAllReduce"), 0);
+	CHECK_EQ(push(domain, NULL, 0), 1);
+	rec_kernel("k");
+	CHECK_EQ(pop(domain, NULL, 0), 1);
+	CHECK_EQ(nvtx.domain_pop(domain), 0);
+	check_kernel_at("ncclAllReduce/(unnamed range)/k");
+}
+
+TEST(other_extensions_are_left_to_themselves)
+{
+	intptr_t slots[NVTX_PAYLOAD_POP] = {0};
+	struct nvtx_segment segment = {.slot_count = ARRAY_LENGTH(slots), .slots = slots};
+	struct nvtx_extension extension = {
+		.struct_size = sizeof(extension),
+		.module = NVTX_EXTENSION_PAYLOAD + 1,
+		.segment_count = 1,
+		.segments = &segment,
+	};
+
+	CHECK_EQ(InitializeInjectionNvtxExtension(NULL), 0);
+	CHECK_EQ(InitializeInjectionNvtxExtension(&extension), 0);
+	CHECK(!slots[NVTX_PAYLOAD_PUSH]);
+	extension.module = NVTX_EXTENSION_PAYLOAD;
+	extension.struct_size--;
+	CHECK_EQ(InitializeInjectionNvtxExtension(&extension), 0);
+	extension.struct_size++;
+	CHECK_EQ(InitializeInjectionNvtxExtension(&extension), 1); /* with too few slots for pop */
+	CHECK(slots[NVTX_PAYLOAD_PUSH]);
+}
+
 TEST(messages_of_every_kind_are_copied)
 {
 	char ascii[] = "ascii";
