@@ -251,6 +251,19 @@ static uint64_t shape_of(const struct profile *source)
 	return shape;
 }
 
+/* The UUID of the first GPU that ran a kernel: with torchrun it is the one of the local rank. */
+static const char *gpu_of(const struct profile *source)
+{
+	for (size_t i = 0; i < source->info_count; i++) {
+		const char *key = profile_text(source, source->info[i].key);
+		size_t digits = strncmp(key, "gpu", 3) == 0 ? strspn(key + 3, "0123456789") : 0;
+
+		if (digits && strcmp(key + 3 + digits, "_uuid") == 0)
+			return profile_text(source, source->info[i].value);
+	}
+	return "";
+}
+
 static struct row_rank describe(struct profile *target, const struct profile *source,
 				const struct rank_origin *origin)
 {
@@ -261,7 +274,7 @@ static struct row_rank describe(struct profile *target, const struct profile *so
 						 : RANK_FINISHED,
 		.host = copy_text(target, ranks_info(source, "host")),
 		.job = copy_text(target, ranks_info(source, "job")),
-		.gpu = copy_text(target, ranks_info(source, "gpu0_uuid")),
+		.gpu = copy_text(target, gpu_of(source)),
 		.pid = source->pid,
 		.attempt = number_of(source, "attempt"),
 		.world = number_of(source, "world_size"),

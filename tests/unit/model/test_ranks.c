@@ -117,6 +117,25 @@ TEST(missing_ranks_have_rows_and_make_the_profile_partial)
 	profile_free(profile);
 }
 
+TEST(gpu_of_a_rank_is_the_first_that_ran_a_kernel)
+{
+	struct profile *target = profile_new();
+	struct merge *merge = merge_new(target);
+	struct profile *with_gpu = make_rank("gemm", 1000, 2);
+
+	profile_info(with_gpu, "gpu1_pci", "0000:01:00.0");
+	profile_info(with_gpu, "gpux_uuid", "no");
+	profile_info(with_gpu, "gpu1_uuid", "GPU-b");
+	profile_info(with_gpu, "gpu2_uuid", "GPU-c");
+	ranks_merge(merge, target, with_gpu, 0);
+	ranks_merge(merge, target, make_rank("gemm", 1000, 2), 1);
+	ranks_settle(target);
+	merge_free(merge);
+	CHECK_STR(profile_text(target, target->ranks->rows[0].gpu), "GPU-b");
+	CHECK_STR(profile_text(target, target->ranks->rows[1].gpu), "");
+	profile_free(target);
+}
+
 TEST(nodes_beyond_the_limit_are_summed_in_one)
 {
 	struct profile *target = profile_new();
