@@ -131,6 +131,13 @@ def test_one_file_has_both_ranks(job):
     assert all(row["kernels"] >= 4 * STEPS for row in rows), rows
 
 
+def test_ranges_of_nccl_end(job):
+    """NCCL ends the range of initialization in another way than others."""
+    paths = [row["path"] for row in ranks_of(job)["rows"]]
+    kernels = [path for path in paths if path.startswith("connect > ") and "spin_kernel" in path]
+    assert kernels and all(path.count(" > ") == 1 for path in kernels), paths
+
+
 @pytest.mark.parametrize("scope", ["named [2 ranks]", "plain"])
 def test_each_collective_is_in_its_scope(job, scope):
     (wait,) = waits_below(job, f"step > {scope}", "kernel")

@@ -291,3 +291,21 @@ def test_names_of_a_million_bytes_and_deep_trees_are_cut(tmp_path: Path) -> None
     paths = [row["path"] for row in json.loads(result.stdout)["rows"]]
     assert len(paths) == 402 and max(map(len, paths)) < 70_000
     assert any(path.startswith("... > s") and path.endswith("> kernel") for path in paths)
+
+
+def test_names_of_cpp_are_printed_as_in_trees(tmp_path: Path) -> None:
+    stored = "_ZN2at4cuda11spin_kernelEl"
+    for rank in range(2):
+        write_rank(tmp_path / "out.ranks", rank, {"delay": {stored: MS * (rank + 1)}}, world=2)
+    for arguments, shown in (
+        ([], "spin_kernel"),
+        (["--names", "full"], "at::cuda::spin_kernel(long)"),
+        (["--names", "raw"], stored),
+    ):
+        text = view(tmp_path, "--ranks", *arguments, "out.ranks").stdout
+        assert f"  delay > {shown}\n" in text, text
+        for frame in (shown, f"delay > {shown}", stored):
+            found = view(tmp_path, "--ranks-of", frame, *arguments, "out.ranks")
+            assert found.stdout.startswith(f"delay > {shown}\n"), (frame, found.stderr)
+    rows = table(tmp_path, "--ranks", "out.ranks")
+    assert f"delay > {stored}" in {row["path"] for row in rows}

@@ -19,18 +19,24 @@
 
 /* ------------------------------------------------------------------ which frames */
 
-/* True if the frame has that name, or the node that path. */
-static bool is_named(const struct profile *profile, uint32_t node, const char *name, bool by_path)
+/* True if the frame has that name, or the node that path: as stored, or as printed. */
+static bool is_named(const struct profile *profile, uint32_t node, const char *name, bool by_path,
+		     enum name_style names)
 {
-	uint32_t frame = profile->nodes[node].frame;
-	size_t length = by_path ? 0 : profile_frame_text(profile, frame, NULL, 0);
-	char *text = by_path ? rank_path(profile, node) : xcalloc(length + 1, 1);
+	struct out text;
 	bool is_equal;
+	char *path;
 
-	if (!by_path)
-		profile_frame_text(profile, frame, text, length + 1);
-	is_equal = strcmp(text, name) == 0;
-	free(text);
+	if (by_path) {
+		path = rank_path_named(profile, node, names);
+		is_equal = strcmp(path, name) == 0;
+		free(path);
+		return is_equal;
+	}
+	out_init(&text, -1);
+	name_write_styled(&text, profile, profile->nodes[node].frame, NAME_FULL, names);
+	is_equal = text.length == strlen(name) && memcmp(text.bytes, name, text.length) == 0;
+	out_fini(&text);
 	return is_equal;
 }
 
@@ -50,7 +56,9 @@ static int choose(const struct rank_rows *rows, const char *wanted, struct rank_
 			uint32_t node = rows->items[i].node;
 
 			if (way == 2 ? matches[node]
-				     : is_named(rows->profile, node, wanted, way == 0))
+				     : is_named(rows->profile, node, wanted, way == 0, NAMES_RAW) ||
+					       is_named(rows->profile, node, wanted, way == 0,
+							frames->names))
 				frames->items[frames->count++].row = rows->items[i];
 		}
 	}
@@ -219,7 +227,7 @@ static void frames_fini(struct rank_frames *frames)
 
 int rank_frame_run(const struct options *options, struct input *input)
 {
-	struct rank_frames frames = {.rows = options->query.rows};
+	struct rank_frames frames = {.rows = options->query.rows, .names = options->style.names};
 	struct proton_error err = {0};
 	struct profile *profile = NULL;
 	struct rank_rows rows = {0};

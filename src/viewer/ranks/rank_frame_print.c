@@ -126,7 +126,7 @@ static void print_frame(const struct rank_frames *frames, const struct rank_fram
 			struct out *out)
 {
 	const struct rank_row *row = &frame->row;
-	char *path = rank_path(frames->profile, row->node);
+	char *path = rank_path_named(frames->profile, row->node, frames->names);
 	size_t limit = frames->rows ? frames->rows : LIST_DEFAULT;
 
 	text_clean(out, path, strlen(path));

@@ -22,8 +22,9 @@ struct rank_frames {
 	const struct profile *profile;
 	struct rank_frame *items;
 	size_t count;
-	size_t more; /* frames that match, too */
-	size_t rows; /* ranks in a list; 0: the default */
+	size_t more;           /* frames that match, too */
+	size_t rows;           /* ranks in a list; 0: the default */
+	enum name_style names; /* in text */
 };
 
 /* For struct rank_output: `frames` is a struct rank_frames. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 
@@ -130,40 +131,57 @@ void rank_rows_of_group(struct rank_rows *rows, const struct profile *profile, c
 /* Longer paths, as those of crafted files, have "..." in place of their beginning. */
 #define PATH_BYTES_MAX ((size_t)64 << 10)
 
+/* The nodes from `node` up to below the root, or until the path is too long; their number. */
+static size_t chain_of(const struct profile *profile, uint32_t node, enum name_style names,
+		       uint32_t **chain_out)
+{
+	uint32_t *chain = NULL;
+	size_t capacity = 0;
+	size_t depth = 0;
+	size_t bytes = 0;
+	struct out name;
+
+	out_init(&name, -1);
+	do {
+		xreserve(&chain, &capacity, depth + 1, sizeof(*chain));
+		chain[depth++] = node;
+		name.length = 0;
+		name_write_styled(&name, profile, profile->nodes[node].frame, NAME_FULL, names);
+		bytes += name.length + 3;
+		node = profile->nodes[node].parent;
+	} while (node && bytes <= PATH_BYTES_MAX);
+	out_fini(&name);
+	*chain_out = chain;
+	return depth;
+}
+
+char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names)
+{
+	uint32_t *chain;
+	size_t depth = chain_of(profile, node, names, &chain);
+	struct out path;
+
+	out_init(&path, -1);
+	if (profile->nodes[chain[depth - 1]].parent)
+		out_text(&path, "... > ");
+	while (depth--) {
+		name_write_styled(&path, profile, profile->nodes[chain[depth]].frame, NAME_FULL,
+				  names);
+		out_text(&path, depth ? " > " : "");
+	}
+	out_byte(&path, '\0');
+	if (path.errnum)
+		xgive_up();
+	for (size_t i = 0; i + 1 < path.length; i++) /* names may contain any byte */
+		if (!path.bytes[i])
+			path.bytes[i] = ' ';
+	free(chain);
+	return path.bytes;
+}
+
 char *rank_path(const struct profile *profile, uint32_t node)
 {
-	size_t space = 1;
-	uint32_t top = node;
-	char *path;
-	char *at;
-
-	for (;; top = profile->nodes[top].parent) {
-		space += profile_frame_text(profile, profile->nodes[top].frame, NULL, 0) + 3;
-		if (!profile->nodes[top].parent || space > PATH_BYTES_MAX)
-			break;
-	}
-	space += sizeof("... > ");
-	path = xcalloc(space, 1);
-	at = path + space - 1;
-	for (uint32_t here = node;; here = profile->nodes[here].parent) {
-		uint32_t frame = profile->nodes[here].frame;
-		size_t length = profile_frame_text(profile, frame, NULL, 0);
-		char next = *at;
-
-		at -= length;
-		profile_frame_text(profile, frame, at, length + 1);
-		at[length] = next; /* where the NUL was written */
-		if (here == top)
-			break;
-		at -= 3;
-		memcpy(at, " > ", 3);
-	}
-	if (profile->nodes[top].parent) {
-		at -= 6;
-		memcpy(at, "... > ", 6);
-	}
-	memmove(path, at, strlen(at) + 1);
-	return path;
+	return rank_path_named(profile, node, NAMES_RAW);
 }
 
 const char *rank_state_name(uint32_t state)

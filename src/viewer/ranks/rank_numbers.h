@@ -6,6 +6,7 @@
 #define VIEWER_RANKS_RANK_NUMBERS_H
 
 #include "model/profile.h"
+#include "viewer/query/frame_names.h"
 
 /* One frame. Values are in the unit of the metric. */
 struct rank_row {
@@ -46,6 +47,8 @@ void rank_rows_fini(struct rank_rows *rows);
 
 /* The names of the frames above a node and of the node, joined by " > "; malloc'd. */
 char *rank_path(const struct profile *profile, uint32_t node);
+/* The same with C++ names in a style. */
+char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names);
 
 /* "finished", "killed", ... */
 const char *rank_state_name(uint32_t state);

@@ -139,6 +139,7 @@ struct own {
 	struct own_row *items; /* the largest time first */
 	size_t count;
 	size_t limit;
+	enum name_style names; /* in text */
 };
 
 static int compare_own(const void *left, const void *right)
@@ -193,7 +194,7 @@ static void print(const void *context, struct out *out)
 		   "time", "mean", "vs mean", "place", "of", "frame");
 	for (size_t i = 0; i < own->count && i < own->limit; i++) {
 		const struct own_row *row = &own->items[i];
-		char *path = rank_path(own->profile, row->node);
+		char *path = rank_path_named(own->profile, row->node, own->names);
 
 		rank_print_value(out, (double)row->time_ns / 1e6);
 		rank_print_value(out, row->mean_ns / 1e6);
@@ -272,6 +273,7 @@ int rank_one_run(const struct options *options, struct input *input)
 	if (!profile)
 		return EXIT_BAD;
 	own.profile = profile;
+	own.names = options->style.names;
 	own.rank = ranks_row(profile, options->query.rank);
 	if (!own.rank) {
 		err_set(&err, PROTON_E_INVALID, "--rank %u: %s has no such rank",

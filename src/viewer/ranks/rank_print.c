@@ -62,11 +62,12 @@ static void print_numbers(const struct rank_row *row, struct out *out)
 #define NUMBERS_HEAD "%11s %10s %6s %10s %6s %9s %10s"
 #define NUMBERS "mean", "min", "rank", "max", "rank", "imbalance", "could go"
 
-static void print_frames(const struct rank_rows *rows, size_t limit, struct out *out)
+static void print_frames(const struct rank_rows *rows, size_t limit, enum name_style names,
+			 struct out *out)
 {
 	out_printf(out, NUMBERS_HEAD " %6s  %s\n", NUMBERS, "ranks", "frame");
 	for (size_t i = 0; i < rows->count && i < limit; i++) {
-		char *path = rank_path(rows->profile, rows->items[i].node);
+		char *path = rank_path_named(rows->profile, rows->items[i].node, names);
 
 		print_numbers(&rows->items[i], out);
 		out_printf(out, " %6u  ", rows->items[i].ranks);
@@ -220,7 +221,7 @@ static void print_group_frames(const struct rank_report *report, uint32_t number
 		out_printf(out, "\ngroup %u: ranks ", number + 1);
 		rank_groups_members(report->groups, report->profile, number, RANGES_MAX, out);
 		out_text(out, "\n\n");
-		print_frames(&rows, report->rows ? report->rows : GROUP_ROWS, out);
+		print_frames(&rows, report->rows ? report->rows : GROUP_ROWS, report->names, out);
 	}
 	rank_rows_fini(&rows);
 }
@@ -269,14 +270,16 @@ void rank_print(const void *context, struct out *out)
 		if (i)
 			out_byte(out, '\n');
 		rank_print_about(report, report->tables[i].metric, out);
-		print_frames(&report->tables[i], limit ? limit : RANK_ROWS_DEFAULT, out);
+		print_frames(&report->tables[i], limit ? limit : RANK_ROWS_DEFAULT, report->names,
+			     out);
 	}
 	if (report->table == RANKS_FRAMES)
 		return;
 	if (wait_report_is_there(report->profile)) {
 		if (report->tables[0].count)
 			out_byte(out, '\n');
-		wait_report_text(report->profile, limit ? limit : WAITS_DEFAULT, out);
+		wait_report_text(report->profile, limit ? limit : WAITS_DEFAULT, report->names,
+				 out);
 	}
 	out_byte(out, '\n');
 	print_ranks(report->profile, limit ? limit : RANKS_DEFAULT, out);

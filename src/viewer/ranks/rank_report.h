@@ -28,7 +28,8 @@ struct rank_report {
 	const struct rank_groups *groups;
 	const struct gate_result *gates; /* NULL: none */
 	size_t gate_count;
-	size_t rows; /* the limit given with -n; 0: none */
+	size_t rows;           /* the limit given with -n; 0: none */
+	enum name_style names; /* in text */
 	enum ranks_table table;
 };
 

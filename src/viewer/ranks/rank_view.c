@@ -180,6 +180,7 @@ static int report(const struct options *options, const struct job *job, const st
 		.table_count = job->count,
 		.groups = &groups,
 		.rows = options->query.rows,
+		.names = options->style.names,
 		.table = options->query.ranks_table,
 	};
 	int status;

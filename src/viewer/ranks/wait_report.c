@@ -98,7 +98,7 @@ static void add_reason(struct reason *list, size_t *count, struct reason added)
 
 /*
  * Nodes without children in which the rank takes longer than the mean. Scopes with a collective are
- * no evidence: all ranks leave them together.
+ * no evidence: all ranks leave them together. Differences of 1 % are noise.
  */
 static size_t reasons_of(const struct profile *profile, uint32_t rank, struct reason *list)
 {
@@ -113,10 +113,14 @@ static size_t reasons_of(const struct profile *profile, uint32_t rank, struct re
 
 		if (!has[spread->node] && !profile->nodes[spread->node].first_child)
 			own = time_of(profile, spread, rank);
-		if (own > mean)
+		if (own > mean && own - mean > mean / 100)
 			add_reason(list, &count, (struct reason){spread->node, own, mean});
 	}
 	free(has);
+	/* Small differences are noise. */
+	while (count > 1 && 10 * (list[count - 1].time_ns - list[count - 1].mean_ns) <
+				    list[0].time_ns - list[0].mean_ns)
+		count--;
 	return count;
 }
 
@@ -132,39 +136,41 @@ static void put_text(struct out *out, const char *text)
 	text_clean(out, text, strlen(text));
 }
 
-static void put_path(const struct profile *profile, uint32_t node, struct out *out)
+static void put_path(const struct profile *profile, uint32_t node, enum name_style names,
+		     struct out *out)
 {
-	char *path = rank_path(profile, node);
+	char *path = rank_path_named(profile, node, names);
 
 	put_text(out, path);
 	free(path);
 }
 
 /* "all_reduce below backward" */
-static void put_place(const struct profile *profile, uint32_t node, struct out *out)
+static void put_place(const struct profile *profile, uint32_t node, enum name_style names,
+		      struct out *out)
 {
 	uint32_t parent = profile->nodes[node].parent;
-	uint32_t frame = profile->nodes[node].frame;
-	size_t length = profile_frame_text(profile, frame, NULL, 0);
-	char *name = xcalloc(length + 1, 1);
+	struct out name;
 
-	profile_frame_text(profile, frame, name, length + 1);
-	put_text(out, name);
-	free(name);
+	out_init(&name, -1);
+	name_write_styled(&name, profile, profile->nodes[node].frame, NAME_FULL, names);
+	text_clean(out, name.bytes, name.length);
+	out_fini(&name);
 	if (!parent)
 		return;
 	out_text(out, " below ");
-	put_path(profile, parent, out);
+	put_path(profile, parent, names, out);
 }
 
-static void put_reasons(const struct profile *profile, uint32_t rank, struct out *out)
+static void put_reasons(const struct profile *profile, uint32_t rank, enum name_style names,
+			struct out *out)
 {
 	struct reason list[REASONS_MAX];
 	size_t count = reasons_of(profile, rank, list);
 
 	for (size_t i = 0; i < count; i++) {
 		out_printf(out, "  rank %u is above the mean in ", rank);
-		put_path(profile, list[i].node, out);
+		put_path(profile, list[i].node, names, out);
 		out_printf(out, ": %.3f ms, mean %.3f ms\n", (double)list[i].time_ns / 1e6,
 			   (double)list[i].mean_ns / 1e6);
 	}
@@ -189,7 +195,8 @@ static void put_last(const struct profile *profile, const struct row_wait *row, 
 	out_printf(out, ", %.0f%% of the waiting", percent(row->top_ns[0], row->wait_ns));
 }
 
-void wait_report_text(const struct profile *profile, size_t limit, struct out *out)
+void wait_report_text(const struct profile *profile, size_t limit, enum name_style names,
+		      struct out *out)
 {
 	size_t count;
 	const struct row_wait **list = sorted(profile, &count);
@@ -200,10 +207,10 @@ void wait_report_text(const struct profile *profile, size_t limit, struct out *o
 
 		out_printf(out, "ranks wait %.1f%% of the %s time in ",
 			   percent(list[i]->wait_ns, list[i]->time_ns), is_host ? "run" : "kernel");
-		put_place(profile, list[i]->node, out);
+		put_place(profile, list[i]->node, names, out);
 		put_last(profile, list[i], out);
 		out_byte(out, '\n');
-		put_reasons(profile, list[i]->top_rank[0], out);
+		put_reasons(profile, list[i]->top_rank[0], names, out);
 	}
 	if (count > limit)
 		out_printf(out, "%zu more; --json has all\n", count - limit);

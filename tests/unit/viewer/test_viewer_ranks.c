@@ -314,7 +314,7 @@ TEST(report_tells_that_waiting_of_further_contexts_is_not_known)
 		CHECK(ARRAY_ADD(profile->waits->series, profile->waits->capacity,
 				profile->waits->count, series));
 		out_init(&out, -1);
-		wait_report_text(profile, 8, &out);
+		wait_report_text(profile, 8, NAMES_SHORT, &out);
 		out_byte(&out, '\0');
 		CHECK_EQ(strstr(out.bytes, sentence) != NULL, is_limited);
 		out_fini(&out);
