@@ -40,6 +40,29 @@ static void check(const struct decoder *decoder)
 			abort();
 }
 
+/* Sums are a tree, and take no longer than their unit if they cannot overlap. */
+static void check_unit_sums(const struct decoder *decoder)
+{
+	const struct instrument_layout *layout = decoder->layout;
+	bool may_overlap = false;
+
+	for (uint32_t i = 0; i < layout->sum_counts_count; i++)
+		may_overlap |= !layout->sum_counts[i].is_end;
+	for (uint32_t u = 0; u < layout->unit_count; u++) {
+		const struct decode_unit *unit = &decoder->units[u];
+		uint64_t elapsed = unit->end_clock - unit->start_clock;
+
+		for (uint32_t i = 0; i < layout->sum_count; i++) {
+			const struct decode_sum *sum = &decoder->sums[u * layout->sum_count + i];
+
+			if (sum->parent != INSTRUMENT_NO_SUM && unit->is_there && sum->parent >= i)
+				abort();
+			if ((!sum->count || (!may_overlap && sum->cycles > elapsed)) && sum->cycles)
+				abort();
+		}
+	}
+}
+
 /* Every cycle of every unit, and of the path, is attributed. */
 static void check_sums(const struct warps_sums *sums)
 {
@@ -118,6 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		if (!decode_cta(&decoder, cta))
 			continue;
 		check(&decoder);
+		check_unit_sums(&decoder);
 		check_warps(&warps, &decoder);
 	}
 	warps_fini(&warps);

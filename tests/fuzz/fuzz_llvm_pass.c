@@ -21,7 +21,8 @@ static void run(const char *text, size_t length, const struct instrument_options
 		/* The pass's layout must be readable. */
 		if (layout_read(out.bytes, out.length, &layout, &err) != PROTON_OK ||
 		    layout.code_count != result.layout.code_count ||
-		    layout.scope_count != result.layout.scope_count)
+		    layout.scope_count != result.layout.scope_count ||
+		    layout.sum_count != result.layout.sum_count)
 			abort();
 		layout_fini(&layout);
 		out_fini(&out);
@@ -43,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	options.threads_per_warp = tail[0] & 2 ? 64 : 32;
 	options.buffer = tail[0] & 4 ? INSTRUMENT_BUFFER_GLOBAL : INSTRUMENT_BUFFER_SHARED;
 	options.sched_barriers = tail[0] & 8;
+	options.wants_sums = tail[0] & 16;
 	options.warp_count = tail[1] % 34;
 	options.warps_per_unit = tail[2] & 3;
 	options.warps = tail[2] & 4 ? tail[3] : 0;

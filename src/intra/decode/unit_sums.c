@@ -19,8 +19,11 @@ static uint32_t word_at(const uint8_t *bytes, uint32_t word)
 	return value;
 }
 
-/* Cycles that the additions of one execution take. */
-#define ADDITION_CYCLES 2
+/*
+ * Cycles that the additions of one execution take: by the stall counts in ptxas's code, the first
+ * one is four cycles after its clock read, and the next clock read two cycles after it.
+ */
+#define ADDITION_CYCLES 4
 #define CYCLES_MAX 1e18 /* no kernel runs for years */
 
 /* Clock reads and records, in INSTRUMENT_SUM_ONE. */
@@ -102,13 +105,13 @@ static void check(struct decoder *decoder, const struct decode_unit *unit, uint3
 	uint64_t overlapping = node->count && has_starts(decoder->layout) ? node->count : 1;
 	bool is_ok = pair(decoder, unit, scope, node);
 
-	if (is_ok && elapsed > UINT32_MAX && node->count) {
-		node->is_partial = true;
-		decoder->totals.partial[scope] += node->count;
-	} else if (is_ok && elapsed <= UINT32_MAX &&
-		   (node->cycles > elapsed * overlapping || (node->cycles && !node->count))) {
+	if (is_ok && (node->count ? elapsed <= UINT32_MAX && node->cycles > elapsed * overlapping
+				  : node->cycles)) {
 		decoder->totals.damaged++;
 		is_ok = false;
+	} else if (is_ok && elapsed > UINT32_MAX && node->count) {
+		node->is_partial = true;
+		decoder->totals.partial[scope] += node->count;
 	}
 	if (!is_ok)
 		*node = (struct decode_sum){.parent = node->parent};

@@ -54,13 +54,13 @@ TEST(counts_and_cycles_of_each_unit)
 
 TEST(overhead_of_nested_executions_is_subtracted)
 {
-	/* A clock read takes 3 cycles, the additions 2. */
+	/* A clock read takes 3 cycles, the additions 4. */
 	read_layout(NESTED, (struct decode_overhead){.empty = 3 * DECODE_CYCLE});
 	header(0, 1000, 9000, 8);
 	words(0, (uint32_t[]){5000, 4000, 100, 1}, 4);
 	CHECK(decode_cta(&decoder, memory));
 	check_sum(0, 1, 200, 4000 - 200 * 3);
-	check_sum(0, 0, 1, 5000 - 200 * (2 * 3 + 2) - 3);
+	check_sum(0, 0, 1, 5000 - 200 * (2 * 3 + 4) - 3);
 	done();
 }
 
