@@ -1,9 +1,11 @@
 """Benchmark of CUPTI's two interfaces: launches, graph replays, and the thread that reads records.
 
     python bench/cupti_v2.py [--rounds N] [--write] [--build DIR] [--cupti PATH]...
+                             [--before PROGRAM] [--fake]
 
 Without a GPU, only the reading of records is measured, on the fake libcupti of the tests: the time
-of Proton's own code, without CUPTI's. On a GPU, name libraries to compare, each as a
+of Proton's own code, without CUPTI's. --before names the program bench_cupti_decode of an earlier
+version: its first interface is `plain` in that row. On a GPU, name libraries to compare, each as a
 file or directory of NVIDIA's wheels (13.0, and two of 13.3 or later):
 
     pip download --no-deps nvidia-cuda-cupti==13.5.25     # and unzip it
@@ -11,8 +13,9 @@ file or directory of NVIDIA's wheels (13.0, and two of 13.3 or later):
 Each library is used by its first interface and, from 13.3 on, by its second. The sides take turns.
 A library that the driver refuses is reported and left out. In a row, `plain` is without Proton,
 `floor` bare CUPTI, `ours` a session. The floor uses the first interface, which excludes the second
-in its process: rows of the second have none. --write stores bench/results/cupti_v2.json; rows that
-were not measured have no figures.
+in its process: rows of the second have none, nor has the Python loop, which is that of
+bench/cuda_python.py. --fake tries that loop on the fake libcupti. --write stores
+bench/results/cupti_v2.json; rows that were not measured have no figures.
 """
 
 from __future__ import annotations
@@ -23,12 +26,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Optional
 
 import report
-from run import ROOT, build
+from run import HERE, ROOT, build
+from turns import Side, SideError
 
 INTERFACES = ("1", "2")
-DECODE_TARGET = 0.7  # times the first interface's time
+DECODE_TARGET = 0.7  # times the first interface's time before fields were selected
+PYTHON_WORK = ("Python loop, empty Triton kernel", "us per launch")
+PYTHON_LAUNCHES = 2000  # in each loop
 GPU_WORK = (
     ("bench_cuda_launch", "C launch loop, empty kernel", "us per launch"),
     ("bench_cuda_graph", "replay of a graph of 100 empty kernels", "us per replay"),
@@ -53,25 +61,40 @@ def values_of(program: str, env: dict[str, str], *arguments: object) -> dict[str
     return values
 
 
-def decode(directory: str, rounds: int) -> list[dict]:
-    """Reading records of the fake libcupti: the interfaces take turns in one process."""
+def fakes(directory: str) -> dict[str, str]:
+    """The environment for programs that use the fake libraries of tests/fake."""
     libraries = {}
     for name in ("cupti", "cuda"):
         path = os.path.join("tests", "fake", f"libfake_{name}.so")
         subprocess.run(["ninja", "--quiet", "-C", directory, path], check=True)
         libraries[f"PROTON_{name.upper()}_PATH"] = os.path.join(os.path.abspath(directory), path)
-    values = values_of(build(directory, "bench_cupti_decode"), libraries, rounds)
+    return libraries
+
+
+def decode(directory: str, rounds: int, before: Optional[str]) -> list[dict]:
+    """Reading records of the fake libcupti: the interfaces take turns in one process."""
+    libraries = fakes(directory)
+    program = build(directory, "bench_cupti_decode")
+    values: dict[str, list[float]] = {}
+    plain: list[float] = []
+    for _ in range(rounds):
+        for name, some in values_of(program, libraries, 3).items():
+            values.setdefault(name, []).extend(some)
+        if before:
+            plain += values_of(before, libraries, 3)["first"]
     first, second = statistics.median(values["first"]), statistics.median(values["second"])
-    spread = (max(values["first"]) - min(values["first"])) / first
+    limit = DECODE_TARGET * statistics.median(plain) if plain else None
     return [
         report.row(
-            "reading records of the fake libcupti: second interface (ours), first (floor)",
+            "reading records of the fake libcupti: second interface (ours), first (floor), "
+            "first before fields were selected (plain)",
             "ns CPU per kernel",
+            plain=statistics.median(plain) if plain else None,
             floor=first,
             ours=second,
-            noise=spread,
-            target=f"at most {DECODE_TARGET} x the first",
-            met=second <= DECODE_TARGET * first,
+            noise=(max(values["first"]) - min(values["first"])) / first,
+            target=f"at most {DECODE_TARGET} x plain",
+            met=None if limit is None else second <= limit,
         ),
         report.row(
             "record of a kernel, in the layouts of the fake: second (ours), first (floor)",
@@ -118,11 +141,54 @@ def measure_gpu(directory: str, libraries: list[str], rounds: int) -> list[dict]
     return rows
 
 
+def measure_python(
+    sides: Sequence[tuple[str, str]], rounds: int, more: Mapping[str, str]
+) -> list[dict]:
+    """A process of bench/launch_side.py per side; in turns without, with and without a session."""
+    cpu = max(os.sched_getaffinity(0))
+    command = [sys.executable, os.path.join(HERE, "launch_side.py"), "ours", str(cpu)]
+    turns: dict[tuple[str, str], list[list[float]]] = {side: [] for side in sides}
+    with tempfile.TemporaryDirectory() as scratch:
+        running = {}
+        for number, side in enumerate(sides):
+            env = {
+                **os.environ,
+                **more,
+                "PROTON_CUPTI_PATH": side[0],
+                "PROTON_CUPTI_INTERFACE": side[1],
+                "PROTON_QUIET": "1",
+            }
+            running[side] = Side(side_name(*side), command, f"{scratch}/{number}", env)
+        for _ in range(rounds):
+            for side in list(running):
+                try:
+                    turns[side].append(
+                        running[side].ask({"options": {}, "launches": PYTHON_LAUNCHES})
+                    )
+                except SideError as error:
+                    print(error, file=sys.stderr)
+                    running.pop(side).kill()
+        for left in running.values():
+            left.end()
+    work, unit = PYTHON_WORK
+    rows = []
+    for side, some in turns.items():
+        figures = {}
+        if some:
+            figures["plain"] = statistics.median(one for turn in some for one in turn[::2])
+            figures["ours"] = figures["plain"] + statistics.median(
+                turn[1] - (turn[0] + turn[2]) / 2 for turn in some
+            )
+        rows.append(report.row(f"{work}: {side_name(*side)}", unit, **figures))
+    return rows
+
+
 def unmeasured() -> list[dict]:
     """The rows of a GPU, without figures."""
+    works = [(work, unit) for _, work, unit in GPU_WORK]
     return [
         report.row(f"{work}: CUPTI 13.5, interface {interface}", unit)
-        for _, work, unit in GPU_WORK
+        for work, unit in (*works, PYTHON_WORK)
         for interface in INTERFACES
     ]
 
@@ -132,11 +198,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cupti", action="append", default=[], help="a libcupti; needs a GPU")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--before", help="bench_cupti_decode of an earlier version")
+    parser.add_argument("--fake", action="store_true", help="the Python loop without a GPU")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    rows = decode(arguments.build, arguments.rounds)
-    if arguments.cupti:
+    if arguments.fake and arguments.write:
+        parser.error("--fake measures nothing that could be stored")
+    rows = decode(arguments.build, arguments.rounds, arguments.before)
+    if arguments.fake:
+        libraries = fakes(arguments.build)
+        sides = [(libraries["PROTON_CUPTI_PATH"], interface) for interface in INTERFACES]
+        more = {**libraries, "PROTON_BENCH_FAKE": "1", "FAKE_CUPTI_VERSION": "130500"}
+        rows += measure_python(sides, arguments.rounds, more)
+    elif arguments.cupti:
         rows += measure_gpu(arguments.build, arguments.cupti, arguments.rounds)
+        sides = [(library, interface) for library in arguments.cupti for interface in INTERFACES]
+        rows += measure_python(sides, arguments.rounds, {})
     else:
         rows += unmeasured()
     for row in rows:
