@@ -339,6 +339,13 @@ int cupti_api_error(int result, const char *call, struct proton_error *err)
 			"the driver restricts profiling to administrators; load nvidia.ko with "
 			"NVreg_RestrictProfilingToAdminUsers=0, or run as root [%s: %s]",
 			call, text);
+	case CUPTI_E_HARDWARE_BUSY:
+		return err_set(
+			err, PROTON_E_BUSY,
+			"another process measures this GPU (DCGM, Nsight Compute, a profiler); "
+			"wait for its end, or pause DCGM with \"dcgmi profile --pause\" [%s: "
+			"%s]",
+			call, text);
 	default:
 		return err_set(err, PROTON_E_IO, "%s failed: %s (%d)", call, text, result);
 	}

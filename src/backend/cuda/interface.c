@@ -303,7 +303,7 @@ void interface_finalize(bool is_released)
 		libcupti.cuptiUnsubscribe(last);
 }
 
-void interface_describe(void (*add)(void *user, const char *key, const char *value), void *user)
+void interface_describe(backend_add_fn add, void *user)
 {
 	add(user, "cupti_interface", is_second ? "2" : "1");
 	if (is_second)

@@ -10,6 +10,7 @@
 #define BACKEND_CUDA_INTERFACE_H
 
 #include "backend/cuda/cupti_api.h"
+#include "record/backend.h"
 
 struct interface_buffers {
 	cupti_buffer_requested_fn requested;
@@ -50,6 +51,6 @@ void interface_leave(void);
 void interface_finalize(bool is_released);
 
 /* For the profile: the interface, other subscribers, and how kernel times are measured. */
-void interface_describe(void (*add)(void *user, const char *key, const char *value), void *user);
+void interface_describe(backend_add_fn add, void *user);
 
 #endif

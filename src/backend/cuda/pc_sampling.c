@@ -101,8 +101,9 @@ static int add(void *context, struct proton_error *err)
 		pcs_context_disable(&added);
 		return result == CUPTI_E_HARDWARE_BUSY
 			       ? err_set(err, PROTON_E_BUSY,
-					 "another process samples PCs on GPU %u; wait for its "
-					 "end",
+					 "another process samples PCs on GPU %u, or DCGM measures "
+					 "it; wait for its end, or pause DCGM with \"dcgmi profile "
+					 "--pause\"",
 					 added.device)
 			       : cupti_api_error(result, "cuptiPCSamplingStart", err);
 	}

@@ -48,6 +48,36 @@ TEST(before_13_0_another_subscriber_has_no_name)
 	CHECK_HAS(err.text, "(torch.profiler, nsys, ncu, a second Proton); stop that tool first");
 }
 
+/* DCGM, in a process of its own: CUPTI cannot tell which tool it is. */
+TEST(a_gpu_that_dcgm_measures_is_an_error_with_its_remedy)
+{
+	struct proton_error err;
+
+	ONLY_CUDA("the libraries of ROCm have no such error");
+	load_fake();
+	fake.fail("cuptiActivityEnable", 1, 1, CUPTI_E_HARDWARE_BUSY);
+	CHECK_LT(start_named("a", tested_backend(), &err), 0);
+	CHECK_EQ(err.status, PROTON_E_BUSY);
+	CHECK_HAS(err.text, "another process measures this GPU (DCGM, ");
+	CHECK_HAS(err.text, "pause DCGM with \"dcgmi profile --pause\" [cuptiActivityEnable");
+	CHECK(!rec_exists("a.proton"));
+	CHECK(fake.is_idle());
+	whole_session();
+}
+
+/* Records that never come, instead of an error. */
+TEST(dcgm_is_named_if_no_record_is_received)
+{
+	struct proton_error err = {0};
+
+	ONLY_CUDA("the libraries of ROCm have their own text");
+	start();
+	fake.hold(true);
+	launch_ns("k", 5);
+	CHECK_EQ(proton_finalize_owned(NULL, &err), PROTON_E_IO);
+	CHECK_HAS(err.text, "(nsys, ncu, torch.profiler, DCGM)");
+}
+
 TEST(a_tool_may_unsubscribe_while_it_is_asked_for_its_name)
 {
 	struct proton_error err;

@@ -606,7 +606,7 @@ TEST(a_gpu_that_another_process_samples_is_an_error_of_the_start)
 	fake.fail("cuptiPCSamplingStart", 1, 1, CUPTI_E_HARDWARE_BUSY);
 	CHECK_LT(start_mode("a", "pcsampling", &err), 0);
 	CHECK_EQ(err.status, PROTON_E_BUSY);
-	CHECK_HAS(err.text, "another process samples PCs on GPU 0; wait for its end");
+	CHECK_HAS(err.text, "another process samples PCs on GPU 0, or DCGM measures it; wait");
 	/* It was released: the next session can be started. */
 	start_sampling("pcsampling");
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
