@@ -29,15 +29,7 @@ static int start_hip(void)
 
 static void add_loss(const double *loss, uint64_t stream)
 {
-	struct proton_device_metric metric = {
-		.size = sizeof(metric),
-		.name = "loss",
-		.type = PROTON_METRIC_DOUBLE,
-		.element = PROTON_ELEMENT_FLOAT64,
-		.count = 1,
-		.address = (uintptr_t)loss,
-		.stream = stream,
-	};
+	struct proton_device_metric metric = device_double("loss", loss, stream);
 	struct proton_error err = {0};
 
 	CHECK_OK(proton_metrics_add_device(proton_context_here(), &metric, &err), err);

@@ -256,6 +256,22 @@ __attribute__((unused)) static void launch_ns(const char *name, uint64_t duratio
 }
 
 /* Ends all sessions; returns the profile of "a". */
+/* A metric in device memory: one value of a tensor of doubles. */
+__attribute__((unused)) static struct proton_device_metric device_double(const char *name,
+									 const double *value,
+									 uint64_t stream)
+{
+	return (struct proton_device_metric){
+		.size = sizeof(struct proton_device_metric),
+		.name = name,
+		.type = PROTON_METRIC_DOUBLE,
+		.element = PROTON_ELEMENT_FLOAT64,
+		.count = 1,
+		.address = (uintptr_t)value,
+		.stream = stream,
+	};
+}
+
 __attribute__((unused)) static struct profile *finish(void)
 {
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");

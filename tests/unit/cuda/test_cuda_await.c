@@ -48,7 +48,7 @@ static int start_awaiting(void)
 }
 
 /* HIP is initialized: it calls the tool, or the backend finds it at the next flush. */
-static void initialise_hip(void)
+static void initialize_hip(void)
 {
 	int (*with)(sdk_configure_fn configure);
 	sdk_configure_fn configure;
@@ -69,12 +69,12 @@ static void initialise_hip(void)
 }
 
 /* The driver's call inside cuInit(), through InitializeInjection(). */
-static void initialise_driver(void)
+static void initialize_driver(void)
 {
 	struct proton_error err = {0};
 
 	if (!tests_cuda()) {
-		initialise_hip();
+		initialize_hip();
 		return;
 	}
 	CHECK_EQ(fake.cu_init(0), 0);
@@ -154,7 +154,7 @@ TEST(the_library_is_not_touched_until_the_driver_is_initialized)
 	CHECK_EQ(proton_deactivate(PROTON_ALL_SESSIONS, true, &err), PROTON_OK);
 	CHECK_EQ(proton_activate(PROTON_ALL_SESSIONS, &err), PROTON_OK);
 	check_untouched();
-	initialise_driver();
+	initialize_driver();
 	launch_ns("k", 10);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 1);
@@ -174,7 +174,7 @@ TEST(a_program_without_gpu_work_ends_without_a_call)
 	if (!tests_cuda())
 		return;
 	/* The driver's callback does not start anything any more either. */
-	initialise_driver();
+	initialize_driver();
 	check_untouched();
 	CHECK(fake.is_idle());
 }
@@ -215,7 +215,7 @@ TEST(a_session_that_joins_is_postponed_with_the_first)
 	start_awaiting();
 	CHECK_LT(-1, start_another("b", &err));
 	check_untouched();
-	initialise_driver();
+	initialize_driver();
 	launch_ns("k", 10);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 	check_count(rec_load("a.proton"), 1);
@@ -231,7 +231,7 @@ TEST(memory_operations_are_enabled_when_it_begins)
 	need_fresh_process();
 	start_awaiting_with(PROTON_SESSION_MEMORY);
 	check_untouched();
-	initialise_driver();
+	initialize_driver();
 	CHECK_LT(1, fake.calls(enable[which])); /* kernels alone are one, or 2 with rocprofiler */
 	profile_free(finish());
 	CHECK(fake.is_idle());
@@ -246,7 +246,7 @@ static void use_gpu(void)
 		CHECK_EQ(fake.cu_init(0), 0);
 		CHECK_EQ(proton_driver_initialises(&err), PROTON_OK);
 	} else {
-		tests_backend("roctracer") ? load_hip() : initialise_hip();
+		tests_backend("roctracer") ? load_hip() : initialize_hip();
 	}
 	if (start_another("child", &err) < 0)
 		FAIL("start: %s", err.text);
@@ -265,7 +265,7 @@ TEST(a_child_forked_before_has_its_own_session)
 	start_awaiting();
 	in_child(use_gpu);
 	check_untouched();
-	initialise_driver();
+	initialize_driver();
 	launch_ns("k", 10);
 	check_one();
 }

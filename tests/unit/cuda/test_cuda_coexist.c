@@ -48,7 +48,7 @@ TEST(before_13_0_another_subscriber_has_no_name)
 	CHECK_HAS(err.text, "(torch.profiler, nsys, ncu, a second Proton); stop that tool first");
 }
 
-/* DCGM, in a process of its own: CUPTI cannot tell which tool it is. */
+/* DCGM is another process: CUPTI cannot tell which tool it is. */
 TEST(a_gpu_that_dcgm_measures_is_an_error_with_its_remedy)
 {
 	struct proton_error err;

@@ -97,15 +97,7 @@ static void fail(const struct entry *entry, uint32_t first, uint32_t count)
 static void work_of_hip(void)
 {
 	static const double loss = 1;
-	struct proton_device_metric metric = {
-		.size = sizeof(metric),
-		.name = "loss",
-		.type = PROTON_METRIC_DOUBLE,
-		.element = PROTON_ELEMENT_FLOAT64,
-		.count = 1,
-		.address = (uintptr_t)&loss,
-		.stream = 0x5010,
-	};
+	struct proton_device_metric metric = device_double("loss", &loss, 0x5010);
 
 	fake.copy(&(struct fake_copy){.call = "hipMemcpyHtoDAsync",
 				      .operation = SDK_COPY_HOST_TO_DEVICE,

@@ -99,18 +99,14 @@ static int add_at(struct proton_context where, const char *name, enum proton_met
 		  enum proton_element element, const void *address, uint32_t count,
 		  struct proton_error *err)
 {
-	struct proton_device_metric metric = {
-		.size = sizeof(metric),
-		.name = name,
-		.type = type,
-		.element = element,
-		.count = count,
-		.address = (uintptr_t)address,
-		.stream = tests_cuda() ? STREAM : fake.capture_stream(),
-		.release = count_release,
-		.user = &device,
-	};
+	struct proton_device_metric metric =
+		device_double(name, address, tests_cuda() ? STREAM : fake.capture_stream());
 
+	metric.type = type;
+	metric.element = element;
+	metric.count = count;
+	metric.release = count_release;
+	metric.user = &device;
 	return proton_metrics_add_device(where, &metric, err);
 }
 
@@ -689,14 +685,7 @@ TEST(the_context_is_that_of_the_stream)
 {
 	double value = 1;
 	struct proton_error err;
-	struct proton_device_metric metric = {
-		.size = sizeof(metric),
-		.name = "x",
-		.type = PROTON_METRIC_DOUBLE,
-		.element = PROTON_ELEMENT_FLOAT64,
-		.count = 1,
-		.address = (uintptr_t)&value,
-	};
+	struct proton_device_metric metric = device_double("x", &value, 0);
 	struct profile *profile;
 
 	ONLY_CUDA("HIP has no contexts");
