@@ -9,26 +9,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from cmd_support import executable, own_lines, proton, run
-from fake_driver import CC, INCLUDES, ROOT, fake_environment, libraries
+from fake_driver import CC, fake_environment, libraries
+from step_program import build, try_to_build
 from test_cmd_program import libproton
 
 pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")
 
-# Each argument is a step.
-PROGRAM = r"""
-    #include <dlfcn.h>
-    #include <stdio.h>
-    #include <stdlib.h>
-    #include <string.h>
-    #include <sys/wait.h>
-    #include <unistd.h>
-
+STEPS = r"""
     #include "fake/fake_cupti.h"
     #ifdef WITH_PROTON
     #include <libproton/proton.h>
@@ -55,90 +47,51 @@ PROGRAM = r"""
         ((unsigned (*)(const struct fake_launch *))find("PROTON_CUPTI_PATH", "fake_launch"))(&one);
     }
 
-    static void wait_for(pid_t child)
+    static int do_step(char **words)
     {
-        int status;
+        const char *step = words[0];
 
-        waitpid(child, &status, 0);
-        printf("child %d %d\n", (int)child, status);
-        fflush(stdout);
-    }
-
-    int main(int argc, char **argv)
-    {
-        for (int i = 1; i < argc; i++) {
-            const char *step = argv[i];
-
-            if (strcmp(step, "init") == 0) {
-                ((int (*)(unsigned))find("PROTON_CUDA_PATH", "cuInit"))(0);
-            } else if (strcmp(step, "launch") == 0) {
-                launch("kernel", 1);
-            } else if (strcmp(step, "silent") == 0) {
-                launch("kernel", 0);
-            } else if (strcmp(step, "fork") == 0) { /* the rest is the child's */
-                pid_t child = fork();
-
-                if (child) {
-                    wait_for(child);
-                    return 0;
-                }
-            } else if (strcmp(step, "spawn") == 0) { /* likewise, in a new program */
-                pid_t child = fork();
-
-                argv[i] = argv[0];
-                if (child == 0)
-                    execv(argv[0], argv + i);
-                wait_for(child);
-                return 0;
-            } else if (strcmp(step, "exec") == 0) {
-                argv[i] = argv[0];
-                execv(argv[0], argv + i);
-            } else if (strcmp(step, "chdir") == 0) {
-                if (chdir("/") != 0)
-                    return 98;
-            } else if (strcmp(step, "environment") == 0) {
-                system("env | grep -E 'PROTON_RUN|CUDA_INJ|LD_PRE' | sed 's/=.*//' | sort");
-            } else if (strcmp(step, "sleep") == 0) {
-                usleep(800000);
-            } else if (strcmp(step, "_exit") == 0) {
-                _exit(8);
-            } else if (strcmp(step, "abort") == 0) {
-                abort();
-            } else if (strcmp(step, "kill") == 0) {
-                kill(getpid(), 9);
-            } else if (strcmp(step, "segfault") == 0) {
-                *(volatile int *)0 = 0;
+        if (strcmp(step, "init") == 0) {
+            ((int (*)(unsigned))find("PROTON_CUDA_PATH", "cuInit"))(0);
+        } else if (strcmp(step, "launch") == 0) {
+            launch("kernel", 1);
+        } else if (strcmp(step, "silent") == 0) {
+            launch("kernel", 0);
+        } else if (strcmp(step, "exec") == 0) {
+            words[0] = program;
+            execv(program, words);
+        } else if (strcmp(step, "chdir") == 0) {
+            if (chdir("/") != 0)
+                return 98;
+        } else if (strcmp(step, "environment") == 0) {
+            system("env | grep -E 'PROTON_RUN|CUDA_INJ|LD_PRE' | sed 's/=.*//' | sort");
+        } else if (strcmp(step, "sleep") == 0) {
+            usleep(800000);
+        } else if (strcmp(step, "_exit") == 0) {
+            _exit(8);
+        } else if (strcmp(step, "abort") == 0) {
+            abort();
+        } else if (strcmp(step, "kill") == 0) {
+            kill(getpid(), 9);
+        } else if (strcmp(step, "segfault") == 0) {
+            *(volatile int *)0 = 0;
     #ifdef WITH_PROTON
-            } else if (strcmp(step, "start") == 0) {
-                const struct proton_session_options own = {.size = sizeof(own), .name = "own"};
-                struct proton_error err;
+        } else if (strcmp(step, "start") == 0) {
+            const struct proton_session_options own = {.size = sizeof(own), .name = "own"};
+            struct proton_error err;
 
-                if (proton_start(&own, NULL, &err) != PROTON_OK)
-                    puts(err.text);
+            if (proton_start(&own, NULL, &err) != PROTON_OK)
+                puts(err.text);
     #endif
-            }
         }
-        return 0;
+        return -1;
     }
     """
 
 
-def build(path: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    source = path.with_suffix(".c")
-    source.write_text(textwrap.dedent(PROGRAM))
-    return subprocess.run(
-        [CC, "-std=gnu11", "-D_GNU_SOURCE", "-w", *INCLUDES, "-o", path, source, *flags, "-ldl"],
-        capture_output=True,
-        text=True,
-    )
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("program") / "a.out"
-    built = build(path)
-    assert built.returncode == 0, built.stderr
-    return str(path)
+    return build(tmp_path_factory.mktemp("program") / "a.out", STEPS)
 
 
 def counts(path: Path) -> dict[str, int]:
@@ -317,7 +270,7 @@ def test_a_child_that_dies_leaves_its_data(program: str, tmp_path: Path) -> None
 
 def test_a_program_that_bears_no_preload(tmp_path: Path) -> None:
     """AddressSanitizer wants to come first; the driver brings the recorder in all the same."""
-    if build(tmp_path / "a.out", "-fsanitize=address").returncode != 0:
+    if try_to_build(tmp_path / "a.out", STEPS, "-fsanitize=address").returncode != 0:
         pytest.skip("no AddressSanitizer")
     options = "detect_leaks=0"
     # Only a runtime that is a library wants the first place.
@@ -343,8 +296,8 @@ def test_a_program_that_bears_no_preload(tmp_path: Path) -> None:
 
 def test_a_child_that_profiles_itself_is_left_alone(tmp_path: Path) -> None:
     library = libproton()
-    built = build(
-        tmp_path / "a.out", "-DWITH_PROTON", str(library), f"-Wl,-rpath,{library.parent}"
+    built = try_to_build(
+        tmp_path / "a.out", STEPS, "-DWITH_PROTON", str(library), f"-Wl,-rpath,{library.parent}"
     )
     assert built.returncode == 0, built.stderr
     work = tmp_path / "work"

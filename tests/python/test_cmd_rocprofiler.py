@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from cmd_support import environment, own_lines, proton
-from fake_driver import CC, INCLUDES, hip_library, sdk_library
+from fake_driver import CC, hip_library, sdk_library
+from step_program import build
 from test_cmd_children import children, counts, files
 
 pytestmark = [
@@ -26,15 +25,7 @@ pytestmark = [
 
 TOOL = "libproton_rocprofiler.so"
 
-# Each argument is a step.
-PROGRAM = r"""
-    #include <dlfcn.h>
-    #include <stdio.h>
-    #include <stdlib.h>
-    #include <string.h>
-    #include <sys/wait.h>
-    #include <unistd.h>
-
+STEPS = r"""
     #include "fake/fake_sdk.h"
 
     static void *sdk;
@@ -74,65 +65,33 @@ PROGRAM = r"""
             ((unsigned (*)(const struct fake_launch *))dlsym(sdk, "fake_launch"))(&one);
     }
 
-    static void wait_for(pid_t child)
+    static int do_step(char **words)
     {
-        int status;
+        const char *step = words[0];
 
-        waitpid(child, &status, 0);
-        printf("child %d %d\n", (int)child, status);
-        fflush(stdout);
-    }
+        if (strcmp(step, "init") == 0) {
+            init();
+        } else if (strcmp(step, "launch") == 0) {
+            launch();
+        } else if (strcmp(step, "visible") == 0) {
+            printf("visible %d\n", dlsym(RTLD_DEFAULT, "rocprofiler_configure") != NULL);
+        } else if (strcmp(step, "clean") == 0) { /* without variables but those of the fake */
+            char *few[3] = {NULL};
 
-    int main(int argc, char **argv)
-    {
-        for (int i = 1; i < argc; i++) {
-            const char *step = argv[i];
-
-            if (strcmp(step, "init") == 0) {
-                init();
-            } else if (strcmp(step, "launch") == 0) {
-                launch();
-            } else if (strcmp(step, "visible") == 0) {
-                printf("visible %d\n", dlsym(RTLD_DEFAULT, "rocprofiler_configure") != NULL);
-            } else if (strcmp(step, "fork") == 0) { /* the rest is the child's */
-                pid_t child = fork();
-
-                if (child) {
-                    wait_for(child);
-                    return 0;
-                }
-            } else if (strcmp(step, "spawn") == 0) { /* likewise, in a new program */
-                pid_t child = fork();
-
-                argv[i] = argv[0];
-                if (child == 0)
-                    execv(argv[0], argv + i);
-                wait_for(child);
-                return 0;
-            } else if (strcmp(step, "clean") == 0) { /* without variables but those of the fake */
-                char *few[3] = {NULL};
-
-                asprintf(&few[0], "PROTON_HIP_PATH=%s", getenv("PROTON_HIP_PATH"));
-                asprintf(&few[1], "PROTON_ROCPROFILER_SDK_PATH=%s",
-                         getenv("PROTON_ROCPROFILER_SDK_PATH"));
-                argv[i] = argv[0];
-                execve(argv[0], argv + i, few);
-            } else if (strcmp(step, "status") == 0) {
-                return 5;
-            }
+            asprintf(&few[0], "PROTON_HIP_PATH=%s", getenv("PROTON_HIP_PATH"));
+            asprintf(&few[1], "PROTON_ROCPROFILER_SDK_PATH=%s",
+                     getenv("PROTON_ROCPROFILER_SDK_PATH"));
+            words[0] = program;
+            execve(program, words, few);
         }
-        return 0;
+        return -1;
     }
     """
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("program") / "a.out"
-    path.with_suffix(".c").write_text(textwrap.dedent(PROGRAM))
-    command = [CC, "-std=gnu11", "-D_GNU_SOURCE", "-w", *INCLUDES]
-    subprocess.run([*command, "-o", path, path.with_suffix(".c"), "-ldl"], check=True)
-    return str(path)
+    return build(tmp_path_factory.mktemp("program") / "a.out", STEPS)
 
 
 def variables(**changes: str | None) -> dict[str, str]:

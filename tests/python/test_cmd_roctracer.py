@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from cmd_support import executable, own_lines, proton, run
-from fake_driver import CC, INCLUDES, hip_environment, sdk_library
+from fake_driver import CC, hip_environment, sdk_library
+from step_program import build
 from test_cmd_children import children, counts, files
 
 pytestmark = [
@@ -27,16 +26,7 @@ pytestmark = [
 
 TOOL = "libproton_hsa.so"
 
-# Each argument is a step.
-PROGRAM = r"""
-    #include <dlfcn.h>
-    #include <stdbool.h>
-    #include <stdio.h>
-    #include <stdlib.h>
-    #include <string.h>
-    #include <sys/wait.h>
-    #include <unistd.h>
-
+STEPS = r"""
     #include "fake/fake_roctracer.h"
 
     static void *tools[8];
@@ -91,68 +81,31 @@ PROGRAM = r"""
         ((uint64_t (*)(const struct fake_hip_launch *))dlsym(roctracer, "fake_hip_call"))(&one);
     }
 
-    static void wait_for(pid_t child)
+    static int do_step(char **words)
     {
-        int status;
+        const char *step = words[0];
 
-        waitpid(child, &status, 0);
-        printf("child %d %d\n", (int)child, status);
-        fflush(stdout);
-    }
-
-    int main(int argc, char **argv)
-    {
-        for (int i = 1; i < argc; i++) {
-            const char *step = argv[i];
-
-            if (strcmp(step, "hip") == 0) {
-                dlopen(getenv("PROTON_HIP_PATH"), RTLD_NOW | RTLD_GLOBAL);
-            } else if (strcmp(step, "init") == 0) {
-                if (getenv("HSA_TOOLS_LIB"))
-                    load_tools(getenv("HSA_TOOLS_LIB"));
-            } else if (strcmp(step, "shut") == 0) {
-                while (count)
-                    dlclose(tools[--count]);
-            } else if (strcmp(step, "launch") == 0) {
-                launch();
-            } else if (strcmp(step, "visible") == 0) {
-                printf("visible %d\n", dlsym(RTLD_DEFAULT, "OnLoad") != NULL);
-            } else if (strcmp(step, "fork") == 0) { /* the rest is the child's */
-                pid_t child = fork();
-
-                if (child) {
-                    wait_for(child);
-                    return 0;
-                }
-            } else if (strcmp(step, "both") == 0) { /* the rest is done by parent and child */
-                pid_t child = fork();
-
-                if (child)
-                    wait_for(child);
-            } else if (strcmp(step, "spawn") == 0) { /* the rest, in a new program */
-                pid_t child = fork();
-
-                argv[i] = argv[0];
-                if (child == 0)
-                    execv(argv[0], argv + i);
-                wait_for(child);
-                return 0;
-            } else if (strcmp(step, "status") == 0) {
-                return 5;
-            }
+        if (strcmp(step, "hip") == 0) {
+            dlopen(getenv("PROTON_HIP_PATH"), RTLD_NOW | RTLD_GLOBAL);
+        } else if (strcmp(step, "init") == 0) {
+            if (getenv("HSA_TOOLS_LIB"))
+                load_tools(getenv("HSA_TOOLS_LIB"));
+        } else if (strcmp(step, "shut") == 0) {
+            while (count)
+                dlclose(tools[--count]);
+        } else if (strcmp(step, "launch") == 0) {
+            launch();
+        } else if (strcmp(step, "visible") == 0) {
+            printf("visible %d\n", dlsym(RTLD_DEFAULT, "OnLoad") != NULL);
         }
-        return 0;
+        return -1;
     }
     """
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("program") / "a.out"
-    path.with_suffix(".c").write_text(textwrap.dedent(PROGRAM))
-    command = [CC, "-std=gnu11", "-D_GNU_SOURCE", "-w", *INCLUDES]
-    subprocess.run([*command, "-o", path, path.with_suffix(".c"), "-ldl"], check=True)
-    return str(path)
+    return build(tmp_path_factory.mktemp("program") / "a.out", STEPS)
 
 
 def go(tmp_path: Path, *words: str, **changes: str | None):
