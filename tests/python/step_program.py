@@ -4,8 +4,8 @@ A test gives its own steps as C text with a function
 
     static int do_step(char **words)
 
-which does the step words[0]: -1 if the program goes on, otherwise its exit status. `program` is the
-path of the program. Steps of all programs: "fork" (the rest is the child's), "both" (parent and
+which does the step words[0]: -1 if the program continues, otherwise its exit status. `program` is
+the path of the program. Steps of all programs: "fork" (the rest is the child's), "both" (parent and
 child do the rest), "spawn" (the rest, in a new program), and "status" (the exit status is 5).
 """
 

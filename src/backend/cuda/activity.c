@@ -447,7 +447,7 @@ int activity_start(struct proton_error *err)
 			      memory_order_relaxed);
 	result = interface_enable(CUPTI_KIND_CONCURRENT_KERNEL);
 	if (result != CUPTI_OK)
-		return cupti_api_error(result, interface_enable_name(), err);
+		return interface_enable_error(result, err);
 	return PROTON_OK;
 }
 

@@ -97,7 +97,7 @@ static int subscribe_wished(cupti_callback_fn callback, struct proton_error *err
 static void report_shared(void)
 {
 	message("another tool in this process uses CUPTI (%s); Proton records at the same time, "
-		"through CUPTI's second interface, which has not been measured on a GPU yet",
+		"through CUPTI's second interface",
 		*libcupti.other_name ? libcupti.other_name : "its name is unknown");
 }
 
@@ -168,8 +168,8 @@ static int second_error(int result, const char *call, struct proton_error *err)
 		return cupti_api_error(result, call, err);
 	return err_set(err, PROTON_E_BUSY,
 		       "another tool in this process (torch.profiler?) has used CUPTI's first "
-		       "interface, which excludes the second; unset PROTON_CUPTI_INTERFACE and "
-		       "PROTON_KERNEL_TIMES, or start Proton first [%s: error %d]",
+		       "interface before, which excludes the second; unset PROTON_CUPTI_INTERFACE "
+		       "and PROTON_KERNEL_TIMES, or start Proton first [%s: error %d]",
 		       call, result);
 }
 
@@ -238,9 +238,10 @@ int interface_disable(int kind)
 			 : libcupti.cuptiActivityDisable(kind);
 }
 
-const char *interface_enable_name(void)
+int interface_enable_error(int result, struct proton_error *err)
 {
-	return is_second ? "cuptiActivityEnable_v2" : "cuptiActivityEnable";
+	return is_second ? second_error(result, "cuptiActivityEnable_v2", err)
+			 : cupti_api_error(result, "cuptiActivityEnable", err);
 }
 
 int interface_next(uint8_t *buffer, size_t valid_bytes, struct cupti_activity **record)

@@ -34,8 +34,8 @@ bool interface_timestamp(uint64_t *timestamp_ns);
 /* Begins or ends the records of a kind. CUPTI's result. */
 int interface_enable(int kind);
 int interface_disable(int kind);
-/* "cuptiActivityEnable" or the name in the second interface. */
-const char *interface_enable_name(void);
+/* The error of a kind that could not begin, as cupti_api_error(). */
+int interface_enable_error(int result, struct proton_error *err);
 
 /* The next record of a buffer of the second interface. */
 int interface_next(uint8_t *buffer, size_t valid_bytes, struct cupti_activity **record);

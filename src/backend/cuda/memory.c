@@ -73,7 +73,7 @@ int memory_set(void *subscriber, bool is_wanted, struct proton_error *err)
 		result = interface_enable(kinds[i]);
 		if (result != CUPTI_OK) {
 			disable(subscriber);
-			return cupti_api_error(result, interface_enable_name(), err);
+			return interface_enable_error(result, err);
 		}
 	}
 	return PROTON_OK;

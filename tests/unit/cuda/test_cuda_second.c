@@ -236,7 +236,7 @@ TEST(after_kineto_used_the_first_interface_the_second_is_an_error)
 	fake.other_start(); /* without teardown: its subscription is gone, its calls were made */
 	launch_many(1);
 	CHECK_EQ(fake.other_stop(), 1);
-	expect_busy("has used CUPTI's first interface, which excludes the second; unset "
+	expect_busy("has used CUPTI's first interface before, which excludes the second; unset "
 		    "PROTON_CUPTI_INTERFACE");
 	CHECK(fake.other_subscribe("Kineto")); /* the failed start left nothing */
 	fake.other_unsubscribe();
@@ -244,6 +244,18 @@ TEST(after_kineto_used_the_first_interface_the_second_is_an_error)
 	start();
 	launch_many(2);
 	expect_session(2, "1");
+}
+
+/* As on an H200 with CUPTI 13.3 and 13.5, where the other calls succeed. */
+TEST(a_kind_that_the_first_interface_excludes_is_the_same_error)
+{
+	wish("2");
+	fake.fail("cuptiActivityEnable", 1, 1, CUPTI_E_NOT_COMPATIBLE);
+	expect_busy("has used CUPTI's first interface before, which excludes the second; unset "
+		    "PROTON_CUPTI_INTERFACE");
+	start();
+	launch_many(2);
+	expect_session(2, "2");
 }
 
 /* ------------------------------------------------------------------ layouts */
