@@ -244,23 +244,28 @@ static void sample_replay(uint64_t object, uint32_t first, uint32_t second)
 	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, second);
 }
 
+/* A replay in a scope, and its samples. */
+static void replay_in(const char *name, uint32_t exec, uint64_t object, uint32_t first,
+		      uint32_t second)
+{
+	uint64_t scope = proton_scope_enter(name);
+
+	fake.graph_launch(exec, "kern", true);
+	sample_replay(object, first, second);
+	proton_scope_exit(scope, NULL);
+}
+
 TEST(samples_of_a_replay_belong_to_its_kernels_where_they_were_captured)
 {
 	struct profile *profile;
-	uint64_t object, scope;
+	uint64_t object;
 	uint32_t exec;
 
 	begin("pcsampling");
 	object = load();
 	exec = make_graph();
-	scope = proton_scope_enter("one");
-	fake.graph_launch(exec, "kern", true);
-	sample_replay(object, 1, 2);
-	proton_scope_exit(scope, NULL);
-	scope = proton_scope_enter("two");
-	fake.graph_launch(exec, "kern", true);
-	sample_replay(object, 4, 8);
-	proton_scope_exit(scope, NULL);
+	replay_in("one", exec, object, 1, 2);
+	replay_in("two", exec, object, 4, 8);
 	profile = finish();
 	CHECK_STR(tree_of(profile),
 		  " first second"
@@ -273,19 +278,15 @@ TEST(samples_of_a_replay_belong_to_its_kernels_where_they_were_captured)
 TEST(samples_of_a_graph_that_was_changed_by_hand_are_below_its_launch)
 {
 	struct profile *profile;
-	uint64_t object, scope;
-	uint32_t graph, exec;
+	uint64_t object;
+	uint32_t graph;
 
 	begin("pcsampling");
 	object = load();
 	graph = fake.graph_create();
 	fake.graph_capture_kernel(graph, "kern");
 	fake.graph_add_kernel(graph);
-	exec = fake.graph_instantiate(graph);
-	scope = proton_scope_enter("one");
-	fake.graph_launch(exec, "kern", true);
-	sample_replay(object, 3, 5);
-	proton_scope_exit(scope, NULL);
+	replay_in("one", fake.graph_instantiate(graph), object, 3, 5);
 	profile = finish();
 	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=8 } }");
 	profile_free(profile);
