@@ -70,7 +70,8 @@ static void report_scope(const struct role_totals *totals, const struct warps_su
 		PUT(&list, WARPS_WAIT_CYCLES, cell.cycles);
 	else
 		PUT(&list, WARPS_BUSY_CYCLES, cell.cycles);
-	PUT(&list, WARPS_PATH_CYCLES, cell.path);
+	if (!layout->sum_count)
+		PUT(&list, WARPS_PATH_CYCLES, cell.path);
 	report(&list, below(totals->role_where[role], scope_name(layout, scope)));
 }
 
@@ -94,7 +95,8 @@ static void report_role(const struct role_totals *totals, const struct warps_sum
 	PUT(&list, WARPS_SAMPLED_WARPS, unit.ctas);
 	PUT(&list, WARPS_WARP_CYCLES, unit.cycles);
 	PUT(&list, WARPS_IDLE_CYCLES, unit.idle);
-	PUT(&list, WARPS_PATH_CYCLES, unit.path);
+	if (!totals->layout->sum_count)
+		PUT(&list, WARPS_PATH_CYCLES, unit.path);
 	report(&list, totals->role_where[role]);
 	for (uint32_t i = 0; i <= sums->scope_count; i++)
 		report_scope(totals, sums, role, i);
@@ -156,8 +158,6 @@ void role_totals_init(struct role_totals *totals, const struct instrument_layout
 		      struct proton_context where)
 {
 	totals->layout = layout;
-	if (layout->sum_count) /* who waits for whom needs records */
-		return;
 	warps_kinds_read(layout, &totals->kinds);
 	if (totals->kinds.is_worth_it)
 		totals->warps = below(where, WARPS_FRAME);

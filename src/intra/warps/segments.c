@@ -415,6 +415,10 @@ bool warps_add(struct warps *warps, const struct decoder *decoder, const struct 
 {
 	uint64_t unseen = 0;
 
+	if (decoder->layout->sum_count) {
+		warps_add_sums(decoder, kinds, sums);
+		return true;
+	}
 	warps->decoder = decoder;
 	warps->kinds = kinds;
 	warps->segment_count = 0;

@@ -132,6 +132,9 @@ struct warps {
 	size_t open_capacity;
 };
 
+/* Adds a CTA with sums instead of records: nothing is on the critical path. */
+void warps_add_sums(const struct decoder *decoder, const struct warps_kinds *kinds,
+		    struct warps_sums *sums);
 /* Adds the CTA that `decoder` decoded last. False if out of memory. */
 bool warps_add(struct warps *warps, const struct decoder *decoder, const struct warps_kinds *kinds,
 	       struct warps_sums *sums);

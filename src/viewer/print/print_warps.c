@@ -201,7 +201,8 @@ static void print_path(struct printer *printer)
 	size_t count;
 	struct warps_row *rows = path_rows(printer->kernel, &count);
 
-	out_text(printer->out, "\n  path/%    cycles  critical path\n");
+	if (count) /* a kernel with sums has no path */
+		out_text(printer->out, "\n  path/%    cycles  critical path\n");
 	for (size_t i = 0; i < count && i < max; i++) {
 		double path = rows[i].number[WARPS_NUMBER_PATH];
 

@@ -2,6 +2,7 @@
 #include "unit/intra/decoding.h"
 
 #include "intra/decode/unit_sums.h"
+#include "intra/warps/segments.h"
 
 static const char head[] = "proton-instrument 1\nvendor nvidia\nwarps 2\nwarps_per_unit 1\n"
 			   "ring 64\nslack 0\ncta 256\ncta_stride 1\nunits 0 1\n"
@@ -160,6 +161,58 @@ TEST(executions_outside_the_scope_around_them_belong_to_its_parent)
 	CHECK(decode_cta(&decoder, memory));
 	CHECK_U64(decoder.sums[1].parent, 0);
 	CHECK_U64(decoder.sums[2 + 1].parent, INSTRUMENT_NO_SUM);
+	done();
+}
+
+static void check_cell(const struct warps_sums *sums, uint32_t unit, uint32_t scope,
+		       uint64_t cycles)
+{
+	CHECK_U64(warps_cell(sums, unit, scope)->cycles, cycles);
+}
+
+/*
+ * Unit 0 runs a partition, with a wait of 600 cycles that contains a scope; unit 1 only the last
+ * scope.
+ */
+TEST(times_of_a_unit_fill_its_cta)
+{
+	static const char text[] =
+		"proton-instrument 1\nvendor nvidia\nwarps 2\nwarps_per_unit 1\nring 64\nslack 0\n"
+		"cta 256\ncta_stride 1\nunits 0 1\nscope partition0@k.py:1\n"
+		"scope wait_barrier@k.py:2\nscope test@k.py:3\nscope dot@k.py:4\n"
+		"code 0 0\ncode 1 0\ncode 2 0\ncode 3 0\n"
+		"sum 0 0 16 16 0 0\nsum 1 1 16 16 0 0\nsum 2 2 16 16 0 0\nsum 3 0 16 16 0 0\n"
+		"ends 0 4 1\nends 1 4 1\nends 2 4 1\nends 3 5 1\n";
+	struct warps_kinds kinds;
+	struct warps_sums sums;
+	struct warps warps = {0};
+	struct proton_error err;
+
+	CHECK_OK(layout_read(text, strlen(text), &layout, &err), err);
+	memset(memory, 0, sizeof(memory));
+	decoder_init(&decoder, &layout, (struct decode_overhead){0});
+	header(0, 1000, 2000, 8);
+	words(0, (uint32_t[]){900, 600, 500, 0, 1, 0}, 6);
+	header(1, 1100, 2300, 8);
+	words(1, (uint32_t[]){0, 0, 0, 700, 0, 3}, 6);
+	CHECK(decode_cta(&decoder, memory));
+	warps_kinds_read(&layout, &kinds);
+	CHECK(kinds.is_worth_it);
+	CHECK(warps_sums_init(&sums, &layout));
+	CHECK(warps_add(&warps, &decoder, &kinds, &sums));
+	CHECK_U64(sums.ctas, 1);
+	CHECK_U64(sums.cycles, 1300);
+	check_cell(&sums, 0, 0, 300);
+	check_cell(&sums, 0, 1, 600);
+	check_cell(&sums, 0, 2, 0); /* inside the wait */
+	check_cell(&sums, 0, 4, 0);
+	CHECK_U64(sums.units[0].idle, 300 + 100);
+	check_cell(&sums, 1, 3, 700);
+	check_cell(&sums, 1, 4, 500);
+	CHECK_U64(sums.units[1].idle, 100);
+	CHECK_U64(warps_cell(&sums, 1, 3)->executions, 3);
+	warps_sums_fini(&sums);
+	warps_fini(&warps);
 	done();
 }
 

@@ -1,0 +1,109 @@
+/*
+ * Warp analysis of a CTA that has sums instead of records: busy, waiting and idle time per warp.
+ * Without records the critical path is unknown.
+ */
+#include "intra/warps/segments.h"
+
+/* True if the scope is inside a wait, which all of its time belongs to. */
+static bool is_in_wait(const struct warps_kinds *kinds, const struct instrument_layout *layout,
+		       const struct decode_sum *nodes, uint32_t sum)
+{
+	for (uint16_t p = nodes[sum].parent; p != INSTRUMENT_NO_SUM; p = nodes[p].parent)
+		if (warps_is_wait(kinds->of[layout->sums[p].scope]))
+			return true;
+	return false;
+}
+
+static uint64_t less(uint64_t cycles, uint64_t by)
+{
+	return cycles > by ? cycles - by : 0;
+}
+
+/* Cycles of each sum without those of inner scopes, which come after it. */
+static void find_exclusive(const struct warps_kinds *kinds, const struct instrument_layout *layout,
+			   const struct decode_sum *nodes, uint64_t *exclusive)
+{
+	for (uint32_t i = 0; i < layout->sum_count; i++) {
+		bool is_inside = is_in_wait(kinds, layout, nodes, i);
+
+		exclusive[i] = is_inside ? 0 : nodes[i].cycles;
+		if (!is_inside && nodes[i].parent != INSTRUMENT_NO_SUM)
+			exclusive[nodes[i].parent] =
+				less(exclusive[nodes[i].parent], nodes[i].cycles);
+	}
+}
+
+/* Adds what the unit executed; returns the cycles that remain of `elapsed`. */
+static uint64_t add_scopes(const struct decoder *decoder, const struct warps_kinds *kinds,
+			   uint32_t unit, uint64_t elapsed, struct warps_sums *sums)
+{
+	const struct instrument_layout *layout = decoder->layout;
+	const struct decode_sum *nodes = decoder->sums + (size_t)unit * layout->sum_count;
+	uint64_t exclusive[INSTRUMENT_SUM_MAX];
+
+	find_exclusive(kinds, layout, nodes, exclusive);
+	for (uint32_t i = 0; i < layout->sum_count; i++) {
+		struct warps_cell *cell = warps_cell(sums, unit, layout->sums[i].scope);
+		uint64_t cycles = exclusive[i] < elapsed ? exclusive[i] : elapsed;
+
+		cell->executions += nodes[i].count;
+		cell->inclusive += nodes[i].cycles;
+		cell->cycles += cycles;
+		elapsed -= cycles;
+	}
+	return elapsed;
+}
+
+/* True if the unit is idle outside scopes: it has none, or runs a numbered partition. */
+static bool is_idle_outside(const struct decoder *decoder, const struct warps_kinds *kinds,
+			    uint32_t unit)
+{
+	const struct instrument_layout *layout = decoder->layout;
+	const struct decode_sum *nodes = decoder->sums + (size_t)unit * layout->sum_count;
+	bool has_any = false;
+
+	for (uint32_t i = 0; i < layout->sum_count; i++) {
+		if (nodes[i].count && kinds->of[layout->sums[i].scope] == WARPS_PARTITION)
+			return true;
+		has_any |= nodes[i].count != 0;
+	}
+	return !has_any;
+}
+
+void warps_add_sums(const struct decoder *decoder, const struct warps_kinds *kinds,
+		    struct warps_sums *sums)
+{
+	uint64_t from = UINT64_MAX;
+	uint64_t to = 0;
+
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
+		const struct decode_unit *unit = &decoder->units[u];
+
+		if (unit->is_there && unit->start_clock < from)
+			from = unit->start_clock;
+		if (unit->is_there && unit->end_clock > to)
+			to = unit->end_clock;
+	}
+	if (from >= to) {
+		sums->left_out++;
+		return;
+	}
+	sums->ctas++;
+	sums->cycles += to - from;
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
+		const struct decode_unit *unit = &decoder->units[u];
+		uint64_t elapsed = unit->end_clock - unit->start_clock;
+		uint64_t outside;
+
+		if (!unit->is_there)
+			continue;
+		outside = add_scopes(decoder, kinds, u, elapsed, sums);
+		sums->units[u].ctas++;
+		sums->units[u].cycles += to - from;
+		sums->units[u].idle += to - from - elapsed;
+		if (is_idle_outside(decoder, kinds, u))
+			sums->units[u].idle += outside;
+		else
+			warps_cell(sums, u, sums->scope_count)->cycles += outside;
+	}
+}
