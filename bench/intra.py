@@ -1,6 +1,6 @@
 """Benchmark of intra-kernel scopes on an NVIDIA GPU, next to Triton's profiler.
 
-    python bench/intra.py [--launches N] [--sides ours,upstream] [--write]
+    python bench/intra.py [--launches N] [--sides ours,upstream,auto] [--write]
 
 Needs a GPU, torch, triton, the installed package, and libcupti where the library finds it
 (PROTON_CUPTI_PATH). Each side is a separate process (bench/intra_side.py). Figures: the kernel's
@@ -9,7 +9,9 @@ back while records are read; over all kernels the first's mean and worst), the s
 microseconds of the launching thread (median of launches on an idle device, and of launches back to
 back); milliseconds per launch when launches follow each other, until everything has been recorded;
 seconds and megabytes of a trace of 24 launches, of which ours keeps 8 unless told to keep all;
-registers; cycles of a record. --write stores bench/results/intra.json.
+registers; cycles of a record. The side `auto` (bench/intra_auto.py, about a minute) times these
+kernels and others of the shapes of Triton's tutorials with automatic scopes, with and without a
+budget. --write stores bench/results/intra.json.
 """
 
 from __future__ import annotations
@@ -41,6 +43,13 @@ FIGURES: dict[str, tuple[str, Optional[float]]] = {
     "kernel time with sums, worst": ("x", None),
     "kernel time with scopes, mean": ("x", 1.05),
     "kernel time with scopes, worst": ("x", 1.15),
+    "kernel time with auto=all": ("x", None),
+    "kernel time with auto=all and a budget": ("x", None),
+    "kernel time with auto=all and a budget, mean": ("x", 1.03),
+    "kernel time with auto=all and a budget, worst": ("x", 1.08),
+    "scopes with auto=all": ("scopes", None),
+    "scopes with auto=all and a budget": ("scopes", None),
+    "more registers with auto=all and a budget": ("registers", None),
     "added to the launching thread": ("us", 50.0),
     "launch, back to back": ("us", None),
     "launch, sustained": ("ms", 2.0),
@@ -69,7 +78,8 @@ EVERY = {
 
 
 def run_side(side: str, launches: int) -> Optional[dict[str, Any]]:
-    command = [sys.executable, os.path.join(HERE, "intra_side.py"), side, str(launches)]
+    program = ["intra_auto.py"] if side == "auto" else ["intra_side.py", side]
+    command = [sys.executable, os.path.join(HERE, program[0]), *program[1:], str(launches)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     for line in done.stdout.splitlines():
         if line.startswith("result "):
@@ -126,9 +136,35 @@ def figures(found: dict[str, Any]) -> dict[tuple[str, str], float]:
     return values
 
 
+def automatic(found: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """(case, figure) -> value, of bench/intra_auto.py."""
+    values: dict[tuple[str, str], float] = {}
+    names = {"all": "auto=all", "budget": "auto=all and a budget"}
+    for name, case in found["cases"].items():
+        if not case:
+            continue
+        values[name, "results differ"] = 0.0 if case["identical"] else 1.0
+        for key, what in names.items():
+            values[name, f"kernel time with {what}"] = case[f"{key} ratio"]
+            values[name, f"scopes with {what}"] = case[f"{key} scopes"]
+        values[name, f"more registers with {names['budget']}"] = case["budget registers"]
+    ratios = [case["budget ratio"] for case in found["cases"].values() if case]
+    if ratios and len(ratios) == len(found["cases"]):
+        figure = f"kernel time with {names['budget']}"
+        values[ALL, f"{figure}, mean"] = statistics.mean(ratios)
+        values[ALL, f"{figure}, worst"] = max(ratios)
+    return values
+
+
 def rows_of(raw: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    raw = dict(raw)
+    auto = raw.pop("auto", None)
     sides = {side: figures(found) for side, found in raw.items()}
-    first = next(iter(next(iter(raw.values()))["cases"]))
+    if auto is not None:
+        ours = sides.setdefault("ours", {})
+        for key, value in automatic(auto).items():
+            ours[key] = max(value, ours.get(key, value))
+    first = next(iter(next(iter([*raw.values(), auto]))["cases"]))
     kept = raw.get("ours", {}).get("cases", {}).get(first, {}).get("launches kept")
     rows = []
     for case, figure in dict.fromkeys(key for values in sides.values() for key in values):
@@ -156,7 +192,7 @@ def rows_of(raw: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--launches", type=int, default=50)
-    parser.add_argument("--sides", default="ours,upstream")
+    parser.add_argument("--sides", default="ours,upstream,auto")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     raw = {}

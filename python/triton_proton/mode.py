@@ -101,7 +101,8 @@ class InstrumentationMode(BaseMode):
     chosen by the strategy). optimizations: a list, or names separated by commas. auto: kinds of
     automatic scopes, a list or separated by commas: "loads", "dots", "stores", "waits", "loops",
     "partitions", "reduce", "scan", "convert", "local", "tmem", "atomic", "call", or "all" for the
-    first six. cta: every n-th CTA records. launches: maximum number per kernel in a
+    first six. budget: the limit of their cost in percent of the kernel's time, or "off".
+    cta: every n-th CTA records. launches: maximum number per kernel in a
     trace, or "all"; None: the first 8, if they are not too large. tree: "records", or "sums", which
     lose nothing in long loops but keep no single executions.
     """
@@ -118,6 +119,7 @@ class InstrumentationMode(BaseMode):
     cta: int = 1
     launches: Union[int, str, None] = None
     tree: str = "records"
+    budget: Union[int, str, None] = None
 
     def __post_init__(self) -> None:
         for name, members in _FIELDS.items():
@@ -137,6 +139,8 @@ class InstrumentationMode(BaseMode):
             raise ValueError(_unknown("tree", self.tree, trees))
         if self.launches not in ("all", None):
             _check_count("launches", self.launches, ' or "all"')
+        if self.budget not in ("off", None):
+            _check_percent("budget", self.budget)
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -148,6 +152,7 @@ class InstrumentationMode(BaseMode):
         parts.append(f"buffer_size={self.buffer_size}")
         if self.auto:
             parts.append("auto=" + ",".join(self.auto))
+        parts += [f"budget={self.budget}"] if self.budget is not None else []
         parts += [f"cta={self.cta}"] if self.cta != 1 else []
         parts += [f"launches={self.launches}"] if self.launches is not None else []
         parts += [f"tree={self.tree}"] if self.tree != "records" else []
@@ -201,6 +206,13 @@ def _warps(chosen: Any) -> str:
 def _check_count(field_name: str, value: Any, or_what: str = "") -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise ValueError(f"{field_name} must be a positive integer{or_what}, not {value!r}")
+
+
+def _check_percent(field_name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100:
+        raise ValueError(
+            f'{field_name} must be a percentage from 1 to 100 or "off", not {value!r}'
+        )
 
 
 def _member(field_name: str, value: Any, members: dict[str, Any]) -> Any:

@@ -82,6 +82,7 @@ enum {
 	BUFFER_SIZE,
 	OPTIMIZATIONS,
 	AUTO,
+	BUDGET,
 	CTA,
 	LAUNCHES,
 	TREE,
@@ -108,6 +109,7 @@ static const struct key {
 	[BUFFER_SIZE] = {"buffer_size", "buffer_size (bytes)", NULL, 0, BUFFER_MAX_BYTES, false},
 	[OPTIMIZATIONS] = {"optimizations", "optimization", optimizations, 0, 0, true},
 	[AUTO] = {"auto", "automatic scope", autos, 0, 0, true},
+	[BUDGET] = {"budget", "budget (percent of the kernel's time)", NULL, 1, 100, false},
 	[CTA] = {"cta", "cta", NULL, 1, CTA_STRIDE_MAX, false},
 	[LAUNCHES] = {"launches", "launches", NULL, 1, INSTRUMENT_LAUNCHES_ALL - 1, false},
 	[TREE] = {"tree", "tree", trees, 0, 0, false},
@@ -165,8 +167,17 @@ static int read_number(struct reading *reading, const struct key *key, struct sl
 		*out = INSTRUMENT_LAUNCHES_ALL;
 		return PROTON_OK;
 	}
+	if (key == &keys[BUDGET] && slice_is(value, "off")) {
+		*out = 0;
+		return PROTON_OK;
+	}
 	if (slice_take_number(&rest, key->max, out) && !rest.length && *out >= key->min)
 		return PROTON_OK;
+	if (key == &keys[BUDGET])
+		return err_set(reading->err, PROTON_E_INVALID,
+			       "mode: budget must be a percentage from %u to %u or \"off\", not "
+			       "\"%.*s\"",
+			       key->min, key->max, shown(value), value.at);
 	if (key == &keys[LAUNCHES])
 		return err_set(reading->err, PROTON_E_INVALID,
 			       "mode: launches must be a positive number or \"all\", not \"%.*s\"",
@@ -234,6 +245,15 @@ static int check_sampling(const struct reading *reading)
 	return PROTON_OK;
 }
 
+static int check_budget(const struct reading *reading)
+{
+	if (reading->values[BUDGET] && !reading->values[AUTO])
+		return err_set(reading->err, PROTON_E_INVALID,
+			       "mode: budget limits automatic scopes; select them with auto=, for "
+			       "example auto=all");
+	return PROTON_OK;
+}
+
 int instrument_mode_read(const char *text, struct instrument_mode *mode, struct proton_error *err)
 {
 	struct slice rest = slice_of(text ? text : "");
@@ -267,6 +287,7 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 	}
 	*mode = (struct instrument_mode){
 		.autos = values[AUTO],
+		.budget = values[BUDGET],
 		.warps_per_unit = values[GRANULARITY],
 		.warps = values[SAMPLING_OPTIONS],
 		.buffer = (enum instrument_buffer)values[BUFFER_TYPE],
@@ -278,6 +299,8 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 		.sched_barriers = values[OPTIMIZATIONS] & OPTIMIZE_SCHED_BARRIERS,
 		.wants_sums = values[TREE],
 	};
+	if (check_budget(&reading) != PROTON_OK)
+		return PROTON_E_INVALID;
 	return check_sampling(&reading);
 }
 
@@ -304,4 +327,6 @@ void instrument_mode_key(const struct instrument_mode *mode, struct out *out)
 		out_text(out, "-sums");
 	if (mode->autos)
 		out_printf(out, "-auto%x", mode->autos);
+	if (mode->budget)
+		out_printf(out, "-budget%u", mode->budget);
 }

@@ -144,6 +144,57 @@ def test_a_kernel_without_figures_leaves_none_for_all(bench):
     assert not [row for row in rows if row["work"].startswith("all kernels")]
 
 
+def auto_side(ratios):
+    row = {"identical": True, "all scopes": 9, "budget scopes": 4, "budget registers": 2}
+    return {
+        "cases": {
+            f"kernel {number}": ratio and {**row, "all ratio": 1.5, "budget ratio": ratio}
+            for number, ratio in enumerate(ratios)
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    "ratios, mean, worst", [([1.0, 1.06], True, True), ([1.0, 1.09], False, False)]
+)
+def test_automatic_scopes_within_a_budget_have_targets(bench, ratios, mean, worst):
+    raw = {"ours": side_of([1.02]), "auto": auto_side(ratios)}
+    rows = {row["work"]: row for row in bench("intra").rows_of(raw)}
+    what = "kernel time with auto=all and a budget"
+    assert rows[f"all kernels: {what}, mean"]["met"] is mean
+    assert rows[f"all kernels: {what}, worst"]["met"] is worst
+    assert rows[f"kernel 1: {what}"]["ours"] == ratios[1]
+    assert rows["kernel 0: kernel time with auto=all"]["met"] is None
+    assert rows["kernel 0: kernel time with scopes"]["met"] is True
+    assert rows["kernel 1: results differ"]["ours"] == 0
+
+
+def test_a_kernel_that_failed_with_automatic_scopes_leaves_none_for_all(bench):
+    rows = bench("intra").rows_of({"auto": auto_side([1.0, None])})
+    assert rows and not [row for row in rows if row["work"].startswith("all kernels")]
+
+
+def test_kernels_with_automatic_scopes_are_timed_in_turns(bench, monkeypatch):
+    auto = bench("intra_auto")
+    modes = []
+
+    class Compiled:
+        metadata = type("Metadata", (), {"proton_layout": "layout\nscope a\nscope b\n"})
+        n_regs = 40
+
+    def timed(case, mode):
+        modes.append(mode)
+        time = {"": 10.0, auto.MODES["all"]: 15.0, auto.MODES["budget"]: 10.3}[mode]
+        result = auto.torch.ones(3) * (2 if "off" in mode else 1)
+        return auto.Timed([time, time, 900.0], result, Compiled)
+
+    monkeypatch.setattr(auto, "timed", timed)
+    found = auto.measure(None)
+    assert modes[:3] == ["", *auto.MODES.values()] and len(modes) == 9
+    assert found["all ratio"] == 1.5 and found["budget ratio"] == pytest.approx(1.03)
+    assert found["budget scopes"] == 2 and not found["identical"]
+
+
 def test_there_are_enough_kernels(bench):
     cases = bench("intra_cases").cases
     torch = bench("torch")

@@ -84,7 +84,15 @@ def test_options_that_upstream_lacks():
     made = mode.Default(auto="loads, dots", cta=4, launches="all", optimizations="clock32")
     assert made.auto == ["loads", "dots"]
     assert str(made).endswith(":auto=loads,dots:cta=4:launches=all:optimizations=clock32")
+    assert str(mode.Default(auto="all", budget=5)).endswith(":auto=all:budget=5:optimizations=")
+    assert ":auto=all:budget=off:" in str(mode.Default(auto="all", budget="off"))
+    assert "budget" not in str(mode.Default(auto="all"))
     for bad, text in (
+        ({"budget": 0}, 'budget must be a percentage from 1 to 100 or "off", not 0'),
+        ({"budget": 101}, "not 101"),
+        ({"budget": "much"}, "not 'much'"),
+        ({"budget": 2.5}, "not 2.5"),
+        ({"budget": True}, "not True"),
         ({"auto": "branches"}, "Unknown automatic scope: branches; available: loads, "),
         ({"cta": 0}, "cta must be a positive integer, not 0"),
         ({"launches": "some"}, "launches must be a positive integer or \"all\", not 'some'"),
@@ -97,6 +105,7 @@ def test_options_that_upstream_lacks():
     "options",
     [
         {},
+        {"auto": ["all"], "budget": 7},
         {"auto": ["all"], "cta": 2, "launches": 3, "buffer_size": 4096, "buffer_type": "global"},
         {"sampling_strategy": "selective", "sampling_options": "3,0", "granularity": "warp_2"},
         {"optimizations": "clock32,time_shift,sched_stores,sched_barriers"},

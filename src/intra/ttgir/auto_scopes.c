@@ -5,6 +5,7 @@
 
 #include "intra/layout.h"
 #include "intra/ttgir/find_operations.h"
+#include "intra/ttgir/scope_budget.h"
 
 /* A scope may need three codes: for its start, its end, and a whole execution. */
 #define SCOPES_MAX (INSTRUMENT_CODE_MAX / 3)
@@ -33,31 +34,69 @@ static uint32_t records_of_ring(const struct instrument_mode *mode, uint32_t war
 
 /* ------------------------------------------------------------------ omitted scopes */
 
-static char *write_note(const struct sites *sites, uint32_t records)
+/* Names of the scopes that are dropped for one of the two reasons, up to NAMES_IN_NOTE. */
+static void write_names(struct out *out, const struct sites *sites, bool is_costly, uint32_t count)
+{
+	uint32_t named = 0;
+
+	for (uint32_t i = 0; i < sites->scope_count && named < NAMES_IN_NOTE; i++)
+		if (sites->scopes[i].is_dropped && sites->scopes[i].is_costly == is_costly)
+			out_printf(out, "%s%s", named++ ? ", " : "", sites->scopes[i].name);
+	if (count > named)
+		out_text(out, ", ...");
+}
+
+static void write_budget(struct out *out, const struct sites *sites,
+			 const struct scope_budget *budget)
+{
+	if (!budget->dropped && budget->kept <= budget->percent)
+		return;
+	if (budget->dropped) {
+		out_printf(out,
+			   "%u of %u automatic scopes were omitted, because all were predicted to "
+			   "cost %.0f %% of the time and the budget is %u %%: ",
+			   budget->dropped, sites->scope_count, budget->all, budget->percent);
+		write_names(out, sites, true, budget->dropped);
+		out_printf(out, "; the others cost %.1f %%", budget->kept);
+	} else {
+		out_printf(out,
+			   "its automatic scopes were predicted to cost %.1f %% of the time, more "
+			   "than the budget of %u %%",
+			   budget->kept, budget->percent);
+	}
+	out_text(out, "; for more, increase budget or set budget=off");
+}
+
+static void write_room(struct out *out, const struct sites *sites, uint32_t dropped,
+		       uint32_t records)
+{
+	out_printf(
+		out,
+		"%u of %u automatic scopes were omitted, innermost loops first, because a warp can "
+		"hold %u records and a kernel %u scopes: ",
+		dropped + sites->missed, sites->scope_count + sites->missed, records, SCOPES_MAX);
+	write_names(out, sites, false, dropped + sites->missed);
+	out_text(out, "; increase buffer_size or select fewer kinds in auto=");
+}
+
+static char *write_note(const struct sites *sites, uint32_t records,
+			const struct scope_budget *budget)
 {
 	struct out out;
 	uint32_t dropped = 0;
-	uint32_t named = 0;
 	size_t length;
 	char *text;
 
 	for (uint32_t i = 0; i < sites->scope_count; i++)
-		dropped += sites->scopes[i].is_dropped;
-	if (!dropped && !sites->missed)
-		return NULL;
+		dropped += sites->scopes[i].is_dropped && !sites->scopes[i].is_costly;
 	out_init(&out, -1);
-	out_printf(
-		&out,
-		"%u of %u automatic scopes were omitted, innermost loops first, because a warp can "
-		"hold %u records and a kernel %u scopes: ",
-		dropped + sites->missed, sites->scope_count + sites->missed, records, SCOPES_MAX);
-	for (uint32_t i = 0; i < sites->scope_count && named < NAMES_IN_NOTE; i++)
-		if (sites->scopes[i].is_dropped)
-			out_printf(&out, "%s%s", named++ ? ", " : "", sites->scopes[i].name);
-	if (dropped + sites->missed > named)
-		out_text(&out, ", ...");
-	out_text(&out, "; increase buffer_size or select fewer kinds in auto=");
-	text = out_take(&out, &length);
+	if (budget->percent)
+		write_budget(&out, sites, budget);
+	if (dropped || sites->missed) {
+		out_text(&out, out.length ? "; " : "");
+		write_room(&out, sites, dropped, records);
+	}
+	text = out.length ? out_take(&out, &length) : NULL;
 	out_fini(&out);
 	return text;
 }
@@ -147,6 +186,7 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	struct slice whole = {text, length};
 	struct mlir_writer writer;
 	struct around *around = NULL;
+	struct scope_budget budget = {0};
 	struct sites sites;
 	uint32_t records;
 	int status;
@@ -163,15 +203,17 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	records = how->records ? how->records : records_of_ring(mode, sites.warp_count);
 	if (operations_name(&sites))
 		around = place_sites(whole, &sites);
-	if (around) {
+	if (around && mode->budget)
+		status = scope_budget_apply(whole, mode->budget, &sites, &budget, err);
+	if (around && status == PROTON_OK) {
 		result->record_count = operations_limit(&sites, SCOPES_MAX, records);
 		write_text(&writer, &sites, whole, around);
 		status = mlir_writer_finish(&writer, writer.marker_count, &result->text,
 					    &result->length, err);
-		result->note = status == PROTON_OK ? write_note(&sites, records) : NULL;
+		result->note = status == PROTON_OK ? write_note(&sites, records, &budget) : NULL;
 		for (uint32_t i = 0; i < sites.scope_count; i++)
 			result->scope_count += !sites.scopes[i].is_dropped;
-	} else {
+	} else if (status == PROTON_OK) {
 		status = err_nomem(err);
 	}
 	free(around);

@@ -36,6 +36,7 @@ struct site_scope {
 	 */
 	uint32_t costs[SITE_SLOTS];
 	bool is_dropped;
+	bool is_costly; /* dropped because of the budget */
 };
 
 struct sites {

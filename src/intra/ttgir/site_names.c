@@ -127,12 +127,16 @@ static uint32_t max_records(const uint32_t costs[SITE_SLOTS])
 
 uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit)
 {
-	uint32_t kept = sites->scope_count;
+	uint32_t kept = 0;
 	uint32_t costs[SITE_SLOTS] = {0};
 
-	for (uint32_t i = 0; i < sites->scope_count; i++)
+	for (uint32_t i = 0; i < sites->scope_count; i++) {
+		if (sites->scopes[i].is_dropped)
+			continue;
+		kept++;
 		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
 			costs[slot] += sites->scopes[i].costs[slot];
+	}
 	while (kept > scope_limit || max_records(costs) > record_limit) {
 		struct site_scope *worst = NULL;
 

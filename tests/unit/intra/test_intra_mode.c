@@ -84,6 +84,24 @@ TEST(automatic_scopes)
 		"loops, partitions, reduce, scan, convert, local, tmem, atomic, call, all");
 }
 
+TEST(budgets)
+{
+	CHECK_OK(instrument_mode_read("default:auto=all:budget=5", &mode, &err), err);
+	CHECK_EQ(mode.budget, 5);
+	CHECK_OK(instrument_mode_read("mma:budget=100", &mode, &err), err);
+	CHECK_EQ(mode.budget, 100);
+	CHECK_OK(instrument_mode_read("default:auto=loads:budget=off", &mode, &err), err);
+	CHECK_EQ(mode.budget, 0);
+	CHECK_OK(instrument_mode_read("default:budget=off", &mode, &err), err);
+	refused("default:auto=all:budget=0",
+		"mode: budget must be a percentage from 1 to 100 or \"off\", not \"0\"");
+	refused("default:auto=all:budget=101", "not \"101\"");
+	refused("default:auto=all:budget=5%", "not \"5%\"");
+	refused("default:auto=all:budget=", "not \"\"");
+	refused("default:auto=all:budget=5:budget=6", "mode: budget is given twice");
+	refused("default:budget=5", "mode: budget limits automatic scopes; select them with auto=");
+}
+
 TEST(launches_and_ctas)
 {
 	CHECK_OK(instrument_mode_read("default:launches=all:cta=16", &mode, &err), err);
@@ -164,4 +182,6 @@ TEST(modes_with_different_code_have_different_keys)
 	check_key("default:buffer_type=global:buffer_size=64:auto=dots:"
 		  "optimizations=sched_barriers",
 		  "unit1-warps0-global64-cta1-barriers-auto2");
+	check_key("default:auto=all:budget=12", "unit1-warps0-shared0-cta1-auto3f-budget12");
+	check_key("default:auto=all:budget=off", "unit1-warps0-shared0-cta1-auto3f");
 }

@@ -1,0 +1,51 @@
+/*
+ * Static estimate of how long a kernel and its loops take, from the operations in its TTGIR.
+ *
+ * Only the ratio of such times to the cost of records is used, so they are rough: the work of one
+ * CTA on its SM, memory and arithmetic at the same time, and a latency.
+ */
+#ifndef INTRA_TTGIR_KERNEL_COST_H
+#define INTRA_TTGIR_KERNEL_COST_H
+
+#include "intra/ttgir/mlir_regions.h"
+
+#define COST_NO_REGION UINT32_MAX
+
+/* The kernel (number 0), a noinline function, or a loop. */
+struct cost_region {
+	uint32_t parent; /* lower number, or COST_NO_REGION */
+	uint32_t trips;  /* iterations of a loop; assumed if they are not constant */
+	bool is_constant;
+	bool has_dot;
+	/* cycles of one execution or iteration, with the loops inside */
+	double memory;
+	double compute;
+	double arithmetic; /* part of `compute`, outside of dots */
+	double latency;
+};
+
+struct kernel_cost {
+	struct cost_region *regions;
+	uint32_t count;
+	size_t capacity;
+	uint32_t *region_of_line; /* by line of the text, counted from 0 */
+	uint32_t warp_count;      /* without those of partitions */
+	bool is_amd;
+};
+
+/* Nested loops must not overflow. */
+static inline double cost_limited(double cycles)
+{
+	return cycles < 1e15 ? cycles : 1e15;
+}
+
+int kernel_cost_read(const struct mlir_regions *lines, struct kernel_cost *out,
+		     struct proton_error *err);
+void kernel_cost_fini(struct kernel_cost *cost);
+
+/* CTAs that probably run on an SM at once. */
+double kernel_cost_ctas(const struct kernel_cost *cost, uint32_t region);
+/* Cycles from the start to the end of one execution of the region. */
+double kernel_cost_cycles(const struct kernel_cost *cost, uint32_t region);
+
+#endif

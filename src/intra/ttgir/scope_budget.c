@@ -1,0 +1,256 @@
+/*
+ * The budget of automatic scopes.
+ *
+ * Prices are in cycles of the warp that records. Those of a record were measured on an H200
+ * (bench/intra.py). Where a loop has both dots and other arithmetic, as in flash attention, scopes
+ * cost more there: the assembler does not move instructions across a clock read, so they overlap
+ * less.
+ */
+#include "intra/ttgir/scope_budget.h"
+
+#include <stdlib.h>
+
+#include "intra/layout.h"
+#include "intra/ttgir/kernel_cost.h"
+
+#define EXECUTION_CYCLES 21.0 /* two clock reads and a record */
+#define EVENT_CYCLES 14.0     /* a clock read and a record, at the start and at the end */
+#define OVERLAP_CYCLES 40.0
+/* AMD: reading the clock takes longer. From documentation, not measured. */
+#define AMD_CLOCK_CYCLES 40.0
+/* Bytes that a warp copies at the end of the kernel if loops record, as llvm_pass.c chooses. */
+#define RING_BYTES 4096.0
+#define COPIED_BYTES 128.0 /* in a cycle of an SM */
+
+struct choosing {
+	struct sites *sites;
+	const struct kernel_cost *cost;
+	double *used;    /* by region: cycles that records take in one execution or iteration */
+	double *limit;   /* by region; negative: none */
+	uint32_t *order; /* scopes, the preferred ones first */
+	double *prices;  /* by scope, in the kernel; for `order` */
+	uint32_t *ranks; /* by scope; low numbers are preferred */
+	bool has_ring;   /* a chosen scope is in a loop */
+};
+
+/* ------------------------------------------------------------------ prices */
+
+static double price_of_site(const struct choosing *choosing, const struct site *site)
+{
+	uint32_t at = choosing->cost->region_of_line[site->start_line];
+	const struct cost_region *region = &choosing->cost->regions[at];
+	double cycles = site->cost > 1 ? site->cost * EVENT_CYCLES : EXECUTION_CYCLES;
+
+	if (choosing->cost->is_amd)
+		cycles += 2 * AMD_CLOCK_CYCLES;
+	if (site->depth && region->has_dot && 3 * region->arithmetic > region->compute)
+		cycles += OVERLAP_CYCLES;
+	return cycles;
+}
+
+/* Adds the executions of a scope to each region that they are in; `sign` -1 takes them back. */
+static void add_scope(struct choosing *choosing, uint32_t scope, double sign)
+{
+	const struct kernel_cost *cost = choosing->cost;
+
+	for (uint32_t i = 0; i < choosing->sites->count; i++) {
+		const struct site *site = &choosing->sites->sites[i];
+		double cycles;
+
+		if (site->scope != scope)
+			continue;
+		cycles = sign * price_of_site(choosing, site);
+		for (uint32_t region = cost->region_of_line[site->start_line];
+		     region != COST_NO_REGION; region = cost->regions[region].parent) {
+			choosing->used[region] += cycles;
+			cycles = sign * cost_limited(sign * cycles * cost->regions[region].trips);
+		}
+	}
+}
+
+/* Cycles of the copy at the end of a CTA that are longer than the kernel's own work. */
+static double price_of_ring(const struct choosing *choosing)
+{
+	const struct cost_region *kernel = &choosing->cost->regions[0];
+	double copied = choosing->cost->warp_count * RING_BYTES / COPIED_BYTES;
+	double hidden = kernel->compute > kernel->memory ? kernel->compute - kernel->memory : 0;
+
+	return copied > hidden ? copied - hidden : 0;
+}
+
+static double cycles_used(const struct choosing *choosing, uint32_t region, bool has_ring)
+{
+	double used = choosing->used[region];
+
+	/* The CTAs on an SM share its memory. */
+	if (region == 0 && has_ring)
+		used += price_of_ring(choosing) * kernel_cost_ctas(choosing->cost, 0);
+	return used;
+}
+
+static bool is_in_loop(const struct sites *sites, uint32_t scope)
+{
+	return sites->scopes[scope].depth > 0;
+}
+
+static bool is_within(const struct choosing *choosing, bool has_ring)
+{
+	for (uint32_t region = 0; region < choosing->cost->count; region++)
+		if (choosing->limit[region] >= 0 &&
+		    cycles_used(choosing, region, has_ring) > choosing->limit[region])
+			return false;
+	return true;
+}
+
+/* ------------------------------------------------------------------ order */
+
+/* Loops and partitions say most about a kernel. */
+static uint32_t rank_of(const struct site *site)
+{
+	uint32_t kinds = operations_kinds_of_scope(slice_of(site->word));
+
+	if (!kinds)
+		return 0;
+	if (kinds & (INSTRUMENT_AUTO_WAITS | INSTRUMENT_AUTO_DOTS))
+		return 1;
+	return kinds & (INSTRUMENT_AUTO_LOADS | INSTRUMENT_AUTO_STORES) ? 2 : 3;
+}
+
+static bool comes_before(const struct choosing *choosing, uint32_t a, uint32_t b)
+{
+	if (choosing->ranks[a] != choosing->ranks[b])
+		return choosing->ranks[a] < choosing->ranks[b];
+	if (choosing->prices[a] != choosing->prices[b])
+		return choosing->prices[a] < choosing->prices[b];
+	return a < b;
+}
+
+static void sort_scopes(struct choosing *choosing)
+{
+	const struct sites *sites = choosing->sites;
+
+	for (uint32_t i = 0; i < sites->count; i++)
+		if (sites->sites[i].scope != SITE_NONE)
+			choosing->ranks[sites->sites[i].scope] = rank_of(&sites->sites[i]);
+	for (uint32_t i = 0; i < sites->scope_count; i++) {
+		uint32_t at = i;
+
+		for (; at > 0 && comes_before(choosing, i, choosing->order[at - 1]); at--)
+			choosing->order[at] = choosing->order[at - 1];
+		choosing->order[at] = i;
+	}
+}
+
+/* ------------------------------------------------------------------ choosing */
+
+static bool init_choosing(struct choosing *choosing, uint32_t percent)
+{
+	const struct kernel_cost *cost = choosing->cost;
+	uint32_t scopes = choosing->sites->scope_count;
+
+	choosing->used = calloc(cost->count + 1, sizeof(double));
+	choosing->limit = calloc(cost->count + 1, sizeof(double));
+	choosing->order = calloc(scopes + 1, sizeof(*choosing->order));
+	choosing->prices = calloc(scopes + 1, sizeof(double));
+	choosing->ranks = calloc(scopes + 1, sizeof(*choosing->ranks));
+	if (!choosing->used || !choosing->limit || !choosing->order || !choosing->prices ||
+	    !choosing->ranks)
+		return false;
+	for (uint32_t region = 0; region < cost->count; region++) {
+		bool is_known = cost->regions[region].parent != COST_NO_REGION &&
+				cost->regions[region].is_constant;
+
+		choosing->limit[region] =
+			is_known ? -1 : kernel_cost_cycles(cost, region) * percent / 100;
+	}
+	for (uint32_t i = 0; i < scopes; i++) {
+		double before = choosing->used[0];
+
+		add_scope(choosing, i, 1);
+		choosing->prices[i] = choosing->used[0] - before;
+		choosing->has_ring |= is_in_loop(choosing->sites, i);
+	}
+	sort_scopes(choosing);
+	return true;
+}
+
+static double percent_of(const struct choosing *choosing, uint32_t region)
+{
+	return 100 * cycles_used(choosing, region, choosing->has_ring) /
+	       kernel_cost_cycles(choosing->cost, region);
+}
+
+/* The share of the kernel or of the loop that loses most. */
+static double worst_percent(const struct choosing *choosing)
+{
+	double worst = 0;
+
+	for (uint32_t region = 0; region < choosing->cost->count; region++)
+		if (choosing->limit[region] >= 0 && percent_of(choosing, region) > worst)
+			worst = percent_of(choosing, region);
+	return worst;
+}
+
+static void choose(struct choosing *choosing, struct scope_budget *out)
+{
+	struct sites *sites = choosing->sites;
+	uint32_t kept = 0;
+
+	choosing->has_ring = false;
+	for (uint32_t region = 0; region < choosing->cost->count; region++)
+		choosing->used[region] = 0;
+	for (uint32_t i = 0; i < sites->scope_count; i++) {
+		uint32_t scope = choosing->order[i];
+		bool has_ring = choosing->has_ring || is_in_loop(sites, scope);
+
+		add_scope(choosing, scope, 1);
+		if (is_within(choosing, has_ring)) {
+			choosing->has_ring = has_ring;
+			kept++;
+			continue;
+		}
+		add_scope(choosing, scope, -1);
+		sites->scopes[scope].is_dropped = sites->scopes[scope].is_costly = true;
+	}
+	out->dropped = sites->scope_count - kept;
+	if (!kept && sites->scope_count) {
+		struct site_scope *first = &sites->scopes[choosing->order[0]];
+
+		first->is_dropped = first->is_costly = false;
+		out->dropped--;
+		add_scope(choosing, choosing->order[0], 1);
+		choosing->has_ring = is_in_loop(sites, choosing->order[0]);
+	}
+}
+
+int scope_budget_apply(struct slice text, uint32_t percent, struct sites *sites,
+		       struct scope_budget *out, struct proton_error *err)
+{
+	struct mlir_regions lines;
+	struct kernel_cost cost;
+	struct choosing choosing = {.sites = sites, .cost = &cost};
+	int status = mlir_regions_read(text, &lines, err);
+
+	*out = (struct scope_budget){.percent = percent};
+	if (status != PROTON_OK)
+		return status;
+	status = kernel_cost_read(&lines, &cost, err);
+	if (status == PROTON_OK && cost.count) {
+		if (init_choosing(&choosing, percent)) {
+			out->all = worst_percent(&choosing);
+			choose(&choosing, out);
+			out->kept = worst_percent(&choosing);
+		} else {
+			status = err_nomem(err);
+		}
+		free(choosing.used);
+		free(choosing.limit);
+		free(choosing.order);
+		free(choosing.prices);
+		free(choosing.ranks);
+	}
+	if (status == PROTON_OK)
+		kernel_cost_fini(&cost);
+	mlir_regions_fini(&lines);
+	return status;
+}

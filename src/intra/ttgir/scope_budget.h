@@ -1,0 +1,24 @@
+/* The budget of automatic scopes: which of them a kernel can have for a share of its time. */
+#ifndef INTRA_TTGIR_SCOPE_BUDGET_H
+#define INTRA_TTGIR_SCOPE_BUDGET_H
+
+#include "intra/ttgir/find_operations.h"
+
+/* Predicted costs in percent of the kernel's time. */
+struct scope_budget {
+	uint32_t percent; /* the budget */
+	double all;       /* with all scopes */
+	double kept;
+	uint32_t dropped;
+};
+
+/*
+ * Drops scopes of `sites`, which have names, until the prediction for the kernel and for each loop
+ * with an unknown number of iterations is within `percent`. Loops and partitions are chosen first,
+ * then waits and dots, then loads and stores, then others; among equals the cheaper ones. One
+ * scope is kept in any case. E_UNSUPPORTED, E_NOMEM.
+ */
+int scope_budget_apply(struct slice text, uint32_t percent, struct sites *sites,
+		       struct scope_budget *out, struct proton_error *err);
+
+#endif

@@ -1,0 +1,216 @@
+/* The budget of automatic scopes: the choice of scopes, and the note about the others. */
+#include "intra/ttgir/ttgir.h"
+
+#include <stdlib.h>
+
+#include "intra/ttgir/kernel_cost.h"
+#include "unit/tap.h"
+
+static struct proton_error err;
+static struct ttgir_result result;
+static char text[16384];
+
+/* ------------------------------------------------------------------ support */
+
+#define POINTERS "tensor<128x64x!tt.ptr<f16>, #blocked>"
+#define LOAD "%1 = tt.load %p : " POINTERS
+#define DOT                                                                                        \
+	"%2 = tt.dot %a, %b, %c : tensor<128x64xf16, #x> * tensor<64x128xf16, #y> -> "             \
+	"tensor<128x128xf32, #mma>"
+#define LOOP "scf.for %i = %first to %last step %step : i32 {\n"
+
+static void set_kernel(const char *body)
+{
+	snprintf(text, sizeof(text),
+		 "module attributes {\"ttg.num-warps\" = 4 : i32, ttg.target = \"cuda:90\"} {\n"
+		 "  tt.func public @f() {\n    %%first = arith.constant 0 : i32\n"
+		 "    %%step = arith.constant 2 : i32\n%s  }\n}\n",
+		 body);
+}
+
+static void insert(const char *body, const char *mode_text)
+{
+	struct ttgir_insertion how = {.spelling = TTGIR_MARKERS};
+	struct instrument_mode mode;
+
+	ttgir_result_fini(&result);
+	set_kernel(body);
+	CHECK_OK(instrument_mode_read(mode_text, &mode, &err), err);
+	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, &how, &result, &err), err);
+}
+
+static bool has(const char *name)
+{
+	char marker[64];
+
+	snprintf(marker, sizeof(marker), "proton.record start %s\"", name);
+	return result.text && strstr(result.text, marker);
+}
+
+static struct kernel_cost cost_of(const char *body)
+{
+	struct mlir_regions lines;
+	struct kernel_cost cost;
+
+	set_kernel(body);
+	CHECK_OK(mlir_regions_read(slice_of(text), &lines, &err), err);
+	CHECK_OK(kernel_cost_read(&lines, &cost, &err), err);
+	mlir_regions_fini(&lines);
+	return cost;
+}
+
+/* ------------------------------------------------------------------ the estimate */
+
+TEST(constant_bounds_are_counted)
+{
+	struct kernel_cost cost = cost_of("    %last = arith.constant 7 : i32\n    " LOOP
+					  "    " LOOP "      " LOAD "\n    }\n    }\n");
+
+	CHECK_EQ(cost.count, 3);
+	CHECK_EQ(cost.warp_count, 4);
+	CHECK_EQ(cost.regions[1].trips, 4);
+	CHECK(cost.regions[1].is_constant);
+	CHECK_EQ(cost.regions[2].parent, 1);
+	/* 16 KiB at 32 bytes per cycle, 16 times. */
+	CHECK_EQ(cost.regions[2].memory, 512);
+	CHECK_EQ(cost.regions[0].memory, 16 * 512);
+	kernel_cost_fini(&cost);
+}
+
+TEST(bounds_that_vary_are_assumed)
+{
+	struct kernel_cost cost = cost_of("    " LOOP "      " DOT "\n    }\n");
+
+	CHECK(!cost.regions[1].is_constant);
+	CHECK(cost.regions[1].trips > 1);
+	CHECK(cost.regions[1].has_dot && cost.regions[0].has_dot);
+	/* 128 x 128 x 64 multiplications, 0.6 of 2048 in a cycle. */
+	CHECK(cost.regions[1].compute > 850 && cost.regions[1].compute < 856);
+	kernel_cost_fini(&cost);
+}
+
+TEST(a_loop_that_never_runs_costs_nothing)
+{
+	struct kernel_cost cost =
+		cost_of("    %last = arith.constant 0 : i32\n    " LOOP "      " DOT "\n    }\n");
+
+	CHECK_EQ(cost.regions[1].trips, 0);
+	CHECK_EQ(cost.regions[0].compute, 0);
+	kernel_cost_fini(&cost);
+}
+
+TEST(types_that_are_not_shapes_are_skipped)
+{
+	struct kernel_cost cost =
+		cost_of("    %1 = tt.load %p : tensor<99999999999x2x!tt.ptr<f16>>\n"
+			"    %2 = tt.load %p : tensor<x, <<1x>\n    %3 = tt.store %p : <0x\n");
+
+	CHECK_EQ(cost.count, 1);
+	CHECK(kernel_cost_cycles(&cost, 0) >= 0);
+	kernel_cost_fini(&cost);
+}
+
+/* ------------------------------------------------------------------ the choice */
+
+/* A loop of a dot with two waits and two loads. */
+static const char products[] =
+	"    " LOOP "      %w = ttg.async_wait {num = 2 : i32} loc(\"k.py\":2:1)\n"
+	"      " DOT " loc(\"k.py\":3:1)\n"
+	"      %v = ttng.warp_group_dot_wait %2 {pendings = 1 : i32} loc(\"k.py\":4:1)\n"
+	"      %l = ttg.async_copy_global_to_local %p, %q : " POINTERS " loc(\"k.py\":5:1)\n"
+	"      %m = ttg.async_copy_global_to_local %p, %q : " POINTERS " loc(\"k.py\":6:1)\n"
+	"    } loc(\"k.py\":1:1)\n    tt.store %p, %2 : " POINTERS " loc(\"k.py\":7:1)\n";
+
+TEST(without_a_budget_all_scopes_are_kept)
+{
+	insert(products, "default:auto=all");
+	CHECK_EQ(result.scope_count, 7);
+	CHECK(!result.note);
+	insert(products, "default:auto=all:budget=off");
+	CHECK_EQ(result.scope_count, 7);
+	insert(products, "default:auto=all:budget=100");
+	CHECK_EQ(result.scope_count, 7);
+	CHECK(!result.note);
+	ttgir_result_fini(&result);
+}
+
+TEST(loops_come_first_then_waits_and_dots)
+{
+	insert(products, "default:auto=all:budget=5");
+	CHECK(has("loop@k.py:1") && has("async_wait@k.py:2") && has("dot@k.py:3"));
+	CHECK(has("store@k.py:7"));
+	CHECK(!has("async_copy@k.py:5") && !has("async_copy@k.py:6"));
+	CHECK_HAS(result.note,
+		  "3 of 7 automatic scopes were omitted, because all were predicted to cost ");
+	CHECK_HAS(result.note, " % of the time and the budget is 5 %: ");
+	CHECK_HAS(result.note,
+		  "dot_wait@k.py:4, async_copy@k.py:5, async_copy@k.py:6; the others cost ");
+	CHECK_HAS(result.note, "; for more, increase budget or set budget=off");
+	CHECK(!strchr(result.note, '\n'));
+	ttgir_result_fini(&result);
+}
+
+TEST(a_larger_budget_keeps_no_fewer_scopes)
+{
+	uint32_t before = 0;
+
+	for (uint32_t percent = 1; percent <= 100; percent++) {
+		char mode[64];
+
+		snprintf(mode, sizeof(mode), "default:auto=all:budget=%u", percent);
+		insert(products, mode);
+		CHECK(result.scope_count >= before);
+		before = result.scope_count;
+	}
+	CHECK_EQ(before, 7);
+	ttgir_result_fini(&result);
+}
+
+TEST(one_scope_is_kept_in_any_case)
+{
+	insert("    %1 = arith.addi %a, %b : i32 loc(\"k.py\":1:1)\n    scf.for %i = %a to %b step "
+	       "%step : i32 {\n      gpu.barrier loc(\"k.py\":3:1)\n    } loc(\"k.py\":2:1)\n",
+	       "default:auto=waits:budget=1");
+	CHECK_EQ(result.scope_count, 1);
+	CHECK_HAS(result.note, "its automatic scopes were predicted to cost ");
+	CHECK_HAS(result.note, "more than the budget of 1 %");
+	ttgir_result_fini(&result);
+}
+
+TEST(an_inner_loop_may_not_exceed_the_budget_however_long_it_runs)
+{
+	/* Next to much work outside, which hides it unless the loop is long. */
+	char body[4096] = "";
+
+	for (uint32_t i = 0; i < 12; i++)
+		strcat(body, "    " DOT "\n");
+	strcat(body, "    scf.for %i = %a to %b step %step : i32 {\n"
+		     "      ttg.barrier local loc(\"k.py\":3:1)\n    } loc(\"k.py\":2:1)\n");
+	insert(body, "default:auto=loops,waits:budget=5");
+	CHECK(has("loop@k.py:2") && !has("barrier@k.py:3"));
+	/* With a known number of iterations it is known to be hidden. */
+	body[0] = '\0';
+	for (uint32_t i = 0; i < 12; i++)
+		strcat(body, "    " DOT "\n");
+	strcat(body, "    scf.for %i = %first to %step step %step : i32 {\n"
+		     "      ttg.barrier local loc(\"k.py\":3:1)\n    } loc(\"k.py\":2:1)\n");
+	insert(body, "default:auto=loops,waits:budget=5");
+	CHECK(has("loop@k.py:2") && has("barrier@k.py:3"));
+	ttgir_result_fini(&result);
+}
+
+TEST(the_room_in_the_ring_buffer_still_limits)
+{
+	insert(products, "default:auto=all:budget=5:buffer_size=96"); /* three records per warp */
+	CHECK_EQ(result.scope_count, 2);
+	CHECK_HAS(result.note, "the budget is 5 %: ");
+	CHECK_HAS(result.note, "; 2 of 7 automatic scopes were omitted, innermost loops first");
+	ttgir_result_fini(&result);
+}
+
+TEST(text_without_operations_stays)
+{
+	insert("", "default:auto=all:budget=5");
+	CHECK(!result.text && !result.note);
+	ttgir_result_fini(&result);
+}
