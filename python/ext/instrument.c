@@ -67,10 +67,10 @@ static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 		Py_DECREF(key);
 		return NULL;
 	}
-	return Py_BuildValue("{s:N,s:I,s:N,s:I,s:O,s:O}", "key", key, "autos", mode.autos,
-			     "launches", launches, "cta_stride", mode.cta_stride, "time_shift",
-			     mode.time_shift ? Py_True : Py_False, "sums",
-			     mode.wants_sums ? Py_True : Py_False);
+	return Py_BuildValue("{s:N,s:I,s:I,s:N,s:I,s:O,s:O}", "key", key, "autos", mode.autos,
+			     "budget", mode.budget, "launches", launches, "cta_stride",
+			     mode.cta_stride, "time_shift", mode.time_shift ? Py_True : Py_False,
+			     "sums", mode.wants_sums ? Py_True : Py_False);
 }
 
 /* ------------------------------------------------------------------ LLVM IR */

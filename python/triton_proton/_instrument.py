@@ -20,7 +20,7 @@ from . import _libproton
 from ._imports import forget, when_imported
 from ._message import warn
 from ._mlir import temporary_file
-from ._stages import KernelStages, Passes
+from ._stages import KernelStages, Passes, fewer_scopes
 from .flags import flags
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
@@ -38,6 +38,7 @@ class _Pipeline:
         self.mode = mode
         self.key: str = described["key"]
         self.has_autos = described["autos"] != 0
+        self.fewer = fewer_scopes(mode, described)
         self.is_live = True
         self.users = 1
         # Never contains a comma, which separates Triton's own modes.
@@ -128,7 +129,7 @@ class _Pipeline:
         if not self._is_in_key(options):
             return
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
-        passes = Passes(self.mode, self.has_autos)
+        passes = Passes(self.mode, self.has_autos, self.fewer)
         report = functools.partial(warn, once=True)
         if self._is_canary():
             passes, report = Passes("default", has_autos=False), self._target.canary.append

@@ -8,11 +8,10 @@ again with the original count as the limit. The result with the smallest local m
 
 from __future__ import annotations
 
-import functools
 import re
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 from ._libproton import cubin_needs
 from ._message import warn
@@ -113,6 +112,41 @@ def add_warning(metadata: dict[str, Any], text: str) -> None:
         metadata["proton_layout"] = f"{before.strip()}\nwarning {text}\n"
 
 
+class Costs(NamedTuple):
+    """How much worse machine code is with records than without."""
+
+    stack: int  # bytes of local memory per thread
+    lost: int  # CTAs per multiprocessor
+    ctas: int  # without records
+
+    def __str__(self) -> str:
+        costs = []
+        if self.stack:
+            costs.append(f"{self.stack} bytes of local memory per thread")
+        if self.lost:
+            costs.append(f"{self.lost} of {self.ctas} CTAs per multiprocessor")
+        return " and ".join(costs)
+
+    def __bool__(self) -> bool:
+        return bool(self.stack or self.lost)
+
+    def is_half_of(self, other: Costs) -> bool:
+        return 2 * self.stack <= other.stack and 2 * self.lost <= other.lost
+
+
+class Tried(NamedTuple):
+    """The results of the stages for a text, and what each changed in the metadata."""
+
+    ptx: Any
+    of_ptx: dict[str, Any]
+    cubin: bytes
+    of_cubin: dict[str, Any]
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {key: after[key] for key in after if key not in before or before[key] != after[key]}
+
+
 # ---------------------------------------------------------------------- in Triton's pipeline
 
 _lock = threading.Lock()
@@ -135,57 +169,91 @@ class Fitting:
     def __init__(self, stages: dict[str, Any], arch: str) -> None:
         self._arch, self._kernel = arch, ""
         self._plain: tuple[Any, dict[str, Any]] = (None, {})
+        self._plain_cubin: Optional[bytes] = None
         self._ptx: Any = None
+        self._tried: dict[Any, Tried] = {}  # by LLVM IR
         self._make_ptx, self._make_cubin = stages["ptx"], stages["cubin"]
         stages["ptx"], stages["cubin"] = self._ptx_stage, self._cubin_stage
 
     def records_follow(self, text: Any, metadata: dict[str, Any], kernel: str) -> None:
         """`text` and `metadata` are the kernel's before instrumentation."""
         self._plain, self._kernel = (text, dict(metadata)), kernel
+        self._plain_cubin = None
+
+    def try_out(self, text: str, metadata: dict[str, Any]) -> Optional[Costs]:
+        """The costs of the records in `text`; None if it cannot be assembled.
+
+        The stages return the results for this text if they get it later.
+        """
+        after = dict(metadata)
+        try:
+            ptx = self._make_ptx(text, after)
+            between = dict(after)
+            made = self._fit(ptx, self._make_cubin(ptx, after), after)
+            costs = self._costs(made, metadata)
+        except Exception:  # the stages will fail too
+            return None
+        changes = _changes(metadata, between), _changes(between, after)
+        self._tried[text] = Tried(ptx, changes[0], made, changes[1])
+        return costs
+
+    def _make_plain(self) -> bytes:
+        if self._plain_cubin is None:
+            text, metadata = self._plain
+            metadata = dict(metadata)
+            self._plain_cubin = self._make_cubin(self._make_ptx(text, metadata), metadata)
+        return self._plain_cubin
+
+    def _fit(self, ptx: str, made: bytes, metadata: dict[str, Any]) -> bytes:
+        def assemble(ptx: str) -> bytes:
+            return quietly(self._make_cubin, ptx, dict(metadata))
+
+        return fit(ptx, made, self._make_plain, assemble)
 
     def _ptx_stage(self, *args: Any, **named: Any) -> Any:
+        tried = self._tried.get(args[0]) if args and isinstance(args[0], str) else None
+        if tried is not None and len(args) == 2:
+            args[1].update(tried.of_ptx)
+            self._tried = {tried.ptx: tried}
+            self._ptx = tried.ptx
+            return tried.ptx
+        self._tried = {}
         self._ptx = self._make_ptx(*args, **named)
         return self._ptx
 
     def _cubin_stage(self, src: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
-        made = self._make_cubin(src, metadata, *more, **named)
-        text, plain_metadata = self._plain
+        tried, self._tried = self._tried, {}
+        known = tried.get(src) if src is self._ptx else None
+        if known is not None:
+            metadata.update(known.of_cubin)
+            made = known.cubin
+        else:
+            made = self._make_cubin(src, metadata, *more, **named)
         # An override file may have replaced the known text.
-        if text is None or src is not self._ptx:
+        if self._plain[0] is None or src is not self._ptx:
             return made
-        self._plain = None, {}
-
-        @functools.cache
-        def plain() -> bytes:
-            return self._make_cubin(self._make_ptx(text, plain_metadata), plain_metadata)
-
-        def assemble(ptx: str) -> bytes:
-            return quietly(self._make_cubin, ptx, dict(metadata))
-
         try:
-            made = fit(src, made, plain, assemble)
-            registers, stack = cubin_needs(made)
-            if registers > FREE or stack:
-                self._report(made, metadata, plain(), plain_metadata)
+            if known is None:
+                made = self._fit(src, made, metadata)
+            self._report(made, metadata)
         except Exception as error:
             warn(f"cannot limit the registers of an instrumented kernel: {error}", once=True)
+        self._plain, self._plain_cubin = (None, {}), None
         return made
 
-    def _report(
-        self, made: bytes, metadata: dict[str, Any], plain: bytes, plain_metadata: dict[str, Any]
-    ) -> None:
-        """Warn if the records need local memory or reduce the occupancy."""
+    def _costs(self, made: bytes, metadata: dict[str, Any]) -> Costs:
         registers, stack = cubin_needs(made)
-        plain_registers, plain_stack = cubin_needs(plain)
-        before = ctas_of(self._arch, plain_registers, plain_metadata)
+        if registers <= FREE and not stack:
+            return Costs(0, 0, 0)
+        plain_registers, plain_stack = cubin_needs(self._make_plain())
+        before = ctas_of(self._arch, plain_registers, self._plain[1])
         lost = before - ctas_of(self._arch, registers, metadata)
-        costs = []
-        if stack > plain_stack:
-            costs.append(f"{stack - plain_stack} bytes of local memory per thread")
-        if lost > 0:
-            costs.append(f"{lost} of {before} CTAs per multiprocessor")
+        return Costs(max(stack - plain_stack, 0), max(lost, 0), before)
+
+    def _report(self, made: bytes, metadata: dict[str, Any]) -> None:
+        """Warn if the records need local memory or reduce the occupancy."""
+        costs = self._costs(made, metadata)
         if costs:
-            cost = " and ".join(costs)
-            add_warning(metadata, f"its scopes cost {cost}")
-            warn(f"{self._kernel}: its scopes cost {cost}; use fewer scopes, or fewer kinds in "
+            add_warning(metadata, f"its scopes cost {costs}")
+            warn(f"{self._kernel}: its scopes cost {costs}; use fewer scopes, or fewer kinds in "
                 "auto=", once=True)

@@ -12,16 +12,46 @@ from typing import Any, NamedTuple, Optional
 from . import _libproton
 from ._markers import carry_markers, markers_of, removed_markers, without_markers
 from ._mlir import arguments_of, name_of, parse_instead
-from ._registers import SHARED_KIB, Fitting, add_warning
+from ._registers import SHARED_KIB, Costs, Fitting, add_warning
 
 RECORD_BYTES = 8
 
 
+_OUTER_KINDS = {"loops": 1 << 4, "partitions": 1 << 5}  # of INSTRUMENT_AUTO in src/intra/mode.h
+_NAMES_IN_WARNING = 6
+
+
 class Passes(NamedTuple):
-    """A mode, and whether it has automatic scopes."""
+    """A mode, whether it has automatic scopes, and the mode for a kernel where they cost much."""
 
     mode: str
     has_autos: bool
+    fewer: str = ""
+
+
+def fewer_scopes(mode: str, described: dict[str, Any]) -> str:
+    """A mode with a budget, without the automatic scopes inside of loops; "" if there is none."""
+    autos = described["autos"]
+    kinds = [kind for kind, bit in _OUTER_KINDS.items() if autos & bit]
+    if not described["budget"] or not kinds or not autos & ~sum(_OUTER_KINDS.values()):
+        return ""
+    parts = [part for part in mode.split(":")[1:] if not part.strip().startswith("auto")]
+    return ":".join(["default", *parts, "auto=" + ",".join(kinds)])
+
+
+class Version(NamedTuple):
+    """A kernel's LLVM IR without and with records, as the pass described it."""
+
+    text: Any
+    made: dict[str, Any]
+    before: dict[str, Any]  # the metadata without records
+    after: dict[str, Any]
+    omitted: Optional[str]
+    costs: Optional[Costs]
+
+    def scopes(self) -> list[str]:
+        lines = self.made["layout"].splitlines()
+        return [line[len("scope ") :] for line in lines if line.startswith("scope ")]
 
 
 class KernelStages:
@@ -88,21 +118,69 @@ class KernelStages:
                 src, before, made["ring_bytes"] // RECORD_BYTES, is_used=True
             )
             text, made = self._try_instrument(module, metadata, arguments, make)
-        if omitted:
-            self._report(f"{self._name}: {omitted}")
         if made is None:
+            if omitted:
+                self._report(f"{self._name}: {omitted}")
             return text
-        self._plain = text, dict(metadata)
         if self._fitting is not None:
             self._fitting.records_follow(text, metadata, self._name)
-        self._describe(made, metadata)
-        if omitted:
-            add_warning(metadata, omitted)
-        self._latest = made["text"]
+        version = self._version(text, made, metadata, omitted)
+        if version.costs:
+            _put_back(metadata, kept)
+            version = self._with_fewer(version, src, before, metadata, arguments, make)
+        _put_back(metadata, version.after)
+        if version.omitted:
+            self._report(f"{self._name}: {version.omitted}")
+            add_warning(metadata, version.omitted)
+        self._plain = version.text, version.before
+        self._latest = version.made["text"]
         return self._latest
 
+    def _version(
+        self, text: Any, made: dict[str, Any], metadata: dict[str, Any], omitted: Optional[str]
+    ) -> Version:
+        """A version of the kernel; its costs are measured if there could be one with fewer."""
+        before = dict(metadata)
+        self._describe(made, metadata)
+        costs = None
+        if self._passes.fewer and self._fitting is not None:
+            costs = self._fitting.try_out(made["text"], metadata)
+        return Version(text, made, before, dict(metadata), omitted, costs)
+
+    def _with_fewer(
+        self,
+        version: Version,
+        src: Any,
+        before: str,
+        metadata: dict[str, Any],
+        arguments: int,
+        make: Callable[[Any], Any],
+    ) -> Version:
+        """The kernel without scopes inside of loops, if its records cost at most half as much."""
+        assert self._fitting is not None and version.costs is not None
+        module, _, omitted = self._insert_automatic(
+            src, before, 0, is_used=True, mode=self._passes.fewer
+        )
+        try:
+            text, made = self._try_instrument(module, metadata, arguments, make)
+            if made is None:
+                return version
+            fewer = self._version(text, made, metadata, omitted)
+        except Exception:  # the first version has been made
+            return version
+        if fewer.costs is None or not fewer.costs.is_half_of(version.costs):
+            return version
+        names = [name for name in version.scopes() if name not in fewer.scopes()]
+        listed = ", ".join([*names[:_NAMES_IN_WARNING], *["..."][: len(names) // 7]])
+        reason = (
+            f"{len(names)} of {len(version.scopes())} scopes were omitted, because with them its "
+            f"scopes would cost {version.costs}: {listed}"
+        )
+        reason += "" if version.omitted else "; for more, set budget=off"
+        return fewer._replace(omitted="; ".join(filter(None, [version.omitted, reason])))
+
     def _insert_automatic(
-        self, src: Any, before: str, records: int, is_used: bool = False
+        self, src: Any, before: str, records: int, is_used: bool = False, mode: str = ""
     ) -> tuple[Any, int, Optional[str]]:
         """The module with automatic scopes for a ring buffer of `records`; 0: not known yet.
 
@@ -112,7 +190,7 @@ class KernelStages:
         if self._passes.has_autos:
             try:
                 text, needed, omitted = _libproton.instrument_ttgir(
-                    before, self._passes.mode, self._is_amd, False, records
+                    before, mode or self._passes.mode, self._is_amd, False, records
                 )
             except Exception as error:
                 self._report(f"{self._name}: no automatic scopes inserted: {error}")

@@ -180,3 +180,29 @@ def test_triton_prints_nothing_about_rejected_attempts(capsys):
     with pytest.raises(OSError):
         _registers.quietly(scope["stage"], PTX, {})
     assert capsys.readouterr().out == "" and "print" not in scope
+
+
+def test_a_text_that_was_tried_out_is_not_assembled_again():
+    stages, seen = pipeline()
+    fitting = Fitting(stages, "sm_90")
+    fitting.records_follow("plain", {"shared": 1, "num_warps": 4}, "kernel")
+    costs = fitting.try_out("records", {"shared": 2, "num_warps": 4})
+    assert costs == (0, 0, 12) and not costs and len(seen) == 3
+    metadata = {"shared": 2, "num_warps": 4}
+    assert cubin_needs(stages["cubin"](stages["ptx"]("records", metadata), metadata)) == (40, 0)
+    assert len(seen) == 3
+    stages["cubin"](stages["ptx"]("records", metadata), metadata)  # another kernel
+    assert len(seen) == 4
+    fitting.records_follow("plain", {"num_warps": 4}, "kernel")
+    fitting.try_out("records", {})
+    stages["cubin"](stages["ptx"]("others", metadata), metadata)
+    assert seen[-2][0] == "// others" or seen[-1][0] == "// others"
+
+
+def test_costs_are_compared():
+    costs = _registers.Costs
+    assert costs(8, 1, 4).is_half_of(costs(16, 2, 4))
+    assert costs(0, 0, 4).is_half_of(costs(8, 0, 4))
+    assert not costs(8, 1, 4).is_half_of(costs(16, 0, 4))
+    assert not costs(9, 0, 4).is_half_of(costs(16, 2, 4))
+    assert str(costs(0, 1, 4)) == "1 of 4 CTAs per multiprocessor"

@@ -10,7 +10,7 @@ pytest.importorskip("triton")
 
 import intra_kernels as kernels  # noqa: E402
 
-from triton_proton import _instrument, _libproton, mode  # noqa: E402
+from triton_proton import _instrument, _libproton, _registers, _stages, mode  # noqa: E402
 from triton_proton.flags import flags  # noqa: E402
 
 
@@ -40,7 +40,8 @@ def words_of(made) -> set[str]:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "gfx942"])
-def test_a_budget_omits_scopes_and_the_profile_says_which(arch, capfd):
+def test_a_budget_omits_scopes_and_the_profile_says_which(arch, capfd, monkeypatch):
+    costs_of(monkeypatch, lambda layout: (0, 0))
     every = compiled(kernels.attention_backward, "default:auto=all", arch, num_stages=2)
     assert "budget" not in capfd.readouterr().err
     some = compiled(kernels.attention_backward, "default:auto=all:budget=5", arch, num_stages=2)
@@ -86,3 +87,93 @@ def test_the_same_kernel_gets_the_same_scopes_again():
         for _ in range(2)
     }
     assert len(texts) == len(layouts) == 1
+
+
+# ---------------------------------------------------------------------- registers and memory
+
+
+def costs_of(monkeypatch, cost) -> None:
+    """Instead of ptxas, `cost` says what the scopes of a kernel with this layout cost."""
+
+    def costs(fitting, made, metadata):
+        return _registers.Costs(*cost(metadata["proton_layout"]), 8)
+
+    monkeypatch.setattr(_registers.Fitting, "_costs", costs)
+
+
+def test_scopes_in_loops_are_omitted_where_they_need_local_memory(monkeypatch, capfd):
+    costs_of(monkeypatch, lambda layout: (64, 2) if "scope dot@" in layout else (0, 0))
+    made = compiled(kernels.matmul, "default:auto=all:budget=100")
+    assert words_of(made) == {"loop"}
+    reported = capfd.readouterr().err
+    assert re.search(
+        r"matmul: \d+ of \d+ scopes were omitted, because with them its scopes would cost 64 bytes "
+        r"of local memory per thread and 2 of 8 CTAs per multiprocessor: .*dot@.*budget=off\n",
+        reported,
+    )
+    assert "its scopes cost" not in reported and "would cost 64" in made.metadata.proton_layout
+    assert made.asm["ptx"].count("// proton") == 0 and made.metadata.profile_scratch_size > 0
+    # The same without a budget: a warning.
+    made = compiled(kernels.matmul, "default:auto=all")
+    assert "dot" in words_of(made)
+    assert "\nwarning its scopes cost 64 bytes" in made.metadata.proton_layout
+
+
+@pytest.mark.parametrize("fewer", [(64, 0), (33, 0), (0, 1)])
+def test_scopes_stay_where_fewer_would_cost_nearly_as_much(monkeypatch, capfd, fewer):
+    costs_of(monkeypatch, lambda layout: (64, 0) if "scope dot@" in layout else fewer)
+    made = compiled(kernels.matmul, "default:auto=all:budget=100")
+    assert {"loop", "dot"} <= words_of(made)
+    expected = "\nwarning its scopes cost 64 bytes of local memory per thread\n"
+    assert expected in made.metadata.proton_layout
+    assert "omitted" not in capfd.readouterr().err
+
+
+def test_scopes_in_the_source_stay_with_fewer_automatic_ones(monkeypatch):
+    costs_of(monkeypatch, lambda layout: (64, 0) if "scope load@" in layout else (8, 0))
+    made = compiled(kernels.pipelined, "default:auto=loops,loads:budget=100", num_stages=1)
+    assert words_of(made) == {"loop", "load", "dot"}
+    assert "\nscope load\n" in made.metadata.proton_layout and "load@" not in "".join(
+        scope for scope in scopes_of(made)
+    )
+
+
+def test_nothing_is_assembled_twice(monkeypatch):
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    texts = []
+    inner = CUDABackend.make_cubin
+
+    def make_cubin(self, src, *args, **named):
+        texts.append(src)
+        return inner(self, src, *args, **named)
+
+    monkeypatch.setattr(CUDABackend, "make_cubin", make_cubin)
+    for text in ("default:auto=all", "default:auto=all:budget=100"):
+        texts.clear()
+        made = compiled(kernels.attention_backward, text, num_stages=2)
+        assert len(texts) == len(set(texts)) > 1
+        assert made.asm["ptx"] in texts
+
+
+def test_a_kernel_that_cannot_be_tried_out_is_compiled(monkeypatch):
+    def fails(fitting, made, metadata):
+        raise ValueError("no machine code")
+
+    monkeypatch.setattr(_registers.Fitting, "_costs", fails)
+    assert "loop" in words_of(compiled(kernels.matmul, "default:auto=all:budget=100"))
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("default:auto=all", ""),
+        ("default:auto=all:budget=off", ""),
+        ("default:auto=loops,partitions:budget=5", ""),
+        ("default:auto=dots:budget=5", ""),
+        ("default:auto=all:budget=5", "default:budget=5:auto=loops,partitions"),
+        ("mma:cta=4: auto = loops :budget=5", "default:cta=4:budget=5:auto=loops"),
+    ],
+)
+def test_the_mode_with_fewer_scopes(text, expected):
+    assert _stages.fewer_scopes(text, _libproton.instrument_mode(text)) == expected
