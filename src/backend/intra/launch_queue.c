@@ -15,6 +15,7 @@
 #include "backend/intra/ordered_commit.h"
 #include "backend/intra/reader_threads.h"
 #include "backend/intra/record_overhead.h"
+#include "backend/intra/record_price.h"
 #include "base/message.h"
 #include "driver/driver.h"
 
@@ -259,6 +260,7 @@ int launch_queue_start(const struct instrument_mode *mode, struct proton_error *
 	if (result != PROTON_OK)
 		return result;
 	loss_start(!mode->has_launches);
+	record_price_start(mode);
 	launch_reader_start();
 	pthread_mutex_lock(&shared.lock);
 	shared.thread_limit = reader_threads_limit();

@@ -9,6 +9,7 @@
 #include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
 #include "backend/intra/ordered_commit.h"
+#include "backend/intra/record_price.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "driver/driver.h"
@@ -34,6 +35,7 @@ struct reading {
 	struct device_clock *clock;
 	void **streams;
 	double clock_mhz;
+	uint64_t unit_cycles; /* all units that finished */
 	uint32_t next_slot;
 	bool wants_trace;
 	uint32_t queued; /* pieces with a queued copy */
@@ -55,8 +57,11 @@ void launch_reader_start(void)
 
 /* ------------------------------------------------------------------ reading a launch */
 
-/* Kernels that are too short to measure the clock use the rate of longer ones. */
-static void note_clock(struct reading *reading)
+/*
+ * Rates and times of the units of the CTA decoded last. Kernels that are too short to measure the
+ * clock use the rate of longer ones.
+ */
+static void note_clocks(struct reading *reading)
 {
 	const struct decoder *decoder = &reading->reader->decoder;
 
@@ -66,6 +71,8 @@ static void note_clock(struct reading *reading)
 
 		if (mhz > 0)
 			reading->clock_mhz = mhz;
+		if (unit->is_there && unit->end_clock > unit->start_clock)
+			reading->unit_cycles += unit->end_clock - unit->start_clock;
 	}
 }
 
@@ -84,7 +91,7 @@ static bool decode_piece(struct reading *reading, const char *stage, size_t byte
 		    !launch_totals_add(&reader->totals, &reader->decoder) ||
 		    !role_reading_add(&reader->warps, &reader->decoder, slot, stage + at))
 			return false;
-		note_clock(reading);
+		note_clocks(reading);
 		if (reading->wants_trace &&
 		    !trace_builder_add(&reader->builder, &reader->decoder, &reader->totals,
 				       slot * layout->cta_stride, reading->clock_mhz))
@@ -251,6 +258,8 @@ static void add_to_profile(struct reading *reading, uint64_t after_ns)
 	/* relaxed, like the load in read_launch(): only the number matters */
 	atomic_store_explicit(&reading->clock->clock_mhz, reading->clock_mhz, memory_order_relaxed);
 	loss_add(reading->launch->kernel, &reading->reader->decoder.totals);
+	record_price_add(reading->launch->kernel, &reading->reader->decoder.totals,
+			 reading->unit_cycles, reading->clock->overhead);
 }
 
 static const char *arch_of(const struct device_clock *clock)

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "backend/intra/record_price.h"
 #include "base/message.h"
 #include "record/sets/record_count.h"
 
@@ -116,6 +117,7 @@ static void print_warnings(struct kernel *kernel)
 			" warps did not finish",
 			kernel->name, totals->damaged, totals->lost_units);
 	kernel->totals = (struct decode_totals){0};
+	record_price_report(kernel);
 }
 
 void loss_report_all(void)

@@ -1,0 +1,52 @@
+/*
+ * The measured price of records: their number, from the headers of the ring buffers, compared with
+ * the time that their warps ran. Overwritten records count too. The budget itself was applied when
+ * the kernel was compiled, by a prediction (src/intra/ttgir/scope_budget.h).
+ */
+#include "backend/intra/record_price.h"
+
+#include <pthread.h>
+
+#include "base/message.h"
+
+/* Cycles of a record that was not calibrated, on an H200. Unknown on AMD GPUs. */
+#define RECORD_CYCLES 21.0
+
+static _Atomic uint32_t budget; /* percent; 0: none */
+
+void record_price_start(const struct instrument_mode *mode)
+{
+	atomic_store(&budget, mode->budget);
+}
+
+void record_price_add(struct kernel *kernel, const struct decode_totals *totals,
+		      uint64_t unit_cycles, struct decode_overhead overhead)
+{
+	double record = (double)overhead.scope / DECODE_CYCLE;
+
+	/* relaxed: sums, which are read after the readers have been waited for */
+	if (!atomic_load_explicit(&budget, memory_order_relaxed))
+		return;
+	if (record <= 0)
+		record = kernel->layout.is_amd ? 0 : RECORD_CYCLES;
+	atomic_fetch_add_explicit(&kernel->record_cycles,
+				  (uint64_t)(record * (double)totals->records),
+				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&kernel->unit_cycles, unit_cycles, memory_order_relaxed);
+}
+
+void record_price_report(struct kernel *kernel)
+{
+	double records = (double)atomic_exchange(&kernel->record_cycles, 0);
+	double cycles = (double)atomic_exchange(&kernel->unit_cycles, 0);
+	uint32_t limit = atomic_load(&budget);
+	double percent = cycles > records ? 100 * records / (cycles - records) : 100;
+	uint32_t smaller;
+
+	if (!limit || cycles <= 0 || percent <= limit)
+		return;
+	smaller = (uint32_t)(limit * limit / percent);
+	message("%s: its records took %.1f %% of its time, more than the budget of %u %%; set "
+		"budget=%u or select fewer kinds in auto=",
+		kernel->name, percent, limit, smaller ? smaller : 1);
+}
