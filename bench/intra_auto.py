@@ -32,32 +32,43 @@ WARM = 3
 
 
 class Timed(NamedTuple):
-    times: list[float]  # microseconds
+    us: float  # mean per launch
     result: torch.Tensor
     compiled: Any
+
+
+def launch_alone(case: intra_auto_cases.Case, session: Any) -> Any:
+    """The next launch begins when the records of this one have been read."""
+    compiled = case.launch()
+    torch.cuda.synchronize()
+    if session is not None:
+        proton.deactivate(session, flushing=True)
+        proton.activate(session)
+    return compiled
 
 
 def timed(case: intra_auto_cases.Case, mode: str) -> Timed:
     """Each launch is alone on the device; `mode` is empty for the plain kernel."""
     with tempfile.TemporaryDirectory() as scratch:
-        os.mkdir(os.path.join(scratch, "inside"))
-        proton.start(os.path.join(scratch, "time"), data="trace", backend="cupti")
         session: Any = None
         if mode:
-            inside = os.path.join(scratch, "inside", "time")
+            inside = os.path.join(scratch, "inside")
             session = proton.start(inside, backend="instrumentation", data="tree", mode=mode)
         case.result.zero_()
-        for _ in range(WARM + LAUNCHES):
-            compiled = case.launch()
-            torch.cuda.synchronize()
-            if mode:
-                proton.deactivate(session, flushing=True)
-                proton.activate(session)
+        for _ in range(WARM):
+            launch_alone(case, session)
+        path = os.path.join(scratch, "time")
+        proton.start(path, data="tree", backend="cupti")
+        for _ in range(LAUNCHES):
+            compiled = launch_alone(case, session)
         proton.finalize()
-        times = intra_side.kernels_of(scratch, case.kernel.__name__)[WARM:]
-    if len(times) != LAUNCHES:
-        raise RuntimeError(f"{len(times)} records of {LAUNCHES} launches")
-    return Timed(times, case.result.clone(), compiled)
+        nodes = intra_side.nodes_of(path + ".hatchet")
+    kernels = [node for node in nodes if node["frame"]["name"] == case.kernel.__name__]
+    count = sum(node["metrics"]["count"] for node in kernels)
+    if count < LAUNCHES:
+        raise RuntimeError(f"{count} records of {LAUNCHES} launches")
+    total = sum(node["metrics"]["time (ns)"] for node in kernels)
+    return Timed(total / LAUNCHES / 1e3, case.result.clone(), compiled)
 
 
 def scopes_of(compiled: Any) -> int:
@@ -70,10 +81,10 @@ def measure(case: intra_auto_cases.Case) -> dict[str, Any]:
     row: dict[str, Any] = {"identical": True}
     for _ in range(ROUNDS):
         before = timed(case, "")
-        plain.append(statistics.median(before.times))
+        plain.append(before.us)
         for name, mode in MODES.items():
             after = timed(case, mode)
-            rounds[name].append(statistics.median(after.times) / plain[-1])
+            rounds[name].append(after.us / plain[-1])
             row["identical"] &= torch.equal(before.result, after.result)
             row[f"{name} scopes"] = scopes_of(after.compiled)
             row[f"{name} registers"] = after.compiled.n_regs - before.compiled.n_regs

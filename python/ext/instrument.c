@@ -164,7 +164,8 @@ PyDoc_STRVAR(
 	ttgir_doc,
 	"instrument_ttgir(text, mode, is_amd, for_people=False, records=0)\n--\n\n"
 	"Put the automatic scopes of a mode into TTGIR: (text, or None if nothing changed; how "
-	"many records a warp makes in one pass; omitted scopes, or None). `for_people` writes "
+	"many records a warp makes in one pass; omitted scopes, or None; every n-th CTA records, "
+	"1 without a budget). `for_people` writes "
 	"proton.record instead of markers; `records` is the size of a warp's ring buffer, 0 if "
 	"not known yet. ProtonError for text that is not as MLIR prints it.");
 
@@ -189,10 +190,11 @@ static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 	status = ttgir_insert_scopes(text, (size_t)length, &mode, &how, &result, &err);
 	Py_END_ALLOW_THREADS
 	uint32_t records = result.record_count;
+	uint32_t stride = result.cta_stride;
 	char *omitted = result.note;
 	result.note = NULL;
 	PyObject *made = ttgir_text(module, status, &result, &err);
-	made = made ? Py_BuildValue("(NIz)", made, records, omitted) : NULL;
+	made = made ? Py_BuildValue("(NIzI)", made, records, omitted, stride) : NULL;
 	free(omitted);
 	return made;
 }

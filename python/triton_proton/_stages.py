@@ -77,6 +77,7 @@ class KernelStages:
         self._plain: Optional[tuple[str, dict[str, Any]]] = None
         self._latest: Any = None  # the result of the latest stage from LLVM IR on
         self._name = ""
+        self._stride = 1  # of CTAs, as the budget requires
         self._fitting = Fitting(stages, arch) if "ptx" in stages and "cubin" in stages else None
         if "ttgir" in stages:
             stages["ttgir"] = carry_markers(stages["ttgir"], arch)
@@ -186,10 +187,10 @@ class KernelStages:
 
         Also returns how many records a warp makes in one pass, and which scopes were omitted.
         """
-        text, needed, omitted = None, 0, None
+        text, needed, omitted, self._stride = None, 0, None, 1
         if self._passes.has_autos:
             try:
-                text, needed, omitted = _libproton.instrument_ttgir(
+                text, needed, omitted, self._stride = _libproton.instrument_ttgir(
                     before, mode or self._passes.mode, self._is_amd, False, records
                 )
             except Exception as error:
@@ -238,7 +239,7 @@ class KernelStages:
             limit << 10,
             per_processor << 10,
             arguments,
-            self._passes.mode,
+            _with_stride(self._passes.mode, self._stride),
         )
         if made is None:
             return None
@@ -289,6 +290,14 @@ class KernelStages:
                 return made
 
         return stage
+
+
+def _with_stride(mode: str, stride: int) -> str:
+    """The mode with every n-th CTA recording, if the budget requires more than one."""
+    if stride <= 1:
+        return mode
+    parts = [part for part in mode.split(":") if not part.strip().startswith("cta")]
+    return ":".join([*parts, f"cta={stride}"])
 
 
 def _put_back(metadata: dict[str, Any], kept: dict[str, Any]) -> None:

@@ -61,6 +61,8 @@ def test_a_budget_keeps_results_and_says_what_it_omits(make, tmp_path):
                 )
         assert torch.equal(made[""], made["off"]) and torch.equal(made[""], made["5"]), case.name
         kept, every = made["scopes 5"], made["scopes off"]
-        assert kept and kept <= every, case.name
-        assert ("the budget is 5 %" in made["warning 5"]) == (kept < every), case.name
+        # Without a budget, ring buffers may have lost all records of an earlier loop.
+        assert kept, case.name
+        if len(kept) < len(every):
+            assert "scopes were omitted, because" in made["warning 5"], case.name
         assert "budget" not in made["warning off"], case.name

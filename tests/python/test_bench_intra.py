@@ -186,7 +186,7 @@ def test_kernels_with_automatic_scopes_are_timed_in_turns(bench, monkeypatch):
         modes.append(mode)
         time = {"": 10.0, auto.MODES["all"]: 15.0, auto.MODES["budget"]: 10.3}[mode]
         result = auto.torch.ones(3) * (2 if "off" in mode else 1)
-        return auto.Timed([time, time, 900.0], result, Compiled)
+        return auto.Timed(time, result, Compiled)
 
     monkeypatch.setattr(auto, "timed", timed)
     found = auto.measure(None)

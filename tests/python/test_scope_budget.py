@@ -59,7 +59,25 @@ def test_a_kernel_with_much_work_between_records_keeps_all(capfd):
     every = compiled(kernels.add, "default:auto=all")
     some = compiled(kernels.add, "default:auto=all:budget=5")
     assert scopes_of(some) == scopes_of(every)
-    assert "budget" not in capfd.readouterr().err
+    assert "omitted" not in capfd.readouterr().err
+
+
+def stride_of(made) -> int:
+    return int(re.search(r"\ncta_stride (\d+)\n", made.metadata.proton_layout)[1])
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+def test_some_ctas_of_a_short_kernel_record(arch):
+    assert stride_of(compiled(kernels.add, "default:auto=all", arch)) == 1
+    made = compiled(kernels.add, "default:auto=all:budget=5", arch)
+    stride = stride_of(made)
+    assert stride in (2, 4, 8, 16)
+    expected = f"one of {stride} CTAs records, because the ends of all were predicted"
+    assert expected in made.metadata.proton_layout
+    # The user's choice stays, and a mode with 1 means the default.
+    assert stride_of(compiled(kernels.add, "default:auto=all:cta=3:budget=5", arch)) == 3
+    assert stride_of(compiled(kernels.add, "default:cta=1:auto=all:budget=5", arch)) == stride
+    assert stride_of(compiled(kernels.add, "default:auto=all:budget=100", arch)) == 1
 
 
 def test_scopes_in_the_source_are_not_limited():

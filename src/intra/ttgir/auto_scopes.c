@@ -49,7 +49,9 @@ static void write_names(struct out *out, const struct sites *sites, bool is_cost
 static void write_budget(struct out *out, const struct sites *sites,
 			 const struct scope_budget *budget)
 {
-	if (!budget->dropped && budget->kept <= budget->percent)
+	bool is_above = budget->kept > budget->percent;
+
+	if (!sites->scope_count || (!budget->dropped && !is_above && budget->stride == 1))
 		return;
 	if (budget->dropped) {
 		out_printf(out,
@@ -57,14 +59,19 @@ static void write_budget(struct out *out, const struct sites *sites,
 			   "cost %.0f %% of the time and the budget is %u %%: ",
 			   budget->dropped, sites->scope_count, budget->all, budget->percent);
 		write_names(out, sites, true, budget->dropped);
-		out_printf(out, "; the others cost %.1f %%", budget->kept);
-	} else {
+		out_printf(out, "; the others cost %.1f %%; ", budget->kept);
+	} else if (is_above) {
 		out_printf(out,
 			   "its automatic scopes were predicted to cost %.1f %% of the time, more "
-			   "than the budget of %u %%",
+			   "than the budget of %u %%; ",
 			   budget->kept, budget->percent);
 	}
-	out_text(out, "; for more, increase budget or set budget=off");
+	if (budget->stride > 1)
+		out_printf(out,
+			   "one of %u CTAs records, because the ends of all were predicted to "
+			   "cost more than half of the budget of %u %%; ",
+			   budget->stride, budget->percent);
+	out_text(out, "for more, increase budget or set budget=off");
 }
 
 static void write_room(struct out *out, const struct sites *sites, uint32_t dropped,
@@ -204,12 +211,14 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	if (operations_name(&sites))
 		around = place_sites(whole, &sites);
 	if (around && mode->budget)
-		status = scope_budget_apply(whole, mode->budget, &sites, &budget, err);
+		status = scope_budget_apply(whole, mode->budget, mode->cta_stride == 1, &sites,
+					    &budget, err);
 	if (around && status == PROTON_OK) {
 		result->record_count = operations_limit(&sites, SCOPES_MAX, records);
 		write_text(&writer, &sites, whole, around);
 		status = mlir_writer_finish(&writer, writer.marker_count, &result->text,
 					    &result->length, err);
+		result->cta_stride = budget.stride ? budget.stride : 1;
 		result->note = status == PROTON_OK ? write_note(&sites, records, &budget) : NULL;
 		for (uint32_t i = 0; i < sites.scope_count; i++)
 			result->scope_count += !sites.scopes[i].is_dropped;

@@ -12,7 +12,8 @@
 #define SHAPES_MAX 4u
 
 /* Work of an SM in one cycle: bytes of global and of shared memory, results of arithmetic. */
-#define GLOBAL_BYTES 32.0
+#define GLOBAL_BYTES 24.0
+#define CACHED_BYTES 48.0 /* kernels with dots read mostly from the L2 cache */
 #define SHARED_BYTES 128.0
 #define SIMPLE_RESULTS 128.0
 #define SPECIAL_RESULTS 16.0 /* exponentials, roots, divisions */
@@ -28,7 +29,7 @@
  * Warps that usually run on an SM at once, and hide each other's latencies. Kernels with dots need
  * too many registers for that.
  */
-#define WARPS_WITHOUT_DOTS 32u
+#define WARPS_WITHOUT_DOTS 48u
 
 struct shape {
 	double elements;
@@ -411,11 +412,24 @@ double kernel_cost_ctas(const struct kernel_cost *cost, uint32_t region)
 	return (double)WARPS_WITHOUT_DOTS / cost->warp_count;
 }
 
+double kernel_cost_memory(const struct kernel_cost *cost, uint32_t region)
+{
+	double cycles = cost->regions[region].memory;
+
+	return cost->regions[0].has_dot ? cycles * (GLOBAL_BYTES / CACHED_BYTES) : cycles;
+}
+
 double kernel_cost_cycles(const struct kernel_cost *cost, uint32_t region)
 {
 	const struct cost_region *found = &cost->regions[region];
-	double busy = found->memory > found->compute ? found->memory : found->compute;
+	double memory = kernel_cost_memory(cost, region);
+	double busy = memory > found->compute ? memory : found->compute;
 	double cycles = busy * kernel_cost_ctas(cost, region);
 
 	return cycles > found->latency ? cycles : found->latency;
+}
+
+double kernel_cost_of_bytes(double bytes)
+{
+	return bytes / GLOBAL_BYTES;
 }

@@ -45,6 +45,10 @@ void kernel_cost_fini(struct kernel_cost *cost);
 
 /* CTAs that probably run on an SM at once. */
 double kernel_cost_ctas(const struct kernel_cost *cost, uint32_t region);
+/* Cycles of the SM's memory that one execution or iteration takes. */
+double kernel_cost_memory(const struct kernel_cost *cost, uint32_t region);
+/* Cycles of the SM's memory for so many bytes that are not in a cache. */
+double kernel_cost_of_bytes(double bytes);
 /* Cycles from the start to the end of one execution of the region. */
 double kernel_cost_cycles(const struct kernel_cost *cost, uint32_t region);
 

@@ -4,36 +4,54 @@
  * Prices are in cycles of the warp that records. Those of a record were measured on an H200
  * (bench/intra.py). Where a loop has both dots and other arithmetic, as in flash attention, scopes
  * cost more there: the assembler does not move instructions across a clock read, so they overlap
- * less.
+ * less. The same applies to loads in loops without dots.
  */
 #include "intra/ttgir/scope_budget.h"
 
 #include <stdlib.h>
 
-#include "intra/layout.h"
+#include "base/array.h"
 #include "intra/ttgir/kernel_cost.h"
 
 #define EXECUTION_CYCLES 21.0 /* two clock reads and a record */
 #define EVENT_CYCLES 14.0     /* a clock read and a record, at the start and at the end */
 #define OVERLAP_CYCLES 40.0
+#define MOVED_CYCLES 400.0
 /* AMD: reading the clock takes longer. From documentation, not measured. */
 #define AMD_CLOCK_CYCLES 40.0
-/* Bytes that a warp copies at the end of the kernel if loops record, as llvm_pass.c chooses. */
+/*
+ * At the end of a CTA: reading clocks and copying, and the bytes of each warp. If loops record, a
+ * ring buffer has RING_BYTES, as llvm_pass.c chooses.
+ */
+#define EXIT_CYCLES 450.0
+#define HEADER_BYTES 64.0
+#define RECORD_BYTES 8.0
 #define RING_BYTES 4096.0
-#define COPIED_BYTES 128.0 /* in a cycle of an SM */
+/* Every n-th CTA records, up to this n: a small grid should have some. */
+#define STRIDE_MAX 16u
 
 struct choosing {
 	struct sites *sites;
 	const struct kernel_cost *cost;
-	double *used;    /* by region: cycles that records take in one execution or iteration */
-	double *limit;   /* by region; negative: none */
-	uint32_t *order; /* scopes, the preferred ones first */
-	double *prices;  /* by scope, in the kernel; for `order` */
-	uint32_t *ranks; /* by scope; low numbers are preferred */
-	bool has_ring;   /* a chosen scope is in a loop */
+	double *used;        /* by region: cycles that records take in one execution or iteration */
+	double *limit;       /* by region; negative: none */
+	uint32_t *order;     /* scopes, the preferred ones first */
+	double *prices;      /* by scope, in the kernel; for `order` */
+	uint32_t *ranks;     /* by scope; low numbers are preferred */
+	double record_count; /* maximum of a warp outside loops */
+	uint32_t stride;     /* every n-th CTA records */
+	bool has_ring;       /* a chosen scope is in a loop */
 };
 
 /* ------------------------------------------------------------------ prices */
+
+/* Loads into registers, which the assembler moves before those of earlier iterations. */
+static bool is_moved(const struct site *site)
+{
+	static const char *const words[] = {"load", "descriptor_load", "descriptor_gather"};
+
+	return site->depth && slice_is_any(slice_of(site->word), words, ARRAY_LENGTH(words));
+}
 
 static double price_of_site(const struct choosing *choosing, const struct site *site)
 {
@@ -45,6 +63,8 @@ static double price_of_site(const struct choosing *choosing, const struct site *
 		cycles += 2 * AMD_CLOCK_CYCLES;
 	if (site->depth && region->has_dot && 3 * region->arithmetic > region->compute)
 		cycles += OVERLAP_CYCLES;
+	if (is_moved(site) && !region->has_dot)
+		cycles += MOVED_CYCLES;
 	return cycles;
 }
 
@@ -68,23 +88,26 @@ static void add_scope(struct choosing *choosing, uint32_t scope, double sign)
 	}
 }
 
-/* Cycles of the copy at the end of a CTA that are longer than the kernel's own work. */
-static double price_of_ring(const struct choosing *choosing)
+/* Cycles at the end of each CTA that records. */
+static double price_of_exit(const struct choosing *choosing, bool has_ring)
 {
-	const struct cost_region *kernel = &choosing->cost->regions[0];
-	double copied = choosing->cost->warp_count * RING_BYTES / COPIED_BYTES;
-	double hidden = kernel->compute > kernel->memory ? kernel->compute - kernel->memory : 0;
+	const struct kernel_cost *cost = choosing->cost;
+	double memory = kernel_cost_memory(cost, 0);
+	double compute = cost->regions[0].compute;
+	double ring = has_ring ? RING_BYTES : RECORD_BYTES * choosing->record_count;
+	double copied = kernel_cost_of_bytes(cost->warp_count * (HEADER_BYTES + ring));
 
-	return copied > hidden ? copied - hidden : 0;
+	/* Memory that waits for arithmetic copies for nothing. The CTAs on an SM share it. */
+	copied -= compute > memory ? compute - memory : 0;
+	return EXIT_CYCLES + (copied > 0 ? copied * kernel_cost_ctas(cost, 0) : 0);
 }
 
 static double cycles_used(const struct choosing *choosing, uint32_t region, bool has_ring)
 {
 	double used = choosing->used[region];
 
-	/* The CTAs on an SM share its memory. */
-	if (region == 0 && has_ring)
-		used += price_of_ring(choosing) * kernel_cost_ctas(choosing->cost, 0);
+	if (region == 0)
+		used += price_of_exit(choosing, has_ring) / choosing->stride;
 	return used;
 }
 
@@ -163,6 +186,10 @@ static bool init_choosing(struct choosing *choosing, uint32_t percent)
 		choosing->limit[region] =
 			is_known ? -1 : kernel_cost_cycles(cost, region) * percent / 100;
 	}
+	choosing->stride = 1;
+	for (uint32_t i = 0; i < choosing->sites->count; i++)
+		if (!choosing->sites->sites[i].depth)
+			choosing->record_count += choosing->sites->sites[i].cost;
 	for (uint32_t i = 0; i < scopes; i++) {
 		double before = choosing->used[0];
 
@@ -172,6 +199,17 @@ static bool init_choosing(struct choosing *choosing, uint32_t percent)
 	}
 	sort_scopes(choosing);
 	return true;
+}
+
+/* The smallest stride with which the ends of CTAs cost at most half of the budget. */
+static uint32_t stride_of(const struct choosing *choosing, uint32_t percent)
+{
+	double half = kernel_cost_cycles(choosing->cost, 0) * percent / 200;
+	uint32_t stride = 1;
+
+	while (stride < STRIDE_MAX && price_of_exit(choosing, choosing->has_ring) / stride > half)
+		stride *= 2;
+	return stride;
 }
 
 static double percent_of(const struct choosing *choosing, uint32_t region)
@@ -223,7 +261,7 @@ static void choose(struct choosing *choosing, struct scope_budget *out)
 	}
 }
 
-int scope_budget_apply(struct slice text, uint32_t percent, struct sites *sites,
+int scope_budget_apply(struct slice text, uint32_t percent, bool can_stride, struct sites *sites,
 		       struct scope_budget *out, struct proton_error *err)
 {
 	struct mlir_regions lines;
@@ -231,14 +269,19 @@ int scope_budget_apply(struct slice text, uint32_t percent, struct sites *sites,
 	struct choosing choosing = {.sites = sites, .cost = &cost};
 	int status = mlir_regions_read(text, &lines, err);
 
-	*out = (struct scope_budget){.percent = percent};
+	*out = (struct scope_budget){.percent = percent, .stride = 1};
 	if (status != PROTON_OK)
 		return status;
 	status = kernel_cost_read(&lines, &cost, err);
 	if (status == PROTON_OK && cost.count) {
 		if (init_choosing(&choosing, percent)) {
 			out->all = worst_percent(&choosing);
+			if (can_stride)
+				choosing.stride = stride_of(&choosing, percent);
 			choose(&choosing, out);
+			if (can_stride)
+				choosing.stride = stride_of(&choosing, percent);
+			out->stride = choosing.stride;
 			out->kept = worst_percent(&choosing);
 		} else {
 			status = err_nomem(err);

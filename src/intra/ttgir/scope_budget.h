@@ -10,15 +10,17 @@ struct scope_budget {
 	double all;       /* with all scopes */
 	double kept;
 	uint32_t dropped;
+	uint32_t stride; /* every n-th CTA records */
 };
 
 /*
  * Drops scopes of `sites`, which have names, until the prediction for the kernel and for each loop
  * with an unknown number of iterations is within `percent`. Loops and partitions are chosen first,
  * then waits and dots, then loads and stores, then others; among equals the cheaper ones. One
- * scope is kept in any case. E_UNSUPPORTED, E_NOMEM.
+ * scope is kept in any case. If copying records at the end of each CTA takes too much and
+ * `can_stride`, not every CTA records. E_UNSUPPORTED, E_NOMEM.
  */
-int scope_budget_apply(struct slice text, uint32_t percent, struct sites *sites,
+int scope_budget_apply(struct slice text, uint32_t percent, bool can_stride, struct sites *sites,
 		       struct scope_budget *out, struct proton_error *err);
 
 #endif

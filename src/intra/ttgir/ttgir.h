@@ -31,6 +31,7 @@ struct ttgir_result {
 	size_t length;
 	uint32_t scope_count;  /* scopes inserted */
 	uint32_t record_count; /* records of a warp in one pass through them */
+	uint32_t cta_stride;   /* every n-th CTA has to record; 1 without a budget */
 	char *note;            /* malloc'd or NULL: which automatic scopes were omitted, and why */
 };
 

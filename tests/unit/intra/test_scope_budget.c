@@ -71,9 +71,9 @@ TEST(constant_bounds_are_counted)
 	CHECK_EQ(cost.regions[1].trips, 4);
 	CHECK(cost.regions[1].is_constant);
 	CHECK_EQ(cost.regions[2].parent, 1);
-	/* 16 KiB at 32 bytes per cycle, 16 times. */
-	CHECK_EQ(cost.regions[2].memory, 512);
-	CHECK_EQ(cost.regions[0].memory, 16 * 512);
+	/* 16 KiB at 24 bytes per cycle, 16 times. */
+	CHECK_EQ((int)cost.regions[2].memory, 682);
+	CHECK_EQ((int)cost.regions[0].memory, 16 * 16384 / 24);
 	kernel_cost_fini(&cost);
 }
 
@@ -136,13 +136,13 @@ TEST(without_a_budget_all_scopes_are_kept)
 
 TEST(loops_come_first_then_waits_and_dots)
 {
-	insert(products, "default:auto=all:budget=5");
+	insert(products, "default:auto=all:budget=8");
 	CHECK(has("loop@k.py:1") && has("async_wait@k.py:2") && has("dot@k.py:3"));
 	CHECK(has("store@k.py:7"));
 	CHECK(!has("async_copy@k.py:5") && !has("async_copy@k.py:6"));
 	CHECK_HAS(result.note,
 		  "3 of 7 automatic scopes were omitted, because all were predicted to cost ");
-	CHECK_HAS(result.note, " % of the time and the budget is 5 %: ");
+	CHECK_HAS(result.note, " % of the time and the budget is 8 %: ");
 	CHECK_HAS(result.note,
 		  "dot_wait@k.py:4, async_copy@k.py:5, async_copy@k.py:6; the others cost ");
 	CHECK_HAS(result.note, "; for more, increase budget or set budget=off");
@@ -201,10 +201,53 @@ TEST(an_inner_loop_may_not_exceed_the_budget_however_long_it_runs)
 
 TEST(the_room_in_the_ring_buffer_still_limits)
 {
-	insert(products, "default:auto=all:budget=5:buffer_size=96"); /* three records per warp */
+	insert(products, "default:auto=all:budget=8:buffer_size=96"); /* three records per warp */
 	CHECK_EQ(result.scope_count, 2);
-	CHECK_HAS(result.note, "the budget is 5 %: ");
+	CHECK_HAS(result.note, "the budget is 8 %: ");
 	CHECK_HAS(result.note, "; 2 of 7 automatic scopes were omitted, innermost loops first");
+	ttgir_result_fini(&result);
+}
+
+/* A load and a store of `elements` in a kernel without loops. */
+static void insert_copy(const char *elements, const char *mode)
+{
+	char body[512];
+
+	snprintf(body, sizeof(body),
+		 "    %%1 = tt.load %%p : tensor<%sx!tt.ptr<f32>> loc(\"k.py\":1:1)\n"
+		 "    tt.store %%p, %%1 : tensor<%sx!tt.ptr<f32>> loc(\"k.py\":2:1)\n",
+		 elements, elements);
+	insert(body, mode);
+	CHECK_LE(1, result.scope_count);
+}
+
+TEST(short_kernels_record_in_some_ctas)
+{
+	insert_copy("1048576", "default:auto=all:budget=5");
+	CHECK_EQ(result.cta_stride, 1);
+	CHECK(!result.note);
+	insert_copy("1024", "default:auto=all:budget=5");
+	CHECK(result.cta_stride > 1);
+	CHECK_HAS(result.note, "one of ");
+	CHECK_HAS(result.note, " CTAs records, because the ends of all were predicted to cost more "
+			       "than half of the budget of 5 %; for more, increase budget or");
+	/* The user's choice stays. */
+	insert_copy("1024", "default:auto=all:budget=5:cta=2");
+	CHECK_EQ(result.cta_stride, 1);
+	insert_copy("1024", "default:auto=all:budget=100");
+	CHECK_EQ(result.cta_stride, 1);
+	insert_copy("1024", "default:auto=all");
+	CHECK_EQ(result.cta_stride, 1);
+	ttgir_result_fini(&result);
+}
+
+TEST(loads_in_loops_cost_more_than_stores)
+{
+	insert("    %last = arith.constant 60 : i32\n    " LOOP "      " LOAD
+	       " loc(\"k.py\":2:1)\n      tt.store %p, %1 : " POINTERS
+	       " loc(\"k.py\":3:1)\n    } loc(\"k.py\":1:1)\n",
+	       "default:auto=all:budget=2");
+	CHECK(has("loop@k.py:1") && has("store@k.py:3") && !has("load@k.py:2"));
 	ttgir_result_fini(&result);
 }
 
