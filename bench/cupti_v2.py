@@ -3,7 +3,7 @@
     python bench/cupti_v2.py [--rounds N] [--write] [--build DIR] [--cupti PATH]...
                              [--before PROGRAM] [--fake]
 
-Without a GPU, only the reading of records is measured, on the fake libcupti of the tests: the time
+Without a library, the reading of records is measured, on the fake libcupti of the tests: the time
 of Proton's own code, without CUPTI's. --before names the program bench_cupti_decode of an earlier
 version: its first interface is `plain` in that row. On a GPU, name libraries to compare, each as a
 file or directory of NVIDIA's wheels (13.0, and two of 13.3 or later):
@@ -15,7 +15,7 @@ A library that the driver refuses is reported and left out. In a row, `plain` is
 `floor` bare CUPTI, `ours` a session. The floor uses the first interface, which excludes the second
 in its process: rows of the second have none, nor has the Python loop, which is that of
 bench/cuda_python.py. --fake tries that loop on the fake libcupti. --write stores
-bench/results/cupti_v2.json; rows that were not measured have no figures.
+bench/results/cupti_v2.json, without a GPU bench/results/cupti_decode.json.
 """
 
 from __future__ import annotations
@@ -183,16 +183,6 @@ def measure_python(
     return rows
 
 
-def unmeasured() -> list[dict]:
-    """The rows of a GPU, without figures."""
-    works = [(work, unit) for _, work, unit in GPU_WORK]
-    return [
-        report.row(f"{work}: CUPTI 13.5, interface {interface}", unit)
-        for work, unit in (*works, PYTHON_WORK)
-        for interface in INTERFACES
-    ]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
@@ -204,23 +194,24 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.fake and arguments.write:
         parser.error("--fake measures nothing that could be stored")
-    rows = decode(arguments.build, arguments.rounds, arguments.before)
-    if arguments.fake:
-        libraries = fakes(arguments.build)
-        sides = [(libraries["PROTON_CUPTI_PATH"], interface) for interface in INTERFACES]
-        more = {**libraries, "PROTON_BENCH_FAKE": "1", "FAKE_CUPTI_VERSION": "130500"}
-        rows += measure_python(sides, arguments.rounds, more)
-    elif arguments.cupti:
-        rows += measure_gpu(arguments.build, arguments.cupti, arguments.rounds)
-        sides = [(library, interface) for library in arguments.cupti for interface in INTERFACES]
+    libraries = [os.path.abspath(library) for library in arguments.cupti]
+    if libraries:
+        rows = measure_gpu(arguments.build, libraries, arguments.rounds)
+        sides = [(library, interface) for library in libraries for interface in INTERFACES]
         rows += measure_python(sides, arguments.rounds, {})
     else:
-        rows += unmeasured()
+        rows = decode(arguments.build, arguments.rounds, arguments.before)
+    if arguments.fake:
+        fake = fakes(arguments.build)
+        sides = [(fake["PROTON_CUPTI_PATH"], interface) for interface in INTERFACES]
+        more = {**fake, "PROTON_BENCH_FAKE": "1", "FAKE_CUPTI_VERSION": "130500"}
+        rows += measure_python(sides, arguments.rounds, more)
     for row in rows:
         report.show(row)
-    if arguments.write:
-        machine = report.gpu() if arguments.cupti else "no GPU: fake libcupti, two shared cores"
-        report.write("cupti_v2", machine, report.versions(), rows)
+    if arguments.write and libraries:
+        report.write("cupti_v2", report.gpu(), report.versions("torch", "triton"), rows)
+    elif arguments.write:
+        report.write("cupti_decode", "fake libcupti, no GPU", report.versions(), rows)
 
 
 if __name__ == "__main__":

@@ -198,15 +198,16 @@ def main() -> None:
     raw = {}
     for side in options.sides.split(","):
         found = run_side(side, options.launches)
-        if found is not None:
-            raw[side] = found
+        if found is None:
+            continue
+        raw[side] = found
+        rows = rows_of(raw)
+        for row in rows:
+            report.show(row)
+        if options.write:  # after each side: the next one may not end in time
+            report.write("intra", report.gpu(), report.versions("torch", "triton"), rows)
     if not raw:
         raise SystemExit("no side gave a result")
-    rows = rows_of(raw)
-    for row in rows:
-        report.show(row)
-    if options.write:
-        report.write("intra", report.gpu(), report.versions("torch", "triton"), rows)
 
 
 if __name__ == "__main__":

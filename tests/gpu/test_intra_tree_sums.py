@@ -191,7 +191,7 @@ def test_times_are_those_of_records(session, capsys):  # noqa: F811
             assert node["executions"] == records["executions"]
         print()
     total = {mode: sum(found[mode][name]["cycles"] for name in ("load", "dot")) for mode in found}
-    assert total[SUMS] == pytest.approx(total[RECORDS], rel=0.1)
+    assert total[SUMS] == pytest.approx(total[RECORDS], rel=0.15)
 
 
 @pytest.mark.parametrize("apart", [True, False], ids=["apart", "touching"])
