@@ -18,6 +18,7 @@
 
 pthread_mutex_t thread_trace_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trace_thread *threads;
+static struct trace_thread *threads_of_parent;
 
 /* ------------------------------------------------------------------ threads */
 
@@ -74,9 +75,25 @@ void thread_trace_settle(void)
 	thread_trace_each(settle);
 }
 
+/*
+ * The other threads do not exist in the child. Their state is not freed, because they may have been
+ * changing it, but stays reachable for leak checkers.
+ */
+static void keep_others(void)
+{
+	struct trace_thread **last = &threads_of_parent;
+
+	while (*last)
+		last = &(*last)->next;
+	*last = threads;
+	threads = NULL;
+}
+
 void thread_trace_fork_child(struct trace_thread *own)
 {
-	threads = NULL;
+	if (own)
+		thread_trace_remove(own);
+	keep_others();
 	if (!own)
 		return;
 	*own = (struct trace_thread){0};
