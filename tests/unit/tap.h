@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -205,6 +206,30 @@ static int tap_wait(pid_t pid, int timeout_s)
 	return status;
 }
 
+static pid_t tap_checked_process; /* the process of a test, or of all with --no-fork */
+
+#ifdef __SANITIZE_ADDRESS__
+int __lsan_is_turned_off(void);
+
+/*
+ * LeakSanitizer asks this at exit. It must not check a child that a test forks: if a thread of the
+ * test was allocating at that moment, its lock is held forever.
+ */
+__attribute__((visibility("default"), used)) int __lsan_is_turned_off(void)
+{
+	return getpid() != tap_checked_process;
+}
+
+/*
+ * Before a test forks. AddressSanitizer's allocator stays locked in the child if another thread was
+ * allocating, so threads that have just begun get time to settle.
+ */
+static void tap_settle_threads(void)
+{
+	usleep(50000);
+}
+#endif
+
 /* A test has the default for signals that its caller ignores or blocks, as nohup does. */
 static void tap_reset_signals(void)
 {
@@ -234,6 +259,10 @@ static int tap_run_forked(const struct tap_test *test, int timeout_s)
 		tap_reset_signals();
 		setpgid(0, 0);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		tap_checked_process = getpid();
+#ifdef __SANITIZE_ADDRESS__
+		pthread_atfork(tap_settle_threads, NULL, NULL);
+#endif
 		test->run();
 		exit(0); /* not _exit(): LeakSanitizer reports at exit */
 	}
@@ -254,6 +283,7 @@ static int tap_run_here(const struct tap_test *test)
 {
 	int code = setjmp(tap_leave);
 
+	tap_checked_process = getpid();
 	if (code == 0)
 		test->run();
 	return code;
