@@ -161,8 +161,9 @@ static bool decode_table(struct profile_view *view, const struct packed_table *t
 {
 	uint64_t rows = table->rows;
 	uint32_t known = profile_row_bytes[table->id];
-	char *decoded =
-		calloc(rows ? rows : 1, table->row_bytes > known ? table->row_bytes : known);
+	/* Without rows, their size may be any number. */
+	uint32_t row_bytes = rows && table->row_bytes > known ? table->row_bytes : known;
+	char *decoded = calloc(rows ? rows : 1, row_bytes);
 
 	if (!decoded)
 		return false;
