@@ -35,9 +35,9 @@ static uint32_t new_config(struct store *store)
 	return row;
 }
 
-/* The row of `config` in the kernel's list, made if new; 0 if there is no space. */
-static uint32_t find_or_make(struct store *store, uint32_t kernel, uint32_t last,
-			     const struct launch_config *config)
+/* A row for `config`, which the kernel's list does not have; 0 if there is no space. */
+static uint32_t make(struct store *store, uint32_t kernel, uint32_t last,
+		     const struct launch_config *config)
 {
 	struct row_config *rows = config_rows(store);
 	uint32_t flags = 0;
@@ -49,8 +49,6 @@ static uint32_t find_or_make(struct store *store, uint32_t kernel, uint32_t last
 		do {
 			if (rows[at].flags & CONFIG_OTHER)
 				others = at;
-			else if (memcmp(&rows[at].config, config, sizeof(*config)) == 0)
-				return at;
 			else
 				own++;
 			at = rows[at].next;
@@ -104,7 +102,7 @@ bool store_config_add(const struct store *store, uint32_t kernel,
 	uint32_t known;
 	uint32_t at;
 
-	if (!config->grid[0] || !last)
+	if (!config->grid[0] || !last) /* the backend does not know it */
 		return true;
 	/* acquire: pairs with store_config() */
 	known = __atomic_load_n(last, __ATOMIC_ACQUIRE);
@@ -120,21 +118,18 @@ bool store_config_add(const struct store *store, uint32_t kernel,
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
 		  uint64_t duration_ns)
 {
-	struct row_config *rows = config_rows(store);
-	uint32_t *last = last_of(store, kernel);
+	uint32_t *last;
 	uint32_t at;
 
-	if (!config->grid[0] || !last) /* the backend does not know it */
+	if (store_config_add(store, kernel, config, duration_ns, store->is_shared))
 		return;
-	at = __atomic_load_n(last, __ATOMIC_RELAXED);
-	if (!at || memcmp(&rows[at].config, config, sizeof(*config)) != 0) {
-		at = find_or_make(store, kernel, at, config);
-		if (!at)
-			return;
-		/* release: pairs with store_config_add() */
-		__atomic_store_n(last, at, __ATOMIC_RELEASE);
-	}
-	count_config(&rows[at], duration_ns, store->is_shared);
+	last = last_of(store, kernel);
+	at = make(store, kernel, __atomic_load_n(last, __ATOMIC_RELAXED), config);
+	if (!at)
+		return;
+	/* release: pairs with store_config_add() */
+	__atomic_store_n(last, at, __ATOMIC_RELEASE);
+	count_config(&config_rows(store)[at], duration_ns, store->is_shared);
 }
 
 void store_config_drop(struct store *store, uint32_t kernel)

@@ -128,15 +128,15 @@ void store_metric_drop_vector(struct store *store, const struct row_value *value
 /* Adds work on `device` (rows of this file), in a store of a trace. */
 void store_event_add_device(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
 			    const struct execution *execution);
+/* Adds one execution of kernel row `kernel` to its launch configuration. */
+void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
+		  uint64_t duration_ns);
 /*
  * The same without the session's lock, if the configuration has a row or is unknown; otherwise
  * false, and nothing is added.
  */
 bool store_config_add(const struct store *store, uint32_t kernel,
 		      const struct launch_config *config, uint64_t duration_ns, bool is_shared);
-/* Adds one execution of kernel row `kernel` to its launch configuration. */
-void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
-		  uint64_t duration_ns);
 /* Frees the configurations of a kernel row. */
 void store_config_drop(struct store *store, uint32_t kernel);
 
