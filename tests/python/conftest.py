@@ -46,3 +46,14 @@ def clean(monkeypatch, tmp_path):
     proton.finalize(None, "none")
     LaunchHook().configure()
     assert not HookManager.active_hooks
+
+
+@pytest.fixture
+def own_cache(monkeypatch, tmp_path):
+    """Triton compiles into a cache of the test, and instrumentation ends with the test."""
+    from triton_proton import _instrument
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+    while flags.instrumentation_on:
+        _instrument.stop()

@@ -21,19 +21,14 @@ import triton  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 from triton_proton import _instrument  # noqa: E402
 from triton_proton._libproton import cubin_needs  # noqa: E402
-from triton_proton.flags import flags  # noqa: E402
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 ALL = "default:auto=all,reduce,scan,convert,local"
 
 
 @pytest.fixture(autouse=True)
-def fresh(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+def fresh(own_cache, monkeypatch):
     monkeypatch.delenv("PROTON_QUIET", raising=False)
-    yield
-    while flags.instrumentation_on:
-        _instrument.stop()
 
 
 def compiled(case, arch: str):

@@ -20,17 +20,12 @@ from triton_proton import _canary, _instrument, _libproton, _registers  # noqa: 
 from triton_proton._libproton import cubin_needs  # noqa: E402
 from triton_proton._mlir import parse_instead  # noqa: E402
 from triton_proton._registers import SHARED_KIB  # noqa: E402
-from triton_proton.flags import flags  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def fresh_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+def fresh_cache(own_cache, monkeypatch):
     monkeypatch.delenv("PROTON_QUIET", raising=False)
     monkeypatch.setattr("triton_proton._message._printed", set())
-    yield
-    while flags.instrumentation_on:
-        _instrument.stop()
 
 
 @pytest.fixture

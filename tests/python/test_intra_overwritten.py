@@ -19,15 +19,9 @@ pytest.importorskip("triton")
 import intra_kernels as kernels  # noqa: E402
 
 from triton_proton import _instrument  # noqa: E402
-from triton_proton.flags import flags  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def fresh_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    while flags.instrumentation_on:
-        _instrument.stop()
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def nesting_of(kernel, arch: str, mode: str) -> tuple[dict, dict]:

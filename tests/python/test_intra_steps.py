@@ -17,7 +17,6 @@ import fake_driver  # noqa: E402
 import intra_kernels as kernels  # noqa: E402
 
 from triton_proton import _instrument, _override, intra  # noqa: E402
-from triton_proton.flags import flags  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "intra"
 
@@ -36,12 +35,8 @@ sys.exit(int(sys.argv[1]))
 
 
 @pytest.fixture(autouse=True)
-def fresh_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+def fresh_cache(own_cache, monkeypatch):
     monkeypatch.setenv("PYTHONWARNINGS", "ignore")
-    yield
-    while flags.instrumentation_on:
-        _instrument.stop()
 
 
 @pytest.fixture

@@ -11,16 +11,11 @@ pytest.importorskip("triton")
 import intra_kernels as kernels  # noqa: E402
 
 from triton_proton import _instrument, _libproton, _registers, _stages, mode  # noqa: E402
-from triton_proton.flags import flags  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def fresh(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+def fresh(own_cache, monkeypatch):
     monkeypatch.delenv("PROTON_QUIET", raising=False)
-    yield
-    while flags.instrumentation_on:
-        _instrument.stop()
 
 
 def compiled(kernel, text: str, arch: str = "sm_90", **options):
