@@ -11,6 +11,7 @@ as failed even if each of its subtests passed.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,11 @@ class Total:
         self.failed += 1
         self.failures.append(what)
 
+    def add_output(self, name, text):
+        """Repeat at the end what a program with failures printed; counts nothing."""
+        if text:
+            self.failures.append(f"{name} printed:\n{text}")
+
     def add_junit(self, path):
         """Add the test cases of a JUnit file; returns the names of suites and cases that failed."""
         blamed = set()
@@ -69,6 +75,15 @@ def describe_failure(suite, case):
     return "\n".join([name, *(text[-FAILURE_TEXT_LIMIT:] for text in texts if text)])
 
 
+def find_reason(stdout, stderr):
+    """Return the lines that say why a test program failed: TAP's notes, a sanitizer's report."""
+    lines = [line for line in stdout.splitlines() if line.startswith("#")]
+    report = re.search(r"^[^\n]*(ERROR|WARNING|runtime error): .*", stderr, re.M | re.S)
+    if report:
+        lines.append(report[0])
+    return "\n".join(lines)[:FAILURE_TEXT_LIMIT]
+
+
 def run_meson(build, suites, total):
     """All tests of a build directory; those of `suites` if there are any."""
     meson = Path(sys.executable).parent / "meson"
@@ -89,8 +104,11 @@ def run_meson(build, suites, total):
     for test in map(json.loads, log.read_text().splitlines()):
         # A program with subtests is a suite called PROJECT.PROGRAM, any other one a case.
         is_counted = any(f".{name}".endswith(f".{test['name']}") for name in blamed)
-        if test["result"] not in GOOD and not is_counted:
+        if test["result"] in GOOD:
+            continue
+        if not is_counted:
             total.add_failure(f"{test['name']}: {test['result']}")
+        total.add_output(test["name"], find_reason(test["stdout"], test.get("stderr", "")))
     if status != 0 and total.failed == before:
         total.add_failure(f"meson test ended with status {status}")
 

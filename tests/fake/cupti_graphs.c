@@ -213,8 +213,13 @@ FAKE_EXPORT void fake_graph_update(uint32_t exec, uint32_t graph)
 
 uint64_t graphs_source(uint64_t node)
 {
+	uint32_t id = (uint32_t)(node >> 32);
+
+	/* Without a graph: 0 is the id of free entries, which other threads may take now. */
+	if (!id)
+		return 0;
 	for (uint32_t at = 0; at < high; at++)
-		if (graphs[at].id && graphs[at].id == node >> 32 && graphs[at].source)
+		if (graphs[at].id == id && graphs[at].source)
 			return (uint64_t)graphs[at].source << 32 | (uint32_t)node;
 	return 0;
 }

@@ -274,6 +274,18 @@ static bool take_current(int at, uint8_t **buffer, size_t *bytes)
 	return *buffer;
 }
 
+static void complete_with(const struct receiver *to, int at, uint8_t *buffer, size_t bytes,
+			  size_t used)
+{
+	atomic_fetch_sub(&buffers_out, 1);
+	if (to->completed_2)
+		to->completed_2(buffer, bytes, used, second_info(at));
+	else if (to->completed)
+		to->completed(NULL, 0, buffer, bytes, used);
+	else /* no callback is registered any more: cuptiFinalize() came between */
+		free(buffer);
+}
+
 static void complete(int at, uint8_t *buffer, size_t bytes, size_t used)
 {
 	struct receiver to;
@@ -281,13 +293,7 @@ static void complete(int at, uint8_t *buffer, size_t bytes, size_t used)
 	pthread_mutex_lock(&lock);
 	to = receivers[at];
 	pthread_mutex_unlock(&lock);
-	atomic_fetch_sub(&buffers_out, 1);
-	if (to.completed_2)
-		to.completed_2(buffer, bytes, used, second_info(at));
-	else if (to.completed)
-		to.completed(NULL, 0, buffer, bytes, used);
-	else /* no callback is registered any more: cuptiFinalize() came between */
-		free(buffer);
+	complete_with(&to, at, buffer, bytes, used);
 }
 
 static void prepare(int at)
@@ -424,17 +430,18 @@ bool records_are_idle(void)
 	return true;
 }
 
+/* Another thread may be in prepare(): the buffer is taken and the callbacks go in one step. */
 void records_forget(int at)
 {
-	uint8_t *buffer;
-	size_t bytes;
+	struct receiver from;
 
-	if (take_current(at, &buffer, &bytes))
-		complete(at, buffer, bytes, 0);
 	pthread_mutex_lock(&lock);
-	free(receivers[at].queue);
+	from = receivers[at];
 	receivers[at] = (struct receiver){0};
 	pthread_mutex_unlock(&lock);
+	free(from.queue);
+	if (from.current)
+		complete_with(&from, at, from.current, from.current_bytes, 0);
 	second_forget(at);
 }
 
