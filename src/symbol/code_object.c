@@ -141,22 +141,6 @@ bool code_object_find_code(const struct code_object *object, uint64_t address,
 	return true;
 }
 
-uint32_t code_object_function_at_address(const struct code_object *object, uint64_t address,
-					 uint64_t *pc_out)
-{
-	uint32_t section, function;
-	uint64_t offset;
-
-	if (!code_object_find_code(object, address, &section, &offset))
-		return CODE_OBJECT_NONE;
-	function = code_object_function_at(object, section, offset);
-	if (function == CODE_OBJECT_NONE ||
-	    offset - object->functions[function].offset >= object->functions[function].code_bytes)
-		return CODE_OBJECT_NONE;
-	*pc_out = offset - object->functions[function].offset;
-	return function;
-}
-
 static int read_code(struct code_object *object)
 {
 	struct code_object_section section;

@@ -85,8 +85,5 @@ uint32_t code_object_function_at(const struct code_object *object, uint32_t sect
 /* The section of code at a virtual address, and the offset in it. False: there is none. */
 bool code_object_find_code(const struct code_object *object, uint64_t address,
 			   uint32_t *section_out, uint64_t *offset_out);
-/* Index of the function at a virtual address, and the offset in it; CODE_OBJECT_NONE: none. */
-uint32_t code_object_function_at_address(const struct code_object *object, uint64_t address,
-					 uint64_t *pc_out);
 
 #endif

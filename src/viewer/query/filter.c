@@ -220,14 +220,3 @@ void filter_require(const struct profile *profile, uint8_t *state, const bool *i
 	}
 	free(keeps);
 }
-
-void filter_threshold(const struct profile *profile, uint8_t *state, const double *values,
-		      double minimum)
-{
-	bool *is_enough = xcalloc(profile->node_count, sizeof(*is_enough));
-
-	for (size_t i = 0; i < profile->node_count; i++)
-		is_enough[i] = values[i] >= minimum; /* false for NAN */
-	filter_require(profile, state, is_enough);
-	free(is_enough);
-}

@@ -45,8 +45,5 @@ int filter_select(const struct profile *profile, const char *include, const char
 		  bool **keeps_out, size_t *matches_out, struct proton_error *err);
 /* Marks a node as below the threshold if `is_enough` is false for it and all its descendants. */
 void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough);
-/* The same for values below `minimum`. */
-void filter_threshold(const struct profile *profile, uint8_t *state, const double *values,
-		      double minimum);
 
 #endif

@@ -102,6 +102,22 @@ TEST(sections_are_found_by_name)
 	build_fini(&build);
 }
 
+/* The function that the address is in, and the offset in it; CODE_OBJECT_NONE: none. */
+static uint32_t function_at_address(const struct code_object *object, uint64_t address,
+				    uint64_t *pc)
+{
+	uint32_t section, function;
+	uint64_t offset;
+
+	if (!code_object_find_code(object, address, &section, &offset))
+		return CODE_OBJECT_NONE;
+	function = code_object_function_at(object, section, offset);
+	if (function == CODE_OBJECT_NONE)
+		return function;
+	*pc = offset - object->functions[function].offset;
+	return *pc < object->functions[function].code_bytes ? function : CODE_OBJECT_NONE;
+}
+
 TEST(functions_of_amd_code_are_found_by_their_virtual_address)
 {
 	static const char code[0x400];
@@ -123,22 +139,19 @@ TEST(functions_of_amd_code_are_found_by_their_virtual_address)
 	CHECK_OK(code_object_open(&object, build.bytes.bytes, build.bytes.length, &err), err);
 	CHECK_EQ(object.machine, MACHINE_AMD);
 	CHECK_EQ(object.function_count, 3);
-	CHECK_STR(object.functions[code_object_function_at_address(&object, 0x1600, &pc)].name,
-		  "callee");
+	CHECK_STR(object.functions[function_at_address(&object, 0x1600, &pc)].name, "callee");
 	CHECK_U64(pc, 0);
-	CHECK_STR(object.functions[code_object_function_at_address(&object, 0x181f, &pc)].name,
-		  "kernel");
+	CHECK_STR(object.functions[function_at_address(&object, 0x181f, &pc)].name, "kernel");
 	CHECK_U64(pc, 0x11f);
 	/* A size larger than the section is cut. */
 	CHECK_U64(object.functions[code_object_function_find(&object, "start")].code_bytes, 0x100);
-	CHECK_STR(object.functions[code_object_function_at_address(&object, 0x10ff, &pc)].name,
-		  "start");
+	CHECK_STR(object.functions[function_at_address(&object, 0x10ff, &pc)].name, "start");
 	/* Between two functions, after the last one, between two sections, outside. */
-	CHECK_EQ(code_object_function_at_address(&object, 0x1680, &pc), CODE_OBJECT_NONE);
-	CHECK_EQ(code_object_function_at_address(&object, 0x1820, &pc), CODE_OBJECT_NONE);
-	CHECK_EQ(code_object_function_at_address(&object, 0x1100, &pc), CODE_OBJECT_NONE);
-	CHECK_EQ(code_object_function_at_address(&object, 0xfff, &pc), CODE_OBJECT_NONE);
-	CHECK_EQ(code_object_function_at_address(&object, UINT64_MAX, &pc), CODE_OBJECT_NONE);
+	CHECK_EQ(function_at_address(&object, 0x1680, &pc), CODE_OBJECT_NONE);
+	CHECK_EQ(function_at_address(&object, 0x1820, &pc), CODE_OBJECT_NONE);
+	CHECK_EQ(function_at_address(&object, 0x1100, &pc), CODE_OBJECT_NONE);
+	CHECK_EQ(function_at_address(&object, 0xfff, &pc), CODE_OBJECT_NONE);
+	CHECK_EQ(function_at_address(&object, UINT64_MAX, &pc), CODE_OBJECT_NONE);
 	code_object_close(&object);
 	build_fini(&build);
 }

@@ -162,17 +162,17 @@ TEST(exclude_drops_matches_with_their_subtrees)
 	profile_free(profile);
 }
 
-TEST(threshold_keeps_ancestors_of_what_is_kept)
+TEST(requirements_keep_ancestors_of_what_is_kept)
 {
 	struct profile *profile = tree();
 	uint8_t *state = filter_prune(profile);
-	double values[] = {NAN, NAN, 5, 10, 20, 30, NAN, 9};
 
-	filter_threshold(profile, state, values, 20);
+	filter_require(profile, state,
+		       (bool[]){false, false, false, false, true, true, false, false});
 	CHECK_STR(digits(profile, state), "00020022");
 	free(state);
 	state = filter_prune(profile);
-	filter_threshold(profile, state, values, 0);
+	filter_require(profile, state, (bool[]){false, false, true, true, true, true, false, true});
 	CHECK_STR(digits(profile, state), "00000000");
 	free(state);
 	profile_free(profile);
