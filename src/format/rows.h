@@ -18,7 +18,7 @@
 
 #define PROFILE_FILE_MAGIC "\x89PROTON\n"
 #define PROFILE_FILE_MAJOR 1
-#define PROFILE_FILE_MINOR 4
+#define PROFILE_FILE_MINOR 5
 #define PROFILE_FILE_HEADER_BYTES 65536u
 #define PROFILE_FILE_MAX_TABLES 32u
 #define PROFILE_FILE_MAX_EXTENTS 2048u
@@ -475,7 +475,7 @@ struct row_durations {
 	uint32_t next;   /* for the writer: the row with the following occurrences; 0: none */
 	uint32_t stride; /* a power of two */
 	uint32_t count;
-	uint32_t reserved;
+	uint32_t group; /* string: the communicator; "": not known, see the metric "group" */
 	uint32_t first;
 	uint16_t code[DURATIONS_PER_ROW];
 };

@@ -162,9 +162,17 @@ static struct wait_series *target_series(struct profile *target, const struct me
 
 /* ------------------------------------------------------------------ one rank */
 
-/* The members of the communicator of a node, which are those of the scope around it; or "". */
-static const char *group_of(const struct profile *source, uint32_t node, uint32_t metric)
+/*
+ * The communicator of durations: the one that was recorded, else the members that a scope around
+ * the node has; or "".
+ */
+static const char *group_of(const struct profile *source, const struct row_durations *row,
+			    uint32_t metric)
 {
+	uint32_t node = row->node;
+
+	if (row->group || metric == UINT32_MAX)
+		return profile_text(source, row->group);
 	do {
 		for (uint32_t v = source->nodes[node].first_value; v; v = source->values[v].next)
 			if (source->values[v].metric == metric)
@@ -214,7 +222,7 @@ void waits_add(struct profile *target, const struct profile *source, const struc
 	waits->serial++;
 	for (size_t i = 0; i < from->duration_count && !target->out_of_memory; i++) {
 		const struct row_durations *row = &from->durations[i];
-		const char *group = metric != UINT32_MAX ? group_of(source, row->node, metric) : "";
+		const char *group = group_of(source, row, metric);
 		struct wait_series *series =
 			target_series(target, maps, row->node, row->flags, group);
 
@@ -240,7 +248,10 @@ void waits_copy(struct profile *target, const struct profile *source, const stru
 	for (size_t i = 0; waits && i < from->duration_count; i++) {
 		struct row_durations row = from->durations[i];
 
+		const char *group = profile_text(source, row.group);
+
 		row.node = maps->nodes[row.node];
+		row.group = profile_string(target, group, strlen(group));
 		if (!ARRAY_ADD(waits->durations, waits->duration_capacity, waits->duration_count,
 			       row))
 			target->out_of_memory = true;
@@ -446,6 +457,8 @@ static void load_durations(struct profile *profile, const struct profile_view *v
 	for (uint64_t i = 1; i < view->rows[TABLE_DURATIONS]; i++) {
 		struct row_durations row = rows[i];
 		struct profile_waits *waits;
+		const char *group;
+		uint32_t length;
 		uint64_t last;
 
 		if (!row.node || !row.count)
@@ -459,6 +472,8 @@ static void load_durations(struct profile *profile, const struct profile_view *v
 		if (!nodes[row.node]) /* it is not in the selected phase */
 			continue;
 		row.node = nodes[row.node] - 1;
+		group = profile_view_string(view, row.group, &length);
+		row.group = length <= GROUP_BYTES_MAX ? profile_string(profile, group, length) : 0;
 		waits = waits_of(profile);
 		if (!waits || !ARRAY_ADD(waits->durations, waits->duration_capacity,
 					 waits->duration_count, row)) {

@@ -30,7 +30,8 @@ struct wait_series {
 };
 
 struct profile_waits {
-	struct row_durations *durations; /* one rank's; nodes are those of the profile */
+	/* One rank's; nodes and groups are those of the profile. */
+	struct row_durations *durations;
 	size_t duration_count, duration_capacity;
 	struct wait_series *series;
 	size_t count, capacity;

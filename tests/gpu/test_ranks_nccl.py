@@ -138,6 +138,14 @@ def test_ranges_of_nccl_end(job):
     assert kernels and all(path.count(" > ") == 1 for path in kernels), paths
 
 
+@pytest.mark.skipif(
+    torch.cuda.nccl.version() < (2, 26), reason="this NCCL does not tell the communicator"
+)
+def test_ranges_of_nccl_name_the_communicator(job):
+    paths = [wait["path"] for wait in waits_below(job, "step > plain", "kernel")]
+    assert all("ncclAllReduce [2 ranks] > " in path for path in paths), paths
+
+
 @pytest.mark.parametrize("scope", ["named [2 ranks]", "plain"])
 def test_each_collective_is_in_its_scope(job, scope):
     (wait,) = waits_below(job, f"step > {scope}", "kernel")

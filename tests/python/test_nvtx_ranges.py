@@ -71,6 +71,44 @@ AT(segment_count, segmentsCount);
 AT(segments, segments);
 SAME(offsetof(struct nvtx_segment, slots), offsetof(nvtxExtModuleSegment_t, functionSlots));
 #endif
+#ifdef NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES
+#define FIELD(mine, ours, real, theirs) SAME(offsetof(struct mine, ours), offsetof(real, theirs))
+SAME(NVTX_PAYLOAD_REGISTER_SCHEMA, NVTX3EXT_CBID_nvtxPayloadSchemaRegister);
+SAME(NVTX_PAYLOAD_EXTENDED, NVTX_PAYLOAD_TYPE_EXT);
+SAME(NVTX_ENTRY_POINTER, NVTX_PAYLOAD_ENTRY_FLAG_POINTER);
+SAME(NVTX_ENTRY_RELATIVE,
+     NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE | NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE);
+SAME(NVTX_ENTRY_ARRAY_FIXED, NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE);
+SAME(NVTX_ENTRY_ARRAY,
+     NVTX_PAYLOAD_ENTRY_FLAG_IS_ARRAY | NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_PAYLOAD_INDEX);
+SAME(NVTX_ENTRY_CHAR, NVTX_PAYLOAD_ENTRY_TYPE_CHAR);
+SAME(NVTX_ENTRY_INT, NVTX_PAYLOAD_ENTRY_TYPE_INT);
+SAME(NVTX_ENTRY_UINT64, NVTX_PAYLOAD_ENTRY_TYPE_UINT64);
+SAME(NVTX_ENTRY_SIZE, NVTX_PAYLOAD_ENTRY_TYPE_SIZE);
+SAME(NVTX_ENTRY_ADDRESS, NVTX_PAYLOAD_ENTRY_TYPE_ADDRESS);
+SAME(NVTX_SCHEMA_ENTRIES, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES);
+SAME(NVTX_SCHEMA_ENTRY_COUNT, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES);
+SAME(NVTX_SCHEMA_SIZE, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE);
+SAME(NVTX_SCHEMA_ALIGNMENT, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT);
+SAME(NVTX_SCHEMA_ID, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID);
+SAME(NVTX_SCHEMA_DYNAMIC_START, NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START);
+SAME(sizeof(struct nvtx_payload_data), sizeof(nvtxPayloadData_t));
+FIELD(nvtx_payload_data, size, nvtxPayloadData_t, size);
+FIELD(nvtx_payload_data, bytes, nvtxPayloadData_t, payload);
+SAME(sizeof(struct nvtx_schema_entry), sizeof(nvtxPayloadSchemaEntry_t));
+FIELD(nvtx_schema_entry, type, nvtxPayloadSchemaEntry_t, type);
+FIELD(nvtx_schema_entry, name, nvtxPayloadSchemaEntry_t, name);
+FIELD(nvtx_schema_entry, length, nvtxPayloadSchemaEntry_t, arrayOrUnionDetail);
+FIELD(nvtx_schema_entry, offset, nvtxPayloadSchemaEntry_t, offset);
+SAME(sizeof(struct nvtx_schema), sizeof(nvtxPayloadSchemaAttr_t));
+FIELD(nvtx_schema, entries, nvtxPayloadSchemaAttr_t, entries);
+FIELD(nvtx_schema, entry_count, nvtxPayloadSchemaAttr_t, numEntries);
+FIELD(nvtx_schema, size, nvtxPayloadSchemaAttr_t, payloadStaticSize);
+FIELD(nvtx_schema, alignment, nvtxPayloadSchemaAttr_t, packAlign);
+FIELD(nvtx_schema, id, nvtxPayloadSchemaAttr_t, schemaId);
+FIELD(nvtx_attributes, payload_type, nvtxEventAttributes_t, payloadType);
+FIELD(nvtx_attributes, payload_count, nvtxEventAttributes_t, reserved0);
+#endif
 #endif
 """
 
@@ -151,10 +189,77 @@ int main(void)
 """
 
 
-@needs_nvtx
-def test_a_program_with_the_real_nvtx(tmp_path: Path) -> None:
-    """NVTX loads the library by the name that the cupti backend would have put there."""
-    (tmp_path / "program.c").write_text(PROGRAM)
+# The calls that NCCL makes in ncclAllReduce().
+COMMUNICATOR = r"""
+#include <libproton/proton.h>
+#include <nvtx3/nvToolsExt.h>
+#if __has_include(<nvtx3/nvToolsExtPayload.h>)
+#include <nvtx3/nvToolsExtPayload.h>
+#endif
+#include <stddef.h>
+
+#ifndef NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES
+int main(void)
+{
+    return 77;
+}
+#else
+struct arguments {
+    uint64_t communicator;
+    size_t bytes;
+};
+
+int main(void)
+{
+    const nvtxPayloadSchemaEntry_t entries[] = {
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "NCCL communicator ID"},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_SIZE, .name = "Message size [bytes]", .offset = 8},
+    };
+    const nvtxPayloadSchemaAttr_t schema = {
+        .fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID,
+        .type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC,
+        .entries = entries,
+        .numEntries = 2,
+        .payloadStaticSize = sizeof(struct arguments),
+        .schemaId = NVTX_PAYLOAD_SCHEMA_ID_STATIC_START + 5,
+    };
+    struct proton_session_options options = {.size = sizeof(options), .backend = "host"};
+    nvtxDomainHandle_t domain = nvtxDomainCreateA("NCCL");
+    nvtxEventAttributes_t attributes = {
+        .version = NVTX_VERSION,
+        .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+        .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+    };
+    int session;
+
+    if (proton_start(&options, &session, NULL) != PROTON_OK)
+        return 1;
+    attributes.message.registered = nvtxDomainRegisterStringA(domain, "ncclAllReduce");
+    nvtxPayloadSchemaRegister(domain, &schema);
+    for (uint64_t i = 0; i < 4; i++) {
+        struct arguments arguments = {0xabc + i % 2, 4096};
+        nvtxPayloadData_t data[] = {{schema.schemaId, sizeof(arguments), &arguments}};
+
+        attributes.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+        attributes.reserved0 = 1;
+        attributes.payload.ullValue = (uintptr_t)data;
+        nvtxDomainRangePushEx(domain, &attributes);
+        proton_kernel_begin(proton_frame("work", 4));
+        proton_kernel_end();
+        nvtxDomainRangePop(domain);
+    }
+    return proton_finalize(session, NULL, NULL) == PROTON_OK ? 0 : 2;
+}
+#endif
+"""
+
+
+def build(tmp_path: Path, source: str) -> Path:
+    """The library that the program in `tmp_path` is linked with."""
+    (tmp_path / "program.c").write_text(source)
     library = libproton()
     subprocess.run(
         [COMPILER, "-w", "-I", os.path.join(ROOT, "include"), "-I", os.path.dirname(HEADERS[0])]
@@ -162,6 +267,27 @@ def test_a_program_with_the_real_nvtx(tmp_path: Path) -> None:
         cwd=tmp_path,
         check=True,
     )
+    return library
+
+
+@needs_nvtx
+def test_the_real_nvtx_passes_communicators(tmp_path: Path) -> None:
+    library = build(tmp_path, COMMUNICATOR)
+    env = dict(os.environ, NVTX_INJECTION64_PATH=str(library))
+    result = subprocess.run(["./program"], cwd=tmp_path, env=env)
+    if result.returncode == 77:
+        pytest.skip("this NVTX has no payload schemas")
+    assert result.returncode == 0
+    assert tree(tmp_path / "proton.hatchet") == {
+        "ncclAllReduce [communicator]": {"work": {}},
+        "ncclAllReduce [communicator #2]": {"work": {}},
+    }
+
+
+@needs_nvtx
+def test_a_program_with_the_real_nvtx(tmp_path: Path) -> None:
+    """NVTX loads the library by the name that the cupti backend would have put there."""
+    library = build(tmp_path, PROGRAM)
     for path, expected in (
         (str(library), {"outer": {"registered": {"wide": {"work": {}}}}, "work": {}}),
         (None, {"work": {}}),

@@ -18,8 +18,10 @@
 
 #include "base/array.h"
 #include "base/utf8.h"
+#include "record/names/communicators.h"
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx_environment.h"
+#include "record/nvtx/nvtx_payload.h"
 #include "record/sets/session.h"
 #include "record/thread/scopes.h"
 
@@ -33,7 +35,17 @@ struct range {
 	uint32_t serial; /* serial of the scope; 0: it has ended */
 };
 
+#define GROUP_MAX 8u
+
+/* Calls between ncclGroupStart() and ncclGroupEnd(), which launches their kernels. */
+struct group {
+	uint32_t depth;
+	uint32_t count; /* above GROUP_MAX: more are not kept */
+	uint64_t communicators[GROUP_MAX];
+};
+
 struct ranges {
+	struct group group;
 	uint32_t generation;
 	size_t count;
 	size_t capacity;
@@ -51,6 +63,8 @@ static pthread_key_t exit_key;
 static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
 static _Atomic int choice;
 static _Atomic bool is_on;
+static _Atomic uint32_t group_start = FRAME_NONE; /* frames of NCCL's functions */
+static _Atomic uint32_t group_end = FRAME_NONE;
 
 static void ranges_free(void *data)
 {
@@ -79,6 +93,7 @@ static struct ranges *ranges_get(void)
 	}
 	if (self->generation != generation) {
 		self->generation = generation;
+		self->group = (struct group){0};
 		self->count = 0;
 	}
 	return self;
@@ -245,6 +260,83 @@ static int pop(const void *domain)
 	return level_of(ranges, at, domain);
 }
 
+/* ------------------------------------------------------------------ communicators */
+
+static void note(struct nvtx_communicator communicator)
+{
+	if (communicator.id && communicator.ranks)
+		communicators_note(communicator.id, communicator.ranks);
+}
+
+static struct nvtx_communicator communicator_of(const void *domain,
+						const struct nvtx_attributes *attributes)
+{
+	if (attributes->payload_type != NVTX_PAYLOAD_EXTENDED || attributes->payload_count < 0)
+		return (struct nvtx_communicator){0};
+	return nvtx_payload_communicator(
+		domain, (const struct nvtx_payload_data *)(uintptr_t)attributes->payload,
+		(size_t)attributes->payload_count);
+}
+
+/* True for NCCL's functions that make and end communicators. */
+static bool is_about_communicators(uint32_t frame)
+{
+	uint32_t length;
+
+	return frame != FRAME_NONE &&
+	       strncmp(frames_text(frames_get(frame)->name, &length), "ncclComm", 8) == 0;
+}
+
+static void add_to_group(struct group *group, uint64_t communicator)
+{
+	for (uint32_t i = 0; i < group->count && i < GROUP_MAX; i++)
+		if (group->communicators[i] == communicator)
+			return;
+	if (group->count < GROUP_MAX)
+		group->communicators[group->count] = communicator;
+	group->count += group->count <= GROUP_MAX;
+}
+
+/*
+ * The communicator of all kernels that ncclGroupEnd() launches; 0: none. Those of several
+ * communicators cannot be told apart: their sum is compared between ranks with the same ones.
+ */
+static uint64_t end_group(struct group *group)
+{
+	uint64_t sum = 0;
+
+	if (!group->depth || --group->depth)
+		return 0;
+	for (uint32_t i = 0; group->count <= GROUP_MAX && i < group->count; i++)
+		sum += group->communicators[i];
+	if (sum && group->count > 1)
+		communicators_note_several(sum, group->count);
+	group->count = 0;
+	return sum;
+}
+
+/* A range that may be a function of NCCL. */
+static int push_call(const void *domain, uint32_t frame, struct nvtx_communicator communicator)
+{
+	struct ranges *ranges = ranges_get();
+
+	if (!ranges)
+		return NVTX_E_NOT_TRACKED;
+	if (communicator.id && is_about_communicators(frame))
+		communicator.id = 0;
+	if (communicator.id && ranges->group.depth)
+		add_to_group(&ranges->group, communicator.id);
+	else if (frame == atomic_load_explicit(&group_start, memory_order_relaxed))
+		ranges->group.depth++;
+	else if (frame == atomic_load_explicit(&group_end, memory_order_relaxed))
+		communicator.id = end_group(&ranges->group);
+	if (communicator.id)
+		frame = communicators_frame(frame, communicator.id);
+	return push(domain, NULL, frame);
+}
+
+/* ------------------------------------------------------------------ NVTX's functions */
+
 static int push_text(const void *domain, const char *text)
 {
 	return push(domain, text ? text : "", 0);
@@ -261,17 +353,34 @@ static int push_wide(const void *domain, const wchar_t *wide)
 	return level;
 }
 
+static uint32_t frame_of_message(const struct nvtx_attributes *attributes)
+{
+	switch (attributes->message_type) {
+	case NVTX_TEXT_ASCII:
+		return frame_of(attributes->message.ascii);
+	case NVTX_TEXT_WIDE:
+		return frame_of_wide(attributes->message.wide);
+	case NVTX_TEXT_REGISTERED:
+		return frame_of_handle(attributes->message.registered);
+	default:
+		return frame_of(NULL);
+	}
+}
+
 static int push_attributes(const void *domain, const struct nvtx_attributes *attributes)
 {
+	struct nvtx_communicator communicator;
+
 	if (!attributes || attributes->size < sizeof(*attributes))
 		return push_text(domain, NULL);
+	communicator = communicator_of(domain, attributes);
+	if (communicator.id || attributes->message_type == NVTX_TEXT_REGISTERED)
+		return push_call(domain, frame_of_message(attributes), communicator);
 	switch (attributes->message_type) {
 	case NVTX_TEXT_ASCII:
 		return push_text(domain, attributes->message.ascii);
 	case NVTX_TEXT_WIDE:
 		return push_wide(domain, attributes->message.wide);
-	case NVTX_TEXT_REGISTERED:
-		return push(domain, NULL, frame_of_handle(attributes->message.registered));
 	default:
 		return push_text(domain, NULL);
 	}
@@ -299,6 +408,9 @@ int nvtx_pop(void)
 
 static int domain_push_ex(const void *domain, const struct nvtx_attributes *attributes)
 {
+	/* Also while nothing is recorded: communicators are made once. */
+	if (attributes && attributes->size >= sizeof(*attributes))
+		note(communicator_of(domain, attributes));
 	return is_recorded() ? push_attributes(domain, attributes) : NVTX_E_NOT_TRACKED;
 }
 
@@ -308,21 +420,27 @@ static int domain_pop(const void *domain)
 }
 
 /* A range without a message. */
-static int push_payload(const void *domain, const void *payloads, size_t count)
+static int push_payload(const void *domain, const struct nvtx_payload_data *data, size_t count)
 {
-	(void)payloads, (void)count;
+	note(nvtx_payload_communicator(domain, data, count));
 	return is_recorded() ? push_text(domain, NULL) : NVTX_E_NOT_TRACKED;
 }
 
-static int pop_payload(const void *domain, const void *payloads, size_t count)
+static int pop_payload(const void *domain, const struct nvtx_payload_data *data, size_t count)
 {
-	(void)payloads, (void)count;
+	note(nvtx_payload_communicator(domain, data, count));
 	return pop(domain);
 }
 
 static const void *register_string_a(const void *domain, const char *text)
 {
-	return handle_of(frame_of(text));
+	uint32_t frame = frame_of(text);
+
+	if (text && strcmp(text, "ncclGroupStart") == 0)
+		atomic_store_explicit(&group_start, frame, memory_order_relaxed);
+	else if (text && strcmp(text, "ncclGroupEnd") == 0)
+		atomic_store_explicit(&group_end, frame, memory_order_relaxed);
+	return handle_of(frame);
 }
 
 static const void *register_string_w(const void *domain, const wchar_t *text)
@@ -397,6 +515,7 @@ int InitializeInjectionNvtx2(nvtx_get_table_fn get_table)
 }
 
 static const struct entry payload[] = {
+	ENTRY(NVTX_PAYLOAD_REGISTER_SCHEMA, nvtx_payload_register),
 	ENTRY(NVTX_PAYLOAD_PUSH, push_payload),
 	ENTRY(NVTX_PAYLOAD_POP, pop_payload),
 };

@@ -58,7 +58,7 @@ struct nvtx_attributes {
 	int32_t color_type;
 	uint32_t color;
 	int32_t payload_type;
-	int32_t unused;
+	int32_t payload_count; /* with NVTX_PAYLOAD_EXTENDED */
 	uint64_t payload;
 	int32_t message_type;
 	union nvtx_message message;
@@ -83,8 +83,70 @@ typedef const void *(*nvtx_get_table_fn)(uint32_t table);
 #define NVTX_EXTENSION_PAYLOAD 2u
 
 enum nvtx_payload {
+	NVTX_PAYLOAD_REGISTER_SCHEMA = 0,
 	NVTX_PAYLOAD_PUSH = 3,
 	NVTX_PAYLOAD_POP = 4,
+};
+
+/* Type of a payload: `payload` is the address of an array of struct nvtx_payload_data. */
+#define NVTX_PAYLOAD_EXTENDED ((int32_t)0xdfbd0009)
+
+/* Bytes with a layout that was registered before, such as the arguments of an NCCL function. */
+struct nvtx_payload_data {
+	uint64_t schema;
+	size_t size; /* SIZE_MAX: that of the schema */
+	const void *bytes;
+};
+
+enum nvtx_entry_flag {
+	NVTX_ENTRY_POINTER = 1 << 1,
+	NVTX_ENTRY_RELATIVE = 3 << 2, /* an offset from the start, or from the entry */
+	NVTX_ENTRY_ARRAY = 7 << 4,
+	NVTX_ENTRY_ARRAY_FIXED = 1 << 4,
+};
+
+enum nvtx_entry_type {
+	NVTX_ENTRY_CHAR = 1,
+	NVTX_ENTRY_INT = 5,
+	NVTX_ENTRY_UINT64 = 18,
+	NVTX_ENTRY_SIZE = 22,
+	NVTX_ENTRY_ADDRESS = 23,
+	NVTX_ENTRY_CHAR32 = 27, /* the last one of C */
+};
+
+/* A field of a schema. */
+struct nvtx_schema_entry {
+	uint64_t flags; /* enum nvtx_entry_flag, and others */
+	uint64_t type;  /* enum nvtx_entry_type, or the id of a schema */
+	const char *name;
+	const char *description;
+	uint64_t length; /* number of elements, of an array */
+	uint64_t offset; /* 0: the next one by its alignment */
+	const void *semantics;
+	const void *reserved;
+};
+
+enum nvtx_schema_field {
+	NVTX_SCHEMA_ENTRIES = 1 << 4,
+	NVTX_SCHEMA_ENTRY_COUNT = 1 << 5,
+	NVTX_SCHEMA_SIZE = 1 << 6,
+	NVTX_SCHEMA_ALIGNMENT = 1 << 7,
+	NVTX_SCHEMA_ID = 1 << 8,
+};
+
+#define NVTX_SCHEMA_DYNAMIC_START (1ull << 32) /* ids that the tool gives */
+
+struct nvtx_schema {
+	uint64_t fields; /* enum nvtx_schema_field: those that are set */
+	const char *name;
+	uint64_t type;
+	uint64_t flags;
+	const struct nvtx_schema_entry *entries;
+	size_t entry_count;
+	size_t size;
+	size_t alignment; /* the maximum, of packed structs; 0: natural */
+	uint64_t id;      /* 0: the tool gives one */
+	void *extension;
 };
 
 struct nvtx_segment {
@@ -110,5 +172,7 @@ _Static_assert(offsetof(struct nvtx_attributes, message) == 40, "NVTX ABI");
 _Static_assert(sizeof(struct nvtx_attributes) == 48, "NVTX ABI");
 _Static_assert(offsetof(struct nvtx_extension, segments) == 16, "NVTX ABI");
 _Static_assert(sizeof(struct nvtx_extension) == 40, "NVTX ABI");
+_Static_assert(sizeof(struct nvtx_schema_entry) == 64, "NVTX ABI");
+_Static_assert(sizeof(struct nvtx_schema) == 80, "NVTX ABI");
 
 #endif

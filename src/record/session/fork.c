@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "record/backend_use.h"
+#include "record/names/communicators.h"
 #include "record/names/frames.h"
 #include "record/names/metric_names.h"
 #include "record/names/scope_names.h"
@@ -23,9 +24,8 @@ static pthread_mutex_t *const before_sessions[] = {
 	&scope_names_lock,
 };
 static pthread_mutex_t *const after_sessions[] = {
-	&backend_use_lock,       &metric_names_lock,  &frames_lock,
-	&devices_lock,           &gpu_functions_lock, &code_objects_lock,
-	&thread_trace_list_lock,
+	&backend_use_lock, &metric_names_lock,  &communicators_lock, &frames_lock,
+	&devices_lock,     &gpu_functions_lock, &code_objects_lock,  &thread_trace_list_lock,
 };
 
 static void on_all(int (*act)(pthread_mutex_t *lock))

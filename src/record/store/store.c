@@ -306,7 +306,7 @@ static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epo
 		store_metric(store, context, epoch, name, &metric, NULL);
 }
 
-void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
+void store_kernel(struct store *store, uint32_t context, uint32_t scopes, uint32_t epoch,
 		  const struct execution *execution)
 {
 	struct row_kernel *rows = store_kernel_rows(store);
@@ -341,7 +341,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	store_counters_add_one(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS,
 			       store->is_shared, 0);
 	if (!execution->is_memory)
-		store_collectives_kernel(store, node, epoch,
+		store_collectives_kernel(store, node, scopes, epoch,
 					 execution->end_ns - execution->start_ns);
 	if (execution->function)
 		store_samples_run(store, at, execution->function, execution->sampled_ns);

@@ -88,8 +88,11 @@ void store_fini(struct store *store, bool remove_file);
 
 /* Notes that `context` was entered in the current epoch; makes its node. */
 void store_enter(struct store *store, uint32_t context);
-/* Adds one execution to `context`, which ends with it; `epoch` is that of its launch. */
-void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
+/*
+ * Adds one execution to `context`, which ends with it; `epoch` is that of its launch. `scopes` is
+ * the context made of scopes, in sessions with other contexts too.
+ */
+void store_kernel(struct store *store, uint32_t context, uint32_t scopes, uint32_t epoch,
 		  const struct execution *execution);
 /* Adds a metric with the process-wide name `name`. */
 int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,

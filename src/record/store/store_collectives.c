@@ -7,13 +7,16 @@
  */
 #include "record/store/store_collectives.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
+#include "record/names/communicators.h"
 #include "record/store/store_rows.h"
 
 #define NODES_RESERVE (4ull << 30)
@@ -118,22 +121,37 @@ bool store_collectives_has(const struct store *store, uint32_t node)
 	return map && fits(store, node) && __atomic_load_n(&map[node], __ATOMIC_RELAXED);
 }
 
+/* The text that the ranks of a communicator have in common, in the file. */
+static uint32_t new_group(struct store *store, uint64_t communicator)
+{
+	char text[32];
+	int length = snprintf(text, sizeof(text), "communicator %016" PRIx64, communicator);
+
+	return communicator ? store_new_string(store, text, (size_t)length) : 0;
+}
+
 /* NULL: no memory. */
-static struct collective_series *series_of(struct store *store, uint32_t node)
+static struct collective_series *series_of(struct store *store, uint32_t node,
+					   uint64_t communicator)
 {
 	struct collectives *own = &store->collectives;
 	uint32_t *map = own->series_of_node.base;
 
 	if (!fits(store, node))
 		return NULL;
-	if (!map[node]) {
-		if (!ARRAY_ADD(own->series, own->capacity, own->count,
-			       (struct collective_series){.stride = 1, .node = node}))
-			return NULL;
-		/* relaxed: threads without the lock only test it */
-		__atomic_store_n(&map[node], (uint32_t)own->count, __ATOMIC_RELAXED);
-	}
-	return &own->series[map[node] - 1];
+	for (uint32_t i = map[node]; i; i = own->series[i - 1].next)
+		if (own->series[i - 1].communicator == communicator)
+			return &own->series[i - 1];
+	if (!ARRAY_ADD(own->series, own->capacity, own->count,
+		       (struct collective_series){.stride = 1,
+						  .node = node,
+						  .next = map[node],
+						  .group = new_group(store, communicator),
+						  .communicator = communicator}))
+		return NULL;
+	/* relaxed: threads without the lock only test it */
+	__atomic_store_n(&map[node], (uint32_t)own->count, __ATOMIC_RELAXED);
+	return &own->series[own->count - 1];
 }
 
 static struct row_durations *rows_of(const struct store *store)
@@ -218,7 +236,11 @@ static void append(struct store *store, struct collective_series *series, uint32
 		}
 		rows = rows_of(store);
 		rows[row] = (struct row_durations){
-			.flags = flags, .stride = series->stride, .first = number};
+			.flags = flags,
+			.stride = series->stride,
+			.group = series->group,
+			.first = number,
+		};
 		if (at)
 			rows[at].next = row;
 		else
@@ -232,10 +254,9 @@ static void append(struct store *store, struct collective_series *series, uint32
 	__atomic_store_n(&rows[at].count, rows[at].count + 1, __ATOMIC_RELEASE);
 }
 
-void store_collectives_add(struct store *store, uint32_t node, uint32_t epoch, uint32_t flags,
-			   uint64_t duration_ns)
+static void add(struct store *store, struct collective_series *series, uint32_t epoch,
+		uint32_t flags, uint64_t duration_ns)
 {
-	struct collective_series *series = node ? series_of(store, node) : NULL;
 	uint32_t number;
 
 	if (!series || series->count == UINT32_MAX)
@@ -253,11 +274,18 @@ void store_collectives_add(struct store *store, uint32_t node, uint32_t epoch, u
 	append(store, series, flags, number, duration_ns);
 }
 
-void store_collectives_kernel(struct store *store, uint32_t node, uint32_t epoch,
+void store_collectives_add(struct store *store, uint32_t node, uint32_t epoch, uint32_t flags,
+			   uint64_t duration_ns)
+{
+	if (node)
+		add(store, series_of(store, node, 0), epoch, flags, duration_ns);
+}
+
+void store_collectives_kernel(struct store *store, uint32_t node, uint32_t scopes, uint32_t epoch,
 			      uint64_t duration_ns)
 {
-	if (is_collective(store, node))
-		store_collectives_add(store, node, epoch, 0, duration_ns);
+	if (node && is_collective(store, node))
+		add(store, series_of(store, node, communicators_of(scopes)), epoch, 0, duration_ns);
 }
 
 void store_collectives_drop_epoch(struct store *store, uint32_t epoch)
@@ -273,6 +301,8 @@ void store_collectives_drop_epoch(struct store *store, uint32_t epoch)
 			free_row(store, row);
 			row = next;
 		}
-		*series = (struct collective_series){.stride = 1, .node = series->node};
+		series->first_row = series->last_row = 0;
+		series->rows = series->count = 0;
+		series->stride = 1;
 	}
 }

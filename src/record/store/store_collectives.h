@@ -22,10 +22,13 @@ struct collective_series {
 	uint32_t count; /* occurrences so far, recorded or not */
 	uint32_t epoch; /* the last one's */
 	uint32_t node;
+	uint32_t next;  /* series + 1 of the node with another communicator; 0: none */
+	uint32_t group; /* string of the file: the communicator; 0: not known */
+	uint64_t communicator;
 };
 
 struct collectives {
-	struct region series_of_node; /* u32 per node: series + 1 */
+	struct region series_of_node; /* u32 per node: its newest series + 1 */
 	struct region kind_of_frame;  /* u8 per frame: 0 not known, 1 no collective, 2 one */
 	struct collective_series *series;
 	size_t count, capacity;
@@ -35,8 +38,11 @@ struct collectives {
 
 int store_collectives_init(struct store *store, struct proton_error *err);
 void store_collectives_fini(struct store *store);
-/* Adds an occurrence if the node is a kernel with the name of a collective. */
-void store_collectives_kernel(struct store *store, uint32_t node, uint32_t epoch,
+/*
+ * Adds an occurrence if the node is a kernel with the name of a collective. `scopes` is the context
+ * that says its communicator: a source context has no scopes.
+ */
+void store_collectives_kernel(struct store *store, uint32_t node, uint32_t scopes, uint32_t epoch,
 			      uint64_t duration_ns);
 /* Adds one that was timed on the host, in a node of any name. */
 void store_collectives_add(struct store *store, uint32_t node, uint32_t epoch, uint32_t flags,

@@ -224,7 +224,8 @@ void captured_record(struct proton_context launch, const struct captured *captur
 		} else {
 			context = context_tree_child(context, execution->frame);
 		}
-		store_kernel(&session->store, context, entry->epoch, execution);
+		store_kernel(&session->store, context, captured->where.shadow, entry->epoch,
+			     execution);
 		session_unlock(session);
 	}
 }

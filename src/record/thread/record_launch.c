@@ -217,7 +217,7 @@ void record_kernel(struct proton_context where, const struct execution *executio
 		session = adding_lock(entry);
 		if (!session)
 			continue;
-		store_kernel(&session->store, context, entry->epoch, execution);
+		store_kernel(&session->store, context, where.shadow, entry->epoch, execution);
 		session_unlock(session);
 	}
 }

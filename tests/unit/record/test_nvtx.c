@@ -2,67 +2,9 @@
 #include "unit/recorded.h"
 
 #include <pthread.h>
-#include <wchar.h>
 
-#include "base/array.h"
-#include "record/nvtx/nvtx.h"
 #include "record/nvtx/nvtx_environment.h"
-
-static struct {
-	int (*push_ex)(const struct nvtx_attributes *);
-	int (*push_a)(const char *);
-	int (*push_w)(const wchar_t *);
-	int (*pop)(void);
-	int (*domain_push_ex)(const void *, const struct nvtx_attributes *);
-	int (*domain_pop)(const void *);
-	const void *(*register_a)(const void *, const char *);
-	const void *(*register_w)(const void *, const wchar_t *);
-	const void *(*create_a)(const char *);
-	const void *(*create_w)(const wchar_t *);
-} nvtx;
-
-/* The layout of NVTX: by number, NULL for missing functions. */
-#define SLOT(field) ((nvtx_function *)(void *)&nvtx.field)
-static nvtx_function others;
-static nvtx_function *core[] = {
-	NULL,          &others,      &others,      &others,   &others, &others, &others, &others,
-	SLOT(push_ex), SLOT(push_a), SLOT(push_w), SLOT(pop), &others, &others, &others, &others,
-};
-static nvtx_function *core2[] = {
-	NULL,           &others,        &others, &others, SLOT(domain_push_ex), SLOT(domain_pop),
-	&others,        &others,        &others, &others, SLOT(register_a),     SLOT(register_w),
-	SLOT(create_a), SLOT(create_w), &others, &others,
-};
-static unsigned int core2_size = ARRAY_LENGTH(core2);
-
-static int get_module_table(uint32_t module, nvtx_function ***table_out, unsigned int *size_out)
-{
-	switch (module) {
-	case NVTX_MODULE_CORE:
-		*table_out = core;
-		*size_out = ARRAY_LENGTH(core);
-		return 1;
-	case NVTX_MODULE_CORE2:
-		*table_out = core2;
-		*size_out = core2_size;
-		return 1;
-	default:
-		return 0;
-	}
-}
-
-static const struct nvtx_callbacks callbacks = {sizeof(callbacks), get_module_table};
-
-static const void *get_table(uint32_t table)
-{
-	return table == NVTX_TABLE_CALLBACKS ? &callbacks : NULL;
-}
-
-static const void *get_no_table(uint32_t table)
-{
-	(void)table;
-	return NULL;
-}
+#include "unit/fake_nvtx.h"
 
 static void start(void)
 {
@@ -119,30 +61,20 @@ TEST(a_range_is_a_scope)
 /* As NCCL does: the payload has the rank, which is known at the end of the range. */
 TEST(a_range_is_popped_with_a_payload)
 {
-	intptr_t slots[63] = {0};
-	struct nvtx_segment segment = {.slot_count = ARRAY_LENGTH(slots), .slots = slots};
-	struct nvtx_extension extension = {
-		.struct_size = sizeof(extension),
-		.module = NVTX_EXTENSION_PAYLOAD,
-		.segment_count = 1,
-		.segments = &segment,
-	};
 	int (*push)(const void *, const void *, size_t);
-	int (*pop)(const void *, const void *, size_t);
 	const void *domain;
 
 	start();
-	CHECK_EQ(InitializeInjectionNvtxExtension(&extension), 1);
-	push = (int (*)(const void *, const void *, size_t))slots[NVTX_PAYLOAD_PUSH];
-	pop = (int (*)(const void *, const void *, size_t))slots[NVTX_PAYLOAD_POP];
+	load_payload_extension();
+	push = (int (*)(const void *, const void *, size_t))payload_slots[NVTX_PAYLOAD_PUSH];
 	domain = nvtx.create_a("NCCL");
 	CHECK_EQ(push_in(domain, "ncclCommInitRank"), 0);
-	CHECK_EQ(pop(domain, NULL, 0), 0);
-	CHECK_EQ(pop(domain, NULL, 0), NVTX_E_NOT_TRACKED);
+	CHECK_EQ(pop_payload(domain, NULL, 0), 0);
+	CHECK_EQ(pop_payload(domain, NULL, 0), NVTX_E_NOT_TRACKED);
 	CHECK_EQ(push_in(domain, "ncclAllReduce"), 0);
 	CHECK_EQ(push(domain, NULL, 0), 1);
 	rec_kernel("k");
-	CHECK_EQ(pop(domain, NULL, 0), 1);
+	CHECK_EQ(pop_payload(domain, NULL, 0), 1);
 	CHECK_EQ(nvtx.domain_pop(domain), 0);
 	check_kernel_at("ncclAllReduce/(unnamed range)/k");
 }
