@@ -41,7 +41,17 @@ NODES = 2000
 PAIRS = 4  # of processes: their addresses make one faster than another; and of loops on a GPU
 LOOP = 300  # launches on a GPU, which queues them all
 GPU_LAUNCHES = ("in forward", "in backward, same node", "in backward")
-LAUNCHES = ("forward, same operator", "forward, new operator", "backward, same node", "backward")
+LAUNCHES = (
+    "forward, same operator",
+    "forward, new operator",
+    "backward, same node",
+    "backward",
+    "forward, same operator, cold caches",
+    "forward, new operator, cold caches",
+    "backward, cold caches",
+)
+COLD_BYTES = 8 << 20
+COLD_NODES = 150
 
 
 def at_depth(depth: int, function: Callable[[], Any]) -> Any:
@@ -55,9 +65,27 @@ def loop(function: Callable[[], Any], count: int) -> float:
     return (time.perf_counter_ns() - start) / count
 
 
+def evict(other: bytearray = bytearray(COLD_BYTES)) -> None:
+    """Replaces what is in the caches of this processor."""
+    other.count(1)
+
+
+def stay() -> None:
+    pass
+
+
+def launch_once() -> int:
+    """Nanoseconds of one launch. The clock is read before, because it may be cold, too."""
+    time.perf_counter_ns()
+    start = time.perf_counter_ns()
+    _libproton.source_context()
+    return time.perf_counter_ns() - start
+
+
 class Node(torch.autograd.Function):
     """Measures a launch in its backward function."""
 
+    before: Callable[[], None] = stay
     spent: list[int] = []
     same = 0.0
 
@@ -68,35 +96,45 @@ class Node(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
-        start = time.perf_counter_ns()
-        _libproton.source_context()
-        Node.spent.append(time.perf_counter_ns() - start)
+        Node.before()
+        Node.spent.append(launch_once())
         Node.same = loop(_libproton.source_context, 50)
         return gradient
 
 
+def launch_in_forward(before: Callable[[], None], count: int, is_new: bool) -> float:
+    """Nanoseconds per launch, with an operator that makes a node before each if `is_new`."""
+    spent = []
+    y = torch.ones(3, requires_grad=True)
+    for _ in range(count):
+        if is_new:
+            y = y + 1
+        before()
+        spent.append(launch_once())
+    return statistics.median(spent)
+
+
+def launch_in_nodes(before: Callable[[], None], count: int) -> float:
+    """Nanoseconds per launch, each in the backward function of another node."""
+    y = torch.ones(3, requires_grad=True)
+    for _ in range(count):
+        y = Node.apply(y)
+    Node.before, Node.spent = staticmethod(before), []
+    y.sum().backward()
+    return statistics.median(Node.spent)
+
+
 def measure_launches() -> list[float]:
     """Nanoseconds per launch, in the order of LAUNCHES."""
-    x = torch.ones(3, requires_grad=True)
     same = at_depth(DEPTH, lambda: loop(_libproton.source_context, 20000))
-
-    def new() -> float:
-        spent = []
-        y = x
-        for _ in range(NODES):
-            y = y + 1
-            start = time.perf_counter_ns()
-            _libproton.source_context()
-            spent.append(time.perf_counter_ns() - start)
-        return statistics.median(spent)
-
-    first = at_depth(DEPTH, new)
-    y = x
-    for _ in range(NODES // 4):
-        y = Node.apply(y)
-    Node.spent = []
-    y.sum().backward()
-    return [same, first, Node.same, statistics.median(Node.spent)]
+    new = at_depth(DEPTH, lambda: launch_in_forward(stay, NODES, True))
+    other = launch_in_nodes(stay, NODES // 4)
+    same_node = Node.same
+    cold = [
+        at_depth(DEPTH, lambda: launch_in_forward(evict, COLD_NODES, is_new))
+        for is_new in (False, True)
+    ]
+    return [same, new, same_node, other, *cold, launch_in_nodes(evict, COLD_NODES)]
 
 
 class GpuNode(torch.autograd.Function):
@@ -201,14 +239,15 @@ def start_side(is_on: str) -> subprocess.Popen[str]:
 
 def launch_row(work: str, plain: list[float], ours: list[float]) -> dict[str, Any]:
     added = statistics.median(b - a for a, b in zip(plain, ours))
+    is_cold = work.endswith("cold caches")
     return report.row(
         work,
         "ns",
         plain=statistics.median(plain),
         ours=statistics.median(ours),
         noise=quartiles(ours),
-        target=f"adds {added:.0f} ns: at most 60",
-        met=added <= 60,
+        target=f"adds {added:.0f} ns" + ("" if is_cold else ": at most 60"),
+        met=None if is_cold else added <= 60,
     )
 
 

@@ -23,6 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "torch_locals.h"
 #include "torch_ops.h"
 
 #define RING_ENTRIES (1u << 15) /* 512 KiB per thread that runs forward operators */
@@ -31,7 +32,8 @@
 #define NUMBER_MASK ((UINT64_C(1) << NUMBER_BITS) - 1)
 #define NUMBER_NONE UINT64_MAX /* of nodes without a forward operator */
 #define NEIGHBORS 64u
-#define NODE_WORDS 16u /* they contain all that is looked for; later ones may look the same */
+#define BELOW_ENTRIES 64u /* a power of two */
+#define NODE_WORDS 16u    /* they contain all that is looked for; later ones may look the same */
 #define NODES 4
 #define ENGINES_MAX 4
 
@@ -45,10 +47,9 @@ struct returned_node {
 };
 
 static struct {
-	uint64_t (*peek)(void); /* the sequence number of the thread's next node */
+	struct torch_getters get;
 	uint64_t (*thread)(void);
 	int (*task)(void); /* the backward pass that the thread runs; -1: none */
-	bool (*has_grad)(void);
 	struct returned_node (*node)(void);
 	uint32_t number_at, thread_at; /* words of a node */
 	bool has_control; /* the reference count is in the control block of a std::shared_ptr */
@@ -77,27 +78,35 @@ struct ring {
 	struct entry *entries;
 };
 
-/* State of one thread. */
+/* State of one thread. The fields that each launch needs come first, in one cache line. */
 struct follower {
-	struct ring *own;
+	struct torch_locals locals;
+	uint64_t made[AUTOGRAD_KINDS]; /* the number after the newest node that is dealt with */
+	uint64_t running;              /* the last node with a number in the backward pass */
+	int task;                      /* the backward pass */
+	bool has_begun;
 	bool has_no_ring;
-	uint64_t thread;
-	uint64_t made[AUTOGRAD_KINDS]; /* the newest node that needs no more attention */
-	int task;
 	int scopes_task;
-	uint64_t running; /* the last node with a number in that backward pass */
+	struct ring *own;
+	uint64_t thread;
 	const struct ring *asked;
 	struct {
 		uint64_t node;
 		uint32_t context;
 	} found[AUTOGRAD_KINDS];
+	struct {
+		uint32_t context;
+		uint32_t child; /* <backward> below it */
+	} below[BELOW_ENTRIES];
 };
 
 static struct ring rings[RINGS];
 static _Atomic uint64_t last_ended;
 static pthread_key_t ring_key;
 static bool has_ring_key;
-static _Thread_local struct follower follower = {.task = -1, .scopes_task = -1};
+static _Thread_local _Alignas(64) struct follower follower = {.task = -1, .scopes_task = -1};
+
+_Static_assert(offsetof(struct follower, scopes_task) <= 64, "one cache line");
 
 static inline uint64_t node_key(uint64_t thread, uint64_t number)
 {
@@ -227,27 +236,40 @@ static uint32_t entry_between(const struct ring *ring, uint64_t node, enum autog
 
 /* ------------------------------------------------------------------ forward */
 
+static struct follower *follower_get(void)
+{
+	struct follower *self = &follower;
+	if (__builtin_expect(!self->has_begun, 0)) {
+		(void)torch.get.number(); /* allocates the block of variables */
+		torch_locals_find(&self->locals);
+		self->has_begun = true;
+	}
+	return self;
+}
+
+static bool has_grad(const struct torch_locals *locals)
+{
+	return locals->grad ? *locals->grad & locals->grad_bit : torch.get.has_grad();
+}
+
 uint64_t autograd_made(enum autograd_kind kind, bool *needs_function_out)
 {
-	uint64_t next = torch.peek();
-	struct ring *ring = next ? ring_own() : NULL;
-	if (!ring)
+	struct follower *self = follower_get();
+	uint64_t next = self->locals.number ? *self->locals.number : torch.get.number();
+	if (next == self->made[kind] || !ring_own())
 		return 0;
-	uint64_t node = node_key(follower.thread, next - 1);
-	if (node == follower.made[kind])
-		return 0;
-	*needs_function_out = !torch.has_grad();
-	return node;
+	*needs_function_out = !has_grad(&self->locals);
+	return node_key(self->thread, next - 1);
 }
 
 void autograd_pass(uint64_t node, enum autograd_kind kind)
 {
-	follower.made[kind] = node;
+	follower.made[kind] = (node & NUMBER_MASK) + 1;
 }
 
 void autograd_keep(uint64_t node, enum autograd_kind kind, uint32_t context)
 {
-	follower.made[kind] = node;
+	autograd_pass(node, kind);
 	entry_write(follower.own, node, kind, context);
 }
 
@@ -274,23 +296,64 @@ static void node_release(const struct returned_node *returned)
 		__atomic_sub_fetch((uint64_t *)((char *)returned->node + 8), 1, __ATOMIC_ACQ_REL);
 }
 
+/* The node as the functions of PyTorch return it. */
+static bool ask_node(struct follower *self, uint64_t *number_out, uint64_t *thread_out)
+{
+	bool is_found;
+	struct returned_node returned = {0};
+	if (torch.task() != -1)
+		returned = torch.node();
+	is_found = torch_locals_see_node(returned.node);
+	if (is_found)
+		torch_locals_find(&self->locals);
+	if (!returned.node)
+		return false;
+	const uint64_t *words = returned.node;
+	*number_out = words[torch.number_at];
+	*thread_out = words[torch.thread_at];
+	node_release(&returned);
+	return true;
+}
+
+/* The node that the thread evaluates, with references of the engine. */
+static bool read_node(const struct follower *self, uint64_t *number_out, uint64_t *thread_out)
+{
+	const uint64_t *words = *self->locals.node;
+	if (!words)
+		return false;
+	*number_out = words[torch.number_at];
+	*thread_out = words[torch.thread_at];
+	return true;
+}
+
 uint64_t autograd_running(void)
 {
-	int task = torch.task();
-	if (task == -1)
+	struct follower *self = follower_get();
+	uint64_t number, thread;
+	bool is_running = self->locals.node ? read_node(self, &number, &thread)
+					    : ask_node(self, &number, &thread);
+	if (!is_running)
 		return 0;
-	struct returned_node returned = torch.node();
-	if (!returned.node)
-		return 0;
-	const uint64_t *words = returned.node;
-	uint64_t number = words[torch.number_at];
-	uint64_t thread = words[torch.thread_at];
-	node_release(&returned);
-	if (number != NUMBER_NONE) {
-		follower.task = task;
-		follower.running = node_key(thread, number);
-	}
-	return follower.task == task ? follower.running : 0;
+	if (number == NUMBER_NONE)
+		return self->task == torch.task() ? self->running : 0;
+	/* The engine evaluates the newest nodes first: a lower number means the same pass. */
+	uint64_t node = node_key(thread, number);
+	if (node >= self->running || (node ^ self->running) > NUMBER_MASK)
+		self->task = torch.task();
+	self->running = node;
+	return node;
+}
+
+/* The context <backward> below another one. */
+static uint32_t below(uint32_t context)
+{
+	uint32_t slot = context % BELOW_ENTRIES;
+	if (follower.below[slot].context == context && follower.below[slot].child)
+		return follower.below[slot].child;
+	uint32_t child = proton_context_child(context, torch.frame);
+	follower.below[slot].context = context;
+	follower.below[slot].child = child;
+	return child;
 }
 
 uint32_t autograd_origin(uint64_t node, enum autograd_kind kind)
@@ -303,7 +366,7 @@ uint32_t autograd_origin(uint64_t node, enum autograd_kind kind)
 		context = entry_between(ring, node, kind);
 	if (!context)
 		return PROTON_CONTEXT_ROOT;
-	context = proton_context_child(context - 1, torch.frame);
+	context = below(context - 1);
 	follower.found[kind].node = node;
 	follower.found[kind].context = context;
 	return context;
@@ -368,17 +431,20 @@ void autograd_update_scopes(void)
 	proton_scope_provider_set(is_wanted ? provide_scope : NULL);
 }
 
-bool autograd_is_engine(const PyCodeObject *code)
+uint32_t autograd_find_engine(const struct frame_walk *walk)
 {
-	for (int i = 0; i < ENGINES_MAX; i++)
-		if (code == torch.engines[i])
-			return true;
-	return false;
+	for (uint32_t i = 0; i < walk->count; i++)
+		for (int engine = 0; engine < ENGINES_MAX && torch.engines[engine]; engine++)
+			if (walk->visits[i].code == torch.engines[engine])
+				return i;
+	return walk->count;
 }
 
-bool autograd_is_function(const PyCodeObject *code)
+uint32_t autograd_find_function(const struct frame_walk *walk, uint32_t index)
 {
-	return code == torch.function;
+	while (index < walk->count && walk->visits[index].code != torch.function)
+		index++;
+	return index;
 }
 
 /* ------------------------------------------------------------------ layout of nodes */
@@ -484,10 +550,10 @@ static bool find_symbols(void)
 		const char *name;
 		void *address;
 	} const symbols[] = {
-		{"_ZN2at15sequence_number4peekEv", &torch.peek},
+		{"_ZN2at15sequence_number4peekEv", &torch.get.number},
 		{"_ZN2at14RecordFunction15currentThreadIdEv", &torch.thread},
 		{"_ZN5torch8autograd25get_current_graph_task_idEv", &torch.task},
-		{"_ZN3c108GradMode10is_enabledEv", &torch.has_grad},
+		{"_ZN3c108GradMode10is_enabledEv", &torch.get.has_grad},
 		{"_ZN5torch8autograd16get_current_nodeEv", &torch.node},
 	};
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
@@ -496,6 +562,8 @@ static bool find_symbols(void)
 			return false;
 		memcpy(symbols[i].address, &found, sizeof(found));
 	}
+	void *set_grad = dlsym(library ? library : RTLD_DEFAULT, "_ZN3c108GradMode11set_enabledEb");
+	memcpy(&torch.get.set_grad, &set_grad, sizeof(set_grad));
 	return true;
 }
 
@@ -539,6 +607,7 @@ static PyObject *follow_autograd(PyObject *module, PyObject *args)
 			return NULL;
 		Py_RETURN_FALSE;
 	}
+	torch_locals_learn(&torch.get, PyList_GET_ITEM(tensors, 0));
 	torch.frame = proton_frame("<backward>", strlen("<backward>"));
 	/* release: pairs with autograd_is_followed() */
 	atomic_store_explicit(&autograd_is_on, true, memory_order_release);
@@ -555,6 +624,15 @@ static PyObject *use_autograd(PyObject *module, PyObject *wanted)
 	return PyBool_FromLong(is_on);
 }
 
+static PyObject *torch_locals(PyObject *module, PyObject *unused)
+{
+	struct torch_locals locals;
+	torch_locals_find(&locals);
+	return Py_BuildValue("(NNN)", PyBool_FromLong(locals.number != NULL),
+			     PyBool_FromLong(locals.grad != NULL),
+			     PyBool_FromLong(locals.node != NULL));
+}
+
 static PyObject *follow_scopes(PyObject *module, PyObject *wanted)
 {
 	int is_wanted = PyObject_IsTrue(wanted);
@@ -569,6 +647,9 @@ static PyMethodDef autograd_methods[] = {
 	{"follow_autograd", follow_autograd, METH_VARARGS, follow_autograd_doc},
 	{"use_autograd", use_autograd, METH_O,
 	 "use_autograd(wanted): switch follow_autograd() off and on again, to measure its cost."},
+	{"torch_locals", torch_locals, METH_NOARGS,
+	 "Whether the sequence number, the enabling of gradients and the running node are read "
+	 "in place."},
 	{"follow_scopes", follow_scopes, METH_O,
 	 "follow_scopes(wanted): whether backward launches are also attributed to scopes."},
 	{NULL, NULL, 0, NULL},

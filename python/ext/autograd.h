@@ -6,6 +6,7 @@
 #define EXT_AUTOGRAD_H
 
 #include "ext.h"
+#include "frames.h"
 
 /* The two contexts that are kept for each forward operator. */
 enum autograd_kind {
@@ -51,10 +52,16 @@ bool autograd_keep_earlier(uint64_t node, uint32_t steps, enum autograd_kind kin
 /* The node is not that of a launch: autograd_made() returns 0 until there is another one. */
 void autograd_pass(uint64_t node, enum autograd_kind kind);
 
-/* True if the code calls the engine: its frames and those above do not belong to a node. */
-bool autograd_is_engine(const PyCodeObject *code);
-/* True if the code calls the forward function of a custom autograd Function. */
-bool autograd_is_function(const PyCodeObject *code);
+/*
+ * The index of the innermost frame that calls the engine; walk->count: none. It and those above do
+ * not belong to a node.
+ */
+uint32_t autograd_find_engine(const struct frame_walk *walk);
+/*
+ * The next frame, from the index on, that calls the forward function of a custom autograd Function;
+ * walk->count: none.
+ */
+uint32_t autograd_find_function(const struct frame_walk *walk, uint32_t index);
 
 /* Scopes need the provider for autograd, for operators (torch_ops.h), or not at all. */
 void autograd_update_scopes(void);

@@ -440,13 +440,8 @@ static bool explore(struct thread_path *path)
 /* In a backward pass, the frames of the call that runs it, and those above, do not count. */
 static void cut_at_engine(struct thread_path *path)
 {
-	if (path->base == PROTON_CONTEXT_ROOT)
-		return;
-	for (uint32_t i = 0; i < path->walk.count; i++)
-		if (autograd_is_engine(path->walk.visits[i].code)) {
-			path->walk.count = i;
-			return;
-		}
+	if (path->base != PROTON_CONTEXT_ROOT)
+		path->walk.count = autograd_find_engine(&path->walk);
 }
 
 static bool walk_own(struct thread_path *path, PyThreadState *thread)
@@ -535,14 +530,6 @@ static uint32_t find_base(void)
 	return base;
 }
 
-/* The next call of Function.apply among the visited frames, from the index on; count: none. */
-static uint32_t next_function(const struct thread_path *path, uint32_t index)
-{
-	while (index < path->walk.count && !autograd_is_function(path->walk.visits[index].code))
-		index++;
-	return index;
-}
-
 /* The context above the frame with this index. */
 static uint32_t context_above(const struct thread_path *path, uint32_t index)
 {
@@ -565,14 +552,14 @@ static void keep_for_backward(const struct thread_path *path)
 		autograd_keep(node, AUTOGRAD_SOURCE, context_at(path, path->step_count));
 		return;
 	}
-	uint32_t index = next_function(path, 0);
+	uint32_t index = autograd_find_function(&path->walk, 0);
 	if (index == path->walk.count) {
 		autograd_pass(node, AUTOGRAD_SOURCE);
 		return;
 	}
 	autograd_keep(node, AUTOGRAD_SOURCE, context_above(path, index));
 	for (uint32_t steps = 1;; steps++) {
-		index = next_function(path, index + 1);
+		index = autograd_find_function(&path->walk, index + 1);
 		if (index >= path->walk.count ||
 		    !autograd_keep_earlier(node, steps, AUTOGRAD_SOURCE,
 					   context_above(path, index)))
