@@ -52,7 +52,7 @@ def run(tmp_path: Path, body: str, **env: str) -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.parametrize("interface", ["1", "2"])
+@pytest.mark.parametrize("interface", ["", "1", "2"])
 def test_a_start_during_a_session_is_announced_once(tmp_path: Path, interface: str) -> None:
     done = run(
         tmp_path,

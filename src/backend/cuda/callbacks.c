@@ -239,14 +239,14 @@ static void unsubscribe(void)
 }
 
 /* Uses the earlier `subscriber` if it is still valid, else a new one. */
-static int subscribe(struct proton_error *err)
+static int subscribe(bool may_choose, struct proton_error *err)
 {
 	int status;
 	int result;
 
 	if (subscriber && enable(1) == CUPTI_OK)
 		return PROTON_OK; /* the event below is still enabled */
-	status = interface_subscribe(on_callback, &subscriber, err);
+	status = interface_subscribe(on_callback, may_choose, &subscriber, err);
 	if (status != PROTON_OK)
 		return status;
 	result = enable(1);
@@ -285,11 +285,11 @@ void callbacks_ask_modules(bool is_wanted)
 				     CUPTI_RESOURCE_MODULE_PROFILED);
 }
 
-int callbacks_start(struct proton_error *err)
+int callbacks_start(bool may_choose, struct proton_error *err)
 {
 	ended_was_noted = false;
 	launches_start();
-	return subscribe(err);
+	return subscribe(may_choose, err);
 }
 
 bool callbacks_stop(void)

@@ -61,13 +61,14 @@ static bool driver_is_initialized(void)
 	return libcuda.cuDeviceGetCount(&count) == 0;
 }
 
-/* CUPTI is used from here on. On failure it is released. */
-static int begin(struct proton_error *err)
+/*
+ * On failure CUPTI is released. A process that has sampled PCs never finalizes CUPTI, so the second
+ * interface would exclude the first from then on.
+ */
+static int try_begin(struct proton_error *err)
 {
-	int status;
+	int status = callbacks_start(!wants_samples && !pc_sampling_was_used(), err);
 
-	atomic_store(&cupti_process, getpid());
-	status = callbacks_start(err);
 	if (status != PROTON_OK)
 		return status;
 	pc_sampling_release();
@@ -87,8 +88,21 @@ static int begin(struct proton_error *err)
 
 		if (interface_is_second()) /* other tools may use the first one again */
 			interface_finalize(is_released);
-		return status;
 	}
+	return status;
+}
+
+/* CUPTI is used from here on. On failure it is released. */
+static int begin(struct proton_error *err)
+{
+	int status;
+
+	atomic_store(&cupti_process, getpid());
+	status = try_begin(err);
+	if (status != PROTON_OK && interface_refuse_second())
+		status = try_begin(err);
+	if (status != PROTON_OK)
+		return status;
 	flush_thread_start();
 	atomic_store(&cuda_state, CUDA_ON);
 	return PROTON_OK;
@@ -248,13 +262,17 @@ static void describe(backend_add_fn add, void *user)
 /*
  * Even without subscriber and records CUPTI costs each launch 0.3 us (H200, CUPTI 13.0, of 2.3 us
  * for an empty kernel). cuptiFinalize() removes that too, and the next start begins again. It is
- * not called if another tool seems to use CUPTI, because that tool would lose it. It is not called
- * while the program exits either: nothing is gained, and the driver may be gone. While a context is
- * enabled for PC sampling, it would leave later sessions without samples.
+ * not called if another tool seems to use CUPTI, because that tool would lose it: with the first
+ * interface, missing records may be with another tool. With the second one interface_finalize()
+ * asks CUPTI. It is not called while the program exits either: nothing is gained, and the driver
+ * may be gone. While a context is enabled for PC sampling, it would leave later sessions without
+ * samples.
  */
 static void detach(bool is_released)
 {
-	if (!record_program_ends() && !callbacks_were_ended() && !await_records_were_missed() &&
+	bool may_be_taken = !interface_is_second() && await_records_were_missed();
+
+	if (!record_program_ends() && !callbacks_were_ended() && !may_be_taken &&
 	    !pc_sampling_was_used())
 		interface_finalize(is_released);
 }

@@ -31,8 +31,8 @@ static inline bool cuda_is_orphaned(void)
 	return atomic_load_explicit(&cuda_state, memory_order_relaxed) == CUDA_ORPHANED;
 }
 
-/* API callbacks: on the application's threads. */
-int callbacks_start(struct proton_error *err);
+/* API callbacks: on the application's threads. `may_choose`: see interface_subscribe(). */
+int callbacks_start(bool may_choose, struct proton_error *err);
 /* False if CUPTI does not release the subscription. */
 bool callbacks_stop(void);
 /* Begins or ends memory operations: their callbacks and records. */

@@ -11,9 +11,11 @@
 
 /*
  * cuptiGetVersion() of the first version that reports record layouts and allows several
- * subscribers; and of the first one with the ids of source graph nodes.
+ * subscribers; of its update 1, from which on several may request records without a crash; and of
+ * the first one with the ids of source graph nodes.
  */
 #define CUPTI_VERSION_SECOND 130300u
+#define CUPTI_VERSION_SEVERAL 130301u
 #define CUPTI_VERSION_SOURCE_NODES 130400u
 
 /* The size of this structure before 13.2 is the offset of `allows_several`. */

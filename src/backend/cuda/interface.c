@@ -9,6 +9,8 @@
 #include "backend/cuda/record_fields.h"
 #include "base/message.h"
 
+#define NAME "Proton" /* for other tools */
+
 enum wish {
 	WISH_NONE,
 	WISH_FIRST,
@@ -19,6 +21,9 @@ enum wish {
 static bool is_second;
 static bool allows_several; /* other subscribers of the second interface */
 static void *subscriber;
+static bool was_chosen; /* the second interface, without a wish for it */
+
+static bool is_second_refused; /* CUPTI refused its records to this process */
 
 bool interface_is_second(void)
 {
@@ -54,7 +59,7 @@ static int subscribe_second(cupti_callback_fn callback, bool is_shared)
 {
 	struct cupti_subscriber_params params = {
 		.size = sizeof(params),
-		.name = "Proton",
+		.name = NAME,
 		.other_name = libcupti.other_name,
 		.other_name_bytes = sizeof(libcupti.other_name) - 1,
 		.allows_several = is_shared,
@@ -101,16 +106,40 @@ static void report_shared(void)
 		*libcupti.other_name ? libcupti.other_name : "its name is unknown");
 }
 
+/* CUPTI may give the name of the only subscriber. */
+static bool has_other_tool(void)
+{
+	return *libcupti.other_name && strcmp(libcupti.other_name, "CUPTI for " NAME) != 0;
+}
+
+/*
+ * The second interface without a wish for it. False if CUPTI refuses: another tool excludes it, or
+ * the driver does not allow several subscribers.
+ */
+static bool choose_second(cupti_callback_fn callback)
+{
+	if (subscribe_second(callback, true) != CUPTI_OK)
+		return false;
+	was_chosen = true;
+	if (has_other_tool())
+		report_shared();
+	return true;
+}
+
 static int subscribe_first(cupti_callback_fn callback, bool may_share, struct proton_error *err)
 {
 	int result = libcupti.cuptiSubscribe(&subscriber, callback, NULL);
 
 	if (result == CUPTI_OK)
 		return PROTON_OK;
-	if (result == CUPTI_E_MULTIPLE_SUBSCRIBERS && may_share && has_second() &&
-	    subscribe_second(callback, true) == CUPTI_OK) {
-		report_shared();
-		return PROTON_OK;
+	if (result == CUPTI_E_MULTIPLE_SUBSCRIBERS && may_share && has_second()) {
+		if (subscribe_second(callback, true) == CUPTI_OK) {
+			report_shared();
+			return PROTON_OK;
+		}
+		/* No tool: the refused call itself has excluded the first interface. */
+		if (!*libcupti.other_name && subscribe_second(callback, false) == CUPTI_OK)
+			return PROTON_OK;
 	}
 	return cupti_api_error(result, "cuptiSubscribe", err);
 }
@@ -125,7 +154,8 @@ static void report_no_second(const char *wanted_for)
 		wanted_for, text, libcupti.path);
 }
 
-int interface_subscribe(cupti_callback_fn callback, void **subscriber_out, struct proton_error *err)
+int interface_subscribe(cupti_callback_fn callback, bool may_choose, void **subscriber_out,
+			struct proton_error *err)
 {
 	bool wants_hardware;
 	enum wish wish;
@@ -133,15 +163,18 @@ int interface_subscribe(cupti_callback_fn callback, void **subscriber_out, struc
 
 	is_second = false;
 	allows_several = false;
+	was_chosen = false;
 	subscriber = NULL;
 	*libcupti.other_name = '\0';
 	if (status == PROTON_OK)
 		status = kernel_times_read(&wants_hardware, err);
 	if (status != PROTON_OK)
 		return status;
+	may_choose = may_choose && wish == WISH_NONE && !is_second_refused && has_second() &&
+		     libcupti.version >= CUPTI_VERSION_SEVERAL;
 	if ((wish == WISH_SECOND || wants_hardware || libcupti.missing_first) && has_second()) {
 		status = subscribe_wished(callback, err);
-	} else {
+	} else if (!may_choose || !choose_second(callback)) {
 		if (wants_hardware || wish == WISH_SECOND)
 			report_no_second(wish == WISH_SECOND ? "PROTON_CUPTI_INTERFACE=2"
 							     : "PROTON_KERNEL_TIMES=hardware");
@@ -149,6 +182,15 @@ int interface_subscribe(cupti_callback_fn callback, void **subscriber_out, struc
 	}
 	*subscriber_out = status == PROTON_OK ? subscriber : NULL;
 	return status;
+}
+
+bool interface_refuse_second(void)
+{
+	/* A tool that shares the second interface excludes the first. */
+	if (!was_chosen || is_second_refused || libcupti.missing_first || has_other_tool())
+		return false;
+	is_second_refused = true;
+	return true;
 }
 
 /* ------------------------------------------------------------------ records */

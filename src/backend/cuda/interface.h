@@ -3,8 +3,8 @@
  * structures. The second one (_v2, complete from CUPTI 13.3 on) allows several subscribers and
  * delivers selected fields. cupti_symbols.def has the functions that each of them needs.
  *
- * The first one is used, except if PROTON_CUPTI_INTERFACE=2 asks for the second, or if the first is
- * refused because other tools have subscribed to the second: docs/design/other-tools.md.
+ * The second one is used where CUPTI lets several tools subscribe to it, else the first:
+ * docs/design/other-tools.md. PROTON_CUPTI_INTERFACE asks for one of them.
  */
 #ifndef BACKEND_CUDA_INTERFACE_H
 #define BACKEND_CUDA_INTERFACE_H
@@ -19,9 +19,17 @@ struct interface_buffers {
 	cupti_buffer_completed_2_fn completed_2;
 };
 
-/* Chooses the interface and subscribes. On failure `*subscriber_out` is NULL. */
-int interface_subscribe(cupti_callback_fn callback, void **subscriber_out,
+/*
+ * Chooses the interface and subscribes. On failure `*subscriber_out` is NULL. Without `may_choose`,
+ * the second interface is used only if it was asked for, or if other tools exclude the first.
+ */
+int interface_subscribe(cupti_callback_fn callback, bool may_choose, void **subscriber_out,
 			struct proton_error *err);
+/*
+ * After a start that failed: true, once, if the second interface was used without a wish for it.
+ * From then on this process uses the first.
+ */
+bool interface_refuse_second(void);
 /* Between a subscription and the next one. */
 bool interface_is_second(void);
 

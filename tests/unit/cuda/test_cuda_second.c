@@ -20,6 +20,11 @@ static void wish(const char *interface)
 	setenv("PROTON_CUPTI_INTERFACE", interface, 1);
 }
 
+/* Requests of a user, and the interface that is used. */
+#define WISHES 3
+static const char *const wishes[WISHES] = {"", "1", "2"};
+static const char *const answers[WISHES] = {"2", "1", "2"};
+
 static void launch_many(int count)
 {
 	for (int i = 0; i < count; i++)
@@ -56,14 +61,119 @@ static void expect_busy(const char *text)
 
 /* ------------------------------------------------------------------ the choice */
 
-TEST(the_first_interface_is_used_by_default)
+/* No interface was asked for, and no other tool uses CUPTI. */
+TEST(the_second_interface_is_used_by_itself_where_several_tools_may_subscribe)
 {
 	use_version("130500");
+	start();
+	launch_many(3);
+	CHECK_EQ(calls_named("cuptiSubscribe"), 0);
+	CHECK_EQ(calls_named("cuptiActivityEnable"), 0);
+	CHECK_EQ(fake.second_subscribe("torch-cupti-monitor", true), CUPTI_OK);
+	launch_many(2);
+	CHECK_EQ(fake.second_count(), 2);
+	fake.second_unsubscribe();
+	expect_session(5, "2");
+	CHECK(fake.is_idle());
+	CHECK_EQ(rec_printed("\n"), 0);
+}
+
+/* The answer of cuptiSubscribe_v2 decides. */
+TEST(a_driver_that_does_not_allow_several_tools_means_the_first_interface)
+{
+	use_version("130500");
+	setenv("FAKE_CUDA_VERSION", "13000", 1);
+	start();
+	launch_many(3);
+	CHECK_EQ(calls_named("cuptiSubscribe_v2"), 1);
+	expect_session(3, "1");
+	CHECK(fake.is_idle());
+	CHECK_EQ(rec_printed("\n"), 0);
+	fake.other_start(); /* the first interface is free */
+	launch_many(2);
+	CHECK_EQ(fake.other_stop(), 2);
+}
+
+/* The refused call may have excluded the first interface all the same. */
+TEST(the_second_interface_alone_is_used_if_the_first_is_refused_without_a_name)
+{
+	use_version("130500");
+	setenv("FAKE_CUDA_VERSION", "13000", 1);
+	fake.fail("cuptiSubscribe", 1, 1, CUPTI_E_MULTIPLE_SUBSCRIBERS);
+	start();
+	launch_many(3);
+	expect_session(3, "2");
+	CHECK(fake.is_idle());
+}
+
+static void expect_default(const char *cupti, const char *interface)
+{
+	use_version(cupti);
+	start();
+	launch_many(3);
+	if (*interface == '1')
+		CHECK_EQ(calls_named("cuptiSubscribe_v2"), 0);
+	expect_session(3, interface);
+	CHECK_EQ(rec_printed("\n"), 0);
+}
+
+TEST(a_cupti_before_13_3_is_used_by_the_first_interface)
+{
+	expect_default("130200", "1");
+}
+
+/* It crashed when several tools requested records. */
+TEST(a_cupti_13_3_before_update_1_is_used_by_the_first_interface)
+{
+	expect_default("130300", "1");
+}
+
+TEST(a_cupti_13_3_from_update_1_on_is_used_by_the_second_interface)
+{
+	expect_default("130301", "2");
+}
+
+TEST(a_wish_for_the_first_interface_is_granted)
+{
+	wish("1");
 	start();
 	launch_many(3);
 	CHECK_EQ(calls_named("cuptiSubscribe_v2"), 0);
 	expect_session(3, "1");
 	CHECK(fake.is_idle());
+}
+
+/*
+ * A process that has sampled PCs never finalizes CUPTI: with the second interface, torch.profiler
+ * could not start in it any more.
+ */
+TEST(pc_sampling_uses_the_first_interface)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.backend = tested_backend(),
+		.mode = "pcsampling",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct proton_error err = {0};
+	static char device;
+	int session;
+
+	use_version("130500");
+	options.name = rec_path("a");
+	CHECK_EQ(proton_start(&options, &session, &err), PROTON_OK);
+	fake.context_create(&device);
+	launch_many(3);
+	expect_session(3, "1");
+	start(); /* nor does a later session exclude the first interface */
+	launch_many(2);
+	expect_session(2, "1");
+	CHECK_EQ(calls_named("cuptiSubscribe_v2"), 0);
+	CHECK(fake.other_subscribe("Kineto"));
+	fake.other_start();
+	launch_many(4);
+	CHECK_EQ(fake.other_stop(), 4);
+	fake.other_unsubscribe();
 }
 
 TEST(the_second_interface_is_used_on_request)
@@ -134,6 +244,34 @@ TEST(a_tool_that_shares_cupti_before_proton_and_proton_have_all_records)
 	CHECK(fake.is_idle());
 }
 
+TEST(a_tool_that_shares_cupti_around_a_session_keeps_its_records)
+{
+	use_version("130500");
+	for (int i = 1; i <= 3; i++) {
+		CHECK_EQ(fake.second_subscribe("monitor", true), CUPTI_OK);
+		start();
+		launch_many(i);
+		expect_session((uint64_t)i, "2");
+		launch_many(1);
+		CHECK_EQ(fake.second_count(), i + 1);
+		fake.second_unsubscribe();
+	}
+	CHECK(fake.is_idle());
+}
+
+TEST(two_protons_in_a_process_have_all_records)
+{
+	use_version("130500");
+	CHECK_EQ(fake.second_subscribe("Proton", true), CUPTI_OK);
+	start();
+	launch_many(3);
+	CHECK_EQ(fake.second_count(), 3);
+	expect_session(3, "2");
+	launch_many(1);
+	CHECK_EQ(fake.second_count(), 4);
+	fake.second_unsubscribe();
+}
+
 TEST(a_tool_that_shares_cupti_during_a_session_and_proton_have_all_records)
 {
 	wish("2");
@@ -189,27 +327,28 @@ TEST(a_subscriber_of_the_first_interface_is_named_with_either_interface)
 {
 	static const char *const names[] = {"Kineto", "Nsight Systems", "Nsight Compute", "Proton"};
 
-	for (int second = 0; second < 2; second++) {
-		wish(second ? "2" : "");
-		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-			CHECK(fake.other_subscribe(names[i]));
-			expect_busy(names[i]);
+	for (int i = 0; i < WISHES; i++) {
+		wish(wishes[i]);
+		for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++) {
+			CHECK(fake.other_subscribe(names[j]));
+			/* From 13.3 on, only the second interface gives the name. */
+			expect_busy(*wishes[i] == '1' ? "another tool" : names[j]);
 			fake.other_unsubscribe();
 		}
 		start();
 		launch_many(2);
-		expect_session(2, second ? "2" : "1");
+		expect_session(2, answers[i]);
 	}
 }
 
 TEST(kineto_cannot_subscribe_during_a_session_and_can_after_it)
 {
-	for (int second = 0; second < 2; second++) {
-		wish(second ? "2" : "1");
+	for (int i = 0; i < WISHES; i++) {
+		wish(wishes[i]);
 		start();
 		CHECK(!fake.other_subscribe("Kineto"));
 		launch_many(2);
-		expect_session(2, second ? "2" : "1");
+		expect_session(2, answers[i]);
 		CHECK(fake.other_subscribe("Kineto"));
 		fake.other_start();
 		launch_many(3);
@@ -219,15 +358,109 @@ TEST(kineto_cannot_subscribe_during_a_session_and_can_after_it)
 	}
 }
 
+/* It continues without its subscription. With the first interface it takes Proton's records. */
+TEST(kineto_within_a_session_gets_nothing_with_the_second_interface)
+{
+	for (int i = 0; i < WISHES; i++) {
+		bool is_second = strcmp(answers[i], "2") == 0;
+		int session;
+
+		wish(wishes[i]);
+		session = start();
+		fake.other_start();
+		launch_many(3);
+		fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* a short wait */
+		CHECK_EQ(fake.other_stop(), is_second ? 0 : 3);
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		CHECK_U64(rec_counter(session, "lost: kernel record never received"),
+			  is_second ? 0 : 3);
+		rec_finalize(session, "none");
+		fake.other_finalize(); /* Proton does not, after it missed records */
+	}
+}
+
+/* Whatever is missing, the other tool has its own records, and may need the first interface. */
+TEST(kineto_can_start_after_a_session_that_missed_records)
+{
+	for (int i = 0; i < WISHES; i++) {
+		int session;
+
+		wish(wishes[i]);
+		session = start();
+		fake.hold(true);
+		launch_many(2);
+		fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* a short wait */
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		fake.hold(false);
+		CHECK_U64(rec_counter(session, "lost: kernel record never received"), 2);
+		rec_finalize(session, "none");
+		CHECK(fake.other_subscribe("Kineto"));
+		fake.other_start();
+		launch_many(3);
+		CHECK_EQ(fake.other_stop(), 3);
+		fake.other_finalize();
+		fake.other_unsubscribe();
+	}
+}
+
 TEST(kineto_around_a_session_excludes_it_and_keeps_its_records)
 {
-	wish("2");
-	CHECK(fake.other_subscribe("Kineto"));
-	fake.other_start();
+	for (int i = 0; i < WISHES; i++) {
+		wish(wishes[i]);
+		CHECK(fake.other_subscribe("Kineto"));
+		fake.other_start();
+		launch_many(1);
+		expect_busy("in use by another tool in this process");
+		launch_many(2);
+		CHECK_EQ(fake.other_stop(), 3);
+		fake.other_finalize();
+		fake.other_unsubscribe();
+	}
+}
+
+TEST(after_kineto_used_the_first_interface_proton_uses_it_too)
+{
+	uint32_t tries = 0;
+
+	use_version("130500");
+	fake.other_start(); /* without teardown: its subscription is gone, its calls were made */
 	launch_many(1);
-	expect_busy("CUPTI for Kineto");
-	launch_many(2);
+	CHECK_EQ(fake.other_stop(), 1);
+	for (int i = 0; i < 2; i++) {
+		start();
+		launch_many(2);
+		expect_session(2, "1");
+		tries = i ? tries : calls_named("cuptiSubscribe_v2");
+	}
+	CHECK_EQ(calls_named("cuptiSubscribe_v2"), tries); /* it is not tried again */
+	fake.other_start();
+	launch_many(3);
 	CHECK_EQ(fake.other_stop(), 3);
+	CHECK_EQ(rec_printed("\n"), 0);
+}
+
+/* As on an H200, where only this call fails. */
+TEST(a_kind_that_the_first_interface_excludes_means_the_first_interface)
+{
+	use_version("130500");
+	fake.fail("cuptiActivityEnable_v2", 1, 1, CUPTI_E_NOT_COMPATIBLE);
+	start();
+	launch_many(2);
+	expect_session(2, "1");
+	CHECK(fake.is_idle());
+	CHECK_EQ(rec_printed("\n"), 0);
+}
+
+/* The error is that of the first interface, which was tried last. */
+TEST(a_kind_that_both_interfaces_refuse_is_an_error_and_leaves_nothing)
+{
+	use_version("130500");
+	fake.fail("cuptiActivityEnable_v2", 1, 1, CUPTI_E_HARDWARE_BUSY);
+	fail_named("cuptiActivityEnable", 1, 1, CUPTI_E_HARDWARE_BUSY);
+	expect_busy("another process measures this GPU (DCGM, ");
+	CHECK(fake.is_idle());
+	CHECK(fake.other_subscribe("Kineto"));
+	fake.other_unsubscribe();
 }
 
 TEST(after_kineto_used_the_first_interface_the_second_is_an_error)
@@ -240,10 +473,9 @@ TEST(after_kineto_used_the_first_interface_the_second_is_an_error)
 		    "PROTON_CUPTI_INTERFACE");
 	CHECK(fake.other_subscribe("Kineto")); /* the failed start left nothing */
 	fake.other_unsubscribe();
-	unsetenv("PROTON_CUPTI_INTERFACE");
 	start();
 	launch_many(2);
-	expect_session(2, "1");
+	expect_session(2, "2");
 }
 
 /* As on an H200 with CUPTI 13.3 and 13.5, where the other calls succeed. */
