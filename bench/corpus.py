@@ -2,13 +2,15 @@
 """The cost of automatic scopes in the kernels of packages from PyPI.
 
     bench/corpus.py [--cache DIR] [--tree DIR]... [--per-package N] [--seconds N] [--output FILE]
+    bench/corpus.py --worst N [--mode MODE] [--output FILE]
 
 Downloads packages with Triton kernels from PyPI into a cache outside of this repository (nothing is
 installed, and nothing of them is kept elsewhere), finds their kernels, and compiles them for one
 architecture each, in turns, without and with `auto=all`, by the ptxas and the LLVM of the Triton
 that Python finds. Nothing runs, so no GPU is needed. --tree adds source trees, such as Triton's
 tutorials. A kernel that does not compile with any of the guessed arguments is not counted; which
-kernels those are depends on the versions of the packages.
+kernels those are depends on the versions of the packages. --worst compiles again those N kernels
+for NVIDIA GPUs that needed most additional registers in bench/results/corpus.json.
 
 Prints the distributions of registers, local memory, CTAs per multiprocessor, omitted scopes and
 compile time, and writes them with all figures to bench/results/corpus.json.
@@ -30,6 +32,7 @@ import sys
 import threading
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -98,8 +101,8 @@ def spread(kernels: list[tuple[str, str]], count: int) -> list[tuple[str, str]]:
 class Worker:
     """bench/corpus_worker.py, started again whenever it crashes or takes too long."""
 
-    def __init__(self, folders: list[str], cache: Path, limit: float) -> None:
-        self.folders, self.cache, self.limit = folders, cache, limit
+    def __init__(self, mode: str, folders: list[str], cache: Path, limit: float) -> None:
+        self.mode, self.folders, self.cache, self.limit = mode, folders, cache, limit
         self.process: Optional[subprocess.Popen[bytes]] = None
         self.rest = b""
 
@@ -111,7 +114,7 @@ class Worker:
             "TRITON_DEFAULT_FP_FUSION": "1",
         }
         self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "corpus_worker.py"), *self.folders],
+            [sys.executable, str(HERE / "corpus_worker.py"), self.mode, *self.folders],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
         )
         self.rest = b""
@@ -161,13 +164,29 @@ class Corpus:
         self.counts = {name: [0, 0] for name in folders}  # compiled, tried
         self.lock, self.start = threading.Lock(), time.monotonic()
         self.queue: queue.Queue[tuple[str, str, str, list[str]]] = queue.Queue()
+        for job in self.worst(arguments.worst) if arguments.worst else self.turns():
+            self.queue.put(job)
+
+    def worst(self, count: int) -> Iterator[tuple[str, str, str, list[str]]]:
+        """The kernels of the stored results with the largest increase of registers."""
+        pairs = json.loads((HERE / "results" / "corpus.json").read_text())["pairs"]
+        pairs = [pair for pair in pairs if pair["target"].startswith("sm_")]
+        pairs.sort(key=lambda p: p["plain"]["registers"] - p["scopes"]["registers"])
+        for pair in pairs[:count]:
+            if pair["package"] in self.folders:
+                file = str(self.folders[pair["package"]] / pair["file"])
+                yield pair["package"], file, pair["kernel"], [pair["target"]]
+
+    def turns(self) -> Iterator[tuple[str, str, str, list[str]]]:
+        """Kernels of all packages in turns, each for the next architecture."""
+        count = 2 * self.arguments.per_package
         turns = itertools.zip_longest(*(
-            [(name, *kernel) for kernel in spread(kernels_below(folder), 2 * arguments.per_package)]
-            for name, folder in folders.items()
+            [(name, *kernel) for kernel in spread(kernels_below(folder), count)]
+            for name, folder in self.folders.items()
         ))
         one = itertools.cycle(TURNS)
         for job in (job for turn in turns for job in turn if job is not None):
-            self.queue.put((*job, list(TARGETS) if arguments.every_target else [next(one)]))
+            yield (*job, list(TARGETS) if self.arguments.every_target else [next(one)])
 
     def take(self, package: str, file: str, name: str, events: list[dict[str, Any]]) -> None:
         place = os.path.relpath(file, self.folders[package])
@@ -187,7 +206,7 @@ class Corpus:
 
     def run(self, end: float) -> None:
         worker = Worker(
-            [str(folder) for folder in self.folders.values()],
+            self.arguments.mode, [str(folder) for folder in self.folders.values()],
             self.arguments.cache, self.arguments.kernel_seconds,
         )
         while time.monotonic() < end:
@@ -272,7 +291,7 @@ def summary(corpus: Corpus, seconds: float) -> dict[str, Any]:
     return {
         "date": datetime.date.today().isoformat(),
         "versions": report.versions("triton"),
-        "mode": "default:auto=all",
+        "mode": corpus.arguments.mode,
         "seconds": round(seconds),
         "kernels": len(kernels),
         "failed": corpus.failed,
@@ -304,6 +323,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=Path(home) / "proton-corpus")
     parser.add_argument("--package", action="append", help="only these; repeatable")
     parser.add_argument("--tree", type=Path, action="append", default=[], metavar="DIR")
+    parser.add_argument("--worst", type=int, metavar="N", help="of bench/results/corpus.json")
+    parser.add_argument("--mode", default="default:auto=all")
     parser.add_argument("--every-target", action="store_true", help="all for each kernel")
     parser.add_argument("--per-package", type=int, default=24, metavar="N")
     parser.add_argument("--seconds", type=float, default=1800, help="for all kernels")

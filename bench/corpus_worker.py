@@ -1,7 +1,8 @@
 """Compiles kernels without a GPU, plain and instrumented: one JSON line on stdout per event.
 
-Started by bench/corpus.py, which sends lines "FILE<tab>KERNEL<tab>TARGET..." and starts another
-worker if this one crashes or takes too long. FOLDER... are searched for modules.
+Started by bench/corpus.py as `corpus_worker.py MODE FOLDER...`, which sends lines
+"FILE<tab>KERNEL<tab>TARGET..." and starts another worker if this one crashes or takes too long. The
+folders are searched for modules.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Any
 
 import corpus_kernels
 
-MODE = "default:auto=all"
 TRIES = 5
 # Other arguments do not help: this Triton lacks something, or the module was not loaded completely.
 HOPELESS = ("have been removed", "is not defined", "has no attribute", "Anything", "Cannot access")
@@ -117,7 +117,7 @@ def instrumented(found: Any, arch: str) -> dict[str, Any]:
     from triton_proton import _instrument
 
     _warnings.clear()
-    _instrument.start(MODE)
+    _instrument.start(sys.argv[1])
     try:
         made, seconds = compile_once(found, arch)
     finally:
@@ -128,7 +128,7 @@ def instrumented(found: Any, arch: str) -> dict[str, Any]:
     left_out = [re.search(r"(\d+) of (\d+) automatic scopes were omitted", s) for s in _warnings]
     needs["omitted"] = sum(int(m[1]) for m in left_out if m)
     needs["cost_reported"] = any("its scopes cost" in s for s in _warnings)
-    needs["messages"] = sorted({re.sub(r"^[^:]*: ", "", s)[:160] for s in _warnings})
+    needs["messages"] = sorted({re.sub(r"^[^:]*: ", "", s)[:400] for s in _warnings})
     return needs
 
 
@@ -173,7 +173,7 @@ def main() -> None:
     from triton_proton import _instrument, _markers, _registers
 
     warnings.simplefilter("ignore")
-    folders = sys.argv[1:]
+    folders = sys.argv[2:]
     corpus_kernels.install(folders)
     triton.runtime.driver.set_active(Driver())
     torch.cuda.get_device_capability = lambda *args: (9, 0)
