@@ -162,12 +162,16 @@ static PyObject *ttgir_text(PyObject *module, int status, struct ttgir_result *r
 
 PyDoc_STRVAR(
 	ttgir_doc,
-	"instrument_ttgir(text, mode, is_amd, for_people=False, records=0)\n--\n\n"
+	"instrument_ttgir(text, mode, is_amd, for_people=False, records=0, registers_less=0, "
+	"without='', costs='')\n--\n\n"
 	"Put the automatic scopes of a mode into TTGIR: (text, or None if nothing changed; how "
 	"many records a warp makes in one pass; omitted scopes, or None; every n-th CTA records, "
 	"1 without a budget). `for_people` writes "
 	"proton.record instead of markers; `records` is the size of a warp's ring buffer, 0 if "
-	"not known yet. ProtonError for text that is not as MLIR prints it.");
+	"not known yet; `registers_less` is the percentage of the registers of its scopes that "
+	"must be saved, with a budget, `without` names scopes to omit, one per line, and `costs` "
+	"of more scopes are for the note. "
+	"ProtonError for text that is not as MLIR prints it.");
 
 static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 {
@@ -177,10 +181,16 @@ static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 	struct ttgir_insertion how = {0};
 	const char *text, *mode_text;
 	Py_ssize_t length;
+	const char *without = "", *costs = "";
 	int is_amd, for_people = 0;
-	if (!PyArg_ParseTuple(args, "s#sp|pI:instrument_ttgir", &text, &length, &mode_text, &is_amd,
-			      &for_people, &how.records))
+	if (!PyArg_ParseTuple(args, "s#sp|pIIss:instrument_ttgir", &text, &length, &mode_text,
+			      &is_amd, &for_people, &how.records, &how.registers_less, &without,
+			      &costs))
 		return NULL;
+	how.without = slice_of(without);
+	how.costs = slice_of(costs);
+	if (how.registers_less > 100)
+		how.registers_less = 100;
 	if (!read_mode(module, mode_text, &mode))
 		return NULL;
 	int status;

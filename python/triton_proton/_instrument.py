@@ -20,11 +20,11 @@ from . import _libproton
 from ._imports import forget, when_imported
 from ._message import warn
 from ._mlir import temporary_file
-from ._stages import KernelStages, Passes, fewer_scopes
+from ._stages import KernelStages, Passes
 from .flags import flags
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
-PASS_VERSION = 16
+PASS_VERSION = 17
 
 # The positional arguments of Triton's compiler stage hook. Later versions may pass more.
 _HOOK_ARGUMENTS = ("backend", "stages", "options", "language", "capability")
@@ -38,7 +38,7 @@ class _Pipeline:
         self.mode = mode
         self.key: str = described["key"]
         self.has_autos = described["autos"] != 0
-        self.fewer = fewer_scopes(mode, described)
+        self.has_budget = described["budget"] != 0
         self.is_live = True
         self.users = 1
         # Never contains a comma, which separates Triton's own modes.
@@ -129,7 +129,7 @@ class _Pipeline:
         if not self._is_in_key(options):
             return
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
-        passes = Passes(self.mode, self.has_autos, self.fewer)
+        passes = Passes(self.mode, self.has_autos, self.has_budget)
         report = functools.partial(warn, once=True)
         if self._is_canary():
             passes, report = Passes("default", has_autos=False), self._target.canary.append

@@ -22,6 +22,8 @@ FREE = 32
 STEP = 8
 # Additional registers allowed for records that do not fit the original count.
 MORE = 6
+# Additional registers allowed for automatic scopes with a budget.
+REGISTERS_MAX = 32
 # Maximum of a thread; all of a multiprocessor.
 THREAD_MAX, ALL = 255, 65536
 
@@ -118,9 +120,13 @@ class Costs(NamedTuple):
     stack: int  # bytes of local memory per thread
     lost: int  # CTAs per multiprocessor
     ctas: int  # without records
+    registers: int = 0  # per thread
+    room: int = MORE  # registers that cost nothing
 
     def __str__(self) -> str:
         costs = []
+        if not self and self.is_too_much():
+            costs.append(f"{self.registers} more registers per thread")
         if self.stack:
             costs.append(f"{self.stack} bytes of local memory per thread")
         if self.lost:
@@ -130,8 +136,23 @@ class Costs(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.stack or self.lost)
 
+    def is_too_much(self) -> bool:
+        """True if a kernel with a budget should have fewer scopes."""
+        return bool(self) or self.registers > REGISTERS_MAX
+
+    def less(self) -> int:
+        """The percentage of these registers that must be saved to cost nothing."""
+        more = self.registers + self.stack // 4
+        return min(100, 100 - 100 * self.room // more) if more > self.room else 50
+
     def is_half_of(self, other: Costs) -> bool:
-        return 2 * self.stack <= other.stack and 2 * self.lost <= other.lost
+        above = max(self.registers - REGISTERS_MAX, 0)
+        other_above = max(other.registers - REGISTERS_MAX, 0)
+        return (
+            2 * self.stack <= other.stack
+            and 2 * self.lost <= other.lost
+            and 2 * above <= other_above
+        )
 
 
 class Tried(NamedTuple):
@@ -248,7 +269,17 @@ class Fitting:
         plain_registers, plain_stack = cubin_needs(self._make_plain())
         before = ctas_of(self._arch, plain_registers, self._plain[1])
         lost = before - ctas_of(self._arch, registers, metadata)
-        return Costs(max(stack - plain_stack, 0), max(lost, 0), before)
+        return Costs(
+            max(stack - plain_stack, 0), max(lost, 0), before, registers - plain_registers,
+            self._room(plain_registers, before, metadata),
+        )
+
+    def _room(self, registers: int, ctas: int, metadata: dict[str, Any]) -> int:
+        """How many more registers cost no CTA."""
+        limit = _allocated(registers)
+        while limit + STEP <= THREAD_MAX and ctas_of(self._arch, limit + STEP, metadata) >= ctas:
+            limit += STEP
+        return max(MORE, min(limit - registers, REGISTERS_MAX))
 
     def _report(self, made: bytes, metadata: dict[str, Any]) -> None:
         """Warn if the records need local memory or reduce the occupancy."""

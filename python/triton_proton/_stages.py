@@ -6,7 +6,7 @@ is compiled without them, and a warning gives the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
 from . import _libproton
@@ -17,26 +17,21 @@ from ._registers import SHARED_KIB, Costs, Fitting, add_warning
 RECORD_BYTES = 8
 
 
-_OUTER_KINDS = {"loops": 1 << 4, "partitions": 1 << 5}  # of INSTRUMENT_AUTO in src/intra/mode.h
-_NAMES_IN_WARNING = 6
-
-
 class Passes(NamedTuple):
-    """A mode, whether it has automatic scopes, and the mode for a kernel where they cost much."""
+    """A mode, whether it has automatic scopes, and whether these have a budget."""
 
     mode: str
     has_autos: bool
-    fewer: str = ""
+    has_budget: bool = False
 
 
-def fewer_scopes(mode: str, described: dict[str, Any]) -> str:
-    """A mode with a budget, without the automatic scopes inside of loops; "" if there is none."""
-    autos = described["autos"]
-    kinds = [kind for kind, bit in _OUTER_KINDS.items() if autos & bit]
-    if not described["budget"] or not kinds or not autos & ~sum(_OUTER_KINDS.values()):
-        return ""
-    parts = [part for part in mode.split(":")[1:] if not part.strip().startswith("auto")]
-    return ":".join(["default", *parts, "auto=" + ",".join(kinds)])
+class Insertion(NamedTuple):
+    """A module with automatic scopes."""
+
+    module: Any
+    text: Optional[str]  # None: the module is unchanged
+    needed: int  # records that a warp makes in one pass
+    omitted: Optional[str]  # which scopes, and why
 
 
 class Version(NamedTuple):
@@ -110,25 +105,37 @@ class KernelStages:
     ) -> Any:
         kept = dict(metadata)
         arguments = arguments_of(src, self._name)
-        module, needed, omitted = self._insert_automatic(src, before, 0)
-        text, made = self._try_instrument(module, metadata, arguments, make)
-        if made is not None and 0 < made["ring_bytes"] < needed * RECORD_BYTES:
-            # Automatic scopes were chosen for a larger ring buffer.
+
+        def try_scopes(inserted: Insertion) -> tuple[Any, Optional[dict[str, Any]]]:
             _put_back(metadata, kept)
-            module, _, omitted = self._insert_automatic(
-                src, before, made["ring_bytes"] // RECORD_BYTES, is_used=True
-            )
-            text, made = self._try_instrument(module, metadata, arguments, make)
+            return self._try_instrument(inserted.module, metadata, arguments, make)
+
+        inserted, records = self._insert_automatic(src, before, 0), 0
+        text, made = try_scopes(inserted)
+        if made is not None and 0 < made["ring_bytes"] < inserted.needed * RECORD_BYTES:
+            # Automatic scopes were chosen for a larger ring buffer.
+            records = made["ring_bytes"] // RECORD_BYTES
+            inserted = self._insert_automatic(src, before, records, is_used=True)
+            text, made = try_scopes(inserted)
         if made is None:
-            if omitted:
-                self._report(f"{self._name}: {omitted}")
+            if inserted.omitted:
+                self._report(f"{self._name}: {inserted.omitted}")
             return text
         if self._fitting is not None:
             self._fitting.records_follow(text, metadata, self._name)
-        version = self._version(text, made, metadata, omitted)
-        if version.costs:
-            _put_back(metadata, kept)
-            version = self._with_fewer(version, src, before, metadata, arguments, make)
+        version = self._version(text, made, metadata, inserted.omitted)
+        if version.costs is not None and version.costs.is_too_much():
+
+            def with_fewer(*how: Any) -> Optional[Version]:
+                fewer = self._insert_automatic(src, before, records, True, how)
+                if fewer.text in known:
+                    return None
+                known.add(fewer.text)
+                text, made = try_scopes(fewer)
+                return made and self._version(text, made, metadata, fewer.omitted)
+
+            known = {inserted.text}
+            version = _cheaper(version, with_fewer)
         _put_back(metadata, version.after)
         if version.omitted:
             self._report(f"{self._name}: {version.omitted}")
@@ -140,64 +147,34 @@ class KernelStages:
     def _version(
         self, text: Any, made: dict[str, Any], metadata: dict[str, Any], omitted: Optional[str]
     ) -> Version:
-        """A version of the kernel; its costs are measured if there could be one with fewer."""
+        """A version of the kernel; its costs are measured if there is a budget."""
         before = dict(metadata)
         self._describe(made, metadata)
         costs = None
-        if self._passes.fewer and self._fitting is not None:
+        if self._passes.has_budget and self._fitting is not None:
             costs = self._fitting.try_out(made["text"], metadata)
         return Version(text, made, before, dict(metadata), omitted, costs)
 
-    def _with_fewer(
-        self,
-        version: Version,
-        src: Any,
-        before: str,
-        metadata: dict[str, Any],
-        arguments: int,
-        make: Callable[[Any], Any],
-    ) -> Version:
-        """The kernel without scopes inside of loops, if its records cost at most half as much."""
-        assert self._fitting is not None and version.costs is not None
-        module, _, omitted = self._insert_automatic(
-            src, before, 0, is_used=True, mode=self._passes.fewer
-        )
-        try:
-            text, made = self._try_instrument(module, metadata, arguments, make)
-            if made is None:
-                return version
-            fewer = self._version(text, made, metadata, omitted)
-        except Exception:  # the first version has been made
-            return version
-        if fewer.costs is None or not fewer.costs.is_half_of(version.costs):
-            return version
-        names = [name for name in version.scopes() if name not in fewer.scopes()]
-        listed = ", ".join([*names[:_NAMES_IN_WARNING], *["..."][: len(names) // 7]])
-        reason = (
-            f"{len(names)} of {len(version.scopes())} scopes were omitted, because with them its "
-            f"scopes would cost {version.costs}: {listed}"
-        )
-        reason += "" if version.omitted else "; for more, set budget=off"
-        return fewer._replace(omitted="; ".join(filter(None, [version.omitted, reason])))
-
     def _insert_automatic(
-        self, src: Any, before: str, records: int, is_used: bool = False, mode: str = ""
-    ) -> tuple[Any, int, Optional[str]]:
+        self, src: Any, before: str, records: int, is_used: bool = False, fewer: Sequence[Any] = ()
+    ) -> Insertion:
         """The module with automatic scopes for a ring buffer of `records`; 0: not known yet.
 
-        Also returns how many records a warp makes in one pass, and which scopes were omitted.
+        `fewer`: the percentage of their registers that must be saved, scopes to omit, and what more
+        scopes would cost.
         """
         text, needed, omitted, self._stride = None, 0, None, 1
         if self._passes.has_autos:
             try:
                 text, needed, omitted, self._stride = _libproton.instrument_ttgir(
-                    before, mode or self._passes.mode, self._is_amd, False, records
+                    before, self._passes.mode, self._is_amd, False, records, *fewer
                 )
             except Exception as error:
                 self._report(f"{self._name}: no automatic scopes inserted: {error}")
         if text is None and is_used:
             text = before  # the stage has changed the module
-        return (src if text is None else parse_instead(text, src)), needed, omitted
+        module = src if text is None else parse_instead(text, src)
+        return Insertion(module, text, needed, omitted)
 
     def _try_instrument(
         self,
@@ -290,6 +267,30 @@ class KernelStages:
                 return made
 
         return stage
+
+
+def _cheaper(every: Version, with_fewer: Callable[[int, str, str], Optional[Version]]) -> Version:
+    """The kernel with so few scopes that they cost nothing, or at most half as much as all.
+
+    `with_fewer` makes one with a percentage less of the registers that the scopes need, without
+    some scopes, and with a note about the costs of more.
+    """
+    assert every.costs is not None
+    best, costly = every, ""
+    for less, is_last in ((every.costs.less(), False), (100, False), (100, True)):
+        try:
+            fewer = with_fewer(less, costly if is_last else "", str(every.costs))
+        except Exception:  # there are other versions
+            continue
+        if fewer is None or fewer.costs is None:
+            continue
+        if fewer.costs.is_half_of(best.costs):
+            best = fewer
+        if not fewer.costs.is_too_much():
+            break
+        words = {name.partition("@")[0] for name in fewer.scopes()}
+        costly = "\n".join(n for n in every.scopes() if n.partition("@")[0] in words)
+    return best
 
 
 def _with_stride(mode: str, stride: int) -> str:

@@ -62,7 +62,7 @@ static void check_insertion(const char *text, size_t length, const char *mode_te
 	struct instrument_mode mode;
 	struct proton_error err;
 	struct ttgir_result result;
-	struct ttgir_insertion how = {.spelling = spelling};
+	struct ttgir_insertion how = {.spelling = spelling, .registers_less = 60};
 
 	if (instrument_mode_read(mode_text, &mode, &err) != PROTON_OK)
 		abort();

@@ -91,6 +91,16 @@ def pipelined(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def row_products(x, y, out, n, BLOCK: tl.constexpr):
+    """Sums of products of two large tensors, which the assembler multiplies part by part."""
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = rows[:, None] * 4 * BLOCK + tl.arange(0, 4 * BLOCK)[None, :]
+    a = tl.load(x + at, mask=rows[:, None] < n, other=0.0).to(tl.float32)
+    b = tl.load(y + at, mask=rows[:, None] < n, other=0.0).to(tl.float32)
+    tl.store(out + rows, tl.sum(a * b, 1), mask=rows < n)
+
+
+@triton.jit
 def specialized(x, y, out, n, BLOCK: tl.constexpr):
     """Triton splits its loop into partitions, and drops or copies operations outside of them."""
     x_at = tl.make_tensor_descriptor(x, [n, n], [n, 1], [2 * BLOCK, BLOCK])
@@ -302,7 +312,9 @@ def compile(kernel, arch: str = "sm_90", **options):
         aligned = {(i,): [["tt.divisibility", 16]] for i in range(10)}
         source = ASTSource(kernel, of, constexprs={"BLOCK": 64}, attrs=aligned)
         return compile_source(source, arch, **options)
-    of_halves = kernel in (matmul, pipelined, specialized, without_work, kinds, loops_in_scopes)
+    of_halves = kernel in (
+        matmul, pipelined, specialized, without_work, kinds, loops_in_scopes, row_products
+    )
     of = "*fp16" if of_halves else "*fp32"
     signature = {"x": of, "y": of, "out": of, "n": "i32", "BLOCK": "constexpr"}
     block = 64 if of_halves else 16 if kernel is products_of_vectors else 1024

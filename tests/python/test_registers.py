@@ -187,7 +187,7 @@ def test_a_text_that_was_tried_out_is_not_assembled_again():
     fitting = Fitting(stages, "sm_90")
     fitting.records_follow("plain", {"shared": 1, "num_warps": 4}, "kernel")
     costs = fitting.try_out("records", {"shared": 2, "num_warps": 4})
-    assert costs == (0, 0, 12) and not costs and len(seen) == 3
+    assert costs[:4] == (0, 0, 12, 0) and not costs and len(seen) == 3
     metadata = {"shared": 2, "num_warps": 4}
     assert cubin_needs(stages["cubin"](stages["ptx"]("records", metadata), metadata)) == (40, 0)
     assert len(seen) == 3
@@ -205,4 +205,13 @@ def test_costs_are_compared():
     assert costs(0, 0, 4).is_half_of(costs(8, 0, 4))
     assert not costs(8, 1, 4).is_half_of(costs(16, 0, 4))
     assert not costs(9, 0, 4).is_half_of(costs(16, 2, 4))
-    assert str(costs(0, 1, 4)) == "1 of 4 CTAs per multiprocessor"
+    assert costs(0, 0, 4, 40).is_half_of(costs(0, 0, 4, 48))
+    assert not costs(0, 0, 4, 41).is_half_of(costs(0, 0, 4, 48))
+    assert str(costs(0, 1, 4, 40)) == "1 of 4 CTAs per multiprocessor"
+    assert str(costs(0, 0, 4, 40)) == "40 more registers per thread"
+    assert costs(0, 0, 4, 33).is_too_much() and not costs(0, 0, 4, 33)
+    assert not costs(0, 0, 4, 32).is_too_much() and costs(0, 1, 4).is_too_much()
+    # The percentage of the registers that must be saved.
+    assert costs(0, 1, 4, 40, 10).less() == 75
+    assert costs(120, 0, 4, 0, 6).less() == 80
+    assert costs(0, 1, 4, 6, 6).less() == 50  # shared memory, or an estimate

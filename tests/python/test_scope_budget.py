@@ -10,7 +10,7 @@ pytest.importorskip("triton")
 
 import intra_kernels as kernels  # noqa: E402
 
-from triton_proton import _instrument, _libproton, _registers, _stages, mode  # noqa: E402
+from triton_proton import _instrument, _libproton, _registers, mode  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -120,8 +120,9 @@ def test_scopes_in_loops_are_omitted_where_they_need_local_memory(monkeypatch, c
     assert words_of(made) == {"loop"}
     reported = capfd.readouterr().err
     assert re.search(
-        r"matmul: \d+ of \d+ scopes were omitted, because with them its scopes would cost 64 bytes "
-        r"of local memory per thread and 2 of 8 CTAs per multiprocessor: .*dot@.*budget=off\n",
+        r"matmul: 8 of 9 automatic scopes were omitted, because with more its scopes would cost "
+        r"64 bytes of local memory per thread and 2 of 8 CTAs per multiprocessor: .*dot@.*"
+        r"; for more, set budget=off\n",
         reported,
     )
     assert "its scopes cost" not in reported and "would cost 64" in made.metadata.proton_layout
@@ -177,16 +178,47 @@ def test_a_kernel_that_cannot_be_tried_out_is_compiled(monkeypatch):
     assert "loop" in words_of(compiled(kernels.matmul, "default:auto=all:budget=100"))
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("default:auto=all", ""),
-        ("default:auto=all:budget=off", ""),
-        ("default:auto=loops,partitions:budget=5", ""),
-        ("default:auto=dots:budget=5", ""),
-        ("default:auto=all:budget=5", "default:budget=5:auto=loops,partitions"),
-        ("mma:cta=4: auto = loops :budget=5", "default:cta=4:budget=5:auto=loops"),
-    ],
-)
-def test_the_mode_with_fewer_scopes(text, expected):
-    assert _stages.fewer_scopes(text, _libproton.instrument_mode(text)) == expected
+def needs_of(made, arch: str) -> tuple[int, int, int]:
+    registers, stack = _libproton.cubin_needs(made.asm["cubin"])
+    return registers, stack, _registers.ctas_of(arch, registers, made.metadata._asdict())
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_scopes_of_large_tensors_are_omitted_where_they_cost_registers(arch, capfd):
+    plain = needs_of(kernels.compile(kernels.row_products, arch), arch)
+    every = compiled(kernels.row_products, "default:auto=all:budget=off", arch)
+    assert needs_of(every, arch)[0] > plain[0] + 32 and words_of(every) == {"load", "store"}
+    assert "its scopes cost" in capfd.readouterr().err
+    some = compiled(kernels.row_products, "default:auto=all:budget=100", arch)
+    registers, stack, ctas = needs_of(some, arch)
+    assert stack == plain[1] and ctas >= plain[2] and registers <= plain[0] + 32
+    assert words_of(some) == {"store"}
+    warning = re.search(r"\nwarning (.*)\n", some.metadata.proton_layout)[1]
+    assert re.fullmatch(
+        r"2 of 3 automatic scopes were omitted, because with more its scopes would cost \d+ of \d+ "
+        r"CTAs per multiprocessor: load@[^;]*, load@[^;]*; for more, set budget=off",
+        warning,
+    )
+    assert f"row_products: {warning}\n" in capfd.readouterr().err
+
+
+def test_many_registers_are_a_price_though_no_cta_is_lost(monkeypatch, capfd):
+    def costs(fitting, made, metadata):
+        more = 40 if "scope dot@" in metadata["proton_layout"] else 0
+        return _registers.Costs(0, 0, 8, more, 32)
+
+    monkeypatch.setattr(_registers.Fitting, "_costs", costs)
+    made = compiled(kernels.matmul, "default:auto=all:budget=100")
+    assert "dot" not in words_of(made) and "loop" in words_of(made)
+    assert "would cost 40 more registers per thread: " in made.metadata.proton_layout
+    # Without a budget there is no warning: no CTA is lost.
+    capfd.readouterr()
+    assert "dot" in words_of(compiled(kernels.matmul, "default:auto=all:budget=off"))
+    assert capfd.readouterr().err == ""
+
+
+def test_other_words_are_tried_where_a_loop_itself_costs_much(monkeypatch):
+    costs_of(monkeypatch, lambda layout: (64, 0) if "scope loop@" in layout else (0, 0))
+    made = compiled(kernels.matmul, "default:auto=all:budget=100")
+    assert words_of(made) and "loop" not in words_of(made)
+    assert "loop@intra_kernels.py" in made.metadata.proton_layout.partition("\nwarning ")[2]

@@ -34,16 +34,52 @@ static uint32_t records_of_ring(const struct instrument_mode *mode, uint32_t war
 
 /* ------------------------------------------------------------------ omitted scopes */
 
-/* Names of the scopes that are dropped for one of the two reasons, up to NAMES_IN_NOTE. */
-static void write_names(struct out *out, const struct sites *sites, bool is_costly, uint32_t count)
+enum reason {
+	REASON_ROOM,
+	REASON_TIME,
+	REASON_REGISTERS
+};
+
+static enum reason reason_of(const struct site_scope *scope)
+{
+	return scope->is_heavy ? REASON_REGISTERS : scope->is_costly ? REASON_TIME : REASON_ROOM;
+}
+
+static uint32_t count_dropped(const struct sites *sites, enum reason reason)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < sites->scope_count; i++)
+		count += sites->scopes[i].is_dropped && reason_of(&sites->scopes[i]) == reason;
+	return count;
+}
+
+/* Names of the scopes that are dropped for the reason, up to NAMES_IN_NOTE. */
+static void write_names(struct out *out, const struct sites *sites, enum reason reason,
+			uint32_t count)
 {
 	uint32_t named = 0;
 
 	for (uint32_t i = 0; i < sites->scope_count && named < NAMES_IN_NOTE; i++)
-		if (sites->scopes[i].is_dropped && sites->scopes[i].is_costly == is_costly)
+		if (sites->scopes[i].is_dropped && reason_of(&sites->scopes[i]) == reason)
 			out_printf(out, "%s%s", named++ ? ", " : "", sites->scopes[i].name);
 	if (count > named)
 		out_text(out, ", ...");
+}
+
+static void write_registers(struct out *out, const struct sites *sites, struct slice costs)
+{
+	uint32_t dropped = count_dropped(sites, REASON_REGISTERS);
+
+	if (!dropped)
+		return;
+	out_printf(
+		out,
+		"%u of %u automatic scopes were omitted, because with more its scopes would cost "
+		"%.*s: ",
+		dropped, sites->scope_count, (int)costs.length, costs.at);
+	write_names(out, sites, REASON_REGISTERS, dropped);
+	out_text(out, "; ");
 }
 
 static void write_budget(struct out *out, const struct sites *sites,
@@ -51,14 +87,16 @@ static void write_budget(struct out *out, const struct sites *sites,
 {
 	bool is_above = budget->kept > budget->percent;
 
-	if (!sites->scope_count || (!budget->dropped && !is_above && budget->stride == 1))
+	if (!sites->scope_count || (!budget->dropped && !is_above && budget->stride == 1)) {
+		out_text(out, out->length ? "for more, set budget=off" : "");
 		return;
+	}
 	if (budget->dropped) {
 		out_printf(out,
 			   "%u of %u automatic scopes were omitted, because all were predicted to "
 			   "cost %.0f %% of the time and the budget is %u %%: ",
 			   budget->dropped, sites->scope_count, budget->all, budget->percent);
-		write_names(out, sites, true, budget->dropped);
+		write_names(out, sites, REASON_TIME, budget->dropped);
 		out_printf(out, "; the others cost %.1f %%; ", budget->kept);
 	} else if (is_above) {
 		out_printf(out,
@@ -82,23 +120,23 @@ static void write_room(struct out *out, const struct sites *sites, uint32_t drop
 		"%u of %u automatic scopes were omitted, innermost loops first, because a warp can "
 		"hold %u records and a kernel %u scopes: ",
 		dropped + sites->missed, sites->scope_count + sites->missed, records, SCOPES_MAX);
-	write_names(out, sites, false, dropped + sites->missed);
+	write_names(out, sites, REASON_ROOM, dropped + sites->missed);
 	out_text(out, "; increase buffer_size or select fewer kinds in auto=");
 }
 
 static char *write_note(const struct sites *sites, uint32_t records,
-			const struct scope_budget *budget)
+			const struct scope_budget *budget, struct slice costs)
 {
 	struct out out;
-	uint32_t dropped = 0;
+	uint32_t dropped = count_dropped(sites, REASON_ROOM);
 	size_t length;
 	char *text;
 
-	for (uint32_t i = 0; i < sites->scope_count; i++)
-		dropped += sites->scopes[i].is_dropped && !sites->scopes[i].is_costly;
 	out_init(&out, -1);
-	if (budget->percent)
+	if (budget->percent) {
+		write_registers(&out, sites, costs);
 		write_budget(&out, sites, budget);
+	}
 	if (dropped || sites->missed) {
 		out_text(&out, out.length ? "; " : "");
 		write_room(&out, sites, dropped, records);
@@ -193,7 +231,11 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	struct slice whole = {text, length};
 	struct mlir_writer writer;
 	struct around *around = NULL;
-	struct scope_budget budget = {0};
+	struct scope_budget budget = {
+		.percent = mode->budget,
+		.registers_less = how->registers_less,
+		.without = how->without,
+	};
 	struct sites sites;
 	uint32_t records;
 	int status;
@@ -211,15 +253,16 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	if (operations_name(&sites))
 		around = place_sites(whole, &sites);
 	if (around && mode->budget)
-		status = scope_budget_apply(whole, mode->budget, mode->cta_stride == 1, &sites,
-					    &budget, err);
+		status = scope_budget_apply(whole, mode->cta_stride == 1, &sites, &budget, err);
 	if (around && status == PROTON_OK) {
 		result->record_count = operations_limit(&sites, SCOPES_MAX, records);
 		write_text(&writer, &sites, whole, around);
 		status = mlir_writer_finish(&writer, writer.marker_count, &result->text,
 					    &result->length, err);
 		result->cta_stride = budget.stride ? budget.stride : 1;
-		result->note = status == PROTON_OK ? write_note(&sites, records, &budget) : NULL;
+		result->note = status == PROTON_OK
+				       ? write_note(&sites, records, &budget, how->costs)
+				       : NULL;
 		for (uint32_t i = 0; i < sites.scope_count; i++)
 			result->scope_count += !sites.scopes[i].is_dropped;
 	} else if (status == PROTON_OK) {

@@ -37,6 +37,7 @@ struct site_scope {
 	uint32_t costs[SITE_SLOTS];
 	bool is_dropped;
 	bool is_costly; /* dropped because of the budget */
+	bool is_heavy;  /* dropped because of the registers that it was predicted to need */
 };
 
 struct sites {

@@ -429,6 +429,23 @@ double kernel_cost_cycles(const struct kernel_cost *cost, uint32_t region)
 	return cycles > found->latency ? cycles : found->latency;
 }
 
+double kernel_cost_registers(const struct kernel_cost *cost, const struct mlir_line *line)
+{
+	struct shape shapes[SHAPES_MAX];
+	uint32_t kind = operations_kind(line->op);
+	uint32_t count = read_shapes(line->rest, shapes);
+
+	double bytes = first_bytes(shapes, count);
+
+	/* Asynchronous copies do not pass through registers, nor the operands of large dots. */
+	if (!count || kind & INSTRUMENT_AUTO_WAITS || slice_find(line->op, "async_"))
+		return 0;
+	if (kind & INSTRUMENT_AUTO_DOTS)
+		bytes = slice_is(line->op, "tt.dot") ? bytes + first_bytes(shapes + 1, count - 1)
+						     : 0;
+	return bytes / 4 / (32.0 * cost->warp_count);
+}
+
 double kernel_cost_of_bytes(double bytes)
 {
 	return bytes / GLOBAL_BYTES;

@@ -47,6 +47,12 @@ void kernel_cost_fini(struct kernel_cost *cost);
 double kernel_cost_ctas(const struct kernel_cost *cost, uint32_t region);
 /* Cycles of the SM's memory that one execution or iteration takes. */
 double kernel_cost_memory(const struct kernel_cost *cost, uint32_t region);
+/*
+ * Registers of a thread for the tensor that an operation loads, stores or converts, or for the
+ * operands of a dot. With a scope around it all of them are in use at once; otherwise the assembler
+ * interleaves the parts of a tensor.
+ */
+double kernel_cost_registers(const struct kernel_cost *cost, const struct mlir_line *line);
 /* Cycles of the SM's memory for so many bytes that are not in a cache. */
 double kernel_cost_of_bytes(double bytes);
 /* Cycles from the start to the end of one execution of the region. */

@@ -33,14 +33,17 @@
 struct choosing {
 	struct sites *sites;
 	const struct kernel_cost *cost;
-	double *used;        /* by region: cycles that records take in one execution or iteration */
-	double *limit;       /* by region; negative: none */
-	uint32_t *order;     /* scopes, the preferred ones first */
-	double *prices;      /* by scope, in the kernel; for `order` */
-	uint32_t *ranks;     /* by scope; low numbers are preferred */
-	double record_count; /* maximum of a warp outside loops */
-	uint32_t stride;     /* every n-th CTA records */
-	bool has_ring;       /* a chosen scope is in a loop */
+	double *used;      /* by region: cycles that records take in one execution or iteration */
+	double *limit;     /* by region; negative: none */
+	uint32_t *order;   /* scopes, the preferred ones first */
+	double *prices;    /* by scope, in the kernel; for `order` */
+	double *registers; /* by scope; 0: it contains only other operations */
+	double register_limit; /* for all of them; negative: none */
+	bool *is_excluded;     /* by scope: it must not be chosen */
+	uint32_t *ranks;       /* by scope; low numbers are preferred */
+	double record_count;   /* maximum of a warp outside loops */
+	uint32_t stride;       /* every n-th CTA records */
+	bool has_ring;         /* a chosen scope is in a loop */
 };
 
 /* ------------------------------------------------------------------ prices */
@@ -164,7 +167,7 @@ static void sort_scopes(struct choosing *choosing)
 	}
 }
 
-/* ------------------------------------------------------------------ choosing */
+/* ------------------------------------------------------------------ preparation */
 
 static bool init_choosing(struct choosing *choosing, uint32_t percent)
 {
@@ -175,9 +178,11 @@ static bool init_choosing(struct choosing *choosing, uint32_t percent)
 	choosing->limit = calloc(cost->count + 1, sizeof(double));
 	choosing->order = calloc(scopes + 1, sizeof(*choosing->order));
 	choosing->prices = calloc(scopes + 1, sizeof(double));
+	choosing->registers = calloc(scopes + 1, sizeof(double));
+	choosing->is_excluded = calloc(scopes + 1, sizeof(bool));
 	choosing->ranks = calloc(scopes + 1, sizeof(*choosing->ranks));
 	if (!choosing->used || !choosing->limit || !choosing->order || !choosing->prices ||
-	    !choosing->ranks)
+	    !choosing->registers || !choosing->is_excluded || !choosing->ranks)
 		return false;
 	for (uint32_t region = 0; region < cost->count; region++) {
 		bool is_known = cost->regions[region].parent != COST_NO_REGION &&
@@ -229,9 +234,88 @@ static double worst_percent(const struct choosing *choosing)
 	return worst;
 }
 
-static void choose(struct choosing *choosing, struct scope_budget *out)
+/* ------------------------------------------------------------------ registers */
+
+static void read_registers(struct choosing *choosing, const struct mlir_regions *lines)
+{
+	const struct sites *sites = choosing->sites;
+
+	for (uint32_t i = 0; i < sites->count; i++) {
+		const struct site *site = &sites->sites[i];
+		double registers;
+
+		if (site->scope == SITE_NONE || !choosing->ranks[site->scope])
+			continue;
+		registers =
+			kernel_cost_registers(choosing->cost, &lines->at[site->start_line].line);
+		/* Any operation between two clock reads may need some. */
+		if (registers < 1)
+			registers = 1;
+		if (registers > choosing->registers[site->scope])
+			choosing->registers[site->scope] = registers;
+	}
+}
+
+static bool is_named(struct slice names, const char *name)
+{
+	while (names.length)
+		if (slice_is(slice_take_until(&names, '\n'), name))
+			return true;
+	return false;
+}
+
+/* Registers of the chosen scopes. */
+static double sum_registers(const struct choosing *choosing)
+{
+	const struct sites *sites = choosing->sites;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < sites->scope_count; i++)
+		sum += sites->scopes[i].is_dropped ? 0 : choosing->registers[i];
+	return sum;
+}
+
+/* ------------------------------------------------------------------ the choice */
+
+/* The scope to keep if none is within the budget; SITE_NONE if there is none. */
+static uint32_t find_cheapest(const struct choosing *choosing)
+{
+	const struct sites *sites = choosing->sites;
+	uint32_t best = SITE_NONE;
+
+	for (uint32_t i = 0; i < sites->scope_count; i++) {
+		uint32_t scope = choosing->order[i];
+
+		if (choosing->is_excluded[scope])
+			continue;
+		if (choosing->register_limit < 0)
+			return scope;
+		if (best == SITE_NONE || choosing->registers[scope] < choosing->registers[best])
+			best = scope;
+	}
+	return best;
+}
+
+static void keep_scope(struct choosing *choosing, uint32_t scope)
+{
+	struct site_scope *kept = &choosing->sites->scopes[scope];
+
+	kept->is_dropped = kept->is_costly = kept->is_heavy = false;
+	choosing->has_ring |= is_in_loop(choosing->sites, scope);
+}
+
+static bool has_registers(const struct choosing *choosing, uint32_t scope, double used)
+{
+	return !choosing->is_excluded[scope] &&
+	       (choosing->register_limit < 0 ||
+		used + choosing->registers[scope] <= choosing->register_limit);
+}
+
+/* Registers are the reason for scopes that were kept before, or are within the time. */
+static void choose(struct choosing *choosing)
 {
 	struct sites *sites = choosing->sites;
+	double registers = 0;
 	uint32_t kept = 0;
 
 	choosing->has_ring = false;
@@ -239,57 +323,79 @@ static void choose(struct choosing *choosing, struct scope_budget *out)
 		choosing->used[region] = 0;
 	for (uint32_t i = 0; i < sites->scope_count; i++) {
 		uint32_t scope = choosing->order[i];
+		struct site_scope *at = &sites->scopes[scope];
 		bool has_ring = choosing->has_ring || is_in_loop(sites, scope);
+		bool is_affordable;
 
 		add_scope(choosing, scope, 1);
-		if (is_within(choosing, has_ring)) {
-			choosing->has_ring = has_ring;
+		is_affordable = is_within(choosing, has_ring);
+		if (is_affordable && has_registers(choosing, scope, registers)) {
+			registers += choosing->registers[scope];
+			keep_scope(choosing, scope);
 			kept++;
 			continue;
 		}
 		add_scope(choosing, scope, -1);
-		sites->scopes[scope].is_dropped = sites->scopes[scope].is_costly = true;
+		at->is_heavy = is_affordable || (choosing->register_limit >= 0 && !at->is_dropped);
+		at->is_costly = !at->is_heavy;
+		at->is_dropped = true;
 	}
-	out->dropped = sites->scope_count - kept;
-	if (!kept && sites->scope_count) {
-		struct site_scope *first = &sites->scopes[choosing->order[0]];
+	if (!kept && find_cheapest(choosing) != SITE_NONE) {
+		uint32_t first = find_cheapest(choosing);
 
-		first->is_dropped = first->is_costly = false;
-		out->dropped--;
-		add_scope(choosing, choosing->order[0], 1);
-		choosing->has_ring = is_in_loop(sites, choosing->order[0]);
+		keep_scope(choosing, first);
+		add_scope(choosing, first, 1);
 	}
 }
 
-int scope_budget_apply(struct slice text, uint32_t percent, bool can_stride, struct sites *sites,
-		       struct scope_budget *out, struct proton_error *err)
+static void apply(struct choosing *choosing, const struct mlir_regions *lines, bool can_stride,
+		  struct scope_budget *budget)
+{
+	const struct sites *sites = choosing->sites;
+
+	budget->all = worst_percent(choosing);
+	if (can_stride)
+		choosing->stride = stride_of(choosing, budget->percent);
+	choose(choosing);
+	if (budget->registers_less || budget->without.length) {
+		read_registers(choosing, lines);
+		for (uint32_t i = 0; i < sites->scope_count; i++)
+			choosing->is_excluded[i] = is_named(budget->without, sites->scopes[i].name);
+		choosing->register_limit = sum_registers(choosing) *
+					   (100 - budget->registers_less) / 100;
+		choose(choosing);
+	}
+	for (uint32_t i = 0; i < sites->scope_count; i++)
+		budget->dropped += sites->scopes[i].is_costly;
+	if (can_stride)
+		choosing->stride = stride_of(choosing, budget->percent);
+	budget->stride = choosing->stride;
+	budget->kept = worst_percent(choosing);
+}
+
+int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
+		       struct scope_budget *budget, struct proton_error *err)
 {
 	struct mlir_regions lines;
 	struct kernel_cost cost;
-	struct choosing choosing = {.sites = sites, .cost = &cost};
+	struct choosing choosing = {.sites = sites, .cost = &cost, .register_limit = -1};
 	int status = mlir_regions_read(text, &lines, err);
 
-	*out = (struct scope_budget){.percent = percent, .stride = 1};
+	budget->stride = 1;
 	if (status != PROTON_OK)
 		return status;
 	status = kernel_cost_read(&lines, &cost, err);
 	if (status == PROTON_OK && cost.count) {
-		if (init_choosing(&choosing, percent)) {
-			out->all = worst_percent(&choosing);
-			if (can_stride)
-				choosing.stride = stride_of(&choosing, percent);
-			choose(&choosing, out);
-			if (can_stride)
-				choosing.stride = stride_of(&choosing, percent);
-			out->stride = choosing.stride;
-			out->kept = worst_percent(&choosing);
-		} else {
+		if (init_choosing(&choosing, budget->percent))
+			apply(&choosing, &lines, can_stride, budget);
+		else
 			status = err_nomem(err);
-		}
 		free(choosing.used);
 		free(choosing.limit);
 		free(choosing.order);
 		free(choosing.prices);
+		free(choosing.registers);
+		free(choosing.is_excluded);
 		free(choosing.ranks);
 	}
 	if (status == PROTON_OK)

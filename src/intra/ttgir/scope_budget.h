@@ -6,21 +6,24 @@
 
 /* Predicted costs in percent of the kernel's time. */
 struct scope_budget {
-	uint32_t percent; /* the budget */
-	double all;       /* with all scopes */
+	uint32_t percent;        /* the budget */
+	uint32_t registers_less; /* see struct ttgir_insertion */
+	struct slice without;
+	double all; /* with all scopes */
 	double kept;
-	uint32_t dropped;
-	uint32_t stride; /* every n-th CTA records */
+	uint32_t dropped; /* for their time */
+	uint32_t stride;  /* every n-th CTA records */
 };
 
 /*
  * Drops scopes of `sites`, which have names, until the prediction for the kernel and for each loop
- * with an unknown number of iterations is within `percent`. Loops and partitions are chosen first,
- * then waits and dots, then loads and stores, then others; among equals the cheaper ones. One
- * scope is kept in any case. If copying records at the end of each CTA takes too much and
- * `can_stride`, not every CTA records. E_UNSUPPORTED, E_NOMEM.
+ * with an unknown number of iterations is within `percent` of `budget`. Loops and partitions are
+ * chosen first, then waits and dots, then loads and stores, then others; among equals the cheaper
+ * ones. If `registers_less` or `without` is set, this choice is made again within its registers.
+ * One scope is kept in any case. If copying records at the end of each CTA takes too much and
+ * `can_stride`, not every CTA records. Sets the other fields of `budget`. E_UNSUPPORTED, E_NOMEM.
  */
-int scope_budget_apply(struct slice text, uint32_t percent, bool can_stride, struct sites *sites,
-		       struct scope_budget *out, struct proton_error *err);
+int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
+		       struct scope_budget *budget, struct proton_error *err);
 
 #endif

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/slice.h"
 #include "intra/mode.h"
 
 enum ttgir_spelling {
@@ -47,6 +48,14 @@ struct ttgir_insertion {
 	bool is_amd;
 	/* size of a warp's ring buffer in records; 0: not known yet, the maximum for the mode */
 	uint32_t records;
+	/*
+	 * With a budget: percent of the registers predicted for its scopes that must be saved. 100
+	 * leaves only scopes of loops and partitions, or if there is none, the one with the fewest
+	 * registers.
+	 */
+	uint32_t registers_less;
+	struct slice without; /* names of scopes that are omitted too, one per line */
+	struct slice costs;   /* of more scopes, for the note */
 };
 
 /*

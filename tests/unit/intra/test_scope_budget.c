@@ -28,9 +28,10 @@ static void set_kernel(const char *body)
 		 body);
 }
 
+static struct ttgir_insertion how = {.spelling = TTGIR_MARKERS};
+
 static void insert(const char *body, const char *mode_text)
 {
-	struct ttgir_insertion how = {.spelling = TTGIR_MARKERS};
 	struct instrument_mode mode;
 
 	ttgir_result_fini(&result);
@@ -248,6 +249,70 @@ TEST(loads_in_loops_cost_more_than_stores)
 	       " loc(\"k.py\":3:1)\n    } loc(\"k.py\":1:1)\n",
 	       "default:auto=all:budget=2");
 	CHECK(has("loop@k.py:1") && has("store@k.py:3") && !has("load@k.py:2"));
+	ttgir_result_fini(&result);
+}
+
+/* ------------------------------------------------------------------ registers */
+
+/* 64 and 16 registers of a thread, and less than one. */
+static const char tensors[] =
+	"    %1 = tt.load %p : tensor<128x128x!tt.ptr<f16>> loc(\"k.py\":1:1)\n"
+	"    %2 = tt.load %p : tensor<64x64x!tt.ptr<f16>> loc(\"k.py\":2:1)\n"
+	"    " LOOP "      " DOT " loc(\"k.py\":4:1)\n    } loc(\"k.py\":3:1)\n"
+	"    tt.store %p, %1 : tensor<64x!tt.ptr<f16>> loc(\"k.py\":5:1)\n";
+
+static void insert_with(uint32_t registers_less, const char *without)
+{
+	how.registers_less = registers_less;
+	how.without = slice_of(without);
+	how.costs = slice_of("3 CTAs");
+	insert(tensors, "default:auto=all:budget=100");
+	how = (struct ttgir_insertion){.spelling = TTGIR_MARKERS};
+}
+
+TEST(scopes_with_large_tensors_are_omitted_for_their_registers)
+{
+	insert_with(0, "");
+	CHECK_EQ(result.scope_count, 5);
+	CHECK(!result.note);
+	/* 128 x 64 and 64 x 128 operands of 16 bits: 64 registers too. */
+	insert_with(40, "");
+	CHECK(has("dot@k.py:4") && !has("load@k.py:1") && has("load@k.py:2"));
+	insert_with(60, "");
+	CHECK(!has("dot@k.py:4") && !has("load@k.py:1") && has("load@k.py:2"));
+	CHECK(has("loop@k.py:3") && has("store@k.py:5"));
+	CHECK_STR(result.note, "2 of 5 automatic scopes were omitted, because with more its scopes "
+			       "would cost 3 CTAs: load@k.py:1, dot@k.py:4; for more, set "
+			       "budget=off");
+	insert_with(100, "");
+	CHECK_EQ(result.scope_count, 1);
+	CHECK(has("loop@k.py:3"));
+	ttgir_result_fini(&result);
+}
+
+TEST(the_scope_with_the_fewest_registers_remains)
+{
+	insert_with(100, "loop@k.py:3");
+	CHECK_EQ(result.scope_count, 1);
+	CHECK(has("store@k.py:5"));
+	insert_with(100, "loop@k.py:3\nstore@k.py:5\nload@k.py:22");
+	CHECK_EQ(result.scope_count, 1);
+	CHECK(has("load@k.py:2"));
+	insert_with(100, "loop@k.py:3\nstore@k.py:5\nload@k.py:2\nload@k.py:1\ndot@k.py:4\n");
+	CHECK_EQ(result.scope_count, 0);
+	CHECK_HAS(result.note, "5 of 5 automatic scopes were omitted");
+	ttgir_result_fini(&result);
+}
+
+TEST(scopes_that_take_little_time_replace_those_that_need_registers)
+{
+	/* The dot comes before the stores, which then have no time left. */
+	insert(products, "default:auto=all:budget=8");
+	CHECK(has("dot@k.py:3") && !has("async_copy@k.py:5"));
+	how.without = slice_of("dot@k.py:3\nasync_wait@k.py:2");
+	insert(products, "default:auto=all:budget=8");
+	how.without = (struct slice){0};
+	CHECK(!has("dot@k.py:3") && has("dot_wait@k.py:4") && has("async_copy@k.py:5"));
 	ttgir_result_fini(&result);
 }
 
