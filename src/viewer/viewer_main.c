@@ -28,6 +28,7 @@
 #include "viewer/query/select.h"
 #include "viewer/query/view.h"
 #include "viewer/ranks/rank_frame.h"
+#include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_long.h"
 #include "viewer/ranks/rank_one.h"
 #include "viewer/ranks/rank_view.h"
@@ -165,7 +166,7 @@ static int load_view(struct view *view, struct input *input, struct input *base,
 		return compare_runs(view, base, input, options, err);
 	if (options->query.merge_how != MERGE_SUM && !options->query.list)
 		return compare_many(view, input, options, err);
-	profile = input_load_all(input);
+	profile = rank_input_sum(input, false);
 	if (!profile)
 		return PROTON_E_INVALID;
 	input_report_losses(profile);
@@ -236,6 +237,13 @@ static int export_compared(const struct options *options, struct input *input, s
 	return status;
 }
 
+static struct profile *load_whole(struct input *input, const struct exporter *exporter)
+{
+	if (exporter->input == EXPORTS_JOB)
+		return rank_input_merge(input, true);
+	return rank_input_sum(input, exporter->input == EXPORTS_REPORT);
+}
+
 static int export(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err;
@@ -247,11 +255,11 @@ static int export(const struct options *options, struct input *input, struct inp
 		return export_compared(options, input, base);
 	if (options->query.base && compare_check_sums(options, base, input, &err))
 		return print_error(&err);
-	profile = input_load_all(input);
+	profile = load_whole(input, options->output.exporter);
 	if (profile)
 		input_report_losses(profile);
 	if (profile && options->query.base)
-		before = input_load_all(base);
+		before = load_whole(base, options->output.exporter);
 	if (before)
 		input_report_losses(before);
 	if (before && compare_check_sums(options, base, input, &err))

@@ -30,6 +30,16 @@ static const char *option_for_views(const struct options *options)
 										    : NULL;
 }
 
+/* These are large, so standard output is not an alternative. */
+static int check_file(const struct options *options, const struct exporter *exporter,
+		      struct proton_error *err)
+{
+	if (exporter->is_binary && !options->output.path)
+		return err_set(err, PROTON_E_INVALID, "%s is binary; write it to a file with -o",
+			       exporter->name);
+	return PROTON_OK;
+}
+
 static int check_whole(const struct options *options, const struct exporter *exporter,
 		       struct proton_error *err)
 {
@@ -48,7 +58,7 @@ static int check_whole(const struct options *options, const struct exporter *exp
 		return err_set(err, PROTON_E_INVALID,
 			       "%s produces a table, which %s cannot represent; use csv",
 			       options->query.base ? "--diff" : "this --merge", exporter->name);
-	return PROTON_OK;
+	return exporter->input == EXPORTS_JOB ? check_file(options, exporter, err) : PROTON_OK;
 }
 
 static int check_view(const struct options *options, const struct exporter *exporter,
@@ -89,10 +99,7 @@ static int check_ranks(const struct options *options, const struct exporter *exp
 			       "%s can be combined only with -m, -o, --no-clobber and "
 			       "--allow-partial",
 			       exporter->name);
-	if (exporter->is_binary && !options->output.path)
-		return err_set(err, PROTON_E_INVALID, "%s is binary; write it to a file with -o",
-			       exporter->name);
-	return PROTON_OK;
+	return check_file(options, exporter, err);
 }
 
 int export_check(const struct options *options, struct proton_error *err)

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "export/export.h"
 #include "export/export_view.h"
+#include "model/save_profile.h"
 #include "viewer/print/print_source.h"
 #include "viewer/print/print_warps.h"
 #include "viewer/print/table_model.h"
@@ -34,6 +35,8 @@ static const struct exporter exporters[] = {
 	{EXPORT_CHROME_TRACE, "timeline for chrome://tracing", EXPORTS_TRACE,
 	 .write = export_chrome_trace},
 	{EXPORT_PERFETTO, "timeline for ui.perfetto.dev", EXPORTS_TRACE, .write = export_perfetto},
+	{"ranks", "ranks.proton", "one profile of all ranks, as of proton-merge", EXPORTS_JOB,
+	 .is_binary = true, .write = profile_save},
 	{"long", NULL, "a CSV line per rank, frame and metric", EXPORTS_RANKS, .is_binary = false},
 	{EXPORT_PARQUET, "parquet", "the same for DuckDB, Polars, Spark; needs pyarrow",
 	 EXPORTS_RANKS, .is_binary = true},

@@ -25,6 +25,7 @@ enum exporter_input {
 	EXPORTS_REPORT,  /* the same with derived metrics, kernels, devices, and a baseline */
 	EXPORTS_PROFILE, /* a whole profile: nothing is selected */
 	EXPORTS_TRACE,   /* a whole profile with its trace events */
+	EXPORTS_JOB,     /* a whole profile, merged as ranks (viewer/ranks/rank_job_input.h) */
 	EXPORTS_RANKS,   /* the profiles of all ranks of a job (viewer/ranks/rank_long.h) */
 };
 

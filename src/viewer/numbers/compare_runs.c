@@ -13,6 +13,7 @@
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
+#include "viewer/ranks/rank_job_input.h"
 
 /* A value of one run. */
 struct entry {
@@ -94,7 +95,8 @@ static int add_side(struct comparison *comparison, struct input *input, struct r
 	int status = PROTON_OK;
 
 	for (size_t i = 0; i < (is_sum ? 1 : input->count) && status == PROTON_OK; i++) {
-		struct profile *profile = is_sum ? input_load_all(input) : input_load(input, i);
+		struct profile *profile = is_sum ? rank_input_sum(input, false)
+						 : input_load(input, i);
 
 		if (profile)
 			status = add_run(comparison, profile, runs, err);

@@ -52,14 +52,24 @@ bool input_is_profile_name(const char *name)
 	return name[0] != '.' && suffix_of(name, &kind) != NULL;
 }
 
-/* NAME.ranks, or one of the directories in it: 000-999. */
-static bool is_of_ranks(const char *name)
+static bool is_job_name(const char *name)
 {
 	static const char suffix[] = ".ranks";
 	size_t length = strlen(name);
+
+	while (length && name[length - 1] == '/')
+		length--;
+	return length >= sizeof(suffix) &&
+	       memcmp(name + length - sizeof(suffix) + 1, suffix, sizeof(suffix) - 1) == 0;
+}
+
+/* NAME.ranks, or one of the directories in it: 000-999. */
+static bool is_of_ranks(const char *name)
+{
+	size_t length = strlen(name);
 	size_t digits = strspn(name, "0123456789");
 
-	if (length > sizeof(suffix) - 1 && strcmp(name + length - sizeof(suffix) + 1, suffix) == 0)
+	if (is_job_name(name))
 		return true;
 	return digits && name[digits] == '-' && name[digits + 1] &&
 	       digits + 1 + strspn(name + digits + 1, "0123456789") == length;
@@ -185,6 +195,9 @@ void input_init(struct input *input, char *const *paths, size_t count)
 		else
 			add_path(input, &capacity, "", paths[i]);
 	}
+	/* A file is its own path. */
+	input->is_job = count == 1 && input->count && is_job_name(paths[0]) &&
+			strcmp(input->paths[0], paths[0]) != 0;
 	make_labels(input);
 }
 

@@ -14,6 +14,7 @@ struct input {
 	char **paths;  /* of the files */
 	char **labels; /* short unique names */
 	size_t count;
+	bool is_job;     /* they are those of one directory NAME.ranks */
 	bool has_failed; /* a message was printed: the exit status is 2 */
 	/*
 	 * The option that requires complete profiles, for messages; NULL: none. With it an
@@ -32,7 +33,10 @@ void input_fini(struct input *input);
 struct profile *input_load(struct input *input, size_t index);
 /* After loading: true if something is missing that the command requires. */
 bool input_is_refused(const struct input *input);
-/* The sum of all files as one profile; NULL if no file could be read. */
+/*
+ * The sum of all files as one profile; NULL if no file could be read. For a job, see
+ * rank_input_sum().
+ */
 struct profile *input_load_all(struct input *input);
 
 /* Prints warnings about lost data. */

@@ -5,8 +5,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/message.h"
+#include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_merge.h"
+#include "viewer/ranks/rank_report.h"
 
 int rank_input_load(struct input *input, struct profile **out, bool *is_merged_out,
 		    struct proton_error *err)
@@ -22,7 +25,61 @@ int rank_input_load(struct input *input, struct profile **out, bool *is_merged_o
 		return PROTON_OK;
 	}
 	profile_free(profile);
-	return rank_merge_all(input->paths, input->count, RANK_NODES_MAX, out, err);
+	return rank_merge_all(input->paths, input->count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, out,
+			      err);
+}
+
+static bool has_state(const struct profile *profile, uint32_t state)
+{
+	for (size_t i = 0; i < profile->ranks->count; i++)
+		if (profile->ranks->rows[i].state == state)
+			return true;
+	return false;
+}
+
+/* Prints what is wrong with ranks. False: the command needs all of them. */
+static bool is_accepted(struct input *input, const struct profile *profile)
+{
+	bool is_complete = rank_report_state(profile);
+
+	if (input->is_partial_allowed)
+		return true;
+	for (size_t i = 0; i < profile->ranks->count; i++) /* files that cannot be read */
+		input->has_failed |= profile->ranks->rows[i].reason != 0;
+	if (has_state(profile, RANK_KILLED))
+		message("killed ranks may be still recording; their data so far is counted");
+	if (is_complete || !input->needs_complete)
+		return true;
+	message("%s needs complete profiles of all ranks; use --allow-partial to accept these",
+		input->needs_complete);
+	input->has_failed = true;
+	return false;
+}
+
+struct profile *rank_input_merge(struct input *input, bool has_columns)
+{
+	bool is_file = input->count == 1 && !input->is_job; /* it may be merged already */
+	struct profile *profile = is_file ? input_load(input, 0) : NULL;
+	struct proton_error err;
+
+	if (is_file && (!profile || profile->ranks))
+		return profile;
+	profile_free(profile);
+	if (rank_merge_all(input->paths, input->count, RANK_NODES_MAX,
+			   has_columns ? RANK_COLUMNS_DEFAULT : 0, &profile, &err) != PROTON_OK) {
+		message("%s", err.text);
+		input->has_failed = true;
+		return NULL;
+	}
+	if (is_accepted(input, profile))
+		return profile;
+	profile_free(profile);
+	return NULL;
+}
+
+struct profile *rank_input_sum(struct input *input, bool has_columns)
+{
+	return input->is_job ? rank_input_merge(input, has_columns) : input_load_all(input);
 }
 
 /* NAME.ranks of NAME.ranks.proton, malloc'd; NULL: the file has another name. */

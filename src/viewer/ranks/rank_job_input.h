@@ -15,6 +15,15 @@ int rank_input_load(struct input *input, struct profile **out, bool *is_merged_o
 		    struct proton_error *err);
 
 /*
+ * The sum of all files. For a job it has the table of its ranks, names that do not depend on the
+ * rank, and with `has_columns` the times of the ranks in the frames in which they differ most.
+ * NULL: a message was printed.
+ */
+struct profile *rank_input_sum(struct input *input, bool has_columns);
+/* The same for files that are ranks, whatever their names are. */
+struct profile *rank_input_merge(struct input *input, bool has_columns);
+
+/*
  * The profiles of the ranks: those of the input, or for the merged file NAME.ranks.proton those in
  * NAME.ranks. E_INVALID: there are none; `what` needs them. Release with input_fini().
  */

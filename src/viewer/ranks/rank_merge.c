@@ -413,20 +413,21 @@ int rank_job_columns(const struct rank_job *job, struct profile *merged, const u
 	return status;
 }
 
-int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, struct profile **out,
-		   struct proton_error *err)
+int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, size_t columns,
+		   struct profile **out, struct proton_error *err)
 {
 	struct rank_job job;
 	uint32_t *nodes;
-	size_t columns;
+	size_t worth;
 	int status;
 
 	rank_job_init(&job, paths, count);
 	job.max_nodes = max_nodes;
+	job.columns = columns;
 	status = rank_job_merge(&job, out, err);
-	if (status == PROTON_OK) {
-		nodes = rank_nodes_worth(*out, job.columns, &columns);
-		status = rank_job_columns(&job, *out, nodes, columns, err);
+	if (status == PROTON_OK && columns) {
+		nodes = rank_nodes_worth(*out, columns, &worth);
+		status = rank_job_columns(&job, *out, nodes, worth, err);
 		free(nodes);
 		if (status != PROTON_OK)
 			profile_free(*out);

@@ -72,9 +72,9 @@ int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_err
 /* Fills the columns of a merged job for these nodes, if this process has merged all ranks. */
 int rank_job_columns(const struct rank_job *job, struct profile *merged, const uint32_t *nodes,
 		     size_t count, struct proton_error *err);
-/* The same for the nodes that are worth it. */
-int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, struct profile **out,
-		   struct proton_error *err);
+/* The same for the nodes that are worth it, up to `columns`. */
+int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, size_t columns,
+		   struct profile **out, struct proton_error *err);
 
 /* Filling the columns of a merged job. */
 struct rank_cells {

@@ -139,7 +139,9 @@ TEST(columns_have_the_time_of_each_rank)
 	struct profile *profile;
 
 	write_job(directory);
-	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, &profile, &err), err);
+	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, &profile,
+				&err),
+		 err);
 	check_columns(profile);
 	profile = ranks_reload(profile);
 	check_columns(profile);
@@ -193,7 +195,9 @@ TEST(each_number_has_statistics_over_the_ranks)
 	uint32_t step;
 
 	write_job(directory);
-	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, &profile, &err), err);
+	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, &profile,
+				&err),
+		 err);
 	profile = ranks_reload(profile);
 	step = child(profile, 0, "step");
 	CHECK_EQ(profile->metric_count, 2);
@@ -218,7 +222,9 @@ TEST(second_profile_of_a_rank_is_a_duplicate)
 
 	write_job(directory);
 	paths[path_count++] = write_rank(directory, make_rank(7), "copy");
-	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, &profile, &err), err);
+	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, &profile,
+				&err),
+		 err);
 	CHECK_EQ(profile->ranks->count, RANKS + 1);
 	CHECK_EQ(profile->ranks->rows[7].state, RANK_FINISHED);
 	CHECK_EQ(profile->ranks->rows[8].rank, 7);
@@ -238,7 +244,9 @@ TEST(file_that_is_not_a_profile_is_a_damaged_rank_with_the_reason)
 	write_job(directory);
 	CHECK_EQ(truncate(paths[3], 0), 0);
 	CHECK_EQ(truncate(paths[4], 200), 0); /* in the tables */
-	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, &profile, &err), err);
+	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, &profile,
+				&err),
+		 err);
 	CHECK_EQ(profile->ranks->rows[3].state, RANK_DAMAGED);
 	CHECK_HAS(profile_text(profile, profile->ranks->rows[3].reason), "it is empty");
 	CHECK_EQ(profile->ranks->rows[4].state, RANK_DAMAGED);
