@@ -25,6 +25,7 @@
 
 #include "autograd.h"
 #include "frames.h"
+#include "generated.h"
 #include "torch_ops.h"
 
 #define TABLE_MIN_CAPACITY 1024u      /* powers of two */
@@ -373,8 +374,11 @@ static bool retrace(struct thread_path *path)
 
 /* ------------------------------------------------------------------ what is new, with the GIL */
 
-/* "file:line@function" of a position in a code object, as a frame of libproton. */
-static uint32_t source_frame(PyCodeObject *code, int32_t offset)
+/*
+ * The context "file:line@function" of a position in a code object, below `parent`. A call in a file
+ * that Inductor generated has another frame below it.
+ */
+static uint32_t source_context_below(uint32_t parent, PyCodeObject *code, int32_t offset)
 {
 	PyObject *type, *value, *traceback;
 	PyObject *file_owner = NULL, *name_owner = NULL;
@@ -386,10 +390,14 @@ static uint32_t source_frame(PyCodeObject *code, int32_t offset)
 	uint32_t frame = proton_frame_source(file ? file : "?", file ? (size_t)file_length : 1,
 					     name ? name : "?", name ? (size_t)name_length : 1,
 					     line > 0 ? (uint32_t)line : 0);
+	uint32_t context = proton_context_child(parent, frame);
+	uint32_t fused = file && line > 0 ? generated_frame(file, (uint32_t)line) : 0;
+	if (fused)
+		context = proton_context_child(context, fused);
 	Py_XDECREF(file_owner);
 	Py_XDECREF(name_owner);
 	PyErr_Restore(type, value, traceback);
-	return frame;
+	return context;
 }
 
 /* The context of a frame below `parent`; false if memory ran out. Call with `lock`. */
@@ -407,8 +415,7 @@ static bool visit_context(uint32_t parent, const struct frame_visit *visit, uint
 		return true;
 	struct table_entry *entry = table_find(parent, note->number, offset);
 	if (entry->code == 0) {
-		uint32_t frame = source_frame(visit->code, offset);
-		uint32_t context = proton_context_child(parent, frame);
+		uint32_t context = source_context_below(parent, visit->code, offset);
 		*entry = (struct table_entry){parent, note->number, offset, context};
 		table.count++;
 	}
