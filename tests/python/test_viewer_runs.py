@@ -9,6 +9,7 @@ import math
 import random
 import statistics
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -335,3 +336,29 @@ def test_a_thousand_different_runs_take_little(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 20002
+
+
+TWINS = """
+import triton_proton as proton
+from triton_proton import _libproton
+
+proton.start("run", backend="host")
+with proton.scope("step"):
+    with proton.scope("gemm", {"flops": 2.0}):
+        _libproton.kernel_begin("part")
+        _libproton.kernel_end()
+    _libproton.kernel_begin("gemm")
+    _libproton.kernel_end()
+proton.finalize(output_format="proton")
+"""
+
+
+def test_kernel_and_scope_of_one_name_are_one_frame_of_a_run(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", TWINS], cwd=tmp_path, check=True, timeout=60)
+    file = tmp_path / "run.proton"
+    tree = [row for row in compared("-m", "count", file)["rows"] if row["frame"] == "gemm"]
+    assert len(tree) == 2  # in the tree of one file they are apart
+    data = compared("--merge", "spread", "-m", "count,flops", file, file)
+    rows = [row["metrics"] for row in data["rows"] if row["frame"] == "gemm"]
+    assert [(row["count mean"], row["count min"], row["count max"]) for row in rows] == [(2, 2, 2)]
+    assert rows[0]["flops mean"] == rows[0]["flops min"] == 2

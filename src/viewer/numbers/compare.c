@@ -63,12 +63,72 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 		add_name(comparison, options->query.gates[i].metric);
 }
 
+/* The names of frames as numbers, by frame: a kernel and a scope of one name are the same frame. */
+static uint32_t *number_names(const struct profile *profile)
+{
+	uint32_t *numbers = xcalloc(profile->frame_count + 1, sizeof(*numbers));
+	struct hash_table names = {0}; /* frame + 1 */
+
+	for (uint32_t i = 0; i < profile->frame_count; i++) {
+		const struct profile_frame *frame = &profile->frames[i];
+		uint32_t found = hash_table_find(&names, hash_u64(frame->name));
+
+		numbers[i] = found && frame->kind != FRAME_SOURCE ? found - 1 : i;
+		if (!found && frame->kind != FRAME_SOURCE &&
+		    !hash_table_add(&names, hash_u64(frame->name), i + 1))
+			xgive_up();
+	}
+	hash_table_fini(&names);
+	return numbers;
+}
+
+static bool has_equal_metrics(const struct profile *profile)
+{
+	struct hash_table names = {0};
+	bool is_found = false;
+
+	for (size_t i = 0; i < profile->metric_count && !is_found; i++) {
+		uint64_t hash = hash_u64(profile->metrics[i].name);
+
+		is_found = hash_table_find(&names, hash);
+		if (!hash_table_add(&names, hash, 1))
+			xgive_up();
+	}
+	hash_table_fini(&names);
+	return is_found;
+}
+
+/* True if siblings have the same name, or metrics do. Recorded profiles have no such ones. */
+static bool has_twins(const struct profile *profile)
+{
+	uint32_t *numbers = number_names(profile);
+	uint32_t *seen = xcalloc(profile->frame_count + 1, sizeof(*seen)); /* parent + 1 */
+	bool is_found = has_equal_metrics(profile);
+
+	for (uint32_t n = 0; n < profile->node_count && !is_found; n++) {
+		uint32_t child = profile->nodes[n].first_child;
+
+		for (; child && !is_found; child = profile->nodes[child].next_sibling) {
+			uint32_t number = numbers[profile->nodes[child].frame];
+
+			is_found = seen[number] == n + 1;
+			seen[number] = n + 1;
+		}
+	}
+	free(seen);
+	free(numbers);
+	return is_found;
+}
+
 /* Merges siblings of the same name, which makes paths unique. */
 static struct profile *without_twins(struct profile *profile)
 {
-	struct profile *unique = profile_new();
-	struct merge *merge = unique ? merge_new(unique) : NULL;
+	struct profile *unique = has_twins(profile) ? profile_new() : profile;
+	struct merge *merge;
 
+	if (unique == profile)
+		return profile;
+	merge = unique ? merge_new(unique) : NULL;
 	if (!merge)
 		xgive_up();
 	merge_source(merge, profile);
