@@ -36,6 +36,7 @@
 #define NODE_WORDS 16u    /* they contain all that is looked for; later ones may look the same */
 #define NODES 4
 #define ENGINES_MAX 4
+#define FUNCTIONS_MAX 16u /* custom Functions that run inside each other */
 
 _Atomic bool autograd_is_on;
 static _Atomic bool wants_scopes;
@@ -56,6 +57,8 @@ static struct {
 	uint32_t frame;   /* <backward> */
 	const PyCodeObject *engines[ENGINES_MAX];
 	const PyCodeObject *function;
+	const PyTypeObject *function_type; /* NULL: the node of a custom Function is not found */
+	uint32_t context_at;               /* word of its context object */
 } torch;
 
 /* ------------------------------------------------------------------ ring buffers */
@@ -273,12 +276,19 @@ void autograd_keep(uint64_t node, enum autograd_kind kind, uint32_t context)
 	entry_write(follower.own, node, kind, context);
 }
 
-bool autograd_keep_earlier(uint64_t node, uint32_t steps, enum autograd_kind kind, uint32_t context)
+static bool keep_if_new(uint64_t node, enum autograd_kind kind, uint32_t context)
 {
-	if ((node & NUMBER_MASK) < steps || entry_read(follower.own, node - steps, kind))
+	if (entry_read(follower.own, node, kind))
 		return false;
-	entry_write(follower.own, node - steps, kind, context);
+	entry_write(follower.own, node, kind, context);
 	return true;
+}
+
+bool autograd_keep_range(uint64_t first, uint64_t last, enum autograd_kind kind, uint32_t context)
+{
+	for (uint64_t node = last; node > first && last - node < NEIGHBORS; node--)
+		(void)keep_if_new(node, kind, context);
+	return keep_if_new(first, kind, context) && first & NUMBER_MASK;
 }
 
 /* ------------------------------------------------------------------ backward */
@@ -385,8 +395,8 @@ static void keep_scopes(uint32_t context)
 		return;
 	proton_context_keep(context);
 	autograd_keep(made, AUTOGRAD_SCOPES, context);
-	if (is_in_function)
-		autograd_keep_earlier(made, 1, AUTOGRAD_SCOPES, context);
+	if (is_in_function && made & NUMBER_MASK)
+		(void)autograd_keep_range(made - 1, made - 1, AUTOGRAD_SCOPES, context);
 }
 
 /* The context of a launch, or of a scope that is entered, in the node that the thread evaluates. */
@@ -445,6 +455,31 @@ uint32_t autograd_find_function(const struct frame_walk *walk, uint32_t index)
 	while (index < walk->count && walk->visits[index].code != torch.function)
 		index++;
 	return index;
+}
+
+/*
+ * The node of a custom Function is in its context object, the first argument of its forward
+ * function. 0: it is another object, such as a tensor.
+ */
+static uint64_t node_of_argument(PyObject *argument)
+{
+	const PyTypeObject *type = argument ? Py_TYPE(argument) : NULL;
+	while (type && type != torch.function_type)
+		type = type->tp_base;
+	const uint64_t *node = type ? ((const uint64_t *const *)argument)[torch.context_at] : NULL;
+	return node ? node_key(node[torch.thread_at], node[torch.number_at]) : 0;
+}
+
+uint32_t autograd_find_nodes(PyThreadState *thread, uint64_t *nodes, uint32_t capacity)
+{
+	PyObject *arguments[FUNCTIONS_MAX];
+	uint32_t count = 0;
+	if (torch.function_type && thread && ext_uses_own_frames())
+		count = frames_first_arguments(thread, torch.function, arguments,
+					       capacity < FUNCTIONS_MAX ? capacity : FUNCTIONS_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		nodes[i] = node_of_argument(arguments[i]);
+	return count;
 }
 
 /* ------------------------------------------------------------------ layout of nodes */
@@ -614,6 +649,42 @@ static PyObject *follow_autograd(PyObject *module, PyObject *args)
 	Py_RETURN_TRUE;
 }
 
+PyDoc_STRVAR(learn_function_doc,
+	     "learn_function(type)\n--\n\n"
+	     "Learns where a custom Function, which calls this, has its node. `type` "
+	     "is the\nbase of its context objects. False: it was not found.");
+
+/* The only word of the context object that is the address of the newest node. */
+static bool find_context_word(PyObject *context, size_t bytes, uint32_t *at_out)
+{
+	const uint64_t *words = (const uint64_t *)context;
+	uint64_t number = torch.get.number() - 1;
+	uint32_t found = 0;
+	for (uint32_t i = sizeof(PyObject) / sizeof(*words); i < bytes / sizeof(*words); i++) {
+		uint64_t node[NODE_WORDS];
+		if (words[i] % sizeof(*node) != 0 ||
+		    !read_words((const void *)(uintptr_t)words[i], node, sizeof(node)) ||
+		    node[torch.number_at] != number || node[torch.thread_at] != torch.thread())
+			continue;
+		*at_out = i;
+		found++;
+	}
+	return found == 1;
+}
+
+static PyObject *learn_function(PyObject *module, PyObject *type)
+{
+	PyObject *context = NULL;
+	if (!torch.frame || !PyType_Check(type) || !torch.function || !ext_uses_own_frames() ||
+	    frames_first_arguments(PyThreadState_Get(), torch.function, &context, 1) != 1 ||
+	    !context || !PyObject_TypeCheck(context, (PyTypeObject *)type) ||
+	    !find_context_word(context, (size_t)((PyTypeObject *)type)->tp_basicsize,
+			       &torch.context_at))
+		Py_RETURN_FALSE;
+	torch.function_type = (const PyTypeObject *)Py_NewRef(type);
+	Py_RETURN_TRUE;
+}
+
 static PyObject *use_autograd(PyObject *module, PyObject *wanted)
 {
 	int is_wanted = PyObject_IsTrue(wanted);
@@ -645,6 +716,7 @@ static PyObject *follow_scopes(PyObject *module, PyObject *wanted)
 
 static PyMethodDef autograd_methods[] = {
 	{"follow_autograd", follow_autograd, METH_VARARGS, follow_autograd_doc},
+	{"learn_function", learn_function, METH_O, learn_function_doc},
 	{"use_autograd", use_autograd, METH_O,
 	 "use_autograd(wanted): switch follow_autograd() off and on again, to measure its cost."},
 	{"torch_locals", torch_locals, METH_NOARGS,

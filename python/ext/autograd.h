@@ -44,11 +44,10 @@ uint64_t autograd_made(enum autograd_kind kind, bool *needs_function_out);
 /* Keeps the context of the operator that made `node`. */
 void autograd_keep(uint64_t node, enum autograd_kind kind, uint32_t context);
 /*
- * The same for the node that the thread made `steps` before `node`. False if its context has been
- * kept.
+ * The same for the nodes from `first` to `last` that have no context yet. False if `first` has one,
+ * or is the thread's first node.
  */
-bool autograd_keep_earlier(uint64_t node, uint32_t steps, enum autograd_kind kind,
-			   uint32_t context);
+bool autograd_keep_range(uint64_t first, uint64_t last, enum autograd_kind kind, uint32_t context);
 /* The node is not that of a launch: autograd_made() returns 0 until there is another one. */
 void autograd_pass(uint64_t node, enum autograd_kind kind);
 
@@ -62,6 +61,11 @@ uint32_t autograd_find_engine(const struct frame_walk *walk);
  * walk->count: none.
  */
 uint32_t autograd_find_function(const struct frame_walk *walk, uint32_t index);
+/*
+ * The nodes of the custom Functions that the thread runs forward, innermost first; 0: unknown.
+ * Returns how many there are, up to `capacity`.
+ */
+uint32_t autograd_find_nodes(PyThreadState *thread, uint64_t *nodes, uint32_t capacity);
 
 /* Scopes need the provider for autograd, for operators (torch_ops.h), or not at all. */
 void autograd_update_scopes(void);

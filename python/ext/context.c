@@ -31,6 +31,7 @@
 #define TABLE_MIN_CAPACITY 1024u      /* powers of two */
 #define TABLE_MAX_CAPACITY (1u << 22) /* 64 MiB */
 #define NEAR_MIN_CAPACITY 64u
+#define FUNCTIONS_MAX 16u            /* custom Functions of PyTorch that run inside each other */
 #define NEAR_MAX_CAPACITY (1u << 15) /* 768 KiB per thread */
 
 /* Stored in the co_extra slot of a code object. */
@@ -544,34 +545,38 @@ static uint32_t context_above(const struct thread_path *path, uint32_t index)
 }
 
 /*
- * Keeps the context of the operator that has made a node since the thread's last launch. The
- * forward function of a custom Function runs without gradients, after its node was made. If it
- * applies another one before it launches anything, as checkpoints do, its node is the one before.
+ * Keeps the contexts of custom Functions that run inside each other, without gradients. Their nodes
+ * were made first. Nodes after that of a Function were made inside it, by Functions that it applies
+ * or by hooks. If the node of a Function is not found, it is taken to be the one before.
  */
-static void keep_for_backward(const struct thread_path *path)
+static void keep_functions(const struct thread_path *path, PyThreadState *thread, uint64_t newest)
+{
+	uint64_t nodes[FUNCTIONS_MAX];
+	uint32_t count = autograd_find_nodes(thread, nodes, FUNCTIONS_MAX);
+	uint32_t index = autograd_find_function(&path->walk, 0);
+	uint64_t last = newest;
+	autograd_pass(newest, AUTOGRAD_SOURCE);
+	for (uint32_t i = 0; index < path->walk.count; i++) {
+		uint64_t first = i < count && nodes[i] && nodes[i] < last ? nodes[i] : last;
+		if (!autograd_keep_range(first, last, AUTOGRAD_SOURCE, context_above(path, index)))
+			return;
+		last = first - 1;
+		index = autograd_find_function(&path->walk, index + 1);
+	}
+}
+
+/* Keeps the context of the operator that has made a node since the thread's last launch. */
+static void keep_for_backward(const struct thread_path *path, PyThreadState *thread)
 {
 	bool needs_function;
 	uint64_t node = autograd_is_followed() ? autograd_made(AUTOGRAD_SOURCE, &needs_function)
 					       : 0;
 	if (!node)
 		return;
-	if (!needs_function) {
+	if (needs_function)
+		keep_functions(path, thread, node);
+	else
 		autograd_keep(node, AUTOGRAD_SOURCE, context_at(path, path->step_count));
-		return;
-	}
-	uint32_t index = autograd_find_function(&path->walk, 0);
-	if (index == path->walk.count) {
-		autograd_pass(node, AUTOGRAD_SOURCE);
-		return;
-	}
-	autograd_keep(node, AUTOGRAD_SOURCE, context_above(path, index));
-	for (uint32_t steps = 1;; steps++) {
-		index = autograd_find_function(&path->walk, index + 1);
-		if (index >= path->walk.count ||
-		    !autograd_keep_earlier(node, steps, AUTOGRAD_SOURCE,
-					   context_above(path, index)))
-			return;
-	}
 }
 
 static uint32_t provide_context(void)
@@ -592,7 +597,7 @@ static uint32_t provide_context(void)
 	else
 		context = with_gil(context_with_gil, path, thread);
 	if (path->step_count == path->walk.count)
-		keep_for_backward(path);
+		keep_for_backward(path, thread);
 	return torch_ops_below(context);
 }
 

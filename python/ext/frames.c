@@ -241,6 +241,36 @@ bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
 	return true;
 }
 
+/* Only the thread itself, which is the caller, changes the variables of its frames. */
+static PyObject *first_argument(const struct own_frame *frame)
+{
+	uintptr_t value = code_of(frame)->co_nlocalsplus > 0 ? *(const uintptr_t *)(frame + 1) : 0;
+#if PY_VERSION_HEX >= 0x030e0000
+	value &= ~(uintptr_t)TAG_BITS;
+#endif
+	PyObject *object = (PyObject *)value;
+	bool is_tuple = object && PyTuple_CheckExact(object);
+	if (is_tuple)
+		object = PyTuple_GET_SIZE(object) > 0 ? PyTuple_GET_ITEM(object, 0) : NULL;
+	return object;
+}
+
+uint32_t frames_first_arguments(PyThreadState *thread, const PyCodeObject *code,
+				PyObject **arguments, uint32_t capacity)
+{
+	const struct own_frame *callee = NULL;
+	uint32_t count = 0;
+	for (struct own_frame *frame = top_frame(thread); frame && count < capacity;
+	     frame = frame->previous) {
+		if (PY_VERSION_HEX >= 0x030c0000 && frame->owner >= OWNED_BY_C_STACK)
+			continue;
+		if (code_of(frame) == code)
+			arguments[count++] = callee ? first_argument(callee) : NULL;
+		callee = frame;
+	}
+	return count;
+}
+
 /* The next frame from *index on with a true frame_offset(). */
 static bool next_visit(const struct frame_walk *walk, uint32_t *index, PyCodeObject **code_out,
 		       int32_t *offset_out)
@@ -293,6 +323,12 @@ bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
 {
 	return false;
+}
+
+uint32_t frames_first_arguments(PyThreadState *thread, const PyCodeObject *code,
+				PyObject **arguments, uint32_t capacity)
+{
+	return 0;
 }
 
 bool frames_are_known(void)

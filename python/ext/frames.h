@@ -73,6 +73,14 @@ struct frame_coroutines {
 bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out);
 
 /*
+ * For each frame of `code`, innermost first: the first argument of the frame that it called, or
+ * the first item of a tuple of arguments. Borrowed; NULL: unknown. Returns how many there are, up
+ * to `capacity`. Also without the GIL, and only valid if frames_are_known() was true.
+ */
+uint32_t frames_first_arguments(PyThreadState *thread, const PyCodeObject *code,
+				PyObject **arguments, uint32_t capacity);
+
+/*
  * True if frames_walk_own() can be used: the version is known, and both walks find the same frames
  * on the stack of the caller, which has the GIL and is called from Python.
  */

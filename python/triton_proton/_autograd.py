@@ -94,4 +94,23 @@ def _follow(torch: Any) -> bool:
     )
     engines = tuple(caller.__code__ for caller in callers if hasattr(caller, "__code__"))
     function = getattr(autograd.Function.apply, "__code__", None)
-    return _libproton.follow_autograd(tensors, engines, function)
+    is_known = _libproton.follow_autograd(tensors, engines, function)
+    if is_known:
+        _learn_function(torch, x)
+    return is_known
+
+
+def _learn_function(torch: Any, x: Any) -> None:
+    """Without it, a checkpoint's node is not found if hooks make nodes inside it."""
+
+    class Probe(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            _libproton.learn_function(torch._C._FunctionBase)
+            return x + 1
+
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            Probe.apply(x)
+    except Exception:
+        pass

@@ -79,7 +79,7 @@ def way(request):
     own = request.param == "own frames"
     if lib.use_own_frames(own) != own:
         pytest.skip("the frames of this Python are not known")
-    yield
+    yield request.param
     lib.use_own_frames(True)
 
 
@@ -303,6 +303,43 @@ def test_launches_without_gradients_do_not_take_the_place_of_an_operator():
 
 
 # ---------------------------------------------------------------------- checkpoints, compilation
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_checkpoint_in_which_nodes_are_made_before_the_first_launch(way, is_nested):
+    """As hooks of FSDP do."""
+    weight = torch.ones(3, requires_grad=True)
+
+    def hook():
+        with torch.enable_grad():
+            return [weight.expand_as(weight) for _ in range(3)]
+
+    def block(x):
+        hook()
+        kernel("in block")  # line in block
+        return x * 1
+
+    def outer(x):
+        hook()
+        return checkpoint(block, x, use_reentrant=True)  # line inner checkpoint
+
+    def model(x):
+        x = Own.apply(x)  # line before
+        x = x[:2]  # a view
+        x = checkpoint(outer if is_nested else block, x, use_reentrant=True)  # line hooked block
+        return Own.apply(x)  # line after it
+
+    def step():
+        x = torch.ones(3, requires_grad=True)
+        model(x).sum().backward()
+
+    found = record(step)
+    paths = {path for name, path in found if name == "in block" and "B" in path}
+    again = ("hooked block", "B", "inner checkpoint", "B") if is_nested else ("hooked block", "B")
+    if way == "public interface":  # the Function's node is not found then
+        assert not any("hooked block" in path for path in paths)
+    else:
+        assert (*again, "in block") in paths and all(path[:2] == again[:2] for path in paths)
 
 
 @pytest.mark.parametrize("is_reentrant", [False, True])
