@@ -314,6 +314,14 @@ def mpi_program() -> str | None:
     return str(path) if "libmpi" in needed else None
 
 
+def test_settings_of_mpi_do_not_make_a_launcher(job: Path, tmp_path: Path) -> None:
+    """MPI would fail with this one; containers and modules of clusters set such variables."""
+    env = environment(OMPI_MCA_pml="none_such", MPI_HOME="/opt/mpi", MPICH_RANK_REORDER_METHOD="1")
+    program = mpi_program() or executable("proton-merge")
+    result = run([program, "-o", "x.ranks.proton", f"{job}/out.ranks"], tmp_path, env=env)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.skipif(mpi_program() is None, reason="no MPI")
 def test_any_number_of_processes_writes_the_same_bytes(job: Path, tmp_path: Path) -> None:
     """200 ranks, more than a chunk: doubles are summed in the same order."""
