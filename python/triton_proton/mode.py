@@ -101,8 +101,8 @@ class InstrumentationMode(BaseMode):
     chosen by the strategy). optimizations: a list, or names separated by commas. auto: kinds of
     automatic scopes, a list or separated by commas: "loads", "dots", "stores", "waits", "loops",
     "partitions", "reduce", "scan", "convert", "local", "tmem", "atomic", "call", or "all" for the
-    first six. budget: the limit of their cost in percent of the kernel's time, or "off".
-    cta: every n-th CTA records. launches: maximum number per kernel in a
+    first six. budget: the limit of their cost in percent of the kernel's time, or "off";
+    None: 5. cta: every n-th CTA records. launches: maximum number per kernel in a
     trace, or "all"; None: the first 8, if they are not too large. tree: "records", or "sums", which
     lose nothing in long loops but keep no single executions.
     """

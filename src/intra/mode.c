@@ -9,6 +9,7 @@
 #define BUFFER_MAX_BYTES (1u << 26)
 #define LAUNCHES_DEFAULT 8u
 #define CTA_STRIDE_MAX (1u << 20)
+#define BUDGET_DEFAULT 5u
 
 struct choice {
 	const char *name;
@@ -245,6 +246,15 @@ static int check_sampling(const struct reading *reading)
 	return PROTON_OK;
 }
 
+/* Of modes with automatic scopes. "mma" is a mode of upstream, and has its dots as there. */
+static uint32_t budget_of(const struct reading *reading)
+{
+	bool is_default = !(reading->seen & 1u << BUDGET) && reading->seen & 1u << AUTO &&
+			  reading->values[AUTO];
+
+	return is_default ? BUDGET_DEFAULT : reading->values[BUDGET];
+}
+
 static int check_budget(const struct reading *reading)
 {
 	if (reading->values[BUDGET] && !reading->values[AUTO])
@@ -287,7 +297,7 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 	}
 	*mode = (struct instrument_mode){
 		.autos = values[AUTO],
-		.budget = values[BUDGET],
+		.budget = budget_of(&reading),
 		.warps_per_unit = values[GRANULARITY],
 		.warps = values[SAMPLING_OPTIONS],
 		.buffer = (enum instrument_buffer)values[BUFFER_TYPE],

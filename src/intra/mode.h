@@ -36,7 +36,8 @@ enum instrument_auto {
 
 struct instrument_mode {
 	uint32_t autos;          /* bits of enum instrument_auto */
-	uint32_t budget;         /* percent of the time for automatic scopes; 0: no limit */
+	uint32_t budget;         /* percent of the time for automatic scopes; 0: no limit. The
+				  * default is 5 with the key `auto` */
 	uint32_t warps_per_unit; /* granularity; the whole CTA is INSTRUMENT_UNIT_MAX */
 	uint64_t warps;          /* bit i: warp i is sampled; 0: all */
 	enum instrument_buffer buffer;

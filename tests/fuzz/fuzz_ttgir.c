@@ -139,9 +139,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		return 0;
 	memcpy(text, bytes, length);
 	check_translation(text, length);
-	check_insertion(text, length, "default:auto=all", TTGIR_MARKERS);
+	check_insertion(text, length, "default:auto=all:budget=off", TTGIR_MARKERS);
 	check_insertion(text, length, "default:auto=all:budget=5", TTGIR_MARKERS);
-	check_insertion(text, length, "default:auto=all:buffer_size=256", TTGIR_RECORDS);
+	check_insertion(text, length, "default:auto=all:budget=off:buffer_size=256", TTGIR_RECORDS);
 	check_taking_out(text, length);
 	middle = memchr(text, '\0', length);
 	if (middle)

@@ -462,7 +462,7 @@ def test_unknown_stages_do_not_end_a_compile(monkeypatch, capfd):
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx942"])
 def test_automatic_scopes_of_a_matmul(target):
-    _instrument.start("default:auto=all")
+    _instrument.start("default:auto=all:budget=off")
     made = kernels.compile(kernels.matmul, target, num_stages=3, num_warps=4)
     _, scopes, named = layout_of(made)
     words = {scope.partition("@")[0] for scope in scopes}
@@ -487,7 +487,7 @@ def test_every_kind_compiles(target):
         of_target |= {"local_alloc"}  # the others load operands in the layout of the dot
     if target.startswith("gfx"):
         of_target |= {"local_load"}
-    _instrument.start("default:auto=all,reduce,scan,convert,local,tmem,atomic,call")
+    _instrument.start("default:auto=all,reduce,scan,convert,local,tmem,atomic,call:budget=off")
     words = words_of(kernels.compile(kernels.kinds, target))
     expected = {"reduce", "histogram", "scan", "convert", "atomic", "atomic_cas", "call"}
     expected |= {"load", "dot", "loop"} | of_target
@@ -506,13 +506,13 @@ def test_every_kind_compiles(target):
     ],
 )
 def test_a_kind_by_its_name(target, kind, words):
-    _instrument.start(f"default:auto={kind}")
+    _instrument.start(f"default:auto={kind}:budget=off")
     assert words_of(kernels.compile(kernels.kinds, target)) == words
 
 
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_each_call_of_an_inlined_function_has_its_scope(target):
-    _instrument.start("default:auto=reduce")
+    _instrument.start("default:auto=reduce:budget=off")
     _, scopes, _ = layout_of(kernels.compile(kernels.kinds, target))
     line = kernels.largest.starting_line_number + 2
     names = [scope for scope in scopes if scope.startswith(f"reduce@intra_kernels.py:{line} ")]
@@ -524,7 +524,7 @@ def test_each_call_of_an_inlined_function_has_its_scope(target):
 
 
 def test_automatic_scopes_of_partitions():
-    _instrument.start("default:auto=partitions,stores")
+    _instrument.start("default:auto=partitions,stores:budget=off")
     _, scopes, _ = layout_of(kernels.compile(kernels.partitions, "sm_90"))
     words = [scope.partition("@")[0] for scope in scopes]
     assert {"default", "partition0", "store"} <= set(words)
@@ -532,7 +532,7 @@ def test_automatic_scopes_of_partitions():
 
 def test_the_innermost_are_left_out(capfd, monkeypatch):
     monkeypatch.delenv("PROTON_QUIET", raising=False)
-    _instrument.start("default:auto=all:buffer_size=128")
+    _instrument.start("default:auto=all:budget=off:buffer_size=128")
     _, scopes, _ = layout_of(kernels.compile(kernels.matmul, "sm_90", num_stages=1))
     assert any(scope.startswith("loop@") for scope in scopes)
     assert not any(scope.startswith("dot@") for scope in scopes)

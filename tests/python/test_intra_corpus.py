@@ -23,7 +23,7 @@ from triton_proton import _instrument  # noqa: E402
 from triton_proton._libproton import cubin_needs  # noqa: E402
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
-ALL = "default:auto=all,reduce,scan,convert,local"
+ALL = "default:auto=all,reduce,scan,convert,local:budget=off"
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def needs_of(made, arch: str) -> tuple[int, int]:
 @pytest.mark.parametrize("case", intra_corpus.CASES, ids=lambda case: case[0].__name__)
 def test_shapes_of_the_corpus(case, arch, capfd):
     registers, local = needs_of(compiled(case, arch), arch)
-    _instrument.start("default:auto=all")
+    _instrument.start("default:auto=all:budget=off")
     made = compiled(case, arch)
     more, more_local = needs_of(made, arch)
     printed = capfd.readouterr().err
@@ -64,6 +64,11 @@ def test_shapes_of_the_corpus(case, arch, capfd):
         assert "its scopes cost" in printed
     assert more <= max(registers + 48, 64 if arch.startswith("gfx") else 32)
     _instrument.stop()
+    if arch.startswith("sm_"):  # the default budget
+        _instrument.start("default:auto=all")
+        some, some_local = needs_of(compiled(case, arch), arch)
+        assert some <= max(registers + 32, 32) and some_local <= local
+        _instrument.stop()
     _instrument.start(ALL)
     scopes = re.findall(r"^scope (\w+)@", compiled(case, arch).metadata.proton_layout, re.M)
     assert {"load", "store"} & set(scopes)

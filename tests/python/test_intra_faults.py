@@ -281,10 +281,10 @@ def test_tools_that_see_each_compile_do_not_see_the_canary(monkeypatch):
 
 def test_scopes_that_fit_the_ring_buffer_are_kept(capfd):
     """Two pipelined loops with 34 operations, like the backward pass of attention."""
-    _instrument.start("default:auto=all")
+    _instrument.start("default:auto=all:budget=off")
     made = kernels.compile(kernels.attention_backward, num_stages=3)
     text, _, omitted, _ = _libproton.instrument_ttgir(
-        made.asm["ttgir"], "default:auto=all", False, False, 10000
+        made.asm["ttgir"], "default:auto=all:budget=off", False, False, 10000
     )
     inserted = set(re.findall(r'// proton\.record start ([^"]+)', text))
     assert not omitted and len(inserted) == len(scopes_of(made)) >= 30
@@ -292,7 +292,7 @@ def test_scopes_that_fit_the_ring_buffer_are_kept(capfd):
 
 
 def test_partitions_are_counted_alone(capfd):
-    _instrument.start("default:auto=all")
+    _instrument.start("default:auto=all:budget=off")
     words = [scope.partition("@")[0] for scope in scopes_of(kernels.compile(kernels.specialized))]
     assert {"default", "partition0", "dot", "tma_load"} <= set(words)
     assert "omitted" not in capfd.readouterr().err
@@ -303,7 +303,7 @@ def test_scopes_are_limited_by_the_ring_buffer_that_remains(monkeypatch, capfd):
     shared = kernels.compile(kernels.attention_backward, num_stages=3).metadata.shared
     limit = (shared + 1023 >> 10) + 2
     monkeypatch.setitem(SHARED_KIB, "sm_90", (limit, limit + 1))
-    _instrument.start("default:auto=all")
+    _instrument.start("default:auto=all:budget=off")
     made = kernels.compile(kernels.attention_backward, num_stages=3)
     records = records_of(made)
     assert len(scopes_of(made)) <= records <= 32
@@ -338,7 +338,7 @@ def test_a_kernel_to_which_ptxas_gives_few_registers_gets_its_own_number(monkeyp
     before = _registers.fit
     monkeypatch.setattr(_registers, "fit", fit)
     monkeypatch.setattr(_canary, "failure", lambda target, notes: None)
-    _instrument.start("default:auto=all")
+    _instrument.start("default:auto=all:budget=off")
     made = kernels.compile(kernels.products_of_vectors)
     needs = cubin_needs(made.asm["cubin"])
     (_, stack), *others = tried
@@ -383,7 +383,7 @@ def test_passes_of_tritons_profiler_may_be_registered_too(capfd, arch):
         assert scopes_of(made) == ["kernel", "load 1 %", "copy"]
     _instrument.stop()
     with Oracle(arch):
-        _instrument.start("default:auto=loads")
+        _instrument.start("default:auto=loads:budget=off")
         assert [s.partition("@")[0] for s in scopes_of(kernels.compile(kernels.add, arch))] == [
             "load"
         ] * 2
@@ -407,7 +407,7 @@ def test_a_kernel_that_tritons_profiler_has_instrumented_is_left_to_it(monkeypat
 
     change_stage(monkeypatch, "llir", change)
     with Oracle("sm_90") as oracle:
-        _instrument.start("default:auto=loads")
+        _instrument.start("default:auto=loads:budget=off")
         made = kernels.compile(kernels.add)
     assert made.metadata.profile_scratch_size and not hasattr(made.metadata, "proton_layout")
     expected = "add was not instrumented: another tool has already instrumented it\n"

@@ -56,7 +56,7 @@ def test_nesting_across_a_noinline_function():
 
 def test_nesting_in_a_pipelined_loop():
     """Copies are in its prologue too: that they may run in the loop is all there is to say."""
-    parents, around = nesting_of(kernels.matmul, "sm_90", "default:auto=all")
+    parents, around = nesting_of(kernels.matmul, "sm_90", "default:auto=all:budget=off")
     assert parents["dot"] == "loop"
     assert parents["async_copy"] is None and around["async_copy"] == {"loop"}
     assert parents["store"] is None and around["store"] == set()
@@ -64,7 +64,7 @@ def test_nesting_in_a_pipelined_loop():
 
 def test_nesting_in_partitions():
     """A loop that all partitions have is in none of them always."""
-    parents, around = nesting_of(kernels.specialized, "sm_90", "default:auto=all")
+    parents, around = nesting_of(kernels.specialized, "sm_90", "default:auto=all:budget=off")
     assert parents["loop"] is None
     assert around["loop"] == {"default", "partition0", "partition1"}
     assert parents["tma_load"] == "load #1"

@@ -322,7 +322,7 @@ def test_who_waits_for_whom(example):
         "stages": "constexpr",
     }
     source = GluonASTSource(example("example_warps").matmul_ws, signature, {"stages": 3})
-    _instrument.start("default:auto=waits,dots,loads,partitions")
+    _instrument.start("default:auto=waits,dots,loads,partitions:budget=off")
     made = kernels.compile_source(source, "sm_90", num_warps=4)
     words = {scope.partition("@")[0] for scope in scopes_of(made)}
     assert {"default", "partition0", "wait_barrier", "tma_load", "dot", "copy"} <= words
@@ -336,7 +336,7 @@ def test_the_kernel_is_not_edited(example):
         constexprs={"BLOCK": 128, "STEP": 64},
         attrs={(i,): [["tt.divisibility", 16]] for i in range(4)},
     )
-    _instrument.start("default:auto=all")
+    _instrument.start("default:auto=all:budget=off")
     made = kernels.compile_source(source, "sm_90", num_warps=8, num_stages=3)
     words = {scope.partition("@")[0] for scope in scopes_of(made)}
     assert words == {"async_copy", "async_wait", "dot", "dot_wait", "loop", "store"}

@@ -37,7 +37,7 @@ def words_of(made) -> set[str]:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "gfx942"])
 def test_a_budget_omits_scopes_and_the_profile_says_which(arch, capfd, monkeypatch):
     costs_of(monkeypatch, lambda layout: (0, 0))
-    every = compiled(kernels.attention_backward, "default:auto=all", arch, num_stages=2)
+    every = compiled(kernels.attention_backward, "default:auto=all:budget=off", arch, num_stages=2)
     assert "budget" not in capfd.readouterr().err
     some = compiled(kernels.attention_backward, "default:auto=all:budget=5", arch, num_stages=2)
     kept = scopes_of(some)
@@ -51,7 +51,7 @@ def test_a_budget_omits_scopes_and_the_profile_says_which(arch, capfd, monkeypat
 
 
 def test_a_kernel_with_much_work_between_records_keeps_all(capfd):
-    every = compiled(kernels.add, "default:auto=all")
+    every = compiled(kernels.add, "default:auto=all:budget=off")
     some = compiled(kernels.add, "default:auto=all:budget=5")
     assert scopes_of(some) == scopes_of(every)
     assert "omitted" not in capfd.readouterr().err
@@ -63,7 +63,7 @@ def stride_of(made) -> int:
 
 @pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
 def test_some_ctas_of_a_short_kernel_record(arch):
-    assert stride_of(compiled(kernels.add, "default:auto=all", arch)) == 1
+    assert stride_of(compiled(kernels.add, "default:auto=all:budget=off", arch)) == 1
     made = compiled(kernels.add, "default:auto=all:budget=5", arch)
     stride = stride_of(made)
     assert stride in (2, 4, 8, 16)
@@ -75,9 +75,40 @@ def test_some_ctas_of_a_short_kernel_record(arch):
     assert stride_of(compiled(kernels.add, "default:auto=all:budget=100", arch)) == 1
 
 
+@pytest.mark.parametrize("text", ["default:auto=all", "default:auto=loads"])
+def test_automatic_scopes_have_a_budget_of_5_percent_by_default(text):
+    made = compiled(kernels.attention_backward, text, num_stages=2)
+    same = compiled(kernels.attention_backward, text + ":budget=5", num_stages=2)
+    assert made.metadata.proton_layout == same.metadata.proton_layout
+    assert "the budget is 5 %" in made.metadata.proton_layout
+
+
 def test_scopes_in_the_source_are_not_limited():
     made = compiled(kernels.pipelined, "default:auto=loads:budget=1", num_stages=1)
     assert {"load", "dot"} <= words_of(made)
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+def test_scopes_in_the_source_alone_have_no_budget(monkeypatch, capfd, arch):
+    """However much they cost, all of them are kept, and every CTA records."""
+    costs_of(monkeypatch, lambda layout: (64, 2))
+    for text in ("default", "default:cta=1", ""):
+        made = compiled(kernels.pipelined, text, arch, num_stages=1)
+        assert scopes_of(made) == {"load", "dot"} and stride_of(made) == 1
+        assert "omitted" not in made.metadata.proton_layout
+    if arch == "sm_90":
+        assert "its scopes cost 64 bytes" in capfd.readouterr().err
+    # With automatic scopes, which are limited, they stay complete.
+    made = compiled(kernels.pipelined, "default:auto=all", arch, num_stages=1)
+    assert {"load", "dot"} <= scopes_of(made)
+
+
+def test_upstreams_mode_for_dots_has_no_budget(monkeypatch):
+    costs_of(monkeypatch, lambda layout: (64, 2))
+    every = compiled(kernels.attention_backward, "default:auto=dots:budget=off", num_stages=2)
+    assert len(scopes_of(every)) > 3
+    made = compiled(kernels.attention_backward, "mma", num_stages=2)
+    assert scopes_of(made) == scopes_of(every) and stride_of(made) == 1
 
 
 def test_each_budget_is_another_kernel_in_the_cache():
@@ -128,7 +159,7 @@ def test_scopes_in_loops_are_omitted_where_they_need_local_memory(monkeypatch, c
     assert "its scopes cost" not in reported and "would cost 64" in made.metadata.proton_layout
     assert made.asm["ptx"].count("// proton") == 0 and made.metadata.profile_scratch_size > 0
     # The same without a budget: a warning.
-    made = compiled(kernels.matmul, "default:auto=all")
+    made = compiled(kernels.matmul, "default:auto=all:budget=off")
     assert "dot" in words_of(made)
     assert "\nwarning its scopes cost 64 bytes" in made.metadata.proton_layout
 
@@ -163,7 +194,7 @@ def test_nothing_is_assembled_twice(monkeypatch):
         return inner(self, src, *args, **named)
 
     monkeypatch.setattr(CUDABackend, "make_cubin", make_cubin)
-    for text in ("default:auto=all", "default:auto=all:budget=100"):
+    for text in ("default:auto=all:budget=off", "default:auto=all:budget=100"):
         texts.clear()
         made = compiled(kernels.attention_backward, text, num_stages=2)
         assert len(texts) == len(set(texts)) > 1

@@ -737,7 +737,9 @@ TEST(price_above_the_budget_is_reported)
 	setenv("PROTON_INSTRUMENT_COST", "3,203.5", 1);
 	CHECK_EQ(warnings_of_price("default:auto=all:budget=4:optimizations=time_shift", "budget"),
 		 0);
-	CHECK_EQ(warnings_of_price("default:auto=all:optimizations=time_shift", "budget"), 0);
+	CHECK_EQ(warnings_of_price("default:auto=all:budget=off:optimizations=time_shift",
+				   "budget"),
+		 0);
 	CHECK_EQ(warnings_of_price("default:auto=all:budget=2:optimizations=time_shift", more), 1);
 	unsetenv("PROTON_INSTRUMENT_COST");
 }

@@ -92,6 +92,8 @@ TEST(budgets)
 	CHECK_EQ(mode.budget, 100);
 	CHECK_OK(instrument_mode_read("default:auto=loads:budget=off", &mode, &err), err);
 	CHECK_EQ(mode.budget, 0);
+	CHECK_OK(instrument_mode_read("default:budget=off:auto=loads", &mode, &err), err);
+	CHECK_EQ(mode.budget, 0);
 	CHECK_OK(instrument_mode_read("default:budget=off", &mode, &err), err);
 	refused("default:auto=all:budget=0",
 		"mode: budget must be a percentage from 1 to 100 or \"off\", not \"0\"");
@@ -100,6 +102,30 @@ TEST(budgets)
 	refused("default:auto=all:budget=", "not \"\"");
 	refused("default:auto=all:budget=5:budget=6", "mode: budget is given twice");
 	refused("default:budget=5", "mode: budget limits automatic scopes; select them with auto=");
+}
+
+TEST(automatic_scopes_have_a_budget_by_default)
+{
+	static const struct {
+		const char *text;
+		uint32_t budget;
+	} cases[] = {
+		{"default:auto=all", 5},
+		{"default:auto=loads,dots", 5},
+		{"mma:auto=loops", 5},
+		{"default:auto=all:budget=30", 30},
+		{"default:budget=3:auto=all", 3},
+		{"default", 0},
+		{"", 0},
+		{"default:auto=", 0},
+		{"mma", 0},
+		{"mma:cta=2", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CHECK_OK(instrument_mode_read(cases[i].text, &mode, &err), err);
+		CHECK_EQ(mode.budget, cases[i].budget);
+	}
 }
 
 TEST(launches_and_ctas)
@@ -181,7 +207,9 @@ TEST(modes_with_different_code_have_different_keys)
 		  "unit32-warps5-shared0-cta4");
 	check_key("default:buffer_type=global:buffer_size=64:auto=dots:"
 		  "optimizations=sched_barriers",
-		  "unit1-warps0-global64-cta1-barriers-auto2");
+		  "unit1-warps0-global64-cta1-barriers-auto2-budget5");
 	check_key("default:auto=all:budget=12", "unit1-warps0-shared0-cta1-auto3f-budget12");
+	check_key("default:auto=all", "unit1-warps0-shared0-cta1-auto3f-budget5");
+	check_key("mma", "unit1-warps0-shared0-cta1-auto2");
 	check_key("default:auto=all:budget=off", "unit1-warps0-shared0-cta1-auto3f");
 }

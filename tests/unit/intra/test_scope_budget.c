@@ -124,11 +124,9 @@ static const char products[] =
 
 TEST(without_a_budget_all_scopes_are_kept)
 {
-	insert(products, "default:auto=all");
-	CHECK_EQ(result.scope_count, 7);
-	CHECK(!result.note);
 	insert(products, "default:auto=all:budget=off");
 	CHECK_EQ(result.scope_count, 7);
+	CHECK(!result.note);
 	insert(products, "default:auto=all:budget=100");
 	CHECK_EQ(result.scope_count, 7);
 	CHECK(!result.note);
@@ -164,6 +162,19 @@ TEST(a_larger_budget_keeps_no_fewer_scopes)
 		before = result.scope_count;
 	}
 	CHECK_EQ(before, 7);
+	ttgir_result_fini(&result);
+}
+
+TEST(the_default_budget_is_five_percent)
+{
+	uint32_t kept;
+
+	insert(products, "default:auto=all:budget=5");
+	kept = result.scope_count;
+	insert(products, "default:auto=all");
+	CHECK_EQ(result.scope_count, kept);
+	CHECK(kept < 7);
+	CHECK_HAS(result.note, "the budget is 5 %");
 	ttgir_result_fini(&result);
 }
 
@@ -237,7 +248,7 @@ TEST(short_kernels_record_in_some_ctas)
 	CHECK_EQ(result.cta_stride, 1);
 	insert_copy("1024", "default:auto=all:budget=100");
 	CHECK_EQ(result.cta_stride, 1);
-	insert_copy("1024", "default:auto=all");
+	insert_copy("1024", "default:auto=all:budget=off");
 	CHECK_EQ(result.cta_stride, 1);
 	ttgir_result_fini(&result);
 }

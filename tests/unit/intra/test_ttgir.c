@@ -54,13 +54,23 @@ static int insert_scopes(const char *text, size_t length, const struct instrumen
 	return ttgir_insert_scopes(text, length, mode, &how, &result, &err);
 }
 
+/* A mode with all automatic scopes: the budget has its own tests. */
+static struct instrument_mode read_mode(const char *mode_text)
+{
+	struct instrument_mode mode;
+
+	CHECK_OK(instrument_mode_read(mode_text, &mode, &err), err);
+	mode.budget = 0;
+	return mode;
+}
+
 static void insert(const char *name, const char *mode_text, enum ttgir_spelling spelling)
 {
 	struct instrument_mode mode;
 	size_t length;
 	char *text = read_data(name, &length);
 
-	CHECK_OK(instrument_mode_read(mode_text, &mode, &err), err);
+	mode = read_mode(mode_text);
 	CHECK_OK(insert_scopes(text, length, &mode, spelling), err);
 	if (result.text)
 		check_rest(result.text, text);
@@ -356,7 +366,7 @@ static void insert_loads(const char *body, const char *mode_text)
 		 "module attributes {\"ttg.num-warps\" = 4 : i32} {\n  tt.func public @f() {\n"
 		 "%s  }\n}\n",
 		 body);
-	CHECK_OK(instrument_mode_read(mode_text, &mode, &err), err);
+	mode = read_mode(mode_text);
 	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_MARKERS), err);
 }
 
@@ -390,7 +400,7 @@ TEST(scopes_are_chosen_for_the_ring_buffer_that_is_given)
 			   "    %2 = tt.load %p loc(\"k.py\":2:1)\n"
 			   "    %3 = tt.load %p loc(\"k.py\":3:1)\n  }\n}\n";
 
-	CHECK_OK(instrument_mode_read("default:auto=loads", &mode, &err), err);
+	mode = read_mode("default:auto=loads");
 	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_MARKERS), err);
 	CHECK_EQ(result.record_count, 3);
 	CHECK(!result.note);
@@ -426,7 +436,7 @@ static void named(const char *location, const char *aliases, const char *expecte
 	snprintf(text, sizeof(text),
 		 "module {\n  tt.func public @f() {\n    %%1 = tt.load %%0 : f32 %s\n  }\n}\n%s",
 		 location, aliases);
-	CHECK_OK(instrument_mode_read("default:auto=loads", &mode, &err), err);
+	mode = read_mode("default:auto=loads");
 	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_RECORDS), err);
 	CHECK_HAS(result.text, expected);
 	ttgir_result_fini(&result);
@@ -466,7 +476,7 @@ static void insert_at(const char *body, const char *aliases)
 		 "module {\n  tt.func public @k() {\n%s    tt.return loc(\"k.py\":1:0)\n"
 		 "  } loc(\"k.py\":1:0)\n} loc(\"k.py\":1:0)\n%s",
 		 body, aliases);
-	CHECK_OK(instrument_mode_read("default:auto=loads,partitions", &mode, &err), err);
+	mode = read_mode("default:auto=loads,partitions");
 	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_RECORDS), err);
 }
 
@@ -571,7 +581,7 @@ TEST(op_with_the_kernels_location_gets_that_of_its_neighbor)
 				   "  } loc(\"k.py\":1:0)\n} loc(\"k.py\":1:0)\n";
 	struct instrument_mode mode;
 
-	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
+	mode = read_mode("default:auto=all");
 	CHECK_OK(insert_scopes(text, sizeof(text) - 1, &mode, TTGIR_MARKERS), err);
 	CHECK_EQ(count(result.text, "record start tma_load@k.py:5\""), 1);
 	CHECK_EQ(count(result.text, "record start wait_barrier@k.py:5\""), 1);
@@ -586,7 +596,7 @@ TEST(noinline_functions_get_automatic_scopes)
 	struct instrument_mode mode;
 	const char *text = "module {\n  tt.func private @f() {\n    %1 = tt.load %0\n  }\n}\n";
 
-	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
+	mode = read_mode("default:auto=all");
 	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_MARKERS), err);
 	CHECK_EQ(count(result.text, "// proton.record "), 2);
 	check_rest(result.text, text);
@@ -598,7 +608,7 @@ TEST(text_that_is_not_mlir_is_rejected)
 	struct instrument_mode mode;
 	char deep[2048] = "";
 
-	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
+	mode = read_mode("default:auto=all");
 	CHECK_EQ(insert_scopes("}\n", 2, &mode, TTGIR_MARKERS), PROTON_E_UNSUPPORTED);
 	CHECK_STR(err.text, "line 1: unmatched end of a region");
 	CHECK_EQ(insert_scopes("module {\n", 9, &mode, TTGIR_MARKERS), PROTON_E_UNSUPPORTED);
