@@ -83,6 +83,8 @@ static bool was_enabled;      /* some context has been */
 static _Atomic uint32_t busy; /* launches and loadings of modules */
 static _Thread_local uint32_t busy_here;
 static bool is_spoiled; /* cuptiFinalize() was called while one was */
+static _Atomic uint32_t watched_call;
+static _Atomic uint32_t unwatched_changes;
 
 /* ------------------------------------------------------------------ contexts */
 
@@ -185,6 +187,8 @@ static int leave(int result)
 /* The same for a call that excludes launches. */
 static struct context *enter_alone(const char *call, struct pcs_params *params, int *result)
 {
+	if (!subscribe_wants(CUPTI_DOMAIN_DRIVER_API, atomic_load(&watched_call)))
+		atomic_fetch_add(&unwatched_changes, 1);
 	usleep(100); /* a thread that begins to load meets it */
 	if (atomic_load(&busy) != busy_here) {
 		fprintf(stderr, "fake: %s while another thread launches or loads\n", call);
@@ -482,10 +486,10 @@ void pc_sampling_busy(bool is_begin)
 	busy_here += is_begin ? 1 : UINT32_MAX;
 }
 
-static void notify_module(uint32_t event, const struct module *module)
+static void notify_module(uint32_t event, const struct module *slot, const struct module *module)
 {
 	struct cupti_module_data data = {
-		.id = (uint32_t)(module - modules) + 1,
+		.id = (uint32_t)(slot - modules) + 1,
 		.cubin_bytes = module->length,
 		.cubin = module->bytes,
 	};
@@ -508,6 +512,7 @@ FAKE_EXPORT void *fake_module_load(const void *cubin, size_t bytes)
 	void *handle = NULL;
 	const void *params[] = {&handle, cubin};
 	struct module *module;
+	struct module loaded;
 
 	notify_call(CUPTI_CALL_MODULE_LOAD_DATA, CUPTI_SITE_ENTER, params);
 	pc_sampling_busy(true);
@@ -519,8 +524,11 @@ FAKE_EXPORT void *fake_module_load(const void *cubin, size_t bytes)
 	memcpy(module->bytes, cubin, bytes);
 	module->crc = crc_of(cubin, bytes);
 	module->is_unknown = was_enabled && !is_any_enabled();
+	loaded = *module;
 	pthread_mutex_unlock(&lock);
-	notify_module(CUPTI_RESOURCE_MODULE_LOADED, module);
+	/* From the caller's bytes: threads that load more may take the slot. */
+	loaded.bytes = (char *)(uintptr_t)cubin;
+	notify_module(CUPTI_RESOURCE_MODULE_LOADED, module, &loaded);
 	handle = module;
 	pc_sampling_busy(false);
 	notify_call(CUPTI_CALL_MODULE_LOAD_DATA, CUPTI_SITE_EXIT, params);
@@ -533,16 +541,18 @@ FAKE_EXPORT void *fake_module_function(void *module, const char *name)
 	const void *params[] = {&handle, module, name};
 
 	notify_call(CUPTI_CALL_MODULE_GET_FUNCTION, CUPTI_SITE_ENTER, params);
+	pthread_mutex_lock(&lock);
 	functions[function_count % FUNCTIONS].module = module;
 	snprintf(functions[function_count % FUNCTIONS].name, sizeof(functions[0].name), "%s", name);
 	handle = &functions[function_count++ % FUNCTIONS];
+	pthread_mutex_unlock(&lock);
 	notify_call(CUPTI_CALL_MODULE_GET_FUNCTION, CUPTI_SITE_EXIT, params);
 	return handle;
 }
 
 FAKE_EXPORT void fake_module_unload(void *module)
 {
-	notify_module(CUPTI_RESOURCE_MODULE_UNLOAD_STARTING, module);
+	notify_module(CUPTI_RESOURCE_MODULE_UNLOAD_STARTING, module, module);
 }
 
 FAKE_EXPORT uint64_t fake_module_crc(void *module)
@@ -552,9 +562,15 @@ FAKE_EXPORT uint64_t fake_module_crc(void *module)
 
 void pc_sampling_launch(void *function)
 {
-	for (size_t i = 0; i < function_count && i < FUNCTIONS; i++)
+	const struct module *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < function_count && i < FUNCTIONS && !found; i++)
 		if (function == &functions[i])
-			notify_module(CUPTI_RESOURCE_MODULE_PROFILED, functions[i].module);
+			found = functions[i].module;
+	pthread_mutex_unlock(&lock);
+	if (found)
+		notify_module(CUPTI_RESOURCE_MODULE_PROFILED, found, found);
 }
 
 /* ------------------------------------------------------------------ controls */
@@ -592,6 +608,14 @@ FAKE_EXPORT void fake_pcs_fill(void *context)
 	if (find(context))
 		find(context)->is_full = true;
 	pthread_mutex_unlock(&lock);
+}
+
+/* Counts from here on. */
+FAKE_EXPORT uint32_t fake_pcs_changes_without(uint32_t call)
+{
+	uint32_t count = atomic_exchange(&unwatched_changes, 0);
+
+	return atomic_exchange(&watched_call, call) == call ? count : 0;
 }
 
 FAKE_EXPORT uint32_t fake_pcs_period(void *context)

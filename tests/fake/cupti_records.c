@@ -239,83 +239,79 @@ void records_add(const void *record, size_t bytes)
 	}
 }
 
-/* A buffer from the registered callback. NULL is allowed, but crashes versions before 12.9. */
-static bool ask(int at, uint8_t **buffer, size_t *bytes)
+static struct receiver receiver_now(int at)
 {
-	static const size_t info = sizeof(info);
-	struct receiver asked;
-	size_t max_records = 0;
+	struct receiver now;
 
 	pthread_mutex_lock(&lock);
-	asked = receivers[at];
+	now = receivers[at];
 	pthread_mutex_unlock(&lock);
-	*buffer = NULL;
-	*bytes = 0;
-	if (asked.requested_2)
-		asked.requested_2(buffer, bytes, &max_records, &info);
-	else if (asked.requested)
-		asked.requested(buffer, bytes, &max_records);
+	return now;
+}
+
+/*
+ * A buffer from the registered callback, as `current` of the receiver that was asked. NULL is
+ * allowed, but crashes versions before 12.9.
+ */
+static bool ask(int at, struct receiver *asked)
+{
+	static const size_t info = sizeof(info);
+	size_t max_records = 0;
+
+	*asked = receiver_now(at);
+	asked->current = NULL;
+	asked->current_bytes = 0;
+	if (asked->requested_2)
+		asked->requested_2(&asked->current, &asked->current_bytes, &max_records, &info);
+	else if (asked->requested)
+		asked->requested(&asked->current, &asked->current_bytes, &max_records);
 	else
 		return false;
-	if (*buffer)
+	if (asked->current)
 		atomic_fetch_add(&buffers_out, 1);
 	else if (version_code() < 27)
 		abort();
-	return *buffer;
+	return asked->current;
 }
 
-static bool take_current(int at, uint8_t **buffer, size_t *bytes)
+/* The buffer that was asked for, with the callbacks that it goes back to. */
+static bool take_current(int at, struct receiver *from)
 {
 	pthread_mutex_lock(&lock);
-	*buffer = receivers[at].current;
-	*bytes = receivers[at].current_bytes;
+	*from = receivers[at];
 	receivers[at].current = NULL;
 	pthread_mutex_unlock(&lock);
-	return *buffer;
+	return from->current;
 }
 
-static void complete_with(const struct receiver *to, int at, uint8_t *buffer, size_t bytes,
-			  size_t used)
+/* Hands over the current buffer of `to`, a copy: the receiver may be gone by now. */
+static void complete(const struct receiver *to, int at, size_t used)
 {
 	atomic_fetch_sub(&buffers_out, 1);
 	if (to->completed_2)
-		to->completed_2(buffer, bytes, used, second_info(at));
-	else if (to->completed)
-		to->completed(NULL, 0, buffer, bytes, used);
-	else /* no callback is registered any more: cuptiFinalize() came between */
-		free(buffer);
-}
-
-static void complete(int at, uint8_t *buffer, size_t bytes, size_t used)
-{
-	struct receiver to;
-
-	pthread_mutex_lock(&lock);
-	to = receivers[at];
-	pthread_mutex_unlock(&lock);
-	complete_with(&to, at, buffer, bytes, used);
+		to->completed_2(to->current, to->current_bytes, used, second_info(at));
+	else
+		to->completed(NULL, 0, to->current, to->current_bytes, used);
 }
 
 static void prepare(int at)
 {
-	uint8_t *buffer;
-	size_t bytes;
-	bool is_wanted;
+	struct receiver asked;
+	bool is_taken = false;
 
-	pthread_mutex_lock(&lock);
-	is_wanted = !receivers[at].current;
-	pthread_mutex_unlock(&lock);
-	if (!is_wanted || !ask(at, &buffer, &bytes))
+	if (receiver_now(at).current || !ask(at, &asked))
 		return;
 	pthread_mutex_lock(&lock);
-	if (!receivers[at].current) {
-		receivers[at].current = buffer;
-		receivers[at].current_bytes = bytes;
-		buffer = NULL;
+	if (!receivers[at].current && receivers[at].requested == asked.requested &&
+	    receivers[at].requested_2 == asked.requested_2) {
+		receivers[at].current = asked.current;
+		receivers[at].current_bytes = asked.current_bytes;
+		is_taken = true;
 	}
 	pthread_mutex_unlock(&lock);
-	if (buffer) /* another thread was faster: this one goes back empty */
-		complete(at, buffer, bytes, 0);
+	/* Another thread was faster, or the receiver is gone: the buffer goes back empty. */
+	if (!is_taken)
+		complete(&asked, at, 0);
 }
 
 static bool enabled_any(int at)
@@ -356,24 +352,23 @@ static struct queued *take_queue(int at, size_t *count)
 /* Hands over one buffer of records, from the end; returns how many are left. */
 static size_t hand_over_one(int at, const struct queued *taken, size_t count)
 {
-	uint8_t *buffer;
-	size_t bytes;
+	struct receiver to;
 	size_t used = 0;
 
-	if (!take_current(at, &buffer, &bytes) && !ask(at, &buffer, &bytes)) {
+	if (!take_current(at, &to) && !ask(at, &to)) {
 		pthread_mutex_lock(&lock);
 		receivers[at].dropped += count;
 		pthread_mutex_unlock(&lock);
 		return 0;
 	}
-	while (count && used + taken[count - 1].bytes <= bytes) {
+	while (count && used + taken[count - 1].bytes <= to.current_bytes) {
 		const struct queued *entry = &taken[--count];
 
-		memcpy(buffer + used, entry->record, entry->given);
-		memset(buffer + used + entry->given, 0xa5, (size_t)entry->bytes - entry->given);
+		memcpy(to.current + used, entry->record, entry->given);
+		memset(to.current + used + entry->given, 0xa5, (size_t)entry->bytes - entry->given);
 		used += entry->bytes;
 	}
-	complete(at, buffer, bytes, used);
+	complete(&to, at, used);
 	return count;
 }
 
@@ -398,9 +393,8 @@ static void *hand_over(void *unused)
 
 int fake_cuptiActivityFlushAll(uint32_t flags)
 {
+	struct receiver left;
 	pthread_t thread;
-	uint8_t *buffer;
-	size_t bytes;
 
 	subscribe_use("cuptiActivityFlushAll");
 	if (atomic_load(&is_held))
@@ -417,8 +411,8 @@ int fake_cuptiActivityFlushAll(uint32_t flags)
 	}
 	pthread_join(thread, NULL);
 	for (int i = 0; flags & CUPTI_FLUSH_FORCED && i < SUBSCRIBERS; i++)
-		if (take_current(i, &buffer, &bytes))
-			complete(i, buffer, bytes, 0);
+		if (take_current(i, &left))
+			complete(&left, i, 0);
 	return CUPTI_OK;
 }
 
@@ -441,7 +435,7 @@ void records_forget(int at)
 	pthread_mutex_unlock(&lock);
 	free(from.queue);
 	if (from.current)
-		complete_with(&from, at, from.current, from.current_bytes, 0);
+		complete(&from, at, 0);
 	second_forget(at);
 }
 

@@ -356,6 +356,8 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 		fake_graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, launch->captures, 0,
 				 CUDA_GRAPH_NODE_KERNEL);
 	add_records(launch, data.correlation_id);
+	if (launch->takes_us)
+		usleep(launch->takes_us);
 	data.site = CUPTI_SITE_EXIT;
 	pc_sampling_busy(false);
 	if (!launch->is_unseen)

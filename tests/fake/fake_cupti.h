@@ -40,7 +40,8 @@ struct fake_launch {
 	uint64_t captures; /* captured as this node: nothing runs */
 	int result;        /* status of the call; not 0: it launched nothing */
 	struct launch_config config;
-	void *function; /* handle from module_function(), or NULL */
+	void *function;    /* handle from module_function(), or NULL */
+	uint32_t takes_us; /* the call */
 };
 
 /* Samples of an instruction with one stall reason. */
@@ -125,6 +126,9 @@ enum fake_layout {
 	X(uint32_t, pcs_period, (void *context))                                                   \
 	X(bool, pcs_is_started, (void *context))                                                   \
 	X(bool, pcs_is_serialized, (void *context))                                                \
+	/* Calls that start, stop, enable or disable sampling while a callback of this call is */  \
+	/* not enabled. */                                                                         \
+	X(uint32_t, pcs_changes_without, (uint32_t call))                                          \
 	/* A context was created. */                                                               \
 	X(void, context_create, (void *context))                                                   \
 	/* Another tool in the process: subscribes; false if one has already. */                   \

@@ -13,6 +13,7 @@
 #include "backend/cuda/interface.h"
 #include "backend/cuda/memory.h"
 #include "backend/cuda/pc_sampling.h"
+#include "backend/cuda/pcs_gate.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/contexts.h"
 #include "backend/gpu/launches.h"
@@ -61,6 +62,14 @@ static const uint32_t module_events[] = {
 
 static const uint32_t module_calls[] = {
 #define M(name, number) number,
+#define Q(name, number)
+#include "backend/cuda/pcs_module_calls.def"
+#undef M
+};
+
+static const uint32_t function_queries[] = {
+#define M(name, number)
+#define Q(name, number) number,
 #include "backend/cuda/pcs_module_calls.def"
 #undef M
 };
@@ -103,24 +112,41 @@ static struct launch_call describe(uint32_t call, uint32_t correlation)
 	return described;
 }
 
+static void begin_sampled(uint32_t call, const struct cupti_callback_data *data,
+			  struct proton_context where, bool is_kernel)
+{
+	if (pc_sampling_runs())
+		pcs_modules_on_launch(call, data, where, is_kernel && record_is_in_op());
+	else
+		pcs_gate_pass(PCS_GATE_LAUNCH);
+}
+
+static void end_sampled(const struct cupti_callback_data *data)
+{
+	if (pc_sampling_runs())
+		pcs_modules_on_launched(data);
+	else
+		pcs_gate_leave(PCS_GATE_LAUNCH);
+}
+
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 {
 	struct launch_call launch = describe(call, data->correlation_id);
 	struct launches_timer timer = launches_timer_begin(data->site == CUPTI_SITE_ENTER);
-	bool is_sampled = pc_sampling_runs() && launch.kind != LAUNCH_MEMORY;
+	bool is_sampled = pc_sampling_get_state() != PC_SAMPLING_OFF &&
+			  launch.kind != LAUNCH_MEMORY;
 
 	if (data->site == CUPTI_SITE_ENTER) {
 		struct proton_context where = launches_begin(&launch);
 
 		contexts_note(data->context);
 		if (is_sampled)
-			pcs_modules_on_launch(call, data, where,
-					      launch.kind == LAUNCH_KERNEL && record_is_in_op());
+			begin_sampled(call, data, where, launch.kind == LAUNCH_KERNEL);
 	} else {
 		const int *result = data->function_return_value;
 
 		if (is_sampled)
-			pcs_modules_on_launched(data);
+			end_sampled(data);
 		launches_end(&launch, result && *result != 0);
 	}
 	launches_timer_end(timer);
@@ -158,9 +184,16 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 		on_capture_call(data, false);
 		break;
 #define M(name, number) case number:
+#define Q(name, number)
 #include "backend/cuda/pcs_module_calls.def"
 #undef M
 		pcs_modules_on_call(call, data);
+		break;
+#define M(name, number)
+#define Q(name, number) case number:
+#include "backend/cuda/pcs_module_calls.def"
+#undef M
+		pcs_modules_on_query(data);
 		break;
 	default: /* no other calls are enabled */
 		on_launch(call, data);
@@ -277,6 +310,13 @@ int callbacks_set_modules(bool is_wanted, struct proton_error *err)
 		libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_DRIVER_API,
 					     module_calls[i]);
 	return result == CUPTI_OK ? PROTON_OK : cupti_api_error(result, "cuptiEnableCallback", err);
+}
+
+void callbacks_watch_queries(bool is_wanted)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(function_queries); i++)
+		libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_DRIVER_API,
+					     function_queries[i]);
 }
 
 void callbacks_ask_modules(bool is_wanted)

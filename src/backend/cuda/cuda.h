@@ -39,6 +39,8 @@ bool callbacks_stop(void);
 int callbacks_set_memory(bool is_wanted, struct proton_error *err);
 /* Begins or ends the events and calls of modules, for PC sampling. */
 int callbacks_set_modules(bool is_wanted, struct proton_error *err);
+/* Begins or ends the calls of PC sampling that come often: pcs_gate.h. */
+void callbacks_watch_queries(bool is_wanted);
 /* Enables or disables the event that gives a loaded module's cubin at its next launch. */
 void callbacks_ask_modules(bool is_wanted);
 /* Prints a warning, once, if another tool has taken the subscription away. */

@@ -19,15 +19,17 @@
 #define SHARE_MAX 15u /* percent of samples without a function that are not worth a warning */
 #define SHARE_SAMPLES_MIN 1000u
 #define CHECKED_MAX 16u
-#define CLOSE_NS 200000000ull /* to wait for threads that launch or load modules */
-#define CREATE_NS 20000000ull /* to wait while a context is created, which takes 100 ms or more */
+#define CLOSE_NS 200000000ull   /* to wait for threads that launch or load modules */
+#define CREATE_NS 20000000ull   /* to wait while a context is created, which takes 100 ms or more */
+#define QUERY_NS 20000000ull    /* time of a query that began before queries are watched */
+#define WATCHED_NS 200000000ull /* queries are watched after a change */
 #define FLUSH_MIN_NS 50000000ull
 #define FLUSH_QUIET_NS 15000000ull
 #define FLUSH_MAX_NS 500000000ull
 #define FLUSH_POLL_US 5000u
 #define FLUSH_EXPECTED_MIN 1000u /* samples */
 
-_Atomic bool pc_sampling_is_on;
+_Atomic enum pc_sampling_state pc_sampling_state;
 pthread_mutex_t pcs_lock = PTHREAD_MUTEX_INITIALIZER;
 struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
 struct pcs_mode pcs_mode;
@@ -43,6 +45,7 @@ static _Atomic bool was_used; /* a context was enabled in this process */
 static bool second_was_noted; /* guarded by pcs_lock, as the following */
 static _Atomic uint32_t flushed_shared;
 static _Atomic uint64_t flushed_launched;
+static uint64_t watched_ns;       /* since when queries are watched; 0: not */
 static uint64_t flushed_expected; /* samples, at the end of the last flush; under pcs_lock */
 static uint64_t flushed_seen;
 
@@ -71,6 +74,40 @@ static bool is_device_taken(uint32_t device)
 		if (pcs_contexts[i].context && pcs_contexts[i].device == device)
 			return true;
 	return false;
+}
+
+/*
+ * Functions are asked for their attributes hundreds of times in a step of a training; these calls
+ * may load a module, but only the first for each function does. So they are watched only while the
+ * gate closes: at changes, which are rare.
+ */
+static void watch_queries(void)
+{
+	if (watched_ns)
+		return;
+	pcs_gate_reset(PCS_GATE_QUERY);
+	callbacks_watch_queries(true);
+	watched_ns = clock_monotonic_ns();
+}
+
+bool pc_sampling_close(uint64_t limit_ns)
+{
+	uint64_t spent_ns;
+
+	watch_queries();
+	spent_ns = clock_monotonic_ns() - watched_ns;
+	if (spent_ns < QUERY_NS)
+		usleep((useconds_t)((QUERY_NS - spent_ns) / 1000));
+	return pcs_gate_close(limit_ns);
+}
+
+void pc_sampling_relax(void)
+{
+	/* Windows close the gate all the time. */
+	if (!watched_ns || pcs_mode.window_ns || clock_monotonic_ns() - watched_ns < WATCHED_NS)
+		return;
+	watched_ns = 0;
+	callbacks_watch_queries(false);
 }
 
 /* Enables a context that is not known, unless its GPU has another one. pcs_lock is held. */
@@ -156,7 +193,7 @@ static void check(void *context, uint64_t limit_ns)
 {
 	struct proton_error err;
 
-	if (!pc_sampling_runs() || is_checked(context) || !pcs_gate_close(limit_ns))
+	if (!pc_sampling_runs() || is_checked(context) || !pc_sampling_close(limit_ns))
 		return;
 	if (!find(context) && add(context, &err) != PROTON_OK)
 		message_once("PCs are not sampled: %s", err.text);
@@ -185,7 +222,7 @@ void pc_sampling_on_context_destroy(void *context)
 		if (released[i].context == context)
 			released[i].context = NULL;
 	found = context ? find(context) : NULL;
-	if (found && pcs_gate_close(0)) {
+	if (found && pc_sampling_close(0)) {
 		pcs_context_end(found);
 		pcs_context_read_rest(found);
 		pcs_context_disable(found);
@@ -198,10 +235,38 @@ void pc_sampling_on_context_destroy(void *context)
 	pthread_mutex_unlock(&pcs_lock);
 }
 
-void pc_sampling_release(void)
+static void set_state(enum pc_sampling_state state)
 {
-	pthread_mutex_lock(&pcs_lock);
-	if (pcs_gate_close(CLOSE_NS)) {
+	atomic_store(&pc_sampling_state, state);
+}
+
+/* Threads that passed before will not leave: their callbacks had ended. */
+static void begin_gate(enum pc_sampling_state state)
+{
+	pcs_gate_reset(PCS_GATE_LAUNCH);
+	set_state(state);
+}
+
+static bool has_context(void)
+{
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		if (pcs_contexts[i].context)
+			return true;
+	return false;
+}
+
+/* The end of a session, or of releasing contexts: nothing passes the gate any more. */
+static void end_gate(void)
+{
+	set_state(PC_SAMPLING_OFF);
+	if (watched_ns)
+		callbacks_watch_queries(false);
+	watched_ns = 0;
+}
+
+static void release_all(void)
+{
+	if (pc_sampling_close(CLOSE_NS)) {
 		for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
 			struct pcs_context *context = &pcs_contexts[i];
 
@@ -219,7 +284,29 @@ void pc_sampling_release(void)
 		}
 		pcs_gate_open();
 	}
+}
+
+void pc_sampling_release(void)
+{
+	struct proton_error err;
+
+	pthread_mutex_lock(&pcs_lock);
+	if (has_context()) {
+		begin_gate(PC_SAMPLING_CLOSING);
+		callbacks_set_modules(true, &err);
+		release_all();
+		callbacks_set_modules(false, &err);
+		end_gate();
+	}
 	pthread_mutex_unlock(&pcs_lock);
+}
+
+static bool has_released(void)
+{
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		if (released[i].context)
+			return true;
+	return false;
 }
 
 /* Enables the contexts of an earlier session again, and that of this thread. pcs_lock is held. */
@@ -231,7 +318,7 @@ static int add_known(struct proton_error *err)
 
 	if (libcuda.cuCtxGetCurrent && libcuda.cuCtxGetCurrent(&current) != 0)
 		current = NULL;
-	if (!pcs_gate_close(CLOSE_NS))
+	if ((!current && !has_released()) || !pc_sampling_close(CLOSE_NS))
 		return PROTON_OK; /* the next launch tries again */
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && status == PROTON_OK; i++) {
 		if (released[i].context && exists(released[i].context, released[i].id))
@@ -262,13 +349,14 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	flushed_expected = flushed_seen = 0;
 	pcs_windows_clear();
 	pcs_modules_start();
+	begin_gate(PC_SAMPLING_ON);
 	status = callbacks_set_modules(true, err);
 	if (status == PROTON_OK) {
-		atomic_store(&pc_sampling_is_on, true);
+		watch_queries();
 		status = add_known(err);
 	}
 	if (status != PROTON_OK)
-		atomic_store(&pc_sampling_is_on, false);
+		end_gate();
 	pthread_mutex_unlock(&pcs_lock);
 	return status;
 }
@@ -306,9 +394,9 @@ void pc_sampling_stop(void)
 		return;
 	pcs_drain_stop();
 	pthread_mutex_lock(&pcs_lock);
-	atomic_store(&pc_sampling_is_on, false);
+	set_state(PC_SAMPLING_CLOSING); /* until they have stopped */
 	forget_checked();
-	is_closed = pcs_gate_close(CLOSE_NS);
+	is_closed = pc_sampling_close(CLOSE_NS);
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && is_closed; i++) {
 		if (!pcs_contexts[i].context)
 			continue;
@@ -319,6 +407,7 @@ void pc_sampling_stop(void)
 	}
 	if (is_closed)
 		pcs_gate_open();
+	end_gate();
 	note_losses();
 	pthread_mutex_unlock(&pcs_lock);
 	pcs_modules_stop();
@@ -350,6 +439,15 @@ static bool is_nothing_here(void)
 	       samples_expected() >= flushed_expected + FLUSH_EXPECTED_MIN;
 }
 
+/* The thread raises the interval soon. pcs_lock is held. */
+static bool is_any_full(void)
+{
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		if (pcs_contexts[i].context && pcs_contexts[i].is_full)
+			return true;
+	return false;
+}
+
 /*
  * CUPTI needs up to 30 ms to decode samples, and longer on a machine with load: then there are none
  * at first. A stop would make it faster, but needs the other threads to launch nothing.
@@ -374,7 +472,7 @@ void pc_sampling_flush(void)
 		if (samples_seen() != before)
 			quiet_ns = clock_monotonic_ns();
 		before = samples_seen();
-		is_waiting = is_nothing_here();
+		is_waiting = is_nothing_here() || is_any_full();
 		pthread_mutex_unlock(&pcs_lock);
 		usleep(FLUSH_POLL_US);
 		now_ns = clock_monotonic_ns();
@@ -384,6 +482,7 @@ void pc_sampling_flush(void)
 	pthread_mutex_lock(&pcs_lock);
 	flushed_seen = samples_seen();
 	flushed_expected = samples_expected();
+	pcs_modules_tick(pcs_statistics.samples != 0);
 	pthread_mutex_unlock(&pcs_lock);
 	flushed_launched = launched;
 	flushed_shared = shared;
@@ -393,7 +492,7 @@ void pc_sampling_flush(void)
 /* In the child of a fork, which calls nothing of CUPTI. */
 void pc_sampling_forked(void)
 {
-	atomic_store(&pc_sampling_is_on, false);
+	set_state(PC_SAMPLING_OFF);
 }
 
 void pc_sampling_describe(void (*add_info)(void *user, const char *key, const char *value),

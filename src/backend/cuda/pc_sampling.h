@@ -17,12 +17,23 @@
 #include "record/backend.h"
 #include "record/record.h"
 
-/* True between start and stop in the mode "pcsampling"; read at every launch. */
-extern _Atomic bool pc_sampling_is_on;
+/* Read at every launch. */
+enum pc_sampling_state {
+	PC_SAMPLING_OFF,
+	PC_SAMPLING_CLOSING, /* starts or stops: launches only pass the gate (pcs_gate.h) */
+	PC_SAMPLING_ON,      /* between start and stop in the mode "pcsampling" */
+};
+
+extern _Atomic enum pc_sampling_state pc_sampling_state;
+
+static inline enum pc_sampling_state pc_sampling_get_state(void)
+{
+	return atomic_load_explicit(&pc_sampling_state, memory_order_relaxed);
+}
 
 static inline bool pc_sampling_runs(void)
 {
-	return atomic_load_explicit(&pc_sampling_is_on, memory_order_relaxed);
+	return pc_sampling_get_state() == PC_SAMPLING_ON;
 }
 
 /* After callbacks and records have started. Samples the calling thread's context, if any. */
@@ -50,6 +61,8 @@ void pc_sampling_on_context_destroy(void *context);
 void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module);
 /* cuModuleGetFunction() and the calls that load a module have returned. */
 void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data);
+/* A call that asks or sets something of a function; only while these are watched. */
+void pcs_modules_on_query(const struct cupti_callback_data *data);
 /* A launch begins and ends. */
 void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data,
 			   struct proton_context where, bool is_named);

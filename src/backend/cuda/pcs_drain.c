@@ -159,7 +159,7 @@ static void read_all(void)
 		if (context->context && !context->is_full)
 			pcs_context_read(context);
 		/* If a thread does not end its launch in time, the next round tries again. */
-		if (context->context && context->is_full && pcs_gate_close(CLOSE_NS)) {
+		if (context->context && context->is_full && pc_sampling_close(CLOSE_NS)) {
 			pcs_context_raise_period(context);
 			pcs_gate_open();
 		}
@@ -203,7 +203,7 @@ static uint64_t move_window(struct windows *windows)
 
 		return left_ns < TICK_NS ? left_ns : TICK_NS;
 	}
-	if (!pcs_gate_close(CLOSE_NS))
+	if (!pc_sampling_close(CLOSE_NS))
 		return TICK_NS / 2; /* a thread is still launching, or loads a module */
 	windows->is_open = !windows->is_open;
 	begin_or_end_all(windows->is_open);
@@ -229,7 +229,8 @@ static void *run(void *unused)
 		pthread_mutex_lock(&pcs_lock);
 		next_ns = pcs_mode.window_ns ? move_window(&windows) : TICK_NS;
 		read_all();
-		pcs_modules_tick();
+		pcs_modules_tick(pcs_statistics.samples != 0);
+		pc_sampling_relax();
 		pcs_statistics.drain_ns += clock_thread_ns() - start_ns;
 		pthread_mutex_unlock(&pcs_lock);
 	}

@@ -13,6 +13,7 @@
 #include "backend/cuda/pcs_gate.h"
 #include "backend/cuda/pcs_parts.h"
 #include "backend/cuda/pcs_windows.h"
+#include "backend/gpu/launches.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -58,9 +59,10 @@ static struct {
 static struct pcs_wanted wanted[PCS_WANTED_MAX];
 static uint32_t wanted_count;
 static uint32_t wanted_next;
-static uint64_t asked_ns;     /* since when MODULE_PROFILED is enabled; 0: it is not */
-static uint64_t ask_ended_ns; /* when it was disabled */
-static bool asks_for_all;     /* modules may have been loaded before the session */
+static uint64_t asked_ns;       /* since when MODULE_PROFILED is enabled; 0: it is not */
+static uint64_t asked_launches; /* count_launches() then */
+static uint64_t ask_ended_ns;   /* when it was disabled */
+static bool asks_for_all;       /* modules may have been loaded before the session */
 static struct serialized_launch serialized[SERIALIZED_LAUNCHES];
 
 static struct region launches;
@@ -68,6 +70,8 @@ static _Atomic uint32_t last_sessions;
 static _Thread_local uint64_t loaded_crc;   /* the module loaded last on this thread */
 static _Thread_local const void *launching; /* the function that this thread launches */
 static _Thread_local uint64_t launching_crc;
+static _Thread_local uint32_t launching_session;
+static _Atomic uint32_t session_number;
 
 /* ------------------------------------------------------------------ handles */
 
@@ -129,11 +133,10 @@ void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data)
 
 	if (data->site == CUPTI_SITE_ENTER) {
 		loaded_crc = 0;
-		launching = NULL; /* the end of a launch is not seen if the session has ended */
-		pcs_gate_pass();
+		pcs_gate_pass(PCS_GATE_LAUNCH);
 		return;
 	}
-	pcs_gate_leave();
+	pcs_gate_leave(PCS_GATE_LAUNCH);
 	if ((result && *result != 0) || !returns_handle(call) || !params || !params[0])
 		return;
 	created = *params[0];
@@ -143,6 +146,14 @@ void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data)
 	else
 		set_handle(created, loaded_crc);
 	pthread_mutex_unlock(&lock);
+}
+
+void pcs_modules_on_query(const struct cupti_callback_data *data)
+{
+	if (data->site == CUPTI_SITE_ENTER)
+		pcs_gate_pass(PCS_GATE_QUERY);
+	else
+		pcs_gate_leave(PCS_GATE_QUERY);
 }
 
 /* ------------------------------------------------------------------ modules */
@@ -175,6 +186,13 @@ static uint64_t crc_of(const struct cupti_module_data *module)
 	return params.crc;
 }
 
+/* The end of a launch is not seen if the session has ended. */
+static bool is_launching(void)
+{
+	return launching &&
+	       launching_session == atomic_load_explicit(&session_number, memory_order_relaxed);
+}
+
 void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module)
 {
 	uint64_t crc = crc_of(module);
@@ -188,11 +206,17 @@ void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module
 	if (event == CUPTI_RESOURCE_MODULE_UNLOAD_STARTING) {
 		forget_handles(crc);
 		crc_cache[module->id % CRC_CACHE].crc = 0;
-	} else if (launching) { /* its module was loaded before the start, or lazily */
+	} else if (is_launching()) { /* its module was loaded before the start, or lazily */
 		set_handle(launching, crc);
 		launching_crc = crc;
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+/* Changes with each launch, including those of graphs. */
+static uint64_t count_launches(void)
+{
+	return launches_count() + launches_last_shared();
 }
 
 void pcs_modules_want(uint64_t crc, uint32_t function)
@@ -212,6 +236,7 @@ void pcs_modules_want(uint64_t crc, uint32_t function)
 	}
 	if (crc && !asked_ns && (is_new || now_ns - ask_ended_ns >= ASK_PAUSE_NS)) {
 		asked_ns = now_ns;
+		asked_launches = count_launches();
 		is_asked = true;
 	}
 	pthread_mutex_unlock(&lock);
@@ -239,20 +264,25 @@ void pcs_modules_ask(void)
 {
 	pthread_mutex_lock(&lock);
 	asked_ns = clock_monotonic_ns();
+	asked_launches = count_launches();
 	asks_for_all = true;
 	pthread_mutex_unlock(&lock);
 	callbacks_ask_modules(true);
 }
 
-void pcs_modules_tick(void)
+void pcs_modules_tick(bool has_samples)
 {
 	bool is_done = true;
 	bool is_ending = false;
+	bool is_late;
 
 	pthread_mutex_lock(&lock);
+	asks_for_all = asks_for_all && !has_samples; /* from now on, those that lack a cubin */
 	for (uint32_t i = 0; i < wanted_count; i++)
 		is_done &= code_objects_sampled(wanted[i].crc) != CODE_OBJECT_UNKNOWN;
-	if (asked_ns && ((is_done && !asks_for_all) || clock_monotonic_ns() - asked_ns > ASK_NS)) {
+	/* A program that launches nothing is not asked in vain. */
+	is_late = clock_monotonic_ns() - asked_ns > ASK_NS && count_launches() != asked_launches;
+	if (asked_ns && ((is_done && !asks_for_all) || is_late)) {
 		asked_ns = 0;
 		ask_ended_ns = clock_monotonic_ns();
 		asks_for_all = false;
@@ -311,11 +341,12 @@ void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data
 	uint32_t index = function ? map_find(&by_handle, (uintptr_t)function) : 0;
 
 	launching = function;
+	launching_session = atomic_load_explicit(&session_number, memory_order_relaxed);
 	launching_crc = index && handles[index].handle == function ? handles[index].crc : 0;
 	if (where.sessions)
 		atomic_store_explicit(&last_sessions, where.sessions, memory_order_relaxed);
 	pc_sampling_on_context(data->context, true);
-	pcs_gate_pass();
+	pcs_gate_pass(PCS_GATE_LAUNCH);
 	if (pcs_mode.is_serialized) {
 		pthread_mutex_lock(&lock);
 		serialized[data->correlation_id % SERIALIZED_LAUNCHES] = (struct serialized_launch){
@@ -329,7 +360,7 @@ void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data
 /* The module of a function that was loaded earlier, or lazily, is known only now. */
 void pcs_modules_on_launched(const struct cupti_callback_data *data)
 {
-	pcs_gate_leave();
+	pcs_gate_leave(PCS_GATE_LAUNCH);
 	if (launching_crc && crc_of_launch(data->correlation_id) != launching_crc)
 		note_launch(data->correlation_id, map_find(&by_handle, (uintptr_t)launching));
 	launching = NULL;
@@ -374,6 +405,7 @@ void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
 
 void pcs_modules_start(void)
 {
+	atomic_fetch_add_explicit(&session_number, 1, memory_order_relaxed);
 	if (!launches.base)
 		region_reserve(&launches, LAUNCHES * sizeof(struct launch),
 			       LAUNCHES * sizeof(struct launch), 1, NULL);
@@ -382,7 +414,6 @@ void pcs_modules_start(void)
 void pcs_modules_stop(void)
 {
 	callbacks_ask_modules(false);
-	pcs_gate_reset();
 	pthread_mutex_lock(&lock);
 	asked_ns = 0;
 	wanted_count = wanted_next = 0;

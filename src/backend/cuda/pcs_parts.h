@@ -39,6 +39,14 @@ struct pcs_statistics {
 	uint64_t drain_ns;
 };
 
+/*
+ * pc_sampling.c: closes the gate for CUPTI's calls, as pcs_gate_close(). Queries are watched from
+ * now on, and those that began before have time to end. pcs_lock is held.
+ */
+bool pc_sampling_close(uint64_t limit_ns);
+/* Queries are not watched any more if nothing was closed for some time. pcs_lock is held. */
+void pc_sampling_relax(void);
+
 extern pthread_mutex_t pcs_lock; /* guards the contexts, and CUPTI's calls for them */
 extern struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
 extern struct pcs_mode pcs_mode;
@@ -80,10 +88,13 @@ void pcs_modules_stop(void);
 void pcs_modules_want(uint64_t crc, uint32_t function);
 /* The functions that are still without a cubin, each once. */
 size_t pcs_modules_take_wanted(struct pcs_wanted wanted[PCS_WANTED_MAX]);
-/* Asks for all modules: the context existed before the session. */
+/* Asks for all modules until there are samples: the context existed before the session. */
 void pcs_modules_ask(void);
-/* Stops asking when all are there, or after some time. */
-void pcs_modules_tick(void);
+/*
+ * Stops asking when no sampled function lacks a cubin, or after some time. `has_samples`: some have
+ * arrived in this session.
+ */
+void pcs_modules_tick(bool has_samples);
 uint32_t pcs_modules_last_sessions(void);
 /* The attribution of a launch in serialized mode; false: not known. */
 bool pcs_modules_find_launch(uint32_t correlation, struct proton_context *where, bool *is_named);

@@ -38,7 +38,9 @@ static int start_sampling(const char *mode)
 	return session;
 }
 
-/* A launch of 100 us that ends now, in the context of the first GPU. */
+static void *context = &gpu0; /* of launches and samples */
+
+/* A launch that ends now, in the context of the first GPU. */
 static uint32_t launch_function(const char *name, void *function, uint64_t duration_ns)
 {
 	struct timespec now;
@@ -47,7 +49,7 @@ static uint32_t launch_function(const char *name, void *function, uint64_t durat
 	return fake.launch(&(struct fake_launch){
 		.call = CUPTI_CALL_LAUNCH_KERNEL,
 		.name = name,
-		.context = &gpu0,
+		.context = context,
 		.records = 1,
 		.start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
 		.end_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec + duration_ns,
@@ -59,11 +61,11 @@ static uint32_t launch_function(const char *name, void *function, uint64_t durat
 static void take(uint64_t crc, const char *function, uint32_t offset, const char *reason,
 		 uint32_t samples)
 {
-	fake.pcs_take(&gpu0, &(struct fake_pc){.crc = crc,
-					       .function = function,
-					       .offset = offset,
-					       .reason = reason,
-					       .samples = samples});
+	fake.pcs_take(context, &(struct fake_pc){.crc = crc,
+						 .function = function,
+						 .offset = offset,
+						 .reason = reason,
+						 .samples = samples});
 }
 
 static const char *rec_info(const struct profile *profile, const char *key)
@@ -431,10 +433,12 @@ static _Atomic bool gate_ends;
 static void *pass_and_leave(void *unused)
 {
 	while (!atomic_load(&gate_ends)) {
-		pcs_gate_pass();
-		pcs_gate_pass();
-		pcs_gate_leave();
-		pcs_gate_leave();
+		for (int kind = 0; kind < PCS_GATE_KINDS; kind++) {
+			pcs_gate_pass((enum pcs_gate_kind)kind);
+			pcs_gate_pass((enum pcs_gate_kind)kind);
+			pcs_gate_leave((enum pcs_gate_kind)kind);
+			pcs_gate_leave((enum pcs_gate_kind)kind);
+		}
 	}
 	return unused;
 }
@@ -447,12 +451,150 @@ TEST(the_gate_closes_after_resets_under_load)
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, pass_and_leave, NULL), 0);
 	for (int i = 0; i < 20000; i++)
-		pcs_gate_reset();
+		pcs_gate_reset((enum pcs_gate_kind)(i % PCS_GATE_KINDS));
 	atomic_store(&gate_ends, true);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	CHECK(pcs_gate_close(1000000000));
 	pcs_gate_open();
+}
+
+#define KERNEL_GET_ATTRIBUTE 686 /* cuKernelGetAttribute() */
+
+static _Atomic uint32_t callbacks;
+
+static void count_callback(void)
+{
+	atomic_fetch_add(&callbacks, 1);
+}
+
+/* Callbacks that arrive during cuKernelGetAttribute(), twice per call if any. */
+static uint32_t callbacks_of_query(void)
+{
+	atomic_store(&callbacks, 0);
+	fake.set_hook(count_callback);
+	fake.call(KERNEL_GET_ATTRIBUTE, 0);
+	fake.set_hook(NULL);
+	return atomic_load(&callbacks);
+}
+
+/* Triton and PyTorch ask hundreds of times in a step of a training. */
+TEST(queries_of_functions_arrive_only_around_changes_of_sampling)
+{
+	uint32_t count = 1;
+
+	load_fake();
+	fake.pcs_changes_without(KERNEL_GET_ATTRIBUTE);
+	for (int i = 0; i < 3; i++) {
+		start_sampling("pcsampling");
+		if (!i)
+			fake.context_create(&gpu0);
+		for (int tries = 0; tries < 30000 && (count = callbacks_of_query()); tries++)
+			usleep(1000);
+		CHECK_EQ(count, 0);
+		for (int call = 0; call < 376; call++)
+			CHECK_EQ(callbacks_of_query(), 0);
+		launch_function("mm", NULL, 1000);
+		fake.pcs_fill(&gpu0); /* the interval is raised, and later all is quiet again */
+		for (int tries = 0; tries < 30000 && fake.pcs_period(&gpu0) == 14; tries++)
+			usleep(1000);
+		for (int tries = 0; tries < 30000 && (count = callbacks_of_query()); tries++)
+			usleep(1000);
+		CHECK_EQ(count, 0);
+		rec_finalize(PROTON_ALL_SESSIONS, "none");
+	}
+	CHECK_EQ(fake.pcs_changes_without(KERNEL_GET_ATTRIBUTE), 0);
+}
+
+static _Atomic bool storm_ends;
+static _Atomic uint32_t stormed;
+
+static void *launch_storm(void *unused)
+{
+	char cubin[32];
+	int i = 0;
+
+	while (!atomic_load(&storm_ends)) {
+		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+						  .name = "mm",
+						  .context = &gpu0,
+						  .takes_us = 300});
+		snprintf(cubin, sizeof(cubin), "cubin %d of %p", i++ % 2, (void *)cubin);
+		if (i % 4)
+			continue;
+		fake.module_load(cubin, strlen(cubin));
+		atomic_fetch_add(&stormed, 1);
+	}
+	return unused;
+}
+
+/* The fake aborts if sampling stops while another thread launches or loads a module. */
+TEST(a_session_stops_while_threads_launch_and_load_modules)
+{
+	for (int i = 0; i < 4; i++) {
+		pthread_t threads[3];
+
+		atomic_store(&storm_ends, false);
+		atomic_store(&stormed, 0);
+		start_sampling("pcsampling");
+		if (!i)
+			fake.context_create(&gpu0);
+		CHECK(fake.pcs_is_started(&gpu0));
+		for (int j = 0; j < 3; j++)
+			CHECK_EQ(pthread_create(&threads[j], NULL, launch_storm, NULL), 0);
+		while (atomic_load(&stormed) < 30)
+			usleep(100);
+		rec_finalize(PROTON_ALL_SESSIONS, "none");
+		CHECK(!fake.pcs_is_started(&gpu0));
+		atomic_store(&storm_ends, true);
+		for (int j = 0; j < 3; j++)
+			pthread_join(threads[j], NULL);
+	}
+}
+
+/* Callbacks of one launch: its begin, its end, and MODULE_PROFILED if modules are asked for. */
+static uint32_t callbacks_of_launch(void *function)
+{
+	atomic_store(&callbacks, 0);
+	fake.set_hook(count_callback);
+	launch_function("mm", function, 100000);
+	fake.set_hook(NULL);
+	return atomic_load(&callbacks);
+}
+
+/* The event comes for each launch and each node of a graph, and costs as much as a launch. */
+TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
+{
+	int (*get_current)(void **context);
+	void *modules[2];
+	void *functions[2];
+	struct profile *profile;
+	int session;
+
+	load_fake();
+	for (int i = 0; i < 2; i++) {
+		modules[i] = fake.module_load(i ? "second" : "first", 5);
+		functions[i] = fake.module_function(modules[i], "mm");
+	}
+	unsetenv("FAKE_CUDA_NO_CONTEXT");
+	fake_find(&get_current, fake_open("PROTON_CUDA_PATH"), "cuCtxGetCurrent");
+	get_current(&context);
+	session = start_sampling("pcsampling");
+	for (int i = 0; i < 2; i++) {
+		/* The first samples end the asking; the second function begins it. */
+		CHECK_EQ(callbacks_of_launch(functions[i]), i ? 2 : 3);
+		take(fake.module_crc(modules[i]), "mm", 0, "wait", 5);
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		proton_activate(session, NULL);
+		CHECK_EQ(callbacks_of_launch(functions[i]), i ? 3 : 2);
+		launch_function("mm", functions[i], 100000);
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		proton_activate(session, NULL);
+		CHECK_EQ(callbacks_of_launch(functions[i]), 2);
+	}
+	profile = finish();
+	CHECK_U64(profile->samples->code_object_count, 2);
+	profile_free(profile);
 }
 
 /* The fake aborts if sampling is started or stopped while the main thread loads a module. */
