@@ -150,6 +150,60 @@ def test_a_custom_function_is_below_the_line_that_applies_it():
     }
 
 
+class WithSetup(torch.autograd.Function):
+    """The context object is not an argument of its forward function."""
+
+    @staticmethod
+    def forward(x):
+        kernel("forward")
+        return x * 1
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        kernel("backward")
+        return gradient
+
+
+class WithDecorators(torch.autograd.Function):
+    """The context object is in a tuple."""
+
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x):
+        kernel("forward")
+        return x * 1
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, gradient):
+        kernel("backward")
+        return gradient
+
+
+@pytest.mark.parametrize("function", [WithSetup, WithDecorators])
+def test_other_forms_of_a_custom_function(function):
+    def step():
+        x = torch.ones(3, requires_grad=True)
+        a = function.apply(x)  # line first form
+        b = function.apply(a)  # line second form
+        c = checkpoint(function.apply, b, use_reentrant=True)  # line repeated form
+        c.sum().backward()
+
+    assert record(step) == {
+        ("forward", ("first form",)): 1,
+        ("forward", ("second form",)): 1,
+        ("forward", ("repeated form",)): 1,
+        ("forward", ("repeated form", "B")): 1,
+        ("backward", ("repeated form", "B", "B")): 1,
+        ("backward", ("second form", "B")): 1,
+        ("backward", ("first form", "B")): 1,
+    }
+
+
 def test_several_backward_passes_of_one_graph():
     x = torch.ones(3, requires_grad=True)
 

@@ -26,6 +26,7 @@ from protobuf_reader import protobuf_fields
 DATA = Path(__file__).resolve().parent.parent / "data" / "viewer"
 # Profiles with kernel times.
 SAMPLES = ["cuda", "frames", "mixed", "up_tree", "up_python", "up_graph", "sort", "metadata"]
+SAMPLES += ["backward"]
 
 
 def viewer(*arguments: object, **options) -> subprocess.CompletedProcess[bytes]:

@@ -33,7 +33,9 @@ pytestmark = needs_browser
 # ------------------------------------------------------------------ numbers
 
 
-@pytest.mark.parametrize("sample", ["cuda", "mixed", "up_tree", "up_python", "sort", "metadata"])
+@pytest.mark.parametrize(
+    "sample", ["cuda", "mixed", "up_tree", "up_python", "sort", "metadata", "backward"]
+)
 def test_the_graph_has_the_numbers_of_the_tree(browser, sample):
     path = DATA / f"{sample}.hatchet"
     report(browser, path, "--names", "raw")
