@@ -179,3 +179,26 @@ def test_periodic_flushing_writes_parts(form):
             root = pytest.importorskip("msgpack").unpackb(data, strict_map_key=False)[0]
         found = [child["frame"]["name"] for child in root["children"]]
         assert sorted(found) == sorted(f"s{10 * number + i}" for i in range(10))
+
+
+@pytest.mark.parametrize("data", ["tree", "trace"])
+def test_periodic_flushing_leaves_the_last_part_to_be_read(data):
+    """As upstream's guide reads phases: advance, flush, then get and clear what is complete."""
+    mode = "periodic_flushing:format=hatchet"
+    session = proton.start("t", backend="host", mode=mode, data=data)
+    for phase in range(3):
+        with proton.scope(f"s{phase}", {"items": phase + 1}):
+            pass
+        assert proton.data.advance_phase(session) == phase + 1
+        proton.deactivate(session, flushing=True)
+        assert proton.data.is_phase_complete(session, phase)
+        root = proton.data.get(session, phase)[0]
+        assert root["children"][0]["frame"]["name"] == f"s{phase}"
+        assert root["children"][0]["metrics"] == {"items": phase + 1}
+        proton.data.clear(session, phase, clear_up_to_phase=True)
+        with pytest.raises(IndexError, match=f"Phase {phase} has no data"):
+            proton.data.get(session, phase)
+        proton.activate(session)
+    proton.finalize(session)
+    parts = sorted(path.name for path in Path(".").glob("t*"))
+    assert parts == [f"t.part_{number}.hatchet" for number in range(4)]

@@ -23,21 +23,29 @@ static const struct export_format *format_in_memory(const char *name)
 	return export_format_find(name);
 }
 
-static int copy_profile(int id, uint32_t phase, struct profile **out, struct proton_error *err)
+static int copy_profile(struct session *session, uint32_t phase, struct profile **out,
+			struct proton_error *err)
 {
-	struct session *session;
 	int status;
 
-	if (phase == PHASE_ALL)
-		return err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
-	session = registry_get(id, err);
-	if (!session)
-		return PROTON_E_RANGE;
 	adding_pause(session);
 	store_counters_add_folded(&session->store);
 	status = store_profile(&session->store, phase, out, err);
 	adding_resume(session);
-	registry_put();
+	return status;
+}
+
+static int write_text(const struct export_format *format, const struct profile *profile,
+		      char **bytes_out, size_t *length_out, struct proton_error *err)
+{
+	struct out out;
+	int status;
+
+	out_init(&out, -1);
+	status = format->write(profile, &out, err);
+	if (status == PROTON_OK)
+		status = out_finish_text(&out, bytes_out, length_out, err);
+	out_fini(&out);
 	return status;
 }
 
@@ -45,20 +53,24 @@ int proton_data_get(int id, uint32_t phase, const char *format_name, char **byte
 		    size_t *length_out, struct proton_error *err)
 {
 	const struct export_format *format = format_in_memory(format_name);
+	const struct profile *written;
 	struct profile *profile = NULL;
-	struct out out;
+	struct session *session;
 	int status;
 
 	if (!format)
 		return err_set(err, PROTON_E_INVALID, "Unknown output format: %s", format_name);
-	status = copy_profile(id, phase, &profile, err);
-	if (status != PROTON_OK)
-		return status;
-	out_init(&out, -1);
-	status = format->write(profile, &out, err);
-	if (status == PROTON_OK)
-		status = out_finish_text(&out, bytes_out, length_out, err);
-	out_fini(&out);
+	if (phase == PHASE_ALL)
+		return err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
+	session = registry_get(id, err);
+	if (!session)
+		return PROTON_E_RANGE;
+	written = registry_part(session, phase);
+	status = written ? write_text(format, written, bytes_out, length_out, err)
+			 : copy_profile(session, phase, &profile, err);
+	registry_put();
+	if (profile)
+		status = write_text(format, profile, bytes_out, length_out, err);
 	profile_free(profile);
 	return status;
 }
@@ -117,6 +129,8 @@ int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *
 	if (phase <= current)
 		store_phase_clear(&session->store, phase, up_to);
 	adding_resume(session);
+	if (registry_part(session, phase) || (up_to && session->written_phase < phase))
+		registry_forget_part(session);
 	session_publish();
 	reclaim_names();
 	registry_put();

@@ -115,6 +115,24 @@ static void keep_part(int id, const struct part *part)
 	registry_put();
 }
 
+/* The part is written: its phase is cleared, and its copy replaces that of an earlier phase. */
+static int clear_part(int id, struct part *part, struct proton_error *err)
+{
+	int status = proton_phase_clear(id, part->phase, false, err);
+	struct session *session = status == PROTON_OK ? registry_get(id, err) : NULL;
+
+	if (!session)
+		return status;
+	if (!session->written_part || session->written_phase < part->phase) {
+		registry_forget_part(session);
+		session->written_part = part->profile;
+		session->written_phase = part->phase;
+		part->profile = NULL;
+	}
+	registry_put();
+	return status;
+}
+
 static int write_part(const struct part *part, struct proton_error *err)
 {
 	int status = target_check(part->path, part->no_clobber, NULL, err);
@@ -138,7 +156,7 @@ void periodic_flush(int id)
 		int status = write_part(&part, &err);
 
 		if (status == PROTON_OK)
-			status = proton_phase_clear(id, part.phase, false, &err);
+			status = clear_part(id, &part, &err);
 		if (status != PROTON_OK) {
 			message("phase %u is kept in memory: %s", part.phase, err.text);
 			keep_part(id, &part);

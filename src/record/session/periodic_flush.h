@@ -1,6 +1,7 @@
 /*
  * Mode "periodic_flushing": each phase is written to its own file after the next one has begun, and
- * then cleared. A long run therefore keeps only one phase.
+ * then cleared. A copy of the last one can be read until the next is written. A long run therefore
+ * keeps only two phases.
  */
 #ifndef RECORD_SESSION_PERIODIC_FLUSH_H
 #define RECORD_SESSION_PERIODIC_FLUSH_H

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/profile.h"
 #include "record/backend_use.h"
 
 struct registry registry = {
@@ -65,6 +66,18 @@ void registry_free_texts(struct session *session)
 	session->path = NULL;
 	session->mode = NULL;
 	session->format = NULL;
+	registry_forget_part(session);
+}
+
+const struct profile *registry_part(const struct session *session, uint32_t phase)
+{
+	return session->written_phase == phase ? session->written_part : NULL;
+}
+
+void registry_forget_part(struct session *session)
+{
+	profile_free(session->written_part);
+	session->written_part = NULL;
 }
 
 const char *proton_session_backend(int id)

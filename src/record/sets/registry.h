@@ -42,7 +42,11 @@ bool registry_rename(uint32_t frame, bool has_moved);
 bool registry_is_writing(void);
 /* Waits until a session that another thread has ended is written; PROTON_ALL_SESSIONS: all. */
 void registry_wait_written(int id);
+/* Also forgets its part. */
 void registry_free_texts(struct session *session);
+/* The copy of `phase` if it was written last; else NULL. The registry is locked. */
+const struct profile *registry_part(const struct session *session, uint32_t phase);
+void registry_forget_part(struct session *session);
 /* In the child of a fork: there are no sessions. */
 void registry_fork_child(void);
 

@@ -34,8 +34,10 @@ struct session {
 	bool is_ranked;        /* `path` has the rank, see format/rank.h */
 	bool has_kept_earlier; /* nothing was recorded: the earlier output was not replaced */
 	const struct export_format
-		*periodic;   /* mode "periodic_flushing": format of its files; else NULL */
-	uint32_t first_part; /* earlier phases are written or cleared */
+		*periodic;            /* mode "periodic_flushing": format of its files; else NULL */
+	uint32_t first_part;          /* earlier phases are written or cleared */
+	struct profile *written_part; /* copy of the last part that was written; NULL: none */
+	uint32_t written_phase;       /* its phase; both are guarded by the registry's lock */
 	const struct backend *backend;
 	uint64_t start_ns; /* monotonic */
 	pthread_t ender;   /* the thread that writes the output after the session has ended */
