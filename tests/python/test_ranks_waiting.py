@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import subprocess
@@ -44,6 +46,7 @@ TRAINING = """
 
     dist.init_process_group("gloo")
     gradients = torch.ones(1000)
+    dist.barrier()
     for step in range(10):
         with proton.cpu_timed_scope("step"):
             if dist.get_rank() == 5:
@@ -160,3 +163,10 @@ def test_a_rank_that_is_late_in_each_step_is_named(tmp_path: Path) -> None:
     assert wait["path"] == "step > all_reduce [dp]"
     assert (wait["timed"], wait["ranks"], wait["occurrences"]) == ("host", 8, 10)
     assert wait["last"][0]["rank"] == 5
+    # It slept for 2 s. The others were in their steps for as long.
+    command = [executable("proton-viewer"), "--ranks=frames", "--csv", "-m", "cpu_time/ms"]
+    result = run([*command, "out.ranks.proton"], tmp_path)
+    assert result.returncode == 0, result.stderr
+    (step,) = [row for row in csv.DictReader(io.StringIO(result.stdout)) if row["path"] == "step"]
+    assert float(step["max"]) >= 2000 and step["ranks"] == "8"
+    assert float(step["min"]) > float(step["max"]) / 2

@@ -149,7 +149,7 @@ static int write_piece(struct rank_times *times, const char *bytes, size_t lengt
 		if (written < 0)
 			return err_errno(err, errno,
 					 "cannot write the temporary file of ranks; set TMPDIR to "
-					 "a directory with space, or use --columns 0");
+					 "a directory with space, or use proton-merge --columns 0");
 		bytes += written;
 		length -= (size_t)written;
 		times->bytes += (uint64_t)written;

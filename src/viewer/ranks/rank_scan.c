@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/merge.h"
 #include "model/ranks.h"
@@ -187,7 +188,8 @@ static bool *with_values_below(const struct profile *merged, uint32_t metric)
 	return has;
 }
 
-static void add_values(struct rank_rows *rows, const struct profile *merged, uint32_t metric)
+static void add_values(struct rank_rows *rows, const struct profile *merged, uint32_t metric,
+		       double divisor)
 {
 	const struct value_spreads *spreads = &merged->ranks->values;
 	bool *has_below = with_values_below(merged, metric);
@@ -203,25 +205,50 @@ static void add_values(struct rank_rows *rows, const struct profile *merged, uin
 			.ranks = row->ranks,
 			.min_rank = row->min_rank,
 			.max_rank = row->max_rank,
-			.sum = number_of(row->sum, row),
-			.min = number_of(row->min, row),
-			.max = number_of(row->max, row),
+			.sum = number_of(row->sum, row) / divisor,
+			.min = number_of(row->min, row) / divisor,
+			.max = number_of(row->max, row) / divisor,
 		};
 	}
 	free(has_below);
+}
+
+/* The recorded number that a metric shows, in another unit at most; NULL: it is another one. */
+static const struct raw_metric *recorded(const struct metrics *metrics, const char *metric,
+					 double *divisor_out)
+{
+	const struct raw_metric *raw = metrics_find(metrics, metric);
+	struct metric_column column = {0};
+	struct proton_error err;
+	struct derive derive;
+
+	*divisor_out = 1;
+	if (raw)
+		return raw;
+	derive_init(&derive, metrics);
+	/* Shares are those of a rank's own total, which a merged file does not have. */
+	if (metric[strlen(metric) - 1] != '%' &&
+	    derive_column(&derive, metric, &column, &err) == PROTON_OK && column.source) {
+		raw = column.source;
+		*divisor_out = column.divisor;
+	}
+	metric_column_fini(&column);
+	derive_fini(&derive);
+	return raw;
 }
 
 bool rank_rows_of_values(struct rank_rows *rows, const struct profile *merged, const char *metric)
 {
 	const struct raw_metric *raw;
 	struct metrics metrics;
+	double divisor;
 
 	*rows = (struct rank_rows){.metric = metric};
 	metrics_init(&metrics, merged);
-	raw = metrics_find(&metrics, metric);
-	if (raw && raw->source == RAW_NUMBER && raw->metric != METRIC_NONE) {
+	raw = recorded(&metrics, metric, &divisor);
+	if (raw && raw->source == RAW_NUMBER && raw->metric != METRIC_NONE && divisor > 0) {
 		rows->is_inclusive = raw->is_inclusive;
-		add_values(rows, merged, raw->metric);
+		add_values(rows, merged, raw->metric, divisor);
 	}
 	metrics_fini(&metrics);
 	finish_rows(rows, merged);
