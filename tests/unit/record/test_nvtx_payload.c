@@ -453,6 +453,12 @@ TEST(damaged_payloads_do_no_harm)
 	profile_free(profile);
 }
 
+static uint32_t next(uint32_t *random)
+{
+	*random = *random * 1664525u + 1013904223u;
+	return *random >> 16;
+}
+
 /* No schema makes a payload be read outside of its bytes: AddressSanitizer would see it. */
 TEST(damaged_schemas_do_no_harm)
 {
@@ -483,25 +489,25 @@ TEST(damaged_schemas_do_no_harm)
 		char *payload;
 		size_t size;
 
-#define NEXT (random = random * 1664525u + 1013904223u, random >> 16)
 		for (size_t i = 0; i < ARRAY_LENGTH(entries); i++)
 			entries[i] = (struct nvtx_schema_entry){
-				.flags = NEXT % 4 ? 0 : wild[NEXT % ARRAY_LENGTH(wild)],
-				.type = wild[NEXT % ARRAY_LENGTH(wild)],
-				.name = names[NEXT % ARRAY_LENGTH(names)],
-				.length = wild[NEXT % ARRAY_LENGTH(wild)],
-				.offset = wild[NEXT % ARRAY_LENGTH(wild)],
+				.flags = next(&random) % 4
+						 ? 0
+						 : wild[next(&random) % ARRAY_LENGTH(wild)],
+				.type = wild[next(&random) % ARRAY_LENGTH(wild)],
+				.name = names[next(&random) % ARRAY_LENGTH(names)],
+				.length = wild[next(&random) % ARRAY_LENGTH(wild)],
+				.offset = wild[next(&random) % ARRAY_LENGTH(wild)],
 			};
-		schema.fields = NEXT % 8 ? FIELDS | NVTX_SCHEMA_ALIGNMENT : NEXT;
-		schema.entry_count = NEXT % (ARRAY_LENGTH(entries) + 1);
-		schema.size = NEXT % 16;
-		schema.alignment = wild[NEXT % ARRAY_LENGTH(wild)];
+		schema.fields = next(&random) % 8 ? FIELDS | NVTX_SCHEMA_ALIGNMENT : next(&random);
+		schema.entry_count = next(&random) % (ARRAY_LENGTH(entries) + 1);
+		schema.size = next(&random) % 16;
+		schema.alignment = wild[next(&random) % ARRAY_LENGTH(wild)];
 		register_schema(nccl, &schema);
-		size = NEXT % 64;
+		size = next(&random) % 64;
 		payload = calloc(1, size ? size : 1);
 		id_in(ALL_REDUCE, payload, size);
 		free(payload);
-#undef NEXT
 	}
 }
 
