@@ -115,7 +115,8 @@ class Worker:
         }
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "corpus_worker.py"), self.mode, *self.folders],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+            # Modules that are loaded may write files.
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=self.cache,
         )
         self.rest = b""
         assert self.answer(120)["event"] == "ready"
@@ -336,6 +337,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
+    arguments.cache = arguments.cache.resolve()
     (arguments.cache / "wheels").mkdir(parents=True, exist_ok=True)
     folders = {}
     for name in arguments.package if arguments.package is not None else PACKAGES:
