@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional
 from urllib.parse import unquote
 
 from . import _libproton
@@ -13,6 +13,7 @@ from ._mlir import name_of, parse_instead
 from ._message import warn
 
 _MARK = re.compile(r'"(?:\s|\\0[9AD])*// proton\.(?:record|event) (?:start|end) ([^"\\\s]+)')
+_RECORD = re.compile(r'"(?:\s|\\0[9AD])*// proton\.record (start|end) ([^"\\\s]+)')
 _NAMES_MAX = 8
 
 # An MLIR operation and its location; a location in a file.
@@ -26,6 +27,23 @@ _FROM_PARTITIONS, _FROM_LOOPS, _ALWAYS = range(3)
 def markers_of(text: str) -> set[str]:
     """The names of the scopes and events with markers in MLIR or LLVM IR text; still encoded."""
     return set(_MARK.findall(text)) if "// proton." in text else set()
+
+
+def empty_scopes(text: str) -> set[str]:
+    """Scopes that contain no operation wherever they are in MLIR text."""
+    begun: set[str] = set()  # with nothing but markers since
+    empty, filled = set(), set()
+    for line in text.split("\n"):
+        if found := _RECORD.search(line):
+            if found[1] == "start":
+                begun.add(found[2])
+            elif found[2] in begun:
+                begun.discard(found[2])
+                empty.add(found[2])
+        elif not _MARK.search(line):
+            filled |= begun
+            begun.clear()
+    return empty - filled
 
 
 def removed_markers(before: set[str], after: set[str]) -> str:
@@ -51,7 +69,16 @@ def carry_markers(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
             kept = dict(metadata)
             try:
                 made = inner(src, metadata, *more, **named)
-                if removed := removed_markers(markers, markers_of(str(made))):
+                after = str(made)
+                if emptied := empty_scopes(after) - empty_scopes(before):
+                    moved = around_operations(src, before, kept, *more, **named)
+                    if moved is not None:
+                        metadata.clear()
+                        metadata.update(moved[1])
+                        return moved[0]
+                    warn(f"{name_of(made)}: Triton's compiler moved all operations out of these "
+                        f"scopes, which measure nothing: {_names(emptied)}", once=True)
+                if removed := removed_markers(markers, markers_of(after)):
                     warn(f"{name_of(made)}: {removed}", once=True)
                 return made
             except Exception:
@@ -62,6 +89,24 @@ def carry_markers(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
                 metadata.clear()
                 metadata.update(kept)
         return _put_back(before, inner(plain, metadata, *more, **named), markers)
+
+    def around_operations(
+        src: Any, before: str, metadata: dict[str, Any], *more: Any, **named: Any
+    ) -> Optional[tuple[Any, dict[str, Any]]]:
+        """The module compiled without markers, with all scopes around what became of theirs.
+
+        Also its metadata; None if this loses a scope.
+        """
+        after = dict(metadata)
+        try:
+            plain = _libproton.instrument_take_out(before, _ALWAYS)
+            made = inner(parse_instead(plain, src), after, *more, **named)
+            text = _libproton.instrument_relocate(before, str(made)) or ""
+            if markers_of(before) - markers_of(text) or empty_scopes(text) - empty_scopes(before):
+                return None
+            return parse_instead(text, made), after
+        except Exception:  # there is the module with markers
+            return None
 
     return stage
 

@@ -11,7 +11,7 @@ triton = pytest.importorskip("triton")
 import intra_kernels as kernels  # noqa: E402
 
 import triton_proton.language as pl  # noqa: E402
-from triton_proton import _instrument, mode  # noqa: E402
+from triton_proton import _instrument, _libproton, _markers, mode  # noqa: E402
 from triton_proton.flags import flags  # noqa: E402
 
 
@@ -403,6 +403,53 @@ def test_markers_that_llvm_removes_are_reported(rewrite_llvm, capfd, mode):
     assert (
         f"{kernel.__name__}: Triton's compiler removed these scopes, which are not recorded: {lost}"
         in capfd.readouterr().err
+    )
+
+
+MARKS = """
+  proton "// proton.record start outer"
+  proton "// proton.record start a"
+  proton "// proton.record end a"
+  proton "// proton.record start b"
+  %1 = tt.load %0
+  proton "// proton.record end b"
+  proton "// proton.record end outer"
+  proton "// proton.event start copy"
+  proton "// proton.record start a"
+  proton "// proton.record end a"
+  proton "// proton.record start b"
+  proton "// proton.record end b"
+  proton "// proton.record start open"
+"""
+
+
+def test_empty_scopes_are_found():
+    assert _markers.empty_scopes(MARKS) == {"a"}
+    assert _markers.empty_scopes(MARKS + '  %2 = tt.load %0\n"// proton.record end open"') == {"a"}
+    assert _markers.empty_scopes(MARKS.replace("  %1 = tt.load %0\n", "")) == {"a", "b", "outer"}
+    assert _markers.empty_scopes("") == set()
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+def test_no_scope_of_a_flattened_loop_is_empty(target, capfd):
+    _instrument.start("default")
+    made = kernels.compile(kernels.flattened, target, num_stages=3, num_warps=8)
+    assert set(layout_of(made)[1]) == {"tile", "load", "dot", "store"}
+    text = made.asm["ttgir"]
+    assert _markers.markers_of(text) == {"tile", "load", "dot", "store"}
+    assert _markers.empty_scopes(text) == set()
+    assert "moved all operations" not in capfd.readouterr().err
+
+
+def test_scopes_that_remain_empty_are_reported(monkeypatch, capfd):
+    monkeypatch.delenv("PROTON_QUIET", raising=False)
+    monkeypatch.setattr(_libproton, "instrument_relocate", lambda *_: None)
+    _instrument.start("default")
+    made = kernels.compile(kernels.flattened, "sm_100", num_stages=3, num_warps=8)
+    assert set(layout_of(made)[1]) == {"tile", "load", "dot", "store"}
+    assert (
+        "flattened: Triton's compiler moved all operations out of these scopes, which measure "
+        "nothing: dot, load\n" in capfd.readouterr().err
     )
 
 
