@@ -161,4 +161,6 @@ def test_the_distribution_counts_what_scopes_cost(corpus, tmp_path):
 def test_the_stored_figures_are_of_enough_kernels():
     made = json.loads((BENCH / "results" / "corpus.json").read_text())
     assert made["kernels"] >= 150
+    assert made["nvidia"]["registers"]["p99"] <= 32
+    assert made["all"]["costly without a warning"] == 0
     assert sum(t["pairs"] for t in made["targets"].values()) == len(made["pairs"])
