@@ -114,7 +114,7 @@ static const struct option_row rows[] = {
 	{0, "torch-ops", NULL, "PyTorch operators (aten::addmm) as frames",
 	 MEMBER(wants_torch_ops)},
 	{0, "memory", NULL, "record GPU memory copies and memsets", MEMBER(wants_memory)},
-	{0, "kernel-times", "HOW", "by software (default) or hardware (Blackwell)",
+	{0, "kernel-times", "HOW", "software or hardware (default: see the manual)",
 	 .parse = take_kernel_times},
 	{0, "no-nvtx", NULL, "do not record NVTX ranges as scopes", MEMBER(has_no_nvtx)},
 	{0, "no-children", NULL, "do not record child processes", MEMBER(has_no_children)},

@@ -89,6 +89,17 @@ int fake_cuDeviceGetName(char *name, int length, int device)
 }
 
 /* Optional for all users: make_entries.py makes no entry points. */
+FAKE_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *is_active);
+
+FAKE_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *is_active)
+{
+	const char *active = getenv("FAKE_CUDA_ACTIVE"); /* the device with a primary context */
+
+	*flags = 0;
+	*is_active = active && atoi(active) == device;
+	return 0;
+}
+
 __attribute__((visibility("default"))) int cuDeviceGetPCIBusId(char *id, int length, int device);
 __attribute__((visibility("default"))) int cuDeviceGetUuid_v2(unsigned char *bytes, int device);
 

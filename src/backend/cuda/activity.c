@@ -19,6 +19,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/interface.h"
+#include "backend/cuda/kernel_times.h"
 #include "backend/cuda/memory.h"
 #include "backend/cuda/pc_sampling.h"
 #include "backend/cuda/record_fields.h"
@@ -245,6 +246,8 @@ static void add_kernel(const struct cupti_kernel *kernel)
 	if (!records_find_kernel(kernel->correlation_id, kernel->graph_node_id, &launch))
 		return;
 	execution = execution_of(kernel);
+	if (!execution.start_ns || execution.end_ns < execution.start_ns)
+		kernel_times_note_missing();
 	node = launch.is_shared ? kernel->graph_node_id : 0;
 	if (pc_sampling_runs() && execution.start_ns && execution.end_ns > execution.start_ns)
 		pcs_modules_attribute(kernel, node ? captured_nodes_crc(node) : 0, &execution);
@@ -469,4 +472,5 @@ void activity_stop(void)
 			result);
 	libcupti.cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
 	interface_leave();
+	kernel_times_check();
 }

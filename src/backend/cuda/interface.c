@@ -96,6 +96,8 @@ static int subscribe_wished(cupti_callback_fn callback, struct proton_error *err
 		if (result == CUPTI_OK)
 			report_alone();
 	}
+	if (result != CUPTI_OK)
+		kernel_times_withdraw(false);
 	return result == CUPTI_OK ? PROTON_OK : cupti_api_error(result, "cuptiSubscribe_v2", err);
 }
 
@@ -118,6 +120,13 @@ static bool has_other_tool(void)
  */
 static bool choose_second(cupti_callback_fn callback)
 {
+	/* Hardware times exclude other tools, as the first interface does. */
+	if (kernel_times_choose()) {
+		was_chosen = subscribe_second(callback, false) == CUPTI_OK;
+		if (was_chosen)
+			return true;
+		kernel_times_withdraw(false);
+	}
 	if (subscribe_second(callback, true) != CUPTI_OK)
 		return false;
 	was_chosen = true;
@@ -189,6 +198,7 @@ bool interface_refuse_second(void)
 	/* A tool that shares the second interface excludes the first. */
 	if (!was_chosen || is_second_refused || libcupti.missing_first || has_other_tool())
 		return false;
+	kernel_times_withdraw(true);
 	is_second_refused = true;
 	return true;
 }

@@ -680,3 +680,119 @@ TEST(unknown_kernel_times_are_an_error)
 	CHECK_HAS(err.text,
 		  "PROTON_KERNEL_TIMES=fast is not known; set it to software or hardware");
 }
+
+/* Blackwell, and a process that has initialized the driver and has no context. */
+static void use_blackwell(void)
+{
+	use_version("130500");
+	unsetenv("PROTON_KERNEL_TIMES");
+	setenv("FAKE_CUDA_MAJOR", "10", 1);
+	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
+	fake.cu_init(0);
+}
+
+static bool is_hardware_on(void)
+{
+	int (*get)(void *subscriber, int attribute, size_t *value_bytes, void *value);
+	size_t size = 1;
+	uint8_t is_on = 2;
+
+	fake_find(&get, fake_open("PROTON_CUPTI_PATH"), "cuptiActivityGetAttribute_v2");
+	get(NULL, CUPTI_ATTRIBUTE_HARDWARE_TIMES, &size, &is_on);
+	return is_on;
+}
+
+TEST(hardware_times_are_chosen_where_every_gpu_has_them)
+{
+	use_blackwell();
+	for (int i = 0; i < 3; i++)
+		expect_times("hardware");
+	CHECK(!is_hardware_on());
+	CHECK_EQ(rec_printed("\n"), 0);
+}
+
+/* Each of these would be measured in the old way, or by another tool's wish. */
+TEST(hardware_times_are_not_chosen_where_they_may_do_harm)
+{
+	static const char *const settings[][2] = {
+		{"FAKE_CUDA_MAJOR", "9"},
+		{"FAKE_CUDA_ACTIVE", "1"},
+		{"PROTON_KERNEL_TIMES", "software"},
+		{"PROTON_CUPTI_INTERFACE", "1"},
+		{"PROTON_CUPTI_INTERFACE", "2"},
+	};
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		use_blackwell();
+		setenv(settings[i][0], settings[i][1], 1);
+		expect_times("software");
+		unsetenv(settings[i][0]);
+	}
+	use_blackwell();
+	unsetenv("FAKE_CUDA_NO_CONTEXT"); /* the calling thread's */
+	expect_times("software");
+	CHECK_EQ(rec_printed("\n"), 0);
+	use_blackwell();
+	expect_times("hardware");
+}
+
+TEST(before_the_driver_is_initialized_hardware_times_are_not_chosen)
+{
+	use_version("130500");
+	setenv("FAKE_CUDA_MAJOR", "10", 1);
+	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
+	expect_times("software");
+	CHECK_EQ(rec_printed("\n"), 0);
+}
+
+TEST(a_refusal_of_chosen_hardware_times_changes_nothing_else)
+{
+	use_blackwell();
+	setenv("FAKE_CUPTI_HES", "0", 1);
+	start();
+	CHECK_EQ(fake.second_subscribe("monitor", true), CUPTI_OK);
+	launch_many(3);
+	CHECK_EQ(fake.second_count(), 3);
+	fake.second_unsubscribe();
+	expect_session(3, "2");
+	CHECK_EQ(rec_printed("\n"), 0);
+}
+
+TEST(the_times_of_another_tool_are_not_changed)
+{
+	use_blackwell();
+	CHECK_EQ(fake.second_subscribe("monitor", true), CUPTI_OK);
+	start();
+	launch_many(2);
+	expect_session(2, "2");
+	CHECK_EQ(fake.second_count(), 2);
+	CHECK(!is_hardware_on());
+	fake.second_unsubscribe();
+	fake.other_finalize();
+	CHECK(fake.other_subscribe("Kineto"));
+	expect_busy("CUPTI for Kineto");
+	CHECK(!is_hardware_on());
+	fake.other_unsubscribe();
+}
+
+TEST(after_records_without_times_hardware_times_are_not_chosen_again)
+{
+	use_blackwell();
+	start();
+	launch_many(1);
+	fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "k", .context = &fake, .records = 1});
+	profile_free(finish());
+	CHECK_EQ(rec_printed("kernels without a time, which was measured by hardware: 1;"), 1);
+	expect_times("software");
+	CHECK_EQ(rec_printed("kernels without a time"), 1);
+}
+
+TEST(records_that_cannot_begin_with_hardware_times_begin_without_them)
+{
+	use_blackwell();
+	fake.fail("cuptiActivityEnable_v2", 1, 1, 999);
+	expect_times("software");
+	CHECK(!is_hardware_on());
+	CHECK_EQ(rec_printed("\n"), 0);
+}
