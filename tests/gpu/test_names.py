@@ -8,6 +8,10 @@ are in training_steps.py; tests/python/test_training_steps.py runs them without 
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
+
 import gpus
 import pytest
 
@@ -42,3 +46,38 @@ def test_backward_operators_are_below_the_line_of_their_forward_operator(model):
 
 def test_modules_contain_their_backward_kernels(model):
     checks.modules_match(checks.record(model, "--modules"), model)
+
+
+COMPILED = """
+import torch
+import triton_proton as proton
+
+weight = torch.ones(64, device="cuda", requires_grad=True)
+
+@torch.compile
+def model(x):
+    scaled = x * weight
+    return torch.nn.functional.gelu(scaled).sum(-1)
+
+def step():
+    model(torch.ones(8, 64, device="cuda")).sum().backward()
+    torch.cuda.synchronize()
+
+step()
+proton.start("compiled", context="python")
+step()
+proton.finalize()
+"""
+
+
+def test_kernels_of_compiled_code_are_below_their_operators(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("compiled.py").write_text(COMPILED, encoding="utf-8")
+    checks.run([sys.executable, "compiled.py"])
+    kernels = checks.kernels(checks.load("compiled.hatchet"))
+    generated = [path for path, _ in kernels if path[-1].startswith("triton_")]
+    assert any(checks.BACKWARD in path for path in generated)
+    assert any(checks.BACKWARD not in path for path in generated)
+    for path in generated:
+        calls = (i for i, name in enumerate(path) if re.search(r"/c\w{40,}\.py:\d+@", name))
+        assert re.fullmatch(r"<.*\baten\..*>", path[max(calls) + 1]), path
