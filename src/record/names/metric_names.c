@@ -61,8 +61,11 @@ static bool take_suffix(const char *name, size_t *length, const char *suffix)
 	return true;
 }
 
+/* A name without text next to its suffix is a name without a suffix. */
 static struct metric_name parse(const char *name, size_t length)
 {
+	const char *whole = name;
+	size_t whole_length = length;
 	struct metric_name parsed = {.flags = 0};
 
 	while (length && name[length - 1] == ' ')
@@ -79,6 +82,8 @@ static struct metric_name parse(const char *name, size_t length)
 		name++;
 		length--;
 	}
+	if (length == 0)
+		return (struct metric_name){.text = frames_string(whole, whole_length)};
 	parsed.text = frames_string(name, length);
 	return parsed;
 }

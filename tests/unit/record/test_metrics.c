@@ -52,6 +52,22 @@ TEST(numbers_add_up_and_properties_are_replaced)
 	profile_free(profile);
 }
 
+TEST(a_name_that_is_only_a_suffix_or_spaces_stays_whole)
+{
+	struct profile *profile;
+
+	rec_start("a");
+	CHECK_EQ(add_int("(exc)", 1), PROTON_OK);
+	CHECK_EQ(add_int(" (pty) ", 2), PROTON_OK);
+	CHECK_EQ(add_int(" ", 4), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(profile->metric_count, 3);
+	CHECK_EQ(rec_value(profile, "", "(exc)")->as.int64, 1);
+	CHECK_EQ(rec_value(profile, "", " (pty) ")->as.int64, 2);
+	CHECK_EQ(rec_value(profile, "", " ")->as.int64, 4);
+	profile_free(profile);
+}
+
 TEST(a_name_may_be_given_by_its_number)
 {
 	uint32_t id = proton_metric_name("prepared (exc)"); /* before any session */
