@@ -125,6 +125,65 @@ def test_torch_profiler_while_proton_runs_loses_nothing_silently(tmp_path):
     assert seen["again"] == 50 or "CUPTI is already in use" in seen["again"]
 
 
+SECOND_SUBSCRIBER = """
+import ctypes, re
+
+class Params(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("name", ctypes.c_char_p),
+        ("other_name", ctypes.c_char_p),
+        ("other_name_bytes", ctypes.c_size_t),
+        ("allows_several", ctypes.c_uint8),
+        ("padding", ctypes.c_uint8 * 7),
+    ]
+
+launches = [0]
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p)
+def on_callback(user, domain, call, data):
+    launches[0] += 1
+
+def loaded_cupti():
+    with open("/proc/self/maps") as maps:
+        found = re.search(r"(/.*/lib[^/]*cupti[^/]*)\\n", maps.read())
+    return ctypes.CDLL(found.group(1)) if found else None
+
+def subscribe(cupti):
+    handle = ctypes.c_void_p()
+    params = Params(ctypes.sizeof(Params), b"second tool", None, 0, 1)
+    result = cupti.cuptiSubscribe_v2(ctypes.byref(handle), on_callback, None, ctypes.byref(params))
+    for call in (307, 652) if result == 0 else ():  # cuLaunchKernel, cuLaunchKernelEx
+        assert cupti.cuptiEnableCallback(1, handle, 1, call) == 0
+    return result, handle
+"""
+
+
+def test_a_second_tool_that_shares_cupti_and_proton_have_all_kernels(tmp_path):
+    """From CUPTI 13.3 update 1 on, where the driver allows it; else CUPTI refuses the second."""
+    seen, _ = run(
+        tmp_path,
+        SECOND_SUBSCRIBER
+        + textwrap.dedent("""
+        proton.start("p")
+        cupti = loaded_cupti()
+        version = ctypes.c_uint32()
+        cupti.cuptiGetVersion(ctypes.byref(version))
+        result, handle = subscribe(cupti) if version.value >= 130301 else (39, None)
+        work()
+        if result == 0:
+            cupti.cuptiUnsubscribe(handle)
+        proton.finalize()
+        print(json.dumps({
+            "version": version.value, "result": result, "ours": kernels("p"),
+            "theirs": launches[0] // 2, "after": torch_profile(),
+        }))
+        """),
+    )
+    assert seen["ours"] == seen["after"] == 50, seen
+    assert (seen["result"], seen["theirs"]) in ((0, 50), (39, 0)), seen
+
+
 def test_a_hundred_starts_and_stops_count_every_kernel(tmp_path):
     seen, _ = run(
         tmp_path,
