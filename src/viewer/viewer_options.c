@@ -16,7 +16,8 @@
 static const char usage[] =
 	"usage: proton-viewer [OPTIONS] FILE|DIRECTORY...    (-: standard input)\n"
 	"\n"
-	"Print profiles as a tree or a table. Several files are merged.\n";
+	"Print profiles as a tree or a table. Several files are merged; a directory\n"
+	"NAME.ranks, the profiles of a job's ranks, as by proton-merge.\n";
 
 static const char examples[] =
 	"\n"
