@@ -211,5 +211,8 @@ def test_page_is_in_the_address_and_only_in_merged_jobs(browser):
     assert browser.run("location.hash") == "#tab=ranks"
     report(browser, path, "--top")
     assert browser.run("document.getElementById('tab-ranks').hidden")
-    report(browser, Path("out.ranks"))
+    report(browser, Path("out.ranks"))  # merged on the way
+    assert not browser.run("document.getElementById('tab-ranks').hidden")
+    first, *others = sorted(Path("out.ranks").rglob("*.hatchet"))
+    report(browser, first, *others)
     assert browser.run("document.getElementById('tab-ranks').hidden")
