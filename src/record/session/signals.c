@@ -26,6 +26,8 @@
 #include "record/session/summary.h"
 #include "record/sets/registry.h"
 
+#define PRINT_US 50000
+
 static sem_t arrival;
 static _Atomic int arrived; /* the signal being handled; 0: none */
 static _Atomic pid_t owner; /* the process that has the thread */
@@ -53,7 +55,8 @@ static void on_signal(int number)
 	errno = saved;
 }
 
-static void finalize_and_report(void)
+/* `is_reported`: a function that was called first has printed the line. */
+static void finalize_and_report(bool is_reported)
 {
 	bool is_busy = session_any_live() || registry_is_writing();
 	struct proton_error err;
@@ -62,8 +65,10 @@ static void finalize_and_report(void)
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
 		message("%s", err.text);
 	registry_wait_written(PROTON_ALL_SESSIONS);
-	if (is_busy && summary_take(summary, sizeof(summary)))
+	if ((is_busy || summary_is_late()) && summary_take(summary, sizeof(summary)))
 		message("%s", summary);
+	else if (!is_reported && summary_was_taken())
+		usleep(PRINT_US); /* the program is exiting, and may be about to print it */
 }
 
 static void *wait_for_signals(void *unused)
@@ -80,7 +85,7 @@ static void *wait_for_signals(void *unused)
 		end = atomic_load(&first_call);
 		if (end)
 			end();
-		finalize_and_report();
+		finalize_and_report(end != NULL);
 		signal(number, SIG_DFL);
 		sigemptyset(&one);
 		sigaddset(&one, number);
@@ -91,6 +96,11 @@ static void *wait_for_signals(void *unused)
 		atomic_store(&arrived, 0);
 	}
 	return NULL;
+}
+
+bool signals_has_arrived(void)
+{
+	return owner == getpid() && atomic_load(&arrived);
 }
 
 void signals_wait_raised(void)

@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "record/session/signals.h"
 #include "record/sets/registry.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char last[1024];
 static bool is_last_quiet; /* its session is quiet */
 static bool is_last_taken; /* printed, or about to be */
+static bool is_last_late;  /* its session ended after a signal that ends the program */
 
 /* "12,345,678" into `text`. */
 static const char *grouped(uint64_t value, char text[32])
@@ -104,6 +106,7 @@ void summary_make(const struct session *session, const char *hint)
 	memcpy(last, text, sizeof(last));
 	is_last_quiet = session->flags & PROTON_SESSION_QUIET;
 	is_last_taken = false;
+	is_last_late = signals_has_arrived();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -127,6 +130,26 @@ bool summary_take(char *text, size_t capacity)
 	}
 	pthread_mutex_unlock(&lock);
 	return is_here;
+}
+
+bool summary_is_late(void)
+{
+	bool is_late;
+
+	pthread_mutex_lock(&lock);
+	is_late = is_last_late;
+	pthread_mutex_unlock(&lock);
+	return is_late;
+}
+
+bool summary_was_taken(void)
+{
+	bool was_taken;
+
+	pthread_mutex_lock(&lock);
+	was_taken = is_last_taken;
+	pthread_mutex_unlock(&lock);
+	return was_taken;
 }
 
 int proton_statistics(int id, struct proton_counter *counters, size_t capacity,

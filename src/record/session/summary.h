@@ -15,5 +15,9 @@ void summary_make(const struct session *session, const char *hint);
  * its session is quiet. The program's end and a signal can come together; only one of them prints.
  */
 bool summary_take(char *text, size_t capacity);
+/* True if the last session ended after the signal that ends the program had arrived. */
+bool summary_is_late(void);
+/* True if proton_last_summary() has returned the line; the program may not have printed it yet. */
+bool summary_was_taken(void);
 
 #endif
