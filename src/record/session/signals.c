@@ -65,7 +65,7 @@ static void finalize_and_report(bool is_reported)
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
 		message("%s", err.text);
 	registry_wait_written(PROTON_ALL_SESSIONS);
-	if ((is_busy || summary_is_late()) && summary_take(summary, sizeof(summary)))
+	if (summary_take(is_busy, summary, sizeof(summary)))
 		message("%s", summary);
 	else if (!is_reported && summary_was_taken())
 		usleep(PRINT_US); /* the program is exiting, and may be about to print it */

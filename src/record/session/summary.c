@@ -118,28 +118,18 @@ void proton_last_summary(char *text, size_t capacity)
 	pthread_mutex_unlock(&lock);
 }
 
-bool summary_take(char *text, size_t capacity)
+bool summary_take(bool is_early_wanted, char *text, size_t capacity)
 {
 	bool is_here;
 
 	pthread_mutex_lock(&lock);
-	is_here = *last && !is_last_quiet && !is_last_taken;
+	is_here = *last && !is_last_quiet && !is_last_taken && (is_early_wanted || is_last_late);
 	if (is_here) {
 		snprintf(text, capacity, "%s", last);
 		*last = '\0';
 	}
 	pthread_mutex_unlock(&lock);
 	return is_here;
-}
-
-bool summary_is_late(void)
-{
-	bool is_late;
-
-	pthread_mutex_lock(&lock);
-	is_late = is_last_late;
-	pthread_mutex_unlock(&lock);
-	return is_late;
 }
 
 bool summary_was_taken(void)

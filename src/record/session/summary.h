@@ -13,10 +13,9 @@ void summary_make(const struct session *session, const char *hint);
 /*
  * Returns the line, once. False if proton_last_summary() has returned it, if there is none, or if
  * its session is quiet. The program's end and a signal can come together; only one of them prints.
+ * Without `is_early_wanted` also false if the session had ended before a signal arrived.
  */
-bool summary_take(char *text, size_t capacity);
-/* True if the last session ended after the signal that ends the program had arrived. */
-bool summary_is_late(void);
+bool summary_take(bool is_early_wanted, char *text, size_t capacity);
 /* True if proton_last_summary() has returned the line; the program may not have printed it yet. */
 bool summary_was_taken(void);
 
