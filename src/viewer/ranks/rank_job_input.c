@@ -11,20 +11,28 @@
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_report.h"
 
+/* The profile if there is one file, which is merged; else NULL. False: it cannot be read. */
+static bool load_merged(struct input *input, struct profile **out)
+{
+	*out = input->count == 1 ? input_load(input, 0) : NULL;
+	if (!*out)
+		return input->count != 1;
+	if (!(*out)->ranks) {
+		profile_free(*out);
+		*out = NULL;
+	}
+	return true;
+}
+
 int rank_input_load(struct input *input, struct profile **out, bool *is_merged_out,
 		    struct proton_error *err)
 {
-	struct profile *profile = input->count == 1 ? input_load(input, 0) : NULL;
-
 	err->text[0] = '\0';
-	if (input->count == 1 && !profile)
+	if (!load_merged(input, out))
 		return PROTON_E_INVALID;
-	*is_merged_out = profile && profile->ranks;
-	if (*is_merged_out) {
-		*out = profile;
+	*is_merged_out = *out;
+	if (*out)
 		return PROTON_OK;
-	}
-	profile_free(profile);
 	return rank_merge_all(input->paths, input->count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, out,
 			      err);
 }
@@ -58,13 +66,11 @@ static bool is_accepted(struct input *input, const struct profile *profile)
 
 struct profile *rank_input_merge(struct input *input, bool has_columns)
 {
-	bool is_file = input->count == 1 && !input->is_job; /* it may be merged already */
-	struct profile *profile = is_file ? input_load(input, 0) : NULL;
+	struct profile *profile = NULL;
 	struct proton_error err;
 
-	if (is_file && (!profile || profile->ranks))
+	if (!input->is_job && (!load_merged(input, &profile) || profile))
 		return profile;
-	profile_free(profile);
 	if (rank_merge_all(input->paths, input->count, RANK_NODES_MAX,
 			   has_columns ? RANK_COLUMNS_DEFAULT : 0, &profile, &err) != PROTON_OK) {
 		message("%s", err.text);
