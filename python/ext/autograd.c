@@ -36,7 +36,6 @@
 #define NODE_WORDS 16u    /* they contain all that is looked for; later ones may look the same */
 #define NODES 4
 #define ENGINES_MAX 4
-#define FUNCTIONS_MAX 16u /* custom Functions that run inside each other */
 
 _Atomic bool autograd_is_on;
 static _Atomic bool wants_scopes;
@@ -470,13 +469,13 @@ static uint64_t node_of_argument(PyObject *argument)
 	return node ? node_key(node[torch.thread_at], node[torch.number_at]) : 0;
 }
 
-uint32_t autograd_find_nodes(PyThreadState *thread, uint64_t *nodes, uint32_t capacity)
+uint32_t autograd_find_nodes(PyThreadState *thread, uint64_t nodes[AUTOGRAD_FUNCTIONS_MAX])
 {
-	PyObject *arguments[FUNCTIONS_MAX];
+	PyObject *arguments[AUTOGRAD_FUNCTIONS_MAX];
 	uint32_t count = 0;
 	if (torch.function_type && thread && ext_uses_own_frames())
 		count = frames_first_arguments(thread, torch.function, arguments,
-					       capacity < FUNCTIONS_MAX ? capacity : FUNCTIONS_MAX);
+					       AUTOGRAD_FUNCTIONS_MAX);
 	for (uint32_t i = 0; i < count; i++)
 		nodes[i] = node_of_argument(arguments[i]);
 	return count;

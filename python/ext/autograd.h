@@ -15,6 +15,9 @@ enum autograd_kind {
 	AUTOGRAD_KINDS,
 };
 
+/* Custom Functions of PyTorch that run inside each other; nodes of more are not looked for. */
+#define AUTOGRAD_FUNCTIONS_MAX 16u
+
 extern _Atomic bool autograd_is_on;
 
 /* False until PyTorch has been imported, its symbols are found and its nodes are understood. */
@@ -63,9 +66,9 @@ uint32_t autograd_find_engine(const struct frame_walk *walk);
 uint32_t autograd_find_function(const struct frame_walk *walk, uint32_t index);
 /*
  * The nodes of the custom Functions that the thread runs forward, innermost first; 0: unknown.
- * Returns how many there are, up to `capacity`.
+ * Returns how many were found.
  */
-uint32_t autograd_find_nodes(PyThreadState *thread, uint64_t *nodes, uint32_t capacity);
+uint32_t autograd_find_nodes(PyThreadState *thread, uint64_t nodes[AUTOGRAD_FUNCTIONS_MAX]);
 
 /* Scopes need the provider for autograd, for operators (torch_ops.h), or not at all. */
 void autograd_update_scopes(void);

@@ -31,7 +31,6 @@
 #define TABLE_MIN_CAPACITY 1024u      /* powers of two */
 #define TABLE_MAX_CAPACITY (1u << 22) /* 64 MiB */
 #define NEAR_MIN_CAPACITY 64u
-#define FUNCTIONS_MAX 16u            /* custom Functions of PyTorch that run inside each other */
 #define NEAR_MAX_CAPACITY (1u << 15) /* 768 KiB per thread */
 
 /* Stored in the co_extra slot of a code object. */
@@ -551,8 +550,8 @@ static uint32_t context_above(const struct thread_path *path, uint32_t index)
  */
 static void keep_functions(const struct thread_path *path, PyThreadState *thread, uint64_t newest)
 {
-	uint64_t nodes[FUNCTIONS_MAX];
-	uint32_t count = autograd_find_nodes(thread, nodes, FUNCTIONS_MAX);
+	uint64_t nodes[AUTOGRAD_FUNCTIONS_MAX];
+	uint32_t count = autograd_find_nodes(thread, nodes);
 	uint32_t index = autograd_find_function(&path->walk, 0);
 	uint64_t last = newest;
 	autograd_pass(newest, AUTOGRAD_SOURCE);
