@@ -247,7 +247,6 @@ void waits_copy(struct profile *target, const struct profile *source, const stru
 
 	for (size_t i = 0; waits && i < from->duration_count; i++) {
 		struct row_durations row = from->durations[i];
-
 		const char *group = profile_text(source, row.group);
 
 		row.node = maps->nodes[row.node];

@@ -482,7 +482,7 @@ void pc_sampling_flush(void)
 	pthread_mutex_lock(&pcs_lock);
 	flushed_seen = samples_seen();
 	flushed_expected = samples_expected();
-	pcs_modules_tick(pcs_statistics.samples != 0);
+	pcs_modules_tick();
 	pthread_mutex_unlock(&pcs_lock);
 	flushed_launched = launched;
 	flushed_shared = shared;

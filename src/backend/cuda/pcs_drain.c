@@ -229,7 +229,7 @@ static void *run(void *unused)
 		pthread_mutex_lock(&pcs_lock);
 		next_ns = pcs_mode.window_ns ? move_window(&windows) : TICK_NS;
 		read_all();
-		pcs_modules_tick(pcs_statistics.samples != 0);
+		pcs_modules_tick();
 		pc_sampling_relax();
 		pcs_statistics.drain_ns += clock_thread_ns() - start_ns;
 		pthread_mutex_unlock(&pcs_lock);

@@ -270,14 +270,15 @@ void pcs_modules_ask(void)
 	callbacks_ask_modules(true);
 }
 
-void pcs_modules_tick(bool has_samples)
+void pcs_modules_tick(void)
 {
 	bool is_done = true;
 	bool is_ending = false;
 	bool is_late;
 
 	pthread_mutex_lock(&lock);
-	asks_for_all = asks_for_all && !has_samples; /* from now on, those that lack a cubin */
+	if (pcs_statistics.samples)
+		asks_for_all = false; /* from now on, those that lack a cubin */
 	for (uint32_t i = 0; i < wanted_count; i++)
 		is_done &= code_objects_sampled(wanted[i].crc) != CODE_OBJECT_UNKNOWN;
 	/* A program that launches nothing is not asked in vain. */

@@ -434,7 +434,6 @@ double kernel_cost_registers(const struct kernel_cost *cost, const struct mlir_l
 	struct shape shapes[SHAPES_MAX];
 	uint32_t kind = operations_kind(line->op);
 	uint32_t count = read_shapes(line->rest, shapes);
-
 	double bytes = first_bytes(shapes, count);
 
 	/* Asynchronous copies do not pass through registers, nor the operands of large dots. */

@@ -317,6 +317,7 @@ static void choose(struct choosing *choosing)
 	struct sites *sites = choosing->sites;
 	double registers = 0;
 	uint32_t kept = 0;
+	uint32_t first;
 
 	choosing->has_ring = false;
 	for (uint32_t region = 0; region < choosing->cost->count; region++)
@@ -340,9 +341,8 @@ static void choose(struct choosing *choosing)
 		at->is_costly = !at->is_heavy;
 		at->is_dropped = true;
 	}
-	if (!kept && find_cheapest(choosing) != SITE_NONE) {
-		uint32_t first = find_cheapest(choosing);
-
+	first = kept ? SITE_NONE : find_cheapest(choosing);
+	if (first != SITE_NONE) {
 		keep_scope(choosing, first);
 		add_scope(choosing, first, 1);
 	}
