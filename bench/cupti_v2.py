@@ -12,9 +12,10 @@ file or directory of NVIDIA's wheels (13.0, and two of 13.3 or later):
 
 Each library is used by its first interface and, from 13.3 on, by its second. The sides take turns.
 A library that the driver refuses is reported and left out. In a row, `plain` is without Proton,
-`floor` bare CUPTI, `ours` a session. The floor uses the first interface, which excludes the second
-in its process: rows of the second have none, nor has the Python loop, which is that of
-bench/cuda_python.py. --fake tries that loop on the fake libcupti. --write stores
+`floor` bare CUPTI, `ours` a session; a target compares what sides add in the same round (medians,
+intervals of 95 %), and is met if the whole interval meets it. The floor uses the first interface,
+which excludes the second in its process: rows of the second have none, nor has the Python loop,
+which is that of bench/cuda_python.py. --fake tries that loop on the fake libcupti. --write stores
 bench/results/cupti_v2.json, without a GPU bench/results/cupti_decode.json.
 """
 
@@ -31,15 +32,17 @@ from typing import Optional
 
 import report
 from run import HERE, ROOT, build
-from turns import Side, SideError
+from turns import MIN_ROUNDS, Side, SideError, median_interval, spread
 
 INTERFACES = ("1", "2")
 DECODE_TARGET = 0.7  # times the first interface's time before fields were selected
 PYTHON_WORK = ("Python loop, empty Triton kernel", "us per launch")
 PYTHON_LAUNCHES = 2000  # in each loop
+# Program, work, unit, and the limit of what is added, as in bench/cuda.py: so many units more than
+# so many times what bare CUPTI or the first interface add.
 GPU_WORK = (
-    ("bench_cuda_launch", "C launch loop, empty kernel", "us per launch"),
-    ("bench_cuda_graph", "replay of a graph of 100 empty kernels", "us per replay"),
+    ("bench_cuda_launch", "C launch loop, empty kernel", "us per launch", 0.15, 1.0),
+    ("bench_cuda_graph", "replay of a graph of 100 empty kernels", "us per replay", 0.0, 1.05),
 )
 
 
@@ -109,35 +112,83 @@ def side_name(library: str, interface: str) -> str:
     return f"{os.path.basename(os.path.normpath(library))}, interface {interface}"
 
 
+Found = dict[tuple[str, str], dict[str, list[float]]]
+
+
+def take_turns(program: str, sides: Sequence[tuple[str, str]], rounds: int) -> Found:
+    """The figures of each side, one per round; a side that the driver refuses is left out."""
+    found: Found = {side: {} for side in sides}
+    for _ in range(rounds):
+        for side in list(found):
+            env = {"PROTON_CUPTI_PATH": side[0], "PROTON_CUPTI_INTERFACE": side[1]}
+            try:
+                values = values_of(program, env, 1)
+            except RuntimeError as error:
+                print(f"{side_name(*side)}: {error}", file=sys.stderr)
+                del found[side]
+                continue
+            for name, some in values.items():
+                found[side].setdefault(name, []).append(statistics.median(some))
+    return found
+
+
+def added(values: Mapping[str, list[float]], name: str = "ours") -> list[float]:
+    """The difference to the program without Proton in each round."""
+    return [with_it - plain for with_it, plain in zip(values[name], values["plain"])]
+
+
+def against(
+    found: Found, side: tuple[str, str], more: Optional[float] = None, times: float = 1.0
+) -> dict:
+    """
+    The target of a side and whether it is met: a side may add `times` as much as another, and
+    `more` units. The first interface is compared with bare CUPTI in the same process, the
+    second with the first interface of the same library in the same round.
+    """
+    library, interface = side
+    first = found.get((library, "1"))
+    if more is None or first is None or (interface == "1" and "floor" not in first):
+        return {}
+    reference = added(first, "floor") if interface == "1" else added(first)
+    name = "bare CUPTI" if interface == "1" else "the first interface"
+    differences = [
+        ours - times * theirs - more for ours, theirs in zip(added(found[side]), reference)
+    ]
+    middle, interval = median_interval(differences)
+    text = f"at most {times:g} x what {name} adds, and {more:g}: {middle:+.3f} from that limit"
+    if interval is not None:
+        text += f" ({interval[0]:+.3f} to {interval[1]:+.3f})"
+    met = interval is not None and len(differences) >= MIN_ROUNDS and interval[1] <= 0
+    return {"target": f"{text}; {len(differences)} rounds", "met": met}
+
+
 def measure_gpu(directory: str, libraries: list[str], rounds: int) -> list[dict]:
     """One process per round and side, in turns."""
     rows = []
     sides = [(library, interface) for library in libraries for interface in INTERFACES]
-    for program_name, work, unit in GPU_WORK:
-        program = build(directory, program_name)
-        found: dict[tuple[str, str], dict[str, list[float]]] = {}
-        refused: set[tuple[str, str]] = set()
-        for _ in range(rounds):
-            for side in sides:
-                if side in refused:
-                    continue
-                env = {"PROTON_CUPTI_PATH": side[0], "PROTON_CUPTI_INTERFACE": side[1]}
-                try:
-                    values = values_of(program, env, 1)
-                except RuntimeError as error:
-                    print(f"{side_name(*side)}: {error}", file=sys.stderr)
-                    refused.add(side)
-                    continue
-                for name, some in values.items():
-                    found.setdefault(side, {}).setdefault(name, []).extend(some)
-        for side in sides:
-            values = found.get(side, {})
+    for program_name, work, unit, more, times in GPU_WORK:
+        found = take_turns(build(directory, program_name), sides, rounds)
+        for side, values in found.items():
             figures = {
                 name: statistics.median(values[name])
                 for name in ("plain", "floor", "ours")
                 if name in values
             }
-            rows.append(report.row(f"{work}: {side_name(*side)}", unit, **figures))
+            limit = against(found, side, more, times)
+            row = report.row(
+                f"{work}: {side_name(*side)}", unit, noise=spread(values["plain"]), **figures
+            )
+            rows.append({**row, **limit})
+        rows += [
+            report.row(
+                f"{work}, threads that read records: {side_name(*side)}",
+                "us of CPU per launch",
+                ours=statistics.median(values["ours reading"]),
+                noise=spread(values["ours reading"]),
+            )
+            for side, values in found.items()
+            if "ours reading" in values
+        ]
     return rows
 
 

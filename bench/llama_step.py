@@ -15,6 +15,8 @@ INTERMEDIATE = 1376
 VOCABULARY = 8192
 BATCH = 4
 LENGTH = 256
+BUSY_BATCH = 32  # with BUSY_LENGTH, the GPU takes longer than the thread that launches its kernels
+BUSY_LENGTH = 1024
 
 
 class Norm(nn.Module):
@@ -57,7 +59,7 @@ class Layer(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, length: int) -> None:
         super().__init__()
         self.embed = nn.Embedding(VOCABULARY, HIDDEN)
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
@@ -65,7 +67,7 @@ class Model(nn.Module):
         self.head = nn.Linear(HIDDEN, VOCABULARY, bias=False)
         width = HIDDEN // HEADS
         frequency = 10000.0 ** (-torch.arange(0, width, 2) / width)
-        angle = torch.outer(torch.arange(LENGTH), frequency).repeat(1, 2)
+        angle = torch.outer(torch.arange(length), frequency).repeat(1, 2)
         self.register_buffer("cos", angle.cos())
         self.register_buffer("sin", angle.sin())
 
@@ -76,12 +78,14 @@ class Model(nn.Module):
         return self.head(self.norm(x))
 
 
-def make_step(device: str = "cuda") -> Callable[[], None]:
-    """One forward, backward and optimizer step per call."""
+def make_step(
+    device: str = "cuda", batch: int = BATCH, length: int = LENGTH
+) -> Callable[[], None]:
+    """One forward, backward and optimizer step per call, of batch x length tokens."""
     torch.manual_seed(0)
-    model = Model().to(device).bfloat16()
+    model = Model(length).to(device).bfloat16()
     optimizer = torch.optim.AdamW(model.parameters())
-    tokens = torch.randint(0, VOCABULARY, (BATCH, LENGTH), device=device)
+    tokens = torch.randint(0, VOCABULARY, (batch, length), device=device)
 
     def step() -> None:
         optimizer.zero_grad()

@@ -4,9 +4,10 @@
 
 OPTIONS is a JSON object: `profiler`, null or "ours", "upstream" or "floor" (bare CUPTI: the
 functions of `library`, see cupti_floor.h); `start`, "early" (before CUDA is initialized) or "late"
-(after a warm-up); `options` of the session; `works`, of which `step` is a training step, `launch`
-the launch of an empty Triton kernel, and `kernel` that of one of about 20 us; `cpu`. A profiler
-that is not started here may come from outside, as with the `proton` command.
+(after a warm-up); `options` of the session; `works`, of which `step` is a training step that is
+bound by launches, `busy` one that is bound by the GPU, `launch` the launch of an empty Triton
+kernel, and `kernel` that of one of about 20 us; `cpu`. A profiler that is not started here may come
+from outside, as with the `proton` command.
 
 The process prints "loaded" when its imports are done, and waits for a line before it uses CUDA; it
 prints "ready" after its warm-up. Each further line asks for a turn:
@@ -41,7 +42,7 @@ FAKE_STEP = 5000  # launches
 # which costs time in each launch.
 SAMPLING_START_S = 2.2
 # Calls before the first turn, and before each.
-WARM_UP = {"step": (4, 1), "launch": (1000, 200), "kernel": (500, 50)}
+WARM_UP = {"step": (4, 1), "busy": (4, 1), "launch": (1000, 200), "kernel": (500, 50)}
 
 
 def load_injection_library() -> None:
@@ -56,9 +57,28 @@ def fake_works() -> tuple[dict[str, Callable[[int], None]], Callable[[], None]]:
     launch, wait = launch_side.fake_launcher()
     return {
         "step": lambda count: launch(count * FAKE_STEP),
+        "busy": lambda count: launch(count * FAKE_STEP),
         "launch": launch,
         "kernel": launch,
     }, wait
+
+
+def training_steps(name: str) -> Callable[[int], None]:
+    import torch
+
+    sys.path.insert(0, HERE)
+    import llama_step
+
+    del sys.path[0]
+    torch.autograd.set_multithreading_enabled(False)
+    size = (llama_step.BUSY_BATCH, llama_step.BUSY_LENGTH) if name == "busy" else ()
+    one_step = llama_step.make_step("cuda", *size)
+
+    def steps(count: int) -> None:
+        for _ in range(count):
+            one_step()
+
+    return steps
 
 
 def real_works(names: list[str]) -> tuple[dict[str, Callable[[int], None]], Callable[[], None]]:
@@ -66,19 +86,9 @@ def real_works(names: list[str]) -> tuple[dict[str, Callable[[int], None]], Call
     import torch
 
     works = {}
-    if "step" in names:
-        sys.path.insert(0, HERE)
-        from llama_step import make_step
-
-        del sys.path[0]
-        torch.autograd.set_multithreading_enabled(False)
-        one_step = make_step()
-
-        def step(count: int) -> None:
-            for _ in range(count):
-                one_step()
-
-        works["step"] = step
+    for name in ("step", "busy"):
+        if name in names:
+            works[name] = training_steps(name)
     if "launch" in names:
         works["launch"] = launch_side.triton_launcher()[0]
     if "kernel" in names:

@@ -264,6 +264,18 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *data)
 	return 0;
 }
 
+/* Sets `data`, a char **, to the path of a second libcupti in this process. */
+static int find_other_cupti(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const char *slash = strrchr(info->dlpi_name, '/');
+
+	if (!slash || strncmp(slash, "/libcupti.so", 12) != 0 ||
+	    strcmp(info->dlpi_name, libcupti.path) == 0)
+		return 0;
+	*(const char **)data = info->dlpi_name;
+	return 1;
+}
+
 static void no_callback(void *user, uint32_t domain, uint32_t call, const void *data)
 {
 }
@@ -292,12 +304,14 @@ static int busy_error(const char *call, const char *text, struct proton_error *e
 {
 	char name[CUPTI_SUBSCRIBER_NAME_BYTES + 1] = "";
 	const struct tool *tool = NULL;
+	const char *other_cupti = NULL;
 
 	ask_who(name);
 	dl_iterate_phdr(find_tool, &tool);
+	dl_iterate_phdr(find_other_cupti, &other_cupti);
 	return err_set(err, PROTON_E_BUSY,
 		       "CUPTI is already in use by another tool in this process (%s%s%s); stop "
-		       "that tool first%s [%s: %s]",
+		       "that tool first%s%s%s [%s: %s]",
 		       *name  ? name
 		       : tool ? tool->name
 			      : "torch.profiler, nsys, ncu, a second Proton",
@@ -306,7 +320,10 @@ static int busy_error(const char *call, const char *text, struct proton_error *e
 			       ? "; torch.profiler holds CUPTI until the process exits unless "
 				 "TEARDOWN_CUPTI=1 was set when it started"
 			       : "",
-		       call, text);
+		       other_cupti ? "; both tools must use the same libcupti: "
+				     "set PROTON_CUPTI_PATH to "
+				   : "",
+		       other_cupti ? other_cupti : "", call, text);
 }
 
 /* CUPTI does not work with the driver. */

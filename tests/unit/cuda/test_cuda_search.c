@@ -16,7 +16,10 @@ extern char **environ;
 #define TOOLKIT "/usr/local/cuda"
 #define ANSWER_BYTES 1024
 
-/* The run that searches: loads the libraries named in SEARCH_LOADED, and answers with the path. */
+/*
+ * The run that searches: loads the libraries named in SEARCH_LOADED, and answers with the path, or
+ * with SEARCH_BUSY set with the message for a libcupti that another tool has.
+ */
 __attribute__((constructor)) static void search(void)
 {
 	const char *loaded = getenv("SEARCH_LOADED");
@@ -26,10 +29,12 @@ __attribute__((constructor)) static void search(void)
 		return;
 	if (*loaded && !dlopen(loaded, RTLD_NOW | RTLD_LOCAL))
 		printf("%s", dlerror());
-	else if (cupti_api_load(&err) == PROTON_OK)
-		printf("%s", libcupti.path);
-	else
+	else if (cupti_api_load(&err) != PROTON_OK ||
+		 (getenv("SEARCH_BUSY") &&
+		  cupti_api_error(CUPTI_E_MULTIPLE_SUBSCRIBERS, "cuptiSubscribe", &err)))
 		printf("%s", err.text);
+	else
+		printf("%s", libcupti.path);
 	fflush(stdout);
 	_exit(0);
 }
@@ -69,6 +74,7 @@ struct searched {
 	const char *home;
 	const char *path;
 	const char *loader;
+	bool is_busy; /* then another tool has CUPTI */
 };
 
 static void set(const char *name, const char *value)
@@ -111,6 +117,7 @@ static const char *find(struct searched searched)
 		set("CUDA_HOME", searched.home);
 		set("CUDA_PATH", searched.path);
 		set("LD_LIBRARY_PATH", searched.loader);
+		set("SEARCH_BUSY", searched.is_busy ? "1" : NULL);
 		execl("/proc/self/exe", "searching", (char *)NULL);
 		_exit(1);
 	}
@@ -237,6 +244,25 @@ TEST(a_copy_that_the_process_has_loaded_comes_first)
 	CHECK_STR(find((struct searched){.loaded = rec_path("site-packages/libcupti.so.11"),
 					 .loader = rec_path("loader")}),
 		  wheel);
+}
+
+TEST(a_second_libcupti_is_named_if_another_tool_has_cupti)
+{
+	const char *loaded;
+	const char *named;
+	const char *answer;
+	char remedy[256];
+
+	need_fake();
+	loaded = place("theirs/libcupti.so.12", true);
+	named = place("named/libcupti.so.12", true);
+	answer = find((struct searched){.loaded = loaded, .proton = named, .is_busy = true});
+	snprintf(remedy, sizeof(remedy),
+		 "; both tools must use the same libcupti: set PROTON_CUPTI_PATH to %s [", loaded);
+	CHECK_HAS(answer, remedy);
+	answer = find((struct searched){.loaded = loaded, .proton = loaded, .is_busy = true});
+	CHECK_HAS(answer, "CUPTI is already in use");
+	CHECK(!strstr(answer, "same libcupti"));
 }
 
 TEST(the_searched_paths_are_reported)
