@@ -38,11 +38,11 @@ INTERFACES = ("1", "2")
 DECODE_TARGET = 0.7  # times the first interface's time before fields were selected
 PYTHON_WORK = ("Python loop, empty Triton kernel", "us per launch")
 PYTHON_LAUNCHES = 2000  # in each loop
-# Program, work, unit, and the limit of what is added, as in bench/cuda.py: so many units more than
-# so many times what bare CUPTI or the first interface add.
+# Program, its launches or replays, work, unit, and the limit of what is added, as in bench/cuda.py:
+# so many units more than so many times what bare CUPTI or the first interface add.
 GPU_WORK = (
-    ("bench_cuda_launch", "C launch loop, empty kernel", "us per launch", 0.15, 1.0),
-    ("bench_cuda_graph", "replay of a graph of 100 empty kernels", "us per replay", 0.0, 1.05),
+    ("bench_cuda_launch", 60000, "C launch loop, empty kernel", "us per launch", 0.15, 1.0),
+    ("bench_cuda_graph", 2000, "replay of a graph of 100 kernels", "us per replay", 0.0, 1.05),
 )
 
 
@@ -115,14 +115,16 @@ def side_name(library: str, interface: str) -> str:
 Found = dict[tuple[str, str], dict[str, list[float]]]
 
 
-def take_turns(program: str, sides: Sequence[tuple[str, str]], rounds: int) -> Found:
+def take_turns(
+    program: str, count: int, sides: Sequence[tuple[str, str]], rounds: int
+) -> Found:
     """The figures of each side, one per round; a side that the driver refuses is left out."""
     found: Found = {side: {} for side in sides}
     for _ in range(rounds):
         for side in list(found):
             env = {"PROTON_CUPTI_PATH": side[0], "PROTON_CUPTI_INTERFACE": side[1]}
             try:
-                values = values_of(program, env, 1)
+                values = values_of(program, env, 1, count)
             except RuntimeError as error:
                 print(f"{side_name(*side)}: {error}", file=sys.stderr)
                 del found[side]
@@ -166,8 +168,8 @@ def measure_gpu(directory: str, libraries: list[str], rounds: int) -> list[dict]
     """One process per round and side, in turns."""
     rows = []
     sides = [(library, interface) for library in libraries for interface in INTERFACES]
-    for program_name, work, unit, more, times in GPU_WORK:
-        found = take_turns(build(directory, program_name), sides, rounds)
+    for program_name, count, work, unit, more, times in GPU_WORK:
+        found = take_turns(build(directory, program_name), count, sides, rounds)
         for side, values in found.items():
             figures = {
                 name: statistics.median(values[name])
