@@ -25,7 +25,7 @@ else:
     import triton_proton as proton
     import triton_proton.language as pl
 
-    MODE = "default"
+    MODE = "default:tree=records"
     ALL_LAUNCHES = "default:launches=all"
 SUMS = "default:tree=sums"  # ours only
 

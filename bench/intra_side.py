@@ -211,7 +211,7 @@ def record_cost(scratch: str, is_sums: bool = False) -> dict[str, float]:
     empty = 0.0
     for count in (8, 40):
         path = os.path.join(scratch, f"cost{count}")
-        mode = MODE if SIDE == "upstream" else "default:buffer_size=4096"
+        mode = MODE if SIDE == "upstream" else f"{MODE}:buffer_size=4096"
         mode = SUMS if is_sums else mode
         proton.start(path, backend="instrumentation", data="tree", mode=mode)
         for _ in range(20):

@@ -124,7 +124,7 @@ def main() -> None:
     proton.start(
         "matmul-warps",
         backend="instrumentation",
-        mode="default:auto=waits,dots,loads,partitions:budget=off:buffer_type=global",
+        mode="default:auto=waits,dots,loads,partitions:budget=off:buffer_type=global:tree=records",
     )
     run_matmul(int(sys.argv[1]) if len(sys.argv) > 1 else 1024)
     proton.finalize()

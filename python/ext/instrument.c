@@ -67,10 +67,15 @@ static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 		Py_DECREF(key);
 		return NULL;
 	}
-	return Py_BuildValue("{s:N,s:I,s:I,s:N,s:I,s:O,s:O}", "key", key, "autos", mode.autos,
+	static const char *const trees[] = {
+		[INSTRUMENT_TREE_RECORDS] = "records",
+		[INSTRUMENT_TREE_SUMS] = "sums",
+		[INSTRUMENT_TREE_AUTO] = "auto",
+	};
+	return Py_BuildValue("{s:N,s:I,s:I,s:N,s:I,s:O,s:s}", "key", key, "autos", mode.autos,
 			     "budget", mode.budget, "launches", launches, "cta_stride",
 			     mode.cta_stride, "time_shift", mode.time_shift ? Py_True : Py_False,
-			     "sums", mode.wants_sums ? Py_True : Py_False);
+			     "tree", trees[mode.tree]);
 }
 
 /* ------------------------------------------------------------------ LLVM IR */
@@ -84,7 +89,7 @@ PyDoc_STRVAR(llvm_doc,
 	     "CTA), ring_bytes (of a warp's ring buffer; 0 if it holds all records), shared (bytes "
 	     "that the kernel needs now), buffer (\"shared\" or \"global\"), records, "
 	     "ignored (markers in functions that cannot be changed), reason (why not), "
-	     "records_reason (why it has records instead of sums, or empty). "
+	     "records_reason (why it has records although sums were requested, or empty). "
 	     "ProtonError when the kernel cannot be instrumented.");
 
 static PyObject *llvm_result(const struct instrument_result *result)

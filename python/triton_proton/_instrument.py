@@ -14,47 +14,85 @@ import os
 import threading
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from . import _libproton
 from ._imports import forget, when_imported
 from ._message import warn
 from ._mlir import temporary_file
-from ._stages import KernelStages, Passes
+from ._stages import KernelStages, Passes, with_records
 from .flags import flags
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
-PASS_VERSION = 17
+PASS_VERSION = 18
+
+_CANARY = Passes("default:tree=records", has_autos=False)
 
 # The positional arguments of Triton's compiler stage hook. Later versions may pass more.
 _HOOK_ARGUMENTS = ("backend", "stages", "options", "language", "capability")
 
 
+class _Variant(NamedTuple):
+    """The passes, and the name of what they generate in Triton's cache key."""
+
+    passes: Passes
+    name: str  # never contains a comma, which separates Triton's own modes
+
+
+def _variant(mode: str) -> _Variant:
+    described = _libproton.instrument_mode(mode)
+    passes = Passes(mode, described["autos"] != 0, described["budget"] != 0)
+    return _Variant(passes, f"proton-{PASS_VERSION}-{described['key']}")
+
+
 class _Pipeline:
-    """Triton's pipeline with the passes of one mode."""
+    """Triton's pipeline with the passes of one mode.
+
+    With tree=auto, kernels with sums and kernels with records are different kernels. The latter are
+    compiled while a session needs a trace.
+    """
 
     def __init__(self, mode: str) -> None:
-        described = _libproton.instrument_mode(mode)
         self.mode = mode
-        self.key: str = described["key"]
-        self.has_autos = described["autos"] != 0
-        self.has_budget = described["budget"] != 0
+        self._usual, self._recording = _variant(mode), _variant(with_records(mode))
         self.is_live = True
-        self.users = 1
-        # Never contains a comma, which separates Triton's own modes.
-        self.name = f"proton-{PASS_VERSION}-{self.key}"
+        self.users = 0
+        self.traces = 0  # users that need records
         self._knobs: Optional[ModuleType] = None
         self._previous_hook: Optional[Callable[..., Any]] = None
         self._previous_mode = ""
         # Replaced attributes of Triton's compiler: (owner, name, original, replacement).
         self._wrapped: list[tuple[Any, str, Any, Any]] = []
         self._parse: Optional[Callable[..., Any]] = None
-        # The current compilation of this thread: .is_amd; .is_keyed, if the hook's key was
-        # requested; .canary, what is
-        # reported about the test kernel while it is compiled.
+        # The current compilation of this thread: .is_amd; .keyed, if the hook's key was
+        # requested, with its variant; .canary, what is reported about the test kernel while it is
+        # compiled.
         self._target = threading.local()
         self._canaries: dict[str, bool] = {}  # by target: True if its canary got its records
         self._stages_hook = self._add_stages  # each access of a bound method creates a new object
+
+    @property
+    def name(self) -> str:
+        return self._wanted().name
+
+    def _wanted(self) -> _Variant:
+        return self._recording if self.traces else self._usual
+
+    def makes_same(self, mode: str) -> bool:
+        """True if `mode` generates the same kernels."""
+        return (_variant(mode).name, _variant(with_records(mode)).name) == (
+            self._usual.name,
+            self._recording.name,
+        )
+
+    def count(self, users: int, traces: int) -> None:
+        """So many more users, and more of them that need records."""
+        before = self.name
+        self.users += users
+        self.traces += traces
+        compilation = self._knobs.compilation if self._knobs else None
+        if compilation is not None and compilation.instrumentation_mode == before:
+            compilation.instrumentation_mode = self.name
 
     # ---- installation and removal
 
@@ -111,9 +149,9 @@ class _Pipeline:
             key, digest = result if result is not None else ("", "")
             if not self.is_live:
                 return key, digest
-            self._target.is_keyed = True
-            mine = hashlib.sha256(self.name.encode()).hexdigest()
-            return f"{key}{self.name}", f"{digest}{mine}"
+            self._target.keyed = wanted = self._wanted()
+            mine = hashlib.sha256(wanted.name.encode()).hexdigest()
+            return f"{key}{wanted.name}", f"{digest}{mine}"
         if self.is_live:
             try:
                 self._wrap_stages(**given)
@@ -126,13 +164,13 @@ class _Pipeline:
         self, backend: Any, stages: dict[str, Any], options: Any, capability: Any = None, **_: Any
     ) -> None:
         self._target.is_amd = is_amd = backend.target.backend == "hip"
-        if not self._is_in_key(options):
+        variant = self._in_key(options)
+        if variant is None:
             return
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
-        passes = Passes(self.mode, self.has_autos, self.has_budget)
-        report = functools.partial(warn, once=True)
+        passes, report = variant.passes, functools.partial(warn, once=True)
         if self._is_canary():
-            passes, report = Passes("default", has_autos=False), self._target.canary.append
+            passes, report = _CANARY, self._target.canary.append
         elif not self._has_live_canary(backend.target, arch):
             return
         KernelStages(stages, passes, arch, is_amd, int(backend.target.warp_size), report)
@@ -163,22 +201,25 @@ class _Pipeline:
             warn(f"kernels for {arch} are not instrumented: {reason}", once=True)
         return not reason
 
-    def _is_in_key(self, options: Any) -> bool:
-        """True if the mode is part of the key under which Triton will cache the kernel.
+    def _in_key(self, options: Any) -> Optional[_Variant]:
+        """The variant that is part of the key under which Triton will cache the kernel.
 
         Otherwise programs without instrumentation would find the kernel in the cache. It is part of
-        the key unless it was removed from Triton's knobs or from the options.
+        the key unless it was removed from Triton's knobs or from the options. A trace that starts
+        in another thread does not change it.
         """
-        if getattr(options, "instrumentation_mode", "") == self.name:
-            return True
-        if getattr(self._target, "is_keyed", False):
-            return True
+        for variant in (self._usual, self._recording):
+            if getattr(options, "instrumentation_mode", "") == variant.name:
+                return variant
+        keyed: Optional[_Variant] = getattr(self._target, "keyed", None)
+        if keyed is not None:
+            return keyed
         warn(
             "a kernel was not instrumented: another tool changed "
                 "triton.knobs.compilation.instrumentation_mode",
             once=True,
         )
-        return False
+        return None
 
     def _parse_override(self, full_name: Any, ext: str, *more: Any, **named: Any) -> Any:
         """Triton's parse(), extended to proton operations in a file that overrides a stage."""
@@ -223,8 +264,9 @@ class _Pipeline:
             knobs = self._knobs
             if not self.is_live or not isinstance(options, dict):
                 return options
-            if knobs and knobs.compilation.instrumentation_mode == self.name:
-                options = {**options, "instrumentation_mode": self.name}
+            name = self.name
+            if knobs and knobs.compilation.instrumentation_mode == name:
+                options = {**options, "instrumentation_mode": name}
             return options
 
         return parse_options
@@ -248,36 +290,38 @@ _lock = threading.Lock()
 _pipeline: Optional[_Pipeline] = None
 
 
-def start(mode: str) -> None:
+def start(mode: str, is_trace: bool = False) -> None:
     """Instrument the kernels that Triton compiles from now on, as `mode` specifies.
 
-    May be called again for another session. Raises ValueError for an unknown mode, or one that
-    would generate different code than the mode in use: a kernel is compiled for one mode.
+    `is_trace`: they need records. May be called again for another session. Raises ValueError for
+    an unknown mode, or one that would generate different code than the mode in use: a kernel is
+    compiled for one mode.
     """
     global _pipeline
     with _lock:
         if _pipeline is not None:
-            if _libproton.instrument_mode(mode)["key"] != _pipeline.key:
+            if not _pipeline.makes_same(mode):
                 raise ValueError(
                     f"cannot use mode {mode}: a live session instruments kernels with mode "
                     f"{_pipeline.mode}; finalize it first"
                 )
-            _pipeline.users += 1
+            _pipeline.count(1, is_trace)
             return
         pipeline = _Pipeline(mode)
+        pipeline.count(1, is_trace)
         pipeline.install()
         _pipeline = pipeline
         flags.instrumentation_on = True
 
 
-def stop() -> None:
+def stop(is_trace: bool = False) -> None:
     """Undo one `start`; the last one restores Triton."""
     global _pipeline
     with _lock:
         if _pipeline is None:
             return
-        _pipeline.users -= 1
-        if _pipeline.users:
+        if _pipeline.users > 1:
+            _pipeline.count(-1, -is_trace)
             return
         _pipeline.remove()
         _pipeline = None

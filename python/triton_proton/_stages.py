@@ -295,10 +295,18 @@ def _cheaper(every: Version, with_fewer: Callable[[int, str, str], Optional[Vers
 
 def _with_stride(mode: str, stride: int) -> str:
     """The mode with every n-th CTA recording, if the budget requires more than one."""
-    if stride <= 1:
-        return mode
-    parts = [part for part in mode.split(":") if not part.strip().startswith("cta")]
-    return ":".join([*parts, f"cta={stride}"])
+    return mode if stride <= 1 else _with(mode, "cta", str(stride))
+
+
+def with_records(mode: str) -> str:
+    """The mode with records, unless it chooses sums."""
+    tree = _libproton.instrument_mode(mode)["tree"]
+    return _with(mode, "tree", "records") if tree == "auto" else mode
+
+
+def _with(mode: str, key: str, value: str) -> str:
+    parts = [part for part in mode.split(":") if part.partition("=")[0].strip() != key]
+    return ":".join([*parts, f"{key}={value}"])
 
 
 def _put_back(metadata: dict[str, Any], kept: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ optimizations = {member.value: member for member in Optimize}
 automatic_scopes = ("loads", "dots", "stores", "waits", "loops", "partitions", "reduce", "scan",
     "convert", "local", "tmem", "atomic", "call", "all")
 
-trees = ("records", "sums")
+trees = ("auto", "records", "sums")
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,9 @@ class InstrumentationMode(BaseMode):
     "partitions", "reduce", "scan", "convert", "local", "tmem", "atomic", "call", or "all" for the
     first six. budget: the limit of their cost in percent of the kernel's time, or "off";
     None: 5. cta: every n-th CTA records. launches: maximum number per kernel in a
-    trace, or "all"; None: the first 8, if they are not too large. tree: "records", or "sums", which
-    lose nothing in long loops but keep no single executions.
+    trace, or "all"; None: the first 8, if they are not too large. tree: "records", "sums", which
+    lose nothing in long loops but keep no single executions, or "auto": records for kernels in
+    which a few are certain to be all. Traces have records.
     """
 
     metric_type: Union[MetricType, str] = MetricType.CYCLE
@@ -118,7 +119,7 @@ class InstrumentationMode(BaseMode):
     auto: Union[list[str], str] = field(default_factory=list)
     cta: int = 1
     launches: Union[int, str, None] = None
-    tree: str = "records"
+    tree: str = "auto"
     budget: Union[int, str, None] = None
 
     def __post_init__(self) -> None:
@@ -155,7 +156,7 @@ class InstrumentationMode(BaseMode):
         parts += [f"budget={self.budget}"] if self.budget is not None else []
         parts += [f"cta={self.cta}"] if self.cta != 1 else []
         parts += [f"launches={self.launches}"] if self.launches is not None else []
-        parts += [f"tree={self.tree}"] if self.tree != "records" else []
+        parts += [f"tree={self.tree}"] if self.tree != "auto" else []
         parts.append("optimizations=" + ",".join(str(value) for value in self.optimizations))
         return ":".join(parts)
 

@@ -59,12 +59,13 @@ def _is_disabled() -> bool:
 def _instrumentation_hook(data: Optional[str], mode: Any) -> InstrumentationHook:
     """Raises ValueError for a trace without records."""
     text = "" if mode is None else str(mode)
-    if (data or "").lower() == "trace" and _libproton.instrument_mode(text)["sums"]:
+    is_trace = (data or "").lower() == "trace"
+    if is_trace and _libproton.instrument_mode(text)["tree"] == "sums":
         raise ValueError(
             'mode: tree=sums keeps no single executions, which a trace needs; use data="tree", '
             "or tree=records"
         )
-    return InstrumentationHook(mode)
+    return InstrumentationHook(mode, is_trace)
 
 
 def _is_interpreting() -> bool:

@@ -54,7 +54,10 @@ static const struct choice optimizations[] = {
 	{"sched_barriers", OPTIMIZE_SCHED_BARRIERS},
 	{NULL, 0},
 };
-static const struct choice trees[] = {{"records", 0}, {"sums", 1}, {NULL, 0}};
+static const struct choice trees[] = {{"auto", INSTRUMENT_TREE_AUTO},
+				      {"records", INSTRUMENT_TREE_RECORDS},
+				      {"sums", INSTRUMENT_TREE_SUMS},
+				      {NULL, 0}};
 static const struct choice autos[] = {
 	{"loads", INSTRUMENT_AUTO_LOADS},
 	{"dots", INSTRUMENT_AUTO_DOTS},
@@ -274,7 +277,8 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 			   [BUFFER_TYPE] = INSTRUMENT_BUFFER_SHARED,
 			   [AUTO] = is_mma ? INSTRUMENT_AUTO_DOTS : 0,
 			   [CTA] = 1,
-			   [LAUNCHES] = LAUNCHES_DEFAULT},
+			   [LAUNCHES] = LAUNCHES_DEFAULT,
+			   [TREE] = INSTRUMENT_TREE_AUTO},
 		.err = err,
 	};
 	const uint32_t *values = reading.values;
@@ -307,7 +311,7 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 		.has_launches = reading.seen >> LAUNCHES & 1,
 		.time_shift = values[OPTIMIZATIONS] & OPTIMIZE_TIME_SHIFT,
 		.sched_barriers = values[OPTIMIZATIONS] & OPTIMIZE_SCHED_BARRIERS,
-		.wants_sums = values[TREE],
+		.tree = (enum instrument_tree)values[TREE],
 	};
 	if (check_budget(&reading) != PROTON_OK)
 		return PROTON_E_INVALID;
@@ -322,7 +326,7 @@ void instrument_mode_options(const struct instrument_mode *mode, struct instrume
 	options->warps = mode->warps;
 	options->cta_stride = mode->cta_stride;
 	options->sched_barriers = mode->sched_barriers;
-	options->wants_sums = mode->wants_sums;
+	options->tree = mode->tree;
 }
 
 void instrument_mode_key(const struct instrument_mode *mode, struct out *out)
@@ -333,8 +337,8 @@ void instrument_mode_key(const struct instrument_mode *mode, struct out *out)
 		   mode->buffer_bytes, mode->cta_stride);
 	if (mode->sched_barriers)
 		out_text(out, "-barriers");
-	if (mode->wants_sums)
-		out_text(out, "-sums");
+	if (mode->tree != INSTRUMENT_TREE_AUTO)
+		out_text(out, mode->tree == INSTRUMENT_TREE_SUMS ? "-sums" : "-records");
 	if (mode->autos)
 		out_printf(out, "-auto%x", mode->autos);
 	if (mode->budget)

@@ -47,7 +47,7 @@ struct instrument_mode {
 	bool has_launches; /* the mode has the key `launches` */
 	bool time_shift;   /* subtract the record overhead from durations */
 	bool sched_barriers; /* AMD: nothing is scheduled across a record */
-	bool wants_sums;     /* sums instead of records, where the kernel allows it */
+	enum instrument_tree tree;
 };
 
 /* Parses `text`; NULL and "" mean "default". E_INVALID with an error message. */

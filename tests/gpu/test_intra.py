@@ -144,12 +144,13 @@ def multiply(a, b, c, stages=3):
     )
 
 
-def test_matmul_computes_the_same(session):
+@pytest.mark.parametrize("tree", ["records", "auto"])
+def test_matmul_computes_the_same(session, tree):
     a, b, c = tensors()
     plain = multiply(a, b, c)
     expected = c.clone()
     c.zero_()
-    session()
+    session(mode=f"default:tree={tree}")
     marked = multiply(a, b, c)
     torch.cuda.synchronize()
     proton.finalize()
@@ -162,6 +163,9 @@ def test_matmul_computes_the_same(session):
         assert metrics["cycles"] > 0
         # 256 CTAs of 8 warps; the pipeline's prologue loads without a dot
         assert metrics["executions"] <= 2048 * 40
+        if tree == "auto":
+            assert "partial_executions" not in metrics
+            continue
         assert metrics["min_cycles"] <= metrics["mean_cycles"] <= metrics["max_cycles"]
         assert metrics["min_cycles"] <= metrics["p99_cycles"] <= metrics["max_cycles"]
 
@@ -188,7 +192,7 @@ def test_scopes_stay_around_the_remaining_records_of_a_full_ring_buffer(session,
     blocks, warps, size = 64, 4, 512
     x = torch.randn(turns * size, device="cuda")
     out = torch.empty(blocks * size, device="cuda")
-    session(mode="default:buffer_size=512")
+    session(mode="default:tree=records:buffer_size=512")
     long_loop[(blocks,)](x, out, turns, BLOCK=size, num_warps=warps)
     torch.cuda.synchronize()
     proton.finalize()

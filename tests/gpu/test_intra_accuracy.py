@@ -27,7 +27,7 @@ import triton_proton.language as pl
 
 CTAS = 32
 LAUNCHES = 6
-MODE = "default:optimizations=time_shift"
+MODE = "default:tree=records:optimizations=time_shift"
 LENGTHS = [500, 1000, 2000, 5000, 20000, 100000, 1000000]
 MAXIMUM = 0.02
 

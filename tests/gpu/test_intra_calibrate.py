@@ -63,7 +63,7 @@ def empties(out, COUNT: tl.constexpr, APART: tl.constexpr):
 def minimum(session, mode: str, count: int, apart: bool) -> dict[str, float]:  # noqa: F811
     """The minimum of each scope, and the mean of the empty ones, in cycles."""
     out = torch.zeros(2, device="cuda", dtype=torch.int32)
-    session(mode=mode + "buffer_size=4096")
+    session(mode=mode + "tree=records:buffer_size=4096")
     for _ in range(LAUNCHES):
         empties[(1,)](out, COUNT=count, APART=apart, num_warps=1)
     torch.cuda.synchronize()

@@ -169,7 +169,7 @@ def test_ring_buffers_keep_the_latest_of_many_calls(session):
     """A ring buffer of 4096 bytes holds 512 records; the kernel writes thousands."""
     tiles = 4000
     expected, _ = run(tiles)
-    session("default:buffer_size=16384")
+    session("default:tree=records:buffer_size=16384")
     out, _ = run(tiles)
     proton.finalize()
     assert torch.equal(out, expected)

@@ -53,7 +53,8 @@ def executions() -> dict[str, Any]:
 
 @pytest.mark.parametrize("buffer", ["shared", "global"])
 @pytest.mark.parametrize("size", [512, 1024])
-def test_scopes_in_partitions(buffer, size, monkeypatch, tmp_path):
+@pytest.mark.parametrize("tree", ["records", "auto"])
+def test_scopes_in_partitions(buffer, size, tree, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     triton.set_allocator(
@@ -70,7 +71,7 @@ def test_scopes_in_partitions(buffer, size, monkeypatch, tmp_path):
         return c
 
     expected = run()
-    mode = f"default:buffer_type={buffer}:buffer_size=65536"
+    mode = f"default:buffer_type={buffer}:buffer_size=65536:tree={tree}"
     proton.start("run", backend="instrumentation", mode=mode)
     made = run()
     proton.finalize()

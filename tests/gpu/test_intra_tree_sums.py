@@ -1,4 +1,6 @@
-"""Sums instead of records (tree=sums) on a GPU: counts are trip counts, times those of records.
+"""Sums instead of records on a GPU, requested and by default.
+
+Counts are trip counts, and times are those of records.
 
     python -m pytest -s tests/gpu/test_intra_tree_sums.py
 
@@ -22,7 +24,8 @@ from test_intra_calibrate import FEW, MANY, empties
 import triton_proton as proton
 import triton_proton.language as pl
 
-SUMS, RECORDS = "default:tree=sums", "default"
+SUMS, RECORDS = "default:tree=sums", "default:tree=records"
+DEFAULT = "default"
 WARPS = 4
 
 
@@ -113,11 +116,12 @@ def lost(name: str = "run.hatchet") -> bool:
 
 
 @pytest.mark.parametrize("buffer", ["shared", "global"])
-def test_a_million_executions(session, capsys, buffer):  # noqa: F811
+@pytest.mark.parametrize("tree", [SUMS, DEFAULT])
+def test_a_million_executions(session, capsys, buffer, tree):  # noqa: F811
     count, ctas = 1_000_000, 4
     x = torch.zeros(64 * 128, device="cuda")
     out = torch.empty(ctas * 128, device="cuda")
-    mode = f"{SUMS}:buffer_type={buffer}"
+    mode = f"{tree}:buffer_type={buffer}"
     found = profile(
         session, mode, lambda: turns[(ctas,)](x, out, count, BLOCK=128, num_warps=WARPS)
     )
@@ -131,7 +135,8 @@ def test_a_million_executions(session, capsys, buffer):  # noqa: F811
 
 
 @pytest.mark.parametrize("is_flat", [False, True], ids=["nested", "flat"])
-def test_a_persistent_matmul(session, is_flat):  # noqa: F811
+@pytest.mark.parametrize("mode", [SUMS, DEFAULT])
+def test_a_persistent_matmul(session, is_flat, mode):  # noqa: F811
     a, b, c = tensors()
     block, step, ctas = 128, 64, 100
 
@@ -140,7 +145,7 @@ def test_a_persistent_matmul(session, is_flat):  # noqa: F811
             a, b, c, SIZE, SIZE, SIZE, BM=block, BN=block, BK=step, FLAT=is_flat, num_warps=8
         )
 
-    found = profile(session, SUMS, launch)
+    found = profile(session, mode, launch)
     torch.testing.assert_close(c, a @ b, atol=0.3, rtol=0.02)
     tiles = (SIZE // block) ** 2
     assert found["tile"]["executions"] == tiles * 8
@@ -151,7 +156,8 @@ def test_a_persistent_matmul(session, is_flat):  # noqa: F811
     assert found["dot"]["cycles"] < found["tile"]["cycles"]
 
 
-def test_a_grouped_matmul(session):  # noqa: F811
+@pytest.mark.parametrize("mode", [SUMS, DEFAULT])
+def test_a_grouped_matmul(session, mode):  # noqa: F811
     rows = [512, 128, 1000, 64, 2048]
     K, N, block, step, ctas = 1024, 512, 64, 32, 37
     sizes = torch.tensor(rows, device="cuda", dtype=torch.int32)
@@ -164,7 +170,7 @@ def test_a_grouped_matmul(session):  # noqa: F811
             a, b, c, sizes, len(rows), N, K, BM=block, BN=block, BK=step, num_warps=WARPS
         )
 
-    found = profile(session, SUMS, launch)
+    found = profile(session, mode, launch)
     torch.testing.assert_close(c, a @ b, atol=0.3, rtol=0.02)
     tiles = sum(-(-size // block) for size in rows) * (N // block)
     assert found["group"]["executions"] == len(rows) * ctas * WARPS

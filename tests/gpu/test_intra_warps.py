@@ -150,7 +150,7 @@ def ping(
 @pytest.mark.parametrize("slow", ["produce", "consume"])
 def test_the_path_runs_through_the_slow_side(slow):
     cycles = {"produce": 1000, "consume": 1000} | {slow: 4000}
-    mode = "default:auto=partitions:budget=off:buffer_type=global"
+    mode = "default:auto=partitions:budget=off:buffer_type=global:tree=records"
     proton.start("run", backend="instrumentation", mode=mode)
     ping[(64,)](40, cycles["produce"], cycles["consume"], 2, num_warps=4)
     proton.finalize()
@@ -172,7 +172,7 @@ def test_the_path_runs_through_the_slow_side(slow):
 @pytest.mark.parametrize("slow", ["produce", "consume"])
 def test_asynchronous_work_is_on_the_path_if_it_is_waited_for(slow):
     cycles = {"produce": 1000, "consume": 1000} | {slow: 4000}
-    mode = "default:auto=partitions:budget=off:buffer_type=global"
+    mode = "default:auto=partitions:budget=off:buffer_type=global:tree=records"
     proton.start("run", backend="instrumentation", mode=mode)
     ping[(64,)](40, cycles["produce"], cycles["consume"], 2, True, num_warps=4)
     proton.finalize()
@@ -193,7 +193,7 @@ def test_asynchronous_work_is_on_the_path_if_it_is_waited_for(slow):
 
 @hopper
 def test_one_buffer_alternates():
-    mode = "default:auto=partitions:budget=off:buffer_type=global"
+    mode = "default:auto=partitions:budget=off:buffer_type=global:tree=records"
     proton.start("run", backend="instrumentation", mode=mode)
     ping[(8,)](40, 2000, 2000, 1, num_warps=4)
     proton.finalize()
@@ -214,7 +214,7 @@ def test_a_warp_specialized_matmul(size):
     spec = importlib.util.spec_from_file_location("example_warps", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    mode = "default:auto=waits,dots,loads,partitions:budget=off:buffer_type=global"
+    mode = "default:auto=waits,dots,loads,partitions:budget=off:buffer_type=global:tree=records"
     proton.start("run", backend="instrumentation", mode=mode)
     example.run_matmul(size)
     proton.finalize()
@@ -253,7 +253,7 @@ def test_a_pipelined_matmul():
     a = torch.randn(size, size, device="cuda", dtype=torch.float16)
     b = torch.randn(size, size, device="cuda", dtype=torch.float16)
     c = torch.empty_like(a)
-    mode = "default:auto=waits,dots,loads:budget=off:buffer_type=global"
+    mode = "default:auto=waits,dots,loads:budget=off:buffer_type=global:tree=records"
     proton.start("run", backend="instrumentation", mode=mode)
     matmul[(8, 8)](a, b, c, size, BLOCK=128, STEP=64, num_warps=8, num_stages=3)
     proton.finalize()

@@ -1,7 +1,7 @@
 """A fake `torch` for the examples: tensors without memory, on the GPU of a fake libamdhip64.
 
 Tests copy it as torch.py to where a script finds it first. Each launch of an instrumented kernel
-leaves records as a kernel would: every scope takes 100 cycles of each warp that is sampled.
+leaves records or sums as a kernel would: every scope takes 100 cycles of each warp that is sampled.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import re
 
 import triton
 import triton.language as tl
@@ -70,6 +71,23 @@ def wave(at, ring, number, unit, codes):
     store_wave(at, ring, unit, unit | (4 + number % 16) << 8 | 1 << 13, records)
 
 
+def sums_of(layout):
+    """The wave() of a kernel with sums: one execution of 100 cycles at each place of a scope."""
+    words = [0] * 1024
+    last = 0
+    for key, which, word, times in re.findall(r"^(starts|ends) (\d+) (\d+) (\d+)$", layout, re.M):
+        last = max(last, int(word))
+        words[int(word)] = 1
+        words[int(which)] += 100 * int(times) * (key == "ends")
+
+    def wave(at, to, number, unit, codes):
+        place = unit | (4 + number % 16) << 8 | 1 << 13
+        pairs = list(zip(words[::2], words[1::2]))
+        store_wave(at, to, unit, place, pairs[: last // 2 + 1])
+
+    return wave
+
+
 @ctypes.CFUNCTYPE(
     None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)
 )
@@ -80,7 +98,7 @@ def launched(ctas, threads, stream, parameters):
     # The last parameter, after the non-constant ones and the other scratch memory.
     arguments = [kind for kind in loaded[-1].src.signature.values() if kind != "constexpr"]
     scratch = ctypes.cast(parameters[len(arguments) + 1], ctypes.POINTER(ctypes.c_uint64))[0]
-    write_waves(layout, scratch, ctas, wave)
+    write_waves(layout, scratch, ctas, sums_of(layout) if "\nsum " in layout else wave)
 
 
 loaded = []

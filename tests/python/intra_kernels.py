@@ -38,6 +38,15 @@ def marked_loop(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def marked_copy(x, y, out, n, BLOCK: tl.constexpr):
+    with pl.scope("kernel"):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        with pl.scope("load"):
+            value = tl.load(x + at, mask=at < n)
+        tl.store(out + at, value, mask=at < n)
+
+
+@triton.jit
 def marked_add(x, y, out, n, BLOCK: tl.constexpr):
     with pl.scope("kernel"):
         at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

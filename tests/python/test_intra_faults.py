@@ -303,7 +303,7 @@ def test_scopes_are_limited_by_the_ring_buffer_that_remains(monkeypatch, capfd):
     shared = kernels.compile(kernels.attention_backward, num_stages=3).metadata.shared
     limit = (shared + 1023 >> 10) + 2
     monkeypatch.setitem(SHARED_KIB, "sm_90", (limit, limit + 1))
-    _instrument.start("default:auto=all:budget=off")
+    _instrument.start("default:tree=records:auto=all:budget=off")
     made = kernels.compile(kernels.attention_backward, num_stages=3)
     records = records_of(made)
     assert len(scopes_of(made)) <= records <= 32

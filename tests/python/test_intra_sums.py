@@ -77,9 +77,60 @@ proton.finalize()
 """
 
 
-def run(tmp_path, *words: str) -> subprocess.CompletedProcess:
+# Which kernels sessions of one mode get, if one of them is a trace.
+SESSIONS = r"""
+import triton_proton as proton
+import intra_kernels as kernels
+
+
+def layout(kernel=kernels.marked_loop):
+    return kernels.compile(kernel, "sm_90").metadata.proton_layout
+
+
+def has_sums(kernel=kernels.marked_loop):
+    return "\nsum " in layout(kernel)
+
+
+def start(name, data, mode="default"):
+    return proton.start(name, backend="instrumentation", data=data, mode=mode)
+
+
+tree = start("tree", "tree")
+assert has_sums() and not has_sums(kernels.marked_copy)
+first = layout()
+trace = start("trace", "trace")
+assert not has_sums()
+recorded = layout()
+proton.deactivate(trace)
+assert has_sums()
+proton.activate(trace)
+assert layout() == recorded
+proton.deactivate(tree)
+assert not has_sums()
+proton.activate(tree)
+proton.finalize(trace)
+assert layout() == first
+proton.finalize(tree)
+
+trace = start("trace", "trace", "default:tree=auto")
+assert layout() == recorded
+tree = start("tree", "tree", "default:tree=auto")
+assert layout() == recorded
+proton.finalize(trace)
+assert layout() == first
+proton.finalize()
+
+start("records", "tree", "default:tree=records")
+assert layout() == recorded
+proton.finalize()
+start("sums", "tree", "default:tree=sums")
+assert has_sums(kernels.marked_copy)
+"""
+
+
+def run(tmp_path, *words: str, text: str = PROGRAM) -> subprocess.CompletedProcess:
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(text)
     environment = fake_environment(TRITON_CACHE_DIR=str(tmp_path / "cache"))
     environment["PYTHONPATH"] = f"{Path(__file__).parent}:{environment.get('PYTHONPATH', '')}"
     return subprocess.run(
@@ -91,8 +142,9 @@ def run(tmp_path, *words: str) -> subprocess.CompletedProcess:
     )
 
 
-def test_a_million_executions_are_in_the_profile(tmp_path):
-    done = run(tmp_path, "tree", "default:tree=sums")
+@pytest.mark.parametrize("mode", ["", "default:tree=sums"])
+def test_a_million_executions_are_in_the_profile(tmp_path, mode):
+    done = run(tmp_path, "tree", mode)
     assert done.returncode == 0, done.stderr
     assert "overwritten" not in done.stderr and "lower bound" not in done.stderr
     (kernel,) = json.loads((tmp_path / "a.hatchet").read_text())[0]["children"]
@@ -110,6 +162,12 @@ def test_a_million_executions_are_in_the_profile(tmp_path):
 def test_a_trace_needs_records(tmp_path):
     done = run(tmp_path, "trace", "default:tree=sums")
     assert done.returncode and "tree=sums keeps no single executions" in done.stderr
+
+
+def test_kernels_have_records_while_a_session_is_a_trace(tmp_path):
+    done = run(tmp_path, text=SESSIONS)
+    assert done.returncode == 0, done.stderr
+    assert "instead of sums" not in done.stderr
 
 
 # ------------------------------------------------------------------ machine code

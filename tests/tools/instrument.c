@@ -31,6 +31,13 @@ static bool has(const char *word, int count, char **words)
 	return false;
 }
 
+static enum instrument_tree tree_of(int count, char **words)
+{
+	if (has("tree=auto", count, words))
+		return INSTRUMENT_TREE_AUTO;
+	return number_of("sums", count, words, 0) ? INSTRUMENT_TREE_SUMS : INSTRUMENT_TREE_RECORDS;
+}
+
 static struct instrument_options options_of(const char *arch, int count, char **words)
 {
 	bool is_amd = strncmp(arch, "gfx", 3) == 0;
@@ -50,7 +57,7 @@ static struct instrument_options options_of(const char *arch, int count, char **
 		.warps = number_of("sampled", count, words, 0),
 		.cta_stride = (uint32_t)number_of("stride", count, words, 0),
 		.sched_barriers = number_of("barriers", count, words, 0) != 0,
-		.wants_sums = number_of("sums", count, words, 0) != 0,
+		.tree = tree_of(count, words),
 	};
 }
 

@@ -11,7 +11,7 @@ from .. import _instrument, _libproton, _override
 from .._imports import when_imported
 from .._message import warn
 from ..flags import flags
-from .hook import Hook
+from .hook import Hook, HookManager
 
 _ALLOCATION = "triton.runtime._allocation"
 
@@ -20,29 +20,31 @@ class InstrumentationHook(Hook):
     """The hook of sessions with the backend "instrumentation"; `start` registers it.
 
     While it is active, Triton compiles kernels with instrumentation as `mode` specifies, and each
-    launch gets a buffer for its records. There is one hook per mode.
+    launch gets a buffer for its records. There is one hook per mode, and another for its traces,
+    which need records of all executions.
     """
 
     priority = 0
-    _by_mode: dict[str, "InstrumentationHook"] = {}
+    _by_use: dict[tuple[str, bool], "InstrumentationHook"] = {}
     _has_scopes = False  # for all kernels loaded in this process
 
     # In C, because it runs at every launch.
     exit = staticmethod(_libproton.instrument_launched)
 
-    def __new__(cls, mode_obj: Any = None) -> "InstrumentationHook":
+    def __new__(cls, mode_obj: Any = None, is_trace: bool = False) -> "InstrumentationHook":
         text = "" if mode_obj is None else str(mode_obj)
-        hook = cls._by_mode.get(text)
+        hook = cls._by_use.get((text, is_trace))
         if hook is None:
             hook = super().__new__(cls)
-            hook.mode = text
-            cls._by_mode[text] = hook
+            hook.mode, hook.is_trace = text, is_trace
+            cls._by_use[text, is_trace] = hook
         return hook
 
     mode: str
+    is_trace: bool
 
     def activate(self) -> None:
-        _instrument.start(self.mode)
+        _instrument.start(self.mode, self.is_trace)
         _override.start()
         when_imported(_ALLOCATION, _set_allocator)
 
@@ -50,7 +52,7 @@ class InstrumentationHook(Hook):
         # The allocator stays: the program may launch instrumented kernels later, which need its
         # (empty) answer.
         _override.stop()
-        _instrument.stop()
+        _instrument.stop(self.is_trace)
 
     def reset(self) -> None:
         # The command reports this in its last line, and dumped kernels have yet to be edited.
@@ -65,6 +67,8 @@ class InstrumentationHook(Hook):
     def init_handle(
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
     ) -> None:
+        if not self._is_first():
+            return
         try:
             layout = _layout_of(metadata_group)
             if layout is None:
@@ -79,6 +83,11 @@ class InstrumentationHook(Hook):
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
     ) -> None:
         _libproton.instrument_forget(function)
+
+    def _is_first(self) -> bool:
+        """False if the hook for another kind of data handles loaded kernels."""
+        hooks = (hook for hook in HookManager.active_hooks if isinstance(hook, type(self)))
+        return next(hooks, self) is self
 
 
 def _layout_of(metadata_group: dict[str, str]) -> str | None:

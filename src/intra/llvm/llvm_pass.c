@@ -26,6 +26,8 @@
 #define CTAS_PER_PROCESSOR 32u
 /* maximum depth of callees; beyond it, and for recursion, the number of records is unknown */
 #define CALL_DEPTH_MAX 8u
+/* records that one store of each lane copies at kernel exit, together with the header */
+#define RECORDS_KEPT_BYTES 464u
 #define RING_MAX_BYTES (1u << 24) /* 32 of them with slack areas are far below 2^32 */
 
 static uint32_t round_up(uint32_t value, uint32_t to)
@@ -279,6 +281,43 @@ static int make_plans(const struct ir_function *kernel, struct instrument_layout
 	return status;
 }
 
+/* True if no record can be overwritten, and records cost little more than sums. */
+static bool can_keep_records(const struct emit *emit)
+{
+	int64_t max = emit->plan->max_bytes;
+
+	return max >= 0 && max <= emit->layout->ring_bytes &&
+	       emit->buffer == emit->options->buffer &&
+	       (max <= RECORDS_KEPT_BYTES || emit->options->buffer_bytes);
+}
+
+/* Chooses records or sums, and their size. */
+static int choose_tree(struct emit *emit, struct plan *plan, struct sum_plan *sums,
+		       struct instrument_result *result, struct proton_error *err)
+{
+	enum instrument_tree tree = emit->options->tree;
+	struct instrument_layout *layout = &result->layout;
+	int status = size_rings(emit, layout, err);
+	int sums_status;
+
+	if (tree == INSTRUMENT_TREE_RECORDS ||
+	    (tree == INSTRUMENT_TREE_AUTO && status == PROTON_OK && can_keep_records(emit)))
+		return status;
+	sums_status = sum_plan_make(emit->function, plan, layout, sums, err);
+	if (sums_status != PROTON_OK)
+		return sums_status;
+	if (*sums->reason) {
+		if (tree == INSTRUMENT_TREE_SUMS)
+			memcpy(result->records_reason, sums->reason, sizeof(sums->reason));
+		return status;
+	}
+	emit->sums = sums;
+	emit->buffer = emit->options->buffer;
+	plan->max_bytes = sum_plan_bytes(sums);
+	layout->slack_bytes = 0;
+	return size_rings(emit, layout, err);
+}
+
 static int make_text(struct emit *emit, struct instrument_result *result, struct proton_error *err)
 {
 	struct out out;
@@ -316,18 +355,10 @@ static int instrument_with(const struct ir_function *function,
 				 options->arch);
 	if (status == PROTON_OK)
 		status = make_plans(function, &result->layout, plans, err);
-	if (status == PROTON_OK && options->wants_sums) {
-		status = sum_plan_make(function, &plans[0], &result->layout, sums, err);
-		if (!*sums->reason)
-			emit.sums = sums;
-		memcpy(result->records_reason, sums->reason, sizeof(sums->reason));
-	}
 	if (status != PROTON_OK)
 		return status;
-	if (emit.sums)
-		plans[0].max_bytes = sum_plan_bytes(sums);
 	result->layout.is_amd = function->is_amd;
-	status = size_rings(&emit, &result->layout, err);
+	status = choose_tree(&emit, &plans[0], sums, result, err);
 	if (status == PROTON_OK)
 		status = make_text(&emit, result, err);
 	result->buffer = emit.buffer;

@@ -18,6 +18,14 @@ enum instrument_buffer {
 	INSTRUMENT_BUFFER_GLOBAL, /* ring buffers in global memory */
 };
 
+/* Data that a warp keeps. */
+enum instrument_tree {
+	INSTRUMENT_TREE_RECORDS,
+	INSTRUMENT_TREE_SUMS, /* if possible, else records */
+	/* records if it is certain that few are made and all are kept; else sums */
+	INSTRUMENT_TREE_AUTO,
+};
+
 struct instrument_options {
 	const char *arch;    /* "sm_90", "gfx942"; used for AMD only */
 	uint32_t warp_count; /* of a CTA, including those of partitions */
@@ -33,7 +41,7 @@ struct instrument_options {
 	uint64_t warps;          /* bit i: warp i is sampled; 0: all */
 	uint32_t cta_stride;     /* every n-th CTA is sampled; 0 means 1 */
 	bool sched_barriers;     /* AMD: nothing is scheduled across a record */
-	bool wants_sums;         /* sums instead of records, if possible */
+	enum instrument_tree tree;
 };
 
 struct instrument_result {
@@ -46,7 +54,7 @@ struct instrument_result {
 	/* markers that stay comments: unknown ones, and those in functions without records */
 	uint32_t ignored_markers;
 	char ignored_reason[IR_REASON_MAX];  /* an error message, or empty */
-	char records_reason[SUM_REASON_MAX]; /* why it has records instead of sums, or empty */
+	char records_reason[SUM_REASON_MAX]; /* why it has records, although sums were requested */
 	/* may be global although shared was requested, if there is not enough space */
 	enum instrument_buffer buffer;
 };

@@ -376,7 +376,8 @@ static void put_path(struct printer *printer)
 		out_bytes(printer->out, printer->cleaned.bytes, printer->cleaned.length);
 		printer->cleaned.length = 0;
 	} else {
-		out_text(printer->out, "the critical path is unknown");
+		out_text(printer->out, "sums have no critical path (use mode "
+				       "default:tree=records)");
 	}
 	put_bound(printer, rows, count);
 	out_text(printer->out, ".\n");

@@ -38,6 +38,7 @@ TEST(defaults)
 		CHECK_EQ(mode.launches, 8);
 		CHECK_EQ(mode.autos, 0);
 		CHECK(!mode.time_shift && !mode.autos);
+		CHECK_EQ(mode.tree, INSTRUMENT_TREE_AUTO);
 	}
 }
 
@@ -212,4 +213,7 @@ TEST(modes_with_different_code_have_different_keys)
 	check_key("default:auto=all", "unit1-warps0-shared0-cta1-auto3f-budget5");
 	check_key("mma", "unit1-warps0-shared0-cta1-auto2");
 	check_key("default:auto=all:budget=off", "unit1-warps0-shared0-cta1-auto3f");
+	check_key("default:tree=auto", "unit1-warps0-shared0-cta1");
+	check_key("default:tree=records", "unit1-warps0-shared0-cta1-records");
+	check_key("default:tree=sums", "unit1-warps0-shared0-cta1-sums");
 }
