@@ -4,8 +4,8 @@
 
 Needs the installed package and PyTorch. `plain` is without the feature, `ours` with it, `floor`
 (of module calls) with hooks that do nothing. Launches are measured as the search for their call
-path, in processes with PROTON_BACKWARD=0 and 1 that take turns; the rest in this process. Figures
-are medians of the rounds; noise is the distance between the quartiles of `ours`, as a share.
+path, in pairs of processes with PROTON_BACKWARD=0 and 1 that take turns; the rest in this process.
+Figures are medians of the rounds; noise is the distance between the quartiles of `ours`, as a share.
 
 The rows of a GPU are empty without one: launches of an empty Triton kernel, on the thread that runs
 the backward pass, in processes that switch the attribution off and on between loops of them (the
@@ -17,6 +17,7 @@ and kernels of llama_step.py under `proton`.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -245,45 +246,47 @@ def start_side(is_on: str) -> subprocess.Popen[str]:
     )
 
 
-def launch_row(work: str, plain: list[float], ours: list[float]) -> dict[str, Any]:
-    added = statistics.median(b - a for a, b in zip(plain, ours))
+def launch_row(
+    work: str, unit: str, plain: list[float], ours: list[float], added: list[float]
+) -> dict[str, Any]:
+    """A row in nanoseconds, with a value of each round; `added`: by these, 60 at most."""
     is_cold = work.endswith("cold caches")
+    middle, interval = median_interval(added)
+    text = f"adds {middle:.0f} ns"
+    if interval is not None:
+        text += f" ({interval[0]:.0f} to {interval[1]:.0f})"
+    is_met = interval is not None and len(added) >= MIN_ROUNDS and interval[1] <= 60
     return report.row(
         work,
-        "ns",
+        unit,
         plain=statistics.median(plain),
         ours=statistics.median(ours),
         noise=quartiles(ours),
-        target=f"adds {added:.0f} ns" + ("" if is_cold else ": at most 60"),
-        met=None if is_cold else added <= 60,
+        target=f"{text}{'' if is_cold else ': at most 60'}; {len(added)} rounds",
+        met=None if is_cold else is_met,
     )
 
 
 def launch_rows(rounds: int) -> list[dict[str, Any]]:
-    sides = [
-        (name, start_side(value))
-        for _ in range(PAIRS)
-        for name, value in (("plain", "0"), ("ours", "1"))
-    ]
+    pairs = [(("plain", start_side("0")), ("ours", start_side("1"))) for _ in range(PAIRS)]
     taken: dict[str, list[list[float]]] = {"plain": [], "ours": []}
     for number in range(rounds):
-        for name, side in sides[:: -1 if number % 2 else 1]:
+        pair = pairs[number % PAIRS]
+        for name, side in pair[:: -1 if number // PAIRS % 2 else 1]:
             assert side.stdin is not None and side.stdout is not None
             side.stdin.write("\n")
             side.stdin.flush()
             taken[name].append(json.loads(side.stdout.readline()))
-    for _, side in sides:
+    for _, side in itertools.chain(*pairs):
         assert side.stdin is not None
         side.stdin.close()
         side.wait()
-    return [
-        launch_row(
-            f"call path of a launch, {work}",
-            [figures[index] for figures in taken["plain"]],
-            [figures[index] for figures in taken["ours"]],
-        )
-        for index, work in enumerate(LAUNCHES)
-    ]
+    rows = []
+    for index, work in enumerate(LAUNCHES):
+        plain, ours = ([figures[index] for figures in taken[name]] for name in ("plain", "ours"))
+        added = [b - a for a, b in zip(plain, ours)]
+        rows.append(launch_row(f"call path of a launch, {work}", "ns", plain, ours, added))
+    return rows
 
 
 def gpu_launch_rows(rounds: int) -> list[dict[str, Any]]:
@@ -299,19 +302,8 @@ def gpu_launch_rows(rounds: int) -> list[dict[str, Any]]:
             [value for process in found for value in process[index][name]]
             for name in ("plain", "ours", "added")
         )
-        middle, interval = median_interval(added)
-        text = f" ({interval[0]:.0f} to {interval[1]:.0f})" if interval else ""
-        rows.append(
-            report.row(
-                f"Triton launch on a GPU, {work}",
-                "ns of CPU" if work != GPU_LAUNCHES[-1] else "ns",
-                plain=statistics.median(plain),
-                ours=statistics.median(ours),
-                noise=quartiles(ours),
-                target=f"adds {middle:.0f} ns{text}: at most 60; {len(added)} rounds",
-                met=interval is not None and len(added) >= MIN_ROUNDS and interval[1] <= 60,
-            )
-        )
+        unit = "ns" if work == GPU_LAUNCHES[-1] else "ns of CPU"
+        rows.append(launch_row(f"Triton launch on a GPU, {work}", unit, plain, ours, added))
     return rows
 
 
@@ -427,7 +419,7 @@ def measure(rounds: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve-gpu", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--fake", action="store_true", help="try out the rows of a GPU")
