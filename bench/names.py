@@ -2,10 +2,11 @@
 
     python bench/names.py [--rounds N] [--write]
 
-Needs the installed package and PyTorch. `plain` is without the feature, `ours` with it, `floor`
-(of module calls) with hooks that do nothing. Launches are measured as the search for their call
-path, in pairs of processes with PROTON_BACKWARD=0 and 1 that take turns; the rest in this process.
-Figures are medians of the rounds; noise is the distance between the quartiles of `ours`, as a share.
+Needs the installed package and PyTorch. `plain` is without the feature, `ours` with it, `floor` (of
+module calls) with hooks that do nothing. Launches are measured as the search for their call path,
+in pairs of processes with PROTON_BACKWARD=0 and 1 that take turns; the rest in this process.
+Figures are medians of the rounds; noise is the distance between the quartiles of `ours`, as a
+share.
 
 The rows of a GPU are empty without one: launches of an empty Triton kernel, on the thread that runs
 the backward pass, in processes that switch the attribution off and on between loops of them (the
