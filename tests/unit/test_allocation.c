@@ -517,12 +517,7 @@ TEST(decoding_fails_without_memory_and_works_again_with_it)
 
 /* OUT is a file in an empty directory. */
 #define FIRST_EXPORT 7
-/* A step of n / STEP allocations: forks of a sanitized program take long. */
-#ifdef __SANITIZE_ADDRESS__
-#define STEP 20
-#else
-#define STEP 100
-#endif
+#define STEP 100 /* of n / STEP allocations */
 static const char *const runs[][ARGUMENTS_MAX] = {
 	{CUDA},
 	{"--top", "--csv", CUDA},
