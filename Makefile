@@ -16,7 +16,7 @@ RUN_TESTS = $(PY) tools/run_tests.py
 PACKAGE_SOURCES := $(shell find src include python meson.build meson_options.txt pyproject.toml \
 	README.md -type f ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: release build install demo setup-demo test gpu-report check sanitize tsan fuzz format bench clean help
+.PHONY: release build install demo setup-demo test gpu-report check sanitize tsan fuzz fuzz-targets format bench clean help
 
 build: $(BUILD)/build.ninja
 	@$(NINJA) $(BUILD)
@@ -120,10 +120,12 @@ tsan: | $(STAMPS)/tools
 
 FUZZ_SECONDS ?= 60
 
-fuzz: | $(STAMPS)/tools
+fuzz-targets: | $(STAMPS)/tools
 	@test -e build-fuzz/build.ninja || CC=clang $(call SETUP,build-fuzz -Dfuzz=true \
 		$(ADDRESS) -Db_lundef=false)
 	@$(NINJA) build-fuzz fuzz
+
+fuzz: fuzz-targets
 	@tools/run_fuzz.sh build-fuzz/tests/fuzz $(FUZZ_SECONDS)
 
 # make release URL=https://... PYTHONS='python3.12 python3.13t': see CONTRIBUTING.md.

@@ -3,7 +3,7 @@
 
 Every kernel for every architecture it is for, without and with records, assembled by the ptxas and
 the LLVM of the Triton that Python finds; nothing runs, so no GPU is needed and the figures are the
-same every time. Usage, with PROTON_BUILD naming a Meson build:
+same every time. Usage, with PROTON_TEST_BUILD naming a Meson build:
 
     bench/registers.py [--kernel WORD] [--arch WORD] [--free] [--cache DIR] [--keep DIR] [K=V...]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import triton
+from built import TOOL
 from intra_shapes import Case
-from intra_tool import TOOL
 from triton import knobs
 from triton._C.libtriton import llvm
 from triton.backends.compiler import GPUTarget, Language

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from intra_tool import TOOL
+from built import TOOL
 
 CODE_OBJECT_TOOL = TOOL.with_name("code_object")
 

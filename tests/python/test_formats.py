@@ -1,7 +1,6 @@
 """Reading Proton's files with real readers: json, msgpack and llnl-hatchet, over random profiles.
 
-The profiles come from tests/tools/make_profile, which Meson builds; PROTON_BUILD names the build
-folder if it is not build/.
+The profiles come from tests/tools/make_profile, which Meson builds; built.py knows where.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -17,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from built import BUILD, ROOT
+
 msgpack = pytest.importorskip("msgpack")
 hatchet = pytest.importorskip("hatchet")
 
-ROOT = Path(__file__).resolve().parents[2]
-TOOL = Path(os.environ.get("PROTON_BUILD", ROOT / "build")).resolve() / "tests/tools/make_profile"
+TOOL = BUILD / "tests" / "tools" / "make_profile"
 SAMPLES = sorted((ROOT / "tests/data/viewer").glob("up_*.hatchet"))
 SOURCES = [f"seed:{seed}" for seed in range(40)] + [str(path.relative_to(ROOT)) for path in SAMPLES]
 

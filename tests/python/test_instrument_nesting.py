@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from intra_tool import TOOL  # noqa: E402
+from built import TOOL  # noqa: E402
 from test_instrument_records import functions, instrument, text_of  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")

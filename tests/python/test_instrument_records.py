@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from intra_tool import TOOL  # noqa: E402
+from built import TOOL  # noqa: E402
 from llvm_run import M32, Cta, Thread, compile_kernel  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("hypothesis")
 from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from intra_tool import TOOL  # noqa: E402
+from built import TOOL  # noqa: E402
 from llvm_run import Cta, Thread, compile_kernel  # noqa: E402
 from test_instrument_records import BUFFER, functions, instrument, text_of  # noqa: E402
 

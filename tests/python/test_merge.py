@@ -18,9 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from built import BUILD, ROOT
 from cmd_support import environment, executable, run
-
-ROOT = Path(__file__).resolve().parents[2]
 
 # MPI itself writes files and prints messages, and its processes take their own time to start.
 WITHOUT_MPI = pytest.mark.skipif(
@@ -307,7 +306,7 @@ def test_one_of_many_processes_without_mpi_does_the_work(job: Path, tmp_path: Pa
 
 def mpi_program() -> str | None:
     """proton-merge of a build with MPI."""
-    path = ROOT / "build" / "src" / "proton-merge"
+    path = BUILD / "src" / "proton-merge"
     if shutil.which("mpirun") is None or not path.exists():
         return None
     needed = subprocess.run(["ldd", str(path)], capture_output=True, text=True).stdout

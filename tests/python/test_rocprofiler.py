@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
+from built import FAKES
 from cmd_support import environment, own_lines, proton
 from support import at, load, metrics, script
 
-FAKES = Path(os.environ.get("PROTON_TEST_BUILD") or "/nowhere") / "tests" / "fake"
 SDK = FAKES / "libfake_rocprofiler_sdk.so"
 pytestmark = pytest.mark.skipif(not SDK.exists(), reason="no fake libraries")
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 import triton_proton as proton
+from built import FAKES
 from support import at, load, script
 from triton_proton import _libproton as lib
 from triton_proton.metric import split_metrics, transform_tensor_metrics
 
-BUILD = os.environ.get("PROTON_TEST_BUILD")
-FAKES = Path(BUILD or "/nowhere") / "tests" / "fake"
 needs_fakes = pytest.mark.skipif(
     not (FAKES / "libfake_cuda.so").exists(),
     reason="needs the fake libraries: PROTON_TEST_BUILD names a Meson build",
