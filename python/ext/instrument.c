@@ -82,14 +82,15 @@ static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 
 PyDoc_STRVAR(llvm_doc,
 	     "instrument_llvm(text, arch, num_warps, threads_per_warp, shared, shared_limit, "
-	     "shared_per_processor, arguments, mode)\n--\n\n"
+	     "shared_per_processor, arguments, mode, hoist=False)\n--\n\n"
 	     "Replace the markers of a kernel, LLVM IR as text, by records. `arguments`: those of "
 	     "the kernel in TTGIR, -1 if unknown. None if it has no markers; "
 	     "else a dict: text, layout (text for the decoder), cta_bytes (of the buffer, for each "
 	     "CTA), ring_bytes (of a warp's ring buffer; 0 if it holds all records), shared (bytes "
 	     "that the kernel needs now), buffer (\"shared\" or \"global\"), records, "
 	     "ignored (markers in functions that cannot be changed), reason (why not), "
-	     "records_reason (why it has records although sums were requested, or empty). "
+	     "records_reason (why it has records although sums were requested, or empty), "
+	     "can_hoist (with `hoist`, vectorized additions move back to their loads). "
 	     "ProtonError when the kernel cannot be instrumented.");
 
 static PyObject *llvm_result(const struct instrument_result *result)
@@ -105,14 +106,15 @@ static PyObject *llvm_result(const struct instrument_result *result)
 		Py_DECREF(layout);
 		return NULL;
 	}
-	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:s}", "text", text, "layout",
-			     layout, "cta_bytes", result->layout.cta_bytes, "ring_bytes",
+	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:s,s:O}", "text", text,
+			     "layout", layout, "cta_bytes", result->layout.cta_bytes, "ring_bytes",
 			     result->holds_all ? 0 : result->layout.ring_bytes, "shared",
 			     result->shared_bytes, "buffer",
 			     result->buffer == INSTRUMENT_BUFFER_SHARED ? "shared" : "global",
 			     "records", result->record_count, "ignored", result->ignored_markers,
 			     "reason", result->ignored_reason, "records_reason",
-			     result->records_reason);
+			     result->records_reason, "can_hoist",
+			     result->can_hoist ? Py_True : Py_False);
 }
 
 static PyObject *instrument_text(PyObject *module, PyObject *args)
@@ -124,16 +126,18 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 	const char *text, *mode_text;
 	Py_ssize_t length;
 	int arguments;
-	if (!PyArg_ParseTuple(args, "s#sIIIIIis:instrument_llvm", &text, &length, &options.arch,
+	int hoists = 0;
+	if (!PyArg_ParseTuple(args, "s#sIIIIIis|p:instrument_llvm", &text, &length, &options.arch,
 			      &options.warp_count, &options.threads_per_warp, &options.shared_bytes,
 			      &options.shared_limit, &options.shared_per_processor, &arguments,
-			      &mode_text))
+			      &mode_text, &hoists))
 		return NULL;
 	/* Triton adds its own buffer and the profile's. */
 	options.parameter_count = arguments >= 0 ? (uint32_t)arguments + 2 : 0;
 	if (!read_mode(module, mode_text, &mode))
 		return NULL;
 	instrument_mode_options(&mode, &options);
+	options.hoists = hoists;
 	int status;
 	Py_BEGIN_ALLOW_THREADS
 	status = instrument_llvm(text, (size_t)length, &options, &result, &err);

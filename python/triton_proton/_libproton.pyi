@@ -152,6 +152,7 @@ def instrument_llvm(
     shared_per_processor: int,
     arguments: int,
     mode: str,
+    hoist: bool = False,
     /,
 ) -> Optional[dict[str, Any]]: ...
 def instrument_ttgir(

@@ -140,6 +140,10 @@ class Costs(NamedTuple):
         """True if a kernel with a budget should have fewer scopes."""
         return bool(self) or self.registers > REGISTERS_MAX
 
+    def is_less_than(self, other: Costs) -> bool:
+        mine, others = (self.stack, self.lost), (other.stack, other.lost)
+        return mine != others and mine[0] <= others[0] and mine[1] <= others[1]
+
     def less(self) -> int:
         """The percentage of these registers that must be saved to cost nothing."""
         more = self.registers + self.stack // 4

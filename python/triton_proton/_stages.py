@@ -123,7 +123,7 @@ class KernelStages:
             return text
         if self._fitting is not None:
             self._fitting.records_follow(text, metadata, self._name)
-        version = self._version(text, made, metadata, inserted.omitted)
+        version = self._version(text, made, metadata, inserted.omitted, arguments)
         if version.costs is not None and version.costs.is_too_much():
 
             def with_fewer(*how: Any) -> Optional[Version]:
@@ -132,7 +132,7 @@ class KernelStages:
                     return None
                 known.add(fewer.text)
                 text, made = try_scopes(fewer)
-                return made and self._version(text, made, metadata, fewer.omitted)
+                return made and self._version(text, made, metadata, fewer.omitted, arguments)
 
             known = {inserted.text}
             version = _cheaper(version, with_fewer)
@@ -145,14 +145,27 @@ class KernelStages:
         return self._latest
 
     def _version(
-        self, text: Any, made: dict[str, Any], metadata: dict[str, Any], omitted: Optional[str]
+        self,
+        text: Any,
+        made: dict[str, Any],
+        metadata: dict[str, Any],
+        omitted: Optional[str],
+        arguments: int,
     ) -> Version:
         """A version of the kernel; its costs are measured if there is a budget."""
         before = dict(metadata)
         self._describe(made, metadata)
         costs = None
-        if self._passes.has_budget and self._fitting is not None:
+        if self._fitting is not None and (self._passes.has_budget or made.get("can_hoist")):
             costs = self._fitting.try_out(made["text"], metadata)
+            if costs and made.get("can_hoist"):
+                # Only the order of instructions changes, so the metadata is the same.
+                hoisted = self._run_pass(text, before, arguments, True)
+                fewer = self._fitting.try_out(hoisted["text"], metadata)
+                if fewer is not None and fewer.is_less_than(costs):
+                    made, costs = hoisted, fewer
+        if not self._passes.has_budget:
+            costs = None
         return Version(text, made, before, dict(metadata), omitted, costs)
 
     def _insert_automatic(
@@ -206,18 +219,7 @@ class KernelStages:
     def _insert_records(
         self, text: str, metadata: dict[str, Any], arguments: int
     ) -> Optional[dict[str, Any]]:
-        limit, per_processor = SHARED_KIB.get(self._arch, (0, 0))
-        made = _libproton.instrument_llvm(
-            text,
-            self._arch,
-            int(metadata["num_warps"]),
-            self._warp_size,
-            int(metadata["shared"] or 0),
-            limit << 10,
-            per_processor << 10,
-            arguments,
-            _with_stride(self._passes.mode, self._stride),
-        )
+        made = self._run_pass(text, metadata, arguments)
         if made is None:
             return None
         if made["ignored"]:
@@ -231,6 +233,23 @@ class KernelStages:
                 f"{made['records_reason']}"
             )
         return made if "text" in made else None
+
+    def _run_pass(
+        self, text: str, metadata: dict[str, Any], arguments: int, hoist: bool = False
+    ) -> Any:
+        limit, per_processor = SHARED_KIB.get(self._arch, (0, 0))
+        return _libproton.instrument_llvm(
+            text,
+            self._arch,
+            int(metadata["num_warps"]),
+            self._warp_size,
+            int(metadata["shared"] or 0),
+            limit << 10,
+            per_processor << 10,
+            arguments,
+            _with_stride(self._passes.mode, self._stride),
+            hoist,
+        )
 
     def _describe(self, made: dict[str, Any], metadata: dict[str, Any]) -> None:
         """Put what an instrumented kernel needs into its metadata."""

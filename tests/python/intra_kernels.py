@@ -110,6 +110,16 @@ def row_products(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def row_sum(x, y, out, n, BLOCK: tl.constexpr):
+    """LLVM puts the additions of the unrolled loop after all scopes."""
+    total = tl.zeros((BLOCK,), tl.float32)
+    for k in tl.static_range(8):
+        with pl.scope("add"):
+            total += tl.load(x + (tl.program_id(0) * 8 + k) * BLOCK + tl.arange(0, BLOCK))
+    tl.store(out + tl.program_id(0), tl.sum(total, axis=0))
+
+
+@triton.jit
 def specialized(x, y, out, n, BLOCK: tl.constexpr):
     """Triton splits its loop into partitions, and drops or copies operations outside of them."""
     x_at = tl.make_tensor_descriptor(x, [n, n], [n, 1], [2 * BLOCK, BLOCK])

@@ -20,7 +20,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from triton_proton._libproton import cubin_needs
 from triton_proton._markers import carry_markers
 from triton_proton._mlir import arguments_of, name_of
-from triton_proton._registers import fit, quietly
+from triton_proton._registers import Costs, ctas_of, fit, quietly
 
 NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
@@ -180,6 +180,7 @@ class Instrumented:
     records: int
     ignored: int
     buffer: str
+    can_hoist: bool
 
 
 def instrument(compiled: Compiled, **options: object) -> Instrumented:
@@ -212,7 +213,28 @@ def instrument(compiled: Compiled, **options: object) -> Instrumented:
         int(layout["#records"][0]),
         int(layout["#ignored"][0]),
         layout["#buffer"][0],
+        layout["#can_hoist"] == ["1"],
     )
+
+
+def instrument_as_sessions(compiled: Compiled) -> tuple[Instrumented, dict[str, int]]:
+    """The version that sessions take, and what it needs."""
+    result = instrument(compiled)
+    needs = compiled.assemble_records(result.text, result.shared)
+    if not result.can_hoist:
+        return result, needs
+    hoisted = instrument(compiled, hoist=1)
+    fewer = compiled.assemble_records(hoisted.text, hoisted.shared)
+    if costs_of(compiled, result, fewer).is_less_than(costs_of(compiled, result, needs)):
+        return hoisted, fewer
+    return result, needs
+
+
+def costs_of(compiled: Compiled, result: Instrumented, needs: dict[str, int]) -> Costs:
+    """Compared with a kernel of few registers."""
+    metadata = {**compiled.metadata, "shared": result.shared}
+    ctas = [ctas_of(compiled.arch, registers, metadata) for registers in (32, needs["registers"])]
+    return Costs(needs["stack"] + needs["local"], ctas[0] - ctas[1], ctas[0])
 
 
 def without_markers(text: str) -> str:

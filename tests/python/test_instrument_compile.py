@@ -25,6 +25,7 @@ from intra_support import (  # noqa: E402
     Compiled,
     compile_to_llvm,
     instrument,
+    instrument_as_sessions,
     is_for,
     is_old_pipeliner,
     without_markers,
@@ -59,21 +60,18 @@ def test_enough_is_tried():
 @pytest.mark.parametrize("name, arch", PAIRS)
 def test_an_instrumented_kernel_assembles(name, arch, record_property):
     kernel = compiled(name, arch)
-    result = instrument(kernel)
+    result, after = instrument_as_sessions(kernel)
     assert result.records > 0
     assert result.ignored == 0 and not MARKER.search(result.text)
     assert result.shared <= SHARED[arch][0]
     assert int(result.layout["cta"][0]) % 128 == 0
     before = kernel.assemble(without_markers(kernel.text), kernel.metadata["shared"])
-    after = kernel.assemble_records(result.text, result.shared)
     record_property("registers", f"{before['registers']} -> {after['registers']}")
     for key, amount in before.items():
         if key not in ("registers", "scalars"):
             assert after[key] <= amount, f"{key}: {before} -> {after}"
     free = FREE_REGISTERS["gfx" if kernel.is_amd else "sm"]
     cost = COST[result.buffer] * (4 if is_old_pipeliner(arch) else 1)  # more, shorter scopes
-    if name == "unrolled_sum":
-        cost += 40  # vectorized additions after all markers: docs/design/intra-kernel-pass.md
     maximum = max(free, before["registers"] + cost)
     assert after["registers"] <= maximum, (before, after)
 
@@ -229,9 +227,6 @@ def test_text_printed_in_another_way_assembles(name, arch):
 
 # More registers than the passes of Triton's profiler need, up to those that cost no occupancy.
 MORE_THAN_TRITON = {
-    # Vectorized additions follow all markers: docs/design/intra-kernel-pass.md. Theirs as well, but
-    # one register fewer takes ptxas below a step.
-    ("unrolled_sum", "sm_90"): 6,
     # Theirs puts 8 bytes per thread into local memory, with less work for the address of a record.
     ("grouped_matmul", "sm_90"): 4,
     # Theirs puts 16 bytes per thread into scratch memory.
@@ -248,8 +243,7 @@ def test_scopes_cost_no_more_than_those_of_tritons_profiler(name, arch):
     except RuntimeError:
         assert "callee" in name  # it refuses noinline functions
         return
-    result = instrument(kernel)
-    ours = kernel.assemble_records(result.text, result.shared)
+    result, ours = instrument_as_sessions(kernel)
     scopes = set(result.layout["scope"])
     assert {unquote(name) for name in names} == scopes - EVENTS.get(name, set())
     for key, amount in theirs.items():

@@ -4,8 +4,8 @@
  * standard error.
  *
  * Usage: instrument ARCH [key=value...], keys: warps, threads, parameters, shared, limit, per_sm,
- * buffer (shared | global), bytes, unit, sampled (mask), stride, barriers, sums. Exits with
- * status 1 and an error message if the text cannot be instrumented.
+ * buffer (shared | global), bytes, unit, sampled (mask), stride, barriers, sums, hoist. Exits
+ * with status 1 and an error message if the text cannot be instrumented.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +58,7 @@ static struct instrument_options options_of(const char *arch, int count, char **
 		.cta_stride = (uint32_t)number_of("stride", count, words, 0),
 		.sched_barriers = number_of("barriers", count, words, 0) != 0,
 		.tree = tree_of(count, words),
+		.hoists = number_of("hoist", count, words, 0) != 0,
 	};
 }
 
@@ -68,9 +69,10 @@ static void print_layout(const struct instrument_result *result)
 	out_init(&out, -1);
 	layout_write(&result->layout, &out);
 	fprintf(stderr, "%.*s", (int)out.length, out.bytes ? out.bytes : "");
-	fprintf(stderr, "#shared %u\n#records %u\n#ignored %u\n#buffer %s\n", result->shared_bytes,
-		result->record_count, result->ignored_markers,
-		result->buffer == INSTRUMENT_BUFFER_GLOBAL ? "global" : "shared");
+	fprintf(stderr, "#shared %u\n#records %u\n#ignored %u\n#buffer %s\n#can_hoist %d\n",
+		result->shared_bytes, result->record_count, result->ignored_markers,
+		result->buffer == INSTRUMENT_BUFFER_GLOBAL ? "global" : "shared",
+		result->can_hoist);
 	if (*result->records_reason)
 		fprintf(stderr, "#why %s\n", result->records_reason);
 	if (result->ignored_markers)

@@ -267,6 +267,48 @@ uint32_t ir_function_entry_number(const struct ir_function *function)
 	return slice_take_number(&last, ENTRY_MAX, &number) && !last.length ? number + 1 : 0;
 }
 
+bool ir_function_can_rename(const struct ir_function *function)
+{
+	for (uint32_t i = 0; i < function->define_line; i++)
+		if (function->lines[i].length && *function->lines[i].at == '%' &&
+		    slice_find(function->lines[i], " = type "))
+			return false;
+	return true;
+}
+
+/* Writes a line of the kernel with names for unnamed values. */
+static void write_named(struct slice line, struct out *out)
+{
+	struct slice rest = line;
+	const char *done = line.at;
+	const char *at = line.at;
+	struct slice name;
+	uint32_t number;
+
+	if (slice_take_number(&rest, UINT32_MAX, &number) && slice_take(&rest, ":"))
+		out_text(out, "proton.v."); /* a label */
+	while ((name = ir_next_name(line, &at)).length) {
+		if (!ir_is_number(name))
+			continue;
+		out_bytes(out, done, (size_t)(name.at - done));
+		out_text(out, "%proton.v.");
+		done = name.at + 1;
+	}
+	out_bytes(out, done, (size_t)(slice_end(line) - done));
+}
+
+void ir_function_write_line(const struct ir_function *function, uint32_t line, struct out *out)
+{
+	if (line < function->define_line || line > function->end_line)
+		out_bytes(out, function->lines[line].at, function->lines[line].length);
+	else
+		write_named(function->lines[line], out);
+	out_byte(out, '\n');
+	/* The number of the entry block, which LLVM does not print. */
+	if (line == function->define_line && !function->entry_has_label)
+		out_printf(out, "proton.v.%u:\n", ir_function_entry_number(function));
+}
+
 void ir_function_fini(struct ir_function *function)
 {
 	free(function->blocks);

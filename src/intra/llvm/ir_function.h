@@ -88,4 +88,12 @@ void ir_function_fini(struct ir_function *function);
  */
 uint32_t ir_function_entry_number(const struct ir_function *function);
 
+/* False if types are named by number, which look like unnamed values. */
+bool ir_function_can_rename(const struct ir_function *function);
+/*
+ * Writes a line to a text in another order. Unnamed values of the function get names, because
+ * LLVM numbers them in text order; ir_function_can_rename() must be true.
+ */
+void ir_function_write_line(const struct ir_function *function, uint32_t line, struct out *out);
+
 #endif

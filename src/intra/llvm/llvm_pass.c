@@ -7,6 +7,7 @@
 
 #include "intra/llvm/check_kernel.h"
 #include "intra/llvm/emit.h"
+#include "intra/llvm/hoist.h"
 #include "intra/llvm/ir_module.h"
 #include "intra/llvm/reschedule.h"
 #include "intra/llvm/static_nesting.h"
@@ -391,11 +392,45 @@ static int instrument(const struct ir_function *function, const struct instrumen
 	return status;
 }
 
+/* Parses `moved`, if it is not NULL, in place of *text, and keeps it there. */
+static int read_again(struct ir_function *function, char **text, char *moved, size_t length,
+		      struct proton_error *err)
+{
+	if (!moved)
+		return PROTON_OK;
+	ir_module_fini(function);
+	free(*text);
+	*text = moved;
+	return ir_module_read(moved, length, function, err);
+}
+
+/* Changes the order of lines. *text_out: the text that `function` refers to then, or NULL. */
+static int reorder(struct ir_function *function, const struct instrument_options *options,
+		   struct instrument_result *out, char **text_out, struct proton_error *err)
+{
+	size_t length;
+	char *moved;
+	int status = reschedule(function, &moved, &length, err);
+
+	*text_out = NULL;
+	if (status == PROTON_OK)
+		status = read_again(function, text_out, moved, length, err);
+	if (status == PROTON_OK)
+		status = hoist(function, &moved, &length, err);
+	if (status != PROTON_OK)
+		return status;
+	out->can_hoist = moved != NULL;
+	if (!options->hoists) {
+		free(moved);
+		moved = NULL;
+	}
+	return read_again(function, text_out, moved, length, err);
+}
+
 int instrument_llvm(const char *text, size_t length, const struct instrument_options *options,
 		    struct instrument_result *out, struct proton_error *err)
 {
 	struct ir_function function;
-	size_t moved_length;
 	char *moved;
 	int status;
 
@@ -408,11 +443,7 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 		snprintf(out->ignored_reason, sizeof(out->ignored_reason),
 			 "cannot parse the marker in line %u of the kernel's LLVM IR",
 			 function.unknown_line + 1);
-	status = reschedule(&function, &moved, &moved_length, err);
-	if (moved) {
-		ir_module_fini(&function);
-		status = ir_module_read(moved, moved_length, &function, err);
-	}
+	status = reorder(&function, options, out, &moved, err);
 	if (status == PROTON_OK) {
 		out->ignored_markers += function.outside_markers;
 		if (!*out->ignored_reason)

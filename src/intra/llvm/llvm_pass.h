@@ -42,6 +42,7 @@ struct instrument_options {
 	uint32_t cta_stride;     /* every n-th CTA is sampled; 0 means 1 */
 	bool sched_barriers;     /* AMD: nothing is scheduled across a record */
 	enum instrument_tree tree;
+	bool hoists; /* vectorized additions move back between the markers; hoist.h */
 };
 
 struct instrument_result {
@@ -50,6 +51,7 @@ struct instrument_result {
 	size_t length;
 	uint32_t shared_bytes; /* shared memory of the instrumented kernel */
 	bool holds_all;        /* a ring buffer is never overwritten */
+	bool can_hoist;        /* with `hoists`, the text would be or is another one */
 	uint32_t record_count; /* number of places in the text that record */
 	/* markers that stay comments: unknown ones, and those in functions without records */
 	uint32_t ignored_markers;

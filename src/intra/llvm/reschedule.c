@@ -378,64 +378,19 @@ static bool find_groups(struct motion *motion)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Writes a line of the kernel with names for unnamed values. */
-static void write_named(struct slice line, struct out *out)
-{
-	struct slice rest = line;
-	const char *done = line.at;
-	const char *at = line.at;
-	struct slice name;
-	uint32_t number;
-
-	if (slice_take_number(&rest, UINT32_MAX, &number) && slice_take(&rest, ":"))
-		out_text(out, "proton.v."); /* a label */
-	while ((name = ir_next_name(line, &at)).length) {
-		if (!ir_is_number(name))
-			continue;
-		out_bytes(out, done, (size_t)(name.at - done));
-		out_text(out, "%proton.v.");
-		done = name.at + 1;
-	}
-	out_bytes(out, done, (size_t)(slice_end(line) - done));
-	out_byte(out, '\n');
-}
-
-/* The number of the entry block, which LLVM does not print; it follows the unnamed parameters. */
-static void write_entry_label(const struct ir_function *function, struct out *out)
-{
-	if (!function->entry_has_label)
-		out_printf(out, "proton.v.%u:\n", ir_function_entry_number(function));
-}
-
 static void write_text(const struct motion *motion, struct out *out)
 {
 	const struct ir_function *function = motion->function;
 	size_t g = 0;
 
 	for (uint32_t i = 0; i < function->line_count; i++) {
-		if (i < function->define_line || i > function->end_line) {
-			out_bytes(out, function->lines[i].at, function->lines[i].length);
-			out_byte(out, '\n');
-			continue;
-		}
 		for (; g < motion->group_count && motion->groups[g].to == i; g++)
 			for (uint32_t m = motion->groups[g].first; m < motion->groups[g].end; m++)
 				if (motion->moves[m] == i + 1)
-					write_named(function->lines[m], out);
+					ir_function_write_line(function, m, out);
 		if (!motion->moves[i])
-			write_named(function->lines[i], out);
-		if (i == function->define_line)
-			write_entry_label(function, out);
+			ir_function_write_line(function, i, out);
 	}
-}
-
-static bool names_types_by_number(const struct ir_function *function)
-{
-	for (uint32_t i = 0; i < function->define_line; i++)
-		if (function->lines[i].length && *function->lines[i].at == '%' &&
-		    slice_find(function->lines[i], " = type "))
-			return true;
-	return false;
 }
 
 static int move(struct motion *motion, char **text_out, size_t *length_out,
@@ -462,7 +417,7 @@ int reschedule(const struct ir_function *function, char **text_out, size_t *leng
 	int status = PROTON_OK;
 
 	*text_out = NULL;
-	if (function->marker_count && !function->is_amd && !names_types_by_number(function))
+	if (function->marker_count && !function->is_amd && ir_function_can_rename(function))
 		status = move(&motion, text_out, length_out, err);
 	free(motion.groups);
 	free(motion.moves);
