@@ -166,25 +166,83 @@ static uint32_t wait_before(const struct ir_function *function, const struct ir_
 	return found;
 }
 
+/* True if the line defines a predicate, of which a thread has few registers. */
+static bool is_predicate(struct slice line)
+{
+	static const char *const logic[] = {"and", "or", "xor"};
+	static const char *const compare[] = {"icmp"};
+
+	return is_any_of(line, compare, 1) || slice_find(line, ", i1 ") ||
+	       slice_find(line, " to i1") ||
+	       (is_any_of(line, logic, ARRAY_LENGTH(logic)) && slice_find(line, " i1 "));
+}
+
+/* Adds the operands of `line` to the names; false if there are too many. */
+static bool add_operands(struct motion *motion, struct slice line)
+{
+	const char *at = slice_find(line, " = ");
+	struct slice name;
+
+	while ((name = ir_next_name(line, &at)).length)
+		if (ir_names_find(&motion->names, name) == IR_NAME_NONE &&
+		    (!ir_names_add(&motion->names, name, 0) || ++motion->name_count >= NAMES_MAX))
+			return false;
+	return true;
+}
+
+static bool is_result_added(const struct motion *motion, struct slice line)
+{
+	const char *at = line.at;
+
+	return ir_names_find(&motion->names, ir_next_name(line, &at)) != IR_NAME_NONE;
+}
+
+/*
+ * Predicates stay, unless what moves needs them: ptxas would keep many, such as those of a causal
+ * mask, as bits of registers until they are used. True if anything still moves.
+ */
+static bool keep_predicates(struct motion *motion, const struct group *group)
+{
+	const struct slice *lines = motion->function->lines;
+	bool is_complete = true;
+	bool is_any = false;
+
+	forget_results(motion);
+	for (uint32_t i = group->end; i-- > group->first;) {
+		if (!motion->moves[i])
+			continue;
+		if (!is_complete ||
+		    (is_predicate(lines[i]) && !is_result_added(motion, lines[i]))) {
+			motion->moves[i] = 0;
+			continue;
+		}
+		is_complete = add_operands(motion, lines[i]);
+		is_any = true;
+	}
+	for (uint32_t i = group->first; !is_complete && i < group->end; i++)
+		motion->moves[i] = 0; /* all or none */
+	return is_complete && is_any;
+}
+
 /* Selects what moves before the group's wait; true if anything does. */
 static bool find_moves(struct motion *motion, const struct group *group)
 {
 	const struct slice *lines = motion->function->lines;
-	bool is_any = false;
 
 	forget_results(motion);
 	for (uint32_t i = group->to; i < group->first; i++)
 		if (!add_result(motion, lines[i]))
 			return false;
 	for (uint32_t i = group->first; i < group->end; i++) {
-		if (is_movable(lines[i]) && !needs_added(motion, lines[i])) {
-			motion->moves[i] = group->to + 1;
-			is_any = true;
-		} else if (!add_result(motion, lines[i])) {
+		/* Instructions after the next wait have that one to overlap with. */
+		if (is_call_of(lines[i], "wait"))
 			break;
-		}
+		if (is_movable(lines[i]) && !needs_added(motion, lines[i]))
+			motion->moves[i] = group->to + 1;
+		else if (!add_result(motion, lines[i]))
+			break;
 	}
-	return is_any;
+	return keep_predicates(motion, group);
 }
 
 static bool add_group(struct motion *motion, const struct group *group)

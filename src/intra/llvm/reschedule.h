@@ -4,8 +4,9 @@
  * arithmetic there. But ptxas moves nothing across a clock read. With a marker after a wait, the
  * arithmetic would start only after the wait, which costs more than the records. So inside loops,
  * integer and pointer arithmetic that follows a marker placed after a wait, and does not depend on
- * the wait, is moved before the wait. After loops it stays: the one-time gain is not worth the
- * registers for all addresses of an epilogue during the last dots.
+ * the wait, is moved before the wait. Arithmetic that follows a second wait stays, and so do
+ * predicates that nothing moved needs, because a thread has few. After loops all stays: the
+ * one-time gain is not worth the registers for all addresses of an epilogue during the last dots.
  *
  * In the other direction, operand fragments loaded right before a marker are moved after it, to the
  * dots that use them, where ptxas puts them without a marker. Loaded all at once they need many

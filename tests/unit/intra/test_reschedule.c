@@ -79,6 +79,46 @@ TEST(only_arithmetic_moves)
 						    "  %7 = fadd float 1.0, 2.0\n" END));
 }
 
+TEST(arithmetic_after_the_next_wait_stays)
+{
+	char *text = moved(DEFINE WAIT MARK("%3", "end") "  %4 = add i32 %0, 8\n" WAIT
+							 "  %5 = mul i32 %0, 3\n" END);
+
+	CHECK(text != NULL);
+	check_order(text, "= add i32", "wait.group");
+	check_order(text, "end s", "= mul i32");
+	free(text);
+	CHECK(!moved(DEFINE WAIT MARK("%3", "end") WAIT "  %4 = mul i32 %0, 3\n" END));
+}
+
+/* A thread has seven predicates; ptxas packs more into registers, bit by bit. */
+TEST(predicates_move_only_with_arithmetic_that_needs_them)
+{
+	char *text = moved(
+		DEFINE WAIT MARK("%3", "end") "  %4 = icmp ugt i32 %0, 8\n"
+					      "  %5 = icmp ult i32 %0, 70\n"
+					      "  %6 = and i1 %4, %5\n"
+					      "  %7 = select i1 %6, i32 16, i32 0\n"
+					      "  %8 = icmp eq i32 %7, 3\n"
+					      "  %9 = xor i1 %8, true\n"
+					      "  %10 = trunc i32 %7 to i1\n"
+					      "  %11 = select i1 %4, i1 %5, i1 false\n"
+					      "  %12 = select i1 %9, float 1.0, float 2.0\n" END);
+
+	CHECK(text != NULL);
+	check_order(text, "v.5 = icmp ult", "wait.group");
+	check_order(text, "v.6 = and i1", "wait.group");
+	check_order(text, "v.7 = select", "wait.group");
+	check_order(text, "end s", "v.8 = icmp eq");
+	check_order(text, "end s", "v.9 = xor i1");
+	check_order(text, "end s", "v.10 = trunc");
+	check_order(text, "end s", "v.11 = select i1");
+	free(text);
+	CHECK(!moved(
+		DEFINE WAIT MARK("%3", "end") "  %4 = icmp ugt i32 %0, 8\n"
+					      "  %5 = select i1 %4, float 1.0, float 2.0\n" END));
+}
+
 TEST(nothing_moves_without_a_wait)
 {
 	CHECK(!moved(DEFINE MARK("%3", "start") "  store i32 1, ptr addrspace(1) %1\n" MARK(
