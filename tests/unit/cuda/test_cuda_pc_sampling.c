@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "backend/cuda/pcs_gate.h"
@@ -812,6 +813,57 @@ TEST(serialized_samples_are_those_of_their_launch)
 	CHECK_EQ(value_at(profile, "x/mm", "num_samples"), 40);
 	CHECK_EQ(value_at(profile, "y/mm", "num_samples"), 2);
 	CHECK_EQ(value_at(profile, "x/mm", SAMPLES_APPORTIONED), 0);
+	profile_free(profile);
+}
+
+static int sampling_calls(void)
+{
+	return (int)(fake.calls("cuptiPCSamplingStart") + fake.calls("cuptiPCSamplingStop") +
+		     fake.calls("cuptiPCSamplingDisable") + fake.calls("cuptiPCSamplingGetData"));
+}
+
+/* A child launches, cannot sample and ends; 0: as it must. */
+static int run_child(int session)
+{
+	struct proton_error err = {0};
+	int calls = sampling_calls();
+
+	launch_function("mm", NULL, 1000);
+	if (proton_deactivate(session, true, &err) == PROTON_OK)
+		return 1;
+	if (start_mode("child", "pcsampling", &err) >= 0 || !strstr(err.text, "forked"))
+		return 2;
+	proton_finalize(PROTON_ALL_SESSIONS, NULL, NULL);
+	return sampling_calls() == calls ? 0 : 3;
+}
+
+TEST(a_child_does_not_sample_and_its_parent_does)
+{
+	struct profile *profile;
+	int session;
+	int status;
+	pid_t pid;
+
+	if (TAP_IS_SANITIZED)
+		SKIP("sanitizer locks that a thread holds at fork() stay locked");
+	session = start_sampling("pcsampling");
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000000);
+	take(77, "mm", 0x10, "wait", 5);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		*rec_directory = '\0'; /* the parent removes its own */
+		exit(run_child(session));
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 0);
+	take(77, "mm", 0x10, "wait", 4);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "mm", "num_samples"), 9);
+	CHECK_U64(rec_count(profile, "mm"), 1);
 	profile_free(profile);
 }
 
