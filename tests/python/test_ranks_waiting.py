@@ -15,7 +15,7 @@ import pytest
 
 from cmd_support import environment, executable, run
 
-# Kernels of the C interface: the last name is the collective.
+# Kernels of the C interface. Arguments: the name of the collective, and how late rank 1 is.
 KERNELS = """
     import os
     import sys
@@ -29,11 +29,12 @@ KERNELS = """
         _libproton.kernel_end()
 
     rank = int(os.environ["RANK"])
+    late = float(sys.argv[2])
     proton.start("out", backend="host")
     for step in range(6):
         with proton.scope("backward"):
-            kernel("gemm", 0.3 if rank == 1 else 0.0)
-            kernel(sys.argv[1], 0.0 if rank == 1 else 0.3)
+            kernel("gemm", late if rank == 1 else 0.0)
+            kernel(sys.argv[1], 0.0 if rank == 1 else late)
     proton.finalize(output_format="proton")
     """
 
@@ -64,19 +65,23 @@ def merged(cwd: Path) -> dict:
     return json.loads(result.stdout)
 
 
-def record(cwd: Path, name: str, **variables: str) -> None:
+def record(cwd: Path, name: str, late: float, **variables: str) -> None:
+    """Three ranks at the same time, merged."""
     script = cwd / "kernels.py"
     script.write_text(textwrap.dedent(KERNELS))
+    started = []
     for rank in range(3):
         env = environment(RANK=str(rank), WORLD_SIZE="3", PROTON_RANKS="on", **variables)
-        result = run([sys.executable, script, name], cwd, env=env)
-        assert result.returncode == 0, result.stderr
+        command = [sys.executable, script, name, str(late)]
+        started.append(subprocess.Popen(command, cwd=cwd, env=env))
+    assert [process.wait(60) for process in started] == [0, 0, 0]
     result = run([executable("proton-merge"), "out.ranks"], cwd)
     assert result.returncode == 0, result.stderr
 
 
 def test_the_rank_with_the_shortest_collective_came_last(tmp_path: Path) -> None:
-    record(tmp_path, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)")
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    record(tmp_path, name, 0.3)
     (wait,) = merged(tmp_path)["waits"]
     assert wait["path"].startswith("backward > ncclDevKernel_AllReduce")
     assert (wait["timed"], wait["ranks"], wait["groups"]) == ("kernel", 3, 1)
@@ -91,13 +96,13 @@ def test_the_rank_with_the_shortest_collective_came_last(tmp_path: Path) -> None
 
 
 def test_other_kernels_are_collectives_by_a_pattern(tmp_path: Path) -> None:
-    record(tmp_path, "my_own_gather", PROTON_COLLECTIVES="^my_own_(gather|reduce)$")
+    record(tmp_path, "my_own_gather", 0.02, PROTON_COLLECTIVES="^my_own_(gather|reduce)$")
     (wait,) = merged(tmp_path)["waits"]
     assert wait["path"] == "backward > my_own_gather"
 
 
 def test_ordinary_kernels_are_not_collectives(tmp_path: Path) -> None:
-    record(tmp_path, "my_own_gather")
+    record(tmp_path, "my_own_gather", 0)
     assert merged(tmp_path)["waits"] == []
 
 
@@ -105,7 +110,7 @@ def test_a_wrong_pattern_is_reported(tmp_path: Path) -> None:
     script = tmp_path / "kernels.py"
     script.write_text(textwrap.dedent(KERNELS))
     env = environment(RANK="0", WORLD_SIZE="1", PROTON_COLLECTIVES="(")
-    result = run([sys.executable, script, "gather"], tmp_path, env=env)
+    result = run([sys.executable, script, "gather", "0"], tmp_path, env=env)
     assert result.returncode == 0
     sentence = 'PROTON_COLLECTIVES is ignored: "(" is not a regular expression'
     assert result.stderr.count(sentence) == 1, result.stderr
