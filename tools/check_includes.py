@@ -32,7 +32,7 @@ MAY_INCLUDE = {
         "record",
         "driver/amd_library.h",
     ],
-    "python/ext": ["intra", "symbol"],
+    "python/ext": ["base", "intra", "symbol"],
     "include/libproton": [],
     "examples": [],
     # Tests and benchmarks look inside every component.

@@ -16,7 +16,6 @@
  */
 #include "autograd.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -579,26 +578,17 @@ static bool learn_nodes(PyObject *tensors)
 
 static bool find_symbols(void)
 {
-	void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-	struct {
-		const char *name;
-		void *address;
-	} const symbols[] = {
+	static const struct torch_symbol symbols[] = {
 		{"_ZN2at15sequence_number4peekEv", &torch.get.number},
 		{"_ZN2at14RecordFunction15currentThreadIdEv", &torch.thread},
 		{"_ZN5torch8autograd25get_current_graph_task_idEv", &torch.task},
 		{"_ZN3c108GradMode10is_enabledEv", &torch.get.has_grad},
 		{"_ZN5torch8autograd16get_current_nodeEv", &torch.node},
 	};
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
-		void *found = dlsym(library ? library : RTLD_DEFAULT, symbols[i].name);
-		if (!found)
-			return false;
-		memcpy(symbols[i].address, &found, sizeof(found));
-	}
-	void *set_grad = dlsym(library ? library : RTLD_DEFAULT, "_ZN3c108GradMode11set_enabledEb");
-	memcpy(&torch.get.set_grad, &set_grad, sizeof(set_grad));
-	return true;
+	static const struct torch_symbol optional = {"_ZN3c108GradMode11set_enabledEb",
+						     &torch.get.set_grad};
+	torch_ops_find_symbols(&optional, 1);
+	return torch_ops_find_symbols(symbols, sizeof(symbols) / sizeof(*symbols));
 }
 
 static bool learn_code(PyObject *engines, PyObject *function)

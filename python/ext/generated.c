@@ -23,15 +23,12 @@
 
 #include <libproton/proton.h>
 
+#include "base/slice.h"
+
 #define FILE_MAX_BYTES (32 << 20)
 #define LINES_ABOVE 64  /* between a comment and the call: allocations and checks of tensors */
 #define NAMES_BYTES 120 /* shown of each list */
 #define STEM_BYTES 20   /* minimum; it is a hash */
-
-struct text {
-	const char *at;
-	size_t length;
-};
 
 /* Named c, then a hash in base 32, in a folder that is named after the start of the hash. */
 static bool is_generated(const char *file)
@@ -68,21 +65,8 @@ static char *read_file(const char *file, size_t *size_out)
 
 /* ------------------------------------------------------------------ lines */
 
-static bool begins(struct text text, const char *start)
-{
-	size_t length = strlen(start);
-	return text.length >= length && memcmp(text.at, start, length) == 0;
-}
-
-static struct text trim(struct text line)
-{
-	for (; line.length > 0 && (*line.at == ' ' || *line.at == '\t'); line.length--)
-		line.at++;
-	return line;
-}
-
 /* True if the statement may call a kernel, or does not occur between the calls. */
-static bool ends_search(struct text line)
+static bool ends_search(struct slice line)
 {
 	static const char *const passed[] = {"#", "del ", "assert_", "with ",
 					     "torch.cuda.set_device("};
@@ -90,38 +74,38 @@ static bool ends_search(struct text line)
 	if (line.length == 0)
 		return false;
 	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
-		if (begins(line, passed[i]))
+		if (slice_starts(line, passed[i]))
 			return false;
 	const char *sign = memmem(line.at, line.length, " = ", 3);
 	if (!sign || memchr(line.at, '(', (size_t)(sign - line.at)))
 		return true;
-	struct text value = {sign + 3, (size_t)(line.at + line.length - sign - 3)};
+	struct slice value = slice_between(sign + 3, slice_end(line));
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
-		if (begins(value, calls[i]))
+		if (slice_starts(value, calls[i]))
 			return true;
 	return false;
 }
 
 /* The comment that belongs to a line; empty: none. `end` is where the line begins. */
-static struct text find_comment(const char *text, const char *end)
+static struct slice find_comment(const char *text, const char *end)
 {
 	for (int i = 0; i < LINES_ABOVE && end > text; i++) {
 		const char *newline = memrchr(text, '\n', (size_t)(end - 1 - text));
 		const char *start = newline ? newline + 1 : text;
-		struct text line = trim((struct text){start, (size_t)(end - 1 - start)});
-		if (begins(line, "#") && memmem(line.at, line.length, "Source Nodes: [", 15))
+		struct slice line = slice_trim(slice_between(start, end - 1));
+		if (slice_starts(line, "#") && memmem(line.at, line.length, "Source Nodes: [", 15))
 			return line;
 		if (ends_search(line))
 			break;
 		end = start;
 	}
-	return (struct text){0};
+	return (struct slice){0};
 }
 
 /* The list after `label` in a comment, without its brackets. */
-static struct text list_after(struct text comment, const char *label)
+static struct slice list_after(struct slice comment, const char *label)
 {
-	struct text list = {0};
+	struct slice list = {0};
 	const char *found = memmem(comment.at, comment.length, label, strlen(label));
 	if (!found)
 		return list;
@@ -132,7 +116,7 @@ static struct text list_after(struct text comment, const char *label)
 }
 
 /* Leaves out names at the end if there are too many; `dots_out` shows it. */
-static struct text shorten(struct text list, const char **dots_out)
+static struct slice shorten(struct slice list, const char **dots_out)
 {
 	*dots_out = "";
 	if (list.length <= NAMES_BYTES)
@@ -155,9 +139,9 @@ uint32_t generated_frame(const char *file, uint32_t line)
 		start = memchr(start, '\n', (size_t)(text + size - start));
 		start = start ? start + 1 : NULL;
 	}
-	struct text comment = start ? find_comment(text, start) : (struct text){0};
+	struct slice comment = start ? find_comment(text, start) : (struct slice){0};
 	const char *dots, *more;
-	struct text nodes = {0}, operators = {0};
+	struct slice nodes = {0}, operators = {0};
 	if (comment.at) {
 		nodes = shorten(list_after(comment, "Source Nodes: ["), &dots);
 		operators = shorten(list_after(comment, "Original ATen: ["), &more);

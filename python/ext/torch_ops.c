@@ -106,25 +106,27 @@ uint32_t torch_ops_below(uint32_t context)
 	return context;
 }
 
-static bool find_symbols(void)
+bool torch_ops_find_symbols(const struct torch_symbol *symbols, size_t count)
 {
-#ifdef __x86_64__
 	void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-	struct {
-		const char *name;
-		void *address;
-	} const symbols[] = {
-		{"_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &torch.add},
-		{"_ZN2at14removeCallbackEm", &torch.remove},
-		{"_ZNK2at14RecordFunction4nameEv", &torch.name},
-	};
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
+	for (size_t i = 0; i < count; i++) {
 		void *found = dlsym(library ? library : RTLD_DEFAULT, symbols[i].name);
 		if (!found)
 			return false;
 		memcpy(symbols[i].address, &found, sizeof(found));
 	}
 	return true;
+}
+
+static bool find_symbols(void)
+{
+#ifdef __x86_64__
+	static const struct torch_symbol symbols[] = {
+		{"_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &torch.add},
+		{"_ZN2at14removeCallbackEm", &torch.remove},
+		{"_ZNK2at14RecordFunction4nameEv", &torch.name},
+	};
+	return torch_ops_find_symbols(symbols, sizeof(symbols) / sizeof(*symbols));
 #else
 	return false;
 #endif

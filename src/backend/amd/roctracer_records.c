@@ -13,7 +13,6 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,8 +32,6 @@
 #include "record/names/frames.h"
 #include "record/record.h"
 
-#define BUFFER_DEFAULT_BYTES (4u << 20)
-#define BUFFER_MIN_BYTES (64u << 10)
 #define NODES_MAX 1024u
 
 static _Atomic(void *) pool; /* changed under the lock of the backend */
@@ -225,22 +222,10 @@ static void on_buffer(const char *begin, const char *end, void *user)
 
 /* ------------------------------------------------------------------ pool */
 
-static size_t choose_buffer_bytes(void)
-{
-	const char *text = getenv("TRITON_PROFILE_BUFFER_SIZE");
-	long long wanted = text ? strtoll(text, NULL, 10) : 0;
-
-	if (wanted <= 0)
-		return BUFFER_DEFAULT_BYTES;
-	if (wanted < BUFFER_MIN_BYTES)
-		wanted = BUFFER_MIN_BYTES;
-	return ((size_t)wanted + 4095) & ~(size_t)4095;
-}
-
 static int open_pool(struct proton_error *err)
 {
 	struct roctracer_properties properties = {
-		.buffer_bytes = choose_buffer_bytes(),
+		.buffer_bytes = records_buffer_bytes(),
 		.on_buffer = on_buffer,
 	};
 	void *made = NULL;

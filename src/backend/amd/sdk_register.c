@@ -22,11 +22,10 @@
 #include "backend/amd/sdk_code_objects.h"
 #include "backend/amd/sdk_kinds.h"
 #include "backend/amd/sdk_pc_sampling.h"
+#include "backend/gpu/records.h"
 #include "driver/amd_library.h"
 #include "record/backend.h"
 
-#define BUFFER_DEFAULT_BYTES (4u << 20)
-#define BUFFER_MIN_BYTES (64u << 10)
 #define BUFFER_MAX_BYTES (1u << 30)
 #define OPERATIONS_MAX 256u
 
@@ -68,25 +67,12 @@ static void on_code_object(struct sdk_callback_record record, uint64_t *user, vo
 		sdk_code_objects_add(object);
 }
 
-static size_t choose_buffer_bytes(void)
-{
-	const char *text = getenv("TRITON_PROFILE_BUFFER_SIZE");
-	long long wanted = text ? strtoll(text, NULL, 10) : 0;
-
-	if (wanted <= 0)
-		return BUFFER_DEFAULT_BYTES;
-	if (wanted < BUFFER_MIN_BYTES)
-		wanted = BUFFER_MIN_BYTES;
-	if (wanted > BUFFER_MAX_BYTES)
-		wanted = BUFFER_MAX_BYTES;
-	return ((size_t)wanted + 4095) & ~(size_t)4095;
-}
-
 /* A buffer of records of `kind`, delivered on the backend's thread, if there is one. */
 static int add_buffer(struct sdk_context context, int kind, struct sdk_buffer *buffer,
 		      struct proton_error *err)
 {
-	size_t bytes = choose_buffer_bytes();
+	size_t wanted = records_buffer_bytes();
+	size_t bytes = wanted < BUFFER_MAX_BYTES ? wanted : BUFFER_MAX_BYTES;
 	int result = sdk.create_buffer(context, bytes, bytes / 2, SDK_POLICY_LOSSLESS,
 				       sdk_records_on_buffer, NULL, buffer);
 

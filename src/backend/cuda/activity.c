@@ -32,8 +32,6 @@
 #include "base/message.h"
 #include "driver/gpu_device.h"
 
-#define BUFFER_DEFAULT_BYTES (4u << 20) /* CUPTI recommends 1 to 10 MB */
-#define BUFFER_MIN_BYTES (64u << 10)
 #define POOL_MAX 32u
 
 static _Atomic uint64_t clock_offset_ns; /* added to CUPTI's times; wraps */
@@ -45,18 +43,6 @@ static uint32_t pool_count;
 static uint8_t **lent; /* buffers that CUPTI has */
 static size_t lent_count;
 static size_t lent_capacity;
-
-static size_t choose_buffer_bytes(void)
-{
-	const char *text = getenv("TRITON_PROFILE_BUFFER_SIZE");
-	long long wanted = text ? strtoll(text, NULL, 10) : 0;
-
-	if (wanted <= 0)
-		return BUFFER_DEFAULT_BYTES;
-	if (wanted < BUFFER_MIN_BYTES)
-		wanted = BUFFER_MIN_BYTES;
-	return ((size_t)wanted + 4095) & ~(size_t)4095;
-}
 
 /*
  * Registers a buffer given to CUPTI. CUPTI may also return buffers of another tool, which
@@ -137,7 +123,7 @@ static void set_buffer_bytes(size_t bytes)
  */
 static void refuse(uint8_t **buffer, size_t *bytes)
 {
-	static uint8_t nowhere[BUFFER_MIN_BYTES] __attribute__((aligned(8)));
+	static uint8_t nowhere[RECORDS_BUFFER_MIN_BYTES] __attribute__((aligned(8)));
 
 	await_records_note_refused();
 	*buffer = libcupti.version < CUPTI_VERSION_NULL_BUFFER ? nowhere : NULL;
@@ -441,7 +427,7 @@ int activity_start(struct proton_error *err)
 	int result;
 	int status;
 
-	set_buffer_bytes(choose_buffer_bytes());
+	set_buffer_bytes(records_buffer_bytes());
 	await_records_start(&vendor);
 	status = interface_register(&buffers, read_clock, &has_clock, err);
 	if (status != PROTON_OK)

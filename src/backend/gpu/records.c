@@ -1,11 +1,27 @@
 /* Finished work: matching its record with its launch. */
 #include "backend/gpu/records.h"
 
+#include <stdlib.h>
+
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/tensors.h"
 #include "record/record.h"
+
+#define BUFFER_DEFAULT_BYTES (4u << 20) /* CUPTI recommends 1 to 10 MB */
+
+size_t records_buffer_bytes(void)
+{
+	const char *text = getenv("TRITON_PROFILE_BUFFER_SIZE");
+	long long wanted = text ? strtoll(text, NULL, 10) : 0;
+
+	if (wanted <= 0)
+		return BUFFER_DEFAULT_BYTES;
+	if (wanted < RECORDS_BUFFER_MIN_BYTES)
+		wanted = RECORDS_BUFFER_MIN_BYTES;
+	return ((size_t)wanted + 4095) & ~(size_t)4095;
+}
 
 static bool find(uint32_t correlation, enum counter lost, struct correlation *launch_out)
 {

@@ -3,10 +3,16 @@
 #define BACKEND_GPU_RECORDS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "record/store/execution.h"
 #include "record/thread/correlate.h"
+
+#define RECORDS_BUFFER_MIN_BYTES (64u << 10)
+
+/* Size of a buffer of records: whole pages, 4 MiB or what TRITON_PROFILE_BUFFER_SIZE says. */
+size_t records_buffer_bytes(void);
 
 /*
  * Finds the launch of a kernel, or of a memory operation. False if the record is not for the
