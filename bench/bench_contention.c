@@ -1,11 +1,12 @@
 /* Benchmark: recording from several threads at once. Prints one figure per line,
  * "name<TAB>unit<TAB>value".
  *
- * usage: bench_contention DIRECTORY [ROUNDS]
+ * usage: bench_contention DIRECTORY [ROUNDS [PART]]
  *
  * A figure is the time of a core per scope: wall time, times the cores that the threads can use,
  * divided by all scopes. Without contention it is the same for any number of threads; waiting for a
- * lock or for a cache line adds to it. Medians over ROUNDS (default 3).
+ * lock or for a cache line adds to it. Medians over ROUNDS (default 3). PART: only figures whose
+ * name contains it.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -111,12 +112,16 @@ static double measure(int count)
 	       (double)count / (double)run.loops;
 }
 
-static void bench(const char *directory, int rounds, const char *data, int count)
+static void bench(const char *directory, int rounds, const char *data, int count, const char *part)
 {
 	long scopes = strcmp(data, "trace") == 0 ? 200000 : 800000;
 	double values[ROUNDS_MAX];
 	char name[128];
 
+	snprintf(name, sizeof(name), "%s, %s, %s, %d thread%s", data, work_names[run.work],
+		 run.is_own ? "a context per thread" : "one context", count, count == 1 ? "" : "s");
+	if (!strstr(name, part))
+		return;
 	run.loops = scopes / count;
 	for (int round = 0; round < rounds; round++) {
 		int session = bench_session_start(directory, "contention", "host", data);
@@ -124,8 +129,6 @@ static void bench(const char *directory, int rounds, const char *data, int count
 		values[round] = measure(count);
 		bench_session_end(session, "none");
 	}
-	snprintf(name, sizeof(name), "%s, %s, %s, %d thread%s", data, work_names[run.work],
-		 run.is_own ? "a context per thread" : "one context", count, count == 1 ? "" : "s");
 	print_median(name, "ns", values, rounds);
 	fflush(stdout);
 }
@@ -137,7 +140,7 @@ int main(int argc, char **argv)
 	int rounds;
 
 	if (argc < 2)
-		die("usage: bench_contention DIRECTORY [ROUNDS]");
+		die("usage: bench_contention DIRECTORY [ROUNDS [PART]]");
 	rounds = rounds_of(argc > 2 ? argv[2] : NULL, 3);
 	for (size_t d = 0; d < 2; d++)
 		for (int work = 0; work < WORK_COUNT; work++)
@@ -145,7 +148,8 @@ int main(int argc, char **argv)
 				for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
 					run.work = (enum work)work;
 					run.is_own = own;
-					bench(argv[1], rounds, data[d], counts[c]);
+					bench(argv[1], rounds, data[d], counts[c],
+					      argc > 3 ? argv[3] : "");
 				}
 	return 0;
 }

@@ -1,6 +1,6 @@
 """Benchmark of recording from 1, 4, 16 and 64 threads: runs bench_contention, prints a table.
 
-    python bench/contention.py [--rounds N] [--write] [--build DIR]
+    python bench/contention.py [--rounds N] [--only PART] [--write] [--build DIR]
 
 `ours` is the time of a core per scope, `floor` that of one thread at the same work, `noise` how
 far two runs lay apart. With a context per thread nothing is shared but the session, and a figure
@@ -25,13 +25,16 @@ from run import ROOT, build, processor
 TIMES_MAX = 3.0
 
 
-def measure(program: str, rounds: int) -> dict[str, list[float]]:
-    """Each figure of two runs, by the work."""
+def measure(program: str, rounds: int, part: str) -> dict[str, list[float]]:
+    """Each figure of two runs whose name contains `part`, by the work."""
     values: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(2):
             text = subprocess.run(
-                [program, scratch, str(rounds)], check=True, stdout=subprocess.PIPE, text=True
+                [program, scratch, str(rounds), part],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
             ).stdout
             for line in text.splitlines():
                 work, _unit, value = line.split("\t")
@@ -64,14 +67,16 @@ def summarize(values: dict[str, list[float]]) -> list[dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each of the two runs")
+    parser.add_argument("--only", default="", help="figures whose name contains this")
     parser.add_argument("--write", action="store_true", help="store bench/results/contention.json")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
     options = parser.parse_args()
 
-    rows = summarize(measure(build(options.build, "bench_contention"), options.rounds))
+    program = build(options.build, "bench_contention")
+    rows = summarize(measure(program, options.rounds, options.only))
     for row in rows:
         report.show(row)
-    if options.write:
+    if options.write and not options.only:
         report.write("contention", processor(), report.versions(), rows)
     return 1 if any(row["met"] is False for row in rows) else 0
 
