@@ -5,8 +5,8 @@
  *
  * A figure is the time of a core per scope: wall time, times the cores that the threads can use,
  * divided by all scopes. Without contention it is the same for any number of threads; waiting for a
- * lock or for a cache line adds to it. Medians over ROUNDS (default 3). PART: only figures whose
- * name contains it.
+ * lock or for a cache line adds to it. Medians over ROUNDS (default 3). PART: only figures with it
+ * in their name.
  */
 #include <pthread.h>
 #include <stdbool.h>

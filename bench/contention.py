@@ -26,7 +26,7 @@ TIMES_MAX = 3.0
 
 
 def measure(program: str, rounds: int, part: str) -> dict[str, list[float]]:
-    """Each figure of two runs whose name contains `part`, by the work."""
+    """Each figure of two runs with `part` in its name, by the work."""
     values: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(2):
@@ -67,7 +67,7 @@ def summarize(values: dict[str, list[float]]) -> list[dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each of the two runs")
-    parser.add_argument("--only", default="", help="figures whose name contains this")
+    parser.add_argument("--only", default="", help="figures with this in their name")
     parser.add_argument("--write", action="store_true", help="store bench/results/contention.json")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
     options = parser.parse_args()

@@ -56,12 +56,12 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 		extent = EXTENT_MAX_BYTES;
 	while (extent < bytes)
 		extent += EXTENT_MIN_BYTES;
-	if (table->mapped_bytes + extent > table->space.bytes) {
+	if (table->mapped_bytes + extent > file->spaces[id].bytes) {
 		file->errnum = ENOMEM;
 		return false;
 	}
 	if (file->place.path) {
-		char *at = (char *)table->space.base + table->mapped_bytes;
+		char *at = (char *)file->spaces[id].base + table->mapped_bytes;
 
 		if (header->extent_count == PROFILE_FILE_MAX_EXTENTS) {
 			file->errnum = EFBIG;
@@ -92,7 +92,7 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 
 static int reserve(struct profile_file *file, int id, struct proton_error *err)
 {
-	return region_reserve(&file->tables[id].space, layout[id].reserve_bytes, 1 << 20,
+	return region_reserve(&file->spaces[id], layout[id].reserve_bytes, 1 << 20,
 			      !file->place.path, err);
 }
 
@@ -101,7 +101,7 @@ static bool table_grow(struct profile_file *file, enum table_id id, uint64_t byt
 {
 	if (file->retry_ns && clock_monotonic_ns() < file->retry_ns)
 		return false;
-	if (!file->tables[id].space.base && reserve(file, (int)id, NULL) != PROTON_OK) {
+	if (!file->spaces[id].base && reserve(file, (int)id, NULL) != PROTON_OK) {
 		file->errnum = ENOMEM;
 	} else if (add_extent(file, id, bytes)) {
 		file->retry_ns = 0;
@@ -121,7 +121,7 @@ void *profile_file_append(struct profile_file *file, enum table_id id, uint64_t 
 	    !table_grow(file, id, used + bytes - table->mapped_bytes))
 		return NULL;
 	table->rows += rows;
-	return (char *)table->space.base + used;
+	return (char *)file->spaces[id].base + used;
 }
 
 void profile_file_commit(struct profile_file *file, enum table_id id)
@@ -139,7 +139,7 @@ void profile_file_view(const struct profile_file *file, struct profile_view *vie
 		.end_ns = file->header->end_ns,
 	};
 	for (int id = 0; id < TABLE_COUNT; id++) {
-		view->table[id] = file->tables[id].space.base;
+		view->table[id] = file->spaces[id].base;
 		view->rows[id] = file->header->tables[id].rows;
 	}
 }
@@ -245,7 +245,7 @@ void profile_file_close(struct profile_file *file, bool remove)
 	if (is_mapped && remove)
 		working_file_remove(&file->place);
 	for (int id = 0; id < TABLE_COUNT; id++)
-		region_release(&file->tables[id].space);
+		region_release(&file->spaces[id]);
 	if (!is_mapped)
 		free(file->header);
 	else if (file->header)

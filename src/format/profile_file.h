@@ -11,13 +11,13 @@
 #define FORMAT_PROFILE_FILE_H
 
 #include "base/buf.h"
+#include "base/cache_line.h"
 #include "base/region.h"
 #include "format/profile_view.h"
 #include "format/rows.h"
 #include "format/working_file.h"
 
 struct profile_table {
-	struct region space;
 	uint64_t mapped_bytes;
 	uint64_t rows; /* appended, not necessarily committed */
 	uint32_t row_bytes;
@@ -27,7 +27,9 @@ struct profile_file {
 	struct working_file place; /* without a path for private memory */
 	struct file_header *header;
 	uint64_t file_bytes;
-	struct profile_table tables[TABLE_COUNT];
+	/* Rows of each table. Threads read these while another one appends. */
+	struct region spaces[TABLE_COUNT];
+	_Alignas(CACHE_LINE_BYTES) struct profile_table tables[TABLE_COUNT];
 	int errnum;        /* why the last append failed */
 	uint64_t retry_ns; /* do not try to grow before this time (monotonic); 0 after a success */
 };
@@ -51,7 +53,7 @@ const char *profile_file_why(const struct profile_file *file);
 
 static inline void *profile_file_rows(const struct profile_file *file, enum table_id table)
 {
-	return file->tables[table].space.base;
+	return file->spaces[table].base;
 }
 
 /* Borrowed view of the committed rows; valid until the next append. */

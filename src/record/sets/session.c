@@ -11,8 +11,9 @@
 #define CONFIG_UNIT 8u              /* a config's id is its offset divided by this */
 #define CONFIG_RESERVE (4ull << 30) /* ids stay below CONFIG_TRACED */
 
-_Atomic uint32_t session_generation;
-_Atomic uint32_t session_config;
+/* Every scope reads them: not on a cache line with variables that change often. */
+_Alignas(CACHE_LINE_BYTES) _Atomic uint32_t session_generation;
+_Alignas(CACHE_LINE_BYTES) _Atomic uint32_t session_config;
 
 static struct region config_space;
 static uint64_t config_used = CONFIG_UNIT;
@@ -55,6 +56,14 @@ struct session *session_lock_entry(const struct config_entry *entry)
 		return session;
 	pthread_mutex_unlock(&session->lock);
 	return NULL;
+}
+
+struct session *session_lock_kept(const struct config_entry *entry)
+{
+	struct session *session = &registry.sessions[entry->slot];
+
+	pthread_mutex_lock(&session->lock);
+	return session;
 }
 
 void session_unlock(struct session *session)

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/cache_line.h"
 #include "export/export.h"
 #include "record/backend.h"
 #include "record/store/store.h"
@@ -18,8 +19,11 @@
 #define SESSION_MAX 32u
 
 struct session {
-	pthread_mutex_t lock;    /* guards the rest against records of other threads */
-	_Atomic bool is_live;    /* this and the serial are also read without the lock */
+	pthread_mutex_t lock; /* guards the rest against records of other threads */
+	/*
+	 * The next three are also read without the lock, by every event: they are not on its line.
+	 */
+	_Alignas(CACHE_LINE_BYTES) _Atomic bool is_live;
 	_Atomic uint32_t serial; /* number of this use of the slot; matches config entries */
 	_Atomic uint32_t owner;  /* the thread that adds to values, see adding.h */
 	uint32_t paused_owner;
@@ -95,6 +99,8 @@ const struct config *session_config_get(uint32_t config);
 
 /* The entry's session, locked, if it is still the same session; else NULL. */
 struct session *session_lock_entry(const struct config_entry *entry);
+/* The same for a thread that writes into the session and has its own lock: even if it ends. */
+struct session *session_lock_kept(const struct config_entry *entry);
 void session_unlock(struct session *session);
 
 /* Rebuilds and publishes the config after a change. The registry is locked. */

@@ -339,7 +339,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t scopes, uint32
 	store_add_execution(store, at, execution->end_ns - execution->start_ns);
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
 	store_counters_add_one(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS,
-			       store->is_shared, 0);
+			       store->is_shared, store->stripe);
 	if (!execution->is_memory)
 		store_collectives_kernel(store, node, scopes, epoch,
 					 execution->end_ns - execution->start_ns);

@@ -21,6 +21,7 @@
 #define STORE_LANE_CACHE 64u
 #define STORE_LAUNCH_CACHE 256u
 #define STORE_VECTOR_LENGTHS 16u
+#define STORE_STRIPES 64u /* groups of threads that share counters and cache lines of rows */
 
 /* Rows of one launch of an instrumented kernel with estimated times. */
 struct intra_span {
@@ -39,23 +40,34 @@ struct free_vectors {
 	uint64_t first;
 };
 
+/* Rows of values or kernels for the threads of one stripe. */
+struct free_rows {
+	uint32_t first; /* list of rows from cleared phases, see store_lists.c */
+	uint32_t next;  /* rows on separate cache lines, not used yet: up to, not including */
+	uint32_t end;
+};
+
 struct store {
+	/* Fields that threads read without the lock, up to `trace_serial`. */
 	struct profile_file file;
 	struct region node_of_context; /* u32 per process-wide context; 0 = no node yet */
 	struct region frame_of_frame;
 	struct region string_of_string;
 	struct region config_of_kernel;   /* u32 per row of TABLE_KERNELS: its last configuration */
 	struct region metric_of_name;     /* u32 per process-wide metric name: row + 1 */
-	bool has_mixed_types;             /* a metric name has rows of several types */
 	uint32_t device_rows[DEVICE_MAX]; /* row + 1 per process-wide device */
-	uint32_t stripes; /* further rows of counters, for threads that share them; 0: none */
-	bool is_shared;   /* several threads add: use atomic operations */
+	uint32_t stripes;      /* further rows of counters, for threads that share them; 0: none */
+	uint32_t trace_serial; /* serial of the session; 0: not a trace */
+	/* Fields that change under the lock. */
+	_Alignas(CACHE_LINE_BYTES) bool is_shared; /* several threads add: use atomic operations */
+	bool has_mixed_types;                      /* a metric name has rows of several types */
+	uint32_t stripe;                           /* the one that has the lock */
+	struct free_rows free_values[STORE_STRIPES];
+	struct free_rows free_kernels[STORE_STRIPES];
 	struct region value_places; /* per row of values and kernels, see store_lists.c */
 	struct region kernel_places;
 	struct region epoch_rows;
-	uint32_t free_value; /* lists of rows from cleared phases */
-	uint32_t free_kernel;
-	uint32_t free_histogram;
+	uint32_t free_histogram; /* lists of rows from cleared phases */
 	uint32_t free_config;
 	struct free_vectors free_vectors[STORE_VECTOR_LENGTHS];
 	uint64_t empty_vector;     /* word + 1 of the shared empty vector; 0: not made yet */
@@ -70,7 +82,6 @@ struct store {
 	struct store_samples samples;
 	struct collectives collectives;
 	/* For traces only. */
-	uint32_t trace_serial; /* serial of the session; 0: not a trace */
 	uint32_t thread_count; /* number of lanes of threads */
 	uint32_t lanes[STORE_LANE_CACHE];
 	uint32_t launches[STORE_LAUNCH_CACHE];
@@ -134,6 +145,9 @@ int store_event_init(struct store *store, struct proton_error *err);
  * lives; 0 if there is no space. A row counts once its `kind` is stored, or an event links to it.
  */
 uint32_t store_event_reserve(struct store *store, enum table_id table, uint32_t count);
+/* Gives reserved rows their memory in one call. Their thread, without the session's lock. */
+void store_event_populate(const struct store *store, enum table_id table, uint32_t first,
+			  uint32_t count);
 /* Gives an event row `at` of samples; only the value's metric and content are used. */
 void store_event_link_sample(const struct store *store, uint32_t event, uint32_t at,
 			     const struct row_value *value);

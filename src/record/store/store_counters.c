@@ -102,7 +102,7 @@ void store_counters_share(struct store *store)
 	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
 	uint64_t count = store->file.tables[TABLE_COUNTERS].rows;
 	uint64_t padding = (STRIPE_COUNTERS - count % STRIPE_COUNTERS) % STRIPE_COUNTERS;
-	uint64_t more = padding + (uint64_t)STRIPES * STRIPE_COUNTERS;
+	uint64_t more = padding + (uint64_t)STORE_STRIPES * STRIPE_COUNTERS;
 
 	/* Without space for them, all threads share the first. */
 	if (store->stripes || !profile_file_append(&store->file, TABLE_COUNTERS, more))
@@ -123,7 +123,7 @@ uint64_t store_counters_get(const struct store *store, enum counter counter)
 	if (!store->stripes || counter >= STRIPE_COUNTERS)
 		return sum;
 	rows += store->stripes;
-	for (uint32_t i = 0; i < STRIPES; i++)
+	for (uint32_t i = 0; i < STORE_STRIPES; i++)
 		sum += __atomic_load_n(&rows[i * STRIPE_COUNTERS + counter].value,
 				       __ATOMIC_RELAXED);
 	return sum;

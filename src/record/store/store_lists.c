@@ -5,6 +5,9 @@
  * once, no matter how many phases are kept. For each row, process memory has fields that readers do
  * not need: its node, the previous row in the node's list, and the next row of the same epoch. So
  * the time to clear a phase depends on its own rows, not on all nodes and phases.
+ *
+ * Once several threads add to the session, each stripe of them takes rows from its own cache lines:
+ * threads that add to different rows do not slow each other.
  */
 #include "record/names/reused_names.h"
 #include "record/store/store_rows.h"
@@ -13,7 +16,8 @@
 struct row_place {
 	uint32_t node;
 	uint32_t previous; /* in the node's list; 0: this is the first */
-	uint32_t of_epoch; /* next row of the same epoch; 0: this is the last */
+	uint32_t of_epoch; /* next row of the same epoch, or next free one; 0: this is the last */
+	uint32_t stripe;   /* to which the row returns when it is free */
 };
 
 /* The first rows of an epoch. */
@@ -71,26 +75,92 @@ uint32_t store_lists_tick(const struct store *store, uint32_t epoch)
 	return rows_of(store, epoch)->tick;
 }
 
-/* A row of `table` with its entry in `places`; 0 if there is no space. */
-static uint32_t new_placed_row(struct store *store, enum table_id table,
-			       const struct region *places)
+/* Rows of whole pairs of cache lines, which processors prefetch together. */
+#define BLOCK_VALUES (6 * CACHE_LINE_BYTES / sizeof(struct row_value))
+#define BLOCK_KERNELS (6 * CACHE_LINE_BYTES / sizeof(struct row_kernel))
+
+_Static_assert(BLOCK_VALUES * sizeof(struct row_value) % (2 * CACHE_LINE_BYTES) == 0, "lines");
+_Static_assert(BLOCK_KERNELS * sizeof(struct row_kernel) % (2 * CACHE_LINE_BYTES) == 0, "lines");
+
+/* Adds a block of rows to the table for one stripe, or one row for a single thread. */
+static bool add_rows(struct store *store, enum table_id table, const struct region *places,
+		     uint64_t block, struct free_rows *own)
 {
-	if ((store->file.tables[table].rows + 1) * sizeof(struct row_place) <= places->bytes)
-		return store_new_row(store, table);
-	store_counters_add(store, COUNTER_LOST_STORAGE, 1);
-	return 0;
+	uint64_t next = store->file.tables[table].rows;
+	uint64_t end = next + 1;
+
+	if (store->is_shared) {
+		next = (next + block - 1) / block * block;
+		end = next + block;
+	}
+	if (end > UINT32_MAX || end * sizeof(struct row_place) > places->bytes ||
+	    !store_append(store, table, end - store->file.tables[table].rows)) {
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
+		return false;
+	}
+	own->next = (uint32_t)next;
+	own->end = (uint32_t)end;
+	return true;
+}
+
+/* Takes the free rows of another stripe, all of them: they share lines. False if there are none. */
+static bool take_others(struct free_rows *rows, uint32_t stripe)
+{
+	for (uint32_t i = 1; i < STORE_STRIPES; i++) {
+		struct free_rows *from = &rows[(stripe + i) % STORE_STRIPES];
+
+		if (!from->first)
+			continue;
+		rows[stripe].first = from->first;
+		from->first = 0;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * A row of `table`, which may have been used before; 0 if there is no space. After its first
+ * block a stripe takes free rows of others, which bounds the table in a program of short threads.
+ */
+static uint32_t new_row(struct store *store, enum table_id table, const struct region *region,
+			uint64_t block, struct free_rows *rows)
+{
+	struct row_place *places = region->base;
+	uint32_t stripe = store->stripe % STORE_STRIPES;
+	struct free_rows *own = &rows[stripe];
+	uint32_t row;
+
+	if (!own->first && own->next == own->end &&
+	    !((own->end || !store->is_shared) && take_others(rows, stripe)) &&
+	    !add_rows(store, table, region, block, own))
+		return 0;
+	row = own->first;
+	if (row)
+		own->first = places[row].of_epoch;
+	else
+		row = own->next++;
+	places[row].stripe = stripe;
+	return row;
+}
+
+static void free_row(struct free_rows *rows, const struct region *region, uint32_t row)
+{
+	struct row_place *place = (struct row_place *)region->base + row;
+	struct free_rows *home = &rows[place->stripe];
+
+	place->of_epoch = home->first;
+	home->first = row;
 }
 
 /* ------------------------------------------------------------------ values */
 
 uint32_t store_lists_new_value(struct store *store)
 {
-	uint32_t row = store->free_value;
+	uint32_t row = new_row(store, TABLE_VALUES, &store->value_places, BLOCK_VALUES,
+			       store->free_values);
 
-	if (!row)
-		return new_placed_row(store, TABLE_VALUES, &store->value_places);
-	store->free_value = store_value_rows(store)[row].next;
-	store_value_rows(store)[row] = (struct row_value){0};
+	if (row)
+		store_value_rows(store)[row] = (struct row_value){0};
 	return row;
 }
 
@@ -105,7 +175,9 @@ void store_lists_link_value(struct store *store, uint32_t node, uint32_t row)
 		previous = *link;
 		link = &rows[previous].next;
 	}
-	*value_place(store, row) = (struct row_place){node, previous, epoch->value};
+	value_place(store, row)->node = node;
+	value_place(store, row)->previous = previous;
+	value_place(store, row)->of_epoch = epoch->value;
 	epoch->value = row;
 	rows[row].next = *link;
 	if (*link)
@@ -146,12 +218,11 @@ static void unlink_value(struct store *store, uint32_t row)
 
 uint32_t store_lists_new_kernel(struct store *store)
 {
-	uint32_t row = store->free_kernel;
+	uint32_t row = new_row(store, TABLE_KERNELS, &store->kernel_places, BLOCK_KERNELS,
+			       store->free_kernels);
 
-	if (!row)
-		return new_placed_row(store, TABLE_KERNELS, &store->kernel_places);
-	store->free_kernel = store_kernel_rows(store)[row].next;
-	store_kernel_rows(store)[row] = (struct row_kernel){0};
+	if (row)
+		store_kernel_rows(store)[row] = (struct row_kernel){0};
 	return row;
 }
 
@@ -166,7 +237,9 @@ void store_lists_link_kernel(struct store *store, uint32_t node, uint32_t row)
 		previous = *link;
 		link = &rows[previous].next;
 	}
-	*kernel_place(store, row) = (struct row_place){node, previous, epoch->kernel};
+	kernel_place(store, row)->node = node;
+	kernel_place(store, row)->previous = previous;
+	kernel_place(store, row)->of_epoch = epoch->kernel;
 	epoch->kernel = row;
 	rows[row].next = *link;
 	if (*link)
@@ -230,22 +303,23 @@ static void drop_kernel(struct store *store, uint32_t at)
 	}
 	store_config_drop(store, at);
 	store_samples_drop_runs(store, at);
-	kernel->next = store->free_kernel;
-	store->free_kernel = at;
+	free_row(store->free_kernels, &store->kernel_places, at);
 }
 
 void store_lists_drop_epoch(struct store *store, uint32_t epoch)
 {
 	struct epoch_rows *first = rows_of(store, epoch);
 
-	for (uint32_t at = first->value; at; at = value_place(store, at)->of_epoch) {
+	for (uint32_t at = first->value, next; at; at = next) {
+		next = value_place(store, at)->of_epoch;
 		unlink_value(store, at);
 		store_metric_drop_vector(store, &store_value_rows(store)[at]);
-		store_value_rows(store)[at].next = store->free_value;
-		store->free_value = at;
+		free_row(store->free_values, &store->value_places, at);
 	}
-	for (uint32_t at = first->kernel; at; at = kernel_place(store, at)->of_epoch)
+	for (uint32_t at = first->kernel, next; at; at = next) {
+		next = kernel_place(store, at)->of_epoch;
 		drop_kernel(store, at);
+	}
 	store_samples_drop_epoch(store, epoch);
 	store_collectives_drop_epoch(store, epoch);
 	*first = (struct epoch_rows){.tick = first->tick};

@@ -299,6 +299,6 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 			rows[at].as.vector = vector;
 		store_lists_link_value(store, node, at);
 	}
-	store_counters_add_one(store, COUNTER_METRICS, store->is_shared, 0);
+	store_counters_add_one(store, COUNTER_METRICS, store->is_shared, store->stripe);
 	return combine(store, &rows[at], row, name, metric, err);
 }

@@ -106,7 +106,6 @@ static inline void store_add_u64(uint64_t *sum, uint64_t more, bool is_shared)
 
 /* Number of counters that are spread per thread: the first ones, a cache line of them. */
 #define STRIPE_COUNTERS 4u
-#define STRIPES 16u
 
 bool store_counters_init(struct store *store);
 
@@ -117,7 +116,7 @@ static inline void store_counters_add_one(const struct store *store, enum counte
 	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
 
 	if (is_shared && store->stripes)
-		rows += store->stripes + stripe % STRIPES * STRIPE_COUNTERS;
+		rows += store->stripes + stripe % STORE_STRIPES * STRIPE_COUNTERS;
 	store_add_u64(&rows[counter].value, 1, is_shared);
 }
 

@@ -107,8 +107,10 @@ struct session *adding_lock(const struct config_entry *entry)
 
 		if (!session)
 			return NULL;
-		if (may_add(session, mine, &session->store.is_shared))
+		if (may_add(session, mine, &session->store.is_shared)) {
+			session->store.stripe = session->store.is_shared ? mine : 0;
 			return session;
+		}
 		session_unlock(session);
 		if (atomic_load_explicit(&session->owner, memory_order_relaxed) == OWNER_PAUSED)
 			sched_yield(); /* the caller takes the lock next */

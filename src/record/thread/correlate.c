@@ -123,7 +123,8 @@ void correlate_put(uint32_t number, const struct correlation *correlation)
 	if (correlation->launch) {
 		launch_of(number)->number = number;
 		launch_of(number)->event = *correlation->launch;
-		atomic_store_explicit(&has_launches, true, memory_order_relaxed);
+		if (!atomic_load_explicit(&has_launches, memory_order_relaxed))
+			atomic_store_explicit(&has_launches, true, memory_order_relaxed);
 	}
 	slot->shadow = correlation->where.shadow;
 	slot->source = correlation->where.source;

@@ -12,7 +12,7 @@
 
 _Thread_local struct thread *thread_self;
 _Atomic uint32_t thread_main_ordinal = UINT32_MAX;
-_Atomic uint32_t thread_main_context;
+struct main_scope thread_main_scope;
 static pthread_key_t exit_key;
 static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
 static _Atomic uint32_t thread_count;
@@ -73,7 +73,8 @@ void thread_set_main(void)
 {
 	struct thread *thread = thread_get();
 
-	atomic_store_explicit(&thread_main_context, PROTON_CONTEXT_ROOT, memory_order_relaxed);
+	atomic_store_explicit(&thread_main_scope.context, PROTON_CONTEXT_ROOT,
+			      memory_order_relaxed);
 	atomic_store_explicit(&thread_main_ordinal, thread ? thread->ordinal : UINT32_MAX,
 			      memory_order_relaxed);
 }

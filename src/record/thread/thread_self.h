@@ -104,7 +104,11 @@ __attribute__((cold)) void thread_renew(struct thread *thread, uint32_t generati
 uint32_t thread_new_ordinal(bool is_task);
 /* The main thread, and its innermost scope, for other threads. */
 extern _Atomic uint32_t thread_main_ordinal SESSION_DIRECT;
-extern _Atomic uint32_t thread_main_context SESSION_DIRECT;
+/* On its own cache line: the main thread writes it at each of its scopes. */
+struct main_scope {
+	_Alignas(CACHE_LINE_BYTES) _Atomic uint32_t context;
+};
+extern struct main_scope thread_main_scope SESSION_DIRECT;
 
 static inline bool thread_is_main(const struct thread *thread)
 {
@@ -117,7 +121,7 @@ static inline uint32_t thread_outer_context(const struct thread *thread)
 	if (thread_is_main(thread))
 		return PROTON_CONTEXT_ROOT;
 	/* acquire: pairs with thread_publish_main(), which finds the context's frame filled */
-	return atomic_load_explicit(&thread_main_context, memory_order_acquire);
+	return atomic_load_explicit(&thread_main_scope.context, memory_order_acquire);
 }
 
 /* Innermost scope of the thread, else the current one of the main thread. */
@@ -146,7 +150,7 @@ static inline void thread_publish_main(const struct thread *thread)
 {
 	/* release: pairs with thread_outer_context() */
 	if (thread_is_main(thread))
-		atomic_store_explicit(&thread_main_context, thread_scope_context(thread),
+		atomic_store_explicit(&thread_main_scope.context, thread_scope_context(thread),
 				      memory_order_release);
 }
 

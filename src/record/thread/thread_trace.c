@@ -13,8 +13,14 @@
 
 #include "base/clock.h"
 
-/* Rows that a thread reserves at once: large enough to make use of the session's lock rare. */
-#define CHUNK_ROWS 128u
+/*
+ * Rows that a thread reserves at once. The first few are for threads that record little; each
+ * further reservation is larger, up to one that makes use of the session's lock rare and keeps the
+ * threads on different pages of the file.
+ */
+#define CHUNK_ROWS_FIRST 32u
+#define CHUNK_ROWS_GROWTH 4u
+#define CHUNK_ROWS_MAX 2048u
 
 pthread_mutex_t thread_trace_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trace_thread *threads;
@@ -125,22 +131,31 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 	return writer;
 }
 
+/* Reserves the next rows of `table`; false if there is no space. */
+static bool reserve(struct reserved_rows *rows, enum table_id table,
+		    const struct config_entry *entry)
+{
+	/* Also in a session that is about to end: the value of this sample is in its tree. */
+	struct session *session = session_lock_kept(entry);
+	struct store *store = &session->store;
+	uint32_t count;
+
+	count = rows->count ? rows->count * CHUNK_ROWS_GROWTH : CHUNK_ROWS_FIRST;
+	rows->count = count < CHUNK_ROWS_MAX ? count : CHUNK_ROWS_MAX;
+	rows->next = store_event_reserve(store, table, rows->count);
+	rows->end = rows->next ? rows->next + rows->count : 0;
+	session_unlock(session);
+	if (rows->next)
+		store_event_populate(store, table, rows->next, rows->count);
+	return rows->next;
+}
+
 /* A row of `table` that only this thread uses; 0 if there is none. */
 static uint32_t take_row(struct reserved_rows *rows, enum table_id table,
 			 const struct config_entry *entry)
 {
-	struct session *session;
-
-	if (rows->next == rows->end) {
-		session = session_lock_entry(entry);
-		if (!session)
-			return 0;
-		rows->next = store_event_reserve(&session->store, table, CHUNK_ROWS);
-		rows->end = rows->next ? rows->next + CHUNK_ROWS : 0;
-		session_unlock(session);
-		if (!rows->next)
-			return 0;
-	}
+	if (rows->next == rows->end && !reserve(rows, table, entry))
+		return 0;
 	return rows->next++;
 }
 

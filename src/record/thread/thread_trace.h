@@ -26,6 +26,7 @@ extern pthread_mutex_t thread_trace_list_lock; /* for fork() */
 struct reserved_rows {
 	uint32_t next;
 	uint32_t end;
+	uint32_t count; /* reserved last */
 };
 
 /* Per-thread state of each trace; guarded by the thread's lock. */

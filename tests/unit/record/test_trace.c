@@ -539,7 +539,7 @@ TEST(kill_9_loses_no_event)
 	CHECK_U64(numbers_of(profile, "outer", numbers), 3);
 	CHECK_EQ(numbers[0], 3);
 	CHECK_EQ(numbers[2], 1);
-	CHECK_LE(100, profile->trace->sample_count);
+	CHECK_LT(4, profile->trace->sample_count);
 	profile_free(profile);
 }
 
