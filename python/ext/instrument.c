@@ -82,16 +82,26 @@ static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 
 PyDoc_STRVAR(llvm_doc,
 	     "instrument_llvm(text, arch, num_warps, threads_per_warp, shared, shared_limit, "
-	     "shared_per_processor, arguments, mode, hoist=False)\n--\n\n"
+	     "shared_per_processor, arguments, mode, hoist=False, extremes=True)\n--\n\n"
 	     "Replace the markers of a kernel, LLVM IR as text, by records. `arguments`: those of "
-	     "the kernel in TTGIR, -1 if unknown. None if it has no markers; "
+	     "the kernel in TTGIR, -1 if unknown; `extremes`: sums may have the shortest and the "
+	     "longest execution. None if it has no markers; "
 	     "else a dict: text, layout (text for the decoder), cta_bytes (of the buffer, for each "
 	     "CTA), ring_bytes (of a warp's ring buffer; 0 if it holds all records), shared (bytes "
 	     "that the kernel needs now), buffer (\"shared\" or \"global\"), records, "
 	     "ignored (markers in functions that cannot be changed), reason (why not), "
 	     "records_reason (why it has records although sums were requested, or empty), "
-	     "can_hoist (with `hoist`, vectorized additions move back to their loads). "
+	     "can_hoist (with `hoist`, vectorized additions move back to their loads), "
+	     "extremes (True if sums have them). "
 	     "ProtonError when the kernel cannot be instrumented.");
+
+static bool has_extremes(const struct instrument_layout *layout)
+{
+	for (uint32_t i = 0; i < layout->sum_count; i++)
+		if (layout->sums[i].min_word != INSTRUMENT_NO_SUM)
+			return true;
+	return false;
+}
 
 static PyObject *llvm_result(const struct instrument_result *result)
 {
@@ -106,7 +116,7 @@ static PyObject *llvm_result(const struct instrument_result *result)
 		Py_DECREF(layout);
 		return NULL;
 	}
-	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:s,s:O}", "text", text,
+	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:s,s:O,s:O}", "text", text,
 			     "layout", layout, "cta_bytes", result->layout.cta_bytes, "ring_bytes",
 			     result->holds_all ? 0 : result->layout.ring_bytes, "shared",
 			     result->shared_bytes, "buffer",
@@ -114,7 +124,8 @@ static PyObject *llvm_result(const struct instrument_result *result)
 			     "records", result->record_count, "ignored", result->ignored_markers,
 			     "reason", result->ignored_reason, "records_reason",
 			     result->records_reason, "can_hoist",
-			     result->can_hoist ? Py_True : Py_False);
+			     result->can_hoist ? Py_True : Py_False, "extremes",
+			     has_extremes(&result->layout) ? Py_True : Py_False);
 }
 
 static PyObject *instrument_text(PyObject *module, PyObject *args)
@@ -126,12 +137,13 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 	const char *text, *mode_text;
 	Py_ssize_t length;
 	int arguments;
-	int hoists = 0;
-	if (!PyArg_ParseTuple(args, "s#sIIIIIis|p:instrument_llvm", &text, &length, &options.arch,
+	int hoists = 0, extremes = 1;
+	if (!PyArg_ParseTuple(args, "s#sIIIIIis|pp:instrument_llvm", &text, &length, &options.arch,
 			      &options.warp_count, &options.threads_per_warp, &options.shared_bytes,
 			      &options.shared_limit, &options.shared_per_processor, &arguments,
-			      &mode_text, &hoists))
+			      &mode_text, &hoists, &extremes))
 		return NULL;
+	options.has_extremes = extremes;
 	/* Triton adds its own buffer and the profile's. */
 	options.parameter_count = arguments >= 0 ? (uint32_t)arguments + 2 : 0;
 	if (!read_mode(module, mode_text, &mode))

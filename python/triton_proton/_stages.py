@@ -152,21 +152,38 @@ class KernelStages:
         omitted: Optional[str],
         arguments: int,
     ) -> Version:
-        """A version of the kernel; its costs are measured if there is a budget."""
+        """A version of the kernel; its costs are measured if there is a budget.
+
+        Sums have the shortest and the longest execution if those cost nothing.
+        """
         before = dict(metadata)
-        self._describe(made, metadata)
-        costs = None
-        if self._fitting is not None and (self._passes.has_budget or made.get("can_hoist")):
-            costs = self._fitting.try_out(made["text"], metadata)
-            if costs and made.get("can_hoist"):
-                # Only the order of instructions changes, so the metadata is the same.
-                hoisted = self._run_pass(text, before, arguments, True)
-                fewer = self._fitting.try_out(hoisted["text"], metadata)
-                if fewer is not None and fewer.is_less_than(costs):
-                    made, costs = hoisted, fewer
-        if not self._passes.has_budget:
-            costs = None
-        return Version(text, made, before, dict(metadata), omitted, costs)
+        savings = _savings(made) if self._fitting is not None else []
+        is_tried = self._passes.has_budget or bool(savings)
+        version = self._try_out(text, made, before, omitted, is_tried)
+        for saving in savings:
+            costs = version.costs
+            if costs is not None and not costs:
+                break
+            fewer = self._run_pass(text, before, arguments, **saving)
+            other = self._try_out(text, fewer, before, omitted, is_tried)
+            if other.costs is not None and (costs is None or other.costs.is_less_than(costs)):
+                version = other
+        _put_back(metadata, version.after)
+        return version if self._passes.has_budget else version._replace(costs=None)
+
+    def _try_out(
+        self,
+        text: Any,
+        made: dict[str, Any],
+        before: dict[str, Any],
+        omitted: Optional[str],
+        is_tried: bool,
+    ) -> Version:
+        after, costs = dict(before), None
+        self._describe(made, after)
+        if self._fitting is not None and is_tried:
+            costs = self._fitting.try_out(made["text"], after)
+        return Version(text, made, before, after, omitted, costs)
 
     def _insert_automatic(
         self, src: Any, before: str, records: int, is_used: bool = False, fewer: Sequence[Any] = ()
@@ -235,7 +252,12 @@ class KernelStages:
         return made if "text" in made else None
 
     def _run_pass(
-        self, text: str, metadata: dict[str, Any], arguments: int, hoist: bool = False
+        self,
+        text: str,
+        metadata: dict[str, Any],
+        arguments: int,
+        hoist: bool = False,
+        extremes: bool = True,
     ) -> Any:
         limit, per_processor = SHARED_KIB.get(self._arch, (0, 0))
         return _libproton.instrument_llvm(
@@ -249,6 +271,7 @@ class KernelStages:
             arguments,
             _with_stride(self._passes.mode, self._stride),
             hoist,
+            extremes,
         )
 
     def _describe(self, made: dict[str, Any], metadata: dict[str, Any]) -> None:
@@ -286,6 +309,14 @@ class KernelStages:
                 return made
 
         return stage
+
+
+def _savings(made: dict[str, Any]) -> list[dict[str, bool]]:
+    """Options for the pass that may make a kernel with the same scopes cheaper."""
+    ways = [{"hoist": True}] if made.get("can_hoist") else []
+    if made.get("extremes"):
+        ways += [{"extremes": False}, *({**way, "extremes": False} for way in ways)]
+    return ways
 
 
 def _cheaper(every: Version, with_fewer: Callable[[int, str, str], Optional[Version]]) -> Version:

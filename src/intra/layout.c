@@ -64,6 +64,8 @@ bool layout_sum(struct instrument_layout *layout, uint16_t scope, uint16_t paren
 		.scope = scope,
 		.parent = parent,
 		.inside_word = INSTRUMENT_NO_SUM,
+		.min_word = INSTRUMENT_NO_SUM,
+		.max_word = INSTRUMENT_NO_SUM,
 	};
 	return true;
 }
@@ -135,6 +137,10 @@ static void write_sums(const struct instrument_layout *layout, struct out *out)
 			   sum->start_reads, sum->end_reads, sum->records_before,
 			   sum->inside_word == INSTRUMENT_NO_SUM ? 0 : sum->inside_word + 1u);
 	}
+	for (uint32_t i = 0; i < layout->sum_count; i++)
+		if (layout->sums[i].min_word != INSTRUMENT_NO_SUM)
+			out_printf(out, "extremes %u %u %u\n", i, layout->sums[i].min_word,
+				   layout->sums[i].max_word);
 	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
 		const struct instrument_sum_count *count = &layout->sum_counts[i];
 
@@ -294,6 +300,20 @@ static bool read_count(struct slice line, struct instrument_layout *layout, bool
 							       (uint16_t)times, is_end});
 }
 
+static bool read_extremes(struct slice line, struct instrument_layout *layout)
+{
+	uint32_t sum;
+	uint32_t min;
+	uint32_t max;
+
+	if (!read_number(&line, &sum) || !read_number(&line, &min) || !read_number(&line, &max) ||
+	    sum >= layout->sum_count || min >= INSTRUMENT_NO_SUM || max >= INSTRUMENT_NO_SUM)
+		return false;
+	layout->sums[sum].min_word = (uint16_t)min;
+	layout->sums[sum].max_word = (uint16_t)max;
+	return true;
+}
+
 static bool read_starts(struct slice line, struct instrument_layout *layout)
 {
 	return read_count(line, layout, false);
@@ -339,6 +359,7 @@ static bool read_line(struct slice line, struct instrument_layout *layout)
 		{"around", read_around, NULL},
 		{"parent", read_parent, NULL},
 		{"sum", read_sum, NULL},
+		{"extremes", read_extremes, NULL},
 		{"starts", read_starts, NULL},
 		{"ends", read_ends, NULL},
 		{"warning", read_warning, NULL},
@@ -386,6 +407,12 @@ static bool is_nesting_sane(const struct instrument_layout *layout)
 	return true;
 }
 
+/* True for one of `words`, or none. */
+static bool is_word(uint16_t word, uint32_t words)
+{
+	return word == INSTRUMENT_NO_SUM || word < words;
+}
+
 /* True if all words are in the ring buffer. */
 static bool are_sums_sane(const struct instrument_layout *layout)
 {
@@ -395,8 +422,9 @@ static bool are_sums_sane(const struct instrument_layout *layout)
 		if (layout->sum_counts[i].word >= words)
 			return false;
 	for (uint32_t i = 0; i < layout->sum_count; i++)
-		if (layout->sums[i].inside_word != INSTRUMENT_NO_SUM &&
-		    layout->sums[i].inside_word >= words)
+		if (!is_word(layout->sums[i].inside_word, words) ||
+		    !is_word(layout->sums[i].min_word, words) ||
+		    !is_word(layout->sums[i].max_word, words))
 			return false;
 	return layout->sum_count <= words;
 }

@@ -98,6 +98,9 @@ struct instrument_sum {
 	 * not all are, the parent is the one of `parent`.
 	 */
 	uint16_t inside_word;
+	/* words with the cycles of its shortest and longest execution, or INSTRUMENT_NO_SUM */
+	uint16_t min_word;
+	uint16_t max_word;
 };
 
 /*

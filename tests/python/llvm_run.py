@@ -170,6 +170,8 @@ class Translator:
             return left + v[0]
         if name == "llvm.ctpop.i32":
             return left + f"bin({v[0]}).count('1')"
+        if name in ("llvm.umin.i32", "llvm.umax.i32"):
+            return left + f"{name[6:9]}({v[0]} & {M32}, {v[1]} & {M32})"
         if name in ("llvm.amdgcn.sched.barrier", "llvm.nvvm.cp.async.wait.group"):
             return "pass"
         if name == "choose":

@@ -100,4 +100,5 @@ def test_the_order_of_a_kernel_without_vectors_stays(monkeypatch):
     monkeypatch.setattr(
         _registers.Fitting, "try_out", lambda *_: pytest.fail("nothing can be hoisted")
     )
-    assert "scope turn" in compiled(kernels.marked_loop).metadata.proton_layout
+    made = compiled(kernels.marked_loop, text="default:tree=records")
+    assert "scope turn" in made.metadata.proton_layout

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from built import TOOL  # noqa: E402
 from llvm_run import Cta, Thread, compile_kernel  # noqa: E402
-from test_instrument_records import BUFFER, functions, instrument, text_of  # noqa: E402
+from test_instrument_records import BUFFER, M32, functions, instrument, text_of  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
 
@@ -103,10 +103,9 @@ def walk(blocks, choices) -> list[tuple[str, str, int]]:
         number = edges[choice]
 
 
-def executions_of(passed) -> tuple[Counter, Counter]:
-    """By path of scopes: number of executions, and the sum of their cycles."""
-    counts: Counter = Counter()
-    cycles: Counter = Counter()
+def executions_of(passed) -> dict[tuple[str, ...], list[int]]:
+    """By path of scopes: the cycles of all executions."""
+    cycles: dict[tuple[str, ...], list[int]] = {}
     opened: list[tuple[str, int]] = []
     for what, name, ticks in passed:
         if what == "record start":
@@ -115,9 +114,8 @@ def executions_of(passed) -> tuple[Counter, Counter]:
         path = tuple(name for name, _ in opened)
         begun = opened.pop()
         assert begun[0] == name
-        counts[path] += 1
-        cycles[path] += (ticks - begun[1]) * TICK
-    return counts, cycles
+        cycles.setdefault(path, []).append((ticks - begun[1]) * TICK)
+    return cycles
 
 
 # ------------------------------------------------------------------ a decoder after docs/format.md
@@ -148,6 +146,10 @@ class Sums:
             self.cycles[path] = self.words[word]
             if inside:
                 self.inside[path] = self.words[inside - 1]
+        self.extremes: dict[tuple[str, ...], tuple[int, int]] = {}
+        for line in layout.get("extremes", []):
+            which, low, high = map(int, line.split())
+            self.extremes[paths[which]] = self.words[low], self.words[high]
         for line in layout["ends"]:
             which, word, times = map(int, line.split())
             self.counts[paths[which]] += self.words[word] * times
@@ -190,9 +192,10 @@ def run_warps(
     own=st.sampled_from([0, 4, 49000]),
     garbage=st.sampled_from([0, 0xDEADBEEF]),
     start=st.sampled_from([100, 2**32 - 300, 2**40 - 64]),
+    extremes=st.booleans(),
 )
 def test_memory_contains_the_sums_of_each_warp(
-    statements, arch, choices, buffer, unit, sampled, stride, index, own, garbage, start
+    statements, arch, choices, buffer, unit, sampled, stride, index, own, garbage, start, extremes
 ):
     blocks = blocks_of([("scope", "k", statements)])
     is_amd = arch == "gfx942"
@@ -204,6 +207,7 @@ def test_memory_contains_the_sums_of_each_warp(
         "stride": stride,
         "shared": own,
         "sums": 1,
+        "extremes": int(extremes),
     }
     text, layout = instrument(text_of([blocks], is_amd), arch, options)
     assert "#why" not in layout
@@ -221,10 +225,16 @@ def test_memory_contains_the_sums_of_each_warp(
     assert all(place <= at < place + size for at in cta.memory)
     for number, first in enumerate(units):
         sums = Sums(cta.memory, place, layout, number)
-        counts, cycles = executions_of(walk(blocks, choices[first]))
+        cycles = executions_of(walk(blocks, choices[first]))
         assert sums.magic == 0x314F5250 and sums.processor == 77
-        assert +sums.counts == counts
-        assert +sums.cycles == +cycles
+        assert +sums.counts == {path: len(all_of) for path, all_of in cycles.items()}
+        assert +sums.cycles == {path: sum(all_of) for path, all_of in cycles.items() if any(all_of)}
+        if extremes:
+            assert {path for path in cycles if len(cycles[path]) > 1} <= set(sums.extremes)
+        else:
+            assert not sums.extremes
+        for path, found in sums.extremes.items():
+            assert found == (min(cycles[path]), max(cycles[path])) if path in cycles else (M32, 0)
         assert start + 1000 * first < sums.start < sums.end
 
 
@@ -236,7 +246,8 @@ def test_memory_contains_the_sums_of_each_warp(
 )
 def test_any_markers_are_counted_or_recorded(made, arch, choices):
     """Scopes that overlap, never end, or are open on some paths only."""
-    text, layout = instrument(text_of(made, arch == "gfx942"), arch, {"warps": 1, "sums": 1})
+    options = {"warps": 1, "sums": 1, "extremes": 1}
+    text, layout = instrument(text_of(made, arch == "gfx942"), arch, options)
     assert ("#why" in layout) != ("sum" in layout)
     if "#why" in layout:
         assert text == instrument(text_of(made, arch == "gfx942"), arch, {"warps": 1})[0]
@@ -333,7 +344,8 @@ def test_a_million_executions_are_all_in_the_sum(arch):
     blocks = blocks_of(
         [("scope", "k", [("loop", [("scope", "a", [None, ("scope", "b", [None])]), None])])]
     )
-    text, layout = instrument(text_of([blocks], arch == "gfx942"), arch, {"warps": 1, "sums": 1})
+    options = {"warps": 1, "sums": 1, "extremes": 1}
+    text, layout = instrument(text_of([blocks], arch == "gfx942"), arch, options)
     cta = Cta(buffer=BUFFER, shared_bytes=int(layout["#shared"][0]))
     thread = Thread(cta, 0, 64 if arch == "gfx942" else 32, 2**32 - 1000, [1] * (times - 1))
     compile_kernel(text)(cta, thread)
@@ -350,6 +362,7 @@ def test_a_million_executions_are_all_in_the_sum(arch):
     assert got.cycles[("k", "a", "b")] == times * TICK
     assert got.cycles[("k", "a")] == 2 * times * TICK
     assert got.cycles[("k",)] == (3 * times + 1) * TICK
+    assert got.extremes == {("k", "a"): (2 * TICK,) * 2, ("k", "a", "b"): (TICK,) * 2}
 
 
 @pytest.mark.parametrize(

@@ -291,6 +291,31 @@ def test_scopes_that_fit_the_ring_buffer_are_kept(capfd):
     assert "omitted" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("tree", ["auto", "sums"])
+@pytest.mark.parametrize("cost", [(0, 0), (16, 0), (0, 1)])
+def test_sums_have_extremes_unless_those_cost_memory_or_occupancy(monkeypatch, tree, cost):
+    def costs(fitting, made, metadata):
+        has_extremes = "\nextremes " in metadata["proton_layout"]
+        return _registers.Costs(*(cost if has_extremes else (0, 0)), 8)
+
+    monkeypatch.setattr(_registers.Fitting, "_costs", costs)
+    _instrument.start(f"default:tree={tree}")
+    layout = layout_of(kernels.compile(kernels.marked_loop))
+    assert "\nsum " in layout
+    assert ("\nextremes " in layout) == (not any(cost))
+    assert "\nwarning " not in layout
+
+
+def test_scopes_that_cost_as_much_without_extremes_have_them(monkeypatch, capfd):
+    monkeypatch.setattr(
+        _registers.Fitting, "_costs", lambda *given: _registers.Costs(stack=16, lost=0, ctas=8)
+    )
+    _instrument.start("default")
+    layout = layout_of(kernels.compile(kernels.marked_loop))
+    assert "\nextremes " in layout and "its scopes cost 16 bytes" in layout
+    assert capfd.readouterr().err.count("marked_loop: its scopes cost") == 1
+
+
 def test_partitions_are_counted_alone(capfd):
     _instrument.start("default:auto=all:budget=off")
     words = [scope.partition("@")[0] for scope in scopes_of(kernels.compile(kernels.specialized))]
@@ -338,7 +363,7 @@ def test_a_kernel_to_which_ptxas_gives_few_registers_gets_its_own_number(monkeyp
     before = _registers.fit
     monkeypatch.setattr(_registers, "fit", fit)
     monkeypatch.setattr(_canary, "failure", lambda target, notes: None)
-    _instrument.start("default:auto=all:budget=off")
+    _instrument.start("default:tree=records:auto=all:budget=off")
     made = kernels.compile(kernels.products_of_vectors)
     needs = cubin_needs(made.asm["cubin"])
     (_, stack), *others = tried

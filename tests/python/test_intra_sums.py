@@ -56,6 +56,10 @@ def write_sums(address, layout):
             name = sums[which]
             values[which] = 900_000_000 if name == "kernel" else 500_000_000
             values[word] = 1 if name == "kernel" else EXECUTIONS // times
+        for key, value in lines:
+            if key == "extremes":
+                which, low, high = map(int, value.split())
+                values[low], values[high] = 400 - unit, 7000 + unit
         header = struct.pack(
             "<IIIIQQQQ16x", 0x314f5250, 0, size // 8, 10, 10**18, 900, 10**18 + 500_000_000,
             1_000_000_900)
@@ -155,7 +159,10 @@ def test_a_million_executions_are_in_the_profile(tmp_path, mode):
     assert outer["metrics"]["cycles"] == 2 * 4 * 900_000_000
     assert turn["metrics"]["executions"] == 2 * 4 * 1_000_000
     assert turn["metrics"]["mean_cycles"] == 500
-    assert "min_cycles" not in turn["metrics"] and "p99_cycles" not in turn["metrics"]
+    assert turn["metrics"]["min_cycles"] == 397 and turn["metrics"]["max_cycles"] == 7003
+    assert "p99_cycles" not in turn["metrics"]
+    for name in ("min_cycles", "p99_cycles", "max_cycles"):  # each warp executed it once
+        assert outer["metrics"][name] == pytest.approx(900_000_000, rel=0.03)
     assert "partial_executions" not in turn["metrics"]
 
 

@@ -59,6 +59,7 @@ static struct instrument_options options_of(const char *arch, int count, char **
 		.sched_barriers = number_of("barriers", count, words, 0) != 0,
 		.tree = tree_of(count, words),
 		.hoists = number_of("hoist", count, words, 0) != 0,
+		.has_extremes = number_of("extremes", count, words, 0) != 0,
 	};
 }
 

@@ -19,12 +19,14 @@ struct scope_total {
 	uint32_t scope;
 	uint32_t first_child; /* 0: none */
 	uint32_t next_sibling;
-	uint64_t count; /* whole executions; the next five are about them only */
+	uint64_t count; /* whole executions; the next six are about them only */
 	uint64_t cycles;
-	uint64_t min; /* UINT64_MAX: unknown, like the next two */
+	uint64_t min;
 	uint64_t max;
 	uint32_t *histogram;
-	uint64_t partial; /* partial executions */
+	uint64_t unbounded; /* executions that are missing in `min` and `max` */
+	uint64_t unsorted;  /* and in `histogram` */
+	uint64_t partial;   /* partial executions */
 };
 
 /* ------------------------------------------------------------------ nodes */
@@ -205,9 +207,10 @@ static void report(const struct context_totals *totals, const struct scope_total
 	/* The duration of a partial execution is unknown. */
 	if (sum->count)
 		put_double(&list, MEAN, (double)sum->cycles / (double)sum->count);
-	if (sum->min != UINT64_MAX) {
+	if (sum->count && !sum->unbounded) {
 		put_int64(&list, MIN, sum->min);
-		put_int64(&list, P99, percentile(sum, 0.99));
+		if (!sum->unsorted)
+			put_int64(&list, P99, percentile(sum, 0.99));
 		put_int64(&list, MAX, sum->max);
 	}
 	if (device) {
@@ -229,6 +232,8 @@ static void add(struct scope_total *sum, const struct launch_node *node)
 		return;
 	sum->count += node->count;
 	sum->cycles += node->cycles;
+	sum->unbounded += node->unbounded;
+	sum->unsorted += node->unsorted;
 	if (node->min == UINT64_MAX)
 		return;
 	if (node->min < sum->min)

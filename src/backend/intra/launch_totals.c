@@ -86,6 +86,30 @@ static inline void add_to(struct launch_node *node, const struct decode_executio
 	node->histogram[cycle_bucket(cycles)]++;
 }
 
+/* Adds the executions of a sum. */
+static void add_sum(struct launch_node *node, const struct decode_sum *sum)
+{
+	if (sum->is_partial) {
+		node->partial += sum->count;
+		node->partial_cycles += sum->cycles;
+		return;
+	}
+	node->count += sum->count;
+	node->cycles += sum->cycles;
+	if (sum->min == UINT64_MAX)
+		node->unbounded += sum->count;
+	if (sum->count > 1)
+		node->unsorted += sum->count;
+	if (sum->min == UINT64_MAX)
+		return;
+	if (sum->min < node->min)
+		node->min = sum->min;
+	if (sum->max > node->max)
+		node->max = sum->max;
+	if (sum->count == 1)
+		node->histogram[cycle_bucket(sum->min)]++;
+}
+
 /* Adds the sums of a unit: a tree, with parents first. */
 static void add_sums(struct launch_totals *totals, const struct instrument_layout *layout,
 		     const struct decode_sum *sums)
@@ -97,16 +121,13 @@ static void add_sums(struct launch_totals *totals, const struct instrument_layou
 		uint32_t parent = outer == INSTRUMENT_NO_SUM ? 0 : node_of[outer];
 		const uint32_t *children = totals->nodes[parent].children;
 		uint32_t node = children ? children[layout->sums[i].scope] : 0;
-		struct launch_node *to;
 
 		if (!node && sums[i].count)
 			node = make_child(totals, parent, layout->sums[i].scope);
 		node_of[i] = node ? node : parent;
 		if (!sums[i].count || node == parent)
 			continue;
-		to = &totals->nodes[node];
-		*(sums[i].is_partial ? &to->partial : &to->count) += sums[i].count;
-		*(sums[i].is_partial ? &to->partial_cycles : &to->cycles) += sums[i].cycles;
+		add_sum(&totals->nodes[node], &sums[i]);
 	}
 }
 
@@ -157,6 +178,8 @@ void launch_totals_reset(struct launch_totals *totals)
 		node->cycles = 0;
 		node->min = UINT64_MAX;
 		node->max = 0;
+		node->unbounded = 0;
+		node->unsorted = 0;
 		node->partial = 0;
 		node->partial_cycles = 0;
 	}

@@ -9,11 +9,14 @@
 #include "backend/intra/loaded_kernels.h"
 
 struct launch_node {
-	uint64_t count; /* whole executions; the next four are about them only */
+	uint64_t count; /* whole executions; the next six are about them only */
 	uint64_t cycles;
-	uint64_t min; /* UINT64_MAX: unknown, like the next two; the layout has sums */
+	uint64_t min; /* UINT64_MAX: unknown, like `max` */
 	uint64_t max;
-	uint32_t *histogram;     /* cycle_histogram.h */
+	uint32_t *histogram; /* cycle_histogram.h */
+	/* Executions of sums (layout.h) that are missing in `min` and `max`, and in `histogram`. */
+	uint64_t unbounded;
+	uint64_t unsorted;
 	uint64_t partial;        /* executions recorded in part (decoder.h) */
 	uint64_t partial_cycles; /* lower bound of their duration */
 	uint32_t *children;      /* by scope: index, 0: none; NULL if there are no children */

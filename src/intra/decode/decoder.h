@@ -44,6 +44,8 @@ struct decode_late_end {
 struct decode_sum {
 	uint64_t count;
 	uint64_t cycles; /* without record overhead */
+	uint64_t min;    /* the shortest execution; UINT64_MAX: unknown, like max */
+	uint64_t max;
 	uint64_t starts; /* if they are counted */
 	uint16_t parent; /* index of the sum around it, or INSTRUMENT_NO_SUM */
 	bool is_partial; /* `cycles` is a lower bound */

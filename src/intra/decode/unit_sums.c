@@ -57,6 +57,11 @@ static void subtract_overhead(const struct decoder *decoder, struct decode_sum *
 		uint64_t spent = overhead_of(&decoder->overhead, sum, &nodes[i], &inside[i]);
 
 		nodes[i].cycles -= spent < nodes[i].cycles ? spent : nodes[i].cycles;
+		if (nodes[i].min != UINT64_MAX) {
+			spent = (spent + nodes[i].count / 2) / nodes[i].count;
+			nodes[i].min -= spent < nodes[i].min ? spent : nodes[i].min;
+			nodes[i].max -= spent < nodes[i].max ? spent : nodes[i].max;
+		}
 		if (nodes[i].parent == INSTRUMENT_NO_SUM)
 			continue;
 		inside[nodes[i].parent].reads +=
@@ -145,6 +150,30 @@ static void find_parents(const struct instrument_layout *layout, const uint8_t *
 	}
 }
 
+/* The shortest and the longest execution: the only one, or as the unit has stored them. */
+static void find_extremes(const struct instrument_sum *sum, const uint8_t *bytes,
+			  struct decode_sum *node)
+{
+	uint32_t min = 0;
+	uint32_t max = 0;
+
+	node->min = UINT64_MAX;
+	if (node->is_partial || !node->count)
+		return;
+	if (node->count == 1) {
+		node->min = node->max = node->cycles;
+		return;
+	}
+	if (sum->min_word == INSTRUMENT_NO_SUM)
+		return;
+	min = word_at(bytes, sum->min_word);
+	max = word_at(bytes, sum->max_word);
+	if (min > max || max > node->cycles)
+		return;
+	node->min = min;
+	node->max = max;
+}
+
 static void read_unit(struct decoder *decoder, uint8_t index, const uint8_t *bytes,
 		      struct decode_sum *nodes)
 {
@@ -154,8 +183,10 @@ static void read_unit(struct decoder *decoder, uint8_t index, const uint8_t *byt
 		nodes[i].cycles = word_at(bytes, i);
 	count(layout, bytes, nodes);
 	find_parents(layout, bytes, nodes);
-	for (uint32_t i = 0; i < layout->sum_count; i++)
+	for (uint32_t i = 0; i < layout->sum_count; i++) {
 		check(decoder, &decoder->units[index], i, &nodes[i]);
+		find_extremes(&layout->sums[i], bytes, &nodes[i]);
+	}
 	if (decoder->overhead.empty || decoder->overhead.scope)
 		subtract_overhead(decoder, nodes);
 	for (uint32_t i = 0; i < layout->sum_count; i++)

@@ -401,15 +401,15 @@ static bool is_declared(const struct emit *emit, const char *name)
 	return false;
 }
 
-static void write_declarations(const struct emit *emit)
+static void write_declarations(const struct emit *emit, const char *const *lines)
 {
-	for (const char *const *line = emit->target->declarations; *line; line++) {
-		const char *name = strchr(*line, '@');
+	for (; *lines; lines++) {
+		const char *name = strchr(*lines, '@');
 		char call[128];
 
 		snprintf(call, sizeof(call), "%.*s", (int)(strchr(name, '(') + 1 - name), name);
 		if (!is_declared(emit, call))
-			out_printf(emit->out, "\n%s\n", *line);
+			out_printf(emit->out, "\n%s\n", *lines);
 	}
 }
 
@@ -488,6 +488,8 @@ void emit_text(const struct emit *emit)
 	write_function(emit);
 	line = function->end_line;
 	write_outside(emit, &line, line + 1);
-	write_declarations(emit);
+	write_declarations(emit, emit->target->declarations);
+	if (emit->sums && emit->sums->has_extremes)
+		write_declarations(emit, emit_sum_declarations);
 	write_callees(emit, &next_callee, &line, function->line_count);
 }

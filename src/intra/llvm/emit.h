@@ -97,6 +97,8 @@ static inline uint32_t emit_shared_bytes(const struct emit *emit)
 void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block);
 /* After a marker's clock read: adds to its sum, and counts. */
 void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker);
+/* declarations of the functions called by the above; NULL-terminated */
+extern const char *const emit_sum_declarations[];
 /* Writes the operand for word `word` at the function's end. */
 #define EMIT_SUM_OPERAND_BYTES 40
 void emit_sum_word(const struct emit *emit, uint32_t word, char *text);

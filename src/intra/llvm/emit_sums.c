@@ -1,22 +1,30 @@
 /* LLVM IR emitter for sums: phis and additions, the same for NVIDIA and AMD. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "intra/llvm/emit.h"
 #include "intra/llvm/emit_template.h"
 
+const char *const emit_sum_declarations[] = {
+	"declare i32 @llvm.umin.i32(i32, i32)",
+	"declare i32 @llvm.umax.i32(i32, i32)",
+	NULL,
+};
+
 static void operand(const struct emit *emit, uint32_t variable, struct sum_value value, char *text)
 {
-	static const char names[] = {
-		[SUM_CYCLES] = 'c', [SUM_COUNTER] = 'n', [SUM_OPEN] = 'o', [SUM_INSIDE] = 'q'};
+	static const char *const names[] = {
+		[SUM_CYCLES] = "c", [SUM_COUNTER] = "n", [SUM_OPEN] = "o", [SUM_INSIDE] = "q",
+		[SUM_BEGIN] = "b",  [SUM_MIN] = "min",   [SUM_MAX] = "max"};
 
 	if (value.origin == SUM_PHI)
 		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%%proton.s.%u.%u", variable, value.number);
 	else if (value.origin == SUM_MARKER)
-		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%%proton.%c.%u",
+		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%%proton.%s.%u",
 			 names[emit->sums->variables[variable].kind], value.number);
 	else
-		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%u",
-			 value.origin == SUM_CONSTANT ? value.number : 0);
+		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%" PRId32,
+			 value.origin == SUM_CONSTANT ? (int32_t)value.number : 0);
 }
 
 void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block)
@@ -44,27 +52,64 @@ void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block)
 	}
 }
 
+/* The variable with the clock at the start of the sum, or PLAN_NONE. */
+static uint32_t begin_of(const struct sum_plan *sums, uint32_t sum)
+{
+	for (uint32_t v = 0; v < sums->variable_count; v++)
+		if (sums->variables[v].kind == SUM_BEGIN && sums->variables[v].index == sum)
+			return v;
+	return PLAN_NONE;
+}
+
+/* Defines "%proton.d.MARKER", the duration of the execution that ends. False if it is unknown. */
+static bool find_duration(const struct emit *emit, uint32_t sum, uint32_t block, uint32_t marker)
+{
+	const struct plan_site *site = &emit->plan->sites[marker];
+	const struct ir_marker *markers = emit->function->markers;
+	uint32_t begin = begin_of(emit->sums, sum);
+	char start[EMIT_SUM_OPERAND_BYTES];
+	struct slice from;
+
+	if (site->start != PLAN_NONE) {
+		from = markers[emit->plan->sites[site->start].clock].result;
+	} else if (begin != PLAN_NONE && markers[marker].marker.is_end) {
+		operand(emit, begin, sum_plan_value(emit->sums, begin, block, marker), start);
+		from = slice_of(start);
+	} else {
+		return false;
+	}
+	EMIT(emit->out, "  %proton.d.<marker> = sub i32 <end>, <start>\n",
+	     EMIT_NUMBER("marker", marker), EMIT_SLICE("end", markers[site->clock].result),
+	     EMIT_SLICE("start", from));
+	return true;
+}
+
 /* Adds the duration, or the clock at one of its ends. */
-static void add_cycles(const struct emit *emit, uint32_t marker, const char *before)
+static void add_cycles(const struct emit *emit, uint32_t sum, uint32_t block, uint32_t marker,
+		       const char *before)
 {
 	const struct plan_site *site = &emit->plan->sites[marker];
 	const struct ir_marker *markers = emit->function->markers;
 
-	if (site->start != PLAN_NONE) {
-		uint32_t start = emit->plan->sites[site->start].clock;
-
-		EMIT(emit->out,
-		     "  %proton.d.<marker> = sub i32 <end>, <start>\n"
-		     "  %proton.c.<marker> = add i32 <before>, %proton.d.<marker>\n",
-		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
-		     EMIT_SLICE("end", markers[site->clock].result),
-		     EMIT_SLICE("start", markers[start].result));
+	if (find_duration(emit, sum, block, marker)) {
+		EMIT(emit->out, "  %proton.c.<marker> = add i32 <before>, %proton.d.<marker>\n",
+		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
 		return;
 	}
 	EMIT(emit->out, "  %proton.c.<marker> = <change> i32 <before>, <clock>\n",
 	     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
 	     EMIT_TEXT("change", markers[marker].marker.is_end ? "add" : "sub"),
 	     EMIT_SLICE("clock", markers[site->clock].result));
+}
+
+/* Keeps the clock of a start. */
+static void keep_start(const struct emit *emit, uint32_t marker)
+{
+	uint32_t clock = emit->plan->sites[marker].clock;
+
+	EMIT(emit->out, "  %proton.b.<marker> = add i32 <clock>, 0\n",
+	     EMIT_NUMBER("marker", marker),
+	     EMIT_SLICE("clock", emit->function->markers[clock].result));
 }
 
 static void change(const struct emit *emit, uint32_t variable, uint32_t block, uint32_t marker)
@@ -76,7 +121,15 @@ static void change(const struct emit *emit, uint32_t variable, uint32_t block, u
 
 	operand(emit, variable, value, before);
 	if (v->kind == SUM_CYCLES) {
-		add_cycles(emit, marker, before);
+		add_cycles(emit, v->index, block, marker, before);
+	} else if (v->kind == SUM_BEGIN && !emit->function->markers[marker].marker.is_end) {
+		keep_start(emit, marker);
+	} else if (v->kind == SUM_MIN || v->kind == SUM_MAX) {
+		EMIT(emit->out,
+		     "  %proton.<name>.<marker> = call i32 @llvm.u<name>.i32(i32 <before>, "
+		     "i32 %proton.d.<marker>)\n",
+		     EMIT_TEXT("name", v->kind == SUM_MIN ? "min" : "max"),
+		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
 	} else if (v->kind == SUM_COUNTER && value.origin != SUM_CONSTANT) {
 		EMIT(emit->out, "  %proton.n.<marker> = add i32 <before>, 1\n",
 		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));

@@ -304,7 +304,8 @@ static int choose_tree(struct emit *emit, struct plan *plan, struct sum_plan *su
 	if (tree == INSTRUMENT_TREE_RECORDS ||
 	    (tree == INSTRUMENT_TREE_AUTO && status == PROTON_OK && can_keep_records(emit)))
 		return status;
-	sums_status = sum_plan_make(emit->function, plan, layout, sums, err);
+	sums_status =
+		sum_plan_make(emit->function, plan, emit->options->has_extremes, layout, sums, err);
 	if (sums_status != PROTON_OK)
 		return sums_status;
 	if (*sums->reason) {

@@ -42,7 +42,8 @@ struct instrument_options {
 	uint32_t cta_stride;     /* every n-th CTA is sampled; 0 means 1 */
 	bool sched_barriers;     /* AMD: nothing is scheduled across a record */
 	enum instrument_tree tree;
-	bool hoists; /* vectorized additions move back between the markers; hoist.h */
+	bool hoists;       /* vectorized additions move back between the markers; hoist.h */
+	bool has_extremes; /* sums have the shortest and the longest execution */
 };
 
 struct instrument_result {

@@ -41,12 +41,17 @@ bool sum_plan_changes(const struct sum_plan *sums, uint32_t variable, uint32_t m
 	switch (v->kind) {
 	case SUM_CYCLES: /* the start of a pair changes nothing */
 		return sums->sums[marker] == v->index &&
-		       (is_end || sums->plan->sites[marker].stores);
+		       (is_end || (sums->plan->sites[marker].stores && !sums->begins[v->index]));
 	case SUM_COUNTER:
 		return is_last_counted(sums, v->index, marker);
 	case SUM_OPEN:
 		return sums->sums[marker] == v->index;
+	case SUM_BEGIN:
+		return sums->sums[marker] == v->index &&
+		       (is_end || sums->plan->sites[marker].stores);
 	case SUM_INSIDE:
+	case SUM_MIN:
+	case SUM_MAX:
 		return sums->sums[marker] == v->index && is_end;
 	}
 	return false;
@@ -85,6 +90,8 @@ struct sum_value sum_plan_value(const struct sum_plan *sums, uint32_t variable, 
 	if (v->kind == SUM_OPEN && value.origin == SUM_CONSTANT)
 		return (struct sum_value){SUM_CONSTANT,
 					  value.number + open_executions(sums, v, first, end)};
+	if (v->kind == SUM_BEGIN && sums->function->markers[end - 1].marker.is_end)
+		return (struct sum_value){SUM_CONSTANT, 0};
 	if (v->kind == SUM_COUNTER && value.origin == SUM_CONSTANT)
 		return (struct sum_value){SUM_CONSTANT, value.number + 1};
 	return (struct sum_value){SUM_MARKER, end - 1};
@@ -130,7 +137,8 @@ static void solve(struct sum_plan *sums, uint32_t variable)
 	uint32_t rounds = 0;
 	bool has_changed = true;
 
-	values[0] = (struct sum_value){SUM_CONSTANT, 0};
+	values[0] = (struct sum_value){SUM_CONSTANT,
+				       sums->variables[variable].kind == SUM_MIN ? UINT32_MAX : 0};
 	for (; has_changed && rounds < ROUNDS_MAX; rounds++) {
 		has_changed = false;
 		for (uint32_t b = 0; b < sums->block_count; b++) {
@@ -230,12 +238,65 @@ static void count_inside(struct sum_plan *sums, struct instrument_layout *layout
 	}
 }
 
+/* True if a unit can execute the sum more than once. */
+static bool may_repeat(const struct sum_plan *sums, const struct instrument_layout *layout,
+		       uint32_t sum)
+{
+	uint32_t total = 0;
+
+	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
+		const struct instrument_sum_count *count = &layout->sum_counts[i];
+		struct sum_value value;
+
+		if (count->sum != sum)
+			continue;
+		value = sum_plan_entry(sums, count->word, sums->function->block_count);
+		if (value.origin != SUM_CONSTANT)
+			return true;
+		total += value.number * count->times;
+	}
+	return total > 1;
+}
+
+/* True if start and end of the sum are in different blocks somewhere. */
+static bool spans_blocks(const struct sum_plan *sums, uint32_t sum)
+{
+	for (uint32_t i = 0; i < sums->function->marker_count; i++)
+		if (sums->sums[i] == sum && !sums->function->markers[i].marker.is_end &&
+		    sums->plan->sites[i].stores)
+			return true;
+	return false;
+}
+
+/* The shortest and the longest execution of each sum that may have several. */
+static void find_extremes(struct sum_plan *sums, struct instrument_layout *layout)
+{
+	uint32_t counters_end = sums->variable_count;
+
+	if (sums->by_scope || counters_end + 3 * layout->sum_count > VARIABLES_MAX)
+		return;
+	for (uint32_t v = layout->sum_count; v < counters_end && !*sums->reason; v++)
+		solve(sums, v);
+	for (uint32_t s = 0; s < layout->sum_count && !*sums->reason; s++) {
+		if (!may_repeat(sums, layout, s))
+			continue;
+		layout->sums[s].min_word = (uint16_t)add_variable(sums, SUM_MIN, s);
+		layout->sums[s].max_word = (uint16_t)add_variable(sums, SUM_MAX, s);
+		if (spans_blocks(sums, s)) {
+			sums->begins[s] = true;
+			add_variable(sums, SUM_BEGIN, s);
+		}
+	}
+}
+
 static bool add_variables(struct sum_plan *sums, struct instrument_layout *layout)
 {
 	for (uint32_t s = 0; s < layout->sum_count; s++)
 		add_variable(sums, SUM_CYCLES, s);
 	if (!count_executions(sums, layout))
 		return false;
+	if (sums->has_extremes)
+		find_extremes(sums, layout);
 	for (uint32_t s = 0; s < layout->sum_count && sums->by_scope && !*sums->reason; s++)
 		count_inside(sums, layout, s);
 	for (uint32_t v = 0; v < sums->variable_count && !*sums->reason; v++)
@@ -273,7 +334,7 @@ static bool make(struct sum_plan *sums, struct instrument_layout *layout)
 	return is_ok && (*sums->reason || add_variables(sums, layout));
 }
 
-int sum_plan_make(const struct ir_function *function, const struct plan *plan,
+int sum_plan_make(const struct ir_function *function, const struct plan *plan, bool has_extremes,
 		  struct instrument_layout *layout, struct sum_plan *sums, struct proton_error *err)
 {
 	bool is_ok = true;
@@ -282,6 +343,7 @@ int sum_plan_make(const struct ir_function *function, const struct plan *plan,
 		.function = function,
 		.plan = plan,
 		.block_count = function->block_count + 1,
+		.has_extremes = has_extremes,
 	};
 	check_kinds(function, sums);
 	if (!*sums->reason)

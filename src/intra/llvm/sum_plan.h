@@ -4,6 +4,9 @@
  * values, stored once at the kernel's end. A start subtracts the clock from the sum and an end adds
  * it, so nothing else is kept while a scope is open. Executions are counted per block.
  *
+ * The shortest and the longest execution need a value each. If start and end are in different
+ * blocks, the clock at the start is kept too.
+ *
  * Which scopes are open may depend on the path, for example if a compiler has merged two loops into
  * one. Then there is one sum per scope, starts are counted too, and if the scope around another one
  * is uncertain, the executions inside it are counted.
@@ -21,6 +24,9 @@ enum sum_kind {
 	SUM_COUNTER, /* executions of block `index` */
 	SUM_OPEN,    /* open executions of sum `index`; a pipelined loop may have several */
 	SUM_INSIDE,  /* executions of sum `index` that ended in the one around it */
+	SUM_BEGIN,   /* clock at the start of sum `index`; 0 outside of it */
+	SUM_MIN,     /* the cycles of the shortest execution of sum `index` */
+	SUM_MAX,     /* and of the longest one */
 };
 
 struct sum_variable {
@@ -47,6 +53,8 @@ struct sum_plan {
 	const struct plan *plan;
 	uint32_t *sums; /* by marker: index of its sum, or PLAN_NONE if it is unreachable */
 	bool by_scope;
+	bool has_extremes;               /* sums with several executions have them */
+	bool begins[INSTRUMENT_SUM_MAX]; /* by sum: a variable SUM_BEGIN exists */
 	/* The words that are stored, in this order; first one for each sum. */
 	struct sum_variable *variables;
 	uint32_t variable_count;
@@ -60,7 +68,7 @@ struct sum_plan {
  * Plans the sums and adds them to `layout`, or sets `reason`. The caller calls sum_plan_fini() in
  * any case. E_NOMEM.
  */
-int sum_plan_make(const struct ir_function *function, const struct plan *plan,
+int sum_plan_make(const struct ir_function *function, const struct plan *plan, bool has_extremes,
 		  struct instrument_layout *layout, struct sum_plan *sums,
 		  struct proton_error *err);
 void sum_plan_fini(struct sum_plan *sums);

@@ -53,6 +53,46 @@ TEST(counts_and_cycles_of_each_unit)
 	done();
 }
 
+static void check_extremes(uint32_t sum, uint64_t min, uint64_t max)
+{
+	CHECK_U64(decoder.sums[sum].min, min);
+	CHECK_U64(decoder.sums[sum].max, max);
+}
+
+TEST(extremes_are_those_that_the_unit_stored_or_the_only_execution)
+{
+	read_layout(NESTED, (struct decode_overhead){0});
+	header(0, 1000, 9000, 8);
+	words(0, (uint32_t[]){5000, 4000, 100, 1}, 4);
+	CHECK(decode_cta(&decoder, memory));
+	check_extremes(0, 5000, 5000);
+	CHECK_U64(decoder.sums[1].min, UINT64_MAX);
+	done();
+	/* A clock read takes 3 cycles, the additions 4. */
+	read_layout(NESTED "extremes 1 4 5\n", (struct decode_overhead){.empty = 3 * DECODE_CYCLE});
+	header(0, 1000, 9000, 8);
+	words(0, (uint32_t[]){5000, 1000, 1, 1, 200, 800}, 6);
+	CHECK(decode_cta(&decoder, memory));
+	check_extremes(0, 5000 - 2 * (2 * 3 + 4) - 3, 5000 - 2 * (2 * 3 + 4) - 3);
+	check_extremes(1, 200 - 3, 800 - 3);
+	done();
+}
+
+TEST(extremes_that_no_unit_would_store_are_unknown)
+{
+	static const uint32_t wrong[][2] = {{801, 800}, {200, 4001}, {UINT32_MAX, 0}};
+
+	for (size_t i = 0; i < 3; i++) {
+		read_layout(NESTED "extremes 1 4 5\n", (struct decode_overhead){0});
+		header(0, 1000, 9000, 8);
+		words(0, (uint32_t[]){5000, 4000, 100, 1, wrong[i][0], wrong[i][1]}, 6);
+		CHECK(decode_cta(&decoder, memory));
+		check_sum(0, 1, 200, 4000);
+		CHECK_U64(decoder.sums[1].min, UINT64_MAX);
+		done();
+	}
+}
+
 TEST(overhead_of_nested_executions_is_subtracted)
 {
 	/* A clock read takes 3 cycles, the additions 4. */
@@ -248,6 +288,10 @@ TEST(corrupt_layouts_are_rejected)
 		"sum 0 0 16 16 0 0\nends 1 0 1\n",       /* no such sum */
 		"sum 0 0 16 16 0 0\nends 0 16 1\n",      /* a word outside */
 		"sum 0 0 16 16 0 0\nstarts 0 1 70000\n", /* too often */
+		"sum 0 0 16 16 0 0\nextremes 1 1 2\n",   /* no such sum */
+		"sum 0 0 16 16 0 0\nextremes 0 1 16\n",  /* a word outside */
+		"sum 0 0 16 16 0 0\nextremes 0 16 1\n",
+		"sum 0 0 16 16 0 0\nextremes 0 1\n", /* too short */
 	};
 	char text[1024];
 	struct proton_error err;
