@@ -169,7 +169,7 @@ static int want_ring(const struct emit *emit, struct instrument_layout *layout,
 			       layout->unit_count * INSTRUMENT_RECORD_BYTES);
 	if (wanted < RING_UNIT_BYTES)
 		wanted = RING_UNIT_BYTES;
-	/* Without records in loops, a kernel needs at most what its longest path writes. */
+	/* If it is known, a kernel needs at most what its longest path writes. */
 	while (max >= 0 && wanted / 2 >= max && wanted > RING_UNIT_BYTES)
 		wanted /= 2;
 	if (max >= 0 && wanted >= max)

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "intra/llvm/noinline_callees.h"
+#include "intra/llvm/trip_count.h"
 
 #define BYTES_MAX ((int64_t)1 << 40)
 
@@ -323,19 +324,59 @@ static int64_t max_of_block(const struct walk *walk, uint32_t block)
 	return called == PLAN_VARIES ? PLAN_VARIES : own + called;
 }
 
-/* True if a loop has records, or a callee records an unknown number. */
-static bool records_unknown(const struct walk *walk, uint32_t first_open)
+static bool is_in_component(const struct walk *walk, uint32_t root, uint32_t block)
 {
-	uint32_t first = walk->open[first_open];
-	const struct ir_block *block = &walk->function->blocks[first];
-	bool is_loop = walk->open_count - first_open > 1;
-	bool records = false;
+	return walk->max[block] == PLAN_UNREACHED && walk->number[block] >= walk->number[root];
+}
 
-	for (uint32_t i = 0; i < block->successor_count; i++)
-		is_loop |= walk->function->successors[block->first_successor + i] == first;
-	for (uint32_t i = first_open; i < walk->open_count; i++)
-		records |= max_of_block(walk, walk->open[i]) != 0;
-	return (is_loop && records) || max_of_block(walk, first) == PLAN_VARIES;
+/*
+ * The maximum number of times that a block of the component runs; 0: unknown. Known for a loop with
+ * one back edge and no other loop in it: the other edges lead forward in the text.
+ */
+static uint32_t count_trips(const struct walk *walk, uint32_t first_open)
+{
+	uint32_t header = walk->open[first_open];
+	uint32_t latch = PLAN_NONE;
+
+	for (uint32_t i = first_open; i < walk->open_count; i++) {
+		uint32_t from = walk->open[i];
+		const struct ir_block *block = &walk->function->blocks[from];
+
+		for (uint32_t e = 0; e < block->successor_count; e++) {
+			uint32_t to = walk->function->successors[block->first_successor + e];
+
+			if (!is_in_component(walk, header, to))
+				continue;
+			if (to != header && to <= from)
+				return 0;
+			if (to == header && latch != PLAN_NONE)
+				return 0;
+			if (to == header)
+				latch = from;
+		}
+	}
+	if (latch == PLAN_NONE) /* no loop */
+		return 1;
+	return latch >= header ? trip_count(walk->function, header, latch) : 0;
+}
+
+/* Maximum bytes recorded in all blocks of the component, or PLAN_VARIES. */
+static int64_t max_of_component(const struct walk *walk, uint32_t first_open)
+{
+	int64_t sum = 0;
+	uint32_t trips;
+
+	for (uint32_t i = first_open; i < walk->open_count; i++) {
+		int64_t max = max_of_block(walk, walk->open[i]);
+
+		if (max == PLAN_VARIES || sum > BYTES_MAX)
+			return PLAN_VARIES;
+		sum += max;
+	}
+	if (!sum)
+		return 0;
+	trips = count_trips(walk, first_open);
+	return trips && sum <= BYTES_MAX / trips ? trips * sum : PLAN_VARIES;
 }
 
 /* All blocks of the component with root `block` have been visited. */
@@ -343,6 +384,7 @@ static void close_loop(struct walk *walk, uint32_t block)
 {
 	uint32_t first = walk->open_count;
 	int64_t max = 0;
+	int64_t own;
 
 	do
 		first--;
@@ -360,10 +402,8 @@ static void close_loop(struct walk *walk, uint32_t block)
 				max = following;
 		}
 	}
-	if (records_unknown(walk, first))
-		max = PLAN_VARIES;
-	else if (max != PLAN_VARIES)
-		max += max_of_block(walk, block);
+	own = max_of_component(walk, first);
+	max = own == PLAN_VARIES || max == PLAN_VARIES ? PLAN_VARIES : max + own;
 	/* e.g. callees that call callees twice, and so on */
 	if (max > BYTES_MAX)
 		max = PLAN_VARIES;
