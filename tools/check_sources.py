@@ -3,8 +3,8 @@
 
 Looks at the files git knows (or all files, outside a repository): every source begins with a
 comment that says what it is, no source has more than 900 lines or stray white space, no TODO
-without an issue, nothing that holds on one machine only, no two files of one
-name below src/, no two tests of one name, no function that does not fit a screen, and below
+without an issue, nothing that holds on one machine only, no two C files of one name (except
+examples), no two tests of one name, no function that does not fit a screen, and below
 NAMED_FOR_FILE no function between files that is not named for its file.
 """
 
@@ -121,12 +121,12 @@ def check_file(root, name):
 
 
 def names_twice(names):
-    """Files below src/, and tests, with the name of another one: a name leads to one file."""
+    """C files but examples, and tests, with another one's name: a name leads to one file."""
     seen = {}
     for name in names:
         base = Path(name).name
-        if (name.startswith("src/") or base.startswith("test_")) and base.endswith(
-            (".c", ".h", ".js", ".py")
+        if (base.endswith((".c", ".h", ".js")) and not name.startswith("examples/")) or (
+            base.startswith("test_") and base.endswith(".py")
         ):
             other = seen.setdefault(base, name)
             if other != name:

@@ -6,7 +6,7 @@
 #define EXT_AUTOGRAD_H
 
 #include "ext.h"
-#include "frames.h"
+#include "python_frames.h"
 
 /* The two contexts that are kept for each forward operator. */
 enum autograd_kind {

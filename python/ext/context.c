@@ -24,8 +24,8 @@
 #include <stdlib.h>
 
 #include "autograd.h"
-#include "frames.h"
 #include "generated.h"
+#include "python_frames.h"
 #include "torch_ops.h"
 
 #define TABLE_MIN_CAPACITY 1024u      /* powers of two */

@@ -14,7 +14,7 @@
  */
 #include "ext.h"
 
-#include "frames.h"
+#include "python_frames.h"
 
 /* From asyncio, once it was imported; never released. The second is set last. */
 static PyObject *get_running_loop;

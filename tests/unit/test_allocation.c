@@ -5,7 +5,7 @@
  *
  * The program is linked with --wrap for every allocating function, so only Proton's own calls fail.
  */
-#include "unit/trace_events.h"
+#include "unit/recorded_trace.h"
 
 #include <dirent.h>
 #include <fcntl.h>

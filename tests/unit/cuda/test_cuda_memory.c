@@ -1,6 +1,6 @@
 /* Memory copies and memsets, with the fake libraries. */
 #include "unit/cuda/cuda_session.h"
-#include "unit/trace_events.h"
+#include "unit/recorded_trace.h"
 
 #include "backend/cuda/memory.h"
 

@@ -1,6 +1,6 @@
 /* CUDA backend: traces, with the fake libcupti and libcuda (tests/fake). */
 #include "unit/cuda/cuda_session.h"
-#include "unit/trace_events.h"
+#include "unit/recorded_trace.h"
 
 #include <malloc.h>
 

@@ -4,7 +4,7 @@
  */
 #include "unit/fakes.h"
 #include "unit/intra/instrumented.h"
-#include "unit/trace_events.h"
+#include "unit/recorded_trace.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
  * scopes when records of the enclosing scopes were overwritten.
  */
 #include "unit/intra/instrumented.h"
-#include "unit/trace_events.h"
+#include "unit/recorded_trace.h"
 
 #include "export/export.h"
 

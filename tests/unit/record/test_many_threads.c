@@ -2,7 +2,7 @@
  * Many threads that record into one session: they lose nothing, and each of them writes to
  * its own cache lines and pages: a line that two processors write slows both.
  */
-#include "unit/trace_events.h"
+#include "unit/recorded_trace.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

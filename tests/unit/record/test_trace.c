@@ -1,5 +1,5 @@
 /* Sessions with data="trace": trace events of the program's threads. */
-#include "unit/trace_events.h"
+#include "unit/recorded_trace.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
  * Traces larger than one extent of their tables, killed and corrupt: every row keeps its value
  * when the tables are spread over the file.
  */
-#include "unit/trace_events.h"
+#include "unit/recorded_trace.h"
 
 #include <malloc.h>
 #include <pthread.h>

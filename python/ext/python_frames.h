@@ -3,8 +3,8 @@
  *
  * "With the GIL" means an attached thread in a free-threaded build.
  */
-#ifndef EXT_FRAMES_H
-#define EXT_FRAMES_H
+#ifndef EXT_PYTHON_FRAMES_H
+#define EXT_PYTHON_FRAMES_H
 
 #include "ext.h"
 

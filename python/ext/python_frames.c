@@ -12,7 +12,7 @@
  * pycore_interpframe_structs.h of 3.14 and 3.15; _PyFrame_IsIncomplete() and
  * _PyInterpreterFrame_LASTI() there.
  */
-#include "frames.h"
+#include "python_frames.h"
 
 #include <frameobject.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Support for trace tests: sessions with data="trace", and lookup of their events by name. */
-#ifndef TESTS_UNIT_TRACE_EVENTS_H
-#define TESTS_UNIT_TRACE_EVENTS_H
+#ifndef TESTS_UNIT_RECORDED_TRACE_H
+#define TESTS_UNIT_RECORDED_TRACE_H
 
 #include "unit/recorded.h"
 
