@@ -146,6 +146,12 @@ static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wa
 	return ring;
 }
 
+/* Bytes that the last group may extend past the end of a ring buffer that does not hold all. */
+static uint32_t slack_of(const struct emit *emit)
+{
+	return round_up((emit->plan->group_max - 1) * INSTRUMENT_RECORD_BYTES, RING_UNIT_BYTES);
+}
+
 /*
  * Bytes of a ring buffer and of its slack area, if there is space. E_INVALID, E_UNSUPPORTED.
  */
@@ -156,8 +162,7 @@ static int want_ring(const struct emit *emit, struct instrument_layout *layout,
 	uint32_t wanted = RING_DEFAULT_MAX_BYTES;
 	int64_t max = emit->plan->max_bytes;
 
-	layout->slack_bytes =
-		round_up((emit->plan->group_max - 1) * INSTRUMENT_RECORD_BYTES, RING_UNIT_BYTES);
+	layout->slack_bytes = slack_of(emit);
 	if (options->buffer_bytes)
 		wanted = power_of_two_below(options->buffer_bytes / layout->unit_count);
 	if (wanted > RING_MAX_BYTES)
@@ -196,6 +201,7 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 	const struct instrument_options *options = emit->options;
 	uint32_t rings = layout->unit_count + emit_has_spare(emit);
 	uint32_t wanted = 0;
+	uint32_t slack;
 	uint32_t min;
 
 	if (emit->sums) {
@@ -207,10 +213,17 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 			return status;
 		min = layout->slack_bytes;
 	}
+	slack = layout->slack_bytes;
 	layout->ring_bytes = 0;
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
 		layout->ring_bytes = shared_ring(emit, rings, wanted, options->buffer_bytes > 0);
+	if (!emit->sums && layout->ring_bytes && layout->ring_bytes < wanted) {
+		/* It was to hold all records, and does not. */
+		min = layout->slack_bytes = slack_of(emit);
+		layout->ring_bytes = shared_ring(emit, rings, wanted, options->buffer_bytes > 0);
+	}
 	if (layout->ring_bytes < min || !layout->ring_bytes) {
+		layout->slack_bytes = slack;
 		emit->buffer = INSTRUMENT_BUFFER_GLOBAL;
 		rings = layout->unit_count + emit_has_spare(emit);
 		layout->ring_bytes = wanted;

@@ -9,13 +9,17 @@
 	"\", \"=r\"() #1\n"
 #define END "}\n"
 
-/* Bytes of the ring buffer of kernel `text`, and of its slack area in the upper 32 bits. */
-static uint64_t ring_of(const char *text, uint32_t buffer_bytes)
+/*
+ * Bytes of the ring buffer of kernel `text`, which has `shared_bytes` itself, and of its slack area
+ * in the upper 32 bits.
+ */
+static uint64_t ring_next_to(const char *text, uint32_t buffer_bytes, uint32_t shared_bytes)
 {
 	struct instrument_options options = {
 		.arch = "sm_90",
 		.warp_count = 4,
 		.threads_per_warp = 32,
+		.shared_bytes = shared_bytes,
 		.shared_limit = 232448,
 		.shared_per_processor = 233472,
 		.buffer_bytes = buffer_bytes,
@@ -28,6 +32,11 @@ static uint64_t ring_of(const char *text, uint32_t buffer_bytes)
 	ring = (uint64_t)result.layout.slack_bytes << 32 | result.layout.ring_bytes;
 	instrument_result_fini(&result);
 	return ring;
+}
+
+static uint64_t ring_of(const char *text, uint32_t buffer_bytes)
+{
+	return ring_next_to(text, buffer_bytes, 0);
 }
 
 TEST(ring_buffer_fits_the_longest_path_without_records_in_loops)
@@ -174,4 +183,17 @@ TEST(loops_of_callees_are_counted_too)
 			     "  br i1 %c, label %b, label %d\n\nd:\n  ret void\n" END;
 
 	check_loop(text, 128);
+}
+
+TEST(ring_buffer_without_space_for_all_records_has_a_slack_area)
+{
+	/* 50 iterations with 2 records. */
+	static const char text[] =
+		LOOP(PHI("i32", "0") ADD("i32", "1") "  %c = icmp ne i32 %n, 50\n", "b", "c");
+
+	CHECK_EQ(ring_next_to(text, 0, 0), 1024);
+	/* Next to a kernel with four CTAs, each warp has 768 bytes. */
+	CHECK_EQ(ring_next_to(text, 0, 54272), 2ull << 35 | 512);
+	/* None is left: records are in global memory, all of them. */
+	CHECK_EQ(ring_next_to(text, 0, 57344), 1024);
 }
