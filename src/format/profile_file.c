@@ -44,6 +44,12 @@ static const struct {
  */
 #define RETRY_AFTER_NS 1000000000ull
 
+/* Tables to which several threads write new rows at once. */
+static bool is_of_threads(int id)
+{
+	return id == TABLE_EVENTS || id == TABLE_SAMPLES;
+}
+
 static bool add_extent(struct profile_file *file, enum table_id id, uint64_t bytes)
 {
 	struct profile_table *table = &file->tables[id];
@@ -77,6 +83,9 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 			return false;
 		}
 		madvise(at, extent, MADV_DONTDUMP);
+		/* The first write to a page would also fill its neighbors: others wait. */
+		if (is_of_threads(id))
+			madvise(at, extent, MADV_RANDOM);
 		header->extents[header->extent_count] = (struct file_extent){
 			.table = id,
 			.offset = file->file_bytes,
@@ -128,6 +137,13 @@ void profile_file_commit(struct profile_file *file, enum table_id id)
 {
 	/* release: a process that maps or reads the file finds all counted rows filled */
 	__atomic_store_n(&file->header->tables[id].rows, file->tables[id].rows, __ATOMIC_RELEASE);
+}
+
+void profile_file_expect_reading(const struct profile_file *file)
+{
+	for (int id = 0; id < TABLE_COUNT; id++)
+		if (is_of_threads(id) && file->tables[id].mapped_bytes)
+			madvise(file->spaces[id].base, file->tables[id].mapped_bytes, MADV_NORMAL);
 }
 
 void profile_file_view(const struct profile_file *file, struct profile_view *view)

@@ -56,6 +56,9 @@ static inline void *profile_file_rows(const struct profile_file *file, enum tabl
 	return file->spaces[table].base;
 }
 
+/* Call it when the last row has been written: tables are read ahead again. */
+void profile_file_expect_reading(const struct profile_file *file);
+
 /* Borrowed view of the committed rows; valid until the next append. */
 void profile_file_view(const struct profile_file *file, struct profile_view *view);
 

@@ -359,6 +359,7 @@ int output_finish(struct session *session, const struct output_format *format,
 	int status = PROTON_OK;
 
 	store_phase_finish(&session->store);
+	profile_file_expect_reading(file);
 	if (format->kind == OUTPUT_EXPORT)
 		status = export_all(session, format->export, &why);
 	if (status == PROTON_OK && (keep || format->kind == OUTPUT_PROTON))

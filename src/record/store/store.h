@@ -145,9 +145,6 @@ int store_event_init(struct store *store, struct proton_error *err);
  * lives; 0 if there is no space. A row counts once its `kind` is stored, or an event links to it.
  */
 uint32_t store_event_reserve(struct store *store, enum table_id table, uint32_t count);
-/* Gives reserved rows their memory in one call. Their thread, without the session's lock. */
-void store_event_populate(const struct store *store, enum table_id table, uint32_t first,
-			  uint32_t count);
 /* Gives an event row `at` of samples; only the value's metric and content are used. */
 void store_event_link_sample(const struct store *store, uint32_t event, uint32_t at,
 			     const struct row_value *value);

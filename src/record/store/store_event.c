@@ -4,19 +4,12 @@
  */
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "record/names/frames.h"
 #include "record/store/intra_launch.h"
 #include "record/store/store_rows.h"
-
-#define POPULATE_PAGES_MIN 4u
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; before, pages come one by one */
-#endif
 
 /* The offset from monotonic time to Unix time: constant for the life of the process. */
 static _Atomic uint64_t unix_offset_ns;
@@ -56,20 +49,6 @@ uint32_t store_event_reserve(struct store *store, enum table_id table, uint32_t 
 	}
 	store_commit(store, table);
 	return (uint32_t)first;
-}
-
-void store_event_populate(const struct store *store, enum table_id table, uint32_t first,
-			  uint32_t count)
-{
-	uint64_t row_bytes = store->file.tables[table].row_bytes;
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t from = (uintptr_t)profile_file_rows(&store->file, table) + first * row_bytes;
-	uintptr_t to = from + count * row_bytes;
-
-	from &= ~(page - 1);
-	to = (to + page - 1) & ~(page - 1);
-	if (to - from >= POPULATE_PAGES_MIN * page)
-		madvise((void *)from, to - from, MADV_POPULATE_WRITE);
 }
 
 /* ------------------------------------------------------------------ lanes */

@@ -137,16 +137,12 @@ static bool reserve(struct reserved_rows *rows, enum table_id table,
 {
 	/* Also in a session that is about to end: the value of this sample is in its tree. */
 	struct session *session = session_lock_kept(entry);
-	struct store *store = &session->store;
-	uint32_t count;
+	uint32_t count = rows->count ? rows->count * CHUNK_ROWS_GROWTH : CHUNK_ROWS_FIRST;
 
-	count = rows->count ? rows->count * CHUNK_ROWS_GROWTH : CHUNK_ROWS_FIRST;
 	rows->count = count < CHUNK_ROWS_MAX ? count : CHUNK_ROWS_MAX;
-	rows->next = store_event_reserve(store, table, rows->count);
+	rows->next = store_event_reserve(&session->store, table, rows->count);
 	rows->end = rows->next ? rows->next + rows->count : 0;
 	session_unlock(session);
-	if (rows->next)
-		store_event_populate(store, table, rows->next, rows->count);
 	return rows->next;
 }
 
