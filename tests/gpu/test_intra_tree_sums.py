@@ -128,6 +128,11 @@ def test_a_million_executions(session, capsys, buffer, tree):  # noqa: F811
     assert found["turn"]["executions"] == found["inner"]["executions"] == count * ctas * WARPS
     assert found["all"]["executions"] == ctas * WARPS
     assert found["inner"]["cycles"] < found["turn"]["cycles"] < found["all"]["cycles"]
+    for scope in ("turn", "inner", "all"):
+        node = found[scope]
+        assert 0 < node["min_cycles"] <= node["mean_cycles"] <= node["max_cycles"]
+    assert found["turn"]["min_cycles"] > found["inner"]["min_cycles"]
+    assert found["all"]["min_cycles"] > count * found["turn"]["min_cycles"]
     assert path_of("inner").endswith("turns/all/turn/inner") and not lost()
     with capsys.disabled():
         print(f"\n{found['turn']['mean_cycles']:.1f} cycles a turn, "
@@ -195,6 +200,10 @@ def test_times_are_those_of_records(session, capsys):  # noqa: F811
             print(f"\n{name}: {node['executions']} executions, {node['mean_cycles']:.1f} cycles; "
                   f"records {records['executions']}, {records['mean_cycles']:.1f}", end="")
             assert node["executions"] == records["executions"]
+            if "min_cycles" in node:  # they cost nothing on this GPU
+                print(f"; {node['min_cycles']} to {node['max_cycles']}, records "
+                      f"{records['min_cycles']} to {records['max_cycles']}", end="")
+                assert node["min_cycles"] <= node["mean_cycles"] <= node["max_cycles"]
         print()
     total = {mode: sum(found[mode][name]["cycles"] for name in ("load", "dot")) for mode in found}
     assert total[SUMS] == pytest.approx(total[RECORDS], rel=0.15)

@@ -68,9 +68,11 @@ def write_sums(address, layout):
             size)
 
 
-data, mode = sys.argv[1:]
+data, mode, *more = sys.argv[1:]
 proton.start("a", backend="instrumentation", data=data, mode=mode)
 kernel = kernels.compile(kernels.marked_loop, "sm_90")
+for data in more:
+    proton.start("b", backend="instrumentation", data=data, mode=mode)
 knobs.runtime.kernel_load_end_hook(None, FUNCTION, "marked_loop", kernel.metadata_group, "hash")
 for launch in range(2):
     address = _allocation._profile_allocator(kernel.metadata.profile_scratch_size, 128, STREAM)
@@ -169,6 +171,14 @@ def test_a_million_executions_are_in_the_profile(tmp_path, mode):
 def test_a_trace_needs_records(tmp_path):
     done = run(tmp_path, "trace", "default:tree=sums")
     assert done.returncode and "tree=sums keeps no single executions" in done.stderr
+
+
+def test_a_trace_names_kernels_that_were_compiled_before_it(tmp_path):
+    done = run(tmp_path, "tree", "", "trace")
+    assert done.returncode == 0, done.stderr
+    assert "proton: marked_loop: the trace omits 2 launches (totals include them)" in done.stderr
+    (kernel,) = json.loads((tmp_path / "a.hatchet").read_text())[0]["children"]
+    assert kernel["children"][0]["metrics"]["executions"] == 2 * 4
 
 
 def test_kernels_have_records_while_a_session_is_a_trace(tmp_path):

@@ -101,8 +101,12 @@ static bool is_kept(struct kernel *kernel, struct proton_context where)
 {
 	uint32_t kept = atomic_load_explicit(&launches_kept, memory_order_relaxed);
 
-	if (!record_wants_intra(where) || kernel->layout.sum_count)
+	if (!record_wants_intra(where))
 		return false;
+	if (kernel->layout.sum_count) {
+		atomic_fetch_add_explicit(&kernel->without_records, 1, memory_order_relaxed);
+		return false;
+	}
 	if (kept == INSTRUMENT_LAUNCHES_ALL ||
 	    atomic_fetch_add_explicit(&kernel->kept, 1, memory_order_relaxed) < kept)
 		return true;

@@ -87,6 +87,7 @@ static void reset(struct kernel *kernel)
 	kernel->kept = 0;
 	kernel->unsampled = 0;
 	kernel->untraced = 0;
+	kernel->without_records = 0;
 	kernel->record_cycles = 0;
 	kernel->unit_cycles = 0;
 	kernel->turns = 0;

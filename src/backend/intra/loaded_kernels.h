@@ -14,16 +14,17 @@ struct kernel {
 	uint32_t frame;
 	char *name;
 	struct instrument_layout layout;
-	_Atomic uint32_t kept;          /* launches selected for traces, in this run */
-	_Atomic uint64_t unsampled;     /* launches without a buffer, in this run */
-	_Atomic uint64_t untraced;      /* launches that traces omitted */
-	_Atomic uint64_t record_cycles; /* spent on records, in all launches: record_price.c */
-	_Atomic uint64_t unit_cycles;   /* all, by the units that made them */
-	uint64_t turns;                 /* next turn for a launch that goes into traces */
-	uint64_t turns_ended;           /* turns that are over: ordered_commit.c */
-	uint64_t traced;                /* launches in traces */
-	uint64_t traced_events;         /* slices in traces: loss_warnings.c */
-	struct decode_totals totals;    /* losses that were not reported yet: loss_warnings.c */
+	_Atomic uint32_t kept;            /* launches selected for traces, in this run */
+	_Atomic uint64_t unsampled;       /* launches without a buffer, in this run */
+	_Atomic uint64_t untraced;        /* launches that traces omitted */
+	_Atomic uint64_t without_records; /* and those that have only sums */
+	_Atomic uint64_t record_cycles;   /* spent on records, in all launches: record_price.c */
+	_Atomic uint64_t unit_cycles;     /* all, by the units that made them */
+	uint64_t turns;                   /* next turn for a launch that goes into traces */
+	uint64_t turns_ended;             /* turns that are over: ordered_commit.c */
+	uint64_t traced;                  /* launches in traces */
+	uint64_t traced_events;           /* slices in traces: loss_warnings.c */
+	struct decode_totals totals;      /* losses that were not reported yet: loss_warnings.c */
 };
 
 /* Adds or replaces a kernel. E_FORMAT for a corrupt layout, E_NOMEM. */

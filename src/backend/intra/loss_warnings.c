@@ -82,10 +82,16 @@ static void print_warnings(struct kernel *kernel)
 	const struct decode_totals *totals = &kernel->totals;
 	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
 	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
+	uint64_t without_records = atomic_exchange(&kernel->without_records, 0);
 	uint32_t warps = 0;
 	char scopes[512];
 
-	missed += unsampled + untraced;
+	missed += unsampled + untraced + without_records;
+	if (without_records)
+		message("%s: the trace omits %" PRIu64
+			" launches (totals include them), because the kernel was compiled or "
+			"captured for a tree and has no records; start the trace first",
+			kernel->name, without_records);
 	if (untraced)
 		message("%s: the trace shows %" PRIu64 " launches and omits %" PRIu64
 			" more (totals include them); set launches=N or launches=all in the mode "
