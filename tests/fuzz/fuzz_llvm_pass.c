@@ -45,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	options.buffer = tail[0] & 4 ? INSTRUMENT_BUFFER_GLOBAL : INSTRUMENT_BUFFER_SHARED;
 	options.sched_barriers = tail[0] & 8;
 	options.tree = (enum instrument_tree)(tail[0] >> 4 & 3) % 3;
+	options.has_extremes = tail[0] & 64;
 	options.hoists = tail[0] & 64;
 	options.warp_count = tail[1] % 34;
 	options.warps_per_unit = tail[2] & 3;

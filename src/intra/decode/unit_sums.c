@@ -24,13 +24,19 @@ static uint32_t word_at(const uint8_t *bytes, uint32_t word)
  * one is four cycles after its clock read, and the next clock read two cycles after it.
  */
 #define ADDITION_CYCLES 4
-#define CYCLES_MAX 1e18 /* no kernel runs for years */
+#define EXTREMES_CYCLES 5 /* more, for the shortest and the longest execution; in a loop up to 8 */
+#define CYCLES_MAX 1e18   /* no kernel runs for years */
 
-/* Clock reads and records, in INSTRUMENT_SUM_ONE. */
+/* Clock reads and cycles of additions by the executions inside, in INSTRUMENT_SUM_ONE. */
 struct inside {
 	uint64_t reads;
-	uint64_t records;
+	uint64_t additions;
 };
+
+static int64_t addition_cycles(const struct instrument_sum *sum)
+{
+	return ADDITION_CYCLES + (sum->min_word == INSTRUMENT_NO_SUM ? 0 : EXTREMES_CYCLES);
+}
 
 static uint64_t overhead_of(const struct decode_overhead *overhead,
 			    const struct instrument_sum *sum, const struct decode_sum *node,
@@ -38,10 +44,10 @@ static uint64_t overhead_of(const struct decode_overhead *overhead,
 {
 	int64_t shared = INSTRUMENT_SUM_ONE - sum->end_reads;
 	double reads = (double)inside->reads + (double)node->count * sum->end_reads;
-	double records = (double)inside->records +
-			 (double)node->count * (double)(sum->records_before - shared);
-	double cycles = (reads * overhead->empty / DECODE_CYCLE + records * ADDITION_CYCLES) /
-			INSTRUMENT_SUM_ONE;
+	double additions = (double)inside->additions +
+			   (double)node->count * (double)(sum->records_before - shared) *
+				   (double)addition_cycles(sum);
+	double cycles = (reads * overhead->empty / DECODE_CYCLE + additions) / INSTRUMENT_SUM_ONE;
 
 	return cycles > 0 && cycles < CYCLES_MAX ? (uint64_t)(cycles + 0.5) : 0;
 }
@@ -67,8 +73,9 @@ static void subtract_overhead(const struct decoder *decoder, struct decode_sum *
 		inside[nodes[i].parent].reads +=
 			inside[i].reads +
 			nodes[i].count * (uint64_t)(sum->start_reads + sum->end_reads);
-		inside[nodes[i].parent].records += inside[i].records +
-						   nodes[i].count * INSTRUMENT_SUM_ONE;
+		inside[nodes[i].parent].additions += inside[i].additions +
+						     nodes[i].count * INSTRUMENT_SUM_ONE *
+							     (uint64_t)addition_cycles(sum);
 	}
 }
 

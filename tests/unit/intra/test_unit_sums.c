@@ -68,12 +68,12 @@ TEST(extremes_are_those_that_the_unit_stored_or_the_only_execution)
 	check_extremes(0, 5000, 5000);
 	CHECK_U64(decoder.sums[1].min, UINT64_MAX);
 	done();
-	/* A clock read takes 3 cycles, the additions 4. */
+	/* A clock read takes 3 cycles, the additions 9. */
 	read_layout(NESTED "extremes 1 4 5\n", (struct decode_overhead){.empty = 3 * DECODE_CYCLE});
 	header(0, 1000, 9000, 8);
 	words(0, (uint32_t[]){5000, 1000, 1, 1, 200, 800}, 6);
 	CHECK(decode_cta(&decoder, memory));
-	check_extremes(0, 5000 - 2 * (2 * 3 + 4) - 3, 5000 - 2 * (2 * 3 + 4) - 3);
+	check_extremes(0, 5000 - 2 * (2 * 3 + 9) - 3, 5000 - 2 * (2 * 3 + 9) - 3);
 	check_extremes(1, 200 - 3, 800 - 3);
 	done();
 }
