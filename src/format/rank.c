@@ -187,7 +187,8 @@ int rank_names_read(enum rank_names *out, struct proton_error *err)
 
 /* ------------------------------------------------------------------ names */
 
-char *rank_stem(const char *stem, const struct rank_identity *identity)
+/* The name of a rank's output, malloc'd, without suffix. `stem` is that of the job. */
+static char *name_of(const char *stem, const struct rank_identity *identity)
 {
 	uint32_t first = identity->rank / RANKS_PER_DIRECTORY * RANKS_PER_DIRECTORY;
 	char attempt[32] = "";
@@ -212,12 +213,12 @@ static char *directory_of(const char *path, int count)
 	return strndup(path, (size_t)(end - path));
 }
 
-int rank_make_directories(const char *rank_stem, struct proton_error *err)
+int rank_make_directories(const char *stem, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
 	for (int above = 2; above > 0 && status == PROTON_OK; above--) {
-		char *directory = directory_of(rank_stem, above);
+		char *directory = directory_of(stem, above);
 
 		if (!directory)
 			status = err_nomem(err);
@@ -242,12 +243,12 @@ int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton
 	if (!rank_is_of_many(&identity) || names == RANK_NAMES_OFF ||
 	    (names == RANK_NAMES_AUTO && !is_wanted))
 		return PROTON_OK;
-	ranked = rank_stem("", &identity);
+	ranked = name_of("", &identity);
 	if (!ranked)
 		return err_nomem(err);
 	if (!strstr(*stem, ranked)) {
 		free(ranked);
-		ranked = rank_stem(*stem, &identity);
+		ranked = name_of(*stem, &identity);
 		if (!ranked)
 			return err_nomem(err);
 		free(*stem);
@@ -259,10 +260,10 @@ int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton
 	return PROTON_OK;
 }
 
-void rank_remove_directories(const char *rank_stem)
+void rank_remove_directories(const char *stem)
 {
 	for (int above = 1; above <= 2; above++) {
-		char *directory = directory_of(rank_stem, above);
+		char *directory = directory_of(stem, above);
 
 		if (directory)
 			rmdir(directory);

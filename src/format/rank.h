@@ -45,19 +45,14 @@ int rank_names_read(enum rank_names *out, struct proton_error *err);
 bool rank_parse(const char *text, uint32_t *out);
 
 /*
- * The name of a rank's output, malloc'd, without suffix. `stem` is that of the job. NULL: out of
- * memory.
- */
-char *rank_stem(const char *stem, const struct rank_identity *identity);
-/*
  * Replaces *stem by the name of this rank, if ranks are in names. `is_wanted`: by default they are,
  * in a job of more than one rank. A name that has the rank already, as of a child process of this
  * rank, is kept. E_INVALID: PROTON_RANKS is wrong.
  */
 int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton_error *err);
-/* Creates the directories of a name of rank_stem(). */
-int rank_make_directories(const char *rank_stem, struct proton_error *err);
+/* Creates the directories of a name of rank_resolve(). */
+int rank_make_directories(const char *stem, struct proton_error *err);
 /* Removes them if they are empty. */
-void rank_remove_directories(const char *rank_stem);
+void rank_remove_directories(const char *stem);
 
 #endif

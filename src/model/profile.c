@@ -395,6 +395,13 @@ void profile_counter(struct profile *profile, const char *name, bool is_loss, ui
 			(struct profile_counter){.name = text, .is_loss = is_loss, .value = value};
 }
 
+/* Counts `sums` of integers that reached the end of their range as lost. */
+static void count_clamped(struct profile *profile, uint64_t sums)
+{
+	if (sums)
+		profile_counter(profile, CLAMPED_COUNTER, true, sums);
+}
+
 /* ------------------------------------------------------------------ sums */
 
 void profile_value_add(struct profile *profile, uint32_t index, const struct profile_value *from,
@@ -410,7 +417,7 @@ void profile_value_add(struct profile *profile, uint32_t index, const struct pro
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
 		if (is_adding)
-			profile_clamped(profile, clamped_add(&value->as.int64, from->as.int64));
+			count_clamped(profile, clamped_add(&value->as.int64, from->as.int64));
 		else if (is_replacing)
 			value->as.int64 = from->as.int64;
 		break;
@@ -425,8 +432,8 @@ void profile_value_add(struct profile *profile, uint32_t index, const struct pro
 	default:
 		words = profile->words + value->as.vector;
 		if (is_adding && words[0] == vector[0])
-			profile_clamped(profile, clamped_add_vector(words + 1, vector + 1,
-								    vector[0], has_doubles));
+			count_clamped(profile, clamped_add_vector(words + 1, vector + 1, vector[0],
+								  has_doubles));
 		else if (is_replacing)
 			value->as.vector = profile_vector(profile, vector + 1, vector[0]);
 		break;
@@ -487,10 +494,4 @@ void profile_kernel_add(struct profile *profile, uint32_t index, const struct pr
 		kernel->min_ns = from->min_ns;
 	if (is_first || from->max_ns > kernel->max_ns)
 		kernel->max_ns = from->max_ns;
-}
-
-void profile_clamped(struct profile *profile, uint64_t sums)
-{
-	if (sums)
-		profile_counter(profile, CLAMPED_COUNTER, true, sums);
 }

@@ -196,8 +196,6 @@ uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_
 void profile_info(struct profile *profile, const char *key, const char *value);
 /* Adds to the counter of that name, creating it if necessary. */
 void profile_counter(struct profile *profile, const char *name, bool is_loss, uint64_t value);
-/* Counts `sums` of integers that reached the end of their range as lost. */
-void profile_clamped(struct profile *profile, uint64_t sums);
 
 /* Text of a string id; borrowed, valid for the life of the profile. */
 static inline const char *profile_text(const struct profile *profile, uint32_t string)

@@ -340,8 +340,8 @@ static bool indexed_address(const struct debug_info *debug, uint64_t index, uint
 		       debug->address_size, index, address_out);
 }
 
-bool debug_info_address(const struct debug_info *debug, const struct debug_value *value,
-			uint64_t *address_out)
+static bool find_address(const struct debug_info *debug, const struct debug_value *value,
+			 uint64_t *address_out)
 {
 	if (value->form == FORM_ADDRX || is_between(value->form, FORM_ADDRX1, FORM_ADDRX4))
 		return indexed_address(debug, value->number, address_out);
@@ -451,14 +451,14 @@ void debug_info_ranges(struct debug_info *debug, const struct debug_entry *entry
 	const struct debug_value *high = &entry->values[ATTRIBUTE_HIGH_PC];
 	uint64_t base = 0, begin, end;
 
-	debug_info_address(debug, &debug->root.values[ATTRIBUTE_LOW_PC], &base);
+	find_address(debug, &debug->root.values[ATTRIBUTE_LOW_PC], &base);
 	if (ranges->form && debug->version < 5) {
 		old_ranges(debug, ranges->number, base, add, user);
 	} else if (ranges->form) {
 		new_ranges(debug, ranges, base, add, user);
-	} else if (debug_info_address(debug, &entry->values[ATTRIBUTE_LOW_PC], &begin)) {
+	} else if (find_address(debug, &entry->values[ATTRIBUTE_LOW_PC], &begin)) {
 		/* The end is an address, or the length. */
-		if (!debug_info_address(debug, high, &end))
+		if (!find_address(debug, high, &end))
 			end = begin + high->number;
 		add(user, begin, end);
 	}

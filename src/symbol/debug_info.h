@@ -71,10 +71,8 @@ bool debug_info_next_unit(struct debug_info *debug, size_t *offset);
 /* Reads the entry at the reader's place in `unit`. False if it cannot be read. */
 bool debug_info_read(struct debug_info *debug, struct reader *reader, struct debug_entry *entry);
 
-/* The text or address of a value; NULL, or false, if there is none. */
+/* The text of a value; NULL if there is none. */
 const char *debug_info_text(const struct debug_info *debug, const struct debug_value *value);
-bool debug_info_address(const struct debug_info *debug, const struct debug_value *value,
-			uint64_t *address_out);
 /* Offset in `unit` of the entry that a value refers to; 0: none, or in another unit. */
 size_t debug_info_reference(const struct debug_info *debug, const struct debug_value *value);
 /* Calls `add` for each range of addresses of an entry, until it returns false. */

@@ -51,6 +51,14 @@ static _Atomic bool has_graph_events;
 
 /* ------------------------------------------------------------------ services */
 
+/* True in the child of a process that had registered. */
+static bool is_orphan(void)
+{
+	pid_t registered = atomic_load_explicit(&process, memory_order_relaxed);
+
+	return registered && sdk_state_now() == SDK_ORPHANED;
+}
+
 static void on_code_object(struct sdk_callback_record record, uint64_t *user, void *data)
 {
 	const struct sdk_kernel_symbol *symbol = record.payload;
@@ -58,7 +66,7 @@ static void on_code_object(struct sdk_callback_record record, uint64_t *user, vo
 	const struct sdk_code_object *object = record.payload;
 
 	/* In a forked child a thread of the parent may have held the lock of the names. */
-	if (record.phase != SDK_PHASE_LOAD || sdk_register_is_orphan())
+	if (record.phase != SDK_PHASE_LOAD || is_orphan())
 		return;
 	if (record.operation == SDK_CODE_OBJECT_KERNEL_SYMBOL && symbol->size >= sizeof(*symbol))
 		kernel_symbols_add(symbol);
@@ -253,7 +261,7 @@ int sdk_register(struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	if (sdk_register_is_orphan())
+	if (is_orphan())
 		return err_set(err, PROTON_E_STATE,
 			       "rocprofiler-sdk does not work in a process forked after Proton "
 			       "has registered with it; start a new process instead "
@@ -273,20 +281,13 @@ void sdk_register_early(void)
 
 	if (named && *named && backend_select(named, NULL) != &rocprofiler_backend)
 		return;
-	if (!backend_is_interpreting() && amd_library_is_likely() && !sdk_register_is_orphan())
+	if (!backend_is_interpreting() && amd_library_is_likely() && !is_orphan())
 		sdk_register(NULL);
 }
 
 uint32_t sdk_register_version(void)
 {
 	return atomic_load(&registered_version);
-}
-
-bool sdk_register_is_orphan(void)
-{
-	pid_t registered = atomic_load_explicit(&process, memory_order_relaxed);
-
-	return registered && sdk_state_now() == SDK_ORPHANED;
 }
 
 /* ------------------------------------------------------------------ use */

@@ -20,8 +20,6 @@ int sdk_register(struct proton_error *err);
 void sdk_register_early(void);
 /* The library's version that was passed to the tool; 0 before the registration. */
 uint32_t sdk_register_version(void);
-/* True in the child of a process that had registered. */
-bool sdk_register_is_orphan(void);
 
 /* The tool's rocprofiler_configure(); NULL: wrong version, or it was registered before. */
 struct sdk_configure_result *sdk_register_configure(uint32_t version, const char *version_text,

@@ -25,7 +25,7 @@ static struct periodic_thread thread;
 
 /* By CUPTI's index of a stall reason; guarded by pcs_lock, like the batch. */
 static struct {
-	uint32_t reason; /* index of store_samples_reason(); UINT32_MAX: not a reason */
+	uint32_t reason; /* as store_samples_add_reason() returned; UINT32_MAX: not a reason */
 	bool is_not_issued;
 } * reasons;
 static size_t reason_limit;

@@ -21,11 +21,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following
 static char *added[ADDED_MAX];
 static size_t added_count;
 
-void triton_cache_add(const char *path)
+/* The latest few are kept. */
+void proton_kernel_cache_add(const char *path)
 {
 	char *copy = NULL;
 	bool is_known = false;
 
+	if (!path)
+		return;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < ADDED_MAX; i++)
 		is_known |= added[i] && strcmp(added[i], path) == 0;
@@ -36,12 +39,6 @@ void triton_cache_add(const char *path)
 		added[added_count++ % ADDED_MAX] = copy;
 	}
 	pthread_mutex_unlock(&lock);
-}
-
-void proton_kernel_cache_add(const char *path)
-{
-	if (path)
-		triton_cache_add(path);
 }
 
 /* The directory that Triton finds in the environment. */

@@ -7,9 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A directory that the program's environment does not name; the latest few are kept. */
-void triton_cache_add(const char *path);
-
 /*
  * Visits the directories of kernels, in all caches, until `visit` returns false or 2 s have passed:
  * it delays the program.

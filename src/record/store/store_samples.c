@@ -31,11 +31,6 @@ uint32_t store_samples_add_reason(const char *name)
 	return count;
 }
 
-const char *store_samples_reason(uint32_t reason)
-{
-	return reasons[reason];
-}
-
 static struct row_pc *pc_rows(const struct store *store)
 {
 	return profile_file_rows(&store->file, TABLE_PCS);
@@ -270,8 +265,7 @@ static uint32_t reason_string(struct store *store, uint32_t reason)
 	uint32_t *string = &store->samples.reasons[reason];
 
 	if (!*string)
-		*string = store_new_string(store, store_samples_reason(reason),
-					   strlen(store_samples_reason(reason)));
+		*string = store_new_string(store, reasons[reason], strlen(reasons[reason]));
 	return *string;
 }
 

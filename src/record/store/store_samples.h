@@ -19,14 +19,13 @@ struct store;
 struct pc_sample {
 	uint32_t function; /* functions.h */
 	uint32_t offset;
-	uint32_t reason; /* index of store_samples_reason() */
+	uint32_t reason; /* as store_samples_add_reason() returned */
 	uint64_t samples;
 	uint64_t not_issued;
 };
 
 /* The index of a stall reason by the vendor's name, added if new; UINT32_MAX: too many. */
 uint32_t store_samples_add_reason(const char *name);
-const char *store_samples_reason(uint32_t reason);
 
 /* Part of struct store. */
 struct store_samples {
