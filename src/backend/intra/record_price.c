@@ -1,7 +1,7 @@
 /*
- * The measured price of records: their number, from the headers of the ring buffers, compared with
- * the time that their warps ran. Overwritten records count too. The budget itself was applied when
- * the kernel was compiled, by a prediction (src/intra/ttgir/scope_budget.h).
+ * The measured price of records, or of executions in sums: their number compared with the time that
+ * their warps ran. Overwritten records count too. The budget itself was applied when the kernel was
+ * compiled, by a prediction (src/intra/ttgir/scope_budget.h).
  */
 #include "backend/intra/record_price.h"
 
@@ -11,6 +11,8 @@
 
 /* Cycles of a record that was not calibrated, on an H200. Unknown on AMD GPUs. */
 #define RECORD_CYCLES 21.0
+/* An execution in sums, there: 11.6, and by ptxas's code 5 to 8 for its minimum and maximum. */
+#define SUM_CYCLES 18.0
 
 static _Atomic uint32_t budget; /* percent; 0: none */
 
@@ -19,16 +21,25 @@ void record_price_start(const struct instrument_mode *mode)
 	atomic_store(&budget, mode->budget);
 }
 
+static double cycles_of(const struct instrument_layout *layout, struct decode_overhead overhead)
+{
+	double record = (double)overhead.scope / DECODE_CYCLE;
+
+	if (record > 0 && !layout->sum_count)
+		return record;
+	if (layout->is_amd)
+		return 0;
+	return layout->sum_count ? SUM_CYCLES : RECORD_CYCLES;
+}
+
 void record_price_add(struct kernel *kernel, const struct decode_totals *totals,
 		      uint64_t unit_cycles, struct decode_overhead overhead)
 {
-	double record = (double)overhead.scope / DECODE_CYCLE;
+	double record = cycles_of(&kernel->layout, overhead);
 
 	/* relaxed: sums, which are read after the readers have been waited for */
 	if (!atomic_load_explicit(&budget, memory_order_relaxed))
 		return;
-	if (record <= 0)
-		record = kernel->layout.is_amd ? 0 : RECORD_CYCLES;
 	atomic_fetch_add_explicit(&kernel->record_cycles,
 				  (uint64_t)(record * (double)totals->records),
 				  memory_order_relaxed);
