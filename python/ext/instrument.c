@@ -184,14 +184,14 @@ static PyObject *ttgir_text(PyObject *module, int status, struct ttgir_result *r
 PyDoc_STRVAR(
 	ttgir_doc,
 	"instrument_ttgir(text, mode, is_amd, for_people=False, records=0, registers_less=0, "
-	"without='', costs='')\n--\n\n"
+	"without='', costs='', loop_levels=0)\n--\n\n"
 	"Put the automatic scopes of a mode into TTGIR: (text, or None if nothing changed; how "
 	"many records a warp makes in one pass; omitted scopes, or None; every n-th CTA records, "
 	"1 without a budget). `for_people` writes "
 	"proton.record instead of markers; `records` is the size of a warp's ring buffer, 0 if "
 	"not known yet; `registers_less` is the percentage of the registers of its scopes that "
-	"must be saved, with a budget, `without` names scopes to omit, one per line, and `costs` "
-	"of more scopes are for the note. "
+	"must be saved, with a budget, `without` names scopes to omit, one per line, `costs` of "
+	"more scopes are for the note, and loops deeper than `loop_levels` are omitted, unless 0. "
 	"ProtonError for text that is not as MLIR prints it.");
 
 static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
@@ -204,9 +204,9 @@ static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 	Py_ssize_t length;
 	const char *without = "", *costs = "";
 	int is_amd, for_people = 0;
-	if (!PyArg_ParseTuple(args, "s#sp|pIIss:instrument_ttgir", &text, &length, &mode_text,
+	if (!PyArg_ParseTuple(args, "s#sp|pIIssI:instrument_ttgir", &text, &length, &mode_text,
 			      &is_amd, &for_people, &how.records, &how.registers_less, &without,
-			      &costs))
+			      &costs, &how.loop_levels))
 		return NULL;
 	how.without = slice_of(without);
 	how.costs = slice_of(costs);

@@ -319,17 +319,25 @@ def _savings(made: dict[str, Any]) -> list[dict[str, bool]]:
     return ways
 
 
-def _cheaper(every: Version, with_fewer: Callable[[int, str, str], Optional[Version]]) -> Version:
+# Loops and partitions only, with so many levels of nested loops; 0: all levels. The last one has
+# other scopes instead.
+_LEVELS = (0, 2, 1, None)
+
+
+def _cheaper(
+    every: Version, with_fewer: Callable[[int, str, str, int], Optional[Version]]
+) -> Version:
     """The kernel with so few scopes that they cost nothing, or at most half as much as all.
 
     `with_fewer` makes one with a percentage less of the registers that the scopes need, without
-    some scopes, and with a note about the costs of more.
+    some scopes, with a note about the costs of more, and with so many levels of loops, 0 for all.
     """
     assert every.costs is not None
     best, costly = every, ""
-    for less, is_last in ((every.costs.less(), False), (100, False), (100, True)):
+    for less, levels in ((every.costs.less(), 0), *((100, levels) for levels in _LEVELS)):
+        without = costly if levels is None else ""
         try:
-            fewer = with_fewer(less, costly if is_last else "", str(every.costs))
+            fewer = with_fewer(less, without, str(every.costs), levels or 0)
         except Exception:  # there are other versions
             continue
         if fewer is None or fewer.costs is None:

@@ -120,6 +120,17 @@ def row_sum(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def tiles(x, y, out, n, BLOCK: tl.constexpr):
+    """Products of several tiles in each program."""
+    block = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    for tile in range(tl.program_id(0), n, 8):
+        total = tl.zeros((BLOCK, BLOCK), tl.float32)
+        for k in range(tile):
+            total = tl.dot(tl.load(x + k + block), tl.load(y + k + block), total)
+        tl.store(out + tile + block, total.to(tl.float16))
+
+
+@triton.jit
 def specialized(x, y, out, n, BLOCK: tl.constexpr):
     """Triton splits its loop into partitions, and drops or copies operations outside of them."""
     x_at = tl.make_tensor_descriptor(x, [n, n], [n, 1], [2 * BLOCK, BLOCK])
@@ -354,7 +365,7 @@ def compile(kernel, arch: str = "sm_90", **options):
         return compile_source(source, arch, **options)
     of_halves = kernel in (
         matmul, pipelined, specialized, without_work, kinds, loops_in_scopes, row_products,
-        flattened
+        flattened, tiles
     )
     of = "*fp16" if of_halves else "*fp32"
     signature = {"x": of, "y": of, "out": of, "n": "i32", "BLOCK": "constexpr"}

@@ -174,6 +174,18 @@ def test_scopes_stay_where_fewer_would_cost_nearly_as_much(monkeypatch, capfd, f
     assert "omitted" not in capfd.readouterr().err
 
 
+def test_the_innermost_loop_loses_its_scope_first(monkeypatch):
+    def cost(layout):
+        return (64 * layout.count("scope "), 0) if layout.count("scope loop@") > 1 else (0, 0)
+
+    costs_of(monkeypatch, cost)
+    made = compiled(kernels.tiles, "default:auto=all:budget=100")
+    (kept,) = scopes_of(made)
+    start = kernels.tiles.fn.__code__.co_firstlineno
+    assert kept == f"loop@intra_kernels.py:{start + 4}"
+    assert " automatic scopes were omitted, because with more " in made.metadata.proton_layout
+
+
 def test_scopes_in_the_source_stay_with_fewer_automatic_ones(monkeypatch):
     costs_of(monkeypatch, lambda layout: (64, 0) if "scope load@" in layout else (8, 0))
     made = compiled(kernels.pipelined, "default:auto=loops,loads:budget=100", num_stages=1)

@@ -107,7 +107,7 @@ static void write_budget(struct out *out, const struct sites *sites,
 	if (budget->stride > 1)
 		out_printf(out,
 			   "one of %u CTAs records, because the ends of all were predicted to "
-			   "cost more than half of the budget of %u %%; ",
+			   "cost more than a quarter of the budget of %u %%; ",
 			   budget->stride, budget->percent);
 	out_text(out, "for more, increase budget or set budget=off");
 }
@@ -235,6 +235,8 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 		.percent = mode->budget,
 		.registers_less = how->registers_less,
 		.without = how->without,
+		.loop_levels = how->loop_levels,
+		.has_sums = mode->tree != INSTRUMENT_TREE_RECORDS,
 	};
 	struct sites sites;
 	uint32_t records;

@@ -6,8 +6,12 @@
 #include "base/array.h"
 #include "intra/ttgir/find_operations.h"
 
-/* Iterations of a loop with bounds that are not constant. */
-#define TRIPS_ASSUMED 32u
+/*
+ * Iterations of a loop with bounds that are not constant. Loops without dots often run only once or
+ * twice, over a row that does not fit into one block.
+ */
+#define TRIPS_OF_DOTS 32u
+#define TRIPS_ASSUMED 2u
 #define TRIPS_MAX 1000000u
 #define SHAPES_MAX 4u
 
@@ -205,6 +209,7 @@ static void add_operation(const struct reading *reading, struct cost_region *reg
 		/* Loads that do not depend on each other wait together. */
 		if (slice_ends(line->op, "load") && region->latency < LOAD_LATENCY)
 			region->latency += LOAD_LATENCY;
+		region->has_load |= slice_is(line->op, "tt.load");
 	} else if (kind & (INSTRUMENT_AUTO_LOCAL | INSTRUMENT_AUTO_TMEM)) {
 		if (count && !slice_starts(line->rest, ":"))
 			region->compute += bytes / SHARED_BYTES;
@@ -288,8 +293,6 @@ static bool open_region(struct reading *reading, uint32_t line, bool is_loop)
 	if (is_loop && reading->depth) {
 		region.parent = reading->open[reading->depth - 1];
 		region.is_constant = read_trips(reading, line, &region.trips);
-		if (!region.is_constant)
-			region.trips = TRIPS_ASSUMED;
 	}
 	if (!array_reserve(&cost->regions, &cost->capacity, cost->count + 1,
 			   sizeof(*cost->regions)))
@@ -304,17 +307,19 @@ static void add_loop(double *outer, uint32_t trips, double inner)
 	*outer = cost_limited(*outer + trips * inner);
 }
 
-/* Adds the loops to what they are in. */
+/* Adds the loops to what they are in, which comes before them. */
 static void sum_regions(struct kernel_cost *cost)
 {
 	for (uint32_t i = cost->count; i-- > 0;) {
-		const struct cost_region *inner = &cost->regions[i];
+		struct cost_region *inner = &cost->regions[i];
 		struct cost_region *outer;
 
 		if (inner->parent == COST_NO_REGION) {
 			cost->regions[i].latency += LAUNCH_LATENCY;
 			continue;
 		}
+		if (!inner->is_constant)
+			inner->trips = inner->has_dot ? TRIPS_OF_DOTS : TRIPS_ASSUMED;
 		outer = &cost->regions[inner->parent];
 		add_loop(&outer->memory, inner->trips, inner->memory);
 		add_loop(&outer->compute, inner->trips, inner->compute);

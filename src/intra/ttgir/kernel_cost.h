@@ -17,6 +17,7 @@ struct cost_region {
 	uint32_t trips;  /* iterations of a loop; assumed if they are not constant */
 	bool is_constant;
 	bool has_dot;
+	bool has_load; /* into registers; without the loops inside */
 	/* cycles of one execution or iteration, with the loops inside */
 	double memory;
 	double compute;

@@ -4,7 +4,8 @@
  * Prices are in cycles of the warp that records. Those of a record were measured on an H200
  * (bench/intra.py). Where a loop has both dots and other arithmetic, as in flash attention, scopes
  * cost more there: the assembler does not move instructions across a clock read, so they overlap
- * less. The same applies to loads in loops without dots.
+ * less. The same applies to loads in loops without dots, and to such loops as a whole if they are
+ * unrolled.
  */
 #include "intra/ttgir/scope_budget.h"
 
@@ -15,20 +16,26 @@
 
 #define EXECUTION_CYCLES 21.0 /* two clock reads and a record */
 #define EVENT_CYCLES 14.0     /* a clock read and a record, at the start and at the end */
-#define OVERLAP_CYCLES 40.0
+#define OVERLAP_CYCLES 100.0
 #define MOVED_CYCLES 400.0
 /* AMD: reading the clock takes longer. From documentation, not measured. */
 #define AMD_CLOCK_CYCLES 40.0
 /*
  * At the end of a CTA: reading clocks and copying, and the bytes of each warp. If loops record, a
- * ring buffer has RING_BYTES, as llvm_pass.c chooses.
+ * ring buffer has RING_BYTES, as llvm_pass.c chooses; with sums, each scope has SUM_BYTES.
  */
-#define EXIT_CYCLES 450.0
+#define EXIT_CYCLES 570.0
 #define HEADER_BYTES 64.0
 #define RECORD_BYTES 8.0
 #define RING_BYTES 4096.0
+#define SUM_BYTES 16.0
 /* Every n-th CTA records, up to this n: a small grid should have some. */
 #define STRIDE_MAX 16u
+/* The part of the budget that the ends of CTAs may take. */
+#define EXIT_SHARE 0.25
+/* LLVM unrolls shorter loops. The share of such a loop that its scope costs. */
+#define UNROLLED_TRIPS 64u
+#define UNROLLED_SHARE 0.25
 
 struct choosing {
 	struct sites *sites;
@@ -44,6 +51,7 @@ struct choosing {
 	double record_count;   /* maximum of a warp outside loops */
 	uint32_t stride;       /* every n-th CTA records */
 	bool has_ring;         /* a chosen scope is in a loop */
+	bool has_sums;         /* instead of records in loops */
 };
 
 /* ------------------------------------------------------------------ prices */
@@ -54,6 +62,26 @@ static bool is_moved(const struct site *site)
 	static const char *const words[] = {"load", "descriptor_load", "descriptor_gather"};
 
 	return site->depth && slice_is_any(slice_of(site->word), words, ARRAY_LENGTH(words));
+}
+
+/*
+ * The price of the scope of an unrolled loop with loads, which are not mixed with instructions
+ * after the loop; 0 for other scopes.
+ */
+static double price_of_unrolled(const struct choosing *choosing, const struct site *site)
+{
+	const struct kernel_cost *cost = choosing->cost;
+	uint32_t outside = cost->region_of_line[site->start_line];
+	uint32_t at = outside;
+
+	if (operations_kinds_of_scope(slice_of(site->word)) || site->end_line == SITE_NONE)
+		return 0;
+	for (uint32_t i = site->start_line; at == outside && i <= site->end_line; i++)
+		at = cost->region_of_line[i];
+	if (at == outside || !cost->regions[at].has_load || cost->regions[at].has_dot ||
+	    !cost->regions[at].is_constant || cost->regions[at].trips > UNROLLED_TRIPS)
+		return 0;
+	return UNROLLED_SHARE * kernel_cost_cycles(cost, at) * cost->regions[at].trips;
 }
 
 static double price_of_site(const struct choosing *choosing, const struct site *site)
@@ -68,7 +96,7 @@ static double price_of_site(const struct choosing *choosing, const struct site *
 		cycles += OVERLAP_CYCLES;
 	if (is_moved(site) && !region->has_dot)
 		cycles += MOVED_CYCLES;
-	return cycles;
+	return cycles + price_of_unrolled(choosing, site);
 }
 
 /* Adds the executions of a scope to each region that they are in; `sign` -1 takes them back. */
@@ -97,8 +125,10 @@ static double price_of_exit(const struct choosing *choosing, bool has_ring)
 	const struct kernel_cost *cost = choosing->cost;
 	double memory = kernel_cost_memory(cost, 0);
 	double compute = cost->regions[0].compute;
-	double ring = has_ring ? RING_BYTES : RECORD_BYTES * choosing->record_count;
-	double copied = kernel_cost_of_bytes(cost->warp_count * (HEADER_BYTES + ring));
+	double bytes = has_ring && choosing->has_sums ? SUM_BYTES * choosing->sites->scope_count
+		       : has_ring                     ? RING_BYTES
+						      : RECORD_BYTES * choosing->record_count;
+	double copied = kernel_cost_of_bytes(cost->warp_count * (HEADER_BYTES + bytes));
 
 	/* Memory that waits for arithmetic copies for nothing. The CTAs on an SM share it. */
 	copied -= compute > memory ? compute - memory : 0;
@@ -206,13 +236,13 @@ static bool init_choosing(struct choosing *choosing, uint32_t percent)
 	return true;
 }
 
-/* The smallest stride with which the ends of CTAs cost at most half of the budget. */
+/* The smallest stride with which the ends of CTAs cost at most a quarter of the budget. */
 static uint32_t stride_of(const struct choosing *choosing, uint32_t percent)
 {
-	double half = kernel_cost_cycles(choosing->cost, 0) * percent / 200;
+	double limit = kernel_cost_cycles(choosing->cost, 0) * percent / 100 * EXIT_SHARE;
 	uint32_t stride = 1;
 
-	while (stride < STRIDE_MAX && price_of_exit(choosing, choosing->has_ring) / stride > half)
+	while (stride < STRIDE_MAX && price_of_exit(choosing, choosing->has_ring) / stride > limit)
 		stride *= 2;
 	return stride;
 }
@@ -264,6 +294,19 @@ static bool is_named(struct slice names, const char *name)
 	return false;
 }
 
+static void exclude(struct choosing *choosing, const struct scope_budget *budget)
+{
+	const struct sites *sites = choosing->sites;
+
+	for (uint32_t i = 0; i < sites->scope_count; i++) {
+		bool is_deep = budget->loop_levels && !choosing->ranks[i] &&
+			       sites->scopes[i].depth >= budget->loop_levels;
+
+		choosing->is_excluded[i] = is_deep ||
+					   is_named(budget->without, sites->scopes[i].name);
+	}
+}
+
 /* Registers of the chosen scopes. */
 static double sum_registers(const struct choosing *choosing)
 {
@@ -277,6 +320,18 @@ static double sum_registers(const struct choosing *choosing)
 
 /* ------------------------------------------------------------------ the choice */
 
+/* True if `a` is a better one than `b` to keep if none is within the budget. */
+static bool is_cheaper(const struct choosing *choosing, uint32_t a, uint32_t b)
+{
+	const struct site_scope *scopes = choosing->sites->scopes;
+
+	if (scopes[a].is_costly != scopes[b].is_costly)
+		return scopes[b].is_costly;
+	if (choosing->register_limit >= 0)
+		return choosing->registers[a] < choosing->registers[b];
+	return choosing->prices[a] < choosing->prices[b];
+}
+
 /* The scope to keep if none is within the budget; SITE_NONE if there is none. */
 static uint32_t find_cheapest(const struct choosing *choosing)
 {
@@ -286,11 +341,8 @@ static uint32_t find_cheapest(const struct choosing *choosing)
 	for (uint32_t i = 0; i < sites->scope_count; i++) {
 		uint32_t scope = choosing->order[i];
 
-		if (choosing->is_excluded[scope])
-			continue;
-		if (choosing->register_limit < 0)
-			return scope;
-		if (best == SITE_NONE || choosing->registers[scope] < choosing->registers[best])
+		if (!choosing->is_excluded[scope] &&
+		    (best == SITE_NONE || is_cheaper(choosing, scope, best)))
 			best = scope;
 	}
 	return best;
@@ -357,10 +409,9 @@ static void apply(struct choosing *choosing, const struct mlir_regions *lines, b
 	if (can_stride)
 		choosing->stride = stride_of(choosing, budget->percent);
 	choose(choosing);
-	if (budget->registers_less || budget->without.length) {
+	if (budget->registers_less || budget->without.length || budget->loop_levels) {
 		read_registers(choosing, lines);
-		for (uint32_t i = 0; i < sites->scope_count; i++)
-			choosing->is_excluded[i] = is_named(budget->without, sites->scopes[i].name);
+		exclude(choosing, budget);
 		choosing->register_limit = sum_registers(choosing) *
 					   (100 - budget->registers_less) / 100;
 		choose(choosing);
@@ -378,7 +429,12 @@ int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
 {
 	struct mlir_regions lines;
 	struct kernel_cost cost;
-	struct choosing choosing = {.sites = sites, .cost = &cost, .register_limit = -1};
+	struct choosing choosing = {
+		.sites = sites,
+		.cost = &cost,
+		.register_limit = -1,
+		.has_sums = budget->has_sums,
+	};
 	int status = mlir_regions_read(text, &lines, err);
 
 	budget->stride = 1;

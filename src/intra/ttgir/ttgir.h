@@ -55,6 +55,7 @@ struct ttgir_insertion {
 	 */
 	uint32_t registers_less;
 	struct slice without; /* names of scopes that are omitted too, one per line */
+	uint32_t loop_levels; /* with a budget: loops deeper than this are omitted; 0: none are */
 	struct slice costs;   /* of more scopes, for the note */
 };
 

@@ -242,7 +242,7 @@ TEST(short_kernels_record_in_some_ctas)
 	CHECK(result.cta_stride > 1);
 	CHECK_HAS(result.note, "one of ");
 	CHECK_HAS(result.note, " CTAs records, because the ends of all were predicted to cost more "
-			       "than half of the budget of 5 %; for more, increase budget or");
+			       "than a quarter of the budget of 5 %; for more, increase budget or");
 	/* The user's choice stays. */
 	insert_copy("1024", "default:auto=all:budget=5:cta=2");
 	CHECK_EQ(result.cta_stride, 1);
@@ -258,8 +258,56 @@ TEST(loads_in_loops_cost_more_than_stores)
 	insert("    %last = arith.constant 60 : i32\n    " LOOP "      " LOAD
 	       " loc(\"k.py\":2:1)\n      tt.store %p, %1 : " POINTERS
 	       " loc(\"k.py\":3:1)\n    } loc(\"k.py\":1:1)\n",
-	       "default:auto=all:budget=2");
-	CHECK(has("loop@k.py:1") && has("store@k.py:3") && !has("load@k.py:2"));
+	       "default:auto=loads,stores:budget=2");
+	CHECK(has("store@k.py:3") && !has("load@k.py:2"));
+	ttgir_result_fini(&result);
+}
+
+/* LLVM unrolls it, and the loads of all iterations are in flight at once. */
+TEST(unrolled_loops_with_loads_cost_a_share_of_their_time)
+{
+	static const char body[] = LOOP "      " LOAD
+					"\n    } loc(\"k.py\":1:1)\n    tt.store %p, %1 : " POINTERS
+					" loc(\"k.py\":3:1)\n";
+	char both[2048];
+
+	snprintf(both, sizeof(both), "    %%last = arith.constant 16 : i32\n    %s", body);
+	insert(both, "default:auto=loops,stores");
+	CHECK(!has("loop@k.py:1") && has("store@k.py:3"));
+	CHECK_HAS(result.note, "loop@k.py:1; the others cost ");
+	insert(both, "default:auto=loops,stores:budget=50");
+	CHECK(has("loop@k.py:1") && has("store@k.py:3"));
+	/* With more iterations, or an unknown number, it stays a loop. */
+	snprintf(both, sizeof(both), "    %%last = arith.constant 1600 : i32\n    %s", body);
+	insert(both, "default:auto=loops,stores");
+	CHECK(has("loop@k.py:1"));
+	insert(body, "default:auto=loops,stores");
+	CHECK(has("loop@k.py:1"));
+	ttgir_result_fini(&result);
+}
+
+TEST(loops_without_dots_are_assumed_to_be_short)
+{
+	struct kernel_cost cost = cost_of("    " LOOP "      " LOAD "\n    }\n    " LOOP
+					  "      " LOOP "      " DOT "\n    }\n    }\n");
+
+	CHECK_LE(cost.regions[1].trips, 4);
+	CHECK_LE(8, cost.regions[2].trips);
+	CHECK_EQ(cost.regions[3].trips, cost.regions[2].trips);
+	kernel_cost_fini(&cost);
+}
+
+/* Ring buffers are copied at the end of a CTA; sums are few bytes. */
+TEST(with_sums_more_ctas_record)
+{
+	static const char body[] = "    " LOOP "      " LOAD
+				   " loc(\"k.py\":2:1)\n    } loc(\"k.py\":1:1)\n";
+	uint32_t stride;
+
+	insert(body, "default:auto=loads:tree=records");
+	stride = result.cta_stride;
+	insert(body, "default:auto=loads");
+	CHECK(result.cta_stride < stride);
 	ttgir_result_fini(&result);
 }
 
@@ -298,6 +346,24 @@ TEST(scopes_with_large_tensors_are_omitted_for_their_registers)
 	insert_with(100, "");
 	CHECK_EQ(result.scope_count, 1);
 	CHECK(has("loop@k.py:3"));
+	ttgir_result_fini(&result);
+}
+
+TEST(loops_inside_are_omitted_before_those_around)
+{
+	static const char nest[] = "    " LOOP "      " LOOP "        " LOOP "          " DOT
+				   " loc(\"k.py\":4:1)\n        } loc(\"k.py\":3:1)\n"
+				   "      } loc(\"k.py\":2:1)\n    } loc(\"k.py\":1:1)\n";
+
+	how.registers_less = 100;
+	for (uint32_t levels = 0; levels <= 3; levels++) {
+		how.loop_levels = levels;
+		insert(nest, "default:auto=all:budget=100");
+		CHECK_EQ(result.scope_count, levels ? levels : 3);
+		CHECK(has("loop@k.py:1") && !has("dot@k.py:4"));
+		CHECK_EQ(has("loop@k.py:2"), levels != 1);
+	}
+	how = (struct ttgir_insertion){.spelling = TTGIR_MARKERS};
 	ttgir_result_fini(&result);
 }
 
