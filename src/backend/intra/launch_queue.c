@@ -306,7 +306,7 @@ static void await(uint64_t number)
 	pthread_mutex_unlock(&shared.lock);
 }
 
-void launch_queue_flush(void)
+static void read_all(void)
 {
 	struct launch *graphs;
 	uint64_t put;
@@ -320,7 +320,12 @@ void launch_queue_flush(void)
 	for (struct launch *launch = graphs; launch; launch = launch->next)
 		launch_reader_read_graph(&flusher.reader, launch);
 	pthread_mutex_unlock(&flush_lock);
-	loss_report_all();
+}
+
+void launch_queue_flush(void)
+{
+	read_all();
+	loss_report_all(false);
 }
 
 static void end_threads(void)
@@ -361,7 +366,8 @@ void launch_queue_stop(void)
 {
 	struct launch *launch;
 
-	launch_queue_flush();
+	read_all();
+	loss_report_all(true);
 	pthread_mutex_lock(&flush_lock);
 	end_threads();
 	/* Graphs continue to exist and write into their buffers, which are never freed. */

@@ -95,6 +95,8 @@ static void reset(struct kernel *kernel)
 	kernel->traced = 0;
 	kernel->traced_events = 0;
 	kernel->totals = (struct decode_totals){0};
+	memset(&kernel->omitted, 0, sizeof(kernel->omitted));
+	kernel->lossy_flushes = 0;
 }
 
 void loaded_kernels_reset(void)

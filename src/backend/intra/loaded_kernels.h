@@ -25,6 +25,10 @@ struct kernel {
 	uint64_t traced;                  /* launches in traces */
 	uint64_t traced_events;           /* slices in traces: loss_warnings.c */
 	struct decode_totals totals;      /* losses that were not reported yet: loss_warnings.c */
+	struct {
+		uint64_t unsampled, untraced, without_records;
+	} omitted;              /* launches that were not reported yet */
+	uint32_t lossy_flushes; /* flushes with something to report, in this run */
 };
 
 /* Adds or replaces a kernel. E_FORMAT for a corrupt layout, E_NOMEM. */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/intra/record_price.h"
 #include "base/message.h"
@@ -76,17 +77,12 @@ static void list_scopes(const struct kernel *kernel, const uint64_t *counts, cha
 						 kernel->layout.scopes[i]);
 }
 
-/* Prints the warnings of one kernel. */
-static void print_warnings(struct kernel *kernel)
+static void print_omitted(struct kernel *kernel)
 {
-	const struct decode_totals *totals = &kernel->totals;
-	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
-	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
-	uint64_t without_records = atomic_exchange(&kernel->without_records, 0);
-	uint32_t warps = 0;
-	char scopes[512];
+	uint64_t unsampled = kernel->omitted.unsampled;
+	uint64_t untraced = kernel->omitted.untraced;
+	uint64_t without_records = kernel->omitted.without_records;
 
-	missed += unsampled + untraced + without_records;
 	if (without_records)
 		message("%s: the trace omits %" PRIu64
 			" launches (totals include them), because the kernel was compiled or "
@@ -103,6 +99,14 @@ static void print_warnings(struct kernel *kernel)
 			"or is too small for one launch; sample fewer CTAs (cta=N in the mode) or "
 			"reduce buffer_size",
 			kernel->name, unsampled);
+}
+
+static void print_lost(struct kernel *kernel)
+{
+	const struct decode_totals *totals = &kernel->totals;
+	uint32_t warps = 0;
+	char scopes[512];
+
 	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
 		warps += totals->dropped_warp[i] != 0;
 	if (totals->dropped)
@@ -122,16 +126,62 @@ static void print_warnings(struct kernel *kernel)
 		message("%s: %" PRIu64 " records could not be decoded, %" PRIu64
 			" warps did not finish",
 			kernel->name, totals->damaged, totals->lost_units);
-	kernel->totals = (struct decode_totals){0};
-	record_price_report(kernel);
 }
 
-void loss_report_all(void)
+static bool has_losses(const struct kernel *kernel)
+{
+	const struct decode_totals *totals = &kernel->totals;
+
+	for (uint32_t i = 0; i < kernel->layout.scope_count; i++)
+		if (totals->partial[i] || totals->broken[i])
+			return true;
+	return totals->dropped || totals->damaged || totals->lost_units ||
+	       kernel->omitted.unsampled || kernel->omitted.untraced ||
+	       kernel->omitted.without_records || record_price_is_too_high(kernel);
+}
+
+/*
+ * Prints the warnings of one kernel at its first, second, fourth, eighth ... flush with something
+ * to report, and at the end of the run: a program may flush after each of thousands of launches.
+ */
+static void report(struct kernel *kernel, bool is_last)
+{
+	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
+	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
+	uint64_t without_records = atomic_exchange(&kernel->without_records, 0);
+
+	missed += unsampled + untraced + without_records;
+	kernel->omitted.unsampled += unsampled;
+	kernel->omitted.untraced += untraced;
+	kernel->omitted.without_records += without_records;
+	if (!has_losses(kernel))
+		return;
+	kernel->lossy_flushes += !is_last;
+	if (!is_last && (kernel->lossy_flushes & (kernel->lossy_flushes - 1)))
+		return;
+	print_omitted(kernel);
+	print_lost(kernel);
+	record_price_report(kernel);
+	memset(&kernel->omitted, 0, sizeof(kernel->omitted));
+	kernel->totals = (struct decode_totals){0};
+}
+
+static void report_flush(struct kernel *kernel)
+{
+	report(kernel, false);
+}
+
+static void report_end(struct kernel *kernel)
+{
+	report(kernel, true);
+}
+
+void loss_report_all(bool is_last)
 {
 	uint64_t count;
 
 	pthread_mutex_lock(&lock);
-	loaded_kernels_visit(print_warnings);
+	loaded_kernels_visit(is_last ? report_end : report_flush);
 	count = missed;
 	missed = 0;
 	pthread_mutex_unlock(&lock);

@@ -16,8 +16,8 @@ void loss_start(bool is_bounded);
 bool loss_has_space(struct kernel *kernel, uint64_t events);
 /* Adds the totals of a decoded launch. */
 void loss_add(struct kernel *kernel, const struct decode_totals *totals);
-/* Prints the new warnings of all kernels. */
-void loss_report_all(void);
+/* Prints the new warnings of all kernels that are due; at the end of the run, all. */
+void loss_report_all(bool is_last);
 void loss_forget(void);
 
 #endif

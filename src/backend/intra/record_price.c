@@ -46,15 +46,34 @@ void record_price_add(struct kernel *kernel, const struct decode_totals *totals,
 	atomic_fetch_add_explicit(&kernel->unit_cycles, unit_cycles, memory_order_relaxed);
 }
 
+/* Percent of the time without records; 0: nothing was measured. */
+static double percent_of(const struct kernel *kernel)
+{
+	double records = (double)atomic_load(&kernel->record_cycles);
+	double cycles = (double)atomic_load(&kernel->unit_cycles);
+
+	if (cycles <= 0)
+		return 0;
+	return cycles > records ? 100 * records / (cycles - records) : 100;
+}
+
+bool record_price_is_too_high(const struct kernel *kernel)
+{
+	uint32_t limit = atomic_load(&budget);
+
+	return limit && percent_of(kernel) > limit;
+}
+
 void record_price_report(struct kernel *kernel)
 {
-	double records = (double)atomic_exchange(&kernel->record_cycles, 0);
-	double cycles = (double)atomic_exchange(&kernel->unit_cycles, 0);
 	uint32_t limit = atomic_load(&budget);
-	double percent = cycles > records ? 100 * records / (cycles - records) : 100;
+	double percent = percent_of(kernel);
+	bool is_reported = record_price_is_too_high(kernel);
 	uint32_t smaller;
 
-	if (!limit || cycles <= 0 || percent <= limit)
+	atomic_store(&kernel->record_cycles, 0);
+	atomic_store(&kernel->unit_cycles, 0);
+	if (!is_reported)
 		return;
 	smaller = (uint32_t)(limit * limit / percent);
 	message("%s: its records took %.1f %% of its time, more than the budget of %u %%; set "

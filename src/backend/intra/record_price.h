@@ -13,7 +13,9 @@ void record_price_start(const struct instrument_mode *mode);
  */
 void record_price_add(struct kernel *kernel, const struct decode_totals *totals,
 		      uint64_t unit_cycles, struct decode_overhead overhead);
-/* Prints a warning if the records of the kernel took more than the budget. */
+/* True if the records of the kernel took more than the budget since the last report. */
+bool record_price_is_too_high(const struct kernel *kernel);
+/* Prints a warning in this case. The next report is about later launches. */
 void record_price_report(struct kernel *kernel);
 
 #endif
