@@ -62,7 +62,10 @@ def test_shapes_of_the_corpus(case, arch, capfd):
     assert "was not instrumented" not in printed and "markers ignored" not in printed
     if more_local > local:
         assert "its scopes cost" in printed
-    assert more <= max(registers + 48, 64 if arch.startswith("gfx") else 32)
+    # Without a budget, sums of 20 scopes take 70 registers, and no CTA is lost for them.
+    assert more <= max(registers + 72, 64 if arch.startswith("gfx") else 32)
+    if more > registers + 48:
+        assert "CTAs per multiprocessor" not in printed
     _instrument.stop()
     if arch.startswith("sm_"):  # the default budget
         _instrument.start("default:auto=all")
