@@ -1,6 +1,6 @@
 /*
  * Device metrics, with the fake drivers: a kernel that appends to a ring buffer (CUDA,
- * tests/fake/cuda_append.c), copies and host functions (HIP, tests/fake/fake_hip_streams.c).
+ * tests/fake/cuda_append.c), copies and host functions (HIP, tests/fake/hip_fake_streams.c).
  */
 #include "unit/cuda/cuda_session.h"
 
