@@ -83,6 +83,8 @@ static int try_begin(struct proton_error *err)
 		if (status != PROTON_OK)
 			activity_stop();
 	}
+	if (status == PROTON_OK && !wants_samples)
+		pc_sampling_restore();
 	if (status != PROTON_OK) {
 		bool is_released = callbacks_stop();
 
@@ -282,7 +284,10 @@ static void stop(void)
 	nvtx_detach();
 	if (atomic_load(&cuda_state) == CUDA_ON) {
 		flush_thread_stop();
-		pc_sampling_stop();
+		if (wants_samples)
+			pc_sampling_stop();
+		else if (!record_program_ends()) /* other tools may enable records again */
+			pc_sampling_release();
 		activity_stop();
 		detach(callbacks_stop());
 	}

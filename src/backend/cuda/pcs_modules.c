@@ -13,7 +13,6 @@
 #include "backend/cuda/pcs_gate.h"
 #include "backend/cuda/pcs_parts.h"
 #include "backend/cuda/pcs_windows.h"
-#include "backend/gpu/launches.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -24,8 +23,9 @@
 #define HANDLES_MAX 65536u
 #define LAUNCHES (1u << 20) /* as in correlate.c */
 #define SERIALIZED_LAUNCHES (1u << 16)
-#define CRC_CACHE 64u
-#define ASK_NS 2000000000ull
+#define CRC_CACHE 1024u
+#define ASK_NS 2000000000ull        /* since the first event */
+#define ASK_EVENTS 8192u            /* of MODULE_PROFILED */
 #define ASK_PAUSE_NS 20000000000ull /* until a module is asked for again */
 
 /* A function or module of the program. */
@@ -59,10 +59,12 @@ static struct {
 static struct pcs_wanted wanted[PCS_WANTED_MAX];
 static uint32_t wanted_count;
 static uint32_t wanted_next;
-static uint64_t asked_ns;       /* since when MODULE_PROFILED is enabled; 0: it is not */
-static uint64_t asked_launches; /* count_launches() then */
-static uint64_t ask_ended_ns;   /* when it was disabled */
-static bool asks_for_all;       /* modules may have been loaded before the session */
+static bool is_asking;               /* MODULE_PROFILED is enabled */
+static uint64_t asked_ns;            /* since the first event; 0: none yet */
+static uint64_t ask_ended_ns;        /* when it was disabled */
+static bool asks_for_all;            /* modules may have been loaded before the session */
+static uint64_t asked_from;          /* event_count then */
+static _Atomic uint64_t event_count; /* of MODULE_PROFILED, in the session */
 static struct serialized_launch serialized[SERIALIZED_LAUNCHES];
 
 static struct region launches;
@@ -197,6 +199,9 @@ void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module
 {
 	uint64_t crc = crc_of(module);
 
+	/* relaxed: pcs_modules_tick() needs no exact number */
+	if (event == CUPTI_RESOURCE_MODULE_PROFILED)
+		atomic_fetch_add_explicit(&event_count, 1, memory_order_relaxed);
 	if (!crc)
 		return;
 	code_objects_add(crc, module->cubin, module->cubin_bytes);
@@ -213,35 +218,41 @@ void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module
 	pthread_mutex_unlock(&lock);
 }
 
-/* Changes with each launch, including those of graphs. */
-static uint64_t count_launches(void)
+uint64_t pcs_modules_events(void)
 {
-	return launches_count() + launches_last_shared();
+	return atomic_load_explicit(&event_count, memory_order_relaxed);
+}
+
+/* The lock is held. The caller enables the event without it. */
+static void begin_asking(void)
+{
+	is_asking = true;
+	asked_ns = 0;
+	asked_from = pcs_modules_events();
 }
 
 void pcs_modules_want(uint64_t crc, uint32_t function)
 {
-	uint64_t now_ns = clock_monotonic_ns();
 	bool is_new = true;
-	bool is_asked = false;
+	bool begins = false;
 
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < wanted_count; i++)
 		is_new &= wanted[i].crc != crc;
 	if (is_new && crc) {
-		/* Full: the oldest is replaced. */
+		/* Full: the oldest is replaced, and may come again. */
+		is_new = wanted_count < PCS_WANTED_MAX;
 		wanted[wanted_next++ % PCS_WANTED_MAX] =
 			(struct pcs_wanted){.crc = crc, .function = function};
 		wanted_count += wanted_count < PCS_WANTED_MAX;
 	}
-	if (crc && !asked_ns && (is_new || now_ns - ask_ended_ns >= ASK_PAUSE_NS)) {
-		asked_ns = now_ns;
-		asked_launches = count_launches();
-		is_asked = true;
-	}
+	begins = crc && !is_asking &&
+		 (is_new || clock_monotonic_ns() - ask_ended_ns >= ASK_PAUSE_NS);
+	if (begins)
+		begin_asking();
 	pthread_mutex_unlock(&lock);
 	/* Without the lock: CUPTI may hold its own while a callback waits for this one. */
-	if (is_asked)
+	if (begins)
 		callbacks_ask_modules(true);
 }
 
@@ -263,31 +274,37 @@ size_t pcs_modules_take_wanted(struct pcs_wanted taken[PCS_WANTED_MAX])
 void pcs_modules_ask(void)
 {
 	pthread_mutex_lock(&lock);
-	asked_ns = clock_monotonic_ns();
-	asked_launches = count_launches();
+	begin_asking();
 	asks_for_all = true;
 	pthread_mutex_unlock(&lock);
 	callbacks_ask_modules(true);
 }
 
+/* A program that launches nothing is not asked in vain. The lock is held. */
+static bool is_asked_enough(void)
+{
+	uint64_t events = pcs_modules_events() - asked_from;
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (events && !asked_ns)
+		asked_ns = now_ns;
+	return events >= ASK_EVENTS || (asked_ns && now_ns - asked_ns > ASK_NS);
+}
+
 void pcs_modules_tick(void)
 {
 	bool is_done = true;
-	bool is_ending = false;
-	bool is_late;
+	bool is_ending;
 
 	pthread_mutex_lock(&lock);
 	if (pcs_statistics.samples)
 		asks_for_all = false; /* from now on, those that lack a cubin */
 	for (uint32_t i = 0; i < wanted_count; i++)
 		is_done &= code_objects_sampled(wanted[i].crc) != CODE_OBJECT_UNKNOWN;
-	/* A program that launches nothing is not asked in vain. */
-	is_late = clock_monotonic_ns() - asked_ns > ASK_NS && count_launches() != asked_launches;
-	if (asked_ns && ((is_done && !asks_for_all) || is_late)) {
-		asked_ns = 0;
+	is_ending = is_asking && ((is_done && !asks_for_all) || is_asked_enough());
+	if (is_ending) {
+		is_asking = asks_for_all = false;
 		ask_ended_ns = clock_monotonic_ns();
-		asks_for_all = false;
-		is_ending = true;
 		if (is_done)
 			wanted_count = wanted_next = 0;
 	}
@@ -407,6 +424,7 @@ void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
 void pcs_modules_start(void)
 {
 	atomic_fetch_add_explicit(&session_number, 1, memory_order_relaxed);
+	atomic_store(&event_count, 0);
 	if (!launches.base)
 		region_reserve(&launches, LAUNCHES * sizeof(struct launch),
 			       LAUNCHES * sizeof(struct launch), 1, NULL);
@@ -416,7 +434,7 @@ void pcs_modules_stop(void)
 {
 	callbacks_ask_modules(false);
 	pthread_mutex_lock(&lock);
-	asked_ns = 0;
+	is_asking = asks_for_all = false;
 	wanted_count = wanted_next = 0;
 	memset(serialized, 0, pcs_mode.is_serialized ? sizeof(serialized) : 0);
 	pthread_mutex_unlock(&lock);

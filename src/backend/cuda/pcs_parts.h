@@ -91,10 +91,13 @@ size_t pcs_modules_take_wanted(struct pcs_wanted wanted[PCS_WANTED_MAX]);
 /* Asks for all modules until there are samples: the context existed before the session. */
 void pcs_modules_ask(void);
 /*
- * Stops asking when samples have arrived and no sampled function lacks a cubin, or after some time.
+ * Stops asking when samples have arrived and no sampled function lacks a cubin, or after some time
+ * or number of launches.
  * pcs_lock is held.
  */
 void pcs_modules_tick(void);
+/* Launches and nodes of graphs for which CUPTI was asked for code, in this session. */
+uint64_t pcs_modules_events(void);
 uint32_t pcs_modules_last_sessions(void);
 /* The attribution of a launch in serialized mode; false: not known. */
 bool pcs_modules_find_launch(uint32_t correlation, struct proton_context *where, bool *is_named);

@@ -1,94 +1,10 @@
 /* CUDA backend: PC sampling, with the fake libraries. */
-#include "unit/cuda/cuda_session.h"
+#include "unit/cuda/pcs_session.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "backend/cuda/pcs_gate.h"
-#include "model/samples.h"
-
-/* Contexts of the fake: a byte is the device. */
-static uint8_t gpu0;
-static uint8_t gpu0_second;
-static uint8_t gpu1 = 1;
-
-static int start_mode(const char *name, const char *mode, struct proton_error *err)
-{
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path(name),
-		.backend = "cupti",
-		.mode = mode,
-		.flags = PROTON_SESSION_QUIET,
-	};
-	int session = -1;
-
-	load_fake();
-	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
-}
-
-static int start_sampling(const char *mode)
-{
-	struct proton_error err = {0};
-	int session = start_mode("a", mode, &err);
-
-	if (session < 0)
-		FAIL("start: %s", err.text);
-	return session;
-}
-
-static void *context = &gpu0; /* of launches and samples */
-
-/* A launch that ends now, in the context of the first GPU. */
-static uint32_t launch_function(const char *name, void *function, uint64_t duration_ns)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return fake.launch(&(struct fake_launch){
-		.call = CUPTI_CALL_LAUNCH_KERNEL,
-		.name = name,
-		.context = context,
-		.records = 1,
-		.start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
-		.end_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec + duration_ns,
-		.config = {.grid = {132, 1, 1}, .block = {128, 1, 1}},
-		.function = function,
-	});
-}
-
-static void take(uint64_t crc, const char *function, uint32_t offset, const char *reason,
-		 uint32_t samples)
-{
-	fake.pcs_take(context, &(struct fake_pc){.crc = crc,
-						 .function = function,
-						 .offset = offset,
-						 .reason = reason,
-						 .samples = samples});
-}
-
-static const char *rec_info(const struct profile *profile, const char *key)
-{
-	for (size_t i = 0; i < profile->info_count; i++)
-		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
-			return profile_text(profile, profile->info[i].value);
-	return "(none)";
-}
-
-static int64_t value_at(const struct profile *profile, const char *path, const char *metric)
-{
-	const struct profile_value *value = rec_value(profile, path, metric);
-
-	return value ? value->as.int64 : 0;
-}
-
-/* In each test: no context exists at the start, unless the test makes one. */
-__attribute__((constructor)) static void hide_context(void)
-{
-	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
-}
 
 TEST(samples_are_attributed_to_the_only_context_of_their_function)
 {
@@ -316,119 +232,6 @@ TEST(a_flush_waits_while_none_of_many_samples_has_come)
 	profile_free(profile);
 }
 
-TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
-{
-	struct profile *profile;
-	void *module;
-	int session = start_sampling("pcsampling");
-
-	fake.context_create(&gpu0);
-	launch_function("mm", NULL, 1000);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 0);
-	CHECK_U64(fake.calls("cuptiFinalize"), 0);
-	CHECK(!fake.pcs_is_started(&gpu0));
-	module = fake.module_load("between", 8);
-	session = start_sampling("pcsampling");
-	CHECK(fake.pcs_is_started(&gpu0));
-	launch_function("late", fake.module_function(module, "late"), 1000);
-	take(fake.module_crc(module), "late", 0, "wait", 5);
-	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
-	CHECK_EQ(value_at(profile, "late", "num_samples"), 5);
-	/* Its cubin came at a launch. */
-	CHECK_U64(profile->samples->code_object_count, 1);
-	profile_free(profile);
-}
-
-TEST(a_session_of_another_mode_releases_the_contexts)
-{
-	int session = start_sampling("pcsampling");
-
-	fake.context_create(&gpu0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	start();
-	CHECK_U64(fake.pcs_period(&gpu0), 0);
-	launch_function("mm", NULL, 1000);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	CHECK_U64(fake.calls("cuptiFinalize"), 0);
-	/* It was not finalized while a context was enabled: that would leave no samples. */
-	session = start_sampling("pcsampling");
-	launch_function("mm", NULL, 1000);
-	take(77, "mm", 0, "wait", 5);
-	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "PC samples"), 5);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-}
-
-TEST(a_second_session_may_have_another_interval)
-{
-	int session = start_sampling("pcsampling:interval=8192");
-
-	(void)session;
-	fake.context_create(&gpu0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	start_sampling("pcsampling:serialized:interval=1024");
-	CHECK_U64(fake.pcs_period(&gpu0), 10);
-	CHECK(fake.pcs_is_serialized(&gpu0));
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-}
-
-/* The fake writes to the buffer of a disabled context when another one is enabled. */
-TEST(the_buffer_of_a_disabled_context_stays_valid)
-{
-	int session = start_sampling("pcsampling");
-
-	(void)session;
-	fake.context_create(&gpu0);
-	fake.context_create(&gpu1);
-	fake.context_destroy(&gpu1);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	for (int i = 0; i < 3; i++) {
-		start_sampling(i % 2 ? "pcsampling" : "pcsampling:interval=4096");
-		CHECK_U64(fake.pcs_period(&gpu0), i % 2 ? 14 : 12);
-		launch_function("mm", NULL, 1000);
-		take(77, "mm", 0, "wait", 5);
-		rec_finalize(PROTON_ALL_SESSIONS, "none");
-	}
-	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 4);
-}
-
-TEST(a_context_that_is_destroyed_between_two_sessions_is_forgotten)
-{
-	int session = start_sampling("pcsampling");
-
-	fake.context_create(&gpu0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	fake.context_destroy(&gpu0);
-	session = start_sampling("pcsampling");
-	fake.context_create(&gpu0_second);
-	CHECK_U64(fake.pcs_period(&gpu0_second), 14);
-	fake.pcs_take(
-		&gpu0_second,
-		&(struct fake_pc){.crc = 77, .function = "mm", .reason = "wait", .samples = 5});
-	launch_function("mm", NULL, 1000);
-	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "PC samples"), 5);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-}
-
-TEST(a_context_that_is_destroyed_in_a_session_of_another_mode_is_forgotten)
-{
-	int session = start_sampling("pcsampling");
-
-	fake.context_create(&gpu0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	start();
-	fake.context_destroy(&gpu0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	session = start_sampling("pcsampling");
-	fake.context_create(&gpu0_second);
-	CHECK(fake.pcs_is_started(&gpu0_second));
-	CHECK_U64(rec_counter(session, "PC samples"), 0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-}
-
 static _Atomic bool gate_ends;
 
 static void *pass_and_leave(void *unused)
@@ -461,13 +264,6 @@ TEST(the_gate_closes_after_resets_under_load)
 }
 
 #define KERNEL_GET_ATTRIBUTE 686 /* cuKernelGetAttribute() */
-
-static _Atomic uint32_t callbacks;
-
-static void count_callback(void)
-{
-	atomic_fetch_add(&callbacks, 1);
-}
 
 /* Callbacks that arrive during cuKernelGetAttribute(), twice per call if any. */
 static uint32_t callbacks_of_query(void)
@@ -551,51 +347,6 @@ TEST(a_session_stops_while_threads_launch_and_load_modules)
 		for (int j = 0; j < 3; j++)
 			pthread_join(threads[j], NULL);
 	}
-}
-
-/* Callbacks of one launch: its begin, its end, and MODULE_PROFILED if modules are asked for. */
-static uint32_t callbacks_of_launch(void *function)
-{
-	atomic_store(&callbacks, 0);
-	fake.set_hook(count_callback);
-	launch_function("mm", function, 100000);
-	fake.set_hook(NULL);
-	return atomic_load(&callbacks);
-}
-
-/* The event comes for each launch and each node of a graph, and costs as much as a launch. */
-TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
-{
-	int (*get_current)(void **context);
-	void *modules[2];
-	void *functions[2];
-	struct profile *profile;
-	int session;
-
-	load_fake();
-	for (int i = 0; i < 2; i++) {
-		modules[i] = fake.module_load(i ? "second" : "first", 5);
-		functions[i] = fake.module_function(modules[i], "mm");
-	}
-	unsetenv("FAKE_CUDA_NO_CONTEXT");
-	fake_find(&get_current, fake_open("PROTON_CUDA_PATH"), "cuCtxGetCurrent");
-	get_current(&context);
-	session = start_sampling("pcsampling");
-	for (int i = 0; i < 2; i++) {
-		/* The first samples end the asking; the second function begins it. */
-		CHECK_EQ(callbacks_of_launch(functions[i]), i ? 2 : 3);
-		take(fake.module_crc(modules[i]), "mm", 0, "wait", 5);
-		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-		proton_activate(session, NULL);
-		CHECK_EQ(callbacks_of_launch(functions[i]), i ? 3 : 2);
-		launch_function("mm", functions[i], 100000);
-		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-		proton_activate(session, NULL);
-		CHECK_EQ(callbacks_of_launch(functions[i]), 2);
-	}
-	profile = finish();
-	CHECK_U64(profile->samples->code_object_count, 2);
-	profile_free(profile);
 }
 
 /* The fake aborts if sampling is started or stopped while the main thread loads a module. */

@@ -1,0 +1,100 @@
+/* Sessions, launches and samples of tests of PC sampling. */
+#ifndef TESTS_UNIT_CUDA_PCS_SESSION_H
+#define TESTS_UNIT_CUDA_PCS_SESSION_H
+
+#include "unit/cuda/cuda_session.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "model/samples.h"
+
+/* Contexts of the fake: a byte is the device. */
+static uint8_t gpu0;
+static uint8_t gpu0_second;
+static uint8_t gpu1 = 1;
+
+static int start_mode(const char *name, const char *mode, struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path(name),
+		.backend = "cupti",
+		.mode = mode,
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+
+	load_fake();
+	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+}
+
+static int start_sampling(const char *mode)
+{
+	struct proton_error err = {0};
+	int session = start_mode("a", mode, &err);
+
+	if (session < 0)
+		FAIL("start: %s", err.text);
+	return session;
+}
+
+static void *context = &gpu0; /* of launches and samples */
+
+/* A launch that ends now, in the context of the first GPU. */
+static uint32_t launch_function(const char *name, void *function, uint64_t duration_ns)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL,
+		.name = name,
+		.context = context,
+		.records = 1,
+		.start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+		.end_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec + duration_ns,
+		.config = {.grid = {132, 1, 1}, .block = {128, 1, 1}},
+		.function = function,
+	});
+}
+
+static void take(uint64_t crc, const char *function, uint32_t offset, const char *reason,
+		 uint32_t samples)
+{
+	fake.pcs_take(context, &(struct fake_pc){.crc = crc,
+						 .function = function,
+						 .offset = offset,
+						 .reason = reason,
+						 .samples = samples});
+}
+
+static const char *rec_info(const struct profile *profile, const char *key)
+{
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
+			return profile_text(profile, profile->info[i].value);
+	return "(none)";
+}
+
+static int64_t value_at(const struct profile *profile, const char *path, const char *metric)
+{
+	const struct profile_value *value = rec_value(profile, path, metric);
+
+	return value ? value->as.int64 : 0;
+}
+
+/* In each test: no context exists at the start, unless the test makes one. */
+__attribute__((constructor)) static void hide_context(void)
+{
+	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
+}
+
+static _Atomic uint32_t callbacks;
+
+static void count_callback(void)
+{
+	atomic_fetch_add(&callbacks, 1);
+}
+
+#endif

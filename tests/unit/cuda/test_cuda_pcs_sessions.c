@@ -1,0 +1,202 @@
+/* CUDA backend: PC sampling over several sessions, and modules loaded before them. */
+#include "unit/cuda/pcs_session.h"
+
+TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
+{
+	struct profile *profile;
+	void *module;
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 0);
+	CHECK_U64(fake.calls("cuptiFinalize"), 0);
+	CHECK(!fake.pcs_is_started(&gpu0));
+	module = fake.module_load("between", 8);
+	session = start_sampling("pcsampling");
+	CHECK(fake.pcs_is_started(&gpu0));
+	launch_function("late", fake.module_function(module, "late"), 1000);
+	take(fake.module_crc(module), "late", 0, "wait", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "late", "num_samples"), 5);
+	/* Its cubin came at a launch. */
+	CHECK_U64(profile->samples->code_object_count, 1);
+	profile_free(profile);
+}
+
+/*
+ * CUPTI enables records only while no context is enabled, and never attributes samples of modules
+ * that are loaded then.
+ */
+TEST(a_module_loaded_in_a_session_of_another_mode_is_sampled_later)
+{
+	struct profile *profile;
+	void *module;
+	int session = start_sampling("pcsampling:serialized");
+
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	start();
+	CHECK_U64(fake.pcs_period(&gpu0), 12);
+	CHECK(!fake.pcs_is_started(&gpu0));
+	CHECK(!fake.pcs_is_serialized(&gpu0));
+	module = fake.module_load("between", 8);
+	launch_function("mm", fake.module_function(module, "mm"), 1000);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_U64(fake.pcs_period(&gpu0), 0); /* other tools can enable records */
+	/* It would leave no samples while a context is enabled. */
+	CHECK_U64(fake.calls("cuptiFinalize"), 0);
+	session = start_sampling("pcsampling");
+	CHECK_U64(fake.pcs_period(&gpu0), 14);
+	launch_function("mm", fake.module_function(module, "mm"), 1000);
+	take(fake.module_crc(module), "mm", 0, "wait", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 5);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "mm", "num_samples"), 5);
+	profile_free(profile);
+}
+
+TEST(a_second_session_may_have_another_interval)
+{
+	int session = start_sampling("pcsampling:interval=8192");
+
+	(void)session;
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	start_sampling("pcsampling:serialized:interval=1024");
+	CHECK_U64(fake.pcs_period(&gpu0), 10);
+	CHECK(fake.pcs_is_serialized(&gpu0));
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+/* The fake writes to the buffer of a disabled context when another one is enabled. */
+TEST(the_buffer_of_a_disabled_context_stays_valid)
+{
+	int session = start_sampling("pcsampling");
+
+	(void)session;
+	fake.context_create(&gpu0);
+	fake.context_create(&gpu1);
+	fake.context_destroy(&gpu1);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	for (int i = 0; i < 3; i++) {
+		start_sampling(i % 2 ? "pcsampling" : "pcsampling:interval=4096");
+		CHECK_U64(fake.pcs_period(&gpu0), i % 2 ? 14 : 12);
+		launch_function("mm", NULL, 1000);
+		take(77, "mm", 0, "wait", 5);
+		rec_finalize(PROTON_ALL_SESSIONS, "none");
+	}
+	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 4);
+}
+
+TEST(a_context_that_is_destroyed_between_two_sessions_is_forgotten)
+{
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	fake.context_destroy(&gpu0);
+	session = start_sampling("pcsampling");
+	fake.context_create(&gpu0_second);
+	CHECK_U64(fake.pcs_period(&gpu0_second), 14);
+	fake.pcs_take(
+		&gpu0_second,
+		&(struct fake_pc){.crc = 77, .function = "mm", .reason = "wait", .samples = 5});
+	launch_function("mm", NULL, 1000);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 5);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(a_context_that_is_destroyed_in_a_session_of_another_mode_is_forgotten)
+{
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	start();
+	fake.context_destroy(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	session = start_sampling("pcsampling");
+	fake.context_create(&gpu0_second);
+	CHECK(fake.pcs_is_started(&gpu0_second));
+	CHECK_U64(rec_counter(session, "PC samples"), 0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+/* Callbacks of one launch: its begin, its end, and MODULE_PROFILED if modules are asked for. */
+static uint32_t callbacks_of_launch(void *function)
+{
+	atomic_store(&callbacks, 0);
+	fake.set_hook(count_callback);
+	launch_function("mm", function, 100000);
+	fake.set_hook(NULL);
+	return atomic_load(&callbacks);
+}
+
+/* The event comes for each launch and each node of a graph, and costs as much as a launch. */
+TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
+{
+	int (*get_current)(void **context);
+	void *modules[2];
+	void *functions[2];
+	struct profile *profile;
+	int session;
+
+	load_fake();
+	for (int i = 0; i < 2; i++) {
+		modules[i] = fake.module_load(i ? "second" : "first", 5);
+		functions[i] = fake.module_function(modules[i], "mm");
+	}
+	unsetenv("FAKE_CUDA_NO_CONTEXT");
+	fake_find(&get_current, fake_open("PROTON_CUDA_PATH"), "cuCtxGetCurrent");
+	get_current(&context);
+	session = start_sampling("pcsampling");
+	for (int i = 0; i < 2; i++) {
+		/* The first samples end the asking; the second function begins it. */
+		CHECK_EQ(callbacks_of_launch(functions[i]), i ? 2 : 3);
+		take(fake.module_crc(modules[i]), "mm", 0, "wait", 5);
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		proton_activate(session, NULL);
+		CHECK_EQ(callbacks_of_launch(functions[i]), i ? 3 : 2);
+		launch_function("mm", functions[i], 100000);
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		proton_activate(session, NULL);
+		CHECK_EQ(callbacks_of_launch(functions[i]), 2);
+	}
+	profile = finish();
+	CHECK_U64(profile->samples->code_object_count, 2);
+	profile_free(profile);
+}
+
+/* The event costs as much as a launch: it must end though CUPTI never gives a cubin. */
+TEST(asking_for_modules_ends_if_a_cubin_never_comes)
+{
+	int (*get_current)(void **context);
+	void *function;
+	uint32_t events = 0;
+	int session;
+
+	load_fake();
+	function = fake.module_function(fake.module_load("first", 5), "mm");
+	unsetenv("FAKE_CUDA_NO_CONTEXT");
+	fake_find(&get_current, fake_open("PROTON_CUDA_PATH"), "cuCtxGetCurrent");
+	get_current(&context);
+	session = start_sampling("pcsampling");
+	/* More functions than are remembered: none is new forever. */
+	for (int round = 0; round < 3; round++) {
+		for (uint64_t crc = 1; crc <= 100; crc++)
+			take(crc, "unknown", 0, "wait", 5);
+		while (callbacks_of_launch(function) == 3 && events < 100000)
+			events++;
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		proton_activate(session, NULL);
+	}
+	CHECK(events >= 8192);
+	CHECK(events < 100000);
+	CHECK_EQ(callbacks_of_launch(function), 2);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
