@@ -35,6 +35,7 @@
 #define NODE_WORDS 16u    /* they contain all that is looked for; later ones may look the same */
 #define NODES 4
 #define ENGINES_MAX 4
+#define LINE_BYTES 64u
 
 _Atomic bool autograd_is_on;
 static _Atomic bool wants_scopes;
@@ -46,14 +47,16 @@ struct returned_node {
 };
 
 static struct {
+	/* Backward launches need those up to the engines: one cache line. */
+	_Alignas(64) uint32_t number_at; /* words of a node */
+	uint32_t thread_at;
+	uint32_t frame;   /* <backward> */
+	bool has_control; /* the reference count is in the control block of a std::shared_ptr */
+	const PyCodeObject *engines[ENGINES_MAX];
 	struct torch_getters get;
 	uint64_t (*thread)(void);
 	int (*task)(void); /* the backward pass that the thread runs; -1: none */
 	struct returned_node (*node)(void);
-	uint32_t number_at, thread_at; /* words of a node */
-	bool has_control; /* the reference count is in the control block of a std::shared_ptr */
-	uint32_t frame;   /* <backward> */
-	const PyCodeObject *engines[ENGINES_MAX];
 	const PyCodeObject *function;
 	const PyTypeObject *function_type; /* NULL: the node of a custom Function is not found */
 	uint32_t context_at;               /* word of its context object */
@@ -80,21 +83,22 @@ struct ring {
 };
 
 /* State of one thread. The fields that each launch needs come first, in one cache line. */
-struct follower {
+struct autograd_thread {
 	struct torch_locals locals;
-	uint64_t made[AUTOGRAD_KINDS]; /* the number after the newest node that is dealt with */
-	uint64_t running;              /* the last node with a number in the backward pass */
-	int task;                      /* the backward pass */
+	uint64_t latest; /* the node of the last launch; 0: none, or one without a number */
+	struct {
+		uint64_t made;    /* the number after the newest node that is dealt with */
+		uint64_t node;    /* the last one that was looked up */
+		uint32_t context; /* its origin; PROTON_CONTEXT_ROOT: unknown */
+	} kinds[AUTOGRAD_KINDS];
+	uint64_t running; /* the last node with a number in the backward pass */
+	int task;         /* the backward pass */
+	int scopes_task;
 	bool has_begun;
 	bool has_no_ring;
-	int scopes_task;
 	struct ring *own;
 	uint64_t thread;
 	const struct ring *asked;
-	struct {
-		uint64_t node;
-		uint32_t context;
-	} found[AUTOGRAD_KINDS];
 	struct {
 		uint32_t context;
 		uint32_t child; /* <backward> below it */
@@ -105,9 +109,11 @@ static struct ring rings[RINGS];
 static _Atomic uint64_t last_ended;
 static pthread_key_t ring_key;
 static bool has_ring_key;
-static _Thread_local _Alignas(64) struct follower follower = {.task = -1, .scopes_task = -1};
+static _Thread_local _Alignas(64) struct autograd_thread threads_own = {.task = -1,
+									.scopes_task = -1};
 
-_Static_assert(offsetof(struct follower, scopes_task) <= 64, "one cache line");
+_Static_assert(offsetof(struct autograd_thread, kinds[AUTOGRAD_SOURCE + 1]) <= 64,
+	       "one cache line");
 
 static inline uint64_t node_key(uint64_t thread, uint64_t number)
 {
@@ -154,36 +160,36 @@ static struct ring *ring_take(void)
 }
 
 /* The calling thread's ring buffer; NULL: too many threads, or out of memory. */
-static struct ring *ring_own(void)
+static struct ring *ring_own(struct autograd_thread *self)
 {
-	if (follower.own || follower.has_no_ring)
-		return follower.own;
+	if (self->own || self->has_no_ring)
+		return self->own;
 	struct ring *ring = has_ring_key ? ring_take() : NULL;
-	follower.thread = torch.thread();
+	self->thread = torch.thread();
 	if (ring && !ring->entries)
 		ring->entries = calloc(RING_ENTRIES, sizeof(*ring->entries));
-	if (!ring || !ring->entries || follower.thread >> (64 - NUMBER_BITS)) {
+	if (!ring || !ring->entries || self->thread >> (64 - NUMBER_BITS)) {
 		if (ring)
 			ring_end(ring);
-		follower.has_no_ring = true;
+		self->has_no_ring = true;
 		return NULL;
 	}
 	/* release: pairs with ring_of(), which reads the address of the entries */
-	atomic_store_explicit(&ring->thread, follower.thread, memory_order_release);
+	atomic_store_explicit(&ring->thread, self->thread, memory_order_release);
 	pthread_setspecific(ring_key, ring);
-	follower.own = ring;
+	self->own = ring;
 	return ring;
 }
 
-static const struct ring *ring_of(uint64_t thread)
+static const struct ring *ring_of(struct autograd_thread *self, uint64_t thread)
 {
-	const struct ring *asked = follower.asked;
+	const struct ring *asked = self->asked;
 	if (asked && atomic_load_explicit(&asked->thread, memory_order_acquire) == thread)
 		return asked;
 	for (uint32_t i = 0; i < RINGS; i++) {
 		if (atomic_load_explicit(&rings[i].thread, memory_order_acquire) != thread)
 			continue;
-		follower.asked = &rings[i];
+		self->asked = &rings[i];
 		return &rings[i];
 	}
 	return NULL;
@@ -237,10 +243,10 @@ static uint32_t entry_between(const struct ring *ring, uint64_t node, enum autog
 
 /* ------------------------------------------------------------------ forward */
 
-static struct follower *follower_get(void)
+struct autograd_thread *autograd_thread_get(void)
 {
-	struct follower *self = &follower;
-	if (__builtin_expect(!self->has_begun, 0)) {
+	struct autograd_thread *self = &threads_own;
+	if (!self->has_begun) {
 		(void)torch.get.number(); /* allocates the block of variables */
 		torch_locals_find(&self->locals);
 		self->has_begun = true;
@@ -248,45 +254,52 @@ static struct follower *follower_get(void)
 	return self;
 }
 
+static uint64_t next_number(const struct autograd_thread *self)
+{
+	return self->locals.number ? *self->locals.number : torch.get.number();
+}
+
 static bool has_grad(const struct torch_locals *locals)
 {
 	return locals->grad ? *locals->grad & locals->grad_bit : torch.get.has_grad();
 }
 
-uint64_t autograd_made(enum autograd_kind kind, bool *needs_function_out)
+uint64_t autograd_made(struct autograd_thread *self, enum autograd_kind kind,
+		       bool *needs_function_out)
 {
-	struct follower *self = follower_get();
-	uint64_t next = self->locals.number ? *self->locals.number : torch.get.number();
-	if (next == self->made[kind] || !ring_own())
+	uint64_t next = next_number(self);
+	if (next == self->kinds[kind].made || !ring_own(self))
 		return 0;
 	*needs_function_out = !has_grad(&self->locals);
 	return node_key(self->thread, next - 1);
 }
 
-void autograd_pass(uint64_t node, enum autograd_kind kind)
+void autograd_pass(struct autograd_thread *self, uint64_t node, enum autograd_kind kind)
 {
-	follower.made[kind] = (node & NUMBER_MASK) + 1;
+	self->kinds[kind].made = (node & NUMBER_MASK) + 1;
 }
 
-void autograd_keep(uint64_t node, enum autograd_kind kind, uint32_t context)
+void autograd_keep(struct autograd_thread *self, uint64_t node, enum autograd_kind kind,
+		   uint32_t context)
 {
-	autograd_pass(node, kind);
-	entry_write(follower.own, node, kind, context);
+	autograd_pass(self, node, kind);
+	entry_write(self->own, node, kind, context);
 }
 
-static bool keep_if_new(uint64_t node, enum autograd_kind kind, uint32_t context)
+static bool keep_if_new(struct ring *ring, uint64_t node, enum autograd_kind kind, uint32_t context)
 {
-	if (entry_read(follower.own, node, kind))
+	if (entry_read(ring, node, kind))
 		return false;
-	entry_write(follower.own, node, kind, context);
+	entry_write(ring, node, kind, context);
 	return true;
 }
 
-bool autograd_keep_range(uint64_t first, uint64_t last, enum autograd_kind kind, uint32_t context)
+bool autograd_keep_range(struct autograd_thread *self, uint64_t first, uint64_t last,
+			 enum autograd_kind kind, uint32_t context)
 {
 	for (uint64_t node = last; node > first && last - node < NEIGHBORS; node--)
-		(void)keep_if_new(node, kind, context);
-	return keep_if_new(first, kind, context) && first & NUMBER_MASK;
+		(void)keep_if_new(self->own, node, kind, context);
+	return keep_if_new(self->own, first, kind, context) && first & NUMBER_MASK;
 }
 
 /* ------------------------------------------------------------------ backward */
@@ -305,7 +318,7 @@ static void node_release(const struct returned_node *returned)
 }
 
 /* The node as the functions of PyTorch return it. */
-static bool ask_node(struct follower *self, uint64_t *number_out, uint64_t *thread_out)
+static bool ask_node(struct autograd_thread *self, uint64_t *number_out, uint64_t *thread_out)
 {
 	bool is_found;
 	struct returned_node returned = {0};
@@ -324,7 +337,8 @@ static bool ask_node(struct follower *self, uint64_t *number_out, uint64_t *thre
 }
 
 /* The node that the thread evaluates, with references of the engine. */
-static bool read_node(const struct follower *self, uint64_t *number_out, uint64_t *thread_out)
+static inline bool read_node(const struct autograd_thread *self, uint64_t *number_out,
+			     uint64_t *thread_out)
 {
 	const uint64_t *words = *self->locals.node;
 	if (!words)
@@ -334,18 +348,30 @@ static bool read_node(const struct follower *self, uint64_t *number_out, uint64_
 	return true;
 }
 
-uint64_t autograd_running(void)
+/*
+ * Identifies the backward node that the thread evaluates. A node without a sequence number (the
+ * accumulation of a gradient) counts as the previous one on the thread. 0: none.
+ */
+static inline uint64_t find_running(struct autograd_thread *self)
 {
-	struct follower *self = follower_get();
 	uint64_t number, thread;
-	bool is_running = self->locals.node ? read_node(self, &number, &thread)
-					    : ask_node(self, &number, &thread);
+	bool is_running = __builtin_expect(self->locals.node != NULL, 1)
+				  ? read_node(self, &number, &thread)
+				  : ask_node(self, &number, &thread);
+	uint64_t latest = self->latest;
+	self->latest = 0;
 	if (!is_running)
 		return 0;
-	if (number == NUMBER_NONE)
+	if (__builtin_expect(number == NUMBER_NONE, 0))
 		return self->task == torch.task() ? self->running : 0;
-	/* The engine evaluates the newest nodes first: a lower number means the same pass. */
 	uint64_t node = node_key(thread, number);
+	self->latest = node;
+	if (node == latest)
+		return node;
+	/*
+	 * The engine evaluates the newest nodes first: a lower number means the same pass. Nodes
+	 * are compared by their numbers, because addresses are used again.
+	 */
 	if (node >= self->running || (node ^ self->running) > NUMBER_MASK)
 		self->task = torch.task();
 	self->running = node;
@@ -353,31 +379,51 @@ uint64_t autograd_running(void)
 }
 
 /* The context <backward> below another one. */
-static uint32_t below(uint32_t context)
+static inline uint32_t below(struct autograd_thread *self, uint32_t context)
 {
 	uint32_t slot = context % BELOW_ENTRIES;
-	if (follower.below[slot].context == context && follower.below[slot].child)
-		return follower.below[slot].child;
+	if (self->below[slot].context == context && self->below[slot].child)
+		return self->below[slot].child;
 	uint32_t child = proton_context_child(context, torch.frame);
-	follower.below[slot].context = context;
-	follower.below[slot].child = child;
+	self->below[slot].context = context;
+	self->below[slot].child = child;
 	return child;
 }
 
-uint32_t autograd_origin(uint64_t node, enum autograd_kind kind)
+/*
+ * The context of the forward operator of `node`, below the frame <backward>. PROTON_CONTEXT_ROOT:
+ * unknown.
+ */
+static inline uint32_t find_origin(struct autograd_thread *self, uint64_t node,
+				   enum autograd_kind kind)
 {
-	if (follower.found[kind].node == node)
-		return follower.found[kind].context;
-	const struct ring *ring = ring_of(node >> NUMBER_BITS);
+	if (self->kinds[kind].node == node && self->kinds[kind].context != PROTON_CONTEXT_ROOT)
+		return self->kinds[kind].context;
+	const struct ring *ring = ring_of(self, node >> NUMBER_BITS);
 	uint32_t context = ring ? entry_read(ring, node, kind) : 0;
-	if (ring && !context)
+	if (__builtin_expect(ring && !context, 0))
 		context = entry_between(ring, node, kind);
-	if (!context)
-		return PROTON_CONTEXT_ROOT;
-	context = below(context - 1);
-	follower.found[kind].node = node;
-	follower.found[kind].context = context;
+	if (ring) /* Older nodes are next, and another processor may have written their entries. */
+		__builtin_prefetch(entry_at(ring, node - LINE_BYTES / sizeof(struct entry)));
+	context = context ? below(self, context - 1) : PROTON_CONTEXT_ROOT;
+	self->kinds[kind].node = node;
+	self->kinds[kind].context = context;
 	return context;
+}
+
+uint32_t autograd_find_base(struct autograd_thread *self, bool *has_made_out)
+{
+	uint64_t latest = self->latest;
+	uint64_t node = find_running(self);
+	*has_made_out = next_number(self) != self->kinds[AUTOGRAD_SOURCE].made;
+	if (!node)
+		return PROTON_CONTEXT_ROOT;
+	uint32_t base = node == latest && node == self->kinds[AUTOGRAD_SOURCE].node
+				? self->kinds[AUTOGRAD_SOURCE].context
+				: find_origin(self, node, AUTOGRAD_SOURCE);
+	if (__builtin_expect(base == PROTON_CONTEXT_ROOT, 0))
+		proton_origin_unknown();
+	return base;
 }
 
 /*
@@ -385,39 +431,40 @@ uint32_t autograd_origin(uint64_t node, enum autograd_kind kind)
  * Gradients are disabled in a custom Function, such as a checkpoint, which may call other ones that
  * make nodes too.
  */
-static void keep_scopes(uint32_t context)
+static void keep_scopes(struct autograd_thread *self, uint32_t context)
 {
 	bool is_in_function;
-	uint64_t made = autograd_made(AUTOGRAD_SCOPES, &is_in_function);
+	uint64_t made = autograd_made(self, AUTOGRAD_SCOPES, &is_in_function);
 	if (!made)
 		return;
 	proton_context_keep(context);
-	autograd_keep(made, AUTOGRAD_SCOPES, context);
+	autograd_keep(self, made, AUTOGRAD_SCOPES, context);
 	if (is_in_function && made & NUMBER_MASK)
-		(void)autograd_keep_range(made - 1, made - 1, AUTOGRAD_SCOPES, context);
+		(void)autograd_keep_range(self, made - 1, made - 1, AUTOGRAD_SCOPES, context);
 }
 
 /* The context of a launch, or of a scope that is entered, in the node that the thread evaluates. */
 static uint32_t provide_work(uint32_t context, uint64_t entered_in, uint64_t *work_out)
 {
-	uint64_t node = autograd_running();
+	struct autograd_thread *self = autograd_thread_get();
+	uint64_t node = find_running(self);
 	bool is_launch = !work_out;
-	if (node && follower.task != follower.scopes_task) {
+	if (node && self->task != self->scopes_task) {
 		/* On the thread that called backward(), the newest node is a forward one. */
 		bool needs_function;
-		uint64_t made = autograd_made(AUTOGRAD_SCOPES, &needs_function);
-		follower.scopes_task = follower.task;
+		uint64_t made = autograd_made(self, AUTOGRAD_SCOPES, &needs_function);
+		self->scopes_task = self->task;
 		if (made)
-			autograd_pass(made, AUTOGRAD_SCOPES);
+			autograd_pass(self, made, AUTOGRAD_SCOPES);
 	}
 	if (node && node != entered_in) {
-		uint32_t origin = autograd_origin(node, AUTOGRAD_SCOPES);
+		uint32_t origin = find_origin(self, node, AUTOGRAD_SCOPES);
 		if (origin != PROTON_CONTEXT_ROOT)
 			context = origin;
 		else if (is_launch)
 			proton_origin_unknown();
 	}
-	keep_scopes(context);
+	keep_scopes(self, context);
 	if (!is_launch)
 		*work_out = node;
 	return context;
@@ -441,11 +488,17 @@ void autograd_update_scopes(void)
 
 uint32_t autograd_find_engine(const struct frame_walk *walk)
 {
-	for (uint32_t i = 0; i < walk->count; i++)
-		for (int engine = 0; engine < ENGINES_MAX && torch.engines[engine]; engine++)
-			if (walk->visits[i].code == torch.engines[engine])
-				return i;
-	return walk->count;
+	_Static_assert(ENGINES_MAX == 4, "each is compared");
+	/* All at once, which is three times as fast as a loop; those that are not used are NULL. */
+	const PyCodeObject *const *engines = torch.engines;
+	const PyCodeObject *a = engines[0], *b = engines[1], *c = engines[2], *d = engines[3];
+	const struct frame_visit *visits = walk->visits;
+	uint32_t count = walk->count;
+	uint32_t i = 0;
+	while (i < count && visits[i].code != a && visits[i].code != b && visits[i].code != c &&
+	       visits[i].code != d)
+		i++;
+	return i;
 }
 
 uint32_t autograd_find_function(const struct frame_walk *walk, uint32_t index)

@@ -27,32 +27,34 @@ static inline bool autograd_is_followed(void)
 	return atomic_load_explicit(&autograd_is_on, memory_order_acquire);
 }
 
-/*
- * Identifies the backward node that the calling thread evaluates. A node without a sequence
- * number (the accumulation of a gradient) counts as the previous one on this thread. 0: none.
- */
-uint64_t autograd_running(void);
-/*
- * The context of the forward operator of `node`, below the frame <backward>. PROTON_CONTEXT_ROOT:
- * unknown.
- */
-uint32_t autograd_origin(uint64_t node, enum autograd_kind kind);
+/* State of the calling thread; needs autograd_is_followed(). It lives as long as the thread. */
+struct autograd_thread *autograd_thread_get(void);
 
 /*
- * The newest node that the calling thread has made, if its context of that kind has not been kept
- * yet; 0: none. If *needs_function_out, the launch belongs to it only if it is made by the forward
- * function of a custom autograd Function.
+ * For a launch: the context of the forward operator of the backward node that the thread evaluates,
+ * below the frame <backward>; PROTON_CONTEXT_ROOT: none, or unknown, which is counted. Also tells
+ * whether the thread has made nodes since autograd_keep() or autograd_pass().
  */
-uint64_t autograd_made(enum autograd_kind kind, bool *needs_function_out);
+uint32_t autograd_find_base(struct autograd_thread *self, bool *has_made_out);
+
+/*
+ * The newest node that the thread has made, if its context of that kind has not been kept yet; 0:
+ * none. If *needs_function_out, the launch belongs to it only if the forward function of a custom
+ * autograd Function makes it.
+ */
+uint64_t autograd_made(struct autograd_thread *self, enum autograd_kind kind,
+		       bool *needs_function_out);
 /* Keeps the context of the operator that made `node`. */
-void autograd_keep(uint64_t node, enum autograd_kind kind, uint32_t context);
+void autograd_keep(struct autograd_thread *self, uint64_t node, enum autograd_kind kind,
+		   uint32_t context);
 /*
  * The same for the nodes from `first` to `last` that have no context yet. False if `first` has one,
  * or is the thread's first node.
  */
-bool autograd_keep_range(uint64_t first, uint64_t last, enum autograd_kind kind, uint32_t context);
+bool autograd_keep_range(struct autograd_thread *self, uint64_t first, uint64_t last,
+			 enum autograd_kind kind, uint32_t context);
 /* The node is not that of a launch: autograd_made() returns 0 until there is another one. */
-void autograd_pass(uint64_t node, enum autograd_kind kind);
+void autograd_pass(struct autograd_thread *self, uint64_t node, enum autograd_kind kind);
 
 /*
  * The index of the innermost frame that calls the engine; walk->count: none. It and those above do

@@ -63,8 +63,9 @@ struct thread_path {
 	uint32_t near_count;
 	uint32_t near_capacity;
 	struct near_entry *near;
-	uint64_t deaths; /* value for which the addresses above are valid */
-	bool is_busy;    /* the public walk may collect garbage, which runs Python code */
+	uint64_t deaths;                  /* value for which the addresses above are valid */
+	struct autograd_thread *autograd; /* NULL: not asked for yet */
+	bool is_busy; /* the public walk may collect garbage, which runs Python code */
 };
 
 struct table_entry {
@@ -524,19 +525,6 @@ static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadSt
 	return result;
 }
 
-/*
- * The base of the thread's path: for a launch of a backward node, the context of the forward
- * operator below <backward>.
- */
-static uint32_t find_base(void)
-{
-	uint64_t node = autograd_is_followed() ? autograd_running() : 0;
-	uint32_t base = node ? autograd_origin(node, AUTOGRAD_SOURCE) : PROTON_CONTEXT_ROOT;
-	if (node && base == PROTON_CONTEXT_ROOT)
-		proton_origin_unknown();
-	return base;
-}
-
 /* The context above the frame with this index. */
 static uint32_t context_above(const struct thread_path *path, uint32_t index)
 {
@@ -554,10 +542,11 @@ static void keep_functions(const struct thread_path *path, PyThreadState *thread
 	uint32_t count = autograd_find_nodes(thread, nodes);
 	uint32_t index = autograd_find_function(&path->walk, 0);
 	uint64_t last = newest;
-	autograd_pass(newest, AUTOGRAD_SOURCE);
+	autograd_pass(path->autograd, newest, AUTOGRAD_SOURCE);
 	for (uint32_t i = 0; index < path->walk.count; i++) {
 		uint64_t first = i < count && nodes[i] && nodes[i] < last ? nodes[i] : last;
-		if (!autograd_keep_range(first, last, AUTOGRAD_SOURCE, context_above(path, index)))
+		if (!autograd_keep_range(path->autograd, first, last, AUTOGRAD_SOURCE,
+					 context_above(path, index)))
 			return;
 		last = first - 1;
 		index = autograd_find_function(&path->walk, index + 1);
@@ -568,22 +557,36 @@ static void keep_functions(const struct thread_path *path, PyThreadState *thread
 static void keep_for_backward(const struct thread_path *path, PyThreadState *thread)
 {
 	bool needs_function;
-	uint64_t node = autograd_is_followed() ? autograd_made(AUTOGRAD_SOURCE, &needs_function)
-					       : 0;
+	uint64_t node = autograd_made(path->autograd, AUTOGRAD_SOURCE, &needs_function);
 	if (!node)
 		return;
 	if (needs_function)
 		keep_functions(path, thread, node);
 	else
-		autograd_keep(node, AUTOGRAD_SOURCE, context_at(path, path->step_count));
+		autograd_keep(path->autograd, node, AUTOGRAD_SOURCE,
+			      context_at(path, path->step_count));
+}
+
+/* The context below which the path of a launch continues. */
+static inline uint32_t find_base(struct thread_path *path, bool *has_made_out)
+{
+	*has_made_out = false;
+	if (!autograd_is_followed())
+		return PROTON_CONTEXT_ROOT;
+	if (!path->autograd)
+		path->autograd = autograd_thread_get();
+	return autograd_find_base(path->autograd, has_made_out);
 }
 
 static uint32_t provide_context(void)
 {
 	PyThreadState *thread = ext_thread_of_caller();
 	struct thread_path *path = thread_path_get();
-	uint32_t base = find_base();
-	if (!path || !thread)
+	if (!path)
+		return torch_ops_below(PROTON_CONTEXT_ROOT);
+	bool has_made;
+	uint32_t base = find_base(path, &has_made);
+	if (!thread)
 		return torch_ops_below(base);
 	if (path->base != base) {
 		path->base = base;
@@ -595,7 +598,7 @@ static uint32_t provide_context(void)
 		context = context_at(path, path->step_count);
 	else
 		context = with_gil(context_with_gil, path, thread);
-	if (path->step_count == path->walk.count)
+	if (has_made && path->step_count == path->walk.count)
 		keep_for_backward(path, thread);
 	return torch_ops_below(context);
 }

@@ -216,6 +216,54 @@ def test_several_backward_passes_of_one_graph():
     assert found["own_backward", ("several", "B", "own backward")] == 2
 
 
+def test_passes_of_a_graph_in_which_one_node_launches():
+    """The node is the same in each pass; the accumulations belong to it as long as they launch."""
+    x = torch.ones(3, requires_grad=True)
+    x.grad = torch.ones(3)
+    gradient = torch.ones(3)
+
+    def step():
+        y = Own.apply(x)  # line same node
+        with Launches():
+            for _ in range(4):
+                y.backward(gradient, retain_graph=True)
+
+    found = record(step)
+    assert found["own_backward", ("same node", "B", "own backward")] == 4
+    assert found["add_", ("same node", "B")] == 4
+
+
+def test_an_accumulation_in_another_pass_is_not_below_the_last_node():
+    x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    y.grad = torch.ones(3)
+    gradient = torch.ones(3)
+
+    def step():
+        a, b = Own.apply(x), y.view(3)  # line two graphs
+        with Launches():
+            for _ in range(2):
+                a.backward(gradient, retain_graph=True)
+            b.backward(gradient)  # line view only
+
+    found = record(step)
+    assert found["own_backward", ("two graphs", "B", "own backward")] == 2
+    assert found["add_", ("view only",)] == 1
+
+
+def test_nodes_at_the_address_of_a_freed_one():
+    x = torch.ones(3, requires_grad=True)
+    gradient = torch.ones(3)
+
+    def step():
+        for _ in range(10):
+            Own.apply(x).backward(gradient)  # line freed 1
+            Own.apply(x).backward(gradient)  # line freed 2
+
+    found = record(step)
+    for line in ("freed 1", "freed 2"):
+        assert found["own_backward", (line, "B", "own backward")] == 10
+
+
 def test_double_backward():
     x = torch.ones(3, requires_grad=True)
 
@@ -459,6 +507,20 @@ def test_operators_from_before_the_session_are_counted_and_attributed_to_the_cal
     paths = [lines(path) for path, _ in walk(root) if path[-1] == "own_backward"]
     assert paths == [("late step", "own backward")]
     assert counts["backward launches without a known forward operator"] == 1
+
+
+def test_each_launch_of_a_node_without_an_origin_is_counted():
+    x = torch.ones(3, requires_grad=True)
+    y = x.square()
+    y.register_hook(lambda gradient: [kernel("unknown") for _ in range(3)] and None)
+    session = proton.start("test", context="python")
+    y.sum().backward()
+    kernel("later")  # line later
+    counts = {name: value for name, value, is_loss in lib.statistics(session)}
+    proton.finalize()
+    assert counts["backward launches without a known forward operator"] == 3
+    (later,) = (path for path, _ in walk(load("test.hatchet")) if path[-1] == "later")
+    assert lines(later) == ("later",)
 
 
 def test_what_fell_out_of_the_ring_is_attributed_to_the_call():
