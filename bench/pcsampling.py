@@ -5,10 +5,12 @@
 Works: a training step of a Llama-shaped model that is bound by its 2,900 launches, one with 32
 times the tokens that is bound by the GPU, kernels of about 20 us one after the other, and the
 launch of an empty Triton kernel in a loop. The sides: no profiler (`plain`); a session of
-triton_proton with kernel records alone (`floor`); one with PC samples and kernel records (`ours`,
-mode "pcsampling"); Triton's profiler with its PC sampling (`upstream`), which serializes kernels
-and takes part in one round of five. One process can sample a GPU at a time: `samples` omits these
-rounds, and the processes of a round end before those of the next one begin to record.
+triton_proton with kernel records alone; one with PC samples and kernel records (`ours`, mode
+"pcsampling"); bare CUPTI with both, which counts records and samples (`floor`: the same interval,
+bench/cupti_floor_samples.c); Triton's profiler with its PC sampling (`upstream`), which serializes
+kernels. One process can sample a GPU at a time: floor takes part in one round of four and upstream
+in the first, which ours omits. The processes of a round end before those of the next one begin to
+record.
 
 In each round each side has a new process (bench/program_side.py), and these take short turns
 (bench/turns.py, bench/program_turns.py). The steps and the kernels are judged by wall time, which
@@ -18,11 +20,11 @@ with its interval of 95 %. A target is met if the whole interval meets it, in 8 
 tests/gpu/test_pc_sampling.py has the other targets: samples on the lines of a hot loop,
 of graphs, and of serialized kernels.
 
-The first two seconds of a session are not measured: sampling then asks CUPTI for the code of older
-modules, which costs time in each launch.
+The first two seconds of a session, in which it launches the works, are not measured: sampling then
+asks CUPTI for the code of older modules, which costs time in each launch.
 
 --seconds bounds the measurement. --fake tries the script out with tests/fake and no GPU. --write
-stores bench/results/pcsampling.json. Needs what cuda_python.py needs, without the C compiler.
+stores bench/results/pcsampling.json. Needs what cuda_python.py needs.
 """
 
 from __future__ import annotations
@@ -43,16 +45,22 @@ from reference import ADJUSTED, WALL
 from run import ROOT
 from turns import Compared, Round, process_medians, spread
 
-WORKS["busy"] = ("training step that keeps the GPU busy", "ms per step", 1e3, 1, 2, 100)
-WORKS["kernel"] = ("kernels of 20 us, one after the other", "us per kernel", 1e6, 400, 3, 1)
+WORKS["step"] = (*WORKS["step"][:4], 6, WORKS["step"][5])
+WORKS["busy"] = ("training step that keeps the GPU busy", "ms per step", 1e3, 4, 2, 100)
+WORKS["kernel"] = ("kernels of 20 us, one after the other", "us per kernel", 1e6, 800, 6, 1)
 
-ROUNDS = 12  # `samples` is in 9 of them
+ROUNDS = 16  # `samples` is in 12 of them
 CASES = {
     "plain": Case(),
     "records": Case("ours"),
     "samples": Case("ours", options={"mode": "pcsampling"}, counter="PC samples"),
+    "floor": Case("floor", options={"samples": [14, 10, 20]}, every=4, excludes=["samples"]),
     "upstream": Case(
-        "upstream", options={"mode": "pcsampling"}, every=5, excludes="samples", is_slow=True
+        "upstream",
+        options={"mode": "pcsampling"},
+        every=ROUNDS,
+        excludes=["samples", "floor"],
+        is_slow=True,
     ),
 }
 # Work, the figure that is judged, its unit, the limit over plain.
@@ -81,8 +89,8 @@ def make_row(
     added = Compared(rounds, work, "samples", "records", figure)
     text = (
         f"{compared['samples']} over plain, kernel records alone {compared['records']}, samples "
-        f"{added} over these: at most {100 * limit:g} % over plain; {compared['samples'].rounds} "
-        "rounds"
+        f"{added} over these, bare CUPTI's {compared['floor']} over plain: at most "
+        f"{100 * limit:g} % over plain; {compared['samples'].rounds} rounds"
     )
     return report.row(
         f"PC sampling: {name}",
@@ -90,7 +98,7 @@ def make_row(
         plain=plain,
         ours=column("samples"),
         upstream=column("upstream"),
-        floor=column("records"),
+        floor=column("floor"),
         noise=spread(plains),
         target=text,
         met=compared["samples"].within(limit),
@@ -118,7 +126,9 @@ def main() -> int:
         machine = report.gpu()
         of = report.versions("triton_proton", "triton", "torch")
     works = [work for work, *_ in TARGETS]
-    programs = Programs(cases, works, cpu=options.cpu, goal=ROUNDS, is_exclusive=True)
+    programs = Programs(
+        cases, works, directory=options.build, cpu=options.cpu, goal=ROUNDS, is_exclusive=True
+    )
     if not options.fake:
         programs.use_one_cupti()
     left = None

@@ -4,10 +4,11 @@
 
 OPTIONS is a JSON object: `profiler`, null or "ours", "upstream" or "floor" (bare CUPTI: the
 functions of `library`, see cupti_floor.h); `start`, "early" (before CUDA is initialized) or "late"
-(after a warm-up); `options` of the session; `works`, of which `step` is a training step that is
-bound by launches, `busy` one that is bound by the GPU, `launch` the launch of an empty Triton
-kernel, and `kernel` that of one of about 20 us; `cpu`. A profiler that is not started here may come
-from outside, as with the `proton` command.
+(after a warm-up); `options` of the session, for the floor `samples` with the arguments of
+floor_sample(); `works`, of which `step` is a training step that is bound by launches, `busy` one
+that is bound by the GPU, `launch` the launch of an empty Triton kernel, and `kernel` that of one of
+about 20 us; `cpu`. A profiler that is not started here may come from outside, as with the `proton`
+command.
 
 The process prints "loaded" when its imports are done, and waits for a line before it uses CUDA; it
 prints "ready" after its warm-up. Each further line asks for a turn:
@@ -38,8 +39,8 @@ from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FAKE_STEP = 5000  # launches
-# In its first two seconds, PC sampling asks CUPTI for the code of modules that were loaded before,
-# which costs time in each launch.
+# At first, PC sampling asks CUPTI for the code of modules that were loaded before, which costs time
+# in each launch, for at most two seconds.
 SAMPLING_START_S = 2.2
 # Calls before the first turn, and before each.
 WARM_UP = {"step": (4, 1), "busy": (4, 1), "launch": (1000, 200), "kernel": (500, 50)}
@@ -102,14 +103,22 @@ def make_starter(asked: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[An
         return lambda: None, lambda _: None
     if asked["profiler"] == "floor":
         floor = ctypes.CDLL(asked["library"])
+        samples = asked["options"].get("samples")
+
+        def start() -> None:
+            floor.floor_start()
+            if samples:
+                floor.floor_sample(*samples)
 
         def stop(_: Any) -> None:
+            if samples:
+                floor.floor_sample_stop()
             floor.floor_stop()
             floor.floor_recorded.restype = ctypes.c_ulong
             with open("recorded", "w", encoding="ascii") as file:
                 file.write(str(floor.floor_recorded()))
 
-        return floor.floor_start, stop
+        return start, stop
     if asked["profiler"] == "ours":
         import triton_proton as proton
     else:
@@ -148,11 +157,15 @@ def main() -> None:
     wait()
     if asked["start"] == "late":
         session = start()
-    if "pcsampling" in asked["options"].get("mode", "") and not is_fake:
-        time.sleep(SAMPLING_START_S)
-    for name, work in works.items():  # a profiler has its first buffers then
-        work(WARM_UP[name][0])
-    wait()
+    is_sampled = "pcsampling" in asked["options"].get("mode", "")
+    begin = time.monotonic()
+    while True:  # a profiler has its first buffers then
+        for name, work in works.items():
+            work(1 if asked["profiler"] == "upstream" and is_sampled else WARM_UP[name][0])
+            wait()
+        is_over = time.monotonic() - begin >= SAMPLING_START_S
+        if is_over or is_fake or not is_sampled or asked["profiler"] == "upstream":
+            break
     do_reference()
     gc.collect()
     gc.freeze()  # torch's objects need not be traversed at each turn

@@ -47,12 +47,12 @@ class Case:
 
     profiler: Optional[str] = None
     start: str = "late"
-    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     command: Optional[Sequence[str]] = None  # the options of `proton`, which runs the program
     injection: bool = False  # an empty library in CUDA_INJECTION64_PATH
     every: int = 1  # takes part in one round of so many: what is not judged needs fewer
-    excludes: str = ""  # a side that cannot record at the same time: it omits these rounds
-    is_slow: bool = False  # one turn in its rounds
+    excludes: Sequence[str] = ()  # sides that cannot record at the same time omit these rounds
+    is_slow: bool = False  # its rounds have one turn, of few calls
     counter: str = ""  # a counter that is not 0 in its profile
 
 
@@ -123,12 +123,11 @@ class Programs:
             environment["CUDA_INJECTION64_PATH"] = self.libraries["injection"]
         return Side(name, command, directory, environment)
 
-    def check(self, side: Side, turns: int) -> None:
+    def check(self, side: Side, calls: Mapping[str, int]) -> None:
         """A side that has lost kernels, or recorded none, has not done what is measured."""
         case = self.cases[side.name]
         if case.profiler is None and case.command is None:
             return
-        calls = {work: turns * count * WORKS[work][4] for work, count in self.counts.items()}
         wanted = sum(count * WORKS[work][5] for work, count in calls.items())
         found = recorded_kernels(side.directory)
         if found < wanted:
@@ -139,12 +138,23 @@ class Programs:
     def sides_of(self, number: int) -> list[str]:
         """The sides that take part in round `number`."""
         first = [name for name, case in self.cases.items() if number % case.every == 0]
-        excluded = {self.cases[name].excludes for name in first}
+        excluded = {other for name in first for other in self.cases[name].excludes}
         return [name for name in first if name not in excluded]
 
     def is_slow(self, number: int) -> bool:
         """Does a side take part that needs so long that the round has one turn only?"""
         return any(self.cases[name].is_slow for name in self.sides_of(number))
+
+    def requests(self, is_slow: bool) -> dict[str, dict[str, Any]]:
+        """The request of a turn, by work."""
+        return {
+            work: {
+                "work": work,
+                "count": max(count // 4, 1) if is_slow else count,
+                "chunks": 1 if is_slow else WORKS[work][4],
+            }
+            for work, count in self.counts.items()
+        }
 
     def running(self, number: int, scratch: str) -> Running:
         """The processes of round `number`, which begin to load."""
@@ -215,10 +225,6 @@ class Rounds:
 
     def take(self, scratch: str) -> None:
         programs = self.programs
-        requests = {
-            work: {"work": work, "count": count, "chunks": WORKS[work][4]}
-            for work, count in programs.counts.items()
-        }
         ending: Optional[Running] = None
         coming = self.start(0, scratch)
         assert coming is not None
@@ -226,7 +232,8 @@ class Rounds:
         for number in range(self.rounds):
             started = time.monotonic()
             here, coming = coming, self.start(number + 1, scratch)
-            turns = 1 if programs.is_slow(number) else self.turns
+            is_slow = programs.is_slow(number)
+            turns = 1 if is_slow else self.turns
             if ending and programs.is_exclusive:
                 self.end(ending)
                 ending = None
@@ -237,7 +244,7 @@ class Rounds:
                 coming.load()
             ready = time.monotonic()
             for _ in range(turns):
-                here.take_turns(requests)
+                here.take_turns(programs.requests(is_slow))
             here.close_input()
             ending = here
             now = time.monotonic()
@@ -247,7 +254,7 @@ class Rounds:
                 f"{measuring:.1f} s for {here.turns} turns",
                 flush=True,
             )
-            if not programs.is_slow(number):
+            if not is_slow:
                 self.turn_s = measuring / here.turns
             if not self.has_time(number + 1, starting, self.turn_s or measuring / here.turns):
                 print(f"time is up after {number + 1} rounds", flush=True)
@@ -269,7 +276,7 @@ class Rounds:
 
     def end(self, running: Running) -> None:
         programs = self.programs
-        self.done.append(running.end(lambda side: programs.check(side, running.turns)))
+        self.done.append(running.end(lambda side: programs.check(side, running.calls)))
         self.running.remove(running)
         programs.show_progress(self.done[-1])
 

@@ -132,6 +132,7 @@ class Running:
         self.sides = {name: make(os.path.join(scratch, name)) for name, make in start.items()}
         self.found: Round = {name: {} for name in start}
         self.turns = 0
+        self.calls: dict[str, int] = {}  # by work, of each side in its turns
 
     def each(self, names: Sequence[str], action: Callable[[Side], Any]) -> None:
         for name in names:
@@ -156,7 +157,9 @@ class Running:
         def take_turn(side: Side) -> None:
             self.found[side.name].setdefault(work, []).extend(side.ask(requests[work]))
 
-        for work in requests:
+        for work, request in requests.items():
+            calls = request.get("count", 0) * request.get("chunks", 1)
+            self.calls[work] = self.calls.get(work, 0) + calls
             self.each(self.order.sample(sorted(self.sides), len(self.sides)), take_turn)
         self.turns += 1
 

@@ -306,8 +306,9 @@ def test_processes_that_sample_one_gpu_are_never_in_one_round(bench):
     pcsampling, programs = bench("pcsampling"), bench("program_turns")
     made = programs.Programs(pcsampling.CASES, ["launch"], is_exclusive=True)
     rounds = [set(made.sides_of(number)) for number in range(pcsampling.ROUNDS)]
-    assert not any({"samples", "upstream"} <= names for names in rounds)
-    # Enough for a judgment.
-    assert sum("samples" in names for names in rounds) >= 8
-    assert sum("upstream" in names for names in rounds) == 3
+    assert all(len(names & {"samples", "floor", "upstream"}) == 1 for names in rounds)
+    # Enough for a judgment, even if time is up earlier.
+    assert sum("samples" in names for names in rounds[:12]) >= 9
+    assert sum("floor" in names for names in rounds) == 3
+    assert sum("upstream" in names for names in rounds) == 1
     assert all({"plain", "records"} <= names for names in rounds)

@@ -241,13 +241,14 @@ void pcs_context_forget(struct pcs_context *context)
 	context->is_full = false;
 }
 
-void pcs_context_read(struct pcs_context *context)
+size_t pcs_context_read(struct pcs_context *context)
 {
 	struct pcs_data_params params = {
 		.size = PARAMS_BYTES(struct pcs_data_params, data),
 		.context = context->context,
 		.data = out,
 	};
+	size_t count = 0;
 
 	for (uint32_t i = 0; i < READS_MAX; i++) {
 		int result;
@@ -258,16 +259,18 @@ void pcs_context_read(struct pcs_context *context)
 			if (result == CUPTI_OK)
 				pcs_drain_take(context, out);
 			context->is_full = true;
-			return;
+			break;
 		}
 		if (result == CUPTI_E_INVALID_CONTEXT)
 			pcs_context_forget(context); /* it was destroyed */
 		if (result != CUPTI_OK)
-			return;
+			break;
+		count += out->count;
 		pcs_drain_take(context, out);
 		if (!out->remaining)
-			return;
+			break;
 	}
+	return count;
 }
 
 void pcs_context_read_rest(struct pcs_context *context)

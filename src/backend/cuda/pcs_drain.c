@@ -17,6 +17,9 @@
 #include "record/store/gpu_functions.h"
 
 #define TICK_NS 20000000ull
+#define READ_MAX_NS 80000000ull /* between two reads of which the first had few PCs */
+#define READ_FEW 2000u
+#define READ_MANY 8000u
 #define CLOSE_NS 50000000ull /* to wait for threads that launch or load modules */
 #define BATCH 4096u
 #define NOT_ISSUED "_not_issued"
@@ -117,6 +120,9 @@ void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data)
 	const struct sample_totals none = {0};
 	uint32_t correlation = 0;
 	uint32_t function = 0;
+	const char *name = NULL;
+	uint64_t crc = 0;
+	uint32_t next = 0;
 	uint64_t known;
 
 	totals.losses = pcs_statistics.full - pcs_statistics.full_added;
@@ -124,8 +130,12 @@ void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data)
 	for (size_t i = 0; i < data->count && i < data->capacity; i++) {
 		const struct pcs_pc *pc = &data->pcs[i];
 		uint32_t launch = context->is_serialized ? pc->correlation_id : 0;
-		uint32_t next = pc->function ? gpu_functions_add(pc->crc, pc->function) : 0;
 
+		if (pc->function != name ||
+		    pc->crc != crc) /* the PCs of a function come together */
+			next = pc->function ? gpu_functions_add(pc->crc, pc->function) : 0;
+		name = pc->function;
+		crc = pc->crc;
 		if (!next)
 			continue;
 		if (batch_count && (launch != correlation || (launch && next != function) ||
@@ -151,19 +161,38 @@ void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data)
 
 /* ------------------------------------------------------------------ thread */
 
-static void read_all(void)
+/* The number of PCs that were read, of all contexts; SIZE_MAX: the next round has to try again. */
+static size_t read_all(void)
 {
+	size_t count = 0;
+	bool is_full = false;
+
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
 		struct pcs_context *context = &pcs_contexts[i];
 
 		if (context->context && !context->is_full)
-			pcs_context_read(context);
+			count += pcs_context_read(context);
 		/* If a thread does not end its launch in time, the next round tries again. */
 		if (context->context && context->is_full && pc_sampling_close(CLOSE_NS)) {
 			pcs_context_raise_period(context);
 			pcs_gate_open();
 		}
+		is_full |= context->context && context->is_full;
 	}
+	return is_full ? SIZE_MAX : count;
+}
+
+/*
+ * CUPTI's calls may wait for one another, and the launches of the program for them. CUPTI sums what
+ * it decodes by PC, in a buffer for 30000: few PCs may wait longer.
+ */
+static uint64_t next_interval(uint64_t interval_ns, size_t count)
+{
+	if (pcs_mode.window_ns || count > READ_MANY)
+		return TICK_NS;
+	if (count < READ_FEW && interval_ns < READ_MAX_NS)
+		return 2 * interval_ns;
+	return interval_ns;
 }
 
 static void begin_or_end_all(bool is_begin)
@@ -221,14 +250,20 @@ static void *run(void *unused)
 	struct windows windows = {
 		.is_open = true, .launched = launches_count(), .shared = launches_last_shared()};
 	uint64_t next_ns = TICK_NS;
+	uint64_t waited_ns = 0; /* since the last read */
+	uint64_t interval_ns = TICK_NS;
 
 	(void)unused;
 	while (periodic_thread_wait(&thread, next_ns)) {
 		uint64_t start_ns = clock_thread_ns();
 
 		pthread_mutex_lock(&pcs_lock);
+		waited_ns += next_ns;
 		next_ns = pcs_mode.window_ns ? move_window(&windows) : TICK_NS;
-		read_all();
+		if (pcs_mode.window_ns || waited_ns >= interval_ns) {
+			interval_ns = next_interval(interval_ns, read_all());
+			waited_ns = 0;
+		}
 		pcs_modules_tick();
 		pc_sampling_relax();
 		pcs_statistics.drain_ns += clock_thread_ns() - start_ns;

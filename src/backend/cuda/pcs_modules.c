@@ -15,6 +15,7 @@
 #include "backend/cuda/pcs_windows.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/map.h"
 #include "base/region.h"
 #include "record/store/code_objects.h"
@@ -24,6 +25,7 @@
 #define LAUNCHES (1u << 20) /* as in correlate.c */
 #define SERIALIZED_LAUNCHES (1u << 16)
 #define CRC_CACHE 1024u
+#define NAMES 1024u
 #define ASK_NS 2000000000ull        /* since the first event */
 #define ASK_EVENTS 8192u            /* of MODULE_PROFILED */
 #define ASK_PAUSE_NS 20000000000ull /* until a module is asked for again */
@@ -66,6 +68,12 @@ static bool asks_for_all;            /* modules may have been loaded before the 
 static uint64_t asked_from;          /* event_count then */
 static _Atomic uint64_t event_count; /* of MODULE_PROFILED, in the session */
 static struct serialized_launch serialized[SERIALIZED_LAUNCHES];
+/* By address of the name, as in kernel_names.c; on the thread that reads records. */
+static struct {
+	const char *name;
+	uint64_t crc;
+	uint32_t function;
+} names[NAMES];
 
 static struct region launches;
 static _Atomic uint32_t last_sessions;
@@ -408,6 +416,19 @@ uint32_t pcs_modules_last_sessions(void)
 	return atomic_load_explicit(&last_sessions, memory_order_relaxed);
 }
 
+/* gpu_functions_add() without reading the name: those of C++ have hundreds of characters. */
+static uint32_t function_by_name(uint64_t crc, const char *name)
+{
+	size_t slot = hash_u64((uintptr_t)name ^ crc) % NAMES;
+
+	if (names[slot].name != name || names[slot].crc != crc || !names[slot].function) {
+		names[slot].name = name;
+		names[slot].crc = crc;
+		names[slot].function = gpu_functions_add(crc, name);
+	}
+	return names[slot].function;
+}
+
 void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
 			   struct execution *execution)
 {
@@ -415,7 +436,7 @@ void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
 		return;
 	if (!crc)
 		crc = crc_of_launch(kernel->correlation_id);
-	execution->function = gpu_functions_add(crc, kernel->name);
+	execution->function = function_by_name(crc, kernel->name);
 	execution->sampled_ns =
 		pcs_windows_overlap(kernel->context_id, execution->start_ns, execution->end_ns);
 	pcs_windows_expect(kernel, execution);

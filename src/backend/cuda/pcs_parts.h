@@ -63,8 +63,8 @@ void pcs_context_end(struct pcs_context *context);
 bool pcs_context_disable(struct pcs_context *context);
 /* The context no longer exists for CUPTI. */
 void pcs_context_forget(struct pcs_context *context);
-/* Reads all samples that CUPTI has decoded. */
-void pcs_context_read(struct pcs_context *context);
+/* Reads all samples that CUPTI has decoded; returns the number of PCs that have some. */
+size_t pcs_context_read(struct pcs_context *context);
 /* The same until nothing more arrives, after pcs_context_end(). */
 void pcs_context_read_rest(struct pcs_context *context);
 /* Enables the context again with twice the period. */

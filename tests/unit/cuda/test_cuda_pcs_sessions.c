@@ -200,3 +200,30 @@ TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 	CHECK_EQ(callbacks_of_launch(function), 2);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
+
+static uint64_t ns_until_reads(uint32_t count)
+{
+	struct timespec begin;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		usleep(1000);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (fake.calls("cuptiPCSamplingGetData") < count);
+	return (uint64_t)(now.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)now.tv_nsec -
+	       (uint64_t)begin.tv_nsec;
+}
+
+/* A read may make launches wait. */
+TEST(reads_are_rarer_while_few_pcs_come)
+{
+	uint32_t before;
+
+	start_sampling("pcsampling");
+	fake.context_create(&gpu0);
+	ns_until_reads(4);
+	before = fake.calls("cuptiPCSamplingGetData");
+	CHECK(ns_until_reads(before + 4) > 3 * 75000000ull);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
