@@ -195,6 +195,36 @@ def test_sessions_follow_each_other_in_a_process(tmp_path):
     assert third["proton"]["info"]["pc_sampling_interval"] == "32768"
 
 
+def test_a_module_loaded_in_a_session_of_records_is_sampled_later(tmp_path):
+    first, _, third = profile(
+        tmp_path,
+        """
+        x = torch.rand(1024 * 264, device="cuda")
+
+        def other(times):
+            for _ in range(times):
+                hot[(264,)](x, 500, num_warps=8)
+
+        session = proton.start("first", mode="pcsampling")
+        run(x, 300)
+        proton.finalize(session)
+        session = proton.start("records")
+        other(10)
+        proton.finalize(session)
+        session = proton.start("third", mode="pcsampling")
+        other(300)
+        proton.finalize(session)
+        """,
+        "first",
+        "records",
+        "third",
+    )
+    for root in (first, third):
+        counters = root["proton"]["counters"]
+        assert samples(at(root, "hot")) > 1000
+        assert counters["PC samples of profiler code"] < 0.15 * counters["PC samples"]
+
+
 def test_modules_are_sampled_that_were_loaded_before_the_session(tmp_path):
     (root,) = profile(
         tmp_path,

@@ -23,8 +23,8 @@
 #define CREATE_NS 20000000ull   /* to wait while a context is created, which takes 100 ms or more */
 #define QUERY_NS 20000000ull    /* time of a query that began before queries are watched */
 #define WATCHED_NS 200000000ull /* queries are watched after a change */
-#define FLUSH_MIN_NS 50000000ull
-#define FLUSH_QUIET_NS 15000000ull
+#define FLUSH_QUIET_NS (PCS_WORKER_SLEEP_MS * 1000000ull + 5000000)
+#define FLUSH_MIN_NS (FLUSH_QUIET_NS + 35000000)
 #define FLUSH_MAX_NS 500000000ull
 #define FLUSH_POLL_US 5000u
 #define FLUSH_EXPECTED_MIN 1000u /* samples */

@@ -13,7 +13,6 @@
 #define CONFIGURED_PCS 30000u
 #define OUT_PCS 8192u
 #define SCRATCH_BYTES (16u << 20)
-#define WORKER_SLEEP_MS 10u
 #define ATTRIBUTES_MAX 8u
 #define READS_MAX 100000u
 
@@ -148,7 +147,7 @@ static int configure(struct pcs_context *context)
 		{.type = PCS_ATTRIBUTE_PERIOD, .value.number = context->period},
 		{.type = PCS_ATTRIBUTE_BUFFER, .value.pointer = context->configured},
 		{.type = PCS_ATTRIBUTE_SCRATCH_BYTES, .value.bytes = SCRATCH_BYTES},
-		{.type = PCS_ATTRIBUTE_WORKER_SLEEP_MS, .value.number = WORKER_SLEEP_MS},
+		{.type = PCS_ATTRIBUTE_WORKER_SLEEP_MS, .value.number = PCS_WORKER_SLEEP_MS},
 		{.type = PCS_ATTRIBUTE_START_STOP, .value.number = 1},
 	};
 	struct pcs_attributes_params params = {

@@ -9,6 +9,8 @@
 
 #define PCS_CONTEXTS_MAX 32u
 #define PCS_WANTED_MAX 64u
+/* Between two decodings of CUPTI's thread; a flush waits for the next one. */
+#define PCS_WORKER_SLEEP_MS 10u
 
 /* A context that is enabled for sampling. */
 struct pcs_context {

@@ -69,6 +69,14 @@ static void take(uint64_t crc, const char *function, uint32_t offset, const char
 						 .samples = samples});
 }
 
+static const char *rec_info(const struct profile *profile, const char *key)
+{
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
+			return profile_text(profile, profile->info[i].value);
+	return "(none)";
+}
+
 static int64_t value_at(const struct profile *profile, const char *path, const char *metric)
 {
 	const struct profile_value *value = rec_value(profile, path, metric);

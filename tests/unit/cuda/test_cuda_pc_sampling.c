@@ -6,14 +6,6 @@
 
 #include "backend/cuda/pcs_gate.h"
 
-static const char *rec_info(const struct profile *profile, const char *key)
-{
-	for (size_t i = 0; i < profile->info_count; i++)
-		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
-			return profile_text(profile, profile->info[i].value);
-	return "(none)";
-}
-
 TEST(samples_are_attributed_to_the_only_context_of_their_function)
 {
 	struct profile *profile;

@@ -176,6 +176,7 @@ TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 {
 	int (*get_current)(void **context);
+	struct profile *profile;
 	void *function;
 	uint32_t events = 0;
 	int session;
@@ -198,7 +199,9 @@ TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 	CHECK(events >= 8192);
 	CHECK(events < 100000);
 	CHECK_EQ(callbacks_of_launch(function), 2);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	profile = finish();
+	CHECK_EQ(atoi(rec_info(profile, "pc_sampling_asked")), events);
+	profile_free(profile);
 }
 
 static uint64_t ns_until_reads(uint32_t count)
