@@ -11,13 +11,23 @@
 #define REACH_LINES 16384u /* maximum distance from a marker to the instructions and to its wait */
 #define LINE_NONE UINT32_MAX
 #define FRAGMENTS "ldmatrix" /* loads operand fragments for a dot from shared memory */
+/* The dots of sm_90, which run while their warps continue; the fence is before their operands. */
+#define DOT_FENCE "@llvm.nvvm.wgmma.fence"
+#define DOT_WAIT "wgmma.wait_group"
+
+/* Kinds of values that move after a marker, with everything that depends on them. */
+enum moved {
+	MOVED_FRAGMENTS, /* operands of matrix instructions */
+	MOVED_PLAIN_DOT, /* a dot in plain arithmetic */
+	MOVED_PRODUCTS,  /* scaled results of dots */
+};
 
 /* Among the lines `first` to `end`, those that qualify move before the line `to`. */
 struct group {
 	uint32_t to;
 	uint32_t first;
 	uint32_t end;
-	bool is_plain; /* a dot in plain arithmetic moves, not operands of matrix instructions */
+	enum moved moved;
 };
 
 struct motion {
@@ -86,6 +96,22 @@ static bool is_float_arithmetic(struct slice line)
 	static const char *const opcodes[] = {"fadd", "fsub", "fmul", "fneg", "fptrunc"};
 
 	return is_fused_multiply(line) || is_any_of(line, opcodes, ARRAY_LENGTH(opcodes));
+}
+
+static bool is_product(struct slice line)
+{
+	static const char *const opcodes[] = {"fmul"};
+
+	return is_any_of(line, opcodes, ARRAY_LENGTH(opcodes));
+}
+
+/* Scaling an accumulator, and converting an operand. */
+static bool is_conversion(struct slice line)
+{
+	static const char *const opcodes[] = {"fptrunc", "bitcast"};
+
+	return is_product(line) || is_rearrangement(line) ||
+	       is_any_of(line, opcodes, ARRAY_LENGTH(opcodes));
 }
 
 /* A call with `word` in it. Markers are excluded, whatever the scope is called. */
@@ -294,6 +320,16 @@ static uint32_t plain_dot_after(const struct ir_function *function, const struct
 	return LINE_NONE;
 }
 
+/* True if one of the markers `first` to `last` is an end, or a start. */
+static bool has_marker(const struct ir_function *function, uint32_t first, uint32_t last,
+		       bool is_end)
+{
+	for (uint32_t i = first; i <= last; i++)
+		if (function->markers[i].marker.is_end == is_end)
+			return true;
+	return false;
+}
+
 /*
  * As fragments_before(), for the dot with the instruction at `dot`. LLVM may have moved a part of
  * it before the start of its scope, and even before the end of another one. LINE_NONE if a scope
@@ -305,10 +341,8 @@ static uint32_t plain_dot_before(const struct ir_function *function, const struc
 	struct slice location = location_of(function->lines[dot]);
 	uint32_t line = function->markers[first].line;
 	uint32_t limit = reach_before(block, line);
-	bool ends_scope = false;
+	bool ends_scope = has_marker(function, first, last, true);
 
-	for (uint32_t i = first; i <= last; i++)
-		ends_scope |= function->markers[i].marker.is_end;
 	while (line-- > limit) {
 		struct slice text = function->lines[line];
 		bool is_of_dot = location.length && is_fused_multiply(text) &&
@@ -324,6 +358,62 @@ static uint32_t plain_dot_before(const struct ir_function *function, const struc
 	return LINE_NONE;
 }
 
+/*
+ * The first line after the wait for a dot that is before the marker at `line`. LINE_NONE if there
+ * is none, or more than scaling of its results between.
+ */
+static uint32_t products_before(const struct ir_function *function, const struct ir_block *block,
+				uint32_t line)
+{
+	uint32_t limit = reach_before(block, line);
+
+	while (line-- > limit) {
+		struct slice text = function->lines[line];
+
+		if (is_call_of(text, DOT_WAIT))
+			return line + 1;
+		if (!is_passed(text) && !is_rearrangement(text) && !is_float_arithmetic(text))
+			break;
+	}
+	return LINE_NONE;
+}
+
+/* The line of the fence before a dot between `first` and `end`, or LINE_NONE. */
+static uint32_t fence_after(const struct ir_function *function, uint32_t first, uint32_t end)
+{
+	for (uint32_t i = first; i < end; i++)
+		if (is_call_of(function->lines[i], DOT_FENCE))
+			return i;
+	return LINE_NONE;
+}
+
+/* Selects what moves before the markers at `group->to`; true if anything does. */
+static bool find_operands(struct motion *motion, const struct group *group)
+{
+	const struct slice *lines = motion->function->lines;
+	bool is_any = false;
+
+	forget_results(motion);
+	for (uint32_t i = group->first; i < group->end; i++) {
+		if (motion->moves[i]) /* before the wait, which is still earlier */
+			continue;
+		if (is_conversion(lines[i]) && !needs_added(motion, lines[i])) {
+			motion->moves[i] = group->to + 1;
+			is_any = true;
+		} else if (!add_result(motion, lines[i])) {
+			break;
+		}
+	}
+	return is_any;
+}
+
+static bool begins_moved(const struct group *group, struct slice line)
+{
+	if (group->moved == MOVED_PRODUCTS)
+		return is_product(line);
+	return group->moved == MOVED_PLAIN_DOT ? is_shared_load(line) : is_call_of(line, FRAGMENTS);
+}
+
 /* Selects what moves after the markers before `group->to`; true if anything does. */
 static bool find_fragments(struct motion *motion, const struct group *group)
 {
@@ -332,8 +422,7 @@ static bool find_fragments(struct motion *motion, const struct group *group)
 
 	forget_results(motion);
 	for (uint32_t i = group->first; i < group->end; i++) {
-		bool is_first = group->is_plain ? is_shared_load(lines[i])
-						: is_call_of(lines[i], FRAGMENTS);
+		bool is_first = begins_moved(group, lines[i]);
 
 		if (!is_first && (!slice_find(lines[i], " = ") || !needs_added(motion, lines[i])))
 			continue;
@@ -377,39 +466,56 @@ static int32_t *count_loops(const struct ir_function *function)
 	return loops;
 }
 
-/* Handles the adjacent markers `first` to `last`. False if out of memory. */
-static bool find_group(struct motion *motion, const struct ir_block *block, uint32_t first,
-		       uint32_t last)
+/* Finds what moves before the adjacent markers `first` to `last`. False if out of memory. */
+static bool find_earlier(struct motion *motion, const struct ir_block *block, uint32_t first,
+			 uint32_t last)
 {
 	const struct ir_function *function = motion->function;
 	uint32_t line = function->markers[first].line;
-	uint32_t after = function->markers[last].line + 1;
 	bool is_last = last + 1 == block->first_marker + block->marker_count;
 	struct group work = {
 		.to = wait_before(function, block, line),
-		.first = after,
+		.first = function->markers[last].line + 1,
 		.end = is_last ? block->end_line - 1 : function->markers[last + 1].line,
 	};
-	struct group fragments = {
-		.to = after,
-		.first = fragments_before(function, block, line),
-		.end = line,
-	};
-	bool is_moved;
-	uint32_t dot;
+	struct group operands = {.to = line, .first = work.first};
 
 	if (work.end > work.first + REACH_LINES)
 		work.end = work.first + REACH_LINES;
 	if (work.to != LINE_NONE && find_moves(motion, &work) && !add_group(motion, &work))
 		return false;
-	is_moved = fragments.first != LINE_NONE && find_fragments(motion, &fragments);
-	dot = is_moved ? LINE_NONE : plain_dot_after(function, block, last);
+	operands.end = has_marker(function, first, last, false)
+			       ? fence_after(function, work.first, work.end)
+			       : LINE_NONE;
+	return operands.end == LINE_NONE || !find_operands(motion, &operands) ||
+	       add_group(motion, &operands);
+}
+
+/* Finds what moves after them. False if out of memory. */
+static bool find_later(struct motion *motion, const struct ir_block *block, uint32_t first,
+		       uint32_t last)
+{
+	const struct ir_function *function = motion->function;
+	uint32_t line = function->markers[first].line;
+	struct group group = {
+		.to = function->markers[last].line + 1,
+		.first = fragments_before(function, block, line),
+		.end = line,
+	};
+	bool is_moved = group.first != LINE_NONE && find_fragments(motion, &group);
+	uint32_t dot = is_moved ? LINE_NONE : plain_dot_after(function, block, last);
+
 	if (dot != LINE_NONE) {
-		fragments.first = plain_dot_before(function, block, first, last, dot);
-		fragments.is_plain = true;
-		is_moved = fragments.first != LINE_NONE && find_fragments(motion, &fragments);
+		group.first = plain_dot_before(function, block, first, last, dot);
+		group.moved = MOVED_PLAIN_DOT;
+		is_moved = group.first != LINE_NONE && find_fragments(motion, &group);
 	}
-	return !is_moved || add_group(motion, &fragments);
+	if (!is_moved && has_marker(function, first, last, true)) {
+		group.first = products_before(function, block, line);
+		group.moved = MOVED_PRODUCTS;
+		is_moved = group.first != LINE_NONE && find_fragments(motion, &group);
+	}
+	return !is_moved || add_group(motion, &group);
 }
 
 static bool find_groups(struct motion *motion)
@@ -427,7 +533,8 @@ static bool find_groups(struct motion *motion)
 
 			while (m + 1 < end && function->markers[m + 1].follows)
 				m++;
-			if (!find_group(motion, block, first, m))
+			if (!find_earlier(motion, block, first, m) ||
+			    !find_later(motion, block, first, m))
 				return false;
 		}
 	}

@@ -246,6 +246,80 @@ TEST(plain_loads_stay_where_they_are_measured)
 			    "null, align 8\n" MARK("%4", "start") MULTIPLY("%5", "%3", "%3") END));
 }
 
+#define FENCE "  tail call void @llvm.nvvm.wgmma.fence.sync.aligned()\n"
+#define DOT(result, a, b)                                                                          \
+	"  " result                                                                                \
+	" = tail call { float } asm sideeffect \"wgmma.mma_async $0, $1;\", \"=f,0,r\""            \
+	"(float " a ", i32 " b ")\n"
+#define DOT_WAIT(result, of)                                                                       \
+	"  " result " = tail call { float } asm sideeffect \"wgmma.wait_group.sync.aligned 0;\", " \
+	"\"=f,0\"({ float } " of ")\n"
+
+TEST(operands_of_a_dot_are_made_before_its_scope)
+{
+	char *text = moved(
+		DEFINE "  %3 = call float @llvm.nvvm.ex2.approx.f(float 1.0)\n" MARK("%4", "end")
+			MARK("%5", "start") "  %6 = load float, ptr addrspace(3) null\n"
+					    "  %7 = fptrunc float %3 to half\n"
+					    "  %8 = fptrunc float %6 to half\n"
+					    "  %9 = bitcast half %7 to i16\n"
+					    "  %10 = fmul float %3, 2.0\n"
+					    "  %11 = fadd float %10, 1.0\n" FENCE DOT(
+						    "%12", "%11",
+						    "%0") "  %13 = fmul float %3, 3.0\n" END);
+
+	CHECK(text != NULL);
+	check_order(text, "%proton.v.7 = fptrunc", "%proton.v.4 = ");
+	check_order(text, "%proton.v.9 = bitcast", "%proton.v.4 = ");
+	check_order(text, "%proton.v.10 = fmul", "%proton.v.4 = ");
+	/* A value loaded in the scope, other arithmetic, and what is after the fence. */
+	check_order(text, "%proton.v.5 = ", "%proton.v.8 = fptrunc");
+	check_order(text, "%proton.v.5 = ", "%proton.v.11 = fadd");
+	check_order(text, "wgmma.fence", "%proton.v.13 = fmul");
+	free(text);
+}
+
+TEST(operands_stay_if_they_would_enter_or_leave_another_scope)
+{
+	/* They are outside of scopes. */
+	CHECK(!moved(DEFINE MARK("%3", "end") "  %4 = fmul float 1.0, 2.0\n" FENCE DOT("%5", "%4",
+										       "%0") END));
+	/* They alone are measured. */
+	CHECK(!moved(DEFINE MARK("%3", "start") "  %4 = fmul float 1.0, 2.0\n" MARK("%5", "end")
+			     FENCE DOT("%6", "%4", "%0") END));
+	CHECK(!moved(DEFINE MARK("%3", "start") "  %4 = fmul float 1.0, 2.0\n" END));
+}
+
+TEST(scaling_of_the_results_of_a_dot_moves_after_its_scope)
+{
+	char *text = moved(DEFINE MARK("%3", "start") FENCE DOT("%4", "1.0", "%0") DOT_WAIT(
+		"%5", "%4") "  %6 = extractvalue { float } %5, 0\n"
+			    "  %7 = fadd float %6, 1.0\n"
+			    "  %8 = fmul float %6, 2.0\n"
+			    "  %9 = fsub float %8, 1.0\n" MARK("%10", "end")
+				    MARK("%11", "start") "  %12 = fadd float %8, %9\n" END);
+
+	CHECK(text != NULL);
+	check_order(text, "wgmma.wait_group", "%proton.v.7 = fadd");
+	check_order(text, "%proton.v.7 = fadd", "%proton.v.10 = ");
+	check_order(text, "%proton.v.11 = ", "%proton.v.8 = fmul");
+	check_order(text, "%proton.v.8 = fmul", "%proton.v.9 = fsub");
+	check_order(text, "%proton.v.9 = fsub", "%proton.v.12 = fadd");
+	free(text);
+}
+
+TEST(scaling_that_is_measured_stays)
+{
+	/* Its own scope; more work than that; nothing ends. */
+	CHECK(!moved(DEFINE DOT_WAIT("%3", "undef") MARK("%4", "start") "  %5 = fmul float 1.0, "
+									"2.0\n" MARK("%6", "end")
+										END));
+	CHECK(!moved(DEFINE DOT_WAIT("%3", "undef") "  %4 = fmul float 1.0, 2.0\n"
+						    "  call void @f()\n" MARK("%5", "end") END));
+	CHECK(!moved(DEFINE DOT_WAIT("%3", "undef") "  %4 = fmul float 1.0, 2.0\n" MARK(
+		"%5", "start") END));
+}
+
 TEST(outside_loops_nothing_moves)
 {
 	CHECK(!moved(FLAT MARK("%3", "start")
