@@ -3,22 +3,23 @@
     python bench/names.py [--rounds N] [--write]
 
 Needs the installed package and PyTorch. `plain` is without the feature, `ours` with it, `floor` (of
-module calls) with hooks that do nothing. Launches are measured as the search for their call path,
-in pairs of processes with PROTON_BACKWARD=0 and 1 that take turns; the rest in this process.
-Figures are medians of the rounds; noise is the distance between the quartiles of `ours`, as a
-share.
+module calls) with hooks that do nothing. Figures are medians of the rounds; noise is the distance
+between the quartiles of `ours`, as a share.
 
-The rows of a GPU are empty without one: launches of an empty Triton kernel, on the thread that runs
-the backward pass, in processes that switch the attribution off and on between loops of them (the
-median of the differences in each round, and its interval of 95 %, which has to meet the target);
-and kernels of llama_step.py under `proton`.
---fake tries them out on the libraries of tests/fake. --write stores bench/results/names.json.
+Launches are measured as the search for their call path, and on a GPU as launches of an empty Triton
+kernel, in backward passes on the thread that runs them. Several processes switch the attribution
+off and on between short loops. `added` is the median of the differences in each round; the target
+is met if its interval of 95 % over all rounds is.
+
+The rows of a GPU are empty without one. The last one counts kernels of llama_step.py under
+`proton`. --fake tries the others out on the libraries of tests/fake. --write stores
+bench/results/names.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import gc
 import json
 import os
 import statistics
@@ -26,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import report
@@ -41,11 +42,13 @@ from triton_proton import _libproton
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEPTH = 10
-NODES = 2000
-PAIRS = 4  # of processes: their addresses make one faster than another
+PROCESSES = 4  # their addresses make one faster than another
 GPU_PROCESSES = 3
+PAIRS = 40  # of turns in a round, without and with the attribution
+HOST_LOOP = 2000  # launches in a turn in which one follows the other
+HOST_NODES = 200  # launches in a turn in which each is in another node
 LOOP = 300  # launches on a GPU, which queues them all
-LOOP_PAIRS = 40  # of loops on a GPU in a round: a loop varies by a hundred times what is looked for
+LOOP_PAIRS = 70  # a loop on a GPU varies by a hundred times what is looked for
 GPU_LAUNCHES = ("in forward", "in backward, same node", "in backward")
 LAUNCHES = (
     "forward, same operator",
@@ -57,7 +60,10 @@ LAUNCHES = (
     "backward, cold caches",
 )
 COLD_BYTES = 8 << 20
-COLD_NODES = 150
+COLD_NODES = 16
+COLD_PAIRS = 10
+
+Found = dict[str, list[float]]  # for each round the medians of "plain", "ours" and "added"
 
 
 def at_depth(depth: int, function: Callable[[], Any]) -> Any:
@@ -92,8 +98,8 @@ class Node(torch.autograd.Function):
     """Measures a launch in its backward function."""
 
     before: Callable[[], None] = stay
+    measured: Optional[Callable[[], None]] = None  # called in the first backward function
     spent: list[int] = []
-    same = 0.0
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -104,7 +110,9 @@ class Node(torch.autograd.Function):
     def backward(ctx: Any, gradient: Any) -> Any:
         Node.before()
         Node.spent.append(launch_once())
-        Node.same = loop(_libproton.source_context, 50)
+        if Node.measured is not None:
+            Node.measured()
+            Node.measured = None
         return gradient
 
 
@@ -130,17 +138,45 @@ def launch_in_nodes(before: Callable[[], None], count: int) -> float:
     return statistics.median(Node.spent)
 
 
-def measure_launches() -> list[float]:
-    """Nanoseconds per launch, in the order of LAUNCHES."""
-    same = at_depth(DEPTH, lambda: loop(_libproton.source_context, 20000))
-    new = at_depth(DEPTH, lambda: launch_in_forward(stay, NODES, True))
-    other = launch_in_nodes(stay, NODES // 4)
-    same_node = Node.same
-    cold = [
-        at_depth(DEPTH, lambda: launch_in_forward(evict, COLD_NODES, is_new))
-        for is_new in (False, True)
-    ]
-    return [same, new, same_node, other, *cold, launch_in_nodes(evict, COLD_NODES)]
+def alternate(measure: Callable[[], float], found: Found, pairs: int = PAIRS) -> None:
+    """Measures in turns without and with the attribution; adds a round to `found`."""
+    sides: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(pairs):
+        for is_on in (False, True) if number % 2 else (True, False):
+            _libproton.use_autograd(is_on)
+            sides[is_on].append(measure())
+    _libproton.use_autograd(True)
+    found["plain"].append(statistics.median(sides[False]))
+    found["ours"].append(statistics.median(sides[True]))
+    found["added"].append(statistics.median(b - a for a, b in zip(sides[False], sides[True])))
+
+
+def nothing_found(works: Sequence[str]) -> list[Found]:
+    return [{"plain": [], "ours": [], "added": []} for _ in works]
+
+
+def measure_launches(rounds: int) -> list[Found]:
+    """In the order of LAUNCHES."""
+    found = nothing_found(LAUNCHES)
+    same, new, same_node, other, cold, new_cold, other_cold = found
+
+    def launch_again() -> float:
+        _libproton.source_context()  # the first one after a switch finds no path of the last one
+        return loop(_libproton.source_context, HOST_LOOP)
+
+    def launch(is_new: bool) -> float:
+        return launch_in_forward(evict, COLD_NODES, is_new)
+
+    for _ in range(rounds):
+        at_depth(DEPTH, lambda: alternate(launch_again, same))
+        at_depth(DEPTH, lambda: alternate(lambda: launch_in_forward(stay, HOST_NODES, True), new))
+        Node.measured = lambda: alternate(launch_again, same_node)
+        launch_in_nodes(stay, HOST_NODES)
+        alternate(lambda: launch_in_nodes(stay, HOST_NODES), other)
+        at_depth(DEPTH, lambda: alternate(lambda: launch(False), cold, COLD_PAIRS))
+        at_depth(DEPTH, lambda: alternate(lambda: launch(True), new_cold, COLD_PAIRS))
+        alternate(lambda: launch_in_nodes(evict, COLD_NODES), other_cold, COLD_PAIRS)
+    return found
 
 
 class GpuNode(torch.autograd.Function):
@@ -169,6 +205,7 @@ class GpuNode(torch.autograd.Function):
 
 def launch_loop() -> float:
     """Nanoseconds of CPU time per launch."""
+    GpuNode.launch(LOOP // 10)  # the first ones after a switch find their data in no cache
     GpuNode.wait()
     start = time.thread_time_ns()
     GpuNode.launch(LOOP)
@@ -186,65 +223,39 @@ def launch_in_backward() -> float:
     return statistics.median(GpuNode.spent)
 
 
-def alternate(measure: Callable[[], float], found: dict[str, list[float]]) -> None:
-    """Measures in turns without and with the attribution; adds a round to `found`."""
-    sides: dict[bool, list[float]] = {False: [], True: []}
-    for number in range(LOOP_PAIRS):
-        for is_on in (False, True) if number % 2 else (True, False):
-            _libproton.use_autograd(is_on)
-            sides[is_on].append(measure())
-    _libproton.use_autograd(True)
-    found["plain"].append(statistics.median(sides[False]))
-    found["ours"].append(statistics.median(sides[True]))
-    found["added"].append(statistics.median(b - a for a, b in zip(sides[False], sides[True])))
-
-
-def measure_gpu_launches(rounds: int) -> list[dict[str, list[float]]]:
+def measure_gpu_launches(rounds: int) -> list[Found]:
     """In the order of GPU_LAUNCHES."""
-    forward, same, other = ({"plain": [], "ours": [], "added": []} for _ in GPU_LAUNCHES)
+    found = nothing_found(GPU_LAUNCHES)
+    forward, same, other = found
     for _ in range(rounds):
-        at_depth(DEPTH, lambda: alternate(launch_loop, forward))
-        GpuNode.measured = lambda: alternate(launch_loop, same)
+        at_depth(DEPTH, lambda: alternate(launch_loop, forward, LOOP_PAIRS))
+        GpuNode.measured = lambda: alternate(launch_loop, same, LOOP_PAIRS)
         launch_in_backward()
         alternate(launch_in_backward, other)
-    return [forward, same, other]
+    return found
 
 
-def serve() -> None:
-    """A side: prints a line of figures for each line of standard input."""
-    proton.start("names", context="python", backend="host")
-    measure_launches()
-    for _ in sys.stdin:
-        print(json.dumps(measure_launches()), flush=True)
-    proton.finalize(None, "none")
+def serve(backend: str, rounds: int) -> None:
+    """A process of launches: prints its figures."""
+    measure = measure_launches
+    if backend != "host":
+        from launch_side import fake_launcher, triton_launcher
 
-
-def serve_gpu(rounds: int) -> None:
-    """The process of launches on a GPU: prints its figures."""
-    from launch_side import fake_launcher, triton_launcher
-
-    make = fake_launcher if "PROTON_BENCH_FAKE" in os.environ else triton_launcher
-    GpuNode.launch, GpuNode.wait = (staticmethod(function) for function in make())
-    launch_in_backward()
-    proton.start("names", context="python", backend="cupti")
-    measure_gpu_launches(1)
-    print(json.dumps(measure_gpu_launches(rounds)), flush=True)
+        make = fake_launcher if "PROTON_BENCH_FAKE" in os.environ else triton_launcher
+        GpuNode.launch, GpuNode.wait = (staticmethod(function) for function in make())
+        measure = measure_gpu_launches
+        launch_in_backward()
+    proton.start("names", context="python", backend=backend)
+    gc.collect()
+    gc.disable()  # it would run in one of two turns
+    measure(1)
+    print(json.dumps(measure(rounds)), flush=True)
     proton.finalize(None, "none")
 
 
 def quartiles(values: list[float]) -> float:
     cuts = statistics.quantiles(values, n=4)
     return (cuts[2] - cuts[0]) / statistics.median(values)
-
-
-def start_side(is_on: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, os.path.abspath(__file__), "--serve"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PROTON_BACKWARD": is_on, "PROTON_QUIET": "1"},
-    )
 
 
 def launch_row(
@@ -268,43 +279,31 @@ def launch_row(
     )
 
 
-def launch_rows(rounds: int) -> list[dict[str, Any]]:
-    pairs = [(("plain", start_side("0")), ("ours", start_side("1"))) for _ in range(PAIRS)]
-    taken: dict[str, list[list[float]]] = {"plain": [], "ours": []}
-    for number in range(rounds):
-        pair = pairs[number % PAIRS]
-        for name, side in pair[:: -1 if number // PAIRS % 2 else 1]:
-            assert side.stdin is not None and side.stdout is not None
-            side.stdin.write("\n")
-            side.stdin.flush()
-            taken[name].append(json.loads(side.stdout.readline()))
-    for _, side in itertools.chain(*pairs):
-        assert side.stdin is not None
-        side.stdin.close()
-        side.wait()
-    rows = []
-    for index, work in enumerate(LAUNCHES):
-        plain, ours = ([figures[index] for figures in taken[name]] for name in ("plain", "ours"))
-        added = [b - a for a, b in zip(plain, ours)]
-        rows.append(launch_row(f"call path of a launch, {work}", "ns", plain, ours, added))
-    return rows
-
-
-def gpu_launch_rows(rounds: int) -> list[dict[str, Any]]:
-    each = -(-rounds // GPU_PROCESSES)
-    command = [sys.executable, os.path.abspath(__file__), "--serve-gpu", "--rounds", str(each)]
-    found = []
-    for _ in range(GPU_PROCESSES):
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+def launch_rows(backend: str, rounds: int) -> list[dict[str, Any]]:
+    is_host = backend == "host"
+    works = LAUNCHES if is_host else GPU_LAUNCHES
+    processes = PROCESSES if is_host else GPU_PROCESSES
+    each = -(-rounds // processes)
+    command = [sys.executable, os.path.abspath(__file__), "--serve", backend]
+    found: list[list[Found]] = []
+    for _ in range(processes):
+        done = subprocess.run(
+            [*command, "--rounds", str(each)],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PROTON_QUIET": "1"},
+        )
         found.append(json.loads(done.stdout.splitlines()[-1]))
     rows = []
-    for index, work in enumerate(GPU_LAUNCHES):
+    for index, work in enumerate(works):
         plain, ours, added = (
             [value for process in found for value in process[index][name]]
             for name in ("plain", "ours", "added")
         )
-        unit = "ns" if work == GPU_LAUNCHES[-1] else "ns of CPU"
-        rows.append(launch_row(f"Triton launch on a GPU, {work}", unit, plain, ours, added))
+        name = f"{'call path of a launch' if is_host else 'Triton launch on a GPU'}, {work}"
+        unit = "ns" if is_host or work == GPU_LAUNCHES[-1] else "ns of CPU"
+        rows.append(launch_row(name, unit, plain, ours, added))
     return rows
 
 
@@ -410,19 +409,18 @@ def gpu_rows(rounds: int, is_fake: bool) -> list[dict[str, Any]]:
         empty = [report.row(work, "ns", target="adds at most 60") for work in works]
         work = "Llama step on a GPU, kernels with a line of the model"
         return [*empty, report.row(work, "%", target="at least 95")]
-    rows = gpu_launch_rows(rounds)
+    rows = launch_rows("cupti", rounds)
     return rows if is_fake else [*rows, llama_row()]
 
 
 def measure(rounds: int) -> list[dict[str, Any]]:
-    return [*launch_rows(rounds), module_row(rounds), operator_row(rounds)]
+    return [*launch_rows("host", rounds), module_row(rounds), operator_row(rounds)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--serve-gpu", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=("host", "cupti"), help=argparse.SUPPRESS)
     parser.add_argument("--fake", action="store_true", help="try out the rows of a GPU")
     parser.add_argument("--write", action="store_true", help="store the results")
     arguments = parser.parse_args()
@@ -430,8 +428,8 @@ def main() -> None:
         fake_environment(os.path.join(ROOT, "build"))
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
-        if arguments.serve or arguments.serve_gpu:
-            serve_gpu(arguments.rounds) if arguments.serve_gpu else serve()
+        if arguments.serve:
+            serve(arguments.serve, arguments.rounds)
             return
         rows = [] if arguments.fake else measure(arguments.rounds)
         rows += gpu_rows(arguments.rounds, arguments.fake)
