@@ -8,8 +8,8 @@ between the quartiles of `ours`, as a share.
 
 Launches are measured as the search for their call path, and on a GPU as launches of an empty Triton
 kernel, in backward passes on the thread that runs them. Several processes switch the attribution
-off and on between short loops. `added` is the median of the differences in each round; the target
-is met if its interval of 95 % over all rounds is.
+off and on between short loops, and between nodes of a backward pass on a GPU. In each round,
+"adds" is the median of the differences; the interval of 95 % over all rounds has to meet the target.
 
 The rows of a GPU are empty without one. The last one counts kernels of llama_step.py under
 `proton`. --fake tries the others out on the libraries of tests/fake. --write stores
@@ -49,6 +49,8 @@ HOST_LOOP = 2000  # launches in a turn in which one follows the other
 HOST_NODES = 200  # launches in a turn in which each is in another node
 LOOP = 300  # launches on a GPU, which queues them all
 LOOP_PAIRS = 70  # a loop on a GPU varies by a hundred times what is looked for
+PASSES = 60  # backward passes on a GPU in a round
+BLOCK = 10  # nodes of such a pass, without or with the attribution; the first two do not count
 GPU_LAUNCHES = ("in forward", "in backward, same node", "in backward")
 LAUNCHES = (
     "forward, same operator",
@@ -146,6 +148,10 @@ def alternate(measure: Callable[[], float], found: Found, pairs: int = PAIRS) ->
             _libproton.use_autograd(is_on)
             sides[is_on].append(measure())
     _libproton.use_autograd(True)
+    add_round(sides, found)
+
+
+def add_round(sides: dict[bool, list[float]], found: Found) -> None:
     found["plain"].append(statistics.median(sides[False]))
     found["ours"].append(statistics.median(sides[True]))
     found["added"].append(statistics.median(b - a for a, b in zip(sides[False], sides[True])))
@@ -179,6 +185,11 @@ def measure_launches(rounds: int) -> list[Found]:
     return found
 
 
+def has_attribution(index: int) -> bool:
+    """Whether the node with this index in a backward pass on a GPU is measured with it."""
+    return index // BLOCK % 2 == 0
+
+
 class GpuNode(torch.autograd.Function):
     """Launches kernels in its backward function, on the thread of the device."""
 
@@ -194,6 +205,8 @@ class GpuNode(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
+        if len(GpuNode.spent) % BLOCK == 0:
+            _libproton.use_autograd(has_attribution(len(GpuNode.spent)))
         start = time.perf_counter_ns()
         GpuNode.launch(1)
         GpuNode.spent.append(time.perf_counter_ns() - start)
@@ -212,15 +225,23 @@ def launch_loop() -> float:
     return (time.thread_time_ns() - start) / LOOP
 
 
-def launch_in_backward() -> float:
-    """The same, with each launch in another node."""
+def launch_in_backward(sides: dict[bool, list[float]], skipped: int = 0) -> None:
+    """Adds nanoseconds per launch to `sides`, with each launch in another node."""
     y = torch.ones(3, requires_grad=True, device="cuda" if torch.cuda.is_available() else "cpu")
     for _ in range(LOOP):
         y = GpuNode.apply(y)
     GpuNode.wait()
-    GpuNode.spent = []
+    GpuNode.spent = [0] * skipped
     y.sum().backward()
-    return statistics.median(GpuNode.spent)
+    _libproton.use_autograd(True)
+    for is_on, spent in sides.items():
+        spent.append(
+            statistics.median(
+                ns
+                for index, ns in enumerate(GpuNode.spent)
+                if index >= skipped and index % BLOCK >= 2 and has_attribution(index) == is_on
+            )
+        )
 
 
 def measure_gpu_launches(rounds: int) -> list[Found]:
@@ -230,8 +251,11 @@ def measure_gpu_launches(rounds: int) -> list[Found]:
     for _ in range(rounds):
         at_depth(DEPTH, lambda: alternate(launch_loop, forward, LOOP_PAIRS))
         GpuNode.measured = lambda: alternate(launch_loop, same, LOOP_PAIRS)
-        launch_in_backward()
-        alternate(launch_in_backward, other)
+        launch_in_backward({})
+        sides: dict[bool, list[float]] = {False: [], True: []}
+        for number in range(PASSES):
+            launch_in_backward(sides, BLOCK * (number % 2))
+        add_round(sides, other)
     return found
 
 
@@ -244,7 +268,7 @@ def serve(backend: str, rounds: int) -> None:
         make = fake_launcher if "PROTON_BENCH_FAKE" in os.environ else triton_launcher
         GpuNode.launch, GpuNode.wait = (staticmethod(function) for function in make())
         measure = measure_gpu_launches
-        launch_in_backward()
+        launch_in_backward({})
     proton.start("names", context="python", backend=backend)
     gc.collect()
     gc.disable()  # it would run in one of two turns
