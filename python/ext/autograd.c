@@ -91,14 +91,14 @@ struct autograd_thread {
 		uint64_t node;    /* the last one that was looked up */
 		uint32_t context; /* its origin; PROTON_CONTEXT_ROOT: unknown */
 	} kinds[AUTOGRAD_KINDS];
-	uint64_t running; /* the last node with a number in the backward pass */
-	int task;         /* the backward pass */
+	uint64_t running;         /* the last node with a number in the backward pass */
+	const struct ring *asked; /* the last one that a node was looked up in */
+	int task;                 /* the backward pass */
 	int scopes_task;
 	bool has_begun;
 	bool has_no_ring;
 	struct ring *own;
 	uint64_t thread;
-	const struct ring *asked;
 	struct {
 		uint32_t context;
 		uint32_t child; /* <backward> below it */
