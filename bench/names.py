@@ -9,7 +9,7 @@ between the quartiles of `ours`, as a share.
 Launches are measured as the search for their call path, and on a GPU as launches of an empty Triton
 kernel, in backward passes on the thread that runs them. Several processes switch the attribution
 off and on between short loops, and between nodes of a backward pass on a GPU. In each round,
-"adds" is the median of the differences; the interval of 95 % over all rounds has to meet the target.
+"adds" is the median of the differences; the 95 % interval over all rounds has to meet the target.
 
 The rows of a GPU are empty without one. The last one counts kernels of llama_step.py under
 `proton`. --fake tries the others out on the libraries of tests/fake. --write stores
