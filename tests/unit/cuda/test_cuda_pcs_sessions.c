@@ -204,6 +204,7 @@ TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 	profile_free(profile);
 }
 
+/* While samples come. */
 static uint64_t ns_until_reads(uint32_t count)
 {
 	struct timespec begin;
@@ -211,6 +212,7 @@ static uint64_t ns_until_reads(uint32_t count)
 
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	do {
+		take(77, "mm", 0, "wait", 1);
 		usleep(1000);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	} while (fake.calls("cuptiPCSamplingGetData") < count);
