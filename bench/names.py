@@ -47,9 +47,10 @@ GPU_PROCESSES = 3
 PAIRS = 40  # of turns in a round, without and with the attribution
 HOST_LOOP = 2000  # launches in a turn in which one follows the other
 HOST_NODES = 200  # launches in a turn in which each is in another node
-LOOP = 300  # launches on a GPU, which queues them all
-LOOP_PAIRS = 70  # a loop on a GPU varies by a hundred times what is looked for
+LOOP = 50  # launches on a GPU, which queues them all
+LOOP_PAIRS = 350  # short and many: a loop on a GPU varies by a hundred times what is looked for
 PASSES = 60  # backward passes on a GPU in a round
+PASS_NODES = 300
 BLOCK = 10  # nodes of such a pass, without or with the attribution; the first two do not count
 GPU_LAUNCHES = ("in forward", "in backward, same node", "in backward")
 LAUNCHES = (
@@ -218,7 +219,7 @@ class GpuNode(torch.autograd.Function):
 
 def launch_loop() -> float:
     """Nanoseconds of CPU time per launch."""
-    GpuNode.launch(LOOP // 10)  # the first ones after a switch find their data in no cache
+    GpuNode.launch(5)  # the first ones after a switch find their data in no cache
     GpuNode.wait()
     start = time.thread_time_ns()
     GpuNode.launch(LOOP)
@@ -228,7 +229,7 @@ def launch_loop() -> float:
 def launch_in_backward(sides: dict[bool, list[float]], skipped: int = 0) -> None:
     """Adds nanoseconds per launch to `sides`, with each launch in another node."""
     y = torch.ones(3, requires_grad=True, device="cuda" if torch.cuda.is_available() else "cpu")
-    for _ in range(LOOP):
+    for _ in range(PASS_NODES):
         y = GpuNode.apply(y)
     GpuNode.wait()
     GpuNode.spent = [0] * skipped

@@ -411,11 +411,10 @@ static inline uint32_t find_origin(struct autograd_thread *self, uint64_t node,
 	return context;
 }
 
-uint32_t autograd_find_base(struct autograd_thread *self, bool *has_made_out)
+static __attribute__((noinline)) uint32_t find_base(struct autograd_thread *self)
 {
 	uint64_t latest = self->latest;
 	uint64_t node = find_running(self);
-	*has_made_out = next_number(self) != self->kinds[AUTOGRAD_SOURCE].made;
 	if (!node)
 		return PROTON_CONTEXT_ROOT;
 	uint32_t base = node == latest && node == self->kinds[AUTOGRAD_SOURCE].node
@@ -424,6 +423,17 @@ uint32_t autograd_find_base(struct autograd_thread *self, bool *has_made_out)
 	if (__builtin_expect(base == PROTON_CONTEXT_ROOT, 0))
 		proton_origin_unknown();
 	return base;
+}
+
+uint32_t autograd_find_base(struct autograd_thread *self, bool *has_made_out)
+{
+	*has_made_out = next_number(self) != self->kinds[AUTOGRAD_SOURCE].made;
+	/* Launches in forward need no more than this: one or two cache lines of code. */
+	if (self->locals.node && !*self->locals.node) {
+		self->latest = 0;
+		return PROTON_CONTEXT_ROOT;
+	}
+	return find_base(self);
 }
 
 /*
