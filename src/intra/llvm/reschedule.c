@@ -387,13 +387,19 @@ static uint32_t fence_after(const struct ir_function *function, uint32_t first, 
 	return LINE_NONE;
 }
 
-/* Selects what moves before the markers at `group->to`; true if anything does. */
-static bool find_operands(struct motion *motion, const struct group *group)
+/*
+ * Selects what moves before the markers at `group->to`, without what depends on lines from `later`
+ * on that move after the markers. True if anything does.
+ */
+static bool find_operands(struct motion *motion, const struct group *group, uint32_t later)
 {
 	const struct slice *lines = motion->function->lines;
 	bool is_any = false;
 
 	forget_results(motion);
+	for (uint32_t i = later; i < group->to; i++)
+		if (motion->moves[i] > group->to && !add_result(motion, lines[i]))
+			return false;
 	for (uint32_t i = group->first; i < group->end; i++) {
 		if (motion->moves[i]) /* before the wait, which is still earlier */
 			continue;
@@ -466,9 +472,38 @@ static int32_t *count_loops(const struct ir_function *function)
 	return loops;
 }
 
-/* Finds what moves before the adjacent markers `first` to `last`. False if out of memory. */
-static bool find_earlier(struct motion *motion, const struct ir_block *block, uint32_t first,
-			 uint32_t last)
+/* Finds what moves after the adjacent markers `first` to `last`; true if anything does. */
+static bool find_later(struct motion *motion, const struct ir_block *block, uint32_t first,
+		       uint32_t last, struct group *group)
+{
+	const struct ir_function *function = motion->function;
+	uint32_t line = function->markers[first].line;
+	uint32_t dot;
+
+	*group = (struct group){
+		.to = function->markers[last].line + 1,
+		.first = fragments_before(function, block, line),
+		.end = line,
+	};
+	if (group->first != LINE_NONE && find_fragments(motion, group))
+		return true;
+	dot = plain_dot_after(function, block, last);
+	if (dot != LINE_NONE) {
+		group->first = plain_dot_before(function, block, first, last, dot);
+		group->moved = MOVED_PLAIN_DOT;
+		if (group->first != LINE_NONE && find_fragments(motion, group))
+			return true;
+	}
+	if (!has_marker(function, first, last, true))
+		return false;
+	group->first = products_before(function, block, line);
+	group->moved = MOVED_PRODUCTS;
+	return group->first != LINE_NONE && find_fragments(motion, group);
+}
+
+/* Handles the adjacent markers `first` to `last`. False if out of memory. */
+static bool find_group(struct motion *motion, const struct ir_block *block, uint32_t first,
+		       uint32_t last)
 {
 	const struct ir_function *function = motion->function;
 	uint32_t line = function->markers[first].line;
@@ -478,44 +513,21 @@ static bool find_earlier(struct motion *motion, const struct ir_block *block, ui
 		.first = function->markers[last].line + 1,
 		.end = is_last ? block->end_line - 1 : function->markers[last + 1].line,
 	};
-	struct group operands = {.to = line, .first = work.first};
+	struct group operands = {.to = line, .first = work.first, .end = LINE_NONE};
+	struct group later;
+	bool is_later = find_later(motion, block, first, last, &later);
 
 	if (work.end > work.first + REACH_LINES)
 		work.end = work.first + REACH_LINES;
 	if (work.to != LINE_NONE && find_moves(motion, &work) && !add_group(motion, &work))
 		return false;
-	operands.end = has_marker(function, first, last, false)
-			       ? fence_after(function, work.first, work.end)
-			       : LINE_NONE;
-	return operands.end == LINE_NONE || !find_operands(motion, &operands) ||
-	       add_group(motion, &operands);
-}
-
-/* Finds what moves after them. False if out of memory. */
-static bool find_later(struct motion *motion, const struct ir_block *block, uint32_t first,
-		       uint32_t last)
-{
-	const struct ir_function *function = motion->function;
-	uint32_t line = function->markers[first].line;
-	struct group group = {
-		.to = function->markers[last].line + 1,
-		.first = fragments_before(function, block, line),
-		.end = line,
-	};
-	bool is_moved = group.first != LINE_NONE && find_fragments(motion, &group);
-	uint32_t dot = is_moved ? LINE_NONE : plain_dot_after(function, block, last);
-
-	if (dot != LINE_NONE) {
-		group.first = plain_dot_before(function, block, first, last, dot);
-		group.moved = MOVED_PLAIN_DOT;
-		is_moved = group.first != LINE_NONE && find_fragments(motion, &group);
-	}
-	if (!is_moved && has_marker(function, first, last, true)) {
-		group.first = products_before(function, block, line);
-		group.moved = MOVED_PRODUCTS;
-		is_moved = group.first != LINE_NONE && find_fragments(motion, &group);
-	}
-	return !is_moved || add_group(motion, &group);
+	if (has_marker(function, first, last, false))
+		operands.end = fence_after(function, work.first, work.end);
+	if (operands.end != LINE_NONE &&
+	    find_operands(motion, &operands, is_later ? later.first : line) &&
+	    !add_group(motion, &operands))
+		return false;
+	return !is_later || add_group(motion, &later);
 }
 
 static bool find_groups(struct motion *motion)
@@ -533,8 +545,7 @@ static bool find_groups(struct motion *motion)
 
 			while (m + 1 < end && function->markers[m + 1].follows)
 				m++;
-			if (!find_earlier(motion, block, first, m) ||
-			    !find_later(motion, block, first, m))
+			if (!find_group(motion, block, first, m))
 				return false;
 		}
 	}

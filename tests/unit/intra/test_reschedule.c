@@ -308,6 +308,35 @@ TEST(scaling_of_the_results_of_a_dot_moves_after_its_scope)
 	free(text);
 }
 
+TEST(operands_made_of_scaled_results_follow_the_scaling)
+{
+	char *text = moved(DEFINE DOT_WAIT(
+		"%3", "undef") "  %4 = extractvalue { float } %3, 0\n"
+			       "  %5 = fmul float %4, 2.0\n" MARK("%6", "end")
+				       MARK("%7", "start") "  %8 = fptrunc float %5 to half\n"
+							   "  %9 = fmul float %4, 3.0\n" FENCE DOT(
+								   "%10", "%9", "%0") END);
+
+	CHECK(text != NULL);
+	check_order(text, "%proton.v.7 = ", "%proton.v.5 = fmul");
+	check_order(text, "%proton.v.5 = fmul", "%proton.v.8 = fptrunc");
+	check_order(text, "%proton.v.9 = fmul", "%proton.v.6 = ");
+	free(text);
+}
+
+TEST(operands_made_of_fragments_follow_them)
+{
+	char *text = moved(DEFINE "  call void @f()\n" FRAGMENT("%3") MARK("%4", "end") MARK(
+		"%5", "start") "  %6 = extractvalue { i32, i32 } %3, 1\n"
+			       "  %7 = bitcast i32 %6 to float\n" FENCE DOT("%8", "%7", "%0") END);
+
+	CHECK(text != NULL);
+	check_order(text, "%proton.v.5 = ", "ldmatrix");
+	check_order(text, "ldmatrix", "extractvalue");
+	check_order(text, "extractvalue", "bitcast");
+	free(text);
+}
+
 TEST(scaling_that_is_measured_stays)
 {
 	/* Its own scope; more work than that; nothing ends. */
