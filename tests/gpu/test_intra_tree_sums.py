@@ -18,7 +18,7 @@ torch = gpus.need(gpus.NVIDIA, "its kernels contain PTX")
 
 import triton
 import triton.language as tl
-from test_intra import SIZE, multiply, nodes_of, session, tensors  # noqa: F401
+from test_intra import SIZE, matmul, nodes_of, session, tensors  # noqa: F401
 from test_intra_calibrate import FEW, MANY, empties
 
 import triton_proton as proton
@@ -186,12 +186,23 @@ def test_a_grouped_matmul(session, mode):  # noqa: F811
 
 def test_times_are_those_of_records(session, capsys):  # noqa: F811
     """Where records lose nothing, and a scope is long enough for the costs not to matter."""
-    a, b, c = tensors()
+    a = torch.randn(SIZE // 2, SIZE, device="cuda", dtype=torch.float16)
+    b, c = torch.randn_like(a).T.contiguous(), torch.empty_like(a[:, : SIZE // 2])
+    # 64 CTAs: one per multiprocessor, though more would fit with sums than with records.
+    grid = (SIZE // 2 // 128, SIZE // 2 // 128)
     found: dict[str, dict] = {}
+
+    def launch():
+        for _ in range(5):
+            matmul[grid](
+                a, b, c, SIZE // 2, SIZE // 2, SIZE, BM=128, BN=128, BK=64, num_stages=3,
+                num_warps=8,
+            )  # fmt: skip
+
     for mode in (RECORDS, SUMS):
-        multiply(a, b, c)  # compiles
-        found[mode] = profile(session, f"{mode}:buffer_size=32768" if mode == RECORDS else mode,
-                              lambda: [multiply(a, b, c) for _ in range(5)])
+        launch()  # compiles
+        more = ":buffer_size=32768" if mode == RECORDS else ""
+        found[mode] = profile(session, mode + more, launch)
     with capsys.disabled():
         for name, node in found[SUMS].items():
             if "executions" not in node:
