@@ -585,7 +585,7 @@ def test_the_innermost_are_left_out(capfd, monkeypatch):
     assert not any(scope.startswith("dot@") for scope in scopes)
     printed = capfd.readouterr().err
     assert "matmul: " in printed
-    assert "automatic scopes were omitted, innermost loops first" in printed
+    assert "automatic scopes were omitted, details and innermost loops first" in printed
 
 
 # ------------------------------------------------------------------ overriding files

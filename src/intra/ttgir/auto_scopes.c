@@ -115,11 +115,11 @@ static void write_budget(struct out *out, const struct sites *sites,
 static void write_room(struct out *out, const struct sites *sites, uint32_t dropped,
 		       uint32_t records)
 {
-	out_printf(
-		out,
-		"%u of %u automatic scopes were omitted, innermost loops first, because a warp can "
-		"hold %u records and a kernel %u scopes: ",
-		dropped + sites->missed, sites->scope_count + sites->missed, records, SCOPES_MAX);
+	out_printf(out,
+		   "%u of %u automatic scopes were omitted, details and innermost loops first, "
+		   "because a warp can hold %u records and a kernel %u scopes: ",
+		   dropped + sites->missed, sites->scope_count + sites->missed, records,
+		   SCOPES_MAX);
 	write_names(out, sites, REASON_ROOM, dropped + sites->missed);
 	out_text(out, "; increase buffer_size or select fewer kinds in auto=");
 }

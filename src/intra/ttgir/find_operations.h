@@ -54,8 +54,8 @@ int operations_find(struct slice text, uint32_t autos, struct sites *out, struct
 /* Assigns each site its scope. False if out of memory. */
 bool operations_name(struct sites *sites);
 /*
- * Drops scopes, innermost loops first, until the numbers of scopes and records are within the
- * limits. Returns the remaining number of records.
+ * Drops scopes until the numbers of scopes and records are within the limits: details before
+ * others, and those in innermost loops first. Returns the remaining number of records.
  */
 uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
 void operations_fini(struct sites *sites);
@@ -70,6 +70,8 @@ struct operation {
 const struct operation *operations_lookup(struct slice op);
 /* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
 uint32_t operations_kinds_of_scope(struct slice word);
+/* True for scopes that are omitted first: no loops, partitions, loads, stores, dots or waits. */
+bool operations_is_detail(struct slice word);
 /* Bit of an operation such as "ttg.async_copy_global_to_local"; 0 if it gets no scope. */
 uint32_t operations_kind(struct slice op);
 

@@ -1,7 +1,6 @@
 /* Which operations of TTGIR get automatic scopes, of which kinds and with which names. */
 #include "intra/ttgir/find_operations.h"
 
-/* "all" contains atomics as stores. */
 #define ATOMICS (INSTRUMENT_AUTO_STORES | INSTRUMENT_AUTO_ATOMIC)
 
 static const struct operation operations[] = {
@@ -101,6 +100,14 @@ uint32_t operations_kind(struct slice op)
 	const struct operation *operation = operations_lookup(op);
 
 	return operation ? operation->kind : 0;
+}
+
+bool operations_is_detail(struct slice word)
+{
+	uint32_t kinds = operations_kinds_of_scope(word);
+
+	return kinds && !(kinds & (INSTRUMENT_AUTO_LOADS | INSTRUMENT_AUTO_DOTS |
+				   INSTRUMENT_AUTO_STORES | INSTRUMENT_AUTO_WAITS));
 }
 
 uint32_t operations_kinds_of_scope(struct slice word)

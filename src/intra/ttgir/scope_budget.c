@@ -56,12 +56,17 @@ struct choosing {
 
 /* ------------------------------------------------------------------ prices */
 
-/* Loads into registers, which the assembler moves before those of earlier iterations. */
-static bool is_moved(const struct site *site)
+/*
+ * Loads into registers, which the assembler moves before those of earlier iterations, and details
+ * in loops with loads, which it moves them across.
+ */
+static bool is_moved(const struct site *site, const struct cost_region *region)
 {
 	static const char *const words[] = {"load", "descriptor_load", "descriptor_gather"};
+	struct slice word = slice_of(site->word);
 
-	return site->depth && slice_is_any(slice_of(site->word), words, ARRAY_LENGTH(words));
+	return site->depth && (slice_is_any(word, words, ARRAY_LENGTH(words)) ||
+			       (region->has_load && operations_is_detail(word)));
 }
 
 /*
@@ -94,7 +99,7 @@ static double price_of_site(const struct choosing *choosing, const struct site *
 		cycles += 2 * AMD_CLOCK_CYCLES;
 	if (site->depth && region->has_dot && 3 * region->arithmetic > region->compute)
 		cycles += OVERLAP_CYCLES;
-	if (is_moved(site) && !region->has_dot)
+	if (is_moved(site, region) && !region->has_dot)
 		cycles += MOVED_CYCLES;
 	return cycles + price_of_unrolled(choosing, site);
 }
@@ -169,7 +174,7 @@ static uint32_t rank_of(const struct site *site)
 		return 0;
 	if (kinds & (INSTRUMENT_AUTO_WAITS | INSTRUMENT_AUTO_DOTS))
 		return 1;
-	return kinds & (INSTRUMENT_AUTO_LOADS | INSTRUMENT_AUTO_STORES) ? 2 : 3;
+	return operations_is_detail(slice_of(site->word)) ? 3 : 2;
 }
 
 static bool comes_before(const struct choosing *choosing, uint32_t a, uint32_t b)

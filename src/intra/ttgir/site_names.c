@@ -125,6 +125,23 @@ static uint32_t max_records(const uint32_t costs[SITE_SLOTS])
 	return costs[0] + max;
 }
 
+static struct slice word_of(const struct site_scope *scope)
+{
+	struct slice name = slice_of(scope->name);
+
+	return slice_take_until(&name, '@');
+}
+
+/* True if `a` is to be dropped before `b`. */
+static bool is_dropped_before(const struct site_scope *a, const struct site_scope *b)
+{
+	bool is_detail = operations_is_detail(word_of(a));
+
+	if (is_detail != operations_is_detail(word_of(b)))
+		return is_detail;
+	return a->depth >= b->depth;
+}
+
 uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit)
 {
 	uint32_t kept = 0;
@@ -143,7 +160,7 @@ uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t re
 		for (uint32_t i = 0; i < sites->scope_count; i++) {
 			struct site_scope *scope = &sites->scopes[i];
 
-			if (!scope->is_dropped && (!worst || scope->depth >= worst->depth))
+			if (!scope->is_dropped && (!worst || is_dropped_before(scope, worst)))
 				worst = scope;
 		}
 		if (!worst)

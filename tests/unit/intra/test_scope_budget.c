@@ -216,7 +216,8 @@ TEST(the_room_in_the_ring_buffer_still_limits)
 	insert(products, "default:auto=all:budget=8:buffer_size=96"); /* three records per warp */
 	CHECK_EQ(result.scope_count, 2);
 	CHECK_HAS(result.note, "the budget is 8 %: ");
-	CHECK_HAS(result.note, "; 2 of 7 automatic scopes were omitted, innermost loops first");
+	CHECK_HAS(result.note,
+		  "; 2 of 7 automatic scopes were omitted, details and innermost loops first");
 	ttgir_result_fini(&result);
 }
 
@@ -260,6 +261,42 @@ TEST(loads_in_loops_cost_more_than_stores)
 	       " loc(\"k.py\":3:1)\n    } loc(\"k.py\":1:1)\n",
 	       "default:auto=loads,stores:budget=2");
 	CHECK(has("store@k.py:3") && !has("load@k.py:2"));
+	ttgir_result_fini(&result);
+}
+
+/* Both cost the same. */
+TEST(details_come_last)
+{
+	insert("    %1 = ttg.convert_layout %a : tensor<4096xf32, #x> -> tensor<4096xf32, #y>"
+	       " loc(\"k.py\":1:1)\n"
+	       "    tt.store %p, %1 : tensor<4096x!tt.ptr<f32>> loc(\"k.py\":2:1)\n",
+	       "default:auto=convert,stores:budget=1:cta=2");
+	CHECK(has("store@k.py:2") && !has("convert@k.py:1"));
+	ttgir_result_fini(&result);
+}
+
+TEST(details_in_loops_with_loads_cost_more)
+{
+	const char *rest = "      %2 = ttg.convert_layout %1 : tensor<128x64xf16, #x> -> "
+			   "tensor<128x64xf16, #y> loc(\"k.py\":3:1)\n"
+			   "      tt.store %p, %2 : " POINTERS " loc(\"k.py\":4:1)\n"
+			   "    } loc(\"k.py\":1:1)\n";
+	char body[1024];
+
+	snprintf(body, sizeof(body),
+		 "    %%last = arith.constant 60 : i32\n    "
+		 "scf.for %%i = %%first to %%last step %%step : i32 {\n"
+		 "%s",
+		 rest);
+	insert(body, "default:auto=convert,stores:budget=2");
+	CHECK(has("store@k.py:4") && has("convert@k.py:3"));
+	snprintf(body, sizeof(body),
+		 "    %%last = arith.constant 60 : i32\n    "
+		 "scf.for %%i = %%first to %%last step %%step : i32 {\n"
+		 "      %%1 = tt.load %%p : " POINTERS " loc(\"k.py\":2:1)\n%s",
+		 rest);
+	insert(body, "default:auto=convert,stores:budget=2");
+	CHECK(has("store@k.py:4") && !has("convert@k.py:3"));
 	ttgir_result_fini(&result);
 }
 

@@ -318,17 +318,34 @@ TEST(scope_of_a_reduction_contains_its_region)
 	ttgir_result_fini(&result);
 }
 
-TEST(all_does_not_contain_further_kinds)
+TEST(all_contains_every_kind)
 {
-	insert("kinds_gfx942_3_9", "default:auto=all", TTGIR_RECORDS);
-	CHECK_HAS(result.text, "start \"atomic@"); /* a store */
-	CHECK_EQ(count(result.text, "start \"reduce@"), 0);
-	CHECK_EQ(count(result.text, "start \"convert@"), 0);
-	CHECK_EQ(count(result.text, "start \"local_"), 0);
-	ttgir_result_fini(&result);
-	insert("kinds_gfx942_3_9", "default:auto=all,local", TTGIR_RECORDS);
+	insert("kinds_gfx942_3_9", "default:auto=all:budget=off", TTGIR_RECORDS);
 	CHECK_HAS(result.text, "start \"atomic@");
+	CHECK_HAS(result.text, "start \"reduce@");
+	CHECK_HAS(result.text, "start \"convert@");
 	CHECK_HAS(result.text, "start \"local_load@");
+	CHECK_HAS(result.text, "start \"call@");
+	ttgir_result_fini(&result);
+}
+
+/* 4 warps have 24 bytes each: 3 records. */
+TEST(details_are_omitted_before_loops_and_what_they_contain)
+{
+	const char *text = "module attributes {\"ttg.num-warps\" = 4 : i32} {\n"
+			   "  tt.func public @f() {\n"
+			   "    %1 = ttg.convert_layout %a : T -> U loc(\"k.py\":1:1)\n"
+			   "    scf.for %i = %b to %c step %d : i32 {\n"
+			   "      %2 = tt.load %p loc(\"k.py\":3:1)\n"
+			   "    } loc(\"k.py\":2:1)\n  }\n}\n";
+	struct instrument_mode mode = read_mode("default:auto=all:budget=off:buffer_size=96");
+
+	CHECK_OK(insert_scopes(text, strlen(text), &mode, TTGIR_MARKERS), err);
+	CHECK_EQ(result.scope_count, 2);
+	CHECK_HAS(result.text, "start loop@k.py:2");
+	CHECK_HAS(result.text, "start load@k.py:3");
+	CHECK_HAS(result.note, "1 of 3 automatic scopes were omitted, details and innermost loops "
+			       "first");
 	ttgir_result_fini(&result);
 }
 
@@ -344,9 +361,10 @@ TEST(innermost_scopes_are_omitted_first)
 {
 	insert("matmul_sm90", "default:auto=all:buffer_size=512", TTGIR_MARKERS);
 	/* 8 warps have 64 bytes each: 8 records. */
-	CHECK_HAS(result.note,
-		  "automatic scopes were omitted, innermost loops first, because a warp "
-		  "can hold 8 records");
+	CHECK_HAS(
+		result.note,
+		"automatic scopes were omitted, details and innermost loops first, because a warp "
+		"can hold 8 records");
 	CHECK_EQ(count(result.text, "start dot@"), 0);
 	CHECK_EQ(count(result.text, "start loop@"), 1);
 	CHECK_EQ(count(result.text, "start store@"), 1);
