@@ -27,8 +27,8 @@
 #define CTAS_PER_PROCESSOR 32u
 /* maximum depth of callees; beyond it, and for recursion, the number of records is unknown */
 #define CALL_DEPTH_MAX 8u
-/* records that one store of each lane copies at kernel exit, together with the header */
-#define RECORDS_KEPT_BYTES 464u
+/* records that take no more memory, which is copied after each launch, than most kernels' sums */
+#define RECORDS_KEPT_BYTES 128u
 #define RING_MAX_BYTES (1u << 24) /* 32 of them with slack areas are far below 2^32 */
 
 static uint32_t round_up(uint32_t value, uint32_t to)
