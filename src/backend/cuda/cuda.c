@@ -83,8 +83,6 @@ static int try_begin(struct proton_error *err)
 		if (status != PROTON_OK)
 			activity_stop();
 	}
-	if (status == PROTON_OK && !wants_samples)
-		pc_sampling_restore();
 	if (status != PROTON_OK) {
 		bool is_released = callbacks_stop();
 
@@ -284,10 +282,7 @@ static void stop(void)
 	nvtx_detach();
 	if (atomic_load(&cuda_state) == CUDA_ON) {
 		flush_thread_stop();
-		if (wants_samples)
-			pc_sampling_stop();
-		else if (!record_program_ends()) /* other tools may enable records again */
-			pc_sampling_release();
+		pc_sampling_stop();
 		activity_stop();
 		detach(callbacks_stop());
 	}

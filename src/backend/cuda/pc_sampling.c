@@ -110,11 +110,8 @@ void pc_sampling_relax(void)
 	callbacks_watch_queries(false);
 }
 
-/*
- * Enables a context that is not known, unless its GPU has another one, and starts sampling if
- * `begins`. pcs_lock is held.
- */
-static int add(void *context, bool begins, struct proton_error *err)
+/* Enables a context that is not known, unless its GPU has another one. pcs_lock is held. */
+static int add(void *context, struct proton_error *err)
 {
 	struct pcs_context *place = find(NULL);
 	struct pcs_context added = {.context = context};
@@ -136,7 +133,7 @@ static int add(void *context, bool begins, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	/* The first start takes 0.3 s, which the program's first kernel would otherwise take. */
-	result = begins ? pcs_context_begin(&added) : CUPTI_OK;
+	result = pcs_context_begin(&added);
 	if (result != CUPTI_OK) {
 		pcs_context_disable(&added);
 		return result == CUPTI_E_HARDWARE_BUSY
@@ -149,8 +146,7 @@ static int add(void *context, bool begins, struct proton_error *err)
 	}
 	*place = added;
 	atomic_store(&was_used, true);
-	if (begins)
-		pcs_drain_start();
+	pcs_drain_start();
 	return PROTON_OK;
 }
 
@@ -199,7 +195,7 @@ static void check(void *context, uint64_t limit_ns)
 
 	if (!pc_sampling_runs() || is_checked(context) || !pc_sampling_close(limit_ns))
 		return;
-	if (!find(context) && add(context, true, &err) != PROTON_OK)
+	if (!find(context) && add(context, &err) != PROTON_OK)
 		message_once("PCs are not sampled: %s", err.text);
 	pcs_gate_open();
 	note_checked(context);
@@ -226,9 +222,7 @@ void pc_sampling_on_context_destroy(void *context)
 		if (released[i].context == context)
 			released[i].context = NULL;
 	found = context ? find(context) : NULL;
-	if (found && !pc_sampling_runs()) {
-		/* Launches do not pass the gate, and there is nothing to read. */
-	} else if (found && pc_sampling_close(0)) {
+	if (found && pc_sampling_close(0)) {
 		pcs_context_end(found);
 		pcs_context_read_rest(found);
 		pcs_context_disable(found);
@@ -270,24 +264,41 @@ static void end_gate(void)
 	watched_ns = 0;
 }
 
-/* Disables all contexts; the gate is closed. */
 static void release_all(void)
 {
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
-		struct pcs_context *context = &pcs_contexts[i];
+	if (pc_sampling_close(CLOSE_NS)) {
+		for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
+			struct pcs_context *context = &pcs_contexts[i];
 
-		released[i].context = NULL;
-		if (!context->context)
-			continue;
-		if (!exists(context->context, context->id)) {
-			pcs_context_forget(context);
-			continue;
-		}
-		released[i].context = context->context;
-		released[i].id = context->id;
-		if (!pcs_context_disable(context))
 			released[i].context = NULL;
+			if (!context->context)
+				continue;
+			if (!exists(context->context, context->id)) {
+				pcs_context_forget(context);
+				continue;
+			}
+			released[i].context = context->context;
+			released[i].id = context->id;
+			if (!pcs_context_disable(context))
+				released[i].context = NULL;
+		}
+		pcs_gate_open();
 	}
+}
+
+void pc_sampling_release(void)
+{
+	struct proton_error err;
+
+	pthread_mutex_lock(&pcs_lock);
+	if (has_context()) {
+		begin_gate(PC_SAMPLING_CLOSING);
+		callbacks_set_modules(true, &err);
+		release_all();
+		callbacks_set_modules(false, &err);
+		end_gate();
+	}
+	pthread_mutex_unlock(&pcs_lock);
 }
 
 static bool has_released(void)
@@ -296,68 +307,6 @@ static bool has_released(void)
 		if (released[i].context)
 			return true;
 	return false;
-}
-
-/* Enables the contexts that were released; the gate is closed. */
-static int enable_released(bool begins, struct proton_error *err)
-{
-	int status = PROTON_OK;
-
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && status == PROTON_OK; i++) {
-		if (released[i].context && exists(released[i].context, released[i].id))
-			status = add(released[i].context, begins, err);
-		released[i].context = NULL;
-	}
-	return status;
-}
-
-/* While no session samples, threads pass the gate only for this. */
-static bool close_between_sessions(void)
-{
-	struct proton_error err;
-
-	begin_gate(PC_SAMPLING_CLOSING);
-	callbacks_set_modules(true, &err);
-	return pc_sampling_close(CLOSE_NS);
-}
-
-static void open_between_sessions(bool is_closed)
-{
-	struct proton_error err;
-
-	if (is_closed)
-		pcs_gate_open();
-	callbacks_set_modules(false, &err);
-	end_gate();
-}
-
-void pc_sampling_release(void)
-{
-	pthread_mutex_lock(&pcs_lock);
-	if (has_context()) {
-		bool is_closed = close_between_sessions();
-
-		if (is_closed)
-			release_all();
-		open_between_sessions(is_closed);
-	}
-	pthread_mutex_unlock(&pcs_lock);
-}
-
-void pc_sampling_restore(void)
-{
-	struct proton_error err;
-
-	pthread_mutex_lock(&pcs_lock);
-	if (has_released()) {
-		bool is_closed = close_between_sessions();
-
-		pcs_mode.is_serialized = false;
-		if (is_closed)
-			enable_released(false, &err); /* if not, the next start tries again */
-		open_between_sessions(is_closed);
-	}
-	pthread_mutex_unlock(&pcs_lock);
 }
 
 /* Enables the contexts of an earlier session again, and that of this thread. pcs_lock is held. */
@@ -371,9 +320,13 @@ static int add_known(struct proton_error *err)
 		current = NULL;
 	if ((!current && !has_released()) || !pc_sampling_close(CLOSE_NS))
 		return PROTON_OK; /* the next launch tries again */
-	status = enable_released(true, err);
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && status == PROTON_OK; i++) {
+		if (released[i].context && exists(released[i].context, released[i].id))
+			status = add(released[i].context, err);
+		released[i].context = NULL;
+	}
 	if (status == PROTON_OK && current && !find(current))
-		status = add(current, true, err);
+		status = add(current, err);
 	pcs_gate_open();
 	if (status == PROTON_OK && current && is_first)
 		pcs_modules_ask();

@@ -45,15 +45,9 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err);
 void pc_sampling_stop(void);
 /*
  * Before activity records are enabled: CUPTI refuses that while a context is enabled for sampling.
- * pc_sampling_start() enables it again. Also at the end of a session that does not sample.
+ * pc_sampling_start() enables it again.
  */
 void pc_sampling_release(void);
-/*
- * After activity records are enabled, in a session that does not sample: enables what was released,
- * without starting it. CUPTI never attributes samples of modules that are loaded while no context
- * is enabled.
- */
-void pc_sampling_restore(void);
 /* CUPTI must not be finalized while a context is enabled; a process that has sampled never does. */
 bool pc_sampling_was_used(void);
 /* Adds the samples of all work that has finished. */

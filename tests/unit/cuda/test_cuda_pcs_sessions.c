@@ -1,6 +1,8 @@
 /* CUDA backend: PC sampling over several sessions, and modules loaded before them. */
 #include "unit/cuda/pcs_session.h"
 
+#include <pthread.h>
+
 TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 {
 	struct profile *profile;
@@ -26,37 +28,74 @@ TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 	profile_free(profile);
 }
 
-/*
- * CUPTI enables records only while no context is enabled, and never attributes samples of modules
- * that are loaded then.
- */
-TEST(a_module_loaded_in_a_session_of_another_mode_is_sampled_later)
+/* Sampling is not enabled in it: sessions of records are as without PC sampling. */
+TEST(a_session_of_another_mode_releases_the_contexts)
 {
-	struct profile *profile;
-	void *module;
-	int session = start_sampling("pcsampling:serialized");
+	int session = start_sampling("pcsampling");
+	uint32_t enabled;
 
 	fake.context_create(&gpu0);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	enabled = fake.calls("cuptiPCSamplingEnable");
 	start();
-	CHECK_U64(fake.pcs_period(&gpu0), 12);
-	CHECK(!fake.pcs_is_started(&gpu0));
-	CHECK(!fake.pcs_is_serialized(&gpu0));
-	module = fake.module_load("between", 8);
-	launch_function("mm", fake.module_function(module, "mm"), 1000);
+	CHECK_U64(fake.pcs_period(&gpu0), 0);
+	launch_function("mm", NULL, 1000);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
-	CHECK_U64(fake.pcs_period(&gpu0), 0); /* other tools can enable records */
-	/* It would leave no samples while a context is enabled. */
+	CHECK_U64(fake.calls("cuptiPCSamplingEnable"), enabled);
+	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 1);
+	/* It was not finalized while a context was enabled: that would leave no samples. */
 	CHECK_U64(fake.calls("cuptiFinalize"), 0);
 	session = start_sampling("pcsampling");
-	CHECK_U64(fake.pcs_period(&gpu0), 14);
-	launch_function("mm", fake.module_function(module, "mm"), 1000);
-	take(fake.module_crc(module), "mm", 0, "wait", 5);
+	launch_function("mm", NULL, 1000);
+	take(77, "mm", 0, "wait", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "PC samples"), 5);
-	profile = finish();
-	CHECK_EQ(value_at(profile, "mm", "num_samples"), 5);
-	profile_free(profile);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+#define LAUNCHES 500 /* by each thread */
+
+static void *launch_many(void *module)
+{
+	for (int i = 0; i < LAUNCHES; i++) {
+		void *own = i % 100 ? NULL : fake.module_load("own", 3);
+
+		launch_function("mm", fake.module_function(own ? own : module, "mm"), 1000);
+		if (own)
+			fake.module_unload(own);
+	}
+	return NULL;
+}
+
+TEST(sessions_of_all_modes_alternate_while_threads_launch)
+{
+	static const char *const modes[] = {"", "pcsampling", "pcsampling:interval=65536",
+					    "pcsampling:serialized", "pcsampling:windows=1ms/5ms"};
+	unsigned order = 1;
+
+	load_fake();
+	fake.context_create(&gpu0);
+	for (int i = 0; i < 24; i++) {
+		uint32_t mode = (uint32_t)(order = order * 1103515245 + 12345) >> 16;
+		int session = start_sampling(modes[mode % 5]);
+		void *module = fake.module_load("module", 6);
+		struct profile *profile;
+		pthread_t other;
+
+		CHECK_EQ(pthread_create(&other, NULL, launch_many, module), 0);
+		launch_many(module);
+		pthread_join(other, NULL);
+		if (mode % 5)
+			take(fake.module_crc(module), "mm", 0, "wait", 5);
+		launch_function("last", NULL, 1000);
+		(void)session;
+		profile = finish();
+		CHECK_U64(rec_count(profile, "mm"), 2 * LAUNCHES);
+		CHECK_U64(rec_count(profile, "last"), 1);
+		profile_free(profile);
+		launch_many(module); /* without a session */
+		fake.module_unload(module);
+	}
 }
 
 TEST(a_second_session_may_have_another_interval)
