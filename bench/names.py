@@ -48,8 +48,8 @@ PAIRS = 40  # of turns in a round, without and with the attribution
 HOST_LOOP = 2000  # launches in a turn in which one follows the other
 HOST_NODES = 200  # launches in a turn in which each is in another node
 LOOP = 50  # launches on a GPU, which queues them all
-LOOP_PAIRS = 350  # short and many: a loop on a GPU varies by a hundred times what is looked for
-PASSES = 60  # backward passes on a GPU in a round
+LOOP_PAIRS = 250  # short and many: a loop on a GPU varies by a hundred times what is looked for
+PASSES = 40  # backward passes on a GPU in a round
 PASS_NODES = 300
 BLOCK = 10  # nodes of such a pass, without or with the attribution; the first two do not count
 GPU_LAUNCHES = ("in forward", "in backward, same node", "in backward")
@@ -64,7 +64,7 @@ LAUNCHES = (
 )
 COLD_BYTES = 8 << 20
 COLD_NODES = 16
-COLD_PAIRS = 10
+COLD_PAIRS = 5
 
 Found = dict[str, list[float]]  # for each round the medians of "plain", "ours" and "added"
 
