@@ -428,6 +428,7 @@ int activity_start(struct proton_error *err)
 	int status;
 
 	set_buffer_bytes(records_buffer_bytes());
+	kernel_names_clear();
 	await_records_start(&vendor);
 	status = interface_register(&buffers, read_clock, &has_clock, err);
 	if (status != PROTON_OK)

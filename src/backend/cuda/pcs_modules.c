@@ -446,6 +446,7 @@ void pcs_modules_start(void)
 {
 	atomic_fetch_add_explicit(&session_number, 1, memory_order_relaxed);
 	atomic_store(&event_count, 0);
+	memset(names, 0, sizeof(names));
 	if (!launches.base)
 		region_reserve(&launches, LAUNCHES * sizeof(struct launch),
 			       LAUNCHES * sizeof(struct launch), 1, NULL);

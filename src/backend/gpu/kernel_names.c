@@ -27,3 +27,8 @@ uint32_t kernel_names_frame(const char *name)
 	}
 	return name_cache[slot].frame;
 }
+
+void kernel_names_clear(void)
+{
+	memset(name_cache, 0, sizeof(name_cache));
+}

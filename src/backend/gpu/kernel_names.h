@@ -6,5 +6,7 @@
 
 /* NULL is "(unnamed kernel)". Only on the thread of the records. */
 uint32_t kernel_names_frame(const char *name);
+/* Before the first record: the library may have used an address for another name since the last. */
+void kernel_names_clear(void);
 
 #endif

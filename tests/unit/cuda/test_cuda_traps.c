@@ -325,6 +325,27 @@ TEST(records_that_arrive_after_the_stop_are_dropped)
 	profile_free(profile);
 }
 
+/* CUPTI's copies of names end with cuptiFinalize(); later ones may have the same addresses. */
+TEST(a_name_at_the_address_of_an_earlier_one_is_read)
+{
+	char name[] = "first";
+	struct profile *profile;
+
+	ONLY_CUDA("the others name kernels by number, or keep no address");
+	for (int i = 0; i < 2; i++) {
+		start();
+		memcpy(name, i ? "other" : "first", sizeof(name));
+		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+						  .name = name,
+						  .records = 1,
+						  .start_ns = 1000,
+						  .end_ns = 2000});
+		profile = finish();
+		CHECK_U64(rec_count(profile, name), 1);
+		profile_free(profile);
+	}
+}
+
 TEST(a_duplicate_record_counts_once)
 {
 	int session = start();
