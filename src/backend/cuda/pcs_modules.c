@@ -30,16 +30,16 @@
 #define ASK_EVENTS 8192u            /* of MODULE_PROFILED */
 #define ASK_PAUSE_NS 20000000000ull /* until a module is asked for again */
 
-/* A function or module of the program. */
+/* A function or module of the program; NULL: unloaded. Launches read it without the lock. */
 struct handle {
-	const void *handle;
-	uint64_t crc;
+	const void *_Atomic handle;
+	_Atomic uint64_t crc;
 };
 
 /* A launch in flight: its correlation ID and its function. */
 struct launch {
 	_Atomic uint32_t correlation;
-	uint32_t handle; /* index of handles; 0: not known */
+	_Atomic uint32_t handle; /* index of handles; 0: not known */
 };
 
 struct serialized_launch {
@@ -85,12 +85,30 @@ static _Atomic uint32_t session_number;
 
 /* ------------------------------------------------------------------ handles */
 
+/* relaxed: an entry is complete before its index can be found, and is not used again */
+static uint64_t crc_at(uint32_t index)
+{
+	return atomic_load_explicit(&handles[index].crc, memory_order_relaxed);
+}
+
+static bool is_handle_at(uint32_t index, const void *handle)
+{
+	return index &&
+	       atomic_load_explicit(&handles[index].handle, memory_order_relaxed) == handle;
+}
+
+static void write_handle(uint32_t index, const void *handle, uint64_t crc)
+{
+	atomic_store_explicit(&handles[index].crc, crc, memory_order_relaxed);
+	atomic_store_explicit(&handles[index].handle, handle, memory_order_relaxed);
+}
+
 static uint64_t crc_of_handle(const void *handle)
 {
 	uint32_t index = handle ? map_find(&by_handle, (uintptr_t)handle) : 0;
 
 	/* A removed key may be found: compare. */
-	return index && handles[index].handle == handle ? handles[index].crc : 0;
+	return is_handle_at(index, handle) ? crc_at(index) : 0;
 }
 
 /* The lock is held. */
@@ -100,13 +118,13 @@ static void set_handle(const void *handle, uint64_t crc)
 
 	if (!handle || !crc)
 		return;
-	if (index && handles[index].handle == handle) {
-		handles[index].crc = crc;
+	if (is_handle_at(index, handle)) {
+		write_handle(index, handle, crc);
 		return;
 	}
 	if (handle_count == HANDLES_MAX)
 		return;
-	handles[handle_count] = (struct handle){handle, crc};
+	write_handle(handle_count, handle, crc);
 	if (map_insert(&by_handle, (uintptr_t)handle, handle_count))
 		handle_count++;
 }
@@ -115,10 +133,12 @@ static void set_handle(const void *handle, uint64_t crc)
 static void forget_handles(uint64_t crc)
 {
 	for (uint32_t i = 1; i < handle_count; i++) {
-		if (handles[i].crc != crc || !handles[i].handle)
+		const void *handle = handles[i].handle;
+
+		if (crc_at(i) != crc || !handle)
 			continue;
-		map_remove(&by_handle, (uintptr_t)handles[i].handle);
-		handles[i].handle = NULL;
+		map_remove(&by_handle, (uintptr_t)handle);
+		write_handle(i, NULL, crc);
 	}
 }
 
@@ -332,7 +352,7 @@ static void note_launch(uint32_t correlation, uint32_t handle)
 {
 	if (!launches.base)
 		return;
-	slot_of(correlation)->handle = handle;
+	atomic_store_explicit(&slot_of(correlation)->handle, handle, memory_order_relaxed);
 	/* release: pairs with the acquire in crc_of_launch() */
 	atomic_store_explicit(&slot_of(correlation)->correlation, correlation,
 			      memory_order_release);
@@ -343,7 +363,7 @@ static uint64_t crc_of_launch(uint32_t correlation)
 	if (!launches.base || atomic_load_explicit(&slot_of(correlation)->correlation,
 						   memory_order_acquire) != correlation)
 		return 0;
-	return handles[slot_of(correlation)->handle].crc;
+	return crc_at(atomic_load_explicit(&slot_of(correlation)->handle, memory_order_relaxed));
 }
 
 /* The function that a launch call gets. */
@@ -368,7 +388,7 @@ void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data
 
 	launching = function;
 	launching_session = atomic_load_explicit(&session_number, memory_order_relaxed);
-	launching_crc = index && handles[index].handle == function ? handles[index].crc : 0;
+	launching_crc = is_handle_at(index, function) ? crc_at(index) : 0;
 	if (where.sessions)
 		atomic_store_explicit(&last_sessions, where.sessions, memory_order_relaxed);
 	pc_sampling_on_context(data->context, true);
