@@ -30,6 +30,7 @@ struct site {
 struct site_scope {
 	char *name;
 	uint32_t depth;
+	bool is_detail; /* omitted first: no loop, partition, load, store, dot or wait */
 	/*
 	 * Records of its sites in the deepest loops, by slot: the pipeliner puts copies before and
 	 * after a loop.
@@ -70,7 +71,7 @@ struct operation {
 const struct operation *operations_lookup(struct slice op);
 /* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
 uint32_t operations_kinds_of_scope(struct slice word);
-/* True for scopes that are omitted first: no loops, partitions, loads, stores, dots or waits. */
+/* See site_scope.is_detail. */
 bool operations_is_detail(struct slice word);
 /* Bit of an operation such as "ttg.async_copy_global_to_local"; 0 if it gets no scope. */
 uint32_t operations_kind(struct slice op);

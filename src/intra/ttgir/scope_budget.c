@@ -60,13 +60,14 @@ struct choosing {
  * Loads into registers, which the assembler moves before those of earlier iterations, and details
  * in loops with loads, which it moves them across.
  */
-static bool is_moved(const struct site *site, const struct cost_region *region)
+static bool is_moved(const struct choosing *choosing, const struct site *site,
+		     const struct cost_region *region)
 {
 	static const char *const words[] = {"load", "descriptor_load", "descriptor_gather"};
-	struct slice word = slice_of(site->word);
+	bool is_detail = choosing->sites->scopes[site->scope].is_detail;
 
-	return site->depth && (slice_is_any(word, words, ARRAY_LENGTH(words)) ||
-			       (region->has_load && operations_is_detail(word)));
+	return site->depth && (slice_is_any(slice_of(site->word), words, ARRAY_LENGTH(words)) ||
+			       (region->has_load && is_detail));
 }
 
 /*
@@ -99,7 +100,7 @@ static double price_of_site(const struct choosing *choosing, const struct site *
 		cycles += 2 * AMD_CLOCK_CYCLES;
 	if (site->depth && region->has_dot && 3 * region->arithmetic > region->compute)
 		cycles += OVERLAP_CYCLES;
-	if (is_moved(site, region) && !region->has_dot)
+	if (is_moved(choosing, site, region) && !region->has_dot)
 		cycles += MOVED_CYCLES;
 	return cycles + price_of_unrolled(choosing, site);
 }
@@ -166,7 +167,7 @@ static bool is_within(const struct choosing *choosing, bool has_ring)
 /* ------------------------------------------------------------------ order */
 
 /* Loops and partitions say most about a kernel. */
-static uint32_t rank_of(const struct site *site)
+static uint32_t rank_of(const struct sites *sites, const struct site *site)
 {
 	uint32_t kinds = operations_kinds_of_scope(slice_of(site->word));
 
@@ -174,7 +175,7 @@ static uint32_t rank_of(const struct site *site)
 		return 0;
 	if (kinds & (INSTRUMENT_AUTO_WAITS | INSTRUMENT_AUTO_DOTS))
 		return 1;
-	return operations_is_detail(slice_of(site->word)) ? 3 : 2;
+	return sites->scopes[site->scope].is_detail ? 3 : 2;
 }
 
 static bool comes_before(const struct choosing *choosing, uint32_t a, uint32_t b)
@@ -192,7 +193,7 @@ static void sort_scopes(struct choosing *choosing)
 
 	for (uint32_t i = 0; i < sites->count; i++)
 		if (sites->sites[i].scope != SITE_NONE)
-			choosing->ranks[sites->sites[i].scope] = rank_of(&sites->sites[i]);
+			choosing->ranks[sites->sites[i].scope] = rank_of(sites, &sites->sites[i]);
 	for (uint32_t i = 0; i < sites->scope_count; i++) {
 		uint32_t at = i;
 

@@ -104,6 +104,7 @@ bool operations_name(struct sites *sites)
 		if (site->scope == SITE_NONE)
 			return false;
 		scope = &sites->scopes[site->scope];
+		scope->is_detail = operations_is_detail(slice_of(site->word));
 		if (site->depth > scope->depth) {
 			scope->depth = site->depth;
 			memset(scope->costs, 0, sizeof(scope->costs));
@@ -125,20 +126,11 @@ static uint32_t max_records(const uint32_t costs[SITE_SLOTS])
 	return costs[0] + max;
 }
 
-static struct slice word_of(const struct site_scope *scope)
-{
-	struct slice name = slice_of(scope->name);
-
-	return slice_take_until(&name, '@');
-}
-
 /* True if `a` is to be dropped before `b`. */
 static bool is_dropped_before(const struct site_scope *a, const struct site_scope *b)
 {
-	bool is_detail = operations_is_detail(word_of(a));
-
-	if (is_detail != operations_is_detail(word_of(b)))
-		return is_detail;
+	if (a->is_detail != b->is_detail)
+		return a->is_detail;
 	return a->depth >= b->depth;
 }
 
