@@ -1,5 +1,4 @@
 /* PC sampling with bare CUPTI. See cupti_floor.h. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,8 +16,6 @@
 #define READ_PCS 8192u
 #define SCRATCH_BYTES (16u << 20)
 #define MOMENT_US 1000u
-
-#define PARAMS_BYTES(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 static void *context;
 static size_t reason_count;
@@ -49,19 +46,6 @@ static void check(int result, const char *call)
 		return;
 	snprintf(text, sizeof(text), "%s: error %d", call, result);
 	die(text);
-}
-
-/* libcupti does not find this library in its own directory. */
-static void preload(void)
-{
-	const char *slash = strrchr(libcupti.path, '/');
-	char path[1100];
-
-	if (!slash)
-		return;
-	snprintf(path, sizeof(path), "%.*s/libnvperf_host.so", (int)(slash - libcupti.path),
-		 libcupti.path);
-	dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
 static struct pcs_data *new_data(size_t count)
@@ -174,7 +158,7 @@ void floor_sample(unsigned period, unsigned sleep_ms, int interval_ms)
 
 	if (driver_load_cuda(0, &err) != PROTON_OK)
 		die(err.text);
-	preload();
+	cupti_api_preload_host();
 	if (libcuda.cuCtxGetCurrent(&context) != 0 || !context)
 		die("no CUDA context");
 	params = params_here();

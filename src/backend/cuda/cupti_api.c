@@ -244,6 +244,20 @@ int cupti_api_load(struct proton_error *err)
 	return status;
 }
 
+void cupti_api_preload_host(void)
+{
+	static bool is_done;
+	char path[1100];
+	const char *slash = strrchr(libcupti.path, '/');
+
+	if (is_done || !slash)
+		return;
+	is_done = true;
+	snprintf(path, sizeof(path), "%.*s/libnvperf_host.so", (int)(slash - libcupti.path),
+		 libcupti.path);
+	dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
 /* Tools that use CUPTI, and a library that identifies each. */
 static const struct tool {
 	const char *library;

@@ -32,6 +32,12 @@ extern struct cupti_api libcupti;
  */
 int cupti_api_load(struct proton_error *err);
 
+/*
+ * Opens libnvperf_host.so once, before PC sampling: libcupti opens it by its bare name, and does
+ * not find the one in its own directory. The caller serializes calls.
+ */
+void cupti_api_preload_host(void);
+
 /* "12.4" for 22, "13.0" for 130000: CUPTI changed its encoding at 13.0. */
 void cupti_api_version_text(uint32_t version, char *text, size_t capacity);
 

@@ -10,6 +10,9 @@
 
 #define PCS_REASON_NAME_BYTES 128u
 
+/* The size of a structure up to and with its field `last`. */
+#define PARAMS_BYTES(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
+
 enum pcs_attribute_type {
 	PCS_ATTRIBUTE_PERIOD = 1, /* log2 of the cycles between two samples of an SM, 5 to 31 */
 	PCS_ATTRIBUTE_SCRATCH_BYTES = 3,

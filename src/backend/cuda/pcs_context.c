@@ -1,5 +1,4 @@
 /* CUPTI's calls for the PC sampling of one context. pcs_lock is held. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 #include "base/clock.h"
 #include "base/message.h"
 
-#define PARAMS_BYTES(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 #define CONFIGURED_PCS 30000u
 #define OUT_PCS 8192u
 #define SCRATCH_BYTES (16u << 20)
@@ -78,24 +76,6 @@ static void clear(struct pcs_data *data)
 	data->count = data->remaining = 0;
 	data->samples = data->non_user = 0;
 	data->is_full = 0;
-}
-
-/*
- * libcupti opens libnvperf_host.so by its bare name, and does not find the one in its own
- * directory.
- */
-static void preload(void)
-{
-	static bool is_done;
-	char path[1100];
-	const char *slash = strrchr(libcupti.path, '/');
-
-	if (is_done || !slash)
-		return;
-	is_done = true;
-	snprintf(path, sizeof(path), "%.*s/libnvperf_host.so", (int)(slash - libcupti.path),
-		 libcupti.path);
-	dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
 /* Asks CUPTI for the stall reasons, once. */
@@ -197,7 +177,7 @@ static int enable(struct pcs_context *context, struct proton_error *err)
 
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 {
-	preload();
+	cupti_api_preload_host();
 	context->period = pcs_mode.period;
 	context->is_serialized = pcs_mode.is_serialized;
 	context->is_started = false;
