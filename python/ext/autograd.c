@@ -35,7 +35,6 @@
 #define NODE_WORDS 16u    /* they contain all that is looked for; later ones may look the same */
 #define NODES 4
 #define ENGINES_MAX 4
-#define LINE_BYTES 64u
 
 _Atomic bool autograd_is_on;
 static _Atomic bool wants_scopes;
@@ -69,6 +68,8 @@ struct entry {
 	_Atomic uint32_t contexts[AUTOGRAD_KINDS]; /* plus 1; 0: not kept */
 };
 
+#define ENTRIES_PER_LINE (64u / sizeof(struct entry))
+
 enum ring_state {
 	RING_FREE,
 	RING_LIVE,
@@ -82,27 +83,36 @@ struct ring {
 	struct entry *entries;
 };
 
-/* State of one thread. The fields that each launch needs come first, in one cache line. */
+struct below {
+	uint32_t context;
+	uint32_t child; /* <backward> below it; 0: not known */
+};
+
+struct looked_up {
+	uint64_t made;    /* the number after the newest node that is dealt with */
+	uint64_t node;    /* the last one that was looked up */
+	uint32_t context; /* its origin; PROTON_CONTEXT_ROOT: unknown */
+};
+
+/*
+ * State of one thread. The fields that each launch needs come first, in one cache line; those that
+ * it needs in another node follow in the next one.
+ */
 struct autograd_thread {
 	struct torch_locals locals;
 	uint64_t latest; /* the node of the last launch; 0: none, or one without a number */
-	struct {
-		uint64_t made;    /* the number after the newest node that is dealt with */
-		uint64_t node;    /* the last one that was looked up */
-		uint32_t context; /* its origin; PROTON_CONTEXT_ROOT: unknown */
-	} kinds[AUTOGRAD_KINDS];
-	uint64_t running;         /* the last node with a number in the backward pass */
-	const struct ring *asked; /* the last one that a node was looked up in */
-	int task;                 /* the backward pass */
+	struct looked_up kinds[AUTOGRAD_KINDS];
+	uint64_t running;            /* the last node with a number in the backward pass */
+	const struct entry *entries; /* of `asked` */
+	struct below last;           /* the last one that was used of `below` */
+	int task;                    /* the backward pass */
 	int scopes_task;
 	bool has_begun;
 	bool has_no_ring;
 	struct ring *own;
+	const struct ring *asked; /* the last one that a node was looked up in */
 	uint64_t thread;
-	struct {
-		uint32_t context;
-		uint32_t child; /* <backward> below it */
-	} below[BELOW_ENTRIES];
+	struct below below[BELOW_ENTRIES];
 };
 
 static struct ring rings[RINGS];
@@ -114,15 +124,16 @@ static _Thread_local _Alignas(64) struct autograd_thread threads_own = {.task = 
 
 _Static_assert(offsetof(struct autograd_thread, kinds[AUTOGRAD_SOURCE + 1]) <= 64,
 	       "one cache line");
+_Static_assert(offsetof(struct autograd_thread, task) <= 128, "two cache lines");
 
 static inline uint64_t node_key(uint64_t thread, uint64_t number)
 {
 	return thread << NUMBER_BITS | number;
 }
 
-static inline struct entry *entry_at(const struct ring *ring, uint64_t node)
+static inline uint32_t entry_index(uint64_t node)
 {
-	return &ring->entries[node % RING_ENTRIES];
+	return node % RING_ENTRIES;
 }
 
 static void ring_end(void *memory)
@@ -195,22 +206,24 @@ static const struct ring *ring_of(struct autograd_thread *self, uint64_t thread)
 	return NULL;
 }
 
-/* Returns the context plus 1; 0: unknown. */
-static uint32_t entry_read(const struct ring *ring, uint64_t node, enum autograd_kind kind)
+/* Returns the context plus 1; 0: unknown, or the entries of another thread. */
+static inline uint32_t entry_read(const struct entry *entries, uint64_t node,
+				  enum autograd_kind kind)
 {
-	const struct entry *entry = entry_at(ring, node);
+	const struct entry *entry = &entries[entry_index(node)];
 	/* acquire: pairs with entry_write() */
-	if (atomic_load_explicit(&entry->node, memory_order_acquire) != node)
+	if (__builtin_expect(atomic_load_explicit(&entry->node, memory_order_acquire) != node, 0))
 		return 0;
 	uint32_t context = atomic_load_explicit(&entry->contexts[kind], memory_order_relaxed);
 	atomic_thread_fence(memory_order_acquire);
 	/* Its thread may have begun to write another one. */
-	return atomic_load_explicit(&entry->node, memory_order_relaxed) == node ? context : 0;
+	bool is_same = atomic_load_explicit(&entry->node, memory_order_relaxed) == node;
+	return __builtin_expect(is_same, 1) ? context : 0;
 }
 
 static void entry_write(struct ring *ring, uint64_t node, enum autograd_kind kind, uint32_t context)
 {
-	struct entry *entry = entry_at(ring, node);
+	struct entry *entry = &ring->entries[entry_index(node)];
 	if (atomic_load_explicit(&entry->node, memory_order_relaxed) != node) {
 		atomic_store_explicit(&entry->node, 0, memory_order_relaxed);
 		atomic_thread_fence(memory_order_release);
@@ -226,15 +239,15 @@ static void entry_write(struct ring *ring, uint64_t node, enum autograd_kind kin
  * An operator that launched nothing, such as a view, ran between its neighbors: the common part of
  * their contexts belongs to its context, too.
  */
-static uint32_t entry_between(const struct ring *ring, uint64_t node, enum autograd_kind kind)
+static uint32_t entry_between(const struct entry *entries, uint64_t node, enum autograd_kind kind)
 {
 	uint64_t number = node & NUMBER_MASK;
 	uint32_t before = 0;
 	uint32_t after = 0;
 	for (uint32_t i = 1; i <= NEIGHBORS && i <= number && !before; i++)
-		before = entry_read(ring, node - i, kind);
+		before = entry_read(entries, node - i, kind);
 	for (uint32_t i = 1; i <= NEIGHBORS && before && !after; i++)
-		after = entry_read(ring, node + i, kind);
+		after = entry_read(entries, node + i, kind);
 	if (!after)
 		return 0;
 	uint32_t common = proton_context_common(before - 1, after - 1);
@@ -288,7 +301,7 @@ void autograd_keep(struct autograd_thread *self, uint64_t node, enum autograd_ki
 
 static bool keep_if_new(struct ring *ring, uint64_t node, enum autograd_kind kind, uint32_t context)
 {
-	if (entry_read(ring, node, kind))
+	if (entry_read(ring->entries, node, kind))
 		return false;
 	entry_write(ring, node, kind, context);
 	return true;
@@ -317,77 +330,93 @@ static void node_release(const struct returned_node *returned)
 		__atomic_sub_fetch((uint64_t *)((char *)returned->node + 8), 1, __ATOMIC_ACQ_REL);
 }
 
-/* The node as the functions of PyTorch return it. */
-static bool ask_node(struct autograd_thread *self, uint64_t *number_out, uint64_t *thread_out)
-{
-	bool is_found;
-	struct returned_node returned = {0};
-	if (torch.task() != -1)
-		returned = torch.node();
-	is_found = torch_locals_see_node(returned.node);
-	if (is_found)
-		torch_locals_find(&self->locals);
-	if (!returned.node)
-		return false;
-	const uint64_t *words = returned.node;
-	*number_out = words[torch.number_at];
-	*thread_out = words[torch.thread_at];
-	node_release(&returned);
-	return true;
-}
-
-/* The node that the thread evaluates, with references of the engine. */
-static inline bool read_node(const struct autograd_thread *self, uint64_t *number_out,
-			     uint64_t *thread_out)
-{
-	const uint64_t *words = *self->locals.node;
-	if (!words)
-		return false;
-	*number_out = words[torch.number_at];
-	*thread_out = words[torch.thread_at];
-	return true;
-}
-
 /*
- * Identifies the backward node that the thread evaluates. A node without a sequence number (the
- * accumulation of a gradient) counts as the previous one on the thread. 0: none.
+ * A node without a sequence number (the accumulation of a gradient) counts as the previous one on
+ * the thread. 0: none.
  */
-static inline uint64_t find_running(struct autograd_thread *self)
+static __attribute__((noinline)) uint64_t note_unnumbered(struct autograd_thread *self)
 {
-	uint64_t number, thread;
-	bool is_running = __builtin_expect(self->locals.node != NULL, 1)
-				  ? read_node(self, &number, &thread)
-				  : ask_node(self, &number, &thread);
-	uint64_t latest = self->latest;
 	self->latest = 0;
-	if (!is_running)
-		return 0;
+	return self->task == torch.task() ? self->running : 0;
+}
+
+/* Notes the two numbers of the node that the thread evaluates, and returns it. */
+static inline uint64_t note_running(struct autograd_thread *self, uint64_t number, uint64_t thread)
+{
 	if (__builtin_expect(number == NUMBER_NONE, 0))
-		return self->task == torch.task() ? self->running : 0;
+		return note_unnumbered(self);
 	uint64_t node = node_key(thread, number);
-	self->latest = node;
-	if (node == latest)
+	if (node == self->latest)
 		return node;
+	self->latest = node;
 	/*
 	 * The engine evaluates the newest nodes first: a lower number means the same pass. Nodes
 	 * are compared by their numbers, because addresses are used again.
 	 */
-	if (node >= self->running || (node ^ self->running) > NUMBER_MASK)
+	if (__builtin_expect(node >= self->running || (node ^ self->running) > NUMBER_MASK, 0))
 		self->task = torch.task();
 	self->running = node;
 	return node;
 }
 
+/* The node as the functions of PyTorch return it. 0: none. */
+static __attribute__((noinline)) uint64_t ask_running(struct autograd_thread *self)
+{
+	struct returned_node returned = {0};
+	if (torch.task() != -1)
+		returned = torch.node();
+	if (torch_locals_see_node(returned.node))
+		torch_locals_find(&self->locals);
+	const uint64_t *words = returned.node;
+	if (!words) {
+		self->latest = 0;
+		return 0;
+	}
+	uint64_t number = words[torch.number_at];
+	uint64_t thread = words[torch.thread_at];
+	node_release(&returned);
+	return note_running(self, number, thread);
+}
+
+/* Identifies the backward node that the thread evaluates. 0: none. */
+static inline uint64_t find_running(struct autograd_thread *self)
+{
+	if (__builtin_expect(!self->locals.node, 0))
+		return ask_running(self);
+	const uint64_t *words = *self->locals.node; /* the engine has references */
+	if (words)
+		return note_running(self, words[torch.number_at], words[torch.thread_at]);
+	self->latest = 0;
+	return 0;
+}
+
+static __attribute__((noinline)) uint32_t find_below(struct autograd_thread *self, uint32_t context)
+{
+	struct below *below = &self->below[context % BELOW_ENTRIES];
+	if (below->context != context || !below->child)
+		*below = (struct below){context, proton_context_child(context, torch.frame)};
+	self->last = *below;
+	return below->child;
+}
+
 /* The context <backward> below another one. */
 static inline uint32_t below(struct autograd_thread *self, uint32_t context)
 {
-	uint32_t slot = context % BELOW_ENTRIES;
-	if (self->below[slot].context == context && self->below[slot].child)
-		return self->below[slot].child;
-	uint32_t child = proton_context_child(context, torch.frame);
-	self->below[slot].context = context;
-	self->below[slot].child = child;
-	return child;
+	if (__builtin_expect(self->last.context == context && self->last.child, 1))
+		return self->last.child;
+	return find_below(self, context);
+}
+
+/* For a node that is not in the entries of `asked`. Returns the context plus 1; 0: unknown. */
+static __attribute__((noinline)) uint32_t find_entry(struct autograd_thread *self, uint64_t node,
+						     enum autograd_kind kind)
+{
+	const struct ring *ring = ring_of(self, node >> NUMBER_BITS);
+	if (!ring)
+		return 0;
+	self->entries = ring->entries;
+	uint32_t context = entry_read(ring->entries, node, kind);
+	return context ? context : entry_between(ring->entries, node, kind);
 }
 
 /*
@@ -399,41 +428,41 @@ static inline uint32_t find_origin(struct autograd_thread *self, uint64_t node,
 {
 	if (self->kinds[kind].node == node && self->kinds[kind].context != PROTON_CONTEXT_ROOT)
 		return self->kinds[kind].context;
-	const struct ring *ring = ring_of(self, node >> NUMBER_BITS);
-	uint32_t context = ring ? entry_read(ring, node, kind) : 0;
-	if (__builtin_expect(ring && !context, 0))
-		context = entry_between(ring, node, kind);
-	if (ring) /* Older nodes are next, and another processor may have written their entries. */
-		__builtin_prefetch(entry_at(ring, node - LINE_BYTES / sizeof(struct entry)));
+	/* A node names its thread, so that the ring buffer itself need not be read. */
+	const struct entry *entries = self->entries;
+	uint32_t context = 0;
+	if (__builtin_expect(entries != NULL, 1)) {
+		/* Older nodes are next; another processor may have written their entries. */
+		__builtin_prefetch(&entries[entry_index(node - ENTRIES_PER_LINE)]);
+		context = entry_read(entries, node, kind);
+	}
+	if (__builtin_expect(!context, 0))
+		context = find_entry(self, node, kind);
 	context = context ? below(self, context - 1) : PROTON_CONTEXT_ROOT;
 	self->kinds[kind].node = node;
 	self->kinds[kind].context = context;
 	return context;
 }
 
-static __attribute__((noinline)) uint32_t find_base(struct autograd_thread *self)
+void autograd_prefetch(const struct autograd_thread *self)
 {
-	uint64_t latest = self->latest;
-	uint64_t node = find_running(self);
-	if (!node)
-		return PROTON_CONTEXT_ROOT;
-	uint32_t base = node == latest && node == self->kinds[AUTOGRAD_SOURCE].node
-				? self->kinds[AUTOGRAD_SOURCE].context
-				: find_origin(self, node, AUTOGRAD_SOURCE);
-	if (__builtin_expect(base == PROTON_CONTEXT_ROOT, 0))
-		proton_origin_unknown();
-	return base;
+	const uint64_t *words = self->locals.node ? *self->locals.node : NULL;
+	if (!words)
+		return;
+	__builtin_prefetch(&words[torch.number_at]);
+	__builtin_prefetch(&words[torch.thread_at]);
 }
 
 uint32_t autograd_find_base(struct autograd_thread *self, bool *has_made_out)
 {
 	*has_made_out = next_number(self) != self->kinds[AUTOGRAD_SOURCE].made;
-	/* Launches in forward need no more than this: one or two cache lines of code. */
-	if (self->locals.node && !*self->locals.node) {
-		self->latest = 0;
+	uint64_t node = find_running(self);
+	if (!node)
 		return PROTON_CONTEXT_ROOT;
-	}
-	return find_base(self);
+	uint32_t base = find_origin(self, node, AUTOGRAD_SOURCE);
+	if (__builtin_expect(base == PROTON_CONTEXT_ROOT, 0))
+		proton_origin_unknown();
+	return base;
 }
 
 /*

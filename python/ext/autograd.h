@@ -31,6 +31,11 @@ static inline bool autograd_is_followed(void)
 struct autograd_thread *autograd_thread_get(void);
 
 /*
+ * Loads the numbers of the node that the thread evaluates into the cache. A forward pass on another
+ * processor has often written them.
+ */
+void autograd_prefetch(const struct autograd_thread *self);
+/*
  * For a launch: the context of the forward operator of the backward node that the thread evaluates,
  * below the frame <backward>; PROTON_CONTEXT_ROOT: none, or unknown, which is counted. Also tells
  * whether the thread has made nodes since autograd_keep() or autograd_pass().

@@ -580,10 +580,12 @@ static inline uint32_t find_base(struct thread_path *path, bool *has_made_out)
 
 static uint32_t provide_context(void)
 {
-	PyThreadState *thread = ext_thread_of_caller();
 	struct thread_path *path = thread_path_get();
 	if (!path)
 		return torch_ops_below(PROTON_CONTEXT_ROOT);
+	if (path->autograd && autograd_is_followed())
+		autograd_prefetch(path->autograd);
+	PyThreadState *thread = ext_thread_of_caller();
 	bool has_made;
 	uint32_t base = find_base(path, &has_made);
 	if (!thread)
