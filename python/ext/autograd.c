@@ -428,7 +428,7 @@ static inline uint32_t find_origin(struct autograd_thread *self, uint64_t node,
 {
 	if (self->kinds[kind].node == node && self->kinds[kind].context != PROTON_CONTEXT_ROOT)
 		return self->kinds[kind].context;
-	/* A node names its thread, so that the ring buffer itself need not be read. */
+	/* Entries contain the thread of their node: the ring buffer is not read. */
 	const struct entry *entries = self->entries;
 	uint32_t context = 0;
 	if (__builtin_expect(entries != NULL, 1)) {
