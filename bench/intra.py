@@ -76,6 +76,12 @@ EVERY = {
     "results differ",
 }
 
+# What single cases are to reach. Trees of long loops have sums by default.
+OF_CASE: dict[tuple[str, str], float] = {
+    ("flash attention", "kernel time with sums"): 1.08,
+    ("layer norm", "kernel time with sums, launches back to back"): 1.08,
+}
+
 
 def run_side(side: str, launches: int) -> Optional[dict[str, Any]]:
     program = ["intra_auto.py"] if side == "auto" else ["intra_side.py", side]
@@ -169,11 +175,12 @@ def rows_of(raw: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for case, figure in dict.fromkeys(key for values in sides.values() for key in values):
         unit, limit = FIGURES[figure]
+        limit = OF_CASE.get((case, figure), limit)
         ours = sides.get("ours", {}).get((case, figure))
         target = f"at most {limit or 0:g} {unit}".rstrip()
         if figure.startswith("24 launches") and kept is not None:
             target += f"; the file holds {kept} of the 24, as it does by default"
-        is_judged = case in (first, ALL, RECORD) or figure in EVERY
+        is_judged = case in (first, ALL, RECORD) or figure in EVERY or (case, figure) in OF_CASE
         has_target = limit is not None and is_judged
         is_due = has_target and ours is not None
         rows.append(
