@@ -76,7 +76,7 @@ EVERY = {
     "results differ",
 }
 
-# What single cases are to reach. Trees of long loops have sums by default.
+# Targets of single cases. Trees of long loops have sums by default.
 OF_CASE: dict[tuple[str, str], float] = {
     ("flash attention", "kernel time with sums"): 1.08,
     ("layer norm", "kernel time with sums, launches back to back"): 1.08,
