@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/message.h"
 
-#define CONFIGURED_PCS 30000u
 #define OUT_PCS 8192u
 #define SCRATCH_BYTES (16u << 20)
 #define ATTRIBUTES_MAX 8u
@@ -56,7 +55,7 @@ static struct pcs_data *take_spare(void)
 		if (spare)
 			return spare;
 	}
-	return new_data(CONFIGURED_PCS);
+	return new_data(PCS_CONFIGURED_PCS);
 }
 
 /* There is space: as many contexts as spares are enabled at a time. */

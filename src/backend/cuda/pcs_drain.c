@@ -17,9 +17,9 @@
 #include "record/store/gpu_functions.h"
 
 #define TICK_NS 20000000ull
-#define READ_MAX_NS 80000000ull /* between two reads, if they have few PCs */
-#define READ_FEW 7500u          /* a quarter of CUPTI's buffer */
-#define READ_MANY 15000u
+#define READ_MAX_NS 160000000ull /* between two reads, if they have few PCs */
+#define READ_FEW (PCS_CONFIGURED_PCS / 4)
+#define READ_MANY (PCS_CONFIGURED_PCS / 2)
 #define CLOSE_NS 50000000ull /* to wait for threads that launch or load modules */
 #define BATCH 4096u
 #define NOT_ISSUED "_not_issued"
@@ -184,7 +184,8 @@ static size_t read_all(void)
 
 /*
  * CUPTI's calls may wait for one another, and the launches of the program for them. CUPTI sums what
- * it decodes by PC, in a buffer for 30000: few PCs may wait longer. After a pause many may come.
+ * it decodes by PC, in a buffer that has to suffice until the next read: few PCs may wait longer.
+ * After a pause many may come.
  */
 static uint64_t next_interval(uint64_t interval_ns, size_t count)
 {

@@ -11,6 +11,8 @@
 #define PCS_WANTED_MAX 64u
 /* Between two decodings of CUPTI's thread; a flush waits for the next one. */
 #define PCS_WORKER_SLEEP_MS 10u
+/* In CUPTI's buffer. The kernels of a training step have 10,000 or more. */
+#define PCS_CONFIGURED_PCS 120000u
 
 /* A context that is enabled for sampling. */
 struct pcs_context {
