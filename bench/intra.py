@@ -11,7 +11,7 @@ back); milliseconds per launch when launches follow each other, until everything
 seconds and megabytes of a trace of 24 launches, of which ours keeps 8 unless told to keep all;
 registers; cycles of a record. The side `auto` (bench/intra_auto.py, about a minute) times these
 kernels and others of the shapes of Triton's tutorials with automatic scopes, with and without a
-budget. --write stores bench/results/intra.json.
+budget. --write stores bench/results/intra.json; rows of sides that are not measured stay there.
 """
 
 from __future__ import annotations
@@ -174,26 +174,43 @@ def rows_of(raw: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     kept = raw.get("ours", {}).get("cases", {}).get(first, {}).get("launches kept")
     rows = []
     for case, figure in dict.fromkeys(key for values in sides.values() for key in values):
-        unit, limit = FIGURES[figure]
-        limit = OF_CASE.get((case, figure), limit)
-        ours = sides.get("ours", {}).get((case, figure))
-        target = f"at most {limit or 0:g} {unit}".rstrip()
-        if figure.startswith("24 launches") and kept is not None:
-            target += f"; the file holds {kept} of the 24, as it does by default"
-        is_judged = case in (first, ALL, RECORD) or figure in EVERY or (case, figure) in OF_CASE
-        has_target = limit is not None and is_judged
-        is_due = has_target and ours is not None
-        rows.append(
-            report.row(
-                f"{case}: {figure}",
-                unit,
-                ours=ours,
-                upstream=sides.get("upstream", {}).get((case, figure)),
-                target=target if has_target else None,
-                met=ours <= limit if limit is not None and is_due else None,
-            )
+        found = report.row(
+            f"{case}: {figure}",
+            FIGURES[figure][0],
+            ours=sides.get("ours", {}).get((case, figure)),
+            upstream=sides.get("upstream", {}).get((case, figure)),
         )
+        note = ""
+        if figure.startswith("24 launches") and kept is not None:
+            note = f"; the file holds {kept} of the 24, as it does by default"
+        rows.append(judged(found, first, note))
     return rows
+
+
+def judged(found: dict[str, Any], first: str, note: str = "") -> dict[str, Any]:
+    """The row with its target; `first` is the case whose figures are judged one by one."""
+    case, _, figure = found["work"].rpartition(": ")
+    unit, limit = FIGURES[figure]
+    limit = OF_CASE.get((case, figure), limit)
+    is_judged = case in (first, ALL, RECORD) or figure in EVERY or (case, figure) in OF_CASE
+    if limit is None or not is_judged:
+        return found
+    met = None if found["ours"] is None else found["ours"] <= limit
+    return {**found, "target": f"at most {limit:g} {unit}".rstrip() + note, "met": met}
+
+
+def with_stored(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The stored rows with today's targets, and what `rows` have in place of theirs."""
+    stored = report.stored("intra")
+    first = stored[0]["work"].rpartition(": ")[0]
+    found = {}
+    for row in stored:
+        _, separator, note = (row["target"] or "").partition("; ")
+        found[row["work"]] = judged(row, first, separator + note)
+    for row in rows:
+        figures = {key: value for key, value in row.items() if value is not None}
+        found[row["work"]] = {**row, **found.get(row["work"], {}), **figures}
+    return list(found.values())
 
 
 def main() -> None:
@@ -212,7 +229,9 @@ def main() -> None:
         for row in rows:
             report.show(row)
         if options.write:  # after each side: the next one may not end in time
-            report.write("intra", report.gpu(), report.versions("torch", "triton"), rows)
+            of = {**report.versions("torch", "triton"), "sides of the last run": ", ".join(raw)}
+            is_whole = set(raw) == {"ours", "upstream", "auto"}
+            report.write("intra", report.gpu(), of, rows if is_whole else with_stored(rows))
     if not raw:
         raise SystemExit("no side gave a result")
 

@@ -191,15 +191,18 @@ class Programs:
             print(f"{work}: adjusted by the reference to the power of {power:.2f}", flush=True)
 
     def show_progress(self, last: Round) -> None:
-        """The medians of a round, as measured."""
+        """The medians of a round, as measured: CPU time and wall time."""
         for work in self.counts:
             scale = WORKS[work][2]
-            figures = [
-                f"{name} {process_medians([last], name, work)[0] * scale:.4g}"
-                for name in self.cases
-                if name in last
-            ]
-            print(f"  {work}: {', '.join(figures)} {WORKS[work][1]}", flush=True)
+            figures = []
+            for name in self.cases:
+                if name in last:
+                    cpu, wall = (
+                        process_medians([last], name, work, figure)[0] * scale
+                        for figure in (CPU, WALL)
+                    )
+                    figures.append(f"{name} {cpu:.4g} {wall:.4g}")
+            print(f"  {work}: {', '.join(figures)} ({WORKS[work][1]}, CPU and wall)", flush=True)
 
 
 class Rounds:

@@ -98,12 +98,17 @@ def write(
         file.write("\n")
 
 
+def stored(name: str) -> list[dict[str, Any]]:
+    """The rows of bench/results/`name`.json."""
+    with open(os.path.join(RESULTS, name + ".json"), encoding="utf-8") as file:
+        rows: list[dict[str, Any]] = json.load(file)["rows"]
+    return rows
+
+
 def merged(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rows of bench/results/`name`.json, with `rows` in place of those of the same work."""
     new = {one["work"]: one for one in rows}
-    with open(os.path.join(RESULTS, name + ".json"), encoding="utf-8") as file:
-        before = json.load(file)["rows"]
-    kept = [new.pop(one["work"], one) for one in before]
+    kept = [new.pop(one["work"], one) for one in stored(name)]
     return [*kept, *new.values()]
 
 
@@ -115,9 +120,7 @@ def as_markdown(one: Mapping[str, Any]) -> str:
 
 
 def main(name: str, word: str = "") -> None:
-    with open(os.path.join(RESULTS, name + ".json"), encoding="utf-8") as file:
-        rows = json.load(file)["rows"]
-    for one in rows:
+    for one in stored(name):
         if word in one["work"]:
             print(as_markdown(one))
 
