@@ -188,7 +188,7 @@ def rows_of(raw: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def judged(found: dict[str, Any], first: str, note: str = "") -> dict[str, Any]:
-    """The row with its target; `first` is the case whose figures are judged one by one."""
+    """The row with its target; the figures of the case `first` are judged one by one."""
     case, _, figure = found["work"].rpartition(": ")
     unit, limit = FIGURES[figure]
     limit = OF_CASE.get((case, figure), limit)
