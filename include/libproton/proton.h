@@ -461,9 +461,18 @@ PROTON_API void proton_instrument_forget(uint64_t function);
 PROTON_API uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t stream);
 /*
  * The launch has been made; it is attributed to the calling thread's context. Call it for every
- * launch, with or without a buffer.
+ * launch, with or without a buffer. Returns 0, or once per kernel and session a percentage: the
+ * records of earlier launches took more than the mode's budget for automatic scopes, and the kernel
+ * should be compiled again with this one. The caller may ignore it.
  */
-PROTON_API void proton_instrument_launched(uint64_t function, uint64_t stream);
+PROTON_API uint32_t proton_instrument_launched(uint64_t function, uint64_t stream);
+/*
+ * Around that compilation, if the thread also loads the new kernel: the driver calls of this thread
+ * do not disturb other threads that capture graphs. `is_replaced`: later launches use the new
+ * kernel; this is printed, and reports no longer mention the old one.
+ */
+PROTON_API void proton_instrument_again_begin(void);
+PROTON_API void proton_instrument_again_end(uint64_t function, bool is_replaced);
 
 /* ------------------------------------------------------------------ reading recorded data */
 

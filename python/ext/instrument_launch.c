@@ -109,22 +109,48 @@ static bool data_number(PyObject *data, const char *key, uint64_t *out)
 	return is_number;
 }
 
+/*
+ * Triton compiles the kernel again, on this thread: its records took more than the budget. False
+ * with an exception that ends programs, such as KeyboardInterrupt.
+ */
+static bool compile_again(uint64_t function, uint32_t budget)
+{
+	PyObject *call = ext_package_attribute("triton_proton._instrument", "compile_again");
+	PyObject *done;
+	bool is_replaced;
+
+	proton_instrument_again_begin();
+	done = call ? PyObject_CallFunction(call, "KI", (unsigned long long)function, budget)
+		    : NULL;
+	is_replaced = done == Py_True;
+	proton_instrument_again_end(function, is_replaced);
+	Py_XDECREF(call);
+	Py_XDECREF(done);
+	if (!done && PyErr_ExceptionMatches(PyExc_Exception))
+		PyErr_Clear(); /* the package cannot be imported, because Python is exiting */
+	return !PyErr_Occurred();
+}
+
 PyDoc_STRVAR(launched_doc,
 	     "instrument_launched(metadata)\n--\n\n"
 	     "After a kernel was launched: ties the buffer to the launch. `metadata` is Triton's "
-	     "LazyDict, whose `data` names function and stream.");
+	     "LazyDict, whose `data` names function and stream. If its records cost too much, the "
+	     "kernel is compiled again.");
 
 static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 {
 	uint64_t function = 0;
 	uint64_t stream = 0;
+	uint32_t budget = 0;
 	PyObject *data = PyObject_GetAttrString(metadata, "data");
 	if (data && data_number(data, "function", &function) &&
 	    data_number(data, "stream", &stream))
-		proton_instrument_launched(function, stream);
+		budget = proton_instrument_launched(function, stream);
 	else
 		report_exception();
 	Py_XDECREF(data);
+	if (budget && !compile_again(function, budget))
+		return NULL;
 	Py_RETURN_NONE;
 }
 

@@ -8,19 +8,21 @@ undoes it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple, Optional
 
-from . import _libproton
+from . import _libproton, _recompile
 from ._imports import forget, when_imported
 from ._message import warn
 from ._mlir import temporary_file
-from ._stages import KernelStages, Passes, with_records
+from ._registers import with_warning
+from ._stages import KernelStages, Passes, with_budget, with_records
 from .flags import flags
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
@@ -45,6 +47,15 @@ def _variant(mode: str) -> _Variant:
     return _Variant(passes, f"proton-{PASS_VERSION}-{described['key']}")
 
 
+class _Compilation(threading.local):
+    """The current compilation of a thread."""
+
+    is_amd = False
+    keyed: Optional[_Variant] = None  # that the hook for keys returned
+    canary: Optional[list[str]] = None  # reports about the test kernel while it compiles
+    again: Optional[_Variant] = None  # while it compiles a kernel with a smaller budget
+
+
 class _Pipeline:
     """Triton's pipeline with the passes of one mode.
 
@@ -64,19 +75,16 @@ class _Pipeline:
         # Replaced attributes of Triton's compiler: (owner, name, original, replacement).
         self._wrapped: list[tuple[Any, str, Any, Any]] = []
         self._parse: Optional[Callable[..., Any]] = None
-        # The current compilation of this thread: .is_amd; .keyed, if the hook's key was
-        # requested, with its variant; .canary, what is reported about the test kernel while it is
-        # compiled.
-        self._target = threading.local()
+        self._target = _Compilation()
         self._canaries: dict[str, bool] = {}  # by target: True if its canary got its records
         self._stages_hook = self._add_stages  # each access of a bound method creates a new object
 
     @property
     def name(self) -> str:
-        return self._wanted().name
+        return (self._recording if self.traces else self._usual).name
 
     def _wanted(self) -> _Variant:
-        return self._recording if self.traces else self._usual
+        return self._target.again or (self._recording if self.traces else self._usual)
 
     def makes_same(self, mode: str) -> bool:
         """True if `mode` generates the same kernels."""
@@ -99,11 +107,13 @@ class _Pipeline:
     def install(self) -> None:
         when_imported("triton.knobs", self._set_knobs)
         when_imported("triton.compiler.compiler", self._wrap_compiler)
+        when_imported("triton.runtime.jit", self._wrap_functions)
 
     def remove(self) -> None:
         self.is_live = False  # for code that saved the hooks and still calls them
         forget("triton.knobs", self._set_knobs)
         forget("triton.compiler.compiler", self._wrap_compiler)
+        forget("triton.runtime.jit", self._wrap_functions)
         if self._knobs is not None:
             runtime, compilation = self._knobs.runtime, self._knobs.compilation
             if runtime.add_stages_inspection_hook is self._stages_hook:
@@ -137,6 +147,36 @@ class _Pipeline:
         self._wrap(files, "__init__", self._reading_file(files.__init__))
         for kind in (files, sources):
             self._wrap(kind, "parse_options", self._naming_mode(kind.parse_options))
+
+    def _wrap_functions(self, jit: ModuleType) -> None:
+        function = jit.JITFunction
+        if hasattr(function, "_do_compile") and self._usual.passes.has_budget:
+            ours = _recompile.noting_origins(function._do_compile)
+            self._wrap(function, "_do_compile", ours)
+
+    # ---- a smaller budget
+
+    def with_budget(
+        self, percent: int, name: str
+    ) -> Optional[contextlib.AbstractContextManager[None]]:
+        """The context in which this thread compiles a kernel again that has the mode `name`."""
+        mode = with_budget(self.mode, percent)
+        if name == self._usual.name:
+            return self._compiling_again(_variant(mode))
+        if name == self._recording.name:
+            return self._compiling_again(_variant(with_records(mode)))
+        return None
+
+    @contextlib.contextmanager
+    def _compiling_again(self, variant: _Variant) -> Iterator[None]:
+        self._target.again = variant
+        try:
+            yield
+        finally:
+            self._target.again = self._target.keyed = None
+
+    def is_compiling_again(self) -> bool:
+        return self._target.again is not None
 
     # ---- called by Triton
 
@@ -176,7 +216,7 @@ class _Pipeline:
         KernelStages(stages, passes, arch, is_amd, int(backend.target.warp_size), report)
 
     def _is_canary(self) -> bool:
-        return getattr(self._target, "canary", None) is not None
+        return self._target.canary is not None
 
     def _has_live_canary(self, target: Any, arch: str) -> bool:
         """True unless this Triton loses the scope of a test kernel for `target`."""
@@ -208,12 +248,11 @@ class _Pipeline:
         the key unless it was removed from Triton's knobs or from the options. A trace that starts
         in another thread does not change it.
         """
-        for variant in (self._usual, self._recording):
-            if getattr(options, "instrumentation_mode", "") == variant.name:
+        for variant in (self._usual, self._recording, self._target.again):
+            if variant and getattr(options, "instrumentation_mode", "") == variant.name:
                 return variant
-        keyed: Optional[_Variant] = getattr(self._target, "keyed", None)
-        if keyed is not None:
-            return keyed
+        if self._target.keyed is not None:
+            return self._target.keyed
         warn(
             "a kernel was not instrumented: another tool changed "
                 "triton.knobs.compilation.instrumentation_mode",
@@ -226,7 +265,7 @@ class _Pipeline:
         assert self._parse is not None
         made = None
         if self.is_live:
-            made = _translate(full_name, ext, getattr(self._target, "is_amd", False))
+            made = _translate(full_name, ext, self._target.is_amd)
         if made is None:
             return self._parse(full_name, ext, *more, **named)
         with temporary_file(made, f".{ext}") as path:
@@ -264,9 +303,8 @@ class _Pipeline:
             knobs = self._knobs
             if not self.is_live or not isinstance(options, dict):
                 return options
-            name = self.name
-            if knobs and knobs.compilation.instrumentation_mode == name:
-                options = {**options, "instrumentation_mode": name}
+            if knobs and knobs.compilation.instrumentation_mode == self.name:
+                options = {**options, "instrumentation_mode": self._wanted().name}
             return options
 
         return parse_options
@@ -326,3 +364,27 @@ def stop(is_trace: bool = False) -> None:
         _pipeline.remove()
         _pipeline = None
         flags.instrumentation_on = False
+
+
+def compile_again(function: int, budget: int) -> bool:
+    """Compile a kernel again, with a smaller budget, after a launch; the handle of its function.
+
+    True if later launches use the new one.
+    """
+    pipeline = _pipeline
+    if pipeline is None:
+        return False
+    try:
+        return _recompile.replace(function, functools.partial(pipeline.with_budget, budget))
+    except Exception as error:  # profiling must not make a program fail
+        warn(f"a kernel was not compiled again with budget={budget}: {error!r}", once=True)
+        return False
+
+
+def described(layout: str) -> str:
+    """The layout of a kernel that this thread loads; it says whether it was compiled again."""
+    pipeline = _pipeline
+    if pipeline is None or not pipeline.is_compiling_again():
+        return layout
+    note = "it was compiled again with a smaller budget, because its records took more"
+    return with_warning(layout, note)

@@ -109,9 +109,13 @@ def add_warning(metadata: dict[str, Any], text: str) -> None:
     """Add a warning to an instrumented kernel, for the profile: the last line of its layout."""
     layout = metadata.get("proton_layout")
     if layout is not None:
-        before, separator, warning = layout.partition("\nwarning ")
-        text = f"{warning.strip()}; {text}" if separator else text
-        metadata["proton_layout"] = f"{before.strip()}\nwarning {text}\n"
+        metadata["proton_layout"] = with_warning(layout, text)
+
+
+def with_warning(layout: str, text: str) -> str:
+    before, separator, warning = layout.partition("\nwarning ")
+    text = f"{warning.strip()}; {text}" if separator else text
+    return f"{before.strip()}\nwarning {text}\n"
 
 
 class Costs(NamedTuple):

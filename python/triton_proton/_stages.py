@@ -362,6 +362,10 @@ def with_records(mode: str) -> str:
     return _with(mode, "tree", "records") if tree == "auto" else mode
 
 
+def with_budget(mode: str, percent: int) -> str:
+    return _with(mode, "budget", str(percent))
+
+
 def _with(mode: str, key: str, value: str) -> str:
     parts = [part for part in mode.split(":") if part.partition("=")[0].strip() != key]
     return ":".join([*parts, f"{key}={value}"])

@@ -18,7 +18,14 @@
 
 static fake_kernel_fn on_kernel;
 static char the_module;
-static char the_function;
+/* One for each load of a module, as a driver has them; so many are enough for tests. */
+static char functions[1024];
+static _Atomic uint32_t loaded_count;
+
+static int is_function(const void *function)
+{
+	return function >= (void *)functions && function < (void *)(functions + sizeof(functions));
+}
 
 FAKE_EXPORT void fake_set_kernel(fake_kernel_fn fn)
 {
@@ -27,7 +34,7 @@ FAKE_EXPORT void fake_set_kernel(fake_kernel_fn fn)
 
 FAKE_EXPORT uint64_t fake_function(void)
 {
-	return (uintptr_t)&the_function;
+	return (uintptr_t)functions;
 }
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* HIP's are its own */
@@ -80,7 +87,7 @@ FAKE_EXPORT int hipModuleUnload(void *module)
 
 FAKE_EXPORT int hipModuleGetFunction(void **function, void *module, const char *name)
 {
-	*function = &the_function;
+	*function = &functions[loaded_count++ % sizeof(functions)];
 	return module == &the_module && *name ? 0 : INVALID_VALUE;
 }
 
@@ -88,7 +95,7 @@ FAKE_EXPORT int hipFuncGetAttribute(int *value, int attribute, void *function)
 {
 	(void)attribute;
 	*value = 1024; /* registers, bytes, threads */
-	return function == &the_function ? 0 : INVALID_VALUE;
+	return is_function(function) ? 0 : INVALID_VALUE;
 }
 
 static int memory_device;
@@ -113,7 +120,7 @@ FAKE_EXPORT int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned 
 				      void **parameters, void **extra)
 {
 	(void)shared_bytes;
-	if (function != &the_function || extra || block_y != 1 || block_z != 1)
+	if (!is_function(function) || extra || block_y != 1 || block_z != 1)
 		return INVALID_VALUE;
 	if (on_kernel)
 		on_kernel(grid_x * grid_y * grid_z, block_x, (uintptr_t)stream, parameters);

@@ -75,7 +75,7 @@ class InstrumentationHook(Hook):
                 _libproton.instrument_forget(function)
                 return
             InstrumentationHook._has_scopes = True
-            _libproton.instrument_kernel(function, name, layout)
+            _libproton.instrument_kernel(function, name, _instrument.described(layout))
         except Exception as error:  # a kernel without records is better than none
             warn(f"records of kernel '{name}' cannot be read: {error}", once=True)
 

@@ -11,6 +11,7 @@
 #include "backend/intra/device_buffers.h"
 #include "backend/intra/launch_queue.h"
 #include "backend/intra/loaded_kernels.h"
+#include "backend/intra/record_price.h"
 #include "base/clock.h"
 #include "driver/driver.h"
 #include "record/backend.h"
@@ -31,6 +32,7 @@ struct pending {
 };
 
 static _Thread_local struct pending pending;
+static _Thread_local int capture_mode; /* before proton_instrument_again_begin() */
 static atomic_bool is_running;
 static _Atomic uint32_t cta_stride;
 static _Atomic uint32_t launches_kept;
@@ -114,7 +116,7 @@ static bool is_kept(struct kernel *kernel, struct proton_context where)
 	return false;
 }
 
-void proton_instrument_launched(uint64_t function, uint64_t stream)
+uint32_t proton_instrument_launched(uint64_t function, uint64_t stream)
 {
 	struct pending asked = pending;
 	struct proton_context where;
@@ -123,7 +125,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 	struct launch *launch;
 
 	if (!asked.is_asked)
-		return;
+		return 0;
 	kernel = loaded_kernels_find(function);
 	where = proton_context_here();
 	if (!buffer && kernel && !proton_context_is_empty(where))
@@ -132,7 +134,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 		if (buffer && !kernel)
 			record_count(COUNTER_LOST_DAMAGED, 1);
 		abandon(&pending, stream);
-		return;
+		return 0;
 	}
 	pending = (struct pending){0};
 	/* Inside a named launch, a hook has already entered the kernel's frame. */
@@ -148,12 +150,30 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 	record_take_launch(&launch->event);
 	if (asked.is_captured) {
 		launch_queue_put_graph(launch);
-	} else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
+		return 0; /* loading a kernel would invalidate the capture */
+	}
+	if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
 		launch_queue_put(launch);
 	} else {
 		record_count(COUNTER_LOST_DAMAGED, 1);
 		device_buffers_drop(buffer); /* the kernel may write to it: never reuse it */
 	}
+	return record_price_take(kernel);
+}
+
+void proton_instrument_again_begin(void)
+{
+	capture_mode = driver_is_bound() ? driver_enter() : -1;
+}
+
+void proton_instrument_again_end(uint64_t function, bool is_replaced)
+{
+	struct kernel *kernel = loaded_kernels_find(function);
+
+	if (driver_is_bound())
+		driver_leave(capture_mode);
+	if (kernel)
+		record_price_taken(kernel, is_replaced);
 }
 
 int proton_instrument_kernel(uint64_t function, const char *name, const char *layout,

@@ -90,6 +90,8 @@ static void reset(struct kernel *kernel)
 	kernel->without_records = 0;
 	kernel->record_cycles = 0;
 	kernel->unit_cycles = 0;
+	kernel->price_launches = 0;
+	kernel->price = 0;
 	kernel->turns = 0;
 	kernel->turns_ended = 0;
 	kernel->traced = 0;

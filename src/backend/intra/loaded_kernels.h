@@ -20,6 +20,9 @@ struct kernel {
 	_Atomic uint64_t without_records; /* and those that have only sums */
 	_Atomic uint64_t record_cycles;   /* spent on records, in all launches: record_price.c */
 	_Atomic uint64_t unit_cycles;     /* all, by the units that made them */
+	_Atomic uint32_t price_launches;  /* that are in these sums */
+	_Atomic uint32_t price;           /* enum price, which follows from them */
+	uint32_t smaller_budget;          /* for the thread that compiles it again */
 	uint64_t turns;                   /* next turn for a launch that goes into traces */
 	uint64_t turns_ended;             /* turns that are over: ordered_commit.c */
 	uint64_t traced;                  /* launches in traces */

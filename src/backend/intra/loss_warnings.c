@@ -128,7 +128,7 @@ static void print_lost(struct kernel *kernel)
 			kernel->name, totals->damaged, totals->lost_units);
 }
 
-static bool has_losses(const struct kernel *kernel)
+static bool has_losses(const struct kernel *kernel, bool is_last)
 {
 	const struct decode_totals *totals = &kernel->totals;
 
@@ -137,7 +137,7 @@ static bool has_losses(const struct kernel *kernel)
 			return true;
 	return totals->dropped || totals->damaged || totals->lost_units ||
 	       kernel->omitted.unsampled || kernel->omitted.untraced ||
-	       kernel->omitted.without_records || record_price_is_too_high(kernel);
+	       kernel->omitted.without_records || record_price_is_too_high(kernel, is_last);
 }
 
 /*
@@ -154,14 +154,14 @@ static void report(struct kernel *kernel, bool is_last)
 	kernel->omitted.unsampled += unsampled;
 	kernel->omitted.untraced += untraced;
 	kernel->omitted.without_records += without_records;
-	if (!has_losses(kernel))
+	if (!has_losses(kernel, is_last))
 		return;
 	kernel->lossy_flushes += !is_last;
 	if (!is_last && (kernel->lossy_flushes & (kernel->lossy_flushes - 1)))
 		return;
 	print_omitted(kernel);
 	print_lost(kernel);
-	record_price_report(kernel);
+	record_price_report(kernel, is_last);
 	memset(&kernel->omitted, 0, sizeof(kernel->omitted));
 	kernel->totals = (struct decode_totals){0};
 }

@@ -13,9 +13,19 @@ void record_price_start(const struct instrument_mode *mode);
  */
 void record_price_add(struct kernel *kernel, const struct decode_totals *totals,
 		      uint64_t unit_cycles, struct decode_overhead overhead);
-/* True if the records of the kernel took more than the budget since the last report. */
-bool record_price_is_too_high(const struct kernel *kernel);
+/*
+ * The smaller budget, in percent, with which the kernel should be compiled again, because enough
+ * launches were measured and it exceeded the budget. Else 0. Not 0 once per run.
+ */
+uint32_t record_price_take(struct kernel *kernel);
+/* After that: it was, and the line about it is printed; or it was not, and reports are about it. */
+void record_price_taken(struct kernel *kernel, bool is_replaced);
+/*
+ * True if the records of the kernel took more than the budget since the last report. Always false
+ * for a kernel that was compiled again, and before the end of the run for one that may be.
+ */
+bool record_price_is_too_high(const struct kernel *kernel, bool is_last);
 /* Prints a warning in this case. The next report is about later launches. */
-void record_price_report(struct kernel *kernel);
+void record_price_report(struct kernel *kernel, bool is_last);
 
 #endif
