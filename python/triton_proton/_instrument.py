@@ -26,7 +26,7 @@ from ._stages import KernelStages, Passes, with_budget, with_records
 from .flags import flags
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
-PASS_VERSION = 21
+PASS_VERSION = 22
 
 _CANARY = Passes("default:tree=records", has_autos=False)
 

@@ -5,7 +5,7 @@
  * (bench/intra.py). Where a loop has both dots and other arithmetic, as in flash attention, scopes
  * cost more there: the assembler does not move instructions across a clock read, so they overlap
  * less. The same applies to loads in loops without dots, and to such loops as a whole if they are
- * unrolled.
+ * unrolled, whether the clock is read for the loop or for what follows.
  */
 #include "intra/ttgir/scope_budget.h"
 
@@ -33,12 +33,17 @@
 #define STRIDE_MAX 16u
 /* The part of the budget that the ends of CTAs may take. */
 #define EXIT_SHARE 0.25
-/* LLVM unrolls shorter loops. The share of such a loop that its scope costs. */
+/* LLVM unrolls shorter loops. The share of such a loop that a clock read at its end costs. */
 #define UNROLLED_TRIPS 64u
 #define UNROLLED_SHARE 0.25
+/* Operations in which the warps of a CTA usually wait for each other. */
+#define WAITING                                                                                    \
+	(INSTRUMENT_AUTO_REDUCE | INSTRUMENT_AUTO_SCAN | INSTRUMENT_AUTO_CONVERT |                 \
+	 INSTRUMENT_AUTO_LOCAL)
 
 struct choosing {
 	struct sites *sites;
+	const struct mlir_regions *lines;
 	const struct kernel_cost *cost;
 	double *used;      /* by region: cycles that records take in one execution or iteration */
 	double *limit;     /* by region; negative: none */
@@ -70,24 +75,63 @@ static bool is_moved(const struct choosing *choosing, const struct site *site,
 			       (region->has_load && is_detail));
 }
 
-/*
- * The price of the scope of an unrolled loop with loads, which are not mixed with instructions
- * after the loop; 0 for other scopes.
- */
-static double price_of_unrolled(const struct choosing *choosing, const struct site *site)
+/* A share of an unrolled loop with loads; 0 for other regions. */
+static double price_of_unrolled(const struct kernel_cost *cost, uint32_t at)
 {
-	const struct kernel_cost *cost = choosing->cost;
-	uint32_t outside = cost->region_of_line[site->start_line];
+	const struct cost_region *region = &cost->regions[at];
+
+	if (!region->has_load || region->has_dot || !region->is_constant ||
+	    region->parent == COST_NO_REGION || region->trips > UNROLLED_TRIPS)
+		return 0;
+	return UNROLLED_SHARE * kernel_cost_cycles(cost, at) * region->trips;
+}
+
+/* The loop that the site is the scope of; the region around it for other sites. */
+static uint32_t loop_of(const struct choosing *choosing, const struct site *site)
+{
+	const uint32_t *regions = choosing->cost->region_of_line;
+	uint32_t outside = regions[site->start_line];
 	uint32_t at = outside;
 
 	if (operations_kinds_of_scope(slice_of(site->word)) || site->end_line == SITE_NONE)
-		return 0;
+		return outside;
 	for (uint32_t i = site->start_line; at == outside && i <= site->end_line; i++)
-		at = cost->region_of_line[i];
-	if (at == outside || !cost->regions[at].has_load || cost->regions[at].has_dot ||
-	    !cost->regions[at].is_constant || cost->regions[at].trips > UNROLLED_TRIPS)
-		return 0;
-	return UNROLLED_SHARE * kernel_cost_cycles(cost, at) * cost->regions[at].trips;
+		at = regions[i];
+	return at;
+}
+
+/*
+ * The loop that ends before the site, without operations between in which warps wait for each
+ * other: the assembler mixes instructions only up to there. The region around it if there is none.
+ */
+static uint32_t loop_before(const struct choosing *choosing, const struct site *site)
+{
+	const struct kernel_cost *cost = choosing->cost;
+	uint32_t outside = cost->region_of_line[site->start_line];
+
+	for (uint32_t i = site->start_line; i-- > 0;) {
+		const struct mlir_region_line *line = &choosing->lines->at[i];
+		uint32_t at = cost->region_of_line[i];
+
+		if (at != outside)
+			return cost->regions[at].parent == outside ? at : outside;
+		if (line->is_code && operations_kind(line->line.op) & WAITING)
+			break;
+	}
+	return outside;
+}
+
+/*
+ * The price of a scope that ends the instructions of an unrolled loop with loads: that of the loop,
+ * and that of a detail after it.
+ */
+static double price_of_end(const struct choosing *choosing, const struct site *site)
+{
+	uint32_t outside = choosing->cost->region_of_line[site->start_line];
+	uint32_t at = choosing->sites->scopes[site->scope].is_detail ? loop_before(choosing, site)
+								     : loop_of(choosing, site);
+
+	return at == outside ? 0 : price_of_unrolled(choosing->cost, at);
 }
 
 static double price_of_site(const struct choosing *choosing, const struct site *site)
@@ -102,7 +146,7 @@ static double price_of_site(const struct choosing *choosing, const struct site *
 		cycles += OVERLAP_CYCLES;
 	if (is_moved(choosing, site, region) && !region->has_dot)
 		cycles += MOVED_CYCLES;
-	return cycles + price_of_unrolled(choosing, site);
+	return cycles + price_of_end(choosing, site);
 }
 
 /* Adds the executions of a scope to each region that they are in; `sign` -1 takes them back. */
@@ -272,7 +316,7 @@ static double worst_percent(const struct choosing *choosing)
 
 /* ------------------------------------------------------------------ registers */
 
-static void read_registers(struct choosing *choosing, const struct mlir_regions *lines)
+static void read_registers(struct choosing *choosing)
 {
 	const struct sites *sites = choosing->sites;
 
@@ -282,8 +326,8 @@ static void read_registers(struct choosing *choosing, const struct mlir_regions 
 
 		if (site->scope == SITE_NONE || !choosing->ranks[site->scope])
 			continue;
-		registers =
-			kernel_cost_registers(choosing->cost, &lines->at[site->start_line].line);
+		registers = kernel_cost_registers(choosing->cost,
+						  &choosing->lines->at[site->start_line].line);
 		/* Any operation between two clock reads may need some. */
 		if (registers < 1)
 			registers = 1;
@@ -406,8 +450,7 @@ static void choose(struct choosing *choosing)
 	}
 }
 
-static void apply(struct choosing *choosing, const struct mlir_regions *lines, bool can_stride,
-		  struct scope_budget *budget)
+static void apply(struct choosing *choosing, bool can_stride, struct scope_budget *budget)
 {
 	const struct sites *sites = choosing->sites;
 
@@ -416,7 +459,7 @@ static void apply(struct choosing *choosing, const struct mlir_regions *lines, b
 		choosing->stride = stride_of(choosing, budget->percent);
 	choose(choosing);
 	if (budget->registers_less || budget->without.length || budget->loop_levels) {
-		read_registers(choosing, lines);
+		read_registers(choosing);
 		exclude(choosing, budget);
 		choosing->register_limit = sum_registers(choosing) *
 					   (100 - budget->registers_less) / 100;
@@ -437,6 +480,7 @@ int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
 	struct kernel_cost cost;
 	struct choosing choosing = {
 		.sites = sites,
+		.lines = &lines,
 		.cost = &cost,
 		.register_limit = -1,
 		.has_sums = budget->has_sums,
@@ -449,7 +493,7 @@ int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
 	status = kernel_cost_read(&lines, &cost, err);
 	if (status == PROTON_OK && cost.count) {
 		if (init_choosing(&choosing, budget->percent))
-			apply(&choosing, &lines, can_stride, budget);
+			apply(&choosing, can_stride, budget);
 		else
 			status = err_nomem(err);
 		free(choosing.used);

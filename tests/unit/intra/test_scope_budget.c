@@ -323,6 +323,35 @@ TEST(unrolled_loops_with_loads_cost_a_share_of_their_time)
 	ttgir_result_fini(&result);
 }
 
+#define OTHER_LOOP "    scf.for %j = %a to %b step %c : i32 {\n"
+
+/* Two reductions after a load in a loop up to `last`; `middle` and `end` are around them. */
+static bool keeps_both_reductions(const char *last, const char *middle, const char *end)
+{
+	char body[2048];
+
+	snprintf(body, sizeof(body), "    %%last = arith.constant %s : i32\n    %s%s\n%s%s%s", last,
+		 LOOP, LOAD, middle,
+		 "    %3 = \"tt.reduce\"(%2) : (tensor<4096xf32, #x>) -> f32 loc(\"k.py\":3:1)\n"
+		 "    %4 = \"tt.reduce\"(%2) : (tensor<4096xf32, #x>) -> f32 loc(\"k.py\":4:1)\n",
+		 end);
+	insert(body, "default:auto=reduce:budget=20");
+	CHECK(has("reduce@k.py:4"));
+	return has("reduce@k.py:3");
+}
+
+/* The clock read before it ends the instructions of the loop, like that after the loop's scope. */
+TEST(details_after_unrolled_loops_cost_as_much_as_the_loops)
+{
+	/* Not the second one: the warps have waited for each other before. */
+	CHECK(!keeps_both_reductions("16", "    }\n", ""));
+	/* With more iterations it stays a loop. */
+	CHECK(keeps_both_reductions("1600", "    }\n", ""));
+	CHECK(keeps_both_reductions("16", "    }\n" OTHER_LOOP, "    }\n"));
+	CHECK(keeps_both_reductions("16", OTHER_LOOP, "    }\n    }\n"));
+	ttgir_result_fini(&result);
+}
+
 TEST(loops_without_dots_are_assumed_to_be_short)
 {
 	struct kernel_cost cost = cost_of("    " LOOP "      " LOAD "\n    }\n    " LOOP
