@@ -3,7 +3,6 @@
     python example_auto.py [--op-measure] [--warp-sampling --warp-ids 0,1] [--increase-accuracy]
 
 The same works with any program: proton -b instrumentation -m default:auto=all program.py
-Other kinds are selected by name: -m default:auto=all,reduce,scan,convert,local,tmem,call
 Here `budget=off` keeps scopes that take more than 5 % of the time of so small a kernel.
 """
 

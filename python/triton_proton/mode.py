@@ -100,8 +100,8 @@ class InstrumentationMode(BaseMode):
     what happens when the buffer is full. buffer_type and buffer_size: memory and size in bytes (0:
     chosen by the strategy). optimizations: a list, or names separated by commas. auto: kinds of
     automatic scopes, a list or separated by commas: "loads", "dots", "stores", "waits", "loops",
-    "partitions", "reduce", "scan", "convert", "local", "tmem", "atomic", "call", or "all" for the
-    first six. budget: the limit of their cost in percent of the kernel's time, or "off";
+    "partitions", "reduce", "scan", "convert", "local", "tmem", "atomic", "call", or "all".
+    budget: the limit of their cost in percent of the kernel's time, or "off";
     None: 5. cta: every n-th CTA records. launches: maximum number per kernel in a
     trace, or "all"; None: the first 8, if they are not too large. tree: "records", "sums", which
     lose nothing in long loops but keep no single executions, or "auto": records for kernels in

@@ -21,8 +21,6 @@ enum instrument_auto {
 	INSTRUMENT_AUTO_WAITS = 1u << 3,
 	INSTRUMENT_AUTO_LOOPS = 1u << 4,
 	INSTRUMENT_AUTO_PARTITIONS = 1u << 5,
-	/* The kinds above; those below, details, are selected by their names only. */
-	INSTRUMENT_AUTO_ALL = (1u << 6) - 1,
 	INSTRUMENT_AUTO_REDUCE = 1u << 6,
 	INSTRUMENT_AUTO_SCAN = 1u << 7,
 	INSTRUMENT_AUTO_CONVERT = 1u << 8,
@@ -30,6 +28,7 @@ enum instrument_auto {
 	INSTRUMENT_AUTO_TMEM = 1u << 10,
 	INSTRUMENT_AUTO_ATOMIC = 1u << 11,
 	INSTRUMENT_AUTO_CALL = 1u << 12,
+	INSTRUMENT_AUTO_ALL = (1u << 13) - 1,
 };
 
 #define INSTRUMENT_LAUNCHES_ALL UINT32_MAX

@@ -104,7 +104,7 @@ def test_a_timeline_of_the_dsl(run, tmp_path):
 def test_a_kernel_without_edits(run, tmp_path):
     assert not run(str(EXAMPLES / "example_auto.py"), "--op-measure")
     words = {name.partition("@")[0] for name in scopes_of(tmp_path / "matmul-auto.hatchet")}
-    assert words == {"load", "dot", "loop", "store"}
+    assert words == {"load", "local_store", "local_load", "dot", "loop", "store"}
 
 
 def test_overriding_ttgir_as_the_tutorial_does(run, tmp_path):

@@ -339,7 +339,7 @@ def test_the_kernel_is_not_edited(example):
     _instrument.start("default:auto=all:budget=off")
     made = kernels.compile_source(source, "sm_90", num_warps=8, num_stages=3)
     words = {scope.partition("@")[0] for scope in scopes_of(made)}
-    assert words == {"async_copy", "async_wait", "dot", "dot_wait", "loop", "store"}
+    assert words == {"async_copy", "async_wait", "convert", "dot", "dot_wait", "loop", "store"}
 
 
 def test_the_options_of_the_tutorial(example, monkeypatch):

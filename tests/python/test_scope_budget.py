@@ -147,7 +147,7 @@ def costs_of(monkeypatch, cost) -> None:
 
 def test_scopes_in_loops_are_omitted_where_they_need_local_memory(monkeypatch, capfd):
     costs_of(monkeypatch, lambda layout: (64, 2) if "scope dot@" in layout else (0, 0))
-    made = compiled(kernels.matmul, "default:auto=all:budget=100")
+    made = compiled(kernels.matmul, "default:auto=loads,dots,stores,waits,loops:budget=100")
     assert words_of(made) == {"loop"}
     reported = capfd.readouterr().err
     assert re.search(
@@ -159,7 +159,7 @@ def test_scopes_in_loops_are_omitted_where_they_need_local_memory(monkeypatch, c
     assert "its scopes cost" not in reported and "would cost 64" in made.metadata.proton_layout
     assert made.asm["ptx"].count("// proton") == 0 and made.metadata.profile_scratch_size > 0
     # The same without a budget: a warning.
-    made = compiled(kernels.matmul, "default:auto=all:budget=off")
+    made = compiled(kernels.matmul, "default:auto=loads,dots,stores,waits,loops:budget=off")
     assert "dot" in words_of(made)
     assert "\nwarning its scopes cost 64 bytes" in made.metadata.proton_layout
 
@@ -229,10 +229,10 @@ def needs_of(made, arch: str) -> tuple[int, int, int]:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_scopes_of_large_tensors_are_omitted_where_they_cost_registers(arch, capfd):
     plain = needs_of(kernels.compile(kernels.row_products, arch), arch)
-    every = compiled(kernels.row_products, "default:auto=all:budget=off", arch)
+    every = compiled(kernels.row_products, "default:auto=loads,stores:budget=off", arch)
     assert needs_of(every, arch)[0] > plain[0] + 32 and words_of(every) == {"load", "store"}
     assert "its scopes cost" in capfd.readouterr().err
-    some = compiled(kernels.row_products, "default:auto=all:budget=100", arch)
+    some = compiled(kernels.row_products, "default:auto=loads,stores:budget=100", arch)
     registers, stack, ctas = needs_of(some, arch)
     assert stack == plain[1] and ctas >= plain[2] and registers <= plain[0] + 32
     assert words_of(some) == {"store"}

@@ -1,7 +1,6 @@
 /* Which operations of TTGIR get automatic scopes, of which kinds and with which names. */
 #include "intra/ttgir/find_operations.h"
 
-/* "all" contains atomics as stores. */
 #define ATOMICS (INSTRUMENT_AUTO_STORES | INSTRUMENT_AUTO_ATOMIC)
 
 static const struct operation operations[] = {

@@ -79,7 +79,7 @@ TEST(automatic_scopes)
 	CHECK_OK(instrument_mode_read("default:auto=reduce,scan,convert,local,tmem,atomic,call",
 				      &mode, &err),
 		 err);
-	CHECK_EQ(mode.autos, 127 << 6); /* not in "all" */
+	CHECK_EQ(mode.autos, 127 << 6);
 	refused("default:auto=branches",
 		"unknown automatic scope \"branches\"; expected one of loads, dots, stores, waits, "
 		"loops, partitions, reduce, scan, convert, local, tmem, atomic, call, all");
@@ -209,10 +209,10 @@ TEST(modes_with_different_code_have_different_keys)
 	check_key("default:buffer_type=global:buffer_size=64:auto=dots:"
 		  "optimizations=sched_barriers",
 		  "unit1-warps0-global64-cta1-barriers-auto2-budget5");
-	check_key("default:auto=all:budget=12", "unit1-warps0-shared0-cta1-auto3f-budget12");
-	check_key("default:auto=all", "unit1-warps0-shared0-cta1-auto3f-budget5");
+	check_key("default:auto=all:budget=12", "unit1-warps0-shared0-cta1-auto1fff-budget12");
+	check_key("default:auto=all", "unit1-warps0-shared0-cta1-auto1fff-budget5");
 	check_key("mma", "unit1-warps0-shared0-cta1-auto2");
-	check_key("default:auto=all:budget=off", "unit1-warps0-shared0-cta1-auto3f");
+	check_key("default:auto=all:budget=off", "unit1-warps0-shared0-cta1-auto1fff");
 	check_key("default:tree=auto", "unit1-warps0-shared0-cta1");
 	check_key("default:tree=records", "unit1-warps0-shared0-cta1-records");
 	check_key("default:tree=sums", "unit1-warps0-shared0-cta1-sums");
