@@ -27,7 +27,8 @@ import intra_kernels as kernels
 from fake_hip import STREAM, Driver, store_wave, write_waves
 
 CTAS = 16
-MODE = "default:auto=all:budget=%s:tree=records:optimizations=time_shift"
+KINDS = "loads,dots,stores,waits,loops,partitions"
+MODE = f"default:auto={KINDS}:budget=%s:tree=records:optimizations=time_shift"
 
 triton.runtime.driver.set_active(Driver())
 library = ctypes.CDLL(os.environ["TRITON_LIBHIP_PATH"])
