@@ -199,7 +199,7 @@ class Programs:
                 if name in last:
                     cpu, wall = (
                         process_medians([last], name, work, figure)[0] * scale
-                        for figure in (CPU, WALL)
+                        for figure in (0, 1)  # not adjusted yet
                     )
                     figures.append(f"{name} {cpu:.4g} {wall:.4g}")
             print(f"  {work}: {', '.join(figures)} ({WORKS[work][1]}, CPU and wall)", flush=True)
