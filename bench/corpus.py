@@ -46,6 +46,8 @@ PACKAGES = (
 TARGETS = ("sm_90", "gfx942", "sm_80", "sm_100", "gfx950", "sm_120", "gfx90a")
 # Each kernel is compiled for one of them, in turns, or for all with --every-target.
 TURNS = ("sm_90", "gfx942", "sm_90", "sm_100", "sm_80", "sm_90", "gfx950", "sm_120", "gfx90a")
+# Maximums of figures.
+LIMITS = {"registers, p99": 32, "costly without a warning": 0, "compile time, median": 1.5}
 HERE = Path(__file__).resolve().parent
 
 
@@ -279,7 +281,13 @@ def rows_of(name: str, one: dict[str, Any]) -> list[dict[str, Any]]:
     figures |= {key: value for key, value in one.items() if isinstance(value, int)}
     figures |= {f"compile time, {key}": value for key, value in one["compile time"].items()}
     return [
-        report.row(f"{name}: {about}", "x" if "time" in about else "", ours=value)
+        report.row(
+            f"{name}: {about}",
+            "x" if "time" in about else "",
+            ours=value,
+            target=f"at most {LIMITS[about]:g}" if about in LIMITS else None,
+            met=value <= LIMITS[about] if about in LIMITS else None,
+        )
         for about, value in figures.items()
     ]
 
