@@ -159,7 +159,7 @@ static void explain(enum verdict verdict, const char *python, const char *module
 			python);
 		break;
 	case VERDICT_MODULE:
-		message("%s has no module named '%s'", python, module);
+		message("%s has no module named '%s'", python, module ? module : "");
 		break;
 	}
 }

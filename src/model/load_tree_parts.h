@@ -64,7 +64,7 @@ const char *tree_number_before(const char *begin, const char *end, uint32_t *num
 
 static inline bool tree_device_id(const char *text, size_t length, uint32_t *id)
 {
-	uint32_t value;
+	uint32_t value = 0;
 
 	if (length == 0 || tree_number_before(text, text + length, &value) != text)
 		return false;
