@@ -45,11 +45,12 @@ struct choosing {
 	struct sites *sites;
 	const struct mlir_regions *lines;
 	const struct kernel_cost *cost;
-	double *used;      /* by region: cycles that records take in one execution or iteration */
-	double *limit;     /* by region; negative: none */
-	uint32_t *order;   /* scopes, the preferred ones first */
-	double *prices;    /* by scope, in the kernel; for `order` */
-	double *registers; /* by scope; 0: it contains only other operations */
+	double *used;       /* by region: cycles that records take in one execution or iteration */
+	double *limit;      /* by region; negative: none */
+	uint32_t *order;    /* scopes, the preferred ones first */
+	double *prices;     /* by scope, in the kernel; for `order` */
+	double *executions; /* by site: the price of one */
+	double *registers;  /* by scope; 0: it contains only other operations */
 	double register_limit; /* for all of them; negative: none */
 	bool *is_excluded;     /* by scope: it must not be chosen */
 	uint32_t *ranks;       /* by scope; low numbers are preferred */
@@ -160,7 +161,7 @@ static void add_scope(struct choosing *choosing, uint32_t scope, double sign)
 
 		if (site->scope != scope)
 			continue;
-		cycles = sign * price_of_site(choosing, site);
+		cycles = sign * choosing->executions[i];
 		for (uint32_t region = cost->region_of_line[site->start_line];
 		     region != COST_NO_REGION; region = cost->regions[region].parent) {
 			choosing->used[region] += cycles;
@@ -258,11 +259,13 @@ static bool init_choosing(struct choosing *choosing, uint32_t percent)
 	choosing->limit = calloc(cost->count + 1, sizeof(double));
 	choosing->order = calloc(scopes + 1, sizeof(*choosing->order));
 	choosing->prices = calloc(scopes + 1, sizeof(double));
+	choosing->executions = calloc(choosing->sites->count + 1, sizeof(double));
 	choosing->registers = calloc(scopes + 1, sizeof(double));
 	choosing->is_excluded = calloc(scopes + 1, sizeof(bool));
 	choosing->ranks = calloc(scopes + 1, sizeof(*choosing->ranks));
 	if (!choosing->used || !choosing->limit || !choosing->order || !choosing->prices ||
-	    !choosing->registers || !choosing->is_excluded || !choosing->ranks)
+	    !choosing->executions || !choosing->registers || !choosing->is_excluded ||
+	    !choosing->ranks)
 		return false;
 	for (uint32_t region = 0; region < cost->count; region++) {
 		bool is_known = cost->regions[region].parent != COST_NO_REGION &&
@@ -272,9 +275,14 @@ static bool init_choosing(struct choosing *choosing, uint32_t percent)
 			is_known ? -1 : kernel_cost_cycles(cost, region) * percent / 100;
 	}
 	choosing->stride = 1;
-	for (uint32_t i = 0; i < choosing->sites->count; i++)
-		if (!choosing->sites->sites[i].depth)
-			choosing->record_count += choosing->sites->sites[i].cost;
+	for (uint32_t i = 0; i < choosing->sites->count; i++) {
+		const struct site *site = &choosing->sites->sites[i];
+
+		if (!site->depth)
+			choosing->record_count += site->cost;
+		if (site->scope != SITE_NONE)
+			choosing->executions[i] = price_of_site(choosing, site);
+	}
 	for (uint32_t i = 0; i < scopes; i++) {
 		double before = choosing->used[0];
 
@@ -500,6 +508,7 @@ int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
 		free(choosing.limit);
 		free(choosing.order);
 		free(choosing.prices);
+		free(choosing.executions);
 		free(choosing.registers);
 		free(choosing.is_excluded);
 		free(choosing.ranks);
