@@ -52,12 +52,9 @@ static const char probe_text[] =
 static void run_probe(const char *python, const char *module, int answer_fd)
 {
 	char fd_text[16];
-	char *const argv[] = {(char *)(uintptr_t)python,
-			      (char *)(uintptr_t) "-c",
-			      (char *)(uintptr_t)probe_text,
-			      fd_text,
-			      (char *)(uintptr_t)(module ? module : ""),
-			      NULL};
+	char *const argv[] = {(char *)(uintptr_t)python,     (char *)(uintptr_t) "-c",
+			      (char *)(uintptr_t)probe_text, fd_text,
+			      (char *)(uintptr_t)module,     NULL};
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	if (null >= 0) {
@@ -159,7 +156,7 @@ static void explain(enum verdict verdict, const char *python, const char *module
 			python);
 		break;
 	case VERDICT_MODULE:
-		message("%s has no module named '%s'", python, module ? module : "");
+		message("%s has no module named '%s'", python, module);
 		break;
 	}
 }
@@ -236,7 +233,7 @@ static bool use(const char *name, const char *what, const char *module, struct i
 bool interpreter_use(const char *name, struct interpreter *found)
 {
 	*found = (struct interpreter){0};
-	return use(name, "", NULL, found);
+	return use(name, "", "", found);
 }
 
 bool interpreter_find(const char *module, struct interpreter *found)

@@ -12,8 +12,9 @@ struct interpreter {
 
 /*
  * Finds a Python with triton_proton: only $PROTON_PYTHON if set; else those next to this executable
- * (a virtual environment's bin), then those on $PATH. With `module`, that module must be installed
- * too. False if there is none, after a message on standard error that names the interpreters tried.
+ * (a virtual environment's bin), then those on $PATH. A `module` must be installed too; "": none is
+ * needed. False if there is none, after a message on standard error that names the interpreters
+ * tried.
  */
 bool interpreter_find(const char *module, struct interpreter *found);
 /* The interpreter of the user's command, a path or a name on $PATH. */

@@ -48,7 +48,7 @@ static bool find_interpreter(const struct options *options, struct interpreter *
 {
 	if (options->kind == TARGET_PYTHON)
 		return interpreter_use(options->target, python);
-	return interpreter_find(options->kind == TARGET_MODULE ? options->target : NULL, python);
+	return interpreter_find(options->kind == TARGET_MODULE ? options->target : "", python);
 }
 
 void launch_python(const struct options *options)

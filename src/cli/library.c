@@ -113,7 +113,7 @@ char *library_find(const char *library_directory)
 	if (path)
 		return path;
 	/* Ask a Python that keeps its packages elsewhere. */
-	if (!interpreter_find(NULL, &python))
+	if (!interpreter_find("", &python))
 		return NULL;
 	path = find_in(python.package);
 	if (!path)
