@@ -43,6 +43,15 @@ def write_waves(layout, scratch, ctas, wave):
             wave(at, at + units * 64 + unit * (ring + slack), number, unit, codes)
 
 
+def wave(headers, ring, number, unit, codes):
+    """For write_waves(): records of one wave, pairs at their end, starts and ends around them."""
+    clock, records = 5000, []
+    for code, (_, kind) in enumerate(codes, 1):
+        records.append((clock, code << 24 | (100 if kind == 0 else 0)))
+        clock += 200 if kind == 0 else 100
+    store_wave(headers, ring, unit, unit | (4 + number % 16) << 8 | 1 << 13, records)
+
+
 def store_wave(headers, ring, unit, place, records):
     """The header and the records, pairs of words, of a unit that ran at `place`.
 

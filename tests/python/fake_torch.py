@@ -13,7 +13,7 @@ import re
 
 import triton
 import triton.language as tl
-from fake_hip import STREAM, Driver, store_wave, write_waves
+from fake_hip import STREAM, Driver, store_wave, wave, write_waves
 from triton.runtime.jit import MockTensor
 
 float16, float32 = tl.float16, tl.float32
@@ -60,15 +60,6 @@ class cuda:
 
 
 # ------------------------------------------------------------------ the device
-
-
-def wave(at, ring, number, unit, codes):
-    """The records of one warp: pairs at their end, starts and ends of scopes around them."""
-    clock, records = 5000, []
-    for code, (_, kind) in enumerate(codes, 1):
-        records.append((clock, code << 24 | (100 if kind == 0 else 0)))
-        clock += 200 if kind == 0 else 100
-    store_wave(at, ring, unit, unit | (4 + number % 16) << 8 | 1 << 13, records)
 
 
 def sums_of(layout):

@@ -24,7 +24,7 @@ import triton.language as tl
 from triton import knobs
 from triton.runtime.jit import MockTensor
 import intra_kernels as kernels
-from fake_hip import STREAM, Driver, store_wave, write_waves
+from fake_hip import STREAM, Driver, wave, write_waves
 
 CTAS = 16
 KINDS = "loads,dots,stores,waits,loops,partitions"
@@ -57,14 +57,6 @@ triton.compiler.CompiledKernel._init_handles = remember
 
 def enter(metadata):
     launching.layout = layouts[metadata.data["function"]]
-
-
-def wave(at, buffer, number, unit, codes):
-    clock, records = 5000, []
-    for code, (_, kind) in enumerate(codes, 1):
-        records.append((clock, code << 24 | (100 if kind == 0 else 0)))
-        clock += 200 if kind == 0 else 100
-    store_wave(at, buffer, unit, unit | (4 + number % 16) << 8 | 1 << 13, records)
 
 
 @ctypes.CFUNCTYPE(
