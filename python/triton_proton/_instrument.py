@@ -47,6 +47,11 @@ def _variant(mode: str) -> _Variant:
     return _Variant(passes, f"proton-{PASS_VERSION}-{described['key']}")
 
 
+def _variants(mode: str) -> tuple[_Variant, _Variant]:
+    """The variants of a mode: the usual one, and that while a session needs a trace."""
+    return _variant(mode), _variant(with_records(mode))
+
+
 class _Compilation(threading.local):
     """The current compilation of a thread."""
 
@@ -65,7 +70,7 @@ class _Pipeline:
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
-        self._usual, self._recording = _variant(mode), _variant(with_records(mode))
+        self._usual, self._recording = _variants(mode)
         self.is_live = True
         self.users = 0
         self.traces = 0  # users that need records
@@ -81,17 +86,18 @@ class _Pipeline:
 
     @property
     def name(self) -> str:
-        return (self._recording if self.traces else self._usual).name
+        return self._of_sessions().name
+
+    def _of_sessions(self) -> _Variant:
+        return self._recording if self.traces else self._usual
 
     def _wanted(self) -> _Variant:
-        return self._target.again or (self._recording if self.traces else self._usual)
+        return self._target.again or self._of_sessions()
 
     def makes_same(self, mode: str) -> bool:
         """True if `mode` generates the same kernels."""
-        return (_variant(mode).name, _variant(with_records(mode)).name) == (
-            self._usual.name,
-            self._recording.name,
-        )
+        usual, recording = _variants(mode)
+        return (usual.name, recording.name) == (self._usual.name, self._recording.name)
 
     def count(self, users: int, traces: int) -> None:
         """So many more users, and more of them that need records."""
@@ -160,11 +166,11 @@ class _Pipeline:
         self, percent: int, name: str
     ) -> Optional[contextlib.AbstractContextManager[None]]:
         """The context in which this thread compiles a kernel again that has the mode `name`."""
-        mode = with_budget(self.mode, percent)
+        usual, recording = _variants(with_budget(self.mode, percent))
         if name == self._usual.name:
-            return self._compiling_again(_variant(mode))
+            return self._compiling_again(usual)
         if name == self._recording.name:
-            return self._compiling_again(_variant(with_records(mode)))
+            return self._compiling_again(recording)
         return None
 
     @contextlib.contextmanager
