@@ -259,6 +259,29 @@ PROTON_API void proton_context_keep(uint32_t context);
 /* Counts a measurement that could not be attributed to the earlier work, in each session. */
 PROTON_API void proton_origin_unknown(void);
 
+/*
+ * For runtimes that can hold the program's threads outside of GPU calls, as Python does with its
+ * interpreter lock. Recording ends at any moment, also while other threads replay CUDA graphs; then
+ * CUPTI can be left only while they are held, for 5 to 20 ms. Without a holder, or if threads that
+ * it does not cover replay graphs, CUPTI stays attached, which costs each replay 0.5 us of CPU time
+ * per node. `begin` returns when no covered thread except the caller can begin a GPU call; false if
+ * that is not possible now. `end` is called by the same thread. `covers` is called on any thread,
+ * often, and must not wait. NULL removes the holder, after the end of a hold: call it without what
+ * `begin` waits for. The object stays valid as long as it is set.
+ */
+struct proton_holder {
+	bool (*begin)(void);
+	void (*end)(void);
+	bool (*covers)(void);
+};
+
+PROTON_API void proton_holder_set(const struct proton_holder *holder);
+/*
+ * Leaves the GPU vendor's profiling library, if no session uses it and Proton has stayed in it, so
+ * that another tool can use it. True if nothing is in its way.
+ */
+PROTON_API bool proton_leave_vendor(void);
+
 /* The number of open scopes (or source frames) of the calling thread, for `session`. E_RANGE. */
 PROTON_API int proton_context_depth(int session, size_t *depth_out, struct proton_error *err);
 

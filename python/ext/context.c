@@ -110,7 +110,7 @@ static _Thread_local struct thread_path *thread_path;
 #define code_extra_set _PyCode_SetExtra
 #endif
 
-static bool is_finalizing(void)
+bool ext_is_finalizing(void)
 {
 #if PY_VERSION_HEX >= 0x030d0000
 	return Py_IsFinalizing();
@@ -504,7 +504,7 @@ static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
  */
 PyThreadState *ext_thread_of_caller(void)
 {
-	if (is_finalizing() || !Py_IsInitialized())
+	if (ext_is_finalizing() || !Py_IsInitialized())
 		return NULL;
 	return PyGILState_GetThisThreadState();
 }

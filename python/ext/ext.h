@@ -296,6 +296,11 @@ int ext_device_init(PyObject *module);
 int ext_tasks_init(void);
 void ext_tasks_fini(void);
 int ext_context_init(PyObject *module, struct ext_state *state);
+/* True while the interpreter ends: its lock must not be taken. */
+bool ext_is_finalizing(void);
+
+/* hold.c */
+int ext_hold_init(PyObject *module);
 extern PyMethodDef ext_instrument_methods[], ext_instrument_launch_methods[], ext_peaks_methods[];
 /* Visits the references of launch.c, for the garbage collector and the module's end. */
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);

@@ -11,7 +11,8 @@ import functools
 from types import ModuleType
 from typing import Any, Optional
 
-from ._imports import forget, when_imported
+from ._imports import when_imported
+from ._libproton import leave_vendor
 from ._message import warn
 
 _MODULE = "torch.autograd.profiler"
@@ -30,25 +31,18 @@ def follow(session: int, backend: str) -> None:
 
 def unfollow(session: Optional[int] = None) -> None:
     """`session`, or every session, has ended."""
-    global _replaced
     if session is None:
         _sessions.clear()
     _sessions.discard(session)  # type: ignore[arg-type]
-    if _sessions:
-        return
-    forget(_MODULE, _watch)
-    if _replaced is not None:
-        module, prepare = _replaced
-        if getattr(module, _NAME, None) is _watched:
-            setattr(module, _NAME, prepare)
-            _replaced = None
 
 
 def _watched(*arguments: Any, **named: Any) -> Any:
     """In the place of PyTorch's function."""
     assert _replaced is not None
     activities = arguments[1] if len(arguments) > 1 else named.get("activities", ())
-    if _sessions and any(getattr(activity, "name", "") == "CUDA" for activity in activities):
+    if not _sessions:
+        leave_vendor()  # CUPTI may have stayed attached after a session
+    elif any(getattr(activity, "name", "") == "CUDA" for activity in activities):
         warn(
             "torch.profiler starts while Proton uses CUPTI, which serves one of them: "
             "torch.profiler may have no GPU events, or Proton no kernels; end Proton's sessions "

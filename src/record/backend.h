@@ -64,6 +64,16 @@ struct backend {
 	const char *(*no_kernels)(void);
 	/* Why launched kernels may have no records at all, and the remedy. NULL: unknown. */
 	const char *no_records;
+	/*
+	 * Ends recording while no session is active: costs the program as little as it can from then
+	 * on. Delivers all that was recorded. After a flush; never at the same time as one. NULL: a
+	 * backend without sessions costs nothing.
+	 */
+	void (*rest)(void);
+	/* Records again after rest(); nothing if it has not rested. */
+	int (*wake)(struct proton_error *err);
+	/* While stopped: proton_leave_vendor(). NULL: nothing stays. */
+	bool (*leave)(void);
 	/* Stops it after the last session. */
 	void (*stop)(void);
 	/*

@@ -21,6 +21,8 @@ struct use {
 	enum state state;
 	uint32_t users;
 	uint32_t memory_users;
+	uint32_t flushes; /* in progress */
+	bool is_resting;
 	char mode[MODE_MAX];
 };
 
@@ -68,6 +70,7 @@ static int start(const struct backend *backend, struct use *use, const char *mod
 	move(use, STARTING);
 	status = backend->start(mode, err);
 	settle(use, status == PROTON_OK ? RUNNING : STOPPED);
+	use->is_resting = false;
 	if (status == PROTON_OK)
 		snprintf(use->mode, sizeof(use->mode), "%s", mode);
 	return status;
@@ -114,6 +117,20 @@ static int count_memory(const struct backend *backend, struct use *use, bool is_
 	return status;
 }
 
+/* Called with the lock held; releases it while the backend works. */
+static int wake(const struct backend *backend, struct use *use, struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	if (use->state != RUNNING || !use->is_resting)
+		return PROTON_OK;
+	move(use, CHANGING);
+	status = backend->wake(err);
+	settle(use, RUNNING);
+	use->is_resting = status != PROTON_OK;
+	return status;
+}
+
 /* The lock is held. */
 static void release(const struct backend *backend, struct use *use, bool wants_memory)
 {
@@ -149,6 +166,8 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 				 "Cannot add a session with the same profiler but a different "
 				 "mode than existing sessions; they use \"%.200s\"",
 				 *use->mode ? use->mode : "default");
+	if (status == PROTON_OK)
+		status = wake(backend, use, err);
 	if (status == PROTON_OK) {
 		use->users++;
 		if (wants_memory)
@@ -177,14 +196,96 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err)
 	while (use->state == CHANGING && !is_moving)
 		pthread_cond_wait(&moved, &backend_use_lock);
 	runs = use->state == RUNNING && use->users;
-	if (runs)
+	if (runs) {
 		use->users++;
+		use->flushes++;
+	}
 	pthread_mutex_unlock(&backend_use_lock);
 	if (!runs)
 		return PROTON_OK;
 	status = backend->flush(err);
-	backend_use_release(backend, false);
+	pthread_mutex_lock(&backend_use_lock);
+	use->flushes--;
+	pthread_cond_broadcast(&moved);
+	release(backend, use, false);
+	pthread_mutex_unlock(&backend_use_lock);
 	return status;
+}
+
+/* Called with the lock held; releases it while the backend works. */
+static void rest(const struct backend *backend, struct use *use)
+{
+	move(use, CHANGING);
+	backend->rest();
+	settle(use, RUNNING);
+	use->is_resting = true;
+}
+
+void backend_use_rest(const struct backend *backend, bool (*is_idle)(void))
+{
+	struct use *use = use_of(backend);
+
+	if (!backend->rest || is_moving)
+		return;
+	pthread_mutex_lock(&backend_use_lock);
+	if (use->state == RUNNING && !use->is_resting && !use->flushes && is_idle())
+		rest(backend, use);
+	pthread_mutex_unlock(&backend_use_lock);
+}
+
+void backend_use_end(const struct backend *backend)
+{
+	struct use *use = use_of(backend);
+
+	if (!backend->rest || is_moving)
+		return;
+	pthread_mutex_lock(&backend_use_lock);
+	wait_settled(use);
+	while (use->state == RUNNING && use->flushes) {
+		pthread_cond_wait(&moved, &backend_use_lock);
+		wait_settled(use);
+	}
+	if (use->state == RUNNING && !use->is_resting && use->users == 1)
+		rest(backend, use);
+	pthread_mutex_unlock(&backend_use_lock);
+}
+
+int backend_use_wake(const struct backend *backend, struct proton_error *err)
+{
+	struct use *use = use_of(backend);
+	int status;
+
+	if (!backend->wake || is_moving)
+		return PROTON_OK;
+	pthread_mutex_lock(&backend_use_lock);
+	wait_settled(use);
+	status = wake(backend, use, err);
+	pthread_mutex_unlock(&backend_use_lock);
+	return status;
+}
+
+bool proton_leave_vendor(void)
+{
+	const struct backend *backend;
+	bool is_free = true;
+
+	pthread_mutex_lock(&backend_use_lock);
+	for (size_t i = 0; (backend = backend_at(i)); i++) {
+		struct use *use = use_of(backend);
+
+		if (!backend->leave)
+			continue;
+		wait_settled(use);
+		if (use->state != STOPPED || is_moving) {
+			is_free = false;
+			continue;
+		}
+		move(use, STOPPING);
+		is_free &= backend->leave();
+		settle(use, STOPPED);
+	}
+	pthread_mutex_unlock(&backend_use_lock);
+	return is_free;
 }
 
 int backend_use_resume(const struct backend *backend, struct proton_error *err)

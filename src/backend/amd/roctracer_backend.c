@@ -148,7 +148,7 @@ static void *run(void *unused)
 		begin_if_loaded();
 		pthread_mutex_unlock(&lock);
 	}
-	flush_thread_run(&thread);
+	flush_thread_run(&thread, NULL);
 	return NULL;
 }
 

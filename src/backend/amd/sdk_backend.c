@@ -75,7 +75,7 @@ static int begin(struct proton_error *err)
 	hip_replays_start(sdk_register_has_graph_events() ? HIP_REPLAYS_BY_EVENT
 							  : HIP_REPLAYS_BY_REQUEST);
 	atomic_store(&sdk_state, SDK_ON);
-	flush_thread_start();
+	flush_thread_start(NULL);
 	experimental_report("rocprofiler");
 	return PROTON_OK;
 }

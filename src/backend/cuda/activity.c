@@ -35,6 +35,8 @@
 #define POOL_MAX 32u
 
 static _Atomic uint64_t clock_offset_ns; /* added to CUPTI's times; wraps */
+/* Since when records are enabled; 0: for the first time since CUPTI was attached. */
+static _Atomic uint64_t enabled_ns;
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static size_t buffer_bytes;
@@ -223,6 +225,16 @@ static struct execution execution_of(const struct cupti_kernel *kernel)
 	return execution;
 }
 
+/*
+ * A graph that was being replayed while records were enabled again has a start time from before
+ * (measured: means of 14 ms for kernels of 25 us).
+ */
+static bool is_stale(const struct execution *execution)
+{
+	return execution->start_ns &&
+	       execution->start_ns < atomic_load_explicit(&enabled_ns, memory_order_relaxed);
+}
+
 static void add_kernel(const struct cupti_kernel *kernel)
 {
 	struct correlation launch;
@@ -234,6 +246,8 @@ static void add_kernel(const struct cupti_kernel *kernel)
 	execution = execution_of(kernel);
 	if (!execution.start_ns || execution.end_ns < execution.start_ns)
 		kernel_times_note_missing();
+	if (kernel->graph_node_id && is_stale(&execution))
+		execution.start_ns = 0; /* counted as a kernel without times */
 	node = launch.is_shared ? kernel->graph_node_id : 0;
 	if (pc_sampling_runs() && execution.start_ns && execution.end_ns > execution.start_ns)
 		pcs_modules_attribute(kernel, node ? captured_nodes_crc(node) : 0, &execution);
@@ -415,7 +429,7 @@ static const struct await_vendor vendor = {
 		 "buffers, or the GPU reported an error",
 };
 
-int activity_start(struct proton_error *err)
+int activity_start(bool is_again, struct proton_error *err)
 {
 	static const struct interface_buffers buffers = {
 		on_buffer_requested,
@@ -435,6 +449,7 @@ int activity_start(struct proton_error *err)
 		return status;
 	atomic_store_explicit(&clock_offset_ns, has_clock ? 0 : measure_offset(),
 			      memory_order_relaxed);
+	atomic_store(&enabled_ns, is_again ? clock_monotonic_ns() : 0);
 	result = interface_enable(CUPTI_KIND_CONCURRENT_KERNEL);
 	if (result != CUPTI_OK)
 		return interface_enable_error(result, err);
@@ -449,6 +464,7 @@ int activity_flush(uint64_t launched, uint32_t last_shared, bool in_doubt, struc
 				   : cupti_api_error(failure, "cuptiActivityFlushAll", err);
 }
 
+/* Records first, so that CUPTI keeps no buffer; then no graph may be replayed until it is left. */
 void activity_stop(void)
 {
 	int result = interface_disable(CUPTI_KIND_CONCURRENT_KERNEL);

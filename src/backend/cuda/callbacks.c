@@ -8,12 +8,14 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "backend/cuda/call_gate.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/hold.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/memory.h"
 #include "backend/cuda/pc_sampling.h"
-#include "backend/cuda/pcs_gate.h"
+#include "backend/cuda/replayed_graphs.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/contexts.h"
 #include "backend/gpu/launches.h"
@@ -43,6 +45,21 @@ static const uint32_t driver_calls[] = {
 	CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH_PTSZ,
 	CUPTI_CALL_END_CAPTURE,
 	CUPTI_CALL_END_CAPTURE_PTSZ,
+};
+
+/* While one of these is in flight, CUPTI cannot be left. */
+enum {
+	CALL_COUNTED = 1,
+	CALL_OF_THREAD = 2, /* and its thread has to be held */
+};
+
+#define CALL_MAX 1024u
+
+static const uint8_t graph_calls[CALL_MAX] = {
+#define G(name, number) [number] = CALL_COUNTED,
+#define T(name, number) [number] = CALL_OF_THREAD,
+#include "backend/cuda/graph_calls.def"
+#undef G
 };
 
 static const uint32_t resource_events[] = {
@@ -118,7 +135,7 @@ static void begin_sampled(uint32_t call, const struct cupti_callback_data *data,
 	if (pc_sampling_runs())
 		pcs_modules_on_launch(call, data, where, is_kernel && record_is_in_op());
 	else
-		pcs_gate_pass(PCS_GATE_LAUNCH);
+		call_gate_pass(CALL_GATE_LAUNCH);
 }
 
 static void end_sampled(const struct cupti_callback_data *data)
@@ -126,7 +143,28 @@ static void end_sampled(const struct cupti_callback_data *data)
 	if (pc_sampling_runs())
 		pcs_modules_on_launched(data);
 	else
-		pcs_gate_leave(PCS_GATE_LAUNCH);
+		call_gate_leave(CALL_GATE_LAUNCH);
+}
+
+static void count_graph_call(const struct cupti_callback_data *data, bool is_of_thread)
+{
+	if (data->site != CUPTI_SITE_ENTER) {
+		call_gate_leave(CALL_GATE_GRAPH);
+		return;
+	}
+	if (is_of_thread)
+		hold_note_call();
+	call_gate_pass(CALL_GATE_GRAPH);
+}
+
+/* The first parameter of cuGraphLaunch() is the executable graph. */
+static void on_graph_launch(const struct cupti_callback_data *data)
+{
+	void *const *params = data->function_params;
+
+	if (data->site == CUPTI_SITE_ENTER && params)
+		replayed_graphs_note(params[0]);
+	count_graph_call(data, true);
 }
 
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
@@ -136,6 +174,8 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 	bool is_sampled = pc_sampling_get_state() != PC_SAMPLING_OFF &&
 			  launch.kind != LAUNCH_MEMORY;
 
+	if (launch.kind == LAUNCH_GRAPH)
+		on_graph_launch(data);
 	if (data->site == CUPTI_SITE_ENTER) {
 		struct proton_context where = launches_begin(&launch);
 
@@ -168,6 +208,33 @@ static void on_capture_call(const struct cupti_callback_data *data, bool is_begi
 	captured_set(is_begin);
 }
 
+static bool is_graph_call(uint32_t call)
+{
+	return call < CALL_MAX && graph_calls[call];
+}
+
+/* Calls of pcs_module_calls.def, some of which are graph calls too. */
+static bool on_module_call(uint32_t call, const struct cupti_callback_data *data)
+{
+	switch (call) {
+#define M(name, number) case number:
+#define Q(name, number)
+#include "backend/cuda/pcs_module_calls.def"
+#undef M
+		if (pc_sampling_get_state() != PC_SAMPLING_OFF)
+			pcs_modules_on_call(call, data);
+		return true;
+#define M(name, number)
+#define Q(name, number) case number:
+#include "backend/cuda/pcs_module_calls.def"
+#undef M
+		pcs_modules_on_query(data);
+		return true;
+	default:
+		return is_graph_call(call);
+	}
+}
+
 static void on_driver_call(uint32_t call, const struct cupti_callback_data *data)
 {
 	switch (call) {
@@ -183,22 +250,19 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 	case CUPTI_CALL_END_CAPTURE_PTSZ:
 		on_capture_call(data, false);
 		break;
-#define M(name, number) case number:
-#define Q(name, number)
-#include "backend/cuda/pcs_module_calls.def"
-#undef M
-		pcs_modules_on_call(call, data);
-		break;
-#define M(name, number)
-#define Q(name, number) case number:
-#include "backend/cuda/pcs_module_calls.def"
-#undef M
-		pcs_modules_on_query(data);
-		break;
 	default: /* no other calls are enabled */
-		on_launch(call, data);
+		if (is_graph_call(call))
+			count_graph_call(data, graph_calls[call] == CALL_OF_THREAD);
+		if (!on_module_call(call, data))
+			on_launch(call, data);
 		break;
 	}
+}
+
+/* The graph is patched by CUPTI no longer. */
+static void on_exec_destroyed(const struct cupti_graph_data *graph)
+{
+	replayed_graphs_forget(graph->graph_exec);
 }
 
 static void on_resource(uint32_t event, const struct cupti_resource_data *resource)
@@ -215,6 +279,10 @@ static void on_resource(uint32_t event, const struct cupti_resource_data *resour
 	case CUPTI_RESOURCE_MODULE_UNLOAD_STARTING:
 	case CUPTI_RESOURCE_MODULE_PROFILED:
 		pcs_modules_on_event(event, resource->resource_descriptor);
+		break;
+	case CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING:
+		on_exec_destroyed(resource->resource_descriptor);
+		graphs_on_resource(event, resource->resource_descriptor);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
 		launches_set_captured();
@@ -248,6 +316,10 @@ static int enable(uint32_t on)
 	for (size_t i = 0; i < ARRAY_LENGTH(driver_calls) && result == CUPTI_OK; i++)
 		result = libcupti.cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_DRIVER_API,
 						      driver_calls[i]);
+	/* Older versions do not have all of these calls. */
+	for (uint32_t call = 0; call < CALL_MAX && result == CUPTI_OK; call++)
+		if (graph_calls[call])
+			libcupti.cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
 	return result;
 }
 
@@ -307,8 +379,9 @@ int callbacks_set_modules(bool is_wanted, struct proton_error *err)
 						      module_events[i]);
 	/* Older versions do not have all of these calls. */
 	for (size_t i = 0; i < ARRAY_LENGTH(module_calls) && result == CUPTI_OK; i++)
-		libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_DRIVER_API,
-					     module_calls[i]);
+		if (is_wanted || !is_graph_call(module_calls[i]))
+				libcupti.cuptiEnableCallback(is_wanted, subscriber,
+						     CUPTI_DOMAIN_DRIVER_API, module_calls[i]);
 	return result == CUPTI_OK ? PROTON_OK : cupti_api_error(result, "cuptiEnableCallback", err);
 }
 
@@ -332,12 +405,22 @@ int callbacks_start(bool may_choose, struct proton_error *err)
 	return subscribe(may_choose, err);
 }
 
-bool callbacks_stop(void)
+bool callbacks_release(void)
 {
-	unsubscribe();
+	if (subscriber)
+		unsubscribe();
+	return !subscriber;
+}
+
+void callbacks_forget(void)
+{
+	subscriber = NULL;
+}
+
+void callbacks_stop(void)
+{
 	launches_stop();
 	contexts_clear();
-	return !subscriber;
 }
 
 void callbacks_check(void)

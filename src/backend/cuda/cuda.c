@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backend/cuda/append.h"
+#include "backend/cuda/attach.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/pc_sampling.h"
@@ -28,15 +29,14 @@
 #include "base/message.h"
 #include "driver/driver.h"
 #include "record/backend.h"
+#include "record/backend_use.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
 #include "record/session/await_driver.h"
 #include "record/thread/correlate.h"
 
 _Atomic enum cuda_state cuda_state;
-static bool wants_memory;  /* argument of set_memory() */
-static bool wants_samples; /* the mode is "pcsampling" */
-static struct pcs_mode sampling;
+static struct attach_wishes wishes;
 static _Atomic pid_t cupti_process; /* process in which CUPTI was touched; 0: none */
 
 static bool is_usable(void)
@@ -61,35 +61,9 @@ static bool driver_is_initialized(void)
 	return libcuda.cuDeviceGetCount(&count) == 0;
 }
 
-/*
- * On failure CUPTI is released. A process that has sampled PCs never finalizes CUPTI, so the second
- * interface would exclude the first from then on.
- */
-static int try_begin(struct proton_error *err)
+static void on_idle(void)
 {
-	int status = callbacks_start(!wants_samples && !pc_sampling_was_used(), err);
-
-	if (status != PROTON_OK)
-		return status;
-	pc_sampling_release();
-	status = activity_start(err);
-	if (status == PROTON_OK && wants_memory) {
-		status = callbacks_set_memory(true, err);
-		if (status != PROTON_OK)
-			activity_stop();
-	}
-	if (status == PROTON_OK && wants_samples) {
-		status = pc_sampling_start(&sampling, err);
-		if (status != PROTON_OK)
-			activity_stop();
-	}
-	if (status != PROTON_OK) {
-		bool is_released = callbacks_stop();
-
-		if (interface_is_second()) /* other tools may use the first one again */
-			interface_finalize(is_released);
-	}
-	return status;
+	backend_use_rest(&cuda_backend, flush_thread_is_idle);
 }
 
 /* CUPTI is used from here on. On failure it is released. */
@@ -98,12 +72,10 @@ static int begin(struct proton_error *err)
 	int status;
 
 	atomic_store(&cupti_process, getpid());
-	status = try_begin(err);
-	if (status != PROTON_OK && interface_refuse_second())
-		status = try_begin(err);
+	status = attach_begin(&wishes, err);
 	if (status != PROTON_OK)
 		return status;
-	flush_thread_start();
+	flush_thread_start(on_idle);
 	atomic_store(&cuda_state, CUDA_ON);
 	return PROTON_OK;
 }
@@ -119,9 +91,9 @@ static int start(const char *mode, struct proton_error *err)
 			       "start a new process instead (multiprocessing: "
 			       "\"spawn\"), or start the first session after the fork");
 	status = cupti_api_load(err);
-	wants_samples = pcs_mode_is(mode);
-	if (status == PROTON_OK && wants_samples)
-		status = pcs_mode_read(mode, &sampling, err);
+	wishes.samples = pcs_mode_is(mode);
+	if (status == PROTON_OK && wishes.samples)
+		status = pcs_mode_read(mode, &wishes.sampling, err);
 	if (status == PROTON_OK)
 		status = correlate_init(err);
 	if (status != PROTON_OK)
@@ -210,7 +182,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 	if (atomic_load(&cuda_state) == CUDA_ON)
 		status = callbacks_set_memory(is_wanted, err);
 	if (status == PROTON_OK || !is_wanted)
-		wants_memory = is_wanted;
+		wishes.memory = is_wanted;
 	return status;
 }
 
@@ -251,6 +223,7 @@ static void describe(backend_add_fn add, void *user)
 	add_kernel_module(add, user);
 	if (atomic_load(&cuda_state) == CUDA_ON) /* else a thread may be subscribing */
 		interface_describe(add, user);
+	attach_describe(add, user);
 	if (captured_nodes_differing())
 		gpu_describe_number(add, user, "graph_nodes_by_source", captured_nodes_differing());
 	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
@@ -259,35 +232,32 @@ static void describe(backend_add_fn add, void *user)
 	pc_sampling_describe(add, user);
 }
 
-/*
- * Even without subscriber and records CUPTI costs each launch 0.3 us (H200, CUPTI 13.0, of 2.3 us
- * for an empty kernel). cuptiFinalize() removes that too, and the next start begins again. It is
- * not called if another tool seems to use CUPTI, because that tool would lose it: with the first
- * interface, missing records may be with another tool. With the second one interface_finalize()
- * asks CUPTI. It is not called while the program exits either: nothing is gained, and the driver
- * may be gone. While a context is enabled for PC sampling, it would leave later sessions without
- * samples.
- */
-static void detach(bool is_released)
+static void rest(void)
 {
-	bool may_be_taken = !interface_is_second() && await_records_were_missed();
+	if (atomic_load(&cuda_state) != CUDA_ON)
+		return;
+	attach_end(&wishes);
+	atomic_store(&cuda_state, CUDA_RESTING);
+}
 
-	if (!record_program_ends() && !callbacks_were_ended() && !may_be_taken &&
-	    !pc_sampling_was_used())
-		interface_finalize(is_released);
+static int wake(struct proton_error *err)
+{
+	return atomic_load(&cuda_state) == CUDA_RESTING ? begin(err) : PROTON_OK;
+}
+
+static bool leave(void)
+{
+	return atomic_load(&cuda_state) == CUDA_ORPHANED || attach_leave();
 }
 
 static void stop(void)
 {
 	nvtx_detach();
-	if (atomic_load(&cuda_state) == CUDA_ON) {
-		flush_thread_stop();
-		pc_sampling_stop();
-		activity_stop();
-		detach(callbacks_stop());
-	}
+	flush_thread_stop();
+	rest();
 	atomic_store(&cuda_state, CUDA_OFF);
-	wants_memory = false;
+	wishes.memory = false;
+	pc_sampling_clear();
 	launches_clear();
 }
 
@@ -295,8 +265,9 @@ static void forked(void)
 {
 	append_forget();
 	atomic_store(&cuda_state, atomic_load(&cupti_process) ? CUDA_ORPHANED : CUDA_OFF);
-	wants_memory = false;
+	wishes.memory = false;
 	pc_sampling_forked();
+	attach_forked();
 }
 
 const struct backend cuda_backend = {
@@ -309,6 +280,9 @@ const struct backend cuda_backend = {
 	.flush = flush,
 	.read_metric = tensors_read,
 	.set_memory = set_memory,
+	.rest = rest,
+	.wake = wake,
+	.leave = leave,
 	.describe = describe,
 	.no_records = "the driver may restrict profiling to administrators "
 		      "(NVreg_RestrictProfilingToAdminUsers), another profiler may be using the "

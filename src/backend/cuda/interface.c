@@ -345,15 +345,18 @@ static bool is_another_there(void **last_out)
 	return true;
 }
 
-void interface_finalize(bool is_released)
+bool interface_finalize(bool is_released)
 {
 	bool may_be_another = is_second && allows_several && is_released;
 	void *last = NULL;
 
 	if (!libcupti.cuptiFinalize || (may_be_another && is_another_there(&last)))
-		return;
-	if (libcupti.cuptiFinalize() != CUPTI_OK && last)
+		return false;
+	if (libcupti.cuptiFinalize() == CUPTI_OK)
+		return true;
+	if (last)
 		libcupti.cuptiUnsubscribe(last);
+	return false;
 }
 
 void interface_describe(backend_add_fn add, void *user)

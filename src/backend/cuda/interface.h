@@ -52,11 +52,12 @@ int interface_dropped(size_t *dropped);
 /* After the records were disabled and before unsubscribing. */
 void interface_leave(void);
 /*
- * After unsubscribing: takes CUPTI down. Then launches cost what they did before, and other tools
- * may use the first interface. Nothing if another tool is subscribed. `is_released`: CUPTI has
- * released Proton's subscription.
+ * Takes CUPTI down. Then launches cost what they did before, and other tools may use the first
+ * interface. With the first one, the subscription is ended too, and PC sampling needs that it was
+ * there; with the second one it has been released. False if another tool is subscribed, or CUPTI
+ * refuses.
  */
-void interface_finalize(bool is_released);
+bool interface_finalize(bool is_released);
 
 /* For the profile: the interface, other subscribers, and how kernel times are measured. */
 void interface_describe(backend_add_fn add, void *user);

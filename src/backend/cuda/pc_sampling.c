@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backend/cuda/pcs_gate.h"
+#include "backend/cuda/call_gate.h"
+#include "backend/cuda/hold.h"
 #include "backend/cuda/pcs_parts.h"
 #include "backend/cuda/pcs_windows.h"
 #include "backend/gpu/launches.h"
@@ -36,12 +37,8 @@ struct pcs_mode pcs_mode;
 struct pcs_statistics pcs_statistics;
 
 static _Atomic(void *) checked[CHECKED_MAX]; /* contexts that need no check; under pcs_lock */
-/* Contexts of an earlier session, with CUPTI's numbers of them; under pcs_lock. */
-static struct {
-	void *context;
-	uint32_t id;
-} released[PCS_CONTEXTS_MAX];
-static _Atomic bool was_used; /* a context was enabled in this process */
+static _Atomic bool has_run;   /* since the backend started */
+static uint32_t last_period;    /* of a context that is disabled; under pcs_lock */
 static bool second_was_noted; /* guarded by pcs_lock, as the following */
 static _Atomic uint32_t flushed_shared;
 static _Atomic uint64_t flushed_launched;
@@ -55,17 +52,6 @@ static struct pcs_context *find(const void *context)
 		if (pcs_contexts[i].context == context)
 			return &pcs_contexts[i];
 	return NULL;
-}
-
-/*
- * False if the context was destroyed while no session reported it. The driver may use its address
- * again, CUPTI its number not.
- */
-static bool exists(void *context, uint32_t id)
-{
-	uint32_t now;
-
-	return libcupti.cuptiGetContextId(context, &now) == CUPTI_OK && now == id;
 }
 
 static bool is_device_taken(uint32_t device)
@@ -85,7 +71,7 @@ static void watch_queries(void)
 {
 	if (watched_ns)
 		return;
-	pcs_gate_reset(PCS_GATE_QUERY);
+	call_gate_reset(CALL_GATE_QUERY);
 	callbacks_watch_queries(true);
 	watched_ns = clock_monotonic_ns();
 }
@@ -96,9 +82,10 @@ bool pc_sampling_close(uint64_t limit_ns)
 
 	watch_queries();
 	spent_ns = clock_monotonic_ns() - watched_ns;
-	if (spent_ns < QUERY_NS)
+	/* Threads that are held are in no query. */
+	if (spent_ns < QUERY_NS && !hold_is_on())
 		usleep((useconds_t)((QUERY_NS - spent_ns) / 1000));
-	return pcs_gate_close(limit_ns);
+	return call_gate_close(limit_ns);
 }
 
 void pc_sampling_relax(void)
@@ -132,7 +119,6 @@ static int add(void *context, struct proton_error *err)
 	status = pcs_context_enable(&added, err);
 	if (status != PROTON_OK)
 		return status;
-	/* The first start takes 0.3 s, which the program's first kernel would otherwise take. */
 	result = pcs_context_begin(&added);
 	if (result != CUPTI_OK) {
 		pcs_context_disable(&added);
@@ -145,7 +131,6 @@ static int add(void *context, struct proton_error *err)
 			       : cupti_api_error(result, "cuptiPCSamplingStart", err);
 	}
 	*place = added;
-	atomic_store(&was_used, true);
 	pcs_drain_start();
 	return PROTON_OK;
 }
@@ -197,7 +182,7 @@ static void check(void *context, uint64_t limit_ns)
 		return;
 	if (!find(context) && add(context, &err) != PROTON_OK)
 		message_once("PCs are not sampled: %s", err.text);
-	pcs_gate_open();
+	call_gate_open();
 	note_checked(context);
 }
 
@@ -218,15 +203,10 @@ void pc_sampling_on_context_destroy(void *context)
 	if (!take_lock(CLOSE_NS))
 		return; /* the next read fails, and forgets it */
 	forget_checked();
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
-		if (released[i].context == context)
-			released[i].context = NULL;
 	found = context ? find(context) : NULL;
 	if (found && pc_sampling_close(0)) {
-		pcs_context_end(found);
-		pcs_context_read_rest(found);
-		pcs_context_disable(found);
-		pcs_gate_open();
+		pcs_context_finish(found);
+		call_gate_open();
 	} else if (found) {
 		pcs_context_read(found);
 	}
@@ -243,7 +223,7 @@ static void set_state(enum pc_sampling_state state)
 /* Threads that passed before will not leave: their callbacks had ended. */
 static void begin_gate(enum pc_sampling_state state)
 {
-	pcs_gate_reset(PCS_GATE_LAUNCH);
+	call_gate_reset(CALL_GATE_LAUNCH);
 	set_state(state);
 }
 
@@ -264,72 +244,101 @@ static void end_gate(void)
 	watched_ns = 0;
 }
 
-static void release_all(void)
+/* Logarithm of the cycles between two samples of a multiprocessor. pcs_lock is held. */
+static uint32_t current_period(void)
 {
-	if (pc_sampling_close(CLOSE_NS)) {
-		for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
-			struct pcs_context *context = &pcs_contexts[i];
-
-			released[i].context = NULL;
-			if (!context->context)
-				continue;
-			if (!exists(context->context, context->id)) {
-				pcs_context_forget(context);
-				continue;
-			}
-			released[i].context = context->context;
-			released[i].id = context->id;
-			if (!pcs_context_disable(context))
-				released[i].context = NULL;
-		}
-		pcs_gate_open();
-	}
+	for (uint32_t i = PCS_CONTEXTS_MAX; i-- > 0;)
+		if (pcs_contexts[i].context)
+			return pcs_contexts[i].period;
+	return last_period;
 }
 
-void pc_sampling_release(void)
+/* pcs_lock is held. */
+static bool disable_all(void)
+{
+	bool is_closed = pc_sampling_close(CLOSE_NS);
+
+	last_period = current_period();
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && is_closed; i++)
+		if (pcs_contexts[i].context)
+			pcs_context_finish(&pcs_contexts[i]);
+	if (is_closed)
+		call_gate_open();
+	return !has_context();
+}
+
+/* CUPTI refuses to enable records while a context is enabled, which the last stop left behind. */
+static void disable_rest(void)
 {
 	struct proton_error err;
 
+	if (!has_context())
+		return;
+	begin_gate(PC_SAMPLING_CLOSING);
+	callbacks_set_modules(true, &err);
+	disable_all();
+	callbacks_set_modules(false, &err);
+	end_gate();
+}
+
+void pc_sampling_prepare(void)
+{
 	pthread_mutex_lock(&pcs_lock);
-	if (has_context()) {
-		begin_gate(PC_SAMPLING_CLOSING);
-		callbacks_set_modules(true, &err);
-		release_all();
-		callbacks_set_modules(false, &err);
-		end_gate();
-	}
+	disable_rest();
 	pthread_mutex_unlock(&pcs_lock);
 }
 
-static bool has_released(void)
+/* The primary context of a GPU, which PyTorch and the CUDA runtime use; NULL: it has none. */
+static void *primary_context(int device)
 {
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
-		if (released[i].context)
-			return true;
-	return false;
+	void *context = NULL;
+	unsigned flags;
+	int is_active = 0;
+
+	if (!libcuda.cuDevicePrimaryCtxGetState || !libcuda.cuDevicePrimaryCtxRetain ||
+	    !libcuda.cuDevicePrimaryCtxRelease ||
+	    libcuda.cuDevicePrimaryCtxGetState(device, &flags, &is_active) != 0 || !is_active ||
+	    libcuda.cuDevicePrimaryCtxRetain(&context, device) != 0)
+		return NULL;
+	libcuda.cuDevicePrimaryCtxRelease(device); /* the program has retained it as well */
+	return context;
 }
 
-/* Enables the contexts of an earlier session again, and that of this thread. pcs_lock is held. */
-static int add_known(struct proton_error *err)
+/*
+ * Enables the contexts that can be known: that of this thread, and the primary ones. The gate is
+ * closed. A GPU that others measure is an error only for this thread's.
+ */
+static int add_known(void *current, struct proton_error *err)
 {
-	bool is_first = !atomic_load(&was_used); /* later, the cubins are known */
+	struct proton_error why;
+	int count = 0;
+	int status = current ? add(current, err) : PROTON_OK;
+
+	if (libcuda.cuDeviceGetCount(&count) != 0)
+		count = 0;
+	for (int i = 0; i < count && status == PROTON_OK; i++) {
+		void *context = primary_context(i);
+
+		if (context && !find(context) && add(context, &why) != PROTON_OK)
+			message_once("PCs are not sampled: %s", why.text);
+	}
+	return status;
+}
+
+/* pcs_lock is held. */
+static int begin_known(struct proton_error *err)
+{
 	void *current = NULL;
-	int status = PROTON_OK;
+	int status;
 
 	if (libcuda.cuCtxGetCurrent && libcuda.cuCtxGetCurrent(&current) != 0)
 		current = NULL;
-	if ((!current && !has_released()) || !pc_sampling_close(CLOSE_NS))
+	if (!pc_sampling_close(CLOSE_NS))
 		return PROTON_OK; /* the next launch tries again */
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && status == PROTON_OK; i++) {
-		if (released[i].context && exists(released[i].context, released[i].id))
-			status = add(released[i].context, err);
-		released[i].context = NULL;
-	}
-	if (status == PROTON_OK && current && !find(current))
-		status = add(current, err);
-	pcs_gate_open();
-	if (status == PROTON_OK && current && is_first)
-		pcs_modules_ask();
+	status = add_known(current, err);
+	call_gate_open();
+	if (status == PROTON_OK && has_context())
+		pcs_modules_ask(); /* modules were loaded while nothing was attached */
 	return status;
 }
 
@@ -342,28 +351,30 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", libcupti.path);
 	pthread_mutex_lock(&pcs_lock);
 	pcs_mode = *mode;
-	pcs_statistics = (struct pcs_statistics){0};
-	second_was_noted = false;
+	last_period = mode->period;
+	if (!atomic_exchange(&has_run, true)) { /* not if it was deactivated */
+		pcs_statistics = (struct pcs_statistics){0};
+		second_was_noted = false;
+		pcs_windows_clear();
+	}
 	flushed_launched = 0;
 	flushed_shared = 0;
 	flushed_expected = flushed_seen = 0;
-	pcs_windows_clear();
 	pcs_modules_start();
 	begin_gate(PC_SAMPLING_ON);
 	status = callbacks_set_modules(true, err);
 	if (status == PROTON_OK) {
 		watch_queries();
-		status = add_known(err);
+		status = begin_known(err);
 	}
-	if (status != PROTON_OK)
+	if (status != PROTON_OK) {
+		set_state(PC_SAMPLING_CLOSING);
+		disable_all();
 		end_gate();
+		atomic_store(&has_run, false);
+	}
 	pthread_mutex_unlock(&pcs_lock);
 	return status;
-}
-
-bool pc_sampling_was_used(void)
-{
-	return atomic_load(&was_used);
 }
 
 /* Percentage of `part`, which is not 0 samples. */
@@ -386,40 +397,41 @@ static void note_losses(void)
 		   "modules\")");
 }
 
-void pc_sampling_stop(void)
+void pc_sampling_read(void)
 {
-	bool is_closed;
-
 	if (!pc_sampling_runs())
 		return;
 	pcs_drain_stop();
 	pthread_mutex_lock(&pcs_lock);
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		if (pcs_contexts[i].context && !pcs_contexts[i].is_full)
+			pcs_context_read(&pcs_contexts[i]);
+	pthread_mutex_unlock(&pcs_lock);
+}
+
+bool pc_sampling_stop(bool is_held)
+{
+	bool is_ready;
+
+	if (!pc_sampling_runs())
+		return true;
+	pcs_drain_stop();
+	pthread_mutex_lock(&pcs_lock);
 	set_state(PC_SAMPLING_CLOSING); /* until they have stopped */
 	forget_checked();
-	is_closed = pc_sampling_close(CLOSE_NS);
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && is_closed; i++) {
-		if (!pcs_contexts[i].context)
-			continue;
-		pcs_context_end(&pcs_contexts[i]);
-		pcs_context_read(&pcs_contexts[i]);
-		if (record_program_ends())
-			pcs_context_disable(&pcs_contexts[i]);
-	}
-	if (is_closed)
-		pcs_gate_open();
+	is_ready = disable_all();
+	/* Threads that are not held have waited in callbacks, which they have to leave. */
+	is_ready = is_ready && is_held && hold_is_quiet();
 	end_gate();
 	note_losses();
 	pthread_mutex_unlock(&pcs_lock);
 	pcs_modules_stop();
+	return is_ready;
 }
 
-/* Logarithm of the cycles between two samples of a multiprocessor. pcs_lock is held. */
-static uint32_t current_period(void)
+void pc_sampling_clear(void)
 {
-	for (uint32_t i = PCS_CONTEXTS_MAX; i-- > 0;)
-		if (pcs_contexts[i].context)
-			return pcs_contexts[i].period;
-	return pcs_mode.period;
+	atomic_store(&has_run, false);
 }
 
 static uint64_t samples_expected(void)
@@ -493,6 +505,7 @@ void pc_sampling_flush(void)
 void pc_sampling_forked(void)
 {
 	set_state(PC_SAMPLING_OFF);
+	pc_sampling_clear();
 }
 
 void pc_sampling_describe(void (*add_info)(void *user, const char *key, const char *value),
@@ -502,7 +515,7 @@ void pc_sampling_describe(void (*add_info)(void *user, const char *key, const ch
 	uint32_t period;
 	char text[96];
 
-	if (!pc_sampling_runs())
+	if (!atomic_load(&has_run))
 		return;
 	pthread_mutex_lock(&pcs_lock);
 	period = current_period();

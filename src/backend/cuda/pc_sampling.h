@@ -20,7 +20,7 @@
 /* Read at every launch. */
 enum pc_sampling_state {
 	PC_SAMPLING_OFF,
-	PC_SAMPLING_CLOSING, /* starts or stops: launches only pass the gate (pcs_gate.h) */
+	PC_SAMPLING_CLOSING, /* starts or stops: launches only pass the gate (call_gate.h) */
 	PC_SAMPLING_ON,      /* between start and stop in the mode "pcsampling" */
 };
 
@@ -36,20 +36,22 @@ static inline bool pc_sampling_runs(void)
 	return pc_sampling_get_state() == PC_SAMPLING_ON;
 }
 
-/* After callbacks and records have started. Samples the calling thread's context, if any. */
+/*
+ * After callbacks and records have started. Samples the calling thread's context and the primary
+ * contexts, if any.
+ */
 int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err);
+/* Ends reading, and reads once more what was decoded: before a stop, so that it is short. */
+void pc_sampling_read(void);
 /*
- * Ends sampling. The contexts stay ready for a next start, because CUPTI would not attribute
- * samples of modules loaded before that; if the program ends, they are released.
+ * Ends sampling and adds the last samples. `is_held`: the program's threads are (hold.h). Then true
+ * if no thread is in a call of the driver, so that CUPTI can be left.
  */
-void pc_sampling_stop(void);
-/*
- * Before activity records are enabled: CUPTI refuses that while a context is enabled for sampling.
- * pc_sampling_start() enables it again.
- */
-void pc_sampling_release(void);
-/* CUPTI must not be finalized while a context is enabled; a process that has sampled never does. */
-bool pc_sampling_was_used(void);
+bool pc_sampling_stop(bool is_held);
+/* Before activity records are enabled: CUPTI refuses that while a context is enabled. */
+void pc_sampling_prepare(void);
+/* The backend has stopped: there is nothing to describe any more. */
+void pc_sampling_clear(void);
 /* Adds the samples of all work that has finished. */
 void pc_sampling_flush(void);
 void pc_sampling_forked(void);

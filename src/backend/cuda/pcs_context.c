@@ -127,7 +127,8 @@ static int configure(struct pcs_context *context)
 		{.type = PCS_ATTRIBUTE_BUFFER, .value.pointer = context->configured},
 		{.type = PCS_ATTRIBUTE_SCRATCH_BYTES, .value.bytes = SCRATCH_BYTES},
 		{.type = PCS_ATTRIBUTE_WORKER_SLEEP_MS, .value.number = PCS_WORKER_SLEEP_MS},
-		{.type = PCS_ATTRIBUTE_START_STOP, .value.number = 1},
+		/* The first start takes 0.3 s, so only windows start and stop. */
+		{.type = PCS_ATTRIBUTE_START_STOP, .value.number = pcs_mode.window_ns != 0},
 	};
 	struct pcs_attributes_params params = {
 		.size = sizeof(struct pcs_attributes_params),
@@ -191,7 +192,7 @@ int pcs_context_begin(struct pcs_context *context)
 
 	if (context->is_started)
 		return CUPTI_OK;
-	result = libcupti.cuptiPCSamplingStart(&params);
+	result = pcs_mode.window_ns ? libcupti.cuptiPCSamplingStart(&params) : CUPTI_OK;
 	if (result != CUPTI_OK)
 		return result;
 	context->is_started = true;
@@ -206,7 +207,8 @@ void pcs_context_end(struct pcs_context *context)
 	if (!context->is_started)
 		return;
 	context->is_started = false;
-	libcupti.cuptiPCSamplingStop(&params);
+	if (pcs_mode.window_ns)
+		libcupti.cuptiPCSamplingStop(&params);
 	/* Samples are taken until it returns. */
 	pcs_windows_end(context->id, clock_monotonic_ns());
 }
@@ -251,35 +253,46 @@ size_t pcs_context_read(struct pcs_context *context)
 	return count;
 }
 
-void pcs_context_read_rest(struct pcs_context *context)
+/* Reads until nothing more arrives, after sampling was stopped. */
+static void read_rest(struct pcs_context *context)
 {
 	/* Each call returns what was decoded; a call that returns nothing is the end. */
 	for (uint32_t i = 0; i < READS_MAX; i++) {
 		uint64_t before = pcs_statistics.samples + pcs_statistics.profiler;
 
 		pcs_context_read(context);
-		if (context->is_full) {
-			pcs_context_raise_period(context);
-			return;
-		}
-		if (pcs_statistics.samples + pcs_statistics.profiler == before)
+		if (context->is_full || !context->context ||
+		    pcs_statistics.samples + pcs_statistics.profiler == before)
 			return;
 	}
 }
 
-bool pcs_context_disable(struct pcs_context *context)
+void pcs_context_disable(struct pcs_context *context)
 {
 	struct pcs_params params = params_of(context);
 	int result;
 
 	clear(context->configured);
 	result = libcupti.cuptiPCSamplingDisable(&params);
+	pcs_windows_end(context->id, clock_monotonic_ns());
 	if (result == CUPTI_OK)
 		pcs_drain_take(context, context->configured);
 	/* A context that was destroyed is gone for CUPTI too. */
 	if (result == CUPTI_OK || result == CUPTI_E_INVALID_CONTEXT)
 		pcs_context_forget(context);
-	return result == CUPTI_OK;
+}
+
+void pcs_context_finish(struct pcs_context *context)
+{
+	if (pcs_mode.window_ns) {
+		pcs_context_end(context);
+		read_rest(context);
+	} else if (!context->is_full) {
+		pcs_context_read(context);
+	}
+	pcs_statistics.full += context->is_full;
+	if (context->context)
+		pcs_context_disable(context);
 }
 
 /*

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/pcs_gate.h"
+#include "backend/cuda/call_gate.h"
 #include "backend/cuda/pcs_parts.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/periodic_thread.h"
@@ -175,7 +175,7 @@ static size_t read_all(void)
 		/* If a thread does not end its launch in time, the next round tries again. */
 		if (context->context && context->is_full && pc_sampling_close(CLOSE_NS)) {
 			pcs_context_raise_period(context);
-			pcs_gate_open();
+			call_gate_open();
 		}
 		is_full |= context->context && context->is_full;
 	}
@@ -237,7 +237,7 @@ static uint64_t move_window(struct windows *windows)
 		return TICK_NS / 2; /* a thread is still launching, or loads a module */
 	windows->is_open = !windows->is_open;
 	begin_or_end_all(windows->is_open);
-	pcs_gate_open();
+	call_gate_open();
 	if (windows->is_open) {
 		windows->launched = launches_count();
 		windows->shared = launches_last_shared();

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/pcs_gate.h"
+#include "backend/cuda/call_gate.h"
 #include "backend/cuda/pcs_parts.h"
 #include "backend/cuda/pcs_windows.h"
 #include "base/array.h"
@@ -163,10 +163,10 @@ void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data)
 
 	if (data->site == CUPTI_SITE_ENTER) {
 		loaded_crc = 0;
-		pcs_gate_pass(PCS_GATE_LAUNCH);
+		call_gate_pass(CALL_GATE_LAUNCH);
 		return;
 	}
-	pcs_gate_leave(PCS_GATE_LAUNCH);
+	call_gate_leave(CALL_GATE_LAUNCH);
 	if ((result && *result != 0) || !returns_handle(call) || !params || !params[0])
 		return;
 	created = *params[0];
@@ -181,9 +181,9 @@ void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data)
 void pcs_modules_on_query(const struct cupti_callback_data *data)
 {
 	if (data->site == CUPTI_SITE_ENTER)
-		pcs_gate_pass(PCS_GATE_QUERY);
+		call_gate_pass(CALL_GATE_QUERY);
 	else
-		pcs_gate_leave(PCS_GATE_QUERY);
+		call_gate_leave(CALL_GATE_QUERY);
 }
 
 /* ------------------------------------------------------------------ modules */
@@ -392,7 +392,7 @@ void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data
 	if (where.sessions)
 		atomic_store_explicit(&last_sessions, where.sessions, memory_order_relaxed);
 	pc_sampling_on_context(data->context, true);
-	pcs_gate_pass(PCS_GATE_LAUNCH);
+	call_gate_pass(CALL_GATE_LAUNCH);
 	if (pcs_mode.is_serialized) {
 		pthread_mutex_lock(&lock);
 		serialized[data->correlation_id % SERIALIZED_LAUNCHES] = (struct serialized_launch){
@@ -406,7 +406,7 @@ void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data
 /* The module of a function that was loaded earlier, or lazily, is known only now. */
 void pcs_modules_on_launched(const struct cupti_callback_data *data)
 {
-	pcs_gate_leave(PCS_GATE_LAUNCH);
+	call_gate_leave(CALL_GATE_LAUNCH);
 	if (launching_crc && crc_of_launch(data->correlation_id) != launching_crc)
 		note_launch(data->correlation_id, map_find(&by_handle, (uintptr_t)launching));
 	launching = NULL;
@@ -462,8 +462,23 @@ void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
 	pcs_windows_expect(kernel, execution);
 }
 
+/* While nothing was attached, modules were unloaded and their handles used again. */
+static void forget_all_handles(void)
+{
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 1; i < handle_count; i++)
+		if (handles[i].handle) {
+			map_remove(&by_handle, (uintptr_t)handles[i].handle);
+			write_handle(i, NULL, 0);
+		}
+	handle_count = 1;
+	memset(crc_cache, 0, sizeof(crc_cache));
+	pthread_mutex_unlock(&lock);
+}
+
 void pcs_modules_start(void)
 {
+	forget_all_handles();
 	atomic_fetch_add_explicit(&session_number, 1, memory_order_relaxed);
 	atomic_store(&event_count, 0);
 	memset(names, 0, sizeof(names));

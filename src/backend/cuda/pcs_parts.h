@@ -44,7 +44,7 @@ struct pcs_statistics {
 };
 
 /*
- * pc_sampling.c: closes the gate for CUPTI's calls, as pcs_gate_close(). Queries are watched from
+ * pc_sampling.c: closes the gate for CUPTI's calls, as call_gate_close(). Queries are watched from
  * now on, and those that began before have time to end. pcs_lock is held.
  */
 bool pc_sampling_close(uint64_t limit_ns);
@@ -56,21 +56,18 @@ extern struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
 extern struct pcs_mode pcs_mode;
 extern struct pcs_statistics pcs_statistics;
 
-/* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (pcs_gate.h). */
+/* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (call_gate.h). */
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
 int pcs_context_begin(struct pcs_context *context);
 void pcs_context_end(struct pcs_context *context);
-/*
- * Releases the context and adds its last samples. False if it no longer exists, or CUPTI still has
- * it.
- */
-bool pcs_context_disable(struct pcs_context *context);
+/* Releases the context, unless CUPTI refuses, and adds what CUPTI hands over. */
+void pcs_context_disable(struct pcs_context *context);
+/* The same, after all other samples that there are. */
+void pcs_context_finish(struct pcs_context *context);
 /* The context no longer exists for CUPTI. */
 void pcs_context_forget(struct pcs_context *context);
 /* Reads all samples that CUPTI has decoded; returns the number of PCs that have some. */
 size_t pcs_context_read(struct pcs_context *context);
-/* The same until nothing more arrives, after pcs_context_end(). */
-void pcs_context_read_rest(struct pcs_context *context);
 /* Enables the context again with twice the period. */
 void pcs_context_raise_period(struct pcs_context *context);
 

@@ -9,37 +9,51 @@
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/tensors.h"
+#include "record/sets/session.h"
 
 #define PERIOD_NS 500000000u
 
 static struct periodic_thread thread;
+static void (*when_idle)(void); /* set before it starts */
 
-void flush_thread_run(struct periodic_thread *self)
+bool flush_thread_is_idle(void)
+{
+	return !atomic_load(&session_config);
+}
+
+void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void))
 {
 	uint64_t before = 0;
 	int rounds = 0; /* rounds left */
+	bool was_idle = false;
 
 	while (periodic_thread_wait(self, PERIOD_NS)) {
 		uint64_t launched = launches_count();
+		bool is_idle = on_idle && flush_thread_is_idle();
 
 		/* One round more after the last launch: its kernel may have been running. */
 		rounds = launched != before ? 2 : rounds - (rounds > 0);
 		/* Graph launches are not counted. */
-		if (rounds || launches_last_shared())
+		if (!is_idle && (rounds || launches_last_shared()))
 			await_records_ask();
 		tensors_catch_up();
 		before = launched;
+		/* A program that deactivates its session for a few steps is not stopped each time. */
+		if (is_idle && was_idle)
+			on_idle();
+		was_idle = is_idle;
 	}
 }
 
 static void *run(void *unused)
 {
-	flush_thread_run(&thread);
+	flush_thread_run(&thread, when_idle);
 	return NULL;
 }
 
-void flush_thread_start(void)
+void flush_thread_start(void (*on_idle)(void))
 {
+	when_idle = on_idle;
 	periodic_thread_start(&thread, run);
 }
 

@@ -6,13 +6,20 @@
 #ifndef BACKEND_GPU_FLUSH_THREAD_H
 #define BACKEND_GPU_FLUSH_THREAD_H
 
+#include <stdbool.h>
+
 #include "backend/gpu/periodic_thread.h"
 
-/* Starts a thread that asks for complete records while kernels are launched. */
-void flush_thread_start(void);
+/*
+ * Starts a thread that asks for complete records while kernels are launched. It calls `on_idle`,
+ * which may be NULL, while no session has been active for 0.5 to 1 s.
+ */
+void flush_thread_start(void (*on_idle)(void));
+/* True if no session is active. */
+bool flush_thread_is_idle(void);
 /* Ends the thread and waits for it. */
 void flush_thread_stop(void);
 /* The loop of such a thread until it has to end. A backend with its own thread calls it there. */
-void flush_thread_run(struct periodic_thread *self);
+void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void));
 
 #endif

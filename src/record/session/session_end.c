@@ -69,14 +69,38 @@ static int error_in_vain(const struct in_vain *in_vain, struct proton_error *err
 		       in_vain->why ? in_vain->why : "the GPU may have reported an error");
 }
 
+/*
+ * Ends recording into a session that still takes what comes: a backend without other sessions
+ * delivers its last samples only when it ends.
+ */
+static int end_recording(int id, struct proton_error *err)
+{
+	const struct backend *backend = NULL;
+	struct session *session;
+	int status;
+
+	pthread_mutex_lock(&registry.lock);
+	session = registry_find(id);
+	if (session) {
+		session->is_active = false;
+		session_publish();
+		backend = session->backend;
+	}
+	pthread_mutex_unlock(&registry.lock);
+	/* All sessions: records of other backends belong to this one as well. */
+	status = registry_flush_backends(PROTON_ALL_SESSIONS, err);
+	if (backend)
+		backend_use_end(backend);
+	return status;
+}
+
 static int finalize_one(int id, const char *format_name, struct in_vain *in_vain,
 			struct proton_error *err)
 {
 	struct output_format format = {.kind = OUTPUT_EXPORT};
 	struct proton_error ignored;
 	struct session *session;
-	/* All sessions: records of other backends belong to this one as well. */
-	int flushed = registry_flush_backends(-1, &ignored);
+	int flushed = end_recording(id, &ignored);
 	int status;
 
 	session = retire(id);

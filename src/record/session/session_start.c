@@ -228,6 +228,18 @@ static int name_output(struct settings *settings, char **path_out, struct proton
 	return PROTON_OK;
 }
 
+/* The backends of these sessions record again, if they have rested. */
+static int wake_backends(int id, struct proton_error *err)
+{
+	const struct backend *backend;
+	int status = PROTON_OK;
+
+	for (size_t i = 0; status == PROTON_OK && (backend = backend_at(i)); i++)
+		if (registry_uses(id, backend))
+			status = backend_use_wake(backend, err);
+	return status;
+}
+
 static int start_owned(int *session_out, struct proton_error *err)
 {
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
@@ -280,6 +292,9 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 	free(ranked);
 out:
 	pthread_mutex_unlock(&registry.lock);
+	/* It was activated, or has rested because of sessions that are not active. */
+	if (status == PROTON_OK)
+		status = wake_backends(id, err);
 	if (status == PROTON_OK && session_out)
 		*session_out = id;
 	return status;
@@ -320,7 +335,12 @@ static void complete_phases(int id)
 
 int proton_activate(int id, struct proton_error *err)
 {
-	return set_active(id, true, err);
+	/* Active first: then the backend does not rest again. */
+	int status = set_active(id, true, err);
+
+	if (status == PROTON_OK)
+		status = wake_backends(id, err);
+	return status;
 }
 
 int proton_deactivate(int id, bool flush, struct proton_error *err)

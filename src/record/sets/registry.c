@@ -141,21 +141,27 @@ void registry_wait_written(int id)
 	pthread_mutex_unlock(&registry.lock);
 }
 
+bool registry_uses(int id, const struct backend *backend)
+{
+	bool is_used = false;
+
+	pthread_mutex_lock(&registry.lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		is_used |= registry_means(&registry.sessions[slot], id) &&
+			   registry.sessions[slot].backend == backend;
+	pthread_mutex_unlock(&registry.lock);
+	return is_used;
+}
+
 int registry_flush_backends(int id, struct proton_error *err)
 {
 	const struct backend *backend;
 	int status = PROTON_OK;
 
 	for (size_t i = 0; (backend = backend_at(i)); i++) {
-		bool is_used = false;
-		int result;
+		int result = registry_uses(id, backend) ? backend_use_flush(backend, err)
+							: PROTON_OK;
 
-		pthread_mutex_lock(&registry.lock);
-		for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-			is_used |= registry_means(&registry.sessions[slot], id) &&
-				   registry.sessions[slot].backend == backend;
-		pthread_mutex_unlock(&registry.lock);
-		result = is_used ? backend_use_flush(backend, err) : PROTON_OK;
 		if (result != PROTON_OK)
 			status = result;
 	}

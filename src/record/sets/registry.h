@@ -34,6 +34,8 @@ struct session *registry_find(int id);
 /* True for a live session that `id` names; PROTON_ALL_SESSIONS names all. */
 bool registry_means(const struct session *session, int id);
 uint32_t registry_live_count(void);
+/* True if a live session with this id (PROTON_ALL_SESSIONS: any) uses the backend. */
+bool registry_uses(int id, const struct backend *backend);
 /* Flushes the backends of these sessions; no lock is held while a vendor library works. */
 int registry_flush_backends(int id, struct proton_error *err);
 /* A scope_names_rename_fn: updates the files of all live sessions. */

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include "backend/cuda/pcs_gate.h"
+#include "backend/cuda/call_gate.h"
 
 TEST(samples_are_attributed_to_the_only_context_of_their_function)
 {
@@ -237,11 +237,11 @@ static _Atomic bool gate_ends;
 static void *pass_and_leave(void *unused)
 {
 	while (!atomic_load(&gate_ends)) {
-		for (int kind = 0; kind < PCS_GATE_KINDS; kind++) {
-			pcs_gate_pass((enum pcs_gate_kind)kind);
-			pcs_gate_pass((enum pcs_gate_kind)kind);
-			pcs_gate_leave((enum pcs_gate_kind)kind);
-			pcs_gate_leave((enum pcs_gate_kind)kind);
+		for (int kind = 0; kind < CALL_GATE_KINDS; kind++) {
+			call_gate_pass((enum call_gate_kind)kind);
+			call_gate_pass((enum call_gate_kind)kind);
+			call_gate_leave((enum call_gate_kind)kind);
+			call_gate_leave((enum call_gate_kind)kind);
 		}
 	}
 	return unused;
@@ -255,12 +255,12 @@ TEST(the_gate_closes_after_resets_under_load)
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, pass_and_leave, NULL), 0);
 	for (int i = 0; i < 20000; i++)
-		pcs_gate_reset((enum pcs_gate_kind)(i % PCS_GATE_KINDS));
+		call_gate_reset((enum call_gate_kind)(i % CALL_GATE_KINDS));
 	atomic_store(&gate_ends, true);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	CHECK(pcs_gate_close(1000000000));
-	pcs_gate_open();
+	CHECK(call_gate_close(1000000000));
+	call_gate_open();
 }
 
 #define KERNEL_GET_ATTRIBUTE 686 /* cuKernelGetAttribute() */

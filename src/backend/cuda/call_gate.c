@@ -1,5 +1,5 @@
-/* Gate for driver calls that launch work or load modules. */
-#include "backend/cuda/pcs_gate.h"
+/* Driver calls in flight, and the gate for those that launch work or load modules. */
+#include "backend/cuda/call_gate.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +13,9 @@
  * By kind, the number of threads that have passed, in the lower half, and the number of resets: a
  * thread that passed before a reset must not be subtracted after it.
  */
-static _Atomic uint64_t passing[PCS_GATE_KINDS];
+static _Atomic uint64_t passing[CALL_GATE_KINDS];
+static _Atomic uint32_t waiting; /* threads, for the gate to open */
+static _Atomic uint64_t graph_calls;
 static _Atomic bool is_closed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the next, and for closing */
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
@@ -22,21 +24,21 @@ static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 static _Thread_local struct {
 	uint32_t depth;
 	uint32_t generation;
-} here[PCS_GATE_KINDS];
+} here[CALL_GATE_KINDS];
 
 static uint32_t generation_of(uint64_t state)
 {
 	return (uint32_t)(state >> 32);
 }
 
-static bool has_passed(enum pcs_gate_kind kind)
+static bool has_passed(enum call_gate_kind kind)
 {
 	return here[kind].depth &&
 	       here[kind].generation == generation_of(atomic_load(&passing[kind]));
 }
 
 /* Ends the passing of a thread that began in this generation, if it has not been reset. */
-static void subtract(enum pcs_gate_kind kind, uint32_t generation)
+static void subtract(enum call_gate_kind kind, uint32_t generation)
 {
 	uint64_t state = atomic_load(&passing[kind]);
 
@@ -45,8 +47,10 @@ static void subtract(enum pcs_gate_kind kind, uint32_t generation)
 		;
 }
 
-void pcs_gate_pass(enum pcs_gate_kind kind)
+void call_gate_pass(enum call_gate_kind kind)
 {
+	bool has_waited = false;
+
 	if (has_passed(kind)) {
 		here[kind].depth++;
 		return;
@@ -54,44 +58,58 @@ void pcs_gate_pass(enum pcs_gate_kind kind)
 	for (;;) {
 		/* sequentially consistent, as in close(): one of the two sees the other's store */
 		here[kind].generation = generation_of(atomic_fetch_add(&passing[kind], 1));
-		if (!atomic_load(&is_closed))
+		if (kind == CALL_GATE_GRAPH || !atomic_load(&is_closed))
 			break;
+		if (!has_waited)
+			atomic_fetch_add(&waiting, 1); /* before it seems to have left */
 		subtract(kind, here[kind].generation);
 		pthread_mutex_lock(&lock);
 		while (atomic_load(&is_closed))
 			pthread_cond_wait(&opened, &lock);
 		pthread_mutex_unlock(&lock);
+		has_waited = true;
 	}
+	if (has_waited)
+		atomic_fetch_sub(&waiting, 1);
+	if (kind == CALL_GATE_GRAPH)
+		atomic_fetch_add_explicit(&graph_calls, 1, memory_order_relaxed);
 	here[kind].depth = 1;
 }
 
-void pcs_gate_leave(enum pcs_gate_kind kind)
+void call_gate_leave(enum call_gate_kind kind)
 {
 	/* The call may have begun before the session did. */
 	if (has_passed(kind) && !--here[kind].depth)
 		subtract(kind, here[kind].generation);
 }
 
-/* Have threads passed, beside this one? */
-static bool is_any_passing(void)
+/* Are other threads than this one in calls of this kind? */
+static bool is_passing(enum call_gate_kind kind)
 {
-	for (int kind = 0; kind < PCS_GATE_KINDS; kind++)
-		if ((uint32_t)atomic_load(&passing[kind]) !=
-		    (has_passed((enum pcs_gate_kind)kind) ? 1 : 0))
-			return true;
-	return false;
+	return (uint32_t)atomic_load(&passing[kind]) != (has_passed(kind) ? 1 : 0);
 }
 
-bool pcs_gate_close(uint64_t limit_ns)
+bool call_gate_is_quiet(void)
+{
+	return !atomic_load(&waiting) && !is_passing(CALL_GATE_LAUNCH) && !is_passing(CALL_GATE_QUERY) &&
+	       !is_passing(CALL_GATE_GRAPH);
+}
+
+uint64_t call_gate_graph_calls(void)
+{
+	return atomic_load_explicit(&graph_calls, memory_order_relaxed);
+}
+
+bool call_gate_close(uint64_t limit_ns)
 {
 	uint64_t start_ns = clock_monotonic_ns();
 	bool was_closed = false;
 
 	if (!atomic_compare_exchange_strong(&is_closed, &was_closed, true))
 		return false;
-	while (is_any_passing()) {
+	while (is_passing(CALL_GATE_LAUNCH) || is_passing(CALL_GATE_QUERY)) {
 		if (clock_monotonic_ns() - start_ns >= limit_ns) {
-			pcs_gate_open();
+			call_gate_open();
 			return false;
 		}
 		usleep(POLL_US);
@@ -99,7 +117,7 @@ bool pcs_gate_close(uint64_t limit_ns)
 	return true;
 }
 
-void pcs_gate_open(void)
+void call_gate_open(void)
 {
 	pthread_mutex_lock(&lock);
 	atomic_store(&is_closed, false);
@@ -107,7 +125,7 @@ void pcs_gate_open(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void pcs_gate_reset(enum pcs_gate_kind kind)
+void call_gate_reset(enum call_gate_kind kind)
 {
 	uint64_t state = atomic_load(&passing[kind]);
 

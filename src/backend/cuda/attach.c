@@ -1,0 +1,206 @@
+/* Attaching to CUPTI and leaving it. */
+#include "backend/cuda/attach.h"
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/hold.h"
+#include "backend/cuda/interface.h"
+#include "backend/cuda/pc_sampling.h"
+#include "backend/cuda/replayed_graphs.h"
+#include "backend/gpu/await_records.h"
+#include "backend/gpu/gpu_describe.h"
+#include "base/message.h"
+#include "record/thread/captured.h"
+#include "record/thread/holder.h"
+
+/*
+ * Each attach leaves 0.57 MB of GPU memory behind until the process ends, which is CUPTI's own and
+ * which nothing gives back (CUPTI 13.0 to 13.5). So a process attaches at most so often: 57 MB.
+ */
+#define ATTACHES_MAX 100u
+/* Without graphs, being attached costs a launch 0.3 us, and nothing else. */
+#define ATTACHES_WITHOUT_GRAPHS 8u
+
+static bool is_attached;  /* changed by one caller of backend_use.c at a time, as the following */
+static uint32_t attaches; /* of this process */
+static bool has_recorded; /* records were enabled since CUPTI was attached */
+
+static void note_left(void)
+{
+	is_attached = false;
+	has_recorded = false;
+	replayed_graphs_clear();
+}
+
+/* Takes CUPTI down, after records and sampling were disabled and, with the second interface, after
+ * unsubscribing. */
+static bool finalize(bool is_released)
+{
+	if (!interface_finalize(is_released))
+		return false;
+	callbacks_forget();
+	note_left();
+	return true;
+}
+
+/* On failure CUPTI is released. */
+static int try_begin(const struct attach_wishes *wishes, struct proton_error *err)
+{
+	int status;
+
+	if (!is_attached)
+		hold_start();
+	status = callbacks_start(!wishes->samples, err);
+	if (status != PROTON_OK)
+		return status;
+	attaches += !is_attached;
+	is_attached = true;
+	pc_sampling_prepare();
+	status = activity_start(has_recorded, err);
+	has_recorded |= status == PROTON_OK;
+	if (status == PROTON_OK && wishes->memory)
+		status = callbacks_set_memory(true, err);
+	if (status == PROTON_OK && wishes->samples)
+		status = pc_sampling_start(&wishes->sampling, err);
+	if (status != PROTON_OK) {
+		bool is_released;
+
+		activity_stop();
+		is_released = callbacks_release();
+		callbacks_stop();
+		replayed_graphs_unwatch();
+		/* Other tools may use the first one again. */
+		if (interface_is_second())
+			finalize(is_released);
+	}
+	return status;
+}
+
+/*
+ * One replay of a graph between the first call of CUPTI and enabling PC sampling makes all samples
+ * of the graphs of the process unknown (measured with 13.0 and 13.5). So threads are held from
+ * before attaching until sampling is enabled.
+ */
+static bool hold_for_samples(const struct attach_wishes *wishes)
+{
+	return wishes->samples && attach_leave() && hold_begin_to_attach();
+}
+
+int attach_begin(const struct attach_wishes *wishes, struct proton_error *err)
+{
+	bool is_held = hold_for_samples(wishes);
+	int status = try_begin(wishes, err);
+
+	if (status != PROTON_OK && interface_refuse_second())
+		status = try_begin(wishes, err);
+	if (is_held)
+		hold_end();
+	return status;
+}
+
+/* ------------------------------------------------------------------ leaving */
+
+static void explain(const char *why)
+{
+	message_once("CUPTI stays attached after recording has ended, because %s; until it is left, "
+		     "each launch of a CUDA graph takes about 0.5 us of CPU time more for each of "
+		     "its nodes; it is left at the end of a session when this is not so",
+		     why);
+}
+
+/*
+ * CUPTI is not left if another tool seems to use it, because that tool would lose it: with the first
+ * interface, missing records may be with another tool. With the second one interface_finalize()
+ * asks CUPTI. Nor while the program exits: nothing is gained, and the driver may be gone.
+ */
+static bool may_leave(void)
+{
+	bool may_be_taken = !interface_is_second() && await_records_were_missed();
+
+	return !record_program_ends() && !callbacks_were_ended() && !may_be_taken;
+}
+
+static bool is_worth_leaving(bool has_sampled)
+{
+	bool has_graphs = replayed_graphs_any();
+
+	if (attaches < (has_graphs || has_sampled ? ATTACHES_MAX : ATTACHES_WITHOUT_GRAPHS))
+		return true;
+	if (has_graphs)
+		explain("this process has attached 100 times, and each time leaves 0.57 MB of GPU "
+			"memory in use");
+	return false;
+}
+
+/* Holds the program's threads if CUPTI can be left now. */
+static bool begin_to_leave(void)
+{
+	const char *why = "some CUDA graphs were replayed while nothing was recorded";
+
+	if (!replayed_graphs_are_suspect() && hold_begin(&why))
+		return true;
+	if (replayed_graphs_any()) {
+		explain(why);
+		return false;
+	}
+	/* Threads that launch kernels only are not disturbed. */
+	hold_begin_to_attach();
+	return true;
+}
+
+static void end_records(const struct attach_wishes *wishes)
+{
+	if (wishes->memory)
+		callbacks_set_memory(false, NULL);
+	activity_stop();
+}
+
+static void stay(void)
+{
+	callbacks_release();
+	if (callbacks_were_ended())
+		note_left();
+	replayed_graphs_unwatch();
+}
+
+void attach_end(const struct attach_wishes *wishes)
+{
+	bool is_held;
+
+	callbacks_check(); /* another tool may have taken CUPTI down */
+	if (wishes->samples)
+		pc_sampling_read();
+	is_held = may_leave() && is_worth_leaving(wishes->samples) && begin_to_leave();
+	if (wishes->samples && !pc_sampling_stop(is_held) && is_held) {
+		hold_end(); /* a thread that launches without being held is in the driver */
+		is_held = false;
+	}
+	end_records(wishes);
+	if (!is_held || !finalize(!interface_is_second() || callbacks_release()))
+		stay();
+	hold_end();
+	callbacks_stop();
+	captured_clear(); /* the ends of captures are not seen */
+}
+
+bool attach_leave(void)
+{
+	if (!is_attached)
+		return true;
+	/* Calls are not seen any more, but no graph that was replayed has been patched. */
+	if (!may_leave() || replayed_graphs_are_suspect())
+		return false;
+	hold_begin_to_attach();
+	finalize(true);
+	hold_end();
+	return !is_attached;
+}
+
+void attach_forked(void)
+{
+	is_attached = false;
+}
+
+void attach_describe(backend_add_fn add, void *user)
+{
+	gpu_describe_number(add, user, "cupti_attaches", attaches);
+}

@@ -1,0 +1,33 @@
+/*
+ * Attaching to CUPTI and leaving it: docs/design/other-tools.md has the orders that are safe and what
+ * each state costs.
+ */
+#ifndef BACKEND_CUDA_ATTACH_H
+#define BACKEND_CUDA_ATTACH_H
+
+#include <stdbool.h>
+
+#include "backend/cuda/pcs_mode.h"
+#include "record/backend.h"
+
+/* What is recorded, beside kernels. */
+struct attach_wishes {
+	bool memory;
+	bool samples; /* the mode is "pcsampling" */
+	struct pcs_mode sampling;
+};
+
+/* Begins to record. On failure CUPTI is released. */
+int attach_begin(const struct attach_wishes *wishes, struct proton_error *err);
+/*
+ * Ends recording, after a flush. CUPTI is left if that is safe, and worth the GPU memory that
+ * attaching again costs; else it stays attached, which is printed once where it costs much.
+ */
+void attach_end(const struct attach_wishes *wishes);
+/* After an end: leaves CUPTI if it has stayed attached. False if it is attached still. */
+bool attach_leave(void);
+/* In the child of a fork, which calls nothing of CUPTI. */
+void attach_forked(void);
+void attach_describe(backend_add_fn add, void *user);
+
+#endif

@@ -1,0 +1,143 @@
+/*
+ * Holding the program's threads outside of the driver.
+ *
+ * cuptiFinalize() while a thread is in a driver call of a graph destroys the CUDA context, and a
+ * thread that is held inside of CUPTI's callback crashes afterwards. So threads are held where they
+ * are outside: by the holder (record/thread/holder.h), which in Python takes the GIL, after the calls
+ * in flight have ended. Threads that the holder does not cover are "loose". They are no obstacle if
+ * they are gone or have called no function of graphs.
+ */
+#include "backend/cuda/hold.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "backend/cuda/call_gate.h"
+#include "base/clock.h"
+#include "record/thread/holder.h"
+
+#define LOOSE_MAX 256u
+#define ATTEMPTS 8u
+#define POLL_US 20u
+/* A call may wait for space in the driver's queue: 53 ms were measured with 20 replays queued. */
+#define FIRST_LIMIT_NS 60000000ull
+/* A host function may wait for the GIL, and a callback of CUPTI for Python's frames. */
+#define LIMIT_NS 20000000ull
+#define PAUSE_US 5000u
+/* From the exit callback until the thread has left CUPTI and meets the holder. */
+#define QUIET_NS 1000000ull
+
+static _Atomic pid_t loose[LOOSE_MAX];
+static _Atomic uint32_t loose_count; /* more than LOOSE_MAX: some are not known */
+static _Atomic uint32_t generation;
+static _Thread_local uint32_t noted_in;
+static _Atomic bool is_holding; /* the holder holds */
+
+void hold_start(void)
+{
+	atomic_store(&loose_count, 0);
+	atomic_fetch_add(&generation, 1);
+	call_gate_reset(CALL_GATE_GRAPH);
+}
+
+void hold_note_call(void)
+{
+	uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed);
+	uint32_t at;
+
+	if (noted_in == now || holder_covers_here())
+		return;
+	noted_in = now;
+	at = atomic_fetch_add(&loose_count, 1);
+	if (at < LOOSE_MAX)
+		atomic_store(&loose[at], gettid());
+}
+
+static bool exists(pid_t thread)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d", (int)thread);
+	return access(path, F_OK) == 0;
+}
+
+/* Threads that call driver functions of graphs, and that only their end stops. */
+static bool has_loose(void)
+{
+	uint32_t count = atomic_load(&loose_count);
+
+	if (count > LOOSE_MAX)
+		return true;
+	for (uint32_t i = 0; i < count; i++) {
+		pid_t thread = atomic_load(&loose[i]);
+
+		/* 0: it is being noted now */
+		if (!thread || (thread != gettid() && exists(thread)))
+			return true;
+	}
+	return false;
+}
+
+static bool wait_quiet(uint64_t limit_ns)
+{
+	uint64_t start_ns = clock_monotonic_ns();
+	uint64_t quiet_ns = start_ns;
+	uint64_t now_ns = start_ns;
+	uint64_t calls = call_gate_graph_calls();
+
+	while (now_ns - start_ns < limit_ns) {
+		uint64_t seen = call_gate_graph_calls();
+
+		now_ns = clock_monotonic_ns();
+		if (!call_gate_is_quiet() || seen != calls)
+			quiet_ns = now_ns;
+		calls = seen;
+		/* Without a holder nobody else calls functions of graphs. */
+		if (now_ns - quiet_ns >= (hold_is_on() ? QUIET_NS : 0) && quiet_ns != now_ns)
+			return true;
+		usleep(POLL_US);
+	}
+	return false;
+}
+
+bool hold_is_quiet(void)
+{
+	return wait_quiet(LIMIT_NS);
+}
+
+bool hold_begin(const char **why_out)
+{
+	for (uint32_t i = 0; i < ATTEMPTS; i++) {
+		*why_out = holder_is_set() ? "threads that Python cannot hold use CUDA graphs"
+					   : "other threads use CUDA graphs";
+		if (has_loose())
+			return false;
+		is_holding = holder_begin();
+		if (wait_quiet(i ? LIMIT_NS : FIRST_LIMIT_NS) && !has_loose())
+			return true;
+		*why_out = "a thread did not return from the CUDA driver";
+		hold_end();
+		usleep(PAUSE_US);
+	}
+	return false;
+}
+
+bool hold_begin_to_attach(void)
+{
+	is_holding = holder_begin();
+	if (is_holding)
+		usleep(2 * QUIET_NS / 1000);
+	return is_holding;
+}
+
+bool hold_is_on(void)
+{
+	return atomic_load(&is_holding);
+}
+
+void hold_end(void)
+{
+	if (atomic_exchange(&is_holding, false))
+		holder_end();
+}

@@ -1,0 +1,31 @@
+/*
+ * Holding the program's threads outside of the driver, for the moments in which CUPTI is attached or
+ * left: docs/design/other-tools.md.
+ */
+#ifndef BACKEND_CUDA_HOLD_H
+#define BACKEND_CUDA_HOLD_H
+
+#include <stdbool.h>
+
+/* CUPTI is about to be attached: nothing is known of the threads' calls of graphs. */
+void hold_start(void);
+/* A call of a graph begins on this thread. */
+void hold_note_call(void);
+/*
+ * Holds every thread that has called a driver function of graphs, outside of the driver, until
+ * hold_end() on this thread. False with the reason, a clause: threads run that cannot be held, or
+ * one does not leave the driver within 0.3 s. Nothing is held then.
+ */
+bool hold_begin(const char **why_out);
+void hold_end(void);
+/* While held: true once no call has been in flight for a while; false if that takes too long. */
+bool hold_is_quiet(void);
+/*
+ * Holds the threads for attaching, when calls in flight are not known yet: those that run end
+ * meanwhile. False: there is nobody who could hold them.
+ */
+bool hold_begin_to_attach(void);
+/* True while this process holds its threads. */
+bool hold_is_on(void);
+
+#endif
