@@ -66,10 +66,11 @@ struct backend {
 	const char *no_records;
 	/*
 	 * Ends recording while no session is active: costs the program as little as it can from then
-	 * on. Delivers all that was recorded. After a flush; never at the same time as one. NULL: a
-	 * backend without sessions costs nothing.
+	 * on. Delivers all that was recorded. After a flush; never at the same time as one. `is_end`:
+	 * the last session ends; else false if it goes on, because resting would do more harm. NULL:
+	 * a backend without active sessions costs nothing.
 	 */
-	void (*rest)(void);
+	bool (*rest)(bool is_end);
 	/* Records again after rest(); nothing if it has not rested. */
 	int (*wake)(struct proton_error *err);
 	/* While stopped: proton_leave_vendor(). NULL: nothing stays. */

@@ -213,12 +213,14 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err)
 }
 
 /* Called with the lock held; releases it while the backend works. */
-static void rest(const struct backend *backend, struct use *use)
+static void rest(const struct backend *backend, struct use *use, bool is_end)
 {
+	bool rests;
+
 	move(use, CHANGING);
-	backend->rest();
+	rests = backend->rest(is_end);
 	settle(use, RUNNING);
-	use->is_resting = true;
+	use->is_resting = rests;
 }
 
 void backend_use_rest(const struct backend *backend, bool (*is_idle)(void))
@@ -229,7 +231,7 @@ void backend_use_rest(const struct backend *backend, bool (*is_idle)(void))
 		return;
 	pthread_mutex_lock(&backend_use_lock);
 	if (use->state == RUNNING && !use->is_resting && !use->flushes && is_idle())
-		rest(backend, use);
+		rest(backend, use, false);
 	pthread_mutex_unlock(&backend_use_lock);
 }
 
@@ -246,7 +248,7 @@ void backend_use_end(const struct backend *backend)
 		wait_settled(use);
 	}
 	if (use->state == RUNNING && !use->is_resting && use->users == 1)
-		rest(backend, use);
+		rest(backend, use, true);
 	pthread_mutex_unlock(&backend_use_lock);
 }
 

@@ -21,6 +21,7 @@ static _Thread_local void *stack[16];
 static _Thread_local int depth;
 static void (*_Atomic waiting)(void);
 
+static void *_Atomic primary;     /* of device 0 */
 static _Atomic pid_t initialized; /* the process that called cuInit() */
 
 /*
@@ -96,8 +97,27 @@ FAKE_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *is_
 	const char *active = getenv("FAKE_CUDA_ACTIVE"); /* the device with a primary context */
 
 	*flags = 0;
-	*is_active = active && atoi(active) == device;
+	*is_active = (active && atoi(active) == device) || (!device && atomic_load(&primary));
 	return 0;
+}
+
+FAKE_EXPORT int cuDevicePrimaryCtxRetain(void **context, int device);
+FAKE_EXPORT int cuDevicePrimaryCtxRelease_v2(int device);
+
+int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+	*context = device ? NULL : atomic_load(&primary);
+	return *context ? 0 : 101;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device)
+{
+	return device ? 101 : 0;
+}
+
+FAKE_EXPORT void fake_set_primary(void *context)
+{
+	atomic_store(&primary, context);
 }
 
 __attribute__((visibility("default"))) int cuDeviceGetPCIBusId(char *id, int length, int device);

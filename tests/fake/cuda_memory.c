@@ -143,7 +143,7 @@ FAKE_EXPORT int cuStreamQuery(void *stream)
 	pthread_mutex_lock(&lock);
 	result = is_held ? NOT_READY : fake_failure("cuStreamQuery");
 	pthread_mutex_unlock(&lock);
-	return stream ? result : 1;
+	return stream || result ? result : 1; /* a lost context: whatever the stream */
 }
 
 FAKE_EXPORT int cuEventCreate(void **event, unsigned flags)

@@ -4,11 +4,17 @@
  * are embedded: graphs with their own ids that are destroyed and cloned together with the graph
  * that contains them. Events come as from the driver: on the calling thread, and between the
  * driver's begin and end events where it has them.
+ *
+ * CUPTI patches an executable graph at its first replay with records and, while it is attached, again
+ * at its first replay without. The context is lost (CUDA_ERROR_LAUNCH_FAILED at the next replay) if
+ * cuptiFinalize() comes while a graph is patched for "without", or while one is being replayed. All
+ * of it was measured on an H100 with CUPTI 13.0 and 13.5: docs/design/other-tools.md.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "fake/cupti_state.h"
 #include "fake/entries.h"
 
@@ -23,12 +29,24 @@ struct graph {
 	uint32_t nodes;
 	uint32_t source;     /* id of the graph from which it was made or last updated; 0: none */
 	bool is_conditional; /* the body of a conditional node: runs only on request */
+	_Atomic int patched; /* enum patch */
 };
+
+enum patch {
+	PATCH_NONE,
+	PATCH_ON,
+	PATCH_OFF, /* after PATCH_ON */
+};
+
+#define LAUNCH_FAILED 719
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for allocating an entry */
 static struct graph graphs[GRAPH_MAX];
 static _Atomic uint32_t high;
 static uint32_t next_id = 1000;
+static _Atomic uint32_t replaying; /* threads */
+static _Atomic bool is_damaged;    /* the next replay fails */
+static _Atomic int result;         /* of the last replay */
 
 static uint64_t node_id(const struct graph *graph, uint32_t index)
 {
@@ -75,6 +93,7 @@ static uint32_t new_graph(uint32_t parent, bool is_conditional)
 	graphs[at].nodes = 0;
 	graphs[at].source = 0;
 	graphs[at].is_conditional = is_conditional;
+	graphs[at].patched = PATCH_NONE;
 	graphs[at].id = next_id++;
 	pthread_mutex_unlock(&lock);
 	return at;
@@ -236,28 +255,81 @@ static void run(uint32_t at, struct cupti_kernel *kernel, bool runs_bodies)
 			run(child, kernel, runs_bodies);
 }
 
-FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool runs_bodies)
+static void patch(struct graph *graph)
 {
+	if (records_are_enabled(CUPTI_KIND_CONCURRENT_KERNEL))
+		graph->patched = PATCH_ON;
+	else if (!subscribe_is_detached() && graph->patched == PATCH_ON)
+		graph->patched = PATCH_OFF;
+}
+
+void graphs_left(void)
+{
+	bool is_off = atomic_load(&replaying) != 0;
+
+	for (uint32_t at = 0; at < high; at++) {
+		is_off |= graphs[at].id && graphs[at].patched == PATCH_OFF;
+		graphs[at].patched = PATCH_NONE;
+	}
+	if (is_off)
+		atomic_store(&is_damaged, true);
+}
+
+bool graphs_are_lost(void)
+{
+	return atomic_load(&result) == LAUNCH_FAILED;
+}
+
+FAKE_EXPORT int fake_graph_result(void)
+{
+	return atomic_load(&result);
+}
+
+static uint32_t launch(uint32_t exec, const char *name, bool runs_bodies, void (*inside)(void))
+{
+	const void *params[] = {(void *)(uintptr_t)exec, NULL};
+	uint64_t now_ns = clock_monotonic_ns();
 	struct cupti_callback_data data = {
 		.context = graphs, /* the only context that runs graphs */
 		.correlation_id = subscribe_next_correlation(),
+		.function_params = params,
 	};
 	struct cupti_kernel kernel = {
 		.kind = CUPTI_KIND_CONCURRENT_KERNEL,
-		.start_ns = 1,
-		.end_ns = 3,
+		.start_ns = now_ns,
+		.end_ns = now_ns + 2,
 		.correlation_id = data.correlation_id,
 		.name = name,
 	};
 
 	subscribe_notify(CUPTI_DOMAIN_DRIVER_API, CUPTI_CALL_GRAPH_LAUNCH, &data);
-	if (records_are_enabled(CUPTI_KIND_CONCURRENT_KERNEL)) {
+	atomic_fetch_add(&replaying, 1);
+	pc_sampling_busy(true);
+	pc_sampling_replay();
+	patch(&graphs[find(exec)]);
+	if (inside)
+		inside();
+	if (atomic_load(&is_damaged))
+		atomic_store(&result, LAUNCH_FAILED);
+	if (records_are_enabled(CUPTI_KIND_CONCURRENT_KERNEL) && !graphs_are_lost()) {
 		records_prepare();
 		run(find(exec), &kernel, runs_bodies);
 	}
+	pc_sampling_busy(false);
+	atomic_fetch_sub(&replaying, 1);
 	data.site = CUPTI_SITE_EXIT;
 	subscribe_notify(CUPTI_DOMAIN_DRIVER_API, CUPTI_CALL_GRAPH_LAUNCH, &data);
 	return data.correlation_id;
+}
+
+FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool runs_bodies)
+{
+	return launch(exec, name, runs_bodies, NULL);
+}
+
+FAKE_EXPORT uint32_t fake_graph_launch_around(uint32_t exec, const char *name, void (*inside)(void))
+{
+	return launch(exec, name, false, inside);
 }
 
 FAKE_EXPORT void fake_graph_destroy(uint32_t graph)

@@ -6,11 +6,14 @@
  * - Dropped samples are never counted. A full buffer shows in a read, which delivers nothing from
  *   then on, until the context is disabled and enabled.
  * - A second context of a device can be enabled, but gets no samples.
- * - Samples of a module loaded between two sessions, while no context is enabled, count as not of
- *   the user, in all later sessions.
+ * - Samples of a module loaded between two sessions, while no context is enabled but CUPTI attached,
+ *   count as not of the user, in all later sessions until cuptiFinalize().
+ * - The same holds for the samples of graphs, if one was replayed between the first call of CUPTI and
+ *   enabling.
+ * - Sampling begins when a context is configured, unless start and stop were asked for.
  * - cuptiFinalize() with an enabled context succeeds; later sessions start, and get no samples.
- * - Starting, stopping, enabling or disabling while another thread launches a kernel or loads a
- *   module may hang: here it aborts.
+ * - Starting, stopping, enabling or disabling while another thread launches a kernel, replays a graph
+ *   (8 of 8 on an H100) or loads a module may hang: here it aborts.
  * - Kernel records cannot be enabled while a context is enabled for sampling.
  * - When a context is destroyed its samples are gone, and all calls with it fail.
  *
@@ -54,6 +57,7 @@ struct context {
 	bool is_wedged;
 	bool is_destroyed;
 	bool is_full;
+	bool has_control; /* start and stop */
 	uint32_t period;
 	uint32_t mode;
 	struct pcs_data *configured;
@@ -82,7 +86,9 @@ static size_t function_count;
 static bool was_enabled;      /* some context has been */
 static _Atomic uint32_t busy; /* launches and loadings of modules */
 static _Thread_local uint32_t busy_here;
-static bool is_spoiled; /* cuptiFinalize() was called while one was */
+static bool is_spoiled;           /* cuptiFinalize() was called while one was */
+static _Atomic bool was_replayed; /* a graph, since CUPTI was attached */
+static bool are_graphs_unknown;
 static _Atomic uint32_t watched_call;
 static _Atomic uint32_t unwatched_changes;
 
@@ -124,13 +130,19 @@ static bool is_any_enabled(void)
 	return is_any;
 }
 
+static bool samples(const struct context *context)
+{
+	return context->is_enabled && context->configured &&
+	       (context->is_started || !context->has_control);
+}
+
 /* The context of the device that was enabled first. */
 static bool is_sampled(const struct context *context)
 {
 	for (const struct context *other = contexts; other < context; other++)
 		if (other->is_enabled && device_of(other->context) == device_of(context->context))
 			return false;
-	return context->is_enabled && context->is_started && !context->is_wedged && !is_spoiled;
+	return samples(context) && !context->is_wedged && !is_spoiled;
 }
 
 int fake_cuptiGetContextId(void *context, uint32_t *id)
@@ -214,9 +226,11 @@ int fake_cuptiPCSamplingEnable(struct pcs_params *params)
 		return leave(E_INVALID_OPERATION);
 	context->is_enabled = true;
 	context->is_started = context->is_wedged = context->is_full = false;
+	context->has_control = false;
 	context->period = 11;
 	context->mode = PCS_CONTINUOUS;
 	was_enabled = true;
+	are_graphs_unknown |= atomic_load(&was_replayed);
 	return leave(CUPTI_OK);
 }
 
@@ -269,8 +283,10 @@ static int set_attribute(struct context *context, struct pcs_attribute *attribut
 	case PCS_ATTRIBUTE_BUFFER:
 		context->configured = attribute->value.pointer;
 		return CUPTI_OK;
-	case PCS_ATTRIBUTE_SCRATCH_BYTES:
 	case PCS_ATTRIBUTE_START_STOP:
+		context->has_control = attribute->value.number;
+		return CUPTI_OK;
+	case PCS_ATTRIBUTE_SCRATCH_BYTES:
 	case PCS_ATTRIBUTE_WORKER_SLEEP_MS:
 		return CUPTI_OK;
 	default:
@@ -319,7 +335,8 @@ int fake_cuptiPCSamplingStart(struct pcs_params *params)
 
 	if (!context)
 		return result;
-	if (!context->is_enabled || context->is_started || !context->configured)
+	if (!context->is_enabled || context->is_started || !context->configured ||
+	    !context->has_control)
 		return leave(E_INVALID_OPERATION);
 	context->is_started = true;
 	return leave(CUPTI_OK);
@@ -439,6 +456,11 @@ void pc_sampling_reset(void)
 {
 	pthread_mutex_lock(&lock);
 	is_spoiled |= is_any_enabled();
+	was_enabled = false;
+	atomic_store(&was_replayed, false);
+	are_graphs_unknown = false;
+	for (int i = 0; i < MODULES; i++)
+		modules[i].is_unknown = false;
 	for (int i = 0; i < CONTEXTS; i++) {
 		contexts[i].is_enabled = contexts[i].is_started = false;
 		contexts[i].count = 0;
@@ -478,6 +500,12 @@ int fake_cuptiGetCubinCrc(struct cubin_crc_params *params)
 {
 	params->crc = crc_of(params->cubin, params->cubin_bytes);
 	return CUPTI_OK;
+}
+
+void pc_sampling_replay(void)
+{
+	if (!subscribe_is_detached())
+		atomic_store(&was_replayed, true);
 }
 
 void pc_sampling_busy(bool is_begin)
@@ -578,9 +606,10 @@ void pc_sampling_launch(void *function)
 FAKE_EXPORT void fake_pcs_take(void *context, const struct fake_pc *pc)
 {
 	struct context *found;
-	bool is_unknown = false;
+	bool is_unknown;
 
 	pthread_mutex_lock(&lock);
+	is_unknown = pc->is_of_graph && are_graphs_unknown;
 	found = find(context);
 	for (size_t i = 0; i < module_count && i < MODULES; i++)
 		is_unknown |= modules[i].crc == pc->crc && modules[i].is_unknown;
@@ -633,7 +662,7 @@ FAKE_EXPORT bool fake_pcs_is_started(void *context)
 	bool is_started;
 
 	pthread_mutex_lock(&lock);
-	is_started = find(context) && find(context)->is_started;
+	is_started = find(context) && samples(find(context));
 	pthread_mutex_unlock(&lock);
 	return is_started;
 }

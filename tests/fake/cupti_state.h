@@ -15,6 +15,8 @@ void subscribe_notify(uint32_t domain, uint32_t call, const void *data);
 /* -1 for an unknown handle. */
 int subscribe_index(void *handle);
 bool subscribe_is_idle(void);
+/* Before the first call of CUPTI, and after cuptiFinalize(). */
+bool subscribe_is_detached(void);
 bool subscribe_is_shared(void);
 /* State after cuptiFinalize(). */
 void subscribe_reset(void);
@@ -41,12 +43,18 @@ void second_forget(int subscriber);
 
 /* cupti_graphs.c: the node from which a graph's node was made; 0: none. */
 uint64_t graphs_source(uint64_t node);
+/* cuptiFinalize() has worked. */
+void graphs_left(void);
+/* A replay has failed: the context of the process cannot be used any more. */
+bool graphs_are_lost(void);
 
 /* cupti_pc_sampling.c: cuptiFinalize(), a destroyed context, a launch of a function. */
 void pc_sampling_reset(void);
 bool pc_sampling_is_any_enabled(void);
 void pc_sampling_context_destroyed(void *context);
 void pc_sampling_launch(void *function);
+/* A graph is replayed. */
+void pc_sampling_replay(void);
 /* A launch or a loading begins or ends on this thread. */
 void pc_sampling_busy(bool is_begin);
 

@@ -55,6 +55,8 @@ int fake_cuptiGetResultString(int result, const char **text)
 	return CUPTI_OK;
 }
 
+static _Atomic bool is_attached; /* since the first call of CUPTI, until cuptiFinalize() */
+
 /* The number of subscribers. The lock is held. */
 static uint32_t count_subscribers(void)
 {
@@ -87,11 +89,19 @@ int subscribe_index(void *handle)
 	return found;
 }
 
+bool subscribe_is_detached(void)
+{
+	return !atomic_load(&is_attached);
+}
+
 int fake_cuptiSubscribe(void **subscriber, cupti_callback_fn on_call, void *user)
 {
 	int result = CUPTI_E_MULTIPLE_SUBSCRIBERS;
 
 	subscribe_use("cuptiSubscribe");
+	if (graphs_are_lost())
+		return CUPTI_E_NOT_INITIALIZED;
+	atomic_store(&is_attached, true);
 	pthread_rwlock_wrlock(&lock);
 	if (!count_subscribers() && !second_was_used) {
 		*subscriber = add_subscriber(0, on_call, user, "");
@@ -155,6 +165,9 @@ int fake_cuptiSubscribe_v2(void **subscriber, cupti_callback_fn on_call, void *u
 	if (version_code() < CUPTI_VERSION_SECOND)
 		return subscribe_old(subscriber, on_call, user, params);
 	subscribe_use("cuptiSubscribe_v2");
+	if (graphs_are_lost())
+		return CUPTI_E_NOT_INITIALIZED;
+	atomic_store(&is_attached, true);
 	pthread_rwlock_wrlock(&lock);
 	name_first(params);
 	while (at < SUBSCRIBERS && subscribers[at].callback)
@@ -436,8 +449,10 @@ FAKE_EXPORT void fake_other_finalize(void)
 	/* With several subscribers it returns early. */
 	if (subscribe_is_shared())
 		return;
+	atomic_store(&is_attached, false);
 	records_reset();
 	subscribe_reset();
+	graphs_left();
 }
 
 int fake_cuptiFinalize(void)

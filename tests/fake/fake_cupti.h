@@ -53,6 +53,7 @@ struct fake_pc {
 	uint32_t samples;
 	uint32_t not_issued;
 	uint32_t correlation; /* in serialized mode */
+	bool is_of_graph;     /* of a graph that is older than the session */
 };
 
 /* Layouts of records of the second interface. */
@@ -110,6 +111,10 @@ enum fake_layout {
 	X(void, graph_update, (uint32_t exec, uint32_t graph))                                     \
 	/* One replay: a record for each kernel node; bodies run if `runs_bodies`. */              \
 	X(uint32_t, graph_launch, (uint32_t exec, const char *name, bool runs_bodies))             \
+	/* The same, during which `inside` is called as if by another thread at that moment. */    \
+	X(uint32_t, graph_launch_around, (uint32_t exec, const char *name, void (*inside)(void)))  \
+	/* The result of the last replay, or of any call once the context is lost. */              \
+	X(int, graph_result, (void))                                                               \
 	X(void, graph_destroy, (uint32_t graph))                                                   \
 	X(void, graph_exec_destroy, (uint32_t exec))                                               \
 	/* Modules: their events and calls. A function is for fake_launch.function. */             \
@@ -160,6 +165,8 @@ enum fake_layout {
 	X(unsigned, synchronized_contexts, (void))                                                 \
 	/* A wait for a context calls this first; NULL: nothing. */                                \
 	X(void, set_waiting, (void (*waiting)(void)))                                              \
+	/* The primary context of the first device; NULL: it has none. */                          \
+	X(void, set_primary, (void *context))                                                      \
 	/* Contexts pushed and not popped on the calling thread. */                                \
 	X(int, pushed, (void))
 

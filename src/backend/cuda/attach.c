@@ -20,14 +20,14 @@
 /* Without graphs, being attached costs a launch 0.3 us, and nothing else. */
 #define ATTACHES_WITHOUT_GRAPHS 8u
 
-static bool is_attached;  /* changed by one caller of backend_use.c at a time, as the following */
-static uint32_t attaches; /* of this process */
-static bool has_recorded; /* records were enabled since CUPTI was attached */
+static bool is_attached;   /* changed by one caller of backend_use.c at a time, as the following */
+static uint32_t attaches;  /* of this process */
+static bool was_recording; /* since CUPTI was attached */
 
 static void note_left(void)
 {
 	is_attached = false;
-	has_recorded = false;
+	was_recording = false;
 	replayed_graphs_clear();
 }
 
@@ -43,8 +43,22 @@ static bool finalize(bool is_released)
 }
 
 /* On failure CUPTI is released. */
+static void undo(bool has_records)
+{
+	bool is_released;
+
+	if (has_records)
+		activity_stop();
+	is_released = callbacks_release();
+	callbacks_stop();
+	replayed_graphs_unwatch();
+	if (interface_is_second()) /* other tools may use the first one again */
+		finalize(is_released);
+}
+
 static int try_begin(const struct attach_wishes *wishes, struct proton_error *err)
 {
+	bool has_records;
 	int status;
 
 	if (!is_attached)
@@ -55,23 +69,15 @@ static int try_begin(const struct attach_wishes *wishes, struct proton_error *er
 	attaches += !is_attached;
 	is_attached = true;
 	pc_sampling_prepare();
-	status = activity_start(has_recorded, err);
-	has_recorded |= status == PROTON_OK;
+	status = activity_start(was_recording, err);
+	has_records = status == PROTON_OK;
+	was_recording |= has_records;
 	if (status == PROTON_OK && wishes->memory)
 		status = callbacks_set_memory(true, err);
 	if (status == PROTON_OK && wishes->samples)
 		status = pc_sampling_start(&wishes->sampling, err);
-	if (status != PROTON_OK) {
-		bool is_released;
-
-		activity_stop();
-		is_released = callbacks_release();
-		callbacks_stop();
-		replayed_graphs_unwatch();
-		/* Other tools may use the first one again. */
-		if (interface_is_second())
-			finalize(is_released);
-	}
+	if (status != PROTON_OK)
+		undo(has_records);
 	return status;
 }
 
@@ -101,10 +107,11 @@ int attach_begin(const struct attach_wishes *wishes, struct proton_error *err)
 
 static void explain(const char *why)
 {
-	message_once("CUPTI stays attached after recording has ended, because %s; until it is left, "
-		     "each launch of a CUDA graph takes about 0.5 us of CPU time more for each of "
-		     "its nodes; it is left at the end of a session when this is not so",
-		     why);
+	message_once(
+		"CUPTI stays attached after recording has ended, because %s; until it is left, "
+		"each launch of a CUDA graph takes about 0.5 us of CPU time more for each of "
+		"its nodes; it is left at the end of a session when this is not so",
+		why);
 }
 
 /*
@@ -180,6 +187,11 @@ void attach_end(const struct attach_wishes *wishes)
 	hold_end();
 	callbacks_stop();
 	captured_clear(); /* the ends of captures are not seen */
+}
+
+bool attach_may_rest(void)
+{
+	return !replayed_graphs_any() || hold_count_loose() != 1;
 }
 
 bool attach_leave(void)

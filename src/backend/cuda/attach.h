@@ -24,6 +24,12 @@ int attach_begin(const struct attach_wishes *wishes, struct proton_error *err);
  * attaching again costs; else it stays attached, which is printed once where it costs much.
  */
 void attach_end(const struct attach_wishes *wishes);
+/*
+ * False if a single thread that cannot be held replays graphs: records stay on while its session is
+ * deactivated, because that thread can leave CUPTI when it ends the session, but only if no graph was
+ * replayed without records.
+ */
+bool attach_may_rest(void);
 /* After an end: leaves CUPTI if it has stayed attached. False if it is attached still. */
 bool attach_leave(void);
 /* In the child of a fork, which calls nothing of CUPTI. */

@@ -91,8 +91,8 @@ static bool is_passing(enum call_gate_kind kind)
 
 bool call_gate_is_quiet(void)
 {
-	return !atomic_load(&waiting) && !is_passing(CALL_GATE_LAUNCH) && !is_passing(CALL_GATE_QUERY) &&
-	       !is_passing(CALL_GATE_GRAPH);
+	return !atomic_load(&waiting) && !is_passing(CALL_GATE_LAUNCH) &&
+	       !is_passing(CALL_GATE_QUERY) && !is_passing(CALL_GATE_GRAPH);
 }
 
 uint64_t call_gate_graph_calls(void)

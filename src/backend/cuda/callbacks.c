@@ -380,8 +380,8 @@ int callbacks_set_modules(bool is_wanted, struct proton_error *err)
 	/* Older versions do not have all of these calls. */
 	for (size_t i = 0; i < ARRAY_LENGTH(module_calls) && result == CUPTI_OK; i++)
 		if (is_wanted || !is_graph_call(module_calls[i]))
-				libcupti.cuptiEnableCallback(is_wanted, subscriber,
-						     CUPTI_DOMAIN_DRIVER_API, module_calls[i]);
+			libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_DRIVER_API,
+						     module_calls[i]);
 	return result == CUPTI_OK ? PROTON_OK : cupti_api_error(result, "cuptiEnableCallback", err);
 }
 

@@ -232,12 +232,13 @@ static void describe(backend_add_fn add, void *user)
 	pc_sampling_describe(add, user);
 }
 
-static void rest(void)
+static bool rest(bool is_end)
 {
-	if (atomic_load(&cuda_state) != CUDA_ON)
-		return;
+	if (atomic_load(&cuda_state) != CUDA_ON || (!is_end && !attach_may_rest()))
+		return false;
 	attach_end(&wishes);
 	atomic_store(&cuda_state, CUDA_RESTING);
+	return true;
 }
 
 static int wake(struct proton_error *err)
@@ -254,7 +255,7 @@ static void stop(void)
 {
 	nvtx_detach();
 	flush_thread_stop();
-	rest();
+	rest(true);
 	atomic_store(&cuda_state, CUDA_OFF);
 	wishes.memory = false;
 	pc_sampling_clear();

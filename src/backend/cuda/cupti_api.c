@@ -258,6 +258,10 @@ void cupti_api_preload_host(void)
 	dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
+/* ILLEGAL_ADDRESS to LAUNCH_FAILED, and what lies between: a context with one of them is lost. */
+#define CUDA_E_LOST_FIRST 700
+#define CUDA_E_LOST_LAST 719
+
 /* Tools that use CUPTI, and a library that identifies each. */
 static const struct tool {
 	const char *library;
@@ -353,6 +357,31 @@ static int driver_error(const char *call, const char *text, struct proton_error 
 		       call, text);
 }
 
+/* The error of the current CUDA context that only a new process ends; 0: none is known. */
+static int lost_context(void)
+{
+	int result = libcuda.cuStreamQuery ? libcuda.cuStreamQuery(NULL) : 0;
+
+	return result >= CUDA_E_LOST_FIRST && result <= CUDA_E_LOST_LAST ? result : 0;
+}
+
+/* NOT_INITIALIZED has two causes. */
+static int not_initialized_error(const char *call, const char *text, struct proton_error *err)
+{
+	int lost = lost_context();
+	char code[48] = "";
+
+	if (!lost && !libcupti.has_worked)
+		return driver_error(call, text, err);
+	if (lost)
+		snprintf(code, sizeof(code), " (CUDA error %d)", lost);
+	return err_set(err, PROTON_E_STATE,
+		       "CUPTI does not work any more in this process: its CUDA context is lost%s; "
+		       "look for the first CUDA error that the program got, and start the process "
+		       "again [%s: %s]",
+		       code, call, text);
+}
+
 int cupti_api_error(int result, const char *call, struct proton_error *err)
 {
 	const char *text = NULL;
@@ -363,7 +392,7 @@ int cupti_api_error(int result, const char *call, struct proton_error *err)
 	case CUPTI_E_MULTIPLE_SUBSCRIBERS:
 		return busy_error(call, text, err);
 	case CUPTI_E_NOT_INITIALIZED:
-		return driver_error(call, text, err);
+		return not_initialized_error(call, text, err);
 	case CUPTI_E_INSUFFICIENT_PRIVILEGES:
 		return err_set(
 			err, PROTON_E_PERMISSION,

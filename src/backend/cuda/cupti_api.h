@@ -16,6 +16,7 @@ struct cupti_api {
 	/* The first function that an interface lacks (interface.h); NULL if it is complete. */
 	const char *missing_first;
 	const char *missing_second;
+	bool has_worked; /* CUPTI granted a subscription in this process */
 	/* Name of the tool that CUPTI gave when a subscription was refused; "": not known. */
 	char other_name[CUPTI_SUBSCRIBER_NAME_BYTES + 1];
 #define V(name, args) int(*name) args;

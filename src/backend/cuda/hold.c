@@ -62,21 +62,25 @@ static bool exists(pid_t thread)
 	return access(path, F_OK) == 0;
 }
 
-/* Threads that call driver functions of graphs, and that only their end stops. */
-static bool has_loose(void)
+uint32_t hold_count_loose(void)
 {
 	uint32_t count = atomic_load(&loose_count);
+	uint32_t alive = count > LOOSE_MAX ? count - LOOSE_MAX : 0;
 
-	if (count > LOOSE_MAX)
-		return true;
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; i < count && i < LOOSE_MAX; i++) {
 		pid_t thread = atomic_load(&loose[i]);
 
-		/* 0: it is being noted now */
-		if (!thread || (thread != gettid() && exists(thread)))
-			return true;
+		alive += !thread || exists(thread); /* 0: it is being noted now */
 	}
-	return false;
+	return alive;
+}
+
+/* Loose threads beside this one. */
+static bool has_loose(void)
+{
+	bool is_loose = noted_in == atomic_load(&generation);
+
+	return hold_count_loose() > (is_loose ? 1 : 0);
 }
 
 static bool wait_quiet(uint64_t limit_ns)

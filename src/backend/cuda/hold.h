@@ -6,6 +6,7 @@
 #define BACKEND_CUDA_HOLD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* CUPTI is about to be attached: nothing is known of the threads' calls of graphs. */
 void hold_start(void);
@@ -25,6 +26,8 @@ bool hold_is_quiet(void);
  * meanwhile. False: there is nobody who could hold them.
  */
 bool hold_begin_to_attach(void);
+/* Threads that cannot be held, use graphs, and have not ended. */
+uint32_t hold_count_loose(void);
 /* True while this process holds its threads. */
 bool hold_is_on(void);
 

@@ -190,6 +190,7 @@ int interface_subscribe(cupti_callback_fn callback, bool may_choose, void **subs
 		status = subscribe_first(callback, wish == WISH_NONE, err);
 	}
 	*subscriber_out = status == PROTON_OK ? subscriber : NULL;
+	libcupti.has_worked |= status == PROTON_OK;
 	return status;
 }
 

@@ -37,9 +37,9 @@ struct pcs_mode pcs_mode;
 struct pcs_statistics pcs_statistics;
 
 static _Atomic(void *) checked[CHECKED_MAX]; /* contexts that need no check; under pcs_lock */
-static _Atomic bool has_run;   /* since the backend started */
-static uint32_t last_period;    /* of a context that is disabled; under pcs_lock */
-static bool second_was_noted; /* guarded by pcs_lock, as the following */
+static _Atomic bool has_run;                 /* since the backend started */
+static uint32_t last_period;                 /* of a context that is disabled; under pcs_lock */
+static bool second_was_noted;                /* guarded by pcs_lock, as the following */
 static _Atomic uint32_t flushed_shared;
 static _Atomic uint64_t flushed_launched;
 static uint64_t watched_ns;       /* since when queries are watched; 0: not */
@@ -122,13 +122,7 @@ static int add(void *context, struct proton_error *err)
 	result = pcs_context_begin(&added);
 	if (result != CUPTI_OK) {
 		pcs_context_disable(&added);
-		return result == CUPTI_E_HARDWARE_BUSY
-			       ? err_set(err, PROTON_E_BUSY,
-					 "another process samples PCs on GPU %u, or DCGM measures "
-					 "it; wait for its end, or pause DCGM with \"dcgmi profile "
-					 "--pause\"",
-					 added.device)
-			       : cupti_api_error(result, "cuptiPCSamplingStart", err);
+		return pcs_context_error(&added, result, "cuptiPCSamplingStart", err);
 	}
 	*place = added;
 	pcs_drain_start();

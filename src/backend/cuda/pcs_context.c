@@ -77,6 +77,17 @@ static void clear(struct pcs_data *data)
 	data->is_full = 0;
 }
 
+int pcs_context_error(const struct pcs_context *context, int result, const char *call,
+		      struct proton_error *err)
+{
+	if (result != CUPTI_E_HARDWARE_BUSY)
+		return cupti_api_error(result, call, err);
+	return err_set(err, PROTON_E_BUSY,
+		       "another process samples PCs on GPU %u, or DCGM measures it; wait for its "
+		       "end, or pause DCGM with \"dcgmi profile --pause\"",
+		       context->device);
+}
+
 /* Asks CUPTI for the stall reasons, once. */
 static int read_reasons(const struct pcs_context *context)
 {
@@ -156,7 +167,7 @@ static int enable(struct pcs_context *context, struct proton_error *err)
 	int result = libcupti.cuptiPCSamplingEnable(&params);
 
 	if (result != CUPTI_OK)
-		return cupti_api_error(result, call, err);
+		return pcs_context_error(context, result, call, err);
 	call = "cuptiPCSamplingGetStallReasons";
 	result = read_reasons(context);
 	if (result == CUPTI_OK) {
@@ -172,7 +183,7 @@ static int enable(struct pcs_context *context, struct proton_error *err)
 	libcupti.cuptiPCSamplingDisable(&params);
 	put_spare(context->configured);
 	context->configured = NULL;
-	return cupti_api_error(result, call, err);
+	return pcs_context_error(context, result, call, err);
 }
 
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err)

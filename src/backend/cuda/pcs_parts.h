@@ -59,6 +59,9 @@ extern struct pcs_statistics pcs_statistics;
 /* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (call_gate.h). */
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
 int pcs_context_begin(struct pcs_context *context);
+/* The error of a call for this context. */
+int pcs_context_error(const struct pcs_context *context, int result, const char *call,
+		      struct proton_error *err);
 void pcs_context_end(struct pcs_context *context);
 /* Releases the context, unless CUPTI refuses, and adds what CUPTI hands over. */
 void pcs_context_disable(struct pcs_context *context);

@@ -16,7 +16,7 @@ static struct {
 } places[PLACES];
 static const char gone;
 static _Atomic bool is_any;
-static _Atomic bool is_too_many;  /* some are not in the set */
+static _Atomic bool is_too_many;   /* some are not in the set */
 static _Atomic bool was_unwatched; /* while there were too many */
 
 static uint32_t place(const void *exec, uint32_t probe)

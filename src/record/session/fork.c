@@ -14,6 +14,7 @@
 #include "record/store/devices.h"
 #include "record/store/gpu_functions.h"
 #include "record/thread/adding.h"
+#include "record/thread/holder.h"
 #include "record/thread/thread.h"
 #include "record/thread/thread_trace.h"
 
@@ -59,6 +60,7 @@ static void child(void)
 	backend_use_fork_child();
 	registry_fork_child();
 	thread_fork_child();
+	holder_fork_child();
 }
 
 void fork_install(void)

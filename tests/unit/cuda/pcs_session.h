@@ -11,8 +11,8 @@
 
 /* Contexts of the fake: a byte is the device. */
 static uint8_t gpu0;
-static uint8_t gpu0_second;
-static uint8_t gpu1 = 1;
+__attribute__((unused)) static uint8_t gpu0_second;
+__attribute__((unused)) static uint8_t gpu1 = 1;
 
 static int start_mode(const char *name, const char *mode, struct proton_error *err)
 {
@@ -90,9 +90,17 @@ __attribute__((constructor)) static void hide_context(void)
 	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
 }
 
+/* The program has a context, which the thread that starts sessions does not use. */
+__attribute__((unused)) static void begin_with_context(void)
+{
+	load_fake();
+	fake.cu_init(0);
+	fake.set_primary(&gpu0);
+}
+
 static _Atomic uint32_t callbacks;
 
-static void count_callback(void)
+__attribute__((unused)) static void count_callback(void)
 {
 	atomic_fetch_add(&callbacks, 1);
 }

@@ -280,12 +280,10 @@ TEST(queries_of_functions_arrive_only_around_changes_of_sampling)
 {
 	uint32_t count = 1;
 
-	load_fake();
+	begin_with_context();
 	fake.pcs_changes_without(KERNEL_GET_ATTRIBUTE);
 	for (int i = 0; i < 3; i++) {
 		start_sampling("pcsampling");
-		if (!i)
-			fake.context_create(&gpu0);
 		for (int tries = 0; tries < 30000 && (count = callbacks_of_query()); tries++)
 			usleep(1000);
 		CHECK_EQ(count, 0);
@@ -328,14 +326,13 @@ static void *launch_storm(void *unused)
 /* The fake aborts if sampling stops while another thread launches or loads a module. */
 TEST(a_session_stops_while_threads_launch_and_load_modules)
 {
+	begin_with_context();
 	for (int i = 0; i < 4; i++) {
 		pthread_t threads[3];
 
 		atomic_store(&storm_ends, false);
 		atomic_store(&stormed, 0);
 		start_sampling("pcsampling");
-		if (!i)
-			fake.context_create(&gpu0);
 		CHECK(fake.pcs_is_started(&gpu0));
 		for (int j = 0; j < 3; j++)
 			CHECK_EQ(pthread_create(&threads[j], NULL, launch_storm, NULL), 0);
@@ -497,7 +494,7 @@ TEST(a_gpu_that_another_process_samples_is_an_error_of_the_start)
 
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	load_fake();
-	fake.fail("cuptiPCSamplingStart", 1, 1, CUPTI_E_HARDWARE_BUSY);
+	fake.fail("cuptiPCSamplingEnable", 1, 1, CUPTI_E_HARDWARE_BUSY);
 	CHECK_LT(start_mode("a", "pcsampling", &err), 0);
 	CHECK_EQ(err.status, PROTON_E_BUSY);
 	CHECK_HAS(err.text, "another process samples PCs on GPU 0, or DCGM measures it; wait");
@@ -511,7 +508,7 @@ TEST(a_gpu_that_another_process_samples_is_reported_when_its_context_is_created)
 	int session = start_sampling("pcsampling");
 
 	rec_begin_saying();
-	fake.fail("cuptiPCSamplingStart", 1, FAKE_ALWAYS, CUPTI_E_HARDWARE_BUSY);
+	fake.fail("cuptiPCSamplingEnable", 1, FAKE_ALWAYS, CUPTI_E_HARDWARE_BUSY);
 	fake.context_create(&gpu0);
 	launch_function("mm", NULL, 1000);
 	launch_function("mm", NULL, 1000);

@@ -1,0 +1,519 @@
+/*
+ * CUDA backend: ends of sessions, and deactivated sessions, in programs that replay graphs. The fake
+ * loses the context where CUPTI was measured to (tests/fake/cupti_graphs.c).
+ */
+#include "unit/cuda/pcs_session.h"
+
+#include <pthread.h>
+
+/* A graph of two kernels, captured in the scope "cap" if a session is active. */
+static uint32_t make_graph(void)
+{
+	uint32_t graph = fake.graph_create();
+	uint64_t token = proton_scope_enter("cap");
+	uint32_t exec;
+
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	fake.graph_capture_kernel(graph, "node");
+	fake.graph_capture_kernel(graph, "node");
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	proton_scope_exit(token, NULL);
+	exec = fake.graph_instantiate(graph);
+	fake.graph_destroy(graph);
+	return exec;
+}
+
+static void replay(uint32_t exec)
+{
+	fake.graph_launch(exec, "node", false);
+}
+
+static void end(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+/* A thread that replays a graph at each request, and lives until it is told to end. */
+static struct {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint32_t exec;
+	int wanted; /* replays */
+	int done;
+	bool must_end;
+} other = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void *replay_on_request(void *unused)
+{
+	(void)unused;
+	pthread_mutex_lock(&other.lock);
+	while (!other.must_end) {
+		if (other.done < other.wanted) {
+			replay(other.exec);
+			other.done++;
+			pthread_cond_broadcast(&other.changed);
+		} else {
+			pthread_cond_wait(&other.changed, &other.lock);
+		}
+	}
+	pthread_mutex_unlock(&other.lock);
+	return NULL;
+}
+
+static void other_begin(uint32_t exec)
+{
+	other.exec = exec;
+	CHECK_EQ(pthread_create(&other.thread, NULL, replay_on_request, NULL), 0);
+}
+
+static void other_replay(void)
+{
+	pthread_mutex_lock(&other.lock);
+	other.wanted++;
+	pthread_cond_broadcast(&other.changed);
+	while (other.done < other.wanted)
+		pthread_cond_wait(&other.changed, &other.lock);
+	pthread_mutex_unlock(&other.lock);
+}
+
+static void other_end(void)
+{
+	pthread_mutex_lock(&other.lock);
+	other.must_end = true;
+	pthread_cond_broadcast(&other.changed);
+	pthread_mutex_unlock(&other.lock);
+	pthread_join(other.thread, NULL);
+	/* The kernel removes a thread shortly after it can be joined. */
+	usleep(20000);
+}
+
+/* A runtime that covers every thread, as Python does. */
+static _Atomic int holds;
+static _Atomic bool is_held;
+static uint32_t subscribed_at_begin;
+static uint32_t enabled_at_end;
+
+static bool hold(void)
+{
+	atomic_fetch_add(&holds, 1);
+	atomic_store(&is_held, true);
+	subscribed_at_begin = fake.calls("cuptiSubscribe");
+	return true;
+}
+
+static void let_go(void)
+{
+	enabled_at_end = fake.pcs_period(&gpu0);
+	atomic_store(&is_held, false);
+}
+
+static bool covers(void)
+{
+	return true;
+}
+
+static const struct proton_holder holder = {hold, let_go, covers};
+
+TEST(a_session_ends_between_replays_and_the_context_stays_whole)
+{
+	uint32_t exec;
+
+	start();
+	exec = make_graph();
+	replay(exec);
+	end();
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	replay(exec);
+	CHECK_EQ(fake.graph_result(), 0);
+	start();
+	replay(exec);
+	end();
+	replay(exec);
+	CHECK_EQ(fake.graph_result(), 0);
+}
+
+TEST(cupti_stays_attached_while_another_thread_replays_graphs)
+{
+	uint32_t exec;
+
+	start();
+	exec = make_graph();
+	other_begin(exec);
+	other_replay();
+	rec_begin_saying();
+	end();
+	CHECK_EQ(fake.calls("cuptiFinalize"), 0);
+	CHECK(fake.is_idle()); /* another tool can subscribe */
+	CHECK_EQ(rec_printed(
+			 "CUPTI stays attached after recording has ended, because other threads "
+			 "use CUDA graphs"),
+		 1);
+	other_replay();
+	CHECK_EQ(fake.graph_result(), 0);
+	start(); /* again, and the message is not repeated */
+	other_replay();
+	end();
+	CHECK_EQ(fake.calls("cuptiFinalize"), 0);
+	CHECK_EQ(rec_printed("CUPTI stays attached"), 1);
+	/* The thread has ended: this graph was last replayed with records. */
+	other_end();
+	start();
+	replay(exec);
+	end();
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	replay(exec);
+	CHECK_EQ(fake.graph_result(), 0);
+}
+
+TEST(cupti_is_not_left_while_a_graph_may_be_patched_for_no_records)
+{
+	uint32_t exec;
+
+	start();
+	exec = make_graph();
+	other_begin(exec);
+	other_replay();
+	end();
+	replay(exec); /* attached, without records */
+	other_end();
+	start();
+	launch_ns("k", 5);
+	end();
+	CHECK_EQ(fake.calls("cuptiFinalize"), 0);
+	CHECK(!proton_leave_vendor());
+	replay(exec);
+	CHECK_EQ(fake.graph_result(), 0);
+	/* It is destroyed in a session. */
+	start();
+	fake.graph_exec_destroy(exec);
+	end();
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	CHECK(proton_leave_vendor());
+}
+
+static _Atomic int inside_ms;
+
+static void take_time(void)
+{
+	usleep((useconds_t)atomic_load(&inside_ms) * 1000);
+}
+
+static void *replay_slowly(void *exec)
+{
+	fake.graph_launch_around((uint32_t)(uintptr_t)exec, "node", take_time);
+	return NULL;
+}
+
+/* Ends a session while another thread is in a replay for `ms`. The number of cuptiFinalize(). */
+static uint32_t end_within_a_replay(int ms)
+{
+	uint32_t exec;
+	pthread_t thread;
+
+	proton_holder_set(&holder);
+	start();
+	exec = make_graph();
+	replay(exec);
+	atomic_store(&inside_ms, ms);
+	CHECK_EQ(pthread_create(&thread, NULL, replay_slowly, (void *)(uintptr_t)exec), 0);
+	usleep(5000);
+	end();
+	pthread_join(thread, NULL);
+	CHECK(!atomic_load(&is_held));
+	replay(exec);
+	CHECK_EQ(fake.graph_result(), 0);
+	proton_holder_set(NULL);
+	return fake.calls("cuptiFinalize");
+}
+
+TEST(a_replay_in_flight_is_waited_for)
+{
+	CHECK_U64(end_within_a_replay(30), 1);
+	CHECK_LE(1, atomic_load(&holds));
+}
+
+TEST(a_replay_that_does_not_return_is_not_waited_for_longer_than_the_limit)
+{
+	rec_begin_saying();
+	CHECK_U64(end_within_a_replay(2000), 0);
+	CHECK_LE(2, atomic_load(&holds)); /* between the attempts it may get what it waits for */
+	CHECK_EQ(rec_printed("a thread did not return from the CUDA driver"), 1);
+}
+
+/* Waits for the thread that notices that no session is active. */
+static bool rests(void)
+{
+	for (int i = 0; i < 400 && !fake.is_idle(); i++)
+		usleep(10000);
+	return fake.is_idle();
+}
+
+TEST(a_deactivated_session_leaves_cupti_and_an_activated_one_records_again)
+{
+	struct profile *profile;
+	int session = start();
+	uint32_t exec;
+
+	proton_holder_set(&holder);
+	exec = make_graph();
+	replay(exec);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK(rests());
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	replay(exec);
+	launch_ns("unseen", 5);
+	CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+	CHECK(!fake.is_idle());
+	replay(exec);
+	launch_ns("k", 5);
+	profile = finish();
+	/* The context of the capture is known after CUPTI was left. */
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/node"), 4);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	CHECK_U64(rec_count(profile, "unseen"), 0);
+	CHECK_STR(rec_info(profile, "cupti_attaches"), "2");
+	CHECK_EQ(fake.graph_result(), 0);
+	profile_free(profile);
+}
+
+TEST(records_stay_on_for_a_single_thread_that_can_leave_cupti_at_the_end)
+{
+	int session = start();
+	uint32_t exec = make_graph();
+
+	replay(exec);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	usleep(1500000);
+	CHECK(!fake.is_idle());
+	replay(exec);
+	end();
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	replay(exec);
+	CHECK_EQ(fake.graph_result(), 0);
+}
+
+TEST(records_end_while_threads_that_cannot_be_held_replay_graphs)
+{
+	int session = start();
+	uint32_t exec = make_graph();
+
+	replay(exec);
+	other_begin(exec);
+	other_replay();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK(rests());
+	CHECK_EQ(fake.calls("cuptiFinalize"), 0);
+	other_replay();
+	CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+	other_replay();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 6);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a timestamp"), 0);
+	end();
+	CHECK_EQ(fake.graph_result(), 0);
+	other_end();
+}
+
+/* A kernel of a graph that ran while records were enabled again has a start from before. */
+TEST(stale_start_times_after_records_were_enabled_again_are_counted_as_lost)
+{
+	struct fake_launch stale = {
+		.call = CUPTI_CALL_GRAPH_LAUNCH,
+		.name = "node",
+		.records = 1,
+		.start_ns = 5,
+		.end_ns = 14000000,
+	};
+	int session = start();
+	uint32_t exec = make_graph();
+
+	replay(exec);
+	other_begin(exec);
+	other_replay();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK(rests());
+	CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+	stale.node_id = fake.graph_add_kernel(fake.graph_create());
+	fake.launch(&stale);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 4);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a timestamp"), 1);
+	end();
+	other_end();
+}
+
+TEST(a_session_that_is_deactivated_for_a_moment_does_not_leave_cupti)
+{
+	int session = start();
+	uint32_t exec = make_graph();
+
+	for (int i = 0; i < 50; i++) {
+		replay(exec);
+		CHECK_EQ(proton_deactivate(session, false, NULL), PROTON_OK);
+		replay(exec);
+		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+	}
+	CHECK_EQ(fake.calls("cuptiFinalize"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a timestamp"), 0);
+	end();
+	CHECK_EQ(fake.graph_result(), 0);
+}
+
+TEST(a_new_session_wakes_a_backend_whose_sessions_are_deactivated)
+{
+	struct proton_error err;
+	int session = start();
+	int second;
+
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK(rests());
+	second = start_named("b", "cupti", &err);
+	CHECK_LE(0, second);
+	launch_ns("k", 5);
+	CHECK_EQ(proton_deactivate(second, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(second, "kernels"), 1);
+	CHECK_U64(rec_counter(session, "kernels"), 0);
+	end();
+}
+
+TEST(a_deactivated_session_that_cannot_attach_again_says_so)
+{
+	struct proton_error err;
+	int session = start();
+
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK(rests());
+	CHECK(fake.other_subscribe("another tool"));
+	CHECK_EQ(proton_activate(session, &err), PROTON_E_BUSY);
+	CHECK_HAS(err.text, "another tool");
+	fake.other_unsubscribe();
+	CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+	launch_ns("k", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	end();
+}
+
+/* The number of cuptiFinalize() in 150 sessions. */
+static uint32_t many_sessions(bool has_graph)
+{
+	for (int i = 0; i < 150; i++) {
+		uint32_t exec = 0;
+		struct profile *profile;
+
+		start();
+		if (has_graph) {
+			exec = make_graph();
+			replay(exec);
+		}
+		launch_ns("k", 5);
+		profile = finish();
+		CHECK_U64(rec_count(profile, "k"), 1);
+		profile_free(profile);
+		if (has_graph)
+			fake.graph_exec_destroy(exec);
+	}
+	return fake.calls("cuptiFinalize");
+}
+
+TEST(a_process_with_graphs_attaches_a_hundred_times)
+{
+	rec_begin_saying();
+	CHECK_U64(many_sessions(true), 99);
+	CHECK_EQ(rec_printed("each time leaves 0.57 MB of GPU memory in use"), 1);
+}
+
+TEST(a_process_without_graphs_stays_attached_between_most_sessions)
+{
+	rec_begin_saying();
+	CHECK_U64(many_sessions(false), 7);
+	CHECK_EQ(rec_printed("attached"), 0);
+	CHECK(fake.is_idle());
+	CHECK(proton_leave_vendor());
+	CHECK_EQ(fake.calls("cuptiFinalize"), 8);
+}
+
+TEST(the_vendor_is_not_left_within_a_session)
+{
+	start();
+	CHECK(!proton_leave_vendor());
+	end();
+	CHECK(proton_leave_vendor());
+}
+
+TEST(a_lost_context_is_named)
+{
+	struct proton_error err;
+	uint32_t exec;
+
+	start();
+	exec = make_graph();
+	replay(exec);
+	fake.graph_launch_around(exec, "node", fake.other_finalize);
+	CHECK_EQ(fake.graph_result(), 719);
+	end();
+	setenv("FAKE_CUDA_FAIL", "cuStreamQuery=719", 1);
+	CHECK_LT(start_named("b", "cupti", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_STATE);
+	CHECK_HAS(err.text, "its CUDA context is lost (CUDA error 719)");
+	unsetenv("FAKE_CUDA_FAIL");
+	CHECK_LT(start_named("b", "cupti", &err), 0);
+	CHECK_HAS(err.text, "its CUDA context is lost; look for the first CUDA error");
+}
+
+/* ------------------------------------------------------------------ PC sampling */
+
+TEST(threads_are_held_from_before_attaching_until_sampling_is_enabled)
+{
+	proton_holder_set(&holder);
+	begin_with_context();
+	start_sampling("pcsampling");
+	CHECK_EQ(atomic_load(&holds), 1);
+	CHECK_U64(subscribed_at_begin, 0);
+	CHECK_LT(0, enabled_at_end);
+	CHECK(!atomic_load(&is_held));
+	end();
+	CHECK_U64(fake.pcs_period(&gpu0), 0);
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	proton_holder_set(NULL);
+}
+
+TEST(samples_of_graphs_that_are_older_than_the_session_are_known)
+{
+	struct profile *profile;
+	uint32_t exec;
+
+	begin_with_context();
+	exec = make_graph();
+	replay(exec);
+	for (int i = 0; i < 3; i++) {
+		start_sampling("pcsampling");
+		launch_function("node", NULL, 1000);
+		fake.pcs_take(&gpu0, &(struct fake_pc){.crc = 7,
+						       .function = "node",
+						       .reason = "wait",
+						       .samples = 5,
+						       .is_of_graph = true});
+		replay(exec);
+		profile = finish();
+		CHECK_EQ(value_at(profile, "node", "num_samples"), 5);
+		profile_free(profile);
+		replay(exec);
+	}
+	CHECK_EQ(fake.graph_result(), 0);
+}
+
+TEST(samples_that_are_decoded_at_the_end_are_in_the_profile)
+{
+	struct profile *profile;
+
+	begin_with_context();
+	start_sampling("pcsampling");
+	launch_function("k", NULL, 1000);
+	for (uint32_t i = 0; i < 20000; i++) /* more than one read takes */
+		take(7, "k", i * 16, "wait", 1);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "k", "num_samples"), 20000);
+	profile_free(profile);
+}
