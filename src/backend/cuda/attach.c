@@ -1,6 +1,10 @@
 /* Attaching to CUPTI and leaving it. */
 #include "backend/cuda/attach.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/hold.h"
 #include "backend/cuda/interface.h"
@@ -8,9 +12,10 @@
 #include "backend/cuda/replayed_graphs.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/gpu_describe.h"
+#include "base/clock.h"
 #include "base/message.h"
+#include "driver/driver.h"
 #include "record/thread/captured.h"
-#include "record/thread/holder.h"
 
 /*
  * Each attach leaves 0.57 MB of GPU memory behind until the process ends, which is CUPTI's own and
@@ -19,6 +24,8 @@
 #define ATTACHES_MAX 100u
 /* Without graphs, being attached costs a launch 0.3 us, and nothing else. */
 #define ATTACHES_WITHOUT_GRAPHS 8u
+#define ATTACH_HOLD_NS 200000000ull /* enabling PC sampling takes 17 ms, the first time 45 */
+#define POLL_US 50u
 
 static bool is_attached;   /* changed by one caller of backend_use.c at a time, as the following */
 static uint32_t attaches;  /* of this process */
@@ -91,16 +98,65 @@ static bool hold_for_samples(const struct attach_wishes *wishes)
 	return wishes->samples && attach_leave() && hold_begin_to_attach();
 }
 
-int attach_begin(const struct attach_wishes *wishes, struct proton_error *err)
+static int begin(const struct attach_wishes *wishes, struct proton_error *err)
 {
-	bool is_held = hold_for_samples(wishes);
 	int status = try_begin(wishes, err);
 
 	if (status != PROTON_OK && interface_refuse_second())
 		status = try_begin(wishes, err);
-	if (is_held)
-		hold_end();
 	return status;
+}
+
+/* A begin on a thread of its own. */
+struct beginning {
+	const struct attach_wishes *wishes;
+	void *context; /* current on the calling thread; may be NULL */
+	struct proton_error err;
+	int status;
+	_Atomic bool is_done;
+};
+
+static void *begin_there(void *data)
+{
+	struct beginning *beginning = data;
+	bool is_pushed = beginning->context && libcuda.cuCtxPushCurrent(beginning->context) == 0;
+	void *popped;
+
+	beginning->status = begin(beginning->wishes, &beginning->err);
+	if (is_pushed)
+		libcuda.cuCtxPopCurrent(&popped);
+	atomic_store(&beginning->is_done, true);
+	return NULL;
+}
+
+/*
+ * Begins while threads are held, but not longer than the limit: a host function may wait for the
+ * GIL, and CUPTI for the stream on which it runs. Then some samples are unknown, and nothing hangs.
+ */
+static int begin_held(const struct attach_wishes *wishes, struct proton_error *err)
+{
+	struct beginning beginning = {.wishes = wishes};
+	uint64_t start_ns = clock_monotonic_ns();
+	pthread_t thread;
+
+	if (libcuda.cuCtxGetCurrent && libcuda.cuCtxGetCurrent(&beginning.context) != 0)
+		beginning.context = NULL;
+	if (pthread_create(&thread, NULL, begin_there, &beginning) != 0) {
+		hold_end();
+		return begin(wishes, err);
+	}
+	while (!atomic_load(&beginning.is_done) && clock_monotonic_ns() - start_ns < ATTACH_HOLD_NS)
+		usleep(POLL_US);
+	hold_end();
+	pthread_join(thread, NULL);
+	if (beginning.status != PROTON_OK && err)
+		*err = beginning.err;
+	return beginning.status;
+}
+
+int attach_begin(const struct attach_wishes *wishes, struct proton_error *err)
+{
+	return hold_for_samples(wishes) ? begin_held(wishes, err) : begin(wishes, err);
 }
 
 /* ------------------------------------------------------------------ leaving */
@@ -138,20 +194,19 @@ static bool is_worth_leaving(bool has_sampled)
 	return false;
 }
 
-/* Holds the program's threads if CUPTI can be left now. */
-static bool begin_to_leave(void)
+/* True if CUPTI can be left now; holds the program's threads if that is needed. */
+static bool begin_to_leave(bool has_sampled)
 {
 	const char *why = "some CUDA graphs were replayed while nothing was recorded";
 
-	if (!replayed_graphs_are_suspect() && hold_begin(&why))
+	/* Threads that only launch kernels are not disturbed. */
+	if (!replayed_graphs_any() && !has_sampled)
 		return true;
-	if (replayed_graphs_any()) {
+	if (!replayed_graphs_are_suspect() && hold_begin(cuda_synchronize, &why))
+		return true;
+	if (replayed_graphs_any())
 		explain(why);
-		return false;
-	}
-	/* Threads that launch kernels only are not disturbed. */
-	hold_begin_to_attach();
-	return true;
+	return false;
 }
 
 static void end_records(const struct attach_wishes *wishes)
@@ -176,7 +231,8 @@ void attach_end(const struct attach_wishes *wishes)
 	callbacks_check(); /* another tool may have taken CUPTI down */
 	if (wishes->samples)
 		pc_sampling_read();
-	is_held = may_leave() && is_worth_leaving(wishes->samples) && begin_to_leave();
+	is_held = may_leave() && is_worth_leaving(wishes->samples) &&
+		  begin_to_leave(wishes->samples);
 	if (wishes->samples && !pc_sampling_stop(is_held) && is_held) {
 		hold_end(); /* a thread that launches without being held is in the driver */
 		is_held = false;
@@ -201,9 +257,7 @@ bool attach_leave(void)
 	/* Calls are not seen any more, but no graph that was replayed has been patched. */
 	if (!may_leave() || replayed_graphs_are_suspect())
 		return false;
-	hold_begin_to_attach();
 	finalize(true);
-	hold_end();
 	return !is_attached;
 }
 

@@ -51,6 +51,8 @@ static const uint32_t driver_calls[] = {
 enum {
 	CALL_COUNTED = 1,
 	CALL_OF_THREAD = 2, /* and its thread has to be held */
+	CALL_WAITS = 3,     /* counted in such threads */
+	CALL_OF_HOST = 4,   /* launches a host function */
 };
 
 #define CALL_MAX 1024u
@@ -58,6 +60,8 @@ enum {
 static const uint8_t graph_calls[CALL_MAX] = {
 #define G(name, number) [number] = CALL_COUNTED,
 #define T(name, number) [number] = CALL_OF_THREAD,
+#define W(name, number) [number] = CALL_WAITS,
+#define H(name, number) [number] = CALL_OF_HOST,
 #include "backend/cuda/graph_calls.def"
 #undef G
 };
@@ -146,15 +150,18 @@ static void end_sampled(const struct cupti_callback_data *data)
 		call_gate_leave(CALL_GATE_LAUNCH);
 }
 
-static void count_graph_call(const struct cupti_callback_data *data, bool is_of_thread)
+static void count_graph_call(const struct cupti_callback_data *data, int kind)
 {
 	if (data->site != CUPTI_SITE_ENTER) {
 		call_gate_leave(CALL_GATE_GRAPH);
 		return;
 	}
-	if (is_of_thread)
+	if (kind == CALL_OF_THREAD)
 		hold_note_call();
-	call_gate_pass(CALL_GATE_GRAPH);
+	if (kind == CALL_OF_HOST)
+		hold_note_host_function();
+	if (kind != CALL_WAITS || hold_uses_graphs_here())
+		call_gate_pass(CALL_GATE_GRAPH);
 }
 
 /* The first parameter of cuGraphLaunch() is the executable graph. */
@@ -164,7 +171,7 @@ static void on_graph_launch(const struct cupti_callback_data *data)
 
 	if (data->site == CUPTI_SITE_ENTER && params)
 		replayed_graphs_note(params[0]);
-	count_graph_call(data, true);
+	count_graph_call(data, CALL_OF_THREAD);
 }
 
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
@@ -252,7 +259,7 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 		break;
 	default: /* no other calls are enabled */
 		if (is_graph_call(call))
-			count_graph_call(data, graph_calls[call] == CALL_OF_THREAD);
+			count_graph_call(data, graph_calls[call]);
 		if (!on_module_call(call, data))
 			on_launch(call, data);
 		break;

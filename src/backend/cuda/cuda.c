@@ -131,7 +131,7 @@ static int check_postponed(struct proton_error *err)
 	return PROTON_OK;
 }
 
-static bool synchronize(void *context)
+bool cuda_synchronize(void *context)
 {
 	bool is_popped = false;
 	void *popped;
@@ -166,7 +166,7 @@ static int flush(struct proton_error *err)
 	 * only the records are waited for.
 	 */
 	if (!captured_any_open())
-		in_doubt = !contexts_synchronize(synchronize);
+		in_doubt = !contexts_synchronize(cuda_synchronize);
 	tensors_collect();
 	status = activity_flush(launched, last_shared, in_doubt, err);
 	pc_sampling_flush();

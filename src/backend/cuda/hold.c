@@ -9,12 +9,16 @@
  */
 #include "backend/cuda/hold.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "backend/cuda/call_gate.h"
+#include "backend/gpu/contexts.h"
 #include "base/clock.h"
+#include "record/thread/captured.h"
 #include "record/thread/holder.h"
 
 #define LOOSE_MAX 256u
@@ -25,14 +29,22 @@
 /* A host function may wait for the GIL, and a callback of CUPTI for Python's frames. */
 #define LIMIT_NS 20000000ull
 #define PAUSE_US 5000u
-/* From the exit callback until the thread has left CUPTI and meets the holder. */
-#define QUIET_NS 1000000ull
+/*
+ * From the exit callback until the thread has left CUPTI and meets the holder, or makes its next call
+ * without meeting it: a C function that Python has called may make several.
+ */
+#define QUIET_NS 2000000ull
 
 static _Atomic pid_t loose[LOOSE_MAX];
-static _Atomic uint32_t loose_count; /* more than LOOSE_MAX: some are not known */
-static _Atomic uint32_t generation;
-static _Thread_local uint32_t noted_in;
-static _Atomic bool is_holding; /* the holder holds */
+static _Atomic uint32_t loose_count;    /* more than LOOSE_MAX: some are not known */
+static _Atomic uint32_t generation = 1; /* of an attach */
+/* The generations in which this thread made a call of a graph, and in which it is loose. */
+static _Thread_local struct {
+	uint32_t used_in;
+	uint32_t loose_in;
+} here;
+static _Atomic bool is_holding;         /* the holder holds */
+static _Atomic bool has_host_functions; /* the process uses some */
 
 void hold_start(void)
 {
@@ -41,17 +53,28 @@ void hold_start(void)
 	call_gate_reset(CALL_GATE_GRAPH);
 }
 
+void hold_note_host_function(void)
+{
+	atomic_store_explicit(&has_host_functions, true, memory_order_relaxed);
+}
+
 void hold_note_call(void)
 {
 	uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed);
 	uint32_t at;
 
-	if (noted_in == now || holder_covers_here())
+	here.used_in = now;
+	if (here.loose_in == now || holder_covers_here())
 		return;
-	noted_in = now;
+	here.loose_in = now;
 	at = atomic_fetch_add(&loose_count, 1);
 	if (at < LOOSE_MAX)
 		atomic_store(&loose[at], gettid());
+}
+
+bool hold_uses_graphs_here(void)
+{
+	return here.used_in == atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
 static bool exists(pid_t thread)
@@ -78,7 +101,7 @@ uint32_t hold_count_loose(void)
 /* Loose threads beside this one. */
 static bool has_loose(void)
 {
-	bool is_loose = noted_in == atomic_load(&generation);
+	bool is_loose = here.loose_in == atomic_load(&generation);
 
 	return hold_count_loose() > (is_loose ? 1 : 0);
 }
@@ -110,17 +133,81 @@ bool hold_is_quiet(void)
 	return wait_quiet(LIMIT_NS);
 }
 
-bool hold_begin(const char **why_out)
+/* ------------------------------------------------------------------ an idle GPU */
+
+/*
+ * A host function on a stream may wait for the GIL, and CUPTI for the stream: while threads are held,
+ * that would never end. So nothing may run on the GPUs. A thread of its own waits for them, because
+ * that cannot be given up; when it is late, it ends by itself.
+ */
+enum waiting {
+	WAITING_NONE,
+	WAITING_RUNS,
+	WAITING_DONE,
+};
+
+static _Atomic int waiting;
+static bool (*synchronize_one)(void *context);
+
+static void *wait_for_gpus(void *unused)
+{
+	(void)unused;
+	contexts_synchronize(synchronize_one);
+	atomic_store(&waiting, WAITING_DONE);
+	return NULL;
+}
+
+static bool begin_waiting(bool (*synchronize)(void *context))
+{
+	int before = atomic_load(&waiting);
+	pthread_t thread;
+	sigset_t previous;
+	sigset_t all;
+	bool is_begun;
+
+	if (before == WAITING_RUNS) /* of an earlier attempt */
+		return false;
+	synchronize_one = synchronize;
+	atomic_store(&waiting, WAITING_RUNS);
+	sigfillset(&all); /* the program's signals are for its own threads */
+	pthread_sigmask(SIG_SETMASK, &all, &previous);
+	is_begun = pthread_create(&thread, NULL, wait_for_gpus, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	if (is_begun)
+		pthread_detach(thread);
+	else
+		atomic_store(&waiting, WAITING_NONE);
+	return is_begun;
+}
+
+/* Waiting for a context ends a capture in it. Captures and host functions are not used together. */
+static bool wait_idle(bool (*synchronize)(void *context), uint64_t limit_ns)
+{
+	uint64_t start_ns = clock_monotonic_ns();
+
+	if (captured_any_open())
+		return !atomic_load(&has_host_functions);
+	if (!begin_waiting(synchronize))
+		return false;
+	while (atomic_load(&waiting) == WAITING_RUNS && clock_monotonic_ns() - start_ns < limit_ns)
+		usleep(POLL_US);
+	return atomic_load(&waiting) == WAITING_DONE;
+}
+
+bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 {
 	for (uint32_t i = 0; i < ATTEMPTS; i++) {
+		uint64_t limit_ns = i ? LIMIT_NS : FIRST_LIMIT_NS;
+
 		*why_out = holder_is_set() ? "threads that Python cannot hold use CUDA graphs"
 					   : "other threads use CUDA graphs";
 		if (has_loose())
 			return false;
 		is_holding = holder_begin();
-		if (wait_quiet(i ? LIMIT_NS : FIRST_LIMIT_NS) && !has_loose())
+		if (wait_quiet(limit_ns) && !has_loose() &&
+		    (!hold_is_on() || wait_idle(synchronize, limit_ns)))
 			return true;
-		*why_out = "a thread did not return from the CUDA driver";
+		*why_out = "a thread did not return from the CUDA driver, or the GPU was busy";
 		hold_end();
 		usleep(PAUSE_US);
 	}

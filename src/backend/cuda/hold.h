@@ -12,12 +12,17 @@
 void hold_start(void);
 /* A call of a graph begins on this thread. */
 void hold_note_call(void);
+/* A host function is launched on a stream, or added to a graph. */
+void hold_note_host_function(void);
+/* True if this thread has made such a call since CUPTI was attached. */
+bool hold_uses_graphs_here(void);
 /*
  * Holds every thread that has called a driver function of graphs, outside of the driver, until
- * hold_end() on this thread. False with the reason, a clause: threads run that cannot be held, or
- * one does not leave the driver within 0.3 s. Nothing is held then.
+ * hold_end() on this thread, with nothing running on the GPUs. False with the reason, a clause:
+ * threads run that cannot be held, or one does not leave the driver within 0.3 s, or the GPU is not
+ * idle in that time. Nothing is held then. `synchronize` waits for a context, with it current.
  */
-bool hold_begin(const char **why_out);
+bool hold_begin(bool (*synchronize)(void *context), const char **why_out);
 void hold_end(void);
 /* While held: true once no call has been in flight for a while; false if that takes too long. */
 bool hold_is_quiet(void);

@@ -1,0 +1,126 @@
+"""Sessions of random modes and lengths while threads use the driver in every way: see storm.c.
+
+    storm_sessions.py LIBRARY THREADS SESSIONS SEED
+
+THREADS is "python" (threads of Python make the calls) or "c" (threads that Python does not know).
+Prints a line of JSON: the results of the driver, and the median and longest seconds of starts and ends.
+"""
+
+import ctypes
+import faulthandler
+import json
+import os
+import random
+import sys
+import threading
+import time
+
+import triton_proton as proton
+
+KINDS = ("launch", "replay", "capture", "update", "module", "stream", "host", "context")
+OPTIONS = (
+    {},
+    {},
+    {"data": "trace"},
+    {"context": "python"},
+    {"mode": "pcsampling"},
+    {"mode": "pcsampling:windows=5ms/20ms"},
+)
+HOST = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Storm:
+    def __init__(self, path: str, is_python: bool) -> None:
+        self.library = ctypes.CDLL(path)
+        self.library.storm_open.restype = ctypes.c_void_p
+        self.is_python = is_python
+        self.must_end = False
+        self.hosts = 0
+        # Of Python: it waits for the interpreter's lock in a thread of the driver.
+        self.host = HOST(self.count_host) if is_python else HOST()
+        self.states = [self.open(kind, 0) for kind in range(len(KINDS))]
+        if self.library.storm_devices() > 1:
+            self.states += [self.open(kind, 1) for kind in (0, 1)]
+        self.results = [0] * len(self.states)
+        self.threads: list[threading.Thread] = []
+
+    def open(self, kind: int, device: int) -> ctypes.c_void_p:
+        result = ctypes.c_int()
+        state = self.library.storm_open(kind, device, self.host, ctypes.byref(result))
+        assert result.value == 0, (KINDS[kind], result.value)
+        return ctypes.c_void_p(state)
+
+    def count_host(self, _: int) -> None:
+        self.hosts += 1
+
+    def begin(self) -> None:
+        if not self.is_python:
+            for state in self.states:
+                assert self.library.storm_start(state) == 0
+            return
+        for i in range(len(self.states)):
+            self.threads.append(threading.Thread(target=self.run, args=(i,)))
+            self.threads[-1].start()
+
+    def run(self, i: int) -> None:
+        while not self.must_end and not self.results[i]:
+            self.results[i] = self.library.storm_round(self.states[i])
+
+    def end(self) -> list[int]:
+        self.must_end = True
+        for thread in self.threads:
+            thread.join()
+        if not self.is_python:
+            self.results = [self.library.storm_join(state) for state in self.states]
+        return [
+            result or self.library.storm_check(state)
+            for result, state in zip(self.results, self.states)
+        ]
+
+
+def session(name: str, options: dict, choice: random.Random, times: dict) -> None:
+    """A session, perhaps deactivated for a while; adds the seconds of its start and end."""
+    begin = time.monotonic()
+    number = proton.start(name, **options)
+    times["start"].append(time.monotonic() - begin)
+    time.sleep(choice.uniform(0, 0.04))
+    if choice.random() < 0.3:
+        proton.deactivate(number, flushing=choice.random() < 0.5)
+        time.sleep(choice.choice((0, 0.01, 1.2)))
+        proton.activate(number)
+        time.sleep(choice.uniform(0, 0.02))
+    begin = time.monotonic()
+    proton.finalize(number)
+    times["end"].append(time.monotonic() - begin)
+
+
+def main() -> int:
+    path, kind, count, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    faulthandler.dump_traceback_later(110, exit=True)
+    choice = random.Random(seed)
+    storm = Storm(path, kind == "python")
+    times: dict[str, list[float]] = {"start": [], "end": []}
+    done = 0
+    storm.begin()
+    for done in range(1, count + 1):
+        session(f"storm{seed}", choice.choice(OPTIONS), choice, times)
+        if any(storm.results):
+            break
+    results = storm.end()
+    print(
+        json.dumps(
+            {
+                "results": dict(zip(KINDS, results)),
+                "sessions": done,
+                "start": sorted(times["start"])[done // 2],
+                "end": sorted(times["end"])[done // 2],
+                "longest": max(times["start"] + times["end"]),
+            }
+        ),
+        flush=True,
+    )
+    os._exit(any(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
