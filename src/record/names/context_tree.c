@@ -47,15 +47,21 @@ struct context context_tree_get(uint32_t context)
 	return node_at(context)->context;
 }
 
-/* Adds a context; returns `parent` if there is no space. The lock is held. */
+/* Adds a context; returns `parent` if there is no space, which is counted. The lock is held. */
 static uint32_t put_context(uint32_t parent, uint32_t frame)
 {
-	if ((uint64_t)(context_count + 1) * sizeof(struct node) > context_space.bytes ||
-	    context_count >= UINT32_MAX - 1)
+	bool has_space = (uint64_t)(context_count + 1) * sizeof(struct node) <=
+				 context_space.bytes &&
+			 context_count < UINT32_MAX - 1;
+
+	if (has_space)
+		node_at(context_count)->context =
+			(struct context){.parent = parent, .frame = frame};
+	if (!has_space ||
+	    !map_insert(&context_map, (uint64_t)parent << 32 | frame, context_count)) {
+		name_limits_lose();
 		return parent;
-	node_at(context_count)->context = (struct context){.parent = parent, .frame = frame};
-	if (!map_insert(&context_map, (uint64_t)parent << 32 | frame, context_count))
-		return parent;
+	}
 	atomic_fetch_add_explicit(&node_at(parent)->children, 1, memory_order_relaxed);
 	return context_count++;
 }
@@ -167,7 +173,8 @@ uint32_t context_tree_append(uint32_t context, uint32_t path)
 		if (!map_find(&append_map, append_key(context, missing)) &&
 		    !map_insert(&append_map, append_key(context, missing), child)) {
 			pthread_mutex_unlock(&frames_lock);
-			return context; /* out of memory: the upper levels are correct */
+			name_limits_lose();
+			return context; /* the upper levels are correct */
 		}
 		pthread_mutex_unlock(&frames_lock);
 	}

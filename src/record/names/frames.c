@@ -249,8 +249,10 @@ static uint32_t add_frame(const struct frame_content *content, uint32_t parent)
 	uint32_t frame;
 
 	/* Frames may be made before the first session: for a decorator's name, at import. */
-	if (!frames_are_ready() && frames_init(NULL) != PROTON_OK)
+	if (!frames_are_ready() && frames_init(NULL) != PROTON_OK) {
+		name_limits_lose();
 		return FRAME_NONE;
+	}
 	frame = find_fixed(content);
 	if (frame)
 		return frame;
@@ -263,7 +265,9 @@ static uint32_t add_frame(const struct frame_content *content, uint32_t parent)
 	else
 		frame = frames_make(key, content);
 	pthread_mutex_unlock(&frames_lock);
-	if (frames_is_other(frame) && !content_is(content, frame))
+	if (frame == FRAME_NONE)
+		name_limits_lose();
+	else if (frames_is_other(frame) && !content_is(content, frame))
 		name_limits_fold();
 	return frame;
 }

@@ -21,6 +21,7 @@ static struct limits limits = {
 	.name_bytes = (uint64_t)NAMES_DEFAULT * BYTES_PER_NAME,
 };
 static _Atomic uint64_t folded;
+static _Atomic uint64_t lost;
 
 /* 0 means no limit. */
 static void read_limit(const char *variable, uint32_t *limit)
@@ -61,4 +62,16 @@ uint64_t name_limits_folded(void)
 void name_limits_fold(void)
 {
 	atomic_fetch_add_explicit(&folded, 1, memory_order_relaxed);
+}
+
+uint64_t name_limits_lost(void)
+{
+	return atomic_load_explicit(&lost, memory_order_relaxed);
+}
+
+void name_limits_lose(void)
+{
+	atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
+	message_once("out of memory; data that does not fit is counted as lost, and the program "
+		     "continues");
 }

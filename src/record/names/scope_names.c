@@ -35,10 +35,14 @@ static uint32_t enter_known(uint32_t parent, const struct frame_content *content
 		*frame = make_name(parent, key, content);
 	else if (reused_names_state(*frame) == NAME_LEAVING)
 		reused_names_set(*frame, NAME_LIVE); /* it is used again in time */
+	if (*frame == FRAME_NONE)
+		name_limits_lose();
 	if (*frame == FRAME_NONE || context_tree_repeats_other(parent, *frame))
 		return parent;
 	child = context_tree_add(parent, *frame);
-	if (child == parent || context_tree_get(child).frame != *frame)
+	if (context_tree_is_lost(parent, child))
+		*frame = FRAME_NONE;
+	else if (context_tree_get(child).frame != *frame)
 		*frame = FRAME_OTHER;
 	else if (is_new && *frame != FRAME_OTHER)
 		reused_names_make(*frame, child);

@@ -390,6 +390,7 @@ static int init_rest(struct store *store, struct proton_error *err)
 				    1 << 16, 1, err);
 
 	store->folded = name_limits_folded();
+	store->lost = name_limits_lost();
 	store->origins = store_counters_origins();
 	for (size_t i = 0; status == PROTON_OK && i < ARRAY_LENGTH(maps); i++)
 		status = region_reserve(maps[i], MAP_RESERVE, 1 << 20, 1, err);

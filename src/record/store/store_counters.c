@@ -85,13 +85,17 @@ void store_counters_add(struct store *store, enum counter counter, uint64_t more
 void store_counters_add_folded(struct store *store)
 {
 	uint64_t folded = name_limits_folded();
+	uint64_t lost = name_limits_lost();
 	uint64_t origins = store_counters_origins();
 
 	if (folded != store->folded)
 		store_counters_add(store, COUNTER_LOST_NAME, folded - store->folded);
+	if (lost != store->lost)
+		store_counters_add(store, COUNTER_LOST_STORAGE, lost - store->lost);
 	if (origins != store->origins)
 		store_counters_add(store, COUNTER_ORIGIN_UNKNOWN, origins - store->origins);
 	store->folded = folded;
+	store->lost = lost;
 	store->origins = origins;
 }
 

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "record/names/context_tree.h"
 #include "record/names/frames.h"
+#include "record/names/name_limits.h"
 #include "record/names/reused_names.h"
 #include "record/names/scope_names.h"
 #include "record/sets/registry.h"
@@ -59,13 +60,15 @@ __attribute__((cold)) static uint32_t learn(struct thread *thread, uint32_t pare
 
 	if (context == SCOPE_NAMES_NONE)
 		return context;
-	thread->cache[cache_index(parent, frame)] = (struct cache_entry){
-		.parent = parent, .frame = frame, .context = context, .config = config};
+	if (frame != FRAME_NONE && !context_tree_is_lost(parent, context))
+		thread->cache[cache_index(parent, frame)] = (struct cache_entry){
+			.parent = parent, .frame = frame, .context = context, .config = config};
 	note_entered(context, config);
 	reused_names_note(context); /* last: the sessions may note it in a later phase */
 	if (name && name->known)
-		*name->known =
-			frame == FRAME_OTHER ? 0 : (uint64_t)reused_names_word(frame) << 32 | frame;
+		*name->known = frame == FRAME_OTHER || frame == FRAME_NONE
+				       ? 0
+				       : (uint64_t)reused_names_word(frame) << 32 | frame;
 	return context;
 }
 
@@ -107,6 +110,8 @@ static __attribute__((noinline)) bool grow(struct thread *thread)
 	has_space = array_reserve(&thread->stack.scopes, &thread->stack.capacity,
 				  thread->stack.depth + 1, sizeof(*thread->stack.scopes));
 	thread_trace_unlock(&thread->trace);
+	if (!has_space)
+		name_limits_lose();
 	return has_space;
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "record/names/context_tree.h"
 #include "record/names/frames.h"
+#include "record/names/name_limits.h"
 #include "record/thread/thread_self.h"
 
 static _Atomic(proton_tasks_provider_fn) provider;
@@ -74,6 +75,8 @@ static bool reserve(struct thread *thread)
 	has_space = array_reserve(&thread->others, &thread->other_capacity, thread->other_count + 1,
 				  sizeof(*thread->others));
 	thread_trace_unlock(&thread->trace);
+	if (!has_space)
+		name_limits_lose();
 	return has_space;
 }
 

@@ -7,6 +7,7 @@
 #include <libproton/proton.h>
 
 #include "base/clock.h"
+#include "record/names/name_limits.h"
 #include "record/names/reused_names.h"
 #include "record/thread/thread_self.h"
 
@@ -46,8 +47,10 @@ struct thread *thread_new(void)
 {
 	struct thread *thread = calloc(1, sizeof(*thread));
 
-	if (!thread)
+	if (!thread) {
+		name_limits_lose();
 		return NULL;
+	}
 	pthread_once(&exit_key_once, make_exit_key);
 	pthread_setspecific(exit_key, thread);
 	thread->ordinal = thread_new_ordinal(false);
