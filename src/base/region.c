@@ -1,4 +1,4 @@
-/* Reserved address space, with a fair share where it is limited. */
+/* Address ranges that are mapped in steps. */
 #include "base/region.h"
 
 #include <errno.h>
@@ -7,9 +7,141 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#define GRAIN ((size_t)64 << 10) /* the largest page size of supported machines */
+#define STEP_MAX ((size_t)64 << 20)
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
 /*
- * If the address space is limited, no region may take so much that none is left for the others: the
- * recorder has about two dozen.
+ * A mapping counts against RLIMIT_AS of the program, with or without memory. So a region has
+ * addresses that nothing else uses, and maps them when it grows. They are far away from code:
+ * Linux places a mapping right below the previous ones, so large mappings would separate the
+ * libraries that were loaded before from those loaded later. Calls over more than 4 GiB are
+ * predicted worse: with 300 GB between Python and torch, small operations of torch took 3.5 % more
+ * CPU time (Intel Xeon).
+ */
+#define AWAY_FROM_CODE ((uintptr_t)16 << 40)
+#define UNIT_BYTES ((size_t)1 << 30)
+#define UNIT_COUNT 16384u
+
+static _Atomic bool units[UNIT_COUNT]; /* taken by a region */
+/*
+ * Processors find a line in their first cache by bits of its address that are equal at the
+ * beginning of all units: regions begin at different places.
+ */
+static _Atomic size_t regions;
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* The lowest address of the units; 0: there is no space below the code. */
+static uintptr_t first_address(void)
+{
+	uintptr_t code = (uintptr_t)region_reserve & ~(UNIT_BYTES - 1);
+
+	return code < 3 * AWAY_FROM_CODE ? 0 : code - AWAY_FROM_CODE - UNIT_COUNT * UNIT_BYTES;
+}
+
+static void give_back(size_t first, size_t count)
+{
+	while (count--)
+		atomic_store_explicit(&units[first++], false, memory_order_relaxed);
+}
+
+/* Takes adjacent units, without a lock: fork() may come at any time. UNIT_COUNT: none are free. */
+static size_t take(size_t count)
+{
+	size_t got = 0;
+	size_t at;
+
+	for (at = 0; at < UNIT_COUNT && got < count; at++) {
+		if (!atomic_exchange_explicit(&units[at], true, memory_order_relaxed)) {
+			got++;
+			continue;
+		}
+		give_back(at - got, got);
+		got = 0;
+	}
+	if (got == count)
+		return at - got;
+	give_back(at - got, got);
+	return UNIT_COUNT;
+}
+
+int region_map(struct region *region, size_t bytes, int fd, off_t offset)
+{
+	char *at = (char *)region->base + region->bytes;
+	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+	void *mapped;
+
+	if (bytes > region->limit - region->bytes)
+		return ENOMEM;
+	flags |= region->is_reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+	mapped = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd, offset);
+	if (mapped == MAP_FAILED)
+		return errno;
+	if (mapped != at) { /* the range is taken, and the kernel is older than 4.17 */
+		munmap(mapped, bytes);
+		return EEXIST;
+	}
+	/* The tables of a profiler do not belong in core dumps of the program. */
+	madvise(at, bytes, MADV_DONTDUMP);
+	/* release: pairs with region_holds() */
+	__atomic_store_n(&region->bytes, region->bytes + bytes, __ATOMIC_RELEASE);
+	return 0;
+}
+
+bool region_grow(struct region *region, size_t bytes)
+{
+	size_t step = region->bytes < STEP_MAX ? region->bytes : STEP_MAX;
+	size_t missing;
+
+	if (bytes > region->limit)
+		return false;
+	missing = round_up(bytes, GRAIN) - region->bytes;
+	if (step > region->limit - region->bytes)
+		step = region->limit - region->bytes;
+	return (step > missing && region_map(region, step, -1, 0) == 0) ||
+	       region_map(region, missing, -1, 0) == 0;
+}
+
+/* Takes addresses that no other region has; false if that is not possible. */
+static bool take_addresses(struct region *region, size_t minimum, bool accessible)
+{
+	uintptr_t first = first_address();
+	size_t place = atomic_fetch_add_explicit(&regions, 1, memory_order_relaxed) % 64 * GRAIN;
+	size_t count = round_up(place + region->limit, UNIT_BYTES) / UNIT_BYTES;
+	size_t unit;
+
+	/* A range in which the program has a mapping stays taken: the next one is tried. */
+	while (first && (unit = take(count)) < UNIT_COUNT) {
+		int errnum;
+
+		/* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+		region->base = (char *)first + unit * UNIT_BYTES + place;
+		errnum = region_map(region, minimum, -1, 0);
+		if (errnum == 0 && !accessible) {
+			munmap(region->base, region->bytes);
+			region->bytes = 0;
+		}
+		if (errnum == 0)
+			return true;
+		if (errnum != EEXIST) {
+			give_back(unit, count);
+			errno = errnum;
+			return false;
+		}
+	}
+	return false;
+}
+
+/*
+ * Where addresses cannot be chosen, all of them are mapped. If the address space is limited, no
+ * region may take so much that none is left for the others: the recorder has about two dozen.
  */
 static size_t fair_share(size_t wanted, size_t minimum)
 {
@@ -18,61 +150,51 @@ static size_t fair_share(size_t wanted, size_t minimum)
 
 	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return wanted;
-	share = (size_t)(limit.rlim_cur / 64) & ~(size_t)65535;
+	share = (size_t)(limit.rlim_cur / 64) & ~(GRAIN - 1);
 	if (share < minimum)
 		share = minimum;
 	return share < wanted ? share : wanted;
 }
 
-/*
- * Linux places a mapping right below the previous ones, so large reservations would separate the
- * libraries that were loaded before from those loaded later. Calls over more than 4 GiB are
- * predicted worse: with 300 GB between Python and torch, small operations of torch took 3.5 % more
- * CPU time (Intel Xeon). So regions are placed one below the other, far away from code. These
- * addresses are hints: where one is taken, or the address space is smaller, the kernel chooses.
- */
-#define AWAY_FROM_CODE ((uintptr_t)16 << 40)
-#define AWAY_BYTES ((uintptr_t)8 << 40) /* then they begin again at the top */
-
-static void *address_hint(size_t bytes)
+static bool reserve_whole(struct region *region, size_t minimum, bool accessible)
 {
-	static _Atomic uintptr_t taken;
-	const uintptr_t code = (uintptr_t)region_reserve & ~(uintptr_t)65535;
-	uintptr_t end;
+	size_t bytes = fair_share(region->limit, minimum);
 
-	if (code < 2 * AWAY_FROM_CODE || bytes > AWAY_BYTES)
-		return NULL;
-	bytes = (bytes + 65535) & ~(size_t)65535;
-	end = atomic_fetch_add(&taken, bytes) % AWAY_BYTES + bytes;
-	return (void *)(code - AWAY_FROM_CODE - end);
-}
-
-int region_reserve(struct region *region, size_t wanted, size_t minimum, int accessible,
-		   struct proton_error *err)
-{
-	int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
-
-	wanted = fair_share(wanted, minimum);
-	for (;;) {
-		void *base = mmap(address_hint(wanted), wanted, protection,
+	for (; bytes >= minimum; bytes = bytes / 2 & ~(GRAIN - 1)) {
+		void *base = mmap(NULL, bytes, PROT_NONE,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-		if (base != MAP_FAILED) {
-			/* The tables of a profiler do not belong in core dumps of the program. */
-			madvise(base, wanted, MADV_DONTDUMP);
-			*region = (struct region){.base = base, .bytes = wanted};
-			return PROTON_OK;
-		}
-		if (wanted / 2 < minimum)
-			return err_errno(err, errno, "cannot reserve %zu bytes of address space",
-					 wanted);
-		wanted /= 2;
+		if (base == MAP_FAILED)
+			continue;
+		*region = (struct region){.base = base, .limit = bytes, .is_reserved = true};
+		if (!accessible || region_map(region, minimum, -1, 0) == 0)
+			return true;
+		munmap(base, bytes);
+		break;
 	}
+	return false;
+}
+
+int region_reserve(struct region *region, size_t limit, size_t minimum, int accessible,
+		   struct proton_error *err)
+{
+	struct region own = {.limit = round_up(limit, GRAIN)};
+
+	minimum = round_up(minimum, GRAIN);
+	if (!take_addresses(&own, minimum, accessible) && !reserve_whole(&own, minimum, accessible))
+		return err_errno(err, errno, "cannot reserve %zu bytes of address space", minimum);
+	*region = own;
+	return PROTON_OK;
 }
 
 void region_release(struct region *region)
 {
-	if (region->base)
-		munmap(region->base, region->bytes);
+	uintptr_t offset = (uintptr_t)region->base - first_address();
+
+	if (region->base && (region->bytes || region->is_reserved))
+		munmap(region->base, region->is_reserved ? region->limit : region->bytes);
+	if (region->base && !region->is_reserved)
+		give_back(offset / UNIT_BYTES,
+			  round_up(offset % UNIT_BYTES + region->limit, UNIT_BYTES) / UNIT_BYTES);
 	*region = (struct region){0};
 }

@@ -53,8 +53,8 @@ uint32_t strings_add(struct strings *strings, const char *bytes, size_t length)
 		return id;
 	id = (uint32_t)(strings->used / 8);
 	entry = string_entry_bytes(length);
-	if (strings->used + entry > strings->pool.bytes || strings->used / 8 >= STRING_NONE - 1 ||
-	    !hash_table_add(&strings->index, hash, id + 1))
+	if (!region_reaches(&strings->pool, strings->used + entry) ||
+	    strings->used / 8 >= STRING_NONE - 1 || !hash_table_add(&strings->index, hash, id + 1))
 		return STRING_NONE;
 	at = (char *)strings->pool.base + strings->used;
 	stored = (uint32_t)length;
@@ -75,7 +75,8 @@ uint32_t strings_reserve(struct strings *strings, size_t bytes)
 {
 	uint32_t id = (uint32_t)(strings->used / 8);
 
-	if (strings->used + bytes > strings->pool.bytes || strings->used / 8 >= STRING_NONE - 1)
+	if (!region_reaches(&strings->pool, strings->used + bytes) ||
+	    strings->used / 8 >= STRING_NONE - 1)
 		return STRING_NONE;
 	strings->used += bytes;
 	return id;

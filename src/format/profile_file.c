@@ -14,7 +14,7 @@
 #define EXTENT_MAX_BYTES (64ull << 20)
 
 static const struct {
-	uint64_t reserve_bytes; /* address space; hundreds of millions of rows each */
+	uint64_t reserve_bytes; /* addresses; hundreds of millions of rows each */
 	bool has_row_0;
 } layout[TABLE_COUNT] = {
 	[TABLE_STRINGS] = {16ull << 30, true},      [TABLE_FRAMES] = {4ull << 30, true},
@@ -52,9 +52,9 @@ static bool is_of_threads(int id)
 
 static bool add_extent(struct profile_file *file, enum table_id id, uint64_t bytes)
 {
-	struct profile_table *table = &file->tables[id];
 	struct file_header *header = file->header;
-	uint64_t extent = table->mapped_bytes;
+	struct region *space = &file->spaces[id];
+	uint64_t extent = space->bytes;
 
 	if (extent < EXTENT_MIN_BYTES)
 		extent = EXTENT_MIN_BYTES;
@@ -62,12 +62,12 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 		extent = EXTENT_MAX_BYTES;
 	while (extent < bytes)
 		extent += EXTENT_MIN_BYTES;
-	if (table->mapped_bytes + extent > file->spaces[id].bytes) {
+	if (extent > space->limit - space->bytes) {
 		file->errnum = ENOMEM;
 		return false;
 	}
 	if (file->place.path) {
-		char *at = (char *)file->spaces[id].base + table->mapped_bytes;
+		char *at = (char *)space->base + space->bytes;
 
 		if (header->extent_count == PROFILE_FILE_MAX_EXTENTS) {
 			file->errnum = EFBIG;
@@ -77,12 +77,9 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 			working_file_allocate(&file->place, (off_t)file->file_bytes, (off_t)extent);
 		if (file->errnum)
 			return false;
-		if (mmap(at, extent, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->place.fd,
-			 (off_t)file->file_bytes) == MAP_FAILED) {
-			file->errnum = errno;
+		file->errnum = region_map(space, extent, file->place.fd, (off_t)file->file_bytes);
+		if (file->errnum)
 			return false;
-		}
-		madvise(at, extent, MADV_DONTDUMP);
 		/* The first write to a page would also fill its neighbors: others wait. */
 		if (is_of_threads(id))
 			madvise(at, extent, MADV_RANDOM);
@@ -94,14 +91,15 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 		/* release: the extent before its count; pairs with readers in other processes */
 		__atomic_store_n(&header->extent_count, header->extent_count + 1, __ATOMIC_RELEASE);
 		file->file_bytes += extent;
+		return true;
 	}
-	table->mapped_bytes += extent;
-	return true;
+	file->errnum = region_map(space, extent, -1, 0);
+	return file->errnum == 0;
 }
 
 static int reserve(struct profile_file *file, int id, struct proton_error *err)
 {
-	return region_reserve(&file->spaces[id], layout[id].reserve_bytes, 1 << 20,
+	return region_reserve(&file->spaces[id], layout[id].reserve_bytes, EXTENT_MIN_BYTES,
 			      !file->place.path, err);
 }
 
@@ -126,8 +124,8 @@ void *profile_file_append(struct profile_file *file, enum table_id id, uint64_t 
 	uint64_t used = table->rows * table->row_bytes;
 	uint64_t bytes = rows * table->row_bytes;
 
-	if (used + bytes > table->mapped_bytes &&
-	    !table_grow(file, id, used + bytes - table->mapped_bytes))
+	if (used + bytes > file->spaces[id].bytes &&
+	    !table_grow(file, id, used + bytes - file->spaces[id].bytes))
 		return NULL;
 	table->rows += rows;
 	return (char *)file->spaces[id].base + used;
@@ -142,8 +140,8 @@ void profile_file_commit(struct profile_file *file, enum table_id id)
 void profile_file_expect_reading(const struct profile_file *file)
 {
 	for (int id = 0; id < TABLE_COUNT; id++)
-		if (is_of_threads(id) && file->tables[id].mapped_bytes)
-			madvise(file->spaces[id].base, file->tables[id].mapped_bytes, MADV_NORMAL);
+		if (is_of_threads(id) && file->spaces[id].bytes)
+			madvise(file->spaces[id].base, file->spaces[id].bytes, MADV_NORMAL);
 }
 
 void profile_file_view(const struct profile_file *file, struct profile_view *view)

@@ -18,7 +18,6 @@
 #include "format/working_file.h"
 
 struct profile_table {
-	uint64_t mapped_bytes;
 	uint64_t rows; /* appended, not necessarily committed */
 	uint32_t row_bytes;
 };

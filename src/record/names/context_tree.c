@@ -50,9 +50,9 @@ struct context context_tree_get(uint32_t context)
 /* Adds a context; returns `parent` if there is no space, which is counted. The lock is held. */
 static uint32_t put_context(uint32_t parent, uint32_t frame)
 {
-	bool has_space = (uint64_t)(context_count + 1) * sizeof(struct node) <=
-				 context_space.bytes &&
-			 context_count < UINT32_MAX - 1;
+	bool has_space =
+		context_count < UINT32_MAX - 1 &&
+		region_reaches(&context_space, (context_count + 1ull) * sizeof(struct node));
 
 	if (has_space)
 		node_at(context_count)->context =

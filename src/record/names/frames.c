@@ -94,12 +94,11 @@ uint32_t frames_find_name(const char *name, size_t length)
 static uint32_t put_frame(uint64_t key, enum frame_kind kind, uint32_t name, uint32_t file,
 			  uint32_t line)
 {
-	if ((uint64_t)(frame_tables.frame_count + 1) * sizeof(struct row_frame) >
-		    frame_tables.frames.bytes ||
-	    (uint64_t)(frame_tables.frame_count + 1) * sizeof(uint32_t) >
-		    frame_tables.twins.bytes ||
-	    (uint64_t)(frame_tables.frame_count + 1) * sizeof(struct name) >
-		    reused_names_space.bytes)
+	uint64_t count = (uint64_t)frame_tables.frame_count + 1;
+
+	if (!region_reaches(&frame_tables.frames, count * sizeof(struct row_frame)) ||
+	    !region_reaches(&frame_tables.twins, count * sizeof(uint32_t)) ||
+	    !region_reaches(&reused_names_space, count * sizeof(struct name)))
 		return FRAME_NONE;
 	((struct row_frame *)frame_tables.frames.base)[frame_tables.frame_count] =
 		(struct row_frame){

@@ -106,7 +106,7 @@ uint32_t metric_names_add(const char *name)
 	found = find(name, length, &key);
 	id = atomic_load_explicit(&count, memory_order_relaxed);
 	if (!found && id < LIMITS_METRICS &&
-	    (uint64_t)(id + 1) * sizeof(struct entry) <= space.bytes) {
+	    region_reaches(&space, (id + 1ull) * sizeof(struct entry))) {
 		struct entry entry = {
 			.raw = frames_string(name, length),
 			.parsed = parse(name, length),

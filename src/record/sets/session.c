@@ -131,7 +131,7 @@ static uint32_t find_or_add(const struct config *wanted)
 		if (ways[way] && config_bytes(known) == bytes && memcmp(known, wanted, bytes) == 0)
 			return ways[way];
 	}
-	if (config_used + bytes > config_space.bytes)
+	if (!region_reaches(&config_space, config_used + bytes))
 		return 0;
 	id = (uint32_t)(config_used / CONFIG_UNIT);
 	memcpy((char *)config_space.base + config_used, wanted, bytes);

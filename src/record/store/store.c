@@ -74,7 +74,7 @@ uint32_t store_string(struct store *store, uint32_t string)
 	uint32_t length;
 	const char *text = frames_text(string, &length);
 
-	if (!length || (uint64_t)string * sizeof(*map) >= store->string_of_string.bytes)
+	if (!length || !region_reaches(&store->string_of_string, (string + 1ull) * sizeof(*map)))
 		return 0;
 	if (!map[string])
 		map[string] = store_new_string(store, text, length);
@@ -98,7 +98,7 @@ bool store_rename(struct store *store, uint32_t frame, bool has_moved)
 	const char *text = frames_text(frames_get(frame)->name, &length);
 	uint32_t name;
 
-	if ((uint64_t)(frame + 1) * sizeof(*map) > store->frame_of_frame.bytes || !map[frame])
+	if (!region_holds(&store->frame_of_frame, (frame + 1ull) * sizeof(*map)) || !map[frame])
 		return true;
 	row += map[frame];
 	if (!has_moved) {
@@ -123,7 +123,7 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 	struct row_frame *stored;
 	uint64_t index = store->file.tables[TABLE_FRAMES].rows;
 
-	if ((uint64_t)(frame + 1) * sizeof(*map) > store->frame_of_frame.bytes)
+	if (!region_reaches(&store->frame_of_frame, (frame + 1ull) * sizeof(*map)))
 		return 0;
 	if (map[frame])
 		return map[frame];
@@ -146,7 +146,7 @@ uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 	uint32_t *map = store->node_of_context.base;
 
 	store_counters_add_folded(store);
-	if ((uint64_t)(context + 1) * sizeof(*map) > store->node_of_context.bytes) {
+	if (!region_reaches(&store->node_of_context, (context + 1ull) * sizeof(*map))) {
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return NODE_NONE;
 	}
@@ -188,7 +188,7 @@ uint32_t store_find_node(const struct store *store, uint32_t context)
 {
 	const uint32_t *map = store->node_of_context.base;
 
-	if ((uint64_t)(context + 1) * sizeof(*map) > store->node_of_context.bytes)
+	if (!region_holds(&store->node_of_context, (context + 1ull) * sizeof(*map)))
 		return 0;
 	return __atomic_load_n(&map[context], __ATOMIC_ACQUIRE);
 }

@@ -151,7 +151,7 @@ uint32_t store_add_metric(const struct store *store, uint32_t context, uint32_t 
 {
 	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
 	const uint32_t *map = store->metric_of_name.base;
-	uint32_t row = (uint64_t)(name + 1) * sizeof(*map) <= store->metric_of_name.bytes
+	uint32_t row = region_holds(&store->metric_of_name, (name + 1ull) * sizeof(*map))
 			       ? __atomic_load_n(&map[name], __ATOMIC_ACQUIRE)
 			       : 0;
 	uint32_t node = store_find_node(store, context);

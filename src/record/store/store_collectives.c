@@ -80,8 +80,10 @@ static bool is_collective(struct store *store, uint32_t node)
 	const char *strings = profile_file_rows(&store->file, TABLE_STRINGS);
 	uint8_t *kinds = store->collectives.kind_of_frame.base;
 
-	if (frame >= store->collectives.kind_of_frame.bytes)
+	if (!region_reaches(&store->collectives.kind_of_frame, frame + 1ull)) {
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return false;
+	}
 	if (kinds[frame] == KIND_UNKNOWN)
 		kinds[frame] = store_collectives_match(strings + (uint64_t)row->name * 8 + 4)
 				       ? KIND_COLLECTIVE
@@ -111,7 +113,7 @@ void store_collectives_fini(struct store *store)
 
 static bool fits(const struct store *store, uint32_t node)
 {
-	return ((uint64_t)node + 1) * sizeof(uint32_t) <= store->collectives.series_of_node.bytes;
+	return region_holds(&store->collectives.series_of_node, (node + 1ull) * sizeof(uint32_t));
 }
 
 bool store_collectives_has(const struct store *store, uint32_t node)
@@ -137,7 +139,7 @@ static struct collective_series *series_of(struct store *store, uint32_t node,
 	struct collectives *own = &store->collectives;
 	uint32_t *map = own->series_of_node.base;
 
-	if (!fits(store, node))
+	if (!region_reaches(&own->series_of_node, (node + 1ull) * sizeof(*map)))
 		return NULL;
 	for (uint32_t i = map[node]; i; i = own->series[i - 1].next)
 		if (own->series[i - 1].communicator == communicator)

@@ -15,12 +15,12 @@ static struct row_config *config_rows(const struct store *store)
 	return profile_file_rows(&store->file, TABLE_CONFIGS);
 }
 
-/* Where the latest row of `kernel` is stored; NULL above the reserved size. */
+/* Where the latest row of `kernel` is stored; NULL: it has none yet. */
 static uint32_t *last_of(const struct store *store, uint32_t kernel)
 {
 	uint32_t *map = store->config_of_kernel.base;
 
-	return (uint64_t)(kernel + 1) * sizeof(*map) <= store->config_of_kernel.bytes ? &map[kernel]
+	return region_holds(&store->config_of_kernel, (kernel + 1ull) * sizeof(*map)) ? &map[kernel]
 										      : NULL;
 }
 
@@ -102,10 +102,10 @@ bool store_config_add(const struct store *store, uint32_t kernel,
 	uint32_t known;
 	uint32_t at;
 
-	if (!config->grid[0] || !last) /* the backend does not know it */
+	if (!config->grid[0]) /* the backend does not know it */
 		return true;
 	/* acquire: pairs with store_config() */
-	known = __atomic_load_n(last, __ATOMIC_ACQUIRE);
+	known = last ? __atomic_load_n(last, __ATOMIC_ACQUIRE) : 0;
 	at = known ? find(rows, known, config) : 0;
 	if (!at)
 		return false;
@@ -123,6 +123,10 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 
 	if (store_config_add(store, kernel, config, duration_ns, store->is_shared))
 		return;
+	if (!region_reaches(&store->config_of_kernel, (kernel + 1ull) * sizeof(*last))) {
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
+		return;
+	}
 	last = last_of(store, kernel);
 	at = make(store, kernel, __atomic_load_n(last, __ATOMIC_RELAXED), config);
 	if (!at)

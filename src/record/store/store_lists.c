@@ -64,7 +64,7 @@ static struct epoch_rows *rows_of(const struct store *store, uint32_t epoch)
 
 bool store_lists_begin_epoch(struct store *store, uint64_t epoch)
 {
-	if ((epoch + 1) * sizeof(struct epoch_rows) > store->epoch_rows.bytes)
+	if (!region_reaches(&store->epoch_rows, (epoch + 1) * sizeof(struct epoch_rows)))
 		return false;
 	rows_of(store, (uint32_t)epoch)->tick = reused_names_tick();
 	return true;
@@ -83,7 +83,7 @@ _Static_assert(BLOCK_VALUES * sizeof(struct row_value) % (2 * CACHE_LINE_BYTES) 
 _Static_assert(BLOCK_KERNELS * sizeof(struct row_kernel) % (2 * CACHE_LINE_BYTES) == 0, "lines");
 
 /* Adds a block of rows to the table for one stripe, or one row for a single thread. */
-static bool add_rows(struct store *store, enum table_id table, const struct region *places,
+static bool add_rows(struct store *store, enum table_id table, struct region *places,
 		     uint64_t block, struct free_rows *own)
 {
 	uint64_t next = store->file.tables[table].rows;
@@ -93,7 +93,7 @@ static bool add_rows(struct store *store, enum table_id table, const struct regi
 		next = (next + block - 1) / block * block;
 		end = next + block;
 	}
-	if (end > UINT32_MAX || end * sizeof(struct row_place) > places->bytes ||
+	if (end > UINT32_MAX || !region_reaches(places, end * sizeof(struct row_place)) ||
 	    !store_append(store, table, end - store->file.tables[table].rows)) {
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return false;
@@ -122,7 +122,7 @@ static bool take_others(struct free_rows *rows, uint32_t stripe)
  * A row of `table`, which may have been used before; 0 if there is no space. After its first
  * block a stripe takes free rows of others, which bounds the table in a program of short threads.
  */
-static uint32_t new_row(struct store *store, enum table_id table, const struct region *region,
+static uint32_t new_row(struct store *store, enum table_id table, struct region *region,
 			uint64_t block, struct free_rows *rows)
 {
 	struct row_place *places = region->base;

@@ -41,7 +41,7 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 	bool is_known = false;
 	uint32_t text;
 
-	if ((uint64_t)(name + 1) * sizeof(*map) > store->metric_of_name.bytes)
+	if (!region_holds(&store->metric_of_name, (name + 1ull) * sizeof(*map)))
 		return UINT32_MAX;
 	if (map[name] && rows[map[name] - 1].type == type)
 		return map[name] - 1;

@@ -166,7 +166,7 @@ static uint32_t function_row(struct store *store, uint32_t function)
 	uint64_t count = store->file.tables[TABLE_FUNCTIONS].rows;
 	struct row_function *row;
 
-	if ((uint64_t)(function + 1) * sizeof(*map) > store->samples.function_rows.bytes)
+	if (!region_reaches(&store->samples.function_rows, (function + 1ull) * sizeof(*map)))
 		return 0;
 	if (map[function])
 		return map[function];
@@ -342,12 +342,12 @@ static uint32_t run_row(struct store *store, uint32_t kernel, uint32_t last, uin
 	return at;
 }
 
-/* Where the latest run of a kernel row is stored; NULL above the reserved size. */
-static uint32_t *last_run(const struct store *store, uint32_t kernel)
+/* Where the latest run of a kernel row is stored; NULL: there is no space. */
+static uint32_t *last_run(struct store *store, uint32_t kernel)
 {
 	uint32_t *map = store->samples.last_runs.base;
 
-	return (uint64_t)(kernel + 1) * sizeof(*map) <= store->samples.last_runs.bytes
+	return region_reaches(&store->samples.last_runs, (kernel + 1ull) * sizeof(*map))
 		       ? &map[kernel]
 		       : NULL;
 }
@@ -358,8 +358,10 @@ void store_samples_run(struct store *store, uint32_t kernel, uint32_t function, 
 	uint32_t row = last ? function_row(store, function) : 0;
 	uint32_t at = row ? run_row(store, kernel, *last, row) : 0;
 
-	if (!at)
+	if (!at) {
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
+	}
 	*last = at;
 	run_rows(store)[at].sampled_ns += sampled_ns;
 }

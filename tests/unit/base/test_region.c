@@ -1,4 +1,4 @@
-/* base/region: address space is reserved without memory, and shrinks to a limit. */
+/* base/region: address ranges grow in place, and count as address space when they are mapped. */
 #include "unit/tap.h"
 
 #include <sys/mman.h>
@@ -6,7 +6,7 @@
 
 #include "base/region.h"
 
-static uint64_t resident_bytes(void)
+static uint64_t memory_bytes(bool is_resident)
 {
 	unsigned long long total;
 	unsigned long long resident;
@@ -15,7 +15,12 @@ static uint64_t resident_bytes(void)
 	CHECK(file != NULL);
 	CHECK_EQ(fscanf(file, "%llu %llu", &total, &resident), 2);
 	fclose(file);
-	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+	return (uint64_t)(is_resident ? resident : total) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t resident_bytes(void)
+{
+	return memory_bytes(true);
 }
 
 /* Sanitizers reserve terabytes of address space and cannot run with a limit. */
@@ -47,6 +52,90 @@ TEST(a_large_region_takes_no_memory_and_reads_as_zero)
 	region_release(&region);
 }
 
+TEST(a_region_counts_as_address_space_only_where_it_has_grown)
+{
+	const size_t limit = (size_t)64 << 30;
+	struct region region;
+	struct proton_error err;
+	uint64_t before = memory_bytes(false);
+
+	skip_if_sanitized();
+	CHECK_OK(region_reserve(&region, limit, 1 << 16, 1, &err), err);
+	CHECK_EQ(region.bytes, 1 << 16);
+	CHECK_LT(memory_bytes(false) - before, 1 << 20);
+	CHECK(region_reaches(&region, (size_t)100 << 20));
+	CHECK_LE((size_t)100 << 20, region.bytes);
+	CHECK_LT(memory_bytes(false) - before, 256 << 20);
+	region_release(&region);
+	CHECK_LE(memory_bytes(false), before);
+}
+
+TEST(the_content_stays_in_place_while_a_region_grows_to_its_limit)
+{
+	const size_t limit = (size_t)100 << 20;
+	struct region region;
+	struct proton_error err;
+	const char *base;
+
+	CHECK_OK(region_reserve(&region, limit, 1, 1, &err), err);
+	base = region.base;
+	for (size_t bytes = 1; bytes <= limit; bytes = bytes * 3 / 2 + 1) {
+		CHECK(region_reaches(&region, bytes));
+		CHECK(region_holds(&region, bytes));
+		CHECK_PTR(region.base, base);
+		CHECK_EQ(((char *)region.base)[bytes - 1], 0);
+		memset(region.base, 7, bytes);
+	}
+	CHECK(region_reaches(&region, limit));
+	CHECK_EQ(region.bytes, limit);
+	CHECK(!region_reaches(&region, limit + 1));
+	CHECK_EQ(base[1000], 7);
+	region_release(&region);
+}
+
+TEST(a_region_ends_where_the_program_has_mapped_something)
+{
+	struct region region;
+	struct proton_error err;
+	char *at;
+
+	skip_if_sanitized();
+	CHECK_OK(region_reserve(&region, (size_t)1 << 30, 1 << 16, 1, &err), err);
+	at = (char *)region.base + (1 << 20);
+	CHECK_PTR(mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), at);
+	*at = 42;
+	CHECK(region_reaches(&region, 1 << 20));
+	CHECK(!region_reaches(&region, (1 << 20) + 1));
+	CHECK_EQ(*at, 42);
+	region_release(&region);
+	CHECK_EQ(*at, 42);
+	/* Nor is another region put there. */
+	CHECK_OK(region_reserve(&region, (size_t)1 << 30, 2 << 20, 1, &err), err);
+	memset(region.base, 1, 2 << 20);
+	CHECK_EQ(*at, 42);
+	region_release(&region);
+	munmap(at, 4096);
+}
+
+TEST(a_region_of_files_has_one_piece_after_the_other)
+{
+	const size_t piece = 1 << 16;
+	int fd = memfd_create("pieces", MFD_CLOEXEC);
+	struct region region;
+	struct proton_error err;
+
+	CHECK_EQ(ftruncate(fd, 2 * (off_t)piece), 0);
+	CHECK_OK(region_reserve(&region, 4 * piece, piece, 0, &err), err);
+	CHECK_EQ(region.bytes, 0);
+	CHECK_EQ(region_map(&region, piece, fd, (off_t)piece), 0);
+	CHECK_EQ(region_map(&region, piece, fd, 0), 0);
+	CHECK_EQ(pwrite(fd, "first", 5, 0), 5);
+	CHECK_EQ(memcmp((char *)region.base + piece, "first", 5), 0);
+	CHECK_EQ(region_map(&region, 3 * piece, fd, 0), ENOMEM);
+	close(fd);
+	region_release(&region);
+}
+
 static uintptr_t map_library(size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -74,7 +163,7 @@ TEST(regions_do_not_separate_libraries_loaded_before_and_after_them)
 		region_release(&regions[i]);
 }
 
-/* The addresses begin again after 8 TiB. */
+/* Together more than the 16 TiB that regions have. */
 TEST(regions_are_reserved_and_released_without_end)
 {
 	const size_t bytes = (size_t)512 << 30;

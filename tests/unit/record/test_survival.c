@@ -421,6 +421,77 @@ TEST(little_address_space_is_enough)
 	profile_free(profile);
 }
 
+static unsigned long address_space(void)
+{
+	unsigned long pages;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	CHECK(file && fscanf(file, "%lu", &pages) == 1);
+	fclose(file);
+	return pages * (unsigned long)sysconf(_SC_PAGESIZE);
+}
+
+/* Scopes by 3,000 names with `left` bytes of address space, in a child. */
+static void record_with_little_space(unsigned long left)
+{
+	int session = rec_start("a");
+	struct rlimit limit = {.rlim_cur = address_space() + left, .rlim_max = RLIM_INFINITY};
+	struct profile *profile;
+	uint64_t kernels = 0;
+	char name[32];
+
+	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	for (int i = 0; i < 3000; i++) {
+		uint64_t known = 0;
+		uint64_t token;
+
+		snprintf(name, sizeof(name), "scope %d", i);
+		token = proton_scope_enter_name(name, strlen(name), &known);
+		rec_kernel("k");
+		proton_scope_exit(token, NULL);
+	}
+	limit.rlim_cur = RLIM_INFINITY;
+	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	profile = rec_load("a.proton");
+	if (!rec_counter(session, "lost: profile storage full"))
+		CHECK_NE(rec_node(profile, "scope 2999"), REC_NOWHERE);
+	for (uint32_t i = 1; i < profile->kernel_count; i++)
+		kernels += profile->kernels[i].count;
+	if (!rec_counter(session, "lost: profile storage full"))
+		CHECK_U64(kernels, 3000);
+	CHECK_U64(rec_counter(session, "kernels"), kernels);
+	profile_free(profile);
+	rec_finalize(session, "none");
+}
+
+TEST(a_program_that_limits_its_address_space_later_is_not_harmed)
+{
+	if (TAP_IS_SANITIZED)
+		SKIP("a sanitizer needs the address space itself");
+	rec_dir();
+	for (unsigned long left = 0; left < 16ul << 20; left = left * 2 + (64 << 10)) {
+		int status;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			record_with_little_space(left);
+			_exit(0);
+		}
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+		CHECK_EQ(status, 0);
+	}
+}
+
+TEST(a_session_takes_little_address_space)
+{
+	unsigned long before = address_space();
+
+	if (TAP_IS_SANITIZED)
+		SKIP("addresses cannot be chosen under ThreadSanitizer");
+	rec_start("a");
+	CHECK_LT(address_space() - before, 64ul << 20);
+}
+
 TEST(a_million_scopes)
 {
 	struct profile *profile;
