@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/own_descriptors.h"
 
 /* Extents are multiples of 64 KiB, the largest page size of supported machines. */
 #define EXTENT_MIN_BYTES (64ull << 10)
@@ -68,16 +69,14 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 	}
 	if (file->place.path) {
 		char *at = (char *)space->base + space->bytes;
+		bool unused;
 
 		if (header->extent_count == PROFILE_FILE_MAX_EXTENTS) {
 			file->errnum = EFBIG;
 			return false;
 		}
-		file->errnum =
-			working_file_allocate(&file->place, (off_t)file->file_bytes, (off_t)extent);
-		if (file->errnum)
-			return false;
-		file->errnum = region_map(space, extent, file->place.fd, (off_t)file->file_bytes);
+		file->errnum = working_file_map(&file->place, space, (off_t)file->file_bytes,
+						extent, &unused);
 		if (file->errnum)
 			return false;
 		/* The first write to a page would also fill its neighbors: others wait. */
@@ -97,6 +96,27 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 	return file->errnum == 0;
 }
 
+/* Where no other thread of the program can change the file's descriptor, if that is possible. */
+static void run_alone(struct profile_file *file, void (*job)(void *data), void *data)
+{
+	if (!file->place.path || file->is_alone || !own_descriptors_run(job, data))
+		job(data);
+}
+
+struct growth {
+	struct profile_file *file;
+	enum table_id id;
+	uint64_t bytes;
+	bool has_grown;
+};
+
+static void grow(void *data)
+{
+	struct growth *growth = data;
+
+	growth->has_grown = add_extent(growth->file, growth->id, growth->bytes);
+}
+
 static int reserve(struct profile_file *file, int id, struct proton_error *err)
 {
 	return region_reserve(&file->spaces[id], layout[id].reserve_bytes, EXTENT_MIN_BYTES,
@@ -106,11 +126,16 @@ static int reserve(struct profile_file *file, int id, struct proton_error *err)
 /* Adds one extent of at least `bytes` to `table`; false with file->errnum set. */
 static bool table_grow(struct profile_file *file, enum table_id id, uint64_t bytes)
 {
+	struct growth growth = {.file = file, .id = id, .bytes = bytes};
+
 	if (file->retry_ns && clock_monotonic_ns() < file->retry_ns)
 		return false;
 	if (!file->spaces[id].base && reserve(file, (int)id, NULL) != PROTON_OK) {
 		file->errnum = ENOMEM;
-	} else if (add_extent(file, id, bytes)) {
+	} else {
+		run_alone(file, grow, &growth);
+	}
+	if (growth.has_grown) {
 		file->retry_ns = 0;
 		return true;
 	}
@@ -161,18 +186,21 @@ void profile_file_view(const struct profile_file *file, struct profile_view *vie
 /* Maps the header of a new file. */
 static int map_header(struct profile_file *file, struct proton_error *err)
 {
-	file->errnum = working_file_allocate(&file->place, 0, PROFILE_FILE_HEADER_BYTES);
-	if (file->errnum)
-		return err_errno(err, file->errnum, "cannot create %s", file->place.path);
-	file->header = mmap(NULL, PROFILE_FILE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-			    file->place.fd, 0);
-	if (file->header == MAP_FAILED) {
-		file->header = NULL;
+	const size_t bytes = PROFILE_FILE_HEADER_BYTES;
+	bool is_allocated;
+	int status = region_reserve(&file->head, bytes, bytes, 0, err);
+
+	if (status != PROTON_OK)
+		return status;
+	file->errnum = working_file_map(&file->place, &file->head, 0, bytes, &is_allocated);
+	if (file->errnum && is_allocated)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "cannot map %s: the file system does not support shared mappings",
 			       file->place.path);
-	}
-	file->file_bytes = PROFILE_FILE_HEADER_BYTES;
+	if (file->errnum)
+		return err_errno(err, file->errnum, "cannot create %s", file->place.path);
+	file->header = file->head.base;
+	file->file_bytes = bytes;
 	return PROTON_OK;
 }
 
@@ -202,20 +230,38 @@ static int reserve_tables(struct profile_file *file, struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int fill_header(struct profile_file *file, struct proton_error *err)
+struct beginning {
+	struct profile_file *file;
+	struct proton_error *err;
+	uint32_t pid;
+	int status;
+};
+
+/* Fills the header and makes the tables. */
+static void begin(void *data)
 {
-	memcpy(file->header->magic, PROFILE_FILE_MAGIC, sizeof(file->header->magic));
-	file->header->major = PROFILE_FILE_MAJOR;
-	file->header->minor = PROFILE_FILE_MINOR;
-	file->header->header_bytes = PROFILE_FILE_HEADER_BYTES;
-	file->header->pid = (uint32_t)getpid();
-	file->header->start_ns = clock_real_ns();
-	return reserve_tables(file, err);
+	struct beginning *beginning = data;
+	struct profile_file *file = beginning->file;
+	int status = file->header ? PROTON_OK : map_header(file, beginning->err);
+
+	if (status == PROTON_OK) {
+		memcpy(file->header->magic, PROFILE_FILE_MAGIC, sizeof(file->header->magic));
+		file->header->major = PROFILE_FILE_MAJOR;
+		file->header->minor = PROFILE_FILE_MINOR;
+		file->header->header_bytes = PROFILE_FILE_HEADER_BYTES;
+		file->header->pid = beginning->pid;
+		file->header->start_ns = clock_real_ns();
+		file->is_alone = true;
+		status = reserve_tables(file, beginning->err);
+		file->is_alone = false;
+	}
+	beginning->status = status;
 }
 
 static int create(struct profile_file *file, const char *path, bool is_own,
 		  struct proton_error *err)
 {
+	struct beginning beginning = {.file = file, .err = err, .pid = (uint32_t)getpid()};
 	int status;
 
 	*file = (struct profile_file){.place.fd = -1};
@@ -227,10 +273,11 @@ static int create(struct profile_file *file, const char *path, bool is_own,
 				: working_file_create(&file->place, path, err);
 		if (status != PROTON_OK)
 			return status;
-		status = map_header(file, err);
 	}
-	if (status == PROTON_OK)
-		status = fill_header(file, err);
+	if (status == PROTON_OK) {
+		run_alone(file, begin, &beginning);
+		status = beginning.status;
+	}
 	if (status != PROTON_OK)
 		profile_file_close(file, true);
 	return status;
@@ -262,14 +309,15 @@ void profile_file_close(struct profile_file *file, bool remove)
 		region_release(&file->spaces[id]);
 	if (!is_mapped)
 		free(file->header);
-	else if (file->header)
-		munmap(file->header, PROFILE_FILE_HEADER_BYTES);
+	region_release(&file->head);
 	working_file_close(&file->place);
 	*file = (struct profile_file){.place.fd = -1};
 }
 
 const char *profile_file_why(const struct profile_file *file)
 {
+	if (file->errnum == ENODATA)
+		return "another program has truncated it";
 	return file->errnum == EBADF ? "the program has closed its descriptor"
 				     : strerror(file->errnum);
 }

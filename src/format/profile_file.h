@@ -24,7 +24,9 @@ struct profile_table {
 
 struct profile_file {
 	struct working_file place; /* without a path for private memory */
+	struct region head;        /* the addresses of a header in a file */
 	struct file_header *header;
+	bool is_alone; /* no other thread can change descriptors */
 	uint64_t file_bytes;
 	/* Rows of each table. Threads read these while another one appends. */
 	struct region spaces[TABLE_COUNT];

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -473,25 +474,43 @@ int working_file_create_own(struct working_file *file, const char *path, struct 
 
 /* ------------------------------------------------------------------ use */
 
-static bool has_descriptor(const struct working_file *file)
+static bool has_descriptor(const struct working_file *file, struct stat *st)
 {
-	struct stat st;
-
-	return fstat(file->fd, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode;
+	return fstat(file->fd, st) == 0 && st->st_dev == file->device && st->st_ino == file->inode;
 }
 
-int working_file_allocate(const struct working_file *file, off_t offset, off_t bytes)
+/* posix_fallocate(), but not one that the program or a library has put in front of libc's. */
+static int allocate(int fd, off_t offset, off_t bytes)
 {
 	struct size_signal held;
 	int errnum = EINTR;
 
-	if (!has_descriptor(file))
-		return EBADF;
+	_Static_assert(sizeof(long) == sizeof(off_t), "an off_t is one argument");
 	size_signal_hold(&held);
 	for (int attempt = 0; attempt < 100 && errnum == EINTR; attempt++)
-		errnum = posix_fallocate(file->fd, offset, bytes);
+		errnum = syscall(SYS_fallocate, fd, 0, offset, bytes) == 0 ? 0 : errno;
+	if (errnum == EOPNOTSUPP || errnum == ENOSYS)
+		errnum = posix_fallocate(fd, offset, bytes);
 	size_signal_release(&held);
 	return errnum;
+}
+
+int working_file_map(const struct working_file *file, struct region *space, off_t offset,
+		     size_t bytes, bool *is_allocated_out)
+{
+	struct stat st;
+	int errnum;
+
+	*is_allocated_out = false;
+	if (!has_descriptor(file, &st))
+		return EBADF;
+	if (st.st_size < offset)
+		return ENODATA;
+	errnum = allocate(file->fd, offset, (off_t)bytes);
+	if (errnum)
+		return errnum;
+	*is_allocated_out = true;
+	return region_map(space, bytes, file->fd, offset);
 }
 
 void working_file_remove(const struct working_file *file)
@@ -514,7 +533,9 @@ void working_file_drop_earlier(struct working_file *file)
 
 void working_file_close(struct working_file *file)
 {
-	if (file->fd >= 0 && has_descriptor(file))
+	struct stat st;
+
+	if (file->fd >= 0 && has_descriptor(file, &st))
 		close(file->fd);
 	free(file->path);
 	free(file->leftover);

@@ -8,7 +8,8 @@
  * stop the next.
  *
  * The descriptor is only needed to grow. The program may close it (daemons close all descriptors)
- * and reuse its number, so each use first checks that the number still refers to the working file.
+ * and reuse its number, so each use first checks that the number still refers to the working file,
+ * where no other thread of the program can change it.
  * The mapping keeps the lock.
  */
 #ifndef FORMAT_WORKING_FILE_H
@@ -18,6 +19,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/region.h"
 
 struct working_file {
 	int fd;
@@ -51,8 +53,14 @@ char *working_file_own_name(const char *path);
  */
 int working_file_move_high(int fd);
 
-/* Allocates blocks; returns an errno, or 0. EBADF: the descriptor is no longer that of the file. */
-int working_file_allocate(const struct working_file *file, off_t offset, off_t bytes);
+/*
+ * Allocates blocks at the end of the file, and maps them as the next part of `space`. Returns 0 or
+ * an errno: EBADF, the descriptor is no longer that of the file; ENODATA, the file is shorter than
+ * `offset`; after *is_allocated_out is set, that of mmap(). Call it with own descriptors
+ * (base/own_descriptors.h): else it can be another file's a moment later.
+ */
+int working_file_map(const struct working_file *file, struct region *space, off_t offset,
+		     size_t bytes, bool *is_allocated_out);
 
 /*
  * Removes the file if it still has its name. Call it before unmapping, because it needs the lock. A

@@ -1,6 +1,8 @@
 /* Programs that close descriptors that they did not open, as daemons do, and reuse the numbers. */
 #include "unit/recorded.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 
 #include "format/profile_file.h"
@@ -104,6 +106,80 @@ TEST(a_file_keeps_its_name_when_its_descriptor_was_closed)
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
 	CHECK_OK(profile_file_create(&other, rec_path("a.proton"), &err), err);
 	profile_file_close(&other, true);
+}
+
+/* The descriptor of the working file. */
+static int find_descriptor(const char *name)
+{
+	for (int fd = 3; fd < 4096; fd++) {
+		char link[32];
+		char path[256];
+		ssize_t length;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		length = readlink(link, path, sizeof(path) - 1);
+		path[length > 0 ? length : 0] = '\0';
+		if (strstr(path, name))
+			return fd;
+	}
+	FAIL("no descriptor of %s", name);
+	return -1;
+}
+
+#define OWN_BYTES (1 << 20)
+
+struct flipper {
+	pthread_t thread;
+	_Atomic bool is_ending;
+	int fd;   /* the working file, */
+	int kept; /* and a copy of its descriptor */
+	int mine;
+};
+
+static void *flip(void *data)
+{
+	const struct flipper *flipper = data;
+
+	while (!atomic_load(&flipper->is_ending)) {
+		dup2(flipper->mine, flipper->fd);
+		dup2(flipper->kept, flipper->fd);
+	}
+	return NULL;
+}
+
+static void check_own_file(int fd, const char *pattern)
+{
+	static char got[OWN_BYTES];
+	struct stat st;
+
+	CHECK_EQ(fstat(fd, &st), 0);
+	CHECK_EQ(st.st_size, OWN_BYTES);
+	CHECK_EQ(pread(fd, got, OWN_BYTES, 0), OWN_BYTES);
+	CHECK_EQ(memcmp(got, pattern, OWN_BYTES), 0);
+}
+
+TEST(a_descriptor_that_another_thread_replaces_at_any_moment_harms_no_file_of_the_program)
+{
+	static char pattern[OWN_BYTES];
+	struct flipper flipper = {.mine = open(rec_path("mine"), O_RDWR | O_CREAT, 0600)};
+
+	memset(pattern, 'A', OWN_BYTES);
+	CHECK_EQ(pwrite(flipper.mine, pattern, OWN_BYTES, 0), OWN_BYTES);
+	for (int round = 0; round < 100; round++) {
+		int session = rec_start("a");
+
+		flipper.fd = find_descriptor("a.proton");
+		flipper.kept = dup(flipper.fd);
+		atomic_store(&flipper.is_ending, false);
+		CHECK_EQ(pthread_create(&flipper.thread, NULL, flip, &flipper), 0);
+		enter_scopes("some name of a scope", 8000);
+		atomic_store(&flipper.is_ending, true);
+		CHECK_EQ(pthread_join(flipper.thread, NULL), 0);
+		check_own_file(flipper.mine, pattern);
+		close(flipper.kept);
+		rec_finalize(session, "none");
+	}
+	close(flipper.mine);
 }
 
 TEST(a_program_that_closes_the_first_hundreds_of_descriptors_is_recorded_whole)

@@ -1,0 +1,17 @@
+/*
+ * Running a function with its own table of descriptors. Other threads of the program may close a
+ * descriptor of Proton's, and open a file under its number, between two calls that use it.
+ */
+#ifndef BASE_OWN_DESCRIPTORS_H
+#define BASE_OWN_DESCRIPTORS_H
+
+#include <stdbool.h>
+
+/*
+ * Runs `job(data)` in a process that has the memory of this one and a copy of its descriptors,
+ * while the calling thread waits; no signal handler runs in the meantime. The job may make system
+ * calls and change memory, and must not take a lock. False if there can be no such process.
+ */
+bool own_descriptors_run(void (*job)(void *data), void *data);
+
+#endif
