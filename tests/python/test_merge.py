@@ -291,6 +291,38 @@ def test_an_existing_file_that_is_not_a_profile_is_kept(job: Path, tmp_path: Pat
     assert result.returncode == 2 and (tmp_path / "notes").read_text() == "mine"
 
 
+def temporary_name(base: str) -> str:
+    """A name that a killed writer of `base` leaves (src/base/replace.c)."""
+    name = f".{base}.01234567"
+    check = 2166136261
+    for byte in name.encode():
+        check = (check ^ byte) * 16777619 % 2**32
+    return f"{name}{check:08x}.tmp"
+
+
+def test_a_rank_of_the_job_is_not_replaced(job: Path, tmp_path: Path) -> None:
+    ranks = copy(job, tmp_path)
+    path = ranks / "rank000001.proton"
+    content = path.read_bytes()
+    (tmp_path / "link").symlink_to(path)
+    for output in (str(path), "out.ranks/000-999/rank000001.proton", "link"):
+        result = merge(tmp_path, "-o", output, "out.ranks")
+        assert result.returncode == 2 and path.read_bytes() == content
+        assert f"cannot write {output}: it is an input (out.ranks/" in result.stderr
+    assert merge(tmp_path, "out.ranks").returncode == 0
+    result = merge(tmp_path, "-o", "out.ranks.proton", "out.ranks.proton")
+    assert result.returncode == 2 and "it is an input" in result.stderr
+
+
+def test_the_file_of_a_killed_merge_is_removed_by_the_next(job: Path, tmp_path: Path) -> None:
+    copy(job, tmp_path)
+    left, other = (tmp_path / temporary_name(base) for base in ("out.ranks.proton", "other"))
+    left.write_text("part of a profile")
+    other.write_text("part of a profile")
+    assert merge(tmp_path, "out.ranks").returncode == 0
+    assert not left.exists() and other.exists()
+
+
 @WITHOUT_MPI
 def test_one_of_many_processes_without_mpi_does_the_work(job: Path, tmp_path: Path) -> None:
     outputs = []

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -106,6 +107,26 @@ static char *output_for(const struct merge_options *options, const char *path)
 			     : ".ranks.proton") < 0)
 		xgive_up();
 	return name;
+}
+
+/* An output never replaces a profile that it is made from, under any of its names. */
+static void check_output(struct input *input, const struct merge_options *options,
+			 const char *first)
+{
+	char *path = output_for(options, first);
+	struct stat output;
+	struct stat st;
+
+	for (size_t i = 0; stat(path, &output) == 0 && i < input->count; i++) {
+		if (stat(input->paths[i], &st) < 0 || st.st_dev != output.st_dev ||
+		    st.st_ino != output.st_ino)
+			continue;
+		message("cannot write %s: it is an input (%s); choose another output", path,
+			input->paths[i]);
+		input->has_failed = true;
+		break;
+	}
+	free(path);
 }
 
 /* ------------------------------------------------------------------ processes */
@@ -307,6 +328,7 @@ static int write_result(const struct profile *profile, const char *path, struct 
 		status = file_replace_begin(&file, path, err);
 	if (status != PROTON_OK)
 		return status;
+	file_replace_clean(file.path);
 	status = profile_save(profile, &file.out, err);
 	if (status == PROTON_OK)
 		return file_replace_commit(&file, err);
@@ -378,6 +400,8 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 		read_list(&input, options->list);
 	else if (self.number == 0)
 		input_init(&input, inputs, input_count);
+	if (self.number == 0)
+		check_output(&input, options, input_count ? inputs[0] : "job");
 	/* If an input has failed, no process has a file. */
 	paths = share_paths(self, self.number == 0 && !input.has_failed ? &input : NULL, &count);
 	input_fini(&input);
