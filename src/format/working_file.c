@@ -513,11 +513,16 @@ int working_file_map(const struct working_file *file, struct region *space, off_
 	return region_map(space, bytes, file->fd, offset);
 }
 
-void working_file_remove(const struct working_file *file)
+bool working_file_has_name(const struct working_file *file)
 {
 	struct stat st;
 
-	if (lstat(file->path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode)
+	return lstat(file->path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode;
+}
+
+void working_file_remove(const struct working_file *file)
+{
+	if (working_file_has_name(file))
 		unlink(file->path);
 	if (file->earlier)
 		rename_to_free(file->earlier, file->path);

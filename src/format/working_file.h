@@ -62,6 +62,8 @@ int working_file_move_high(int fd);
 int working_file_map(const struct working_file *file, struct region *space, off_t offset,
 		     size_t bytes, bool *is_allocated_out);
 
+/* False if it was removed or renamed. */
+bool working_file_has_name(const struct working_file *file);
 /*
  * Removes the file if it still has its name. Call it before unmapping, because it needs the lock. A
  * complete earlier profile gets the name back.

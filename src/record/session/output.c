@@ -376,7 +376,10 @@ int output_finish(struct session *session, const struct output_format *format,
 	/* E_INVALID is reserved for requests that are rejected before the session ends. */
 	if (why.status == PROTON_E_INVALID)
 		why.status = PROTON_E_IO;
-	if (file->place.path)
+	if (file->place.path && !working_file_has_name(&file->place))
+		status = err_set(err, why.status, "%s; the recorded data is lost: %s was removed",
+				 why.text, file->place.path);
+	else if (file->place.path)
 		status = err_set(err, why.status, "%s; the recorded data is in %s", why.text,
 				 file->place.path);
 	else

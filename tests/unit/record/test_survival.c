@@ -421,6 +421,22 @@ TEST(little_address_space_is_enough)
 	profile_free(profile);
 }
 
+TEST(an_error_names_no_working_file_that_is_gone)
+{
+	struct proton_error err;
+	int session;
+
+	CHECK_EQ(mkdir(rec_path("d"), 0700), 0);
+	session = rec_start("d/a");
+	rec_kernel("k");
+	CHECK_EQ(unlink(rec_path("d/a.proton")), 0);
+	CHECK_EQ(rmdir(rec_path("d")), 0);
+	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_IO);
+	CHECK_HAS(err.text, "cannot write ");
+	CHECK_HAS(err.text, "the recorded data is lost: ");
+	CHECK_HAS(err.text, "d/a.proton was removed");
+}
+
 static unsigned long address_space(void)
 {
 	unsigned long pages;
