@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/own_descriptors.h"
+#include "format/truncated_file.h"
 
 /* Extents are multiples of 64 KiB, the largest page size of supported machines. */
 #define EXTENT_MIN_BYTES (64ull << 10)
@@ -130,7 +132,9 @@ static bool table_grow(struct profile_file *file, enum table_id id, uint64_t byt
 
 	if (file->retry_ns && clock_monotonic_ns() < file->retry_ns)
 		return false;
-	if (!file->spaces[id].base && reserve(file, (int)id, NULL) != PROTON_OK) {
+	if (__atomic_load_n(&file->is_truncated, __ATOMIC_RELAXED)) {
+		file->errnum = ENODATA;
+	} else if (!file->spaces[id].base && reserve(file, (int)id, NULL) != PROTON_OK) {
 		file->errnum = ENOMEM;
 	} else {
 		run_alone(file, grow, &growth);
@@ -139,6 +143,8 @@ static bool table_grow(struct profile_file *file, enum table_id id, uint64_t byt
 		file->retry_ns = 0;
 		return true;
 	}
+	if (file->errnum == ENODATA)
+		__atomic_store_n(&file->is_truncated, true, __ATOMIC_RELAXED);
 	file->retry_ns = clock_monotonic_ns() + RETRY_AFTER_NS;
 	return false;
 }
@@ -275,6 +281,8 @@ static int create(struct profile_file *file, const char *path, bool is_own,
 			return status;
 	}
 	if (status == PROTON_OK) {
+		if (path)
+			truncated_file_watch(file);
 		run_alone(file, begin, &beginning);
 		status = beginning.status;
 	}
@@ -303,6 +311,7 @@ void profile_file_close(struct profile_file *file, bool remove)
 {
 	bool is_mapped = file->place.path != NULL;
 
+	truncated_file_forget(file);
 	if (is_mapped && remove)
 		working_file_remove(&file->place);
 	for (int id = 0; id < TABLE_COUNT; id++)
@@ -312,6 +321,15 @@ void profile_file_close(struct profile_file *file, bool remove)
 	region_release(&file->head);
 	working_file_close(&file->place);
 	*file = (struct profile_file){.place.fd = -1};
+}
+
+bool profile_file_is_truncated(const struct profile_file *file)
+{
+	struct stat st;
+
+	return __atomic_load_n(&file->is_truncated, __ATOMIC_RELAXED) ||
+	       (file->place.path && working_file_has_name(&file->place) &&
+		stat(file->place.path, &st) == 0 && (uint64_t)st.st_size < file->file_bytes);
 }
 
 const char *profile_file_why(const struct profile_file *file)

@@ -26,7 +26,8 @@ struct profile_file {
 	struct working_file place; /* without a path for private memory */
 	struct region head;        /* the addresses of a header in a file */
 	struct file_header *header;
-	bool is_alone; /* no other thread can change descriptors */
+	bool is_alone;     /* no other thread can change descriptors */
+	bool is_truncated; /* by another program: rows are missing */
 	uint64_t file_bytes;
 	/* Rows of each table. Threads read these while another one appends. */
 	struct region spaces[TABLE_COUNT];
@@ -49,6 +50,8 @@ void *profile_file_append(struct profile_file *file, enum table_id table, uint64
 /* Counts all rows appended to `table` so far as part of the file. */
 void profile_file_commit(struct profile_file *file, enum table_id table);
 
+/* True if another program has truncated the file: its data is lost. */
+bool profile_file_is_truncated(const struct profile_file *file);
 /* Why the last append failed. */
 const char *profile_file_why(const struct profile_file *file);
 

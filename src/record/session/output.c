@@ -360,7 +360,11 @@ int output_finish(struct session *session, const struct output_format *format,
 
 	store_phase_finish(&session->store);
 	profile_file_expect_reading(file);
-	if (format->kind == OUTPUT_EXPORT)
+	if (profile_file_is_truncated(file))
+		status = err_set(&why, PROTON_E_IO,
+				 "cannot write the profile of %s: another program has truncated %s",
+				 session->path, file->place.path);
+	else if (format->kind == OUTPUT_EXPORT)
 		status = export_all(session, format->export, &why);
 	if (status == PROTON_OK && (keep || format->kind == OUTPUT_PROTON))
 		status = keep_working_file(session, &why);
@@ -376,14 +380,14 @@ int output_finish(struct session *session, const struct output_format *format,
 	/* E_INVALID is reserved for requests that are rejected before the session ends. */
 	if (why.status == PROTON_E_INVALID)
 		why.status = PROTON_E_IO;
-	if (file->place.path && !working_file_has_name(&file->place))
+	if (!file->place.path || profile_file_is_truncated(file))
+		status = err_set(err, why.status, "%s", why.text);
+	else if (!working_file_has_name(&file->place))
 		status = err_set(err, why.status, "%s; the recorded data is lost: %s was removed",
 				 why.text, file->place.path);
-	else if (file->place.path)
+	else
 		status = err_set(err, why.status, "%s; the recorded data is in %s", why.text,
 				 file->place.path);
-	else
-		status = err_set(err, why.status, "%s", why.text);
 	store_fini(&session->store, false);
 	return status;
 }

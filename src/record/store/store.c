@@ -442,6 +442,9 @@ int store_profile(const struct store *store, uint32_t phase, struct profile **ou
 {
 	struct profile_view view;
 
+	if (profile_file_is_truncated(&store->file))
+		return err_set(err, PROTON_E_IO, "another program has truncated %s",
+			       store->file.place.path);
 	profile_file_view(&store->file, &view);
 	return profile_load_view(&view, phase, out, err);
 }

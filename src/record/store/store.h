@@ -76,10 +76,11 @@ struct store {
 	uint32_t *cleared;         /* epochs that are being cleared */
 	size_t cleared_count;
 	size_t cleared_capacity;
-	uint64_t folded;  /* part of name_limits_folded() in COUNTER_LOST_NAME, or from before */
-	uint64_t lost;    /* the same for name_limits_lost() */
-	uint64_t origins; /* the same of store_counters_origins() in COUNTER_ORIGIN_UNKNOWN */
-	bool is_full;     /* the warning has been printed */
+	uint64_t folded;   /* part of name_limits_folded() in COUNTER_LOST_NAME, or from before */
+	uint64_t lost;     /* the same for name_limits_lost() */
+	bool is_truncated; /* the file; it has been counted */
+	uint64_t origins;  /* the same of store_counters_origins() in COUNTER_ORIGIN_UNKNOWN */
+	bool is_full;      /* the warning has been printed */
 	struct store_samples samples;
 	struct collectives collectives;
 	/* For traces only. */

@@ -52,7 +52,7 @@ static uint32_t make(struct store *store, uint32_t kernel, uint32_t last,
 			else
 				own++;
 			at = rows[at].next;
-		} while (at != last);
+		} while (at && at != last);
 	}
 	if (own >= CONFIGS_PER_KERNEL) {
 		if (others)
@@ -82,7 +82,7 @@ static uint32_t find(const struct row_config *rows, uint32_t last,
 
 	while (memcmp(&rows[at].config, config, sizeof(*config)) != 0) {
 		at = __atomic_load_n(&rows[at].next, __ATOMIC_ACQUIRE);
-		if (at == last)
+		if (at == last || !at) /* 0: the file was truncated */
 			return 0;
 	}
 	return at;
@@ -152,6 +152,6 @@ void store_config_drop(struct store *store, uint32_t kernel)
 		rows[at].next = store->free_config;
 		store->free_config = at;
 		at = next;
-	} while (at != *last);
+	} while (at && at != *last);
 	*last = 0;
 }

@@ -94,6 +94,9 @@ void store_counters_add_folded(struct store *store)
 		store_counters_add(store, COUNTER_LOST_STORAGE, lost - store->lost);
 	if (origins != store->origins)
 		store_counters_add(store, COUNTER_ORIGIN_UNKNOWN, origins - store->origins);
+	if (__atomic_load_n(&store->file.is_truncated, __ATOMIC_RELAXED) && !store->is_truncated)
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
+	store->is_truncated = __atomic_load_n(&store->file.is_truncated, __ATOMIC_RELAXED);
 	store->folded = folded;
 	store->lost = lost;
 	store->origins = origins;

@@ -322,7 +322,7 @@ static uint32_t run_row(struct store *store, uint32_t kernel, uint32_t last, uin
 
 	while (last && rows[at].function != function) {
 		at = rows[at].next;
-		if (at == last)
+		if (at == last || !at)
 			break;
 	}
 	if (last && rows[at].function == function)
@@ -381,7 +381,7 @@ void store_samples_drop_runs(struct store *store, uint32_t kernel)
 		rows[at] = (struct row_run){.next = store->samples.free_run};
 		store->samples.free_run = at;
 		at = next;
-	} while (at != *last);
+	} while (at && at != *last);
 	*last = 0;
 }
 

@@ -1,6 +1,7 @@
 /* Crash safety of the recorder: the program ends abnormally, or a resource is exhausted. */
 #include "unit/recorded.h"
 
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -435,6 +436,99 @@ TEST(an_error_names_no_working_file_that_is_gone)
 	CHECK_HAS(err.text, "cannot write ");
 	CHECK_HAS(err.text, "the recorded data is lost: ");
 	CHECK_HAS(err.text, "d/a.proton was removed");
+}
+
+static int start_and_truncate(off_t bytes)
+{
+	int session = rec_start("a");
+
+	for (int i = 0; i < 1000; i++)
+		rec_kernel(i % 2 ? "k" : "another");
+	CHECK_EQ(truncate(rec_path("a.proton"), bytes), 0);
+	return session;
+}
+
+TEST(a_truncated_working_file_is_a_loss_and_no_signal)
+{
+	static const off_t sizes[] = {0, 1, 64 << 10, 200 << 10, 400 << 10};
+
+	if (TAP_IS_SANITIZED)
+		SKIP("a sanitizer handles the signal itself");
+	rec_begin_saying();
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		int session = start_and_truncate(sizes[i]);
+		struct proton_error err;
+		char *bytes;
+		size_t length;
+		char name[32];
+
+		for (int scope = 0; scope < 20000; scope++) {
+			uint64_t token;
+
+			snprintf(name, sizeof(name), "scope %d", scope);
+			token = proton_scope_enter(name);
+			rec_kernel("k");
+			proton_scope_exit(token, NULL);
+		}
+		CHECK_OK(proton_phase_advance(session, NULL, &err), err);
+		CHECK_OK(proton_phase_clear(session, 0, true, &err), err);
+		CHECK_EQ(proton_data_get(session, 0, NULL, &bytes, &length, &err), PROTON_E_IO);
+		CHECK_HAS(err.text, "another program has truncated");
+		CHECK_NE(rec_counter(session, "lost: profile storage full"), 0);
+		CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_IO);
+		CHECK_HAS(err.text, "cannot write the profile of ");
+		CHECK_HAS(err.text, "another program has truncated");
+		CHECK(!rec_exists("a.hatchet"));
+		CHECK_EQ(unlink(rec_path("a.proton")), 0);
+	}
+}
+
+static void do_nothing(int number)
+{
+	(void)number;
+}
+
+/* Ends the child by a SIGBUS that has nothing to do with a profile. */
+static void end_by_bus_error(bool is_sent)
+{
+	int fd = open(rec_path("mine"), O_RDWR | O_CREAT, 0600);
+	volatile char *mine = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (is_sent)
+		kill(getpid(), SIGBUS);
+	else
+		*mine = 1;
+}
+
+TEST(every_other_bus_error_is_left_to_the_program)
+{
+	struct sigaction now;
+
+	if (TAP_IS_SANITIZED)
+		SKIP("a sanitizer handles the signal itself");
+	rec_dir();
+	for (int is_sent = 0; is_sent < 2; is_sent++) {
+		int status;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			rec_start("a");
+			end_by_bus_error(is_sent);
+			_exit(0);
+		}
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+	}
+	rec_finalize(rec_start("b"), "none");
+	CHECK_EQ(sigaction(SIGBUS, NULL, &now), 0);
+	CHECK(now.sa_handler == SIG_DFL);
+	signal(SIGBUS, do_nothing); /* a handler of the program stays */
+	rec_start("b");
+	CHECK_EQ(sigaction(SIGBUS, NULL, &now), 0);
+	CHECK(now.sa_handler == do_nothing);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(sigaction(SIGBUS, NULL, &now), 0);
+	CHECK(now.sa_handler == do_nothing);
 }
 
 static unsigned long address_space(void)
