@@ -5,7 +5,8 @@ Looks at the files git knows (or all files, outside a repository): every source 
 comment that says what it is, no source has more than 900 lines or stray white space, no TODO
 without an issue, nothing that holds on one machine only, no two C files of one name (except
 examples), no two tests of one name, no function that does not fit a screen, and below
-NAMED_FOR_FILE no function between files that is not named for its file.
+NAMED_FOR_FILE no function between files that is not named for its file. C code reads environment
+variables with environment_get() only.
 """
 
 import ast
@@ -35,6 +36,11 @@ BINARY = re.compile(rb"\0")
 NAMED_FOR_FILE = ("src/record/", "src/driver/", "src/backend/cuda/", "src/backend/gpu/")
 OTHER_BEGINNINGS = ("proton_", "record_", "InitializeInjection")
 FUNCTION = re.compile(r"^(?!static\b)(?!.*\bstatic\b)\w[^\n;={}()]*?\b(\w+)\([^;{}]*\)\n\{", re.M)
+
+# A privileged process must not follow them, which environment_get() sees to.
+GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+GETENV_FILE = "src/base/environment.h"
 
 # Invented paths in tests are below /home/user.
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:home/(?!user\b)|root/|work/|Users/)(?=\w)")
@@ -92,6 +98,15 @@ def misnamed(name, text):
             yield text.count("\n", 0, match.start()) + 1, f"{match[1]}(): not named for its file"
 
 
+def reads_environment(name, text):
+    """(line, text) of each plain getenv() of the product."""
+    if not name.startswith(("src/", "python/ext/")) or name == GETENV_FILE:
+        return
+    code = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
+    for match in GETENV.finditer(code) if name.endswith((".c", ".h")) else ():
+        yield code.count("\n", 0, match.start()) + 1, f"{match[0]}): use environment_get()"
+
+
 def check_file(root, name):
     """All problems of one file as (line, text)."""
     path = root / name
@@ -113,6 +128,7 @@ def check_file(root, name):
         if length > MAX_FUNCTION_LINES:
             yield number, f"a function of {length} lines: at most {MAX_FUNCTION_LINES}"
     yield from misnamed(name, text)
+    yield from reads_environment(name, text)
     for number, line in enumerate(lines, 1):
         if MACHINE_PATH.search(line):
             yield number, "a path that exists on one machine only"

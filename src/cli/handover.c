@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "cli/handover_amd.h"
 #include "cli/which.h"
@@ -20,7 +21,7 @@ static void clear_leftovers(void)
 {
 	size_t i = 0;
 
-	if (getenv(HANDOVER_PID)) { /* set by an outer proton, as are these variables */
+	if (environment_get(HANDOVER_PID)) { /* set by an outer proton, as are these variables */
 		unsetenv(INJECTION);
 		handover_amd_clear();
 	}
@@ -55,7 +56,7 @@ static bool report_failure(bool ok)
 
 bool handover_put_in_front(const char *variable, const char *saved, const char *first)
 {
-	const char *before = getenv(variable);
+	const char *before = environment_get(variable);
 	char *joined = NULL;
 	bool ok;
 
@@ -68,9 +69,9 @@ bool handover_put_in_front(const char *variable, const char *saved, const char *
 
 static const char *foreign_injection(void)
 {
-	const char *path = getenv(INJECTION);
+	const char *path = environment_get(INJECTION);
 
-	return path && *path && !getenv(HANDOVER_PID) ? path : NULL;
+	return path && *path && !environment_get(HANDOVER_PID) ? path : NULL;
 }
 
 bool handover_can_inject(const struct options *options)
@@ -79,7 +80,7 @@ bool handover_can_inject(const struct options *options)
 		return false;
 	/* PROTON_CUDA_PATH: the fake libcuda of a test. WSL has /dev/dxg. */
 	return !foreign_injection() &&
-	       (getenv("PROTON_CUDA_PATH") || access("/dev/nvidiactl", F_OK) == 0 ||
+	       (environment_get("PROTON_CUDA_PATH") || access("/dev/nvidiactl", F_OK) == 0 ||
 		access("/dev/dxg", F_OK) == 0);
 }
 

@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "cli/handover.h"
 #include "driver/amd_library.h"
 
@@ -65,7 +66,7 @@ bool handover_amd_can_inject(const struct options *options, const char *library)
 /* After the tools of the user, which keep working. */
 static bool append_tool(const char *variable, char separator, const char *tool)
 {
-	const char *before = getenv(variable);
+	const char *before = environment_get(variable);
 	char *joined = NULL;
 	bool ok;
 
@@ -101,7 +102,7 @@ bool handover_amd_export(const struct options *options, const char *library)
 	if (!can_use_sdk(options, library, path) || !append_tool(TOOLS, ':', path))
 		return false;
 	/* Wheels have no library of the name that ROCm looks for. */
-	if (getenv(SDK) || !amd_library_find_file(AMD_ROCPROFILER_SDK, library, path))
+	if (environment_get(SDK) || !amd_library_find_file(AMD_ROCPROFILER_SDK, library, path))
 		return true;
 	return setenv(SDK, path, 1) == 0 && setenv(HANDOVER_SDK, "1", 1) == 0;
 }
@@ -120,7 +121,7 @@ static const char *last_separator(const char *tools, char separator)
 /* Removes `tool` from the end of the list. */
 static void clear_tool(const char *variable, char separator, const char *tool)
 {
-	const char *tools = getenv(variable);
+	const char *tools = environment_get(variable);
 	const char *last = tools ? last_separator(tools, separator) : NULL;
 	const char *name = last ? last + 1 : tools;
 	char *before;
@@ -137,7 +138,7 @@ static void clear_tool(const char *variable, char separator, const char *tool)
 
 void handover_amd_clear(void)
 {
-	if (getenv(HANDOVER_SDK))
+	if (environment_get(HANDOVER_SDK))
 		unsetenv(SDK);
 	clear_tool(TOOLS, ':', "/" HANDOVER_AMD_TOOL);
 	clear_tool(HSA_TOOLS, ' ', "/" HANDOVER_AMD_HSA_TOOL);

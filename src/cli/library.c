@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "cli/interpreter.h"
 #include "cli/search.h"
@@ -89,7 +90,7 @@ static char *find_in(const char *directory)
 
 char *library_find_in_package(const char *package)
 {
-	const char *named = getenv("PROTON_INJECT_LIB");
+	const char *named = environment_get("PROTON_INJECT_LIB");
 	char *path = named && *named ? realpath(named, NULL) : find_in(package);
 
 	return path ? path : find_next_to();
@@ -97,7 +98,7 @@ char *library_find_in_package(const char *package)
 
 char *library_find(const char *library_directory)
 {
-	const char *named = getenv("PROTON_INJECT_LIB");
+	const char *named = environment_get("PROTON_INJECT_LIB");
 	struct interpreter python;
 	char *path;
 

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/environment.h"
+
 bool search_is_program(const char *path)
 {
 	struct stat status;
@@ -29,7 +31,7 @@ static char *accept(char *path, char **found_plain)
 
 char *search_path(const char *name, char **found_plain)
 {
-	const char *part = getenv("PATH");
+	const char *part = environment_get("PATH");
 
 	*found_plain = NULL;
 	if (strchr(name, '/'))

@@ -6,15 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 
+#include "base/environment.h"
 #include "cli/handover.h"
 
 static const char tool_is_ours; /* an address in this library */
 
 bool tool_session_is_refused(void)
 {
-	return !getenv(HANDOVER_QUIET) || getauxval(AT_SECURE);
+	return !environment_get(HANDOVER_QUIET);
 }
 
 void tool_session_start(void)

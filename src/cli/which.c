@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "cli/interpreter.h"
 #include "cli/search.h"
@@ -110,7 +111,7 @@ static char *find_tritons(const char *name)
 
 	if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
 		own[0] = '\0';
-	places[0] = next_to(getenv("PROTON_PYTHON"), name);
+	places[0] = next_to(environment_get("PROTON_PYTHON"), name);
 	places[1] = next_to(own, name);
 	places[2] = on_path(name);
 	for (size_t i = 0; i < ARRAY_LENGTH(places); i++) {

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "driver/amd_library.h"
 #include "driver/visible_devices.h"
 
@@ -22,7 +23,8 @@
 
 static FILE *open_file(unsigned node, const char *name)
 {
-	const char *named = getenv("PROTON_KFD_TOPOLOGY"); /* for tests: another directory */
+	const char *named =
+		environment_get("PROTON_KFD_TOPOLOGY"); /* for tests: another directory */
 	char path[PATH_BYTES];
 	int length = snprintf(path, sizeof(path), "%s/nodes/%u/%s",
 			      named && *named ? named : "/sys/class/kfd/kfd/topology", node, name);

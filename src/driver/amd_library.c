@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 
 #define NAMES_MAX 4
 
@@ -114,7 +115,7 @@ static bool find_loaded(const char *stem, char path_out[static PATH_MAX])
 /* NULL if it is not set, or empty. */
 static const char *value_of(const char *variable)
 {
-	const char *value = variable ? getenv(variable) : NULL;
+	const char *value = variable ? environment_get(variable) : NULL;
 
 	return value && *value ? value : NULL;
 }
@@ -293,7 +294,7 @@ static bool would_load_second_hsa(const struct search *search)
 
 static bool try_system(struct search *search)
 {
-	const char *root = getenv("ROCM_PATH");
+	const char *root = environment_get("ROCM_PATH");
 	char directory[PATH_MAX];
 
 	note_tried(search, "ROCM_PATH, the loader's path, /opt/rocm/lib");
@@ -378,7 +379,7 @@ void *amd_library_open(enum amd_library library, struct proton_error *err)
 /* The directories of LD_LIBRARY_PATH. The contents of the loader's cache are not known here. */
 static bool try_loader_path(struct search *search)
 {
-	const char *rest = getenv("LD_LIBRARY_PATH");
+	const char *rest = environment_get("LD_LIBRARY_PATH");
 	char directory[PATH_MAX];
 
 	while (rest && *rest) {

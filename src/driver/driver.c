@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "driver/functions.h"
 #include "driver/hip_driver.h"
 #include "record/thread/record_launch.h"
@@ -34,7 +35,8 @@ static const struct function cuda_functions[] = {
 
 static void *open_cuda(void)
 {
-	const char *named = getenv("PROTON_CUDA_PATH"); /* for tests: path of a fake libcuda */
+	const char *named =
+		environment_get("PROTON_CUDA_PATH"); /* for tests: path of a fake libcuda */
 
 	return dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
@@ -47,7 +49,7 @@ bool driver_cuda_is_likely(void)
 		return false;
 	dlclose(library);
 	/* Some images ship the library without a device; WSL has /dev/dxg instead. */
-	return getenv("PROTON_CUDA_PATH") || access("/dev/nvidiactl", F_OK) == 0 ||
+	return environment_get("PROTON_CUDA_PATH") || access("/dev/nvidiactl", F_OK) == 0 ||
 	       access("/dev/dxg", F_OK) == 0;
 }
 

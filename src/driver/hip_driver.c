@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
 #include "driver/functions.h"
@@ -288,7 +289,8 @@ bool hip_driver_is_likely(void)
 	if (amd_library_is_likely())
 		return true;
 	/* WSL has no kernel driver of AMD GPUs, only ROCm. */
-	return !getenv("PROTON_HIP_PATH") && access("/opt/rocm/lib/libamdhip64.so", F_OK) == 0;
+	return !environment_get("PROTON_HIP_PATH") &&
+	       access("/opt/rocm/lib/libamdhip64.so", F_OK) == 0;
 }
 
 int hip_driver_bind(struct driver *out, struct proton_error *err)

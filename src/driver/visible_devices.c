@@ -23,6 +23,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/environment.h"
+
 #define ID_BYTES 24
 
 struct list {
@@ -107,7 +109,7 @@ static long read_number(struct entry entry)
 
 static void filter_hsa(const uint64_t *unique_ids, size_t count, struct list *out)
 {
-	const char *rest = getenv("ROCR_VISIBLE_DEVICES");
+	const char *rest = environment_get("ROCR_VISIBLE_DEVICES");
 	struct entry entry;
 
 	*out = (struct list){0};
@@ -178,7 +180,7 @@ static void filter_hip(const char *value, const uint64_t *unique_ids, const stru
 
 static const char *get_value(const char *variable)
 {
-	const char *value = getenv(variable);
+	const char *value = environment_get(variable);
 
 	return value && *value ? value : NULL;
 }

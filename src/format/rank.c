@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 
 /* Larger than any job; the file names of all ranks have a limited length. */
 #define RANK_MAX 100000000u
@@ -45,17 +46,6 @@ static const struct launcher launchers[] = {
 static const char *const jobs[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE",
 				   "PALS_APID"};
 
-/* Not getenv(): shells have their own, which does not work before main() (inject_environment.h). */
-static const char *variable(const char *name)
-{
-	size_t length = strlen(name);
-
-	for (char **entry = environ; entry && *entry; entry++)
-		if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
-			return *entry + length + 1;
-	return NULL;
-}
-
 bool rank_parse(const char *text, uint32_t *out)
 {
 	unsigned long value;
@@ -76,7 +66,7 @@ static uint32_t first_number(const char *const *names, size_t count, uint32_t ot
 	uint32_t value;
 
 	for (size_t i = 0; i < count && names[i]; i++)
-		if (rank_parse(variable(names[i]), &value))
+		if (rank_parse(environment_get(names[i]), &value))
 			return value;
 	return otherwise;
 }
@@ -89,10 +79,10 @@ static uint32_t first_number(const char *const *names, size_t count, uint32_t ot
 
 static bool is_slurm_task(void)
 {
-	const char *step = variable("SLURM_STEP_ID");
+	const char *step = environment_get("SLURM_STEP_ID");
 
 	if (!step)
-		step = variable("SLURM_STEPID"); /* before Slurm 14 */
+		step = environment_get("SLURM_STEPID"); /* before Slurm 14 */
 	return step && *step >= '0' && *step <= '9' &&
 	       strtoul(step, NULL, 10) < SLURM_STEP_RESERVED;
 }
@@ -101,7 +91,7 @@ static bool read_launcher(const struct launcher *launcher, struct rank_identity 
 {
 	struct rank_identity found = {.rank = RANK_NONE};
 
-	if (!rank_parse(variable(launcher->rank), &found.rank))
+	if (!rank_parse(environment_get(launcher->rank), &found.rank))
 		return false;
 	found.world = first_number(launcher->world, ARRAY_LENGTH(launcher->world), 0);
 	found.local = first_number(launcher->local, ARRAY_LENGTH(launcher->local), RANK_NONE);
@@ -117,7 +107,7 @@ static bool read_launcher(const struct launcher *launcher, struct rank_identity 
 
 static void copy_variable(const char *name, char *text, size_t capacity)
 {
-	const char *value = variable(name);
+	const char *value = environment_get(name);
 
 	if (value)
 		snprintf(text, capacity, "%s", value);
@@ -125,7 +115,7 @@ static void copy_variable(const char *name, char *text, size_t capacity)
 
 static void read_job(struct rank_identity *out)
 {
-	const char *id = variable("TORCHELASTIC_RUN_ID");
+	const char *id = environment_get("TORCHELASTIC_RUN_ID");
 
 	/* The default of torchrun, which all jobs share. */
 	if (id && strcmp(id, "none") != 0)
@@ -143,14 +133,14 @@ void rank_read(struct rank_identity *out)
 	for (size_t i = 0; i < ARRAY_LENGTH(launchers); i++)
 		if (read_launcher(&launchers[i], out))
 			break;
-	if (rank_parse(variable("PROTON_RANK"), &given)) {
+	if (rank_parse(environment_get("PROTON_RANK"), &given)) {
 		out->rank = given;
 		if (given >= out->world || out->world == 1)
 			out->world = 0;
 	}
 	if (out->rank == RANK_NONE)
 		return;
-	rank_parse(variable("TORCHELASTIC_RESTART_COUNT"), &out->attempt);
+	rank_parse(environment_get("TORCHELASTIC_RESTART_COUNT"), &out->attempt);
 	read_job(out);
 }
 
@@ -169,7 +159,7 @@ static const char *const names_words[] = {
 
 int rank_names_read(enum rank_names *out, struct proton_error *err)
 {
-	const char *value = variable("PROTON_RANKS");
+	const char *value = environment_get("PROTON_RANKS");
 
 	*out = RANK_NAMES_AUTO;
 	if (!value || !*value)

@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/buf.h"
+#include "base/environment.h"
 #include "base/replace.h"
 #include "format/profile_view.h"
 #include "format/recognize.h"
@@ -32,7 +33,7 @@ bool target_is_standard_output(const char *name)
 
 bool target_env_no_clobber(void)
 {
-	const char *value = getenv("PROTON_NO_CLOBBER");
+	const char *value = environment_get("PROTON_NO_CLOBBER");
 
 	return value && *value && strcmp(value, "0") != 0;
 }

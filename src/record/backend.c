@@ -9,6 +9,7 @@
 #include <libproton/proton.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 
 static const struct backend *const backends[] = {
 	&cuda_backend,        /* NVIDIA */
@@ -48,7 +49,7 @@ const struct backend *backend_select(const char *name, struct proton_error *err)
 	const struct backend *backend;
 
 	if (!name)
-		name = getenv("PROTON_BACKEND");
+		name = environment_get("PROTON_BACKEND");
 	if (name && !*name)
 		name = NULL;
 	for (size_t i = 0; (backend = backend_at(i)); i++)
@@ -73,7 +74,7 @@ int backend_refuse_mode(const char *backend, const char *mode, struct proton_err
 bool backend_is_interpreting(void)
 {
 	static const char *const words[] = {"1", "true", "on", "y", "yes"};
-	const char *value = getenv("TRITON_INTERPRET");
+	const char *value = environment_get("TRITON_INTERPRET");
 
 	for (size_t i = 0; value && i < ARRAY_LENGTH(words); i++)
 		if (strcasecmp(value, words[i]) == 0)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/environment.h"
 
 #define PLACES_MAX 2
 
@@ -77,7 +78,7 @@ static char *program_at(const char *directory, size_t length, const char *rest)
 
 static char *find_in_path(const struct vendor *vendor)
 {
-	const char *directories = getenv("PATH");
+	const char *directories = environment_get("PATH");
 	char rest[32];
 
 	snprintf(rest, sizeof(rest), "/%s", vendor->name);
@@ -169,14 +170,14 @@ static int find_named(const struct vendor *vendor, const char *named, char **pat
 
 static char *find_in_root(const struct vendor *vendor)
 {
-	const char *root = getenv(vendor->root);
+	const char *root = environment_get(vendor->root);
 
 	return root && *root ? program_at(root, strlen(root), vendor->below) : NULL;
 }
 
 static char *search(const struct vendor *vendor)
 {
-	const char *environment = getenv("VIRTUAL_ENV");
+	const char *environment = environment_get("VIRTUAL_ENV");
 	char *path = vendor->is_path_last ? NULL : find_in_path(vendor);
 
 	if (!path)
@@ -195,7 +196,7 @@ static char *search(const struct vendor *vendor)
 int disassembler_find(enum code_object_machine machine, char **path_out, struct proton_error *err)
 {
 	const struct vendor *vendor = &vendors[machine];
-	const char *named = getenv(vendor->variable);
+	const char *named = environment_get(vendor->variable);
 	char *path;
 
 	if (named && *named)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "base/hash.h"
 #include "base/replace.h"
 #include "symbol/code_object.h"
@@ -143,7 +144,7 @@ static int parse(struct sass *sass, char *text, struct proton_error *err)
 /* The file of a code object, malloc'd; NULL: no cache. */
 static char *cache_path(const char *bytes, size_t length)
 {
-	const char *home = getenv("XDG_CACHE_HOME");
+	const char *home = environment_get("XDG_CACHE_HOME");
 	char *path;
 
 	if (!home || *home != '/' ||

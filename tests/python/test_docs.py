@@ -161,7 +161,7 @@ def test_every_public_name_of_the_package_is_in_the_guide():
 
 def test_every_environment_variable_is_in_the_guide():
     text = read("docs", "guide", "environment.md")
-    pattern = r'(?:getenv|get|is_set|_is_true|try_named)\((?:search, )?"([A-Z_]+)"'
+    pattern = r'(?:environment_get|get|is_set|_is_true|try_named)\((?:search, )?"([A-Z_]+)"'
     names = set()
     for source in [*ROOT.glob("src/**/*.c"), *ROOT.glob("python/triton_proton/**/*.py")]:
         names |= set(re.findall(pattern, source.read_text(encoding="utf-8")))

@@ -23,6 +23,7 @@
 #include "backend/gpu/gpu_describe.h"
 #include "backend/gpu/launches.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
@@ -83,7 +84,7 @@ static int begin(struct proton_error *err)
 /* True if HIP will call the tool, in the process that uses the GPU. */
 static bool is_called_by_hip(void)
 {
-	const char *libraries = getenv("ROCP_TOOL_LIBRARIES");
+	const char *libraries = environment_get("ROCP_TOOL_LIBRARIES");
 
 	return await_driver_is_pending() && !sdk_register_version() && libraries &&
 	       strstr(libraries, "libproton_rocprofiler");

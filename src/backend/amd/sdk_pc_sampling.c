@@ -9,6 +9,7 @@
 
 #include "backend/amd/sdk_api.h"
 #include "backend/amd/sdk_code_objects.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "record/backend.h"
 
@@ -98,7 +99,7 @@ void sdk_pc_sampling_want(const char *mode)
 
 static bool is_acknowledged(void)
 {
-	const char *text = getenv(BETA_VARIABLE);
+	const char *text = environment_get(BETA_VARIABLE);
 
 	return text && (strcmp(text, "1") == 0 || strcasecmp(text, "true") == 0 ||
 			strcasecmp(text, "on") == 0 || strcasecmp(text, "yes") == 0);
@@ -107,7 +108,7 @@ static bool is_acknowledged(void)
 /* The method that the user demands; 0: any, -1: the name is unknown. */
 static int read_method(void)
 {
-	const char *text = getenv(METHOD_VARIABLE);
+	const char *text = environment_get(METHOD_VARIABLE);
 
 	if (!text || !*text)
 		return 0;
@@ -197,8 +198,10 @@ static int refuse(int status, const char *name)
 		return err_set(&failure, PROTON_E_UNSUPPORTED,
 			       "rocprofiler-sdk offers no PC sampling%s%s on %s; MI200 and later "
 			       "have host-trap sampling, MI300 and later also stochastic sampling",
-			       getenv(METHOD_VARIABLE) ? " of the method " : "",
-			       getenv(METHOD_VARIABLE) ? getenv(METHOD_VARIABLE) : "", name);
+			       environment_get(METHOD_VARIABLE) ? " of the method " : "",
+			       environment_get(METHOD_VARIABLE) ? environment_get(METHOD_VARIABLE)
+								: "",
+			       name);
 	default:
 		return sdk_api_error(status, "rocprofiler_configure_pc_sampling_service", &failure);
 	}
@@ -267,7 +270,7 @@ static int collect_agents(int version, const struct sdk_agent **agents, size_t c
 
 void sdk_pc_sampling_configure(void)
 {
-	const char *interval = getenv(INTERVAL_VARIABLE);
+	const char *interval = environment_get(INTERVAL_VARIABLE);
 	int method = read_method();
 	int status;
 
@@ -276,7 +279,7 @@ void sdk_pc_sampling_configure(void)
 	if (method < 0) {
 		err_set(&failure, PROTON_E_INVALID,
 			METHOD_VARIABLE " is \"%s\"; use stochastic or host-trap",
-			getenv(METHOD_VARIABLE));
+			environment_get(METHOD_VARIABLE));
 		return;
 	}
 	if (!wanted_interval && interval && *interval)

@@ -20,6 +20,7 @@
 #include "backend/gpu/records.h"
 #include "backend/gpu/tensors.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
@@ -228,7 +229,7 @@ void sdk_records_start(void)
 /* HIP dispatches on its own thread: no dispatch happens within the call that launched it. */
 static bool is_dispatch_indirect(void)
 {
-	const char *direct = getenv("AMD_DIRECT_DISPATCH");
+	const char *direct = environment_get("AMD_DIRECT_DISPATCH");
 
 	return direct && strcmp(direct, "0") == 0;
 }

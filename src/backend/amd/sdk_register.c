@@ -23,6 +23,7 @@
 #include "backend/amd/sdk_kinds.h"
 #include "backend/amd/sdk_pc_sampling.h"
 #include "backend/gpu/records.h"
+#include "base/environment.h"
 #include "driver/amd_library.h"
 #include "record/backend.h"
 
@@ -277,7 +278,7 @@ int sdk_register(struct proton_error *err)
 
 void sdk_register_early(void)
 {
-	const char *named = getenv("PROTON_BACKEND");
+	const char *named = environment_get("PROTON_BACKEND");
 
 	if (named && *named && backend_select(named, NULL) != &rocprofiler_backend)
 		return;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "driver/driver.h"
 #include "driver/functions.h"
 
@@ -99,7 +100,8 @@ static int try_site_packages(struct dl_phdr_info *info, size_t size, void *data)
 
 static bool try_toolkits(struct search *search)
 {
-	const char *roots[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
+	const char *roots[] = {environment_get("CUDA_HOME"), environment_get("CUDA_PATH"),
+			       "/usr/local/cuda"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(roots); i++)
 		if (roots[i] && (try_below(search, roots[i], "extras/CUPTI/lib64") ||
@@ -113,7 +115,7 @@ static bool try_toolkits(struct search *search)
  */
 static bool try_named(struct search *search, const char *variable, bool *is_named)
 {
-	const char *value = getenv(variable);
+	const char *value = environment_get(variable);
 	struct stat st;
 	char what[300];
 

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/kernel_times.h"
 #include "backend/cuda/record_fields.h"
+#include "base/environment.h"
 #include "base/message.h"
 
 #define NAME "Proton" /* for other tools */
@@ -32,7 +33,7 @@ bool interface_is_second(void)
 
 static int read_wish(enum wish *wish, struct proton_error *err)
 {
-	const char *text = getenv("PROTON_CUPTI_INTERFACE");
+	const char *text = environment_get("PROTON_CUPTI_INTERFACE");
 
 	*wish = WISH_NONE;
 	if (!text || !*text)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cuda/cupti_api.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "driver/driver.h"
 
@@ -27,7 +28,7 @@ static _Atomic uint64_t missing_times; /* records without times, since the reque
 
 int kernel_times_read(bool *wants_hardware_out, struct proton_error *err)
 {
-	const char *text = getenv("PROTON_KERNEL_TIMES");
+	const char *text = environment_get("PROTON_KERNEL_TIMES");
 
 	wish = !text || !*text                 ? WISH_NONE
 	       : strcmp(text, "hardware") == 0 ? WISH_HARDWARE

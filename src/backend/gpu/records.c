@@ -7,13 +7,14 @@
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/tensors.h"
+#include "base/environment.h"
 #include "record/record.h"
 
 #define BUFFER_DEFAULT_BYTES (4u << 20) /* CUPTI recommends 1 to 10 MB */
 
 size_t records_buffer_bytes(void)
 {
-	const char *text = getenv("TRITON_PROFILE_BUFFER_SIZE");
+	const char *text = environment_get("TRITON_PROFILE_BUFFER_SIZE");
 	long long wanted = text ? strtoll(text, NULL, 10) : 0;
 
 	if (wanted <= 0)

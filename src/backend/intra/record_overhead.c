@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "backend/intra/calibrate.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "format/number.h"
 
@@ -77,7 +78,7 @@ static void forget_failures(void)
 
 int record_overhead_start(const struct instrument_mode *mode, struct proton_error *err)
 {
-	const char *text = getenv("PROTON_INSTRUMENT_COST");
+	const char *text = environment_get("PROTON_INSTRUMENT_COST");
 
 	forget_failures();
 	own.overhead = (struct decode_overhead){0};

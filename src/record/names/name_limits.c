@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/environment.h"
 #include "base/message.h"
 
 #define CHILDREN_DEFAULT 131072u
@@ -26,7 +27,7 @@ static _Atomic uint64_t lost;
 /* 0 means no limit. */
 static void read_limit(const char *variable, uint32_t *limit)
 {
-	const char *text = getenv(variable);
+	const char *text = environment_get(variable);
 	unsigned long long value;
 	char *end;
 

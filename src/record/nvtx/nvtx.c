@@ -17,6 +17,7 @@
 #include <libproton/proton.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "base/utf8.h"
 #include "record/names/communicators.h"
 #include "record/names/frames.h"
@@ -116,7 +117,7 @@ static void decide(void)
 {
 	int asked = atomic_load_explicit(&choice, memory_order_relaxed);
 	bool enable = asked == CHOICE_ON ||
-		      (asked == CHOICE_NONE && !is_false(getenv("TRITON_ENABLE_NVTX")));
+		      (asked == CHOICE_NONE && !is_false(environment_get("TRITON_ENABLE_NVTX")));
 
 	atomic_store_explicit(&is_on, enable, memory_order_relaxed);
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/message.h"
 #include "record/nvtx/nvtx.h"
 
@@ -96,7 +97,7 @@ static bool append(void)
 
 void nvtx_environment_set(void)
 {
-	const char *given = getenv(VARIABLE);
+	const char *given = environment_get(VARIABLE);
 
 	if (!make_entry())
 		return;

@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/environment.h"
 
 #define WALK_MAX_NS 2000000000u
 #define ADDED_MAX 8u
@@ -44,14 +45,14 @@ void proton_kernel_cache_add(const char *path)
 /* The directory that Triton finds in the environment. */
 static bool environment_directory(char *path, size_t size)
 {
-	const char *named = getenv("TRITON_CACHE_DIR");
-	const char *home = getenv("TRITON_HOME");
+	const char *named = environment_get("TRITON_CACHE_DIR");
+	const char *home = environment_get("TRITON_HOME");
 	int length;
 
 	if (named && *named) {
 		length = snprintf(path, size, "%s", named);
 	} else {
-		home = home && *home ? home : getenv("HOME");
+		home = home && *home ? home : environment_get("HOME");
 		length = snprintf(path, size, "%s/.triton/cache", home ? home : "");
 	}
 	return length > 0 && (size_t)length < size;

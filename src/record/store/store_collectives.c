@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "record/names/communicators.h"
 #include "record/store/store_rows.h"
@@ -52,7 +53,7 @@ static bool has_own_names;
 
 static void compile_own_names(void)
 {
-	const char *text = getenv("PROTON_COLLECTIVES");
+	const char *text = environment_get("PROTON_COLLECTIVES");
 
 	if (!text || !*text)
 		return;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 
 #define ROWS_UNKNOWN 24
 
@@ -24,9 +25,9 @@ static char less[] = "less";
 /* The shell command of the pager; NULL: none is set. Empty or "cat": use no pager. */
 static char *chosen_command(void)
 {
-	char *command = getenv("PROTON_PAGER");
+	char *command = environment_get("PROTON_PAGER");
 
-	return command ? command : getenv("PAGER");
+	return command ? command : environment_get("PAGER");
 }
 
 /*
@@ -35,7 +36,7 @@ static char *chosen_command(void)
  */
 static bool has_keyboard(void)
 {
-	const char *kind = getenv("TERM");
+	const char *kind = environment_get("TERM");
 
 	return tcgetpgrp(STDOUT_FILENO) == getpgrp() && kind && *kind && strcmp(kind, "dumb") != 0;
 }

@@ -8,19 +8,21 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/environment.h"
+
 #define COLUMNS_UNKNOWN 80
 #define COLUMNS_MIN 40
 
 static bool is_set(const char *variable)
 {
-	const char *value = getenv(variable);
+	const char *value = environment_get(variable);
 
 	return value && *value;
 }
 
 static bool want_color(enum color_choice choice, bool is_tty)
 {
-	const char *kind = getenv("TERM");
+	const char *kind = environment_get("TERM");
 
 	if (choice != COLOR_AUTO)
 		return choice == COLOR_ALWAYS;
@@ -30,7 +32,7 @@ static bool want_color(enum color_choice choice, bool is_tty)
 static size_t find_columns(void)
 {
 	struct winsize size;
-	const char *variable = getenv("COLUMNS");
+	const char *variable = environment_get("COLUMNS");
 	long columns = variable ? strtol(variable, NULL, 10) : 0;
 
 	if (columns <= 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)

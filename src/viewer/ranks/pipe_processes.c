@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/message.h"
 #include "viewer/print/xalloc.h"
 
@@ -23,7 +24,7 @@ static void give_up(const char *what)
 
 bool pipe_processes_begin(struct processes *self_out)
 {
-	const char *text = getenv("PROTON_MERGE_PIPE");
+	const char *text = environment_get("PROTON_MERGE_PIPE");
 	struct processes self = {0};
 	char *end;
 

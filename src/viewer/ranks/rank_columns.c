@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "base/size_signal.h"
 #include "model/rank_values.h"
 #include "viewer/print/xalloc.h"
@@ -122,7 +123,7 @@ static void write_node(struct out *out, struct rank_path path, const uint64_t *t
 /* A file without a name in TMPDIR. */
 static int open_file(struct rank_times *times, struct proton_error *err)
 {
-	const char *directory = getenv("TMPDIR");
+	const char *directory = environment_get("TMPDIR");
 	char path[4096];
 
 	if (times->fd >= 0)

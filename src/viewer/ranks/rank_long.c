@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/message.h"
 #include "format/csv_write.h"
 #include "model/ranks.h"
@@ -222,7 +223,7 @@ int rank_long_run(const struct options *options, struct input *input)
 /* The Python that has the package: $PROTON_PYTHON, or the one next to this program, or python3. */
 static char *find_python(const char *self)
 {
-	const char *named = getenv("PROTON_PYTHON");
+	const char *named = environment_get("PROTON_PYTHON");
 	const char *slash = strrchr(self, '/');
 	char *path = NULL;
 

@@ -2,9 +2,12 @@
 #include "unit/fakes.h"
 #include "unit/tap.h"
 
+#include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <sys/sendfile.h>
 
 #include "driver/driver.h"
 #include "driver/gpu_device.h"
@@ -71,6 +74,83 @@ static void in_child(void (*run)(size_t), size_t index)
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		FAIL("%s: see above", functions[index].name);
+}
+
+/* In a copy of this program: prints why there is no libcuda. */
+#define SHOWS_ERROR "TEST_SHOWS_ERROR"
+
+__attribute__((constructor)) static void show_error(void)
+{
+	struct proton_error err = {0};
+
+	if (!getenv(SHOWS_ERROR))
+		return;
+	driver_load_cuda(FOR_RECORDING, &err);
+	dprintf(STDOUT_FILENO, "loading: %s\n", err.text);
+	_exit(0);
+}
+
+/* A copy of this program with its owner's rights, in a new directory. */
+static void copy_privileged(char *directory, char *path, size_t capacity)
+{
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to;
+	struct stat st;
+
+	CHECK(mkdtemp(directory));
+	CHECK_EQ(chmod(directory, 0755), 0);
+	snprintf(path, capacity, "%s/program", directory);
+	to = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	CHECK(from >= 0 && to >= 0);
+	CHECK_EQ(fstat(from, &st), 0);
+	for (off_t done = 0; done < st.st_size;)
+		CHECK_LT(0, sendfile(to, from, &done, (size_t)(st.st_size - done)));
+	CHECK_EQ(fchmod(to, 04755), 0);
+	close(from);
+	close(to);
+}
+
+/* Runs it as nobody, with a planted library, and reads what it prints. */
+static void run_as_nobody(const char *path, char *text, size_t capacity)
+{
+	char *const words[] = {(char[]){"program"}, NULL};
+	char *const environment[] = {(char[]){"PROTON_CUDA_PATH=/planted/libcuda.so.1"},
+				     (char[]){SHOWS_ERROR "=1"}, NULL};
+	int ends[2];
+	ssize_t length;
+	pid_t pid;
+
+	CHECK_EQ(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		alarm(20);
+		dup2(ends[1], STDOUT_FILENO);
+		if (setgroups(0, NULL) == 0 && setgid(65534) == 0 && setuid(65534) == 0)
+			execve(path, words, environment);
+		_exit(1);
+	}
+	close(ends[1]);
+	length = read(ends[0], text, capacity - 1);
+	text[length > 0 ? length : 0] = '\0';
+	close(ends[0]);
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+}
+
+TEST(a_privileged_program_does_not_load_what_the_environment_names)
+{
+	char directory[] = "/tmp/test_driver.XXXXXX";
+	char path[64], text[600];
+
+	if (geteuid() != 0 || TAP_IS_SANITIZED)
+		SKIP("making a setuid program needs root, and no sanitizer");
+	copy_privileged(directory, path, sizeof(path));
+	run_as_nobody(path, text, sizeof(text));
+	CHECK_HAS(text, "loading: ");
+	CHECK(!strstr(text, "planted"));
+	CHECK_EQ(chmod(path, 0755), 0); /* the same program without the rights */
+	run_as_nobody(path, text, sizeof(text));
+	CHECK_HAS(text, "/planted/libcuda.so.1");
+	unlink(path);
+	rmdir(directory);
 }
 
 TEST(missing_library_is_an_error_until_there_is_one)
