@@ -61,6 +61,7 @@ def export(
     metrics: Optional[list[str]] = None,
     allow_partial: bool = False,
     viewer: Optional[str] = None,
+    allow_mixed: bool = False,
 ) -> int:
     """Write the ranks in `paths` to the Parquet file `output`; the number of rows.
 
@@ -77,6 +78,8 @@ def export(
         command += ["-m", ",".join(metrics)]
     if allow_partial:
         command.append("--allow-partial")
+    if allow_mixed:
+        command.append("--allow-mixed")
     directory = os.path.dirname(os.path.abspath(output))
     descriptor, temporary = tempfile.mkstemp(suffix=".parquet.tmp", dir=directory)
     os.close(descriptor)
@@ -113,6 +116,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--metric", action="append", help="metrics; all by default")
     parser.add_argument("--allow-partial", action="store_true")
+    parser.add_argument("--allow-mixed", action="store_true")
     parser.add_argument("--no-clobber", action="store_true")
     parser.add_argument("--viewer", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -126,6 +130,7 @@ def main() -> int:
             arguments.metric,
             arguments.allow_partial,
             arguments.viewer,
+            arguments.allow_mixed,
         )
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":

@@ -8,7 +8,10 @@
 #include "base/buf.h"
 #include "format/pack.h"
 
-/* The columns of rows, from the first: 4 for a u32, 8 for a u64; NULL: stored raw. */
+/*
+ * The columns of rows, from the first: 4 for a u32, 8 for a u64; NULL: stored raw. There are at
+ * most 16, so a row of a rank has columns of two fields that are mostly equal in all rows.
+ */
 static const char *const layouts[TABLE_COUNT] = {
 	[TABLE_FRAMES] = "4444",      [TABLE_NODES] = "444444",
 	[TABLE_METRICS] = "44",       [TABLE_VALUES] = "44448",
@@ -16,7 +19,7 @@ static const char *const layouts[TABLE_COUNT] = {
 	[TABLE_VECTORS] = "8",        [TABLE_DEVICES] = "44448888",
 	[TABLE_INFO] = "44",          [TABLE_COUNTERS] = "448",
 	[TABLE_EPOCHS] = "4488",      [TABLE_CONFIGS] = "88444444444444",
-	[TABLE_LANES] = "44844",      [TABLE_RANKS] = "4444444488884444",
+	[TABLE_LANES] = "44844",      [TABLE_RANKS] = "4444448888884488",
 	[TABLE_SPREADS] = "4",        [TABLE_VALUE_SPREADS] = "4",
 	[TABLE_COLUMNS] = "44",       [TABLE_CELLS] = "8",
 	[TABLE_WAITS] = "4",          [TABLE_OCCURRENCES] = "84444",

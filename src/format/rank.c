@@ -43,8 +43,9 @@ static const struct launcher launchers[] = {
 	{"SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, {"SLURM_LOCALID"}, true},
 };
 
-static const char *const jobs[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE",
-				   "PALS_APID"};
+static const char *const jobs[] = {
+	"SLURM_JOB_ID_HET_GROUP_0", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
+	"PMIX_NAMESPACE",           "PALS_APID"};
 
 bool rank_parse(const char *text, uint32_t *out)
 {
@@ -89,7 +90,7 @@ static bool is_slurm_task(void)
 
 static bool read_launcher(const struct launcher *launcher, struct rank_identity *out)
 {
-	struct rank_identity found = {.rank = RANK_NONE};
+	struct rank_identity found = {.rank = RANK_NONE, .variable = launcher->rank};
 
 	if (!rank_parse(environment_get(launcher->rank), &found.rank))
 		return false;

@@ -16,11 +16,12 @@
 #define RANK_NONE UINT32_MAX
 
 struct rank_identity {
-	uint32_t rank;    /* RANK_NONE: this process is not known to be one of many */
-	uint32_t world;   /* number of ranks; 0: unknown */
-	uint32_t local;   /* rank among those of its machine, or RANK_NONE */
-	uint32_t attempt; /* how often the job was restarted */
-	char job[128];    /* the launcher's id of the job, or "" */
+	uint32_t rank;        /* RANK_NONE: this process is not known to be one of many */
+	uint32_t world;       /* number of ranks; 0: unknown */
+	uint32_t local;       /* rank among those of its machine, or RANK_NONE */
+	uint32_t attempt;     /* how often the job was restarted */
+	const char *variable; /* in which the launcher told the rank; NULL: the user told it */
+	char job[128];        /* the launcher's id of the job, or "" */
 	char topology[256];
 };
 

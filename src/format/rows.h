@@ -390,6 +390,14 @@ struct row_rank {
 	uint32_t reason;  /* string: why it is damaged; may be empty */
 	uint32_t number;  /* place of the rank in the order of the files */
 	uint32_t files;   /* that were added up */
+	uint32_t launch;  /* string: the launcher's number of the launch; may be empty */
+	uint32_t process; /* string: its process on this host; may be empty */
+	uint32_t mixed;   /* string: how the rank differs from most others; empty: it does not */
+	uint32_t flags;   /* enum rank_flag */
+};
+
+enum rank_flag {
+	RANK_UNNAMED = 1, /* the profile does not say which rank it is of */
 };
 
 #define SPREAD_BUCKETS 32u
@@ -551,7 +559,7 @@ struct file_header {
  * packed tables. The fields have the offsets of struct file_header.
  */
 #define PACKED_FILE_MAJOR 2
-#define PACKED_FILE_MINOR 3
+#define PACKED_FILE_MINOR 4
 
 struct packed_header {
 	char magic[8];
@@ -580,7 +588,7 @@ struct packed_table {
 
 _Static_assert(sizeof(struct packed_header) == 48, "layout");
 _Static_assert(sizeof(struct packed_table) == 40, "layout");
-_Static_assert(sizeof(struct row_rank) == 80, "layout");
+_Static_assert(sizeof(struct row_rank) == 96, "layout");
 _Static_assert(sizeof(struct row_spread) == 272, "layout");
 _Static_assert(sizeof(struct row_value_spread) == 280, "layout");
 _Static_assert(sizeof(struct row_column) == 8, "layout");

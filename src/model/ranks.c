@@ -264,6 +264,18 @@ static const char *gpu_of(const struct profile *source)
 	return "";
 }
 
+/* The strings of a row, by number. */
+#define ROW_TEXTS 8u
+
+static uint32_t *text_of(struct row_rank *row, size_t number)
+{
+	uint32_t *const texts[ROW_TEXTS] = {&row->host,    &row->job,    &row->gpu,
+					    &row->version, &row->reason, &row->launch,
+					    &row->process, &row->mixed};
+
+	return texts[number];
+}
+
 static struct row_rank describe(struct profile *target, const struct profile *source,
 				const struct rank_origin *origin)
 {
@@ -283,6 +295,10 @@ static struct row_rank describe(struct profile *target, const struct profile *so
 		.reason = copy_text(target, origin->reason),
 		.number = origin->number,
 		.files = origin->files,
+		.launch = copy_text(target, ranks_info(source, "launch")),
+		.process = copy_text(target, ranks_info(source, "launcher")),
+		.mixed = copy_text(target, origin->mixed),
+		.flags = *ranks_info(source, "rank") ? 0 : RANK_UNNAMED,
 	};
 
 	for (size_t i = 0; i < source->counter_count; i++)
@@ -384,11 +400,11 @@ void ranks_add_part(struct profile *target, const struct profile *source,
 	for (size_t i = 0; i < from->count; i++) {
 		struct row_rank row = from->rows[i];
 
-		row.host = copy_text(target, profile_text(source, row.host));
-		row.job = copy_text(target, profile_text(source, row.job));
-		row.gpu = copy_text(target, profile_text(source, row.gpu));
-		row.version = copy_text(target, profile_text(source, row.version));
-		row.reason = copy_text(target, profile_text(source, row.reason));
+		for (size_t text = 0; text < ROW_TEXTS; text++) {
+			uint32_t *string = text_of(&row, text);
+
+			*string = copy_text(target, profile_text(source, *string));
+		}
 		add_row(target, row);
 	}
 	waits_add_part(target, source, maps);
@@ -459,13 +475,14 @@ static void load_rows(struct profile *profile, const struct profile_view *view)
 	for (uint64_t i = 0; i < view->rows[TABLE_RANKS]; i++) {
 		struct row_rank row = rows[i];
 
-		row.host = load_text(profile, view, row.host);
-		row.job = load_text(profile, view, row.job);
-		row.gpu = load_text(profile, view, row.gpu);
-		row.version = load_text(profile, view, row.version);
-		row.reason = load_text(profile, view, row.reason);
+		for (size_t text = 0; text < ROW_TEXTS; text++) {
+			uint32_t *string = text_of(&row, text);
+
+			*string = load_text(profile, view, *string);
+		}
 		profile->is_unfinished = profile->is_unfinished || row.state == RANK_KILLED;
-		profile->is_damaged = profile->is_damaged || row.state >= RANK_DAMAGED;
+		profile->is_damaged = profile->is_damaged || row.state == RANK_DAMAGED ||
+				      row.state == RANK_MISSING;
 		add_row(profile, row);
 	}
 }

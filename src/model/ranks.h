@@ -44,6 +44,7 @@ struct rank_origin {
 	uint32_t number; /* in the order of the files */
 	uint32_t files;
 	const char *reason; /* why it is damaged; or "" */
+	const char *mixed;  /* how its files differ; or "" */
 };
 
 /*
@@ -79,6 +80,9 @@ const struct row_rank *ranks_row(const struct profile *profile, uint32_t rank);
  * memory.
  */
 uint64_t *ranks_times(const struct profile *source, uint64_t *kernels_out);
+
+/* Info row of a merged job with ranks of several launches: what differs. */
+#define RANKS_MIXED "mixed"
 
 /* The value of an information row, or "". */
 const char *ranks_info(const struct profile *profile, const char *key);

@@ -402,6 +402,7 @@ static int run(const struct options *options)
 	input_init(&base, &options->query.base, options->query.base ? 1 : 0);
 	input.needs_complete = base.needs_complete = needs_complete;
 	input.is_partial_allowed = base.is_partial_allowed = options->query.allow_partial;
+	input.is_mixed_allowed = base.is_mixed_allowed = options->query.allow_mixed;
 	if (input.count == 0 || (options->query.base && base.count == 0))
 		status = EXIT_BAD;
 	else

@@ -74,10 +74,12 @@ static enum options_result check_ranks(const struct options *options, struct pro
 	if (query->ranks_of && (query->ranks || query->metric_count || query->base ||
 				query->gate_count || is_more_than_ranks(options)))
 		return OPTIONS_REFUSE(err, "--ranks-of can be combined only with -n, --csv, "
-					   "--json, -o and --allow-partial");
+					   "--json, -o, --allow-partial and "
+					   "--allow-mixed");
 	if (query->ranks && is_more_than_ranks(options))
 		return OPTIONS_REFUSE(err, "--ranks can be combined only with -m, -n, --diff, "
-					   "--fail-if, --csv, --json, -o and --allow-partial");
+					   "--fail-if, --csv, --json, -o, --allow-partial and "
+					   "--allow-mixed");
 	return OPTIONS_RUN;
 }
 

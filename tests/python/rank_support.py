@@ -30,9 +30,12 @@ def _node(name: str, content: Tree | int) -> dict[str, Any]:
     }
 
 
-def write_rank(job: Path, rank: int, tree: Tree, *, world: int, host: str = "") -> Path:
-    """The profile of a rank in the directory of a job, NAME.ranks."""
+def write_rank(
+    job: Path, rank: int, tree: Tree, /, *, world: int, host: str = "", name: str = "", **more: str
+) -> Path:
+    """The profile of a rank in the directory of a job, NAME.ranks; `more`: its information."""
     info = {"rank": str(rank), "world_size": str(world), "host": host or f"host{rank // 4}"}
+    info.update(more)
     root = _node("ROOT", tree)
     # Inclusive metrics are those of the root.
     root["metrics"] = {"time (ns)": 0, "count": 0, "bytes": 0}
@@ -41,7 +44,7 @@ def write_rank(job: Path, rank: int, tree: Tree, *, world: int, host: str = "") 
     first = rank // 1000 * 1000
     directory = job / f"{first:03}-{first + 999:03}"
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"rank{rank:06}.hatchet"
+    path = directory / f"{name or f'rank{rank:06}'}.hatchet"
     path.write_text(json.dumps([root, devices]))
     return path
 

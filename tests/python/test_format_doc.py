@@ -118,7 +118,7 @@ def documented_names() -> list[tuple[str, int]]:
     """Constants and members of enumerations, from tables and from sentences."""
     names = re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \| (\d+) \|", PAGE, re.MULTILINE)
     names += [(n, v) for v, n in re.findall(r"^\| (\d+) \| `([A-Z]\w+)` \|", PAGE, re.MULTILINE)]
-    flags = r"(\d) `((?:METRIC|EPOCH|CONFIG|COLLECTIVE)_[A-Z]+)`"
+    flags = r"(\d) `((?:METRIC|EPOCH|CONFIG|COLLECTIVE|RANK)_[A-Z]+)`"
     names += [(n, v) for v, n in re.findall(flags, PAGE)]
     assert len(names) > 30
     return [(name, int(value)) for name, value in names]

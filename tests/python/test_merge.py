@@ -140,15 +140,20 @@ def test_killed_damaged_and_missing_ranks_are_rows(job: Path, tmp_path: Path) ->
     assert merged["partial"] is True
 
 
-def test_a_second_profile_of_a_rank_is_an_error_unless_partial_results_are_allowed(
-    job: Path, tmp_path: Path
+@pytest.mark.parametrize("is_link", [False, True])
+def test_the_result_does_not_take_the_place_of_a_profile(
+    is_link: bool, job: Path, tmp_path: Path
 ) -> None:
     place = copy(job, tmp_path)
-    shutil.copy(place / "rank000002.proton", place / "copy.proton")
-    result = merge(tmp_path, "out.ranks")
-    assert result.returncode == 2 and not (tmp_path / "out.ranks.proton").exists()
-    assert "proton-merge: 1 rank is duplicate: 2\n" in result.stderr
-    assert merge(tmp_path, "--allow-partial", "out.ranks").returncode == 0
+    target = place / "rank000001.proton"
+    before = target.read_bytes()
+    output = tmp_path / "link.proton" if is_link else target
+    if is_link:
+        output.symlink_to(target)
+    result = merge(tmp_path, "-o", str(output), "out.ranks")
+    assert result.returncode == 2
+    assert f"cannot write {output}: it is one of the profiles to merge" in result.stderr
+    assert target.read_bytes() == before
 
 
 def test_reason_of_a_damaged_rank_is_printed(job: Path, tmp_path: Path) -> None:
@@ -365,12 +370,12 @@ def test_any_number_of_processes_writes_the_same_bytes(job: Path, tmp_path: Path
     for count in (1, 2, 3, 7):
         command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(count)]
         # Ranks are used again and again, so most are duplicates.
-        arguments = ["--allow-partial", "-o", f"{count}.proton", "many.ranks"]
+        arguments = ["--allow-mixed", "-o", f"{count}.proton", "many.ranks"]
         result = run([*command, str(mpi_program()), *arguments], tmp_path)
         assert result.returncode == 0, result.stderr
         results.append((tmp_path / f"{count}.proton").read_bytes())
     assert all(result == results[0] for result in results)
-    result = merge(tmp_path, "--allow-partial", "-o", "alone.proton", "many.ranks")
+    result = merge(tmp_path, "--allow-mixed", "-o", "alone.proton", "many.ranks")
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "alone.proton").read_bytes() == results[0]
 

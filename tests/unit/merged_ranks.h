@@ -31,7 +31,8 @@ static inline void ranks_kernel(struct profile *profile, uint32_t node, struct p
 static inline void ranks_merge(struct merge *merge, struct profile *target, struct profile *source,
 			       uint32_t rank)
 {
-	struct rank_origin origin = {.rank = rank, .number = rank, .files = 1, .reason = ""};
+	struct rank_origin origin = {
+		.rank = rank, .number = rank, .files = 1, .reason = "", .mixed = ""};
 	struct merge_maps maps;
 
 	merge_source(merge, source);

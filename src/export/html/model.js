@@ -112,6 +112,8 @@ function writeHead() {
 		const notice = (text, kind = "notice") => byId("notices").append(element("p", { class: kind }, which + text));
 		if (profile.unfinished) notice("Incomplete recording: the process was killed or is still recording. The report shows the data recorded so far.");
 		if (profile.damaged) notice("The file is corrupt; the report shows what could be read.");
+		const mixed = new Map(profile.info).get("mixed");
+		if (mixed) notice(`A sum of ranks of several launches: ${mixed}.`);
 		for (const [name, count] of profile.losses) notice(`Lost: ${name.replace(/^lost:? */, "")}: ${count}`);
 		if (profile.pruned) notice(prunedText(profile), "notice quiet");
 	}

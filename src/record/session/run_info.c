@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "format/rank.h"
+#include "format/job_launch.h"
 
 /* The command line of this process, separated by spaces. */
 static void describe_command(struct store *store)
@@ -37,6 +37,7 @@ static void add_number(struct store *store, const char *key, uint32_t value)
 static void describe_rank(struct store *store)
 {
 	struct rank_identity identity;
+	struct job_launch launch;
 
 	rank_read(&identity);
 	if (identity.rank == RANK_NONE)
@@ -50,6 +51,11 @@ static void describe_rank(struct store *store)
 		add_number(store, "attempt", identity.attempt);
 	if (*identity.job)
 		store_info(store, "job", identity.job);
+	job_launch_read(&identity, &launch);
+	if (*launch.id)
+		store_info(store, "launch", launch.id);
+	if (*launch.process)
+		store_info(store, "launcher", launch.process);
 	if (*identity.topology)
 		store_info(store, "topology", identity.topology);
 }

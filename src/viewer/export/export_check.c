@@ -96,8 +96,8 @@ static int check_ranks(const struct options *options, const struct exporter *exp
 	    query->depth_is_set || query->rows || query->rank != RANK_NONE ||
 	    query->merge_how != MERGE_SUM)
 		return err_set(err, PROTON_E_INVALID,
-			       "%s can be combined only with -m, -o, --no-clobber and "
-			       "--allow-partial",
+			       "%s can be combined only with -m, -o, --no-clobber, "
+			       "--allow-partial and --allow-mixed",
 			       exporter->name);
 	return check_file(options, exporter, err);
 }

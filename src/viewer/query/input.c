@@ -15,6 +15,7 @@
 #include "base/message.h"
 #include "model/load.h"
 #include "model/merge.h"
+#include "model/ranks.h"
 #include "model/scope_metrics.h"
 #include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
@@ -216,6 +217,10 @@ void input_fini(struct input *input)
 static bool is_accepted(const struct input *input, const struct profile *profile, const char *name)
 {
 	bool is_refused = input->needs_complete && !input->is_partial_allowed;
+	const char *mixed = ranks_info(profile, RANKS_MIXED);
+
+	if (*mixed)
+		message("%s is a sum of several launches: %s", name, mixed);
 
 	if (is_refused && profile->is_unfinished)
 		message("%s: incomplete recording (the process was killed or is still recording); "

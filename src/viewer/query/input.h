@@ -22,6 +22,7 @@ struct input {
 	 */
 	const char *needs_complete;
 	bool is_partial_allowed; /* --allow-partial; with many files, also those without content */
+	bool is_mixed_allowed;   /* --allow-mixed: ranks of several launches of a job are summed */
 	size_t left_out;         /* number of such files */
 };
 

@@ -218,6 +218,8 @@ static const struct option_row rows[] = {
 	 MEMBER(merge_how), merges, note_merge},
 	{0, "allow-partial", NULL, "accept incomplete profiles in gates, --diff and exports",
 	 MEMBER(allow_partial)},
+	{0, "allow-mixed", NULL, "sum ranks that are not of one launch of a job",
+	 MEMBER(allow_mixed)},
 };
 /* clang-format on */
 

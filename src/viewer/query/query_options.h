@@ -71,6 +71,7 @@ struct query_options {
 	const char *ranks_of; /* a frame; NULL: none */
 	uint32_t rank;        /* --rank, or RANK_NONE */
 	bool allow_partial;
+	bool allow_mixed;
 };
 
 /* The options with their defaults, set by the rows. */

@@ -40,6 +40,7 @@ struct merge_options {
 	size_t columns;
 	const char *names; /* --rank-names */
 	bool allow_partial;
+	bool allow_mixed;
 };
 
 static const char usage[] =
@@ -80,6 +81,8 @@ static const struct option_row rows[] = {
 	 MEMBER(output)},
 	{0, "allow-partial", NULL, "merge even if ranks are missing, killed or damaged",
 	 MEMBER(allow_partial)},
+	{0, "allow-mixed", NULL, "sum ranks that are not of one launch, and mark the result",
+	 MEMBER(allow_mixed)},
 	{0, "max-nodes", "N", "maximum number of nodes (default: 1000000)",
 	 .parse = parse_max_nodes},
 	/* For triton_proton.ranks: a file with the paths of all files, one per line. */
@@ -107,26 +110,6 @@ static char *output_for(const struct merge_options *options, const char *path)
 			     : ".ranks.proton") < 0)
 		xgive_up();
 	return name;
-}
-
-/* An output never replaces a profile that it is made from, under any of its names. */
-static void check_output(struct input *input, const struct merge_options *options,
-			 const char *first)
-{
-	char *path = output_for(options, first);
-	struct stat output;
-	struct stat st;
-
-	for (size_t i = 0; stat(path, &output) == 0 && i < input->count; i++) {
-		if (stat(input->paths[i], &st) < 0 || st.st_dev != output.st_dev ||
-		    st.st_ino != output.st_ino)
-			continue;
-		message("cannot write %s: it is an input (%s); choose another output", path,
-			input->paths[i]);
-		input->has_failed = true;
-		break;
-	}
-	free(path);
 }
 
 /* ------------------------------------------------------------------ processes */
@@ -185,6 +168,23 @@ static void read_list(struct input *input, const char *path)
 	}
 	input->labels = xcalloc(input->count + 1, sizeof(*input->labels));
 	free(text);
+}
+
+/* The result takes the place of its file, which must not be one of the profiles. */
+static void check_output(struct input *input, const char *path)
+{
+	struct stat output, st;
+
+	if (stat(path, &output) < 0)
+		return;
+	for (size_t i = 0; i < input->count && !input->has_failed; i++) {
+		if (stat(input->paths[i], &st) < 0 || st.st_dev != output.st_dev ||
+		    st.st_ino != output.st_ino)
+			continue;
+		message("cannot write %s: it is an input (%s); choose another output", path,
+			input->paths[i]);
+		input->has_failed = true;
+	}
 }
 
 static int send_parts(int to, struct rank_parts *parts, struct proton_error *err)
@@ -352,12 +352,11 @@ static int sum_up(const struct merge_options *options, const struct rank_job *jo
 }
 
 static int merge_files(struct processes self, const struct merge_options *options,
-		       struct rank_job *job, const char *input, struct proton_error *err)
+		       struct rank_job *job, const char *path, struct proton_error *err)
 {
 	struct profile *merged = NULL;
 	struct rank_parts parts = {0};
 	int status = merge_range(self, job, &parts, err);
-	char *path = output_for(options, input);
 
 	if (status == PROTON_OK && self.number == 0)
 		status = sum_up(options, job, &parts, &merged, err);
@@ -373,7 +372,6 @@ static int merge_files(struct processes self, const struct merge_options *option
 			merged->ranks ? merged->ranks->count : 0, path);
 	profile_free(merged);
 	rank_parts_fini(&parts);
-	free(path);
 	return status;
 }
 
@@ -384,6 +382,7 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 	struct proton_error err = {0};
 	struct input input = {0};
 	struct rank_job job;
+	char *output = output_for(options, input_count ? inputs[0] : "job");
 	regex_t names;
 	char **paths;
 	size_t count;
@@ -394,6 +393,7 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 	if (status != PROTON_OK) {
 		if (self.number == 0)
 			message("--rank-names: %s", err.text);
+		free(output);
 		return EXIT_BAD;
 	}
 	if (self.number == 0 && options->list)
@@ -401,24 +401,26 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 	else if (self.number == 0)
 		input_init(&input, inputs, input_count);
 	if (self.number == 0)
-		check_output(&input, options, input_count ? inputs[0] : "job");
+		check_output(&input, output);
 	/* If an input has failed, no process has a file. */
 	paths = share_paths(self, self.number == 0 && !input.has_failed ? &input : NULL, &count);
 	input_fini(&input);
 	rank_job_init(&job, paths, count);
 	job.columns = options->columns;
 	job.names = options->names ? &names : NULL;
+	job.is_mixed_allowed = options->allow_mixed;
 	job.is_quiet = self.number != 0;
 	if (options->max_nodes)
 		job.max_nodes = options->max_nodes;
 	if (self.number == 0 && !count) {
 		status = PROTON_E_INVALID; /* a message was printed */
 	} else if (count) {
-		status = merge_files(self, options, &job, input_count ? inputs[0] : "job", &err);
+		status = merge_files(self, options, &job, output, &err);
 		if (status != PROTON_OK)
 			message("%s", err.text);
 	}
 	rank_job_fini(&job);
+	free(output);
 	free(count ? paths[0] : NULL);
 	free(paths);
 	if (options->names)

@@ -168,6 +168,8 @@ static void write_ranks(const struct rank_report *report, struct json_writer *js
 			json_key_text(json, "version", profile_text(profile, row->version));
 		if (row->reason)
 			json_key_text(json, "reason", profile_text(profile, row->reason));
+		if (row->mixed)
+			json_key_text(json, "mixed", profile_text(profile, row->mixed));
 		if (group != RANK_GROUP_NONE)
 			json_key_uint64(json, "group", group + 1);
 		json_end_object(json);
@@ -289,6 +291,7 @@ void rank_json(const void *context, struct out *out)
 	json_writer_init(&json, out, false);
 	json_begin_object(&json);
 	json_key_bool(&json, "partial", profile_is_partial(report->profile));
+	json_key_bool(&json, "mixed", *ranks_info(report->profile, RANKS_MIXED));
 	write_ranks(report, &json);
 	json_key_array(&json, "rows");
 	for (size_t i = 0; i < report->table_count; i++)

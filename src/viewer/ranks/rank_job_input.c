@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 
 #include "base/message.h"
+#include "format/rank.h"
+#include "model/load.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_merge.h"
@@ -33,8 +35,8 @@ int rank_input_load(struct input *input, struct profile **out, bool *is_merged_o
 	*is_merged_out = *out;
 	if (*out)
 		return PROTON_OK;
-	return rank_merge_all(input->paths, input->count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, out,
-			      err);
+	return rank_merge_all(input->paths, input->count, input->is_mixed_allowed,
+			      RANK_COLUMNS_DEFAULT, out, err);
 }
 
 static bool has_state(const struct profile *profile, uint32_t state)
@@ -71,7 +73,7 @@ struct profile *rank_input_merge(struct input *input, bool has_columns)
 
 	if (!input->is_job && (!load_merged(input, &profile) || profile))
 		return profile;
-	if (rank_merge_all(input->paths, input->count, RANK_NODES_MAX,
+	if (rank_merge_all(input->paths, input->count, input->is_mixed_allowed,
 			   has_columns ? RANK_COLUMNS_DEFAULT : 0, &profile, &err) != PROTON_OK) {
 		message("%s", err.text);
 		input->has_failed = true;
@@ -100,6 +102,33 @@ static char *directory_of(const char *path)
 	return xstrndup(path, length - strlen(".proton"));
 }
 
+/*
+ * True if the first of the profiles next to a merged file is of the launch that was merged. A later
+ * one has replaced it otherwise.
+ */
+static bool is_same_launch(const char *merged_path, const struct input *files)
+{
+	struct profile *merged = NULL;
+	struct profile *first = NULL;
+	const struct row_rank *row = NULL;
+	uint32_t rank;
+	bool is_same = true;
+
+	if (profile_load_file(merged_path, &merged, NULL) == PROTON_OK &&
+	    profile_load_file(files->paths[0], &first, NULL) == PROTON_OK &&
+	    rank_parse(ranks_info(first, "rank"), &rank))
+		row = ranks_row(merged, rank);
+	if (row && !row->mixed && row->state != RANK_MISSING && row->state != RANK_DAMAGED)
+		is_same = strcmp(profile_text(merged, row->job), ranks_info(first, "job")) == 0 &&
+			  strcmp(profile_text(merged, row->launch), ranks_info(first, "launch")) ==
+				  0 &&
+			  strcmp(profile_text(merged, row->process),
+				 ranks_info(first, "launcher")) == 0;
+	profile_free(merged);
+	profile_free(first);
+	return is_same;
+}
+
 int rank_input_files(const struct input *input, bool is_merged, const char *what,
 		     struct input *files_out, struct proton_error *err)
 {
@@ -112,11 +141,21 @@ int rank_input_files(const struct input *input, bool is_merged, const char *what
 		input_init(files_out, input->paths, input->count);
 	else if (is_there)
 		input_init(files_out, &directory, 1);
+	if (is_there && files_out->count && !input->is_mixed_allowed &&
+	    !is_same_launch(input->paths[0], files_out)) {
+		message("the profiles in %s are of another launch than %s: they are not read; "
+			"merge them, or use --allow-mixed",
+			directory, input->paths[0]);
+		input_fini(files_out);
+	}
 	if (is_merged && !files_out->count)
 		err_set(err, PROTON_E_INVALID,
 			"%.100s needs the profiles of the ranks: %.200s is a merged file%s%.200s; "
 			"name the directory of the profiles",
-			what, input->paths[0], directory ? ", and there is no directory " : "",
+			what, input->paths[0],
+			!directory ? ""
+			: is_there ? ", and another launch is in "
+				   : ", and there is no directory ",
 			directory ? directory : "");
 	free(directory);
 	return files_out->count ? PROTON_OK : PROTON_E_INVALID;

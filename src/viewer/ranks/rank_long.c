@@ -270,6 +270,8 @@ int rank_parquet_run(const struct options *options)
 	add_word(&words, options->output.path);
 	if (query->allow_partial)
 		add_word(&words, "--allow-partial");
+	if (query->allow_mixed)
+		add_word(&words, "--allow-mixed");
 	if (options->output.no_clobber)
 		add_word(&words, "--no-clobber");
 	for (size_t i = 0; i < query->metric_count; i++) {

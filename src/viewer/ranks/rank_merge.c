@@ -13,6 +13,7 @@
 #include "model/save_profile.h"
 #include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
+#include "viewer/ranks/rank_mix.h"
 #include "viewer/ranks/rank_names.h"
 
 /* ------------------------------------------------------------------ files */
@@ -86,17 +87,46 @@ static uint32_t rank_of(const struct rank_job *job, size_t number, const struct 
 	return rank != RANK_NONE ? rank : (uint32_t)number;
 }
 
-/* All files of one rank as one profile. The reason is that of the last one that is damaged. */
+/* The files of a rank, while they are added up. */
+struct files {
+	struct profile *first; /* the first that is not damaged, and its path */
+	const char *path;
+	char *mixed; /* how they differ, malloc'd; NULL: they do not */
+};
+
+/* Takes the profile. Damaged ones do not say what they are of. */
+static void compare_file(struct files *files, struct profile *profile, const char *path)
+{
+	if (!files->mixed)
+		files->mixed = rank_mix_of_file(profile, path);
+	if (!files->mixed && files->first && !profile->is_damaged)
+		files->mixed = rank_mix_of_two(files->first, files->path, profile, path);
+	if (files->first || profile->is_damaged) {
+		profile_free(profile);
+		return;
+	}
+	files->first = profile;
+	files->path = path;
+}
+
+/*
+ * All files of one rank as one profile. The reason is that of the last one that is damaged; `mixed`
+ * is how they differ, malloc'd, or NULL.
+ */
 static struct profile *load_rank(const struct rank_job *job, size_t number,
-				 struct proton_error *reason)
+				 struct proton_error *reason, char **mixed)
 {
 	size_t start = job->starts[number];
 	size_t end = job->starts[number + 1];
+	struct files files = {0};
 	struct profile *sum;
 	struct merge *merge;
 
-	if (end - start == 1)
-		return load_file(job->paths[start], reason);
+	if (end - start == 1) {
+		sum = load_file(job->paths[start], reason);
+		*mixed = rank_mix_of_file(sum, job->paths[start]);
+		return sum;
+	}
 	sum = profile_new();
 	merge = sum ? merge_new(sum) : NULL;
 	if (!merge)
@@ -110,16 +140,18 @@ static struct profile *load_rank(const struct rank_job *job, size_t number,
 
 			waits_copy(sum, profile, &maps);
 		}
-		profile_free(profile);
+		compare_file(&files, profile, job->paths[i]);
 	}
 	merge_free(merge);
+	profile_free(files.first);
+	*mixed = files.mixed;
 	return sum;
 }
 
 static struct profile *load_named(const struct rank_job *job, size_t number, uint32_t *rank_out,
-				  struct proton_error *reason)
+				  struct proton_error *reason, char **mixed)
 {
-	struct profile *profile = load_rank(job, number, reason);
+	struct profile *profile = load_rank(job, number, reason, mixed);
 
 	*rank_out = rank_of(job, number, profile);
 	rank_names_unify(profile, *rank_out, job->names);
@@ -129,8 +161,11 @@ static struct profile *load_named(const struct rank_job *job, size_t number, uin
 struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_t *rank_out)
 {
 	struct proton_error reason = {0};
+	char *mixed;
+	struct profile *profile = load_named(job, number, rank_out, &reason, &mixed);
 
-	return load_named(job, number, rank_out, &reason);
+	free(mixed);
+	return profile;
 }
 
 /* ------------------------------------------------------------------ parts */
@@ -202,15 +237,18 @@ static void add_rank(struct merge *merge, const struct rank_job *job, size_t num
 {
 	struct proton_error reason = {0};
 	struct rank_origin origin = {.number = (uint32_t)number, .reason = reason.text};
-	struct profile *source = load_named(job, number, &origin.rank, &reason);
+	char *mixed;
+	struct profile *source = load_named(job, number, &origin.rank, &reason, &mixed);
 	struct merge_maps maps;
 
+	origin.mixed = mixed ? mixed : "";
 	origin.files = (uint32_t)(job->starts[number + 1] - job->starts[number]);
 	merge_source(merge, source);
 	merge_tree(merge);
 	maps = merge_maps(merge);
 	ranks_add(target, source, &maps, &origin);
 	profile_free(source);
+	free(mixed);
 }
 
 static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *part,
@@ -337,6 +375,8 @@ int rank_merge_finish(const struct rank_job *job, struct rank_parts *parts, stru
 	if (status == PROTON_OK && target->out_of_memory)
 		status = err_nomem(err);
 	if (status == PROTON_OK)
+		status = rank_mix_check(job, target, err);
+	if (status == PROTON_OK)
 		*out = target;
 	else
 		profile_free(target);
@@ -413,7 +453,7 @@ int rank_job_columns(const struct rank_job *job, struct profile *merged, const u
 	return status;
 }
 
-int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, size_t columns,
+int rank_merge_all(char *const *paths, size_t count, bool is_mixed_allowed, size_t columns,
 		   struct profile **out, struct proton_error *err)
 {
 	struct rank_job job;
@@ -422,7 +462,7 @@ int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, size_t co
 	int status;
 
 	rank_job_init(&job, paths, count);
-	job.max_nodes = max_nodes;
+	job.is_mixed_allowed = is_mixed_allowed;
 	job.columns = columns;
 	status = rank_job_merge(&job, out, err);
 	if (status == PROTON_OK && columns) {

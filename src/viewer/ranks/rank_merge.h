@@ -30,6 +30,7 @@ struct rank_job {
 		*names; /* parts of names that differ from rank to rank; NULL: only the rules */
 	struct rank_times times; /* for the ranks of this process */
 	bool is_quiet;           /* no progress line */
+	bool is_mixed_allowed;   /* ranks of several launches are summed (rank_mix.h) */
 };
 
 /* A part of the tree: `index` of its level, as a profile or as a packed file. */
@@ -73,7 +74,7 @@ int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_err
 int rank_job_columns(const struct rank_job *job, struct profile *merged, const uint32_t *nodes,
 		     size_t count, struct proton_error *err);
 /* The same for the nodes that are worth it, up to `columns`. */
-int rank_merge_all(char *const *paths, size_t count, size_t max_nodes, size_t columns,
+int rank_merge_all(char *const *paths, size_t count, bool is_mixed_allowed, size_t columns,
 		   struct profile **out, struct proton_error *err);
 
 /* Filling the columns of a merged job. */

@@ -14,6 +14,7 @@
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_mix.h"
 #include "viewer/ranks/rank_output.h"
 #include "viewer/ranks/rank_report.h"
 
@@ -73,6 +74,7 @@ static bool keep(struct input *input, uint32_t rank,
 		input_init(&kept, paths, count);
 		kept.needs_complete = input->needs_complete;
 		kept.is_partial_allowed = input->is_partial_allowed;
+		kept.is_mixed_allowed = input->is_mixed_allowed;
 		kept.has_failed = input->has_failed;
 		input_fini(input);
 		*input = kept;
@@ -93,6 +95,35 @@ static bool is_merged_file(const char *path)
 	return is_merged;
 }
 
+/* The files of a rank are added up: they have to be of one launch. */
+static int check_launch(const struct input *input, struct proton_error *err)
+{
+	struct profile *first = NULL;
+	int status = PROTON_OK;
+
+	for (size_t i = 0; i < input->count && input->count > 1 && status == PROTON_OK; i++) {
+		struct profile *profile = NULL;
+		char *mixed = NULL;
+
+		if (profile_load_file(input->paths[i], &profile, NULL) != PROTON_OK)
+			continue;
+		if (first)
+			mixed = rank_mix_of_two(first, input->paths[0], profile, input->paths[i]);
+		if (mixed)
+			status = err_set(err, PROTON_E_INVALID,
+					 "--rank: the files are not of one launch: %s; name those "
+					 "of one, or use --allow-mixed",
+					 mixed);
+		free(mixed);
+		if (first)
+			profile_free(profile);
+		else
+			first = profile;
+	}
+	profile_free(first);
+	return status;
+}
+
 int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 		    struct proton_error *err)
 {
@@ -110,13 +141,14 @@ int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 		}
 		files.needs_complete = input->needs_complete;
 		files.is_partial_allowed = input->is_partial_allowed;
+		files.is_mixed_allowed = input->is_mixed_allowed;
 		input_fini(input);
 		*input = files;
 	}
 	count = input->count;
 	if (keep(input, rank, is_named) ||
 	    (!has_rank_names(input) && keep(input, rank, is_recorded)))
-		return PROTON_OK;
+		return input->is_mixed_allowed ? PROTON_OK : check_launch(input, err);
 	return err_set(err, PROTON_E_INVALID,
 		       "--rank %u: none of the %zu profile%s is of that rank", rank, count,
 		       count == 1 ? "" : "s");

@@ -78,7 +78,8 @@ bool rank_report_state(const struct profile *profile)
 
 	if (!ranks)
 		return true;
-	for (uint32_t state = RANK_KILLED; state <= RANK_DUPLICATE; state++)
+	/* Duplicates are accepted already (rank_mix.h). */
+	for (uint32_t state = RANK_KILLED; state <= RANK_MISSING; state++)
 		bad += report_of_state(ranks, state);
 	report_reasons(profile);
 	report_versions(profile);

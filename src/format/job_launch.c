@@ -1,0 +1,178 @@
+/* Launches: variables that number them, and the process of the launcher. */
+#include "format/job_launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/environment.h"
+
+/* ------------------------------------------------------------------ variables */
+
+/* Adds ", WORD VALUE" if a variable is set. */
+static void add(struct job_launch *out, const char *word, const char *variable)
+{
+	const char *value = environment_get(variable);
+	size_t used = strlen(out->id);
+
+	if (value && *value)
+		snprintf(out->id + used, sizeof(out->id) - used, "%s%s%s%s", used ? ", " : "", word,
+			 *word ? " " : "", value);
+}
+
+/*
+ * Agents of torchrun have different steps where each is started by its own srun; all ranks have
+ * the port in common. It is a new one for each launch, unless the user has chosen it.
+ */
+static void read_variables(struct job_launch *out, const char *variable)
+{
+	add(out, "", "PROTON_LAUNCH");
+	if (*out->id)
+		return;
+	if (strcmp(variable, "RANK") == 0) {
+		add(out, "port", "MASTER_PORT");
+	} else {
+		add(out, "namespace", "PMIX_NAMESPACE");
+		add(out, "application", "PALS_APID");
+		add(out, "step",
+		    environment_get("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID");
+	}
+	/* Slurm starts a job again with the same numbers. */
+	add(out, "restart", "SLURM_RESTART_COUNT");
+}
+
+/* ------------------------------------------------------------------ the launcher */
+
+#define ANCESTORS_MAX 64
+
+/* slurmstepd runs as root: its environment cannot be read, and does not have the rank. */
+static const char *const private_launchers[] = {"slurmstepd", "palsd"};
+
+static FILE *open_process(pid_t pid, const char *name)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return fopen(path, "re");
+}
+
+struct ancestor {
+	char name[24];
+	pid_t parent;
+	unsigned long long start;
+};
+
+static bool read_ancestor(pid_t pid, struct ancestor *out)
+{
+	FILE *file = open_process(pid, "stat");
+	char text[1024];
+	char *name, *end;
+	size_t length;
+	int parent;
+
+	if (!file)
+		return false;
+	length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[length] = '\0';
+	name = strchr(text, '(');
+	end = strrchr(text, ')'); /* the name may have parentheses */
+	if (!name || !end || end < name ||
+	    sscanf(end + 1,
+		   " %*c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+		   "%llu",
+		   &parent, &out->start) != 2)
+		return false;
+	snprintf(out->name, sizeof(out->name), "%.*s", (int)(end - name - 1), name + 1);
+	out->parent = parent;
+	return true;
+}
+
+enum answer {
+	NO,
+	YES,
+	UNKNOWN
+};
+
+/* Whether a process was given the variable. */
+static enum answer has_variable(pid_t pid, const char *variable)
+{
+	FILE *file = open_process(pid, "environ");
+	enum answer answer = NO;
+	size_t length = strlen(variable);
+	size_t capacity = 0;
+	char *entry = NULL;
+
+	if (!file)
+		return UNKNOWN;
+	while (answer == NO && getdelim(&entry, &capacity, '\0', file) > 0)
+		if (strncmp(entry, variable, length) == 0 && entry[length] == '=')
+			answer = YES;
+	if (ferror(file))
+		answer = UNKNOWN;
+	free(entry);
+	fclose(file);
+	return answer;
+}
+
+static bool is_private_launcher(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(private_launchers); i++)
+		if (strcmp(name, private_launchers[i]) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * The nearest ancestor without the rank: shells and wrappers between it and this process have it.
+ * False: it is out of sight, or the first process of a container, which may have one rank only.
+ */
+static bool find_launcher(const char *variable, pid_t *pid_out, struct ancestor *out)
+{
+	pid_t pid = getppid();
+
+	for (int i = 0; i < ANCESTORS_MAX && pid > 1 && read_ancestor(pid, out); i++) {
+		enum answer answer = has_variable(pid, variable);
+
+		*pid_out = pid;
+		if (answer != YES)
+			return answer == NO || is_private_launcher(out->name);
+		pid = out->parent;
+	}
+	return false;
+}
+
+static void read_launcher(struct job_launch *out, const char *variable)
+{
+	const char *group = environment_get("GROUP_RANK");
+	char boot[37] = "";
+	struct ancestor launcher;
+	FILE *file;
+	pid_t pid;
+
+	if (!find_launcher(variable, &pid, &launcher))
+		return;
+	file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (file) {
+		boot[fread(boot, 1, 8, file)] = '\0';
+		fclose(file);
+	}
+	/* Agents of torchrun may share a machine: they are compared by their number. */
+	snprintf(out->process, sizeof(out->process), "%s%.10s%sprocess %d, start %llu, boot %s",
+		 group ? "agent " : "", group ? group : "", group ? ", " : "", (int)pid,
+		 launcher.start, boot);
+}
+
+void job_launch_read(const struct rank_identity *identity, struct job_launch *out)
+{
+	const char *variable = identity->variable;
+	bool is_torch = variable && strcmp(variable, "RANK") == 0;
+
+	*out = (struct job_launch){0};
+	read_variables(out, variable ? variable : "RANK");
+	/* Without torchrun, each rank may have been started from another shell. */
+	if (variable && (!is_torch || environment_get("TORCHELASTIC_RUN_ID")))
+		read_launcher(out, variable);
+}

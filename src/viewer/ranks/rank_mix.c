@@ -1,0 +1,401 @@
+/* Mixtures: finding ranks of several launches, and marking their sum. */
+#include "viewer/ranks/rank_mix.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/message.h"
+#include "format/rank.h"
+#include "model/ranks.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/ranks/rank_merge.h"
+
+#define VALUES_NAMED 3u /* values in a message */
+#define LINES_MAX 5u    /* messages of a kind */
+
+/* ------------------------------------------------------------------ one rank */
+
+/* The rank in a name that the recorder gave; RANK_NONE: the name is another one. */
+static uint32_t rank_of_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	size_t length = strncmp(name, "rank", 4) == 0 ? strspn(name + 4, "0123456789") : 0;
+	char digits[16] = "";
+	uint32_t rank = RANK_NONE;
+
+	if (length < 6 || length >= sizeof(digits))
+		return RANK_NONE;
+	memcpy(digits, name + 4, length);
+	rank_parse(digits, &rank);
+	return rank;
+}
+
+char *rank_mix_of_file(const struct profile *profile, const char *path)
+{
+	uint32_t rank = rank_of_name(path);
+	uint32_t recorded, world;
+	char *text = NULL;
+	int length = 0;
+
+	if (profile->ranks)
+		length = asprintf(&text, "%s is a merged file of %zu ranks", path,
+				  profile->ranks->count);
+	else if (!rank_parse(ranks_info(profile, "rank"), &recorded))
+		return NULL;
+	else if (rank != RANK_NONE && rank != recorded)
+		length = asprintf(&text, "%s was recorded by rank %u", path, recorded);
+	else if (rank_parse(ranks_info(profile, "world_size"), &world) && recorded >= world)
+		length = asprintf(&text, "%s has rank %u of %u ranks", path, recorded, world);
+	if (length < 0)
+		xgive_up();
+	return text;
+}
+
+#define ATTEMPT_KEY 2u
+
+char *rank_mix_of_two(const struct profile *first, const char *first_path,
+		      const struct profile *second, const char *second_path)
+{
+	static const struct {
+		const char *key;
+		const char *what;
+	} keys[] = {
+		{"rank", "rank"},        {"world_size", "number of ranks"},
+		{"attempt", "restarts"}, {"job", "job"},
+		{"launch", "launch"},    {"launcher", "launcher"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(keys); i++) {
+		const char *left = ranks_info(first, keys[i].key);
+		const char *right = ranks_info(second, keys[i].key);
+		const char *absent = i == ATTEMPT_KEY ? "0" : "none";
+		char *text;
+
+		if (strcmp(left, right) == 0)
+			continue;
+		if (asprintf(&text, "%s: %s in %s, %s in %s", keys[i].what, *left ? left : absent,
+			     first_path, *right ? right : absent, second_path) < 0)
+			xgive_up();
+		return text;
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ all ranks */
+
+enum kind {
+	KIND_UNNAMED,
+	KIND_WORLD,
+	KIND_ATTEMPT,
+	KIND_JOB,
+	KIND_LAUNCH,
+	KIND_PROCESS,
+	KIND_COUNT
+};
+
+static const char *const kind_names[] = {
+	[KIND_UNNAMED] = "rank in the profile",
+	[KIND_WORLD] = "number of ranks",
+	[KIND_ATTEMPT] = "restarts",
+	[KIND_JOB] = "job",
+	[KIND_LAUNCH] = "launch",
+	[KIND_PROCESS] = "launcher",
+};
+
+/* A value that has to be equal in all rows of its scope. */
+struct entry {
+	uint64_t scope;
+	uint32_t value;
+	uint32_t row;
+};
+
+struct check {
+	const struct rank_job *job;
+	struct profile *merged;
+	struct entry *entries;
+	size_t count;
+	enum kind kind;
+	size_t lines;
+	bool is_mixed;
+	char *kinds; /* that differ; NULL: none yet */
+};
+
+static bool has_profile(const struct row_rank *row)
+{
+	return row->state != RANK_MISSING && row->state != RANK_DAMAGED;
+}
+
+/* Launchers are compared on each host, and there by the number of torchrun's agent. */
+static uint64_t scope_of(const struct profile *merged, const struct row_rank *row)
+{
+	const char *host = profile_text(merged, row->host);
+	const char *process = profile_text(merged, row->process);
+	const char *end = strstr(process, "process");
+
+	return hash_stored(host, strlen(host)) * 31 +
+	       hash_stored(process, end ? (size_t)(end - process) : 0);
+}
+
+static uint32_t value_of(const struct row_rank *row, enum kind kind)
+{
+	switch (kind) {
+	case KIND_UNNAMED:
+		return row->flags & RANK_UNNAMED;
+	case KIND_WORLD:
+		return row->world;
+	case KIND_ATTEMPT:
+		return row->attempt;
+	case KIND_JOB:
+		return row->job;
+	case KIND_LAUNCH:
+		return row->launch;
+	default:
+		return row->process;
+	}
+}
+
+static const char *or_none(const char *text)
+{
+	return *text ? text : "none";
+}
+
+/* A value as text, in `number` if it is one. */
+static const char *text_of(const struct check *check, uint32_t value, char number[static 16])
+{
+	if (check->kind == KIND_UNNAMED)
+		return value ? "none" : "one";
+	if (check->kind == KIND_WORLD && !value)
+		return "none";
+	if (check->kind > KIND_ATTEMPT)
+		return or_none(profile_text(check->merged, value));
+	snprintf(number, 16, "%u", value);
+	return number;
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+	const struct entry *a = left;
+	const struct entry *b = right;
+
+	if (a->scope != b->scope)
+		return a->scope < b->scope ? -1 : 1;
+	if (a->value != b->value)
+		return a->value < b->value ? -1 : 1;
+	return (a->row > b->row) - (a->row < b->row);
+}
+
+static void take_entries(struct check *check)
+{
+	const struct profile_ranks *ranks = check->merged->ranks;
+
+	check->count = 0;
+	for (size_t i = 0; i < ranks->count; i++) {
+		const struct row_rank *row = &ranks->rows[i];
+
+		/* The sum of unlike files has no values that differ. */
+		if (!has_profile(row) || (row->files > 1 && row->mixed) ||
+		    (check->kind == KIND_PROCESS && !row->process))
+			continue;
+		check->entries[check->count++] = (struct entry){
+			.scope = check->kind == KIND_PROCESS ? scope_of(check->merged, row) : 0,
+			.value = value_of(row, check->kind),
+			.row = (uint32_t)i,
+		};
+	}
+	if (check->count)
+		qsort(check->entries, check->count, sizeof(*check->entries), compare_entries);
+}
+
+/* The end of the entries from `start` that are equal in value too, or in scope only. */
+static size_t end_of(const struct check *check, size_t start, bool has_value)
+{
+	const struct entry *first = &check->entries[start];
+	size_t end = start;
+
+	while (end < check->count && check->entries[end].scope == first->scope &&
+	       (!has_value || check->entries[end].value == first->value))
+		end++;
+	return end;
+}
+
+static const char *path_of(const struct check *check, const struct row_rank *row)
+{
+	return check->job->paths[check->job->starts[row->number]];
+}
+
+/* "number of ranks: 8 in a.proton and 3 more, 4 in b.proton" */
+static void print_values(struct check *check, size_t start, size_t end)
+{
+	const struct row_rank *rows = check->merged->ranks->rows;
+	const struct row_rank *row = &rows[check->entries[start].row];
+	bool is_local = check->kind == KIND_PROCESS;
+	size_t values = 0;
+	char number[16];
+	struct out out;
+
+	if (check->lines++ >= LINES_MAX)
+		return;
+	out_init(&out, -1);
+	out_printf(&out, "%s%s%s:", kind_names[check->kind], is_local ? " on host " : "",
+		   is_local ? profile_text(check->merged, row->host) : "");
+	for (size_t next; start < end; start = next) {
+		next = end_of(check, start, true);
+		if (values++ >= VALUES_NAMED)
+			continue;
+		row = &rows[check->entries[start].row];
+		out_printf(&out, "%s %s in %s", values > 1 ? "," : "",
+			   text_of(check, check->entries[start].value, number),
+			   path_of(check, row));
+		if (next > start + 1)
+			out_printf(&out, " and %zu more", next - start - 1);
+	}
+	if (values > VALUES_NAMED)
+		out_printf(&out, ", and %zu others", values - VALUES_NAMED);
+	out_byte(&out, '\0');
+	if (out.errnum)
+		xgive_up();
+	message("%s", out.bytes);
+	out_fini(&out);
+}
+
+static void mark(struct check *check, uint32_t row_number, const char *text)
+{
+	struct row_rank *row = &check->merged->ranks->rows[row_number];
+
+	check->is_mixed = true;
+	if (!row->mixed)
+		row->mixed = profile_string(check->merged, text, strlen(text));
+}
+
+/* Marks the entries that have another value than most. */
+static void mark_others(struct check *check, size_t start, size_t end)
+{
+	size_t best = start, best_count = 0;
+	char text[400], number[16];
+
+	for (size_t i = start; i < end; i = end_of(check, i, true)) {
+		size_t count = end_of(check, i, true) - i;
+
+		if (count > best_count) {
+			best_count = count;
+			best = i;
+		}
+	}
+	for (size_t i = start; i < end; i++) {
+		if (check->entries[i].value == check->entries[best].value)
+			continue;
+		snprintf(text, sizeof(text), "%s: %s", kind_names[check->kind],
+			 text_of(check, check->entries[i].value, number));
+		mark(check, check->entries[i].row, text);
+	}
+}
+
+static void note_kind(struct check *check, const char *what)
+{
+	char *before = check->kinds;
+
+	if (asprintf(&check->kinds, "%s%s%s", before ? before : "", before ? ", " : "", what) < 0)
+		xgive_up();
+	free(before);
+}
+
+static void check_kind(struct check *check, enum kind kind)
+{
+	bool is_noted = false;
+
+	check->kind = kind;
+	check->lines = 0;
+	take_entries(check);
+	for (size_t start = 0, end; start < check->count; start = end) {
+		end = end_of(check, start, false);
+		if (end_of(check, start, true) == end)
+			continue;
+		print_values(check, start, end);
+		mark_others(check, start, end);
+		if (!is_noted)
+			note_kind(check, kind_names[kind]);
+		is_noted = true;
+	}
+}
+
+/* Differences that were found while the files of each rank were read. */
+static void check_files(struct check *check)
+{
+	const struct profile_ranks *ranks = check->merged->ranks;
+	size_t lines = 0;
+
+	for (size_t i = 0; i < ranks->count; i++) {
+		if (!ranks->rows[i].mixed)
+			continue;
+		check->is_mixed = true;
+		if (lines++ < LINES_MAX)
+			message("%s", profile_text(check->merged, ranks->rows[i].mixed));
+	}
+	if (lines > LINES_MAX)
+		message("the same is true of %zu more ranks", lines - LINES_MAX);
+	if (lines)
+		note_kind(check, "files of a rank");
+}
+
+/* The row before a duplicate is of the same rank. */
+static void check_duplicates(struct check *check)
+{
+	const struct profile_ranks *ranks = check->merged->ranks;
+	size_t lines = 0;
+
+	for (size_t i = 1; i < ranks->count; i++) {
+		const struct row_rank *row = &ranks->rows[i];
+
+		if (row->state != RANK_DUPLICATE)
+			continue;
+		if (lines++ < LINES_MAX)
+			message("rank %u has several profiles: %s and %s", row->rank,
+				path_of(check, row - 1), path_of(check, row));
+		mark(check, (uint32_t)i, "duplicate");
+	}
+	if (lines)
+		note_kind(check, "duplicates");
+}
+
+static int decide(struct check *check, struct proton_error *err)
+{
+	const struct profile_ranks *ranks = check->merged->ranks;
+	size_t marked = 0, count = 0;
+	char text[300];
+
+	if (!check->is_mixed)
+		return PROTON_OK;
+	if (!check->job->is_mixed_allowed)
+		return err_set(err, PROTON_E_FORMAT,
+			       "cannot merge the ranks: they are not of one launch of a job; name "
+			       "or keep the files of one only, or use --allow-mixed to sum them");
+	for (size_t i = 0; i < ranks->count; i++) {
+		count += ranks->rows[i].state != RANK_MISSING;
+		marked += ranks->rows[i].mixed != 0;
+	}
+	snprintf(text, sizeof(text), "%zu of %zu ranks differ in: %s", marked, count, check->kinds);
+	profile_info(check->merged, RANKS_MIXED, text);
+	return check->merged->out_of_memory ? err_nomem(err) : PROTON_OK;
+}
+
+int rank_mix_check(const struct rank_job *job, struct profile *merged, struct proton_error *err)
+{
+	struct check check = {.job = job, .merged = merged};
+	int status;
+
+	if (!merged->ranks)
+		return PROTON_OK;
+	check.entries = xcalloc(merged->ranks->count + 1, sizeof(*check.entries));
+	check_files(&check);
+	check_duplicates(&check);
+	for (enum kind kind = 0; kind < KIND_COUNT; kind++)
+		check_kind(&check, kind);
+	status = decide(&check, err);
+	free(check.entries);
+	free(check.kinds);
+	return status;
+}
