@@ -37,7 +37,7 @@ NAMED_FOR_FILE = ("src/record/", "src/driver/", "src/backend/cuda/", "src/backen
 OTHER_BEGINNINGS = ("proton_", "record_", "InitializeInjection")
 FUNCTION = re.compile(r"^(?!static\b)(?!.*\bstatic\b)\w[^\n;={}()]*?\b(\w+)\([^;{}]*\)\n\{", re.M)
 
-# A privileged process must not follow them, which environment_get() sees to.
+# A privileged process must not follow them; environment_get() ensures that.
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 GETENV_FILE = "src/base/environment.h"
