@@ -432,6 +432,7 @@ void store_fini(struct store *store, bool remove_file)
 	store_lists_fini(store);
 	store_collectives_fini(store);
 	region_release(&store->metric_of_name);
+	store_event_rows_fini(store);
 	free(store->spans);
 	free(store->cleared);
 	*store = (struct store){.file = {.place = {.fd = -1}}};

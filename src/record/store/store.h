@@ -47,6 +47,23 @@ struct free_rows {
 	uint32_t end;
 };
 
+/* Rows of events or samples that a thread has reserved and not used yet. */
+struct reserved_rows {
+	uint32_t next;
+	uint32_t end;
+	uint32_t count; /* reserved last */
+};
+
+/* Ranges of rows; `left`: see store_event_rows.c. */
+struct row_ranges {
+	struct row_range {
+		uint32_t first;
+		uint32_t count;
+		uint32_t left;
+	} * items;
+	size_t count, capacity;
+};
+
 struct store {
 	/* Fields that threads read without the lock, up to `trace_serial`. */
 	struct profile_file file;
@@ -87,7 +104,13 @@ struct store {
 	uint32_t thread_count; /* number of lanes of threads */
 	uint32_t lanes[STORE_LANE_CACHE];
 	uint32_t launches[STORE_LAUNCH_CACHE];
-	struct intra_span *spans; /* waiting for the record of their kernel */
+	struct reserved_rows own_events; /* for the thread that has the session's lock */
+	struct reserved_rows own_samples;
+	struct row_ranges free_events; /* sorted */
+	struct row_ranges free_samples;
+	struct row_ranges sealed_events;
+	struct row_ranges sample_chunks; /* sorted */
+	struct intra_span *spans;        /* waiting for the record of their kernel */
 	size_t span_count;
 	size_t span_capacity;
 };
@@ -143,10 +166,14 @@ bool store_counters_is_loss(enum counter counter);
 /* Makes the tables of a trace. Kernels become events once trace_serial is set. */
 int store_event_init(struct store *store, struct proton_error *err);
 /*
- * The first of `count` rows of events or samples that a thread fills without a lock while the store
- * lives; 0 if there is no space. A row counts once its `kind` is stored, or an event links to it.
+ * Reserves the next rows of events or samples, which a thread fills without a lock while the store
+ * lives; false if there is no space. A row counts once its `kind` is stored, or an event links to
+ * it. All events have to end.
  */
-uint32_t store_event_reserve(struct store *store, enum table_id table, uint32_t count);
+bool store_event_rows_reserve(struct store *store, struct reserved_rows *rows, enum table_id table);
+/* Takes back the rows that the thread has not used, and has it use no more. */
+void store_event_rows_give_back(struct store *store, struct reserved_rows *rows,
+				enum table_id table);
 /* Gives an event row `at` of samples; only the value's metric and content are used. */
 void store_event_link_sample(const struct store *store, uint32_t event, uint32_t at,
 			     const struct row_value *value);

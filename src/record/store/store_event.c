@@ -39,18 +39,6 @@ int store_event_init(struct store *store, struct proton_error *err)
 	return PROTON_OK;
 }
 
-uint32_t store_event_reserve(struct store *store, enum table_id table, uint32_t count)
-{
-	uint64_t first = store->file.tables[table].rows;
-
-	if (first + count > UINT32_MAX || !store_append(store, table, count)) {
-		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
-		return 0;
-	}
-	store_commit(store, table);
-	return (uint32_t)first;
-}
-
 /* ------------------------------------------------------------------ lanes */
 
 static uint32_t add_lane(struct store *store, const struct row_lane *lane)
@@ -116,23 +104,40 @@ static uint32_t launch_of(struct store *store, const struct launch_config *confi
 	return *cached = row;
 }
 
-/*
- * Adds the row for the size of a large memory copy or memset; without space the size stays
- * UINT32_MAX.
- */
-static void add_size(struct store *store, const struct row_event *event, uint64_t bytes)
+/* Fills a row: the kind last, as threads do. */
+static void fill(struct row_event *row, struct row_event event)
 {
-	uint32_t at = store_new_row(store, TABLE_EVENTS);
+	uint16_t kind = event.kind;
 
-	if (!at)
-		return;
-	*store_event_at(store, at) = (struct row_event){
-		.start_ns = bytes,
-		.lane = event->lane,
-		.epoch = event->epoch,
-		.kind = EVENT_SIZE,
-	};
-	store_commit(store, TABLE_EVENTS);
+	event.kind = EVENT_NONE;
+	*row = event;
+	/* release: readers of the kind find the rest of the row filled */
+	__atomic_store_n(&row->kind, kind, __ATOMIC_RELEASE);
+}
+
+/*
+ * The row for an event of a device, and the next one for the size of a large memory copy or memset;
+ * 0: there is no space.
+ */
+static uint32_t take_rows(struct store *store, bool has_size)
+{
+	struct reserved_rows *rows = &store->own_events;
+
+	if (has_size && rows->next + 1 == rows->end)
+		rows->next++; /* stays unused */
+	return store_event_rows_next(store, rows, TABLE_EVENTS);
+}
+
+/*
+ * The row of the launch, if it was made in the same epoch: another one may have been cleared, and
+ * the row used again.
+ */
+static uint32_t launch_event(const struct store *store, const struct trace_event *launch,
+			     uint32_t epoch)
+{
+	uint32_t row = trace_event_row(launch, store->trace_serial);
+
+	return row && store_event_at(store, row)->epoch == epoch ? row : 0;
 }
 
 void store_event_add_device(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
@@ -141,28 +146,32 @@ void store_event_add_device(struct store *store, uint32_t node, uint32_t device,
 	uint32_t lane = stream_lane(store, device, execution->stream);
 	uint64_t detail = execution->is_memory ? execution->bytes
 					       : launch_of(store, &execution->config);
-	uint32_t at = lane == LANE_NONE ? 0 : store_new_row(store, TABLE_EVENTS);
-	struct row_event *row;
+	bool has_size = execution->is_memory && detail >= UINT32_MAX;
+	uint32_t at = lane == LANE_NONE ? 0 : take_rows(store, has_size);
 
 	if (!at)
 		return;
-	row = store_event_at(store, at);
-	*row = (struct row_event){
-		.start_ns = execution->start_ns + store_event_unix_offset_ns(),
-		.end_ns = execution->end_ns + store_event_unix_offset_ns(),
-		.node = node,
-		.lane = lane,
-		.epoch = epoch,
-		.link = trace_event_row(execution->launch, store->trace_serial),
-		.detail = detail < UINT32_MAX ? (uint32_t)detail : UINT32_MAX,
-		.kind = execution->is_set      ? EVENT_SET
-			: execution->is_memory ? EVENT_COPY
-					       : EVENT_KERNEL,
-		.flags = execution->is_of_graph ? EVENT_OF_GRAPH : 0,
-	};
-	store_commit(store, TABLE_EVENTS);
-	if (execution->is_memory && detail >= UINT32_MAX)
-		add_size(store, row, detail);
+	if (has_size)
+		fill(store_event_at(store, store->own_events.next++), (struct row_event){
+									      .start_ns = detail,
+									      .lane = lane,
+									      .epoch = epoch,
+									      .kind = EVENT_SIZE,
+								      });
+	fill(store_event_at(store, at),
+	     (struct row_event){
+		     .start_ns = execution->start_ns + store_event_unix_offset_ns(),
+		     .end_ns = execution->end_ns + store_event_unix_offset_ns(),
+		     .node = node,
+		     .lane = lane,
+		     .epoch = epoch,
+		     .link = launch_event(store, execution->launch, epoch),
+		     .detail = detail < UINT32_MAX ? (uint32_t)detail : UINT32_MAX,
+		     .kind = execution->is_set      ? EVENT_SET
+			     : execution->is_memory ? EVENT_COPY
+						    : EVENT_KERNEL,
+		     .flags = execution->is_of_graph ? EVENT_OF_GRAPH : 0,
+	     });
 }
 
 /* ------------------------------------------------------------------ intra-kernel events */
@@ -207,7 +216,6 @@ void store_event_add_intra(struct store *store, const struct intra_launch *launc
 {
 	uint64_t count = launch->unit_count + launch->event_count;
 	struct intra_span span = {
-		.first = (uint32_t)store->file.tables[TABLE_EVENTS].rows,
 		.count = (uint32_t)count,
 		.link = link,
 		.node = kernel,
@@ -217,13 +225,14 @@ void store_event_add_intra(struct store *store, const struct intra_launch *launc
 
 	if (store_epoch_is_cleared(store, epoch))
 		return;
-	row = store->file.tables[TABLE_EVENTS].rows + count > UINT32_MAX
-		      ? NULL
-		      : store_append(store, TABLE_EVENTS, count);
-	if (!row) {
-		store_counters_add(store, COUNTER_LOST_STORAGE, count);
+	span.first = count < UINT32_MAX
+			     ? store_event_rows_take(store, TABLE_EVENTS, (uint32_t)count)
+			     : 0;
+	if (!span.first) {
+		store_counters_add(store, COUNTER_LOST_STORAGE, count - 1);
 		return;
 	}
+	row = store_event_at(store, span.first);
 	for (size_t i = 0; i < launch->unit_count; i++, row++) {
 		fill_unit(row, &launch->units[i]);
 		row->node = kernel;
@@ -252,7 +261,7 @@ void store_event_add_intra(struct store *store, const struct intra_launch *launc
 					    (event->is_partial ? EVENT_PARTIAL : 0)),
 		};
 	}
-	store_commit(store, TABLE_EVENTS);
+	store_event_rows_seal(store, span.first, span.count);
 	store_align_note(store, &span);
 }
 

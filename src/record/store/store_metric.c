@@ -254,7 +254,7 @@ void store_metric_add_sample(struct store *store, uint32_t event, uint32_t name,
 		return;
 	}
 	at = combine(store, &value, row, name, metric, NULL) == PROTON_OK
-		     ? store_event_reserve(store, TABLE_SAMPLES, 1)
+		     ? store_event_rows_next(store, &store->own_samples, TABLE_SAMPLES)
 		     : 0;
 	if (at)
 		store_event_link_sample(store, event, at, &value);

@@ -114,6 +114,7 @@ void store_phase_clear(struct store *store, uint32_t phase, bool up_to)
 	for (size_t i = 0; i < store->cleared_count; i++)
 		store_lists_drop_epoch(store, store->cleared[i]);
 	store->cleared_count = 0;
+	store_event_rows_clear(store);
 	if (store_epoch_rows(store)[store->epoch].flags & EPOCH_CLEARED)
 		store_phase_begin(store, current_phase);
 }

@@ -84,6 +84,19 @@ uint32_t store_lists_find_kernel(const struct store *store, uint32_t node, uint3
 /* Removes the rows of an epoch from the lists; they may be reused. */
 void store_lists_drop_epoch(struct store *store, uint32_t epoch);
 
+/* ------------------------------------------------------------------ store_event_rows.c */
+
+/* The next of the reserved rows of a table; 0 if there is no space. */
+uint32_t store_event_rows_next(struct store *store, struct reserved_rows *rows,
+			       enum table_id table);
+/* The first of `count` unused rows; 0 if there is no space. */
+uint32_t store_event_rows_take(struct store *store, enum table_id table, uint32_t count);
+/* Rows of events that are filled: they are used again after their phases were cleared. */
+void store_event_rows_seal(struct store *store, uint32_t first, uint32_t count);
+/* Call after phases were marked as cleared. */
+void store_event_rows_clear(struct store *store);
+void store_event_rows_fini(struct store *store);
+
 /* ------------------------------------------------------------------ sums and counters */
 
 /*

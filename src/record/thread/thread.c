@@ -24,6 +24,7 @@ static void thread_free(void *data)
 
 	task_drop_all(thread);
 	task_end_events(thread, &thread->stack);
+	thread_trace_give_back(&thread->trace);
 	thread_trace_remove(&thread->trace);
 	thread_self = NULL;
 	free(thread->stack.scopes);

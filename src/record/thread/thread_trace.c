@@ -13,15 +13,6 @@
 
 #include "base/clock.h"
 
-/*
- * Rows that a thread reserves at once. The first few are for threads that record little; each
- * further reservation is larger, up to one that makes use of the session's lock rare and keeps the
- * threads on different pages of the file.
- */
-#define CHUNK_ROWS_FIRST 32u
-#define CHUNK_ROWS_GROWTH 4u
-#define CHUNK_ROWS_MAX 2048u
-
 pthread_mutex_t thread_trace_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trace_thread *threads;
 static struct trace_thread *threads_of_parent;
@@ -37,6 +28,24 @@ void thread_trace_add(struct trace_thread *thread)
 		threads->previous = thread;
 	threads = thread;
 	pthread_mutex_unlock(&thread_trace_list_lock);
+}
+
+void thread_trace_give_back(struct trace_thread *thread)
+{
+	/* Its sessions do not end meanwhile: that takes this lock too. */
+	thread_trace_lock(thread);
+	for (uint32_t i = 0; i < TRACE_MAX; i++) {
+		struct trace_writer *writer = &thread->writers[i];
+
+		if (!writer->serial)
+			continue;
+		pthread_mutex_lock(&writer->session->lock);
+		store_event_rows_give_back(writer->store, &writer->events, TABLE_EVENTS);
+		store_event_rows_give_back(writer->store, &writer->samples, TABLE_SAMPLES);
+		pthread_mutex_unlock(&writer->session->lock);
+		*writer = (struct trace_writer){0};
+	}
+	thread_trace_unlock(thread);
 }
 
 void thread_trace_remove(struct trace_thread *thread)
@@ -124,6 +133,7 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 	*writer = (struct trace_writer){
 		.serial = entry->serial,
 		.store = &session->store,
+		.session = session,
 		.lane = store_event_thread_lane(&session->store, (uint64_t)syscall(SYS_gettid),
 						name),
 	};
@@ -137,13 +147,10 @@ static bool reserve(struct reserved_rows *rows, enum table_id table,
 {
 	/* Also in a session that is about to end: the value of this sample is in its tree. */
 	struct session *session = session_lock_kept(entry);
-	uint32_t count = rows->count ? rows->count * CHUNK_ROWS_GROWTH : CHUNK_ROWS_FIRST;
+	bool has_rows = store_event_rows_reserve(&session->store, rows, table);
 
-	rows->count = count < CHUNK_ROWS_MAX ? count : CHUNK_ROWS_MAX;
-	rows->next = store_event_reserve(&session->store, table, rows->count);
-	rows->end = rows->next ? rows->next + rows->count : 0;
 	session_unlock(session);
-	return rows->next;
+	return has_rows;
 }
 
 /* A row of `table` that only this thread uses; 0 if there is none. */
@@ -240,7 +247,8 @@ void thread_trace_end(struct trace_thread *thread, struct trace_event *event, ui
 		struct row_event *row = open_row(thread, event, i);
 
 		if (row)
-			__atomic_store_n(&row->end_ns, end_unix_ns, __ATOMIC_RELAXED);
+			/* release: the thread's last store to a row that others may use again */
+			__atomic_store_n(&row->end_ns, end_unix_ns, __ATOMIC_RELEASE);
 	}
 	thread_trace_unlock(thread);
 	event->count = 0;

@@ -22,13 +22,6 @@
 
 extern pthread_mutex_t thread_trace_list_lock; /* for fork() */
 
-/* Rows of a table that the thread has reserved and not used yet. */
-struct reserved_rows {
-	uint32_t next;
-	uint32_t end;
-	uint32_t count; /* reserved last */
-};
-
 /* Per-thread state of each trace; guarded by the thread's lock. */
 struct trace_writer {
 	uint32_t serial; /* 0: none; cleared when the session ends */
@@ -36,6 +29,7 @@ struct trace_writer {
 	struct reserved_rows events;
 	struct reserved_rows samples;
 	struct store *store;
+	struct session *session;
 };
 
 struct trace_thread {
@@ -59,6 +53,8 @@ static inline void thread_trace_unlock(struct trace_thread *thread)
 
 void thread_trace_add(struct trace_thread *thread);
 void thread_trace_remove(struct trace_thread *thread);
+/* Call it when the thread ends: others use the rest of its rows. */
+void thread_trace_give_back(struct trace_thread *thread);
 
 struct trace_begin {
 	uint16_t kind;   /* enum event_kind */

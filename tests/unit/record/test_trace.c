@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -206,6 +207,8 @@ static void add_number(uint64_t token, int64_t number)
 	CHECK_EQ(proton_metrics_add(proton_scope_context(token), &metric, 1, NULL), PROTON_OK);
 }
 
+static sem_t added;
+
 static void *add_while_locked(void *gate)
 {
 	uint64_t token = proton_scope_enter("step");
@@ -216,6 +219,7 @@ static void *add_while_locked(void *gate)
 	pthread_barrier_wait(gate); /* now the session is locked */
 	for (int i = 3; i <= 5; i++)
 		add_number(token, i);
+	sem_post(&added); /* its end takes the lock */
 	return NULL;
 }
 
@@ -242,6 +246,7 @@ TEST(a_further_metric_of_a_scope_takes_no_lock_of_the_session)
 	int id = trace_start("a");
 	int late;
 
+	sem_init(&added, 0, 0);
 	pthread_barrier_init(&gate, NULL, 2);
 	pthread_create(&thread, NULL, add_while_locked, &gate);
 	pthread_barrier_wait(&gate);
@@ -252,8 +257,9 @@ TEST(a_further_metric_of_a_scope_takes_no_lock_of_the_session)
 	pthread_barrier_wait(&gate);
 	clock_gettime(CLOCK_REALTIME, &soon);
 	soon.tv_sec += 10;
-	late = pthread_timedjoin_np(thread, NULL, &soon);
+	late = sem_timedwait(&added, &soon);
 	pthread_mutex_unlock(&session->lock);
+	pthread_join(thread, NULL);
 	CHECK_EQ(late, 0);
 	rec_finalize(id, "proton");
 	profile = rec_load("a.proton");

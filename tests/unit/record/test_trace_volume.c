@@ -93,6 +93,8 @@ static uint64_t check_steps(const struct profile *profile)
 		if (event->link >= trace->sample_count ||
 		    vector->as.vector + 2 >= trace->word_count)
 			break; /* cut off */
+		if (vector->next >= trace->sample_count)
+			break;
 		number = &trace->samples[vector->next];
 		CHECK_EQ(number->as.int64, step);
 		CHECK_U64(trace->words[vector->as.vector], 2);
