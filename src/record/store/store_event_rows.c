@@ -3,9 +3,9 @@
  * phases, which are used again.
  *
  * A chunk of events is sealed when its thread needs no more of it. It becomes free when all of its
- * events have ended and are of cleared phases. Each row is looked at once: the first one that is not
- * is remembered, and rows before it cannot be needed again. A chunk of samples becomes free when the
- * events of all of its samples are.
+ * events have ended and are of cleared phases. Each row is looked at once: the first one that is
+ * still needed is remembered, and rows before it cannot be needed again. A chunk of samples becomes
+ * free when the events of all of its samples are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -215,7 +215,7 @@ static void drop_event(struct store *store, struct row_event *event)
 	memset(event, 0, offsetof(struct row_event, kind));
 }
 
-/* Launches whose kernel's record does not come any more, because its phase was cleared. */
+/* The records of kernels of cleared phases do not count, so nothing is aligned with them. */
 static void drop_spans(struct store *store)
 {
 	size_t left = 0;

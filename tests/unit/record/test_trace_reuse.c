@@ -1,4 +1,4 @@
-/* Traces of phases that are cleared: their rows are used again, and kept events stay as they are. */
+/* Traces of cleared phases: their rows are used again, and events that are kept do not change. */
 #include "unit/recorded_trace.h"
 
 #include <pthread.h>
