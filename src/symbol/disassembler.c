@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -242,9 +244,23 @@ static int file_of(const void *bytes, size_t length)
 	return fd;
 }
 
+/*
+ * Limits the memory of the child, which reads a file from anywhere. It has run for microseconds only:
+ * posix_spawn() has no limits, and fork() would copy the page tables of a large viewer.
+ */
+static void limit_memory(pid_t child, uint64_t bytes)
+{
+	const struct rlimit memory = {bytes, bytes};
+	const struct rlimit none = {0};
+
+	prlimit(child, RLIMIT_AS, &memory, NULL);
+	prlimit(child, RLIMIT_FSIZE, &none, NULL);
+	prlimit(child, RLIMIT_CORE, &none, NULL);
+}
+
 /* Starts the program in its own process group. Returns 0 or an error number. */
 static int spawn(const struct vendor *vendor, const char *program, int input, int output,
-		 pid_t *child_out)
+		 uint64_t memory_bytes, pid_t *child_out)
 {
 	char *const arguments[] = {(char *)(uintptr_t)vendor->name,
 				   (char *)(uintptr_t)vendor->option, (char[]){"/proc/self/fd/0"},
@@ -275,6 +291,8 @@ static int spawn(const struct vendor *vendor, const char *program, int input, in
 	errnum = posix_spawn(child_out, program, &actions, &attributes, arguments, environment);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
+	if (!errnum)
+		limit_memory(*child_out, memory_bytes);
 	return errnum;
 }
 
@@ -298,16 +316,17 @@ static void read_output(int fd, uint64_t end, struct out *out)
 
 /*
  * Waits until `end`, then kills the process group. Returns false if it had to. *status_out is 0 if
- * the caller ignores SIGCHLD, because the status is lost then.
+ * the caller ignores SIGCHLD, because the status is lost then. *used_out: memory, in bytes.
  */
-static bool wait_until(pid_t child, uint64_t end, int *status_out)
+static bool wait_until(pid_t child, uint64_t end, int *status_out, uint64_t *used_out)
 {
+	struct rusage usage = {0};
 	const struct timespec pause = {.tv_nsec = 500000};
 	bool is_in_time = true;
 	int status = 0;
 	pid_t ended;
 
-	while ((ended = waitpid(child, &status, is_in_time ? WNOHANG : 0)) != child) {
+	while ((ended = wait4(child, &status, is_in_time ? WNOHANG : 0, &usage)) != child) {
 		if (ended < 0 && errno != EINTR)
 			break;
 		if (is_in_time && clock_monotonic_ns() >= end) {
@@ -316,14 +335,16 @@ static bool wait_until(pid_t child, uint64_t end, int *status_out)
 		}
 		nanosleep(&pause, NULL);
 	}
+	*used_out = (uint64_t)usage.ru_maxrss << 10;
 	*status_out = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	return is_in_time;
 }
 
-static int run(const struct vendor *vendor, const char *program, int input, int limit_ms,
-	       struct out *out, struct proton_error *err)
+static int run(const struct vendor *vendor, const char *program, int input,
+	       struct disassembler_limits limits, struct out *out, struct proton_error *err)
 {
-	uint64_t end = clock_monotonic_ns() + (uint64_t)limit_ms * 1000000u;
+	uint64_t end = clock_monotonic_ns() + (uint64_t)limits.ms * 1000000u;
+	uint64_t used;
 	int ends[2], errnum, status;
 	bool is_in_time;
 	pid_t child;
@@ -332,7 +353,7 @@ static int run(const struct vendor *vendor, const char *program, int input, int 
 		return err_errno(err, errno, "cannot run %s", program);
 	ends[0] = above_standard(ends[0]);
 	ends[1] = above_standard(ends[1]);
-	errnum = spawn(vendor, program, input, ends[1], &child);
+	errnum = spawn(vendor, program, input, ends[1], limits.memory_bytes, &child);
 	close(ends[1]);
 	if (errnum) {
 		close(ends[0]);
@@ -340,12 +361,18 @@ static int run(const struct vendor *vendor, const char *program, int input, int 
 	}
 	read_output(ends[0], end, out);
 	close(ends[0]); /* a program that still writes is ended by SIGPIPE */
-	is_in_time = wait_until(child, end, &status);
+	is_in_time = wait_until(child, end, &status, &used);
 	if (out->errnum)
 		return err_errno(err, out->errnum, "cannot read the output of %s", program);
 	if (!is_in_time)
 		return err_set(err, PROTON_E_IO, "%s was stopped: it took longer than %d ms",
-			       program, limit_ms);
+			       program, limits.ms);
+	/* It may have failed when it asked for twice as much as before. */
+	if (status && used > limits.memory_bytes / 4)
+		return err_set(err, PROTON_E_IO,
+			       "%s was stopped: it used %" PRIu64
+			       " MB of memory, and may use %" PRIu64 " MB",
+			       program, used >> 20, limits.memory_bytes >> 20);
 	if (status)
 		return err_set(err, PROTON_E_IO, "%s failed with exit status %d%s", program, status,
 			       vendor->hint);
@@ -353,14 +380,15 @@ static int run(const struct vendor *vendor, const char *program, int input, int 
 }
 
 int disassembler_run(enum code_object_machine machine, const char *program, const void *object,
-		     size_t length, int limit_ms, struct out *out, struct proton_error *err)
+		     size_t length, struct disassembler_limits limits, struct out *out,
+		     struct proton_error *err)
 {
 	int input = file_of(object, length);
 	int status;
 
 	if (input < 0)
 		return err_errno(err, errno, "cannot pass a code object to %s", program);
-	status = run(&vendors[machine], program, input, limit_ms, out, err);
+	status = run(&vendors[machine], program, input, limits, out, err);
 	close(input);
 	return status;
 }

@@ -186,6 +186,7 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 {
 	enum code_object_machine machine = sass->code_object.machine;
 	size_t length = sass->code_object.file.length;
+	const struct disassembler_limits limits = {SASS_LIMIT_MS, SASS_MEMORY_BYTES};
 	struct out out;
 	char *program;
 	int status = disassembler_find(machine, &program, err);
@@ -194,7 +195,7 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 		return status;
 	out_init(&out, -1);
 	out.limit = TEXT_MAX(length);
-	status = disassembler_run(machine, program, sass->bytes, length, SASS_LIMIT_MS, &out, err);
+	status = disassembler_run(machine, program, sass->bytes, length, limits, &out, err);
 	if (status == PROTON_OK && path)
 		write_cache(path, &out);
 	if (status == PROTON_OK) {

@@ -16,6 +16,7 @@
 #define SASS_FUNCTION_NONE UINT32_MAX
 /* A disassembler that takes longer is killed. */
 #define SASS_LIMIT_MS 60000
+#define SASS_MEMORY_BYTES (4ull << 30)
 
 struct sass;
 

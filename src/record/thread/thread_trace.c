@@ -32,7 +32,7 @@ void thread_trace_add(struct trace_thread *thread)
 
 void thread_trace_give_back(struct trace_thread *thread)
 {
-	/* Its sessions do not end meanwhile: that takes this lock too. */
+	/* Its sessions do not end: that takes this lock too. */
 	thread_trace_lock(thread);
 	for (uint32_t i = 0; i < TRACE_MAX; i++) {
 		struct trace_writer *writer = &thread->writers[i];

@@ -20,7 +20,8 @@ static int run_script(const char *script, int limit_ms, struct out *out, struct 
 	CHECK(fd >= 0);
 	CHECK_EQ(dprintf(fd, "#!/bin/sh\n%s\n", script), (int)strlen(script) + 11);
 	close(fd);
-	status = disassembler_run(MACHINE_NVIDIA, path, "abc\n", 4, limit_ms, out, err);
+	status = disassembler_run(MACHINE_NVIDIA, path, "abc\n", 4,
+				  (struct disassembler_limits){limit_ms, 256u << 20}, out, err);
 	unlink(path);
 	rmdir(directory);
 	return status;
@@ -72,6 +73,39 @@ TEST(a_program_that_prints_too_much_is_ended)
 	out_fini(&out);
 }
 
+TEST(a_program_that_takes_too_much_memory_is_ended)
+{
+	struct proton_error err;
+	struct out out;
+
+	if (TAP_IS_SANITIZED)
+		SKIP("a sanitizer's child has its own limits");
+	out_init(&out, -1);
+	CHECK_EQ(run_script("x=0123456789; while :; do x=$x$x; done", 60000, &out, &err),
+		 PROTON_E_IO);
+	CHECK_HAS(err.text, "nvdisasm was stopped: it used ");
+	CHECK_HAS(err.text, " MB of memory, and may use 256 MB");
+	out_fini(&out);
+}
+
+TEST(a_program_cannot_write_files)
+{
+	struct proton_error err;
+	char script[128];
+	struct stat st;
+	struct out out;
+
+	snprintf(script, sizeof(script), "sleep 0.2; echo x >/tmp/test_disassembler.%d",
+		 (int)getpid());
+	out_init(&out, -1);
+	CHECK_EQ(run_script(script, 30000, &out, &err), PROTON_E_IO);
+	out_fini(&out);
+	snprintf(script, sizeof(script), "/tmp/test_disassembler.%d", (int)getpid());
+	CHECK_EQ(stat(script, &st), 0);
+	CHECK_EQ(st.st_size, 0);
+	unlink(script);
+}
+
 TEST(failures_have_a_reason)
 {
 	struct proton_error err;
@@ -82,7 +116,8 @@ TEST(failures_have_a_reason)
 	CHECK_HAS(err.text, "failed with exit status 7");
 	CHECK_EQ(run_script("kill -SEGV $$", 30000, &out, &err), PROTON_E_IO);
 	CHECK_HAS(err.text, "failed with exit status 139");
-	CHECK_NE(disassembler_run(MACHINE_NVIDIA, "/nowhere/nvdisasm", "", 0, 1000, &out, &err),
+	CHECK_NE(disassembler_run(MACHINE_NVIDIA, "/nowhere/nvdisasm", "", 0,
+				  (struct disassembler_limits){1000, 256u << 20}, &out, &err),
 		 PROTON_OK);
 	CHECK_HAS(err.text, "cannot run /nowhere/nvdisasm: No such file or directory");
 	out_fini(&out);
