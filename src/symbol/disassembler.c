@@ -245,7 +245,7 @@ static int file_of(const void *bytes, size_t length)
 }
 
 /*
- * Limits the memory of the child, which reads a file from anywhere. It has run for microseconds only:
+ * Limits the memory of the child, which reads a file from anywhere. It has run for microseconds:
  * posix_spawn() has no limits, and fork() would copy the page tables of a large viewer.
  */
 static void limit_memory(pid_t child, uint64_t bytes)

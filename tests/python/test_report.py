@@ -223,6 +223,24 @@ def test_names_cannot_break_out(browser, tmp_path):
     assert browser.run("document.images.length") == 0
 
 
+def test_a_script_that_is_not_of_the_page_does_not_run(browser, tmp_path):
+    """If a name broke out all the same, the policy of the page would stop its scripts."""
+    page = report(browser, DATA / "mixed.hatchet")
+    planted = "<script>document.title='bad'</script><img src=x onerror=\"document.title='bad'\">"
+    planted += "<p id=planted style='color: rgb(1, 2, 3)' onclick=\"document.title='bad'\">x</p>"
+    text = page.read_text()
+    assert text.count("Content-Security-Policy") == 1 and "unsafe" not in text.partition("<style>")[0]
+    other = tmp_path / "planted.html"
+    other.write_text(text.replace('<div id="notices"', planted + '<div id="notices"', 1))
+    browser.open(other)
+    browser.run("document.getElementById('planted').click()")
+    assert browser.run("document.title").endswith("Proton")
+    color = "getComputedStyle(document.getElementById('planted')).color"
+    assert browser.run(color) != "rgb(1, 2, 3)"
+    assert names(browser)  # the page itself works
+    browser.errors.clear()  # those of the policy
+
+
 def test_losses_are_shown(browser):
     report(browser, DATA / "losses.hatchet")
     notices = text(browser, "#notices")

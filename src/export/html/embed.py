@@ -1,11 +1,14 @@
 """Makes a C source of the report's page: embed.py report.html report.css SCRIPT.js... OUTPUT.c
 
-The page names the places: {{css}}, {{js}} and, where it is cut in two, {{profile}}. The scripts
-share one scope, in the order in which they are given.
+The page names the places: {{css}}, {{js}}, {{policy}} and, where it is cut in two, {{profile}}. The
+scripts share one scope, in the order in which they are given.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 import sys
 from pathlib import Path
 
@@ -32,6 +35,16 @@ def read(parts: list[Path]) -> str:
     return "\n".join(texts)
 
 
+def policy_of(text: str) -> str:
+    """Nothing but the page's own script and style; the profile is JSON, which is not executed."""
+    sources = []
+    for element in ("script", "style"):
+        (content,) = re.findall(rf"<{element}>(.*?)</{element}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        sources.append(f"{element}-src 'sha256-{digest}'")
+    return "; ".join(["default-src 'none'", *sources, "base-uri 'none'", "form-action 'none'"])
+
+
 def main() -> None:
     page, css, *scripts, output = (Path(argument) for argument in sys.argv[1:])
     text = page.read_text(encoding="utf-8")
@@ -39,6 +52,8 @@ def main() -> None:
     for place, part in (("{{css}}", read([css])), ("{{js}}", script)):
         assert text.count(place) == 1, place
         text = text.replace(place, part)
+    assert text.count("{{policy}}") == 1
+    text = text.replace("{{policy}}", policy_of(text))
     head, separator, tail = text.partition("{{profile}}")
     assert separator
     output.write_text(
