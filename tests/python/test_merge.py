@@ -152,7 +152,7 @@ def test_the_result_does_not_take_the_place_of_a_profile(
         output.symlink_to(target)
     result = merge(tmp_path, "-o", str(output), "out.ranks")
     assert result.returncode == 2
-    assert f"cannot write {output}: it is one of the profiles to merge" in result.stderr
+    assert f"cannot write {output}: it is an input" in result.stderr
     assert target.read_bytes() == before
 
 
