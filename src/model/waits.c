@@ -69,18 +69,52 @@ static struct wait_series *series_at(struct profile *profile, const struct row_w
 static void halve(struct profile_waits *waits, struct wait_series *series)
 {
 	uint32_t kept = (series->row.rows + 1) / 2;
+	struct row_occurrence *items;
 
 	for (uint32_t i = 1; i < kept; i++)
 		series->items[i] = series->items[2 * i];
 	waits->occurrences -= series->row.rows - kept;
 	series->row.rows = kept;
 	series->row.stride *= 2;
+	items = kept ? realloc(series->items, kept * sizeof(*items)) : NULL;
+	if (items) {
+		series->items = items;
+		series->capacity = kept;
+	}
 }
 
 static void widen(struct profile_waits *waits, struct wait_series *series, uint32_t stride)
 {
 	while (series->row.stride < stride)
 		halve(waits, series);
+}
+
+/* The occurrences of a series when those of the source are added. */
+static uint32_t expected(const struct wait_series *series, uint32_t serial)
+{
+	uint64_t end = series->serial == serial ? series->end : 0;
+	uint64_t rows = (end + series->row.stride - 1) / series->row.stride;
+
+	rows = rows < ITEMS_MAX ? rows : ITEMS_MAX;
+	return rows > series->row.rows ? (uint32_t)rows : series->row.rows;
+}
+
+/*
+ * Makes the strides so large that the occurrences of the source fit, before any is added: a few
+ * bytes of a file may be an occurrence that is far away.
+ */
+static void make_space(struct profile_waits *waits)
+{
+	size_t sum;
+
+	do {
+		sum = 0;
+		for (size_t i = 0; i < waits->count; i++)
+			sum += expected(&waits->series[i], waits->serial);
+		for (size_t i = 0; i < waits->count && sum > ITEMS_ALL_MAX; i++)
+			if (expected(&waits->series[i], waits->serial) > 1)
+				halve(waits, &waits->series[i]);
+	} while (sum > ITEMS_ALL_MAX);
 }
 
 /* Keeps the memory of all series below a limit. */
@@ -194,7 +228,6 @@ static uint32_t group_metric(const struct profile *source)
 static void add_durations(struct profile *target, struct wait_series *series,
 			  const struct row_durations *row, uint32_t rank)
 {
-	widen(target->waits, series, row->stride);
 	for (uint32_t i = 0; i < row->count; i++) {
 		uint32_t number = row->first + i * row->stride;
 		struct row_occurrence one = {
@@ -209,6 +242,31 @@ static void add_durations(struct profile *target, struct wait_series *series,
 	}
 }
 
+/* The series of a source's row; NULL: there is none. */
+static struct wait_series *series_of(struct profile *target, const struct profile *source,
+				     const struct merge_maps *maps, uint32_t metric, size_t i)
+{
+	const struct row_durations *row = &source->waits->durations[i];
+
+	return target_series(target, maps, row->node, row->flags, group_of(source, row, metric));
+}
+
+/* Notes which occurrences a row of this source has; `time_ns` is that of its rank. */
+static void announce(struct profile_waits *waits, struct wait_series *series,
+		     const struct row_durations *row, uint64_t time_ns)
+{
+	uint64_t end = row->first + (uint64_t)row->count * row->stride;
+
+	if (series->serial != waits->serial) {
+		series->serial = waits->serial;
+		series->end = 0;
+		series->row.ranks++;
+		series->row.time_ns = clamped_u64(series->row.time_ns, time_ns);
+	}
+	series->end = end > series->end ? end : series->end;
+	widen(waits, series, row->stride);
+}
+
 void waits_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
 	       uint32_t rank, uint64_t kernel_ns)
 {
@@ -216,28 +274,19 @@ void waits_add(struct profile *target, const struct profile *source, const struc
 	uint64_t run_ns = source->end_ns > source->start_ns ? source->end_ns - source->start_ns : 0;
 	uint32_t metric = group_metric(source);
 	struct profile_waits *waits = from && from->duration_count ? waits_of(target) : NULL;
+	struct wait_series *series;
 
 	if (!waits)
 		return;
 	waits->serial++;
-	for (size_t i = 0; i < from->duration_count && !target->out_of_memory; i++) {
-		const struct row_durations *row = &from->durations[i];
-		const char *group = group_of(source, row, metric);
-		struct wait_series *series =
-			target_series(target, maps, row->node, row->flags, group);
-
-		if (!series)
-			continue;
-		if (series->serial != waits->serial) {
-			series->serial = waits->serial;
-			series->row.ranks++;
-			series->row.time_ns =
-				clamped_u64(series->row.time_ns,
-					    row->flags & COLLECTIVE_HOST ? run_ns : kernel_ns);
-		}
-		add_durations(target, series, row, rank);
-	}
-	limit(waits);
+	for (size_t i = 0; i < from->duration_count && !target->out_of_memory; i++)
+		if ((series = series_of(target, source, maps, metric, i)))
+			announce(waits, series, &from->durations[i],
+				 from->durations[i].flags & COLLECTIVE_HOST ? run_ns : kernel_ns);
+	make_space(waits);
+	for (size_t i = 0; i < from->duration_count && !target->out_of_memory; i++)
+		if ((series = series_of(target, source, maps, metric, i)))
+			add_durations(target, series, &from->durations[i], rank);
 }
 
 void waits_copy(struct profile *target, const struct profile *source, const struct merge_maps *maps)

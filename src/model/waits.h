@@ -27,6 +27,7 @@ struct wait_series {
 	struct row_occurrence *items;
 	size_t capacity;
 	uint32_t serial; /* when the last rank was added */
+	uint64_t end;    /* number after its last occurrence */
 };
 
 struct profile_waits {
