@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -196,12 +197,37 @@ static int load_whole(const char *path, struct profile **out, struct proton_erro
 	return status;
 }
 
+/* True for an open descriptor of a process, such as a shell's <(...): its user wants to wait. */
+static bool is_descriptor(const char *path)
+{
+	return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0 ||
+	       strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0;
+}
+
+/* Refuses what could be waited for without end. */
+static int check_kind(const char *path, struct proton_error *err)
+{
+	struct stat st;
+
+	if (is_descriptor(path) || stat(path, &st) != 0 || S_ISREG(st.st_mode) ||
+	    S_ISDIR(st.st_mode))
+		return PROTON_OK;
+	return err_set(err, PROTON_E_FORMAT,
+		       "cannot read %s: it is a %s, not a file; read pipes as standard input (-)",
+		       path,
+		       S_ISFIFO(st.st_mode)   ? "FIFO"
+		       : S_ISSOCK(st.st_mode) ? "socket"
+					      : "device");
+}
+
 int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
 {
 	struct profile *again;
-	int status;
+	int status = check_kind(path, err);
 	int again_status;
 
+	if (status != PROTON_OK)
+		return status;
 	if (load_recording(path, out, &status, err))
 		return status;
 	status = load_whole(path, out, err);

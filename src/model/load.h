@@ -40,7 +40,10 @@ int profile_load_msgpack(const char *bytes, size_t length, struct profile **out,
 /* Detects the format by the first bytes. `name` is used in error messages. */
 int profile_load_bytes(const char *name, const char *bytes, size_t length, struct profile **out,
 		       struct proton_error *err);
-/* A file, or "-" for standard input. */
+/*
+ * A file, "-" for standard input, or a path of an open descriptor (/dev/fd/3). Other FIFOs, sockets
+ * and devices are refused.
+ */
 int profile_load_file(const char *path, struct profile **out, struct proton_error *err);
 
 #endif

@@ -118,17 +118,20 @@ def test_a_signal_leaves_no_half_file(tmp_path, number):
 
 
 def test_work_of_more_than_a_second_is_shown(tmp_path):
-    os.mkfifo(tmp_path / "in.hatchet")
     ours, theirs = pty.openpty()
-    command = [executable("proton-viewer"), "--export", "csv", str(tmp_path / "in.hatchet")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
+    end, pipe = os.pipe()
+    command = [executable("proton-viewer"), "--export", "csv", f"/dev/fd/{end}"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=theirs, pass_fds=[end]
+    ) as process:
         os.close(theirs)
-        with open(tmp_path / "in.hatchet", "wb") as fifo:
+        with open(pipe, "wb") as fifo:
             shown = os.read(ours, 4096)
             fifo.write((DATA / "cuda.hatchet").read_bytes())
+        os.close(end)
         assert process.stdout.read().startswith(b"path,name")
         assert process.wait(timeout=60) == 0
-    assert shown == b"proton-viewer: reading in.hatchet 1 s\r"
+    assert shown == b"proton-viewer: reading %d 1 s\r" % end
     assert os.read(ours, 4096).strip() == b""  # taken back
     os.close(ours)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pty
@@ -12,7 +11,6 @@ import signal
 import struct
 import subprocess
 import sys
-import termios
 import textwrap
 from pathlib import Path
 
@@ -243,25 +241,25 @@ def test_directory_for_temporary_files_is_named_in_the_message(job: Path, tmp_pa
 
 
 def test_progress_is_shown_on_a_terminal(job: Path, tmp_path: Path) -> None:
-    """The merge waits for a FIFO until the line has been read."""
-    place = copy(job, tmp_path)
-    last = place / "rank000004.proton"
-    data = last.read_bytes()
-    last.unlink()
-    os.mkfifo(last)
-    fifo = os.open(last, os.O_RDWR)  # the program opens it twice, and reads it the second time
+    """The merge waits for a pipe until the line has been read."""
+    paths = sorted(copy(job, tmp_path).iterdir())
+    data = paths[-1].read_bytes()
     ours, theirs = pty.openpty()
+    end, fifo = os.pipe()
     process = subprocess.Popen(
-        [executable("proton-merge"), "out.ranks"], cwd=tmp_path, stderr=theirs, env=environment()
+        [executable("proton-merge"), "-o", "out.proton", *paths[:-1], f"/dev/fd/{end}"],
+        cwd=tmp_path,
+        stderr=theirs,
+        env=environment(),
+        pass_fds=[end],
     )
     os.close(theirs)
+    os.close(end)
     text = b""
     while b" s\r" not in text:
         text += os.read(ours, 1000)
     assert text.startswith(b"proton-merge: merging 5 ranks: "), text
     os.write(fifo, data)
-    while struct.unpack("i", fcntl.ioctl(fifo, termios.FIONREAD, b"\0\0\0\0")) != (0,):
-        assert process.poll() is None
     os.close(fifo)
     assert process.wait() == 0
     os.close(ours)
@@ -380,7 +378,7 @@ def test_any_number_of_processes_writes_the_same_bytes(job: Path, tmp_path: Path
     assert (tmp_path / "alone.proton").read_bytes() == results[0]
 
 
-def holders(path: Path, program: str) -> list[int]:
+def holders(file: str, program: str) -> list[int]:
     """Processes of that program that have the file open."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -389,7 +387,7 @@ def holders(path: Path, program: str) -> list[int]:
             name = (process / "comm").read_text().strip()
         except OSError:
             continue  # it has ended, or is not ours
-        if str(path) in files and name == program:
+        if file in files and name == program:
             found.append(int(process.name))
     return found
 
@@ -397,21 +395,15 @@ def holders(path: Path, program: str) -> list[int]:
 @pytest.mark.skipif(mpi_program() is None, reason="no MPI")
 @pytest.mark.parametrize("rank", [0, 130])
 def test_nothing_is_written_if_a_process_dies(rank: int, job: Path, tmp_path: Path) -> None:
-    """The process that reads this rank waits for its FIFO, and is killed there."""
-    place = tmp_path / "many.ranks" / "000-999"
-    place.mkdir(parents=True)
-    for number in range(192):  # 3 chunks, one for each process
-        os.link(
-            job / "out.ranks" / "000-999" / f"rank{number % 5:06}.proton",
-            place / f"rank{number:06}.proton",
-        )
-    fifo = place / f"rank{rank:06}.proton"
-    fifo.unlink()
-    os.mkfifo(fifo)
-    writer = os.open(fifo, os.O_RDWR)
+    """The process that reads this rank waits for a pipe, and is killed there."""
+    end, writer = os.pipe()
+    pipe = Path(f"/proc/{os.getpid()}/fd/{end}")
+    profiles = sorted((job / "out.ranks" / "000-999").iterdir())
+    paths = [profiles[number % 5] for number in range(192)]  # 3 chunks, one for each process
+    paths[rank] = pipe
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3"]
     process = subprocess.Popen(
-        [*command, str(mpi_program()), "many.ranks"],
+        [*command, str(mpi_program()), "-o", "many.proton", *paths],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
@@ -420,10 +412,11 @@ def test_nothing_is_written_if_a_process_dies(rank: int, job: Path, tmp_path: Pa
     reading: list[int] = []
     while not reading:
         assert process.poll() is None
-        reading = holders(fifo, "proton-merge")
+        reading = holders(os.readlink(pipe), "proton-merge")
     os.kill(reading[0], signal.SIGKILL)
     _, errors = process.communicate()
     os.close(writer)
+    os.close(end)
     assert process.returncode != 0
     assert "signal 9" in errors, errors
-    assert [path.name for path in tmp_path.iterdir()] == ["many.ranks"]
+    assert not list(tmp_path.iterdir())

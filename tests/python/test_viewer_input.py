@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import resource
+import socket
 import subprocess
 import sys
 import time
@@ -109,3 +110,55 @@ def test_a_truncated_file_ends_with_0_or_2(tmp_path, name):
             [executable("proton-viewer"), "--top", str(path)], capture_output=True, timeout=60
         )
         assert done.returncode in (0, 2) and done.stderr.startswith(b"proton-viewer: ")
+
+
+def make_special(path: Path, kind: str) -> Path:
+    """A file that a reader could wait for without end, as the profile of rank 0."""
+    if kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "socket":
+        socket.socket(socket.AF_UNIX).bind(os.path.relpath(path))
+    else:
+        path.symlink_to("/dev/tty" if os.path.exists("/dev/tty") else "/dev/zero")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "socket", "device"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("proton-viewer",),
+        ("proton-viewer", "--diff", DATA / "cuda.hatchet"),
+        ("proton-viewer", "--fail-if", "time/ms > 1"),
+        ("proton-viewer", "--ranks"),
+        ("proton-viewer", "--ranks", "--diff", DATA / "cuda.hatchet"),
+        ("proton-viewer", "--export", "csv"),
+        ("proton-merge", "-o", "out.proton"),
+    ],
+    ids=lambda command: " ".join(map(str, command[:2])),
+)
+def test_what_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind, command):
+    (tmp_path / "a.ranks").mkdir()
+    path = make_special(tmp_path / "a.ranks" / "rank0.proton", kind)
+    program, *options = command
+    for place in (path, tmp_path / "a.ranks"):
+        done = subprocess.run(
+            [executable(program), *map(str, options), str(place)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 2 and not done.stdout, done
+        assert f"it is a {kind}, not a file; read pipes as standard input (-)" in done.stderr
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.ranks"]
+
+
+def test_an_open_descriptor_may_be_a_pipe(tmp_path):
+    data = (DATA / "cuda.hatchet").read_bytes()
+    whole = subprocess.run(
+        [executable("proton-viewer"), "--csv", "-"], input=data, capture_output=True
+    )
+    command = f"exec {executable('proton-viewer')} --csv <(cat {DATA / 'cuda.hatchet'})"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)
+    assert done.returncode == 0 and done.stdout == whole.stdout != b""
