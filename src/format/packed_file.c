@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "format/load_budget.h"
 #include "format/pack.h"
 
 /*
@@ -158,18 +159,17 @@ static void fit_rows(char *rows, uint64_t count, uint32_t from_bytes, uint32_t t
 	}
 }
 
-/* Decodes a table into new memory. False: out of memory. */
-static bool decode_table(struct profile_view *view, const struct packed_table *table,
-			 const char *from)
+/* Decodes `rows` rows of a table into new memory. */
+static int decode_table(struct profile_view *view, const struct packed_table *table, uint64_t rows,
+			const char *from, struct proton_error *err)
 {
-	uint64_t rows = table->rows;
 	uint32_t known = profile_row_bytes[table->id];
 	/* Without rows, their size may be any number. */
 	uint32_t row_bytes = rows && table->row_bytes > known ? table->row_bytes : known;
 	char *decoded = calloc(rows ? rows : 1, row_bytes);
 
 	if (!decoded)
-		return false;
+		return err_nomem(err);
 	if (table->columns == PACKED_RAW) {
 		memcpy(decoded, from, rows * table->row_bytes);
 	} else if (table->columns == PACKED_STRINGS) {
@@ -181,12 +181,11 @@ static bool decode_table(struct profile_view *view, const struct packed_table *t
 				   table->bytes) *
 		       bytes / table->row_bytes;
 	}
-	view->is_damaged = view->is_damaged || rows < table->rows;
 	fit_rows(decoded, rows, table->row_bytes, known);
 	view->owned[table->id] = decoded;
 	view->table[table->id] = decoded;
 	view->rows[table->id] = rows;
-	return true;
+	return PROTON_OK;
 }
 
 /* The size of a row in the first version that had the table. */
@@ -237,25 +236,39 @@ static bool check_table(struct packed_table *table, const struct profile_view *v
 	return true;
 }
 
-static bool open_table(struct profile_view *view, const char *bytes, size_t length,
-		       struct packed_table *table)
+static int open_table(struct profile_view *view, const char *bytes, size_t length,
+		      struct packed_table *table, struct proton_error *err)
 {
+	uint64_t row_cost = load_row_cost(table->row_bytes);
+	uint64_t max = (load_budget(length) - view->cost) / row_cost;
 	const char *from;
+	int status = PROTON_OK;
 
 	if (table->id >= TABLE_COUNT)
-		return true; /* table of a later minor version */
+		return PROTON_OK; /* table of a later minor version */
 	if (!check_table(table, view, length, &view->is_damaged)) {
 		view->is_damaged = true;
-		return true;
+		return PROTON_OK;
 	}
 	from = bytes + table->offset;
 	if (table->columns == PACKED_RAW && (uintptr_t)from % 8 == 0 && table->rows &&
 	    table->row_bytes == profile_row_bytes[table->id]) {
 		view->table[table->id] = from;
 		view->rows[table->id] = table->rows;
-		return true;
+	} else {
+		/* A wrong number of rows does no harm; one group more than allowed is decoded. */
+		uint64_t end = (max / PACK_GROUP + 1) * PACK_GROUP;
+
+		status =
+			decode_table(view, table, table->rows < end ? table->rows : end, from, err);
 	}
-	return decode_table(view, table, from);
+	if (status != PROTON_OK)
+		return status;
+	if (view->rows[table->id] > max)
+		return load_refuse(length, err);
+	view->is_damaged = view->is_damaged || view->rows[table->id] < table->rows;
+	view->cost += view->rows[table->id] * row_cost;
+	return PROTON_OK;
 }
 
 int packed_file_open(struct profile_view *view, const void *bytes, size_t length,
@@ -263,6 +276,7 @@ int packed_file_open(struct profile_view *view, const void *bytes, size_t length
 {
 	struct packed_header header;
 	struct packed_table table;
+	int status;
 
 	*view = (struct profile_view){0};
 	if (!packed_file_recognize(bytes, length))
@@ -279,9 +293,10 @@ int packed_file_open(struct profile_view *view, const void *bytes, size_t length
 			view->is_damaged = true;
 			break;
 		}
-		if (!open_table(view, bytes, length, &table)) {
+		status = open_table(view, bytes, length, &table, err);
+		if (status != PROTON_OK) {
 			profile_view_fini(view);
-			return err_nomem(err);
+			return status;
 		}
 	}
 	return PROTON_OK;

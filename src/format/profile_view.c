@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/load_budget.h"
 #include "format/packed_file.h"
 
 const uint32_t profile_row_bytes[TABLE_COUNT] = {
@@ -122,8 +123,8 @@ static const struct file_extent *sole_extent(const struct file_header *header, u
 	return found;
 }
 
-static bool open_table(struct profile_view *view, const struct file_header *header,
-		       const char *file, size_t length, const struct file_table *table)
+static int open_table(struct profile_view *view, const struct file_header *header, const char *file,
+		      size_t length, const struct file_table *table, struct proton_error *err)
 {
 	const struct file_extent *sole = sole_extent(header, table->id);
 	uint64_t available;
@@ -131,20 +132,24 @@ static bool open_table(struct profile_view *view, const struct file_header *head
 
 	if (view->table[table->id] || table->row_bytes < profile_row_bytes[table->id]) {
 		view->is_damaged = true;
-		return true;
+		return PROTON_OK;
 	}
 	available = present_bytes(view, header, length, table->id) / table->row_bytes;
 	if (rows > available) {
 		view->is_damaged = true;
 		rows = available;
 	}
+	/* Extents may lie over each other. */
+	view->cost += rows * load_row_cost(table->row_bytes);
+	if (view->cost > load_budget(length))
+		return load_refuse(length, err);
 	if (sole && table->row_bytes == profile_row_bytes[table->id] &&
 	    ((uintptr_t)file + sole->offset) % 8 == 0 && rows) {
 		view->table[table->id] = file + sole->offset;
 		view->rows[table->id] = rows;
-		return true;
+		return PROTON_OK;
 	}
-	return gather(view, header, file, length, table, rows);
+	return gather(view, header, file, length, table, rows) ? PROTON_OK : err_nomem(err);
 }
 
 int profile_view_open(struct profile_view *view, const void *bytes, size_t length,
@@ -189,9 +194,9 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 	for (uint32_t i = 0; i < header->table_count; i++) {
 		if (header->tables[i].id >= TABLE_COUNT)
 			continue; /* table of a later minor version */
-		if (!open_table(view, header, bytes, length, &header->tables[i])) {
+		status = open_table(view, header, bytes, length, &header->tables[i], err);
+		if (status != PROTON_OK) {
 			profile_view_fini(view);
-			status = err_nomem(err);
 			goto out;
 		}
 	}

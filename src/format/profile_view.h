@@ -21,6 +21,7 @@ struct profile_view {
 	uint64_t end_ns;
 	bool is_damaged;          /* something was missing or invalid; the rest can be read */
 	void *owned[TABLE_COUNT]; /* copies of tables with several extents */
+	uint64_t cost;            /* of the rows of a file, against load_budget() */
 };
 
 /* Bytes of one row of each table, in files of this version. */
@@ -31,7 +32,8 @@ bool profile_view_recognize(const void *bytes, size_t length);
 
 /*
  * Views the file in `bytes`, which must stay valid until profile_view_fini(). E_FORMAT: not a
- * profile file, or another major version. Truncated and inconsistent files are cut to the valid
+ * profile file, another major version, or more rows than load_budget() allows.
+ * Truncated and inconsistent files are cut to the valid
  * part and get is_damaged.
  */
 int profile_view_open(struct profile_view *view, const void *bytes, size_t length,

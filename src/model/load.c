@@ -8,7 +8,9 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "format/load_budget.h"
 #include "format/profile_snapshot.h"
+#include "model/profile_cost.h"
 
 static bool begins_with(const char *bytes, size_t length, const char *prefix, size_t prefix_length)
 {
@@ -92,6 +94,19 @@ static int refuse(const char *name, struct proton_error *err)
 		name);
 }
 
+/* Frees a profile that takes too much memory for its file. */
+static int check_cost(size_t length, struct profile *profile, struct proton_error *err)
+{
+	uint64_t cost = profile_cost(profile);
+	uint64_t own = (uint64_t)length * LOAD_BYTES_PER_BYTE;
+
+	profile->more_bytes = cost > own ? cost - own : 0;
+	if (profile->more_bytes <= LOAD_BYTES_MORE)
+		return PROTON_OK;
+	profile_free(profile);
+	return load_refuse(length, err);
+}
+
 static int load_bytes(const char *name, const char *bytes, size_t length, char **keep,
 		      struct profile **out, struct proton_error *err)
 {
@@ -108,6 +123,8 @@ static int load_bytes(const char *name, const char *bytes, size_t length, char *
 		status = profile_load_hatchet(bytes, length, out, err);
 	else
 		return refuse(name, err);
+	if (status == PROTON_OK)
+		status = check_cost(length, *out, err);
 	if (status != PROTON_OK)
 		err_wrap(err, "cannot read %s", name);
 	return status;
@@ -243,4 +260,21 @@ int profile_load_file(const char *path, struct profile **out, struct proton_erro
 	if (again_status == PROTON_OK)
 		*out = again;
 	return again_status;
+}
+
+int profile_load_next(const char *path, uint64_t *more_bytes, struct profile **out,
+		      struct proton_error *err)
+{
+	int status = profile_load_file(path, out, err);
+
+	if (status != PROTON_OK)
+		return status;
+	*more_bytes += (*out)->more_bytes;
+	if (*more_bytes <= LOAD_BYTES_MORE)
+		return PROTON_OK;
+	profile_free(*out);
+	return err_set(err, PROTON_E_FORMAT,
+		       "cannot read %s: with the files before it, it would take too much memory "
+		       "for its size",
+		       path);
 }

@@ -1,7 +1,8 @@
 /*
  * Loading profiles from any supported format: .proton, .hatchet (JSON), .hatchet_msgpack. Input is
  * untrusted: a loader returns E_FORMAT with an error message, or a profile marked is_damaged with
- * everything that could be read.
+ * everything that could be read. A file that would take too much memory for its size is refused
+ * (format/load_budget.h).
  */
 #ifndef MODEL_LOAD_H
 #define MODEL_LOAD_H
@@ -45,5 +46,11 @@ int profile_load_bytes(const char *name, const char *bytes, size_t length, struc
  * and devices are refused.
  */
 int profile_load_file(const char *path, struct profile **out, struct proton_error *err);
+/*
+ * The same for one of several files that become one result. *more_bytes, 0 at first, is what they
+ * cost beyond what their sizes allow.
+ */
+int profile_load_next(const char *path, uint64_t *more_bytes, struct profile **out,
+		      struct proton_error *err);
 
 #endif

@@ -249,7 +249,7 @@ struct profile *input_load(struct input *input, size_t index)
 	int status;
 
 	progress_begin("reading", input->paths[index]);
-	status = profile_load_file(input->paths[index], &profile, &err);
+	status = profile_load_next(input->paths[index], &input->more_bytes, &profile, &err);
 	progress_end();
 	if (status) {
 		message("%s", err.text);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "model/profile.h"
 
@@ -24,6 +25,7 @@ struct input {
 	bool is_partial_allowed; /* --allow-partial; with many files, also those without content */
 	bool is_mixed_allowed;   /* --allow-mixed: ranks of several launches of a job are summed */
 	size_t left_out;         /* number of such files */
+	uint64_t more_bytes;     /* see profile_load_next() */
 };
 
 /* The files that `paths` refer to: directories become the profiles in them, in natural order. */

@@ -41,6 +41,7 @@ void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 				 .columns = RANK_COLUMNS_DEFAULT,
 				 .times = RANK_TIMES_NONE};
 	job->starts = xcalloc(count + 1, sizeof(*job->starts));
+	job->more_bytes = xcalloc(1, sizeof(*job->more_bytes));
 	for (size_t i = 0; i < count; i++) {
 		uint32_t rank = rank_of_path(paths[i]);
 
@@ -53,6 +54,7 @@ void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 void rank_job_fini(struct rank_job *job)
 {
 	free(job->starts);
+	free(job->more_bytes);
 	rank_times_fini(&job->times);
 	*job = (struct rank_job){0};
 }
@@ -63,11 +65,12 @@ size_t rank_job_chunks(const struct rank_job *job)
 }
 
 /* A file; an empty profile that is marked as corrupt, with the reason, if it cannot be read. */
-static struct profile *load_file(const char *path, struct proton_error *reason)
+static struct profile *load_file(const struct rank_job *job, const char *path,
+				 struct proton_error *reason)
 {
 	struct profile *profile = NULL;
 
-	if (profile_load_file(path, &profile, reason) != PROTON_OK) {
+	if (profile_load_next(path, job->more_bytes, &profile, reason) != PROTON_OK) {
 		profile = profile_new();
 		if (!profile)
 			xgive_up();
@@ -123,7 +126,7 @@ static struct profile *load_rank(const struct rank_job *job, size_t number,
 	struct merge *merge;
 
 	if (end - start == 1) {
-		sum = load_file(job->paths[start], reason);
+		sum = load_file(job, job->paths[start], reason);
 		*mixed = rank_mix_of_file(sum, job->paths[start]);
 		return sum;
 	}
@@ -132,7 +135,7 @@ static struct profile *load_rank(const struct rank_job *job, size_t number,
 	if (!merge)
 		xgive_up();
 	for (size_t i = start; i < end; i++) {
-		struct profile *profile = load_file(job->paths[i], reason);
+		struct profile *profile = load_file(job, job->paths[i], reason);
 
 		merge_source(merge, profile);
 		if (merge_tree(merge)) {

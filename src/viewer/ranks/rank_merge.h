@@ -29,6 +29,7 @@ struct rank_job {
 	const regex_t
 		*names; /* parts of names that differ from rank to rank; NULL: only the rules */
 	struct rank_times times; /* for the ranks of this process */
+	uint64_t *more_bytes;    /* see profile_load_next() */
 	bool is_quiet;           /* no progress line */
 	bool is_mixed_allowed;   /* ranks of several launches are summed (rank_mix.h) */
 };
