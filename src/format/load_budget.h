@@ -1,28 +1,32 @@
 /*
- * The memory that a profile may take: in proportion to the size of its file, and a constant. A few
- * bytes of a packed or nested file can stand for any number of rows. Profiles of programs need a
+ * The memory that a profile may take: in proportion to the size of its file, and a constant. Few
+ * bytes can stand for any number of rows in packed and nested files. Profiles of programs need a
  * third of this; files that need more are refused.
  */
 #ifndef FORMAT_LOAD_BUDGET_H
 #define FORMAT_LOAD_BUDGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "format/rows.h"
 
 #define LOAD_BYTES_PER_BYTE 56u
-#define LOAD_BYTES_MORE (20ull << 20)
+#define LOAD_BYTES_MORE (24ull << 20)
 
 static inline uint64_t load_budget(size_t length)
 {
 	return (uint64_t)length * LOAD_BYTES_PER_BYTE + LOAD_BYTES_MORE;
 }
 
-/* A row of a table while it is loaded: itself, its copy, and maps and hash tables. */
-static inline uint64_t load_row_cost(uint32_t row_bytes)
+/* Memory for a row while its table is loaded: the row, its copy, mostly maps and hash tables. */
+static inline uint64_t load_row_cost(uint32_t table, uint32_t row_bytes)
 {
-	return (uint64_t)row_bytes * 3 + 16;
+	bool is_plain = table == TABLE_CELLS || table == TABLE_RANKS;
+
+	return is_plain ? (uint64_t)row_bytes * 2 : (uint64_t)row_bytes * 3 + 16;
 }
 
 static inline int load_refuse(size_t length, struct proton_error *err)

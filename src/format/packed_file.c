@@ -239,7 +239,7 @@ static bool check_table(struct packed_table *table, const struct profile_view *v
 static int open_table(struct profile_view *view, const char *bytes, size_t length,
 		      struct packed_table *table, struct proton_error *err)
 {
-	uint64_t row_cost = load_row_cost(table->row_bytes);
+	uint64_t row_cost = load_row_cost(table->id, table->row_bytes);
 	uint64_t max = (load_budget(length) - view->cost) / row_cost;
 	const char *from;
 	int status = PROTON_OK;

@@ -140,7 +140,7 @@ static int open_table(struct profile_view *view, const struct file_header *heade
 		rows = available;
 	}
 	/* Extents may lie over each other. */
-	view->cost += rows * load_row_cost(table->row_bytes);
+	view->cost += rows * load_row_cost(table->id, table->row_bytes);
 	if (view->cost > load_budget(length))
 		return load_refuse(length, err);
 	if (sole && table->row_bytes == profile_row_bytes[table->id] &&

@@ -100,6 +100,7 @@ static int check_cost(size_t length, struct profile *profile, struct proton_erro
 	uint64_t cost = profile_cost(profile);
 	uint64_t own = (uint64_t)length * LOAD_BYTES_PER_BYTE;
 
+	profile->file_bytes = length;
 	profile->more_bytes = cost > own ? cost - own : 0;
 	if (profile->more_bytes <= LOAD_BYTES_MORE)
 		return PROTON_OK;

@@ -1,6 +1,6 @@
 /*
- * Cost of a loaded profile. The numbers are bytes per row: for the row itself, a copy in a merged or
- * regrouped tree, hash tables, columns of metrics, and texts of reports. They were measured with
+ * Cost of a loaded profile. The numbers are bytes per row: for the row itself, a copy in a merged
+ * or regrouped tree, hash tables, columns of metrics, and texts of reports. They were measured with
  * files of one kind of rows each, as the maximum of all commands
  * (tests/python/test_reader_memory.py).
  */
@@ -34,7 +34,7 @@ uint64_t profile_cost(const struct profile *profile)
 		{trace ? trace->lane_count : 0, 300},
 		{samples ? samples->pc_count : 0, 200},
 		{samples ? samples->function_count : 0, 400},
-		{ranks ? ranks->count : 0, 300},
+		{ranks ? ranks->count : 0, 120},
 		{ranks ? ranks->spread_count : 0, 400},
 		{ranks ? ranks->values.count : 0, 450},
 		{ranks ? ranks->column_count : 0, 200},

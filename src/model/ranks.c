@@ -13,7 +13,10 @@
 #include "model/rank_values.h"
 
 #define BUCKET_FIRST_LOG2 9u
-#define WORLD_MAX (1u << 20) /* a damaged file may have any number of ranks */
+/* A damaged file may have any number of ranks: few of them do not make a million missing ones. */
+#define WORLD_MAX (1u << 20)
+#define WORLD_OF_FEW 100000u
+#define WORLD_PER_RANK 16u
 
 void ranks_free(struct profile_ranks *ranks)
 {
@@ -380,13 +383,57 @@ void ranks_settle(struct profile *target)
 		ranks->pending = NULL;
 }
 
-void ranks_add_part(struct profile *target, const struct profile *source,
-		    const struct merge_maps *maps)
+uint64_t ranks_pending_bytes(const struct profile *target)
 {
-	const struct profile_ranks *from = source->ranks;
+	const struct rank_values *pending = target->ranks ? target->ranks->pending : NULL;
+	uint64_t numbers = target->node_count + target->value_count;
+
+	return pending ? pending->count * numbers * sizeof(uint64_t) : 0;
+}
+
+/* True if each node and metric of the source has its own number in the target. */
+static bool is_same(const struct profile *source, const struct merge_maps *maps)
+{
+	size_t i = 0;
+
+	while (i < source->node_count && maps->nodes[i] == i)
+		i++;
+	/* The node of all others has no statistics in the target. */
+	if (i < source->node_count || (maps->other && ranks_spread(source, maps->other)))
+		return false;
+	for (i = 0; i < source->metric_count && maps->metrics[i] == i;)
+		i++;
+	return i == source->metric_count;
+}
+
+/* Moves all statistics to a target without any: they are large. */
+static void move_statistics(struct profile_ranks *to, struct profile_ranks *from)
+{
+	const struct profile_ranks empty = *to;
+
+	to->spreads = from->spreads;
+	to->spread_count = from->spread_count;
+	to->spread_capacity = from->spread_capacity;
+	to->spread_of_node = from->spread_of_node;
+	to->node_capacity = from->node_capacity;
+	to->values = from->values;
+	from->spreads = empty.spreads;
+	from->spread_count = empty.spread_count;
+	from->spread_capacity = empty.spread_capacity;
+	from->spread_of_node = empty.spread_of_node;
+	from->node_capacity = empty.node_capacity;
+	from->values = empty.values;
+}
+
+void ranks_add_part(struct profile *target, struct profile *source, const struct merge_maps *maps)
+{
+	struct profile_ranks *from = source->ranks;
 
 	if (target->out_of_memory || !from || !ranks_of(target))
 		return;
+	if (target->ranks->spread_count == 1 && !target->ranks->values.count &&
+	    is_same(source, maps))
+		move_statistics(target->ranks, from);
 	for (size_t i = 1; i < from->spread_count; i++) {
 		uint32_t node = maps->nodes[from->spreads[i].node];
 		struct row_spread *spread =
@@ -439,6 +486,7 @@ void ranks_complete(struct profile *profile)
 	size_t count = ranks ? ranks->count : 0;
 	uint32_t world = 0;
 	size_t at = 0;
+	size_t max;
 
 	if (count) {
 		qsort(ranks->rows, count, sizeof(*ranks->rows), compare_rows);
@@ -446,7 +494,9 @@ void ranks_complete(struct profile *profile)
 	}
 	for (size_t i = 0; i < count; i++)
 		world = ranks->rows[i].world > world ? ranks->rows[i].world : world;
-	world = world < WORLD_MAX ? world : WORLD_MAX;
+	max = count * WORLD_PER_RANK > WORLD_OF_FEW ? count * WORLD_PER_RANK : WORLD_OF_FEW;
+	max = max < WORLD_MAX ? max : WORLD_MAX;
+	world = world < max ? world : (uint32_t)max;
 	for (uint32_t rank = 0; rank < world && !profile->out_of_memory; rank++) {
 		while (at < count && ranks->rows[at].rank < rank)
 			at++;

@@ -54,9 +54,10 @@ struct rank_origin {
 void ranks_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
 	       const struct rank_origin *origin);
 void ranks_settle(struct profile *target);
-/* Adds the ranks of a merged part of the job, `source`. */
-void ranks_add_part(struct profile *target, const struct profile *source,
-		    const struct merge_maps *maps);
+/* Memory of the pending ranks, in bytes. */
+uint64_t ranks_pending_bytes(const struct profile *target);
+/* Adds the ranks of a merged part of the job, `source`, which may lose them. */
+void ranks_add_part(struct profile *target, struct profile *source, const struct merge_maps *maps);
 /*
  * Completes a merged job: sorts the ranks, finds duplicates, and adds those that are missing
  * according to the number of ranks that the others were told.

@@ -152,7 +152,7 @@ def test_nodes_with_everything(tmp_path, count):
     if count == 6000:
         assert not any("memory" in text for text in texts), texts
     elif count == 400000:
-        assert "would take more than 28 MB of memory, the limit for its size" in texts[0]
+        assert "would take more than 32 MB of memory, the limit for its size" in texts[0]
 
 
 # ---------------------------------------------------------------------- nested formats
@@ -178,6 +178,70 @@ def test_short_elements(tmp_path, make):
         path = tmp_path / "short.hatchet"
         path.write_bytes(make(count))
         check_all(path, tmp_path)
+
+
+# ---------------------------------------------------------------------- jobs
+
+
+def test_a_node_that_one_rank_has_gets_no_more_than_its_bytes_allow(tmp_path):
+    """9 bytes per node are enough for its profile, but not for its statistics."""
+    count = 500_000
+    tables = nodes_of(count)
+    del tables["histograms"], tables["configs"], tables["kernels"]
+    values = (struct.pack("<4IQ", 0, 0, 0, 0, i << 40 | 2**61) for i in range(count))
+    tables["values"] = files.packed("values", b"".join(values), "44448")
+    zero, same = files.ZERO, files.Column(files.DISTANCE)
+    parts = [zero, same, zero, zero, same, zero]
+    tables["nodes"] = files.columns("nodes", count, "444444", parts)
+    path = tmp_path / "rank0.proton"
+    path.write_bytes(files.assemble(tables))
+    status, text = check("proton-viewer", path)
+    assert status == 0, text
+    output = str(tmp_path / "out.proton")
+    status, text = check("proton-merge", "-o", output, path)
+    assert status == 2 and "their statistics would take more than" in text
+    status, text = check("proton-merge", "-o", output, "--max-nodes", "20000", path)
+    assert status == 0, text
+
+
+def rank_file(path: Path, tables: dict[str, files.Table], rank: int, world: int) -> Path:
+    texts = [b"k", b"m", b"CUDA", b"90", b"rank", b"%d" % rank, b"world_size", b"%d" % world]
+    tables = dict(tables)
+    tables["strings"], ids = files.strings(texts)
+    tables["info"] = files.raw("info", struct.pack("<4I", *ids[5:9]))
+    path.write_bytes(files.assemble(tables))
+    return path
+
+
+def test_few_ranks_of_a_large_world_take_no_table_of_it(tmp_path):
+    tables = nodes_of(300)
+    rise = files.Column(files.DISTANCE)
+    parts = [*[files.ZERO] * 4, files.constant(1), rise, rise, rise]
+    tables["kernels"] = files.columns("kernels", 300, "44448888", parts)
+    paths = [rank_file(tmp_path / "rank0.proton", tables, 0, 1 << 20)]
+    parts[5] = files.constant(1)
+    tables["kernels"] = files.columns("kernels", 300, "44448888", parts)
+    paths.append(rank_file(tmp_path / "rank1.proton", tables, 1, 1 << 20))
+    output = tmp_path / "out.proton"
+    status, text = check("proton-merge", "--allow-partial", "-o", str(output), *paths)
+    assert status == 0 and "merged 100000 ranks" in text
+    for view in ((), ("--ranks",), ("--ranks", "--json"), ("--ranks", "-n", "3")):
+        status, text = check("proton-viewer", "--allow-partial", *view, output)
+        assert status in (0, 3), text
+        check("proton-viewer", "--allow-partial", *view, *paths)
+    html = str(tmp_path / "out.html")
+    status, text = check("proton-viewer", "--allow-partial", "-o", html, output)
+    assert status == 0, text
+
+
+def test_ranks_do_not_wait_for_others_in_proportion_to_the_largest(tmp_path):
+    paths = [rank_file(tmp_path / "rank0.proton", nodes_of(13000), 0, 64)]
+    small = nodes_of(4)
+    paths += [rank_file(tmp_path / f"rank{i}.proton", small, i, 64) for i in range(1, 64)]
+    output = str(tmp_path / "out.proton")
+    status, text = check("proton-merge", "--allow-partial", "-o", output, *paths)
+    assert status == 0 and "merged 64 ranks" in text
+    check("proton-viewer", "--ranks", *paths)
 
 
 # ---------------------------------------------------------------------- waiting in collectives

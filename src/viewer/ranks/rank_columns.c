@@ -14,6 +14,10 @@
 #include "model/rank_values.h"
 #include "viewer/print/xalloc.h"
 
+/* The table of columns has a cell for each rank, including missing ones. */
+#define CELLS_PER_CELL 4u
+#define CELLS_OF_FEW ((size_t)1 << 19)
+
 void rank_times_fini(struct rank_times *times)
 {
 	if (times->fd >= 0)
@@ -295,6 +299,20 @@ static int compare_spreads(const void *a, const void *b)
 	return (left->node > right->node) - (left->node < right->node);
 }
 
+/* The number of columns: fewer if they would mostly be cells of missing ranks. */
+static size_t columns_of(const struct profile *profile, size_t wanted)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	size_t present = 0;
+	size_t cells;
+
+	for (size_t i = 0; ranks && i < ranks->count; i++)
+		present += ranks->rows[i].state != RANK_MISSING;
+	cells = present * wanted * CELLS_PER_CELL;
+	cells = cells > CELLS_OF_FEW ? cells : CELLS_OF_FEW;
+	return present && cells / ranks->count < wanted ? cells / ranks->count : wanted;
+}
+
 uint32_t *rank_nodes_worth(const struct profile *profile, size_t count, size_t *count_out)
 {
 	const struct profile_ranks *ranks = profile->ranks;
@@ -304,6 +322,7 @@ uint32_t *rank_nodes_worth(const struct profile *profile, size_t count, size_t *
 	uint32_t *nodes = xcalloc(count + 1, sizeof(*nodes));
 	size_t worth = 0;
 
+	count = columns_of(profile, count);
 	for (size_t i = 0; i < rows; i++)
 		if (ranks->spreads[i + 1].max_ns > ranks->spreads[i + 1].min_ns)
 			list[worth++] = &ranks->spreads[i + 1];

@@ -53,8 +53,8 @@ int rank_times_read(const struct rank_times *times, const struct rank_path *path
 		    rank_times_use *use, void *context, struct proton_error *err);
 
 /*
- * The nodes with the largest time that could go if all ranks took the mean: at most `count`, the
- * largest first, malloc'd.
+ * The nodes with the largest time that could go if all ranks took the mean: at most `count`, fewer
+ * if nearly all ranks are missing, the largest first, malloc'd.
  */
 uint32_t *rank_nodes_worth(const struct profile *profile, size_t count, size_t *count_out);
 

@@ -41,7 +41,7 @@ void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 				 .columns = RANK_COLUMNS_DEFAULT,
 				 .times = RANK_TIMES_NONE};
 	job->starts = xcalloc(count + 1, sizeof(*job->starts));
-	job->more_bytes = xcalloc(1, sizeof(*job->more_bytes));
+	job->sizes = xcalloc(1, sizeof(*job->sizes));
 	for (size_t i = 0; i < count; i++) {
 		uint32_t rank = rank_of_path(paths[i]);
 
@@ -54,7 +54,7 @@ void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 void rank_job_fini(struct rank_job *job)
 {
 	free(job->starts);
-	free(job->more_bytes);
+	free(job->sizes);
 	rank_times_fini(&job->times);
 	*job = (struct rank_job){0};
 }
@@ -70,12 +70,13 @@ static struct profile *load_file(const struct rank_job *job, const char *path,
 {
 	struct profile *profile = NULL;
 
-	if (profile_load_next(path, job->more_bytes, &profile, reason) != PROTON_OK) {
+	if (profile_load_next(path, &job->sizes->more_bytes, &profile, reason) != PROTON_OK) {
 		profile = profile_new();
 		if (!profile)
 			xgive_up();
 		profile->is_damaged = true;
 	}
+	job->sizes->bytes += profile->file_bytes;
 	return profile;
 }
 
@@ -171,6 +172,49 @@ struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_
 	return profile;
 }
 
+/* ------------------------------------------------------------------ memory */
+
+/*
+ * A node in few bytes of a file gets statistics, even if one rank has it. So a merged job may take
+ * memory in proportion to its files, and a constant.
+ */
+#define JOB_BYTES_PER_BYTE 60u
+#define JOB_BYTES_MORE (36ull << 20)
+/* Ranks wait for others, up to a chunk, while they take no more than this. */
+#define PENDING_BYTES_PER_BYTE 8u
+#define PENDING_BYTES_MORE (16ull << 20)
+
+/* Memory of a merged tree, with the hash tables by which it grows. */
+static uint64_t cost_of(const struct profile *profile)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	uint64_t cost = 3 * profile->strings.used + 110 * profile->frame_count +
+			120 * profile->node_count + 110 * profile->value_count +
+			150 * profile->kernel_count +
+			sizeof(*profile->histograms) * profile->histogram_count +
+			sizeof(*profile->configs) * profile->config_count +
+			sizeof(*profile->words) * profile->word_count;
+
+	if (ranks)
+		cost += sizeof(*ranks->spreads) * ranks->spread_count +
+			(sizeof(*ranks->values.rows) + 43) * ranks->values.count +
+			ranks_pending_bytes(profile);
+	return cost;
+}
+
+static int check_memory(const struct rank_job *job, const struct profile *target,
+			struct proton_error *err)
+{
+	uint64_t max = JOB_BYTES_PER_BYTE * job->sizes->bytes + JOB_BYTES_MORE;
+
+	if (cost_of(target) <= max)
+		return PROTON_OK;
+	return err_set(err, PROTON_E_RANGE,
+		       "cannot merge the ranks: their statistics would take more than %llu MB of "
+		       "memory, the limit for files of this size; use proton-merge --max-nodes",
+		       (unsigned long long)(max >> 20));
+}
+
 /* ------------------------------------------------------------------ parts */
 
 static void free_part(struct rank_part *part)
@@ -254,26 +298,48 @@ static void add_rank(struct merge *merge, const struct rank_job *job, size_t num
 	free(mixed);
 }
 
+/* Makes statistics of the ranks from number `first` on, which are pending. */
+static int settle(struct rank_job *job, size_t first, struct profile *target,
+		  struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	if (job->columns && !target->out_of_memory && target->ranks && target->ranks->pending)
+		status = rank_times_add(&job->times, first, target, err);
+	ranks_settle(target);
+	return status;
+}
+
 static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *part,
 		       struct proton_error *err)
 {
 	size_t first = chunk * RANK_CHUNK;
+	size_t last = first + RANK_CHUNK < job->rank_count ? first + RANK_CHUNK : job->rank_count;
 	struct profile *target;
 	struct merge *merge = begin(job, &target);
 	int status = PROTON_OK;
 
 	*part = (struct rank_part){.index = chunk};
-	for (size_t i = first; i < first + RANK_CHUNK && i < job->rank_count; i++)
+	for (size_t i = first; i < last && status == PROTON_OK; i++) {
 		add_rank(merge, job, i, target);
-	if (job->columns && !target->out_of_memory)
-		status = rank_times_add(&job->times, first, target, err);
-	ranks_settle(target);
+		status = check_memory(job, target, err);
+		if (status == PROTON_OK && i + 1 < last &&
+		    ranks_pending_bytes(target) >
+			    PENDING_BYTES_PER_BYTE * job->sizes->bytes + PENDING_BYTES_MORE) {
+			status = settle(job, first, target, err);
+			first = i + 1;
+		}
+	}
+	if (status == PROTON_OK)
+		status = settle(job, first, target, err);
+	if (status == PROTON_OK)
+		status = check_memory(job, target, err);
 	return end(merge, target, status, part, err);
 }
 
 /* Adds a part to a merge, and frees its content. */
-static int add_part(struct merge *merge, struct profile *target, struct rank_part *part,
-		    struct proton_error *err)
+static int add_part(const struct rank_job *job, struct merge *merge, struct profile *target,
+		    struct rank_part *part, struct proton_error *err)
 {
 	struct merge_maps maps;
 	int status = PROTON_OK;
@@ -287,7 +353,7 @@ static int add_part(struct merge *merge, struct profile *target, struct rank_par
 	maps = merge_maps(merge);
 	ranks_add_part(target, part->profile, &maps);
 	free_part(part);
-	return PROTON_OK;
+	return check_memory(job, target, err);
 }
 
 /* Replaces the last two parts, which are siblings. */
@@ -298,10 +364,10 @@ static int merge_last(const struct rank_job *job, struct rank_parts *parts,
 	struct rank_part sum = {.level = left->level + 1, .index = left->index / 2};
 	struct profile *target;
 	struct merge *merge = begin(job, &target);
-	int status = add_part(merge, target, left, err);
+	int status = add_part(job, merge, target, left, err);
 
 	if (status == PROTON_OK)
-		status = add_part(merge, target, left + 1, err);
+		status = add_part(job, merge, target, left + 1, err);
 	status = end(merge, target, status, &sum, err);
 	if (status == PROTON_OK) {
 		*left = sum;
@@ -322,6 +388,7 @@ int rank_merge_part(const struct rank_job *job, struct rank_parts *parts, struct
 {
 	int status = PROTON_OK;
 
+	job->sizes->bytes += part.bytes ? part.length : 0; /* it comes from another process */
 	if (parts->count && !are_siblings(&parts->items[parts->count - 1], &part))
 		status = rank_part_pack(&parts->items[parts->count - 1], err);
 	xreserve(&parts->items, &parts->capacity, parts->count + 1, sizeof(*parts->items));
@@ -371,7 +438,7 @@ int rank_merge_finish(const struct rank_job *job, struct rank_parts *parts, stru
 	int status = PROTON_OK;
 
 	for (size_t i = 0; i < parts->count && status == PROTON_OK; i++)
-		status = add_part(merge, target, &parts->items[i], err);
+		status = add_part(job, merge, target, &parts->items[i], err);
 	merge_free(merge);
 	if (status == PROTON_OK)
 		ranks_complete(target);

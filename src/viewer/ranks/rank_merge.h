@@ -19,6 +19,12 @@
 #define RANK_CHUNK 64u
 #define RANK_NODES_MAX 1000000u
 
+/* The input that this process has read. */
+struct rank_sizes {
+	uint64_t bytes;      /* of files, and of parts from other processes */
+	uint64_t more_bytes; /* see profile_load_next() */
+};
+
 struct rank_job {
 	char *const *paths; /* sorted: the files of a rank follow each other */
 	size_t path_count;
@@ -29,9 +35,9 @@ struct rank_job {
 	const regex_t
 		*names; /* parts of names that differ from rank to rank; NULL: only the rules */
 	struct rank_times times; /* for the ranks of this process */
-	uint64_t *more_bytes;    /* see profile_load_next() */
-	bool is_quiet;           /* no progress line */
-	bool is_mixed_allowed;   /* ranks of several launches are summed (rank_mix.h) */
+	struct rank_sizes *sizes;
+	bool is_quiet;         /* no progress line */
+	bool is_mixed_allowed; /* ranks of several launches are summed (rank_mix.h) */
 };
 
 /* A part of the tree: `index` of its level, as a profile or as a packed file. */
