@@ -27,6 +27,7 @@ void ranks_free(struct profile_ranks *ranks)
 	free(ranks->spread_of_node);
 	value_spreads_fini(&ranks->values);
 	free(ranks->column_nodes);
+	hash_table_fini(&ranks->column_index);
 	free(ranks->cells);
 	rank_values_free(ranks->pending);
 	free(ranks);
@@ -77,10 +78,19 @@ const uint64_t *ranks_column(const struct profile *profile, uint32_t node)
 {
 	const struct profile_ranks *ranks = profile->ranks;
 
-	for (size_t i = 0; ranks && i < ranks->column_count; i++)
-		if (ranks->column_nodes[i] == node)
-			return ranks->cells + i * ranks->count;
-	return NULL;
+	uint32_t column = ranks ? hash_table_find(&ranks->column_index, hash_u64(node)) : 0;
+
+	return column ? ranks->cells + (column - 1) * ranks->count : NULL;
+}
+
+bool ranks_index_columns(struct profile_ranks *ranks)
+{
+	hash_table_clear(&ranks->column_index);
+	for (size_t i = 0; i < ranks->column_count; i++)
+		if (!hash_table_add(&ranks->column_index, hash_u64(ranks->column_nodes[i]),
+				    (uint32_t)i + 1))
+			return false;
+	return true;
 }
 
 const struct row_rank *ranks_row(const struct profile *profile, uint32_t rank)
@@ -562,11 +572,13 @@ static void load_columns(struct profile *profile, const struct profile_view *vie
 
 		if (!node) {
 			profile->is_damaged = true;
-			return;
+			break;
 		}
 		ranks->column_nodes[i] = node - 1;
 		ranks->column_count = i + 1;
 	}
+	if (!ranks_index_columns(ranks))
+		profile->out_of_memory = true;
 }
 
 void ranks_load(struct profile *profile, const struct profile_view *view, const uint32_t *nodes,

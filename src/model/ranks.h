@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash_table.h"
 #include "format/profile_view.h"
 #include "model/value_spreads.h"
 
@@ -28,6 +29,7 @@ struct profile_ranks {
 	struct value_spreads values;
 	uint32_t *column_nodes; /* nodes with a column */
 	size_t column_count;
+	struct hash_table column_index; /* node -> column + 1 */
 	uint64_t *cells;             /* column c, row r: cells[c * count + r], kernel time in ns */
 	struct rank_values *pending; /* ranks that are not in the statistics yet; or NULL */
 	uint32_t other;              /* a node that stands for many, and has no spread; 0: none */
@@ -70,6 +72,8 @@ const struct row_spread *ranks_spread(const struct profile *profile, uint32_t no
 /* The statistics of a value in a node; NULL if no rank has it. */
 const struct row_value_spread *ranks_value_spread(const struct profile *profile, uint32_t node,
 						  uint32_t metric);
+/* Makes the index of the columns' nodes. False: out of memory. */
+bool ranks_index_columns(struct profile_ranks *ranks);
 /* The times of a node by row of the table of ranks, 0 for none; NULL if it has no column. */
 const uint64_t *ranks_column(const struct profile *profile, uint32_t node);
 

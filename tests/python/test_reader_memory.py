@@ -244,6 +244,50 @@ def test_ranks_do_not_wait_for_others_in_proportion_to_the_largest(tmp_path):
     check("proton-viewer", "--ranks", *paths)
 
 
+# ---------------------------------------------------------------------- columns
+
+
+def columns_of(path: Path, count: int, *, is_chain: bool) -> Path:
+    """A merged job of two ranks in which each node has a column; a chain or a star."""
+    tables, ids = sample()
+    zero, once, ranks = files.ZERO, files.constant, range(2)
+    names = [once(2), once(ids[1]), once(ids[1]), files.Column(files.DISTANCE)]
+    tables["frames"] = files.columns("frames", count, "4444", names)
+    nodes = [(max(i - 1, 0) * is_chain, i, 0, 0, 0, 0) for i in range(count)]
+    rank = [(r, 1, 0, 0, 0, 1, 0, 2, 5, 100, 3, 0, 0, 0, r, 1) for r in ranks]
+    spread = [(2, 0, 1, 200 + i, 99, 101 + i, 9) for i in range(count)]
+    made = {
+        "nodes": ("444444", [struct.pack("<6I", *row) for row in nodes]),
+        "ranks": ("4444444488884444", [struct.pack("<8I4Q4I", *row) for row in rank]),
+        "spreads": (
+            "4",
+            [
+                struct.pack("<4I4Q", i, *row).ljust(208, b"\0") + struct.pack("<8Q", row[5], *[0] * 7)
+                for i, row in enumerate(spread)
+            ][1:],
+        ),
+    }
+    for name, (layout, rows) in made.items():
+        tables[name] = files.packed(name, b"".join(rows), layout)
+    tables["columns"] = files.columns("columns", count - 1, "44", [files.Column(files.NEXT), zero])
+    cells = [99 + i for i in range(2 * (count - 1))]
+    tables["cells"] = files.packed("cells", struct.pack(f"<{len(cells)}Q", *cells), "8")
+    path.write_bytes(files.assemble(tables))
+    return path
+
+
+@pytest.mark.parametrize("is_chain", [False, True], ids=["star", "chain"])
+def test_a_report_grows_with_its_columns_and_no_faster(tmp_path, is_chain):
+    sizes = []
+    for count in (5000, 10000):
+        path = columns_of(tmp_path / f"{count}.proton", count, is_chain=is_chain)
+        html = tmp_path / f"{count}.html"
+        status, text = check("proton-viewer", "--export", "html", "-o", str(html), path)
+        assert status == 0, text
+        sizes.append(html.stat().st_size)
+    assert sizes[1] < 2.5 * sizes[0]
+
+
 # ---------------------------------------------------------------------- waiting in collectives
 
 

@@ -15,6 +15,7 @@
 #include "viewer/ranks/rank_numbers.h"
 
 #define ROWS_MAX 400u     /* in the heat map */
+#define COLUMNS_MAX 500u  /* in the heat map: more cannot be told apart */
 #define PROBLEMS_MAX 100u /* ranks that are named because they are not finished */
 
 struct page {
@@ -44,7 +45,7 @@ static void choose_columns(struct page *page)
 	size_t count = 0;
 
 	rank_rows_of_time(rows, page->profile, "time/ns");
-	for (size_t i = 0; i < rows->count; i++)
+	for (size_t i = 0; i < rows->count && count < COLUMNS_MAX; i++)
 		if (ranks_column(page->profile, rows->items[i].node))
 			rows->items[count++] = rows->items[i];
 	rows->count = count;
@@ -60,7 +61,7 @@ static void write_columns(struct page *page)
 	json_key_array(json, "columns");
 	for (size_t i = 0; i < page->columns.count; i++) {
 		const struct rank_row *row = &page->columns.items[i];
-		char *path = rank_path(page->profile, row->node);
+		char *path = rank_path_short(page->profile, row->node);
 
 		name.length = 0;
 		name_write_styled(&name, page->profile, page->profile->nodes[row->node].frame,

@@ -485,6 +485,8 @@ void rank_cells_init(struct rank_cells *cells, struct profile *merged, const uin
 	ranks->cells = xcalloc(count + 1, (ranks->count + 1) * sizeof(*ranks->cells));
 	ranks->column_count = count;
 	memcpy(ranks->column_nodes, nodes, count * sizeof(*nodes));
+	if (!ranks_index_columns(ranks))
+		xgive_up();
 }
 
 void rank_cells_put(void *cells, size_t first, size_t ranks, const uint64_t *times)

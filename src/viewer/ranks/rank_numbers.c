@@ -130,10 +130,11 @@ void rank_rows_of_group(struct rank_rows *rows, const struct profile *profile, c
 
 /* Longer paths, as those of crafted files, have "..." in place of their beginning. */
 #define PATH_BYTES_MAX ((size_t)64 << 10)
+#define SHORT_PATH_BYTES ((size_t)2 << 10)
 
 /* The nodes from `node` up to below the root, or until the path is too long; their number. */
 static size_t chain_of(const struct profile *profile, uint32_t node, enum name_style names,
-		       uint32_t **chain_out)
+		       size_t max, uint32_t **chain_out)
 {
 	uint32_t *chain = NULL;
 	size_t capacity = 0;
@@ -149,16 +150,17 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 		name_write_styled(&name, profile, profile->nodes[node].frame, NAME_FULL, names);
 		bytes += name.length + 3;
 		node = profile->nodes[node].parent;
-	} while (node && bytes <= PATH_BYTES_MAX);
+	} while (node && bytes <= max);
 	out_fini(&name);
 	*chain_out = chain;
 	return depth;
 }
 
-char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names)
+static char *path_of(const struct profile *profile, uint32_t node, enum name_style names,
+		     size_t max)
 {
 	uint32_t *chain;
-	size_t depth = chain_of(profile, node, names, &chain);
+	size_t depth = chain_of(profile, node, names, max, &chain);
 	struct out path;
 
 	out_init(&path, -1);
@@ -177,6 +179,16 @@ char *rank_path_named(const struct profile *profile, uint32_t node, enum name_st
 			path.bytes[i] = ' ';
 	free(chain);
 	return path.bytes;
+}
+
+char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names)
+{
+	return path_of(profile, node, names, PATH_BYTES_MAX);
+}
+
+char *rank_path_short(const struct profile *profile, uint32_t node)
+{
+	return path_of(profile, node, NAMES_RAW, SHORT_PATH_BYTES);
 }
 
 char *rank_path(const struct profile *profile, uint32_t node)

@@ -47,6 +47,8 @@ void rank_rows_fini(struct rank_rows *rows);
 
 /* The names of the frames above a node and of the node, joined by " > "; malloc'd. */
 char *rank_path(const struct profile *profile, uint32_t node);
+/* At most about 2 KB: its end. */
+char *rank_path_short(const struct profile *profile, uint32_t node);
 /* The same with C++ names in a style. */
 char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names);
 
