@@ -90,8 +90,56 @@ static inline void check_samples(const struct profile *profile)
 		MUST(samples->pcs[i].reason < SAMPLES_REASONS_MAX);
 }
 
+static inline void check_ranks(const struct profile *profile)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+
+	for (size_t i = 0; i < ranks->count; i++) {
+		check_text(profile, ranks->rows[i].host);
+		check_text(profile, ranks->rows[i].reason);
+	}
+	for (size_t i = 1; i < ranks->spread_count; i++) {
+		const struct row_spread *spread = &ranks->spreads[i];
+
+		MUST(spread->node < profile->node_count && spread->ranks);
+		MUST(ranks_spread(profile, spread->node) == spread);
+	}
+	for (size_t i = 1; i < ranks->values.count; i++) {
+		const struct row_value_spread *row = &ranks->values.rows[i];
+
+		MUST(row->node < profile->node_count && row->metric < profile->metric_count);
+		MUST(ranks_value_spread(profile, row->node, row->metric) == row);
+	}
+	for (size_t i = 0; i < ranks->column_count; i++) {
+		MUST(ranks->column_nodes[i] < profile->node_count);
+		MUST(ranks_column(profile, ranks->column_nodes[i]));
+	}
+}
+
+static inline void check_waits(const struct profile *profile)
+{
+	const struct profile_waits *waits = profile->waits;
+	size_t occurrences = 0;
+
+	for (size_t i = 0; i < waits->duration_count; i++) {
+		MUST(waits->durations[i].node < profile->node_count);
+		MUST(waits->durations[i].count <= DURATIONS_PER_ROW);
+		check_text(profile, waits->durations[i].group);
+	}
+	for (size_t i = 0; i < waits->count; i++) {
+		MUST(waits->series[i].row.node < profile->node_count);
+		check_text(profile, waits->series[i].row.group);
+		occurrences += waits->series[i].row.rows;
+	}
+	MUST(occurrences == waits->occurrences);
+}
+
 static inline void check_profile(const struct profile *profile)
 {
+	if (profile->ranks)
+		check_ranks(profile);
+	if (profile->waits)
+		check_waits(profile);
 	if (profile->samples)
 		check_samples(profile);
 	MUST(!profile->out_of_memory && profile->node_count >= 1 && profile->frame_count >= 1);

@@ -29,11 +29,6 @@ static void try_file(const void *bytes, size_t length)
 	profile_view_fini(&view);
 }
 
-static const uint16_t row_bytes[TABLE_COUNT] = {
-	8,  16, 24, 8,  24, 48, 256, 8,  48, 8,  16, 24,  24,
-	40, 16, 40, 64, 24, 16, 40,  24, 8,  32, 64, 272,
-};
-
 /* Row counts in an input: more than tables exist, for old inputs to stay valid with new tables. */
 #define FOLDED_TABLES 32u
 _Static_assert(TABLE_COUNT <= FOLDED_TABLES, "the inputs of the corpus have to be made longer");
@@ -62,7 +57,7 @@ static void try_folded(const uint8_t *bytes, size_t length)
 	header->state = bytes[0] & 2 ? PROFILE_FILE_FINISHED : PROFILE_FILE_RECORDING;
 	header->start_ns = bytes[0];
 	for (uint32_t id = 0; id < TABLE_COUNT; id++) {
-		uint32_t row = row_bytes[id] + (bytes[0] & 1 ? 8u : 0u);
+		uint32_t row = profile_row_bytes[id] + (bytes[0] & 1 ? 8u : 0u);
 		uint32_t rows = bytes[1 + id];
 
 		header->tables[header->table_count++] =

@@ -262,8 +262,7 @@ def columns_of(path: Path, count: int, *, is_chain: bool) -> Path:
         "spreads": (
             "4",
             [
-                struct.pack("<4I4Q", i, *row).ljust(208, b"\0") + struct.pack("<8Q", row[5], *[0] * 7)
-                for i, row in enumerate(spread)
+                struct.pack("<4I4Q160xQ56x", i, *row, row[5]) for i, row in enumerate(spread)
             ][1:],
         ),
     }
