@@ -34,6 +34,17 @@ TEST(types_are_written_around_names)
 	CHECK_STR(full("_Z1fIRiEvOT_"), "void f<int&>(int&)");
 }
 
+TEST(lists_of_expressions_may_be_empty)
+{
+	CHECK_STR(full("_Z1fIiEDTcl1gEEv"), "decltype(g()) f<int>()");
+	CHECK_STR(full("_Z1fIiEDTtlT_EEv"), "decltype(int{}) f<int>()");
+	CHECK_STR(full("_Z1fIiEDTcl1gilEEEv"), "decltype(g({})) f<int>()");
+	CHECK_STR(full("_Z1fIiEDTcl1gLi1ELi2EEEv"), "decltype(g(1, 2)) f<int>()");
+	/* The first part of the name has parameters. */
+	CHECK_STR(full("_ZNUlcE_clIiEEDTcl1gEEv"),
+		  "decltype(g()) {lambda(char)#1}::operator()<int>()");
+}
+
 TEST(truncated_names_are_left_unchanged)
 {
 	static const char name[] = "_ZN2at6native29vectorized_elementwise_kernelILi8ENS0_"

@@ -2,10 +2,87 @@
 #include "unit/tap.h"
 
 #include <fcntl.h>
+#include <ftw.h>
+#include <glob.h>
+#include <limits.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "symbol/disassembler.h"
+
+/* The run that searches: with this variable, the program prints what it finds. */
+__attribute__((constructor)) static void search(void)
+{
+	struct proton_error err;
+	char *path = NULL;
+
+	if (!getenv("TEST_SEARCH"))
+		return;
+	printf("%s", disassembler_find(MACHINE_NVIDIA, &path, &err) == PROTON_OK ? path : err.text);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* "<root>/<path>", a link to this program or, with a text, a script; directories are created. */
+static const char *place(const char *root, const char *path, const char *text)
+{
+	static char whole[PATH_MAX];
+	size_t length = (size_t)snprintf(whole, sizeof(whole), "%s/%s", root, path);
+	int fd;
+
+	for (size_t i = strlen(root) + 1; i < length; i++) {
+		if (whole[i] != '/')
+			continue;
+		whole[i] = '\0';
+		if (mkdir(whole, 0700) != 0)
+			CHECK_EQ(errno, EEXIST);
+		whole[i] = '/';
+	}
+	fd = open(whole, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+	CHECK_LE(0, fd);
+	if (text) {
+		CHECK_EQ(write(fd, text, strlen(text)), strlen(text));
+	} else {
+		int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+		while (sendfile(fd, self, NULL, 1 << 20) > 0)
+			continue;
+		close(self);
+	}
+	close(fd);
+	return whole;
+}
+
+/* The disassembler that the copy of this program at `program` finds without variables and PATH. */
+static const char *found_by(const char *program)
+{
+	static char answer[PATH_MAX];
+	char searching[] = "TEST_SEARCH=1";
+	char *const environment[] = {searching, NULL};
+	size_t length = 0;
+	ssize_t got;
+	int fds[2];
+	pid_t pid;
+
+	CHECK_EQ(pipe(fds), 0);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		dup2(fds[1], STDOUT_FILENO);
+		close(fds[0]);
+		close(fds[1]);
+		execle(program, "searching", (char *)NULL, environment);
+		_exit(1);
+	}
+	close(fds[1]);
+	while ((got = read(fds[0], answer + length, sizeof(answer) - 1 - length)) > 0)
+		length += (size_t)got;
+	answer[length] = '\0';
+	close(fds[0]);
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+	return answer;
+}
 
 /* Runs a shell script as the disassembler of the four bytes "abc\n"; returns the status. */
 static int run_script(const char *script, int limit_ms, struct out *out, struct proton_error *err)
@@ -144,4 +221,34 @@ TEST(closed_streams_and_ignored_children_do_not_matter)
 	out_byte(&out, '\0');
 	CHECK_STR(out.bytes, "abc\nb\n");
 	out_fini(&out);
+}
+
+#define PACKAGES "lib/python3.12/site-packages/"
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+/* proton-viewer is in the bin directory of an environment, or in a package of it. */
+TEST(program_of_an_environment_finds_the_disassembler_there)
+{
+	char root[] = "/tmp/test_disassembler.XXXXXX";
+	char expected[PATH_MAX];
+	glob_t toolkits;
+
+	if (glob("/usr/local/cuda*/bin/nvdisasm", 0, NULL, &toolkits) == 0)
+		SKIP("a CUDA toolkit is installed");
+	CHECK(mkdtemp(root));
+	CHECK_STR(found_by(place(root, "bin/viewer", NULL)),
+		  "cannot find the disassembler nvdisasm; install Triton or a CUDA toolkit, or set "
+		  "PROTON_NVDISASM_PATH to its directory");
+	snprintf(expected, sizeof(expected), "%s",
+		 place(root, PACKAGES "triton/backends/nvidia/bin/nvdisasm", "#!/bin/sh\n"));
+	CHECK_STR(found_by(place(root, "bin/viewer", NULL)), expected);
+	CHECK_STR(found_by(place(root, PACKAGES "triton_proton/bin/viewer", NULL)), expected);
+	nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }

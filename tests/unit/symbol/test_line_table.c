@@ -221,6 +221,35 @@ TEST(calls_refer_to_earlier_rows_of_the_sequence)
 	out_fini(&lines);
 }
 
+/* NVIDIA's extended opcode 0x91 has the name alone. */
+TEST(name_that_follows_a_call_replaces_its_function)
+{
+	struct line_table *table;
+	size_t operands[2], unit, header;
+	struct out lines;
+
+	out_init(&lines, -1);
+	unit = begin_unit(&lines, 2);
+	header = begin_header(&lines, 2);
+	old_names(&lines);
+	end_header(&lines, header);
+	for (int i = 0; i < 2; i++) {
+		operands[i] = set_address(&lines, 0);
+		out_bytes(&lines, "\0\2\x91\2", 4); /* outside a call: nothing to name */
+		row(&lines, 0, 19);
+		out_bytes(&lines, "\0\3\x90\1\0", 5); /* inlined at row 1: the kernel's name */
+		out_bytes(&lines, "\0\2\x91\2", 4);   /* no: _Z5outerv */
+		row(&lines, 0x10, 1);
+		end_sequence(&lines, 0x10);
+	}
+	end_unit(&lines, unit);
+	table = open_table(&lines, operands);
+	CHECK_STR(lines_at(table, "b", 0), "calls < /src/a.cu:20:0");
+	CHECK_STR(lines_at(table, "b", 0x10), "calls < /src/a.cu:21:0 _Z5outerv < /src/a.cu:20:0");
+	line_table_close(table);
+	out_fini(&lines);
+}
+
 TEST(headers_of_dwarf_5_have_tables_of_names)
 {
 	struct line_table *table;
