@@ -9,9 +9,12 @@
 
 #include "fake/entries.h"
 #include "fake/fake_cupti.h"
+#include "fake/gpus.h"
 
 #define CONTEXT_MAX 1024
+#define CUDA_E_INVALID_VALUE 1
 #define CUDA_E_NOT_INITIALIZED 3
+#define CUDA_E_INVALID_DEVICE 101
 
 static _Atomic unsigned synchronized;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,29 +60,38 @@ int fake_cuDriverGetVersion(int *version)
 
 int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
 {
+	const struct fake_gpu *gpu = fake_cuda_gpu(device);
+
+	if (!gpu)
+		return CUDA_E_INVALID_DEVICE;
 	switch (attribute) {
 	case DRIVER_ATTRIBUTE_CC_MAJOR:
-		*value = getenv("FAKE_CUDA_MAJOR") ? atoi(getenv("FAKE_CUDA_MAJOR"))
-			 : device                  ? 8
-						   : 9;
+		*value = gpu->major;
 		return 0;
 	case DRIVER_ATTRIBUTE_CC_MINOR:
-		*value = 0;
+		*value = gpu->minor;
 		return 0;
 	case DRIVER_ATTRIBUTE_PROCESSORS:
-		*value = 132;
+		*value = gpu->processors;
 		return 0;
 	case DRIVER_ATTRIBUTE_CLOCK_RATE:
-		*value = 1980000;
+		*value = gpu->clock_khz;
 		return 0;
+	case DRIVER_ATTRIBUTE_MEMORY_CLOCK_RATE:
+		*value = gpu->memory_clock_khz;
+		return gpu->memory_clock_khz ? 0 : CUDA_E_INVALID_VALUE;
+	case DRIVER_ATTRIBUTE_BUS_WIDTH:
+		*value = gpu->bus_width_bits;
+		return gpu->bus_width_bits ? 0 : CUDA_E_INVALID_VALUE;
 	default:
-		return 1; /* an attribute this driver does not know */
+		return CUDA_E_INVALID_VALUE; /* an attribute this driver does not know */
 	}
 }
 
 int fake_cuDeviceGetCount(int *count)
 {
-	*count = 2;
+	for (*count = 0; *count < 64 && fake_cuda_gpu(*count); (*count)++)
+		continue;
 	return initialized == getpid() ? 0 : CUDA_E_NOT_INITIALIZED;
 }
 

@@ -11,7 +11,8 @@
  *
  * Environment, for tests that run programs: FAKE_CUPTI_VERSION, the result of cuptiGetVersion
  * (default 130000), which also sets the sizes of records; FAKE_CUDA_VERSION, the driver's; and
- * FAKE_CUDA_MAJOR, the devices' compute capability; FAKE_CUPTI_HES: hardware times are refused (0);
+ * FAKE_CUDA_MAJOR, the devices' compute capability (gpus.h has more); FAKE_CUPTI_HES: hardware
+ * times are refused (0);
  * FAKE_CUPTI_FAIL, "name=code"; FAKE_CUPTI_LATE_MS: buffers are handed over that long after the
  * flush returned.
  */

@@ -1,5 +1,5 @@
 /*
- * Fake libamdhip64 with two devices: its functions are those of the fake libcuda (cuda_memory.c,
+ * Fake libamdhip64: its functions are those of the fake libcuda (cuda_memory.c,
  * cuda_append.c) under HIP's names, with HIP's differences. Each can be made to fail.
  */
 #include "fake/hip.h"
@@ -14,8 +14,8 @@
 #include "fake/cuda_memory.h"
 #include "fake/fake_cupti.h"
 #include "fake/faults.h"
+#include "fake/gpus.h"
 
-#define DEVICES 2
 #define INVALID_VALUE 1
 #define INVALID_DEVICE 101
 #define INVALID_HANDLE 400
@@ -123,7 +123,8 @@ FAKE_EXPORT int hipGetDeviceCount(int *count)
 
 	if (fault_strikes_more("hipGetDeviceCount", &code))
 		return done(code);
-	*count = DEVICES;
+	for (*count = 0; *count < 64 && fake_hip_gpu(*count); (*count)++)
+		continue;
 	return 0;
 }
 
@@ -155,7 +156,7 @@ FAKE_EXPORT int hipSetDevice(int device)
 	void (*report)(void) = atomic_load(&on_set_device);
 
 	RETURN_FAULT(hipSetDevice);
-	if (device < 0 || device >= DEVICES)
+	if (!fake_hip_gpu(device))
 		return done(INVALID_DEVICE);
 	current = device;
 	if (report)
@@ -198,20 +199,23 @@ FAKE_EXPORT int hipDeviceSynchronize(void)
 
 FAKE_EXPORT int hipDeviceGetAttribute(int *value, int attribute, int device)
 {
+	const struct fake_gpu *gpu = fake_hip_gpu(device);
+
 	RETURN_FAULT(hipDeviceGetAttribute);
-	(void)device;
+	if (!gpu)
+		return done(INVALID_DEVICE);
 	switch (attribute) {
 	case HIP_ATTRIBUTE_CLOCK_RATE:
-		*value = 2100000;
+		*value = gpu->clock_khz;
 		return 0;
 	case HIP_ATTRIBUTE_PROCESSORS:
-		*value = 304;
+		*value = gpu->processors;
 		return 0;
 	case HIP_ATTRIBUTE_MEMORY_CLOCK_RATE:
-		*value = 1300000;
+		*value = gpu->memory_clock_khz;
 		return 0;
 	case HIP_ATTRIBUTE_BUS_WIDTH:
-		*value = 8192;
+		*value = gpu->bus_width_bits;
 		return 0;
 	case HIP_ATTRIBUTE_WALL_CLOCK_RATE:
 		*value = atomic_load(&wall_clock_khz);
@@ -230,11 +234,15 @@ FAKE_EXPORT int hipDeviceGetName(char *name, int length, int device)
 
 FAKE_EXPORT int hipGetDevicePropertiesR0600(struct hip_properties *properties, int device)
 {
+	const struct fake_gpu *gpu = fake_hip_gpu(device);
+
 	RETURN_FAULT(hipGetDevicePropertiesR0600);
+	if (!gpu)
+		return done(INVALID_DEVICE);
 	memset(properties, 0x5a, 1472);
 	memcpy(properties->before + 296, &(size_t){65536}, sizeof(size_t)); /* sharedMemPerBlock */
 	memcpy(properties->before + 308, &(int){64}, sizeof(int));          /* warpSize */
-	strcpy(properties->arch, device ? "gfx90a:sramecc+:xnack-" : "gfx942:sramecc+:xnack-");
+	strcpy(properties->arch, gpu->gcn_arch);
 	return 0;
 }
 

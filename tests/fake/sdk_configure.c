@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "fake/gpus.h"
 #include "fake/sdk_entries.h"
 #include "fake/sdk_state.h"
 
@@ -308,15 +309,16 @@ int fake_query_available_agents(int version, sdk_agents_fn callback, size_t byte
 	if (bytes > sizeof(struct sdk_agent) + configure_grown())
 		return SDK_E_INCOMPATIBLE_ABI;
 	for (uint32_t i = 0; i < AGENTS; i++) {
+		const struct fake_gpu *gpu = i ? &fake_hip_gpus[i - 1] : NULL;
 		struct sdk_agent agent = {
 			.size = sizeof(agent) + configure_grown(),
 			.id = 0xa0 + i,
 			.type = i ? SDK_AGENT_GPU : 1,
-			.simds = i ? 1216 : 0,
+			.simds = gpu ? (uint32_t)gpu->processors * 4 : 0,
 			.wave_size = 64,
-			.compute_units = i ? 304 : 0,
+			.compute_units = gpu ? (uint32_t)gpu->processors : 0,
 			.gfx_version = i == 2 ? 90010 : 90402,
-			.max_clock_mhz = 2100,
+			.max_clock_mhz = gpu ? (uint32_t)gpu->clock_khz / 1000 : 4400,
 			.name = !i       ? "EPYC"
 				: i == 2 ? "gfx90a"
 					 : "gfx942",

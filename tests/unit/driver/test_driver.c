@@ -11,6 +11,7 @@
 
 #include "driver/driver.h"
 #include "driver/gpu_device.h"
+#include "fake/gpus.h"
 #include "record/store/devices.h"
 
 static const struct {
@@ -227,18 +228,36 @@ TEST(failed_load_is_not_remembered)
 		in_child(load_again, i);
 }
 
-static void check_device(uint32_t id, uint32_t ordinal, const char *name, const char *arch)
+/* `arch` is the compute capability without its point. */
+static void check_device(uint32_t id, uint32_t ordinal, const char *arch)
 {
 	const struct device *device = devices_get(id);
+	const struct fake_gpu *gpu = fake_cuda_gpu((int)ordinal);
+	char name[32];
 
-	CHECK(device != NULL);
+	CHECK(device && gpu);
+	snprintf(name, sizeof(name), "Fake GPU %u", ordinal);
 	CHECK_STR(device->type, "CUDA");
 	CHECK_EQ(device->id, ordinal);
 	CHECK_STR(device->name, name);
 	CHECK_STR(device->arch, arch);
-	CHECK_U64(device->processors, 132);
-	CHECK_U64(device->clock_khz, 1980000);
-	CHECK_U64(device->bus_width_bits, 0); /* the fake does not know it */
+	CHECK_U64(device->processors, gpu->processors);
+	CHECK_U64(device->clock_khz, gpu->clock_khz);
+	CHECK_U64(device->memory_clock_khz, gpu->memory_clock_khz);
+	CHECK_U64(device->bus_width_bits, gpu->bus_width_bits);
+}
+
+TEST(architecture_is_the_compute_capability)
+{
+	static const char *const archs[] = {"121", "120", "100", "90", "90",
+					    "89",  "86",  "80",  "75"};
+	struct proton_error err;
+
+	need_fake();
+	setenv("FAKE_CUDA_GPUS", "GB10,RTX 5090,B200,H200,L4,A40,A100,T4", 1);
+	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
+	for (uint32_t i = 0; i < 8; i++)
+		check_device(gpu_device_of_cuda(i), i, archs[i]);
 }
 
 TEST(properties_are_read_once_per_device_for_all_users)
@@ -254,8 +273,8 @@ TEST(properties_are_read_once_per_device_for_all_users)
 	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
 	second = gpu_device_of_cuda(1);
 	first = gpu_device_of_cuda(0);
-	check_device(first, 0, "Fake GPU 0", "90");
-	check_device(second, 1, "Fake GPU 1", "80");
+	check_device(first, 0, "90");
+	check_device(second, 1, "89");
 	queries = calls("cuDeviceGetAttribute");
 	CHECK_OK(driver_bind(false, &err), err);
 	mode = driver_enter();

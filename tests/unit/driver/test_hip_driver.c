@@ -7,6 +7,7 @@
 #include "driver/gpu_device.h"
 #include "driver/hip_abi.h"
 #include "export/export.h"
+#include "fake/gpus.h"
 #include "format/rows.h"
 #include "intra/layout.h"
 #include "record/store/devices.h"
@@ -246,32 +247,40 @@ TEST(the_device_is_described)
 	CHECK_STR(profile_text(profile, device->arch), "gfx90a");
 	CHECK_STR(profile_text(profile, device->name), "Fake Instinct 1");
 	CHECK_U64(device->id, 1);
-	CHECK_U64(device->clock_khz, 2100000);
-	CHECK_U64(device->memory_clock_khz, 1300000);
-	CHECK_U64(device->bus_width_bits, 8192);
-	CHECK_U64(device->processors, 304);
+	CHECK_U64(device->clock_khz, 1700000);
+	CHECK_U64(device->memory_clock_khz, 1600000);
+	CHECK_U64(device->bus_width_bits, 4096);
+	CHECK_U64(device->processors, 110);
 	profile_free(profile);
 }
 
 /* For backends that only record: the driver of instrumented kernels stays free. */
-TEST(a_device_is_described_by_its_number_without_instrumentation)
+TEST(devices_are_described_by_their_number_without_instrumentation)
 {
 	struct proton_error err = {0};
-	struct device device;
-	uint32_t id;
 
+	setenv("FAKE_HIP_GPUS", "RX 7900 XTX,MI355X,MI250X,MI300X", 1);
 	load_fake();
 	CHECK_OK(driver_load_hip(&err), err);
 	CHECK(!driver_is_bound());
-	id = gpu_device_of_hip(1);
-	CHECK_NE(id, DEVICE_NONE);
-	CHECK_U64(gpu_device_of_hip(1), id);
-	CHECK_NE(gpu_device_of_hip(0), id);
-	device = *devices_get(id);
-	CHECK_STR(device.type, "HIP");
-	CHECK_STR(device.arch, "gfx90a");
-	CHECK_U64(device.id, 1);
-	CHECK_U64(device.processors, 304);
+	for (int i = 3; i >= 0; i--) {
+		const struct fake_gpu *gpu = fake_hip_gpu(i);
+		uint32_t id = gpu_device_of_hip((uint32_t)i);
+		const struct device *device = devices_get(id);
+		size_t length;
+
+		CHECK(gpu && device);
+		length = strcspn(gpu->gcn_arch, ":");
+		CHECK_U64(gpu_device_of_hip((uint32_t)i), id);
+		CHECK_STR(device->type, "HIP");
+		CHECK_EQ(strlen(device->arch), length);
+		CHECK_MEM(device->arch, gpu->gcn_arch, length);
+		CHECK_U64(device->id, i);
+		CHECK_U64(device->processors, gpu->processors);
+		CHECK_U64(device->clock_khz, gpu->clock_khz);
+		CHECK_U64(device->memory_clock_khz, gpu->memory_clock_khz);
+		CHECK_U64(device->bus_width_bits, gpu->bus_width_bits);
+	}
 }
 
 /* There is no calibration kernel: a user must set the overhead. */
