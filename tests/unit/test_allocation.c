@@ -10,11 +10,14 @@
 #include <getopt.h>
 #include <sys/wait.h>
 
+#include "base/hash.h"
 #include "export/export.h"
 #include "intra/decode/decoder.h"
+#include "intra/llvm/llvm_pass.h"
 #include "model/load.h"
 #include "model/merge.h"
 #include "model/percentile.h"
+#include "model/ranks.h"
 #include "model/regroup.h"
 #include "model/rollup.h"
 #include "unit/failing.h"
@@ -221,6 +224,46 @@ TEST(merging_records_that_memory_ran_out)
 		profile_free(sources[i]);
 }
 
+static int merge_ranks(const void *what, uint64_t *sum_out, struct proton_error *err)
+{
+	struct profile *const *sources = what;
+	struct profile *target = profile_new();
+	struct merge *merger = target ? merge_new(target) : NULL;
+	bool has_memory;
+
+	for (uint32_t i = 0; merger && i < 2; i++) {
+		struct rank_origin origin = {.rank = 2 * i, .files = 1, .reason = ""};
+		struct merge_maps maps;
+
+		merge_source(merger, sources[i]);
+		if (!merge_tree(merger))
+			continue;
+		maps = merge_maps(merger);
+		ranks_add(target, sources[i], &maps, &origin);
+	}
+	merge_free(merger);
+	if (merger)
+		ranks_complete(target);
+	has_memory = merger && !target->out_of_memory;
+	if (has_memory)
+		*sum_out = sum_of(target) + target->ranks->count;
+	profile_free(target);
+	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+TEST(merging_ranks_records_that_memory_ran_out)
+{
+	struct profile *sources[] = {
+		load_sample("data/viewer/cuda.hatchet"),
+		load_sample("data/viewer/losses.hatchet"),
+	};
+
+	profile_info(sources[0], "world_size", "4"); /* two are missing */
+	check_all(merge_ranks, sources);
+	for (size_t i = 0; i < 2; i++)
+		profile_free(sources[i]);
+}
+
 static int turn_around(const void *what, uint64_t *sum_out, struct proton_error *err)
 {
 	static const enum regroup_by groups[] = {REGROUP_KERNEL, REGROUP_SCOPE, REGROUP_FILE,
@@ -387,6 +430,41 @@ TEST(decoding_fails_without_memory_and_works_again_with_it)
 	layout_code(&layout, scope, INSTRUMENT_EVENT_END);
 	check_all(decode, &layout);
 	layout_fini(&layout);
+}
+
+/* ------------------------------------------------------------------ instrumenting */
+
+#define MARK(result, kind)                                                                         \
+	"  " result " = tail call i32 asm sideeffect \"// proton.record " kind " h\", \"=r\"() #1\n"
+
+static int instrument(const void *what, uint64_t *sum_out, struct proton_error *err)
+{
+	struct instrument_options options = {
+		.arch = "sm_90",
+		.warp_count = 4,
+		.threads_per_warp = 32,
+		.shared_limit = 65536,
+		.shared_per_processor = 65536,
+	};
+	struct instrument_result result;
+	int status = instrument_llvm(what, strlen(what), &options, &result, err);
+
+	if (status != PROTON_OK)
+		return status;
+	*sum_out = hash_bytes(result.text, result.length) + result.layout.ring_bytes;
+	instrument_result_fini(&result);
+	return PROTON_OK;
+}
+
+TEST(instrumenting_callees_fails_with_one_error)
+{
+	check_all(instrument,
+		  "define ptx_kernel void @k(i32 %0, ptr addrspace(1) %1) #0 {\n"
+		  "  call void @g() #3\n  call void @h() #3\n  ret void\n}\n\n"
+		  "define internal void @g() #1 {\n" MARK("%1", "start")
+			  MARK("%2", "end") "  call void @h() #3\n  ret void\n}\n\n"
+					    "define internal void @h() #1 {\n" MARK("%1", "start")
+						    MARK("%2", "end") "  ret void\n}\n\n");
 }
 
 /* ------------------------------------------------------------------ the viewer */

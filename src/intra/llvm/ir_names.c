@@ -8,7 +8,10 @@ bool ir_names_init(struct ir_names *map, uint32_t count)
 {
 	*map = (struct ir_names){.capacity = count};
 	map->names = calloc(count + 1, sizeof(*map->names));
-	return map->names && hash_table_reserve(&map->index, count);
+	if (map->names && hash_table_reserve(&map->index, count))
+		return true;
+	ir_names_fini(map);
+	return false;
 }
 
 void ir_names_clear(struct ir_names *map)

@@ -288,12 +288,10 @@ static int check_candidate(const struct search *search, struct candidate *candid
 	}
 	candidate->return_type = signature.type;
 	status = read_candidate(search, candidate, NULL, 0, &function, err);
-	if (status == PROTON_E_NOMEM)
-		return status;
 	if (status != PROTON_OK || !returns_are_plain(&function, signature.type))
 		candidate->obstacle = OBSTACLE_BODY;
 	ir_function_fini(&function);
-	return PROTON_OK;
+	return status == PROTON_E_NOMEM ? status : PROTON_OK;
 }
 
 /* A call with an unnamed result would be numbered, so it cannot become two instructions. */

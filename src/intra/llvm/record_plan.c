@@ -95,7 +95,8 @@ static int pair_block(const struct ir_function *function, struct instrument_layo
 		uint32_t scope = layout_scope(layout, marker->name, marker->name_length);
 
 		if (scope == UINT32_MAX)
-			return too_many(err);
+			return layout->scope_count < INSTRUMENT_CODE_MAX ? err_nomem(err)
+									 : too_many(err);
 		plan_marker(function, plan, is_elsewhere(function, marker) ? first : head, i,
 			    &last[scope]);
 		plan->sites[i].scope = scope;
