@@ -534,6 +534,32 @@ TEST(fractions_of_cycles_add_up)
 	done();
 }
 
+/* The ends of a deep nest are in the opposite order of its starts. */
+TEST(record_overhead_of_a_deep_nest)
+{
+	enum {
+		DEPTH = 64
+	};
+
+	make(4096, 16, (struct decode_overhead){.empty = CYCLES(10), .scope = CYCLES(25)});
+	header(0, 0, 100000, DEPTH);
+	/* 10 cycles of work, then a clock read of 10; between two ends a record takes 5 too. */
+	for (uint32_t i = 0; i < DEPTH; i++) {
+		uint32_t level = DEPTH - 1 - i; /* the innermost ends first */
+		uint64_t start = 1000 + 20 * level;
+		uint64_t end = 1000 + 20 * DEPTH + 25 * i;
+
+		put(0, i, start, i % 2 ? A : B, (uint32_t)(end - start));
+	}
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, DEPTH);
+	for (uint32_t level = 0; level < DEPTH; level++) {
+		CHECK_U64(decoder.executions[level].start, 1000 + 10 * level);
+		CHECK_U64(decoder.executions[level].duration, 10 * (2 * (DEPTH - level) - 1));
+	}
+	done();
+}
+
 /* Overhead is a mean: the rest that exceeds one scope is subtracted from the next. */
 TEST(overhead_larger_than_a_scope_is_subtracted_later)
 {

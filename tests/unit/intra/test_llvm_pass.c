@@ -7,6 +7,7 @@
 #include "intra/llvm/ir_module.h"
 #include "intra/llvm/llvm_pass.h"
 #include "intra/llvm/record_plan.h"
+#include "intra/llvm/sum_plan.h"
 
 #define NVIDIA                                                                                     \
 	"define ptx_kernel void @k(i32 %0, ptr addrspace(1) nofree readnone captures(none) %1) "   \
@@ -314,6 +315,38 @@ TEST(a_loop_without_markers_needs_no_phi)
 	CHECK_EQ(p.plan.blocks[1].used, 8);
 	CHECK_EQ(p.plan.blocks[2].used, 8);
 	CHECK_EQ(p.plan.blocks[3].used, 16);
+	planned_fini(&p);
+}
+
+/* The start is the first marker of the kernel, and its end is in the next block, of a loop. */
+TEST(sum_with_extremes_keeps_the_clock_of_a_start_in_another_block)
+{
+	struct planned p = plan_of(
+		NVIDIA "  br label %loop\n\nloop:\n" MARK(
+			"%3", "start",
+			"l") "  br i1 true, label %m, label %m\n\nm:\n" MARK("%4", "end", "l")
+			MARK("%5", "start", "s")
+				MARK("%6", "end",
+				     "s") "  br i1 true, label %loop, label %done\n\ndone:\n"
+					  "  ret void\n" END);
+	struct sum_plan sums;
+	struct proton_error err;
+	uint32_t kinds[SUM_MAX + 1][2] = {0};
+
+	CHECK_OK(sum_plan_make(&p.function, &p.plan, true, &p.layout, &sums, &err), err);
+	CHECK_STR(sums.reason, "");
+	CHECK_EQ(p.layout.sum_count, 2);
+	for (uint32_t v = 0; v < sums.variable_count; v++)
+		if (sums.variables[v].kind != SUM_COUNTER)
+			kinds[sums.variables[v].kind][sums.variables[v].index]++;
+	for (uint32_t sum = 0; sum < 2; sum++) {
+		CHECK_EQ(kinds[SUM_CYCLES][sum], 1);
+		CHECK_EQ(kinds[SUM_MIN][sum], 1);
+		CHECK_EQ(kinds[SUM_MAX][sum], 1);
+		CHECK_EQ(kinds[SUM_BEGIN][sum], sum == 0); /* "s" starts and ends in a block */
+		CHECK_EQ(sums.begins[sum], sum == 0);
+	}
+	sum_plan_fini(&sums);
 	planned_fini(&p);
 }
 

@@ -100,6 +100,34 @@ TEST(a_loop_that_never_runs_costs_nothing)
 	kernel_cost_fini(&cost);
 }
 
+static double latency_of(const char *body)
+{
+	struct kernel_cost cost = cost_of(body);
+	double latency = cost.regions[0].latency;
+
+	kernel_cost_fini(&cost);
+	return latency;
+}
+
+TEST(a_wait_costs_a_barrier)
+{
+	static const char *const waits[] = {
+		"    ttg.async_wait {num = 0 : i32}\n",
+		"    ttng.warp_group_dot_wait %1 {pendings = 0 : i32} : tensor<8x8xf32, #mma>\n",
+		"    ttng.wait_barrier %b, %p : !ttg.memdesc<1xi64, #shared>\n",
+		"    ttng.tmem_wait\n",
+		"    ttg.barrier local\n",
+	};
+	double none = latency_of("");
+
+	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
+		CHECK_NEAR(latency_of(waits[i]) - none, 30, 0);
+	CHECK_NEAR(latency_of("    %last = arith.constant 7 : i32\n    " LOOP
+			      "      ttg.barrier local\n    }\n") -
+			   none,
+		   4 * 30, 0);
+}
+
 TEST(types_that_are_not_shapes_are_skipped)
 {
 	struct kernel_cost cost =
