@@ -263,6 +263,25 @@ TEST(launches_between_sessions_are_neither_recorded_nor_lost)
 
 /* ------------------------------------------------------------------ launches */
 
+/* A failed hipGetDevice() does not mean that records are lost: a flush waits 300 ms for them. */
+TEST(records_are_awaited_where_hip_does_not_name_its_device)
+{
+	struct profile *profile;
+	int session = start_sdk(0);
+
+	launch_ns("k", 5);
+	setenv("FAKE_SDK_LATE_MS", "300", 1);
+	launch_ns("late", 5);
+	fake.cuda_fail("hipGetDevice", 1, FAKE_ALWAYS, 999);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
+	unsetenv("FAKE_SDK_LATE_MS");
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 1);
+	CHECK_U64(rec_count(profile, "late"), 1);
+	profile_free(profile);
+}
+
 TEST(launches_without_any_record_are_an_error_with_its_remedy)
 {
 	struct proton_error err = {0};
