@@ -83,6 +83,31 @@ def test_tasks_that_take_turns():
     assert paths() == expected | {"outside": 9}
 
 
+def test_a_failed_exit_does_not_keep_its_task_current():
+    """A launch asks for the task that runs, not for the one that last called Proton."""
+    other = proton.scope("other")
+
+    async def fails() -> None:
+        with proton.scope("fails"):
+            await pause()
+            with pytest.raises(proton.ProtonError, match="a thread that did not enter it"):
+                other.__exit__(None, None, None)
+            await pause()
+            await pause()
+
+    async def launches() -> None:
+        with proton.scope("launches"):
+            for _ in range(4):
+                await pause()
+                launch()
+
+    async def main() -> None:
+        await asyncio.gather(fails(), launches())
+
+    asyncio.run(main())
+    assert paths() == {"launches/kernel": 4}
+
+
 def test_task_without_scopes():
     async def plain() -> None:
         for _ in range(3):

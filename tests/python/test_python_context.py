@@ -6,6 +6,7 @@ import ctypes
 import gc
 import functools
 import inspect
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 import triton_proton as proton
 from support import at, load, metrics, names, walk
+from test_cmd_program import CC, ROOT, needs_compiler
 from triton_proton import _libproton as lib
 
 HERE = __file__
@@ -289,6 +291,33 @@ def test_a_thread_that_python_has_never_seen_has_no_path():
     assert libc.pthread_join(thread, None) == 0
     kernel()
     assert list(kernel_paths(finish()).values()) == [1]
+
+
+@needs_compiler
+def test_a_thread_that_python_has_never_seen_has_no_depth(tmp_path):
+    source = tmp_path / "depth.c"
+    source.write_text("""
+        #include <libproton/proton.h>
+        #include <pthread.h>
+        static void *run(void *session)
+        {
+            size_t depth = 99;
+            return (void *)(proton_context_depth(*(int *)session, &depth, NULL) ? 98 : depth);
+        }
+        long depth_on_a_thread(int session)
+        {
+            pthread_t thread;
+            void *depth = (void *)97;
+            if (pthread_create(&thread, NULL, run, &session) == 0)
+                pthread_join(thread, &depth);
+            return (long)depth;
+        }
+    """)
+    command = [CC, "-shared", "-fPIC", "-I", ROOT / "include", "-o", tmp_path / "depth.so", source]
+    subprocess.run([*command, libproton()._name, "-pthread"], check=True)
+    session = proton.start("test", context="python")
+    assert lib.get_context_depth(session) > 0
+    assert ctypes.CDLL(str(tmp_path / "depth.so")).depth_on_a_thread(session) == 0
 
 
 def test_the_number_of_a_path_is_the_same_each_time():

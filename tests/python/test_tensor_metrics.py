@@ -261,3 +261,66 @@ assert Tensor.alive == 0
 """)
     metrics = at(load("test.hatchet"), "kernel")["metrics"]
     assert (metrics["flops"], metrics["bytes"], metrics["count"]) == (300.0, 24, 3)
+
+
+@needs_fakes
+def test_values_are_read_on_the_current_stream_of_torch():
+    run_with_fakes("""
+import sys
+import types
+from triton_proton.hooks import LaunchHook
+
+STREAM = 0x7700
+sys.modules["torch"] = types.SimpleNamespace(cuda=types.SimpleNamespace(
+    is_initialized=lambda: True,
+    is_current_stream_capturing=lambda: False,
+    current_stream=lambda device=None: types.SimpleNamespace(cuda_stream=STREAM),
+))
+
+class Metadata:
+    data = {"name": "raw"}
+    def get(self):
+        return {"name": "kernel", "flops": Tensor("int64", 100)}
+
+value = Tensor("float64", 2.0)
+hook = LaunchHook()
+
+def launch_metadata():
+    hook.enter(Metadata())
+    lib.kernel_begin("raw")
+    lib.kernel_end()
+    hook.exit(Metadata())
+
+def low_level():
+    metric = lib.TensorMetric(value.data_ptr(), lib.metric_type_double_index)
+    number = lib.record_scope()
+    lib.enter_scope(number, "low")
+    lib.add_metrics(number, {}, {"x": metric})
+    lib.exit_scope(number, "low")
+
+def scope_metrics():
+    with proton.scope("high", {"x": Tensor("float64", 3.0)}):
+        pass
+
+captured = []
+graph = cupti.fake_graph_create()
+
+@ctypes.CFUNCTYPE(None, ctypes.c_bool, ctypes.c_uint32)
+def on_launch(is_captured, node):
+    captured.append(is_captured)
+    if is_captured:
+        cupti.fake_graph_add_kernel(graph)
+
+cuda.fake_set_on_launch(on_launch)
+for add in (launch_metadata, low_level, scope_metrics):
+    for stream in (0, STREAM):
+        cuda.fake_set_capture(ctypes.c_uint64(stream), 1)
+        add()
+        cuda.fake_set_capture(ctypes.c_uint64(stream), 0)
+assert captured == [False, True] * 3, captured
+proton.finalize()
+""")
+    root = load("test.hatchet")
+    assert at(root, "kernel")["metrics"]["flops"] == 100.0
+    assert at(root, "low")["metrics"]["x"] == 2.0
+    assert at(root, "high")["metrics"]["x"] == 3.0
