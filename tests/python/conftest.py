@@ -34,9 +34,21 @@ def have_default_signals() -> None:
 have_default_signals()
 
 
+def assert_no_scope_is_open(name: str) -> None:
+    """An open scope would be part of what the next test records."""
+    session = proton.start(name, backend="host")
+    if session is None:
+        return  # the test has turned profiling off
+    depth = proton.context.depth(session)
+    with pytest.raises(IndexError, match="no scope is open"):
+        proton.exit_scope()
+    proton.finalize(session, "none")
+    assert depth == 0
+
+
 @pytest.fixture(autouse=True)
 def clean(monkeypatch, tmp_path):
-    """A test starts and ends with nothing recorded, in an empty directory."""
+    """A test starts and ends with nothing recorded and no open scope, in an empty directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROTON_QUIET", "1")
     monkeypatch.delenv("TRITON_PROTON_DISABLE", raising=False)
@@ -46,6 +58,7 @@ def clean(monkeypatch, tmp_path):
     proton.finalize(None, "none")
     LaunchHook().configure()
     assert not HookManager.active_hooks
+    assert_no_scope_is_open(str(tmp_path / "open"))
 
 
 @pytest.fixture

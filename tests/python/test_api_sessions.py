@@ -486,6 +486,7 @@ def test_a_trace_is_written_in_chromes_format(tmp_path, monkeypatch):
             pass
     proton.enter_scope("open")
     proton.finalize(session)
+    proton.exit_scope("open")
     trace = json.loads(Path("t.chrome_trace").read_text())
     found = {e["name"].partition(":")[0]: e for e in trace["traceEvents"] if e["ph"] == "X"}
     assert set(found) == {"outer", "inner", "open"}

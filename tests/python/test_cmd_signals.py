@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -101,17 +102,21 @@ def start(line: str, *words: object, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def sleeps(process: int) -> bool:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+def state(process: int) -> str:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def wait_ready(process: subprocess.Popen[str]) -> int:
     """The process id of the program, when it has recorded and the wrapper waits for it."""
     assert process.stdout is not None
-    child = int(process.stdout.readline())
-    while not sleeps(process.pid):
+    line = process.stdout.readline()
+    assert line, process.communicate(timeout=60)
+    end = time.monotonic() + 60
+    while (now := state(process.pid)) != "S":
+        assert now != "Z", process.communicate(timeout=60)
+        assert time.monotonic() < end, now
         os.sched_yield()
-    return child
+    return int(line)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:

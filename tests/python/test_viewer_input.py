@@ -8,7 +8,6 @@ import resource
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,12 @@ from cmd_support import executable
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "viewer"
 MAX_BYTES = 400 << 20  # of address space: 2 GB would not fit
-MAX_SECONDS = 5  # on a busy machine; normally milliseconds
+MAX_SECONDS = 5  # of CPU time: a busy machine takes longer; normally milliseconds
+
+
+def children_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def limit_memory() -> None:
@@ -24,7 +28,7 @@ def limit_memory() -> None:
 
 
 def refuse(*arguments: object, **options) -> str:
-    start = time.monotonic()
+    start = children_seconds()
     done = subprocess.run(
         [executable("proton-viewer"), *map(str, arguments)],
         capture_output=True,
@@ -32,7 +36,7 @@ def refuse(*arguments: object, **options) -> str:
         preexec_fn=limit_memory,
         **options,
     )
-    assert time.monotonic() - start < MAX_SECONDS
+    assert children_seconds() - start < MAX_SECONDS
     assert done.returncode == 2 and not done.stdout
     text = done.stderr.decode()
     assert text.startswith("proton-viewer: ") and text.count("\n") == 1, text
@@ -82,7 +86,7 @@ def test_a_sparse_profile_of_2_gb_is_read_in_little_memory(tmp_path):
     command = [executable("proton-viewer"), "-m", "count", str(path)]
     whole = subprocess.run(command, capture_output=True).stdout
     os.truncate(path, 2 << 30)
-    start = time.monotonic()
+    start = children_seconds()
     # From a small process: a child's maximum counts what its parent was before it became another.
     wrapper = (
         "import resource, subprocess, sys\n"
@@ -93,7 +97,7 @@ def test_a_sparse_profile_of_2_gb_is_read_in_little_memory(tmp_path):
     done = subprocess.run([sys.executable, "-c", wrapper, *command], capture_output=True)
     assert done.stdout == whole and whole
     assert done.returncode == 0 and int(done.stderr) < 100 << 10
-    assert time.monotonic() - start < MAX_SECONDS
+    assert children_seconds() - start < MAX_SECONDS
 
 
 @pytest.mark.parametrize(
