@@ -383,7 +383,7 @@ int output_finish(struct session *session, const struct output_format *format,
 	if (!file->place.path || profile_file_is_truncated(file))
 		status = err_set(err, why.status, "%s", why.text);
 	else if (!working_file_has_name(&file->place))
-		status = err_set(err, why.status, "%s; the recorded data is lost: %s was removed",
+		status = err_set(err, why.status, "%s; the recorded data was in %s, which is gone",
 				 why.text, file->place.path);
 	else
 		status = err_set(err, why.status, "%s; the recorded data is in %s", why.text,
