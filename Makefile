@@ -16,7 +16,7 @@ RUN_TESTS = $(PY) tools/run_tests.py
 PACKAGE_SOURCES := $(shell find src include python meson.build meson_options.txt pyproject.toml \
 	README.md -type f ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: release build install demo setup-demo test gpu-report check sanitize tsan fuzz fuzz-targets format bench clean help
+.PHONY: release build install demo setup-demo test gpu-report check sanitize tsan fuzz fuzz-targets mutate format bench clean help
 
 build: $(BUILD)/build.ninja
 	@$(NINJA) $(BUILD)
@@ -29,6 +29,7 @@ help:
 	@echo 'make sanitize  unit tests, fuzz corpora and the package under AddressSanitizer and UBSan'
 	@echo 'make tsan      tests of the recorder under ThreadSanitizer'
 	@echo 'make fuzz      each fuzz target for FUZZ_SECONDS (default 60); needs clang'
+	@echo 'make mutate    small mistakes in the C sources that no test notices; SEED, COUNT, ROOM'
 	@echo 'make format    rewrite the C sources with clang-format'
 	@echo 'make gpu-report  run the tests that need a GPU and write gpu-report.json'
 	@echo 'make bench     measure and print the table of costs'
@@ -128,6 +129,12 @@ fuzz-targets: | $(STAMPS)/tools
 fuzz: fuzz-targets
 	@tools/run_fuzz.sh build-fuzz/tests/fuzz $(FUZZ_SECONDS)
 
+SEED ?= 1
+COUNT ?= 300
+
+mutate: $(STAMPS)/triton
+	@$(PY) tools/mutate.py --seed $(SEED) --count $(COUNT) $(if $(ROOM),--room $(ROOM))
+
 # make release URL=https://... PYTHONS='python3.12 python3.13t': see CONTRIBUTING.md.
 PYTHONS ?= $(PY)
 
@@ -137,5 +144,5 @@ release: | $(STAMPS)/tools
 	@$(PY) tools/release.py $(if $(URL),--url $(URL)) $(foreach python,$(PYTHONS),--python $(python))
 
 clean:
-	rm -rf $(BUILD) build-package build-asan build-tsan build-fuzz build-ci-* demo-output
+	rm -rf $(BUILD) build-package build-asan build-tsan build-fuzz build-mutate build-ci-* demo-output
 	rm -f $(STAMPS)/package
