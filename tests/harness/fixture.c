@@ -1,6 +1,7 @@
 /* Tests that pass, fail, crash, hang and skip: harness.sh sees that tap.h tells them apart. */
 #include "unit/tap.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 TEST(passes)
@@ -71,6 +72,15 @@ TEST(skips)
 
 TEST(passes_after_all_that)
 {
+}
+
+/* Words do not replace the name of the program, which dladdr() knows it by. */
+TEST(finds_its_program)
+{
+	Dl_info info;
+
+	CHECK(dladdr(&tap_first, &info));
+	CHECK_EQ(access(info.dli_fname, X_OK), 0);
 }
 
 TEST(has_default_signals)

@@ -35,7 +35,7 @@ expect "a hang is ended" '^# still running after 1 s$'
 expect "an exit code is a failure" '^not ok 9 - exits_with_an_error$'
 expect "a skipped test is neither" '^ok 10 - skips # SKIP there is no reason$'
 expect "what comes after still runs" '^ok 11 - passes_after_all_that$'
-expect "the plan is whole" '^1\.\.12$'
+expect "the plan is whole" '^1\.\.13$'
 expect "the exit status tells" '^status 1$'
 
 status=0
@@ -49,6 +49,9 @@ expect "without fork the exit status tells" '^status 1$'
 
 said=$("$fixture" passes && echo "status 0")
 expect "passing tests alone are a success" '^status 0$'
+
+said=$("$fixture" finds_its no_other_test) || true
+expect "a chosen test finds its program" '^ok 1 - finds_its_program$'
 
 # As under nohup, and where what starts the tests does not wait for its children.
 for options in "" --no-fork; do

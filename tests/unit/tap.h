@@ -309,7 +309,7 @@ int main(int argc, char **argv)
 	bool is_listing = false;
 	int failed = 0;
 	int number = 0;
-	int words = 0; /* argv[0 .. words) are the filters */
+	int words = 1; /* argv[1 .. words) are the filters; dladdr() reads argv[0] */
 
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--list") == 0)
@@ -331,7 +331,7 @@ int main(int argc, char **argv)
 	for (test = tap_first; test; test = test->next) {
 		int code;
 
-		if (!tap_is_wanted(test, argv, words))
+		if (!tap_is_wanted(test, argv + 1, words - 1))
 			continue;
 		if (is_listing) {
 			puts(test->name);
