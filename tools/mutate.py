@@ -3,8 +3,8 @@
 
 Usage: mutate.py [--seed N[,N...]] [--count N] [--room ROOM[,ROOM...]] [--result FILE] [--list]
 
-A seed chooses `count` mutants of all components, or of those that --room names. All are built at
-once into build-mutate/, from a copy. Each meets the tests that reach its place, and is killed by
+A seed chooses `count` mutants. All are built at once into build-mutate/, from a copy. Then each one,
+or with --room each one of these components, meets the tests that reach its place, and is killed by
 the first one that fails. Survivors are printed: either a test is missing, or no test can notice
 the mutant. Such a one belongs into tools/mutate_equivalent.txt, with the reason. The result is a
 JSON file. A run that was stopped continues; survivors of an earlier run meet only tests that are
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import resource
 import sys
 import time
@@ -91,7 +92,7 @@ class Run:
     def make(self) -> None:
         """Build, and replace mutants that do not compile until the rest does."""
         self.build.copy({})
-        rooms = all_mutants(self.options.root, self.build.set_up(), self.options.room)
+        rooms = all_mutants(self.options.root, self.build.set_up())
         log = self.folder / "refused.jsonl"
         banned = {tuple(e["key"]) for e in read_lines(log) if e["sources"] == self.build.sources}
         while True:
@@ -99,7 +100,7 @@ class Run:
             refused = self.build.compile(self.mutants)
             if not refused:
                 break
-            log_line(f"{len(refused)} mutants do not compile and are replaced")
+            log_line(f"{len(refused)} mutants are not compiled and are replaced")
             for number in refused:
                 key = self.mutants[number].key
                 banned.add(key)
@@ -135,6 +136,16 @@ class Run:
         log_line(f"{len(units)} tests, {bad} not usable, traced after {self.elapsed():.0f} s")
         return [unit for unit in units if unit.good]
 
+    def wanted(self) -> list[int]:
+        """The numbers of the mutants that are judged, in an order that mixes components."""
+        numbers = [
+            number
+            for number, mutant in self.mutants.items()
+            if not self.options.room or mutant.room in self.options.room
+        ]
+        random.Random(0).shuffle(numbers)
+        return numbers
+
     def verdicts(self, units: list[Unit], workers: Workers) -> dict[int, dict[str, Any]]:
         """The verdict on each mutant."""
         log = self.folder / "verdicts.jsonl"
@@ -147,7 +158,7 @@ class Run:
                 done[number] = entry
                 passed.setdefault(number, set()).update(entry["passed"])
         work = []
-        for number in self.mutants:
+        for number in self.wanted():
             if done.get(number, {}).get("verdict") == "killed":
                 continue
             reaching = [unit for unit in units if number in unit.reached]
@@ -172,7 +183,7 @@ class Run:
         equivalent = read_equivalent(self.options.root / EQUIVALENT)
         rooms: dict[str, list[int]] = {}
         survivors, excused = [], []
-        for number in self.seeds[seed]:
+        for number in set(self.seeds[seed]).intersection(self.wanted()):
             mutant, verdict = self.mutants[number], done[number]
             room = rooms.setdefault(mutant.room, [0, 0])
             shown = {**mutant.to_json(), **{key: verdict[key] for key in ("verdict", "left_out")}}
@@ -208,9 +219,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--seed", default="1")
     parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--room", default="", help="components, such as symbol,viewer/ranks")
+    parser.add_argument("--room", default="", help="judge these only, such as symbol,viewer/ranks")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--budget", type=float, default=60, help="seconds of C and of Python tests")
+    parser.add_argument("--budget", type=float, default=40, help="seconds of C and of Python tests")
     parser.add_argument("--limit", type=float, default=20, help="seconds that any test may take")
     parser.add_argument("--result", type=Path, help="default: build-mutate/result.json")
     parser.add_argument("--root", type=Path, default=ROOT)

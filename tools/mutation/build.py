@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from mutation.operators import Mutant
 from mutation.schemata import make_pages, mutated
 from mutation.units import digest
 
+CONDITIONAL = re.compile(r"^\s*# *(?:if|else|elif)", re.M)
 ERROR = re.compile(r"^\s*(\S+?):(\d+):\d+: (?:fatal )?error:", re.M)
 OWN = Path(__file__).resolve().parent
 
@@ -110,13 +113,31 @@ class Build:
             done = self.install()
             output = done.stdout
         if done.returncode == 0:
-            return []
+            return self.left_out(mutants)
         refused = set()
         for name, line in set(ERROR.findall(output)):
             refused |= self.blamed(name, int(line), mutants)
         if not refused:
             sys.exit(f"mutate: the build failed:\n{output[-3000:]}")
         return sorted(refused)
+
+    def left_out(self, mutants: dict[int, Mutant]) -> list[int]:
+        """The numbers of mutants that are in code for other systems or versions of Python."""
+        compiled: set[int] = set()
+        unsure = {m.file for m in mutants.values()}
+        unsure = {name for name in unsure if CONDITIONAL.search((self.root / name).read_text())}
+        for folder in (self.build, self.folder / "build-package"):
+            database = folder / "compile_commands.json"
+            for entry in json.loads(database.read_text()) if database.exists() else []:
+                path = (folder / entry["file"]).resolve()
+                name = os.path.relpath(path, self.source.resolve())
+                if name in unsure:
+                    words = shlex.split(entry["command"])
+                    del words[words.index("-o") : words.index("-o") + 2]
+                    words[words.index("-c")] = "-E"
+                    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+                    compiled |= {int(k) for k in re.findall(r"mut_\((\d+)\)", done.stdout)}
+        return [k for k, m in mutants.items() if m.file in unsure and k not in compiled]
 
     def blamed(self, name: str, line: int, mutants: dict[int, Mutant]) -> set[int]:
         """Mutants at a line with an error, or else the last ones before it."""

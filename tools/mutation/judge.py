@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import re
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator
 
@@ -19,6 +20,8 @@ PYTEST_START = 15
 SLOWDOWN = 8
 # A place that many tests reach is reached by chance in most of them: near tests go first.
 SECONDS_PER_PLACE = 0.005
+# More variants of a test than these wait until everything else has run.
+VARIANTS = 4
 # Seconds of tests in one process of pytest: a few quick and near ones go first.
 BATCHES = (4.0, 30.0)
 
@@ -65,8 +68,14 @@ def reach(work: Unit | Path) -> list[Unit]:
 
 
 def near_first(units: Iterable[Unit]) -> list[Unit]:
-    """Quick units that reach little first."""
-    return sorted(units, key=lambda unit: unit.seconds + SECONDS_PER_PLACE * len(unit.reached))
+    """Quick units that reach little first; many variants of one test last."""
+    variants: Counter[str] = Counter()
+    ordered: list[tuple[bool, Unit]] = []
+    for unit in sorted(units, key=lambda u: u.seconds + SECONDS_PER_PLACE * len(u.reached)):
+        test = unit.name.partition("[")[0]
+        variants[test] += 1
+        ordered.append((variants[test] > VARIANTS, unit))
+    return [unit for _, unit in sorted(ordered, key=lambda pair: pair[0])]
 
 
 def within(units: list[Unit], seconds: float) -> list[Unit]:

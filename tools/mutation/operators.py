@@ -32,7 +32,7 @@ RELEASES = re.compile(
 # The order of their arguments makes no difference.
 SYMMETRIC = re.compile(r"cmp$|min|max|equal|same|swap|is_between|compare")
 FAILURE = re.compile(
-    r"(?:err_\w+|out_of_memory|fail\w*|ext_raise)\(.*\)|-1|PROTON_E_\w+|status", re.S
+    r"(?:err_(?:set|errno|wrap)|out_of_memory|fail\w*|ext_raise)\(.*\)|-1|PROTON_E_\w+|status", re.S
 )
 Key = tuple[str, int, str]
 # Room for texts and tables: a little more or less of it is not a mistake.
@@ -184,13 +184,9 @@ def sample(
     return chosen
 
 
-def all_mutants(
-    root: Path, files: Iterable[Path], only_rooms: list[str]
-) -> dict[str, list[Mutant]]:
-    """Every mutant of the files by room; without names of rooms, of all rooms."""
+def all_mutants(root: Path, files: Iterable[Path]) -> dict[str, list[Mutant]]:
+    """Every mutant of the files by room."""
     rooms: dict[str, list[Mutant]] = {}
     for path in files:
-        room = room_of(path)
-        if not only_rooms or any(f"{room}/".startswith(f"{only}/") for only in only_rooms):
-            rooms.setdefault(room, []).extend(file_mutants(root, path))
+        rooms.setdefault(room_of(path), []).extend(file_mutants(root, path))
     return {room: found for room, found in rooms.items() if found}
