@@ -34,6 +34,17 @@ def test_types_are_kept():
     assert [type(item) for item in recorded["fv"]] == [float, float]
 
 
+def test_flops_of_each_width_are_floating_point_and_similar_names_stay_integers():
+    floating = ["flops", "flops8", "flops16", "flops32", "flops64"]
+    integers = ["flops128", "flops6", "flop", "bytes", "bytes8"]
+    recorded = record(dict.fromkeys([*floating, *integers], 2))
+    assert recorded == dict.fromkeys([*floating, *integers], 2)
+    assert {name: type(value) for name, value in recorded.items()} == {
+        **dict.fromkeys(floating, float),
+        **dict.fromkeys(integers, int),
+    }
+
+
 def test_values_add_up_and_strings_are_replaced():
     recorded = record(
         {"i": 1, "f": 0.5, "v": [1, 2], "s": "first"},
