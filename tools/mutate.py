@@ -3,12 +3,12 @@
 
 Usage: mutate.py [--seed N[,N...]] [--count N] [--room ROOM[,ROOM...]] [--result FILE] [--list]
 
-A seed chooses `count` mutants. All are built at once into build-mutate/, from a copy. Then each one,
-or with --room each one of these components, meets the tests that reach its place, and is killed by
-the first one that fails. Survivors are printed: either a test is missing, or no test can notice
-the mutant. Such a one belongs into tools/mutate_equivalent.txt, with the reason. The result is a
-JSON file. A run that was stopped continues; survivors of an earlier run meet only tests that are
-new. docs/design/mutation.md explains the design.
+A seed chooses `count` mutants. All are built at once into build-mutate/, from a copy. Then each
+one, or with --room each one of these components, meets the tests that reach its place, and is
+killed by the first one that fails. Survivors are printed: either a test is missing, or no test can
+notice the mutant. Such a one belongs into tools/mutate_equivalent.txt, with the reason. The result
+is a JSON file. A run that was stopped continues; survivors of an earlier run meet only tests that
+are new. docs/design/mutation.md explains the design.
 """
 
 from __future__ import annotations
