@@ -21,6 +21,9 @@
 #include "model/regroup.h"
 #include "model/rollup.h"
 #include "unit/failing.h"
+#include "symbol/code_object.h"
+#include "symbol/inlined_calls.h"
+#include "symbol/line_table.h"
 
 #define main viewer_main
 #include "viewer/viewer_main.c"
@@ -465,6 +468,87 @@ TEST(instrumenting_callees_fails_with_one_error)
 			  MARK("%2", "end") "  call void @h() #3\n  ret void\n}\n\n"
 					    "define internal void @h() #1 {\n" MARK("%1", "start")
 						    MARK("%2", "end") "  ret void\n}\n\n");
+/* ------------------------------------------------------------------ machine code */
+
+/* A hash of the runs of all functions, with their lines and calls. */
+static uint64_t hash_lines(const struct line_table *table, const struct code_object *object)
+{
+	struct line_run run;
+	uint64_t hash = 1;
+
+	for (uint32_t i = 0; i < object->function_count; i++) {
+		uint32_t function = line_table_function(table, object->functions[i].name);
+
+		for (uint64_t pc = 0; line_table_run(table, function, pc, &run); pc = run.end) {
+			hash = hash * 31 + run.end + run.info;
+			for (uint32_t at = run.frame; at;) {
+				const struct line_frame *frame = line_table_frame(table, at);
+
+				hash = hash * 31 + frame->line + strlen(frame->file);
+				at = frame->caller;
+			}
+		}
+	}
+	return hash;
+}
+
+/* The code object of a sample, with the PTX that may follow. */
+static int read_lines(const void *what, uint64_t *sum_out, struct proton_error *err)
+{
+	static const char separator[] = "\n//PTX\n";
+	const struct sample *sample = what;
+	const char *ptx = memmem(sample->bytes, sample->length, separator, strlen(separator));
+	const char *end = sample->bytes + sample->length;
+	struct code_object object;
+	struct line_table *table;
+	int status = code_object_open(&object, sample->bytes, sample->length, err);
+
+	if (status)
+		return status;
+	ptx = ptx ? ptx + strlen(separator) : end;
+	status = line_table_open(sample->bytes, sample->length, ptx < end ? ptx : NULL,
+				 (size_t)(end - ptx), &table, err);
+	if (status == PROTON_OK) {
+		*sum_out = hash_lines(table, &object);
+		line_table_close(table);
+	}
+	code_object_close(&object);
+	return status;
+}
+
+static int read_calls(const void *what, uint64_t *sum_out, struct proton_error *err)
+{
+	const struct sample *sample = what;
+	struct inlined_calls calls;
+	struct code_object object;
+	int status = code_object_open(&object, sample->bytes, sample->length, err);
+
+	if (status)
+		return status;
+	status = inlined_calls_read(&calls, &object);
+	if (status) /* without a text */
+		err_set(err, status, "out of memory");
+	else
+		*sum_out = 1 + calls.count + 1000 * calls.range_count;
+	inlined_calls_fini(&calls);
+	code_object_close(&object);
+	return status;
+}
+
+TEST(reading_lines_of_code_fails_with_one_error)
+{
+	static const char *const objects[] = {"amd_dwarf_4", "amd_dwarf_5", "calls", "ptx"};
+
+	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
+		struct sample sample;
+		char path[64];
+
+		snprintf(path, sizeof(path), "fuzz/corpus/line_table/%s", objects[i]);
+		sample = read_sample(path);
+		check_all(read_lines, &sample);
+		check_all(read_calls, &sample);
+		free(sample.bytes);
+	}
 }
 
 /* ------------------------------------------------------------------ the viewer */
