@@ -18,6 +18,7 @@ import json
 import os
 import random
 import resource
+import signal
 import sys
 import time
 from pathlib import Path
@@ -245,9 +246,9 @@ def main() -> int:
         return 0
     suite = Suite(run.build.source, run.build.build, run.build.python(), run.build.pages)
     suite.limit = options.limit
-    workers = Workers(suite, run.folder / "tmp", options.jobs)
-    done = run.verdicts(run.trace(suite, workers), workers)
-    workers.end()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutate: ended by a signal"))
+    with Workers(suite, run.folder / "tmp", options.jobs) as workers:
+        done = run.verdicts(run.trace(suite, workers), workers)
     results = [run.report(seed, done) for seed in run.seeds]
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = {"seconds": round(run.elapsed()), "cpu_seconds": round(used.ru_utime + used.ru_stime)}

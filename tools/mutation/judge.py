@@ -6,13 +6,15 @@ import json
 import multiprocessing
 import os
 import re
+import signal
+import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator
 
 from mutation.schemata import Page
-from mutation.units import Suite, Unit, become_subreaper, end_leftovers, failure_of
+from mutation.units import Suite, Unit, become_subreaper, failure_of
 
 # Limits in seconds: of one file of Python tests, and of the start of pytest.
 FILE_LIMIT = 900
@@ -38,6 +40,8 @@ def start_worker(numbers: Any, the_suite: Suite, folder: Path) -> None:
     page.use()
     page.switch(0)
     become_subreaper()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends the workers
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 def cpu_seconds() -> float:
@@ -172,8 +176,12 @@ class Workers:
         """Results as they come."""
         return self.pool.imap_unordered(function, work)
 
-    def end(self) -> None:
-        """Wait for the workers: their time counts."""
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        """Wait for the workers: their time counts. After an exception, end them."""
+        if kind:
+            self.pool.terminate()
         self.pool.close()
         self.pool.join()
-        end_leftovers()

@@ -100,12 +100,13 @@ def execute(command: list[str], folder: Path, environment: dict[str, str], limit
             status: Optional[int] = child.wait(limit)
         except subprocess.TimeoutExpired:
             status = None
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        child.wait()
-        end_leftovers()
+        finally:  # also where this run is ended
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            child.wait()
+            end_leftovers()
     shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
     os.makedirs(environment["TMPDIR"])
     return Outcome(status, log.read_text(errors="replace"))
