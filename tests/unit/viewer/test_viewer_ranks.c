@@ -170,6 +170,25 @@ TEST(columns_of_a_job_are_those_of_the_nodes_that_are_asked_for)
 	remove_job(directory);
 }
 
+TEST(times_that_cannot_be_read_again_are_an_error)
+{
+	char directory[] = "/tmp/proton-ranks-XXXXXX";
+	struct rank_job job;
+	struct profile *profile;
+	uint32_t step;
+
+	write_job(directory);
+	rank_job_init(&job, paths, path_count);
+	CHECK_OK(rank_job_merge(&job, &profile, &err), err);
+	step = child(profile, 0, "step");
+	CHECK_EQ(ftruncate(job.times.fd, (off_t)job.times.bytes - 1), 0);
+	CHECK_EQ(rank_job_columns(&job, profile, &step, 1, &err), PROTON_E_IO);
+	CHECK_STR(err.text, "cannot read the temporary file of ranks: Input/output error");
+	rank_job_fini(&job);
+	profile_free(profile);
+	remove_job(directory);
+}
+
 static void check_tokens(const struct row_value_spread *spread)
 {
 	CHECK(spread != NULL);
