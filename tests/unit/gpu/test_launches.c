@@ -1,0 +1,109 @@
+/* backend/gpu/launches: which launches are waited for, and which belong to no session. */
+#include "unit/recorded.h"
+
+#include "backend/gpu/launches.h"
+#include "record/thread/correlate.h"
+
+static struct proton_error err;
+static int session;
+
+static void start(void)
+{
+	CHECK_OK(correlate_init(&err), err);
+	session = rec_start("launches");
+	launches_start();
+}
+
+static void stop(void)
+{
+	launches_stop();
+	rec_finalize(session, "none");
+	launches_clear();
+}
+
+static struct launch_call kernel(uint32_t correlation)
+{
+	return (struct launch_call){
+		.correlation = correlation, .kind = LAUNCH_KERNEL, .records = LAUNCH_ONE};
+}
+
+static void call(struct launch_call call, bool is_captured, bool has_failed)
+{
+	launches_begin(&call);
+	if (is_captured)
+		launches_set_captured();
+	launches_end(&call, has_failed);
+}
+
+TEST(launches_with_their_own_record_are_waited_for)
+{
+	struct launch_call copy = kernel(15);
+	struct launch_call replay = {
+		.correlation = 14, .kind = LAUNCH_GRAPH, .records = LAUNCH_MANY};
+
+	start();
+	call(kernel(10), false, false);
+	CHECK_U64(launches_count(), 1);
+	CHECK_EQ(launches_last_shared(), 0);
+	call(kernel(11), true, false);
+	call(kernel(12), false, true);
+	call(replay, false, false);
+	CHECK_EQ(launches_last_shared(), 14);
+	copy.records = LAUNCH_ANY;
+	call(copy, false, false);
+	CHECK_U64(launches_count(), 1);
+	CHECK_EQ(launches_last_shared(), 15); /* with a record or without */
+	call(kernel(16), false, false);
+	CHECK_U64(launches_count(), 2);
+	stop();
+	CHECK_U64(launches_count(), 0);
+	CHECK_EQ(launches_last_shared(), 0);
+}
+
+TEST(a_captured_or_failed_launch_leaves_no_context)
+{
+	struct correlation found;
+
+	start();
+	for (uint32_t i = 0; i < 3; i++)
+		call(kernel(20 + i), i == 1, i == 2);
+	CHECK(correlate_take(20, &found));
+	CHECK(!proton_context_is_empty(found.where));
+	CHECK(!correlate_take(21, &found));
+	CHECK(!correlate_take(22, &found));
+	stop();
+}
+
+TEST(more_work_of_a_call_is_waited_for_while_a_session_records_it)
+{
+	struct correlation found;
+
+	start();
+	launches_add(30);
+	CHECK_U64(launches_count(), 1);
+	CHECK(correlate_take(30, &found));
+	CHECK(!proton_context_is_empty(found.where));
+	CHECK_OK(proton_deactivate(session, false, &err), err);
+	launches_add(31);
+	call(kernel(32), false, false);
+	CHECK_U64(launches_count(), 1);
+	stop();
+}
+
+TEST(launches_before_the_first_call_of_the_sessions_are_older)
+{
+	start();
+	CHECK(launches_is_older(1) && launches_is_older(UINT32_MAX));
+	call(kernel(0xfffffff0u), false, false);
+	call(kernel(5), false, false); /* numbers wrap around */
+	CHECK(launches_is_older(0xffffffefu));
+	CHECK(!launches_is_older(0xfffffff0u));
+	CHECK(!launches_is_older(5));
+	stop();
+	CHECK(launches_is_older(1) && launches_is_older(6));
+	start();
+	launches_add(7);
+	CHECK(launches_is_older(6));
+	CHECK(!launches_is_older(7));
+	stop();
+}
