@@ -138,7 +138,7 @@ def test_the_mistakes_of_a_file_are_these(operators, tmp_path):
     (tmp_path / "src" / "a" / "a.c").write_text(
         'int f(int a, int *b)\n{\n\tassert(a < 3);\n\tif (a < 7 && b)\n\t\tcall(a, "1 < 2", b);\n'
         "\tfree(b);\n\tfor (int i = a; i != 4096; i++)\n\t\tb[i] = g(a, i); // 5 > 4\n"
-        "\treturn -1;\n}\n"
+        "\tp = a < 2 ? calloc(a + 1, 8) : q;\n\treturn -1;\n}\n"
     )
     found = operators.file_mutants(tmp_path, Path("src/a/a.c"))
     assert sorted((mutant.line, mutant.kind, mutant.after) for mutant in found) == [
@@ -151,9 +151,11 @@ def test_the_mistakes_of_a_file_are_these(operators, tmp_path):
         (7, "equality", "for (int i = a; i == 4096; i++)"),
         (8, "arguments", "b[i] = g(i, a); // 5 > 4"),
         (8, "removal", "; // 5 > 4"),
-        (9, "constant", "return -0;"),
-        (9, "constant", "return -2;"),
-        (9, "status", "return 0;"),
+        (9, "boundary", "p = a <= 2 ? calloc(a + 1, 8) : q;"),
+        (9, "constant", "p = a < 1 ? calloc(a + 1, 8) : q;"),
+        (9, "constant", "p = a < 3 ? calloc(a + 1, 8) : q;"),
+        (9, "removal", ";"),
+        (10, "status", "return 0;"),
     ]
     assert {mutant.room for mutant in found} == {"a"}
 

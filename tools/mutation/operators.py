@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Container, Iterable, Iterator
 
-from mutation.slots import CONDITION, RETURN, STATEMENT, Slot, mask, slots
+from mutation.slots import CONDITION, RETURN, STATEMENT, Slot, closing, mask, slots
 
 SWAPS = {
     "boundary": {"<": "<=", "<=": "<", ">": ">=", ">=": ">"},
@@ -21,20 +21,23 @@ SWAPS = {
 }
 NEW_OPERATORS = {old: (new, kind) for kind, pairs in SWAPS.items() for old, new in pairs.items()}
 OPERATOR = re.compile(r"(?<=[\w)\]@\"'] )([<>=!]=|[<>+\-*/&|]|<<|>>|&&|\|\||[+\-|&]=)(?= |\n)")
-NUMBER = re.compile(r"(?<![\w.@])(\d+)(?![\w.@])")
+# Not -1: other negative numbers mean the same.
+NUMBER = re.compile(r"(?<![\w.@-])(\d+)(?![\w.@])")
 CALL = re.compile(r"\b([a-z_]\w*)\(")
 ARGUMENT = re.compile(r"[&*]?[a-z_][\w.]*(?:->[\w.]+|\[\w+\])*")
 # Their loss is a leak or a hang, or nothing but time.
 RELEASES = re.compile(
     r"free|fini|release|lock\(|destroy|close|munmap|clear_error|DECREF|CLEAR|XDEC"
-    r"|prefetch|reserve\("
+    r"|prefetch|reserve\(|madvise|GC_Track"
 )
 # The order of their arguments makes no difference.
-SYMMETRIC = re.compile(r"cmp$|min|max|equal|same|swap|is_between|compare")
+SYMMETRIC = re.compile(r"cmp$|min|max|equal|same|swap|is_between|compare|clamped")
 FAILURE = re.compile(
     r"(?:err_(?:set|errno|wrap)|out_of_memory|fail\w*|ext_raise)\(.*\)|-1|PROTON_E_\w+|status", re.S
 )
 Key = tuple[str, int, str]
+# How much they allocate shows nothing, except to sanitizers.
+ALLOCATION = re.compile(r"\w*(?:[cm]alloc|reserve)\(")
 # Room for texts and tables: a little more or less of it is not a mistake.
 CAPACITY = 256
 
@@ -69,12 +72,19 @@ class Mutant:
 def changes(text: str, masked: str, slot: Slot) -> Iterator[tuple[int, str, str, str]]:
     """(at, old, new, kind) of each mistake in a slot."""
     code = masked[slot.start : slot.end]
+    sizes = [
+        range(call.end(), closing(masked, call.end() - 1))
+        for call in ALLOCATION.finditer(masked, slot.start, slot.end)
+    ]
     for found in OPERATOR.finditer(masked, slot.start, slot.end):
+        if any(found.start() in size for size in sizes):
+            continue
         new, kind = NEW_OPERATORS[found[1]]
         yield found.start(), found[1], new, kind
     for found in NUMBER.finditer(masked, slot.start, slot.end):
         value = int(found[1], 8 if found[1].startswith("0") and found[1].isdigit() else 10)
-        if value >= CAPACITY and value & (value - 1) == 0:
+        is_capacity = value >= CAPACITY and value & (value - 1) == 0
+        if is_capacity or any(found.start() in size for size in sizes):
             continue
         for near in (value + 1, value - 1):
             if near >= 0:
