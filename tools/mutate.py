@@ -35,16 +35,16 @@ EQUIVALENT = "tools/mutate_equivalent.txt"
 
 
 def read_equivalent(path: Path) -> dict[tuple[str, str, str], str]:
-    """Reasons by file, text before and text after: "FILE: REASON", "- BEFORE", "+ AFTER"."""
+    """Reasons by place and text before and after: "FILE FUNCTION: REASON", "- BEFORE", "+ AFTER"."""
     found: dict[tuple[str, str, str], str] = {}
-    file = reason = before = ""
+    place = reason = before = ""
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         if line.startswith("- "):
             before = line[2:]
         elif line.startswith("+ "):
-            found[file, before, line[2:]] = reason
+            found[place, before, line[2:]] = reason
         elif line and not line.startswith("#"):
-            file, _, reason = line.partition(": ")
+            place, _, reason = line.partition(": ")
     return found
 
 
@@ -188,7 +188,8 @@ class Run:
             mutant, verdict = self.mutants[number], done[number]
             room = rooms.setdefault(mutant.room, [0, 0])
             shown = {**mutant.to_json(), **{key: verdict[key] for key in ("verdict", "left_out")}}
-            reason = equivalent.get((mutant.file, mutant.before, mutant.after))
+            place = f"{mutant.file} {mutant.function}"
+            reason = equivalent.get((place, mutant.before, mutant.after))
             if verdict["verdict"] != "killed" and reason:
                 excused.append({**shown, "reason": reason})
                 continue
@@ -198,7 +199,7 @@ class Run:
                 survivors.append(shown)
         survivors.sort(key=lambda found: (found["file"], found["line"]))
         for found in survivors:
-            print(f"{found['file']}:{found['line']}: {found['verdict']}: {found['kind']}")
+            print(f"{found['file']}:{found['line']}: {found['function']}: {found['verdict']}")
             print(f"- {found['before']}\n+ {found['after']}")
         print(f"seed {seed}:")
         for name, (killed, total) in [*sorted(rooms.items()), ("all", summed(rooms))]:

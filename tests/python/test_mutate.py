@@ -91,7 +91,7 @@ test('test_tiny', executable('test_tiny', 'src/tiny/tiny.c', 'tests/test_tiny.c'
 """
 EQUIVALENT = """# Mutants that change nothing.
 
-src/tiny/tiny.c: the test shifts nothing but 0
+src/tiny/tiny.c shift: the test shifts nothing but 0
 - return a << b;
 + return a >> b;
 """

@@ -63,10 +63,16 @@ class Mutant:
         """The same for the same mutant as long as its file does not change."""
         return self.file, self.at, self.new
 
+    @property
+    def function(self) -> str:
+        """The name of the function that contains it."""
+        return re.findall(r"(\w+)\(", self.slot.function)[-1]
+
     def to_json(self) -> dict:
         """Everything but the slot."""
         fields = asdict(self)
-        return {name: fields[name] for name in ("room", "file", "line", "kind", "before", "after")}
+        names = ("room", "file", "line", "kind", "before", "after")
+        return {**{name: fields[name] for name in names}, "function": self.function}
 
 
 def changes(text: str, masked: str, slot: Slot) -> Iterator[tuple[int, str, str, str]]:
