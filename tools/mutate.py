@@ -35,7 +35,7 @@ EQUIVALENT = "tools/mutate_equivalent.txt"
 
 
 def read_equivalent(path: Path) -> dict[tuple[str, str, str], str]:
-    """Reasons by place and text before and after: "FILE FUNCTION: REASON", "- BEFORE", "+ AFTER"."""
+    """Reasons by place and texts: "FILE FUNCTION: REASON", "- BEFORE", "+ AFTER"."""
     found: dict[tuple[str, str, str], str] = {}
     place = reason = before = ""
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
