@@ -166,7 +166,8 @@ class Run:
             left = [unit for unit in reaching if unit_id(unit) not in passed.get(number, set())]
             is_new = number not in done or len(left) > done[number]["left_out"]
             if is_new:
-                work.append((number, near_first(left), self.options.budget))
+                file = self.mutants[number].file
+                work.append((number, file, near_first(left), self.options.budget))
         for entry in workers.each(judge, work):
             number = entry["number"]
             if entry["verdict"] == "unreached" and passed.get(number):

@@ -91,6 +91,12 @@ def within(units: list[Unit], seconds: float) -> list[Unit]:
     return chosen
 
 
+def is_named_for(unit: Unit, file: str) -> bool:
+    """True if a test has the name of the component or of a part of the file's name."""
+    words = re.findall(r"[a-z]{4,}", file.removeprefix("src/").removesuffix(".c"))
+    return any(word in unit.name.partition("::")[0].partition(" ")[0] for word in words)
+
+
 def run_units(units: list[Unit], mutant: int) -> str:
     """The failure of these with a mutant; "" if all pass."""
     seconds = suite.limit + SLOWDOWN * sum(unit.seconds for unit in units)
@@ -133,14 +139,16 @@ def killer(batch: list[Unit], mutant: int) -> str:
     return ""
 
 
-def judge(work: tuple[int, list[Unit], int]) -> dict[str, Any]:
+def judge(work: tuple[int, str, list[Unit], float]) -> dict[str, Any]:
     """The verdict on a mutant from the units that reach it."""
-    number, units, budget = work
+    number, file, units, budget = work
     began, cpu = time.monotonic(), cpu_seconds()
     by, passed = "", []
     chosen: list[Unit] = []
     for kind in ("c", "python"):
         chosen += within([unit for unit in units if unit.kind == kind], budget)
+        named = [u for u in units if u.kind == kind and u not in chosen and is_named_for(u, file)]
+        chosen += within(named, budget)
     for batch in batches(chosen):
         by = killer(batch, number)
         if by:
