@@ -20,10 +20,10 @@
 #include "model/ranks.h"
 #include "model/regroup.h"
 #include "model/rollup.h"
-#include "unit/failing.h"
 #include "symbol/code_object.h"
 #include "symbol/inlined_calls.h"
 #include "symbol/line_table.h"
+#include "unit/failing.h"
 
 #define main viewer_main
 #include "viewer/viewer_main.c"
@@ -468,6 +468,8 @@ TEST(instrumenting_callees_fails_with_one_error)
 			  MARK("%2", "end") "  call void @h() #3\n  ret void\n}\n\n"
 					    "define internal void @h() #1 {\n" MARK("%1", "start")
 						    MARK("%2", "end") "  ret void\n}\n\n");
+}
+
 /* ------------------------------------------------------------------ machine code */
 
 /* A hash of the runs of all functions, with their lines and calls. */

@@ -150,6 +150,20 @@ static void end_sampled(const struct cupti_callback_data *data)
 		call_gate_leave(CALL_GATE_LAUNCH);
 }
 
+/*
+ * Calls that make or change graphs, modules and contexts take the same locks as launches, which
+ * changes of sampling exclude.
+ */
+static void gate_graph_call(const struct cupti_callback_data *data)
+{
+	if (pc_sampling_get_state() == PC_SAMPLING_OFF)
+		return;
+	if (data->site == CUPTI_SITE_ENTER)
+		call_gate_pass(CALL_GATE_LAUNCH);
+	else
+		call_gate_leave(CALL_GATE_LAUNCH);
+}
+
 static void count_graph_call(const struct cupti_callback_data *data, int kind)
 {
 	if (data->site != CUPTI_SITE_ENTER) {
@@ -162,6 +176,13 @@ static void count_graph_call(const struct cupti_callback_data *data, int kind)
 		hold_note_host_function();
 	if (kind != CALL_WAITS || hold_uses_graphs_here())
 		call_gate_pass(CALL_GATE_GRAPH);
+}
+
+static void on_graph_call(const struct cupti_callback_data *data, int kind)
+{
+	count_graph_call(data, kind);
+	if (kind != CALL_WAITS)
+		gate_graph_call(data);
 }
 
 /* The first parameter of cuGraphLaunch() is the executable graph. */
@@ -259,7 +280,7 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 		break;
 	default: /* no other calls are enabled */
 		if (is_graph_call(call))
-			count_graph_call(data, graph_calls[call]);
+			on_graph_call(data, graph_calls[call]);
 		if (!on_module_call(call, data))
 			on_launch(call, data);
 		break;
