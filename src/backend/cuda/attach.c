@@ -24,7 +24,8 @@
 #define ATTACHES_MAX 100u
 /* Without graphs, being attached costs a launch 0.3 us, and nothing else. */
 #define ATTACHES_WITHOUT_GRAPHS 8u
-#define ATTACH_HOLD_NS 200000000ull /* enabling PC sampling takes 17 ms, the first time 45 */
+#define ATTACH_HOLD_NS                                                                             \
+	200000000ull /* attaching takes 15 ms, enabling PC sampling 45 the first time */
 #define POLL_US 50u
 
 static bool is_attached;   /* changed by one caller of backend_use.c at a time, as the following */
@@ -38,8 +39,7 @@ static void note_left(void)
 	replayed_graphs_clear();
 }
 
-/* Takes CUPTI down, after records and sampling were disabled and, with the second interface, after
- * unsubscribing. */
+/* Takes CUPTI down, after records and sampling were disabled. */
 static bool finalize(bool is_released)
 {
 	if (!interface_finalize(is_released))
@@ -89,13 +89,16 @@ static int try_begin(const struct attach_wishes *wishes, struct proton_error *er
 }
 
 /*
- * One replay of a graph between the first call of CUPTI and enabling PC sampling makes all samples
- * of the graphs of the process unknown (measured with 13.0 and 13.5). So threads are held from
- * before attaching until sampling is enabled.
+ * Threads are held while CUPTI is attached: it crashes if a thread captures or instantiates a graph
+ * at that moment (1 of 20 attaches on an H100). With PC sampling they are held until it is enabled:
+ * one replay of a graph between the first call of CUPTI and enabling makes all samples of the graphs
+ * of the process unknown (measured with 13.0 and 13.5).
  */
-static bool hold_for_samples(const struct attach_wishes *wishes)
+static bool hold_to_attach(const struct attach_wishes *wishes)
 {
-	return wishes->samples && attach_leave() && hold_begin_to_attach();
+	if (wishes->samples)
+		attach_leave();
+	return !is_attached && hold_begin_to_attach();
 }
 
 static int begin(const struct attach_wishes *wishes, struct proton_error *err)
@@ -156,7 +159,7 @@ static int begin_held(const struct attach_wishes *wishes, struct proton_error *e
 
 int attach_begin(const struct attach_wishes *wishes, struct proton_error *err)
 {
-	return hold_for_samples(wishes) ? begin_held(wishes, err) : begin(wishes, err);
+	return hold_to_attach(wishes) ? begin_held(wishes, err) : begin(wishes, err);
 }
 
 /* ------------------------------------------------------------------ leaving */
@@ -224,21 +227,34 @@ static void stay(void)
 	replayed_graphs_unwatch();
 }
 
+/*
+ * After records have ended. With PC sampling CUPTI has to be subscribed still: else it stays in part
+ * (measured). Without, threads that launch kernels are not held, and its callbacks have to end first.
+ */
+static bool leave(const struct attach_wishes *wishes)
+{
+	bool is_released = wishes->samples && !interface_is_second();
+
+	if (!is_released)
+		is_released = callbacks_release();
+	return !callbacks_were_ended() && finalize(is_released);
+}
+
 void attach_end(const struct attach_wishes *wishes)
 {
-	bool is_held;
+	bool may_finalize;
 
 	callbacks_check(); /* another tool may have taken CUPTI down */
 	if (wishes->samples)
 		pc_sampling_read();
-	is_held = may_leave() && is_worth_leaving(wishes->samples) &&
-		  begin_to_leave(wishes->samples);
-	if (wishes->samples && !pc_sampling_stop(is_held) && is_held) {
+	may_finalize = may_leave() && is_worth_leaving(wishes->samples) &&
+		       begin_to_leave(wishes->samples);
+	if (wishes->samples && !pc_sampling_stop(may_finalize) && may_finalize) {
 		hold_end(); /* a thread that launches without being held is in the driver */
-		is_held = false;
+		may_finalize = false;
 	}
 	end_records(wishes);
-	if (!is_held || !finalize(!interface_is_second() || callbacks_release()))
+	if (!may_finalize || !leave(wishes))
 		stay();
 	hold_end();
 	callbacks_stop();

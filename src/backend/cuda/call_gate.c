@@ -26,6 +26,9 @@ static _Thread_local struct {
 	uint32_t generation;
 } here[CALL_GATE_KINDS];
 
+/* This thread has closed the gate, and makes calls of the driver itself. */
+static _Thread_local bool closes_here;
+
 static uint32_t generation_of(uint64_t state)
 {
 	return (uint32_t)(state >> 32);
@@ -58,7 +61,7 @@ void call_gate_pass(enum call_gate_kind kind)
 	for (;;) {
 		/* sequentially consistent, as in close(): one of the two sees the other's store */
 		here[kind].generation = generation_of(atomic_fetch_add(&passing[kind], 1));
-		if (kind == CALL_GATE_GRAPH || !atomic_load(&is_closed))
+		if (kind == CALL_GATE_GRAPH || !atomic_load(&is_closed) || closes_here)
 			break;
 		if (!has_waited)
 			atomic_fetch_add(&waiting, 1); /* before it seems to have left */
@@ -114,11 +117,13 @@ bool call_gate_close(uint64_t limit_ns)
 		}
 		usleep(POLL_US);
 	}
+	closes_here = true;
 	return true;
 }
 
 void call_gate_open(void)
 {
+	closes_here = false;
 	pthread_mutex_lock(&lock);
 	atomic_store(&is_closed, false);
 	pthread_cond_broadcast(&opened);

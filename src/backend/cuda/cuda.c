@@ -165,7 +165,7 @@ static int flush(struct proton_error *err)
 	 * Waiting for a context in which a stream captures is an error that ends the capture; then
 	 * only the records are waited for.
 	 */
-	if (!captured_any_open())
+	if (!captured_may_open())
 		in_doubt = !contexts_synchronize(cuda_synchronize);
 	tensors_collect();
 	status = activity_flush(launched, last_shared, in_doubt, err);

@@ -185,7 +185,7 @@ static bool wait_idle(bool (*synchronize)(void *context), uint64_t limit_ns)
 {
 	uint64_t start_ns = clock_monotonic_ns();
 
-	if (captured_any_open())
+	if (captured_may_open())
 		return !atomic_load(&has_host_functions);
 	if (!begin_waiting(synchronize))
 		return false;

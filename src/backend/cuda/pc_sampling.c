@@ -82,8 +82,8 @@ bool pc_sampling_close(uint64_t limit_ns)
 
 	watch_queries();
 	spent_ns = clock_monotonic_ns() - watched_ns;
-	/* Threads that are held are in no query. */
-	if (spent_ns < QUERY_NS && !hold_is_on())
+	/* Threads that are not held may be in a launch that began before CUPTI was attached, too. */
+	if (spent_ns < QUERY_NS)
 		usleep((useconds_t)((QUERY_NS - spent_ns) / 1000));
 	return call_gate_close(limit_ns);
 }
@@ -305,8 +305,13 @@ static void *primary_context(int device)
 static int add_known(void *current, struct proton_error *err)
 {
 	struct proton_error why;
+	uint32_t id;
 	int count = 0;
 	int status = current ? add(current, err) : PROTON_OK;
+
+	/* Another thread may destroy it at this moment. */
+	if (status != PROTON_OK && libcupti.cuptiGetContextId(current, &id) != CUPTI_OK)
+		status = PROTON_OK;
 
 	if (libcuda.cuDeviceGetCount(&count) != 0)
 		count = 0;

@@ -156,6 +156,8 @@ struct wait {
 	uint64_t older_ns; /* last time without a record of a later replay */
 	uint64_t moved_ns; /* last time a new record was seen */
 	uint64_t before;   /* records at that time */
+	uint64_t come;     /* launches that have their record */
+	uint64_t come_ns;  /* last time that it grew: other threads may launch without an end */
 	int failure;
 };
 
@@ -196,7 +198,8 @@ int await_records_flush(uint64_t launched, uint32_t last_shared, bool in_doubt)
 	struct wait wait = {.limit_ns = in_doubt ? DOUBT_LIMIT_NS : FLUSH_LIMIT_NS,
 			    .now_ns = now_ns,
 			    .older_ns = now_ns,
-			    .moved_ns = now_ns};
+			    .moved_ns = now_ns,
+			    .come_ns = now_ns};
 
 	pthread_mutex_lock(&flush_lock);
 	if (missing_was_noted)
@@ -208,12 +211,15 @@ int await_records_flush(uint64_t launched, uint32_t last_shared, bool in_doubt)
 
 		ask(&wait, last_shared);
 		come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
+		if (come != wait.come)
+			wait.come_ns = wait.now_ns;
+		wait.come = come;
 		if (come >= launched) {
 			if (!last_shared || is_quiet(&wait)) {
 				in_vain = 0;
 				break;
 			}
-		} else if (wait.now_ns - wait.moved_ns > wait.limit_ns) {
+		} else if (wait.now_ns - wait.come_ns > wait.limit_ns) {
 			give_up(launched - come);
 			in_vain++;
 			break;

@@ -335,9 +335,11 @@ static void complete_phases(int id)
 
 int proton_activate(int id, struct proton_error *err)
 {
-	/* Active first: then the backend does not rest again. */
-	int status = set_active(id, true, err);
+	/* Before it is active: launches from then on have records. Again: it may have rested since. */
+	int status = wake_backends(id, err);
 
+	if (status == PROTON_OK)
+		status = set_active(id, true, err);
 	if (status == PROTON_OK)
 		status = wake_backends(id, err);
 	return status;

@@ -6,16 +6,21 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "record/names/context_tree.h"
 #include "record/names/frames.h"
 #include "record/thread/adding.h"
 #include "record/thread/record_launch.h"
+
+#define AGAIN_NS 20000000ull
 
 /*
  * Number of open captures in the process. Another thread than the one that began a capture may end
  * it. The flag of the beginning thread then stays set, and counts only while some capture is open.
  */
 static _Atomic int open_captures;
+static _Atomic uint64_t begun_ns; /* when the last one began */
+static _Thread_local uint64_t begun_here_ns;
 
 /* Metrics captured on the calling thread. Freed when the capture ends. */
 static _Thread_local struct {
@@ -40,9 +45,11 @@ static void free_elements(const struct captured_metric *metrics, size_t count)
 
 void captured_set(bool is_capturing)
 {
-	if (is_capturing)
+	if (is_capturing) {
+		begun_here_ns = clock_monotonic_ns();
+		atomic_store_explicit(&begun_ns, begun_here_ns, memory_order_relaxed);
 		atomic_fetch_add_explicit(&open_captures, 1, memory_order_relaxed);
-	else if (atomic_load_explicit(&open_captures, memory_order_relaxed) > 0)
+	} else if (atomic_load_explicit(&open_captures, memory_order_relaxed) > 0)
 		atomic_fetch_sub_explicit(&open_captures, 1, memory_order_relaxed);
 	capture.is_on = is_capturing;
 	free_elements(capture.metrics, capture.count);
@@ -55,6 +62,15 @@ void captured_set(bool is_capturing)
 bool captured_any_open(void)
 {
 	return atomic_load_explicit(&open_captures, memory_order_relaxed) > 0;
+}
+
+bool captured_may_open(void)
+{
+	uint64_t last_ns = atomic_load_explicit(&begun_ns, memory_order_relaxed);
+
+	if (captured_any_open())
+		return true;
+	return last_ns != begun_here_ns && clock_monotonic_ns() - last_ns < AGAIN_NS;
 }
 
 bool captured_is_on(void)

@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 
+#include "base/clock.h"
+
 /* A graph of two kernels, captured in the scope "cap" if a session is active. */
 static uint32_t make_graph(void)
 {
@@ -358,6 +360,52 @@ TEST(a_session_that_is_deactivated_for_a_moment_does_not_leave_cupti)
 	CHECK_U64(rec_counter(session, "lost: kernel record without a timestamp"), 0);
 	end();
 	CHECK_EQ(fake.graph_result(), 0);
+}
+
+static _Atomic bool stops_launching;
+
+static void *launch_without_end(void *unused)
+{
+	while (!atomic_load(&stops_launching))
+		launch_ns("k", 5);
+	return unused;
+}
+
+TEST(launches_at_the_moment_of_an_activation_are_not_waited_for)
+{
+	int session = start();
+	uint64_t begin_ns;
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, launch_without_end, NULL), 0);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(proton_deactivate(session, false, NULL), PROTON_OK);
+		CHECK(rests());
+		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+		usleep(1000);
+	}
+	begin_ns = clock_monotonic_ns();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000ull);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
+	end();
+	atomic_store(&stops_launching, true);
+	pthread_join(thread, NULL);
+}
+
+TEST(a_lost_record_is_given_up_while_other_threads_launch)
+{
+	int session = start();
+	pthread_t thread;
+
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "lost"});
+	CHECK_EQ(proton_deactivate(session, false, NULL), PROTON_OK);
+	CHECK_EQ(pthread_create(&thread, NULL, launch_without_end, NULL), 0);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 1);
+	atomic_store(&stops_launching, true);
+	pthread_join(thread, NULL);
+	end();
 }
 
 TEST(a_new_session_wakes_a_backend_whose_sessions_are_deactivated)
