@@ -235,7 +235,7 @@ static int merge_ranks(const void *what, uint64_t *sum_out, struct proton_error 
 	bool has_memory;
 
 	for (uint32_t i = 0; merger && i < 2; i++) {
-		struct rank_origin origin = {.rank = 2 * i, .files = 1, .reason = ""};
+		struct rank_origin origin = {.rank = 2 * i, .files = 1, .reason = "", .mixed = ""};
 		struct merge_maps maps;
 
 		merge_source(merger, sources[i]);

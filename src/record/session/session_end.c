@@ -77,7 +77,8 @@ static int end_recording(int id, struct proton_error *err)
 {
 	const struct backend *backend = NULL;
 	struct session *session;
-	int status;
+	/* All sessions: records of other backends belong to this one as well. */
+	int status = registry_flush_backends(PROTON_ALL_SESSIONS, err);
 
 	pthread_mutex_lock(&registry.lock);
 	session = registry_find(id);
@@ -87,8 +88,6 @@ static int end_recording(int id, struct proton_error *err)
 		backend = session->backend;
 	}
 	pthread_mutex_unlock(&registry.lock);
-	/* All sessions: records of other backends belong to this one as well. */
-	status = registry_flush_backends(PROTON_ALL_SESSIONS, err);
 	if (backend)
 		backend_use_end(backend);
 	return status;

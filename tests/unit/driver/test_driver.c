@@ -249,7 +249,7 @@ static void check_device(uint32_t id, uint32_t ordinal, const char *arch)
 
 TEST(architecture_is_the_compute_capability)
 {
-	static const char *const archs[] = {"121", "120", "100", "90", "90",
+	static const char *const archs[] = {"121", "120", "100", "90",
 					    "89",  "86",  "80",  "75"};
 	struct proton_error err;
 

@@ -78,7 +78,8 @@ TEST(files_that_cannot_be_read_are_named)
 	CHECK(profile_load_file("/", &profile, &err) != PROTON_OK);
 	CHECK_STR(err.text, "cannot read /: it is a directory");
 	CHECK_EQ(profile_load_file("/dev/null", &profile, &err), PROTON_E_FORMAT);
-	CHECK_STR(err.text, "cannot read /dev/null: it is empty");
+	CHECK_STR(err.text, "cannot read /dev/null: it is a device, not a file; read pipes as "
+		  "standard input (-)");
 }
 
 /* Exports a loaded sample in `format` and loads that again. */
