@@ -20,7 +20,16 @@ import time
 from collections.abc import Sequence
 
 import report
-from turns import MIN_ROUNDS, Compared, Round, Running, Side, median_interval, process_medians, spread
+from turns import (
+    MIN_ROUNDS,
+    Compared,
+    Round,
+    Running,
+    Side,
+    median_interval,
+    process_medians,
+    spread,
+)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STATES = ("before", "active", "deactivated", "after")

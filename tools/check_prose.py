@@ -65,9 +65,9 @@ WORDS = [
     (", also of", r", also (of|in|for|when|where|after|with|those|one|across|to|if|by|on)\b",
      "including; even", 4),
     ("of its own", r"\bof (its|their|one.s) own\b", "its own X", 3),
-    ("What ...", r"(^|[.:;] )What (?!it costs|is new|to do)\w+ (?!.*\?)", "begin with a noun", 22),
+    ("What ...", r"(^|[.:;] )What (?!it costs|is new|to do)\w+ (?!.*\?)", "begin with a noun", 24),
     ("Of a ...", r"(^|[.:;] )Of (a|an|the|what|which|each|these|this|such|traces|profiles)\b",
-     "put 'of' after its noun", 83),
+     "put 'of' after its noun", 94),
     ("whose", r"\bwhose\b", "with, that has; or two sentences", 40),
     ("so that", r"\bso that\b", "a new sentence", 4),
 ]

@@ -267,7 +267,7 @@ PROTON_API void proton_origin_unknown(void);
  * per node. `begin` returns when no covered thread except the caller can begin a GPU call; false if
  * that is not possible now. `end` is called by the same thread. `covers` is called on any thread,
  * often, and must not wait. NULL removes the holder, after the end of a hold: call it without what
- * `begin` waits for. The object stays valid as long as it is set.
+ * `begin` waits for. The object stays valid until it is replaced.
  */
 struct proton_holder {
 	bool (*begin)(void);

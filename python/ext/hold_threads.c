@@ -1,7 +1,7 @@
 /*
- * Holding the program's threads for libproton: whoever has the GIL keeps the threads of Python from
- * beginning a call of the driver. Most launchers release the GIL inside the call and need it to
- * return, so a thread stops after its call. Free-threaded builds have no such lock.
+ * Holding the program's threads for libproton: the thread with the GIL keeps the threads of Python
+ * from beginning a call of the driver. Most launchers release the GIL inside the call and need it
+ * to return, so a thread stops after its call. Free-threaded builds have no such lock.
  */
 #include "ext.h"
 
@@ -77,7 +77,7 @@ static PyObject *leave_vendor(PyObject *module, PyObject *unused)
 static PyMethodDef methods[] = {
 	{"leave_vendor", leave_vendor, METH_NOARGS,
 	 "leave_vendor()\n--\n\n"
-	 "Leave the GPU vendor's profiling library so that another tool can use it. False if a "
+	 "Leave the GPU vendor's profiling library: another tool can use it then. False if a "
 	 "session uses it, or it cannot be left now."},
 	{NULL, NULL, 0, NULL},
 };

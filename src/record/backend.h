@@ -65,10 +65,10 @@ struct backend {
 	/* Why launched kernels may have no records at all, and the remedy. NULL: unknown. */
 	const char *no_records;
 	/*
-	 * Ends recording while no session is active: costs the program as little as it can from then
-	 * on. Delivers all that was recorded. After a flush; never at the same time as one. `is_end`:
-	 * the last session ends; else false if it goes on, because resting would do more harm. NULL:
-	 * a backend without active sessions costs nothing.
+	 * Ends recording while no session is active: costs the program as little as it can from
+	 * then on. Delivers all that was recorded. After a flush; never at the same time as one.
+	 * `is_end`: the last session ends; else false if it continues, because resting would do
+	 * more harm. NULL: a backend without active sessions costs nothing.
 	 */
 	bool (*rest)(bool is_end);
 	/* Records again after rest(); nothing if it has not rested. */

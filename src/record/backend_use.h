@@ -27,11 +27,12 @@ void backend_use_release(const struct backend *backend, bool wants_memory);
 int backend_use_flush(const struct backend *backend, struct proton_error *err);
 /*
  * The backend rests until backend_use_wake() or the next take, if `is_idle` says that no session is
- * active. A session that becomes active is published before it calls backend_use_wake(), so that one
- * of the two sees the other. Does nothing if a thread is using the backend; never waits for one.
+ * active. A session that becomes active is published before it calls
+ * backend_use_wake(): one of the two sees the other. Does nothing if a thread is using the backend;
+ * never waits for one.
  */
 void backend_use_rest(const struct backend *backend, bool (*is_idle)(void));
-/* The same if it has one user, whose session is about to end; waits for threads that flush. */
+/* The same if it has one user, and the session of that ends next; waits for threads that flush. */
 void backend_use_end(const struct backend *backend);
 /* A session becomes active. The backend's error. */
 int backend_use_wake(const struct backend *backend, struct proton_error *err);

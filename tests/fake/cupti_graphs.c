@@ -5,10 +5,10 @@
  * that contains them. Events come as from the driver: on the calling thread, and between the
  * driver's begin and end events where it has them.
  *
- * CUPTI patches an executable graph at its first replay with records and, while it is attached, again
- * at its first replay without. The context is lost (CUDA_ERROR_LAUNCH_FAILED at the next replay) if
- * cuptiFinalize() comes while a graph is patched for "without", or while one is being replayed. All
- * of it was measured on an H100 with CUPTI 13.0 and 13.5: docs/design/other-tools.md.
+ * CUPTI patches an executable graph at its first replay with records and, while it is attached,
+ * again at its first replay without. The context is lost (CUDA_ERROR_LAUNCH_FAILED at the next
+ * replay) if cuptiFinalize() comes while a graph is patched for "without", or while one is being
+ * replayed. All of it was measured on an H100 with CUPTI 13.0 and 13.5: docs/design/other-tools.md.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -6,14 +6,14 @@
  * - Dropped samples are never counted. A full buffer shows in a read, which delivers nothing from
  *   then on, until the context is disabled and enabled.
  * - A second context of a device can be enabled, but gets no samples.
- * - Samples of a module loaded between two sessions, while no context is enabled but CUPTI attached,
- *   count as not of the user, in all later sessions until cuptiFinalize().
- * - The same holds for the samples of graphs, if one was replayed between the first call of CUPTI and
- *   enabling.
+ * - Samples of a module loaded between two sessions, while no context is enabled but CUPTI
+ *   attached, count as not of the user, in all later sessions until cuptiFinalize().
+ * - The same holds for the samples of graphs, if one was replayed between the first call of CUPTI
+ *   and enabling.
  * - Sampling begins when a context is configured, unless start and stop were asked for.
  * - cuptiFinalize() with an enabled context succeeds; later sessions start, and get no samples.
- * - Starting, stopping, enabling or disabling while another thread launches a kernel, replays a graph
- *   (8 of 8 on an H100) or loads a module may hang: here it aborts.
+ * - Starting, stopping, enabling or disabling while another thread launches a kernel, replays a
+ *   graph (8 of 8 on an H100) or loads a module may hang: here it aborts.
  * - Kernel records cannot be enabled while a context is enabled for sampling.
  * - When a context is destroyed its samples are gone, and all calls with it fail.
  *

@@ -1,6 +1,6 @@
 /*
- * Threads of a program that uses the driver in every way that CUPTI is sensitive to, for
- * test_leaving.py: each kind of thread makes rounds of calls and counts what its kernels must have
+ * Threads that make all calls of the driver to which CUPTI is sensitive, for test_leaving.py:
+ * each kind of thread makes rounds of calls and counts what its kernels must have
  * added to a number in device memory. Functions return the driver's result, 0 for success.
  */
 #include <dlfcn.h>
@@ -288,7 +288,7 @@ static void *run(void *data)
 	return NULL;
 }
 
-/* In a thread of its own, which the program's runtime does not know. */
+/* In a separate thread, which the program's runtime does not know. */
 EXPORT int storm_start(struct state *s)
 {
 	return pthread_create(&s->thread, NULL, run, s);

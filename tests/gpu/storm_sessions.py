@@ -1,9 +1,10 @@
-"""Sessions of random modes and lengths while threads use the driver in every way: see storm.c.
+"""Sessions of random modes and lengths while threads make all kinds of driver calls: see storm.c.
 
     storm_sessions.py LIBRARY THREADS SESSIONS SEED
 
 THREADS is "python" (threads of Python make the calls) or "c" (threads that Python does not know).
-Prints a line of JSON: the results of the driver, and the median and longest seconds of starts and ends.
+Prints a line of JSON: the results of the driver, and the median and longest seconds of starts and
+ends.
 """
 
 import ctypes

@@ -3,7 +3,7 @@ result changes, and CUPTI is left. Skipped without a GPU.
 
     python -m pytest tests/gpu/test_leaving.py
 
-Each case is a process of its own: a lost CUDA context ends it. The second interface is tried if
+Each case is a separate process: a lost CUDA context ends it. The second interface is tried if
 PROTON_TEST_CUPTI_SECOND names a libcupti of 13.3 update 1 or later.
 """
 
@@ -46,7 +46,7 @@ def make_graph(nodes=50):
     return graph, y, nodes
 
 class Replays:
-    '''A thread that replays a graph until it is told to end.'''
+    '''A thread that replays a graph until it has to end.'''
 
     def __init__(self):
         self.graph, self.y, self.nodes = make_graph()

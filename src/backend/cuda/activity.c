@@ -464,7 +464,10 @@ int activity_flush(uint64_t launched, uint32_t last_shared, bool in_doubt, struc
 				   : cupti_api_error(failure, "cuptiActivityFlushAll", err);
 }
 
-/* Records first, so that CUPTI keeps no buffer; then no graph may be replayed until it is left. */
+/*
+ * Records end first: then CUPTI keeps no buffer. After that no graph may be replayed until it is
+ * left.
+ */
 void activity_stop(void)
 {
 	int result = interface_disable(CUPTI_KIND_CONCURRENT_KERNEL);

@@ -18,7 +18,7 @@
 #include "record/thread/captured.h"
 
 /*
- * Each attach leaves 0.57 MB of GPU memory behind until the process ends, which is CUPTI's own and
+ * Each attach keeps 0.57 MB of GPU memory in use until the process ends, which is CUPTI's own and
  * which nothing gives back (CUPTI 13.0 to 13.5). So a process attaches at most so often: 57 MB.
  */
 #define ATTACHES_MAX 100u
@@ -91,8 +91,8 @@ static int try_begin(const struct attach_wishes *wishes, struct proton_error *er
 /*
  * Threads are held while CUPTI is attached: it crashes if a thread captures or instantiates a graph
  * at that moment (1 of 20 attaches on an H100). With PC sampling they are held until it is enabled:
- * one replay of a graph between the first call of CUPTI and enabling makes all samples of the graphs
- * of the process unknown (measured with 13.0 and 13.5).
+ * one replay of a graph between the first call of CUPTI and enabling makes all samples of the
+ * graphs of the process unknown (measured with 13.0 and 13.5).
  */
 static bool hold_to_attach(const struct attach_wishes *wishes)
 {
@@ -110,7 +110,7 @@ static int begin(const struct attach_wishes *wishes, struct proton_error *err)
 	return status;
 }
 
-/* A begin on a thread of its own. */
+/* A begin on another thread. */
 struct beginning {
 	const struct attach_wishes *wishes;
 	void *context; /* current on the calling thread; may be NULL */
@@ -174,9 +174,10 @@ static void explain(const char *why)
 }
 
 /*
- * CUPTI is not left if another tool seems to use it, because that tool would lose it: with the first
- * interface, missing records may be with another tool. With the second one interface_finalize()
- * asks CUPTI. Nor while the program exits: nothing is gained, and the driver may be gone.
+ * CUPTI is not left if another tool seems to use it, because that tool would lose it: with the
+ * first interface, missing records may be with another tool. With the second one
+ * interface_finalize() asks CUPTI. Nor while the program exits: nothing is gained, and the driver
+ * may be gone.
  */
 static bool may_leave(void)
 {
@@ -228,8 +229,9 @@ static void stay(void)
 }
 
 /*
- * After records have ended. With PC sampling CUPTI has to be subscribed still: else it stays in part
- * (measured). Without, threads that launch kernels are not held, and its callbacks have to end first.
+ * After records have ended. With PC sampling CUPTI has to be subscribed still: else it stays in
+ * part (measured). Without, threads that launch kernels are not held, and its callbacks have to end
+ * first.
  */
 static bool leave(const struct attach_wishes *wishes)
 {

@@ -1,6 +1,6 @@
 /*
- * Attaching to CUPTI and leaving it: docs/design/other-tools.md has the orders that are safe and what
- * each state costs.
+ * Attaching to CUPTI and leaving it: docs/design/other-tools.md has the orders that are safe and
+ * what each state costs.
  */
 #ifndef BACKEND_CUDA_ATTACH_H
 #define BACKEND_CUDA_ATTACH_H
@@ -26,8 +26,8 @@ int attach_begin(const struct attach_wishes *wishes, struct proton_error *err);
 void attach_end(const struct attach_wishes *wishes);
 /*
  * False if a single thread that cannot be held replays graphs: records stay on while its session is
- * deactivated, because that thread can leave CUPTI when it ends the session, but only if no graph was
- * replayed without records.
+ * deactivated, because that thread can leave CUPTI when it ends the session, but only if no graph
+ * was replayed without records.
  */
 bool attach_may_rest(void);
 /* After an end: leaves CUPTI if it has stayed attached. False if it is attached still. */

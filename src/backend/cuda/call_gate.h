@@ -1,10 +1,10 @@
 /*
  * Driver calls of the program that are in flight.
  *
- * Calls that launch work or load modules pass a gate, because the recorder's calls that start, stop,
- * enable or disable PC sampling must not happen at the same time on another thread: they wait for
- * each other's locks in CUPTI forever. Calls of graphs are only counted: while one is in flight,
- * CUPTI cannot be left (hold.h).
+ * Calls that launch work or load modules pass a gate, because the recorder's calls that start,
+ * stop, enable or disable PC sampling must not happen at the same time on another thread: they wait
+ * for each other's locks in CUPTI forever. Calls of graphs are only counted: while one is in
+ * flight, CUPTI cannot be left (hold.h).
  */
 #ifndef BACKEND_CUDA_CALL_GATE_H
 #define BACKEND_CUDA_CALL_GATE_H

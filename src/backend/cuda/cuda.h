@@ -32,7 +32,9 @@ static inline bool cuda_is_orphaned(void)
 	return atomic_load_explicit(&cuda_state, memory_order_relaxed) == CUDA_ORPHANED;
 }
 
-/* Waits for all work in the context, which is current meanwhile. False if the driver refuses. */
+/*
+ * Waits for all work in the context, which is current during the wait. False if the driver refuses.
+ */
 bool cuda_synchronize(void *context);
 
 /* API callbacks: on the application's threads. `may_choose`: see interface_subscribe(). */

@@ -260,7 +260,7 @@ void cupti_api_preload_host(void)
 	dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
-/* ILLEGAL_ADDRESS to LAUNCH_FAILED, and what lies between: a context with one of them is lost. */
+/* ILLEGAL_ADDRESS to LAUNCH_FAILED, and the errors between: a context with one of them is lost. */
 #define CUDA_E_LOST_FIRST 700
 #define CUDA_E_LOST_LAST 719
 

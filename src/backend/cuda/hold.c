@@ -3,9 +3,9 @@
  *
  * cuptiFinalize() while a thread is in a driver call of a graph destroys the CUDA context, and a
  * thread that is held inside of CUPTI's callback crashes afterwards. So threads are held where they
- * are outside: by the holder (record/thread/holder.h), which in Python takes the GIL, after the calls
- * in flight have ended. Threads that the holder does not cover are "loose". They are no obstacle if
- * they are gone or have called no function of graphs.
+ * are outside: by the holder (record/thread/holder.h), which in Python takes the GIL, after the
+ * calls in flight have ended. Threads that the holder does not cover are "loose". They are no
+ * obstacle if they are gone or have called no function of graphs.
  */
 #include "backend/cuda/hold.h"
 
@@ -30,8 +30,8 @@
 #define LIMIT_NS 20000000ull
 #define PAUSE_US 5000u
 /*
- * From the exit callback until the thread has left CUPTI and meets the holder, or makes its next call
- * without meeting it: a C function that Python has called may make several.
+ * From the exit callback until the thread has left CUPTI and meets the holder, or makes its next
+ * call without meeting it: a C function that Python has called may make several.
  */
 #define QUIET_NS 2000000ull
 
@@ -120,7 +120,7 @@ static bool wait_quiet(uint64_t limit_ns)
 		if (!call_gate_is_quiet() || seen != calls)
 			quiet_ns = now_ns;
 		calls = seen;
-		/* Without a holder nobody else calls functions of graphs. */
+		/* Without a holder no other thread calls functions of graphs. */
 		if (now_ns - quiet_ns >= (hold_is_on() ? QUIET_NS : 0) && quiet_ns != now_ns)
 			return true;
 		usleep(POLL_US);
@@ -136,9 +136,9 @@ bool hold_is_quiet(void)
 /* ------------------------------------------------------------------ an idle GPU */
 
 /*
- * A host function on a stream may wait for the GIL, and CUPTI for the stream: while threads are held,
- * that would never end. So nothing may run on the GPUs. A thread of its own waits for them, because
- * that cannot be given up; when it is late, it ends by itself.
+ * A host function on a stream may wait for the GIL, and CUPTI for the stream: while threads are
+ * held, that would never end. So nothing may run on the GPUs. A separate thread waits for them,
+ * because that cannot be given up; when it is late, it ends by itself.
  */
 enum waiting {
 	WAITING_NONE,

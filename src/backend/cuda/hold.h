@@ -1,6 +1,6 @@
 /*
- * Holding the program's threads outside of the driver, for the moments in which CUPTI is attached or
- * left: docs/design/other-tools.md.
+ * Holding the program's threads outside of the driver, for the moments in which CUPTI is attached
+ * or left: docs/design/other-tools.md.
  */
 #ifndef BACKEND_CUDA_HOLD_H
 #define BACKEND_CUDA_HOLD_H
@@ -27,8 +27,8 @@ void hold_end(void);
 /* While held: true once no call has been in flight for a while; false if that takes too long. */
 bool hold_is_quiet(void);
 /*
- * Holds the threads for attaching, when calls in flight are not known yet: those that run end
- * meanwhile. False: there is nobody who could hold them.
+ * Holds the threads for attaching, when calls in flight are not known yet: those that run end.
+ * False: there is no holder.
  */
 bool hold_begin_to_attach(void);
 /* Threads that cannot be held, use graphs, and have not ended. */

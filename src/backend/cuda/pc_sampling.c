@@ -82,7 +82,9 @@ bool pc_sampling_close(uint64_t limit_ns)
 
 	watch_queries();
 	spent_ns = clock_monotonic_ns() - watched_ns;
-	/* Threads that are not held may be in a launch that began before CUPTI was attached, too. */
+	/*
+	 * Threads that are not held may be in a launch that began before CUPTI was attached, too.
+	 */
 	if (spent_ns < QUERY_NS)
 		usleep((useconds_t)((QUERY_NS - spent_ns) / 1000));
 	return call_gate_close(limit_ns);
@@ -261,7 +263,9 @@ static bool disable_all(void)
 	return !has_context();
 }
 
-/* CUPTI refuses to enable records while a context is enabled, which the last stop left behind. */
+/*
+ * CUPTI refuses to enable records while a context is enabled, which the last stop has not disabled.
+ */
 static void disable_rest(void)
 {
 	struct proton_error err;

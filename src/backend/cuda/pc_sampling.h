@@ -41,11 +41,11 @@ static inline bool pc_sampling_runs(void)
  * contexts, if any.
  */
 int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err);
-/* Ends reading, and reads once more what was decoded: before a stop, so that it is short. */
+/* Ends reading, and reads once more what was decoded: a stop is short then. */
 void pc_sampling_read(void);
 /*
  * Ends sampling and adds the last samples. `is_held`: the program's threads are (hold.h). Then true
- * if no thread is in a call of the driver, so that CUPTI can be left.
+ * if no thread is in a call of the driver: then CUPTI can be left.
  */
 bool pc_sampling_stop(bool is_held);
 /* Before activity records are enabled: CUPTI refuses that while a context is enabled. */

@@ -65,7 +65,7 @@ int pcs_context_error(const struct pcs_context *context, int result, const char 
 void pcs_context_end(struct pcs_context *context);
 /* Releases the context, unless CUPTI refuses, and adds what CUPTI hands over. */
 void pcs_context_disable(struct pcs_context *context);
-/* The same, after all other samples that there are. */
+/* The same, after reading all other samples. */
 void pcs_context_finish(struct pcs_context *context);
 /* The context no longer exists for CUPTI. */
 void pcs_context_forget(struct pcs_context *context);

@@ -335,7 +335,9 @@ static void complete_phases(int id)
 
 int proton_activate(int id, struct proton_error *err)
 {
-	/* Before it is active: launches from then on have records. Again: it may have rested since. */
+	/*
+	 * Before it is active: launches from then on have records. Again: it may have rested since.
+	 */
 	int status = wake_backends(id, err);
 
 	if (status == PROTON_OK)

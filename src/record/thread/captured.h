@@ -38,8 +38,8 @@ bool captured_is_on(void);
 /* True if any thread is capturing. */
 bool captured_any_open(void);
 /*
- * The same, or another thread has begun a capture in the last 20 ms: it may begin the next one before
- * a call that would end it. For calls that wait for a context.
+ * The same, or another thread has begun a capture in the last 20 ms: it may begin the next one
+ * before a call that would end it. For calls that wait for a context.
  */
 bool captured_may_open(void);
 /* The last backend stops watching: the end of open captures will not be seen. */

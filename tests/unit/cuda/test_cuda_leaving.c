@@ -1,6 +1,6 @@
 /*
- * CUDA backend: ends of sessions, and deactivated sessions, in programs that replay graphs. The fake
- * loses the context where CUPTI was measured to (tests/fake/cupti_graphs.c).
+ * CUDA backend: ends of sessions, and deactivated sessions, in programs that replay graphs. The
+ * fake loses the context where CUPTI was measured to (tests/fake/cupti_graphs.c).
  */
 #include "unit/cuda/pcs_session.h"
 
@@ -35,7 +35,7 @@ static void end(void)
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
-/* A thread that replays a graph at each request, and lives until it is told to end. */
+/* A thread that replays a graph at each request, and lives until it has to end. */
 static struct {
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -408,7 +408,7 @@ TEST(a_lost_record_is_given_up_while_other_threads_launch)
 	end();
 }
 
-TEST(a_new_session_wakes_a_backend_whose_sessions_are_deactivated)
+TEST(a_new_session_wakes_a_backend_that_rests)
 {
 	struct proton_error err;
 	int session = start();
@@ -425,7 +425,7 @@ TEST(a_new_session_wakes_a_backend_whose_sessions_are_deactivated)
 	end();
 }
 
-TEST(a_deactivated_session_that_cannot_attach_again_says_so)
+TEST(a_deactivated_session_that_cannot_attach_again_returns_the_error)
 {
 	struct proton_error err;
 	int session = start();

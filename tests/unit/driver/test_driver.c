@@ -110,7 +110,7 @@ static void copy_privileged(char *directory, char *path, size_t capacity)
 	close(to);
 }
 
-/* Runs it as nobody, with a planted library, and reads what it prints. */
+/* Runs it as another user, with a planted library, and reads what it prints. */
 static void run_as_nobody(const char *path, char *text, size_t capacity)
 {
 	char *const words[] = {(char[]){"program"}, NULL};
@@ -249,8 +249,7 @@ static void check_device(uint32_t id, uint32_t ordinal, const char *arch)
 
 TEST(architecture_is_the_compute_capability)
 {
-	static const char *const archs[] = {"121", "120", "100", "90",
-					    "89",  "86",  "80",  "75"};
+	static const char *const archs[] = {"121", "120", "100", "90", "89", "86", "80", "75"};
 	struct proton_error err;
 
 	need_fake();
