@@ -64,7 +64,7 @@ assert profiler._prepare_profiler("config", {Activity.CPU}) == 1
 assert profiler._prepare_profiler("config", {Activity.CPU, Activity.CUDA}) == 2
 assert profiler._prepare_profiler("config", {Activity.CUDA}, activity_filter=None) == 3
 proton.finalize(session, output_format="none")
-assert profiler._prepare_profiler is original
+# The hook stays: CUPTI may be attached still, and is left before Kineto starts.
 profiler._prepare_profiler("config", {Activity.CUDA})
 print(len(calls))
 """,
@@ -110,7 +110,7 @@ _kineto._replaced = (module, lambda *a, **k: (seen.append(1), prepare(*a, **k))[
 with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as found:
     torch.ones(4).sum()
 proton.finalize(session, output_format="none")
-assert profiler._prepare_profiler is not _kineto._watched
+assert profiler._prepare_profiler is _kineto._watched
 print(len(seen), len(found.key_averages()) > 0, torch.profiler.ProfilerActivity.CUDA.name)
 """
     )

@@ -411,9 +411,9 @@ def test_nothing_is_written_if_a_process_dies(rank: int, job: Path, tmp_path: Pa
         env=environment(),
     )
     reading: list[int] = []
-    end = time.monotonic() + 60
+    until = time.monotonic() + 60
     while not reading:
-        assert process.poll() is None and time.monotonic() < end
+        assert process.poll() is None and time.monotonic() < until
         reading = holders(os.readlink(pipe), "proton-merge")
     os.kill(reading[0], signal.SIGKILL)
     _, errors = process.communicate()

@@ -79,7 +79,7 @@ TEST(files_that_cannot_be_read_are_named)
 	CHECK_STR(err.text, "cannot read /: it is a directory");
 	CHECK_EQ(profile_load_file("/dev/null", &profile, &err), PROTON_E_FORMAT);
 	CHECK_STR(err.text, "cannot read /dev/null: it is a device, not a file; read pipes as "
-		  "standard input (-)");
+			    "standard input (-)");
 }
 
 /* Exports a loaded sample in `format` and loads that again. */
