@@ -435,9 +435,10 @@ def test_the_numbers_of_memory_calls_are_the_headers(tmp_path):
         assert theirs and theirs.items() <= ours.items(), directory
 
 
-def test_the_numbers_of_module_calls_are_the_headers():
-    with open(os.path.join(ROOT, "src", "backend", "cuda", "pcs_module_calls.def")) as file:
-        ours = dict(re.findall(r"^[HMQ]\((cu\w+), (\d+)\)$", file.read(), re.MULTILINE))
+@pytest.mark.parametrize("name", ["pcs_module_calls.def", "graph_calls.def"])
+def test_the_numbers_of_module_and_graph_calls_are_the_headers(name):
+    with open(os.path.join(ROOT, "src", "backend", "cuda", name)) as file:
+        ours = dict(re.findall(r"^[A-Z]\((cu\w+), (\d+)\)$", file.read(), re.MULTILINE))
     assert len(ours) > 20
     for directory in find("cupti_driver_cbid.h"):
         with open(os.path.join(directory, "cupti_driver_cbid.h")) as file:
