@@ -15,6 +15,7 @@
 #include "viewer/export/export_run.h"
 #include "viewer/export/output_check.h"
 #include "viewer/export/save.h"
+#include "viewer/export/strip_run.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate_report.h"
 #include "viewer/numbers/source_lines.h"
@@ -396,8 +397,18 @@ static int run(const struct options *options)
 	const char *needs_complete = option_for_programs(options);
 	struct input input;
 	struct input base;
+	struct proton_error err;
 	int status;
 
+	if (options->query.strip && options->query.path_count != 1) {
+		message("--strip takes one profile");
+		return EXIT_BAD;
+	}
+	if (options->query.strip)
+		return strip_run(options->query.paths[0], options->query.strip,
+				 options->output.no_clobber, &err)
+			       ? print_error(&err)
+			       : 0;
 	input_init(&input, options->query.paths, options->query.path_count);
 	input_init(&base, &options->query.base, options->query.base ? 1 : 0);
 	input.needs_complete = base.needs_complete = needs_complete;

@@ -88,6 +88,12 @@ static enum options_result check(const struct options *options, struct proton_er
 {
 	const struct query_options *query = &options->query;
 
+	if (query->strip &&
+	    (query->metric_count || query->base || query->gate_count || query->ranks ||
+	     query->ranks_of || query->rank != RANK_NONE || options->output.path ||
+	     options->output.exporter || is_more_than_ranks(options)))
+		return OPTIONS_REFUSE(err, "--strip takes one profile, and can be combined only "
+					   "with --no-clobber");
 	if (query->include && query->exclude)
 		return OPTIONS_REFUSE(err, "Cannot specify both include and exclude");
 	if (query->list && query->gate_count)

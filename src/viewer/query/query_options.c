@@ -218,6 +218,10 @@ static const struct option_row rows[] = {
 	 MEMBER(merge_how), merges, note_merge},
 	{0, "allow-partial", NULL, "accept incomplete profiles in gates, --diff and exports",
 	 MEMBER(allow_partial)},
+	{0, "strip", "FILE",
+	 "only write a copy of a profile to FILE: without source text,\n"
+	 "machine code, host, job, command line, UUIDs, directories",
+	 MEMBER(strip)},
 	{0, "allow-mixed", NULL, "sum ranks that are not of one launch of a job",
 	 MEMBER(allow_mixed)},
 };

@@ -70,6 +70,7 @@ struct query_options {
 	enum ranks_table ranks_table;
 	const char *ranks_of; /* a frame; NULL: none */
 	uint32_t rank;        /* --rank, or RANK_NONE */
+	const char *strip;    /* --strip: the file to write; NULL: none */
 	bool allow_partial;
 	bool allow_mixed;
 };

@@ -111,7 +111,7 @@ static void copy_privileged(char *directory, char *path, size_t capacity)
 }
 
 /* Runs it as another user, with a planted library, and reads what it prints. */
-static void run_as_nobody(const char *path, char *text, size_t capacity)
+static void run_as_other_user(const char *path, char *text, size_t capacity)
 {
 	char *const words[] = {(char[]){"program"}, NULL};
 	char *const environment[] = {(char[]){"PROTON_CUDA_PATH=/planted/libcuda.so.1"},
@@ -144,11 +144,11 @@ TEST(a_privileged_program_does_not_load_what_the_environment_names)
 	if (geteuid() != 0 || TAP_IS_SANITIZED)
 		SKIP("making a setuid program needs root, and no sanitizer");
 	copy_privileged(directory, path, sizeof(path));
-	run_as_nobody(path, text, sizeof(text));
+	run_as_other_user(path, text, sizeof(text));
 	CHECK_HAS(text, "loading: ");
 	CHECK(!strstr(text, "planted"));
 	CHECK_EQ(chmod(path, 0755), 0); /* the same program without the rights */
-	run_as_nobody(path, text, sizeof(text));
+	run_as_other_user(path, text, sizeof(text));
 	CHECK_HAS(text, "/planted/libcuda.so.1");
 	unlink(path);
 	rmdir(directory);
