@@ -1,5 +1,5 @@
 /*
- * A copy of a profile file without what identifies people and machines or is not theirs to give
+ * A copy of a profile file without what identifies users and machines or is not theirs to give
  * away: source text, machine code, hosts, jobs, command lines, UUIDs, directories.
  */
 #ifndef FORMAT_PROFILE_STRIP_H
