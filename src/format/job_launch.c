@@ -64,13 +64,20 @@ struct ancestor {
 	unsigned long long start;
 };
 
+/* Field `number`, from 1, of text that begins with a space; "" if there are fewer. */
+static const char *field_at(const char *text, int number)
+{
+	while (--number > 0 && text)
+		text = strchr(text + 1, ' ');
+	return text ? text : "";
+}
+
 static bool read_ancestor(pid_t pid, struct ancestor *out)
 {
 	FILE *file = open_process(pid, "stat");
 	char text[1024];
 	char *name, *end;
 	size_t length;
-	int parent;
 
 	if (!file)
 		return false;
@@ -79,14 +86,11 @@ static bool read_ancestor(pid_t pid, struct ancestor *out)
 	text[length] = '\0';
 	name = strchr(text, '(');
 	end = strrchr(text, ')'); /* the name may have parentheses */
-	if (!name || !end || end < name ||
-	    sscanf(end + 1,
-		   " %*c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-		   "%llu",
-		   &parent, &out->start) != 2)
+	if (!name || !end || end < name)
 		return false;
+	out->parent = (pid_t)strtol(field_at(end + 1, 2), NULL, 10);
+	out->start = strtoull(field_at(end + 1, 20), NULL, 10);
 	snprintf(out->name, sizeof(out->name), "%.*s", (int)(end - name - 1), name + 1);
-	out->parent = parent;
 	return true;
 }
 
