@@ -38,12 +38,20 @@ static size_t round_up(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
+#if defined(__SANITIZE_THREAD__)
+#define HAS_ADDRESS_RANGES true /* ThreadSanitizer refuses mappings outside of its ranges */
+#else
+#define HAS_ADDRESS_RANGES false
+#endif
+
 /* The lowest address of the units; 0: there is no space below the code. */
 static uintptr_t first_address(void)
 {
 	uintptr_t code = (uintptr_t)region_reserve & ~(UNIT_BYTES - 1);
 
-	return code < 3 * AWAY_FROM_CODE ? 0 : code - AWAY_FROM_CODE - UNIT_COUNT * UNIT_BYTES;
+	return HAS_ADDRESS_RANGES || code < 3 * AWAY_FROM_CODE
+		       ? 0
+		       : code - AWAY_FROM_CODE - UNIT_COUNT * UNIT_BYTES;
 }
 
 static void give_back(size_t first, size_t count)
