@@ -125,5 +125,6 @@ TEST(run_of_a_kernel_or_function_that_is_not_there_is_damage)
 		CHECK_EQ(samples_of(profile, "a"), -1);
 		CHECK_EQ(samples_of(profile, "b"), 100);
 		profile_free(profile);
+		strings_fini(&t.strings);
 	}
 }
