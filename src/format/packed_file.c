@@ -239,8 +239,7 @@ static bool check_table(struct packed_table *table, const struct profile_view *v
 static int open_table(struct profile_view *view, const char *bytes, size_t length,
 		      struct packed_table *table, struct proton_error *err)
 {
-	uint64_t row_cost = load_row_cost(table->id, table->row_bytes);
-	uint64_t max = (load_budget(length) - view->cost) / row_cost;
+	uint64_t row_cost, max;
 	const char *from;
 	int status = PROTON_OK;
 
@@ -250,6 +249,8 @@ static int open_table(struct profile_view *view, const char *bytes, size_t lengt
 		view->is_damaged = true;
 		return PROTON_OK;
 	}
+	row_cost = load_row_cost(table->id, table->row_bytes);
+	max = (load_budget(length) - view->cost) / row_cost;
 	from = bytes + table->offset;
 	if (table->columns == PACKED_RAW && (uintptr_t)from % 8 == 0 && table->rows &&
 	    table->row_bytes == profile_row_bytes[table->id]) {
