@@ -14,6 +14,7 @@
 #include "backend/gpu/gpu_describe.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/own_thread.h"
 #include "driver/driver.h"
 #include "record/thread/captured.h"
 
@@ -144,7 +145,7 @@ static int begin_held(const struct attach_wishes *wishes, struct proton_error *e
 
 	if (libcuda.cuCtxGetCurrent && libcuda.cuCtxGetCurrent(&beginning.context) != 0)
 		beginning.context = NULL;
-	if (pthread_create(&thread, NULL, begin_there, &beginning) != 0) {
+	if (own_thread_start(&thread, begin_there, &beginning) != 0) {
 		hold_end();
 		return begin(wishes, err);
 	}

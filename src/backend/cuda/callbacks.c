@@ -287,14 +287,10 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 	}
 }
 
-/* The graph is patched by CUPTI no longer. */
-static void on_exec_destroyed(const struct cupti_graph_data *graph)
-{
-	replayed_graphs_forget(graph->graph_exec);
-}
-
 static void on_resource(uint32_t event, const struct cupti_resource_data *resource)
 {
+	const struct cupti_graph_data *graph = resource->resource_descriptor;
+
 	switch (event) {
 	case CUPTI_RESOURCE_CONTEXT_CREATED:
 		pc_sampling_on_context(resource->context, false);
@@ -309,7 +305,7 @@ static void on_resource(uint32_t event, const struct cupti_resource_data *resour
 		pcs_modules_on_event(event, resource->resource_descriptor);
 		break;
 	case CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING:
-		on_exec_destroyed(resource->resource_descriptor);
+		replayed_graphs_forget(graph->graph_exec);
 		graphs_on_resource(event, resource->resource_descriptor);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATED:

@@ -10,7 +10,6 @@
 #include "backend/cuda/hold.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "backend/cuda/call_gate.h"
 #include "backend/gpu/contexts.h"
 #include "base/clock.h"
+#include "base/own_thread.h"
 #include "record/thread/captured.h"
 #include "record/thread/holder.h"
 
@@ -161,23 +161,17 @@ static bool begin_waiting(bool (*synchronize)(void *context))
 {
 	int before = atomic_load(&waiting);
 	pthread_t thread;
-	sigset_t previous;
-	sigset_t all;
-	bool is_begun;
 
 	if (before == WAITING_RUNS) /* of an earlier attempt */
 		return false;
 	synchronize_one = synchronize;
 	atomic_store(&waiting, WAITING_RUNS);
-	sigfillset(&all); /* the program's signals are for its own threads */
-	pthread_sigmask(SIG_SETMASK, &all, &previous);
-	is_begun = pthread_create(&thread, NULL, wait_for_gpus, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &previous, NULL);
-	if (is_begun)
-		pthread_detach(thread);
-	else
+	if (own_thread_start(&thread, wait_for_gpus, NULL) != 0) {
 		atomic_store(&waiting, WAITING_NONE);
-	return is_begun;
+		return false;
+	}
+	pthread_detach(thread);
+	return true;
 }
 
 /* Waiting for a context ends a capture in it. Captures and host functions are not used together. */

@@ -1,15 +1,14 @@
 /* Threads that work at intervals: start, waiting and end. */
 #include "backend/gpu/periodic_thread.h"
 
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/own_thread.h"
 
 void periodic_thread_start(struct periodic_thread *thread, void *(*run)(void *))
 {
 	pthread_condattr_t attributes;
-	sigset_t previous;
-	sigset_t all;
 
 	if (thread->owner == getpid())
 		return;
@@ -19,11 +18,7 @@ void periodic_thread_start(struct periodic_thread *thread, void *(*run)(void *))
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&thread->ending, &attributes);
 	pthread_condattr_destroy(&attributes);
-	/* The program's signals must be handled by its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &previous);
-	thread->owner = pthread_create(&thread->thread, NULL, run, NULL) == 0 ? getpid() : 0;
-	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	thread->owner = own_thread_start(&thread->thread, run, NULL) == 0 ? getpid() : 0;
 }
 
 bool periodic_thread_wait(struct periodic_thread *thread, uint64_t ns)

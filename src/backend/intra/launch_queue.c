@@ -2,7 +2,6 @@
 #include "backend/intra/launch_queue.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,6 +16,7 @@
 #include "backend/intra/record_overhead.h"
 #include "backend/intra/record_price.h"
 #include "base/message.h"
+#include "base/own_thread.h"
 #include "driver/driver.h"
 
 /* Polling interval, and number of polls without a launch before the thread sleeps: 100 ms. */
@@ -124,20 +124,6 @@ static void read_one(struct reader_thread *thread, struct launch *launch)
 
 static void *run(void *thread);
 
-/* Reader threads block all signals, which are for the program. */
-static int start_thread(struct reader_thread *thread)
-{
-	sigset_t all;
-	sigset_t previous;
-	int result;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &previous);
-	result = pthread_create(&thread->pthread, NULL, run, thread);
-	pthread_sigmask(SIG_SETMASK, &previous, NULL);
-	return result;
-}
-
 /* The lock is held, but released while the thread is created. */
 static void add_thread(void)
 {
@@ -148,7 +134,7 @@ static void add_thread(void)
 		return;
 	shared.is_starting = true;
 	pthread_mutex_unlock(&shared.lock);
-	result = start_thread(thread);
+	result = own_thread_start(&thread->pthread, run, thread);
 	pthread_mutex_lock(&shared.lock);
 	shared.is_starting = false;
 	if (result == 0)

@@ -23,6 +23,7 @@
 #include "base/array.h"
 #include "base/err.h"
 #include "base/message.h"
+#include "base/own_thread.h"
 #include "record/session/summary.h"
 #include "record/sets/registry.h"
 
@@ -129,8 +130,6 @@ static int install(int number, struct proton_error *err)
 static int start_watching(struct proton_error *err)
 {
 	static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
-	sigset_t all;
-	sigset_t previous;
 	int failed;
 	int status = PROTON_OK;
 
@@ -139,13 +138,7 @@ static int start_watching(struct proton_error *err)
 	if (sem_init(&arrival, 0, 0) < 0)
 		return err_errno(err, errno, "cannot set up signal handling");
 	atomic_store(&arrived, 0);
-	/*
-	 * The thread blocks all signals: the program's handlers run in the same threads as before.
-	 */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &previous);
-	failed = pthread_create(&handler_thread, NULL, wait_for_signals, NULL);
-	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	failed = own_thread_start(&handler_thread, wait_for_signals, NULL);
 	if (failed)
 		return err_errno(err, failed, "cannot set up signal handling");
 	pthread_detach(handler_thread);
