@@ -116,8 +116,14 @@ FAKE_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *is_
 FAKE_EXPORT int cuDevicePrimaryCtxRetain(void **context, int device);
 FAKE_EXPORT int cuDevicePrimaryCtxRelease_v2(int device);
 
+static _Atomic(void (*)(void)) retaining;
+
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
+	void (*first)(void) = atomic_load(&retaining);
+
+	if (first)
+		first();
 	*context = device ? NULL : atomic_load(&primary);
 	return *context ? 0 : 101;
 }
@@ -125,6 +131,11 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
 	return device ? 101 : 0;
+}
+
+FAKE_EXPORT void fake_set_retaining(void (*new_retaining)(void))
+{
+	atomic_store(&retaining, new_retaining);
 }
 
 FAKE_EXPORT void fake_set_primary(void *context)

@@ -168,6 +168,8 @@ enum fake_layout {
 	X(void, set_waiting, (void (*waiting)(void)))                                              \
 	/* The primary context of the first device; NULL: it has none. */                          \
 	X(void, set_primary, (void *context))                                                      \
+	/* Retaining a primary context calls this first: CUPTI's callback; NULL: nothing. */       \
+	X(void, set_retaining, (void (*retaining)(void)))                                          \
 	/* Contexts pushed and not popped on the calling thread. */                                \
 	X(int, pushed, (void))
 

@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 
+#define CALL_PRIMARY_CONTEXT_RETAIN 386 /* graph_calls.def */
+
 /* A graph of two kernels, captured in the scope "cap" if a session is active. */
 static uint32_t make_graph(void)
 {
@@ -241,6 +243,88 @@ TEST(a_replay_that_does_not_return_is_not_waited_for_longer_than_the_limit)
 	CHECK_U64(end_within_a_replay(2000), 0);
 	CHECK_LE(2, atomic_load(&holds)); /* between the attempts it may get what it waits for */
 	CHECK_EQ(rec_printed("a thread did not return from the CUDA driver"), 1);
+}
+
+/* A runtime whose lock host functions want, as functions of Python do. */
+static pthread_mutex_t runtime = PTHREAD_MUTEX_INITIALIZER;
+
+static bool hold_runtime(void)
+{
+	pthread_mutex_lock(&runtime);
+	return hold();
+}
+
+static void release_runtime(void)
+{
+	let_go();
+	pthread_mutex_unlock(&runtime);
+}
+
+static const struct proton_holder runtime_holder = {hold_runtime, release_runtime, covers};
+
+static _Atomic uint32_t wants;
+
+/* A host function that runs while threads are held. */
+static void want_runtime(void)
+{
+	if (!atomic_load(&is_held))
+		return;
+	atomic_fetch_add(&wants, 1);
+	pthread_mutex_lock(&runtime);
+	pthread_mutex_unlock(&runtime);
+	fake.set_waiting(NULL); /* the GPU is idle */
+}
+
+static void want_runtime_when_held(void)
+{
+	while (!atomic_load(&is_held))
+		usleep(100);
+	want_runtime();
+}
+
+static void *replay_wanting_runtime(void *exec)
+{
+	fake.graph_launch_around((uint32_t)(uintptr_t)exec, "node", want_runtime_when_held);
+	return NULL;
+}
+
+TEST(a_host_function_within_a_replay_gets_the_lock_of_the_runtime)
+{
+	uint32_t exec;
+	pthread_t thread;
+
+	proton_holder_set(&runtime_holder);
+	start();
+	exec = make_graph();
+	replay(exec);
+	CHECK_EQ(pthread_create(&thread, NULL, replay_wanting_runtime, (void *)(uintptr_t)exec), 0);
+	end();
+	pthread_join(thread, NULL);
+	CHECK_LE(2, atomic_load(&holds));
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	replay(exec);
+	CHECK_EQ(fake.graph_result(), 0);
+	proton_holder_set(NULL);
+}
+
+TEST(a_host_function_on_the_gpu_gets_the_lock_of_the_runtime)
+{
+	uint32_t exec;
+
+	proton_holder_set(&runtime_holder);
+	begin_with_context();
+	start();
+	launch_function("k", NULL, 1000); /* in a context that is waited for */
+	exec = make_graph();
+	replay(exec);
+	fake.set_waiting(want_runtime);
+	end();
+	CHECK_EQ(atomic_load(&wants), 1);
+	CHECK_LE(2, atomic_load(&holds));
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	replay(exec);
+	CHECK_EQ(fake.graph_result(), 0);
+	proton_holder_set(NULL);
 }
 
 /* Waits for the thread that notices that no session is active. */
@@ -511,6 +595,21 @@ TEST(a_lost_context_is_named)
 }
 
 /* ------------------------------------------------------------------ PC sampling */
+
+/* CUPTI reports the recorder's own calls too: one of them comes while the gate is closed. */
+static void report_retain(void)
+{
+	fake.call(CALL_PRIMARY_CONTEXT_RETAIN, 0);
+}
+
+TEST(sampling_starts_though_its_own_calls_are_reported)
+{
+	begin_with_context();
+	fake.set_retaining(report_retain);
+	start_sampling("pcsampling");
+	CHECK_LT(0, fake.pcs_period(&gpu0));
+	end();
+}
 
 TEST(threads_are_held_from_before_attaching_until_sampling_is_enabled)
 {
