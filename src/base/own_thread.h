@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 /*
- * pthread_create() with all signals blocked on the new thread: the program's signals must be handled
- * by its own threads. 0, or an error number.
+ * pthread_create() with all signals blocked on the new thread: the program has to handle its own
+ * signals on its own threads. 0, or an error number.
  */
 int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data);
 

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/environment.h"
+#include "base/message.h"
 #include "driver/functions.h"
 #include "driver/hip_driver.h"
 #include "record/thread/record_launch.h"
@@ -189,6 +190,25 @@ int driver_bind(bool is_amd, struct proton_error *err)
 		atomic_store_explicit(&bound, wanted, memory_order_release);
 	pthread_mutex_unlock(&lock);
 	return status;
+}
+
+bool driver_cuda_synchronize(void *context)
+{
+	bool is_popped = false;
+	void *popped;
+	bool done;
+
+	if (libcuda.cuCtxPushCurrent(context) != 0)
+		return false;
+	done = libcuda.cuCtxSynchronize() == 0;
+	/* If it stays pushed, the program continues in the wrong context: try twice. */
+	for (int tries = 0; tries < 2 && !is_popped; tries++)
+		is_popped = libcuda.cuCtxPopCurrent(&popped) == 0;
+	if (!is_popped)
+		message_once(
+			"cuCtxPopCurrent failed: the current CUDA context of the calling thread "
+			"has changed");
+	return done;
 }
 
 bool driver_is_bound(void)

@@ -79,6 +79,10 @@ extern struct driver driver;
 bool driver_cuda_is_likely(void);
 /* Fills `libcuda`, once. E_NOLIB; E_VERSION, E_UNSUPPORTED if it lacks a function for `user`. */
 int driver_load_cuda(enum driver_user user, struct proton_error *err);
+/*
+ * Waits for all work in the context, which is current during the wait. False if the driver refuses.
+ */
+bool driver_cuda_synchronize(void *context);
 /* Fills `libhip`, once. E_NOLIB, E_UNSUPPORTED. */
 int driver_load_hip(struct proton_error *err);
 

@@ -17,12 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/activity.h"
+#include "backend/cuda/callbacks.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/kernel_times.h"
 #include "backend/cuda/memory.h"
-#include "backend/cuda/pc_sampling.h"
 #include "backend/cuda/record_fields.h"
+#include "backend/cuda/sampling_hooks.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/kernel_names.h"
@@ -137,7 +138,7 @@ static void refuse(uint8_t **buffer, size_t *bytes)
 static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
 {
 	*max_records = 0;
-	if (cuda_is_orphaned()) {
+	if (cupti_is_orphaned()) {
 		refuse(buffer, bytes);
 		return;
 	}
@@ -237,6 +238,7 @@ static bool is_stale(const struct execution *execution)
 
 static void add_kernel(const struct cupti_kernel *kernel)
 {
+	const struct sampling_hooks *hooks = sampling_hooks_get();
 	struct correlation launch;
 	struct execution execution;
 	uint64_t node;
@@ -249,8 +251,8 @@ static void add_kernel(const struct cupti_kernel *kernel)
 	if (kernel->graph_node_id && is_stale(&execution))
 		execution.start_ns = 0; /* counted as a kernel without times */
 	node = launch.is_shared ? kernel->graph_node_id : 0;
-	if (pc_sampling_runs() && execution.start_ns && execution.end_ns > execution.start_ns)
-		pcs_modules_attribute(kernel, node ? captured_nodes_crc(node) : 0, &execution);
+	if (hooks->attribute && execution.start_ns && execution.end_ns > execution.start_ns)
+		hooks->attribute(kernel, node ? captured_nodes_crc(node) : 0, &execution);
 	records_add(&launch, node, &execution);
 }
 
@@ -299,7 +301,7 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 {
 	uint64_t start_ns;
 
-	if (!buffer || cuda_is_orphaned() || !is_back(buffer))
+	if (!buffer || cupti_is_orphaned() || !is_back(buffer))
 		return;
 	start_ns = await_records_begin();
 	finish_buffer(buffer, bytes, valid_bytes,
@@ -397,7 +399,7 @@ static void on_buffer_completed_2(uint8_t *buffer, size_t bytes, size_t valid_by
 {
 	uint64_t start_ns;
 
-	if (!buffer || cuda_is_orphaned() || !is_back(buffer))
+	if (!buffer || cupti_is_orphaned() || !is_back(buffer))
 		return;
 	start_ns = await_records_begin();
 	finish_buffer(buffer, bytes, valid_bytes,

@@ -5,10 +5,11 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/activity.h"
+#include "backend/cuda/callbacks.h"
 #include "backend/cuda/hold.h"
 #include "backend/cuda/interface.h"
-#include "backend/cuda/pc_sampling.h"
+#include "backend/cuda/pcs/pc_sampling.h"
 #include "backend/cuda/replayed_graphs.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/gpu_describe.h"
@@ -16,6 +17,7 @@
 #include "base/message.h"
 #include "base/own_thread.h"
 #include "driver/driver.h"
+#include "record/record.h"
 #include "record/thread/captured.h"
 
 /*
@@ -207,7 +209,7 @@ static bool begin_to_leave(bool has_sampled)
 	/* Threads that only launch kernels are not disturbed. */
 	if (!replayed_graphs_any() && !has_sampled)
 		return true;
-	if (!replayed_graphs_are_suspect() && hold_begin(cuda_synchronize, &why))
+	if (!replayed_graphs_are_suspect() && hold_begin(driver_cuda_synchronize, &why))
 		return true;
 	if (replayed_graphs_any())
 		explain(why);

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "backend/cuda/pcs_mode.h"
+#include "backend/cuda/pcs/pcs_mode.h"
 #include "record/backend.h"
 
 /* What is recorded, beside kernels. */

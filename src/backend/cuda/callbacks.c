@@ -9,13 +9,13 @@
 #include <stddef.h>
 
 #include "backend/cuda/call_gate.h"
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/callbacks.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/hold.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/memory.h"
-#include "backend/cuda/pc_sampling.h"
 #include "backend/cuda/replayed_graphs.h"
+#include "backend/cuda/sampling_hooks.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/contexts.h"
 #include "backend/gpu/launches.h"
@@ -133,30 +133,13 @@ static struct launch_call describe(uint32_t call, uint32_t correlation)
 	return described;
 }
 
-static void begin_sampled(uint32_t call, const struct cupti_callback_data *data,
-			  struct proton_context where, bool is_kernel)
-{
-	if (pc_sampling_runs())
-		pcs_modules_on_launch(call, data, where, is_kernel && record_is_in_op());
-	else
-		call_gate_pass(CALL_GATE_LAUNCH);
-}
-
-static void end_sampled(const struct cupti_callback_data *data)
-{
-	if (pc_sampling_runs())
-		pcs_modules_on_launched(data);
-	else
-		call_gate_leave(CALL_GATE_LAUNCH);
-}
-
 /*
  * Calls that make or change graphs, modules and contexts take the same locks as launches, which
  * changes of sampling exclude.
  */
 static void gate_graph_call(const struct cupti_callback_data *data)
 {
-	if (pc_sampling_get_state() == PC_SAMPLING_OFF)
+	if (!sampling_hooks_get()->has_gate)
 		return;
 	if (data->site == CUPTI_SITE_ENTER)
 		call_gate_pass(CALL_GATE_LAUNCH);
@@ -199,8 +182,8 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 {
 	struct launch_call launch = describe(call, data->correlation_id);
 	struct launches_timer timer = launches_timer_begin(data->site == CUPTI_SITE_ENTER);
-	bool is_sampled = pc_sampling_get_state() != PC_SAMPLING_OFF &&
-			  launch.kind != LAUNCH_MEMORY;
+	const struct sampling_hooks *hooks = sampling_hooks_get();
+	bool is_sampled = hooks->has_gate && launch.kind != LAUNCH_MEMORY;
 
 	if (launch.kind == LAUNCH_GRAPH)
 		on_graph_launch(data);
@@ -209,12 +192,12 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 
 		contexts_note(data->context);
 		if (is_sampled)
-			begin_sampled(call, data, where, launch.kind == LAUNCH_KERNEL);
+			hooks->begin_launch(call, data, where, launch.kind == LAUNCH_KERNEL);
 	} else {
 		const int *result = data->function_return_value;
 
 		if (is_sampled)
-			end_sampled(data);
+			hooks->end_launch(data);
 		launches_end(&launch, result && *result != 0);
 	}
 	launches_timer_end(timer);
@@ -244,19 +227,22 @@ static bool is_graph_call(uint32_t call)
 /* Calls of pcs_module_calls.def, some of which are graph calls too. */
 static bool on_module_call(uint32_t call, const struct cupti_callback_data *data)
 {
+	const struct sampling_hooks *hooks = sampling_hooks_get();
+
 	switch (call) {
 #define M(name, number) case number:
 #define Q(name, number)
 #include "backend/cuda/pcs_module_calls.def"
 #undef M
-		if (pc_sampling_get_state() != PC_SAMPLING_OFF)
-			pcs_modules_on_call(call, data);
+		if (hooks->on_module_call)
+			hooks->on_module_call(call, data);
 		return true;
 #define M(name, number)
 #define Q(name, number) case number:
 #include "backend/cuda/pcs_module_calls.def"
 #undef M
-		pcs_modules_on_query(data);
+		if (hooks->on_query)
+			hooks->on_query(data);
 		return true;
 	default:
 		return is_graph_call(call);
@@ -289,20 +275,24 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 
 static void on_resource(uint32_t event, const struct cupti_resource_data *resource)
 {
+	const struct sampling_hooks *hooks = sampling_hooks_get();
 	const struct cupti_graph_data *graph = resource->resource_descriptor;
 
 	switch (event) {
 	case CUPTI_RESOURCE_CONTEXT_CREATED:
-		pc_sampling_on_context(resource->context, false);
+		if (hooks->on_context)
+			hooks->on_context(resource->context);
 		break;
 	case CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING:
 		contexts_forget(resource->context);
-		pc_sampling_on_context_destroy(resource->context);
+		if (hooks->on_context_destroy)
+			hooks->on_context_destroy(resource->context);
 		break;
 	case CUPTI_RESOURCE_MODULE_LOADED:
 	case CUPTI_RESOURCE_MODULE_UNLOAD_STARTING:
 	case CUPTI_RESOURCE_MODULE_PROFILED:
-		pcs_modules_on_event(event, resource->resource_descriptor);
+		if (hooks->on_module_event)
+			hooks->on_module_event(event, resource->resource_descriptor);
 		break;
 	case CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING:
 		replayed_graphs_forget(graph->graph_exec);
@@ -320,7 +310,7 @@ static void on_resource(uint32_t event, const struct cupti_resource_data *resour
 
 static void on_callback(void *user, uint32_t domain, uint32_t call, const void *data)
 {
-	if (cuda_is_orphaned())
+	if (cupti_is_orphaned())
 		return;
 	if (domain == CUPTI_DOMAIN_DRIVER_API) {
 		on_driver_call(call, data);

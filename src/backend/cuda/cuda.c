@@ -13,11 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/cuda/activity.h"
 #include "backend/cuda/append.h"
 #include "backend/cuda/attach.h"
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/callbacks.h"
 #include "backend/cuda/interface.h"
-#include "backend/cuda/pc_sampling.h"
+#include "backend/cuda/pcs/pc_sampling.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/contexts.h"
@@ -35,7 +36,17 @@
 #include "record/session/await_driver.h"
 #include "record/thread/correlate.h"
 
-_Atomic enum cuda_state cuda_state;
+/*
+ * Life cycle of the backend. Changed by one caller of backend_use.c at a time, and by a fork; a
+ * flush may read it at any time.
+ */
+static _Atomic enum {
+	STATE_OFF,       /* not started, or orphaned: cupti_api.h */
+	STATE_POSTPONED, /* started; CUPTI is not touched before the driver is initialized */
+	STATE_FAILED,    /* CUPTI could not be started when the driver was initialized */
+	STATE_ON,        /* CUPTI is subscribed and records */
+	STATE_RESTING,   /* started, but all sessions are deactivated: nothing is recorded */
+} state;
 static struct attach_wishes wishes;
 static _Atomic pid_t cupti_process; /* process in which CUPTI was touched; 0: none */
 
@@ -76,7 +87,7 @@ static int begin(struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	flush_thread_start(on_idle);
-	atomic_store(&cuda_state, CUDA_ON);
+	atomic_store(&state, STATE_ON);
 	return PROTON_OK;
 }
 
@@ -100,7 +111,7 @@ static int start(const char *mode, struct proton_error *err)
 		return status;
 	tensors_start(&append_reader);
 	if (await_driver_is_pending() && !driver_is_initialized())
-		atomic_store(&cuda_state, CUDA_POSTPONED);
+		atomic_store(&state, STATE_POSTPONED);
 	else
 		status = begin(err);
 	if (status == PROTON_OK)
@@ -112,42 +123,23 @@ static int resume(struct proton_error *err)
 {
 	int status;
 
-	if (atomic_load(&cuda_state) != CUDA_POSTPONED)
+	if (atomic_load(&state) != STATE_POSTPONED)
 		return PROTON_OK;
 	status = begin(err);
 	if (status != PROTON_OK)
-		atomic_store(&cuda_state, CUDA_FAILED);
+		atomic_store(&state, STATE_FAILED);
 	return status;
 }
 
 /* No kernel was launched yet, unless the driver did not report its initialization. */
 static int check_postponed(struct proton_error *err)
 {
-	if (atomic_load(&cuda_state) == CUDA_POSTPONED && driver_is_initialized())
+	if (atomic_load(&state) == STATE_POSTPONED && driver_is_initialized())
 		return err_set(err, PROTON_E_STATE,
 			       "no GPU activity was recorded: CUDA was initialized without "
 			       "calling the library named in CUDA_INJECTION64_PATH; the "
 			       "program may have changed that variable");
 	return PROTON_OK;
-}
-
-bool cuda_synchronize(void *context)
-{
-	bool is_popped = false;
-	void *popped;
-	bool done;
-
-	if (libcuda.cuCtxPushCurrent(context) != 0)
-		return false;
-	done = libcuda.cuCtxSynchronize() == 0;
-	/* If it stays pushed, the program continues in the wrong context: try twice. */
-	for (int tries = 0; tries < 2 && !is_popped; tries++)
-		is_popped = libcuda.cuCtxPopCurrent(&popped) == 0;
-	if (!is_popped)
-		message_once(
-			"cuCtxPopCurrent failed: the current CUDA context of the calling thread "
-			"has changed");
-	return done;
 }
 
 static int flush(struct proton_error *err)
@@ -158,7 +150,7 @@ static int flush(struct proton_error *err)
 	bool in_doubt = false;
 	int status;
 
-	if (atomic_load(&cuda_state) != CUDA_ON)
+	if (atomic_load(&state) != STATE_ON)
 		return check_postponed(err);
 	callbacks_check();
 	/*
@@ -166,7 +158,7 @@ static int flush(struct proton_error *err)
 	 * only the records are waited for.
 	 */
 	if (!captured_may_open())
-		in_doubt = !contexts_synchronize(cuda_synchronize);
+		in_doubt = !contexts_synchronize(driver_cuda_synchronize);
 	tensors_collect();
 	status = activity_flush(launched, last_shared, in_doubt, err);
 	pc_sampling_flush();
@@ -179,7 +171,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	if (atomic_load(&cuda_state) == CUDA_ON)
+	if (atomic_load(&state) == STATE_ON)
 		status = callbacks_set_memory(is_wanted, err);
 	if (status == PROTON_OK || !is_wanted)
 		wishes.memory = is_wanted;
@@ -221,7 +213,7 @@ static void describe(backend_add_fn add, void *user)
 	snprintf(text, sizeof(text), "%d.%d", libcupti.driver / 1000, libcupti.driver % 1000 / 10);
 	add(user, "cuda_driver", text);
 	add_kernel_module(add, user);
-	if (atomic_load(&cuda_state) == CUDA_ON) /* else a thread may be subscribing */
+	if (atomic_load(&state) == STATE_ON) /* else a thread may be subscribing */
 		interface_describe(add, user);
 	attach_describe(add, user);
 	if (captured_nodes_differing())
@@ -234,21 +226,21 @@ static void describe(backend_add_fn add, void *user)
 
 static bool rest(bool is_end)
 {
-	if (atomic_load(&cuda_state) != CUDA_ON || (!is_end && !attach_may_rest()))
+	if (atomic_load(&state) != STATE_ON || (!is_end && !attach_may_rest()))
 		return false;
 	attach_end(&wishes);
-	atomic_store(&cuda_state, CUDA_RESTING);
+	atomic_store(&state, STATE_RESTING);
 	return true;
 }
 
 static int wake(struct proton_error *err)
 {
-	return atomic_load(&cuda_state) == CUDA_RESTING ? begin(err) : PROTON_OK;
+	return atomic_load(&state) == STATE_RESTING ? begin(err) : PROTON_OK;
 }
 
 static bool leave(void)
 {
-	return atomic_load(&cuda_state) == CUDA_ORPHANED || attach_leave();
+	return cupti_is_orphaned() || attach_leave();
 }
 
 static void stop(void)
@@ -256,7 +248,7 @@ static void stop(void)
 	nvtx_detach();
 	flush_thread_stop();
 	rest(true);
-	atomic_store(&cuda_state, CUDA_OFF);
+	atomic_store(&state, STATE_OFF);
 	wishes.memory = false;
 	pc_sampling_clear();
 	launches_clear();
@@ -265,7 +257,8 @@ static void stop(void)
 static void forked(void)
 {
 	append_forget();
-	atomic_store(&cuda_state, atomic_load(&cupti_process) ? CUDA_ORPHANED : CUDA_OFF);
+	atomic_store(&libcupti.is_orphaned, atomic_load(&cupti_process) != 0);
+	atomic_store(&state, STATE_OFF);
 	wishes.memory = false;
 	pc_sampling_forked();
 	attach_forked();

@@ -2,6 +2,7 @@
 #ifndef BACKEND_CUDA_CUPTI_API_H
 #define BACKEND_CUDA_CUPTI_API_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,6 +17,12 @@ struct cupti_api {
 	/* The first function that an interface lacks (interface.h); NULL if it is complete. */
 	const char *missing_first;
 	const char *missing_second;
+	/*
+	 * The child of a process that had touched CUPTI; it cannot be started there. CUPTI still
+	 * calls back: its callbacks take no lock, which a thread of the parent may have held, and
+	 * call nothing of CUPTI. Set by the only thread of the child, in the fork.
+	 */
+	_Atomic bool is_orphaned;
 	bool has_worked; /* CUPTI granted a subscription in this process */
 	/* Name of the tool that CUPTI gave when a subscription was refused; "": not known. */
 	char other_name[CUPTI_SUBSCRIBER_NAME_BYTES + 1];
@@ -26,6 +33,12 @@ struct cupti_api {
 
 /* Set by cupti_api_load(). */
 extern struct cupti_api libcupti;
+
+static inline bool cupti_is_orphaned(void)
+{
+	/* relaxed: the only thread of this process has set it */
+	return atomic_load_explicit(&libcupti.is_orphaned, memory_order_relaxed);
+}
 
 /*
  * Opens libcuda and libcupti once per process and checks their versions. Errors: E_NOLIB with the

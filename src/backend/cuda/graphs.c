@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "backend/cuda/pc_sampling.h"
+#include "backend/cuda/sampling_hooks.h"
 #include "backend/gpu/captured_nodes.h"
 #include "base/array.h"
 
@@ -99,11 +99,12 @@ static bool has_records(int node_type)
 
 static void on_node_created(const struct cupti_graph_data *graph)
 {
+	const struct sampling_hooks *hooks = sampling_hooks_get();
 	uint64_t node_id;
 
 	if (libcupti.cuptiGetGraphNodeId(graph->node, &node_id) == CUPTI_OK)
 		captured_nodes_add(node_id, graph->node_type == CUDA_GRAPH_NODE_KERNEL,
-				   pcs_modules_launched_crc());
+				   hooks->captured_crc ? hooks->captured_crc() : 0);
 }
 
 /* Also called for a node of an executable graph that was updated from another graph. */

@@ -245,7 +245,7 @@ TEST(a_replay_that_does_not_return_is_not_waited_for_longer_than_the_limit)
 	CHECK_EQ(rec_printed("a thread did not return from the CUDA driver"), 1);
 }
 
-/* A runtime whose lock host functions want, as functions of Python do. */
+/* A runtime that host functions wait for, as functions of Python do for the GIL. */
 static pthread_mutex_t runtime = PTHREAD_MUTEX_INITIALIZER;
 
 static bool hold_runtime(void)

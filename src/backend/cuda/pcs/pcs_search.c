@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "backend/cuda/pcs_parts.h"
+#include "backend/cuda/pcs/pcs_parts.h"
 #include "base/buf.h"
 #include "record/session/triton_cache.h"
 #include "record/store/code_objects.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/pcs_parts.h"
-#include "backend/cuda/pcs_windows.h"
+#include "backend/cuda/pcs/pcs_parts.h"
+#include "backend/cuda/pcs/pcs_windows.h"
 #include "base/clock.h"
 #include "base/message.h"
 
@@ -115,7 +115,7 @@ static int read_reasons(const struct pcs_context *context)
 	result = texts && naming.indexes && naming.names
 			 ? libcupti.cuptiPCSamplingGetStallReasons(&naming)
 			 : CUPTI_E_OUT_OF_MEMORY;
-	if (result == CUPTI_OK && !pcs_drain_set_reasons(naming.indexes, naming.names, count))
+	if (result == CUPTI_OK && !pcs_take_reasons(naming.indexes, naming.names, count))
 		result = CUPTI_E_OUT_OF_MEMORY;
 	if (result == CUPTI_OK)
 		reason_count = count;
@@ -248,7 +248,7 @@ size_t pcs_context_read(struct pcs_context *context)
 		result = libcupti.cuptiPCSamplingGetData(&params);
 		if (result == CUPTI_E_OUT_OF_MEMORY || out->is_full) {
 			if (result == CUPTI_OK)
-				pcs_drain_take(context, out);
+				pcs_take(context, out);
 			context->is_full = true;
 			break;
 		}
@@ -257,7 +257,7 @@ size_t pcs_context_read(struct pcs_context *context)
 		if (result != CUPTI_OK)
 			break;
 		count += out->count;
-		pcs_drain_take(context, out);
+		pcs_take(context, out);
 		if (!out->remaining)
 			break;
 	}
@@ -287,7 +287,7 @@ void pcs_context_disable(struct pcs_context *context)
 	result = libcupti.cuptiPCSamplingDisable(&params);
 	pcs_windows_end(context->id, clock_monotonic_ns());
 	if (result == CUPTI_OK)
-		pcs_drain_take(context, context->configured);
+		pcs_take(context, context->configured);
 	/* A context that was destroyed is gone for CUPTI too. */
 	if (result == CUPTI_OK || result == CUPTI_E_INVALID_CONTEXT)
 		pcs_context_forget(context);
@@ -327,7 +327,7 @@ void pcs_context_raise_period(struct pcs_context *context)
 		pcs_context_forget(context);
 		return;
 	}
-	pcs_drain_take(context, context->configured);
+	pcs_take(context, context->configured);
 	/* Dense samples fill the buffer again before half of them helps. */
 	context->period += context->period < PCS_PERIOD_DENSE ? 2 : 1;
 	if (context->period > PCS_PERIOD_MAX)

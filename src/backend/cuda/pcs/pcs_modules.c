@@ -11,8 +11,9 @@
 #include <string.h>
 
 #include "backend/cuda/call_gate.h"
-#include "backend/cuda/pcs_parts.h"
-#include "backend/cuda/pcs_windows.h"
+#include "backend/cuda/callbacks.h"
+#include "backend/cuda/pcs/pcs_parts.h"
+#include "backend/cuda/pcs/pcs_windows.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -380,8 +381,8 @@ static const void *function_of(uint32_t call, const void *params)
 	return words[0];
 }
 
-void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data,
-			   struct proton_context where, bool is_named)
+void pcs_modules_begin_launch(uint32_t call, const struct cupti_callback_data *data,
+			      struct proton_context where, bool is_kernel)
 {
 	const void *function = function_of(call, data->function_params);
 	uint32_t index = function ? map_find(&by_handle, (uintptr_t)function) : 0;
@@ -391,12 +392,13 @@ void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data
 	launching_crc = is_handle_at(index, function) ? crc_at(index) : 0;
 	if (where.sessions)
 		atomic_store_explicit(&last_sessions, where.sessions, memory_order_relaxed);
-	pc_sampling_on_context(data->context, true);
 	call_gate_pass(CALL_GATE_LAUNCH);
 	if (pcs_mode.is_serialized) {
 		pthread_mutex_lock(&lock);
-		serialized[data->correlation_id % SERIALIZED_LAUNCHES] = (struct serialized_launch){
-			.correlation = data->correlation_id, .is_named = is_named, .where = where};
+		serialized[data->correlation_id % SERIALIZED_LAUNCHES] =
+			(struct serialized_launch){.correlation = data->correlation_id,
+						   .is_named = is_kernel && record_is_in_op(),
+						   .where = where};
 		pthread_mutex_unlock(&lock);
 	}
 	if (launching_crc)
@@ -404,7 +406,7 @@ void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data
 }
 
 /* The module of a function that was loaded earlier, or lazily, is known only now. */
-void pcs_modules_on_launched(const struct cupti_callback_data *data)
+void pcs_modules_end_launch(const struct cupti_callback_data *data)
 {
 	call_gate_leave(CALL_GATE_LAUNCH);
 	if (launching_crc && crc_of_launch(data->correlation_id) != launching_crc)
@@ -413,7 +415,7 @@ void pcs_modules_on_launched(const struct cupti_callback_data *data)
 	launching_crc = 0;
 }
 
-uint64_t pcs_modules_launched_crc(void)
+uint64_t pcs_modules_captured_crc(void)
 {
 	return launching_crc;
 }

@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 
-#include "backend/cuda/pc_sampling.h"
+#include "backend/cuda/cupti_api.h"
+#include "backend/cuda/pcs/pcs_mode.h"
+#include "record/record.h"
 #include "record/sets/record_samples.h"
 
 #define PCS_CONTEXTS_MAX 32u
@@ -43,18 +45,21 @@ struct pcs_statistics {
 	uint64_t drain_ns;
 };
 
-/*
- * pc_sampling.c: closes the gate for CUPTI's calls, as call_gate_close(). Queries are watched from
- * now on, and those that began before have time to end. pcs_lock is held.
- */
-bool pc_sampling_close(uint64_t limit_ns);
-/* Queries are not watched any more if nothing was closed for some time. pcs_lock is held. */
-void pc_sampling_relax(void);
-
+/* pcs_state.c. */
 extern pthread_mutex_t pcs_lock; /* guards the contexts, and CUPTI's calls for them */
 extern struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
 extern struct pcs_mode pcs_mode;
 extern struct pcs_statistics pcs_statistics;
+
+/*
+ * Closes the gate for CUPTI's calls, as call_gate_close(). Queries are watched from now on, and
+ * those that began before have time to end. pcs_lock is held, as for the following.
+ */
+bool pcs_state_close_gate(uint64_t limit_ns);
+void pcs_state_watch_queries(void);
+void pcs_state_unwatch_queries(void);
+/* Queries are not watched any more if nothing was closed for some time. */
+void pcs_state_relax(void);
 
 /* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (call_gate.h). */
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
@@ -77,10 +82,11 @@ void pcs_context_raise_period(struct pcs_context *context);
 /* pcs_drain.c. */
 void pcs_drain_start(void);
 void pcs_drain_stop(void);
-/* Adds the content of a buffer; pcs_lock is held. */
-void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data);
+
+/* pcs_take.c: adds the content of a buffer; pcs_lock is held. */
+void pcs_take(const struct pcs_context *context, struct pcs_data *data);
 /* Prepares for `count` stall reasons of CUPTI; `names` by index. False: out of memory. */
-bool pcs_drain_set_reasons(const uint32_t *indexes, char *const *names, size_t count);
+bool pcs_take_reasons(const uint32_t *indexes, char *const *names, size_t count);
 
 /* pcs_search.c: looks for cubins that CUPTI has not given in Triton's cache. */
 void pcs_search(void);
@@ -88,6 +94,16 @@ void pcs_search(void);
 /* pcs_modules.c. */
 void pcs_modules_start(void);
 void pcs_modules_stop(void);
+/* Those of sampling_hooks.h. */
+void pcs_modules_begin_launch(uint32_t call, const struct cupti_callback_data *data,
+			      struct proton_context where, bool is_kernel);
+void pcs_modules_end_launch(const struct cupti_callback_data *data);
+void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data);
+void pcs_modules_on_query(const struct cupti_callback_data *data);
+void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module);
+uint64_t pcs_modules_captured_crc(void);
+void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
+			   struct execution *execution);
 /* A function without a cubin was sampled: asks CUPTI for it at the next launches. */
 void pcs_modules_want(uint64_t crc, uint32_t function);
 /* The functions that are still without a cubin, each once. */

@@ -1,5 +1,5 @@
 /* Parser for the mode "pcsampling". */
-#include "backend/cuda/pcs_mode.h"
+#include "backend/cuda/pcs/pcs_mode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* PC sampling: which contexts are sampled, from the start of a session to its end. */
-#include "backend/cuda/pc_sampling.h"
+#include "backend/cuda/pcs/pc_sampling.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "backend/cuda/call_gate.h"
+#include "backend/cuda/callbacks.h"
 #include "backend/cuda/hold.h"
-#include "backend/cuda/pcs_parts.h"
-#include "backend/cuda/pcs_windows.h"
+#include "backend/cuda/pcs/pcs_parts.h"
+#include "backend/cuda/pcs/pcs_windows.h"
+#include "backend/cuda/sampling_hooks.h"
 #include "backend/gpu/launches.h"
 #include "base/clock.h"
 #include "base/message.h"
@@ -20,21 +22,13 @@
 #define SHARE_MAX 15u /* percent of samples without a function that are not worth a warning */
 #define SHARE_SAMPLES_MIN 1000u
 #define CHECKED_MAX 16u
-#define CLOSE_NS 200000000ull   /* to wait for threads that launch or load modules */
-#define CREATE_NS 20000000ull   /* to wait while a context is created, which takes 100 ms or more */
-#define QUERY_NS 20000000ull    /* time of a query that began before queries are watched */
-#define WATCHED_NS 200000000ull /* queries are watched after a change */
+#define CLOSE_NS 200000000ull /* to wait for threads that launch or load modules */
+#define CREATE_NS 20000000ull /* to wait while a context is created, which takes 100 ms or more */
 #define FLUSH_QUIET_NS (PCS_WORKER_SLEEP_MS * 1000000ull + 5000000)
 #define FLUSH_MIN_NS (FLUSH_QUIET_NS + 35000000)
 #define FLUSH_MAX_NS 500000000ull
 #define FLUSH_POLL_US 5000u
 #define FLUSH_EXPECTED_MIN 1000u /* samples */
-
-_Atomic enum pc_sampling_state pc_sampling_state;
-pthread_mutex_t pcs_lock = PTHREAD_MUTEX_INITIALIZER;
-struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
-struct pcs_mode pcs_mode;
-struct pcs_statistics pcs_statistics;
 
 static _Atomic(void *) checked[CHECKED_MAX]; /* contexts that need no check; under pcs_lock */
 static _Atomic bool has_run;                 /* since the backend started */
@@ -42,9 +36,15 @@ static uint32_t last_period;                 /* of a context that is disabled; u
 static bool second_was_noted;                /* guarded by pcs_lock, as the following */
 static _Atomic uint32_t flushed_shared;
 static _Atomic uint64_t flushed_launched;
-static uint64_t watched_ns;       /* since when queries are watched; 0: not */
 static uint64_t flushed_expected; /* samples, at the end of the last flush; under pcs_lock */
 static uint64_t flushed_seen;
+
+static const struct sampling_hooks off, closing, on; /* the states, below */
+
+static bool runs(void)
+{
+	return sampling_hooks_get() == &on;
+}
 
 static struct pcs_context *find(const void *context)
 {
@@ -60,43 +60,6 @@ static bool is_device_taken(uint32_t device)
 		if (pcs_contexts[i].context && pcs_contexts[i].device == device)
 			return true;
 	return false;
-}
-
-/*
- * Functions are asked for their attributes hundreds of times in a step of a training; these calls
- * may load a module, but only the first for each function does. So they are watched only while the
- * gate closes: at changes, which are rare.
- */
-static void watch_queries(void)
-{
-	if (watched_ns)
-		return;
-	call_gate_reset(CALL_GATE_QUERY);
-	callbacks_watch_queries(true);
-	watched_ns = clock_monotonic_ns();
-}
-
-bool pc_sampling_close(uint64_t limit_ns)
-{
-	uint64_t spent_ns;
-
-	watch_queries();
-	spent_ns = clock_monotonic_ns() - watched_ns;
-	/*
-	 * Threads that are not held may be in a launch that began before CUPTI was attached, too.
-	 */
-	if (spent_ns < QUERY_NS)
-		usleep((useconds_t)((QUERY_NS - spent_ns) / 1000));
-	return call_gate_close(limit_ns);
-}
-
-void pc_sampling_relax(void)
-{
-	/* Windows close the gate all the time. */
-	if (!watched_ns || pcs_mode.window_ns || clock_monotonic_ns() - watched_ns < WATCHED_NS)
-		return;
-	watched_ns = 0;
-	callbacks_watch_queries(false);
 }
 
 /* Enables a context that is not known, unless its GPU has another one. pcs_lock is held. */
@@ -174,7 +137,7 @@ static void check(void *context, uint64_t limit_ns)
 {
 	struct proton_error err;
 
-	if (!pc_sampling_runs() || is_checked(context) || !pc_sampling_close(limit_ns))
+	if (!runs() || is_checked(context) || !pcs_state_close_gate(limit_ns))
 		return;
 	if (!find(context) && add(context, &err) != PROTON_OK)
 		message_once("PCs are not sampled: %s", err.text);
@@ -182,9 +145,9 @@ static void check(void *context, uint64_t limit_ns)
 	note_checked(context);
 }
 
-void pc_sampling_on_context(void *context, bool is_launch)
+static void check_context(void *context, bool is_launch)
 {
-	if (!context || is_checked(context) || !pc_sampling_runs())
+	if (!context || is_checked(context))
 		return;
 	if (!take_lock(is_launch ? CLOSE_NS : CREATE_NS))
 		return; /* the next launch tries again */
@@ -192,7 +155,32 @@ void pc_sampling_on_context(void *context, bool is_launch)
 	pthread_mutex_unlock(&pcs_lock);
 }
 
-void pc_sampling_on_context_destroy(void *context)
+/* ------------------------------------------------------------------ hooks */
+
+static void on_context(void *context)
+{
+	check_context(context, false);
+}
+
+static void begin_launch(uint32_t call, const struct cupti_callback_data *data,
+			 struct proton_context where, bool is_kernel)
+{
+	check_context(data->context, true);
+	pcs_modules_begin_launch(call, data, where, is_kernel);
+}
+
+static void pass_launch(uint32_t call, const struct cupti_callback_data *data,
+			struct proton_context where, bool is_kernel)
+{
+	call_gate_pass(CALL_GATE_LAUNCH);
+}
+
+static void leave_launch(const struct cupti_callback_data *data)
+{
+	call_gate_leave(CALL_GATE_LAUNCH);
+}
+
+static void on_context_destroy(void *context)
 {
 	struct pcs_context *found;
 
@@ -200,7 +188,7 @@ void pc_sampling_on_context_destroy(void *context)
 		return; /* the next read fails, and forgets it */
 	forget_checked();
 	found = context ? find(context) : NULL;
-	if (found && pc_sampling_close(0)) {
+	if (found && pcs_state_close_gate(0)) {
 		pcs_context_finish(found);
 		call_gate_open();
 	} else if (found) {
@@ -211,17 +199,53 @@ void pc_sampling_on_context_destroy(void *context)
 	pthread_mutex_unlock(&pcs_lock);
 }
 
-static void set_state(enum pc_sampling_state state)
+/* Sampling has been used. A context may be enabled still. */
+static const struct sampling_hooks off = {
+	.on_query = pcs_modules_on_query,
+	.on_context_destroy = on_context_destroy,
+	.on_module_event = pcs_modules_on_event,
+	.captured_crc = pcs_modules_captured_crc,
+};
+
+/* It starts or stops: launches only pass the gate. */
+static const struct sampling_hooks closing = {
+	.has_gate = true,
+	.begin_launch = pass_launch,
+	.end_launch = leave_launch,
+	.on_module_call = pcs_modules_on_call,
+	.on_query = pcs_modules_on_query,
+	.on_context_destroy = on_context_destroy,
+	.on_module_event = pcs_modules_on_event,
+	.captured_crc = pcs_modules_captured_crc,
+};
+
+/* Between start and stop in the mode "pcsampling". */
+static const struct sampling_hooks on = {
+	.has_gate = true,
+	.begin_launch = begin_launch,
+	.end_launch = pcs_modules_end_launch,
+	.on_module_call = pcs_modules_on_call,
+	.on_query = pcs_modules_on_query,
+	.on_context = on_context,
+	.on_context_destroy = on_context_destroy,
+	.on_module_event = pcs_modules_on_event,
+	.captured_crc = pcs_modules_captured_crc,
+	.attribute = pcs_modules_attribute,
+};
+
+static void set_hooks(const struct sampling_hooks *hooks)
 {
-	atomic_store(&pc_sampling_state, state);
+	atomic_store(&sampling_hooks, hooks);
 }
 
 /* Threads that passed before will not leave: their callbacks had ended. */
-static void begin_gate(enum pc_sampling_state state)
+static void begin_gate(const struct sampling_hooks *hooks)
 {
 	call_gate_reset(CALL_GATE_LAUNCH);
-	set_state(state);
+	set_hooks(hooks);
 }
+
+/* ------------------------------------------------------------------ life */
 
 static bool has_context(void)
 {
@@ -234,10 +258,8 @@ static bool has_context(void)
 /* The end of a session, or of releasing contexts: nothing passes the gate any more. */
 static void end_gate(void)
 {
-	set_state(PC_SAMPLING_OFF);
-	if (watched_ns)
-		callbacks_watch_queries(false);
-	watched_ns = 0;
+	set_hooks(&off);
+	pcs_state_unwatch_queries();
 }
 
 /* Logarithm of the cycles between two samples of a multiprocessor. pcs_lock is held. */
@@ -252,7 +274,7 @@ static uint32_t current_period(void)
 /* pcs_lock is held. */
 static bool disable_all(void)
 {
-	bool is_closed = pc_sampling_close(CLOSE_NS);
+	bool is_closed = pcs_state_close_gate(CLOSE_NS);
 
 	last_period = current_period();
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && is_closed; i++)
@@ -272,7 +294,7 @@ static void disable_rest(void)
 
 	if (!has_context())
 		return;
-	begin_gate(PC_SAMPLING_CLOSING);
+	begin_gate(&closing);
 	callbacks_set_modules(true, &err);
 	disable_all();
 	callbacks_set_modules(false, &err);
@@ -336,7 +358,7 @@ static int begin_known(struct proton_error *err)
 
 	if (libcuda.cuCtxGetCurrent && libcuda.cuCtxGetCurrent(&current) != 0)
 		current = NULL;
-	if (!pc_sampling_close(CLOSE_NS))
+	if (!pcs_state_close_gate(CLOSE_NS))
 		return PROTON_OK; /* the next launch tries again */
 	status = add_known(current, err);
 	call_gate_open();
@@ -364,14 +386,14 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	flushed_shared = 0;
 	flushed_expected = flushed_seen = 0;
 	pcs_modules_start();
-	begin_gate(PC_SAMPLING_ON);
+	begin_gate(&on);
 	status = callbacks_set_modules(true, err);
 	if (status == PROTON_OK) {
-		watch_queries();
+		pcs_state_watch_queries();
 		status = begin_known(err);
 	}
 	if (status != PROTON_OK) {
-		set_state(PC_SAMPLING_CLOSING);
+		set_hooks(&closing);
 		disable_all();
 		end_gate();
 		atomic_store(&has_run, false);
@@ -402,7 +424,7 @@ static void note_losses(void)
 
 void pc_sampling_read(void)
 {
-	if (!pc_sampling_runs())
+	if (!runs())
 		return;
 	pcs_drain_stop();
 	pthread_mutex_lock(&pcs_lock);
@@ -416,11 +438,11 @@ bool pc_sampling_stop(bool is_held)
 {
 	bool is_ready;
 
-	if (!pc_sampling_runs())
+	if (!runs())
 		return true;
 	pcs_drain_stop();
 	pthread_mutex_lock(&pcs_lock);
-	set_state(PC_SAMPLING_CLOSING); /* until they have stopped */
+	set_hooks(&closing); /* until they have stopped */
 	forget_checked();
 	is_ready = disable_all();
 	/* Threads that are not held have waited in callbacks, which they have to leave. */
@@ -477,7 +499,7 @@ void pc_sampling_flush(void)
 	uint64_t before = 0;
 	bool is_waiting = true;
 
-	if (!pc_sampling_runs() || (launched == flushed_launched && shared == flushed_shared))
+	if (!runs() || (launched == flushed_launched && shared == flushed_shared))
 		return;
 	while (is_waiting && now_ns - start_ns < FLUSH_MAX_NS) {
 		pthread_mutex_lock(&pcs_lock);
@@ -507,7 +529,7 @@ void pc_sampling_flush(void)
 /* In the child of a fork, which calls nothing of CUPTI. */
 void pc_sampling_forked(void)
 {
-	set_state(PC_SAMPLING_OFF);
+	set_hooks(&off);
 	pc_sampling_clear();
 }
 

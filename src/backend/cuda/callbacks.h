@@ -1,0 +1,30 @@
+/* CUPTI's callbacks: launches, graphs, modules and contexts. */
+#ifndef BACKEND_CUDA_CALLBACKS_H
+#define BACKEND_CUDA_CALLBACKS_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+/* API callbacks: on the application's threads. `may_choose`: see interface_subscribe(). */
+int callbacks_start(bool may_choose, struct proton_error *err);
+/* Releases the subscription. False if CUPTI does not. */
+bool callbacks_release(void);
+/* cuptiFinalize() has ended the subscription. */
+void callbacks_forget(void);
+/* After one of them. */
+void callbacks_stop(void);
+/* Begins or ends memory operations: their callbacks and records. */
+int callbacks_set_memory(bool is_wanted, struct proton_error *err);
+/* Begins or ends the events and calls of modules, for PC sampling. */
+int callbacks_set_modules(bool is_wanted, struct proton_error *err);
+/* Begins or ends the calls of PC sampling that come often: call_gate.h. */
+void callbacks_watch_queries(bool is_wanted);
+/* Enables or disables the event that gives a loaded module's cubin at its next launch. */
+void callbacks_ask_modules(bool is_wanted);
+/* Prints a warning, once, if another tool has taken the subscription away. */
+void callbacks_check(void);
+/* True if callbacks_check() found that. */
+bool callbacks_were_ended(void);
+
+#endif

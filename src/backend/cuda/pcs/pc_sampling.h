@@ -1,0 +1,39 @@
+/*
+ * PC sampling on NVIDIA GPUs: docs/design/pc-sampling.md. The hardware samples the instruction and
+ * stall reason of one warp per SM and period. CUPTI decodes the samples on its own threads, and a
+ * thread here reads them and adds them to the sessions.
+ *
+ * pc_sampling.c has the life of the sampled contexts, pcs_context.c CUPTI's calls for one,
+ * pcs_drain.c the thread, pcs_take.c what is read, pcs_modules.c cubins and the functions of
+ * launches, pcs_state.c what they share. CUPTI's callbacks come through sampling_hooks.h.
+ */
+#ifndef BACKEND_CUDA_PC_SAMPLING_H
+#define BACKEND_CUDA_PC_SAMPLING_H
+
+#include <stdbool.h>
+
+#include "backend/cuda/pcs/pcs_mode.h"
+#include "record/backend.h"
+
+/*
+ * After callbacks and records have started. Samples the calling thread's context and the primary
+ * contexts, if any.
+ */
+int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err);
+/* Ends reading, and reads once more what was decoded: a stop is short then. */
+void pc_sampling_read(void);
+/*
+ * Ends sampling and adds the last samples. `is_held`: the program's threads are (hold.h). Then true
+ * if no thread is in a call of the driver: then CUPTI can be left.
+ */
+bool pc_sampling_stop(bool is_held);
+/* Before activity records are enabled: CUPTI refuses that while a context is enabled. */
+void pc_sampling_prepare(void);
+/* The backend has stopped: there is nothing to describe any more. */
+void pc_sampling_clear(void);
+/* Adds the samples of all work that has finished. */
+void pc_sampling_flush(void);
+void pc_sampling_forked(void);
+void pc_sampling_describe(backend_add_fn add, void *user);
+
+#endif
