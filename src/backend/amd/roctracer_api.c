@@ -12,6 +12,7 @@
 
 struct roctracer_api libroctracer;
 struct roctracer_hip roctracer_hip;
+_Atomic enum roctracer_state roctracer_state;
 
 static int load(struct proton_error *err)
 {

@@ -2,6 +2,7 @@
 #ifndef BACKEND_AMD_ROCTRACER_API_H
 #define BACKEND_AMD_ROCTRACER_API_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "backend/amd/roctracer_abi.h"
@@ -35,5 +36,21 @@ bool roctracer_api_load_roctx(void);
 
 /* E_IO with the meaning of `result`. `call` names the function. */
 int roctracer_api_error(int result, const char *call, struct proton_error *err);
+
+/* Life cycle. Changed under the lock of roctracer_backend.c, and by a fork. */
+enum roctracer_state {
+	ROCTRACER_OFF,     /* not started */
+	ROCTRACER_WAITING, /* started; the process has not loaded HIP yet */
+	ROCTRACER_FAILED,  /* roctracer could not be started when HIP was loaded */
+	ROCTRACER_ON,
+	/*
+	 * The child of a process that recorded: roctracer's thread, which empties its buffers, is
+	 * missing. The first callback there disables everything; a new session starts with a new
+	 * pool.
+	 */
+	ROCTRACER_ORPHANED,
+};
+
+extern _Atomic enum roctracer_state roctracer_state;
 
 #endif

@@ -35,7 +35,6 @@
 
 #define LOOK_PERIOD_NS 5000000u
 
-_Atomic enum roctracer_state roctracer_state;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following, and changes */
 static bool wants_memory;                                /* argument of set_memory() */
 static struct proton_error failure;                      /* of ROCTRACER_FAILED */

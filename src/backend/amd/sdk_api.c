@@ -12,6 +12,7 @@
 #define VERSION_MIN 10000u
 
 struct sdk_api sdk;
+_Atomic enum sdk_state sdk_state;
 
 int sdk_api_check_version(uint32_t version, struct proton_error *err)
 {

@@ -14,6 +14,7 @@
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/hip_tensors.h"
 #include "backend/amd/kernel_symbols.h"
+#include "backend/amd/sdk_contexts.h"
 #include "backend/amd/sdk_pc_sampling.h"
 #include "backend/amd/sdk_register.h"
 #include "backend/amd/stream_numbers.h"
@@ -34,7 +35,6 @@
 #include "record/session/await_driver.h"
 #include "record/thread/correlate.h"
 
-_Atomic enum sdk_state sdk_state;
 static bool wants_memory;      /* argument of set_memory() */
 static char sampling_mode[64]; /* the mode "pcsampling" with its options; "": another one */
 
@@ -60,11 +60,11 @@ static int begin(struct proton_error *err)
 		sdk_pc_sampling_want(sampling_mode);
 	status = sdk_register(err);
 	if (status == PROTON_OK && wants_memory)
-		status = sdk_register_start_memory(err);
+		status = sdk_contexts_start_memory(err);
 	if (status == PROTON_OK && *sampling_mode)
 		status = sdk_pc_sampling_start(sampling_mode, err);
 	if (status == PROTON_OK)
-		status = sdk_register_start_profiling(err);
+		status = sdk_contexts_start_profiling(err);
 	if (status != PROTON_OK) {
 		sdk_pc_sampling_stop();
 		return status;
@@ -176,7 +176,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 	int status = PROTON_OK;
 
 	if (is_wanted && sdk_state_now() == SDK_ON)
-		status = sdk_register_start_memory(err);
+		status = sdk_contexts_start_memory(err);
 	if (status == PROTON_OK || !is_wanted)
 		wants_memory = is_wanted;
 	return status;
@@ -206,7 +206,7 @@ static void stop(void)
 	nvtx_detach();
 	flush_thread_stop();
 	if (state == SDK_ON) {
-		sdk_register_flush(); /* late records arrive now, or are ignored */
+		sdk_contexts_flush(); /* late records arrive now, or are ignored */
 		sdk_pc_sampling_stop();
 	}
 	if (state != SDK_ENDED)

@@ -2,40 +2,10 @@
 #ifndef BACKEND_AMD_SDK_BACKEND_H
 #define BACKEND_AMD_SDK_BACKEND_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/amd/sdk_api.h"
-
-/*
- * Life cycle of the backend. Changed by one caller of backend_use.c at a time, by a fork, and by
- * the end of the library; callbacks read it at any time.
- */
-enum sdk_state {
-	SDK_OFF, /* no session: the library still calls back, and nothing is recorded */
-	/*
-	 * A session has started, but not the library: HIP calls the tool when the program uses the
-	 * GPU (ROCP_TOOL_LIBRARIES), and the program may fork before.
-	 */
-	SDK_POSTPONED,
-	SDK_FAILED, /* the library could not be used when HIP called the tool */
-	SDK_ON,     /* recording */
-	SDK_ENDED,  /* the library has ended, because the program exits */
-	/*
-	 * The child of a process that had registered. The library's threads are missing there: its
-	 * callbacks take no lock, and the first one stops the contexts that fill buffers.
-	 */
-	SDK_ORPHANED,
-};
-
-extern _Atomic enum sdk_state sdk_state;
-
-static inline enum sdk_state sdk_state_now(void)
-{
-	/* relaxed: a launch at the very moment of a start or stop may count or not */
-	return atomic_load_explicit(&sdk_state, memory_order_relaxed);
-}
 
 /* Callbacks, on the application's threads. */
 void sdk_callbacks_on_call(struct sdk_callback_record record, uint64_t *user, void *data);

@@ -11,9 +11,9 @@
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/sdk_backend.h"
+#include "backend/amd/sdk_contexts.h"
 #include "backend/amd/sdk_external.h"
 #include "backend/amd/sdk_kinds.h"
-#include "backend/amd/sdk_register.h"
 #include "backend/amd/stream_numbers.h"
 #include "backend/gpu/launches.h"
 #include "driver/driver.h"
@@ -218,7 +218,7 @@ void sdk_callbacks_on_call(struct sdk_callback_record record, uint64_t *user, vo
 	bool is_begin = record.phase == SDK_PHASE_ENTER;
 
 	if (state == SDK_ORPHANED)
-		sdk_register_stop_orphan();
+		sdk_contexts_stop_orphan();
 	if (state == SDK_ORPHANED || (is_begin ? state != SDK_ON : !*user) ||
 	    (uint32_t)record.operation >= SDK_OPERATION_MAX)
 		return;
@@ -254,7 +254,7 @@ int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int
 	enum sdk_state state = sdk_state_now();
 
 	if (state == SDK_ORPHANED)
-		sdk_register_stop_orphan();
+		sdk_contexts_stop_orphan();
 	if (state != SDK_ON)
 		return 1;
 	if (here.depth) {

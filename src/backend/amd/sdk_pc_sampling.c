@@ -23,8 +23,6 @@
 #define GPUS_MAX 64u
 #define CONFIGS_MAX 16u
 
-_Atomic bool sdk_pc_sampling_is_on;
-
 /* Written while the tool registers. */
 static struct proton_error failure = {.status = PROTON_E_STATE}; /* PROTON_OK: configured */
 static struct sdk_context context;
@@ -337,7 +335,7 @@ int sdk_pc_sampling_start(const char *mode, struct proton_error *err)
 	status = sdk.start_context(context);
 	if (status != SDK_OK)
 		return sdk_api_error(status, "rocprofiler_start_context", err);
-	atomic_store(&sdk_pc_sampling_is_on, true);
+	atomic_store(&sdk_samples_are_on, true);
 	return PROTON_OK;
 }
 
@@ -349,7 +347,7 @@ static void flush_buffers(void)
 
 void sdk_pc_sampling_flush(void)
 {
-	if (!sdk_pc_sampling_runs())
+	if (!sdk_samples_run())
 		return;
 	flush_buffers();
 	sdk_samples_settle();
@@ -357,11 +355,11 @@ void sdk_pc_sampling_flush(void)
 
 void sdk_pc_sampling_stop(void)
 {
-	if (!sdk_pc_sampling_runs())
+	if (!sdk_samples_run())
 		return;
 	sdk.stop_context(context);
 	sdk_pc_sampling_flush();
-	atomic_store(&sdk_pc_sampling_is_on, false);
+	atomic_store(&sdk_samples_are_on, false);
 	sdk_samples_clear();
 }
 
@@ -369,7 +367,7 @@ void sdk_pc_sampling_describe(backend_add_fn add, void *user)
 {
 	char text[32];
 
-	if (!sdk_pc_sampling_runs())
+	if (!sdk_samples_run())
 		return;
 	add(user, "pc_sampling", used_method == SDK_METHOD_STOCHASTIC ? "stochastic" : "host-trap");
 	snprintf(text, sizeof(text), "%" PRIu64, used_interval);
@@ -386,7 +384,7 @@ void sdk_pc_sampling_describe(backend_add_fn add, void *user)
 
 void sdk_pc_sampling_forked(void)
 {
-	atomic_store(&sdk_pc_sampling_is_on, false);
+	atomic_store(&sdk_samples_are_on, false);
 	sdk_samples_forked();
 	sdk_code_objects_forked();
 }

@@ -20,11 +20,11 @@
 #include "record/backend.h"
 
 /* True between start and stop in the mode "pcsampling". */
-extern _Atomic bool sdk_pc_sampling_is_on;
+extern _Atomic bool sdk_samples_are_on;
 
-static inline bool sdk_pc_sampling_runs(void)
+static inline bool sdk_samples_run(void)
 {
-	return atomic_load_explicit(&sdk_pc_sampling_is_on, memory_order_relaxed);
+	return atomic_load_explicit(&sdk_samples_are_on, memory_order_relaxed);
 }
 
 /* True if the name of `mode` is pcsampling. */

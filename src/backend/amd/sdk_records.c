@@ -9,10 +9,10 @@
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
+#include "backend/amd/sdk_contexts.h"
 #include "backend/amd/sdk_external.h"
 #include "backend/amd/sdk_kinds.h"
 #include "backend/amd/sdk_pc_sampling.h"
-#include "backend/amd/sdk_register.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/kernel_names.h"
 #include "backend/gpu/launches.h"
@@ -215,7 +215,7 @@ void sdk_records_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
 }
 
 static const struct await_vendor vendor = {
-	.flush = sdk_register_flush,
+	.flush = sdk_contexts_flush,
 	.name = "rocprofiler-sdk",
 	.cause = "another profiler may have stopped the recording, or the GPU reported an error",
 };

@@ -20,6 +20,7 @@
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/amd/sdk_code_objects.h"
+#include "backend/amd/sdk_contexts.h"
 #include "backend/amd/sdk_kinds.h"
 #include "backend/amd/sdk_pc_sampling.h"
 #include "backend/gpu/records.h"
@@ -30,24 +31,17 @@
 #define BUFFER_MAX_BYTES (1u << 30)
 #define OPERATIONS_MAX 256u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next three */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
 static bool was_tried;
 static struct proton_error failure; /* why the registration failed; PROTON_OK if it worked */
-static bool is_profiling;
 
 static _Atomic bool was_called; /* the tool, whether it could register or not */
 static _Atomic pid_t process;   /* that has registered; 0: none */
 static _Atomic uint32_t registered_version;
-static _Atomic bool orphan_was_stopped;
 
 /* Written during the registration. */
 static struct sdk_context code_context;
-static struct sdk_context profiling_context;
-static struct sdk_context memory_context;
-static struct sdk_buffer dispatches;
-static struct sdk_buffer copies;
 static struct sdk_thread thread;
-static _Atomic bool has_memory;
 static _Atomic bool has_graph_events;
 
 /* ------------------------------------------------------------------ services */
@@ -157,17 +151,18 @@ static int add_code_objects(struct proton_error *err)
 
 static int add_profiling(struct proton_error *err)
 {
-	int result = sdk.create_context(&profiling_context);
+	int result = sdk.create_context(&sdk_contexts.profiling);
 	int status;
 
 	if (result != SDK_OK)
 		return sdk_api_error(result, "rocprofiler_create_context", err);
-	status = add_calls(profiling_context, false, sdk_kinds.request_dispatch, err);
+	status = add_calls(sdk_contexts.profiling, false, sdk_kinds.request_dispatch, err);
 	if (status == PROTON_OK)
-		status = add_buffer(profiling_context, sdk_kinds.dispatch, &dispatches, err);
+		status = add_buffer(sdk_contexts.profiling, sdk_kinds.dispatch,
+				    &sdk_contexts.dispatches, err);
 	if (status == PROTON_OK) {
-		add_markers(profiling_context);
-		add_graph_events(profiling_context);
+		add_markers(sdk_contexts.profiling);
+		add_graph_events(sdk_contexts.profiling);
 	}
 	return status;
 }
@@ -179,10 +174,11 @@ static int add_memory(void)
 	int status = PROTON_E_UNSUPPORTED;
 
 	if (sdk_kinds.copy != SDK_KIND_NONE && sdk_kinds.request_copy != SDK_KIND_NONE &&
-	    sdk.create_context(&memory_context) == SDK_OK)
-		status = add_calls(memory_context, true, sdk_kinds.request_copy, &unused);
+	    sdk.create_context(&sdk_contexts.memory) == SDK_OK)
+		status = add_calls(sdk_contexts.memory, true, sdk_kinds.request_copy, &unused);
 	if (status == PROTON_OK)
-		status = add_buffer(memory_context, sdk_kinds.copy, &copies, &unused);
+		status = add_buffer(sdk_contexts.memory, sdk_kinds.copy, &sdk_contexts.copies,
+				    &unused);
 	return status;
 }
 
@@ -202,7 +198,7 @@ static int initialize(sdk_finalize_client_fn finalize, void *data)
 	if (status == PROTON_OK)
 		status = add_profiling(err);
 	if (status == PROTON_OK)
-		atomic_store(&has_memory, add_memory() == PROTON_OK);
+		atomic_store(&sdk_contexts.has_memory, add_memory() == PROTON_OK);
 	if (status != PROTON_OK)
 		return -1;
 	sdk_pc_sampling_configure();
@@ -289,62 +285,6 @@ void sdk_register_early(void)
 uint32_t sdk_register_version(void)
 {
 	return atomic_load(&registered_version);
-}
-
-/* ------------------------------------------------------------------ use */
-
-int sdk_register_start_profiling(struct proton_error *err)
-{
-	int result = SDK_OK;
-
-	pthread_mutex_lock(&lock);
-	if (!is_profiling)
-		result = sdk.start_context(profiling_context);
-	is_profiling = result == SDK_OK;
-	pthread_mutex_unlock(&lock);
-	return result == SDK_OK ? PROTON_OK
-				: sdk_api_error(result, "rocprofiler_start_context", err);
-}
-
-int sdk_register_start_memory(struct proton_error *err)
-{
-	static bool is_started; /* set_memory() has one caller at a time */
-	int result = SDK_OK;
-
-	if (!atomic_load(&has_memory))
-		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "this version of rocprofiler-sdk does not report memory copies; "
-			       "update ROCm, or start the session without them");
-	if (!is_started)
-		result = sdk.start_context(memory_context);
-	is_started = result == SDK_OK;
-	return result == SDK_OK ? PROTON_OK
-				: sdk_api_error(result, "rocprofiler_start_context", err);
-}
-
-int sdk_register_flush(void)
-{
-	int result;
-	int second = SDK_OK;
-
-	if (sdk_state_now() != SDK_ON && sdk_state_now() != SDK_OFF)
-		return SDK_OK;
-	result = sdk.flush_buffer(dispatches);
-	if (atomic_load(&has_memory))
-		second = sdk.flush_buffer(copies);
-	if (result == SDK_OK || result == SDK_E_BUFFER_BUSY)
-		result = second;
-	/* Busy: it is being flushed. Final: all records have been delivered. */
-	return result == SDK_E_BUFFER_BUSY || result == SDK_E_FINALIZED ? SDK_OK : result;
-}
-
-void sdk_register_stop_orphan(void)
-{
-	if (atomic_exchange(&orphan_was_stopped, true))
-		return;
-	sdk.stop_context(profiling_context);
-	if (atomic_load(&has_memory))
-		sdk.stop_context(memory_context);
 }
 
 bool sdk_register_has_graph_events(void)

@@ -25,15 +25,6 @@ uint32_t sdk_register_version(void);
 struct sdk_configure_result *sdk_register_configure(uint32_t version, const char *version_text,
 						    uint32_t priority, struct sdk_client *client);
 
-/* Starts recording of launches; it is never stopped. */
-int sdk_register_start_profiling(struct proton_error *err);
-/* The same for copies and memsets. E_UNSUPPORTED if the library does not report them. */
-int sdk_register_start_memory(struct proton_error *err);
-/* Asks the library for its complete records: 0, or its status. */
-int sdk_register_flush(void);
-/* In a forked child, on a launching thread: no buffer is filled any more. */
-void sdk_register_stop_orphan(void);
-
 /* True if launches of graphs have events (sdk_callbacks_on_graph()). */
 bool sdk_register_has_graph_events(void);
 

@@ -38,6 +38,8 @@ struct batch {
 	struct proton_context where;
 };
 
+_Atomic bool sdk_samples_are_on;
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct dispatch *dispatches;
 static struct waiting *waiting;
@@ -84,7 +86,7 @@ static void note_dispatch(uint64_t id, struct proton_context where)
 
 void sdk_samples_ignore_dispatch(uint64_t dispatch_id)
 {
-	if (dispatch_id && sdk_pc_sampling_runs())
+	if (dispatch_id && sdk_samples_run())
 		note_dispatch(dispatch_id, (struct proton_context){0});
 }
 
@@ -246,7 +248,7 @@ void sdk_samples_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
 	uint64_t start_ns = clock_thread_ns();
 	uint64_t unknown = 0;
 
-	if (!sdk_pc_sampling_runs() || sdk_state_now() == SDK_ORPHANED)
+	if (!sdk_samples_run() || sdk_state_now() == SDK_ORPHANED)
 		return;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < count; i++)

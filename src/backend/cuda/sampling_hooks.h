@@ -1,5 +1,5 @@
 /*
- * What PC sampling (pcs/pc_sampling.h) does in callbacks and records. It depends on them, so they
+ * The part of PC sampling (pcs/pc_sampling.h) in callbacks and records. It depends on them, so they
  * call it through this table.
  */
 #ifndef BACKEND_CUDA_SAMPLING_HOOKS_H
@@ -29,8 +29,8 @@ struct sampling_hooks {
 	/* The CRC of the cubin of the kernel that this thread captures; 0: not known. */
 	uint64_t (*captured_crc)(void);
 	/*
-	 * On CUPTI's thread: sets the function and the sampled time of an execution. `crc` is that
-	 * of a graph's node, or 0.
+	 * On CUPTI's thread: sets the function and the sampled time of an execution. `crc`:
+	 * from the node of a graph, or 0.
 	 */
 	void (*attribute)(const struct cupti_kernel *kernel, uint64_t crc,
 			  struct execution *execution);
