@@ -15,7 +15,7 @@
 /* All but the last are called on the program's threads. NULL: nothing to do. */
 struct sampling_hooks {
 	bool has_gate; /* calls that take the same locks as launches pass the gate (call_gate.h) */
-	/* A launch begins and ends, but not one of a copy or memset. */
+	/* A launch begins and ends; not a copy or memset. */
 	void (*begin_launch)(uint32_t call, const struct cupti_callback_data *data,
 			     struct proton_context where, bool is_kernel);
 	void (*end_launch)(const struct cupti_callback_data *data);
