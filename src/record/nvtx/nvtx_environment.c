@@ -17,7 +17,6 @@
 
 #include "base/environment.h"
 #include "base/message.h"
-#include "record/nvtx/nvtx.h"
 
 #define VARIABLE "NVTX_INJECTION64_PATH"
 
@@ -31,7 +30,7 @@ static char *own_path(void)
 {
 	Dl_info info;
 	void *address;
-	int (*self)(nvtx_get_table_fn) = InitializeInjectionNvtx2;
+	char *(*self)(void) = own_path;
 
 	memcpy(&address, &self, sizeof(address)); /* a pointer to code, which C cannot cast */
 	if (!dladdr(address, &info) || !info.dli_fname)

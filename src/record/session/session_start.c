@@ -266,7 +266,7 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 		return err_set(err, PROTON_E_STATE, "this thread is already starting a session");
 	proton_use();
 	pthread_mutex_lock(&registry.lock);
-	if (atomic_load_explicit(&registry.is_owned, memory_order_relaxed)) {
+	if (proton_sessions_are_owned()) {
 		status = start_owned(&id, err);
 		goto out;
 	}
@@ -386,14 +386,4 @@ void proton_use(void)
 		begin();
 	atomic_store_explicit(&is_use_awaited, false, memory_order_release);
 	pthread_mutex_unlock(&use_lock);
-}
-
-void proton_own_sessions(void)
-{
-	atomic_store_explicit(&registry.is_owned, true, memory_order_relaxed);
-}
-
-bool proton_sessions_are_owned(void)
-{
-	return atomic_load_explicit(&registry.is_owned, memory_order_relaxed);
 }

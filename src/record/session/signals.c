@@ -51,6 +51,7 @@ static void on_signal(int number)
 		raise(number);
 	} else if (atomic_compare_exchange_strong(&arrived, &none, number)) {
 		/* A second signal changes nothing: the first one ends the process. */
+		summary_note_signal(true);
 		sem_post(&arrival);
 	}
 	errno = saved;
@@ -94,14 +95,10 @@ static void *wait_for_signals(void *unused)
 		pthread_sigmask(SIG_UNBLOCK, &one, NULL);
 		kill(getpid(), number);
 		/* Still alive: the first process of a container ignores default actions. */
+		summary_note_signal(false);
 		atomic_store(&arrived, 0);
 	}
 	return NULL;
-}
-
-bool signals_has_arrived(void)
-{
-	return owner == getpid() && atomic_load(&arrived);
 }
 
 void signals_wait_raised(void)
@@ -137,6 +134,7 @@ static int start_watching(struct proton_error *err)
 		return PROTON_OK;
 	if (sem_init(&arrival, 0, 0) < 0)
 		return err_errno(err, errno, "cannot set up signal handling");
+	summary_note_signal(false);
 	atomic_store(&arrived, 0);
 	failed = own_thread_start(&handler_thread, wait_for_signals, NULL);
 	if (failed)

@@ -2,10 +2,6 @@
 #ifndef RECORD_SESSION_SIGNALS_H
 #define RECORD_SESSION_SIGNALS_H
 
-#include <stdbool.h>
-
-/* True while a signal is being handled, from its arrival to the end of the process. */
-bool signals_has_arrived(void);
 /*
  * Waits while an arrived signal is being handled: the profile is written, then the signal ends the
  * process. Returns only if there is no such signal, or if it did not end the process.

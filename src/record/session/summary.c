@@ -6,16 +6,22 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
-#include "record/session/signals.h"
 #include "record/sets/registry.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char last[1024];
-static bool is_last_quiet; /* its session is quiet */
-static bool is_last_taken; /* printed, or about to be */
-static bool is_last_late;  /* its session ended after a signal that ends the program */
+static bool is_last_quiet;           /* its session is quiet */
+static bool is_last_taken;           /* printed, or about to be */
+static bool is_last_late;            /* its session ended after a signal that ends the program */
+static _Atomic pid_t ending_process; /* that a signal is ending; 0: none */
+
+void summary_note_signal(bool has_arrived)
+{
+	atomic_store(&ending_process, has_arrived ? getpid() : 0);
+}
 
 /* "12,345,678" into `text`. */
 static const char *grouped(uint64_t value, char text[32])
@@ -106,7 +112,7 @@ void summary_make(const struct session *session, const char *hint)
 	memcpy(last, text, sizeof(last));
 	is_last_quiet = session->flags & PROTON_SESSION_QUIET;
 	is_last_taken = false;
-	is_last_late = signals_has_arrived();
+	is_last_late = atomic_load(&ending_process) == getpid();
 	pthread_mutex_unlock(&lock);
 }
 

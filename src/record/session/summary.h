@@ -9,6 +9,8 @@
  * was written. Call it before the store is closed.
  */
 void summary_make(const struct session *session, const char *hint);
+/* A signal that ends the program has arrived, or has not ended it. Safe in a signal handler. */
+void summary_note_signal(bool has_arrived);
 
 /*
  * Returns the line, once. False if proton_last_summary() has returned it, if there is none, or if

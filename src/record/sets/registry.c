@@ -1,4 +1,6 @@
 /* Table of sessions. */
+#include <libproton/proton.h>
+
 #include "record/sets/registry.h"
 
 #include <stdio.h>
@@ -203,4 +205,14 @@ void registry_fork_child(void)
 	if (session_any_live())
 		atomic_fetch_add(&session_generation, 1);
 	pthread_cond_init(&registry.changed, NULL);
+}
+
+void proton_own_sessions(void)
+{
+	atomic_store_explicit(&registry.is_owned, true, memory_order_relaxed);
+}
+
+bool proton_sessions_are_owned(void)
+{
+	return atomic_load_explicit(&registry.is_owned, memory_order_relaxed);
 }
