@@ -2,8 +2,8 @@
 """Check that files of the C sources do not need one another in a circle.
 
 A file needs another if its object file uses a symbol that the other defines. In a circle no file
-can be understood, tested or changed alone. KNOWN names the circles that there are, as sets of
-files. A new one is an error, and so is one that is gone: the list can only become shorter.
+can be understood, tested or changed alone. KNOWN names the existing circles, as sets of files.
+A new one is an error, and so is one that is gone: the list can only become shorter.
 
 Usage: check_circles.py BUILD
 """
