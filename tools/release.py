@@ -75,6 +75,8 @@ def absolute(text, url, tag):
         if re.match(r"[a-z]+:|#|/", target):
             return match.group(0)
         kind = "tree" if (ROOT / target.split("#")[0]).is_dir() else "blob"
+        if target.endswith(".png"):
+            kind = "raw"  # the image, not the page about it
         return f"{match.group(1)}({url}/{kind}/{tag}/{target})"
 
     return re.sub(r"(\]) *\(([^()\s]+)\)", replace, text)

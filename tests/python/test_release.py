@@ -43,6 +43,7 @@ def test_the_description_has_absolute_links_only(release, tree):
             assert new == old
             continue
         kind = "tree" if (ROOT / old.split("#")[0]).is_dir() else "blob"
+        kind = "raw" if old.endswith(".png") else kind
         assert new == f"{URL}/{kind}/v1.2.3/{old}"
         assert (ROOT / old.split("#")[0]).exists()
 
