@@ -28,16 +28,8 @@ KNOWN = [
         "format_profile_view",
     },
     {
-        "intra_llvm_emit",
-        "intra_llvm_emit_sums",
-    },
-    {
         "record_session_live_data",
         "record_session_periodic_flush",
-    },
-    {
-        "record_thread_metrics",
-        "record_thread_scopes",
     },
     {
         "viewer_query_derive",

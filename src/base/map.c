@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define FIRST_SLOTS 1024u
 
@@ -56,7 +57,7 @@ static bool is_removed(const struct map_table *table, uint64_t i)
 /* Releases the memory of a table that readers may still be probing; its header must survive. */
 static void table_retire(struct map_table *table)
 {
-	const uintptr_t page = 4096;
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE); /* 4 to 64 KB */
 	uintptr_t end = (uintptr_t)table + table_bytes(table->mask + 1);
 	uintptr_t start = ((uintptr_t)table + sizeof(*table) + page - 1) & ~(page - 1);
 

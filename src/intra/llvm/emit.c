@@ -47,18 +47,6 @@ static void used_after(const struct emit *emit, uint32_t block, char *text)
 		used_before(emit, block, text);
 }
 
-void emit_label(const struct emit *emit, struct out *out, uint32_t block)
-{
-	struct slice label = emit->function->blocks[block].label;
-
-	if (label.length) {
-		out_byte(out, '%');
-		out_bytes(out, label.at, label.length);
-	} else {
-		out_printf(out, "%%%" PRIu32, ir_function_entry_number(emit->function));
-	}
-}
-
 static void write_phi(const struct emit *emit, struct out *out, uint32_t block)
 {
 	const struct plan_block *b = &emit->plan->blocks[block];
@@ -70,7 +58,7 @@ static void write_phi(const struct emit *emit, struct out *out, uint32_t block)
 
 		used_after(emit, from, value);
 		out_printf(out, "%s[ %s, ", i ? ", " : "", value);
-		emit_label(emit, out, from);
+		ir_function_write_label(emit->function, out, from);
 		out_text(out, " ]");
 	}
 	out_byte(out, '\n');

@@ -103,9 +103,6 @@ extern const char *const emit_sum_declarations[];
 #define EMIT_SUM_OPERAND_BYTES 40
 void emit_sum_word(const struct emit *emit, uint32_t word, char *text);
 
-/* emit.c: writes the label of a block as an operand. */
-void emit_label(const struct emit *emit, struct out *out, uint32_t block);
-
 /* Writes the whole text with records in place of markers. */
 void emit_text(const struct emit *emit);
 

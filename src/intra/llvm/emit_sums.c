@@ -45,7 +45,7 @@ void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block)
 
 			operand(emit, v, sum_plan_value(emit->sums, v, from, end), text);
 			out_printf(out, "%s[ %s, ", i ? ", " : "", text);
-			emit_label(emit, out, from);
+			ir_function_write_label(emit->function, out, from);
 			out_text(out, " ]");
 		}
 		out_byte(out, '\n');

@@ -316,3 +316,15 @@ void ir_function_fini(struct ir_function *function)
 	free(function->markers);
 	*function = (struct ir_function){0};
 }
+
+void ir_function_write_label(const struct ir_function *function, struct out *out, uint32_t block)
+{
+	struct slice label = function->blocks[block].label;
+
+	if (label.length) {
+		out_byte(out, '%');
+		out_bytes(out, label.at, label.length);
+	} else {
+		out_printf(out, "%%%u", ir_function_entry_number(function));
+	}
+}

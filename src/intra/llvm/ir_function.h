@@ -95,5 +95,7 @@ bool ir_function_can_rename(const struct ir_function *function);
  * LLVM numbers them in text order; ir_function_can_rename() must be true.
  */
 void ir_function_write_line(const struct ir_function *function, uint32_t line, struct out *out);
+/* Writes the label of a block as an operand. */
+void ir_function_write_label(const struct ir_function *function, struct out *out, uint32_t block);
 
 #endif

@@ -5,7 +5,7 @@
 #include "record/names/metric_names.h"
 #include "record/thread/adding.h"
 #include "record/thread/captured.h"
-#include "record/thread/scopes.h"
+#include "record/thread/thread_self.h"
 
 static int check(const struct proton_metric *metric, struct proton_error *err)
 {
@@ -78,6 +78,23 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 	return result;
 }
 
+/* The calling thread's innermost event for metrics at `where`; NULL if there is none. */
+static const struct trace_event *open_event(struct proton_context where)
+{
+	struct thread *thread = thread_get();
+
+	if (!thread)
+		return NULL;
+	if (thread->in_op && thread->op_event.count && thread->op.shadow == where.shadow)
+		return &thread->op_event;
+	for (size_t i = thread->stack.depth; i-- > 0;)
+		if (thread->stack.scopes[i].event.count &&
+		    (thread->stack.scopes[i].own == where.shadow ||
+		     thread->stack.scopes[i].context == where.shadow))
+			return &thread->stack.scopes[i].event;
+	return NULL;
+}
+
 int proton_metrics_add(struct proton_context where, const struct proton_metric *metrics,
 		       size_t count, struct proton_error *err)
 {
@@ -87,7 +104,7 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 
 	if (!config->count)
 		return PROTON_OK;
-	event = where.sessions & CONFIG_TRACED ? scopes_open_event(where) : NULL;
+	event = where.sessions & CONFIG_TRACED ? open_event(where) : NULL;
 	for (size_t m = 0; m < count; m++) {
 		struct proton_error *first = status == PROTON_OK ? err : NULL;
 		int result = check(&metrics[m], first);

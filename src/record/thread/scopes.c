@@ -353,19 +353,3 @@ struct proton_context proton_scope_context(uint64_t token)
 		return (struct proton_context){0};
 	return thread_locate_scope(thread, scope, scope->own);
 }
-
-const struct trace_event *scopes_open_event(struct proton_context where)
-{
-	struct thread *thread = thread_get();
-
-	if (!thread)
-		return NULL;
-	if (thread->in_op && thread->op_event.count && thread->op.shadow == where.shadow)
-		return &thread->op_event;
-	for (size_t i = thread->stack.depth; i-- > 0;)
-		if (thread->stack.scopes[i].event.count &&
-		    (thread->stack.scopes[i].own == where.shadow ||
-		     thread->stack.scopes[i].context == where.shadow))
-			return &thread->stack.scopes[i].event;
-	return NULL;
-}
