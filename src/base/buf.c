@@ -36,7 +36,7 @@ static bool write_all(int fd, const char *bytes, size_t length, int *errnum)
 	return true;
 }
 
-static void flush(struct out *out)
+static void flush_file(struct out *out)
 {
 	if (out->fd >= 0 && out_is_over(out) && !out->errnum)
 		out->errnum = EFBIG;
@@ -53,7 +53,7 @@ char *out_reserve_slow(struct out *out, size_t length)
 		return NULL;
 	if (out->fd >= 0) {
 		if (out->length)
-			flush(out);
+			flush_file(out);
 		wanted = length > OUT_FILE_BUFFER_BYTES ? length : OUT_FILE_BUFFER_BYTES;
 	} else if (__builtin_add_overflow(out->length, length, &wanted)) {
 		out->errnum = ENOMEM;
@@ -74,7 +74,7 @@ void out_bytes_slow(struct out *out, const void *bytes, size_t length)
 	if (!length || out->errnum)
 		return;
 	if (out->fd >= 0 && length >= OUT_FILE_BUFFER_BYTES) {
-		flush(out);
+		flush_file(out);
 		if (!out->errnum)
 			write_all(out->fd, bytes, length, &out->errnum);
 		out->total += length;
@@ -141,7 +141,7 @@ void out_i64(struct out *out, int64_t value)
 int out_finish(struct out *out, struct proton_error *err)
 {
 	if (out->fd >= 0)
-		flush(out);
+		flush_file(out);
 	if (out->errnum)
 		return err_errno(err, out->errnum, "cannot write the output");
 	return PROTON_OK;

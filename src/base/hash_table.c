@@ -19,7 +19,7 @@ void hash_table_clear(struct hash_table *table)
 	table->count = 0;
 }
 
-static void put(struct hash_table *table, struct hash_slot entry)
+static void put_slot(struct hash_table *table, struct hash_slot entry)
 {
 	uint64_t at = entry.hash;
 
@@ -43,7 +43,7 @@ bool hash_table_reserve(struct hash_table *table, size_t count)
 		return false;
 	for (size_t i = 0; i < table->slot_count; i++)
 		if (table->slots[i].value)
-			put(&grown, table->slots[i]);
+			put_slot(&grown, table->slots[i]);
 	free(table->slots);
 	*table = grown;
 	return true;
@@ -53,7 +53,7 @@ bool hash_table_add(struct hash_table *table, uint64_t hash, uint32_t value)
 {
 	if (!hash_table_reserve(table, 1))
 		return false;
-	put(table, (struct hash_slot){hash, value});
+	put_slot(table, (struct hash_slot){hash, value});
 	table->count++;
 	return true;
 }

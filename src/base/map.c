@@ -24,7 +24,7 @@ static struct map_table *table_new(uint64_t slots)
 }
 
 /* True if it took a free slot, false if it took the slot of a removed key. */
-static bool put(struct map_table *table, uint64_t key, uint32_t value)
+static bool put_slot(struct map_table *table, uint64_t key, uint32_t value)
 {
 	bool is_free;
 
@@ -79,18 +79,18 @@ bool map_insert(struct map *map, uint64_t key, uint32_t value)
 			return false;
 		for (uint64_t i = 0; table && i <= table->mask; i++)
 			if (is_used(table, i) && !is_removed(table, i))
-				put(grown,
-				    atomic_load_explicit(&table->slots[i].key,
-							 memory_order_relaxed),
-				    atomic_load_explicit(&table->slots[i].value,
-							 memory_order_relaxed));
+				put_slot(grown,
+					 atomic_load_explicit(&table->slots[i].key,
+							      memory_order_relaxed),
+					 atomic_load_explicit(&table->slots[i].value,
+							      memory_order_relaxed));
 		atomic_store_explicit(&map->table, grown, memory_order_release);
 		if (table)
 			table_retire(table);
 		table = grown;
 		map->used = map->count;
 	}
-	map->used += put(table, key, value);
+	map->used += put_slot(table, key, value);
 	map->count++;
 	return true;
 }

@@ -103,8 +103,8 @@ static enum options_result set_word(const struct option_row *row, void *member, 
 	return OPTIONS_REFUSE(err, "--%s must be %s, not \"%s\"", row->name, known, value);
 }
 
-static enum options_result set(const struct option_row *row, void *options, char *value,
-			       struct proton_error *err)
+static enum options_result set_value(const struct option_row *row, void *options, char *value,
+				     struct proton_error *err)
 {
 	void *member = (char *)options + row->member;
 	enum options_result result;
@@ -147,7 +147,7 @@ enum options_result options_read(const struct option_table *tables, size_t table
 		else if (known.rows[i]->letter == 'h')
 			result = OPTIONS_HELP;
 		else
-			result = set(known.rows[i], known.targets[i], optarg, err);
+			result = set_value(known.rows[i], known.targets[i], optarg, err);
 	}
 	return result;
 }

@@ -23,7 +23,7 @@ struct run {
 	bool is_done;
 };
 
-static int enter(void *data)
+static int run_job(void *data)
 {
 	struct run *run = data;
 
@@ -53,7 +53,7 @@ bool own_descriptors_run(void (*job)(void *data), void *data)
 	 * does not share the memory, such as valgrind, leaves it false.
 	 */
 	pid_t pid = IS_WATCHED ? -1
-			       : clone(enter, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, &run);
+			       : clone(run_job, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, &run);
 	while (pid > 0 && waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
 		;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -61,7 +61,7 @@ static void give_back(size_t first, size_t count)
 }
 
 /* Takes adjacent units, without a lock: fork() may come at any time. UNIT_COUNT: none are free. */
-static size_t take(size_t count)
+static size_t take_units(size_t count)
 {
 	size_t got = 0;
 	size_t at;
@@ -126,7 +126,7 @@ static bool take_addresses(struct region *region, size_t minimum, bool accessibl
 	size_t unit;
 
 	/* A range in which the program has a mapping stays taken: the next one is tried. */
-	while (first && (unit = take(count)) < UNIT_COUNT) {
+	while (first && (unit = take_units(count)) < UNIT_COUNT) {
 		int errnum;
 
 		/* NOLINTNEXTLINE(performance-no-int-to-ptr) */

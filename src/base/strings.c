@@ -25,7 +25,8 @@ void strings_fini(struct strings *strings)
 	*strings = (struct strings){0};
 }
 
-static uint32_t find(const struct strings *strings, const char *bytes, size_t length, uint64_t hash)
+static uint32_t find_string(const struct strings *strings, const char *bytes, size_t length,
+			    uint64_t hash)
 {
 	uint64_t at = hash;
 	uint32_t id;
@@ -48,7 +49,7 @@ uint32_t strings_add(struct strings *strings, const char *bytes, size_t length)
 	if (length > STRING_MAX_BYTES)
 		length = STRING_MAX_BYTES;
 	hash = hash_bytes(bytes, length);
-	id = find(strings, bytes, length, hash);
+	id = find_string(strings, bytes, length, hash);
 	if (id != STRING_NONE)
 		return id;
 	id = (uint32_t)(strings->used / 8);
@@ -68,7 +69,7 @@ uint32_t strings_find(const struct strings *strings, const char *bytes, size_t l
 {
 	if (length > STRING_MAX_BYTES)
 		length = STRING_MAX_BYTES; /* as strings_add() truncates it */
-	return find(strings, bytes, length, hash_bytes(bytes, length));
+	return find_string(strings, bytes, length, hash_bytes(bytes, length));
 }
 
 uint32_t strings_reserve(struct strings *strings, size_t bytes)

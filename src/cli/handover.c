@@ -42,7 +42,7 @@ static void clear_leftovers(void)
 	}
 }
 
-static bool put(const char *name, const char *value)
+static bool put_variable(const char *name, const char *value)
 {
 	return !value || setenv(name, value, 1) == 0;
 }
@@ -60,9 +60,9 @@ bool handover_put_in_front(const char *variable, const char *saved, const char *
 	char *joined = NULL;
 	bool ok;
 
-	ok = put(saved, before) &&
+	ok = put_variable(saved, before) &&
 	     (!before || !*before || asprintf(&joined, "%s:%s", first, before) > 0);
-	ok = ok && put(variable, joined ? joined : first);
+	ok = ok && put_variable(variable, joined ? joined : first);
 	free(joined);
 	return report_failure(ok);
 }
@@ -102,8 +102,8 @@ static bool put_family(const struct options *options)
 	bool ok;
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	ok = (base || options->has_no_children) && put(HANDOVER_CHILDREN, base) &&
-	     put(HANDOVER_PID, pid);
+	ok = (base || options->has_no_children) && put_variable(HANDOVER_CHILDREN, base) &&
+	     put_variable(HANDOVER_PID, pid);
 	free(base);
 	return ok;
 }
@@ -111,7 +111,7 @@ static bool put_family(const struct options *options)
 bool handover_follow(const struct options *options)
 {
 	return report_failure(put_family(options) &&
-			      put(HANDOVER_GATHER, options->has_no_children ? NULL : "1"));
+			      put_variable(HANDOVER_GATHER, options->has_no_children ? NULL : "1"));
 }
 
 static bool put_injection(const struct options *options, const char *library)
@@ -119,7 +119,8 @@ static bool put_injection(const struct options *options, const char *library)
 	if (foreign_injection() && !options->is_quiet)
 		message(INJECTION " is already set to %s; child processes will not be recorded",
 			foreign_injection());
-	if (handover_can_inject(options) && !(put_family(options) && put(INJECTION, library)))
+	if (handover_can_inject(options) &&
+	    !(put_family(options) && put_variable(INJECTION, library)))
 		return false;
 	return !handover_amd_can_inject(options, library) ||
 	       (put_family(options) && handover_amd_export(options, library));
@@ -131,18 +132,22 @@ bool handover_export(const struct options *options, const char *library, bool mu
 
 	clear_leftovers();
 	return report_failure(
-		put(HANDOVER_NAME, options->name) && put(HANDOVER_BACKEND, options->backend) &&
-		put(HANDOVER_CONTEXT, options->context) && put(HANDOVER_MODE, options->mode) &&
-		put(HANDOVER_DATA, options->data) && put(HANDOVER_HOOK, options->hook) &&
-		put(HANDOVER_FORMAT, options->format) &&
-		put(HANDOVER_MEMORY, options->wants_memory ? "1" : NULL) &&
-		put(HANDOVER_BACKWARD, options->wants_backward ? "1" : NULL) &&
-		put(HANDOVER_MODULES, options->wants_modules ? "1" : NULL) &&
-		put(HANDOVER_TORCH_OPS, options->wants_torch_ops ? "1" : NULL) &&
-		put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
-		put(HANDOVER_VIEWER, strcmp(viewer, "proton-viewer") == 0 ? NULL : viewer) &&
-		(!options->no_clobber || put("PROTON_NO_CLOBBER", "1")) &&
-		(!options->has_no_nvtx || put("TRITON_ENABLE_NVTX", "0")) &&
+		put_variable(HANDOVER_NAME, options->name) &&
+		put_variable(HANDOVER_BACKEND, options->backend) &&
+		put_variable(HANDOVER_CONTEXT, options->context) &&
+		put_variable(HANDOVER_MODE, options->mode) &&
+		put_variable(HANDOVER_DATA, options->data) &&
+		put_variable(HANDOVER_HOOK, options->hook) &&
+		put_variable(HANDOVER_FORMAT, options->format) &&
+		put_variable(HANDOVER_MEMORY, options->wants_memory ? "1" : NULL) &&
+		put_variable(HANDOVER_BACKWARD, options->wants_backward ? "1" : NULL) &&
+		put_variable(HANDOVER_MODULES, options->wants_modules ? "1" : NULL) &&
+		put_variable(HANDOVER_TORCH_OPS, options->wants_torch_ops ? "1" : NULL) &&
+		put_variable(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
+		put_variable(HANDOVER_VIEWER,
+			     strcmp(viewer, "proton-viewer") == 0 ? NULL : viewer) &&
+		(!options->no_clobber || put_variable("PROTON_NO_CLOBBER", "1")) &&
+		(!options->has_no_nvtx || put_variable("TRITON_ENABLE_NVTX", "0")) &&
 		(!library || (options->has_no_children && !must_inject) ||
 		 put_injection(options, library)));
 }

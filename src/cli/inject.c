@@ -174,7 +174,7 @@ static void end_once(int status)
 	atomic_store(&is_ended, true);
 }
 
-static void finish(int status, void *unused)
+static void finish_sessions(int status, void *unused)
 {
 	end_once(status);
 	if (getpid() == owner && is_lost && status == 0) {
@@ -205,8 +205,8 @@ __attribute__((destructor)) static void unloaded(void)
 }
 
 /* Returns the status of proton_start(). */
-static int begin(const struct inject_options *from, const char *name, uint32_t flags,
-		 struct proton_error *err)
+static int begin_session(const struct inject_options *from, const char *name, uint32_t flags,
+			 struct proton_error *err)
 {
 	struct proton_session_options options = {
 		.size = sizeof(options),
@@ -236,7 +236,7 @@ static int begin(const struct inject_options *from, const char *name, uint32_t f
 		proton_own_sessions();
 		inject_signals_watch(end_by_signal);
 		if (!is_registered)
-			on_exit(finish, NULL);
+			on_exit(finish_sessions, NULL);
 		is_registered = true;
 	}
 	pthread_sigmask(SIG_SETMASK, &previous, NULL);
@@ -261,7 +261,7 @@ static void begin_in_child(const struct inject_options *options)
 		return;
 	is_child = true;
 	is_gathering = false; /* the process that this one was forked from may be the first */
-	if (begin(options, name, is_ranked ? PROTON_SESSION_RANKS : 0, &err) != PROTON_OK)
+	if (begin_session(options, name, is_ranked ? PROTON_SESSION_RANKS : 0, &err) != PROTON_OK)
 		message("%s", err.text);
 	snprintf(own_part, sizeof(own_part), "%s", name + strlen(options->children) + 1);
 	free(name);
@@ -284,7 +284,7 @@ static void begin_in_target(void)
 	is_gathering = given.is_gathered;
 	if (is_gathering)
 		children_invite();
-	if (begin(&given, given.name, PROTON_SESSION_RANKS, &err) != PROTON_OK) {
+	if (begin_session(&given, given.name, PROTON_SESSION_RANKS, &err) != PROTON_OK) {
 		message("%s", err.text);
 		_exit(EXIT_NOT_RUN);
 	}
@@ -349,7 +349,7 @@ void inject_return(void)
 	inject_signals_return();
 	if (is_child)
 		begin_in_child(&given);
-	else if (begin(&given, given.name, PROTON_SESSION_RANKS, &err) != PROTON_OK)
+	else if (begin_session(&given, given.name, PROTON_SESSION_RANKS, &err) != PROTON_OK)
 		message("%s", err.text);
 }
 
@@ -382,7 +382,7 @@ static bool is_in_signal_handler(void)
 void inject_wrapper_exits(int status)
 {
 	if (!is_used && inject_is_owner() && !is_in_signal_handler())
-		finish(status, NULL);
+		finish_sessions(status, NULL);
 	if (!is_used && inject_is_owner())
 		inject_signals_settle(); /* the status is that of a pending signal */
 }
@@ -403,7 +403,7 @@ static void injected(void)
 		 * Registered again, because exit functions run in reverse order: the driver has
 		 * just registered its own, and the flush needs the driver.
 		 */
-		on_exit(finish, NULL);
+		on_exit(finish_sessions, NULL);
 		return;
 	}
 	/* A program that profiles itself, or that `proton` has entered through Python. */
@@ -414,7 +414,7 @@ static void injected(void)
 	if (options.target != getpid()) {
 		if (options.children)
 			begin_in_child(&options);
-	} else if (begin(&options, options.name, PROTON_SESSION_RANKS, &err) != PROTON_OK) {
+	} else if (begin_session(&options, options.name, PROTON_SESSION_RANKS, &err) != PROTON_OK) {
 		message("%s", err.text); /* too late to refuse */
 	}
 	inject_options_fini(&options);

@@ -14,7 +14,7 @@
 static const char environment_is_ours; /* an address in this library */
 
 /* Nothing in a privileged process: it must not write files that the environment names. */
-static char **find(const char *variable)
+static char **find_variable(const char *variable)
 {
 	size_t length = strlen(variable);
 
@@ -29,12 +29,12 @@ static char **find(const char *variable)
 
 static const char *value_of(const char *variable)
 {
-	char **entry = find(variable);
+	char **entry = find_variable(variable);
 
 	return entry ? strchr(*entry, '=') + 1 : NULL;
 }
 
-static void drop(char **entry)
+static void drop_variable(char **entry)
 {
 	for (; *entry; entry++)
 		entry[0] = entry[1];
@@ -108,8 +108,8 @@ static bool names_us_first(const char *value)
 
 bool inject_environment_leave_preload(void)
 {
-	char **entry = find("LD_PRELOAD");
-	char **saved = find(HANDOVER_LD_PRELOAD);
+	char **entry = find_variable("LD_PRELOAD");
+	char **saved = find_variable(HANDOVER_LD_PRELOAD);
 	const char *before = saved ? strchr(*saved, '=') + 1 : NULL;
 	char *value = entry ? strchr(*entry, '=') + 1 : NULL;
 
@@ -117,12 +117,12 @@ bool inject_environment_leave_preload(void)
 		return false;
 	/* The previous value is a suffix of the current one. */
 	if (!before)
-		drop(entry);
+		drop_variable(entry);
 	else if (strlen(value) >= strlen(before))
 		memmove(value, before, strlen(before) + 1);
-	saved = find(HANDOVER_LD_PRELOAD);
+	saved = find_variable(HANDOVER_LD_PRELOAD);
 	if (saved)
-		drop(saved);
+		drop_variable(saved);
 	return true;
 }
 
@@ -174,7 +174,7 @@ void inject_environment_clear(void)
 
 	while (entry && *entry) {
 		if (strncmp(*entry, HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) == 0)
-			drop(entry);
+			drop_variable(entry);
 		else
 			entry++;
 	}

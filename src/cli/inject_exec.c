@@ -285,7 +285,7 @@ static int come_back(const struct plan *plan, int result)
 
 /* ------------------------------------------------------------------ exec */
 
-static int run(const char *name, bool is_searched, char *const *argv, char *const *given)
+static int run_program(const char *name, bool is_searched, char *const *argv, char *const *given)
 {
 	struct plan plan = make_plan(name, is_searched, !inject_is_owner(), given);
 	char *const *environment = given;
@@ -304,22 +304,22 @@ static int run(const char *name, bool is_searched, char *const *argv, char *cons
 
 HERE int execve(const char *path, char *const argv[], char *const envp[])
 {
-	return run(path, false, argv, envp);
+	return run_program(path, false, argv, envp);
 }
 
 HERE int execv(const char *path, char *const argv[])
 {
-	return run(path, false, argv, environ);
+	return run_program(path, false, argv, environ);
 }
 
 HERE int execvp(const char *file, char *const argv[])
 {
-	return run(file, true, argv, environ);
+	return run_program(file, true, argv, environ);
 }
 
 HERE int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-	return run(file, true, argv, envp);
+	return run_program(file, true, argv, envp);
 }
 
 HERE int fexecve(int fd, char *const argv[], char *const envp[])
@@ -329,7 +329,7 @@ HERE int fexecve(int fd, char *const argv[], char *const envp[])
 	if (fd < 0)
 		return real_fexecve(fd, argv, envp);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return run(path, false, argv, envp);
+	return run_program(path, false, argv, envp);
 }
 
 /* The arguments of execl(): first counted, then copied. `first` is argv[0]. */
@@ -355,7 +355,7 @@ HERE int execl(const char *path, const char *first, ...)
 	va_start(args, first);
 	COLLECT(first, args, argv);
 	va_end(args);
-	return run(path, false, argv, environ);
+	return run_program(path, false, argv, environ);
 }
 
 HERE int execlp(const char *file, const char *first, ...)
@@ -366,7 +366,7 @@ HERE int execlp(const char *file, const char *first, ...)
 	va_start(args, first);
 	COLLECT(first, args, argv);
 	va_end(args);
-	return run(file, true, argv, environ);
+	return run_program(file, true, argv, environ);
 }
 
 HERE int execle(const char *path, const char *first, ...)
@@ -379,14 +379,14 @@ HERE int execle(const char *path, const char *first, ...)
 	COLLECT(first, args, argv);
 	environment = va_arg(args, char **);
 	va_end(args);
-	return run(path, false, argv, environment);
+	return run_program(path, false, argv, environment);
 }
 
 /* ------------------------------------------------------------------ posix_spawn */
 
-static int spawn(__typeof__(posix_spawn) *real, bool is_searched, pid_t *pid, const char *name,
-		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
-		 char *const *argv, char *const *given)
+static int spawn_program(__typeof__(posix_spawn) *real, bool is_searched, pid_t *pid,
+			 const char *name, const posix_spawn_file_actions_t *actions,
+			 const posix_spawnattr_t *attributes, char *const *argv, char *const *given)
 {
 	struct plan plan = make_plan(name, is_searched, true, given);
 	char **words;
@@ -401,13 +401,13 @@ static int spawn(__typeof__(posix_spawn) *real, bool is_searched, pid_t *pid, co
 HERE int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 		     const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
-	return spawn(real_spawn, false, pid, path, actions, attributes, argv, envp);
+	return spawn_program(real_spawn, false, pid, path, actions, attributes, argv, envp);
 }
 
 HERE int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
 		      const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
-	return spawn(real_spawnp, true, pid, file, actions, attributes, argv, envp);
+	return spawn_program(real_spawnp, true, pid, file, actions, attributes, argv, envp);
 }
 
 /* ------------------------------------------------------------------ the end */
@@ -421,7 +421,7 @@ HERE int fclose(FILE *stream)
 	return real_fclose(stream);
 }
 
-static _Noreturn void leave(int status)
+static _Noreturn void leave_process(int status)
 {
 	for (;;)
 		syscall(SYS_exit_group, status);
@@ -431,11 +431,11 @@ static _Noreturn void leave(int status)
 HERE _Noreturn void _exit(int status)
 {
 	inject_wrapper_exits(status);
-	leave(status);
+	leave_process(status);
 }
 
 HERE _Noreturn void _Exit(int status)
 {
 	inject_wrapper_exits(status);
-	leave(status);
+	leave_process(status);
 }

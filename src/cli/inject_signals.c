@@ -59,7 +59,7 @@ static bool is_watched(int number)
 }
 
 /* The interrupted thread holds no needed lock: a wrapper does not use the library. */
-static void stay(void)
+static void stay_alive(void)
 {
 	static const struct timespec step = {.tv_nsec = STEP_NS};
 	int after = 0;
@@ -78,7 +78,7 @@ static void on_signal(int number)
 	atomic_store(&has_come, true);
 	library_handler(number);
 	if (is_wrapper)
-		stay();
+		stay_alive();
 	errno = saved;
 }
 
@@ -182,7 +182,7 @@ void inject_signals_release(void)
 void inject_signals_settle(void)
 {
 	if (atomic_exchange(&has_come, false))
-		stay();
+		stay_alive();
 }
 
 void inject_signals_leave(void)

@@ -69,7 +69,7 @@ static void run_probe(const char *python, const char *module, int answer_fd)
 }
 
 /* Runs the probe; true with the terminated answer in `answer` if the interpreter gave one. */
-static bool ask(const char *python, const char *module, char *answer, size_t capacity)
+static bool ask_python(const char *python, const char *module, char *answer, size_t capacity)
 {
 	size_t length = 0;
 	int fds[2];
@@ -112,14 +112,14 @@ enum verdict {
 static const char *const verdict_names[] = {"good", "", "old", "missing", "deaf", "module"};
 
 /* Takes `path`. */
-static enum verdict judge(char *path, const char *module, struct interpreter *interpreter)
+static enum verdict judge_answer(char *path, const char *module, struct interpreter *interpreter)
 {
 	char answer[3 * 4096] = "";
 	const char *executable;
 	enum verdict verdict = VERDICT_BROKEN;
 
 	*interpreter = (struct interpreter){.path = path};
-	if (!ask(path, module, answer, sizeof(answer)))
+	if (!ask_python(path, module, answer, sizeof(answer)))
 		return VERDICT_BROKEN;
 	for (size_t i = 0; i < ARRAY_LENGTH(verdict_names); i++)
 		if (strcmp(answer, verdict_names[i]) == 0)
@@ -215,7 +215,8 @@ static size_t list_candidates(char **paths, size_t capacity)
 	return count;
 }
 
-static bool use(const char *name, const char *what, const char *module, struct interpreter *found)
+static bool use_python(const char *name, const char *what, const char *module,
+		       struct interpreter *found)
 {
 	char *plain;
 	char *path = search_path(name, &plain);
@@ -226,7 +227,7 @@ static bool use(const char *name, const char *what, const char *module, struct i
 		message("cannot run %s'%s': program not found", what, name);
 		return false;
 	}
-	verdict = judge(path, module, found);
+	verdict = judge_answer(path, module, found);
 	explain(verdict, path, module);
 	return verdict == VERDICT_GOOD;
 }
@@ -234,7 +235,7 @@ static bool use(const char *name, const char *what, const char *module, struct i
 bool interpreter_use(const char *name, struct interpreter *found)
 {
 	*found = (struct interpreter){0};
-	return use(name, "", "", found);
+	return use_python(name, "", "", found);
 }
 
 bool interpreter_find(const char *module, struct interpreter *found)
@@ -249,11 +250,11 @@ bool interpreter_find(const char *module, struct interpreter *found)
 
 	*found = (struct interpreter){0};
 	if (named && named[0] != '\0')
-		return use(named, "PROTON_PYTHON=", module, found);
+		return use_python(named, "PROTON_PYTHON=", module, found);
 	count = list_candidates(paths, ARRAY_LENGTH(paths));
 	for (size_t i = 0; i < count; i++) {
 		struct interpreter candidate;
-		enum verdict verdict = judge(strdup(paths[i]), module, &candidate);
+		enum verdict verdict = judge_answer(strdup(paths[i]), module, &candidate);
 
 		if (verdict == VERDICT_GOOD) {
 			*found = candidate;

@@ -42,7 +42,7 @@ static char *match(const char *pattern)
 }
 
 /* Escapes pattern characters in `directory`. */
-static char *quote(const char *directory)
+static char *quote_path(const char *directory)
 {
 	char *quoted = malloc(2 * strlen(directory) + 1);
 	char *end = quoted;
@@ -60,7 +60,7 @@ static char *quote(const char *directory)
 static char *find_next_to(void)
 {
 	char *directory = search_own_directory();
-	char *quoted = directory ? quote(directory) : NULL;
+	char *quoted = directory ? quote_path(directory) : NULL;
 	char *path = NULL;
 
 	for (size_t i = 0; quoted && i < ARRAY_LENGTH(library_patterns) && !path; i++) {

@@ -66,8 +66,8 @@ static void add_word(struct out *text, const char *word)
 }
 
 /* PROBLEM: use "proton OPTIONS -- BEFORE TARGET ARGUMENTS", with the user's words. */
-static void advise(const char *problem, const char *before, const struct options *options,
-		   const char *target)
+static void advise_user(const char *problem, const char *before, const struct options *options,
+			const char *target)
 {
 	struct out text;
 	char *command;
@@ -89,13 +89,13 @@ static void advise(const char *problem, const char *before, const struct options
 	out_fini(&text);
 }
 
-static bool refuse(const char *kind, const char *before, const struct options *options,
-		   const char *target)
+static bool refuse_target(const char *kind, const char *before, const struct options *options,
+			  const char *target)
 {
 	char *problem = NULL;
 
 	if (asprintf(&problem, "'%s' is %s, not a Python script", options->target, kind) > 0)
-		advise(problem, before, options, target);
+		advise_user(problem, before, options, target);
 	free(problem);
 	return false;
 }
@@ -153,11 +153,11 @@ static bool is_for_python(const struct options *options, char *head)
 	if (asprintf(&kind, "a script of %s", shell) < 0)
 		return false;
 	if (!has_line || access(path, X_OK) != 0)
-		refuse(kind, shell, options, path);
+		refuse_target(kind, shell, options, path);
 	else if (strchr(path, '/') || asprintf(&here, "./%s", path) < 0)
-		refuse(kind, NULL, options, path);
+		refuse_target(kind, NULL, options, path);
 	else
-		refuse(kind, NULL, options, here);
+		refuse_target(kind, NULL, options, here);
 	free(here);
 	free(kind);
 	return false;
@@ -182,7 +182,7 @@ static bool check_file(const struct options *options)
 		return is_for_python(options, head);
 	if (strchr(path, '/') || asprintf(&here, "./%s", path) < 0)
 		here = NULL;
-	refuse("a program", NULL, options, here ? here : path);
+	refuse_target("a program", NULL, options, here ? here : path);
 	free(here);
 	return false;
 }
@@ -239,7 +239,7 @@ static bool check_command(struct options *options, int why)
 	}
 	if (asprintf(&problem, "cannot run '%s': no such script, but there is a program %s", name,
 		     path) > 0)
-		advise(problem, NULL, options, name);
+		advise_user(problem, NULL, options, name);
 	free(problem);
 	free(path);
 	return false;

@@ -18,7 +18,7 @@ bool search_is_program(const char *path)
 }
 
 /* Returns `path` if it is a program; else frees it, or keeps it in *found_plain if it is a file. */
-static char *accept(char *path, char **found_plain)
+static char *accept_program(char *path, char **found_plain)
 {
 	if (!path || search_is_program(path))
 		return path;
@@ -35,7 +35,7 @@ char *search_path(const char *name, char **found_plain)
 
 	*found_plain = NULL;
 	if (strchr(name, '/'))
-		return accept(strdup(name), found_plain);
+		return accept_program(strdup(name), found_plain);
 	if (!part)
 		part = "/usr/local/bin:/bin:/usr/bin";
 	for (;;) {
@@ -45,7 +45,7 @@ char *search_path(const char *name, char **found_plain)
 		/* An empty part is the current directory. */
 		if (asprintf(&path, "%.*s%s%s", (int)length, part, length ? "/" : "./", name) < 0)
 			return NULL;
-		path = accept(path, found_plain);
+		path = accept_program(path, found_plain);
 		if (path) {
 			free(*found_plain);
 			*found_plain = NULL;

@@ -334,7 +334,7 @@ static bool try_own(struct search *search)
 	return try_directory(search, search->home);
 }
 
-static int find(struct search *search, struct proton_error *err)
+static int find_library(struct search *search, struct proton_error *err)
 {
 	const struct entry *entry = search->entry;
 
@@ -368,7 +368,7 @@ void *amd_library_open(enum amd_library library, struct proton_error *err)
 	search.handle = atomic_load_explicit(&handles[library], memory_order_acquire);
 	if (search.handle)
 		return search.handle;
-	if (find(&search, err) != PROTON_OK)
+	if (find_library(&search, err) != PROTON_OK)
 		return NULL;
 	/* Two threads may have searched: both use the first one's handle. */
 	if (!atomic_compare_exchange_strong(&handles[library], &known, search.handle))

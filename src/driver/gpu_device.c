@@ -32,7 +32,7 @@ static void identify(const struct driver *from, int handle, struct device *devic
 		 id[12], id[13], id[14], id[15]);
 }
 
-static uint32_t add(const struct driver *from, bool is_hip, uint32_t ordinal)
+static uint32_t add_device(const struct driver *from, bool is_hip, uint32_t ordinal)
 {
 	struct device device = {.id = ordinal};
 	int handle = (int)ordinal; /* a CUdevice is the ordinal */
@@ -53,7 +53,7 @@ static uint32_t add(const struct driver *from, bool is_hip, uint32_t ordinal)
 	return devices_add(&device);
 }
 
-static uint32_t find(const struct driver *from, bool is_hip, uint32_t ordinal)
+static uint32_t find_device(const struct driver *from, bool is_hip, uint32_t ordinal)
 {
 	static _Atomic uint32_t known[2][DEVICE_MAX]; /* id + 1 */
 	uint32_t id;
@@ -62,7 +62,7 @@ static uint32_t find(const struct driver *from, bool is_hip, uint32_t ordinal)
 		return DEVICE_NONE;
 	id = atomic_load_explicit(&known[is_hip][ordinal], memory_order_relaxed);
 	if (!id) {
-		id = add(from, is_hip, ordinal) + 1;
+		id = add_device(from, is_hip, ordinal) + 1;
 		atomic_store_explicit(&known[is_hip][ordinal], id, memory_order_relaxed);
 	}
 	return id - 1;
@@ -70,12 +70,12 @@ static uint32_t find(const struct driver *from, bool is_hip, uint32_t ordinal)
 
 uint32_t gpu_device_of_cuda(uint32_t ordinal)
 {
-	return find(&libcuda, false, ordinal);
+	return find_device(&libcuda, false, ordinal);
 }
 
 uint32_t gpu_device_of_hip(uint32_t ordinal)
 {
-	return find(&libhip, true, ordinal);
+	return find_device(&libhip, true, ordinal);
 }
 
 uint32_t gpu_device_here(void)
@@ -84,7 +84,7 @@ uint32_t gpu_device_here(void)
 
 	if (driver.cuCtxGetDevice(&device) != 0 || device < 0)
 		return DEVICE_NONE;
-	return find(&driver, driver_is_hip(), (uint32_t)device);
+	return find_device(&driver, driver_is_hip(), (uint32_t)device);
 }
 
 uint64_t gpu_device_timer_khz(void)

@@ -27,7 +27,7 @@ static struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards binding */
 static _Atomic bool is_bound;
 
-static bool bind(void)
+static bool bind_functions(void)
 {
 #define FUNCTION(name)                                                                             \
 	{                                                                                          \
@@ -68,7 +68,7 @@ bool hip_streams_capture(uint64_t stream, uint64_t *number_out)
 	int status = NONE_CAPTURING;
 	int result = 0;
 
-	if (stream <= LEGACY_STREAM || !bind())
+	if (stream <= LEGACY_STREAM || !bind_functions())
 		return false;
 	if (hip.hipStreamGetCaptureInfo)
 		result = hip.hipStreamGetCaptureInfo(driver_handle(stream), &status, &number);
@@ -82,7 +82,7 @@ bool hip_streams_capture(uint64_t stream, uint64_t *number_out)
 
 int hip_streams_call(uint64_t stream, void (*function)(void *user), void *user)
 {
-	if (!bind() || !hip.hipLaunchHostFunc)
+	if (!bind_functions() || !hip.hipLaunchHostFunc)
 		return HIP_E_NOT_SUPPORTED;
 	return clear_error(hip.hipLaunchHostFunc(driver_handle(stream), function, user));
 }
@@ -91,7 +91,7 @@ int hip_streams_device(uint64_t stream, uint64_t address)
 {
 	int value[2] = {-1, -1}; /* an int; more space if a version of HIP stores a wider one */
 
-	if (stream > THREAD_STREAM || !bind() || !hip.hipPointerGetAttribute ||
+	if (stream > THREAD_STREAM || !bind_functions() || !hip.hipPointerGetAttribute ||
 	    clear_error(hip.hipPointerGetAttribute(value, HIP_POINTER_DEVICE,
 						   driver_handle(address))) != 0)
 		return -1;

@@ -49,7 +49,7 @@ static bool next_entry(const char **rest, struct entry *entry_out)
 	return true;
 }
 
-static bool has(const struct list *list, size_t gpu)
+static bool has_device(const struct list *list, size_t gpu)
 {
 	for (size_t i = 0; i < list->count; i++)
 		if (list->gpus[i] == gpu)
@@ -68,7 +68,7 @@ static void print_id(uint64_t unique_id, char text[static ID_BYTES])
 
 /* ------------------------------------------------------------------ the HSA runtime */
 
-static void trim(struct entry *entry)
+static void trim_entry(struct entry *entry)
 {
 	while (entry->length && isspace((unsigned char)*entry->text)) {
 		entry->text++;
@@ -121,11 +121,11 @@ static void filter_hsa(const uint64_t *unique_ids, size_t count, struct list *ou
 	while (out->count < count && next_entry(&rest, &entry)) {
 		long gpu;
 
-		trim(&entry);
+		trim_entry(&entry);
 		gpu = entry.length && toupper((unsigned char)*entry.text) == 'G'
 			      ? find_only(entry, unique_ids, count)
 			      : read_number(entry);
-		if (gpu < 0 || (size_t)gpu >= count || has(out, (size_t)gpu))
+		if (gpu < 0 || (size_t)gpu >= count || has_device(out, (size_t)gpu))
 			return;
 		out->gpus[out->count++] = (size_t)gpu;
 	}
@@ -173,7 +173,7 @@ static void filter_hip(const char *value, const uint64_t *unique_ids, const stru
 
 		if (chosen < 0 || (size_t)chosen >= from->count)
 			return;
-		if (!has(out, from->gpus[chosen]))
+		if (!has_device(out, from->gpus[chosen]))
 			out->gpus[out->count++] = from->gpus[chosen];
 	}
 }

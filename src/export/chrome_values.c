@@ -11,7 +11,8 @@
 
 /* ------------------------------------------------------------------ reading */
 
-static struct chrome_value *find(struct chrome_values *values, const struct profile_metric *metric)
+static struct chrome_value *find_value(struct chrome_values *values,
+				       const struct profile_metric *metric)
 {
 	for (uint32_t i = 0; i < values->count; i++)
 		if (values->values[i].metric == metric)
@@ -20,7 +21,7 @@ static struct chrome_value *find(struct chrome_values *values, const struct prof
 }
 
 /* The list is in reverse order: numbers are summed; of other values the last one counts. */
-static void add(struct chrome_value *value, const struct row_sample *earlier)
+static void add_value(struct chrome_value *value, const struct row_sample *earlier)
 {
 	if (value->metric->flags & METRIC_PROPERTY)
 		return;
@@ -62,9 +63,9 @@ void chrome_values_read(struct chrome_values *values, const struct timeline *tim
 
 		if (!timeline_sample(timeline, at, &metric, &sample))
 			break;
-		known = find(values, metric);
+		known = find_value(values, metric);
 		if (known)
-			add(known, &sample);
+			add_value(known, &sample);
 		else if (values->count < CHROME_VALUES_MAX)
 			values->values[values->count++] =
 				(struct chrome_value){.metric = metric, .sample = sample};

@@ -223,7 +223,7 @@ static bool find_insides(struct html_nodes *nodes)
 	return has_memory;
 }
 
-static bool place(struct html_nodes *nodes, double listed_share)
+static bool place_nodes(struct html_nodes *nodes, double listed_share)
 {
 	const struct export_view *view = nodes->view;
 
@@ -270,7 +270,7 @@ bool html_nodes_init(struct html_nodes *nodes, size_t count, const struct export
 	}
 	for (size_t i = 0; i < count; i++) {
 		nodes[i].drawn_share = drawn_share;
-		if (!place(&nodes[i], listed_share))
+		if (!place_nodes(&nodes[i], listed_share))
 			return false;
 	}
 	return true;

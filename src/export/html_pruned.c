@@ -33,7 +33,7 @@ struct pruned {
 	double *sums;    /* per frame on the page */
 };
 
-static void put(struct out *out, uint64_t value)
+static void put_number(struct out *out, uint64_t value)
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -174,12 +174,12 @@ static void write_weights(struct pruned *pruned, const double *weights, const ui
 					   : 1;
 
 		if (value && zeros) {
-			put(&pruned->text, 0);
-			put(&pruned->text, zeros - 1);
+			put_number(&pruned->text, 0);
+			put_number(&pruned->text, zeros - 1);
 			zeros = 0;
 		}
 		if (value && i < count)
-			put(&pruned->text, value);
+			put_number(&pruned->text, value);
 		zeros += !value;
 	}
 	end_text(pruned, "values");
@@ -194,19 +194,19 @@ static void write_listed(struct pruned *pruned)
 
 	begin_text(pruned);
 	for (size_t i = 0; i < pruned->run_count; i++) {
-		put(&pruned->text, pruned->runs[i].parent);
-		put(&pruned->text, pruned->runs[i].count);
+		put_number(&pruned->text, pruned->runs[i].parent);
+		put_number(&pruned->text, pruned->runs[i].count);
 	}
 	end_text(pruned, "runs");
 	begin_text(pruned);
 	for (size_t i = 0; i < pruned->listed_count; i++)
-		put(&pruned->text, pruned->levels[i]);
+		put_number(&pruned->text, pruned->levels[i]);
 	end_text(pruned, "levels");
 	begin_text(pruned);
 	for (size_t i = 0; i < pruned->listed_count; i++) {
 		uint32_t frame = profile->nodes[pruned->listed[i]].frame;
 
-		put(&pruned->text, pruned->numbers->of_frame[frame]);
+		put_number(&pruned->text, pruned->numbers->of_frame[frame]);
 	}
 	end_text(pruned, "frames");
 }
@@ -228,7 +228,7 @@ static void write_counts(struct pruned *pruned)
 	begin_text(pruned);
 	for (size_t i = 0; i < profile->node_count; i++)
 		if (nodes->place[i] == HTML_DRAWN)
-			put(&pruned->text, (uint64_t)pruned->weights[i]);
+			put_number(&pruned->text, (uint64_t)pruned->weights[i]);
 	end_text(pruned, "below");
 }
 
@@ -246,7 +246,7 @@ static void write_summed_frames(struct pruned *pruned)
 			pruned->sums[of_frame[profile->nodes[i].frame]]++;
 	begin_text(pruned);
 	for (size_t i = 0; i < count; i++)
-		put(&pruned->text, (uint64_t)pruned->sums[i]);
+		put_number(&pruned->text, (uint64_t)pruned->sums[i]);
 	end_text(pruned, "summed_count");
 	memset(pruned->sums, 0, count * sizeof(*pruned->sums));
 	for (size_t i = 1; i < profile->node_count; i++)
@@ -254,7 +254,7 @@ static void write_summed_frames(struct pruned *pruned)
 			pruned->sums[of_frame[profile->nodes[profile->nodes[i].parent].frame]] = 1;
 	begin_text(pruned);
 	for (size_t i = 0; i < count; i++)
-		put(&pruned->text, (uint64_t)pruned->sums[i]);
+		put_number(&pruned->text, (uint64_t)pruned->sums[i]);
 	end_text(pruned, "has_children");
 }
 

@@ -25,7 +25,7 @@ const struct backend *backend_at(size_t index)
 }
 
 /* `name` NULL: no backend was named, and none is usable. */
-static const struct backend *refuse(const char *name, struct proton_error *err)
+static const struct backend *refuse_backend(const char *name, struct proton_error *err)
 {
 	const struct backend *backend;
 	char names[128] = "";
@@ -55,7 +55,7 @@ const struct backend *backend_select(const char *name, struct proton_error *err)
 	for (size_t i = 0; (backend = backend_at(i)); i++)
 		if (name ? strcasecmp(backend->name, name) == 0 : backend->is_usable())
 			return backend;
-	return refuse(name, err);
+	return refuse_backend(name, err);
 }
 
 int backend_refuse_mode(const char *backend, const char *mode, struct proton_error *err)

@@ -31,7 +31,7 @@ static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static struct use uses[BACKEND_MAX];
 static _Thread_local bool is_moving;
 
-static struct use *use_of(const struct backend *backend)
+static struct use *use_of_backend(const struct backend *backend)
 {
 	uint32_t i = 0;
 
@@ -45,15 +45,15 @@ bool backend_use_is_moving_here(void)
 	return is_moving;
 }
 
-/* The backend works now: releases the lock until settle(). */
-static void move(struct use *use, enum state state)
+/* The backend works now: releases the lock until settle_use(). */
+static void move_use(struct use *use, enum state state)
 {
 	use->state = state;
 	pthread_mutex_unlock(&backend_use_lock);
 	is_moving = true;
 }
 
-static void settle(struct use *use, enum state state)
+static void settle_use(struct use *use, enum state state)
 {
 	is_moving = false;
 	pthread_mutex_lock(&backend_use_lock);
@@ -62,14 +62,14 @@ static void settle(struct use *use, enum state state)
 }
 
 /* Called with the lock held; releases it while the backend works. */
-static int start(const struct backend *backend, struct use *use, const char *mode,
-		 struct proton_error *err)
+static int start_backend(const struct backend *backend, struct use *use, const char *mode,
+			 struct proton_error *err)
 {
 	int status;
 
-	move(use, STARTING);
+	move_use(use, STARTING);
 	status = backend->start(mode, err);
-	settle(use, status == PROTON_OK ? RUNNING : STOPPED);
+	settle_use(use, status == PROTON_OK ? RUNNING : STOPPED);
 	use->is_resting = false;
 	if (status == PROTON_OK)
 		snprintf(use->mode, sizeof(use->mode), "%s", mode);
@@ -82,7 +82,8 @@ static int check_other_gpu(const struct backend *backend, struct proton_error *e
 	const struct backend *other;
 
 	for (size_t i = 0; backend->records_gpu && (other = backend_at(i)); i++)
-		if (other != backend && other->records_gpu && use_of(other)->state != STOPPED)
+		if (other != backend && other->records_gpu &&
+		    use_of_backend(other)->state != STOPPED)
 			return err_set(err, PROTON_E_BUSY,
 				       "the backend \"%s\" cannot start while \"%s\" records in "
 				       "this process; end its sessions first",
@@ -108,9 +109,9 @@ static int count_memory(const struct backend *backend, struct use *use, bool is_
 	int status = PROTON_OK;
 
 	if (is_edge && backend->set_memory) {
-		move(use, CHANGING);
+		move_use(use, CHANGING);
 		status = backend->set_memory(is_more, err);
-		settle(use, RUNNING);
+		settle_use(use, RUNNING);
 	}
 	if (status == PROTON_OK || !is_more)
 		use->memory_users += is_more ? 1 : UINT32_MAX;
@@ -118,15 +119,15 @@ static int count_memory(const struct backend *backend, struct use *use, bool is_
 }
 
 /* Called with the lock held; releases it while the backend works. */
-static int wake(const struct backend *backend, struct use *use, struct proton_error *err)
+static int wake_backend(const struct backend *backend, struct use *use, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
 	if (use->state != RUNNING || !use->is_resting)
 		return PROTON_OK;
-	move(use, CHANGING);
+	move_use(use, CHANGING);
 	status = backend->wake(err);
-	settle(use, RUNNING);
+	settle_use(use, RUNNING);
 	use->is_resting = status != PROTON_OK;
 	return status;
 }
@@ -138,16 +139,16 @@ static void release(const struct backend *backend, struct use *use, bool wants_m
 	if (wants_memory && use->memory_users)
 		count_memory(backend, use, false, NULL);
 	if (use->users && --use->users == 0) {
-		move(use, STOPPING);
+		move_use(use, STOPPING);
 		backend->stop();
-		settle(use, STOPPED);
+		settle_use(use, STOPPED);
 	}
 }
 
 int backend_use_take(const struct backend *backend, const char *mode, bool wants_memory,
 		     struct proton_error *err)
 {
-	struct use *use = use_of(backend);
+	struct use *use = use_of_backend(backend);
 	int status = PROTON_OK;
 
 	if (is_moving)
@@ -160,14 +161,14 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 	if (use->state == STOPPED) {
 		status = check_other_gpu(backend, err);
 		if (status == PROTON_OK)
-			status = start(backend, use, mode, err);
+			status = start_backend(backend, use, mode, err);
 	} else if (strcmp(use->mode, mode) != 0)
 		status = err_set(err, PROTON_E_INVALID,
 				 "Cannot add a session with the same profiler but a different "
 				 "mode than existing sessions; they use \"%.200s\"",
 				 *use->mode ? use->mode : "default");
 	if (status == PROTON_OK)
-		status = wake(backend, use, err);
+		status = wake_backend(backend, use, err);
 	if (status == PROTON_OK) {
 		use->users++;
 		if (wants_memory)
@@ -182,13 +183,13 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 void backend_use_release(const struct backend *backend, bool wants_memory)
 {
 	pthread_mutex_lock(&backend_use_lock);
-	release(backend, use_of(backend), wants_memory);
+	release(backend, use_of_backend(backend), wants_memory);
 	pthread_mutex_unlock(&backend_use_lock);
 }
 
 int backend_use_flush(const struct backend *backend, struct proton_error *err)
 {
-	struct use *use = use_of(backend);
+	struct use *use = use_of_backend(backend);
 	bool runs;
 	int status;
 
@@ -213,31 +214,31 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err)
 }
 
 /* Called with the lock held; releases it while the backend works. */
-static void rest(const struct backend *backend, struct use *use, bool is_end)
+static void rest_backend(const struct backend *backend, struct use *use, bool is_end)
 {
 	bool rests;
 
-	move(use, CHANGING);
+	move_use(use, CHANGING);
 	rests = backend->rest(is_end);
-	settle(use, RUNNING);
+	settle_use(use, RUNNING);
 	use->is_resting = rests;
 }
 
 void backend_use_rest(const struct backend *backend, bool (*is_idle)(void))
 {
-	struct use *use = use_of(backend);
+	struct use *use = use_of_backend(backend);
 
 	if (!backend->rest || is_moving)
 		return;
 	pthread_mutex_lock(&backend_use_lock);
 	if (use->state == RUNNING && !use->is_resting && !use->flushes && is_idle())
-		rest(backend, use, false);
+		rest_backend(backend, use, false);
 	pthread_mutex_unlock(&backend_use_lock);
 }
 
 void backend_use_end(const struct backend *backend)
 {
-	struct use *use = use_of(backend);
+	struct use *use = use_of_backend(backend);
 
 	if (!backend->rest || is_moving)
 		return;
@@ -248,20 +249,20 @@ void backend_use_end(const struct backend *backend)
 		wait_settled(use);
 	}
 	if (use->state == RUNNING && !use->is_resting && use->users == 1)
-		rest(backend, use, true);
+		rest_backend(backend, use, true);
 	pthread_mutex_unlock(&backend_use_lock);
 }
 
 int backend_use_wake(const struct backend *backend, struct proton_error *err)
 {
-	struct use *use = use_of(backend);
+	struct use *use = use_of_backend(backend);
 	int status;
 
 	if (!backend->wake || is_moving)
 		return PROTON_OK;
 	pthread_mutex_lock(&backend_use_lock);
 	wait_settled(use);
-	status = wake(backend, use, err);
+	status = wake_backend(backend, use, err);
 	pthread_mutex_unlock(&backend_use_lock);
 	return status;
 }
@@ -273,7 +274,7 @@ bool proton_leave_vendor(void)
 
 	pthread_mutex_lock(&backend_use_lock);
 	for (size_t i = 0; (backend = backend_at(i)); i++) {
-		struct use *use = use_of(backend);
+		struct use *use = use_of_backend(backend);
 
 		if (!backend->leave)
 			continue;
@@ -282,9 +283,9 @@ bool proton_leave_vendor(void)
 			is_free = false;
 			continue;
 		}
-		move(use, STOPPING);
+		move_use(use, STOPPING);
 		is_free &= backend->leave();
-		settle(use, STOPPED);
+		settle_use(use, STOPPED);
 	}
 	pthread_mutex_unlock(&backend_use_lock);
 	return is_free;
@@ -292,7 +293,7 @@ bool proton_leave_vendor(void)
 
 int backend_use_resume(const struct backend *backend, struct proton_error *err)
 {
-	struct use *use = use_of(backend);
+	struct use *use = use_of_backend(backend);
 	int status = PROTON_OK;
 
 	/* A start on this thread that initializes the driver is about to begin anyway. */
@@ -301,9 +302,9 @@ int backend_use_resume(const struct backend *backend, struct proton_error *err)
 	pthread_mutex_lock(&backend_use_lock);
 	wait_settled(use);
 	if (use->state == RUNNING) {
-		move(use, CHANGING);
+		move_use(use, CHANGING);
 		status = backend->resume(err);
-		settle(use, RUNNING);
+		settle_use(use, RUNNING);
 	}
 	pthread_mutex_unlock(&backend_use_lock);
 	return status;

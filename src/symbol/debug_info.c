@@ -78,7 +78,7 @@ static const uint16_t codes[ATTRIBUTE_COUNT] = {
 	[ATTRIBUTE_ADDRESSES_BASE] = 0x73, [ATTRIBUTE_RANGES_BASE] = 0x74,
 };
 
-static bool spend(struct debug_info *debug)
+static bool spend_budget(struct debug_info *debug)
 {
 	if (!debug->budget)
 		return false;
@@ -120,7 +120,7 @@ static bool skip_specifications(struct debug_info *debug, struct reader *reader)
 		form = reader_uleb(reader);
 		if (form == FORM_IMPLICIT_CONST)
 			reader_sleb(reader);
-		if (reader->is_over || !spend(debug))
+		if (reader->is_over || !spend_budget(debug))
 			return false;
 	} while (attribute || form);
 	return true;
@@ -160,7 +160,7 @@ static const struct debug_abbreviation *find_abbreviation(struct debug_info *deb
 {
 	if (code <= debug->table_count && debug->table[code - 1].code == code)
 		return &debug->table[code - 1];
-	for (size_t i = 0; i < debug->table_count && spend(debug); i++)
+	for (size_t i = 0; i < debug->table_count && spend_budget(debug); i++)
 		if (debug->table[i].code == code)
 			return &debug->table[i];
 	return NULL;
@@ -291,7 +291,7 @@ bool debug_info_read(struct debug_info *debug, struct reader *reader, struct deb
 			break;
 		if (value.form == FORM_INDIRECT)
 			value.form = reader_uleb(reader);
-		if (!spend(debug) || !read_value(debug, reader, &value))
+		if (!spend_budget(debug) || !read_value(debug, reader, &value))
 			return false;
 		keep_value(entry, attribute, &value);
 	} while (!reader->is_over && !specifications.is_over);
@@ -370,7 +370,7 @@ static void old_ranges(struct debug_info *debug, uint64_t offset, uint64_t base,
 	uint64_t highest = debug->address_size == 4 ? UINT32_MAX : UINT64_MAX;
 
 	reader.at = offset < reader.span.length ? (size_t)offset : reader.span.length;
-	while (reader_has_more(&reader) && spend(debug)) {
+	while (reader_has_more(&reader) && spend_budget(debug)) {
 		uint64_t begin = reader_uint(&reader, debug->address_size);
 		uint64_t end = reader_uint(&reader, debug->address_size);
 
@@ -438,7 +438,7 @@ static void new_ranges(struct debug_info *debug, const struct debug_value *value
 		offset += lists->number;
 	}
 	reader.at = offset < reader.span.length ? (size_t)offset : reader.span.length;
-	while (reader_has_more(&reader) && spend(debug) &&
+	while (reader_has_more(&reader) && spend_budget(debug) &&
 	       read_range(debug, &reader, &base, &begin, &end))
 		if (begin != end && !add(user, begin, end))
 			return;

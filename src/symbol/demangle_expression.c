@@ -134,7 +134,7 @@ static uint16_t parse_operation(struct parser *parser)
 	return node;
 }
 
-static bool begins(const struct parser *parser, const char *code)
+static bool begins_with(const struct parser *parser, const char *code)
 {
 	return peek(parser, 0) == code[0] && peek(parser, 1) == code[1];
 }
@@ -148,11 +148,11 @@ static uint16_t parse_expression_inside(struct parser *parser)
 		return parse_literal(parser);
 	if (peek(parser, 0) == 'T')
 		return parse_template_param(parser);
-	if (begins(parser, "fp") && peek(parser, 2) != 'T')
+	if (begins_with(parser, "fp") && peek(parser, 2) != 'T')
 		return parse_function_param(parser);
-	if (begins(parser, "sr"))
+	if (begins_with(parser, "sr"))
 		return parse_scoped(parser);
-	if (begins(parser, "cv"))
+	if (begins_with(parser, "cv"))
 		return parse_cast(parser);
 	if (take(parser, "cl")) {
 		a = parse_expression(parser);
@@ -180,7 +180,7 @@ static uint16_t parse_expression_inside(struct parser *parser)
 		return parse_wrapped(parser, "noexcept ", false);
 	if (take(parser, "sp"))
 		return wrap(parser, NODE_EXPANSION, parse_expression(parser));
-	if (is_digit(peek(parser, 0)) || begins(parser, "on")) {
+	if (is_digit(peek(parser, 0)) || begins_with(parser, "on")) {
 		take(parser, "on");
 		a = parse_unqualified(parser, 0);
 		if (a && peek(parser, 0) == 'I') {

@@ -224,7 +224,7 @@ uint8_t parse_qualifiers(struct parser *parser)
 	return flags;
 }
 
-static uint16_t join(struct parser *parser, uint16_t scope, uint16_t name)
+static uint16_t join_names(struct parser *parser, uint16_t scope, uint16_t name)
 {
 	return scope && name ? new_node(parser, NODE_NESTED, scope, name) : name;
 }
@@ -250,7 +250,7 @@ static uint16_t parse_component(struct parser *parser, uint16_t scope, bool is_e
 		return parse_template_param(parser);
 	if (c == 'D' && (next == 't' || next == 'T') && !scope)
 		return parse_decltype(parser);
-	return join(parser, scope, parse_unqualified(parser, scope));
+	return join_names(parser, scope, parse_unqualified(parser, scope));
 }
 
 static uint16_t parse_nested(struct parser *parser, bool is_encoding)
@@ -330,7 +330,7 @@ static uint16_t parse_name_inside(struct parser *parser, bool is_encoding)
 	if (c == 'S' && peek(parser, 1) == 't') {
 		parser->at += 2;
 		node = text_node(parser, "std");
-		node = node ? join(parser, node, parse_unqualified(parser, 0)) : 0;
+		node = node ? join_names(parser, node, parse_unqualified(parser, 0)) : 0;
 		if (node && parser->tree->nodes[node].kind != NODE_NESTED)
 			return 0;
 	} else if (c == 'S') {

@@ -24,7 +24,7 @@ struct printer {
 static void print_left(struct printer *printer, uint16_t index);
 static void print_right(struct printer *printer, uint16_t index);
 
-static void print(struct printer *printer, uint16_t index)
+static void print_node(struct printer *printer, uint16_t index)
 {
 	print_left(printer, index);
 	print_right(printer, index);
@@ -38,7 +38,7 @@ static void put_bytes(struct printer *printer, const char *text, size_t length)
 		out_bytes(printer->out, text, length);
 }
 
-static void put(struct printer *printer, const char *text)
+static void put_text(struct printer *printer, const char *text)
 {
 	put_bytes(printer, text, strlen(text));
 }
@@ -124,16 +124,16 @@ static void print_expansion(struct printer *printer, const struct demangle_node 
 	uint32_t count;
 
 	if (!pack) {
-		print(printer, node->a);
-		put(printer, "...");
+		print_node(printer, node->a);
+		put_text(printer, "...");
 		return;
 	}
 	count = list_length(printer, node_at(printer, pack)->a);
 	for (uint32_t i = 0; i < count && !printer->has_failed; i++) {
 		printer->pack_index = i;
 		if (i)
-			put(printer, ", ");
-		print(printer, node->a);
+			put_text(printer, ", ");
+		print_node(printer, node->a);
 	}
 	printer->pack_index = outer;
 }
@@ -151,9 +151,9 @@ static void print_list(struct printer *printer, uint16_t list)
 		if (!node_at(printer, list)->a)
 			continue;
 		if (has_any)
-			put(printer, ", ");
+			put_text(printer, ", ");
 		comma = printer->out->total;
-		print(printer, node_at(printer, list)->a);
+		print_node(printer, node_at(printer, list)->a);
 		if (printer->out->total == comma) {
 			printer->out->length = length;
 			printer->out->total = before;
@@ -167,19 +167,19 @@ static void print_list(struct printer *printer, uint16_t list)
 
 static void print_template(struct printer *printer, const struct demangle_node *node)
 {
-	print(printer, node->a);
+	print_node(printer, node->a);
 	if (last_byte(printer) == '<')
-		put(printer, " "); /* operator< */
-	put(printer, "<");
+		put_text(printer, " "); /* operator< */
+	put_text(printer, "<");
 	if (is_short(printer) && printer->template_level >= SHORT_LEVELS) {
 		if (node_at(printer, node->b)->a)
-			put(printer, "...");
+			put_text(printer, "...");
 	} else {
 		printer->template_level++;
 		print_list(printer, node->b);
 		printer->template_level--;
 	}
-	put(printer, ">");
+	put_text(printer, ">");
 }
 
 /* A constructor has the name of its class, without template arguments. */
@@ -199,7 +199,7 @@ static void print_last_component(struct printer *printer, uint16_t index)
 			put_bytes(printer, node->text + 5, node->length - 5);
 			return;
 		} else {
-			print(printer, index);
+			print_node(printer, index);
 			return;
 		}
 	}
@@ -221,26 +221,26 @@ static void print_nested(struct printer *printer, const struct demangle_node *no
 	if (node_at(printer, name)->kind == NODE_TAGGED)
 		name = node_at(printer, name)->a;
 	if (!is_short(printer) || needs_scope(printer, name)) {
-		print(printer, node->a);
-		put(printer, "::");
+		print_node(printer, node->a);
+		put_text(printer, "::");
 	}
-	print(printer, node->b);
+	print_node(printer, node->b);
 }
 
 static void print_flags(struct printer *printer, uint8_t flags)
 {
 	if (flags & FLAG_CONST)
-		put(printer, " const");
+		put_text(printer, " const");
 	if (flags & FLAG_VOLATILE)
-		put(printer, " volatile");
+		put_text(printer, " volatile");
 	if (flags & FLAG_RESTRICT)
-		put(printer, " __restrict");
+		put_text(printer, " __restrict");
 	if (flags & FLAG_LVALUE)
-		put(printer, " &");
+		put_text(printer, " &");
 	if (flags & FLAG_RVALUE)
-		put(printer, " &&");
+		put_text(printer, " &&");
 	if (flags & FLAG_NOEXCEPT)
-		put(printer, " noexcept");
+		put_text(printer, " noexcept");
 }
 
 static bool is_pointer_to_function(const struct printer *printer, uint16_t index)
@@ -257,19 +257,20 @@ static void print_function(struct printer *printer, const struct demangle_node *
 	bool has_result = node->b && !is_around;
 
 	if (is_short(printer)) {
-		print(printer, node->a);
+		print_node(printer, node->a);
 		return;
 	}
 	if (has_result) {
 		print_left(printer, node->b);
-		put(printer, last_byte(printer) == '*' && is_pointer_to_function(printer, node->b)
-				     ? ""
-				     : " ");
+		put_text(printer,
+			 last_byte(printer) == '*' && is_pointer_to_function(printer, node->b)
+				 ? ""
+				 : " ");
 	}
-	print(printer, node->a);
-	put(printer, "(");
+	print_node(printer, node->a);
+	put_text(printer, "(");
 	print_list(printer, node->c);
-	put(printer, ")");
+	put_text(printer, ")");
 	if (has_result)
 		print_right(printer, node->b);
 	print_flags(printer, node->flags);
@@ -278,18 +279,18 @@ static void print_function(struct printer *printer, const struct demangle_node *
 static void print_lambda(struct printer *printer, const struct demangle_node *node)
 {
 	if (node->kind == NODE_UNNAMED) {
-		put(printer, "{unnamed type#");
+		put_text(printer, "{unnamed type#");
 	} else {
-		put(printer, "{lambda");
+		put_text(printer, "{lambda");
 		if (!is_short(printer)) {
-			put(printer, "(");
+			put_text(printer, "(");
 			print_list(printer, node->a);
-			put(printer, ")");
+			put_text(printer, ")");
 		}
-		put(printer, "#");
+		put_text(printer, "#");
 	}
 	put_number(printer, node->number);
-	put(printer, "}");
+	put_text(printer, "}");
 }
 
 /* ------------------------------------------------------------------ expressions */
@@ -314,7 +315,7 @@ static void print_literal(struct printer *printer, const struct demangle_node *n
 	const char *suffix = NULL;
 
 	if (is_text(type, "bool") && node->length == 1) {
-		put(printer, node->text[0] == '1' ? "true" : "false");
+		put_text(printer, node->text[0] == '1' ? "true" : "false");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
@@ -322,28 +323,28 @@ static void print_literal(struct printer *printer, const struct demangle_node *n
 			suffix = suffixes[i].suffix;
 	}
 	if (!suffix) {
-		put(printer, "(");
-		print(printer, node->a);
-		put(printer, ")");
+		put_text(printer, "(");
+		print_node(printer, node->a);
+		put_text(printer, ")");
 	}
 	if (node->flags & FLAG_NEGATIVE)
-		put(printer, "-");
+		put_text(printer, "-");
 	if (is_text(type, "double") || is_text(type, "float")) {
-		put(printer, "[");
+		put_text(printer, "[");
 		put_bytes(printer, node->text, node->length);
-		put(printer, "]");
+		put_text(printer, "]");
 		return;
 	}
 	put_bytes(printer, node->text, node->length);
 	if (suffix && !is_short(printer))
-		put(printer, suffix);
+		put_text(printer, suffix);
 }
 
 static void print_in_parentheses(struct printer *printer, uint16_t index)
 {
-	put(printer, "(");
-	print(printer, index);
-	put(printer, ")");
+	put_text(printer, "(");
+	print_node(printer, index);
+	put_text(printer, ")");
 }
 
 static void print_expression(struct printer *printer, const struct demangle_node *node)
@@ -363,17 +364,17 @@ static void print_expression(struct printer *printer, const struct demangle_node
 		print_in_parentheses(printer, node->b);
 		break;
 	case NODE_CALL:
-		print(printer, node->a);
-		put(printer, "(");
+		print_node(printer, node->a);
+		put_text(printer, "(");
 		print_list(printer, node->b);
-		put(printer, ")");
+		put_text(printer, ")");
 		break;
 	case NODE_BRACES:
 		if (node->a)
-			print(printer, node->a);
-		put(printer, "{");
+			print_node(printer, node->a);
+		put_text(printer, "{");
 		print_list(printer, node->b);
-		put(printer, "}");
+		put_text(printer, "}");
 		break;
 	default: /* NODE_WRAP */
 		put_bytes(printer, node->text, node->length);
@@ -451,23 +452,23 @@ static void print_pointer_left(struct printer *printer, uint16_t inner, const ch
 {
 	print_left(printer, inner);
 	if (is_array_or_function(printer, inner))
-		put(printer, " (");
-	put(printer, mark);
+		put_text(printer, " (");
+	put_text(printer, mark);
 }
 
 static void print_pointer_right(struct printer *printer, uint16_t inner)
 {
 	if (is_array_or_function(printer, inner))
-		put(printer, ")");
+		put_text(printer, ")");
 	print_right(printer, inner);
 }
 
 static void print_member_left(struct printer *printer, const struct demangle_node *node)
 {
 	print_left(printer, node->b);
-	put(printer, is_array_or_function(printer, node->b) ? " (" : " ");
-	print(printer, node->a);
-	put(printer, "::*");
+	put_text(printer, is_array_or_function(printer, node->b) ? " (" : " ");
+	print_node(printer, node->a);
+	put_text(printer, "::*");
 }
 
 static void print_local(struct printer *printer, const struct demangle_node *node)
@@ -475,19 +476,19 @@ static void print_local(struct printer *printer, const struct demangle_node *nod
 	if (node_at(printer, node->a)->kind == NODE_FUNCTION)
 		print_function(printer, node_at(printer, node->a), true);
 	else
-		print(printer, node->a);
-	put(printer, "::");
-	print(printer, node->b);
+		print_node(printer, node->a);
+	put_text(printer, "::");
+	print_node(printer, node->b);
 }
 
 static void print_clone(struct printer *printer, const struct demangle_node *node)
 {
-	print(printer, node->a);
+	print_node(printer, node->a);
 	if (is_short(printer))
 		return;
-	put(printer, " [clone ");
+	put_text(printer, " [clone ");
 	put_bytes(printer, node->text, node->length);
-	put(printer, "]");
+	put_text(printer, "]");
 }
 
 static void print_name(struct printer *printer, const struct demangle_node *node)
@@ -505,24 +506,24 @@ static void print_name(struct printer *printer, const struct demangle_node *node
 	case NODE_CTOR:
 	case NODE_DTOR:
 		if (node->kind == NODE_DTOR)
-			put(printer, "~");
+			put_text(printer, "~");
 		print_last_component(printer, node->a);
 		break;
 	case NODE_TAGGED:
-		print(printer, node->a);
+		print_node(printer, node->a);
 		if (is_short(printer))
 			break;
-		put(printer, "[abi:");
-		print(printer, node->b);
-		put(printer, "]");
+		put_text(printer, "[abi:");
+		print_node(printer, node->b);
+		put_text(printer, "]");
 		break;
 	case NODE_LAMBDA:
 	case NODE_UNNAMED:
 		print_lambda(printer, node);
 		break;
 	case NODE_CONVERSION:
-		put(printer, "operator ");
-		print(printer, node->a);
+		put_text(printer, "operator ");
+		print_node(printer, node->a);
 		break;
 	case NODE_LOCAL:
 		print_local(printer, node);
@@ -532,7 +533,7 @@ static void print_name(struct printer *printer, const struct demangle_node *node
 		break;
 	case NODE_SPECIAL:
 		put_bytes(printer, node->text, node->length);
-		print(printer, node->a);
+		print_node(printer, node->a);
 		break;
 	case NODE_CLONE:
 		print_clone(printer, node);
@@ -569,8 +570,8 @@ static void print_left_inside(struct printer *printer, uint16_t index)
 		print_pointer_left(printer, inner, is_lvalue ? "&" : "&&");
 		break;
 	case NODE_SUFFIXED:
-		print(printer, node->a);
-		put(printer, " ");
+		print_node(printer, node->a);
+		put_text(printer, " ");
 		put_bytes(printer, node->text, node->length);
 		break;
 	case NODE_ARRAY:
@@ -578,11 +579,11 @@ static void print_left_inside(struct printer *printer, uint16_t index)
 		print_left(printer, node->a);
 		break;
 	case NODE_VECTOR:
-		print(printer, node->a);
-		put(printer, " __vector(");
+		print_node(printer, node->a);
+		put_text(printer, " __vector(");
 		if (node->b)
-			print(printer, node->b);
-		put(printer, ")");
+			print_node(printer, node->b);
+		put_text(printer, ")");
 		break;
 	case NODE_MEMBER:
 		print_member_left(printer, node);
@@ -624,19 +625,19 @@ static void print_right_inside(struct printer *printer, uint16_t index)
 		break;
 	case NODE_ARRAY:
 		if (last_byte(printer) != ']')
-			put(printer, " ");
-		put(printer, "[");
+			put_text(printer, " ");
+		put_text(printer, "[");
 		if (node->b)
-			print(printer, node->b);
-		put(printer, "]");
+			print_node(printer, node->b);
+		put_text(printer, "]");
 		print_right(printer, node->a);
 		break;
 	case NODE_SIGNATURE:
 		if (last_byte(printer) != ')')
-			put(printer, " ");
-		put(printer, "(");
+			put_text(printer, " ");
+		put_text(printer, "(");
 		print_list(printer, node->c);
-		put(printer, ")");
+		put_text(printer, ")");
 		print_right(printer, node->a);
 		print_flags(printer, node->flags);
 		break;
@@ -656,7 +657,7 @@ static void print_right_inside(struct printer *printer, uint16_t index)
 }
 
 /* Steps are counted, because parts that print nothing can repeat themselves as well. */
-static bool enter(struct printer *printer)
+static bool enter_node(struct printer *printer)
 {
 	if (printer->has_failed || printer->depth >= DEMANGLE_DEPTH_MAX ||
 	    ++printer->steps > 8 * DEMANGLE_BYTES_MAX) {
@@ -669,7 +670,7 @@ static bool enter(struct printer *printer)
 
 static void print_left(struct printer *printer, uint16_t index)
 {
-	if (!enter(printer))
+	if (!enter_node(printer))
 		return;
 	print_left_inside(printer, index);
 	printer->depth--;
@@ -677,7 +678,7 @@ static void print_left(struct printer *printer, uint16_t index)
 
 static void print_right(struct printer *printer, uint16_t index)
 {
-	if (!enter(printer))
+	if (!enter_node(printer))
 		return;
 	print_right_inside(printer, index);
 	printer->depth--;
@@ -694,6 +695,6 @@ bool demangle_print(const struct demangle_tree *tree, uint16_t root, enum demang
 		.limit = out->total + DEMANGLE_BYTES_MAX,
 	};
 
-	print(&printer, root);
+	print_node(&printer, root);
 	return !printer.has_failed && !out->errnum;
 }

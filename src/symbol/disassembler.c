@@ -177,7 +177,7 @@ static char *find_in_root(const struct vendor *vendor)
 	return root && *root ? program_at(root, strlen(root), vendor->below) : NULL;
 }
 
-static char *search(const struct vendor *vendor)
+static char *search_path(const struct vendor *vendor)
 {
 	const char *environment = environment_get("VIRTUAL_ENV");
 	char *path = vendor->is_path_last ? NULL : find_in_path(vendor);
@@ -203,7 +203,7 @@ int disassembler_find(enum code_object_machine machine, char **path_out, struct 
 
 	if (named && *named)
 		return find_named(vendor, named, path_out, err);
-	path = search(vendor);
+	path = search_path(vendor);
 	if (!path)
 		return err_set(err, PROTON_E_NOLIB,
 			       "cannot find the disassembler %s; install %s, or set %s to its "
@@ -259,8 +259,8 @@ static void limit_memory(pid_t child, uint64_t bytes)
 }
 
 /* Starts the program in its own process group. Returns 0 or an error number. */
-static int spawn(const struct vendor *vendor, const char *program, int input, int output,
-		 uint64_t memory_bytes, pid_t *child_out)
+static int spawn_tool(const struct vendor *vendor, const char *program, int input, int output,
+		      uint64_t memory_bytes, pid_t *child_out)
 {
 	char *const arguments[] = {(char *)(uintptr_t)vendor->name,
 				   (char *)(uintptr_t)vendor->option, (char[]){"/proc/self/fd/0"},
@@ -340,8 +340,8 @@ static bool wait_until(pid_t child, uint64_t end, int *status_out, uint64_t *use
 	return is_in_time;
 }
 
-static int run(const struct vendor *vendor, const char *program, int input,
-	       struct disassembler_limits limits, struct out *out, struct proton_error *err)
+static int run_tool(const struct vendor *vendor, const char *program, int input,
+		    struct disassembler_limits limits, struct out *out, struct proton_error *err)
 {
 	uint64_t end = clock_monotonic_ns() + (uint64_t)limits.ms * 1000000u;
 	uint64_t used;
@@ -353,7 +353,7 @@ static int run(const struct vendor *vendor, const char *program, int input,
 		return err_errno(err, errno, "cannot run %s", program);
 	ends[0] = above_standard(ends[0]);
 	ends[1] = above_standard(ends[1]);
-	errnum = spawn(vendor, program, input, ends[1], limits.memory_bytes, &child);
+	errnum = spawn_tool(vendor, program, input, ends[1], limits.memory_bytes, &child);
 	close(ends[1]);
 	if (errnum) {
 		close(ends[0]);
@@ -388,7 +388,7 @@ int disassembler_run(enum code_object_machine machine, const char *program, cons
 
 	if (input < 0)
 		return err_errno(err, errno, "cannot pass a code object to %s", program);
-	status = run(&vendors[machine], program, input, limits, out, err);
+	status = run_tool(&vendors[machine], program, input, limits, out, err);
 	close(input);
 	return status;
 }

@@ -154,8 +154,8 @@ static bool add_range(struct inlined_calls *calls, uint32_t section, uint64_t be
 }
 
 /* Ends the extents on the stack that end before `begin`, or all of another section. */
-static bool pop(struct inlined_calls *calls, struct extent *stack, size_t *depth, uint32_t section,
-		uint64_t begin)
+static bool pop_call(struct inlined_calls *calls, struct extent *stack, size_t *depth,
+		     uint32_t section, uint64_t begin)
 {
 	while (*depth) {
 		const struct extent *top = &stack[*depth - 1];
@@ -182,13 +182,13 @@ static int make_ranges(struct inlined_calls *calls, struct extent *extents, size
 	for (size_t i = 0; i < count && is_ok; i++) {
 		struct extent extent = extents[i];
 
-		is_ok = pop(calls, stack, &depth, extent.section, extent.begin);
+		is_ok = pop_call(calls, stack, &depth, extent.section, extent.begin);
 		if (depth && stack[depth - 1].end < extent.end)
 			extent.end = stack[depth - 1].end;
 		stack[depth++] = extent;
 		is_ok = is_ok && add_range(calls, extent.section, extent.begin, extent.call);
 	}
-	is_ok = is_ok && pop(calls, stack, &depth, UINT32_MAX, 0);
+	is_ok = is_ok && pop_call(calls, stack, &depth, UINT32_MAX, 0);
 	free(stack);
 	return is_ok ? PROTON_OK : PROTON_E_NOMEM;
 }

@@ -180,9 +180,10 @@ static struct segment segment_at(const struct segments *segments, size_t index)
 }
 
 /* Splits segments of lines where `others` change, and adds what `add` makes of both values. */
-static int join(struct line_table *table, const struct segments *lines,
-		const struct segments *others,
-		struct segment (*add)(void *user, struct segment line, uint32_t other), void *user)
+static int join_segments(struct line_table *table, const struct segments *lines,
+			 const struct segments *others,
+			 struct segment (*add)(void *user, struct segment line, uint32_t other),
+			 void *user)
 {
 	struct segment line = {0}, other = {0};
 	size_t i = 0, j = 0;
@@ -256,7 +257,7 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 	if (status == PROTON_OK)
 		status = make_segments(&ptx_segments, &rows, NULL, LINE_INFO_NONE);
 	if (status == PROTON_OK)
-		status = join(table, lines, &ptx_segments, add_ptx_calls, &joining);
+		status = join_segments(table, lines, &ptx_segments, add_ptx_calls, &joining);
 	free(ptx_segments.segments);
 	line_rows_fini(&rows);
 	ptx_lines_fini(&ptx);
@@ -361,7 +362,7 @@ static int join_calls(struct line_table *table, const struct segments *lines,
 		status = frame_calls(&joining, rows) ? PROTON_OK : PROTON_E_NOMEM;
 	}
 	if (status == PROTON_OK)
-		status = join(table, lines, &ranges, add_inlined_calls, &joining);
+		status = join_segments(table, lines, &ranges, add_inlined_calls, &joining);
 	free(joining.frames);
 	free(joining.names);
 	free(ranges.segments);

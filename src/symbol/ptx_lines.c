@@ -36,7 +36,7 @@ static bool take_number(struct slice *line, uint32_t *number_out)
 	return slice_take_number(line, UINT32_MAX, number_out);
 }
 
-static const char *keep(struct parser *parser, struct slice text)
+static const char *keep_line(struct parser *parser, struct slice text)
 {
 	const char *kept = line_frames_text(parser->frames, text.at, text.length);
 
@@ -61,7 +61,7 @@ static void read_file(struct parser *parser, struct slice line)
 	}
 	while (parser->file_count <= number)
 		parser->files[parser->file_count++] = (struct slice){0};
-	path.at = keep(parser, path);
+	path.at = keep_line(parser, path);
 	if (path.at)
 		parser->files[number] = path;
 }
@@ -80,10 +80,10 @@ static const char *path_of(struct parser *parser, struct slice name)
 		    (before && path.at[before - 1] != '/'))
 			continue;
 		if (found && found != path.at)
-			return keep(parser, name);
+			return keep_line(parser, name);
 		found = path.at;
 	}
-	return found ? found : keep(parser, name);
+	return found ? found : keep_line(parser, name);
 }
 
 /* ------------------------------------------------------------------ .loc */

@@ -50,7 +50,7 @@ static bool read_section(const struct sass *sass, char *line, uint32_t *section)
 }
 
 /* Removes spaces and `ends` from the end of the text. */
-static void trim(char *text, const char *ends)
+static void trim_line(char *text, const char *ends)
 {
 	char *end = text + strlen(text);
 
@@ -71,7 +71,7 @@ static bool read_nvidia(char *line, struct instruction *instruction)
 		return false;
 	at = end + 2;
 	at += strspn(at, " \t");
-	trim(at, " \t;");
+	trim_line(at, " \t;");
 	instruction->text = at;
 	return *at;
 }
@@ -91,7 +91,7 @@ static bool read_amd(const struct sass *sass, char *line, struct instruction *in
 		return false;
 	*comment = '\0';
 	line += strspn(line, " \t");
-	trim(line, " \t");
+	trim_line(line, " \t");
 	instruction->text = line;
 	return *line;
 }
@@ -117,7 +117,7 @@ static int compare_places(const void *left, const void *right)
 	return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-static int parse(struct sass *sass, char *text, struct proton_error *err)
+static int parse_line(struct sass *sass, char *text, struct proton_error *err)
 {
 	uint32_t section = CODE_OBJECT_NONE;
 
@@ -200,7 +200,7 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 		write_cache(path, &out);
 	if (status == PROTON_OK) {
 		sass->text = out_take(&out, &length);
-		status = sass->text ? parse(sass, sass->text, err) : err_nomem(err);
+		status = sass->text ? parse_line(sass, sass->text, err) : err_nomem(err);
 	}
 	if (status == PROTON_OK && !sass->count && sass->code_object.function_count) {
 		if (path)
@@ -221,7 +221,7 @@ static int read_instructions(struct sass *sass, struct proton_error *err)
 	int status = PROTON_OK;
 
 	if (path && file_read_all(path, &limits, &sass->text, &length, NULL) == PROTON_OK)
-		status = parse(sass, sass->text, err);
+		status = parse_line(sass, sass->text, err);
 	if (status == PROTON_OK && !sass->count) {
 		free(sass->text);
 		sass->text = NULL;
@@ -249,7 +249,7 @@ static int open_sass(const void *object, size_t length, const char *text, size_t
 		status = code_object_open(&sass->code_object, sass->bytes, length, err);
 	}
 	if (status == PROTON_OK)
-		status = text ? parse(sass, sass->text, err) : read_instructions(sass, err);
+		status = text ? parse_line(sass, sass->text, err) : read_instructions(sass, err);
 	if (status != PROTON_OK) {
 		sass_close(sass);
 		return status;

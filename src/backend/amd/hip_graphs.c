@@ -73,7 +73,7 @@ static size_t row_index(const struct table *table, uint64_t key)
 	return ARRAY_COUNT_BEFORE(table->count, i, table->rows[i].key < key);
 }
 
-static struct hip_plan *find(const struct table *table, uint64_t key)
+static struct hip_plan *find_plan(const struct table *table, uint64_t key)
 {
 	size_t index = row_index(table, key);
 
@@ -83,7 +83,7 @@ static struct hip_plan *find(const struct table *table, uint64_t key)
 }
 
 /* Takes the plan over. */
-static void put(struct table *table, uint64_t key, struct hip_plan *plan)
+static void put_plan(struct table *table, uint64_t key, struct hip_plan *plan)
 {
 	size_t index = row_index(table, key);
 
@@ -98,10 +98,10 @@ static void put(struct table *table, uint64_t key, struct hip_plan *plan)
 }
 
 /* The caller owns the result. */
-static struct hip_plan *take(struct table *table, uint64_t key)
+static struct hip_plan *take_plan(struct table *table, uint64_t key)
 {
 	size_t index = row_index(table, key);
-	struct hip_plan *plan = find(table, key);
+	struct hip_plan *plan = find_plan(table, key);
 
 	if (!plan)
 		return NULL;
@@ -110,9 +110,9 @@ static struct hip_plan *take(struct table *table, uint64_t key)
 	return plan;
 }
 
-static void forget(struct table *table, uint64_t key, bool is_executable)
+static void forget_plan(struct table *table, uint64_t key, bool is_executable)
 {
-	struct hip_plan *plan = take(table, key);
+	struct hip_plan *plan = take_plan(table, key);
 
 	if (plan)
 		captured_nodes_destroy(plan->id, is_executable);
@@ -135,7 +135,7 @@ static struct hip_plan *copy_plan(const struct hip_plan *original)
 }
 
 /* Replaces what is known about `key`: HIP uses handles again. */
-static void copy(struct table *to, uint64_t key, uint64_t graph)
+static void copy_graph(struct table *to, uint64_t key, uint64_t graph)
 {
 	const struct hip_plan *original;
 	struct hip_plan *plan = NULL;
@@ -143,12 +143,12 @@ static void copy(struct table *to, uint64_t key, uint64_t graph)
 	if (!key)
 		return;
 	pthread_mutex_lock(&lock);
-	forget(to, key, to == &execs);
-	original = find(&graphs, graph);
+	forget_plan(to, key, to == &execs);
+	original = find_plan(&graphs, graph);
 	if (original)
 		plan = copy_plan(original);
 	if (plan)
-		put(to, key, plan);
+		put_plan(to, key, plan);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -157,12 +157,12 @@ const struct hip_plan *hip_graphs_plan(uint64_t exec)
 	struct hip_plan *plan;
 
 	pthread_mutex_lock(&lock);
-	plan = find(&execs, exec);
+	plan = find_plan(&execs, exec);
 	if (!plan) {
 		plan = new_plan(false);
 		if (plan)
-			put(&execs, exec, plan);
-		plan = find(&execs, exec);
+			put_plan(&execs, exec, plan);
+		plan = find_plan(&execs, exec);
 	}
 	if (plan)
 		plan->references++;
@@ -189,10 +189,10 @@ static void begin_capture(uint64_t stream)
 	captured_nodes_begin_capture();
 	captured_set(true);
 	pthread_mutex_lock(&lock);
-	forget(&captures, number, false);
+	forget_plan(&captures, number, false);
 	plan = new_plan(true);
 	if (plan)
-		put(&captures, number, plan);
+		put_plan(&captures, number, plan);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -205,10 +205,10 @@ static void end_capture(uint64_t graph)
 		captured_nodes_end_capture();
 	captured_set(false);
 	pthread_mutex_lock(&lock);
-	plan = take(&captures, ending);
+	plan = take_plan(&captures, ending);
 	if (plan && graph) {
-		forget(&graphs, graph, false);
-		put(&graphs, graph, plan);
+		forget_plan(&graphs, graph, false);
+		put_plan(&graphs, graph, plan);
 	} else if (plan) {
 		captured_nodes_destroy(plan->id, false);
 		release(plan);
@@ -225,7 +225,7 @@ static uint64_t capture(uint64_t number, enum hip_node kind)
 	size_t index;
 
 	pthread_mutex_lock(&lock);
-	plan = find(&captures, number);
+	plan = find_plan(&captures, number);
 	index = plan ? add_node(plan, kind) : 0;
 	if (index)
 		node = hip_plan_node(plan, index - 1);
@@ -281,7 +281,7 @@ enum hip_graph_call hip_graphs_call(const char *name)
 }
 
 /* The handle that the call has stored at its pointer argument; 0: none. */
-static uint64_t stored(uint64_t pointer)
+static uint64_t stored_handle(uint64_t pointer)
 {
 	uint64_t handle = 0;
 
@@ -297,9 +297,9 @@ static void on_enter(enum hip_graph_call call, const uint64_t arguments[static 1
 	/* The handles may be in use again before the call has returned. */
 	pthread_mutex_lock(&lock);
 	if (call == HIP_GRAPH_DESTROY_EXEC)
-		forget(&execs, arguments[0], true);
+		forget_plan(&execs, arguments[0], true);
 	else if (call == HIP_GRAPH_DESTROY)
-		forget(&graphs, arguments[0], false);
+		forget_plan(&graphs, arguments[0], false);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -319,26 +319,26 @@ void hip_graphs_on_call(enum hip_graph_call call, const void *arguments_of, bool
 			begin_capture(arguments[0]);
 		break;
 	case HIP_GRAPH_END_CAPTURE:
-		end_capture(has_failed ? 0 : stored(arguments[1]));
+		end_capture(has_failed ? 0 : stored_handle(arguments[1]));
 		break;
 	case HIP_GRAPH_INSTANTIATE:
 		if (!has_failed)
-			copy(&execs, stored(arguments[0]), after_pointer);
+			copy_graph(&execs, stored_handle(arguments[0]), after_pointer);
 		break;
 	case HIP_GRAPH_UPDATE:
 		if (!has_failed)
-			copy(&execs, arguments[0], arguments[1]);
+			copy_graph(&execs, arguments[0], arguments[1]);
 		break;
 	case HIP_GRAPH_CLONE:
 		if (!has_failed)
-			copy(&graphs, stored(arguments[0]), after_pointer);
+			copy_graph(&graphs, stored_handle(arguments[0]), after_pointer);
 		break;
 	default:
 		break;
 	}
 }
 
-static void clear(struct table *table)
+static void clear_plans(struct table *table)
 {
 	for (size_t i = 0; i < table->count; i++)
 		release(table->rows[i].plan);
@@ -349,8 +349,8 @@ static void clear(struct table *table)
 void hip_graphs_clear(void)
 {
 	pthread_mutex_lock(&lock);
-	clear(&captures);
-	clear(&graphs);
-	clear(&execs);
+	clear_plans(&captures);
+	clear_plans(&graphs);
+	clear_plans(&execs);
 	pthread_mutex_unlock(&lock);
 }

@@ -92,7 +92,7 @@ static size_t replay_index(uint32_t correlation)
 	return ARRAY_COUNT_BEFORE(replay_count, i, replays[i].correlation < correlation);
 }
 
-static struct replay *find(uint32_t correlation)
+static struct replay *find_replay(uint32_t correlation)
 {
 	size_t index = replay_index(correlation);
 
@@ -101,7 +101,8 @@ static struct replay *find(uint32_t correlation)
 }
 
 /* Takes the plan's reference over. */
-static void add(uint32_t correlation, const struct hip_plan *plan, struct proton_context where)
+static void add_replay(uint32_t correlation, const struct hip_plan *plan,
+		       struct proton_context where)
 {
 	size_t index;
 	bool has_room;
@@ -125,7 +126,7 @@ static void add(uint32_t correlation, const struct hip_plan *plan, struct proton
 }
 
 /* Moves the replay at `index` out of the table; the caller has to free it. */
-static struct replay take(size_t index)
+static struct replay take_replay(size_t index)
 {
 	struct replay replay = replays[index];
 
@@ -240,7 +241,7 @@ static bool is_complete(const struct replay *replay)
  * Adds the records of a complete replay. Unlocks: adding takes long, and other threads launch. The
  * replay stays in the table if records too many may still arrive.
  */
-static void finish(size_t index)
+static void finish_replay(size_t index)
 {
 	struct replay replay;
 
@@ -250,7 +251,7 @@ static void finish(size_t index)
 		replays[index].held = NULL;
 		replays[index].plan = NULL;
 	} else {
-		replay = take(index);
+		replay = take_replay(index);
 	}
 	pthread_mutex_unlock(&lock);
 	dispose(&replay);
@@ -263,7 +264,7 @@ static void settle_oldest(void)
 		struct replay replay;
 
 		pthread_mutex_lock(&lock);
-		replay = take(0);
+		replay = take_replay(0);
 		pthread_mutex_unlock(&lock);
 		dispose(&replay);
 	}
@@ -296,7 +297,7 @@ void hip_replays_begin(uint64_t exec, uint32_t correlation, struct proton_contex
 	/* One reference is the table's, the other this launch's. */
 	plan = hip_graphs_plan(exec);
 	if (plan)
-		add(correlation, plan, where);
+		add_replay(correlation, plan, where);
 }
 
 void hip_replays_event(bool is_enter)
@@ -322,9 +323,9 @@ void hip_replays_end(bool has_failed)
 	if (!has_failed)
 		add_appends(plan);
 	pthread_mutex_lock(&lock);
-	replay = find(here.correlation);
+	replay = find_replay(here.correlation);
 	if (replay && has_failed) {
-		struct replay failed = take((size_t)(replay - replays));
+		struct replay failed = take_replay((size_t)(replay - replays));
 
 		pthread_mutex_unlock(&lock);
 		failed.is_done = true;
@@ -334,7 +335,7 @@ void hip_replays_end(bool has_failed)
 		if (here.numbers)
 			replay->expected = here.numbers;
 		if (replay->count && is_complete(replay))
-			finish((size_t)(replay - replays));
+			finish_replay((size_t)(replay - replays));
 		else
 			pthread_mutex_unlock(&lock);
 	} else {
@@ -346,8 +347,8 @@ void hip_replays_end(bool has_failed)
 /* ------------------------------------------------------------------ records */
 
 /* Holds the record. Returns false if it is shown by name. */
-static bool hold(struct replay *replay, const struct correlation *launch, uint64_t order,
-		 const struct execution *execution)
+static bool hold_replay(struct replay *replay, const struct correlation *launch, uint64_t order,
+			const struct execution *execution)
 {
 	struct held held = {.order = order ? order : replay->count, .execution = *execution};
 
@@ -383,7 +384,7 @@ bool hip_replays_add(const struct correlation *launch, uint64_t number, uint64_t
 	if (!is_by_arrival && !number)
 		return false;
 	pthread_mutex_lock(&lock);
-	replay = find(execution->correlation);
+	replay = find_replay(execution->correlation);
 	is_many = replay_count > REPLAYS_MAX;
 	if (replay && replay->is_done) {
 		is_over = !execution->is_memory;
@@ -394,10 +395,10 @@ bool hip_replays_add(const struct correlation *launch, uint64_t number, uint64_t
 		add_stranger(launch, &plan, execution);
 		return true;
 	} else if (replay) {
-		is_held = hold(replay, launch, is_by_arrival ? order : number, execution);
+		is_held = hold_replay(replay, launch, is_by_arrival ? order : number, execution);
 	}
 	if (is_held && is_complete(replay))
-		finish((size_t)(replay - replays));
+		finish_replay((size_t)(replay - replays));
 	else
 		pthread_mutex_unlock(&lock);
 	if (is_over)
@@ -457,7 +458,7 @@ void hip_replays_settle(uint32_t newest)
 			is_found = (int32_t)(replays[i].correlation - newest) <= 0 &&
 				   (replays[i].has_returned || replays[i].is_done);
 			if (is_found)
-				replay = take(i);
+				replay = take_replay(i);
 		}
 		pthread_mutex_unlock(&lock);
 		if (!is_found)

@@ -61,7 +61,7 @@ void hip_tensors_forget(void)
 	atomic_store(&waiting_bytes, 0);
 }
 
-static int refuse(int result, const char *call, struct proton_error *err)
+static int refuse_tensor(int result, const char *call, struct proton_error *err)
 {
 	return err_set(err, PROTON_E_UNSUPPORTED, "cannot read device metrics: %s failed (%d)",
 		       call, result);
@@ -90,7 +90,7 @@ static int allocate(bool is_small, struct proton_error *err)
 	result = libhip.cuMemHostAlloc(&memory, (size_t)count * bytes, DRIVER_HOST_PORTABLE);
 	if (result) {
 		free(slots);
-		return refuse(result, "hipHostMalloc", err);
+		return refuse_tensor(result, "hipHostMalloc", err);
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		slots[i].is_small = is_small;
@@ -143,7 +143,7 @@ static void on_copied(void *user)
 		give_back(slot);
 }
 
-static void drain(void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
+static void drain_slots(void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
 {
 	uint8_t *taken;
 	size_t bytes;
@@ -191,7 +191,8 @@ static void set_device(struct append *append, uint64_t address)
 				    0;
 }
 
-static int begin(struct append *append, uint64_t stream, uint64_t address, struct proton_error *err)
+static int begin_append(struct append *append, uint64_t stream, uint64_t address,
+			struct proton_error *err)
 {
 	int status = driver_load_hip(err);
 	uint64_t number = 0;
@@ -209,8 +210,8 @@ static int begin(struct append *append, uint64_t stream, uint64_t address, struc
 	return PROTON_OK;
 }
 
-static int launch(struct append *append, uint64_t id, uint64_t address, uint32_t bytes,
-		  struct proton_error *err)
+static int launch_append(struct append *append, uint64_t id, uint64_t address, uint32_t bytes,
+			 struct proton_error *err)
 {
 	struct slot *slot;
 	int result;
@@ -225,18 +226,18 @@ static int launch(struct append *append, uint64_t id, uint64_t address, uint32_t
 					  driver_handle(append->stream));
 	if (result) {
 		give_back(slot);
-		return refuse(result, "hipMemcpyDtoHAsync", err);
+		return refuse_tensor(result, "hipMemcpyDtoHAsync", err);
 	}
 	/* If it fails, the copy may still run: the slot is lost. */
 	result = hip_streams_call(append->stream, on_copied, slot);
 	if (result)
-		return refuse(result, "hipLaunchHostFunc", err);
+		return refuse_tensor(result, "hipLaunchHostFunc", err);
 	if (append->is_capturing)
 		hip_graphs_take_append(append->stream);
 	return PROTON_OK;
 }
 
-static void end(struct append *append)
+static void end_append(struct append *append)
 {
 	void *context;
 
@@ -247,10 +248,10 @@ static void end(struct append *append)
 }
 
 const struct tensors_reader hip_tensors_reader = {
-	.begin = begin,
-	.launch = launch,
-	.end = end,
-	.drain = drain,
+	.begin = begin_append,
+	.launch = launch_append,
+	.end = end_append,
+	.drain = drain_slots,
 	.is_filling = is_filling,
 	.lost = count_lost,
 	.library = "HIP",

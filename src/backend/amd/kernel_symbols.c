@@ -24,7 +24,7 @@ static struct entry *entries;
 static size_t count;
 static size_t capacity;
 
-static bool begins(const char *name, const char *with)
+static bool begins_with(const char *name, const char *with)
 {
 	return strncmp(name, with, strlen(with)) == 0;
 }
@@ -44,14 +44,14 @@ static struct entry read_symbol(const struct sdk_kernel_symbol *from)
 		.symbol = {.code_object = from->code_object_id,
 			   .group_bytes = from->group_bytes,
 			   .registers = from->vector_registers + from->accumulation_registers,
-			   .is_fill = begins(name, "__amd_rocclr_fill"),
-			   .is_copy = begins(name, "__amd_rocclr_copy")},
+			   .is_fill = begins_with(name, "__amd_rocclr_fill"),
+			   .is_copy = begins_with(name, "__amd_rocclr_copy")},
 		.name = strndup(name, length),
 	};
 }
 
 /* The lock is held. */
-static bool put(uint64_t id, struct entry entry)
+static bool put_symbol(uint64_t id, struct entry entry)
 {
 	if (!entry.name || !array_reserve(&entries, &capacity, id + 1, sizeof(*entries)))
 		return false;
@@ -72,7 +72,7 @@ void kernel_symbols_add(const struct sdk_kernel_symbol *from)
 		return;
 	entry = read_symbol(from);
 	pthread_mutex_lock(&lock);
-	if (!put(from->kernel_id, entry))
+	if (!put_symbol(from->kernel_id, entry))
 		free(entry.name);
 	pthread_mutex_unlock(&lock);
 }

@@ -14,7 +14,7 @@ struct roctracer_api libroctracer;
 struct roctracer_hip roctracer_hip;
 _Atomic enum roctracer_state roctracer_state;
 
-static int load(struct proton_error *err)
+static int load_roctracer(struct proton_error *err)
 {
 	static const struct function functions[] = {
 #define V(name, args) {#name, offsetof(struct roctracer_api, name), 1},
@@ -52,7 +52,7 @@ int roctracer_api_load(struct proton_error *err)
 
 	pthread_mutex_lock(&lock);
 	if (!is_loaded)
-		status = load(err);
+		status = load_roctracer(err);
 	is_loaded = status == PROTON_OK;
 	pthread_mutex_unlock(&lock);
 	return status;

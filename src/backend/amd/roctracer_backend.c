@@ -85,7 +85,7 @@ static int set_memory_now(bool is_wanted, struct proton_error *err)
 }
 
 /* HIP is loaded: roctracer is used from here on. On failure nothing stays enabled. */
-static int begin(struct proton_error *err)
+static int begin_recording(struct proton_error *err)
 {
 	int status = roctracer_api_load_hip(err);
 
@@ -134,11 +134,11 @@ static bool has_new_library(void)
 static void begin_if_loaded(void)
 {
 	if (atomic_load(&roctracer_state) == ROCTRACER_WAITING && has_new_library() &&
-	    amd_library_get_loaded(AMD_HIP) && begin(&failure) != PROTON_OK)
+	    amd_library_get_loaded(AMD_HIP) && begin_recording(&failure) != PROTON_OK)
 		atomic_store(&roctracer_state, ROCTRACER_FAILED);
 }
 
-static void *run(void *unused)
+static void *run_thread(void *unused)
 {
 	while (atomic_load(&roctracer_state) == ROCTRACER_WAITING) {
 		if (!periodic_thread_wait(&thread, LOOK_PERIOD_NS))
@@ -154,12 +154,12 @@ static void *run(void *unused)
 static int start_locked(struct proton_error *err)
 {
 	if (amd_library_get_loaded(AMD_HIP))
-		return begin(err);
+		return begin_recording(err);
 	atomic_store(&roctracer_state, ROCTRACER_WAITING);
 	return PROTON_OK;
 }
 
-static int start(const char *mode, struct proton_error *err)
+static int start_roctracer(const char *mode, struct proton_error *err)
 {
 	int status = roctracer_api_load(err);
 
@@ -175,12 +175,12 @@ static int start(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	nvtx_attach();
-	periodic_thread_start(&thread, run);
+	periodic_thread_start(&thread, run_thread);
 	return PROTON_OK;
 }
 
 /* HIP initializes the HSA runtime, before its first launch: no need to wait for the thread. */
-static int resume(struct proton_error *err)
+static int resume_roctracer(struct proton_error *err)
 {
 	int status = PROTON_OK;
 
@@ -218,7 +218,7 @@ static int check_started(struct proton_error *err)
 	return status;
 }
 
-static int flush(struct proton_error *err)
+static int flush_roctracer(struct proton_error *err)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
 	uint64_t launched = launches_count();
@@ -281,7 +281,7 @@ static const char *explain_no_kernels(void)
 				       : "the program did not load HIP (libamdhip64)";
 }
 
-static void stop(void)
+static void stop_roctracer(void)
 {
 	nvtx_detach();
 	periodic_thread_stop(&thread);
@@ -298,7 +298,7 @@ static void stop(void)
 	hip_replays_clear();
 }
 
-static void forked(void)
+static void forked_roctracer(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	atomic_store(&roctracer_state, was_used ? ROCTRACER_ORPHANED : ROCTRACER_OFF);
@@ -312,9 +312,9 @@ const struct backend roctracer_backend = {
 	.records_gpu = true,
 	.is_usable = is_usable,
 	.check_mode = check_mode,
-	.start = start,
-	.resume = resume,
-	.flush = flush,
+	.start = start_roctracer,
+	.resume = resume_roctracer,
+	.flush = flush_roctracer,
 	.read_metric = tensors_read,
 	.set_memory = set_memory,
 	.describe = describe,
@@ -323,6 +323,6 @@ const struct backend roctracer_backend = {
 		      "may use roctracer (torch.profiler, rocprof), or the GPU reported an error; "
 		      "start the session after HIP was initialized, stop the other tool, or use "
 		      "ROCm 7 with the backend \"rocprofiler\"",
-	.stop = stop,
-	.forked = forked,
+	.stop = stop_roctracer,
+	.forked = forked_roctracer,
 };

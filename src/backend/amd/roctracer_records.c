@@ -135,7 +135,7 @@ static struct execution execution_of(const struct roctracer_record *record)
 }
 
 /* Work of a graph belongs where it was captured, if that is known. */
-static void add(const struct correlation *launch, struct execution *execution)
+static void add_record(const struct correlation *launch, struct execution *execution)
 {
 	if (!launch->is_shared || !hip_replays_add(launch, 0, 0, execution))
 		records_add(launch, 0, execution);
@@ -156,7 +156,7 @@ static void add_kernel(const struct roctracer_record *record)
 	execution = execution_of(record);
 	execution.frame = frame_of(record->kernel_name);
 	roctracer_configs_get((uint32_t)record->correlation_id, &execution.config);
-	add(&launch, &execution);
+	add_record(&launch, &execution);
 }
 
 static uint32_t memory_frame(uint32_t kind)
@@ -192,7 +192,7 @@ static void add_memory(const struct roctracer_record *record)
 	execution.is_memory = true;
 	execution.is_set = record->kind == ROCTRACER_COMMAND_FILL;
 	execution.bytes = record->bytes;
-	add(&launch, &execution);
+	add_record(&launch, &execution);
 }
 
 static void on_buffer(const char *begin, const char *end, void *user)
@@ -241,7 +241,7 @@ static int open_pool(struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int enable(uint32_t op, struct proton_error *err)
+static int enable_records(uint32_t op, struct proton_error *err)
 {
 	int result =
 		libroctracer.roctracer_enable_op_activity_expl(ROCTRACER_DOMAIN_HIP_OPS, op, pool);
@@ -266,7 +266,7 @@ int roctracer_records_start(struct proton_error *err)
 	int status = open_pool(err);
 
 	atomic_store(&has_offset, false);
-	return status == PROTON_OK ? enable(ROCTRACER_OP_DISPATCH, err) : status;
+	return status == PROTON_OK ? enable_records(ROCTRACER_OP_DISPATCH, err) : status;
 }
 
 void roctracer_records_stop(void)
@@ -278,7 +278,7 @@ void roctracer_records_stop(void)
 int roctracer_records_set_memory(bool is_wanted, struct proton_error *err)
 {
 	if (is_wanted)
-		return enable(ROCTRACER_OP_COPY, err);
+		return enable_records(ROCTRACER_OP_COPY, err);
 	disable(ROCTRACER_OP_COPY);
 	return PROTON_OK;
 }

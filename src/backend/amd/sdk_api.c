@@ -27,7 +27,7 @@ int sdk_api_check_version(uint32_t version, struct proton_error *err)
 		       version % 100);
 }
 
-static int load(struct proton_error *err)
+static int load_sdk(struct proton_error *err)
 {
 	static const struct function functions[] = {
 #define O(name, args) {"rocprofiler_" #name, offsetof(struct sdk_api, name), 0},
@@ -62,7 +62,7 @@ int sdk_api_load(struct proton_error *err)
 
 	pthread_mutex_lock(&lock);
 	if (!is_loaded)
-		status = load(err);
+		status = load_sdk(err);
 	is_loaded = status == PROTON_OK;
 	pthread_mutex_unlock(&lock);
 	return status;

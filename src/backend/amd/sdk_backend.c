@@ -52,7 +52,7 @@ static int check_mode(const char *mode, struct proton_error *err)
 }
 
 /* The library is used from here on. */
-static int begin(struct proton_error *err)
+static int begin_recording(struct proton_error *err)
 {
 	int status;
 
@@ -90,7 +90,7 @@ static bool is_called_by_hip(void)
 	       strstr(libraries, "libproton_rocprofiler");
 }
 
-static int start(const char *mode, struct proton_error *err)
+static int start_sdk(const char *mode, struct proton_error *err)
 {
 	int status = sdk_api_load(err);
 
@@ -106,19 +106,19 @@ static int start(const char *mode, struct proton_error *err)
 	if (is_called_by_hip())
 		atomic_store(&sdk_state, SDK_POSTPONED);
 	else
-		status = begin(err);
+		status = begin_recording(err);
 	if (status == PROTON_OK)
 		nvtx_attach();
 	return status;
 }
 
-static int resume(struct proton_error *err)
+static int resume_sdk(struct proton_error *err)
 {
 	int status;
 
 	if (sdk_state_now() != SDK_POSTPONED)
 		return PROTON_OK;
-	status = begin(err);
+	status = begin_recording(err);
 	if (status != PROTON_OK)
 		atomic_store(&sdk_state, SDK_FAILED);
 	return status;
@@ -157,7 +157,7 @@ static int check_postponed(enum sdk_state state, struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int flush(struct proton_error *err)
+static int flush_sdk(struct proton_error *err)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
 	enum sdk_state state = sdk_state_now();
@@ -199,7 +199,7 @@ static void describe(backend_add_fn add, void *user)
 	sdk_pc_sampling_describe(add, user);
 }
 
-static void stop(void)
+static void stop_sdk(void)
 {
 	enum sdk_state state = sdk_state_now();
 
@@ -217,7 +217,7 @@ static void stop(void)
 	hip_replays_clear();
 }
 
-static void forked(void)
+static void forked_sdk(void)
 {
 	atomic_store(&sdk_state, sdk_register_version() ? SDK_ORPHANED : SDK_OFF);
 	kernel_symbols_forked();
@@ -233,9 +233,9 @@ const struct backend rocprofiler_backend = {
 	.is_usable = is_usable,
 	.check_mode = check_mode,
 	.prepare = sdk_register_early,
-	.start = start,
-	.resume = resume,
-	.flush = flush,
+	.start = start_sdk,
+	.resume = resume_sdk,
+	.flush = flush_sdk,
 	.read_metric = tensors_read,
 	.set_memory = set_memory,
 	.describe = describe,
@@ -243,6 +243,6 @@ const struct backend rocprofiler_backend = {
 	.no_records = "HIP was used before Proton had registered with rocprofiler-sdk (import "
 		      "Proton first, or run the program with the command `proton`), another "
 		      "profiler has taken the records, or the GPU reported an error",
-	.stop = stop,
-	.forked = forked,
+	.stop = stop_sdk,
+	.forked = forked_sdk,
 };

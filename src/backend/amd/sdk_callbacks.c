@@ -170,7 +170,7 @@ static bool is_capturing(void)
 }
 
 /* A call without a dispatch failed, was captured, or its queue is unknown to the library. */
-static void on_end(const struct sdk_call *call)
+static void on_call_end(const struct sdk_call *call)
 {
 	bool has_failed = result_of(call) != 0;
 	bool is_captured = !here.ordinal && !has_failed && captured_any_open() &&
@@ -203,7 +203,7 @@ static void on_work(const struct sdk_call_info *info, bool is_begin, const struc
 	if (is_begin && here.depth++ == 0)
 		on_begin(info, call, internal);
 	else if (!is_begin && --here.depth == 0)
-		on_end(call);
+		on_call_end(call);
 	launches_timer_end(timer);
 }
 

@@ -44,7 +44,7 @@ static struct map by_id; /* index + 1 */
 
 /* ------------------------------------------------------------------ loading */
 
-static void keep(const struct sdk_code_object *loaded, const void *bytes, size_t length)
+static void keep_object(const struct sdk_code_object *loaded, const void *bytes, size_t length)
 {
 	struct object object = {
 		.id = loaded->id,
@@ -108,7 +108,7 @@ static void keep_file(const struct sdk_code_object *loaded)
 		return;
 	if (!bytes || bytes > (uint64_t)st.st_size - offset)
 		bytes = (uint64_t)st.st_size - offset;
-	keep(loaded, (const char *)content + offset, bytes);
+	keep_object(loaded, (const char *)content + offset, bytes);
 	munmap(content, (size_t)st.st_size);
 }
 
@@ -117,7 +117,7 @@ void sdk_code_objects_add(const struct sdk_code_object *loaded)
 	if (loaded->storage == STORAGE_FILE)
 		keep_file(loaded);
 	else if (loaded->storage == STORAGE_MEMORY && loaded->memory && loaded->memory_bytes)
-		keep(loaded, (const void *)(uintptr_t)loaded->memory, loaded->memory_bytes);
+		keep_object(loaded, (const void *)(uintptr_t)loaded->memory, loaded->memory_bytes);
 }
 
 /* ------------------------------------------------------------------ lookup */
@@ -130,7 +130,7 @@ static int compare_functions(const void *left, const void *right)
 }
 
 /* Copies the functions of the code object; `user` is its entry. The lock is held. */
-static void parse(void *user, const void *bytes, size_t length)
+static void copy_functions(void *user, const void *bytes, size_t length)
 {
 	struct object *object = user;
 	struct code_object code;
@@ -179,7 +179,7 @@ bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
 		if (!object->is_parsed) {
 			object->is_parsed = true;
 			if (code_objects_sampled(object->hash) == CODE_OBJECT_KEPT)
-				code_objects_read(object->hash, parse, object);
+				code_objects_read(object->hash, copy_functions, object);
 		}
 		function = function_at(object, address);
 		if (function && !function->id && function->name)

@@ -116,7 +116,7 @@ static int read_method(void)
 }
 
 /* Stochastic samples have stall reasons. NULL: there is none of the method. */
-static const struct sdk_sampling_config *choose(const struct offers *offers, int method)
+static const struct sdk_sampling_config *choose_config(const struct offers *offers, int method)
 {
 	const struct sdk_sampling_config *best = NULL;
 
@@ -175,7 +175,7 @@ static int collect_configs(const struct sdk_sampling_config *configs, size_t cou
 }
 
 /* Why a GPU is not sampled. The first cause is kept. */
-static int refuse(int status, const char *name)
+static int refuse_gpu(int status, const char *name)
 {
 	if (failure.status != PROTON_E_STATE || failure.text[0])
 		return failure.status;
@@ -215,7 +215,7 @@ static int try_agent(uint64_t agent, int method, struct sdk_buffer buffer, uint6
 
 	if (status != SDK_OK)
 		return status;
-	config = choose(&offers, method);
+	config = choose_config(&offers, method);
 	if (!config)
 		return SDK_E_AGENT_ARCH_NOT_SUPPORTED;
 	*interval_out = fit_interval(config, wanted_interval);
@@ -242,7 +242,7 @@ static void add_agent(const struct sdk_agent *agent, int method, struct sdk_thre
 	if (status == SDK_E_NOT_AVAILABLE)
 		status = try_agent(agent->id, method, buffer, &interval, &chosen);
 	if (status != SDK_OK) {
-		refuse(status, name);
+		refuse_gpu(status, name);
 		return;
 	}
 	if (thread.handle && sdk.assign_callback_thread)
@@ -294,7 +294,7 @@ void sdk_pc_sampling_configure(void)
 	if (buffer_count)
 		failure.status = PROTON_OK;
 	else
-		refuse(status, "this machine");
+		refuse_gpu(status, "this machine");
 }
 
 bool sdk_pc_sampling_is_configured(void)

@@ -180,7 +180,7 @@ static void add_copy(const struct sdk_memory_copy *record)
 }
 
 /* False for a record that is shorter than this backend needs. */
-static bool add(const struct sdk_record_header *header)
+static bool add_record(const struct sdk_record_header *header)
 {
 	const struct sdk_record *head = header->payload;
 
@@ -207,7 +207,7 @@ void sdk_records_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
 		return;
 	start_ns = await_records_begin();
 	for (size_t i = 0; i < count; i++)
-		if (headers[i]->category == SDK_CATEGORY_TRACING && !add(headers[i]))
+		if (headers[i]->category == SDK_CATEGORY_TRACING && !add_record(headers[i]))
 			dropped++;
 	if (dropped)
 		await_records_note_dropped(dropped);

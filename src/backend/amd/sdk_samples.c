@@ -148,7 +148,7 @@ static bool wait_for(uint64_t dispatch_id, const struct pc_sample *sample)
 }
 
 /* A dispatch that is older than others with a record, and has none, will not get one. */
-static void settle(void)
+static void settle_waiting(void)
 {
 	size_t kept = 0;
 
@@ -169,7 +169,7 @@ static void settle(void)
 void sdk_samples_settle(void)
 {
 	pthread_mutex_lock(&lock);
-	settle();
+	settle_waiting();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -217,7 +217,7 @@ static bool read_record(const struct sdk_record_header *header, struct taken *ou
 }
 
 /* Returns false if the sample could not be added. */
-static bool take(const struct sdk_record_header *header, uint64_t *unknown)
+static bool take_sample(const struct sdk_record_header *header, uint64_t *unknown)
 {
 	struct pc_sample sample = {.samples = 1};
 	const struct dispatch *dispatch;
@@ -252,7 +252,8 @@ void sdk_samples_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
 		return;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < count; i++)
-		if (headers[i]->category == SDK_CATEGORY_PC_SAMPLING && !take(headers[i], &unknown))
+		if (headers[i]->category == SDK_CATEGORY_PC_SAMPLING &&
+		    !take_sample(headers[i], &unknown))
 			dropped++;
 	add_batch();
 	add_unknown(NULL, 0, unknown, dropped);

@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards writing, and:
 static uint32_t count;
 
 /* The place of `handle`, or the unused one where it belongs. The table is never full. */
-static uint32_t find(uint64_t handle, uint64_t *found_out)
+static uint32_t find_stream(uint64_t handle, uint64_t *found_out)
 {
 	uint32_t at = (uint32_t)hash_u64(handle) % PLACES;
 
@@ -28,14 +28,14 @@ static uint32_t find(uint64_t handle, uint64_t *found_out)
 	}
 }
 
-static uint32_t add(uint64_t handle)
+static uint32_t add_stream(uint64_t handle)
 {
 	uint32_t number = STREAM_NUMBER_MAX;
 	uint64_t found;
 	uint32_t at;
 
 	pthread_mutex_lock(&lock);
-	at = find(handle, &found);
+	at = find_stream(handle, &found);
 	if (found) {
 		number = places[at].number;
 	} else if (count < STREAM_NUMBER_MAX - 1) {
@@ -54,8 +54,8 @@ uint32_t stream_numbers_get(uint64_t handle)
 
 	if (!handle)
 		return 0;
-	at = find(handle, &found);
-	return found ? places[at].number : add(handle);
+	at = find_stream(handle, &found);
+	return found ? places[at].number : add_stream(handle);
 }
 
 void stream_numbers_forked(void)

@@ -51,7 +51,7 @@ static size_t lent_capacity;
  * Registers a buffer given to CUPTI. CUPTI may also return buffers of another tool, which
  * registered its functions earlier; those must not be touched.
  */
-static bool lend(uint8_t *buffer)
+static bool lend_buffer(uint8_t *buffer)
 {
 	bool done;
 
@@ -124,7 +124,7 @@ static void set_buffer_bytes(size_t bytes)
  * Out of memory: CUPTI 12.9 and later accept NULL and drop the records. Earlier versions crash, so
  * they get scratch memory that is never read.
  */
-static void refuse(uint8_t **buffer, size_t *bytes)
+static void give_no_buffer(uint8_t **buffer, size_t *bytes)
 {
 	static uint8_t nowhere[RECORDS_BUFFER_MIN_BYTES] __attribute__((aligned(8)));
 
@@ -139,18 +139,18 @@ static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_rec
 {
 	*max_records = 0;
 	if (cupti_is_orphaned()) {
-		refuse(buffer, bytes);
+		give_no_buffer(buffer, bytes);
 		return;
 	}
 	*buffer = from_pool(bytes);
 	if (!*buffer)
 		*buffer = new_buffer(*bytes);
-	if (*buffer && !lend(*buffer)) {
+	if (*buffer && !lend_buffer(*buffer)) {
 		free(*buffer);
 		*buffer = NULL;
 	}
 	if (!*buffer)
-		refuse(buffer, bytes);
+		give_no_buffer(buffer, bytes);
 }
 
 static void give_back(uint8_t *buffer, size_t bytes, size_t used_bytes)

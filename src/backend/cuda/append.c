@@ -68,7 +68,7 @@ void append_forget(void)
 	atomic_store(&ring_count, 0); /* the child does not have their memory */
 }
 
-static int refuse(int result, const char *call, struct proton_error *err)
+static int refuse_tensor(int result, const char *call, struct proton_error *err)
 {
 	return err_set(err, PROTON_E_UNSUPPORTED, "cannot read device metrics: %s failed (%d)",
 		       call, result);
@@ -89,7 +89,7 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 	result = libcuda.cuMemHostRegister(memory, bytes, HOST_REGISTER_PORTABLE_MAPPED);
 	if (result) {
 		munmap(memory, bytes);
-		return refuse(result, call, err);
+		return refuse_tensor(result, call, err);
 	}
 	/* A child of fork() does not use it, and a write would make the pages move. */
 	madvise(memory, bytes, MADV_DONTFORK);
@@ -107,7 +107,7 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 	if (result) {
 		libcuda.cuMemHostUnregister(memory);
 		munmap(memory, bytes);
-		return refuse(result, call, err);
+		return refuse_tensor(result, call, err);
 	}
 	if (libcuda.cuFuncLoad) /* 12.4; modules load lazily, which fails in a capture */
 		libcuda.cuFuncLoad(ring->function);
@@ -188,7 +188,7 @@ static int append_begin(struct append *append, uint64_t stream, uint64_t address
 	if (context != current) {
 		result = libcuda.cuCtxPushCurrent(context);
 		if (result)
-			return refuse(result, "cuCtxPushCurrent", err);
+			return refuse_tensor(result, "cuCtxPushCurrent", err);
 		append->is_pushed = true;
 	}
 	append->is_refused = libcuda.cuStreamIsCapturing(driver_handle(stream), &capture) != 0 ||
@@ -196,7 +196,7 @@ static int append_begin(struct append *append, uint64_t stream, uint64_t address
 	append->is_capturing = append->is_refused || capture;
 	result = libcuda.cuCtxGetId(context, &id);
 	if (result)
-		return refuse(result, "cuCtxGetId", err);
+		return refuse_tensor(result, "cuCtxGetId", err);
 	return find_ring(id, &append->ring, err);
 }
 
@@ -207,7 +207,7 @@ static int append_launch(struct append *append, uint64_t id, uint64_t address, u
 	int result = libcuda.cuLaunchKernel(append->ring->function, 1, 1, 1, THREADS, 1, 1, 0,
 					    driver_handle(append->stream), parameters, NULL);
 
-	return result ? refuse(result, "cuLaunchKernel", err) : PROTON_OK;
+	return result ? refuse_tensor(result, "cuLaunchKernel", err) : PROTON_OK;
 }
 
 static void append_end(struct append *append)
@@ -256,8 +256,8 @@ static void give_back(struct append_ring *ring, uint64_t position, uint32_t slot
 	atomic_store_explicit(&ring->header->tail, position + slots, memory_order_release);
 }
 
-static void drain(struct append_ring *ring,
-		  void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
+static void drain_slots(struct append_ring *ring,
+			void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
 {
 	static uint8_t bytes[PROTON_DEVICE_METRIC_MAX_BYTES]; /* only one caller at a time */
 	uint64_t position = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -282,7 +282,7 @@ static void append_drain(void (*deliver)(uint64_t id, const void *bytes, uint32_
 	uint32_t count = atomic_load_explicit(&ring_count, memory_order_acquire);
 
 	for (uint32_t i = 0; i < count; i++)
-		drain(&rings[i], deliver);
+		drain_slots(&rings[i], deliver);
 }
 
 static bool append_is_filling(void)

@@ -53,7 +53,7 @@ static bool finalize(bool is_released)
 }
 
 /* On failure CUPTI is released. */
-static void undo(bool has_records)
+static void undo_begin(bool has_records)
 {
 	bool is_released;
 
@@ -87,7 +87,7 @@ static int try_begin(const struct attach_wishes *wishes, struct proton_error *er
 	if (status == PROTON_OK && wishes->samples)
 		status = pc_sampling_start(&wishes->sampling, err);
 	if (status != PROTON_OK)
-		undo(has_records);
+		undo_begin(has_records);
 	return status;
 }
 
@@ -104,7 +104,7 @@ static bool hold_to_attach(const struct attach_wishes *wishes)
 	return !is_attached && hold_begin_to_attach();
 }
 
-static int begin(const struct attach_wishes *wishes, struct proton_error *err)
+static int attach_now(const struct attach_wishes *wishes, struct proton_error *err)
 {
 	int status = try_begin(wishes, err);
 
@@ -128,7 +128,7 @@ static void *begin_there(void *data)
 	bool is_pushed = beginning->context && libcuda.cuCtxPushCurrent(beginning->context) == 0;
 	void *popped;
 
-	beginning->status = begin(beginning->wishes, &beginning->err);
+	beginning->status = attach_now(beginning->wishes, &beginning->err);
 	if (is_pushed)
 		libcuda.cuCtxPopCurrent(&popped);
 	atomic_store(&beginning->is_done, true);
@@ -149,7 +149,7 @@ static int begin_held(const struct attach_wishes *wishes, struct proton_error *e
 		beginning.context = NULL;
 	if (own_thread_start(&thread, begin_there, &beginning) != 0) {
 		hold_end();
-		return begin(wishes, err);
+		return attach_now(wishes, err);
 	}
 	while (!atomic_load(&beginning.is_done) && clock_monotonic_ns() - start_ns < ATTACH_HOLD_NS)
 		usleep(POLL_US);
@@ -162,7 +162,7 @@ static int begin_held(const struct attach_wishes *wishes, struct proton_error *e
 
 int attach_begin(const struct attach_wishes *wishes, struct proton_error *err)
 {
-	return hold_to_attach(wishes) ? begin_held(wishes, err) : begin(wishes, err);
+	return hold_to_attach(wishes) ? begin_held(wishes, err) : attach_now(wishes, err);
 }
 
 /* ------------------------------------------------------------------ leaving */
@@ -223,7 +223,7 @@ static void end_records(const struct attach_wishes *wishes)
 	activity_stop();
 }
 
-static void stay(void)
+static void stay_attached(void)
 {
 	callbacks_release();
 	if (callbacks_were_ended())
@@ -236,7 +236,7 @@ static void stay(void)
  * part (measured). Without, threads that launch kernels are not held, and its callbacks have to end
  * first.
  */
-static bool leave(const struct attach_wishes *wishes)
+static bool leave_cupti(const struct attach_wishes *wishes)
 {
 	bool is_released = wishes->samples && !interface_is_second();
 
@@ -259,8 +259,8 @@ void attach_end(const struct attach_wishes *wishes)
 		may_finalize = false;
 	}
 	end_records(wishes);
-	if (!may_finalize || !leave(wishes))
-		stay();
+	if (!may_finalize || !leave_cupti(wishes))
+		stay_attached();
 	hold_end();
 	callbacks_stop();
 	captured_clear(); /* the ends of captures are not seen */

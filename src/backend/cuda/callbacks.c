@@ -320,7 +320,7 @@ static void on_callback(void *user, uint32_t domain, uint32_t call, const void *
 }
 
 /* Enables the callbacks of the subscription, or disables them. */
-static int enable(uint32_t on)
+static int enable_calls(uint32_t on)
 {
 	int result = CUPTI_OK;
 
@@ -346,7 +346,7 @@ static void unsubscribe(void)
 {
 	int result = libcupti.cuptiUnsubscribe(subscriber);
 
-	if (result != CUPTI_OK && enable(0) == CUPTI_OK) {
+	if (result != CUPTI_OK && enable_calls(0) == CUPTI_OK) {
 		message("cannot release the CUPTI subscription (cuptiUnsubscribe: error %d); "
 			"recording has stopped, but other tools cannot use CUPTI",
 			result);
@@ -363,12 +363,12 @@ static int subscribe(bool may_choose, struct proton_error *err)
 	int status;
 	int result;
 
-	if (subscriber && enable(1) == CUPTI_OK)
+	if (subscriber && enable_calls(1) == CUPTI_OK)
 		return PROTON_OK; /* the event below is still enabled */
 	status = interface_subscribe(on_callback, may_choose, &subscriber, err);
 	if (status != PROTON_OK)
 		return status;
-	result = enable(1);
+	result = enable_calls(1);
 	/* Older versions do not report it: an updated graph keeps what was captured first. */
 	if (result == CUPTI_OK && libcupti.version >= CUPTI_VERSION_NODE_UPDATED)
 		libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,

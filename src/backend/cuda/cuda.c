@@ -78,7 +78,7 @@ static void on_idle(void)
 }
 
 /* CUPTI is used from here on. On failure it is released. */
-static int begin(struct proton_error *err)
+static int begin_recording(struct proton_error *err)
 {
 	int status;
 
@@ -91,7 +91,7 @@ static int begin(struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int start(const char *mode, struct proton_error *err)
+static int start_cuda(const char *mode, struct proton_error *err)
 {
 	pid_t touched = atomic_load(&cupti_process);
 	int status;
@@ -113,19 +113,19 @@ static int start(const char *mode, struct proton_error *err)
 	if (await_driver_is_pending() && !driver_is_initialized())
 		atomic_store(&state, STATE_POSTPONED);
 	else
-		status = begin(err);
+		status = begin_recording(err);
 	if (status == PROTON_OK)
 		nvtx_attach();
 	return status;
 }
 
-static int resume(struct proton_error *err)
+static int resume_cuda(struct proton_error *err)
 {
 	int status;
 
 	if (atomic_load(&state) != STATE_POSTPONED)
 		return PROTON_OK;
-	status = begin(err);
+	status = begin_recording(err);
 	if (status != PROTON_OK)
 		atomic_store(&state, STATE_FAILED);
 	return status;
@@ -142,7 +142,7 @@ static int check_postponed(struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int flush(struct proton_error *err)
+static int flush_cuda(struct proton_error *err)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
 	uint64_t launched = launches_count();
@@ -224,7 +224,7 @@ static void describe(backend_add_fn add, void *user)
 	pc_sampling_describe(add, user);
 }
 
-static bool rest(bool is_end)
+static bool rest_cuda(bool is_end)
 {
 	if (atomic_load(&state) != STATE_ON || (!is_end && !attach_may_rest()))
 		return false;
@@ -233,28 +233,28 @@ static bool rest(bool is_end)
 	return true;
 }
 
-static int wake(struct proton_error *err)
+static int wake_cuda(struct proton_error *err)
 {
-	return atomic_load(&state) == STATE_RESTING ? begin(err) : PROTON_OK;
+	return atomic_load(&state) == STATE_RESTING ? begin_recording(err) : PROTON_OK;
 }
 
-static bool leave(void)
+static bool leave_cuda(void)
 {
 	return cupti_is_orphaned() || attach_leave();
 }
 
-static void stop(void)
+static void stop_cuda(void)
 {
 	nvtx_detach();
 	flush_thread_stop();
-	rest(true);
+	rest_cuda(true);
 	atomic_store(&state, STATE_OFF);
 	wishes.memory = false;
 	pc_sampling_clear();
 	launches_clear();
 }
 
-static void forked(void)
+static void forked_cuda(void)
 {
 	append_forget();
 	atomic_store(&libcupti.is_orphaned, atomic_load(&cupti_process) != 0);
@@ -269,18 +269,18 @@ const struct backend cuda_backend = {
 	.records_gpu = true,
 	.is_usable = is_usable,
 	.check_mode = check_mode,
-	.start = start,
-	.resume = resume,
-	.flush = flush,
+	.start = start_cuda,
+	.resume = resume_cuda,
+	.flush = flush_cuda,
 	.read_metric = tensors_read,
 	.set_memory = set_memory,
-	.rest = rest,
-	.wake = wake,
-	.leave = leave,
+	.rest = rest_cuda,
+	.wake = wake_cuda,
+	.leave = leave_cuda,
 	.describe = describe,
 	.no_records = "the driver may restrict profiling to administrators "
 		      "(NVreg_RestrictProfilingToAdminUsers), another profiler may be using the "
 		      "GPU (nsys, ncu, torch.profiler, DCGM), or the GPU reported an error",
-	.stop = stop,
-	.forked = forked,
+	.stop = stop_cuda,
+	.forked = forked_cuda,
 };

@@ -194,7 +194,7 @@ static int read_version(struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int load(struct proton_error *err)
+static int load_cupti(struct proton_error *err)
 {
 	static const struct function functions[] = {
 #define O(name, args) {#name, offsetof(struct cupti_api, name), 0},
@@ -240,7 +240,7 @@ int cupti_api_load(struct proton_error *err)
 
 	pthread_mutex_lock(&lock);
 	if (!is_loaded)
-		status = load(err);
+		status = load_cupti(err);
 	is_loaded = status == PROTON_OK;
 	pthread_mutex_unlock(&lock);
 	return status;

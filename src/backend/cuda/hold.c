@@ -77,7 +77,7 @@ bool hold_uses_graphs_here(void)
 	return here.used_in == atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-static bool exists(pid_t thread)
+static bool thread_exists(pid_t thread)
 {
 	char path[64];
 
@@ -93,7 +93,7 @@ uint32_t hold_count_loose(void)
 	for (uint32_t i = 0; i < count && i < LOOSE_MAX; i++) {
 		pid_t thread = atomic_load(&loose[i]);
 
-		alive += !thread || exists(thread); /* 0: it is being noted now */
+		alive += !thread || thread_exists(thread); /* 0: it is being noted now */
 	}
 	return alive;
 }

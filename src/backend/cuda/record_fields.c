@@ -98,7 +98,7 @@ size_t record_fields_select(int kind, uint32_t version, int *ids)
 }
 
 /* NULL if the layout lacks the field. */
-static const struct cupti_field_layout *find(const struct cupti_record_layout *layout, int id)
+static const struct cupti_field_layout *find_field(const struct cupti_record_layout *layout, int id)
 {
 	/* Later versions may have larger entries. */
 	size_t stride = layout->fields ? layout->fields->size : 0;
@@ -135,7 +135,7 @@ bool record_fields_plan(int kind, const struct cupti_record_layout *layout,
 	if (!layout || layout->size < sizeof(*layout) || layout->record_bytes > RECORD_BYTES_MAX)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		const struct cupti_field_layout *entry = find(layout, fields[i].id);
+		const struct cupti_field_layout *entry = find_field(layout, fields[i].id);
 
 		if (!entry && fields[i].since) {
 			plan->is_usual = false;

@@ -19,7 +19,7 @@ static _Atomic bool is_any;
 static _Atomic bool is_too_many;   /* some are not in the set */
 static _Atomic bool was_unwatched; /* while there were too many */
 
-static uint32_t place(const void *exec, uint32_t probe)
+static uint32_t place_of_graph(const void *exec, uint32_t probe)
 {
 	return (uint32_t)((hash_u64((uintptr_t)exec) + probe) % PLACES);
 }
@@ -30,10 +30,10 @@ static const void *exec_at(uint32_t at)
 }
 
 /* PLACES if it is not in the set. */
-static uint32_t find(const void *exec)
+static uint32_t find_graph(const void *exec)
 {
 	for (uint32_t i = 0; i < PROBES; i++) {
-		uint32_t at = place(exec, i);
+		uint32_t at = place_of_graph(exec, i);
 
 		if (exec_at(at) == exec)
 			return at;
@@ -44,10 +44,10 @@ static uint32_t find(const void *exec)
 }
 
 /* PLACES if there is no space. Two threads may add the same one twice, which does no harm. */
-static uint32_t add(const void *exec)
+static uint32_t add_graph(const void *exec)
 {
 	for (uint32_t i = 0; i < PROBES; i++) {
-		uint32_t at = place(exec, i);
+		uint32_t at = place_of_graph(exec, i);
 		const void *found = exec_at(at);
 
 		if ((!found || found == &gone) &&
@@ -65,9 +65,9 @@ void replayed_graphs_note(const void *exec)
 		return;
 	if (!atomic_load_explicit(&is_any, memory_order_relaxed))
 		atomic_store(&is_any, true);
-	at = find(exec);
+	at = find_graph(exec);
 	if (at == PLACES)
-		at = add(exec);
+		at = add_graph(exec);
 	if (at == PLACES)
 		atomic_store(&is_too_many, true);
 	else if (atomic_load_explicit(&places[at].is_suspect, memory_order_relaxed))
@@ -77,7 +77,7 @@ void replayed_graphs_note(const void *exec)
 void replayed_graphs_forget(const void *exec)
 {
 	for (uint32_t i = 0; i < PROBES; i++) {
-		uint32_t at = place(exec, i);
+		uint32_t at = place_of_graph(exec, i);
 		const void *expected = exec;
 
 		if (atomic_compare_exchange_strong(&places[at].exec, &expected, &gone))

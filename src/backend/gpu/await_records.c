@@ -162,7 +162,7 @@ struct wait {
 };
 
 /* Asks for records, and notes what has come before. */
-static void ask(struct wait *wait, uint32_t last_shared)
+static void ask_for_records(struct wait *wait, uint32_t last_shared)
 {
 	uint64_t now = atomic_load_explicit(&processed, memory_order_relaxed);
 	uint32_t newest = atomic_load_explicit(&newest_shared, memory_order_relaxed);
@@ -209,7 +209,7 @@ int await_records_flush(uint64_t launched, uint32_t last_shared, bool in_doubt)
 	for (;;) {
 		uint64_t come;
 
-		ask(&wait, last_shared);
+		ask_for_records(&wait, last_shared);
 		come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
 		if (come != wait.come)
 			wait.come_ns = wait.now_ns;

@@ -278,7 +278,7 @@ static void forget_before(uint64_t before_ns)
 	graph_count = kept;
 }
 
-static void mark(struct graph *graph, uint64_t now_ns)
+static void mark_node(struct graph *graph, uint64_t now_ns)
 {
 	if (graph->destroyed_ns)
 		return;
@@ -295,10 +295,10 @@ void captured_nodes_destroy(uint32_t id, bool is_executable)
 	graph = find_graph(id);
 	is_executable = is_executable || (graph && graph->is_executable);
 	if (graph)
-		mark(graph, is_executable ? now_ns : 1);
+		mark_node(graph, is_executable ? now_ns : 1);
 	for (size_t i = 0; owned_count && i < graph_count; i++)
 		if (graphs[i].owner == id)
-			mark(&graphs[i], is_executable ? now_ns : 1);
+			mark_node(&graphs[i], is_executable ? now_ns : 1);
 	if (!is_executable)
 		forget_before(2);
 	if (destroyed_count >= DESTROYED_MAX && now_ns - asked_ns >= patience_ns)

@@ -47,7 +47,7 @@ void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void))
 	}
 }
 
-static void *run(void *unused)
+static void *run_thread(void *unused)
 {
 	flush_thread_run(&thread, when_idle);
 	return NULL;
@@ -56,7 +56,7 @@ static void *run(void *unused)
 void flush_thread_start(void (*on_idle)(void))
 {
 	when_idle = on_idle;
-	periodic_thread_start(&thread, run);
+	periodic_thread_start(&thread, run_thread);
 }
 
 void flush_thread_stop(void)

@@ -24,7 +24,7 @@ size_t records_buffer_bytes(void)
 	return ((size_t)wanted + 4095) & ~(size_t)4095;
 }
 
-static bool find(uint32_t correlation, enum counter lost, struct correlation *launch_out)
+static bool find_launch(uint32_t correlation, enum counter lost, struct correlation *launch_out)
 {
 	await_records_note();
 	if (correlate_take(correlation, launch_out))
@@ -38,7 +38,7 @@ bool records_find_kernel(uint32_t correlation, uint64_t node, struct correlation
 {
 	bool is_empty;
 
-	if (!find(correlation, COUNTER_LOST_UNMATCHED, launch_out))
+	if (!find_launch(correlation, COUNTER_LOST_UNMATCHED, launch_out))
 		return false;
 	is_empty = proton_context_is_empty(launch_out->where);
 	/*
@@ -54,7 +54,7 @@ bool records_find_kernel(uint32_t correlation, uint64_t node, struct correlation
 
 bool records_find_memory(uint32_t correlation, struct correlation *launch_out)
 {
-	if (!find(correlation, COUNTER_LOST_MEMORY, launch_out))
+	if (!find_launch(correlation, COUNTER_LOST_MEMORY, launch_out))
 		return false;
 	await_records_note_shared(correlation);
 	return !proton_context_is_empty(launch_out->where);
@@ -69,7 +69,7 @@ static bool check_times(uint64_t start_ns, uint64_t end_ns)
 	return false;
 }
 
-static void add(const struct correlation *launch, uint64_t node, struct execution *execution)
+static void add_record(const struct correlation *launch, uint64_t node, struct execution *execution)
 {
 	/* An append kernel of Proton is only recorded to show that it ran. */
 	if (!tensors_is_append(execution->frame) &&
@@ -88,7 +88,7 @@ static void add(const struct correlation *launch, uint64_t node, struct executio
 
 void records_add(const struct correlation *launch, uint64_t node, struct execution *execution)
 {
-	add(launch, launch->is_shared ? node : 0, execution);
+	add_record(launch, launch->is_shared ? node : 0, execution);
 	/* Last: a flush that sees it finds the kernel in the profile. */
 	if (!launch->is_shared && !execution->is_memory)
 		await_records_note_complete();

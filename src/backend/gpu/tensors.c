@@ -125,7 +125,7 @@ static struct tensor *find_tensor(uint64_t id)
 
 /* ------------------------------------------------------------------ values */
 
-static bool push(struct tensor *tensor, const void *bytes)
+static bool push_value(struct tensor *tensor, const void *bytes)
 {
 	size_t size = tensor->metric.bytes;
 
@@ -144,7 +144,7 @@ static bool push(struct tensor *tensor, const void *bytes)
 }
 
 /* Adds the next value below `launch`. */
-static void pop(struct tensor *tensor, struct proton_context launch)
+static void pop_value(struct tensor *tensor, struct proton_context launch)
 {
 	const uint8_t *value = tensor->values + tensor->first * tensor->metric.bytes;
 
@@ -164,22 +164,22 @@ static int by_start(const void *a, const void *b)
 }
 
 /* The `count` oldest executions take their values, if these have arrived. */
-static void match(struct tensor *tensor, size_t count)
+static void match_value(struct tensor *tensor, size_t count)
 {
 	if (!count)
 		return;
 	qsort(tensor->executions, tensor->execution_count, sizeof(*tensor->executions), by_start);
 	for (size_t i = 0; i < count && tensor->count; i++)
-		pop(tensor, tensor->executions[i].launch);
+		pop_value(tensor, tensor->executions[i].launch);
 	tensor->execution_count -= count;
 	memmove(tensor->executions, tensor->executions + count,
 		tensor->execution_count * sizeof(*tensor->executions));
 }
 
 /* All records have arrived: due values without a record are attributed to the newest replay. */
-static void settle(struct tensor *tensor)
+static void settle_values(struct tensor *tensor)
 {
-	match(tensor, tensor->execution_count);
+	match_value(tensor, tensor->execution_count);
 	if (tensor->due && !last.start_ns) {
 		record_count(COUNTER_LOST_VALUE, tensor->due);
 		tensor->first += tensor->due;
@@ -187,13 +187,13 @@ static void settle(struct tensor *tensor)
 		tensor->due = 0;
 	}
 	while (tensor->due)
-		pop(tensor, tensor->last.start_ns ? tensor->last.launch : last.launch);
+		pop_value(tensor, tensor->last.start_ns ? tensor->last.launch : last.launch);
 }
 
 static void free_tensor(struct tensor *tensor, bool is_released)
 {
 	tensor->due = tensor->count;
-	settle(tensor);
+	settle_values(tensor);
 	slots[tensor->slot].tensor = NULL;
 	slots[tensor->slot].next_free = free_slot;
 	free_slot = tensor->slot + 1;
@@ -204,7 +204,7 @@ static void free_tensor(struct tensor *tensor, bool is_released)
 	free(tensor);
 }
 
-static void drop(struct tensor *tensor, bool is_released)
+static void drop_values(struct tensor *tensor, bool is_released)
 {
 	if (--tensor->references == 0)
 		free_tensor(tensor, is_released);
@@ -217,12 +217,12 @@ static void deliver(uint64_t id, const void *bytes, uint32_t count)
 	if (!tensor || tensor->metric.bytes != count)
 		return; /* captured under sessions that have ended */
 	if (tensor->is_captured) {
-		if (!push(tensor, bytes))
+		if (!push_value(tensor, bytes))
 			record_count(COUNTER_LOST_VALUE, 1);
 		return;
 	}
 	device_metric_add(&tensor->metric, NULL, bytes);
-	drop(tensor, true);
+	drop_values(tensor, true);
 }
 
 static void drain_locked(void)
@@ -253,7 +253,7 @@ void tensors_executed(struct tensor *tensor, struct proton_context launch, uint6
 			  tensor->execution_count + 1, sizeof(*tensor->executions)))
 		tensor->executions[tensor->execution_count++] = execution;
 	if (tensor->execution_count == EXECUTION_MAX)
-		match(tensor, EXECUTION_MAX / 2);
+		match_value(tensor, EXECUTION_MAX / 2);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -273,7 +273,7 @@ static void catch_up(struct tensor *tensor)
 
 	for (size_t i = 0; i < tensor->execution_count; i++)
 		count += tensor->executions[i].start_ns <= tensor->last_caught_up_ns;
-	match(tensor, count);
+	match_value(tensor, count);
 	tensor->last_caught_up_ns = tensor->last.start_ns;
 }
 
@@ -304,7 +304,7 @@ void tensors_settle(void)
 		struct tensor *tensor = slots[i].tensor;
 
 		if (tensor)
-			settle(tensor);
+			settle_values(tensor);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -334,13 +334,13 @@ void tensors_drop(struct tensor *tensor)
 {
 	pthread_mutex_lock(&lock);
 	drain_locked(); /* its values may have arrived already */
-	drop(tensor, true);
+	drop_values(tensor, true);
 	pthread_mutex_unlock(&lock);
 	atomic_fetch_sub_explicit(&captured_count, 1, memory_order_relaxed);
 }
 
 /* A capturing stream cannot be waited for, so no other code can read the value. */
-static int lose(const struct device_metric *metric, const char *why)
+static int lose_metric(const struct device_metric *metric, const char *why)
 {
 	bool is_first;
 
@@ -355,8 +355,8 @@ static int lose(const struct device_metric *metric, const char *why)
 	return PROTON_OK;
 }
 
-static int launch(struct append *append, const struct device_metric *metric,
-		  struct proton_error *err)
+static int launch_append(struct append *append, const struct device_metric *metric,
+			 struct proton_error *err)
 {
 	struct tensor *tensor = add_tensor(metric, append->is_capturing);
 	bool is_orphan;
@@ -373,7 +373,7 @@ static int launch(struct append *append, const struct device_metric *metric,
 		return PROTON_OK; /* the reference is released with the value */
 	pthread_mutex_lock(&lock);
 	is_orphan = tensor->references == 1;
-	drop(tensor, false);
+	drop_values(tensor, false);
 	pthread_mutex_unlock(&lock);
 	if (status == PROTON_OK && is_orphan)
 		return err_set(err, PROTON_E_STATE, "%s did not report the captured node",
@@ -390,10 +390,10 @@ int tensors_read(const struct device_metric *metric, struct proton_error *err)
 	if (status == PROTON_OK && append.is_refused)
 		status = err_set(&why, PROTON_E_STATE, "the stream capture failed");
 	if (status == PROTON_OK)
-		status = launch(&append, metric, &why);
+		status = launch_append(&append, metric, &why);
 	reader->end(&append);
 	if (status != PROTON_OK && append.is_capturing)
-		return lose(metric, why.text);
+		return lose_metric(metric, why.text);
 	if (status != PROTON_OK)
 		return err_set(err, PROTON_E_UNSUPPORTED, "%s", why.text);
 	/* Add values that arrived since the last time; their owners get their memory back. */

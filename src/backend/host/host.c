@@ -43,7 +43,7 @@ static void read_processor_name(char *name, size_t capacity)
 	fclose(file);
 }
 
-static int start(const char *mode, struct proton_error *err)
+static int start_host(const char *mode, struct proton_error *err)
 {
 	struct device device = {.type = "CPU"};
 	struct utsname system;
@@ -57,12 +57,12 @@ static int start(const char *mode, struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int flush(struct proton_error *err)
+static int flush_host(struct proton_error *err)
 {
 	return PROTON_OK; /* a kernel is recorded when it ends, on the thread that ran it */
 }
 
-static void stop(void)
+static void stop_host(void)
 {
 }
 
@@ -70,8 +70,8 @@ const struct backend host_backend = {
 	.name = "host",
 	.is_usable = is_usable,
 	.check_mode = check_mode,
-	.start = start,
-	.flush = flush,
+	.start = start_host,
+	.flush = flush_host,
 	.no_kernels = amd_gpus_problem,
-	.stop = stop,
+	.stop = stop_host,
 };

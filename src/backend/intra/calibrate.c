@@ -47,7 +47,7 @@ struct minimum {
 	uint32_t launches;
 };
 
-static int failed(const char *call, int result, struct proton_error *err)
+static int calibration_failed(const char *call, int result, struct proton_error *err)
 {
 	return err_set(err, PROTON_E_UNSUPPORTED, "%s failed (%d)", call, result);
 }
@@ -74,20 +74,20 @@ static int prepare(struct calibration *it, struct proton_error *err)
 	result = driver.cuModuleLoadData(&it->module, calibrate_kernel);
 	if (result) {
 		it->module = NULL;
-		return failed("cuModuleLoadData", result, err);
+		return calibration_failed("cuModuleLoadData", result, err);
 	}
 	result = driver.cuModuleGetFunction(&it->function, it->module, CALIBRATE_NAME);
 	if (result)
-		return failed("cuModuleGetFunction", result, err);
+		return calibration_failed("cuModuleGetFunction", result, err);
 	result = driver.cuStreamCreate(&it->stream, DRIVER_STREAM_NON_BLOCKING);
 	if (result) {
 		it->stream = NULL;
-		return failed("cuStreamCreate", result, err);
+		return calibration_failed("cuStreamCreate", result, err);
 	}
 	result = driver.cuMemAlloc(&it->address, bytes);
 	if (result) {
 		it->address = 0;
-		return failed("cuMemAlloc", result, err);
+		return calibration_failed("cuMemAlloc", result, err);
 	}
 	return PROTON_OK;
 }
@@ -98,7 +98,7 @@ static int launch_all(struct calibration *it, struct proton_error *err)
 					    it->stream);
 
 	if (result)
-		return failed("cuMemsetD8Async", result, err);
+		return calibration_failed("cuMemsetD8Async", result, err);
 	it->is_used = true;
 	for (uint32_t i = 0; i < LAUNCHES; i++) {
 		uint64_t unused = 0; /* Triton's global scratch memory */
@@ -109,13 +109,13 @@ static int launch_all(struct calibration *it, struct proton_error *err)
 					       calibrate_shared_bytes, it->stream, parameters,
 					       NULL);
 		if (result)
-			return failed("cuLaunchKernel", result, err);
+			return calibration_failed("cuLaunchKernel", result, err);
 	}
 	return PROTON_OK;
 }
 
 /* Not cuStreamSynchronize(): a kernel of the program may occupy the device for long. */
-static int await(struct calibration *it, uint64_t limit_ns, struct proton_error *err)
+static int await_kernel(struct calibration *it, uint64_t limit_ns, struct proton_error *err)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	uint64_t start_ns = clock_monotonic_ns();
@@ -127,7 +127,7 @@ static int await(struct calibration *it, uint64_t limit_ns, struct proton_error 
 		nanosleep(&pause, NULL);
 	}
 	if (result)
-		return failed("cuStreamQuery", result, err);
+		return calibration_failed("cuStreamQuery", result, err);
 	it->is_used = false;
 	return PROTON_OK;
 }
@@ -138,9 +138,9 @@ static int copy_back(const struct calibration *it, struct proton_error *err)
 					      (size_t)LAUNCHES * it->layout.cta_bytes, it->stream);
 
 	if (result)
-		return failed("cuMemcpyDtoHAsync", result, err);
+		return calibration_failed("cuMemcpyDtoHAsync", result, err);
 	result = driver.cuStreamSynchronize(it->stream);
-	return result ? failed("cuStreamSynchronize", result, err) : PROTON_OK;
+	return result ? calibration_failed("cuStreamSynchronize", result, err) : PROTON_OK;
 }
 
 /* Keeps what the device may still use; with several contexts, only the first is kept. */
@@ -164,7 +164,7 @@ static void release(struct calibration *it)
 
 /* ------------------------------------------------------------------ results */
 
-static void lessen(uint64_t *minimum, uint64_t cycles)
+static void lessen_price(uint64_t *minimum, uint64_t cycles)
 {
 	if (cycles < *minimum)
 		*minimum = cycles;
@@ -186,9 +186,9 @@ static void read_launch(const struct decoder *decoder, struct minimum *minimum)
 	for (uint32_t i = 0; i < EMPTIES + 2; i++) {
 		const struct decode_execution *execution = &decoder->executions[i];
 
-		lessen(execution->scope == EMPTY ? &minimum->empty[empties++]
-						 : &minimum->outer[execution->scope == MANY],
-		       execution->duration);
+		lessen_price(execution->scope == EMPTY ? &minimum->empty[empties++]
+						       : &minimum->outer[execution->scope == MANY],
+			     execution->duration);
 	}
 	minimum->launches++;
 }
@@ -210,7 +210,7 @@ static bool read_launches(const struct calibration *it, struct minimum *minimum)
 	return is_ok;
 }
 
-static int32_t mean(uint64_t cycles, uint32_t count)
+static int32_t mean_price(uint64_t cycles, uint32_t count)
 {
 	return (int32_t)((cycles * DECODE_CYCLE + count / 2) / count);
 }
@@ -229,8 +229,8 @@ static int compute_overhead(const struct minimum *minimum, struct decode_overhea
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "the calibration kernel returned implausible values");
 	*out = (struct decode_overhead){
-		.empty = mean(empty, EMPTIES),
-		.scope = mean(more, CALIBRATE_MANY - CALIBRATE_FEW),
+		.empty = mean_price(empty, EMPTIES),
+		.scope = mean_price(more, CALIBRATE_MANY - CALIBRATE_FEW),
 	};
 	return PROTON_OK;
 }
@@ -259,7 +259,7 @@ int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_erro
 	if (status == PROTON_OK)
 		status = launch_all(&it, err);
 	if (status == PROTON_OK)
-		status = await(&it, limit_ns, err);
+		status = await_kernel(&it, limit_ns, err);
 	if (status == PROTON_OK)
 		status = copy_back(&it, err);
 	if (status == PROTON_OK)

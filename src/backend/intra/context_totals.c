@@ -44,7 +44,7 @@ static void add_warning(struct proton_context where, const char *text)
 }
 
 /* At the first launch: creates the kernel's node, and a frame for each scope. */
-static bool begin(struct context_totals *totals, const struct launch_totals *launch)
+static bool begin_context(struct context_totals *totals, const struct launch_totals *launch)
 {
 	const struct instrument_layout *layout = &launch->kernel->layout;
 
@@ -171,7 +171,7 @@ struct node_metrics {
 	size_t count;
 };
 
-static struct proton_metric *next(struct node_metrics *list, int metric)
+static struct proton_metric *next_metric(struct node_metrics *list, int metric)
 {
 	struct proton_metric *value = &list->values[list->count++];
 
@@ -182,17 +182,17 @@ static struct proton_metric *next(struct node_metrics *list, int metric)
 
 static void put_int64(struct node_metrics *list, int metric, uint64_t value)
 {
-	next(list, metric)->value.int64 = (int64_t)value;
+	next_metric(list, metric)->value.int64 = (int64_t)value;
 }
 
 static void put_double(struct node_metrics *list, int metric, double value)
 {
-	next(list, metric)->value.float64 = value;
+	next_metric(list, metric)->value.float64 = value;
 }
 
 /* Reports `new`, which `sum` already includes. */
-static void report(const struct context_totals *totals, const struct scope_total *sum,
-		   const struct launch_node *new, uint64_t units, const struct device *device)
+static void report_scope(const struct context_totals *totals, const struct scope_total *sum,
+			 const struct launch_node *new, uint64_t units, const struct device *device)
 {
 	uint64_t cycles = new->cycles + new->partial_cycles;
 	struct node_metrics list = {.count = 0};
@@ -215,15 +215,15 @@ static void report(const struct context_totals *totals, const struct scope_total
 	}
 	if (device) {
 		snprintf(device_id, sizeof(device_id), "%u", device->id);
-		next(&list, DEVICE_ID)->value.string = device_id;
-		next(&list, DEVICE_TYPE)->value.string = device->type;
+		next_metric(&list, DEVICE_ID)->value.string = device_id;
+		next_metric(&list, DEVICE_TYPE)->value.string = device->type;
 	}
 	proton_metrics_add(sum->where, list.values, list.count, NULL);
 }
 
 /* ------------------------------------------------------------------ adding a launch */
 
-static void add(struct scope_total *sum, const struct launch_node *node)
+static void add_total(struct scope_total *sum, const struct launch_node *node)
 {
 	uint32_t last = cycle_bucket(node->max);
 
@@ -249,7 +249,7 @@ bool context_totals_add(struct context_totals *totals, struct launch_totals *lau
 {
 	uint32_t *index_of; /* of each node: its index in `totals` */
 
-	if (!totals->node_count && !begin(totals, launch))
+	if (!totals->node_count && !begin_context(totals, launch))
 		return false;
 	index_of = calloc(launch->node_count, sizeof(*index_of));
 	if (!index_of)
@@ -264,8 +264,8 @@ bool context_totals_add(struct context_totals *totals, struct launch_totals *lau
 		node->where = totals->nodes[at].where;
 		if (!(node->count + node->partial) || at == parent)
 			continue;
-		add(&totals->nodes[at], node);
-		report(totals, &totals->nodes[at], node, units, device);
+		add_total(&totals->nodes[at], node);
+		report_scope(totals, &totals->nodes[at], node, units, device);
 	}
 	free(index_of);
 	return true;

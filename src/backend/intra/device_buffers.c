@@ -97,7 +97,7 @@ static struct slab *find_idle(void)
 }
 
 /* Reserves `bytes` of the limit, freeing unused slabs if necessary. */
-static bool claim(size_t bytes)
+static bool claim_bytes(size_t bytes)
 {
 	struct slab *idle;
 	bool is_free;
@@ -121,7 +121,7 @@ static void unclaim(size_t bytes)
 	pthread_mutex_unlock(&lock);
 }
 
-static struct buffer *cut(struct slab *slab, uint32_t index, size_t bytes, void *context)
+static struct buffer *cut_buffer(struct slab *slab, uint32_t index, size_t bytes, void *context)
 {
 	struct buffer *buffer = calloc(1, sizeof(*buffer));
 
@@ -139,7 +139,7 @@ static struct buffer *cut(struct slab *slab, uint32_t index, size_t bytes, void 
 }
 
 /* Zeroes the memory and waits, so the buffers can be used on any stream. */
-static bool zero(uint64_t address, size_t bytes)
+static bool zero_memory(uint64_t address, size_t bytes)
 {
 	void *stream = NULL;
 	bool is_ok = driver.cuStreamCreate(&stream, DRIVER_STREAM_NON_BLOCKING) == 0 &&
@@ -152,12 +152,12 @@ static bool zero(uint64_t address, size_t bytes)
 }
 
 /* `count` buffers of `bytes` bytes in one allocation, as a list; NULL on failure. */
-static struct buffer *make(size_t bytes, uint32_t count, void *context)
+static struct buffer *make_buffers(size_t bytes, uint32_t count, void *context)
 {
 	struct slab *slab = calloc(1, sizeof(*slab));
 	struct buffer *list = NULL;
 
-	if (!slab || !claim(bytes * count)) {
+	if (!slab || !claim_bytes(bytes * count)) {
 		free(slab);
 		return NULL;
 	}
@@ -167,9 +167,9 @@ static struct buffer *make(size_t bytes, uint32_t count, void *context)
 		free(slab);
 		return NULL;
 	}
-	if (zero(slab->address, bytes * count))
+	if (zero_memory(slab->address, bytes * count))
 		for (uint32_t i = 0; i < count; i++) {
-			struct buffer *buffer = cut(slab, i, bytes, context);
+			struct buffer *buffer = cut_buffer(slab, i, bytes, context);
 
 			if (!buffer)
 				break;
@@ -189,9 +189,10 @@ static struct buffer *make(size_t bytes, uint32_t count, void *context)
 static struct buffer *make_some(size_t bytes, void *context)
 {
 	uint32_t count = bytes < SLAB_BYTES ? (uint32_t)(SLAB_BYTES / bytes) : 1;
-	struct buffer *list = make(bytes, count < SLAB_BUFFERS ? count : SLAB_BUFFERS, context);
+	struct buffer *list =
+		make_buffers(bytes, count < SLAB_BUFFERS ? count : SLAB_BUFFERS, context);
 
-	return list || count == 1 ? list : make(bytes, 1, context);
+	return list || count == 1 ? list : make_buffers(bytes, 1, context);
 }
 
 /* ------------------------------------------------------------------ buffers */
@@ -232,7 +233,7 @@ struct buffer *device_buffers_take_for_graph(size_t bytes)
 	int mode = driver_enter();
 
 	if (driver.cuCtxGetCurrent(&context) == 0 && context)
-		buffer = make(round_up(bytes), 1, context);
+		buffer = make_buffers(round_up(bytes), 1, context);
 	driver_leave(mode);
 	if (buffer)
 		buffer->is_of_graph = true;

@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device_clock clocks[DEVICE_CLOCKS_MAX];
 static uint32_t clock_count;
 
-static void init(struct device_clock *clock, uint32_t index, void *context)
+static void init_clock(struct device_clock *clock, uint32_t index, void *context)
 {
 	const struct device *device;
 
@@ -38,7 +38,7 @@ struct device_clock *device_clock_of(void *context)
 			clock = &clocks[i];
 	if (!clock && clock_count < DEVICE_CLOCKS_MAX) {
 		clock = &clocks[clock_count];
-		init(clock, clock_count++, context);
+		init_clock(clock, clock_count++, context);
 	}
 	pthread_mutex_unlock(&lock);
 	return clock;

@@ -213,7 +213,7 @@ static int check_mode(const char *mode, struct proton_error *err)
 	return instrument_mode_read(mode, &read, err);
 }
 
-static void forked(void)
+static void forked_intra(void)
 {
 	atomic_store(&is_running, false);
 	pending = (struct pending){0};
@@ -222,7 +222,7 @@ static void forked(void)
 	loaded_kernels_forget();
 }
 
-static int start(const char *mode, struct proton_error *err)
+static int start_intra(const char *mode, struct proton_error *err)
 {
 	struct instrument_mode read;
 	int status = instrument_mode_read(mode, &read, err);
@@ -241,13 +241,13 @@ static int start(const char *mode, struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int flush(struct proton_error *err)
+static int flush_intra(struct proton_error *err)
 {
 	launch_queue_flush();
 	return PROTON_OK;
 }
 
-static void stop(void)
+static void stop_intra(void)
 {
 	atomic_store(&is_running, false);
 	launch_queue_stop();
@@ -263,9 +263,9 @@ const struct backend instrument_backend = {
 	.name = "instrumentation",
 	.is_usable = is_usable,
 	.check_mode = check_mode,
-	.start = start,
-	.flush = flush,
+	.start = start_intra,
+	.flush = flush_intra,
 	.no_kernels = explain_no_kernels,
-	.stop = stop,
-	.forked = forked,
+	.stop = stop_intra,
+	.forked = forked_intra,
 };

@@ -11,7 +11,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects only the table */
 static struct kernel_history *buckets[BUCKETS];
 
-static struct kernel_history *make(const struct kernel *kernel, struct proton_context where)
+static struct kernel_history *make_history(const struct kernel *kernel, struct proton_context where)
 {
 	struct kernel_history *history = calloc(1, sizeof(*history));
 
@@ -34,7 +34,7 @@ struct kernel_history *kernel_history_of(const struct kernel *kernel, struct pro
 	for (history = *bucket; history; history = history->next)
 		if (history->kernel == kernel && !memcmp(&history->where, &where, sizeof(where)))
 			break;
-	if (!history && (history = make(kernel, where)) != NULL) {
+	if (!history && (history = make_history(kernel, where)) != NULL) {
 		history->next = *bucket;
 		*bucket = history;
 	}

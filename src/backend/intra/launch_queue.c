@@ -93,7 +93,7 @@ static struct launch **find_ended(void)
 }
 
 /* Takes the first launch that has ended, else the oldest; NULL if the queue is empty. */
-static struct launch *take(struct reader_thread *thread)
+static struct launch *take_launch(struct reader_thread *thread)
 {
 	struct launch **at = find_ended();
 	struct launch *launch;
@@ -122,7 +122,7 @@ static void read_one(struct reader_thread *thread, struct launch *launch)
 
 /* ------------------------------------------------------------------ the threads */
 
-static void *run(void *thread);
+static void *run_reader(void *thread);
 
 /* The lock is held, but released while the thread is created. */
 static void add_thread(void)
@@ -134,7 +134,7 @@ static void add_thread(void)
 		return;
 	shared.is_starting = true;
 	pthread_mutex_unlock(&shared.lock);
-	result = own_thread_start(&thread->pthread, run, thread);
+	result = own_thread_start(&thread->pthread, run_reader, thread);
 	pthread_mutex_lock(&shared.lock);
 	shared.is_starting = false;
 	if (result == 0)
@@ -174,7 +174,7 @@ static void wait_for_work(void)
 }
 
 /* The next launch; NULL at the end. The lock is held. */
-static struct launch *next(struct reader_thread *thread)
+static struct launch *next_launch(struct reader_thread *thread)
 {
 	struct launch *launch;
 
@@ -185,7 +185,7 @@ static struct launch *next(struct reader_thread *thread)
 	}
 	shared.is_polling = true;
 	wait_for_work();
-	launch = take(thread);
+	launch = take_launch(thread);
 	shared.is_polling = false;
 	/* More threads only if launches are waiting; usually one is enough. */
 	if (launch && shared.first && find_ended()) {
@@ -197,7 +197,7 @@ static struct launch *next(struct reader_thread *thread)
 	return launch;
 }
 
-static void *run(void *arg)
+static void *run_reader(void *arg)
 {
 	struct reader_thread *thread = arg;
 	struct launch *launch;
@@ -205,7 +205,7 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), "proton-intra");
 	driver_enter(); /* so this thread does not invalidate graph captures */
 	pthread_mutex_lock(&shared.lock);
-	while ((launch = next(thread)))
+	while ((launch = next_launch(thread)))
 		read_one(thread, launch);
 	pthread_mutex_unlock(&shared.lock);
 	return NULL;
@@ -275,11 +275,11 @@ static void read_here(void)
 {
 	int mode = driver_enter();
 
-	read_one(&flusher, take(&flusher));
+	read_one(&flusher, take_launch(&flusher));
 	driver_leave(mode);
 }
 
-static void await(uint64_t number)
+static void await_launches(uint64_t number)
 {
 	pthread_mutex_lock(&shared.lock);
 	pthread_cond_signal(&shared.has_work);
@@ -302,7 +302,7 @@ static void read_all(void)
 	put = shared.put;
 	graphs = shared.graphs; /* only launch_queue_stop() removes any */
 	pthread_mutex_unlock(&shared.lock);
-	await(put);
+	await_launches(put);
 	for (struct launch *launch = graphs; launch; launch = launch->next)
 		launch_reader_read_graph(&flusher.reader, launch);
 	pthread_mutex_unlock(&flush_lock);
@@ -327,7 +327,7 @@ static void end_threads(void)
 	for (uint32_t i = 0; i < shared.thread_count; i++)
 		pthread_join(threads[i].pthread, NULL);
 	shared.thread_count = 0;
-	await(shared.put); /* launches that were queued after the flush and not read by a thread */
+	await_launches(shared.put); /* some were queued after the flush and read by no thread */
 }
 
 static void close_all(void)

@@ -42,7 +42,7 @@ struct reading {
 	bool is_cleared; /* clearing is queued too */
 };
 
-static void fail(const char *call, int result)
+static void fail_launch(const char *call, int result)
 {
 	record_count(COUNTER_LOST_DAMAGED, 1);
 	if (result == DRIVER_DEINITIALIZED || atomic_exchange(&has_failed, true))
@@ -123,7 +123,7 @@ static bool get_stages(struct launch_reader *reader, size_t cta_bytes)
 			reader->stages[i] = NULL;
 	if (!reader->stages[0]) {
 		free_stages(reader);
-		fail("allocating pinned memory", DRIVER_OUT_OF_MEMORY);
+		fail_launch("allocating pinned memory", DRIVER_OUT_OF_MEMORY);
 		return false;
 	}
 	reader->stage_bytes = bytes;
@@ -180,7 +180,7 @@ static bool read_piece(struct reading *reading, const struct pieces *pieces, uin
 	if (result == 0)
 		result = driver.cuStreamSynchronize(reading->streams[stage]);
 	if (result) {
-		fail("copying", result);
+		fail_launch("copying", result);
 		return false;
 	}
 	/* At most the last copy is still running; clearing follows it on its stream. */
@@ -189,7 +189,7 @@ static bool read_piece(struct reading *reading, const struct pieces *pieces, uin
 			       reading->streams[(pieces->count - 1) % pieces->stage_count]);
 	if (decode_piece(reading, reading->reader->stages[stage], bytes_of(pieces, piece)))
 		return true;
-	fail("allocating memory to decode", DRIVER_OUT_OF_MEMORY);
+	fail_launch("allocating memory to decode", DRIVER_OUT_OF_MEMORY);
 	return false;
 }
 
@@ -226,7 +226,7 @@ static void add_to_traces(struct reading *reading, uint64_t after_ns)
 		atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
 	else if (!trace_builder_commit(builder, &reading->reader->totals, reading->clock->device,
 				       offset_ns, &launch->event))
-		fail("allocating memory for trace events", DRIVER_OUT_OF_MEMORY);
+		fail_launch("allocating memory for trace events", DRIVER_OUT_OF_MEMORY);
 }
 
 /* Adds the launch to the running totals, which are reported to the profile. */
@@ -246,7 +246,7 @@ static void add_to_totals(struct reading *reading)
 	role_reading_commit(&reader->warps, totals->ctas);
 	pthread_mutex_unlock(&history->lock);
 	if (!is_ok)
-		fail("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
+		fail_launch("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
 }
 
 static void add_to_profile(struct reading *reading, uint64_t after_ns)
@@ -284,7 +284,7 @@ static bool read_launch(struct reading *reading, uint64_t after_ns)
 	reading->history = kernel_history_of(launch->kernel, launch->where);
 	if (!reading->history ||
 	    !launch_totals_begin(&reader->totals, launch->kernel, launch->where))
-		fail("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
+		fail_launch("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
 	else
 		is_ok = read_bytes(reading);
 	if (is_ok)
@@ -333,7 +333,7 @@ static bool read_and_clear(struct launch_reader *reader, struct launch *launch, 
 
 	reading.streams = clock ? streams_of(reader, clock) : NULL;
 	if (!reading.streams) {
-		fail("creating a stream", DRIVER_OUT_OF_MEMORY);
+		fail_launch("creating a stream", DRIVER_OUT_OF_MEMORY);
 		return false;
 	}
 	return clear_rest(&reading, launch->kernel && read_launch(&reading, after_ns));
@@ -351,10 +351,10 @@ void launch_reader_read(struct launch_reader *reader, struct launch *launch)
 		if (result == 0)
 			is_good = read_and_clear(reader, launch, clock_monotonic_ns());
 		else
-			fail("waiting for the launch", result);
+			fail_launch("waiting for the launch", result);
 		driver.cuCtxPopCurrent(&popped);
 	} else {
-		fail("entering its context", result);
+		fail_launch("entering its context", result);
 	}
 	commit_end(launch);
 	if (is_good)

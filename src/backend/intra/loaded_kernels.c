@@ -82,7 +82,7 @@ void loaded_kernels_visit(void (*visit)(struct kernel *kernel))
 	pthread_mutex_unlock(&lock);
 }
 
-static void reset(struct kernel *kernel)
+static void reset_kernel(struct kernel *kernel)
 {
 	kernel->kept = 0;
 	kernel->unsampled = 0;
@@ -103,7 +103,7 @@ static void reset(struct kernel *kernel)
 
 void loaded_kernels_reset(void)
 {
-	loaded_kernels_visit(reset);
+	loaded_kernels_visit(reset_kernel);
 }
 
 void loaded_kernels_forget(void)

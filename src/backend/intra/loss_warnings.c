@@ -144,7 +144,7 @@ static bool has_losses(const struct kernel *kernel, bool is_last)
  * Prints the warnings of one kernel at its first, second, fourth, eighth ... flush with something
  * to report, and at the end of the run: a program may flush after each of thousands of launches.
  */
-static void report(struct kernel *kernel, bool is_last)
+static void report_loss(struct kernel *kernel, bool is_last)
 {
 	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
 	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
@@ -168,12 +168,12 @@ static void report(struct kernel *kernel, bool is_last)
 
 static void report_flush(struct kernel *kernel)
 {
-	report(kernel, false);
+	report_loss(kernel, false);
 }
 
 static void report_end(struct kernel *kernel)
 {
-	report(kernel, true);
+	report_loss(kernel, true);
 }
 
 void loss_report_all(bool is_last)

@@ -23,7 +23,7 @@ void commit_take(struct launch *launch)
 }
 
 /* The lock is held. */
-static void await(const struct launch *launch)
+static void await_turn(const struct launch *launch)
 {
 	while (launch->kernel->turns_ended != launch->turn)
 		pthread_cond_wait(&is_over, &lock);
@@ -34,7 +34,7 @@ void commit_await(const struct launch *launch)
 	if (!has_turn(launch))
 		return;
 	pthread_mutex_lock(&lock);
-	await(launch);
+	await_turn(launch);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -43,7 +43,7 @@ void commit_end(const struct launch *launch)
 	if (!has_turn(launch))
 		return;
 	pthread_mutex_lock(&lock);
-	await(launch);
+	await_turn(launch);
 	launch->kernel->turns_ended++;
 	pthread_cond_broadcast(&is_over);
 	pthread_mutex_unlock(&lock);

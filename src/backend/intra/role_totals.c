@@ -20,9 +20,9 @@ struct node_metrics {
 	size_t count;
 };
 
-#define PUT(list, metric, value) put(list, metric " (exc)", value)
+#define PUT(list, metric, value) put_metric(list, metric " (exc)", value)
 
-static void put(struct node_metrics *list, const char *name, uint64_t value)
+static void put_metric(struct node_metrics *list, const char *name, uint64_t value)
 {
 	list->values[list->count++] = (struct proton_metric){
 		.name = name,
@@ -38,7 +38,7 @@ static void report(const struct node_metrics *list, struct proton_context where)
 		proton_metrics_add(where, list->values, list->count, NULL);
 }
 
-static struct proton_context below(struct proton_context where, const char *name)
+static struct proton_context context_below(struct proton_context where, const char *name)
 {
 	return proton_context_enter(where, proton_frame(name, strlen(name)));
 }
@@ -72,7 +72,7 @@ static void report_scope(const struct role_totals *totals, const struct warps_su
 		PUT(&list, WARPS_BUSY_CYCLES, cell.cycles);
 	if (!layout->sum_count)
 		PUT(&list, WARPS_PATH_CYCLES, cell.path);
-	report(&list, below(totals->role_where[role], scope_name(layout, scope)));
+	report(&list, context_below(totals->role_where[role], scope_name(layout, scope)));
 }
 
 static void report_role(const struct role_totals *totals, const struct warps_sums *sums,
@@ -114,8 +114,8 @@ static void report_async(const struct role_totals *totals, const struct warps_su
 	if (totals->kinds.has_waits)
 		PUT(&list, WARPS_OVERLAPPED_CYCLES, async->overlapped);
 	PUT(&list, WARPS_PATH_CYCLES, async->path);
-	report(&list,
-	       below(below(totals->warps, WARPS_ASYNC_FRAME), scope_name(totals->layout, scope)));
+	report(&list, context_below(context_below(totals->warps, WARPS_ASYNC_FRAME),
+				    scope_name(totals->layout, scope)));
 }
 
 static bool find_roles(struct role_totals *totals, const struct warps_sums *sums)
@@ -160,7 +160,7 @@ void role_totals_init(struct role_totals *totals, const struct instrument_layout
 	totals->layout = layout;
 	warps_kinds_read(layout, &totals->kinds);
 	if (totals->kinds.is_worth_it)
-		totals->warps = below(where, WARPS_FRAME);
+		totals->warps = context_below(where, WARPS_FRAME);
 }
 
 /* Zeroes the sums of the launch. */

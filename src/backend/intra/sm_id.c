@@ -11,7 +11,7 @@
 
 #include "format/rows.h"
 
-static uint32_t field(uint32_t word, uint32_t high, uint32_t low)
+static uint32_t field_of(uint32_t word, uint32_t high, uint32_t low)
 {
 	return word >> low & ((1u << (high - low + 1)) - 1);
 }
@@ -28,10 +28,10 @@ uint32_t sm_id_of_amd(const char *arch, uint32_t hw_id, uint32_t xcc_id)
 	bool has_8_engines = is_one_of(arch, "gfx908", "gfx90a");
 
 	if (!is_gfx9)
-		return LANE_AMD | LANE_AMD_WGP | field(hw_id, 13, 10) << LANE_AMD_UNIT |
-		       field(hw_id, 16, 16) << LANE_AMD_ARRAY |
-		       field(hw_id, 20, 18) << LANE_AMD_ENGINE;
-	return LANE_AMD | (has_dies ? LANE_AMD_DIES | field(xcc_id, 3, 0) << LANE_AMD_DIE : 0) |
-	       field(hw_id, 11, 8) << LANE_AMD_UNIT | field(hw_id, 12, 12) << LANE_AMD_ARRAY |
-	       field(hw_id, has_8_engines ? 15 : 14, 13) << LANE_AMD_ENGINE;
+		return LANE_AMD | LANE_AMD_WGP | field_of(hw_id, 13, 10) << LANE_AMD_UNIT |
+		       field_of(hw_id, 16, 16) << LANE_AMD_ARRAY |
+		       field_of(hw_id, 20, 18) << LANE_AMD_ENGINE;
+	return LANE_AMD | (has_dies ? LANE_AMD_DIES | field_of(xcc_id, 3, 0) << LANE_AMD_DIE : 0) |
+	       field_of(hw_id, 11, 8) << LANE_AMD_UNIT | field_of(hw_id, 12, 12) << LANE_AMD_ARRAY |
+	       field_of(hw_id, has_8_engines ? 15 : 14, 13) << LANE_AMD_ENGINE;
 }

@@ -23,7 +23,8 @@ struct placing {
 };
 
 /* The first sub-track where the slice follows or nests; the last one if there are too many. */
-static uint32_t place(struct placing *placing, uint32_t first, uint64_t start_ns, uint64_t end_ns)
+static uint32_t place_event(struct placing *placing, uint32_t first, uint64_t start_ns,
+			    uint64_t end_ns)
 {
 	uint32_t at;
 
@@ -122,7 +123,7 @@ static bool add_event(const struct adding *adding, uint32_t index, struct placin
 		.node = adding->totals->node_of[index],
 		.cycles = execution->duration < UINT32_MAX ? (uint32_t)execution->duration
 							   : UINT32_MAX,
-		.line = (uint16_t)place(placing, first_line, start_ns, end_ns),
+		.line = (uint16_t)place_event(placing, first_line, start_ns, end_ns),
 		.is_async = execution->is_async,
 		.is_partial = execution->is_partial,
 		.end_step = (int8_t)((int32_t)adding->unit_of[execution->end_unit] - (int32_t)unit),

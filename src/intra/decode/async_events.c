@@ -77,7 +77,7 @@ static void make_lists(struct matching *matching, uint32_t first, uint32_t last)
 }
 
 /* False if the end would be before the start. */
-static bool match(struct decode_async_event *events, uint32_t start, uint32_t end)
+static bool match_event(struct decode_async_event *events, uint32_t start, uint32_t end)
 {
 	if (end < start)
 		return false;
@@ -94,7 +94,7 @@ static void match_own(struct decode_async_event *events, struct list *starts, st
 	uint32_t next = 0;
 
 	for (uint32_t i = 0; i < ends->count; i++) {
-		if (next < starts->count && match(events, starts->at[next], ends->at[i]))
+		if (next < starts->count && match_event(events, starts->at[next], ends->at[i]))
 			next++;
 		else
 			ends->at[kept++] = ends->at[i];
@@ -123,11 +123,11 @@ static void match_lists(struct matching *matching, struct list *starts, struct l
 		ends->is_cut = true;
 	}
 	for (uint32_t i = 0; i < count; i++)
-		match(matching->events, start[i], end[i]);
+		match_event(matching->events, start[i], end[i]);
 }
 
 /* Selects the lists that are not empty. */
-static uint32_t choose(struct list *lists, struct list **chosen)
+static uint32_t choose_lists(struct list *lists, struct list **chosen)
 {
 	uint32_t count = 0;
 
@@ -146,8 +146,8 @@ static void match_across(struct matching *matching)
 {
 	struct list *starts[INSTRUMENT_UNIT_MAX];
 	struct list *ends[INSTRUMENT_UNIT_MAX];
-	uint32_t start_count = choose(matching->starts, starts);
-	uint32_t end_count = choose(matching->ends, ends);
+	uint32_t start_count = choose_lists(matching->starts, starts);
+	uint32_t end_count = choose_lists(matching->ends, ends);
 	uint32_t count = start_count > end_count ? start_count : end_count;
 
 	if (start_count && end_count)

@@ -63,7 +63,7 @@ static bool is_flat(const struct decode_execution *all, uint32_t count)
 }
 
 /* Sets the parents; the unit's executions are sorted. */
-static void nest(struct decode_execution *all, uint32_t first, uint32_t count)
+static void nest_executions(struct decode_execution *all, uint32_t first, uint32_t count)
 {
 	struct {
 		uint64_t end;
@@ -157,7 +157,7 @@ static bool was_open_before(const struct opening *opening, uint16_t outer,
 }
 
 /* An execution ended: all scopes around it last at least as long. */
-static void reach(struct opening *opening, uint32_t index)
+static void reach_end(struct opening *opening, uint32_t index)
 {
 	struct decode_execution *all = opening->decoder->executions;
 	const struct instrument_layout *layout = opening->decoder->layout;
@@ -196,7 +196,7 @@ static void find_reaches(struct opening *opening, uint32_t first, uint32_t end)
 		/* The previous one has ended, unless this one is inside it. */
 		if (!layout_may_contain(layout, scope, scope))
 			opening->open[scope] = DECODE_NONE;
-		reach(opening, i);
+		reach_end(opening, i);
 	}
 }
 
@@ -233,8 +233,8 @@ static void close_open(struct decoder *decoder, struct decode_execution *executi
  * oldest record must have started there too. Children are in [inner, end). True if `outer` became
  * longer.
  */
-static bool extend(const struct decoder *decoder, struct decode_execution *outer,
-		   const struct decode_execution *inner, const struct decode_execution *end)
+static bool extend_parent(const struct decoder *decoder, struct decode_execution *outer,
+			  const struct decode_execution *inner, const struct decode_execution *end)
 {
 	uint64_t duration = outer->duration;
 	uint64_t until = decode_end_of(outer);
@@ -265,9 +265,9 @@ static void extend_all(const struct decoder *decoder, uint32_t first, uint32_t u
 		has_changed = false;
 		for (uint32_t i = (uint32_t)decoder->execution_count; i-- > first;)
 			if (all[i].sequence >= CLOSED_MIN && !is_open(&all[i]))
-				has_changed |= extend(decoder, &all[i],
-						      &all[i < unordered ? i + 1 : first],
-						      all + unordered);
+				has_changed |= extend_parent(decoder, &all[i],
+							     &all[i < unordered ? i + 1 : first],
+							     all + unordered);
 	}
 }
 
@@ -317,7 +317,7 @@ bool decode_execution_nesting(struct decoder *decoder, uint32_t first,
 	count = (uint32_t)decoder->execution_count - first;
 	if (count && !is_flat(decoder->executions + first, count)) {
 		sort_executions(decoder->executions + first, count);
-		nest(decoder->executions, first, count);
+		nest_executions(decoder->executions, first, count);
 	}
 	return true;
 }

@@ -26,7 +26,7 @@ struct decode_reading {
 
 /* ------------------------------------------------------------------ finding records */
 
-static struct instrument_record load(const struct decode_ring *ring, uint32_t index)
+static struct instrument_record load_record(const struct decode_ring *ring, uint32_t index)
 {
 	struct instrument_record record;
 
@@ -61,7 +61,8 @@ static uint32_t made_at(const struct decode_ring *ring, struct instrument_record
 }
 
 /* Cycles between the record and `now`; 0 if the record seems slightly later. */
-static uint32_t age(const struct decode_ring *ring, uint64_t now, struct instrument_record record)
+static uint32_t age_of_record(const struct decode_ring *ring, uint64_t now,
+			      struct instrument_record record)
 {
 	uint32_t before = (uint32_t)now - made_at(ring, record);
 
@@ -74,21 +75,21 @@ static uint32_t age(const struct decode_ring *ring, uint64_t now, struct instrum
  * reverse. So the newer of the two is meant. If both are equally new, a group as long as the ring
  * buffer wrote both with one clock read, the slack area last.
  */
-static bool find(const struct decode_ring *ring, uint32_t at, uint64_t now,
-		 struct instrument_record *out)
+static bool find_oldest(const struct decode_ring *ring, uint32_t at, uint64_t now,
+			struct instrument_record *out)
 {
 	uint32_t index = at & (ring->capacity - 1);
-	struct instrument_record in_ring = load(ring, index);
+	struct instrument_record in_ring = load_record(ring, index);
 	struct instrument_record in_slack;
 	bool has_ring = is_valid(ring, in_ring);
 
 	*out = in_ring;
 	if (index >= ring->slack || at < ring->capacity)
 		return has_ring;
-	in_slack = load(ring, ring->capacity + index);
+	in_slack = load_record(ring, ring->capacity + index);
 	if (!is_valid(ring, in_slack))
 		return has_ring;
-	if (!has_ring || age(ring, now, in_slack) <= age(ring, now, in_ring))
+	if (!has_ring || age_of_record(ring, now, in_slack) <= age_of_record(ring, now, in_ring))
 		*out = in_slack;
 	return true;
 }
@@ -304,13 +305,14 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 		uint32_t ahead;
 
 		readings[i].code.kind = UINT16_MAX;
-		if (!find(ring, ring->first + i, now, &record)) {
+		if (!find_oldest(ring, ring->first + i, now, &record)) {
 			decoder->totals.damaged++;
 			continue;
 		}
 		if (!is_saturated(ring, record)) {
 			ahead = made_at(ring, record) - (uint32_t)now;
-			now = ahead < OUT_OF_ORDER ? now + ahead : now - age(ring, now, record);
+			now = ahead < OUT_OF_ORDER ? now + ahead
+						   : now - age_of_record(ring, now, record);
 		}
 		readings[i].code = decoder->layout->codes[record.word >> 24];
 		readings[i].payload = record.word & INSTRUMENT_DURATION_MAX;
@@ -350,7 +352,7 @@ static bool read_forth(struct pairing *pairing, const struct decode_ring *ring)
 	bool is_ok = true;
 
 	for (uint32_t i = 0; i < ring->count && is_ok; i++) {
-		struct instrument_record record = load(ring, i);
+		struct instrument_record record = load_record(ring, i);
 		uint32_t after = record.clock - (uint32_t)ring->start_clock;
 		uint32_t code = record.word >> 24;
 		struct decode_reading reading;

@@ -88,8 +88,8 @@ static bool has_starts(const struct instrument_layout *layout)
 }
 
 /* Compares the numbers of starts and ends. False if they do not make executions. */
-static bool pair(struct decoder *decoder, const struct decode_unit *unit, uint16_t scope,
-		 struct decode_sum *node)
+static bool match_marks(struct decoder *decoder, const struct decode_unit *unit, uint16_t scope,
+			struct decode_sum *node)
 {
 	if (node->starts == node->count)
 		return true;
@@ -109,13 +109,13 @@ static bool pair(struct decoder *decoder, const struct decode_unit *unit, uint16
  * Executions take at most as long as the warp. Only in a pipelined loop they may overlap, and then
  * their starts are counted.
  */
-static void check(struct decoder *decoder, const struct decode_unit *unit, uint32_t index,
-		  struct decode_sum *node)
+static void check_sum(struct decoder *decoder, const struct decode_unit *unit, uint32_t index,
+		      struct decode_sum *node)
 {
 	uint16_t scope = decoder->layout->sums[index].scope;
 	uint64_t elapsed = unit->end_clock - unit->start_clock;
 	uint64_t overlapping = node->count && has_starts(decoder->layout) ? node->count : 1;
-	bool is_ok = pair(decoder, unit, scope, node);
+	bool is_ok = match_marks(decoder, unit, scope, node);
 
 	if (is_ok && (node->count ? elapsed <= UINT32_MAX && node->cycles > elapsed * overlapping
 				  : node->cycles)) {
@@ -191,7 +191,7 @@ static void read_unit(struct decoder *decoder, uint8_t index, const uint8_t *byt
 	count(layout, bytes, nodes);
 	find_parents(layout, bytes, nodes);
 	for (uint32_t i = 0; i < layout->sum_count; i++) {
-		check(decoder, &decoder->units[index], i, &nodes[i]);
+		check_sum(decoder, &decoder->units[index], i, &nodes[i]);
 		find_extremes(&layout->sums[i], bytes, &nodes[i]);
 	}
 	if (decoder->overhead.empty || decoder->overhead.scope)

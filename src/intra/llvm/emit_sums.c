@@ -112,7 +112,8 @@ static void keep_start(const struct emit *emit, uint32_t marker)
 	     EMIT_SLICE("clock", emit->function->markers[clock].result));
 }
 
-static void change(const struct emit *emit, uint32_t variable, uint32_t block, uint32_t marker)
+static void change_variable(const struct emit *emit, uint32_t variable, uint32_t block,
+			    uint32_t marker)
 {
 	const struct sum_variable *v = &emit->sums->variables[variable];
 	struct sum_value value = sum_plan_value(emit->sums, variable, block, marker);
@@ -154,7 +155,7 @@ void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker)
 		return;
 	for (uint32_t v = 0; v < emit->sums->variable_count; v++)
 		if (sum_plan_changes(emit->sums, v, marker))
-			change(emit, v, block, marker);
+			change_variable(emit, v, block, marker);
 }
 
 void emit_sum_word(const struct emit *emit, uint32_t word, char *text)

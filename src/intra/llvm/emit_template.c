@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const struct emit_value *find(struct slice name, const struct emit_value *values,
-				     size_t count)
+static const struct emit_value *find_value(struct slice name, const struct emit_value *values,
+					   size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (slice_is(name, values[i].name))
@@ -31,7 +31,7 @@ void emit_template(struct out *out, const char *text, const struct emit_value *v
 
 	for (; (at = strchr(text, '<')) != NULL; text = at) {
 		struct slice name = name_at(at);
-		const struct emit_value *value = find(name, values, count);
+		const struct emit_value *value = find_value(name, values, count);
 
 		out_bytes(out, text, (size_t)(at - text));
 		if (!value) {

@@ -215,7 +215,7 @@ static int order_references(struct search *search, struct proton_error *err)
 
 /* ------------------------------------------------------------------ eligible functions */
 
-static void want(struct search *search, uint32_t candidate)
+static void want_callee(struct search *search, uint32_t candidate)
 {
 	if (candidate >= search->candidate_count || search->candidates[candidate].is_wanted)
 		return;
@@ -228,12 +228,12 @@ static void find_wanted(struct search *search)
 {
 	for (uint32_t c = 0; c < search->candidate_count; c++)
 		if (search->candidates[c].marker_count)
-			want(search, c);
+			want_callee(search, c);
 	while (search->list_count) {
 		uint32_t c = search->list[--search->list_count];
 
 		for (uint32_t i = search->first[c]; i < search->first[c + 1]; i++)
-			want(search, search->references[search->order[i]].from);
+			want_callee(search, search->references[search->order[i]].from);
 	}
 }
 
@@ -491,7 +491,7 @@ static int make_callees(struct search *search, uint32_t count, struct proton_err
 	return find_scopes(callees, err);
 }
 
-static int find(struct search *search, struct proton_error *err)
+static int find_callee(struct search *search, struct proton_error *err)
 {
 	uint32_t count = 0;
 	int status = find_candidates(search, err);
@@ -523,7 +523,7 @@ static int find(struct search *search, struct proton_error *err)
 int callees_find(struct ir_function *kernel, struct proton_error *err)
 {
 	struct search search = {.kernel = kernel};
-	int status = find(&search, err);
+	int status = find_callee(&search, err);
 
 	free(search.candidates);
 	free(search.references);

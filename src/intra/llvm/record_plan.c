@@ -412,7 +412,7 @@ static void close_loop(struct walk *walk, uint32_t block)
 		walk->max[walk->open[--walk->open_count]] = max;
 }
 
-static void meet(struct walk *walk, uint32_t block)
+static void meet_blocks(struct walk *walk, uint32_t block)
 {
 	walk->number[block] = walk->lowlink[block] = ++walk->met;
 	walk->open[walk->open_count++] = block;
@@ -422,7 +422,7 @@ static void walk_all(struct walk *walk)
 {
 	uint32_t depth = 0;
 
-	meet(walk, 0);
+	meet_blocks(walk, 0);
 	walk->path[depth++] = 0;
 	while (depth) {
 		uint32_t at = walk->path[depth - 1];
@@ -434,7 +434,7 @@ static void walk_all(struct walk *walk)
 					->successors[block->first_successor + walk->edge[at]++];
 
 			if (!walk->number[to]) {
-				meet(walk, to);
+				meet_blocks(walk, to);
 				walk->path[depth++] = to;
 			} else if (walk->max[to] == PLAN_UNREACHED &&
 				   walk->number[to] < walk->lowlink[at]) {

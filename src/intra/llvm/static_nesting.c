@@ -64,7 +64,8 @@ static bool has(const struct set *set, uint32_t scope)
 }
 
 /* (set minus `without`) plus `more` */
-static struct set apply(const struct set *set, const struct set *without, const struct set *more)
+static struct set apply_sets(const struct set *set, const struct set *without,
+			     const struct set *more)
 {
 	struct set result;
 
@@ -74,7 +75,7 @@ static struct set apply(const struct set *set, const struct set *without, const 
 }
 
 /* Bits of `yes` where `mask` is set, else of `no`. */
-static struct set choose(const struct set *mask, const struct set *yes, const struct set *no)
+static struct set choose_bits(const struct set *mask, const struct set *yes, const struct set *no)
 {
 	struct set result;
 
@@ -83,13 +84,13 @@ static struct set choose(const struct set *mask, const struct set *yes, const st
 	return result;
 }
 
-static void join(struct set *set, const struct set *more)
+static void join_sets(struct set *set, const struct set *more)
 {
 	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
 		set->bits[i] |= more->bits[i];
 }
 
-static void meet(struct set *set, const struct set *other)
+static void meet_sets(struct set *set, const struct set *other)
 {
 	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
 		set->bits[i] &= other->bits[i];
@@ -171,16 +172,16 @@ static void flow_fini(struct flow *flow)
 
 /* ------------------------------------------------------------------ forward */
 
-static void enter(struct flow *flow, struct state *to, const struct set *may,
-		  const struct set *must)
+static void enter_block(struct flow *flow, struct state *to, const struct set *may,
+			const struct set *must)
 {
 	struct state before = *to;
 
 	if (!to->is_reached)
 		to->must = *must;
 	to->is_reached = true;
-	join(&to->may, may);
-	meet(&to->must, must);
+	join_sets(&to->may, may);
+	meet_sets(&to->must, must);
 	flow->has_changed |= !before.is_reached ||
 			     memcmp(&before.may, &to->may, sizeof(to->may)) != 0 ||
 			     memcmp(&before.must, &to->must, sizeof(to->must)) != 0;
@@ -196,22 +197,23 @@ static void propagate_forward(struct flow *flow, uint32_t f, uint32_t b)
 
 	if (!state->is_reached)
 		return;
-	may = apply(&state->may, &state->closes, &state->opens);
-	must = apply(&state->must, &state->closes, &state->opens);
+	may = apply_sets(&state->may, &state->closes, &state->opens);
+	must = apply_sets(&state->must, &state->closes, &state->opens);
 	if (block->callee != IR_NAME_NONE) {
 		const struct state *end = end_of(flow, block->callee + 1);
 
-		enter(flow, state_of(flow, block->callee + 1, 0), &may, &must);
+		enter_block(flow, state_of(flow, block->callee + 1, 0), &may, &must);
 		if (!end->is_reached)
 			return;
-		may = choose(&flow->in_callees, &end->may, &may);
-		must = choose(&flow->in_callees, &end->must, &must);
+		may = choose_bits(&flow->in_callees, &end->may, &may);
+		must = choose_bits(&flow->in_callees, &end->must, &must);
 	}
 	for (uint32_t i = 0; i < block->successor_count; i++)
-		enter(flow, state_of(flow, f, function->successors[block->first_successor + i]),
-		      &may, &must);
+		enter_block(flow,
+			    state_of(flow, f, function->successors[block->first_successor + i]),
+			    &may, &must);
 	if (block->is_return)
-		enter(flow, end_of(flow, f), &may, &must);
+		enter_block(flow, end_of(flow, f), &may, &must);
 }
 
 /* ------------------------------------------------------------------ backward */
@@ -220,7 +222,7 @@ static void merge_ending(struct flow *flow, struct state *to, const struct set *
 {
 	struct set before = to->ending;
 
-	join(&to->ending, ending);
+	join_sets(&to->ending, ending);
 	flow->has_changed |= memcmp(&before, &to->ending, sizeof(before)) != 0;
 }
 
@@ -232,13 +234,14 @@ static struct set ending_after(const struct flow *flow, uint32_t f, uint32_t b)
 	struct set ending = {{0}};
 
 	for (uint32_t i = 0; i < block->successor_count; i++)
-		join(&ending,
-		     &state_of(flow, f, function->successors[block->first_successor + i])->ending);
+		join_sets(&ending,
+			  &state_of(flow, f, function->successors[block->first_successor + i])
+				   ->ending);
 	if (block->is_return)
-		join(&ending, &end_of(flow, f)->ending);
+		join_sets(&ending, &end_of(flow, f)->ending);
 	if (block->callee != IR_NAME_NONE)
-		ending = choose(&flow->in_callees, &state_of(flow, block->callee + 1, 0)->ending,
-				&ending);
+		ending = choose_bits(&flow->in_callees,
+				     &state_of(flow, block->callee + 1, 0)->ending, &ending);
 	return ending;
 }
 
@@ -251,12 +254,12 @@ static void propagate_backward(struct flow *flow, uint32_t f, uint32_t b)
 	if (block->callee != IR_NAME_NONE)
 		merge_ending(flow, end_of(flow, block->callee + 1),
 			     &state_of(flow, f, b + 1)->ending);
-	ending = apply(&ending, &state->starts, &state->ends);
+	ending = apply_sets(&ending, &state->starts, &state->ends);
 	merge_ending(flow, state, &ending);
 }
 
 /* Iterates to a fixed point. False if there are too many passes. */
-static bool solve(struct flow *flow)
+static bool solve_nesting(struct flow *flow)
 {
 	uint32_t rounds = 0;
 
@@ -304,13 +307,13 @@ static void collect_forward(const struct flow *flow, uint32_t f, uint32_t b, str
 		if (marker->is_end) {
 			take(&may, scope);
 			take(&must, scope);
-			join(&found->around[scope], &may);
+			join_sets(&found->around[scope], &may);
 			continue;
 		}
-		join(&found->around[scope], &may);
+		join_sets(&found->around[scope], &may);
 		if (!found->is_started[scope])
 			found->must[scope] = must;
-		meet(&found->must[scope], &must);
+		meet_sets(&found->must[scope], &must);
 		found->is_started[scope] = true;
 		add(&may, scope);
 		add(&must, scope);
@@ -333,7 +336,7 @@ static void collect_backward(const struct flow *flow, uint32_t f, uint32_t b, st
 			add(&ending, scope);
 			continue;
 		}
-		join(&found->ending[scope], &ending);
+		join_sets(&found->ending[scope], &ending);
 		take(&ending, scope);
 	}
 }
@@ -361,7 +364,8 @@ static uint16_t parent_of(const struct found *found, uint32_t scope, uint32_t sc
 	return parent;
 }
 
-static bool store(const struct flow *flow, struct found *found, struct instrument_layout *layout)
+static bool store_found(const struct flow *flow, struct found *found,
+			struct instrument_layout *layout)
 {
 	struct instrument_nesting *nesting = layout_nesting(layout);
 
@@ -375,7 +379,7 @@ static bool store(const struct flow *flow, struct found *found, struct instrumen
 			collect_backward(flow, f, b, found);
 		}
 	for (uint32_t i = 0; i < layout->scope_count; i++) {
-		meet(&found->must[i], &found->ending[i]);
+		meet_sets(&found->must[i], &found->ending[i]);
 		take(&found->must[i], i);
 	}
 	for (uint32_t i = 0; i < layout->scope_count; i++) {
@@ -395,8 +399,8 @@ bool static_nesting(const struct ir_function *kernel, const struct plan *plans,
 	struct found *found = calloc(1, sizeof(*found));
 	bool is_ok = found && flow_init(&flow);
 
-	if (is_ok && solve(&flow))
-		is_ok = store(&flow, found, layout);
+	if (is_ok && solve_nesting(&flow))
+		is_ok = store_found(&flow, found, layout);
 	flow_fini(&flow);
 	free(found);
 	return is_ok;

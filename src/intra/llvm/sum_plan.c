@@ -131,7 +131,7 @@ static struct sum_value value_before(const struct sum_plan *sums, uint32_t varia
 }
 
 /* Iterates to a fixed point. */
-static void solve(struct sum_plan *sums, uint32_t variable)
+static void solve_variable(struct sum_plan *sums, uint32_t variable)
 {
 	struct sum_value *values = &sums->values[(size_t)variable * sums->block_count];
 	uint32_t rounds = 0;
@@ -218,7 +218,7 @@ static void count_inside(struct sum_plan *sums, struct instrument_layout *layout
 
 	if (open == PLAN_NONE)
 		return;
-	solve(sums, open);
+	solve_variable(sums, open);
 	for (uint32_t s = 0; s < layout->sum_count && !*sums->reason; s++) {
 		uint32_t inside;
 
@@ -276,7 +276,7 @@ static void find_extremes(struct sum_plan *sums, struct instrument_layout *layou
 	if (sums->by_scope || counters_end + 3 * layout->sum_count > VARIABLES_MAX)
 		return;
 	for (uint32_t v = layout->sum_count; v < counters_end && !*sums->reason; v++)
-		solve(sums, v);
+		solve_variable(sums, v);
 	for (uint32_t s = 0; s < layout->sum_count && !*sums->reason; s++) {
 		if (!may_repeat(sums, layout, s))
 			continue;
@@ -301,7 +301,7 @@ static bool add_variables(struct sum_plan *sums, struct instrument_layout *layou
 		count_inside(sums, layout, s);
 	for (uint32_t v = 0; v < sums->variable_count && !*sums->reason; v++)
 		if (sums->variables[v].kind != SUM_OPEN)
-			solve(sums, v);
+			solve_variable(sums, v);
 	return true;
 }
 
@@ -316,7 +316,7 @@ static void check_kinds(const struct ir_function *function, struct sum_plan *sum
 			snprintf(sums->reason, sizeof(sums->reason), "it has async events");
 }
 
-static bool make(struct sum_plan *sums, struct instrument_layout *layout)
+static bool make_variables(struct sum_plan *sums, struct instrument_layout *layout)
 {
 	uint32_t *work = calloc((size_t)sums->block_count * 2, sizeof(*work));
 	uint32_t markers = sums->function->marker_count + 1;
@@ -347,7 +347,7 @@ int sum_plan_make(const struct ir_function *function, const struct plan *plan, b
 	};
 	check_kinds(function, sums);
 	if (!*sums->reason)
-		is_ok = make(sums, layout);
+		is_ok = make_variables(sums, layout);
 	if (*sums->reason)
 		layout_drop_sums(layout);
 	return is_ok ? PROTON_OK : err_nomem(err);

@@ -57,7 +57,7 @@ static uint32_t pass_marker(struct positions *at, uint32_t position, uint32_t ma
 }
 
 /* Enters a block. True if it was unreached. */
-static bool enter(struct positions *at, uint32_t block, uint32_t position)
+static bool enter_block(struct positions *at, uint32_t block, uint32_t position)
 {
 	bool is_new = at->entry[block] == UNREACHED;
 
@@ -68,15 +68,15 @@ static bool enter(struct positions *at, uint32_t block, uint32_t position)
 }
 
 /* Visits each reachable block once. */
-static void visit(struct positions *at, uint32_t *list)
+static void visit_block(struct positions *at, uint32_t *list)
 {
 	const struct ir_function *function = at->function;
 	uint32_t count = 0;
 
 	for (uint32_t b = 0; b <= function->block_count; b++)
 		at->entry[b] = UNREACHED;
-	enter(at, function->block_count, KERNEL);
-	enter(at, 0, KERNEL);
+	enter_block(at, function->block_count, KERNEL);
+	enter_block(at, 0, KERNEL);
 	list[count++] = 0;
 	while (count && !at->is_dynamic) {
 		const struct ir_block *block = &function->blocks[list[--count]];
@@ -87,11 +87,11 @@ static void visit(struct positions *at, uint32_t *list)
 		for (uint32_t i = 0; i < block->successor_count && !at->is_dynamic; i++) {
 			uint32_t to = function->successors[block->first_successor + i];
 
-			if (enter(at, to, position))
+			if (enter_block(at, to, position))
 				list[count++] = to;
 		}
 		if (block->is_return && !at->is_dynamic)
-			enter(at, function->block_count, position);
+			enter_block(at, function->block_count, position);
 	}
 }
 
@@ -200,7 +200,7 @@ static uint32_t records_before(const struct positions *at, uint32_t start)
 	return count;
 }
 
-static uint16_t mean(uint32_t sum, uint32_t count)
+static uint16_t mean_position(uint32_t sum, uint32_t count)
 {
 	uint32_t value = count ? sum * INSTRUMENT_SUM_ONE / count : 0;
 
@@ -228,9 +228,9 @@ static void find_overhead(struct positions *at)
 				before += records_before(at, i);
 			}
 		}
-		sum->start_reads = mean(start_reads, starts);
-		sum->records_before = mean(before, starts);
-		sum->end_reads = mean(end_reads, ends);
+		sum->start_reads = mean_position(start_reads, starts);
+		sum->records_before = mean_position(before, starts);
+		sum->end_reads = mean_position(end_reads, ends);
 	}
 }
 
@@ -245,7 +245,7 @@ bool sum_positions_find(const struct ir_function *function, const struct plan *p
 		.entry = work,
 	};
 
-	visit(&at, work + function->block_count + 1);
+	visit_block(&at, work + function->block_count + 1);
 	if (at.is_nomem || (at.is_dynamic && !find_by_scope(&at)))
 		return false;
 	if (!*sums->reason && !layout->sum_count)

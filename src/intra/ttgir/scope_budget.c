@@ -422,7 +422,7 @@ static bool has_registers(const struct choosing *choosing, uint32_t scope, doubl
 }
 
 /* Registers are the reason for scopes that were kept before, or are within the time. */
-static void choose(struct choosing *choosing)
+static void choose_scopes(struct choosing *choosing)
 {
 	struct sites *sites = choosing->sites;
 	double registers = 0;
@@ -458,20 +458,20 @@ static void choose(struct choosing *choosing)
 	}
 }
 
-static void apply(struct choosing *choosing, bool can_stride, struct scope_budget *budget)
+static void apply_choice(struct choosing *choosing, bool can_stride, struct scope_budget *budget)
 {
 	const struct sites *sites = choosing->sites;
 
 	budget->all = worst_percent(choosing);
 	if (can_stride)
 		choosing->stride = stride_of(choosing, budget->percent);
-	choose(choosing);
+	choose_scopes(choosing);
 	if (budget->registers_less || budget->without.length || budget->loop_levels) {
 		read_registers(choosing);
 		exclude(choosing, budget);
 		choosing->register_limit = sum_registers(choosing) *
 					   (100 - budget->registers_less) / 100;
-		choose(choosing);
+		choose_scopes(choosing);
 	}
 	for (uint32_t i = 0; i < sites->scope_count; i++)
 		budget->dropped += sites->scopes[i].is_costly;
@@ -501,7 +501,7 @@ int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
 	status = kernel_cost_read(&lines, &cost, err);
 	if (status == PROTON_OK && cost.count) {
 		if (init_choosing(&choosing, budget->percent))
-			apply(&choosing, can_stride, budget);
+			apply_choice(&choosing, can_stride, budget);
 		else
 			status = err_nomem(err);
 		free(choosing.used);

@@ -32,7 +32,7 @@ struct translation {
 	uint32_t line;
 };
 
-static int refuse(const struct translation *t, const char *what)
+static int refuse_record(const struct translation *t, const char *what)
 {
 	return err_set(t->err, PROTON_E_FORMAT, "line %u: %s", t->line, what);
 }
@@ -91,7 +91,7 @@ static void write_marker(struct translation *t, const struct mlir_line *line, bo
 static int add_event(struct translation *t, struct slice value, struct slice name)
 {
 	if (t->event_count == EVENTS_MAX)
-		return refuse(t, "too many events");
+		return refuse_record(t, "too many events");
 	t->events[t->event_count++] = (struct event){.name = name, .value = value};
 	return PROTON_OK;
 }
@@ -183,7 +183,8 @@ static int allocate(struct translation *t, const struct mlir_line *line)
 	struct slice name;
 
 	if (!line->result.length || !take_quoted(&rest, &name))
-		return refuse(t, "not of the form: %event = proton.allocate_event \"name\" : i32");
+		return refuse_record(
+			t, "not of the form: %event = proton.allocate_event \"name\" : i32");
 	out_bytes(out, line->indent.at, line->indent.length);
 	out_bytes(out, line->result.at, line->result.length);
 	out_printf(out, " = arith.constant %u : i32%s", t->event_count,
@@ -209,7 +210,8 @@ static int translate_record(struct translation *t, const struct mlir_line *line)
 	bool is_end;
 
 	if (!take_side(&rest, &is_end) || !take_quoted(&rest, &name))
-		return refuse(t, "not of the form: proton.record start \"name\", or end \"name\"");
+		return refuse_record(
+			t, "not of the form: proton.record start \"name\", or end \"name\"");
 	write_marker(t, line, false, is_end, name);
 	return PROTON_OK;
 }
@@ -222,7 +224,7 @@ static int translate_event(struct translation *t, const struct mlir_line *line)
 	bool is_end;
 
 	if (!take_side(&rest, &is_end))
-		return refuse(t, "not of the form: proton.event start %event : i32, or end");
+		return refuse_record(t, "not of the form: proton.event start %event : i32, or end");
 	value = take_register(&rest);
 	event = find_event(t, value);
 	if (event == NO_EVENT)

@@ -52,13 +52,13 @@ static const struct warps_segment *segment_at(struct path *path, uint32_t unit)
 }
 
 /* Attributes the time from `start` to the current position to a scope of the current unit. */
-static void take(struct path *path, uint32_t scope, uint64_t start)
+static void take_segment(struct path *path, uint32_t scope, uint64_t start)
 {
 	warps_cell(path->sums, path->unit, scope)->path += path->time - start;
 	path->time = start;
 }
 
-static void go_to(struct path *path, uint32_t unit)
+static void go_to_segment(struct path *path, uint32_t unit)
 {
 	path->unit = unit;
 }
@@ -162,8 +162,8 @@ static bool follow_barrier(struct path *path, const struct warps_segment *wait)
 	}
 	if (!latest)
 		return false;
-	take(path, scope, latest);
-	go_to(path, found);
+	take_segment(path, scope, latest);
+	go_to_segment(path, found);
 	return true;
 }
 
@@ -173,7 +173,7 @@ static void follow_async(struct path *path, const struct decode_execution *async
 
 	path->sums->asyncs[async->scope].path += path->time - start;
 	path->time = start;
-	go_to(path, async->unit);
+	go_to_segment(path, async->unit);
 }
 
 static void follow_wait(struct path *path, const struct warps_segment *wait)
@@ -186,7 +186,7 @@ static void follow_wait(struct path *path, const struct warps_segment *wait)
 	if (async)
 		follow_async(path, async);
 	else if (!has_blocked || wait->kind != WARPS_WAIT || !follow_barrier(path, wait))
-		take(path, wait->scope, wait->start);
+		take_segment(path, wait->scope, wait->start);
 }
 
 /* ------------------------------------------------------------------ idle units */
@@ -224,13 +224,13 @@ static void leave_idle(struct path *path)
 	}
 	path->sums->units[best].path += path->time - best_end;
 	path->time = best_end;
-	go_to(path, best);
+	go_to_segment(path, best);
 }
 
 /* ------------------------------------------------------------------ */
 
 /* Starts at the end of the CTA, in the unit that ends last. */
-static void begin(struct path *path)
+static void begin_path(struct path *path)
 {
 	const struct decoder *decoder = path->warps->decoder;
 	uint64_t latest = 0;
@@ -251,7 +251,7 @@ void warps_critical_path(struct warps *warps, struct warps_sums *sums)
 {
 	struct path path = {.warps = warps, .sums = sums};
 
-	begin(&path);
+	begin_path(&path);
 	while (path.time > warps->from) {
 		const struct warps_segment *segment = segment_at(&path, path.unit);
 
@@ -260,6 +260,6 @@ void warps_critical_path(struct warps *warps, struct warps_sums *sums)
 		else if (warps_is_wait(segment->kind))
 			follow_wait(&path, segment);
 		else
-			take(&path, segment->scope, segment->start);
+			take_segment(&path, segment->scope, segment->start);
 	}
 }

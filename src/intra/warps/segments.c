@@ -181,7 +181,7 @@ static bool has_activity(const struct warps *warps, uint32_t unit)
 	return bits[0] | bits[1] | bits[2] | bits[3];
 }
 
-static bool did(const struct warps *warps, uint32_t unit, uint16_t scope)
+static bool did_work(const struct warps *warps, uint32_t unit, uint16_t scope)
 {
 	return warps->did[unit][scope / 64] >> scope % 64 & 1;
 }
@@ -236,7 +236,7 @@ static bool note_activity(struct cutting *cutting, const struct decode_unit *uni
 	/* Warps are allocated by four: those that no partition needs do nothing. */
 	cutting->is_worker = !has_activity(warps, cutting->unit);
 	for (uint16_t i = 0; i < warps->decoder->layout->scope_count; i++)
-		if (warps->kinds->of[i] == WARPS_PARTITION && did(warps, cutting->unit, i))
+		if (warps->kinds->of[i] == WARPS_PARTITION && did_work(warps, cutting->unit, i))
 			cutting->is_worker = true;
 	return true;
 }

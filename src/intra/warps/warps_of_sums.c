@@ -14,7 +14,7 @@ static bool is_in_wait(const struct warps_kinds *kinds, const struct instrument_
 	return false;
 }
 
-static uint64_t less(uint64_t cycles, uint64_t by)
+static uint64_t less_time(uint64_t cycles, uint64_t by)
 {
 	return cycles > by ? cycles - by : 0;
 }
@@ -29,7 +29,7 @@ static void find_exclusive(const struct warps_kinds *kinds, const struct instrum
 		exclusive[i] = is_inside ? 0 : nodes[i].cycles;
 		if (!is_inside && nodes[i].parent != INSTRUMENT_NO_SUM)
 			exclusive[nodes[i].parent] =
-				less(exclusive[nodes[i].parent], nodes[i].cycles);
+				less_time(exclusive[nodes[i].parent], nodes[i].cycles);
 	}
 }
 

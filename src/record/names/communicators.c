@@ -41,12 +41,12 @@ static _Atomic bool has_labels;
 
 /* ------------------------------------------------------------------ labels */
 
-static uint64_t key_of(uint32_t name, uint64_t id)
+static uint64_t key_of_name(uint32_t name, uint64_t id)
 {
 	return hash_u64(id ^ hash_u64(name));
 }
 
-/* acquire: pairs with put(), which has filled the label */
+/* acquire: pairs with put_label(), which has filled the label */
 static const struct label *label_at(_Atomic uint32_t *slots, uint64_t at)
 {
 	uint32_t label = atomic_load_explicit(&slots[at % SLOTS], memory_order_acquire);
@@ -58,7 +58,7 @@ static const struct label *find_name(uint32_t name, uint64_t id)
 {
 	const struct label *label;
 
-	for (uint64_t at = key_of(name, id); (label = label_at(by_name, at)); at++)
+	for (uint64_t at = key_of_name(name, id); (label = label_at(by_name, at)); at++)
 		if (label->name == name && label->id == id)
 			return label;
 	return NULL;
@@ -74,7 +74,7 @@ static const struct label *find_frame(uint32_t frame)
 	return NULL;
 }
 
-static void put(_Atomic uint32_t *slots, uint64_t at, uint32_t label)
+static void put_label(_Atomic uint32_t *slots, uint64_t at, uint32_t label)
 {
 	while (atomic_load_explicit(&slots[at % SLOTS], memory_order_relaxed))
 		at++;
@@ -85,8 +85,8 @@ static void put(_Atomic uint32_t *slots, uint64_t at, uint32_t label)
 static void add_label(uint32_t name, uint64_t id, uint32_t frame)
 {
 	labels[label_count] = (struct label){.id = id, .name = name, .frame = frame};
-	put(by_name, key_of(name, id), label_count);
-	put(by_frame, hash_u64(frame), label_count);
+	put_label(by_name, key_of_name(name, id), label_count);
+	put_label(by_frame, hash_u64(frame), label_count);
 	label_count++;
 	atomic_store_explicit(&has_labels, true, memory_order_release);
 }

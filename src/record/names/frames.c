@@ -35,7 +35,7 @@ static bool content_is(const struct frame_content *content, uint32_t frame)
 	       text_is(row->file, content->file, content->file_length);
 }
 
-static uint64_t key_of(enum frame_kind kind, const char *name, size_t length)
+static uint64_t key_of_frame(enum frame_kind kind, const char *name, size_t length)
 {
 	uint64_t key = hash_bytes(name, length) ^ hash_u64(kind);
 
@@ -44,7 +44,7 @@ static uint64_t key_of(enum frame_kind kind, const char *name, size_t length)
 
 static uint64_t first_key(const struct frame_content *content)
 {
-	uint64_t key = key_of(content->kind, content->name, content->name_length) ^
+	uint64_t key = key_of_frame(content->kind, content->name, content->name_length) ^
 		       (content->line ? hash_u64(content->line) : 0);
 
 	if (content->file_length)
@@ -132,10 +132,10 @@ static bool add_others(void)
 	uint32_t text = strings_add(&frame_tables.strings, LIMITS_OTHER, length);
 
 	return text != STRING_NONE &&
-	       put_frame(key_of(FRAME_NAME, LIMITS_OTHER, length), FRAME_NAME, text, 0, 0) ==
+	       put_frame(key_of_frame(FRAME_NAME, LIMITS_OTHER, length), FRAME_NAME, text, 0, 0) ==
 		       FRAME_OTHER &&
-	       put_frame(key_of(FRAME_KERNEL, LIMITS_OTHER, length), FRAME_KERNEL, text, 0, 0) ==
-		       FRAME_OTHER_KERNEL;
+	       put_frame(key_of_frame(FRAME_KERNEL, LIMITS_OTHER, length), FRAME_KERNEL, text, 0,
+			 0) == FRAME_OTHER_KERNEL;
 }
 
 int frames_init(struct proton_error *err)
@@ -225,7 +225,7 @@ uint32_t frames_value_text(const char *text, size_t length)
 
 /* ------------------------------------------------------------------ adding */
 
-static void cut(size_t *length)
+static void cut_name(size_t *length)
 {
 	if (*length > STRING_MAX_BYTES)
 		*length = STRING_MAX_BYTES;
@@ -233,7 +233,7 @@ static void cut(size_t *length)
 
 struct frame_content frames_content(enum frame_kind kind, const char *name, size_t length)
 {
-	cut(&length);
+	cut_name(&length);
 	return (struct frame_content){
 		.kind = kind, .name = name, .name_length = length, .file = ""};
 }
@@ -295,7 +295,7 @@ uint32_t proton_frame_source(const char *file, size_t file_length, const char *f
 {
 	struct frame_content content = frames_content(FRAME_SOURCE, function, function_length);
 
-	cut(&file_length);
+	cut_name(&file_length);
 	content.line = line;
 	content.file = file;
 	content.file_length = file_length;

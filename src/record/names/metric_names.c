@@ -28,7 +28,7 @@ static const struct entry *entry_at(uint32_t id)
 	return (const struct entry *)space.base + id;
 }
 
-static uint32_t find(const char *name, size_t length, uint64_t *key_out)
+static uint32_t find_metric(const char *name, size_t length, uint64_t *key_out)
 {
 	uint64_t key = hash_bytes(name, length);
 
@@ -62,7 +62,7 @@ static bool take_suffix(const char *name, size_t *length, const char *suffix)
 }
 
 /* A name without text next to its suffix is a name without a suffix. */
-static struct metric_name parse(const char *name, size_t length)
+static struct metric_name parse_name(const char *name, size_t length)
 {
 	const char *whole = name;
 	size_t whole_length = length;
@@ -97,19 +97,19 @@ uint32_t metric_names_add(const char *name)
 
 	if (!frames_are_ready())
 		return METRIC_NAME_NONE;
-	found = find(name, length, &key);
+	found = find_metric(name, length, &key);
 	if (found)
 		return found - 1;
 	pthread_mutex_lock(&metric_names_lock);
 	if (!space.base && region_reserve(&space, NAMES_RESERVE, 1 << 16, 1, NULL) != PROTON_OK)
 		goto out;
-	found = find(name, length, &key);
+	found = find_metric(name, length, &key);
 	id = atomic_load_explicit(&count, memory_order_relaxed);
 	if (!found && id < LIMITS_METRICS &&
 	    region_reaches(&space, (id + 1ull) * sizeof(struct entry))) {
 		struct entry entry = {
 			.raw = frames_string(name, length),
-			.parsed = parse(name, length),
+			.parsed = parse_name(name, length),
 		};
 
 		if (entry.raw != STRING_NONE && entry.parsed.text != STRING_NONE) {

@@ -21,7 +21,7 @@ uint32_t reused_names_tick(void)
 	return atomic_fetch_add_explicit(&tick, 1, memory_order_relaxed) + 1;
 }
 
-static void touch(struct name *name, uint32_t now)
+static void touch_name(struct name *name, uint32_t now)
 {
 	uint32_t last = atomic_load_explicit(&name->last, memory_order_relaxed);
 
@@ -40,7 +40,7 @@ void reused_names_note(uint32_t context)
 		struct name *name = reused_names_of(at.frame);
 
 		if (atomic_load_explicit(&name->owner, memory_order_relaxed) == context)
-			touch(name, now);
+			touch_name(name, now);
 		context = at.parent;
 	}
 }
@@ -62,7 +62,7 @@ void reused_names_set(uint32_t frame, enum name_state state)
 void reused_names_make(uint32_t frame, uint32_t context)
 {
 	atomic_store_explicit(&reused_names_of(frame)->owner, context, memory_order_relaxed);
-	touch(reused_names_of(frame), atomic_load_explicit(&tick, memory_order_relaxed));
+	touch_name(reused_names_of(frame), atomic_load_explicit(&tick, memory_order_relaxed));
 	reused_names_set(frame, NAME_LIVE);
 	atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
 }
@@ -72,37 +72,37 @@ void reused_names_renew(uint32_t frame)
 	struct name *name = reused_names_of(frame);
 	uint32_t word = atomic_load_explicit(&name->word, memory_order_relaxed);
 
-	touch(name, atomic_load_explicit(&tick, memory_order_relaxed));
+	touch_name(name, atomic_load_explicit(&tick, memory_order_relaxed));
 	atomic_store_explicit(&name->word, ((word & ~3u) + 4) | NAME_LIVE, memory_order_release);
 	atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
 }
 
-static uint64_t key_of(uint32_t parent)
+static uint64_t key_of_context(uint32_t parent)
 {
 	return (uint64_t)parent + 1;
 }
 
 bool reused_names_has_free(uint32_t parent)
 {
-	return map_find(&free_map, key_of(parent)) != 0;
+	return map_find(&free_map, key_of_context(parent)) != 0;
 }
 
 uint32_t reused_names_take(uint32_t parent)
 {
-	uint32_t frame = map_find(&free_map, key_of(parent));
+	uint32_t frame = map_find(&free_map, key_of_context(parent));
 
 	if (!frame)
 		return 0;
-	map_remove(&free_map, key_of(parent));
+	map_remove(&free_map, key_of_context(parent));
 	/* If out of memory, the other names of this parent are not reused. */
 	if (reused_names_of(frame)->next)
-		map_insert(&free_map, key_of(parent), reused_names_of(frame)->next);
+		map_insert(&free_map, key_of_context(parent), reused_names_of(frame)->next);
 	return frame;
 }
 
 void reused_names_give(uint32_t parent, uint32_t frame)
 {
-	reused_names_of(frame)->next = map_find(&free_map, key_of(parent));
-	map_remove(&free_map, key_of(parent));
-	map_insert(&free_map, key_of(parent), frame);
+	reused_names_of(frame)->next = map_find(&free_map, key_of_context(parent));
+	map_remove(&free_map, key_of_context(parent));
+	map_insert(&free_map, key_of_context(parent), frame);
 }

@@ -182,7 +182,7 @@ bool scope_names_mark(uint32_t limit)
 }
 
 /* Removes the frame from the map. The lock is held. */
-static void unlist(uint32_t frame)
+static void unlist_name(uint32_t frame)
 {
 	const struct row_frame *row = frames_get(frame);
 	struct frame_content content = {.kind = FRAME_NAME, .file = ""};
@@ -206,7 +206,7 @@ uint32_t scope_names_unlist(uint32_t limit, uint32_t first, bool keep_all)
 			reused_names_set(frame, NAME_LIVE);
 			continue;
 		}
-		unlist(frame);
+		unlist_name(frame);
 		reused_names_set(frame, NAME_FREE);
 		reused_names_of(frame)->next = first;
 		first = frame;

@@ -113,7 +113,7 @@ static bool is_false(const char *value)
 }
 
 /* Reading the environment at every range would be too slow. */
-static void decide(void)
+static void decide_wanted(void)
 {
 	int asked = atomic_load_explicit(&choice, memory_order_relaxed);
 	bool enable = asked == CHOICE_ON ||
@@ -130,7 +130,7 @@ void proton_nvtx_enable(bool enable)
 
 bool nvtx_is_wanted(void)
 {
-	decide();
+	decide_wanted();
 	return atomic_load_explicit(&is_on, memory_order_relaxed);
 }
 
@@ -220,7 +220,7 @@ static bool is_recorded(void)
 }
 
 /* Returns the level of the new range in its domain, from 0. Its name is `text`, or the frame's. */
-static int push(const void *domain, const char *text, uint32_t frame)
+static int push_range(const void *domain, const char *text, uint32_t frame)
 {
 	struct ranges *ranges = ranges_get();
 	uint64_t token;
@@ -242,7 +242,7 @@ static int push(const void *domain, const char *text, uint32_t frame)
 }
 
 /* Returns the level of the range that ended. */
-static int pop(const void *domain)
+static int pop_range(const void *domain)
 {
 	struct ranges *ranges = session_any_live() ? ranges_get() : NULL;
 	size_t at = ranges ? ranges->count : 0;
@@ -263,7 +263,7 @@ static int pop(const void *domain)
 
 /* ------------------------------------------------------------------ communicators */
 
-static void note(struct nvtx_communicator communicator)
+static void note_communicator(struct nvtx_communicator communicator)
 {
 	if (communicator.id && communicator.ranks)
 		communicators_note(communicator.id, communicator.ranks);
@@ -333,14 +333,14 @@ static int push_call(const void *domain, uint32_t frame, struct nvtx_communicato
 		communicator.id = end_group(&ranges->group);
 	if (communicator.id)
 		frame = communicators_frame(frame, communicator.id);
-	return push(domain, NULL, frame);
+	return push_range(domain, NULL, frame);
 }
 
 /* ------------------------------------------------------------------ NVTX's functions */
 
 static int push_text(const void *domain, const char *text)
 {
-	return push(domain, text ? text : "", 0);
+	return push_range(domain, text ? text : "", 0);
 }
 
 static int push_wide(const void *domain, const wchar_t *wide)
@@ -404,33 +404,33 @@ static int push_ex(const struct nvtx_attributes *attributes)
 
 int nvtx_pop(void)
 {
-	return pop(NULL);
+	return pop_range(NULL);
 }
 
 static int domain_push_ex(const void *domain, const struct nvtx_attributes *attributes)
 {
 	/* Also while nothing is recorded: communicators are made once. */
 	if (attributes && attributes->size >= sizeof(*attributes))
-		note(communicator_of(domain, attributes));
+		note_communicator(communicator_of(domain, attributes));
 	return is_recorded() ? push_attributes(domain, attributes) : NVTX_E_NOT_TRACKED;
 }
 
 static int domain_pop(const void *domain)
 {
-	return pop(domain);
+	return pop_range(domain);
 }
 
 /* A range without a message. */
 static int push_payload(const void *domain, const struct nvtx_payload_data *data, size_t count)
 {
-	note(nvtx_payload_communicator(domain, data, count));
+	note_communicator(nvtx_payload_communicator(domain, data, count));
 	return is_recorded() ? push_text(domain, NULL) : NVTX_E_NOT_TRACKED;
 }
 
 static int pop_payload(const void *domain, const struct nvtx_payload_data *data, size_t count)
 {
-	note(nvtx_payload_communicator(domain, data, count));
-	return pop(domain);
+	note_communicator(nvtx_payload_communicator(domain, data, count));
+	return pop_range(domain);
 }
 
 static const void *register_string_a(const void *domain, const char *text)
@@ -508,7 +508,7 @@ int InitializeInjectionNvtx2(nvtx_get_table_fn get_table)
 	if (!callbacks || callbacks->struct_size < sizeof(*callbacks) ||
 	    frames_init(NULL) != PROTON_OK)
 		return 0;
-	decide();
+	decide_wanted();
 	if (!install(callbacks, NVTX_MODULE_CORE, core, ARRAY_LENGTH(core)))
 		return 0;
 	install(callbacks, NVTX_MODULE_CORE2, core2, ARRAY_LENGTH(core2));

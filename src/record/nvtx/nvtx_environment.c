@@ -68,7 +68,7 @@ struct kept_array {
 
 static struct kept_array *newest;
 
-static bool append(void)
+static bool append_entry(void)
 {
 	size_t count = count_entries();
 	struct kept_array *kept;
@@ -101,7 +101,7 @@ void nvtx_environment_set(void)
 	if (!make_entry())
 		return;
 	if (!given || !*given)
-		append();
+		append_entry();
 	else if (strcmp(given, entry + strlen(VARIABLE "=")) != 0) /* set by a parent otherwise */
 		snprintf(foreign, sizeof(foreign), "%s", given);
 }

@@ -127,14 +127,14 @@ static void read_entries(const struct nvtx_schema *schema, struct schema *out)
 	}
 }
 
-/* acquire: pairs with add(), which has filled the schema */
+/* acquire: pairs with add_schema(), which has filled the schema */
 static bool is_ready(const struct schema *schema)
 {
 	return atomic_load_explicit(&schema->is_ready, memory_order_acquire);
 }
 
 /* The newest schema with this id; NULL: it is not known, or has no communicator. */
-static const struct schema *find(const void *domain, uint64_t id)
+static const struct schema *find_schema(const void *domain, uint64_t id)
 {
 	uint32_t count = atomic_load_explicit(&schema_count, memory_order_relaxed);
 
@@ -149,9 +149,9 @@ static bool is_same_field(struct field a, struct field b)
 	return a.offset == b.offset && a.bytes == b.bytes;
 }
 
-static void add(const struct schema *made)
+static void add_schema(const struct schema *made)
 {
-	const struct schema *known = find(made->domain, made->id);
+	const struct schema *known = find_schema(made->domain, made->id);
 	uint32_t at;
 
 	if (known ? known->size == made->size && is_same_field(known->ranks, made->ranks) &&
@@ -186,7 +186,7 @@ uint64_t nvtx_payload_register(const void *domain, const struct nvtx_schema *sch
 	if (schema->fields & NVTX_SCHEMA_ENTRIES && schema->fields & NVTX_SCHEMA_ENTRY_COUNT &&
 	    schema->entries)
 		read_entries(schema, &made);
-	add(&made);
+	add_schema(&made);
 	return made.id;
 }
 
@@ -209,7 +209,7 @@ struct nvtx_communicator nvtx_payload_communicator(const void *domain,
 	struct nvtx_communicator found = {0};
 
 	for (size_t i = 0; data && count <= DATA_MAX && i < count && !found.id; i++) {
-		const struct schema *schema = find(domain, data[i].schema);
+		const struct schema *schema = find_schema(domain, data[i].schema);
 		size_t size = data[i].size;
 		uint64_t ranks;
 

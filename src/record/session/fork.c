@@ -29,7 +29,7 @@ static pthread_mutex_t *const after_sessions[] = {
 	&devices_lock,     &gpu_functions_lock, &code_objects_lock,  &thread_trace_list_lock,
 };
 
-static void on_all(int (*act)(pthread_mutex_t *lock))
+static void on_all_locks(int (*act)(pthread_mutex_t *lock))
 {
 	for (size_t i = 0; i < ARRAY_LENGTH(before_sessions); i++)
 		act(before_sessions[i]);
@@ -39,24 +39,24 @@ static void on_all(int (*act)(pthread_mutex_t *lock))
 		act(after_sessions[i]);
 }
 
-static int reset(pthread_mutex_t *lock)
+static int reset_lock(pthread_mutex_t *lock)
 {
 	return pthread_mutex_init(lock, NULL);
 }
 
 static void prepare(void)
 {
-	on_all(pthread_mutex_lock);
+	on_all_locks(pthread_mutex_lock);
 }
 
-static void parent(void)
+static void on_parent(void)
 {
-	on_all(pthread_mutex_unlock);
+	on_all_locks(pthread_mutex_unlock);
 }
 
-static void child(void)
+static void on_child(void)
 {
-	on_all(reset);
+	on_all_locks(reset_lock);
 	backend_use_fork_child();
 	registry_fork_child();
 	thread_fork_child();
@@ -65,5 +65,5 @@ static void child(void)
 
 void fork_install(void)
 {
-	pthread_atfork(prepare, parent, child);
+	pthread_atfork(prepare, on_parent, on_child);
 }

@@ -14,7 +14,7 @@
 #include "record/thread/thread_trace.h"
 
 /* Removes a session from the registry; nothing is recorded into it from then on. */
-static struct session *retire(int id)
+static struct session *retire_session(int id)
 {
 	struct session *session;
 
@@ -102,7 +102,7 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 	int flushed = end_recording(id, &ignored);
 	int status;
 
-	session = retire(id);
+	session = retire_session(id);
 	if (!session)
 		return PROTON_OK;
 	if (flushed != PROTON_OK)

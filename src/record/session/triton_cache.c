@@ -58,8 +58,8 @@ static bool environment_directory(char *path, size_t size)
 	return length > 0 && (size_t)length < size;
 }
 
-static bool walk(const char *cache, bool (*visit)(void *user, const char *directory), void *user,
-		 uint64_t end_ns)
+static bool walk_cache(const char *cache, bool (*visit)(void *user, const char *directory),
+		       void *user, uint64_t end_ns)
 {
 	DIR *directory = opendir(cache);
 	bool wants_more = true;
@@ -87,7 +87,7 @@ void triton_cache_walk(bool (*visit)(void *user, const char *directory), void *u
 	bool wants_more = true;
 
 	if (environment_directory(found, sizeof(found)))
-		wants_more = walk(found, visit, user, end_ns);
+		wants_more = walk_cache(found, visit, user, end_ns);
 	for (size_t i = 0; i < ADDED_MAX && wants_more; i++) {
 		char path[PATH_MAX] = "";
 
@@ -96,6 +96,6 @@ void triton_cache_walk(bool (*visit)(void *user, const char *directory), void *u
 			snprintf(path, sizeof(path), "%s", added[i]);
 		pthread_mutex_unlock(&lock);
 		if (*path && strcmp(path, found) != 0)
-			wants_more = walk(path, visit, user, end_ns);
+			wants_more = walk_cache(path, visit, user, end_ns);
 	}
 }

@@ -4,8 +4,8 @@
 #include "record/sets/session.h"
 
 /* The session is locked. */
-static void add(struct session *session, uint32_t context, uint32_t epoch,
-		const struct pc_sample *samples, size_t count)
+static void add_samples(struct session *session, uint32_t context, uint32_t epoch,
+			const struct pc_sample *samples, size_t count)
 {
 	uint64_t added = 0;
 	size_t refused = 0;
@@ -33,7 +33,8 @@ void record_samples(uint32_t sessions, const struct backend *backend,
 		if (!session)
 			continue;
 		if (session->backend == backend) {
-			add(session, PROTON_CONTEXT_ROOT, config->entries[i].epoch, samples, count);
+			add_samples(session, PROTON_CONTEXT_ROOT, config->entries[i].epoch, samples,
+				    count);
 			store_counters_add(&session->store, COUNTER_SAMPLES_PROFILER,
 					   totals->profiler);
 			store_counters_add(&session->store, COUNTER_SAMPLES_UNKNOWN,
@@ -55,8 +56,8 @@ void record_launch_samples(struct proton_context where, const struct pc_sample *
 
 		if (!session)
 			continue;
-		add(session, entry->wants_source ? where.source : where.shadow, entry->epoch,
-		    samples, count);
+		add_samples(session, entry->wants_source ? where.source : where.shadow,
+			    entry->epoch, samples, count);
 		session_unlock(session);
 	}
 }

@@ -72,7 +72,7 @@ void session_unlock(struct session *session)
 }
 
 /* Fills in the set of active sessions, in zeroed memory; returns the flags of its id. */
-static uint32_t fill(struct config *config)
+static uint32_t fill_config(struct config *config)
 {
 	uint32_t traced = 0;
 
@@ -147,7 +147,7 @@ void session_publish(void)
 	uint64_t space[(sizeof(struct config) + SESSION_MAX * sizeof(struct config_entry)) / 8] = {
 		0};
 	struct config *wanted = (void *)space;
-	uint32_t traced = fill(wanted);
+	uint32_t traced = fill_config(wanted);
 	uint32_t id = wanted->count ? find_or_add(wanted) : 0;
 
 	if (id)

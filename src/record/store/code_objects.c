@@ -42,7 +42,7 @@ static struct code_object *entry_of(uint64_t crc)
 	return &code_objects[code_object_count++];
 }
 
-static void drop(struct code_object *object)
+static void drop_object(struct code_object *object)
 {
 	if (object->bytes)
 		kept_bytes -= object->length;
@@ -56,7 +56,7 @@ static bool make_space(size_t length)
 		return false;
 	for (; kept_bytes + length > CODE_OBJECTS_MAX_BYTES && oldest < code_object_count; oldest++)
 		if (!code_objects[oldest].is_sampled)
-			drop(&code_objects[oldest]);
+			drop_object(&code_objects[oldest]);
 	return kept_bytes + length <= CODE_OBJECTS_MAX_BYTES;
 }
 

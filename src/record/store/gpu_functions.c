@@ -23,7 +23,7 @@ static uint64_t hash_of(uint64_t crc, const char *name, uint32_t length)
 
 static struct gpu_function *at(uint32_t id)
 {
-	/* acquire: pairs with the release in append(); the id came with a lock or an earlier use */
+	/* acquire: pairs with the release in append_function(); a lock or a use gave the id */
 	return atomic_load_explicit(&chunks[id / CHUNK], memory_order_acquire) + id % CHUNK;
 }
 
@@ -48,7 +48,7 @@ static bool grow_slots(void)
 }
 
 /* A copy of the function at the end of the table; 0: no space. */
-static uint32_t append(uint64_t crc, const char *name, uint32_t length)
+static uint32_t append_function(uint64_t crc, const char *name, uint32_t length)
 {
 	struct gpu_function *chunk =
 		atomic_load_explicit(&chunks[count / CHUNK], memory_order_relaxed);
@@ -80,7 +80,7 @@ uint32_t gpu_functions_add(uint64_t crc, const char *name)
 			    memcmp(at(id)->name, name, length) == 0)
 				break;
 		if (!id && count < FUNCTION_MAX)
-			slots[i % slot_count] = id = append(crc, name, length);
+			slots[i % slot_count] = id = append_function(crc, name, length);
 	}
 	pthread_mutex_unlock(&gpu_functions_lock);
 	return id;

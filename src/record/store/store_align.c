@@ -46,7 +46,8 @@ static struct intra_span *find_span(const struct store *store, uint32_t link, ui
  * Half of the difference is put before the warps and half after them, because neither clock tells
  * more.
  */
-static void move(const struct store *store, struct intra_span *span, const struct row_event *kernel)
+static void move_span(const struct store *store, struct intra_span *span,
+		      const struct row_event *kernel)
 {
 	int64_t slack_ns = (int64_t)(kernel->end_ns - kernel->start_ns) -
 			   (int64_t)(span->end_ns - span->start_ns);
@@ -78,7 +79,7 @@ void store_align(struct store *store)
 			continue;
 		span = find_span(store, event->link, event->node);
 		if (span)
-			move(store, span, event);
+			move_span(store, span, event);
 	}
 	for (size_t i = 0; i < store->span_count; i++)
 		if (!store->spans[i].is_aligned)

@@ -112,7 +112,7 @@ void store_collectives_fini(struct store *store)
 	store->collectives.series = NULL;
 }
 
-static bool fits(const struct store *store, uint32_t node)
+static bool fits_kernel(const struct store *store, uint32_t node)
 {
 	return region_holds(&store->collectives.series_of_node, (node + 1ull) * sizeof(uint32_t));
 }
@@ -121,7 +121,7 @@ bool store_collectives_has(const struct store *store, uint32_t node)
 {
 	const uint32_t *map = store->collectives.series_of_node.base;
 
-	return map && fits(store, node) && __atomic_load_n(&map[node], __ATOMIC_RELAXED);
+	return map && fits_kernel(store, node) && __atomic_load_n(&map[node], __ATOMIC_RELAXED);
 }
 
 /* The text that the ranks of a communicator have in common, in the file. */
@@ -201,7 +201,7 @@ static void take_half(struct row_durations *to, uint32_t at, const struct row_du
 }
 
 /* Halves a series of full rows: two rows become one. */
-static void thin(struct store *store, struct collective_series *series)
+static void thin_rows(struct store *store, struct collective_series *series)
 {
 	struct row_durations *rows = rows_of(store);
 	uint32_t at = series->first_row;
@@ -224,8 +224,8 @@ static void thin(struct store *store, struct collective_series *series)
 	series->stride *= 2;
 }
 
-static void append(struct store *store, struct collective_series *series, uint32_t flags,
-		   uint32_t number, uint64_t duration_ns)
+static void append_row(struct store *store, struct collective_series *series, uint32_t flags,
+		       uint32_t number, uint64_t duration_ns)
 {
 	struct row_durations *rows = rows_of(store);
 	uint32_t at = series->last_row;
@@ -257,8 +257,8 @@ static void append(struct store *store, struct collective_series *series, uint32
 	__atomic_store_n(&rows[at].count, rows[at].count + 1, __ATOMIC_RELEASE);
 }
 
-static void add(struct store *store, struct collective_series *series, uint32_t epoch,
-		uint32_t flags, uint64_t duration_ns)
+static void add_collective(struct store *store, struct collective_series *series, uint32_t epoch,
+			   uint32_t flags, uint64_t duration_ns)
 {
 	uint32_t number;
 
@@ -270,25 +270,26 @@ static void add(struct store *store, struct collective_series *series, uint32_t 
 		return;
 	if (series->rows == SERIES_ROWS_MAX &&
 	    rows_of(store)[series->last_row].count == DURATIONS_PER_ROW) {
-		thin(store, series);
+		thin_rows(store, series);
 		if (number & (series->stride - 1))
 			return;
 	}
-	append(store, series, flags, number, duration_ns);
+	append_row(store, series, flags, number, duration_ns);
 }
 
 void store_collectives_add(struct store *store, uint32_t node, uint32_t epoch, uint32_t flags,
 			   uint64_t duration_ns)
 {
 	if (node)
-		add(store, series_of(store, node, 0), epoch, flags, duration_ns);
+		add_collective(store, series_of(store, node, 0), epoch, flags, duration_ns);
 }
 
 void store_collectives_kernel(struct store *store, uint32_t node, uint32_t scopes, uint32_t epoch,
 			      uint64_t duration_ns)
 {
 	if (node && is_collective(store, node))
-		add(store, series_of(store, node, communicators_of(scopes)), epoch, 0, duration_ns);
+		add_collective(store, series_of(store, node, communicators_of(scopes)), epoch, 0,
+			       duration_ns);
 }
 
 void store_collectives_drop_epoch(struct store *store, uint32_t epoch)

@@ -36,8 +36,8 @@ static uint32_t new_config(struct store *store)
 }
 
 /* A row for `config`, which the kernel's list does not have; 0 if there is no space. */
-static uint32_t make(struct store *store, uint32_t kernel, uint32_t last,
-		     const struct launch_config *config)
+static uint32_t make_config(struct store *store, uint32_t kernel, uint32_t last,
+			    const struct launch_config *config)
 {
 	struct row_config *rows = config_rows(store);
 	uint32_t flags = 0;
@@ -68,15 +68,15 @@ static uint32_t make(struct store *store, uint32_t kernel, uint32_t last,
 	rows[at].next = last ? rows[last].next : at;
 	rows[at].kernel = kernel;
 	store_commit(store, TABLE_CONFIGS);
-	/* release: pairs with find() */
+	/* release: pairs with find_config() */
 	if (last)
 		__atomic_store_n(&rows[last].next, at, __ATOMIC_RELEASE);
 	return at;
 }
 
 /* The row of `config` in the list, 0 if there is none. From any thread, without a lock. */
-static uint32_t find(const struct row_config *rows, uint32_t last,
-		     const struct launch_config *config)
+static uint32_t find_config(const struct row_config *rows, uint32_t last,
+			    const struct launch_config *config)
 {
 	uint32_t at = last;
 
@@ -106,7 +106,7 @@ bool store_config_add(const struct store *store, uint32_t kernel,
 		return true;
 	/* acquire: pairs with store_config() */
 	known = last ? __atomic_load_n(last, __ATOMIC_ACQUIRE) : 0;
-	at = known ? find(rows, known, config) : 0;
+	at = known ? find_config(rows, known, config) : 0;
 	if (!at)
 		return false;
 	if (at != known)
@@ -128,7 +128,7 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 		return;
 	}
 	last = last_of(store, kernel);
-	at = make(store, kernel, __atomic_load_n(last, __ATOMIC_RELAXED), config);
+	at = make_config(store, kernel, __atomic_load_n(last, __ATOMIC_RELAXED), config);
 	if (!at)
 		return;
 	/* release: pairs with store_config_add() */

@@ -105,7 +105,7 @@ static uint32_t launch_of(struct store *store, const struct launch_config *confi
 }
 
 /* Fills a row: the kind last, as threads do. */
-static void fill(struct row_event *row, struct row_event event)
+static void fill_event(struct row_event *row, struct row_event event)
 {
 	uint16_t kind = event.kind;
 
@@ -152,26 +152,27 @@ void store_event_add_device(struct store *store, uint32_t node, uint32_t device,
 	if (!at)
 		return;
 	if (has_size)
-		fill(store_event_at(store, store->own_events.next++), (struct row_event){
-									      .start_ns = detail,
-									      .lane = lane,
-									      .epoch = epoch,
-									      .kind = EVENT_SIZE,
-								      });
-	fill(store_event_at(store, at),
-	     (struct row_event){
-		     .start_ns = execution->start_ns + store_event_unix_offset_ns(),
-		     .end_ns = execution->end_ns + store_event_unix_offset_ns(),
-		     .node = node,
-		     .lane = lane,
-		     .epoch = epoch,
-		     .link = launch_event(store, execution->launch, epoch),
-		     .detail = detail < UINT32_MAX ? (uint32_t)detail : UINT32_MAX,
-		     .kind = execution->is_set      ? EVENT_SET
-			     : execution->is_memory ? EVENT_COPY
-						    : EVENT_KERNEL,
-		     .flags = execution->is_of_graph ? EVENT_OF_GRAPH : 0,
-	     });
+		fill_event(store_event_at(store, store->own_events.next++),
+			   (struct row_event){
+				   .start_ns = detail,
+				   .lane = lane,
+				   .epoch = epoch,
+				   .kind = EVENT_SIZE,
+			   });
+	fill_event(store_event_at(store, at),
+		   (struct row_event){
+			   .start_ns = execution->start_ns + store_event_unix_offset_ns(),
+			   .end_ns = execution->end_ns + store_event_unix_offset_ns(),
+			   .node = node,
+			   .lane = lane,
+			   .epoch = epoch,
+			   .link = launch_event(store, execution->launch, epoch),
+			   .detail = detail < UINT32_MAX ? (uint32_t)detail : UINT32_MAX,
+			   .kind = execution->is_set      ? EVENT_SET
+				   : execution->is_memory ? EVENT_COPY
+							  : EVENT_KERNEL,
+			   .flags = execution->is_of_graph ? EVENT_OF_GRAPH : 0,
+		   });
 }
 
 /* ------------------------------------------------------------------ intra-kernel events */

@@ -33,7 +33,7 @@ static size_t range_at(const struct row_ranges *ranges, uint32_t row)
 }
 
 /* Without memory for the list the rows are not used again. */
-static void give(struct row_ranges *ranges, uint32_t first, uint32_t count)
+static void give_rows(struct row_ranges *ranges, uint32_t first, uint32_t count)
 {
 	size_t at = range_at(ranges, first);
 	struct row_range *next;
@@ -114,7 +114,7 @@ static void drop_samples(struct store *store, uint32_t row, uint32_t count)
 	chunk->left -= count;
 	if (chunk->left)
 		return;
-	give(&store->free_samples, chunk->first, chunk->count);
+	give_rows(&store->free_samples, chunk->first, chunk->count);
 	memmove(chunk, chunk + 1, (chunks->count - at) * sizeof(*chunk));
 	chunks->count--;
 }
@@ -176,7 +176,7 @@ void store_event_rows_give_back(struct store *store, struct reserved_rows *rows,
 			drop_samples(store, first, rows->end - rows->next);
 	} else {
 		store_event_rows_seal(store, first, rows->next - first);
-		give(&store->free_events, rows->next, rows->end - rows->next);
+		give_rows(&store->free_events, rows->next, rows->end - rows->next);
 	}
 	*rows = (struct reserved_rows){0};
 }
@@ -244,7 +244,7 @@ void store_event_rows_clear(struct store *store)
 		}
 		for (uint32_t row = chunk->first; row < end; row++)
 			drop_event(store, store_event_at(store, row));
-		give(&store->free_events, chunk->first, chunk->count);
+		give_rows(&store->free_events, chunk->first, chunk->count);
 	}
 	sealed->count = left;
 }

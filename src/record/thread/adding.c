@@ -82,7 +82,7 @@ static void give_values(struct session *session, uint32_t owner)
 }
 
 /* Makes the session shared by several threads, if it is still the same session. */
-static void share(struct session *session, uint32_t serial)
+static void share_store(struct session *session, uint32_t serial)
 {
 	uint32_t before;
 
@@ -115,7 +115,7 @@ struct session *adding_lock(const struct config_entry *entry)
 		if (atomic_load_explicit(&session->owner, memory_order_relaxed) == OWNER_PAUSED)
 			sched_yield(); /* the caller takes the lock next */
 		else
-			share(session, entry->serial);
+			share_store(session, entry->serial);
 	}
 }
 

@@ -89,7 +89,7 @@ static const struct trace_event *take_launch(const struct launch *launch, uint32
 	return &taken;
 }
 
-static void spill(const struct slot *slot, uint32_t number)
+static void spill_entry(const struct slot *slot, uint32_t number)
 {
 	uint64_t push;
 	uint32_t at;
@@ -119,7 +119,7 @@ void correlate_put(uint32_t number, const struct correlation *correlation)
 	if (!number)
 		return;
 	if (old && old != number)
-		spill(slot, old);
+		spill_entry(slot, old);
 	if (correlation->launch) {
 		launch_of(number)->number = number;
 		launch_of(number)->event = *correlation->launch;
@@ -134,7 +134,7 @@ void correlate_put(uint32_t number, const struct correlation *correlation)
 	atomic_store_explicit(&slot->number, number, memory_order_release);
 }
 
-static void unpack(const struct slot *slot, struct correlation *out)
+static void unpack_entry(const struct slot *slot, struct correlation *out)
 {
 	*out = (struct correlation){
 		.where = {.shadow = slot->shadow,
@@ -168,7 +168,7 @@ static bool take_overflow(uint32_t number, struct correlation *out)
 	pthread_mutex_lock(&overflow_lock);
 	slot = find_overflow(number);
 	if (slot) {
-		unpack(slot, out);
+		unpack_entry(slot, out);
 		out->launch = take_launch(&overflow_launches[slot - overflow], number);
 		if (!out->is_shared)
 			slot->number = 0;
@@ -183,7 +183,7 @@ bool correlate_take(uint32_t number, struct correlation *out)
 
 	if (!number || atomic_load_explicit(&slot->number, memory_order_acquire) != number)
 		return number && take_overflow(number, out);
-	unpack(slot, out);
+	unpack_entry(slot, out);
 	out->launch = take_launch(launch_of(number), number);
 	if (!out->is_shared)
 		atomic_store_explicit(&slot->number, 0, memory_order_release);

@@ -124,7 +124,7 @@ static struct number read_element(enum proton_element element, const unsigned ch
 }
 
 /* Truncates like a cast, clamped to 64 bits; NaN gives 0. */
-static int64_t whole(double value)
+static int64_t whole_value(double value)
 {
 	if (isnan(value))
 		return 0;
@@ -161,7 +161,7 @@ static struct proton_metric convert(const struct device_metric *metric, const vo
 		else if (is_double(metric->type))
 			float64s[i] = number.is_float ? number.float64 : (double)number.int64;
 		else
-			int64s[i] = number.is_float ? whole(number.float64) : number.int64;
+			int64s[i] = number.is_float ? whole_value(number.float64) : number.int64;
 	}
 	if (metric->type == PROTON_METRIC_INT64)
 		out.value.int64 = int64s[0];
@@ -242,7 +242,7 @@ void device_metric_set_captured(struct device_metric *metric)
 
 /* ------------------------------------------------------------------ the public call */
 
-static int check(const struct proton_device_metric *metric, struct proton_error *err)
+static int check_metric(const struct proton_device_metric *metric, struct proton_error *err)
 {
 	bool is_known = is_scalar(metric->type) || metric->type == PROTON_METRIC_INT64_VECTOR ||
 			metric->type == PROTON_METRIC_DOUBLE_VECTOR;
@@ -289,7 +289,7 @@ int proton_metrics_add_device(struct proton_context where,
 	const struct config *config = session_config_get(where.sessions);
 	const struct backend *backend;
 	struct device_metric reading;
-	int status = check(metric, err);
+	int status = check_metric(metric, err);
 
 	if (status != PROTON_OK)
 		return status;

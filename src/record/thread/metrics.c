@@ -7,7 +7,7 @@
 #include "record/thread/captured.h"
 #include "record/thread/thread_self.h"
 
-static int check(const struct proton_metric *metric, struct proton_error *err)
+static int check_metric(const struct proton_metric *metric, struct proton_error *err)
 {
 	if (!metric->name || !*metric->name)
 		return err_set(err, PROTON_E_INVALID, "a metric needs a name");
@@ -107,7 +107,7 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 	event = where.sessions & CONFIG_TRACED ? open_event(where) : NULL;
 	for (size_t m = 0; m < count; m++) {
 		struct proton_error *first = status == PROTON_OK ? err : NULL;
-		int result = check(&metrics[m], first);
+		int result = check_metric(&metrics[m], first);
 		uint32_t name = METRIC_NAME_NONE;
 
 		if (result == PROTON_OK) {

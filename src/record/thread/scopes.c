@@ -274,7 +274,7 @@ static __attribute__((noinline)) void end_events(struct thread *thread, const st
 }
 
 /* Ends the measurements of `scope`, and cuts the stack back to it. */
-static inline void leave(struct thread *thread, struct scope *scope)
+static inline void leave_scope(struct thread *thread, struct scope *scope)
 {
 	uint64_t end_ns = scope->start_ns ? clock_monotonic_ns() : 0;
 
@@ -303,7 +303,7 @@ static __attribute__((cold)) bool leave_in_task(struct thread *thread, uint64_t 
 	thread->is_following = true;
 	scope = scope_at(token, thread);
 	if (scope && scope == &thread->stack.scopes[thread->stack.depth - 1]) {
-		leave(thread, scope);
+		leave_scope(thread, scope);
 	} else if (scope && !scope->is_left) {
 		if (scope->event.count)
 			thread_trace_end(&thread->trace, &scope->event, clock_monotonic_ns());
@@ -336,7 +336,7 @@ int proton_scope_exit(uint64_t token, struct proton_error *err)
 	}
 	if (!scope)
 		return PROTON_OK;
-	leave(thread, scope);
+	leave_scope(thread, scope);
 	thread_publish_main(thread);
 	return PROTON_OK;
 }

@@ -90,7 +90,7 @@ static void switch_to(struct thread *thread, size_t index)
 	thread_trace_unlock(&thread->trace);
 }
 
-static void begin(struct thread *thread, const struct proton_task *task)
+static void begin_task(struct thread *thread, const struct proton_task *task)
 {
 	struct stack next = {
 		.task = task->id,
@@ -128,7 +128,7 @@ void task_follow(struct thread *thread)
 		if (i < thread->other_count)
 			switch_to(thread, i);
 		else if (reserve(thread))
-			begin(thread, &task);
+			begin_task(thread, &task);
 		thread_publish_main(thread);
 	}
 	thread->has_tasks = has_tasks || thread->other_count || thread->stack.task;

@@ -75,7 +75,7 @@ uint32_t thread_context_below_state(const struct thread *thread, uint32_t contex
  * In registers. GCC 12 builds the struct in memory with stores that are narrower than the load of
  * the result, which then waits for them: 5 ns of each launch.
  */
-static struct proton_context join(uint32_t shadow, uint32_t source, uint32_t sessions)
+static struct proton_context join_contexts(uint32_t shadow, uint32_t source, uint32_t sessions)
 {
 	uint64_t both = (uint64_t)source << 32 | shadow;
 	struct proton_context where;
@@ -101,7 +101,7 @@ struct proton_context thread_context_locate(const struct thread *thread, uint32_
 			source = provide();
 		source = thread_below_state(thread, source);
 	}
-	return join(shadow, source, config);
+	return join_contexts(shadow, source, config);
 }
 
 void thread_context_note_again(struct scope *scope, uint32_t config)

@@ -79,7 +79,7 @@ void thread_trace_each(void (*visit)(struct trace_thread *thread))
 	pthread_mutex_unlock(&thread_trace_list_lock);
 }
 
-static void settle(struct trace_thread *thread)
+static void settle_events(struct trace_thread *thread)
 {
 	thread_trace_lock(thread);
 	thread_trace_unlock(thread);
@@ -87,7 +87,7 @@ static void settle(struct trace_thread *thread)
 
 void thread_trace_settle(void)
 {
-	thread_trace_each(settle);
+	thread_trace_each(settle_events);
 }
 
 /*

@@ -41,12 +41,12 @@ static uint64_t flushed_seen;
 
 static const struct sampling_hooks off, closing, on; /* the states, below */
 
-static bool runs(void)
+static bool is_sampling(void)
 {
 	return sampling_hooks_get() == &on;
 }
 
-static struct pcs_context *find(const void *context)
+static struct pcs_context *find_context(const void *context)
 {
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
 		if (pcs_contexts[i].context == context)
@@ -63,9 +63,9 @@ static bool is_device_taken(uint32_t device)
 }
 
 /* Enables a context that is not known, unless its GPU has another one. pcs_lock is held. */
-static int add(void *context, struct proton_error *err)
+static int add_context(void *context, struct proton_error *err)
 {
-	struct pcs_context *place = find(NULL);
+	struct pcs_context *place = find_context(NULL);
 	struct pcs_context added = {.context = context};
 	int status;
 	int result;
@@ -133,13 +133,13 @@ static bool take_lock(uint64_t limit_ns)
 }
 
 /* pcs_lock is held. If threads are loading modules now, the next launch tries again. */
-static void check(void *context, uint64_t limit_ns)
+static void add_if_new(void *context, uint64_t limit_ns)
 {
 	struct proton_error err;
 
-	if (!runs() || is_checked(context) || !pcs_state_close_gate(limit_ns))
+	if (!is_sampling() || is_checked(context) || !pcs_state_close_gate(limit_ns))
 		return;
-	if (!find(context) && add(context, &err) != PROTON_OK)
+	if (!find_context(context) && add_context(context, &err) != PROTON_OK)
 		message_once("PCs are not sampled: %s", err.text);
 	call_gate_open();
 	note_checked(context);
@@ -151,7 +151,7 @@ static void check_context(void *context, bool is_launch)
 		return;
 	if (!take_lock(is_launch ? CLOSE_NS : CREATE_NS))
 		return; /* the next launch tries again */
-	check(context, is_launch ? CLOSE_NS : 0);
+	add_if_new(context, is_launch ? CLOSE_NS : 0);
 	pthread_mutex_unlock(&pcs_lock);
 }
 
@@ -187,7 +187,7 @@ static void on_context_destroy(void *context)
 	if (!take_lock(CLOSE_NS))
 		return; /* the next read fails, and forgets it */
 	forget_checked();
-	found = context ? find(context) : NULL;
+	found = context ? find_context(context) : NULL;
 	if (found && pcs_state_close_gate(0)) {
 		pcs_context_finish(found);
 		call_gate_open();
@@ -333,7 +333,7 @@ static int add_known(void *current, struct proton_error *err)
 	struct proton_error why;
 	uint32_t id;
 	int count = 0;
-	int status = current ? add(current, err) : PROTON_OK;
+	int status = current ? add_context(current, err) : PROTON_OK;
 
 	/* Another thread may destroy it at this moment. */
 	if (status != PROTON_OK && libcupti.cuptiGetContextId(current, &id) != CUPTI_OK)
@@ -344,7 +344,7 @@ static int add_known(void *current, struct proton_error *err)
 	for (int i = 0; i < count && status == PROTON_OK; i++) {
 		void *context = primary_context(i);
 
-		if (context && !find(context) && add(context, &why) != PROTON_OK)
+		if (context && !find_context(context) && add_context(context, &why) != PROTON_OK)
 			message_once("PCs are not sampled: %s", why.text);
 	}
 	return status;
@@ -424,7 +424,7 @@ static void note_losses(void)
 
 void pc_sampling_read(void)
 {
-	if (!runs())
+	if (!is_sampling())
 		return;
 	pcs_drain_stop();
 	pthread_mutex_lock(&pcs_lock);
@@ -438,7 +438,7 @@ bool pc_sampling_stop(bool is_held)
 {
 	bool is_ready;
 
-	if (!runs())
+	if (!is_sampling())
 		return true;
 	pcs_drain_stop();
 	pthread_mutex_lock(&pcs_lock);
@@ -499,7 +499,7 @@ void pc_sampling_flush(void)
 	uint64_t before = 0;
 	bool is_waiting = true;
 
-	if (!runs() || (launched == flushed_launched && shared == flushed_shared))
+	if (!is_sampling() || (launched == flushed_launched && shared == flushed_shared))
 		return;
 	while (is_waiting && now_ns - start_ns < FLUSH_MAX_NS) {
 		pthread_mutex_lock(&pcs_lock);

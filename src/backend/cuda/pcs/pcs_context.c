@@ -70,7 +70,7 @@ static void put_spare(struct pcs_data *data)
 }
 
 /* Nothing of an earlier use is in the buffer. */
-static void clear(struct pcs_data *data)
+static void clear_data(struct pcs_data *data)
 {
 	data->count = data->remaining = 0;
 	data->samples = data->non_user = 0;
@@ -160,7 +160,7 @@ static int configure(struct pcs_context *context)
 }
 
 /* Enables and configures; on failure CUPTI does not have the context. */
-static int enable(struct pcs_context *context, struct proton_error *err)
+static int enable_context(struct pcs_context *context, struct proton_error *err)
 {
 	struct pcs_params params = params_of(context);
 	const char *call = "cuptiPCSamplingEnable";
@@ -192,7 +192,7 @@ int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 	context->period = pcs_mode.period;
 	context->is_serialized = pcs_mode.is_serialized;
 	context->is_started = false;
-	return enable(context, err);
+	return enable_context(context, err);
 }
 
 /* Returns CUPTI's result. */
@@ -244,7 +244,7 @@ size_t pcs_context_read(struct pcs_context *context)
 	for (uint32_t i = 0; i < READS_MAX; i++) {
 		int result;
 
-		clear(out);
+		clear_data(out);
 		result = libcupti.cuptiPCSamplingGetData(&params);
 		if (result == CUPTI_E_OUT_OF_MEMORY || out->is_full) {
 			if (result == CUPTI_OK)
@@ -283,7 +283,7 @@ void pcs_context_disable(struct pcs_context *context)
 	struct pcs_params params = params_of(context);
 	int result;
 
-	clear(context->configured);
+	clear_data(context->configured);
 	result = libcupti.cuptiPCSamplingDisable(&params);
 	pcs_windows_end(context->id, clock_monotonic_ns());
 	if (result == CUPTI_OK)
@@ -320,7 +320,7 @@ void pcs_context_raise_period(struct pcs_context *context)
 	pcs_statistics.full++;
 	context->is_full = false;
 	pcs_context_end(context);
-	clear(context->configured);
+	clear_data(context->configured);
 	if (libcupti.cuptiPCSamplingDisable(&params) != CUPTI_OK) {
 		message("PC sampling has ended: CUPTI cannot decode the samples in time, and "
 			"cuptiPCSamplingDisable failed");
@@ -332,7 +332,7 @@ void pcs_context_raise_period(struct pcs_context *context)
 	context->period += context->period < PCS_PERIOD_DENSE ? 2 : 1;
 	if (context->period > PCS_PERIOD_MAX)
 		context->period = PCS_PERIOD_MAX;
-	if (enable(context, &err) != PROTON_OK) {
+	if (enable_context(context, &err) != PROTON_OK) {
 		message("PC sampling has ended: %s", err.text);
 		pcs_context_forget(context);
 		return;

@@ -102,7 +102,7 @@ static uint64_t move_window(struct windows *windows)
 	return TICK_NS / 2;
 }
 
-static void *run(void *unused)
+static void *run_thread(void *unused)
 {
 	struct windows windows = {
 		.is_open = true, .launched = launches_count(), .shared = launches_last_shared()};
@@ -131,7 +131,7 @@ static void *run(void *unused)
 
 void pcs_drain_start(void)
 {
-	periodic_thread_start(&thread, run);
+	periodic_thread_start(&thread, run_thread);
 }
 
 void pcs_drain_stop(void)

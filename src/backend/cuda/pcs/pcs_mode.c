@@ -21,7 +21,7 @@ bool pcs_mode_is(const char *mode)
 	return length == strlen(NAME) && strncasecmp(mode, NAME, length) == 0;
 }
 
-static bool begins(struct word word, const char *text)
+static bool begins_with(struct word word, const char *text)
 {
 	return word.length >= strlen(text) && memcmp(word.at, text, strlen(text)) == 0;
 }
@@ -53,7 +53,7 @@ static bool take_time(struct word *word, uint64_t *out)
 	if (!take_number(word, out))
 		return false;
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (!begins(*word, units[i].name))
+		if (!begins_with(*word, units[i].name))
 			continue;
 		word->at += strlen(units[i].name);
 		word->length -= strlen(units[i].name);
@@ -92,7 +92,7 @@ static int read_interval(struct word value, struct pcs_mode *out, struct proton_
 static int read_windows(struct word value, struct pcs_mode *out, struct proton_error *err)
 {
 	struct word rest = value;
-	bool is_read = take_time(&rest, &out->window_ns) && begins(rest, "/");
+	bool is_read = take_time(&rest, &out->window_ns) && begins_with(rest, "/");
 
 	if (is_read) {
 		rest.at++;
@@ -112,11 +112,11 @@ static int read_windows(struct word value, struct pcs_mode *out, struct proton_e
 
 static int read_option(struct word option, struct pcs_mode *out, struct proton_error *err)
 {
-	if (begins(option, "interval="))
+	if (begins_with(option, "interval="))
 		return read_interval((struct word){option.at + 9, option.length - 9}, out, err);
-	if (begins(option, "windows="))
+	if (begins_with(option, "windows="))
 		return read_windows((struct word){option.at + 8, option.length - 8}, out, err);
-	if (option.length == strlen("serialized") && begins(option, "serialized")) {
+	if (option.length == strlen("serialized") && begins_with(option, "serialized")) {
 		out->is_serialized = true;
 		return PROTON_OK;
 	}

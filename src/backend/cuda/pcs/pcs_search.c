@@ -23,7 +23,7 @@ struct search {
 };
 
 /* Adds the file if it is the cubin with this CRC. */
-static bool take(const char *path, uint64_t crc)
+static bool take_cubin(const char *path, uint64_t crc)
 {
 	const struct file_limits limits = {.max_bytes = CUBIN_MAX_BYTES};
 	struct cubin_crc_params params = {.size = sizeof(params)};
@@ -43,7 +43,7 @@ static bool take(const char *path, uint64_t crc)
 }
 
 /* Each directory has the cubin of one kernel. */
-static bool visit(void *user, const char *directory)
+static bool visit_file(void *user, const char *directory)
 {
 	struct search *search = user;
 
@@ -53,7 +53,7 @@ static bool visit(void *user, const char *directory)
 		int length = snprintf(path, sizeof(path), "%s/%s.cubin", directory, name);
 
 		if (length < 0 || (size_t)length >= sizeof(path) ||
-		    !take(path, search->wanted[i].crc))
+		    !take_cubin(path, search->wanted[i].crc))
 			continue;
 		search->wanted[i] = search->wanted[--search->count];
 		search->has_found = true;
@@ -81,7 +81,7 @@ void pcs_search(void)
 			search.wanted[search.count++] = taken[i];
 	if (!search.count)
 		return;
-	triton_cache_walk(visit, &search);
+	triton_cache_walk(visit_file, &search);
 	if (search.has_found) /* the sessions look for cubins that they lack */
 		record_samples(pcs_modules_last_sessions(), &cuda_backend, NULL, 0, &none);
 }
