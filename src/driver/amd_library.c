@@ -294,11 +294,11 @@ static bool would_load_second_hsa(const struct search *search)
 
 static bool try_system(struct search *search)
 {
-	const char *root = environment_get("ROCM_PATH");
+	const char *root = value_of("ROCM_PATH");
 	char directory[PATH_MAX];
 
 	note_tried(search, "ROCM_PATH, the loader's path, /opt/rocm/lib");
-	if (root && *root) {
+	if (root) {
 		snprintf(directory, sizeof(directory), "%.*s/lib", PATH_MAX - 8, root);
 		if (try_directory(search, directory))
 			return true;

@@ -223,6 +223,8 @@ def test_gates_fail_beyond_the_limit_and_beyond_noise(tmp_path, new, gate, statu
         assert "one run: cannot estimate noise" in done.stderr
     else:
         assert frame["low"] <= frame["change"] <= frame["high"] and frame["verdict"]
+        for name in ("low", "change", "high"):
+            assert frame[f"{name}/%"] == pytest.approx(100 * frame[name] / frame["before"])
     if result["within_noise"]:
         assert "gate passed: " in done.stderr and done.stderr.endswith(": within noise\n")
 

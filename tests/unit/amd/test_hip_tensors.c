@@ -10,6 +10,7 @@
 #include "backend/amd/hip_tensors.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
+#include "driver/hip_streams.h"
 #include "record/names/metric_names.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
@@ -209,6 +210,8 @@ TEST(a_default_stream_is_that_of_the_device_of_the_memory)
 		hip.set_memory_device(-1);
 		CHECK_EQ(read_with_device(stream, 0), 0);
 		CHECK_EQ(hip.copied_on(), 0);
+		CHECK_EQ(read_with_device(stream, 1), 1);
+		CHECK_EQ(hip.copied_on(), 1);
 	}
 	/* Another stream has its device. */
 	hip.set_memory_device(1);
@@ -216,7 +219,7 @@ TEST(a_default_stream_is_that_of_the_device_of_the_memory)
 	CHECK_EQ(hip.copied_on(), 0);
 	hip.run_held();
 	profile = finish(session);
-	CHECK_NEAR(value_of(profile, "", "loss"), 30, 0);
+	CHECK_NEAR(value_of(profile, "", "loss"), 39, 0);
 	profile_free(profile);
 }
 
@@ -340,6 +343,28 @@ TEST(a_capture_that_has_failed_loses_the_value_and_reports_it_once)
 	CHECK_EQ(releases, 2);
 	CHECK_EQ(rec_printed("metric lost during HIP graph capture"), 1);
 	CHECK_U64(rec_counter(session, "lost: device or CUDA graph metric value"), 2);
+	profile_free(finish(session));
+}
+
+/* Asking about a legacy default stream, 0 or 1, would fail the captures of other streams. */
+TEST(a_capture_has_a_number_unless_it_has_failed)
+{
+	int session = start();
+	uint64_t number = 1;
+
+	hip.set_capture_number(7);
+	CHECK(!hip_streams_capture(STREAM, &number));
+	for (uint64_t stream = 0; stream <= 2; stream++) {
+		hip.set_capture(stream, 1);
+		CHECK_EQ(hip_streams_capture(stream, &number), stream == 2);
+		CHECK_U64(number, stream == 2 ? 7 : 1);
+	}
+	hip.set_capture(STREAM, 2);
+	CHECK(hip_streams_capture(STREAM, &number));
+	CHECK_U64(number, 0);
+	hip.fail("hipStreamGetCaptureInfo", 1, 1, 999);
+	CHECK(!hip_streams_capture(STREAM, &number));
+	hip.set_capture(0, 0);
 	profile_free(finish(session));
 }
 

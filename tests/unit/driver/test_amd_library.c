@@ -34,8 +34,11 @@ __attribute__((constructor)) static void search(void)
 	else if (getenv("SEARCH_LIKELY"))
 		printf("%d", amd_library_is_likely());
 	else if (amd_library_open(wanted, &err))
-		printf("%s%s", amd_library_path(wanted),
-		       amd_library_open(wanted, &err) ? "" : " once");
+		printf("%s%s%s", amd_library_path(wanted),
+		       amd_library_open(wanted, &err) ? "" : " once",
+		       !getenv("SEARCH_SCOPE")               ? ""
+		       : dlsym(RTLD_DEFAULT, "hipGetDevice") ? " global"
+							     : " local");
 	else
 		printf("%d: %s", err.status, err.text);
 	fflush(stdout);
@@ -156,6 +159,7 @@ TEST(the_variables_of_triton_name_a_directory_and_a_file)
 {
 	char *file = strdup(place("wheel/librocprofiler-sdk.so.1.2", true));
 	char *versioned = strdup(place("wheel/librocprofiler-sdk.so.1", true));
+	char wanted[600];
 
 	CHECK_STR(find((struct searched){.names = {"TRITON_ROCPROFILER_SDK_LIB_PATH"},
 					 .values = {"wheel"}}),
@@ -167,10 +171,15 @@ TEST(the_variables_of_triton_name_a_directory_and_a_file)
 	CHECK_STR(find((struct searched){.names = {"TRITON_ROCPROFILER_SDK_LIBRARY"},
 					 .values = {"wheel/librocprofiler-sdk.so.1.2"}}),
 		  file);
-	CHECK_HAS(find((struct searched){.names = {"TRITON_ROCPROFILER_SDK_LIB_PATH",
+	snprintf(wanted, sizeof(wanted),
+		 "%d: cannot find librocprofiler-sdk.so.1 (searched: the process, "
+		 "TRITON_ROCPROFILER_SDK_LIB_PATH=%s); install rocprofiler-sdk of the same ROCm "
+		 "(7.0 or later), or set PROTON_ROCPROFILER_SDK_PATH to its directory",
+		 PROTON_E_NOLIB, rec_path("typo"));
+	CHECK_STR(find((struct searched){.names = {"TRITON_ROCPROFILER_SDK_LIB_PATH",
 						   "LD_LIBRARY_PATH"},
 					 .values = {"typo", "wheel"}}),
-		  "cannot find librocprofiler-sdk.so.1 (searched: the process, ");
+		  wanted);
 	free(versioned);
 	free(file);
 }
@@ -262,6 +271,23 @@ TEST(a_library_that_would_bring_a_second_hsa_runtime_is_refused)
 		  system);
 	free(system);
 	free(hsa);
+	free(hip);
+}
+
+TEST(only_the_sdk_is_in_the_global_scope)
+{
+	struct searched searched = {.names = {"LD_LIBRARY_PATH"}, .values = {"d"}};
+	char *sdk = strdup(place("d/librocprofiler-sdk.so.1", true));
+	char *hip = strdup(place("d/libamdhip64.so.6", true));
+	char wanted[600];
+
+	setenv("SEARCH_SCOPE", "1", 1);
+	snprintf(wanted, sizeof(wanted), "%s global", sdk);
+	CHECK_STR(find(searched), wanted);
+	setenv("SEARCH_WANTED", "0", 1);
+	snprintf(wanted, sizeof(wanted), "%s local", hip);
+	CHECK_STR(find(searched), wanted);
+	free(sdk);
 	free(hip);
 }
 

@@ -13,6 +13,7 @@
 #include "driver/gpu_device.h"
 #include "fake/gpus.h"
 #include "record/store/devices.h"
+#include "record/thread/record_launch.h"
 
 static const struct {
 	const char *name;
@@ -284,6 +285,35 @@ TEST(properties_are_read_once_per_device_for_all_users)
 	CHECK_EQ(gpu_device_of_cuda(DEVICE_MAX), DEVICE_NONE);
 	CHECK_EQ(calls("cuDeviceGetName"), 2);
 	CHECK_EQ(calls("cuDeviceGetAttribute"), queries);
+}
+
+TEST(the_capture_mode_of_the_thread_is_restored_after_own_work)
+{
+	int (*exchange)(int *mode);
+	struct proton_error err;
+
+	fake_find(&exchange, fake_open("PROTON_CUDA_PATH"), "cuThreadExchangeStreamCaptureMode");
+	CHECK_OK(driver_bind(false, &err), err);
+	for (int first = 0; first <= 1; first++) {
+		int mode = first;
+
+		exchange(&mode);
+		CHECK_EQ(driver_enter(), first);
+		CHECK(record_is_own_work());
+		mode = DRIVER_CAPTURE_RELAXED;
+		exchange(&mode);
+		CHECK_EQ(mode, DRIVER_CAPTURE_RELAXED);
+		driver_leave(first);
+		CHECK(!record_is_own_work());
+		mode = first;
+		exchange(&mode);
+		CHECK_EQ(mode, first);
+	}
+	setenv("FAKE_CUDA_FAIL", "cuThreadExchangeStreamCaptureMode=999", 1);
+	CHECK_EQ(driver_enter(), -1);
+	unsetenv("FAKE_CUDA_FAIL");
+	driver_leave(-1);
+	CHECK(!record_is_own_work());
 }
 
 TEST(without_a_context_there_is_no_device)
