@@ -189,6 +189,12 @@ TEST(a_second_context_of_a_gpu_is_reported_and_not_sampled)
 	CHECK_U64(fake.pcs_period(&gpu1), 14);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	CHECK_EQ(rec_printed("PCs of a second CUDA context on GPU 0 are not sampled"), 1);
+	/* Once in each session. */
+	start_sampling("pcsampling");
+	fake.context_create(&gpu0_second);
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(rec_printed("PCs of a second CUDA context on GPU 0 are not sampled"), 2);
 }
 
 TEST(a_context_that_is_destroyed_is_drained_first)
@@ -378,6 +384,7 @@ TEST(a_short_interval_is_rounded_to_a_power_of_two)
 	profile = finish();
 	CHECK_STR(rec_info(profile, "pc_sampling"), "continuous");
 	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "1024");
+	CHECK_STR(rec_info(profile, "pc_sampling_interval_requested"), "(none)");
 	profile_free(profile);
 }
 
@@ -532,6 +539,11 @@ TEST(many_samples_of_code_that_cupti_adds_are_reported)
 	CHECK_U64(rec_counter(session, "PC samples of profiler code"), 5000);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	CHECK_EQ(rec_printed("50 % of the PC samples are of code that CUPTI adds"), 1);
+	/* The next session has no samples. */
+	start_sampling("pcsampling");
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(rec_printed("of the PC samples are of code that CUPTI adds"), 1);
+	CHECK_EQ(rec_printed("without a function"), 0);
 }
 
 TEST(serialized_samples_are_those_of_their_launch)
@@ -558,6 +570,7 @@ TEST(serialized_samples_are_those_of_their_launch)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "PC samples"), 42);
 	profile = finish();
+	CHECK_STR(rec_info(profile, "pc_sampling"), "serialized");
 	CHECK_EQ(value_at(profile, "x/mm", "num_samples"), 40);
 	CHECK_EQ(value_at(profile, "y/mm", "num_samples"), 2);
 	CHECK_EQ(value_at(profile, "x/mm", SAMPLES_APPORTIONED), 0);
