@@ -415,7 +415,7 @@ static int add_objects(struct ext_state *state, struct proton_context where, PyO
 		result = add_plain(state, where, plain);
 		if (result == 0 && PyList_GET_SIZE(tuples) > 0)
 			result = ext_device_add(state, where, tuples, &rest);
-		if (rest)
+		if (result == 0 && rest)
 			result = add_rest(state, where, rest);
 	}
 	Py_XDECREF(rest);

@@ -219,7 +219,7 @@ static bool find_program(const char *name, bool is_searched, char path[PATH_MAX]
 {
 	const char *part = environment_get("PATH");
 
-	if (!name || !*name)
+	if (!name)
 		return false;
 	if (!is_searched || strchr(name, '/'))
 		return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && access(path, X_OK) == 0;

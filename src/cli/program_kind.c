@@ -26,12 +26,10 @@ struct head {
 static bool read_head(const char *path, struct head *head)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got;
+	ssize_t got = fd < 0 ? -1 : read(fd, head->bytes, HEAD_BYTES);
 
-	if (fd < 0)
-		return false;
-	got = read(fd, head->bytes, HEAD_BYTES);
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	if (got < 0)
 		return false;
 	head->length = (size_t)got;

@@ -134,10 +134,14 @@ def test_program_that_cannot_be_run_leaves_the_session(tmp_path: Path) -> None:
     (tmp_path / "broken").write_bytes(b"\x7fELF and no more")
     (tmp_path / "broken").chmod(0o755)
     script.write_text(
-        "import os, triton_proton\n"
+        "import ctypes, os, triton_proton\n"
         "for name in ('/no/such/program', './broken'):\n"
         "    try: os.execv(name, ['x'])\n"
         "    except OSError: pass\n"
+        "libc = ctypes.CDLL(None)\n"
+        "for name in (None, b''):\n"
+        "    assert libc.execv(name, (ctypes.c_char_p * 2)(b'x')) == -1\n"
+        "assert libc.execvp(b'', (ctypes.c_char_p * 2)(b'x')) == -1\n"
         "with triton_proton.scope('after'): pass\n"
     )
     result = wrapped('"$0" "$@"', [sys.executable, str(script)], tmp_path)

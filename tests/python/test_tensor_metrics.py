@@ -21,6 +21,7 @@ import ctypes
 TYPES = {
     "float64": ctypes.c_double, "float32": ctypes.c_float, "int64": ctypes.c_int64,
     "int32": ctypes.c_int32, "bool": ctypes.c_bool, "complex64": ctypes.c_double,
+    "float16": ctypes.c_uint16,
 }
 
 class Tensor:
@@ -167,7 +168,8 @@ cuda.fake_run_queued()
 proton.deactivate(0, flushing=True)
 assert Tensor.alive == 0
 proton.activate(0)
-with proton.scope("b", {"v (pty)": Tensor("bool", True, False), "flops": Tensor("int32", 7)}):
+with proton.scope("b", {"v (pty)": Tensor("bool", True, False), "flops": Tensor("int32", 7),
+                        "half": Tensor("float16", 0x3E00)}):
     cuda.fake_run_queued()
 proton.finalize()
 """)
@@ -176,6 +178,7 @@ proton.finalize()
     assert at(root, "a")["metrics"]["n"] == 1
     assert at(root, "b")["metrics"]["v"] == [1, 0]
     assert at(root, "b")["metrics"]["flops"] == 7.0
+    assert at(root, "b")["metrics"]["half"] == 1.5
 
 
 @needs_fakes
@@ -233,11 +236,14 @@ def test_values_that_the_driver_rejects_are_waited_for():
     run_with_fakes("""
 ctypes.CDLL(None).setenv(b"FAKE_CUDA_FAIL", b"cuLaunchKernel=2", 1)
 loss = Tensor("float64", 4.0)
-with proton.scope("a", {"loss": loss}):
+with proton.scope("a", {"n": 3, "loss": loss, "counts": Tensor("int64", 1, 2)}):
     assert loss.waits == 1
+del loss
+assert Tensor.alive == 0
 proton.finalize()
 """)
-    assert at(load("test.hatchet"), "a")["metrics"]["loss"] == 4.0
+    metrics = at(load("test.hatchet"), "a")["metrics"]
+    assert metrics == {"n": 3, "loss": 4.0, "counts": [1, 2]}
 
 
 @needs_fakes
