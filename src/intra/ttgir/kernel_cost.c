@@ -37,9 +37,8 @@
 
 struct shape {
 	double elements;
-	double rows; /* the last but one dimension */
-	double columns;
-	uint32_t bits; /* per element */
+	double columns; /* the last dimension */
+	uint32_t bits;  /* per element */
 };
 
 struct reading {
@@ -68,10 +67,9 @@ static bool read_shape(struct slice text, struct shape *out)
 	uint32_t dimension;
 	uint32_t count = 0;
 
-	*out = (struct shape){.elements = 1, .rows = 1, .columns = 1};
+	*out = (struct shape){.elements = 1, .columns = 1};
 	while (slice_take_number(&text, 1u << 20, &dimension) && slice_take(&text, "x")) {
 		out->elements *= dimension;
-		out->rows = out->columns;
 		out->columns = dimension;
 		count++;
 	}
