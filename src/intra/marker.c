@@ -17,7 +17,7 @@ static size_t whole_characters(const char *text, size_t length)
 {
 	size_t start = length;
 
-	while (start && length - start < 4 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
+	while (start && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
 		start--;
 	if (start && (unsigned char)text[start - 1] >= 0xc0) {
 		unsigned char lead = (unsigned char)text[start - 1];

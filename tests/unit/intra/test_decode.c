@@ -275,6 +275,19 @@ TEST(events_pair_across_units)
 	done();
 }
 
+TEST(an_end_before_the_first_start_leaves_the_start_for_the_next_end)
+{
+	make_events(2, 8);
+	event(0, 50, E_END);
+	event(0, 100, E_START);
+	event(0, 200, E_END);
+	event(1, 150, E_END);
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(1, 2, 0);
+	check_event(0, 0, 100, 0, 200);
+	done();
+}
+
 /* The producer is two copies ahead; four warps see each copy, in varying order. */
 static void simulate_copies(uint32_t copies)
 {

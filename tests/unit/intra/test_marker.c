@@ -48,20 +48,42 @@ TEST(text_that_is_not_a_marker_is_rejected)
 	CHECK(!parse("", &marker));
 }
 
+/* The length of a name of `letters` bytes and `rest`, which is escaped. */
+static size_t length_of(size_t letters, const char *rest)
+{
+	static char text[4096];
+	struct marker marker;
+	struct out out;
+
+	memset(text, 'a', letters);
+	strcpy(text + letters, rest);
+	out_init(&out, -1);
+	marker_write(false, false, text, strlen(text), &out);
+	CHECK(marker_parse(out.bytes, out.length, &marker));
+	out_fini(&out);
+	CHECK_U64(strlen(marker.name), marker.name_length);
+	CHECK_EQ(memcmp(marker.name, text, marker.name_length), 0);
+	return marker.name_length;
+}
+
 TEST(long_name_is_truncated_between_characters)
 {
-	char text[2048] = "// proton.record start ";
-	struct marker marker;
+	static const char *const characters[] = {"a", "\xc3\xa4", "\xe0\xa0\x80",
+						 "\xf0\x9f\x98\x80"};
+	char continued[300] = "";
 
-	for (int i = 0; i < 254; i++)
-		strcat(text, "a");
-	strcat(text, "%C3%A4");
-	CHECK(parse(text, &marker));
-	CHECK_EQ(marker.name_length, 254);
-	text[strlen("// proton.record start ") + 253] = '\0';
-	strcat(text, "%C3%A4");
-	CHECK(parse(text, &marker));
-	CHECK_EQ(marker.name_length, 255);
+	for (size_t i = 0; i < ARRAY_LENGTH(characters); i++) {
+		char more[16];
+
+		snprintf(more, sizeof(more), "%s%s", characters[i], "more");
+		for (size_t missing = 1; missing <= i; missing++)
+			CHECK_U64(length_of(254 - i + missing, more), 254 - i + missing);
+		CHECK_U64(length_of(254 - i, characters[i]), 255);
+		CHECK_U64(length_of(254 - i, more), 255);
+	}
+	/* Not UTF-8. */
+	memset(continued, 0x80, 299);
+	CHECK_U64(length_of(0, continued), 255);
 }
 
 /* ------------------------------------------------------------------ calls */
