@@ -19,7 +19,7 @@ struct region {
 };
 
 struct regions {
-	struct region open[MLIR_DEPTH_MAX];
+	struct region open[MLIR_DEPTH_MAX + 1]; /* the first one is around all regions */
 	uint32_t depth;
 };
 
@@ -33,10 +33,10 @@ static bool is_pipelined(const struct region *loop, struct slice closing)
 /* The content of a branch is attributed to the loop around it. */
 static void end_region(struct regions *regions)
 {
-	const struct region *ended = &regions->open[--regions->depth];
-	struct region *around = &regions->open[regions->depth ? regions->depth - 1 : 0];
+	const struct region *ended = &regions->open[regions->depth--];
+	struct region *around = &regions->open[regions->depth];
 
-	if (!regions->depth || ended->is_loop)
+	if (ended->is_loop)
 		return;
 	around->has_marker |= ended->has_marker;
 	around->has_load |= ended->has_load;
@@ -47,8 +47,7 @@ static void end_region(struct regions *regions)
 static bool follow_line(struct regions *regions, const struct mlir_region_line *text,
 			bool is_marker)
 {
-	/* The root region stands for code outside all regions. */
-	struct region *around = &regions->open[regions->depth ? regions->depth - 1 : 0];
+	struct region *around = &regions->open[regions->depth];
 	bool is_marked_loop = false;
 
 	if (mlir_closes_region(text->trimmed)) {
@@ -57,7 +56,7 @@ static bool follow_line(struct regions *regions, const struct mlir_region_line *
 		is_marked_loop = around->has_marker && is_pipelined(around, text->trimmed);
 		end_region(regions);
 	} else if (text->end != MLIR_NO_LINE) {
-		regions->open[regions->depth++] = (struct region){
+		regions->open[++regions->depth] = (struct region){
 			.is_loop = mlir_is_loop(&text->line),
 		};
 	} else {

@@ -8,6 +8,7 @@ TEST(nothing_ran)
 	CHECK_U64(decoder.execution_count, 0);
 	CHECK_U64(decoder.totals.lost_ctas, 1);
 	CHECK_U64(decoder.totals.ctas, 0);
+	CHECK_U64(decoder.totals.lost_units, 0);
 	done();
 }
 
@@ -28,6 +29,8 @@ TEST(scopes_nest_by_time)
 	CHECK_U64(decoder.units[0].processor, 7);
 	CHECK(!decoder.units[1].is_there);
 	CHECK_U64(decoder.totals.lost_units, 1);
+	CHECK_U64(decoder.totals.ctas, 1);
+	CHECK_U64(decoder.totals.lost_ctas, 0);
 	CHECK_U64(decoder.totals.dropped, 0);
 	done();
 }
@@ -303,6 +306,7 @@ TEST(an_end_that_four_warps_see)
 	make_events(5, 8);
 	simulate_copies(8);
 	CHECK(decode_cta(&decoder, memory));
+	CHECK(decode_cta(&decoder, memory)); /* the next CTA */
 	check_totals(8, 0, 0);
 	for (uint32_t k = 0; k < 8; k++)
 		check_event(k, 4, 1000 * k + 100, (4 - k % 4) % 4, 1000 * (k + 2) + 500);

@@ -138,6 +138,32 @@ TEST(end_of_a_scope_that_cannot_have_been_open_is_unpaired)
 	done();
 }
 
+TEST(the_sixty_sixth_scope_can_have_been_open)
+{
+	uint32_t scope = 0;
+
+	make(16, 0, (struct decode_overhead){0});
+	while (scope < 65) {
+		char name[8];
+
+		scope = layout_scope(&layout, name,
+				     (size_t)snprintf(name, sizeof(name), "s%u", scope));
+	}
+	layout_code(&layout, scope, INSTRUMENT_END);
+	know(scope, NO_SCOPE, 0);
+	know(1, NO_SCOPE, 0);
+	layout.nesting[1].around[1] = 2;
+	header(0, 0, 2000, 3);
+	put(0, 1, 300, B, 1);
+	put(0, 0, 400, E_END + 1, 0);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 2);
+	check_execution(0, 65, 300, 100, DECODE_NONE);
+	check_execution(1, 1, 300, 1, 0);
+	CHECK_U64(decoder.totals.partial[65], 1);
+	done();
+}
+
 /* A scope that may contain itself may have been open twice. */
 TEST(a_scope_in_itself_may_have_two_overwritten_starts)
 {
