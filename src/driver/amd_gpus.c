@@ -18,7 +18,6 @@
 #include "driver/amd_library.h"
 #include "driver/visible_devices.h"
 
-#define NODES_MAX 1024
 #define PATH_BYTES 512
 
 static FILE *open_file(unsigned node, const char *name)
@@ -89,7 +88,7 @@ size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity)
 	uint32_t node = 0; /* without those that are left out */
 	size_t count = 0;
 
-	for (unsigned i = 0; i < NODES_MAX; i++) {
+	for (unsigned i = 0;; i++) {
 		FILE *file = open_file(i, "name"); /* readable for all nodes */
 
 		if (!file)

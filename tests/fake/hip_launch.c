@@ -109,8 +109,8 @@ FAKE_EXPORT int hipPointerGetAttribute(void *data, int attribute, void *pointer)
 {
 	if (attribute != HIP_POINTER_DEVICE)
 		*(void **)data = pointer;
-	else if (memory_device >= 0)
-		*(int *)data = memory_device;
+	else
+		*(int *)data = memory_device < 0 ? 0 : memory_device;
 	return attribute == HIP_POINTER_DEVICE && memory_device < 0 ? INVALID_VALUE : 0;
 }
 

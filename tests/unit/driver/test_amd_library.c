@@ -152,6 +152,11 @@ TEST(a_path_in_the_variable_of_proton_is_the_only_one_tried)
 		find((struct searched){.names = {"PROTON_ROCPROFILER_SDK_PATH", "LD_LIBRARY_PATH"},
 				       .values = {"typo", "other"}}),
 		"cannot find librocprofiler-sdk.so.1 (searched: PROTON_ROCPROFILER_SDK_PATH=");
+	/* An empty variable is not set. */
+	CHECK_STR(
+		find((struct searched){.names = {"PROTON_ROCPROFILER_SDK_PATH", "LD_LIBRARY_PATH"},
+				       .values = {"=", "other"}}),
+		rec_path("other/librocprofiler-sdk.so.1"));
 	free(named);
 }
 

@@ -3,6 +3,7 @@
 #include "unit/recorded.h"
 
 #include "backend/intra/sm_id.h"
+#include "driver/amd_gpus.h"
 #include "driver/driver.h"
 #include "driver/gpu_device.h"
 #include "driver/hip_abi.h"
@@ -263,6 +264,9 @@ TEST(devices_are_described_by_their_number_without_instrumentation)
 	load_fake();
 	CHECK_OK(driver_load_hip(&err), err);
 	CHECK(!driver_is_bound());
+	CHECK_EQ(amd_gpus_hip_count(), 4);
+	fake.fail("hipGetDeviceCount", 1, 1, 100);
+	CHECK_EQ(amd_gpus_hip_count(), -1);
 	for (int i = 3; i >= 0; i--) {
 		const struct fake_gpu *gpu = fake_hip_gpu(i);
 		uint32_t id = gpu_device_of_hip((uint32_t)i);
