@@ -45,6 +45,37 @@ TEST(lists_of_expressions_may_be_empty)
 		  "decltype(g()) {lambda(char)#1}::operator()<int>()");
 }
 
+TEST(expressions_of_signatures_are_written)
+{
+	CHECK_STR(full("_Z1fIiEDTszfp_ET_"), "decltype(sizeof (parm(fp))) f<int>(int)");
+	CHECK_STR(full("_Z1fIiEDTstT_ES0_"), "decltype(sizeof (int)) f<int>(int)");
+	CHECK_STR(full("_Z1fIiEDTatT_ES0_"), "decltype(alignof (int)) f<int>(int)");
+	CHECK_STR(full("_Z1fIiEDTnxfp_ET_"), "decltype(noexcept (parm(fp))) f<int>(int)");
+	CHECK_STR(full("_Z1fIJiiEEDTsZfp_EDpT_"),
+		  "decltype(sizeof...(parm(fp))) f<int, int>(int, int)");
+	CHECK_STR(full("_Z1fIiEDTcvlfp_ET_"), "decltype((long)(parm(fp))) f<int>(int)");
+	CHECK_STR(full("_Z1fIiEDTcvT__EES0_"), "decltype(int()) f<int>(int)");
+	CHECK_STR(full("_Z1fIiEDTcvT__Li1ELi2EEES0_"), "decltype(int(1, 2)) f<int>(int)");
+	CHECK_STR(full("_Z1fI1SEDTsrT_1sES1_"), "decltype(S::s) f<S>(S)");
+	CHECK_STR(full("_Z1fI1SEDTsrT_1sIiEES1_"), "decltype(S::s<int>) f<S>(S)");
+	CHECK_STR(full("_Z1fI1FEDTclfp_Li1ELi2EEET_"), "decltype(parm(fp)(1, 2)) f<F>(F)");
+	CHECK_STR(full("_Z1fIiEDTntfpK_ET_"), "decltype(!(parm(fp))) f<int>(int)");
+	CHECK_STR(full("_Z1fIiEDTngfL0p1_ET_"), "");
+	CHECK_STR(full("_Z1fIiEDTszfpET_"), "");
+	CHECK_STR(full("_Z1fIiEDTsrT_ET_"), "");
+	CHECK_STR(full("_Z1fIiEDTsrNT_1sET_"), "");
+	CHECK_STR(full("_Z1fIiEDTcv_ET_"), "");
+}
+
+TEST(builtin_types_have_their_names)
+{
+	CHECK_STR(full("_Z1fDF16_DF16b"), "f(_Float16, std::bfloat16_t)");
+	CHECK_STR(full("_Z1fDdDeDfDh"), "f(decimal64, decimal128, decimal32, half)");
+	CHECK_STR(full("_Z1fiz"), "f(int, ...)");
+	CHECK_STR(full("_Z1fk"), "");
+	CHECK_STR(full("_Z1fDq"), "");
+}
+
 TEST(truncated_names_are_left_unchanged)
 {
 	static const char name[] = "_ZN2at6native29vectorized_elementwise_kernelILi8ENS0_"
