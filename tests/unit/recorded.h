@@ -110,6 +110,9 @@ __attribute__((unused)) static struct profile *rec_load(const char *file)
 	struct proton_error err = {0};
 
 	CHECK_OK(profile_load_file(rec_path(file), &profile, &err), err);
+	for (size_t i = 0; i < profile->info_count; i++) /* each has one value */
+		for (size_t j = 0; j < i; j++)
+			CHECK(profile->info[i].key != profile->info[j].key);
 	return profile;
 }
 

@@ -629,6 +629,7 @@ TEST(timeline_of_async_events)
 	const struct row_event *copies[2] = {NULL};
 	const struct row_event *load = NULL;
 	struct profile *profile;
+	uint32_t units = 0;
 	uint32_t count = 0;
 	uint8_t *ring;
 	uint64_t address;
@@ -649,6 +650,8 @@ TEST(timeline_of_async_events)
 	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
 		const struct row_event *event = trace_event(profile->trace, i);
 
+		if (event && event->kind == EVENT_UNIT)
+			CHECK_U64(profile->trace->lanes[event->lane].number, units++);
 		if (!event || event->kind != EVENT_SECTION)
 			continue;
 		if (!(event->flags & EVENT_ASYNC)) {
@@ -658,7 +661,7 @@ TEST(timeline_of_async_events)
 			copies[count++] = event;
 		}
 	}
-	CHECK(load && count == 2);
+	CHECK(load && count == 2 && units == 2);
 	CHECK_U64(copies[0]->link, 0);
 	CHECK_U64(copies[0]->detail, 100);
 	CHECK_U64(copies[1]->detail, 600);
