@@ -177,7 +177,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 
 	if (is_wanted && sdk_state_now() == SDK_ON)
 		status = sdk_contexts_start_memory(err);
-	if (status == PROTON_OK || !is_wanted)
+	if (status == PROTON_OK)
 		wants_memory = is_wanted;
 	return status;
 }

@@ -467,6 +467,7 @@ TEST(host_trap_samples_have_no_reason)
 	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
 	CHECK_EQ(value_of(profile, find_line(profile, 6, 5), "num_stalled_samples"), 0);
 	CHECK_EQ(value_of(profile, find_line(profile, 6, 5), "stalled_unknown"), 0);
+	CHECK_LT(0, atoll(info(profile, "overhead_callbacks_ns")));
 	CHECK_STR(info(profile, "pc_sampling"), "host-trap");
 	CHECK_STR(info(profile, "pc_sampling_interval"), "1000");
 	CHECK_STR(info(profile, "pc_sampling_unit"), "microseconds");
@@ -482,6 +483,15 @@ TEST(each_gpu_gets_the_best_method_that_it_offers)
 	CHECK_U64(sdk.pcs_interval(0), 131072); /* the nearest power of two */
 	CHECK_EQ(sdk.pcs_method(1), SDK_METHOD_HOST_TRAP);
 	CHECK_U64(sdk.pcs_interval(1), 100000);
+	profile_free(finish());
+}
+
+TEST(a_gpu_without_the_method_that_the_user_names_is_not_sampled)
+{
+	setenv("PROTON_ROCPROFILER_PC_SAMPLING_METHOD", "stochastic", 1);
+	begin("pcsampling");
+	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
+	CHECK_EQ(sdk.pcs_method(1), 0);
 	profile_free(finish());
 }
 
