@@ -160,6 +160,40 @@ def test_the_mistakes_of_a_file_are_these(operators, tmp_path):
     assert {mutant.room for mutant in found} == {"a"}
 
 
+EQUAL = """int f(int a, int b)
+{
+\tif (a > b)
+\t\ta = b;
+\ta = b < a ? b : a;
+\tb = a > b ? a - b : 0;
+\tif (a != b)
+\t\treturn a < b ? -1 : 1;
+\treturn g(a > b ? b : a);
+}
+"""
+DIFFERENT = """int f(int a, int b)
+{
+\tif (a > b)
+\t\ta = c;
+\ta = c + b < a ? b : a;
+\tb = a > b ? a - b : 1;
+\tif (a != c)
+\t\treturn a < b ? -1 : b;
+\treturn g(h(a) > b ? b : a);
+}
+"""
+
+
+@pytest.mark.parametrize("source, boundaries", [(EQUAL, []), (DIFFERENT, [3, 5, 6, 8, 9])])
+def test_boundaries_with_equal_results_are_not_moved(operators, tmp_path, source, boundaries):
+    (tmp_path / "src" / "a").mkdir(parents=True)
+    (tmp_path / "src" / "a" / "a.c").write_text(source)
+    found = operators.file_mutants(tmp_path, Path("src/a/a.c"))
+    assert sorted(m.line for m in found if m.kind == "boundary") == boundaries
+    signs = [m.after for m in found if m.kind == "constant" and "-1 :" in m.after]
+    assert signs == ["return a < b ? -1 : 0;"] * (source is EQUAL)
+
+
 def test_a_seed_chooses_the_same_mutants_again_and_another_seed_others(operators, tiny):
     rooms = operators.all_mutants(tiny, [Path("src/tiny/tiny.c")])
     chosen = [

@@ -23,12 +23,20 @@ NEW_OPERATORS = {old: (new, kind) for kind, pairs in SWAPS.items() for old, new 
 OPERATOR = re.compile(r"(?<=[\w)\]@\"'] )([<>=!]=|[<>+\-*/&|]|<<|>>|&&|\|\||[+\-|&]=)(?= |\n)")
 # Not -1: other negative numbers mean the same.
 NUMBER = re.compile(r"(?<![\w.@-])(\d+)(?![\w.@])")
+# Of two orders, where equal operands have the same result in both.
+OPERAND = r"\w[\w.\[\]]*(?:->[\w.\[\]]+)*"
+CHOSEN = re.compile(
+    rf"(?:(?<=return )|(?<![\w.)\]+\-*/%|&^<>!~] ))(?<![\w.>)*&!~-])({OPERAND}) ([<>]=?) ({OPERAND})"
+    r"\s\? ([^:?;]+?)\s: ([^;,)]+)[;,)]"
+)
+CLAMPED = re.compile(rf"if \(({OPERAND}) ([<>]=?) ({OPERAND})\)\s+(\S+) = (\S+);")
+ORDERED = re.compile(rf"if \(({OPERAND}) != ({OPERAND})\)\s+return \1 ([<>]) \2\b")
 CALL = re.compile(r"\b([a-z_]\w*)\(")
 ARGUMENT = re.compile(r"[&*]?[a-z_][\w.]*(?:->[\w.]+|\[\w+\])*")
 # Their loss is a leak or a hang, or nothing but time.
 RELEASES = re.compile(
     r"free|fini|release|lock\(|destroy|close|munmap|clear_error|DECREF|CLEAR|XDEC"
-    r"|prefetch|reserve\(|madvise|GC_Track"
+    r"|prefetch|reserve\(|madvise|GC_Track|nanosleep|usleep|sched_yield"
 )
 # The order of their arguments makes no difference.
 SYMMETRIC = re.compile(r"cmp$|min|max|equal|same|swap|is_between|compare|clamped")
@@ -75,8 +83,23 @@ class Mutant:
         return {**{name: fields[name] for name in names}, "function": self.function}
 
 
-def changes(text: str, masked: str, slot: Slot) -> Iterator[tuple[int, str, str, str]]:
-    """(at, old, new, kind) of each mistake in a slot."""
+def equal_boundaries(masked: str) -> set[int]:
+    """Where `<` means the same as `<=`: minima, maxima, limits, `a > b ? a - b : 0`, orders."""
+    found = {match.start(3) for match in ORDERED.finditer(masked)}
+    for match in CLAMPED.finditer(masked):
+        if {match[1], match[3]} == {match[4], match[5]}:
+            found.add(match.start(2))
+    for match in CHOSEN.finditer(masked):
+        a, b, results = match[1], match[3], {match[4], match[5]}
+        if results in ({a, b}, {f"{a} - {b}", "0"}, {f"{b} - {a}", "0"}):
+            found.add(match.start(2))
+    return found
+
+
+def changes(
+    text: str, masked: str, slot: Slot, equal: Container[int] = ()
+) -> Iterator[tuple[int, str, str, str]]:
+    """(at, old, new, kind) of each mistake in a slot; `equal` are places of equal_boundaries()."""
     code = masked[slot.start : slot.end]
     sizes = [
         range(call.end(), closing(masked, call.end() - 1))
@@ -86,13 +109,15 @@ def changes(text: str, masked: str, slot: Slot) -> Iterator[tuple[int, str, str,
         if any(found.start() in size for size in sizes):
             continue
         new, kind = NEW_OPERATORS[found[1]]
-        yield found.start(), found[1], new, kind
+        if kind != "boundary" or found.start() not in equal:
+            yield found.start(), found[1], new, kind
     for found in NUMBER.finditer(masked, slot.start, slot.end):
         value = int(found[1], 8 if found[1].startswith("0") and found[1].isdigit() else 10)
         is_capacity = value >= CAPACITY and value & (value - 1) == 0
         if is_capacity or any(found.start() in size for size in sizes):
             continue
-        for near in (value + 1, value - 1):
+        is_sign = masked.endswith("? -1 : ", 0, found.start())  # as for -1
+        for near in (value - 1,) if is_sign else (value + 1, value - 1):
             if near >= 0:
                 yield found.start(), found[1], str(near), "constant"
     yield from swapped_arguments(text, masked, slot)
@@ -141,8 +166,9 @@ def file_mutants(root: Path, path: Path) -> list[Mutant]:
     text = (root / path).read_text(encoding="utf-8")
     masked = mask(text)
     found = []
+    equal = equal_boundaries(masked)
     for slot in slots(text, masked):
-        for at, old, new, kind in changes(text, masked, slot):
+        for at, old, new, kind in changes(text, masked, slot, equal):
             end = at + len(old)
             first, last = text.rfind("\n", 0, at) + 1, text.find("\n", end)
             before = one_line(text[first:last])
