@@ -374,6 +374,9 @@ static void fill_pc(struct pcs_pc *to, const struct fake_pc *pc)
 	to->reasons[1] =
 		(struct pcs_reason){REASON_FIRST + (uint32_t)reason * 2 + 1, pc->not_issued};
 	to->reason_count = pc->not_issued ? 2 : 1;
+	/* Reasons that have no name, in the gap and after all others. */
+	to->reasons[to->reason_count++] = (struct pcs_reason){REASON_FIRST - 1, 1000};
+	to->reasons[to->reason_count++] = (struct pcs_reason){REASON_FIRST + 2 * REASONS, 1000};
 }
 
 static void read_data(struct context *context, struct pcs_data *data, bool reads_all)

@@ -23,11 +23,11 @@ NEW_OPERATORS = {old: (new, kind) for kind, pairs in SWAPS.items() for old, new 
 OPERATOR = re.compile(r"(?<=[\w)\]@\"'] )([<>=!]=|[<>+\-*/&|]|<<|>>|&&|\|\||[+\-|&]=)(?= |\n)")
 # Not -1: other negative numbers mean the same.
 NUMBER = re.compile(r"(?<![\w.@-])(\d+)(?![\w.@])")
-# Of two orders, where equal operands have the same result in both.
+# Comparisons with the same result for equal operands, whatever the order includes.
 OPERAND = r"\w[\w.\[\]]*(?:->[\w.\[\]]+)*"
 CHOSEN = re.compile(
-    rf"(?:(?<=return )|(?<![\w.)\]+\-*/%|&^<>!~] ))(?<![\w.>)*&!~-])({OPERAND}) ([<>]=?) ({OPERAND})"
-    r"\s\? ([^:?;]+?)\s: ([^;,)]+)[;,)]"
+    rf"(?:(?<=return )|(?<![\w.)\]+\-*/%|&^<>!~] ))(?<![\w.>)*&!~-])({OPERAND})"
+    rf" ([<>]=?) ({OPERAND})\s\? ([^:?;]+?)\s: ([^;,)]+)[;,)]"
 )
 CLAMPED = re.compile(rf"if \(({OPERAND}) ([<>]=?) ({OPERAND})\)\s+(\S+) = (\S+);")
 ORDERED = re.compile(rf"if \(({OPERAND}) != ({OPERAND})\)\s+return \1 ([<>]) \2\b")

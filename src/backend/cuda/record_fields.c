@@ -76,12 +76,9 @@ static const struct field *fields_of(int kind, size_t *count)
 	case CUPTI_KIND_MEMCPY_PEER:
 		*count = ARRAY_LENGTH(memcpy_peer_fields);
 		return memcpy_peer_fields;
-	case CUPTI_KIND_MEMSET:
+	default: /* CUPTI_KIND_MEMSET */
 		*count = ARRAY_LENGTH(memset_fields);
 		return memset_fields;
-	default:
-		*count = 0;
-		return NULL;
 	}
 }
 

@@ -654,11 +654,11 @@ TEST(invalid_descriptions_of_device_memory_are_refused)
 
 TEST(creating_the_ring_buffer_may_fail_and_works_later)
 {
-	static const char *const failures[] = {
-		"cuMemHostRegister_v2=1",
-		"cuMemHostGetDevicePointer_v2=1",
-		"cuModuleLoadData=222",
-		"cuModuleGetFunction=500",
+	static const char *const failures[][2] = {
+		{"cuMemHostRegister_v2=1", "cuMemHostRegister failed (1)"},
+		{"cuMemHostGetDevicePointer_v2=1", "cuMemHostGetDevicePointer failed (1)"},
+		{"cuModuleLoadData=222", "cuModuleLoadData failed (222)"},
+		{"cuModuleGetFunction=500", "cuModuleGetFunction failed (500)"},
 	};
 	double value = 1;
 	struct proton_error err;
@@ -669,10 +669,11 @@ TEST(creating_the_ring_buffer_may_fail_and_works_later)
 		SKIP("the process already has a ring buffer");
 	start_device();
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
-		setenv("FAKE_CUDA_FAIL", failures[i], 1);
+		setenv("FAKE_CUDA_FAIL", failures[i][0], 1);
 		CHECK_EQ(add_at(proton_context_here(), "x", PROTON_METRIC_DOUBLE,
 				PROTON_ELEMENT_FLOAT64, &value, 1, &err),
 			 PROTON_E_UNSUPPORTED);
+		CHECK_HAS(err.text, failures[i][1]);
 	}
 	unsetenv("FAKE_CUDA_FAIL");
 	add_doubles("x", &value, 1);

@@ -111,7 +111,7 @@ TEST(lines_are_below_the_calls_that_the_cubin_has)
 	free(cubin);
 }
 
-/* Triton's cache with the cubin and its PTX in one of two directories. Returns the cubin's size. */
+/* Triton's cache with the cubin and its PTX in one of many directories. Returns the cubin's size. */
 static size_t make_cache(char *bytes, size_t length)
 {
 	const char *ptx = memmem(bytes, length, SEPARATOR, strlen(SEPARATOR));
@@ -122,6 +122,12 @@ static size_t make_cache(char *bytes, size_t length)
 	setenv("TRITON_CACHE_DIR", cache, 1);
 	CHECK_EQ(mkdir(cache, 0700), 0);
 	CHECK_EQ(mkdir(rec_path("cache/OTHER"), 0700), 0);
+	for (int i = 0; i < 20; i++) {
+		char other[32];
+
+		snprintf(other, sizeof(other), "cache/kernel %d", i);
+		CHECK_EQ(mkdir(rec_path(other), 0700), 0);
+	}
 	CHECK_EQ(mkdir(rec_path("cache/HASH"), 0700), 0);
 	ptx += strlen(SEPARATOR);
 	write_file(rec_path("cache/HASH/one.cubin"), bytes, cubin_length);
