@@ -240,6 +240,56 @@ TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 	profile_free(profile);
 }
 
+static void add_cubin(const char *directory, const char *bytes)
+{
+	char path[64];
+	FILE *file;
+
+	CHECK_EQ(mkdir(rec_path(directory), 0700), 0);
+	if (!bytes)
+		return;
+	snprintf(path, sizeof(path), "%s/old.cubin", directory);
+	file = fopen(rec_path(path), "w");
+	CHECK(file && fputs(bytes, file) >= 0 && fclose(file) == 0);
+}
+
+/* Its kernels run only in graphs: no launch gives the cubin. */
+TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
+{
+	char cache[256];
+	struct profile *profile;
+	uint64_t crc;
+	int session;
+
+	snprintf(cache, sizeof(cache), "%s", rec_path("cache"));
+	setenv("TRITON_CACHE_DIR", cache, 1);
+	CHECK_EQ(mkdir(cache, 0700), 0);
+	for (int i = 0; i < 20; i++) {
+		char other[32];
+
+		snprintf(other, sizeof(other), "cache/other%d", i);
+		add_cubin(other, i % 2 ? "another kernel of this name" : NULL);
+	}
+	load_fake();
+	crc = fake.module_crc(fake.module_load("the cubin", 9));
+	session = start_sampling("pcsampling");
+	fake.context_create(&gpu0);
+	launch_function("other", NULL, 1000);
+	take(crc, "old", 0, "wait", 5);
+	take(crc + 1, "old", 0, "wait", 5);
+	add_cubin("cache/own", "the cubin");
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_U64(profile->samples->code_object_count, 2);
+	for (int i = 0; i < 2; i++) {
+		const struct profile_code_object *object = &profile->samples->code_objects[i];
+
+		CHECK_U64(object->length, object->crc == crc ? 9 : 0);
+		CHECK_EQ(object->bytes != NULL, object->crc == crc);
+	}
+	profile_free(profile);
+}
+
 /* While samples come. */
 static uint64_t ns_until_reads(uint32_t count)
 {
