@@ -264,11 +264,12 @@ TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 	snprintf(cache, sizeof(cache), "%s", rec_path("cache"));
 	setenv("TRITON_CACHE_DIR", cache, 1);
 	CHECK_EQ(mkdir(cache, 0700), 0);
+	add_cubin("cache/own", "the cubin");
 	for (int i = 0; i < 20; i++) {
 		char other[32];
 
 		snprintf(other, sizeof(other), "cache/other%d", i);
-		add_cubin(other, i % 2 ? "another kernel of this name" : NULL);
+		add_cubin(other, i % 4 ? NULL : "another kernel of this name");
 	}
 	load_fake();
 	crc = fake.module_crc(fake.module_load("the cubin", 9));
@@ -277,7 +278,6 @@ TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 	launch_function("other", NULL, 1000);
 	take(crc, "old", 0, "wait", 5);
 	take(crc + 1, "old", 0, "wait", 5);
-	add_cubin("cache/own", "the cubin");
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	profile = finish();
 	CHECK_U64(profile->samples->code_object_count, 2);
