@@ -18,7 +18,9 @@ static const char abbreviations[] =
 	"\0\2\x2e\1\x11\1\x12\6\0"       /* a function, its code and bytes */
 	"\0\3\x1d\1\x31\x13\x11\1\x12\6" /* an inlined call: origin, code and bytes */
 	"\x58\v\x59\v\0\0"               /* and the file and line of the call */
-	"\4\x2e\0\3\b\0\0";              /* a function with a name only */
+	"\4\x2e\0\3\b\0\0"               /* a function with a name only */
+	"\5\x34\0\x3e";                  /* a variable; the form of its attribute follows */
+static const char *variable = "\v\0\0";
 
 /* The unit, and named functions "one" and "two". */
 static void begin_unit(struct out *info)
@@ -64,8 +66,12 @@ static const char *ranges_of(struct out *info)
 	struct cubin_build build;
 	struct code_object object;
 	struct inlined_calls calls;
+	struct out table;
 	size_t length = 0;
 
+	out_init(&table, -1);
+	out_bytes(&table, abbreviations, sizeof(abbreviations) - 1);
+	out_bytes(&table, variable, 1 + strlen(variable + 1) + 3);
 	end_children(info);
 	end_children(info);
 	for (uint32_t i = 0; i < 4; i++)
@@ -74,8 +80,7 @@ static const char *ranges_of(struct out *info)
 	build_function(&build, "kernel", build_code(&build, ".text", CODE_AT, code, sizeof(code)),
 		       CODE_AT, sizeof(code));
 	build_section(&build, ".debug_info", SHT_PROGBITS, 0, info->bytes, info->length);
-	build_section(&build, ".debug_abbrev", SHT_PROGBITS, 0, abbreviations,
-		      sizeof(abbreviations));
+	build_section(&build, ".debug_abbrev", SHT_PROGBITS, 0, table.bytes, table.length);
 	build_end(&build);
 	CHECK_EQ(code_object_open(&object, build.bytes.bytes, build.bytes.length, NULL), PROTON_OK);
 	CHECK_EQ(inlined_calls_read(&calls, &object), PROTON_OK);
@@ -96,6 +101,7 @@ static const char *ranges_of(struct out *info)
 	inlined_calls_fini(&calls);
 	code_object_close(&object);
 	build_fini(&build);
+	out_fini(&table);
 	out_fini(info);
 	return text;
 }
@@ -115,6 +121,73 @@ TEST(innermost_call_counts_and_its_callers_are_known)
 	end_children(&info);
 	CHECK_STR(ranges_of(&info),
 		  "10 8(two) 7(one), 20 7(one), 30 9(two) 7(one), 50 10(one), 60");
+}
+
+TEST(attributes_of_every_form_are_skipped)
+{
+	static const struct {
+		const char *form; /* and the value of a constant that the table has */
+		const char *bytes;
+		size_t length;
+	} forms[] = {
+		{"\x01", "12345678", 8},
+		{"\x03", "\2\0xx", 4},
+		{"\x04", "\1\0\0\0x", 5},
+		{"\x05", "12", 2},
+		{"\x06", "1234", 4},
+		{"\x07", "12345678", 8},
+		{"\x08", "text", 5},
+		{"\x09", "\3xxx", 4},
+		{"\x0a", "\2xx", 3},
+		{"\x0b", "1", 1},
+		{"\x0c", "1", 1},
+		{"\x0d", "\xff\x7f", 2},
+		{"\x0e", "1234", 4},
+		{"\x0f", "\x80\1", 2},
+		{"\x10", "1234", 4},
+		{"\x11", "1", 1},
+		{"\x12", "12", 2},
+		{"\x13", "1234", 4},
+		{"\x14", "12345678", 8},
+		{"\x15", "\x81\1", 2},
+		{"\x16", "\v1", 2},
+		{"\x17", "1234", 4},
+		{"\x18", "\2xx", 3},
+		{"\x19", "", 0},
+		{"\x1a", "\x80\1", 2},
+		{"\x1b", "\x80\1", 2},
+		{"\x1c", "1234", 4},
+		{"\x1d", "1234", 4},
+		{"\x1e", "1234567812345678", 16},
+		{"\x1f", "1234", 4},
+		{"\x20", "12345678", 8},
+		{"\x21\5", "", 0},
+		{"\x22", "\x80\1", 2},
+		{"\x23", "\x80\1", 2},
+		{"\x24", "12345678", 8},
+		{"\x25", "1", 1},
+		{"\x26", "12", 2},
+		{"\x27", "123", 3},
+		{"\x28", "1234", 4},
+		{"\x29", "1", 1},
+		{"\x2a", "12", 2},
+		{"\x2b", "123", 3},
+		{"\x2c", "1234", 4},
+	};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		char with_end[8] = "";
+		struct out info;
+
+		memcpy(with_end, forms[i].form, strlen(forms[i].form));
+		variable = with_end;
+		begin_unit(&info);
+		put(&info, 5, 1);
+		out_bytes(&info, forms[i].bytes, forms[i].length);
+		begin_call(&info, ONE, 0x10, 0x10, 7);
+		end_children(&info);
+		CHECK_STR(ranges_of(&info), "10 7(one), 20");
+	}
 }
 
 TEST(code_outside_its_caller_is_cut_off)
