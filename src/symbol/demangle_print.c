@@ -76,7 +76,7 @@ static uint32_t list_length(const struct printer *printer, uint16_t list)
 {
 	uint32_t count = 0;
 
-	for (; list && node_at(printer, list)->a; list = node_at(printer, list)->b)
+	for (; list; list = node_at(printer, list)->b)
 		count++;
 	return count;
 }

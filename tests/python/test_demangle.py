@@ -75,6 +75,7 @@ MALFORMED = [
     "_ZTh8N1a1bEv", "_Z1fIXpliLi1EEvv", "_Z1fIXplLi1EEEvv", "_Z1fIXE Evv", "_Z1fIXstEEvv",
     "_Z1fA_", "_Z1fA3i_", "_Z1fPK", "_Z1fDv4", "_Z1fDv4_", "_Z1fu", "_ZNKE", "_ZStE", "_ZSt1",
     "_Zcv", "_ZGVE", "_ZN1aB3xE",
+    "_ZNILiE", "_ZN1aIXE",
 ]
 
 

@@ -32,6 +32,10 @@ TEST(types_are_written_around_names)
 	CHECK_STR(full("_Z1fIJifEEvDpRKT_"), "void f<int, float>(int const&, float const&)");
 	CHECK_STR(full("_Z1fIJEEvDpT_"), "void f<>()");
 	CHECK_STR(full("_Z1fIRiEvOT_"), "void f<int&>(int&)");
+	CHECK_STR(full("_Z1fDpPi"), "f(int*...)");
+	CHECK_STR(full("_Z1fIJEEviDpPT_i"), "void f<>(int, int)");
+	/* The inner expansion has the pack. */
+	CHECK_STR(full("_Z1fIJidEEvDp1AIJDpT_EE"), "void f<int, double>(A<int, double>...)");
 }
 
 TEST(lists_of_expressions_may_be_empty)
