@@ -374,6 +374,43 @@ TEST(windows_open_and_close_while_modules_are_loaded)
 	profile_free(profile);
 }
 
+static void wait_for_calls(const char *call, uint32_t count)
+{
+	while (fake.calls(call) < count)
+		usleep(500);
+}
+
+static void wait_for_reads(void)
+{
+	wait_for_calls("cuptiPCSamplingGetData", fake.calls("cuptiPCSamplingGetData") + 6);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+TEST(a_window_lasts_from_its_first_launch)
+{
+	uint64_t launched_ns;
+
+	start_sampling("pcsampling:windows=60ms/61ms");
+	fake.context_create(&gpu0);
+	wait_for_reads();
+	CHECK_U64(fake.calls("cuptiPCSamplingStop"), 0);
+	launched_ns = now_ns();
+	launch_function("mm", NULL, 1000);
+	wait_for_calls("cuptiPCSamplingStop", 1);
+	CHECK_LE(60000000, now_ns() - launched_ns);
+	wait_for_calls("cuptiPCSamplingStart", 2);
+	wait_for_reads();
+	CHECK_U64(fake.calls("cuptiPCSamplingStop"), 1);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
 TEST(a_short_interval_is_rounded_to_a_power_of_two)
 {
 	struct profile *profile;
