@@ -5,6 +5,7 @@
 #include "unit/amd/roctracer_session.h"
 
 #include "base/array.h"
+#include "unit/recorded_trace.h"
 
 static const struct profile_kernel *kernel_at(const struct profile *profile, const char *path)
 {
@@ -248,6 +249,38 @@ TEST(many_buffers_keep_every_name)
 		CHECK_U64(rec_count(profile, name), 100);
 	}
 	profile_free(profile);
+}
+
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The fake's clock is an hour ahead. If it cannot be read, times are those since the boot. */
+TEST(times_of_records_become_those_of_the_process)
+{
+	for (int is_stopped = 0; is_stopped <= 1; is_stopped++) {
+		struct fake_hip_launch launch = kernel("k", 5);
+		uint64_t before_ns = read_clock(CLOCK_REALTIME);
+		const struct row_event *event;
+		struct profile *profile;
+
+		start_options((struct proton_session_options){.data = "trace"});
+		tracer.stop_clock(is_stopped);
+		launch.start_ns = is_stopped ? read_clock(CLOCK_BOOTTIME) : tracer.now();
+		launch.end_ns = launch.start_ns + 5;
+		tracer.hip_call(&launch);
+		profile = finish();
+		tracer.stop_clock(false);
+		event = need_event(profile, EVENT_KERNEL, "k");
+		CHECK_LT(before_ns - 1000000000, event->start_ns);
+		CHECK_LT(event->start_ns, read_clock(CLOCK_REALTIME) + 1000000000);
+		CHECK_U64(event->end_ns - event->start_ns, 5);
+		profile_free(profile);
+	}
 }
 
 TEST(a_new_buffer_size_is_used_by_the_next_session)

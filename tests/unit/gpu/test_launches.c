@@ -2,6 +2,7 @@
 #include "unit/recorded.h"
 
 #include "backend/gpu/launches.h"
+#include "backend/gpu/records.h"
 #include "record/thread/correlate.h"
 
 static struct proton_error err;
@@ -106,4 +107,39 @@ TEST(launches_before_the_first_call_of_the_sessions_are_older)
 	CHECK(launches_is_older(6));
 	CHECK(!launches_is_older(7));
 	stop();
+}
+
+TEST(the_size_of_buffers_is_whole_pages_between_limits)
+{
+	static const struct {
+		const char *text;
+		size_t bytes;
+	} sizes[] = {
+		{"", 4u << 20},   {"0", 4u << 20},  {"-1", 4u << 20},
+		{"x", 4u << 20},  {"1", 65536},     {"65535", 65536},
+		{"65536", 65536}, {"65537", 69632}, {"8388608", 8u << 20},
+	};
+
+	unsetenv("TRITON_PROFILE_BUFFER_SIZE");
+	CHECK_U64(records_buffer_bytes(), 4u << 20);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		setenv("TRITON_PROFILE_BUFFER_SIZE", sizes[i].text, 1);
+		CHECK_U64(records_buffer_bytes(), sizes[i].bytes);
+	}
+}
+
+/* The first thousand calls are timed ever more rarely, and stand for all. */
+TEST(timed_calls_stand_for_the_others)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i <= 10 * LAUNCHES_SAMPLE_PERIOD; i++)
+		sum += launches_sample_weight(i);
+	CHECK_U64(sum, 10 * LAUNCHES_SAMPLE_PERIOD);
+	CHECK_EQ(launches_sample_weight(0), 0);
+	CHECK_EQ(launches_sample_weight(1), 1);
+	CHECK_EQ(launches_sample_weight(2), 1);
+	CHECK_EQ(launches_sample_weight(3), 0);
+	CHECK_EQ(launches_sample_weight(LAUNCHES_SAMPLE_PERIOD), LAUNCHES_SAMPLE_PERIOD / 2);
+	CHECK_EQ(launches_sample_weight(2 * LAUNCHES_SAMPLE_PERIOD), LAUNCHES_SAMPLE_PERIOD);
 }
