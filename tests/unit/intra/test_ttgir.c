@@ -181,6 +181,10 @@ TEST(parse_errors_have_a_line_number)
 		"line 1: not of the form: %event = proton.allocate_event \"name\" : i32");
 	refused("proton.event start %4 : i32",
 		"line 1: %4 is not defined by an earlier proton.allocate_event");
+	refused("\n\nproton.event start "
+		"%a123456789b123456789c123456789d123456789e123456789f123456789 : i32",
+		"line 3: %a123456789b123456789c123456789d123456789e123456789f12345678 is not "
+		"defined by an earlier proton.allocate_event");
 	refused("proton.event %4",
 		"line 1: not of the form: proton.event start %event : i32, or end");
 	refused("  proton.flush\n",

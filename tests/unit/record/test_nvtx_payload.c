@@ -351,6 +351,34 @@ TEST(a_group_call_launches_the_kernels_of_its_calls)
 	profile_free(profile);
 }
 
+TEST(a_group_call_with_too_many_communicators_is_compared_with_no_other)
+{
+	struct profile *profile;
+	uint64_t found[8];
+	uint64_t sum = 0;
+
+	start();
+	for (uint64_t count = 8; count <= 9; count++) {
+		push(start_name, NULL, 0);
+		nvtx.domain_pop(nccl);
+		for (uint64_t i = 0; i < 2 * count; i++) { /* each twice */
+			push_all_reduce(0x1000 + i % count);
+			nvtx.domain_pop(nccl);
+		}
+		push(end_name, NULL, 0);
+		kernel(count);
+		nvtx.domain_pop(nccl);
+	}
+	profile = finish();
+	CHECK_U64(kernels_at(profile, "ncclGroupEnd [8 communicators]"), 1);
+	CHECK_U64(kernels_at(profile, "ncclGroupEnd"), 1);
+	for (uint64_t i = 0; i < 8; i++)
+		sum += 0x1000 + i;
+	CHECK_U64(durations_of(profile, sum, found), 1);
+	CHECK_U64(found[0], 8);
+	profile_free(profile);
+}
+
 /* ------------------------------------------------------------------ schemas */
 
 static uint64_t id_in(uint64_t schema, const void *bytes, size_t size)
