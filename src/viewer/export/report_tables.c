@@ -221,9 +221,7 @@ void report_fini(struct export_report *report)
 {
 	free(report->kernels);
 	free(report->devices);
-	if (report->source.bytes)
-		out_fini(&report->source);
-	if (report->ranks.bytes)
-		out_fini(&report->ranks);
+	out_fini(&report->source);
+	out_fini(&report->ranks);
 	*report = (struct export_report){0};
 }
