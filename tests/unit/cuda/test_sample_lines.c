@@ -111,7 +111,7 @@ TEST(lines_are_below_the_calls_that_the_cubin_has)
 	free(cubin);
 }
 
-/* Triton's cache with the cubin and its PTX in one of many directories. Returns the cubin's size. */
+/* Triton's cache: one of many directories has cubin and PTX. Returns the cubin's size. */
 static size_t make_cache(char *bytes, size_t length)
 {
 	const char *ptx = memmem(bytes, length, SEPARATOR, strlen(SEPARATOR));
