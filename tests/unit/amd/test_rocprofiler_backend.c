@@ -261,6 +261,27 @@ TEST(launches_between_sessions_are_neither_recorded_nor_lost)
 	profile_free(profile);
 }
 
+TEST(records_of_unknown_launches_and_calls_are_counted)
+{
+	int session = start_sdk(PROTON_SESSION_MEMORY);
+
+	launch_ns("k", 5);
+	setenv("FAKE_SDK_UNASKED", "1", 1);
+	launch_ns("k", 5);
+	fake.copy(&(struct fake_copy){.call = "hipMemcpyAsync",
+				      .operation = SDK_COPY_HOST_TO_DEVICE,
+				      .bytes = 4096,
+				      .start_ns = 1,
+				      .end_ns = 3});
+	unsetenv("FAKE_SDK_UNASKED");
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	CHECK_U64(rec_counter(session, "memory operations"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 1);
+	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 1);
+	profile_free(finish());
+}
+
 /* ------------------------------------------------------------------ launches */
 
 /* A failed hipGetDevice() does not mean that records are lost: a flush waits 300 ms for them. */
