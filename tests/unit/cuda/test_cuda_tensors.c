@@ -512,6 +512,31 @@ TEST(a_value_is_added_even_if_its_record_is_lost)
 	profile_free(profile);
 }
 
+/* The value of a replay of which nothing is known does not move those that follow. */
+TEST(a_value_before_the_first_known_replay_is_lost)
+{
+	int session = start_device();
+	double values[2] = {1, 2};
+	struct profile *profile;
+
+	ONLY_CUDA("values do not depend on records with HIP");
+	begin_capture();
+	add_doubles("x", values, 2);
+	end_capture();
+	device.run_node(0);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, LOST), 1);
+	CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+	for (int i = 0; i < 3; i++) {
+		values[0] += 10;
+		replay(1);
+	}
+	profile = finish();
+	CHECK_NEAR(double_of(vector_at(profile, "<captured_at>", "x")[1]), 11 + 21 + 31, 0);
+	CHECK_NEAR(double_of(vector_at(profile, "<captured_at>", "x")[2]), 6, 0);
+	profile_free(profile);
+}
+
 TEST(values_are_added_while_the_program_runs)
 {
 	int (*flush_all)(uint32_t) = NULL;
