@@ -177,6 +177,8 @@ TEST(the_number_of_devices_of_hip_decides_about_gpu_device_ordinal)
 	hip_count = 4; /* HIP ignores the variable */
 	CHECK_STR(devices(NULL, NULL, NULL, "2"), "0123");
 	CHECK_STR(devices(NULL, "2", NULL, NULL), "2");
+	hip_count = 0;
+	CHECK_STR(devices(NULL, NULL, NULL, "2"), "0123");
 	hip_count = 2;
 	CHECK_STR(devices("3,1", NULL, NULL, "0"), "31");
 }
@@ -249,6 +251,8 @@ TEST(nodes_are_read_from_the_topology_without_those_that_a_container_hides)
 	add_node(3, NULL, "");
 	add_node(4, "777\n", "simd_count 304\ndrm_render_minor 99999\n");
 	add_node(5, "888\n", "cpu_cores_count 0\nsimd_count 304\nunique_id 0\n");
+	CHECK_EQ(mkdir(rec_path("nodes/6"), 0700), 0);
+	write_file("nodes/6/name", "\n"); /* and no gpu_id */
 	CHECK_EQ(amd_gpus_read(gpus, 2), 2);
 	CHECK_EQ(gpus[0].node, 2);
 	CHECK_EQ(gpus[0].unique_id, 13505416284914363232u);

@@ -291,6 +291,25 @@ TEST(an_end_before_the_first_start_leaves_the_start_for_the_next_end)
 	done();
 }
 
+TEST(events_of_two_scopes_are_apart)
+{
+	make_events(2, 8);
+	layout_scope(&layout, "f", 1);
+	layout_code(&layout, 3, INSTRUMENT_EVENT_START);
+	layout_code(&layout, 3, INSTRUMENT_EVENT_END);
+	event(0, 100, E_START);
+	event(0, 150, E_END + 1);
+	event(1, 200, E_END);
+	event(1, 300, E_END + 2);
+	event(1, 400, E_END + 2);
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(2, 0, 0);
+	CHECK_U64(decoder.totals.broken[3], 1);
+	check_event(0, 0, 100, 1, 200);
+	check_execution(1, 3, 150, 150, DECODE_NONE);
+	done();
+}
+
 /* The producer is two copies ahead; four warps see each copy, in varying order. */
 static void simulate_copies(uint32_t copies)
 {

@@ -204,6 +204,27 @@ TEST(scope_without_records_contains_what_only_runs_in_it)
 	done();
 }
 
+TEST(scope_without_records_contains_what_has_started_in_it)
+{
+	uint32_t other;
+
+	make(16, 0, (struct decode_overhead){0});
+	other = layout_scope(&layout, "other", 5);
+	layout_code(&layout, other, INSTRUMENT_SCOPE);
+	know(0, NO_SCOPE, 0);
+	know(1, 0, IN_A);
+	know(other, NO_SCOPE, IN_A);
+	header(0, 0, 2000, 8);
+	put(0, 0, 300, B, 10);
+	put(0, 1, 305, E_END + 1, 95);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 3);
+	check_execution(0, 0, 300, 100, DECODE_NONE);
+	check_execution(1, 1, 300, 10, 0);
+	check_execution(2, (uint16_t)other, 305, 95, 0);
+	done();
+}
+
 TEST(scopes_without_any_record_nest)
 {
 	make(8, 0, (struct decode_overhead){0});

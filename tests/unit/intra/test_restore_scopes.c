@@ -1,4 +1,5 @@
 /* Removing markers before Triton's passes and restoring scopes after them. */
+#include "intra/ttgir/provenance.h"
 #include "intra/ttgir/ttgir.h"
 #include "unit/tap.h"
 
@@ -263,4 +264,39 @@ TEST(text_that_is_not_mlir_is_rejected)
 	}
 	CHECK_EQ(ttgir_strip_markers("}\n", 2, TTGIR_ALWAYS, &result, &err), PROTON_E_UNSUPPORTED);
 	CHECK(!result.text);
+}
+
+TEST(views_and_control_flow_are_not_work)
+{
+	static const struct {
+		const char *line;
+		bool is_work;
+	} lines[] = {
+		{"%1 = tt.load %p : tensor<8x!tt.ptr<f16>>", true},
+		{"%1 = tt.trans %0 : tensor<8x4xf16> -> tensor<4x8xf16>", false},
+		{"%1 = tt.reshape %0 : tensor<8xf16> -> tensor<2x4xf16>", false},
+		{"ttg.local_dealloc %1 : !ttg.memdesc<8xf16>", false},
+		{"%1 = ttg.memdesc_index %0[%i] : !ttg.memdesc<2x8xf16> -> !ttg.memdesc<8xf16>",
+		 false},
+		{"%1 = ttg.local_alloc : () -> !ttg.memdesc<8xf16>", false},
+		{"%1 = ttg.local_alloc %0 : (tensor<8xf16>) -> !ttg.memdesc<8xf16>", true},
+		{"%1 = arith.addi %a, %b : i32", false},
+		{"%1 = arith.addi %a, %b : tensor<8xi32>", true},
+		{"%1 = math.exp %a : f32", false},
+		{"%1 = math.exp %a : tensor<8xf32>", true},
+		{"rocdl.sched.barrier 0", false},
+		{"%1 = rocdl.workitem.id.x : i32", false},
+		{"tt.return", false},
+		{"scf.yield %1 : i32", false},
+		{"tt.reduce.return %1 : f32", false},
+		{"%1 = tt.call @f() : () -> i32", true},
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct mlir_line line;
+
+		mlir_line_read(slice_of(lines[i].line), &line);
+		if (provenance_is_work(&line) != lines[i].is_work)
+			FAIL("%s", lines[i].line);
+	}
 }

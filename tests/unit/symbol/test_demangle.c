@@ -33,6 +33,7 @@ TEST(types_are_written_around_names)
 	CHECK_STR(full("_Z1fIJEEvDpT_"), "void f<>()");
 	CHECK_STR(full("_Z1fIRiEvOT_"), "void f<int&>(int&)");
 	CHECK_STR(full("_Z1fDpPi"), "f(int*...)");
+	CHECK_STR(full("_Z1fIEvv"), "void f<>()");
 	CHECK_STR(full("_Z1fIJEEviDpPT_i"), "void f<>(int, int)");
 	/* The inner expansion has the pack. */
 	CHECK_STR(full("_Z1fIJidEEvDp1AIJDpT_EE"), "void f<int, double>(A<int, double>...)");
@@ -69,6 +70,7 @@ TEST(expressions_of_signatures_are_written)
 	CHECK_STR(full("_Z1fIiEDTsrT_ET_"), "");
 	CHECK_STR(full("_Z1fIiEDTsrNT_1sET_"), "");
 	CHECK_STR(full("_Z1fIiEDTcv_ET_"), "");
+	CHECK_STR(full("_Z1fI1SEDTsrT_1sIiES1_"), "");
 }
 
 TEST(builtin_types_have_their_names)
