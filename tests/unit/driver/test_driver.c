@@ -287,6 +287,26 @@ TEST(properties_are_read_once_per_device_for_all_users)
 	CHECK_EQ(calls("cuDeviceGetAttribute"), queries);
 }
 
+TEST(a_device_without_an_identity_is_described)
+{
+	const struct device *device;
+	struct proton_error err;
+
+	need_fake();
+	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
+	setenv("FAKE_CUDA_NO_ID", "1", 1);
+	device = devices_get(gpu_device_of_cuda(1));
+	CHECK(device);
+	CHECK_STR(device->name, "Fake GPU 1");
+	CHECK_STR(device->pci, "");
+	CHECK_STR(device->uuid, "");
+	unsetenv("FAKE_CUDA_NO_ID");
+	device = devices_get(gpu_device_of_cuda(0));
+	CHECK(device);
+	CHECK_STR(device->pci, "0000:4e:00.0");
+	CHECK_STR(device->uuid, "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f");
+}
+
 TEST(the_capture_mode_of_the_thread_is_restored_after_own_work)
 {
 	int (*exchange)(int *mode);
