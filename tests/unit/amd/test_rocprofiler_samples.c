@@ -542,6 +542,7 @@ static void check_refused(const char *mode, const char *text)
 
 TEST(missing_acknowledgement_is_explained)
 {
+	setenv(BETA, "maybe", 1);
 	check_refused("pcsampling", "set " BETA "=1 before the program starts");
 }
 

@@ -2,7 +2,9 @@
 #include "unit/recorded.h"
 
 #include "backend/gpu/launches.h"
+#include "backend/gpu/memory_operations.h"
 #include "backend/gpu/records.h"
+#include "record/names/frames.h"
 #include "record/thread/correlate.h"
 
 static struct proton_error err;
@@ -142,4 +144,31 @@ TEST(timed_calls_stand_for_the_others)
 	CHECK_EQ(launches_sample_weight(3), 0);
 	CHECK_EQ(launches_sample_weight(LAUNCHES_SAMPLE_PERIOD), LAUNCHES_SAMPLE_PERIOD / 2);
 	CHECK_EQ(launches_sample_weight(2 * LAUNCHES_SAMPLE_PERIOD), LAUNCHES_SAMPLE_PERIOD);
+}
+
+static const char *name_of(uint32_t frame)
+{
+	uint32_t length;
+
+	CHECK(frame != FRAME_NONE);
+	return frames_text(frames_get(frame)->name, &length);
+}
+
+TEST(copies_and_memsets_of_unknown_kinds_have_names)
+{
+	start();
+	for (int again = 0; again < 2; again++) {
+		CHECK_STR(name_of(memory_operations_copy_frame(1, MEMORY_PINNED, MEMORY_DEVICE)),
+			  "Memcpy HtoD (Pinned -> Device)");
+		CHECK_STR(name_of(memory_operations_copy_frame(COPY_KINDS, MEMORY_KINDS,
+							       MEMORY_KINDS)),
+			  "Memcpy ? (Unknown -> Unknown)");
+		CHECK_STR(name_of(memory_operations_copy_frame(COPY_KINDS - 1, MEMORY_KINDS - 1,
+							       MEMORY_ARRAY)),
+			  "Memcpy PtoP (Managed Static -> Array)");
+		CHECK_STR(name_of(memory_operations_set_frame(MEMORY_KINDS)), "Memset (Unknown)");
+		CHECK_STR(name_of(memory_operations_set_frame(MEMORY_KINDS - 1)),
+			  "Memset (Managed Static)");
+	}
+	stop();
 }
