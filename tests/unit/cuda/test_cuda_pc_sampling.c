@@ -113,6 +113,41 @@ TEST(functions_of_one_name_are_distinguished_by_their_cubins)
 	profile_free(profile);
 }
 
+TEST(functions_of_one_name_that_alternate_are_divided_by_their_own_time)
+{
+	static const char *const names[] = {"half", "whole"};
+	struct profile *profile;
+	int session = start_sampling("pcsampling");
+	void *functions[2];
+	uint64_t crcs[2];
+	uint64_t token;
+
+	fake.context_create(&gpu0);
+	for (int i = 0; i < 2; i++) {
+		void *module = fake.module_load(names[i], strlen(names[i]));
+
+		functions[i] = fake.module_function(module, "mm");
+		crcs[i] = fake.module_crc(module);
+	}
+	token = proton_scope_enter("x");
+	for (int i = 0; i < 6; i++)
+		launch_function("mm", functions[i % 2], 1000000);
+	proton_scope_exit(token, NULL);
+	token = proton_scope_enter("y");
+	launch_function("mm", functions[0], 1000000);
+	proton_scope_exit(token, NULL);
+	take(crcs[0], "mm", 0, "wait", 40);
+	take(crcs[1], "mm", 0, "wait", 50);
+	take(0, "unknown", 0, "wait", 4);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "x/mm", "num_samples"), 30 + 50);
+	CHECK_EQ(value_at(profile, "y/mm", "num_samples"), 10);
+	CHECK_EQ(value_at(profile, "unknown", "num_samples"), 4);
+	CHECK_U64(profile->samples->code_object_count, 2);
+	profile_free(profile);
+}
+
 TEST(samples_of_a_function_without_a_launch_are_below_the_root)
 {
 	struct profile *profile;
