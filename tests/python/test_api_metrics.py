@@ -162,8 +162,8 @@ def test_invalid_metrics_are_rejected():
             record({"x": value})
     with pytest.raises(TypeError, match="name of a metric must be a str"):
         record({3: 1})
-    for name in ("", "a\0b"):
-        with pytest.raises(ValueError):
+    for name, reason in (("", "a metric needs a name"), ("a\0b", "contains a NUL")):
+        with pytest.raises(ValueError, match=reason):
             record({name: 1})
     with pytest.raises(ValueError, match="NUL"):
         record({"x": "a\0b"})
