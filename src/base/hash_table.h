@@ -13,11 +13,13 @@
 
 #include "base/hash.h"
 
-/* A slot with value 0 is free. */
-struct hash_slot {
+/* A slot with value 0 is free. It is packed: a third of a large profile's memory is hash tables. */
+struct __attribute__((packed, aligned(4))) hash_slot {
 	uint64_t hash;
 	uint32_t value;
 };
+
+_Static_assert(sizeof(struct hash_slot) == 12, "slots are packed");
 
 /* Initialized with zeros. */
 struct hash_table {

@@ -14,7 +14,7 @@
 #include "format/rows.h"
 
 #define LOAD_BYTES_PER_BYTE 60u
-#define LOAD_BYTES_MORE (96ull << 20)
+#define LOAD_BYTES_MORE (40ull << 20)
 
 static inline uint64_t load_budget(size_t length)
 {

@@ -542,15 +542,33 @@ void merge_about(struct merge *merge)
 	merge->has_about = true;
 }
 
-/* The first source is mostly like the others: tables of its size need not grow. */
-static bool reserve_tables(struct merge *merge)
+/*
+ * The first source is mostly like the others: its sizes are reserved, because arrays and tables
+ * that grow step by step leave holes in the heap.
+ */
+static bool reserve_like(struct merge *merge)
 {
 	const struct profile *source = merge->source;
+	struct profile *target = merge->target;
+	size_t nodes = source->node_count;
 
-	return merge->children.slot_count ||
-	       (hash_table_reserve(&merge->children, source->node_count) &&
-		hash_table_reserve(&merge->values, source->value_count) &&
-		hash_table_reserve(&merge->kernels, source->kernel_count));
+	if (merge->children.slot_count)
+		return true;
+	if (merge->limit && nodes > merge->limit)
+		nodes = merge->limit;
+	return hash_table_reserve(&merge->children, nodes) &&
+	       hash_table_reserve(&merge->values, source->value_count) &&
+	       hash_table_reserve(&merge->kernels, source->kernel_count) &&
+	       hash_table_reserve(&target->strings.index, source->strings.index.count) &&
+	       hash_table_reserve(&target->frame_index, source->frame_count) &&
+	       array_reserve(&target->frames, &target->frame_capacity, source->frame_count,
+			     sizeof(*target->frames)) &&
+	       array_reserve(&target->nodes, &target->node_capacity, nodes,
+			     sizeof(*target->nodes)) &&
+	       array_reserve(&target->values, &target->value_capacity, source->value_count,
+			     sizeof(*target->values)) &&
+	       array_reserve(&target->kernels, &target->kernel_capacity, source->kernel_count,
+			     sizeof(*target->kernels));
 }
 
 /* Makes room for the maps of nodes and values. The nodes of the last source stay. */
@@ -558,7 +576,7 @@ static bool reserve_maps(struct merge *merge)
 {
 	const struct profile *source = merge->source;
 
-	if (reserve_tables(merge) &&
+	if (reserve_like(merge) &&
 	    array_reserve(&merge->nodes, &merge->node_capacity, source->node_count,
 			  sizeof(*merge->nodes)) &&
 	    array_reserve(&merge->places, &merge->place_capacity, source->value_count,

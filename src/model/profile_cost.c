@@ -19,8 +19,8 @@ uint64_t profile_cost(const struct profile *profile)
 		uint64_t bytes;
 	} parts[] = {
 		{profile->strings.used, 4},
-		{profile->frame_count, 175},
-		{profile->node_count, 100},
+		{profile->frame_count, 120},
+		{profile->node_count, 75},
 		{profile->metric_count, 400},
 		{profile->value_count, 150},
 		{profile->kernel_count, 300},

@@ -50,16 +50,16 @@ def numbers(values: Iterable[int]) -> bytes:
 
 
 class Column:
-    """A column of `count` rows that is nearly all zeros after a transform."""
+    """A column that has one number in nearly all rows after a transform, mostly 0."""
 
-    def __init__(self, transform: int = PLAIN, first: int = 0) -> None:
-        self.transform, self.first = transform, first
+    def __init__(self, transform: int = PLAIN, first: int = 0, each: int = 0) -> None:
+        self.transform, self.first, self.each = transform, first, each
 
     def group(self, start: int, end: int) -> bytes:
-        zeros = [0] * (end - start)
+        rows = [zigzag(self.each) if self.transform else self.each] * (end - start)
         if not start and self.first:
-            zeros[0] = zigzag(self.first) if self.transform else self.first
-        return bytes([self.transform]) + numbers(zeros)
+            rows[0] = zigzag(self.first) if self.transform else self.first
+        return bytes([self.transform]) + numbers(rows)
 
 
 ZERO = Column()

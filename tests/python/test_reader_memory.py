@@ -156,6 +156,25 @@ def test_nodes_with_everything(tmp_path, count):
         assert re.search(r"would take more than \d+ MB of memory, the limit for its size", texts[0])
 
 
+def test_a_million_names_are_read_and_merged(tmp_path):
+    """The file of a program with a million scopes: four bytes per scope, 250 in memory."""
+    count = 1_000_000
+    tables, _ = sample()
+    tables["strings"], ids = files.strings(b"s%07d" % i for i in range(count - 1))
+    rise = files.Column(files.DELTA, ids[1] - 2, each=2)
+    zero, same = files.ZERO, files.Column(files.DISTANCE)
+    tables["frames"] = files.columns("frames", count, "4444", [files.constant(1), rise, zero, zero])
+    tables["nodes"] = files.columns("nodes", count, "444444", [zero, same, zero, zero, zero, zero])
+    path = tmp_path / "names.proton"
+    path.write_bytes(files.assemble(tables))
+    assert path.stat().st_size < 5 * count
+    for view in ((), ("--list",), ("--ranks", "--json")):
+        _, text = check("proton-viewer", *view, path)
+        assert "memory" not in text
+    status, text = check("proton-merge", "-o", str(tmp_path / "out.proton"), path)
+    assert status == 0, text
+
+
 # ---------------------------------------------------------------------- nested formats
 
 
