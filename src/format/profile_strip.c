@@ -158,6 +158,16 @@ static void strip_files(struct strip *strip)
 	strip->result.rows[TABLE_BLOBS] = 0;
 }
 
+/* Thread ids: the one of the main thread is the id of the process. */
+static void strip_threads(struct strip *strip)
+{
+	struct row_lane *lanes = strip->copies[TABLE_LANES];
+
+	for (uint64_t i = 0; lanes && i < strip->view->rows[TABLE_LANES]; i++)
+		if (lanes[i].kind == LANE_THREAD)
+			lanes[i].id = lanes[i].number + 1ull;
+}
+
 static bool is_text(const struct strip *strip, uint32_t metric)
 {
 	const struct row_metric *metrics = strip->view->table[TABLE_METRICS];
@@ -225,6 +235,7 @@ int profile_strip(const struct profile_view *view, struct out *out, struct proto
 		strip.result.pid = 0;
 		strip_names(&strip);
 		strip_files(&strip);
+		strip_threads(&strip);
 		strip_values(&strip);
 		strip_info(&strip);
 		strip_ranks(&strip);

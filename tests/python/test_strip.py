@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import packed_files as files
 import pytest
 
 from cmd_support import environment, executable, run
@@ -87,6 +90,73 @@ def test_a_merged_job_has_no_hosts_and_gpus(tmp_path: Path) -> None:
     assert {rank["host"] + rank["gpu"] + rank["job"] for rank in jobs[1]["ranks"]} == {""}
     for arguments in (["-t", "1"], ["-o", "report.html"], ["--ranks-of", "gemm"]):
         assert view(tmp_path, *arguments, "stripped.proton").returncode == 0
+
+
+DROPPED = (
+    "host", "command", "job", "topology", "launch", "launcher", "gpu0_uuid", "gpu0_pci",
+    "cupti_path", "roctracer_path", "hip_path", "a_key_of_a_later_version",
+)  # fmt: skip
+TID = 0x5EC2E7
+
+
+def planted(path: Path) -> list[bytes]:
+    """A trace with PC samples of a kernel, its code, its source, and a thread; the secrets."""
+    chance = random.Random(20)
+    code, text = chance.randbytes(600), chance.randbytes(300).hex().encode()
+    directory, hashed = b"/home/" + chance.randbytes(12).hex().encode(), chance.randbytes(8)
+    values = [chance.randbytes(12).hex().encode() for _ in DROPPED]
+    words = [b"kernel", b"CUDA", b"90", b"stall", b"function"]
+    paths = [directory + b"/model.py", directory + b"/kernel.py"]
+    keys = [key.encode() for key in DROPPED]
+    strings, ids = files.strings([*words, *paths, *keys, *values])
+    kernel, cuda, arch, stall, function, frame_path, source_path = ids[1:8]
+    pairs = zip(ids[8 : 8 + len(keys)], ids[8 + len(keys) :], strict=True)
+    rows = {
+        "frames": struct.pack("<12I", *[0] * 4, 2, kernel, frame_path, 7, 3, kernel, 0, 0),
+        "nodes": struct.pack("<18I", *[0] * 6, 0, 1, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1),
+        "kernels": bytes(48) + struct.pack("<4I4Q", 0, 0, 0, 0, 1, 100, 100, 100),
+        "devices": struct.pack("<4I4Q", cuda, 0, arch, 0, 1, 1, 1, 1),
+        "info": b"".join(struct.pack("<2I", *pair) for pair in pairs),
+        "epochs": struct.pack("<IIQQ", 0, 1, 1, 2),
+        "lanes": struct.pack("<IIQII", 1, 0, TID, 0, 0),
+        "events": bytes(40),
+        "code_objects": bytes(24) + struct.pack("<QQII", 99, len(code), 1, 0),
+        "functions": bytes(16) + struct.pack("<QII", 99, function, 1),
+        "pcs": bytes(40) + struct.pack("<6IQQ", 1, 16, stall, 0, 2, 0, 5, 2),
+        "sources": bytes(32)
+        + struct.pack("<IIQ", source_path, 0, len(text))
+        + hashed
+        + struct.pack("<II", 1 + len(code) // 8, 0),
+        "blobs": bytes(8) + code + text,
+    }
+    tables = {name: files.raw(name, content) for name, content in rows.items()}
+    path.write_bytes(files.assemble({"strings": strings, **tables}))
+    return [code, text, hashed, directory, *values]
+
+
+def windows(content: bytes, size: int) -> set[bytes]:
+    return {content[i : i + size] for i in range(len(content) - size + 1)}
+
+
+def test_no_bytes_of_code_source_identities_and_directories_stay(tmp_path: Path) -> None:
+    secrets = planted(tmp_path / "in.proton")
+    before = (tmp_path / "in.proton").read_bytes()
+    result = strip(tmp_path, "in.proton")
+    assert (result.returncode, result.stderr) == (0, "")
+    after = (tmp_path / "stripped.proton").read_bytes()
+    assert view(tmp_path, "-o", "stripped.hatchet", "stripped.proton").returncode == 0
+    texts = after + (tmp_path / "stripped.hatchet").read_bytes()
+    for secret in secrets:
+        size = min(len(secret), 6)
+        assert secret[:size] in before or secret[-size:] in before  # strings share their beginnings
+        assert not windows(secret, size) & windows(texts, size)
+    for thread in (struct.pack("<I", TID), files.varint(TID), files.varint(files.zigzag(TID))):
+        assert thread not in after
+    assert struct.pack("<I", TID) in before
+    assert struct.pack("<I", 4242) in before[:64]  # the process
+    assert struct.pack("<I", 4242) not in after[:64]
+    shown = view(tmp_path, "--source", "stripped.proton")
+    assert shown.returncode == 0 and "kernel" in shown.stdout, shown.stderr
 
 
 def test_other_files_and_options_are_refused(tmp_path: Path) -> None:
