@@ -3,7 +3,12 @@
 
 #include <inttypes.h>
 
+#include "format/load_budget.h"
+#include "model/profile_cost.h"
+
 #define MIB ((uint64_t)1 << 20)
+/* The cost of a profile includes columns of this many metrics. */
+#define METRICS_MIN 4u
 
 uint64_t bounds_profile_bytes(const struct profile *profile)
 {
@@ -43,4 +48,26 @@ int bounds_refuse(const struct profile *profile, struct proton_error *err)
 		       " MB, the most for a profile of this size; show less of it (--depth, "
 		       "--include, --threshold, -m), or choose another format",
 		       bounds_output(profile) / MIB);
+}
+
+uint64_t bounds_memory_left(const struct profile *profile)
+{
+	uint64_t bytes = profile->file_bytes ? profile->file_bytes : bounds_profile_bytes(profile);
+	uint64_t budget = load_budget(bytes);
+	uint64_t cost = profile_cost(profile);
+
+	return cost < budget ? budget - cost : 0;
+}
+
+int bounds_columns(const struct profile *profile, uint64_t metrics, uint64_t bytes,
+		   struct proton_error *err)
+{
+	uint64_t max = metrics ? bounds_memory_left(profile) / bytes / metrics : 0;
+
+	if (metrics <= METRICS_MIN || profile->node_count <= max)
+		return PROTON_OK;
+	return err_set(err, PROTON_E_RANGE,
+		       "%" PRIu64 " metrics of %zu frames would take more memory than the limit of "
+		       "a profile of this size; select fewer metrics (-m)",
+		       metrics, profile->node_count);
 }

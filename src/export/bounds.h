@@ -17,6 +17,15 @@ uint64_t bounds_output(const struct profile *profile);
 /* E_RANGE with a message. */
 int bounds_refuse(const struct profile *profile, struct proton_error *err);
 
+/*
+ * E_RANGE with a message if columns of `metrics`, each of `bytes` per frame, exceed the rest of the
+ * budget of the profile's files (format/load_budget.h). A few are always allowed.
+ */
+int bounds_columns(const struct profile *profile, uint64_t metrics, uint64_t bytes,
+		   struct proton_error *err);
+/* The rest of that budget. */
+uint64_t bounds_memory_left(const struct profile *profile);
+
 /* The longest path: at 2 bytes per level, a stack of two million frames. */
 #define BOUNDS_PATH_BYTES (4u << 20)
 

@@ -532,6 +532,7 @@ void merge_about(struct merge *merge)
 		target->start_ns = source->start_ns;
 	if (source->end_ns > target->end_ns)
 		target->end_ns = source->end_ns;
+	target->file_bytes += source->file_bytes;
 	target->is_unfinished = target->is_unfinished || source->is_unfinished;
 	target->is_damaged = target->is_damaged || source->is_damaged;
 	if (merge->has_about)

@@ -138,7 +138,7 @@ struct profile {
 	bool out_of_memory;        /* sticky: an allocation failed */
 	uint64_t start_ns;         /* Unix time, 0 = unknown */
 	uint64_t end_ns;
-	uint64_t file_bytes;             /* size of its file; 0: it was not loaded from one */
+	uint64_t file_bytes;             /* size of its files; 0: it was not loaded from any */
 	uint64_t more_bytes;             /* its cost beyond what that size allows */
 	uint32_t pid;                    /* 0 = unknown */
 	struct profile_trace *trace;     /* events; NULL unless it is a trace. Owned */

@@ -307,6 +307,46 @@ def test_a_report_grows_with_its_columns_and_no_faster(tmp_path, is_chain):
     assert sizes[1] < 2.5 * sizes[0]
 
 
+def wide(path: Path, count: int) -> Path:
+    """Each node has its own metric: few values among count squared."""
+    tables, ids = sample()
+    tables["strings"], names = files.strings([b"k", *(b"m%d" % i for i in range(count))])
+    del tables["devices"]
+    tables["metrics"] = files.raw("metrics", struct.pack(f"<{2 * count}I", *[
+        word for name in names[2:] for word in (name, 1)
+    ]))  # fmt: skip
+    zero, same, once = files.ZERO, files.Column(files.DISTANCE), files.constant
+    made = {
+        "frames": ("4444", [once(2), once(ids[1]), once(ids[1]), same]),
+        "nodes": ("444444", [zero, same, zero, zero, same, zero]),
+        "values": ("44448", [zero, same, zero, zero, once(5)]),
+    }
+    for name, (layout, parts) in made.items():
+        tables[name] = files.columns(name, count, layout, parts)
+    path.write_bytes(files.assemble(tables))
+    return path
+
+
+@pytest.mark.parametrize("chosen", [20, 2400])
+def test_many_metrics_of_many_nodes_take_no_matrix(tmp_path, chosen):
+    """16 KB for 2500 metrics of 2500 nodes: as columns 100 MB, in a comparison four times that."""
+    path = wide(tmp_path / "wide.proton", 2500)
+    metrics = ",".join(f"m{i}" for i in range(1, 1 + chosen))
+    text = "select fewer metrics (-m)"
+    for view in ((), ("--json",), ("--csv",), ("-t", "m1=1"), ("--merge", "spread", path)):
+        status, error = check("proton-viewer", *view, "-m", metrics, path)
+        assert (status, text in error) == ((0, False) if chosen == 20 else (2, True)), error
+    for view in (("--diff", path), ("--ranks",), ("--ranks", "--diff", path)):
+        _, error = check("proton-viewer", *view, "-m", metrics, path)
+        assert (text in error) == (chosen != 20), error
+    for form in ("html", "csv", "pprof", "speedscope"):
+        output = str(tmp_path / "out")
+        status, error = check(
+            "proton-viewer", "--export", form, "-m", metrics, "-o", output, path
+        )
+        assert status == 0, error
+
+
 # ---------------------------------------------------------------------- waiting in collectives
 
 

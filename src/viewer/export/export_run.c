@@ -30,7 +30,7 @@
 #define BYTES_PER_CELL 8u
 /* Number of values from which on they are packed; every profile may have that many. */
 #define PACKED_CELLS_MIN ((uint64_t)1 << 20)
-#define PACKED_BYTES_MAX ((uint64_t)24 << 20)
+#define PACKED_BYTES_MIN ((uint64_t)8 << 20) /* allowed for every profile */
 
 /* ------------------------------------------------------------------ which metrics */
 
@@ -209,6 +209,7 @@ static int measure_all(struct chosen *chosen, const struct exporter *exporter,
 {
 	uint64_t bytes = bounds_profile_bytes(profile);
 	bool is_packed = chosen->count > (PACKED_CELLS_MIN + bytes / 4) / profile->node_count;
+	uint64_t max = PACKED_BYTES_MIN + bounds_memory_left(profile);
 	uint64_t used = 0;
 
 	for (size_t i = 0; i < chosen->count; i++) {
@@ -224,7 +225,7 @@ static int measure_all(struct chosen *chosen, const struct exporter *exporter,
 		if (!is_packed)
 			continue;
 		used += measure_pack(measure, &chosen->described[i], profile->node_count);
-		if (used > PACKED_BYTES_MAX + 16 * bytes)
+		if (used > max)
 			return err_set(
 				err, PROTON_E_RANGE,
 				"%zu metrics exceed the memory limit of a profile of this size; "

@@ -7,11 +7,15 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "export/bounds.h"
 #include "model/merge.h"
 #include "viewer/numbers/compare_parts.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
+
+/* Per metric and node: the columns of both sides, their values in order of nodes, and results. */
+#define COMPARED_BYTES 64u
 
 void comparison_begin(struct comparison *comparison, const struct options *options)
 {
@@ -185,6 +189,11 @@ int comparison_derive(struct comparison *comparison, struct profile *profile, st
 	if (status)
 		return status;
 	name_metrics(comparison, view);
+	if (comparison->options->query.metric_count) {
+		status = bounds_columns(view->profile, comparison->name_count, COMPARED_BYTES, err);
+		if (status)
+			return status;
+	}
 	*columns_out = xcalloc(comparison->name_count, sizeof(**columns_out));
 	return derive_side(comparison, view, *columns_out, err);
 }

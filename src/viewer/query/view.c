@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/message.h"
+#include "export/bounds.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/numbers/warps_report.h"
 #include "viewer/print/xalloc.h"
@@ -16,6 +17,8 @@
 
 #define CUMULATIVE "cum/%"
 #define DEFAULT_METRICS 3
+/* A column has a double and an exact integer per node. */
+#define COLUMN_BYTES 16u
 
 static int turn(struct profile **profile, const struct options *options, struct proton_error *err)
 {
@@ -244,6 +247,10 @@ int view_columns(struct view *view, const struct options *options, struct proton
 	struct derive derive;
 	int status = PROTON_OK;
 
+	if (options->query.metric_count)
+		status = bounds_columns(view->profile, count, COLUMN_BYTES, err);
+	if (status)
+		return status;
 	derive_init(&derive, &view->metrics);
 	view->columns = xcalloc(count + options->query.threshold_count + options->query.gate_count,
 				sizeof(*view->columns));

@@ -5,12 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/bounds.h"
 #include "model/merge.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
 #include "viewer/ranks/rank_merge.h"
+
+/* Per metric and node: its row, in an array that doubles, and the number of the row. */
+#define ROW_BYTES 100u
 
 int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *context,
 	      struct profile **sum_out, struct proton_error *err)
@@ -84,8 +88,10 @@ static int add_metrics(void *context, const struct rank_scan_step *step, struct 
 	struct spreading *all = context;
 	struct metrics metrics;
 	struct derive derive;
+	int status = bounds_columns(step->source, all->count, ROW_BYTES, err);
 
-	(void)err;
+	if (status)
+		return status;
 	free(filter_prune(step->source));
 	metrics_init(&metrics, step->source);
 	derive_init(&derive, &metrics);
