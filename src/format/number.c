@@ -47,6 +47,27 @@ static size_t from_integer(double value, char *text)
 	return length + 2;
 }
 
+/*
+ * Most other numbers are times in ms or us: multiples of 1e-6. With at most 15 digits, such a text
+ * is what "%.15g" writes, which has an exponent below 1e-4. Returns 0 for all others.
+ */
+static size_t from_millionths(double value, char *text)
+{
+	double millionths = rint(fabs(value) * 1e6);
+	size_t length;
+	uint64_t rest;
+
+	if (!(fabs(value) >= 1e-4 && millionths < 1e15 && millionths / 1e6 == fabs(value)))
+		return 0;
+	rest = (uint64_t)millionths % 1000000;
+	length = from_integer(trunc(value), text) - 1;
+	for (uint64_t unit = 100000; rest; unit /= 10) {
+		text[length++] = (char)('0' + rest / unit);
+		rest %= unit;
+	}
+	return length;
+}
+
 size_t number_from_double(double value, char text[NUMBER_TEXT_BYTES])
 {
 	locale_t c;
@@ -55,6 +76,9 @@ size_t number_from_double(double value, char text[NUMBER_TEXT_BYTES])
 
 	if (fabs(value) < PLAIN_INTEGER_MAX && value == floor(value))
 		return from_integer(value, text);
+	length = (int)from_millionths(value, text);
+	if (length)
+		return (size_t)length;
 	c = get_c_locale();
 	if (c)
 		old = uselocale(c);

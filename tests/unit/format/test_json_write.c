@@ -169,6 +169,29 @@ TEST(doubles_read_back_the_same)
 	}
 }
 
+TEST(times_have_the_digits_that_printf_finds)
+{
+	uint64_t state = 88172645463325252u;
+	char expected[NUMBER_TEXT_BYTES + 1];
+
+	check_number(0.0001, "0.0001");
+	check_number(0.000099, "9.9e-05");
+	check_number(-0.5, "-0.5");
+	check_number(999999999.999999, "999999999.999999");
+	check_number(1000000000.000001, "1000000000.000001");
+	for (int i = 0; i < 20000; i++) {
+		double value;
+
+		state ^= state << 13;
+		state ^= state >> 7;
+		state ^= state << 17;
+		value = (double)(1 + (state >> (14 + state % 50))) / 1e6;
+		snprintf(expected, sizeof(expected), "%.15g", value);
+		if (strpbrk(expected, ".e") && strtod(expected, NULL) == value)
+			check_number(value, expected);
+	}
+}
+
 TEST(the_locale_of_the_program_does_not_matter)
 {
 	static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE.utf8", "de_DE"};
