@@ -14,14 +14,13 @@
 #include "viewer/export/export_check.h"
 #include "viewer/export/export_run.h"
 #include "viewer/export/output_check.h"
-#include "viewer/export/save.h"
+#include "viewer/export/report_show.h"
 #include "viewer/export/strip_run.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate_report.h"
 #include "viewer/numbers/source_lines.h"
 #include "viewer/print/print_source.h"
 #include "viewer/print/print_warps.h"
-#include "viewer/print/screen.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/cut.h"
@@ -55,62 +54,38 @@ static bool is_cut(const struct options *options, const struct table_model *tabl
 	       !options->query.has_threshold && !options->query.threshold_count;
 }
 
-/* A table for programs. */
-struct table_job {
-	const struct exporter *exporter;
-	const struct table_model *table;
-	const struct warps_report *warps;   /* or NULL */
-	const struct source_report *source; /* or NULL */
-	const struct options *options;
-};
-
-static int write_table(const void *context, struct out *out, struct proton_error *err)
+static void write_tree(const void *context, struct report *report)
 {
-	const struct table_job *job = context;
+	const struct table_model *table = context;
 
-	if (job->warps)
-		job->exporter->print_warps(job->warps, job->options, out);
-	else if (job->source)
-		job->exporter->print_source(job->source, job->options, out);
-	else
-		job->exporter->print(job->table, out);
-	return PROTON_OK;
+	if (report->format != REPORT_TEXT) {
+		table_write(table, report);
+		return;
+	}
+	header_print(table, report->out);
+	tree_print(table, report->out);
+	if (report->options->style.print_sorted)
+		sorted_print(table, report->out);
 }
 
-static int save_table(const struct options *options, const struct profile *profile,
-		      struct table_job job)
+static void write_list(const void *context, struct report *report)
 {
-	struct proton_error err;
-
-	job.exporter = options->output.exporter;
-	job.options = options;
-	return save_output(&options->output, profile, write_table, &job, &err) ? print_error(&err)
-									       : 0;
+	list_print(context, report->out);
 }
 
 /* `gates`: results of the options' gates; NULL: they were not checked. */
 static int print(struct view *view, const struct options *options, const struct gate_result *gates)
 {
 	struct table_model table = view_table(view, options);
-	struct out out;
 
 	table.gates = gates;
 	table.gate_count = gates ? options->query.gate_count : 0;
 	view_settle(view, options);
-	if (options->output.exporter && !options->query.list)
-		return save_table(options, view->profile, (struct table_job){.table = &table});
-	screen_begin(&out, view->profile, &options->style);
-	if (options->query.list) {
-		list_print(&view->metrics, &out);
-	} else {
-		if (is_cut(options, &table))
-			cut_tree(&table, view->state);
-		header_print(&table, &out);
-		tree_print(&table, &out);
-		if (options->style.print_sorted)
-			sorted_print(&table, &out);
-	}
-	return screen_finish(&out, view->profile) ? 0 : EXIT_BAD;
+	if (options->query.list)
+		return report_show_text(options, view->profile, write_list, &view->metrics);
+	if (!options->output.exporter && is_cut(options, &table))
+		cut_tree(&table, view->state);
+	return report_show(options, view->profile, write_tree, &table);
 }
 
 /* EXIT_BAD: a gate could not be checked. */
@@ -289,19 +264,14 @@ static int show(const struct options *options, struct input *input, struct input
 static int report_warps(const struct options *options, struct view *view)
 {
 	struct warps_report report;
-	struct out out;
 	int status;
 
 	warps_report_init(&report, view->profile, view->state);
 	if (!report.kernel_count) {
 		warps_report_nothing(view->profile, options);
 		status = EXIT_BAD;
-	} else if (options->output.exporter) {
-		status = save_table(options, view->profile, (struct table_job){.warps = &report});
 	} else {
-		screen_begin(&out, view->profile, &options->style);
-		warps_print(&report, options, &out);
-		status = screen_finish(&out, view->profile) ? 0 : EXIT_BAD;
+		status = report_show(options, view->profile, warps_write, &report);
 	}
 	warps_report_fini(&report);
 	return status;
@@ -311,7 +281,6 @@ static int report_source(const struct options *options, struct view *view)
 {
 	struct source_report report;
 	struct proton_error err;
-	struct out out;
 	int status = source_report_init(&report, view->profile, view->state, options->query.kernel,
 					&err);
 
@@ -323,12 +292,8 @@ static int report_source(const struct options *options, struct view *view)
 	} else if (!report.kernel_count) {
 		source_report_nothing(options);
 		status = EXIT_BAD;
-	} else if (options->output.exporter) {
-		status = save_table(options, view->profile, (struct table_job){.source = &report});
 	} else {
-		screen_begin(&out, view->profile, &options->style);
-		source_print(&report, options, &out);
-		status = screen_finish(&out, view->profile) ? 0 : EXIT_BAD;
+		status = report_show(options, view->profile, source_write, &report);
 	}
 	source_report_fini(&report);
 	return status;

@@ -9,9 +9,6 @@
 #include "export/export.h"
 #include "export/export_view.h"
 #include "model/save_profile.h"
-#include "viewer/print/print_source.h"
-#include "viewer/print/print_warps.h"
-#include "viewer/print/table_model.h"
 
 /* clang-format off: one row per format */
 static const struct exporter exporters[] = {
@@ -25,10 +22,9 @@ static const struct exporter exporters[] = {
 	 .needs_weight = true, .has_paths = true, .write_view = export_pprof},
 	{"csv", "csv", "CSV with paths, inclusive and exclusive values", EXPORTS_VIEW,
 	 .has_paths = true, .write_view = export_csv},
-	{"table", NULL, "the printed tree or table as CSV", EXPORTS_TABLE, .print = csv_print,
-	 .print_warps = warps_csv, .print_source = source_csv},
+	{"table", NULL, "the printed tree or table as CSV", EXPORTS_TABLE, .format = REPORT_CSV},
 	{"json", "json", "the printed tree or table as one JSON object", EXPORTS_TABLE,
-	 .print = json_print, .print_warps = warps_json, .print_source = source_json},
+	 .format = REPORT_JSON},
 	{EXPORT_HATCHET, "tree for hatchet and the viewers (JSON)", EXPORTS_PROFILE,
 	 .write = export_hatchet},
 	{EXPORT_MSGPACK, "the same in MessagePack", EXPORTS_PROFILE, .write = export_msgpack},

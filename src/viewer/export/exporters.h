@@ -9,14 +9,10 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "viewer/print/report_table.h"
 
 struct export_view;
-struct options;
-struct out;
-struct table_model;
 struct profile;
-struct source_report;
-struct warps_report;
 
 /* The input of a format, which determines the options that it supports. */
 enum exporter_input {
@@ -40,14 +36,10 @@ struct exporter {
 	bool needs_weight; /* shows metrics as sizes and rejects those that are not additive */
 	bool takes_one;    /* supports one metric, or one before and after */
 	bool has_paths;    /* writes the path of each frame, instead of only its parent */
-	/* By input: one of the first two; for a table the others, for each kind of report. */
+	enum report_format format; /* of a table */
+	/* One of them, unless the input is a table or the ranks. */
 	int (*write)(const struct profile *profile, struct out *out, struct proton_error *err);
 	int (*write_view)(struct export_view *view, struct out *out, struct proton_error *err);
-	void (*print)(const struct table_model *table, struct out *out);
-	void (*print_warps)(const struct warps_report *report, const struct options *options,
-			    struct out *out);
-	void (*print_source)(const struct source_report *report, const struct options *options,
-			     struct out *out);
 };
 
 /* NULL with a message: there is no such format. */

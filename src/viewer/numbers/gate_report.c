@@ -157,7 +157,7 @@ static void put_result(struct json_writer *json, const struct gate_result *resul
 void gate_write_json(struct json_writer *json, const struct gate_result *results, size_t count,
 		     const struct profile *profile)
 {
-	json_begin_array(json);
+	json_key_array(json, "gates");
 	for (size_t i = 0; i < count; i++)
 		put_result(json, &results[i], profile);
 	json_end_array(json);

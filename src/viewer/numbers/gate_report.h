@@ -9,7 +9,7 @@
 void gate_report_result(const struct gate_result *result, const struct profile *profile);
 
 /*
- * Writes the array:
+ * Writes the member "gates":
  *
  *   [{"gate": "time > +5%", "metric": "time/ms", "kind": "change/%", "operator": ">", "limit": 5.0,
  *     "failed": true, "checked": 1, "failures": 1, "within_noise": 0,

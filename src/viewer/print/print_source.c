@@ -9,8 +9,6 @@
 #include <string.h>
 
 #include "base/message.h"
-#include "format/csv_write.h"
-#include "format/json_write.h"
 #include "model/samples.h"
 #include "viewer/numbers/source_code.h"
 #include "viewer/numbers/source_text.h"
@@ -25,6 +23,7 @@
 #define ROW_COLUMNS 30u        /* the other columns before the source text */
 #define SOURCE_COLUMNS_MIN 20u /* on a terminal of any width */
 #define TAB_COLUMNS 4u
+#define CSV_FIELDS 5u    /* before the reasons */
 #define CONTEXT_LINES 3u /* lines without samples that are printed around those with some */
 
 struct printer {
@@ -40,12 +39,12 @@ struct printer {
 };
 
 /* The number of kernels to write. */
-static size_t kernels_of(const struct source_report *report, const struct options *options,
-			 size_t standard)
+static size_t kernels_of(const struct printer *printer, size_t standard)
 {
-	size_t max = options->query.rows ? options->query.rows : standard;
+	size_t rows = printer->options->query.rows;
+	size_t max = rows ? rows : standard;
 
-	return report->kernel_count < max ? report->kernel_count : max;
+	return printer->report->kernel_count < max ? printer->report->kernel_count : max;
 }
 
 static double percent_of(uint64_t part, uint64_t whole)
@@ -365,72 +364,63 @@ static void print_kernel(struct printer *printer, const struct source_kernel *ke
 		source_code_fini(&printer->code);
 }
 
-void source_print(const struct source_report *report, const struct options *options,
-		  struct out *out)
+static void print(struct printer *printer)
 {
-	struct printer printer = {
-		.report = report,
-		.options = options,
-		.term = term_probe(options->style.color),
-		.out = out,
-	};
-	size_t max = kernels_of(report, options, KERNELS_DEFAULT);
+	size_t count = printer->report->kernel_count;
+	size_t max = kernels_of(printer, KERNELS_DEFAULT);
 
-	out_init(&printer.text, -1);
-	source_texts_init(&printer.texts, report->profile);
-	for (size_t i = 0; i < max && !out->errnum; i++) {
+	for (size_t i = 0; i < max && !printer->out->errnum; i++) {
 		if (i)
-			out_byte(out, '\n');
-		print_kernel(&printer, &report->kernels[i]);
+			out_byte(printer->out, '\n');
+		print_kernel(printer, &printer->report->kernels[i]);
 	}
-	source_texts_fini(&printer.texts);
-	if (report->kernel_count > max)
-		out_printf(out, "\n(%zu more kernel%s)\n", report->kernel_count - max,
-			   report->kernel_count - max > 1 ? "s" : "");
-	out_fini(&printer.text);
+	if (count > max)
+		out_printf(printer->out, "\n(%zu more kernel%s)\n", count - max,
+			   count - max > 1 ? "s" : "");
 }
 
 /* ------------------------------------------------------------------ for programs */
 
-static void read_name(struct printer *printer, const struct source_kernel *kernel)
+static struct report_value name_of(struct printer *printer, const struct source_kernel *kernel)
 {
-	printer->text.length = 0;
-	name_write_styled(&printer->text, printer->report->profile, kernel->frame,
+	struct out *text = &printer->text;
+
+	text->length = 0;
+	name_write_styled(text, printer->report->profile, kernel->frame,
 			  printer->options->style.format,
 			  style_stored_names(&printer->options->style));
+	return report_string(text->bytes, text->length);
 }
 
-void source_csv(const struct source_report *report, const struct options *options, struct out *out)
+static void write_csv(struct printer *printer, struct report *report)
 {
-	struct printer printer = {.report = report, .options = options, .out = out};
-	bool is_partial = profile_is_partial(report->profile);
+	const struct source_report *source = printer->report;
+	struct report_field fields[CSV_FIELDS + SOURCE_REASONS_MAX] = {{.name = "kernel"},
+								       {.name = "file"},
+								       {.name = "line"},
+								       {.name = "inlined"},
+								       {.name = "samples"}};
+	struct report_value values[CSV_FIELDS + SOURCE_REASONS_MAX];
 
-	out_init(&printer.text, -1);
-	out_text(out, "kernel,file,line,inlined,samples");
-	for (size_t r = 0; r < report->reason_count; r++) {
-		out_byte(out, ',');
-		csv_text(out, report->reasons[r].name, strlen(report->reasons[r].name));
-	}
-	out_text(out, is_partial ? ",partial\n" : "\n");
-	for (size_t k = 0; k < kernels_of(report, options, SIZE_MAX); k++) {
-		const struct source_kernel *kernel = &report->kernels[k];
+	for (size_t r = 0; r < source->reason_count; r++)
+		fields[CSV_FIELDS + r].name = source->reasons[r].name;
+	report_begin(report, NULL, fields, CSV_FIELDS + source->reason_count);
+	for (size_t k = 0; k < kernels_of(printer, SIZE_MAX); k++) {
+		const struct source_kernel *kernel = &source->kernels[k];
 
-		read_name(&printer, kernel);
-		for (size_t i = 0; i < kernel->line_count && !out->errnum; i++) {
+		values[0] = name_of(printer, kernel);
+		for (size_t i = 0; i < kernel->line_count && !printer->out->errnum; i++) {
 			const struct source_line *line = &kernel->lines[i];
-			const char *file = file_name(report, line);
 
-			csv_text(out, printer.text.bytes, printer.text.length);
-			out_byte(out, ',');
-			csv_text(out, file, strlen(file));
-			out_printf(out, ",%u,%d,%" PRIu64, line->line, line->is_inlined,
-				   line->samples.all);
-			for (size_t r = 0; r < report->reason_count; r++)
-				out_printf(out, ",%" PRIu64, line->samples.by_reason[r]);
-			out_text(out, is_partial ? ",1\n" : "\n");
+			values[1] = VALUE_TEXT(file_name(source, line));
+			values[2] = VALUE_COUNT(line->line);
+			values[3] = VALUE_COUNT(line->is_inlined);
+			values[4] = VALUE_COUNT(line->samples.all);
+			for (size_t r = 0; r < source->reason_count; r++)
+				values[CSV_FIELDS + r] = VALUE_COUNT(line->samples.by_reason[r]);
+			report_row(report, values);
 		}
 	}
-	out_fini(&printer.text);
 }
 
 static void json_samples(struct json_writer *json, const struct source_report *report,
@@ -518,14 +508,14 @@ static void json_kernel(struct json_writer *json, struct printer *printer,
 {
 	const struct source_report *report = printer->report;
 	bool has_code = printer->options->query.sass;
+	struct report_value name = name_of(printer, kernel);
 
 	if (has_code)
 		source_code_init(&printer->code, report, kernel);
-	read_name(printer, kernel);
 	json_line_break(json);
 	json_begin_object(json);
 	json_key(json, "kernel");
-	json_string(json, printer->text.bytes ? printer->text.bytes : "", printer->text.length);
+	json_string(json, name.as.string.bytes, name.as.string.length);
 	json_samples(json, report, &kernel->samples);
 	json_key_uint64(json, "apportioned", kernel->apportioned);
 	json_waits(json, report, kernel);
@@ -545,23 +535,34 @@ static void json_kernel(struct json_writer *json, struct printer *printer,
 		source_code_fini(&printer->code);
 }
 
-void source_json(const struct source_report *report, const struct options *options, struct out *out)
+static void write_json(struct printer *printer, struct json_writer *json)
 {
-	struct printer printer = {.report = report, .options = options, .out = out};
-	struct json_writer json;
+	json_key_bool(json, "partial", profile_is_partial(printer->report->profile));
+	json_key_uint64(json, "samples", printer->report->samples);
+	json_key_array(json, "kernels");
+	for (size_t k = 0; k < kernels_of(printer, SIZE_MAX) && !printer->out->errnum; k++)
+		json_kernel(json, printer, &printer->report->kernels[k]);
+	json_end_array(json);
+}
 
+void source_write(const void *context, struct report *report)
+{
+	struct printer printer = {
+		.report = context,
+		.options = report->options,
+		.term = term_probe(report->options->style.color),
+		.out = report->out,
+	};
+
+	report->is_partial = profile_is_partial(printer.report->profile);
 	out_init(&printer.text, -1);
-	source_texts_init(&printer.texts, report->profile);
-	json_writer_init(&json, out, false);
-	json_begin_object(&json);
-	json_key_bool(&json, "partial", profile_is_partial(report->profile));
-	json_key_uint64(&json, "samples", report->samples);
-	json_key_array(&json, "kernels");
-	for (size_t k = 0; k < kernels_of(report, options, SIZE_MAX) && !out->errnum; k++)
-		json_kernel(&json, &printer, &report->kernels[k]);
-	json_end_array(&json);
-	json_end_object(&json);
-	out_byte(out, '\n');
+	source_texts_init(&printer.texts, printer.report->profile);
+	if (report->format == REPORT_TEXT)
+		print(&printer);
+	else if (report->format == REPORT_CSV)
+		write_csv(&printer, report);
+	else
+		write_json(&printer, &report->json);
 	source_texts_fini(&printer.texts);
 	out_fini(&printer.text);
 }

@@ -3,13 +3,11 @@
 #define VIEWER_PRINT_PRINT_SOURCE_H
 
 #include "viewer/numbers/source_lines.h"
+#include "viewer/print/report_table.h"
 #include "viewer/viewer_options.h"
 
-void source_print(const struct source_report *report, const struct options *options,
-		  struct out *out);
-void source_csv(const struct source_report *report, const struct options *options, struct out *out);
-void source_json(const struct source_report *report, const struct options *options,
-		 struct out *out);
+/* Writes a struct source_report. */
+void source_write(const void *source, struct report *report);
 
 /* Prints why there is nothing to report, and how to record it. */
 void source_report_nothing(const struct options *options);

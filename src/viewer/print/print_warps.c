@@ -384,19 +384,20 @@ static void put_path(struct printer *printer)
 	free(rows);
 }
 
-void warps_print(const struct warps_report *report, const struct options *options, struct out *out)
+static void print(const struct warps_report *warps, struct report *report)
 {
+	struct out *out = report->out;
 	struct printer printer = {
-		.report = report,
-		.options = options,
-		.term = term_probe(options->style.color),
+		.report = warps,
+		.options = report->options,
+		.term = term_probe(report->options->style.color),
 		.out = out,
 	};
 
 	out_init(&printer.scratch, -1);
 	out_init(&printer.cleaned, -1);
-	for (size_t i = 0; i < report->kernel_count && !out->errnum; i++) {
-		printer.kernel = &report->kernels[i];
+	for (size_t i = 0; i < warps->kernel_count && !out->errnum; i++) {
+		printer.kernel = &warps->kernels[i];
 		if (i)
 			out_byte(out, '\n');
 		print_head(&printer);
@@ -411,4 +412,12 @@ void warps_print(const struct warps_report *report, const struct options *option
 	}
 	out_fini(&printer.scratch);
 	out_fini(&printer.cleaned);
+}
+
+void warps_write(const void *context, struct report *report)
+{
+	if (report->format == REPORT_TEXT)
+		print(context, report);
+	else
+		warps_data(context, report);
 }

@@ -3,9 +3,11 @@
 #define VIEWER_PRINT_PRINT_WARPS_H
 
 #include "viewer/numbers/warps_report.h"
+#include "viewer/print/report_table.h"
 
-void warps_print(const struct warps_report *report, const struct options *options, struct out *out);
-void warps_csv(const struct warps_report *report, const struct options *options, struct out *out);
-void warps_json(const struct warps_report *report, const struct options *options, struct out *out);
+/* Writes a struct warps_report. */
+void warps_write(const void *warps, struct report *report);
+/* As CSV or JSON. */
+void warps_data(const struct warps_report *warps, struct report *report);
 
 #endif

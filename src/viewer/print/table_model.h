@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "model/profile.h"
+#include "viewer/print/report_table.h"
 #include "viewer/print/terminal.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/frame_names.h"
@@ -45,8 +46,8 @@ struct table_model {
 void header_print(const struct table_model *table, struct out *out);
 void tree_print(const struct table_model *table, struct out *out);
 void sorted_print(const struct table_model *table, struct out *out);
-void csv_print(const struct table_model *table, struct out *out);
-void json_print(const struct table_model *table, struct out *out);
+/* As CSV or JSON. */
+void table_write(const struct table_model *table, struct report *report);
 void list_print(const struct metrics *metrics, struct out *out);
 
 /* Appends a node's text in a text column; nothing if it has none. */

@@ -273,7 +273,6 @@ void rank_json_gates(const struct rank_report *report, struct json_writer *json)
 {
 	if (!report->gates)
 		return;
-	json_key(json, "gates");
 	gate_write_json(json, report->gates, report->gate_count, report->tables[0].profile);
 }
 

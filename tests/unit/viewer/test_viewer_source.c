@@ -128,7 +128,7 @@ static const char *report(struct profile *profile, bool wants_sass)
 
 	CHECK_OK(source_report_init(&report, profile, state, NULL, &err), err);
 	out_init(&out, -1);
-	source_print(&report, &options, &out);
+	source_write(&report, &(struct report){.out = &out, .options = &options});
 	CHECK_LT(out.length, sizeof(text));
 	memcpy(text, out.bytes, out.length);
 	text[out.length] = '\0';

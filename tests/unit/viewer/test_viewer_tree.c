@@ -1,4 +1,4 @@
-/* viewer/walk, tree_print, csv_print, sorted_print: order, depth, and trees of any shape. */
+/* viewer/walk, tree_print, table_write, sorted_print: order, depth, and trees of any shape. */
 #include "unit/tap.h"
 
 #include "unit/viewer_build.h"
@@ -183,7 +183,7 @@ TEST(a_tree_of_100000_levels_is_printed)
 	CHECK(memmem(out.bytes, out.length, "+99900 f", 8) != NULL);
 	out_fini(&out);
 	out_init(&out, -1);
-	csv_print(&scene.table, &out);
+	table_write(&scene.table, &(struct report){.format = REPORT_CSV, .out = &out});
 	CHECK_EQ(count_lines(&out), DEEP + 2);
 	CHECK(memmem(out.bytes, out.length, "\n100000,99999,100000,f,10\n", 26) != NULL);
 	out_fini(&out);

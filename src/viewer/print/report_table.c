@@ -1,0 +1,196 @@
+/* Writers of report tables: text, CSV and JSON. */
+#include "viewer/print/report_table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "format/csv_write.h"
+#include "viewer/print/printable_text.h"
+
+#define LARGE_VALUE 1e6 /* decimals are not printed from here on */
+
+/* ------------------------------------------------------------------ text */
+
+static void text_number(struct out *out, const struct report_field *field, double value)
+{
+	int columns = field->columns;
+
+	if (field->unit == REPORT_NS)
+		value /= 1e6;
+	if (field->unit == REPORT_SHARE)
+		out_printf(out, field->has_sign ? " %+*.1f%%" : " %*.1f%%", columns - 1,
+			   100 * value);
+	else if (fabs(value) < LARGE_VALUE)
+		out_printf(out, field->has_sign ? " %+*.3f" : " %*.3f", columns, value);
+	else
+		out_printf(out, field->has_sign ? " %+*.4g" : " %*.4g", columns, value);
+}
+
+void report_print_value(struct out *out, double value)
+{
+	text_number(out, &(struct report_field){.columns = 10, .unit = REPORT_VALUE}, value);
+}
+
+static void text_cell(struct out *out, const struct report_field *field, struct report_value value)
+{
+	bool is_string = value.type == REPORT_STRING;
+
+	if (value.type == REPORT_NUMBER)
+		text_number(out, field, value.as.number);
+	else if (value.type == REPORT_COUNT && field->unit != REPORT_PLAIN)
+		text_number(out, field, (double)value.as.count);
+	else if (value.type == REPORT_COUNT)
+		out_printf(out, " %*" PRIu64, field->columns, value.as.count);
+	else if (field->columns)
+		out_printf(out, field->columns < 0 ? "  %*s" : " %*s", field->columns,
+			   is_string ? value.as.string.bytes : "");
+	else if (is_string && value.as.string.length) {
+		out_text(out, "  ");
+		text_clean(out, value.as.string.bytes, value.as.string.length);
+	}
+}
+
+/* A line of titles, without values, or of values. */
+static void text_line(struct report *report, const struct report_value *values)
+{
+	for (unsigned int place = 0; place <= report->last_place; place++) {
+		for (size_t i = 0; i < report->field_count; i++) {
+			const struct report_field *field = &report->fields[i];
+
+			if (field->title && field->place == place)
+				text_cell(report->out, field,
+					  values ? values[i] : VALUE_TEXT(field->title));
+		}
+	}
+	out_byte(report->out, '\n');
+}
+
+/* ------------------------------------------------------------------ CSV */
+
+static void csv_value(struct out *out, const struct report_field *field,
+		      const struct report_value *value)
+{
+	switch (value->type) {
+	case REPORT_NONE:
+		break;
+	case REPORT_STRING:
+		(field->is_quoted ? csv_quoted : csv_text)(out, value->as.string.bytes,
+							   value->as.string.length);
+		break;
+	case REPORT_COUNT:
+		out_u64(out, value->as.count);
+		break;
+	case REPORT_INTEGER:
+		out_i64(out, value->as.integer);
+		break;
+	case REPORT_NUMBER:
+		csv_number(out, value->as.number);
+		break;
+	}
+}
+
+static void csv_line(struct report *report, const struct report_value *values)
+{
+	struct out *out = report->out;
+	bool has_any = false;
+
+	for (size_t i = 0; i < report->field_count; i++) {
+		const struct report_field *field = &report->fields[i];
+
+		if (!field->name || field->is_json_only)
+			continue;
+		if (has_any)
+			out_byte(out, ',');
+		has_any = true;
+		if (values)
+			csv_value(out, field, &values[i]);
+		else
+			csv_text(out, field->name, strlen(field->name));
+	}
+	if (report->is_partial)
+		out_text(out, values ? ",1" : ",partial");
+	out_byte(out, '\n');
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static void json_value(struct json_writer *json, const struct report_value *value)
+{
+	switch (value->type) {
+	case REPORT_NONE:
+		break;
+	case REPORT_STRING:
+		json_string(json, value->as.string.bytes, value->as.string.length);
+		break;
+	case REPORT_COUNT:
+		json_uint64(json, value->as.count);
+		break;
+	case REPORT_INTEGER:
+		json_int64(json, value->as.integer);
+		break;
+	case REPORT_NUMBER:
+		json_double(json, value->as.number);
+		break;
+	}
+}
+
+void report_members(struct report *report, const struct report_value *values)
+{
+	struct json_writer *json = &report->json;
+	const char *object = NULL;
+
+	for (size_t i = 0; i < report->field_count; i++) {
+		const struct report_field *field = &report->fields[i];
+
+		if (field->object && !object) {
+			object = field->object;
+			json_key_object(json, object);
+		}
+		if (!field->name || values[i].type == REPORT_NONE)
+			continue;
+		json_key(json, field->name);
+		json_value(json, &values[i]);
+	}
+	if (object)
+		json_end_object(json);
+}
+
+/* ------------------------------------------------------------------ tables */
+
+void report_begin(struct report *report, const char *key, const struct report_field *fields,
+		  size_t count)
+{
+	report->fields = fields;
+	report->field_count = count;
+	report->last_place = 0;
+	for (size_t i = 0; i < count; i++)
+		if (fields[i].place > report->last_place)
+			report->last_place = fields[i].place;
+	if (report->format == REPORT_TEXT)
+		text_line(report, NULL);
+	else if (report->format == REPORT_CSV)
+		csv_line(report, NULL);
+	else
+		json_key_array(&report->json, key);
+}
+
+void report_row(struct report *report, const struct report_value *values)
+{
+	if (report->format == REPORT_TEXT) {
+		text_line(report, values);
+	} else if (report->format == REPORT_CSV) {
+		csv_line(report, values);
+	} else {
+		json_line_break(&report->json);
+		json_begin_object(&report->json);
+		report_members(report, values);
+		json_end_object(&report->json);
+	}
+}
+
+void report_end(struct report *report)
+{
+	if (report->format == REPORT_JSON)
+		json_end_array(&report->json);
+}
