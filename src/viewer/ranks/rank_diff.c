@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/csv_write.h"
-#include "format/json_write.h"
-#include "viewer/print/printable_text.h"
+#include "base/array.h"
 #include "viewer/print/xalloc.h"
+#include "viewer/viewer_options.h"
 
 /* ------------------------------------------------------------------ matching */
 
@@ -96,116 +95,72 @@ void rank_diff_fini(struct rank_diff *diff)
 	*diff = (struct rank_diff){0};
 }
 
-/* ------------------------------------------------------------------ text */
+/* ------------------------------------------------------------------ text and CSV */
 
-/* The numbers that are compared; all 0 if the frame is not in the job. */
-enum number {
-	MEAN,
-	MAX,
-	IMBALANCE,
-	SAVING,
-	NUMBERS
+/* The numbers of both jobs and, in text, their changes. */
+static double (*const numbers[])(const struct rank_row *row) = {
+	rank_row_mean, rank_row_min, rank_row_max, rank_row_imbalance, rank_row_saving,
 };
 
-static void fill(const struct rank_row *row, double *numbers)
+static const struct report_field fields[] = {
+	{.name = "path"},
+	{.name = "metric"},
+	{.name = "ranks_before"},
+	{.name = "ranks_after"},
+	{.name = "mean_before"},
+	{.name = "mean_after", .title = "mean", .columns = 10, .unit = REPORT_VALUE},
+	{.title = "change", .columns = 10, .unit = REPORT_VALUE, .has_sign = true},
+	{.name = "min_before"},
+	{.name = "min_after"},
+	{.name = NULL}, /* text does not have it */
+	{.name = "max_before"},
+	{.name = "max_after", .title = "max", .columns = 10, .unit = REPORT_VALUE},
+	{.title = "change", .columns = 10, .unit = REPORT_VALUE, .has_sign = true},
+	{.name = "imbalance_before"},
+	{.name = "imbalance_after", .title = "imbalance", .columns = 9, .unit = REPORT_SHARE},
+	{.title = "change", .columns = 9, .unit = REPORT_SHARE, .has_sign = true},
+	{.name = "could_go_before"},
+	{.name = "could_go_after", .title = "could go", .columns = 10, .unit = REPORT_VALUE},
+	{.title = "change", .columns = 10, .unit = REPORT_VALUE, .has_sign = true},
+	{.title = "frame"},
+};
+#define FIELDS ARRAY_LENGTH(fields)
+
+/* A frame that is not in a job: blank in CSV, 0 in text. */
+static void write_pair(struct report *report, const char *metric, const struct rank_pair *pair)
 {
-	memset(numbers, 0, NUMBERS * sizeof(*numbers));
-	if (!row->ranks)
-		return;
-	numbers[MEAN] = rank_row_mean(row);
-	numbers[MAX] = row->max;
-	numbers[IMBALANCE] = rank_row_imbalance(row);
-	numbers[SAVING] = rank_row_saving(row);
-}
+	bool has_before = pair->before.ranks > 0;
+	bool has_after = pair->after.ranks > 0;
+	struct report_value values[FIELDS] = {
+		VALUE_TEXT(pair->path),
+		VALUE_TEXT(metric),
+		VALUE_COUNT(pair->before.ranks),
+		VALUE_COUNT(pair->after.ranks),
+	};
+	struct report_value *at = values + 4;
+	struct out frame;
 
-static void print_pair(const struct rank_pair *pair, struct out *out)
-{
-	double before[NUMBERS];
-	double after[NUMBERS];
+	for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++, at += 3) {
+		double before = has_before ? numbers[i](&pair->before) : 0;
+		double after = has_after ? numbers[i](&pair->after) : 0;
 
-	fill(&pair->before, before);
-	fill(&pair->after, after);
-	for (int i = 0; i < NUMBERS; i++) {
-		double change = after[i] - before[i];
-
-		if (i == IMBALANCE) {
-			out_printf(out, " %8.1f%% %+8.1f%%", 100 * after[i], 100 * change);
-			continue;
-		}
-		rank_print_value(out, after[i]);
-		out_printf(out, fabs(change) < 1e6 ? " %+10.3f" : " %+10.4g", change);
+		at[0] = has_before ? VALUE_NUMBER(before) : VALUE_NONE;
+		at[1] = has_after || report->format == REPORT_TEXT ? VALUE_NUMBER(after)
+								   : VALUE_NONE;
+		at[2] = VALUE_NUMBER(after - before);
 	}
-	out_text(out, "  ");
-	text_clean(out, pair->path, strlen(pair->path));
-	out_text(out, !pair->before.ranks  ? " (only after)\n"
-		      : !pair->after.ranks ? " (only before)\n"
-					   : "\n");
+	out_init(&frame, -1);
+	out_text(&frame, pair->path);
+	out_text(&frame, !has_before ? " (only after)" : !has_after ? " (only before)" : "");
+	*at = report_string(frame.bytes, frame.length);
+	report_row(report, values);
+	out_fini(&frame);
 }
 
-void rank_diff_print(const struct rank_report *report, struct out *out)
+static void write_pairs(struct report *report, const struct rank_diff *diff, size_t limit)
 {
-	const struct rank_diff *diffs = report->diffs;
-	size_t limit = report->rows ? report->rows : RANK_ROWS_DEFAULT;
-
-	for (size_t t = 0; t < report->table_count; t++) {
-		if (t)
-			out_byte(out, '\n');
-		rank_print_about(report, diffs[t].metric, out);
-		out_printf(out, "%11s %10s %10s %10s %9s %9s %10s %10s  %s\n", "mean", "change",
-			   "max", "change", "imbalance", "change", "could go", "change", "frame");
-		for (size_t i = 0; i < diffs[t].count && i < limit; i++)
-			print_pair(&diffs[t].items[i], out);
-	}
-}
-
-/* ------------------------------------------------------------------ CSV */
-
-/* ",before,after"; nothing for a frame that is not there. */
-static void put_two(struct out *out, const struct rank_pair *pair,
-		    double (*number)(const struct rank_row *))
-{
-	out_byte(out, ',');
-	if (pair->before.ranks)
-		csv_number(out, number(&pair->before));
-	out_byte(out, ',');
-	if (pair->after.ranks)
-		csv_number(out, number(&pair->after));
-}
-
-static double min_of(const struct rank_row *row)
-{
-	return row->min;
-}
-
-static double max_of(const struct rank_row *row)
-{
-	return row->max;
-}
-
-void rank_diff_csv(const struct rank_report *report, struct out *out)
-{
-	const struct rank_diff *diffs = report->diffs;
-	size_t limit = report->rows ? report->rows : SIZE_MAX;
-
-	out_text(out, "path,metric,ranks_before,ranks_after,mean_before,mean_after,min_before,"
-		      "min_after,max_before,max_after,imbalance_before,imbalance_after,"
-		      "could_go_before,could_go_after\n");
-	for (size_t t = 0; t < report->table_count; t++) {
-		for (size_t i = 0; i < diffs[t].count && i < limit && !out->errnum; i++) {
-			const struct rank_pair *pair = &diffs[t].items[i];
-
-			csv_text(out, pair->path, strlen(pair->path));
-			out_byte(out, ',');
-			csv_text(out, diffs[t].metric, strlen(diffs[t].metric));
-			out_printf(out, ",%u,%u", pair->before.ranks, pair->after.ranks);
-			put_two(out, pair, rank_row_mean);
-			put_two(out, pair, min_of);
-			put_two(out, pair, max_of);
-			put_two(out, pair, rank_row_imbalance);
-			put_two(out, pair, rank_row_saving);
-			out_byte(out, '\n');
-		}
-	}
+	for (size_t i = 0; i < diff->count && i < limit && !report->out->errnum; i++)
+		write_pair(report, diff->metric, &diff->items[i]);
 }
 
 /* ------------------------------------------------------------------ JSON */
@@ -217,41 +172,46 @@ static void write_side(struct json_writer *json, const char *key, const struct r
 		return;
 	}
 	json_key_object(json, key);
-	json_key_uint64(json, "ranks", row->ranks);
-	json_key_double(json, "mean", rank_row_mean(row));
-	json_key_double(json, "min", row->min);
-	json_key_uint64(json, "min_rank", row->min_rank);
-	json_key_double(json, "max", row->max);
-	json_key_uint64(json, "max_rank", row->max_rank);
-	json_key_double(json, "imbalance", rank_row_imbalance(row));
-	json_key_double(json, "saving", rank_row_saving(row));
+	rank_row_json(row, "", json);
 	json_end_object(json);
 }
 
-void rank_diff_json(const struct rank_report *report, struct out *out)
+static void json_pairs(struct json_writer *json, const struct rank_diff *diff, size_t limit)
 {
-	const struct rank_diff *diffs = report->diffs;
-	size_t limit = report->rows ? report->rows : SIZE_MAX;
-	struct json_writer json;
+	for (size_t i = 0; i < diff->count && i < limit && !json->out->errnum; i++) {
+		const struct rank_pair *pair = &diff->items[i];
 
-	json_writer_init(&json, out, false);
-	json_begin_object(&json);
-	json_key_array(&json, "rows");
-	for (size_t t = 0; t < report->table_count; t++) {
-		for (size_t i = 0; i < diffs[t].count && i < limit && !out->errnum; i++) {
-			const struct rank_pair *pair = &diffs[t].items[i];
-
-			json_line_break(&json);
-			json_begin_object(&json);
-			json_key_text(&json, "path", pair->path);
-			json_key_text(&json, "metric", diffs[t].metric);
-			write_side(&json, "before", &pair->before);
-			write_side(&json, "after", &pair->after);
-			json_end_object(&json);
-		}
+		json_line_break(json);
+		json_begin_object(json);
+		json_key_text(json, "path", pair->path);
+		json_key_text(json, "metric", diff->metric);
+		write_side(json, "before", &pair->before);
+		write_side(json, "after", &pair->after);
+		json_end_object(json);
 	}
-	json_end_array(&json);
-	rank_json_gates(report, &json);
-	json_end_object(&json);
-	out_byte(out, '\n');
+}
+
+void rank_diff_write(const struct rank_report *view, struct report *report)
+{
+	bool is_text = report->format == REPORT_TEXT;
+	size_t limit = report->options->query.rows;
+
+	if (!limit)
+		limit = is_text ? RANK_ROWS_DEFAULT : SIZE_MAX;
+	if (!is_text)
+		report_begin(report, "rows", fields, FIELDS);
+	for (size_t t = 0; t < view->table_count; t++) {
+		const struct rank_diff *diff = &view->diffs[t];
+
+		if (is_text) {
+			out_text(report->out, t ? "\n" : "");
+			rank_print_about(view, diff->metric, report->out);
+			report_begin(report, NULL, fields, FIELDS);
+		}
+		if (report->format == REPORT_JSON)
+			json_pairs(&report->json, diff, limit);
+		else
+			write_pairs(report, diff, limit);
+	}
+	report_end(report);
 }

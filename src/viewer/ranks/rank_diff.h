@@ -19,9 +19,7 @@ void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 		    const struct rank_rows *after);
 void rank_diff_fini(struct rank_diff *diff);
 
-/* Those of report->diffs. */
-void rank_diff_print(const struct rank_report *report, struct out *out);
-void rank_diff_csv(const struct rank_report *report, struct out *out);
-void rank_diff_json(const struct rank_report *report, struct out *out);
+/* Writes the comparisons of the view in the format of the report. */
+void rank_diff_write(const struct rank_report *view, struct report *report);
 
 #endif

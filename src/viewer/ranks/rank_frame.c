@@ -6,11 +6,11 @@
 
 #include "base/message.h"
 #include "model/ranks.h"
+#include "viewer/export/report_show.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/ranks/rank_frame_print.h"
 #include "viewer/ranks/rank_job_input.h"
-#include "viewer/ranks/rank_output.h"
 #include "viewer/ranks/rank_report.h"
 #include "viewer/ranks/rank_scan.h"
 
@@ -231,8 +231,6 @@ int rank_frame_run(const struct options *options, struct input *input)
 	struct proton_error err = {0};
 	struct profile *profile = NULL;
 	struct rank_rows rows = {0};
-	struct rank_output output = {NULL, rank_frame_print, rank_frame_csv, rank_frame_json,
-				     &frames};
 	bool is_merged = false;
 	int status = rank_input_load(input, &profile, &is_merged, &err);
 
@@ -242,14 +240,14 @@ int rank_frame_run(const struct options *options, struct input *input)
 				 "%s needs complete profiles; use --allow-partial to accept these",
 				 options->output.option);
 	if (status == PROTON_OK) {
-		frames.profile = output.profile = profile;
+		frames.profile = profile;
 		rank_rows_of_time(&rows, profile, "time/ns");
 		status = choose(&rows, options->query.ranks_of, &frames, &err);
 	}
 	if (status == PROTON_OK)
 		status = fill(&frames, profile, input, is_merged, &err);
 	if (status == PROTON_OK)
-		status = rank_output_show(&output, options);
+		status = report_show(options, profile, rank_frame_write, &frames);
 	else if (err.text[0])
 		message("%s", err.text);
 	frames_fini(&frames);

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/csv_write.h"
-#include "format/json_write.h"
+#include "base/array.h"
 #include "model/ranks.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
@@ -76,8 +75,8 @@ static void print_bins(const struct rank_frame *frame, struct out *out)
 	for (size_t b = 0; b < count; b++) {
 		uint64_t bar = (bins[b].ranks * BAR_COLUMNS + largest - 1) / largest;
 
-		rank_print_value(out, bins[b].from_ns / 1e6);
-		rank_print_value(out, bins[b].to_ns / 1e6);
+		report_print_value(out, bins[b].from_ns / 1e6);
+		report_print_value(out, bins[b].to_ns / 1e6);
 		out_printf(out, " %8" PRIu64 "%s", bins[b].ranks, bar ? "  " : "");
 		while (bar--)
 			out_byte(out, '#');
@@ -98,7 +97,7 @@ static void print_list(const struct rank_frames *frames, const struct rank_frame
 		const char *host = profile_text(frames->profile, time->host);
 
 		out_printf(out, "%7u", time->rank);
-		rank_print_value(out, (double)time->time_ns / 1e6);
+		report_print_value(out, (double)time->time_ns / 1e6);
 		out_printf(out, " %+7.1f%%%s", 100 * ((double)time->time_ns / mean - 1),
 			   *host ? "  " : "");
 		text_clean(out, host, strlen(host));
@@ -114,7 +113,7 @@ static void print_top(const struct rank_frame *frame, struct out *out)
 	out_printf(out, "\n%7s %10s %8s\n", "rank", "slowest", "vs mean");
 	for (uint32_t i = 0; spread && i < SPREAD_TOP && spread->top_ns[i]; i++) {
 		out_printf(out, "%7u", spread->top_rank[i]);
-		rank_print_value(out, (double)spread->top_ns[i] / 1e6);
+		report_print_value(out, (double)spread->top_ns[i] / 1e6);
 		out_printf(out, " %+7.1f%%\n",
 			   100 * ((double)spread->top_ns[i] / rank_row_mean(&frame->row) - 1));
 	}
@@ -148,9 +147,8 @@ static void print_frame(const struct rank_frames *frames, const struct rank_fram
 	free(path);
 }
 
-void rank_frame_print(const void *context, struct out *out)
+static void print_frames(const struct rank_frames *frames, struct out *out)
 {
-	const struct rank_frames *frames = context;
 	for (size_t f = 0; f < frames->count; f++) {
 		if (f)
 			out_byte(out, '\n');
@@ -162,21 +160,25 @@ void rank_frame_print(const void *context, struct out *out)
 
 /* ------------------------------------------------------------------ CSV and JSON */
 
-void rank_frame_csv(const void *context, struct out *out)
+static void write_csv(const struct rank_frames *frames, struct report *report)
 {
-	const struct rank_frames *frames = context;
-	out_text(out, "path,rank,host,time_ns\n");
+	static const struct report_field fields[] = {
+		{.name = "path"}, {.name = "rank"}, {.name = "host"}, {.name = "time_ns"}};
+
+	report_begin(report, NULL, fields, ARRAY_LENGTH(fields));
 	for (size_t f = 0; f < frames->count; f++) {
 		const struct rank_frame *frame = &frames->items[f];
 		char *path = rank_path(frames->profile, frame->row.node);
 
-		for (size_t i = 0; i < frame->count && !out->errnum; i++) {
-			const char *host = profile_text(frames->profile, frame->times[i].host);
+		for (size_t i = 0; i < frame->count && !report->out->errnum; i++) {
+			const struct rank_time *time = &frame->times[i];
+			const char *host = profile_text(frames->profile, time->host);
+			const struct report_value values[] = {VALUE_TEXT(path),
+							      VALUE_COUNT(time->rank),
+							      VALUE_TEXT(host),
+							      VALUE_COUNT(time->time_ns)};
 
-			csv_text(out, path, strlen(path));
-			out_printf(out, ",%u,", frame->times[i].rank);
-			csv_text(out, host, strlen(host));
-			out_printf(out, ",%" PRIu64 "\n", frame->times[i].time_ns);
+			report_row(report, values);
 		}
 		free(path);
 	}
@@ -221,36 +223,32 @@ static void write_columns(const struct rank_frames *frames, const struct rank_fr
 	json_end_object(json);
 }
 
-void rank_frame_json(const void *context, struct out *out)
+static void write_json(const struct rank_frames *frames, struct json_writer *json)
 {
-	const struct rank_frames *frames = context;
-	struct json_writer json;
-
-	json_writer_init(&json, out, false);
-	json_begin_object(&json);
-	json_key_uint64(&json, "more", frames->more);
-	json_key_array(&json, "frames");
-	for (size_t f = 0; f < frames->count && !out->errnum; f++) {
+	json_key_uint64(json, "more", frames->more);
+	json_key_array(json, "frames");
+	for (size_t f = 0; f < frames->count && !json->out->errnum; f++) {
 		const struct rank_frame *frame = &frames->items[f];
 		char *path = rank_path(frames->profile, frame->row.node);
 
-		json_line_break(&json);
-		json_begin_object(&json);
-		json_key_text(&json, "path", path);
-		json_key_uint64(&json, "ranks", frame->row.ranks);
-		json_key_double(&json, "mean_ns", rank_row_mean(&frame->row));
-		json_key_double(&json, "min_ns", frame->row.min);
-		json_key_uint64(&json, "min_rank", frame->row.min_rank);
-		json_key_double(&json, "max_ns", frame->row.max);
-		json_key_uint64(&json, "max_rank", frame->row.max_rank);
-		json_key_double(&json, "imbalance", rank_row_imbalance(&frame->row));
-		json_key_double(&json, "saving_ns", rank_row_saving(&frame->row));
-		write_bins(frame, &json);
-		write_columns(frames, frame, &json);
-		json_end_object(&json);
+		json_line_break(json);
+		json_begin_object(json);
+		json_key_text(json, "path", path);
+		rank_row_json(&frame->row, "_ns", json);
+		write_bins(frame, json);
+		write_columns(frames, frame, json);
+		json_end_object(json);
 		free(path);
 	}
-	json_end_array(&json);
-	json_end_object(&json);
-	out_byte(out, '\n');
+	json_end_array(json);
+}
+
+void rank_frame_write(const void *frames, struct report *report)
+{
+	if (report->format == REPORT_TEXT)
+		print_frames(frames, report->out);
+	else if (report->format == REPORT_CSV)
+		write_csv(frames, report);
+	else
+		write_json(frames, &report->json);
 }

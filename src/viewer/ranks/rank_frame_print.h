@@ -2,7 +2,7 @@
 #ifndef VIEWER_RANKS_RANK_FRAME_PRINT_H
 #define VIEWER_RANKS_RANK_FRAME_PRINT_H
 
-#include "base/buf.h"
+#include "viewer/print/report_table.h"
 #include "viewer/ranks/rank_numbers.h"
 
 struct rank_time {
@@ -27,11 +27,10 @@ struct rank_frames {
 	enum name_style names; /* in text */
 };
 
-/* For struct rank_output: `frames` is a struct rank_frames. */
-void rank_frame_print(const void *frames, struct out *out);
-/* A line per frame and rank. */
-void rank_frame_csv(const void *frames, struct out *out);
-/* Columns of ranks, hosts and times. */
-void rank_frame_json(const void *frames, struct out *out);
+/*
+ * Writes a struct rank_frames. Text: a histogram and the extreme ranks. CSV: a line per frame and
+ * rank. JSON: columns of ranks, hosts and times.
+ */
+void rank_frame_write(const void *frames, struct report *report);
 
 #endif

@@ -14,16 +14,6 @@ static double percent_of(const struct rank_row *row)
 	return 100 * rank_row_imbalance(row);
 }
 
-static double min_of(const struct rank_row *row)
-{
-	return row->min;
-}
-
-static double max_of(const struct rank_row *row)
-{
-	return row->max;
-}
-
 static double ranks_of_row(const struct rank_row *row)
 {
 	return row->ranks;
@@ -34,12 +24,9 @@ static const struct number {
 	bool has_unit; /* that of the metric */
 	double (*of)(const struct rank_row *row);
 } numbers[] = {
-	{"imbalance", false, percent_of},
-	{"could_go", true, rank_row_saving},
-	{"mean", true, rank_row_mean},
-	{"min", true, min_of},
-	{"max", true, max_of},
-	{"ranks", false, ranks_of_row},
+	{"imbalance", false, percent_of}, {"could_go", true, rank_row_saving},
+	{"mean", true, rank_row_mean},    {"min", true, rank_row_min},
+	{"max", true, rank_row_max},      {"ranks", false, ranks_of_row},
 };
 
 /* The number with this name, and what its values are divided by. NULL: none. */

@@ -14,6 +14,16 @@ double rank_row_mean(const struct rank_row *row)
 	return row->sum / row->ranks;
 }
 
+double rank_row_min(const struct rank_row *row)
+{
+	return row->min;
+}
+
+double rank_row_max(const struct rank_row *row)
+{
+	return row->max;
+}
+
 double rank_row_imbalance(const struct rank_row *row)
 {
 	double mean = rank_row_mean(row);

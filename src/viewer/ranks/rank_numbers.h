@@ -26,6 +26,8 @@ struct rank_rows {
 };
 
 double rank_row_mean(const struct rank_row *row);
+double rank_row_min(const struct rank_row *row);
+double rank_row_max(const struct rank_row *row);
 /* The maximum divided by the mean, minus 1; 0 if all are 0. */
 double rank_row_imbalance(const struct rank_row *row);
 /* The sum that goes away if the maximum becomes the mean. */

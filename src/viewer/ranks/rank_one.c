@@ -1,21 +1,19 @@
 /* --rank: one rank of a job, from its own profile or from the columns of a merged file. */
 #include "viewer/ranks/rank_one.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/message.h"
-#include "format/csv_write.h"
-#include "format/json_write.h"
 #include "model/load.h"
 #include "model/ranks.h"
+#include "viewer/export/report_show.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_mix.h"
-#include "viewer/ranks/rank_output.h"
 #include "viewer/ranks/rank_report.h"
 
 #define EXIT_BAD 2
@@ -170,8 +168,6 @@ struct own {
 	const struct row_rank *rank;
 	struct own_row *items; /* the largest time first */
 	size_t count;
-	size_t limit;
-	enum name_style names; /* in text */
 };
 
 static int compare_own(const void *left, const void *right)
@@ -207,81 +203,55 @@ static void fill(struct own *own)
 		qsort(own->items, own->count, sizeof(*own->items), compare_own);
 }
 
-static double change_of(const struct own_row *row)
+static void write_head(const struct own *own, struct report *report)
 {
-	return (double)row->time_ns / row->mean_ns - 1;
-}
-
-static void print(const void *context, struct out *out)
-{
-	const struct own *own = context;
 	const char *host = profile_text(own->profile, own->rank->host);
 
-	out_printf(out, "rank %u, %s", own->rank->rank, rank_state_name(own->rank->state));
-	out_text(out, *host ? ", on host " : "");
-	text_clean(out, host, strlen(host));
-	out_printf(out,
-		   "; times in ms, of the frames that the merged file has for each rank\n\n"
-		   "%11s %10s %8s %7s %7s  %s\n",
-		   "time", "mean", "vs mean", "place", "of", "frame");
-	for (size_t i = 0; i < own->count && i < own->limit; i++) {
-		const struct own_row *row = &own->items[i];
-		char *path = rank_path_named(own->profile, row->node, own->names);
-
-		rank_print_value(out, (double)row->time_ns / 1e6);
-		rank_print_value(out, row->mean_ns / 1e6);
-		out_printf(out, " %+7.1f%% %7u %7u  ", 100 * change_of(row), row->place,
-			   row->ranks);
-		text_clean(out, path, strlen(path));
-		out_byte(out, '\n');
-		free(path);
+	if (report->format == REPORT_JSON) {
+		json_key_uint64(&report->json, "rank", own->rank->rank);
+		json_key_text(&report->json, "state", rank_state_name(own->rank->state));
+		json_key_text(&report->json, "host", host);
+	} else if (report->format == REPORT_TEXT) {
+		out_printf(report->out, "rank %u, %s", own->rank->rank,
+			   rank_state_name(own->rank->state));
+		out_text(report->out, *host ? ", on host " : "");
+		text_clean(report->out, host, strlen(host));
+		out_text(report->out, "; times in ms, of the frames that the merged file has for "
+				      "each rank\n\n");
 	}
 }
 
-static void write_json(const void *context, struct out *out)
+static void write_rows(const void *context, struct report *report)
 {
+	static const struct report_field fields[] = {
+		{.name = "path", .title = "frame", .place = 1},
+		{.name = "time_ns", .title = "time", .columns = 10, .unit = REPORT_NS},
+		{.name = "mean_ns", .title = "mean", .columns = 10, .unit = REPORT_NS},
+		{.title = "vs mean", .columns = 8, .unit = REPORT_SHARE, .has_sign = true},
+		{.name = "place", .title = "place", .columns = 7},
+		{.name = "ranks", .title = "of", .columns = 7},
+	};
 	const struct own *own = context;
-	struct json_writer json;
+	size_t limit = report->options->query.rows;
 
-	json_writer_init(&json, out, false);
-	json_begin_object(&json);
-	json_key_uint64(&json, "rank", own->rank->rank);
-	json_key_text(&json, "state", rank_state_name(own->rank->state));
-	json_key_text(&json, "host", profile_text(own->profile, own->rank->host));
-	json_key_array(&json, "rows");
-	for (size_t i = 0; i < own->count && i < own->limit && !out->errnum; i++) {
+	write_head(own, report);
+	report_begin(report, "rows", fields, ARRAY_LENGTH(fields));
+	for (size_t i = 0; i < own->count && (!limit || i < limit) && !report->out->errnum; i++) {
 		const struct own_row *row = &own->items[i];
-		char *path = rank_path(own->profile, row->node);
+		char *path = rank_path_for(own->profile, row->node, report);
+		const struct report_value values[] = {
+			VALUE_TEXT(path),
+			VALUE_COUNT(row->time_ns),
+			VALUE_NUMBER(row->mean_ns),
+			VALUE_NUMBER((double)row->time_ns / row->mean_ns - 1),
+			VALUE_COUNT(row->place),
+			VALUE_COUNT(row->ranks),
+		};
 
-		json_line_break(&json);
-		json_begin_object(&json);
-		json_key_text(&json, "path", path);
-		json_key_uint64(&json, "time_ns", row->time_ns);
-		json_key_double(&json, "mean_ns", row->mean_ns);
-		json_key_uint64(&json, "place", row->place);
-		json_key_uint64(&json, "ranks", row->ranks);
-		json_end_object(&json);
+		report_row(report, values);
 		free(path);
 	}
-	json_end_array(&json);
-	json_end_object(&json);
-	out_byte(out, '\n');
-}
-
-static void write_csv(const void *context, struct out *out)
-{
-	const struct own *own = context;
-	out_text(out, "path,time_ns,mean_ns,place,ranks\n");
-	for (size_t i = 0; i < own->count && i < own->limit && !out->errnum; i++) {
-		const struct own_row *row = &own->items[i];
-		char *path = rank_path(own->profile, row->node);
-
-		csv_text(out, path, strlen(path));
-		out_printf(out, ",%" PRIu64 ",", row->time_ns);
-		csv_number(out, row->mean_ns);
-		out_printf(out, ",%u,%u\n", row->place, row->ranks);
-		free(path);
-	}
+	report_end(report);
 }
 
 /* True if only the options of a table of columns are given. */
@@ -296,16 +266,14 @@ static bool is_plain(const struct options *options)
 
 int rank_one_run(const struct options *options, struct input *input)
 {
-	struct own own = {.limit = options->query.rows ? options->query.rows : SIZE_MAX};
+	struct own own = {0};
 	struct proton_error err = {0};
 	struct profile *profile = input_load(input, 0);
-	const struct rank_output output = {profile, print, write_csv, write_json, &own};
 	int status = EXIT_BAD;
 
 	if (!profile)
 		return EXIT_BAD;
 	own.profile = profile;
-	own.names = options->style.names;
 	own.rank = ranks_row(profile, options->query.rank);
 	if (!own.rank) {
 		err_set(&err, PROTON_E_INVALID, "--rank %u: %s has no such rank",
@@ -318,7 +286,7 @@ int rank_one_run(const struct options *options, struct input *input)
 			is_plain(options) ? " without times of single ranks" : "");
 	} else {
 		fill(&own);
-		status = rank_output_show(&output, options);
+		status = report_show(options, profile, write_rows, &own);
 	}
 	if (err.text[0])
 		message("%s", err.text);

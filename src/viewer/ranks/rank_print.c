@@ -1,16 +1,15 @@
-/* --ranks as text: frames with their spread over the ranks, ranks, and groups of ranks. */
+/* Tables of --ranks: frames with their spread over the ranks, ranks, and groups of ranks. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "model/ranks.h"
-#include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_diff.h"
 #include "viewer/ranks/wait_report.h"
+#include "viewer/viewer_options.h"
 
 #define WAITS_DEFAULT 10u
 #define RANKS_DEFAULT 16u /* rows of the table of ranks, below other tables */
@@ -19,12 +18,19 @@
 #define GROUP_ROWS 5u     /* frames of a group */
 #define RANGES_MAX 6u     /* ranges of ranks in a row of groups */
 
-void rank_print_value(struct out *out, double value)
+char *rank_path_for(const struct profile *profile, uint32_t node, const struct report *report)
 {
-	if (fabs(value) < 1e6)
-		out_printf(out, " %10.3f", value);
-	else
-		out_printf(out, " %10.4g", value);
+	return rank_path_named(profile, node,
+			       report->format == REPORT_TEXT ? report->options->style.names
+							     : NAMES_RAW);
+}
+
+/* The number of rows to write: -n, or the standard of text. */
+static size_t limit_of(const struct report *report, size_t standard)
+{
+	size_t rows = report->options->query.rows;
+
+	return rows ? rows : report->format == REPORT_TEXT ? standard : SIZE_MAX;
 }
 
 /* ------------------------------------------------------------------ frames */
@@ -44,36 +50,64 @@ void rank_print_about(const struct rank_report *report, const char *metric, stru
 		out_printf(out, "%s; could go: no rank above the mean\n\n", metric);
 }
 
-static void put_text(struct out *out, const char *text)
+/* Of tables of frames and of groups, after two other fields. */
+static const struct report_field number_fields[] = {
+	{.name = "ranks", .title = "ranks", .columns = 6, .place = 1},
+	{.name = "mean", .title = "mean", .columns = 10, .unit = REPORT_VALUE},
+	{.name = "min", .title = "min", .columns = 10, .unit = REPORT_VALUE},
+	{.name = "min_rank", .title = "rank", .columns = 6},
+	{.name = "max", .title = "max", .columns = 10, .unit = REPORT_VALUE},
+	{.name = "max_rank", .title = "rank", .columns = 6},
+	{.name = "imbalance", .title = "imbalance", .columns = 9, .unit = REPORT_SHARE},
+	{.name = "could_go", .title = "could go", .columns = 10, .unit = REPORT_VALUE},
+};
+#define NUMBERS ARRAY_LENGTH(number_fields)
+
+static void put_numbers(const struct rank_row *row, struct report_value *values)
 {
-	text_clean(out, text, strlen(text));
+	*values++ = VALUE_COUNT(row->ranks);
+	*values++ = VALUE_NUMBER(rank_row_mean(row));
+	*values++ = VALUE_NUMBER(row->min);
+	*values++ = VALUE_COUNT(row->min_rank);
+	*values++ = VALUE_NUMBER(row->max);
+	*values++ = VALUE_COUNT(row->max_rank);
+	*values++ = VALUE_NUMBER(rank_row_imbalance(row));
+	*values = VALUE_NUMBER(rank_row_saving(row));
 }
 
-static void print_numbers(const struct rank_row *row, struct out *out)
+/* CSV has the titles of the first table only. */
+static void write_frames(struct report *report, const struct rank_rows *rows, size_t limit,
+			 bool is_first)
 {
-	rank_print_value(out, rank_row_mean(row));
-	rank_print_value(out, row->min);
-	out_printf(out, " %6u", row->min_rank);
-	rank_print_value(out, row->max);
-	out_printf(out, " %6u %8.1f%%", row->max_rank, 100 * rank_row_imbalance(row));
-	rank_print_value(out, rank_row_saving(row));
-}
+	static struct report_field fields[2 + NUMBERS] = {
+		{.name = "path", .title = "frame", .place = 2}, {.name = "metric"}};
 
-#define NUMBERS_HEAD "%11s %10s %6s %10s %6s %9s %10s"
-#define NUMBERS "mean", "min", "rank", "max", "rank", "imbalance", "could go"
+	memcpy(fields + 2, number_fields, sizeof(number_fields));
+	if (is_first || report->format == REPORT_TEXT)
+		report_begin(report, NULL, fields, ARRAY_LENGTH(fields));
+	for (size_t i = 0; i < rows->count && i < limit && !report->out->errnum; i++) {
+		char *path = rank_path_for(rows->profile, rows->items[i].node, report);
+		struct report_value values[2 + NUMBERS] = {VALUE_TEXT(path),
+							   VALUE_TEXT(rows->metric)};
 
-static void print_frames(const struct rank_rows *rows, size_t limit, enum name_style names,
-			 struct out *out)
-{
-	out_printf(out, NUMBERS_HEAD " %6s  %s\n", NUMBERS, "ranks", "frame");
-	for (size_t i = 0; i < rows->count && i < limit; i++) {
-		char *path = rank_path_named(rows->profile, rows->items[i].node, names);
-
-		print_numbers(&rows->items[i], out);
-		out_printf(out, " %6u  ", rows->items[i].ranks);
-		put_text(out, path);
-		out_byte(out, '\n');
+		put_numbers(&rows->items[i], values + 2);
+		report_row(report, values);
 		free(path);
+	}
+}
+
+static void write_tables(const struct rank_report *view, struct report *report)
+{
+	bool is_text = report->format == REPORT_TEXT;
+
+	for (size_t i = 0; i < view->table_count; i++) {
+		if (is_text && !view->tables[i].count) /* the job has waiting alone */
+			continue;
+		if (is_text) {
+			out_text(report->out, i ? "\n" : "");
+			rank_print_about(view, view->tables[i].metric, report->out);
+		}
+		write_frames(report, &view->tables[i], limit_of(report, RANK_ROWS_DEFAULT), i == 0);
 	}
 }
 
@@ -151,32 +185,68 @@ static int compare_order(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static void print_rank(const struct profile *profile, const struct row_rank *row, double mean,
-		       struct out *out)
+static const struct report_field rank_fields[] = {
+	{.name = "rank", .title = "rank", .columns = 6},
+	{.name = "state", .title = "state", .columns = -8},
+	{.name = "host", .title = "host", .place = 1},
+	{.name = "job"},
+	{.name = "gpu", .title = "gpu", .place = 1},
+	{.name = "attempt"},
+	{.name = "time_ns", .title = "time", .columns = 10, .unit = REPORT_NS},
+	{.title = "vs mean", .columns = 8, .unit = REPORT_SHARE, .has_sign = true},
+	{.name = "kernels", .title = "kernels", .columns = 10},
+	{.name = "lost", .title = "lost", .columns = 6},
+	{.name = "version", .is_json_only = true},
+	{.name = "reason", .is_json_only = true},
+	{.name = "mixed", .is_json_only = true},
+	{.name = "group"},
+};
+
+/* `mean`: the time that text compares with; 0: none. */
+static void write_rank(const struct rank_report *view, const struct row_rank *row, double mean,
+		       struct report *report)
 {
-	const uint32_t texts[] = {row->host, row->gpu};
-	char change[16] = "";
+	const struct profile *profile = view->profile;
+	uint32_t group = view->groups->of_row[row - profile->ranks->rows];
+	const uint32_t notes[] = {row->version, row->reason, row->mixed};
+	struct report_value values[ARRAY_LENGTH(rank_fields)] = {
+		VALUE_COUNT(row->rank),
+		VALUE_TEXT(rank_state_name(row->state)),
+		VALUE_TEXT(profile_text(profile, row->host)),
+		VALUE_TEXT(profile_text(profile, row->job)),
+		VALUE_TEXT(profile_text(profile, row->gpu)),
+		VALUE_COUNT(row->attempt),
+		VALUE_COUNT(row->time_ns),
+		row->state == RANK_FINISHED && mean > 0
+			? VALUE_NUMBER((double)row->time_ns / mean - 1)
+			: VALUE_NONE,
+		VALUE_COUNT(row->kernels),
+		VALUE_COUNT(row->lost),
+	};
 
-	if (row->state == RANK_FINISHED && mean > 0)
-		snprintf(change, sizeof(change), "%+.1f%%",
-			 100 * ((double)row->time_ns / mean - 1));
-	out_printf(out, "%7u  %-8s", row->rank, rank_state_name(row->state));
-	rank_print_value(out, (double)row->time_ns / 1e6);
-	out_printf(out, " %8s %10" PRIu64 " %6" PRIu64, change, row->kernels, row->lost);
-	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
-		const char *text = profile_text(profile, texts[i]);
+	for (size_t i = 0; i < ARRAY_LENGTH(notes); i++)
+		if (notes[i])
+			values[10 + i] = VALUE_TEXT(profile_text(profile, notes[i]));
+	if (group != RANK_GROUP_NONE)
+		values[13] = VALUE_COUNT(group + 1);
+	report_row(report, values);
+}
 
-		out_text(out, *text ? "  " : "");
-		put_text(out, text);
-	}
-	out_byte(out, '\n');
+void rank_write_ranks(const struct rank_report *view, struct report *report)
+{
+	const struct profile_ranks *ranks = view->profile->ranks;
+
+	report_begin(report, "ranks", rank_fields, ARRAY_LENGTH(rank_fields));
+	for (size_t i = 0; ranks && i < ranks->count && !report->out->errnum; i++)
+		write_rank(view, &ranks->rows[i], 0, report);
+	report_end(report);
 }
 
 /* Half of the rows for ranks with a problem and the slowest ones, half for the fastest. */
-static void print_ranks(const struct profile *profile, size_t limit, struct out *out)
+static void print_ranks(const struct rank_report *view, size_t limit, struct report *report)
 {
-	const struct profile_ranks *ranks = profile->ranks;
-	double mean = print_summary(ranks, out);
+	const struct profile_ranks *ranks = view->profile->ranks;
+	double mean = print_summary(ranks, report->out);
 	size_t count = ranks->count;
 	size_t start = count > limit ? (limit + 1) / 2 : count;
 	size_t end = count > limit ? count - limit / 2 : count;
@@ -187,104 +257,120 @@ static void print_ranks(const struct profile *profile, size_t limit, struct out 
 		list[i] = &ranks->rows[i];
 	if (count > limit) /* NOLINTNEXTLINE(bugprone-sizeof-expression) */
 		qsort(list, count, sizeof(*list), compare_order);
-	out_printf(out, "%7s  %-8s %10s %8s %10s %6s  %s\n", "rank", "state", "time", "vs mean",
-		   "kernels", "lost", "host  gpu");
+	report_begin(report, NULL, rank_fields, ARRAY_LENGTH(rank_fields));
 	for (size_t i = 0; i < count; i++) {
 		if (i == start)
-			out_printf(out, "%7s  %zu more; --ranks=ranks prints all\n", "...",
+			out_printf(report->out, "%7s  %zu more; --ranks=ranks prints all\n", "...",
 				   end - start);
 		if (i < start || i >= end)
-			print_rank(profile, list[i], mean, out);
+			write_rank(view, list[i], mean, report);
 	}
 	free(list);
 }
 
 /* ------------------------------------------------------------------ groups */
 
-static void print_group_row(const struct rank_report *report, uint32_t number, struct out *out)
+static void write_groups(const struct rank_report *view, size_t limit, struct report *report)
 {
-	const struct rank_group *group = &report->groups->items[number];
+	static struct report_field fields[3 + NUMBERS] = {
+		{.name = "group", .title = "group", .columns = 5}, {.name = "shape"}};
+	size_t ranges = report->format == REPORT_TEXT ? RANGES_MAX : 0;
+	struct report_value values[3 + NUMBERS];
+	struct out members;
+	char shape[24];
 
-	out_printf(out, "%6u", number + 1);
-	print_numbers(&group->time, out);
-	out_printf(out, " %6zu  ", group->count);
-	rank_groups_members(report->groups, report->profile, number, RANGES_MAX, out);
-	out_byte(out, '\n');
+	memcpy(fields + 2, number_fields, sizeof(number_fields));
+	fields[2 + NUMBERS] =
+		(struct report_field){.name = "members", .title = "which", .place = 2};
+	out_init(&members, -1);
+	report_begin(report, NULL, fields, ARRAY_LENGTH(fields));
+	for (uint32_t g = 0; g < view->groups->count && g < limit && !report->out->errnum; g++) {
+		const struct rank_group *group = &view->groups->items[g];
+
+		snprintf(shape, sizeof(shape), "%016" PRIx64, group->shape);
+		members.length = 0;
+		rank_groups_members(view->groups, view->profile, g, ranges, &members);
+		values[0] = VALUE_COUNT(g + 1);
+		values[1] = VALUE_TEXT(shape);
+		put_numbers(&group->time, values + 2);
+		values[2 + NUMBERS] = report_string(members.bytes, members.length);
+		report_row(report, values);
+	}
+	out_fini(&members);
 }
 
-static void print_group_frames(const struct rank_report *report, uint32_t number, struct out *out)
+static void print_group_frames(const struct rank_report *view, uint32_t number,
+			       struct report *report)
 {
 	struct rank_rows rows;
 
-	rank_rows_of_group(&rows, report->profile, "time/ms", report->groups->of_row, number);
+	rank_rows_of_group(&rows, view->profile, "time/ms", view->groups->of_row, number);
 	if (rows.count) {
-		out_printf(out, "\ngroup %u: ranks ", number + 1);
-		rank_groups_members(report->groups, report->profile, number, RANGES_MAX, out);
-		out_text(out, "\n\n");
-		print_frames(&rows, report->rows ? report->rows : GROUP_ROWS, report->names, out);
+		out_printf(report->out, "\ngroup %u: ranks ", number + 1);
+		rank_groups_members(view->groups, view->profile, number, RANGES_MAX, report->out);
+		out_text(report->out, "\n\n");
+		write_frames(report, &rows, limit_of(report, GROUP_ROWS), true);
 	}
 	rank_rows_fini(&rows);
 }
 
 /* Times of groups are in ms. */
-static void print_groups(const struct rank_report *report, size_t limit, struct out *out)
+static void print_groups(const struct rank_report *view, size_t limit, struct report *report)
 {
-	const struct rank_groups *groups = report->groups;
+	const struct rank_groups *groups = view->groups;
 
-	out_printf(out, "%zu group%s of ranks with equal trees; times in ms, of all kernels\n\n",
+	out_printf(report->out,
+		   "%zu group%s of ranks with equal trees; times in ms, of all kernels\n\n",
 		   groups->count, groups->count == 1 ? "" : "s");
-	out_printf(out, "%6s" NUMBERS_HEAD " %6s  %s\n", "group", NUMBERS, "ranks", "which");
-	for (uint32_t g = 0; g < groups->count && g < limit; g++)
-		print_group_row(report, g, out);
+	write_groups(view, limit, report);
 	if (groups->count > limit)
-		out_printf(out, "%6s  %zu more; --ranks=groups prints all\n", "...",
+		out_printf(report->out, "%6s  %zu more; --ranks=groups prints all\n", "...",
 			   groups->count - limit);
 	/* Groups of one rank have nothing to compare. */
 	for (uint32_t g = 0; g < groups->count && g < GROUPS_FRAMES; g++)
 		if (groups->items[g].count > 1)
-			print_group_frames(report, g, out);
+			print_group_frames(view, g, report);
 }
 
 /* ------------------------------------------------------------------ all */
 
-void rank_print(const void *context, struct out *out)
+/* In text below the frames. */
+static void print_others(const struct rank_report *view, struct report *report)
 {
-	const struct rank_report *report = context;
-	size_t limit = report->rows;
+	if (wait_report_is_there(view->profile)) {
+		out_text(report->out, view->tables[0].count ? "\n" : "");
+		wait_report_text(view->profile, limit_of(report, WAITS_DEFAULT),
+				 report->options->style.names, report->out);
+	}
+	out_byte(report->out, '\n');
+	print_ranks(view, limit_of(report, RANKS_DEFAULT), report);
+	if (view->groups->count > 1) {
+		out_byte(report->out, '\n');
+		print_groups(view, limit_of(report, GROUPS_DEFAULT), report);
+	}
+}
 
-	if (report->diffs) {
-		rank_diff_print(report, out);
-		return;
-	}
-	if (report->table == RANKS_RANKS) {
-		print_ranks(report->profile, limit ? limit : SIZE_MAX, out);
-		return;
-	}
-	if (report->table == RANKS_GROUPS) {
-		print_groups(report, limit ? limit : SIZE_MAX, out);
-		return;
-	}
-	for (size_t i = 0; i < report->table_count; i++) {
-		if (!report->tables[i].count) /* the job has waiting alone */
-			continue;
-		if (i)
-			out_byte(out, '\n');
-		rank_print_about(report, report->tables[i].metric, out);
-		print_frames(&report->tables[i], limit ? limit : RANK_ROWS_DEFAULT, report->names,
-			     out);
-	}
-	if (report->table == RANKS_FRAMES)
-		return;
-	if (wait_report_is_there(report->profile)) {
-		if (report->tables[0].count)
-			out_byte(out, '\n');
-		wait_report_text(report->profile, limit ? limit : WAITS_DEFAULT, report->names,
-				 out);
-	}
-	out_byte(out, '\n');
-	print_ranks(report->profile, limit ? limit : RANKS_DEFAULT, out);
-	if (report->groups->count > 1) {
-		out_byte(out, '\n');
-		print_groups(report, limit ? limit : GROUPS_DEFAULT, out);
+void rank_write(const struct rank_report *view, struct report *report)
+{
+	enum ranks_table table = report->options->query.ranks_table;
+	bool is_text = report->format == REPORT_TEXT;
+
+	report->is_partial = profile_is_partial(view->profile);
+	if (report->format == REPORT_JSON) {
+		rank_json(view, report);
+	} else if (table == RANKS_RANKS) {
+		if (is_text)
+			print_ranks(view, limit_of(report, SIZE_MAX), report);
+		else
+			rank_write_ranks(view, report);
+	} else if (table == RANKS_GROUPS) {
+		if (is_text)
+			print_groups(view, limit_of(report, SIZE_MAX), report);
+		else
+			write_groups(view, SIZE_MAX, report);
+	} else {
+		write_tables(view, report);
+		if (is_text && table == RANKS_ALL)
+			print_others(view, report);
 	}
 }

@@ -5,11 +5,9 @@
 #ifndef VIEWER_RANKS_RANK_REPORT_H
 #define VIEWER_RANKS_RANK_REPORT_H
 
-#include "base/buf.h"
-#include "format/json_write.h"
 #include "model/profile.h"
 #include "viewer/numbers/gate.h"
-#include "viewer/query/query_options.h"
+#include "viewer/print/report_table.h"
 #include "viewer/ranks/rank_groups.h"
 #include "viewer/ranks/rank_numbers.h"
 
@@ -28,25 +26,26 @@ struct rank_report {
 	const struct rank_groups *groups;
 	const struct gate_result *gates; /* NULL: none */
 	size_t gate_count;
-	size_t rows;           /* the limit given with -n; 0: none */
-	enum name_style names; /* in text */
-	enum ranks_table table;
 };
 
 /* Kernel times of a metric such as "time/ms" are explained, others are named. */
-void rank_print_about(const struct rank_report *report, const char *metric, struct out *out);
-/* A value in 10 columns. */
-void rank_print_value(struct out *out, double value);
+void rank_print_about(const struct rank_report *view, const char *metric, struct out *out);
+/* The path of a node, malloc'd: in text with the names that the options select, else as stored. */
+char *rank_path_for(const struct profile *profile, uint32_t node, const struct report *report);
 
-/* For struct rank_output: `report` is a struct rank_report. */
-/* As text: the chosen table, or by default frames, ranks and groups. */
-void rank_print(const void *report, struct out *out);
-/* The chosen table as CSV. Tables of frames have all metrics, one after the other. */
-void rank_csv(const void *report, struct out *out);
-/* Everything in one object. */
-void rank_json(const void *report, struct out *out);
+/*
+ * The numbers of a row as members of the current JSON object; `suffix` is the end of the keys of
+ * values: "" or "_ns".
+ */
+void rank_row_json(const struct rank_row *row, const char *suffix, struct json_writer *json);
 
-/* The "gates" of a JSON object; nothing without gates. */
-void rank_json_gates(const struct rank_report *report, struct json_writer *json);
+/*
+ * Text: the chosen table, or by default frames, ranks and groups. CSV: the chosen table; tables of
+ * frames have all metrics, one after the other. JSON: everything in one object.
+ */
+void rank_write(const struct rank_report *view, struct report *report);
+void rank_json(const struct rank_report *view, struct report *report);
+/* The table of ranks as CSV or JSON. */
+void rank_write_ranks(const struct rank_report *view, struct report *report);
 
 #endif

@@ -5,12 +5,12 @@
 
 #include "base/message.h"
 #include "model/ranks.h"
+#include "viewer/export/report_show.h"
 #include "viewer/numbers/gate_report.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_diff.h"
 #include "viewer/ranks/rank_gate.h"
 #include "viewer/ranks/rank_job_input.h"
-#include "viewer/ranks/rank_output.h"
 #include "viewer/ranks/rank_report.h"
 #include "viewer/ranks/rank_scan.h"
 #include "viewer/ranks/wait_report.h"
@@ -108,11 +108,22 @@ static int job_init(struct job *job, struct input *input, const struct query_opt
 
 /* ------------------------------------------------------------------ output */
 
+static void write_view(const void *context, struct report *report)
+{
+	const struct rank_report *view = context;
+
+	if (view->diffs)
+		rank_diff_write(view, report);
+	else
+		rank_write(view, report);
+	if (report->format == REPORT_JSON && view->gates)
+		gate_write_json(&report->json, view->gates, view->gate_count,
+				view->tables[0].profile);
+}
+
 /* Checks the gates, prints, and reports the gates. */
 static int judge_and_show(const struct options *options, struct rank_report *report)
 {
-	const struct rank_output output = {report->profile, rank_print, rank_csv, rank_json,
-					   report};
 	const struct query_options *query = &options->query;
 	struct gate_result *results = xcalloc(query->gate_count, sizeof(*results));
 	struct proton_error err;
@@ -128,7 +139,7 @@ static int judge_and_show(const struct options *options, struct rank_report *rep
 	report->gates = query->gate_count ? results : NULL;
 	report->gate_count = query->gate_count;
 	if (status == 0) {
-		status = rank_output_show(&output, options);
+		status = report_show(options, report->profile, write_view, report);
 		for (size_t i = 0; i < query->gate_count; i++) {
 			gate_report_result(&results[i], report->tables[0].profile);
 			if (status == 0 && results[i].failed)
@@ -179,9 +190,6 @@ static int report(const struct options *options, const struct job *job, const st
 		.tables = job->tables,
 		.table_count = job->count,
 		.groups = &groups,
-		.rows = options->query.rows,
-		.names = options->style.names,
-		.table = options->query.ranks_table,
 	};
 	int status;
 
