@@ -70,7 +70,7 @@ static void write_tree(const void *context, struct report *report)
 
 static void write_list(const void *context, struct report *report)
 {
-	list_print(context, report->out);
+	derive_print_list(context, report->out);
 }
 
 /* `gates`: results of the options' gates; NULL: they were not checked. */

@@ -36,7 +36,7 @@ struct exporter {
 	bool needs_weight; /* shows metrics as sizes and rejects those that are not additive */
 	bool takes_one;    /* supports one metric, or one before and after */
 	bool has_paths;    /* writes the path of each frame, instead of only its parent */
-	enum report_format format; /* of a table */
+	enum report_format format; /* for a table */
 	/* One of them, unless the input is a table or the ranks. */
 	int (*write)(const struct profile *profile, struct out *out, struct proton_error *err);
 	int (*write_view)(struct export_view *view, struct out *out, struct proton_error *err);

@@ -7,7 +7,7 @@
  *   amount = NUMBER              the value itself
  *          | ("+" | "-") NUMBER  its change against the profile given with --diff
  *          | ("+" | "-") NUMBER "%"
- *          | NUMBER "%"                of imbalance (ranks/rank_gate.h)
+ *          | NUMBER "%"                of imbalance (ranks/rank_view.c)
  *
  * Without "in", an inclusive metric is checked in the root and an exclusive one in every frame with
  * a value; with "in", in every matching frame. A gate that finds nothing to check is an error and

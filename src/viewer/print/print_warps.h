@@ -7,7 +7,5 @@
 
 /* Writes a struct warps_report. */
 void warps_write(const void *warps, struct report *report);
-/* As CSV or JSON. */
-void warps_data(const struct warps_report *warps, struct report *report);
 
 #endif

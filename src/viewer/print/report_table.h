@@ -30,8 +30,8 @@ enum report_unit {
 };
 
 struct report_field {
-	const char *name;  /* of the CSV column and the JSON member; NULL: in text only */
-	const char *title; /* of the text column; NULL: not in text */
+	const char *name;  /* CSV column and JSON member; NULL: in text only */
+	const char *title; /* text column; NULL: not in text */
 	int columns;       /* right-aligned; < 0: left-aligned; 0: text of any length */
 	enum report_unit unit;
 	bool has_sign;      /* in text: +1.5 */
@@ -78,10 +78,10 @@ static inline struct report_value report_string(const char *bytes, size_t length
 struct report {
 	enum report_format format;
 	struct out *out;
-	struct json_writer json; /* of JSON only */
+	struct json_writer json; /* for JSON */
 	const struct options *options;
 	bool is_partial; /* each line of CSV ends with a field "partial", which is 1 */
-	const struct report_field *fields; /* of the current table */
+	const struct report_field *fields; /* the current table */
 	size_t field_count;
 	unsigned int last_place;
 };

@@ -48,7 +48,6 @@ void tree_print(const struct table_model *table, struct out *out);
 void sorted_print(const struct table_model *table, struct out *out);
 /* As CSV or JSON. */
 void table_write(const struct table_model *table, struct report *report);
-void list_print(const struct metrics *metrics, struct out *out);
 
 /* Appends a node's text in a text column; nothing if it has none. */
 void table_text(struct out *out, const struct table_model *table,

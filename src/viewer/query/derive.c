@@ -2,6 +2,7 @@
 #include "viewer/query/derive.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -9,6 +10,7 @@
 #include "base/array.h"
 #include "model/percentile.h"
 #include "viewer/numbers/utilization.h"
+#include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/nearest.h"
 
@@ -437,4 +439,39 @@ bool derive_is_available(const struct metrics *metrics, const char *name)
 		if (strcmp(known, name) == 0)
 			return true;
 	return false;
+}
+
+/* ------------------------------------------------------------------ --list */
+
+static void print_group(const struct metrics *metrics, bool is_inclusive, struct out *out)
+{
+	out_text(out, is_inclusive ? "Available inclusive metrics:\n"
+				   : "Available exclusive metrics:\n");
+	for (size_t i = 0; i < metrics->count; i++) {
+		if (metrics->raws[i].is_inclusive != is_inclusive)
+			continue;
+		out_text(out, "- ");
+		text_clean(out, metrics->raws[i].name, strlen(metrics->raws[i].name));
+		out_byte(out, '\n');
+	}
+}
+
+void derive_print_list(const struct metrics *metrics, struct out *out)
+{
+	const char *previous = NULL;
+	const char *family;
+	const char *name;
+
+	print_group(metrics, true, out);
+	print_group(metrics, false, out);
+	out_text(out, "Derived metrics:\n");
+	for (size_t i = 0; (name = derive_available(metrics, i, &family)) != NULL; i++) {
+		out_text(out, previous && strcmp(previous, family) == 0 ? ", "
+			      : previous                                ? "\n- "
+									: "- ");
+		out_text(out, name);
+		previous = family;
+	}
+	out_text(out, previous ? "\n" : "");
+	out_text(out, "- METRIC/%: share of any numeric metric above\n");
 }

@@ -70,4 +70,7 @@ const char *derive_available(const struct metrics *metrics, size_t index, const 
 /* True if the derived metric `name` is one of them. */
 bool derive_is_available(const struct metrics *metrics, const char *name);
 
+/* --list: the metric names that -m accepts with this profile. */
+void derive_print_list(const struct metrics *metrics, struct out *out);
+
 #endif

@@ -44,8 +44,5 @@ void rank_row_json(const struct rank_row *row, const char *suffix, struct json_w
  * frames have all metrics, one after the other. JSON: everything in one object.
  */
 void rank_write(const struct rank_report *view, struct report *report);
-void rank_json(const struct rank_report *view, struct report *report);
-/* The table of ranks as CSV or JSON. */
-void rank_write_ranks(const struct rank_report *view, struct report *report);
 
 #endif
