@@ -166,7 +166,7 @@ static bool is_msgpack(const char *bytes, size_t length)
 	return (first >= 0x91 && first <= 0x9f) || first == 0xdc || first == 0xdd;
 }
 
-static int refuse(const char *name, struct proton_error *err)
+static int refuse_file(const char *name, struct proton_error *err)
 {
 	return err_set(
 		err, PROTON_E_FORMAT,
@@ -203,7 +203,7 @@ static int load_bytes(const char *name, const char *bytes, size_t length, char *
 	else if (first_of_text(bytes, length) == '[')
 		status = profile_load_hatchet(bytes, length, out, err);
 	else
-		return refuse(name, err);
+		return refuse_file(name, err);
 	if (status == PROTON_OK)
 		status = check_cost(length, *out, err);
 	if (status != PROTON_OK)
@@ -237,7 +237,7 @@ static int check_head(const char *name, const char *bytes, size_t length, struct
 	if (profile_view_recognize(bytes, length) || is_msgpack(bytes, length) ||
 	    ((text == '[' || !text) && length && !memchr(bytes, '\0', length)))
 		return PROTON_OK;
-	return refuse(name, err);
+	return refuse_file(name, err);
 }
 
 #define SNAPSHOTS_MAX 10

@@ -52,7 +52,7 @@ static uint64_t rows_of(const struct view_loader *loader, enum table_id table)
 }
 
 /* Records a visit of `row`; false if it was visited before. */
-static bool visit(uint64_t *seen, uint64_t row)
+static bool visit_row(uint64_t *seen, uint64_t row)
 {
 	uint64_t bit = 1ull << (row % 64);
 
@@ -291,7 +291,7 @@ static void copy_values(struct view_loader *loader, uint32_t node, uint32_t firs
 	const struct row_value *rows = loader->view->table[TABLE_VALUES];
 
 	for (uint32_t v = first; v; v = rows[v].next) {
-		if (v >= rows_of(loader, TABLE_VALUES) || !visit(loader->seen_values, v)) {
+		if (v >= rows_of(loader, TABLE_VALUES) || !visit_row(loader->seen_values, v)) {
 			loader->profile->is_damaged = true;
 			return;
 		}
@@ -361,7 +361,7 @@ static void copy_kernels(struct view_loader *loader, uint32_t node, uint32_t fir
 	const struct row_kernel *rows = loader->view->table[TABLE_KERNELS];
 
 	for (uint32_t k = first; k; k = rows[k].next) {
-		if (k >= rows_of(loader, TABLE_KERNELS) || !visit(loader->seen_kernels, k)) {
+		if (k >= rows_of(loader, TABLE_KERNELS) || !visit_row(loader->seen_kernels, k)) {
 			loader->profile->is_damaged = true;
 			return;
 		}
@@ -406,13 +406,13 @@ static bool has_selected_row(struct view_loader *loader, const struct row_node *
 	const struct row_kernel *kernels = loader->view->table[TABLE_KERNELS];
 
 	for (uint32_t v = node->first_value; v; v = values[v].next) {
-		if (v >= rows_of(loader, TABLE_VALUES) || !visit(loader->seen_values, v))
+		if (v >= rows_of(loader, TABLE_VALUES) || !visit_row(loader->seen_values, v))
 			break;
 		if (is_epoch_selected(loader, values[v].epoch))
 			return true;
 	}
 	for (uint32_t k = node->first_kernel; k; k = kernels[k].next) {
-		if (k >= rows_of(loader, TABLE_KERNELS) || !visit(loader->seen_kernels, k))
+		if (k >= rows_of(loader, TABLE_KERNELS) || !visit_row(loader->seen_kernels, k))
 			break;
 		if (is_epoch_selected(loader, kernels[k].epoch))
 			return true;

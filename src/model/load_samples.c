@@ -261,7 +261,7 @@ static void find_targets(struct loading *loading, uint32_t function, struct samp
 }
 
 /* A kernel below the root, for samples of a function without any launch. */
-static uint32_t orphan(struct loading *loading, uint32_t function)
+static uint32_t make_orphan(struct loading *loading, uint32_t function)
 {
 	const struct row_function *rows = table_of(loading, TABLE_FUNCTIONS);
 	struct profile_frame frame = {.kind = FRAME_KERNEL,
@@ -287,7 +287,7 @@ static void attribute(struct loading *loading, struct profile_function *function
 	if (has_unknown)
 		find_targets(loading, loading->cells[from].function, &parts);
 	if (has_unknown && !parts.target_count)
-		parts_target(&parts, orphan(loading, loading->cells[from].function), 1);
+		parts_target(&parts, make_orphan(loading, loading->cells[from].function), 1);
 	function->apportioned = parts_finish(&parts, lines);
 }
 

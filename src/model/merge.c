@@ -37,7 +37,8 @@ struct merge {
 };
 
 /* Records an existing entry of the target. */
-static void add(struct merge *merge, struct hash_table *table, uint64_t hash, uint32_t value)
+static void index_entry(struct merge *merge, struct hash_table *table, uint64_t hash,
+			uint32_t value)
 {
 	if (value && !hash_table_add(table, hash, value))
 		merge->target->out_of_memory = true;
@@ -141,7 +142,7 @@ static uint32_t copy_string(struct merge *merge, uint32_t string)
 	found = profile_string(merge->target, string_text(strings, string),
 			       string_length(strings, string));
 	if (is_long)
-		add(merge, &merge->strings, hash_u64(string), found);
+		index_entry(merge, &merge->strings, hash_u64(string), found);
 	return found;
 }
 
@@ -243,7 +244,7 @@ static uint32_t other_node(struct merge *merge)
 	merge->other = hash_table_find(&merge->children, hash_pair(0, id));
 	if (!merge->other) {
 		merge->other = profile_node(merge->target, 0, id);
-		add(merge, &merge->children, hash_pair(0, id), merge->other);
+		index_entry(merge, &merge->children, hash_pair(0, id), merge->other);
 	}
 	return merge->other;
 }
@@ -257,7 +258,7 @@ static uint32_t child_of(struct merge *merge, uint32_t parent, uint32_t frame)
 	if (merge->limit && merge->target->node_count >= merge->limit)
 		return other_node(merge);
 	node = profile_node(merge->target, parent, frame);
-	add(merge, &merge->children, hash_pair(parent, frame), node);
+	index_entry(merge, &merge->children, hash_pair(parent, frame), node);
 	return node;
 }
 
@@ -386,7 +387,7 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 					   target->values);
 			if (target->out_of_memory)
 				return;
-			add(merge, &merge->values, hash_pair(target_node, metric), index);
+			index_entry(merge, &merge->values, hash_pair(target_node, metric), index);
 			note_value(merge, metric, index);
 			if (target->out_of_memory)
 				return;
@@ -433,7 +434,7 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
 		index = (uint32_t)(profile_kernel(target, target_node, device) - target->kernels);
 		if (target->out_of_memory)
 			return;
-		add(merge, &merge->kernels, hash_pair(target_node, device), index);
+		index_entry(merge, &merge->kernels, hash_pair(target_node, device), index);
 	}
 	profile_kernel_add(target, index, from,
 			   from->histogram ? source->histograms[from->histogram].bucket : NULL);
@@ -518,8 +519,8 @@ static void merge_counters(struct merge *merge)
 		profile_counter(target, profile_text(source, from->name), from->is_loss,
 				from->value);
 		if (target->counter_count > count)
-			add(merge, &merge->counters, hash_u64(target->counters[count].name),
-			    (uint32_t)target->counter_count);
+			index_entry(merge, &merge->counters, hash_u64(target->counters[count].name),
+				    (uint32_t)target->counter_count);
 	}
 }
 

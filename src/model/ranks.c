@@ -232,7 +232,7 @@ uint64_t *ranks_times(const struct profile *source, uint64_t *kernels_out)
 }
 
 /* Mixes without a key: the same in every process. */
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t mix_hashes(uint64_t a, uint64_t b)
 {
 	uint64_t x = (a ^ b * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
 
@@ -249,14 +249,14 @@ static uint64_t shape_of(const struct profile *source)
 	for (size_t i = 0; frames && i < source->frame_count; i++) {
 		const struct profile_frame *frame = &source->frames[i];
 
-		frames[i] = mix(hash_stored(profile_text(source, frame->name),
-					    string_length(&source->strings, frame->name)),
-				frame->line);
+		frames[i] = mix_hashes(hash_stored(profile_text(source, frame->name),
+						   string_length(&source->strings, frame->name)),
+				       frame->line);
 	}
 	for (size_t i = 1; frames && hashes && i < source->node_count; i++) {
 		const struct profile_node *node = &source->nodes[i];
 
-		hashes[i] = mix(hashes[node->parent] + 1, frames[node->frame]);
+		hashes[i] = mix_hashes(hashes[node->parent] + 1, frames[node->frame]);
 		shape += hashes[i];
 	}
 	free(frames);
@@ -265,7 +265,7 @@ static uint64_t shape_of(const struct profile *source)
 }
 
 /* The UUID of the first GPU that ran a kernel: with torchrun it is the one of the local rank. */
-static const char *gpu_of(const struct profile *source)
+static const char *gpu_of_rank(const struct profile *source)
 {
 	for (size_t i = 0; i < source->info_count; i++) {
 		const char *key = profile_text(source, source->info[i].key);
@@ -299,7 +299,7 @@ static struct row_rank describe(struct profile *target, const struct profile *so
 						 : RANK_FINISHED,
 		.host = copy_text(target, ranks_info(source, "host")),
 		.job = copy_text(target, ranks_info(source, "job")),
-		.gpu = copy_text(target, gpu_of(source)),
+		.gpu = copy_text(target, gpu_of_rank(source)),
 		.pid = source->pid,
 		.attempt = number_of(source, "attempt"),
 		.world = number_of(source, "world_size"),

@@ -28,8 +28,8 @@ struct regroup {
 	struct out name;
 };
 
-static int begin(struct regroup *regroup, const struct profile *source, const bool *keeps,
-		 struct proton_error *err)
+static int begin_regroup(struct regroup *regroup, const struct profile *source, const bool *keeps,
+			 struct proton_error *err)
 {
 	*regroup = (struct regroup){.source = source, .keeps = keeps, .target = profile_new()};
 	out_init(&regroup->name, -1);
@@ -44,7 +44,7 @@ static int begin(struct regroup *regroup, const struct profile *source, const bo
 	return PROTON_OK;
 }
 
-static int end(struct regroup *regroup, struct profile **out, struct proton_error *err)
+static int end_regroup(struct regroup *regroup, struct profile **out, struct proton_error *err)
 {
 	merge_free(regroup->merge);
 	out_fini(&regroup->name);
@@ -85,7 +85,7 @@ static bool find_inner(struct regroup *regroup)
 	return true;
 }
 
-static uint32_t named(struct regroup *regroup, const char *name)
+static uint32_t named_child(struct regroup *regroup, const char *name)
 {
 	return merge_child_named(regroup->merge, 0, name);
 }
@@ -108,7 +108,7 @@ static uint32_t backward_of(struct regroup *regroup, uint32_t node)
 
 	profile_frame_text(source, source->nodes[node].frame, frame, sizeof(frame));
 	snprintf(name, sizeof(name), "%s <backward>", frame);
-	return named(regroup, name);
+	return named_child(regroup, name);
 }
 
 static uint32_t scope_of(struct regroup *regroup, uint32_t node)
@@ -119,7 +119,7 @@ static uint32_t scope_of(struct regroup *regroup, uint32_t node)
 	bool is_below = false;
 
 	if (!scope)
-		return named(regroup, "(no scope)");
+		return named_child(regroup, "(no scope)");
 	row = &source->nodes[scope];
 	while (row->parent && is_backward(source, scope)) {
 		scope = row->parent;
@@ -160,7 +160,7 @@ static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_b
 	uint32_t place;
 
 	if (frame == NO_FRAME)
-		return named(regroup, "(no source)");
+		return named_child(regroup, "(no source)");
 	string = regroup->source->frames[frame].file;
 	place = hash_table_find(&regroup->places, hash_u64(string));
 	if (place)
@@ -172,7 +172,7 @@ static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_b
 		out_byte(&regroup->name, '\0');
 		file = regroup->name.errnum ? "" : regroup->name.bytes;
 	}
-	place = named(regroup, file);
+	place = named_child(regroup, file);
 	if (place && !hash_table_add(&regroup->places, hash_u64(string), place))
 		regroup->target->out_of_memory = true;
 	return place;
@@ -185,7 +185,7 @@ static uint32_t device_of(struct regroup *regroup, uint32_t index)
 	char name[128];
 
 	snprintf(name, sizeof(name), "%.100s %u", profile_text(source, device->type), device->id);
-	return named(regroup, name);
+	return named_child(regroup, name);
 }
 
 static void add_by_device(struct regroup *regroup, uint32_t node)
@@ -203,7 +203,7 @@ static void add_by_device(struct regroup *regroup, uint32_t node)
 		merge_values(regroup->merge, node, device_of(regroup, kernels[longest].device));
 }
 
-static void add(struct regroup *regroup, uint32_t node, enum regroup_by by)
+static void add_node_by(struct regroup *regroup, uint32_t node, enum regroup_by by)
 {
 	uint32_t group = 0;
 
@@ -232,16 +232,16 @@ int profile_regroup(const struct profile *profile, enum regroup_by by, const boo
 		    struct profile **out, struct proton_error *err)
 {
 	struct regroup regroup;
-	int status = begin(&regroup, profile, keeps, err);
+	int status = begin_regroup(&regroup, profile, keeps, err);
 
 	if (status)
 		return status;
 	if ((by != REGROUP_FILE && by != REGROUP_MODULE) || find_inner(&regroup)) {
 		for (uint32_t i = 0; i < profile->node_count && !regroup.target->out_of_memory; i++)
 			if (is_kept(&regroup, i))
-				add(&regroup, i, by);
+				add_node_by(&regroup, i, by);
 	}
-	return end(&regroup, out, err);
+	return end_regroup(&regroup, out, err);
 }
 
 /* Adds a kernel and its callers. False: the budget is used up. */
@@ -273,14 +273,14 @@ int profile_invert(const struct profile *profile, size_t levels, const bool *kee
 	uint64_t budget = CALLERS_BUDGET + CALLERS_BUDGET_PER_NODE * profile->node_count;
 	struct regroup regroup;
 	bool is_whole = true;
-	int status = begin(&regroup, profile, keeps, err);
+	int status = begin_regroup(&regroup, profile, keeps, err);
 
 	if (status)
 		return status;
 	for (uint32_t i = 0; i < profile->node_count && !regroup.target->out_of_memory; i++)
 		if (is_whole && is_kept(&regroup, i) && profile->nodes[i].first_kernel)
 			is_whole = add_callers(&regroup, i, levels, &budget);
-	status = end(&regroup, out, err);
+	status = end_regroup(&regroup, out, err);
 	if (status || is_whole)
 		return status;
 	profile_free(*out);

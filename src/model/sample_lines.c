@@ -12,8 +12,9 @@
 #define CHAIN_MAX 64u
 
 /* The PTX of a cubin; NULL: not stored. */
-static const struct profile_source *ptx_of(const struct profile *profile,
-					   const struct profile_samples *samples, uint64_t crc)
+static const struct profile_source *find_ptx_source(const struct profile *profile,
+						    const struct profile_samples *samples,
+						    uint64_t crc)
 {
 	char path[32];
 
@@ -28,7 +29,7 @@ static struct line_table *open_table(const struct profile *profile,
 				     const struct profile_samples *samples,
 				     struct profile_code_object *object)
 {
-	const struct profile_source *ptx = ptx_of(profile, samples, object->crc);
+	const struct profile_source *ptx = find_ptx_source(profile, samples, object->crc);
 	struct line_table *table;
 
 	if (!object->length ||
@@ -39,7 +40,7 @@ static struct line_table *open_table(const struct profile *profile,
 	return table;
 }
 
-static struct line_run run_at(const struct lines *lines, uint32_t offset)
+static struct line_run find_line_run(const struct lines *lines, uint32_t offset)
 {
 	struct line_run run;
 
@@ -68,7 +69,7 @@ void lines_open(struct lines *lines, struct profile *profile, struct profile_sam
 	lines->function = lines->table ? line_table_function(lines->table,
 							     profile_text(profile, function->name))
 				       : LINE_FUNCTION_NONE;
-	lines->own = run_at(lines, 0).function;
+	lines->own = find_line_run(lines, 0).function;
 }
 
 void lines_close(struct lines *lines)
@@ -123,14 +124,14 @@ static uint32_t frame_of(struct lines *lines, const struct line_run *run)
 
 uint32_t lines_frame(struct lines *lines, uint32_t offset)
 {
-	struct line_run run = run_at(lines, offset);
+	struct line_run run = find_line_run(lines, offset);
 
 	return frame_of(lines, &run);
 }
 
 uint32_t lines_add(struct lines *lines, uint32_t offset, uint64_t samples)
 {
-	struct line_run run = run_at(lines, offset);
+	struct line_run run = find_line_run(lines, offset);
 
 	lines->samples->known[run.info] += samples;
 	return frame_of(lines, &run);

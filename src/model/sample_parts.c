@@ -109,8 +109,8 @@ static int compare_shares(const void *a, const void *b)
  * Divides `samples` by the weights (or, if `by_left`, by what each target still has to get), by the
  * method of the largest remainder: the rounded parts add up to `samples`.
  */
-static void divide(const struct sample_parts *parts, uint64_t samples, bool by_left,
-		   struct share *shares)
+static void divide_samples(const struct sample_parts *parts, uint64_t samples, bool by_left,
+			   struct share *shares)
 {
 	__uint128_t sum = 0;
 	uint64_t rest = samples;
@@ -151,7 +151,7 @@ static uint64_t divide_cells(struct sample_parts *parts)
 	for (size_t i = 0; i < count; i++)
 		if (!parts->cells[i].node)
 			sum = clamped_u64(sum, parts->cells[i].samples);
-	divide(parts, sum, false, shares);
+	divide_samples(parts, sum, false, shares);
 	for (size_t i = 0; i < parts->target_count; i++) {
 		parts->targets[shares[i].target].share = shares[i].part;
 		parts->targets[shares[i].target].left = shares[i].part;
@@ -165,7 +165,7 @@ static uint64_t divide_cells(struct sample_parts *parts)
 			parts->profile->is_damaged = true;
 			break;
 		}
-		divide(parts, cell.samples, true, shares);
+		divide_samples(parts, cell.samples, true, shares);
 		for (size_t k = 0; k < parts->target_count; k++) {
 			struct part_target *target = &parts->targets[shares[k].target];
 

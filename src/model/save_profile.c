@@ -95,7 +95,7 @@ static void make_columns(const struct profile_ranks *ranks, struct rows *rows)
 		rows->columns[i].node = ranks->column_nodes[i];
 }
 
-static void put(struct profile_view *view, enum table_id id, const void *rows, size_t count)
+static void put_table(struct profile_view *view, enum table_id id, const void *rows, size_t count)
 {
 	view->table[id] = rows;
 	view->rows[id] = count;
@@ -108,31 +108,31 @@ static int write_rows(const struct profile *profile, const struct rows *rows, st
 		.pid = profile->pid, .start_ns = profile->start_ns, .end_ns = profile->end_ns};
 	const struct profile_ranks *ranks = profile->ranks;
 
-	put(&view, TABLE_STRINGS, profile->strings.pool.base, profile->strings.used / 8);
-	put(&view, TABLE_FRAMES, profile->frames, profile->frame_count);
-	put(&view, TABLE_NODES, rows->nodes, profile->node_count);
-	put(&view, TABLE_METRICS, profile->metrics, profile->metric_count);
-	put(&view, TABLE_VALUES, rows->values, profile->value_count);
-	put(&view, TABLE_KERNELS, rows->kernels, profile->kernel_count);
-	put(&view, TABLE_HISTOGRAMS, profile->histograms, profile->histogram_count);
-	put(&view, TABLE_VECTORS, profile->words, profile->word_count);
-	put(&view, TABLE_DEVICES, profile->devices, profile->device_count);
-	put(&view, TABLE_INFO, profile->info, profile->info_count);
-	put(&view, TABLE_COUNTERS, rows->counters, profile->counter_count);
-	put(&view, TABLE_EPOCHS, &rows->epoch, 1);
-	put(&view, TABLE_CONFIGS, rows->configs, profile->config_count);
+	put_table(&view, TABLE_STRINGS, profile->strings.pool.base, profile->strings.used / 8);
+	put_table(&view, TABLE_FRAMES, profile->frames, profile->frame_count);
+	put_table(&view, TABLE_NODES, rows->nodes, profile->node_count);
+	put_table(&view, TABLE_METRICS, profile->metrics, profile->metric_count);
+	put_table(&view, TABLE_VALUES, rows->values, profile->value_count);
+	put_table(&view, TABLE_KERNELS, rows->kernels, profile->kernel_count);
+	put_table(&view, TABLE_HISTOGRAMS, profile->histograms, profile->histogram_count);
+	put_table(&view, TABLE_VECTORS, profile->words, profile->word_count);
+	put_table(&view, TABLE_DEVICES, profile->devices, profile->device_count);
+	put_table(&view, TABLE_INFO, profile->info, profile->info_count);
+	put_table(&view, TABLE_COUNTERS, rows->counters, profile->counter_count);
+	put_table(&view, TABLE_EPOCHS, &rows->epoch, 1);
+	put_table(&view, TABLE_CONFIGS, rows->configs, profile->config_count);
 	if (ranks) {
-		put(&view, TABLE_RANKS, ranks->rows, ranks->count);
-		put(&view, TABLE_SPREADS, ranks->spreads + 1, ranks->spread_count - 1);
+		put_table(&view, TABLE_RANKS, ranks->rows, ranks->count);
+		put_table(&view, TABLE_SPREADS, ranks->spreads + 1, ranks->spread_count - 1);
 		if (ranks->values.count)
-			put(&view, TABLE_VALUE_SPREADS, ranks->values.rows + 1,
-			    ranks->values.count - 1);
-		put(&view, TABLE_COLUMNS, rows->columns, ranks->column_count);
-		put(&view, TABLE_CELLS, ranks->cells, ranks->column_count * ranks->count);
+			put_table(&view, TABLE_VALUE_SPREADS, ranks->values.rows + 1,
+				  ranks->values.count - 1);
+		put_table(&view, TABLE_COLUMNS, rows->columns, ranks->column_count);
+		put_table(&view, TABLE_CELLS, ranks->cells, ranks->column_count * ranks->count);
 	}
 	if (profile->waits) {
-		put(&view, TABLE_WAITS, rows->waits, profile->waits->count);
-		put(&view, TABLE_OCCURRENCES, rows->occurrences, profile->waits->occurrences);
+		put_table(&view, TABLE_WAITS, rows->waits, profile->waits->count);
+		put_table(&view, TABLE_OCCURRENCES, rows->occurrences, profile->waits->occurrences);
 	}
 	return packed_file_write(&view, out, err);
 }

@@ -28,8 +28,8 @@ const struct row_value_spread *value_spreads_find(const struct value_spreads *sp
 }
 
 /* The row of a value, made if necessary; NULL: out of memory. */
-static struct row_value_spread *row_at(struct value_spreads *spreads, uint32_t node,
-				       uint32_t metric)
+static struct row_value_spread *make_value_row(struct value_spreads *spreads, uint32_t node,
+					       uint32_t metric)
 {
 	uint32_t row = hash_table_find(&spreads->index, hash_pair(node, metric));
 
@@ -60,7 +60,8 @@ static bool is_less(union spread_number a, union spread_number b, bool is_double
 	return isnan(a.float64) ? !isnan(b.float64) : a.float64 < b.float64;
 }
 
-static union spread_number sum_of(union spread_number a, union spread_number b, bool is_double)
+static union spread_number add_spread_numbers(union spread_number a, union spread_number b,
+					      bool is_double)
 {
 	if (is_double)
 		a.float64 += b.float64;
@@ -137,7 +138,7 @@ static void add_value(struct row_value_spread *row, union spread_number value, u
 	add_top(row, value, rank, row->ranks, is_double);
 	row->max = row->top[0];
 	row->max_rank = row->top_rank[0];
-	row->sum = row->ranks ? sum_of(row->sum, value, is_double) : value;
+	row->sum = row->ranks ? add_spread_numbers(row->sum, value, is_double) : value;
 	row->squares += number * number;
 	row->bucket[bucket_of(number)]++;
 	row->ranks++;
@@ -165,7 +166,7 @@ static bool add_ranks(struct value_spreads *spreads, const struct profile *targe
 		if (bits[r] == RANK_NO_VALUE)
 			continue;
 		if (!row) {
-			row = row_at(spreads, node, metric);
+			row = make_value_row(spreads, node, metric);
 			if (!row)
 				return false;
 			if (is_double)
@@ -210,7 +211,7 @@ static void add_row(struct row_value_spread *row, struct row_value_spread from)
 		add_top(row, from.top[i], from.top_rank[i], known + i, is_double);
 	row->max = row->top[0];
 	row->max_rank = row->top_rank[0];
-	row->sum = known ? sum_of(row->sum, from.sum, is_double) : from.sum;
+	row->sum = known ? add_spread_numbers(row->sum, from.sum, is_double) : from.sum;
 	row->squares += from.squares;
 	for (uint32_t i = 0; i < SPREAD_BUCKETS; i++)
 		row->bucket[i] = clamped_u32(row->bucket[i], from.bucket[i]);
@@ -227,7 +228,7 @@ bool value_spreads_add_part(struct value_spreads *spreads, const struct value_sp
 
 		if (maps->other && node == maps->other)
 			continue;
-		sum = row_at(spreads, node, maps->metrics[row->metric]);
+		sum = make_value_row(spreads, node, maps->metrics[row->metric]);
 		if (!sum)
 			return false;
 		add_row(sum, *row);
@@ -255,7 +256,7 @@ void value_spreads_load(struct value_spreads *spreads, struct profile *profile,
 			profile->is_damaged = true;
 			continue;
 		}
-		row = row_at(spreads, node - 1, metric - 1);
+		row = make_value_row(spreads, node - 1, metric - 1);
 		if (!row) {
 			profile->out_of_memory = true;
 			return;

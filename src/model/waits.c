@@ -37,7 +37,7 @@ static struct profile_waits *waits_of(struct profile *profile)
 
 /* ------------------------------------------------------------------ series */
 
-static uint64_t key_of(const struct row_wait *row)
+static uint64_t key_of_wait(const struct row_wait *row)
 {
 	return hash_pair(row->node * 2 + (row->flags & COLLECTIVE_HOST), row->group);
 }
@@ -46,7 +46,7 @@ static uint64_t key_of(const struct row_wait *row)
 static struct wait_series *series_at(struct profile *profile, const struct row_wait *row)
 {
 	struct profile_waits *waits = waits_of(profile);
-	uint32_t found = waits ? hash_table_find(&waits->index, key_of(row)) : 0;
+	uint32_t found = waits ? hash_table_find(&waits->index, key_of_wait(row)) : 0;
 
 	if (found)
 		return &waits->series[found - 1];
@@ -58,7 +58,7 @@ static struct wait_series *series_at(struct profile *profile, const struct row_w
 						    .group = row->group,
 						    .groups = 1,
 						    .stride = 1}}) ||
-	    !hash_table_add(&waits->index, key_of(row), (uint32_t)waits->count)) {
+	    !hash_table_add(&waits->index, key_of_wait(row), (uint32_t)waits->count)) {
 		profile->out_of_memory = true;
 		return NULL;
 	}
@@ -66,7 +66,7 @@ static struct wait_series *series_at(struct profile *profile, const struct row_w
 }
 
 /* Drops every second occurrence. */
-static void halve(struct profile_waits *waits, struct wait_series *series)
+static void halve_series(struct profile_waits *waits, struct wait_series *series)
 {
 	uint32_t kept = (series->row.rows + 1) / 2;
 	struct row_occurrence *items;
@@ -83,10 +83,10 @@ static void halve(struct profile_waits *waits, struct wait_series *series)
 	}
 }
 
-static void widen(struct profile_waits *waits, struct wait_series *series, uint32_t stride)
+static void widen_series(struct profile_waits *waits, struct wait_series *series, uint32_t stride)
 {
 	while (series->row.stride < stride)
-		halve(waits, series);
+		halve_series(waits, series);
 }
 
 /* The occurrences of a series when those of the source are added. */
@@ -113,12 +113,12 @@ static void make_space(struct profile_waits *waits)
 			sum += expected(&waits->series[i], waits->serial);
 		for (size_t i = 0; i < waits->count && sum > ITEMS_ALL_MAX; i++)
 			if (expected(&waits->series[i], waits->serial) > 1)
-				halve(waits, &waits->series[i]);
+				halve_series(waits, &waits->series[i]);
 	} while (sum > ITEMS_ALL_MAX);
 }
 
 /* Keeps the memory of all series below a limit. */
-static void limit(struct profile_waits *waits)
+static void limit_waits(struct profile_waits *waits)
 {
 	size_t before = SIZE_MAX;
 
@@ -126,12 +126,12 @@ static void limit(struct profile_waits *waits)
 		before = waits->occurrences;
 		for (size_t i = 0; i < waits->count; i++)
 			if (waits->series[i].row.rows > 1)
-				halve(waits, &waits->series[i]);
+				halve_series(waits, &waits->series[i]);
 	}
 }
 
 /* The order of equal durations: another one each time, and the same in any grouping. */
-static uint32_t lot(uint32_t number, uint32_t rank)
+static uint32_t order_of_rank(uint32_t number, uint32_t rank)
 {
 	uint32_t x = (number * 0x9e3779b9u ^ rank) * 0x85ebca6bu;
 
@@ -141,8 +141,8 @@ static uint32_t lot(uint32_t number, uint32_t rank)
 static bool is_later(const struct row_occurrence *a, const struct row_occurrence *b,
 		     uint32_t number)
 {
-	uint32_t lot_a = lot(number, a->last_rank);
-	uint32_t lot_b = lot(number, b->last_rank);
+	uint32_t lot_a = order_of_rank(number, a->last_rank);
+	uint32_t lot_b = order_of_rank(number, b->last_rank);
 
 	if (a->code != b->code)
 		return a->code < b->code;
@@ -264,7 +264,7 @@ static void announce(struct profile_waits *waits, struct wait_series *series,
 		series->row.time_ns = clamped_u64(series->row.time_ns, time_ns);
 	}
 	series->end = end > series->end ? end : series->end;
-	widen(waits, series, row->stride);
+	widen_series(waits, series, row->stride);
 }
 
 void waits_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
@@ -323,7 +323,7 @@ void waits_add_part(struct profile *target, const struct profile *source,
 
 		if (!series)
 			continue;
-		widen(target->waits, series, part->row.stride);
+		widen_series(target->waits, series, part->row.stride);
 		series->row.ranks = clamped_u32(series->row.ranks, part->row.ranks);
 		series->row.time_ns = clamped_u64(series->row.time_ns, part->row.time_ns);
 		for (uint32_t k = 0; k < part->row.rows; k++)
@@ -331,7 +331,7 @@ void waits_add_part(struct profile *target, const struct profile *source,
 				add_occurrence(target, series, k * part->row.stride,
 					       &part->items[k]);
 	}
-	limit(target->waits);
+	limit_waits(target->waits);
 }
 
 /* ------------------------------------------------------------------ the whole job */
@@ -379,7 +379,7 @@ static void add_top(struct row_wait *row, const struct late *late, uint32_t of)
 	row->top_of[at] = of;
 }
 
-static uint64_t times(uint64_t value, uint32_t factor)
+static uint64_t multiply_limited(uint64_t value, uint32_t factor)
 {
 	uint64_t product;
 
@@ -393,14 +393,16 @@ static uint32_t compare(const struct wait_series *series, struct row_wait *row, 
 
 	for (uint32_t k = 0; k < series->row.rows; k++) {
 		const struct row_occurrence *item = &series->items[k];
-		uint64_t all = times(duration_of_code((uint16_t)item->code), item->ranks);
+		uint64_t all =
+			multiply_limited(duration_of_code((uint16_t)item->code), item->ranks);
 		uint64_t wait = item->sum_ns > all ? item->sum_ns - all : 0;
 
 		if (item->ranks < 2)
 			continue;
-		wait = times(wait, series->row.stride);
+		wait = multiply_limited(wait, series->row.stride);
 		row->wait_ns = clamped_u64(row->wait_ns, wait);
-		row->total_ns = clamped_u64(row->total_ns, times(item->sum_ns, series->row.stride));
+		row->total_ns = clamped_u64(row->total_ns,
+					    multiply_limited(item->sum_ns, series->row.stride));
 		late[count++] = (struct late){item->last_rank, 1, wait};
 	}
 	row->occurrences += count;
@@ -408,7 +410,7 @@ static uint32_t compare(const struct wait_series *series, struct row_wait *row, 
 }
 
 /* Adds a series to the row of its context. */
-static bool sum_up(const struct wait_series *series, struct row_wait *row)
+static bool sum_series(const struct wait_series *series, struct row_wait *row)
 {
 	struct late *late = calloc((size_t)series->row.rows + 1, sizeof(*late));
 	uint32_t count = late ? compare(series, row, late) : 0;
@@ -455,7 +457,7 @@ void waits_complete(struct profile *profile)
 			continue;
 		series->row.groups -= series->row.ranks == 0; /* it is new */
 		series->row.flags |= is_limited ? COLLECTIVE_LIMITED : 0;
-		if (!sum_up(&from->series[i], &series->row))
+		if (!sum_series(&from->series[i], &series->row))
 			profile->out_of_memory = true;
 	}
 	waits_free(from);

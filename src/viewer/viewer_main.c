@@ -47,7 +47,7 @@ static int print_error(const struct proton_error *err)
  * True for a terminal, unless options select how much to show: the tree is limited to a readable
  * size.
  */
-static bool is_cut(const struct options *options, const struct table_model *table)
+static bool is_tree_cut(const struct options *options, const struct table_model *table)
 {
 	return table->term.is_tty && !options->style.all && !options->style.print_sorted &&
 	       !options->query.depth_is_set && !options->query.rows &&
@@ -74,7 +74,8 @@ static void write_list(const void *context, struct report *report)
 }
 
 /* `gates`: results of the options' gates; NULL: they were not checked. */
-static int print(struct view *view, const struct options *options, const struct gate_result *gates)
+static int print_view(struct view *view, const struct options *options,
+		      const struct gate_result *gates)
 {
 	struct table_model table = view_table(view, options);
 
@@ -83,14 +84,14 @@ static int print(struct view *view, const struct options *options, const struct 
 	view_settle(view, options);
 	if (options->query.list)
 		return report_show_text(options, view->profile, write_list, &view->metrics);
-	if (!options->output.exporter && is_cut(options, &table))
+	if (!options->output.exporter && is_tree_cut(options, &table))
 		cut_tree(&table, view->state);
 	return report_show(options, view->profile, write_tree, &table);
 }
 
 /* EXIT_BAD: a gate could not be checked. */
-static int judge(const struct view *view, const struct options *options,
-		 struct gate_result *results)
+static int judge_gates(const struct view *view, const struct options *options,
+		       struct gate_result *results)
 {
 	struct proton_error err;
 
@@ -105,11 +106,11 @@ static int judge(const struct view *view, const struct options *options,
 static int print_judged(struct view *view, const struct options *options)
 {
 	struct gate_result *results = xcalloc(options->query.gate_count, sizeof(*results));
-	int status = judge(view, options, results);
+	int status = judge_gates(view, options, results);
 	bool is_judged = status == 0;
 
 	if (is_judged)
-		status = print(view, options, results);
+		status = print_view(view, options, results);
 	for (size_t i = 0; i < options->query.gate_count; i++) {
 		if (is_judged)
 			gate_report_result(&results[i], view->profile);
@@ -180,7 +181,7 @@ static int view_and_judge(struct view *view, const struct options *options)
 		if (options->query.gate_count)
 			return EXIT_BAD;
 		/* Programs can read a table without rows. */
-		return options->output.exporter ? print(view, options, NULL) : EXIT_BAD;
+		return options->output.exporter ? print_view(view, options, NULL) : EXIT_BAD;
 	}
 	if (options->query.list && view->profile->node_count == 1 && view_is_empty(view)) {
 		report_empty(options->query.paths[0], view->profile);
@@ -188,7 +189,7 @@ static int view_and_judge(struct view *view, const struct options *options)
 	}
 	if (!options->query.list && view_filter(view, options, &err))
 		return print_error(&err);
-	return options->query.list ? print(view, options, NULL) : print_judged(view, options);
+	return options->query.list ? print_view(view, options, NULL) : print_judged(view, options);
 }
 
 static int export_compared(const struct options *options, struct input *input, struct input *base)
@@ -220,7 +221,7 @@ static struct profile *load_whole(struct input *input, const struct exporter *ex
 	return rank_input_sum(input, exporter->input == EXPORTS_REPORT);
 }
 
-static int export(const struct options *options, struct input *input, struct input *base)
+static int export_profile(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err;
 	struct profile *profile = NULL;
@@ -248,7 +249,7 @@ static int export(const struct options *options, struct input *input, struct inp
 	return status;
 }
 
-static int show(const struct options *options, struct input *input, struct input *base)
+static int show_view(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err;
 	struct view view;
@@ -300,7 +301,7 @@ static int report_source(const struct options *options, struct view *view)
 }
 
 /* --warps and --source */
-static int report(const struct options *options, struct input *input, struct input *base)
+static int report_kernels(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err = {0};
 	struct view view;
@@ -347,17 +348,17 @@ static int run_view(const struct options *options, struct input *input, struct i
 		return options->output.exporter->is_binary ? rank_parquet_run(options)
 							   : rank_long_run(options, input);
 	if (output_is_export(&options->output))
-		return export(options, input, base);
+		return export_profile(options, input, base);
 	if (query->ranks_of)
 		return rank_frame_run(options, input);
 	if (query->ranks)
 		return rank_view_run(options, input, base);
 	if (query->warps || query->source)
-		return report(options, input, base);
-	return show(options, input, base);
+		return report_kernels(options, input, base);
+	return show_view(options, input, base);
 }
 
-static int run(const struct options *options)
+static int run_options(const struct options *options)
 {
 	const char *needs_complete = option_for_programs(options);
 	struct input input;
@@ -403,7 +404,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	result = options_parse(&options, argc, argv);
 	if (result == OPTIONS_RUN)
-		status = run(&options);
+		status = run_options(&options);
 	options_fini(&options);
 	if (result == OPTIONS_BAD)
 		return EXIT_BAD;

@@ -84,7 +84,7 @@ static enum options_result check_ranks(const struct options *options, struct pro
 }
 
 /* Rejects combinations of options. */
-static enum options_result check(const struct options *options, struct proton_error *err)
+static enum options_result check_options(const struct options *options, struct proton_error *err)
 {
 	const struct query_options *query = &options->query;
 
@@ -176,7 +176,7 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 	if (result == OPTIONS_RUN)
 		result = output_options_finish(&options->output, &err);
 	if (result == OPTIONS_RUN)
-		result = check(options, &err);
+		result = check_options(options, &err);
 	if (result == OPTIONS_RUN && argc == optind)
 		result = OPTIONS_REFUSE(&err,
 					"Must specify a file to read; see proton-viewer --help");

@@ -78,7 +78,8 @@ static void keep_hidden(const struct profile *profile, const uint8_t *shown,
  * The time of a scope includes that of timed scopes inside it. The exclusive time is the rest, or 0
  * if the inner scopes ran concurrently.
  */
-static void unnest(const struct profile *profile, const uint8_t *shown, struct metric_column *own)
+static void unnest_values(const struct profile *profile, const uint8_t *shown,
+			  struct metric_column *own)
 {
 	double *inside = xcalloc(profile->node_count, sizeof(*inside));
 
@@ -110,7 +111,7 @@ void measure_own(struct measure *measure, struct derive *derive, const char *nam
 	if (measure->own.is_inclusive)
 		keep_hidden(profile, shown, measure);
 	else if (strcmp(measure->own.source->name, "cpu_time") == 0)
-		unnest(profile, shown, &measure->own);
+		unnest_values(profile, shown, &measure->own);
 }
 
 /* Subtracting sums that are equal may leave this share of them. */
@@ -139,7 +140,7 @@ static void find_compared_own(struct measure *measure, const struct profile *pro
 	memcpy(own->values, total->values, count * sizeof(*own->values));
 	if (!total->is_inclusive) {
 		if (total->source && strcmp(total->source->name, "cpu_time") == 0)
-			unnest(profile, shown, own);
+			unnest_values(profile, shown, own);
 		return;
 	}
 	for (size_t i = 1; i < count; i++)
@@ -219,7 +220,7 @@ static bool is_same(const struct metric_column *column, size_t a, size_t b)
 }
 
 /* Replaces the array by a copy of its first bytes: shrinking it would leave a hole in the heap. */
-static void *shrunk(void *array, size_t bytes)
+static void *shrink_array(void *array, size_t bytes)
 {
 	void *copy;
 
@@ -231,8 +232,8 @@ static void *shrunk(void *array, size_t bytes)
 	return copy;
 }
 
-static size_t pack(struct metric_column *column, uint32_t **starts_out,
-		   struct export_numbers *numbers, size_t count)
+static size_t pack_runs(struct metric_column *column, uint32_t **starts_out,
+			struct export_numbers *numbers, size_t count)
 {
 	uint32_t *starts;
 	size_t runs = 1;
@@ -253,8 +254,8 @@ static size_t pack(struct metric_column *column, uint32_t **starts_out,
 			column->exact[runs] = column->exact[i];
 		starts[runs++] = (uint32_t)i;
 	}
-	column->values = shrunk(column->values, runs * sizeof(*column->values));
-	column->exact = shrunk(column->exact, runs * sizeof(*column->exact));
+	column->values = shrink_array(column->values, runs * sizeof(*column->values));
+	column->exact = shrink_array(column->exact, runs * sizeof(*column->exact));
 	*starts_out = starts;
 	*numbers = (struct export_numbers){column->values, column->exact, starts, (uint32_t)runs};
 	return runs * (sizeof(double) + sizeof(int64_t) + sizeof(uint32_t));
@@ -262,7 +263,7 @@ static size_t pack(struct metric_column *column, uint32_t **starts_out,
 
 size_t measure_pack(struct measure *measure, struct export_metric *metric, size_t node_count)
 {
-	return pack(&measure->total, &measure->total_starts, &metric->total, node_count) +
-	       pack(&measure->own, &measure->own_starts, &metric->own, node_count) +
+	return pack_runs(&measure->total, &measure->total_starts, &metric->total, node_count) +
+	       pack_runs(&measure->own, &measure->own_starts, &metric->own, node_count) +
 	       sizeof(*measure) + sizeof(*metric);
 }

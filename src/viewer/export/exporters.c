@@ -39,7 +39,7 @@ static const struct exporter exporters[] = {
 };
 /* clang-format on */
 
-static int refuse(struct proton_error *err, const char *what, const char *value)
+static int refuse_format(struct proton_error *err, const char *what, const char *value)
 {
 	char known[300] = "";
 	size_t used = 0;
@@ -55,7 +55,7 @@ const struct exporter *exporter_find(const char *name, struct proton_error *err)
 	for (size_t i = 0; i < ARRAY_LENGTH(exporters); i++)
 		if (strcasecmp(name, exporters[i].name) == 0)
 			return &exporters[i];
-	refuse(err, "unknown export format", name);
+	refuse_format(err, "unknown export format", name);
 	return NULL;
 }
 
@@ -73,7 +73,7 @@ const struct exporter *exporter_of_path(const char *path, struct proton_error *e
 	for (size_t i = 0; i < ARRAY_LENGTH(exporters); i++)
 		if (exporters[i].suffix && ends_with(path, exporters[i].suffix))
 			return &exporters[i];
-	refuse(err, "cannot infer an export format from", path);
+	refuse_format(err, "cannot infer an export format from", path);
 	return NULL;
 }
 

@@ -6,8 +6,8 @@
 #include "base/array.h"
 
 /* --csv and --json are aliases: each is --export with one of the formats. */
-static enum options_result choose(struct output_options *output, const char *option,
-				  const char *name, struct proton_error *err)
+static enum options_result choose_format(struct output_options *output, const char *option,
+					 const char *name, struct proton_error *err)
 {
 	const char *before = output->option;
 
@@ -20,17 +20,17 @@ static enum options_result choose(struct output_options *output, const char *opt
 
 static enum options_result parse_export(void *into, const char *value, struct proton_error *err)
 {
-	return choose(into, "--export", value, err);
+	return choose_format(into, "--export", value, err);
 }
 
 static enum options_result parse_csv(void *into, const char *value, struct proton_error *err)
 {
-	return choose(into, "--csv", "table", err);
+	return choose_format(into, "--csv", "table", err);
 }
 
 static enum options_result parse_json(void *into, const char *value, struct proton_error *err)
 {
-	return choose(into, "--json", "json", err);
+	return choose_format(into, "--json", "json", err);
 }
 
 #define MEMBER(name) .member = offsetof(struct output_options, name)

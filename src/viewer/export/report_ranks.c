@@ -85,7 +85,7 @@ static void write_columns(struct page *page)
 
 /* ------------------------------------------------------------------ rows */
 
-static uint32_t bin_of(size_t index, size_t count)
+static uint32_t grid_row_of(size_t index, size_t count)
 {
 	return count > ROWS_MAX ? (uint32_t)(index * ROWS_MAX / count) : (uint32_t)index;
 }
@@ -94,7 +94,7 @@ static void by_rank(struct grid *grid, const struct profile_ranks *ranks)
 {
 	grid->row_of = xcalloc(ranks->count + 1, sizeof(*grid->row_of));
 	for (size_t i = 0; i < ranks->count; i++)
-		grid->row_of[i] = bin_of(i, ranks->count);
+		grid->row_of[i] = grid_row_of(i, ranks->count);
 	grid->row_count = ranks->count ? grid->row_of[ranks->count - 1] + 1 : 0;
 }
 
@@ -159,9 +159,9 @@ static void by_host(struct grid *grid, const struct profile_ranks *ranks)
 			else
 				high = middle;
 		}
-		grid->row_of[i] = bin_of(hosts[low].number, count);
+		grid->row_of[i] = grid_row_of(hosts[low].number, count);
 	}
-	grid->row_count = count ? bin_of(count - 1, count) + 1 : 0;
+	grid->row_count = count ? grid_row_of(count - 1, count) + 1 : 0;
 	free(hosts);
 }
 

@@ -125,7 +125,8 @@ static bool is_standard_output(const struct stat *info)
 	       standard.st_ino == info->st_ino;
 }
 
-static int begin(struct save *save, const struct output_options *output, struct proton_error *err)
+static int begin_output(struct save *save, const struct output_options *output,
+			struct proton_error *err)
 {
 	const char *path = output->path;
 	struct stat info;
@@ -157,7 +158,7 @@ static void clean_for_terminal(struct save *save)
 	out_fini(&raw);
 }
 
-static int commit(struct save *save, struct proton_error *err)
+static int commit_output(struct save *save, struct proton_error *err)
 {
 	int status;
 
@@ -173,7 +174,7 @@ int save_output(const struct output_options *output, const struct profile *profi
 		save_write_fn *write, const void *context, struct proton_error *err)
 {
 	struct save save;
-	int status = begin(&save, output, err);
+	int status = begin_output(&save, output, err);
 
 	if (status)
 		return status;
@@ -183,7 +184,7 @@ int save_output(const struct output_options *output, const struct profile *profi
 	if (out_is_over(save.out))
 		status = bounds_refuse(profile, err);
 	if (status == PROTON_OK)
-		status = commit(&save, err);
+		status = commit_output(&save, err);
 	else if (!save.is_direct)
 		file_replace_abandon(&save.file);
 	save_fini(&save);

@@ -299,7 +299,7 @@ struct tallies {
 	size_t file_count;
 };
 
-static void take(struct tally *tally, double value, uint32_t file)
+static void add_to_tally(struct tally *tally, double value, uint32_t file)
 {
 	if (isnan(value))
 		return;
@@ -333,7 +333,7 @@ static void add_tallies(struct comparison *comparison, struct tallies *tallies,
 		const double *values = columns[i].values;
 
 		for (size_t n = 0; values && n < profile->node_count; n++)
-			take(&tallies->rows[nodes[n] * names + i], values[n], file);
+			add_to_tally(&tallies->rows[nodes[n] * names + i], values[n], file);
 	}
 	free(nodes);
 }

@@ -16,7 +16,7 @@
 #include "viewer/ranks/rank_job_input.h"
 
 /* A value of one run. */
-struct entry {
+struct run_value {
 	uint32_t node; /* of the union */
 	uint32_t name; /* index of comparison->metrics */
 	double value;
@@ -25,7 +25,7 @@ struct entry {
 /* One side. Only existing values are stored, because the trees of runs may differ. */
 struct runs {
 	size_t count;
-	struct entry *entries; /* in the order of the runs */
+	struct run_value *entries; /* in the order of the runs */
 	size_t entry_count, entry_capacity;
 	bool *has_node; /* by node of the union */
 	size_t node_capacity;
@@ -65,7 +65,7 @@ static void take_values(struct comparison *comparison, const struct view *view,
 			xreserve(&runs->entries, &runs->entry_capacity, runs->entry_count + 1,
 				 sizeof(*runs->entries));
 			runs->entries[runs->entry_count++] =
-				(struct entry){nodes[n], (uint32_t)i, columns[i].values[n]};
+				(struct run_value){nodes[n], (uint32_t)i, columns[i].values[n]};
 		}
 	}
 	free(nodes);
@@ -125,7 +125,7 @@ static void sort_values(const struct comparison *comparison, struct runs *runs)
 		first[k] += first[k - 1];
 	/* Each entry advances the start of its key to the next free position. */
 	for (size_t i = 0; i < runs->entry_count; i++) {
-		const struct entry *entry = &runs->entries[i];
+		const struct run_value *entry = &runs->entries[i];
 
 		runs->values[first[entry->node * names + entry->name + 1]++] = entry->value;
 	}

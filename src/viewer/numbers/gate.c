@@ -26,7 +26,7 @@ static char *trimmed(const char *text, size_t length)
 	return xstrndup(text, length);
 }
 
-static int bad(const struct gate *gate, struct proton_error *err)
+static int refuse_gate(const struct gate *gate, struct proton_error *err)
 {
 	return err_set(
 		err, PROTON_E_INVALID,
@@ -89,18 +89,18 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 	*gate = (struct gate){.text = xstrndup(text, strlen(text))};
 	gate->metric = trimmed(text, length);
 	if (!text[length] || !*gate->metric)
-		return bad(gate, err);
+		return refuse_gate(gate, err);
 	gate->is_above = text[length] == '>';
 	gate->is_equal_bad = text[length + 1] == '=';
 	rest = parse_amount(gate, skip_spaces(text + length + 1 + gate->is_equal_bad));
 	if (!rest)
-		return bad(gate, err);
+		return refuse_gate(gate, err);
 	if (strncmp(rest, "in", 2) == 0 && (rest[2] == ' ' || rest[2] == '\t')) {
 		gate->pattern = trimmed(rest + 2, strlen(rest + 2));
 		rest = "";
 	}
 	if (*rest || (gate->pattern && !*gate->pattern))
-		return bad(gate, err);
+		return refuse_gate(gate, err);
 	return check_unit(gate, err);
 }
 
@@ -135,7 +135,7 @@ double gate_judged(const struct gate *gate, double before, double after)
 	return after;
 }
 
-static bool is_bad(const struct gate *gate, double value)
+static bool is_value_bad(const struct gate *gate, double value)
 {
 	if (value == gate->amount)
 		return gate->is_equal_bad;
@@ -145,7 +145,7 @@ static bool is_bad(const struct gate *gate, double value)
 /* True if the change may be noise, and the gate would pass without a change. */
 static bool is_excused(const struct gate *gate, const struct gate_finding *finding)
 {
-	return gate->kind != GATE_VALUE && !isnan(finding->low) && !is_bad(gate, 0) &&
+	return gate->kind != GATE_VALUE && !isnan(finding->low) && !is_value_bad(gate, 0) &&
 	       verdict_of(finding->low, finding->high, true) == VERDICT_NOISE;
 }
 
@@ -165,7 +165,7 @@ static void add_finding(struct gate_result *result, struct gate_finding *finding
 {
 	const struct gate *gate = result->gate;
 
-	if (is_bad(gate, gate_judged(gate, finding->before, finding->after))) {
+	if (is_value_bad(gate, gate_judged(gate, finding->before, finding->after))) {
 		finding->is_noise = is_excused(gate, finding);
 		finding->is_failed = !finding->is_noise;
 	}

@@ -13,7 +13,7 @@
 #define CHAIN_MAX 64u
 
 /* A sampled node, and one of the lines that it counts for. */
-struct entry {
+struct line_of_node {
 	uint32_t kernel; /* frame */
 	uint32_t file;
 	uint32_t line;
@@ -27,7 +27,7 @@ struct collector {
 	uint8_t *reason_of; /* by metric: index of reasons + 1 */
 	uint32_t *kernels;  /* by node: the kernel above, or the node itself */
 	bool *is_wanted;    /* by node: a kernel that is asked for; NULL: all are */
-	struct entry *entries;
+	struct line_of_node *entries;
 	size_t count, capacity;
 };
 
@@ -82,7 +82,7 @@ static bool add_samples(const struct collector *collector, uint32_t node,
 	return has_any;
 }
 
-static void add_entry(struct collector *collector, struct entry entry)
+static void add_entry(struct collector *collector, struct line_of_node entry)
 {
 	xreserve(&collector->entries, &collector->capacity, collector->count + 1,
 		 sizeof(*collector->entries));
@@ -100,8 +100,8 @@ static void add_chain(struct collector *collector, uint32_t node)
 	for (uint32_t at = node; at != kernel && depth < CHAIN_MAX;
 	     at = profile->nodes[at].parent, depth++) {
 		const struct profile_frame *frame = &profile->frames[profile->nodes[at].frame];
-		struct entry entry = {profile->nodes[kernel].frame, frame->file, frame->line, node,
-				      false};
+		struct line_of_node entry = {profile->nodes[kernel].frame, frame->file, frame->line,
+					     node, false};
 		size_t i = first;
 
 		while (i < collector->count && (collector->entries[i].file != entry.file ||
@@ -111,8 +111,8 @@ static void add_chain(struct collector *collector, uint32_t node)
 			add_entry(collector, entry);
 	}
 	if (collector->count == first)
-		add_entry(collector,
-			  (struct entry){.kernel = profile->nodes[kernel].frame, .node = node});
+		add_entry(collector, (struct line_of_node){.kernel = profile->nodes[kernel].frame,
+							   .node = node});
 	collector->entries[collector->count - 1].is_outermost = true;
 }
 
@@ -139,8 +139,8 @@ static void collect(struct collector *collector, const uint8_t *state)
 
 static int compare_entries(const void *left, const void *right)
 {
-	const struct entry *a = left;
-	const struct entry *b = right;
+	const struct line_of_node *a = left;
+	const struct line_of_node *b = right;
 
 	if (a->kernel != b->kernel)
 		return a->kernel < b->kernel ? -1 : 1;
@@ -150,12 +150,12 @@ static int compare_entries(const void *left, const void *right)
 }
 
 static void make_lines(struct collector *collector, struct source_kernel *kernel,
-		       const struct entry *entries, size_t count)
+		       const struct line_of_node *entries, size_t count)
 {
 	size_t capacity = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const struct entry *entry = &entries[i];
+		const struct line_of_node *entry = &entries[i];
 		struct source_line *line;
 
 		if (i == 0 || compare_entries(entry, &entries[i - 1]) != 0) {
@@ -237,7 +237,7 @@ static void make_kernels(struct collector *collector)
 		qsort(collector->entries, collector->count, sizeof(*collector->entries),
 		      compare_entries);
 	for (size_t i = 1; i <= collector->count; i++) {
-		const struct entry *entries = &collector->entries[first];
+		const struct line_of_node *entries = &collector->entries[first];
 		struct source_kernel *kernel;
 
 		if (i < collector->count && entries[i - first].kernel == entries->kernel)

@@ -8,7 +8,7 @@
 #include "viewer/print/xalloc.h"
 
 /* `length` is not 0. */
-static void split(struct source_text *text, size_t length)
+static void split_source(struct source_text *text, size_t length)
 {
 	const char *end = text->bytes + length;
 	const char *at = text->bytes;
@@ -40,7 +40,7 @@ void source_texts_init(struct source_texts *texts, const struct profile *profile
 		if (!source->length)
 			continue;
 		*text = (struct source_text){.file = source->path, .bytes = source->text};
-		split(text, source->length);
+		split_source(text, source->length);
 		texts->count++;
 	}
 }

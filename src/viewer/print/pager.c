@@ -42,7 +42,7 @@ static bool has_keyboard(void)
 }
 
 /* Lines that the terminal wraps count as one: lines are fitted to its width. */
-static bool fits(const char *text, size_t length)
+static bool fits_screen(const char *text, size_t length)
 {
 	struct winsize size;
 	size_t rows = ROWS_UNKNOWN;
@@ -77,7 +77,7 @@ static void ignore_keyboard(struct sigaction before[ARRAY_LENGTH(own_signals)], 
 }
 
 /* Returns 0 or an error number. */
-static int spawn(char *const *argv, int input, const sigset_t *defaults, pid_t *child)
+static int spawn_pager(char *const *argv, int input, const sigset_t *defaults, pid_t *child)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
@@ -98,7 +98,7 @@ static int spawn(char *const *argv, int input, const sigset_t *defaults, pid_t *
 	return errnum;
 }
 
-static void feed(int pipe_end, const char *text, size_t length)
+static void feed_pager(int pipe_end, const char *text, size_t length)
 {
 	while (length > 0) {
 		ssize_t part = write(pipe_end, text, length);
@@ -119,13 +119,13 @@ static bool spawn_and_feed(char *const *argv, const int ends[2], const sigset_t 
 	int status = -1;
 	pid_t child;
 
-	if (ends[0] == STDIN_FILENO || spawn(argv, ends[0], defaults, &child)) {
+	if (ends[0] == STDIN_FILENO || spawn_pager(argv, ends[0], defaults, &child)) {
 		close(ends[0]);
 		close(ends[1]);
 		return false;
 	}
 	close(ends[0]);
-	feed(ends[1], text, length);
+	feed_pager(ends[1], text, length);
 	close(ends[1]);
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		continue;
@@ -133,7 +133,7 @@ static bool spawn_and_feed(char *const *argv, const int ends[2], const sigset_t 
 	return WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static bool run(char *const *argv, const char *text, size_t length)
+static bool run_pager(char *const *argv, const char *text, size_t length)
 {
 	struct sigaction before[ARRAY_LENGTH(own_signals)];
 	sigset_t defaults;
@@ -158,9 +158,9 @@ bool pager_show(const char *text, size_t length)
 	if (isatty(STDOUT_FILENO) != 1 || length == 0)
 		return false;
 	if (command ? !command[strspn(command, " \t")] || strcmp(command, "cat") == 0
-		    : !has_keyboard() || fits(text, length))
+		    : !has_keyboard() || fits_screen(text, length))
 		return false;
 	setenv("LESS", "FRX", 0); /* colors, and exit at once if the text fits */
 	setenv("LV", "-c", 0);
-	return run(command ? chosen : usual, text, length);
+	return run_pager(command ? chosen : usual, text, length);
 }

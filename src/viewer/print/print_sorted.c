@@ -14,15 +14,15 @@
 #define NAME_COLUMNS 105
 #define VALUE_COLUMNS 12
 
-struct entry {
+struct sorted_frame {
 	double value;
 	uint32_t node;
 };
 
 static int compare_entries(const void *left, const void *right)
 {
-	const struct entry *a = left;
-	const struct entry *b = right;
+	const struct sorted_frame *a = left;
+	const struct sorted_frame *b = right;
 
 	if (a->value < b->value || a->value > b->value)
 		return a->value > b->value ? -1 : 1;
@@ -30,16 +30,16 @@ static int compare_entries(const void *left, const void *right)
 }
 
 /* Omits the root, which would always be first. */
-static struct entry *collect(const struct table_model *table, size_t *count_out)
+static struct sorted_frame *collect(const struct table_model *table, size_t *count_out)
 {
 	const double *values = table->columns[table->sort_column].values;
 	size_t nodes = table->profile->node_count;
-	struct entry *entries = xcalloc(nodes, sizeof(*entries));
+	struct sorted_frame *entries = xcalloc(nodes, sizeof(*entries));
 	size_t count = 0;
 
 	for (size_t i = 1; values && i < nodes; i++) {
 		if (table->state[i] == NODE_SHOWN && isfinite(values[i]))
-			entries[count++] = (struct entry){values[i], (uint32_t)i};
+			entries[count++] = (struct sorted_frame){values[i], (uint32_t)i};
 	}
 	qsort(entries, count, sizeof(*entries), compare_entries);
 	*count_out = count;
@@ -53,7 +53,7 @@ void sorted_print(const struct table_model *table, struct out *out)
 	struct out name;
 	struct out cleaned;
 	size_t count;
-	struct entry *entries = collect(table, &count);
+	struct sorted_frame *entries = collect(table, &count);
 
 	if (table->term.columns && table->term.columns < NAME_COLUMNS + VALUE_COLUMNS)
 		name_columns = table->term.columns - VALUE_COLUMNS;

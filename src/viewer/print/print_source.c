@@ -364,7 +364,7 @@ static void print_kernel(struct printer *printer, const struct source_kernel *ke
 		source_code_fini(&printer->code);
 }
 
-static void print(struct printer *printer)
+static void print_source_kernels(struct printer *printer)
 {
 	size_t count = printer->report->kernel_count;
 	size_t max = kernels_of(printer, KERNELS_DEFAULT);
@@ -558,7 +558,7 @@ void source_write(const void *context, struct report *report)
 	out_init(&printer.text, -1);
 	source_texts_init(&printer.texts, printer.report->profile);
 	if (report->format == REPORT_TEXT)
-		print(&printer);
+		print_source_kernels(&printer);
 	else if (report->format == REPORT_CSV)
 		write_csv(&printer, report);
 	else

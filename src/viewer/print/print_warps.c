@@ -385,7 +385,7 @@ static void put_path(struct printer *printer)
 	free(rows);
 }
 
-static void print(const struct warps_report *warps, struct report *report)
+static void print_warps_kernels(const struct warps_report *warps, struct report *report)
 {
 	struct out *out = report->out;
 	struct printer printer = {
@@ -565,7 +565,7 @@ static void write_data(const struct warps_report *warps, struct report *report)
 void warps_write(const void *context, struct report *report)
 {
 	if (report->format == REPORT_TEXT)
-		print(context, report);
+		print_warps_kernels(context, report);
 	else
 		write_data(context, report);
 }

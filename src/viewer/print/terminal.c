@@ -13,7 +13,7 @@
 #define COLUMNS_UNKNOWN 80
 #define COLUMNS_MIN 40
 
-static bool is_set(const char *variable)
+static bool is_variable_set(const char *variable)
 {
 	const char *value = environment_get(variable);
 
@@ -26,7 +26,7 @@ static bool want_color(enum color_choice choice, bool is_tty)
 
 	if (choice != COLOR_AUTO)
 		return choice == COLOR_ALWAYS;
-	return is_tty && !is_set("NO_COLOR") && kind && *kind && strcmp(kind, "dumb") != 0;
+	return is_tty && !is_variable_set("NO_COLOR") && kind && *kind && strcmp(kind, "dumb") != 0;
 }
 
 static size_t find_columns(void)

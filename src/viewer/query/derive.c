@@ -154,7 +154,7 @@ static void drop_exact(struct metric_column *column)
 	column->exact = NULL;
 }
 
-static void scale(const struct derive *derive, struct metric_column *column, double divisor)
+static void scale_column(const struct derive *derive, struct metric_column *column, double divisor)
 {
 	column->divisor = divisor;
 	if (divisor == 1)
@@ -165,15 +165,15 @@ static void scale(const struct derive *derive, struct metric_column *column, dou
 }
 
 /* Infinite results (work without time) become NAN, which is not shown. */
-static void divide(const struct derive *derive, struct metric_column *column,
-		   const double *divisors)
+static void divide_column(const struct derive *derive, struct metric_column *column,
+			  const double *divisors)
 {
 	drop_exact(column);
 	for (size_t i = 0; i < derive->node_count; i++)
 		column->values[i] = divisors[i] == 0 ? NAN : column->values[i] / divisors[i];
 }
 
-static const double *time_s(struct derive *derive)
+static const double *time_of_nodes(struct derive *derive)
 {
 	if (!derive->time_s) {
 		const struct raw_metric *raw = metrics_find(derive->metrics, "time");
@@ -186,7 +186,7 @@ static const double *time_s(struct derive *derive)
 	return derive->time_s;
 }
 
-static const double *count(struct derive *derive)
+static const double *count_of_nodes(struct derive *derive)
 {
 	if (!derive->count)
 		derive->count = rolled_up(derive, metrics_find(derive->metrics, "count"));
@@ -216,8 +216,8 @@ static double *percentiles(const struct derive *derive, enum formula_kind kind)
 	return column.value;
 }
 
-static void apply(struct derive *derive, const struct formula *formula,
-		  struct metric_column *column)
+static void apply_formula(struct derive *derive, const struct formula *formula,
+			  struct metric_column *column)
 {
 	const struct raw_metric *raw = metrics_find(derive->metrics, formula->source);
 	double unit = formula->unit;
@@ -230,7 +230,7 @@ static void apply(struct derive *derive, const struct formula *formula,
 		break;
 	case FORMULA_AVERAGE:
 		take_raw(derive, raw, column);
-		divide(derive, column, count(derive));
+		divide_column(derive, column, count_of_nodes(derive));
 		unit /= metrics_unit_ns(raw->label);
 		break;
 	case FORMULA_MIN:
@@ -247,13 +247,13 @@ static void apply(struct derive *derive, const struct formula *formula,
 		break;
 	case FORMULA_RATE:
 		take_raw(derive, raw, column);
-		divide(derive, column, time_s(derive));
+		divide_column(derive, column, time_of_nodes(derive));
 		break;
 	case FORMULA_UTIL:
 		column->values = utilization(derive);
 		break;
 	}
-	scale(derive, column, unit);
+	scale_column(derive, column, unit);
 	column->name = xstrndup(formula->name, strlen(formula->name));
 }
 
@@ -279,8 +279,8 @@ static bool holds_inner(const struct raw_metric *raw)
  * The whole for shares of an exclusive metric: the sum over all frames, or the outermost ones with
  * it.
  */
-static double sum_of(const struct derive *derive, const struct raw_metric *raw,
-		     const double *values)
+static double sum_of_metric(const struct derive *derive, const struct raw_metric *raw,
+			    const double *values)
 {
 	const struct profile_node *nodes = derive->metrics->profile->nodes;
 	bool *is_inner = xcalloc(derive->node_count, sizeof(bool));
@@ -313,7 +313,7 @@ static void show_share(struct derive *derive, const struct raw_metric *raw,
 		free(sums);
 	}
 	if (!raw->is_inclusive)
-		total = sum_of(derive, raw, column->values);
+		total = sum_of_metric(derive, raw, column->values);
 	for (size_t i = 0; i < derive->node_count; i++)
 		column->values[i] = total == 0 ? NAN : 100 * column->values[i] / total;
 	drop_exact(column);
@@ -355,7 +355,7 @@ bool derive_lacks_unit(const char *name)
 	return false;
 }
 
-static int refuse(const struct metrics *metrics, const char *name, struct proton_error *err)
+static int refuse_metric(const struct metrics *metrics, const char *name, struct proton_error *err)
 {
 	const struct formula *formula = find_formula(name);
 	const char *slash = strrchr(name, '/');
@@ -400,7 +400,7 @@ int derive_column(struct derive *derive, const char *name, struct metric_column 
 		return PROTON_OK;
 	}
 	if (formula && is_available(derive->metrics, formula)) {
-		apply(derive, formula, column_out);
+		apply_formula(derive, formula, column_out);
 		return PROTON_OK;
 	}
 	if (length > 2 && strcmp(name + length - 2, "/%") == 0) {
@@ -416,7 +416,7 @@ int derive_column(struct derive *derive, const char *name, struct metric_column 
 			return PROTON_OK;
 		}
 	}
-	return refuse(derive->metrics, name, err);
+	return refuse_metric(derive->metrics, name, err);
 }
 
 int derive_own_column(struct derive *derive, const char *name, struct metric_column *column_out,

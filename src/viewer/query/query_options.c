@@ -94,7 +94,7 @@ static enum options_result parse_gate(void *into, const char *value, struct prot
 }
 
 /* --group, after its word is known. */
-static enum options_result group(void *into, const char *value, struct proton_error *err)
+static enum options_result set_flat_mode(void *into, const char *value, struct proton_error *err)
 {
 	(void)value, (void)err;
 	((struct query_options *)into)->mode = VIEW_FLAT;
@@ -104,7 +104,7 @@ static enum options_result group(void *into, const char *value, struct proton_er
 static enum options_result group_by_kernel(void *into, const char *value, struct proton_error *err)
 {
 	((struct query_options *)into)->group_by = REGROUP_KERNEL;
-	return group(into, value, err);
+	return set_flat_mode(into, value, err);
 }
 
 static enum options_result turn_over(void *into, const char *value, struct proton_error *err)
@@ -187,7 +187,7 @@ static const struct option_row rows[] = {
 	{.help = "Views"},
 	{0, "top", NULL, "flat table of kernels", .parse = group_by_kernel},
 	{0, "group", "BY", "flat table by kernel, scope, module, file or device", MEMBER(group_by),
-	 groups, group},
+	 groups, set_flat_mode},
 	{0, "bottom-up", NULL, "callers of each kernel, innermost first", .parse = turn_over},
 	{0, "warps", NULL, "busy, waiting and idle time of warps, critical path", MEMBER(warps)},
 	{0, "source", "[KERNEL]", "PC samples and stall reasons per source line",

@@ -32,7 +32,7 @@ static size_t bare_length(const char *label)
 }
 
 /* ASCII only, independent of the locale; metric names need no more. */
-static void lower(char *text)
+static void lower_case(char *text)
 {
 	for (; *text; text++) {
 		if (*text >= 'A' && *text <= 'Z')
@@ -40,8 +40,8 @@ static void lower(char *text)
 	}
 }
 
-static void add(struct metrics *metrics, size_t *capacity, const char *label,
-		struct raw_metric model)
+static void add_raw_metric(struct metrics *metrics, size_t *capacity, const char *label,
+			   struct raw_metric model)
 {
 	struct raw_metric *raw;
 
@@ -50,7 +50,7 @@ static void add(struct metrics *metrics, size_t *capacity, const char *label,
 	*raw = model;
 	raw->label = xstrndup(label, strlen(label));
 	raw->name = xstrndup(label, bare_length(label));
-	lower(raw->name);
+	lower_case(raw->name);
 }
 
 static void add_kernel_metrics(struct metrics *metrics, size_t *capacity)
@@ -60,8 +60,8 @@ static void add_kernel_metrics(struct metrics *metrics, size_t *capacity)
 
 	if (profile->kernel_count <= 1)
 		return;
-	add(metrics, capacity, KERNEL_TIME, raw);
-	add(metrics, capacity, KERNEL_COUNT_NAME, raw);
+	add_raw_metric(metrics, capacity, KERNEL_TIME, raw);
+	add_raw_metric(metrics, capacity, KERNEL_COUNT_NAME, raw);
 	for (size_t i = 1; i < profile->kernel_count && !metrics->has_kernel_range; i++)
 		metrics->has_kernel_range = profile->kernels[i].min_ns != KERNEL_TIME_UNKNOWN;
 }
@@ -130,16 +130,17 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 		else if (has_kernels && strcmp(label, DEVICE_TYPE) == 0)
 			device_type.metric = raw.metric;
 		else
-			add(metrics, &capacity, label, raw);
+			add_raw_metric(metrics, &capacity, label, raw);
 	}
 	if (has_kernels) {
-		add(metrics, &capacity, DEVICE_ID, device_id);
-		add(metrics, &capacity, DEVICE_TYPE, device_type);
+		add_raw_metric(metrics, &capacity, DEVICE_ID, device_id);
+		add_raw_metric(metrics, &capacity, DEVICE_TYPE, device_type);
 	}
 	/* Index 0 is unused. A metric of the program with this name takes precedence. */
 	if (profile->config_count > 1 && !metrics_find(metrics, LAUNCH_CONFIG))
-		add(metrics, &capacity, LAUNCH_CONFIG,
-		    (struct raw_metric){.source = RAW_LAUNCH_CONFIG, .metric = METRIC_NONE});
+		add_raw_metric(metrics, &capacity, LAUNCH_CONFIG,
+			       (struct raw_metric){.source = RAW_LAUNCH_CONFIG,
+						   .metric = METRIC_NONE});
 	index_many(metrics);
 }
 
@@ -162,7 +163,8 @@ static const char *text_of(const struct raw_metric *raw, bool by_label)
 }
 
 /* The first metric with that label or name. */
-static const struct raw_metric *find(const struct metrics *metrics, const char *text, bool by_label)
+static const struct raw_metric *find_raw_metric(const struct metrics *metrics, const char *text,
+						bool by_label)
 {
 	const struct raw_metric **sorted = by_label ? metrics->by_label : metrics->by_name;
 	size_t index;
@@ -181,14 +183,14 @@ static const struct raw_metric *find(const struct metrics *metrics, const char *
 
 const struct raw_metric *metrics_find(const struct metrics *metrics, const char *name)
 {
-	const struct raw_metric *found = find(metrics, name, true);
+	const struct raw_metric *found = find_raw_metric(metrics, name, true);
 	char *bare;
 
 	if (found)
 		return found;
 	bare = xstrndup(name, bare_length(name));
-	lower(bare);
-	found = find(metrics, bare, false);
+	lower_case(bare);
+	found = find_raw_metric(metrics, bare, false);
 	free(bare);
 	return found;
 }

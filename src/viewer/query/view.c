@@ -20,7 +20,8 @@
 /* A column has a double and an exact integer per node. */
 #define COLUMN_BYTES 16u
 
-static int turn(struct profile **profile, const struct options *options, struct proton_error *err)
+static int regroup_view(struct profile **profile, const struct options *options,
+			struct proton_error *err)
 {
 	struct profile *turned = NULL;
 	bool *keeps = NULL;
@@ -62,7 +63,7 @@ int view_turn(struct profile **profile, const struct options *options, uint8_t *
 		return PROTON_OK;
 	free(*state_out);
 	*state_out = NULL;
-	status = turn(profile, options, err);
+	status = regroup_view(profile, options, err);
 	if (status)
 		return status;
 	*state_out = filter_prune(*profile);

@@ -337,8 +337,8 @@ static int write_result(const struct profile *profile, const char *path, struct 
 }
 
 /* The sum of all ranks; an error if some are not finished and have to be. */
-static int sum_up(const struct merge_options *options, const struct rank_job *job,
-		  struct rank_parts *parts, struct profile **out, struct proton_error *err)
+static int sum_ranks(const struct merge_options *options, const struct rank_job *job,
+		     struct rank_parts *parts, struct profile **out, struct proton_error *err)
 {
 	int status = rank_merge_finish(job, parts, out, err);
 
@@ -359,7 +359,7 @@ static int merge_files(struct processes self, const struct merge_options *option
 	int status = merge_range(self, job, &parts, err);
 
 	if (status == PROTON_OK && self.number == 0)
-		status = sum_up(options, job, &parts, &merged, err);
+		status = sum_ranks(options, job, &parts, &merged, err);
 	if (job->columns && (status == PROTON_OK || self.number == 0)) {
 		int columns = gather_columns(self, job, merged, err);
 

@@ -70,8 +70,8 @@ static bool is_named(const struct profile *profile, uint32_t node, const char *n
 }
 
 /* Rows of that path; else those with that name; else those with a name that matches. */
-static int choose(const struct rank_rows *rows, const char *wanted, struct rank_frames *frames,
-		  struct proton_error *err)
+static int choose_frames(const struct rank_rows *rows, const char *wanted,
+			 struct rank_frames *frames, struct proton_error *err)
 {
 	bool *matches = NULL;
 	int status = filter_matches(rows->profile, wanted, &matches, err);
@@ -125,7 +125,7 @@ static bool add_column(struct rank_frame *frame, const struct profile *profile)
 }
 
 /* While the profiles of ranks are read. */
-struct search {
+struct time_search {
 	const struct profile *merged;
 	struct rank_frames *frames;
 	uint32_t *nodes;   /* in the growing tree, by frame; UINT32_MAX: not there yet */
@@ -170,7 +170,7 @@ static uint32_t find_node(const struct profile *sum, const struct profile *merge
 
 static int add_rank(void *context, const struct rank_scan_step *step, struct proton_error *err)
 {
-	struct search *search = context;
+	struct time_search *search = context;
 	struct rank_frames *frames = search->frames;
 	const struct row_rank *row = ranks_row(search->merged, step->rank);
 	uint64_t kernels;
@@ -199,7 +199,7 @@ static int add_rank(void *context, const struct rank_scan_step *step, struct pro
 static int read_times(struct rank_frames *frames, const struct profile *merged,
 		      const struct input *input, bool is_merged, struct proton_error *err)
 {
-	struct search search = {.merged = merged, .frames = frames};
+	struct time_search search = {.merged = merged, .frames = frames};
 	struct proton_error none;
 	struct profile *sum;
 	struct input files;
@@ -226,8 +226,8 @@ static int compare_times(const void *left, const void *right)
 	return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static int fill(struct rank_frames *frames, const struct profile *merged, const struct input *input,
-		bool is_merged, struct proton_error *err)
+static int fill_times(struct rank_frames *frames, const struct profile *merged,
+		      const struct input *input, bool is_merged, struct proton_error *err)
 {
 	size_t missing = 0;
 	int status = PROTON_OK;
@@ -509,10 +509,10 @@ int rank_frame_run(const struct options *options, struct input *input)
 	if (status == PROTON_OK) {
 		frames.profile = profile;
 		rank_rows_of_time(&rows, profile, "time/ns");
-		status = choose(&rows, options->query.ranks_of, &frames, &err);
+		status = choose_frames(&rows, options->query.ranks_of, &frames, &err);
 	}
 	if (status == PROTON_OK)
-		status = fill(&frames, profile, input, is_merged, &err);
+		status = fill_times(&frames, profile, input, is_merged, &err);
 	if (status == PROTON_OK)
 		status = report_show(options, profile, write_frames, &frames);
 	else if (err.text[0])

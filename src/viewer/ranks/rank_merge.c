@@ -234,8 +234,8 @@ void rank_parts_fini(struct rank_parts *parts)
 }
 
 /* Ends a merge; its result is the profile of a part, or freed. */
-static int end(struct merge *merge, struct profile *target, int status, struct rank_part *part,
-	       struct proton_error *err)
+static int end_merge(struct merge *merge, struct profile *target, int status,
+		     struct rank_part *part, struct proton_error *err)
 {
 	merge_free(merge);
 	if (status == PROTON_OK && target->out_of_memory)
@@ -267,7 +267,7 @@ int rank_part_pack(struct rank_part *part, struct proton_error *err)
 	return status;
 }
 
-static struct merge *begin(const struct rank_job *job, struct profile **target_out)
+static struct merge *begin_merge(const struct rank_job *job, struct profile **target_out)
 {
 	struct merge *merge;
 
@@ -299,8 +299,8 @@ static void add_rank(struct merge *merge, const struct rank_job *job, size_t num
 }
 
 /* Makes statistics of the ranks from number `first` on, which are pending. */
-static int settle(struct rank_job *job, size_t first, struct profile *target,
-		  struct proton_error *err)
+static int settle_ranks(struct rank_job *job, size_t first, struct profile *target,
+			struct proton_error *err)
 {
 	int status = PROTON_OK;
 
@@ -316,7 +316,7 @@ static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *par
 	size_t first = chunk * RANK_CHUNK;
 	size_t last = first + RANK_CHUNK < job->rank_count ? first + RANK_CHUNK : job->rank_count;
 	struct profile *target;
-	struct merge *merge = begin(job, &target);
+	struct merge *merge = begin_merge(job, &target);
 	int status = PROTON_OK;
 
 	*part = (struct rank_part){.index = chunk};
@@ -326,15 +326,15 @@ static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *par
 		if (status == PROTON_OK && i + 1 < last &&
 		    ranks_pending_bytes(target) >
 			    PENDING_BYTES_PER_BYTE * job->sizes->bytes + PENDING_BYTES_MORE) {
-			status = settle(job, first, target, err);
+			status = settle_ranks(job, first, target, err);
 			first = i + 1;
 		}
 	}
 	if (status == PROTON_OK)
-		status = settle(job, first, target, err);
+		status = settle_ranks(job, first, target, err);
 	if (status == PROTON_OK)
 		status = check_memory(job, target, err);
-	return end(merge, target, status, part, err);
+	return end_merge(merge, target, status, part, err);
 }
 
 /* Adds a part to a merge, and frees its content. */
@@ -363,12 +363,12 @@ static int merge_last(const struct rank_job *job, struct rank_parts *parts,
 	struct rank_part *left = &parts->items[parts->count - 2];
 	struct rank_part sum = {.level = left->level + 1, .index = left->index / 2};
 	struct profile *target;
-	struct merge *merge = begin(job, &target);
+	struct merge *merge = begin_merge(job, &target);
 	int status = add_part(job, merge, target, left, err);
 
 	if (status == PROTON_OK)
 		status = add_part(job, merge, target, left + 1, err);
-	status = end(merge, target, status, &sum, err);
+	status = end_merge(merge, target, status, &sum, err);
 	if (status == PROTON_OK) {
 		*left = sum;
 		parts->count--;
@@ -434,7 +434,7 @@ int rank_merge_finish(const struct rank_job *job, struct rank_parts *parts, stru
 		      struct proton_error *err)
 {
 	struct profile *target;
-	struct merge *merge = begin(job, &target);
+	struct merge *merge = begin_merge(job, &target);
 	int status = PROTON_OK;
 
 	for (size_t i = 0; i < parts->count && status == PROTON_OK; i++)

@@ -107,7 +107,7 @@ static const char *const kind_names[] = {
 };
 
 /* A value that has to be equal in all rows of its scope. */
-struct entry {
+struct scope_value {
 	uint64_t scope;
 	uint32_t value;
 	uint32_t row;
@@ -116,7 +116,7 @@ struct entry {
 struct check {
 	const struct rank_job *job;
 	struct profile *merged;
-	struct entry *entries;
+	struct scope_value *entries;
 	size_t count;
 	enum kind kind;
 	size_t lines;
@@ -178,8 +178,8 @@ static const char *text_of(const struct check *check, uint32_t value, char numbe
 
 static int compare_entries(const void *left, const void *right)
 {
-	const struct entry *a = left;
-	const struct entry *b = right;
+	const struct scope_value *a = left;
+	const struct scope_value *b = right;
 
 	if (a->scope != b->scope)
 		return a->scope < b->scope ? -1 : 1;
@@ -200,7 +200,7 @@ static void take_entries(struct check *check)
 		if (!has_profile(row) || (row->files > 1 && row->mixed) ||
 		    (check->kind == KIND_PROCESS && !row->process))
 			continue;
-		check->entries[check->count++] = (struct entry){
+		check->entries[check->count++] = (struct scope_value){
 			.scope = check->kind == KIND_PROCESS ? scope_of(check->merged, row) : 0,
 			.value = value_of(row, check->kind),
 			.row = (uint32_t)i,
@@ -211,9 +211,9 @@ static void take_entries(struct check *check)
 }
 
 /* The end of the entries from `start` that are equal in value too, or in scope only. */
-static size_t end_of(const struct check *check, size_t start, bool has_value)
+static size_t end_of_equal(const struct check *check, size_t start, bool has_value)
 {
-	const struct entry *first = &check->entries[start];
+	const struct scope_value *first = &check->entries[start];
 	size_t end = start;
 
 	while (end < check->count && check->entries[end].scope == first->scope &&
@@ -243,7 +243,7 @@ static void print_values(struct check *check, size_t start, size_t end)
 	out_printf(&out, "%s%s%s:", kind_names[check->kind], is_local ? " on host " : "",
 		   is_local ? profile_text(check->merged, row->host) : "");
 	for (size_t next; start < end; start = next) {
-		next = end_of(check, start, true);
+		next = end_of_equal(check, start, true);
 		if (values++ >= VALUES_NAMED)
 			continue;
 		row = &rows[check->entries[start].row];
@@ -262,7 +262,7 @@ static void print_values(struct check *check, size_t start, size_t end)
 	out_fini(&out);
 }
 
-static void mark(struct check *check, uint32_t row_number, const char *text)
+static void mark_rank(struct check *check, uint32_t row_number, const char *text)
 {
 	struct row_rank *row = &check->merged->ranks->rows[row_number];
 
@@ -277,8 +277,8 @@ static void mark_others(struct check *check, size_t start, size_t end)
 	size_t best = start, best_count = 0;
 	char text[400], number[16];
 
-	for (size_t i = start; i < end; i = end_of(check, i, true)) {
-		size_t count = end_of(check, i, true) - i;
+	for (size_t i = start; i < end; i = end_of_equal(check, i, true)) {
+		size_t count = end_of_equal(check, i, true) - i;
 
 		if (count > best_count) {
 			best_count = count;
@@ -290,7 +290,7 @@ static void mark_others(struct check *check, size_t start, size_t end)
 			continue;
 		snprintf(text, sizeof(text), "%s: %s", kind_names[check->kind],
 			 text_of(check, check->entries[i].value, number));
-		mark(check, check->entries[i].row, text);
+		mark_rank(check, check->entries[i].row, text);
 	}
 }
 
@@ -311,8 +311,8 @@ static void check_kind(struct check *check, enum kind kind)
 	check->lines = 0;
 	take_entries(check);
 	for (size_t start = 0, end; start < check->count; start = end) {
-		end = end_of(check, start, false);
-		if (end_of(check, start, true) == end)
+		end = end_of_equal(check, start, false);
+		if (end_of_equal(check, start, true) == end)
 			continue;
 		print_values(check, start, end);
 		mark_others(check, start, end);
@@ -355,13 +355,13 @@ static void check_duplicates(struct check *check)
 		if (lines++ < LINES_MAX)
 			message("rank %u has several profiles: %s and %s", row->rank,
 				path_of(check, row - 1), path_of(check, row));
-		mark(check, (uint32_t)i, "duplicate");
+		mark_rank(check, (uint32_t)i, "duplicate");
 	}
 	if (lines)
 		note_kind(check, "duplicates");
 }
 
-static int decide(struct check *check, struct proton_error *err)
+static int decide_mixture(struct check *check, struct proton_error *err)
 {
 	const struct profile_ranks *ranks = check->merged->ranks;
 	size_t marked = 0, count = 0;
@@ -394,7 +394,7 @@ int rank_mix_check(const struct rank_job *job, struct profile *merged, struct pr
 	check_duplicates(&check);
 	for (enum kind kind = 0; kind < KIND_COUNT; kind++)
 		check_kind(&check, kind);
-	status = decide(&check, err);
+	status = decide_mixture(&check, err);
 	free(check.entries);
 	free(check.kinds);
 	return status;

@@ -89,7 +89,7 @@ void rank_rows_fini(struct rank_rows *rows)
 	*rows = (struct rank_rows){0};
 }
 
-static void add(struct rank_rows *rows, struct rank_row row)
+static void add_rank_row(struct rank_rows *rows, struct rank_row row)
 {
 	xreserve(&rows->items, &rows->capacity, rows->count + 1, sizeof(*rows->items));
 	rows->items[rows->count++] = row;
@@ -104,16 +104,16 @@ void rank_rows_of_time(struct rank_rows *rows, const struct profile *profile, co
 	for (size_t i = 1; ranks && i < ranks->spread_count; i++) {
 		const struct row_spread *spread = &ranks->spreads[i];
 
-		add(rows, (struct rank_row){
-				  .node = spread->node,
-				  .ranks = spread->ranks,
-				  .min_rank = spread->min_rank,
-				  .max_rank = spread->max_rank,
-				  .sum = (double)spread->sum_ns / divisor,
-				  .min = (double)spread->min_ns / divisor,
-				  .max = (double)spread->max_ns / divisor,
-				  .spread = spread,
-			  });
+		add_rank_row(rows, (struct rank_row){
+					   .node = spread->node,
+					   .ranks = spread->ranks,
+					   .min_rank = spread->min_rank,
+					   .max_rank = spread->max_rank,
+					   .sum = (double)spread->sum_ns / divisor,
+					   .min = (double)spread->min_ns / divisor,
+					   .max = (double)spread->max_ns / divisor,
+					   .spread = spread,
+				   });
 	}
 	rank_rows_sort(rows);
 }
@@ -133,7 +133,7 @@ void rank_rows_of_group(struct rank_rows *rows, const struct profile *profile, c
 			if (group[i] == number && cells[i])
 				rank_row_add(&row, ranks->rows[i].rank, (double)cells[i] / divisor);
 		if (row.ranks)
-			add(rows, row);
+			add_rank_row(rows, row);
 	}
 	rank_rows_sort(rows);
 }

@@ -58,8 +58,8 @@ static bool is_recorded(const char *path, uint32_t rank)
 }
 
 /* Keeps the files for which `is_wanted`; leaves the input unchanged if there are none. */
-static bool keep(struct input *input, uint32_t rank,
-		 bool (*is_wanted)(const char *path, uint32_t rank))
+static bool keep_files(struct input *input, uint32_t rank,
+		       bool (*is_wanted)(const char *path, uint32_t rank))
 {
 	char **paths = xcalloc(input->count + 1, sizeof(*paths));
 	struct input kept;
@@ -144,8 +144,8 @@ int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 		*input = files;
 	}
 	count = input->count;
-	if (keep(input, rank, is_named) ||
-	    (!has_rank_names(input) && keep(input, rank, is_recorded)))
+	if (keep_files(input, rank, is_named) ||
+	    (!has_rank_names(input) && keep_files(input, rank, is_recorded)))
 		return input->is_mixed_allowed ? PROTON_OK : check_launch(input, err);
 	return err_set(err, PROTON_E_INVALID,
 		       "--rank %u: none of the %zu profile%s is of that rank", rank, count,
@@ -180,7 +180,7 @@ static int compare_own(const void *left, const void *right)
 	return (a->node > b->node) - (a->node < b->node);
 }
 
-static void fill(struct own *own)
+static void fill_rows(struct own *own)
 {
 	const struct profile_ranks *ranks = own->profile->ranks;
 	size_t at = (size_t)(own->rank - ranks->rows);
@@ -285,7 +285,7 @@ int rank_one_run(const struct options *options, struct input *input)
 			options->query.rank, input->paths[0],
 			is_plain(options) ? " without times of single ranks" : "");
 	} else {
-		fill(&own);
+		fill_rows(&own);
 		status = report_show(options, profile, write_rows, &own);
 	}
 	if (err.text[0])

@@ -58,7 +58,7 @@ struct spreading {
 };
 
 /* The row of a node; new rows are empty. */
-static struct rank_row *row_at(struct rank_rows *rows, uint32_t node)
+static struct rank_row *row_of_node(struct rank_rows *rows, uint32_t node)
 {
 	xreserve(&rows->items, &rows->capacity, (size_t)node + 1, sizeof(*rows->items));
 	while (rows->count <= node) {
@@ -79,7 +79,7 @@ static void add_column(struct rank_rows *rows, const struct rank_scan_step *step
 		double value = column->values[i];
 
 		if (!isnan(value) && (value != 0 || !skips_zero))
-			rank_row_add(row_at(rows, step->nodes[i]), step->rank, value);
+			rank_row_add(row_of_node(rows, step->nodes[i]), step->rank, value);
 	}
 }
 
@@ -126,7 +126,8 @@ static void finish_rows(struct rank_rows *rows, const struct profile *sum)
 }
 
 /* Why no rank has a metric: the message for the sum of all. */
-static int refuse(const char *metric, const struct profile *sum, struct proton_error *err)
+static int refuse_rank_metric(const char *metric, const struct profile *sum,
+			      struct proton_error *err)
 {
 	struct metric_column column = {0};
 	struct metrics metrics;
@@ -161,7 +162,7 @@ int rank_scan_metrics(char *const *paths, size_t count, const char *const *metri
 	status = rank_scan(paths, count, add_metrics, &all, &sum, err);
 	for (size_t i = 0; i < metric_count && status == PROTON_OK; i++) {
 		if (!all.has_metric[i])
-			status = refuse(metrics[i], sum, err);
+			status = refuse_rank_metric(metrics[i], sum, err);
 		finish_rows(&tables[i], sum);
 		if (status != PROTON_OK)
 			profile_free(sum);

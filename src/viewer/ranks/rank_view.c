@@ -143,7 +143,8 @@ static const struct number {
 };
 
 /* The number with this name, and what its values are divided by. NULL: none. */
-static const struct number *find(const char *name, const char *metric, double *divisor_out)
+static const struct number *find_rank_number(const char *name, const char *metric,
+					     double *divisor_out)
 {
 	size_t length = strcspn(name, "/");
 	double ns = rank_time_divisor(metric);
@@ -189,7 +190,7 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 {
 	size_t count = rows->profile->node_count;
 	double divisor = 1;
-	const struct number *number = find(gate->metric, rows->metric, &divisor);
+	const struct number *number = find_rank_number(gate->metric, rows->metric, &divisor);
 	struct gate_numbers values = {.is_inclusive = rows->is_inclusive};
 	double *after;
 	double *before;
@@ -299,7 +300,8 @@ static bool is_accepted(const struct job *job, const struct options *options)
 	return true;
 }
 
-static int report(const struct options *options, const struct job *job, const struct job *before)
+static int report_job(const struct options *options, const struct job *job,
+		      const struct job *before)
 {
 	struct rank_diff *diffs = xcalloc(job->count, sizeof(*diffs));
 	struct rank_groups groups;
@@ -339,7 +341,7 @@ int rank_view_run(const struct options *options, struct input *input, struct inp
 	    (has_base && !is_accepted(&before, options)))
 		status = EXIT_BAD;
 	else
-		status = report(options, &job, has_base ? &before : NULL);
+		status = report_job(options, &job, has_base ? &before : NULL);
 	job_fini(&job);
 	job_fini(&before);
 	return status;

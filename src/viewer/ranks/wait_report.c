@@ -29,7 +29,7 @@ static int compare_waits(const void *a, const void *b)
 }
 
 /* Contexts with occurrences of several ranks, sorted; malloc'd. */
-static const struct row_wait **sorted(const struct profile *profile, size_t *count_out)
+static const struct row_wait **sort_waits(const struct profile *profile, size_t *count_out)
 {
 	const struct profile_waits *waits = profile->waits;
 	size_t count = waits ? waits->count : 0;
@@ -49,7 +49,7 @@ bool wait_report_is_there(const struct profile *profile)
 {
 	size_t count;
 
-	free(sorted(profile, &count));
+	free(sort_waits(profile, &count));
 	return count > 0;
 }
 
@@ -199,7 +199,7 @@ void wait_report_text(const struct profile *profile, size_t limit, enum name_sty
 		      struct out *out)
 {
 	size_t count;
-	const struct row_wait **list = sorted(profile, &count);
+	const struct row_wait **list = sort_waits(profile, &count);
 
 	out_text(out, "waiting in collectives: time above that of the rank that came last\n\n");
 	for (size_t i = 0; i < count && i < limit; i++) {
@@ -240,7 +240,7 @@ static void write_last(const struct row_wait *row, struct json_writer *json)
 void wait_report_json(const struct profile *profile, struct json_writer *json)
 {
 	size_t count;
-	const struct row_wait **list = sorted(profile, &count);
+	const struct row_wait **list = sort_waits(profile, &count);
 
 	json_key_array(json, "waits");
 	for (size_t i = 0; i < count; i++) {
