@@ -13,7 +13,6 @@
 #include "base/standard.h"
 #include "viewer/export/export_check.h"
 #include "viewer/export/export_run.h"
-#include "viewer/export/output_check.h"
 #include "viewer/export/report_show.h"
 #include "viewer/export/strip_run.h"
 #include "viewer/numbers/compare.h"
@@ -27,11 +26,8 @@
 #include "viewer/query/input.h"
 #include "viewer/query/select.h"
 #include "viewer/query/view.h"
-#include "viewer/ranks/rank_frame.h"
 #include "viewer/ranks/rank_job_input.h"
-#include "viewer/ranks/rank_long.h"
-#include "viewer/ranks/rank_one.h"
-#include "viewer/ranks/rank_view.h"
+#include "viewer/ranks/rank_views.h"
 #include "viewer/viewer_options.h"
 
 #define EXIT_BAD 2

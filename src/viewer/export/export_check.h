@@ -1,14 +1,23 @@
-/* Checks of the options that are combined with an output format, and what follows from it. */
+/* Checks of the output before any input is read: its format with other options, and its path. */
 #ifndef VIEWER_EXPORT_EXPORT_CHECK_H
 #define VIEWER_EXPORT_EXPORT_CHECK_H
 
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "viewer/query/input.h"
 #include "viewer/viewer_options.h"
 
 /* Rejects options that cannot be combined, before any file is read. E_INVALID with a message. */
 int export_check(const struct options *options, struct proton_error *err);
+
+/*
+ * The output (a file, or the target of redirected standard output) must differ from the inputs
+ * under any name or link. A file must be writable, and must not exist with --no-clobber. E_INVALID
+ * or E_IO.
+ */
+int output_check(const struct options *options, const struct input *input, const struct input *base,
+		 struct proton_error *err);
 
 /* True if other programs compute with the values; false: users look at them (html, traces). */
 bool export_is_for_programs(const struct exporter *exporter);

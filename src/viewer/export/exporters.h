@@ -22,7 +22,7 @@ enum exporter_input {
 	EXPORTS_PROFILE, /* a whole profile: nothing is selected */
 	EXPORTS_TRACE,   /* a whole profile with its trace events */
 	EXPORTS_JOB,     /* a whole profile, merged as ranks (viewer/ranks/rank_job_input.h) */
-	EXPORTS_RANKS,   /* the profiles of all ranks of a job (viewer/ranks/rank_long.h) */
+	EXPORTS_RANKS,   /* the profiles of all ranks of a job (viewer/ranks/rank_views.h) */
 };
 
 #define EXPORT_PARQUET "parquet"

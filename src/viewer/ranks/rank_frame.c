@@ -1,5 +1,5 @@
 /* --ranks-of: the kernel times of all ranks in a frame. */
-#include "viewer/ranks/rank_frame.h"
+#include "viewer/ranks/rank_views.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* --export long: a row per rank, frame and metric; --export parquet, which Python writes. */
-#include "viewer/ranks/rank_long.h"
+#include "viewer/ranks/rank_views.h"
 
 #include <errno.h>
 #include <math.h>

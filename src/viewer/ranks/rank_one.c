@@ -1,5 +1,5 @@
 /* --rank: one rank of a job, from its own profile or from the columns of a merged file. */
-#include "viewer/ranks/rank_one.h"
+#include "viewer/ranks/rank_views.h"
 
 #include <stdio.h>
 #include <stdlib.h>

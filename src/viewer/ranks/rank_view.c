@@ -1,5 +1,5 @@
 /* --ranks: loads one or two jobs, makes the tables, checks gates, prints. */
-#include "viewer/ranks/rank_view.h"
+#include "viewer/ranks/rank_views.h"
 
 #include <math.h>
 #include <stdio.h>
