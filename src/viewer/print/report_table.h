@@ -84,6 +84,8 @@ struct report {
 	const struct report_field *fields; /* the current table */
 	size_t field_count;
 	unsigned int last_place;
+	struct out keys; /* JSON: the names in quotes, one after the other */
+	size_t *key_ends;
 };
 
 /* A view: writes its text, its table as CSV, or the members of its JSON object. */
