@@ -18,7 +18,9 @@ static void text_number(struct out *out, const struct report_field *field, doubl
 
 	if (field->unit == REPORT_NS)
 		value /= 1e6;
-	if (field->unit == REPORT_SHARE)
+	if (!isfinite(value))
+		out_printf(out, " %*s", columns, "-");
+	else if (field->unit == REPORT_SHARE)
 		out_printf(out, field->has_sign ? " %+*.1f%%" : " %*.1f%%", columns - 1,
 			   100 * value);
 	else if (fabs(value) < LARGE_VALUE)

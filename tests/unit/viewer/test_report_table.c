@@ -20,7 +20,7 @@ static const struct report_field fields[] = {
 	{.name = "count", .object = "metrics"},
 };
 
-/* Writes a row with all values and one without any but its path. */
+/* Writes a row with all values, and one with a path and a number that is not known. */
 static char *write_table(enum report_format format, bool is_partial)
 {
 	const struct report_value all[] = {
@@ -29,7 +29,8 @@ static char *write_table(enum report_format format, bool is_partial)
 		VALUE_TEXT("=h"),     VALUE_TEXT("too late"), VALUE_NUMBER(NAN),
 		VALUE_INTEGER(-3),
 	};
-	const struct report_value none[ARRAY_LENGTH(fields)] = {VALUE_TEXT("b")};
+	const struct report_value none[ARRAY_LENGTH(fields)] = {
+		VALUE_TEXT("b"), [5] = VALUE_NUMBER(NAN)};
 	struct out out;
 	struct report report = {.format = format, .out = &out, .is_partial = is_partial};
 	size_t length;
@@ -59,7 +60,7 @@ TEST(text_aligns_columns_by_place_and_leaves_missing_values_blank)
 	check(REPORT_TEXT, false,
 	      "   rank  state          time  vs mean       mean  frame\n"
 	      "      7  killed        1.500   +12.5%     -2e+06  a,\\x1b\n"
-	      "                                                  b\n");
+	      "                                               -  b\n");
 }
 
 TEST(csv_has_all_digits_and_quotes_and_no_field_of_json_alone)
@@ -85,5 +86,5 @@ TEST(json_omits_missing_values_and_has_null_for_unknown_numbers)
 	      "{\"path\":\"a,\\u001b\",\"rank\":7,\"state\":\"killed\",\"time_ns\":1500000,"
 	      "\"mean\":-2000000.0,\"host\":\"=h\",\"reason\":\"too late\","
 	      "\"metrics\":{\"time/ms\":null,\"count\":-3}},\n"
-	      "{\"path\":\"b\",\"metrics\":{}}]");
+	      "{\"path\":\"b\",\"mean\":null,\"metrics\":{}}]");
 }
