@@ -94,7 +94,7 @@ def run_meson(build, suites, total):
     logs = build / "meson-logs"
     for old in logs.glob("testlog*"):
         old.unlink()
-    status = subprocess.run(command).returncode
+    status = subprocess.run(command, timeout=300).returncode
     junit, log = logs / "testlog.junit.xml", logs / "testlog.json"
     if not junit.exists() or not log.exists():
         total.add_failure("meson test wrote no results")
@@ -117,7 +117,7 @@ def build_programs(build):
     """Builds the programs that Python tests run; "meson test" builds only those of C tests."""
     ninja = Path(sys.executable).parent / "ninja"
     command = [str(ninja) if ninja.exists() else "ninja", "--quiet", "-C", str(build)]
-    return subprocess.run([*command, "test-programs"]).returncode == 0
+    return subprocess.run([*command, "test-programs"], timeout=300).returncode == 0
 
 
 def run_pytest(python, arguments, build, total):

@@ -48,7 +48,7 @@ def environment(directory: Path) -> dict[str, str]:
     (directory / "crash_stack.c").write_text(SOURCE)
     library = directory / "crash_stack.so"
     command = [compiler, "-shared", "-fPIC", "-o", str(library), str(directory / "crash_stack.c")]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=300)
     others = os.environ.get("LD_PRELOAD")
     return {**os.environ, "LD_PRELOAD": f"{library}:{others}" if others else str(library)}
 
@@ -62,6 +62,6 @@ def run(command: list[str], directory: Path, seconds: int) -> None:
         _, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
-        _, errors = process.communicate()
+        _, errors = process.communicate(timeout=seconds)
         raise AssertionError(f"the program hangs:\n{errors}") from None
     assert process.returncode == 0, f"exit status {process.returncode}:\n{errors}"

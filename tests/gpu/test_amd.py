@@ -86,6 +86,7 @@ def run_visible(tmp_path, device: int, **variables: str) -> tuple[str, dict, dic
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     return (done.stdout.strip(), *load_all(tmp_path / "visible.hatchet"))
 
@@ -121,7 +122,9 @@ def test_the_command_records_a_script_and_its_children(tmp_path):
         "    subprocess.run([sys.executable, __file__, 'child'], check=True)\n"
     )
     command = [sys.executable, "-m", "triton_proton", "-n", "run", str(script)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+    )
     profiles = sorted(tmp_path.glob("run*.hatchet"))
     assert len(profiles) == 2, done.stderr
     for profile in profiles:

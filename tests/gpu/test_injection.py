@@ -143,7 +143,7 @@ def program(tmp_path_factory) -> str:
     source.write_text(PROGRAM)
     path = str(directory / "a.out")
     subprocess.run(
-        [CC, "-D_GNU_SOURCE", "-w", "-o", path, str(source), "-ldl"], check=True
+        [CC, "-D_GNU_SOURCE", "-w", "-o", path, str(source), "-ldl"], check=True, timeout=300
     )
     return path
 
@@ -218,6 +218,7 @@ def test_a_program_that_bears_no_preload(go, tmp_path, tmp_path_factory):
     built = subprocess.run(
         [CC, "-D_GNU_SOURCE", "-w", "-fsanitize=address", "-o", path, source, "-ldl"],
         capture_output=True,
+        timeout=300,
     )
     if built.returncode != 0:
         pytest.skip("no AddressSanitizer")
@@ -246,6 +247,7 @@ def test_a_program_that_dies_leaves_its_data(how, status, go, tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     assert re.search(r"^\s*50 .*spin", result.stdout, re.MULTILINE), result.stdout
     assert "incomplete recording" in result.stderr

@@ -143,7 +143,7 @@ def test_no_profile_shows_the_calibration(tmp_path):
     )
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert "time_shift has no effect" not in done.stderr, done.stderr

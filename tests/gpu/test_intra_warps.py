@@ -49,9 +49,11 @@ def own_directory(monkeypatch, tmp_path):
 def report() -> dict[str, Any]:
     """The kernel's object of `proton-viewer --warps --json`, with its sums checked."""
     command = [sys.executable, "-m", "triton_proton.viewer", "--warps", "run.hatchet"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     print(done.stdout)  # seen with -s, and when a test fails
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*command, "--json"], capture_output=True, text=True, check=True, timeout=300
+    )
     (kernel,) = json.loads(done.stdout)["kernels"]
     path = sum(work["path_cycles"] for work in kernel["asynchronous"])
     for role in kernel["roles"]:

@@ -88,7 +88,7 @@ def storm_library(tmp_path_factory: pytest.TempPathFactory) -> str:
         pytest.skip("needs a C compiler")
     path = tmp_path_factory.mktemp("storm") / "libstorm.so"
     command = [CC, "-O1", "-shared", "-fPIC", "-pthread", "-o", path, HERE / "storm.c", "-ldl"]
-    subprocess.run([str(part) for part in command], check=True)
+    subprocess.run([str(part) for part in command], check=True, timeout=300)
     return str(path)
 
 

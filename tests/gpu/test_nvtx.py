@@ -39,6 +39,7 @@ def run(code: str, tmp_path, **variables: str) -> subprocess.CompletedProcess[st
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
 
 

@@ -88,7 +88,7 @@ def job(tmp_path_factory) -> Path:
 
 def view(job: Path, *arguments: str) -> str:
     command = [program("proton-viewer"), *arguments, "out.ranks.proton"]
-    result = subprocess.run(command, cwd=job, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=job, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     return result.stdout
 

@@ -23,6 +23,7 @@ def _build(path: Path, sources: list[Path], *options: str) -> None:
         [CC, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-shared", "-fPIC", "-pthread"]
         + ["-fvisibility=hidden", *INCLUDES, *options, "-o", path, *sources],
         check=True,
+        timeout=300,
     )
 
 
@@ -36,7 +37,7 @@ def _calibration_kernel(directory: Path) -> Path:
     intra = ROOT / "src" / "backend" / "intra"
     source = directory / "calibrate_kernel.c"
     command = [sys.executable, intra / "embed_ptx.py", intra / "calibrate_kernel.ptx", source]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=300)
     return source
 
 
@@ -59,7 +60,7 @@ def sdk_library() -> Path:
     entries = directory / "entries.c"
     symbols = ROOT / "src" / "backend" / "amd" / "sdk_symbols.def"
     command = [sys.executable, FAKE / "make_entries.py", symbols, entries, "rocprofiler_"]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=300)
     path = directory / "librocprofiler-sdk.so.1"
     _build(path, [FAKE / "faults.c", *_parts("sdk_"), entries])
     return path
@@ -77,6 +78,7 @@ def libraries() -> dict[str, str]:
         subprocess.run(
             [sys.executable, FAKE / "make_entries.py", ROOT / "src" / definition, entries],
             check=True,
+            timeout=300,
         )
         path = directory / f"libfake_{library}.so"
         _build(path, [FAKE / "faults.c", *sorted(FAKE.glob(f"{library}*.c")), entries, kernel])
@@ -213,7 +215,7 @@ def hip_libraries() -> dict[str, str]:
     entries = directory / "roctracer_entries.c"
     symbols = ROOT / "src" / "backend" / "amd" / "roctracer_symbols.def"
     command = [sys.executable, FAKE / "make_entries.py", symbols, entries]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=300)
     sources = [FAKE / "faults.c", *_parts("roctracer")]
     _build(directory / "libroctracer64.so", [*sources, entries])
     _build(directory / "libroctx64.so", [FAKE / "roctx.c"])

@@ -199,6 +199,7 @@ def instrument(compiled: Compiled, **options: object) -> Instrumented:
         [str(TOOL), compiled.arch, *(f"{k}={v}" for k, v in words.items())],
         input=compiled.text.encode(),
         capture_output=True,
+        timeout=300,
     )
     printed = done.stderr.decode()
     assert done.returncode == 0, printed
@@ -247,7 +248,9 @@ def needs_of_cubin(cubin: bytes) -> dict[str, int]:
         file.write(cubin)
         file.flush()
         done = subprocess.run(
-            [str(NVIDIA_TOOLS / "cuobjdump"), "-res-usage", file.name], capture_output=True
+            [str(NVIDIA_TOOLS / "cuobjdump"), "-res-usage", file.name],
+            capture_output=True,
+            timeout=300,
         )
     found = re.findall(r"\b(REG|STACK|LOCAL):(\d+)", done.stdout.decode())
     words = {key: sum(int(n) for name, n in found if name == key) for key in ("STACK", "LOCAL")}

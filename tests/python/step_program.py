@@ -79,6 +79,7 @@ def try_to_build(path: Path, steps: str, *flags: str) -> subprocess.CompletedPro
         [CC, "-std=gnu11", "-D_GNU_SOURCE", "-w", *INCLUDES, "-o", path, source, *flags, "-ldl"],
         capture_output=True,
         text=True,
+        timeout=300,
     )
 
 

@@ -199,6 +199,7 @@ def test_modules_run_with_option_m(module, program):
         env=dict(os.environ, PYTHONPATH=os.getcwd()),
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0 and done.stdout.startswith(f"{program} "), done.stderr
 

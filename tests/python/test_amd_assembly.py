@@ -69,7 +69,7 @@ def test_instructions_are_those_of_llvm(code):
     program = shutil.which("llvm-objdump")
     if program is None:
         pytest.skip("no llvm-objdump")
-    output = subprocess.run([program, "-d", code], capture_output=True, text=True)
+    output = subprocess.run([program, "-d", code], capture_output=True, text=True, timeout=300)
     if output.returncode:
         pytest.skip("this llvm-objdump has no AMD target")
     expected: dict[str, dict[int, str]] = {}

@@ -102,7 +102,9 @@ def check_with_llvm(path: Path) -> int:
     symbolizer = shutil.which("llvm-addr2line")
     if symbolizer is None:
         pytest.skip("no llvm-addr2line")
-    symbols = subprocess.run(["readelf", "-sW", path], capture_output=True, text=True, check=True)
+    symbols = subprocess.run(
+        ["readelf", "-sW", path], capture_output=True, text=True, check=True, timeout=300
+    )
     starts = {
         found[2]: int(found[1], 16)
         for found in re.finditer(r"^\s+\d+: ([0-9a-f]+)\s.* FUNC .* (\S+)$", symbols.stdout, re.M)
@@ -116,6 +118,7 @@ def check_with_llvm(path: Path) -> int:
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     blocks = re.split(r"^0x[0-9a-f]+\n", done.stdout, flags=re.M)[1:]
     assert len(blocks) == len(expected) > 20
@@ -145,6 +148,7 @@ def test_names_and_ranges_of_dwarf_5_are_read(tmp_path, option):
     done = subprocess.run(
         [compiler, *target, option, "-gdwarf-5", "-c", source, "-o", relocatable],
         capture_output=True,
+        timeout=300,
     )
     if done.returncode:
         pytest.skip("this clang has no AMD target")

@@ -41,5 +41,6 @@ def test_the_kernel_assembles(architecture, tmp_path):
         [assembler, f"-arch={architecture}", str(source), "-o", str(tmp_path / "out.cubin")],
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert result.returncode == 0, result.stderr

@@ -298,12 +298,12 @@ def test_forward_threads_with_the_same_numbers_are_distinguished():
 
     def first():
         x = torch.ones(3, requires_grad=True)
-        gate.wait()
+        gate.wait(timeout=60)
         results[1] = Own.apply(x)  # line thread 1
 
     def second():
         x = torch.ones(3, requires_grad=True)
-        gate.wait()
+        gate.wait(timeout=60)
         results[2] = Own.apply(x)  # line thread 2
 
     def step():
@@ -673,6 +673,7 @@ def test_interpreted_triton_kernels_in_custom_functions():
         [sys.executable, "-m", "triton_proton", "-q", "-c", "python", "-n", "t", "train.py"],
         check=True,
         env={**os.environ, "TRITON_INTERPRET": "1"},
+        timeout=300,
     )
     found = {}
     for path, node in walk(load("t.hatchet")):

@@ -56,6 +56,7 @@ def test_it_assembles_without_spills(arch, tmp_path):
         [str(tool), "-v", f"-arch={arch}", str(source), "-o", str(tmp_path / "out.cubin")],
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "0 bytes spill stores" in done.stderr

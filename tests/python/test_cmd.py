@@ -91,6 +91,7 @@ def test_line_comes_after_the_scripts_output(scopes: Path, tmp_path: Path) -> No
             stdout=log,
             stderr=log,
             check=True,
+            timeout=300,
         )
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines[-2] == "ran []" and lines[-1].startswith("proton: recorded")
@@ -242,7 +243,11 @@ def test_script_that_changes_directory(tmp_path: Path) -> None:
 def test_name_of_bytes_that_are_not_text(scopes: Path, tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/p\xff"
     subprocess.run(
-        [executable("proton"), "-n", name, "scopes.py"], cwd=tmp_path, env=environment(), check=True
+        [executable("proton"), "-n", name, "scopes.py"],
+        cwd=tmp_path,
+        env=environment(),
+        check=True,
+        timeout=300,
     )
     assert os.path.exists(name + b".hatchet")
 
@@ -333,7 +338,9 @@ def test_bad_permissions(scopes: Path, tmp_path: Path) -> None:
 
 def test_python_without_the_package(scopes: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=300
+    )
     python = str(bare / "bin" / "python3")
     result = proton(
         "scopes.py", cwd=tmp_path, env=environment(PROTON_PYTHON=python, PYTHONPATH=None)

@@ -177,7 +177,7 @@ def test_a_child_has_its_own_file(way: str, program: str, tmp_path: Path) -> Non
 
 def test_a_child_replaces_no_file_of_an_equal_process_id(program: str, tmp_path: Path) -> None:
     """Two containers that share a volume number their processes alike."""
-    if subprocess.run(["unshare", "-pf", "true"], capture_output=True).returncode:
+    if subprocess.run(["unshare", "-pf", "true"], capture_output=True, timeout=300).returncode:
         pytest.skip("a name space of process ids needs root")
     words = [program, "init", "launch", "spawn", "init", *["launch"] * 2]
     command = ["unshare", "-pf", executable("proton"), "-n", "p", "--"]
@@ -275,7 +275,7 @@ def test_a_program_that_bears_no_preload(tmp_path: Path) -> None:
     options = "detect_leaks=0"
     # Only a runtime that is a library wants the first place.
     if "libasan" not in subprocess.run(
-        ["ldd", tmp_path / "a.out"], capture_output=True, text=True
+        ["ldd", tmp_path / "a.out"], capture_output=True, text=True, timeout=300
     ).stdout:
         pytest.skip("its runtime is not a library")
     work = tmp_path / "work"

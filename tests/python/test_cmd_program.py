@@ -95,7 +95,7 @@ def libproton() -> Path:
     from triton_proton import _libproton
 
     for line in subprocess.run(
-        ["ldd", _libproton.__file__], capture_output=True, text=True, check=True
+        ["ldd", _libproton.__file__], capture_output=True, text=True, check=True, timeout=300
     ).stdout.splitlines():
         if "libproton.so" in line:
             return Path(line.split("=>")[1].split()[0])
@@ -110,7 +110,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = directory / "a.out"
     library = libproton()
     command = [str(CC), "-I", str(ROOT / "include"), "-o", str(path), str(source), str(library)]
-    subprocess.run([*command, f"-Wl,-rpath,{library.parent}"], check=True)
+    subprocess.run([*command, f"-Wl,-rpath,{library.parent}"], check=True, timeout=300)
     return path
 
 
@@ -212,7 +212,9 @@ def test_environment_is_as_before(
         source = tmp_path / "library.c"
         source.write_text("int number;\n")
         preload = str(tmp_path / "library.so")
-        subprocess.run([str(CC), "-shared", "-fPIC", "-o", preload, str(source)], check=True)
+        subprocess.run(
+            [str(CC), "-shared", "-fPIC", "-o", preload, str(source)], check=True, timeout=300
+        )
     env = environment(LD_PRELOAD=preload, PYTHONPATH="x")
     plain = run([str(program), "environment"], tmp_path, env=env)
     got = proton("--", str(program), "environment", cwd=tmp_path, env=env)
@@ -259,7 +261,10 @@ def test_python_as_a_program(tmp_path: Path) -> None:
 def test_static_program(tmp_path: Path) -> None:
     (tmp_path / "static.c").write_text("int main(void) { return 0; }\n")
     built = subprocess.run(
-        [str(CC), "-static", "-o", "static", "static.c"], cwd=tmp_path, capture_output=True
+        [str(CC), "-static", "-o", "static", "static.c"],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=300,
     )
     if built.returncode != 0:
         pytest.skip("this compiler cannot link statically")

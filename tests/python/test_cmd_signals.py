@@ -84,7 +84,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "x.c").write_text(textwrap.dedent(PROGRAM))
     library = libproton()
     command = [str(CC), "-I", str(ROOT / "include"), "-o", "x", "x.c", str(library)]
-    subprocess.run([*command, f"-Wl,-rpath,{library.parent}"], check=True, cwd=directory)
+    subprocess.run(
+        [*command, f"-Wl,-rpath,{library.parent}"], check=True, cwd=directory, timeout=300
+    )
     return directory / "x"
 
 

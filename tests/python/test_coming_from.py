@@ -84,6 +84,7 @@ def test_every_command_prints_the_output_of_the_page(tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            timeout=300,
         )
         assert without_what_varies(done.stdout) == without_what_varies(output), command
         assert done.returncode == 0, command

@@ -469,6 +469,7 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path):
             + [str(source)],
             capture_output=True,
             text=True,
+            timeout=300,
         )
         assert result.returncode == 0, f"{directory}:\n{result.stderr}"
 
@@ -507,7 +508,10 @@ def test_entry_points_of_each_interface_are_in_the_real_libraries():
         version = library[len(WHEELS) :].strip(os.sep).split(os.sep)[0]
         names = sorted(first | second)
         done = subprocess.run(
-            [sys.executable, "-c", LOAD, library, *names], capture_output=True, text=True
+            [sys.executable, "-c", LOAD, library, *names],
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         assert done.returncode == 0, f"{version}: {done.stderr}"
         found = set(done.stdout.split())
@@ -555,6 +559,7 @@ def test_functions_of_the_driver_are_declared_as_in_its_header():
             capture_output=True,
             text=True,
             check=True,
+            timeout=300,
         )
         text = re.sub(r"\s+", " ", header.stdout)
         for name, version, arguments in ours:

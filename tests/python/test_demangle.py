@@ -54,7 +54,9 @@ def test_cxxfilt_agrees(tmp_path):
     if tool is None:
         pytest.skip("no c++filt")
     stored = "\n".join(row[0] for row in NAMES)
-    text = subprocess.run([tool], input=stored, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [tool], input=stored, capture_output=True, text=True, check=True, timeout=300
+    ).stdout
     while "> >" in text:
         text = text.replace("> >", ">>")
     text = re.sub(r"std::basic_([io])stream<char, std::char_traits<char>>", r"std::\1stream", text)
@@ -90,7 +92,9 @@ def test_malformed_names_are_malformed_to_others(tool):
     if shutil.which(tool) is None:
         pytest.skip(f"no {tool}")
     stored = "\n".join(MALFORMED)
-    text = subprocess.run([tool], input=stored, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [tool], input=stored, capture_output=True, text=True, check=True, timeout=300
+    ).stdout
     assert text.splitlines() == MALFORMED
 
 
@@ -98,5 +102,5 @@ def test_filters_know_both_names(tmp_path):
     path = DATA.parent.parent / "viewer" / "up_tree.hatchet"
     for pattern in ("^_ZN2at6native", r"at::native::CUDAFunctor_add<c10::Half>"):
         command = [executable("proton-viewer"), "--csv", "-m", "count", "-i", pattern, str(path)]
-        text = subprocess.run(command, capture_output=True, check=True).stdout.decode()
+        text = subprocess.run(command, capture_output=True, check=True, timeout=300).stdout.decode()
         assert len(text.splitlines()) == 5

@@ -100,6 +100,7 @@ def test_readme_shows_the_viewers_output():
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     assert done.stdout.split("\n", 1)[1] == output
 
@@ -342,4 +343,6 @@ def test_c_examples_compile(tmp_path):
         source = tmp_path / "example.c"
         source.write_text(program)
         strict = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
-        subprocess.run([compiler, *strict, f"-I{ROOT / 'include'}", str(source)], check=True)
+        subprocess.run(
+            [compiler, *strict, f"-I{ROOT / 'include'}", str(source)], check=True, timeout=300
+        )

@@ -353,14 +353,18 @@ def test_pprof_is_read_by_pprof(tmp_path):
     tools = Path(shutil.which("pprof") or "/usr/lib/go-1.19/pkg/tool/linux_amd64/pprof")
     go = shutil.which("go")
     if go:
-        directory = subprocess.run([go, "env", "GOTOOLDIR"], capture_output=True, text=True)
+        directory = subprocess.run(
+            [go, "env", "GOTOOLDIR"], capture_output=True, text=True, timeout=300
+        )
         tools = Path(directory.stdout.strip()) / "pprof"
     if not tools.exists():
         pytest.skip("go tool pprof is not installed")
     (tmp_path / "x.pb.gz").write_bytes(export("pprof", "up_python"))
     command = [tools, "-top", "-nodecount=0", "-sample_index=time", "x.pb.gz"]
     environment = dict(os.environ, PPROF_TMPDIR=str(tmp_path), HOME=str(tmp_path))
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert "Type: time" in done.stdout and "of 16.57us total" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines()]

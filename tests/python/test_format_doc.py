@@ -86,9 +86,13 @@ def test_offsets_are_those_of_the_compiler(tmp_path):
     includes = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
     program = str(tmp_path / "offsets")
     subprocess.run(
-        [compiler, "-std=gnu11", "-D_GNU_SOURCE", *includes, "-o", program, str(source)], check=True
+        [compiler, "-std=gnu11", "-D_GNU_SOURCE", *includes, "-o", program, str(source)],
+        check=True,
+        timeout=300,
     )
-    printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        [program], check=True, capture_output=True, text=True, timeout=300
+    ).stdout
     actual = [int(line) for line in printed.split()]
     assert list(zip([what for what, _ in expected], actual)) == expected
 
@@ -111,6 +115,7 @@ def test_the_header_of_a_unit_is_that_of_the_compiler(tmp_path):
     subprocess.run(
         [compiler, "-std=gnu11", "-D_GNU_SOURCE", *includes, "-fsyntax-only", str(source)],
         check=True,
+        timeout=300,
     )
 
 
@@ -300,7 +305,11 @@ def record(tmp_path: Path, how: str) -> Reader:
     script = tmp_path / "program.py"
     script.write_text(PROGRAM, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, str(script), "profile", how], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, str(script), "profile", how],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == (-signal.SIGKILL if how == "kill" else 0), done.stderr
     return Reader((tmp_path / "profile.proton").read_bytes())

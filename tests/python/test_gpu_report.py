@@ -16,7 +16,7 @@ GPU = ROOT / "tests" / "gpu"
 def run(path: Path, *tests: str) -> tuple[int, dict]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(
-        [*command, "--report", str(path)], cwd=ROOT, capture_output=True, text=True
+        [*command, "--report", str(path)], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
     assert f"gpu report: {path}" in done.stdout, done.stdout + done.stderr
     return done.returncode, json.loads(path.read_text())

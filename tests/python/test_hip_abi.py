@@ -69,6 +69,7 @@ def _compile(tmp_path, text: str) -> None:
         [_compiler(), "-std=gnu11", "-fsyntax-only", "-I", _include(), str(source)],
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert made.returncode == 0, made.stderr
 
@@ -108,6 +109,7 @@ def test_properties(tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     assert "sizeof(hipGetDevicePropertiesR0600)" in made.stdout
 
@@ -136,6 +138,7 @@ def test_prototypes(tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     text = re.sub(r"\s+", " ", made.stdout)
     ours = re.findall(r"\tX\((\w+),\s+\(([^)]*)\)\)", open(ABI).read().replace("\\\n", ""))

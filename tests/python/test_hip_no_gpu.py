@@ -51,7 +51,7 @@ pytestmark = [
 def compile_c(path: Path, source: str, *flags: str) -> str:
     path.with_suffix(".c").write_text(source)
     command = [CC, "-w", "-o", path, path.with_suffix(".c"), *flags, "-ldl"]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=300)
     return str(path)
 
 
@@ -117,7 +117,7 @@ def test_a_session_of_the_python_interface_records_scopes(library, tmp_path):
         "    pass\n"
         "proton.finalize()\n"
     )
-    subprocess.run([sys.executable, "script.py"], cwd=tmp_path, check=True)
+    subprocess.run([sys.executable, "script.py"], cwd=tmp_path, check=True, timeout=300)
     assert metrics(load(tmp_path / "run.hatchet"), "step")["items"] == 3
 
 

@@ -253,6 +253,7 @@ def instrument(text: str, arch: str, options: dict[str, int | str]) -> tuple[str
         [str(TOOL), arch, *(f"{k}={v}" for k, v in options.items())],
         input=text.encode(),
         capture_output=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     layout: dict[str, list[str]] = {}

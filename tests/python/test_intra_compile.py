@@ -764,5 +764,5 @@ def test_a_process_that_warms_the_cache_leaves_no_plain_kernel_under_our_name():
     _instrument.start("default")
     mode = triton.knobs.compilation.instrumentation_mode
     program = WORKER.format(tests=str(Path(__file__).parent), mode=mode)
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
     assert layout_of(kernels.compile(kernels.marked_add, "sm_90"))[1]

@@ -39,7 +39,12 @@ def run(tmp_path):
             [str(tmp_path), str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
         )
         done = subprocess.run(
-            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         return done.stderr

@@ -388,7 +388,9 @@ assert _libproton.instrument_allocate("many", 128, 0) == 0
 assert _libproton.instrument_launched(object()) is None
 assert _libproton.instrument_launched(type("", (), {"data": {"function": "f"}})) is None
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == (
         "proton: launches of instrumented kernels are not recorded: the allocator is called "

@@ -103,6 +103,7 @@ def run(tmp_path):
             env=environment,
             capture_output=True,
             text=True,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
 

@@ -136,6 +136,7 @@ def run(tmp_path, data: str) -> str:
         env=environment,
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stderr

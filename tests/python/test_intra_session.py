@@ -104,6 +104,7 @@ def run(tmp_path):
             env=environment,
             capture_output=True,
             text=True,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
 
@@ -203,6 +204,7 @@ def test_the_command_instruments(tmp_path, data):
         env=environment,
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     suffix = {"tree": "hatchet", "trace": "chrome_trace"}[data]
@@ -231,6 +233,7 @@ def test_how_to_add_scopes_is_reported_once(tmp_path, command):
         env=fake_environment(),
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("proton: ") and done.stderr.count("\n") == 1
@@ -245,6 +248,7 @@ def test_the_interpreter_is_reported_to_have_no_scopes(tmp_path):
         env=fake_environment(TRITON_INTERPRET="1"),
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     printed = "proton: TRITON_INTERPRET is set: interpreted kernels have no scopes inside\n"

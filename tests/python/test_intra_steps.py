@@ -62,6 +62,7 @@ def step(*words, **variables):
         text=True,
         check=False,
         env=dict(os.environ, PROTON_QUIET="0", **variables),
+        timeout=300,
     )
 
 

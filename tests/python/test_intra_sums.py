@@ -145,6 +145,7 @@ def run(tmp_path, *words: str, text: str = PROGRAM) -> subprocess.CompletedProce
         env=environment,
         capture_output=True,
         text=True,
+        timeout=300,
     )
 
 

@@ -49,6 +49,7 @@ def run(tmp_path: Path, body: str, **env: str) -> subprocess.CompletedProcess[st
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
 
 
@@ -121,5 +122,6 @@ print(len(seen), len(found.key_averages()) > 0, torch.profiler.ProfilerActivity.
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert (done.returncode, done.stdout) == (0, "1 True CUDA\n"), done.stderr

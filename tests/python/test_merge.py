@@ -228,6 +228,7 @@ def test_nothing_is_written_if_there_is_no_space(
         text=True,
         env=environment(),
         preexec_fn=lambda: limit_files(limit),
+        timeout=300,
     )
     assert result.returncode == 2 and message in result.stderr, result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["out.ranks"]
@@ -262,7 +263,7 @@ def test_progress_is_shown_on_a_terminal(job: Path, tmp_path: Path) -> None:
     assert text.startswith(b"proton-merge: merging 5 ranks: "), text
     os.write(fifo, data)
     os.close(fifo)
-    assert process.wait() == 0
+    assert process.wait(timeout=300) == 0
     os.close(ours)
 
 
@@ -345,7 +346,7 @@ def mpi_program() -> str | None:
     path = BUILD / "src" / "proton-merge"
     if shutil.which("mpirun") is None or not path.exists():
         return None
-    needed = subprocess.run(["ldd", str(path)], capture_output=True, text=True).stdout
+    needed = subprocess.run(["ldd", str(path)], capture_output=True, text=True, timeout=300).stdout
     return str(path) if "libmpi" in needed else None
 
 
@@ -416,7 +417,7 @@ def test_nothing_is_written_if_a_process_dies(rank: int, job: Path, tmp_path: Pa
         assert process.poll() is None and time.monotonic() < until
         reading = holders(os.readlink(pipe), "proton-merge")
     os.kill(reading[0], signal.SIGKILL)
-    _, errors = process.communicate()
+    _, errors = process.communicate(timeout=300)
     os.close(writer)
     os.close(end)
     assert process.returncode != 0

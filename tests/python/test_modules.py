@@ -344,6 +344,7 @@ def command(*options):
         capture_output=True,
         text=True,
         env={**os.environ, "PROTON_BACKEND": "host"},
+        timeout=300,
     )
 
 
@@ -365,6 +366,7 @@ def test_modules_need_scopes():
         [sys.executable, "-m", "triton_proton", "--modules", "--", "true"],
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert result.returncode == 2
     assert "--modules works only with Python scripts and modules" in result.stderr

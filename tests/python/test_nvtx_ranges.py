@@ -136,6 +136,7 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path: Path) -> None:
             + [f"-I{include}", str(source)],
             capture_output=True,
             text=True,
+            timeout=300,
         )
         assert result.returncode == 0, f"{directory}:\n{result.stderr}"
 
@@ -266,6 +267,7 @@ def build(tmp_path: Path, source: str) -> Path:
         + ["-o", "program", "program.c", str(library), f"-Wl,-rpath,{library.parent}", "-ldl"],
         cwd=tmp_path,
         check=True,
+        timeout=300,
     )
     return library
 
@@ -274,7 +276,7 @@ def build(tmp_path: Path, source: str) -> Path:
 def test_the_real_nvtx_passes_communicators(tmp_path: Path) -> None:
     library = build(tmp_path, COMMUNICATOR)
     env = dict(os.environ, NVTX_INJECTION64_PATH=str(library))
-    result = subprocess.run(["./program"], cwd=tmp_path, env=env)
+    result = subprocess.run(["./program"], cwd=tmp_path, env=env, timeout=300)
     if result.returncode == 77:
         pytest.skip("this NVTX has no payload schemas")
     assert result.returncode == 0
@@ -296,5 +298,5 @@ def test_a_program_with_the_real_nvtx(tmp_path: Path) -> None:
         env.pop("NVTX_INJECTION64_PATH", None)
         if path:
             env["NVTX_INJECTION64_PATH"] = path
-        subprocess.run(["./program"], cwd=tmp_path, env=env, check=True)
+        subprocess.run(["./program"], cwd=tmp_path, env=env, check=True, timeout=300)
         assert tree(tmp_path / "proton.hatchet") == expected

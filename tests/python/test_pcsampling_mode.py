@@ -188,7 +188,11 @@ while time.monotonic() < until:
     run(end, status=-signal.SIGKILL)
     viewer = [sys.executable, "-m", "triton_proton.viewer"]
     printed = subprocess.run(
-        [*viewer, "-m", "num_samples", "test.proton"], capture_output=True, text=True, check=True
+        [*viewer, "-m", "num_samples", "test.proton"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     ).stdout
     assert f"program.py:{line_of('LOAD')}@add" in printed
 

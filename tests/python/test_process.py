@@ -70,7 +70,9 @@ def test_os_exit_leaves_a_readable_working_file():
     assert files() == {"test.proton"}
     assert Path("test.proton").stat().st_size > 0
     viewer = executable("proton-viewer")
-    shown = subprocess.run([viewer, "-m", "m", "test.proton"], capture_output=True, text=True)
+    shown = subprocess.run(
+        [viewer, "-m", "m", "test.proton"], capture_output=True, text=True, timeout=300
+    )
     assert shown.returncode == 0, shown.stderr
     assert "before" in shown.stdout
 

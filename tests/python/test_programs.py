@@ -27,6 +27,7 @@ def run(module: str, *arguments: str, python: str = sys.executable, **env: str):
         capture_output=True,
         text=True,
         env={**os.environ, **env},
+        timeout=300,
     )
 
 
@@ -34,7 +35,9 @@ def run(module: str, *arguments: str, python: str = sys.executable, **env: str):
 def separate_environment(tmp_path):
     """A Python beside which we can put programs, that sees the installed package."""
     directory = tmp_path / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", directory], check=True, timeout=300
+    )
     package = Path(_programs.__file__).parent.parent
     (site,) = (directory / "lib").glob("python3*/site-packages")
     # A copy: the programs of the package that is tested are not to be found.
@@ -146,7 +149,12 @@ def test_the_guide_shows_the_printed_output(tritons):
     environment = {**os.environ, "PATH": f"{tritons}:/usr/bin:/bin"}
     environment.pop("PROTON_PYTHON", None)
     done = subprocess.run(
-        ["triton-proton", "--which"], env=environment, capture_output=True, text=True, check=True
+        ["triton-proton", "--which"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     printed = (done.stdout + done.stderr).replace(str(tritons.parent), "/opt/env")
     printed = re.sub(r"python3\.\d+", "python3.11", printed)
@@ -160,7 +168,12 @@ def test_version_notes_tritons_program(tritons, tmp_path):
 
     def version():
         return subprocess.run(
-            [ours, "--version"], env=environment, capture_output=True, text=True, check=True
+            [ours, "--version"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
         )
 
     assert version().stderr == ""
@@ -182,5 +195,6 @@ def test_summary_names_protons_viewer(tritons, tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
+            timeout=300,
         )
         assert f"view it with: {viewer}" in done.stderr

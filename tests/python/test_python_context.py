@@ -314,7 +314,7 @@ def test_a_thread_that_python_has_never_seen_has_no_depth(tmp_path):
         }
     """)
     command = [CC, "-shared", "-fPIC", "-I", ROOT / "include", "-o", tmp_path / "depth.so", source]
-    subprocess.run([*command, libproton()._name, "-pthread"], check=True)
+    subprocess.run([*command, libproton()._name, "-pthread"], check=True, timeout=300)
     session = proton.start("test", context="python")
     assert lib.get_context_depth(session) > 0
     assert ctypes.CDLL(str(tmp_path / "depth.so")).depth_on_a_thread(session) == 0

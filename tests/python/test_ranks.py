@@ -178,6 +178,6 @@ def test_two_ranks_with_one_explicit_name_write_two_files(tmp_path: Path) -> Non
         assert process.stdout is not None and process.stdout.readline() == "started\n"
         processes.append(process)
     for process in processes:
-        process.communicate()
+        process.communicate(timeout=300)
         assert process.returncode == 0
     assert files(tmp_path) == ["same.hatchet", "same.rank000001.hatchet"]

@@ -27,7 +27,11 @@ def measure(program: str, *arguments: object) -> tuple[int, str, int]:
     """Runs a command: its status, its messages, and its largest resident set in bytes."""
     command = [executable(program), *map(str, arguments)]
     done = subprocess.run(
-        [sys.executable, "-S", "-c", MEASURE, *command], capture_output=True, text=True, check=True
+        [sys.executable, "-S", "-c", MEASURE, *command],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     status, peak = map(int, done.stdout.split())
     return status, done.stderr, peak

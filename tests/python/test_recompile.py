@@ -123,6 +123,7 @@ def run(tmp_path, compiled_once):
             env=environment,
             capture_output=True,
             text=True,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines(), done.stderr

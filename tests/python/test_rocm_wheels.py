@@ -55,6 +55,7 @@ def triton_variables(wheel: Path, *loaded: str, **changes: str) -> dict[str, str
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     return json.loads(done.stdout)
 

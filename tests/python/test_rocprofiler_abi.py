@@ -244,6 +244,7 @@ def _compile(tmp_path, text: str, *more: str) -> str:
         + [str(source)],
         capture_output=True,
         text=True,
+        timeout=300,
     )
     return made.stderr if made.returncode else ""
 

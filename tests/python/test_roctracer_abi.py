@@ -163,6 +163,7 @@ def _run(arguments: list[str], text: str) -> subprocess.CompletedProcess:
         input=text,
         capture_output=True,
         text=True,
+        timeout=300,
     )
 
 

@@ -152,5 +152,6 @@ def test_the_command_records_operators():
         [sys.executable, "-m", "triton_proton", "--torch-ops", "-n", "test", "program.py"],
         check=True,
         env={**os.environ, "PROTON_BACKEND": "host"},
+        timeout=300,
     )
     assert kernels() == {("proton_test::inner", "k"): 1}

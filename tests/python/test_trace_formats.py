@@ -167,6 +167,7 @@ def export(path: Path, form: str) -> bytes:
         [executable("proton-viewer"), "--export", form, "-o", "-", path],
         stdout=subprocess.PIPE,
         check=True,
+        timeout=300,
     )
     return result.stdout
 
@@ -396,6 +397,7 @@ def test_open_scopes_of_a_killed_run_end_with_its_last_event(tmp_path):
     result = subprocess.run(
         [executable("proton-viewer"), "--export", "chrome_trace", "-o", "-", tmp_path / "t.proton"],
         capture_output=True,
+        timeout=300,
     )
     trace = json.loads(result.stdout)
     step = next(e for e in slices(trace, "scope") if e["tid"] == 1)
@@ -588,6 +590,7 @@ def test_a_tree_cannot_be_exported_as_a_trace(tmp_path):
             [executable("proton-viewer"), "--export", form, "-o", "-", tmp_path / "t.proton"],
             capture_output=True,
             text=True,
+            timeout=300,
         )
         assert result.returncode == 2
         assert 'the profile has no events: record it with data="trace"' in result.stderr
@@ -597,7 +600,7 @@ def test_a_tree_cannot_be_exported_as_a_trace(tmp_path):
 def test_the_viewer_shows_the_tree_of_a_trace(tmp_path):
     sample_file(tmp_path / "t.proton")
     command = [executable("proton-viewer"), tmp_path / "t.proton"]
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0
     assert 'layer "1"' in result.stdout
 

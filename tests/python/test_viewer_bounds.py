@@ -35,6 +35,7 @@ def view(*arguments: object) -> tuple[int, str, float, int]:
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     status, seconds, largest = done.stdout.split()
     return int(status), done.stderr, float(seconds), int(largest)

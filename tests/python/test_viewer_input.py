@@ -84,7 +84,7 @@ def test_a_sparse_profile_of_2_gb_is_read_in_little_memory(tmp_path):
     path = tmp_path / "x.proton"
     path.write_bytes(gzip.decompress((DATA / "unfinished.proton.gz").read_bytes()))
     command = [executable("proton-viewer"), "-m", "count", str(path)]
-    whole = subprocess.run(command, capture_output=True).stdout
+    whole = subprocess.run(command, capture_output=True, timeout=300).stdout
     os.truncate(path, 2 << 30)
     start = children_seconds()
     # From a small process: a child's maximum counts what its parent was before it became another.
@@ -94,7 +94,9 @@ def test_a_sparse_profile_of_2_gb_is_read_in_little_memory(tmp_path):
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)\n"
         "sys.exit(done.returncode)\n"
     )
-    done = subprocess.run([sys.executable, "-c", wrapper, *command], capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", wrapper, *command], capture_output=True, timeout=300
+    )
     assert done.stdout == whole and whole
     assert done.returncode == 0 and int(done.stderr) < 100 << 10
     assert children_seconds() - start < MAX_SECONDS
@@ -161,7 +163,7 @@ def test_what_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind, comman
 def test_an_open_descriptor_may_be_a_pipe(tmp_path):
     data = (DATA / "cuda.hatchet").read_bytes()
     whole = subprocess.run(
-        [executable("proton-viewer"), "--csv", "-"], input=data, capture_output=True
+        [executable("proton-viewer"), "--csv", "-"], input=data, capture_output=True, timeout=300
     )
     command = f"exec {executable('proton-viewer')} --csv <(cat {DATA / 'cuda.hatchet'})"
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)

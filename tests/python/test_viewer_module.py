@@ -73,7 +73,9 @@ def test_parsing_and_printing_need_no_packages(profile):
         "try: tree.dataframe\n"
         "except ImportError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert "mm" in done.stdout and "add" not in done.stdout
     assert "Available inclusive metrics:" in done.stdout
@@ -186,7 +188,9 @@ def test_errors_are_exceptions(profile):
 
 def test_other_formats_are_read(profile):
     subprocess.run(
-        [viewer.find_program("proton-viewer"), "-o", "p.hatchet_msgpack", profile], check=True
+        [viewer.find_program("proton-viewer"), "-o", "p.hatchet_msgpack", profile],
+        check=True,
+        timeout=300,
     )
     frame, inclusive, _, devices = viewer.read("p.hatchet_msgpack")
     assert "time (ns)" in inclusive and devices["CUDA"]["0"]["arch"] == "90"

@@ -113,7 +113,13 @@ def test_standard_streams_are_compared_too(sample: Path, tmp_path: Path) -> None
         f"{viewer} --export csv -o in.hatchet < in.hatchet /dev/stdin",
     ):
         result = subprocess.run(
-            command, shell=True, cwd=tmp_path, env=environment(), text=True, capture_output=True
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env=environment(),
+            text=True,
+            capture_output=True,
+            timeout=300,
         )
         assert (result.returncode, result.stdout) == (2, ""), command
         assert "it is an input" in result.stderr
@@ -175,7 +181,7 @@ def test_a_file_that_is_not_regular_is_written_to(sample: Path, tmp_path: Path) 
         file.write("before\n")
         file.flush()
         command = [executable("proton-viewer"), "--export", "csv", "-o", "/dev/stdout", str(sample)]
-        subprocess.run(command, stdout=file, check=True, env=environment())
+        subprocess.run(command, stdout=file, check=True, env=environment(), timeout=300)
     assert (tmp_path / "appended").read_text() == "before\n" + expected
 
 

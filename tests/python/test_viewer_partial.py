@@ -103,7 +103,7 @@ def inputs(tmp_path_factory):
         process.stdout.readline()
         result["live.proton"] = (folder / "live.proton", "is still recording")
         yield result
-        process.communicate(b"\n")
+        process.communicate(b"\n", timeout=300)
 
 
 NAMES = [

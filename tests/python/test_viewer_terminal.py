@@ -62,6 +62,7 @@ def on_a_terminal(*arguments: object, **variables: str | None) -> tuple[int, str
             break
         output += part
     os.close(keep)
+    # no limit: its terminal has no writer left, so it has ended
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return status, output.replace(b"\r\n", b"\n").decode()
 
