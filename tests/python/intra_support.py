@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import triton
@@ -52,6 +54,14 @@ class Compiled:
     arguments: int = -1  # of the kernel in TTGIR; -1: unknown
     ttgir: str = ""  # with markers
     before: dict = field(default_factory=dict)  # the metadata before LLVM IR
+    known: dict = field(default_factory=dict, repr=False)  # results by what they were made of
+
+    def once(self, make: Callable, *what: Hashable) -> Any:
+        """The result of make(), which depends on the kernel and `what` alone."""
+        key = (make.__qualname__, self.arch, hash(self.text), *map(hash, what))
+        if key not in self.known:
+            self.known[key] = make()
+        return self.known[key]
 
     @property
     def is_amd(self) -> bool:
@@ -59,30 +69,45 @@ class Compiled:
 
     def assemble(self, text: str, shared: int) -> dict[str, int]:
         """Machine code of `text`, and the registers and memory that it uses."""
-        metadata = {**self.metadata, "shared": shared}
-        if self.is_amd:
-            return assemble_amd(self, text, metadata)
-        return needs_of_cubin(self.cubin(self.stages["ptx"](text, metadata), metadata))
+
+        def assembled() -> dict[str, int]:
+            metadata = {**self.metadata, "shared": shared}
+            if self.is_amd:
+                return assemble_amd(self, text, metadata)
+            return needs_of_cubin(self.cubin(self.stages["ptx"](text, metadata), metadata))
+
+        return self.once(assembled, text, shared)
 
     def assemble_records(self, text: str, shared: int) -> dict[str, int]:
         """The same for the kernel with records, as sessions assemble it."""
         if self.is_amd:
             return self.assemble(text, shared)
-        metadata = {**self.metadata, "shared": shared}
-        ptx = self.stages["ptx"](text, metadata)
 
-        def plain() -> bytes:
+        def assembled() -> dict[str, int]:
+            metadata = {**self.metadata, "shared": shared}
+            ptx = self.stages["ptx"](text, metadata)
+
+            def limited(ptx: str) -> bytes:
+                return quietly(self.stages["cubin"], ptx, metadata)
+
+            return needs_of_cubin(fit(ptx, self.cubin(ptx, metadata), self.plain, limited))
+
+        return self.once(assembled, text, shared)
+
+    def plain(self) -> bytes:
+        """Machine code of the kernel without records."""
+
+        def assembled() -> bytes:
             metadata = dict(self.metadata)
             return self.cubin(self.stages["ptx"](self.text, metadata), metadata)
 
-        def limited(ptx: str) -> bytes:
-            return quietly(self.stages["cubin"], ptx, metadata)
-
-        made = fit(ptx, self.cubin(ptx, metadata), plain, limited)
-        return needs_of_cubin(made)
+        return self.once(assembled)
 
     def cubin(self, ptx: str, metadata: dict) -> bytes:
         return self.stages["cubin"](ptx, metadata)
+
+
+COMPILED: dict[tuple[str, str], Compiled] = {}
 
 
 class Stop(Exception):
@@ -122,7 +147,14 @@ def is_old_pipeliner(arch: str) -> bool:
 
 
 def compile_to_llvm(case: Case, arch: str) -> Compiled:
-    """The LLVM IR that Triton makes of `case` for `arch`."""
+    """The LLVM IR that Triton makes of `case` for `arch`; compiled once."""
+    key = (case.name, arch)
+    if key not in COMPILED:
+        COMPILED[key] = compile_now(case, arch)
+    return COMPILED[key]
+
+
+def compile_now(case: Case, arch: str) -> Compiled:
     constants = dict(case.constants)
     if "T" in constants:
         constants["T"] = lanes_of(arch)
@@ -185,6 +217,14 @@ class Instrumented:
 
 def instrument(compiled: Compiled, **options: object) -> Instrumented:
     """The pass over `compiled`, or over any text with `compiled.text`; options as the tool's."""
+
+    def instrumented() -> Instrumented:
+        return instrument_now(compiled, **options)
+
+    return compiled.once(instrumented, *sorted(options.items()))
+
+
+def instrument_now(compiled: Compiled, **options: object) -> Instrumented:
     limit, per_sm = (SHARED | NEWER).get(compiled.arch, (0, 0))
     words = {
         "threads": lanes_of(compiled.arch),

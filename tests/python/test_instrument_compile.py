@@ -7,7 +7,6 @@ tests/tools/instrument of the Meson build.
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import replace
 from urllib.parse import unquote
@@ -26,6 +25,7 @@ from intra_support import (  # noqa: E402
     compile_to_llvm,
     instrument,
     instrument_as_sessions,
+    instrument_now,
     is_for,
     is_old_pipeliner,
     without_markers,
@@ -46,7 +46,6 @@ NAMES = {case.name: case for case in CASES}
 PAIRS = [(case.name, arch) for case in CASES for arch in SHARED if is_for(case, arch)]
 
 
-@functools.lru_cache(maxsize=None)
 def compiled(name: str, arch: str) -> Compiled:
     return compile_to_llvm(NAMES[name], arch)
 
@@ -190,7 +189,7 @@ def reported(kernel: Compiled, text: str) -> tuple[set[str], str]:
     """The scopes that the pass finds in `text`, and its message."""
     other = replace(kernel, text=text)
     try:
-        result = instrument(other)
+        result = instrument_now(other)
     except AssertionError as error:
         return set(), str(error)
     return set(result.layout.get("scope", [])), " ".join(result.layout.get("#reason", []))
