@@ -1,7 +1,7 @@
 #!/bin/bash
 # Build the wheel as pip does for a user, in a new environment, install it and check it:
 # no compiler warning, the right files, nothing needed but libc, the commands start.
-# Usage: check_wheel.sh [PYTHON]
+# Usage: check_wheel.sh [PYTHON [FOLDER]]; the wheel is left in FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-python3}
@@ -85,4 +85,5 @@ venv/bin/python -c '
 import triton_proton
 maps = {line.split()[-1] for line in open("/proc/self/maps") if "libproton.so" in line}
 assert len(maps) == 1, maps'
+[ $# -lt 2 ] || cp "$wheel" "$2"
 echo "check_wheel: $(basename "$wheel") is good, $tag"
