@@ -126,7 +126,7 @@ FUZZ_SECONDS ?= 60
 
 fuzz-targets: | $(STAMPS)/tools
 	@test -e build-fuzz/build.ninja || CC=clang $(call SETUP,build-fuzz -Dfuzz=true \
-		$(ADDRESS) -Db_lundef=false)
+		$(ADDRESS) -Db_lundef=false -Dwerror=true)
 	@$(NINJA) build-fuzz fuzz
 
 fuzz: fuzz-targets
