@@ -16,7 +16,7 @@ RUN_TESTS = $(PY) tools/run_tests.py
 PACKAGE_SOURCES := $(shell find src include python meson.build meson_options.txt pyproject.toml \
 	README.md -type f ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: release build install demo setup-demo test gpu-report check sanitize tsan fuzz fuzz-targets mutate format bench clean help
+.PHONY: release build install demo setup-demo test gpu-report check check-fast sanitize tsan fuzz fuzz-targets mutate format bench clean help
 
 build: $(BUILD)/build.ninja
 	@$(NINJA) $(BUILD)
@@ -26,6 +26,7 @@ help:
 	@echo 'make demo      profile the examples and print the tree'
 	@echo 'make test      build everything and run all tests'
 	@echo 'make check     static checks: includes, vocabulary, hygiene, format, clang-tidy'
+	@echo 'make check-fast  checks and tests of the components that a change touches; BASE=main'
 	@echo 'make sanitize  unit tests, fuzz corpora and the package under AddressSanitizer and UBSan'
 	@echo 'make tsan      tests of the recorder under ThreadSanitizer'
 	@echo 'make fuzz      each fuzz target for FUZZ_SECONDS (default 60); needs clang'
@@ -88,6 +89,11 @@ CHECKS := '$(PY) tools/check_includes.py' '$(PY) tools/check_sources.py' \
 
 check: $(BUILD)/build.ninja
 	@status=0; for check in $(CHECKS); do echo "$$check"; $$check || status=1; done; exit $$status
+
+BASE ?= HEAD
+
+check-fast: $(BUILD)/build.ninja $(STAMPS)/triton
+	@$(IN_VENV) $(PY) tools/check_fast.py $(BUILD) $(BASE)
 
 format:
 	clang-format -i $(C_FILES)

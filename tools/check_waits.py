@@ -24,7 +24,7 @@ LOOKED_AT = re.compile(r"^(tests/.*\.py|tools/run_tests\.py)$")
 
 # Functions that start a child and wait for it.
 RUNS = {"run", "call", "check_call", "check_output"}
-# What a loop calls that only passes time, and what reads a clock.
+# Functions with which a loop passes time, and functions that read a clock.
 PAUSES = {"sleep", "sched_yield", "poll", "is_alive"}
 CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "time"}
 
@@ -46,7 +46,7 @@ def is_given(node, *names):
 
 
 def problem_of_call(node):
-    """What is wrong with a call, or None."""
+    """The problem of a call, or None."""
     name, owner = called(node)
     if owner == "subprocess" and name in RUNS and not is_given(node, "timeout"):
         return f"subprocess.{name}() without a timeout"
@@ -60,7 +60,7 @@ def problem_of_call(node):
 
 
 def problem_of_loop(node):
-    """What is wrong with a `while` loop, or None."""
+    """The problem of a `while` loop, or None."""
     names = {called(call)[0] for call in ast.walk(node) if isinstance(call, ast.Call)}
     is_empty = all(isinstance(part, ast.Pass) for part in node.body)
     if (is_empty or names & PAUSES) and not names & CLOCKS:
