@@ -104,21 +104,28 @@ def start(line: str, *words: object, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def state(process: int) -> str:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+def stat(process: int) -> list[str]:
+    """State, parent and more."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
-def wait_ready(process: subprocess.Popen[str]) -> int:
-    """The process id of the program, when it has recorded and the wrapper waits for it."""
+def read_number(process: subprocess.Popen[str]) -> int:
+    """What the program prints: its process id when it has recorded, or 0."""
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, process.communicate(timeout=60)
+    return int(line)
+
+
+def wait_ready(process: subprocess.Popen[str]) -> int:
+    """The number that the program prints, when the wrapper waits for the program."""
+    number = read_number(process)
     end = time.monotonic() + 60
-    while (now := state(process.pid)) != "S":
+    while (now := stat(process.pid)[0]) != "S":
         assert now != "Z", process.communicate(timeout=60)
         assert time.monotonic() < end, now
         os.sched_yield()
-    return int(line)
+    return number
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -167,8 +174,9 @@ def test_signal_for_wrapper_and_program(
 
 def test_program_that_outlasts_its_timeout(program: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    process = start('timeout 0.5 "$0" handles', program, cwd=tmp_path)
-    wait_ready(process)
+    process = start('timeout 600 "$0" handles', program, cwd=tmp_path)
+    child = wait_ready(process)
+    os.kill(int(stat(child)[1]), signal.SIGALRM)  # the signal of the timer of timeout
     assert wait_ready(process) == 0  # timeout has struck, and waits for the program
     (tmp_path / "fifo").write_text("")
     status, _, stderr = finish(process)
@@ -201,7 +209,7 @@ def test_signal_for_the_wrapper_alone(shell: str, program: Path, tmp_path: Path)
     process = start(f"{shell} -c '\"$0\"; echo next' \"$0\"", program, cwd=tmp_path)
     child = wait_ready(process)
     process.terminate()
-    assert process.wait(10) == -signal.SIGTERM
+    assert process.wait(60) == -signal.SIGTERM
     os.kill(child, signal.SIGTERM)  # it still runs
     _, stdout, stderr = finish(process)
     assert stdout == ""
@@ -261,7 +269,7 @@ def test_program_that_is_killed(program: Path, tmp_path: Path) -> None:
     process = start("sh -c '\"$0\"; \"$0\" once; exit 5' \"$0\"", program, cwd=tmp_path)
     first = wait_ready(process)
     os.kill(first, signal.SIGKILL)
-    wait_ready(process)
+    read_number(process)  # the wrapper may end at once
     status, _, stderr = finish(process)
     assert status == 5
     assert files(tmp_path) == [f"out.{first}.proton", "out.hatchet"], stderr
@@ -320,7 +328,7 @@ def test_descriptors_of_a_wrapper_are_its_own(program: Path, tmp_path: Path) -> 
     line = "bash -c 'for fd in /proc/$$/fd/*; do n=${fd##*/}; ((n > 9)) && eval \"exec $n>&-\"; " \
         "done; exec 3> file; echo 3 >&3; \"$0\" once; cat file' \"$0\""
     process = start(line, program, cwd=tmp_path)
-    child = wait_ready(process)
+    child = read_number(process)  # the wrapper may end at once
     status, stdout, stderr = finish(process)
     assert status == 0 and stdout == "3\n", stderr
     assert tree(tmp_path / f"out.{child}.hatchet") == RECORDED
