@@ -85,10 +85,10 @@ C_FILES = $(shell git ls-files '*.c' '*.h' '*.def')
 
 CHECKS := '$(PY) tools/check_includes.py' '$(PY) tools/check_sources.py' \
 	'$(PY) tools/check_waits.py' '$(PY) tools/check_prose.py' '$(PY) tools/check_headers.py' \
-	tools/check_format.sh 'tools/check_tidy.sh $(BUILD)'
+	tools/check_format.sh 'tools/check_tidy.sh $(BUILD) $(TIDY_BASE)'
 
 check: $(BUILD)/build.ninja
-	@status=0; for check in $(CHECKS); do echo "$$check"; $$check || status=1; done; exit $$status
+	@status=0; for check in $(CHECKS); do echo "$$check"; $(IN_VENV) $$check || status=1; done; exit $$status
 
 BASE ?= HEAD
 

@@ -110,7 +110,7 @@ def stat(process: int) -> list[str]:
 
 
 def read_number(process: subprocess.Popen[str]) -> int:
-    """What the program prints: its process id when it has recorded, or 0."""
+    """The number that the program prints: its process id when it has recorded, or 0."""
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, process.communicate(timeout=60)
