@@ -44,7 +44,7 @@ def run(
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 

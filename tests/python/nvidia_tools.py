@@ -28,7 +28,7 @@ def run(name: str, *arguments: object) -> str:
     if program is None:
         pytest.skip(f"no {name}")
     command = [program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=300)
     return done.stdout.decode()
 
 
@@ -43,5 +43,5 @@ def code_object_tool(*paths: Path) -> list[list[str]]:
     """The columns of each line of tests/tools/code_object."""
     if not CODE_OBJECT_TOOL.exists():
         pytest.skip("ninja -C build test-programs")
-    done = subprocess.run([CODE_OBJECT_TOOL, *paths], capture_output=True, check=True, timeout=60)
+    done = subprocess.run([CODE_OBJECT_TOOL, *paths], capture_output=True, check=True, timeout=300)
     return [line.split("\t") for line in done.stdout.decode().splitlines()]

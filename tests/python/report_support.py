@@ -35,7 +35,7 @@ def no_errors(browser: Browser) -> Iterator[None]:
 
 def viewer(*arguments: object) -> str:
     command = [executable("proton-viewer"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.decode()
 

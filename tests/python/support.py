@@ -55,7 +55,7 @@ def script(
     env: Optional[dict[str, Optional[str]]] = None,
     status: Optional[int] = 0,
     name: str = "script.py",
-    timeout: float = 120,
+    timeout: float = 300,
 ) -> subprocess.CompletedProcess[str]:
     """Run `code` as a script in the current directory; `status` None takes any exit status."""
     Path(name).write_text(textwrap.dedent(code), encoding="utf-8")

@@ -37,7 +37,7 @@ def assembly(code: Path, **variables: object) -> subprocess.CompletedProcess:
         env={name: str(value) for name, value in variables.items()},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -156,7 +156,7 @@ def view(directory: Path, *options: str, **variables: str) -> subprocess.Complet
         env=environment(XDG_CACHE_HOME=None, **variables),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -493,7 +493,7 @@ def test_launches_in_threads_keep_apart():
     barrier = threading.Barrier(8)
 
     def work(index):
-        barrier.wait(timeout=60)
+        barrier.wait(timeout=300)
         with proton.scope(f"thread {index}"):
             for _ in range(50):
                 launch("k", lambda: {"name": f"k{index}", "flops": 1})

@@ -163,7 +163,7 @@ def test_one_object_in_many_threads():
     barrier = threading.Barrier(16)
 
     def work(index):
-        barrier.wait(timeout=60)
+        barrier.wait(timeout=300)
         for _ in range(200):
             with shared:
                 with proton.scope(f"t{index}", {"n": 1}):

@@ -298,12 +298,12 @@ def test_forward_threads_with_the_same_numbers_are_distinguished():
 
     def first():
         x = torch.ones(3, requires_grad=True)
-        gate.wait(timeout=60)
+        gate.wait(timeout=300)
         results[1] = Own.apply(x)  # line thread 1
 
     def second():
         x = torch.ones(3, requires_grad=True)
-        gate.wait(timeout=60)
+        gate.wait(timeout=300)
         results[2] = Own.apply(x)  # line thread 2
 
     def step():

@@ -49,7 +49,7 @@ def shell(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=environment(PATH=path, PROTON_BACKEND="host"),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 

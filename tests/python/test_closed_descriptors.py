@@ -32,7 +32,7 @@ def run(command: list[str], closed: tuple[int, ...], cwd: Path) -> subprocess.Co
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

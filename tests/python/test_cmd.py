@@ -431,7 +431,7 @@ def start_waiting(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
 def test_signal_writes_the_profile(number: signal.Signals, form: str, tmp_path: Path) -> None:
     child = start_waiting(tmp_path, "-o", form)
     child.send_signal(number)
-    _, stderr = child.communicate(timeout=60)
+    _, stderr = child.communicate(timeout=300)
     assert child.returncode == -number
     (line,) = own_lines(stderr)
     assert line.endswith(f"proton-viewer proton.{form}")
@@ -443,7 +443,7 @@ def test_signal_writes_the_profile(number: signal.Signals, form: str, tmp_path: 
 def test_signal_quietly(tmp_path: Path) -> None:
     child = start_waiting(tmp_path, "-q")
     child.terminate()
-    _, stderr = child.communicate(timeout=60)
+    _, stderr = child.communicate(timeout=300)
     assert (child.returncode, stderr) == (-signal.SIGTERM, "")
     assert "done" in tree(tmp_path / "proton.hatchet")
 
@@ -472,7 +472,7 @@ def test_signal_while_the_profile_is_being_written(tmp_path: Path) -> None:
     assert child.stdout is not None and child.stdout.readline() == "ending\n"
     time.sleep(0.02)
     child.terminate()
-    child.communicate(timeout=60)
+    child.communicate(timeout=300)
     assert child.returncode == -signal.SIGTERM
     assert [path.name for path in tmp_path.glob("*proton*")] == ["proton.hatchet"]
     assert len(tree(tmp_path / "proton.hatchet")) == 60_000
@@ -503,7 +503,7 @@ def test_signal_just_before_the_script_ends(end: str, tmp_path: Path) -> None:
 def test_kill_leaves_a_readable_file(tmp_path: Path) -> None:
     child = start_waiting(tmp_path)
     child.kill()
-    _, stderr = child.communicate(timeout=60)
+    _, stderr = child.communicate(timeout=300)
     assert child.returncode == -signal.SIGKILL
     assert not (tmp_path / "proton.hatchet").exists()
     result = run([executable("proton-viewer"), "-m", "size", "proton.proton"], tmp_path)
@@ -611,7 +611,7 @@ def test_interrupt_while_it_starts(slow: str, tmp_path: Path) -> None:
     )
     assert child.stdout is not None and child.stdout.readline() == "importing\n"
     child.send_signal(signal.SIGINT)
-    stdout, stderr = child.communicate(timeout=60)
+    stdout, stderr = child.communicate(timeout=300)
     assert (child.returncode, stdout) == (-signal.SIGINT, "")
     assert "Traceback" not in stderr and "KeyboardInterrupt" not in stderr
 

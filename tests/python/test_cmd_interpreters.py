@@ -54,7 +54,7 @@ def run(folder: Path, named: str | None = None) -> subprocess.CompletedProcess[s
     command = [str(folder / "own" / "proton"), "--module", "some.module"]
     env = environment(PROTON_PYTHON=named, PATH=path)
     return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=60
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=300
     )
 
 

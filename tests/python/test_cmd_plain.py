@@ -374,7 +374,7 @@ def test_process_is_the_targets_own(tmp_path: Path) -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == f"{child.pid} {os.getpid()}\n"
     child.send_signal(signal.SIGINT)
-    _, stderr = child.communicate(timeout=60)
+    _, stderr = child.communicate(timeout=300)
     assert child.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in stderr
     assert len(own_lines(stderr)) == 1

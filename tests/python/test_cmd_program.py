@@ -312,7 +312,7 @@ def test_program_with_file_capabilities() -> None:
             return subprocess.run(
                 [executable("proton"), "-n", f"p{user}", "--", "./capable"],
                 cwd=tmp_path, env=environment(), user=user, group=user, extra_groups=[],
-                capture_output=True, text=True, timeout=60,
+                capture_output=True, text=True, timeout=300,
             )  # fmt: skip
 
         try:

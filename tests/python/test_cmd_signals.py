@@ -113,7 +113,7 @@ def read_number(process: subprocess.Popen[str]) -> int:
     """The number that the program prints: its process id when it has recorded, or 0."""
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line, process.communicate(timeout=60)
+    assert line, process.communicate(timeout=300)
     return int(line)
 
 
@@ -122,7 +122,7 @@ def wait_ready(process: subprocess.Popen[str]) -> int:
     number = read_number(process)
     end = time.monotonic() + 60
     while (now := stat(process.pid)[0]) != "S":
-        assert now != "Z", process.communicate(timeout=60)
+        assert now != "Z", process.communicate(timeout=300)
         assert time.monotonic() < end, now
         os.sched_yield()
     return number
@@ -130,7 +130,7 @@ def wait_ready(process: subprocess.Popen[str]) -> int:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Status and streams, when all processes that write to the streams have ended."""
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=300)
     return process.returncode, stdout, stderr
 
 

@@ -39,7 +39,7 @@ def shown(tmp_path: Path, names: list[str], style: str) -> list[str]:
     path = tmp_path / "names.hatchet"
     path.write_text(json.dumps([root, {}]))
     command = [executable("proton-viewer"), "--csv", "--names", style, "-m", "x", str(path)]
-    text = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.decode()
+    text = subprocess.run(command, capture_output=True, check=True, timeout=300).stdout.decode()
     return [row[3] for row in csv.reader(io.StringIO(text, newline=""))][2:]
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="make_profile is not b
 
 def make(source: str, form: str) -> bytes:
     result = subprocess.run(
-        [TOOL, source, form], cwd=ROOT, capture_output=True, check=True, timeout=60
+        [TOOL, source, form], cwd=ROOT, capture_output=True, check=True, timeout=300
     )
     assert result.stderr == b""
     return result.stdout

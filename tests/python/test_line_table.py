@@ -237,7 +237,7 @@ def test_lines_are_those_of_cupti(tmp_path, kernel):
         [sys.executable, "-c", CUPTI_LINES, library, path, name, str(len(mine) * 16)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     expected = [line.split("\t") for line in done.stdout.splitlines()]

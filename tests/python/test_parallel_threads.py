@@ -36,7 +36,7 @@ def run_at_once(work, count=THREADS):
     failures = []
 
     def run(number):
-        start.wait(timeout=60)
+        start.wait(timeout=300)
         try:
             work(number)
         except BaseException as failure:

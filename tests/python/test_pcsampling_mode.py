@@ -102,7 +102,7 @@ def run(end: str, mode: str = "pcsampling", command: tuple[str, ...] = (), statu
         env=fake_environment(PROTON_BACKEND="cupti"),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert result.returncode == status, result.stderr
 

@@ -143,7 +143,7 @@ def test_daemon_threads_in_scopes_do_not_hinder_the_end():
             "for _ in range(4):\n"
             "    threading.Thread(target=forever, daemon=True).start()\n"
             "import time; time.sleep(0.05)\n",
-            timeout=60,
+            timeout=300,
         )
         assert metrics(load("test.hatchet"), "before") == {"m": 1}
 

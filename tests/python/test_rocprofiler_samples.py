@@ -117,7 +117,7 @@ def run(tmp_path, output_format: str) -> None:
         ),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
 
@@ -149,7 +149,7 @@ def test_viewer_prints_the_lines(tmp_path):
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "waitcnt 75 %: memory accesses (s_waitcnt)" in done.stdout

@@ -28,7 +28,7 @@ def sass(cubin: Path, **variables: object) -> subprocess.CompletedProcess:
         env={name: str(value) for name, value in variables.items()},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

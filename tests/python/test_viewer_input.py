@@ -32,7 +32,7 @@ def refuse(*arguments: object, **options) -> str:
     done = subprocess.run(
         [executable("proton-viewer"), *map(str, arguments)],
         capture_output=True,
-        timeout=60,
+        timeout=300,
         preexec_fn=limit_memory,
         **options,
     )
@@ -113,7 +113,7 @@ def test_a_truncated_file_ends_with_0_or_2(tmp_path, name):
     for share in range(0, 100, 9):
         path.write_bytes(data[: len(data) * share // 100])
         done = subprocess.run(
-            [executable("proton-viewer"), "--top", str(path)], capture_output=True, timeout=60
+            [executable("proton-viewer"), "--top", str(path)], capture_output=True, timeout=300
         )
         assert done.returncode in (0, 2) and done.stderr.startswith(b"proton-viewer: ")
 
@@ -153,7 +153,7 @@ def test_what_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind, comman
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 2 and not done.stdout, done
         assert f"it is a {kind}, not a file; read pipes as standard input (-)" in done.stderr
@@ -166,5 +166,5 @@ def test_an_open_descriptor_may_be_a_pipe(tmp_path):
         [executable("proton-viewer"), "--csv", "-"], input=data, capture_output=True, timeout=300
     )
     command = f"exec {executable('proton-viewer')} --csv <(cat {DATA / 'cuda.hatchet'})"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=300)
     assert done.returncode == 0 and done.stdout == whole.stdout != b""

@@ -175,7 +175,7 @@ def test_a_file_that_is_not_regular_is_written_to(sample: Path, tmp_path: Path) 
     command = [executable("proton-viewer"), "-o", "pipe.csv", str(sample)]
     with subprocess.Popen(command, cwd=tmp_path, env=environment()) as process:
         assert (tmp_path / "pipe.csv").read_text() == expected
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
     assert stat.S_ISFIFO((tmp_path / "pipe.csv").stat().st_mode)
     with open(tmp_path / "appended", "w") as file:
         file.write("before\n")

@@ -59,7 +59,7 @@ FOR_PROGRAMS = {
 
 def viewer(*arguments: object) -> subprocess.CompletedProcess[bytes]:
     command = [executable("proton-viewer"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=60)
+    return subprocess.run(command, capture_output=True, timeout=300)
 
 
 def messages_of(done: subprocess.CompletedProcess[bytes]) -> list[str]:

@@ -21,7 +21,7 @@ def profile(path: Path, value: float) -> Path:
 
 def viewer(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [executable("proton-viewer"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def cells(*arguments: object) -> list[str]:

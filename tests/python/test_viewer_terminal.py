@@ -72,7 +72,7 @@ def piped(*arguments: object, **variables: str | None) -> tuple[int, str]:
         [executable("proton-viewer"), *map(str, arguments)],
         env=environment(LC_ALL="C.UTF-8", **variables),
         capture_output=True,
-        timeout=60,
+        timeout=300,
     )
     return done.returncode, done.stdout.decode()
 
