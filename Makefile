@@ -84,7 +84,8 @@ bench: setup-demo
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.def')
 
 CHECKS := '$(PY) tools/check_includes.py' '$(PY) tools/check_sources.py' \
-	'$(PY) tools/check_waits.py' '$(PY) tools/check_prose.py' '$(PY) tools/check_headers.py' \
+	'$(PY) tools/check_circles.py $(BUILD)' '$(PY) tools/check_waits.py' \
+	'$(PY) tools/check_prose.py' '$(PY) tools/check_headers.py' \
 	tools/check_format.sh 'tools/check_tidy.sh $(BUILD) $(TIDY_BASE)'
 
 check: $(BUILD)/build.ninja

@@ -46,11 +46,6 @@ KNOWN = [
         "record_names_reused_names",
     },
     {
-        "viewer_ranks_rank_data",
-        "viewer_ranks_rank_diff",
-        "viewer_ranks_rank_print",
-    },
-    {
         "model_load_samples",
         "model_profile",
         "model_ranks",

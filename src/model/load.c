@@ -15,6 +15,7 @@
 #include "format/profile_snapshot.h"
 #include "model/load_tree.h"
 #include "model/profile.h"
+#include "model/profile_cost.h"
 
 static bool begins_with(const char *bytes, size_t length, const char *prefix, size_t prefix_length)
 {
@@ -38,56 +39,6 @@ static int load_profile_file(const char *bytes, size_t length, char **keep, stru
 	}
 	profile_view_fini(&view);
 	return status;
-}
-
-/* ------------------------------------------------------------------ cost */
-
-/*
- * The memory that a loaded profile takes in any view and export: an upper limit. The numbers are
- * bytes per row: for the row itself, a copy in a merged or regrouped tree, hash tables, columns of
- * metrics, and texts of reports. They were measured with files of one kind of rows each, as the
- * maximum of all commands (tests/python/test_reader_memory.py).
- */
-static uint64_t cost_of(const struct profile *profile)
-{
-	const struct profile_trace *trace = profile->trace;
-	const struct profile_samples *samples = profile->samples;
-	const struct profile_ranks *ranks = profile->ranks;
-	const struct profile_waits *waits = profile->waits;
-	const struct {
-		size_t count;
-		uint64_t bytes;
-	} parts[] = {
-		{profile->strings.used, 4},
-		{profile->frame_count, 120},
-		{profile->node_count, 75},
-		{profile->metric_count, 400},
-		{profile->value_count, 150},
-		{profile->kernel_count, 300},
-		{profile->config_count, 210},
-		{profile->histogram_count, 600},
-		{profile->word_count, 24},
-		{profile->info_count, 100},
-		{profile->counter_count, 100},
-		{trace ? trace->event_count : 0, 200},
-		{trace ? trace->sample_count : 0, 60},
-		{trace ? trace->lane_count : 0, 300},
-		{samples ? samples->pc_count : 0, 200},
-		{samples ? samples->function_count : 0, 400},
-		{ranks ? ranks->count : 0, 120},
-		{ranks ? ranks->spread_count : 0, 400},
-		{ranks ? ranks->values.count : 0, 450},
-		{ranks ? ranks->column_count : 0, 200},
-		{ranks ? ranks->column_count * ranks->count : 0, 24},
-		{waits ? waits->duration_count : 0, 300},
-		{waits ? waits->count : 0, 600},
-		{waits ? waits->occurrences : 0, 60},
-	};
-	uint64_t cost = 0;
-
-	for (size_t i = 0; i < ARRAY_LENGTH(parts); i++)
-		cost += parts[i].count * parts[i].bytes;
-	return cost;
 }
 
 /* ------------------------------------------------------------------ formats */
@@ -177,7 +128,7 @@ static int refuse_file(const char *name, struct proton_error *err)
 /* Frees a profile that takes too much memory for its file. */
 static int check_cost(size_t length, struct profile *profile, struct proton_error *err)
 {
-	uint64_t cost = cost_of(profile);
+	uint64_t cost = profile_cost(profile);
 	uint64_t own = (uint64_t)length * LOAD_BYTES_PER_BYTE;
 
 	profile->file_bytes = length;

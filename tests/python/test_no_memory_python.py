@@ -125,7 +125,8 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("there is no C compiler")
     path = tmp_path_factory.mktemp("failing") / "failing.so"
     options = ["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
-    subprocess.run([CC, *options, FAKE / "failing_caller.c", "-o", path], check=True)
+    command = [CC, *options, FAKE / "failing_caller.c", "-o", path]
+    subprocess.run(command, check=True, timeout=300)
     return path
 
 
