@@ -5,8 +5,9 @@ Looks at the files git knows (or all files, outside a repository): every source 
 comment that says what it is, no source has more than 900 lines or stray white space, no TODO
 without an issue, nothing that holds on one machine only, no two C files of one name (except
 examples), no two tests of one name, no function that does not fit a screen, and below
-NAMED_FOR_FILE no function between files that is not named for its file. C code reads environment
-variables with environment_get() only.
+NAMED_FOR_FILE no function between files that is not named for its file. Few functions have a short
+name, which says nothing in a backtrace. C code reads environment variables with environment_get()
+only. No line of a document is longer than those of sources, except tables and examples.
 """
 
 import ast
@@ -36,6 +37,11 @@ BINARY = re.compile(rb"\0")
 NAMED_FOR_FILE = ("src/record/", "src/driver/", "src/backend/cuda/", "src/backend/gpu/")
 OTHER_BEGINNINGS = ("proton_", "record_", "InitializeInjection")
 FUNCTION = re.compile(r"^(?!static\b)(?!.*\bstatic\b)\w[^\n;={}()]*?\b(\w+)\([^;{}]*\)\n\{", re.M)
+
+# Any function, by the line that begins it.
+ANY_FUNCTION = re.compile(r"^[a-z][\w *]*[ *](\w+)\([^;]*$", re.M)
+SHORT_NAME = 6
+MAX_SHORT_PERCENT = 2.0
 
 # A privileged process must not follow them; environment_get() ensures that.
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
@@ -98,6 +104,33 @@ def misnamed(name, text):
             yield text.count("\n", 0, match.start()) + 1, f"{match[1]}(): not named for its file"
 
 
+def check_document(lines):
+    """Long lines of a Markdown file."""
+    is_example = False
+    for number, line in enumerate(lines, 1):
+        is_example ^= line.lstrip().startswith("```")
+        is_table = line.lstrip().startswith(("|", "!["))
+        if len(line) > MAX_COLUMNS and not is_example and not is_table:
+            yield number, f"more than {MAX_COLUMNS} columns"
+
+
+def count_short(root, names):
+    """An error text if too many functions of the C sources have a short name, else None."""
+    found = []
+    for name in names:
+        if name.startswith(("src/", "python/ext/")) and name.endswith((".c", ".h")):
+            text = (root / name).read_text(encoding="utf-8", errors="replace")
+            found += [match[1] for match in ANY_FUNCTION.finditer(text)]
+    short = [name for name in found if len(name) <= SHORT_NAME]
+    if len(short) * 100 <= MAX_SHORT_PERCENT * len(found):
+        return None
+    return (
+        f"{len(short)} of {len(found)} functions have a name of {SHORT_NAME} letters or fewer, "
+        f"such as {', '.join(sorted(set(short))[:5])}: at most {MAX_SHORT_PERCENT} %; name what "
+        f"they work on, as in find_kernel_row()"
+    )
+
+
 def reads_environment(name, text):
     """(line, text) of each plain getenv() of the product."""
     if not name.startswith(("src/", "python/ext/")) or name == GETENV_FILE:
@@ -127,6 +160,8 @@ def check_file(root, name):
     for number, length in functions_of(name, lines):
         if length > MAX_FUNCTION_LINES:
             yield number, f"a function of {length} lines: at most {MAX_FUNCTION_LINES}"
+    if name.endswith(".md"):
+        yield from check_document(lines)
     yield from misnamed(name, text)
     yield from reads_environment(name, text)
     for number, line in enumerate(lines, 1):
@@ -156,6 +191,10 @@ def main():
     names = files_of(root)
     for name, what in names_twice(names):
         print(f"{name}: {what}")
+        failed = True
+    too_short = count_short(root, names)
+    if too_short:
+        print(too_short)
         failed = True
     for name in names:
         for number, what in check_file(root, name):
