@@ -65,9 +65,9 @@ WORDS = [
     (", also of", r", also (of|in|for|when|where|after|with|those|one|across|to|if|by|on)\b",
      "including; even", 4),
     ("of its own", r"\bof (its|their|one.s) own\b", "its own X", 3),
-    ("What ...", r"(^|[.:;] )What (?!it costs|is new|to do)\w+ (?!.*\?)", "begin with a noun", 24),
+    ("What ...", r"(^|[.:;] )What (?!it costs|is new|to do)\w+ (?!.*\?)", "begin with a noun", 21),
     ("Of a ...", r"(^|[.:;] )Of (a|an|the|what|which|each|these|this|such|traces|profiles)\b",
-     "put 'of' after its noun", 94),
+     "put 'of' after its noun", 87),
     ("whose", r"\bwhose\b", "with, that has; or two sentences", 40),
     ("so that", r"\bso that\b", "a new sentence", 4),
 ]
@@ -160,12 +160,16 @@ def names_of_python(text):
 
 
 def prose_of_markdown(text):
+    """Where a line continues a sentence it begins with "~", and not with the line's first word."""
     is_code = False
+    before = ""
     for number, line in enumerate(text.split("\n"), 1):
         if re.match(r"\s*(```|~~~)", line):
             is_code = not is_code
         elif not is_code:
-            yield number, re.sub(r"`[^`]*`", "`x`", line)
+            continues = before.strip() and not re.match(r"\s*([-*+|#>]|\d+\.)", line)
+            yield number, ("~" if continues else "") + re.sub(r"`[^`]*`", "`x`", line)
+        before = "" if is_code else line
 
 
 def prose_of_script(text):
