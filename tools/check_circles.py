@@ -36,22 +36,9 @@ KNOWN = [
         "viewer_query_nearest",
     },
     {
-        "model_load_tree",
-        "model_load_tree_extras",
-        "model_load_tree_metrics",
-    },
-    {
         "record_names_context_tree",
         "record_names_frames",
         "record_names_reused_names",
-    },
-    {
-        "model_load_samples",
-        "model_profile",
-        "model_ranks",
-        "model_sample_lines",
-        "model_sample_parts",
-        "model_waits",
     },
     {
         "record_names_communicators",

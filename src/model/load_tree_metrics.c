@@ -5,6 +5,47 @@
 
 #include "base/array.h"
 
+/* ------------------------------------------------------------------ numbers */
+
+bool tree_u64(const struct token *token, uint64_t *value)
+{
+	switch (token->kind) {
+	case TOKEN_INT64:
+		if (token->as.int64 < 0)
+			return false;
+		*value = (uint64_t)token->as.int64;
+		return true;
+	case TOKEN_UINT64:
+		*value = token->as.uint64;
+		return true;
+	case TOKEN_DOUBLE:
+		if (!(token->as.float64 >= 0 && token->as.float64 < 9e18) ||
+		    token->as.float64 != (double)(uint64_t)token->as.float64)
+			return false;
+		*value = (uint64_t)token->as.float64;
+		return true;
+	default:
+		return false;
+	}
+}
+
+const char *tree_number_before(const char *begin, const char *end, uint32_t *number)
+{
+	const char *at = end;
+	uint64_t value = 0;
+
+	while (at > begin && at[-1] >= '0' && at[-1] <= '9')
+		at--;
+	if (at == end || end - at > 10 || (*at == '0' && end - at > 1))
+		return NULL;
+	for (const char *digit = at; digit < end; digit++)
+		value = value * 10 + (uint64_t)(*digit - '0');
+	if (value > UINT32_MAX)
+		return NULL;
+	*number = (uint32_t)value;
+	return at;
+}
+
 /* The value for `name` on `node`: new, or the existing one if the name was given before. */
 static struct profile_value *value_for(struct tree_loader *loader, uint32_t node, uint32_t name,
 				       enum proton_metric_type type)

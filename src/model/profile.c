@@ -14,9 +14,6 @@
 #include "base/hash.h"
 #include "model/clamped.h"
 
-/* Ids are entry offsets / 8, which allows 32 GiB; the names of a run need far less. */
-#define STRING_POOL_BYTES ((size_t)4 << 30)
-
 /* Appends a zeroed element to one of the arrays; returns its index, or 0 if out of memory. */
 static inline __attribute__((always_inline)) uint32_t append(struct profile *profile, void *array,
 							     size_t *count, size_t *capacity,
@@ -38,16 +35,8 @@ static inline __attribute__((always_inline)) uint32_t append(struct profile *pro
 	append(profile, &(profile)->array, &(profile)->name##_count, &(profile)->name##_capacity,  \
 	       sizeof(*(profile)->array))
 
-struct profile *profile_new(void)
+void profile_append_first(struct profile *profile)
 {
-	struct profile *profile = calloc(1, sizeof(*profile));
-
-	if (!profile)
-		return NULL;
-	if (strings_init(&profile->strings, STRING_POOL_BYTES, NULL) != PROTON_OK) {
-		free(profile);
-		return NULL;
-	}
 	APPEND(profile, frames, frame);
 	APPEND(profile, nodes, node);
 	APPEND(profile, values, value);
@@ -55,40 +44,10 @@ struct profile *profile_new(void)
 	APPEND(profile, configs, config);
 	APPEND(profile, histograms, histogram);
 	APPEND(profile, words, word);
-	if (!profile->out_of_memory) {
-		profile->frames[0].kind = FRAME_ROOT;
-		profile->frames[0].name = profile_string(profile, "ROOT", 4);
-	}
-	if (profile->out_of_memory) {
-		profile_free(profile);
-		return NULL;
-	}
-	return profile;
-}
-
-void profile_free(struct profile *profile)
-{
-	if (!profile)
+	if (profile->out_of_memory)
 		return;
-	trace_free(profile->trace);
-	samples_free(profile->samples);
-	ranks_free(profile->ranks);
-	waits_free(profile->waits);
-	strings_fini(&profile->strings);
-	free(profile->frames);
-	free(profile->nodes);
-	free(profile->metrics);
-	free(profile->values);
-	free(profile->kernels);
-	free(profile->configs);
-	free(profile->histograms);
-	free(profile->words);
-	free(profile->devices);
-	free(profile->info);
-	free(profile->counters);
-	hash_table_fini(&profile->frame_index);
-	hash_table_fini(&profile->metric_index);
-	free(profile);
+	profile->frames[0].kind = FRAME_ROOT;
+	profile->frames[0].name = profile_string(profile, "ROOT", 4);
 }
 
 uint32_t profile_string(struct profile *profile, const char *text, size_t length)
