@@ -24,16 +24,8 @@ KNOWN = [
     {"symbol_demangle_expression", "symbol_demangle_parse", "symbol_demangle_type"},
     # Not untangled yet.
     {
-        "format_packed_file",
-        "format_profile_view",
-    },
-    {
         "record_session_live_data",
         "record_session_periodic_flush",
-    },
-    {
-        "viewer_query_derive",
-        "viewer_query_nearest",
     },
     {
         "record_names_context_tree",

@@ -378,7 +378,7 @@ static int refuse_metric(const struct metrics *metrics, const char *name, struct
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %.100s has no unit; write %.100s/ms (or /s, /us, /ns)", name,
 			       name);
-	nearest_names(metrics, name, near, sizeof(near));
+	nearest_names(metrics, derive_available, name, near, sizeof(near));
 	if (slash && is_known_base(metrics, name, (size_t)(slash - name)))
 		return err_set(err, PROTON_E_INVALID, "Unsupported unit %.60s in metric %.100s%s",
 			       slash + 1, name, near);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "viewer/print/xalloc.h"
-#include "viewer/query/derive.h"
 
 #define NAME_MAX_BYTES 64
 #define SUGGESTIONS 3
@@ -68,7 +67,8 @@ static void consider(struct suggestion *best, const char *name, const char *want
 	}
 }
 
-void nearest_names(const struct metrics *metrics, const char *name, char *text, size_t capacity)
+void nearest_names(const struct metrics *metrics, nearest_derived_fn derived_at, const char *name,
+		   char *text, size_t capacity)
 {
 	struct suggestion best[SUGGESTIONS] = {{0}};
 	char *wanted = xstrndup(name, strlen(name));
@@ -80,7 +80,7 @@ void nearest_names(const struct metrics *metrics, const char *name, char *text, 
 		if (*p >= 'A' && *p <= 'Z')
 			*p = (char)(*p + ('a' - 'A'));
 	}
-	for (size_t i = 0; (derived = derive_available(metrics, i, &family)) != NULL; i++)
+	for (size_t i = 0; (derived = derived_at(metrics, i, &family)) != NULL; i++)
 		consider(best, derived, wanted);
 	for (size_t i = 0; i < metrics->count; i++)
 		consider(best, metrics->raws[i].name, wanted);

@@ -6,8 +6,13 @@
 
 #include "viewer/query/raw_metrics.h"
 
+/* The name of the derived metric at `index`, NULL after the last: derive_available(). */
+typedef const char *(*nearest_derived_fn)(const struct metrics *metrics, size_t index,
+					  const char **family_out);
+
 /* Writes " (near: a, b, c)" with up to three names, or "" if none is similar. */
-void nearest_names(const struct metrics *metrics, const char *name, char *text, size_t capacity);
+void nearest_names(const struct metrics *metrics, nearest_derived_fn derived_at, const char *name,
+		   char *text, size_t capacity);
 
 /*
  * The number of edits (insert, delete, replace, transpose) between two names, at most `limit` + 1.
