@@ -346,6 +346,10 @@ static void add_records(const struct fake_launch *launch, uint32_t correlation)
 		records_add(&kernel, sizeof(kernel));
 }
 
+/* Programs in Python have structs of their own. */
+FAKE_EXPORT const uint32_t fake_launch_bytes = sizeof(struct fake_launch);
+FAKE_EXPORT const uint32_t fake_pc_bytes = sizeof(struct fake_pc);
+
 FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 {
 	int result = launch->result;

@@ -362,6 +362,8 @@ static void dispatch_all(const struct fake_launch *launch, uint64_t internal)
 		dispatch(launch, launch->name, internal, launch->records);
 }
 
+FAKE_EXPORT const uint32_t fake_launch_bytes = sizeof(struct fake_launch);
+
 FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 {
 	const char *name = amd_call_of(launch->call);

@@ -51,6 +51,7 @@ class Launch(ctypes.Structure):
         ("result", ctypes.c_int),
         ("config", ctypes.c_uint32 * 9),
         ("function", ctypes.c_void_p),
+        ("takes_us", ctypes.c_uint32),
     ]
 
 
@@ -63,11 +64,14 @@ class Pc(ctypes.Structure):
         ("samples", ctypes.c_uint32),
         ("not_issued", ctypes.c_uint32),
         ("correlation", ctypes.c_uint32),
+        ("is_of_graph", ctypes.c_bool),
     ]
 
 
 os.environ["FAKE_CUDA_NO_CONTEXT"] = "1"
 fake = ctypes.CDLL(os.environ["PROTON_CUPTI_PATH"])
+for mine, name in (Launch, "fake_launch_bytes"), (Pc, "fake_pc_bytes"):
+    assert ctypes.sizeof(mine) == ctypes.c_uint32.in_dll(fake, name).value, name
 ctypes.CDLL(os.environ["PROTON_CUDA_PATH"]).cuInit(0)
 fake.fake_module_load.restype = fake.fake_module_function.restype = ctypes.c_void_p
 fake.fake_module_load.argtypes = [ctypes.c_char_p, ctypes.c_size_t]

@@ -57,6 +57,7 @@ class Launch(ctypes.Structure):
         ("result", ctypes.c_int),
         ("config", ctypes.c_uint32 * 9),
         ("function", ctypes.c_void_p),
+        ("takes_us", ctypes.c_uint32),
     ]
 
 
@@ -81,6 +82,8 @@ def launch():
 
 
 fake = ctypes.CDLL(os.environ["PROTON_ROCPROFILER_SDK_PATH"])
+bytes_there = ctypes.c_uint32.in_dll(fake, "fake_launch_bytes").value
+assert ctypes.sizeof(Launch) == bytes_there
 fake.fake_sdk_load_code.restype = fake.fake_sdk_last_dispatch.restype = ctypes.c_uint64
 fake.fake_sdk_load_code.argtypes = [
     ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p
