@@ -346,7 +346,7 @@ static void add_records(const struct fake_launch *launch, uint32_t correlation)
 		records_add(&kernel, sizeof(kernel));
 }
 
-/* Programs in Python have structs of their own. */
+/* Programs in Python declare these structs again. */
 FAKE_EXPORT const uint32_t fake_launch_bytes = sizeof(struct fake_launch);
 FAKE_EXPORT const uint32_t fake_pc_bytes = sizeof(struct fake_pc);
 
