@@ -16,9 +16,10 @@ A comment `# no limit: REASON` on one of the lines of a call, or on the line abo
 
 import ast
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+from check_sources import files_of
 
 LOOKED_AT = re.compile(r"^(tests/.*\.py|tools/run_tests\.py)$")
 
@@ -94,26 +95,16 @@ def check_file(name, text):
             yield first, what
 
 
-def files_of(root):
-    """The files to look at, relative to root."""
-    command = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard", "-z"]
-    try:
-        listed = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
-        names = listed.decode().split("\0")
-    except (OSError, subprocess.CalledProcessError):
-        names = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
-    return [
-        name
-        for name in sorted(set(names))
-        if LOOKED_AT.match(name) or name.startswith("tests/") and name.endswith("meson.build")
-    ]
+def is_looked_at(name):
+    """True for the Python files and Meson files of the tests."""
+    return LOOKED_AT.match(name) or name.startswith("tests/") and name.endswith("meson.build")
 
 
 def main():
     """Print the problems; the exit status is their presence."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
     failed = False
-    for name in files_of(root):
+    for name in filter(is_looked_at, files_of(root)):
         path = root / name
         if not path.is_file():
             continue  # deleted, but not yet for git
