@@ -88,8 +88,8 @@ static bool has_starts(const struct instrument_layout *layout)
 }
 
 /* Compares the numbers of starts and ends. False if they do not make executions. */
-static bool match_marks(struct decoder *decoder, const struct decode_unit *unit, uint16_t scope,
-			struct decode_sum *node)
+static bool match_counts(struct decoder *decoder, const struct decode_unit *unit, uint16_t scope,
+			 struct decode_sum *node)
 {
 	if (node->starts == node->count)
 		return true;
@@ -115,7 +115,7 @@ static void check_sum(struct decoder *decoder, const struct decode_unit *unit, u
 	uint16_t scope = decoder->layout->sums[index].scope;
 	uint64_t elapsed = unit->end_clock - unit->start_clock;
 	uint64_t overlapping = node->count && has_starts(decoder->layout) ? node->count : 1;
-	bool is_ok = match_marks(decoder, unit, scope, node);
+	bool is_ok = match_counts(decoder, unit, scope, node);
 
 	if (is_ok && (node->count ? elapsed <= UINT32_MAX && node->cycles > elapsed * overlapping
 				  : node->cycles)) {
