@@ -1,12 +1,13 @@
 """Sessions of random modes and lengths while threads make all kinds of driver calls: see storm.c.
 
-    storm_sessions.py LIBRARY THREADS SESSIONS SEED
+    storm_sessions.py LIBRARY THREADS SESSIONS SEED [--kinds KIND,...] [--options NUMBER,...]
 
 THREADS is "python" (threads of Python make the calls) or "c" (threads that Python does not know).
 Prints a line of JSON: the results of the driver, and the median and longest seconds of starts and
-ends.
+ends. --kinds and --options narrow a failure down to kinds of threads and entries of OPTIONS.
 """
 
+import argparse
 import ctypes
 import faulthandler
 import json
@@ -31,7 +32,7 @@ HOST = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Storm:
-    def __init__(self, path: str, is_python: bool) -> None:
+    def __init__(self, path: str, is_python: bool, kinds: list[str]) -> None:
         self.library = ctypes.CDLL(path)
         self.library.storm_open.restype = ctypes.c_void_p
         self.is_python = is_python
@@ -39,9 +40,12 @@ class Storm:
         self.hosts = 0
         # Of Python: it waits for the interpreter's lock in a thread of the driver.
         self.host = HOST(self.count_host) if is_python else HOST()
-        self.states = [self.open(kind, 0) for kind in range(len(KINDS))]
+        self.names = [kind for kind in KINDS if kind in kinds]
+        self.states = [self.open(KINDS.index(kind), 0) for kind in self.names]
         if self.library.storm_devices() > 1:
-            self.states += [self.open(kind, 1) for kind in (0, 1)]
+            more = [kind for kind in KINDS[:2] if kind in kinds]
+            self.names += [f"{kind} of GPU 1" for kind in more]
+            self.states += [self.open(KINDS.index(kind), 1) for kind in more]
         self.results = [0] * len(self.states)
         self.threads: list[threading.Thread] = []
 
@@ -96,22 +100,31 @@ def session(name: str, options: dict, choice: random.Random, times: dict) -> Non
 
 
 def main() -> int:
-    path, kind, count, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library")
+    parser.add_argument("threads", choices=("python", "c"))
+    parser.add_argument("sessions", type=int)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--options", default=",".join(map(str, range(len(OPTIONS)))))
+    arguments = parser.parse_args()
+    count, seed = arguments.sessions, arguments.seed
+    options = [OPTIONS[int(number)] for number in arguments.options.split(",")]
     faulthandler.dump_traceback_later(110, exit=True)
     choice = random.Random(seed)
-    storm = Storm(path, kind == "python")
+    storm = Storm(arguments.library, arguments.threads == "python", arguments.kinds.split(","))
     times: dict[str, list[float]] = {"start": [], "end": []}
     done = 0
     storm.begin()
     for done in range(1, count + 1):
-        session(f"storm{seed}", choice.choice(OPTIONS), choice, times)
+        session(f"storm{seed}", choice.choice(options), choice, times)
         if any(storm.results):
             break
     results = storm.end()
     print(
         json.dumps(
             {
-                "results": dict(zip(KINDS, results)),
+                "results": dict(zip(storm.names, results)),
                 "sessions": done,
                 "start": sorted(times["start"])[done // 2],
                 "end": sorted(times["end"])[done // 2],
