@@ -319,6 +319,7 @@ static uint32_t launch(uint32_t exec, const char *name, bool runs_bodies, void (
 
 	report_launch(&data);
 	atomic_fetch_add(&replaying, 1);
+	subscribe_change(true);
 	pc_sampling_busy(true);
 	pc_sampling_replay();
 	patch(&graphs[find(exec)]);
@@ -331,6 +332,7 @@ static uint32_t launch(uint32_t exec, const char *name, bool runs_bodies, void (
 		run(find(exec), &kernel, runs_bodies);
 	}
 	pc_sampling_busy(false);
+	subscribe_change(false);
 	atomic_fetch_sub(&replaying, 1);
 	data.site = CUPTI_SITE_EXIT;
 	report_launch(&data);

@@ -436,6 +436,11 @@ int fake_cuptiPCSamplingDisable(struct pcs_params *params)
 		return result;
 	if (!context->is_enabled)
 		return leave(E_INVALID_OPERATION);
+	/* Measured with 13.0: it waits for the context, which ends captures in any mode. */
+	if (subscribe_captures()) {
+		fprintf(stderr, "fake: cuptiPCSamplingDisable invalidates a capture\n");
+		abort();
+	}
 	if (context->configured)
 		read_data(context, context->configured, true);
 	context->is_enabled = context->is_started = false;
@@ -547,6 +552,7 @@ FAKE_EXPORT void *fake_module_load(const void *cubin, size_t bytes)
 
 	notify_call(CUPTI_CALL_MODULE_LOAD_DATA, CUPTI_SITE_ENTER, params);
 	pc_sampling_busy(true);
+	subscribe_change(true);
 	usleep(200);
 	pthread_mutex_lock(&lock);
 	module = &modules[module_count++ % MODULES];
@@ -561,6 +567,7 @@ FAKE_EXPORT void *fake_module_load(const void *cubin, size_t bytes)
 	loaded.bytes = (char *)(uintptr_t)cubin;
 	notify_module(CUPTI_RESOURCE_MODULE_LOADED, module, &loaded);
 	handle = module;
+	subscribe_change(false);
 	pc_sampling_busy(false);
 	notify_call(CUPTI_CALL_MODULE_LOAD_DATA, CUPTI_SITE_EXIT, params);
 	return handle;

@@ -65,6 +65,16 @@ void pc_sampling_busy(bool is_begin);
  */
 void subscribe_use(const char *call);
 
+/*
+ * A call that loads a module, makes a context or changes a graph begins or ends on this thread.
+ * While another thread is in one, cuptiActivityDisable() ends the process: the real one waits
+ * forever, as the call does (measured with 13.0, storm.c with CUPTI alone).
+ */
+void subscribe_change(bool is_begin);
+void subscribe_disable(void);
+/* The number of open captures, whether a subscriber saw them begin or not. */
+uint32_t subscribe_captures(void);
+
 /* cupti_version.c: as cuptiGetVersion gives it, and the bytes of a record. */
 uint32_t version_code(void);
 size_t version_record_bytes(uint32_t kind);

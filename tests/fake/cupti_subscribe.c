@@ -308,14 +308,76 @@ FAKE_EXPORT void fake_context_destroy(void *context)
 	pc_sampling_context_destroyed(context);
 }
 
+static _Atomic uint32_t captures;
+static _Atomic uint32_t changing; /* threads in calls that take CUPTI's and the driver's locks */
+static _Thread_local uint32_t changing_here;
+
+void subscribe_change(bool is_begin)
+{
+	atomic_fetch_add(&changing, is_begin ? 1 : UINT32_MAX);
+	changing_here += is_begin ? 1 : UINT32_MAX;
+}
+
+void subscribe_disable(void)
+{
+	usleep(100); /* a thread that begins such a call meets it */
+	if (atomic_load(&changing) == changing_here)
+		return;
+	fprintf(stderr, "fake: cuptiActivityDisable waits for a lock of another thread's call, "
+			"and that call for one of CUPTI\n");
+	abort();
+}
+
+uint32_t subscribe_captures(void)
+{
+	return atomic_load(&captures);
+}
+
+static void note_capture(uint32_t call)
+{
+	if (call == CUPTI_CALL_BEGIN_CAPTURE_V2)
+		atomic_fetch_add(&captures, 1);
+	if (call == CUPTI_CALL_END_CAPTURE)
+		atomic_fetch_sub(&captures, 1);
+}
+
+FAKE_EXPORT void fake_call_around(uint32_t call, void (*inside)(void))
+{
+	int result = 0;
+	struct cupti_callback_data data = {
+		.site = CUPTI_SITE_ENTER,
+		.function_return_value = &result,
+	};
+
+	subscribe_notify(CUPTI_DOMAIN_DRIVER_API, call, &data);
+	subscribe_change(true);
+	inside();
+	subscribe_change(false);
+	data.site = CUPTI_SITE_EXIT;
+	subscribe_notify(CUPTI_DOMAIN_DRIVER_API, call, &data);
+}
+
+static _Thread_local void *captured; /* the graph */
+
+static void note_captured(uint64_t node)
+{
+	captured = (void *)(uintptr_t)(node >> 32);
+}
+
 FAKE_EXPORT void fake_call(uint32_t call, int result)
 {
-	struct cupti_callback_data data = {.function_return_value = &result};
+	const void *params[] = {NULL, &captured}; /* those of cuStreamEndCapture() */
+	struct cupti_callback_data data = {
+		.site = CUPTI_SITE_ENTER,
+		.function_params = call == CUPTI_CALL_END_CAPTURE ? params : NULL,
+		.function_return_value = &result,
+	};
 
-	for (uint32_t site = CUPTI_SITE_ENTER; site <= CUPTI_SITE_EXIT; site++) {
-		data.site = site;
-		subscribe_notify(CUPTI_DOMAIN_DRIVER_API, call, &data);
-	}
+	subscribe_notify(CUPTI_DOMAIN_DRIVER_API, call, &data);
+	if (result == CUPTI_OK)
+		note_capture(call);
+	data.site = CUPTI_SITE_EXIT;
+	subscribe_notify(CUPTI_DOMAIN_DRIVER_API, call, &data);
 }
 
 static void add_records(const struct fake_launch *launch, uint32_t correlation)
@@ -369,9 +431,11 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 	pc_sampling_busy(true);
 	if (launch->function)
 		pc_sampling_launch(launch->function);
-	if (launch->captures)
+	if (launch->captures) {
+		note_captured(launch->captures);
 		fake_graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, launch->captures, 0,
 				 CUDA_GRAPH_NODE_KERNEL);
+	}
 	add_records(launch, data.correlation_id);
 	if (launch->takes_us)
 		usleep(launch->takes_us);

@@ -89,6 +89,8 @@ enum fake_layout {
 	X(void, drop, (size_t count))                                                              \
 	/* A driver call without a launch, such as one that begins or ends a capture. */           \
 	X(void, call, (uint32_t call, int result))                                                 \
+	/* The same for a call that succeeds, during which `inside` is called. */                  \
+	X(void, call_around, (uint32_t call, void (*inside)(void)))                                \
 	/* Time in ns that the callbacks of `count` launches take, a multiple of 200. The */       \
 	/* launches follow. With `is_unseen` the callbacks do nothing, and none follows. */        \
 	X(uint64_t, time_launches, (const struct fake_launch *launch, uint32_t count))             \

@@ -115,9 +115,12 @@ def main() -> int:
     storm = Storm(arguments.library, arguments.threads == "python", arguments.kinds.split(","))
     times: dict[str, list[float]] = {"start": [], "end": []}
     done = 0
+    began = time.monotonic()
     storm.begin()
     for done in range(1, count + 1):
         session(f"storm{seed}", choice.choice(options), choice, times)
+        if done % 5 == 0:
+            print(f"{done} sessions after {time.monotonic() - began:.1f} s", file=sys.stderr)
         if any(storm.results):
             break
     results = storm.end()

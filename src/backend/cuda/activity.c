@@ -470,15 +470,20 @@ int activity_flush(uint64_t launched, uint32_t last_shared, bool in_doubt, struc
  * Records end first: then CUPTI keeps no buffer. After that no graph may be replayed until it is
  * left.
  */
-void activity_stop(void)
+bool activity_stop(void)
 {
 	int result = interface_disable(CUPTI_KIND_CONCURRENT_KERNEL);
 
-	if (result != CUPTI_OK && !callbacks_were_ended())
+	if (result == INTERFACE_E_CHANGING)
+		message_once("CUPTI's kernel records stay on after recording has ended, because "
+			     "other threads capture CUDA graphs, or load modules or create "
+			     "contexts, all the time; they are ended after the next session");
+	else if (result != CUPTI_OK && !callbacks_were_ended())
 		message("cannot disable CUPTI kernel activity (cuptiActivityDisable: error %d); "
 			"its overhead remains",
 			result);
 	libcupti.cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
 	interface_leave();
 	kernel_times_check();
+	return result != INTERFACE_E_CHANGING;
 }

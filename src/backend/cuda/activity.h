@@ -12,7 +12,8 @@
  * enabled before since CUPTI was attached.
  */
 int activity_start(bool is_again, struct proton_error *err);
-void activity_stop(void);
+/* False: they stay on (interface_disable()), and CUPTI cannot be left. */
+bool activity_stop(void);
 /*
  * Flushes and waits for records; see await_records_flush(). E_IO if CUPTI refuses to flush.
  */

@@ -216,16 +216,19 @@ static bool begin_to_leave(bool has_sampled)
 	return false;
 }
 
-static void end_records(const struct attach_wishes *wishes)
+/* True if CUPTI may be left. */
+static bool end_records(const struct attach_wishes *wishes)
 {
 	if (wishes->memory)
 		callbacks_set_memory(false, NULL);
-	activity_stop();
+	/* Threads that are not held may have waited in callbacks, which they have to leave. */
+	return activity_stop() && (hold_is_on() || hold_is_quiet());
 }
 
 static void stay_attached(void)
 {
-	callbacks_release();
+	if (!pc_sampling_has_context())
+		callbacks_release();
 	if (callbacks_were_ended())
 		note_left();
 	replayed_graphs_unwatch();
@@ -258,8 +261,7 @@ void attach_end(const struct attach_wishes *wishes)
 		hold_end(); /* a thread that launches without being held is in the driver */
 		may_finalize = false;
 	}
-	end_records(wishes);
-	if (!may_finalize || !leave_cupti(wishes))
+	if (!end_records(wishes) || !may_finalize || !leave_cupti(wishes))
 		stay_attached();
 	hold_end();
 	callbacks_stop();

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "record/thread/captured.h"
 
 #define POLL_US 100u
+#define ATTEMPT_NS 20000000ull
+#define PAUSE_US 2000u /* between two attempts */
 
 /*
  * By kind, the number of threads that have passed, in the lower half, and the number of resets: a
@@ -16,7 +19,7 @@
 static _Atomic uint64_t passing[CALL_GATE_KINDS];
 static _Atomic uint32_t waiting; /* threads, for the gate to open */
 static _Atomic uint64_t graph_calls;
-static _Atomic bool is_closed;
+static _Atomic uint32_t closed; /* kinds, by bit */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the next, and for closing */
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 
@@ -61,13 +64,13 @@ void call_gate_pass(enum call_gate_kind kind)
 	for (;;) {
 		/* sequentially consistent, as in close(): one of the two sees the other's store */
 		here[kind].generation = generation_of(atomic_fetch_add(&passing[kind], 1));
-		if (kind == CALL_GATE_GRAPH || !atomic_load(&is_closed) || closes_here)
+		if (!(atomic_load(&closed) & 1u << kind) || closes_here)
 			break;
 		if (!has_waited)
 			atomic_fetch_add(&waiting, 1); /* before it seems to have left */
 		subtract(kind, here[kind].generation);
 		pthread_mutex_lock(&lock);
-		while (atomic_load(&is_closed))
+		while (atomic_load(&closed) & 1u << kind)
 			pthread_cond_wait(&opened, &lock);
 		pthread_mutex_unlock(&lock);
 		has_waited = true;
@@ -92,10 +95,17 @@ static bool is_passing(enum call_gate_kind kind)
 	return (uint32_t)atomic_load(&passing[kind]) != (has_passed(kind) ? 1 : 0);
 }
 
+static bool is_any_passing(uint32_t kinds)
+{
+	for (uint32_t kind = 0; kind < CALL_GATE_KINDS; kind++)
+		if (kinds & 1u << kind && is_passing(kind))
+			return true;
+	return false;
+}
+
 bool call_gate_is_quiet(void)
 {
-	return !atomic_load(&waiting) && !is_passing(CALL_GATE_LAUNCH) &&
-	       !is_passing(CALL_GATE_QUERY) && !is_passing(CALL_GATE_GRAPH);
+	return !atomic_load(&waiting) && !is_any_passing(UINT32_MAX);
 }
 
 uint64_t call_gate_graph_calls(void)
@@ -103,21 +113,67 @@ uint64_t call_gate_graph_calls(void)
 	return atomic_load_explicit(&graph_calls, memory_order_relaxed);
 }
 
-bool call_gate_close(uint64_t limit_ns)
+/* Waits until no other thread is in calls of these kinds, which are closed. */
+static bool await_left(uint32_t kinds, uint64_t limit_ns)
 {
 	uint64_t start_ns = clock_monotonic_ns();
-	bool was_closed = false;
 
-	if (!atomic_compare_exchange_strong(&is_closed, &was_closed, true))
-		return false;
-	while (is_passing(CALL_GATE_LAUNCH) || is_passing(CALL_GATE_QUERY)) {
-		if (clock_monotonic_ns() - start_ns >= limit_ns) {
-			call_gate_open();
+	while (is_any_passing(kinds)) {
+		if (clock_monotonic_ns() - start_ns >= limit_ns)
 			return false;
-		}
 		usleep(POLL_US);
 	}
+	return true;
+}
+
+bool call_gate_close(uint32_t kinds, uint64_t limit_ns)
+{
+	uint32_t none = 0;
+
+	if (!atomic_compare_exchange_strong(&closed, &none, kinds))
+		return false;
+	if (!await_left(kinds, limit_ns)) {
+		call_gate_open();
+		return false;
+	}
 	closes_here = true;
+	return true;
+}
+
+static bool await_captures(void)
+{
+	uint64_t start_ns = clock_monotonic_ns();
+
+	while (captured_any_open()) {
+		if (clock_monotonic_ns() - start_ns >= ATTEMPT_NS)
+			return false;
+		usleep(POLL_US);
+	}
+	return true;
+}
+
+static bool try_to_close(uint32_t kinds)
+{
+	if (!call_gate_close(1u << CALL_GATE_CAPTURE, ATTEMPT_NS))
+		return false;
+	if (await_captures()) {
+		atomic_fetch_or(&closed, kinds);
+		if (await_left(kinds, ATTEMPT_NS))
+			return true;
+	}
+	call_gate_open();
+	return false;
+}
+
+bool call_gate_close_between_captures(uint32_t kinds, uint64_t limit_ns)
+{
+	uint64_t start_ns = clock_monotonic_ns();
+
+	while (!try_to_close(kinds)) {
+		if (clock_monotonic_ns() - start_ns >= limit_ns)
+			return false;
+		usleep(PAUSE_US);
+	}
 	return true;
 }
 
@@ -125,7 +181,7 @@ void call_gate_open(void)
 {
 	closes_here = false;
 	pthread_mutex_lock(&lock);
-	atomic_store(&is_closed, false);
+	atomic_store(&closed, 0);
 	pthread_cond_broadcast(&opened);
 	pthread_mutex_unlock(&lock);
 }

@@ -3,8 +3,9 @@
  *
  * Calls that launch work or load modules pass a gate, because the recorder's calls that start,
  * stop, enable or disable PC sampling must not happen at the same time on another thread: they wait
- * for each other's locks in CUPTI forever. Calls of graphs are only counted: while one is in
- * flight, CUPTI cannot be left (hold.h).
+ * for each other's locks in CUPTI forever. So does cuptiActivityDisable() with calls that change
+ * graphs, modules or contexts. Calls of graphs are counted too: while one is in flight, CUPTI
+ * cannot be left (hold.h).
  */
 #ifndef BACKEND_CUDA_CALL_GATE_H
 #define BACKEND_CUDA_CALL_GATE_H
@@ -13,20 +14,31 @@
 #include <stdint.h>
 
 enum call_gate_kind {
-	CALL_GATE_LAUNCH, /* launches, and calls that load or unload modules */
-	CALL_GATE_QUERY,  /* calls that come often and rarely load; reported only on request */
-	CALL_GATE_GRAPH,  /* graph_calls.def and launches of graphs; they never wait here */
+	CALL_GATE_LAUNCH,  /* launches, and calls that load modules; passed only while sampling */
+	CALL_GATE_QUERY,   /* calls that come often and rarely load; reported only on request */
+	CALL_GATE_CHANGE,  /* of graph_calls.def, ends of captures and launches of graphs */
+	CALL_GATE_CAPTURE, /* begins of captures */
+	CALL_GATE_GRAPH,   /* graph_calls.def and launches of graphs; they never wait here */
 	CALL_GATE_KINDS,
 };
+
+/* Sets of kinds. */
+#define CALL_GATE_CHANGES (1u << CALL_GATE_CHANGE | 1u << CALL_GATE_CAPTURE)
+#define CALL_GATE_SAMPLING (1u << CALL_GATE_LAUNCH | 1u << CALL_GATE_QUERY | CALL_GATE_CHANGES)
 
 /* The calling thread begins or ends such a driver call. Calls nest. */
 void call_gate_pass(enum call_gate_kind kind);
 void call_gate_leave(enum call_gate_kind kind);
 /*
- * Keeps other threads from passing until call_gate_open(). False, and open, if another thread has
- * passed and does not leave within `limit_ns`. One thread at a time may close it.
+ * Keeps other threads from passing with these kinds until call_gate_open(). False, and open, if
+ * another thread has passed and does not leave within `limit_ns`. One thread at a time may close it.
  */
-bool call_gate_close(uint64_t limit_ns);
+bool call_gate_close(uint32_t kinds, uint64_t limit_ns);
+/*
+ * The same while no stream is being captured, in attempts: first no capture begins for 20 ms, in
+ * which the others have to end.
+ */
+bool call_gate_close_between_captures(uint32_t kinds, uint64_t limit_ns);
 void call_gate_open(void);
 /* The callbacks of these calls have ended: threads that have passed will not leave. */
 void call_gate_reset(enum call_gate_kind kind);

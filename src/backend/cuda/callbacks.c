@@ -97,6 +97,7 @@ static const uint32_t function_queries[] = {
 
 static void *subscriber;
 static _Atomic bool ended_was_noted; /* sessions may flush at the same time */
+static _Thread_local const void *captured_graph; /* the last one that got a node */
 
 /* Prints the warning once per subscription. */
 static void note_ended(void)
@@ -133,18 +134,13 @@ static struct launch_call describe(uint32_t call, uint32_t correlation)
 	return described;
 }
 
-/*
- * Calls that make or change graphs, modules and contexts take the same locks as launches, which
- * changes of sampling exclude.
- */
-static void gate_graph_call(const struct cupti_callback_data *data)
+/* Calls that make or change graphs, modules and contexts take locks that CUPTI takes as well. */
+static void gate(enum call_gate_kind kind, const struct cupti_callback_data *data)
 {
-	if (!sampling_hooks_get()->has_gate)
-		return;
 	if (data->site == CUPTI_SITE_ENTER)
-		call_gate_pass(CALL_GATE_LAUNCH);
+		call_gate_pass(kind);
 	else
-		call_gate_leave(CALL_GATE_LAUNCH);
+		call_gate_leave(kind);
 }
 
 static void count_graph_call(const struct cupti_callback_data *data, int kind)
@@ -165,7 +161,7 @@ static void on_graph_call(const struct cupti_callback_data *data, int kind)
 {
 	count_graph_call(data, kind);
 	if (kind != CALL_WAITS)
-		gate_graph_call(data);
+		gate(CALL_GATE_CHANGE, data);
 }
 
 /* The first parameter of cuGraphLaunch() is the executable graph. */
@@ -176,6 +172,7 @@ static void on_graph_launch(const struct cupti_callback_data *data)
 	if (data->site == CUPTI_SITE_ENTER && params)
 		replayed_graphs_note(params[0]);
 	count_graph_call(data, CALL_OF_THREAD);
+	gate(CALL_GATE_CHANGE, data);
 }
 
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
@@ -198,25 +195,42 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 
 		if (is_sampled)
 			hooks->end_launch(data);
+		if (launches_here.is_captured)
+			captured_note_graph(captured_graph);
 		launches_end(&launch, result && *result != 0);
 	}
 	launches_timer_end(timer);
 }
 
-/* A call that began a capture and succeeded, or that ended one. */
-static void on_capture_call(const struct cupti_callback_data *data, bool is_begin)
+/* The second parameter of cuStreamEndCapture() is where it puts the graph. */
+static void end_capture(const struct cupti_callback_data *data)
+{
+	void **const *params = data->function_params;
+
+	if (params && params[1])
+		captured_forget_graph(*params[1]);
+	captured_nodes_end_capture();
+}
+
+static void note_capture(const struct cupti_callback_data *data, bool is_begin)
 {
 	const int *result = data->function_return_value;
-
 	bool is_good = !result || *result == 0;
 
-	if (data->site != CUPTI_SITE_EXIT || (is_begin && !is_good))
+	if (is_begin && !is_good)
 		return;
 	if (is_begin)
 		captured_nodes_begin_capture();
 	else if (is_good)
-		captured_nodes_end_capture();
+		end_capture(data);
 	captured_set(is_begin);
+}
+
+static void on_capture_call(const struct cupti_callback_data *data, bool is_begin)
+{
+	if (data->site == CUPTI_SITE_EXIT)
+		note_capture(data, is_begin); /* before the gate can close */
+	gate(is_begin ? CALL_GATE_CAPTURE : CALL_GATE_CHANGE, data);
 }
 
 static bool is_graph_call(uint32_t call)
@@ -298,8 +312,13 @@ static void on_resource(uint32_t event, const struct cupti_resource_data *resour
 		replayed_graphs_forget(graph->graph_exec);
 		graphs_on_resource(event, resource->resource_descriptor);
 		break;
+	case CUPTI_RESOURCE_GRAPH_DESTROY_STARTING:
+		captured_forget_graph(graph->graph);
+		graphs_on_resource(event, resource->resource_descriptor);
+		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
 		launches_set_captured();
+		captured_graph = graph->graph;
 		graphs_on_resource(event, resource->resource_descriptor);
 		break;
 	default:
@@ -365,6 +384,10 @@ static int subscribe(bool may_choose, struct proton_error *err)
 
 	if (subscriber && enable_calls(1) == CUPTI_OK)
 		return PROTON_OK; /* the event below is still enabled */
+	/* Calls that were in flight when the last subscription ended have not left. */
+	call_gate_reset(CALL_GATE_CHANGE);
+	call_gate_reset(CALL_GATE_CAPTURE);
+	call_gate_reset(CALL_GATE_GRAPH);
 	status = interface_subscribe(on_callback, may_choose, &subscriber, err);
 	if (status != PROTON_OK)
 		return status;

@@ -50,7 +50,6 @@ void hold_start(void)
 {
 	atomic_store(&loose_count, 0);
 	atomic_fetch_add(&generation, 1);
-	call_gate_reset(CALL_GATE_GRAPH);
 }
 
 void hold_note_host_function(void)
@@ -174,7 +173,10 @@ static bool begin_waiting(bool (*synchronize)(void *context))
 	return true;
 }
 
-/* Waiting for a context ends a capture in it. Captures and host functions are not used together. */
+/*
+ * Waiting for a context ends the captures that are open in it. Captures and host functions are not
+ * used together.
+ */
 static bool wait_idle(bool (*synchronize)(void *context), uint64_t limit_ns)
 {
 	uint64_t start_ns = clock_monotonic_ns();
@@ -188,21 +190,30 @@ static bool wait_idle(bool (*synchronize)(void *context), uint64_t limit_ns)
 	return atomic_load(&waiting) == WAITING_DONE;
 }
 
+static bool try_to_hold(bool (*synchronize)(void *context), uint64_t limit_ns,
+			const char **why_out)
+{
+	*why_out = "a CUDA graph was being captured";
+	if (captured_any_open())
+		return false;
+	*why_out = "a thread did not return from the CUDA driver, or the GPU was busy";
+	is_holding = holder_begin();
+	if (wait_quiet(limit_ns) && !has_loose() && !captured_any_open() &&
+	    (!hold_is_on() || wait_idle(synchronize, limit_ns)))
+		return true;
+	hold_end();
+	return false;
+}
+
 bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 {
 	for (uint32_t i = 0; i < ATTEMPTS; i++) {
-		uint64_t limit_ns = i ? LIMIT_NS : FIRST_LIMIT_NS;
-
 		*why_out = holder_is_set() ? "threads that Python cannot hold use CUDA graphs"
 					   : "other threads use CUDA graphs";
 		if (has_loose())
 			return false;
-		is_holding = holder_begin();
-		if (wait_quiet(limit_ns) && !has_loose() &&
-		    (!hold_is_on() || wait_idle(synchronize, limit_ns)))
+		if (try_to_hold(synchronize, i ? LIMIT_NS : FIRST_LIMIT_NS, why_out))
 			return true;
-		*why_out = "a thread did not return from the CUDA driver, or the GPU was busy";
-		hold_end();
 		usleep(PAUSE_US);
 	}
 	return false;

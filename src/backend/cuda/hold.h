@@ -18,9 +18,10 @@ void hold_note_host_function(void);
 bool hold_uses_graphs_here(void);
 /*
  * Holds every thread that has called a driver function of graphs, outside of the driver, until
- * hold_end() on this thread, with nothing running on the GPUs. False with the reason, a clause:
- * threads run that cannot be held, or one does not leave the driver within 0.3 s, or the GPU is not
- * idle in that time. Nothing is held then. `synchronize` waits for a context, with it current.
+ * hold_end() on this thread, with nothing running on the GPUs and no stream being captured. False
+ * with the reason, a clause: threads run that cannot be held, or one does not leave the driver
+ * within 0.3 s, or the GPU is not idle in that time. Nothing is held then. `synchronize` waits for
+ * a context, with it current.
  */
 bool hold_begin(bool (*synchronize)(void *context), const char **why_out);
 void hold_end(void);

@@ -5,12 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/call_gate.h"
+#include "backend/cuda/hold.h"
 #include "backend/cuda/kernel_times.h"
 #include "backend/cuda/record_fields.h"
 #include "base/environment.h"
 #include "base/message.h"
 
 #define NAME "Proton" /* for other tools */
+/* To wait for calls of other threads that change graphs, modules or contexts. */
+#define ENABLE_NS 20000000ull
+#define DISABLE_NS 200000000ull /* for captures too */
 
 enum wish {
 	WISH_NONE,
@@ -272,7 +277,7 @@ bool interface_timestamp(uint64_t *timestamp_ns)
 	       libcupti.cuptiGetTimestamp_v2(subscriber, timestamp_ns) == CUPTI_OK;
 }
 
-int interface_enable(int kind)
+static int enable(int kind)
 {
 	int fields[RECORD_FIELDS_MAX];
 	struct cupti_activity_config config = {
@@ -286,10 +291,33 @@ int interface_enable(int kind)
 	return libcupti.cuptiActivityEnable_v2(subscriber, kind, &config);
 }
 
-int interface_disable(int kind)
+static int disable(int kind)
 {
 	return is_second ? libcupti.cuptiActivityDisable_v2(subscriber, kind, NULL)
 			 : libcupti.cuptiActivityDisable(kind);
+}
+
+int interface_enable(int kind)
+{
+	bool is_closed = !hold_is_on() && call_gate_close(CALL_GATE_CHANGES, ENABLE_NS);
+	int result = enable(kind);
+
+	if (is_closed)
+		call_gate_open();
+	return result;
+}
+
+int interface_disable(int kind)
+{
+	int result;
+
+	if (hold_is_on())
+		return disable(kind);
+	if (!call_gate_close_between_captures(CALL_GATE_CHANGES, DISABLE_NS))
+		return INTERFACE_E_CHANGING;
+	result = disable(kind);
+	call_gate_open();
+	return result;
 }
 
 int interface_enable_error(int result, struct proton_error *err)

@@ -39,7 +39,18 @@ int interface_register(const struct interface_buffers *buffers, cupti_timestamp_
 /* CUPTI's time now; false if it is unknown. */
 bool interface_timestamp(uint64_t *timestamp_ns);
 
-/* Begins or ends the records of a kind. CUPTI's result. */
+/* Other threads change graphs, modules or contexts all the time: nothing was done. */
+#define INTERFACE_E_CHANGING (-1)
+
+/*
+ * Begins or ends the records of a kind. CUPTI's result.
+ *
+ * cuptiActivityDisable() and a call of another thread that loads a module, creates or destroys a
+ * context, captures or instantiates a graph may wait for each other's locks forever (CUPTI 13.0
+ * alone: 2 of 2 programs that do both all the time hung within 8 s; none in which the calls exclude
+ * each other). So such calls wait meanwhile, unless threads are held outside of the driver.
+ * Disabling may return INTERFACE_E_CHANGING.
+ */
 int interface_enable(int kind);
 int interface_disable(int kind);
 /* The error of a kind that could not begin, as cupti_api_error(). */

@@ -13,6 +13,7 @@
 #include "record/thread/record_launch.h"
 
 #define AGAIN_NS 20000000ull
+#define UNSEEN_MAX 8u
 
 /*
  * Number of open captures in the process. Another thread than the one that began a capture may end
@@ -21,6 +22,9 @@
 static _Atomic int open_captures;
 static _Atomic uint64_t begun_ns; /* when the last one began */
 static _Thread_local uint64_t begun_here_ns;
+/* Graphs of captures whose beginning was not seen. */
+static _Atomic(const void *) unseen[UNSEEN_MAX];
+static _Atomic uint32_t unseen_count;
 
 /* Metrics captured on the calling thread. Freed when the capture ends. */
 static _Thread_local struct {
@@ -61,7 +65,32 @@ void captured_set(bool is_capturing)
 
 bool captured_any_open(void)
 {
-	return atomic_load_explicit(&open_captures, memory_order_relaxed) > 0;
+	return atomic_load_explicit(&open_captures, memory_order_relaxed) > 0 ||
+	       atomic_load_explicit(&unseen_count, memory_order_relaxed) > 0;
+}
+
+void captured_note_graph(const void *graph)
+{
+	if (captured_any_open()) /* that one, or it is noted when it is the only one */
+		return;
+	for (uint32_t i = 0; i < UNSEEN_MAX; i++) {
+		const void *none = NULL;
+
+		if (!atomic_compare_exchange_strong(&unseen[i], &none, graph))
+			continue;
+		atomic_fetch_add(&unseen_count, 1);
+		return;
+	}
+}
+
+void captured_forget_graph(const void *graph)
+{
+	for (uint32_t i = 0; i < UNSEEN_MAX && graph && atomic_load(&unseen_count); i++) {
+		const void *expected = graph;
+
+		if (atomic_compare_exchange_strong(&unseen[i], &expected, NULL))
+			atomic_fetch_sub(&unseen_count, 1);
+	}
 }
 
 bool captured_may_open(void)
@@ -81,6 +110,8 @@ bool captured_is_on(void)
 void captured_clear(void)
 {
 	atomic_store_explicit(&open_captures, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < UNSEEN_MAX; i++)
+		captured_forget_graph(atomic_load(&unseen[i]));
 }
 
 /* `path` below the special frame that separates the captured path. */

@@ -401,6 +401,151 @@ TEST(records_end_while_threads_that_cannot_be_held_replay_graphs)
 	other_end();
 }
 
+/* A call of another thread that begins, tells so, and ends after some time. */
+static _Atomic bool is_inside;
+static uint32_t call_ms;
+
+static void stay_inside(void)
+{
+	atomic_store(&is_inside, true);
+	usleep(call_ms * 1000);
+}
+
+static void *call_slowly(void *call)
+{
+	fake.call_around((uint32_t)(uintptr_t)call, stay_inside);
+	return NULL;
+}
+
+static pthread_t begin_slow_call(uint32_t call, uint32_t takes_ms)
+{
+	pthread_t thread;
+
+	call_ms = takes_ms;
+	CHECK_EQ(pthread_create(&thread, NULL, call_slowly, (void *)(uintptr_t)call), 0);
+	while (!atomic_load(&is_inside))
+		usleep(100);
+	return thread;
+}
+
+TEST(records_end_after_a_module_has_been_loaded)
+{
+	pthread_t thread;
+
+	start();
+	launch_function("k", NULL, 1000);
+	thread = begin_slow_call(CUPTI_CALL_MODULE_LOAD_DATA, 50);
+	end();
+	CHECK_EQ(fake.calls("cuptiActivityDisable"), 1);
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	pthread_join(thread, NULL);
+}
+
+TEST(records_stay_on_if_a_module_takes_long_to_load)
+{
+	pthread_t thread;
+
+	rec_begin_saying();
+	start();
+	launch_function("k", NULL, 1000);
+	thread = begin_slow_call(CUPTI_CALL_MODULE_LOAD_DATA, 1500);
+	end();
+	CHECK_EQ(fake.calls("cuptiActivityDisable"), 0);
+	CHECK_EQ(fake.calls("cuptiFinalize"), 0);
+	CHECK_EQ(rec_printed("CUPTI's kernel records stay on after recording has ended"), 1);
+	pthread_join(thread, NULL);
+	start();
+	launch_function("k", NULL, 1000);
+	end();
+	CHECK_EQ(fake.calls("cuptiActivityDisable"), 1);
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+}
+
+/* A thread that captures: a kernel now and then, until the capture has to end. */
+static struct {
+	pthread_t thread;
+	_Atomic bool is_open;
+	_Atomic bool must_end;
+} capture;
+
+static void *capture_until_end(void *unused)
+{
+	uint32_t graph = fake.graph_create();
+
+	(void)unused;
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	atomic_store(&capture.is_open, true);
+	while (!atomic_load(&capture.must_end)) {
+		fake.graph_capture_kernel(graph, "node");
+		usleep(500);
+	}
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	atomic_store(&capture.is_open, false);
+	return NULL;
+}
+
+static void begin_capture(void)
+{
+	CHECK_EQ(pthread_create(&capture.thread, NULL, capture_until_end, NULL), 0);
+	while (!atomic_load(&capture.is_open))
+		usleep(100);
+}
+
+static void *end_capture_later(void *unused)
+{
+	usleep(60000);
+	atomic_store(&capture.must_end, true);
+	return unused;
+}
+
+static void end_capture(void)
+{
+	atomic_store(&capture.must_end, true);
+	pthread_join(capture.thread, NULL);
+	atomic_store(&capture.must_end, false);
+}
+
+TEST(sampling_ends_after_a_capture_has)
+{
+	pthread_t later;
+
+	begin_with_context();
+	start_sampling("pcsampling");
+	begin_capture();
+	CHECK_EQ(pthread_create(&later, NULL, end_capture_later, NULL), 0);
+	end();
+	CHECK(!atomic_load(&capture.is_open));
+	CHECK_U64(fake.pcs_period(&gpu0), 0);
+	pthread_join(later, NULL);
+	end_capture();
+}
+
+/* Its beginning is not seen: its nodes are, and its end. */
+TEST(sampling_does_not_end_a_capture_that_is_older_than_the_session)
+{
+	begin_with_context();
+	begin_capture();
+	start_sampling("pcsampling");
+	usleep(20000);
+	end();
+	CHECK_LT(0, fake.pcs_period(&gpu0)); /* enabled still */
+	end_capture();
+	start_sampling("pcsampling");
+	end();
+	CHECK_U64(fake.pcs_period(&gpu0), 0);
+}
+
+TEST(a_capture_whose_begin_was_not_seen_is_open_until_its_end)
+{
+	begin_with_context();
+	begin_capture();
+	start_sampling("pcsampling");
+	usleep(20000);
+	end_capture();
+	end();
+	CHECK_U64(fake.pcs_period(&gpu0), 0);
+}
+
 /* A kernel of a graph that ran while records were enabled again has a start from before. */
 TEST(stale_start_times_after_records_were_enabled_again_are_counted_as_lost)
 {

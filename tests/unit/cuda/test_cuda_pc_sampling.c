@@ -300,7 +300,7 @@ TEST(the_gate_closes_after_resets_under_load)
 	atomic_store(&gate_ends, true);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	CHECK(call_gate_close(1000000000));
+	CHECK(call_gate_close(CALL_GATE_SAMPLING, 1000000000));
 	call_gate_open();
 }
 
@@ -580,6 +580,28 @@ TEST(a_gpu_that_another_process_samples_is_an_error_of_the_start)
 	/* It was released: the next session can be started. */
 	start_sampling("pcsampling");
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+/*
+ * Measured with a thread that creates and destroys contexts: the context of the starting thread was
+ * destroyed by another, a new one had its address, and cuptiGetContextId() returned an id for it,
+ * but cuptiPCSamplingEnable() returned INVALID_CONTEXT (CUPTI 13.0).
+ */
+TEST(a_context_that_is_destroyed_during_the_start_is_no_error)
+{
+	int session;
+
+	unsetenv("FAKE_CUDA_NO_CONTEXT");
+	load_fake();
+	fake.fail("cuptiPCSamplingEnable", 1, 1, CUPTI_E_INVALID_CONTEXT);
+	rec_begin_saying();
+	session = start_sampling("pcsampling");
+	/* Here it lives: its next launch enables it. */
+	launch_function("mm", NULL, 1000);
+	CHECK_U64(fake.calls("cuptiPCSamplingEnable"), 2);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(rec_printed("PCs are not sampled"), 0);
 }
 
 TEST(a_gpu_that_another_process_samples_is_reported_when_its_context_is_created)

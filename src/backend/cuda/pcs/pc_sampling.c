@@ -274,7 +274,7 @@ static uint32_t current_period(void)
 /* pcs_lock is held. */
 static bool disable_all(void)
 {
-	bool is_closed = pcs_state_close_gate(CLOSE_NS);
+	bool is_closed = pcs_state_close_gate_to_disable(CLOSE_NS);
 
 	last_period = current_period();
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && is_closed; i++)
@@ -294,7 +294,8 @@ static void disable_rest(void)
 
 	if (!has_context())
 		return;
-	begin_gate(&closing);
+	if (sampling_hooks_get() != &closing) /* else calls are counted since the last stop */
+		begin_gate(&closing);
 	callbacks_set_modules(true, &err);
 	disable_all();
 	callbacks_set_modules(false, &err);
@@ -331,12 +332,14 @@ static void *primary_context(int device)
 static int add_known(void *current, struct proton_error *err)
 {
 	struct proton_error why;
-	uint32_t id;
 	int count = 0;
 	int status = current ? add_context(current, err) : PROTON_OK;
 
-	/* Another thread may destroy it at this moment. */
-	if (status != PROTON_OK && libcupti.cuptiGetContextId(current, &id) != CUPTI_OK)
+	/*
+	 * Another thread has destroyed it, perhaps long ago, and CUPTI knows one that was created
+	 * at its address. If it lives, its next launch tries again.
+	 */
+	if (status == PROTON_E_STATE)
 		status = PROTON_OK;
 
 	if (libcuda.cuDeviceGetCount(&count) != 0)
@@ -447,11 +450,23 @@ bool pc_sampling_stop(bool is_held)
 	is_ready = disable_all();
 	/* Threads that are not held have waited in callbacks, which they have to leave. */
 	is_ready = is_ready && is_held && hold_is_quiet();
-	end_gate();
+	/* Launches into an enabled context are counted until it is disabled. */
+	if (!has_context())
+		end_gate();
 	note_losses();
 	pthread_mutex_unlock(&pcs_lock);
 	pcs_modules_stop();
 	return is_ready;
+}
+
+bool pc_sampling_has_context(void)
+{
+	bool is_enabled;
+
+	pthread_mutex_lock(&pcs_lock);
+	is_enabled = has_context();
+	pthread_mutex_unlock(&pcs_lock);
+	return is_enabled;
 }
 
 void pc_sampling_clear(void)

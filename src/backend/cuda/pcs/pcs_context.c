@@ -80,6 +80,9 @@ static void clear_data(struct pcs_data *data)
 int pcs_context_error(const struct pcs_context *context, int result, const char *call,
 		      struct proton_error *err)
 {
+	if (result == CUPTI_E_INVALID_CONTEXT)
+		return err_set(err, PROTON_E_STATE, "%s: CUPTI does not know the CUDA context",
+			       call);
 	if (result != CUPTI_E_HARDWARE_BUSY)
 		return cupti_api_error(result, call, err);
 	return err_set(err, PROTON_E_BUSY,

@@ -56,6 +56,11 @@ extern struct pcs_statistics pcs_statistics;
  * those that began before have time to end. pcs_lock is held, as for the following.
  */
 bool pcs_state_close_gate(uint64_t limit_ns);
+/*
+ * The same while no stream is being captured: cuptiPCSamplingDisable() waits for the context, which
+ * ends its captures in any mode (measured with 13.0; Enable, Start, Stop and GetData do not).
+ */
+bool pcs_state_close_gate_to_disable(uint64_t limit_ns);
 void pcs_state_watch_queries(void);
 void pcs_state_unwatch_queries(void);
 /* Queries are not watched any more if nothing was closed for some time. */
@@ -64,7 +69,7 @@ void pcs_state_relax(void);
 /* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (call_gate.h). */
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
 int pcs_context_begin(struct pcs_context *context);
-/* The error of a call for this context. */
+/* The error of a call for this context. E_STATE: it does not exist (any more). */
 int pcs_context_error(const struct pcs_context *context, int result, const char *call,
 		      struct proton_error *err);
 void pcs_context_end(struct pcs_context *context);

@@ -30,7 +30,7 @@ void pcs_state_watch_queries(void)
 	watched_ns = clock_monotonic_ns();
 }
 
-bool pcs_state_close_gate(uint64_t limit_ns)
+static void watch_calls(void)
 {
 	uint64_t spent_ns;
 
@@ -41,7 +41,18 @@ bool pcs_state_close_gate(uint64_t limit_ns)
 	 */
 	if (spent_ns < QUERY_NS)
 		usleep((useconds_t)((QUERY_NS - spent_ns) / 1000));
-	return call_gate_close(limit_ns);
+}
+
+bool pcs_state_close_gate(uint64_t limit_ns)
+{
+	watch_calls();
+	return call_gate_close(CALL_GATE_SAMPLING, limit_ns);
+}
+
+bool pcs_state_close_gate_to_disable(uint64_t limit_ns)
+{
+	watch_calls();
+	return call_gate_close_between_captures(CALL_GATE_SAMPLING, limit_ns);
 }
 
 void pcs_state_unwatch_queries(void)
