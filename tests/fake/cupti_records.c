@@ -80,7 +80,7 @@ static int set_enabled(int at, int kind, bool on)
 	if (on && kind == CUPTI_KIND_CONCURRENT_KERNEL && pc_sampling_is_any_enabled())
 		return CUPTI_E_NOT_COMPATIBLE;
 	if (!on)
-		subscribe_disable();
+		subscribe_exclude("cuptiActivityDisable");
 	pthread_mutex_lock(&lock);
 	receivers[at].is_enabled[kind % KINDS] = on;
 	pthread_mutex_unlock(&lock);

@@ -67,11 +67,13 @@ void subscribe_use(const char *call);
 
 /*
  * A call that loads a module, makes a context or changes a graph begins or ends on this thread.
- * While another thread is in one, cuptiActivityDisable() ends the process: the real one waits
- * forever, as the call does (measured with 13.0, storm.c with CUPTI alone).
+ * While another thread is in one, some of CUPTI's functions end the process. The real
+ * cuptiActivityDisable() waits forever, as the call does (measured with 13.0 alone), and after
+ * cuptiSubscribe() or before cuptiUnsubscribe() the call crashes: it reads a table that is not
+ * allocated yet, or freed (13.0, its machine code).
  */
 void subscribe_change(bool is_begin);
-void subscribe_disable(void);
+void subscribe_exclude(const char *call);
 /* The number of open captures, whether a subscriber saw them begin or not. */
 uint32_t subscribe_captures(void);
 

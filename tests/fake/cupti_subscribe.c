@@ -55,6 +55,25 @@ int fake_cuptiGetResultString(int result, const char **text)
 	return CUPTI_OK;
 }
 
+static _Atomic uint32_t changing; /* threads in calls that take CUPTI's and the driver's locks */
+static _Thread_local uint32_t changing_here;
+
+void subscribe_change(bool is_begin)
+{
+	atomic_fetch_add(&changing, is_begin ? 1 : UINT32_MAX);
+	changing_here += is_begin ? 1 : UINT32_MAX;
+}
+
+void subscribe_exclude(const char *call)
+{
+	usleep(100); /* a thread that begins such a call meets it */
+	if (atomic_load(&changing) == changing_here)
+		return;
+	fprintf(stderr, "fake: %s while another thread changes graphs, modules or contexts\n",
+		call);
+	abort();
+}
+
 static _Atomic bool is_attached; /* since the first call of CUPTI, until cuptiFinalize() */
 
 /* The number of subscribers. The lock is held. */
@@ -101,6 +120,8 @@ int fake_cuptiSubscribe(void **subscriber, cupti_callback_fn on_call, void *user
 	subscribe_use("cuptiSubscribe");
 	if (graphs_are_lost())
 		return CUPTI_E_NOT_INITIALIZED;
+	if (atomic_load(&is_attached))
+		subscribe_exclude("cuptiSubscribe");
 	atomic_store(&is_attached, true);
 	pthread_rwlock_wrlock(&lock);
 	if (!count_subscribers() && !second_was_used) {
@@ -189,6 +210,7 @@ int fake_cuptiUnsubscribe(void *subscriber)
 	subscribe_use("cuptiUnsubscribe");
 	if (at < 0)
 		return 1; /* CUPTI_ERROR_INVALID_PARAMETER */
+	subscribe_exclude("cuptiUnsubscribe");
 	pthread_rwlock_wrlock(&lock);
 	subscribers[at].callback = NULL;
 	memset(subscribers[at].is_enabled, 0, sizeof(subscribers[at].is_enabled));
@@ -309,24 +331,6 @@ FAKE_EXPORT void fake_context_destroy(void *context)
 }
 
 static _Atomic uint32_t captures;
-static _Atomic uint32_t changing; /* threads in calls that take CUPTI's and the driver's locks */
-static _Thread_local uint32_t changing_here;
-
-void subscribe_change(bool is_begin)
-{
-	atomic_fetch_add(&changing, is_begin ? 1 : UINT32_MAX);
-	changing_here += is_begin ? 1 : UINT32_MAX;
-}
-
-void subscribe_disable(void)
-{
-	usleep(100); /* a thread that begins such a call meets it */
-	if (atomic_load(&changing) == changing_here)
-		return;
-	fprintf(stderr, "fake: cuptiActivityDisable waits for a lock of another thread's call, "
-			"and that call for one of CUPTI\n");
-	abort();
-}
 
 uint32_t subscribe_captures(void)
 {
@@ -531,6 +535,15 @@ int fake_cuptiFinalize(void)
 	pc_sampling_reset();
 	fake_other_finalize();
 	return CUPTI_OK;
+}
+
+FAKE_EXPORT bool fake_is_silent(void)
+{
+	bool is_silent = records_are_idle();
+
+	for (uint32_t call = 0; call < CALLS; call++)
+		is_silent = is_silent && !subscribe_wants(CUPTI_DOMAIN_DRIVER_API, call);
+	return is_silent;
 }
 
 FAKE_EXPORT bool fake_is_idle(void)

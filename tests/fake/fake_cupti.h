@@ -82,6 +82,8 @@ enum fake_layout {
 	/* A context is about to be destroyed. */                                                  \
 	X(void, context_destroy, (void *context))                                                  \
 	/* No tool is subscribed and nothing is enabled. */                                        \
+	/* No subscriber wants a call, and no records are on. */                                   \
+	X(bool, is_silent, (void))                                                                 \
 	X(bool, is_idle, (void))                                                                   \
 	/* Buffers asked for and not handed back. */                                               \
 	X(int, buffers_out, (void))                                                                \

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "backend/cuda/activity.h"
+#include "backend/cuda/call_gate.h"
 #include "backend/cuda/callbacks.h"
 #include "backend/cuda/hold.h"
 #include "backend/cuda/interface.h"
@@ -30,6 +31,9 @@
 #define ATTACH_HOLD_NS                                                                             \
 	200000000ull /* attaching takes 15 ms, enabling PC sampling 45 the first time */
 #define POLL_US 50u
+/* For calls of graphs that began before CUPTI was attached; a capture in flight makes nodes. */
+#define SETTLE_US 5000u
+#define SETTLE_NS 20000000ull
 
 static bool is_attached;   /* changed by one caller of backend_use.c at a time, as the following */
 static uint32_t attaches;  /* of this process */
@@ -40,6 +44,7 @@ static void note_left(void)
 	is_attached = false;
 	was_recording = false;
 	replayed_graphs_clear();
+	captured_clear();
 }
 
 /* Takes CUPTI down, after records and sampling were disabled. */
@@ -66,20 +71,37 @@ static void undo_begin(bool has_records)
 		finalize(is_released);
 }
 
+/* For threads that are not held: true, and the gate is closed, if none is in a call of graphs. */
+static bool settle(void)
+{
+	if (hold_is_on())
+		return false;
+	if (call_gate_close(1u << CALL_GATE_CAPTURE, SETTLE_NS)) {
+		usleep(SETTLE_US);
+		call_gate_open();
+	}
+	return call_gate_close_between_captures(CALL_GATE_CHANGES, SETTLE_NS);
+}
+
 static int try_begin(const struct attach_wishes *wishes, struct proton_error *err)
 {
+	bool is_first = !is_attached;
+	bool is_settled;
 	bool has_records;
 	int status;
 
-	if (!is_attached)
+	if (is_first)
 		hold_start();
 	status = callbacks_start(!wishes->samples, err);
 	if (status != PROTON_OK)
 		return status;
-	attaches += !is_attached;
+	attaches += is_first;
 	is_attached = true;
 	pc_sampling_prepare();
+	is_settled = is_first && settle();
 	status = activity_start(was_recording, err);
+	if (is_settled)
+		call_gate_open();
 	has_records = status == PROTON_OK;
 	was_recording |= has_records;
 	if (status == PROTON_OK && wishes->memory)
@@ -221,14 +243,23 @@ static bool end_records(const struct attach_wishes *wishes)
 {
 	if (wishes->memory)
 		callbacks_set_memory(false, NULL);
-	/* Threads that are not held may have waited in callbacks, which they have to leave. */
-	return activity_stop() && (hold_is_on() || hold_is_quiet());
+	return activity_stop();
 }
 
-static void stay_attached(void)
+static bool uses_graphs(void)
 {
-	if (!pc_sampling_has_context())
-		callbacks_release();
+	return replayed_graphs_any() || hold_count_loose();
+}
+
+static void stay_attached(bool is_quiet)
+{
+	if (pc_sampling_has_context()) /* calls are counted until it is disabled */
+		return;
+	captured_clear(); /* the ends of captures are not seen */
+	if (uses_graphs() || !is_quiet)
+		callbacks_pause();
+	else
+		callbacks_release(); /* other tools may subscribe */
 	if (callbacks_were_ended())
 		note_left();
 	replayed_graphs_unwatch();
@@ -251,6 +282,7 @@ static bool leave_cupti(const struct attach_wishes *wishes)
 void attach_end(const struct attach_wishes *wishes)
 {
 	bool may_finalize;
+	bool is_quiet;
 
 	callbacks_check(); /* another tool may have taken CUPTI down */
 	if (wishes->samples)
@@ -261,11 +293,13 @@ void attach_end(const struct attach_wishes *wishes)
 		hold_end(); /* a thread that launches without being held is in the driver */
 		may_finalize = false;
 	}
-	if (!end_records(wishes) || !may_finalize || !leave_cupti(wishes))
-		stay_attached();
+	may_finalize = end_records(wishes) && may_finalize;
+	/* Threads that are not held may have waited in callbacks, which they have to leave. */
+	is_quiet = hold_is_on() || ((may_finalize || !uses_graphs()) && hold_is_quiet());
+	if (!may_finalize || !is_quiet || !leave_cupti(wishes))
+		stay_attached(is_quiet);
 	hold_end();
 	callbacks_stop();
-	captured_clear(); /* the ends of captures are not seen */
 }
 
 bool attach_may_rest(void)
@@ -278,9 +312,10 @@ bool attach_leave(void)
 	if (!is_attached)
 		return true;
 	/* Calls are not seen any more, but no graph that was replayed has been patched. */
-	if (!may_leave() || replayed_graphs_are_suspect())
-		return false;
-	finalize(true);
+	if (may_leave() && !replayed_graphs_are_suspect())
+		finalize(callbacks_release());
+	else
+		callbacks_release(); /* another tool may be about to subscribe */
 	return !is_attached;
 }
 

@@ -19,7 +19,7 @@
 static _Atomic uint64_t passing[CALL_GATE_KINDS];
 static _Atomic uint32_t waiting; /* threads, for the gate to open */
 static _Atomic uint64_t graph_calls;
-static _Atomic uint32_t closed; /* kinds, by bit */
+static _Atomic uint32_t closed;                          /* kinds, by bit */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the next, and for closing */
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 

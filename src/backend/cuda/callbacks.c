@@ -96,7 +96,8 @@ static const uint32_t function_queries[] = {
 };
 
 static void *subscriber;
-static _Atomic bool ended_was_noted; /* sessions may flush at the same time */
+static bool is_paused;                           /* its callbacks are disabled */
+static _Atomic bool ended_was_noted;             /* sessions may flush at the same time */
 static _Thread_local const void *captured_graph; /* the last one that got a node */
 
 /* Prints the warning once per subscription. */
@@ -376,18 +377,25 @@ static void unsubscribe(void)
 	subscriber = NULL;
 }
 
+/* Calls that were in flight when the callbacks ended have not left. */
+static void reset_gate(void)
+{
+	call_gate_reset(CALL_GATE_CHANGE);
+	call_gate_reset(CALL_GATE_CAPTURE);
+	call_gate_reset(CALL_GATE_GRAPH);
+}
+
 /* Uses the earlier `subscriber` if it is still valid, else a new one. */
 static int subscribe(bool may_choose, struct proton_error *err)
 {
 	int status;
 	int result;
 
+	if (!subscriber || is_paused)
+		reset_gate();
+	is_paused = false;
 	if (subscriber && enable_calls(1) == CUPTI_OK)
 		return PROTON_OK; /* the event below is still enabled */
-	/* Calls that were in flight when the last subscription ended have not left. */
-	call_gate_reset(CALL_GATE_CHANGE);
-	call_gate_reset(CALL_GATE_CAPTURE);
-	call_gate_reset(CALL_GATE_GRAPH);
 	status = interface_subscribe(on_callback, may_choose, &subscriber, err);
 	if (status != PROTON_OK)
 		return status;
@@ -447,6 +455,16 @@ bool callbacks_release(void)
 	if (subscriber)
 		unsubscribe();
 	return !subscriber;
+}
+
+void callbacks_pause(void)
+{
+	if (!subscriber)
+		return;
+	if (enable_calls(0) == CUPTI_OK)
+		is_paused = true;
+	else
+		unsubscribe();
 }
 
 void callbacks_forget(void)

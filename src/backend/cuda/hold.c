@@ -190,8 +190,7 @@ static bool wait_idle(bool (*synchronize)(void *context), uint64_t limit_ns)
 	return atomic_load(&waiting) == WAITING_DONE;
 }
 
-static bool try_to_hold(bool (*synchronize)(void *context), uint64_t limit_ns,
-			const char **why_out)
+static bool try_to_hold(bool (*synchronize)(void *context), uint64_t limit_ns, const char **why_out)
 {
 	*why_out = "a CUDA graph was being captured";
 	if (captured_any_open())

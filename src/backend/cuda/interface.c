@@ -13,6 +13,7 @@
 #include "base/message.h"
 
 #define NAME "Proton" /* for other tools */
+#define TABLE_BYTES 8192u
 /* To wait for calls of other threads that change graphs, modules or contexts. */
 #define ENABLE_NS 20000000ull
 #define DISABLE_NS 200000000ull /* for captures too */
@@ -169,6 +170,19 @@ static void report_no_second(const char *wanted_for)
 		wanted_for, text, libcupti.path);
 }
 
+/*
+ * CUPTI 13.0 allocates a table of 5.6 KB between the moment in which it seems to have a subscriber
+ * and the one in which it has: with memory that this thread has just used, that is shorter.
+ */
+static void warm_memory(void)
+{
+	volatile char *memory = malloc(TABLE_BYTES);
+
+	for (size_t i = 0; memory && i < TABLE_BYTES; i += 64)
+		memory[i] = 1;
+	free((void *)(uintptr_t)memory);
+}
+
 int interface_subscribe(cupti_callback_fn callback, bool may_choose, void **subscriber_out,
 			struct proton_error *err)
 {
@@ -180,6 +194,7 @@ int interface_subscribe(cupti_callback_fn callback, bool may_choose, void **subs
 	allows_several = false;
 	was_chosen = false;
 	subscriber = NULL;
+	warm_memory();
 	*libcupti.other_name = '\0';
 	if (status == PROTON_OK)
 		status = kernel_times_read(&wants_hardware, err);
