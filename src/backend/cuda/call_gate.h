@@ -31,7 +31,8 @@ void call_gate_pass(enum call_gate_kind kind);
 void call_gate_leave(enum call_gate_kind kind);
 /*
  * Keeps other threads from passing with these kinds until call_gate_open(). False, and open, if
- * another thread has passed and does not leave within `limit_ns`. One thread at a time may close it.
+ * another thread has passed and does not leave within `limit_ns`. One thread at a time may close
+ * it.
  */
 bool call_gate_close(uint32_t kinds, uint64_t limit_ns);
 /*

@@ -29,7 +29,7 @@ void pc_sampling_read(void);
 bool pc_sampling_stop(bool is_held);
 /* Before activity records are enabled: CUPTI refuses that while a context is enabled. */
 void pc_sampling_prepare(void);
-/* After a stop: true if a context is enabled still, and calls have to be reported until it is not. */
+/* After a stop: true if a context is enabled still; calls have to be reported until it is not. */
 bool pc_sampling_has_context(void);
 /* The backend has stopped: there is nothing to describe any more. */
 void pc_sampling_clear(void);
