@@ -22,7 +22,7 @@
 static _Atomic int open_captures;
 static _Atomic uint64_t begun_ns; /* when the last one began */
 static _Thread_local uint64_t begun_here_ns;
-/* Graphs of captures whose beginning was not seen. */
+/* Graphs of captures that began unseen. */
 static _Atomic(const void *) unseen[UNSEEN_MAX];
 static _Atomic uint32_t unseen_count;
 

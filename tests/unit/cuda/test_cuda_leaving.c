@@ -537,7 +537,7 @@ TEST(sampling_does_not_end_a_capture_that_is_older_than_the_session)
 	CHECK_U64(fake.pcs_period(&gpu0), 0);
 }
 
-TEST(a_capture_whose_begin_was_not_seen_is_open_until_its_end)
+TEST(a_capture_that_began_unseen_is_open_until_its_end)
 {
 	begin_with_context();
 	begin_capture();
