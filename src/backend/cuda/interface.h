@@ -47,9 +47,9 @@ bool interface_timestamp(uint64_t *timestamp_ns);
  *
  * cuptiActivityDisable() and a call of another thread that loads a module, creates or destroys a
  * context, captures or instantiates a graph may wait for each other's locks forever (CUPTI 13.0
- * alone: 2 of 2 programs that do both all the time hung within 8 s; none in which the calls exclude
- * each other). So such calls wait meanwhile, unless threads are held outside of the driver.
- * Disabling may return INTERFACE_E_CHANGING.
+ * alone: 2 of 2 programs that do both all the time hung within 8 s; none did in which these
+ * exclude each other). So such calls wait until it has returned, unless threads are held outside of
+ * the driver. Disabling may return INTERFACE_E_CHANGING.
  */
 int interface_enable(int kind);
 int interface_disable(int kind);

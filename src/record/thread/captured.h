@@ -47,7 +47,7 @@ void captured_forget_graph(const void *graph);
 /*
  * The same, or another thread has begun a capture in the last 20 ms: it may begin the next one
  * before a call that would end it. For calls that wait for a context: these end the captures that
- * are open when they begin (measured on an H200; a capture that begins while they wait goes on).
+ * are open when they begin (measured on an H200; one that begins while they wait stays open).
  */
 bool captured_may_open(void);
 /* The last backend stops watching: the end of open captures will not be seen. */

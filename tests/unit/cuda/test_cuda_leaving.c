@@ -463,7 +463,7 @@ TEST(records_stay_on_if_a_module_takes_long_to_load)
 	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
 }
 
-/* A thread that captures: a kernel now and then, until the capture has to end. */
+/* A thread that captures: a kernel every 0.5 ms, until the capture has to end. */
 static struct {
 	pthread_t thread;
 	_Atomic bool is_open;

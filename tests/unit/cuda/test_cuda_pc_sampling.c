@@ -587,7 +587,7 @@ TEST(a_gpu_that_another_process_samples_is_an_error_of_the_start)
  * destroyed by another, a new one had its address, and cuptiGetContextId() returned an id for it,
  * but cuptiPCSamplingEnable() returned INVALID_CONTEXT (CUPTI 13.0).
  */
-TEST(a_context_that_is_destroyed_during_the_start_is_no_error)
+TEST(a_start_ignores_a_context_that_another_thread_destroys)
 {
 	int session;
 
