@@ -53,6 +53,7 @@ LAYERS = {
         "thread",
         "nvtx",
         "session",
+        "control",
         "record",
     ],
     "src/backend": ["gpu", "host", "intra", "cuda", "amd"],

@@ -110,6 +110,48 @@ PROTON_API int proton_finalize(int session, const char *format, struct proton_er
 /* True while at least one session is live (started and not finalized). Costs one load. */
 PROTON_API bool proton_is_profiling(void);
 
+/*
+ * Write the data of a session so far; it continues recording, and no launch waits. `name` is an
+ * output path without suffix; NULL: `<session's name>.snapshot_N`, with N from 1. `format` is as in
+ * proton_finalize(), without "none". Work launched so far is waited for. The path is copied into
+ * `path_out` (may be NULL), always NUL-terminated. E_RANGE: no such session.
+ */
+PROTON_API int proton_snapshot(int session, const char *name, const char *format, char *path_out,
+			       size_t capacity, struct proton_error *err);
+
+/* ------------------------------------------------------------------ control from outside */
+
+/*
+ * Listen for the commands of `proton ctl`, on a socket in the user's runtime directory
+ * (XDG_RUNTIME_DIR/proton, else /tmp/proton-UID). Until a session is started, nothing is recorded
+ * and CUPTI is not touched; proton_prepare() is called. `defaults` (may be NULL) are the options of
+ * sessions, unless the command has its own. `proton ctl` finds the process by the last part of its
+ * name there. Sessions started by a command have the calling thread as their main thread. Listening
+ * again changes the defaults only. A forked child does not listen until it calls this.
+ *
+ * Errors: E_PERMISSION (the directory is not the user's own, or the process has elevated
+ * privileges), E_IO, E_NOMEM, E_INVALID (the name).
+ */
+PROTON_API int proton_listen(const struct proton_session_options *defaults,
+			     struct proton_error *err);
+/*
+ * Stop listening, after the command that is being carried out, at most 5 s. A session that it has
+ * started stays. The end of the program does this too.
+ */
+PROTON_API void proton_listen_end(void);
+PROTON_API bool proton_is_listening(void);
+/*
+ * How commands start and end sessions, for runtimes with more options than proton_start() has.
+ * Called on the thread of the commands. `hook` is NULL or the name of one. NULL: proton_start() and
+ * proton_finalize(). The object stays valid.
+ */
+struct proton_starter {
+	int (*start)(const struct proton_session_options *options, const char *hook,
+		     int *session_out, struct proton_error *err);
+	int (*finalize)(int session, const char *format, struct proton_error *err);
+};
+PROTON_API void proton_starter_set(const struct proton_starter *starter);
+
 /* The name of the `index`-th backend, NULL after the last one. Pointers are static. */
 PROTON_API const char *proton_backend_name(size_t index);
 /*

@@ -300,6 +300,7 @@ int ext_context_init(PyObject *module, struct ext_state *state);
 bool ext_is_finalizing(void);
 
 /* hold_threads.c */
+int ext_control_init(PyObject *module);
 int ext_hold_init(PyObject *module);
 extern PyMethodDef ext_instrument_methods[], ext_instrument_launch_methods[], ext_peaks_methods[];
 /* Visits the references of launch.c, for the garbage collector and the module's end. */

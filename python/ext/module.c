@@ -60,8 +60,8 @@ static int module_exec(PyObject *module)
 	    PyModule_AddFunctions(module, ext_instrument_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_instrument_launch_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 || ext_tasks_init() < 0 ||
-	    ext_hold_init(module) < 0 || ext_autograd_init(module) < 0 ||
-	    ext_torch_ops_init(module) < 0)
+	    ext_hold_init(module) < 0 || ext_control_init(module) < 0 ||
+	    ext_autograd_init(module) < 0 || ext_torch_ops_init(module) < 0)
 		return -1;
 	return ext_context_init(module, state);
 }

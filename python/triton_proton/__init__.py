@@ -33,6 +33,7 @@ _rocm.prepare()
 
 from . import context, data, mode, specs  # noqa: E402
 from ._alias import install_as_triton_profiler  # noqa: E402
+from ._control import listen, snapshot  # noqa: E402
 from ._modules import annotate, deannotate  # noqa: E402
 from .profile import (  # noqa: E402
     DEFAULT_PROFILE_NAME,
@@ -64,11 +65,13 @@ __all__ = [
     "exit_state",
     "finalize",
     "install_as_triton_profiler",
+    "listen",
     "metadata_state",
     "mode",
     "profile",
     "ranks",
     "scope",
+    "snapshot",
     "specs",
     "start",
     "state",

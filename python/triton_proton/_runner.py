@@ -35,6 +35,9 @@ def _start(options: dict[str, str]) -> None:
     by_driver = os.environ.get("CUDA_INJECTION64_PATH") or _rocm.is_loaded_by_hip()
     if "pid" in options and by_driver:
         _libproton.await_driver()
+    if options.get("wait") == "1":
+        _listen(options, quiet)
+        return
     session = _start_owned(
         options.get("name"),
         context=options.get("context", "shadow"),
@@ -58,6 +61,27 @@ def _start(options: dict[str, str]) -> None:
     # Registered before the script's exit functions. They run in reverse order, so work in the
     # script's exit functions is still recorded.
     atexit.register(_finish, os.getpid(), quiet, options.get("viewer", "proton-viewer"))
+
+
+def _listen(options: dict[str, str], quiet: bool) -> None:
+    """Record nothing until `proton ctl` starts a session; the script owns what it starts itself."""
+    from triton_proton import _control, _libproton
+
+    _control.listen(
+        options.get("name"),
+        context=options.get("context", "shadow"),
+        data=options.get("data", "tree"),
+        backend=options.get("backend"),
+        mode=options.get("mode"),
+        hook=options.get("hook"),
+        memory=options.get("memory") == "1",
+        backward=options.get("backward") == "1",
+        modules=options.get("modules") == "1",
+        torch_ops=options.get("torch_ops") == "1",
+        output_format=options.get("format"),
+        quiet=quiet,
+    )
+    _libproton.finalize_on_signals()
 
 
 def _leave_children_alone() -> None:

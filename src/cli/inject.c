@@ -226,6 +226,8 @@ static int begin_session(const struct inject_options *from, const char *name, ui
 		options.context = from->context;
 	options.flags = flags | (is_quiet ? PROTON_SESSION_QUIET : 0u) |
 			(from->memory ? PROTON_SESSION_MEMORY : 0u);
+	if (from->wait) /* sessions belong to the program, which ends them with proton ctl */
+		return proton_listen(&options, err);
 	/* From here on the handler takes signals, or the working file would remain. */
 	inject_signals_hold(&previous);
 	status = proton_start(&options, &session, err);
@@ -265,29 +267,33 @@ static void begin_in_child(const struct inject_options *options)
 		message("%s", err.text);
 	snprintf(own_part, sizeof(own_part), "%s", name + strlen(options->children) + 1);
 	free(name);
-	if (given.is_gathered)
+	if (given.is_gathered && !given.wait)
 		children_enter(given.target);
-}
-
-/* Called at the program's first use of libproton. */
-static void begin_on_use(void)
-{
-	is_used = true;
-	if (owner != getpid() && !proton_sessions_are_owned())
-		begin_in_child(&given);
 }
 
 static void begin_in_target(void)
 {
 	struct proton_error err;
 
-	is_gathering = given.is_gathered;
+	is_gathering = given.is_gathered && !given.wait;
 	if (is_gathering)
 		children_invite();
 	if (begin_session(&given, given.name, PROTON_SESSION_RANKS, &err) != PROTON_OK) {
 		message("%s", err.text);
 		_exit(EXIT_NOT_RUN);
 	}
+}
+
+/* Called at the program's first use of libproton. */
+static void begin_on_use(void)
+{
+	is_used = true;
+	if (owner == getpid() || proton_sessions_are_owned())
+		return;
+	if (given.wait && given.target == getpid())
+		begin_in_target();
+	else
+		begin_in_child(&given);
 }
 
 __attribute__((constructor)) static void preloaded(void)
@@ -304,7 +310,7 @@ __attribute__((constructor)) static void preloaded(void)
 		proton_await_driver();
 	sigprocmask(SIG_BLOCK, NULL, &first_mask);
 	is_used = inject_environment_is_needed();
-	if (given.target == getpid())
+	if (given.target == getpid() && (is_used || !given.wait))
 		begin_in_target();
 	else if (is_used)
 		begin_in_child(&given);

@@ -69,6 +69,7 @@ bool inject_environment_read(struct inject_options *options)
 	options->data = copy_of(HANDOVER_DATA);
 	options->format = copy_of(HANDOVER_FORMAT);
 	options->memory = copy_of(HANDOVER_MEMORY);
+	options->wait = copy_of(HANDOVER_WAIT);
 	options->viewer = copy_of(HANDOVER_VIEWER);
 	options->children = copy_of(HANDOVER_CHILDREN);
 	options->target = target ? (pid_t)strtol(target, NULL, 10) : 0;
@@ -88,6 +89,7 @@ void inject_options_fini(struct inject_options *options)
 	free(options->data);
 	free(options->format);
 	free(options->memory);
+	free(options->wait);
 	free(options->viewer);
 	free(options->children);
 	*options = (struct inject_options){0};

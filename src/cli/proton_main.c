@@ -4,8 +4,10 @@
  * exit status are those of the target.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "base/standard.h"
+#include "cli/ctl.h"
 #include "cli/proton_options.h"
 #include "cli/run_target.h"
 
@@ -22,6 +24,8 @@ int main(int argc, char **argv)
 	enum options_result result;
 
 	standard_occupy();
+	if (argc > 1 && strcmp(argv[1], "ctl") == 0)
+		return ctl_run(argc - 1, argv + 1);
 	result = options_parse(argc, argv, &options);
 	if (result == OPTIONS_DONE)
 		return 0;

@@ -25,6 +25,7 @@ static const char usage[] =
 	"       proton [OPTIONS] pytest [ARGS...]\n"
 	"       proton [OPTIONS] --module NAME [ARGS...]\n"
 	"       proton [OPTIONS] -- PROGRAM [ARGS...]\n"
+	"       proton ctl [PID|NAME] start|stop|snapshot|status\n"
 	"\n"
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
 
@@ -118,6 +119,7 @@ static const struct option_row rows[] = {
 	 .parse = take_kernel_times},
 	{0, "no-nvtx", NULL, "do not record NVTX ranges as scopes", MEMBER(has_no_nvtx)},
 	{0, "no-children", NULL, "do not record child processes", MEMBER(has_no_children)},
+	{0, "wait", NULL, "record nothing until proton ctl starts a session", MEMBER(must_wait)},
 	{.help = "Output"},
 	{'n', "name", "PATH",
 	 "output path without suffix; -: standard output\n"

@@ -31,6 +31,7 @@ struct options {
 	bool no_clobber; /* existing output is an error */
 	bool has_no_nvtx;
 	bool has_no_children;
+	bool must_wait; /* for proton ctl */
 	enum target_kind kind;
 	const char *target; /* script, module or program */
 	char **options;     /* the arguments before the target */

@@ -321,9 +321,17 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 	return status;
 }
 
-static void make_summary(const struct session *session, const struct output_format *format)
+void output_path(const struct session *session, const struct output_format *format, char *path,
+		 size_t capacity)
 {
 	const char *suffix = format->kind == OUTPUT_EXPORT ? format->export->suffix : "proton";
+	bool has_parts = format->kind == OUTPUT_EXPORT && store_phase(&session->store) > 0;
+
+	snprintf(path, capacity, "%s%s.%s", session->path, has_parts ? ".part_*" : "", suffix);
+}
+
+static void make_summary(const struct session *session, const struct output_format *format)
+{
 	bool is_trace = format->kind == OUTPUT_EXPORT && format->export->needs_trace;
 	char path[PATH_MAX + 32];
 	char hint[PATH_MAX + 64];
@@ -335,10 +343,7 @@ static void make_summary(const struct session *session, const struct output_form
 		summary_make(session, NULL);
 		return;
 	}
-	if (format->kind == OUTPUT_EXPORT && store_phase(&session->store) > 0)
-		snprintf(path, sizeof(path), "%s.part_*.%s", session->path, suffix);
-	else
-		snprintf(path, sizeof(path), "%s.%s", session->path, suffix);
+	output_path(session, format, path, sizeof(path));
 	/* Below the current directory, show the short form that users type. */
 	if (getcwd(directory, sizeof(directory))) {
 		length = strlen(directory);

@@ -42,6 +42,10 @@ int output_load_phase(const struct session *session, uint32_t phase, struct prof
 char *output_part_path(const struct session *session, uint32_t phase,
 		       const struct export_format *format);
 
+/* The path of the output of a session with one, or a pattern if it will have several. */
+void output_path(const struct session *session, const struct output_format *format, char *path,
+		 size_t capacity);
+
 /* Writes the output of a session that no longer records, then closes its store. */
 int output_finish(struct session *session, const struct output_format *format,
 		  struct proton_error *err);

@@ -122,6 +122,7 @@ static int open_session(const struct settings *settings, char *path, struct sess
 	session->flags = settings->flags;
 	session->is_ranked = settings->is_ranked;
 	session->has_kept_earlier = false;
+	session->snapshots = 0;
 	status = open_store(session, err);
 	if (status != PROTON_OK) {
 		registry_free_texts(session);

@@ -42,6 +42,7 @@ struct session {
 	uint32_t first_part;          /* earlier phases are written or cleared */
 	struct profile *written_part; /* copy of the last part that was written; NULL: none */
 	uint32_t written_phase;       /* its phase; both are guarded by the registry's lock */
+	uint32_t snapshots;           /* that were written under a name of the session */
 	const struct backend *backend;
 	uint64_t start_ns; /* monotonic */
 	pthread_t ender;   /* the thread that writes the output after the session has ended */

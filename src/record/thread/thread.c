@@ -73,14 +73,27 @@ void thread_renew(struct thread *thread, uint32_t generation)
 	thread->launch_event.count = 0;
 }
 
-void thread_set_main(void)
+static _Thread_local uint32_t starts_for = UINT32_MAX;
+
+uint32_t thread_read_ordinal(void)
 {
 	struct thread *thread = thread_get();
 
+	return thread ? thread->ordinal : UINT32_MAX;
+}
+
+void thread_start_for(uint32_t ordinal)
+{
+	starts_for = ordinal;
+}
+
+void thread_set_main(void)
+{
+	uint32_t ordinal = starts_for != UINT32_MAX ? starts_for : thread_read_ordinal();
+
 	atomic_store_explicit(&thread_main_scope.context, PROTON_CONTEXT_ROOT,
 			      memory_order_relaxed);
-	atomic_store_explicit(&thread_main_ordinal, thread ? thread->ordinal : UINT32_MAX,
-			      memory_order_relaxed);
+	atomic_store_explicit(&thread_main_ordinal, ordinal, memory_order_relaxed);
 }
 
 void thread_fork_child(void)

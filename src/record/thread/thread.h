@@ -10,6 +10,10 @@
  * Called by the start of the first session, before the generation becomes odd.
  */
 void thread_set_main(void);
+/* The calling thread's number; UINT32_MAX: out of memory. */
+uint32_t thread_read_ordinal(void);
+/* Sessions that the calling thread starts have the thread of this number as their main one. */
+void thread_start_for(uint32_t ordinal);
 /*
  * Waits until every thread has left its current section (thread_self.h). False: timeout. The
  * registry is locked.

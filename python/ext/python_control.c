@@ -1,0 +1,137 @@
+/*
+ * Control from outside: sessions that `proton ctl` starts get all options of the package, so the
+ * thread of the commands calls functions of Python. It waits for the GIL, the program does not wait
+ * for it.
+ */
+#include "ext.h"
+
+static PyObject *start_function; /* there is one interpreter in a process */
+static PyObject *finalize_function;
+
+/* The exception as an error; its type is not kept. */
+static int take_exception(struct proton_error *err)
+{
+	PyObject *type, *value, *traceback;
+	PyErr_Fetch(&type, &value, &traceback);
+	PyObject *text = value ? PyObject_Str(value) : NULL;
+	const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+	err->status = PROTON_E_STATE;
+	snprintf(err->text, sizeof(err->text), "%s",
+		 utf8 && *utf8 ? utf8 : ((PyTypeObject *)type)->tp_name);
+	PyErr_Clear();
+	Py_XDECREF(text);
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(traceback);
+	return err->status;
+}
+
+static int end_too_late(struct proton_error *err)
+{
+	err->status = PROTON_E_STATE;
+	snprintf(err->text, sizeof(err->text), "the program ends");
+	return err->status;
+}
+
+static int start(const struct proton_session_options *options, const char *hook, int *session_out,
+		 struct proton_error *err)
+{
+	if (ext_is_finalizing() || !Py_IsInitialized())
+		return end_too_late(err);
+	PyGILState_STATE held = PyGILState_Ensure();
+	PyObject *name = PyUnicode_DecodeFSDefault(options->name ? options->name : "proton");
+	PyObject *session =
+		name ? PyObject_CallFunction(start_function, "OzzzzIzz", name, options->context,
+					     options->data, options->backend, options->mode,
+					     (unsigned)options->flags, options->format, hook)
+		     : NULL;
+	long id = session ? PyLong_AsLong(session) : -1;
+	int status = PyErr_Occurred() ? take_exception(err) : PROTON_OK;
+	if (status == PROTON_OK)
+		*session_out = (int)id;
+	Py_XDECREF(session);
+	Py_XDECREF(name);
+	PyGILState_Release(held);
+	return status;
+}
+
+static int finalize(int session, const char *format, struct proton_error *err)
+{
+	if (ext_is_finalizing() || !Py_IsInitialized())
+		return end_too_late(err);
+	PyGILState_STATE held = PyGILState_Ensure();
+	PyObject *result = PyObject_CallFunction(finalize_function, "iz", session, format);
+	int status = result ? PROTON_OK : take_exception(err);
+	Py_XDECREF(result);
+	PyGILState_Release(held);
+	return status;
+}
+
+static const struct proton_starter starter = {start, finalize};
+
+static PyObject *listen_for_commands(PyObject *module, PyObject *args)
+{
+	struct proton_session_options options = {.size = sizeof(options)};
+	PyObject *name, *on_start, *on_finalize;
+	struct proton_error err;
+	int status;
+	if (!PyArg_ParseTuple(args, "O&zzzzIzOO:listen", PyUnicode_FSConverter, &name,
+			      &options.context, &options.data, &options.backend, &options.mode,
+			      &options.flags, &options.format, &on_start, &on_finalize))
+		return NULL;
+	options.name = PyBytes_AS_STRING(name);
+	Py_XSETREF(start_function, Py_NewRef(on_start));
+	Py_XSETREF(finalize_function, Py_NewRef(on_finalize));
+	proton_starter_set(&starter);
+	Py_BEGIN_ALLOW_THREADS
+	status = proton_listen(&options, &err);
+	Py_END_ALLOW_THREADS
+	Py_DECREF(name);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	Py_RETURN_NONE;
+}
+
+static PyObject *listen_end(PyObject *module, PyObject *unused)
+{
+	Py_BEGIN_ALLOW_THREADS
+	proton_listen_end();
+	Py_END_ALLOW_THREADS
+	Py_RETURN_NONE;
+}
+
+static PyObject *take_snapshot(PyObject *module, PyObject *args)
+{
+	PyObject *given;
+	PyObject *name = NULL;
+	const char *format;
+	char path[4096];
+	struct proton_error err;
+	int session, status;
+	if (!PyArg_ParseTuple(args, "iOz:snapshot", &session, &given, &format) ||
+	    (given != Py_None && !PyUnicode_FSConverter(given, &name)))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	status = proton_snapshot(session, name ? PyBytes_AS_STRING(name) : NULL, format, path,
+				 sizeof(path), &err);
+	Py_END_ALLOW_THREADS
+	Py_XDECREF(name);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	return PyUnicode_DecodeFSDefault(path);
+}
+
+static PyMethodDef methods[] = {
+	{"listen", listen_for_commands, METH_VARARGS,
+	 "listen(name, context, data, backend, mode, flags, format, start, finalize): take "
+	 "commands of proton ctl."},
+	{"listen_end", listen_end, METH_NOARGS, "listen_end(): take no more commands."},
+	{"snapshot", take_snapshot, METH_VARARGS,
+	 "snapshot(session, name, format): write what was recorded so far; its path."},
+	{NULL, NULL, 0, NULL},
+};
+
+int ext_control_init(PyObject *module)
+{
+	return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,106 @@
+"""Control from outside: `listen` for `proton ctl`, and snapshots of running sessions."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import Any, Optional, Union
+
+from . import _libproton, profile
+
+_defaults: dict[str, Any] = {}  # options of sessions that the commands do not have
+_exit_is_registered = False
+
+
+def listen(
+    name: Union[None, str, os.PathLike[str]] = None,
+    *,
+    context: Optional[str] = "shadow",
+    data: Optional[str] = "tree",
+    backend: Optional[str] = None,
+    mode: Any = None,
+    hook: Any = None,
+    memory: bool = False,
+    backward: bool = False,
+    modules: bool = False,
+    torch_ops: bool = False,
+    output_format: Optional[str] = None,
+    quiet: bool = False,
+) -> None:
+    """Let `proton ctl` start and stop sessions in this process; until then nothing is recorded.
+
+    The options are those of `start`, unless a command has its own. `proton ctl NAME` finds the
+    process by the last part of `name`. The calling thread is the main thread of the sessions:
+    threads without scopes are attributed to its scopes. Listening again changes the defaults; a
+    forked child has to call it for itself.
+    """
+    global _exit_is_registered
+    profile._hook_of(hook)  # raises ValueError
+    _libproton.listen(
+        profile.DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
+        context,
+        data,
+        backend,
+        None if mode is None else str(mode),
+        (_libproton.QUIET if quiet else 0) | (_libproton.MEMORY if memory else 0),
+        output_format,
+        _start,
+        _finalize,
+    )
+    _defaults.update(hook=hook, backward=backward, modules=modules, torch_ops=torch_ops)
+    if not _exit_is_registered:
+        _exit_is_registered = True
+        atexit.register(_end)
+
+
+def _start(
+    name: str,
+    context: Optional[str],
+    data: Optional[str],
+    backend: Optional[str],
+    mode: Optional[str],
+    flag_bits: int,
+    output_format: Optional[str],
+    hook: Optional[str],
+) -> int:
+    """Called on the thread of the commands."""
+    options = dict(_defaults)
+    if hook is not None:
+        options["hook"] = hook
+    return profile._start(
+        name,
+        context="shadow" if context is None else context,
+        data="tree" if data is None else data,
+        backend=backend,
+        mode=mode,
+        memory=bool(flag_bits & _libproton.MEMORY),
+        quiet=bool(flag_bits & _libproton.QUIET),
+        output_format=output_format,
+        ranks=True,
+        **options,
+    )
+
+
+def _finalize(session: int, output_format: Optional[str]) -> None:
+    profile.finalize(session, output_format or "")
+
+
+def _end() -> None:
+    """Before the interpreter ends: later, its functions cannot be called."""
+    _libproton.listen_end()
+    profile._at_exit()
+
+
+def snapshot(
+    session: Optional[int] = None,
+    name: Union[None, str, os.PathLike[str]] = None,
+    output_format: Optional[str] = "",
+) -> str:
+    """Write the data of a session so far, while it continues recording; return the path.
+
+    session: 0, or the one of the `proton` command, by default. name: an output path without suffix;
+    by default the session's with ".snapshot_1", ".snapshot_2" and so on. output_format: as in
+    `finalize`. Launches do not wait for it; work launched so far is waited for.
+    """
+    path = None if name is None else os.fspath(name)
+    return _libproton.snapshot(0 if session is None else session, path, output_format)

@@ -1,0 +1,533 @@
+/*
+ * Control from outside: the commands of `proton ctl`, carried out one at a time on a thread of
+ * their own. listener.c receives them. Nothing here costs the program anything between commands.
+ */
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include <libproton/proton.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/own_thread.h"
+#include "format/control_request.h"
+#include "format/rank.h"
+#include "format/target.h"
+#include "record/control/listener.h"
+#include "record/session/output.h"
+#include "record/sets/registry.h"
+#include "record/thread/thread.h"
+
+#define END_WAIT_S 5
+
+/* Options of sessions for which a command has none; NULL: not given. */
+static char *defaults[CONTROL_OPTION_COUNT];
+static uint32_t default_flags;
+static uint32_t main_ordinal;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the above and `control` */
+static struct control *control;                          /* NULL: this process does not listen */
+static _Atomic(const struct proton_starter *) starter;
+static _Atomic int started = -1; /* the session that a command started */
+
+void proton_starter_set(const struct proton_starter *functions)
+{
+	atomic_store_explicit(&starter, functions, memory_order_release);
+}
+
+/* ------------------------------------------------------------------ commands */
+
+static bool is_started_live(void)
+{
+	return started >= 0 && proton_session_backend(started);
+}
+
+/* The highest id of a live session, or -1. */
+static int find_newest(void)
+{
+	int newest = -1;
+
+	pthread_mutex_lock(&registry.lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (registry.sessions[slot].is_live && registry.sessions[slot].id > newest)
+			newest = registry.sessions[slot].id;
+	pthread_mutex_unlock(&registry.lock);
+	return newest;
+}
+
+/* Names of children have their process id: NAME.PID */
+static bool has_own_pid(const char *name)
+{
+	const char *last = strrchr(name, '.');
+	char pid[16];
+
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	return last && last > name && strcmp(last + 1, pid) == 0;
+}
+
+/* NAME.PID, unless ranks have their own names; malloc'd. */
+static char *make_own_name(const char *name)
+{
+	enum rank_names names = RANK_NAMES_AUTO;
+	struct rank_identity identity;
+	char *own;
+
+	rank_read(&identity);
+	rank_names_read(&names, NULL);
+	if ((rank_is_of_many(&identity) && names != RANK_NAMES_OFF) || has_own_pid(name))
+		return strdup(name);
+	return asprintf(&own, "%s.%d", name, (int)getpid()) < 0 ? NULL : own;
+}
+
+/* Starts a session as the request says, or the defaults. */
+static int start_session(const char *const *options, int *session_out, struct proton_error *err)
+{
+	const struct proton_starter *functions =
+		atomic_load_explicit(&starter, memory_order_acquire);
+	struct proton_session_options session = {
+		.size = sizeof(session),
+		.name = options[CONTROL_NAME],
+		.context = options[CONTROL_CONTEXT],
+		.data = options[CONTROL_DATA],
+		.backend = options[CONTROL_BACKEND],
+		.mode = options[CONTROL_MODE],
+		.format = options[CONTROL_FORMAT],
+		.flags = default_flags | PROTON_SESSION_RANKS |
+			 (options[CONTROL_MEMORY] ? PROTON_SESSION_MEMORY : 0),
+	};
+
+	if (session.name && target_is_standard_output(session.name))
+		return err_set(err, PROTON_E_INVALID,
+			       "standard output belongs to the program; give a name with -n");
+	thread_start_for(main_ordinal);
+	if (functions)
+		return functions->start(&session, options[CONTROL_HOOK], session_out, err);
+	if (options[CONTROL_HOOK])
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "hooks need Python code that has imported triton_proton; leave out "
+			       "-k");
+	return proton_start(&session, session_out, err);
+}
+
+static int run_start(const struct control_request *request, struct out *reply,
+		     struct proton_error *err)
+{
+	const char *options[CONTROL_OPTION_COUNT];
+	char path[PATH_MAX] = "";
+	char *own_name = NULL;
+	int newest = find_newest();
+	int session;
+	int status;
+
+	if (proton_sessions_are_owned())
+		return err_set(err, PROTON_E_STATE,
+			       "the proton command records this program already; start it with "
+			       "proton --wait to control it");
+	if (is_started_live()) {
+		proton_session_path(started, path, sizeof(path));
+		return err_set(err, PROTON_E_STATE, "already recording to %s; stop it first", path);
+	}
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < CONTROL_OPTION_COUNT; i++)
+		options[i] = request->options[i] ? request->options[i] : defaults[i];
+	pthread_mutex_unlock(&lock);
+	if (request->options[CONTROL_OWN_PID]) {
+		own_name = make_own_name(options[CONTROL_NAME]);
+		if (!own_name)
+			return err_nomem(err);
+		options[CONTROL_NAME] = own_name;
+	}
+	status = start_session(options, &session, err);
+	free(own_name);
+	if (status != PROTON_OK)
+		return status;
+	proton_session_path(session, path, sizeof(path));
+	if (session <= newest)
+		return err_set(err, PROTON_E_STATE,
+			       "the program itself records to %s; give another name with -n", path);
+	started = session;
+	out_printf(reply, "recording to %s", path);
+	return PROTON_OK;
+}
+
+static int run_stop(const struct control_request *request, struct out *reply,
+		    struct proton_error *err)
+{
+	const struct proton_starter *functions =
+		atomic_load_explicit(&starter, memory_order_acquire);
+	const char *name = request->options[CONTROL_FORMAT];
+	struct output_format format;
+	struct session *session;
+	char path[PATH_MAX + 32];
+	char summary[1024];
+	int status;
+
+	if (!is_started_live())
+		return err_set(err, PROTON_E_STATE,
+			       "nothing is recorded that proton ctl has started; its command "
+			       "start begins a session");
+	session = registry_get(started, err);
+	if (!session)
+		return PROTON_E_RANGE;
+	status = output_format_find(name && *name ? name : session->format, session->trace != 0,
+				    &format, err);
+	if (status == PROTON_OK)
+		output_path(session, &format, path, sizeof(path));
+	registry_put();
+	if (status != PROTON_OK)
+		return status;
+	status = functions ? functions->finalize(started, name, err)
+			   : proton_finalize(started, name, err);
+	if (status != PROTON_OK)
+		return status;
+	started = -1;
+	proton_last_summary(summary, sizeof(summary));
+	/* The first line is for scripts. */
+	if (format.kind != OUTPUT_NONE)
+		out_printf(reply, "%s\n", path);
+	out_text(reply, summary);
+	return PROTON_OK;
+}
+
+static int list_sessions(int ids[SESSION_MAX])
+{
+	int count = 0;
+
+	pthread_mutex_lock(&registry.lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (registry.sessions[slot].is_live)
+			ids[count++] = registry.sessions[slot].id;
+	pthread_mutex_unlock(&registry.lock);
+	return count;
+}
+
+static int run_snapshot(const struct control_request *request, struct out *reply,
+			struct proton_error *err)
+{
+	const char *name = request->options[CONTROL_NAME];
+	int ids[SESSION_MAX] = {started};
+	int count = is_started_live() ? 1 : list_sessions(ids);
+	char *own_name = NULL;
+	int status = PROTON_OK;
+
+	if (!count)
+		return err_set(err, PROTON_E_STATE,
+			       "nothing is recorded; the command start begins a session");
+	if (name && count > 1)
+		return err_set(err, PROTON_E_INVALID,
+			       "the program records %d sessions; leave out -n", count);
+	if (name && request->options[CONTROL_OWN_PID])
+		name = own_name = make_own_name(name);
+	for (int i = 0; i < count && status == PROTON_OK; i++) {
+		char path[PATH_MAX];
+
+		status = proton_snapshot(ids[i], name, request->options[CONTROL_FORMAT], path,
+					 sizeof(path), err);
+		if (status == PROTON_OK)
+			out_printf(reply, "%s%s", i ? "\n" : "", path);
+	}
+	free(own_name);
+	return status;
+}
+
+static void describe_session(int id, struct out *reply)
+{
+	struct proton_counter counters[COUNTER_COUNT + 1];
+	int count = proton_statistics(id, counters, COUNTER_COUNT + 1, NULL);
+	struct session *session = count < 0 ? NULL : registry_get(id, NULL);
+
+	if (!session)
+		return; /* it has just ended */
+	out_printf(reply, "%s to %s for %.1f s, backend %s",
+		   session->is_active ? "recording" : "paused, records",
+		   session->path ? session->path : "standard output",
+		   (double)(clock_monotonic_ns() - session->start_ns) / 1e9,
+		   session->backend->name);
+	registry_put();
+	for (int i = 0; i < count; i++)
+		if (counters[i].value)
+			out_printf(reply, "; %s: %llu", counters[i].name,
+				   (unsigned long long)counters[i].value);
+}
+
+static int run_status(struct control *shared, struct out *reply)
+{
+	int ids[SESSION_MAX];
+	int count = list_sessions(ids);
+	uint64_t refused;
+
+	pthread_mutex_lock(&shared->lock);
+	refused = shared->refused;
+	pthread_mutex_unlock(&shared->lock);
+	if (!count)
+		out_text(reply, "waiting: nothing is recorded");
+	for (int i = 0; i < count; i++) {
+		out_text(reply, i ? "\n" : "");
+		describe_session(ids[i], reply);
+	}
+	if (refused)
+		out_printf(reply,
+			   "\n%llu connections to the control socket were refused or sent "
+			   "nothing",
+			   (unsigned long long)refused);
+	return PROTON_OK;
+}
+
+/* Carries out the job and makes its reply. */
+static void run_job(struct control *shared)
+{
+	struct control_request request;
+	struct proton_error err = {0};
+	struct out reply;
+	int status;
+
+	out_init(&reply, -1);
+	out_byte(&reply, CONTROL_OK);
+	status = control_request_read(shared->request, shared->request_length, &request, &err);
+	if (status == PROTON_OK && request.command == CONTROL_START)
+		status = run_start(&request, &reply, &err);
+	else if (status == PROTON_OK && request.command == CONTROL_STOP)
+		status = run_stop(&request, &reply, &err);
+	else if (status == PROTON_OK && request.command == CONTROL_SNAPSHOT)
+		status = run_snapshot(&request, &reply, &err);
+	else if (status == PROTON_OK)
+		status = run_status(shared, &reply);
+	if (status == PROTON_OK && out_finish(&reply, &err) == PROTON_OK) {
+		shared->reply_length = reply.length < sizeof(shared->reply) ? reply.length
+									    : sizeof(shared->reply);
+		memcpy(shared->reply, reply.bytes, shared->reply_length);
+	} else {
+		shared->reply_length = (size_t)snprintf(shared->reply, sizeof(shared->reply),
+							"%c%s", CONTROL_FAILED, err.text);
+	}
+	out_fini(&reply);
+}
+
+static void *run_commands(void *data)
+{
+	struct control *shared = data;
+
+	pthread_mutex_lock(&shared->lock);
+	while (!shared->must_end) {
+		if (shared->state != CONTROL_JOB_ASKED) {
+			pthread_cond_wait(&shared->changed, &shared->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&shared->lock);
+		run_job(shared);
+		pthread_mutex_lock(&shared->lock);
+		shared->state = CONTROL_JOB_DONE;
+	}
+	shared->threads--;
+	pthread_cond_broadcast(&shared->changed);
+	pthread_mutex_unlock(&shared->lock);
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ listening */
+
+static void take_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void give_lock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* A forked child has neither the threads nor the socket; the copy of `control` stays unused. */
+static void forget_parent(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	control = NULL;
+	started = -1;
+}
+
+static int keep_defaults(const struct proton_session_options *given, struct proton_error *err)
+{
+	const char *values[CONTROL_OPTION_COUNT] = {0};
+	const char *name = given && given->name ? given->name : "proton";
+	char *copies[CONTROL_OPTION_COUNT] = {0};
+	char *stem = NULL;
+	int status;
+
+	/* Now, because the program may change its directory. */
+	status = target_is_standard_output(name) ? PROTON_OK : target_stem(name, &stem, err);
+	if (status != PROTON_OK)
+		return status;
+	values[CONTROL_NAME] = stem ? stem : name;
+	if (given) {
+		values[CONTROL_BACKEND] = given->backend;
+		values[CONTROL_CONTEXT] = given->context;
+		values[CONTROL_MODE] = given->mode;
+		values[CONTROL_DATA] = given->data;
+		values[CONTROL_FORMAT] = given->format;
+	}
+	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
+		if (!values[i] || (copies[i] = strdup(values[i])))
+			continue;
+		while (i-- > 0)
+			free(copies[i]);
+		free(stem);
+		return err_nomem(err);
+	}
+	free(stem);
+	/* Earlier texts stay: a command may be using them. They are few. */
+	memcpy(defaults, copies, sizeof(defaults));
+	default_flags = given ? given->flags : 0;
+	main_ordinal = thread_read_ordinal();
+	return PROTON_OK;
+}
+
+/* The last part of the output's name, as a part of a file name. */
+static void make_label(const char *name, char *label, size_t capacity)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_-.";
+	const char *last = name ? strrchr(name, '/') : NULL;
+
+	if (last)
+		name = last + 1;
+	snprintf(label, capacity, "%s", name && *name && strcmp(name, "-") != 0 ? name : "proton");
+	if (has_own_pid(label))
+		*strrchr(label, '.') = '\0';
+	for (char *at = label; *at; at++)
+		if (!strchr(plain, *at))
+			*at = '_';
+}
+
+/* Starts both threads and waits until the socket is there. The lock is held. */
+static int begin_listening(struct control *shared, struct proton_error *err)
+{
+	pthread_t thread;
+	int failed;
+
+	pthread_mutex_lock(&shared->lock);
+	failed = own_thread_start(&thread, run_commands, shared);
+	if (!failed) {
+		pthread_detach(thread);
+		shared->threads = 1;
+		failed = own_thread_start(&thread, listener_run, shared);
+	}
+	if (!failed) {
+		pthread_detach(thread);
+		shared->threads++;
+		while (!shared->is_listening && !shared->has_failed)
+			pthread_cond_wait(&shared->changed, &shared->lock);
+	}
+	if (failed)
+		err_errno(&shared->why, failed, "cannot start the thread of the control socket");
+	failed = failed || shared->has_failed;
+	if (failed) {
+		err_set(err, shared->why.status, "%s", shared->why.text);
+		shared->must_end = true;
+		pthread_cond_broadcast(&shared->changed);
+		while (shared->threads)
+			pthread_cond_wait(&shared->changed, &shared->lock);
+	}
+	pthread_mutex_unlock(&shared->lock);
+	return failed ? err->status : PROTON_OK;
+}
+
+static void end_at_exit(void)
+{
+	struct proton_error err;
+
+	proton_listen_end();
+	/* A command may have started it after the other exit functions. */
+	if (is_started_live())
+		proton_finalize(started, NULL, &err);
+}
+
+static struct control *make_control(const char *label)
+{
+	struct control *shared = calloc(1, sizeof(*shared));
+	pthread_condattr_t attributes;
+
+	if (!shared)
+		return NULL;
+	pthread_mutex_init(&shared->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&shared->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	snprintf(shared->label, sizeof(shared->label), "%s", label);
+	return shared;
+}
+
+int proton_listen(const struct proton_session_options *given, struct proton_error *err)
+{
+	static bool is_registered; /* in children too */
+	struct proton_error why;
+	struct control *shared;
+	char label[64];
+	int status;
+
+	if (getauxval(AT_SECURE))
+		return err_set(err, PROTON_E_PERMISSION,
+			       "a process with elevated privileges takes no commands");
+	pthread_mutex_lock(&lock);
+	status = keep_defaults(given, err);
+	if (status == PROTON_OK && !control) {
+		make_label(given ? given->name : NULL, label, sizeof(label));
+		shared = make_control(label);
+		status = shared ? begin_listening(shared, &why) : err_nomem(&why);
+		if (status == PROTON_OK) {
+			control = shared;
+			proton_prepare();
+			if (!is_registered) {
+				pthread_atfork(take_lock, give_lock, forget_parent);
+				atexit(end_at_exit);
+			}
+			is_registered = true;
+		} else {
+			err_set(err, status, "%s", why.text);
+			free(shared);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+bool proton_is_listening(void)
+{
+	bool answer;
+
+	pthread_mutex_lock(&lock);
+	answer = control != NULL;
+	pthread_mutex_unlock(&lock);
+	return answer;
+}
+
+void proton_listen_end(void)
+{
+	struct control *shared;
+	struct timespec until;
+	int result = 0;
+
+	pthread_mutex_lock(&lock);
+	shared = control;
+	control = NULL;
+	pthread_mutex_unlock(&lock);
+	if (!shared)
+		return;
+	pthread_mutex_lock(&shared->lock);
+	shared->must_end = true;
+	pthread_cond_broadcast(&shared->changed);
+	pthread_mutex_unlock(&shared->lock);
+	listener_wake(shared);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += END_WAIT_S;
+	pthread_mutex_lock(&shared->lock);
+	while (shared->threads && result == 0)
+		result = pthread_cond_timedwait(&shared->changed, &shared->lock, &until);
+	pthread_mutex_unlock(&shared->lock);
+	unlink(shared->path); /* a listener that still waits for something has not */
+	if (result == 0)
+		free(shared);
+}

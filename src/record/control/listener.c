@@ -1,0 +1,285 @@
+/*
+ * Listener: connections. Each brings one message within a time limit and gets one reply. There are
+ * few connections at a time and a limit of new ones per second: whatever clients do, the listener
+ * takes little memory and time from the program. Refused connections are counted for `status`.
+ */
+#include "record/control/listener.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "record/control/control_socket.h"
+
+#define CONNECTIONS_MAX 16
+#define ACCEPTS_PER_SECOND 200
+#define MESSAGE_NS 2000000000ull /* a client sends its request within this time */
+#define SECOND_NS 1000000000ull
+#define MS_NS 1000000ull
+#define JOB_POLL_MS 10
+#define END_STEPS_MAX 400 /* of 10 ms */
+
+struct connection {
+	int fd;
+	uint64_t since_ns;
+};
+
+struct listener {
+	struct control *control;
+	struct control_socket socket;
+	struct stat identity;                           /* what `socket` is */
+	struct connection connections[CONNECTIONS_MAX]; /* that send their message, oldest first */
+	nfds_t count;
+	int job_fd;         /* gets the reply of the job; -1: there is none */
+	uint64_t second_ns; /* start of the second in which `accepts` are counted */
+	unsigned accepts;
+};
+
+static void drop_connection(struct listener *listener, nfds_t index)
+{
+	listener->count--;
+	memmove(&listener->connections[index], &listener->connections[index + 1],
+		(listener->count - index) * sizeof(listener->connections[0]));
+}
+
+static void refuse_connection(struct listener *listener, nfds_t index)
+{
+	close(listener->connections[index].fd);
+	drop_connection(listener, index);
+	pthread_mutex_lock(&listener->control->lock);
+	listener->control->refused++;
+	pthread_mutex_unlock(&listener->control->lock);
+}
+
+/* A client that does not read its reply loses it. */
+static void send_reply(int fd, const char *text, size_t length)
+{
+	send(fd, text, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
+static void send_failure(int fd, const char *text)
+{
+	char reply[sizeof(struct proton_error) + 1];
+	int length = snprintf(reply, sizeof(reply), "%c%s", CONTROL_FAILED, text);
+
+	send_reply(fd, reply, (size_t)length);
+}
+
+/* The reply to a command while another one is carried out. The lock is held. */
+static void send_busy(int fd, const struct control *control, enum control_command command)
+{
+	char reply[160];
+	int length = snprintf(reply, sizeof(reply), "%cbusy with the command %s for %.1f s%s",
+			      command == CONTROL_STATUS ? CONTROL_OK : CONTROL_FAILED,
+			      control_command_name(control->command),
+			      (double)(clock_monotonic_ns() - control->asked_ns) / SECOND_NS,
+			      command == CONTROL_STATUS ? "" : "; try again later");
+
+	send_reply(fd, reply, (size_t)length);
+}
+
+/* Takes the request of a connection, which then belongs to the job or is closed. */
+static void take_request(struct listener *listener, nfds_t index)
+{
+	static _Thread_local char bytes[CONTROL_REQUEST_MAX];
+	struct control *control = listener->control;
+	struct control_request request;
+	struct proton_error err;
+	int fd = listener->connections[index].fd;
+	ssize_t length = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_TRUNC);
+
+	if (length < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (length <= 0) {
+		refuse_connection(listener, index); /* it has ended */
+		return;
+	}
+	drop_connection(listener, index);
+	if (control_request_read(bytes, (size_t)length, &request, &err) != PROTON_OK) {
+		send_failure(fd, err.text);
+		return;
+	}
+	pthread_mutex_lock(&control->lock);
+	if (control->state != CONTROL_JOB_NONE) {
+		send_busy(fd, control, request.command);
+	} else {
+		memcpy(control->request, bytes, (size_t)length);
+		control->request_length = (size_t)length;
+		control->command = request.command;
+		control->asked_ns = clock_monotonic_ns();
+		control->state = CONTROL_JOB_ASKED;
+		listener->job_fd = fd;
+		pthread_cond_broadcast(&control->changed);
+	}
+	pthread_mutex_unlock(&control->lock);
+}
+
+static void finish_job(struct listener *listener)
+{
+	struct control *control = listener->control;
+
+	pthread_mutex_lock(&control->lock);
+	if (control->state == CONTROL_JOB_DONE) {
+		send_reply(listener->job_fd, control->reply, control->reply_length);
+		listener->job_fd = -1;
+		control->state = CONTROL_JOB_NONE;
+	}
+	pthread_mutex_unlock(&control->lock);
+}
+
+/* Without its own table the number may be that of a file of the program by now. */
+static bool is_own_socket(const struct listener *listener)
+{
+	struct stat st;
+
+	return fstat(listener->socket.fd, &st) == 0 && st.st_dev == listener->identity.st_dev &&
+	       st.st_ino == listener->identity.st_ino;
+}
+
+static void accept_connections(struct listener *listener)
+{
+	while (listener->accepts < ACCEPTS_PER_SECOND) {
+		int fd = accept4(listener->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0 && errno != EAGAIN)
+			listener->accepts = ACCEPTS_PER_SECOND; /* no descriptor: later again */
+		if (fd < 0)
+			return;
+		listener->accepts++;
+		/* The newest client is served: the oldest should have sent its request. */
+		if (listener->count == CONNECTIONS_MAX)
+			refuse_connection(listener, 0);
+		listener->connections[listener->count++] =
+			(struct connection){.fd = fd, .since_ns = clock_monotonic_ns()};
+		if (!control_socket_is_own_user(fd))
+			refuse_connection(listener, listener->count - 1);
+	}
+}
+
+/* Milliseconds to wait for events; -1: no limit. */
+static int choose_timeout(const struct listener *listener, uint64_t now)
+{
+	uint64_t until = UINT64_MAX;
+
+	if (listener->job_fd >= 0)
+		return JOB_POLL_MS;
+	if (listener->count)
+		until = listener->connections[0].since_ns + MESSAGE_NS;
+	if (listener->accepts >= ACCEPTS_PER_SECOND && until > listener->second_ns + SECOND_NS)
+		until = listener->second_ns + SECOND_NS;
+	if (until == UINT64_MAX)
+		return -1;
+	return until <= now ? 0 : (int)((until - now) / MS_NS) + 1;
+}
+
+/* Waits for events, and handles them. False: the socket is gone. */
+static bool serve(struct listener *listener)
+{
+	struct pollfd events[CONNECTIONS_MAX + 1];
+	uint64_t now = clock_monotonic_ns();
+	nfds_t count = listener->count;
+	bool is_open;
+
+	if (now - listener->second_ns >= SECOND_NS) {
+		listener->second_ns = now;
+		listener->accepts = 0;
+	}
+	is_open = listener->accepts < ACCEPTS_PER_SECOND;
+	for (nfds_t i = 0; i < count; i++)
+		events[i] = (struct pollfd){listener->connections[i].fd, POLLIN, 0};
+	events[count] = (struct pollfd){is_open ? listener->socket.fd : -1, POLLIN, 0};
+	if (poll(events, count + 1, choose_timeout(listener, now)) < 0)
+		return errno == EINTR || errno == ENOMEM;
+	finish_job(listener);
+	now = clock_monotonic_ns();
+	for (nfds_t i = count; i-- > 0;) {
+		if (events[i].revents)
+			take_request(listener, i);
+		else if (now - listener->connections[i].since_ns >= MESSAGE_NS)
+			refuse_connection(listener, i);
+	}
+	if (!events[count].revents)
+		return true;
+	if (!is_own_socket(listener))
+		return false;
+	accept_connections(listener);
+	return true;
+}
+
+static bool must_end(struct control *control)
+{
+	bool answer;
+
+	pthread_mutex_lock(&control->lock);
+	answer = control->must_end;
+	pthread_mutex_unlock(&control->lock);
+	return answer;
+}
+
+static bool open_listener(struct listener *listener)
+{
+	struct control *control = listener->control;
+	struct proton_error err = {0};
+	char path[CONTROL_PATH_MAX];
+	bool is_open;
+
+	control_socket_leave_descriptors();
+	is_open = control_socket_open(&listener->socket, control->label, path, sizeof(path),
+				      &err) == PROTON_OK &&
+		  fstat(listener->socket.fd, &listener->identity) == 0;
+	pthread_mutex_lock(&control->lock);
+	if (is_open)
+		memcpy(control->path, path, sizeof(path));
+	control->is_listening = is_open;
+	control->has_failed = !is_open;
+	control->why = err;
+	pthread_cond_broadcast(&control->changed);
+	pthread_mutex_unlock(&control->lock);
+	return is_open;
+}
+
+/* The program ends: the command that is being carried out gets some time. */
+static void end_job(struct listener *listener)
+{
+	for (int i = 0; listener->job_fd >= 0 && i < END_STEPS_MAX; i++) {
+		finish_job(listener);
+		if (listener->job_fd >= 0)
+			poll(NULL, 0, JOB_POLL_MS);
+	}
+	if (listener->job_fd >= 0)
+		send_failure(listener->job_fd, "the program ends");
+}
+
+void *listener_run(void *data)
+{
+	struct listener listener = {.control = data, .job_fd = -1};
+	struct control *control = data;
+
+	if (open_listener(&listener)) {
+		while (!must_end(control) && serve(&listener))
+			;
+		while (listener.count)
+			refuse_connection(&listener, 0);
+		end_job(&listener);
+		control_socket_close(&listener.socket);
+	}
+	pthread_mutex_lock(&control->lock);
+	control->is_listening = false;
+	control->threads--;
+	pthread_cond_broadcast(&control->changed);
+	pthread_mutex_unlock(&control->lock);
+	return NULL;
+}
+
+void listener_wake(const struct control *control)
+{
+	control_socket_touch(control->path);
+}

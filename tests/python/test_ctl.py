@@ -1,0 +1,306 @@
+"""Control from outside: `proton --wait`, `proton.listen()` and `proton ctl`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cmd_support import environment, executable, own_lines, proton
+from fake_driver import fake_environment
+from support import at, load, names
+
+# A server: each line on its standard input is a piece of code to run.
+SERVER = """
+    import sys
+    import triton_proton as proton
+    from triton_proton import _low_level, flags
+
+    def step(name):
+        with proton.scope(name):
+            proton.metric  # the scope alone is recorded
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(eval(line), flush=True)
+"""
+
+
+@pytest.fixture
+def runtime(tmp_path):
+    """An environment with its own runtime directory."""
+    (tmp_path / "run").mkdir()
+    return environment(XDG_RUNTIME_DIR=str(tmp_path / "run"), PROTON_BACKEND="host")
+
+
+class Server:
+    """A program that runs until its standard input ends."""
+
+    def __init__(self, command: list[str], cwd: Path, env: dict[str, str]) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+        assert self.read() == "ready", self.process.communicate(timeout=60)
+
+    def read(self) -> str:
+        return self.process.stdout.readline().strip()  # the test's own limit ends it
+
+    def do(self, code: str) -> str:
+        self.process.stdin.write(code + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def end(self) -> tuple[int, str]:
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, errors
+
+
+@contextlib.contextmanager
+def serving(cwd: Path, env: dict[str, str], *options: str, code: str = SERVER, command=None):
+    """A server under `proton --wait`, or started by `command`."""
+    (cwd / "serve.py").write_text(textwrap.dedent(code))
+    command = command or [executable("proton"), "--wait", *options, "serve.py"]
+    server = Server(command, cwd, env)
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait(timeout=60)
+
+
+def ctl(*arguments: str, cwd: Path, env: dict[str, str], status: int = 0) -> str:
+    """Standard output of `proton ctl`, or what it says on failure."""
+    done = proton("ctl", *arguments, cwd=cwd, env=env)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout.strip() if status == 0 else "\n".join(own_lines(done.stderr))
+
+
+def test_a_waiting_program_records_from_start_to_stop(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    with serving(tmp_path, runtime, "-n", "serve") as server:
+        pid = server.process.pid
+        assert ctl("status", **where) == f"{pid} serve: waiting: nothing is recorded"
+        server.do("step('early')")
+        assert ctl("serve", "start", **where) == f"recording to {tmp_path}/serve"
+        server.do("step('one')")
+        snapshot = ctl(str(pid), "snapshot", **where)
+        assert snapshot == f"{tmp_path}/serve.snapshot_1.hatchet"
+        server.do("step('two')")
+        assert "contexts: 2" in ctl("status", **where)
+        assert ctl("serve", "stop", **where) == f"{tmp_path}/serve.hatchet"
+        server.do("step('late')")
+        assert server.end() == (0, "")
+    assert names(load(snapshot)) == {"one"}
+    assert names(load(tmp_path / "serve.hatchet")) == {"one", "two"}
+    assert not list((tmp_path / "run" / "proton").iterdir())
+
+
+def test_options_of_start(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    (tmp_path / "sub").mkdir()
+    with serving(tmp_path, runtime) as server:
+        arguments = ["-n", "mine", "-c", "python", "-k", "triton", "-o", "proton"]
+        ctl("start", *arguments, cwd=tmp_path / "sub", env=runtime)
+        hooks = "[type(h).__name__ for h in proton.hooks.HookManager.active_hooks]"
+        assert server.do(hooks) == "['LaunchHook']"
+        assert ctl("stop", **where) == f"{tmp_path}/sub/mine.proton"
+        assert server.do(hooks) == "[]"
+        ctl("start", "-d", "trace", **where)
+        assert ctl("stop", **where) == f"{tmp_path}/proton.chrome_trace"
+        assert "Unknown context source: wrong" in ctl("start", "-c", "wrong", status=1, **where)
+        assert "Unsupported hook: wrong" in ctl("start", "-k", "wrong", status=1, **where)
+        assert server.do("flags.flags.profiling_on") == "False"
+
+
+def test_options_of_the_command_are_the_defaults(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    with serving(tmp_path, runtime, "-d", "trace", "-o", "perfetto", "-k", "triton") as server:
+        ctl("start", **where)
+        assert "LaunchHook" in server.do("repr(proton.hooks.HookManager.active_hooks)")
+        assert ctl("stop", **where) == f"{tmp_path}/proton.pftrace"
+
+
+def test_a_program_that_calls_listen(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    code = SERVER.replace('print("ready"', 'proton.listen("mine"); print("ready"')
+    command = [sys.executable, "serve.py"]
+    with serving(tmp_path, runtime, code=code, command=command) as server:
+        ctl("mine", "start", **where)
+        server.do("step('one')")
+        assert server.do("proton.snapshot()") == f"{tmp_path}/mine.snapshot_1.hatchet"
+        ctl("mine", "stop", **where)
+        server.do("proton.start('own')")
+        assert "nothing is recorded that proton ctl" in ctl("stop", status=1, **where)
+        assert server.end()[0] == 0
+    assert names(load(tmp_path / "mine.snapshot_1.hatchet")) == {"one"}
+    assert (tmp_path / "own.hatchet").exists()
+
+
+def test_a_program_after_two_dashes(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    command = [executable("proton"), "--wait", "--", "sh", "-c", f"{sys.executable} serve.py; :"]
+    with serving(tmp_path, runtime, command=command) as server:
+        # The shell does not use the recorder, so only Python listens.
+        assert ctl("start", **where).startswith(f"recording to {tmp_path}/proton")
+        server.do("step('one')")
+        path = ctl("stop", **where)
+    assert names(load(path)) == {"one"}
+
+
+def test_a_session_is_written_when_the_program_ends(tmp_path, runtime):
+    with serving(tmp_path, runtime) as server:
+        ctl("start", cwd=tmp_path, env=runtime)
+        server.do("step('one')")
+        assert server.end() == (0, "")
+    assert names(load(tmp_path / "proton.hatchet")) == {"one"}
+
+
+def test_a_signal_ends_the_session_with_its_profile(tmp_path, runtime):
+    with serving(tmp_path, runtime) as server:
+        ctl("start", cwd=tmp_path, env=runtime)
+        server.do("step('one')")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.end()[0] == -signal.SIGTERM
+    assert names(load(tmp_path / "proton.hatchet")) == {"one"}
+
+
+def test_the_socket_of_a_killed_program_is_removed(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    sockets = tmp_path / "run" / "proton"
+    with serving(tmp_path, runtime, "-n", "victim") as server:
+        assert len(list(sockets.iterdir())) == 1
+        server.process.kill()
+        server.process.wait(timeout=60)
+    assert len(list(sockets.iterdir())) == 1
+    text = ctl("victim", "status", status=1, **where)
+    assert "no program of this user listens as 'victim'; start it with proton --wait" in text
+    assert not list(sockets.iterdir())
+
+
+def test_all_programs_of_a_name(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    rank = functools.partial(serving, tmp_path, runtime, "-n", "rank")
+    with rank() as a, rank() as b:
+        pids = sorted(str(server.process.pid) for server in (a, b))
+        text = ctl("rank", "start", status=1, **where)
+        assert "2 programs match; name one by its process id, or use --all" in text
+        assert all(pid in text for pid in pids)
+        ctl("--all", "rank", "start", **where)
+        a.do("step('a')")
+        b.do("step('b')")
+        lines = ctl("--all", "rank", "stop", **where).splitlines()
+        assert sorted(lines) == [f"{p} rank: {tmp_path}/rank.{p}.hatchet" for p in pids]
+    assert names(load(tmp_path / f"rank.{a.process.pid}.hatchet")) == {"a"}
+    assert names(load(tmp_path / f"rank.{b.process.pid}.hatchet")) == {"b"}
+
+
+def test_a_busy_interpreter_is_controlled_too(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    code = """
+        import triton_proton as proton
+        print("ready", flush=True)
+        while True:
+            with proton.scope("spin"):
+                pass
+    """
+    with serving(tmp_path, runtime, code=code):
+        ctl("start", **where)
+        ctl("snapshot", **where)
+        path = ctl("stop", **where)
+    assert at(load(path), "spin")
+
+
+def test_forked_children_do_not_listen(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    code = """
+        import os, sys
+        import triton_proton as proton
+        pid = os.fork()
+        if pid == 0:
+            sys.stdin.read()
+            os._exit(0)
+        print("ready", flush=True)
+        sys.stdin.read()
+        os.waitpid(pid, 0)  # no limit: the test closes the child's standard input
+    """
+    with serving(tmp_path, runtime, code=code) as server:
+        assert ctl("status", **where).startswith(f"{server.process.pid} ")
+        assert len(list((tmp_path / "run" / "proton").iterdir())) == 1
+        assert server.end() == (0, "")
+    assert not list((tmp_path / "run" / "proton").iterdir())
+
+
+def test_a_program_that_waits_has_no_cupti(tmp_path):
+    (tmp_path / "run").mkdir()
+    env = fake_environment(XDG_RUNTIME_DIR=str(tmp_path / "run"))
+    where = dict(cwd=tmp_path, env=env)
+    with serving(tmp_path, env, "-b", "cupti", "--no-children") as server:
+        maps = Path(f"/proc/{server.process.pid}/maps")
+        assert "cupti" not in maps.read_text()
+        ctl("start", **where)
+        assert "cupti" in maps.read_text()
+        assert "backend cupti" in ctl("status", **where)
+        ctl("stop", **where)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "name a command: start, stop, snapshot or status"),
+        (["x", "reboot"], "unknown command 'reboot'; expected start, stop, snapshot or status"),
+        (["stop", "-n", "x"], "this option belongs to another command"),
+        (["stop", "--memory"], "--memory belongs to start"),
+        (["start", "-n", "-"], "standard output belongs to the program"),
+        (["start", "--timeout", "x"], "--timeout"),
+    ],
+)
+def test_mistakes_in_the_command(tmp_path, runtime, arguments, message):
+    assert message in ctl(*arguments, cwd=tmp_path, env=runtime, status=2)
+
+
+def test_a_program_that_does_not_answer(tmp_path, runtime):
+    where = dict(cwd=tmp_path, env=runtime)
+    with serving(tmp_path, runtime, "-n", "still") as server:
+        server.process.send_signal(signal.SIGSTOP)
+        text = ctl("still", "status", "--timeout", "1", status=1, **where)
+        assert "has not answered in time; it may be stopped" in text
+        server.process.send_signal(signal.SIGCONT)
+        assert "waiting" in ctl("still", "status", **where)
+
+
+def test_another_users_directory_is_refused(tmp_path, runtime):
+    run = tmp_path / "run" / "proton"
+    run.mkdir(mode=0o755)
+    (tmp_path / "serve.py").write_text(textwrap.dedent(SERVER))
+    with serving(tmp_path, runtime, "-n", "elsewhere"):
+        assert not list(run.iterdir())  # it listens in /tmp
+        assert "elsewhere" in ctl("elsewhere", "status", cwd=tmp_path, env=runtime)
+
+
+def test_a_server_that_lies_is_shown_harmlessly(tmp_path, runtime):
+    directory = tmp_path / "run" / "proton"
+    directory.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(str(directory / f"{os.getpid()}.liar"))
+        server.listen()
+        command = [executable("proton"), "ctl", "liar", "status"]
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=runtime, stdout=subprocess.PIPE, text=True
+        ) as client:
+            server.settimeout(60)
+            connection, _ = server.accept()
+            connection.recv(65536)
+            connection.send(b"+\x1b[2Jgone" + b"x" * 100000)
+            connection.close()
+            output, _ = client.communicate(timeout=60)
+    assert client.returncode == 0
+    assert "\x1b" not in output
+    assert "\\x1b[2Jgone" in output
