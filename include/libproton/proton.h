@@ -135,6 +135,12 @@ PROTON_API int proton_snapshot(int session, const char *name, const char *format
 PROTON_API int proton_listen(const struct proton_session_options *defaults,
 			     struct proton_error *err);
 /*
+ * A process that listens starts a session by itself, `after_s` seconds from now (0: before this
+ * returns), and ends it `length_s` seconds later (0: never), as the commands do. Failures are
+ * printed. E_STATE: it does not listen. E_INVALID: negative, or more than 10^9 seconds.
+ */
+PROTON_API int proton_listen_timed(double after_s, double length_s, struct proton_error *err);
+/*
  * Stop listening, after the command that is being carried out, at most 5 s. A session that it has
  * started stays. The end of the program does this too.
  */

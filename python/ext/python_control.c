@@ -92,6 +92,21 @@ static PyObject *listen_for_commands(PyObject *module, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+static PyObject *listen_timed(PyObject *module, PyObject *args)
+{
+	double after, length;
+	struct proton_error err;
+	int status;
+	if (!PyArg_ParseTuple(args, "dd:listen_timed", &after, &length))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	status = proton_listen_timed(after, length, &err);
+	Py_END_ALLOW_THREADS
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	Py_RETURN_NONE;
+}
+
 static PyObject *listen_end(PyObject *module, PyObject *unused)
 {
 	Py_BEGIN_ALLOW_THREADS
@@ -125,6 +140,8 @@ static PyMethodDef methods[] = {
 	{"listen", listen_for_commands, METH_VARARGS,
 	 "listen(name, context, data, backend, mode, flags, format, start, finalize): take "
 	 "commands of proton ctl."},
+	{"listen_timed", listen_timed, METH_VARARGS,
+	 "listen_timed(after, length): start a session after seconds, end it so many later."},
 	{"listen_end", listen_end, METH_NOARGS, "listen_end(): take no more commands."},
 	{"snapshot", take_snapshot, METH_VARARGS,
 	 "snapshot(session, name, format): write what was recorded so far; its path."},

@@ -35,6 +35,7 @@ from . import context, data, mode, specs  # noqa: E402
 from ._alias import install_as_triton_profiler  # noqa: E402
 from ._control import listen, snapshot  # noqa: E402
 from ._modules import annotate, deannotate  # noqa: E402
+from ._schedule import schedule, step  # noqa: E402
 from .profile import (  # noqa: E402
     DEFAULT_PROFILE_NAME,
     activate,
@@ -70,9 +71,11 @@ __all__ = [
     "mode",
     "profile",
     "ranks",
+    "schedule",
     "scope",
     "snapshot",
     "specs",
     "start",
     "state",
+    "step",
 ]

@@ -6,7 +6,9 @@ import atexit
 import os
 from typing import Any, Optional, Union
 
-from . import _libproton, profile
+from . import _libproton
+from .profile import DEFAULT_PROFILE_NAME, _at_exit, _hook_of, finalize
+from .profile import _start as _start_session
 
 _defaults: dict[str, Any] = {}  # options of sessions that the commands do not have
 _exit_is_registered = False
@@ -35,9 +37,9 @@ def listen(
     forked child has to call it for itself.
     """
     global _exit_is_registered
-    profile._hook_of(hook)  # raises ValueError
+    _hook_of(hook)  # raises ValueError
     _libproton.listen(
-        profile.DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
+        DEFAULT_PROFILE_NAME if name is None else os.fspath(name),
         context,
         data,
         backend,
@@ -67,7 +69,7 @@ def _start(
     options = dict(_defaults)
     if hook is not None:
         options["hook"] = hook
-    return profile._start(
+    return _start_session(
         name,
         context="shadow" if context is None else context,
         data="tree" if data is None else data,
@@ -82,13 +84,13 @@ def _start(
 
 
 def _finalize(session: int, output_format: Optional[str]) -> None:
-    profile.finalize(session, output_format or "")
+    finalize(session, output_format or "")
 
 
 def _end() -> None:
     """Before the interpreter ends: later, its functions cannot be called."""
     _libproton.listen_end()
-    profile._at_exit()
+    _at_exit()
 
 
 def snapshot(

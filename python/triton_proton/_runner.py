@@ -35,7 +35,7 @@ def _start(options: dict[str, str]) -> None:
     by_driver = os.environ.get("CUDA_INJECTION64_PATH") or _rocm.is_loaded_by_hip()
     if "pid" in options and by_driver:
         _libproton.await_driver()
-    if options.get("wait") == "1":
+    if "wait" in options:
         _listen(options, quiet)
         return
     session = _start_owned(
@@ -66,7 +66,10 @@ def _start(options: dict[str, str]) -> None:
 def _listen(options: dict[str, str], quiet: bool) -> None:
     """Record nothing until `proton ctl` starts a session; the script owns what it starts itself."""
     from triton_proton import _control, _libproton
+    from triton_proton.profile import report_at_exit
 
+    if not quiet:
+        report_at_exit()
     _control.listen(
         options.get("name"),
         context=options.get("context", "shadow"),
@@ -82,6 +85,9 @@ def _listen(options: dict[str, str], quiet: bool) -> None:
         quiet=quiet,
     )
     _libproton.finalize_on_signals()
+    after, length = options["wait"].split()
+    if after != "-":
+        _libproton.listen_timed(float(after), float(length))
 
 
 def _leave_children_alone() -> None:

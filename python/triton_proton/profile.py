@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
 from . import _autograd, _command, _interpreter, _kineto, _libproton, _modules
-from ._message import warn
+from ._message import message, warn
 from .flags import flags
 from .hooks.hook import Hook, HookManager
 from .hooks.instrumentation import InstrumentationHook
@@ -26,6 +26,7 @@ _HOST = "host"
 _INSTRUMENTATION = "instrumentation"
 _TRUE = ("1", "true", "on", "y", "yes")
 
+_reports_at_exit = False
 _exit_is_registered = False
 _stems: dict[int, str] = {}  # output paths without suffix, for ranks.py
 _newest = -1  # the highest number of a session started here; a higher one is a new session
@@ -345,6 +346,12 @@ def _register_exit() -> None:
         atexit.register(_at_exit)
 
 
+def report_at_exit() -> None:
+    """Print a line about a session that the end of the program writes, as `proton` does."""
+    global _reports_at_exit
+    _reports_at_exit = True
+
+
 def _at_exit() -> None:
     """Write the live sessions when the program exits, normally or not."""
     if flags.command_line or not flags.profiling_on:
@@ -353,6 +360,8 @@ def _at_exit() -> None:
 
     try:
         finalize()
+        if _reports_at_exit and _libproton.last_summary():
+            message(_libproton.last_summary())
         if ranks.is_wanted():
             ranks.merge_at_exit()
     except Exception as error:

@@ -126,6 +126,23 @@ static bool put_injection(const struct options *options, const char *library)
 	       (put_family(options) && handover_amd_export(options, library));
 }
 
+static bool put_wait(const struct options *options)
+{
+	const char *after = options->start_after ? options->start_after : "0";
+	char *text;
+	bool ok;
+
+	if (!options->must_wait)
+		return true;
+	if (!options->start_after && !options->record_for)
+		after = "-";
+	if (asprintf(&text, "%s %s", after, options->record_for ? options->record_for : "0") < 0)
+		return false;
+	ok = put_variable(HANDOVER_WAIT, text);
+	free(text);
+	return ok;
+}
+
 bool handover_export(const struct options *options, const char *library, bool must_inject)
 {
 	const char *viewer = which_viewer();
@@ -143,8 +160,7 @@ bool handover_export(const struct options *options, const char *library, bool mu
 		put_variable(HANDOVER_BACKWARD, options->wants_backward ? "1" : NULL) &&
 		put_variable(HANDOVER_MODULES, options->wants_modules ? "1" : NULL) &&
 		put_variable(HANDOVER_TORCH_OPS, options->wants_torch_ops ? "1" : NULL) &&
-		put_variable(HANDOVER_WAIT, options->must_wait ? "1" : NULL) &&
-		put_variable(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
+		put_wait(options) && put_variable(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
 		put_variable(HANDOVER_VIEWER,
 			     strcmp(viewer, "proton-viewer") == 0 ? NULL : viewer) &&
 		(!options->no_clobber || put_variable("PROTON_NO_CLOBBER", "1")) &&

@@ -204,6 +204,20 @@ __attribute__((destructor)) static void unloaded(void)
 	end_once(0);
 }
 
+/* Sessions are started and ended by commands or times. */
+static int listen_for_commands(const char *wait, const struct proton_session_options *options,
+			       struct proton_error *err)
+{
+	bool was_listening = proton_is_listening();
+	int status = proton_listen(options, err);
+	double after;
+	double length;
+
+	if (status == PROTON_OK && !was_listening && sscanf(wait, "%lf %lf", &after, &length) == 2)
+		status = proton_listen_timed(after, length, err);
+	return status;
+}
+
 /* Returns the status of proton_start(). */
 static int begin_session(const struct inject_options *from, const char *name, uint32_t flags,
 			 struct proton_error *err)
@@ -226,8 +240,8 @@ static int begin_session(const struct inject_options *from, const char *name, ui
 		options.context = from->context;
 	options.flags = flags | (is_quiet ? PROTON_SESSION_QUIET : 0u) |
 			(from->memory ? PROTON_SESSION_MEMORY : 0u);
-	if (from->wait) /* sessions belong to the program, which ends them with proton ctl */
-		return proton_listen(&options, err);
+	if (from->wait)
+		return listen_for_commands(from->wait, &options, err);
 	/* From here on the handler takes signals, or the working file would remain. */
 	inject_signals_hold(&previous);
 	status = proton_start(&options, &session, err);

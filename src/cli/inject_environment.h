@@ -19,7 +19,7 @@ struct inject_options {
 	char *data;
 	char *format;
 	char *memory;     /* "1" */
-	char *wait;       /* "1": only listen for proton ctl */
+	char *wait;       /* listen for proton ctl, see HANDOVER_WAIT */
 	char *viewer;     /* command name of proton-viewer */
 	char *children;   /* base of their output names; NULL: children are not recorded */
 	pid_t target;     /* the process id of the target; 0: any process that reads this */

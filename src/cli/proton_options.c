@@ -120,6 +120,8 @@ static const struct option_row rows[] = {
 	{0, "no-nvtx", NULL, "do not record NVTX ranges as scopes", MEMBER(has_no_nvtx)},
 	{0, "no-children", NULL, "do not record child processes", MEMBER(has_no_children)},
 	{0, "wait", NULL, "record nothing until proton ctl starts a session", MEMBER(must_wait)},
+	{0, "start-after", "SECONDS", "begin to record after this time", MEMBER(start_after)},
+	{0, "for", "SECONDS", "record this long and write the profile", MEMBER(record_for)},
 	{.help = "Output"},
 	{'n', "name", "PATH",
 	 "output path without suffix; -: standard output\n"
@@ -300,8 +302,24 @@ static bool check_package(const struct options *options)
 	return false;
 }
 
+static bool check_seconds(const char *option, const char *text)
+{
+	char *end = NULL;
+	double seconds = text ? strtod(text, &end) : 1;
+
+	/* NaN fails all comparisons. */
+	if (!text || (end != text && !*end && seconds > 0 && seconds <= 1e9))
+		return true;
+	message("%s needs a number of seconds above 0, not \"%s\"", option, text);
+	return false;
+}
+
 bool options_check(struct options *options)
 {
+	if (!check_seconds("--start-after", options->start_after) ||
+	    !check_seconds("--for", options->record_for))
+		return false;
+	options->must_wait |= options->start_after || options->record_for;
 	if (!check_choice(&options->context, "context", contexts, ARRAY_LENGTH(contexts)) ||
 	    !check_choice(&options->data, "data", data_kinds, ARRAY_LENGTH(data_kinds)) ||
 	    !check_choice(&options->hook, "hook", hooks, ARRAY_LENGTH(hooks)) ||

@@ -31,7 +31,9 @@ struct options {
 	bool no_clobber; /* existing output is an error */
 	bool has_no_nvtx;
 	bool has_no_children;
-	bool must_wait; /* for proton ctl */
+	bool must_wait;          /* for proton ctl */
+	const char *start_after; /* seconds */
+	const char *record_for;
 	enum target_kind kind;
 	const char *target; /* script, module or program */
 	char **options;     /* the arguments before the target */

@@ -144,6 +144,47 @@ def test_a_program_that_calls_listen(tmp_path, runtime):
     assert (tmp_path / "own.hatchet").exists()
 
 
+def test_a_session_of_some_seconds(tmp_path, runtime):
+    code = """
+        import time
+        import triton_proton as proton
+        end = time.monotonic() + 60
+        print("ready", flush=True)
+        with proton.scope("before"):
+            pass
+        while not proton.flags.flags.profiling_on and time.monotonic() < end:
+            pass
+        while proton.flags.flags.profiling_on and time.monotonic() < end:
+            with proton.scope("during"):
+                pass
+        with proton.scope("after"):
+            pass
+    """
+    times = ["--start-after", "0.3", "--for", "1"]
+    with serving(tmp_path, runtime, *times, code=code) as server:
+        status, errors = server.end()
+    assert status == 0
+    assert "in 1 context, " in own_lines(errors)[-1]
+    assert names(load(tmp_path / "proton.hatchet")) == {"during"}
+
+
+def test_a_session_from_the_start_that_lasts(tmp_path, runtime):
+    with serving(tmp_path, runtime, "--for", "1000") as server:
+        assert server.do("flags.flags.profiling_on") == "True"
+        server.do("step('one')")
+        status, errors = server.end()
+    assert status == 0
+    assert own_lines(errors)[-1].endswith("view it with: proton-viewer proton.hatchet")
+    assert names(load(tmp_path / "proton.hatchet")) == {"one"}
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "1x", "1e10", ""])
+def test_times_that_are_none(tmp_path, value):
+    done = proton("--for", value, "x.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f'--for needs a number of seconds above 0, not "{value}"' in done.stderr
+
+
 def test_a_program_after_two_dashes(tmp_path, runtime):
     where = dict(cwd=tmp_path, env=runtime)
     command = [executable("proton"), "--wait", "--", "sh", "-c", f"{sys.executable} serve.py; :"]
@@ -159,7 +200,9 @@ def test_a_session_is_written_when_the_program_ends(tmp_path, runtime):
     with serving(tmp_path, runtime) as server:
         ctl("start", cwd=tmp_path, env=runtime)
         server.do("step('one')")
-        assert server.end() == (0, "")
+        status, errors = server.end()
+    assert status == 0
+    assert own_lines(errors)[-1].endswith("view it with: proton-viewer proton.hatchet")
     assert names(load(tmp_path / "proton.hatchet")) == {"one"}
 
 

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/own_thread.h"
 #include "format/control_request.h"
 #include "format/rank.h"
@@ -24,6 +25,8 @@
 #include "record/thread/thread.h"
 
 #define END_WAIT_S 5
+#define NS_PER_S 1000000000u
+#define TIME_MAX_S 1e9
 
 /* Options of sessions for which a command has none; NULL: not given. */
 static char *defaults[CONTROL_OPTION_COUNT];
@@ -307,6 +310,52 @@ static void run_job(struct control *shared)
 	out_fini(&reply);
 }
 
+/* Starts or stops a session at its time. */
+static void run_timed(bool is_start)
+{
+	const struct control_request request = {
+		.command = is_start ? CONTROL_START : CONTROL_STOP,
+	};
+	struct proton_error err;
+	struct out reply;
+	char summary[1024];
+
+	out_init(&reply, -1);
+	if ((is_start ? run_start(&request, &reply, &err) : run_stop(&request, &reply, &err)) !=
+	    PROTON_OK) {
+		message("%s", err.text);
+	} else if (!is_start && !(default_flags & PROTON_SESSION_QUIET)) {
+		proton_last_summary(summary, sizeof(summary));
+		message("%s", summary);
+	}
+	out_fini(&reply);
+}
+
+/* Does what is due; else waits until something is, or changes. The lock is held. */
+static void await_time(struct control *shared)
+{
+	uint64_t now = clock_monotonic_ns();
+	bool is_start = shared->start_ns;
+	uint64_t due = is_start ? shared->start_ns : shared->stop_ns;
+	struct timespec until = {
+		.tv_sec = (time_t)(due / NS_PER_S),
+		.tv_nsec = (long)(due % NS_PER_S),
+	};
+
+	if (!due) {
+		pthread_cond_wait(&shared->changed, &shared->lock);
+	} else if (due > now) {
+		pthread_cond_timedwait(&shared->changed, &shared->lock, &until);
+	} else {
+		shared->stop_ns = is_start && shared->length_ns ? now + shared->length_ns : 0;
+		pthread_mutex_unlock(&shared->lock);
+		run_timed(is_start);
+		pthread_mutex_lock(&shared->lock);
+		shared->start_ns = 0;
+		pthread_cond_broadcast(&shared->changed);
+	}
+}
+
 static void *run_commands(void *data)
 {
 	struct control *shared = data;
@@ -314,7 +363,7 @@ static void *run_commands(void *data)
 	pthread_mutex_lock(&shared->lock);
 	while (!shared->must_end) {
 		if (shared->state != CONTROL_JOB_ASKED) {
-			pthread_cond_wait(&shared->changed, &shared->lock);
+			await_time(shared);
 			continue;
 		}
 		pthread_mutex_unlock(&shared->lock);
@@ -492,6 +541,28 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 	}
 	pthread_mutex_unlock(&lock);
 	return status;
+}
+
+int proton_listen_timed(double after_s, double length_s, struct proton_error *err)
+{
+	struct control *shared;
+
+	/* NaN fails all comparisons. */
+	if (!(after_s >= 0 && after_s <= TIME_MAX_S && length_s >= 0 && length_s <= TIME_MAX_S))
+		return err_set(err, PROTON_E_INVALID, "times must be 0 to 1e9 seconds");
+	pthread_mutex_lock(&lock);
+	shared = control;
+	pthread_mutex_unlock(&lock);
+	if (!shared)
+		return err_set(err, PROTON_E_STATE, "the process does not listen");
+	pthread_mutex_lock(&shared->lock);
+	shared->length_ns = (uint64_t)(length_s * NS_PER_S);
+	shared->start_ns = clock_monotonic_ns() + (uint64_t)(after_s * NS_PER_S);
+	pthread_cond_broadcast(&shared->changed);
+	while (after_s == 0 && shared->start_ns && !shared->must_end)
+		pthread_cond_wait(&shared->changed, &shared->lock);
+	pthread_mutex_unlock(&shared->lock);
+	return PROTON_OK;
 }
 
 bool proton_is_listening(void)

@@ -31,7 +31,10 @@ struct control {
 	bool is_listening; /* the listener has its socket */
 	bool has_failed;   /* it has none: `why` */
 	struct proton_error why;
-	unsigned threads; /* that have not ended */
+	unsigned threads;  /* that have not ended */
+	uint64_t start_ns; /* when to start a session, monotonic; 0: no such time */
+	uint64_t length_ns;
+	uint64_t stop_ns; /* when to stop it */
 	enum control_job_state state;
 	enum control_command command; /* in the request */
 	uint64_t asked_ns;

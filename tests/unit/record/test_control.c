@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -51,7 +52,7 @@ static int connect_client(void)
 
 static const char *take_reply(int fd)
 {
-	static char reply[CONTROL_REPLY_MAX + 1];
+	static _Thread_local char reply[CONTROL_REPLY_MAX + 1];
 	struct pollfd event = {.fd = fd, .events = POLLIN};
 	ssize_t length;
 
@@ -207,6 +208,88 @@ TEST(a_snapshot_is_complete_and_recording_continues)
 	CHECK_U64(count_kernels("a.snapshot_2.proton"), 2);
 	CHECK_U64(count_kernels("mine.hatchet"), 3);
 	CHECK_U64(count_kernels("a.hatchet"), 4);
+}
+
+#define CONTEXTS 20000
+#define SNAPSHOTS 10
+#define WAITS_MAX 3 /* for pages, on a machine without memory */
+
+struct launches {
+	_Atomic bool must_end;
+	_Atomic uint64_t count;
+	long waits;
+};
+
+/* Launches, and counts how often the thread gave up the processor: it waited for something. */
+static void *launch_kernels(void *data)
+{
+	struct launches *launches = data;
+	struct rusage before;
+	struct rusage after;
+
+	rec_kernel("k");
+	getrusage(RUSAGE_THREAD, &before);
+	while (!launches->must_end) {
+		rec_kernel("k");
+		launches->count++;
+	}
+	getrusage(RUSAGE_THREAD, &after);
+	launches->waits = after.ru_nvcsw - before.ru_nvcsw;
+	return NULL;
+}
+
+TEST(launches_do_not_wait_for_snapshots)
+{
+	static struct launches launches;
+	struct proton_error err;
+	pthread_t thread;
+	int session = rec_start("a");
+	uint64_t before;
+
+	for (int i = 0; i < CONTEXTS; i++) {
+		char name[32];
+		uint64_t scope;
+
+		snprintf(name, sizeof(name), "scope %d", i);
+		scope = proton_scope_enter(name);
+		rec_kernel("k");
+		proton_scope_exit(scope, NULL);
+	}
+	pthread_create(&thread, NULL, launch_kernels, &launches);
+	while (!launches.count)
+		sched_yield();
+	before = launches.count;
+	for (int i = 0; i < SNAPSHOTS; i++)
+		CHECK_OK(proton_snapshot(session, rec_path("s"), i % 2 ? "proton" : "hatchet", NULL,
+					 0, &err),
+			 err);
+	CHECK_LT(before, launches.count);
+	launches.must_end = true;
+	pthread_join(thread, NULL);
+	if (!TAP_IS_SANITIZED)
+		CHECK_LE(launches.waits, WAITS_MAX);
+	CHECK_LE(CONTEXTS + before, count_kernels("s.proton"));
+	rec_finalize(session, "none");
+}
+
+TEST(a_session_starts_and_ends_at_its_time)
+{
+	struct proton_error err;
+
+	setenv("XDG_RUNTIME_DIR", rec_dir(), 1);
+	CHECK_EQ(proton_listen_timed(0, 0, &err), PROTON_E_STATE);
+	begin("a");
+	CHECK_EQ(proton_listen_timed(-1, 0, &err), PROTON_E_INVALID);
+	CHECK_EQ(proton_listen_timed(0, NAN, &err), PROTON_E_INVALID);
+	CHECK_OK(proton_listen_timed(0, 0, &err), err);
+	CHECK(proton_is_profiling());
+	CHECK_HAS(ask(CONTROL_STOP), "/a.hatchet");
+	CHECK_EQ(unlink(rec_path("a.hatchet")), 0);
+	CHECK_OK(proton_listen_timed(0.02, 0.02, &err), err);
+	while (!rec_exists("a.hatchet")) /* the test has a time limit */
+		sched_yield();
+	while (strcmp(ask(CONTROL_STATUS), "+waiting: nothing is recorded") != 0)
+		sched_yield();
 }
 
 TEST(a_snapshot_of_a_trace_has_its_events)
