@@ -67,6 +67,10 @@ STEPS = r"""
             system("env | grep -E 'PROTON_RUN|CUDA_INJ|LD_PRE' | sed 's/=.*//' | sort");
         } else if (strcmp(step, "sleep") == 0) {
             usleep(800000);
+        } else if (strcmp(step, "hold") == 0) {
+            puts("ready");
+            fflush(stdout);
+            getchar();
         } else if (strcmp(step, "_exit") == 0) {
             _exit(8);
         } else if (strcmp(step, "abort") == 0) {

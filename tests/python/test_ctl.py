@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from cmd_support import environment, executable, own_lines, proton
-from fake_driver import fake_environment
+from fake_driver import CC, fake_environment
+from step_program import build
 from support import at, load, names
+from test_cmd_children import STEPS
 
 # A server: each line on its standard input is a piece of code to run.
 SERVER = """
@@ -292,6 +294,37 @@ def test_a_program_that_waits_has_no_cupti(tmp_path):
         assert "cupti" in maps.read_text()
         assert "backend cupti" in ctl("status", **where)
         ctl("stop", **where)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> str:
+    """A program that initializes CUDA, and launches when its standard input has a byte."""
+    if CC is None:
+        pytest.skip("no C compiler")
+    return build(tmp_path_factory.mktemp("program") / "program", STEPS)
+
+
+@pytest.mark.parametrize("is_child", [False, True])
+def test_a_program_with_cuda_listens_when_it_initializes_the_driver(tmp_path, program, is_child):
+    (tmp_path / "run").mkdir()
+    env = fake_environment(XDG_RUNTIME_DIR=str(tmp_path / "run"))
+    where = dict(cwd=tmp_path, env=env)
+    steps = [program, "init", "hold", "launch", "launch", "hold"]
+    code = f"import subprocess; subprocess.run({steps}, timeout=60)"
+    command = [executable("proton"), "--wait", "-n", "gpu", "--", *steps]
+    with serving(tmp_path, env, "-n", "gpu", code=code, command=None if is_child else command) as s:
+        lines = ctl("status", **where).splitlines()
+        assert len(lines) == 1 + is_child
+        pids = [line.split()[0] for line in lines]
+        pid = next(pid for pid in pids if not is_child or int(pid) != s.process.pid)
+        name = f"gpu.{pid}" if is_child else "gpu"
+        assert ctl(pid, "start", **where) == f"recording to {tmp_path}/{name}"
+        s.process.stdin.write("\n")
+        s.process.stdin.flush()
+        assert s.read() == "ready"
+        assert ctl(pid, "stop", **where) == f"{tmp_path}/{name}.hatchet"
+        assert s.end()[0] == 0
+    assert load(tmp_path / f"{name}.hatchet")["children"][0]["metrics"]["count"] == 2
 
 
 @pytest.mark.parametrize(

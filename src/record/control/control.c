@@ -87,7 +87,7 @@ static char *make_own_name(const char *name)
 }
 
 /* Starts a session as the request says, or the defaults. */
-static int start_session(const char *const *options, int *session_out, struct proton_error *err)
+static int start_session(char *const *options, int *session_out, struct proton_error *err)
 {
 	const struct proton_starter *functions =
 		atomic_load_explicit(&starter, memory_order_acquire);
@@ -116,12 +116,41 @@ static int start_session(const char *const *options, int *session_out, struct pr
 	return proton_start(&session, session_out, err);
 }
 
+static void free_options(char **options)
+{
+	for (int i = 0; i < CONTROL_OPTION_COUNT; i++)
+		free(options[i]);
+}
+
+/* Copies of the request's options, and of the defaults for others; free them even on failure. */
+static int choose_options(const struct control_request *request, char **options,
+			  struct proton_error *err)
+{
+	bool has_all = true;
+	char *name;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
+		const char *value = request->options[i] ? request->options[i] : defaults[i];
+
+		options[i] = value ? strdup(value) : NULL;
+		has_all &= !value || options[i];
+	}
+	pthread_mutex_unlock(&lock);
+	if (has_all && options[CONTROL_OWN_PID]) {
+		name = make_own_name(options[CONTROL_NAME]);
+		free(options[CONTROL_NAME]);
+		options[CONTROL_NAME] = name;
+		has_all = name;
+	}
+	return has_all ? PROTON_OK : err_nomem(err);
+}
+
 static int run_start(const struct control_request *request, struct out *reply,
 		     struct proton_error *err)
 {
-	const char *options[CONTROL_OPTION_COUNT];
+	char *options[CONTROL_OPTION_COUNT];
 	char path[PATH_MAX] = "";
-	char *own_name = NULL;
 	int newest = find_newest();
 	int session;
 	int status;
@@ -134,18 +163,10 @@ static int run_start(const struct control_request *request, struct out *reply,
 		proton_session_path(started, path, sizeof(path));
 		return err_set(err, PROTON_E_STATE, "already recording to %s; stop it first", path);
 	}
-	pthread_mutex_lock(&lock);
-	for (int i = 0; i < CONTROL_OPTION_COUNT; i++)
-		options[i] = request->options[i] ? request->options[i] : defaults[i];
-	pthread_mutex_unlock(&lock);
-	if (request->options[CONTROL_OWN_PID]) {
-		own_name = make_own_name(options[CONTROL_NAME]);
-		if (!own_name)
-			return err_nomem(err);
-		options[CONTROL_NAME] = own_name;
-	}
-	status = start_session(options, &session, err);
-	free(own_name);
+	status = choose_options(request, options, err);
+	if (status == PROTON_OK)
+		status = start_session(options, &session, err);
+	free_options(options);
 	if (status != PROTON_OK)
 		return status;
 	proton_session_path(session, path, sizeof(path));
@@ -420,13 +441,12 @@ static int keep_defaults(const struct proton_session_options *given, struct prot
 	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
 		if (!values[i] || (copies[i] = strdup(values[i])))
 			continue;
-		while (i-- > 0)
-			free(copies[i]);
+		free_options(copies);
 		free(stem);
 		return err_nomem(err);
 	}
 	free(stem);
-	/* Earlier texts stay: a command may be using them. They are few. */
+	free_options(defaults);
 	memcpy(defaults, copies, sizeof(defaults));
 	default_flags = given ? given->flags : 0;
 	main_ordinal = thread_read_ordinal();
