@@ -9,6 +9,7 @@ import atexit
 import os
 import signal
 import sys
+from typing import Any
 
 EXIT_NOT_RUN = 2  # as in src/cli/proton_main.c: the script did not run
 EXIT_NO_PROFILE = 1
@@ -35,11 +36,8 @@ def _start(options: dict[str, str]) -> None:
     by_driver = os.environ.get("CUDA_INJECTION64_PATH") or _rocm.is_loaded_by_hip()
     if "pid" in options and by_driver:
         _libproton.await_driver()
-    if "wait" in options:
-        _listen(options, quiet)
-        return
-    session = _start_owned(
-        options.get("name"),
+    chosen = dict(
+        name=options.get("name"),
         context=options.get("context", "shadow"),
         data=options.get("data", "tree"),
         backend=options.get("backend"),
@@ -52,6 +50,10 @@ def _start(options: dict[str, str]) -> None:
         output_format=options.get("format"),
         quiet=quiet,
     )
+    if "wait" in options:
+        _listen(chosen, options["wait"])
+        return
+    session = _start_owned(**chosen)
     if session is None:
         _leave_children_alone()
         if not quiet:
@@ -63,29 +65,16 @@ def _start(options: dict[str, str]) -> None:
     atexit.register(_finish, os.getpid(), quiet, options.get("viewer", "proton-viewer"))
 
 
-def _listen(options: dict[str, str], quiet: bool) -> None:
-    """Record nothing until `proton ctl` starts a session; the script owns what it starts itself."""
+def _listen(chosen: dict[str, Any], times: str) -> None:
+    """Record nothing until `proton ctl` starts a session, or its time has come."""
     from triton_proton import _control, _libproton
     from triton_proton.profile import report_at_exit
 
-    if not quiet:
+    if not chosen["quiet"]:
         report_at_exit()
-    _control.listen(
-        options.get("name"),
-        context=options.get("context", "shadow"),
-        data=options.get("data", "tree"),
-        backend=options.get("backend"),
-        mode=options.get("mode"),
-        hook=options.get("hook"),
-        memory=options.get("memory") == "1",
-        backward=options.get("backward") == "1",
-        modules=options.get("modules") == "1",
-        torch_ops=options.get("torch_ops") == "1",
-        output_format=options.get("format"),
-        quiet=quiet,
-    )
+    _control.listen(**chosen)
     _libproton.finalize_on_signals()
-    after, length = options["wait"].split()
+    after, length = times.split()
     if after != "-":
         _libproton.listen_timed(float(after), float(length))
 

@@ -120,8 +120,8 @@ static const struct option_row rows[] = {
 	{0, "no-nvtx", NULL, "do not record NVTX ranges as scopes", MEMBER(has_no_nvtx)},
 	{0, "no-children", NULL, "do not record child processes", MEMBER(has_no_children)},
 	{0, "wait", NULL, "record nothing until proton ctl starts a session", MEMBER(must_wait)},
-	{0, "start-after", "SECONDS", "begin to record after this time", MEMBER(start_after)},
-	{0, "for", "SECONDS", "record this long and write the profile", MEMBER(record_for)},
+	{0, "start-after", "SECS", "begin to record after these seconds", MEMBER(start_after)},
+	{0, "for", "SECS", "record for these seconds, then write the profile", MEMBER(record_for)},
 	{.help = "Output"},
 	{'n', "name", "PATH",
 	 "output path without suffix; -: standard output\n"

@@ -49,17 +49,17 @@ static bool is_started_live(void)
 	return started >= 0 && proton_session_backend(started);
 }
 
-/* The highest id of a live session, or -1. */
-static int find_newest(void)
+/* The ids of live sessions; returns their number. */
+static int list_sessions(int ids[SESSION_MAX])
 {
-	int newest = -1;
+	int count = 0;
 
 	pthread_mutex_lock(&registry.lock);
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (registry.sessions[slot].is_live && registry.sessions[slot].id > newest)
-			newest = registry.sessions[slot].id;
+		if (registry.sessions[slot].is_live)
+			ids[count++] = registry.sessions[slot].id;
 	pthread_mutex_unlock(&registry.lock);
-	return newest;
+	return count;
 }
 
 /* Names of children have their process id: NAME.PID */
@@ -151,7 +151,8 @@ static int run_start(const struct control_request *request, struct out *reply,
 {
 	char *options[CONTROL_OPTION_COUNT];
 	char path[PATH_MAX] = "";
-	int newest = find_newest();
+	int before[SESSION_MAX];
+	int count = list_sessions(before);
 	int session;
 	int status;
 
@@ -170,9 +171,12 @@ static int run_start(const struct control_request *request, struct out *reply,
 	if (status != PROTON_OK)
 		return status;
 	proton_session_path(session, path, sizeof(path));
-	if (session <= newest)
-		return err_set(err, PROTON_E_STATE,
-			       "the program itself records to %s; give another name with -n", path);
+	for (int i = 0; i < count; i++)
+		if (session == before[i])
+			return err_set(
+				err, PROTON_E_STATE,
+				"the program itself records to %s; give another name with -n",
+				path);
 	started = session;
 	out_printf(reply, "recording to %s", path);
 	return PROTON_OK;
@@ -215,18 +219,6 @@ static int run_stop(const struct control_request *request, struct out *reply,
 		out_printf(reply, "%s\n", path);
 	out_text(reply, summary);
 	return PROTON_OK;
-}
-
-static int list_sessions(int ids[SESSION_MAX])
-{
-	int count = 0;
-
-	pthread_mutex_lock(&registry.lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (registry.sessions[slot].is_live)
-			ids[count++] = registry.sessions[slot].id;
-	pthread_mutex_unlock(&registry.lock);
-	return count;
 }
 
 static int run_snapshot(const struct control_request *request, struct out *reply,

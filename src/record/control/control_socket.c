@@ -82,8 +82,6 @@ void control_socket_touch(const char *path)
 	char parent[PATH_MAX];
 	int directory;
 
-	if (!name)
-		return;
 	snprintf(parent, sizeof(parent), "%.*s", (int)(name - path), path);
 	directory = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0)

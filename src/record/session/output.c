@@ -291,11 +291,27 @@ static bool keeps_earlier_working_file(struct session *session)
 	return true;
 }
 
+int output_write_packed(struct profile_view *view, const char *path, bool is_exclusive,
+			struct proton_error *err)
+{
+	struct file_replace file;
+	int status = file_replace_begin(&file, path, err);
+
+	if (status != PROTON_OK)
+		return status;
+	view->end_ns = clock_real_ns();
+	file.is_exclusive = is_exclusive;
+	status = packed_file_write(view, &file.out, err);
+	if (status == PROTON_OK)
+		return file_replace_commit(&file, err);
+	file_replace_abandon(&file);
+	return status;
+}
+
 /* Rewrites the working file as a packed, complete profile at `<path>.proton`. */
 static int keep_working_file(struct session *session, struct proton_error *err)
 {
 	struct profile_view view;
-	struct file_replace file;
 	char *path;
 	int status;
 
@@ -304,15 +320,7 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 	if (asprintf(&path, "%s.proton", session->path) < 0)
 		return err_nomem(err);
 	profile_file_view(&session->store.file, &view);
-	view.end_ns = clock_real_ns();
-	status = file_replace_begin(&file, path, err);
-	if (status == PROTON_OK) {
-		status = packed_file_write(&view, &file.out, err);
-		if (status == PROTON_OK)
-			status = file_replace_commit(&file, err);
-		else
-			file_replace_abandon(&file);
-	}
+	status = output_write_packed(&view, path, false, err);
 	if (status == PROTON_OK) {
 		earlier_output_note_written(path);
 		working_file_drop_earlier(&session->store.file.place);

@@ -42,6 +42,10 @@ int output_load_phase(const struct session *session, uint32_t phase, struct prof
 char *output_part_path(const struct session *session, uint32_t phase,
 		       const struct export_format *format);
 
+/* Writes a view as a complete profile file. `is_exclusive`: fails if the file exists. */
+int output_write_packed(struct profile_view *view, const char *path, bool is_exclusive,
+			struct proton_error *err);
+
 /* The path of the output of a session with one, or a pattern if it will have several. */
 void output_path(const struct session *session, const struct output_format *format, char *path,
 		 size_t capacity);

@@ -9,8 +9,6 @@
 #include <libproton/proton.h>
 
 #include "base/clock.h"
-#include "base/replace.h"
-#include "format/packed_file.h"
 #include "format/profile_snapshot.h"
 #include "format/target.h"
 #include "model/load.h"
@@ -95,7 +93,6 @@ static int plan_snapshot(struct session *session, const char *name, const char *
 static int write_packed(const struct snapshot_plan *plan, struct proton_error *err)
 {
 	struct profile_view view;
-	struct file_replace file;
 	char *bytes;
 	size_t length;
 	int status;
@@ -106,16 +103,7 @@ static int write_packed(const struct snapshot_plan *plan, struct proton_error *e
 			       plan->working);
 	status = profile_view_open(&view, bytes, length, err);
 	if (status == PROTON_OK) {
-		view.end_ns = clock_real_ns();
-		status = file_replace_begin(&file, plan->path, err);
-		if (status == PROTON_OK) {
-			file.is_exclusive = plan->no_clobber;
-			status = packed_file_write(&view, &file.out, err);
-			if (status == PROTON_OK)
-				status = file_replace_commit(&file, err);
-			else
-				file_replace_abandon(&file);
-		}
+		status = output_write_packed(&view, plan->path, plan->no_clobber, err);
 		profile_view_fini(&view);
 	}
 	free(bytes);
