@@ -7,7 +7,7 @@ import os
 from typing import Any, Optional, Union
 
 from . import _libproton
-from .profile import DEFAULT_PROFILE_NAME, _at_exit, _hook_of, finalize
+from .profile import DEFAULT_PROFILE_NAME, _at_exit, _hook_of, _is_disabled, finalize
 from .profile import _start as _start_session
 
 _defaults: dict[str, Any] = {}  # options of sessions that the commands do not have
@@ -66,6 +66,8 @@ def _start(
     hook: Optional[str],
 ) -> int:
     """Called on the thread of the commands."""
+    if _is_disabled():
+        raise RuntimeError("TRITON_PROTON_DISABLE is set: nothing is recorded")
     options = dict(_defaults)
     if hook is not None:
         options["hook"] = hook

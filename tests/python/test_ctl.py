@@ -146,6 +146,13 @@ def test_a_program_that_calls_listen(tmp_path, runtime):
     assert (tmp_path / "own.hatchet").exists()
 
 
+def test_a_program_in_which_proton_is_disabled(tmp_path, runtime):
+    with serving(tmp_path, {**runtime, "TRITON_PROTON_DISABLE": "1"}) as server:
+        text = ctl("start", cwd=tmp_path, env=runtime, status=1)
+        assert text.endswith("(proton): TRITON_PROTON_DISABLE is set: nothing is recorded")
+        assert server.do("flags.flags.profiling_on") == "False"
+
+
 def test_a_session_of_some_seconds(tmp_path, runtime):
     code = """
         import time
