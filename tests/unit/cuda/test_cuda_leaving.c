@@ -507,6 +507,39 @@ static void end_capture(void)
 	atomic_store(&capture.must_end, false);
 }
 
+/* As soon as it is seen. */
+static void *load_slowly_when_subscribed(void *unused)
+{
+	while (!fake.calls("cuptiActivityEnable"))
+		usleep(100);
+	call_ms = 2000;
+	return call_slowly((void *)(uintptr_t)CUPTI_CALL_MODULE_LOAD_DATA);
+}
+
+TEST(a_session_that_could_not_begin_to_sample_gives_the_reason)
+{
+	pthread_t thread;
+
+	begin_with_context();
+	rec_begin_saying();
+	CHECK_EQ(pthread_create(&thread, NULL, load_slowly_when_subscribed, NULL), 0);
+	start_sampling("pcsampling");
+	launch_function("k", NULL, 1000);
+	end();
+	CHECK_EQ(rec_printed("no PCs were sampled: other threads launched kernels or loaded"), 1);
+	pthread_join(thread, NULL);
+}
+
+TEST(a_session_without_the_expected_samples_prints_how_many_they_were)
+{
+	begin_with_context();
+	rec_begin_saying();
+	start_sampling("pcsampling");
+	launch_function("k", NULL, 1000000000); /* a second */
+	end();
+	CHECK_EQ(rec_printed("no PC samples arrived, and about"), 1);
+}
+
 TEST(sampling_ends_after_a_capture_has)
 {
 	pthread_t later;

@@ -588,7 +588,7 @@ TEST(sessions_start_and_stop_while_64_threads_launch)
 		start();
 		usleep(1000);
 		rec_finalize(PROTON_ALL_SESSIONS, "none");
-		/* While calls exclude each other for 20 ms at most, ThreadSanitizer needs longer. */
+		/* The calls have 20 ms to end, which is too short with ThreadSanitizer. */
 		CHECK(!tests_cuda() || TAP_IS_SANITIZED || fake.is_silent());
 	}
 	atomic_store(&is_over, true);
