@@ -507,7 +507,7 @@ static void end_capture(void)
 	atomic_store(&capture.must_end, false);
 }
 
-/* As soon as it is seen. */
+/* When calls are reported. */
 static void *load_slowly_when_subscribed(void *unused)
 {
 	while (!fake.calls("cuptiActivityEnable"))
