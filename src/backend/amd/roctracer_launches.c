@@ -91,7 +91,9 @@ static void on_enter(const struct roctracer_call *call, const struct roctracer_h
 		return;
 	if (roctracer_calls_read(call, data, &config))
 		roctracer_configs_put((uint32_t)data->correlation_id, &config);
-	note_device();
+	/* In ROCm 6 a call that succeeds clears the error, which the program may look for later. */
+	if (!here.had_error)
+		note_device();
 }
 
 /* True if the call added work to a graph instead. */
