@@ -16,7 +16,7 @@ static _Atomic bool is_registered;
 
 static void *find(const char *name)
 {
-	const char *path = getenv("PROTON_ROCPROFILER_SDK_PATH");
+	const char *path = getenv("FAKE_SDK_PATH"); /* PyTorch's library needs it */
 	void *library = path ? dlopen(path, RTLD_LAZY | RTLD_GLOBAL) : NULL;
 	void *symbol = dlsym(library ? library : RTLD_DEFAULT, name);
 

@@ -3,7 +3,7 @@
  * source/lib/rocprofiler-register/rocprofiler_register.cpp: a library's tables are kept, and given
  * to rocprofiler-sdk if there is a tool: rocprofiler_configure() is visible from here, or one of
  * three variables is set. If the SDK cannot be loaded then, the program is aborted (LOG(FATAL)).
- * tests/python/test_rocprofiler_register.py runs the same over the real library.
+ * tests/python/test_amd_orders.py runs the same over the real library.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
