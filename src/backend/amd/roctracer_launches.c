@@ -1,8 +1,9 @@
 /*
  * roctracer callbacks: at HIP calls that launch, copy, or make graphs, and at ROCTX ranges.
  *
- * The data of a callback do not have the result of the call. A launch that failed has set HIP's
- * last error of the thread. If there was an error before, it is unknown whether the launch failed.
+ * The data of a callback do not have the result of the call. A call that failed has set HIP's last
+ * error of the thread. If there was an error before, it is unknown whether the call failed. That is
+ * not asked before the launch of one kernel, for its cost: an error after it leaves doubt.
  */
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
@@ -46,15 +47,11 @@ static bool has_error(void)
 static struct launch_call describe(const struct roctracer_call *call,
 				   const struct roctracer_hip_call *data)
 {
-	struct launch_call launch = {
+	return (struct launch_call){
 		.correlation = (uint32_t)data->correlation_id,
 		.kind = call->launch,
 		.records = call->records,
 	};
-
-	if (launch.records == LAUNCH_ONE && here.had_error)
-		launch.records = LAUNCH_MANY; /* one, or none */
-	return launch;
 }
 
 /*
@@ -67,7 +64,8 @@ static void note_device(void)
 	uint32_t now = atomic_load_explicit(&start, memory_order_relaxed);
 	void *context;
 
-	if (here.device_seen == now || libhip.cuCtxGetCurrent(&context) != 0)
+	/* In ROCm 6 a call that succeeds clears the error, which the program may look for later. */
+	if (here.device_seen == now || has_error() || libhip.cuCtxGetCurrent(&context) != 0)
 		return;
 	contexts_note(context);
 	gpu_device_of_hip((uint32_t)(uintptr_t)context - 1); /* hip_driver.h */
@@ -81,7 +79,7 @@ static void on_enter(const struct roctracer_call *call, const struct roctracer_h
 	struct launch_call launch;
 	struct proton_context where;
 
-	here.had_error = has_error();
+	here.had_error = call->records != LAUNCH_ONE && has_error();
 	launch = describe(call, data);
 	where = launches_begin(&launch);
 	if (call->kind == CALL_GRAPH)
@@ -91,9 +89,7 @@ static void on_enter(const struct roctracer_call *call, const struct roctracer_h
 		return;
 	if (roctracer_calls_read(call, data, &config))
 		roctracer_configs_put((uint32_t)data->correlation_id, &config);
-	/* In ROCm 6 a call that succeeds clears the error, which the program may look for later. */
-	if (!here.had_error)
-		note_device();
+	note_device();
 }
 
 /* True if the call added work to a graph instead. */
@@ -111,10 +107,14 @@ static bool was_captured(const struct roctracer_call *call, const struct roctrac
 
 static void on_exit_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
 {
-	bool has_failed = !here.had_error && has_error();
-	bool is_captured = !has_failed && was_captured(call, data);
+	bool has_error_now = has_error();
+	bool is_doubtful = has_error_now && call->records == LAUNCH_ONE;
+	bool has_failed = has_error_now && !is_doubtful && !here.had_error;
+	bool is_captured = !is_doubtful && !has_failed && was_captured(call, data);
 	struct launch_call launch = describe(call, data);
 
+	if (is_doubtful)
+		launches_doubt(&launch);
 	if (is_captured)
 		launches_set_captured();
 	if (call->kind == CALL_GRAPH)
