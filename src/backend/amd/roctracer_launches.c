@@ -3,7 +3,7 @@
  *
  * The data of a callback do not have the result of the call. A call that failed has set HIP's last
  * error of the thread. If there was an error before, it is unknown whether the call failed. That is
- * not asked before the launch of one kernel, for its cost: an error after it leaves doubt.
+ * not asked before the launch of one kernel, to save time: an error after it leaves doubt.
  */
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
