@@ -6,6 +6,7 @@
  * tests/python/test_amd_orders.py runs the same over the real library.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,10 +17,12 @@
 #define HERE __attribute__((visibility("default")))
 #define TABLES_MAX 32
 #define NO_TOOLS 1
+#define DEADLOCK 2 /* a thread is inside */
 
 typedef int (*set_fn)(const char *name, uint64_t version, uint64_t instance, void **tables,
 		      uint64_t count);
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the next two */
 static struct {
 	const char *name;
 	uint32_t version;
@@ -80,21 +83,30 @@ HERE int rocprofiler_register_library_api_table(const char *name, uint32_t (*imp
 						uint32_t version, void **tables, uint64_t length,
 						uint64_t *id)
 {
+	int status = 3;
+
 	(void)import;
+	pthread_mutex_lock(&lock);
 	if (length < 1 || count == TABLES_MAX)
-		return 3;
+		goto out;
 	registered[count].name = name;
 	registered[count].version = version;
 	registered[count].table = tables[0];
 	*id = count;
-	return propagate(count++);
+	status = propagate(count++);
+out:
+	pthread_mutex_unlock(&lock);
+	return status;
 }
 
 /* Since 0.5. */
 HERE int rocprofiler_register_invoke_nonpropagated_registrations(void)
 {
+	if (pthread_mutex_trylock(&lock) != 0)
+		return DEADLOCK;
 	for (size_t i = 0; i < count; i++)
 		if (!registered[i].is_propagated)
 			propagate(i);
+	pthread_mutex_unlock(&lock);
 	return 0;
 }

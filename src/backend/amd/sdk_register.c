@@ -37,6 +37,8 @@
 #include "record/session/await_driver.h"
 
 #define OPERATIONS_MAX 256u
+#define REGISTER_IS_BUSY 2 /* ROCP_REG_DEADLOCK: HIP registers on another thread */
+#define BUSY_MAX 1000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
 static bool was_tried;
@@ -276,9 +278,9 @@ static int take_hip(struct proton_error *err)
 	int (*invoke)(void);
 
 	memcpy(&invoke, &symbol, sizeof(invoke)); /* a pointer to code */
-	if (invoke)
-		invoke();
-	else if (library && amd_gpus_are_open())
+	for (int i = 0; invoke && invoke() == REGISTER_IS_BUSY && i < BUSY_MAX; i++)
+		usleep(1000);
+	if (!invoke && library && amd_gpus_are_open())
 		return err_set(err, PROTON_E_STATE,
 			       "HIP was initialized before Proton could register with "
 			       "rocprofiler-sdk, and its librocprofiler-register is too old for "
