@@ -13,7 +13,7 @@
  * operations have other numbers. FAKE_SDK_LATE_MS: records are complete that long after the launch.
  * FAKE_SDK_PCS_BUSY: another process has configured host-trap sampling at an interval of 5000; the
  * first call that configures fails. FAKE_SDK_PCS_NONE: no GPU can be sampled.
- * FAKE_SDK_HIP_HIDES: HIP_VISIBLE_DEVICES hides GPU 1. FAKE_CUPTI_FAIL, "name=code".
+ * FAKE_SDK_HIP_HIDES: bits of GPUs that HIP does not see. FAKE_CUPTI_FAIL, "name=code".
  */
 #ifndef TESTS_FAKE_FAKE_SDK_H
 #define TESTS_FAKE_FAKE_SDK_H

@@ -466,6 +466,14 @@ int fake_configure_external_correlation_id_request_service(struct sdk_context co
 
 #define AGENTS 3
 
+/* FAKE_SDK_HIP_HIDES: the GPUs that HIP does not see, as bits. */
+static uint32_t visibility(uint32_t agent)
+{
+	const char *hidden = getenv("FAKE_SDK_HIP_HIDES");
+
+	return hidden && agent && (strtoul(hidden, NULL, 10) >> (agent - 1) & 1) ? 1 : 3;
+}
+
 /* A CPU and two GPUs, in structs of this version's size. */
 int fake_query_available_agents(int version, sdk_agents_fn callback, size_t bytes, void *data)
 {
@@ -498,7 +506,7 @@ int fake_query_available_agents(int version, sdk_agents_fn callback, size_t byte
 			.node_id = i,
 			.logical_id = (int32_t)i,
 			.logical_type_id = i ? (int32_t)i - 1 : 0,
-			.visibility = i == 2 && getenv("FAKE_SDK_HIP_HIDES") ? 1 : 3,
+			.visibility = visibility(i),
 			.uuid = {(uint8_t)i},
 		};
 

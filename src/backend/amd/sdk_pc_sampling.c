@@ -253,12 +253,17 @@ static int add_buffer(void)
 	return status;
 }
 
+/* Those that HIP sees, as the library estimates it from variables; all if it has no estimate. */
 static int collect_agents(int version, const struct sdk_agent **agents, size_t count, void *data)
 {
+	uint32_t seen = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (agents[i]->size >= sizeof(struct sdk_agent) && agents[i]->type == SDK_AGENT_GPU)
+			seen |= agents[i]->visibility & SDK_VISIBLE_TO_HIP;
 	for (size_t i = 0; i < count; i++)
 		if (agents[i]->size >= sizeof(struct sdk_agent) &&
-		    agents[i]->type == SDK_AGENT_GPU &&
-		    (agents[i]->visibility & SDK_VISIBLE_TO_HIP))
+		    agents[i]->type == SDK_AGENT_GPU && (agents[i]->visibility & seen) == seen)
 			add_agent(agents[i], *(const int *)data);
 	return SDK_OK;
 }

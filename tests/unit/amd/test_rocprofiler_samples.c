@@ -497,10 +497,19 @@ TEST(a_gpu_without_the_method_that_the_user_names_is_not_sampled)
 
 TEST(a_gpu_that_hip_does_not_see_is_not_sampled)
 {
-	setenv("FAKE_SDK_HIP_HIDES", "1", 1);
+	setenv("FAKE_SDK_HIP_HIDES", "2", 1);
 	begin("pcsampling");
 	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
 	CHECK_EQ(sdk.pcs_method(1), 0);
+	profile_free(finish());
+}
+
+TEST(all_gpus_are_sampled_if_the_library_does_not_know_which_hip_sees)
+{
+	setenv("FAKE_SDK_HIP_HIDES", "3", 1);
+	begin("pcsampling");
+	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
+	CHECK_EQ(sdk.pcs_method(1), SDK_METHOD_HOST_TRAP);
 	profile_free(finish());
 }
 
