@@ -119,18 +119,6 @@ TEST(hip_that_was_initialized_before_is_recorded)
 	in_children(after_hip);
 }
 
-static void before_hip(void)
-{
-	proton_prepare();
-	initialize_hip();
-	expect_kernels("rocprofiler");
-}
-
-TEST(hip_that_is_initialized_later_is_recorded)
-{
-	in_children(before_hip);
-}
-
 static void open_kfd(void)
 {
 	char *path = strdup(rec_path("dev/kfd"));
@@ -156,19 +144,7 @@ TEST(hip_without_librocprofiler_register_is_recorded_with_roctracer)
 	in_children(after_hip_alone);
 }
 
-TEST(without_roctracer_that_is_an_error_with_its_remedy)
-{
-	struct proton_error err = {0};
-
-	setenv("FAKE_HIP_ALONE", "1", 1);
-	setenv("PROTON_ROCTRACER_PATH", "/nonexistent", 1);
-	initialize_hip();
-	open_kfd();
-	CHECK_EQ(start_any(&err), PROTON_E_STATE);
-	CHECK_HAS(err.text, "built without librocprofiler-register; use the backend \"roctracer\"");
-}
-
-TEST(such_a_hip_that_is_initialized_later_is_an_error_too)
+TEST(such_a_hip_that_is_initialized_later_is_an_error)
 {
 	struct proton_error err = {0};
 	int session;
