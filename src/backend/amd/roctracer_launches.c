@@ -23,6 +23,7 @@
 
 static _Thread_local struct {
 	bool had_error;       /* when the current call began */
+	bool is_pending;      /* after the last call there was an error */
 	uint32_t device_seen; /* `start` when the device was noted; 0: it was not */
 } here;
 static _Atomic uint32_t start; /* number of the start of callbacks, from 1 */
@@ -108,11 +109,14 @@ static bool was_captured(const struct roctracer_call *call, const struct roctrac
 static void on_exit_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
 {
 	bool has_error_now = has_error();
+	bool is_new = has_error_now && !here.is_pending;
 	bool is_doubtful = has_error_now && call->records == LAUNCH_ONE;
 	bool has_failed = has_error_now && !is_doubtful && !here.had_error;
-	bool is_captured = !is_doubtful && !has_failed && was_captured(call, data);
+	bool is_captured = !is_new && !has_failed && was_captured(call, data);
 	struct launch_call launch = describe(call, data);
 
+	/* A new error may be this call's. To ask about a capture would clear it in ROCm 6. */
+	here.is_pending = has_error_now;
 	if (is_doubtful)
 		launches_doubt(&launch);
 	if (is_captured)
