@@ -16,7 +16,7 @@ RUN_TESTS = $(PY) tools/run_tests.py
 PACKAGE_SOURCES := $(shell find src include python meson.build meson_options.txt pyproject.toml \
 	README.md -type f ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: release build install demo setup-demo test gpu-report check check-fast sanitize tsan fuzz fuzz-targets mutate format bench clean help
+.PHONY: release build install demo setup-demo test test-aarch64 gpu-report check check-fast sanitize tsan fuzz fuzz-targets mutate format bench clean help
 
 build: $(BUILD)/build.ninja
 	@$(NINJA) $(BUILD)
@@ -25,6 +25,7 @@ help:
 	@echo 'make build     build the library and the commands in $(BUILD)/, no tests'
 	@echo 'make demo      profile the examples and print the tree'
 	@echo 'make test      build everything and run all tests'
+	@echo 'make test-aarch64  build for aarch64 and run the C tests under an emulator'
 	@echo 'make check     static checks: includes, vocabulary, hygiene, format, clang-tidy'
 	@echo 'make check-fast  checks and tests of the components that a change touches; BASE=main'
 	@echo 'make sanitize  unit tests, fuzz corpora and the package under AddressSanitizer and UBSan'
@@ -70,6 +71,10 @@ demo: setup-demo
 
 test: build $(STAMPS)/triton $(STAMPS)/package
 	@$(IN_VENV) $(RUN_TESTS) $(BUILD) --pytest $(PY)
+
+# AARCH64_PYTHON=FOLDER of tools/aarch64_python.sh: the tests of the package as well.
+test-aarch64: | $(STAMPS)/tools
+	@$(IN_VENV) tools/test_aarch64.sh build-aarch64 $(AARCH64_PYTHON)
 
 # Status 5 of pytest: there is no GPU, and every test was skipped.
 gpu-report: setup-demo
@@ -153,8 +158,9 @@ PYTHONS ?= $(PY)
 release: | $(STAMPS)/tools
 	@tools/release.py --required > $(VENV)/release.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input -r $(VENV)/release.txt
-	@$(PY) tools/release.py $(if $(URL),--url $(URL)) $(foreach python,$(PYTHONS),--python $(python))
+	@$(PY) tools/release.py $(if $(URL),--url $(URL)) $(foreach python,$(PYTHONS),--python $(python)) \
+		$(if $(AARCH64_PYTHON),--aarch64 $(AARCH64_PYTHON))
 
 clean:
-	rm -rf $(BUILD) build-package build-asan build-tsan build-fuzz build-mutate build-ci-* demo-output
+	rm -rf $(BUILD) build-package build-asan build-tsan build-fuzz build-mutate build-aarch64 build-ci-* demo-output
 	rm -f $(STAMPS)/package

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Build the files for PyPI: the sdist and one wheel per Python, checked.
 
-Usage: release.py [--url URL] [--out DIRECTORY] [--python PYTHON]...
+Usage: release.py [--url URL] [--out DIRECTORY] [--python PYTHON]... [--aarch64 FOLDER]
 
 Works on a copy of the last commit. With --url, the project's address, the copy's metadata name it
 and the links of README.md lead there, to the tag of the version. Wheels are built from the sdist;
-auditwheel gives them their manylinux tag.
+auditwheel gives them their manylinux tag. With --aarch64, a folder of tools/aarch64_python.sh, one
+more wheel is built by a cross compiler.
 "release.py --required" prints the packages that it needs.
 """
 
@@ -93,7 +94,7 @@ def write_address(tree, url, tag):
     readme.write_text(absolute(readme.read_text(), url, tag))
 
 
-def build(tree, out, pythons):
+def build(tree, out, pythons, aarch64):
     """The sdist, and from it a wheel per Python; returns the files."""
     run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "-o", out, tree)
     sdist = next(out.glob("*.tar.gz"))
@@ -101,8 +102,10 @@ def build(tree, out, pythons):
         for python in pythons:
             raw = Path(folder) / re.sub(r"\W", "-", python)
             run(python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", raw, sdist)
-            for wheel in raw.glob("*.whl"):
-                run("auditwheel", "repair", "-w", out, wheel)
+        if aarch64:
+            run(ROOT / "tools" / "aarch64_wheel.sh", aarch64, sdist, Path(folder) / "aarch64")
+        for wheel in Path(folder).glob("*/*.whl"):
+            run("auditwheel", "repair", "-w", out, wheel)
     return [sdist, *sorted(out.glob("*.whl"))]
 
 
@@ -113,6 +116,7 @@ def main():
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     parser.add_argument("--required", action="store_true", help="print the packages needed")
     parser.add_argument("--python", action="append", help="build a wheel for this Python too")
+    parser.add_argument("--aarch64", type=Path, help="build a wheel for the Python there too")
     options = parser.parse_args()
     if options.required:
         print("\n".join(REQUIRED))
@@ -128,7 +132,7 @@ def main():
         if options.url:
             write_address(tree, options.url.rstrip("/"), f"v{version}")
         commit(tree)
-        files = build(tree, out, options.python or [sys.executable])
+        files = build(tree, out, options.python or [sys.executable], options.aarch64)
     run(sys.executable, "-m", "twine", "check", "--strict", *files)
     print("release: then, as CONTRIBUTING.md says:")
     print(f"    git tag -s v{version} && git push origin v{version}")

@@ -13,7 +13,7 @@ import re
 import sys
 from typing import Optional
 
-from . import _libproton
+from . import _kineto, _libproton
 
 TOOL = "libproton_rocprofiler.so"
 HSA_TOOL = "libproton_hsa.so"
@@ -91,12 +91,12 @@ def leave_children_alone() -> None:
             os.environ["HSA_TOOLS_LIB"] = rest
         else:
             os.environ.pop("HSA_TOOLS_LIB", None)
-    tools = os.environ.get("ROCP_TOOL_LIBRARIES", "").split(":")
-    kept = [tool for tool in tools if tool and os.path.basename(tool) != TOOL]
-    if len(kept) == len(tools):
+    tools = os.environ.get("ROCP_TOOL_LIBRARIES", "")
+    rest = re.sub(rf"(^|:)[^:]*/{re.escape(TOOL)}:?$", "", tools)
+    if rest == tools:
         return
-    if kept:
-        os.environ["ROCP_TOOL_LIBRARIES"] = ":".join(kept)
+    if rest:
+        os.environ["ROCP_TOOL_LIBRARIES"] = rest
     else:
         os.environ.pop("ROCP_TOOL_LIBRARIES", None)
     if os.environ.get(_PREFIX + "SDK"):
@@ -110,3 +110,4 @@ def prepare() -> None:
     name_libraries()
     if not is_loaded_by_hip():
         _libproton.prepare()
+    _kineto.follow_rocm()

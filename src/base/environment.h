@@ -1,7 +1,8 @@
-/* Environment variables: the only place that reads one by its name. */
+/* Environment variables: the only place that reads one by its name, and that adds one. */
 #ifndef BASE_ENVIRONMENT_H
 #define BASE_ENVIRONMENT_H
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 /*
@@ -14,5 +15,13 @@ static inline char *environment_get(const char *name)
 {
 	return secure_getenv(name);
 }
+
+/*
+ * Adds "NAME=value", which must stay valid, and removes it again, while other threads may read the
+ * environment. A variable that is set already is to be changed with setenv(), which then moves
+ * nothing.
+ */
+bool environment_append(char *entry);
+void environment_remove(const char *entry);
 
 #endif

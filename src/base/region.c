@@ -44,14 +44,16 @@ static size_t round_up(size_t bytes, size_t unit)
 #define HAS_ADDRESS_RANGES false
 #endif
 
-/* The lowest address of the units; 0: there is no space below the code. */
+/* The lowest address of the units, below the code if there is space; 0: they have none. */
 static uintptr_t first_address(void)
 {
 	uintptr_t code = (uintptr_t)region_reserve & ~(UNIT_BYTES - 1);
 
-	return HAS_ADDRESS_RANGES || code < 3 * AWAY_FROM_CODE
-		       ? 0
-		       : code - AWAY_FROM_CODE - UNIT_COUNT * UNIT_BYTES;
+	if (HAS_ADDRESS_RANGES)
+		return 0;
+	/* Code is low with `ulimit -s unlimited` and in emulators. */
+	return code < 3 * AWAY_FROM_CODE ? code + AWAY_FROM_CODE
+					 : code - AWAY_FROM_CODE - UNIT_COUNT * UNIT_BYTES;
 }
 
 static void give_back(size_t first, size_t count)

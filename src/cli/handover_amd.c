@@ -63,7 +63,10 @@ bool handover_amd_can_inject(const struct options *options, const char *library)
 	return can_use_sdk(options, library, path) || can_use_hsa(options, library, path);
 }
 
-/* After the tools of the user, which keep working. */
+/*
+ * After the tools of the user, which keep working. rocprofiler-sdk does not load the last of
+ * several tools unless a colon follows.
+ */
 static bool append_tool(const char *variable, char separator, const char *tool)
 {
 	const char *before = environment_get(variable);
@@ -72,7 +75,8 @@ static bool append_tool(const char *variable, char separator, const char *tool)
 
 	if (!before || !*before)
 		return setenv(variable, tool, 1) == 0;
-	ok = asprintf(&joined, "%s%c%s", before, separator, tool) > 0 &&
+	ok = asprintf(&joined, "%s%c%s%s", before, separator, tool, separator == ':' ? ":" : "") >
+		     0 &&
 	     setenv(variable, joined, 1) == 0;
 	free(joined);
 	return ok;
@@ -108,11 +112,11 @@ bool handover_amd_export(const struct options *options, const char *library)
 }
 
 /* The last separator that is part of no path; NULL: none. */
-static const char *last_separator(const char *tools, char separator)
+static char *last_separator(char *tools, char separator)
 {
-	const char *found = NULL;
+	char *found = NULL;
 
-	for (const char *at = tools; (at = strchr(at, separator)); at++)
+	for (char *at = tools; (at = strchr(at, separator)); at++)
 		if (separator != ' ' || at == tools || at[-1] != '\\')
 			found = at;
 	return found;
@@ -121,19 +125,21 @@ static const char *last_separator(const char *tools, char separator)
 /* Removes `tool` from the end of the list. */
 static void clear_tool(const char *variable, char separator, const char *tool)
 {
-	const char *tools = environment_get(variable);
-	const char *last = tools ? last_separator(tools, separator) : NULL;
-	const char *name = last ? last + 1 : tools;
-	char *before;
+	const char *value = environment_get(variable);
+	char *tools = value ? strdup(value) : NULL;
+	size_t length = tools ? strlen(tools) : 0;
+	char *last;
 
-	if (!name || !strstr(name, tool))
-		return;
-	before = last ? strndup(tools, (size_t)(last - tools)) : NULL;
-	if (before)
-		setenv(variable, before, 1);
-	else
+	if (length && separator == ':' && tools[length - 1] == ':')
+		tools[length - 1] = '\0';
+	last = tools ? last_separator(tools, separator) : NULL;
+	if (last && strstr(last, tool)) {
+		*last = '\0';
+		setenv(variable, tools, 1);
+	} else if (tools && !last && strstr(tools, tool)) {
 		unsetenv(variable);
-	free(before);
+	}
+	free(tools);
 }
 
 void handover_amd_clear(void)

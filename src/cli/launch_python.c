@@ -51,6 +51,24 @@ static bool find_interpreter(const struct options *options, struct interpreter *
 	return interpreter_find(options->kind == TARGET_MODULE ? options->target : "", python);
 }
 
+void launch_doctor(const struct options *options)
+{
+	struct options module = *options;
+	struct interpreter python;
+	char **argv;
+
+	module.kind = TARGET_MODULE;
+	module.target = "triton_proton.doctor";
+	if (!interpreter_find("", &python))
+		return;
+	argv = make_argv(&module, python.path);
+	if (argv)
+		execv(python.path, argv);
+	message("cannot run %s: %s", python.path, strerror(errno));
+	free(argv);
+	interpreter_fini(&python);
+}
+
 void launch_python(const struct options *options)
 {
 	struct interpreter python;

@@ -29,6 +29,10 @@ int main(int argc, char **argv)
 	result = options_parse(argc, argv, &options);
 	if (result == OPTIONS_DONE)
 		return 0;
+	if (result == OPTIONS_RUN && options.kind == TARGET_DOCTOR) {
+		launch_doctor(&options);
+		return EXIT_NOT_RUN;
+	}
 	if (result == OPTIONS_BAD || !options_check(&options))
 		return EXIT_NOT_RUN;
 	if (options.kind == TARGET_PROGRAM)

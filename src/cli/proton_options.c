@@ -26,6 +26,7 @@ static const char usage[] =
 	"       proton [OPTIONS] --module NAME [ARGS...]\n"
 	"       proton [OPTIONS] -- PROGRAM [ARGS...]\n"
 	"       proton ctl [PID|NAME] start|stop|snapshot|status\n"
+	"       proton doctor --amd [--report FILE]\n"
 	"\n"
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
 
@@ -170,6 +171,8 @@ static enum options_result take_target(int argc, char **argv, bool is_separated,
 		options->kind = TARGET_PROGRAM;
 	else if (strcmp(options->target, "pytest") == 0)
 		options->kind = TARGET_MODULE;
+	else if (strcmp(options->target, "doctor") == 0)
+		options->kind = TARGET_DOCTOR;
 	options->arguments = argv + optind + 1;
 	return OPTIONS_RUN;
 }

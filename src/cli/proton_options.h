@@ -12,6 +12,7 @@ enum target_kind {
 	TARGET_MODULE,  /* python -m MODULE args */
 	TARGET_PROGRAM, /* any program, after `--` */
 	TARGET_PYTHON,  /* an interpreter with its arguments: `proton python x.py` */
+	TARGET_DOCTOR,  /* no program: the checks of `proton doctor` */
 };
 
 /* Strings are borrowed from argv; NULL means not given. */

@@ -5,6 +5,7 @@
  */
 #include "driver/amd_gpus.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -120,6 +121,26 @@ const char *amd_gpus_problem(void)
 		 "/dev/kfd: %s",
 		 strerror(error));
 	return text;
+}
+
+/* The HSA runtime opens the device of the kernel driver when it is initialized. */
+bool amd_gpus_are_open(void)
+{
+	static const char device[] = "/dev/kfd";
+	DIR *directory = opendir("/proc/self/fd");
+	bool is_open = false;
+	char target[512];
+
+	for (struct dirent *entry; directory && !is_open && (entry = readdir(directory));) {
+		ssize_t length =
+			readlinkat(dirfd(directory), entry->d_name, target, sizeof(target));
+
+		is_open = length >= (ssize_t)strlen(device) && (size_t)length < sizeof(target) &&
+			  memcmp(target + length - strlen(device), device, strlen(device)) == 0;
+	}
+	if (directory)
+		closedir(directory);
+	return is_open;
 }
 
 /* ------------------------------------------------------------------ ordinals */

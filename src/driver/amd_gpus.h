@@ -2,6 +2,7 @@
 #ifndef DRIVER_AMD_GPUS_H
 #define DRIVER_AMD_GPUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,8 @@ int amd_gpus_ordinal_of_node(uint32_t node);
 /* The number of devices that HIP reports; -1 if HIP is not loaded or has no device. */
 int amd_gpus_hip_count(void);
 
+/* True if this process has initialized the HSA runtime. */
+bool amd_gpus_are_open(void);
 /*
  * Why this process, which uses HIP, has no GPU; in the calling thread's buffer. NULL if it does not
  * use HIP, or has access to GPUs. The error's name is the one that HIP returns then.

@@ -57,6 +57,8 @@ static const struct entry {
 				 "TRITON_ROCPROFILER_SDK_LIB_PATH",
 				 "TRITON_ROCPROFILER_SDK_LIBRARY",
 				 "install rocprofiler-sdk of the same ROCm (7.0 or later)"},
+	[AMD_REGISTER] = {.stem = "librocprofiler-register.so"},
+	[AMD_TORCH] = {.stem = "libtorch_cpu.so"},
 	[AMD_SDK_ROCTX] = {{"librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so"},
 			   "librocprofiler-sdk-roctx.so",
 			   "PROTON_SDK_ROCTX_PATH",

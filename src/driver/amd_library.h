@@ -15,6 +15,8 @@ enum amd_library {
 	AMD_HIP,             /* libamdhip64 */
 	AMD_HSA,             /* libhsa-runtime64 */
 	AMD_ROCPROFILER_SDK, /* librocprofiler-sdk */
+	AMD_REGISTER,        /* librocprofiler-register, which HIP loads; never opened */
+	AMD_TORCH,           /* libtorch_cpu; never opened */
 	AMD_SDK_ROCTX,       /* librocprofiler-sdk-roctx */
 	AMD_ROCTRACER,       /* libroctracer64 */
 	AMD_ROCTX,           /* libroctx64 */

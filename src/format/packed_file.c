@@ -1,7 +1,6 @@
 /* Packed profile files: writing and reading. See docs/format.md. */
 #include "format/packed_file.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,18 +144,11 @@ uint64_t packed_file_rows(const void *bytes, size_t length, enum table_id id)
 	return 0;
 }
 
-/*
- * Only the part of each row that this version knows, and zeros for what an older version did not
- * know.
- */
-static void fit_rows(char *rows, uint64_t count, uint32_t from_bytes, uint32_t to_bytes)
+/* Keeps the part of each row that this version knows. */
+static void shorten_rows(char *rows, uint64_t count, uint32_t from_bytes, uint32_t to_bytes)
 {
 	for (uint64_t row = 1; row < count && from_bytes > to_bytes; row++)
 		memmove(rows + row * to_bytes, rows + row * from_bytes, to_bytes);
-	for (uint64_t row = count; row-- > 0 && from_bytes < to_bytes;) {
-		memmove(rows + row * to_bytes, rows + row * from_bytes, from_bytes);
-		memset(rows + row * to_bytes + from_bytes, 0, to_bytes - from_bytes);
-	}
 }
 
 /* Decodes `rows` rows of a table into new memory. */
@@ -165,8 +157,7 @@ static int decode_table(struct profile_view *view, const struct packed_table *ta
 {
 	uint32_t known = profile_row_bytes[table->id];
 	/* Without rows, their size may be any number. */
-	uint32_t row_bytes = rows && table->row_bytes > known ? table->row_bytes : known;
-	char *decoded = calloc(rows ? rows : 1, row_bytes);
+	char *decoded = calloc(rows ? rows : 1, rows ? table->row_bytes : known);
 
 	if (!decoded)
 		return err_nomem(err);
@@ -181,18 +172,11 @@ static int decode_table(struct profile_view *view, const struct packed_table *ta
 				   table->bytes) *
 		       bytes / table->row_bytes;
 	}
-	fit_rows(decoded, rows, table->row_bytes, known);
+	shorten_rows(decoded, rows, table->row_bytes, known);
 	view->owned[table->id] = decoded;
 	view->table[table->id] = decoded;
 	view->rows[table->id] = rows;
 	return PROTON_OK;
-}
-
-/* The size of a row in the first version that had the table. */
-static uint32_t min_bytes(uint32_t id)
-{
-	return id == TABLE_RANKS ? (uint32_t)offsetof(struct row_rank, version)
-				 : profile_row_bytes[id];
 }
 
 /* True if the table can be decoded; cuts what is not in the file. */
@@ -202,7 +186,7 @@ static bool check_table(struct packed_table *table, const struct profile_view *v
 	uint32_t bytes = pack_columns_bytes(table->columns);
 	uint64_t all;
 
-	if (view->table[table->id] || table->row_bytes < min_bytes(table->id) ||
+	if (view->table[table->id] || table->row_bytes < profile_row_bytes[table->id] ||
 	    table->row_bytes % 4 || table->offset > length ||
 	    __builtin_mul_overflow(table->rows, table->row_bytes, &all))
 		return false;

@@ -18,7 +18,7 @@
 
 #define PROFILE_FILE_MAGIC "\x89PROTON\n"
 #define PROFILE_FILE_MAJOR 1
-#define PROFILE_FILE_MINOR 5
+#define PROFILE_FILE_MINOR 0
 #define PROFILE_FILE_HEADER_BYTES 65536u
 #define PROFILE_FILE_MAX_TABLES 32u
 #define PROFILE_FILE_MAX_EXTENTS 2048u
@@ -258,7 +258,7 @@ enum event_kind {
 	EVENT_SECTION = 7, /* an intra-kernel scope */
 	/*
 	 * Not an event: `start_ns` is the size in bytes of the memory copy or memset in the
-	 * previous row, if its `detail` cannot represent it. Readers of minor version 1 skip it.
+	 * previous row, if its `detail` cannot represent it.
 	 */
 	EVENT_SIZE = 8,
 };
@@ -559,7 +559,7 @@ struct file_header {
  * packed tables. The fields have the offsets of struct file_header.
  */
 #define PACKED_FILE_MAJOR 2
-#define PACKED_FILE_MINOR 4
+#define PACKED_FILE_MINOR 0
 
 struct packed_header {
 	char magic[8];

@@ -13,7 +13,7 @@
  * operations have other numbers. FAKE_SDK_LATE_MS: records are complete that long after the launch.
  * FAKE_SDK_PCS_BUSY: another process has configured host-trap sampling at an interval of 5000; the
  * first call that configures fails. FAKE_SDK_PCS_NONE: no GPU can be sampled.
- * FAKE_SDK_LOCKED: HIP has initialized the library before. FAKE_CUPTI_FAIL, "name=code".
+ * FAKE_SDK_HIP_HIDES: bits of GPUs that HIP does not see. FAKE_CUPTI_FAIL, "name=code".
  */
 #ifndef TESTS_FAKE_FAKE_SDK_H
 #define TESTS_FAKE_FAKE_SDK_H
@@ -51,7 +51,9 @@ struct fake_sample {
 	X(void, queues_exist, (bool exist))                                                        \
 	/* A launch makes so many dispatches more, by kernels of the runtime. */                   \
 	X(void, extra_dispatches, (uint32_t count))                                                \
-	/* HIP registers its functions now: finds a tool if none was forced before. */             \
+	/* The packet of a launch from now on waits for the next launch, of any thread. */         \
+	X(void, defer, (bool is_on))                                                               \
+	/* HIP is initialized and finds this tool. */                                              \
 	X(int, register_with, (sdk_configure_fn configure))                                        \
 	/* Contexts that are started. */                                                           \
 	X(uint32_t, started, (void))                                                               \

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The first call of HIP initializes it: hip_register.c. */
+void fake_hip_initialize(void);
+
 /* The rate of the device's timer; 0: HIP does not know it. */
 void fake_set_wall_clock(int khz);
 /* Captures that calls have broken. */

@@ -2,6 +2,12 @@
  * Buffers of the fake librocprofiler-sdk: records are handed over newest first, on a thread of the
  * library, at the watermark or in a flush. A buffer that is full blocks, because it is lossless.
  * Each payload is freed after the callback, and ends in bytes that newer versions appended.
+ *
+ * Sources, in rocprofiler-sdk 1.0.0 (rocm-systems 1b1610fc): lib/common/container/
+ * record_header_buffer.cpp: a buffer has two halves, each with a header of 16 bytes for every byte
+ * of its size; a flush reads all headers of one, and writers wait for it. lib/rocprofiler-sdk/
+ * buffer.cpp: the number of dropped records is that since the beginning. internal_threading.cpp,
+ * 250: the threads are made again in the child of a fork.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,6 +37,7 @@ struct buffer {
 	size_t watermark;
 	sdk_buffer_fn callback;
 	void *data;
+	struct sdk_record_header *headers[2]; /* one per half; never used */
 	struct record *newest;
 	size_t used;     /* bytes */
 	uint64_t asked;  /* handovers asked for */
@@ -42,7 +49,8 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct buffer buffers[FAKE_BUFFERS];
 static size_t count;
 static pthread_t thread;
-static uint64_t dropped;
+static uint64_t dropped; /* by the first buffer */
+static uint64_t reported;
 static bool is_held;
 static bool must_end;
 
@@ -83,7 +91,7 @@ static void hand_over(struct buffer *buffer, struct record *taken, uint64_t lost
 	struct sdk_buffer handle = {.handle = (uint64_t)(buffer - buffers) + 1};
 
 	launch_call_hook();
-	while (taken || lost) {
+	do {
 		struct record *first = taken;
 		size_t n = 0;
 
@@ -96,7 +104,6 @@ static void hand_over(struct buffer *buffer, struct record *taken, uint64_t lost
 			headers[n] = &storage[n];
 		}
 		buffer->callback(buffer->context, handle, headers, n, buffer->data, lost);
-		lost = 0;
 		while (first != taken) {
 			struct record *next = first->next;
 
@@ -104,7 +111,16 @@ static void hand_over(struct buffer *buffer, struct record *taken, uint64_t lost
 			free(first);
 			first = next;
 		}
-	}
+	} while (taken);
+}
+
+/* The lock is held: writers wait. */
+static void sweep(const struct buffer *buffer)
+{
+	volatile uint32_t used = 0;
+
+	for (size_t i = 0; i < buffer->bytes; i++)
+		used = used + (buffer->headers[0][i].kind != 0);
 }
 
 /* Serves what was asked of a buffer. The lock is held, but not during the callback. */
@@ -112,11 +128,15 @@ static void serve_one(struct buffer *buffer)
 {
 	uint64_t asked = buffer->asked;
 	struct record *taken = take(buffer);
-	uint64_t lost = is_held ? 0 : dropped;
+	uint64_t lost = buffer == &buffers[0] ? dropped : 0;
+	bool has_lost = !is_held && lost > reported;
 
-	dropped -= lost;
+	if (taken)
+		sweep(buffer);
+	if (has_lost)
+		reported = lost;
 	pthread_mutex_unlock(&lock);
-	if (taken || lost)
+	if (taken || has_lost)
 		hand_over(buffer, taken, lost);
 	pthread_mutex_lock(&lock);
 	buffer->served = asked;
@@ -144,6 +164,41 @@ static void *serve(void *unused)
 	return NULL;
 }
 
+static void start_thread(void)
+{
+	if (pthread_create(&thread, NULL, serve, NULL) != 0)
+		abort();
+}
+
+static void lock_all(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void unlock_all(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void restart_in_child(void)
+{
+	pthread_cond_init(&changed, NULL);
+	pthread_mutex_unlock(&lock);
+	if (count && !must_end)
+		start_thread();
+}
+
+/* Memory that is written, as a vector of headers is. */
+static struct sdk_record_header *make_headers(size_t bytes)
+{
+	struct sdk_record_header *headers = malloc(bytes * sizeof(*headers));
+
+	if (!headers)
+		abort();
+	memset(headers, 0, bytes * sizeof(*headers));
+	return headers;
+}
+
 int fake_create_buffer(struct sdk_context context, size_t bytes, size_t watermark, int policy,
 		       sdk_buffer_fn callback, void *data, struct sdk_buffer *out)
 {
@@ -164,11 +219,14 @@ int fake_create_buffer(struct sdk_context context, size_t bytes, size_t watermar
 		.watermark = watermark,
 		.callback = callback,
 		.data = data,
+		.headers = {make_headers(bytes), make_headers(bytes)},
 	};
 	out->handle = ++count;
 	pthread_mutex_unlock(&lock);
-	if (count == 1 && pthread_create(&thread, NULL, serve, NULL) != 0)
-		abort();
+	if (count == 1) {
+		pthread_atfork(lock_all, unlock_all, restart_in_child);
+		start_thread();
+	}
 	return SDK_OK;
 }
 
@@ -208,7 +266,6 @@ static void flush(struct buffer *buffer)
 
 int fake_flush_buffer(struct sdk_buffer handle)
 {
-	configure_use("rocprofiler_flush_buffer");
 	if (configure_is_final())
 		return SDK_E_FINALIZED;
 	if (!buffers_exist(handle.handle))
@@ -228,7 +285,6 @@ void buffers_add(uint64_t handle, struct sdk_context context, uint32_t category,
 
 	if (!record || grown > RECORD_MAX)
 		abort();
-	configure_use("a record for a buffer without its thread");
 	memset(record, 0xa5, sizeof(*record));
 	record->context = context;
 	record->category = category;
@@ -261,17 +317,24 @@ bool buffers_are_empty(void)
 	return empty;
 }
 
-/* At the end of the program: hands over what is left, and ends the threads. */
+/* Records that were not flushed are gone. */
 void buffers_finish(void)
 {
 	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < count; i++)
-		flush(&buffers[i]);
 	must_end = true;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 	if (count)
 		pthread_join(thread, NULL);
+	for (size_t i = 0; i < count; i++) {
+		for (struct record *next, *record = buffers[i].newest; record; record = next) {
+			next = record->next;
+			free(record);
+		}
+		buffers[i].newest = NULL;
+		free(buffers[i].headers[0]);
+		free(buffers[i].headers[1]);
+	}
 }
 
 FAKE_EXPORT void fake_hold(bool is_on)

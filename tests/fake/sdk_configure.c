@@ -1,7 +1,8 @@
 /*
- * Registration with the fake librocprofiler-sdk: one tool, once per process; contexts and services
- * only while it is being initialized.
+ * Registration with the fake librocprofiler-sdk: of tools, once per process or at any time, and of
+ * HIP. Contexts and services are made only while a tool is being initialized.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,14 +16,25 @@
 #include "fake/sdk_state.h"
 
 #define GUARD 0xa5
+#define CLIENTS_MAX 8
+#define ANY_TIME 10302u   /* since then a tool may register at any time */
+#define LATE_START 10300u /* since then the library asks for the tables that it has not got */
 
 struct fake_context contexts[FAKE_CONTEXTS];
 
+/* A tool: its function rocprofiler_configure(), and what that has returned. */
+static struct {
+	sdk_configure_fn configure;
+	struct sdk_configure_result *result;
+} clients[CLIENTS_MAX];
+static size_t client_count;
+
 static _Atomic int state; /* 0: not initialized, -1: it is being, 1: it is */
-static _Atomic bool is_final;
+static _Atomic int end;   /* the same of the end */
 static _Atomic pid_t owner;
 static _Atomic uint32_t stops;
-static struct sdk_configure_result *tool;
+static _Atomic bool has_hip;
+static _Atomic bool has_hsa;
 
 uint32_t configure_version(void)
 {
@@ -36,32 +48,25 @@ size_t configure_grown(void)
 	return configure_version() >= 10300 ? 32 : 0;
 }
 
-void configure_use(const char *call)
-{
-	pid_t process = atomic_load(&owner);
-
-	if (!process || process == getpid())
-		return;
-	fprintf(stderr, "fake: %s in a child forked from a process that used rocprofiler-sdk\n",
-		call);
-	abort();
-}
-
 bool configure_is_final(void)
 {
-	return atomic_load(&is_final);
+	return atomic_load(&end) > 0;
 }
 
 int configure_check(void)
 {
-	return atomic_load(&is_final)      ? SDK_E_FINALIZED
+	return atomic_load(&end) > 0       ? SDK_E_FINALIZED
 	       : atomic_load(&state) == -1 ? SDK_OK
 					   : SDK_E_CONFIGURATION_LOCKED;
 }
 
+/* ------------------------------------------------------------------ clients */
+
 static void finalize_client(struct sdk_client client)
 {
 	(void)client;
+	fprintf(stderr, "fake: a tool that ends itself waits for itself (rocm-systems#11123)\n");
+	abort();
 }
 
 /* Calls the tool with a client of this version's size, and checks that it writes no more. */
@@ -85,43 +90,206 @@ static struct sdk_configure_result *ask(sdk_configure_fn configure)
 	return result;
 }
 
-static int initialize(sdk_configure_fn configure)
+static void add_client(void *symbol)
 {
-	int none = 0;
+	sdk_configure_fn configure;
 
-	if (getenv("FAKE_SDK_LOCKED") || !atomic_compare_exchange_strong(&state, &none, -1))
-		return SDK_E_CONFIGURATION_LOCKED;
-	tool = configure ? ask(configure) : NULL;
-	if (tool && tool->initialize && tool->initialize(finalize_client, tool->data) != 0) {
+	memcpy(&configure, &symbol, sizeof(configure));
+	for (size_t i = 0; i < client_count; i++)
+		if (clients[i].configure == configure)
+			return;
+	if (configure && client_count < CLIENTS_MAX)
+		clients[client_count++].configure = configure;
+}
+
+/* As the library reads the list: of several entries, one that no colon follows is dropped. */
+static void add_named_tools(const char *tools)
+{
+	char *list = strdup(tools ? tools : "");
+	char *at = list;
+
+	for (char *colon; (colon = strchr(at, ':')) || (at == list && *at);) {
+		void *library;
+
+		if (colon)
+			*colon = '\0';
+		library = *at ? dlopen(at, RTLD_LOCAL | RTLD_LAZY) : NULL;
+		if (*at && !library)
+			abort(); /* as the library: LOG(FATAL) */
+		if (library)
+			add_client(dlsym(library, "rocprofiler_configure"));
+		if (!colon)
+			break;
+		at = colon + 1;
+	}
+	free(list);
+}
+
+static bool initialize_client(size_t i)
+{
+	struct sdk_configure_result *result = ask(clients[i].configure);
+
+	clients[i].result = result;
+	if (result && result->initialize &&
+	    result->initialize(finalize_client, result->data) != 0) {
 		memset(contexts, 0, sizeof(contexts));
-		tool = NULL;
+		clients[i].result = NULL;
 	}
-	if (tool) {
-		atomic_store(&owner, getpid());
-		atexit(fake_sdk_finalize);
-	}
+	return clients[i].result;
+}
+
+/* Each of both may be NULL. */
+static void initialize(sdk_configure_fn forced, const char *tools)
+{
+	void *symbol = NULL;
+
+	atomic_store(&state, -1);
+	/* Before the tools: their functions at exit run earlier. */
+	atexit(fake_sdk_finalize);
+	memcpy(&symbol, &forced, sizeof(symbol));
+	add_client(symbol);
+	add_named_tools(tools);
+	add_client(dlsym(RTLD_DEFAULT, "rocprofiler_configure"));
+	for (size_t i = 0; i < client_count; i++)
+		if (initialize_client(i))
+			atomic_store(&owner, getpid());
 	atomic_store(&state, 1);
+}
+
+/* The library's file becomes the one that the program's children load. */
+static void name_library(void)
+{
+	Dl_info here;
+
+	if (configure_version() >= LATE_START &&
+	    dladdr((void *)(uintptr_t)fake_sdk_finalize, &here))
+		setenv("ROCPROFILER_REGISTER_LIBRARY", here.dli_fname, 0);
+}
+
+/* Fails, for example, if librocprofiler-register is not loaded. */
+static int ask_for_tables(void)
+{
+	void *library = dlopen("librocprofiler-register.so.0", RTLD_LAZY | RTLD_NOLOAD);
+	void *symbol = library ? dlsym(library, "rocprofiler_register_invoke_nonpropagated_"
+						"registrations")
+			       : NULL;
+	int (*invoke)(void);
+
+	memcpy(&invoke, &symbol, sizeof(invoke));
+	return invoke ? invoke() : SDK_E_NOT_AVAILABLE;
+}
+
+static int add_at_any_time(sdk_configure_fn configure)
+{
+	void *symbol = NULL;
+
+	atomic_store(&state, -1);
+	memcpy(&symbol, &configure, sizeof(symbol));
+	add_client(symbol);
+	if (initialize_client(client_count - 1))
+		atomic_store(&owner, getpid());
+	atomic_store(&state, 1);
+	return ask_for_tables();
+}
+
+/*
+ * Sources: rocprofiler-sdk, source/lib/rocprofiler-sdk/registration.cpp, of 1.0.0 (rocm-systems
+ * 1b1610fc) and of 2026 (0028ad56), which has the late start and the registration at any time.
+ */
+int fake_force_configure(sdk_configure_fn configure)
+{
+	uint32_t version = configure_version();
+
+	if (atomic_load(&end))
+		return SDK_E_FINALIZED;
+	for (size_t i = 0; version >= ANY_TIME && i < client_count; i++)
+		if (clients[i].configure == configure)
+			return SDK_OK;
+	if (atomic_load(&state) > 0 && version >= ANY_TIME)
+		return add_at_any_time(configure);
+	if (atomic_load(&state))
+		return SDK_E_CONFIGURATION_LOCKED;
+	setenv("ROCPROFILER_REGISTER_FORCE_LOAD", "1", 1);
+	name_library();
+	initialize(configure, getenv("ROCP_TOOL_LIBRARIES"));
+	if (version >= LATE_START)
+		ask_for_tables();
 	return SDK_OK;
 }
 
-int fake_force_configure(sdk_configure_fn configure)
-{
-	return initialize(configure);
-}
-
+/* HIP is initialized and finds this tool, as if ROCP_TOOL_LIBRARIES named it. */
 FAKE_EXPORT int fake_sdk_register_with(sdk_configure_fn configure)
 {
-	return initialize(configure);
+	if (atomic_load(&state))
+		return SDK_E_CONFIGURATION_LOCKED;
+	initialize(configure, NULL);
+	return SDK_OK;
 }
 
-/* As at exit: the tool's finalize, then nothing works. */
+FAKE_EXPORT int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_t instance,
+					  void **tables, uint64_t count);
+
+/* HIP's tables: from here on the library sees its calls. */
+FAKE_EXPORT int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_t instance,
+					  void **tables, uint64_t count)
+{
+	(void)version;
+	(void)instance;
+	(void)tables;
+	(void)count;
+	if (atomic_load(&end))
+		return 0;
+	if (!atomic_load(&state)) {
+		name_library();
+		initialize(NULL, getenv("ROCP_TOOL_LIBRARIES"));
+	}
+	if (strcmp(name, "hip") == 0)
+		atomic_store(&has_hip, true);
+	if (strcmp(name, "hsa") == 0)
+		atomic_store(&has_hsa, true);
+	return 0;
+}
+
+static void initialize_hip(void)
+{
+	const char *path = getenv("PROTON_HIP_PATH");
+	void *hip = path ? dlopen(path, RTLD_LAZY) : NULL;
+	void *symbol = hip ? dlsym(hip, "fake_hip_initialize") : NULL;
+	void (*call)(void);
+
+	memcpy(&call, &symbol, sizeof(call));
+	if (call)
+		call();
+}
+
+bool configure_sees_hip(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, initialize_hip);
+	return atomic_load(&has_hip);
+}
+
+bool configure_sees_queues(void)
+{
+	return atomic_load(&has_hsa);
+}
+
+/*
+ * At exit, as registration.cpp does: the tools' functions, with records in the buffers that were
+ * not handed over; they may be flushed. Then the threads end, and nothing works any more.
+ */
 FAKE_EXPORT void fake_sdk_finalize(void)
 {
-	if (atomic_load(&owner) != getpid() || atomic_exchange(&is_final, true))
+	int none = 0;
+
+	if (!atomic_compare_exchange_strong(&end, &none, -1))
 		return;
+	for (size_t i = 0; i < client_count; i++)
+		if (clients[i].result && clients[i].result->finalize)
+			clients[i].result->finalize(clients[i].result->data);
 	buffers_finish();
-	if (tool && tool->finalize)
-		tool->finalize(tool->data);
+	atomic_store(&end, 1);
 }
 
 int fake_is_initialized(int *status)
@@ -298,6 +466,14 @@ int fake_configure_external_correlation_id_request_service(struct sdk_context co
 
 #define AGENTS 3
 
+/* FAKE_SDK_HIP_HIDES: the GPUs that HIP does not see, as bits. */
+static uint32_t visibility(uint32_t agent)
+{
+	const char *hidden = getenv("FAKE_SDK_HIP_HIDES");
+
+	return hidden && agent && (strtoul(hidden, NULL, 10) >> (agent - 1) & 1) ? 1 : 3;
+}
+
 /* A CPU and two GPUs, in structs of this version's size. */
 int fake_query_available_agents(int version, sdk_agents_fn callback, size_t bytes, void *data)
 {
@@ -330,7 +506,7 @@ int fake_query_available_agents(int version, sdk_agents_fn callback, size_t byte
 			.node_id = i,
 			.logical_id = (int32_t)i,
 			.logical_type_id = i ? (int32_t)i - 1 : 0,
-			.visibility = 3,
+			.visibility = visibility(i),
 			.uuid = {(uint8_t)i},
 		};
 

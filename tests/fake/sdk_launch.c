@@ -14,6 +14,7 @@
 #include "fake/sdk_state.h"
 
 #define NAMES 4096
+#define DEFERRED_MAX 16
 #define TIMED_AT_ONCE 200u
 #define CALL_BYTES 120 /* of rocprofiler_callback_tracing_hip_api_data_t */
 
@@ -22,6 +23,10 @@ static _Atomic uint64_t next_dispatch = 1;
 static _Atomic uint32_t delivered;
 static _Atomic uint32_t extra;
 static _Atomic bool queues_are_old;
+static _Atomic bool is_deferring;
+static pthread_mutex_t deferred_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the next two */
+static struct fake_launch deferred[DEFERRED_MAX];
+static size_t deferred_count;
 static _Atomic(void (*)(void)) hook;
 
 void launch_call_hook(void)
@@ -67,7 +72,8 @@ static void notify(struct call *call, int phase)
 			.phase = phase,
 			.payload = call->payload,
 		};
-		bool is_wanted = atomic_load(&contexts[i].is_started) && service->is_on &&
+		bool is_wanted = configure_sees_hip() && atomic_load(&contexts[i].is_started) &&
+				 service->is_on &&
 				 (service->wants_all || service->wants[call->operation]);
 
 		if (phase == SDK_PHASE_EXIT ? !call->was_entered[i] : !is_wanted)
@@ -162,7 +168,8 @@ static void announce(int operation, const void *given, size_t bytes)
 		};
 		uint64_t user = 0;
 
-		if (atomic_load(&contexts[i].is_started) && service->is_on) {
+		if (configure_sees_hip() && atomic_load(&contexts[i].is_started) &&
+		    service->is_on) {
 			launch_call_hook();
 			service->callback(record, &user, service->data);
 		}
@@ -321,7 +328,7 @@ static void dispatch(const struct fake_launch *launch, const char *name, uint64_
 		.grid = {items(config, 0), items(config, 1), items(config, 2)},
 	};
 
-	if (!atomic_load(&queues_are_old))
+	if (configure_sees_hip() && configure_sees_queues() && !atomic_load(&queues_are_old))
 		complete(KIND_KERNEL_DISPATCH, internal, &record, sizeof(record), records);
 }
 
@@ -345,6 +352,19 @@ static size_t put_stream(const char *name, uint64_t stream, uint64_t arguments[s
 }
 
 /*
+ * hsa/queue.cpp, WriteInterceptor: packets of a queue may be processed by another thread than the
+ * one that launches. The request has the thread and the correlation of the former.
+ */
+static void dispatch_deferred(uint64_t internal)
+{
+	pthread_mutex_lock(&deferred_lock);
+	for (size_t i = 0; i < deferred_count; i++)
+		dispatch(&deferred[i], deferred[i].name, internal, 1);
+	deferred_count = 0;
+	pthread_mutex_unlock(&deferred_lock);
+}
+
+/*
  * A graph, or a launch on several devices, makes a dispatch per record; another launch makes one,
  * and other numbers of records are faults. A call that failed or is captured makes none.
  */
@@ -356,6 +376,13 @@ static void dispatch_all(const struct fake_launch *launch, uint64_t internal)
 
 	if (launch->result || launch->captures)
 		return;
+	if (atomic_load(&is_deferring)) {
+		pthread_mutex_lock(&deferred_lock);
+		deferred[deferred_count++ % DEFERRED_MAX] = *launch;
+		pthread_mutex_unlock(&deferred_lock);
+		return;
+	}
+	dispatch_deferred(internal);
 	for (uint32_t i = 0; is_many && i < launch->records; i++)
 		dispatch(launch, launch->name, internal, 1);
 	if (!is_many)
@@ -386,7 +413,8 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 	for (uint32_t i = 0; i < atomic_load(&extra) && launch->records; i++)
 		dispatch(launch, "__amd_rocclr_initHeap", call.internal, 1);
 	if (has_event) {
-		event.operation = names_operation(KIND_HIP_GRAPH, "HIP_GRAPH_EXEC_LAUNCH");
+		event.operation =
+			names_operation(KIND_HIP_GRAPH, "HIP_GRAPH_OPERATION_EXEC_LAUNCH");
 		event.internal = call.internal;
 		notify(&event, SDK_PHASE_ENTER);
 	}
@@ -543,7 +571,8 @@ static void copy_record(const struct fake_copy *copy, uint64_t internal)
 		.bytes = copy->bytes,
 	};
 
-	complete(KIND_MEMORY_COPY, internal, &record, sizeof(record), 1);
+	if (configure_sees_hip() && configure_sees_queues())
+		complete(KIND_MEMORY_COPY, internal, &record, sizeof(record), 1);
 }
 
 FAKE_EXPORT uint64_t fake_copy(const struct fake_copy *copy)
@@ -568,6 +597,11 @@ FAKE_EXPORT uint64_t fake_copy(const struct fake_copy *copy)
 FAKE_EXPORT void fake_sdk_queues_exist(bool exist)
 {
 	atomic_store(&queues_are_old, exist);
+}
+
+FAKE_EXPORT void fake_sdk_defer(bool is_on)
+{
+	atomic_store(&is_deferring, is_on);
 }
 
 FAKE_EXPORT void fake_sdk_extra_dispatches(uint32_t count)

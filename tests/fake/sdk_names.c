@@ -69,11 +69,12 @@ static const char *const marker_calls[] = {
 	"roctxRangeStartA", "roctxRangeStop",  "roctxGetThreadId",
 };
 
+/* rocprofiler-sdk, lib/rocprofiler-sdk/hip/graph.cpp (rocm-systems 3d3121e0). */
 static const char *const graph_operations[] = {
-	"HIP_GRAPH_NONE",
-	"HIP_GRAPH_EXEC_CREATE",
-	"HIP_GRAPH_EXEC_DESTROY",
-	"HIP_GRAPH_EXEC_LAUNCH",
+	"HIP_GRAPH_OPERATION_NONE",
+	"HIP_GRAPH_OPERATION_EXEC_CREATE",
+	"HIP_GRAPH_OPERATION_EXEC_DESTROY",
+	"HIP_GRAPH_OPERATION_EXEC_LAUNCH",
 };
 
 static const struct {

@@ -38,11 +38,12 @@ size_t names_operation_count(enum fake_kind kind);
 uint32_t configure_version(void);
 /* Bytes that this version has appended to every struct. */
 size_t configure_grown(void);
-/* Aborts in a child forked from a process that configured the library. */
-void configure_use(const char *call);
 /* SDK_OK if services can be configured now. */
 int configure_check(void);
 bool configure_is_final(void);
+/* False if HIP was initialized without a tool, and has not given its functions since. */
+bool configure_sees_hip(void);
+bool configure_sees_queues(void);
 
 struct fake_service {
 	bool is_on;

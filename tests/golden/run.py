@@ -130,7 +130,7 @@ def find_cases(arguments: list[str]) -> list[pathlib.Path]:
 def make_wrappers(wrapper: str, binaries: str, scratch: str) -> str:
     directory = pathlib.Path(scratch) / "bin"
     directory.mkdir()
-    for name in ("proton-viewer",):
+    for name in ("proton-viewer", "proton-merge"):
         script = directory / name
         script.write_text(f'#!/bin/sh\nexec {wrapper} "{binaries}/{name}" "$@"\n')
         script.chmod(0o755)
@@ -141,7 +141,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run golden tests.")
     parser.add_argument("--bin", required=True, help="directory of the programs to test")
     parser.add_argument("--refresh", action="store_true", help="rewrite the cases")
-    parser.add_argument("--wrapper", help="program to run them under")
+    parser.add_argument(
+        "--wrapper",
+        default=os.environ.get("MESON_EXE_WRAPPER"),
+        help="program to run them under; Meson names the emulator of a cross build",
+    )
     parser.add_argument("cases", nargs="+")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="proton-golden-") as scratch:

@@ -1,6 +1,8 @@
 """The report of a run on a GPU: --report FILE writes the machine, what ran and how it ended.
 
-`make gpu-report` runs all tests here and writes gpu-report.json.
+`make gpu-report` runs all tests here and writes gpu-report.json. With AMD GPUs it first runs
+`proton doctor --amd`, which is part of the report, and each test in its own process: a process
+registers with rocprofiler-sdk once, and a test that crashes ends no other.
 """
 
 from __future__ import annotations
@@ -10,10 +12,14 @@ import json
 import os
 import platform
 import re
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
 import gpus
+import pytest
 
 REPORT_VERSION = 1
 TEXT_MAX = 8000
@@ -27,6 +33,65 @@ VARIABLE = re.compile(
 
 def pytest_addoption(parser):
     parser.addoption("--report", metavar="FILE", help="write the machine and all outcomes")
+
+
+    parser.addoption("--each-alone", action="store_true", help="each test in its own process")
+
+
+def _is_apart(config) -> bool:
+    return config.getoption("--each-alone", False) or (
+        gpus.VENDOR == gpus.AMD and not os.environ.get("PROTON_GPU_TEST_ALONE")
+    )
+
+
+def _run_alone(item) -> tuple[str, str, float]:
+    """(outcome, text, seconds) of a test in a new process."""
+    with tempfile.TemporaryDirectory() as name:
+        report = Path(name, "report.json")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", item.nodeid]
+        start = time.time()
+        done = subprocess.run(
+            [*command, "--report", str(report)],
+            cwd=item.config.rootpath,
+            env=os.environ | {"PROTON_GPU_TEST_ALONE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        tests = json.loads(report.read_text())["tests"] if report.exists() else {}
+    output = (done.stdout + done.stderr)[-TEXT_MAX:]
+    (test,) = list(tests.values())[:1] or [{"outcome": "failed", "text": output}]
+    return test["outcome"], test.get("text", output), time.time() - start
+
+
+def pytest_runtest_protocol(item, nextitem):
+    if os.environ.get("PROTON_GPU_TEST_ALONE") or not _is_apart(item.config):
+        return None
+    outcome, text, seconds = _run_alone(item)
+    report = pytest.TestReport(
+        nodeid=item.nodeid,
+        location=item.location,
+        keywords={},
+        outcome=outcome,
+        longrepr=(str(item.path), 0, text) if outcome == "skipped" else text,
+        when="call",
+        duration=seconds,
+    )
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _diagnose() -> dict | None:
+    """The result of `proton doctor --amd`, on a machine with AMD GPUs."""
+    if gpus.VENDOR != gpus.AMD or os.environ.get("PROTON_GPU_TEST_ALONE"):
+        return None
+    with tempfile.TemporaryDirectory() as name:
+        report = Path(name, "doctor.json")
+        command = [sys.executable, "-m", "triton_proton.doctor", "--amd", "--report", str(report)]
+        subprocess.run(command, timeout=900)
+        return json.loads(report.read_text()) if report.exists() else None
 
 
 def _read(path: str) -> str | None:
@@ -94,6 +159,7 @@ class Report:
     def __init__(self, path: str) -> None:
         self.path = path
         self.start = time.time()
+        self.doctor = _diagnose()
         self.tests: dict[str, dict] = {}
 
     def _add(self, report, outcome: str) -> None:
@@ -121,6 +187,7 @@ class Report:
             "report": REPORT_VERSION,
             "seconds": round(time.time() - self.start, 1),
             "machine": machine(),
+            "doctor": self.doctor,
             "counts": counts,
             "tests": self.tests,
         }

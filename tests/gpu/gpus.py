@@ -8,6 +8,10 @@ NVIDIA = "NVIDIA"
 AMD = "AMD"
 
 try:
+    import triton_proton  # before HIP is used: it registers with rocprofiler-sdk
+except ImportError:
+    triton_proton = None
+try:
     import torch
 
     VENDOR = (AMD if torch.version.hip else NVIDIA) if torch.cuda.is_available() else None

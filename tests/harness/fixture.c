@@ -53,9 +53,12 @@ TEST(crashes)
 /* With a child that would keep the output open if it were left alone. */
 TEST(hangs)
 {
-	if (fork() == 0)
+	if (fork() == 0) {
+		puts("# has a child");
+		fflush(stdout);
 		for (;;)
 			pause();
+	}
 	for (;;)
 		pause();
 }

@@ -50,6 +50,8 @@ def hip_library() -> Path:
     sources = [FAKE / f"{name}.c" for name in names] + sorted(FAKE.glob("hip*.c"))
     sources.append(_calibration_kernel(directory))
     _build(path, sources, f"-Wl,--version-script,{FAKE / 'hip.map'}")
+    name = "librocprofiler-register.so.0"
+    _build(directory / name, [FAKE / "register.c"], f"-Wl,-soname,{name}")
     return path
 
 

@@ -83,8 +83,8 @@ def try_to_build(path: Path, steps: str, *flags: str) -> subprocess.CompletedPro
     )
 
 
-def build(path: Path, steps: str) -> str:
+def build(path: Path, steps: str, *flags: str) -> str:
     """The path of a program with these steps."""
-    built = try_to_build(path, steps)
+    built = try_to_build(path, steps, *flags)
     assert built.returncode == 0, built.stderr
     return str(path)

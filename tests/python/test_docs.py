@@ -181,23 +181,6 @@ def test_every_loss_is_in_the_guide():
     assert [name for name in names if f"| `{name}` |" not in text] == []
 
 
-# Counters in files of earlier versions, which the viewer knows too.
-LOSSES_OF_FILES = [
-    "lost: vendor buffers dropped",
-    "lost: kernel record with an impossible time",
-    "lost: no room for the profile",
-    "lost: kernel record that ends before it begins",
-    "lost: kernel record whose launch is not known",
-    "lost: memory record whose call is not known",
-    "lost: kernel whose record did not come",
-    "lost: metric value of another type than before",
-    "lost: metric value on a device or in a CUDA graph",
-    "lost: record inside a kernel, overwritten by a later one",
-    "lost: start or end of a scope inside a kernel without the other",
-    "lost: record inside a kernel that cannot be read",
-]
-
-
 def test_the_viewer_prints_a_remedy_for_every_loss():
     names = read("src", "record", "store", "store_counters.c")
     losses = re.findall(r'"(lost: [^"]+)",\s+true', names)
@@ -206,7 +189,7 @@ def test_the_viewer_prints_a_remedy_for_every_loss():
     assert len(losses) > 8
     assert [loss for loss in losses if not any(cause in loss for cause in known)] == []
     # The first match is printed: each entry is the first match of some counter.
-    first = {next(cause for cause in known if cause in loss) for loss in losses + LOSSES_OF_FILES}
+    first = {next(cause for cause in known if cause in loss) for loss in losses}
     assert [cause for cause in known if cause not in first] == []
     assert len(set(known)) == len(known)
 

@@ -13,8 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 GPU = ROOT / "tests" / "gpu"
 
 
-def run(path: Path, *tests: str) -> tuple[int, dict]:
+def run(path: Path, *tests: str, alone: bool = False) -> tuple[int, dict]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    command += ["--each-alone"] if alone else []
     done = subprocess.run(
         [*command, "--report", str(path)], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
@@ -43,7 +44,8 @@ def test_without_a_gpu_every_file_is_skipped_with_its_reason(tmp_path):
     assert texts["tests/gpu/test_amd.py"] == "Skipped: needs a GPU of AMD"
 
 
-def test_outcomes_are_counted_and_failures_have_their_text(tmp_path):
+@pytest.mark.parametrize("alone", [False, True], ids=["together", "alone"])
+def test_outcomes_are_counted_and_failures_have_their_text(alone, tmp_path):
     for name in ("conftest.py", "gpus.py"):
         (tmp_path / name).write_text((GPU / name).read_text())
     (tmp_path / "test_it.py").write_text(
@@ -51,10 +53,14 @@ def test_outcomes_are_counted_and_failures_have_their_text(tmp_path):
         "def test_good(): pass\n"
         "def test_bad(): assert 1 == 2\n"
         "def test_other(): pytest.skip('not here')\n"
+        "import os\n"
+        "def test_crash():\n"
+        "    if 'PROTON_GPU_TEST_ALONE' not in os.environ: pytest.skip('together')\n"
+        "    os.abort()\n"
     )
-    status, report = run(tmp_path / "report.json", str(tmp_path / "test_it.py"))
+    status, report = run(tmp_path / "report.json", str(tmp_path / "test_it.py"), alone=alone)
     assert status == 1
-    assert report["counts"] == {"passed": 1, "failed": 1, "skipped": 1}
+    assert report["counts"] == {"passed": 1, "failed": 1 + alone, "skipped": 2 - alone}
     tests = {name.split("::")[1]: test for name, test in report["tests"].items()}
     assert "text" not in tests["test_good"]
     assert "assert 1 == 2" in tests["test_bad"]["text"]

@@ -10,6 +10,8 @@ from pathlib import Path
 import fake_driver
 import pytest
 
+from built import FAKES
+
 # A module with the function that initializes Kineto, as PyTorch's has it.
 FAKE = """
 import enum, sys, types
@@ -91,6 +93,34 @@ proton.finalize(session, output_format="none")
     )
     assert done.returncode == 0, done.stderr
     assert TEXT not in done.stderr
+
+
+@pytest.mark.skipif(not (FAKES / "libtorch_cpu.so").exists(), reason="no fake libraries")
+@pytest.mark.parametrize("version", ["10201", "10302"])
+def test_kineto_is_registered_with_rocprofiler_sdk_or_a_message_is_printed(version, tmp_path):
+    """Without a session, too: the import has registered."""
+    done = run(
+        tmp_path,
+        """
+import ctypes, os
+torch = ctypes.CDLL(os.environ["FAKE_TORCH_PATH"])
+profiler = make()
+proton._kineto._watch(profiler)
+profiler._prepare_profiler("config", {Activity.CPU})
+torch.fake_kineto_start()
+print(torch.fake_kineto_is_registered() & 1)
+profiler._prepare_profiler("config", {Activity.CUDA})
+print(torch.fake_kineto_is_registered() & 1)
+""",
+        PROTON_HIP_PATH=str(FAKES / "libfake_hip.so"),
+        PROTON_ROCPROFILER_SDK_PATH=str(FAKES / "libfake_rocprofiler_sdk.so"),
+        FAKE_SDK_PATH=str(FAKES / "libfake_rocprofiler_sdk.so"),
+        FAKE_TORCH_PATH=str(FAKES / "libtorch_cpu.so"),
+        FAKE_SDK_VERSION=version,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0", "0" if version == "10201" else "1"]
+    assert ("torch.profiler has no GPU events" in done.stderr) == (version == "10201")
 
 
 def test_pytorchs_profiler_still_works(tmp_path: Path) -> None:

@@ -19,10 +19,6 @@ ENVIRONMENT = {
 LAUNCH = """
 import ctypes, os
 sdk = ctypes.CDLL(os.environ["PROTON_ROCPROFILER_SDK_PATH"])
-tool = os.environ.get("ROCP_TOOL_LIBRARIES")
-if tool:  # as HIP does when it is first used
-    configure = ctypes.CDLL(tool.split(":")[0]).rocprofiler_configure
-    sdk.fake_sdk_register_with(ctypes.cast(configure, ctypes.c_void_p))
 def launch(name, ns):
     sdk.fake_sdk_launch_kernel(name.encode(), ctypes.c_uint64(ns))
 """

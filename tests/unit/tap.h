@@ -19,6 +19,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -54,7 +55,11 @@ struct tap_test {
 
 static struct tap_test *tap_first;
 static struct tap_test **tap_last = &tap_first;
-static char *tap_skip_reason; /* 256 bytes shared with the children */
+/* Shared with the children. */
+static struct {
+	char skip_reason[256];
+	_Atomic pid_t group; /* processes of the running test; 0: none */
+} * tap_shared;
 static bool tap_is_forking = true;
 static jmp_buf tap_leave; /* where a failed check goes without fork */
 
@@ -102,7 +107,7 @@ static void tap_fail(const char *file, int line, const char *format, ...)
 /* Skips the test and prints the reason. */
 #define SKIP(...)                                                                                  \
 	do {                                                                                       \
-		snprintf(tap_skip_reason, 256, __VA_ARGS__);                                       \
+		snprintf(tap_shared->skip_reason, sizeof(tap_shared->skip_reason), __VA_ARGS__);   \
 		tap_end(TAP_EXIT_SKIPPED);                                                         \
 	} while (0)
 
@@ -180,6 +185,13 @@ static void tap_fail(const char *file, int line, const char *format, ...)
 			FAIL("%s returned %d: %s", #call, tap_status, (err).text);                 \
 	} while (0)
 
+/* An emulator of another processor runs this: `meson test` of a cross build says so. */
+__attribute__((unused)) static void skip_if_emulated(const char *why)
+{
+	if (getenv("MESON_EXE_WRAPPER"))
+		SKIP("%s", why);
+}
+
 /* Waits for `pid` at most `timeout_s`; the rest of its process group is ended afterwards. */
 static int tap_wait(pid_t pid, int timeout_s)
 {
@@ -248,6 +260,36 @@ static void tap_reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/*
+ * Starts a process that ends the running test's processes when this one ends, however it does:
+ * `meson test` ends a program that takes too long. Children of tests do not ask for that
+ * themselves: some are meant to outlive their parent, and the thread that made them.
+ */
+static void tap_start_guard(void)
+{
+	pid_t parent = getpid();
+	sigset_t signals;
+	int number;
+
+	fflush(stdout);
+	if (fork() != 0)
+		return;
+	setpgid(0, 0);
+	sigfillset(&signals);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	close(STDIN_FILENO);
+	close(STDOUT_FILENO);
+	close(STDERR_FILENO);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	if (getppid() == parent)
+		sigwait(&signals, &number);
+	if (atomic_load(&tap_shared->group))
+		kill(-atomic_load(&tap_shared->group), SIGKILL);
+	_exit(0);
+}
+
 static int tap_run_forked(const struct tap_test *test, int timeout_s)
 {
 	sigset_t child;
@@ -276,7 +318,9 @@ static int tap_run_forked(const struct tap_test *test, int timeout_s)
 		return TAP_EXIT_FAILED;
 	}
 	setpgid(pid, pid);
+	atomic_store(&tap_shared->group, pid);
 	status = tap_wait(pid, timeout_s);
+	atomic_store(&tap_shared->group, 0);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
@@ -321,13 +365,15 @@ int main(int argc, char **argv)
 		else
 			argv[words++] = argv[i];
 	}
-	tap_skip_reason =
-		mmap(NULL, 256, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (tap_skip_reason == MAP_FAILED)
+	tap_shared = mmap(NULL, sizeof(*tap_shared), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (tap_shared == MAP_FAILED)
 		return TAP_EXIT_FAILED;
 	signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how a test ended */
 	if (!tap_is_forking)
 		tap_reset_signals();
+	else if (!is_listing)
+		tap_start_guard();
 	for (test = tap_first; test; test = test->next) {
 		int code;
 
@@ -340,7 +386,8 @@ int main(int argc, char **argv)
 		code = tap_is_forking ? tap_run_forked(test, timeout_s) : tap_run_here(test);
 		number++;
 		if (code == TAP_EXIT_SKIPPED)
-			printf("ok %d - %s # SKIP %s\n", number, test->name, tap_skip_reason);
+			printf("ok %d - %s # SKIP %s\n", number, test->name,
+			       tap_shared->skip_reason);
 		else
 			printf("%sok %d - %s\n", code ? "not " : "", number, test->name);
 		if (code && code != TAP_EXIT_SKIPPED) {

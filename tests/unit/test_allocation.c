@@ -75,6 +75,7 @@ static void check_all(operation_fn operation, const void *what)
 	struct proton_error err;
 	uint64_t expected = 0;
 
+	skip_if_emulated("thousands of runs take many minutes under an emulator");
 	fails_at = 0;
 	CHECK_OK(operation(what, &expected, &err), err);
 	for (int from_there = 0; from_there < 2; from_there++) {
@@ -689,6 +690,7 @@ static void check_runs(size_t first, size_t end)
 {
 	char folder[] = "/tmp/proton-test-XXXXXX";
 
+	skip_if_emulated("thousands of runs take many minutes under an emulator");
 	made = __real_mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			   -1, 0);
 	CHECK(made != MAP_FAILED);

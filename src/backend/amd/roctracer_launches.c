@@ -1,8 +1,9 @@
 /*
  * roctracer callbacks: at HIP calls that launch, copy, or make graphs, and at ROCTX ranges.
  *
- * The data of a callback do not have the result of the call. A launch that failed has set HIP's
- * last error of the thread. If there was an error before, it is unknown whether the launch failed.
+ * The data of a callback do not have the result of the call. A call that failed has set HIP's last
+ * error of the thread. If there was an error before, it is unknown whether the call failed. That is
+ * not asked before the launch of one kernel, to save time: an error after it leaves doubt.
  */
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
@@ -22,6 +23,7 @@
 
 static _Thread_local struct {
 	bool had_error;       /* when the current call began */
+	bool is_pending;      /* after the last call there was an error */
 	uint32_t device_seen; /* `start` when the device was noted; 0: it was not */
 } here;
 static _Atomic uint32_t start; /* number of the start of callbacks, from 1 */
@@ -46,15 +48,11 @@ static bool has_error(void)
 static struct launch_call describe(const struct roctracer_call *call,
 				   const struct roctracer_hip_call *data)
 {
-	struct launch_call launch = {
+	return (struct launch_call){
 		.correlation = (uint32_t)data->correlation_id,
 		.kind = call->launch,
 		.records = call->records,
 	};
-
-	if (launch.records == LAUNCH_ONE && here.had_error)
-		launch.records = LAUNCH_MANY; /* one, or none */
-	return launch;
 }
 
 /*
@@ -67,7 +65,8 @@ static void note_device(void)
 	uint32_t now = atomic_load_explicit(&start, memory_order_relaxed);
 	void *context;
 
-	if (here.device_seen == now || libhip.cuCtxGetCurrent(&context) != 0)
+	/* In ROCm 6 a call that succeeds clears the error, which the program may look for later. */
+	if (here.device_seen == now || has_error() || libhip.cuCtxGetCurrent(&context) != 0)
 		return;
 	contexts_note(context);
 	gpu_device_of_hip((uint32_t)(uintptr_t)context - 1); /* hip_driver.h */
@@ -81,7 +80,7 @@ static void on_enter(const struct roctracer_call *call, const struct roctracer_h
 	struct launch_call launch;
 	struct proton_context where;
 
-	here.had_error = has_error();
+	here.had_error = call->records != LAUNCH_ONE && has_error();
 	launch = describe(call, data);
 	where = launches_begin(&launch);
 	if (call->kind == CALL_GRAPH)
@@ -109,10 +108,17 @@ static bool was_captured(const struct roctracer_call *call, const struct roctrac
 
 static void on_exit_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
 {
-	bool has_failed = !here.had_error && has_error();
-	bool is_captured = !has_failed && was_captured(call, data);
+	bool has_error_now = has_error();
+	bool is_new = has_error_now && !here.is_pending;
+	bool is_doubtful = has_error_now && call->records == LAUNCH_ONE;
+	bool has_failed = has_error_now && !is_doubtful && !here.had_error;
+	bool is_captured = !is_new && !has_failed && was_captured(call, data);
 	struct launch_call launch = describe(call, data);
 
+	/* A new error may be this call's. To ask about a capture would clear it in ROCm 6. */
+	here.is_pending = has_error_now;
+	if (is_doubtful)
+		launches_doubt(&launch);
 	if (is_captured)
 		launches_set_captured();
 	if (call->kind == CALL_GRAPH)

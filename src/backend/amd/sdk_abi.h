@@ -271,6 +271,8 @@ struct sdk_stochastic_sample {
 
 /* ------------------------------------------------------------------ agents */
 
+#define SDK_VISIBLE_TO_HIP 2u
+
 struct sdk_agent {
 	uint64_t size;
 	uint64_t id;
@@ -293,7 +295,7 @@ struct sdk_agent {
 	uint32_t node_id;
 	int32_t logical_id;
 	int32_t logical_type_id; /* counts the agents of this type */
-	uint32_t visibility;     /* bits, an estimate: 1 HSA, 2 HIP */
+	uint32_t visibility;     /* bits: 1 HSA, SDK_VISIBLE_TO_HIP */
 	uint8_t uuid[16];
 };
 

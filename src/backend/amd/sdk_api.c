@@ -73,10 +73,10 @@ int sdk_api_error(int status, const char *call, struct proton_error *err)
 	switch (status) {
 	case SDK_E_CONFIGURATION_LOCKED:
 		return err_set(err, PROTON_E_STATE,
-			       "rocprofiler-sdk was initialized before Proton could register: HIP "
-			       "was used first, or another profiler has registered; import Proton "
-			       "before the first use of the GPU, or run the program with the "
-			       "command `proton` [%s: status %d]",
+			       "rocprofiler-sdk was initialized for another tool (torch.profiler, "
+			       "XLA) before Proton could register, and versions before 1.3.2 take "
+			       "tools only once; import Proton first, run the program with the "
+			       "command `proton`, or update ROCm [%s: status %d]",
 			       call, status);
 	case SDK_E_FINALIZED:
 		return err_set(err, PROTON_E_STATE,

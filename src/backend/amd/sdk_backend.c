@@ -4,11 +4,9 @@
  */
 #include "backend/amd/sdk_backend.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/amd/experimental.h"
 #include "backend/amd/hip_replays.h"
@@ -25,6 +23,7 @@
 #include "backend/gpu/launches.h"
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/message.h"
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
@@ -32,16 +31,27 @@
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
-#include "record/session/await_driver.h"
 #include "record/thread/correlate.h"
 
 static bool wants_memory;      /* argument of set_memory() */
 static char sampling_mode[64]; /* the mode "pcsampling" with its options; "": another one */
 
+/* Where the registration came too late, roctracer still works. */
+static bool is_taken(void)
+{
+	struct proton_error err;
+
+	if (sdk_register_is_up_to_hip() || !sdk_register_is_too_late(&err) ||
+	    !roctracer_backend.is_usable())
+		return false;
+	message_once("recording with roctracer: %s", err.text);
+	return true;
+}
+
 static bool is_usable(void)
 {
 	return !backend_is_interpreting() && amd_library_is_likely() &&
-	       sdk_api_load(NULL) == PROTON_OK;
+	       sdk_api_load(NULL) == PROTON_OK && !is_taken();
 }
 
 static int check_mode(const char *mode, struct proton_error *err)
@@ -76,18 +86,10 @@ static int begin_recording(struct proton_error *err)
 	hip_replays_start(sdk_register_has_graph_events() ? HIP_REPLAYS_BY_EVENT
 							  : HIP_REPLAYS_BY_REQUEST);
 	atomic_store(&sdk_state, SDK_ON);
+	sdk_callbacks_follow_roctx(true);
 	flush_thread_start(NULL);
 	experimental_report("rocprofiler");
 	return PROTON_OK;
-}
-
-/* True if HIP will call the tool, in the process that uses the GPU. */
-static bool is_called_by_hip(void)
-{
-	const char *libraries = environment_get("ROCP_TOOL_LIBRARIES");
-
-	return await_driver_is_pending() && !sdk_register_version() && libraries &&
-	       strstr(libraries, "libproton_rocprofiler");
 }
 
 static int start_sdk(const char *mode, struct proton_error *err)
@@ -103,7 +105,7 @@ static int start_sdk(const char *mode, struct proton_error *err)
 	tensors_start(&hip_tensors_reader);
 	snprintf(sampling_mode, sizeof(sampling_mode), "%s",
 		 sdk_pc_sampling_is_mode(mode) ? mode : "");
-	if (is_called_by_hip())
+	if (sdk_register_is_up_to_hip())
 		atomic_store(&sdk_state, SDK_POSTPONED);
 	else
 		status = begin_recording(err);
@@ -124,30 +126,10 @@ static int resume_sdk(struct proton_error *err)
 	return status;
 }
 
-/* The HSA runtime opens the device of the kernel driver when it is initialized. */
-static bool has_opened_gpu(void)
-{
-	static const char device[] = "/dev/kfd";
-	DIR *directory = opendir("/proc/self/fd");
-	bool is_open = false;
-	char target[512];
-
-	for (struct dirent *entry; directory && !is_open && (entry = readdir(directory));) {
-		ssize_t length =
-			readlinkat(dirfd(directory), entry->d_name, target, sizeof(target));
-
-		is_open = length >= (ssize_t)strlen(device) && (size_t)length < sizeof(target) &&
-			  memcmp(target + length - strlen(device), device, strlen(device)) == 0;
-	}
-	if (directory)
-		closedir(directory);
-	return is_open;
-}
-
 /* No kernel was launched yet, unless HIP was initialized without calling the tool. */
 static int check_postponed(enum sdk_state state, struct proton_error *err)
 {
-	if (state == SDK_POSTPONED && has_opened_gpu())
+	if (state == SDK_POSTPONED && amd_gpus_are_open())
 		return err_set(
 			err, PROTON_E_STATE,
 			"no GPU activity was recorded: HIP was initialized without calling "
@@ -166,6 +148,8 @@ static int flush_sdk(struct proton_error *err)
 	if (state != SDK_ON && state != SDK_ENDED)
 		return check_postponed(state, err);
 	status = sdk_records_flush(err);
+	if (status == PROTON_OK && state == SDK_ON)
+		status = sdk_register_check_hip(err);
 	sdk_pc_sampling_flush();
 	captured_nodes_forget_destroyed(begin_ns);
 	return status;
@@ -206,6 +190,7 @@ static void stop_sdk(void)
 	nvtx_detach();
 	flush_thread_stop();
 	if (state == SDK_ON) {
+		sdk_callbacks_follow_roctx(false);
 		sdk_contexts_flush(); /* late records arrive now, or are ignored */
 		sdk_pc_sampling_stop();
 	}

@@ -14,11 +14,14 @@ void sdk_callbacks_on_graph(struct sdk_callback_record record, uint64_t *user, v
 int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int kind,
 			     int32_t operation, uint64_t internal, uint64_t *external, void *data);
 void sdk_callbacks_start(void);
+/* ROCTX ranges of libroctx64. */
+void sdk_callbacks_follow_roctx(bool is_on);
 /*
  * Launches since the last call that succeeded but made no dispatch, though nothing was captured:
- * the library does not see their queue.
+ * the library does not see their queue. `elsewhere`: those of which another thread made the
+ * dispatch.
  */
-uint64_t sdk_callbacks_take_silent(void);
+uint64_t sdk_callbacks_take_silent(uint64_t *elsewhere_out);
 /* True if the record of an unknown launch is from before the start. `internal`: its correlation. */
 bool sdk_callbacks_is_older(uint64_t internal);
 /* The bytes that a memory call copies or sets; 0: not known (any more). On any thread. */

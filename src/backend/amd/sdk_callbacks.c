@@ -4,18 +4,21 @@
  * gives the exact number of records to wait for, whatever the call does: a capture makes none, and
  * the runtime may add a kernel.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
+#include "backend/amd/roctracer_abi.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/amd/sdk_contexts.h"
 #include "backend/amd/sdk_external.h"
 #include "backend/amd/sdk_kinds.h"
 #include "backend/amd/stream_numbers.h"
 #include "backend/gpu/launches.h"
+#include "driver/amd_library.h"
 #include "driver/driver.h"
 #include "record/nvtx/nvtx.h"
 #include "record/thread/captured.h"
@@ -34,6 +37,7 @@ static _Thread_local struct {
 
 static _Atomic uint32_t extras;
 static _Atomic uint64_t silent;
+static _Atomic uint64_t strange; /* dispatches that are not of the call in which they were made */
 static _Atomic uint64_t first_internal; /* correlation of the first call since the start; 0: none */
 
 /* Bytes of memory calls, by number. An entry is overwritten by a later call. */
@@ -59,12 +63,17 @@ static uint32_t take_number(void)
 void sdk_callbacks_start(void)
 {
 	atomic_store(&silent, 0);
+	atomic_store(&strange, 0);
 	atomic_store(&first_internal, 0);
 }
 
-uint64_t sdk_callbacks_take_silent(void)
+uint64_t sdk_callbacks_take_silent(uint64_t *elsewhere_out)
 {
-	return atomic_exchange(&silent, 0);
+	uint64_t count = atomic_exchange(&silent, 0);
+	uint64_t others = atomic_exchange(&strange, 0);
+
+	*elsewhere_out = others < count ? others : count;
+	return count - *elsewhere_out;
 }
 
 static void note_first(uint64_t internal)
@@ -270,6 +279,7 @@ int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int
 		note_first(internal);
 		mine.number = take_number();
 		launches_add(mine.number);
+		atomic_fetch_add_explicit(&strange, 1, memory_order_relaxed);
 	}
 	*external = sdk_external_pack(mine);
 	return 0;
@@ -293,4 +303,32 @@ void sdk_callbacks_on_marker(struct sdk_callback_record record, uint64_t *user, 
 		nvtx_push((const char *)(uintptr_t)argument(call, 0));
 	else
 		nvtx_pop();
+}
+
+typedef int (*roctx_fn)(uint32_t domain, uint32_t number, const void *data);
+typedef void (*set_roctx_fn)(roctx_fn callback);
+
+/* PyTorch's ranges are those of libroctx64, which the library does not see. */
+static int on_roctx(uint32_t domain, uint32_t number, const void *data)
+{
+	if (sdk_state_now() != SDK_ON || domain != ROCTRACER_DOMAIN_ROCTX)
+		return 0;
+	if (number == ROCTRACER_ROCTX_PUSH)
+		nvtx_push(((const struct roctracer_roctx_data *)data)->message);
+	else if (number == ROCTRACER_ROCTX_POP)
+		nvtx_pop();
+	return 0;
+}
+
+void sdk_callbacks_follow_roctx(bool is_on)
+{
+	static set_roctx_fn set; /* while a session follows them */
+	struct proton_error err;
+	void *library = is_on && nvtx_is_wanted() ? amd_library_open(AMD_ROCTX, &err) : NULL;
+	void *symbol = library ? dlsym(library, "roctxRegisterTracerCallback") : NULL;
+
+	if (is_on)
+		memcpy(&set, &symbol, sizeof(set)); /* a pointer to code */
+	if (set)
+		set(is_on ? on_roctx : NULL);
 }

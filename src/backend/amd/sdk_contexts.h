@@ -9,6 +9,8 @@
 
 #include "backend/amd/sdk_api.h"
 
+#define SDK_BUFFER_BYTES (256u << 10)
+
 /* Written during the registration. */
 struct sdk_contexts {
 	struct sdk_context profiling;

@@ -155,7 +155,7 @@ size_t sdk_kinds_calls(bool of_memory, int32_t *operations, size_t capacity)
 	return count;
 }
 
-/* An operation that is searched by name. */
+/* An operation that is searched by the end of its name: versions differ in the beginning. */
 struct wanted_operation {
 	const char *name;
 	int32_t number;
@@ -165,10 +165,15 @@ static int compare_operation(int kind, int32_t operation, void *data)
 {
 	struct wanted_operation *wanted = data;
 	const char *name = NULL;
+	size_t length;
 
 	if (sdk.query_callback_tracing_kind_operation_name(kind, operation, &name, NULL) !=
 		    SDK_OK ||
-	    !name || strcmp(name, wanted->name) != 0)
+	    !name)
+		return 0;
+	length = strlen(name);
+	if (length < strlen(wanted->name) ||
+	    strcmp(name + length - strlen(wanted->name), wanted->name) != 0)
 		return 0;
 	wanted->number = operation;
 	return 1;
@@ -186,7 +191,7 @@ int32_t sdk_kinds_marker(const char *name)
 
 int32_t sdk_kinds_graph_launch(void)
 {
-	struct wanted_operation wanted = {"HIP_GRAPH_EXEC_LAUNCH", -1};
+	struct wanted_operation wanted = {"_EXEC_LAUNCH", -1};
 
 	if (sdk_kinds.graph != SDK_KIND_NONE)
 		sdk.iterate_callback_tracing_kind_operations(sdk_kinds.graph, compare_operation,

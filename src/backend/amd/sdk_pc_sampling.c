@@ -9,6 +9,7 @@
 
 #include "backend/amd/sdk_api.h"
 #include "backend/amd/sdk_code_objects.h"
+#include "backend/amd/sdk_contexts.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "record/backend.h"
@@ -19,15 +20,13 @@
 #define BETA_VARIABLE "ROCPROFILER_PC_SAMPLING_BETA_ENABLED"
 #define CYCLES_DEFAULT 131072u
 #define MICROSECONDS_DEFAULT 1000u
-#define BUFFER_BYTES (4u << 20)
-#define GPUS_MAX 64u
 #define CONFIGS_MAX 16u
 
 /* Written while the tool registers. */
 static struct proton_error failure = {.status = PROTON_E_STATE}; /* PROTON_OK: configured */
 static struct sdk_context context;
-static struct sdk_buffer buffers[GPUS_MAX];
-static size_t buffer_count;
+static struct sdk_buffer buffer; /* of all GPUs */
+static size_t gpu_count;
 static int used_method; /* that of the first GPU, as the next two */
 static uint64_t used_interval;
 static uint64_t wanted_interval; /* 0: the default */
@@ -206,8 +205,7 @@ static int refuse_gpu(int status, const char *name)
 }
 
 /* Queries, chooses and configures. Returns the library's status. */
-static int try_agent(uint64_t agent, int method, struct sdk_buffer buffer, uint64_t *interval_out,
-		     int *method_out)
+static int try_agent(uint64_t agent, int method, uint64_t *interval_out, int *method_out)
 {
 	struct offers offers = {.count = 0};
 	const struct sdk_sampling_config *config;
@@ -224,45 +222,49 @@ static int try_agent(uint64_t agent, int method, struct sdk_buffer buffer, uint6
 						 *interval_out, buffer, 0);
 }
 
-static void add_agent(const struct sdk_agent *agent, int method, struct sdk_thread thread)
+static void add_agent(const struct sdk_agent *agent, int method)
 {
-	const char *name = agent->name ? agent->name : "the GPU";
-	struct sdk_buffer buffer = {0};
 	uint64_t interval = 0;
 	int chosen = 0;
-	int status;
+	int status = try_agent(agent->id, method, &interval, &chosen);
 
-	if (buffer_count == GPUS_MAX)
-		return;
-	status = sdk.create_buffer(context, BUFFER_BYTES, BUFFER_BYTES / 4, SDK_POLICY_LOSSLESS,
-				   sdk_samples_on_buffer, NULL, &buffer);
-	if (status == SDK_OK)
-		status = try_agent(agent->id, method, buffer, &interval, &chosen);
 	/* Another process was faster: the query now returns what it has configured. */
 	if (status == SDK_E_NOT_AVAILABLE)
-		status = try_agent(agent->id, method, buffer, &interval, &chosen);
+		status = try_agent(agent->id, method, &interval, &chosen);
 	if (status != SDK_OK) {
-		refuse_gpu(status, name);
+		refuse_gpu(status, agent->name ? agent->name : "the GPU");
 		return;
 	}
-	if (thread.handle && sdk.assign_callback_thread)
-		sdk.assign_callback_thread(buffer, thread);
-	if (!buffer_count) {
+	if (!gpu_count++) {
 		used_method = chosen;
 		used_interval = interval;
 	}
-	buffers[buffer_count++] = buffer;
 }
 
-static int collect_agents(int version, const struct sdk_agent **agents, size_t count, void *data)
+static int add_buffer(void)
 {
 	struct sdk_thread thread = {0};
+	int status = sdk.create_buffer(context, SDK_BUFFER_BYTES, SDK_BUFFER_BYTES / 4,
+				       SDK_POLICY_LOSSLESS, sdk_samples_on_buffer, NULL, &buffer);
 
-	if (sdk.create_callback_thread && sdk.create_callback_thread(&thread) != SDK_OK)
-		thread.handle = 0;
+	if (status == SDK_OK && sdk.create_callback_thread && sdk.assign_callback_thread &&
+	    sdk.create_callback_thread(&thread) == SDK_OK)
+		sdk.assign_callback_thread(buffer, thread);
+	return status;
+}
+
+/* Those that HIP sees, as the library estimates it from variables; all if it has no estimate. */
+static int collect_agents(int version, const struct sdk_agent **agents, size_t count, void *data)
+{
+	uint32_t seen = 0;
+
 	for (size_t i = 0; i < count; i++)
 		if (agents[i]->size >= sizeof(struct sdk_agent) && agents[i]->type == SDK_AGENT_GPU)
-			add_agent(agents[i], *(const int *)data, thread);
+			seen |= agents[i]->visibility & SDK_VISIBLE_TO_HIP;
+	for (size_t i = 0; i < count; i++)
+		if (agents[i]->size >= sizeof(struct sdk_agent) &&
+		    agents[i]->type == SDK_AGENT_GPU && (agents[i]->visibility & seen) == seen)
+			add_agent(agents[i], *(const int *)data);
 	return SDK_OK;
 }
 
@@ -289,9 +291,11 @@ void sdk_pc_sampling_configure(void)
 	}
 	status = sdk.create_context(&context);
 	if (status == SDK_OK)
+		status = add_buffer();
+	if (status == SDK_OK)
 		status = sdk.query_available_agents(SDK_AGENT_VERSION_0, collect_agents,
 						    sizeof(struct sdk_agent), &method);
-	if (buffer_count)
+	if (gpu_count)
 		failure.status = PROTON_OK;
 	else
 		refuse_gpu(status, "this machine");
@@ -339,17 +343,11 @@ int sdk_pc_sampling_start(const char *mode, struct proton_error *err)
 	return PROTON_OK;
 }
 
-static void flush_buffers(void)
-{
-	for (size_t i = 0; i < buffer_count; i++)
-		sdk.flush_buffer(buffers[i]);
-}
-
 void sdk_pc_sampling_flush(void)
 {
 	if (!sdk_samples_run())
 		return;
-	flush_buffers();
+	sdk.flush_buffer(buffer);
 	sdk_samples_settle();
 }
 

@@ -200,9 +200,13 @@ void sdk_records_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
 			   struct sdk_record_header **headers, size_t count, void *data,
 			   uint64_t dropped)
 {
+	static uint64_t known[2]; /* dropped by each buffer; on the only thread of the records */
+	uint64_t *before = &known[buffer.handle == sdk_contexts.copies.handle];
 	enum sdk_state state = sdk_state_now();
 	uint64_t start_ns;
 
+	dropped -= *before; /* the library counts from the beginning */
+	*before += dropped;
 	if (state == SDK_OFF || state == SDK_ORPHANED)
 		return;
 	start_ns = await_records_begin();
@@ -237,15 +241,20 @@ static bool is_dispatch_indirect(void)
 /* Launches of which the library will never give a record. */
 static void report_silent(void)
 {
-	uint64_t count = sdk_callbacks_take_silent();
+	uint64_t elsewhere;
+	uint64_t count = sdk_callbacks_take_silent(&elsewhere);
 
-	if (!count)
+	if (elsewhere || (count && is_dispatch_indirect()))
+		message_once(is_dispatch_indirect()
+				     ? "kernels may appear in the wrong scope: with "
+				       "AMD_DIRECT_DISPATCH=0 HIP dispatches them on its own "
+				       "thread; remove the variable"
+				     : "kernels may appear in the wrong scope: HSA dispatched them "
+				       "on another thread than that of their launch; launch on "
+				       "streams that threads do not share, or set "
+				       "GPU_MAX_HW_QUEUES to the number of streams");
+	if (!count || is_dispatch_indirect())
 		return;
-	if (is_dispatch_indirect()) {
-		message_once("kernels may appear in the wrong scope: with AMD_DIRECT_DISPATCH=0 "
-			     "HIP dispatches them on its own thread; remove the variable");
-		return;
-	}
 	record_count(COUNTER_LOST_MISSING, count);
 	message_once("rocprofiler-sdk does not see the queue of %llu kernels, because HIP made it "
 		     "before Proton had registered; import Proton before the first use of the GPU, "
@@ -257,7 +266,7 @@ int sdk_records_flush(struct proton_error *err)
 {
 	uint64_t launched = launches_count();
 	uint32_t last_shared = launches_last_shared();
-	/* The end of the library has delivered all records. */
+	/* sdk_register.c has flushed the buffers at the end of the library. */
 	bool is_over = sdk_state_now() == SDK_ENDED;
 	bool in_doubt = is_over;
 	int result;

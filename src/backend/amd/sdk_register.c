@@ -8,13 +8,18 @@
  *   start. The callbacks look at sdk_state instead;
  * - memory: copies and memsets; started by the first session that wants them.
  *
- * Buffers are lossless: a full one makes the launching thread wait.
+ * Buffers are lossless: a full one makes the launching thread wait. The library keeps 32 bytes of
+ * headers for each byte of a buffer, and reads half of them in each flush, while others wait. So
+ * buffers are small: each of these takes 8 MiB.
  */
 #include "backend/amd/sdk_register.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "backend/amd/kernel_symbols.h"
@@ -22,14 +27,18 @@
 #include "backend/amd/sdk_code_objects.h"
 #include "backend/amd/sdk_contexts.h"
 #include "backend/amd/sdk_kinds.h"
+#include "backend/amd/sdk_kineto.h"
 #include "backend/amd/sdk_pc_sampling.h"
 #include "backend/gpu/records.h"
 #include "base/environment.h"
+#include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "record/backend.h"
+#include "record/session/await_driver.h"
 
-#define BUFFER_MAX_BYTES (1u << 30)
 #define OPERATIONS_MAX 256u
+#define REGISTER_IS_BUSY 2 /* ROCP_REG_DEADLOCK: HIP registers on another thread */
+#define BUSY_MAX 1000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
 static bool was_tried;
@@ -75,7 +84,7 @@ static int add_buffer(struct sdk_context context, int kind, struct sdk_buffer *b
 		      struct proton_error *err)
 {
 	size_t wanted = records_buffer_bytes();
-	size_t bytes = wanted < BUFFER_MAX_BYTES ? wanted : BUFFER_MAX_BYTES;
+	size_t bytes = wanted < SDK_BUFFER_BYTES ? wanted : SDK_BUFFER_BYTES;
 	int result = sdk.create_buffer(context, bytes, bytes / 2, SDK_POLICY_LOSSLESS,
 				       sdk_records_on_buffer, NULL, buffer);
 
@@ -207,13 +216,17 @@ static int initialize(sdk_finalize_client_fn finalize, void *data)
 	return 0;
 }
 
-/* At the program's exit: the records have been delivered. */
+/*
+ * At the program's exit. The library has waited for the GPU. Records in the buffers now it would
+ * throw away. It calls this once, in children of a fork too.
+ */
 static void finalize_tool(void *data)
 {
-	enum sdk_state was = atomic_exchange(&sdk_state, SDK_ENDED);
-
-	if (was == SDK_ORPHANED)
-		atomic_store(&sdk_state, SDK_ORPHANED);
+	if (is_orphan())
+		return;
+	sdk_contexts_flush();
+	sdk_pc_sampling_flush();
+	atomic_store(&sdk_state, SDK_ENDED);
 }
 
 struct sdk_configure_result *sdk_register_configure(uint32_t version, const char *version_text,
@@ -236,6 +249,69 @@ struct sdk_configure_result *sdk_register_configure(uint32_t version, const char
 	return &result;
 }
 
+int sdk_register_check_hip(struct proton_error *err)
+{
+	const char *enabled = environment_get("ROCPROFILER_REGISTER_ENABLED");
+	bool is_off = enabled && strcmp(enabled, "0") == 0;
+
+	if ((amd_library_get_loaded(AMD_REGISTER) && !is_off) || !amd_gpus_are_open())
+		return PROTON_OK;
+	return err_set(err, PROTON_E_STATE,
+		       "the HIP of this process does not give its functions to rocprofiler-sdk, "
+		       "because %s; %s the backend \"roctracer\"",
+		       is_off ? "ROCPROFILER_REGISTER_ENABLED is 0"
+			      : "it was built without librocprofiler-register",
+		       is_off ? "remove the variable, or use" : "use");
+}
+
+/*
+ * HIP may have been initialized before, without a tool. librocprofiler-register has kept its
+ * functions then, and gives them to the library that has a tool now. From 1.3 on the library has
+ * asked for them.
+ */
+static int take_hip(struct proton_error *err)
+{
+	void *library = amd_library_get_loaded(AMD_REGISTER);
+	void *symbol = library ? dlsym(library, "rocprofiler_register_invoke_nonpropagated_"
+						"registrations")
+			       : NULL;
+	int (*invoke)(void);
+
+	memcpy(&invoke, &symbol, sizeof(invoke)); /* a pointer to code */
+	for (int i = 0; invoke && invoke() == REGISTER_IS_BUSY && i < BUSY_MAX; i++)
+		usleep(1000);
+	if (!invoke && library && amd_gpus_are_open())
+		return err_set(err, PROTON_E_STATE,
+			       "HIP was initialized before Proton could register with "
+			       "rocprofiler-sdk, and its librocprofiler-register is too old for "
+			       "that; import Proton before the first use of the GPU, or run the "
+			       "program with the command `proton`");
+	return sdk_register_check_hip(err);
+}
+
+/*
+ * The library sets the first variable, and from 1.3 on the second: children load the library, and
+ * in wheels it does not have the name by which they would look for it. Variables that are there can
+ * be set while other threads read the environment.
+ */
+static void name_for_children(bool is_on)
+{
+	static char force[] = "ROCPROFILER_REGISTER_FORCE_LOAD=1";
+	static char *named;
+
+	if (!is_on) {
+		environment_remove(force);
+		environment_remove(named);
+		return;
+	}
+	if (!environment_get("ROCPROFILER_REGISTER_FORCE_LOAD"))
+		environment_append(force);
+	if (!environment_get("ROCPROFILER_REGISTER_LIBRARY") &&
+	    asprintf(&named, "ROCPROFILER_REGISTER_LIBRARY=%s",
+		     amd_library_path(AMD_ROCPROFILER_SDK)) > 0)
+		environment_append(named);
+}
+
 static int register_once(struct proton_error *err)
 {
 	int status = sdk_api_load(err);
@@ -246,10 +322,17 @@ static int register_once(struct proton_error *err)
 	if (atomic_load(&was_called))
 		return failure.status; /* HIP's registration has called the tool */
 	failure.status = PROTON_OK;
+	name_for_children(true);
+	sdk_kineto_begin();
 	status = sdk.force_configure(sdk_register_configure);
+	sdk_kineto_end();
+	/* Registered all the same if the status is only that of a search for HIP (1.3.2). */
+	if (atomic_load(&process))
+		return take_hip(&failure);
+	name_for_children(false);
 	if (status != SDK_OK)
 		return sdk_api_error(status, "rocprofiler_force_configure", &failure);
-	if (!atomic_load(&process) && failure.status == PROTON_OK)
+	if (failure.status == PROTON_OK)
 		err_set(&failure, PROTON_E_STATE, "rocprofiler-sdk did not call Proton back");
 	return failure.status;
 }
@@ -268,8 +351,18 @@ int sdk_register(struct proton_error *err)
 		status = register_once(err);
 	if (was_tried && failure.status != PROTON_OK)
 		status = err_set(err, failure.status, "%s", failure.text);
+	if (status == PROTON_OK)
+		sdk_kineto_add(sdk_register_version(), false);
 	pthread_mutex_unlock(&lock);
 	return status;
+}
+
+bool sdk_register_is_up_to_hip(void)
+{
+	const char *libraries = environment_get("ROCP_TOOL_LIBRARIES");
+
+	return await_driver_is_pending() && !atomic_load(&registered_version) && libraries &&
+	       strstr(libraries, "libproton_rocprofiler");
 }
 
 void sdk_register_early(void)
@@ -278,8 +371,27 @@ void sdk_register_early(void)
 
 	if (named && *named && backend_select(named, NULL) != &rocprofiler_backend)
 		return;
-	if (!backend_is_interpreting() && amd_library_is_likely() && !is_orphan())
-		sdk_register(NULL);
+	if (backend_is_interpreting() || !amd_library_is_likely() || is_orphan())
+		return;
+	if (!atomic_load(&process)) {
+		if (!sdk_register_is_up_to_hip())
+			sdk_register(NULL);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	sdk_kineto_add(sdk_register_version(), true);
+	pthread_mutex_unlock(&lock);
+}
+
+bool sdk_register_is_too_late(struct proton_error *err)
+{
+	int initialized = 0;
+
+	if (is_orphan() || atomic_load(&process))
+		return false;
+	sdk.is_initialized(&initialized);
+	return (initialized || amd_library_get_loaded(AMD_HIP)) &&
+	       sdk_register(err) == PROTON_E_STATE;
 }
 
 uint32_t sdk_register_version(void)

@@ -32,6 +32,8 @@ enum cupti_result {
 
 /* The first version that reports updated nodes of executable graphs. */
 #define CUPTI_VERSION_NODE_UPDATED 130000u
+/* From here on, a session that stays attached keeps no GPU memory. */
+#define CUPTI_VERSION_KEEPS_NOTHING 130500u
 
 enum cupti_domain {
 	CUPTI_DOMAIN_DRIVER_API = 1,

@@ -79,6 +79,18 @@ void launches_add(uint32_t correlation)
 		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
 }
 
+void launches_doubt(const struct launch_call *call)
+{
+	struct correlation correlation;
+
+	if (!launches_here.is_wanted || !correlate_take(call->correlation, &correlation))
+		return; /* its record has arrived */
+	launches_here.is_wanted = false;
+	correlation.is_shared = true;
+	correlate_put(call->correlation, &correlation);
+	atomic_store_explicit(&last_shared, call->correlation, memory_order_relaxed);
+}
+
 void launches_end(const struct launch_call *call, bool has_failed)
 {
 	struct correlation unused;

@@ -44,6 +44,8 @@ extern _Thread_local struct launches_here launches_here SESSION_DIRECT;
  */
 struct proton_context launches_begin(const struct launch_call *call);
 void launches_end(const struct launch_call *call, bool has_failed);
+/* Before the end of a call that may have failed: its record is taken, but not waited for. */
+void launches_doubt(const struct launch_call *call);
 
 /*
  * Work outside of a call that begins and ends, or more of it than the current call was thought to

@@ -43,26 +43,39 @@ static struct session *retire_session(int id)
 	return session;
 }
 
-/* Kernels launched in sessions that have no kernel record at all. */
+/* Sessions that have no kernel record at all. */
 struct in_vain {
 	uint64_t launches;
-	const char *why; /* as the backend of one of these sessions explains it */
+	const char *why;             /* as the backend of one of these sessions explains it */
+	struct proton_error failure; /* a backend reported it */
 };
 
-static void add_in_vain(const struct session *session, struct in_vain *in_vain)
+static void add_in_vain(const struct session *session, const struct proton_error *flushed,
+			struct in_vain *in_vain)
 {
 	uint64_t launches = store_counters_get(&session->store, COUNTER_LOST_MISSING) +
 			    store_counters_get(&session->store, COUNTER_LOST_DROPPED);
 
-	if (!launches || store_counters_get(&session->store, COUNTER_KERNELS))
+	if (store_counters_get(&session->store, COUNTER_KERNELS)) {
+		if (flushed->status != PROTON_OK)
+			message("%s", flushed->text);
+		return;
+	}
+	if (flushed->status != PROTON_OK)
+		in_vain->failure = *flushed;
+	if (!launches)
 		return;
 	in_vain->launches += launches;
 	in_vain->why = session->backend->no_records;
 }
 
-/* The profile was written, but without any kernel records. */
+/* The profile was written, but without any kernel records. PROTON_OK: there should be none. */
 static int error_in_vain(const struct in_vain *in_vain, struct proton_error *err)
 {
+	if (in_vain->failure.status != PROTON_OK)
+		return err_set(err, in_vain->failure.status, "%s", in_vain->failure.text);
+	if (!in_vain->launches)
+		return PROTON_OK;
 	return err_set(err, PROTON_E_IO,
 		       "no activity records were received for %" PRIu64 " kernel launches: %s",
 		       in_vain->launches,
@@ -97,17 +110,15 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 			struct proton_error *err)
 {
 	struct output_format format = {.kind = OUTPUT_EXPORT};
-	struct proton_error ignored;
+	struct proton_error flushed = {0};
 	struct session *session;
-	int flushed = end_recording(id, &ignored);
 	int status;
 
+	flushed.status = end_recording(id, &flushed);
 	session = retire_session(id);
 	if (!session)
 		return PROTON_OK;
-	if (flushed != PROTON_OK)
-		message("%s", ignored.text);
-	add_in_vain(session, in_vain);
+	add_in_vain(session, &flushed, in_vain);
 	store_counters_add_folded(&session->store);
 	store_align(&session->store);
 	sample_sources_store(&session->store);
@@ -169,10 +180,8 @@ int proton_finalize(int id, const char *format, struct proton_error *err)
 		return PROTON_OK;
 	status = finalize(id, format, &in_vain, err);
 	/* The program continues: it has its file, and this warning is printed. */
-	if (in_vain.launches) {
-		error_in_vain(&in_vain, &why);
+	if (error_in_vain(&in_vain, &why) != PROTON_OK)
 		message("%s", why.text);
-	}
 	return status;
 }
 
@@ -186,7 +195,7 @@ int proton_finalize_owned(const char *format, struct proton_error *err)
 
 	atomic_store_explicit(&registry.program_ends, true, memory_order_relaxed);
 	status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, &why);
-	if (status == PROTON_OK && in_vain.launches)
+	if (status == PROTON_OK)
 		status = error_in_vain(&in_vain, &why);
 	if (status == PROTON_OK)
 		status = await_driver_failure(&why);

@@ -19,6 +19,13 @@
 #include "record/sets/registry.h"
 #include "record/thread/thread.h"
 
+/*
+ * exit() takes a function from its list before it calls it. Threads that call exit() at once each
+ * take one, before the first can register itself again; with none left, a thread would end the
+ * process.
+ */
+#define EXITING_THREADS_MAX 16
+
 static int next_id;
 
 static void finalize_at_exit(void)
@@ -51,7 +58,8 @@ static int prepare_process(struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	fork_install();
-	atexit(finalize_at_exit);
+	for (int i = 0; i < EXITING_THREADS_MAX; i++)
+		atexit(finalize_at_exit);
 	prepared = true;
 	return PROTON_OK;
 }

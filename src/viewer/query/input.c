@@ -308,7 +308,6 @@ struct profile *input_load_all(struct input *input)
 /* The remedy for a loss; the whole table is in docs/guide/failures.md. */
 static const char *remedy_of(const char *cause)
 {
-	/* Current names of counters, then names in older profiles. */
 	static const struct {
 		const char *cause;
 		const char *remedy;
@@ -333,19 +332,6 @@ static const char *remedy_of(const char *cause)
 		{"unpaired intra-kernel", "extend the scopes to more of the kernel"},
 		{"undecodable intra-kernel", "see the warnings on standard error"},
 		{"device or CUDA graph metric", "use fewer tensors per graph replay"},
-		{"no room for the profile", "free disk space, use fewer contexts, or clear phases"},
-		{"whose launch is not known", "start the session before the launches of interest"},
-		{"vendor buffers dropped", "increase TRITON_PROFILE_BUFFER_SIZE"},
-		{"another type than before", "use one type per metric name and context"},
-		{"ends before it begins", "update the driver or CUPTI, or use shorter sessions"},
-		{"whose call is not known", "start the session before the copies of interest"},
-		{"record did not come", "stop other tools that use CUPTI first"},
-		{"overwritten by a later one",
-		 "increase buffer_size, or record fewer warps (sampling_options) or scopes"},
-		{"of a scope inside a kernel", "extend the scopes to more of the kernel"},
-		{"inside a kernel that cannot be read", "see the warnings on standard error"},
-		{"on a device or in a CUDA graph", "use fewer tensors per graph replay"},
-		{"impossible time", "report it as a defect of Proton or the driver"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(remedies); i++) {

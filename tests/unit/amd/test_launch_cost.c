@@ -12,7 +12,7 @@
 #define TURNS_MIN 4  /* sessions of each side */
 #define TURNS_MAX 60 /* if the target is missed: other processes may have used the cores */
 #define TARGET 1.2   /* times CUPTI's cost */
-#define LIMIT 1.5    /* for processors with other costs than those on which it was measured */
+#define LIMIT 1.4    /* for processors with other costs than those on which it was measured */
 
 struct side {
 	const char *backend;
@@ -82,8 +82,8 @@ static bool is_within(const struct side *side, const struct side *cupti, double 
 
 /*
  * The sides take turns, and the best round of each counts. Load makes rounds slower; with more
- * turns each side has one that was not disturbed. Measured: 25 ns (CUPTI), 26 ns (rocprofiler-sdk),
- * 28 ns (roctracer).
+ * turns each side has one that was not disturbed. Measured: 30 ns (CUPTI), 32 ns (rocprofiler-sdk),
+ * 32 ns (roctracer).
  */
 TEST(a_launch_costs_about_as_much_as_with_cupti)
 {

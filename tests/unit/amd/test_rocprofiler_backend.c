@@ -158,12 +158,6 @@ TEST(versions_before_1_0_are_refused_with_the_rocm_that_is_needed)
 
 /* ------------------------------------------------------------------ registration */
 
-TEST(a_registration_after_hip_is_an_error_with_its_remedy)
-{
-	setenv("FAKE_SDK_LOCKED", "1", 1);
-	expect_refused(PROTON_E_STATE, "import Proton before the first use of the GPU");
-}
-
 /* The command `proton` sets the variable; HIP has no librocprofiler-register here. */
 TEST(a_gpu_that_was_used_without_calling_the_tool_is_an_error)
 {
@@ -362,6 +356,40 @@ TEST(dispatches_on_a_thread_of_hip_are_recorded_and_the_variable_is_named)
 	CHECK_EQ(rec_printed("does not see the queue"), 0);
 }
 
+static void *launch_on_thread(void *unused)
+{
+	uint64_t token = proton_scope_enter("other");
+
+	launch_ns("k", 10);
+	proton_scope_exit(token, NULL);
+	return unused;
+}
+
+/* Two threads on one of HSA's queues: the second processes the packet of the first. */
+TEST(kernels_that_another_thread_dispatches_are_recorded_and_the_message_does_not_blame_the_order)
+{
+	pthread_t thread;
+	int session = start_sdk(0);
+	struct profile *profile;
+
+	rec_begin_saying();
+	for (int i = 0; i < 7; i++) {
+		sdk.defer(true);
+		launch_ns("k", 10);
+		sdk.defer(false);
+		CHECK_EQ(pthread_create(&thread, NULL, launch_on_thread, NULL), 0);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+	}
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 14);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "other/k"), 14); /* half of them in the wrong scope */
+	profile_free(profile);
+	CHECK_EQ(rec_printed("HSA dispatched them on another thread"), 1);
+	CHECK_EQ(rec_printed("does not see the queue"), 0);
+}
+
 TEST(kernels_that_the_runtime_adds_to_a_launch_are_recorded_too)
 {
 	struct profile *profile;
@@ -377,6 +405,24 @@ TEST(kernels_that_the_runtime_adds_to_a_launch_are_recorded_too)
 	CHECK_U64(rec_count(profile, "scope/k"), 10);
 	CHECK_U64(rec_count(profile, "scope/__amd_rocclr_initHeap"), 20);
 	profile_free(profile);
+}
+
+/* The library counts from the beginning. */
+TEST(records_that_the_library_drops_are_counted_once)
+{
+	int session = start_sdk(0);
+
+	fake.drop(3);
+	for (int i = 0; i < 5; i++) {
+		launch_ns("k", 5);
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+	}
+	fake.drop(2);
+	launch_ns("k", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: record dropped by the vendor library"), 5);
+	profile_free(finish());
 }
 
 TEST(a_full_buffer_makes_launches_wait_and_loses_nothing)
@@ -476,6 +522,35 @@ TEST(ranges_of_roctx_are_scopes_unless_the_user_disabled_them)
 	profile = finish();
 	CHECK_U64(rec_count(profile, "outer/inner/k"), 1);
 	CHECK_U64(rec_count(profile, "outer/k"), 1);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+/* As in PyTorch: the library does not see these ranges. */
+TEST(ranges_of_libroctx64_are_scopes_while_a_session_records)
+{
+	struct profile *profile;
+	int (*push)(const char *);
+	int (*pop)(void);
+	int session;
+
+	fake_find(&push, fake_open("PROTON_ROCTX_PATH"), "roctxRangePushA");
+	fake_find(&pop, fake_open("PROTON_ROCTX_PATH"), "roctxRangePop");
+	session = start_sdk(0);
+	push("outer");
+	launch_ns("k", 5);
+	pop();
+	launch_ns("k", 5);
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "outer/k"), 1);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+	push("between");
+	start_sdk(0);
+	launch_ns("k", 5);
+	pop();
+	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 1);
 	profile_free(profile);
 }

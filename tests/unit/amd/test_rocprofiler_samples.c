@@ -495,6 +495,39 @@ TEST(a_gpu_without_the_method_that_the_user_names_is_not_sampled)
 	profile_free(finish());
 }
 
+TEST(a_gpu_that_hip_does_not_see_is_not_sampled)
+{
+	setenv("FAKE_SDK_HIP_HIDES", "2", 1);
+	begin("pcsampling");
+	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
+	CHECK_EQ(sdk.pcs_method(1), 0);
+	profile_free(finish());
+}
+
+TEST(all_gpus_are_sampled_if_the_library_does_not_know_which_hip_sees)
+{
+	setenv("FAKE_SDK_HIP_HIDES", "3", 1);
+	begin("pcsampling");
+	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
+	CHECK_EQ(sdk.pcs_method(1), SDK_METHOD_HOST_TRAP);
+	profile_free(finish());
+}
+
+TEST(samples_in_the_buffer_at_the_programs_end_are_kept)
+{
+	struct profile *profile;
+	uint64_t object;
+
+	begin("pcsampling");
+	object = load();
+	launch_ns("kern", 100);
+	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
+	sdk.finalize();
+	profile = finish();
+	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
+	profile_free(profile);
+}
+
 TEST(interval_is_clamped_to_what_the_gpu_offers)
 {
 	struct profile *profile;

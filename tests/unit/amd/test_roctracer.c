@@ -182,6 +182,17 @@ TEST(a_launch_that_failed_is_not_waited_for)
 	profile_free(profile);
 }
 
+TEST(an_error_that_the_program_has_not_looked_for_stays)
+{
+	setenv("FAKE_HIP_6", "1", 1);
+	start_tracer();
+	fake.hip_set_error(98);
+	launch_ns("k", 5);
+	CHECK_EQ(fake.hip_last_error(), 98);
+	fake.hip_set_error(0);
+	profile_free(finish());
+}
+
 TEST(missing_records_are_counted_and_reported_once)
 {
 	struct profile *profile;

@@ -161,6 +161,7 @@ TEST(a_child_records_in_its_own_session)
 {
 	struct profile *profile;
 
+	skip_if_emulated("the emulator starts no thread in a forked child");
 #ifdef __SANITIZE_THREAD__
 	SKIP("ThreadSanitizer ends a child that starts a thread with the id of one of the parent");
 #endif
@@ -175,6 +176,7 @@ TEST(a_child_records_in_its_own_session)
 
 TEST(a_child_records_after_the_parent_has_ended_its_session)
 {
+	skip_if_emulated("the emulator starts no thread in a forked child");
 	start_tracer();
 	launch_ns("k", 5);
 	profile_free(finish());

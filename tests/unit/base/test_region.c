@@ -38,6 +38,7 @@ TEST(a_large_region_takes_no_memory_and_reads_as_zero)
 	uint64_t before = resident_bytes();
 	unsigned char *at;
 
+	skip_if_emulated("the emulator keeps a table of all mapped pages");
 	CHECK_OK(region_reserve(&region, bytes, bytes, 1, &err), err);
 	CHECK_EQ(region.bytes, bytes);
 	at = region.base;
@@ -59,6 +60,7 @@ TEST(a_region_counts_as_address_space_only_where_it_has_grown)
 	struct proton_error err;
 	uint64_t before = memory_bytes(false);
 
+	skip_if_emulated("the emulator's own memory counts");
 	skip_if_sanitized();
 	CHECK_OK(region_reserve(&region, limit, 1 << 16, 1, &err), err);
 	CHECK_EQ(region.bytes, 1 << 16);
@@ -171,6 +173,7 @@ TEST(regions_are_reserved_and_released_without_end)
 	struct region region;
 	struct proton_error err;
 
+	skip_if_emulated("the emulator keeps a table of all mapped pages");
 	skip_if_sanitized();
 	CHECK_OK(region_reserve(&kept, bytes, bytes, 1, &err), err);
 	for (size_t i = 0; i < 100; i++) {
@@ -187,6 +190,7 @@ TEST(a_limited_address_space_is_shared_by_many_regions)
 	struct region regions[40];
 	struct proton_error err;
 
+	skip_if_emulated("the emulator does not limit address space");
 	skip_if_sanitized();
 	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 	for (size_t i = 0; i < 40; i++) {
@@ -204,6 +208,7 @@ TEST(less_than_the_minimum_is_an_error)
 	struct region region = {.bytes = 77};
 	struct proton_error err;
 
+	skip_if_emulated("the emulator does not limit address space");
 	skip_if_sanitized();
 	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 	CHECK_EQ(region_reserve(&region, (size_t)64 << 30, (size_t)2 << 30, 1, &err),

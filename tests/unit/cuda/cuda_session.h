@@ -28,6 +28,7 @@ static struct {
 	/* HIP: a stream is being captured (1) or not (0). */
 	void (*set_capture)(uint64_t stream, int status);
 	void (*hip_set_error)(int error);
+	int (*hip_last_error)(void);
 	/* roctracer: the clock of records, which HSA may not have initialized. */
 	uint64_t (*now)(void);
 	void (*stop_clock)(bool is_on);
@@ -141,6 +142,7 @@ static void load_hip(void)
 	find_optional(&fake.cu_init, hip, "fake_init");
 	find_optional(&fake.set_capture, hip, "fake_set_capture");
 	find_optional(&fake.hip_set_error, hip, "fake_set_error");
+	find_optional(&fake.hip_last_error, hip, "fake_last_error");
 }
 
 /* The controls of a fake of rocprofiler-sdk or roctracer. */

@@ -259,6 +259,8 @@ static void use_gpu(void)
 TEST(a_child_forked_before_has_its_own_session)
 {
 	need_fresh_process();
+	if (tests_backend("roctracer"))
+		skip_if_emulated("the emulator starts no thread in a forked child");
 #ifdef __SANITIZE_THREAD__
 	SKIP("ThreadSanitizer takes locks that a child initializes again for locked ones");
 #endif

@@ -2,6 +2,7 @@
  * LLVM IR instrumentation pass: layouts, record plans, and whole texts compared with
  * tests/data/instrument (INSTRUMENT_GOLDEN=write in the environment rewrites them).
  */
+#include "unit/growth.h"
 #include "unit/tap.h"
 
 #include "intra/llvm/ir_module.h"
@@ -775,19 +776,11 @@ TEST(golden_amd)
 
 /* ------------------------------------------------------------------ time */
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* Texts of about 1 MB that provoke quadratic work. */
-static void write_adversary(struct out *out, int which)
+/* Texts that provoke quadratic work. */
+static void write_adversary(struct out *out, int which, size_t bytes)
 {
 	out_text(out, NVIDIA);
-	for (uint32_t i = 0; out->length < 1000000; i++) {
+	for (uint32_t i = 0; out->length < bytes; i++) {
 		uint32_t n = i + 3;
 
 		switch (which) {
@@ -827,30 +820,19 @@ static void write_adversary(struct out *out, int which)
 	out_text(out, "\nx:\n" MARK("%z", "end", "s") "  ret void\n" END);
 }
 
-TEST(time_is_linear_in_the_text)
+static void instrument_adversary(const char *text, size_t length, int which)
 {
 	struct instrument_options options = default_options();
+	struct instrument_result result;
+	struct proton_error err;
+	int status = instrument_llvm(text, length, &options, &result, &err);
 
-	for (int which = 0; which < 6; which++) {
-		struct instrument_result result;
-		struct proton_error err;
-		struct out out;
-		size_t length;
-		char *text;
-		double start;
-		int status;
+	if (which < 5)
+		CHECK_OK(status, err);
+	instrument_result_fini(&result);
+}
 
-		out_init(&out, -1);
-		write_adversary(&out, which);
-		text = out_take(&out, &length);
-		out_fini(&out);
-		start = seconds();
-		status = instrument_llvm(text, length, &options, &result, &err);
-		if (seconds() - start > (TAP_IS_SANITIZED ? 10 : 1))
-			FAIL("text %d took %.2f s", which, seconds() - start);
-		if (which < 5)
-			CHECK_OK(status, err);
-		instrument_result_fini(&result);
-		free(text);
-	}
+TEST(time_is_linear_in_the_text)
+{
+	check_growth(6, write_adversary, instrument_adversary);
 }

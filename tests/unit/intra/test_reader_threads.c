@@ -675,6 +675,7 @@ TEST(a_fork_while_threads_read)
 	int status;
 	pid_t pid;
 
+	skip_if_emulated("the emulator starts no thread in a forked child");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	fake.hold_events(true);
 	for (int i = 0; i < 40; i++)

@@ -243,6 +243,7 @@ static void check_all(bool from_there, long step)
 	struct result wanted;
 	long silent = 0;
 
+	skip_if_emulated("thousands of runs take many minutes under an emulator");
 	rec_dir();
 	result = __real_mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -65,6 +65,7 @@ static const char *found_by(const char *program)
 	int fds[2];
 	pid_t pid;
 
+	skip_if_emulated("the emulator starts no further programs of its processor");
 	CHECK_EQ(pipe(fds), 0);
 	fflush(stdout);
 	pid = fork();
@@ -155,6 +156,7 @@ TEST(a_program_that_takes_too_much_memory_is_ended)
 	struct proton_error err;
 	struct out out;
 
+	skip_if_emulated("the emulator does not limit memory");
 	if (TAP_IS_SANITIZED)
 		SKIP("a sanitizer's child has its own limits");
 	out_init(&out, -1);
@@ -188,6 +190,7 @@ TEST(failures_have_a_reason)
 	struct proton_error err;
 	struct out out;
 
+	skip_if_emulated("a program that the emulator cannot start ends with status 127");
 	out_init(&out, -1);
 	CHECK_EQ(run_script("exit 7", 30000, &out, &err), PROTON_E_IO);
 	CHECK_HAS(err.text, "failed with exit status 7");

@@ -34,6 +34,9 @@ static _Atomic(void *) checked[CHECKED_MAX]; /* contexts that need no check; und
 static _Atomic bool has_run;                 /* since the backend started */
 static uint32_t last_period;                 /* of a context that is disabled; under pcs_lock */
 static bool second_was_noted;                /* guarded by pcs_lock, as the following */
+static bool was_enabled;                     /* a context, since the backend started */
+static bool was_refused;                     /* the same, and the reason was printed */
+static uint64_t launched_before;             /* launches_count() then */
 static _Atomic uint32_t flushed_shared;
 static _Atomic uint64_t flushed_launched;
 static uint64_t flushed_expected; /* samples, at the end of the last flush; under pcs_lock */
@@ -60,6 +63,13 @@ static bool is_device_taken(uint32_t device)
 		if (pcs_contexts[i].context && pcs_contexts[i].device == device)
 			return true;
 	return false;
+}
+
+/* Prints the reason, once in a process. */
+static void note_refused(const struct proton_error *why)
+{
+	message_once("PCs are not sampled: %s", why->text);
+	was_refused = true;
 }
 
 /* Enables a context that is not known, unless its GPU has another one. pcs_lock is held. */
@@ -90,6 +100,7 @@ static int add_context(void *context, struct proton_error *err)
 		return pcs_context_error(&added, result, "cuptiPCSamplingStart", err);
 	}
 	*place = added;
+	was_enabled = true;
 	pcs_drain_start();
 	return PROTON_OK;
 }
@@ -140,7 +151,7 @@ static void add_if_new(void *context, uint64_t limit_ns)
 	if (!is_sampling() || is_checked(context) || !pcs_state_close_gate(limit_ns))
 		return;
 	if (!find_context(context) && add_context(context, &err) != PROTON_OK)
-		message_once("PCs are not sampled: %s", err.text);
+		note_refused(&err);
 	call_gate_open();
 	note_checked(context);
 }
@@ -348,7 +359,7 @@ static int add_known(void *current, struct proton_error *err)
 		void *context = primary_context(i);
 
 		if (context && !find_context(context) && add_context(context, &why) != PROTON_OK)
-			message_once("PCs are not sampled: %s", why.text);
+			note_refused(&why);
 	}
 	return status;
 }
@@ -383,6 +394,8 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	if (!atomic_exchange(&has_run, true)) { /* not if it was deactivated */
 		pcs_statistics = (struct pcs_statistics){0};
 		second_was_noted = false;
+		was_enabled = was_refused = false;
+		launched_before = launches_count();
 		pcs_windows_clear();
 	}
 	flushed_launched = 0;
@@ -405,6 +418,16 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	return status;
 }
 
+static uint64_t samples_expected(void)
+{
+	return pcs_windows_expected_cycles() >> current_period();
+}
+
+static uint64_t samples_seen(void)
+{
+	return pcs_statistics.samples + pcs_statistics.profiler + pcs_statistics.unknown;
+}
+
 /* Percentage of `part`, which is not 0 samples. */
 static void note_share(uint64_t part, uint64_t all, const char *what)
 {
@@ -412,10 +435,27 @@ static void note_share(uint64_t part, uint64_t all, const char *what)
 		message("%" PRIu64 " %% of the PC samples are %s", part * 100 / all, what);
 }
 
+/* Kernels ran, and nothing was sampled. */
+static void note_nothing(void)
+{
+	if (!was_enabled && !was_refused && launches_count() != launched_before)
+		message("no PCs were sampled: other threads launched kernels or loaded modules all "
+			"the time, and PC sampling could not start; make the session longer, or "
+			"start it before these threads");
+	else if (was_enabled && samples_expected() >= FLUSH_EXPECTED_MIN)
+		message("no PC samples arrived, and about %" PRIu64 " were expected; another tool "
+			"may measure this GPU (DCGM, Nsight Compute), or CUPTI could not decode "
+			"them in time",
+			samples_expected());
+}
+
 static void note_losses(void)
 {
 	const struct pcs_statistics *seen = &pcs_statistics;
-	uint64_t all = seen->samples + seen->profiler + seen->unknown;
+	uint64_t all = samples_seen();
+
+	if (!all)
+		note_nothing();
 
 	note_share(seen->profiler, all,
 		   "of code that CUPTI adds to kernels, or of modules that it does not know; they "
@@ -472,16 +512,6 @@ bool pc_sampling_has_context(void)
 void pc_sampling_clear(void)
 {
 	atomic_store(&has_run, false);
-}
-
-static uint64_t samples_expected(void)
-{
-	return pcs_windows_expected_cycles() >> current_period();
-}
-
-static uint64_t samples_seen(void)
-{
-	return pcs_statistics.samples + pcs_statistics.profiler + pcs_statistics.unknown;
 }
 
 /* Has none of many samples arrived since the last flush? pcs_lock is held. */

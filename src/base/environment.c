@@ -1,0 +1,82 @@
+/*
+ * Changing the environment of a threaded process.
+ *
+ * setenv() may move the array that another thread's getenv() reads, and free the old one. Here the
+ * new array is complete before it replaces the old one, and no array is ever freed: readers are
+ * always safe. The array is reused unless other code has replaced it, so any number of changes
+ * needs only one.
+ */
+#include "base/environment.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
+static char **array;                                     /* the last one that was made here */
+static size_t array_capacity;
+
+/* Earlier arrays: a thread may still be reading one. */
+struct kept_array {
+	struct kept_array *older;
+	char *entries[];
+};
+
+static struct kept_array *newest;
+
+static size_t count_entries(void)
+{
+	size_t count = 0;
+
+	while (environ && environ[count])
+		count++;
+	return count;
+}
+
+/* Room for a few entries more. */
+static bool make_array(size_t count)
+{
+	size_t capacity = count + 8;
+	struct kept_array *kept = calloc(1, sizeof(*kept) + capacity * sizeof(*kept->entries));
+
+	if (!kept)
+		return false;
+	kept->older = newest;
+	newest = kept;
+	if (environ)
+		memcpy(kept->entries, environ, count * sizeof(*kept->entries));
+	array = kept->entries;
+	array_capacity = capacity;
+	return true;
+}
+
+bool environment_append(char *entry)
+{
+	size_t count;
+	bool has_room;
+
+	pthread_mutex_lock(&lock);
+	count = count_entries();
+	has_room = environ && environ == array && count + 2 <= array_capacity;
+	if (has_room || make_array(count)) {
+		array[count + 1] = NULL;
+		__atomic_store_n(&array[count], entry, __ATOMIC_RELEASE);
+		__atomic_store_n(&environ, array, __ATOMIC_RELEASE);
+		has_room = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return has_room;
+}
+
+void environment_remove(const char *entry)
+{
+	pthread_mutex_lock(&lock);
+	for (char **at = environ; at && *at; at++) {
+		if (*at != entry) /* the caller's own string: no other code can have set it */
+			continue;
+		for (; *at; at++)
+			__atomic_store_n(&at[0], at[1], __ATOMIC_RELEASE);
+		break;
+	}
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,322 @@
+/*
+ * Backend "rocprofiler": who registers with rocprofiler-sdk, in which order, in which version. The
+ * fakes have HIP's registration (hip_register.c, register.c) and PyTorch's Kineto (kineto.c).
+ */
+#include "unit/cuda/cuda_session.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "fake/fake_sdk.h"
+
+static const char *const versions[] = {"10000", "10201", "10300", "10302", "10305"};
+
+static void *open_library(const char *variable)
+{
+	void *library = dlopen(getenv(variable), RTLD_LAZY);
+
+	if (!library)
+		FAIL("%s", dlerror());
+	return library;
+}
+
+static void initialize_hip(void)
+{
+	void (*initialize)(void);
+
+	fake_find(&initialize, open_library("PROTON_HIP_PATH"), "fake_hip_initialize");
+	initialize();
+}
+
+static bool is_kineto_registered(void)
+{
+	bool (*is_registered)(void);
+
+	fake_find(&is_registered, open_library("FAKE_TORCH_PATH"), "fake_kineto_is_registered");
+	return is_registered();
+}
+
+/* torch.profiler starts; Python's package calls proton_prepare() before (_kineto.py). */
+static void start_kineto(void)
+{
+	void (*begin)(void);
+
+	fake_find(&begin, open_library("FAKE_TORCH_PATH"), "fake_kineto_start");
+	begin();
+}
+
+static int start_any(struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+	int status = proton_start(&options, &session, err);
+
+	return status == PROTON_OK ? session : status;
+}
+
+/* A session of the default backend has all kernels. */
+static void expect_kernels(const char *backend)
+{
+	struct proton_error err = {0};
+	struct profile *profile;
+	int session = start_any(&err);
+
+	if (session < 0)
+		FAIL("start: %s", err.text);
+	/* the controls of the fake that takes the launches */
+	setenv("PROTON_TEST_BACKEND", backend, 1);
+	load_fake();
+	for (int i = 0; i < 7; i++)
+		launch_ns("k", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 7);
+	profile_free(profile);
+}
+
+/* The library is registered with once per process. */
+static void in_children(void (*run)(void))
+{
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		int status;
+		pid_t pid;
+
+		setenv("FAKE_SDK_VERSION", versions[i], 1);
+		fflush(stdout);
+		pid = fork();
+		if (pid == 0) {
+			*rec_directory = '\0';
+			run();
+			exit(0);
+		}
+		CHECK_LT(0, pid);
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+			FAIL("version %s: see above", versions[i]);
+	}
+}
+
+static bool is_before(const char *version)
+{
+	return strcmp(getenv("FAKE_SDK_VERSION"), version) < 0;
+}
+
+/* ------------------------------------------------------------------ HIP */
+
+static void after_hip(void)
+{
+	initialize_hip();
+	expect_kernels("rocprofiler");
+}
+
+TEST(hip_that_was_initialized_before_is_recorded)
+{
+	in_children(after_hip);
+}
+
+static void open_kfd(void)
+{
+	char *path = strdup(rec_path("dev/kfd"));
+
+	CHECK_EQ(mkdir(rec_path("dev"), 0700), 0);
+	CHECK_LE(0, open(path, O_CREAT | O_RDWR, 0600));
+	free(path);
+}
+
+/* roctracer does not need librocprofiler-register. */
+static void after_hip_alone(void)
+{
+	setenv("FAKE_HIP_ALONE", "1", 1);
+	initialize_hip();
+	open_kfd();
+	rec_begin_saying();
+	expect_kernels("roctracer");
+	CHECK_EQ(rec_printed("recording with roctracer: the HIP of this process does not give"), 1);
+}
+
+TEST(hip_without_librocprofiler_register_is_recorded_with_roctracer)
+{
+	in_children(after_hip_alone);
+}
+
+TEST(such_a_hip_that_is_initialized_later_is_an_error)
+{
+	struct proton_error err = {0};
+	int session;
+
+	setenv("FAKE_HIP_ALONE", "1", 1);
+	load_fake();
+	session = start_any(&err);
+	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_OK);
+	open_kfd();
+	launch_ns("k", 5);
+	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_E_STATE);
+	CHECK_HAS(err.text, "built without librocprofiler-register");
+	rec_finalize(session, "none");
+}
+
+/* ------------------------------------------------------------------ other tools */
+
+/* `import torch` initializes HIP, and its registration finds Kineto. */
+static void after_kineto(void)
+{
+	/* PyTorch's library needs that of the SDK. */
+	dlopen(getenv("PROTON_ROCPROFILER_SDK_PATH"), RTLD_LAZY | RTLD_GLOBAL);
+	dlopen(getenv("FAKE_TORCH_PATH"), RTLD_LAZY | RTLD_GLOBAL);
+	initialize_hip();
+	start_kineto();
+	CHECK(is_kineto_registered());
+	rec_begin_saying();
+	if (is_before("10302")) {
+		expect_kernels("roctracer");
+		CHECK_EQ(rec_printed("recording with roctracer: rocprofiler-sdk was initialized"),
+			 1);
+	} else {
+		expect_kernels("rocprofiler");
+		CHECK_EQ(rec_printed("roctracer"), 0);
+	}
+}
+
+TEST(after_another_tool_the_default_is_roctracer_or_a_late_registration)
+{
+	in_children(after_kineto);
+}
+
+TEST(a_backend_that_was_named_is_not_replaced_after_another_tool)
+{
+	struct proton_error err = {0};
+
+	dlopen(getenv("FAKE_TORCH_PATH"), RTLD_LAZY | RTLD_GLOBAL);
+	start_kineto();
+	CHECK_LT(start_named("a", "rocprofiler", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_STATE);
+	CHECK_HAS(err.text, "for another tool (torch.profiler, XLA) before Proton");
+	CHECK_HAS(err.text, "update ROCm");
+}
+
+static void with_torch(void)
+{
+	open_library("FAKE_TORCH_PATH");
+	setenv("ROCP_TOOL_LIBRARIES", "", 1);
+	proton_prepare();
+	CHECK_STR(getenv("ROCP_TOOL_LIBRARIES"), "");
+	start_kineto();
+	CHECK(is_kineto_registered());
+	initialize_hip();
+	expect_kernels("rocprofiler");
+}
+
+TEST(torch_profiler_works_if_torch_was_loaded_before_the_registration)
+{
+	in_children(with_torch);
+}
+
+static void before_torch(void)
+{
+	proton_prepare();
+	rec_begin_saying();
+	open_library("FAKE_TORCH_PATH");
+	initialize_hip();
+	proton_prepare();
+	start_kineto();
+	CHECK_EQ(is_kineto_registered(), !is_before("10302"));
+	expect_kernels("rocprofiler");
+	CHECK_EQ(rec_printed("torch.profiler has no GPU events"), is_before("10302"));
+}
+
+TEST(torch_profiler_works_if_torch_is_loaded_later_or_a_message_says_why_not)
+{
+	in_children(before_torch);
+}
+
+/* ------------------------------------------------------------------ children */
+
+static const char *library_for_children(void)
+{
+	const char *named = getenv("ROCPROFILER_REGISTER_LIBRARY");
+
+	CHECK_STR(getenv("ROCPROFILER_REGISTER_FORCE_LOAD"), "1");
+	return named ? named : "";
+}
+
+static void name_for_children(void)
+{
+	unsetenv("ROCPROFILER_REGISTER_LIBRARY");
+	proton_prepare();
+	CHECK_STR(library_for_children(), getenv("PROTON_ROCPROFILER_SDK_PATH"));
+}
+
+/* librocprofiler-register aborts a child that cannot load the library by its unversioned name. */
+TEST(children_find_the_library_that_the_registration_makes_them_load)
+{
+	in_children(name_for_children);
+	setenv("ROCPROFILER_REGISTER_LIBRARY", "/the/user's", 1);
+	proton_prepare();
+	CHECK_STR(library_for_children(), "/the/user's");
+}
+
+TEST(a_registration_that_fails_leaves_children_alone)
+{
+	unsetenv("ROCPROFILER_REGISTER_LIBRARY");
+	setenv("FAKE_CUPTI_FAIL", "create_context=1", 1);
+	proton_prepare();
+	CHECK(!getenv("ROCPROFILER_REGISTER_LIBRARY"));
+}
+
+/* ------------------------------------------------------------------ cost */
+
+static size_t resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long total;
+	unsigned long resident;
+
+	if (!file || fscanf(file, "%lu %lu", &total, &resident) != 2)
+		FAIL("no statm");
+	fclose(file);
+	return resident * 4096u;
+}
+
+/* The library's headers take 32 bytes for each byte of a buffer. */
+TEST(the_registration_takes_at_most_24_MiB)
+{
+	size_t before;
+
+	if (TAP_IS_SANITIZED)
+		SKIP("sanitizers have their own memory");
+	open_library("PROTON_ROCPROFILER_SDK_PATH");
+	before = resident_bytes();
+	proton_prepare();
+	CHECK_LT(resident_bytes() - before, 24u << 20);
+}
+
+/* A flush reads the headers of half a buffer; writers wait for it. */
+TEST(a_flush_takes_at_most_a_millisecond)
+{
+	int (*flush)(struct sdk_buffer buffer);
+	uint64_t best_ns = UINT64_MAX;
+	struct proton_error err = {0};
+
+	if (TAP_IS_SANITIZED)
+		SKIP("sanitizers are slow");
+	setenv("PROTON_TEST_BACKEND", "rocprofiler", 1);
+	load_fake();
+	CHECK_LE(0, start_any(&err));
+	fake_find(&flush, open_library("PROTON_ROCPROFILER_SDK_PATH"), "rocprofiler_flush_buffer");
+	for (int i = 0; i < 50; i++) {
+		uint64_t begin_ns;
+
+		launch_ns("k", 5);
+		begin_ns = clock_monotonic_ns();
+		CHECK_EQ(flush((struct sdk_buffer){1}), 0);
+		if (clock_monotonic_ns() - begin_ns < best_ns)
+			best_ns = clock_monotonic_ns() - begin_ns;
+	}
+	CHECK_LT(best_ns, 1000000);
+	profile_free(finish());
+}

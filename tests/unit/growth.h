@@ -1,0 +1,58 @@
+/* Checks that time grows with a text, not with its square, however fast the machine is. */
+#ifndef TESTS_UNIT_GROWTH_H
+#define TESTS_UNIT_GROWTH_H
+
+#include "unit/tap.h"
+
+#include "base/buf.h"
+
+#define GROWTH_BYTES 250000u
+#define GROWTH_SLACK_NS 10000000.0 /* of clocks, caches and page faults */
+
+/* The time of this thread alone: other programs may take the processor from it. */
+static double growth_time_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
+}
+
+static double growth_run_ns(int which, size_t bytes,
+			    void (*write_text)(struct out *out, int which, size_t bytes),
+			    void (*run)(const char *text, size_t length, int which))
+{
+	double min_ns = INFINITY;
+	struct out out;
+	size_t length;
+	char *text;
+
+	out_init(&out, -1);
+	write_text(&out, which, bytes);
+	text = out_take(&out, &length);
+	out_fini(&out);
+	for (int i = 0; i < 3; i++) {
+		double begin_ns = growth_time_ns();
+
+		run(text, length, which);
+		min_ns = fmin(min_ns, growth_time_ns() - begin_ns);
+	}
+	free(text);
+	return min_ns;
+}
+
+/* Four times the text takes at most eight times as long; work by pairs would take sixteen times. */
+static void check_growth(int count, void (*write_text)(struct out *out, int which, size_t bytes),
+			 void (*run)(const char *text, size_t length, int which))
+{
+	for (int which = 0; which < count; which++) {
+		double small_ns = growth_run_ns(which, GROWTH_BYTES, write_text, run);
+		double large_ns = growth_run_ns(which, 4 * GROWTH_BYTES, write_text, run);
+
+		if (large_ns > 8 * small_ns + GROWTH_SLACK_NS)
+			FAIL("text %d took %.2f ms, and %.2f ms when it was four times as long",
+			     which, small_ns / 1e6, large_ns / 1e6);
+	}
+}
+
+#endif
