@@ -27,7 +27,7 @@ ninja --quiet -C "$build" all meson-test-prereq
 status=0
 python tools/run_tests.py "$build" --suite unit --suite record --suite fuzz --suite golden ||
     status=1
-# Pages of 64 KB, for what maps memory.
+# Pages of 64 KB: tests of memory maps.
 for name in test_map test_region test_region_low test_profile_file test_reuse; do
     ${MESON_EXE_WRAPPER/qemu-aarch64/qemu-aarch64 -p 65536} "$build/tests/unit/$name" || status=1
 done

@@ -387,7 +387,7 @@ static bool instruments(const struct profile *profile)
 		if (strcmp(profile_text(profile, profile->info[i].key), "backend") == 0)
 			return strcmp(profile_text(profile, profile->info[i].value),
 				      "instrumentation") == 0;
-	return true; /* older profiles do not name the backend: assume the usual case */
+	return true; /* a profile may not name the backend: assume the usual case */
 }
 
 static int write_events(struct chrome *chrome, struct proton_error *err)

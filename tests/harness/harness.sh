@@ -66,7 +66,7 @@ said=$(trap '' CHLD; "$fixture" fails_by_number crashes) || true
 expect "a failure is seen where children are not waited for" '^not ok 1 - fails_by_number$'
 expect "a crash is seen there too" '^not ok 2 - crashes$'
 
-# However a program ends, children of its running test end too: then nobody writes any more.
+# However a program ends, children of its running test end too: the pipe is closed then.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkfifo "$folder/output"

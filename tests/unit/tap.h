@@ -185,7 +185,7 @@ static void tap_fail(const char *file, int line, const char *format, ...)
 			FAIL("%s returned %d: %s", #call, tap_status, (err).text);                 \
 	} while (0)
 
-/* An emulator of another processor runs this: `meson test` of a cross build says so. */
+/* An emulator of another processor runs this: `meson test` of a cross build sets the variable. */
 __attribute__((unused)) static void skip_if_emulated(const char *why)
 {
 	if (getenv("MESON_EXE_WRAPPER"))
