@@ -53,6 +53,18 @@ static void subtract(enum call_gate_kind kind, uint32_t generation)
 		;
 }
 
+/*
+ * May this thread pass now? Launches and loads within a counted call do not wait: all that closes
+ * them closes CALL_GATE_CHANGE as well, and waits for that call.
+ */
+static bool is_open_here(enum call_gate_kind kind)
+{
+	if (!(atomic_load(&closed) & 1u << kind) || closes_here)
+		return true;
+	return (kind == CALL_GATE_LAUNCH || kind == CALL_GATE_QUERY) &&
+	       has_passed(CALL_GATE_CHANGE);
+}
+
 void call_gate_pass(enum call_gate_kind kind)
 {
 	bool has_waited = false;
@@ -64,7 +76,7 @@ void call_gate_pass(enum call_gate_kind kind)
 	for (;;) {
 		/* sequentially consistent, as in close(): one of the two sees the other's store */
 		here[kind].generation = generation_of(atomic_fetch_add(&passing[kind], 1));
-		if (!(atomic_load(&closed) & 1u << kind) || closes_here)
+		if (is_open_here(kind))
 			break;
 		if (!has_waited)
 			atomic_fetch_add(&waiting, 1); /* before it seems to have left */

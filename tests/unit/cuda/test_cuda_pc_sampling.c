@@ -304,6 +304,32 @@ TEST(the_gate_closes_after_resets_under_load)
 	call_gate_open();
 }
 
+static _Atomic bool is_in_call;
+
+/* A replay: it is counted twice, and the gate closes in between. */
+static void *pass_twice(void *unused)
+{
+	call_gate_pass(CALL_GATE_CHANGE);
+	atomic_store(&is_in_call, true);
+	usleep(50000);
+	call_gate_pass(CALL_GATE_LAUNCH);
+	call_gate_leave(CALL_GATE_LAUNCH);
+	call_gate_leave(CALL_GATE_CHANGE);
+	return unused;
+}
+
+TEST(a_call_that_has_passed_does_not_wait_for_a_gate_that_waits_for_it)
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, pass_twice, NULL), 0);
+	while (!atomic_load(&is_in_call))
+		usleep(100);
+	CHECK(call_gate_close(CALL_GATE_SAMPLING, 10000000000));
+	call_gate_open();
+	pthread_join(thread, NULL);
+}
+
 #define KERNEL_GET_ATTRIBUTE 686 /* cuKernelGetAttribute() */
 
 /* Callbacks that arrive during cuKernelGetAttribute(), twice per call if any. */
