@@ -109,7 +109,7 @@ static void look_through(uint32_t from, uint32_t to, uint8_t open)
 		}
 		if (has_body(step->op))
 			look_through(i + 1, step->end,
-				     is_scope ? (uint8_t)(open | 1u << scope) : open);
+				     (uint8_t)(is_scope ? open | 1u << scope : open));
 	}
 }
 
