@@ -204,6 +204,19 @@ __attribute__((destructor)) static void unloaded(void)
 	end_once(0);
 }
 
+/* The two numbers of HANDOVER_WAIT. False: there are no times. */
+static bool read_times(const char *wait, double *after_s, double *length_s)
+{
+	char *end;
+	char *last;
+
+	*after_s = strtod(wait, &end);
+	if (end == wait || *end != ' ')
+		return false;
+	*length_s = strtod(end, &last);
+	return last != end;
+}
+
 /* Sessions are started and ended by commands or times. */
 static int listen_for_commands(const char *wait, const struct proton_session_options *options,
 			       struct proton_error *err)
@@ -213,7 +226,7 @@ static int listen_for_commands(const char *wait, const struct proton_session_opt
 	double after;
 	double length;
 
-	if (status == PROTON_OK && !was_listening && sscanf(wait, "%lf %lf", &after, &length) == 2)
+	if (status == PROTON_OK && !was_listening && read_times(wait, &after, &length))
 		status = proton_listen_timed(after, length, err);
 	return status;
 }
