@@ -145,4 +145,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Without the destructors of pyarrow: one aborted the process after the file was written.
+    os._exit(status)
