@@ -436,7 +436,7 @@ TEST(records_end_after_a_module_has_been_loaded)
 
 	start();
 	launch_function("k", NULL, 1000);
-	thread = begin_slow_call(CUPTI_CALL_MODULE_LOAD_DATA, 50);
+	thread = begin_slow_call(CUPTI_CALL_MODULE_LOAD_DATA, 10);
 	end();
 	CHECK_EQ(fake.calls("cuptiActivityDisable"), 1);
 	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
@@ -495,7 +495,7 @@ static void begin_capture(void)
 
 static void *end_capture_later(void *unused)
 {
-	usleep(60000);
+	usleep(10000);
 	atomic_store(&capture.must_end, true);
 	return unused;
 }

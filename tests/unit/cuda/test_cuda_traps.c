@@ -580,6 +580,7 @@ TEST(sessions_start_and_stop_while_64_threads_launch)
 	pthread_t threads[LAUNCHERS];
 	struct profile *profile;
 
+	rec_begin_saying();
 	load_fake();
 	for (int i = 0; i < LAUNCHERS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, launch_until_over, (void *)(intptr_t)i),
@@ -588,9 +589,9 @@ TEST(sessions_start_and_stop_while_64_threads_launch)
 		start();
 		usleep(1000);
 		rec_finalize(PROTON_ALL_SESSIONS, "none");
-		/* The calls have 20 ms to end, which is too short where all is slow. */
-		CHECK(!tests_cuda() || TAP_IS_SANITIZED || getenv("MESON_EXE_WRAPPER") ||
-		      fake.is_silent());
+		/* Calls have 20 ms to end. On a busy machine that is too short, and reported. */
+		CHECK(!tests_cuda() || fake.is_silent() ||
+		      rec_printed("CUPTI's kernel records stay on"));
 	}
 	atomic_store(&is_over, true);
 	for (int i = 0; i < LAUNCHERS; i++)
