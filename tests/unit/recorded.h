@@ -46,6 +46,28 @@ static const char *rec_dir(void)
 	return rec_directory;
 }
 
+/*
+ * Runs it in a forked child, which leaves the files of this process. If it fails, this test does,
+ * with `what` it was.
+ */
+__attribute__((unused)) static void rec_in_child(void (*run)(void), const char *what)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		*rec_directory = '\0';
+		run();
+		exit(0);
+	}
+	CHECK_LT(0, pid);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		FAIL("%s: see above", what);
+}
+
 /* "<directory>/<file>", in one of eight rotating buffers. */
 __attribute__((unused)) static const char *rec_path(const char *file)
 {

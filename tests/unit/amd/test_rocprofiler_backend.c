@@ -57,24 +57,6 @@ static void expect_refused(int status, const char *text)
 }
 
 /* Runs in a child: the library is registered with once per process. */
-static void in_child(void (*run)(void), const char *what)
-{
-	int status;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0) {
-		*rec_directory = '\0';
-		run();
-		exit(0);
-	}
-	CHECK_LT(0, pid);
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		FAIL("%s: see above", what);
-}
-
 static void launch_with(const char *name, uint32_t grid, uint32_t block)
 {
 	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
@@ -131,7 +113,7 @@ TEST(every_version_since_1_0_records_the_same)
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		setenv("FAKE_SDK_VERSION", versions[i], 1);
-		in_child(record_everything, versions[i]);
+		rec_in_child(record_everything, versions[i]);
 	}
 }
 
@@ -150,10 +132,10 @@ static void refuse_version(void)
 TEST(versions_before_1_0_are_refused_with_the_rocm_that_is_needed)
 {
 	setenv("FAKE_SDK_VERSION", "600", 1);
-	in_child(refuse_version, "with its function for the version");
+	rec_in_child(refuse_version, "with its function for the version");
 	/* Without that function, the version comes with the registration. */
 	setenv("FAKE_CUPTI_FAIL", "get_version=1", 1);
-	in_child(refuse_version, "without");
+	rec_in_child(refuse_version, "without");
 }
 
 /* ------------------------------------------------------------------ registration */
@@ -606,7 +588,7 @@ TEST(a_forked_child_runs_on_without_a_session)
 TEST(a_session_may_start_in_a_child_that_was_forked_before_the_registration)
 {
 	load_sdk();
-	in_child(record_everything, "child");
+	rec_in_child(record_everything, "child");
 	record_everything();
 }
 

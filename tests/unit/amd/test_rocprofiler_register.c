@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "fake/fake_sdk.h"
@@ -83,21 +82,8 @@ static void expect_kernels(const char *backend)
 static void in_children(void (*run)(void))
 {
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		int status;
-		pid_t pid;
-
 		setenv("FAKE_SDK_VERSION", versions[i], 1);
-		fflush(stdout);
-		pid = fork();
-		if (pid == 0) {
-			*rec_directory = '\0';
-			run();
-			exit(0);
-		}
-		CHECK_LT(0, pid);
-		CHECK_EQ(waitpid(pid, &status, 0), pid);
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-			FAIL("version %s: see above", versions[i]);
+		rec_in_child(run, versions[i]);
 	}
 }
 

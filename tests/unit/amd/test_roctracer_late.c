@@ -4,8 +4,6 @@
  */
 #include "unit/amd/roctracer_session.h"
 
-#include <sys/wait.h>
-
 /* ------------------------------------------------------------------ HIP comes later */
 
 static int start_without_hip(void)
@@ -106,23 +104,6 @@ TEST(a_failure_after_hip_was_loaded_is_the_error_of_the_next_flush)
 
 /* ------------------------------------------------------------------ fork */
 
-static void in_child(void (*run)(void))
-{
-	int status;
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (pid == 0) {
-		*rec_directory = '\0';
-		run();
-		exit(0);
-	}
-	CHECK_LT(0, pid);
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 /* Two buffers would be full after 2000 records, and HIP would then wait forever. */
 static void launch_many(void)
 {
@@ -138,7 +119,7 @@ TEST(a_child_without_a_session_launches_as_without_proton)
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "65536", 1);
 	start_tracer();
 	launch_ns("k", 5);
-	in_child(launch_many);
+	rec_in_child(launch_many, "launch_many");
 	launch_ns("k", 5);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 2);
@@ -167,7 +148,7 @@ TEST(a_child_records_in_its_own_session)
 #endif
 	start_tracer();
 	launch_ns("k", 5);
-	in_child(record_in_child);
+	rec_in_child(record_in_child, "record_in_child");
 	launch_ns("k", 5);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 2);
@@ -180,8 +161,8 @@ TEST(a_child_records_after_the_parent_has_ended_its_session)
 	start_tracer();
 	launch_ns("k", 5);
 	profile_free(finish());
-	in_child(record_in_child);
-	in_child(launch_many);
+	rec_in_child(record_in_child, "record_in_child");
+	rec_in_child(launch_many, "launch_many");
 }
 
 /* ------------------------------------------------------------------ libraries */
