@@ -319,8 +319,6 @@ bool attach_leave(void)
 	/* Calls are not seen any more, but no graph that was replayed has been patched. */
 	if (may_leave() && !replayed_graphs_are_suspect())
 		finalize(callbacks_release());
-	else
-		callbacks_release(); /* another tool may be about to subscribe */
 	return !is_attached;
 }
 

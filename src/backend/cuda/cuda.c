@@ -240,7 +240,10 @@ static int wake_cuda(struct proton_error *err)
 
 static bool leave_cuda(void)
 {
-	return cupti_is_orphaned() || attach_leave();
+	if (cupti_is_orphaned() || attach_leave())
+		return true;
+	callbacks_release(); /* another tool is about to subscribe */
+	return false;
 }
 
 static void stop_cuda(void)
