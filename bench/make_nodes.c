@@ -11,7 +11,6 @@
 
 #include <libproton/proton.h>
 
-#include "record/names/frames.h"
 #include "record/record.h"
 
 #define LAYERS 100

@@ -10,7 +10,7 @@ package=$build/python/package/triton_proton
 library=$build/src/libproton.so.0
 
 mkdir -p "$package"
-ln -sfn "$top"/python/triton_proton/* "$build"/python/_libproton*.so "$package"
+ln -sfn "$top"/python/triton_proton/* "$build"/python/_*.so "$package"
 
 # The program itself is not sanitized, so what the library needs of it has to be there first.
 asan=$(ldd "$library" | sed -n 's/.*libasan[^ ]* => \([^ ]*\) .*/\1/p')

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Check that files of the C sources do not need one another in a circle.
 
+That includes the extension, in a build with -Dpython=enabled.
+
 A file needs another if its object file uses a symbol that the other defines. In a circle no file
 can be understood, tested or changed alone. KNOWN names the existing circles, as sets of files.
 A new one is an error, and so is one that is gone: the list can only become shorter.
@@ -56,9 +58,9 @@ KNOWN = [
 
 
 def read_symbols(build):
-    """{file: symbols it defines}, {file: symbols it uses}, of all object files of src/."""
+    """{file: symbols it defines}, {file: symbols it uses}, of all object files of the product."""
     defined, used = defaultdict(set), defaultdict(set)
-    objects = sorted((build / "src").rglob("*.c.o"))
+    objects = sorted(o for top in ("src", "python") for o in (build / top).rglob("*.c.o"))
     if not objects:
         sys.exit(f"check_circles.py: {build} has no object files; run make first")
     lines = subprocess.run(

@@ -31,7 +31,7 @@ PARTS = [
     ("src/record/", ["record"], ["api_sessions", "api_scopes"]),
     ("src/driver/", ["driver"], ["gpu_backends"]),
     ("src/backend/cuda/", ["cuda"], ["cupti_abi"]),
-    ("src/backend/amd/", ["amd"], ["roctracer", "rocprofiler"]),
+    ("src/backend/amd/", ["amd"], ["amd_backends"]),
     ("src/backend/gpu/", ["gpu", "cuda"], ["tensor_metrics"]),
     ("src/backend/intra/", ["intra"], ["intra_fake"]),
     ("src/backend/", ["gpu", "record"], []),
@@ -42,11 +42,14 @@ PARTS = [
     ("python/ext/", [], ["api_scopes", "api_hooks", "python_context", "lib"]),
     ("python/", [], ["api_scopes", "api_sessions", "api_data", "mode_specs", "modules"]),
     ("tests/fake/", ["cuda", "amd"], []),
-    ("docs/", [], ["docs", "format_doc"]),
+    ("docs/", [], ["docs", "docs_commands", "format_doc"]),
     ("bench/", [], ["bench", "bench_turns"]),
 ]
-# Also the golden files, which the commands print.
-PRINTS = ("src/viewer/", "src/export/", "src/model/", "tests/golden/")
+# The golden files of what the commands print, and of what the passes make of kernels.
+GOLDEN = {
+    "golden_viewer": ("src/viewer/", "src/export/", "src/model/", "tests/golden/"),
+    "golden_passes": ("src/intra/", "tests/golden/", "tests/tools/"),
+}
 
 # Programs of more than 3 seconds of processor time.
 LONG = {"test_allocation", "test_cuda_faults", "test_cuda_traps", "test_many_threads"}
@@ -94,7 +97,7 @@ def chosen_programs(build, files, folders):
             names.append(name)
         elif folder_of.get(program) in folders and not is_variant and program not in LONG:
             names.append(name)
-        elif name == "golden_viewer" and any(file.startswith(PRINTS) for file in files):
+        elif any(file.startswith(GOLDEN.get(name, ())) for file in files):
             names.append(name)
         elif name.startswith("replay_") and name.replace("replay", "fuzz") in own:
             names.append(name)

@@ -32,6 +32,7 @@ MAY_INCLUDE = {
         "record",
         "driver/amd_library.h",
     ],
+    "python/ext/read": ["base", "format", "model", "symbol", "export", "viewer"],
     "python/ext": ["base", "intra", "symbol"],
     "include/libproton": [],
     "examples": [],
@@ -57,7 +58,21 @@ LAYERS = {
         "record",
     ],
     "src/backend": ["gpu", "host", "intra", "cuda", "amd"],
+    # Files with headers, and those that include them.
+    "python/ext": [
+        "ext",
+        "python_frames",
+        "scope_places",
+        "generated",
+        "torch",
+        "tasks",
+        "context",
+        "module",
+    ],
 }
+
+# Folders of which other files may include one header only.
+FACADES = {"python/ext/torch": "torch.h"}
 
 # System headers that belong to one place: (pattern of the header, where it may stand, why).
 RESERVED = [
@@ -77,13 +92,17 @@ def component_of(path):
     return None
 
 
-def layer_problem(component, path, header):
+def layer_problem(component, path, target):
     """The error in an include from one layer of a component into another, or None."""
     layers = LAYERS.get(component)
-    target = Path("src", header)
     if layers is None or not target.is_relative_to(component):
         return None
     own, other = (Path(p.relative_to(component).parts[0]).stem for p in (path, target))
+    facade = FACADES.get(target.parent.as_posix(), target.name)
+    if own != other and target.name != facade:
+        return f"only {target.parent}/ may include it; there is {other}/{facade}"
+    if component == "python/ext" and other == "ext":
+        return None  # ext.h is for all files, which need no place then
     for layer in (own, other):
         if layer not in layers:
             return f"{component}/{layer} has no place in the order of tools/check_includes.py"
@@ -110,7 +129,7 @@ def problem_with(root, path, component, quote, header):
     allowed = MAY_INCLUDE[component]
     if (root / "src" / header).exists():
         target = header.split("/")[0]
-        problem = layer_problem(component, path, header)
+        problem = layer_problem(component, path, Path("src", header))
         if problem:
             return problem
         if component == f"src/{target}" or "*" in allowed or target in allowed or header in allowed:
@@ -119,10 +138,10 @@ def problem_with(root, path, component, quote, header):
         return f"{component}/ may include {names}"
     if component.startswith("src/") or component == "include/libproton":
         return "no such file below src/ (includes are rooted: \"component/file.h\")"
+    if component == "python/ext" and (root / component / header).exists():
+        return layer_problem(component, path, Path(component, header))
     if (root / own / header).exists() or (root / component / header).exists():
-        return None  # tests, examples and the extension include their own files by short names
-    if component == "python/ext" and (root / "python" / header).exists():
-        return None
+        return None  # tests and examples include their own files by short names
     if component == "bench" and (root / "tests" / header).exists():
         return None  # the fake libraries
     return "no such file"

@@ -70,7 +70,12 @@ WORDS = [
      "put 'of' after its noun", 87),
     ("whose", r"\bwhose\b", "with, that has; or two sentences", 40),
     ("so that", r"\bso that\b", "a new sentence", 4),
+    ("pronoun", None, "repeat the noun", 105),
 ]
+
+# Pronouns without their noun, in comments of src/: counted over a whole comment, as "pronoun".
+PRONOUN = re.compile(r"\bthose (of|that|with)\b|\bthat of\b|\bthe ones?\b", re.IGNORECASE)
+PRONOUN_FIRST = re.compile(r"(The same|It|They|Others)\b")
 
 # Words that are not part of an identifier, and what to write.
 NAMES = {
@@ -93,6 +98,7 @@ NAMES = {
 }
 NAME = re.compile(r"(?:(?<=_)|\b)(" + "|".join(NAMES) + r")(?=_|\b)", re.IGNORECASE)
 
+SHOWN_COLUMNS = 100  # of a comment
 SHOWN = 10  # occurrences of an expression over its budget; --list shows all
 
 # Files that are not prose of the project, or hold the expressions on purpose.
@@ -116,6 +122,16 @@ def comment_lines(text, first):
     """The lines of a comment without its frame."""
     for offset, line in enumerate(text.split("\n")):
         yield first + offset, re.sub(r"^\s*(/\*+|\*+/|\*|//+|#+!?)\s?|\s*\*/\s*$", "", line)
+
+
+def pronouns_of_c(text):
+    """The first line and the text of each comment, once for each pronoun in it."""
+    for token in C_TOKENS.finditer(text):
+        if token["comment"]:
+            lines = comment_lines(token["comment"], line_at(text, token.start()))
+            joined = " ".join(line.strip() for _, line in lines).strip()
+            found = len(PRONOUN.findall(joined)) + bool(PRONOUN_FIRST.match(joined))
+            yield from [(line_at(text, token.start()), joined)] * found
 
 
 def prose_of_c(text):
@@ -201,13 +217,18 @@ def files_of(root, wanted):
 
 def findings(root, wanted):
     """(name of the expression, file, line, text), for each file in the order of its lines."""
-    patterns = [(name, re.compile(pattern, re.IGNORECASE)) for name, pattern, _, _ in WORDS]
+    words = [(name, pattern) for name, pattern, _, _ in WORDS if pattern]
+    patterns = [(name, re.compile(pattern, re.IGNORECASE)) for name, pattern in words]
     for file in files_of(root, wanted):
         reader = next((reader for ends, reader in READERS if file.endswith(ends)), None)
         path = root / file
         if not reader or path.is_symlink() or not path.is_file():
             continue
-        for number, line in reader(path.read_text(encoding="utf-8", errors="replace")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if file.startswith("src/") and reader is prose_of_c:
+            for number, comment in pronouns_of_c(text):
+                yield "pronoun", file, number, comment[:SHOWN_COLUMNS]
+        for number, line in reader(text):
             for name, pattern in patterns:
                 for _ in pattern.finditer(line):
                     yield name, file, number, line.strip()

@@ -58,7 +58,8 @@ struct proton_session_options {
 	 * writes `<name>.ranks/000-999/rank000123`, and the default format of trees is "proton".
 	 */
 	const char *name;
-	const char *context; /* "shadow" (scopes, default) or "python" (needs the Python package) */
+	const char *context; /* "shadow" (scopes, default); with the Python package also
+			      "python" and "python+scopes" */
 	const char *data;    /* "tree" (default) or "trace": adds trace events */
 	const char *backend; /* a name of proton_backend_name(); NULL: the first usable one */
 	/*
@@ -101,9 +102,10 @@ PROTON_API int proton_deactivate(int session, bool flush, struct proton_error *e
  * format given to proton_start(), "hatchet", "hatchet_msgpack", "proton" (keep the completed
  * working file), "none", and for traces "chrome_trace" or "perfetto". An unknown format, or one
  * that does not fit the session's data, is rejected with E_INVALID before any session ends. If the
- * output cannot be written the working file is kept and the error names both paths. Ending a
- * session that does not exist is not an error. May be called inside open scopes. Returns after
- * sessions that other threads are ending at the same time have been written.
+ * output cannot be written the working file is kept and the error names both paths. If a backend
+ * could not record any kernel, the output is written and the error says why. Ending a session that
+ * does not exist is not an error. May be called inside open scopes. Returns after sessions that
+ * other threads are ending at the same time have been written.
  */
 PROTON_API int proton_finalize(int session, const char *format, struct proton_error *err);
 
@@ -141,6 +143,14 @@ PROTON_API int proton_listen(const struct proton_session_options *defaults,
  */
 PROTON_API int proton_listen_timed(double after_s, double length_s, struct proton_error *err);
 /*
+ * A process that listens starts a session at the first entry of the scope or NVTX range `name`, on
+ * any thread, and ends it when that one is exited. Both wait until it is done. Only while no
+ * session is live. E_INVALID: the name is empty.
+ */
+PROTON_API int proton_listen_range(const char *name, struct proton_error *err);
+/* True until then. A runtime that enters no scopes while nothing is recorded enters them now. */
+PROTON_API bool proton_range_is_awaited(void);
+/*
  * Stop listening, after the command that is being carried out, at most 5 s. A session that it has
  * started stays. The end of the program does this too.
  */
@@ -155,6 +165,12 @@ struct proton_starter {
 	int (*start)(const struct proton_session_options *options, const char *hook,
 		     int *session_out, struct proton_error *err);
 	int (*finalize)(int session, const char *format, struct proton_error *err);
+	/*
+	 * Around a wait of a thread of the program for these two: the first gives a lock of the
+	 * runtime back that the thread holds, and returns NULL if it holds none.
+	 */
+	void *(*let_go)(void);
+	void (*take_back)(void *held);
 };
 PROTON_API void proton_starter_set(const struct proton_starter *starter);
 
@@ -261,6 +277,11 @@ PROTON_API uint32_t proton_frame_source(const char *file, size_t file_length, co
  * has the maximum number of children. PROTON_CONTEXT_ROOT on E_NOMEM.
  */
 PROTON_API uint32_t proton_context_child(uint32_t parent, uint32_t frame);
+/*
+ * The innermost scope, or other frame that is a name, on the path of *context, which becomes the
+ * context above it. The text does not end with a zero. NULL: there is none.
+ */
+PROTON_API const char *proton_context_name(uint32_t *context, uint32_t *length_out);
 /* The deepest context on the paths of both. */
 PROTON_API uint32_t proton_context_common(uint32_t a, uint32_t b);
 
@@ -282,7 +303,8 @@ PROTON_API struct proton_context proton_context_enter(struct proton_context wher
 PROTON_API bool proton_context_is_empty(struct proton_context where);
 
 /*
- * The provider of source contexts (sessions with context "python"). It is called on the recording
+ * The provider of source contexts (sessions with context "python" or
+ * "python+scopes"). It is called on the recording
  * thread whenever proton_context_here() runs and such a session is active, and returns a context
  * made by proton_context_child() from PROTON_CONTEXT_ROOT. NULL removes it. `depth` returns the
  * number of source frames of the calling thread; may be NULL.
@@ -290,6 +312,25 @@ PROTON_API bool proton_context_is_empty(struct proton_context where);
 typedef uint32_t (*proton_context_provider_fn)(void);
 PROTON_API void proton_context_provider_set(proton_context_provider_fn provide,
 					    proton_context_provider_fn depth);
+
+/*
+ * Context "python+scopes": the provider puts the open scopes of the calling thread, outermost
+ * first, between its frames. `place` is what `place` below returned when the scope was entered; 0:
+ * it is not known. Scopes in which the running task was made have PROTON_PLACE_TASK: they come
+ * before its first frame. Writes up to `capacity` and returns how many; 0 if no active session has
+ * that context.
+ */
+struct proton_open_scope {
+	uint64_t place;
+	uint32_t frame;
+	uint32_t reserved;
+};
+#define PROTON_PLACE_TASK UINT64_MAX
+PROTON_API uint32_t proton_scopes_open(struct proton_open_scope *scopes, uint32_t capacity);
+/* True if an active session has that context. */
+PROTON_API bool proton_scopes_wanted(void);
+/* `place` returns where the calling thread is in its call stack, in its own coding; NULL: none. */
+PROTON_API void proton_scope_place_set(uint64_t (*place)(void));
 
 /*
  * For runtimes that run work on behalf of earlier work, such as the backward operators of
@@ -329,6 +370,12 @@ PROTON_API void proton_holder_set(const struct proton_holder *holder);
  * that another tool can use it. True if nothing is in its way.
  */
 PROTON_API bool proton_leave_vendor(void);
+/*
+ * The program begins a step that is mostly as much work as the others, such as a replay of a CUDA
+ * graph. In windows (the mode "default:windows=...") a program is slower: the rate of its steps
+ * outside of windows corrects the estimates. Any thread, at any time.
+ */
+PROTON_API void proton_note_step(void);
 
 /* The number of open scopes (or source frames) of the calling thread, for `session`. E_RANGE. */
 PROTON_API int proton_context_depth(int session, size_t *depth_out, struct proton_error *err);

@@ -4,9 +4,9 @@
  * A path is a chain of (code object, instruction offset) pairs, root first. Each code object gets a
  * number when it is first seen, stored in its co_extra slot. The slot dies with the code object and
  * numbers are never reused, so a later code object at the same address cannot be mistaken for it,
- * and no code object is kept alive. (parent context, code number, offset) -> context is one hash
- * table per process, guarded by the GIL, or by a mutex in free-threaded builds. Lines and names are
- * looked up only if the table has no entry.
+ * and no code object is kept alive. (code number, offset) -> frames is one hash table per process,
+ * guarded by the GIL, or by a mutex in free-threaded builds. Lines and names are looked up only if
+ * the table has no entry.
  *
  * Launchers have usually released the GIL, and taking it can mean waiting for another thread. Each
  * thread therefore also caches by the address of the code object: the path of its last launch, and
@@ -23,19 +23,20 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "autograd.h"
+#include "base/array.h"
+#include "base/hash_table.h"
 #include "generated.h"
 #include "python_frames.h"
-#include "torch_ops.h"
+#include "scope_places.h"
+#include "torch/torch.h"
 
-#define TABLE_MIN_CAPACITY 1024u      /* powers of two */
-#define TABLE_MAX_CAPACITY (1u << 22) /* 64 MiB */
-#define NEAR_MIN_CAPACITY 64u
+#define SITES_MAX (1u << 20)         /* about 32 MiB */
+#define NEAR_MIN_CAPACITY 64u        /* powers of two */
 #define NEAR_MAX_CAPACITY (1u << 15) /* 768 KiB per thread */
 
 /* Stored in the co_extra slot of a code object. */
 struct code_note {
-	uint32_t number; /* from 1; 0 in a table means an empty entry */
+	uint32_t number;
 	bool is_hidden;
 };
 
@@ -53,40 +54,60 @@ struct near_entry {
 	uint32_t context; /* if the frame is not shown, that of the parent */
 };
 
-/* Cache of one thread. */
-struct thread_path {
-	struct frame_walk walk;
-	uint32_t base;      /* the path continues from here: ROOT, or below <backward> */
-	struct step *steps; /* the last path, root first */
-	uint32_t step_count;
-	uint32_t step_capacity;
-	uint32_t near_count;
-	uint32_t near_capacity;
-	struct near_entry *near;
-	uint64_t deaths;                  /* value for which the addresses above are valid */
-	struct autograd_thread *autograd; /* NULL: not asked for yet */
-	bool is_busy; /* the public walk may collect garbage, which runs Python code */
+/* A call of a kernel, for sessions with context "shadow". */
+struct call_entry {
+	PyCodeObject *code; /* do not dereference; NULL: empty entry */
+	frame_place place;
+	const struct generated *below; /* NULL: nothing known */
 };
 
-struct table_entry {
+/* Modules of compiled code below a context. */
+struct modules_entry {
+	const struct generated *below;
 	uint32_t parent;
-	uint32_t code;
-	int32_t offset;
 	uint32_t context;
 };
 
-static struct {
-	struct table_entry *entries;
-	uint32_t capacity;
-	uint32_t count;
-} table;
+#define CALL_ENTRIES 256u /* powers of two */
+#define MODULES_ENTRIES 64u
 
-static struct ext_mutex lock; /* guards table, last_code_number and hidden */
+/* Cache of one thread. */
+struct thread_path {
+	struct frame_walk walk;
+	struct frame_walk place_walk; /* for a scope that is entered, maybe inside a launch */
+	uint32_t base;                /* the path continues from here: ROOT, or below <backward> */
+	struct step *steps;           /* the last path, root first */
+	bool has_scopes;              /* in the path */
+	uint32_t step_count;
+	size_t step_capacity;
+	uint32_t near_count;
+	uint32_t near_capacity;
+	struct near_entry *near;
+	uint64_t deaths;      /* value for which the addresses above are valid */
+	uint64_t call_deaths; /* the same for `calls` */
+	struct call_entry calls[CALL_ENTRIES];
+	struct modules_entry modules[MODULES_ENTRIES];
+	bool is_busy; /* the public walk may collect garbage, which runs Python code */
+};
+
+/* The frames of a position in a code object. */
+struct site {
+	uint32_t source;
+	/* In a file that Inductor generated; else NULL. Never freed: threads remember it. */
+	struct generated *below;
+};
+
+static struct {
+	struct hash_table numbers; /* code object, offset -> index of the site plus 1 */
+	struct site *sites;
+	size_t count;
+	size_t capacity;
+} known;
+
+static struct ext_mutex lock; /* guards the sites, last_code_number and hidden */
 static uint32_t last_code_number;
 static Py_ssize_t extra_index = -1;
 static _Atomic uint64_t deaths;
-static bool has_own_frames; /* frames_walk_own() works in this interpreter */
-static _Atomic bool uses_own_frames;
 
 /* File names, or prefixes that end in '/', of frames that are not shown. */
 static struct {
@@ -172,59 +193,13 @@ static struct code_note *code_note_of(PyCodeObject *code)
 	return code_note_make(code);
 }
 
-/* ------------------------------------------------------------------ the table */
-
-static uint32_t table_slot(uint32_t parent, uint32_t code, int32_t offset)
-{
-	uint64_t hash = ((uint64_t)parent << 32 | code) * 0x9e3779b97f4a7c15u;
-	hash ^= (uint32_t)offset * 0xc2b2ae3d27d4eb4fu;
-	hash ^= hash >> 29;
-	hash *= 0xbf58476d1ce4e5b9u;
-	return (uint32_t)(hash >> 32) & (table.capacity - 1);
-}
-
-static struct table_entry *table_find(uint32_t parent, uint32_t code, int32_t offset)
-{
-	uint32_t slot = table_slot(parent, code, offset);
-	for (;; slot = (slot + 1) & (table.capacity - 1)) {
-		struct table_entry *entry = &table.entries[slot];
-		if (entry->code == 0 ||
-		    (entry->code == code && entry->offset == offset && entry->parent == parent))
-			return entry;
-	}
-}
-
-/* Reserves one more entry. False: out of memory, and the table is unchanged. */
-static bool table_reserve(void)
-{
-	if (table.capacity > 0 && table.count < table.capacity / 2)
-		return true;
-	if (table.capacity == TABLE_MAX_CAPACITY) {
-		memset(table.entries, 0, table.capacity * sizeof(*table.entries));
-		table.count = 0;
-		return true;
-	}
-	struct table_entry *old = table.entries;
-	uint32_t old_capacity = table.capacity;
-	uint32_t capacity = old_capacity ? old_capacity * 2 : TABLE_MIN_CAPACITY;
-	struct table_entry *entries = calloc(capacity, sizeof(*entries));
-	if (!entries)
-		return false;
-	table.entries = entries;
-	table.capacity = capacity;
-	for (uint32_t i = 0; i < old_capacity; i++)
-		if (old[i].code != 0)
-			*table_find(old[i].parent, old[i].code, old[i].offset) = old[i];
-	free(old);
-	return true;
-}
-
 /* ------------------------------------------------------------------ what a thread has seen */
 
 static void thread_path_free(void *memory)
 {
 	struct thread_path *path = memory;
 	frame_walk_fini(&path->walk);
+	frame_walk_fini(&path->place_walk);
 	free(path->steps);
 	free(path->near);
 	free(path);
@@ -311,18 +286,6 @@ static void near_add(struct thread_path *path, uint32_t parent, const struct fra
 	*entry = (struct near_entry){visit->code, visit->place, parent, context};
 }
 
-static bool steps_reserve(struct thread_path *path)
-{
-	if (path->step_capacity >= path->walk.count)
-		return true;
-	struct step *steps = realloc(path->steps, path->walk.capacity * sizeof(*steps));
-	if (!steps)
-		return false;
-	path->steps = steps;
-	path->step_capacity = path->walk.capacity;
-	return true;
-}
-
 /* Discards addresses that may have been reused. */
 static void path_validate(struct thread_path *path)
 {
@@ -352,7 +315,7 @@ static bool retrace(struct thread_path *path)
 {
 	uint32_t count = path->walk.count;
 	uint32_t depth = 0;
-	if (!steps_reserve(path))
+	if (!array_reserve(&path->steps, &path->step_capacity, count, sizeof(*path->steps)))
 		return false;
 	path_validate(path);
 	/* The common prefix with the last path needs no lookup. */
@@ -375,11 +338,8 @@ static bool retrace(struct thread_path *path)
 
 /* ------------------------------------------------------------------ what is new, with the GIL */
 
-/*
- * The context "file:line@function" of a position in a code object, below `parent`. A call in a file
- * that Inductor generated has another frame below it.
- */
-static uint32_t source_context_below(uint32_t parent, PyCodeObject *code, int32_t offset)
+/* Looks up "file:line@function", and what the kernel of a call in a file of Inductor computes. */
+static struct site site_make(PyCodeObject *code, int32_t offset)
 {
 	PyObject *type, *value, *traceback;
 	PyObject *file_owner = NULL, *name_owner = NULL;
@@ -388,17 +348,48 @@ static uint32_t source_context_below(uint32_t parent, PyCodeObject *code, int32_
 	const char *file = ext_utf8(code->co_filename, &file_length, &file_owner);
 	const char *name = ext_utf8(code->co_name, &name_length, &name_owner);
 	int line = PyCode_Addr2Line(code, offset);
-	uint32_t frame = proton_frame_source(file ? file : "?", file ? (size_t)file_length : 1,
-					     name ? name : "?", name ? (size_t)name_length : 1,
-					     line > 0 ? (uint32_t)line : 0);
-	uint32_t context = proton_context_child(parent, frame);
-	uint32_t fused = file && line > 0 ? generated_frame(file, (uint32_t)line) : 0;
-	if (fused)
-		context = proton_context_child(context, fused);
+	struct generated below;
+	struct site site = {
+		.source = proton_frame_source(file ? file : "?", file ? (size_t)file_length : 1,
+					      name ? name : "?", name ? (size_t)name_length : 1,
+					      line > 0 ? (uint32_t)line : 0),
+	};
+	if (file && line > 0 && generated_read(file, (uint32_t)line, &below)) {
+		site.below = malloc(sizeof(*site.below));
+		if (site.below)
+			*site.below = below;
+	}
 	Py_XDECREF(file_owner);
 	Py_XDECREF(name_owner);
 	PyErr_Restore(type, value, traceback);
-	return context;
+	return site;
+}
+
+/* NULL if memory ran out. */
+static const struct site *site_find(uint32_t number, PyCodeObject *code, int32_t offset)
+{
+	uint64_t hash = hash_pair(number, (uint32_t)offset);
+	uint32_t index = hash_table_find(&known.numbers, hash);
+	if (index)
+		return &known.sites[index - 1];
+	if (known.count == SITES_MAX) {
+		hash_table_clear(&known.numbers);
+		known.count = 0;
+	}
+	if (!hash_table_reserve(&known.numbers, 1) ||
+	    !ARRAY_ADD(known.sites, known.capacity, known.count, site_make(code, offset)) ||
+	    !hash_table_add(&known.numbers, hash, (uint32_t)known.count))
+		return NULL;
+	return &known.sites[known.count - 1];
+}
+
+static uint32_t below_call(const struct generated *below, uint32_t context)
+{
+	if (proton_scopes_wanted())
+		context = generated_modules_below(below, context);
+	if (below->line)
+		context = proton_context_child(context, below->line);
+	return below->operators ? proton_context_child(context, below->operators) : context;
 }
 
 /* The context of a frame below `parent`; false if memory ran out. Call with `lock`. */
@@ -406,21 +397,23 @@ static bool visit_context(uint32_t parent, const struct frame_visit *visit, uint
 {
 	int32_t offset;
 	*context_out = parent;
+	uint32_t scope = scope_visit_frame(visit);
+	if (scope) {
+		*context_out = proton_context_child(parent, scope);
+		return true;
+	}
 	/* Before the note: the interpreter's cleanup code is constant. */
 	if (!frame_offset(visit, &offset))
 		return true;
 	const struct code_note *note = code_note_of(visit->code);
-	if (!note || !table_reserve())
-		return false;
-	if (note->is_hidden)
+	if (note && note->is_hidden)
 		return true;
-	struct table_entry *entry = table_find(parent, note->number, offset);
-	if (entry->code == 0) {
-		uint32_t context = source_context_below(parent, visit->code, offset);
-		*entry = (struct table_entry){parent, note->number, offset, context};
-		table.count++;
-	}
-	*context_out = entry->context;
+	const struct site *site = note ? site_find(note->number, visit->code, offset) : NULL;
+	if (!site)
+		return false;
+	*context_out = proton_context_child(parent, site->source);
+	if (site->below)
+		*context_out = below_call(site->below, *context_out);
 	return true;
 }
 
@@ -443,31 +436,93 @@ static bool explore(struct thread_path *path)
 	return true;
 }
 
+/* ------------------------------------------------------------------ modules of compiled code */
+
+static struct call_entry *call_find(struct thread_path *path, const struct frame_visit *visit)
+{
+	uint64_t hash = (uintptr_t)visit->code * 0x9e3779b97f4a7c15u;
+	hash ^= (uint64_t)visit->place * 0xc2b2ae3d27d4eb4fu;
+	return &path->calls[(hash >> 40) % CALL_ENTRIES];
+}
+
+static bool is_call(const struct call_entry *entry, const struct frame_visit *visit)
+{
+	return entry->code == visit->code && entry->place == visit->place;
+}
+
+static void call_learn(struct call_entry *entry, const struct frame_visit *visit)
+{
+	int32_t offset;
+	*entry = (struct call_entry){visit->code, visit->place, NULL};
+	PyGILState_STATE gil = PyGILState_Ensure();
+	ext_lock(&lock);
+	const struct code_note *note = frame_offset(visit, &offset) ? code_note_of(visit->code)
+								    : NULL;
+	const struct site *site =
+		note && !note->is_hidden ? site_find(note->number, visit->code, offset) : NULL;
+	if (site)
+		entry->below = site->below;
+	ext_unlock(&lock);
+	PyGILState_Release(gil);
+}
+
+/* The context of the modules for which the innermost call of generated code runs a kernel. */
+static uint32_t compiled_modules_below(uint32_t context)
+{
+	PyThreadState *thread = ext_thread_of_caller();
+	struct thread_path *path = thread ? thread_path_get() : NULL;
+	if (!path || !frames_walk_own(&path->place_walk, thread))
+		return context;
+	const struct frame_walk *walk = &path->place_walk;
+	uint64_t now = atomic_load_explicit(&deaths, memory_order_acquire);
+	if (path->call_deaths != now)
+		memset(path->calls, 0, sizeof(path->calls));
+	path->call_deaths = now;
+	uint32_t count = autograd_find_engine(walk);
+	const struct generated *below = NULL;
+	for (uint32_t i = 0; i < count && !below; i++) {
+		struct call_entry *entry = call_find(path, &walk->visits[i]);
+		if (!is_call(entry, &walk->visits[i]))
+			call_learn(entry, &walk->visits[i]);
+		below = entry->below;
+	}
+	if (!below || below->module_count + below->inside == 0)
+		return context;
+	struct modules_entry *entry =
+		&path->modules[(context ^ (uintptr_t)below >> 6) % MODULES_ENTRIES];
+	if (entry->below != below || entry->parent != context)
+		*entry = (struct modules_entry){below, context,
+						generated_modules_below(below, context)};
+	return entry->context;
+}
+
 /* ------------------------------------------------------------------ the provider */
 
-/* In a backward pass, the frames of the call that runs it, and those above, do not count. */
-static void cut_at_engine(struct thread_path *path)
+/*
+ * In a backward pass, the frames of the call that runs it, and those above, do not count. False if
+ * memory ran out.
+ */
+static bool finish_walk(struct thread_path *path)
 {
+	uint32_t total = path->walk.count;
 	if (path->base != PROTON_CONTEXT_ROOT)
 		path->walk.count = autograd_find_engine(&path->walk);
+	return scope_places_insert(&path->walk, total);
 }
 
 static bool walk_own(struct thread_path *path, PyThreadState *thread)
 {
-	bool is_done = frames_walk_own(&path->walk, thread);
-	cut_at_engine(path);
-	return is_done;
+	return frames_walk_own(&path->walk, thread) && finish_walk(path);
 }
 
 static bool walk_with_gil(struct thread_path *path, PyThreadState *thread)
 {
-	if (uses_own_frames)
-		return walk_own(path, thread);
+	if (walk_own(path, thread))
+		return true;
 	if (path->is_busy)
 		return false;
 	path->is_busy = true;
-	bool is_done = frames_walk_public(&path->walk);
-	cut_at_engine(path);
+	bool is_done = frames_walk_public(&path->walk) && finish_walk(path);
 	path->is_busy = false;
 	return is_done;
 }
@@ -489,7 +544,7 @@ static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
 	for (uint32_t i = 0; i < path->walk.count; i++) {
 		const struct frame_visit *visit = &path->walk.visits[i];
 		int32_t offset;
-		if (!frame_offset(visit, &offset))
+		if (scope_visit_frame(visit) || !frame_offset(visit, &offset))
 			continue;
 		const struct code_note *note = code_note_of(visit->code);
 		depth += note && !note->is_hidden;
@@ -509,11 +564,6 @@ PyThreadState *ext_thread_of_caller(void)
 	return PyGILState_GetThisThreadState();
 }
 
-bool ext_uses_own_frames(void)
-{
-	return uses_own_frames;
-}
-
 static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadState *thread),
 			 struct thread_path *path, PyThreadState *thread)
 {
@@ -525,57 +575,11 @@ static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadSt
 	return result;
 }
 
-/* The context above the frame with this index. */
-static uint32_t context_above(const struct thread_path *path, uint32_t index)
+/* The context above the frame with this index; -1: that at the end of the path. */
+static uint32_t context_above(const void *user, int64_t index)
 {
-	return context_at(path, path->walk.count - 1 - index);
-}
-
-/*
- * Keeps the contexts of custom Functions that run inside each other, without gradients. Their nodes
- * were made first. Nodes after that of a Function were made inside it, by Functions that it applies
- * or by hooks. If the node of a Function is not found, it is taken to be the one before.
- */
-static void keep_functions(const struct thread_path *path, PyThreadState *thread, uint64_t newest)
-{
-	uint64_t nodes[AUTOGRAD_FUNCTIONS_MAX];
-	uint32_t count = autograd_find_nodes(thread, nodes);
-	uint32_t index = autograd_find_function(&path->walk, 0);
-	uint64_t last = newest;
-	autograd_pass(path->autograd, newest, AUTOGRAD_SOURCE);
-	for (uint32_t i = 0; index < path->walk.count; i++) {
-		uint64_t first = i < count && nodes[i] && nodes[i] < last ? nodes[i] : last;
-		if (!autograd_keep_range(path->autograd, first, last, AUTOGRAD_SOURCE,
-					 context_above(path, index)))
-			return;
-		last = first - 1;
-		index = autograd_find_function(&path->walk, index + 1);
-	}
-}
-
-/* Keeps the context of the operator that has made a node since the thread's last launch. */
-static void keep_for_backward(const struct thread_path *path, PyThreadState *thread)
-{
-	bool needs_function;
-	uint64_t node = autograd_made(path->autograd, AUTOGRAD_SOURCE, &needs_function);
-	if (!node)
-		return;
-	if (needs_function)
-		keep_functions(path, thread, node);
-	else
-		autograd_keep(path->autograd, node, AUTOGRAD_SOURCE,
-			      context_at(path, path->step_count));
-}
-
-/* The context below which the path of a launch continues. */
-static inline uint32_t find_base(struct thread_path *path, bool *has_made_out)
-{
-	*has_made_out = false;
-	if (!autograd_is_followed())
-		return PROTON_CONTEXT_ROOT;
-	if (!path->autograd)
-		path->autograd = autograd_thread_get();
-	return autograd_find_base(path->autograd, has_made_out);
+	const struct thread_path *path = user;
+	return context_at(path, (uint32_t)(path->walk.count - 1 - index));
 }
 
 static uint32_t provide_context(void)
@@ -583,25 +587,28 @@ static uint32_t provide_context(void)
 	struct thread_path *path = thread_path_get();
 	if (!path)
 		return torch_ops_below(PROTON_CONTEXT_ROOT);
-	if (path->autograd && autograd_is_followed())
-		autograd_prefetch(path->autograd);
+	autograd_prefetch();
 	PyThreadState *thread = ext_thread_of_caller();
 	bool has_made;
-	uint32_t base = find_base(path, &has_made);
+	uint32_t base = autograd_find_base(&has_made);
 	if (!thread)
 		return torch_ops_below(base);
 	if (path->base != base) {
 		path->base = base;
 		path->step_count = 0;
 	}
+	if (path->has_scopes != proton_scopes_wanted()) {
+		path->has_scopes = !path->has_scopes;
+		path->step_count = 0;
+		near_clear(path);
+	}
 	uint32_t context;
-	if (uses_own_frames && walk_own(path, thread) && retrace(path) &&
-	    path->step_count == path->walk.count)
+	if (walk_own(path, thread) && retrace(path) && path->step_count == path->walk.count)
 		context = context_at(path, path->step_count);
 	else
 		context = with_gil(context_with_gil, path, thread);
 	if (has_made && path->step_count == path->walk.count)
-		keep_for_backward(path, thread);
+		autograd_keep_launch(&path->walk, thread, context_above, path);
 	return torch_ops_below(context);
 }
 
@@ -610,6 +617,30 @@ static uint32_t provide_depth(void)
 	PyThreadState *thread = ext_thread_of_caller();
 	struct thread_path *path = thread ? thread_path_get() : NULL;
 	return path ? with_gil(depth_with_gil, path, thread) : 0;
+}
+
+/* Frames of this package do not enter scopes, they do it for others. Call with the GIL. */
+static uint32_t first_shown(const struct frame_walk *walk)
+{
+	uint32_t index = 0;
+	const struct code_note *note = NULL;
+	ext_lock(&lock);
+	while (index < walk->count && (note = code_note_of(walk->visits[index].code)) != NULL &&
+	       note->is_hidden)
+		index++;
+	ext_unlock(&lock);
+	return index;
+}
+
+static uint64_t provide_place(void)
+{
+	PyThreadState *thread = ext_thread_of_caller();
+	struct thread_path *path = thread ? thread_path_get() : NULL;
+	if (!path || !frames_walk_own(&path->place_walk, thread))
+		return 0;
+	const struct frame_walk *walk = &path->place_walk;
+	uint32_t index = PyGILState_Check() ? first_shown(walk) : 0;
+	return index < walk->count ? scope_place(walk, index) : 0;
 }
 
 /* ------------------------------------------------------------------ for the package */
@@ -661,11 +692,30 @@ static PyObject *use_own_frames(PyObject *module, PyObject *wanted)
 	int is_wanted = PyObject_IsTrue(wanted);
 	if (is_wanted < 0)
 		return NULL;
-	uses_own_frames = has_own_frames && is_wanted;
-	return PyBool_FromLong(uses_own_frames);
+	return PyBool_FromLong(frames_use_own(is_wanted));
+}
+
+static PyObject *compiled_without_names(PyObject *module, PyObject *unused)
+{
+	return PyBool_FromLong(generated_lacks_names());
+}
+
+static PyObject *name_module(PyObject *module, PyObject *args)
+{
+	const char *name;
+	Py_ssize_t length;
+	int is_model;
+	if (!PyArg_ParseTuple(args, "s#p:name_module", &name, &length, &is_model))
+		return NULL;
+	generated_name_scope(name, (size_t)length, is_model);
+	Py_RETURN_NONE;
 }
 
 static PyMethodDef context_methods[] = {
+	{"name_module", name_module, METH_VARARGS,
+	 "name_module(name, is_model): scopes of that name are calls of a module."},
+	{"compiled_without_names", compiled_without_names, METH_NOARGS,
+	 "Whether generated files were seen that do not tell modules and lines."},
 	{"hide_frames", hide_frames, METH_O, hide_frames_doc},
 	{"source_context", source_context, METH_NOARGS,
 	 "The number of the caller's Python call stack in sessions with context 'python'."},
@@ -685,13 +735,15 @@ int ext_context_init(PyObject *module, struct ext_state *state)
 	}
 	if (!has_path_key)
 		has_path_key = pthread_key_create(&path_key, thread_path_free) == 0;
-	has_own_frames = frames_are_known();
-	uses_own_frames = has_own_frames;
+	frames_init();
 	proton_context_provider_set(provide_context, provide_depth);
+	proton_scope_place_set(provide_place);
+	torch_modules_set(compiled_modules_below);
 	return PyModule_AddFunctions(module, context_methods);
 }
 
 void ext_context_fini(void)
 {
+	proton_scope_place_set(NULL);
 	proton_context_provider_set(NULL, NULL);
 }

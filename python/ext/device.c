@@ -57,9 +57,7 @@ static int add(struct ext_state *state, struct proton_context where,
 	metric->release = on_release;
 	metric->user = held;
 	int status;
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_metrics_add_device(where, metric, err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = proton_metrics_add_device(where, metric, err));
 	if (status != PROTON_OK) {
 		Py_DECREF(object);
 		free(held);
@@ -69,13 +67,11 @@ static int add(struct ext_state *state, struct proton_context where,
 	return status;
 }
 
-/* The integer type of a metric by the type of its elements; `wants_double` comes from the name. */
-static enum proton_metric_type type_of(int element, int wants_double, uint32_t count)
+static enum proton_metric_type type_of(bool is_double, bool is_vector)
 {
-	bool is_double = wants_double < 0 ? element >= PROTON_ELEMENT_FLOAT16 : wants_double;
-	if (count == 1)
-		return is_double ? PROTON_METRIC_DOUBLE : PROTON_METRIC_INT64;
-	return is_double ? PROTON_METRIC_DOUBLE_VECTOR : PROTON_METRIC_INT64_VECTOR;
+	if (is_vector)
+		return is_double ? PROTON_METRIC_DOUBLE_VECTOR : PROTON_METRIC_INT64_VECTOR;
+	return is_double ? PROTON_METRIC_DOUBLE : PROTON_METRIC_INT64;
 }
 
 /* Adds one tuple of split_metrics(); a tensor that cannot be read goes to `rest` by its name. */
@@ -94,7 +90,9 @@ static int add_tuple(struct ext_state *state, struct proton_context where, PyObj
 	metric.name = PyUnicode_AsUTF8(name);
 	if (!metric.name)
 		return -1;
-	metric.type = type_of(element, wants_double, count);
+	/* The name decides, else the type of the elements. */
+	bool is_double = wants_double < 0 ? element >= PROTON_ELEMENT_FLOAT16 : wants_double;
+	metric.type = type_of(is_double, count != 1);
 	metric.element = (enum proton_element)element;
 	metric.count = count;
 	metric.address = address;
@@ -141,6 +139,7 @@ static int add_tensor_metric(struct ext_state *state, struct proton_context wher
 	}
 	struct proton_device_metric metric = {
 		.name = PyUnicode_AsUTF8(name),
+		.type = type_of(is_double, is_vector || tensor->size > 1),
 		.element = is_double ? PROTON_ELEMENT_FLOAT64 : PROTON_ELEMENT_INT64,
 		.count = (uint32_t)tensor->size,
 		.address = tensor->ptr,
@@ -148,9 +147,6 @@ static int add_tensor_metric(struct ext_state *state, struct proton_context wher
 	};
 	if (!metric.name)
 		return -1;
-	metric.type = is_double ? PROTON_METRIC_DOUBLE : PROTON_METRIC_INT64;
-	if (is_vector || tensor->size > 1)
-		metric.type = is_double ? PROTON_METRIC_DOUBLE_VECTOR : PROTON_METRIC_INT64_VECTOR;
 	int status = add(state, where, &metric, (PyObject *)tensor, &err);
 	if (status == PROTON_E_UNSUPPORTED)
 		ext_raise(state, status, &err);

@@ -38,6 +38,34 @@ PyObject *ext_raise(struct ext_state *state, int status, const struct proton_err
 	return NULL;
 }
 
+PyObject *ext_none_or_raise(PyObject *module, int status, const struct proton_error *err)
+{
+	if (status == PROTON_OK)
+		Py_RETURN_NONE;
+	return ext_raise(ext_state_of(module), status, err);
+}
+
+PyObject *ext_raise_type(const char *what, const char *kind, PyObject *object)
+{
+	return PyErr_Format(PyExc_TypeError, "%s must be %s, not %.100s", what, kind,
+			    Py_TYPE(object)->tp_name);
+}
+
+bool ext_are_metrics(PyObject *metrics)
+{
+	if (!metrics || metrics == Py_None || PyDict_Check(metrics))
+		return true;
+	ext_raise_type("metrics", "a dict of name to value", metrics);
+	return false;
+}
+
+void ext_append(PyObject **list, PyObject *item)
+{
+	if (!item || PyList_Append(*list, item) < 0)
+		Py_CLEAR(*list);
+	Py_XDECREF(item);
+}
+
 PyObject *ext_shown(PyObject *text)
 {
 	PyObject *printable = PyObject_CallMethod(text, "isprintable", NULL);

@@ -117,10 +117,35 @@ static inline int ext_dict_get(PyObject *dict, PyObject *key, PyObject **value_o
 #endif
 }
 
+/* Runs a statement without the GIL. */
+#define EXT_UNLOCKED(...)                                                                          \
+	do {                                                                                       \
+		Py_BEGIN_ALLOW_THREADS;                                                            \
+		__VA_ARGS__;                                                                       \
+		Py_END_ALLOW_THREADS;                                                              \
+	} while (0)
+
+/* A function of the module that makes a call and returns None. */
+#define EXT_PROCEDURE(name, call)                                                                  \
+	static PyObject *name(PyObject *module, PyObject *unused)                                  \
+	{                                                                                          \
+		call;                                                                              \
+		Py_RETURN_NONE;                                                                    \
+	}
+
 /* ------------------------------------------------------------------ the module's state */
 
-#define EXT_NAME_SLOTS 256 /* powers of two */
-#define EXT_METRIC_SLOTS 64
+#define EXT_NAME_SLOTS 256 /* a power of two */
+
+/* Values of a name for libproton; zeros: not known yet. */
+struct ext_known_name {
+	uint64_t scope;   /* state of proton_scope_enter_name() */
+	uint32_t frame;   /* for kernels */
+	uint32_t metric;  /* proton_metric_name() */
+	const char *text; /* for metrics: UTF-8 of the string */
+	uint8_t forced;   /* its type (metric.c) */
+	bool is_reserved; /* it is not a metric in launch metadata */
+};
 
 /*
  * One slot of the name cache. It holds a reference to the string: no other string can have its
@@ -128,22 +153,7 @@ static inline int ext_dict_get(PyObject *dict, PyObject *key, PyObject **value_o
  */
 struct ext_name_slot {
 	PyObject *name;
-	uint64_t known; /* state of proton_scope_enter_name() */
-	uint32_t frame; /* 0: not known yet */
-	_Atomic bool is_taken;
-};
-
-/* The same for metric names; metric.c defines the contents. */
-struct ext_known_metric {
-	const char *text; /* UTF-8 of the string */
-	uint32_t id;      /* proton_metric_name() */
-	uint8_t forced;
-	bool is_reserved;
-};
-
-struct ext_metric_slot {
-	PyObject *name;
-	struct ext_known_metric known;
+	struct ext_known_name known;
 	_Atomic bool is_taken;
 };
 
@@ -174,7 +184,6 @@ struct ext_state {
 	bool has_process; /* this module counts as the user of libproton in the process */
 	struct ext_launch launch;
 	struct ext_name_slot names[EXT_NAME_SLOTS];
-	struct ext_metric_slot metric_names[EXT_METRIC_SLOTS];
 };
 
 extern const char ext_module_name[];
@@ -192,11 +201,19 @@ static inline struct ext_state *ext_state_of(PyObject *module)
 
 /* Sets the exception for `status` with the text of `err`; always returns NULL. */
 PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err);
+/* None, or NULL with the exception for a status that is not PROTON_OK. */
+PyObject *ext_none_or_raise(PyObject *module, int status, const struct proton_error *err);
 /*
  * `text` for messages, with terminal control characters escaped. New reference; NULL with an
  * exception.
  */
 PyObject *ext_shown(PyObject *text);
+/* Raises TypeError "WHAT must be KIND, not ..."; NULL. */
+PyObject *ext_raise_type(const char *what, const char *kind, PyObject *object);
+/* True for None, NULL and a dict; else false with an exception. */
+bool ext_are_metrics(PyObject *metrics);
+/* Appends `item`, a new reference or NULL, to a list, which becomes NULL on failure. */
+void ext_append(PyObject **list, PyObject *item);
 /* Raises `format`, which has one %U for the name as formatted by ext_shown(). NULL. */
 PyObject *ext_raise_named(PyObject *exception, const char *format, PyObject *name);
 
@@ -206,6 +223,9 @@ PyObject *ext_raise_named(PyObject *exception, const char *format, PyObject *nam
  */
 const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out);
 
+/* The cached values of a name. */
+struct ext_known_name ext_name_find(struct ext_state *state, PyObject *name);
+void ext_name_keep(struct ext_state *state, PyObject *name, struct ext_known_name known);
 /* The frame of a named launch or kernel called `name`. False with an exception. */
 bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out);
 /*
@@ -281,8 +301,6 @@ static inline void ext_task_end(uint64_t task)
 
 /* The calling thread, perhaps without the GIL; NULL: unknown to Python, or Python is exiting. */
 PyThreadState *ext_thread_of_caller(void);
-/* True if frames_walk_own() and related functions can be used. */
-bool ext_uses_own_frames(void);
 
 /* ------------------------------------------------------------------ parts of the module */
 
@@ -300,9 +318,9 @@ int ext_context_init(PyObject *module, struct ext_state *state);
 bool ext_is_finalizing(void);
 
 /* hold_threads.c */
-int ext_control_init(PyObject *module);
 int ext_hold_init(PyObject *module);
-extern PyMethodDef ext_instrument_methods[], ext_instrument_launch_methods[], ext_peaks_methods[];
+extern PyMethodDef ext_instrument_methods[], ext_instrument_launch_methods[], ext_peaks_methods[],
+	ext_control_methods[];
 /* Visits the references of launch.c, for the garbage collector and the module's end. */
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);
 void ext_launch_clear(struct ext_state *state);

@@ -1,20 +1,22 @@
 /*
- * Inductor's generated files: the operators that were fused into a kernel.
+ * Inductor's generated files: kernels that are called, and what they compute.
  *
  * torch.compile calls the kernels of a graph from a Python file, with a comment above each call:
  *
- *     # Topologically Sorted Source Nodes: [h, out], Original ATen: [aten.mul, aten.gelu]
+ *     # Topologically Sorted Source Nodes: [h{@...}, out], Original ATen: [aten.mul, aten.gelu]
  *
- * Source nodes have the names of the program's variables or functions. In a backward pass
- * PyTorch makes some of them up. The file has neither the lines of the program nor the names of
- * its modules.
+ * Source nodes have the names of the program's variables or functions. The part in braces is ours
+ * (_compiled.py): {@MODULES|LINE|FUNCTION|FILE}, where bytes that would end a part are %XX. A file
+ * from a cache that was filled without this package has none.
  *
  * A file is read again for each of its lines that launches for the first time.
  */
 #include "generated.h"
 
+#include "ext.h"
+
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +25,17 @@
 
 #include <libproton/proton.h>
 
+#include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/slice.h"
 
 #define FILE_MAX_BYTES (32 << 20)
 #define LINES_ABOVE 64  /* between a comment and the call: allocations and checks of tensors */
 #define NAMES_BYTES 120 /* shown of each list */
 #define STEM_BYTES 20   /* minimum; it is a hash */
+#define TEXT_BYTES 4096 /* names and paths */
+
+static atomic_bool lacks_names;
 
 /* Named c, then a hash in base 32, in a folder that is named after the start of the hash. */
 static bool is_generated(const char *file)
@@ -106,7 +113,8 @@ static struct slice find_comment(const char *text, const char *end)
 static struct slice list_after(struct slice comment, const char *label)
 {
 	struct slice list = {0};
-	const char *found = memmem(comment.at, comment.length, label, strlen(label));
+	const char *found = comment.at ? memmem(comment.at, comment.length, label, strlen(label))
+				       : NULL;
 	if (!found)
 		return list;
 	list.at = found + strlen(label);
@@ -115,42 +123,287 @@ static struct slice list_after(struct slice comment, const char *label)
 	return list;
 }
 
-/* Leaves out names at the end if there are too many; `dots_out` shows it. */
-static struct slice shorten(struct slice list, const char **dots_out)
+/* ------------------------------------------------------------------ nodes */
+
+/* A text of limited size; the rest is left out. */
+struct text {
+	size_t length;
+	char at[TEXT_BYTES];
+};
+
+static bool text_add(struct text *text, struct slice more)
 {
-	*dots_out = "";
-	if (list.length <= NAMES_BYTES)
-		return list;
-	*dots_out = ", ...";
-	const char *comma = memrchr(list.at, ',', NAMES_BYTES);
-	list.length = comma ? (size_t)(comma - list.at) : NAMES_BYTES;
-	return list;
+	if (more.length > sizeof(text->at) - text->length)
+		return false;
+	memcpy(text->at + text->length, more.at, more.length);
+	text->length += more.length;
+	return true;
 }
 
-uint32_t generated_frame(const char *file, uint32_t line)
+/* Adds an item to a list of names; once, and not above the limit. */
+static void list_add(struct text *list, struct slice item, bool *is_full)
+{
+	struct slice rest = {list->at, list->length};
+	while (rest.length > 0) {
+		struct slice known = slice_take_until(&rest, ',');
+		if (slices_equal(slice_trim(known), item))
+			return;
+	}
+	if (*is_full || item.length == 0)
+		return;
+	*is_full = list->length + item.length + 2 > NAMES_BYTES && list->length > 0;
+	if (item.length > NAMES_BYTES)
+		item.length = NAMES_BYTES;
+	if (list->length > 0)
+		text_add(list, slice_of(", "));
+	text_add(list, *is_full ? slice_of("...") : item);
+}
+
+/* Without the coding of _compiled.py. */
+static void decode(struct slice coded, struct text *out)
+{
+	out->length = 0;
+	for (size_t i = 0; i < coded.length; i++) {
+		int byte = coded.at[i] == '%' ? slice_hex_byte(coded, i + 1) : -1;
+		char c = byte < 0 ? coded.at[i] : (char)byte;
+		if (byte >= 0)
+			i += 2;
+		if (!text_add(out, (struct slice){&c, 1}))
+			return;
+	}
+}
+
+/* A node of the list; the slices are empty if the file does not tell. */
+struct source {
+	struct slice name, modules, line, function, file;
+};
+
+static struct source take_source(struct slice *list)
+{
+	struct source source = {0};
+	struct slice item = slice_trim(slice_take_until(list, ','));
+	source.name = slice_take_until(&item, '{');
+	if (slice_take(&item, "@")) {
+		source.modules = slice_take_until(&item, '|');
+		source.line = slice_take_until(&item, '|');
+		source.function = slice_take_until(&item, '|');
+		source.file = slice_take_until(&item, '}');
+	}
+	return source;
+}
+
+/* The modules that two have in common, as in "./layers.0/mlp": see modules_of() in Python. */
+static struct slice common_modules(struct slice a, struct slice b)
+{
+	size_t end = 0;
+	for (size_t i = 0; i <= a.length && i <= b.length; i++) {
+		bool ends_a = i == a.length || a.at[i] == '/';
+		bool ends_b = i == b.length || b.at[i] == '/';
+		if (ends_a && ends_b)
+			end = i;
+		if (i == a.length || i == b.length || a.at[i] != b.at[i])
+			break;
+	}
+	return (struct slice){a.at, end};
+}
+
+/* The name of the innermost of `modules`, after the first `skip` bytes. */
+static void name_modules(struct slice modules, size_t skip, struct text *out)
+{
+	struct slice rest = modules;
+	struct text part;
+	out->length = 0;
+	slice_skip(&rest, skip);
+	while (rest.length > 0) {
+		struct slice item = slice_take_until(&rest, '/');
+		if (slice_is(item, "."))
+			continue;
+		if (slice_take(&item, "="))
+			out->length = 0;
+		else if (out->length > 0)
+			text_add(out, slice_of("."));
+		decode(item, &part);
+		text_add(out, (struct slice){part.at, part.length});
+	}
+}
+
+static void add_modules(struct slice modules, struct generated *out)
+{
+	size_t length = 0;
+	for (size_t start = 0, end = 1; end <= modules.length; end++) {
+		if (end < modules.length && modules.at[end] != '/')
+			continue;
+		struct slice path = {modules.at, end};
+		const char *last = memrchr(path.at, '/', path.length);
+		size_t at = last ? (size_t)(last + 1 - path.at) : 0;
+		bool is_class = at < end && path.at[at] == '=';
+		struct text name;
+		name_modules(path, is_class ? at : start, &name);
+		if (is_class)
+			start = end + 1; /* names continue after it */
+		size_t bytes = name.length + is_class + 1;
+		if (name.length == 0 || bytes > sizeof(out->names) - length)
+			continue;
+		if (is_class)
+			out->names[length] = '=';
+		memcpy(out->names + length + is_class, name.at, name.length);
+		length += bytes; /* the zero is there */
+		out->module_count++;
+	}
+}
+
+static void add_line(const struct source *source, struct generated *out)
+{
+	struct text file, function;
+	struct slice digits = source->line;
+	uint32_t line;
+	if (!slice_take_number(&digits, INT32_MAX, &line) || source->file.length == 0)
+		return;
+	decode(source->file, &file);
+	decode(source->function, &function);
+	out->line = proton_frame_source(file.at, file.length, function.at, function.length, line);
+}
+
+/*
+ * The modules that the nodes have in common, and the names of others. An operator that is called as
+ * it is, such as a product of matrices, is the last node; the others are views of its inputs.
+ */
+static void read_sources(struct slice list, bool is_operator, struct generated *out,
+			 struct text *names, struct text *inside)
+{
+	struct slice common = {0}, rest = list;
+	bool is_full = false, has_more = false;
+	while (rest.length > 0) {
+		struct source source = take_source(&rest);
+		list_add(names, source.name, &is_full);
+		add_line(&source, out); /* that of the last one remains */
+		if (source.modules.length > 0)
+			common = common.at && !is_operator ? common_modules(common, source.modules)
+							   : source.modules;
+	}
+	add_modules(common, out);
+	for (rest = list; rest.length > 0 && !is_operator;) {
+		struct source source = take_source(&rest);
+		struct text name;
+		if (source.modules.length <= common.length)
+			continue;
+		name_modules(source.modules, common.length + (common.length > 0), &name);
+		list_add(inside, (struct slice){name.at, name.length}, &has_more);
+	}
+}
+
+/* The frame "<first: second>", with `before` in place of "<"; 0: both are empty. */
+static uint32_t list_frame(const char *before, const struct text *first, const struct text *second)
+{
+	struct text text = {0};
+	if (first->length + second->length == 0)
+		return 0;
+	text_add(&text, slice_of(before));
+	text_add(&text, (struct slice){first->at, first->length});
+	text_add(&text, slice_of(first->length && second->length ? ": " : ""));
+	text_add(&text, (struct slice){second->at, second->length});
+	text_add(&text, slice_of(">"));
+	return proton_frame(text.at, text.length);
+}
+
+bool generated_read(const char *file, uint32_t line, struct generated *out)
 {
 	size_t size;
-	char name[2 * NAMES_BYTES + 32];
 	char *text = line > 1 && is_generated(file) ? read_file(file, &size) : NULL;
 	if (!text)
-		return 0;
+		return false;
 	const char *start = text;
 	for (uint32_t i = 1; i < line && start; i++) {
 		start = memchr(start, '\n', (size_t)(text + size - start));
 		start = start ? start + 1 : NULL;
 	}
 	struct slice comment = start ? find_comment(text, start) : (struct slice){0};
-	const char *dots, *more;
-	struct slice nodes = {0}, operators = {0};
+	struct slice rest = list_after(comment, "Original ATen: [");
+	struct text names = {0}, inside = {0}, operators = {0};
+	bool is_full = false;
+	*out = (struct generated){0};
 	if (comment.at) {
-		nodes = shorten(list_after(comment, "Source Nodes: ["), &dots);
-		operators = shorten(list_after(comment, "Original ATen: ["), &more);
+		struct slice call = slice_between(start, text + size);
+		call = slice_take_until(&call, '\n');
+		bool is_operator = !memmem(call.at, call.length, ".run(", 5);
+		read_sources(list_after(comment, "Source Nodes: ["), is_operator, out, &names,
+			     &inside);
+		while (rest.length > 0)
+			list_add(&operators, slice_trim(slice_take_until(&rest, ',')), &is_full);
+		out->operators = list_frame("<", &names, &operators);
+		out->inside = list_frame("<in ", &inside, &(struct text){0});
+		if (!memmem(text, size, "{@", 2))
+			atomic_store_explicit(&lacks_names, true, memory_order_relaxed);
 	}
-	int length = 0;
-	if (nodes.length + operators.length > 0)
-		length = snprintf(name, sizeof(name), "<%.*s%s%s%.*s%s>", (int)nodes.length,
-				  nodes.at, dots, nodes.length && operators.length ? ": " : "",
-				  (int)operators.length, operators.at, more);
 	free(text);
-	return length > 0 ? proton_frame(name, (size_t)length) : 0;
+	return out->line || out->operators || out->module_count;
+}
+
+/* ------------------------------------------------------------------ modules as frames */
+
+enum scope_kind {
+	SCOPE_MODULE = 1,
+	SCOPE_MODEL
+};
+
+static struct {
+	struct ext_mutex lock;
+	struct hash_table kinds; /* hash of the name of a module's scope -> enum scope_kind */
+} scopes;
+
+void generated_name_scope(const char *name, size_t length, bool is_model)
+{
+	uint64_t hash = hash_bytes(name, length);
+	ext_lock(&scopes.lock);
+	if (!hash_table_find(&scopes.kinds, hash) && hash_table_reserve(&scopes.kinds, 1))
+		hash_table_add(&scopes.kinds, hash, is_model ? SCOPE_MODEL : SCOPE_MODULE);
+	ext_unlock(&scopes.lock);
+}
+
+/* The module in which compiled code runs, if its call is a scope; that of a model has no name. */
+static struct slice module_around(uint32_t context)
+{
+	uint32_t length, kind = 0;
+	const char *name;
+	while (!kind && (name = proton_context_name(&context, &length)) != NULL) {
+		ext_lock(&scopes.lock);
+		kind = hash_table_find(&scopes.kinds, hash_bytes(name, length));
+		ext_unlock(&scopes.lock);
+	}
+	return kind == SCOPE_MODULE ? (struct slice){name, length} : (struct slice){0};
+}
+
+static bool has_name(uint32_t context, struct slice wanted)
+{
+	uint32_t length;
+	const char *name;
+	while ((name = proton_context_name(&context, &length)) != NULL)
+		if (slices_equal((struct slice){name, length}, wanted))
+			return true;
+	return false;
+}
+
+uint32_t generated_modules_below(const struct generated *generated, uint32_t context)
+{
+	struct slice around = module_around(context);
+	const char *at = generated->names;
+	for (uint32_t i = 0; i < generated->module_count; i++, at += strlen(at) + 1) {
+		struct slice name = slice_of(at);
+		struct text full = {0};
+		bool is_class = slice_take(&name, "=");
+		if (is_class && has_name(context, name))
+			continue; /* the call of the whole model is a scope */
+		if (is_class)
+			around.length = 0;
+		if (around.length > 0 && text_add(&full, around))
+			text_add(&full, slice_of("."));
+		text_add(&full, name);
+		context = proton_context_child(context, proton_frame(full.at, full.length));
+	}
+	return generated->inside ? proton_context_child(context, generated->inside) : context;
+}
+
+bool generated_lacks_names(void)
+{
+	return atomic_load_explicit(&lacks_names, memory_order_relaxed);
 }

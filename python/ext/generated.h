@@ -1,14 +1,42 @@
-/* Files that Inductor generates for torch.compile: the operators of a call in one. */
+/* Files that Inductor generates for torch.compile, and the kernels that they call. */
 #ifndef EXT_GENERATED_H
 #define EXT_GENERATED_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#define GENERATED_NAMES_BYTES 1024
+
+/* Frames below that of the call. */
+struct generated {
+	uint32_t line;      /* in the program; 0: not known */
+	uint32_t operators; /* nodes and operators that were fused; 0: none */
+	uint32_t inside;    /* modules of a part, if there are several below the common one; or 0 */
+	uint32_t module_count;
+	/*
+	 * The modules, outermost first, each with a zero at its end. They begin with "=" and the
+	 * class if a function was compiled that calls the whole model.
+	 */
+	char names[GENERATED_NAMES_BYTES];
+};
+
 /*
- * The frame of the operators that were fused into the kernel that line `line` of `file` calls. 0:
- * the file is not generated, cannot be read, or does not name them. Reads the file, so results are
- * to be kept.
+ * Describes the kernel that line `line` of `file` calls. False: the file is not generated,
+ * cannot be read, or does not tell. Reads the file, so results are to be kept.
  */
-uint32_t generated_frame(const char *file, uint32_t line);
+bool generated_read(const char *file, uint32_t line, struct generated *out);
+
+/*
+ * A scope called `name` is a module: its names of modules inside continue those of compiled code
+ * that it runs. `is_model`: it is the whole model, and is not part of their names.
+ */
+void generated_name_scope(const char *name, size_t length, bool is_model);
+
+/* The context of these modules below `context`. */
+uint32_t generated_modules_below(const struct generated *generated, uint32_t context);
+
+/* True if a file has had comments without modules and lines. */
+bool generated_lacks_names(void);
 
 #endif

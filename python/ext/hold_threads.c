@@ -31,13 +31,7 @@ static bool covers(void)
 static const struct proton_holder holder = {begin, end, covers};
 
 /* A thread that takes the GIL after the interpreter's end never returns. */
-static PyObject *forget_holder(PyObject *module, PyObject *unused)
-{
-	Py_BEGIN_ALLOW_THREADS
-	proton_holder_set(NULL);
-	Py_END_ALLOW_THREADS
-	Py_RETURN_NONE;
-}
+EXT_PROCEDURE(forget_holder, EXT_UNLOCKED(proton_holder_set(NULL)))
 
 static int set_holder(PyObject *module)
 {
@@ -68,13 +62,16 @@ static PyObject *leave_vendor(PyObject *module, PyObject *unused)
 {
 	bool is_free;
 
-	Py_BEGIN_ALLOW_THREADS
-	is_free = proton_leave_vendor();
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(is_free = proton_leave_vendor());
 	return PyBool_FromLong(is_free);
 }
 
+EXT_PROCEDURE(note_step, proton_note_step())
+
 static PyMethodDef methods[] = {
+	{"note_step", note_step, METH_NOARGS,
+	 "note_step()\n--\n\n"
+	 "A step of the program begins, as in proton_note_step()."},
 	{"leave_vendor", leave_vendor, METH_NOARGS,
 	 "leave_vendor()\n--\n\n"
 	 "Leave the GPU vendor's profiling library: another tool can use it then. False if a "

@@ -116,8 +116,9 @@ static PyObject *llvm_result(const struct instrument_result *result)
 		Py_DECREF(layout);
 		return NULL;
 	}
-	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:s,s:O,s:O}", "text", text,
-			     "layout", layout, "cta_bytes", result->layout.cta_bytes, "ring_bytes",
+	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:s,s:O,s:O}", "text", text,
+			     "layout", layout, "requested", layout_requested(&result->layout),
+			     "alignment", layout_alignment(&result->layout), "ring_bytes",
 			     result->holds_all ? 0 : result->layout.ring_bytes, "shared",
 			     result->shared_bytes, "buffer",
 			     result->buffer == INSTRUMENT_BUFFER_SHARED ? "shared" : "global",
@@ -148,12 +149,10 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 	options.parameter_count = arguments >= 0 ? (uint32_t)arguments + 2 : 0;
 	if (!read_mode(module, mode_text, &mode))
 		return NULL;
-	instrument_mode_options(&mode, &options);
+	options.mode = mode;
 	options.hoists = hoists;
 	int status;
-	Py_BEGIN_ALLOW_THREADS
-	status = instrument_llvm(text, (size_t)length, &options, &result, &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = instrument_llvm(text, (size_t)length, &options, &result, &err));
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
 	PyObject *made;
@@ -217,9 +216,8 @@ static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 	int status;
 	how.is_amd = is_amd;
 	how.spelling = for_people ? TTGIR_RECORDS : TTGIR_MARKERS;
-	Py_BEGIN_ALLOW_THREADS
-	status = ttgir_insert_scopes(text, (size_t)length, &mode, &how, &result, &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(
+		status = ttgir_insert_scopes(text, (size_t)length, &mode, &how, &result, &err));
 	uint32_t records = result.record_count;
 	uint32_t stride = result.cta_stride;
 	char *omitted = result.note;
@@ -287,10 +285,8 @@ static PyObject *instrument_relocate(PyObject *module, PyObject *args)
 			      &after_length))
 		return NULL;
 	int status;
-	Py_BEGIN_ALLOW_THREADS
-	status = ttgir_restore_scopes(before, (size_t)before_length, after, (size_t)after_length,
-				      &result, &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = ttgir_restore_scopes(before, (size_t)before_length, after,
+						   (size_t)after_length, &result, &err));
 	return ttgir_text(module, status, &result, &err);
 }
 

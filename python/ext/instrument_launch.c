@@ -33,9 +33,7 @@ static PyObject *instrument_kernel(PyObject *module, PyObject *args)
 	    !number_of(function, &handle))
 		return NULL;
 	int status = proton_instrument_kernel(handle, name, layout, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	Py_RETURN_NONE;
+	return ext_none_or_raise(module, status, &err);
 }
 
 static PyObject *instrument_forget(PyObject *module, PyObject *function)

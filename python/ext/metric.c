@@ -6,12 +6,10 @@
  * with __float__ become plain values, tensors on a device go to device.c. The metrics of the
  * roofline have a fixed type: flops, flops8/16/32/64 are doubles, bytes is an integer.
  *
- * The meaning of a name is cached by the address of the string, which the cache holds a reference
- * to.
+ * The meaning of a name is cached (names.c).
  */
 #include "ext.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <structmember.h>
 
@@ -134,41 +132,29 @@ static int convert_number(PyObject *value, enum forced_type forced, struct proto
 
 /* ------------------------------------------------------------------ lists */
 
-static int convert_integers(PyObject *sequence, struct proton_metric *metric)
+static int convert_items(PyObject *sequence, bool is_double, struct proton_metric *metric)
 {
-	int64_t *numbers = PyMem_Malloc(metric->count * sizeof(*numbers));
-	if (!numbers) {
+	_Static_assert(sizeof(int64_t) == sizeof(double), "one block fits both");
+	int64_t *integers = PyMem_Malloc(metric->count * sizeof(*integers));
+	double *doubles = (double *)(void *)integers;
+	if (!integers) {
 		PyErr_NoMemory();
 		return -1;
 	}
 	for (uint32_t i = 0; i < metric->count; i++) {
 		PyObject *item = PySequence_Fast_GET_ITEM(sequence, (Py_ssize_t)i);
-		if (integer_of(item, metric->name, &numbers[i]) < 0) {
-			PyMem_Free(numbers);
+		int failed = is_double ? double_of(item, metric->name, &doubles[i])
+				       : integer_of(item, metric->name, &integers[i]);
+		if (failed) {
+			PyMem_Free(integers);
 			return -1;
 		}
 	}
-	metric->type = PROTON_METRIC_INT64_VECTOR;
-	metric->value.int64s = numbers;
-	return 0;
-}
-
-static int convert_doubles(PyObject *sequence, struct proton_metric *metric)
-{
-	double *numbers = PyMem_Malloc(metric->count * sizeof(*numbers));
-	if (!numbers) {
-		PyErr_NoMemory();
-		return -1;
-	}
-	for (uint32_t i = 0; i < metric->count; i++) {
-		PyObject *item = PySequence_Fast_GET_ITEM(sequence, (Py_ssize_t)i);
-		if (double_of(item, metric->name, &numbers[i]) < 0) {
-			PyMem_Free(numbers);
-			return -1;
-		}
-	}
-	metric->type = PROTON_METRIC_DOUBLE_VECTOR;
-	metric->value.float64s = numbers;
+	metric->type = is_double ? PROTON_METRIC_DOUBLE_VECTOR : PROTON_METRIC_INT64_VECTOR;
+	if (is_double)
+		metric->value.float64s = doubles;
+	else
+		metric->value.int64s = integers;
 	return 0;
 }
 
@@ -178,9 +164,8 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 {
 	Py_ssize_t item_count = PySequence_Fast_GET_SIZE(sequence);
 	bool has_double = false;
-	if ((uint64_t)item_count > UINT32_MAX) {
+	if ((uint64_t)item_count > UINT32_MAX)
 		return refuse(metric->name, "the list is too long");
-	}
 	for (Py_ssize_t i = 0; i < item_count; i++) {
 		PyObject *item = PySequence_Fast_GET_ITEM(sequence, i);
 		if (!PyFloat_Check(item) && !PyLong_Check(item)) {
@@ -190,9 +175,8 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 		has_double |= is_double_or_large(item);
 	}
 	metric->count = (uint32_t)item_count;
-	if (forced == AS_DOUBLE || (forced == AS_GIVEN && has_double))
-		return convert_doubles(sequence, metric);
-	return convert_integers(sequence, metric);
+	bool is_double = forced == AS_DOUBLE || (forced == AS_GIVEN && has_double);
+	return convert_items(sequence, is_double, metric);
 }
 
 static int convert_sequence(PyObject *sequence, enum forced_type forced, struct metric_list *list,
@@ -212,14 +196,11 @@ static int convert_sequence(PyObject *sequence, enum forced_type forced, struct 
 /* ------------------------------------------------------------------ the dict */
 
 /* Properties of a name. False with an exception. */
-static bool note_name(PyObject *key, struct ext_known_metric *known_out)
+static bool note_name(PyObject *key, struct ext_known_name *known_out)
 {
 	Py_ssize_t length;
-	if (!PyUnicode_Check(key)) {
-		PyErr_Format(PyExc_TypeError, "the name of a metric must be a str, not %.100s",
-			     Py_TYPE(key)->tp_name);
-		return false;
-	}
+	if (!PyUnicode_Check(key))
+		return ext_raise_type("the name of a metric", "a str", key);
 	const char *text = PyUnicode_AsUTF8AndSize(key, &length);
 	if (!text)
 		return false;
@@ -228,42 +209,21 @@ static bool note_name(PyObject *key, struct ext_known_metric *known_out)
 							      : "the metric name contains a NUL");
 		return false;
 	}
-	*known_out = (struct ext_known_metric){
-		.text = text,
-		.id = proton_metric_name(text),
-		.forced = (uint8_t)forced_type_of(text),
-		.is_reserved = is_reserved(text),
-	};
+	known_out->text = text;
+	known_out->metric = proton_metric_name(text);
+	known_out->forced = (uint8_t)forced_type_of(text);
+	known_out->is_reserved = is_reserved(text);
 	return true;
 }
 
-/* Subclasses of str may be mutable and are rare: not cached. */
-static void keep_name(struct ext_metric_slot *slot, PyObject *key, struct ext_known_metric known)
+static bool find_name(struct ext_state *state, PyObject *key, struct ext_known_name *known_out)
 {
-	if (!PyUnicode_CheckExact(key) || !ext_slot_take(&slot->is_taken))
-		return;
-	PyObject *old = slot->name;
-	slot->name = Py_NewRef(key);
-	slot->known = known;
-	ext_slot_give(&slot->is_taken);
-	Py_XDECREF(old);
-}
-
-static bool find_name(struct ext_state *state, PyObject *key, struct ext_known_metric *known_out)
-{
-	struct ext_metric_slot *slot = &state->metric_names[ext_slot_index(key, EXT_METRIC_SLOTS)];
-	bool is_found = false;
-	if (ext_slot_take(&slot->is_taken)) {
-		is_found = slot->name == key;
-		if (is_found)
-			*known_out = slot->known;
-		ext_slot_give(&slot->is_taken);
-	}
-	if (is_found)
+	*known_out = ext_name_find(state, key);
+	if (known_out->text)
 		return true;
 	if (!note_name(key, known_out))
 		return false;
-	keep_name(slot, key, *known_out);
+	ext_name_keep(state, key, *known_out);
 	return true;
 }
 
@@ -294,7 +254,7 @@ static int convert_value(PyObject *value, enum forced_type forced, struct metric
 }
 
 /* True for values in launch metadata that are ignored because they are not metrics. */
-static bool is_passed_over(const struct ext_known_metric *name, PyObject *value)
+static bool is_passed_over(const struct ext_known_name *name, PyObject *value)
 {
 	if (name->is_reserved || value == Py_None || PyUnicode_Check(value))
 		return true;
@@ -323,7 +283,7 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 	PyObject *key;
 	PyObject *value;
 	Py_ssize_t position = 0;
-	struct ext_known_metric name;
+	struct ext_known_name name;
 	if (list_reserve(list, (size_t)PyDict_GET_SIZE(metrics)) < 0)
 		return -1;
 	/* No Python code runs here, so the dict cannot change in the loop. */
@@ -337,7 +297,7 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 		struct proton_metric *metric = &list->metrics[list->count++];
 		/* A number until it is converted: there is nothing to free. */
 		*metric = (struct proton_metric){
-			.name = name.text, .type = PROTON_METRIC_INT64, .name_id = name.id};
+			.name = name.text, .type = PROTON_METRIC_INT64, .name_id = name.metric};
 		if (convert_value(value, (enum forced_type)name.forced, list, metric) < 0)
 			return -1;
 	}
@@ -428,11 +388,8 @@ int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObje
 	struct metric_list list;
 	if (!metrics || metrics == Py_None)
 		return 0;
-	if (!PyDict_Check(metrics)) {
-		PyErr_Format(PyExc_TypeError, "metrics must be a dict of name to value, not %.100s",
-			     Py_TYPE(metrics)->tp_name);
+	if (!ext_are_metrics(metrics))
 		return -1;
-	}
 	if (proton_context_is_empty(where))
 		return 0;
 	PyObject *own = snapshot(metrics);

@@ -3,9 +3,8 @@
  *
  * libproton exists once per process, so only one interpreter may have the module.
  */
-#include "autograd.h"
 #include "ext.h"
-#include "torch_ops.h"
+#include "torch/torch.h"
 
 /* Number of live module objects, all of one interpreter. Guarded by the import lock. */
 static int loaded_count;
@@ -54,14 +53,12 @@ static int module_exec(PyObject *module)
 		return -1;
 	if (ext_scope_init(module, state) < 0 || ext_stack_init(module, state) < 0 ||
 	    ext_session_init(module, state) < 0 || ext_metric_init(module, state) < 0 ||
-	    ext_launch_init(module, state) < 0)
-		return -1;
-	if (ext_device_init(module) < 0 ||
+	    ext_launch_init(module, state) < 0 || ext_device_init(module) < 0 ||
 	    PyModule_AddFunctions(module, ext_instrument_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_instrument_launch_methods) < 0 ||
-	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 || ext_tasks_init() < 0 ||
-	    ext_hold_init(module) < 0 || ext_control_init(module) < 0 ||
-	    ext_autograd_init(module) < 0 || ext_torch_ops_init(module) < 0)
+	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 ||
+	    PyModule_AddFunctions(module, ext_control_methods) < 0 || ext_tasks_init() < 0 ||
+	    ext_hold_init(module) < 0 || ext_torch_init(module) < 0)
 		return -1;
 	return ext_context_init(module, state);
 }
@@ -88,8 +85,6 @@ static int module_clear(PyObject *module)
 	Py_CLEAR(state->threads_key);
 	for (size_t i = 0; i < EXT_NAME_SLOTS; i++)
 		Py_CLEAR(state->names[i].name);
-	for (size_t i = 0; i < EXT_METRIC_SLOTS; i++)
-		Py_CLEAR(state->metric_names[i].name);
 	ext_launch_clear(state);
 	return 0;
 }
@@ -101,8 +96,7 @@ static void module_free(void *module)
 		return;
 	if (state->has_process && --loaded_count == 0) {
 		ext_context_fini();
-		ext_autograd_fini();
-		ext_torch_ops_fini();
+		ext_torch_fini();
 	}
 	ext_tasks_fini();
 	module_clear((PyObject *)module);

@@ -1,6 +1,6 @@
 /*
- * Names: the cache from a Python string to its frame and scope in libproton, and the lookup of the
- * module's state and of attributes of the package.
+ * Names: the cache from a Python string to its scope, frame and metric in libproton. Also finds the
+ * module's state and attributes of the package.
  */
 #include "ext.h"
 
@@ -49,46 +49,34 @@ const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_
 	return PyBytes_AS_STRING(encoded);
 }
 
-/* A cached name and its values for libproton. */
-struct known_name {
-	uint64_t known;
-	uint32_t frame;
-};
-
-/* The slot of a name; it may contain another name. */
-static struct ext_name_slot *slot_of(struct ext_state *state, PyObject *name)
+struct ext_known_name ext_name_find(struct ext_state *state, PyObject *name)
 {
-	return &state->names[ext_slot_index(name, EXT_NAME_SLOTS)];
-}
-
-static struct known_name find_name(struct ext_name_slot *slot, PyObject *name)
-{
-	struct known_name found = {0};
+	struct ext_name_slot *slot = &state->names[ext_slot_index(name, EXT_NAME_SLOTS)];
+	struct ext_known_name known = {0};
 	if (!ext_slot_take(&slot->is_taken))
-		return found;
+		return known;
 	if (slot->name == name)
-		found = (struct known_name){slot->known, slot->frame};
+		known = slot->known;
 	ext_slot_give(&slot->is_taken);
-	return found;
+	return known;
 }
 
 /* Subclasses of str may be mutable and are rare: not cached. */
-static void keep_name(struct ext_name_slot *slot, PyObject *name, struct known_name found)
+void ext_name_keep(struct ext_state *state, PyObject *name, struct ext_known_name known)
 {
+	struct ext_name_slot *slot = &state->names[ext_slot_index(name, EXT_NAME_SLOTS)];
 	if (!PyUnicode_CheckExact(name) || !ext_slot_take(&slot->is_taken))
 		return;
 	PyObject *old = slot->name;
 	slot->name = Py_NewRef(name);
-	slot->known = found.known;
-	slot->frame = found.frame;
+	slot->known = known;
 	ext_slot_give(&slot->is_taken);
 	Py_XDECREF(old);
 }
 
 bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
 {
-	struct ext_name_slot *slot = slot_of(state, name);
-	struct known_name found = find_name(slot, name);
+	struct ext_known_name found = ext_name_find(state, name);
 	*frame_out = found.frame;
 	if (found.frame)
 		return true;
@@ -99,7 +87,7 @@ bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out
 		return false;
 	found.frame = *frame_out = proton_frame(bytes, (size_t)length);
 	Py_DECREF(owner);
-	keep_name(slot, name, found);
+	ext_name_keep(state, name, found);
 	return true;
 }
 
@@ -112,15 +100,14 @@ static uint64_t enter_name(const char *name, size_t length, uint64_t *known, boo
 bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, bool is_timed,
 		     uint64_t *token_out)
 {
-	struct ext_name_slot *slot = slot_of(state, name);
-	struct known_name found = find_name(slot, name);
+	struct ext_known_name found = ext_name_find(state, name);
 	if (known && *known)
-		found.known = *known;
-	if (found.known) {
-		*token_out = enter_name(NULL, 0, &found.known, is_timed);
+		found.scope = *known;
+	if (found.scope) {
+		*token_out = enter_name(NULL, 0, &found.scope, is_timed);
 		if (*token_out) {
 			if (known)
-				*known = found.known;
+				*known = found.scope;
 			return true;
 		}
 	}
@@ -129,11 +116,11 @@ bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, b
 	const char *bytes = ext_utf8(name, &length, &owner);
 	if (!bytes)
 		return false;
-	found.known = 0;
-	*token_out = enter_name(bytes, (size_t)length, &found.known, is_timed);
+	found.scope = 0;
+	*token_out = enter_name(bytes, (size_t)length, &found.scope, is_timed);
 	if (known)
-		*known = found.known;
+		*known = found.scope;
 	Py_DECREF(owner);
-	keep_name(slot, name, found);
+	ext_name_keep(state, name, found);
 	return true;
 }

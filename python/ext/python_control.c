@@ -26,18 +26,21 @@ static int take_exception(struct proton_error *err)
 	return err->status;
 }
 
-static int end_too_late(struct proton_error *err)
+/* True if the interpreter ends, with an error: its functions cannot be called any more. */
+static bool is_too_late(struct proton_error *err)
 {
+	if (!ext_is_finalizing() && Py_IsInitialized())
+		return false;
 	err->status = PROTON_E_STATE;
 	snprintf(err->text, sizeof(err->text), "the program ends");
-	return err->status;
+	return true;
 }
 
 static int start(const struct proton_session_options *options, const char *hook, int *session_out,
 		 struct proton_error *err)
 {
-	if (ext_is_finalizing() || !Py_IsInitialized())
-		return end_too_late(err);
+	if (is_too_late(err))
+		return err->status;
 	PyGILState_STATE held = PyGILState_Ensure();
 	PyObject *name = PyUnicode_DecodeFSDefault(options->name ? options->name : "proton");
 	PyObject *session =
@@ -57,8 +60,8 @@ static int start(const struct proton_session_options *options, const char *hook,
 
 static int finalize(int session, const char *format, struct proton_error *err)
 {
-	if (ext_is_finalizing() || !Py_IsInitialized())
-		return end_too_late(err);
+	if (is_too_late(err))
+		return err->status;
 	PyGILState_STATE held = PyGILState_Ensure();
 	PyObject *result = PyObject_CallFunction(finalize_function, "iz", session, format);
 	int status = result ? PROTON_OK : take_exception(err);
@@ -67,7 +70,19 @@ static int finalize(int session, const char *format, struct proton_error *err)
 	return status;
 }
 
-static const struct proton_starter starter = {start, finalize};
+static void *let_go(void)
+{
+	return !ext_is_finalizing() && Py_IsInitialized() && PyGILState_Check()
+		       ? PyEval_SaveThread()
+		       : NULL;
+}
+
+static void take_back(void *held)
+{
+	PyEval_RestoreThread(held);
+}
+
+static const struct proton_starter starter = {start, finalize, let_go, take_back};
 
 static PyObject *listen_for_commands(PyObject *module, PyObject *args)
 {
@@ -83,13 +98,9 @@ static PyObject *listen_for_commands(PyObject *module, PyObject *args)
 	Py_XSETREF(start_function, Py_NewRef(on_start));
 	Py_XSETREF(finalize_function, Py_NewRef(on_finalize));
 	proton_starter_set(&starter);
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_listen(&options, &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = proton_listen(&options, &err));
 	Py_DECREF(name);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	Py_RETURN_NONE;
+	return ext_none_or_raise(module, status, &err);
 }
 
 static PyObject *listen_timed(PyObject *module, PyObject *args)
@@ -99,21 +110,21 @@ static PyObject *listen_timed(PyObject *module, PyObject *args)
 	int status;
 	if (!PyArg_ParseTuple(args, "dd:listen_timed", &after, &length))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_listen_timed(after, length, &err);
-	Py_END_ALLOW_THREADS
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	Py_RETURN_NONE;
+	EXT_UNLOCKED(status = proton_listen_timed(after, length, &err));
+	return ext_none_or_raise(module, status, &err);
 }
 
-static PyObject *listen_end(PyObject *module, PyObject *unused)
+static PyObject *listen_range(PyObject *module, PyObject *name)
 {
-	Py_BEGIN_ALLOW_THREADS
-	proton_listen_end();
-	Py_END_ALLOW_THREADS
-	Py_RETURN_NONE;
+	const char *text = PyUnicode_AsUTF8(name);
+	struct proton_error err;
+	if (!text)
+		return NULL;
+	int status = proton_listen_range(text, &err);
+	return ext_none_or_raise(module, status, &err);
 }
+
+EXT_PROCEDURE(listen_end, EXT_UNLOCKED(proton_listen_end()))
 
 static PyObject *take_snapshot(PyObject *module, PyObject *args)
 {
@@ -126,29 +137,24 @@ static PyObject *take_snapshot(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "iOz:snapshot", &session, &given, &format) ||
 	    (given != Py_None && !PyUnicode_FSConverter(given, &name)))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_snapshot(session, name ? PyBytes_AS_STRING(name) : NULL, format, path,
-				 sizeof(path), &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = proton_snapshot(session, name ? PyBytes_AS_STRING(name) : NULL,
+					      format, path, sizeof(path), &err));
 	Py_XDECREF(name);
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
 	return PyUnicode_DecodeFSDefault(path);
 }
 
-static PyMethodDef methods[] = {
+PyMethodDef ext_control_methods[] = {
 	{"listen", listen_for_commands, METH_VARARGS,
 	 "listen(name, context, data, backend, mode, flags, format, start, finalize): take "
 	 "commands of proton ctl."},
 	{"listen_timed", listen_timed, METH_VARARGS,
 	 "listen_timed(after, length): start a session after seconds, end it so many later."},
+	{"listen_range", listen_range, METH_O,
+	 "listen_range(name): a session for the first entry of a scope."},
 	{"listen_end", listen_end, METH_NOARGS, "listen_end(): take no more commands."},
 	{"snapshot", take_snapshot, METH_VARARGS,
 	 "snapshot(session, name, format): write what was recorded so far; its path."},
 	{NULL, NULL, 0, NULL},
 };
-
-int ext_control_init(PyObject *module)
-{
-	return PyModule_AddFunctions(module, methods);
-}

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x03100000
 #define HAS_KNOWN_FRAMES 1
 #else
@@ -26,26 +28,19 @@
 
 #define UNIT_BYTES 2 /* of code: the unit of offsets */
 
+static bool are_known;        /* the interpreter's frames are as declared here */
+static _Atomic bool are_used; /* instead of the public interface */
+
 void frame_walk_fini(struct frame_walk *walk)
 {
 	free(walk->visits);
 	*walk = (struct frame_walk){0};
 }
 
-static bool walk_grow(struct frame_walk *walk)
-{
-	uint32_t capacity = walk->capacity ? walk->capacity * 2 : 64;
-	struct frame_visit *visits = realloc(walk->visits, capacity * sizeof(*visits));
-	if (!visits)
-		return false;
-	walk->visits = visits;
-	walk->capacity = capacity;
-	return true;
-}
-
 static inline bool walk_add(struct frame_walk *walk, PyCodeObject *code, frame_place place)
 {
-	if (walk->count == walk->capacity && !walk_grow(walk))
+	if (walk->count == walk->capacity &&
+	    !array_reserve(&walk->visits, &walk->capacity, walk->count + 1, sizeof(*walk->visits)))
 		return false;
 	walk->visits[walk->count++] = (struct frame_visit){code, place};
 	return true;
@@ -204,7 +199,7 @@ static inline bool find_place(const struct own_frame *frame, PyCodeObject *code,
 #endif
 }
 
-bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
+static bool walk_own(struct frame_walk *walk, PyThreadState *thread)
 {
 	walk->count = 0;
 	for (struct own_frame *frame = top_frame(thread); frame; frame = frame->previous) {
@@ -218,6 +213,11 @@ bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 	return true;
 }
 
+bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
+{
+	return are_used && walk_own(walk, thread);
+}
+
 /* Plain generators do not count: they may surround an event loop. */
 static bool is_coroutine(const struct own_frame *frame)
 {
@@ -229,6 +229,8 @@ bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
 {
 	bool has_ended = false;
 	*out = (struct frame_coroutines){0};
+	if (!are_used)
+		return false;
 	for (struct own_frame *frame = top_frame(thread); frame; frame = frame->previous) {
 		if (is_coroutine(frame)) {
 			out->outermost = frame;
@@ -260,8 +262,8 @@ uint32_t frames_first_arguments(PyThreadState *thread, const PyCodeObject *code,
 {
 	const struct own_frame *callee = NULL;
 	uint32_t count = 0;
-	for (struct own_frame *frame = top_frame(thread); frame && count < capacity;
-	     frame = frame->previous) {
+	for (struct own_frame *frame = are_used ? top_frame(thread) : NULL;
+	     frame && count < capacity; frame = frame->previous) {
 		if (PY_VERSION_HEX >= 0x030c0000 && frame->owner >= OWNED_BY_C_STACK)
 			continue;
 		if (code_of(frame) == code)
@@ -299,14 +301,14 @@ static bool walks_are_equal(const struct frame_walk *a, const struct frame_walk 
 	}
 }
 
-bool frames_are_known(void)
+static bool find_known(void)
 {
 	struct frame_walk own = {0}, public = {0};
 	/* A version known only from previews, or different from the one compiled for. */
 	bool is_final = (PY_VERSION_HEX & 0xf0) == 0xf0 && (Py_Version & 0xf0) == 0xf0;
 	bool is_same_minor = Py_Version >> 16 == PY_VERSION_HEX >> 16;
 	bool result = is_final && is_same_minor && frames_walk_public(&public) &&
-		      public.count > 0 && frames_walk_own(&own, PyThreadState_Get()) &&
+		      public.count > 0 && walk_own(&own, PyThreadState_Get()) &&
 		      walks_are_equal(&own, &public);
 	frame_walk_fini(&own);
 	frame_walk_fini(&public);
@@ -331,9 +333,21 @@ uint32_t frames_first_arguments(PyThreadState *thread, const PyCodeObject *code,
 	return 0;
 }
 
-bool frames_are_known(void)
+static bool find_known(void)
 {
 	return false;
 }
 
 #endif
+
+void frames_init(void)
+{
+	are_known = find_known();
+	are_used = are_known;
+}
+
+bool frames_use_own(bool is_wanted)
+{
+	are_used = are_known && is_wanted;
+	return are_used;
+}

@@ -35,7 +35,7 @@ struct frame_visit {
 struct frame_walk {
 	struct frame_visit *visits;
 	uint32_t count;
-	uint32_t capacity;
+	size_t capacity;
 };
 
 void frame_walk_fini(struct frame_walk *walk);
@@ -54,8 +54,8 @@ bool frames_walk_public(struct frame_walk *walk);
 
 /*
  * Walk through the interpreter's own frames, without the GIL: only their thread changes them, which
- * is `thread` and the caller. Frames with a false frame_offset() may be among them. Only valid if
- * frames_are_known() was true. False if memory ran out.
+ * is `thread` and the caller. Frames with a false frame_offset() may be among them. False if the
+ * frames are unknown or memory ran out.
  */
 bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread);
 
@@ -75,15 +75,17 @@ bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
 /*
  * For each frame of `code`, innermost first: the first argument of the frame that it called, or
  * the first item of a tuple of arguments. Borrowed; NULL: unknown. Returns how many there are, up
- * to `capacity`. Also without the GIL, and only valid if frames_are_known() was true.
+ * to `capacity`; 0 if the frames are unknown. Also without the GIL.
  */
 uint32_t frames_first_arguments(PyThreadState *thread, const PyCodeObject *code,
 				PyObject **arguments, uint32_t capacity);
 
 /*
- * True if frames_walk_own() can be used: the version is known, and both walks find the same frames
- * on the stack of the caller, which has the GIL and is called from Python.
+ * Finds out whether the interpreter's own frames are known: the version is, and both walks find the
+ * same frames on the stack of the caller, which has the GIL and is called from Python.
  */
-bool frames_are_known(void);
+void frames_init(void);
+/* Whether to use them from now on. False: they are unknown, or not wanted. */
+bool frames_use_own(bool is_wanted);
 
 #endif

@@ -43,12 +43,8 @@ static PyObject *peak_arches(PyObject *module, PyObject *device_type)
 	const char *type = PyUnicode_AsUTF8(device_type);
 	PyObject *arches = type ? PyList_New(0) : NULL;
 	const char *arch;
-	for (uint32_t i = 0; arches && (arch = proton_peak_arch(type, i)); i++) {
-		PyObject *name = PyUnicode_FromString(arch);
-		if (!name || PyList_Append(arches, name) < 0)
-			Py_CLEAR(arches);
-		Py_XDECREF(name);
-	}
+	for (uint32_t i = 0; arches && (arch = proton_peak_arch(type, i)); i++)
+		ext_append(&arches, PyUnicode_FromString(arch));
 	return arches;
 }
 

@@ -6,24 +6,14 @@
  */
 #include "ext.h"
 
-static PyObject *none_or_raise(PyObject *module, int status, const struct proton_error *err)
-{
-	if (status == PROTON_OK)
-		Py_RETURN_NONE;
-	return ext_raise(ext_state_of(module), status, err);
-}
-
 /* A str or None as a C string; NULL for None and for "" where that means the default. */
 static bool text_or_null(PyObject *object, const char *what, const char **text_out)
 {
 	*text_out = NULL;
 	if (!object || object == Py_None)
 		return true;
-	if (!PyUnicode_Check(object)) {
-		PyErr_Format(PyExc_TypeError, "%s must be a str, not %.100s", what,
-			     Py_TYPE(object)->tp_name);
-		return false;
-	}
+	if (!PyUnicode_Check(object))
+		return ext_raise_type(what, "a str", object);
 	Py_ssize_t length;
 	const char *text = PyUnicode_AsUTF8AndSize(object, &length);
 	if (!text)
@@ -63,9 +53,7 @@ static PyObject *start(PyObject *module, PyObject *args)
 	int session = -1;
 	struct proton_error err;
 	int status;
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_start(&options, &session, &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = proton_start(&options, &session, &err));
 	result = status == PROTON_OK ? PyLong_FromLong(session)
 				     : ext_raise(ext_state_of(module), status, &err);
 out:
@@ -79,10 +67,8 @@ static PyObject *activate_session(PyObject *module, int session)
 {
 	struct proton_error err;
 	int status;
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_activate(session, &err);
-	Py_END_ALLOW_THREADS
-	return none_or_raise(module, status, &err);
+	EXT_UNLOCKED(status = proton_activate(session, &err));
+	return ext_none_or_raise(module, status, &err);
 }
 
 /* Rejects numbers that no session can have: negative ones mean "all" in libproton. */
@@ -93,7 +79,10 @@ static bool parse_session(PyObject *args, const char *format, int *session, void
 		return false;
 	if (*session >= 0)
 		return true;
-	PyErr_Format(PyExc_IndexError, "Session has not been initialized: %d", *session);
+	PyErr_Format(PyExc_IndexError,
+		     "Session has not been initialized: %d; start() returns the number of a "
+		     "session",
+		     *session);
 	return false;
 }
 
@@ -114,11 +103,9 @@ static PyObject *deactivate_session(PyObject *module, int session, bool flush)
 {
 	struct proton_error err;
 	int status;
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_deactivate(session, flush, &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = proton_deactivate(session, flush, &err));
 	ext_device_let_go();
-	return none_or_raise(module, status, &err);
+	return ext_none_or_raise(module, status, &err);
 }
 
 static PyObject *deactivate(PyObject *module, PyObject *args)
@@ -147,11 +134,9 @@ static PyObject *finalize_session(PyObject *module, int session, PyObject *forma
 	int status;
 	if (!text_or_null(format, "output_format", &name))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_finalize(session, name, &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = proton_finalize(session, name, &err));
 	ext_device_let_go();
-	return none_or_raise(module, status, &err);
+	return ext_none_or_raise(module, status, &err);
 }
 
 static PyObject *finalize(PyObject *module, PyObject *args)
@@ -182,10 +167,8 @@ static PyObject *finalize_owned(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "|O:finalize_owned", &format) ||
 	    !text_or_null(format, "output_format", &name))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_finalize_owned(name, &err);
-	Py_END_ALLOW_THREADS
-	return none_or_raise(module, status, &err);
+	EXT_UNLOCKED(status = proton_finalize_owned(name, &err));
+	return ext_none_or_raise(module, status, &err);
 }
 
 static PyObject *nvtx_enable(PyObject *module, PyObject *enable)
@@ -207,23 +190,9 @@ static PyObject *kernel_cache_add(PyObject *module, PyObject *path)
 	Py_RETURN_NONE;
 }
 
-static PyObject *await_driver(PyObject *module, PyObject *unused)
-{
-	proton_await_driver();
-	Py_RETURN_NONE;
-}
-
-static PyObject *prepare(PyObject *module, PyObject *unused)
-{
-	proton_prepare();
-	Py_RETURN_NONE;
-}
-
-static PyObject *own_sessions(PyObject *module, PyObject *unused)
-{
-	proton_own_sessions();
-	Py_RETURN_NONE;
-}
+EXT_PROCEDURE(await_driver, proton_await_driver())
+EXT_PROCEDURE(prepare, proton_prepare())
+EXT_PROCEDURE(own_sessions, proton_own_sessions())
 
 static PyObject *sessions_are_owned(PyObject *module, PyObject *unused)
 {
@@ -234,7 +203,7 @@ static PyObject *finalize_on_signals(PyObject *module, PyObject *unused)
 {
 	struct proton_error err;
 	int status = proton_finalize_on_signals(&err);
-	return none_or_raise(module, status, &err);
+	return ext_none_or_raise(module, status, &err);
 }
 
 /* ------------------------------------------------------------------ what there is */
@@ -248,19 +217,14 @@ static PyObject *get_available_profilers(PyObject *module, PyObject *unused)
 {
 	PyObject *names = PyList_New(0);
 	const char *name;
-	for (size_t i = 0; names && (name = proton_backend_name(i)) != NULL; i++) {
-		PyObject *text = PyUnicode_FromString(name);
-		if (!text || PyList_Append(names, text) < 0)
-			Py_CLEAR(names);
-		Py_XDECREF(text);
-	}
+	for (size_t i = 0; names && (name = proton_backend_name(i)) != NULL; i++)
+		ext_append(&names, PyUnicode_FromString(name));
 	return names;
 }
 
 static PyObject *default_backend(PyObject *module, PyObject *unused)
 {
-	const char *name = proton_backend_default();
-	return name ? PyUnicode_FromString(name) : Py_NewRef(Py_None);
+	return Py_BuildValue("z", proton_backend_default());
 }
 
 static PyObject *session_backend(PyObject *module, PyObject *args)
@@ -268,10 +232,7 @@ static PyObject *session_backend(PyObject *module, PyObject *args)
 	int session;
 	if (!PyArg_ParseTuple(args, "i:session_backend", &session))
 		return NULL;
-	const char *name = proton_session_backend(session);
-	if (!name)
-		Py_RETURN_NONE;
-	return PyUnicode_FromString(name);
+	return Py_BuildValue("z", proton_session_backend(session));
 }
 
 static PyObject *collective(PyObject *module, PyObject *duration_ns)
@@ -348,14 +309,10 @@ static PyObject *statistics(PyObject *module, PyObject *args)
 	if (count > COUNTER_COUNT)
 		count = COUNTER_COUNT;
 	PyObject *list = PyList_New(0);
-	for (int i = 0; list && i < count; i++) {
-		PyObject *item = Py_BuildValue("(sKO)", counters[i].name,
-					       (unsigned long long)counters[i].value,
-					       counters[i].is_loss ? Py_True : Py_False);
-		if (!item || PyList_Append(list, item) < 0)
-			Py_CLEAR(list);
-		Py_XDECREF(item);
-	}
+	for (int i = 0; list && i < count; i++)
+		ext_append(&list, Py_BuildValue("(sKO)", counters[i].name,
+						(unsigned long long)counters[i].value,
+						counters[i].is_loss ? Py_True : Py_False));
 	return list;
 }
 
@@ -371,9 +328,7 @@ static bool data_get(PyObject *module, PyObject *args, const char *parse, const 
 	int status;
 	if (!parse_session(args, parse, &session, &phase, NULL))
 		return false;
-	Py_BEGIN_ALLOW_THREADS
-	status = proton_data_get(session, phase, format, bytes_out, length_out, &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = proton_data_get(session, phase, format, bytes_out, length_out, &err));
 	if (status == PROTON_OK)
 		return true;
 	ext_raise(ext_state_of(module), status, &err);
@@ -413,7 +368,7 @@ static PyObject *clear_data(PyObject *module, PyObject *args)
 	if (!parse_session(args, "i|Ip:clear_data", &session, &where.phase, &where.up_to))
 		return NULL;
 	int status = proton_phase_clear(session, where.phase, where.up_to, &err);
-	return none_or_raise(module, status, &err);
+	return ext_none_or_raise(module, status, &err);
 }
 
 static PyObject *advance_data_phase(PyObject *module, PyObject *args)

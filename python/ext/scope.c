@@ -42,21 +42,14 @@ static PyObject *plain_name_of(PyObject *name)
 		return Py_NewRef(name);
 	if (PyUnicode_Check(name))
 		return PyUnicode_FromObject(name);
-	PyErr_Format(PyExc_TypeError, "the name of a scope must be a str, not %.100s",
-		     Py_TYPE(name)->tp_name);
-	return NULL;
+	return ext_raise_type("the name of a scope", "a str", name);
 }
 
 static int check_metrics(PyObject *metrics, bool is_timed)
 {
-	if (!metrics || metrics == Py_None)
-		return 0;
-	if (!PyDict_Check(metrics)) {
-		PyErr_Format(PyExc_TypeError, "metrics must be a dict of name to value, not %.100s",
-			     Py_TYPE(metrics)->tp_name);
+	if (!ext_are_metrics(metrics))
 		return -1;
-	}
-	if (!is_timed)
+	if (!is_timed || !metrics || metrics == Py_None)
 		return 0;
 	PyObject *key = PyUnicode_FromString("cpu_time");
 	int has = key ? PyDict_Contains(metrics, key) : -1;
@@ -346,7 +339,7 @@ static bool enter(struct scope *self, PyObject *name, uint64_t known, struct ope
 	/* Without recording an entry is added too, for the exit to find. */
 	struct open_entry entry = {.thread = PyThread_get_thread_ident()};
 	entry.task = ext_task_begin();
-	bool is_entered = !proton_is_profiling() ||
+	bool is_entered = (!proton_is_profiling() && !proton_range_is_awaited()) ||
 			  ext_scope_enter(self->state, name, &known, self->is_timed, &entry.token);
 	ext_task_end(entry.task);
 	if (!is_entered)

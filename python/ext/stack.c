@@ -96,13 +96,20 @@ static int thread_scopes_leave(struct ext_state *state, struct thread_scopes *se
 	return -1;
 }
 
+/* The index of the newest scope with a number; UINT32_MAX: it is not open. */
+static uint32_t thread_scopes_find(const struct thread_scopes *self, uint64_t id)
+{
+	uint32_t index = self->count;
+	while (index > 0 && self->scopes[index - 1].id != id)
+		index--;
+	return index - 1;
+}
+
 /* By number, because metrics may have run Python code that changed the stack. */
 static int leave_by_id(struct ext_state *state, struct thread_scopes *self, uint64_t id)
 {
-	for (uint32_t i = self->count; i-- > 0;)
-		if (self->scopes[i].id == id)
-			return thread_scopes_leave(state, self, i);
-	return 0;
+	uint32_t index = thread_scopes_find(self, id);
+	return index == UINT32_MAX ? 0 : thread_scopes_leave(state, self, index);
 }
 
 /* The same while an exception is set, which is kept. */
@@ -122,10 +129,7 @@ static uint64_t scope_id_draw(struct ext_state *state)
 
 static bool is_str(PyObject *name)
 {
-	if (PyUnicode_Check(name))
-		return true;
-	PyErr_Format(PyExc_TypeError, "the name must be a str, not %.100s", Py_TYPE(name)->tp_name);
-	return false;
+	return PyUnicode_Check(name) || ext_raise_type("the name", "a str", name);
 }
 
 static int enter_named(struct ext_state *state, uint64_t id, PyObject *name, PyObject *metrics)
@@ -135,7 +139,7 @@ static int enter_named(struct ext_state *state, uint64_t id, PyObject *name, PyO
 	uint64_t task = 0;
 	if (!self)
 		return -1;
-	if (proton_is_profiling()) {
+	if (proton_is_profiling() || proton_range_is_awaited()) {
 		task = ext_task_begin();
 		bool is_entered = ext_scope_enter(state, name, NULL, false, &token);
 		ext_task_end(task);
@@ -250,13 +254,21 @@ static PyObject *record_scope(PyObject *module, PyObject *unused)
 	return PyLong_FromUnsignedLongLong(scope_id_draw(ext_state_of(module)));
 }
 
+/* Parses a number and a name; the calling thread's scopes, or NULL with an exception. */
+static struct thread_scopes *parse_id(PyObject *module, PyObject *args, const char *format,
+				      unsigned long long *id_out, PyObject **name_out)
+{
+	if (!PyArg_ParseTuple(args, format, id_out, name_out))
+		return NULL;
+	return thread_scopes_get(ext_state_of(module));
+}
+
 static PyObject *enter_scope(PyObject *module, PyObject *args)
 {
 	unsigned long long id;
 	PyObject *name;
-	if (!PyArg_ParseTuple(args, "KU:enter_scope", &id, &name))
-		return NULL;
-	if (enter_named(ext_state_of(module), id, name, NULL) < 0)
+	if (!parse_id(module, args, "KU:enter_scope", &id, &name) ||
+	    enter_named(ext_state_of(module), id, name, NULL) < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -266,33 +278,24 @@ static PyObject *exit_scope(PyObject *module, PyObject *args)
 	struct ext_state *state = ext_state_of(module);
 	unsigned long long id;
 	PyObject *name;
-	if (!PyArg_ParseTuple(args, "KU:exit_scope", &id, &name))
-		return NULL;
-	struct thread_scopes *self = thread_scopes_get(state);
+	struct thread_scopes *self = parse_id(module, args, "KU:exit_scope", &id, &name);
 	if (!self)
 		return NULL;
-	for (uint32_t i = self->count; i-- > 0;) {
-		if (self->scopes[i].id != id)
-			continue;
-		if (thread_scopes_leave(state, self, i) < 0)
-			return NULL;
-		Py_RETURN_NONE;
-	}
-	if (proton_is_profiling())
+	uint32_t index = thread_scopes_find(self, id);
+	if (index == UINT32_MAX && proton_is_profiling())
 		return ext_raise_named(state->error, "scope '%U' is not open on this thread", name);
+	if (index != UINT32_MAX && thread_scopes_leave(state, self, index) < 0)
+		return NULL;
 	Py_RETURN_NONE;
 }
 
 static PyObject *enter_op(PyObject *module, PyObject *args)
 {
-	struct ext_state *state = ext_state_of(module);
 	unsigned long long id;
 	PyObject *name;
 	uint32_t frame;
-	if (!PyArg_ParseTuple(args, "KU:enter_op", &id, &name))
-		return NULL;
-	struct thread_scopes *self = thread_scopes_get(state);
-	if (!self || !ext_name_frame(state, name, &frame))
+	struct thread_scopes *self = parse_id(module, args, "KU:enter_op", &id, &name);
+	if (!self || !ext_name_frame(ext_state_of(module), name, &frame))
 		return NULL;
 	self->has_op = true;
 	self->op_id = id;
@@ -302,12 +305,9 @@ static PyObject *enter_op(PyObject *module, PyObject *args)
 
 static PyObject *exit_op(PyObject *module, PyObject *args)
 {
-	struct ext_state *state = ext_state_of(module);
 	unsigned long long id;
 	PyObject *name;
-	if (!PyArg_ParseTuple(args, "KU:exit_op", &id, &name))
-		return NULL;
-	struct thread_scopes *self = thread_scopes_get(state);
+	struct thread_scopes *self = parse_id(module, args, "KU:exit_op", &id, &name);
 	if (!self)
 		return NULL;
 	self->has_op = false;
@@ -330,25 +330,18 @@ static PyObject *add_metrics(PyObject *module, PyObject *args)
 	struct thread_scopes *self = thread_scopes_get(state);
 	if (!self)
 		return NULL;
-	if (self->has_op && self->op_id == id) {
-		struct proton_context where = self->op_context;
-		if (ext_metrics_add(state, where, metrics) < 0 ||
-		    ext_device_add_tensors(state, where, tensors) < 0)
-			return NULL;
-		Py_RETURN_NONE;
-	}
-	for (uint32_t i = self->count; i-- > 0;) {
-		uint64_t token = self->scopes[i].token;
-		if (self->scopes[i].id != id)
-			continue;
-		struct proton_context where = proton_scope_context(token);
-		if (token != 0 && (ext_metrics_add(state, where, metrics) < 0 ||
-				   ext_device_add_tensors(state, where, tensors) < 0))
-			return NULL;
-		Py_RETURN_NONE;
-	}
-	if (proton_is_profiling())
+	bool is_op = self->has_op && self->op_id == id;
+	uint32_t index = thread_scopes_find(self, id);
+	if (!is_op && index == UINT32_MAX) {
+		if (!proton_is_profiling())
+			Py_RETURN_NONE;
 		return PyErr_Format(PyExc_ValueError, "scope %llu is not open on this thread", id);
+	}
+	uint64_t token = is_op ? 0 : self->scopes[index].token;
+	struct proton_context where = is_op ? self->op_context : proton_scope_context(token);
+	if ((is_op || token != 0) && (ext_metrics_add(state, where, metrics) < 0 ||
+				      ext_device_add_tensors(state, where, tensors) < 0))
+		return NULL;
 	Py_RETURN_NONE;
 }
 
@@ -387,11 +380,7 @@ static PyObject *kernel_begin(PyObject *module, PyObject *name)
 	Py_RETURN_NONE;
 }
 
-static PyObject *kernel_end(PyObject *module, PyObject *unused)
-{
-	proton_kernel_end();
-	Py_RETURN_NONE;
-}
+EXT_PROCEDURE(kernel_end, proton_kernel_end())
 
 /* ------------------------------------------------------------------ tables */
 

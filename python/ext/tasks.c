@@ -150,7 +150,7 @@ static bool provide_task(struct proton_task *out)
 	if (PyGILState_Check())
 		return ask_quietly(out);
 	struct frame_coroutines here = {0};
-	bool has_frame = ext_uses_own_frames() && frames_find_coroutines(thread, &here);
+	bool has_frame = frames_find_coroutines(thread, &here);
 	if (has_frame && seen.has_frame && here.outermost == seen.coroutines.outermost &&
 	    here.nearest == seen.coroutines.nearest) {
 		*out = seen.task;

@@ -14,6 +14,7 @@ loads neither Triton nor PyTorch.
 from __future__ import annotations
 
 import os as _os
+from typing import Any as _Any
 
 from . import _libproton
 from ._libproton import ProtonError
@@ -44,9 +45,21 @@ from .profile import (  # noqa: E402
     profile,
     start,
 )
-from . import ranks  # noqa: E402
+from . import _compiled, ranks  # noqa: E402
+from .reader import load  # noqa: E402
 from .scope import cpu_timed_scope, enter_scope, exit_scope, scope  # noqa: E402
 from .state import enter_state, exit_state, metadata_state, state  # noqa: E402
+
+
+_compiled.follow()
+
+
+def load_ipython_extension(shell: _Any) -> None:
+    """`%load_ext triton_proton` in IPython and Jupyter: then `%%proton` profiles a cell."""
+    from ._magic import register
+
+    register(shell)
+
 
 __version__ = _libproton.version()
 
@@ -67,6 +80,7 @@ __all__ = [
     "finalize",
     "install_as_triton_profiler",
     "listen",
+    "load",
     "metadata_state",
     "mode",
     "profile",

@@ -13,15 +13,15 @@ from types import ModuleType
 from typing import Any, Optional
 
 from . import _libproton
+from ._followers import Sessions
 from ._imports import when_imported
 from ._message import warn
 
 # Called when this module has been executed, which `import torch` does near its end.
 _MODULE = "torch"
 
-
-_operator_sessions: set[int] = set()
-_sessions: set[int] = set()  # sessions with context "shadow" that asked for it
+_operator_sessions = Sessions()
+_sessions = Sessions()  # sessions with context "shadow" that asked for it
 
 
 def follow_scopes(session: int) -> None:
@@ -39,24 +39,22 @@ def follow_operators(session: int) -> None:
 
 def _watch_operators(torch: ModuleType) -> None:
     if _operator_sessions and not _libproton.follow_operators(True):
-        version = getattr(torch, "__version__", "")
         warn(
-            f"operators of PyTorch {version} cannot be recorded on this machine; "
+            f"operators of PyTorch {_version_of(torch)} cannot be recorded on this machine; "
             "they do not appear",
             once=True,
         )
 
 
+def _version_of(torch: ModuleType) -> str:
+    return getattr(torch, "__version__", "")
+
+
 def unfollow(session: Optional[int] = None) -> None:
     """`session`, or every session, has ended."""
-    if session is None:
-        _sessions.clear()
-        _operator_sessions.clear()
-    _sessions.discard(session)
-    _operator_sessions.discard(session)
-    if not _sessions:
+    if _sessions.end(session):
         _libproton.follow_scopes(False)
-    if not _operator_sessions:
+    if _operator_sessions.end(session):
         _libproton.follow_operators(False)
 
 
@@ -72,10 +70,9 @@ def _learn(torch: ModuleType) -> None:
     except Exception:
         is_known = False
     if not is_known:
-        version = getattr(torch, "__version__", "")
         warn(
-            f"PyTorch {version} is not supported by the attribution of backward kernels; "
-            "they are not attributed to forward operators",
+            f"PyTorch {_version_of(torch)} is not supported by the attribution of backward "
+            "kernels; they are not attributed to forward operators",
             once=True,
         )
     _libproton.follow_scopes(bool(_sessions))

@@ -67,33 +67,22 @@ def decorate(manager: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         raise TypeError(f"a scope or state decorates functions, not {type(function).__name__}")
     if inspect.isasyncgenfunction(function):
         return _decorate_async_generator(manager, function)
-    if inspect.iscoroutinefunction(function):
-        return _decorate_coroutine(manager, function)
-    if inspect.isgeneratorfunction(function):
-        return _decorate_generator(manager, function)
 
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def plain(*args: Any, **kwargs: Any) -> Any:
         with manager:
             return function(*args, **kwargs)
 
-    return wrapper
-
-
-def _decorate_generator(manager: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         return (yield from _Steps(function(*args, **kwargs), manager))
 
-    return wrapper
-
-
-def _decorate_coroutine(manager: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
         return await _Steps(function(*args, **kwargs), manager)
 
-    return wrapper
+    is_coroutine = inspect.iscoroutinefunction(function)
+    is_generator = inspect.isgeneratorfunction(function)
+    return functools.wraps(function)(
+        coroutine if is_coroutine else generator if is_generator else plain
+    )
 
 
 def _decorate_async_generator(manager: Any, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,6 +13,26 @@ from . import specs
 from .metric import FLOPS_WIDTHS
 from .state import COMPUTE_METADATA_SCOPE_NAME, COMPUTE_METADATA_SCOPE_PREFIX
 
+__all__ = [  # of the viewer, too
+    "FactorDict",
+    "avg_cpu_time_factor_dict",
+    "avg_time_factor_dict",
+    "bytes_factor_dict",
+    "cpu_time_factor_dict",
+    "default_flop_factor_dict",
+    "derivable_metrics",
+    "derive_metrics",
+    "emit_warnings",
+    "filter_frames",
+    "format_frames",
+    "get_min_time_bytes",
+    "get_min_time_flops",
+    "get_raw_metrics",
+    "match_available_metrics",
+    "remove_frames",
+    "time_factor_dict",
+]
+
 INCLUSIVE = " (inc)"
 _FORMATS = ("full", "file_function_line", "function_line", "file_function")
 
@@ -213,7 +233,8 @@ class _Deriver:
 
     def share(self, metric: str, unit: str) -> str:
         if unit != "%":
-            raise ValueError(f"Unsupported unit {unit}")
+            known = "s, ms, us, ns or %" if metric.endswith("time") else "%"
+            raise ValueError(f"Unsupported unit {unit} of {metric}; expected {known}")
         column = self.column(metric)
         is_inclusive = column.endswith(INCLUSIVE)
         values = self.df[column]

@@ -16,7 +16,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Optional
 
-_waiting: dict[str, list[Callable[[ModuleType], None]]] = {}
+_Callback = Callable[[ModuleType], None]
+_waiting: dict[str, list[_Callback]] = {}
+# Callbacks for modules of every Triton, by the name without the package's: some projects have one
+# under another name, such as tokenspeed_triton.
+_everywhere: dict[str, list[_Callback]] = {}
+_tritons = ["triton"]  # and other names, once seen
 
 
 class _Searching(threading.local):
@@ -33,7 +38,9 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        if fullname not in _waiting or fullname in _searching.names:
+        if fullname in _searching.names:
+            return None
+        if fullname not in _waiting and not (_everywhere and _may_be_knobs(fullname)):
             return None
         _searching.names.add(fullname)
         try:
@@ -59,13 +66,35 @@ _watcher = _Watcher()
 
 
 def _arrived(name: str, module: ModuleType) -> None:
+    if _everywhere and _may_be_knobs(name):
+        _look_at(name, module)
     for callback in _waiting.pop(name, []):
         callback(module)
-    if not _waiting and _watcher in sys.meta_path:
+    _stop_watching()
+
+
+def _stop_watching() -> None:
+    if not _waiting and not _everywhere and _watcher in sys.meta_path:
         sys.meta_path.remove(_watcher)
 
 
-def when_imported(name: str, callback: Callable[[ModuleType], None]) -> None:
+def _may_be_knobs(name: str) -> bool:
+    return name.endswith(".knobs") and name.count(".") == 1
+
+
+def _look_at(name: str, knobs: ModuleType) -> None:
+    """If the package with this module is a Triton, its modules get their callbacks."""
+    package = name.partition(".")[0]
+    runtime = getattr(knobs, "runtime", None)
+    if package in _tritons or not hasattr(runtime, "add_stages_inspection_hook"):
+        return
+    _tritons.append(package)
+    for below, callbacks in _everywhere.items():
+        for callback in callbacks:
+            when_imported(f"{package}.{below}", callback)
+
+
+def when_imported(name: str, callback: _Callback) -> None:
     """Call `callback(module)`: at once if `name` is imported already, else right after its import.
     """
     module = sys.modules.get(name)
@@ -79,15 +108,51 @@ def when_imported(name: str, callback: Callable[[ModuleType], None]) -> None:
         sys.meta_path.insert(0, _watcher)
 
 
-def forget(name: str, callback: Callable[[ModuleType], None]) -> None:
+def when_triton_has(name: str, callback: _Callback) -> None:
+    """when_imported() for the module `name` of each Triton, whatever the package is called."""
+    for other in filter(_may_be_knobs, list(sys.modules)):
+        _look_at(other, sys.modules[other])
+    callbacks = _everywhere.setdefault(name, [])
+    if callback in callbacks:
+        return
+    callbacks.append(callback)
+    for package in _tritons:
+        when_imported(f"{package}.{name}", callback)
+    if _watcher not in sys.meta_path:
+        sys.meta_path.insert(0, _watcher)
+
+
+def forget_triton(name: str, callback: _Callback) -> None:
+    """Remove `callback`."""
+    callbacks = _everywhere.get(name, [])
+    if callback in callbacks:
+        callbacks.remove(callback)
+    if not callbacks:
+        _everywhere.pop(name, None)
+    for package in _tritons:
+        forget(f"{package}.{name}", callback)
+
+
+def modules_of_tritons(name: str) -> list[ModuleType]:
+    """The module `name` of each Triton that has been imported."""
+    names = [f"{package}.{name}" for package in _tritons]
+    return [sys.modules[each] for each in names if each in sys.modules]
+
+
+def triton_of(value: Any) -> str:
+    """The package of the Triton that an object belongs to."""
+    package = type(value).__module__.partition(".")[0]
+    return package if package in _tritons else "triton"
+
+
+def forget(name: str, callback: _Callback) -> None:
     """Remove `callback`."""
     callbacks = _waiting.get(name, [])
     if callback in callbacks:
         callbacks.remove(callback)
     if not callbacks:
         _waiting.pop(name, None)
-    if not _waiting and _watcher in sys.meta_path:
-        sys.meta_path.remove(_watcher)
+    _stop_watching()
 
 
 def _is_loading(module: ModuleType) -> bool:

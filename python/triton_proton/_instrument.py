@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -18,17 +19,23 @@ from types import ModuleType
 from typing import Any, NamedTuple, Optional
 
 from . import _libproton, _recompile
-from ._imports import forget, when_imported
+from ._followers import Replacements
+from ._imports import forget_triton, when_triton_has
 from ._message import warn
 from ._mlir import temporary_file
 from ._registers import with_warning
 from ._stages import KernelStages, Passes, with_budget, with_records
 from .flags import flags
+from .language import scope
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
-PASS_VERSION = 22
+PASS_VERSION = 23
 
-_CANARY = Passes("default:tree=records", has_autos=False)
+# By whether the mode of the session has automatic scopes.
+_CANARY = {
+    False: Passes("default:tree=records", has_autos=False),
+    True: Passes("default:tree=records:auto=all:budget=off", has_autos=True),
+}
 
 # The positional arguments of Triton's compiler stage hook. Later versions may pass more.
 _HOOK_ARGUMENTS = ("backend", "stages", "options", "language", "capability")
@@ -59,6 +66,38 @@ class _Compilation(threading.local):
     keyed: Optional[_Variant] = None  # that the hook for keys returned
     canary: Optional[list[str]] = None  # reports about the test kernel while it compiles
     again: Optional[_Variant] = None  # while it compiles a kernel with a smaller budget
+    is_timing = False  # an autotuner times configurations
+
+
+def _register_scope(generator: ModuleType) -> None:
+    """TLX finds the `with` statements that it compiles in a table, and ignores others."""
+    table = getattr(generator, "WITH_DISPATCH", None)
+    if isinstance(table, dict):
+        table.setdefault(scope, scope.compile)
+
+
+class _Triton:
+    """A Triton, under any name, with the hook of a pipeline."""
+
+    def __init__(self, knobs: ModuleType, add_stages: Callable[..., Any]) -> None:
+        self.knobs = knobs
+        self.package = knobs.__name__.partition(".")[0]
+        self.previous_hook = knobs.runtime.add_stages_inspection_hook
+        self.previous_mode = knobs.compilation.instrumentation_mode
+        self.hook = functools.partial(add_stages, self)
+
+
+def _canary_of(package: str) -> ModuleType:
+    """_canary.py with the kernel compiled by this Triton."""
+    name = f"{__package__}._canary"
+    if package == "triton":
+        return importlib.import_module(name)
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    module.package = package  # type: ignore[attr-defined]
+    spec.loader.exec_module(module)
+    return module
 
 
 class _Pipeline:
@@ -74,15 +113,13 @@ class _Pipeline:
         self.is_live = True
         self.users = 0
         self.traces = 0  # users that need records
-        self._knobs: Optional[ModuleType] = None
-        self._previous_hook: Optional[Callable[..., Any]] = None
-        self._previous_mode = ""
-        # Replaced attributes of Triton's compiler: (owner, name, original, replacement).
-        self._wrapped: list[tuple[Any, str, Any, Any]] = []
-        self._parse: Optional[Callable[..., Any]] = None
+        self._timing_threads = 0
+        self._lock = threading.Lock()  # guards the last one
+        self._tritons: list[_Triton] = []
+        self._replaced = Replacements()
         self._target = _Compilation()
-        self._canaries: dict[str, bool] = {}  # by target: True if its canary got its records
-        self._stages_hook = self._add_stages  # each access of a bound method creates a new object
+        # By the Triton's package and the target: True if its canary got its records.
+        self._canaries: dict[tuple[str, str], bool] = {}
 
     @property
     def name(self) -> str:
@@ -104,61 +141,93 @@ class _Pipeline:
         before = self.name
         self.users += users
         self.traces += traces
-        compilation = self._knobs.compilation if self._knobs else None
-        if compilation is not None and compilation.instrumentation_mode == before:
-            compilation.instrumentation_mode = self.name
+        for compilation in (triton.knobs.compilation for triton in self._tritons):
+            if compilation.instrumentation_mode == before:
+                compilation.instrumentation_mode = self.name
 
     # ---- installation and removal
 
     def install(self) -> None:
-        when_imported("triton.knobs", self._set_knobs)
-        when_imported("triton.compiler.compiler", self._wrap_compiler)
-        when_imported("triton.runtime.jit", self._wrap_functions)
+        when_triton_has("knobs", self._set_knobs)
+        when_triton_has("compiler.code_generator", _register_scope)
+        when_triton_has("compiler.compiler", self._wrap_compiler)
+        when_triton_has("runtime.jit", self._wrap_functions)
+        when_triton_has("runtime.autotuner", self._wrap_autotuner)
 
     def remove(self) -> None:
         self.is_live = False  # for code that saved the hooks and still calls them
-        forget("triton.knobs", self._set_knobs)
-        forget("triton.compiler.compiler", self._wrap_compiler)
-        forget("triton.runtime.jit", self._wrap_functions)
-        if self._knobs is not None:
-            runtime, compilation = self._knobs.runtime, self._knobs.compilation
-            if runtime.add_stages_inspection_hook is self._stages_hook:
-                runtime.add_stages_inspection_hook = self._previous_hook
+        forget_triton("knobs", self._set_knobs)
+        forget_triton("compiler.code_generator", _register_scope)
+        forget_triton("compiler.compiler", self._wrap_compiler)
+        forget_triton("runtime.jit", self._wrap_functions)
+        forget_triton("runtime.autotuner", self._wrap_autotuner)
+        for triton in self._tritons:
+            runtime, compilation = triton.knobs.runtime, triton.knobs.compilation
+            if runtime.add_stages_inspection_hook is triton.hook:
+                runtime.add_stages_inspection_hook = triton.previous_hook
             if compilation.instrumentation_mode == self.name:
-                compilation.instrumentation_mode = self._previous_mode
-        for owner, name, before, ours in self._wrapped:
-            if getattr(owner, name) is ours:
-                setattr(owner, name, before)
+                compilation.instrumentation_mode = triton.previous_mode
+        self._replaced.restore()
 
     def _set_knobs(self, knobs: ModuleType) -> None:
-        runtime, compilation = knobs.runtime, knobs.compilation
-        if not hasattr(runtime, "add_stages_inspection_hook"):
+        if not hasattr(knobs.runtime, "add_stages_inspection_hook"):
             warn("this Triton version cannot be instrumented: it has no compiler stage hook; "
                 "use Triton 3.6 or later", once=True)
             return
-        self._knobs = knobs
-        self._previous_hook = runtime.add_stages_inspection_hook
-        self._previous_mode = compilation.instrumentation_mode
-        runtime.add_stages_inspection_hook = self._stages_hook
-        compilation.instrumentation_mode = self.name
-
-    def _wrap(self, owner: Any, name: str, ours: Any) -> None:
-        self._wrapped.append((owner, name, getattr(owner, name), ours))
-        setattr(owner, name, ours)
+        triton = _Triton(knobs, self._add_stages)
+        self._tritons.append(triton)
+        knobs.runtime.add_stages_inspection_hook = triton.hook
+        knobs.compilation.instrumentation_mode = self.name
 
     def _wrap_compiler(self, compiler: ModuleType) -> None:
         files, sources = compiler.IRSource, compiler.ASTSource
-        self._parse = compiler.parse
-        self._wrap(compiler, "parse", self._parse_override)
-        self._wrap(files, "__init__", self._reading_file(files.__init__))
+        self._replaced.put(compiler, "parse", self._parsing_override(compiler.parse))
+        self._replaced.put(files, "__init__", self._reading_file(files.__init__))
         for kind in (files, sources):
-            self._wrap(kind, "parse_options", self._naming_mode(kind.parse_options))
+            self._replaced.put(kind, "parse_options", self._naming_mode(kind.parse_options))
 
     def _wrap_functions(self, jit: ModuleType) -> None:
         function = jit.JITFunction
         if hasattr(function, "_do_compile") and self._usual.passes.has_budget:
             ours = _recompile.noting_origins(function._do_compile)
-            self._wrap(function, "_do_compile", ours)
+            self._replaced.put(function, "_do_compile", ours)
+
+    # ---- autotuning
+
+    def _wrap_autotuner(self, autotuner: ModuleType) -> None:
+        tuner = getattr(autotuner, "Autotuner", None)
+        if hasattr(tuner, "_bench"):
+            self._replaced.put(tuner, "_bench", self._timing_plain(tuner._bench))
+
+    def _timing_plain(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+        """Autotuner._bench, which times a configuration, of the kernel without scopes.
+
+        Otherwise the choice could be another one than in plain runs, with which Triton shares it
+        (`cache_results`).
+        """
+
+        @functools.wraps(inner)
+        def _bench(*args: Any, **named: Any) -> Any:
+            self._count_timing(1)
+            self._target.is_timing = True
+            try:
+                return inner(*args, **named)
+            finally:
+                self._target.is_timing = False
+                self._count_timing(-1)
+
+        return _bench
+
+    def _count_timing(self, more: int) -> None:
+        """Launches take the mode from Triton's knobs, which all threads share."""
+        with self._lock:
+            self._timing_threads += more
+            for triton in self._tritons if self.is_live else ():
+                before, after = self.name, triton.previous_mode
+                if not self._timing_threads:
+                    before, after = after, before
+                if triton.knobs.compilation.instrumentation_mode == before:
+                    triton.knobs.compilation.instrumentation_mode = after
 
     # ---- a smaller budget
 
@@ -186,28 +255,35 @@ class _Pipeline:
 
     # ---- called by Triton
 
-    def _add_stages(self, *args: Any, **kwargs: Any) -> Any:
+    def _add_stages(self, triton: _Triton, *args: Any, **kwargs: Any) -> Any:
         """Triton's hook: without stages it returns (key, digest), else it changes the stages."""
-        previous = None if self._is_canary() else self._previous_hook
+        previous = None if self._is_canary() else triton.previous_hook
         result = previous(*args, **kwargs) if previous is not None else None
         given = {**dict(zip(_HOOK_ARGUMENTS, args)), **kwargs}
+        is_used = self.is_live and not self._target.is_timing
         if given.get("stages") is None:
             key, digest = result if result is not None else ("", "")
-            if not self.is_live:
+            if not is_used:
                 return key, digest
             self._target.keyed = wanted = self._wanted()
             mine = hashlib.sha256(wanted.name.encode()).hexdigest()
             return f"{key}{wanted.name}", f"{digest}{mine}"
-        if self.is_live:
+        if is_used:
             try:
-                self._wrap_stages(**given)
+                self._wrap_stages(triton, **given)
             except Exception as error:  # profiling must not make a program fail
                 warn(f"a kernel was not instrumented: unknown compiler stages: {error!r}",
                     once=True)
         return result
 
     def _wrap_stages(
-        self, backend: Any, stages: dict[str, Any], options: Any, capability: Any = None, **_: Any
+        self,
+        triton: _Triton,
+        backend: Any,
+        stages: dict[str, Any],
+        options: Any,
+        capability: Any = None,
+        **_: Any,
     ) -> None:
         self._target.is_amd = is_amd = backend.target.backend == "hip"
         variant = self._in_key(options)
@@ -216,31 +292,30 @@ class _Pipeline:
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
         passes, report = variant.passes, functools.partial(warn, once=True)
         if self._is_canary():
-            passes, report = _CANARY, self._target.canary.append
-        elif not self._has_live_canary(backend.target, arch):
+            passes, report = _CANARY[passes.has_autos], self._target.canary.append
+        elif not self._has_live_canary(triton, backend.target, arch):
             return
         KernelStages(stages, passes, arch, is_amd, int(backend.target.warp_size), report)
 
     def _is_canary(self) -> bool:
         return self._target.canary is not None
 
-    def _has_live_canary(self, target: Any, arch: str) -> bool:
+    def _has_live_canary(self, triton: _Triton, target: Any, arch: str) -> bool:
         """True unless this Triton loses the scope of a test kernel for `target`."""
-        compilation = self._knobs.compilation if self._knobs else None
-        name = repr(target)
+        compilation = triton.knobs.compilation
+        name = (triton.package, repr(target))
         if name not in self._canaries:
             # A listener, or a directory of dumps, would get another kernel.
             if any(getattr(compilation, key, None) for key in ("listener", "dump_ir", "override")):
                 return True
-            self._canaries[name] = self._try_canary(target, arch)
+            self._canaries[name] = self._try_canary(triton, target, arch)
         return self._canaries[name]
 
-    def _try_canary(self, target: Any, arch: str) -> bool:
-        from ._canary import failure
-
+    def _try_canary(self, triton: _Triton, target: Any, arch: str) -> bool:
         self._target.canary = notes = []
         try:
-            reason = failure(target, notes)
+            canary = _canary_of(triton.package)
+            reason = canary.failure(target, notes, self._usual.passes.has_autos)
         finally:
             self._target.canary = None
         if reason:
@@ -266,16 +341,19 @@ class _Pipeline:
         )
         return None
 
-    def _parse_override(self, full_name: Any, ext: str, *more: Any, **named: Any) -> Any:
+    def _parsing_override(self, inner: Callable[..., Any]) -> Callable[..., Any]:
         """Triton's parse(), extended to proton operations in a file that overrides a stage."""
-        assert self._parse is not None
-        made = None
-        if self.is_live:
-            made = _translate(full_name, ext, self._target.is_amd)
-        if made is None:
-            return self._parse(full_name, ext, *more, **named)
-        with temporary_file(made, f".{ext}") as path:
-            return self._parse(path, ext, *more, **named)
+
+        def parse(full_name: Any, ext: str, *more: Any, **named: Any) -> Any:
+            made = None
+            if self.is_live:
+                made = _translate(full_name, ext, self._target.is_amd)
+            if made is None:
+                return inner(full_name, ext, *more, **named)
+            with temporary_file(made, f".{ext}") as path:
+                return inner(path, ext, *more, **named)
+
+        return parse
 
     def _reading_file(self, inner: Callable[..., None]) -> Callable[..., None]:
         """The file reader of triton.compile(), extended to proton operations."""
@@ -306,10 +384,9 @@ class _Pipeline:
 
         def parse_options(*args: Any, **named: Any) -> dict[str, Any]:
             options = inner(*args, **named)
-            knobs = self._knobs
             if not self.is_live or not isinstance(options, dict):
                 return options
-            if knobs and knobs.compilation.instrumentation_mode == self.name:
+            if any(t.knobs.compilation.instrumentation_mode == self.name for t in self._tritons):
                 options = {**options, "instrumentation_mode": self._wanted().name}
             return options
 

@@ -18,13 +18,14 @@ from types import ModuleType
 from typing import Any, Optional
 
 from . import _libproton
+from ._followers import Replacements, Sessions
 from ._imports import forget, when_imported
 from ._message import warn
 
 _MODULE = "triton.runtime.interpreter"
 
-_sessions: set[int] = set()
-_wrapped: list[tuple[type, str, Callable[..., Any], Callable[..., Any]]] = []
+_sessions = Sessions()
+_replaced = Replacements()
 
 
 class _Launch(threading.local):
@@ -58,23 +59,15 @@ class LaunchMetadata:
 def install(session: int) -> None:
     """Start recording interpreted kernels for `session`."""
     _sessions.add(session)
-    if not _wrapped:
+    if not _replaced:
         when_imported(_MODULE, _wrap)
 
 
 def uninstall(session: Optional[int] = None) -> None:
     """`session`, or every session, has ended; after the last one, Triton is restored."""
-    if session is None:
-        _sessions.clear()
-    _sessions.discard(session)
-    if _sessions:
-        return
-    forget(_MODULE, _wrap)
-    for owner, name, original, ours in _wrapped:
-        # Code that wrapped this wrapper may keep it; now it only passes calls on.
-        if owner.__dict__.get(name) is ours:
-            setattr(owner, name, original)
-    _wrapped.clear()
+    if _sessions.end(session):
+        forget(_MODULE, _wrap)
+        _replaced.restore()
 
 
 def _wrap(module: ModuleType) -> None:
@@ -89,13 +82,8 @@ def _wrap(module: ModuleType) -> None:
             once=True,
         )
         return
-    _replace(function_type, "run", run, _make_run(run))
-    _replace(executor_type, "__call__", call, _make_call(call))
-
-
-def _replace(owner: Any, name: str, original: Callable[..., Any], ours: Callable[..., Any]) -> None:
-    setattr(owner, name, ours)
-    _wrapped.append((owner, name, original, ours))
+    _replaced.put(function_type, "run", _make_run(run))
+    _replaced.put(executor_type, "__call__", _make_call(call))
 
 
 def _make_run(original: Callable[..., Any]) -> Callable[..., Any]:

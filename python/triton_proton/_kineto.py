@@ -14,6 +14,7 @@ import functools
 from types import ModuleType
 from typing import Any, Optional
 
+from ._followers import Sessions
 from ._imports import when_imported
 from ._libproton import leave_vendor, prepare
 from ._message import warn
@@ -21,7 +22,7 @@ from ._message import warn
 _MODULE = "torch.autograd.profiler"
 _NAME = "_prepare_profiler"  # initializes Kineto
 
-_sessions: set[int] = set()
+_sessions = Sessions()
 _has_rocm = False  # Proton registers with rocprofiler-sdk in this process
 _replaced: Optional[tuple[ModuleType, Any]] = None
 
@@ -40,11 +41,7 @@ def follow_rocm() -> None:
     when_imported(_MODULE, _watch)
 
 
-def unfollow(session: Optional[int] = None) -> None:
-    """`session`, or every session, has ended."""
-    if session is None:
-        _sessions.clear()
-    _sessions.discard(session)  # type: ignore[arg-type]
+unfollow = _sessions.end
 
 
 def _watched(*arguments: Any, **named: Any) -> Any:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable
 from typing import Any, Optional
 from urllib.parse import unquote
 
 from . import _libproton
+from ._imports import triton_of
 from ._mlir import name_of, parse_instead
 from ._message import warn
 
@@ -63,7 +65,7 @@ def carry_markers(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
         if not markers:
             return inner(src, metadata, *more, **named)
         before = _located(before)
-        when = _FROM_LOOPS if _refuses_loops(arch) else _FROM_PARTITIONS
+        when = _FROM_LOOPS if _refuses_loops(triton_of(src), arch) else _FROM_PARTITIONS
         plain = _without_markers(before, src, when)
         if plain is None:
             kept = dict(metadata)
@@ -111,14 +113,13 @@ def carry_markers(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
     return stage
 
 
-def _refuses_loops(arch: str) -> bool:
+def _refuses_loops(package: str, arch: str) -> bool:
     """True if this Triton fails at markers in a loop, when it predicates pipelined operations.
 
     Applies to versions before 3.8, for AMD and for Blackwell with tensor memory ("pipeliner doesn't
     know how to predicate this op").
     """
-    import triton
-
+    triton = importlib.import_module(package)
     version = [int(part) for part in re.findall(r"\d+", triton.__version__)[:2]]
     return version < [3, 9] and arch.startswith(("gfx", "sm_10", "sm_11"))
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from ._imports import triton_of
+
 
 def parse_instead(text: str, module: Any) -> Any:
     """The module parsed from `text`, in place of `module`."""
-    from triton._C.libtriton import ir
-
+    ir = importlib.import_module(f"{triton_of(module)}._C.libtriton").ir
     with temporary_file(text, ".mlir") as path:
         made = ir.parse_mlir_module(path, module.context)
     made.context = module.context

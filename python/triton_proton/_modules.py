@@ -8,16 +8,17 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Optional, TypeVar
 
+from . import _compiled
+from ._compiled import WRAPPED
+from ._followers import Sessions
 from ._imports import forget, when_imported
-from ._libproton import scope
+from ._libproton import name_module, scope
 
 _Model = TypeVar("_Model")
 
-# Attributes by which wrappers of PyTorch contain the module of the user.
-_WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _PARALLEL = ("DataParallel", "DistributedDataParallel")
 
-_sessions: set[int] = set()  # of `proton --modules`
+_sessions = Sessions()  # of `proton --modules`
 _handle: Any = None
 
 
@@ -32,7 +33,8 @@ def _load(torch: Any) -> None:
     for name in ("is_dynamo_compiling", "is_compiling"):
         if hasattr(compiler, name):
             _is_compiling = getattr(compiler, name)
-            return
+            break
+    when_imported("torch._dynamo.eval_frame", _skip_hooks)
 
 
 class _Enter:
@@ -70,6 +72,15 @@ class _Exit:
         return _Exit, (self.enter,)
 
 
+def _skip_hooks(dynamo: Any) -> None:
+    """Never compile the hooks of modules that are called between compiled graphs: they would
+    take themselves for a part of a graph."""
+    skip = getattr(dynamo, "skip_code", None)
+    if callable(skip):
+        for hook in (_Enter, _Exit):
+            skip(hook.__call__.__code__)
+
+
 def _find(module: Any) -> Optional[_Enter]:
     for hook in module._forward_pre_hooks.values():
         if type(hook) is _Enter:
@@ -93,7 +104,7 @@ def _names(model: Any, root: Optional[str]) -> dict[str, Any]:
         parts = path.split(".") if path else []
         if parts and parts[0] == "module" and type(model).__name__ in _PARALLEL:
             del parts[0]
-        name = ".".join(part for part in parts if part not in _WRAPPED)
+        name = ".".join(part for part in parts if part not in WRAPPED)
         if not name:
             inner = module
         if name not in found:
@@ -110,8 +121,7 @@ def annotate(model: _Model, name: Optional[str] = None) -> _Model:
     torch.compile) do not appear in the names. Repeating the call changes nothing but the names.
 
     Kernels of the backward pass appear below the modules too, in a frame "<backward>", in sessions
-    started with `backward=True`. Code compiled by torch.compile appears below the innermost module
-    that is called from uncompiled code.
+    started with `backward=True`; those of code that torch.compile generates do, too.
 
         proton.annotate(model)
         proton.start("train", backward=True)
@@ -121,11 +131,15 @@ def annotate(model: _Model, name: Optional[str] = None) -> _Model:
     if module_type is None or not isinstance(model, module_type):
         raise TypeError(f"annotate takes a torch.nn.Module, not {type(model).__name__}")
     _load(torch)
+    _compiled.show_modules()
     deannotate(model)
     scripted = getattr(getattr(torch, "jit", None), "ScriptModule", ())
-    for path, module in _names(model, name).items():
+    names = _names(model, name)
+    root = next(reversed(names))
+    for path, module in names.items():
         if isinstance(module, scripted):
             continue  # its hooks would have to be compiled
+        name_module(path, path == root)
         enter = _Enter(path)
         module.register_forward_pre_hook(enter, prepend=True)
         module.register_forward_hook(_Exit(enter), always_call=True)
@@ -148,16 +162,14 @@ def deannotate(model: _Model) -> _Model:
 def follow(session: int) -> None:
     """Annotate each model when it is first called, until `session` ends."""
     _sessions.add(session)
+    _compiled.show_modules()
     when_imported("torch", _watch)
 
 
 def unfollow(session: Optional[int] = None) -> None:
     """`session`, or every session, has ended."""
     global _handle
-    if session is None:
-        _sessions.clear()
-    _sessions.discard(session)
-    if _sessions:
+    if not _sessions.end(session):
         return
     forget("torch", _watch)
     if _handle is not None:

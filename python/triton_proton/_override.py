@@ -13,11 +13,12 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from ._imports import forget, when_imported
+from ._followers import Replacements
+from ._imports import forget_triton, when_triton_has
 
-_COMPILER = "triton.compiler.compiler"
+_COMPILER = "compiler.compiler"
 _users = 0
-_wrapped: list[tuple[Any, Any, Any]] = []  # (class, its original hash(), the replacement)
+_replaced = Replacements()
 
 
 def start() -> None:
@@ -25,32 +26,26 @@ def start() -> None:
     global _users
     _users += 1
     if _users == 1:
-        when_imported(_COMPILER, _wrap)
+        when_triton_has(_COMPILER, _wrap)
 
 
 def stop() -> None:
     """Undo one `start`."""
     global _users
     _users -= 1
-    if _users:
-        return
-    forget(_COMPILER, _wrap)
-    while _wrapped:
-        kind, inner, ours = _wrapped.pop()
-        if kind.hash is ours:
-            kind.hash = inner
+    if not _users:
+        forget_triton(_COMPILER, _wrap)
+        _replaced.restore()
 
 
 def _wrap(compiler: ModuleType) -> None:
-    kind = compiler.ASTSource
-    inner = kind.hash
+    inner = compiler.ASTSource.hash
 
     @functools.wraps(inner)
     def named(source: Any, *more: Any, **rest: Any) -> Any:
         return inner(_without_hook(source), *more, **rest)
 
-    kind.hash = named
-    _wrapped.append((kind, inner, named))
+    _replaced.put(compiler.ASTSource, "hash", named)
 
 
 def _without_hook(source: Any) -> Any:

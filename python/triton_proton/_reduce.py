@@ -22,7 +22,7 @@ from ._programs import find_program
 
 RANKS_PER_PROCESS = 64  # RANK_CHUNK of src/viewer/ranks/rank_merge.h
 
-_REQUEST = struct.Struct("<IIQ")  # struct pipe_request of src/viewer/ranks/pipe_processes.h
+_REQUEST = struct.Struct("<IIQ")  # struct pipe_request of src/viewer/ranks/processes.c
 _SEND, _RECEIVE = 1, 2
 
 Files = list[tuple[str, bytes]]  # names and contents
@@ -271,9 +271,7 @@ def _lead(
 ) -> list[str]:
     """Merges with the files of the ranks that follow, and tells them the outcome."""
     at = present.index(job.rank)
-    near = Group(
-        _prefixed(store, f"near/{at}"), job.rank, present[at : at + RANKS_PER_PROCESS], deadline
-    )
+    near = _near(job, store, present, at, deadline)
     with tempfile.TemporaryDirectory(prefix="proton-ranks-") as directory:
         names = _unpack(bytearray(_pack(files)), directory)
         arrived = []
@@ -304,6 +302,12 @@ def _confirm(far: Group) -> None:
         far.send_exactly(peer, bytearray(b"1"))
 
 
+def _near(job: Job, store: Any, present: list[int], first: int, deadline: Deadline) -> Group:
+    """The ranks that send their files to the one at the position `first`, and that one."""
+    ranks = present[first : first + RANKS_PER_PROCESS]
+    return Group(_prefixed(store, f"near/{first}"), job.rank, ranks, deadline)
+
+
 def _prefixed(store: Any, prefix: str) -> Any:
     import torch.distributed as distributed
 
@@ -331,12 +335,7 @@ def reduce(
     if at == first:
         lines = _lead(job, store, present, files, output, deadline)
         return None if at else lines
-    near = Group(
-        _prefixed(store, f"near/{first}"),
-        job.rank,
-        present[first : first + RANKS_PER_PROCESS],
-        deadline,
-    )
+    near = _near(job, store, present, first, deadline)
     near.send(0, _pack(files))
     near.receive_exactly(0, 1)
     return None

@@ -51,6 +51,8 @@ SHARED_KIB = {
 # Architectures with 48 warps per multiprocessor instead of 64.
 _FEWER_WARPS = {"sm_86", "sm_87", "sm_89", "sm_120", "sm_121"}
 
+_SCRATCH = re.compile(r"^\s*\.private_segment_fixed_size:\s*(\d+)", re.M)
+
 
 def limited(ptx: str, registers: int) -> str:
     """The PTX with a register limit; ValueError if it has one or no place for it."""
@@ -103,6 +105,25 @@ def ctas_of(arch: str, registers: int, metadata: dict[str, Any]) -> int:
     if arch in SHARED_KIB:  # 1 KiB of each CTA is reserved
         counts.append(SHARED_KIB[arch][1] * 1024 // (int(metadata.get("shared") or 0) + 1024))
     return max(1, min(counts))
+
+
+class Needs(NamedTuple):
+    """The needs of machine code per thread, and its CTAs of a multiprocessor at once."""
+
+    registers: int
+    stack: int  # bytes of local memory
+    ctas: int
+
+
+def needs_of(arch: str, made: Any, metadata: dict[str, Any]) -> Needs:
+    """From a cubin, or from AMD's assembly: local memory only, as LLVM takes registers freely."""
+    if isinstance(made, bytes):
+        registers, stack = cubin_needs(made)
+        return Needs(registers, stack, ctas_of(arch, registers, metadata))
+    found = _SCRATCH.search(made)
+    if found is None:
+        raise ValueError("its assembly does not say how much local memory it needs")
+    return Needs(0, int(found[1]), 0)
 
 
 def add_warning(metadata: dict[str, Any], text: str) -> None:
@@ -166,10 +187,10 @@ class Costs(NamedTuple):
 class Tried(NamedTuple):
     """The results of the stages for a text, and what each changed in the metadata."""
 
-    ptx: Any
-    of_ptx: dict[str, Any]
-    cubin: bytes
-    of_cubin: dict[str, Any]
+    assembly: Any
+    of_assembly: dict[str, Any]
+    made: Any
+    of_made: dict[str, Any]
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -193,94 +214,108 @@ def quietly(stage: Callable[..., bytes], *args: Any) -> bytes:
 
 
 class Fitting:
-    """One kernel in Triton's stages after LLVM IR; wraps those."""
+    """One kernel in Triton's stages after LLVM IR; wraps those that assemble it."""
 
     def __init__(self, stages: dict[str, Any], arch: str) -> None:
         self._arch, self._kernel = arch, ""
-        self._plain: tuple[Any, dict[str, Any]] = (None, {})
-        self._plain_cubin: Optional[bytes] = None
-        self._ptx: Any = None
+        self._text_of: Optional[Callable[[], tuple[Any, dict[str, Any]]]] = None
+        self._plain: Any = None  # machine code without scopes, and its metadata
+        self._assembly: Any = None
         self._tried: dict[Any, Tried] = {}  # by LLVM IR
-        self._make_ptx, self._make_cubin = stages["ptx"], stages["cubin"]
-        stages["ptx"], stages["cubin"] = self._ptx_stage, self._cubin_stage
+        self._assembly_name = "ptx" if "ptx" in stages else "amdgcn"
+        self._make_assembly = stages[self._assembly_name]
+        self._make_cubin: Optional[Callable[..., bytes]] = None
+        stages[self._assembly_name] = self._assembly_stage
+        if "cubin" in stages:
+            self._make_cubin, stages["cubin"] = stages["cubin"], self._cubin_stage
 
-    def records_follow(self, text: Any, metadata: dict[str, Any], kernel: str) -> None:
-        """`text` and `metadata` are the kernel's before instrumentation."""
-        self._plain, self._kernel = (text, dict(metadata)), kernel
-        self._plain_cubin = None
+    def records_follow(self, plain: Callable[[], tuple[Any, dict[str, Any]]], kernel: str) -> None:
+        """`plain` makes the kernel's LLVM IR and metadata without scopes."""
+        self._text_of, self._kernel = plain, kernel
+        self._plain = None
 
     def try_out(self, text: str, metadata: dict[str, Any]) -> Optional[Costs]:
         """The costs of the records in `text`; None if it cannot be assembled.
 
         The stages return the results for this text if they get it later.
         """
-        after = dict(metadata)
         try:
-            ptx = self._make_ptx(text, after)
-            between = dict(after)
-            made = self._fit(ptx, self._make_cubin(ptx, after), after)
-            costs = self._costs(made, metadata)
+            made = self._assembled(text, metadata, self._fit)
+            return self._costs(made, metadata)
         except Exception:  # the stages will fail too
             return None
-        changes = _changes(metadata, between), _changes(between, after)
-        self._tried[text] = Tried(ptx, changes[0], made, changes[1])
-        return costs
 
-    def _make_plain(self) -> bytes:
-        if self._plain_cubin is None:
-            text, metadata = self._plain
-            metadata = dict(metadata)
-            self._plain_cubin = self._make_cubin(self._make_ptx(text, metadata), metadata)
-        return self._plain_cubin
+    def _assembled(self, text: Any, metadata: dict[str, Any], fit: Any = None) -> Any:
+        """Machine code of `text`, or on AMD its assembly."""
+        after = dict(metadata)
+        made = assembly = self._make_assembly(text, after)
+        between = dict(after)
+        if self._make_cubin is not None:
+            made = self._make_cubin(assembly, after)
+            made = fit(assembly, made, after) if fit is not None else made
+        changes = _changes(metadata, between), _changes(between, after)
+        self._tried[text] = Tried(assembly, changes[0], made, changes[1])
+        return made
+
+    def _make_plain(self) -> tuple[Any, dict[str, Any]]:
+        if self._plain is None:
+            assert self._text_of is not None
+            text, metadata = self._text_of()
+            self._plain = self._assembled(text, metadata), metadata
+        return self._plain
 
     def _fit(self, ptx: str, made: bytes, metadata: dict[str, Any]) -> bytes:
         def assemble(ptx: str) -> bytes:
+            assert self._make_cubin is not None
             return quietly(self._make_cubin, ptx, dict(metadata))
 
-        return fit(ptx, made, self._make_plain, assemble)
+        return fit(ptx, made, lambda: self._make_plain()[0], assemble)
 
-    def _ptx_stage(self, *args: Any, **named: Any) -> Any:
+    def _assembly_stage(self, *args: Any, **named: Any) -> Any:
         tried = self._tried.get(args[0]) if args and isinstance(args[0], str) else None
         if tried is not None and len(args) == 2:
-            args[1].update(tried.of_ptx)
-            self._tried = {tried.ptx: tried}
-            self._ptx = tried.ptx
-            return tried.ptx
-        self._tried = {}
-        self._ptx = self._make_ptx(*args, **named)
-        return self._ptx
+            args[1].update(tried.of_assembly)
+            self._tried = {tried.assembly: tried}
+            self._assembly = tried.assembly
+        else:
+            self._tried = {}
+            self._assembly = self._make_assembly(*args, **named)
+        if self._make_cubin is None and len(args) > 1:
+            self._finish(self._assembly, args[1])
+        return self._assembly
 
     def _cubin_stage(self, src: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
         tried, self._tried = self._tried, {}
-        known = tried.get(src) if src is self._ptx else None
+        known = tried.get(src) if src is self._assembly else None
         if known is not None:
-            metadata.update(known.of_cubin)
-            made = known.cubin
+            metadata.update(known.of_made)
+            made = known.made
         else:
+            assert self._make_cubin is not None
             made = self._make_cubin(src, metadata, *more, **named)
         # An override file may have replaced the known text.
-        if self._plain[0] is None or src is not self._ptx:
+        if self._text_of is None or src is not self._assembly:
             return made
-        try:
-            if known is None:
+        if known is None:
+            try:
                 made = self._fit(src, made, metadata)
-            self._report(made, metadata)
-        except Exception as error:
-            warn(f"cannot limit the registers of an instrumented kernel: {error}", once=True)
-        self._plain, self._plain_cubin = (None, {}), None
+            except Exception as error:
+                warn(f"cannot limit the registers of an instrumented kernel: {error}", once=True)
+        self._finish(made, metadata)
         return made
 
-    def _costs(self, made: bytes, metadata: dict[str, Any]) -> Costs:
-        registers, stack = cubin_needs(made)
-        if registers <= FREE and not stack:
+    def _costs(self, made: Any, metadata: dict[str, Any]) -> Costs:
+        after = needs_of(self._arch, made, metadata)
+        if after.registers <= FREE and not after.stack:
             return Costs(0, 0, 0)
-        plain_registers, plain_stack = cubin_needs(self._make_plain())
-        before = ctas_of(self._arch, plain_registers, self._plain[1])
-        lost = before - ctas_of(self._arch, registers, metadata)
-        return Costs(
-            max(stack - plain_stack, 0), max(lost, 0), before, registers - plain_registers,
-            self._room(plain_registers, before, metadata),
+        plain = needs_of(self._arch, *self._make_plain())
+        costs = Costs(
+            max(after.stack - plain.stack, 0), max(plain.ctas - after.ctas, 0), plain.ctas
         )
+        if self._make_cubin is None:
+            return costs
+        room = self._room(plain.registers, plain.ctas, metadata)
+        return costs._replace(registers=after.registers - plain.registers, room=room)
 
     def _room(self, registers: int, ctas: int, metadata: dict[str, Any]) -> int:
         """How many more registers cost no CTA."""
@@ -289,10 +324,15 @@ class Fitting:
             limit += STEP
         return max(MORE, min(limit - registers, REGISTERS_MAX))
 
-    def _report(self, made: bytes, metadata: dict[str, Any]) -> None:
+    def _finish(self, made: Any, metadata: dict[str, Any]) -> None:
         """Warn if the records need local memory or reduce the occupancy."""
-        costs = self._costs(made, metadata)
-        if costs:
-            add_warning(metadata, f"its scopes cost {costs}")
-            warn(f"{self._kernel}: its scopes cost {costs}; use fewer scopes, or fewer kinds in "
-                "auto=", once=True)
+        try:
+            costs = self._costs(made, metadata) if "proton_layout" in metadata else None
+            if costs:
+                add_warning(metadata, f"its scopes cost {costs}")
+                warn(f"{self._kernel}: its scopes cost {costs}; use fewer scopes, or fewer kinds "
+                    "in auto=", once=True)
+        except Exception as error:
+            warn(f"cannot compare an instrumented kernel with the plain one: {error}", once=True)
+        self._text_of = self._plain = None
+        self._tried = {}

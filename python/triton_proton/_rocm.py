@@ -81,24 +81,25 @@ def is_loaded_by_hip() -> bool:
     return TOOL in os.environ.get("ROCP_TOOL_LIBRARIES", "")
 
 
+def _set_or_remove(variable: str, value: str) -> None:
+    if value:
+        os.environ[variable] = value
+    else:
+        os.environ.pop(variable, None)
+
+
 def leave_children_alone() -> None:
     """Remove the recorder from the tools that ROCm loads into children."""
     hsa_tools = os.environ.get("HSA_TOOLS_LIB", "")
     if hsa_tools.endswith("/" + HSA_TOOL):
         # Proton's tool is the last one; a space in its path is escaped.
         rest = re.sub(r"(^| )(\\.|[^ \\])*$", "", hsa_tools)
-        if rest:
-            os.environ["HSA_TOOLS_LIB"] = rest
-        else:
-            os.environ.pop("HSA_TOOLS_LIB", None)
+        _set_or_remove("HSA_TOOLS_LIB", rest)
     tools = os.environ.get("ROCP_TOOL_LIBRARIES", "")
     rest = re.sub(rf"(^|:)[^:]*/{re.escape(TOOL)}:?$", "", tools)
     if rest == tools:
         return
-    if rest:
-        os.environ["ROCP_TOOL_LIBRARIES"] = rest
-    else:
-        os.environ.pop("ROCP_TOOL_LIBRARIES", None)
+    _set_or_remove("ROCP_TOOL_LIBRARIES", rest)
     if os.environ.get(_PREFIX + "SDK"):
         os.environ.pop("ROCPROFILER_REGISTER_LIBRARY", None)
 

@@ -60,9 +60,21 @@ def _start(options: dict[str, str]) -> None:
             _write_message("TRITON_PROTON_DISABLE is set: nothing is recorded")
         return
     _libproton.finalize_on_signals()
+    if not quiet:
+        atexit.register(_report_unused, [name for name in _NEED_TORCH if chosen[name]])
     # Registered before the script's exit functions. They run in reverse order, so work in the
     # script's exit functions is still recorded.
     atexit.register(_finish, os.getpid(), quiet, options.get("viewer", "proton-viewer"))
+
+
+_NEED_TORCH = ("modules", "torch_ops", "backward")
+
+
+def _report_unused(names: list[str]) -> None:
+    """Name the options that could do nothing, because the program did not use PyTorch."""
+    if names and "torch" not in sys.modules:
+        options = ", ".join("--" + name.replace("_", "-") for name in names)
+        _write_message(f"{options} had no effect: the program did not import torch")
 
 
 def _listen(chosen: dict[str, Any], times: str) -> None:
@@ -74,6 +86,9 @@ def _listen(chosen: dict[str, Any], times: str) -> None:
         report_at_exit()
     _control.listen(**chosen)
     _libproton.finalize_on_signals()
+    if times.startswith("@"):
+        _libproton.listen_range(times[1:])
+        return
     after, length = times.split()
     if after != "-":
         _libproton.listen_timed(float(after), float(length))
@@ -104,7 +119,7 @@ def _finish(owner: int, quiet: bool, viewer: str) -> None:
 
 
 def _finish_once(quiet: bool, viewer: str) -> None:
-    from triton_proton import _libproton, ranks
+    from triton_proton import _compiled, _libproton, ranks
 
     # Makes the message appear after the script's output if both go to one file.
     for stream in (sys.stdout, sys.stderr):
@@ -118,9 +133,9 @@ def _finish_once(quiet: bool, viewer: str) -> None:
         _write_message(_sentence(error))
         # Only the exit status is left to report that no profile exists.
         os._exit(EXIT_NO_PROFILE)
-    is_merged = False
-    if ranks.is_wanted():
-        is_merged = ranks.merge_at_exit()
+    if not quiet:
+        _compiled.report()
+    is_merged = ranks.merge_at_exit()
     if not quiet and not is_merged:
         summary = _libproton.last_summary()
         if summary:

@@ -6,6 +6,7 @@ is compiled without them, and a warning gives the reason.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -73,7 +74,8 @@ class KernelStages:
         self._latest: Any = None  # the result of the latest stage from LLVM IR on
         self._name = ""
         self._stride = 1  # of CTAs, as the budget requires
-        self._fitting = Fitting(stages, arch) if "ptx" in stages and "cubin" in stages else None
+        can_compare = {"ptx", "cubin"} <= stages.keys() or "amdgcn" in stages
+        self._fitting = Fitting(stages, arch) if can_compare else None
         if "ttgir" in stages:
             stages["ttgir"] = carry_markers(stages["ttgir"], arch)
         stages["llir"] = self._llir_stage
@@ -83,7 +85,7 @@ class KernelStages:
     # ---- LLVM IR
 
     def _llir_stage(self, src: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
-        def make(module: Any) -> Any:
+        def make(module: Any, metadata: dict[str, Any] = metadata) -> Any:
             return self._make_llir(module, metadata, *more, **named)
 
         before = str(src)
@@ -101,10 +103,15 @@ class KernelStages:
             return text
 
     def _instrumented(
-        self, src: Any, before: str, metadata: dict[str, Any], make: Callable[[Any], Any]
+        self, src: Any, before: str, metadata: dict[str, Any], make: Callable[..., Any]
     ) -> Any:
         kept = dict(metadata)
         arguments = arguments_of(src, self._name)
+
+        @functools.cache
+        def plain() -> tuple[Any, dict[str, Any]]:
+            after = dict(kept)
+            return make(without_markers(before, src), after), after
 
         def try_scopes(inserted: Insertion) -> tuple[Any, Optional[dict[str, Any]]]:
             _put_back(metadata, kept)
@@ -122,7 +129,7 @@ class KernelStages:
                 self._report(f"{self._name}: {inserted.omitted}")
             return text
         if self._fitting is not None:
-            self._fitting.records_follow(text, metadata, self._name)
+            self._fitting.records_follow(plain, self._name)
         version = self._version(text, made, metadata, inserted.omitted, arguments)
         if version.costs is not None and version.costs.is_too_much():
 
@@ -135,7 +142,12 @@ class KernelStages:
                 return made and self._version(text, made, metadata, fewer.omitted, arguments)
 
             known = {inserted.text}
-            version = _cheaper(version, with_fewer)
+            version, every = _cheaper(version, with_fewer), version
+            if version.costs and not markers_of(before):
+                self._report(f"{self._name}: {_without_all(every)}")
+                text, after = plain()
+                _put_back(metadata, after)
+                return text
         _put_back(metadata, version.after)
         if version.omitted:
             self._report(f"{self._name}: {version.omitted}")
@@ -276,14 +288,14 @@ class KernelStages:
 
     def _describe(self, made: dict[str, Any], metadata: dict[str, Any]) -> None:
         """Put what an instrumented kernel needs into its metadata."""
-        size = made["cta_bytes"]
+        size = made["requested"]
         if self._is_amd:
             # Triton's launcher for AMD multiplies this by the grid, which does not count the CTAs
             # that a cluster adds; NVIDIA's does.
             size *= int(metadata.get("num_ctas") or 1)
         metadata["shared"] = made["shared"]
         metadata["profile_scratch_size"] = size
-        metadata["profile_scratch_align"] = 128
+        metadata["profile_scratch_align"] = made["alignment"]
         metadata["proton_layout"] = made["layout"]
 
     # ---- machine code
@@ -342,13 +354,22 @@ def _cheaper(
             continue
         if fewer is None or fewer.costs is None:
             continue
-        if fewer.costs.is_half_of(best.costs):
+        if fewer.costs.is_half_of(best.costs) or (best.costs and not fewer.costs):
             best = fewer
         if not fewer.costs.is_too_much():
             break
         words = {name.partition("@")[0] for name in fewer.scopes()}
         costly = "\n".join(n for n in every.scopes() if n.partition("@")[0] in words)
     return best
+
+
+def _without_all(every: Version) -> str:
+    """Why a kernel has no automatic scope."""
+    count = sum("@" in name for name in every.scopes())
+    return (
+        f"{count} of {count} automatic scopes were omitted, because with any its scopes would cost "
+        f"{every.costs}; to have them nevertheless, set budget=off"
+    )
 
 
 def _with_stride(mode: str, stride: int) -> str:

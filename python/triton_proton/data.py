@@ -14,46 +14,34 @@ from . import _libproton
 from .flags import flags
 
 
-def _check(session: int) -> None:
-    if flags.command_line and session != 0:
+def _is_given(session: Optional[int]) -> bool:
+    """False for None, which functions of the package return where nothing is recorded."""
+    if flags.command_line and session not in (None, 0):
         raise ValueError("Only session 0 is available when running from the command line.")
+    return session is not None
 
 
 def get(session: Optional[int] = 0, phase: int = 0) -> Optional[list[Any]]:
     """The profile of one phase, as the list that a `.hatchet` file would contain."""
-    if session is None:
-        return None
-    _check(session)
-    return json.loads(_libproton.get_data(session, phase))
+    return json.loads(_libproton.get_data(session, phase)) if _is_given(session) else None
 
 
 def get_msgpack(session: Optional[int] = 0, phase: int = 0) -> Optional[bytes]:
     """The profile of one phase, as the bytes that a `.hatchet_msgpack` file would contain."""
-    if session is None:
-        return None
-    _check(session)
-    return _libproton.get_data_msgpack(session, phase)
+    return _libproton.get_data_msgpack(session, phase) if _is_given(session) else None
 
 
 def advance_phase(session: Optional[int] = 0) -> Optional[int]:
     """Close the current phase and open the next; returns its number."""
-    if session is None:
-        return None
-    _check(session)
-    return _libproton.advance_data_phase(session)
+    return _libproton.advance_data_phase(session) if _is_given(session) else None
 
 
 def is_phase_complete(session: Optional[int] = 0, phase: int = 0) -> bool:
     """True if all work launched in `phase` has been recorded; never for the current phase."""
-    if session is None:
-        return False
-    _check(session)
-    return _libproton.is_data_phase_complete(session, phase)
+    return _is_given(session) and _libproton.is_data_phase_complete(session, phase)
 
 
 def clear(session: Optional[int] = 0, phase: int = 0, clear_up_to_phase: bool = False) -> None:
     """Drop the data of `phase`, or of all phases up to it; the current phase is emptied."""
-    if session is None:
-        return
-    _check(session)
-    _libproton.clear_data(session, phase, clear_up_to_phase)
+    if _is_given(session):
+        _libproton.clear_data(session, phase, clear_up_to_phase)

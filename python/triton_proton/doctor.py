@@ -90,7 +90,7 @@ _CHECKS = (
     ("PyTorch sees the GPUs", "use('devices')", {}, False),
     ("kernels, Proton first", "ours(); use(''); start(); work(); finish()", {}, False),
     ("kernels, HIP first", "use('devices'); ours(); start(); work(); finish()", {}, False),
-    ("kernels, a queue of HIP first", "use('queue'); ours(); start(); work(); finish()", {}, True),
+    ("kernels, a queue of HIP first", "use('queue'); ours(); start(); work(); finish()", {}, False),
     (
         "kernels, roctracer",
         "ours(); use(''); start(backend='roctracer'); work(); finish()",
@@ -173,8 +173,9 @@ def _judge(name: str, found: dict, errors: str) -> tuple[bool, str]:
     text = f"{found['kernels']} of {wanted} kernels"
     is_ok = found["kernels"] == wanted
     info = found["info"]
-    if "rocprofiler_sdk" in info:
-        text += f", rocprofiler-sdk {info['rocprofiler_sdk']} in {info['rocprofiler_sdk_path']}"
+    for key in ("rocprofiler_sdk", "roctracer"):
+        if key in info:
+            text += f", {key.replace('_', '-')} {info[key]} in {info[key + '_path']}"
     path = _queue_path(errors)
     if path:
         text += f", queues by {path}"
@@ -191,7 +192,7 @@ def _judge(name: str, found: dict, errors: str) -> tuple[bool, str]:
 
 
 def _device() -> tuple[bool, str]:
-    kfd = os.environ.get("PROTON_DOCTOR_KFD", "/dev/kfd")
+    kfd = os.environ.get("PROTON_KFD_DEVICE", "/dev/kfd")
     if not os.path.exists(kfd):
         return False, f"no {kfd}: no AMD GPU, no driver, or a container without the device"
     if not os.access(kfd, os.R_OK | os.W_OK):

@@ -14,9 +14,11 @@ in the source. They work in kernels of Triton and of Gluon, and in Triton's inte
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Optional, TypeVar
 
+from ._imports import triton_of
 from .flags import flags
 
 _SEMANTICS = ("triton", "gluon")
@@ -74,8 +76,7 @@ def _marker(kind: str, name: str) -> str:
 def _mark(kind: str, name: Any, semantic: Any) -> None:
     if semantic is None or not flags.instrumentation_on:
         return
-    import triton.language as tl
-
+    tl = importlib.import_module(f"{triton_of(semantic)}.language")
     language = "gluon" if "gluon" in type(semantic).__module__ else "triton"
     if language not in _enabled:
         raise TypeError(
@@ -131,15 +132,27 @@ class scope:
     def __exit__(self, *exception: Any) -> None:
         exit_scope(self.name, _semantic=self.semantic)
 
+    @staticmethod
+    def compile(generator: Any, node: Any) -> None:
+        """Compile the `with` statement `node`, for generators that do not call these methods."""
+        call = node.items[0].context_expr
+        named = dict(generator.visit(keyword) for keyword in call.keywords)
+        region = scope(
+            *map(generator.visit, call.args), **named, _semantic=generator.semantic
+        )
+        region.__enter__()
+        generator.visit_compound_statement(node.body)
+        region.__exit__()
+
 
 # ---------------------------------------------------------------------- events
 
-_event_class: Any = None
+_event_classes: dict[str, Any] = {}  # by Triton's package
 
 
-def _make_event_class() -> Any:
+def _make_event_class(package: str) -> Any:
     """The class of events. It derives from one of Triton's, which only kernels import."""
-    from triton.language import core
+    core = importlib.import_module(f"{package}.language.core")
 
     class EventType(core.base_type):
         """An event's type contains its name, so the kernel carries no value for it."""
@@ -183,11 +196,10 @@ def _make_event_class() -> Any:
     return Event
 
 
-def _event_type() -> Any:
-    global _event_class
-    if _event_class is None:
-        _event_class = _make_event_class()
-    return _event_class
+def _event_type(package: str = "triton") -> Any:
+    if package not in _event_classes:
+        _event_classes[package] = _make_event_class(package)
+    return _event_classes[package]
 
 
 def __getattr__(name: str) -> Any:
@@ -202,14 +214,14 @@ def allocate_event(name: Any, _semantic: Any = None) -> Any:
     """An event called `name`, which may be passed to other functions and to partitions."""
     if _semantic is None:
         return _name_of(name)
-    return _event_type()(_name_of(name))
+    return _event_type(triton_of(_semantic))(_name_of(name))
 
 
 def record_event(event: Any, is_start: Any, _semantic: Any = None) -> None:
     """Start or end the asynchronous work of `event`, for functions that Triton's compiler calls."""
     if _semantic is None:
         return
-    if _event_class is None or not isinstance(event, _event_class):
+    if not isinstance(event, tuple(_event_classes.values())):
         raise TypeError("expected an event returned by allocate_event")
     kind = "event start" if getattr(is_start, "value", is_start) else "event end"
     _mark(kind, event.name, _semantic)

@@ -60,7 +60,7 @@ sampling_strategies = {member.value: member for member in SamplingStrategy}
 granularities = {member.value: member for member in Granularity}
 optimizations = {member.value: member for member in Optimize}
 automatic_scopes = ("loads", "dots", "stores", "waits", "loops", "partitions", "reduce", "scan",
-    "convert", "local", "tmem", "atomic", "call", "all")
+    "convert", "local", "tmem", "atomic", "call", "asm", "math", "all")
 
 trees = ("auto", "records", "sums")
 

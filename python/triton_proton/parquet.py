@@ -13,7 +13,7 @@ import sys
 import tempfile
 from typing import Any, Optional
 
-from ._message import message
+from ._message import print_line
 from ._programs import find_program
 
 BLOCK_BYTES = 8 << 20  # of CSV, in memory at a time
@@ -120,8 +120,9 @@ def main() -> int:
     parser.add_argument("--no-clobber", action="store_true")
     parser.add_argument("--viewer", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    name = "proton-viewer" if arguments.viewer else "proton"
     if arguments.no_clobber and os.path.exists(arguments.output):
-        message(f"{arguments.output} exists and --no-clobber is set; choose another output")
+        print_line(f"{name}: {arguments.output} exists and --no-clobber is set; choose another")
         return 2
     try:
         export(
@@ -135,11 +136,14 @@ def main() -> int:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":
             raise
-        message("cannot write Parquet: pyarrow is not installed; pip install pyarrow")
+        print_line(
+            f"{name}: cannot write Parquet: {sys.executable} has no pyarrow; pip install pyarrow "
+            "there, or set PROTON_PYTHON to a Python that has it"
+        )
         return 2
     except (RuntimeError, OSError, ValueError) as error:
         if str(error):
-            message(f"cannot write {arguments.output}: {error}")
+            print_line(f"{name}: cannot write {arguments.output}: {error}")
         return 2
     return 0
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
-from . import _autograd, _command, _interpreter, _kineto, _libproton, _modules
+from . import _autograd, _command, _compiled, _interpreter, _kineto, _libproton, _modules, _replays
 from ._message import message, warn
 from .flags import flags
 from .hooks.hook import Hook, HookManager
@@ -29,6 +29,7 @@ _TRUE = ("1", "true", "on", "y", "yes")
 _reports_at_exit = False
 _exit_is_registered = False
 _stems: dict[int, str] = {}  # output paths without suffix, for ranks.py
+_at_end: list[Callable[[], Any]] = []  # after the sessions have ended; ranks.py adds to it
 _newest = -1  # the highest number of a session started here; a higher one is a new session
 
 
@@ -99,7 +100,20 @@ def _hook_of(hook: Union[None, str, Hook]) -> Optional[Hook]:
         return hook
     if hook == "triton":
         return LaunchHook()
-    raise ValueError(f"Unsupported hook: {hook}")
+    raise ValueError(f"Unsupported hook: {hook}; expected triton or a Hook")
+
+
+def _follow_torch(
+    session: int, context: Optional[str], backward: bool, modules: bool, torch_ops: bool
+) -> None:
+    if (context or "").lower().startswith("python"):
+        _autograd.follow()
+    elif backward or modules:
+        _autograd.follow_scopes(session)
+    if torch_ops:
+        _autograd.follow_operators(session)
+    if modules:
+        _modules.follow(session)
 
 
 def _start(
@@ -123,6 +137,8 @@ def _start(
     chosen_hook = _hook_of(hook)
     if mode is not None and not isinstance(mode, (str, BaseMode)):
         raise ValueError(f"Unknown mode: {mode!r}")
+    if modules and (context or "").lower() == "python":
+        raise ValueError('modules: context "python" has no scopes; use "python+scopes"')
     path = DEFAULT_PROFILE_NAME if name is None else os.fspath(name)
     is_default = backend is None and not os.environ.get("PROTON_BACKEND")
     nvtx = _knob("proton", "enable_nvtx")  # before Triton is imported, TRITON_ENABLE_NVTX
@@ -142,22 +158,15 @@ def _start(
         output_format,
     )
     is_new = session > _newest
-    stem = _libproton.session_path(session)
-    if stem:
+    if stem := _libproton.session_path(session):
         _stems[session] = stem
     try:
         used = _libproton.session_backend(session) or ""
         if used == _HOST:
             _interpreter.install(session)
         _kineto.follow(session, used)
-        if (context or "").lower() == "python":
-            _autograd.follow()
-        elif backward or modules:
-            _autograd.follow_scopes(session)
-        if torch_ops:
-            _autograd.follow_operators(session)
-        if modules:
-            _modules.follow(session)
+        _replays.follow(str(mode))
+        _follow_torch(session, context, backward, modules, torch_ops)
         if used == _INSTRUMENTATION:
             HookManager.register(_instrumentation_hook(data, mode), session)
             if _is_interpreting() and not quiet:
@@ -190,6 +199,7 @@ def start(
     hook: Union[None, str, Hook] = None,
     memory: bool = False,
     backward: bool = False,
+    modules: bool = False,
     torch_ops: bool = False,
 ) -> Optional[int]:
     """Start profiling and return the session's number.
@@ -198,7 +208,8 @@ def start(
     live name activates that session again. In a job of several ranks the default is
     "proton.ranks/000-999/rank000123", as a .proton file; a given name is used unchanged.
 
-    context: "shadow" attributes kernels to scopes, "python" to the Python call stack.
+    context: "shadow" attributes kernels to scopes, "python" to the Python call stack, and
+    "python+scopes" to the call stack with each scope below the frame that entered it.
 
     data: "tree" sums by context; "trace" also keeps the start and end of each scope, launch and
     kernel.
@@ -211,7 +222,10 @@ def start(
     hook: "triton" calls each kernel's launch_metadata function and records its result; or a Hook.
 
     backward: with context "shadow", attribute kernels of PyTorch's backward passes to the scopes of
-    the forward operators, below "<backward>". Context "python" always does so.
+    the forward operators, below "<backward>". Contexts with "python" always do so.
+
+    modules: make each PyTorch module a scope when its model is first called (see `annotate`), with
+    `backward`. Needs a context with scopes.
 
     torch_ops: attribute kernels below the operators of PyTorch that launch them ("aten::addmm").
 
@@ -237,6 +251,7 @@ def start(
         hook=hook,
         memory=memory,
         backward=backward,
+        modules=modules,
         torch_ops=torch_ops,
     )
 
@@ -308,8 +323,9 @@ def finalize(
     output_format: "hatchet" (default), "hatchet_msgpack", "proton" (keep the working file) or
     "none"; for traces also "chrome_trace" (their default) and "perfetto". An unknown format is a
     ValueError and ends nothing. If the output cannot be written, ProtonError names the remaining
-    file. Under the `proton` command nothing happens: the profile is written when the script has
-    ended. session_id: another name of `session`.
+    file; if the backend could record nothing, it says why. Under the `proton` command nothing
+    happens: the profile is written when the script has ended. session_id: another name of
+    `session`.
     """
     session = _chosen(session, session_id, "finalized")
     _note_kernel_cache()
@@ -330,6 +346,12 @@ def finalize(
 
 def _forget(session: Optional[int]) -> None:
     HookManager.unregister(session)
+    _unfollow(session)
+    _compiled.report()
+
+
+def _unfollow(session: Optional[int] = None) -> None:
+    """Tell the parts that work for sessions that `session`, or every session, has ended."""
     _interpreter.uninstall(session)
     _autograd.unfollow(session)
     _kineto.unfollow(session)
@@ -356,14 +378,12 @@ def _at_exit() -> None:
     """Write the live sessions when the program exits, normally or not."""
     if flags.command_line or not flags.profiling_on:
         return
-    from . import ranks
-
     try:
         finalize()
         if _reports_at_exit and _libproton.last_summary():
             message(_libproton.last_summary())
-        if ranks.is_wanted():
-            ranks.merge_at_exit()
+        for function in _at_end:
+            function()
     except Exception as error:
         warn(str(error) or type(error).__name__)
 
@@ -371,10 +391,7 @@ def _at_exit() -> None:
 def _after_fork_in_child() -> None:
     """The recorder is inert in the child; Python's state of the sessions is removed too."""
     HookManager._reset_in_child()
-    _interpreter.uninstall()
-    _autograd.unfollow()
-    _kineto.unfollow()
-    _modules.unfollow()
+    _unfollow()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -407,30 +424,23 @@ def _profiling(function: Callable[..., Any], options: dict[str, Any]) -> Callabl
     if inspect.isasyncgenfunction(function):
         raise TypeError("profile cannot decorate an asynchronous generator")
 
-    if inspect.isgeneratorfunction(function):
-
-        @functools.wraps(function)
-        def generator_wrapper(*args: Any, **kwargs: Any) -> Any:
-            with recording():
-                return (yield from function(*args, **kwargs))
-
-        return generator_wrapper
-
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
-            with recording():
-                return await function(*args, **kwargs)
-
-        return async_wrapper
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def plain(*args: Any, **kwargs: Any) -> Any:
         with recording():
             return function(*args, **kwargs)
 
-    return wrapper
+    def generator(*args: Any, **kwargs: Any) -> Any:
+        with recording():
+            return (yield from function(*args, **kwargs))
+
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        with recording():
+            return await function(*args, **kwargs)
+
+    is_coroutine = inspect.iscoroutinefunction(function)
+    is_generator = inspect.isgeneratorfunction(function)
+    return functools.wraps(function)(
+        coroutine if is_coroutine else generator if is_generator else plain
+    )
 
 
 def profile(

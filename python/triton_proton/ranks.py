@@ -19,7 +19,7 @@ from typing import Any, Optional
 from . import _reduce
 from ._message import message, warn
 from .flags import flags
-from .profile import _stems
+from .profile import _at_end, _stems
 from .profile import finalize as _finalize
 
 __all__ = ["finalize"]
@@ -62,15 +62,16 @@ def finalize(
     return _merge_all(job, timeout, keep)
 
 
-def is_wanted() -> bool:
-    """True if the profiles are merged when the program ends."""
-    return _is_asked or os.environ.get("PROTON_RANKS", "").lower() in ("merge", "merge-keep")
-
-
 def merge_at_exit() -> bool:
-    """Merge the files of the ended sessions; False: this rank's file is where it was."""
+    """Merge the files of the ended sessions if that is wanted.
+
+    False: it is not, or this rank's file is where it was.
+    """
+    wanted = os.environ.get("PROTON_RANKS", "").lower()
+    if not _is_asked and wanted not in ("merge", "merge-keep"):
+        return False
     group, timeout, keep = _asked
-    keep = keep or os.environ.get("PROTON_RANKS", "").lower() == "merge-keep"
+    keep = keep or wanted == "merge-keep"
     job = _reduce.find_job(group)
     _merge_all(job, timeout, keep)
     return job is not None and not _stems
@@ -177,3 +178,5 @@ def _remove(paths: list[str]) -> None:
                 os.rmdir(os.path.dirname(path))
                 os.rmdir(os.path.dirname(os.path.dirname(path)))
 
+
+_at_end.append(merge_at_exit)

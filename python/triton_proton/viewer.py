@@ -19,55 +19,22 @@ import sys
 from typing import Any, Optional, Union
 
 from . import _command
-from ._frames import (
-    INCLUSIVE,
-    FactorDict,
-    avg_cpu_time_factor_dict,
-    avg_time_factor_dict,
-    bare_names,
-    bytes_factor_dict,
-    cpu_time_factor_dict,
-    default_flop_factor_dict,
-    derivable_metrics,
-    derive_metrics,
-    emit_warnings,
-    filter_frames,
-    format_frames,
-    get_min_time_bytes,
-    get_min_time_flops,
-    get_raw_metrics,
-    match_available_metrics,
-    remove_frames,
-    time_factor_dict,
-)
+from ._frames import *  # noqa: F403
+from ._frames import INCLUSIVE, bare_names, derive_metrics, emit_warnings, filter_frames
+from ._frames import __all__ as _names_of_frames
+from ._frames import format_frames, get_raw_metrics
 from ._message import print_line, printable
 from ._programs import become, find_program
 
 __all__ = [
-    "FactorDict",
+    *_names_of_frames,
     "ParsedProfile",
     "apply_diff_profile",
-    "avg_cpu_time_factor_dict",
-    "avg_time_factor_dict",
-    "bytes_factor_dict",
-    "cpu_time_factor_dict",
-    "default_flop_factor_dict",
-    "derivable_metrics",
-    "derive_metrics",
-    "emit_warnings",
-    "filter_frames",
-    "format_frames",
-    "get_min_time_bytes",
-    "get_min_time_flops",
-    "get_raw_metrics",
     "main",
-    "match_available_metrics",
     "parse",
     "print_tree",
     "read",
-    "remove_frames",
     "show_metrics",
-    "time_factor_dict",
 ]
 
 _FileName = Union[str, "os.PathLike[str]"]

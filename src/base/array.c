@@ -29,3 +29,16 @@ bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_by
 	*capacity = wanted;
 	return true;
 }
+
+bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t element_bytes)
+{
+	size_t known = *capacity;
+	char *bytes;
+
+	if (!array_reserve(data, capacity, count, element_bytes))
+		return false;
+	memcpy(&bytes, data, sizeof(bytes));
+	if (*capacity > known)
+		memset(bytes + known * element_bytes, 0, (*capacity - known) * element_bytes);
+	return true;
+}

@@ -13,10 +13,17 @@
  * initialized.
  */
 bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_bytes);
+/* New elements are zero, up to the capacity. For arrays that are indexed by a number. */
+bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t element_bytes);
 /* Adds an element, the last argument. False if out of memory. */
 #define ARRAY_ADD(data, capacity, count, ...)                                                      \
 	(array_reserve(&(data), &(capacity), (size_t)(count) + 1, sizeof(*(data))) &&              \
 	 ((data)[(count)++] = __VA_ARGS__, true))
+
+/*
+ * For comparison functions: below, equal to or above 0. Several keys: ORDER_OF() ?: ORDER_OF().
+ */
+#define ORDER_OF(a, b) (((a) > (b)) - ((a) < (b)))
 
 /*
  * Binary search: the number of elements at the start of a sorted array of `count` for which

@@ -10,7 +10,10 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
+
+#include "base/array.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static char **array;                                     /* the last one that was made here */
@@ -79,4 +82,16 @@ void environment_remove(const char *entry)
 		break;
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+bool environment_is(const char *name, bool wanted)
+{
+	static const char *const words[][5] = {{"0", "false", "off", "n", "no"},
+					       {"1", "true", "on", "y", "yes"}};
+	const char *value = environment_get(name);
+
+	for (size_t i = 0; value && i < ARRAY_LENGTH(words[wanted]); i++)
+		if (strcasecmp(value, words[wanted][i]) == 0)
+			return true;
+	return false;
 }

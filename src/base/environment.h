@@ -16,6 +16,9 @@ static inline char *environment_get(const char *name)
 	return secure_getenv(name);
 }
 
+/* True if the variable is a word that Triton reads as true, or as false if that is `wanted`. */
+bool environment_is(const char *name, bool wanted);
+
 /*
  * Adds "NAME=value", which must stay valid, and removes it again, while other threads may read the
  * environment. A variable that is set already is to be changed with setenv(), which then moves

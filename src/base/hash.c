@@ -8,7 +8,7 @@ _Atomic uint64_t hash_secret_word;
 
 #ifdef HASH_FIXED_SECRET /* fuzzers: one input, one path through the program */
 
-static uint64_t draw(void)
+static uint64_t draw_secret(void)
 {
 	return HASH_FIXED_SECRET;
 }
@@ -21,7 +21,7 @@ static uint64_t draw(void)
  * protector from the same bytes; the folded product of both halves does not reveal them. A forked
  * child inherits the key together with the tables.
  */
-static uint64_t draw(void)
+static uint64_t draw_secret(void)
 {
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr) */
 	const void *random = (const void *)getauxval(AT_RANDOM);
@@ -47,7 +47,7 @@ static uint64_t draw(void)
 uint64_t hash_secret_make(void)
 {
 	uint64_t none = 0;
-	uint64_t made = draw();
+	uint64_t made = draw_secret();
 
 	if (!made)
 		made = 1;

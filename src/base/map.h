@@ -29,7 +29,7 @@ struct map_table {
 struct map {
 	_Atomic(struct map_table *) table;
 	uint64_t count;
-	uint64_t used; /* slots that are not free, including those of removed keys */
+	uint64_t used; /* slots that are not free: keys, and removed keys */
 };
 
 /* The value of `key`, or 0 if the map does not contain it. */

@@ -15,6 +15,8 @@
 
 static const char *command = "proton";
 static int error_fd = STDERR_FILENO;
+static message_sink_fn *sink;
+static void *sink_context;
 
 /* If standard error is closed, its number may belong to a file of the program later. */
 __attribute__((constructor)) static void check_standard_error(void)
@@ -38,6 +40,12 @@ void message_set_fd(int fd)
 	error_fd = fd;
 }
 
+void message_set_sink(message_sink_fn *function, void *context)
+{
+	sink = function;
+	sink_context = context;
+}
+
 void message(const char *format, ...)
 {
 	char text[MESSAGE_BYTES_MAX];
@@ -50,8 +58,13 @@ void message(const char *format, ...)
 	if (vsnprintf(text, sizeof(text), format, args) < 0)
 		*text = '\0';
 	va_end(args);
-	used = (size_t)snprintf(line, sizeof(line), "%.64s: ", command);
+	used = sink ? 0 : (size_t)snprintf(line, sizeof(line), "%.64s: ", command);
 	used += printable_copy(line + used, sizeof(line) - used - 1, text, strlen(text));
+	if (sink) {
+		sink(sink_context, line);
+		errno = saved;
+		return;
+	}
 	line[used++] = '\n';
 	if (size_signal_write(error_fd, line, used) < 0)
 		errno = saved;

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "base/edit_distance.h"
 
 #define ROWS_MAX 64
 /* What getopt_long() returns for the first row; lower values are letters. */
@@ -64,10 +67,30 @@ static size_t find_row(const struct known *known, int found)
 	return i;
 }
 
-/* Names the option as the user typed it: "-x" from a cluster, or the whole long word. */
-static enum options_result refuse_unknown(int found, char **argv, const char *program,
-					  struct proton_error *err)
+/* The name of an option that is similar; NULL: none. */
+static const char *nearest_option(const struct known *known, const char *word)
 {
+	const char *nearest = NULL;
+	char name[64];
+	size_t best = 2 + strcspn(word, "=") / 6; /* edits that are too many */
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	for (size_t i = 0; i < known->count; i++) {
+		size_t edits = edit_distance(name, known->rows[i]->name, best);
+
+		if (edits >= best || !known->rows[i]->help)
+			continue;
+		best = edits;
+		nearest = known->rows[i]->name;
+	}
+	return nearest;
+}
+
+/* Names the option as the user typed it: "-x" from a cluster, or the whole long word. */
+static enum options_result refuse_unknown(const struct known *known, int found, char **argv,
+					  const char *program, struct proton_error *err)
+{
+	const char *near;
 	const char *word = argv[optind - 1];
 	bool is_long = strncmp(word, "--", 2) == 0;
 
@@ -79,28 +102,40 @@ static enum options_result refuse_unknown(int found, char **argv, const char *pr
 	if (is_long && optopt)
 		return OPTIONS_REFUSE(err, "option %.*s takes no value", (int)strcspn(word, "="),
 				      word);
+	near = is_long ? nearest_option(known, word + 2) : NULL;
+	if (near)
+		return OPTIONS_REFUSE(err, "unknown option %s; did you mean --%s? See %s --help",
+				      word, near, program);
 	if (is_long)
 		return OPTIONS_REFUSE(err, "unknown option %s; see %s --help", word, program);
 	return OPTIONS_REFUSE(err, "unknown option -%c; see %s --help", optopt, program);
 }
 
-static enum options_result set_word(const struct option_row *row, void *member, const char *value,
+/* *value becomes the word in the row, which may differ in case. */
+static enum options_result set_word(const struct option_row *row, void *member, char **value,
 				    struct proton_error *err)
 {
+	union {
+		const char *in;
+		char *out;
+	} word;
 	char known[256] = "";
 	size_t used = 0;
 
 	for (unsigned i = 0; row->words[i]; i++) {
-		if (strcmp(row->words[i], value) == 0) {
+		if ((row->is_text ? strcasecmp : strcmp)(row->words[i], *value) != 0)
+			continue;
+		if (!row->is_text)
 			memcpy(member, &i, sizeof(i));
-			return OPTIONS_RUN;
-		}
+		word.in = row->words[i];
+		*value = word.out;
+		return OPTIONS_RUN;
 	}
 	for (size_t i = 0; row->words[i] && used < sizeof(known); i++)
 		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
 					 i == 0 ? "" : (row->words[i + 1] ? ", " : " or "),
 					 row->words[i]);
-	return OPTIONS_REFUSE(err, "--%s must be %s, not \"%s\"", row->name, known, value);
+	return OPTIONS_REFUSE(err, "--%s must be %s, not \"%s\"", row->name, known, *value);
 }
 
 static enum options_result set_value(const struct option_row *row, void *options, char *value,
@@ -110,7 +145,7 @@ static enum options_result set_value(const struct option_row *row, void *options
 	enum options_result result;
 
 	if (row->words) {
-		result = set_word(row, member, value, err);
+		result = set_word(row, member, &value, err);
 		if (result != OPTIONS_RUN)
 			return result;
 	}
@@ -118,7 +153,7 @@ static enum options_result set_value(const struct option_row *row, void *options
 		return row->parse(options, value, err);
 	if (!row->value)
 		*(bool *)member = true;
-	else if (!row->words)
+	else if ((!row->words || row->is_text) && row->words != option_shells)
 		*(char **)member = value;
 	return OPTIONS_RUN;
 }
@@ -143,11 +178,16 @@ enum options_result options_read(const struct option_table *tables, size_t table
 		if (found == -1)
 			break;
 		if (i == known.count)
-			result = refuse_unknown(found, argv, program, err);
+			result = refuse_unknown(&known, found, argv, program, err);
 		else if (known.rows[i]->letter == 'h')
 			result = OPTIONS_HELP;
 		else
 			result = set_value(known.rows[i], known.targets[i], optarg, err);
+		if (result == OPTIONS_RUN && i < known.count &&
+		    known.rows[i]->words == option_shells) {
+			options_complete(tables, table_count, program, optarg);
+			result = OPTIONS_DONE;
+		}
 	}
 	return result;
 }

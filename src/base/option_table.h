@@ -31,7 +31,16 @@ struct option_row {
 	const char *const *words; /* the possible values, by number; ends with NULL */
 	/* Called instead of setting a string or bool, after setting an enum. */
 	enum options_result (*parse)(void *options, const char *value, struct proton_error *err);
+	bool is_text; /* the member is a string for words too, and their case does not matter */
 };
+
+/* A row of every program: prints the completions of its options for a shell. */
+#define OPTION_COMPLETION                                                                          \
+	{                                                                                          \
+		0, "completion", "NAME", "print the completions for bash, zsh or fish",            \
+			.words = option_shells, .is_text = true                                    \
+	}
+extern const char *const option_shells[];
 
 /* Rows and the struct that they set. */
 struct option_table {
@@ -48,6 +57,10 @@ struct option_table {
 enum options_result options_read(const struct option_table *tables, size_t table_count,
 				 bool *is_separated, int argc, char **argv, const char *program,
 				 struct proton_error *err);
+
+/* Prints the completions of `program` for one of option_shells. */
+void options_complete(const struct option_table *tables, size_t table_count, const char *program,
+		      const char *shell);
 
 /* Prints the rows to standard output: headings, names, and help in one column. */
 void options_print(const struct option_table *tables, size_t table_count);

@@ -40,7 +40,7 @@ static inline bool region_holds(const struct region *region, size_t bytes)
 	return bytes <= __atomic_load_n(&region->bytes, __ATOMIC_ACQUIRE);
 }
 
-/* The same, and maps them if necessary. */
+/* Also maps them if necessary. */
 static inline bool region_reaches(struct region *region, size_t bytes)
 {
 	return region_holds(region, bytes) || region_grow(region, bytes);

@@ -1,11 +1,9 @@
 /* Atomic file replacement through a locked temporary file. */
 #include "base/replace.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +24,6 @@
 #define TOKEN_DIGITS 16
 #define SUFFIX ".tmp"
 #define ATTEMPTS 100
-
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* The directory of `path`, malloc'd. */
 static char *directory_of(const char *path)
@@ -68,7 +59,7 @@ static uint32_t random_word(void)
 /* A new name next to `path`, malloc'd. */
 static char *temporary_name(const char *path)
 {
-	const char *base = base_of(path);
+	const char *base = basename(path);
 	char name[1 + BASE_MAX + 1 + TOKEN_DIGITS + sizeof(SUFFIX)];
 	char *whole;
 	int length = snprintf(name, sizeof(name), ".%.*s.%08x", BASE_MAX, base, random_word());
@@ -121,7 +112,7 @@ void file_replace_clean(const char *path)
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)))
-		if (is_temporary_of(entry->d_name, base_of(path)))
+		if (is_temporary_of(entry->d_name, basename(path)))
 			remove_if_stale(dirfd(directory), entry->d_name);
 	if (directory)
 		closedir(directory);
@@ -157,8 +148,8 @@ int file_replace_target(const char *path, char **target_out, bool *exists_out, s
 }
 
 /*
- * Opens a new file. Its descriptor is never that of a closed standard stream, or messages of the
- * program would go into it.
+ * Opens a new file. Its descriptor is never a closed standard stream's, or messages of the program
+ * would go into it.
  */
 static int open_new(const char *path, mode_t mode)
 {
@@ -304,4 +295,12 @@ void file_replace_abandon(struct file_replace *file)
 	if (file->temporary)
 		unlink(file->temporary);
 	replace_fini(file);
+}
+
+int file_replace_end(struct file_replace *file, int status, struct proton_error *err)
+{
+	if (status == PROTON_OK)
+		return file_replace_commit(file, err);
+	file_replace_abandon(file);
+	return status;
 }

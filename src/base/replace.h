@@ -28,6 +28,8 @@ struct file_replace {
 int file_replace_begin(struct file_replace *file, const char *path, struct proton_error *err);
 int file_replace_commit(struct file_replace *file, struct proton_error *err);
 void file_replace_abandon(struct file_replace *file);
+/* Commits if `status` is PROTON_OK, or else abandons and returns it. */
+int file_replace_end(struct file_replace *file, int status, struct proton_error *err);
 
 /*
  * `path` with symbolic links resolved, malloc'd. *exists_out: whether the file exists; *st_out is

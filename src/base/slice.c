@@ -52,6 +52,36 @@ struct slice slice_take_until(struct slice *slice, char separator)
 	return part;
 }
 
+bool slice_take_past(struct slice *slice, const char *text)
+{
+	const char *found = slice_find(*slice, text);
+
+	if (found)
+		slice_skip(slice, (size_t)(found - slice->at) + strlen(text));
+	return found;
+}
+
+struct slice slice_before(struct slice slice, const char *end)
+{
+	size_t depth = 0;
+	bool is_string = false;
+
+	for (size_t i = 0; i < slice.length; i++) {
+		char c = slice.at[i];
+		struct slice rest = {slice.at + i, slice.length - i};
+
+		if (!is_string && depth == 0 && slice_take(&rest, end))
+			return (struct slice){slice.at, i};
+		if (c == '"')
+			is_string = !is_string;
+		else if (!is_string && c && strchr("([<{", c))
+			depth++;
+		else if (!is_string && c && strchr(")]>}", c) && depth)
+			depth--;
+	}
+	return slice;
+}
+
 bool slice_take_line(struct slice *rest, struct slice *line)
 {
 	if (!rest->length)

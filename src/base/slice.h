@@ -43,6 +43,10 @@ struct slice slice_trim(struct slice slice);
 bool slice_take(struct slice *slice, const char *text);
 /* Removes the part up to the next `separator`, and the separator, and returns the part. */
 struct slice slice_take_until(struct slice *slice, char separator);
+/* Removes everything up to the first `text`, and that. False if there is none. */
+bool slice_take_past(struct slice *slice, const char *text);
+/* The part before the first `end` outside of brackets and quotes; all of it if there is none. */
+struct slice slice_before(struct slice slice, const char *end);
 /* Removes a line and returns it without its newline; false at the end. */
 bool slice_take_line(struct slice *rest, struct slice *line);
 /* Removes a decimal number of at most `max`; false if there is none. */

@@ -9,7 +9,6 @@
 #ifndef BASE_STRINGS_H
 #define BASE_STRINGS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -36,7 +35,7 @@
 #define STEP_MS 10
 
 static const char usage[] =
-	"usage: proton ctl [OPTIONS] [PID|NAME] start|stop|snapshot|status\n"
+	"usage: proton ctl [OPTIONS] [PID|NAME] start|stop|snapshot|status|leave\n"
 	"\n"
 	"Control recording in programs that were started with proton --wait, or call\n"
 	"proton.listen(). NAME is the last part of the output name given there.\n"
@@ -44,7 +43,8 @@ static const char usage[] =
 	"  start     begin recording; options that are not given are those of the program\n"
 	"  stop      end recording, write the profile and print its path\n"
 	"  snapshot  write the data so far and print the path; recording continues\n"
-	"  status    what is recorded (without PID and NAME: by all programs)\n";
+	"  status    what is recorded (without PID and NAME: by all programs)\n"
+	"  leave     listen no more, as before proton attach\n";
 
 struct ctl_options {
 	const char *values[CONTROL_OPTION_COUNT];
@@ -80,7 +80,7 @@ static const struct option_row rows[] = {
 	{'o', "output-format", "NAME", "output format", VALUE(CONTROL_FORMAT)},
 	{'b', "backend", "NAME", "backend", VALUE(CONTROL_BACKEND)},
 	{'m', "mode", "MODE", "mode of the backend", VALUE(CONTROL_MODE)},
-	{'c', "context", "KIND", "shadow or python", VALUE(CONTROL_CONTEXT)},
+	{'c', "context", "KIND", "shadow, python or python+scopes", VALUE(CONTROL_CONTEXT)},
 	{'d', "data", "KIND", "tree or trace", VALUE(CONTROL_DATA)},
 	{'k', "hook", "NAME", "triton", VALUE(CONTROL_HOOK)},
 	{0, "memory", NULL, "record GPU memory copies and memsets",
@@ -303,7 +303,7 @@ static const char *find_misplaced(const struct ctl_options *options)
 {
 	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
 		bool is_fitting = options->command == CONTROL_START ||
-				  (i == CONTROL_FORMAT && options->command != CONTROL_STATUS) ||
+				  (i == CONTROL_FORMAT && options->command < CONTROL_STATUS) ||
 				  (i == CONTROL_NAME && options->command == CONTROL_SNAPSHOT);
 
 		if (options->values[i] && !is_fitting)
@@ -317,11 +317,12 @@ static const char *find_misplaced(const struct ctl_options *options)
 static bool parse_words(int count, char **words, struct ctl_options *options)
 {
 	if (count < 1 || count > 2) {
-		message("name a command: start, stop, snapshot or status; see proton ctl --help");
+		message("name a command: start, stop, snapshot, status or leave; see proton ctl "
+			"--help");
 		return false;
 	}
 	if (!control_command_find(words[count - 1], &options->command)) {
-		message("unknown command '%s'; expected start, stop, snapshot or status",
+		message("unknown command '%s'; expected start, stop, snapshot, status or leave",
 			words[count - 1]);
 		return false;
 	}
@@ -380,9 +381,8 @@ int ctl_run(int argc, char **argv)
 	const struct option_table table = {rows, ARRAY_LENGTH(rows), &options};
 	struct proton_error err = {0};
 	size_t timeout_s = DEFAULT_TIMEOUT_S;
-	enum options_result result;
+	enum options_result result = options_read(&table, 1, NULL, argc, argv, "proton ctl", &err);
 
-	result = options_read(&table, 1, NULL, argc, argv, "proton ctl", &err);
 	if (result == OPTIONS_HELP) {
 		fputs(usage, stdout);
 		puts("");

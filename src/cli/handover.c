@@ -7,7 +7,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "cli/handover_amd.h"
@@ -136,7 +135,9 @@ static bool put_wait(const struct options *options)
 		return true;
 	if (!options->start_after && !options->record_for)
 		after = "-";
-	if (asprintf(&text, "%s %s", after, options->record_for ? options->record_for : "0") < 0)
+	if ((options->range ? asprintf(&text, "@%s", options->range)
+			    : asprintf(&text, "%s %s", after,
+				       options->record_for ? options->record_for : "0")) < 0)
 		return false;
 	ok = put_variable(HANDOVER_WAIT, text);
 	free(text);

@@ -23,12 +23,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
-#include "cli/handover.h"
 #include "cli/inject.h"
-#include "cli/inject_children.h"
-#include "cli/inject_environment.h"
-#include "cli/inject_exec.h"
-#include "cli/inject_signals.h"
 #include "format/rank.h"
 #include "format/working_file.h"
 
@@ -226,6 +221,8 @@ static int listen_for_commands(const char *wait, const struct proton_session_opt
 	double after;
 	double length;
 
+	if (status == PROTON_OK && !was_listening && *wait == '@')
+		return proton_listen_range(wait + 1, err);
 	if (status == PROTON_OK && !was_listening && read_times(wait, &after, &length))
 		status = proton_listen_timed(after, length, err);
 	return status;
@@ -249,7 +246,7 @@ static int begin_session(const struct inject_options *from, const char *name, ui
 
 	is_quiet = from->quiet[0] == '1';
 	/* Python call stacks need the package, which starts its own session. */
-	if (from->context && strcmp(from->context, "python") != 0)
+	if (from->context && strncmp(from->context, "python", 6) != 0)
 		options.context = from->context;
 	options.flags = flags | (is_quiet ? PROTON_SESSION_QUIET : 0u) |
 			(from->memory ? PROTON_SESSION_MEMORY : 0u);

@@ -1,5 +1,5 @@
 /* Child processes of an injected program: reports to the first process, and output names. */
-#include "cli/inject_children.h"
+#include "cli/inject.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/environment.h"
+#include "format/target.h"
 #include "format/working_file.h"
 
 #define LEDGER_NAME "proton-children-1"
@@ -40,7 +39,7 @@ static _Atomic int64_t *place;
 
 /* ------------------------------------------------------------------ the memory */
 
-static struct ledger *map(int fd)
+static struct ledger *map_ledger(int fd)
 {
 	struct ledger *ledger =
 		mmap(NULL, sizeof(*ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -48,7 +47,7 @@ static struct ledger *map(int fd)
 	return ledger == MAP_FAILED ? NULL : ledger;
 }
 
-static void unmap(struct ledger *ledger)
+static void unmap_ledger(struct ledger *ledger)
 {
 	if (ledger)
 		munmap(ledger, sizeof(*ledger));
@@ -66,7 +65,7 @@ static int checked(int fd)
 }
 
 /* The ledger of another process; NULL: it has exited, or has none. */
-static struct ledger *find(pid_t process)
+static struct ledger *find_ledger(pid_t process)
 {
 	static const char wanted[] = "/memfd:" LEDGER_NAME " (deleted)";
 	struct ledger *ledger = NULL;
@@ -88,7 +87,7 @@ static struct ledger *find(pid_t process)
 		fd = checked(openat(dirfd(stream), entry->d_name, O_RDWR | O_CLOEXEC));
 		if (fd < 0)
 			continue;
-		ledger = map(fd);
+		ledger = map_ledger(fd);
 		close(fd);
 	}
 	if (stream)
@@ -101,7 +100,8 @@ void children_invite(void)
 	pthread_mutexattr_t attributes;
 	int fd = memfd_create(LEDGER_NAME, MFD_CLOEXEC);
 
-	if (invited || fd < 0 || ftruncate(fd, sizeof(*invited)) < 0 || !(invited = map(fd))) {
+	if (invited || fd < 0 || ftruncate(fd, sizeof(*invited)) < 0 ||
+	    !(invited = map_ledger(fd))) {
 		if (fd >= 0)
 			close(fd);
 		return;
@@ -114,7 +114,7 @@ void children_invite(void)
 	working_file_move_high(fd); /* stays open for other processes to find */
 }
 
-static void lock(struct ledger *ledger)
+static void lock_ledger(struct ledger *ledger)
 {
 	if (pthread_mutex_lock(&ledger->lock) == EOWNERDEAD)
 		pthread_mutex_consistent(&ledger->lock);
@@ -126,9 +126,9 @@ void children_enter(pid_t root)
 {
 	int64_t entry = (int64_t)getpid() * 2;
 
-	unmap(joined); /* of the process that this one was forked from */
+	unmap_ledger(joined); /* of the process that this one was forked from */
 	place = NULL;
-	joined = find(root);
+	joined = find_ledger(root);
 	for (size_t i = 0; joined && !place && i < RUNNING_MAX; i++) {
 		int64_t none = 0;
 
@@ -148,26 +148,26 @@ void children_leave(void)
 	if (place)
 		atomic_store(place, 0);
 	place = NULL;
-	unmap(joined);
+	unmap_ledger(joined);
 	joined = NULL;
 }
 
 bool children_report(pid_t root, const char *part, const char *summary)
 {
 	/* Search again: it may have exited, or run another program now. */
-	struct ledger *ledger = find(root);
+	struct ledger *ledger = find_ledger(root);
 	bool ok;
 
 	if (!ledger)
 		return false;
-	lock(ledger);
+	lock_ledger(ledger);
 	ok = !ledger->is_closed;
 	if (ok && ledger->reported.count++ == 0) {
 		snprintf(ledger->reported.first, sizeof(ledger->reported.first), "%s", part);
 		snprintf(ledger->reported.summary, sizeof(ledger->reported.summary), "%s", summary);
 	}
 	pthread_mutex_unlock(&ledger->lock);
-	unmap(ledger);
+	unmap_ledger(ledger);
 	return ok;
 }
 
@@ -224,19 +224,12 @@ void children_gather(struct children *children)
 	*children = (struct children){0};
 	if (!invited)
 		return;
-	lock(invited);
+	lock_ledger(invited);
 	invited->is_closed = true;
 	*children = invited->reported;
 	pthread_mutex_unlock(&invited->lock);
 	children->first[sizeof(children->first) - 1] = '\0';
 	children->summary[sizeof(children->summary) - 1] = '\0';
-}
-
-static bool may_replace(void)
-{
-	const char *keep = environment_get("PROTON_NO_CLOBBER");
-
-	return !keep || !*keep || strcmp(keep, "0") == 0;
 }
 
 /* Replaces `.PART.` by `.` in the file name of the summary. */
@@ -273,7 +266,7 @@ void children_take_name(const char *base, struct children *children)
 		    snprintf(to, sizeof(to), "%s.%s", base, entry->d_name + length) >= PATH_MAX)
 			continue;
 		if (renameat2(dirfd(stream), entry->d_name, AT_FDCWD, to,
-			      may_replace() ? 0 : RENAME_NOREPLACE) == 0)
+			      target_env_no_clobber() ? RENAME_NOREPLACE : 0) == 0)
 			is_renamed = true;
 	}
 	if (stream)

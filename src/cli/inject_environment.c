@@ -1,5 +1,5 @@
 /* Environment of an injected program: reads and removes the variables that `proton` set. */
-#include "cli/inject_environment.h"
+#include "cli/inject.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "cli/handover.h"
 #include "cli/handover_amd.h"
 
@@ -55,43 +56,49 @@ static bool is_for_hsa(void)
 	return tools && strstr(tools, "/" HANDOVER_AMD_HSA_TOOL);
 }
 
+/* Texts of the options. */
+static const struct {
+	const char *variable;
+	size_t member;
+} texts[] = {
+	{HANDOVER_QUIET, offsetof(struct inject_options, quiet)},
+	{HANDOVER_NAME, offsetof(struct inject_options, name)},
+	{HANDOVER_BACKEND, offsetof(struct inject_options, backend)},
+	{HANDOVER_CONTEXT, offsetof(struct inject_options, context)},
+	{HANDOVER_MODE, offsetof(struct inject_options, mode)},
+	{HANDOVER_DATA, offsetof(struct inject_options, data)},
+	{HANDOVER_FORMAT, offsetof(struct inject_options, format)},
+	{HANDOVER_MEMORY, offsetof(struct inject_options, memory)},
+	{HANDOVER_WAIT, offsetof(struct inject_options, wait)},
+	{HANDOVER_VIEWER, offsetof(struct inject_options, viewer)},
+	{HANDOVER_CHILDREN, offsetof(struct inject_options, children)},
+};
+
+static char **text_of(struct inject_options *options, size_t i)
+{
+	return (char **)(void *)((char *)options + texts[i].member);
+}
+
 bool inject_environment_read(struct inject_options *options)
 {
 	const char *target = value_of(HANDOVER_PID);
 
-	*options = (struct inject_options){.quiet = copy_of(HANDOVER_QUIET)};
-	if (!options->quiet)
+	*options = (struct inject_options){0};
+	if (!value_of(HANDOVER_QUIET))
 		return false;
-	options->name = copy_of(HANDOVER_NAME);
-	options->backend = copy_of(HANDOVER_BACKEND);
-	options->context = copy_of(HANDOVER_CONTEXT);
-	options->mode = copy_of(HANDOVER_MODE);
-	options->data = copy_of(HANDOVER_DATA);
-	options->format = copy_of(HANDOVER_FORMAT);
-	options->memory = copy_of(HANDOVER_MEMORY);
-	options->wait = copy_of(HANDOVER_WAIT);
-	options->viewer = copy_of(HANDOVER_VIEWER);
-	options->children = copy_of(HANDOVER_CHILDREN);
+	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+		*text_of(options, i) = copy_of(texts[i].variable);
 	options->target = target ? (pid_t)strtol(target, NULL, 10) : 0;
 	options->is_gathered = options->children && value_of(HANDOVER_GATHER);
 	options->is_followed = options->children &&
 			       (inject_environment_is_for_driver() || is_for_hsa());
-	return true;
+	return options->quiet != NULL;
 }
 
 void inject_options_fini(struct inject_options *options)
 {
-	free(options->quiet);
-	free(options->name);
-	free(options->backend);
-	free(options->context);
-	free(options->mode);
-	free(options->data);
-	free(options->format);
-	free(options->memory);
-	free(options->wait);
-	free(options->viewer);
-	free(options->children);
+	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+		free(*text_of(options, i));
 	*options = (struct inject_options){0};
 }
 

@@ -4,7 +4,7 @@
  * They run between fork and exec, after vfork even in the parent's memory: they allocate nothing,
  * change nothing, and use addresses of the real functions that were looked up before.
  */
-#include "cli/inject_exec.h"
+#include "cli/inject.h"
 
 #include <alloca.h>
 #include <dlfcn.h>
@@ -23,8 +23,8 @@
 #include "base/environment.h"
 #include "cli/handover.h"
 #include "cli/handover_amd.h"
-#include "cli/inject.h"
 #include "cli/program_kind.h"
+#include "cli/search.h"
 
 #define HERE __attribute__((visibility("default")))
 #define KEPT_MAX 32
@@ -214,38 +214,19 @@ static void make_environment(char *const *given, const char *preload, char **wor
 
 /* ------------------------------------------------------------------ the program */
 
-/* The path of the program, as found by execvp(). False: not found, or not executable. */
-static bool find_program(const char *name, bool is_searched, char path[PATH_MAX])
-{
-	const char *part = environment_get("PATH");
-
-	if (!name)
-		return false;
-	if (!is_searched || strchr(name, '/'))
-		return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && access(path, X_OK) == 0;
-	if (!part)
-		part = "/bin:/usr/bin";
-	for (;; part++) {
-		size_t length = strcspn(part, ":");
-
-		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)length, part, length ? "/" : "./",
-			     name) < PATH_MAX &&
-		    access(path, X_OK) == 0)
-			return true;
-		part += length;
-		if (!*part)
-			return false;
-	}
-}
-
 /* True if the recorder may enter this program: LD_PRELOAD breaks some, and others warn about it. */
 static bool is_to_follow(const char *name, bool is_searched, bool is_child)
 {
 	char path[PATH_MAX];
 	char file[PATH_MAX];
 
-	return library && kept_count && (is_for_children || !is_child) &&
-	       find_program(name, is_searched, path) && program_kind(path, file) == PROGRAM_DYNAMIC;
+	if (!library || !kept_count || !name || (is_child && !is_for_children))
+		return false;
+	if (is_searched ? search_path(name, path) != SEARCH_PROGRAM
+			: snprintf(path, sizeof(path), "%s", name) >= PATH_MAX ||
+				  !search_is_program(path))
+		return false;
+	return program_kind(path, file) == PROGRAM_DYNAMIC;
 }
 
 struct plan {

@@ -6,7 +6,7 @@
  * they would be lost: dash restores default actions when it starts, timeout and bash before they
  * end themselves.
  */
-#include "cli/inject_signals.h"
+#include "cli/inject.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +22,6 @@
 #include <libproton/proton.h>
 
 #include "base/array.h"
-#include "cli/inject.h"
 
 #define HERE __attribute__((visibility("default")))
 #define STEP_NS 1000000
@@ -45,7 +44,7 @@ __attribute__((constructor(101))) static void find_real(void)
 	real_signal = (__typeof__(signal) *)dlsym(RTLD_NEXT, "signal");
 }
 
-static pid_t self(void)
+static pid_t own_thread_id(void)
 {
 	return (pid_t)syscall(SYS_gettid);
 }
@@ -104,7 +103,7 @@ HERE int sigaction(int number, const struct sigaction *restrict action,
 		find_real(); /* called by a constructor that ran before this library's */
 	if (!is_watched(number))
 		return real_sigaction(number, action, old);
-	if (atomic_load(&library_thread) == self())
+	if (atomic_load(&library_thread) == own_thread_id())
 		return set_as_library(number, action, old);
 	if (action && action->sa_handler == SIG_DFL && library_handler && inject_is_owner())
 		result = real_sigaction(number, &library_action, old);
@@ -164,14 +163,14 @@ void inject_signals_watch(void (*end)(void))
 		is_registered =
 			pthread_atfork(hold_for_fork, restore_after_fork, restore_after_fork) == 0;
 	proton_at_signal(end);
-	atomic_store(&library_thread, self());
+	atomic_store(&library_thread, own_thread_id());
 	proton_finalize_on_signals(NULL);
 	atomic_store(&library_thread, 0);
 }
 
 void inject_signals_own_thread(void)
 {
-	atomic_store(&library_thread, self());
+	atomic_store(&library_thread, own_thread_id());
 }
 
 void inject_signals_release(void)

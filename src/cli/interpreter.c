@@ -68,6 +68,8 @@ static void run_probe(const char *python, const char *module, int answer_fd)
 	_exit(127);
 }
 
+static int start_errno; /* why no interpreter could be started */
+
 /* Runs the probe; true with the terminated answer in `answer` if the interpreter gave one. */
 static bool ask_python(const char *python, const char *module, char *answer, size_t capacity)
 {
@@ -76,9 +78,13 @@ static bool ask_python(const char *python, const char *module, char *answer, siz
 	int status;
 	pid_t pid;
 
-	if (pipe(fds) != 0)
+	if (pipe(fds) != 0) {
+		start_errno = errno;
 		return false;
+	}
 	pid = fork();
+	if (pid < 0)
+		start_errno = errno;
 	if (pid == 0) {
 		close(fds[0]);
 		run_probe(python, module, fds[1]);
@@ -139,9 +145,12 @@ static void explain(enum verdict verdict, const char *python, const char *module
 	case VERDICT_GOOD:
 		break;
 	case VERDICT_BROKEN:
-		message("%s is not a working Python interpreter; set PROTON_PYTHON to a Python "
-			"with triton_proton",
-			python);
+		if (start_errno)
+			message("cannot start %s: %s", python, strerror(start_errno));
+		else
+			message("%s is not a working Python interpreter; set PROTON_PYTHON to a "
+				"Python with triton_proton",
+				python);
 		break;
 	case VERDICT_OLD:
 		message("%s is too old: triton_proton needs Python 3.10 or later", python);
@@ -163,71 +172,57 @@ static void explain(enum verdict verdict, const char *python, const char *module
 }
 
 /*
- * The directory of the Python that belongs to this program; malloc'd. The copy inside the package
+ * The directory of the Python that belongs to this program. The copy inside the package
  * (PREFIX/lib/python3.x/site-packages/triton_proton/bin) belongs to the Python in PREFIX/bin.
  */
-static char *python_directory(void)
+static bool python_directory(char path[PATH_MAX])
 {
 	static const char in_package[] = "/triton_proton/bin";
-	char *own = search_own_directory();
-	size_t length = own ? strlen(own) : 0;
-	char *above;
+	static const char above[] = "/../../../../../bin";
+	char own[PATH_MAX];
+	size_t length;
 
-	if (length < sizeof(in_package) ||
-	    strcmp(own + length - sizeof(in_package) + 1, in_package) != 0)
-		return own;
-	if (asprintf(&above, "%s/../../../../../bin", own) < 0)
-		return own;
-	free(own);
-	own = realpath(above, NULL);
-	free(above);
-	return own;
+	if (!search_own_directory(own))
+		return false;
+	length = strlen(own);
+	if (length + sizeof(above) > sizeof(own) || length < sizeof(in_package) ||
+	    strcmp(own + length - sizeof(in_package) + 1, in_package) != 0) {
+		memcpy(path, own, sizeof(own));
+		return true;
+	}
+	memcpy(own + length, above, sizeof(above));
+	return realpath(own, path) != NULL;
 }
 
-/* The candidates in order of preference, malloc'd; fewer than `capacity`. */
-static size_t list_candidates(char **paths, size_t capacity)
+/* The candidates in order of preference, malloc'd; at most two for each name. */
+static size_t list_candidates(char **paths)
 {
 	static const char *const names[] = {"python3", "python"};
-	char *directory = python_directory();
+	char directory[PATH_MAX];
+	char path[PATH_MAX];
 	size_t count = 0;
-	char *plain;
 
-	for (size_t i = 0; directory && i < ARRAY_LENGTH(names); i++) {
-		char *path;
-
-		if (count < capacity && asprintf(&path, "%s/%s", directory, names[i]) >= 0) {
-			if (search_is_program(path))
-				paths[count++] = path;
-			else
-				free(path);
-		}
-	}
-	free(directory);
-	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
-		char *path = search_path(names[i], &plain);
-
-		free(plain);
-		if (path && count < capacity)
-			paths[count++] = path;
-		else
-			free(path);
-	}
+	for (size_t i = 0; python_directory(directory) && i < ARRAY_LENGTH(names); i++)
+		if (snprintf(path, sizeof(path), "%s/%s", directory, names[i]) < PATH_MAX &&
+		    search_is_program(path) && (paths[count] = strdup(path)))
+			count++;
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+		if (search_path(names[i], path) == SEARCH_PROGRAM && (paths[count] = strdup(path)))
+			count++;
 	return count;
 }
 
 static bool use_python(const char *name, const char *what, const char *module,
 		       struct interpreter *found)
 {
-	char *plain;
-	char *path = search_path(name, &plain);
 	enum verdict verdict;
+	char path[PATH_MAX];
 
-	free(plain);
-	if (!path) {
+	if (search_path(name, path) != SEARCH_PROGRAM) {
 		message("cannot run %s'%s': program not found", what, name);
 		return false;
 	}
-	verdict = judge_answer(path, module, found);
+	verdict = judge_answer(strdup(path), module, found);
 	explain(verdict, path, module);
 	return verdict == VERDICT_GOOD;
 }
@@ -251,7 +246,7 @@ bool interpreter_find(const char *module, struct interpreter *found)
 	*found = (struct interpreter){0};
 	if (named && named[0] != '\0')
 		return use_python(named, "PROTON_PYTHON=", module, found);
-	count = list_candidates(paths, ARRAY_LENGTH(paths));
+	count = list_candidates(paths);
 	for (size_t i = 0; i < count; i++) {
 		struct interpreter candidate;
 		enum verdict verdict = judge_answer(strdup(paths[i]), module, &candidate);

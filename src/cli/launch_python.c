@@ -51,14 +51,16 @@ static bool find_interpreter(const struct options *options, struct interpreter *
 	return interpreter_find(options->kind == TARGET_MODULE ? options->target : "", python);
 }
 
-void launch_doctor(const struct options *options)
+void launch_tool(const struct options *options)
 {
 	struct options module = *options;
+	char name[32];
 	struct interpreter python;
 	char **argv;
 
 	module.kind = TARGET_MODULE;
-	module.target = "triton_proton.doctor";
+	snprintf(name, sizeof(name), "triton_proton.%s", options->target);
+	module.target = name;
 	if (!interpreter_find("", &python))
 		return;
 	argv = make_argv(&module, python.path);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <glob.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@ static const char *const library_patterns[] = {
 };
 
 /* The first readable match of a pattern; malloc'd. */
-static char *match(const char *pattern)
+static char *match_pattern(const char *pattern)
 {
 	glob_t matches = {0};
 	char *path = NULL;
@@ -59,8 +58,8 @@ static char *quote_path(const char *directory)
 
 static char *find_next_to(void)
 {
-	char *directory = search_own_directory();
-	char *quoted = directory ? quote_path(directory) : NULL;
+	char directory[PATH_MAX];
+	char *quoted = search_own_directory(directory) ? quote_path(directory) : NULL;
 	char *path = NULL;
 
 	for (size_t i = 0; quoted && i < ARRAY_LENGTH(library_patterns) && !path; i++) {
@@ -68,11 +67,10 @@ static char *find_next_to(void)
 
 		if (asprintf(&pattern, "%s/%s" LIBRARY_NAME, quoted, library_patterns[i]) < 0)
 			break;
-		path = match(pattern);
+		path = match_pattern(pattern);
 		free(pattern);
 	}
 	free(quoted);
-	free(directory);
 	return path;
 }
 

@@ -29,8 +29,8 @@ int main(int argc, char **argv)
 	result = options_parse(argc, argv, &options);
 	if (result == OPTIONS_DONE)
 		return 0;
-	if (result == OPTIONS_RUN && options.kind == TARGET_DOCTOR) {
-		launch_doctor(&options);
+	if (result == OPTIONS_RUN && options.kind == TARGET_TOOL) {
+		launch_tool(&options);
 		return EXIT_NOT_RUN;
 	}
 	if (result == OPTIONS_BAD || !options_check(&options))

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -25,7 +24,8 @@ static const char usage[] =
 	"       proton [OPTIONS] pytest [ARGS...]\n"
 	"       proton [OPTIONS] --module NAME [ARGS...]\n"
 	"       proton [OPTIONS] -- PROGRAM [ARGS...]\n"
-	"       proton ctl [PID|NAME] start|stop|snapshot|status\n"
+	"       proton ctl [PID|NAME] start|stop|snapshot|status|leave\n"
+	"       proton attach [-n PATH] PID\n"
 	"       proton doctor --amd [--report FILE]\n"
 	"\n"
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
@@ -61,17 +61,16 @@ static enum options_result print_which(void *into, const char *value, struct pro
 }
 
 /* The library reads these options from variables, in child processes too. */
+static enum options_result set_variable(const char *name, const char *value,
+					struct proton_error *err)
+{
+	return setenv(name, value, 1) != 0 ? OPTIONS_REFUSE(err, "out of memory") : OPTIONS_RUN;
+}
+
 static enum options_result take_ranks(void *into, const char *value, struct proton_error *err)
 {
-	enum rank_names names;
-
 	(void)into;
-	if (setenv("PROTON_RANKS", value, 1) != 0)
-		return OPTIONS_REFUSE(err, "out of memory");
-	if (!*value || rank_names_read(&names, NULL) != PROTON_OK)
-		return OPTIONS_REFUSE(
-			err, "--ranks needs auto, on, off, merge or merge-keep, not \"%s\"", value);
-	return OPTIONS_RUN;
+	return set_variable("PROTON_RANKS", value, err);
 }
 
 static enum options_result take_rank(void *into, const char *value, struct proton_error *err)
@@ -81,22 +80,37 @@ static enum options_result take_rank(void *into, const char *value, struct proto
 	(void)into;
 	if (!rank_parse(value, &rank))
 		return OPTIONS_REFUSE(err, "--rank needs the number of a rank, not \"%s\"", value);
-	return setenv("PROTON_RANK", value, 1) != 0 ? OPTIONS_REFUSE(err, "out of memory")
-						    : OPTIONS_RUN;
+	return set_variable("PROTON_RANK", value, err);
 }
 
 static enum options_result take_kernel_times(void *into, const char *value,
 					     struct proton_error *err)
 {
 	(void)into;
-	if (strcmp(value, "software") != 0 && strcmp(value, "hardware") != 0)
-		return OPTIONS_REFUSE(err, "--kernel-times needs software or hardware, not \"%s\"",
-				      value);
-	return setenv("PROTON_KERNEL_TIMES", value, 1) != 0 ? OPTIONS_REFUSE(err, "out of memory")
-							    : OPTIONS_RUN;
+	return set_variable("PROTON_KERNEL_TIMES", value, err);
 }
 
+static enum options_result take_windows(void *into, const char *value, struct proton_error *err)
+{
+	struct options *options = into;
+	char *mode;
+
+	if (asprintf(&mode, "default:windows=%s", value) < 0)
+		return OPTIONS_REFUSE(err, "out of memory");
+	options->mode = mode;
+	return OPTIONS_RUN;
+}
+
+static const char *const contexts[] = {"shadow", "python", "python+scopes", NULL};
+static const char *const data_kinds[] = {"tree", "trace", NULL};
+static const char *const hooks[] = {"triton", NULL};
+static const char *const formats[] = {
+	"hatchet", "hatchet_msgpack", "proton", "chrome_trace", "perfetto", "none", NULL};
+static const char *const times[] = {"software", "hardware", NULL};
+static const char *const rank_modes[] = {"auto", "on", "off", "merge", "merge-keep", NULL};
+
 #define MEMBER(name) .member = offsetof(struct options, name)
+#define ONE_OF(values) .words = (values), .is_text = true
 
 static const struct option_row rows[] = {
 	{.help = "Recording"},
@@ -105,10 +119,16 @@ static const struct option_row rows[] = {
 	 "host (default: the first that is usable)",
 	 MEMBER(backend)},
 	{'m', "mode", "MODE", "mode of the backend: NAME[:KEY=VALUE]...", MEMBER(mode)},
-	{'c', "context", "KIND", "shadow: scopes (default); python: Python call stack",
-	 MEMBER(context)},
-	{'d', "data", "KIND", "tree: totals (default); trace: timeline", MEMBER(data)},
-	{'k', "hook", "NAME", "triton: record the launch_metadata of kernels", MEMBER(hook)},
+	{0, "windows", "LEN/DIST", "record kernels for LEN in each DIST, such as 50ms/5s",
+	 .parse = take_windows},
+	{'c', "context", "KIND",
+	 "shadow: scopes (default); python: Python call stack;\n"
+	 "python+scopes: both",
+	 MEMBER(context), ONE_OF(contexts)},
+	{'d', "data", "KIND", "tree: totals (default); trace: timeline", MEMBER(data),
+	 ONE_OF(data_kinds)},
+	{'k', "hook", "NAME", "triton: record the launch_metadata of kernels", MEMBER(hook),
+	 ONE_OF(hooks)},
 	{0, "modules", NULL, "PyTorch modules as scopes; implies --backward",
 	 MEMBER(wants_modules)},
 	{0, "backward", NULL, "attribute backward kernels to forward scopes",
@@ -117,12 +137,13 @@ static const struct option_row rows[] = {
 	 MEMBER(wants_torch_ops)},
 	{0, "memory", NULL, "record GPU memory copies and memsets", MEMBER(wants_memory)},
 	{0, "kernel-times", "HOW", "software or hardware (default: see the manual)",
-	 .parse = take_kernel_times},
+	 .parse = take_kernel_times, ONE_OF(times)},
 	{0, "no-nvtx", NULL, "do not record NVTX ranges as scopes", MEMBER(has_no_nvtx)},
 	{0, "no-children", NULL, "do not record child processes", MEMBER(has_no_children)},
 	{0, "wait", NULL, "record nothing until proton ctl starts a session", MEMBER(must_wait)},
 	{0, "start-after", "SECS", "begin to record after these seconds", MEMBER(start_after)},
 	{0, "for", "SECS", "record for these seconds, then write the profile", MEMBER(record_for)},
+	{0, "range", "NAME", "record the first scope or NVTX range of that name", MEMBER(range)},
 	{.help = "Output"},
 	{'n', "name", "PATH",
 	 "output path without suffix; -: standard output\n"
@@ -132,13 +153,13 @@ static const struct option_row rows[] = {
 	 "hatchet (default for trees), hatchet_msgpack,\n"
 	 "proton, chrome_trace (default for traces),\n"
 	 "perfetto or none",
-	 MEMBER(format)},
+	 MEMBER(format), ONE_OF(formats)},
 	{0, "no-clobber", NULL, "do not replace existing output", MEMBER(no_clobber)},
 	{0, "ranks", "HOW",
 	 "in a job of many processes, put the rank into names:\n"
 	 "auto (default), on, off; merge, merge-keep: write\n"
 	 "one file at the end, by torch.distributed",
-	 .parse = take_ranks},
+	 .parse = take_ranks, ONE_OF(rank_modes)},
 	{0, "rank", "N", "rank of this process, if its launcher does not tell", .parse = take_rank},
 	{'q', "quiet", NULL, "print errors only", MEMBER(is_quiet)},
 	{.help = "Other"},
@@ -146,6 +167,7 @@ static const struct option_row rows[] = {
 	{0, "which", NULL, "show which Python, proton and proton-viewer are used",
 	 .parse = print_which},
 	{'h', "help", .help = "print this help"},
+	OPTION_COMPLETION,
 	{0, "version", NULL, "print the version", .parse = print_version},
 };
 
@@ -171,8 +193,8 @@ static enum options_result take_target(int argc, char **argv, bool is_separated,
 		options->kind = TARGET_PROGRAM;
 	else if (strcmp(options->target, "pytest") == 0)
 		options->kind = TARGET_MODULE;
-	else if (strcmp(options->target, "doctor") == 0)
-		options->kind = TARGET_DOCTOR;
+	else if (strcmp(options->target, "doctor") == 0 || strcmp(options->target, "attach") == 0)
+		options->kind = TARGET_TOOL;
 	options->arguments = argv + optind + 1;
 	return OPTIONS_RUN;
 }
@@ -198,34 +220,6 @@ enum options_result options_parse(int argc, char **argv, struct options *options
 	else if (result != OPTIONS_BAD)
 		return take_target(argc, argv, is_separated, options);
 	return result == OPTIONS_HELP ? OPTIONS_DONE : result;
-}
-
-static const char *const contexts[] = {"shadow", "python"};
-static const char *const data_kinds[] = {"tree", "trace"};
-static const char *const hooks[] = {"triton"};
-static const char *const formats[] = {
-	"hatchet", "hatchet_msgpack", "proton", "chrome_trace", "perfetto", "none",
-};
-
-static bool check_choice(const char **value, const char *what, const char *const *values,
-			 size_t value_count)
-{
-	char known[128] = "";
-	size_t used = 0;
-
-	if (!*value)
-		return true;
-	for (size_t i = 0; i < value_count; i++) {
-		if (strcasecmp(*value, values[i]) == 0) {
-			*value = values[i];
-			return true;
-		}
-		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-					 i == 0 ? "" : (i + 1 == value_count ? " or " : ", "),
-					 values[i]);
-	}
-	message("unknown %s '%s'; expected %s", what, *value, known);
-	return false;
 }
 
 /* The suffix of the output file; NULL: no file. The format is valid. */
@@ -278,11 +272,11 @@ static bool check_package(const struct options *options)
 {
 	static const char refused[] =
 		"%s works only with Python scripts and modules; remove it, or run a script";
-	bool is_python = options->context && strcmp(options->context, "python") == 0;
+	bool is_python = options->context && strncmp(options->context, "python", 6) == 0;
 	enum rank_names names = RANK_NAMES_AUTO;
 
-	if (options->wants_modules && is_python) {
-		message("--modules works only with context shadow; remove it, or -c python");
+	if (options->wants_modules && is_python && !strchr(options->context, '+')) {
+		message("--modules needs a context with scopes; use -c python+scopes");
 		return false;
 	}
 	if (options->kind != TARGET_PROGRAM)
@@ -293,7 +287,7 @@ static bool check_package(const struct options *options)
 	else if (names == RANK_NAMES_MERGE || names == RANK_NAMES_MERGE_KEEP)
 		message(refused, "--ranks merge");
 	else if (is_python)
-		message(refused, "-c python");
+		message(refused, strchr(options->context, '+') ? "-c python+scopes" : "-c python");
 	else if (options->wants_modules)
 		message(refused, "--modules");
 	else if (options->wants_torch_ops)
@@ -322,12 +316,12 @@ bool options_check(struct options *options)
 	if (!check_seconds("--start-after", options->start_after) ||
 	    !check_seconds("--for", options->record_for))
 		return false;
-	options->must_wait |= options->start_after || options->record_for;
-	if (!check_choice(&options->context, "context", contexts, ARRAY_LENGTH(contexts)) ||
-	    !check_choice(&options->data, "data", data_kinds, ARRAY_LENGTH(data_kinds)) ||
-	    !check_choice(&options->hook, "hook", hooks, ARRAY_LENGTH(hooks)) ||
-	    !check_choice(&options->format, "output format", formats, ARRAY_LENGTH(formats)) ||
-	    !check_name(options))
+	if (options->range && (!*options->range || options->start_after || options->record_for)) {
+		message("--range needs the name of a scope, and no --start-after and --for");
+		return false;
+	}
+	options->must_wait |= options->start_after || options->record_for || options->range;
+	if (!check_name(options))
 		return false;
 	if (options->target[0] == '\0') {
 		message("the name of the script, module or program is empty");

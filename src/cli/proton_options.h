@@ -12,7 +12,7 @@ enum target_kind {
 	TARGET_MODULE,  /* python -m MODULE args */
 	TARGET_PROGRAM, /* any program, after `--` */
 	TARGET_PYTHON,  /* an interpreter with its arguments: `proton python x.py` */
-	TARGET_DOCTOR,  /* no program: the checks of `proton doctor` */
+	TARGET_TOOL,    /* no program: doctor or attach, modules of the package */
 };
 
 /* Strings are borrowed from argv; NULL means not given. */
@@ -35,6 +35,7 @@ struct options {
 	bool must_wait;          /* for proton ctl */
 	const char *start_after; /* seconds */
 	const char *record_for;
+	const char *range; /* a name */
 	enum target_kind kind;
 	const char *target; /* script, module or program */
 	char **options;     /* the arguments before the target */

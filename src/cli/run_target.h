@@ -7,8 +7,8 @@
 
 #include "cli/proton_options.h"
 
-/* Python's module doctor, without the recorder. */
-void launch_doctor(const struct options *options);
+/* A module of the package, without the recorder. */
+void launch_tool(const struct options *options);
 /* A script or module, in Python. */
 void launch_python(const struct options *options);
 

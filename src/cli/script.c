@@ -14,17 +14,12 @@
 
 #include "base/array.h"
 #include "base/buf.h"
+#include "base/edit_distance.h"
 #include "base/message.h"
+#include "base/shell_quote.h"
 #include "cli/search.h"
 
 #define HEAD_BYTES 512
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* python, python3, python3.11, python3.13t, pypy3 */
 static bool is_python_name(const char *name)
@@ -46,23 +41,15 @@ static bool is_python_name(const char *name)
 /* Appends a word, quoted for a shell. */
 static void add_word(struct out *text, const char *word)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789_@%+=:,./-";
+	size_t space = 4 * strlen(word) + 16;
+	char *quoted = malloc(space);
 
 	if (text->length)
 		out_byte(text, ' ');
-	if (*word && !word[strspn(word, plain)]) {
-		out_text(text, word);
-		return;
-	}
-	out_byte(text, '\'');
-	for (; *word; word++) {
-		if (*word == '\'')
-			out_text(text, "'\\''");
-		else
-			out_byte(text, *word);
-	}
-	out_byte(text, '\'');
+	if (quoted)
+		shell_quote(quoted, space, word);
+	out_text(text, quoted ? quoted : word);
+	free(quoted);
 }
 
 /* PROBLEM: use "proton OPTIONS -- BEFORE TARGET ARGUMENTS", with the user's words. */
@@ -113,7 +100,7 @@ static const char *interpreter_of(char *head)
 	next = word + strcspn(word, " \t");
 	if (*next)
 		*next++ = '\0';
-	if (strcmp(base_name(word), "env") != 0)
+	if (strcmp(basename(word), "env") != 0)
 		return word;
 	do {
 		next += strspn(next, " \t");
@@ -148,7 +135,7 @@ static bool is_for_python(const struct options *options, char *head)
 		shell = interpreter_of(head);
 	else if (!ends_with(path, ".sh"))
 		return true;
-	if (is_python_name(base_name(shell)) || !*shell)
+	if (is_python_name(basename(shell)) || !*shell)
 		return true;
 	if (asprintf(&kind, "a script of %s", shell) < 0)
 		return false;
@@ -224,24 +211,20 @@ static bool take_python(struct options *options)
 static bool check_command(struct options *options, int why)
 {
 	const char *name = options->target;
-	char *plain = NULL;
-	char *path = strchr(name, '/') ? NULL : search_path(name, &plain);
 	char *problem = NULL;
+	char path[PATH_MAX];
 
-	free(plain);
-	if (!path) {
-		message("cannot run '%s': %s", name, strerror(why));
+	if (strchr(name, '/') || search_path(name, path) != SEARCH_PROGRAM) {
+		message("cannot run '%s': %s%s", name, strerror(why),
+			edit_distance(name, "pytest", 1) == 1 ? "; did you mean pytest?" : "");
 		return false;
 	}
-	if (is_python_name(name)) {
-		free(path);
+	if (is_python_name(name))
 		return take_python(options);
-	}
 	if (asprintf(&problem, "cannot run '%s': no such script, but there is a program %s", name,
 		     path) > 0)
 		advise_user(problem, NULL, options, name);
 	free(problem);
-	free(path);
 	return false;
 }
 
@@ -269,7 +252,7 @@ bool script_check(struct options *options)
 	}
 	if (!S_ISREG(status.st_mode))
 		return true; /* a pipe such as /dev/fd/63: reading would consume it */
-	if (strchr(path, '/') && is_python_name(base_name(path)) && access(path, X_OK) == 0)
+	if (strchr(path, '/') && is_python_name(basename(path)) && access(path, X_OK) == 0)
 		return take_python(options);
 	return check_file(options);
 }

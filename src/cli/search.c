@@ -1,9 +1,7 @@
-/* Program search on $PATH, as shells do it. */
+/* Program search on $PATH, as execvp() does it. */
 #include "cli/search.h"
 
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,59 +15,44 @@ bool search_is_program(const char *path)
 	return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-/* Returns `path` if it is a program; else frees it, or keeps it in *found_plain if it is a file. */
-static char *accept_program(char *path, char **found_plain)
-{
-	if (!path || search_is_program(path))
-		return path;
-	if (access(path, F_OK) == 0 && !*found_plain)
-		*found_plain = path;
-	else
-		free(path);
-	return NULL;
-}
-
-char *search_path(const char *name, char **found_plain)
+enum search_result search_path(const char *name, char path[PATH_MAX])
 {
 	const char *part = environment_get("PATH");
+	char plain[PATH_MAX] = "";
 
-	*found_plain = NULL;
+	/* A name with a slash is not searched: it is like the only part. */
 	if (strchr(name, '/'))
-		return accept_program(strdup(name), found_plain);
-	if (!part)
+		part = "";
+	else if (!part)
 		part = "/usr/local/bin:/bin:/usr/bin";
-	for (;;) {
+	for (;; part++) {
 		size_t length = strcspn(part, ":");
-		char *path;
-
 		/* An empty part is the current directory. */
-		if (asprintf(&path, "%.*s%s%s", (int)length, part, length ? "/" : "./", name) < 0)
-			return NULL;
-		path = accept_program(path, found_plain);
-		if (path) {
-			free(*found_plain);
-			*found_plain = NULL;
-			return path;
+		const char *joint = strchr(name, '/') ? "" : length ? "/" : "./";
+
+		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)length, part, joint, name) <
+		    PATH_MAX) {
+			if (search_is_program(path))
+				return SEARCH_PROGRAM;
+			if (!*plain && access(path, F_OK) == 0)
+				memcpy(plain, path, sizeof(plain));
 		}
 		part += length;
-		if (*part == '\0')
-			return NULL;
-		part++;
+		if (!*part)
+			break;
 	}
+	memcpy(path, plain, sizeof(plain));
+	return *plain ? SEARCH_FILE : SEARCH_NOTHING;
 }
 
-char *search_own_directory(void)
+bool search_own_directory(char path[PATH_MAX])
 {
-	char path[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
 	char *slash;
 
-	if (length <= 0)
-		return NULL;
-	path[length] = '\0';
+	path[length < 0 ? 0 : length] = '\0';
 	slash = strrchr(path, '/');
-	if (!slash)
-		return NULL;
-	*slash = '\0';
-	return strdup(path);
+	if (slash)
+		*slash = '\0';
+	return slash != NULL;
 }

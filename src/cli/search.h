@@ -1,20 +1,29 @@
-/* Program search on $PATH, as shells do it. */
+/*
+ * Program search on $PATH, as execvp() does it. It allocates nothing, because it also runs between
+ * fork and exec inside recorded programs.
+ */
 #ifndef CLI_SEARCH_H
 #define CLI_SEARCH_H
 
+#include <limits.h>
 #include <stdbool.h>
+
+enum search_result {
+	SEARCH_PROGRAM,
+	SEARCH_FILE, /* a file that is not a program */
+	SEARCH_NOTHING,
+};
 
 /* True for a regular file that this user may execute. */
 bool search_is_program(const char *path);
 
 /*
- * The path that execvp() would use for `name`: the name itself if it has a slash, else the first
- * match in $PATH; malloc'd. NULL if there is none; then *found_plain is an existing file that is
- * not executable (malloc'd too), or NULL.
+ * `path` becomes what execvp() would use for `name`: the name itself if it has a slash, else the
+ * first match in $PATH. "": nothing was found.
  */
-char *search_path(const char *name, char **found_plain);
+enum search_result search_path(const char *name, char path[PATH_MAX]);
 
-/* The directory of this executable, with symbolic links resolved; malloc'd, NULL if unknown. */
-char *search_own_directory(void);
+/* The directory of this executable, with symbolic links resolved. False if unknown. */
+bool search_own_directory(char path[PATH_MAX]);
 
 #endif

@@ -4,7 +4,6 @@
 #include <libproton/proton.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,7 +29,7 @@ enum owner {
 static enum owner owner_of(const char *path)
 {
 	char head[HEAD_BYTES];
-	FILE *file = path ? fopen(path, "rb") : NULL;
+	FILE *file = fopen(path, "rb");
 	size_t length;
 
 	if (!file)
@@ -45,30 +44,10 @@ static enum owner owner_of(const char *path)
 	return OWNER_OTHER;
 }
 
-/* The program that a shell would run; malloc'd, NULL if there is none. */
-static char *on_path(const char *name)
-{
-	char *plain;
-	char *path = search_path(name, &plain);
-
-	free(plain);
-	return path;
-}
-
-/* The program `name` in the directory of `other`; malloc'd. */
-static char *next_to(const char *other, const char *name)
-{
-	const char *slash = other ? strrchr(other, '/') : NULL;
-	char *path;
-
-	if (!slash || asprintf(&path, "%.*s/%s", (int)(slash - other), other, name) < 0)
-		return NULL;
-	return path;
-}
-
 static void print_name(const char *name)
 {
-	char *path = on_path(name);
+	char path[PATH_MAX];
+	bool is_found = search_path(name, path) == SEARCH_PROGRAM;
 	const char *description = "another program";
 	enum owner owner = owner_of(path);
 
@@ -76,11 +55,10 @@ static void print_name(const char *name)
 		description = "this profiler";
 	else if (owner == OWNER_TRITON)
 		description = "Triton's own profiler";
-	if (path)
+	if (is_found)
 		printf("%s: %s (%s)\n", name, path, description);
 	else
 		printf("%s: not on PATH\n", name);
-	free(path);
 }
 
 bool which_print(void)
@@ -102,38 +80,35 @@ bool which_print(void)
 	return is_found;
 }
 
-/* Searched next to the given Python, next to this program, and on PATH. */
-static char *find_tritons(const char *name)
+/* Searched next to the given Python, next to this program, and on PATH. False: none is Triton's. */
+static bool find_tritons(const char *name, char path[PATH_MAX])
 {
-	char own[PATH_MAX] = "";
-	char *places[3];
-	char *found = NULL;
+	const char *python = environment_get("PROTON_PYTHON");
+	const char *slash = python ? strrchr(python, '/') : NULL;
+	char own[PATH_MAX];
 
-	if (readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
-		own[0] = '\0';
-	places[0] = next_to(environment_get("PROTON_PYTHON"), name);
-	places[1] = next_to(own, name);
-	places[2] = on_path(name);
-	for (size_t i = 0; i < ARRAY_LENGTH(places); i++) {
-		if (!found && owner_of(places[i]) == OWNER_TRITON)
-			found = places[i];
-		else
-			free(places[i]);
+	if (slash) {
+		snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - python), python, name);
+		if (owner_of(path) == OWNER_TRITON)
+			return true;
 	}
-	return found;
+	if (search_own_directory(own) && snprintf(path, PATH_MAX, "%s/%s", own, name) < PATH_MAX &&
+	    owner_of(path) == OWNER_TRITON)
+		return true;
+	search_path(name, path);
+	return owner_of(path) == OWNER_TRITON;
 }
 
 void which_note_others(void)
 {
-	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
-		char *path = find_tritons(names[i]);
+	char path[PATH_MAX];
 
-		if (path) {
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+		if (find_tritons(names[i], path)) {
 			message("%s is Triton's own profiler; this one is always " UNIQUE_PREFIX
 				"proton, " UNIQUE_PREFIX
 				"proton-viewer and python -m triton_proton",
 				path);
-			free(path);
 			return;
 		}
 	}
@@ -141,10 +116,8 @@ void which_note_others(void)
 
 const char *which_viewer(void)
 {
-	char *path = on_path("proton-viewer");
-	const char *name = owner_of(path) == OWNER_TRITON ? UNIQUE_PREFIX "proton-viewer"
-							  : "proton-viewer";
+	char path[PATH_MAX];
 
-	free(path);
-	return name;
+	search_path("proton-viewer", path);
+	return owner_of(path) == OWNER_TRITON ? UNIQUE_PREFIX "proton-viewer" : "proton-viewer";
 }

@@ -6,7 +6,6 @@
 #include "driver/amd_gpus.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,6 +16,7 @@
 
 #include "base/environment.h"
 #include "driver/amd_library.h"
+#include "driver/hip_functions.h"
 #include "driver/visible_devices.h"
 
 #define PATH_BYTES 512
@@ -86,7 +86,7 @@ size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity)
 {
 	unsigned long long gpu_id;
 	struct properties properties;
-	uint32_t node = 0; /* without those that are left out */
+	uint32_t node = 0; /* without GPUs that are left out */
 	size_t count = 0;
 
 	for (unsigned i = 0;; i++) {
@@ -123,39 +123,72 @@ const char *amd_gpus_problem(void)
 	return text;
 }
 
-/* The HSA runtime opens the device of the kernel driver when it is initialized. */
+/* True if a path in /proc names the device of the kernel driver. */
+static bool is_device(const char *path)
+{
+	const char *named = environment_get("PROTON_KFD_DEVICE"); /* for tests: another file */
+	const char *device = named && *named ? named : "/dev/kfd";
+	size_t length = strlen(path);
+
+	return length >= strlen(device) && strcmp(path + length - strlen(device), device) == 0;
+}
+
+/* The HSA runtime opens the device when it is initialized. */
 bool amd_gpus_are_open(void)
 {
-	static const char device[] = "/dev/kfd";
 	DIR *directory = opendir("/proc/self/fd");
 	bool is_open = false;
 	char target[512];
 
 	for (struct dirent *entry; directory && !is_open && (entry = readdir(directory));) {
 		ssize_t length =
-			readlinkat(dirfd(directory), entry->d_name, target, sizeof(target));
+			readlinkat(dirfd(directory), entry->d_name, target, sizeof(target) - 1);
 
-		is_open = length >= (ssize_t)strlen(device) && (size_t)length < sizeof(target) &&
-			  memcmp(target + length - strlen(device), device, strlen(device)) == 0;
+		target[length > 0 ? length : 0] = '\0';
+		is_open = is_device(target);
 	}
 	if (directory)
 		closedir(directory);
 	return is_open;
 }
 
+/*
+ * The runtime maps a GPU's doorbells with its first queue there, and keeps them (map_doorbell() in
+ * libhsakmt, src/queues.c). The upper two bits of the offset are the type of the mapping, 3 for
+ * doorbells (KFD_MMAP_TYPE_DOORBELL of the kernel's kfd_priv.h); registers and events have others.
+ * /sys/class/kfd/kfd/proc has the queues too, but by numbers that processes in a container do not
+ * know of themselves.
+ */
+bool amd_gpus_have_queue(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char *line = NULL;
+	size_t capacity = 0;
+	bool is_found = false;
+
+	/* START-END PERMISSIONS OFFSET DEVICE INODE PATH */
+	while (maps && !is_found && getline(&line, &capacity, maps) > 0) {
+		const char *offset = line + strcspn(line, " ") + 1;
+
+		line[strcspn(line, "\n")] = '\0';
+		offset += strcspn(offset, " ");
+		is_found = is_device(line) && strtoull(offset, NULL, 16) >> 62 == 3;
+	}
+	free(line);
+	if (maps)
+		fclose(maps);
+	return is_found;
+}
+
 /* ------------------------------------------------------------------ ordinals */
 
 int amd_gpus_hip_count(void)
 {
-	void *library = amd_library_get_loaded(AMD_HIP);
-	void *symbol = library ? dlsym(library, "hipGetDeviceCount") : NULL;
-	int (*get_count)(int *);
 	int count = 0;
 
-	if (!symbol)
+	if (!hip_functions_find() || !hip.hipGetDeviceCount)
 		return -1;
-	memcpy(&get_count, &symbol, sizeof(get_count)); /* a pointer to code */
-	return get_count(&count) == 0 ? count : -1;
+	return hip.hipGetDeviceCount(&count) == 0 ? count : -1;
 }
 
 static struct {

@@ -27,9 +27,11 @@ int amd_gpus_hip_count(void);
 
 /* True if this process has initialized the HSA runtime. */
 bool amd_gpus_are_open(void);
+/* True if it has made a queue of a GPU, since the process exists. Reads all of its mappings. */
+bool amd_gpus_have_queue(void);
 /*
  * Why this process, which uses HIP, has no GPU; in the calling thread's buffer. NULL if it does not
- * use HIP, or has access to GPUs. The error's name is the one that HIP returns then.
+ * use HIP, or has access to GPUs. The error has the name that HIP returns then.
  */
 const char *amd_gpus_problem(void);
 

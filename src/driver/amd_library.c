@@ -19,13 +19,12 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/environment.h"
+#include "driver/library_search.h"
 
 #define NAMES_MAX 4
 
@@ -80,12 +79,10 @@ static const struct entry {
 };
 
 struct search {
+	struct library_search in;
 	const struct entry *entry;
-	void *handle;
-	char tried[640];  /* for the error message */
-	char reason[320]; /* why a file that exists could not be loaded */
 	char home[PATH_MAX];
-	char *file_out; /* not NULL: loads nothing, receives the path; PATH_MAX */
+	const char *near;
 };
 
 /* ------------------------------------------------------------------ the process */
@@ -108,24 +105,16 @@ static int match_loaded(struct dl_phdr_info *info, size_t size, void *user)
 	return 1;
 }
 
-/* By its file name: PyTorch has its own copies, with other sonames than those of ROCm. */
+/* By its file name: PyTorch has its own copies, with other sonames than ROCm's. */
 static bool find_loaded(const char *stem, char path_out[static PATH_MAX])
 {
 	return dl_iterate_phdr(match_loaded, &(struct loaded){stem, path_out}) != 0;
 }
 
-/* NULL if it is not set, or empty. */
-static const char *value_of(const char *variable)
-{
-	const char *value = variable ? environment_get(variable) : NULL;
-
-	return value && *value ? value : NULL;
-}
-
 void *amd_library_get_loaded(enum amd_library library)
 {
 	const struct entry *entry = &entries[library];
-	const char *named = value_of(entry->named);
+	const char *named = library_search_value(entry->named);
 	char path[PATH_MAX];
 
 	if (named)
@@ -135,94 +124,44 @@ void *amd_library_get_loaded(enum amd_library library)
 
 bool amd_library_is_likely(void)
 {
-	const char *named = value_of(entries[AMD_HIP].named);
+	const char *named = library_search_value(entries[AMD_HIP].named);
 
 	if (named)
 		return access(named, R_OK) == 0;
 	return amd_library_get_loaded(AMD_HIP) || access("/dev/kfd", F_OK) == 0;
 }
 
-/* ------------------------------------------------------------------ one place */
+/* ------------------------------------------------------------------ named by the user */
 
-static void note_tried(struct search *search, const char *what)
+/* The path of a file in a directory; false: there is none. */
+static bool find_file(const char *directory, const char *name, char path_out[static PATH_MAX])
 {
-	size_t used = strlen(search->tried);
+	int length = snprintf(path_out, PATH_MAX, "%s/%s", directory, name);
 
-	snprintf(search->tried + used, sizeof(search->tried) - used, "%s%s", used ? ", " : "",
-		 what);
-}
-
-/*
- * The SDK gets into the global scope: librocprofiler-register, to which HIP gives its functions,
- * looks for it there, and otherwise for a name without version, which wheels do not have.
- */
-static bool try_file(struct search *search, const char *path)
-{
-	bool is_global = search->entry == &entries[AMD_ROCPROFILER_SDK];
-
-	if (search->file_out)
-		return access(path, R_OK) == 0 &&
-		       snprintf(search->file_out, PATH_MAX, "%s", path) > 0;
-	search->handle = dlopen(path, RTLD_LAZY | (is_global ? RTLD_GLOBAL : RTLD_LOCAL));
-	if (!search->handle && !*search->reason && access(path, R_OK) == 0)
-		snprintf(search->reason, sizeof(search->reason), "%s", dlerror());
-	return search->handle;
-}
-
-static bool try_directory(struct search *search, const char *directory)
-{
-	char path[PATH_MAX];
-
-	for (size_t i = 0; i < NAMES_MAX && search->entry->names[i]; i++) {
-		int length =
-			snprintf(path, sizeof(path), "%s/%s", directory, search->entry->names[i]);
-
-		if (length > 0 && (size_t)length < sizeof(path) && access(path, R_OK) == 0 &&
-		    try_file(search, path))
-			return true;
-	}
-	return false;
+	return length > 0 && length < PATH_MAX && access(path_out, R_OK) == 0;
 }
 
 static bool has_file(const char *directory, const char *name)
 {
-	char path[PATH_MAX];
-	int length = snprintf(path, sizeof(path), "%s/%s", directory, name);
-
-	return length > 0 && (size_t)length < sizeof(path) && access(path, R_OK) == 0;
+	return find_file(directory, name, (char[PATH_MAX]){0});
 }
 
-/* ------------------------------------------------------------------ named by the user */
-
-/* A file or a directory. */
-static bool try_named(struct search *search, const char *variable, const char *value)
-{
-	char what[300];
-	struct stat st;
-
-	snprintf(what, sizeof(what), "%s=%.200s", variable, value);
-	note_tried(search, what);
-	if (stat(value, &st) == 0 && S_ISDIR(st.st_mode))
-		return try_directory(search, value);
-	return try_file(search, value);
-}
-
-/* Triton has a directory and a file name, which may also be a path. */
+/* Triton has a directory and a file name, which may also be a path. True if one is set. */
 static bool try_triton(struct search *search)
 {
 	const struct entry *entry = search->entry;
-	const char *directory = value_of(entry->directory);
-	const char *file = value_of(entry->file);
+	const char *directory = library_search_value(entry->directory);
+	const char *file = library_search_value(entry->file);
 	char path[PATH_MAX];
-	int length;
+	bool exists;
 
-	if (file && (!directory || *file == '/'))
-		return try_named(search, entry->file, file);
-	if (!file)
-		return directory && try_named(search, entry->directory, directory);
-	length = snprintf(path, sizeof(path), "%s/%s", directory, file);
-	note_tried(search, path);
-	return length > 0 && (size_t)length < sizeof(path) && try_file(search, path);
+	if (!file || !directory || *file == '/')
+		return library_search_named(&search->in, file ? entry->file : entry->directory);
+	exists = find_file(directory, file, path);
+	library_search_note(&search->in, path);
+	if (exists)
+		library_search_file(&search->in, path);
+	return true;
 }
 
 /* ------------------------------------------------------------------ the home */
@@ -231,12 +170,12 @@ static bool try_triton(struct search *search)
 static bool find_wheel_near(struct search *search, const char *path)
 {
 	static const char *const places[] = {"torch/lib", "_rocm_sdk_core/lib"};
-	const char *end = strstr(path, "-packages/");
+	size_t packages = library_search_packages(path);
 
-	for (size_t i = 0; end && i < ARRAY_LENGTH(places); i++) {
+	for (size_t i = 0; packages && i < ARRAY_LENGTH(places); i++) {
 		const struct entry *hip = &entries[AMD_HIP];
-		int length = snprintf(search->home, sizeof(search->home), "%.*s-packages/%s",
-				      (int)(end - path), path, places[i]);
+		int length = snprintf(search->home, sizeof(search->home), "%.*s/%s", (int)packages,
+				      path, places[i]);
 
 		if (length <= 0 || (size_t)length >= sizeof(search->home))
 			continue;
@@ -259,7 +198,7 @@ static void find_home(struct search *search)
 	char *slash;
 
 	if (!find_loaded(entries[AMD_HIP].stem, search->home)) {
-		const char *file = value_of(entries[AMD_HIP].file);
+		const char *file = library_search_value(entries[AMD_HIP].file);
 
 		if (!file) {
 			dl_iterate_phdr(find_wheel, search);
@@ -294,46 +233,56 @@ static bool would_load_second_hsa(const struct search *search)
 
 /* ------------------------------------------------------------------ the search */
 
-static bool try_system(struct search *search)
+/* The directories of LD_LIBRARY_PATH. The contents of the loader's cache are not known here. */
+static bool try_loader_path(struct search *search)
 {
-	const char *root = value_of("ROCM_PATH");
+	const char *rest = environment_get("LD_LIBRARY_PATH");
 	char directory[PATH_MAX];
 
-	note_tried(search, "ROCM_PATH, the loader's path, /opt/rocm/lib");
-	if (root) {
-		snprintf(directory, sizeof(directory), "%.*s/lib", PATH_MAX - 8, root);
-		if (try_directory(search, directory))
+	while (rest && *rest) {
+		size_t length = strcspn(rest, ":;");
+
+		snprintf(directory, sizeof(directory), "%.*s", (int)length, rest);
+		if (*directory && library_search_directory(&search->in, directory))
 			return true;
+		rest += length + (rest[length] != '\0');
 	}
-	for (size_t i = 0; i < NAMES_MAX && search->entry->names[i]; i++)
-		if (try_file(search, search->entry->names[i]))
-			return true;
-	return try_directory(search, "/opt/rocm/lib");
+	return false;
+}
+
+static bool try_system(struct search *search)
+{
+	const char *root = library_search_value("ROCM_PATH");
+
+	library_search_note(&search->in, "ROCM_PATH, the loader's path, /opt/rocm/lib");
+	return (root && library_search_below(&search->in, root, "lib")) ||
+	       (search->in.file_out ? try_loader_path(search)
+				    : library_search_loader(&search->in, 0)) ||
+	       library_search_directory(&search->in, "/opt/rocm/lib");
 }
 
 /* True if the search is over. */
 static bool try_own(struct search *search)
 {
 	const struct entry *entry = search->entry;
-	const char *named = value_of(entry->named);
+	bool loads = !search->in.file_out;
 	char path[PATH_MAX];
 
-	if (named) {
-		try_named(search, entry->named, named);
+	if (library_search_named(&search->in, entry->named))
 		return true;
-	}
-	note_tried(search, "the process");
-	if (find_loaded(entry->stem, path) && try_file(search, path))
+	library_search_note(&search->in, "the process");
+	if (loads && find_loaded(entry->stem, path) && library_search_file(&search->in, path))
 		return true;
-	if (value_of(entry->directory) || value_of(entry->file)) {
-		try_triton(search);
+	if (try_triton(search))
 		return true;
-	}
-	find_home(search);
+	if (loads)
+		find_home(search);
+	else
+		find_wheel_near(search, search->near);
 	if (!*search->home)
 		return false;
-	note_tried(search, search->home);
-	return try_directory(search, search->home);
+	library_search_note(&search->in, search->home);
+	return library_search_directory(&search->in, search->home);
 }
 
 static int find_library(struct search *search, struct proton_error *err)
@@ -348,70 +297,58 @@ static int find_library(struct search *search, struct proton_error *err)
 				       entry->names[0], search->home, entry->advice);
 		try_system(search);
 	}
-	if (search->handle)
+	if (search->in.handle)
 		return PROTON_OK;
-	if (*search->reason)
+	if (*search->in.reason)
 		return err_set(err, PROTON_E_NOLIB, "cannot load %s: %s", entry->names[0],
-			       search->reason);
+			       search->in.reason);
 	return err_set(err, PROTON_E_NOLIB,
 		       "cannot find %s (searched: %s); %s, or set %s to its directory",
-		       entry->names[0], search->tried, entry->advice, entry->named);
+		       entry->names[0], search->in.tried, entry->advice, entry->named);
 }
 
 /* ------------------------------------------------------------------ the interface */
 
 static _Atomic(void *) handles[AMD_LIBRARIES];
 
+static struct search search_for(enum amd_library library)
+{
+	const struct entry *entry = &entries[library];
+
+	return (struct search){.in.names = entry->names, .entry = entry};
+}
+
 void *amd_library_open(enum amd_library library, struct proton_error *err)
 {
-	struct search search = {.entry = &entries[library]};
-	void *known = NULL;
+	void *known = atomic_load_explicit(&handles[library], memory_order_acquire);
+	struct search search;
 
-	search.handle = atomic_load_explicit(&handles[library], memory_order_acquire);
-	if (search.handle)
-		return search.handle;
+	if (known)
+		return known;
+	search = search_for(library);
+	/*
+	 * The SDK gets into the global scope: librocprofiler-register, to which HIP gives its
+	 * functions, looks for it there, and otherwise for a name without version, which wheels do
+	 * not have.
+	 */
+	if (library == AMD_ROCPROFILER_SDK)
+		search.in.flags = RTLD_GLOBAL;
 	if (find_library(&search, err) != PROTON_OK)
 		return NULL;
 	/* Two threads may have searched: both use the first one's handle. */
-	if (!atomic_compare_exchange_strong(&handles[library], &known, search.handle))
+	if (!atomic_compare_exchange_strong(&handles[library], &known, search.in.handle))
 		return known;
-	return search.handle;
-}
-
-/* The directories of LD_LIBRARY_PATH. The contents of the loader's cache are not known here. */
-static bool try_loader_path(struct search *search)
-{
-	const char *rest = environment_get("LD_LIBRARY_PATH");
-	char directory[PATH_MAX];
-
-	while (rest && *rest) {
-		size_t length = strcspn(rest, ":;");
-
-		snprintf(directory, sizeof(directory), "%.*s", (int)length, rest);
-		if (*directory && try_directory(search, directory))
-			return true;
-		rest += length + (rest[length] != '\0');
-	}
-	return false;
+	return search.in.handle;
 }
 
 bool amd_library_find_file(enum amd_library library, const char *near, char path[static PATH_MAX])
 {
-	const struct entry *entry = &entries[library];
-	const char *named = value_of(entry->named);
-	const char *root = value_of("ROCM_PATH");
-	struct search search = {.entry = entry, .file_out = path};
-	char directory[PATH_MAX];
+	struct search search = search_for(library);
 
-	if (named)
-		return try_named(&search, entry->named, named);
-	if (value_of(entry->directory) || value_of(entry->file))
-		return try_triton(&search);
-	if (find_wheel_near(&search, near))
-		return try_directory(&search, search.home);
-	snprintf(directory, sizeof(directory), "%.*s/lib", PATH_MAX - 8, root ? root : "");
-	return (root && try_directory(&search, directory)) || try_loader_path(&search) ||
-	       try_directory(&search, "/opt/rocm/lib");
+	search.in.file_out = path;
+	search.near = near;
+	/* Wheels with HIP and without the library: another ROCm's is not taken. */
+	return try_own(&search) || *search.home ? search.in.is_found : try_system(&search);
 }
 
 const char *amd_library_path(enum amd_library library)

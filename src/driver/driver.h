@@ -1,6 +1,6 @@
 /*
- * GPU drivers, loaded at run time: `libcuda` is NVIDIA's, and `driver` that of the instrumented
- * kernels, which is libcuda or HIP adapted to the same interface (hip_driver.h). The first
+ * GPU drivers, loaded at run time: `libcuda` is NVIDIA's, and `driver` the instrumented kernels'
+ * driver, which is libcuda or HIP adapted to the same interface (hip_driver.h). The first
  * instrumented kernel determines which, because a process may have both libraries. Does not need
  * vendor headers or libraries to build.
  */

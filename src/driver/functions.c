@@ -4,6 +4,19 @@
 #include <dlfcn.h>
 #include <string.h>
 
+int functions_load_once(struct functions_once *once, int (*load)(struct proton_error *err),
+			struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&once->lock);
+	if (!once->is_loaded)
+		status = load(err);
+	once->is_loaded = status == PROTON_OK;
+	pthread_mutex_unlock(&once->lock);
+	return status;
+}
+
 void functions_bind(void *library, const struct function *functions, size_t count, void *table)
 {
 	for (size_t i = 0; i < count; i++) {

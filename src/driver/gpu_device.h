@@ -1,6 +1,6 @@
 /*
- * GPUs and their properties, which are read from the driver once per GPU. Identifiers are those of
- * record/store/devices.h.
+ * GPUs and their properties, which are read from the driver once per GPU. record/store/devices.h
+ * has their identifiers.
  */
 #ifndef DRIVER_GPU_DEVICE_H
 #define DRIVER_GPU_DEVICE_H

@@ -1,5 +1,5 @@
 /*
- * The part of HIP's ABI that instrumentation uses, from hip/hip_runtime_api.h of ROCm 6.0 to 7.1;
+ * The part of HIP's ABI that Proton uses, from hip/hip_runtime_api.h of ROCm 6.0 to 7.1;
  * tests/python/test_hip_abi.py compares the two. Does not need vendor headers or libraries to
  * build.
  */
@@ -71,5 +71,16 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "hipDeviceptr_t is a pointer,
 	X(hipMemcpy2DAsync, (void *to, size_t to_pitch, const void *from, size_t from_pitch,       \
 			     size_t width_bytes, size_t rows, int kind, void *stream))             \
 	X(hipMemsetD8Async, (void *memory, unsigned char value, size_t count, void *stream))
+
+typedef void (*hip_host_fn)(void *user);
+
+/* Functions that recording uses where the library has them. */
+#define HIP_OPTIONAL_FUNCTIONS(X)                                                                  \
+	X(hipGetDeviceCount, (int *count))                                                         \
+	X(hipDeviceSynchronize, (void))                                                            \
+	X(hipPeekAtLastError, (void))                                                              \
+	X(hipStreamGetCaptureInfo, (void *stream, int *status, unsigned long long *number))        \
+	X(hipLaunchHostFunc, (void *stream, hip_host_fn function, void *user))                     \
+	X(hipPointerGetAttribute, (void *value, int attribute, void *address))
 
 #endif

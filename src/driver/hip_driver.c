@@ -11,8 +11,7 @@
 #include "base/environment.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
-#include "driver/functions.h"
-#include "driver/hip_abi.h"
+#include "driver/hip_functions.h"
 
 #define DEVICES_MAX 64
 #define NESTING_MAX 8
@@ -28,12 +27,6 @@ _Static_assert((HIP_EVENT_BLOCKING_SYNC | HIP_EVENT_DISABLE_TIMING) == DRIVER_EV
 	       "hipEventBlockingSync, hipEventDisableTiming");
 _Static_assert(HIP_HOST_PORTABLE == DRIVER_HOST_PORTABLE, "hipHostMallocPortable");
 
-static struct {
-#define HIP_FIELD(name, arguments) int(*name) arguments;
-	HIP_FUNCTIONS(HIP_FIELD)
-#undef HIP_FIELD
-} hip;
-
 /* A handle from cuEventCreate(). */
 struct event {
 	void *launched; /* on the launch's stream, after the launch */
@@ -45,14 +38,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *watchers[DEVICES_MAX]; /* one stream per device, kept */
 static _Thread_local int before[NESTING_MAX];
 static _Thread_local int depth;
-
-/* Clears the error, so the program does not see it. */
-static int clear_error(int result)
-{
-	if (result)
-		hip.hipGetLastError();
-	return result;
-}
 
 /*
  * Functions that one of HIP's can do: X(name, name in HIP, arguments, values...). A context waits
@@ -83,7 +68,7 @@ static int clear_error(int result)
 #define WRAPPER(name, hip_name, arguments, ...)                                                    \
 	static int name arguments                                                                  \
 	{                                                                                          \
-		return clear_error(hip.hip_name(__VA_ARGS__));                                     \
+		return hip_clear_error(hip.hip_name(__VA_ARGS__));                                 \
 	}
 WRAPPERS(WRAPPER)
 #undef WRAPPER
@@ -107,7 +92,7 @@ static int push_context(void *context)
 						      : cuCtxGetDevice(&device);
 
 	if (result == 0)
-		result = clear_error(hip.hipSetDevice((int)((uintptr_t)context - 1)));
+		result = hip_clear_error(hip.hipSetDevice((int)((uintptr_t)context - 1)));
 	if (result == 0)
 		before[depth++] = device;
 	return result;
@@ -117,7 +102,7 @@ static int pop_context(void **context)
 {
 	int result = depth ? get_context(context) : HIP_E_INVALID_CONTEXT;
 
-	return result ? result : clear_error(hip.hipSetDevice(before[--depth]));
+	return result ? result : hip_clear_error(hip.hipSetDevice(before[--depth]));
 }
 
 /* ------------------------------------------------------------------ devices */
@@ -133,7 +118,7 @@ static int get_attribute(int *value, int attribute, int device)
 
 	if ((size_t)attribute >= ARRAY_LENGTH(hip_attributes) || !hip_attributes[attribute])
 		return HIP_E_NOT_SUPPORTED; /* compute capabilities: see hip_driver_arch() */
-	return clear_error(hip.hipDeviceGetAttribute(value, hip_attributes[attribute], device));
+	return hip_clear_error(hip.hipDeviceGetAttribute(value, hip_attributes[attribute], device));
 }
 
 void hip_driver_arch(int device, char *arch, size_t capacity)
@@ -141,7 +126,7 @@ void hip_driver_arch(int device, char *arch, size_t capacity)
 	struct hip_properties properties = {0};
 
 	*arch = '\0';
-	if (clear_error(hip.hipGetDevicePropertiesR0600(&properties, device)) != 0)
+	if (hip_clear_error(hip.hipGetDevicePropertiesR0600(&properties, device)) != 0)
 		return;
 	properties.arch[sizeof(properties.arch) - 1] = '\0';
 	/* After the colon: features that the driver has enabled. */
@@ -151,8 +136,8 @@ void hip_driver_arch(int device, char *arch, size_t capacity)
 uint64_t hip_driver_timer_khz(int device)
 {
 	int khz = 0;
-	int result =
-		clear_error(hip.hipDeviceGetAttribute(&khz, HIP_ATTRIBUTE_WALL_CLOCK_RATE, device));
+	int result = hip_clear_error(
+		hip.hipDeviceGetAttribute(&khz, HIP_ATTRIBUTE_WALL_CLOCK_RATE, device));
 
 	return result == 0 && khz > 0 ? (uint64_t)khz : TIMER_KHZ;
 }
@@ -173,9 +158,9 @@ static int get_watcher(void **stream)
 		return result;
 	pthread_mutex_lock(&lock);
 	if (!watchers[device]) {
-		if (clear_error(hip.hipDeviceGetStreamPriorityRange(&lowest, &greatest)) != 0)
+		if (hip_clear_error(hip.hipDeviceGetStreamPriorityRange(&lowest, &greatest)) != 0)
 			lowest = 0;
-		result = clear_error(hip.hipStreamCreateWithPriority(
+		result = hip_clear_error(hip.hipStreamCreateWithPriority(
 			&watchers[device], HIP_STREAM_NON_BLOCKING, lowest));
 		if (result)
 			watchers[device] = NULL;
@@ -189,6 +174,7 @@ void hip_driver_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	memset(watchers, 0, sizeof(watchers));
+	hip_functions_forked();
 }
 
 static int destroy_event(void *event)
@@ -197,9 +183,9 @@ static int destroy_event(void *event)
 	int result = 0;
 
 	if (both->launched)
-		result = clear_error(hip.hipEventDestroy(both->launched));
+		result = hip_clear_error(hip.hipEventDestroy(both->launched));
 	if (both->seen)
-		result = clear_error(hip.hipEventDestroy(both->seen)) || result;
+		result = hip_clear_error(hip.hipEventDestroy(both->seen)) || result;
 	free(both);
 	return result;
 }
@@ -210,9 +196,9 @@ static int create_event(void **event, unsigned flags)
 	int result = both ? get_watcher(&both->watcher) : HIP_E_OUT_OF_MEMORY;
 
 	if (result == 0)
-		result = clear_error(hip.hipEventCreateWithFlags(&both->launched, flags));
+		result = hip_clear_error(hip.hipEventCreateWithFlags(&both->launched, flags));
 	if (result == 0)
-		result = clear_error(hip.hipEventCreateWithFlags(&both->seen, flags));
+		result = hip_clear_error(hip.hipEventCreateWithFlags(&both->seen, flags));
 	if (result == 0)
 		*event = both;
 	else if (both)
@@ -229,17 +215,17 @@ static int record_event(void *event, void *stream)
 		result = hip.hipStreamWaitEvent(both->watcher, both->launched, 0);
 	if (result == 0)
 		result = hip.hipEventRecord(both->seen, both->watcher);
-	return clear_error(result);
+	return hip_clear_error(result);
 }
 
 static int query_event(void *event)
 {
-	return clear_error(hip.hipEventQuery(((struct event *)event)->seen));
+	return hip_clear_error(hip.hipEventQuery(((struct event *)event)->seen));
 }
 
 static int synchronize_event(void *event)
 {
-	return clear_error(hip.hipEventSynchronize(((struct event *)event)->seen));
+	return hip_clear_error(hip.hipEventSynchronize(((struct event *)event)->seen));
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -247,7 +233,7 @@ static int synchronize_event(void *event)
 static int allocate(uint64_t *address, size_t bytes)
 {
 	void *memory = NULL;
-	int result = clear_error(hip.hipMalloc(&memory, bytes));
+	int result = hip_clear_error(hip.hipMalloc(&memory, bytes));
 
 	if (result == 0)
 		*address = (uintptr_t)memory;
@@ -260,7 +246,7 @@ static int copy_rows(const struct driver_copy *copy, void *stream)
 	if (copy->from_kind != DRIVER_MEMORY_HOST || copy->to_kind != DRIVER_MEMORY_DEVICE ||
 	    copy->from_x || copy->from_y || copy->to_x || copy->to_y)
 		return HIP_E_NOT_SUPPORTED;
-	return clear_error(hip.hipMemcpy2DAsync(
+	return hip_clear_error(hip.hipMemcpy2DAsync(
 		driver_handle(copy->to_device), copy->to_pitch, copy->from_host, copy->from_pitch,
 		copy->width_bytes, copy->rows, HIP_COPY_TO_DEVICE, stream));
 }
@@ -295,19 +281,13 @@ bool hip_driver_is_likely(void)
 
 int hip_driver_bind(struct driver *out, struct proton_error *err)
 {
-	static const struct function functions[] = {
-#define HIP_FUNCTION(name, arguments) {#name, offsetof(typeof(hip), name), 1},
-		HIP_FUNCTIONS(HIP_FUNCTION)
-#undef HIP_FUNCTION
-	};
 	struct proton_error why;
 	void *library = amd_library_open(AMD_HIP, &why);
 	const char *missing;
 
 	if (!library)
 		return err_set(err, why.status, "AMD kernels require HIP: %s", why.text);
-	functions_bind(library, functions, ARRAY_LENGTH(functions), &hip);
-	missing = functions_missing(functions, ARRAY_LENGTH(functions), &hip, 1);
+	missing = hip_functions_bind(library);
 	if (missing)
 		return err_set(
 			err, PROTON_E_UNSUPPORTED,

@@ -16,7 +16,6 @@
 #include "driver/visible_devices.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,9 +12,9 @@
 #define VISIBLE_DEVICES_MAX 256
 
 /*
- * `unique_ids` are those of the machine's GPUs, in the order of their nodes; 0: it has none. Writes
- * the HIP ordinal of each, or -1 if HIP does not have it. `hip_count` is the number of devices that
- * HIP reports, -1 if unknown.
+ * `unique_ids` has the machine's GPUs, in the order of their nodes; 0: no id. Writes the HIP
+ * ordinal of each, or -1 if HIP does not have it. `hip_count` is the number of devices that HIP
+ * reports, -1 if unknown.
  */
 void visible_devices_map(const uint64_t *unique_ids, size_t count, int hip_count,
 			 int *ordinals_out);

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "export/timeline.h"
+#include "model/profile.h"
 
 struct chrome_intra;
 
@@ -27,5 +28,14 @@ void chrome_intra_track(struct chrome_intra *intra, const struct timeline_track 
 void chrome_intra_slice(struct chrome_intra *intra, const struct timeline_slice *slice);
 /* True if memory ran out. */
 bool chrome_intra_has_failed(const struct chrome_intra *intra);
+
+/* The frame's text, quoted; only the beginning if it has more than 1023 bytes. */
+void chrome_quote_frame(const struct profile *profile, struct out *out, uint32_t frame);
+
+/*
+ * ["ROOT","a","b"]: the path to `node`, which is last; only the innermost 1024 frames of a deep
+ * one.
+ */
+void chrome_call_stack(const struct profile *profile, struct out *out, uint32_t node);
 
 #endif

@@ -11,18 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/chrome_frame.h"
 #include "export/chrome_intra.h"
 #include "export/chrome_text.h"
 #include "export/chrome_values.h"
 #include "export/export.h"
 #include "export/timeline.h"
+#include "format/gzip_write.h"
 #include "format/json_write.h"
 
 /* Maximum size of the cache of node texts; beyond it, they are built for each slice. */
 #define KEPT_BYTES_MAX (32u << 20)
 
 struct chrome {
+	const struct trace_part *part;
 	struct out *out;
 	struct timeline timeline;
 	const struct profile *profile;
@@ -84,9 +85,17 @@ static void write_node(struct chrome *chrome, uint32_t node)
 
 static void begin_event(struct chrome *chrome)
 {
+	if (chrome->part->gzip)
+		gzip_give(chrome->part->gzip, chrome->out, GZIP_PIECE_BYTES);
 	if (chrome->has_events)
 		out_bytes(chrome->out, ",\n", 2);
 	chrome->has_events = true;
+}
+
+/* A number that no flow or scope of another process has, and that JavaScript represents. */
+static uint64_t unique(const struct chrome *chrome, uint32_t row)
+{
+	return row + ((uint64_t)chrome->part->number << 32);
 }
 
 /* Upstream's track names; with several devices, the device index is added. */
@@ -111,6 +120,23 @@ static void name_track(const struct chrome *chrome, const struct timeline_track 
 		 part);
 }
 
+/* The name of a process or thread, and its place from top to bottom. */
+static void write_label(struct chrome *chrome, const char *what, uint32_t tid, const char *name,
+			uint32_t order)
+{
+	uint32_t pid = chrome->part->number;
+
+	begin_event(chrome);
+	out_printf(chrome->out,
+		   "{\"ph\":\"M\",\"name\":\"%s_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":",
+		   what, pid, tid);
+	json_quote(chrome->out, name, strlen(name));
+	out_printf(chrome->out,
+		   "}},\n{\"ph\":\"M\",\"name\":\"%s_sort_index\",\"pid\":%u,\"tid\":%u,"
+		   "\"args\":{\"sort_index\":%u}}",
+		   what, pid, tid, order);
+}
+
 static void write_track(void *context, const struct timeline_track *track)
 {
 	struct chrome *chrome = context;
@@ -118,19 +144,10 @@ static void write_track(void *context, const struct timeline_track *track)
 
 	if (track->kind == TRACK_UNIT)
 		chrome_intra_track(chrome->intra, track);
-	if (track->kind == TRACK_UNIT || chrome->is_intra || !chrome->has_streams)
-		return; /* a trace of the CPU alone has no track names upstream */
+	if (track->kind == TRACK_UNIT || chrome->is_intra)
+		return;
 	name_track(chrome, track, name, sizeof(name));
-	begin_event(chrome);
-	out_printf(
-		chrome->out,
-		"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":0,\"tid\":%u,\"args\":{\"name\":",
-		track->tid);
-	json_quote(chrome->out, name, strlen(name));
-	out_printf(chrome->out,
-		   "}},\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":0,\"tid\":%u,"
-		   "\"args\":{\"sort_index\":%u}}",
-		   track->tid, track->order);
+	write_label(chrome, "thread", track->tid, name, track->order);
 }
 
 /* The phase, category and name of one end of a flow that is bound to the enclosing slice. */
@@ -138,12 +155,15 @@ static void write_track(void *context, const struct timeline_track *track)
 	"{\"ph\":\"" phase "\",\"bp\":\"e\",\"cat\":\"" category "\",\"name\":\"" name "\",\"id\":"
 
 /* One end of a flow. Another event follows. */
-static char *put_arrow_end(char *at, const char *kind, const struct timeline_slice *slice,
-			   const struct timeline_track *track, uint64_t ns)
+static char *put_arrow_end(const struct chrome *chrome, char *at, const char *kind,
+			   const struct timeline_slice *slice, const struct timeline_track *track,
+			   uint64_t ns)
 {
 	at = put_text(at, kind, strlen(kind));
-	at = put_u64(at, slice->row);
-	at = PUT(at, ",\"pid\":0,\"tid\":");
+	at = put_u64(at, unique(chrome, slice->row));
+	at = PUT(at, ",\"pid\":");
+	at = put_u64(at, chrome->part->number);
+	at = PUT(at, ",\"tid\":");
 	at = put_u64(at, track->tid);
 	at = PUT(at, ",\"ts\":");
 	at = put_us(at, ns);
@@ -164,14 +184,14 @@ static void write_arrows(struct chrome *chrome, const struct timeline_slice *sli
 	if (!at)
 		return;
 	if (slice->has_arrow) {
-		at = put_arrow_end(at, LAUNCH_END("s"), slice, slice->launch_track,
+		at = put_arrow_end(chrome, at, LAUNCH_END("s"), slice, slice->launch_track,
 				   slice->launch->start_ns - base_ns);
-		at = put_arrow_end(at, LAUNCH_END("f"), slice, slice->track, end_ns);
+		at = put_arrow_end(chrome, at, LAUNCH_END("f"), slice, slice->track, end_ns);
 	}
 	if (slice->forward) {
-		at = put_arrow_end(at, BACKWARD_END("s"), slice, slice->forward_track,
+		at = put_arrow_end(chrome, at, BACKWARD_END("s"), slice, slice->forward_track,
 				   slice->forward->start_ns - base_ns);
-		at = put_arrow_end(at, BACKWARD_END("f"), slice, slice->track, end_ns);
+		at = put_arrow_end(chrome, at, BACKWARD_END("f"), slice, slice->track, end_ns);
 	}
 	chrome->out->length += (size_t)(at - begin);
 	chrome->out->total += (size_t)(at - begin);
@@ -246,7 +266,9 @@ static void write_head_of(struct chrome *chrome, const struct timeline_slice *sl
 
 	if (!begin)
 		return;
-	at = PUT(begin, "{\"ph\":\"X\",\"pid\":0,\"tid\":");
+	at = PUT(begin, "{\"ph\":\"X\",\"pid\":");
+	at = put_u64(at, chrome->part->number);
+	at = PUT(at, ",\"tid\":");
 	at = put_u64(at, slice->track->tid);
 	at = PUT(at, ",\"ts\":");
 	at = put_us(at, slice->start_ns - chrome->timeline.base_ns);
@@ -305,7 +327,7 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	write_name(chrome, slice, &values);
 	if (slice->event && slice->event->kind == EVENT_SCOPE) {
 		out_text(chrome->out, ",\"scope_id\":");
-		out_u64(chrome->out, slice->row);
+		out_u64(chrome->out, unique(chrome, slice->row));
 	}
 	if (slice->event && slice->track->kind == TRACK_STREAM)
 		write_device_args(chrome, slice);
@@ -323,44 +345,44 @@ static void ignore_track_end(void *context, const struct timeline_track *track)
 /* ------------------------------------------------------------------ the whole */
 
 /* Session information and losses. */
-static void write_head(struct chrome *chrome)
+static void write_info(const struct chrome *chrome, struct json_writer *json)
 {
 	const struct profile *profile = chrome->profile;
+
+	for (size_t i = 0; i < profile->info_count; i++) {
+		const struct row_info *pair = &profile->info[i];
+
+		json_key(json, profile_text(profile, pair->key));
+		json_string(json, profile_text(profile, pair->value),
+			    string_length(&profile->strings, pair->value));
+	}
+	json_key_uint64(json, "pid", profile->pid);
+	for (size_t i = 0; i < profile->counter_count; i++) {
+		const struct row_counter *counter = &profile->counters[i];
+
+		if (!counter->is_loss || !counter->value)
+			continue;
+		json_key(json, profile_text(profile, counter->name));
+		json_uint64(json, counter->value);
+	}
+}
+
+/* The beginning of the file; the information of several processes is in their names. */
+static void write_head(struct chrome *chrome)
+{
 	struct json_writer json;
 
 	json_writer_init(&json, chrome->out, false);
 	json_begin_object(&json);
-	if (chrome->timeline.base_ns) {
+	if (chrome->timeline.base_ns)
 		json_key_uint64(&json, "baseTimeNanoseconds", chrome->timeline.base_ns);
-	}
 	json_key(&json, "displayTimeUnit");
 	json_string(&json, chrome->is_intra ? "ns" : "us", 2);
 	json_key_object(&json, "otherData");
-	for (size_t i = 0; i < profile->info_count; i++) {
-		const struct profile_pair *pair = &profile->info[i];
-
-		json_key(&json, profile_text(profile, pair->key));
-		json_string(&json, profile_text(profile, pair->value),
-			    string_length(&profile->strings, pair->value));
-	}
-	json_key_uint64(&json, "pid", profile->pid);
-	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct profile_counter *counter = &profile->counters[i];
-
-		if (!counter->is_loss || !counter->value)
-			continue;
-		json_key(&json, profile_text(profile, counter->name));
-		json_uint64(&json, counter->value);
-	}
+	if (chrome->part->count == 1)
+		write_info(chrome, &json);
 	json_end_object(&json);
 	out_text(chrome->out, ",\"traceEvents\":[\n");
-	if (!chrome->has_streams || chrome->is_intra)
-		return;
-	begin_event(chrome);
-	out_text(chrome->out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"tid\":0,"
-			      "\"args\":{\"name\":\"Trace\"}},\n"
-			      "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,\"tid\":0,"
-			      "\"args\":{\"sort_index\":0}}");
 }
 
 /* Finds out whether any events ran on a GPU, and on more than one. */
@@ -383,11 +405,10 @@ static void look_at_lanes(struct chrome *chrome)
 /* The session's backend instruments kernels; other backends may be active too. */
 static bool instruments(const struct profile *profile)
 {
-	for (size_t i = 0; i < profile->info_count; i++)
-		if (strcmp(profile_text(profile, profile->info[i].key), "backend") == 0)
-			return strcmp(profile_text(profile, profile->info[i].value),
-				      "instrumentation") == 0;
-	return true; /* a profile may not name the backend: assume the usual case */
+	const char *backend = profile_info_text(profile, "backend");
+
+	/* A profile may not name the backend: assume the usual case. */
+	return !*backend || strcmp(backend, "instrumentation") == 0;
 }
 
 static int write_events(struct chrome *chrome, struct proton_error *err)
@@ -407,9 +428,20 @@ static int write_events(struct chrome *chrome, struct proton_error *err)
 		return err_nomem(err);
 	look_at_lanes(chrome);
 	chrome->is_intra = chrome_intra_has_any(&chrome->timeline) && instruments(chrome->profile);
-	write_head(chrome);
+	if (chrome->is_intra && chrome->part->count > 1)
+		return err_set(err, PROTON_E_INVALID,
+			       "Chrome's format has no ranks for kernels that are instrumented; "
+			       "use perfetto");
+	if (chrome->part->number == 0)
+		write_head(chrome);
+	chrome->has_events = chrome->part->number > 0;
+	if (!chrome->is_intra && chrome->timeline.count)
+		write_label(chrome, "process", 0, chrome->part->name, chrome->part->number);
 	status = timeline_walk(&chrome->timeline, &sink, err);
-	out_text(chrome->out, "\n]}\n");
+	if (chrome->part->number + 1 == chrome->part->count)
+		out_text(chrome->out, "\n]}\n");
+	if (chrome->part->gzip)
+		gzip_give(chrome->part->gzip, chrome->out, 0);
 	if (chrome_intra_has_failed(chrome->intra))
 		chrome->failed = true;
 	if (status == PROTON_OK && chrome->failed)
@@ -417,20 +449,51 @@ static int write_events(struct chrome *chrome, struct proton_error *err)
 	return status;
 }
 
-int export_chrome_trace(const struct profile *profile, struct out *out, struct proton_error *err)
+int export_chrome_part(const struct profile *profile, const struct trace_part *part,
+		       struct out *out, struct proton_error *err)
 {
-	struct chrome chrome = {.out = out, .profile = profile};
+	struct chrome chrome = {.part = part, .out = out, .profile = profile};
+	struct out pending;
 	int status;
 
 	status = timeline_init(&chrome.timeline, profile, err);
 	if (status != PROTON_OK)
 		return status;
+	out_init(&pending, -1);
+	if (part->gzip)
+		chrome.out = &pending;
+	if (part->count > 1)
+		chrome.timeline.base_ns = part->base_ns - (uint64_t)part->shift_ns;
 	status = write_events(&chrome, err);
+	out_fini(&pending);
 	for (size_t i = 0; chrome.kept && i < profile->node_count; i++)
 		free(chrome.kept[i]);
 	free(chrome.kept);
 	free(chrome.kept_length);
 	chrome_intra_free(chrome.intra);
 	timeline_fini(&chrome.timeline);
+	return status;
+}
+
+static int export_chrome(const struct profile *profile, struct gzip_writer *gzip, struct out *out,
+			 struct proton_error *err)
+{
+	return export_chrome_part(
+		profile, &(struct trace_part){.count = 1, .name = "Trace", .gzip = gzip}, out, err);
+}
+
+int export_chrome_trace(const struct profile *profile, struct out *out, struct proton_error *err)
+{
+	return export_chrome(profile, NULL, out, err);
+}
+
+int export_chrome_gzip(const struct profile *profile, struct out *out, struct proton_error *err)
+{
+	struct gzip_writer gzip;
+	int status;
+
+	gzip_begin(&gzip, out);
+	status = export_chrome(profile, &gzip, out, err);
+	gzip_end(&gzip);
 	return status;
 }

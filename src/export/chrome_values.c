@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/double_bits.h"
 #include "format/json_write.h"
 #include "model/clamped.h"
 
 /* ------------------------------------------------------------------ reading */
 
 static struct chrome_value *find_value(struct chrome_values *values,
-				       const struct profile_metric *metric)
+				       const struct row_metric *metric)
 {
 	for (uint32_t i = 0; i < values->count; i++)
 		if (values->values[i].metric == metric)
@@ -52,18 +53,14 @@ static void sort_by_name(struct chrome_values *values)
 void chrome_values_read(struct chrome_values *values, const struct timeline *timeline,
 			uint32_t first)
 {
-	const struct profile_metric *metric;
+	const struct row_metric *metric;
 	struct row_sample sample;
-	uint32_t last = UINT32_MAX; /* links lead backwards; others are corrupt */
 
 	values->timeline = timeline;
 	values->count = 0;
-	for (uint32_t at = first; at && at < last; last = at, at = sample.next) {
-		struct chrome_value *known;
+	while (timeline_take_sample(timeline, &first, &metric, &sample)) {
+		struct chrome_value *known = find_value(values, metric);
 
-		if (!timeline_sample(timeline, at, &metric, &sample))
-			break;
-		known = find_value(values, metric);
 		if (known)
 			add_value(known, &sample);
 		else if (values->count < CHROME_VALUES_MAX)
@@ -74,14 +71,6 @@ void chrome_values_read(struct chrome_values *values, const struct timeline *tim
 }
 
 /* ------------------------------------------------------------------ values */
-
-static double double_of(uint64_t word)
-{
-	double value;
-
-	memcpy(&value, &word, sizeof(value));
-	return value;
-}
 
 /* Formats like C's "%f", or "%g" in a vector, independent of the locale. */
 static void print_double(struct out *text, double value, bool is_in_vector)
@@ -113,7 +102,7 @@ static void print_vector(const struct chrome_values *values, const struct chrome
 		if (i)
 			out_byte(text, ',');
 		if (value->metric->type == PROTON_METRIC_DOUBLE_VECTOR)
-			print_double(text, double_of(words[i]), true);
+			print_double(text, double_of_bits(words[i]), true);
 		else
 			out_i64(text, (int64_t)words[i]);
 	}
@@ -146,7 +135,7 @@ static void write_vector(const struct chrome_values *values, const struct chrome
 	json_begin_array(json);
 	for (uint64_t i = 0; i < count; i++) {
 		if (value->metric->type == PROTON_METRIC_DOUBLE_VECTOR)
-			json_double(json, double_of(words[i]));
+			json_double(json, double_of_bits(words[i]));
 		else
 			json_int64(json, (int64_t)words[i]);
 	}

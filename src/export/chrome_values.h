@@ -9,7 +9,7 @@
 #define CHROME_VALUES_MAX 64u
 
 struct chrome_value {
-	const struct profile_metric *metric;
+	const struct row_metric *metric;
 	struct row_sample sample; /* the sum of the values added to the event */
 };
 

@@ -64,7 +64,7 @@ static void write_devices(struct csv *csv, const struct profile *profile, uint32
 
 	csv->field.length = 0;
 	for (uint32_t i = first; i; i = kernels[i].next) {
-		const struct profile_device *device = &profile->devices[kernels[i].device];
+		const struct row_device *device = &profile->devices[kernels[i].device];
 		uint32_t k = first;
 
 		while (k != i && kernels[k].device != kernels[i].device)

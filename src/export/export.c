@@ -36,10 +36,5 @@ int export_to_file(const struct export_format *format, const struct profile *pro
 	if (status != PROTON_OK)
 		return status;
 	file.is_exclusive = no_clobber;
-	status = format->write(profile, &file.out, err);
-	if (status != PROTON_OK) {
-		file_replace_abandon(&file);
-		return status;
-	}
-	return file_replace_commit(&file, err);
+	return file_replace_end(&file, format->write(profile, &file.out, err), err);
 }

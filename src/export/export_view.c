@@ -108,10 +108,7 @@ bool export_paths_next(struct export_paths *paths)
 	/* A spreadsheet may split fields at a semicolon. */
 	if (paths->is_csv && name->length && csv_is_formula(name->bytes, name->length))
 		out_byte(path, '\'');
-	if (name->length)
-		text_write_escaped(path, name->bytes, name->length, is_plain);
-	else
-		out_text(path, "<unnamed>");
+	text_write_escaped(path, name->bytes, name->length, is_plain);
 	/* Without CSV, only the root's own path contains its name. */
 	paths->lengths[level] = level || paths->is_csv ? path->length : 0;
 	if (path->errnum || name->errnum)

@@ -72,13 +72,13 @@ struct export_view {
 		*owner; /* per node: the node itself, or its nearest ancestor that is shown */
 	const struct export_metric *metrics;
 	size_t metric_count;
-	/* Appends a frame's name in the selected format. */
+	/* Appends a frame's name in the selected format, "<unnamed>" if it is empty. */
 	void (*write_name)(struct out *out, const struct export_view *view, uint32_t frame);
 	uint32_t name_format; /* for write_name */
 	uint32_t name_style;
-	const struct export_view *other;    /* the baseline, or NULL */
-	const struct export_report *report; /* HTML only, else NULL */
-	uint64_t negative_count;            /* out: values that the format cannot represent */
+	const struct export_view *other; /* the baseline, or NULL */
+	struct export_report *report;    /* HTML only, else NULL */
+	uint64_t negative_count;         /* out: values that the format cannot represent */
 };
 
 int export_folded(struct export_view *view, struct out *out, struct proton_error *err);

@@ -11,6 +11,7 @@
  */
 #include <stdio.h>
 
+#include "base/double_bits.h"
 #include "export/export.h"
 #include "export/tree_plan.h"
 #include "format/json_write.h"
@@ -198,11 +199,8 @@ static void write_vector(struct tree_writer *writer, const uint64_t *words, bool
 {
 	begin_array(writer, words[0]);
 	for (uint64_t i = 1; i <= words[0]; i++) {
-		double value;
-
-		memcpy(&value, &words[i], sizeof(value));
 		if (is_double)
-			write_double(writer, value);
+			write_double(writer, double_of_bits(words[i]));
 		else
 			write_int64(writer, (int64_t)words[i]);
 	}
@@ -289,7 +287,7 @@ static void write_dimensions(struct tree_writer *writer, const char *key,
 	end_array(writer);
 }
 
-static void write_config(struct tree_writer *writer, const struct profile_config *launch)
+static void write_config(struct tree_writer *writer, const struct row_config *launch)
 {
 	const struct launch_config *config = &launch->config;
 	bool is_other = launch->flags & CONFIG_OTHER;
@@ -534,7 +532,7 @@ static size_t count_same_type(const struct tree_plan *plan, size_t first)
 
 static void write_device(struct tree_writer *writer, const struct plan_device *row)
 {
-	const struct profile_device *device = &writer->plan.profile->devices[row->device];
+	const struct row_device *device = &writer->plan.profile->devices[row->device];
 
 	write_key(writer, row->id);
 	begin_map(writer, 5);

@@ -1,71 +1,49 @@
 /*
  * HTML report: one self-contained file, the page of src/export/html/ with the profile as JSON. The
- * page only draws: every number is computed here, or divided there like in the viewer.
- *
- * Browsers are slow with a million frames, so only those with the largest share of any metric are
- * drawn (html_nodes.h). The others still count in the frames above them, in searches
- * (html_pruned.h) and in the table of kernels, which is complete.
+ * page only draws: every number is computed here, or divided there like in the viewer. It has all
+ * frames (html_tree.h), and a table that needs no script.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/text_write.h"
 #include "export/export_view.h"
 #include "export/html/page.h"
-#include "export/html_nodes.h"
-#include "export/html_pruned.h"
 #include "export/html_report.h"
+#include "export/html_timeline.h"
+#include "export/html_tree.h"
 #include "format/json_write.h"
+#include "model/warp_metrics.h"
+
+#define TOP_ROWS 20
 
 struct html {
 	const struct export_view *view;
-	const struct html_nodes *nodes;
+	struct html_tree tree;
 	struct json_writer json;
-	struct out *out;
-	struct out scratch, quoted;
-	double *weights;          /* per node */
-	uint32_t *number_of_node; /* index on the page; UINT32_MAX: not drawn */
-	uint32_t *number_of_frame;
-	uint32_t *frames; /* by their index */
-	size_t node_count, frame_count;
-	bool is_out_of_memory;
 };
 
 /* ------------------------------------------------------------------ texts */
 
-/* "</script>" and "<!--" in a name must not end the script element. */
-static void write_text(struct html *html, const char *text, size_t length)
+/* The same text without '<'. */
+static void out_replaced(struct out *out, const struct out *text, const char *other)
 {
-	struct out *quoted = &html->quoted;
-	struct out *safe = &html->scratch;
+	for (const char *at = text->bytes, *end = at + text->length; at < end && !out->errnum;) {
+		const char *found = memchr(at, '<', (size_t)(end - at));
 
-	if (html->out->errnum)
-		return;
-	quoted->length = 0;
-	json_quote(quoted, text, length);
-	safe->length = 0;
-	for (const char *at = quoted->bytes, *end = at + quoted->length; at < end;) {
-		const char *mark = memchr(at, '<', (size_t)(end - at));
-
-		out_bytes(safe, at, (size_t)((mark ? mark : end) - at));
-		if (mark)
-			out_text(safe, "\\u003c");
-		at = mark ? mark + 1 : end;
+		out_bytes(out, at, (size_t)((found ? found : end) - at));
+		if (found)
+			out_text(out, other);
+		at = found ? found + 1 : end;
 	}
-	json_string_quoted(&html->json, safe->bytes, safe->length);
 }
 
 static void write_string(struct html *html, uint32_t string)
 {
 	const struct strings *strings = &html->view->profile->strings;
 
-	write_text(html, string_text(strings, string), string_length(strings, string));
-}
-
-static void key_text(struct html *html, const char *key, const char *text)
-{
-	json_key(&html->json, key);
-	write_text(html, text, strlen(text));
+	json_string(&html->json, string_text(strings, string), string_length(strings, string));
 }
 
 /* Short notation: most numbers are integers. */
@@ -81,34 +59,6 @@ static void key_number(struct html *html, const char *key, double value)
 {
 	json_key(&html->json, key);
 	write_number(html, value);
-}
-
-/* ------------------------------------------------------------------ which nodes */
-
-static bool number_nodes(struct html *html)
-{
-	const struct profile *profile = html->view->profile;
-
-	html->number_of_node = malloc(profile->node_count * sizeof(*html->number_of_node));
-	html->number_of_frame = malloc((profile->frame_count + 1) * sizeof(*html->number_of_frame));
-	html->frames = malloc((profile->frame_count + 1) * sizeof(*html->frames));
-	if (!html->number_of_node || !html->number_of_frame || !html->frames)
-		return false;
-	memset(html->number_of_frame, 0xff, profile->frame_count * sizeof(*html->number_of_frame));
-	for (size_t i = 0; i < profile->node_count; i++) {
-		uint32_t frame = profile->nodes[i].frame;
-
-		html->number_of_node[i] = UINT32_MAX;
-		if (html->nodes->place[i] == HTML_HIDDEN)
-			continue;
-		if (html->nodes->place[i] == HTML_DRAWN)
-			html->number_of_node[i] = (uint32_t)html->node_count++;
-		if (html->number_of_frame[frame] == UINT32_MAX) {
-			html->frames[html->frame_count] = frame;
-			html->number_of_frame[frame] = (uint32_t)html->frame_count++;
-		}
-	}
-	return true;
 }
 
 /* ------------------------------------------------------------------ what was run */
@@ -128,7 +78,7 @@ static void write_info(struct html *html)
 	json_end_array(json);
 	json_key_array(json, "losses");
 	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct profile_counter *counter = &profile->counters[i];
+		const struct row_counter *counter = &profile->counters[i];
 
 		if (!counter->is_loss || !counter->value)
 			continue;
@@ -149,7 +99,7 @@ static void write_devices(struct html *html)
 	json_key_array(json, "devices");
 	for (size_t i = 0; i < report->device_count; i++) {
 		const struct report_device *device = &report->devices[i];
-		const struct profile_device *row = &profile->devices[device->device];
+		const struct row_device *row = &profile->devices[device->device];
 
 		json_begin_object(json);
 		json_key(json, "type");
@@ -179,7 +129,7 @@ static void write_head(struct html *html)
 	struct json_writer *json = &html->json;
 	uint64_t start_ms = profile->start_ns / 1000000;
 
-	key_text(html, "title", html->view->title);
+	json_key_text(json, "title", html->view->title);
 	write_info(html);
 	key_number(html, "start", (double)start_ms);
 	key_number(html, "duration",
@@ -188,79 +138,11 @@ static void write_head(struct html *html)
 			   : NAN);
 	json_key_bool(json, "unfinished", profile->is_unfinished);
 	json_key_bool(json, "damaged", profile->is_damaged);
+	if (html->view->report->hidden_count) {
+		json_key_uint64(json, "hidden", html->view->report->hidden_count);
+		json_key_text(json, "hiddenBy", html->view->report->hidden_by);
+	}
 	write_devices(html);
-}
-
-/* ------------------------------------------------------------------ the tree */
-
-static void write_column(struct html *html, const char *key, const struct export_numbers *numbers)
-{
-	const struct profile *profile = html->view->profile;
-
-	json_key(&html->json, key);
-	json_begin_array(&html->json);
-	for (uint32_t i = 0; i < profile->node_count; i++)
-		if (html->number_of_node[i] != UINT32_MAX)
-			write_number(html, export_value(numbers, i));
-	json_end_array(&html->json);
-}
-
-static void write_metric(struct html *html, const struct export_metric *metric)
-{
-	struct json_writer *json = &html->json;
-
-	json_line_break(json);
-	json_begin_object(json);
-	key_text(html, "name", metric->name);
-	key_text(html, "unit", metric->unit);
-	json_key_bool(json, "inclusive", metric->is_inclusive);
-	json_key_bool(json, "adds", metric->own.values != NULL);
-	key_number(html, "decimals", metric->decimals);
-	json_key_bool(json, "scientific", metric->is_scientific);
-	write_column(html, "values", &metric->total);
-	/* For metrics with inclusive values these are the values. */
-	if (metric->own.values && !metric->is_inclusive && html->weights) {
-		html_weights(html->view, metric, html->weights);
-		write_column(html, "weights", &(struct export_numbers){.values = html->weights});
-	}
-	json_end_object(json);
-}
-
-static void write_tree(struct html *html)
-{
-	const struct export_view *view = html->view;
-	const struct profile *profile = view->profile;
-	struct json_writer *json = &html->json;
-	struct out name;
-
-	out_init(&name, -1);
-	json_key_array(json, "frames");
-	for (size_t i = 0; i < html->frame_count; i++) {
-		name.length = 0;
-		view->write_name(&name, view, html->frames[i]);
-		json_line_break(json);
-		if (name.length)
-			write_text(html, name.bytes, name.length);
-		else
-			write_text(html, "<unnamed>", 9);
-	}
-	json_end_array(json);
-	html->is_out_of_memory |= name.errnum != 0;
-	out_fini(&name);
-	json_key_array(json, "parent");
-	for (size_t i = 0; i < profile->node_count; i++)
-		if (html->number_of_node[i] != UINT32_MAX)
-			json_uint64(json, html->number_of_node[profile->nodes[i].parent]);
-	json_end_array(json);
-	json_key_array(json, "frame");
-	for (size_t i = 0; i < profile->node_count; i++)
-		if (html->number_of_node[i] != UINT32_MAX)
-			json_uint64(json, html->number_of_frame[profile->nodes[i].frame]);
-	json_end_array(json);
-	json_key_array(json, "metrics");
-	for (size_t m = 0; m < view->metric_count; m++)
-		write_metric(html, &view->metrics[m]);
-	json_end_array(json);
 }
 
 /* ------------------------------------------------------------------ kernels */
@@ -298,7 +180,7 @@ static void write_kernels(struct html *html)
 
 		json_line_break(json);
 		json_begin_array(json);
-		json_uint64(json, html->number_of_frame[kernel->frame]);
+		json_uint64(json, html->tree.number_of_frame[kernel->frame]);
 		json_uint64(json, kernel->count);
 		json_uint64(json, kernel->total_ns);
 		write_number(html, known_time(kernel->min_ns));
@@ -312,90 +194,174 @@ static void write_kernels(struct html *html)
 	json_end_array(json);
 }
 
-/* ------------------------------------------------------------------ the page */
-
-static void write_pruned(struct html *html)
+/* Names of kernels with scopes inside: without a time, if only these were recorded. */
+static void write_instrumented(struct html *html)
 {
-	struct html_numbers numbers = {
-		.of_node = html->number_of_node,
-		.of_frame = html->number_of_frame,
-		.frame_count = html->frame_count,
-	};
+	const struct profile *profile = html->view->profile;
 
-	json_key(&html->json, "pruned");
-	html->is_out_of_memory |= !html_pruned_write(&html->json, html->nodes, &numbers);
+	json_key_array(&html->json, "instrumented");
+	for (size_t i = 0; i < html->tree.count; i++) {
+		const struct profile_node *node = &profile->nodes[html->tree.nodes[i]];
+		const char *name = profile_text(profile, profile->frames[node->frame].name);
+		uint32_t parent = profile->nodes[node->parent].frame;
+
+		if (strcmp(name, WARPS_FRAME) == 0)
+			json_uint64(&html->json, html->tree.number_of_frame[parent]);
+	}
+	json_end_array(&html->json);
 }
+
+/* ------------------------------------------------------------------ without scripts */
 
 /* False if memory ran out. */
-static bool write_profile(const struct html_nodes *nodes, struct out *out)
+static bool write_cell(struct out *out, const struct out *text)
 {
-	const struct export_view *view = nodes->view;
-	struct html html = {.view = view, .nodes = nodes, .out = out};
+	struct out valid;
+	bool has_memory;
 
-	json_writer_init(&html.json, out, false);
-	out_init(&html.scratch, -1);
-	out_init(&html.quoted, -1);
-	html.weights = malloc(view->profile->node_count * sizeof(*html.weights));
-	if (html.weights && number_nodes(&html)) {
-		json_begin_object(&html.json);
-		write_head(&html);
-		write_tree(&html);
-		write_pruned(&html);
-		write_kernels(&html);
-		json_end_object(&html.json);
-	} else {
-		html.is_out_of_memory = true;
+	out_init(&valid, -1);
+	text_write_utf8(&valid, text->bytes, text->length);
+	has_memory = !text->errnum && !valid.errnum;
+	out_text(out, "<td>");
+	for (size_t i = 0; i < valid.length; i++) {
+		if (valid.bytes[i] == '<')
+			out_text(out, "&lt;");
+		else if (valid.bytes[i] == '&')
+			out_text(out, "&amp;");
+		else
+			out_byte(out, valid.bytes[i]);
 	}
-	html.is_out_of_memory |= html.scratch.errnum || html.quoted.errnum;
-	out_fini(&html.scratch);
-	out_fini(&html.quoted);
-	free(html.weights);
-	free(html.number_of_node);
-	free(html.number_of_frame);
-	free(html.frames);
-	return !html.is_out_of_memory;
+	out_text(out, "</td>");
+	out_fini(&valid);
+	return has_memory;
 }
 
-/* The JSON is ready, or empty; '<' occurs in its strings only. */
+static void write_duration(struct out *out, double ns)
+{
+	static const char *const units[] = {"ns", "\302\265s", "ms", "s"};
+	size_t unit = 0;
+
+	for (; ns >= 1000 && unit < 3; unit++)
+		ns /= 1000;
+	out_printf(out, "<td>%.*f %s</td>", unit ? 2 : 0, ns, units[unit]);
+}
+
+/*
+ * The kernels with the longest time, which readers without scripts see. False if memory ran out.
+ */
+static bool write_top(const struct export_view *view, struct out *out)
+{
+	const struct export_report *report = view->report;
+	bool has_memory = true;
+	uint64_t whole = 0;
+	struct out name;
+
+	for (size_t i = 0; i < report->kernel_count; i++)
+		whole += report->kernels[i].total_ns;
+	out_init(&name, -1);
+	out_text(out, "<table><thead><tr><th>Kernel</th><th>Time</th><th>%</th><th>Runs</th>"
+		      "<th>Mean</th></tr></thead><tbody>\n");
+	for (size_t i = 0; i < report->kernel_count && i < TOP_ROWS; i++) {
+		const struct report_kernel *kernel = &report->kernels[i];
+
+		name.length = 0;
+		view->write_name(&name, view, kernel->frame);
+		out_text(out, "<tr>");
+		has_memory = write_cell(out, &name) && has_memory;
+		write_duration(out, (double)kernel->total_ns);
+		out_printf(out, "<td>%.2f</td><td>%" PRIu64 "</td>",
+			   whole ? 100.0 * (double)kernel->total_ns / (double)whole : 0,
+			   kernel->count);
+		write_duration(out, kernel->count ? (double)kernel->total_ns / (double)kernel->count
+						  : 0);
+		out_text(out, "</tr>\n");
+	}
+	out_text(out,
+		 "</tbody></table></section>\n<script type=\"application/json\" id=\"profile\">");
+	out_fini(&name);
+	return has_memory;
+}
+
+/* ------------------------------------------------------------------ the page */
+
+/* False if memory ran out. */
+static bool write_profile(const struct export_view *view, struct out *out)
+{
+	struct html html = {.view = view};
+	bool has_memory = html_tree_init(&html.tree, view);
+
+	json_writer_init(&html.json, out, false);
+	if (has_memory) {
+		json_begin_object(&html.json);
+		write_head(&html);
+		has_memory = html_tree_write(&html.tree, &html.json);
+		write_kernels(&html);
+		write_instrumented(&html);
+		json_end_object(&html.json);
+	}
+	html_tree_fini(&html.tree);
+	return has_memory;
+}
+
 static void write_ready(const char *key, const struct out *ready, struct out *out)
 {
-	const char *at = ready->bytes;
-	const char *end;
-
 	out_text(out, key);
-	if (!ready->length) {
+	if (ready->length)
+		out_bytes(out, ready->bytes, ready->length);
+	else
 		out_text(out, "null");
-		return;
-	}
-	end = at + ready->length;
-	while (at < end && !out->errnum) {
-		const char *mark = memchr(at, '<', (size_t)(end - at));
+}
 
-		out_bytes(out, at, (size_t)((mark ? mark : end) - at));
-		if (mark)
-			out_text(out, "\\u003c");
-		at = mark ? mark + 1 : end;
-	}
+static void write_texts(const struct export_report *report, struct out *out)
+{
+	out_text(out, ",\"warps\":");
+	json_quote(out, report->warps.bytes, report->warps.length);
+	out_text(out, ",\"waits\":");
+	json_quote(out, report->waits.bytes, report->waits.length);
+}
+
+static int write_timeline(const struct export_view *view, struct proton_error *err)
+{
+	struct html_timeline line;
+	int status = html_timeline_init(&line, view, &view->report->timeline, err);
+
+	if (status == PROTON_OK)
+		status = html_timeline_add(&line, view->profile, &(struct trace_part){.name = ""},
+					   err);
+	if (status == PROTON_OK)
+		status = html_timeline_end(&line, err);
+	html_timeline_fini(&line);
+	return status;
 }
 
 int export_html(struct export_view *view, struct out *out, struct proton_error *err)
 {
-	struct html_nodes nodes[2] = {0};
-	bool has_memory = html_nodes_init(nodes, view->other ? 2 : 1, view);
+	int status = PROTON_OK;
+	bool has_memory;
+	struct out json;
 
 	out_bytes(out, html_page_head, html_page_head_bytes);
-	out_text(out, "{\"version\":\"" PROTON_VERSION "\",\"now\":");
-	has_memory = has_memory && write_profile(&nodes[0], out);
-	out_text(out, ",\"before\":");
+	has_memory = write_top(view, out);
+	out_init(&json, -1);
+	out_text(&json, "{\"version\":\"" PROTON_VERSION "\",\"now\":");
+	has_memory = has_memory && write_profile(view, &json);
+	out_text(&json, ",\"before\":");
 	if (view->other)
-		has_memory = has_memory && write_profile(&nodes[1], out);
+		has_memory = has_memory && write_profile(view->other, &json);
 	else
-		out_text(out, "null");
-	write_ready(",\"source\":", &view->report->source, out);
-	write_ready(",\"ranks\":", &view->report->ranks, out);
-	out_text(out, "}");
+		out_text(&json, "null");
+	write_ready(",\"source\":", &view->report->source, &json);
+	write_ready(",\"ranks\":", &view->report->ranks, &json);
+	write_texts(view->report, &json);
+	if (has_memory && !view->report->timeline.length && view->profile->trace &&
+	    view->profile->trace->event_count)
+		status = write_timeline(view, err);
+	write_ready(",\"timeline\":", &view->report->timeline, &json);
+	out_text(&json, "}");
+	/* "</script>" and "<!--" in a name must not end the script element. */
+	out_replaced(out, &json, "\\u003c");
+	has_memory = has_memory && !json.errnum;
+	out_fini(&json);
 	out_bytes(out, html_page_tail, html_page_tail_bytes);
-	html_nodes_fini(&nodes[0]);
-	html_nodes_fini(&nodes[1]);
-	return has_memory ? PROTON_OK : err_nomem(err);
+	return has_memory ? status : err_nomem(err);
 }

@@ -39,10 +39,16 @@ struct export_report {
 	struct report_device *devices; /* devices that ran something */
 	size_t device_count;
 	bool uses_width[REPORT_WIDTHS]; /* operations of that width were recorded */
+	size_t hidden_count;            /* frames that are not shown */
+	const char *hidden_by;          /* the option; "": lines of libraries, by default */
 	/* Annotated source as JSON, by viewer/export/report_source.c; empty: no PC samples. */
 	struct out source;
+	/* Text of the views --warps and of the waiting of --ranks; empty: there is none. */
+	struct out warps, waits;
 	/* Heat map of ranks as JSON, by viewer/export/report_ranks.c; empty: not a merged job. */
 	struct out ranks;
+	/* Time line as JSON; empty: made from the profile's trace (html_timeline.h). */
+	struct out timeline;
 };
 
 #endif

@@ -4,15 +4,18 @@
  *
  * The start and the end of a slice are separate packets. Readers sort packets by time and keep file
  * order for equal times, so on each track an enclosing slice starts first and ends last. Names and
- * call stacks are written once and referenced by number (interned).
+ * call stacks are written once and referenced by number (interned). Packets are compressed in
+ * groups: slices repeat each other, except for their times. A slice takes 10 to 20 bytes.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/double_bits.h"
 #include "export/export.h"
 #include "export/perfetto_fields.h"
 #include "export/timeline.h"
+#include "format/gzip_write.h"
 #include "format/protobuf_write.h"
 
 /* Arguments of slices; their numbers are these + 1, followed by those of metrics. */
@@ -40,15 +43,16 @@ enum argument {
 	ARG_METRICS /* + the metric's index */
 };
 
-/* Track numbers: the process, threads and streams, counters. */
+/* Track numbers in a process: itself, threads and streams, counters. */
 #define UUID_PROCESS 1u
 #define UUID_LOSSES 2u
 #define UUID_TRACKS 16u
 #define UUID_COUNTERS (1ull << 32)
 #define UUID_GROUPS (1ull << 40) /* CTAs of instrumented kernels */
 #define UUID_UNITS (1ull << 41)  /* their warps: by CTA and track */
-#define SEQUENCE 1u
-#define VECTOR_MAX 4096u /* maximum number of written elements of a vector */
+#define UUID_PER_PROCESS (1ull << 48)
+#define GROUP_BYTES ((size_t)512 * 1024) /* of packets that are compressed together */
+#define VECTOR_MAX 4096u                 /* maximum number of written elements of a vector */
 #define CALL_STACK_BYTES_MAX 65536u
 
 /* A flow (arrow) to the warp that waited for the end of another warp's asynchronous work. */
@@ -60,6 +64,10 @@ struct arrow {
 };
 
 struct perfetto {
+	const struct trace_part *part;
+	struct out *file;
+	struct out packets; /* to be compressed */
+	uint64_t given;     /* bytes of earlier packets */
 	struct protobuf_writer writer;
 	struct timeline timeline;
 	const struct profile *profile;
@@ -104,12 +112,70 @@ static void put_interned(struct perfetto *p, uint32_t field, uint64_t id, const 
 	protobuf_end(&p->writer);
 }
 
+static uint64_t sequence_of(const struct perfetto *p)
+{
+	return (uint64_t)p->part->number + 1;
+}
+
+static uint64_t time_of(const struct perfetto *p, uint64_t timestamp_ns)
+{
+	return timestamp_ns + (uint64_t)p->part->shift_ns;
+}
+
+/* A number that no track or flow of another process has. */
+static uint64_t unique(const struct perfetto *p, uint64_t number)
+{
+	return number + p->part->number * UUID_PER_PROCESS;
+}
+
 static void begin_packet(struct perfetto *p, uint64_t timestamp_ns)
 {
 	protobuf_begin(&p->writer, TRACE_PACKET);
-	protobuf_uint64(&p->writer, PACKET_TIMESTAMP, timestamp_ns);
-	protobuf_uint64(&p->writer, PACKET_SEQUENCE, SEQUENCE);
+	protobuf_uint64(&p->writer, PACKET_TIMESTAMP, time_of(p, timestamp_ns));
+	protobuf_uint64(&p->writer, PACKET_SEQUENCE, sequence_of(p));
 	protobuf_uint64(&p->writer, PACKET_SEQUENCE_FLAGS, SEQUENCE_NEEDS_NAMES);
+}
+
+static void begin_track(struct perfetto *p, uint64_t timestamp_ns, uint64_t uuid, uint64_t parent)
+{
+	begin_packet(p, timestamp_ns);
+	protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
+	protobuf_uint64(&p->writer, TRACK_UUID, unique(p, uuid));
+	protobuf_uint64(&p->writer, TRACK_PARENT, unique(p, parent));
+}
+
+/* Ends a packet and its only field that is a message. */
+static void end_packet(struct perfetto *p)
+{
+	protobuf_end(&p->writer);
+	protobuf_end(&p->writer);
+}
+
+/* Writes the packets as one that contains them, if they are more than `min` bytes. */
+static void compress_packets(struct perfetto *p, size_t min)
+{
+	struct protobuf_writer writer;
+	struct out zlib;
+
+	p->failed |= p->packets.errnum != 0;
+	if (p->packets.length <= min)
+		return;
+	/* The limit is for the packets: a reader needs memory for them. */
+	p->given += p->packets.length;
+	if (p->file->limit && p->file->total + p->given > p->file->limit && !p->file->errnum) {
+		p->file->total += p->given;
+		p->file->errnum = EFBIG;
+	}
+	out_init(&zlib, -1);
+	zlib_write(&zlib, p->packets.bytes, p->packets.length);
+	protobuf_init(&writer, p->file);
+	protobuf_begin(&writer, TRACE_PACKET);
+	protobuf_bytes(&writer, PACKET_COMPRESSED, zlib.bytes, zlib.length);
+	protobuf_end(&writer);
+	p->failed |= zlib.errnum != 0;
+	protobuf_fini(&writer);
+	out_fini(&zlib);
+	p->packets.length = 0;
 }
 
 /* ------------------------------------------------------------------ names */
@@ -156,8 +222,7 @@ static void write_names(struct perfetto *p, const struct timeline_slice *slice)
 			     frame_text(profile, frame, text, sizeof(text)));
 	if (wants_stack)
 		put_call_stack(p, parent);
-	protobuf_end(&p->writer);
-	protobuf_end(&p->writer);
+	end_packet(p);
 }
 
 /* ------------------------------------------------------------------ slices, by hand */
@@ -216,14 +281,14 @@ static char *put_number(char *at, enum argument name, uint64_t value)
 static void write_event(struct perfetto *p, uint64_t timestamp_ns, const char *event, size_t length)
 {
 	char head[32];
-	char *at = put_field(head, PACKET_TIMESTAMP, timestamp_ns);
+	char *at = put_field(head, PACKET_TIMESTAMP, time_of(p, timestamp_ns));
 	struct out *out = p->writer.out;
 	char *space = out_reserve(out, SLICE_BYTES_MAX + 64);
 	char *begin = space;
 
 	if (!space)
 		return;
-	at = put_field(at, PACKET_SEQUENCE, SEQUENCE);
+	at = put_field(at, PACKET_SEQUENCE, sequence_of(p));
 	at = put_field(at, PACKET_SEQUENCE_FLAGS, SEQUENCE_NEEDS_NAMES);
 	*at++ = LENGTH(PACKET_TRACK_EVENT);
 	at = put_varint(at, length);
@@ -245,19 +310,16 @@ static void put_vector(struct perfetto *p, const struct row_sample *sample, bool
 	const uint64_t *words = timeline_vector(&p->timeline, sample, &count);
 
 	for (uint64_t i = 0; i < count && i < VECTOR_MAX; i++) {
-		double value;
-
-		memcpy(&value, &words[i], sizeof(value));
 		protobuf_begin(&p->writer, ANNOTATION_ARRAY);
 		if (is_double)
-			protobuf_double(&p->writer, ANNOTATION_DOUBLE, value);
+			protobuf_double(&p->writer, ANNOTATION_DOUBLE, double_of_bits(words[i]));
 		else
 			protobuf_int64(&p->writer, ANNOTATION_INT, (int64_t)words[i]);
 		protobuf_end(&p->writer);
 	}
 }
 
-static void put_metric(struct perfetto *p, const struct profile_metric *metric,
+static void put_metric(struct perfetto *p, const struct row_metric *metric,
 		       const struct row_sample *sample)
 {
 	uint64_t index = (uint64_t)(metric - p->profile->metrics);
@@ -286,15 +348,11 @@ static void put_metric(struct perfetto *p, const struct profile_metric *metric,
 
 static void put_metrics(struct perfetto *p, uint32_t first)
 {
-	const struct profile_metric *metric;
+	const struct row_metric *metric;
 	struct row_sample sample;
-	uint32_t last = UINT32_MAX; /* links lead backwards; others are corrupt */
 
-	for (uint32_t at = first; at < last; last = at, at = sample.next) {
-		if (!timeline_sample(&p->timeline, at, &metric, &sample))
-			break;
+	while (timeline_take_sample(&p->timeline, &first, &metric, &sample))
 		put_metric(p, metric, &sample);
-	}
 }
 
 /* Device and launch arguments. */
@@ -360,9 +418,10 @@ static uint64_t uuid_of(const struct timeline_track *track)
 	return (uint64_t)track->tid + UUID_TRACKS;
 }
 
+/* Processes of several hosts may have the same number: then those are the numbers of the parts. */
 static uint32_t pid_of(const struct perfetto *p)
 {
-	return p->profile->pid ? p->profile->pid : 1;
+	return p->part->count == 1 && p->profile->pid ? p->profile->pid : p->part->number + 1;
 }
 
 /* The parent track of a CTA's tracks. */
@@ -371,15 +430,11 @@ static void write_group(struct perfetto *p, const struct timeline_track *track)
 	char name[512];
 	size_t length = timeline_group_name(&p->timeline, track, name, sizeof(name));
 
-	begin_packet(p, p->timeline.base_ns);
-	protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
-	protobuf_uint64(&p->writer, TRACK_UUID, UUID_GROUPS + track->pid);
-	protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
+	begin_track(p, p->timeline.base_ns, UUID_GROUPS + track->pid, UUID_PROCESS);
 	protobuf_text(&p->writer, TRACK_NAME, name, length);
 	protobuf_uint64(&p->writer, TRACK_SIBLING_RANK, track->order);
 	protobuf_uint64(&p->writer, TRACK_CHILD_ORDERING, CHILD_ORDERING_EXPLICIT);
-	protobuf_end(&p->writer);
-	protobuf_end(&p->writer);
+	end_packet(p);
 }
 
 static void keep_arrow(struct perfetto *p, const struct timeline_slice *slice)
@@ -405,10 +460,10 @@ static void write_arrows(struct perfetto *p)
 		char event[64];
 		char *at = put_field(event, EVENT_TYPE, TYPE_INSTANT);
 
-		at = put_field(at, EVENT_TRACK, arrow->track);
+		at = put_field(at, EVENT_TRACK, unique(p, arrow->track));
 		at = put_field(at, EVENT_NAME_ID, (uint64_t)arrow->frame + 1);
 		at = put_field(at, EVENT_CATEGORY_ID, EVENT_SECTION);
-		at = put_flow(at, EVENT_FLOW_END, arrow->row);
+		at = put_flow(at, EVENT_FLOW_END, unique(p, arrow->row));
 		write_event(p, arrow->end_ns, event, (size_t)(at - event));
 	}
 	p->arrow_count = 0;
@@ -420,17 +475,15 @@ static void write_track(void *context, const struct timeline_track *track)
 	char name[128];
 	size_t length = timeline_track_name(&p->timeline, track, name, sizeof(name));
 
+	compress_packets(p, GROUP_BYTES);
 	if (track->is_first_of_pid) {
 		write_arrows(p);
 		write_group(p, track);
 	}
 	if (track->is_again)
 		return;
-	begin_packet(p, p->timeline.base_ns);
-	protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
-	protobuf_uint64(&p->writer, TRACK_UUID, uuid_of(track));
-	protobuf_uint64(&p->writer, TRACK_PARENT,
-			track->pid ? UUID_GROUPS + track->pid : UUID_PROCESS);
+	begin_track(p, p->timeline.base_ns, uuid_of(track),
+		    track->pid ? UUID_GROUPS + track->pid : UUID_PROCESS);
 	protobuf_bytes(&p->writer, TRACK_NAME, name, length);
 	protobuf_uint64(&p->writer, TRACK_SIBLING_RANK, track->order);
 	if (track->kind == TRACK_THREAD) {
@@ -442,8 +495,7 @@ static void write_track(void *context, const struct timeline_track *track)
 		protobuf_bytes(&p->writer, THREAD_NAME, name, length);
 		protobuf_end(&p->writer);
 	}
-	protobuf_end(&p->writer);
-	protobuf_end(&p->writer);
+	end_packet(p);
 }
 
 static void write_end(struct perfetto *p, const struct timeline_track *track, uint64_t end_ns)
@@ -451,7 +503,7 @@ static void write_end(struct perfetto *p, const struct timeline_track *track, ui
 	char event[32];
 	char *at = put_field(event, EVENT_TYPE, TYPE_END);
 
-	at = put_field(at, EVENT_TRACK, uuid_of(track));
+	at = put_field(at, EVENT_TRACK, unique(p, uuid_of(track)));
 	write_event(p, end_ns, event, (size_t)(at - event));
 }
 
@@ -464,41 +516,33 @@ static void close_until(struct perfetto *p, const struct timeline_track *track, 
 /* Numeric values of a scope, on their own counter tracks. */
 static void write_counters(struct perfetto *p, const struct timeline_slice *slice)
 {
-	const struct profile_metric *metric;
+	const struct row_metric *metric;
 	struct row_sample sample;
-	uint32_t last = UINT32_MAX;
+	uint32_t at = timeline_samples(&p->timeline, slice);
 
-	for (uint32_t at = timeline_samples(&p->timeline, slice); at < last;
-	     last = at, at = sample.next) {
+	while (timeline_take_sample(&p->timeline, &at, &metric, &sample)) {
 		uint64_t index;
 
-		if (!timeline_sample(&p->timeline, at, &metric, &sample))
-			break;
-		if (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE)
+		if (!profile_is_number(metric->type))
 			continue;
 		index = (uint64_t)(metric - p->profile->metrics);
 		if (is_new(p->known_counters, index)) {
-			begin_packet(p, slice->start_ns);
-			protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
-			protobuf_uint64(&p->writer, TRACK_UUID, UUID_COUNTERS + index);
-			protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
+			begin_track(p, slice->start_ns, UUID_COUNTERS + index, UUID_PROCESS);
 			protobuf_text(&p->writer, TRACK_NAME,
 				      profile_text(p->profile, metric->name),
 				      string_length(&p->profile->strings, metric->name));
 			protobuf_bytes(&p->writer, TRACK_COUNTER, "", 0);
-			protobuf_end(&p->writer);
-			protobuf_end(&p->writer);
+			end_packet(p);
 		}
 		begin_packet(p, slice->start_ns);
 		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
 		protobuf_uint64(&p->writer, EVENT_TYPE, TYPE_COUNTER);
-		protobuf_uint64(&p->writer, EVENT_TRACK, UUID_COUNTERS + index);
+		protobuf_uint64(&p->writer, EVENT_TRACK, unique(p, UUID_COUNTERS + index));
 		if (metric->type == PROTON_METRIC_INT64)
 			protobuf_int64(&p->writer, EVENT_COUNTER_INT, sample.as.int64);
 		else
 			protobuf_double(&p->writer, EVENT_COUNTER_DOUBLE, sample.as.float64);
-		protobuf_end(&p->writer);
-		protobuf_end(&p->writer);
+		end_packet(p);
 	}
 }
 
@@ -514,31 +558,31 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	char body[SLICE_BYTES_MAX];
 	char *at = body;
 
+	compress_packets(p, GROUP_BYTES);
 	if (is_launch && !has_frame)
 		name += event->flags & (EVENT_OF_GRAPH | EVENT_OF_MEMORY);
 	close_until(p, slice->track, slice->start_ns);
 	if (has_frame)
 		write_names(p, slice);
 	at = put_field(at, EVENT_TYPE, TYPE_BEGIN);
-	at = put_field(at, EVENT_TRACK, uuid_of(slice->track));
+	at = put_field(at, EVENT_TRACK, unique(p, uuid_of(slice->track)));
 	at = put_field(at, EVENT_NAME_ID, name);
 	at = put_field(at, EVENT_CATEGORY_ID, event ? event->kind : EVENT_SCOPE);
 	if (is_launch || slice->end_track)
-		at = put_flow(at, EVENT_FLOW, slice->row);
+		at = put_flow(at, EVENT_FLOW, unique(p, slice->row));
 	else if (slice->has_arrow)
-		at = put_flow(at, EVENT_FLOW, slice->launch_row);
+		at = put_flow(at, EVENT_FLOW, unique(p, slice->launch_row));
 	if (slice->is_forward)
-		at = put_flow(at, EVENT_FLOW, slice->row);
+		at = put_flow(at, EVENT_FLOW, unique(p, slice->row));
 	else if (slice->forward)
-		at = put_flow(at, EVENT_FLOW, slice->forward_row);
+		at = put_flow(at, EVENT_FLOW, unique(p, slice->forward_row));
 	at = put_arguments(p, slice, has_frame, at);
 	if (samples) {
 		begin_packet(p, slice->start_ns);
 		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
 		out_bytes(&p->writer.nested, body, (size_t)(at - body));
 		put_metrics(p, samples);
-		protobuf_end(&p->writer);
-		protobuf_end(&p->writer);
+		end_packet(p);
 	} else {
 		write_event(p, slice->start_ns, body, (size_t)(at - body));
 	}
@@ -567,7 +611,7 @@ static void put_clock(struct perfetto *p, uint32_t id)
 {
 	protobuf_begin(&p->writer, SNAPSHOT_CLOCK);
 	protobuf_uint64(&p->writer, CLOCK_ID, id);
-	protobuf_uint64(&p->writer, CLOCK_TIMESTAMP, p->timeline.base_ns);
+	protobuf_uint64(&p->writer, CLOCK_TIMESTAMP, time_of(p, p->timeline.base_ns));
 	protobuf_end(&p->writer);
 }
 
@@ -602,13 +646,10 @@ static void put_fixed_names(struct perfetto *p)
 
 static void write_head(struct perfetto *p)
 {
-	const char *name = "Trace";
+	const char *name = p->part->name;
 
-	for (size_t i = 0; i < p->profile->info_count; i++)
-		if (strcmp(profile_text(p->profile, p->profile->info[i].key), "command") == 0)
-			name = profile_text(p->profile, p->profile->info[i].value);
 	protobuf_begin(&p->writer, TRACE_PACKET);
-	protobuf_uint64(&p->writer, PACKET_SEQUENCE, SEQUENCE);
+	protobuf_uint64(&p->writer, PACKET_SEQUENCE, sequence_of(p));
 	protobuf_uint64(&p->writer, PACKET_SEQUENCE_FLAGS, SEQUENCE_CLEARED);
 	protobuf_begin(&p->writer, PACKET_CLOCK_SNAPSHOT);
 	put_clock(p, CLOCK_BOOT);
@@ -619,14 +660,13 @@ static void write_head(struct perfetto *p)
 
 	begin_packet(p, p->timeline.base_ns);
 	protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
-	protobuf_uint64(&p->writer, TRACK_UUID, UUID_PROCESS);
+	protobuf_uint64(&p->writer, TRACK_UUID, unique(p, UUID_PROCESS));
 	protobuf_begin(&p->writer, TRACK_PROCESS);
 	protobuf_uint64(&p->writer, PROCESS_PID, pid_of(p));
 	protobuf_text(&p->writer, PROCESS_NAME, name, strlen(name));
 	protobuf_end(&p->writer);
 	protobuf_uint64(&p->writer, TRACK_CHILD_ORDERING, CHILD_ORDERING_EXPLICIT);
-	protobuf_end(&p->writer);
-	protobuf_end(&p->writer);
+	end_packet(p);
 }
 
 /* A track at the top with an instant per cause of loss: the format has no field for losses. */
@@ -636,32 +676,27 @@ static void write_losses(struct perfetto *p)
 	bool has_track = false;
 
 	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct profile_counter *counter = &profile->counters[i];
+		const struct row_counter *counter = &profile->counters[i];
 
 		if (!counter->is_loss || !counter->value)
 			continue;
-		begin_packet(p, p->timeline.base_ns);
 		if (!has_track) {
-			protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
-			protobuf_uint64(&p->writer, TRACK_UUID, UUID_LOSSES);
-			protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
+			begin_track(p, p->timeline.base_ns, UUID_LOSSES, UUID_PROCESS);
 			protobuf_text(&p->writer, TRACK_NAME, "lost", 4);
-			protobuf_end(&p->writer);
-			protobuf_end(&p->writer);
-			begin_packet(p, p->timeline.base_ns);
+			end_packet(p);
 			has_track = true;
 		}
+		begin_packet(p, p->timeline.base_ns);
 		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
 		protobuf_uint64(&p->writer, EVENT_TYPE, TYPE_INSTANT);
-		protobuf_uint64(&p->writer, EVENT_TRACK, UUID_LOSSES);
+		protobuf_uint64(&p->writer, EVENT_TRACK, unique(p, UUID_LOSSES));
 		protobuf_text(&p->writer, EVENT_NAME, profile_text(profile, counter->name),
 			      string_length(&profile->strings, counter->name));
 		protobuf_begin(&p->writer, EVENT_ANNOTATION);
 		protobuf_text(&p->writer, ANNOTATION_NAME, "count", 5);
 		protobuf_uint64(&p->writer, ANNOTATION_UINT, counter->value);
 		protobuf_end(&p->writer);
-		protobuf_end(&p->writer);
-		protobuf_end(&p->writer);
+		end_packet(p);
 	}
 }
 
@@ -689,23 +724,27 @@ static int write_trace(struct perfetto *p, struct proton_error *err)
 	write_losses(p);
 	status = timeline_walk(&p->timeline, &sink, err);
 	write_arrows(p);
+	compress_packets(p, 0);
 	if (status == PROTON_OK && (p->failed || p->text.errnum))
 		status = err_nomem(err);
 	return status;
 }
 
-int export_perfetto(const struct profile *profile, struct out *out, struct proton_error *err)
+int export_perfetto_part(const struct profile *profile, const struct trace_part *part,
+			 struct out *out, struct proton_error *err)
 {
-	struct perfetto p = {.profile = profile};
+	struct perfetto p = {.profile = profile, .part = part, .file = out};
 	int status;
 
 	status = timeline_init(&p.timeline, profile, err);
 	if (status != PROTON_OK)
 		return status;
-	protobuf_init(&p.writer, out);
+	out_init(&p.packets, -1);
+	protobuf_init(&p.writer, &p.packets);
 	out_init(&p.text, -1);
 	status = write_trace(&p, err);
 	protobuf_fini(&p.writer);
+	out_fini(&p.packets);
 	out_fini(&p.text);
 	free(p.known_frames);
 	free(p.known_stacks);
@@ -714,4 +753,13 @@ int export_perfetto(const struct profile *profile, struct out *out, struct proto
 	free(p.arrows);
 	timeline_fini(&p.timeline);
 	return status;
+}
+
+int export_perfetto(const struct profile *profile, struct out *out, struct proton_error *err)
+{
+	const char *command = profile_info_text(profile, "command");
+
+	return export_perfetto_part(
+		profile, &(struct trace_part){.count = 1, .name = *command ? command : "Trace"},
+		out, err);
 }

@@ -17,6 +17,7 @@ enum {
 	PACKET_TRACK_EVENT = 11,
 	PACKET_INTERNED = 12,
 	PACKET_SEQUENCE_FLAGS = 13,
+	PACKET_COMPRESSED = 50, /* packets as a zlib stream */
 	PACKET_TRACK_DESCRIPTOR = 60,
 
 	SEQUENCE_CLEARED = 1, /* the numbers of names start here */

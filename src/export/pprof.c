@@ -43,14 +43,11 @@ enum {
 	FUNCTION_FILENAME = 4,
 };
 
-#define PIECE_BYTES (60 * 1024) /* size of the pieces passed to gzip */
-
 struct pprof {
 	struct export_view *view;
 	struct out bytes; /* written, not yet passed to gzip */
 	struct protobuf_writer buffer;
 	struct gzip_writer gzip;
-	uint64_t given; /* bytes passed to gzip */
 	uint64_t string_count;
 	uint64_t *index_of_string; /* in the string table, by string of the profile; 0: not there */
 	bool *has_location;        /* by frame */
@@ -61,24 +58,6 @@ struct pprof {
 	double **all_own;          /* by metric with a field: the sum over all devices */
 	bool is_out_of_memory;
 };
-
-static void give_to_gzip(struct pprof *pprof, size_t min)
-{
-	struct out *out = pprof->gzip.out;
-
-	if (pprof->bytes.errnum)
-		pprof->is_out_of_memory = true;
-	if (pprof->bytes.length <= min)
-		return;
-	/* The output is compressed, but a reader needs memory for the uncompressed size. */
-	pprof->given += pprof->bytes.length;
-	if (out->limit && pprof->given > out->limit && !out->errnum) {
-		out->total = pprof->given;
-		out->errnum = EFBIG;
-	}
-	gzip_bytes(&pprof->gzip, pprof->bytes.bytes, pprof->bytes.length);
-	pprof->bytes.length = 0;
-}
 
 /* ------------------------------------------------------------------ strings */
 
@@ -203,7 +182,7 @@ static void write_run(struct pprof *pprof)
 /* The number of a location and function is that of the frame plus 1. */
 static uint64_t use_location(struct pprof *pprof, uint32_t frame)
 {
-	const struct profile_frame *row = &pprof->view->profile->frames[frame];
+	const struct row_frame *row = &pprof->view->profile->frames[frame];
 	uint64_t id = (uint64_t)frame + 1;
 	uint64_t name;
 	uint64_t file;
@@ -296,7 +275,7 @@ static void write_sample(struct pprof *pprof, const struct export_walk *walk, ui
 		protobuf_end(&pprof->buffer);
 	}
 	protobuf_end(&pprof->buffer);
-	give_to_gzip(pprof, PIECE_BYTES);
+	gzip_give(&pprof->gzip, &pprof->bytes, GZIP_PIECE_BYTES);
 }
 
 /* `device` EXPORT_ALL_DEVICES: nodes without a known device. */
@@ -322,7 +301,7 @@ static void write_samples(struct pprof *pprof, uint32_t device, uint64_t key, ui
 static void write_device(struct pprof *pprof, uint32_t device, uint64_t key)
 {
 	const struct export_view *view = pprof->view;
-	const struct profile_device *row = &view->profile->devices[device];
+	const struct row_device *row = &view->profile->devices[device];
 	double **columns = calloc(view->metric_count, sizeof(*columns));
 	struct out label;
 
@@ -422,7 +401,7 @@ int export_pprof(struct export_view *view, struct out *out, struct proton_error 
 		pprof.is_out_of_memory = true;
 	else
 		write_all(&pprof);
-	give_to_gzip(&pprof, 0);
+	gzip_give(&pprof.gzip, &pprof.bytes, 0);
 	gzip_end(&pprof.gzip);
 	pprof_fini(&pprof);
 	return pprof.is_out_of_memory ? err_nomem(err) : PROTON_OK;

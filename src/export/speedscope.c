@@ -26,7 +26,7 @@ struct speedscope {
 static void write_frame(struct speedscope *speedscope, uint32_t frame)
 {
 	const struct profile *profile = speedscope->view->profile;
-	const struct profile_frame *row = &profile->frames[frame];
+	const struct row_frame *row = &profile->frames[frame];
 	struct json_writer *json = &speedscope->json;
 	struct out *scratch = &speedscope->scratch;
 
@@ -150,7 +150,7 @@ static void write_devices(struct speedscope *speedscope, const struct export_met
 	const struct profile *profile = speedscope->view->profile;
 
 	for (uint32_t d = 0; d < profile->device_count && !speedscope->out->errnum; d++) {
-		const struct profile_device *device = &profile->devices[d];
+		const struct row_device *device = &profile->devices[d];
 		struct out text;
 		double *own;
 

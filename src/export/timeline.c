@@ -169,32 +169,19 @@ static int compare_lanes(const void *a, const void *b, void *context)
 	const struct row_lane *x = &timeline->trace->lanes[*(const uint32_t *)a];
 	const struct row_lane *y = &timeline->trace->lanes[*(const uint32_t *)b];
 
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->kind == LANE_THREAD)
-		return (x->number > y->number) - (x->number < y->number);
-	if (x->device != y->device) {
-		uint32_t i = device_number(timeline, x);
-		uint32_t j = device_number(timeline, y);
-
-		return i != j ? (i > j) - (i < j)
-			      : (x->device > y->device) - (x->device < y->device);
-	}
-	if (x->kind == LANE_UNIT && !is_same_unit(x, y)) {
-		if (x->name != y->name)
-			return x->name < y->name ? -1 : 1;
-		if ((uint32_t)x->id != (uint32_t)y->id) /* CTA, then SM */
-			return (uint32_t)x->id < (uint32_t)y->id ? -1 : 1;
-		if (x->id != y->id)
-			return x->id < y->id ? -1 : 1;
-		if ((uint16_t)x->number != (uint16_t)y->number) /* warp, then sub-track */
-			return (uint16_t)x->number < (uint16_t)y->number ? -1 : 1;
-		return x->number < y->number ? -1 : 1;
-	}
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
+	if (x->kind != y->kind || x->kind == LANE_THREAD)
+		return ORDER_OF(x->kind, y->kind) ?: ORDER_OF(x->number, y->number);
+	if (x->device != y->device)
+		return ORDER_OF(device_number(timeline, x), device_number(timeline, y))
+			       ?: ORDER_OF(x->device, y->device);
+	if (x->kind == LANE_UNIT && !is_same_unit(x, y)) /* CTA, then SM; warp, then sub-track */
+		return ORDER_OF(x->name, y->name)
+			       ?: ORDER_OF((uint32_t)x->id, (uint32_t)y->id)
+			       ?: ORDER_OF(x->id, y->id)
+			       ?: ORDER_OF((uint16_t)x->number, (uint16_t)y->number)
+			       ?: ORDER_OF(x->number, y->number);
 	/* Consecutive launches. */
-	return (x > y) - (x < y);
+	return ORDER_OF(x->id, y->id) ?: ORDER_OF(x, y);
 }
 
 /* The track number in a Chrome trace; 0 if the rule does not give a unique one. */
@@ -373,21 +360,22 @@ size_t timeline_group_name(const struct timeline *timeline, const struct timelin
 
 /* ------------------------------------------------------------------ samples */
 
-bool timeline_sample(const struct timeline *timeline, uint32_t row,
-		     const struct profile_metric **metric_out, struct row_sample *sample_out)
+bool timeline_take_sample(const struct timeline *timeline, uint32_t *row,
+			  const struct row_metric **metric_out, struct row_sample *sample_out)
 {
 	const struct profile_trace *trace = timeline->trace;
 	const struct row_sample *sample;
 
-	if (row == 0 || row >= trace->sample_count)
+	if (*row == 0 || *row >= trace->sample_count)
 		return false;
-	sample = &trace->samples[row];
+	sample = &trace->samples[*row];
 	if (sample->metric >= trace->metric_count || !trace->metrics[sample->metric])
 		return false;
 	*metric_out = &timeline->profile->metrics[trace->metrics[sample->metric] - 1];
 	*sample_out = *sample;
 	if (trace->is_widened[sample->metric])
 		sample_out->as.float64 = (double)sample->as.int64;
+	*row = sample->next < *row ? sample->next : 0; /* links lead backwards */
 	return true;
 }
 
@@ -557,7 +545,7 @@ static void walk_stream(struct walk *walk, uint32_t lane)
 
 static bool is_captured_at(const struct profile *profile, uint32_t node)
 {
-	const struct profile_frame *frame = &profile->frames[profile->nodes[node].frame];
+	const struct row_frame *frame = &profile->frames[profile->nodes[node].frame];
 
 	return frame->kind == FRAME_NAME &&
 	       strcmp(profile_text(profile, frame->name), "<captured_at>") == 0;

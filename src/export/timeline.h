@@ -107,9 +107,9 @@ size_t timeline_group_name(const struct timeline *timeline, const struct timelin
 
 /* The first metric value of the event or of its launch; 0: none. */
 uint32_t timeline_samples(const struct timeline *timeline, const struct timeline_slice *slice);
-/* The metric value in row `row`. False if it cannot be used. */
-bool timeline_sample(const struct timeline *timeline, uint32_t row,
-		     const struct profile_metric **metric_out, struct row_sample *sample_out);
+/* Reads the metric value in *row, which becomes the next one. False: none, or a corrupt one. */
+bool timeline_take_sample(const struct timeline *timeline, uint32_t *row,
+			  const struct row_metric **metric_out, struct row_sample *sample_out);
 /* The text of a metric value that is a string, as a string of the profile. */
 uint32_t timeline_string(const struct timeline *timeline, const struct row_sample *sample);
 /* The words of a metric value that is a vector; *count_out is their number. */

@@ -87,11 +87,7 @@ static int compare_moments(const void *a, const void *b)
 	const struct moment *x = a;
 	const struct moment *y = b;
 
-	if (x->scope != y->scope)
-		return x->scope < y->scope ? -1 : 1;
-	if (x->ns != y->ns)
-		return x->ns < y->ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return ORDER_OF(x->scope, y->scope) ?: ORDER_OF(x->ns, y->ns) ?: ORDER_OF(x->row, y->row);
 }
 
 static int compare_kernels(const void *a, const void *b)
@@ -99,7 +95,7 @@ static int compare_kernels(const void *a, const void *b)
 	const struct backward_arrow *x = a;
 	const struct backward_arrow *y = b;
 
-	return x->kernel < y->kernel ? -1 : x->kernel > y->kernel;
+	return ORDER_OF(x->kernel, y->kernel);
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -107,7 +103,7 @@ static int compare_rows(const void *a, const void *b)
 	const uint32_t *x = a;
 	const uint32_t *y = b;
 
-	return *x < *y ? -1 : *x > *y;
+	return ORDER_OF(*x, *y);
 }
 
 static bool connect(struct timeline_backward *backward, const struct moments *moments)

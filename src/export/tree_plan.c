@@ -25,7 +25,7 @@ static bool has_kernels(const struct tree_plan *plan)
 	return plan->profile->kernel_count > 1;
 }
 
-static bool is_inclusive_number(const struct profile_metric *metric)
+static bool is_inclusive_number(const struct row_metric *metric)
 {
 	return (metric->type == PROTON_METRIC_INT64 || metric->type == PROTON_METRIC_DOUBLE) &&
 	       !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
@@ -191,7 +191,7 @@ static void observe_named(const struct tree_plan *plan, bool *is_observed)
 
 	for (size_t i = 0; i < profile->value_count && name != STRING_NONE; i++) {
 		const struct profile_value *value = &profile->values[i];
-		const struct profile_metric *metric;
+		const struct row_metric *metric;
 
 		if (value->metric >= profile->metric_count)
 			continue;
@@ -336,7 +336,7 @@ static void add_root_zeros(struct tree_plan *plan)
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < profile->metric_count; i++) {
-		const struct profile_metric *metric = &profile->metrics[i];
+		const struct row_metric *metric = &profile->metrics[i];
 
 		if (!is_inclusive_number(metric))
 			continue;
@@ -373,9 +373,7 @@ static int compare_entries(const void *a, const void *b)
 	const struct plan_entry *left = a;
 	const struct plan_entry *right = b;
 
-	if (left->key != right->key)
-		return left->key < right->key ? -1 : 1;
-	return (left->order > right->order) - (left->order < right->order);
+	return ORDER_OF(left->key, right->key) ?: ORDER_OF(left->order, right->order);
 }
 
 /* Sorts by key; of equal keys the last stays. */
@@ -406,7 +404,7 @@ static void sort_entries(struct tree_plan *plan)
 	plan->entry_count = kept;
 }
 
-static const struct profile_metric *metric_of(const struct tree_plan *plan, uint32_t value)
+static const struct row_metric *metric_of(const struct tree_plan *plan, uint32_t value)
 {
 	return &plan->profile->metrics[plan->profile->values[value].metric];
 }
@@ -498,7 +496,7 @@ uint32_t tree_plan_kernel_extras(const struct tree_plan *plan, uint32_t kernel)
 	return count;
 }
 
-bool tree_plan_shows_counter(const struct profile_counter *counter, bool is_loss)
+bool tree_plan_shows_counter(const struct row_counter *counter, bool is_loss)
 {
 	return counter->is_loss == is_loss && (counter->value || !is_loss);
 }
@@ -529,7 +527,7 @@ uint32_t tree_plan_root_extras(const struct tree_plan *plan)
 static void encode_frame(struct plan_texts *texts, uint32_t frame, struct out *out)
 {
 	const struct profile *profile = texts->plan->profile;
-	const struct profile_frame *row = &profile->frames[frame];
+	const struct row_frame *row = &profile->frames[frame];
 	struct out *text = &texts->scratch;
 
 	if (row->kind != FRAME_SOURCE) {

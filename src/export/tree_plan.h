@@ -95,7 +95,7 @@ uint32_t tree_plan_configs(const struct tree_plan *plan, uint32_t kernel);
 /* The number of members of the "proton" object of ROOT. */
 uint32_t tree_plan_root_extras(const struct tree_plan *plan);
 /* Loss counters are written if not zero, other counters always. */
-bool tree_plan_shows_counter(const struct profile_counter *counter, bool is_loss);
+bool tree_plan_shows_counter(const struct row_counter *counter, bool is_loss);
 /* The number of written loss counters, or of other counters. */
 uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss);
 

@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-static const char *const commands[] = {"start", "stop", "snapshot", "status"};
+static const char *const commands[] = {"start", "stop", "snapshot", "status", "leave"};
 static const char *const keys[] = {
 	"name", "backend", "context", "mode", "data", "hook", "format", "memory", "own_pid",
 };
@@ -67,8 +67,8 @@ int control_request_read(const char *bytes, size_t length, struct control_reques
 		return err_set(err, PROTON_E_INVALID, "the request has no command");
 	if (!control_command_find(command, &request.command))
 		return err_set(err, PROTON_E_INVALID,
-			       "unknown command \"%.64s\"; there are start, stop, snapshot and "
-			       "status",
+			       "unknown command \"%.64s\"; there are start, stop, snapshot, "
+			       "status and leave",
 			       command);
 	for (const char *at = command + strlen(command) + 1; at < end; at += strlen(at) + 1) {
 		int status = take_option(at, &request, err);

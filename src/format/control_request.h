@@ -22,6 +22,7 @@ enum control_command {
 	CONTROL_STOP,
 	CONTROL_SNAPSHOT,
 	CONTROL_STATUS,
+	CONTROL_LEAVE, /* listen no more */
 	CONTROL_COMMAND_COUNT,
 };
 

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 
 void csv_text(struct out *out, const char *text, size_t length);
-/* The same, always in quotes. */
+/* A field that is always in quotes. */
 void csv_quoted(struct out *out, const char *text, size_t length);
 
 /* True for text that gets a leading apostrophe. */

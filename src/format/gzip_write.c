@@ -1,4 +1,4 @@
-/* gzip files with stored (uncompressed) content, and CRC-32. */
+/* gzip files, zlib streams, and CRC-32. */
 #include "format/gzip_write.h"
 
 #define CRC_POLYNOMIAL 0xedb88320u /* RFC 1952, section 8 */
@@ -34,38 +34,66 @@ void gzip_begin(struct gzip_writer *writer, struct out *out)
 	/* Method deflate, no name, no time (equal profiles make equal files), unknown system. */
 	static const unsigned char head[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255};
 
-	*writer = (struct gzip_writer){.out = out};
+	*writer = (struct gzip_writer){.out = out, .deflate = deflate_new(out, DEFLATE_SMALL)};
+	if (!writer->deflate && !out->errnum)
+		out->errnum = ENOMEM;
 	out_bytes(out, head, sizeof(head));
-}
-
-static void stored_block(struct out *out, const void *bytes, uint32_t length, bool is_last)
-{
-	out_byte(out, is_last);
-	out_byte(out, (char)length);
-	out_byte(out, (char)(length >> 8));
-	out_byte(out, (char)~length);
-	out_byte(out, (char)(~length >> 8));
-	out_bytes(out, bytes, length);
 }
 
 void gzip_bytes(struct gzip_writer *writer, const void *bytes, size_t length)
 {
-	const char *p = bytes;
-
 	writer->crc = crc32_of(writer->crc, bytes, length);
 	writer->total_bytes += (uint32_t)length;
-	while (length) {
-		uint32_t piece = length < GZIP_BLOCK_BYTES ? (uint32_t)length : GZIP_BLOCK_BYTES;
+	if (writer->deflate)
+		deflate_bytes(writer->deflate, bytes, length);
+}
 
-		stored_block(writer->out, p, piece, false);
-		p += piece;
-		length -= piece;
+void gzip_give(struct gzip_writer *writer, struct out *pending, size_t min)
+{
+	struct out *out = writer->out;
+
+	if (pending->errnum && !out->errnum)
+		out->errnum = pending->errnum;
+	if (pending->length <= min)
+		return;
+	writer->given += pending->length;
+	if (out->limit && writer->given > out->limit && !out->errnum) {
+		out->total = writer->given;
+		out->errnum = EFBIG;
 	}
+	gzip_bytes(writer, pending->bytes, pending->length);
+	pending->length = 0;
 }
 
 void gzip_end(struct gzip_writer *writer)
 {
-	stored_block(writer->out, "", 0, true);
+	deflate_end(writer->deflate);
 	put_u32(writer->out, writer->crc);
 	put_u32(writer->out, writer->total_bytes);
+}
+
+void zlib_write(struct out *out, const void *bytes, size_t length)
+{
+	const unsigned char *p = bytes;
+	struct deflate *deflate;
+	uint64_t low = 1; /* Adler-32 */
+	uint64_t high = 0;
+
+	out_bytes(out, "\x78\x01", 2);
+	deflate = deflate_new(out, DEFLATE_FAST);
+	if (!deflate && !out->errnum)
+		out->errnum = ENOMEM;
+	if (deflate)
+		deflate_bytes(deflate, bytes, length);
+	deflate_end(deflate);
+	for (size_t i = 0; i < length; i++) {
+		low += p[i];
+		high += low;
+		if (i % 4096 == 4095 || i + 1 == length) {
+			low %= 65521;
+			high %= 65521;
+		}
+	}
+	for (int shift = 24; shift >= 0; shift -= 8)
+		out_byte(out, (char)((high << 16 | low) >> shift));
 }

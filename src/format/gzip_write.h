@@ -1,28 +1,34 @@
-/*
- * gzip files (RFC 1952) with stored, uncompressed content (RFC 1951, 3.2.4): they satisfy readers
- * that require gzip, without a library. docs/design/exports.md explains why that is enough.
- */
+/* gzip files (RFC 1952), and zlib streams (RFC 1950). */
 #ifndef FORMAT_GZIP_WRITE_H
 #define FORMAT_GZIP_WRITE_H
 
 #include "base/buf.h"
-
-#define GZIP_BLOCK_BYTES 65535u
+#include "format/deflate.h"
 
 struct gzip_writer {
 	struct out *out;
+	struct deflate *deflate; /* NULL: memory ran out, which `out` reports */
 	uint32_t crc;
 	uint32_t total_bytes; /* modulo 2^32, as the format requires */
+	uint64_t given;       /* by gzip_give() */
 };
 
 /* Writes the header to `out`, which the caller still owns. */
 void gzip_begin(struct gzip_writer *writer, struct out *out);
-/* Writes at once: efficient for pieces of a few KiB, wasteful for single bytes. */
 void gzip_bytes(struct gzip_writer *writer, const void *bytes, size_t length);
-/* Ends the file; there is nothing to release. */
+/*
+ * Compresses what `pending` has collected in memory, if it is more than `min` bytes. The limit of
+ * the file is for these bytes: a reader needs memory for them.
+ */
+#define GZIP_PIECE_BYTES ((size_t)60 * 1024)
+void gzip_give(struct gzip_writer *writer, struct out *pending, size_t min);
+/* Ends the file and releases what gzip_begin() took; must be called after it. */
 void gzip_end(struct gzip_writer *writer);
 
-/* Checksum of gzip, zip and PNG, continued from `crc`, that of the preceding bytes (0: none). */
+/* Checksum of gzip, zip and PNG, continued from `crc` of the preceding bytes (0: none). */
 uint32_t crc32_of(uint32_t crc, const void *bytes, size_t length);
+
+/* A whole zlib stream, made in little time. */
+void zlib_write(struct out *out, const void *bytes, size_t length);
 
 #endif

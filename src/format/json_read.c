@@ -8,7 +8,6 @@
  */
 #include "format/json_read.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,8 +39,8 @@ void json_reader_fini(struct json_reader *reader)
 	reader->scratch = NULL;
 }
 
-static enum token_kind fail(struct json_reader *reader, const char *failure, const char *at,
-			    struct token *token)
+static enum token_kind fail_read(struct json_reader *reader, const char *failure, const char *at,
+				 struct token *token)
 {
 	reader->source.failure = failure;
 	reader->failed_at = at;
@@ -95,7 +94,7 @@ static inline const char *skip_plain(const char *at, const char *end)
 	return at;
 }
 
-static bool push(struct json_reader *reader, bool is_object)
+static bool push_container(struct json_reader *reader, bool is_object)
 {
 	uint32_t depth = reader->depth;
 	uint8_t bit = (uint8_t)(1u << (depth % 8));
@@ -193,15 +192,15 @@ static enum token_kind read_hard_string(struct json_reader *reader, const char *
 	for (;;) {
 		stop = skip_plain(stop, end);
 		if (stop == end)
-			return fail(reader, "unterminated string", end, token);
+			return fail_read(reader, "unterminated string", end, token);
 		if (*stop == '"')
 			break;
 		if ((unsigned char)*stop < 0x20)
-			return fail(reader, "control character in a string", stop, token);
+			return fail_read(reader, "control character in a string", stop, token);
 		if (*stop == '\\') {
 			is_plain = false;
 			if (++stop == end)
-				return fail(reader, "unterminated string", end, token);
+				return fail_read(reader, "unterminated string", end, token);
 		}
 		stop++;
 	}
@@ -216,7 +215,7 @@ static enum token_kind read_hard_string(struct json_reader *reader, const char *
 	if ((size_t)(stop - begin) > SIZE_MAX / 4 ||
 	    !array_reserve(&reader->scratch, &reader->scratch_capacity,
 			   3 * (size_t)(stop - begin) + 4, 1))
-		return fail(reader, out_of_memory, at, token);
+		return fail_read(reader, out_of_memory, at, token);
 	while (at < stop) {
 		const char *plain = at;
 
@@ -227,7 +226,7 @@ static enum token_kind read_hard_string(struct json_reader *reader, const char *
 			const char *after = unescape(at + 1, stop, reader->scratch, &used);
 
 			if (!after)
-				return fail(reader, "unknown escape in a string", at, token);
+				return fail_read(reader, "unknown escape in a string", at, token);
 			at = after;
 		}
 	}
@@ -366,11 +365,11 @@ static enum token_kind read_number(struct json_reader *reader, struct token *tok
 	const char *after = scan_number(begin, reader->end, &d, &wrong);
 
 	if (!after)
-		return fail(reader, "not a number", wrong, token);
+		return fail_read(reader, "not a number", wrong, token);
 	reader->at = after;
 	/* If the input ends after a number in a container, digits may be missing. */
 	if (after == reader->end && reader->depth)
-		return fail(reader, "unexpected end of input in a number", after, token);
+		return fail_read(reader, "unexpected end of input in a number", after, token);
 	after_value(reader);
 	if (d.is_integer && d.is_exact) {
 		if (!d.is_negative && d.mantissa > INT64_MAX) {
@@ -384,7 +383,7 @@ static enum token_kind read_number(struct json_reader *reader, struct token *tok
 	}
 	if (!decimal_to_double(&d, &token->as.float64) &&
 	    !slow_double(reader, begin, (size_t)(after - begin), &token->as.float64))
-		return fail(reader, out_of_memory, begin, token);
+		return fail_read(reader, out_of_memory, begin, token);
 	return token->kind = TOKEN_DOUBLE;
 }
 
@@ -396,9 +395,10 @@ static enum token_kind read_word(struct json_reader *reader, const char *word, s
 	size_t left = (size_t)(reader->end - reader->at);
 
 	if (left < length && memcmp(reader->at, word, left) == 0)
-		return fail(reader, "unexpected end of input in a literal", reader->end, token);
+		return fail_read(reader, "unexpected end of input in a literal", reader->end,
+				 token);
 	if (left < length || memcmp(reader->at, word, length) != 0)
-		return fail(reader, "unknown literal", reader->at, token);
+		return fail_read(reader, "unknown literal", reader->at, token);
 	reader->at += length;
 	after_value(reader);
 	return token->kind;
@@ -409,9 +409,9 @@ static enum token_kind begin_container(struct json_reader *reader, struct token 
 	bool is_object = *reader->at == '{';
 
 	if (reader->depth >= TOKEN_DEPTH_MAX)
-		return fail(reader, "nested too deeply", reader->at, token);
-	if (!push(reader, is_object))
-		return fail(reader, out_of_memory, reader->at, token);
+		return fail_read(reader, "nested too deeply", reader->at, token);
+	if (!push_container(reader, is_object))
+		return fail_read(reader, out_of_memory, reader->at, token);
 	reader->at++;
 	reader->state = is_object ? STATE_FIRST_KEY : STATE_FIRST_ELEMENT;
 	return token->kind = is_object ? TOKEN_OBJECT : TOKEN_ARRAY;
@@ -429,7 +429,7 @@ static enum token_kind end_container(struct json_reader *reader, struct token *t
 static enum token_kind read_value(struct json_reader *reader, struct token *token)
 {
 	if (reader->at == reader->end)
-		return fail(reader, "unexpected end of input", reader->at, token);
+		return fail_read(reader, "unexpected end of input", reader->at, token);
 	switch (*reader->at) {
 	case '{':
 	case '[':
@@ -453,23 +453,23 @@ static enum token_kind read_value(struct json_reader *reader, struct token *toke
 	case '0' ... '9':
 		return read_number(reader, token);
 	default:
-		return fail(reader, "expected a value", reader->at, token);
+		return fail_read(reader, "expected a value", reader->at, token);
 	}
 }
 
 static enum token_kind read_key(struct json_reader *reader, struct token *token)
 {
 	if (reader->at == reader->end)
-		return fail(reader, "unexpected end of input", reader->at, token);
+		return fail_read(reader, "unexpected end of input", reader->at, token);
 	if (*reader->at != '"')
-		return fail(reader, "expected a quoted name", reader->at, token);
+		return fail_read(reader, "expected a quoted name", reader->at, token);
 	token->kind = TOKEN_KEY;
 	reader->state = STATE_VALUE;
 	if (read_string(reader, token) == TOKEN_ERROR)
 		return TOKEN_ERROR;
 	reader->at = skip_space(reader->at, reader->end);
 	if (reader->at == reader->end || *reader->at != ':')
-		return fail(reader, "expected ':'", reader->at, token);
+		return fail_read(reader, "expected ':'", reader->at, token);
 	reader->at++;
 	return TOKEN_KEY;
 }
@@ -480,16 +480,16 @@ static enum token_kind read_after(struct json_reader *reader, struct token *toke
 	bool is_object = is_in_object(reader);
 
 	if (reader->at == reader->end)
-		return fail(reader, "unexpected end of input", reader->at, token);
+		return fail_read(reader, "unexpected end of input", reader->at, token);
 	if (*reader->at == (is_object ? '}' : ']'))
 		return end_container(reader, token);
 	if (*reader->at != ',')
-		return fail(reader, "expected ','", reader->at, token);
+		return fail_read(reader, "expected ','", reader->at, token);
 	reader->at = skip_space(reader->at + 1, reader->end);
 	return is_object ? read_key(reader, token) : read_value(reader, token);
 }
 
-static enum token_kind next(struct token_source *source, struct token *token)
+static enum token_kind next_token(struct token_source *source, struct token *token)
 {
 	struct json_reader *reader = (struct json_reader *)source;
 	const char *at = reader->at = skip_space(reader->at, reader->end);
@@ -509,14 +509,14 @@ static enum token_kind next(struct token_source *source, struct token *token)
 		return read_value(reader, token);
 	case STATE_END:
 		if (at < reader->end)
-			return fail(reader, "unexpected data after the end", at, token);
+			return fail_read(reader, "unexpected data after the end", at, token);
 		return token->kind = TOKEN_END;
 	default:
 		return token->kind = TOKEN_ERROR;
 	}
 }
 
-static int error(const struct token_source *source, struct proton_error *err)
+static int report_error(const struct token_source *source, struct proton_error *err)
 {
 	const struct json_reader *reader = (const struct json_reader *)source;
 	size_t line = 1;
@@ -533,7 +533,7 @@ static int error(const struct token_source *source, struct proton_error *err)
 
 void json_reader_init(struct json_reader *reader, const char *bytes, size_t length)
 {
-	*reader = (struct json_reader){.source = {.next = next, .error = error},
+	*reader = (struct json_reader){.source = {.next = next_token, .error = report_error},
 				       .bytes = bytes,
 				       .at = bytes,
 				       .end = bytes + length};

@@ -43,7 +43,7 @@ static inline void separate(struct json_writer *writer)
 	}
 }
 
-static inline void begin(struct json_writer *writer, char bracket)
+static inline void begin_container(struct json_writer *writer, char bracket)
 {
 	separate(writer);
 	out_byte(writer->out, bracket);
@@ -51,7 +51,7 @@ static inline void begin(struct json_writer *writer, char bracket)
 	writer->has_element = false;
 }
 
-static inline void end(struct json_writer *writer, char bracket)
+static inline void end_container(struct json_writer *writer, char bracket)
 {
 	writer->depth--;
 	if (writer->is_pretty && writer->has_element)
@@ -70,22 +70,22 @@ void json_line_break(struct json_writer *writer)
 
 void json_begin_object(struct json_writer *writer)
 {
-	begin(writer, '{');
+	begin_container(writer, '{');
 }
 
 void json_end_object(struct json_writer *writer)
 {
-	end(writer, '}');
+	end_container(writer, '}');
 }
 
 void json_begin_array(struct json_writer *writer)
 {
-	begin(writer, '[');
+	begin_container(writer, '[');
 }
 
 void json_end_array(struct json_writer *writer)
 {
-	end(writer, ']');
+	end_container(writer, ']');
 }
 
 static void escape_byte(struct out *out, unsigned char byte)

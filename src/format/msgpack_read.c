@@ -28,7 +28,8 @@ void msgpack_reader_fini(struct msgpack_reader *reader)
 	reader->scratch = NULL;
 }
 
-static enum token_kind fail(struct msgpack_reader *reader, const char *failure, struct token *token)
+static enum token_kind fail_read(struct msgpack_reader *reader, const char *failure,
+				 struct token *token)
 {
 	reader->source.failure = failure;
 	reader->source.is_truncated = failure == too_short;
@@ -79,7 +80,7 @@ static enum token_kind read_string(struct msgpack_reader *reader, uint64_t lengt
 	const char *text = (const char *)reader->at;
 
 	if (length > (size_t)(reader->end - reader->at))
-		return fail(reader, too_short, token);
+		return fail_read(reader, too_short, token);
 	reader->at += length;
 	token->text = text;
 	token->length = (size_t)length;
@@ -87,7 +88,7 @@ static enum token_kind read_string(struct msgpack_reader *reader, uint64_t lengt
 		if (length > SIZE_MAX / 4 ||
 		    !array_reserve(&reader->scratch, &reader->scratch_capacity, 3 * token->length,
 				   1))
-			return fail(reader, out_of_memory, token);
+			return fail_read(reader, out_of_memory, token);
 		token->length = utf8_repair(text, token->length, reader->scratch);
 		token->text = reader->scratch;
 	}
@@ -99,7 +100,7 @@ static enum token_kind skip_extension(struct msgpack_reader *reader, uint64_t le
 				      struct token *token)
 {
 	if (length + 1 > (size_t)(reader->end - reader->at))
-		return fail(reader, too_short, token);
+		return fail_read(reader, too_short, token);
 	reader->at += length + 1;
 	return token->kind = TOKEN_NULL;
 }
@@ -108,10 +109,10 @@ static enum token_kind begin_container(struct msgpack_reader *reader, uint64_t c
 				       struct token *token)
 {
 	if (reader->depth >= TOKEN_DEPTH_MAX)
-		return fail(reader, "nested too deeply", token);
+		return fail_read(reader, "nested too deeply", token);
 	if (!array_reserve(&reader->levels, &reader->level_capacity, reader->depth + 1,
 			   sizeof(*reader->levels)))
-		return fail(reader, out_of_memory, token);
+		return fail_read(reader, out_of_memory, token);
 	reader->levels[reader->depth++] =
 		(struct msgpack_level){.left = is_map ? 2 * count : count, .is_map = is_map};
 	return token->kind = is_map ? TOKEN_OBJECT : TOKEN_ARRAY;
@@ -129,7 +130,7 @@ static enum token_kind read_wide(struct msgpack_reader *reader, uint8_t type, st
 	uint64_t number = 0;
 
 	if (!take_int(reader, bytes, &number))
-		return fail(reader, too_short, token);
+		return fail_read(reader, too_short, token);
 	switch (type) {
 	case 0xc0:
 		return token->kind = TOKEN_NULL;
@@ -156,7 +157,7 @@ static enum token_kind read_wide(struct msgpack_reader *reader, uint8_t type, st
 	case 0xdc ... 0xdf:
 		return begin_container(reader, number, type >= 0xde, token);
 	default:
-		return fail(reader, "invalid MessagePack byte", token);
+		return fail_read(reader, "invalid MessagePack byte", token);
 	}
 }
 
@@ -165,7 +166,7 @@ static enum token_kind read_value(struct msgpack_reader *reader, struct token *t
 	uint8_t type;
 
 	if (reader->at == reader->end)
-		return fail(reader, too_short, token);
+		return fail_read(reader, too_short, token);
 	type = *reader->at++;
 	if (type < 0x80)
 		return int_token(token, type);
@@ -181,7 +182,7 @@ static enum token_kind read_value(struct msgpack_reader *reader, struct token *t
 	return token->kind = TOKEN_INT64;
 }
 
-static enum token_kind next(struct token_source *source, struct token *token)
+static enum token_kind next_token(struct token_source *source, struct token *token)
 {
 	struct msgpack_reader *reader = (struct msgpack_reader *)source;
 	struct msgpack_level *level = NULL;
@@ -200,14 +201,14 @@ static enum token_kind next(struct token_source *source, struct token *token)
 		level->left--;
 	} else if (reader->is_done) {
 		if (reader->at < reader->end)
-			return fail(reader, "unexpected data after the end", token);
+			return fail_read(reader, "unexpected data after the end", token);
 		return token->kind = TOKEN_END;
 	}
 	if (read_value(reader, token) == TOKEN_ERROR)
 		return TOKEN_ERROR;
 	if (is_key) {
 		if (token->kind != TOKEN_STRING)
-			return fail(reader, "a map key is not a string", token);
+			return fail_read(reader, "a map key is not a string", token);
 		token->kind = TOKEN_KEY;
 	}
 	if (!reader->depth)
@@ -215,7 +216,7 @@ static enum token_kind next(struct token_source *source, struct token *token)
 	return token->kind;
 }
 
-static int error(const struct token_source *source, struct proton_error *err)
+static int report_error(const struct token_source *source, struct proton_error *err)
 {
 	const struct msgpack_reader *reader = (const struct msgpack_reader *)source;
 	if (!reader->source.failure)
@@ -230,7 +231,7 @@ void msgpack_reader_init(struct msgpack_reader *reader, const char *bytes, size_
 {
 	const uint8_t *at = (const uint8_t *)bytes;
 
-	*reader = (struct msgpack_reader){.source = {.next = next, .error = error},
+	*reader = (struct msgpack_reader){.source = {.next = next_token, .error = report_error},
 					  .bytes = at,
 					  .at = at,
 					  .end = at + length};

@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/double_bits.h"
 #include "base/text_write.h"
 
 /* Writes a type byte and a big-endian integer of `bytes` bytes. */
-static void tagged(struct out *out, unsigned tag, uint64_t value, unsigned bytes)
+static void write_tagged(struct out *out, unsigned tag, uint64_t value, unsigned bytes)
 {
 	unsigned char text[9] = {(unsigned char)tag};
 
@@ -25,9 +26,9 @@ static void length_16_32(struct out *out, uint64_t length, unsigned fixed_tag, u
 	if (length <= fixed_max)
 		out_byte(out, (char)(fixed_tag | length));
 	else if (length <= UINT16_MAX)
-		tagged(out, tag_16, length, 2);
+		write_tagged(out, tag_16, length, 2);
 	else
-		tagged(out, tag_16 + 1, length, 4);
+		write_tagged(out, tag_16 + 1, length, 4);
 }
 
 void msgpack_map(struct out *out, uint64_t pairs)
@@ -45,7 +46,7 @@ void msgpack_string(struct out *out, const char *text, size_t length)
 	size_t total = text_utf8_length(text, length);
 
 	if (total > 31 && total <= UINT8_MAX)
-		tagged(out, 0xd9, total, 1);
+		write_tagged(out, 0xd9, total, 1);
 	else
 		length_16_32(out, total, 0xa0, 31, 0xda);
 	text_write_utf8(out, text, length);
@@ -61,13 +62,13 @@ void msgpack_uint64(struct out *out, uint64_t value)
 	if (value < 0x80)
 		out_byte(out, (char)value);
 	else if (value <= UINT8_MAX)
-		tagged(out, 0xcc, value, 1);
+		write_tagged(out, 0xcc, value, 1);
 	else if (value <= UINT16_MAX)
-		tagged(out, 0xcd, value, 2);
+		write_tagged(out, 0xcd, value, 2);
 	else if (value <= UINT32_MAX)
-		tagged(out, 0xce, value, 4);
+		write_tagged(out, 0xce, value, 4);
 	else
-		tagged(out, 0xcf, value, 8);
+		write_tagged(out, 0xcf, value, 8);
 }
 
 void msgpack_int64(struct out *out, int64_t value)
@@ -79,25 +80,22 @@ void msgpack_int64(struct out *out, int64_t value)
 	else if (value >= -32)
 		out_byte(out, (char)value);
 	else if (value >= INT8_MIN)
-		tagged(out, 0xd0, bits, 1);
+		write_tagged(out, 0xd0, bits, 1);
 	else if (value >= INT16_MIN)
-		tagged(out, 0xd1, bits, 2);
+		write_tagged(out, 0xd1, bits, 2);
 	else if (value >= INT32_MIN)
-		tagged(out, 0xd2, bits, 4);
+		write_tagged(out, 0xd2, bits, 4);
 	else
-		tagged(out, 0xd3, bits, 8);
+		write_tagged(out, 0xd3, bits, 8);
 }
 
 void msgpack_double(struct out *out, double value)
 {
-	uint64_t bits;
-
 	if (!isfinite(value)) {
 		out_byte(out, (char)0xc0);
 		return;
 	}
-	memcpy(&bits, &value, sizeof(bits));
-	tagged(out, 0xcb, bits, 8);
+	write_tagged(out, 0xcb, bits_of_double(value), 8);
 }
 
 void msgpack_bool(struct out *out, bool value)

@@ -46,7 +46,7 @@ uint32_t pack_columns_bytes(uint64_t columns)
 	return read_columns(columns, &read) ? read.row_bytes : 0;
 }
 
-static inline uint64_t load(const char *at, uint32_t bytes)
+static inline uint64_t load_number(const char *at, uint32_t bytes)
 {
 	uint64_t wide;
 	uint32_t narrow;
@@ -59,7 +59,7 @@ static inline uint64_t load(const char *at, uint32_t bytes)
 	return narrow;
 }
 
-static inline void store(char *at, uint32_t bytes, uint64_t value)
+static inline void store_number(char *at, uint32_t bytes, uint64_t value)
 {
 	uint32_t narrow = (uint32_t)value;
 
@@ -93,7 +93,7 @@ static inline uint64_t swapped(uint64_t value, uint32_t bytes)
 #define TRANSFORM(number)                                                                          \
 	do {                                                                                       \
 		for (uint64_t i = first; i < end; i++, at += stride) {                             \
-			uint64_t x = load(at, bytes);                                              \
+			uint64_t x = load_number(at, bytes);                                       \
                                                                                                    \
 			numbers[i - first] = number;                                               \
 			before = x;                                                                \
@@ -106,7 +106,7 @@ static inline __attribute__((always_inline)) void transform_width(uint32_t strid
 								  const char *at, uint64_t *numbers,
 								  uint64_t first, uint64_t end)
 {
-	uint64_t before = first ? load(at - stride, bytes) : 0;
+	uint64_t before = first ? load_number(at - stride, bytes) : 0;
 
 	switch (transform) {
 	case PACK_DELTA:
@@ -119,7 +119,7 @@ static inline __attribute__((always_inline)) void transform_width(uint32_t strid
 		TRANSFORM(zigzag(i - x, bytes));
 		break;
 	case PACK_ACROSS:
-		TRANSFORM(zigzag(x - load(at - bytes, bytes), bytes));
+		TRANSFORM(zigzag(x - load_number(at - bytes, bytes), bytes));
 		break;
 	case PACK_SWAPPED:
 		TRANSFORM(swapped(x, bytes));
@@ -147,8 +147,9 @@ static uint32_t varint_bytes(uint64_t value)
 }
 
 /* The transform with the smallest result for the first rows of a group. */
-static enum pack_transform choose(const struct columns *columns, const struct column *column,
-				  const char *rows, uint64_t *numbers, uint64_t first, uint64_t end)
+static enum pack_transform choose_transform(const struct columns *columns,
+					    const struct column *column, const char *rows,
+					    uint64_t *numbers, uint64_t first, uint64_t end)
 {
 	enum pack_transform best = PACK_PLAIN;
 	uint64_t best_bytes = UINT64_MAX;
@@ -227,7 +228,7 @@ void pack_rows(struct out *out, const void *rows, uint64_t count, uint64_t packe
 		for (uint32_t c = 0; c < columns.count; c++) {
 			const struct column *column = &columns.column[c];
 			enum pack_transform transform =
-				choose(&columns, column, rows, numbers, first, end);
+				choose_transform(&columns, column, rows, numbers, first, end);
 
 			transform_rows(&columns, column, transform, rows, numbers, first, end);
 			out_byte(out, (char)transform);
@@ -359,7 +360,7 @@ static bool take_numbers(struct input *in, uint64_t *numbers, size_t count, bool
 			uint64_t number = numbers[i - first];                                      \
                                                                                                    \
 			x = next;                                                                  \
-			store(at, bytes, x);                                                       \
+			store_number(at, bytes, x);                                                \
 		}                                                                                  \
 	} while (0)
 
@@ -369,7 +370,7 @@ static inline __attribute__((always_inline)) void restore_width(uint32_t stride,
 								char *at, const uint64_t *numbers,
 								uint64_t first, uint64_t end)
 {
-	uint64_t x = first ? load(at - stride, bytes) : 0;
+	uint64_t x = first ? load_number(at - stride, bytes) : 0;
 
 	switch (transform) {
 	case PACK_DELTA:
@@ -382,7 +383,7 @@ static inline __attribute__((always_inline)) void restore_width(uint32_t stride,
 		RESTORE(i - unzigzag(number));
 		break;
 	case PACK_ACROSS:
-		RESTORE(load(at - bytes, bytes) + unzigzag(number));
+		RESTORE(load_number(at - bytes, bytes) + unzigzag(number));
 		break;
 	case PACK_SWAPPED:
 		RESTORE(swapped(number, bytes));
@@ -519,8 +520,8 @@ static inline void copy_pieces(char *to, const void *from, uint64_t length)
 }
 
 /*
- * Writes an entry: `common` bytes of the one before, and `rest` of the input. With space after them
- * whole pieces are copied; the next entry overwrites the bytes after this one.
+ * Writes an entry: `common` bytes of the entry before, and `rest` of the input. With space after
+ * them whole pieces are copied; the next entry overwrites the bytes after this one.
  */
 static inline void put_entry(char *entry, bool has_space, const char *before, uint64_t common,
 			     const void *rest, uint64_t rest_bytes)

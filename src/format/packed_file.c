@@ -8,21 +8,11 @@
 #include "format/load_budget.h"
 #include "format/pack.h"
 
-/*
- * The columns of rows, from the first: 4 for a u32, 8 for a u64; NULL: stored raw. There are at
- * most 16, so a row of a rank has columns of two fields that are mostly equal in all rows.
- */
+/* The columns of rows; NULL: stored raw. */
 static const char *const layouts[TABLE_COUNT] = {
-	[TABLE_FRAMES] = "4444",      [TABLE_NODES] = "444444",
-	[TABLE_METRICS] = "44",       [TABLE_VALUES] = "44448",
-	[TABLE_KERNELS] = "44448888", [TABLE_HISTOGRAMS] = "4",
-	[TABLE_VECTORS] = "8",        [TABLE_DEVICES] = "44448888",
-	[TABLE_INFO] = "44",          [TABLE_COUNTERS] = "448",
-	[TABLE_EPOCHS] = "4488",      [TABLE_CONFIGS] = "88444444444444",
-	[TABLE_LANES] = "44844",      [TABLE_RANKS] = "4444448888884488",
-	[TABLE_SPREADS] = "4",        [TABLE_VALUE_SPREADS] = "4",
-	[TABLE_COLUMNS] = "44",       [TABLE_CELLS] = "8",
-	[TABLE_WAITS] = "4",          [TABLE_OCCURRENCES] = "84444",
+#define TABLE(name, id, row, mib, has_row_0, columns) [id] = columns,
+#include "format/tables.def"
+#undef TABLE
 };
 
 static uint64_t columns_of(const char *layout)

@@ -1,6 +1,6 @@
 /*
- * Packed profile files, which Proton writes when a profile is complete. The tables are those of a
- * working file (profile_file.h); see format/pack.h for their coding.
+ * Packed profile files, which Proton writes when a profile is complete. A working file has the same
+ * tables (profile_file.h); see format/pack.h for their coding.
  */
 #ifndef FORMAT_PACKED_FILE_H
 #define FORMAT_PACKED_FILE_H

@@ -17,25 +17,12 @@
 #define EXTENT_MAX_BYTES (64ull << 20)
 
 static const struct {
-	uint64_t reserve_bytes; /* addresses; hundreds of millions of rows each */
+	uint64_t reserve_bytes;
 	bool has_row_0;
 } layout[TABLE_COUNT] = {
-	[TABLE_STRINGS] = {16ull << 30, true},      [TABLE_FRAMES] = {4ull << 30, true},
-	[TABLE_NODES] = {16ull << 30, true},        [TABLE_METRICS] = {1ull << 30, false},
-	[TABLE_VALUES] = {16ull << 30, true},       [TABLE_KERNELS] = {16ull << 30, true},
-	[TABLE_HISTOGRAMS] = {32ull << 30, true},   [TABLE_VECTORS] = {8ull << 30, false},
-	[TABLE_DEVICES] = {16ull << 20, false},     [TABLE_INFO] = {16ull << 20, false},
-	[TABLE_COUNTERS] = {16ull << 20, false},    [TABLE_EPOCHS] = {1ull << 30, false},
-	[TABLE_LANES] = {64ull << 20, false},       [TABLE_EVENTS] = {64ull << 30, false},
-	[TABLE_SAMPLES] = {32ull << 30, false},     [TABLE_LAUNCHES] = {4ull << 30, false},
-	[TABLE_CONFIGS] = {16ull << 30, true},      [TABLE_CODE_OBJECTS] = {64ull << 20, false},
-	[TABLE_FUNCTIONS] = {1ull << 30, false},    [TABLE_PCS] = {8ull << 30, false},
-	[TABLE_RUNS] = {4ull << 30, false},         [TABLE_BLOBS] = {4ull << 30, false},
-	[TABLE_SOURCES] = {64ull << 20, false},     [TABLE_RANKS] = {64ull << 20, false},
-	[TABLE_SPREADS] = {64ull << 20, false},     [TABLE_VALUE_SPREADS] = {64ull << 20, false},
-	[TABLE_COLUMNS] = {64ull << 20, false},     [TABLE_CELLS] = {64ull << 20, false},
-	[TABLE_DURATIONS] = {64ull << 20, false},   [TABLE_WAITS] = {64ull << 20, false},
-	[TABLE_OCCURRENCES] = {64ull << 20, false},
+#define TABLE(name, id, row, mib, has_row_0, columns) [id] = {mib##ull << 20, has_row_0},
+#include "format/tables.def"
+#undef TABLE
 };
 
 /* Tables from this one on are reserved with their first row: most sessions do not sample PCs. */
@@ -112,7 +99,7 @@ struct growth {
 	bool has_grown;
 };
 
-static void grow(void *data)
+static void grow_alone(void *data)
 {
 	struct growth *growth = data;
 
@@ -137,7 +124,7 @@ static bool table_grow(struct profile_file *file, enum table_id id, uint64_t byt
 	} else if (!file->spaces[id].base && reserve(file, (int)id, NULL) != PROTON_OK) {
 		file->errnum = ENOMEM;
 	} else {
-		run_alone(file, grow, &growth);
+		run_alone(file, grow_alone, &growth);
 	}
 	if (growth.has_grown) {
 		file->retry_ns = 0;
@@ -244,7 +231,7 @@ struct beginning {
 };
 
 /* Fills the header and makes the tables. */
-static void begin(void *data)
+static void begin_file(void *data)
 {
 	struct beginning *beginning = data;
 	struct profile_file *file = beginning->file;
@@ -264,8 +251,8 @@ static void begin(void *data)
 	beginning->status = status;
 }
 
-static int create(struct profile_file *file, const char *path, bool is_own,
-		  struct proton_error *err)
+int profile_file_create(struct profile_file *file, const char *path, bool is_own,
+			struct proton_error *err)
 {
 	struct beginning beginning = {.file = file, .err = err, .pid = (uint32_t)getpid()};
 	int status;
@@ -283,22 +270,12 @@ static int create(struct profile_file *file, const char *path, bool is_own,
 	if (status == PROTON_OK) {
 		if (path)
 			truncated_file_watch(file);
-		run_alone(file, begin, &beginning);
+		run_alone(file, begin_file, &beginning);
 		status = beginning.status;
 	}
 	if (status != PROTON_OK)
 		profile_file_close(file, true);
 	return status;
-}
-
-int profile_file_create(struct profile_file *file, const char *path, struct proton_error *err)
-{
-	return create(file, path, false, err);
-}
-
-int profile_file_create_own(struct profile_file *file, const char *path, struct proton_error *err)
-{
-	return create(file, path, true, err);
 }
 
 void profile_file_mark(struct profile_file *file, enum profile_file_state state, uint64_t end_ns)

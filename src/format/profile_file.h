@@ -37,13 +37,13 @@ struct profile_file {
 };
 
 /*
- * Creates and locks `path` as in working_file_create(), or keeps everything in private memory if it
- * is NULL. E_UNSUPPORTED: the file system does not support shared mappings. Row 0 of strings,
- * frames, nodes, values, kernels, histograms and configs exists afterwards.
+ * Creates and locks `path` as in working_file_create(), or with a name of this process
+ * (working_file_create_own()), or keeps everything in private memory if it is NULL. E_UNSUPPORTED:
+ * the file system does not support shared mappings. Row 0 of strings, frames, nodes, values,
+ * kernels, histograms and configs exists afterwards.
  */
-int profile_file_create(struct profile_file *file, const char *path, struct proton_error *err);
-/* The same with a name of this process, as in working_file_create_own(). */
-int profile_file_create_own(struct profile_file *file, const char *path, struct proton_error *err);
+int profile_file_create(struct profile_file *file, const char *path, bool is_own,
+			struct proton_error *err);
 
 /* Appends `rows` contiguous zeroed rows. NULL if the table cannot grow (file->errnum says why). */
 void *profile_file_append(struct profile_file *file, enum table_id table, uint64_t rows);

@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "format/packed_file.h"
 
-/* Information that stays. Others are dropped, those of later versions too. */
+/* Information that stays. All else is dropped, also what later versions add. */
 static const char *const kept_info[] = {
 	"version",
 	"backend",
@@ -59,7 +59,7 @@ static uint32_t add_string(struct strip *strip, const char *text, size_t length)
 	return id;
 }
 
-static uint32_t keep(struct strip *strip, uint32_t id)
+static uint32_t keep_string(struct strip *strip, uint32_t id)
 {
 	uint32_t length;
 	const char *text = profile_view_string(strip->view, id, &length);
@@ -79,13 +79,13 @@ static uint32_t keep_base(struct strip *strip, uint32_t id)
 	const char *slash = memrchr(text, '/', length);
 
 	return slash ? add_string(strip, slash + 1, (size_t)(text + length - slash - 1))
-		     : keep(strip, id);
+		     : keep_string(strip, id);
 }
 
 /* ------------------------------------------------------------------ tables */
 
 /* A copy of a table that may be changed. */
-static void *copy(struct strip *strip, enum table_id id, uint64_t *count_out)
+static void *copy_table(struct strip *strip, enum table_id id, uint64_t *count_out)
 {
 	size_t bytes = strip->view->rows[id] * profile_row_bytes[id];
 
@@ -127,14 +127,14 @@ static void strip_names(struct strip *strip)
 	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
 		enum table_id id = fields[i].table;
 		uint64_t count = strip->view->rows[id];
-		char *rows = strip->copies[id] ? strip->copies[id] : copy(strip, id, &count);
+		char *rows = strip->copies[id] ? strip->copies[id] : copy_table(strip, id, &count);
 
 		for (uint64_t row = 0; rows && row < count; row++) {
 			char *at = rows + row * profile_row_bytes[id] + fields[i].offset;
 			uint32_t string;
 
 			memcpy(&string, at, sizeof(string));
-			string = keep(strip, string);
+			string = keep_string(strip, string);
 			memcpy(at, &string, sizeof(string));
 		}
 	}
@@ -149,16 +149,16 @@ static void strip_files(struct strip *strip)
 
 	for (uint64_t i = 0; frames && i < count; i++)
 		frames[i].file = keep_base(strip, frames[i].file);
-	sources = copy(strip, TABLE_SOURCES, &count);
+	sources = copy_table(strip, TABLE_SOURCES, &count);
 	for (uint64_t i = 0; i < count; i++)
 		sources[i] = (struct row_source){.path = keep_base(strip, sources[i].path)};
-	objects = copy(strip, TABLE_CODE_OBJECTS, &count);
+	objects = copy_table(strip, TABLE_CODE_OBJECTS, &count);
 	for (uint64_t i = 0; i < count; i++)
 		objects[i] = (struct row_code_object){.crc = objects[i].crc};
 	strip->result.rows[TABLE_BLOBS] = 0;
 }
 
-/* Thread ids: the one of the main thread is the id of the process. */
+/* Thread ids: the main thread has the id of the process. */
 static void strip_threads(struct strip *strip)
 {
 	struct row_lane *lanes = strip->copies[TABLE_LANES];
@@ -179,22 +179,22 @@ static bool is_text(const struct strip *strip, uint32_t metric)
 static void strip_values(struct strip *strip)
 {
 	uint64_t count;
-	struct row_value *values = copy(strip, TABLE_VALUES, &count);
+	struct row_value *values = copy_table(strip, TABLE_VALUES, &count);
 	struct row_sample *samples;
 
 	for (uint64_t i = 0; i < count; i++)
 		if (is_text(strip, values[i].metric))
-			values[i].as.string = keep(strip, (uint32_t)values[i].as.string);
-	samples = copy(strip, TABLE_SAMPLES, &count);
+			values[i].as.string = keep_string(strip, (uint32_t)values[i].as.string);
+	samples = copy_table(strip, TABLE_SAMPLES, &count);
 	for (uint64_t i = 0; i < count; i++)
 		if (is_text(strip, samples[i].metric))
-			samples[i].as.string = keep(strip, (uint32_t)samples[i].as.string);
+			samples[i].as.string = keep_string(strip, (uint32_t)samples[i].as.string);
 }
 
 static void strip_info(struct strip *strip)
 {
 	uint64_t count;
-	struct row_info *rows = copy(strip, TABLE_INFO, &count);
+	struct row_info *rows = copy_table(strip, TABLE_INFO, &count);
 	uint64_t left = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
@@ -205,8 +205,8 @@ static void strip_info(struct strip *strip)
 		for (size_t k = 0; k < ARRAY_LENGTH(kept_info); k++)
 			is_kept |= strcmp(key, kept_info[k]) == 0;
 		if (is_kept)
-			rows[left++] = (struct row_info){keep(strip, rows[i].key),
-							 keep(strip, rows[i].value)};
+			rows[left++] = (struct row_info){keep_string(strip, rows[i].key),
+							 keep_string(strip, rows[i].value)};
 	}
 	strip->result.rows[TABLE_INFO] = left;
 }

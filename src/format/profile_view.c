@@ -40,8 +40,9 @@ static uint64_t present_bytes(struct profile_view *view, const struct file_heade
 }
 
 /* Copies a table that is not a single aligned extent with rows of this version's size. */
-static bool gather(struct profile_view *view, const struct file_header *header, const char *file,
-		   size_t length, const struct file_table *table, uint64_t rows)
+static bool gather_rows(struct profile_view *view, const struct file_header *header,
+			const char *file, size_t length, const struct file_table *table,
+			uint64_t rows)
 {
 	uint32_t stride = table->row_bytes;
 	uint64_t raw_bytes = rows * stride;
@@ -115,7 +116,7 @@ static int open_table(struct profile_view *view, const struct file_header *heade
 		view->rows[table->id] = rows;
 		return PROTON_OK;
 	}
-	return gather(view, header, file, length, table, rows) ? PROTON_OK : err_nomem(err);
+	return gather_rows(view, header, file, length, table, rows) ? PROTON_OK : err_nomem(err);
 }
 
 int profile_view_open(struct profile_view *view, const void *bytes, size_t length,

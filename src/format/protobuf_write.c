@@ -52,18 +52,24 @@ static size_t put_tag(char *bytes, uint32_t field, enum wire_type type)
 }
 
 /* The output for the next bytes. */
-static struct out *target(struct protobuf_writer *writer)
+static struct out *output_of(struct protobuf_writer *writer)
 {
 	return writer->depth ? &writer->nested : writer->out;
 }
 
-void protobuf_uint64(struct protobuf_writer *writer, uint32_t field, uint64_t value)
+static void put_number(struct protobuf_writer *writer, uint32_t field, enum wire_type type,
+		       uint64_t value)
 {
 	char bytes[2 * VARINT_BYTES_MAX];
-	size_t length = put_tag(bytes, field, WIRE_VARINT);
+	size_t length = put_tag(bytes, field, type);
 
 	length += put_varint(bytes + length, value);
-	out_bytes(target(writer), bytes, length);
+	out_bytes(output_of(writer), bytes, length);
+}
+
+void protobuf_uint64(struct protobuf_writer *writer, uint32_t field, uint64_t value)
+{
+	put_number(writer, field, WIRE_VARINT, value);
 }
 
 void protobuf_int64(struct protobuf_writer *writer, uint32_t field, int64_t value)
@@ -71,44 +77,26 @@ void protobuf_int64(struct protobuf_writer *writer, uint32_t field, int64_t valu
 	protobuf_uint64(writer, field, (uint64_t)value);
 }
 
-void protobuf_fixed64(struct protobuf_writer *writer, uint32_t field, uint64_t value)
+void protobuf_double(struct protobuf_writer *writer, uint32_t field, double value)
 {
 	char bytes[VARINT_BYTES_MAX + sizeof(value)];
 	size_t length = put_tag(bytes, field, WIRE_FIXED64);
 
-	for (size_t i = 0; i < sizeof(value); i++)
-		bytes[length++] = (char)(value >> 8 * i);
-	out_bytes(target(writer), bytes, length);
-}
-
-void protobuf_double(struct protobuf_writer *writer, uint32_t field, double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	protobuf_fixed64(writer, field, bits);
-}
-
-static void begin_bytes(struct protobuf_writer *writer, uint32_t field, size_t length)
-{
-	char bytes[2 * VARINT_BYTES_MAX];
-	size_t head = put_tag(bytes, field, WIRE_LENGTH);
-
-	head += put_varint(bytes + head, length);
-	out_bytes(target(writer), bytes, head);
+	memcpy(bytes + length, &value, sizeof(value)); /* little-endian, as this machine is */
+	out_bytes(output_of(writer), bytes, length + sizeof(value));
 }
 
 void protobuf_bytes(struct protobuf_writer *writer, uint32_t field, const void *bytes,
 		    size_t length)
 {
-	begin_bytes(writer, field, length);
-	out_bytes(target(writer), bytes, length);
+	put_number(writer, field, WIRE_LENGTH, length);
+	out_bytes(output_of(writer), bytes, length);
 }
 
 void protobuf_text(struct protobuf_writer *writer, uint32_t field, const char *text, size_t length)
 {
-	begin_bytes(writer, field, text_utf8_length(text, length));
-	text_write_utf8(target(writer), text, length);
+	put_number(writer, field, WIRE_LENGTH, text_utf8_length(text, length));
+	text_write_utf8(output_of(writer), text, length);
 }
 
 void protobuf_packed_uint64(struct protobuf_writer *writer, uint32_t field, const uint64_t *values,
@@ -120,11 +108,11 @@ void protobuf_packed_uint64(struct protobuf_writer *writer, uint32_t field, cons
 		return;
 	for (size_t i = 0; i < count; i++)
 		length += varint_length(values[i]);
-	begin_bytes(writer, field, length);
+	put_number(writer, field, WIRE_LENGTH, length);
 	for (size_t i = 0; i < count; i++) {
 		char bytes[VARINT_BYTES_MAX];
 
-		out_bytes(target(writer), bytes, put_varint(bytes, values[i]));
+		out_bytes(output_of(writer), bytes, put_varint(bytes, values[i]));
 	}
 }
 

@@ -30,7 +30,6 @@ void protobuf_fini(struct protobuf_writer *writer);
 /* Fields of type uint32, uint64, bool and enum; int32 and int64 (negative ones take 10 bytes). */
 void protobuf_uint64(struct protobuf_writer *writer, uint32_t field, uint64_t value);
 void protobuf_int64(struct protobuf_writer *writer, uint32_t field, int64_t value);
-void protobuf_fixed64(struct protobuf_writer *writer, uint32_t field, uint64_t value);
 void protobuf_double(struct protobuf_writer *writer, uint32_t field, double value);
 
 /* bytes, or a string that is known to be UTF-8. */

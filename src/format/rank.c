@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/environment.h"
+#include "base/message.h"
 
 /* Larger than any job; the file names of all ranks have a limited length. */
 #define RANK_MAX 100000000u
@@ -73,7 +74,7 @@ static uint32_t first_number(const char *const *names, size_t count, uint32_t ot
 }
 
 /*
- * A batch script has Slurm's variables of a task too. Only those that srun starts are ranks; the
+ * A batch script has Slurm's variables of a task too. Only tasks that srun starts are ranks; the
  * steps of the batch script, of salloc's shell and of other daemons have reserved numbers.
  */
 #define SLURM_STEP_RESERVED 0xfffffff0ul
@@ -128,13 +129,17 @@ static void read_job(struct rank_identity *out)
 
 void rank_read(struct rank_identity *out)
 {
+	const char *text = environment_get("PROTON_RANK");
 	uint32_t given = RANK_NONE;
 
 	*out = (struct rank_identity){.rank = RANK_NONE, .local = RANK_NONE};
 	for (size_t i = 0; i < ARRAY_LENGTH(launchers); i++)
 		if (read_launcher(&launchers[i], out))
 			break;
-	if (rank_parse(environment_get("PROTON_RANK"), &given)) {
+	if (text && *text && !rank_parse(text, &given))
+		message_once("PROTON_RANK: \"%s\" is not the number of a rank; it is ignored",
+			     text);
+	if (given != RANK_NONE) {
 		out->rank = given;
 		if (given >= out->world || out->world == 1)
 			out->world = 0;
@@ -178,7 +183,7 @@ int rank_names_read(enum rank_names *out, struct proton_error *err)
 
 /* ------------------------------------------------------------------ names */
 
-/* The name of a rank's output, malloc'd, without suffix. `stem` is that of the job. */
+/* The name of a rank's output, malloc'd, without suffix. `stem` is the job's name. */
 static char *name_of(const char *stem, const struct rank_identity *identity)
 {
 	uint32_t first = identity->rank / RANKS_PER_DIRECTORY * RANKS_PER_DIRECTORY;
@@ -191,6 +196,19 @@ static char *name_of(const char *stem, const struct rank_identity *identity)
 		     first + RANKS_PER_DIRECTORY - 1, identity->rank, attempt) < 0)
 		return NULL;
 	return name;
+}
+
+bool rank_is_job(const char *name, size_t length)
+{
+	return length > 6 && memcmp(name + length - 6, ".ranks", 6) == 0;
+}
+
+bool rank_is_range(const char *name, size_t length)
+{
+	size_t first = strspn(name, "0123456789");
+	size_t last = name[first] == '-' ? strspn(name + first + 1, "0123456789") : 0;
+
+	return first && last && first + 1 + last == length;
 }
 
 /* The path up to slash number `count` from the end, as a copy. */

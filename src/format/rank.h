@@ -9,6 +9,7 @@
 #define FORMAT_RANK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -18,7 +19,7 @@
 struct rank_identity {
 	uint32_t rank;        /* RANK_NONE: this process is not known to be one of many */
 	uint32_t world;       /* number of ranks; 0: unknown */
-	uint32_t local;       /* rank among those of its machine, or RANK_NONE */
+	uint32_t local;       /* rank on its machine, or RANK_NONE */
 	uint32_t attempt;     /* how often the job was restarted */
 	const char *variable; /* in which the launcher told the rank; NULL: the user told it */
 	char job[128];        /* the launcher's id of the job, or "" */
@@ -51,6 +52,10 @@ bool rank_parse(const char *text, uint32_t *out);
  * rank, is kept. E_INVALID: PROTON_RANKS is wrong.
  */
 int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton_error *err);
+/* True for the name, or a path with the name, of a job's directory: NAME.ranks. */
+bool rank_is_job(const char *name, size_t length);
+/* True for the name of a directory in it: 000-999. */
+bool rank_is_range(const char *name, size_t length);
 /* Creates the directories of a name of rank_resolve(). */
 int rank_make_directories(const char *stem, struct proton_error *err);
 /* Removes them if they are empty. */

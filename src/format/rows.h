@@ -24,38 +24,9 @@
 #define PROFILE_FILE_MAX_EXTENTS 2048u
 
 enum table_id {
-	TABLE_STRINGS = 0,    /* bytes, see base/strings.h for an entry's layout; row = 8 bytes */
-	TABLE_FRAMES = 1,     /* struct row_frame */
-	TABLE_NODES = 2,      /* struct row_node */
-	TABLE_METRICS = 3,    /* struct row_metric */
-	TABLE_VALUES = 4,     /* struct row_value */
-	TABLE_KERNELS = 5,    /* struct row_kernel */
-	TABLE_HISTOGRAMS = 6, /* struct row_histogram */
-	TABLE_VECTORS = 7,    /* u64 words: length, elements (int64 or double bits) */
-	TABLE_DEVICES = 8,    /* struct row_device */
-	TABLE_INFO = 9,       /* struct row_info */
-	TABLE_COUNTERS = 10,  /* struct row_counter */
-	TABLE_EPOCHS = 11,    /* struct row_epoch */
-	TABLE_LANES = 12,     /* struct row_lane; this to TABLE_LAUNCHES: traces only */
-	TABLE_EVENTS = 13,    /* struct row_event */
-	TABLE_SAMPLES = 14,   /* struct row_sample */
-	TABLE_LAUNCHES = 15,  /* struct row_launch */
-	TABLE_CONFIGS = 16,   /* struct row_config */
-	TABLE_CODE_OBJECTS =
-		17,           /* struct row_code_object; this to TABLE_SOURCES: PC sampling only */
-	TABLE_FUNCTIONS = 18, /* struct row_function */
-	TABLE_PCS = 19,       /* struct row_pc */
-	TABLE_RUNS = 20,      /* struct row_run */
-	TABLE_BLOBS = 21,     /* u64 words: content of code objects and source files */
-	TABLE_SOURCES = 22,   /* struct row_source */
-	TABLE_RANKS = 23,     /* struct row_rank; this and the next one: merged ranks only */
-	TABLE_SPREADS = 24,   /* struct row_spread */
-	TABLE_VALUE_SPREADS = 25, /* struct row_value_spread; this to TABLE_CELLS: merged ranks */
-	TABLE_COLUMNS = 26,       /* struct row_column */
-	TABLE_CELLS = 27,         /* u64: for each column the times of the rows of TABLE_RANKS */
-	TABLE_DURATIONS = 28,     /* struct row_durations: collectives, by occurrence */
-	TABLE_WAITS = 29,         /* struct row_wait: merged ranks only */
-	TABLE_OCCURRENCES = 30,   /* struct row_occurrence: parts of merged ranks only */
+#define TABLE(name, id, ...) TABLE_##name = id,
+#include "format/tables.def"
+#undef TABLE
 	TABLE_COUNT
 };
 
@@ -498,7 +469,7 @@ struct row_wait {
 	uint32_t groups; /* number of communicators */
 	uint32_t ranks;
 	uint32_t stride; /* one in so many occurrences is compared */
-	uint32_t rows;   /* in TABLE_OCCURRENCES, after those of the previous row; 0: complete */
+	uint32_t rows;   /* in TABLE_OCCURRENCES, after the previous row's; 0: complete */
 	uint32_t reserved;
 	uint64_t occurrences;      /* compared, over all groups */
 	uint64_t total_ns;         /* of all ranks, as if all were compared */

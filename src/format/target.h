@@ -37,4 +37,11 @@ int target_check_all(const char *stem, const char *suffix, bool no_clobber,
 /* True if PROTON_NO_CLOBBER is set and not "0". */
 bool target_env_no_clobber(void);
 
+/*
+ * True if a file that begins with these bytes is a profile: a profile file, hatchet (JSON or
+ * MessagePack), a Chrome trace or a Perfetto trace. A few KiB are enough; the rest of the file is
+ * not checked.
+ */
+bool target_recognize(const char *bytes, size_t length);
+
 #endif

@@ -48,13 +48,6 @@ static int length_of_stem(const char *path)
 	return (int)length;
 }
 
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* ------------------------------------------------------------------ numbered names */
 
 struct used_names {
@@ -79,7 +72,7 @@ static struct used_names find_used(const char *path, uint32_t pid, uint32_t want
 				   const char *ignored)
 {
 	struct used_names used = {0};
-	const char *base = base_of(path);
+	const char *base = basename(path);
 	const struct dirent *entry;
 	char *directory = base > path ? strndup(path, (size_t)(base - path)) : strdup(".");
 	char *prefix = NULL;
@@ -246,7 +239,7 @@ static bool is_expendable(const struct file_header *header)
 	return tables[TABLE_NODES].rows <= 1 && tables[TABLE_VALUES].rows <= 1;
 }
 
-/* Reads the start of a file into `header`, which is zeros. False: it is not that of a profile. */
+/* Reads the start of a file into `header`, which is zeros. False: not a profile's. */
 static bool read_start(int fd, struct file_header *header, bool *is_unstarted_out)
 {
 	ssize_t n = pread(fd, header, sizeof(*header), 0);
@@ -460,7 +453,7 @@ int working_file_create_own(struct working_file *file, const char *path, struct 
 		status = take_name(file, true, err);
 		/* A process that had the number may just have ended and left its output. */
 		if (status == PROTON_OK &&
-		    find_used(path, pid, number, base_of(file->path)).is_used) {
+		    find_used(path, pid, number, basename(file->path)).is_used) {
 			working_file_remove(file);
 			close(file->fd);
 			file->fd = -1;

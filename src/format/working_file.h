@@ -40,8 +40,8 @@ struct working_file {
 int working_file_create(struct working_file *file, const char *path, struct proton_error *err);
 
 /*
- * The same with an unused name: the first of NAME.PID, NAME.PID.2 and so on without a file, with
- * any suffix. PID is this process. `path` is that of NAME.
+ * Makes a file with an unused name: the first of NAME.PID, NAME.PID.2 and so on without a file,
+ * with any suffix. PID is this process. `path` is NAME's.
  */
 int working_file_create_own(struct working_file *file, const char *path, struct proton_error *err);
 
@@ -55,8 +55,8 @@ int working_file_move_high(int fd);
 
 /*
  * Allocates blocks at the end of the file, and maps them as the next part of `space`. Returns 0 or
- * an errno: EBADF, the descriptor is no longer that of the file; ENODATA, the file is shorter than
- * `offset`; after *is_allocated_out is set, that of mmap(). Call it with own descriptors
+ * an errno: EBADF, the descriptor is no longer the file's; ENODATA, the file is shorter than
+ * `offset`; after *is_allocated_out is set, an errno of mmap(). Call it with own descriptors
  * (base/own_descriptors.h): else it can be another file's a moment later.
  */
 int working_file_map(const struct working_file *file, struct region *space, off_t offset,

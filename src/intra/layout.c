@@ -186,6 +186,15 @@ static bool read_number(struct slice *line, uint32_t *out)
 	return slice_take_number(line, UINT32_MAX, out) && (!line->length || slice_take(line, " "));
 }
 
+/* Reads `count` numbers; false if there are fewer. */
+static bool read_numbers(struct slice line, uint32_t count, uint32_t *out)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!read_number(&line, &out[i]))
+			return false;
+	return true;
+}
+
 static bool read_scope(struct slice line, struct instrument_layout *layout)
 {
 	uint32_t count = layout->scope_count;
@@ -224,14 +233,11 @@ static bool read_units(struct slice line, struct instrument_layout *layout)
 
 static bool read_code(struct slice line, struct instrument_layout *layout)
 {
-	uint32_t scope;
-	uint32_t kind;
 	uint32_t count = layout->code_count;
+	uint32_t at[2]; /* scope, kind */
 
-	if (!read_number(&line, &scope) || !read_number(&line, &kind) ||
-	    scope >= layout->scope_count || kind > INSTRUMENT_EVENT_END)
-		return false;
-	return layout_code(layout, scope, kind) == count + 1;
+	return read_numbers(line, 2, at) && at[0] < layout->scope_count &&
+	       at[1] <= INSTRUMENT_EVENT_END && layout_code(layout, at[0], at[1]) == count + 1;
 }
 
 static bool read_around(struct slice line, struct instrument_layout *layout)
@@ -246,7 +252,7 @@ static bool read_around(struct slice line, struct instrument_layout *layout)
 	while (line.length) {
 		if (!read_number(&line, &other) || other >= SCOPE_MAX)
 			return false;
-		nesting[scope].around[other / 64] |= 1ull << other % 64;
+		scope_set_add(&nesting[scope].around, other);
 	}
 	return true;
 }
@@ -254,13 +260,11 @@ static bool read_around(struct slice line, struct instrument_layout *layout)
 static bool read_parent(struct slice line, struct instrument_layout *layout)
 {
 	struct instrument_nesting *nesting = layout_nesting(layout);
-	uint32_t scope;
-	uint32_t parent;
+	uint32_t at[2]; /* scope, parent */
 
-	if (!nesting || !read_number(&line, &scope) || !read_number(&line, &parent) ||
-	    scope >= SCOPE_MAX || parent >= SCOPE_MAX)
+	if (!nesting || !read_numbers(line, 2, at) || at[0] >= SCOPE_MAX || at[1] >= SCOPE_MAX)
 		return false;
-	nesting[scope].parent = (uint16_t)parent;
+	nesting[at[0]].parent = (uint16_t)at[1];
 	return true;
 }
 
@@ -269,9 +273,10 @@ static bool read_sum(struct slice line, struct instrument_layout *layout)
 	struct instrument_sum *sum;
 	uint32_t numbers[6];
 
+	if (!read_numbers(line, ARRAY_LENGTH(numbers), numbers))
+		return false;
 	for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
-		if (!read_number(&line, &numbers[i]) ||
-		    numbers[i] > INSTRUMENT_SUM_MAX * INSTRUMENT_SUM_ONE)
+		if (numbers[i] > INSTRUMENT_SUM_MAX * INSTRUMENT_SUM_ONE)
 			return false;
 	/* The sum around it comes first. */
 	if (numbers[0] >= layout->scope_count || numbers[1] > layout->sum_count ||
@@ -288,29 +293,23 @@ static bool read_sum(struct slice line, struct instrument_layout *layout)
 
 static bool read_count(struct slice line, struct instrument_layout *layout, bool is_end)
 {
-	uint32_t sum;
-	uint32_t word;
-	uint32_t times;
+	uint32_t at[3]; /* sum, word, times */
 
-	if (!read_number(&line, &sum) || !read_number(&line, &word) ||
-	    !read_number(&line, &times) || sum >= layout->sum_count || word > UINT16_MAX ||
-	    times > UINT16_MAX)
-		return false;
-	return add_count(layout, (struct instrument_sum_count){(uint16_t)sum, (uint16_t)word,
-							       (uint16_t)times, is_end});
+	return read_numbers(line, 3, at) && at[0] < layout->sum_count && at[1] <= UINT16_MAX &&
+	       at[2] <= UINT16_MAX &&
+	       add_count(layout, (struct instrument_sum_count){(uint16_t)at[0], (uint16_t)at[1],
+							       (uint16_t)at[2], is_end});
 }
 
 static bool read_extremes(struct slice line, struct instrument_layout *layout)
 {
-	uint32_t sum;
-	uint32_t min;
-	uint32_t max;
+	uint32_t at[3]; /* sum, words */
 
-	if (!read_number(&line, &sum) || !read_number(&line, &min) || !read_number(&line, &max) ||
-	    sum >= layout->sum_count || min >= INSTRUMENT_NO_SUM || max >= INSTRUMENT_NO_SUM)
+	if (!read_numbers(line, 3, at) || at[0] >= layout->sum_count ||
+	    at[1] >= INSTRUMENT_NO_SUM || at[2] >= INSTRUMENT_NO_SUM)
 		return false;
-	layout->sums[sum].min_word = (uint16_t)min;
-	layout->sums[sum].max_word = (uint16_t)max;
+	layout->sums[at[0]].min_word = (uint16_t)at[1];
+	layout->sums[at[0]].max_word = (uint16_t)at[2];
 	return true;
 }
 

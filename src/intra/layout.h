@@ -68,11 +68,25 @@ struct instrument_code {
 };
 
 #define INSTRUMENT_NO_SCOPE UINT16_MAX
-#define INSTRUMENT_SCOPE_WORDS ((INSTRUMENT_CODE_MAX + 63) / 64) /* in a set of scopes */
+#define INSTRUMENT_SCOPE_WORDS ((INSTRUMENT_CODE_MAX + 63) / 64)
+
+struct scope_set {
+	uint64_t bits[INSTRUMENT_SCOPE_WORDS];
+};
+
+static inline void scope_set_add(struct scope_set *set, uint32_t scope)
+{
+	set->bits[scope / 64] |= 1ull << scope % 64;
+}
+
+static inline bool scope_set_has(const struct scope_set *set, uint32_t scope)
+{
+	return set->bits[scope / 64] >> scope % 64 & 1;
+}
 
 /* Nesting of a scope as known when the kernel is compiled (static_nesting.h). */
 struct instrument_nesting {
-	uint64_t around[INSTRUMENT_SCOPE_WORDS]; /* scopes that may be open at its start or end */
+	struct scope_set around; /* scopes that may be open at its start or end */
 	/* innermost scope that is open at every start of this one, or INSTRUMENT_NO_SCOPE */
 	uint16_t parent;
 	bool is_known; /* if false, `parent` is INSTRUMENT_NO_SCOPE */
@@ -95,7 +109,7 @@ struct instrument_sum {
 	uint16_t records_before; /* by other executions, after the shared clock read of a start */
 	/*
 	 * Word with the number of executions inside `parent`, or INSTRUMENT_NO_SUM if all are. If
-	 * not all are, the parent is the one of `parent`.
+	 * not all are, the parent is `parent`'s parent.
 	 */
 	uint16_t inside_word;
 	/* words with the cycles of its shortest and longest execution, or INSTRUMENT_NO_SUM */
@@ -104,7 +118,7 @@ struct instrument_sum {
 };
 
 /*
- * The ends of a sum are those of all its counts: the value of a word, times a number. Starts are
+ * The ends of a sum are the ends of all its counts: the value of a word, times a number. Starts are
  * counted only if their number may differ.
  */
 struct instrument_sum_count {
@@ -151,6 +165,25 @@ static inline size_t layout_ring_at(const struct instrument_layout *layout, uint
 }
 
 /*
+ * A launch requests this for each of its CTAs, though only every n-th has memory. A request has
+ * layout_alignment() too, for the last of them: the allocator knows neither kernel nor grid.
+ */
+static inline uint32_t layout_requested(const struct instrument_layout *layout)
+{
+	return (layout->cta_bytes + layout->cta_stride - 1) / layout->cta_stride;
+}
+
+/* The alignment that a launch requests; above INSTRUMENT_CTA_ALIGN it only says `cta_bytes`. */
+static inline uint32_t layout_alignment(const struct instrument_layout *layout)
+{
+	uint32_t alignment = INSTRUMENT_CTA_ALIGN;
+
+	while (layout->cta_stride > 1 && alignment < layout->cta_bytes && alignment < 1u << 31)
+		alignment *= 2;
+	return alignment;
+}
+
+/*
  * Index of scope `name`, which is added if new; UINT32_MAX if out of memory or there are too many
  * scopes.
  */
@@ -172,8 +205,7 @@ static inline bool layout_may_contain(const struct instrument_layout *layout, ui
 {
 	const struct instrument_nesting *nesting = layout->nesting;
 
-	return !nesting || !nesting[inner].is_known ||
-	       (nesting[inner].around[outer / 64] >> outer % 64 & 1);
+	return !nesting || !nesting[inner].is_known || scope_set_has(&nesting[inner].around, outer);
 }
 
 /*

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/slice.h"
+#include "intra/layout.h"
 
 #define BUFFER_MAX_BYTES (1u << 26)
 #define LAUNCHES_DEFAULT 8u
@@ -72,6 +73,8 @@ static const struct choice autos[] = {
 	{"tmem", INSTRUMENT_AUTO_TMEM},
 	{"atomic", INSTRUMENT_AUTO_ATOMIC},
 	{"call", INSTRUMENT_AUTO_CALL},
+	{"asm", INSTRUMENT_AUTO_ASM},
+	{"math", INSTRUMENT_AUTO_MATH},
 	{"all", INSTRUMENT_AUTO_ALL},
 	{NULL, 0},
 };
@@ -316,17 +319,6 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 	if (check_budget(&reading) != PROTON_OK)
 		return PROTON_E_INVALID;
 	return check_sampling(&reading);
-}
-
-void instrument_mode_options(const struct instrument_mode *mode, struct instrument_options *options)
-{
-	options->buffer = mode->buffer;
-	options->buffer_bytes = mode->buffer_bytes;
-	options->warps_per_unit = mode->warps_per_unit;
-	options->warps = mode->warps;
-	options->cta_stride = mode->cta_stride;
-	options->sched_barriers = mode->sched_barriers;
-	options->tree = mode->tree;
 }
 
 void instrument_mode_key(const struct instrument_mode *mode, struct out *out)

@@ -7,7 +7,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "base/double_bits.h"
 
 static inline uint64_t clamped_u64(uint64_t a, uint64_t b)
 {
@@ -55,9 +56,6 @@ static inline uint64_t clamped_add_vector(uint64_t *sums, const uint64_t *from, 
 	uint64_t clamped = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
-		double a;
-		double b;
-
 		if (!is_double) {
 			int64_t sum = (int64_t)sums[i];
 
@@ -65,10 +63,7 @@ static inline uint64_t clamped_add_vector(uint64_t *sums, const uint64_t *from, 
 			sums[i] = (uint64_t)sum;
 			continue;
 		}
-		memcpy(&a, &sums[i], sizeof(a));
-		memcpy(&b, &from[i], sizeof(b));
-		a += b;
-		memcpy(&sums[i], &a, sizeof(a));
+		sums[i] = bits_of_double(double_of_bits(sums[i]) + double_of_bits(from[i]));
 	}
 	return clamped;
 }

@@ -193,13 +193,22 @@ static int check_head(const char *name, const char *bytes, size_t length, struct
 
 #define SNAPSHOTS_MAX 10
 
+/* The bytes belong to `kept`, or are freed. */
+static void give_bytes(struct profile_bytes *kept, char *bytes, size_t length)
+{
+	if (kept)
+		*kept = (struct profile_bytes){bytes, length};
+	else
+		free(bytes);
+}
+
 /*
  * Loads a file that is being recorded, or that a killed process left. False: it is neither, or it
  * is truncated. Clearing a phase moves rows from one list to another, so a list may be inconsistent
  * although its file is not. The file has then changed, and is read again.
  */
-static bool load_recording(const char *path, struct profile **out, int *status_out,
-			   struct proton_error *err)
+static bool load_recording(const char *path, struct profile_bytes *kept, struct profile **out,
+			   int *status_out, struct proton_error *err)
 {
 	uint64_t last_hash = 0;
 
@@ -213,16 +222,17 @@ static bool load_recording(const char *path, struct profile **out, int *status_o
 		if (!profile_snapshot_read(path, &bytes, &length))
 			return false;
 		hash = hash_bytes(bytes, length);
-		status = load_bytes(path, bytes, length, &bytes, &profile, err);
-		free(bytes);
+		status = load_bytes(path, bytes, length, kept ? NULL : &bytes, &profile, err);
 		if (status == PROTON_OK && profile->is_damaged && (!i || hash != last_hash)) {
 			last_hash = hash;
 			if (i < SNAPSHOTS_MAX - 1) {
 				profile_free(profile);
+				free(bytes);
 				continue;
 			}
 			profile->is_damaged = false; /* it changed during each read */
 		}
+		give_bytes(status == PROTON_OK ? kept : NULL, bytes, length);
 		if (status == PROTON_OK)
 			*out = profile;
 		*status_out = status;
@@ -231,7 +241,8 @@ static bool load_recording(const char *path, struct profile **out, int *status_o
 	return false;
 }
 
-static int load_whole(const char *path, struct profile **out, struct proton_error *err)
+static int load_whole(const char *path, struct profile_bytes *kept, struct profile **out,
+		      struct proton_error *err)
 {
 	const struct file_limits limits = {.max_bytes = size_limit(), .check_head = check_head};
 	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
@@ -241,8 +252,8 @@ static int load_whole(const char *path, struct profile **out, struct proton_erro
 
 	if (status != PROTON_OK)
 		return status;
-	status = load_bytes(name, bytes, length, &bytes, out, err);
-	free(bytes);
+	status = load_bytes(name, bytes, length, kept ? NULL : &bytes, out, err);
+	give_bytes(status == PROTON_OK ? kept : NULL, bytes, length);
 	return status;
 }
 
@@ -269,24 +280,30 @@ static int check_kind(const char *path, struct proton_error *err)
 					      : "device");
 }
 
-int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
+static int load_file(const char *path, struct profile_bytes *kept, struct profile **out,
+		     struct proton_error *err)
 {
+	struct profile_bytes newer = {0};
 	struct profile *again;
 	int status = check_kind(path, err);
 	int again_status;
 
 	if (status != PROTON_OK)
 		return status;
-	if (load_recording(path, out, &status, err))
+	if (load_recording(path, kept, out, &status, err))
 		return status;
-	status = load_whole(path, out, err);
+	status = load_whole(path, kept, out, err);
 	/*
 	 * Recording may have begun between the two reads; then a single read of it is inconsistent.
 	 */
 	if (status != PROTON_E_FORMAT && (status != PROTON_OK || !(*out)->is_unfinished))
 		return status;
-	if (!load_recording(path, &again, &again_status, err))
+	if (!load_recording(path, kept ? &newer : NULL, &again, &again_status, err))
 		return status;
+	if (kept)
+		free(kept->bytes);
+	if (kept)
+		*kept = newer;
 	if (status == PROTON_OK)
 		profile_free(*out);
 	if (again_status == PROTON_OK)
@@ -294,10 +311,24 @@ int profile_load_file(const char *path, struct profile **out, struct proton_erro
 	return again_status;
 }
 
+int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
+{
+	return load_file(path, NULL, out, err);
+}
+
 int profile_load_next(const char *path, uint64_t *more_bytes, struct profile **out,
 		      struct proton_error *err)
 {
-	int status = profile_load_file(path, out, err);
+	return profile_load_kept(path, NULL, more_bytes, out, err);
+}
+
+int profile_load_kept(const char *path, struct profile_bytes *kept, uint64_t *more_bytes,
+		      struct profile **out, struct proton_error *err)
+{
+	int status = *out ? PROTON_OK
+		     : kept && kept->bytes
+			     ? profile_load_bytes(path, kept->bytes, kept->length, out, err)
+			     : load_file(path, kept, out, err);
 
 	if (status != PROTON_OK)
 		return status;

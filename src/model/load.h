@@ -46,11 +46,20 @@ int profile_load_bytes(const char *name, const char *bytes, size_t length, struc
  * and devices are refused.
  */
 int profile_load_file(const char *path, struct profile **out, struct proton_error *err);
+/* The bytes of a file, malloc'd. */
+struct profile_bytes {
+	char *bytes; /* NULL: not read yet */
+	size_t length;
+};
+
 /*
- * The same for one of several files that become one result. *more_bytes, 0 at first, is what they
- * cost beyond what their sizes allow.
+ * Loads one of several files that become one result, unless it is in *out already. *more_bytes, 0
+ * at first, is what they cost beyond what their sizes allow.
  */
 int profile_load_next(const char *path, uint64_t *more_bytes, struct profile **out,
 		      struct proton_error *err);
+/* The same from `kept`, which gets the bytes when they are read for the first time. */
+int profile_load_kept(const char *path, struct profile_bytes *kept, uint64_t *more_bytes,
+		      struct profile **out, struct proton_error *err);
 
 #endif

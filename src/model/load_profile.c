@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "model/estimates.h"
 #include "model/load.h"
 #include "model/load_samples.h"
 
@@ -103,12 +104,12 @@ static uint32_t map_string(struct view_loader *loader, uint64_t id)
 static uint32_t map_frame(struct view_loader *loader, uint32_t id)
 {
 	const struct row_frame *row;
-	struct profile_frame frame;
+	struct row_frame frame;
 
 	if (id == 0 || id >= rows_of(loader, TABLE_FRAMES)) {
 		loader->profile->is_damaged = true;
 		if (!loader->unknown_frame) {
-			frame = (struct profile_frame){.kind = FRAME_NAME};
+			frame = (struct row_frame){.kind = FRAME_NAME};
 			frame.name = profile_string(loader->profile, "<unknown>", 9);
 			loader->unknown_frame = profile_frame(loader->profile, frame);
 		}
@@ -117,7 +118,7 @@ static uint32_t map_frame(struct view_loader *loader, uint32_t id)
 	if (loader->frames[id])
 		return loader->frames[id] - 1;
 	row = (const struct row_frame *)loader->view->table[TABLE_FRAMES] + id;
-	frame = (struct profile_frame){.kind = row->kind, .name = map_string(loader, row->name)};
+	frame = (struct row_frame){.kind = row->kind, .name = map_string(loader, row->name)};
 	if (row->kind == FRAME_SOURCE) {
 		frame.file = map_string(loader, row->file);
 		frame.line = row->line;
@@ -178,19 +179,18 @@ static void map_devices(struct view_loader *loader)
 	struct profile *profile = loader->profile;
 
 	for (uint64_t i = 0; i < rows_of(loader, TABLE_DEVICES); i++) {
-		const struct row_device *row = &rows[i];
-		uint32_t id = profile_device(profile, map_string(loader, row->type), row->id);
+		struct row_device row = rows[i];
+		uint32_t id;
 
+		row.type = map_string(loader, row.type);
+		row.arch = map_string(loader, row.arch);
+		row.name = map_string(loader, row.name);
+		id = profile_device(profile, row.type, row.id);
 		if (profile->out_of_memory || profile->device_count >= PROFILE_DEVICES_MAX) {
 			profile->is_damaged = true;
 			return;
 		}
-		profile->devices[id].arch = map_string(loader, row->arch);
-		profile->devices[id].name = map_string(loader, row->name);
-		profile->devices[id].clock_khz = row->clock_khz;
-		profile->devices[id].memory_clock_khz = row->memory_clock_khz;
-		profile->devices[id].bus_width_bits = row->bus_width_bits;
-		profile->devices[id].processors = row->processors;
+		profile->devices[id] = row;
 		loader->devices[i] = id + 1;
 	}
 }
@@ -238,7 +238,7 @@ static const uint64_t *view_vector(struct view_loader *loader, uint64_t at)
 	return words + at;
 }
 
-/* Adds a row's value to the one of another epoch, or stores it if `is_new`. */
+/* Adds a row's value to another epoch's, or stores it if `is_new`. */
 static void merge_value(struct view_loader *loader, uint32_t index, const struct row_value *row,
 			bool is_new, bool is_later)
 {
@@ -251,8 +251,7 @@ static void merge_value(struct view_loader *loader, uint32_t index, const struct
 		from.as.float64 = (double)row->as.int64;
 	else if (type == PROTON_METRIC_STRING)
 		from.as.string = map_string(loader, row->as.string);
-	else if (type != PROTON_METRIC_INT64 && type != PROTON_METRIC_DOUBLE &&
-		 !(vector = view_vector(loader, row->as.vector)))
+	else if (!profile_is_number(type) && !(vector = view_vector(loader, row->as.vector)))
 		return;
 	profile_value_add(profile, index, &from, vector, is_new, is_later);
 }
@@ -389,11 +388,7 @@ static void copy_configs(struct view_loader *loader)
 			continue;
 		kernel = loader->kernels[rows[i].kernel] - 1;
 		profile->kernels[kernel].first_config =
-			profile_config(profile, profile->kernels[kernel].first_config,
-				       &(struct profile_config){.flags = rows[i].flags,
-								.config = rows[i].config,
-								.count = rows[i].count,
-								.total_ns = rows[i].total_ns});
+			profile_config(profile, profile->kernels[kernel].first_config, &rows[i]);
 	}
 }
 
@@ -671,6 +666,7 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 		}
 		copy_nodes(&loader);
 		copy_configs(&loader);
+		estimates_settle(profile);
 		take_samples(&loader);
 		waits_load(profile, view, loader.nodes);
 		ranks_load(profile, view, loader.nodes, loader.metrics);

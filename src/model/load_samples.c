@@ -41,6 +41,7 @@ struct loading {
 	size_t cell_count;
 	struct run *runs;
 	size_t run_count;
+	struct hash_table children; /* nodes of lines */
 	uint64_t budget; /* runs that may still be used; a legitimate file uses each a few times */
 	struct {
 		uint32_t string;
@@ -137,9 +138,7 @@ static int compare_runs(const void *a, const void *b)
 	const struct run *x = a;
 	const struct run *y = b;
 
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return (x->crc > y->crc) - (x->crc < y->crc);
+	return ORDER_OF(x->name, y->name) ?: ORDER_OF(x->crc, y->crc);
 }
 
 static bool take_runs(struct loading *loading)
@@ -179,13 +178,10 @@ static int compare_cells(const void *a, const void *b)
 	const struct cell *x = a;
 	const struct cell *y = b;
 
-	if (x->function != y->function)
-		return x->function < y->function ? -1 : 1;
-	if (x->offset != y->offset)
-		return x->offset < y->offset ? -1 : 1;
-	if (x->reason != y->reason)
-		return x->reason < y->reason ? -1 : 1;
-	return (x->node > y->node) - (x->node < y->node);
+	return ORDER_OF(x->function, y->function)
+		       ?: ORDER_OF(x->offset, y->offset)
+		       ?: ORDER_OF(x->reason, y->reason)
+		       ?: ORDER_OF(x->node, y->node);
 }
 
 /* Appends the samples of cells `from` to `to`, of one function, and the function. */
@@ -248,7 +244,7 @@ static void add_targets(struct loading *loading, uint32_t name, uint64_t crc,
 	}
 }
 
-/* Nodes where a function ran, with its time there: those of its code object, or of no known one. */
+/* Nodes where a function ran, with its time there, of its code object or of an unknown one. */
 static void find_targets(struct loading *loading, uint32_t function, struct sample_parts *parts)
 {
 	const struct row_function *row =
@@ -264,8 +260,8 @@ static void find_targets(struct loading *loading, uint32_t function, struct samp
 static uint32_t make_orphan(struct loading *loading, uint32_t function)
 {
 	const struct row_function *rows = table_of(loading, TABLE_FUNCTIONS);
-	struct profile_frame frame = {.kind = FRAME_KERNEL,
-				      .name = string_of(loading, rows[function].name)};
+	struct row_frame frame = {.kind = FRAME_KERNEL,
+				  .name = string_of(loading, rows[function].name)};
 
 	return profile_node(loading->profile, 0, profile_frame(loading->profile, frame));
 }
@@ -274,7 +270,9 @@ static uint32_t make_orphan(struct loading *loading, uint32_t function)
 static void attribute(struct loading *loading, struct profile_function *function,
 		      struct lines *lines, size_t from, size_t to)
 {
-	struct sample_parts parts = {.profile = loading->profile, .samples = loading->samples};
+	struct sample_parts parts = {.profile = loading->profile,
+				     .samples = loading->samples,
+				     .children = &loading->children};
 	bool has_unknown = false;
 
 	for (size_t i = from; i < to; i++) {
@@ -364,9 +362,7 @@ static int compare_functions(const void *a, const void *b)
 	const struct profile_function *x = a;
 	const struct profile_function *y = b;
 
-	if (x->samples != y->samples)
-		return x->samples > y->samples ? -1 : 1;
-	return (x->first_pc > y->first_pc) - (x->first_pc < y->first_pc);
+	return ORDER_OF(y->samples, x->samples) ?: ORDER_OF(x->first_pc, y->first_pc);
 }
 
 /* The cells are sorted by function. */
@@ -409,6 +405,7 @@ void load_samples(struct profile *profile, const struct samples_source *source)
 		copy_content(&loading);
 		add_functions(&loading);
 	}
+	hash_table_fini(&loading.children);
 	free(loading.cells);
 	free(loading.runs);
 }

@@ -17,7 +17,7 @@
 
 /* Splits "file:line@function" at the last possible place. */
 static bool split_source(struct tree_loader *loader, const char *text, size_t length,
-			 struct profile_frame *frame)
+			 struct row_frame *frame)
 {
 	const char *end = text + length;
 	const char *at = end;
@@ -46,9 +46,9 @@ static bool read_frame(struct tree_loader *loader, struct open_node *open)
 		kind = token_next(loader->source, &token);
 		if (is_name && kind == TOKEN_STRING) {
 			open->has_frame = true;
-			open->frame = (struct profile_frame){.kind = FRAME_NAME};
+			open->frame = (struct row_frame){.kind = FRAME_NAME};
 			if (!split_source(loader, token.text, token.length, &open->frame)) {
-				open->frame = (struct profile_frame){.kind = FRAME_NAME};
+				open->frame = (struct row_frame){.kind = FRAME_NAME};
 				open->frame.name = tree_string(loader, &token);
 			}
 		} else if (!token_skip(loader->source, kind)) {
@@ -68,8 +68,8 @@ static bool read_device(struct tree_loader *loader, uint32_t index)
 	enum token_kind kind;
 
 	while ((kind = token_next(loader->source, &token)) == TOKEN_KEY) {
-		struct profile_device *device =
-			index < profile->device_count ? &profile->devices[index] : NULL;
+		struct row_device *device = index < profile->device_count ? &profile->devices[index]
+									  : NULL;
 		bool is_arch = tree_is_text(&token, "arch");
 		uint64_t unused;
 		uint64_t *number = !device                              ? &unused
@@ -172,8 +172,8 @@ static void close_node(struct tree_loader *loader)
 		open->frame.name = profile_string(profile, "<unknown>", 9);
 	if (open->node == 0) {
 		if (open->has_frame)
-			profile->frames[0] = (struct profile_frame){.kind = FRAME_ROOT,
-								    .name = open->frame.name};
+			profile->frames[0] =
+				(struct row_frame){.kind = FRAME_ROOT, .name = open->frame.name};
 		return;
 	}
 	if (open->frame.kind != FRAME_SOURCE)

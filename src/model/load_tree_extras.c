@@ -52,7 +52,7 @@ static bool read_dimensions(struct tree_loader *loader, uint32_t dimensions[3])
 /* {"grid": [x, y, z], "block": [x, y, z], ...}; without a grid it is the entry for all others. */
 static bool read_config(struct tree_loader *loader, struct open_node *open)
 {
-	struct profile_config launch = {.flags = CONFIG_OTHER};
+	struct row_config launch = {.flags = CONFIG_OTHER};
 	struct launch_config *config = &launch.config;
 	struct token token;
 	enum token_kind kind;

@@ -1,4 +1,5 @@
 /* Loader of a node's metrics in hatchet files, and of the kernel they describe. */
+#include "base/double_bits.h"
 #include "model/load_tree_parts.h"
 
 #include <stdio.h>
@@ -54,15 +55,10 @@ static struct profile_value *value_for(struct tree_loader *loader, uint32_t node
 	uint32_t metric = profile_metric(profile, name, (uint16_t)type, 0);
 	struct profile_value *value;
 
-	if (metric >= loader->last_use_count) {
-		if (!array_reserve(&loader->last_uses, &loader->last_use_capacity, metric + 1,
-				   sizeof(*loader->last_uses))) {
-			profile->out_of_memory = true;
-			return &profile->values[0];
-		}
-		memset(loader->last_uses + loader->last_use_count, 0,
-		       (metric + 1 - loader->last_use_count) * sizeof(*loader->last_uses));
-		loader->last_use_count = metric + 1;
+	if (!array_reserve_zeros(&loader->last_uses, &loader->last_use_capacity, metric + 1,
+				 sizeof(*loader->last_uses))) {
+		profile->out_of_memory = true;
+		return &profile->values[0];
 	}
 	if (loader->last_uses[metric].node_plus_1 == node + 1)
 		return &profile->values[loader->last_uses[metric].value];
@@ -131,18 +127,10 @@ static void store_scalar(struct tree_loader *loader, uint32_t node, uint32_t nam
 	}
 }
 
-static uint64_t double_bits(double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
-}
-
 static void int64s_to_doubles(uint64_t *elements, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		elements[i] = double_bits((double)(int64_t)elements[i]);
+		elements[i] = bits_of_double((double)(int64_t)elements[i]);
 }
 
 /* Reads a list of numbers, after its begin token. A list of anything else is skipped. */
@@ -182,7 +170,7 @@ static bool read_vector(struct tree_loader *loader, uint32_t node, uint32_t name
 		number = kind == TOKEN_INT64    ? (double)token.as.int64
 			 : kind == TOKEN_UINT64 ? (double)token.as.uint64
 						: token.as.float64;
-		loader->elements[count++] = double_bits(number);
+		loader->elements[count++] = bits_of_double(number);
 	}
 	if (!is_usable)
 		return true;

@@ -9,7 +9,7 @@
 
 struct open_node {
 	uint32_t node;
-	struct profile_frame frame;
+	struct row_frame frame;
 	bool has_frame;
 	bool has_children;
 	bool is_in_children;
@@ -32,7 +32,7 @@ struct tree_loader {
 	struct open_node *stack;
 	size_t depth, stack_capacity;
 	struct last_use *last_uses; /* by metric */
-	size_t last_use_count, last_use_capacity;
+	size_t last_use_capacity;
 	struct root_metrics root;
 	bool is_root_rest;  /* reading members next to ROOT's metrics */
 	uint64_t *elements; /* elements of the current vector */
@@ -74,7 +74,7 @@ static inline bool tree_device_id(const char *text, size_t length, uint32_t *id)
 
 /* Reads a node's "metrics", after its begin token. False at the end of readable input. */
 bool tree_read_metrics(struct tree_loader *loader, struct open_node *open);
-/* The same for a node's "proton" object, which contains data that hatchet has no member for. */
+/* Reads a node's "proton" object, which contains data that hatchet has no member for. */
 bool tree_read_extras(struct tree_loader *loader, struct open_node *open);
 
 #endif

@@ -148,21 +148,10 @@ static uint32_t copy_string(struct merge *merge, uint32_t string)
 
 static void note_kernel_frame(struct merge *merge, uint32_t frame)
 {
-	size_t wanted = merge->is_kernel_capacity ? merge->is_kernel_capacity : 64;
-	bool *grown;
-
-	while (wanted <= frame)
-		wanted *= 2;
-	if (wanted > merge->is_kernel_capacity) {
-		grown = realloc(merge->is_kernel_frame, wanted * sizeof(*grown));
-		if (!grown) {
-			merge->target->out_of_memory = true;
-			return;
-		}
-		memset(grown + merge->is_kernel_capacity, 0,
-		       (wanted - merge->is_kernel_capacity) * sizeof(*grown));
-		merge->is_kernel_frame = grown;
-		merge->is_kernel_capacity = wanted;
+	if (!array_reserve_zeros(&merge->is_kernel_frame, &merge->is_kernel_capacity,
+				 (size_t)frame + 1, sizeof(*merge->is_kernel_frame))) {
+		merge->target->out_of_memory = true;
+		return;
 	}
 	merge->is_kernel_frame[frame] = true;
 }
@@ -180,8 +169,8 @@ static bool is_same_text(const struct merge *merge, uint32_t source, uint32_t ta
 /* The frame of the target for the same row of the last source if it is equal, else NONE. */
 static uint32_t last_frame(const struct merge *merge, uint32_t source_frame)
 {
-	const struct profile_frame *row = &merge->source->frames[source_frame];
-	const struct profile_frame *last;
+	const struct row_frame *row = &merge->source->frames[source_frame];
+	const struct row_frame *last;
 	uint32_t id;
 
 	if (source_frame >= merge->last_frame_count)
@@ -201,8 +190,8 @@ static uint32_t last_frame(const struct merge *merge, uint32_t source_frame)
 
 static uint32_t find_frame(struct merge *merge, uint32_t source_frame)
 {
-	const struct profile_frame *row = &merge->source->frames[source_frame];
-	struct profile_frame frame = {.kind = FRAME_NAME};
+	const struct row_frame *row = &merge->source->frames[source_frame];
+	struct row_frame frame = {.kind = FRAME_NAME};
 
 	frame.name = copy_string(merge, row->name);
 	if (row->kind == FRAME_SOURCE) {
@@ -215,7 +204,7 @@ static uint32_t find_frame(struct merge *merge, uint32_t source_frame)
 
 static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 {
-	const struct profile_frame *row = &merge->source->frames[source_frame];
+	const struct row_frame *row = &merge->source->frames[source_frame];
 	uint32_t id;
 
 	if (!merge->frames)
@@ -234,7 +223,7 @@ static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 /* The node for all nodes beyond the limit. */
 static uint32_t other_node(struct merge *merge)
 {
-	struct profile_frame frame = {.kind = FRAME_NAME};
+	struct row_frame frame = {.kind = FRAME_NAME};
 	uint32_t id;
 
 	if (merge->other)
@@ -269,7 +258,7 @@ uint32_t merge_child(struct merge *merge, uint32_t parent, uint32_t source_frame
 
 uint32_t merge_child_named(struct merge *merge, uint32_t parent, const char *name)
 {
-	struct profile_frame frame = {.kind = FRAME_NAME};
+	struct row_frame frame = {.kind = FRAME_NAME};
 
 	frame.name = profile_string(merge->target, name, strlen(name));
 	return child_of(merge, parent, profile_frame(merge->target, frame));
@@ -277,26 +266,16 @@ uint32_t merge_child_named(struct merge *merge, uint32_t parent, const char *nam
 
 /* ------------------------------------------------------------------ values */
 
-static bool is_number(uint16_t type)
-{
-	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE;
-}
-
 /* Remembers the values of a metric of the target. */
 static void note_value(struct merge *merge, uint32_t metric, uint32_t value)
 {
-	size_t known = merge->newest_capacity;
-
-	if (!array_reserve(&merge->newest, &merge->newest_capacity, (size_t)metric + 1,
-			   sizeof(*merge->newest)) ||
+	if (!array_reserve_zeros(&merge->newest, &merge->newest_capacity, (size_t)metric + 1,
+				 sizeof(*merge->newest)) ||
 	    !array_reserve(&merge->older, &merge->older_capacity, (size_t)value + 1,
 			   sizeof(*merge->older))) {
 		merge->target->out_of_memory = true;
 		return;
 	}
-	if (merge->newest_capacity > known)
-		memset(merge->newest + known, 0,
-		       (merge->newest_capacity - known) * sizeof(*merge->newest));
 	merge->older[value] = merge->newest[metric];
 	merge->newest[metric] = value;
 }
@@ -314,9 +293,9 @@ static void make_double(struct merge *merge, uint32_t metric)
 
 static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 {
-	const struct profile_metric *row = &merge->source->metrics[source_metric];
+	const struct row_metric *row = &merge->source->metrics[source_metric];
 	struct profile *target = merge->target;
-	const struct profile_metric *found = NULL;
+	const struct row_metric *found = NULL;
 	uint32_t name;
 	uint32_t id;
 
@@ -341,7 +320,7 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 		id = profile_metric(target, name, row->type, row->flags);
 		if (target->out_of_memory)
 			return NONE;
-		if (target->metric_count == count && is_number(row->type))
+		if (target->metric_count == count && profile_is_number(row->type))
 			target->metrics[id].flags &= row->flags;
 	}
 	merge->metrics[source_metric] = id;
@@ -357,7 +336,7 @@ static void put_value(struct merge *merge, uint32_t index, struct profile_value 
 
 	if (type == PROTON_METRIC_STRING)
 		from.as.string = copy_string(merge, from.as.string);
-	else if (!is_number(type))
+	else if (!profile_is_number(type))
 		vector = source->words + from.as.vector;
 	else if (type != merge->target->metrics[merge->target->values[index].metric].type)
 		from.as.float64 = (double)from.as.int64;
@@ -403,7 +382,7 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 
 static uint32_t map_device(struct merge *merge, uint32_t source_device)
 {
-	struct profile_device device;
+	struct row_device device;
 
 	if (!merge->devices)
 		return 0;
@@ -503,14 +482,14 @@ static void merge_counters(struct merge *merge)
 	struct profile *target = merge->target;
 
 	for (size_t i = 0; i < source->counter_count; i++) {
-		const struct profile_counter *from = &source->counters[i];
+		const struct row_counter *from = &source->counters[i];
 		uint32_t name = find_text(merge, from->name);
 		uint32_t found =
 			name == STRING_NONE ? 0 : hash_table_find(&merge->counters, hash_u64(name));
 		size_t count;
 
 		if (found) {
-			struct profile_counter *counter = &target->counters[found - 1];
+			struct row_counter *counter = &target->counters[found - 1];
 
 			counter->value = clamped_u64(counter->value, from->value);
 			continue;
@@ -590,7 +569,7 @@ static bool reserve_maps(struct merge *merge)
 
 /*
  * The node of the target for node `i` of the source. Sources mostly have equal trees: then it is
- * the one of the last source.
+ * the last source's.
  */
 static uint32_t node_for(struct merge *merge, uint32_t i)
 {

@@ -38,7 +38,7 @@ void merge_source(struct merge *merge, const struct profile *source);
 
 /* The target's child of `parent` with this frame of the source; found or added. */
 uint32_t merge_child(struct merge *merge, uint32_t parent, uint32_t source_frame);
-/* The same with a frame that is only a name. */
+/* With a frame that is only a name. */
 uint32_t merge_child_named(struct merge *merge, uint32_t parent, const char *name);
 
 /* Adds the values and kernels of a source's node to a node of the target. */

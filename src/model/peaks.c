@@ -21,6 +21,8 @@
 #include "base/err.h"
 
 const unsigned peak_width_bits[PEAK_WIDTHS] = {4, 8, 16, 32, 64};
+const char *const peak_width_metrics[PEAK_WIDTHS] = {"flops4", "flops8", "flops16", "flops32",
+						     "flops64"};
 
 struct arch {
 	const char *type;          /* device type */

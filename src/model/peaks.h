@@ -10,6 +10,7 @@
 /* Operand widths, in bits, that have their own metric: flops4 ... flops64. */
 #define PEAK_WIDTHS 5
 extern const unsigned peak_width_bits[PEAK_WIDTHS];
+extern const char *const peak_width_metrics[PEAK_WIDTHS];
 
 struct peaks {
 	double flop_per_s[PEAK_WIDTHS]; /* dense; by peak_width_bits; NAN: unknown */

@@ -2,7 +2,7 @@
  * Percentiles of kernel times: roll-up of histograms over subtrees.
  *
  * Nodes are visited from last to first, so a subtree is complete when its root is visited. Its
- * counts are then added to those of its parent and freed: only open subtrees are in memory.
+ * counts are then added to its parent's and freed: only open subtrees are in memory.
  */
 #include "model/percentile.h"
 

@@ -62,12 +62,12 @@ uint32_t profile_string(struct profile *profile, const char *text, size_t length
 
 /* ------------------------------------------------------------------ frames and metrics */
 
-static uint64_t frame_hash(const struct profile_frame *frame)
+static uint64_t frame_hash(const struct row_frame *frame)
 {
 	return hash_pair(frame->name, frame->file) + hash_pair(frame->line, frame->kind);
 }
 
-uint32_t profile_frame(struct profile *profile, struct profile_frame frame)
+uint32_t profile_frame(struct profile *profile, struct row_frame frame)
 {
 	uint64_t hash = frame_hash(&frame);
 	uint64_t at = hash;
@@ -86,7 +86,7 @@ uint32_t profile_frame(struct profile *profile, struct profile_frame frame)
 	return profile_frame_append(profile, frame);
 }
 
-uint32_t profile_frame_append(struct profile *profile, struct profile_frame frame)
+uint32_t profile_frame_append(struct profile *profile, struct row_frame frame)
 {
 	uint32_t id = APPEND(profile, frames, frame);
 
@@ -109,7 +109,7 @@ static void index_metrics(struct profile *profile)
 
 uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags)
 {
-	const struct profile_metric *found;
+	const struct row_metric *found;
 	uint32_t id;
 
 	index_metrics(profile);
@@ -119,13 +119,13 @@ uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, u
 	id = APPEND(profile, metrics, metric);
 	if (profile->out_of_memory)
 		return 0;
-	profile->metrics[id] = (struct profile_metric){.name = name, .type = type, .flags = flags};
+	profile->metrics[id] = (struct row_metric){.name = name, .type = type, .flags = flags};
 	index_metrics(profile);
 	return id;
 }
 
-const struct profile_metric *profile_metric_find(const struct profile *profile, uint32_t name,
-						 uint16_t type)
+const struct row_metric *profile_metric_find(const struct profile *profile, uint32_t name,
+					     uint16_t type)
 {
 	uint64_t hash = hash_u64(name);
 	uint64_t at = hash;
@@ -140,7 +140,7 @@ const struct profile_metric *profile_metric_find(const struct profile *profile, 
 size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text,
 			  size_t capacity)
 {
-	const struct profile_frame *row = &profile->frames[frame];
+	const struct row_frame *row = &profile->frames[frame];
 	int length;
 
 	if (row->kind == FRAME_SOURCE)
@@ -217,16 +217,15 @@ struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, ui
 	return &profile->kernels[id];
 }
 
-uint32_t profile_config(struct profile *profile, uint32_t first, const struct profile_config *added)
+uint32_t profile_config(struct profile *profile, uint32_t first, const struct row_config *added)
 {
-	struct profile_config wanted = {.flags = added->flags & CONFIG_OTHER,
-					.config = added->config};
+	struct row_config wanted = {.flags = added->flags & CONFIG_OTHER, .config = added->config};
 	uint32_t found = first;
 	uint32_t before = 0; /* the last one that is not the entry for all others */
 	uint32_t own = 0;
 
 	for (; found; found = profile->configs[found].next) {
-		const struct profile_config *other = &profile->configs[found];
+		const struct row_config *other = &profile->configs[found];
 
 		if (other->flags & CONFIG_OTHER)
 			break; /* the last */
@@ -283,30 +282,10 @@ uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_
 
 /* ------------------------------------------------------------------ devices and counters */
 
-uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id)
+static uint32_t add_device(struct profile *profile, struct row_device device)
 {
 	uint32_t index;
 
-	for (uint32_t i = 0; i < profile->device_count; i++)
-		if (profile->devices[i].type == type && profile->devices[i].id == id)
-			return i;
-	if (profile->device_count >= PROFILE_DEVICES_MAX) {
-		profile->is_damaged = true;
-		return 0;
-	}
-	index = APPEND(profile, devices, device);
-	if (!profile->out_of_memory)
-		profile->devices[index] = (struct profile_device){.type = type, .id = id};
-	return index;
-}
-
-uint32_t profile_device_like(struct profile *profile, struct profile_device device)
-{
-	uint32_t index;
-
-	for (uint32_t i = 0; i < profile->device_count; i++)
-		if (memcmp(&profile->devices[i], &device, sizeof(device)) == 0)
-			return i;
 	if (profile->device_count >= PROFILE_DEVICES_MAX) {
 		profile->is_damaged = true;
 		return 0;
@@ -317,9 +296,25 @@ uint32_t profile_device_like(struct profile *profile, struct profile_device devi
 	return index;
 }
 
+uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id)
+{
+	for (uint32_t i = 0; i < profile->device_count; i++)
+		if (profile->devices[i].type == type && profile->devices[i].id == id)
+			return i;
+	return add_device(profile, (struct row_device){.type = type, .id = id});
+}
+
+uint32_t profile_device_like(struct profile *profile, struct row_device device)
+{
+	for (uint32_t i = 0; i < profile->device_count; i++)
+		if (memcmp(&profile->devices[i], &device, sizeof(device)) == 0)
+			return i;
+	return add_device(profile, device);
+}
+
 void profile_info(struct profile *profile, const char *key, const char *value)
 {
-	struct profile_pair pair = {
+	struct row_info pair = {
 		.key = profile_string(profile, key, strlen(key)),
 		.value = profile_string(profile, value, strlen(value)),
 	};
@@ -330,6 +325,14 @@ void profile_info(struct profile *profile, const char *key, const char *value)
 	index = APPEND(profile, info, info);
 	if (!profile->out_of_memory)
 		profile->info[index] = pair;
+}
+
+const char *profile_info_text(const struct profile *profile, const char *key)
+{
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
+			return profile_text(profile, profile->info[i].value);
+	return "";
 }
 
 /* Enough for all counters of a recorder; further ones are kept separately. */
@@ -351,7 +354,7 @@ void profile_counter(struct profile *profile, const char *name, bool is_loss, ui
 	index = APPEND(profile, counters, counter);
 	if (!profile->out_of_memory)
 		profile->counters[index] =
-			(struct profile_counter){.name = text, .is_loss = is_loss, .value = value};
+			(struct row_counter){.name = text, .is_loss = is_loss, .value = value};
 }
 
 /* Counts `sums` of integers that reached the end of their range as lost. */
@@ -367,7 +370,7 @@ void profile_value_add(struct profile *profile, uint32_t index, const struct pro
 		       const uint64_t *vector, bool is_new, bool is_later)
 {
 	struct profile_value *value = &profile->values[index];
-	const struct profile_metric *metric = &profile->metrics[value->metric];
+	const struct row_metric *metric = &profile->metrics[value->metric];
 	bool is_adding = !is_new && !(metric->flags & METRIC_PROPERTY);
 	bool is_replacing = is_new || is_later;
 	bool has_doubles = metric->type == PROTON_METRIC_DOUBLE_VECTOR;

@@ -32,19 +32,6 @@ struct profile_node {
 	uint32_t first_kernel;
 };
 
-struct profile_frame {
-	uint32_t kind; /* enum frame_kind */
-	uint32_t name; /* string; function of a source frame */
-	uint32_t file; /* string, source frames only */
-	uint32_t line;
-};
-
-struct profile_metric {
-	uint32_t name;  /* string, without suffix */
-	uint16_t type;  /* enum proton_metric_type */
-	uint16_t flags; /* enum metric_flag */
-};
-
 struct profile_value {
 	uint32_t next;
 	uint32_t metric; /* index of metrics */
@@ -72,50 +59,20 @@ struct profile_kernel {
 	uint64_t max_ns;
 };
 
-/* A launch configuration with its executions and their total time. */
-struct profile_config {
-	uint32_t next;
-	uint32_t flags; /* enum config_flag */
-	struct launch_config config;
-	uint64_t count;
-	uint64_t total_ns;
-};
-
-struct profile_device {
-	uint32_t type; /* string */
-	uint32_t id;
-	uint32_t arch; /* string */
-	uint32_t name; /* string */
-	uint64_t clock_khz;
-	uint64_t memory_clock_khz;
-	uint64_t bus_width_bits;
-	uint64_t processors;
-};
-
-struct profile_pair {
-	uint32_t key;   /* string */
-	uint32_t value; /* string */
-};
-
-struct profile_counter {
-	uint32_t name; /* string */
-	bool is_loss;
-	uint64_t value;
-};
-
 struct profile {
 	struct strings strings;
-	struct profile_frame *frames;
+	/* Rows as in a file, but with strings of this profile: the members of type struct row_X. */
+	struct row_frame *frames;
 	struct profile_node *nodes;
-	struct profile_metric *metrics;
+	struct row_metric *metrics;
 	struct profile_value *values;
 	struct profile_kernel *kernels;
-	struct profile_config *configs;
+	struct row_config *configs; /* lists end with 0; `kernel` is not used */
 	struct row_histogram *histograms;
 	uint64_t *words; /* vectors */
-	struct profile_device *devices;
-	struct profile_pair *info;
-	struct profile_counter *counters;
+	struct row_device *devices;
+	struct row_info *info;
+	struct row_counter *counters;
 	size_t frame_count, frame_capacity;
 	size_t node_count, node_capacity;
 	size_t metric_count, metric_capacity;
@@ -158,19 +115,19 @@ void profile_append_first(struct profile *profile);
  * returns 0, which is always a valid index; a builder may check once at the end.
  */
 uint32_t profile_string(struct profile *profile, const char *text, size_t length);
-uint32_t profile_frame(struct profile *profile, struct profile_frame frame); /* found or added */
+uint32_t profile_frame(struct profile *profile, struct row_frame frame); /* found or added */
 /* Added without a search, for sources with distinct frames. */
-uint32_t profile_frame_append(struct profile *profile, struct profile_frame frame);
+uint32_t profile_frame_append(struct profile *profile, struct row_frame frame);
 uint32_t profile_node(struct profile *profile, uint32_t parent,
 		      uint32_t frame); /* always new, last child */
 /* Found by name and type (then `flags` are ignored) or added. */
 uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags);
 /* The metric of that name (a string) and type, or NULL. */
-const struct profile_metric *profile_metric_find(const struct profile *profile, uint32_t name,
-						 uint16_t type);
+const struct row_metric *profile_metric_find(const struct profile *profile, uint32_t name,
+					     uint16_t type);
 uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id); /* found or added */
 /* The device with exactly these properties; found or added. */
-uint32_t profile_device_like(struct profile *profile, struct profile_device device);
+uint32_t profile_device_like(struct profile *profile, struct row_device device);
 /*
  * A new value or kernel at the end of `node`'s list, zeroed except for the given fields. Never NULL
  * (a dummy if out of memory). The pointer is valid until the next one is added. Adding is fast
@@ -183,8 +140,7 @@ struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, ui
  * kernel's first_config. Returns the first of the list. After CONFIGS_PER_KERNEL entries, or with
  * CONFIG_OTHER in `added->flags`, they are added to the entry for all others, the last of the list.
  */
-uint32_t profile_config(struct profile *profile, uint32_t first,
-			const struct profile_config *added);
+uint32_t profile_config(struct profile *profile, uint32_t first, const struct row_config *added);
 uint32_t profile_histogram(struct profile *profile);
 
 /*
@@ -193,11 +149,13 @@ uint32_t profile_histogram(struct profile *profile);
  */
 void profile_value_add(struct profile *profile, uint32_t index, const struct profile_value *from,
 		       const uint64_t *vector, bool is_new, bool is_later);
-/* Adds executions to kernel `index`; `buckets` are those of `from` or NULL. */
+/* Adds executions to kernel `index`; `buckets`: of `from`, or NULL. */
 void profile_kernel_add(struct profile *profile, uint32_t index, const struct profile_kernel *from,
 			const uint32_t *buckets);
 uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_t count);
 void profile_info(struct profile *profile, const char *key, const char *value);
+/* The value of an information row, or "". */
+const char *profile_info_text(const struct profile *profile, const char *key);
 /* Adds to the counter of that name, creating it if necessary. */
 void profile_counter(struct profile *profile, const char *name, bool is_loss, uint64_t value);
 
@@ -205,6 +163,11 @@ void profile_counter(struct profile *profile, const char *name, bool is_loss, ui
 static inline const char *profile_text(const struct profile *profile, uint32_t string)
 {
 	return string_text(&profile->strings, string);
+}
+
+static inline bool profile_is_number(uint16_t type)
+{
+	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE;
 }
 
 /* True if recorded data is missing in the profile, or data that would have been recorded. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/double_bits.h"
 #include "model/clamped.h"
 #include "model/merge.h"
 #include "model/profile.h"
@@ -18,22 +19,6 @@ void rank_values_free(struct rank_values *values)
 		free(values->rows[i].types);
 	}
 	free(values);
-}
-
-static double double_of(uint64_t bits)
-{
-	double value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-static uint64_t bits_of(double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	return bits;
 }
 
 /* Rows are not grown: they have exactly what the target has. */
@@ -59,14 +44,14 @@ static bool make_row(struct rank_values_row *row, const struct profile *target)
 static void add_value(uint64_t *slot, const struct profile *target, uint32_t index,
 		      const struct profile *source, const struct profile_value *from)
 {
-	const struct profile_metric *metric = &target->metrics[target->values[index].metric];
+	const struct row_metric *metric = &target->metrics[target->values[index].metric];
 	bool is_double = source->metrics[from->metric].type == PROTON_METRIC_DOUBLE;
 	bool is_sum = *slot != RANK_NO_VALUE && !(metric->flags & METRIC_PROPERTY);
 
 	if (metric->type == PROTON_METRIC_DOUBLE) {
 		double value = is_double ? from->as.float64 : (double)from->as.int64;
 
-		*slot = bits_of(is_sum ? double_of(*slot) + value : value);
+		*slot = bits_of_double(is_sum ? double_of_bits(*slot) + value : value);
 	} else if (metric->type == PROTON_METRIC_INT64) {
 		*slot = (uint64_t)(is_sum ? clamped_i64((int64_t)*slot, from->as.int64)
 					  : from->as.int64);
@@ -91,48 +76,39 @@ bool rank_values_add(struct rank_values *values, const struct profile *target,
 	return true;
 }
 
-/* True if the block has to be filled for `index`. */
-static bool begin_block(struct rank_block *block, uint32_t index)
+/* Number `index` of each row: a time, or the bits of a value. */
+static inline const uint64_t *numbers_of(const struct rank_values *values, uint32_t index,
+					 struct rank_block *block, bool is_time)
 {
 	uint32_t first = index - index % RANK_BLOCK;
 
 	if (block->is_filled && block->first == first)
-		return false;
+		return block->items[index - first];
 	block->is_filled = true;
 	block->first = first;
-	return true;
+	for (size_t r = 0; r < values->count; r++) {
+		const struct rank_values_row *row = &values->rows[r];
+		const uint64_t *numbers = is_time ? row->times : row->values;
+		size_t count = is_time ? row->time_count : row->value_count;
+
+		for (uint32_t i = 0; i < RANK_BLOCK; i++)
+			block->items[i][r] = first + i < count ? numbers[first + i]
+					     : is_time         ? 0
+							       : RANK_NO_VALUE;
+	}
+	return block->items[index - first];
 }
 
 const uint64_t *rank_values_times(const struct rank_values *values, uint32_t node,
 				  struct rank_block *block)
 {
-	if (!begin_block(block, node))
-		return block->items[node - block->first];
-	for (size_t r = 0; r < values->count; r++) {
-		const struct rank_values_row *row = &values->rows[r];
-
-		for (uint32_t i = 0; i < RANK_BLOCK; i++)
-			block->items[i][r] = block->first + i < row->time_count
-						     ? row->times[block->first + i]
-						     : 0;
-	}
-	return block->items[node - block->first];
+	return numbers_of(values, node, block, true);
 }
 
 const uint64_t *rank_values_bits(const struct rank_values *values, uint32_t index,
 				 struct rank_block *block)
 {
-	if (!begin_block(block, index))
-		return block->items[index - block->first];
-	for (size_t r = 0; r < values->count; r++) {
-		const struct rank_values_row *row = &values->rows[r];
-
-		for (uint32_t i = 0; i < RANK_BLOCK; i++)
-			block->items[i][r] = block->first + i < row->value_count
-						     ? row->values[block->first + i]
-						     : RANK_NO_VALUE;
-	}
-	return block->items[index - block->first];
+	return numbers_of(values, index, block, false);
 }
 
 uint64_t rank_values_convert(const struct rank_values *values, size_t r,
@@ -141,6 +117,6 @@ uint64_t rank_values_convert(const struct rank_values *values, size_t r,
 	/* A later rank may have made the metric a double. */
 	if (target->metrics[metric].type == PROTON_METRIC_DOUBLE &&
 	    values->rows[r].types[metric] == PROTON_METRIC_INT64)
-		return bits_of((double)(int64_t)bits);
+		return bits_of_double((double)(int64_t)bits);
 	return bits;
 }

@@ -26,10 +26,12 @@ void ranks_free(struct profile_ranks *ranks)
 	free(ranks->spreads);
 	free(ranks->spread_of_node);
 	value_spreads_fini(&ranks->values);
-	free(ranks->column_nodes);
+	free(ranks->columns);
 	hash_table_fini(&ranks->column_index);
 	free(ranks->cells);
 	rank_values_free(ranks->pending);
+	if (ranks->kept)
+		ranks->kept->free(ranks->kept);
 	free(ranks);
 }
 
@@ -49,14 +51,6 @@ struct profile_ranks *ranks_of(struct profile *profile)
 		profile->out_of_memory = true;
 	profile->ranks = ranks;
 	return ranks;
-}
-
-const char *ranks_info(const struct profile *profile, const char *key)
-{
-	for (size_t i = 0; i < profile->info_count; i++)
-		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
-			return profile_text(profile, profile->info[i].value);
-	return "";
 }
 
 const struct row_spread *ranks_spread(const struct profile *profile, uint32_t node)
@@ -87,7 +81,7 @@ bool ranks_index_columns(struct profile_ranks *ranks)
 {
 	hash_table_clear(&ranks->column_index);
 	for (size_t i = 0; i < ranks->column_count; i++)
-		if (!hash_table_add(&ranks->column_index, hash_u64(ranks->column_nodes[i]),
+		if (!hash_table_add(&ranks->column_index, hash_u64(ranks->columns[i].node),
 				    (uint32_t)i + 1))
 			return false;
 	return true;
@@ -108,19 +102,15 @@ const struct row_rank *ranks_row(const struct profile *profile, uint32_t rank)
 static struct row_spread *spread_at(struct profile *profile, uint32_t node)
 {
 	struct profile_ranks *ranks = profile->ranks;
-	size_t known = ranks->node_capacity;
 
-	if (!array_reserve(&ranks->spread_of_node, &ranks->node_capacity, (size_t)node + 1,
-			   sizeof(*ranks->spread_of_node))) {
+	if (!array_reserve_zeros(&ranks->spread_of_node, &ranks->node_capacity, (size_t)node + 1,
+				 sizeof(*ranks->spread_of_node))) {
 		profile->out_of_memory = true;
 		return NULL;
 	}
-	if (ranks->node_capacity > known)
-		memset(ranks->spread_of_node + known, 0,
-		       (ranks->node_capacity - known) * sizeof(*ranks->spread_of_node));
 	if (!ranks->spread_of_node[node]) {
 		if (!ARRAY_ADD(ranks->spreads, ranks->spread_capacity, ranks->spread_count,
-			       (struct row_spread){.node = node, .min_ns = UINT64_MAX})) {
+			       (struct row_spread){.node = node})) {
 			profile->out_of_memory = true;
 			return NULL;
 		}
@@ -154,7 +144,8 @@ static inline void add_top(struct row_spread *spread, uint64_t time_ns, uint32_t
 static void add_extremes(struct row_spread *spread, uint64_t min_ns, uint32_t min_rank,
 			 uint64_t max_ns, uint32_t max_rank)
 {
-	if (min_ns < spread->min_ns || (min_ns == spread->min_ns && min_rank < spread->min_rank)) {
+	if (!spread->ranks || min_ns < spread->min_ns ||
+	    (min_ns == spread->min_ns && min_rank < spread->min_rank)) {
 		spread->min_ns = min_ns;
 		spread->min_rank = min_rank;
 	}
@@ -174,14 +165,19 @@ static uint32_t bucket_of(uint64_t time_ns)
 							 : SPREAD_BUCKETS - 1;
 }
 
+void spread_add(struct row_spread *spread, uint64_t time_ns, uint32_t rank)
+{
+	add_extremes(spread, time_ns, rank, time_ns, rank);
+	spread->ranks++;
+	spread->sum_ns = clamped_u64(spread->sum_ns, time_ns);
+}
+
 static void add_time(struct row_spread *spread, uint64_t time_ns, uint32_t rank)
 {
 	uint64_t us = time_ns / 1000;
 	uint64_t square = us < UINT32_MAX ? us * us : UINT64_MAX;
 
-	add_extremes(spread, time_ns, rank, time_ns, rank);
-	spread->ranks++;
-	spread->sum_ns = clamped_u64(spread->sum_ns, time_ns);
+	spread_add(spread, time_ns, rank);
 	spread->squares = clamped_u64(spread->squares, square);
 	spread->bucket[bucket_of(time_ns)]++;
 	add_top(spread, time_ns, rank);
@@ -199,13 +195,26 @@ static void add_spread(struct row_spread *spread, const struct row_spread *from)
 		add_top(spread, from->top_ns[i], from->top_rank[i]);
 }
 
+void ranks_put_spread(struct profile *profile, const struct row_spread *spread)
+{
+	struct row_spread *to = ranks_of(profile) ? spread_at(profile, spread->node) : NULL;
+
+	if (to)
+		add_spread(to, spread);
+}
+
+double spread_imbalance(const struct row_spread *spread)
+{
+	return (double)spread->max_ns * spread->ranks / (double)spread->sum_ns - 1;
+}
+
 /* ------------------------------------------------------------------ one rank */
 
 static uint32_t number_of(const struct profile *profile, const char *key)
 {
 	uint32_t number = 0;
 
-	rank_parse(ranks_info(profile, key), &number);
+	rank_parse(profile_info_text(profile, key), &number);
 	return number;
 }
 
@@ -247,7 +256,7 @@ static uint64_t shape_of(const struct profile *source)
 	uint64_t shape = 0;
 
 	for (size_t i = 0; frames && i < source->frame_count; i++) {
-		const struct profile_frame *frame = &source->frames[i];
+		const struct row_frame *frame = &source->frames[i];
 
 		frames[i] = mix_hashes(hash_stored(profile_text(source, frame->name),
 						   string_length(&source->strings, frame->name)),
@@ -264,7 +273,7 @@ static uint64_t shape_of(const struct profile *source)
 	return shape;
 }
 
-/* The UUID of the first GPU that ran a kernel: with torchrun it is the one of the local rank. */
+/* The UUID of the first GPU that ran a kernel: with torchrun it is the local rank's. */
 static const char *gpu_of_rank(const struct profile *source)
 {
 	for (size_t i = 0; i < source->info_count; i++) {
@@ -297,21 +306,21 @@ static struct row_rank describe(struct profile *target, const struct profile *so
 		.state = source->is_damaged      ? RANK_DAMAGED
 			 : source->is_unfinished ? RANK_KILLED
 						 : RANK_FINISHED,
-		.host = copy_text(target, ranks_info(source, "host")),
-		.job = copy_text(target, ranks_info(source, "job")),
+		.host = copy_text(target, profile_info_text(source, "host")),
+		.job = copy_text(target, profile_info_text(source, "job")),
 		.gpu = copy_text(target, gpu_of_rank(source)),
 		.pid = source->pid,
 		.attempt = number_of(source, "attempt"),
 		.world = number_of(source, "world_size"),
 		.shape = shape_of(source),
-		.version = copy_text(target, ranks_info(source, "version")),
+		.version = copy_text(target, profile_info_text(source, "version")),
 		.reason = copy_text(target, origin->reason),
 		.number = origin->number,
 		.files = origin->files,
-		.launch = copy_text(target, ranks_info(source, "launch")),
-		.process = copy_text(target, ranks_info(source, "launcher")),
+		.launch = copy_text(target, profile_info_text(source, "launch")),
+		.process = copy_text(target, profile_info_text(source, "launcher")),
 		.mixed = copy_text(target, origin->mixed),
-		.flags = *ranks_info(source, "rank") ? 0 : RANK_UNNAMED,
+		.flags = *profile_info_text(source, "rank") ? 0 : RANK_UNNAMED,
 	};
 
 	for (size_t i = 0; i < source->counter_count; i++)
@@ -326,6 +335,13 @@ static void add_row(struct profile *target, struct row_rank row)
 
 	if (!ARRAY_ADD(ranks->rows, ranks->capacity, ranks->count, row))
 		target->out_of_memory = true;
+}
+
+void ranks_note(struct profile *target, const struct profile *source,
+		const struct rank_origin *origin)
+{
+	if (!target->out_of_memory && ranks_of(target))
+		add_row(target, describe(target, source, origin));
 }
 
 /* The pending ranks, with space for one more. NULL: out of memory. */
@@ -474,11 +490,9 @@ static int compare_rows(const void *a, const void *b)
 	const struct row_rank *left = a;
 	const struct row_rank *right = b;
 
-	if (left->rank != right->rank)
-		return left->rank < right->rank ? -1 : 1;
-	if (left->attempt != right->attempt)
-		return left->attempt < right->attempt ? -1 : 1;
-	return (left->number > right->number) - (left->number < right->number);
+	return ORDER_OF(left->rank, right->rank)
+		       ?: ORDER_OF(left->attempt, right->attempt)
+		       ?: ORDER_OF(left->number, right->number);
 }
 
 /* Rows after the first with a rank and attempt. */
@@ -488,6 +502,12 @@ static void mark_duplicates(struct profile_ranks *ranks)
 		if (ranks->rows[i].rank == ranks->rows[i - 1].rank &&
 		    ranks->rows[i].attempt == ranks->rows[i - 1].attempt)
 			ranks->rows[i].state = RANK_DUPLICATE;
+}
+
+static bool lacks_data(const struct row_rank *row)
+{
+	return row->state == RANK_KILLED || row->state == RANK_DAMAGED ||
+	       row->state == RANK_MISSING;
 }
 
 void ranks_complete(struct profile *profile)
@@ -515,6 +535,10 @@ void ranks_complete(struct profile *profile)
 	}
 	if (ranks && ranks->count > count)
 		qsort(ranks->rows, ranks->count, sizeof(*ranks->rows), compare_rows);
+	/* The table says it of each rank; the sum is what a file of it will be when it is read. */
+	profile->is_damaged = profile->is_unfinished = false;
+	for (size_t i = 0; ranks && i < ranks->count; i++)
+		profile->is_unfinished |= lacks_data(&ranks->rows[i]);
 	waits_complete(profile);
 }
 
@@ -540,9 +564,7 @@ static void load_rows(struct profile *profile, const struct profile_view *view)
 
 			*string = load_text(profile, view, *string);
 		}
-		profile->is_unfinished = profile->is_unfinished || row.state == RANK_KILLED;
-		profile->is_damaged = profile->is_damaged || row.state == RANK_DAMAGED ||
-				      row.state == RANK_MISSING;
+		profile->is_unfinished |= lacks_data(&row);
 		add_row(profile, row);
 	}
 }
@@ -559,9 +581,9 @@ static void load_columns(struct profile *profile, const struct profile_view *vie
 		profile->is_damaged = profile->is_damaged || count || cells;
 		return;
 	}
-	ranks->column_nodes = malloc(count * sizeof(*ranks->column_nodes));
+	ranks->columns = calloc(count, sizeof(*ranks->columns));
 	ranks->cells = malloc((cells + 1) * sizeof(*ranks->cells));
-	if (!ranks->column_nodes || !ranks->cells) {
+	if (!ranks->columns || !ranks->cells) {
 		profile->out_of_memory = true;
 		return;
 	}
@@ -574,7 +596,7 @@ static void load_columns(struct profile *profile, const struct profile_view *vie
 			profile->is_damaged = true;
 			break;
 		}
-		ranks->column_nodes[i] = node - 1;
+		ranks->columns[i].node = node - 1;
 		ranks->column_count = i + 1;
 	}
 	if (!ranks_index_columns(ranks))

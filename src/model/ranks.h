@@ -19,19 +19,27 @@ struct merge_maps;
 struct profile;
 struct rank_values;
 
+/* Times of all ranks in the nodes of a job that was merged just now; they are in a file. */
+struct rank_kept {
+	uint32_t *places; /* by entry: its node now, which folding changes */
+	size_t count;
+	void (*free)(struct rank_kept *kept);
+};
+
 struct profile_ranks {
-	struct row_rank *rows; /* strings are those of the profile */
+	struct row_rank *rows; /* strings belong to the profile */
 	size_t count, capacity;
 	struct row_spread *spreads; /* 0 is unused */
 	size_t spread_count, spread_capacity;
 	uint32_t *spread_of_node; /* 0: no kernel time */
 	size_t node_capacity;
 	struct value_spreads values;
-	uint32_t *column_nodes; /* nodes with a column */
+	struct row_column *columns; /* nodes with a column */
 	size_t column_count;
 	struct hash_table column_index; /* node -> column + 1 */
 	uint64_t *cells;             /* column c, row r: cells[c * count + r], kernel time in ns */
 	struct rank_values *pending; /* ranks that are not in the statistics yet; or NULL */
+	struct rank_kept *kept;      /* the times of all ranks; or NULL */
 	uint32_t other;              /* a node that stands for many, and has no spread; 0: none */
 };
 
@@ -51,23 +59,33 @@ struct rank_origin {
 
 /*
  * Adds one rank with its profile, which has been merged into `target`. Its times and values are
- * pending: they become statistics with those of the next ranks, at the latest by ranks_settle().
+ * pending: they become statistics with the next ranks, at the latest by ranks_settle().
  */
 void ranks_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
 	       const struct rank_origin *origin);
 void ranks_settle(struct profile *target);
+/* Adds only the row of a rank, without its time, to a table of who is there. */
+void ranks_note(struct profile *target, const struct profile *source,
+		const struct rank_origin *origin);
 /* Memory of the pending ranks, in bytes. */
 uint64_t ranks_pending_bytes(const struct profile *target);
 /* Adds the ranks of a merged part of the job, `source`, which may lose them. */
 void ranks_add_part(struct profile *target, struct profile *source, const struct merge_maps *maps);
 /*
- * Completes a merged job: sorts the ranks, finds duplicates, and adds those that are missing
+ * Completes a merged job: sorts the ranks, finds duplicates, and adds ranks that are missing
  * according to the number of ranks that the others were told.
  */
 void ranks_complete(struct profile *profile);
 
 /* The spread of a node; NULL if no rank has kernel time there. */
 const struct row_spread *ranks_spread(const struct profile *profile, uint32_t node);
+
+/* Adds the time of a rank to sum and extremes alone. */
+void spread_add(struct row_spread *spread, uint64_t time_ns, uint32_t rank);
+/* The largest time divided by the mean, minus 1. */
+double spread_imbalance(const struct row_spread *spread);
+/* Adds statistics of `spread->node`, which has none. */
+void ranks_put_spread(struct profile *profile, const struct row_spread *spread);
 
 /* The statistics of a value in a node; NULL if no rank has it. */
 const struct row_value_spread *ranks_value_spread(const struct profile *profile, uint32_t node,
@@ -89,12 +107,9 @@ uint64_t *ranks_times(const struct profile *source, uint64_t *kernels_out);
 /* Info row of a merged job with ranks of several launches: what differs. */
 #define RANKS_MIXED "mixed"
 
-/* The value of an information row, or "". */
-const char *ranks_info(const struct profile *profile, const char *key);
-
 /*
- * For the loader: takes the rows of a view. `nodes` and `metrics`: by row of the view, those of the
- * profile + 1, or 0.
+ * For the loader: takes the rows of a view. `nodes` and `metrics`: by row of the view, indexes in
+ * the profile + 1, or 0.
  */
 void ranks_load(struct profile *profile, const struct profile_view *view, const uint32_t *nodes,
 		const uint32_t *metrics);

@@ -23,15 +23,19 @@ struct regroup {
 	struct profile *target;
 	struct merge *merge;
 	const bool *keeps;
-	uint32_t *inner; /* by node: the innermost source frame at or above it, or NO_FRAME */
+	uint32_t *placed; /* by node: where its kernels are; NULL: not asked for */
+	uint32_t *inner;  /* by node: the innermost source frame at or above it, or NO_FRAME */
 	struct hash_table places; /* file -> node of the target, by file or module */
 	struct out name;
 };
 
 static int begin_regroup(struct regroup *regroup, const struct profile *source, const bool *keeps,
-			 struct proton_error *err)
+			 uint32_t *places, struct proton_error *err)
 {
-	*regroup = (struct regroup){.source = source, .keeps = keeps, .target = profile_new()};
+	*regroup = (struct regroup){
+		.source = source, .keeps = keeps, .placed = places, .target = profile_new()};
+	if (places)
+		memset(places, 0xff, source->node_count * sizeof(*places));
 	out_init(&regroup->name, -1);
 	if (regroup->target)
 		regroup->merge = merge_new(regroup->target);
@@ -93,13 +97,13 @@ static uint32_t named_child(struct regroup *regroup, const char *name)
 /* The frame below which backward kernels of PyTorch appear: docs/guide/pytorch.md. */
 static bool is_backward(const struct profile *profile, uint32_t node)
 {
-	const struct profile_frame *frame = &profile->frames[profile->nodes[node].frame];
+	const struct row_frame *frame = &profile->frames[profile->nodes[node].frame];
 
 	return frame->kind == FRAME_NAME &&
 	       strcmp(profile_text(profile, frame->name), "<backward>") == 0;
 }
 
-/* One group for the backward kernels of each scope, not one for those of all scopes. */
+/* One group for the backward kernels of each scope, not one for all scopes. */
 static uint32_t backward_of(struct regroup *regroup, uint32_t node)
 {
 	const struct profile *source = regroup->source;
@@ -181,11 +185,20 @@ static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_b
 static uint32_t device_of(struct regroup *regroup, uint32_t index)
 {
 	const struct profile *source = regroup->source;
-	const struct profile_device *device = &source->devices[index];
+	const struct row_device *device = &source->devices[index];
 	char name[128];
 
 	snprintf(name, sizeof(name), "%.100s %u", profile_text(source, device->type), device->id);
 	return named_child(regroup, name);
+}
+
+/* Adds what a node has; its kernels if they are not added by device. */
+static void add_rows(struct regroup *regroup, uint32_t node, uint32_t group)
+{
+	merge_values(regroup->merge, node, group);
+	merge_kernels(regroup->merge, node, group);
+	if (regroup->placed && regroup->source->nodes[node].first_kernel)
+		regroup->placed[node] = group;
 }
 
 static void add_by_device(struct regroup *regroup, uint32_t node)
@@ -199,8 +212,12 @@ static void add_by_device(struct regroup *regroup, uint32_t node)
 		if (kernels[k].total_ns > kernels[longest].total_ns)
 			longest = k;
 	}
-	if (first)
-		merge_values(regroup->merge, node, device_of(regroup, kernels[longest].device));
+	if (!first)
+		return;
+	longest = device_of(regroup, kernels[longest].device);
+	merge_values(regroup->merge, node, longest);
+	if (regroup->placed)
+		regroup->placed[node] = kernels[first].next ? PLACE_MANY : longest;
 }
 
 static void add_node_by(struct regroup *regroup, uint32_t node, enum regroup_by by)
@@ -224,15 +241,14 @@ static void add_node_by(struct regroup *regroup, uint32_t node, enum regroup_by 
 		add_by_device(regroup, node);
 		return;
 	}
-	merge_values(regroup->merge, node, group);
-	merge_kernels(regroup->merge, node, group);
+	add_rows(regroup, node, group);
 }
 
 int profile_regroup(const struct profile *profile, enum regroup_by by, const bool *keeps,
-		    struct profile **out, struct proton_error *err)
+		    uint32_t *places, struct profile **out, struct proton_error *err)
 {
 	struct regroup regroup;
-	int status = begin_regroup(&regroup, profile, keeps, err);
+	int status = begin_regroup(&regroup, profile, keeps, places, err);
 
 	if (status)
 		return status;
@@ -262,18 +278,17 @@ static bool add_callers(struct regroup *regroup, uint32_t node, size_t levels, u
 		*budget -= cost;
 		up = source->nodes[up].parent;
 	}
-	merge_values(regroup->merge, node, place);
-	merge_kernels(regroup->merge, node, place);
+	add_rows(regroup, node, place);
 	return true;
 }
 
 int profile_invert(const struct profile *profile, size_t levels, const bool *keeps,
-		   struct profile **out, struct proton_error *err)
+		   uint32_t *places, struct profile **out, struct proton_error *err)
 {
 	uint64_t budget = CALLERS_BUDGET + CALLERS_BUDGET_PER_NODE * profile->node_count;
 	struct regroup regroup;
 	bool is_whole = true;
-	int status = begin_regroup(&regroup, profile, keeps, err);
+	int status = begin_regroup(&regroup, profile, keeps, places, err);
 
 	if (status)
 		return status;

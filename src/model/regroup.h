@@ -29,9 +29,14 @@ enum regroup_by {
 	REGROUP_DEVICE,
 };
 
-/* `keeps`: per node, whether its rows count; NULL: all. Free *out with profile_free(). E_NOMEM. */
+/*
+ * `keeps`: per node, whether its rows count; NULL: all. `places`, if it is not NULL, gets per node
+ * the node of the result that its kernels were added to. Free *out with profile_free(). E_NOMEM.
+ */
+#define PLACE_NONE UINT32_MAX       /* it has no kernels, or they do not count */
+#define PLACE_MANY (UINT32_MAX - 1) /* kernels of several devices */
 int profile_regroup(const struct profile *profile, enum regroup_by by, const bool *keeps,
-		    struct profile **out, struct proton_error *err);
+		    uint32_t *places, struct profile **out, struct proton_error *err);
 
 /*
  * Each kernel below the root, with its callers below it, innermost first, up to `levels` of them.
@@ -39,6 +44,6 @@ int profile_regroup(const struct profile *profile, enum regroup_by by, const boo
  * times more nodes than the profile.
  */
 int profile_invert(const struct profile *profile, size_t levels, const bool *keeps,
-		   struct profile **out, struct proton_error *err);
+		   uint32_t *places, struct profile **out, struct proton_error *err);
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "model/estimates.h"
 
 void column_fini(struct column *column)
 {
@@ -91,9 +92,9 @@ static void roll_up(struct column *column, const struct profile *profile)
 /* ------------------------------------------------------------------ metrics */
 
 /* The metric of that name with either number type; NULL if not found. */
-static const struct profile_metric *find_number(const struct profile *profile, uint32_t name)
+static const struct row_metric *find_number(const struct profile *profile, uint32_t name)
 {
-	const struct profile_metric *metric = NULL;
+	const struct row_metric *metric = NULL;
 
 	if (name != STRING_NONE)
 		metric = profile_metric_find(profile, name, PROTON_METRIC_DOUBLE);
@@ -138,7 +139,7 @@ bool rollup_has(const struct profile *profile, const char *name)
 bool rollup_is_inclusive(const struct profile *profile, const char *name)
 {
 	enum kernel_field field;
-	const struct profile_metric *metric;
+	const struct row_metric *metric;
 
 	if (is_kernel_name(profile, name, &field))
 		return true;
@@ -185,7 +186,7 @@ void value_index_fini(struct value_index *index)
 static void add_value(struct column *column, const struct profile *profile, uint32_t node,
 		      const struct profile_value *value)
 {
-	const struct profile_metric *metric = &profile->metrics[value->metric];
+	const struct row_metric *metric = &profile->metrics[value->metric];
 
 	if (metric->type == PROTON_METRIC_INT64)
 		add_int64(column, node, value->as.int64);
@@ -200,7 +201,7 @@ static void add_indexed(struct column *column, const struct profile *profile,
 	static const uint16_t types[] = {PROTON_METRIC_INT64, PROTON_METRIC_DOUBLE};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(types); i++) {
-		const struct profile_metric *found = profile_metric_find(profile, name, types[i]);
+		const struct row_metric *found = profile_metric_find(profile, name, types[i]);
 		size_t metric = found ? (size_t)(found - profile->metrics) : 0;
 
 		for (size_t at = found ? index->first[metric] : 0;
@@ -250,12 +251,18 @@ int rollup_metric_indexed(const struct profile *profile, const struct value_inde
 			  struct proton_error *err)
 {
 	uint32_t string = find_string(profile, name);
-	const struct profile_metric *metric = find_number(profile, string);
+	const struct row_metric *metric = find_number(profile, string);
 	enum kernel_field field;
 	bool has_kernels = is_kernel_name(profile, name, &field);
 	struct column column;
+	double *halves;
 	int status;
 
+	if (metric && strcmp(name, ESTIMATES_INTERVAL) == 0 &&
+	    (halves = estimates_halves(profile, is_inclusive))) {
+		*out = (struct column){.value = halves, .is_inclusive = is_inclusive};
+		return PROTON_OK;
+	}
 	if (!metric && !has_kernels)
 		return err_set(err, PROTON_E_RANGE, "Metric %s is not found.", name);
 	status = column_init(&column, profile, !metric || metric->type == PROTON_METRIC_INT64, err);
@@ -281,7 +288,7 @@ enum extreme {
 	EXTREME_UNKNOWN, /* for all ancestors too: the minimum of a part is not the minimum */
 };
 
-/* Combines an extreme (or that it is unknown) with that of a node. */
+/* Combines an extreme (or that it is unknown) with a node's. */
 static void take_extreme(double *value, uint8_t *state, double other, uint8_t other_state,
 			 bool is_min)
 {

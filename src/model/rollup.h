@@ -40,8 +40,8 @@ bool rollup_is_inclusive(const struct profile *profile, const char *name);
 
 /*
  * The column of `name`: each node's own values, or with `is_inclusive` the sums over subtrees.
- * "time (ns)" and "count" are those of kernels plus metrics of that name. E_RANGE: no numeric
- * metric has that name ("Metric x is not found.").
+ * "time (ns)" and "count": of kernels, plus metrics of that name. E_RANGE: no numeric metric has
+ * that name ("Metric x is not found.").
  */
 int rollup_metric(const struct profile *profile, const char *name, bool is_inclusive,
 		  struct column *out, struct proton_error *err);

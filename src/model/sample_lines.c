@@ -101,7 +101,7 @@ static uint32_t noinline_frame(struct lines *lines, uint32_t frame, uint32_t nam
 	return line_table_frame_count(lines->table) + index;
 }
 
-/* The number of the run's line: that of the table, unless it is in a noinline function. */
+/* The number of the run's line: the table's, unless it is in a noinline function. */
 static uint32_t frame_of(struct lines *lines, const struct line_run *run)
 {
 	uint32_t path[CHAIN_MAX];
@@ -190,9 +190,9 @@ uint32_t lines_profile_frame(const struct lines *lines, uint32_t frame)
 	const struct line_frame *line =
 		line_table_frame(lines->table, noinline ? noinline->frame : frame);
 	struct profile *profile = lines->profile;
-	struct profile_frame added = {.kind = FRAME_SOURCE,
-				      .name = noinline ? noinline->name : lines->name,
-				      .line = line->line};
+	struct row_frame added = {.kind = FRAME_SOURCE,
+				  .name = noinline ? noinline->name : lines->name,
+				  .line = line->line};
 
 	added.file = profile_string(profile, line->file, strlen(line->file));
 	if (line->function)

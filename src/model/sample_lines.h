@@ -35,7 +35,7 @@ void lines_close(struct lines *lines);
 
 /* A number for the line of an instruction with its callers; 0: not known. */
 uint32_t lines_frame(struct lines *lines, uint32_t offset);
-/* The same, for samples that are counted by how much is known about their lines. */
+/* For samples that are counted by how much is known about their lines. */
 uint32_t lines_add(struct lines *lines, uint32_t offset, uint64_t samples);
 /* Adds the share of samples with lines to the profile's info. */
 void lines_describe(const struct lines *lines);

@@ -62,7 +62,7 @@ static int compare_targets(const void *a, const void *b)
 	const struct part_target *x = a;
 	const struct part_target *y = b;
 
-	return (x->node > y->node) - (x->node < y->node);
+	return ORDER_OF(x->node, y->node);
 }
 
 /* A node has one entry; without any time, all nodes weigh the same. */
@@ -100,9 +100,7 @@ static int compare_shares(const void *a, const void *b)
 	const struct share *x = a;
 	const struct share *y = b;
 
-	if (x->remainder != y->remainder)
-		return x->remainder > y->remainder ? -1 : 1;
-	return (x->target > y->target) - (x->target < y->target);
+	return ORDER_OF(y->remainder, x->remainder) ?: ORDER_OF(x->target, y->target);
 }
 
 /*
@@ -187,11 +185,9 @@ static int compare_cells(const void *a, const void *b)
 	const struct part_cell *x = a;
 	const struct part_cell *y = b;
 
-	if (x->node != y->node)
-		return x->node < y->node ? -1 : 1;
-	if (x->frame != y->frame)
-		return x->frame < y->frame ? -1 : 1;
-	return (x->reason > y->reason) - (x->reason < y->reason);
+	return ORDER_OF(x->node, y->node)
+		       ?: ORDER_OF(x->frame, y->frame)
+		       ?: ORDER_OF(x->reason, y->reason);
 }
 
 static void add_value(struct profile *profile, uint32_t node, uint32_t name, uint64_t samples)
@@ -213,8 +209,25 @@ static uint32_t name_of(struct profile *profile, const char *name)
 	return profile_string(profile, name, strlen(name));
 }
 
+/*
+ * The child of `node` for a line, made if new. Frames of the table that differ only in the column
+ * are one line.
+ */
+static uint32_t line_child(struct sample_parts *parts, uint32_t node, uint32_t frame)
+{
+	uint64_t hash = hash_pair(node, frame);
+	uint32_t child = hash_table_find(parts->children, hash);
+
+	if (!child) {
+		child = profile_node(parts->profile, node, frame);
+		if (!hash_table_add(parts->children, hash, child))
+			parts->profile->out_of_memory = true;
+	}
+	return child;
+}
+
 /* The node of a line below `kernel`, with its callers; `known` is by frame. */
-static uint32_t line_node(struct profile *profile, const struct lines *lines, uint32_t kernel,
+static uint32_t line_node(struct sample_parts *parts, const struct lines *lines, uint32_t kernel,
 			  uint32_t frame, uint32_t *known)
 {
 	uint32_t path[64];
@@ -230,7 +243,7 @@ static uint32_t line_node(struct profile *profile, const struct lines *lines, ui
 		path[depth++] = at;
 	}
 	while (depth--) {
-		node = profile_node(profile, node, lines_profile_frame(lines, path[depth]));
+		node = line_child(parts, node, lines_profile_frame(lines, path[depth]));
 		known[path[depth]] = node + 1;
 	}
 	return node;
@@ -283,7 +296,7 @@ static void add_cells(struct sample_parts *parts, const struct lines *lines, uin
 		if (from == 0 || first[-1].node != first->node)
 			memset(known, 0, (lines_frame_max(lines) + (size_t)1) * sizeof(*known));
 		if (first->frame && profile->node_count < LINES_MAX)
-			node = line_node(profile, lines, node, first->frame, known);
+			node = line_node(parts, lines, node, first->frame, known);
 		add_line(parts, node, first, to - from);
 	}
 	free(known);

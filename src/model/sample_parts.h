@@ -29,6 +29,7 @@ struct part_cell {
 struct sample_parts {
 	struct profile *profile;
 	const struct profile_samples *samples;
+	struct hash_table *children; /* nodes of lines: hash_pair(parent, frame); the caller's */
 	struct part_target *targets;
 	struct part_cell *cells; /* then also the divided ones */
 	size_t target_count, target_capacity;

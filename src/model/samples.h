@@ -65,7 +65,7 @@ struct profile_source {
 
 struct profile_samples {
 	struct profile_code_object *code_objects;
-	struct profile_function *functions; /* those with samples, in falling order */
+	struct profile_function *functions; /* with samples, in falling order */
 	struct profile_pc *pcs;
 	uint32_t *reasons; /* string: the metric's name, "stalled_wait" */
 	struct profile_source *sources;

@@ -1,22 +1,10 @@
 /* Writing a profile in memory as a packed profile file: its arrays as rows of the file. */
 #include "model/save_profile.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
 #include "format/packed_file.h"
 #include "model/ranks.h"
-
-/* These arrays have the layout of the file's rows. */
-_Static_assert(sizeof(struct profile_frame) == sizeof(struct row_frame) &&
-		       offsetof(struct profile_frame, line) == offsetof(struct row_frame, line),
-	       "layout");
-_Static_assert(sizeof(struct profile_metric) == sizeof(struct row_metric), "layout");
-_Static_assert(sizeof(struct profile_device) == sizeof(struct row_device) &&
-		       offsetof(struct profile_device, processors) ==
-			       offsetof(struct row_device, processors),
-	       "layout");
-_Static_assert(sizeof(struct profile_pair) == sizeof(struct row_info), "layout");
 
 /* Rows that are made for the file. */
 struct rows {
@@ -24,8 +12,6 @@ struct rows {
 	struct row_value *values;
 	struct row_kernel *kernels;
 	struct row_config *configs;
-	struct row_counter *counters;
-	struct row_column *columns;
 	struct row_wait *waits;
 	struct row_occurrence *occurrences;
 	struct row_epoch epoch;
@@ -48,7 +34,7 @@ static void make_nodes(const struct profile *profile, struct rows *rows)
 		uint16_t type = profile->metrics[value->metric].type;
 
 		rows->values[i] = (struct row_value){.next = value->next, .metric = value->metric};
-		if (type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE)
+		if (profile_is_number(type))
 			rows->values[i].as.int64 = value->as.int64;
 		else /* a string or a vector */
 			rows->values[i].as.string = value->as.string;
@@ -70,29 +56,13 @@ static void make_kernels(const struct profile *profile, struct rows *rows)
 			.min_ns = kernel->min_ns,
 			.max_ns = kernel->max_ns,
 		};
-		for (; c; c = profile->configs[c].next)
-			rows->configs[c] = (struct row_config){
-				.count = profile->configs[c].count,
-				.total_ns = profile->configs[c].total_ns,
-				.kernel = (uint32_t)i,
-				.next = profile->configs[c].next ? profile->configs[c].next
-								 : kernel->first_config,
-				.flags = profile->configs[c].flags,
-				.config = profile->configs[c].config,
-			};
+		for (; c; c = profile->configs[c].next) {
+			rows->configs[c] = profile->configs[c];
+			rows->configs[c].kernel = (uint32_t)i;
+			if (!rows->configs[c].next)
+				rows->configs[c].next = kernel->first_config;
+		}
 	}
-	for (size_t i = 0; i < profile->counter_count; i++)
-		rows->counters[i] = (struct row_counter){
-			.name = profile->counters[i].name,
-			.is_loss = profile->counters[i].is_loss,
-			.value = profile->counters[i].value,
-		};
-}
-
-static void make_columns(const struct profile_ranks *ranks, struct rows *rows)
-{
-	for (size_t i = 0; ranks && i < ranks->column_count; i++)
-		rows->columns[i].node = ranks->column_nodes[i];
 }
 
 static void put_table(struct profile_view *view, enum table_id id, const void *rows, size_t count)
@@ -118,7 +88,7 @@ static int write_rows(const struct profile *profile, const struct rows *rows, st
 	put_table(&view, TABLE_VECTORS, profile->words, profile->word_count);
 	put_table(&view, TABLE_DEVICES, profile->devices, profile->device_count);
 	put_table(&view, TABLE_INFO, profile->info, profile->info_count);
-	put_table(&view, TABLE_COUNTERS, rows->counters, profile->counter_count);
+	put_table(&view, TABLE_COUNTERS, profile->counters, profile->counter_count);
 	put_table(&view, TABLE_EPOCHS, &rows->epoch, 1);
 	put_table(&view, TABLE_CONFIGS, rows->configs, profile->config_count);
 	if (ranks) {
@@ -127,7 +97,7 @@ static int write_rows(const struct profile *profile, const struct rows *rows, st
 		if (ranks->values.count)
 			put_table(&view, TABLE_VALUE_SPREADS, ranks->values.rows + 1,
 				  ranks->values.count - 1);
-		put_table(&view, TABLE_COLUMNS, rows->columns, ranks->column_count);
+		put_table(&view, TABLE_COLUMNS, ranks->columns, ranks->column_count);
 		put_table(&view, TABLE_CELLS, ranks->cells, ranks->column_count * ranks->count);
 	}
 	if (profile->waits) {
@@ -144,9 +114,6 @@ int profile_save(const struct profile *profile, struct out *out, struct proton_e
 		.values = calloc(profile->value_count + 1, sizeof(*rows.values)),
 		.kernels = calloc(profile->kernel_count + 1, sizeof(*rows.kernels)),
 		.configs = calloc(profile->config_count + 1, sizeof(*rows.configs)),
-		.counters = calloc(profile->counter_count + 1, sizeof(*rows.counters)),
-		.columns = calloc((profile->ranks ? profile->ranks->column_count : 0) + 1,
-				  sizeof(*rows.columns)),
 		.waits = profile->waits ? waits_rows(profile->waits) : NULL,
 		.occurrences = profile->waits ? waits_occurrences(profile->waits) : NULL,
 		.epoch = {.flags = EPOCH_COMPLETE,
@@ -155,21 +122,18 @@ int profile_save(const struct profile *profile, struct out *out, struct proton_e
 	};
 	int status = PROTON_OK;
 
-	if (!rows.nodes || !rows.values || !rows.kernels || !rows.configs || !rows.counters ||
-	    !rows.columns || (profile->waits && (!rows.waits || !rows.occurrences))) {
+	if (!rows.nodes || !rows.values || !rows.kernels || !rows.configs ||
+	    (profile->waits && (!rows.waits || !rows.occurrences))) {
 		status = err_nomem(err);
 	} else {
 		make_nodes(profile, &rows);
 		make_kernels(profile, &rows);
-		make_columns(profile->ranks, &rows);
 		status = write_rows(profile, &rows, out, err);
 	}
 	free(rows.nodes);
 	free(rows.values);
 	free(rows.kernels);
 	free(rows.configs);
-	free(rows.counters);
-	free(rows.columns);
 	free(rows.waits);
 	free(rows.occurrences);
 	return status;

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 static int compare_root_names(const void *a, const void *b)
 {
 	const struct root_name *left = a;
 	const struct root_name *right = b;
 
-	return (left->name > right->name) - (left->name < right->name);
+	return ORDER_OF(left->name, right->name);
 }
 
 struct metric_order {
@@ -23,9 +25,7 @@ static int compare_metric_orders(const void *a, const void *b)
 	const struct metric_order *left = a;
 	const struct metric_order *right = b;
 
-	if (left->name != right->name)
-		return left->name < right->name ? -1 : 1;
-	return (left->type > right->type) - (left->type < right->type);
+	return ORDER_OF(left->name, right->name) ?: ORDER_OF(left->type, right->type);
 }
 
 static int compare_metric_names(const void *a, const void *b)
@@ -33,7 +33,7 @@ static int compare_metric_names(const void *a, const void *b)
 	const struct metric_order *left = a;
 	const struct metric_order *right = b;
 
-	return (left->name > right->name) - (left->name < right->name);
+	return ORDER_OF(left->name, right->name);
 }
 
 /*
@@ -132,11 +132,11 @@ static void settle_flags(struct profile *profile, const struct root_metrics *roo
 	uint32_t cpu_time = profile_string(profile, "cpu_time (ns)", 13);
 
 	for (size_t i = 0; i < profile->metric_count; i++) {
-		struct profile_metric *metric = &profile->metrics[i];
+		struct row_metric *metric = &profile->metrics[i];
 		struct root_name key = {.name = metric->name};
 		bool is_inclusive = false;
 
-		if (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE)
+		if (!profile_is_number(metric->type))
 			is_inclusive = false;
 		else if (!root->is_known)
 			is_inclusive = metric->name != cpu_time;

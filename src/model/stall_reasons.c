@@ -1,6 +1,6 @@
 /*
- * The table of stall reasons. Names are those of CUPTI without "smsp__pcsamp_warps_issue_", and for
- * AMD those of upstream Proton.
+ * The table of stall reasons. Names are CUPTI's without "smsp__pcsamp_warps_issue_", and for AMD
+ * upstream Proton's.
  */
 #include "model/stall_reasons.h"
 

@@ -1,6 +1,6 @@
 /*
  * Trace events of a profile: the unchanged rows of the file, because there may be millions, and
- * maps from their indices to those of the profile. Rows are untrusted except for the checks of
+ * maps from their indices to the profile's. Rows are untrusted except for the checks of
  * trace_event().
  */
 #ifndef MODEL_TRACE_EVENTS_H

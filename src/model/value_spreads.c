@@ -144,11 +144,6 @@ static void add_value(struct row_value_spread *row, union spread_number value, u
 	row->ranks++;
 }
 
-static bool is_number(uint16_t type)
-{
-	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE;
-}
-
 /* Adds value `index` of the target, of all ranks that have it. */
 static bool add_ranks(struct value_spreads *spreads, const struct profile *target,
 		      const struct rank_values *values, uint32_t node, uint32_t index,
@@ -188,7 +183,7 @@ bool value_spreads_add(struct value_spreads *spreads, const struct profile *targ
 		if (other && node == other)
 			continue;
 		for (uint32_t v = target->nodes[node].first_value; v; v = target->values[v].next)
-			if (is_number(target->metrics[target->values[v].metric].type) &&
+			if (profile_is_number(target->metrics[target->values[v].metric].type) &&
 			    !add_ranks(spreads, target, values, node, v, &block))
 				return false;
 	}
@@ -247,7 +242,7 @@ void value_spreads_load(struct value_spreads *spreads, struct profile *profile,
 	for (uint64_t i = 0; i < view->rows[TABLE_VALUE_SPREADS]; i++) {
 		bool is_known = rows[i].node < view->rows[TABLE_NODES] &&
 				rows[i].metric < view->rows[TABLE_METRICS] && rows[i].ranks &&
-				is_number((uint16_t)rows[i].type);
+				profile_is_number((uint16_t)rows[i].type);
 		uint32_t node = is_known ? nodes[rows[i].node] : 0;
 		uint32_t metric = is_known ? metrics[rows[i].metric] : 0;
 		struct row_value_spread *row;

@@ -33,7 +33,7 @@ bool value_spreads_add(struct value_spreads *spreads, const struct profile *targ
 bool value_spreads_add_part(struct value_spreads *spreads, const struct value_spreads *from,
 			    const struct merge_maps *maps);
 /*
- * For the loader: `nodes` and `metrics` are those of the profile by row of the view, plus 1; 0:
+ * For the loader: `nodes` and `metrics`: by row of the view, indexes in the profile plus 1; 0:
  * none.
  */
 void value_spreads_load(struct value_spreads *spreads, struct profile *profile,

@@ -89,7 +89,7 @@ static void widen_series(struct profile_waits *waits, struct wait_series *series
 		halve_series(waits, series);
 }
 
-/* The occurrences of a series when those of the source are added. */
+/* The occurrences of a series when the source's are added. */
 static uint32_t expected(const struct wait_series *series, uint32_t serial)
 {
 	uint64_t end = series->serial == serial ? series->end : 0;
@@ -196,10 +196,6 @@ static struct wait_series *target_series(struct profile *target, const struct me
 
 /* ------------------------------------------------------------------ one rank */
 
-/*
- * The communicator of durations: the one that was recorded, else the members that a scope around
- * the node has; or "".
- */
 static const char *group_of(const struct profile *source, const struct row_durations *row,
 			    uint32_t metric)
 {
@@ -223,6 +219,11 @@ static uint32_t group_metric(const struct profile *source)
 		    strcmp(profile_text(source, source->metrics[i].name), GROUP_METRIC) == 0)
 			return i;
 	return UINT32_MAX;
+}
+
+const char *waits_group(const struct profile *source, const struct row_durations *row)
+{
+	return group_of(source, row, group_metric(source));
 }
 
 static void add_durations(struct profile *target, struct wait_series *series,
@@ -251,7 +252,7 @@ static struct wait_series *series_of(struct profile *target, const struct profil
 	return target_series(target, maps, row->node, row->flags, group_of(source, row, metric));
 }
 
-/* Notes which occurrences a row of this source has; `time_ns` is that of its rank. */
+/* Notes which occurrences a row of this source has; `time_ns` is its rank's. */
 static void announce(struct profile_waits *waits, struct wait_series *series,
 		     const struct row_durations *row, uint64_t time_ns)
 {
@@ -348,7 +349,7 @@ static int compare_late(const void *a, const void *b)
 	const struct late *left = a;
 	const struct late *right = b;
 
-	return (left->rank > right->rank) - (left->rank < right->rank);
+	return ORDER_OF(left->rank, right->rank);
 }
 
 static bool is_worse(const struct late *late, uint64_t ns, uint32_t rank, uint32_t count)

@@ -31,7 +31,7 @@ struct wait_series {
 };
 
 struct profile_waits {
-	/* One rank's; nodes and groups are those of the profile. */
+	/* One rank's; with nodes and groups of the profile. */
 	struct row_durations *durations;
 	size_t duration_count, duration_capacity;
 	struct wait_series *series;
@@ -42,6 +42,12 @@ struct profile_waits {
 };
 
 void waits_free(struct profile_waits *waits); /* NULL ok */
+
+/*
+ * The communicator of durations: the one that was recorded, else the members that a scope around
+ * the node has; or "".
+ */
+const char *waits_group(const struct profile *source, const struct row_durations *row);
 
 /* Adds a rank to a merged job; `kernel_ns` is the time of its kernels. */
 void waits_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,

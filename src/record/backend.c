@@ -2,7 +2,6 @@
 #include "record/backend.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -73,13 +72,7 @@ int backend_refuse_mode(const char *backend, const char *mode, struct proton_err
 
 bool backend_is_interpreting(void)
 {
-	static const char *const words[] = {"1", "true", "on", "y", "yes"};
-	const char *value = environment_get("TRITON_INTERPRET");
-
-	for (size_t i = 0; value && i < ARRAY_LENGTH(words); i++)
-		if (strcasecmp(value, words[i]) == 0)
-			return true;
-	return false;
+	return environment_is("TRITON_INTERPRET", true);
 }
 
 void proton_prepare(void)

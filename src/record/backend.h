@@ -38,7 +38,7 @@ struct backend {
 	int (*start)(const char *mode, struct proton_error *err);
 	/*
 	 * The driver is being initialized: begin the work that start() postponed
-	 * (record/session/await_driver.h). Called at any time between start and stop. NULL: it
+	 * (record/backend_use.h). Called at any time between start and stop. NULL: it
 	 * never postpones.
 	 */
 	int (*resume)(struct proton_error *err);

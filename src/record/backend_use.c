@@ -1,8 +1,11 @@
 /* Starting and stopping of backends without holding a lock. */
 #include "record/backend_use.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <libproton/proton.h>
 
@@ -236,6 +239,22 @@ void backend_use_rest(const struct backend *backend, bool (*is_idle)(void))
 	pthread_mutex_unlock(&backend_use_lock);
 }
 
+bool backend_use_change(const struct backend *backend, void (*change)(void))
+{
+	struct use *use = use_of_backend(backend);
+	bool is_free;
+
+	pthread_mutex_lock(&backend_use_lock);
+	is_free = use->state == RUNNING && !use->is_resting && !use->flushes;
+	if (is_free) {
+		move_use(use, CHANGING);
+		change();
+		settle_use(use, RUNNING);
+	}
+	pthread_mutex_unlock(&backend_use_lock);
+	return is_free;
+}
+
 void backend_use_end(const struct backend *backend)
 {
 	struct use *use = use_of_backend(backend);
@@ -291,7 +310,8 @@ bool proton_leave_vendor(void)
 	return is_free;
 }
 
-int backend_use_resume(const struct backend *backend, struct proton_error *err)
+/* The driver is being initialized: passes that on to the backend if it runs; see backend.h. */
+static int resume_backend(const struct backend *backend, struct proton_error *err)
 {
 	struct use *use = use_of_backend(backend);
 	int status = PROTON_OK;
@@ -321,4 +341,65 @@ void backend_use_fork_child(void)
 	memset(uses, 0, sizeof(uses));
 	is_moving = false;
 	pthread_cond_init(&moved, NULL);
+}
+
+/* ------------------------------------------------------------------ waiting for the driver */
+
+/*
+ * Postponing backends until the driver is initialized. Under the `proton` command the NVIDIA driver
+ * reports its initialization (CUDA_INJECTION64_PATH). Until then a backend does not touch the
+ * vendor library: its threads would be missing in a child that the program forks first.
+ */
+
+static _Atomic bool is_awaited;
+static _Atomic pid_t
+	reported_by; /* the process in which the driver has reported its initialization */
+static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
+static struct proton_error failure;
+static pid_t failed; /* the process in which a backend failed to resume; 0: none */
+
+void proton_await_driver(void)
+{
+	atomic_store(&is_awaited, true);
+}
+
+bool backend_use_awaits_driver(void)
+{
+	return atomic_load(&is_awaited) && atomic_load(&reported_by) != getpid();
+}
+
+static void keep_failure(const struct proton_error *why)
+{
+	pthread_mutex_lock(&failure_lock);
+	failure = *why;
+	failed = getpid();
+	pthread_mutex_unlock(&failure_lock);
+}
+
+int proton_driver_initialises(struct proton_error *err)
+{
+	const struct backend *backend;
+	struct proton_error why;
+	int status = PROTON_OK;
+
+	/* Before asking the backends: one that is being started either sees this, or is asked. */
+	atomic_store(&reported_by, getpid());
+	for (size_t i = 0; (backend = backend_at(i)) && status == PROTON_OK; i++)
+		status = resume_backend(backend, &why);
+	if (status == PROTON_OK)
+		return PROTON_OK;
+	keep_failure(&why);
+	return err_set(err, status, "%s", why.text);
+}
+
+int backend_use_driver_failure(struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&failure_lock);
+	if (failed == getpid())
+		status = err_set(err, failure.status, "no GPU activity was recorded: %s",
+				 failure.text);
+	pthread_mutex_unlock(&failure_lock);
+	return status;
 }

@@ -8,7 +8,9 @@
 #define RECORD_BACKEND_USE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
+#include "base/err.h"
 #include "record/backend.h"
 
 extern pthread_mutex_t backend_use_lock; /* for fork() */
@@ -32,15 +34,23 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err);
  * never waits for one.
  */
 void backend_use_rest(const struct backend *backend, bool (*is_idle)(void));
-/* The same if it has one user, and the session of that ends next; waits for threads that flush. */
+/* Stops it if its only user is a session that ends next; waits for threads that flush. */
 void backend_use_end(const struct backend *backend);
+/*
+ * The backend changes what it records: `change` runs while no thread starts, stops or flushes it.
+ * Does nothing if one does; never waits for one. False then.
+ */
+bool backend_use_change(const struct backend *backend, void (*change)(void));
 /* A session becomes active. The backend's error. */
 int backend_use_wake(const struct backend *backend, struct proton_error *err);
-/* The driver is being initialized: passes that on to the backend if it runs; see backend.h. */
-int backend_use_resume(const struct backend *backend, struct proton_error *err);
 /* True on a thread that is inside the start or stop of a backend. */
 bool backend_use_is_moving_here(void);
 /* In the child of a fork: no backend runs. */
 void backend_use_fork_child(void);
+
+/* True if the driver will report its initialization, and has not yet in this process. */
+bool backend_use_awaits_driver(void);
+/* The error of a backend that failed to resume; PROTON_OK if none did. */
+int backend_use_driver_failure(struct proton_error *err);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef RECORD_RECORD_H
 #define RECORD_RECORD_H
 
-#include "record/sets/record_count.h"
+#include "record/sets/record_sessions.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
 #include "record/thread/record_launch.h"

@@ -59,10 +59,9 @@ uint32_t code_object_section_find(const struct code_object *object, const char *
 {
 	struct code_object_section section;
 
-	for (uint32_t i = 0; i < object->section_count; i++) {
+	for (uint32_t i = 0; i < object->section_count; i++)
 		if (code_object_section_get(object, i, &section) && strcmp(section.name, name) == 0)
 			return i;
-	}
 	return CODE_OBJECT_NONE;
 }
 
@@ -81,11 +80,9 @@ static int compare_places(const void *left, const void *right)
 {
 	const struct code_object_function *a = left, *b = right;
 
-	if (a->section != b->section)
-		return a->section < b->section ? -1 : 1;
-	if (a->offset != b->offset)
-		return a->offset < b->offset ? -1 : 1;
-	return a->symbol < b->symbol ? -1 : 1;
+	return ORDER_OF(a->section, b->section)
+		       ?: ORDER_OF(a->offset, b->offset)
+		       ?: ORDER_OF(a->symbol, b->symbol);
 }
 
 static int compare_names(const void *left, const void *right, void *functions)
@@ -124,7 +121,7 @@ static int compare_ranges(const void *left, const void *right)
 {
 	const struct code_object_range *a = left, *b = right;
 
-	return a->begin < b->begin ? -1 : a->begin > b->begin;
+	return ORDER_OF(a->begin, b->begin);
 }
 
 bool code_object_find_code(const struct code_object *object, uint64_t address,
@@ -248,12 +245,11 @@ static int read_shared(struct code_object *object)
 
 	if (!bytes)
 		return PROTON_E_NOMEM;
-	for (uint32_t i = 0; i < object->section_count; i++) {
+	for (uint32_t i = 0; i < object->section_count; i++)
 		if (code_object_section_get(object, i, &section) &&
 		    section.info < object->section_count &&
 		    strncmp(section.name, ".nv.shared.", strlen(".nv.shared.")) == 0)
 			bytes[section.info] = section.bytes;
-	}
 	for (uint32_t i = 0; i < object->function_count; i++)
 		object->functions[i].shared_bytes = bytes[object->functions[i].section];
 	free(bytes);

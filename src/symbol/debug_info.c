@@ -144,12 +144,11 @@ static bool read_abbreviations(struct debug_info *debug, uint64_t offset)
 		abbreviation.attributes = reader.at;
 		if (!skip_specifications(debug, &reader))
 			return false;
-		if (!array_reserve(&debug->table, &debug->table_capacity, debug->table_count + 1,
-				   sizeof(*debug->table))) {
+		if (!ARRAY_ADD(debug->table, debug->table_capacity, debug->table_count,
+			       abbreviation)) {
 			debug->is_out_of_memory = true;
 			return false;
 		}
-		debug->table[debug->table_count++] = abbreviation;
 	}
 	debug->table_offset = offset;
 	return !reader.is_over;
@@ -171,32 +170,17 @@ static const struct debug_abbreviation *find_abbreviation(struct debug_info *deb
 /* The bytes of a form with a fixed size; 0: it has none. */
 static size_t fixed_size(const struct debug_info *debug, uint64_t form)
 {
+	static const uint8_t bytes[] = {
+		[FORM_DATA1] = 1,     [FORM_FLAG] = 1,       [FORM_REF1] = 1,
+		[FORM_STRX1] = 1,     [FORM_ADDRX1] = 1,     [FORM_DATA2] = 2,
+		[FORM_REF2] = 2,      [FORM_STRX1 + 1] = 2,  [FORM_ADDRX1 + 1] = 2,
+		[FORM_STRX1 + 2] = 3, [FORM_ADDRX1 + 2] = 3, [FORM_DATA4] = 4,
+		[FORM_REF4] = 4,      [FORM_REF_SUP4] = 4,   [FORM_STRX4] = 4,
+		[FORM_ADDRX4] = 4,    [FORM_DATA8] = 8,      [FORM_REF8] = 8,
+		[FORM_REF_SIG8] = 8,  [FORM_REF_SUP8] = 8,
+	};
+
 	switch (form) {
-	case FORM_DATA1:
-	case FORM_FLAG:
-	case FORM_REF1:
-	case FORM_STRX1:
-	case FORM_ADDRX1:
-		return 1;
-	case FORM_DATA2:
-	case FORM_REF2:
-	case FORM_STRX1 + 1:
-	case FORM_ADDRX1 + 1:
-		return 2;
-	case FORM_STRX1 + 2:
-	case FORM_ADDRX1 + 2:
-		return 3;
-	case FORM_DATA4:
-	case FORM_REF4:
-	case FORM_REF_SUP4:
-	case FORM_STRX4:
-	case FORM_ADDRX4:
-		return 4;
-	case FORM_DATA8:
-	case FORM_REF8:
-	case FORM_REF_SIG8:
-	case FORM_REF_SUP8:
-		return 8;
 	case FORM_ADDR:
 		return debug->address_size;
 	case FORM_REF_ADDR:
@@ -207,13 +191,12 @@ static size_t fixed_size(const struct debug_info *debug, uint64_t form)
 	case FORM_SEC_OFFSET:
 		return debug->offset_size;
 	default:
-		return 0;
+		return form < ARRAY_LENGTH(bytes) ? bytes[form] : 0;
 	}
 }
 
-/* Reads a value; false: unknown form. */
-static bool read_value(const struct debug_info *debug, struct reader *reader,
-		       struct debug_value *value)
+bool debug_info_value(const struct debug_info *debug, struct reader *reader,
+		      struct debug_value *value)
 {
 	size_t size = fixed_size(debug, value->form);
 
@@ -291,7 +274,7 @@ bool debug_info_read(struct debug_info *debug, struct reader *reader, struct deb
 			break;
 		if (value.form == FORM_INDIRECT)
 			value.form = reader_uleb(reader);
-		if (!spend_budget(debug) || !read_value(debug, reader, &value))
+		if (!spend_budget(debug) || !debug_info_value(debug, reader, &value))
 			return false;
 		keep_value(entry, attribute, &value);
 	} while (!reader->is_over && !specifications.is_over);
@@ -498,12 +481,8 @@ bool debug_info_next_unit(struct debug_info *debug, size_t *offset)
 	while (!is_read && reader_has_more(&reader) && !debug->is_out_of_memory) {
 		struct reader unit;
 		size_t start = reader.at;
-		uint64_t length = reader_uint(&reader, 4);
 
-		debug->offset_size = length == UINT32_MAX ? 8 : 4;
-		if (length == UINT32_MAX)
-			length = reader_uint(&reader, 8);
-		reader_bytes(&reader, length);
+		reader_bytes(&reader, reader_unit_length(&reader, &debug->offset_size));
 		debug->unit = span_part(debug->info, start, reader.at - start);
 		unit = reader_of(debug->unit);
 		unit.at = debug->offset_size == 8 ? 12 : 4;

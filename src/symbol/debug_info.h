@@ -71,6 +71,12 @@ bool debug_info_next_unit(struct debug_info *debug, size_t *offset);
 /* Reads the entry at the reader's place in `unit`. False if it cannot be read. */
 bool debug_info_read(struct debug_info *debug, struct reader *reader, struct debug_entry *entry);
 
+/*
+ * Reads the value of form value->form at the reader's place: sets `number` or `text`, or skips
+ * bytes. False: unknown form.
+ */
+bool debug_info_value(const struct debug_info *debug, struct reader *reader,
+		      struct debug_value *value);
 /* The text of a value; NULL if there is none. */
 const char *debug_info_text(const struct debug_info *debug, const struct debug_value *value);
 /* Offset in `unit` of the entry that a value refers to; 0: none, or in another unit. */

@@ -48,10 +48,9 @@ static bool parse_expressions(struct parser *parser, uint16_t *list)
 	uint16_t tail = 0;
 
 	*list = 0;
-	while (!take(parser, "E")) {
+	while (!take(parser, "E"))
 		if (!append(parser, list, &tail, parse_expression(parser)))
 			return false;
-	}
 	return true;
 }
 
@@ -74,12 +73,7 @@ static uint16_t parse_scoped(struct parser *parser)
 	scope = parse_type(parser);
 	name = scope ? parse_unqualified(parser, 0) : 0;
 	name = name ? new_node(parser, NODE_NESTED, scope, name) : 0;
-	if (name && peek(parser, 0) == 'I') {
-		uint16_t args = parse_template_args(parser, false);
-
-		name = args ? new_node(parser, NODE_TEMPLATE, name, args) : 0;
-	}
-	return name;
+	return with_arguments(parser, name, false);
 }
 
 static uint16_t parse_function_param(struct parser *parser)
@@ -182,12 +176,7 @@ static uint16_t parse_expression_inside(struct parser *parser)
 		return wrap(parser, NODE_EXPANSION, parse_expression(parser));
 	if (is_digit(peek(parser, 0)) || begins_with(parser, "on")) {
 		take(parser, "on");
-		a = parse_unqualified(parser, 0);
-		if (a && peek(parser, 0) == 'I') {
-			list = parse_template_args(parser, false);
-			a = list ? new_node(parser, NODE_TEMPLATE, a, list) : 0;
-		}
-		return a;
+		return with_arguments(parser, parse_unqualified(parser, 0), false);
 	}
 	return parse_operation(parser);
 }

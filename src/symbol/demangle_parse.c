@@ -42,10 +42,9 @@ const struct operator_name *find_operator(const struct parser *parser)
 	char first = peek(parser, 0);
 	char second = peek(parser, 1);
 
-	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
 		if (operators[i].code[0] == first && operators[i].code[1] == second)
 			return &operators[i];
-	}
 	return NULL;
 }
 
@@ -234,12 +233,9 @@ static uint16_t parse_component(struct parser *parser, uint16_t scope, bool is_e
 {
 	char c = peek(parser, 0);
 	char next = peek(parser, 1);
-	uint16_t args;
 
-	if (c == 'I') {
-		args = scope ? parse_template_args(parser, is_encoding) : 0;
-		return args ? new_node(parser, NODE_TEMPLATE, scope, args) : 0;
-	}
+	if (c == 'I')
+		return with_arguments(parser, scope, is_encoding);
 	if (c == 'S' && next == 't' && !scope) {
 		parser->at += 2;
 		return text_node(parser, "std");
@@ -342,14 +338,11 @@ static uint16_t parse_name_inside(struct parser *parser, bool is_encoding)
 		node = parse_unqualified(parser, 0);
 	}
 	if (node && peek(parser, 0) == 'I') {
-		uint16_t args;
-
 		if (!is_substitution && !remember(parser, node))
 			return 0;
-		args = parse_template_args(parser, is_encoding);
+		node = with_arguments(parser, node, is_encoding);
 		parser->has_template = true;
 		parser->name_flags = 0;
-		return args ? new_node(parser, NODE_TEMPLATE, node, args) : 0;
 	}
 	return node;
 }

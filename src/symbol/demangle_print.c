@@ -2,6 +2,7 @@
  * Demangling printer. C++ writes types around names, so each type has a left and a right part: the
  * pointer to a function is "void (*" and ")(int)".
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "symbol/demangle_tree.h"
@@ -46,13 +47,9 @@ static void put_text(struct printer *printer, const char *text)
 static void put_number(struct printer *printer, uint32_t number)
 {
 	char text[12];
-	size_t at = sizeof(text);
 
-	do {
-		text[--at] = (char)('0' + number % 10);
-		number /= 10;
-	} while (number);
-	put_bytes(printer, text + at, sizeof(text) - at);
+	snprintf(text, sizeof(text), "%u", number);
+	put_text(printer, text);
 }
 
 static const struct demangle_node *node_at(const struct printer *printer, uint16_t index)
@@ -115,6 +112,13 @@ static uint16_t pack_item(const struct printer *printer, uint16_t pack, uint32_t
 	return list ? node_at(printer, list)->a : 0;
 }
 
+/* The node that a parameter stands for in the current expansion; 0: none. */
+static uint16_t expanded(const struct printer *printer, const struct demangle_node *node)
+{
+	return printer->pack_index == NO_PACK ? 0
+					      : pack_item(printer, node->a, printer->pack_index);
+}
+
 static void print_list(struct printer *printer, uint16_t list);
 
 static void print_expansion(struct printer *printer, const struct demangle_node *node)
@@ -161,6 +165,24 @@ static void print_list(struct printer *printer, uint16_t list)
 			has_any = true;
 		}
 	}
+}
+
+static void print_enclosed_list(struct printer *printer, const char *open, uint16_t list,
+				const char *close)
+{
+	put_text(printer, open);
+	print_list(printer, list);
+	put_text(printer, close);
+}
+
+/* The node may be 0: there is none. */
+static void print_enclosed(struct printer *printer, const char *open, uint16_t index,
+			   const char *close)
+{
+	put_text(printer, open);
+	if (index)
+		print_node(printer, index);
+	put_text(printer, close);
 }
 
 /* ------------------------------------------------------------------ names */
@@ -229,18 +251,18 @@ static void print_nested(struct printer *printer, const struct demangle_node *no
 
 static void print_flags(struct printer *printer, uint8_t flags)
 {
-	if (flags & FLAG_CONST)
-		put_text(printer, " const");
-	if (flags & FLAG_VOLATILE)
-		put_text(printer, " volatile");
-	if (flags & FLAG_RESTRICT)
-		put_text(printer, " __restrict");
-	if (flags & FLAG_LVALUE)
-		put_text(printer, " &");
-	if (flags & FLAG_RVALUE)
-		put_text(printer, " &&");
-	if (flags & FLAG_NOEXCEPT)
-		put_text(printer, " noexcept");
+	static const struct {
+		uint8_t flag;
+		const char *text;
+	} texts[] = {
+		{FLAG_CONST, " const"},         {FLAG_VOLATILE, " volatile"},
+		{FLAG_RESTRICT, " __restrict"}, {FLAG_LVALUE, " &"},
+		{FLAG_RVALUE, " &&"},           {FLAG_NOEXCEPT, " noexcept"},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (flags & texts[i].flag)
+			put_text(printer, texts[i].text);
 }
 
 static bool is_pointer_to_function(const struct printer *printer, uint16_t index)
@@ -268,9 +290,7 @@ static void print_function(struct printer *printer, const struct demangle_node *
 				 : " ");
 	}
 	print_node(printer, node->a);
-	put_text(printer, "(");
-	print_list(printer, node->c);
-	put_text(printer, ")");
+	print_enclosed_list(printer, "(", node->c, ")");
 	if (has_result)
 		print_right(printer, node->b);
 	print_flags(printer, node->flags);
@@ -282,11 +302,8 @@ static void print_lambda(struct printer *printer, const struct demangle_node *no
 		put_text(printer, "{unnamed type#");
 	} else {
 		put_text(printer, "{lambda");
-		if (!is_short(printer)) {
-			put_text(printer, "(");
-			print_list(printer, node->a);
-			put_text(printer, ")");
-		}
+		if (!is_short(printer))
+			print_enclosed_list(printer, "(", node->a, ")");
 		put_text(printer, "#");
 	}
 	put_number(printer, node->number);
@@ -318,15 +335,11 @@ static void print_literal(struct printer *printer, const struct demangle_node *n
 		put_text(printer, node->text[0] == '1' ? "true" : "false");
 		return;
 	}
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
 		if (is_text(type, suffixes[i].type))
 			suffix = suffixes[i].suffix;
-	}
-	if (!suffix) {
-		put_text(printer, "(");
-		print_node(printer, node->a);
-		put_text(printer, ")");
-	}
+	if (!suffix)
+		print_enclosed(printer, "(", node->a, ")");
 	if (node->flags & FLAG_NEGATIVE)
 		put_text(printer, "-");
 	if (is_text(type, "double") || is_text(type, "float")) {
@@ -340,45 +353,34 @@ static void print_literal(struct printer *printer, const struct demangle_node *n
 		put_text(printer, suffix);
 }
 
-static void print_in_parentheses(struct printer *printer, uint16_t index)
-{
-	put_text(printer, "(");
-	print_node(printer, index);
-	put_text(printer, ")");
-}
-
 static void print_expression(struct printer *printer, const struct demangle_node *node)
 {
 	switch (node->kind) {
 	case NODE_CAST:
-		print_in_parentheses(printer, node->a);
-		print_in_parentheses(printer, node->b);
+		print_enclosed(printer, "(", node->a, ")");
+		print_enclosed(printer, "(", node->b, ")");
 		break;
 	case NODE_UNARY:
 		put_bytes(printer, node->text, node->length);
-		print_in_parentheses(printer, node->a);
+		print_enclosed(printer, "(", node->a, ")");
 		break;
 	case NODE_BINARY:
-		print_in_parentheses(printer, node->a);
+		print_enclosed(printer, "(", node->a, ")");
 		put_bytes(printer, node->text, node->length);
-		print_in_parentheses(printer, node->b);
+		print_enclosed(printer, "(", node->b, ")");
 		break;
 	case NODE_CALL:
 		print_node(printer, node->a);
-		put_text(printer, "(");
-		print_list(printer, node->b);
-		put_text(printer, ")");
+		print_enclosed_list(printer, "(", node->b, ")");
 		break;
 	case NODE_BRACES:
 		if (node->a)
 			print_node(printer, node->a);
-		put_text(printer, "{");
-		print_list(printer, node->b);
-		put_text(printer, "}");
+		print_enclosed_list(printer, "{", node->b, "}");
 		break;
 	default: /* NODE_WRAP */
 		put_bytes(printer, node->text, node->length);
-		print_in_parentheses(printer, node->a);
+		print_enclosed(printer, "(", node->a, ")");
 		break;
 	}
 }
@@ -394,10 +396,7 @@ static bool is_array_or_function(const struct printer *printer, uint16_t index)
 			return true;
 		if (node->kind != NODE_QUALIFIED && node->kind != NODE_PARAMETER)
 			return false;
-		index = node->kind == NODE_QUALIFIED ? node->a
-			: printer->pack_index != NO_PACK
-				? pack_item(printer, node->a, printer->pack_index)
-				: 0;
+		index = node->kind == NODE_QUALIFIED ? node->a : expanded(printer, node);
 	}
 	return false;
 }
@@ -412,7 +411,7 @@ static uint16_t collapse(const struct printer *printer, uint16_t index, bool *is
 		const struct demangle_node *node = node_at(printer, index);
 
 		if (node->kind == NODE_PARAMETER && printer->pack_index != NO_PACK) {
-			uint16_t item = pack_item(printer, node->a, printer->pack_index);
+			uint16_t item = expanded(printer, node);
 			uint8_t kind = node_at(printer, item)->kind;
 
 			if (kind != NODE_REFERENCE && kind != NODE_RVALUE)
@@ -440,7 +439,7 @@ static uint8_t flags_below(const struct printer *printer, uint16_t index)
 			flags |= node->flags;
 			index = node->a;
 		} else if (node->kind == NODE_PARAMETER && printer->pack_index != NO_PACK) {
-			index = pack_item(printer, node->a, printer->pack_index);
+			index = expanded(printer, node);
 		} else {
 			break;
 		}
@@ -513,9 +512,7 @@ static void print_name(struct printer *printer, const struct demangle_node *node
 		print_node(printer, node->a);
 		if (is_short(printer))
 			break;
-		put_text(printer, "[abi:");
-		print_node(printer, node->b);
-		put_text(printer, "]");
+		print_enclosed(printer, "[abi:", node->b, "]");
 		break;
 	case NODE_LAMBDA:
 	case NODE_UNNAMED:
@@ -580,10 +577,7 @@ static void print_left_inside(struct printer *printer, uint16_t index)
 		break;
 	case NODE_VECTOR:
 		print_node(printer, node->a);
-		put_text(printer, " __vector(");
-		if (node->b)
-			print_node(printer, node->b);
-		put_text(printer, ")");
+		print_enclosed(printer, " __vector(", node->b, ")");
 		break;
 	case NODE_MEMBER:
 		print_member_left(printer, node);
@@ -594,7 +588,7 @@ static void print_left_inside(struct printer *printer, uint16_t index)
 	case NODE_PARAMETER:
 		if (printer->pack_index == NO_PACK)
 			print_list(printer, node_at(printer, node->a)->a);
-		else if ((inner = pack_item(printer, node->a, printer->pack_index)) != 0)
+		else if ((inner = expanded(printer, node)) != 0)
 			print_left(printer, inner);
 		break;
 	case NODE_EXPANSION:
@@ -626,18 +620,13 @@ static void print_right_inside(struct printer *printer, uint16_t index)
 	case NODE_ARRAY:
 		if (last_byte(printer) != ']')
 			put_text(printer, " ");
-		put_text(printer, "[");
-		if (node->b)
-			print_node(printer, node->b);
-		put_text(printer, "]");
+		print_enclosed(printer, "[", node->b, "]");
 		print_right(printer, node->a);
 		break;
 	case NODE_SIGNATURE:
 		if (last_byte(printer) != ')')
 			put_text(printer, " ");
-		put_text(printer, "(");
-		print_list(printer, node->c);
-		put_text(printer, ")");
+		print_enclosed_list(printer, "(", node->c, ")");
 		print_right(printer, node->a);
 		print_flags(printer, node->flags);
 		break;
@@ -645,10 +634,7 @@ static void print_right_inside(struct printer *printer, uint16_t index)
 		print_pointer_right(printer, node->b);
 		break;
 	case NODE_PARAMETER:
-		inner = printer->pack_index == NO_PACK
-				? 0
-				: pack_item(printer, node->a, printer->pack_index);
-		if (inner)
+		if ((inner = expanded(printer, node)) != 0)
 			print_right(printer, inner);
 		break;
 	default:

@@ -183,14 +183,10 @@ static uint16_t parse_member(struct parser *parser)
 static uint16_t parse_param_type(struct parser *parser)
 {
 	uint16_t node = parse_template_param(parser);
-	uint16_t args;
 
-	if (!node || peek(parser, 0) != 'I')
-		return node;
-	if (!remember(parser, node))
+	if (node && peek(parser, 0) == 'I' && !remember(parser, node))
 		return 0;
-	args = parse_template_args(parser, false);
-	return args ? new_node(parser, NODE_TEMPLATE, node, args) : 0;
+	return with_arguments(parser, node, false);
 }
 
 static uint16_t parse_type_after(struct parser *parser, enum node_kind kind)
@@ -248,13 +244,8 @@ static uint16_t parse_type_inside(struct parser *parser, bool *is_known)
 		if (peek(parser, 1) == 't')
 			return parse_name(parser, false);
 		node = parse_substitution(parser);
-		if (node && peek(parser, 0) == 'I') {
-			uint16_t args = parse_template_args(parser, false);
-
-			return args ? new_node(parser, NODE_TEMPLATE, node, args) : 0;
-		}
-		*is_known = true;
-		return node;
+		*is_known = peek(parser, 0) != 'I';
+		return with_arguments(parser, node, false);
 	default:
 		return parse_name(parser, false);
 	}

@@ -215,7 +215,7 @@ int disassembler_find(enum code_object_machine machine, char **path_out, struct 
 
 /* ------------------------------------------------------------------ execution */
 
-/* The same file as a number that is not a standard stream's. */
+/* The file under a number that is not a standard stream's. */
 static int above_standard(int fd)
 {
 	int moved;
@@ -367,7 +367,7 @@ static int run_tool(const struct vendor *vendor, const char *program, int input,
 	if (!is_in_time)
 		return err_set(err, PROTON_E_IO, "%s was stopped: it took longer than %d ms",
 			       program, limits.ms);
-	/* It may have failed when it asked for twice as much as before. */
+	/* The allocation may have failed when it asked for twice as much as before. */
 	if (status && used > limits.memory_bytes / 4)
 		return err_set(err, PROTON_E_IO,
 			       "%s was stopped: it used %" PRIu64

@@ -63,13 +63,8 @@ static bool add_extent(void *user, uint64_t begin, uint64_t end)
 	    !code_object_find_code(walk->object, begin, &extent.section, &extent.begin))
 		return true;
 	extent.end = extent.begin + (end - begin);
-	if (!array_reserve(&walk->extents, &walk->capacity, walk->count + 1,
-			   sizeof(*walk->extents))) {
-		walk->is_out_of_memory = true;
-		return false;
-	}
-	walk->extents[walk->count++] = extent;
-	return true;
+	walk->is_out_of_memory |= !ARRAY_ADD(walk->extents, walk->capacity, walk->count, extent);
+	return !walk->is_out_of_memory;
 }
 
 /* Adds a call. Returns its index + 1. */
@@ -77,13 +72,7 @@ static uint32_t add_call(struct walk *walk, const struct debug_entry *entry, uin
 {
 	struct inlined_calls *calls = walk->calls;
 	const struct debug_value *values = entry->values;
-
-	if (!array_reserve(&calls->calls, &calls->capacity, calls->count + 1,
-			   sizeof(*calls->calls))) {
-		walk->is_out_of_memory = true;
-		return 0;
-	}
-	calls->calls[calls->count++] = (struct inlined_call){
+	struct inlined_call call = {
 		.function = function_name(&walk->debug, *entry),
 		.lines = walk->debug.root.values[ATTRIBUTE_LINES].number,
 		.file = values[ATTRIBUTE_CALL_FILE].number,
@@ -91,6 +80,11 @@ static uint32_t add_call(struct walk *walk, const struct debug_entry *entry, uin
 		.column = (uint32_t)values[ATTRIBUTE_CALL_COLUMN].number,
 		.caller = caller,
 	};
+
+	if (!ARRAY_ADD(calls->calls, calls->capacity, calls->count, call)) {
+		walk->is_out_of_memory = true;
+		return 0;
+	}
 	debug_info_ranges(&walk->debug, entry, add_extent, walk);
 	return (uint32_t)calls->count;
 }
@@ -129,11 +123,9 @@ static int compare_extents(const void *left, const void *right)
 {
 	const struct extent *a = left, *b = right;
 
-	if (a->section != b->section)
-		return a->section < b->section ? -1 : 1;
-	if (a->begin != b->begin)
-		return a->begin < b->begin ? -1 : 1;
-	return a->call < b->call ? -1 : a->call > b->call;
+	return ORDER_OF(a->section, b->section)
+		       ?: ORDER_OF(a->begin, b->begin)
+		       ?: ORDER_OF(a->call, b->call);
 }
 
 static bool add_range(struct inlined_calls *calls, uint32_t section, uint64_t begin, uint32_t call)
@@ -145,12 +137,8 @@ static bool add_range(struct inlined_calls *calls, uint32_t section, uint64_t be
 		last->call = call;
 		return true;
 	}
-	if (!array_reserve(&calls->ranges, &calls->range_capacity, calls->range_count + 1,
-			   sizeof(*calls->ranges)))
-		return false;
-	calls->ranges[calls->range_count++] =
-		(struct inlined_range){.begin = begin, .section = section, .call = call};
-	return true;
+	return ARRAY_ADD(calls->ranges, calls->range_capacity, calls->range_count,
+			 (struct inlined_range){.begin = begin, .section = section, .call = call});
 }
 
 /* Ends the extents on the stack that end before `begin`, or all of another section. */

@@ -39,10 +39,9 @@ uint32_t line_frames_add(struct line_frames *frames, struct line_frame frame)
 	uint64_t hash = hash_bytes(words, sizeof(words)), at = hash;
 	uint32_t number;
 
-	while ((number = hash_table_next(&frames->numbers, hash, &at))) {
+	while ((number = hash_table_next(&frames->numbers, hash, &at)))
 		if (is_equal(&frames->frames[number - 1], &frame))
 			return number;
-	}
 	number = (uint32_t)frames->count + 1;
 	if (!array_reserve(&frames->frames, &frames->capacity, number, sizeof(*frames->frames)) ||
 	    !hash_table_add(&frames->numbers, hash, number))

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/buf.h"
+#include "symbol/debug_info.h"
 
 /* Opcodes and forms of DWARF; the last two opcodes are NVIDIA's. */
 enum {
@@ -36,15 +37,14 @@ struct program {
 	struct reader reader; /* one unit, from its version on */
 	uint64_t unit_offset; /* offset of the version in the section */
 	const struct code_object *object;
-	struct span names; /* .debug_str */
-	struct span line_names;
+	struct debug_info sections; /* strings, and the size of their offsets */
 	const struct relocation *relocations;
 	size_t relocation_count;
 	uint32_t only_section; /* of code, where nothing is relocated; 0: several */
 	struct line_rows *rows;
 	struct line_frames *frames;
 	/* Header. */
-	unsigned version, offset_size;
+	unsigned version;
 	uint64_t min_length, line_range, opcode_base;
 	int8_t line_base;
 	struct span opcode_lengths;
@@ -62,26 +62,21 @@ static void add_directory(struct program *program, const char *name)
 {
 	struct line_rows *rows = program->rows;
 
-	if (!array_reserve(&rows->directories, &rows->directory_capacity, rows->directory_count + 1,
-			   sizeof(*rows->directories))) {
+	if (ARRAY_ADD(rows->directories, rows->directory_capacity, rows->directory_count, name))
+		program->unit.directory_count++;
+	else
 		program->is_out_of_memory = true;
-		return;
-	}
-	rows->directories[rows->directory_count++] = name;
-	program->unit.directory_count++;
 }
 
 static void add_file(struct program *program, const char *name, uint64_t directory)
 {
 	struct line_rows *rows = program->rows;
 
-	if (!array_reserve(&rows->files, &rows->file_capacity, rows->file_count + 1,
-			   sizeof(*rows->files))) {
+	if (ARRAY_ADD(rows->files, rows->file_capacity, rows->file_count,
+		      (struct line_file){.name = name, .directory = directory}))
+		program->unit.file_count++;
+	else
 		program->is_out_of_memory = true;
-		return;
-	}
-	rows->files[rows->file_count++] = (struct line_file){.name = name, .directory = directory};
-	program->unit.file_count++;
 }
 
 static const char *directory_of(const struct line_rows *rows, const struct line_unit *unit,
@@ -163,47 +158,6 @@ static void read_old_names(struct program *program)
 		read_old_file(program, name);
 }
 
-/* A value of DWARF 5: a string, a number, or bytes that are skipped. False: unknown form. */
-static bool read_form(struct program *program, uint64_t form, const char **text, uint64_t *number)
-{
-	struct reader *reader = &program->reader;
-
-	switch (form) {
-	case 0x08: /* string */
-		*text = reader_text(reader);
-		return true;
-	case 0x0e: /* strp */
-		*text = span_text(program->names, reader_uint(reader, program->offset_size));
-		return true;
-	case 0x1f: /* line_strp */
-		*text = span_text(program->line_names, reader_uint(reader, program->offset_size));
-		return true;
-	case 0x0b: /* data1 */
-		*number = reader_uint(reader, 1);
-		return true;
-	case 0x05: /* data2 */
-		*number = reader_uint(reader, 2);
-		return true;
-	case 0x06: /* data4 */
-		*number = reader_uint(reader, 4);
-		return true;
-	case 0x07: /* data8 */
-		*number = reader_uint(reader, 8);
-		return true;
-	case 0x0f: /* udata */
-		*number = reader_uleb(reader);
-		return true;
-	case 0x1e: /* data16: MD5 */
-		reader_bytes(reader, 16);
-		return true;
-	case 0x09: /* block */
-		reader_bytes(reader, reader_uleb(reader));
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* DWARF 5: a table, with a pair of content and form for each column. */
 static bool read_new_names(struct program *program, bool is_file)
 {
@@ -222,15 +176,14 @@ static bool read_new_names(struct program *program, bool is_file)
 		uint64_t directory = 0;
 
 		for (size_t j = 0; j < columns; j++) {
-			const char *text = NULL;
-			uint64_t number = 0;
+			struct debug_value value = {.form = form[j]};
 
-			if (!read_form(program, form[j], &text, &number))
+			if (!debug_info_value(&program->sections, reader, &value))
 				return false;
 			if (content[j] == 1) /* path */
-				name = text;
+				name = debug_info_text(&program->sections, &value);
 			else if (content[j] == 2) /* directory_index */
-				directory = number;
+				directory = value.number;
 		}
 		if (is_file)
 			add_file(program, name ? name : "", directory);
@@ -247,7 +200,7 @@ static int compare_offsets(const void *left, const void *right)
 	uint64_t a = ((const struct relocation *)left)->offset;
 	uint64_t b = ((const struct relocation *)right)->offset;
 
-	return a < b ? -1 : a > b;
+	return ORDER_OF(a, b);
 }
 
 static void start_sequence(struct program *program)
@@ -290,10 +243,8 @@ static void add_row(struct program *program, bool is_end)
 
 	program->row.file = is_end ? NULL : current_path(program);
 	program->row.is_end = is_end;
-	if (!array_reserve(&rows->rows, &rows->capacity, rows->count + 1, sizeof(*rows->rows)))
+	if (!ARRAY_ADD(rows->rows, rows->capacity, rows->count, program->row))
 		program->is_out_of_memory = true;
-	else
-		rows->rows[rows->count++] = program->row;
 }
 
 static void inlined_call(struct program *program, struct reader *operands)
@@ -306,7 +257,7 @@ static void inlined_call(struct program *program, struct reader *operands)
 	program->row.function = NULL;
 	if (call && call <= program->rows->count - program->first_row) {
 		program->row.caller = (uint32_t)(program->first_row + call);
-		program->row.function = span_text(program->names, name);
+		program->row.function = span_text(program->sections.strings, name);
 	}
 }
 
@@ -335,7 +286,8 @@ static void run_extended(struct program *program)
 		break;
 	case LNE_FUNCTION_NAME:
 		if (program->row.caller)
-			program->row.function = span_text(program->names, reader_uleb(&operands));
+			program->row.function =
+				span_text(program->sections.strings, reader_uleb(&operands));
 		break;
 	default: /* skipped */
 		break;
@@ -409,7 +361,7 @@ static bool read_header(struct program *program)
 		return false;
 	if (program->version == 5)
 		reader_uint(reader, 2); /* sizes of addresses and segments */
-	header_end = reader_uint(reader, program->offset_size);
+	header_end = reader_uint(reader, program->sections.offset_size);
 	if (header_end > reader->span.length - reader->at)
 		return false;
 	header_end += reader->at;
@@ -434,38 +386,27 @@ static bool read_header(struct program *program)
 	return true;
 }
 
-static void add_unit(struct program *program)
-{
-	struct line_rows *rows = program->rows;
-
-	if (!array_reserve(&rows->units, &rows->unit_capacity, rows->unit_count + 1,
-			   sizeof(*rows->units)))
-		program->is_out_of_memory = true;
-	else
-		rows->units[rows->unit_count++] = program->unit;
-}
-
 static void read_units(struct program *program, struct span section)
 {
+	struct line_rows *rows = program->rows;
 	struct reader reader = reader_of(section);
 
 	while (reader_has_more(&reader) && !program->is_out_of_memory) {
-		uint64_t length = reader_uint(&reader, 4);
+		uint64_t length;
 
 		program->unit = (struct line_unit){
-			.offset = reader.at - 4,
-			.first_directory = program->rows->directory_count,
-			.first_file = program->rows->file_count,
+			.offset = reader.at,
+			.first_directory = rows->directory_count,
+			.first_file = rows->file_count,
 		};
-		program->offset_size = length == UINT32_MAX ? 8 : 4;
-		if (length == UINT32_MAX)
-			length = reader_uint(&reader, 8);
+		length = reader_unit_length(&reader, &program->sections.offset_size);
 		program->unit_offset = reader.at;
 		program->reader = reader_of(reader_bytes(&reader, length));
 		if (!read_header(program))
 			continue;
 		run_program(program);
-		add_unit(program);
+		if (!ARRAY_ADD(rows->units, rows->unit_capacity, rows->unit_count, program->unit))
+			program->is_out_of_memory = true;
 	}
 }
 
@@ -516,8 +457,12 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 		   struct line_frames *frames)
 {
 	struct program program = {
-		.names = code_object_section_content(object, ".debug_str"),
-		.line_names = code_object_section_content(object, ".debug_line_str"),
+		.sections =
+			{
+				.strings = code_object_section_content(object, ".debug_str"),
+				.line_strings =
+					code_object_section_content(object, ".debug_line_str"),
+			},
 		.rows = rows,
 		.frames = frames,
 		.object = object,

@@ -41,11 +41,7 @@ static bool add_segment(struct segments *segments, struct segment segment)
 	if (last && last->section == segment.section && last->value == segment.value &&
 	    last->info == segment.info)
 		return true;
-	if (!array_reserve(&segments->segments, &segments->capacity, segments->count + 1,
-			   sizeof(*segments->segments)))
-		return false;
-	segments->segments[segments->count++] = segment;
-	return true;
+	return ARRAY_ADD(segments->segments, segments->capacity, segments->count, segment);
 }
 
 /* By place; at one place the last row counts, and a sequence that starts after one that ends. */
@@ -55,13 +51,10 @@ static int compare_rows(const void *left, const void *right, void *data)
 	uint32_t i = *(const uint32_t *)left, j = *(const uint32_t *)right;
 	const struct line_row *a = &rows->rows[i], *b = &rows->rows[j];
 
-	if (a->section != b->section)
-		return a->section < b->section ? -1 : 1;
-	if (a->address != b->address)
-		return a->address < b->address ? -1 : 1;
-	if (a->is_end != b->is_end)
-		return a->is_end ? -1 : 1;
-	return i < j ? -1 : 1;
+	return ORDER_OF(a->section, b->section)
+		       ?: ORDER_OF(a->address, b->address)
+		       ?: ORDER_OF(b->is_end, a->is_end)
+		       ?: ORDER_OF(i, j);
 }
 
 /* Indexes of the rows with a section. NULL if out of memory. */
@@ -72,10 +65,9 @@ static uint32_t *sort_rows(struct line_rows *rows, size_t *count_out)
 
 	if (!order)
 		return NULL;
-	for (uint32_t i = 0; i < rows->count; i++) {
+	for (uint32_t i = 0; i < rows->count; i++)
 		if (rows->rows[i].section)
 			order[count++] = i;
-	}
 	qsort_r(order, count, sizeof(*order), compare_rows, rows);
 	*count_out = count;
 	return order;
@@ -219,9 +211,9 @@ struct ptx_join {
 };
 
 /*
- * Adds the calls to a segment: those of the line of PTX, if both agree about the source line, or
- * those of all PTX of the source line. The assembler gives instructions that it moved or merged
- * another source line than line of PTX.
+ * Adds the calls of the line of PTX to a segment, if both agree about the source line, or the calls
+ * of all PTX of the source line. The assembler gives instructions that it moved or merged another
+ * source line than line of PTX.
  */
 static struct segment add_ptx_calls(void *user, struct segment segment, uint32_t ptx_line)
 {

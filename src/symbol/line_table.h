@@ -5,7 +5,7 @@
  * cannot change, so any number of threads may read it. Input is untrusted; memory is proportional
  * to its size. Lookups are binary searches.
  *
- * The calls of AMD code are in its .debug_info. Those of a cubin are in its line program, where the
+ * The calls of AMD code are in its .debug_info. A cubin's calls are in its line program, where the
  * compiler has stored them (Triton 3.8 and later). Older cubins have only the innermost line. The
  * PTX of Triton 3.6 and 3.7 has the calls in comments, but is not in the cubin: the recorder has to
  * keep it.
@@ -50,8 +50,8 @@ struct line_run {
 	uint32_t frame;      /* innermost frame; 0: none */
 	enum line_info info;
 	/*
-	 * The function that contains them, mangled: the one that was looked up, or a noinline one
-	 * that the assembler has put after the kernel. It has the outermost line.
+	 * The function that contains them, mangled: the kernel that was looked up, or a noinline
+	 * function that the assembler has put after the kernel. It has the outermost line.
 	 */
 	const char *function;
 };

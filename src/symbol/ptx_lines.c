@@ -107,15 +107,13 @@ static bool cut_number(struct slice *text, uint32_t *number_out)
 static bool read_calls(struct parser *parser, struct slice comment, struct place *calls,
 		       size_t *count_out)
 {
-	const char *start;
 	size_t count = 0;
 
-	while ((start = slice_find(comment, "@[ "))) {
+	while (slice_take_past(&comment, "@[ ")) {
 		struct place *place = &calls[count];
 		const char *next, *end;
 		struct slice call;
 
-		comment = slice_between(start + 3, slice_end(comment));
 		next = slice_find(comment, " @[ ");
 		end = slice_find(comment, " ]");
 		if (!end || ++count == CALLS_MAX)
@@ -192,11 +190,9 @@ static void each_line(struct parser *parser, struct slice text, struct ptx_lines
 		}
 		if (!read_loc(parser, line, &frame) && !is_function(line))
 			continue;
-		if (!array_reserve(&ptx->lines, &ptx->capacity, ptx->count + 1,
-				   sizeof(*ptx->lines)))
+		if (!ARRAY_ADD(ptx->lines, ptx->capacity, ptx->count,
+			       (struct ptx_line){number, frame}))
 			parser->is_out_of_memory = true;
-		else
-			ptx->lines[ptx->count++] = (struct ptx_line){number, frame};
 	}
 }
 
@@ -205,16 +201,9 @@ struct sorting {
 	const struct line_frames *frames;
 };
 
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int compare_source(const struct line_frame *frame, const char *file, uint64_t line)
 {
-	int order = compare_numbers((uintptr_t)frame->file, (uintptr_t)file);
-
-	return order ? order : compare_numbers(frame->line, line);
+	return ORDER_OF((uintptr_t)frame->file, (uintptr_t)file) ?: ORDER_OF(frame->line, line);
 }
 
 static int compare_sources(const void *left, const void *right, void *data)
@@ -224,11 +213,10 @@ static int compare_sources(const void *left, const void *right, void *data)
 	const struct line_frame *frames = sorting->frames->frames;
 	const struct line_frame *a = &frames[lines[*(const uint32_t *)left].frame - 1];
 	const struct line_frame *b = &frames[lines[*(const uint32_t *)right].frame - 1];
-	int order = compare_source(a, b->file, b->line);
 
-	if (!order)
-		order = compare_numbers(a->caller, b->caller);
-	return order ? order : compare_numbers(a->column, b->column);
+	return compare_source(a, b->file, b->line)
+		       ?: ORDER_OF(a->caller, b->caller)
+		       ?: ORDER_OF(a->column, b->column);
 }
 
 static int sort_sources(struct ptx_lines *ptx, const struct line_frames *frames)
@@ -238,10 +226,9 @@ static int sort_sources(struct ptx_lines *ptx, const struct line_frames *frames)
 	ptx->by_source = calloc(ptx->count + 1, sizeof(*ptx->by_source));
 	if (!ptx->by_source)
 		return PROTON_E_NOMEM;
-	for (uint32_t i = 0; i < ptx->count; i++) {
+	for (uint32_t i = 0; i < ptx->count; i++)
 		if (ptx->lines[i].frame)
 			ptx->by_source[ptx->source_count++] = i;
-	}
 	qsort_r(ptx->by_source, ptx->source_count, sizeof(*ptx->by_source), compare_sources,
 		&sorting);
 	return PROTON_OK;

@@ -15,7 +15,7 @@ struct ptx_line {
 struct ptx_lines {
 	struct ptx_line *lines; /* by line */
 	size_t count, capacity;
-	uint32_t *by_source; /* indexes of those with a frame, by file, line and caller */
+	uint32_t *by_source; /* indexes of lines with a frame, by file, line and caller */
 	size_t source_count;
 };
 

@@ -103,6 +103,15 @@ static inline int64_t reader_sleb(struct reader *reader)
 	return (int64_t)value;
 }
 
+/* The length of a unit of DWARF; `offset_size` is 8 in its 64-bit format, else 4. */
+static inline uint64_t reader_unit_length(struct reader *reader, unsigned *offset_size)
+{
+	uint64_t length = reader_uint(reader, 4);
+
+	*offset_size = length == UINT32_MAX ? 8 : 4;
+	return length == UINT32_MAX ? reader_uint(reader, 8) : length;
+}
+
 /* A string with its NUL; "" if it has none. */
 static inline const char *reader_text(struct reader *reader)
 {

@@ -96,7 +96,7 @@ static bool read_amd(const struct sass *sass, char *line, struct instruction *in
 	return *line;
 }
 
-/* The section of nvdisasm's instructions is that of an earlier line. */
+/* nvdisasm printed the section of its instructions on an earlier line. */
 static bool read_line(const struct sass *sass, char *line, uint32_t *section,
 		      struct instruction *instruction)
 {
@@ -112,9 +112,7 @@ static int compare_places(const void *left, const void *right)
 {
 	const struct instruction *a = left, *b = right;
 
-	if (a->section != b->section)
-		return a->section < b->section ? -1 : 1;
-	return a->offset < b->offset ? -1 : a->offset > b->offset;
+	return ORDER_OF(a->section, b->section) ?: ORDER_OF(a->offset, b->offset);
 }
 
 static int parse_line(struct sass *sass, char *text, struct proton_error *err)
@@ -127,12 +125,9 @@ static int parse_line(struct sass *sass, char *text, struct proton_error *err)
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
-		if (!read_line(sass, line, &section, &instruction))
-			continue;
-		if (!array_reserve(&sass->instructions, &sass->capacity, sass->count + 1,
-				   sizeof(*sass->instructions)))
+		if (read_line(sass, line, &section, &instruction) &&
+		    !ARRAY_ADD(sass->instructions, sass->capacity, sass->count, instruction))
 			return err_nomem(err);
-		sass->instructions[sass->count++] = instruction;
 	}
 	if (sass->count)
 		qsort(sass->instructions, sass->count, sizeof(*sass->instructions), compare_places);

@@ -25,7 +25,7 @@ struct sass;
  * do. PROTON_E_INVALID: not a code object. PROTON_E_IO: the disassembler failed.
  */
 int sass_open(const void *object, size_t length, struct sass **sass_out, struct proton_error *err);
-/* The same with the disassembler's output, which need not stay valid. */
+/* From the disassembler's output, which need not stay valid. */
 int sass_open_text(const void *object, size_t length, const char *text, size_t text_length,
 		   struct sass **sass_out, struct proton_error *err);
 void sass_close(struct sass *sass);

@@ -41,6 +41,7 @@ static enum options_result print_version(void *into, const char *value, struct p
 static const struct option_row other_rows[] = {
 	{.help = "Other"},
 	{'h', "help", .help = "print this help"},
+	OPTION_COMPLETION,
 	{0, "version", NULL, "print the version", .parse = print_version},
 };
 /* clang-format on */
@@ -71,15 +72,22 @@ static enum options_result check_ranks(const struct options *options, struct pro
 	if ((query->ranks || query->ranks_of) + (query->rank != RANK_NONE) > 1)
 		return OPTIONS_REFUSE(err, "Cannot specify both --rank and %s",
 				      query->ranks ? "--ranks" : "--ranks-of");
-	if (query->ranks_of && (query->ranks || query->metric_count || query->base ||
-				query->gate_count || is_more_than_ranks(options)))
+	if (query->ranks_of &&
+	    (query->ranks || query->metric_count || query->base || hiding_option(&query->hiding) ||
+	     query->gate_count || is_more_than_ranks(options)))
 		return OPTIONS_REFUSE(err, "--ranks-of can be combined only with -n, --csv, "
 					   "--json, -o, --allow-partial and "
 					   "--allow-mixed");
+	if (query->ranks && output_is_export(&options->output))
+		return OPTIONS_REFUSE(
+			err,
+			"--ranks prints tables, as text, --csv or --json; for %s omit "
+			"--ranks: a report of a job has its ranks",
+			options->output.exporter->name);
 	if (query->ranks && is_more_than_ranks(options))
 		return OPTIONS_REFUSE(err, "--ranks can be combined only with -m, -n, --diff, "
-					   "--fail-if, --csv, --json, -o, --allow-partial and "
-					   "--allow-mixed");
+					   "--fail-if, --frames, --hide, --show, --csv, --json, "
+					   "-o, --allow-partial and --allow-mixed");
 	return OPTIONS_RUN;
 }
 
@@ -90,14 +98,14 @@ static enum options_result check_options(const struct options *options, struct p
 
 	if (query->strip &&
 	    (query->metric_count || query->base || query->gate_count || query->ranks ||
-	     query->ranks_of || query->rank != RANK_NONE || options->output.path ||
-	     options->output.exporter || is_more_than_ranks(options)))
+	     query->ranks_of || hiding_option(&query->hiding) || query->rank != RANK_NONE ||
+	     options->output.path || options->output.exporter || is_more_than_ranks(options)))
 		return OPTIONS_REFUSE(err, "--strip takes one profile, and can be combined only "
 					   "with --no-clobber");
-	if (query->include && query->exclude)
-		return OPTIONS_REFUSE(err, "Cannot specify both include and exclude");
 	if (query->list && query->gate_count)
 		return OPTIONS_REFUSE(err, "Cannot specify both --list and --fail-if");
+	if (query->depth_is_set && query->mode == VIEW_FLAT)
+		return OPTIONS_REFUSE(err, "--depth has no effect on a flat table; use --rows");
 	if (query->warps && query->source)
 		return OPTIONS_REFUSE(err, "Cannot specify both --warps and --source");
 	if ((query->warps || query->source) &&
@@ -106,8 +114,8 @@ static enum options_result check_options(const struct options *options, struct p
 	     query->has_threshold || query->threshold_count || query->gate_count ||
 	     query->merge_how != MERGE_SUM))
 		return OPTIONS_REFUSE(err,
-				      "%s can be combined only with -i, -e, -n, -f, --names, "
-				      "--csv, --json, -o and --color",
+				      "%s can be combined only with -i, -e, --frames, --hide, "
+				      "--show, -n, -f, --names, --csv, --json, -o and --color",
 				      query->warps ? "--warps" : "--source");
 	if (check_ranks(options, err) == OPTIONS_BAD)
 		return OPTIONS_BAD;

@@ -34,3 +34,31 @@ const char *amd_call_of(uint32_t call)
 		return "hipModuleLaunchKernel";
 	}
 }
+
+_Atomic uint64_t amd_next_correlation = 1;
+static _Atomic(fake_hook_fn) hook;
+
+FAKE_SETTER(set_hook, fake_hook_fn, hook)
+
+void amd_call_hook(void)
+{
+	fake_hook_fn first = hook;
+
+	if (first)
+		first();
+}
+
+FAKE_EXPORT void fake_skip_correlations(uint32_t count)
+{
+	amd_next_correlation += count;
+}
+
+/* HIP has no contexts, and these libraries have their buffers themselves. */
+FAKE_EXPORT void fake_context_destroy(void *context)
+{
+}
+
+FAKE_EXPORT int fake_buffers_out(void)
+{
+	return 0;
+}

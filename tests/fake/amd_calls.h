@@ -5,6 +5,9 @@
 #ifndef TESTS_FAKE_AMD_CALLS_H
 #define TESTS_FAKE_AMD_CALLS_H
 
+#include <dlfcn.h>
+#include <string.h>
+
 #include "backend/amd/sdk_abi.h"
 #include "fake/fake_cupti.h"
 
@@ -41,6 +44,19 @@ static inline uint64_t amd_stream(uint32_t stream)
 {
 	return 0x5000 + 16ull * stream;
 }
+
+/* Sets a pointer to the function; NULL: the library lacks it, or there is none. */
+static inline void find_function(void *pointer, void *library, const char *name)
+{
+	void *symbol = library ? dlsym(library, name) : NULL;
+
+	memcpy(pointer, &symbol, sizeof(symbol));
+}
+
+/* The correlation ID of the next call. */
+extern _Atomic uint64_t amd_next_correlation;
+/* Calls the hook, before each callback. */
+void amd_call_hook(void);
 
 /* Defined by each library: the callbacks of a call without work. */
 void amd_call(const char *name, const uint64_t *arguments, size_t count, int result);

@@ -3,7 +3,6 @@
  * graphs in fake_cupti.h. Each thread captures its own stream, which the fake libamdhip64 knows.
  */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +13,10 @@
 #define GRAPH_HANDLES 0x10000000u
 #define EXEC_HANDLES 0x20000000u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following */
-static uint32_t kernels[GRAPHS];                         /* by graph or executable */
-static uint32_t last_id;
-static uint32_t last_stream = 100;
-static uint64_t last_capture;
+static _Atomic uint32_t kernels[GRAPHS]; /* by graph or executable */
+static _Atomic uint32_t last_id;
+static _Atomic uint32_t last_stream = 100;
+static _Atomic uint64_t last_capture;
 
 static _Thread_local uint32_t stream; /* that this thread captures */
 static _Thread_local uint32_t captured_into;
@@ -26,25 +24,12 @@ static _Thread_local bool is_capturing;
 
 static uint32_t add(uint32_t count)
 {
-	uint32_t id;
+	uint32_t id = ++last_id;
 
-	pthread_mutex_lock(&lock);
-	id = ++last_id;
-	if (id == GRAPHS)
+	if (id >= GRAPHS)
 		abort();
 	kernels[id] = count;
-	pthread_mutex_unlock(&lock);
 	return id;
-}
-
-static uint32_t count_of(uint32_t id)
-{
-	uint32_t count;
-
-	pthread_mutex_lock(&lock);
-	count = kernels[id];
-	pthread_mutex_unlock(&lock);
-	return count;
 }
 
 static uint64_t graph_handle(uint32_t id)
@@ -59,10 +44,8 @@ static uint64_t exec_handle(uint32_t id)
 
 static uint64_t stream_handle(void)
 {
-	pthread_mutex_lock(&lock);
 	if (!stream)
 		stream = ++last_stream;
-	pthread_mutex_unlock(&lock);
 	return amd_stream(stream);
 }
 
@@ -80,11 +63,9 @@ static set_capture_fn find_set_capture(void)
 	set_capture_fn set = atomic_load(&found);
 	const char *path = getenv("PROTON_HIP_PATH");
 	void *hip = path && !set ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	void *symbol = hip ? dlsym(hip, "fake_set_stream_capture") : NULL;
 
-	if (!symbol)
-		return set;
-	memcpy(&set, &symbol, sizeof(set));
+	if (hip)
+		find_function(&set, hip, "fake_set_stream_capture");
 	atomic_store(&found, set);
 	return set;
 }
@@ -100,11 +81,8 @@ static void note_capture(uint64_t capture)
 
 static void begin_capture(const char *name, int result)
 {
-	uint64_t capture;
+	uint64_t capture = ++last_capture;
 
-	pthread_mutex_lock(&lock);
-	capture = ++last_capture;
-	pthread_mutex_unlock(&lock);
 	captured_into = 0;
 	is_capturing = !result;
 	if (!result)
@@ -139,16 +117,14 @@ FAKE_EXPORT uint32_t fake_graph_create(void)
 	return add(0);
 }
 
-/* In the thread's capture, or in one of its own. */
+/* In the thread's capture, or in a new one. */
 FAKE_EXPORT uint64_t fake_graph_capture_kernel(uint32_t graph, const char *name)
 {
 	bool is_alone = !is_capturing;
 
 	if (is_alone)
 		begin_capture("hipStreamBeginCapture", 0);
-	pthread_mutex_lock(&lock);
 	kernels[graph]++;
-	pthread_mutex_unlock(&lock);
 	captured_into = graph;
 	fake_launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
 					  .name = name,
@@ -163,15 +139,13 @@ FAKE_EXPORT uint64_t fake_graph_capture_kernel(uint32_t graph, const char *name)
 /* A node that is added by itself makes no launch. */
 FAKE_EXPORT uint64_t fake_graph_add_kernel(uint32_t graph)
 {
-	pthread_mutex_lock(&lock);
 	kernels[graph]++;
-	pthread_mutex_unlock(&lock);
 	return 1;
 }
 
 FAKE_EXPORT uint32_t fake_graph_clone(uint32_t graph)
 {
-	uint32_t clone = add(count_of(graph));
+	uint32_t clone = add(kernels[graph]);
 	uint64_t handle = graph_handle(clone);
 
 	amd_call("hipGraphClone", (uint64_t[]){(uint64_t)(uintptr_t)&handle, graph_handle(graph)},
@@ -181,7 +155,7 @@ FAKE_EXPORT uint32_t fake_graph_clone(uint32_t graph)
 
 FAKE_EXPORT uint32_t fake_graph_instantiate(uint32_t graph)
 {
-	uint32_t exec = add(count_of(graph));
+	uint32_t exec = add(kernels[graph]);
 	uint64_t handle = exec_handle(exec);
 
 	amd_call("hipGraphInstantiate",
@@ -196,11 +170,10 @@ FAKE_EXPORT void fake_graph_update(uint32_t exec, uint32_t graph)
 
 FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool runs_bodies)
 {
-	(void)runs_bodies;
 	return fake_launch(&(struct fake_launch){.call = CUPTI_CALL_GRAPH_LAUNCH,
 						 .name = name,
 						 .node_id = exec_handle(exec),
-						 .records = count_of(exec),
+						 .records = kernels[exec],
 						 .start_ns = 1000,
 						 .end_ns = 1100});
 }

@@ -142,7 +142,6 @@ FAKE_EXPORT int cuCtxGetId(void *context, uint64_t *id)
 
 FAKE_EXPORT int cuStreamGetCtx(void *stream, void **context)
 {
-	(void)stream;
 	*context = &the_context;
 	return fake_failure("cuStreamGetCtx");
 }
@@ -186,7 +185,6 @@ FAKE_EXPORT int cuModuleUnload(void *module)
 
 FAKE_EXPORT int cuFuncLoad(void *function)
 {
-	(void)function;
 	return unsafe("cuFuncLoad");
 }
 
@@ -208,9 +206,6 @@ FAKE_EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, un
 
 FAKE_EXPORT int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
 {
-	(void)data;
-	(void)attribute;
-	(void)address;
 	return INVALID_VALUE; /* as of memory that no context owns */
 }
 

@@ -149,7 +149,6 @@ FAKE_EXPORT int cuStreamQuery(void *stream)
 FAKE_EXPORT int cuEventCreate(void **event, unsigned flags)
 {
 	MAY_FAIL("cuEventCreate");
-	(void)flags;
 	*event = calloc(1, sizeof(struct event));
 	return *event ? 0 : OUT_OF_MEMORY;
 }
@@ -164,7 +163,6 @@ FAKE_EXPORT int cuEventDestroy_v2(void *event)
 FAKE_EXPORT int cuEventRecord(void *event, void *stream)
 {
 	MAY_FAIL("cuEventRecord");
-	(void)stream;
 	pthread_mutex_lock(&lock);
 	((struct event *)event)->is_pending = true;
 	pthread_mutex_unlock(&lock);
@@ -259,7 +257,6 @@ FAKE_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void
 FAKE_EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream)
 {
 	MAY_FAIL("cuMemsetD8Async");
-	(void)stream;
 	if (on_memory)
 		on_memory();
 	memset((void *)(uintptr_t)address, value, count);

@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* While held, recorded events do not complete, as if kernels were still running. */
 void fake_hold_events(bool is_held);

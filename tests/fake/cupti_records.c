@@ -169,8 +169,6 @@ static size_t take_dropped(int at)
 
 int fake_cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count)
 {
-	(void)context;
-	(void)stream;
 	*count = take_dropped(0);
 	return CUPTI_OK;
 }
@@ -180,8 +178,6 @@ int fake_cuptiActivityGetNumDroppedRecords_v2(void *subscriber, void *context, u
 {
 	int at = subscribe_index(subscriber);
 
-	(void)context;
-	(void)stream;
 	if (at < 1)
 		return 1;
 	*count = take_dropped(at);
@@ -380,7 +376,6 @@ static void *hand_over(void *unused)
 	struct queued *taken;
 	size_t count;
 
-	(void)unused;
 	if (late)
 		usleep((useconds_t)atoi(late) * 1000);
 	for (int i = 0; i < SUBSCRIBERS; i++) {
@@ -502,8 +497,6 @@ static void other_completed(void *context, uint32_t stream, uint8_t *buffer, siz
 {
 	struct cupti_activity *record = NULL;
 
-	(void)context;
-	(void)stream;
 	if (bytes != OTHER_BYTES)
 		return;
 	while (fake_cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK)

@@ -4,7 +4,6 @@
  * wider than in the first interface, and with entries that are larger than those declared. So does
  * another tool, which is here too. Hardware times can be requested before the first subscription.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,7 +186,6 @@ int fake_cuptiActivityDisable_v2(void *subscriber, int kind, struct cupti_activi
 	int at = subscribe_index(subscriber);
 
 	subscribe_use("cuptiActivityDisable_v2");
-	(void)config;
 	return at < 1 ? 1 : records_enable(at, kind, false);
 }
 
@@ -328,7 +326,6 @@ FAKE_EXPORT void fake_refuse_attribute(int attribute)
 int fake_cuptiActivityGetAttribute_v2(void *subscriber, int attribute, size_t *value_bytes,
 				      void *value)
 {
-	(void)subscriber;
 	if (attribute != CUPTI_ATTRIBUTE_HARDWARE_TIMES || *value_bytes < 1)
 		return 1;
 	*(uint8_t *)value = has_hardware_times;
@@ -337,7 +334,6 @@ int fake_cuptiActivityGetAttribute_v2(void *subscriber, int attribute, size_t *v
 
 int fake_cuptiGetTimestamp_v2(void *subscriber, uint64_t *timestamp_ns)
 {
-	(void)subscriber;
 	return fake_cuptiGetTimestamp(timestamp_ns);
 }
 
@@ -348,15 +344,10 @@ static _Atomic size_t other_kernels;
 
 static void other_callback(void *user, uint32_t domain, uint32_t call, const void *data)
 {
-	(void)user;
-	(void)domain;
-	(void)call;
-	(void)data;
 }
 
 static void other_requested(uint8_t **buffer, size_t *bytes, size_t *max_records, const void *info)
 {
-	(void)info;
 	*bytes = 1 << 16;
 	*buffer = malloc(*bytes);
 	*max_records = 0;
@@ -367,8 +358,6 @@ static void other_completed(uint8_t *buffer, size_t bytes, size_t valid_bytes,
 {
 	struct cupti_activity *record = NULL;
 
-	(void)bytes;
-	(void)info;
 	while (fake_cuptiActivityGetNextRecord_v2(other, buffer, valid_bytes, &record) == CUPTI_OK)
 		atomic_fetch_add(&other_kernels, record->kind == CUPTI_KIND_CONCURRENT_KERNEL);
 	free(buffer);

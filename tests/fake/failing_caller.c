@@ -32,8 +32,6 @@ static _Atomic long fails_at; /* 0: none */
 
 static int add_ranges(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	(void)size;
-	(void)unused;
 	if (!strstr(info->dlpi_name, "proton"))
 		return 0;
 	for (int i = 0; i < info->dlpi_phnum && range_count < RANGES_MAX; i++) {
@@ -149,7 +147,6 @@ EXPORT int __asprintf_chk(char **out, int flag, const char *format, ...)
 	va_list arguments;
 	int length;
 
-	(void)flag;
 	if (is_failing)
 		return -1;
 	va_start(arguments, format);

@@ -27,6 +27,20 @@
 #define FAKE_EXPORT __attribute__((visibility("default")))
 #define FAKE_ALWAYS UINT32_MAX
 
+/* A control that sets a variable, and one that gives its value. */
+#define FAKE_SETTER(name, type, variable)                                                          \
+	FAKE_EXPORT void fake_##name(type value)                                                   \
+	{                                                                                          \
+		variable = value;                                                                  \
+	}
+#define FAKE_GETTER(name, type, variable)                                                          \
+	FAKE_EXPORT type fake_##name(void)                                                         \
+	{                                                                                          \
+		return variable;                                                                   \
+	}
+
+typedef void (*fake_hook_fn)(void);
+
 struct fake_launch {
 	uint32_t call; /* enum cupti_driver_call */
 	const char *name;
@@ -82,7 +96,7 @@ enum fake_layout {
 	/* A context is about to be destroyed. */                                                  \
 	X(void, context_destroy, (void *context))                                                  \
 	/* No tool is subscribed and nothing is enabled. */                                        \
-	/* No subscriber wants a call, and no records are on. */                                   \
+	/* No subscriber wants an event of a resource, and no records are on. */                   \
 	X(bool, is_silent, (void))                                                                 \
 	X(bool, is_idle, (void))                                                                   \
 	/* Buffers asked for and not handed back. */                                               \

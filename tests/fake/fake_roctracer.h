@@ -57,8 +57,6 @@ struct fake_hip_launch {
 	X(bool, is_deaf, (void))                                                                   \
 	/* Another tool enables the same calls and operations for itself. */                       \
 	X(void, steal, (void))                                                                     \
-	/* Records of other domains come between those of HIP. */                                  \
-	X(void, mix, (bool is_on))                                                                 \
 	/* Bytes in each buffer of the newest pool; 0: there is none. */                           \
 	X(size_t, buffer_bytes, (void))                                                            \
 	/* The clock of records. */                                                                \

@@ -59,8 +59,6 @@ struct fake_sample {
 	X(uint32_t, started, (void))                                                               \
 	/* Times that a context was stopped. */                                                    \
 	X(uint32_t, stops, (void))                                                                 \
-	/* Callbacks of HIP's calls delivered so far. */                                           \
-	X(uint32_t, callbacks, (void))                                                             \
 	/* Loads a code object with this kernel, in memory or in the file of a URI. Its id. */     \
 	X(uint64_t, load_code,                                                                     \
 	  (const char *kernel, const void *bytes, size_t length, const char *uri))                 \

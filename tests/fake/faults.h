@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* Generated from the backend's list of symbols by make_entries.py. */
 extern const char *const fault_entries[];

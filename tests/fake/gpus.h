@@ -6,7 +6,6 @@
 #ifndef TESTS_FAKE_GPUS_H
 #define TESTS_FAKE_GPUS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

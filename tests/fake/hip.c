@@ -11,7 +11,6 @@
 
 #include "driver/driver.h"
 #include "driver/hip_abi.h"
-#include "fake/cuda_memory.h"
 #include "fake/fake_cupti.h"
 #include "fake/faults.h"
 #include "fake/gpus.h"
@@ -22,22 +21,9 @@
 #define CAPTURED_EVENT 907
 
 /* Defined by the fake libcuda. */
-int cuStreamIsCapturing(void *stream, int *status);
-int cuThreadExchangeStreamCaptureMode(int *mode);
-int cuStreamCreate(void **stream, unsigned flags);
-int cuStreamDestroy_v2(void *stream);
-int cuEventCreate(void **event, unsigned flags);
-int cuEventDestroy_v2(void *event);
-int cuEventRecord(void *event, void *stream);
-int cuEventQuery(void *event);
-int cuEventSynchronize(void *event);
-int cuMemAlloc_v2(uint64_t *address, size_t bytes);
-int cuMemFree_v2(uint64_t address);
-int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
-int cuMemFreeHost(void *memory);
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream);
-int cuMemcpy2DAsync_v2(const struct driver_copy *copy, void *stream);
-int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream);
+#define X(name, version, arguments, users) int name##version arguments;
+#include "driver/cuda_functions.def"
+#undef X
 
 enum {
 #define FAULT_INDEX(name, arguments) FAULT_##name,
@@ -79,20 +65,18 @@ static int done(int result)
 			return done(code);                                                         \
 	} while (0)
 
-FAKE_EXPORT void fake_set_wall_clock(int khz)
-{
-	atomic_store(&wall_clock_khz, khz);
-}
+/* A function that does only this. */
+#define FORWARD(name, arguments, ...)                                                              \
+	FAKE_EXPORT int name arguments                                                             \
+	{                                                                                          \
+		RETURN_FAULT(name);                                                                \
+		return done(__VA_ARGS__);                                                          \
+	}
 
-FAKE_EXPORT uint32_t fake_invalidated_captures(void)
-{
-	return atomic_load(&invalidated);
-}
-
-FAKE_EXPORT int fake_last_error(void)
-{
-	return last_error;
-}
+FAKE_SETTER(set_wall_clock, int, wall_clock_khz)
+FAKE_GETTER(invalidated_captures, uint32_t, invalidated)
+FAKE_GETTER(last_error, int, last_error)
+FAKE_SETTER(set_error, int, last_error)
 
 /* ------------------------------------------------------------------ devices */
 
@@ -111,12 +95,6 @@ FAKE_EXPORT int hipPeekAtLastError(void)
 	return last_error;
 }
 
-/* As after a call that failed. */
-FAKE_EXPORT void fake_set_error(int error)
-{
-	last_error = error;
-}
-
 FAKE_EXPORT int hipGetDeviceCount(int *count)
 {
 	int code;
@@ -131,7 +109,6 @@ FAKE_EXPORT int hipGetDeviceCount(int *count)
 /* The fake roctracer calls back by itself. */
 FAKE_EXPORT void hipRegisterTracerCallback(int (*report)(uint32_t, uint32_t, void *))
 {
-	(void)report;
 }
 
 FAKE_EXPORT int hipGetDevice(int *device)
@@ -146,12 +123,9 @@ FAKE_EXPORT int hipGetDevice(int *device)
 	return 0;
 }
 
-static _Atomic(void (*)(void)) on_set_device;
+static _Atomic(fake_hook_fn) on_set_device;
 
-FAKE_EXPORT void fake_report_set_device(void (*report)(void))
-{
-	atomic_store(&on_set_device, report);
-}
+FAKE_SETTER(report_set_device, fake_hook_fn, on_set_device)
 
 FAKE_EXPORT int hipSetDevice(int device)
 {
@@ -166,24 +140,13 @@ FAKE_EXPORT int hipSetDevice(int device)
 	return 0;
 }
 
-static _Atomic(void (*)(void)) waiting;
+static _Atomic(fake_hook_fn) waiting;
 static _Atomic unsigned synchronized;
 static _Atomic unsigned devices_seen; /* bits */
 
-FAKE_EXPORT void fake_set_waiting(void (*wait)(void))
-{
-	atomic_store(&waiting, wait);
-}
-
-FAKE_EXPORT unsigned fake_synchronized(void)
-{
-	return atomic_load(&synchronized);
-}
-
-FAKE_EXPORT unsigned fake_synchronized_contexts(void)
-{
-	return (unsigned)__builtin_popcount(atomic_load(&devices_seen));
-}
+FAKE_SETTER(set_waiting, fake_hook_fn, waiting)
+FAKE_GETTER(synchronized, unsigned, synchronized)
+FAKE_GETTER(synchronized_contexts, unsigned, (unsigned)__builtin_popcount(devices_seen))
 
 FAKE_EXPORT int hipDeviceSynchronize(void)
 {
@@ -250,17 +213,8 @@ FAKE_EXPORT int hipGetDevicePropertiesR0600(struct hip_properties *properties, i
 
 /* ------------------------------------------------------------------ streams */
 
-FAKE_EXPORT int hipThreadExchangeStreamCaptureMode(int *mode)
-{
-	RETURN_FAULT(hipThreadExchangeStreamCaptureMode);
-	return done(cuThreadExchangeStreamCaptureMode(mode));
-}
-
-FAKE_EXPORT int hipStreamIsCapturing(void *stream, int *status)
-{
-	RETURN_FAULT(hipStreamIsCapturing);
-	return done(cuStreamIsCapturing(stream, status));
-}
+FORWARD(hipThreadExchangeStreamCaptureMode, (int *mode), cuThreadExchangeStreamCaptureMode(mode))
+FORWARD(hipStreamIsCapturing, (void *stream, int *status), cuStreamIsCapturing(stream, status))
 
 FAKE_EXPORT int hipDeviceGetStreamPriorityRange(int *lowest, int *greatest)
 {
@@ -270,28 +224,15 @@ FAKE_EXPORT int hipDeviceGetStreamPriorityRange(int *lowest, int *greatest)
 	return 0;
 }
 
-FAKE_EXPORT int hipStreamCreateWithFlags(void **stream, unsigned flags)
-{
-	RETURN_FAULT(hipStreamCreateWithFlags);
-	return done(cuStreamCreate(stream, flags));
-}
+FORWARD(hipStreamCreateWithFlags, (void **stream, unsigned flags), cuStreamCreate(stream, flags))
 
 /* Waiting on a stream that others use would delay their launches. */
-FAKE_EXPORT int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority)
-{
-	RETURN_FAULT(hipStreamCreateWithPriority);
-	return done(priority == 1 ? cuStreamCreate(stream, flags) : INVALID_VALUE);
-}
-
-FAKE_EXPORT int hipStreamDestroy(void *stream)
-{
-	RETURN_FAULT(hipStreamDestroy);
-	return done(cuStreamDestroy_v2(stream));
-}
+FORWARD(hipStreamCreateWithPriority, (void **stream, unsigned flags, int priority),
+	priority == 1 ? cuStreamCreate(stream, flags) : INVALID_VALUE)
+FORWARD(hipStreamDestroy, (void *stream), cuStreamDestroy_v2(stream))
 
 FAKE_EXPORT int hipStreamSynchronize(void *stream)
 {
-	(void)stream;
 	RETURN_FAULT(hipStreamSynchronize);
 	return 0;
 }
@@ -376,30 +317,14 @@ FAKE_EXPORT int hipMalloc(void **memory, size_t bytes)
 	return done(result);
 }
 
-FAKE_EXPORT int hipFree(void *memory)
-{
-	RETURN_FAULT(hipFree);
-	return done(cuMemFree_v2((uintptr_t)memory));
-}
-
-FAKE_EXPORT int hipHostMalloc(void **memory, size_t bytes, unsigned flags)
-{
-	RETURN_FAULT(hipHostMalloc);
-	return done(cuMemHostAlloc(memory, bytes, flags));
-}
-
-FAKE_EXPORT int hipHostFree(void *memory)
-{
-	RETURN_FAULT(hipHostFree);
-	return done(cuMemFreeHost(memory));
-}
+FORWARD(hipFree, (void *memory), cuMemFree_v2((uintptr_t)memory))
+FORWARD(hipHostMalloc, (void **memory, size_t bytes, unsigned flags),
+	cuMemHostAlloc(memory, bytes, flags))
+FORWARD(hipHostFree, (void *memory), cuMemFreeHost(memory))
 
 static _Atomic int copied_on;
 
-FAKE_EXPORT int fake_copied_on(void)
-{
-	return copied_on;
-}
+FAKE_GETTER(copied_on, int, copied_on)
 
 FAKE_EXPORT int hipMemcpyDtoHAsync(void *to, void *from, size_t bytes, void *stream)
 {
@@ -410,11 +335,8 @@ FAKE_EXPORT int hipMemcpyDtoHAsync(void *to, void *from, size_t bytes, void *str
 	return done(cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, stream));
 }
 
-FAKE_EXPORT int hipMemsetD8Async(void *memory, unsigned char value, size_t count, void *stream)
-{
-	RETURN_FAULT(hipMemsetD8Async);
-	return done(cuMemsetD8Async((uintptr_t)memory, value, count, stream));
-}
+FORWARD(hipMemsetD8Async, (void *memory, unsigned char value, size_t count, void *stream),
+	cuMemsetD8Async((uintptr_t)memory, value, count, stream))
 
 FAKE_EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
 				 size_t width, size_t height, int kind, void *stream)

@@ -92,10 +92,7 @@ FAKE_EXPORT void fake_run_captured(void)
 	run(&captured);
 }
 
-FAKE_EXPORT void fake_hold_streams(bool wanted)
-{
-	is_holding = wanted;
-}
+FAKE_SETTER(hold_streams, bool, is_holding)
 
 FAKE_EXPORT void fake_run_held(void)
 {

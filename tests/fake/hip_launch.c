@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "driver/hip_abi.h"
@@ -27,15 +26,7 @@ static int is_function(const void *function)
 	return function >= (void *)functions && function < (void *)(functions + sizeof(functions));
 }
 
-FAKE_EXPORT void fake_set_kernel(fake_kernel_fn fn)
-{
-	on_kernel = fn;
-}
-
-FAKE_EXPORT uint64_t fake_function(void)
-{
-	return (uintptr_t)functions;
-}
+FAKE_SETTER(set_kernel, fake_kernel_fn, on_kernel)
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* HIP's are its own */
 
@@ -47,7 +38,6 @@ FAKE_EXPORT int hipDriverGetVersion(int *version)
 
 FAKE_EXPORT const char *hipGetErrorString(int error)
 {
-	(void)error;
 	return "an error of the fake library";
 }
 
@@ -58,9 +48,6 @@ FAKE_EXPORT int hipGetProcAddress(const char *name, void **function, int version
 	Dl_info info;
 	void *library;
 
-	(void)version;
-	(void)flags;
-	(void)status;
 	if (strcmp(name, "hipGetDeviceProperties") == 0)
 		name = "hipGetDevicePropertiesR0600";
 	if (!dladdr(&the_module, &info))
@@ -73,9 +60,6 @@ FAKE_EXPORT int hipGetProcAddress(const char *name, void **function, int version
 FAKE_EXPORT int hipModuleLoadDataEx(void **module, const void *image, unsigned count, int *options,
 				    void **values)
 {
-	(void)count;
-	(void)options;
-	(void)values;
 	*module = &the_module;
 	return memcmp(image, "\177ELF", 4) == 0 ? 0 : INVALID_VALUE;
 }
@@ -93,17 +77,13 @@ FAKE_EXPORT int hipModuleGetFunction(void **function, void *module, const char *
 
 FAKE_EXPORT int hipFuncGetAttribute(int *value, int attribute, void *function)
 {
-	(void)attribute;
 	*value = 1024; /* registers, bytes, threads */
 	return is_function(function) ? 0 : INVALID_VALUE;
 }
 
 static int memory_device;
 
-FAKE_EXPORT void fake_set_memory_device(int device)
-{
-	memory_device = device;
-}
+FAKE_SETTER(set_memory_device, int, memory_device)
 
 FAKE_EXPORT int hipPointerGetAttribute(void *data, int attribute, void *pointer)
 {
@@ -119,7 +99,6 @@ FAKE_EXPORT int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned 
 				      unsigned block_z, unsigned shared_bytes, void *stream,
 				      void **parameters, void **extra)
 {
-	(void)shared_bytes;
 	if (!is_function(function) || extra || block_y != 1 || block_z != 1)
 		return INVALID_VALUE;
 	if (on_kernel)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake/fake_cupti.h"
+#include "fake/amd_calls.h"
 #include "fake/hip.h"
 
 typedef int (*register_fn)(const char *name, uint32_t (*import)(void), uint32_t version,
@@ -40,10 +40,9 @@ static void initialize(void)
 	static uint64_t table[64] = {sizeof(table)};
 	/* FAKE_HIP_ALONE: as Debian builds it, without librocprofiler-register. */
 	void *library = getenv("FAKE_HIP_ALONE") ? NULL : open_register();
-	void *symbol = library ? dlsym(library, "rocprofiler_register_library_api_table") : NULL;
 	register_fn add;
 
-	memcpy(&add, &symbol, sizeof(add));
+	find_function(&add, library, "rocprofiler_register_library_api_table");
 	for (size_t i = 0; add && i < sizeof(names) / sizeof(names[0]); i++) {
 		void *tables[] = {table};
 		uint64_t id;

@@ -33,12 +33,6 @@ static void on_buffer(struct sdk_context context, struct sdk_buffer buffer,
 		      struct sdk_record_header **headers, size_t count, void *data,
 		      uint64_t dropped)
 {
-	(void)context;
-	(void)buffer;
-	(void)headers;
-	(void)data;
-	(void)dropped;
-	(void)count;
 }
 
 static int initialize(sdk_finalize_client_fn finalize, void *data)
@@ -52,8 +46,6 @@ static int initialize(sdk_finalize_client_fn finalize, void *data)
 	     (struct sdk_context, int, const int32_t *, size_t, struct sdk_buffer));
 	FIND(start_context, (struct sdk_context));
 
-	(void)finalize;
-	(void)data;
 	atomic_store(&is_registered,
 		     create_context(&context) == 0 &&
 			     create_buffer(context, 65536, 60000, SDK_POLICY_LOSSLESS, on_buffer,
@@ -76,9 +68,6 @@ FAKE_EXPORT struct sdk_configure_result *rocprofiler_configure(uint32_t version,
 		.initialize = initialize,
 	};
 
-	(void)version;
-	(void)text;
-	(void)priority;
 	client->name = "kineto";
 	return &result;
 }

@@ -85,7 +85,6 @@ HERE int rocprofiler_register_library_api_table(const char *name, uint32_t (*imp
 {
 	int status = 3;
 
-	(void)import;
 	pthread_mutex_lock(&lock);
 	if (length < 1 || count == TABLES_MAX)
 		goto out;

@@ -11,6 +11,7 @@
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/roctracer_calls.h"
 #include "base/clock.h"
+#include "fake/amd_calls.h"
 #include "fake/entries.h"
 #include "fake/roctracer_state.h"
 
@@ -28,13 +29,10 @@ struct registration {
 /* HIP calls in an order that no version of HIP has: numbers have to be asked for. */
 static const char *const hip_calls[] = {
 	"(none)",
-#define M(name, records, stream) #name,
-#define L(name, arguments, records) #name,
-#define G(name) #name,
-#include "backend/amd/roctracer_calls.def"
-#undef M
-#undef L
-#undef G
+#define M NAME_OF
+#define L NAME_OF
+#define G NAME_OF
+#include "backend/amd/hip_calls.def"
 	HIP_GRAPH_CALLS(NAME_OF) HIP_DEVICE_CALLS(NAME_OF) "hipMalloc",
 };
 #define HIP_CALLS (sizeof(hip_calls) / sizeof(hip_calls[0]))
@@ -47,27 +45,6 @@ static bool has_looked_for_hip;
 static bool has_looked_for_roctx;
 static void *hip_library;
 static void *roctx_library;
-
-static _Atomic uint64_t correlations = 1;
-static _Atomic(void (*)(void)) hook;
-
-FAKE_EXPORT void fake_set_hook(void (*new_hook)(void))
-{
-	atomic_store(&hook, new_hook);
-}
-
-void calls_hook(void)
-{
-	void (*first)(void) = atomic_load(&hook);
-
-	if (first)
-		first();
-}
-
-FAKE_EXPORT void fake_skip_correlations(uint32_t count)
-{
-	atomic_fetch_add(&correlations, count);
-}
 
 /* ------------------------------------------------------------------ libraries of the process */
 
@@ -82,7 +59,6 @@ static int look(struct dl_phdr_info *info, size_t size, void *user)
 	const char *slash = strrchr(info->dlpi_name, '/');
 	const char *name = slash ? slash + 1 : info->dlpi_name;
 
-	(void)size;
 	for (int i = 0; i < 2 && !*search->found; i++)
 		if (strncmp(name, search->names[i], strlen(search->names[i])) == 0)
 			snprintf(search->found, sizeof(search->found), "%s", info->dlpi_name);
@@ -105,13 +81,11 @@ static void report_set_device(void)
 
 static void attach_to_hip(void)
 {
-	void *symbol = hip_library ? dlsym(hip_library, "fake_report_set_device") : NULL;
-	void (*attach)(void (*report)(void));
+	void (*attach)(fake_hook_fn report);
 
-	if (!symbol)
-		return;
-	memcpy(&attach, &symbol, sizeof(attach));
-	attach(report_set_device);
+	find_function(&attach, hip_library, "fake_report_set_device");
+	if (attach)
+		attach(report_set_device);
 }
 
 /* Once for all: a library that is loaded later is never seen. The lock is held. */
@@ -140,13 +114,11 @@ static int on_roctx(uint32_t domain, uint32_t call, void *data)
 static bool has_roctx(void)
 {
 	void (*use)(int (*report)(uint32_t, uint32_t, void *));
-	void *symbol;
 
 	if (!has_looked_for_roctx)
 		roctx_library = find_loaded("libroctx64.so", "libfake_roctx.so");
 	if (roctx_library && !has_looked_for_roctx) {
-		symbol = dlsym(roctx_library, "roctxRegisterTracerCallback");
-		memcpy(&use, &symbol, sizeof(use));
+		find_function(&use, roctx_library, "roctxRegisterTracerCallback");
 		use(on_roctx);
 	}
 	has_looked_for_roctx = true;
@@ -254,26 +226,22 @@ struct pool *activity_pool(uint32_t op)
 
 /* ------------------------------------------------------------------ launches */
 
-static void set_hip_state(const char *control, uint64_t stream, int value)
+static void set_capture(uint64_t stream, int status)
 {
-	void *symbol = hip_library ? dlsym(hip_library, control) : NULL;
-	void (*set_capture)(uint64_t stream, int status);
-	void (*set_error)(int error);
+	void (*set)(uint64_t stream, int status);
 
-	if (!symbol)
-		return;
-	if (strcmp(control, "fake_set_capture") == 0) {
-		memcpy(&set_capture, &symbol, sizeof(symbol));
-		set_capture(stream, value);
-	} else {
-		memcpy(&set_error, &symbol, sizeof(symbol));
-		set_error(value);
-	}
+	find_function(&set, hip_library, "fake_set_capture");
+	if (set)
+		set(stream, status);
 }
 
 void calls_set_error(int error)
 {
-	set_hip_state("fake_set_error", 0, error);
+	void (*set)(int error);
+
+	find_function(&set, hip_library, "fake_set_error");
+	if (set)
+		set(error);
 }
 
 static void copy3(uint32_t to[3], const uint32_t from[3], const uint32_t times[3])
@@ -331,9 +299,9 @@ static void run(const struct fake_hip_launch *launch, uint64_t correlation)
 	else if (launch->is_reported_only)
 		return;
 	else if (strstr(launch->call, "BeginCapture"))
-		set_hip_state("fake_set_capture", launch->words[0], 1);
+		set_capture(launch->words[0], 1);
 	else if (strstr(launch->call, "EndCapture"))
-		set_hip_state("fake_set_capture", launch->words[0], 0);
+		set_capture(launch->words[0], 0);
 	else if (!launch->is_captured)
 		pool_launch(launch, correlation);
 }
@@ -342,7 +310,7 @@ static void notify(struct registration to, uint32_t call, struct roctracer_hip_c
 		   uint32_t phase)
 {
 	data->phase = phase;
-	calls_hook();
+	amd_call_hook();
 	to.callback(ROCTRACER_DOMAIN_HIP_API, call, data, to.user);
 }
 
@@ -358,10 +326,6 @@ static struct registration registration_of(uint32_t call)
 
 static void ignore(uint32_t domain, uint32_t call, const void *data, void *user)
 {
-	(void)domain;
-	(void)call;
-	(void)data;
-	(void)user;
 }
 
 static int (*peek)(void); /* hipPeekAtLastError() */
@@ -369,10 +333,6 @@ static int (*peek)(void); /* hipPeekAtLastError() */
 /* Asks HIP as the program's callback does: the answer is the fakes' work too. */
 static void ignore_error(uint32_t domain, uint32_t call, const void *data, void *user)
 {
-	(void)domain;
-	(void)call;
-	(void)data;
-	(void)user;
 	peek();
 }
 
@@ -397,11 +357,11 @@ static uint64_t time_callbacks(struct registration to, const struct fake_hip_lau
 
 uint64_t calls_time(const struct fake_hip_launch *launch, uint32_t count)
 {
-	uint64_t first = launch->is_unseen ? 1 : atomic_fetch_add(&correlations, count);
+	uint64_t first = launch->is_unseen ? 1 : atomic_fetch_add(&amd_next_correlation, count);
 	struct registration to = registration_of(number_of(launch->call));
 	uint64_t spent_ns;
 
-	*(void **)&peek = dlsym(hip_library, "hipPeekAtLastError");
+	find_function(&peek, hip_library, "hipPeekAtLastError");
 	if (launch->is_unseen)
 		to.callback = ignore_error;
 	spent_ns = time_callbacks(to, launch, first, count);
@@ -428,7 +388,7 @@ FAKE_EXPORT uint64_t fake_hip_call(const struct fake_hip_launch *launch)
 		return 0;
 	}
 	set_arguments(&data.call, launch);
-	data.call.correlation_id = atomic_fetch_add(&correlations, 1);
+	data.call.correlation_id = atomic_fetch_add(&amd_next_correlation, 1);
 	notify(to, call, &data.call, ROCTRACER_ENTER);
 	run(launch, data.call.correlation_id);
 	notify(to, call, &data.call, ROCTRACER_EXIT);
@@ -462,9 +422,6 @@ FAKE_EXPORT bool fake_is_deaf(void)
 
 static void other_buffer(const char *begin, const char *end, void *user)
 {
-	(void)begin;
-	(void)end;
-	(void)user;
 }
 
 FAKE_EXPORT void fake_steal(void)

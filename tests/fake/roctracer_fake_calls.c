@@ -116,20 +116,3 @@ FAKE_EXPORT uint64_t fake_copy(const struct fake_copy *copy)
 		.has_failed = copy->result != 0,
 	});
 }
-
-FAKE_EXPORT void fake_record(const void *record, size_t bytes)
-{
-	(void)record;
-	(void)bytes;
-	fake_mix(true);
-}
-
-FAKE_EXPORT void fake_context_destroy(void *context)
-{
-	(void)context;
-}
-
-FAKE_EXPORT int fake_buffers_out(void)
-{
-	return 0;
-}

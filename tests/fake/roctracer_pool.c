@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "fake/amd_calls.h"
 #include "fake/entries.h"
 #include "fake/roctracer_state.h"
 
@@ -76,7 +77,7 @@ static void *consume(void *user)
 	for (;;) {
 		while (!pool->is_full)
 			pthread_cond_wait(&pool->changed, &pool->consumer);
-		calls_hook();
+		amd_call_hook();
 		pool->properties.on_buffer(pool->full_begin, pool->full_end,
 					   pool->properties.on_buffer_user);
 		pool->is_full = false;
@@ -273,7 +274,6 @@ static void end_work(void)
 
 static void *end_late(void *unused)
 {
-	(void)unused;
 	usleep((useconds_t)atoi(getenv("FAKE_ROCTRACER_LATE_MS")) * 1000);
 	end_work();
 	return NULL;
@@ -305,9 +305,13 @@ int fake_roctracer_flush_activity_expl(void *user)
 
 /* ------------------------------------------------------------------ controls */
 
-FAKE_EXPORT void fake_hold(bool is_on)
+FAKE_SETTER(hold, bool, is_held)
+FAKE_SETTER(stop_clock, bool, is_stopped)
+
+/* Records of other domains come between those of HIP from now on. */
+FAKE_EXPORT void fake_record(const void *record, size_t bytes)
 {
-	atomic_store(&is_held, is_on);
+	is_mixed = true;
 }
 
 FAKE_EXPORT void fake_lose(size_t count)
@@ -315,16 +319,6 @@ FAKE_EXPORT void fake_lose(size_t count)
 	pthread_mutex_lock(&lock);
 	queued -= count < queued ? count : queued;
 	pthread_mutex_unlock(&lock);
-}
-
-FAKE_EXPORT void fake_mix(bool is_on)
-{
-	atomic_store(&is_mixed, is_on);
-}
-
-FAKE_EXPORT void fake_stop_clock(bool is_on)
-{
-	atomic_store(&is_stopped, is_on);
 }
 
 FAKE_EXPORT size_t fake_buffer_bytes(void)

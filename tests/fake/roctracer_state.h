@@ -9,8 +9,6 @@ struct pool;
 /* roctracer.c: the pool that records of an operation go to; NULL: it is not enabled. */
 struct pool *activity_pool(uint32_t op);
 
-/* roctracer.c: called before each callback. */
-void calls_hook(void);
 /* HIP's error of the calling thread. */
 void calls_set_error(int error);
 /* roctracer.c: fake_time_launches(). */

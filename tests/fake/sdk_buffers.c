@@ -10,10 +10,8 @@
  * 250: the threads are made again in the child of a fork.
  */
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "fake/sdk_entries.h"
@@ -90,7 +88,7 @@ static void hand_over(struct buffer *buffer, struct record *taken, uint64_t lost
 	struct sdk_record_header *headers[256];
 	struct sdk_buffer handle = {.handle = (uint64_t)(buffer - buffers) + 1};
 
-	launch_call_hook();
+	amd_call_hook();
 	do {
 		struct record *first = taken;
 		size_t n = 0;
@@ -146,7 +144,6 @@ static void serve_one(struct buffer *buffer)
 /* One thread for all buffers, as if they were assigned to the same callback thread. */
 static void *serve(void *unused)
 {
-	(void)unused;
 	pthread_mutex_lock(&lock);
 	while (!must_end) {
 		bool has_worked = false;
@@ -202,14 +199,12 @@ static struct sdk_record_header *make_headers(size_t bytes)
 int fake_create_buffer(struct sdk_context context, size_t bytes, size_t watermark, int policy,
 		       sdk_buffer_fn callback, void *data, struct sdk_buffer *out)
 {
-	int status = configure_check();
+	struct fake_context *of;
+	int status = configure_find(context, configure_check(), &of);
 	struct buffer *buffer = &buffers[count];
 
 	if (status != SDK_OK)
 		return status;
-	if (!context.handle || context.handle > FAKE_CONTEXTS ||
-	    !contexts[context.handle - 1].exists)
-		return SDK_E_CONTEXT_NOT_FOUND;
 	if (!bytes || watermark > bytes || policy != SDK_POLICY_LOSSLESS || count == FAKE_BUFFERS)
 		return SDK_E_INVALID_ARGUMENT;
 	pthread_mutex_lock(&lock);
@@ -349,9 +344,4 @@ FAKE_EXPORT void fake_drop(size_t records)
 	pthread_mutex_lock(&lock);
 	dropped += records;
 	pthread_mutex_unlock(&lock);
-}
-
-FAKE_EXPORT int fake_buffers_out(void)
-{
-	return 0;
 }

@@ -64,7 +64,6 @@ int configure_check(void)
 
 static void finalize_client(struct sdk_client client)
 {
-	(void)client;
 	fprintf(stderr, "fake: a tool that ends itself waits for itself (rocm-systems#11123)\n");
 	abort();
 }
@@ -90,16 +89,21 @@ static struct sdk_configure_result *ask(sdk_configure_fn configure)
 	return result;
 }
 
-static void add_client(void *symbol)
+static void add_client(sdk_configure_fn configure)
 {
-	sdk_configure_fn configure;
-
-	memcpy(&configure, &symbol, sizeof(configure));
 	for (size_t i = 0; i < client_count; i++)
 		if (clients[i].configure == configure)
 			return;
 	if (configure && client_count < CLIENTS_MAX)
 		clients[client_count++].configure = configure;
+}
+
+static void add_client_of(void *library)
+{
+	sdk_configure_fn configure;
+
+	find_function(&configure, library, "rocprofiler_configure");
+	add_client(configure);
 }
 
 /* As the library reads the list: of several entries, one that no colon follows is dropped. */
@@ -116,8 +120,7 @@ static void add_named_tools(const char *tools)
 		library = *at ? dlopen(at, RTLD_LOCAL | RTLD_LAZY) : NULL;
 		if (*at && !library)
 			abort(); /* as the library: LOG(FATAL) */
-		if (library)
-			add_client(dlsym(library, "rocprofiler_configure"));
+		add_client_of(library);
 		if (!colon)
 			break;
 		at = colon + 1;
@@ -141,15 +144,12 @@ static bool initialize_client(size_t i)
 /* Each of both may be NULL. */
 static void initialize(sdk_configure_fn forced, const char *tools)
 {
-	void *symbol = NULL;
-
 	atomic_store(&state, -1);
 	/* Before the tools: their functions at exit run earlier. */
 	atexit(fake_sdk_finalize);
-	memcpy(&symbol, &forced, sizeof(symbol));
-	add_client(symbol);
+	add_client(forced);
 	add_named_tools(tools);
-	add_client(dlsym(RTLD_DEFAULT, "rocprofiler_configure"));
+	add_client_of(dlopen(NULL, RTLD_LAZY)); /* visible in the program */
 	for (size_t i = 0; i < client_count; i++)
 		if (initialize_client(i))
 			atomic_store(&owner, getpid());
@@ -170,22 +170,16 @@ static void name_library(void)
 static int ask_for_tables(void)
 {
 	void *library = dlopen("librocprofiler-register.so.0", RTLD_LAZY | RTLD_NOLOAD);
-	void *symbol = library ? dlsym(library, "rocprofiler_register_invoke_nonpropagated_"
-						"registrations")
-			       : NULL;
 	int (*invoke)(void);
 
-	memcpy(&invoke, &symbol, sizeof(invoke));
+	find_function(&invoke, library, "rocprofiler_register_invoke_nonpropagated_registrations");
 	return invoke ? invoke() : SDK_E_NOT_AVAILABLE;
 }
 
 static int add_at_any_time(sdk_configure_fn configure)
 {
-	void *symbol = NULL;
-
 	atomic_store(&state, -1);
-	memcpy(&symbol, &configure, sizeof(symbol));
-	add_client(symbol);
+	add_client(configure);
 	if (initialize_client(client_count - 1))
 		atomic_store(&owner, getpid());
 	atomic_store(&state, 1);
@@ -233,10 +227,6 @@ FAKE_EXPORT int rocprofiler_set_api_table(const char *name, uint64_t version, ui
 FAKE_EXPORT int rocprofiler_set_api_table(const char *name, uint64_t version, uint64_t instance,
 					  void **tables, uint64_t count)
 {
-	(void)version;
-	(void)instance;
-	(void)tables;
-	(void)count;
 	if (atomic_load(&end))
 		return 0;
 	if (!atomic_load(&state)) {
@@ -254,10 +244,9 @@ static void initialize_hip(void)
 {
 	const char *path = getenv("PROTON_HIP_PATH");
 	void *hip = path ? dlopen(path, RTLD_LAZY) : NULL;
-	void *symbol = hip ? dlsym(hip, "fake_hip_initialize") : NULL;
 	void (*call)(void);
 
-	memcpy(&call, &symbol, sizeof(call));
+	find_function(&call, hip, "fake_hip_initialize");
 	if (call)
 		call();
 }
@@ -316,12 +305,19 @@ int fake_get_timestamp(uint64_t *timestamp_ns)
 
 /* ------------------------------------------------------------------ contexts */
 
-struct fake_context *configure_context(struct sdk_context context)
+int configure_find(struct sdk_context context, int status, struct fake_context **out)
 {
-	if (!context.handle || context.handle > FAKE_CONTEXTS ||
-	    !contexts[context.handle - 1].exists)
-		return NULL;
-	return &contexts[context.handle - 1];
+	bool exists = context.handle && context.handle <= FAKE_CONTEXTS &&
+		      contexts[context.handle - 1].exists;
+
+	*out = exists ? &contexts[context.handle - 1] : NULL;
+	return status == SDK_OK && !exists ? SDK_E_CONTEXT_NOT_FOUND : status;
+}
+
+/* A context that can be started or stopped. */
+static int find_running(struct sdk_context context, struct fake_context **out)
+{
+	return configure_find(context, configure_is_final() ? SDK_E_FINALIZED : SDK_OK, out);
 }
 
 int fake_create_context(struct sdk_context *context)
@@ -344,25 +340,22 @@ int fake_create_context(struct sdk_context *context)
 
 int fake_start_context(struct sdk_context context)
 {
-	struct fake_context *started = configure_context(context);
+	struct fake_context *started;
+	int status = find_running(context, &started);
 
-	if (configure_is_final())
-		return SDK_E_FINALIZED;
-	if (!started)
-		return SDK_E_CONTEXT_NOT_FOUND;
-	atomic_store(&started->is_started, true);
-	return SDK_OK;
+	if (status == SDK_OK)
+		atomic_store(&started->is_started, true);
+	return status;
 }
 
 /* Allowed in a forked child: it only stores. */
 int fake_stop_context(struct sdk_context context)
 {
-	struct fake_context *stopped = configure_context(context);
+	struct fake_context *stopped;
+	int status = find_running(context, &stopped);
 
-	if (configure_is_final())
-		return SDK_E_FINALIZED;
-	if (!stopped)
-		return SDK_E_CONTEXT_NOT_FOUND;
+	if (status != SDK_OK)
+		return status;
 	if (!atomic_exchange(&stopped->is_started, false))
 		return SDK_E_CONTEXT_NOT_STARTED;
 	atomic_fetch_add(&stops, 1);
@@ -378,16 +371,15 @@ FAKE_EXPORT uint32_t fake_sdk_started(void)
 	return count;
 }
 
-FAKE_EXPORT uint32_t fake_sdk_stops(void)
-{
-	return atomic_load(&stops);
-}
+FAKE_GETTER(sdk_stops, uint32_t, stops)
 
 /* ------------------------------------------------------------------ services */
 
 static int set_operations(struct fake_service *service, enum fake_kind kind, const int32_t *numbers,
 			  size_t count)
 {
+	if (kind == KIND_NONE)
+		return SDK_E_KIND_NOT_FOUND;
 	if (service->is_on)
 		return SDK_E_SERVICE_ALREADY_CONFIGURED;
 	for (size_t i = 0; i < count; i++) {
@@ -404,16 +396,12 @@ int fake_configure_callback_tracing_service(struct sdk_context context, int numb
 					    const int32_t *numbers, size_t count,
 					    sdk_callback_fn callback, void *data)
 {
-	struct fake_context *of = configure_context(context);
+	struct fake_context *of;
 	enum fake_kind kind = names_kind(LIST_CALLBACK, number);
-	int status = configure_check();
+	int status = configure_find(context, configure_check(), &of);
 
 	if (status != SDK_OK)
 		return status;
-	if (!of)
-		return SDK_E_CONTEXT_NOT_FOUND;
-	if (kind == KIND_NONE)
-		return SDK_E_KIND_NOT_FOUND;
 	of->callbacks[kind].callback = callback;
 	of->callbacks[kind].data = data;
 	return set_operations(&of->callbacks[kind], kind, numbers, count);
@@ -423,16 +411,12 @@ int fake_configure_buffer_tracing_service(struct sdk_context context, int number
 					  const int32_t *numbers, size_t count,
 					  struct sdk_buffer buffer)
 {
-	struct fake_context *of = configure_context(context);
+	struct fake_context *of;
 	enum fake_kind kind = names_kind(LIST_BUFFER, number);
-	int status = configure_check();
+	int status = configure_find(context, configure_check(), &of);
 
 	if (status != SDK_OK)
 		return status;
-	if (!of)
-		return SDK_E_CONTEXT_NOT_FOUND;
-	if (kind == KIND_NONE)
-		return SDK_E_KIND_NOT_FOUND;
 	if (!buffers_exist(buffer.handle))
 		return SDK_E_BUFFER_NOT_FOUND;
 	of->buffers[kind].buffer = buffer.handle;
@@ -443,13 +427,11 @@ int fake_configure_external_correlation_id_request_service(struct sdk_context co
 							   const int *numbers, size_t count,
 							   sdk_request_fn callback, void *data)
 {
-	struct fake_context *of = configure_context(context);
-	int status = configure_check();
+	struct fake_context *of;
+	int status = configure_find(context, configure_check(), &of);
 
 	if (status != SDK_OK)
 		return status;
-	if (!of)
-		return SDK_E_CONTEXT_NOT_FOUND;
 	for (size_t i = 0; i < count; i++) {
 		enum fake_kind kind = names_kind(LIST_REQUEST, numbers[i]);
 

@@ -98,15 +98,14 @@ int fake_configure_pc_sampling_service(struct sdk_context context, uint64_t agen
 				       int unit, uint64_t interval, struct sdk_buffer buffer,
 				       int flags)
 {
-	int status = configure_check();
+	struct fake_context *of;
+	int status = configure_find(context, configure_check(), &of);
 	size_t gpu = agent - FIRST_AGENT;
 
 	if (status != SDK_OK)
 		return status;
 	if (!is_acknowledged())
 		return SDK_E_NOT_IMPLEMENTED;
-	if (!configure_context(context))
-		return SDK_E_CONTEXT_NOT_FOUND;
 	if (!buffers_exist(buffer.handle))
 		return SDK_E_BUFFER_NOT_FOUND;
 	if (gpu >= GPUS || flags || gpus[gpu].method)
@@ -167,10 +166,10 @@ static void add(const struct fake_sample *from, uint32_t kind)
 FAKE_EXPORT uint32_t fake_sdk_sample(const struct fake_sample *sample)
 {
 	int method = gpus[sample->device].method;
-	struct fake_context *context = method ? configure_context(gpus[sample->device].context)
-					      : NULL;
+	struct fake_context *context;
 
-	if (!context || !atomic_load(&context->is_started))
+	if (!method || configure_find(gpus[sample->device].context, SDK_OK, &context) != SDK_OK ||
+	    !atomic_load(&context->is_started))
 		return 0;
 	for (uint32_t i = 0; i < sample->count; i++)
 		add(sample, sample->kind                      ? sample->kind

@@ -18,24 +18,13 @@
 #define TIMED_AT_ONCE 200u
 #define CALL_BYTES 120 /* of rocprofiler_callback_tracing_hip_api_data_t */
 
-static _Atomic uint64_t next_correlation = 1;
 static _Atomic uint64_t next_dispatch = 1;
-static _Atomic uint32_t delivered;
 static _Atomic uint32_t extra;
 static _Atomic bool queues_are_old;
 static _Atomic bool is_deferring;
 static pthread_mutex_t deferred_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the next two */
 static struct fake_launch deferred[DEFERRED_MAX];
 static size_t deferred_count;
-static _Atomic(void (*)(void)) hook;
-
-void launch_call_hook(void)
-{
-	void (*first)(void) = atomic_load(&hook);
-
-	if (first)
-		first();
-}
 
 static uint64_t thread_number(void)
 {
@@ -53,7 +42,8 @@ struct call {
 	enum fake_kind kind;
 	int operation;
 	uint64_t internal;
-	uint64_t payload[20];
+	void *payload; /* NULL: these words */
+	uint64_t words[20];
 	uint64_t user[FAKE_CONTEXTS];
 	bool was_entered[FAKE_CONTEXTS];
 };
@@ -70,7 +60,7 @@ static void notify(struct call *call, int phase)
 			.kind = names_number(LIST_CALLBACK, call->kind),
 			.operation = call->operation,
 			.phase = phase,
-			.payload = call->payload,
+			.payload = call->payload ? call->payload : call->words,
 		};
 		bool is_wanted = configure_sees_hip() && atomic_load(&contexts[i].is_started) &&
 				 service->is_on &&
@@ -79,8 +69,7 @@ static void notify(struct call *call, int phase)
 		if (phase == SDK_PHASE_EXIT ? !call->was_entered[i] : !is_wanted)
 			continue;
 		call->was_entered[i] = true;
-		atomic_fetch_add(&delivered, 1);
-		launch_call_hook();
+		amd_call_hook();
 		service->callback(record, &call->user[i], service->data);
 	}
 }
@@ -93,16 +82,16 @@ static void begin(struct call *call, enum fake_kind kind, const char *name,
 		fprintf(stderr, "fake: no operation %s\n", name);
 		abort();
 	}
-	call->internal = atomic_fetch_add(&next_correlation, 1);
-	call->payload[0] = CALL_BYTES;
+	call->internal = atomic_fetch_add(&amd_next_correlation, 1);
+	call->words[0] = CALL_BYTES;
 	if (count)
-		memcpy(call->payload + 1, arguments, count * sizeof(*arguments));
+		memcpy(call->words + 1, arguments, count * sizeof(*arguments));
 	notify(call, SDK_PHASE_ENTER);
 }
 
 static void end(struct call *call, int result)
 {
-	memcpy(call->payload + (CALL_BYTES - SDK_RESULT_BYTES) / 8, &result, sizeof(result));
+	memcpy(call->words + (CALL_BYTES - SDK_RESULT_BYTES) / 8, &result, sizeof(result));
 	notify(call, SDK_PHASE_EXIT);
 }
 
@@ -154,26 +143,11 @@ static void *grow(uint8_t place[static 256], const void *given, size_t bytes)
 
 static void announce(int operation, const void *given, size_t bytes)
 {
+	struct call call = {.kind = KIND_CODE_OBJECT, .operation = operation};
 	uint8_t place[256];
-	void *payload = grow(place, given, bytes);
 
-	for (size_t i = 0; i < FAKE_CONTEXTS; i++) {
-		struct fake_service *service = &contexts[i].callbacks[KIND_CODE_OBJECT];
-		struct sdk_callback_record record = {
-			.context = {i + 1},
-			.kind = names_number(LIST_CALLBACK, KIND_CODE_OBJECT),
-			.operation = operation,
-			.phase = SDK_PHASE_LOAD,
-			.payload = payload,
-		};
-		uint64_t user = 0;
-
-		if (configure_sees_hip() && atomic_load(&contexts[i].is_started) &&
-		    service->is_on) {
-			launch_call_hook();
-			service->callback(record, &user, service->data);
-		}
-	}
+	call.payload = grow(place, given, bytes);
+	notify(&call, SDK_PHASE_LOAD);
 }
 
 /* Machine code of a code object, in memory or in a file. */
@@ -252,10 +226,7 @@ FAKE_EXPORT uint64_t fake_sdk_load_code(const char *kernel, const void *bytes, s
 			 &(struct code){bytes, length, uri});
 }
 
-FAKE_EXPORT uint64_t fake_sdk_last_dispatch(void)
-{
-	return atomic_load(&next_dispatch) - 1;
-}
+FAKE_GETTER(sdk_last_dispatch, uint64_t, next_dispatch - 1)
 
 /* ------------------------------------------------------------------ dispatches */
 
@@ -276,7 +247,7 @@ static uint64_t ask(const struct fake_context *context, size_t index, enum fake_
 		return *asked;
 	if (getenv("FAKE_SDK_UNASKED"))
 		return 0;
-	launch_call_hook();
+	amd_call_hook();
 	result = context->request(thread, (struct sdk_context){index + 1}, number, 1, internal,
 				  &external, context->request_data);
 	return result == 0 ? external : 0;
@@ -407,7 +378,7 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 		arguments[0] = launch->node_id;
 	/* A call of HIP that no tool knows: the dispatch has its own correlation. */
 	if (launch->is_unseen)
-		call.internal = atomic_fetch_add(&next_correlation, 1);
+		call.internal = atomic_fetch_add(&amd_next_correlation, 1);
 	else
 		begin(&call, KIND_HIP_RUNTIME_API, name, arguments, count);
 	for (uint32_t i = 0; i < atomic_load(&extra) && launch->records; i++)
@@ -455,21 +426,11 @@ struct timed {
 
 static void ignore(struct sdk_callback_record record, uint64_t *user, void *data)
 {
-	(void)record;
-	(void)user;
-	(void)data;
 }
 
 static int ignore_request(uint64_t thread, struct sdk_context context, int kind, int32_t operation,
 			  uint64_t internal, uint64_t *external, void *data)
 {
-	(void)thread;
-	(void)context;
-	(void)kind;
-	(void)operation;
-	(void)internal;
-	(void)external;
-	(void)data;
 	return 0;
 }
 
@@ -507,7 +468,7 @@ static struct timed make_timed(size_t at, const struct fake_launch *launch, cons
 	};
 
 	for (uint32_t i = 0; i < TIMED_AT_ONCE; i++) {
-		record.internal = atomic_fetch_add(&next_correlation, 1);
+		record.internal = atomic_fetch_add(&amd_next_correlation, 1);
 		record.phase = SDK_PHASE_ENTER;
 		timed.enter[i] = record;
 		record.phase = SDK_PHASE_EXIT;
@@ -594,35 +555,9 @@ FAKE_EXPORT uint64_t fake_copy(const struct fake_copy *copy)
 
 /* ------------------------------------------------------------------ controls */
 
-FAKE_EXPORT void fake_sdk_queues_exist(bool exist)
-{
-	atomic_store(&queues_are_old, exist);
-}
-
-FAKE_EXPORT void fake_sdk_defer(bool is_on)
-{
-	atomic_store(&is_deferring, is_on);
-}
-
-FAKE_EXPORT void fake_sdk_extra_dispatches(uint32_t count)
-{
-	atomic_store(&extra, count);
-}
-
-FAKE_EXPORT uint32_t fake_sdk_callbacks(void)
-{
-	return atomic_load(&delivered);
-}
-
-FAKE_EXPORT void fake_set_hook(void (*new_hook)(void))
-{
-	atomic_store(&hook, new_hook);
-}
-
-FAKE_EXPORT void fake_skip_correlations(uint32_t count)
-{
-	atomic_fetch_add(&next_correlation, count);
-}
+FAKE_SETTER(sdk_queues_exist, bool, queues_are_old)
+FAKE_SETTER(sdk_defer, bool, is_deferring)
+FAKE_SETTER(sdk_extra_dispatches, uint32_t, extra)
 
 FAKE_EXPORT void fake_record(const void *record, size_t bytes)
 {
@@ -640,9 +575,4 @@ FAKE_EXPORT void fake_record(const void *record, size_t bytes)
 FAKE_EXPORT bool fake_is_idle(void)
 {
 	return buffers_are_empty();
-}
-
-FAKE_EXPORT void fake_context_destroy(void *context)
-{
-	(void)context;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/amd/hip_graphs.h"
 #include "fake/sdk_entries.h"
 #include "fake/sdk_state.h"
 
@@ -19,49 +20,22 @@ static const struct {
 	[KIND_KERNEL_DISPATCH] = {"KERNEL_DISPATCH", {12, 11, 11}},
 };
 
-/* The place in the list is the number. */
+#define NAME_OF(name, ...) #name,
+
+/* The place in the list is the number. The name of one of the first may be refused: faults.c. */
 static const char *const hip_calls[] = {
 	"hipApiName",
-#define L(name, arguments, records)
-#define G(name)
-#define M(name, records, stream) #name,
-#include "backend/amd/roctracer_calls.def"
-#undef L
-#undef G
-#undef M
 	"hipArray3DCreate",
 	"hipMalloc",
 	"hipStreamCreate",
-	"hipExtLaunchKernel",
-	"hipExtLaunchMultiKernelMultiDevice",
-	"hipGraphDestroy",
-	"hipGraphExecDestroy",
-	"hipGraphInstantiate",
-	"hipGraphInstantiateWithFlags",
-	"hipGraphLaunch",
-	"hipLaunchByPtr",
-	"hipLaunchCooperativeKernel",
-	"hipLaunchCooperativeKernelMultiDevice",
 	"hipLaunchHostFunc",
-	"hipLaunchKernel",
-	"hipModuleLaunchCooperativeKernel",
-	"hipModuleLaunchCooperativeKernelMultiDevice",
-	"hipModuleLaunchKernel",
-	"hipStreamBeginCapture",
-	"hipStreamEndCapture",
-	"hipExtModuleLaunchKernel",
-	"hipHccModuleLaunchKernel",
-	"hipLaunchCooperativeKernel_spt",
+#define L NAME_OF
+#define G NAME_OF
+#define M NAME_OF
+#include "backend/amd/hip_calls.def"
+	HIP_GRAPH_CALLS(NAME_OF) "hipLaunchCooperativeKernel_spt",
 	"hipLaunchKernel_spt",
 	"hipGraphLaunch_spt",
-	"hipStreamBeginCapture_spt",
-	"hipStreamEndCapture_spt",
-	"hipGraphInstantiateWithParams",
-	"hipStreamBeginCaptureToGraph",
-	"hipLaunchKernelExC",
-	"hipDrvLaunchKernelEx",
-	"hipGraphClone",
-	"hipGraphExecUpdate",
 };
 
 static const char *const marker_calls[] = {
@@ -151,25 +125,17 @@ static int query(enum fake_list list, int number, const char **name, uint64_t *l
 	return SDK_OK;
 }
 
-int fake_iterate_callback_tracing_kinds(sdk_kind_fn callback, void *data)
-{
-	return iterate(LIST_CALLBACK, callback, data);
-}
-
-int fake_iterate_buffer_tracing_kinds(sdk_kind_fn callback, void *data)
-{
-	return iterate(LIST_BUFFER, callback, data);
-}
-
-int fake_query_callback_tracing_kind_name(int kind, const char **name, uint64_t *length)
-{
-	return query(LIST_CALLBACK, kind, name, length);
-}
-
-int fake_query_buffer_tracing_kind_name(int kind, const char **name, uint64_t *length)
-{
-	return query(LIST_BUFFER, kind, name, length);
-}
+#define OF_LIST(list, kinds_name, kind_name)                                                       \
+	int fake_iterate_##kinds_name(sdk_kind_fn callback, void *data)                            \
+	{                                                                                          \
+		return iterate(list, callback, data);                                              \
+	}                                                                                          \
+	int fake_query_##kind_name(int kind, const char **name, uint64_t *length)                  \
+	{                                                                                          \
+		return query(list, kind, name, length);                                            \
+	}
+OF_LIST(LIST_CALLBACK, callback_tracing_kinds, callback_tracing_kind_name)
+OF_LIST(LIST_BUFFER, buffer_tracing_kinds, buffer_tracing_kind_name)
 
 int fake_query_external_correlation_id_request_kind_name(int kind, const char **name,
 							 uint64_t *length)

@@ -74,10 +74,7 @@ bool buffers_are_empty(void);
 bool buffers_exist(uint64_t handle);
 void buffers_finish(void);
 
-/* sdk_configure.c: the context of a handle that a configuring call got; NULL: there is none. */
-struct fake_context *configure_context(struct sdk_context context);
-
-/* sdk_launch.c: called before each callback, if set. */
-void launch_call_hook(void);
+/* sdk_configure.c: the context of a handle; NULL if it is unknown. `status`, or that error. */
+int configure_find(struct sdk_context context, int status, struct fake_context **out);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "export/export.h"
+#include "model/fold.h"
 #include "model/load.h"
 #include "model/rollup.h"
 #include "model/sample_parts.h"
@@ -44,7 +45,7 @@ static inline void check_lists(const struct profile *profile, uint32_t node)
 	size_t steps = 0;
 
 	for (uint32_t v = profile->nodes[node].first_value; v; v = profile->values[v].next) {
-		const struct profile_metric *metric;
+		const struct row_metric *metric;
 
 		MUST(v < profile->value_count && steps++ < profile->value_count);
 		MUST(profile->values[v].metric < profile->metric_count);
@@ -111,8 +112,8 @@ static inline void check_ranks(const struct profile *profile)
 		MUST(ranks_value_spread(profile, row->node, row->metric) == row);
 	}
 	for (size_t i = 0; i < ranks->column_count; i++) {
-		MUST(ranks->column_nodes[i] < profile->node_count);
-		MUST(ranks_column(profile, ranks->column_nodes[i]));
+		MUST(ranks->columns[i].node < profile->node_count);
+		MUST(ranks_column(profile, ranks->columns[i].node));
 	}
 }
 
@@ -209,6 +210,24 @@ static inline void check_trace(const struct profile *profile)
 		MUST(out_finish(&out, &err) == PROTON_OK);
 		out_fini(&out);
 	}
+}
+
+/* Hides about half of the nodes. The rest is a valid profile. */
+static inline void check_fold(struct profile *profile)
+{
+	bool *is_hidden = calloc(profile->node_count, sizeof(*is_hidden));
+	size_t count = profile->node_count;
+	size_t hidden;
+
+	for (uint32_t i = 0; i < count; i++)
+		is_hidden[i] = (i * UINT32_C(2654435761)) >> 31;
+	hidden = fold_allowed(profile, is_hidden);
+	MUST(!is_hidden[0] && hidden < count);
+	profile_fold(profile, is_hidden);
+	MUST(profile->node_count <= count - hidden);
+	check_profile(profile);
+	check_trace(profile);
+	free(is_hidden);
 }
 
 #endif

@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	if (status == PROTON_OK) {
 		check_profile(profile);
 		check_exports(profile);
+		check_fold(profile);
 		profile_free(profile);
 	}
 	return 0;

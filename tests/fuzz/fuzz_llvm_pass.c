@@ -42,18 +42,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(tail, data + size - (size < 8 ? size : 8), size < 8 ? size : 8);
 	options.arch = tail[0] & 1 ? "gfx942" : "sm_90";
 	options.threads_per_warp = tail[0] & 2 ? 64 : 32;
-	options.buffer = tail[0] & 4 ? INSTRUMENT_BUFFER_GLOBAL : INSTRUMENT_BUFFER_SHARED;
-	options.sched_barriers = tail[0] & 8;
-	options.tree = (enum instrument_tree)(tail[0] >> 4 & 3) % 3;
+	options.mode.buffer = tail[0] & 4 ? INSTRUMENT_BUFFER_GLOBAL : INSTRUMENT_BUFFER_SHARED;
+	options.mode.sched_barriers = tail[0] & 8;
+	options.mode.tree = (enum instrument_tree)(tail[0] >> 4 & 3) % 3;
 	options.has_extremes = tail[0] & 64;
 	options.hoists = tail[0] & 64;
 	options.warp_count = tail[1] % 34;
-	options.warps_per_unit = tail[2] & 3;
-	options.warps = tail[2] & 4 ? tail[3] : 0;
-	options.cta_stride = tail[4] & 7;
+	options.mode.warps_per_unit = tail[2] & 3;
+	options.mode.warps = tail[2] & 4 ? tail[3] : 0;
+	options.mode.cta_stride = tail[4] & 7;
 	options.shared_bytes = (uint32_t)tail[5] << 10;
 	options.shared_limit = tail[6] & 1 ? 232448 : 0;
-	options.buffer_bytes = tail[7] & 1 ? (uint32_t)tail[7] << (tail[6] >> 4) : 0;
+	options.mode.buffer_bytes = tail[7] & 1 ? (uint32_t)tail[7] << (tail[6] >> 4) : 0;
 	/* A copy of the exact size, so out-of-bounds reads are detected. */
 	text = malloc(size ? size : 1);
 	if (!text)
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	run(text, size, &options);
 	/* The text determines the vendor; most corpus files have four warps. */
 	options.warp_count = 4;
-	options.warps = 0;
+	options.mode.warps = 0;
 	run(text, size, &options);
 	free(text);
 	return 0;

@@ -165,7 +165,7 @@ static void make_layout(uint32_t ring_log, bool has_nesting)
 			program.must[scope] = 0;
 	}
 	for (uint32_t scope = 0; nesting && scope < SCOPES; scope++) {
-		nesting[scope].around[0] = program.may[scope];
+		nesting[scope].around.bits[0] = program.may[scope];
 		nesting[scope].parent = parent_of(scope);
 	}
 }

@@ -24,6 +24,7 @@ static void try_file(const void *bytes, size_t length)
 		check_profile(profile);
 		check_exports(profile);
 		check_trace(profile);
+		check_fold(profile);
 		profile_free(profile);
 	}
 	profile_view_fini(&view);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
@@ -22,13 +23,17 @@ __attribute__((constructor)) static void silence(void)
 #define ARGUMENTS_MAX 12
 #define FILE_ARGUMENT "@"
 
-/* "@" is the profile. */
+/* "@" is the profile; a second or third one is a copy, because a file is read once. */
+#define COPIES 3
 static const char *const runs[][ARGUMENTS_MAX] = {
 	{"@"},
 	{"-l", "@"},
 	{"--color", "always", "--print-sorted", "-t", "1", "-d", "3", "@"},
 	{"-m", "util,avg_time/us,p99_time/us,count,cpu_time/%", "-t", "count=1", "@"},
-	{"--csv", "-i", "a|m", "@"},
+	{"--csv", "-i", "a|m", "-e", "b", "@"},
+	{"--hide", "a|o", "@"},
+	{"--show", "k", "--hide", "m", "--top", "--json", "@"},
+	{"--frames", "no-packages,no-python", "--diff", "@", "@"},
 	{"--json", "-e", "k", "--names", "full", "@"},
 	{"--top", "-n", "5", "@"},
 	{"--group", "scope", "--csv", "@"},
@@ -47,7 +52,8 @@ static const char *const runs[][ARGUMENTS_MAX] = {
 	{"--merge", "spread", "@", "@", "@"},
 	{"--merge", "sum", "--bottom-up", "@", "@"},
 	{"--ranks", "@"},
-	{"--ranks", "--json", "@", "@"},
+	{"--ranks", "--hide", "a|o", "--json", "@", "@"},
+	{"--hide", "a|o", "--export", "html", "-o", "/dev/null", "@"},
 	{"--ranks=ranks", "--csv", "@"},
 	{"--ranks-of", "k", "@"},
 	{"--rank", "1", "@", "@"},
@@ -68,21 +74,34 @@ static const char *const runs[][ARGUMENTS_MAX] = {
 	{"-o", "/dev/null", "--export", "hatchet_msgpack", "@"},
 	{"-o", "/dev/null", "--export", "chrome_trace", "@"},
 	{"-o", "/dev/null", "--export", "perfetto", "@"},
+	{"-o", "/dev/null", "--export", "perfetto", "--allow-mixed", "@", "@"},
+	{"-o", "/dev/null", "--export", "chrome_gzip", "@", "@"},
 };
 
-static void run_once(const char *const *arguments, char *path)
+static int copy_of(const uint8_t *bytes, size_t length, char path[64])
 {
+	int file = memfd_create("profile", MFD_CLOEXEC);
+
+	if (file < 0 || write(file, bytes, length) != (ssize_t)length)
+		abort();
+	snprintf(path, 64, "/proc/self/fd/%d", file);
+	return file;
+}
+
+static void run_once(const char *const *arguments, char paths[COPIES][64])
+{
+	size_t used = 0;
 	char program[] = "proton-viewer";
 	char *argv[ARGUMENTS_MAX + 2] = {program};
 	int argc = 1;
 	int status;
 
 	for (size_t i = 0; i < ARGUMENTS_MAX && arguments[i]; i++)
-		argv[argc++] = strcmp(arguments[i], FILE_ARGUMENT) == 0 ? strdup(path)
+		argv[argc++] = strcmp(arguments[i], FILE_ARGUMENT) == 0 ? strdup(paths[used++])
 									: strdup(arguments[i]);
 	optind = 0; /* getopt_long() starts again */
 	status = viewer_main(argc, argv);
-	if (status != 0 && status != EXIT_BAD && status != EXIT_GATE)
+	if (status != 0 && status != EXIT_CUT && status != EXIT_BAD && status != EXIT_GATE)
 		abort();
 	/* getopt_long() has only changed their order, and main() the name. */
 	for (int i = 1; i < argc; i++)
@@ -91,22 +110,24 @@ static void run_once(const char *const *arguments, char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
-	int file = memfd_create("profile", MFD_CLOEXEC);
 	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	int files[COPIES];
+	char paths[COPIES][64];
 	int output;
-	char path[64];
 
+	for (size_t i = 0; i < COPIES; i++)
+		files[i] = copy_of(bytes, length, paths[i]);
 	fflush(stdout);
 	output = dup(STDOUT_FILENO);
-	if (file < 0 || nowhere < 0 || output < 0 || write(file, bytes, length) != (ssize_t)length)
+	if (nowhere < 0 || output < 0)
 		abort();
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
 	dup2(nowhere, STDOUT_FILENO);
 	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
-		run_once(runs[i], path);
+		run_once(runs[i], paths);
 	dup2(output, STDOUT_FILENO);
 	close(output);
 	close(nowhere);
-	close(file);
+	for (size_t i = 0; i < COPIES; i++)
+		close(files[i]);
 	return 0;
 }

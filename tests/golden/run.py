@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden tests of the commands: what they print and how they end, compared byte by byte.
+"""Golden tests: what commands and passes print and how they end, compared byte by byte.
 
 A case is a file NAME.case:
 
@@ -11,16 +11,17 @@ A case is a file NAME.case:
     -- stderr
     ...
 
-The command is given to the shell in tests/data/viewer, with the tested programs first in PATH. A
-section that is empty is left out. $TMPDIR is a directory for what a case writes. Lines
-"% NAME=VALUE" before the command set variables of the environment, and "% tty COLUMNS" makes
+The command is given to the shell in tests/data/viewer, with the tested programs first in PATH.
+Lines between it and "-- status" are its standard input; of several commands, one per "$" line, each
+gets that input. A section that is empty is left out. $TMPDIR is a directory for what a case writes.
+Lines "% NAME=VALUE" before the command set variables of the environment, and "% tty COLUMNS" makes
 standard output a terminal of that width.
 
     run.py --bin DIR CASE...             compare
     run.py --bin DIR --refresh CASE...   write what comes out into the cases; then read the diff
 
 A CASE may be a directory. The output is TAP. With --wrapper the named program runs in front of
-each proton-viewer (valgrind, for example).
+each tested program (valgrind, for example).
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ TIMEOUT_S = 60
 class Case:
     path: pathlib.Path
     head: list[str] = field(default_factory=list)
-    command: str = ""
+    commands: list[str] = field(default_factory=list)
+    stdin: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     columns: int | None = None
     expected: str = ""
@@ -56,19 +58,24 @@ def read_case(path: pathlib.Path) -> Case:
     case = Case(path)
     lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines(keepends=True)
     for number, line in enumerate(lines):
-        case.head.append(line)
         text = line.rstrip("\n")
         if text.startswith("$ "):
-            case.command = text[2:]
-            case.expected = "".join(lines[number + 1 :])
+            case.commands.append(text[2:])
+        elif case.commands:
+            case.stdin, mark, expected = "".join(lines[number:]).partition("-- status ")
+            case.head.append(case.stdin)
+            case.expected = mark + expected
             return case
-        if text.startswith("% tty "):
+        elif text.startswith("% tty "):
             case.columns = int(text.split()[2])
         elif text.startswith("% "):
             name, _, value = text[2:].partition("=")
             case.environment[name] = value
         elif text and not text.startswith("#"):
             raise SystemExit(f"{path}: line {number + 1} is neither '#', '%' nor '$'")
+        case.head.append(line)
+    if case.commands:
+        return case  # a new one, for --refresh
     raise SystemExit(f"{path}: no command")
 
 
@@ -96,27 +103,39 @@ def run(case: Case, binaries: str, scratch: str) -> str:
         if name in os.environ:
             environment[name] = os.environ[name]
     environment.update(case.environment)
-    arguments = dict(cwd=DATA, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    if case.columns is None:
-        done = subprocess.run(
-            ["sh", "-c", case.command], stdout=subprocess.PIPE, timeout=TIMEOUT_S, **arguments
-        )
-        status, stdout, stderr = done.returncode, done.stdout, done.stderr
-    else:
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, case.columns, 0, 0))
-        with subprocess.Popen(["sh", "-c", case.command], stdout=theirs, **arguments) as process:
-            os.close(theirs)
-            stdout = read_all(ours).replace(b"\r\n", b"\n").replace(b"\033", b"\\e")
-            stderr = process.stderr.read()
-            status = process.wait(timeout=TIMEOUT_S)
-        os.close(ours)
+    status, stdout, stderr = 0, b"", b""
+    for command in case.commands:
+        one = run_command(command, case, environment)
+        status, stdout, stderr = status or one[0], stdout + one[1], stderr + one[2]
     result = f"-- status {status}\n"
     for name, data in (("stdout", stdout), ("stderr", stderr)):
         if data:
             text = data.decode("utf-8", errors="surrogateescape")
             result += f"-- {name}\n{text}" + ("" if text.endswith("\n") else "\n-- no newline\n")
     return result
+
+
+def run_command(command: str, case: Case, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
+    arguments = dict(cwd=DATA, env=environment, stderr=subprocess.PIPE)
+    if case.columns is None:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            input=case.stdin.encode(errors="surrogateescape"),
+            stdout=subprocess.PIPE,
+            timeout=TIMEOUT_S,
+            **arguments,
+        )
+        return done.returncode, done.stdout, done.stderr
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, case.columns, 0, 0))
+    arguments |= dict(stdin=subprocess.DEVNULL, stdout=theirs)
+    with subprocess.Popen(["sh", "-c", command], **arguments) as process:
+        os.close(theirs)
+        stdout = read_all(ours).replace(b"\r\n", b"\n").replace(b"\033", b"\\e")
+        stderr = process.stderr.read()
+        status = process.wait(timeout=TIMEOUT_S)
+    os.close(ours)
+    return status, stdout, stderr
 
 
 def find_cases(arguments: list[str]) -> list[pathlib.Path]:
@@ -130,10 +149,11 @@ def find_cases(arguments: list[str]) -> list[pathlib.Path]:
 def make_wrappers(wrapper: str, binaries: str, scratch: str) -> str:
     directory = pathlib.Path(scratch) / "bin"
     directory.mkdir()
-    for name in ("proton-viewer", "proton-merge"):
-        script = directory / name
-        script.write_text(f'#!/bin/sh\nexec {wrapper} "{binaries}/{name}" "$@"\n')
-        script.chmod(0o755)
+    for program in pathlib.Path(binaries).iterdir():
+        if program.is_file() and os.access(program, os.X_OK):
+            script = directory / program.name
+            script.write_text(f'#!/bin/sh\nexec {wrapper} "{program}" "$@"\n')
+            script.chmod(0o755)
     return str(directory)
 
 

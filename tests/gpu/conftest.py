@@ -2,7 +2,8 @@
 
 `make gpu-report` runs all tests here and writes gpu-report.json. With AMD GPUs it first runs
 `proton doctor --amd`, which is part of the report, and each test in its own process: a process
-registers with rocprofiler-sdk once, and a test that crashes ends no other.
+registers with rocprofiler-sdk once, and a test that crashes ends no other. With `pytest -n COUNT`
+each process uses another NVIDIA GPU, so tests of several GPUs are skipped.
 """
 
 from __future__ import annotations

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 NVIDIA = "NVIDIA"
 AMD = "AMD"
+
+
+def take_one() -> None:
+    """Each process of `pytest -n COUNT` uses another GPU of NVIDIA. Before CUDA is used."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    directory = Path("/proc/driver/nvidia/gpus")
+    if worker and directory.exists():
+        every = ",".join(map(str, range(len(list(directory.iterdir())))))
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", every).split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(worker[2:]) % len(gpus)]
+
+
+take_one()
 
 try:
     import triton_proton  # before HIP is used: it registers with rocprofiler-sdk

@@ -27,7 +27,9 @@ OPTIONS = (
     {"context": "python"},
     {"mode": "pcsampling"},
     {"mode": "pcsampling:windows=5ms/20ms"},
+    {"mode": "default:windows=5ms/20ms:overhead=100%:memory=1GB"},
 )
+LIMIT = 420  # seconds: on a host with 4 GPUs, creating and destroying a context takes one
 HOST = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -110,7 +112,7 @@ def main() -> int:
     arguments = parser.parse_args()
     count, seed = arguments.sessions, arguments.seed
     options = [OPTIONS[int(number)] for number in arguments.options.split(",")]
-    faulthandler.dump_traceback_later(110, exit=True)
+    faulthandler.dump_traceback_later(LIMIT, exit=True)
     choice = random.Random(seed)
     storm = Storm(arguments.library, arguments.threads == "python", arguments.kinds.split(","))
     times: dict[str, list[float]] = {"start": [], "end": []}

@@ -80,4 +80,59 @@ def test_kernels_of_compiled_code_are_below_their_operators(monkeypatch, tmp_pat
     assert any(checks.BACKWARD not in path for path in generated)
     for path in generated:
         calls = (i for i, name in enumerate(path) if re.search(r"/c\w{40,}\.py:\d+@", name))
-        assert re.fullmatch(r"<.*\baten\..*>", path[max(calls) + 1]), path
+        below = path[max(calls) + 1 :]
+        assert re.search(r"compiled\.py:\d+@model", below[0]), path
+        assert re.fullmatch(r"<.*\baten\..*>", below[1]), path
+
+
+COMPILED_MODULES = """
+import sys
+import torch
+import triton_proton as proton
+
+class MLP(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(256, 1024)
+        self.down = torch.nn.Linear(1024, 256)
+
+    def forward(self, x):
+        return self.down(torch.nn.functional.gelu(self.up(x)))
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(MLP() for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+compiled = torch.compile(Model().cuda().half(), mode=sys.argv[1])
+x = torch.ones(64, 256, device="cuda", dtype=torch.half)
+
+def step():
+    compiled(x).sum().backward()
+    torch.cuda.synchronize()
+
+# Graphs are captured while a session records: their kernels have the names of the capture.
+proton.start("warm", context="shadow", modules=True)
+for _ in range(4):
+    step()
+proton.finalize()
+proton.start("both", context="python+scopes", modules=True)
+step()
+proton.finalize()
+"""
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune-no-cudagraphs"])
+def test_kernels_of_compiled_code_have_modules(mode, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    Path("modules.py").write_text(COMPILED_MODULES, encoding="utf-8")
+    checks.run([sys.executable, "modules.py", mode])
+    found = {name for path, _ in checks.kernels(checks.load("warm.hatchet")) for name in path}
+    for i in range(3):
+        assert {f"layers.{i}", f"layers.{i}.up", f"layers.{i}.down"} <= found

@@ -68,6 +68,11 @@ TEST(exits_with_an_error)
 	exit(3);
 }
 
+TEST(leaves_a_descriptor)
+{
+	CHECK_LE(0, dup(STDOUT_FILENO));
+}
+
 TEST(skips)
 {
 	SKIP("there is no %s", "reason");

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The steps of a C user: install, find libproton with pkg-config, build the example, run it; in a
-# DESTDIR. TAP output. Usage: install.sh MESON BUILD CC PREFIX LIBDIR BINDIR
+# The steps of a C user (docs/guide/install.md): install, find libproton with pkg-config, build the
+# example, run it; in a DESTDIR. TAP output. Usage: install.sh MESON BUILD CC PREFIX LIBDIR BINDIR
 set -eu
 meson=$1 build=$2 cc=$3 prefix=$4 libdir=$5 bindir=$6
 source=$(cd "$(dirname "$0")/../.." && pwd)

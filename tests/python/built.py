@@ -11,4 +11,4 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("PROTON_TEST_BUILD") or ROOT / "build").resolve()
 FAKES = BUILD / "tests" / "fake"
-TOOL = BUILD / "tests" / "tools" / "instrument"
+TOOL = BUILD / "tests" / "tools" / "run_pass"

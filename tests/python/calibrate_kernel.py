@@ -3,7 +3,7 @@
     python tests/python/calibrate_kernel.py     writes src/backend/intra/calibrate_kernel.ptx
 
 Triton and the instrumentation pass make it, so its records are those of any kernel. Needs Triton
-and tests/tools/instrument of the build that PROTON_TEST_BUILD names. Triton compiles for sm_80; the
+and tests/tools/run_pass of the build that PROTON_TEST_BUILD names. Triton compiles for sm_80; the
 driver compiles the PTX for the GPU at run time.
 """
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support import run_command
+
 
 def executable(name: str) -> str:
     """Path of a command: in $PROTON_TEST_BIN, beside this Python, where pip puts it, or on PATH."""
@@ -36,16 +38,8 @@ def run(
     command: list[str], cwd: Path, *, env: dict[str, str] | None = None, stdin: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run `command` in `cwd`; text of both streams and the status, whatever it is."""
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        env=environment() if env is None else env,
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    environ = environment() if env is None else env
+    return run_command(command, cwd=cwd, env=environ, stdin=stdin, status=None)
 
 
 def proton(*arguments: str, cwd: Path, **keywords) -> subprocess.CompletedProcess[str]:
@@ -64,3 +58,12 @@ def without_own_lines(stderr: str) -> str:
     """The output of the target."""
     lines = stderr.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("proton: "))
+
+
+def temporary_name(base: str) -> str:
+    """A name that a killed writer of `base` leaves (src/base/replace.c)."""
+    name = f".{base}.01234567"
+    check = 2166136261
+    for byte in name.encode():
+        check = (check ^ byte) * 16777619 % 2**32
+    return f"{name}{check:08x}.tmp"

@@ -52,6 +52,8 @@ def clean(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROTON_QUIET", "1")
     monkeypatch.delenv("TRITON_PROTON_DISABLE", raising=False)
+    # What other tests have printed is printed again.
+    monkeypatch.setattr("triton_proton._message._printed", set())
     assert not flags.profiling_on
     yield
     flags.command_line = False

@@ -1,4 +1,4 @@
-"""The fake libcuda, libcupti and libamdhip64 (tests/fake), built for tests of programs."""
+"""The fake libraries of the build (tests/fake), for tests of programs."""
 
 from __future__ import annotations
 
@@ -10,82 +10,51 @@ import sys
 import tempfile
 from pathlib import Path
 
+from built import FAKES
 from cmd_support import environment
+from support import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
-FAKE = ROOT / "tests" / "fake"
 CC = shutil.which(os.environ.get("CC", "cc"))
 INCLUDES = [f"-I{ROOT / name}" for name in ("src", "tests", "include")]
 
 
-def _build(path: Path, sources: list[Path], *options: str) -> None:
+def _build(path: Path, source: str) -> None:
+    path.with_suffix(".c").write_text(source)
     subprocess.run(
         [CC, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-shared", "-fPIC", "-pthread"]
-        + ["-fvisibility=hidden", *INCLUDES, *options, "-o", path, *sources],
+        + ["-fvisibility=hidden", *INCLUDES, "-o", path, path.with_suffix(".c")],
         check=True,
         timeout=300,
     )
 
 
-def _parts(prefix: str) -> list[Path]:
-    """The sources of a profiling library of AMD's, with what these share."""
-    return [path for name in (prefix, "amd_") for path in sorted(FAKE.glob(f"{name}*.c"))]
-
-
-def _calibration_kernel(directory: Path) -> Path:
-    """The C source of the calibration kernel, which is embedded at build time."""
-    intra = ROOT / "src" / "backend" / "intra"
-    source = directory / "calibrate_kernel.c"
-    command = [sys.executable, intra / "embed_ptx.py", intra / "calibrate_kernel.ptx", source]
-    subprocess.run(command, check=True, timeout=300)
-    return source
+def _copy(**libraries: str) -> Path:
+    """A new folder with fakes of the build (by key) under their own names (values)."""
+    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
+    for fake, name in libraries.items():
+        shutil.copy(FAKES / f"libfake_{fake}.so", directory / name)
+    return directory
 
 
 @functools.lru_cache(maxsize=None)
 def hip_library() -> Path:
     """A libamdhip64 under its own name."""
-    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
-    path = directory / "libamdhip64.so"
-    names = ("faults", "cuda_append", "cuda_calibrate", "cuda_memory")
-    sources = [FAKE / f"{name}.c" for name in names] + sorted(FAKE.glob("hip*.c"))
-    sources.append(_calibration_kernel(directory))
-    _build(path, sources, f"-Wl,--version-script,{FAKE / 'hip.map'}")
-    name = "librocprofiler-register.so.0"
-    _build(directory / name, [FAKE / "register.c"], f"-Wl,-soname,{name}")
-    return path
+    directory = _copy(hip="libamdhip64.so")
+    shutil.copy(FAKES / "librocprofiler-register.so.0", directory)
+    return directory / "libamdhip64.so"
 
 
 @functools.lru_cache(maxsize=None)
 def sdk_library() -> Path:
     """A librocprofiler-sdk under its own name."""
-    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
-    entries = directory / "entries.c"
-    symbols = ROOT / "src" / "backend" / "amd" / "sdk_symbols.def"
-    command = [sys.executable, FAKE / "make_entries.py", symbols, entries, "rocprofiler_"]
-    subprocess.run(command, check=True, timeout=300)
-    path = directory / "librocprofiler-sdk.so.1"
-    _build(path, [FAKE / "faults.c", *_parts("sdk_"), entries])
-    return path
+    return _copy(rocprofiler_sdk="librocprofiler-sdk.so.1") / "librocprofiler-sdk.so.1"
 
 
-@functools.lru_cache(maxsize=None)
 def libraries() -> dict[str, str]:
     """Where the backend and programs find them: variables of the environment."""
-    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
-    found = {}
-    kernel = _calibration_kernel(directory)
-    symbols = {"cuda": "driver/cuda_functions.def", "cupti": "backend/cuda/cupti_symbols.def"}
-    for library, definition in symbols.items():
-        entries = directory / f"{library}_entries.c"
-        subprocess.run(
-            [sys.executable, FAKE / "make_entries.py", ROOT / "src" / definition, entries],
-            check=True,
-            timeout=300,
-        )
-        path = directory / f"libfake_{library}.so"
-        _build(path, [FAKE / "faults.c", *sorted(FAKE.glob(f"{library}*.c")), entries, kernel])
-        found[f"PROTON_{library.upper()}_PATH"] = str(path)
-    return found
+    names = ("cuda", "cupti")
+    return {f"PROTON_{name.upper()}_PATH": str(FAKES / f"libfake_{name}.so") for name in names}
 
 
 LAUNCHER = """
@@ -132,9 +101,46 @@ __attribute__((visibility("default"))) void launch(const char *name, unsigned lo
 def launcher() -> str:
     """A library for ctypes: launch(b"kernel", 1000) launches a kernel that takes 1000 ns."""
     directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
-    (directory / "launcher.c").write_text(LAUNCHER)
-    _build(directory / "launcher.so", [directory / "launcher.c"])
+    _build(directory / "launcher.so", LAUNCHER)
     return str(directory / "launcher.so")
+
+
+# struct fake_launch in Python; its size is fake_launch_bytes of the libraries.
+LAUNCH_STRUCT = """
+class Launch(ctypes.Structure):
+    _fields_ = [
+        ("call", ctypes.c_uint32),
+        ("name", ctypes.c_char_p),
+        ("context", ctypes.c_void_p),
+        ("device", ctypes.c_uint32),
+        ("stream", ctypes.c_uint32),
+        ("records", ctypes.c_uint32),
+        ("start_ns", ctypes.c_uint64),
+        ("end_ns", ctypes.c_uint64),
+        ("unseen", ctypes.c_bool),
+        ("node_id", ctypes.c_uint64),
+        ("captures", ctypes.c_uint64),
+        ("result", ctypes.c_int),
+        ("config", ctypes.c_uint32 * 9),
+        ("function", ctypes.c_void_p),
+        ("takes_us", ctypes.c_uint32),
+    ]
+"""
+
+# The same for struct fake_pc.
+PC_STRUCT = """
+class Pc(ctypes.Structure):
+    _fields_ = [
+        ("crc", ctypes.c_uint64),
+        ("function", ctypes.c_char_p),
+        ("reason", ctypes.c_char_p),
+        ("offset", ctypes.c_uint32),
+        ("samples", ctypes.c_uint32),
+        ("not_issued", ctypes.c_uint32),
+        ("correlation", ctypes.c_uint32),
+        ("is_of_graph", ctypes.c_bool),
+    ]
+"""
 
 
 def fake_environment(**changes: str | None) -> dict[str, str]:
@@ -142,6 +148,25 @@ def fake_environment(**changes: str | None) -> dict[str, str]:
     changes.setdefault("PROTON_BACKEND", None)
     changes.setdefault("CUDA_INJECTION64_PATH", None)
     return environment(**{**libraries(), **changes})
+
+
+def run_python(
+    folder: Path, *words: str, status: int | None = 0, **changes: str | None
+) -> subprocess.CompletedProcess[str]:
+    """Run Python on that machine, in `folder`. It may import modules of the folder and of this one,
+    and compiles into a cache of the folder."""
+    environ = fake_environment(**{"TRITON_CACHE_DIR": str(folder / "cache"), **changes})
+    places = [str(folder), str(Path(__file__).parent), environ.get("PYTHONPATH", "")]
+    environ["PYTHONPATH"] = os.pathsep.join(places)
+    return run_command([sys.executable, *words], cwd=folder, env=environ, status=status)
+
+
+def run_program(
+    folder: Path, text: str, *words: str, status: int | None = 0, **changes: str | None
+) -> subprocess.CompletedProcess[str]:
+    """The same with a program's text."""
+    (folder / "program.py").write_text(text)
+    return run_python(folder, "program.py", *words, status=status, **changes)
 
 
 def machine(backend: str, **changes: str | None) -> dict[str, str]:
@@ -163,66 +188,10 @@ def machine(backend: str, **changes: str | None) -> dict[str, str]:
     return environment(**{**found, **changes})
 
 
-HIP_LAUNCHER = """
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
-#include "fake/fake_roctracer.h"
-
-static void *find(const char *variable, const char *name)
-{
-    return dlsym(dlopen(getenv(variable), RTLD_NOW), name);
-}
-
-FAKE_EXPORT void load_hip(void)
-{
-    dlopen(getenv("PROTON_HIP_PATH"), RTLD_NOW);
-}
-
-FAKE_EXPORT int is_recorded(void)
-{
-    uint32_t (*calls)(const char *) = find("PROTON_ROCTRACER_PATH", "fake_calls");
-
-    return calls("roctracer_enable_op_activity_expl") != 0;
-}
-
-FAKE_EXPORT void launch(const char *name, unsigned long long nanoseconds, unsigned records)
-{
-    struct fake_hip_launch one = {.call = "hipModuleLaunchKernel", .name = name, .node = 1,
-                                  .records = records};
-    uint64_t (*fake)(const struct fake_hip_launch *) =
-        find("PROTON_ROCTRACER_PATH", "fake_hip_call");
-
-    one.start_ns = ((uint64_t (*)(void))find("PROTON_ROCTRACER_PATH", "fake_now"))();
-    one.end_ns = one.start_ns + nanoseconds;
-    fake(&one);
-}
-
-FAKE_EXPORT void push(const char *name)
-{
-    ((int (*)(const char *))find("PROTON_ROCTX_PATH", "roctxRangePushA"))(name);
-}
-
-FAKE_EXPORT void pop(void)
-{
-    ((int (*)(void))find("PROTON_ROCTX_PATH", "roctxRangePop"))();
-}
-"""
-
-
 @functools.lru_cache(maxsize=None)
 def hip_libraries() -> dict[str, str]:
     """A machine with ROCm 6 and a GPU: variables of the environment."""
-    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
-    entries = directory / "roctracer_entries.c"
-    symbols = ROOT / "src" / "backend" / "amd" / "roctracer_symbols.def"
-    command = [sys.executable, FAKE / "make_entries.py", symbols, entries]
-    subprocess.run(command, check=True, timeout=300)
-    sources = [FAKE / "faults.c", *_parts("roctracer")]
-    _build(directory / "libroctracer64.so", [*sources, entries])
-    _build(directory / "libroctx64.so", [FAKE / "roctx.c"])
-    (directory / "launcher.c").write_text(HIP_LAUNCHER)
-    _build(directory / "launcher.so", [directory / "launcher.c"])
+    directory = _copy(roctracer="libroctracer64.so", roctx="libroctx64.so")
     for node, properties in enumerate(("simd_count 0", "simd_count 1216")):
         place = directory / "nodes" / str(node)
         place.mkdir(parents=True)
@@ -234,7 +203,6 @@ def hip_libraries() -> dict[str, str]:
         "PROTON_ROCTRACER_PATH": str(directory / "libroctracer64.so"),
         "PROTON_ROCTX_PATH": str(directory / "libroctx64.so"),
         "PROTON_KFD_TOPOLOGY": str(directory),
-        "HIP_LAUNCHER": str(directory / "launcher.so"),
     }
 
 

@@ -236,7 +236,7 @@ def instrument_now(compiled: Compiled, **options: object) -> Instrumented:
         **options,
     }
     done = subprocess.run(
-        [str(TOOL), compiled.arch, *(f"{k}={v}" for k, v in words.items())],
+        [str(TOOL), "llvm", compiled.arch, *(f"{k}={v}" for k, v in words.items())],
         input=compiled.text.encode(),
         capture_output=True,
         timeout=300,

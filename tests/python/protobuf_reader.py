@@ -1,7 +1,8 @@
-"""Reading protocol buffers without their schema."""
+"""Reading protocol buffers without their schema, and Perfetto's compressed packets."""
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 
@@ -32,3 +33,13 @@ def protobuf_fields(data: bytes) -> list[tuple[int, Any]]:
             assert len(value) == length
         found.append((tag >> 3, value))
     return found
+
+
+def perfetto_packets(data: bytes) -> bytes:
+    """A Perfetto file as if its packets were not compressed."""
+    parts = []
+    for number, packet in protobuf_fields(data):
+        ((field, stream),) = protobuf_fields(packet)
+        assert (number, field) == (1, 50)
+        parts.append(zlib.decompress(stream))
+    return b"".join(parts)

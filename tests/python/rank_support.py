@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import subprocess
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cmd_support import executable, run
 
@@ -75,13 +79,36 @@ def write_job(directory: Path, name: str = "out", size: int = 8) -> Path:
     return directory / f"{name}.ranks"
 
 
-def write_merged_job(directory: Path) -> Path:
-    """out.ranks, and out.ranks.proton of it, in this directory, which is returned."""
-    write_job(directory)
-    result = run([executable("proton-merge"), "out.ranks"], directory)
-    assert result.returncode == 0, result.stderr
-    return directory
+def merge(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run([executable("proton-merge"), *arguments], cwd)
 
 
 def view(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run([executable("proton-viewer"), *arguments], cwd)
+
+
+def data_of(cwd: Path, *arguments: str) -> dict[str, Any]:
+    """The JSON object of a view."""
+    result = view(cwd, "--json", *arguments)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def table_of(cwd: Path, *arguments: str) -> list[dict[str, str]]:
+    """The rows of a view that is written as CSV."""
+    result = view(cwd, *arguments)
+    assert result.returncode == 0, result.stderr
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with out.ranks, out.ranks.proton of it, and the same alone in `alone`."""
+    directory = tmp_path_factory.mktemp("job")
+    write_job(directory)
+    result = merge(directory, "out.ranks")
+    assert result.returncode == 0, result.stderr
+    (directory / "alone").mkdir()
+    merged = (directory / "out.ranks.proton").read_bytes()
+    (directory / "alone" / "out.ranks.proton").write_bytes(merged)
+    return directory

@@ -106,9 +106,13 @@ def tree_rows(path: Path, metrics: str) -> list[tuple[list[str], str]]:
     return rows
 
 
+def set_value(browser: Browser, element: str, value: object, event: str) -> None:
+    browser.run(f"document.getElementById('{element}').value = {json.dumps(value)}")
+    browser.run(f"document.getElementById('{element}').dispatchEvent(new Event('{event}'))")
+
+
 def search_for(browser: Browser, wanted: str) -> str:
-    browser.run(f"document.getElementById('search').value = {json.dumps(wanted)}")
-    browser.run("document.getElementById('search').dispatchEvent(new Event('input'))")
+    set_value(browser, "search", wanted, "input")
     return text(browser, "#found")
 
 

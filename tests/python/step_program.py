@@ -16,6 +16,7 @@ import textwrap
 from pathlib import Path
 
 from fake_driver import CC, INCLUDES
+from support import run_command
 
 HEAD = r"""
     #include <dlfcn.h>
@@ -75,11 +76,9 @@ TAIL = r"""
 def try_to_build(path: Path, steps: str, *flags: str) -> subprocess.CompletedProcess[str]:
     source = path.with_suffix(".c")
     source.write_text("".join(map(textwrap.dedent, (HEAD, steps, TAIL))))
-    return subprocess.run(
+    return run_command(
         [CC, "-std=gnu11", "-D_GNU_SOURCE", "-w", *INCLUDES, "-o", path, source, *flags, "-ldl"],
-        capture_output=True,
-        text=True,
-        timeout=300,
+        status=None,
     )
 
 

@@ -49,13 +49,35 @@ def walk(node: Node, above: tuple[str, ...] = ()):
         yield from walk(child, path)
 
 
+def run_command(
+    command: list[Any],
+    cwd: str | os.PathLike[str] | None = None,
+    env: dict[str, str] | None = None,
+    stdin: str | None = None,
+    status: int | None = 0,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, with the text of both streams; `status` None takes any exit status."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if status is not None:
+        assert done.returncode == status, f"{done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
 def script(
     code: str,
     *arguments: str,
     env: Optional[dict[str, Optional[str]]] = None,
     status: Optional[int] = 0,
     name: str = "script.py",
-    timeout: float = 300,
 ) -> subprocess.CompletedProcess[str]:
     """Run `code` as a script in the current directory; `status` None takes any exit status."""
     Path(name).write_text(textwrap.dedent(code), encoding="utf-8")
@@ -65,13 +87,4 @@ def script(
             environment.pop(variable, None)
         else:
             environment[variable] = value
-    result = subprocess.run(
-        [sys.executable, name, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=timeout,
-    )
-    if status is not None:
-        assert result.returncode == status, f"{result.returncode}\n{result.stdout}{result.stderr}"
-    return result
+    return run_command([sys.executable, name, *arguments], env=environment, status=status)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support import script
+from support import run_command, script
 
 FAKE = {
     "triton/__init__.py": "from . import knobs\n",
@@ -20,6 +19,9 @@ FAKE = {
     "triton/profiler/scope.py": "WHOSE = 'theirs'\n",
     "triton/profiler/hooks.py": "WHOSE = 'theirs'\n",
 }
+
+# Code that PyTorch compiles gets no names, which waits for the import of its compiler.
+ALONE = {"PROTON_COMPILED": "0"}
 
 
 @pytest.fixture(autouse=True)
@@ -136,7 +138,7 @@ def test_hooks_are_registered_when_triton_arrives_and_taken_back():
         proton.finalize()
         assert runtime.launch_enter_hook is None
         assert "_Watcher" not in [type(finder).__name__ for finder in sys.meta_path]
-        """)
+        """, env=ALONE)
 
 
 def test_nothing_waits_after_the_last_session():
@@ -149,7 +151,18 @@ def test_nothing_waits_after_the_last_session():
         assert sys.meta_path == before, sys.meta_path
         import triton
         assert triton.knobs.runtime.launch_enter_hook is None
-        """)
+        """, env=ALONE)
+
+
+@pytest.mark.parametrize("disabled", ["0", "1"])
+def test_inductor_is_waited_for_unless_profiling_is_disabled(disabled):
+    script(f"""
+        import triton_proton as proton
+        from triton_proton import _imports
+        proton.finalize(proton.start("test", hook="triton", backend="host"))
+        assert bool(_imports._waiting) != {disabled}, _imports._waiting
+        assert set(_imports._waiting) <= {{"torch._inductor.compile_fx"}}
+        """, env={"TRITON_PROTON_DISABLE": disabled})
 
 
 def test_a_module_that_fails_to_import_fails_as_ever_and_may_be_tried_again():
@@ -194,12 +207,10 @@ def test_modules_run_with_option_m(module, program):
     Path("sitecustomize.py").write_text(
         "import triton_proton\ntriton_proton.install_as_triton_profiler()\n"
     )
-    done = subprocess.run(
+    done = run_command(
         [sys.executable, "-m", f"triton.profiler.{module}", "--version"],
         env=dict(os.environ, PYTHONPATH=os.getcwd()),
-        capture_output=True,
-        text=True,
-        timeout=300,
+        status=None,
     )
     assert done.returncode == 0 and done.stdout.startswith(f"{program} "), done.stderr
 

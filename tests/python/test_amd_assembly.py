@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from cmd_support import environment
 from nvidia_tools import CODE_OBJECT_TOOL, code_object_tool
+from support import run_command
 
 triton = pytest.importorskip("triton")
 
@@ -32,12 +33,10 @@ def assembly(code: Path, **variables: object) -> subprocess.CompletedProcess:
     """The tool with only these environment variables."""
     if not CODE_OBJECT_TOOL.exists():
         pytest.skip("ninja -C build test-programs")
-    return subprocess.run(
+    return run_command(
         [CODE_OBJECT_TOOL, "--sass", code],
         env={name: str(value) for name, value in variables.items()},
-        capture_output=True,
-        text=True,
-        timeout=300,
+        status=None,
     )
 
 
@@ -69,7 +68,7 @@ def test_instructions_are_those_of_llvm(code):
     program = shutil.which("llvm-objdump")
     if program is None:
         pytest.skip("no llvm-objdump")
-    output = subprocess.run([program, "-d", code], capture_output=True, text=True, timeout=300)
+    output = run_command([program, "-d", code], status=None)
     if output.returncode:
         pytest.skip("this llvm-objdump has no AMD target")
     expected: dict[str, dict[int, str]] = {}
@@ -150,13 +149,11 @@ def test_without_a_disassembler_the_message_says_what_to_do(code, tmp_path):
 
 def view(directory: Path, *options: str, **variables: str) -> subprocess.CompletedProcess:
     command = ["-m", "triton_proton.viewer", "--source", "add", "--sass", *options, "test.proton"]
-    return subprocess.run(
+    return run_command(
         [sys.executable, *command],
         cwd=directory,
         env=environment(XDG_CACHE_HOME=None, **variables),
-        capture_output=True,
-        text=True,
-        timeout=300,
+        status=None,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from nvidia_tools import code_object_tool
+from support import run_command
 
 triton = pytest.importorskip("triton")
 
@@ -102,9 +103,7 @@ def check_with_llvm(path: Path) -> int:
     symbolizer = shutil.which("llvm-addr2line")
     if symbolizer is None:
         pytest.skip("no llvm-addr2line")
-    symbols = subprocess.run(
-        ["readelf", "-sW", path], capture_output=True, text=True, check=True, timeout=300
-    )
+    symbols = run_command(["readelf", "-sW", path])
     starts = {
         found[2]: int(found[1], 16)
         for found in re.finditer(r"^\s+\d+: ([0-9a-f]+)\s.* FUNC .* (\S+)$", symbols.stdout, re.M)
@@ -113,12 +112,8 @@ def check_with_llvm(path: Path) -> int:
     for name, rows in runs(path).items():
         for begin, end, _, lines in rows:
             expected += [(starts[name] + pc, lines) for pc in range(begin, end, 4)]
-    done = subprocess.run(
-        [symbolizer, "-a", "-i", "-e", path, *(hex(address) for address, _ in expected)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
+    done = run_command(
+        [symbolizer, "-a", "-i", "-e", path, *(hex(address) for address, _ in expected)]
     )
     blocks = re.split(r"^0x[0-9a-f]+\n", done.stdout, flags=re.M)[1:]
     assert len(blocks) == len(expected) > 20

@@ -105,7 +105,7 @@ def test_bytes_must_be_a_number_of_bytes(value):
 
 
 def test_the_type_of_a_metric_does_not_change():
-    text = r"Metric value type mismatch for valueId 0 \(a\): current=double, new=int64_t"
+    text = "Metric value type mismatch for a: an integer after a float in the same context; use"
     with pytest.raises(ValueError, match=text):
         record({"a": 1.0}, {"a": 1})
 
@@ -142,7 +142,8 @@ def test_a_trace_has_values_of_both_number_types():
             pass
     proton.finalize()
     events = json.loads(Path("numbers.chrome_trace").read_text())["traceEvents"]
-    assert [event["args"]["values"] for event in events] == [{"n": 1}, {"n": 0.5}]
+    slices = [event for event in events if event["ph"] != "M"]
+    assert [event["args"]["values"] for event in slices] == [{"n": 1}, {"n": 0.5}]
 
 
 def test_the_length_of_a_vector_does_not_change():

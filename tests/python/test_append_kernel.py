@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from nvidia_tools import find
+from support import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,10 +37,6 @@ def test_the_kernel_assembles(architecture, tmp_path):
     lines = re.findall(r'^\t"(.*)\\n";?$', header, re.MULTILINE)
     source = tmp_path / "append.ptx"
     source.write_text("\n".join(line.replace("\\t", "\t") for line in lines) + "\n")
-    result = subprocess.run(
-        [assembler, f"-arch={architecture}", str(source), "-o", str(tmp_path / "out.cubin")],
-        capture_output=True,
-        text=True,
-        timeout=300,
+    result = run_command(
+        [assembler, f"-arch={architecture}", str(source), "-o", str(tmp_path / "out.cubin")]
     )
-    assert result.returncode == 0, result.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import triton_proton as proton
+from protobuf_reader import perfetto_packets
 from triton_proton import _libproton as lib
 
 torch = pytest.importorskip("torch")
@@ -145,7 +146,7 @@ def test_perfetto_has_the_same_arrows():
     steps()
     proton.finalize(None, "perfetto")
     trace = schema.Trace()
-    trace.ParseFromString(Path("test.pftrace").read_bytes())
+    trace.ParseFromString(perfetto_packets(Path("test.pftrace").read_bytes()))
     names, ends = {}, {}
     for packet in trace.packet:
         for name in packet.interned_data.event_names:

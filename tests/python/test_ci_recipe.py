@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cmd_support import environment, executable
+from support import run_command
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "ci.md"
 
@@ -44,12 +45,10 @@ def block(word: str) -> str:
 
 def shell(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(Path(executable("proton")).parent), os.environ["PATH"]])
-    return subprocess.run(
+    return run_command(
         ["sh", "-c", text, "sh", *arguments],
         env=environment(PATH=path, PROTON_BACKEND="host"),
-        capture_output=True,
-        text=True,
-        timeout=300,
+        status=None,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cmd_support import environment, executable
-from support import load, metrics
+from support import load, metrics, run_command
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "viewer"
 CLOSED = [
@@ -25,14 +25,11 @@ with proton.scope("step", metrics={"n": 3}):
 
 def run(command: list[str], closed: tuple[int, ...], cwd: Path) -> subprocess.CompletedProcess:
     redirections = "".join(f" {fd}>&-" for fd in closed)
-    return subprocess.run(
+    return run_command(
         ["sh", "-c", f'exec "$@"{redirections}', "sh", *command],
         cwd=cwd,
         env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        status=None,
     )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from cmd_support import environment, executable, own_lines, proton, run, without_own_lines
+from protobuf_reader import perfetto_packets
 
 # Scopes only: none of these tests needs Triton.
 SCOPES = """
@@ -286,9 +287,12 @@ BAD = {
     "a program as script": ([shutil.which("env") or "/usr/bin/env"], "use proton -- "),
     "missing module": (["--module", "nowhere_at_all"], "no module named 'nowhere_at_all'"),
     "module without name": (["--module"], "--module needs a value"),
-    "unknown context": (["-c", "native", "scopes.py"], "expected shadow or python"),
-    "unknown data": (["-d", "graph", "scopes.py"], "unknown data 'graph'"),
-    "unknown hook": (["-k", "torch", "scopes.py"], "expected triton"),
+    "unknown context": (
+        ["-c", "native", "scopes.py"],
+        "--context must be shadow, python or python+scopes, not",
+    ),
+    "unknown data": (["-d", "graph", "scopes.py"], '--data must be tree or trace, not "graph"'),
+    "unknown hook": (["-k", "torch", "scopes.py"], '--hook must be triton, not "torch"'),
     "unknown format": (["-o", "xml", "scopes.py"], "chrome_trace, perfetto or none"),
     "unknown backend": (["-b", "abacus", "scopes.py"], "abacus"),
     "unknown mode": (["-b", "host", "-m", "abacus", "scopes.py"], "abacus"),
@@ -583,7 +587,8 @@ def test_traces_from_the_command_line(form, tmp_path):
     result = proton("-d", "trace", "-o", form, "-b", "host", "s.py", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     file = tmp_path / {"chrome_trace": "proton.chrome_trace", "perfetto": "proton.pftrace"}[form]
-    assert b"step" in file.read_bytes()
+    data = file.read_bytes()
+    assert b"step" in (data if form == "chrome_trace" else perfetto_packets(data))
 
 
 @pytest.mark.parametrize("slow", ["sitecustomize.py", "triton_proton/__init__.py"])
@@ -622,4 +627,4 @@ def test_kernel_times_are_software_or_hardware(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout) == (0, "hardware\n"), result.stderr
     result = proton("--kernel-times", "fast", "a.py", cwd=tmp_path)
     assert result.returncode != 0
-    assert 'proton: --kernel-times needs software or hardware, not "fast"' in result.stderr
+    assert 'proton: --kernel-times must be software or hardware, not "fast"' in result.stderr

@@ -16,6 +16,7 @@ import pytest
 from cmd_support import executable, own_lines, proton, run
 from fake_driver import CC, fake_environment, libraries
 from step_program import build, try_to_build
+from support import run_command
 from test_cmd_program import libproton
 
 pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")
@@ -86,6 +87,11 @@ STEPS = r"""
 
             if (proton_start(&own, NULL, &err) != PROTON_OK)
                 puts(err.text);
+        } else if (strcmp(step, "scope") == 0) {
+            uint64_t scope = proton_scope_enter("step");
+
+            launch("kernel", 1);
+            proton_scope_exit(scope, NULL);
     #endif
         }
         return -1;
@@ -278,9 +284,7 @@ def test_a_program_that_bears_no_preload(tmp_path: Path) -> None:
         pytest.skip("no AddressSanitizer")
     options = "detect_leaks=0"
     # Only a runtime that is a library wants the first place.
-    if "libasan" not in subprocess.run(
-        ["ldd", tmp_path / "a.out"], capture_output=True, text=True, timeout=300
-    ).stdout:
+    if "libasan" not in run_command(["ldd", tmp_path / "a.out"], status=None).stdout:
         pytest.skip("its runtime is not a library")
     work = tmp_path / "work"
     work.mkdir()
@@ -298,27 +302,43 @@ def test_a_program_that_bears_no_preload(tmp_path: Path) -> None:
     assert "rules out LD_PRELOAD" in own_lines(refused.stderr)[0]
 
 
-def test_a_child_that_profiles_itself_is_left_alone(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def linked_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program, linked with Proton."""
+    path = tmp_path_factory.mktemp("linked") / "a.out"
     library = libproton()
     built = try_to_build(
-        tmp_path / "a.out", STEPS, "-DWITH_PROTON", str(library), f"-Wl,-rpath,{library.parent}"
+        path, STEPS, "-DWITH_PROTON", str(library), f"-Wl,-rpath,{library.parent}"
     )
     assert built.returncode == 0, built.stderr
-    work = tmp_path / "work"
-    work.mkdir()
-    path = str(tmp_path / "a.out")
-    (work / "script.py").write_text(
-        "import subprocess, sys\nsubprocess.run(sys.argv[1:], check=True)\n"
-    )
-    go(work, "script.py", path, "start", "init", "launch")
-    assert files(work) == ["own.hatchet", "p.hatchet"]
-    assert counts(work / "own.hatchet") == {"kernel": 1}
-    (work / "own.hatchet").unlink()
+    return str(path)
+
+
+RUN = "import subprocess, sys\nsubprocess.run(sys.argv[1:], check=True, timeout=60)\n"
+
+
+def test_a_child_that_profiles_itself_is_left_alone(linked_program: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(RUN)
+    go(tmp_path, "script.py", linked_program, "start", "init", "launch")
+    assert files(tmp_path) == ["own.hatchet", "p.hatchet"]
+    assert counts(tmp_path / "own.hatchet") == {"kernel": 1}
+    (tmp_path / "own.hatchet").unlink()
     # The other way round, or after `--`, the session is the command's.
-    go(work, "script.py", path, "init", "start", "launch")
-    assert [re.sub(r"\d+", "PID", name) for name in files(work)] == ["p.PID.hatchet", "p.hatchet"]
-    go(work, "--", path, "init", "launch", "spawn", "start", "init", "launch")
-    assert "own.hatchet" not in files(work)
+    go(tmp_path, "script.py", linked_program, "init", "start", "launch")
+    names = [re.sub(r"\d+", "PID", name) for name in files(tmp_path)]
+    assert names == ["p.PID.hatchet", "p.hatchet"]
+    go(tmp_path, "--", linked_program, "init", "launch", "spawn", "start", "init", "launch")
+    assert "own.hatchet" not in files(tmp_path)
+
+
+def test_a_child_records_its_own_range(linked_program: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(RUN)
+    steps = ["init", "launch", "scope", "launch", "scope"]
+    result = go(tmp_path, "--range", "step", "script.py", linked_program, *steps)
+    assert result.returncode == 0, result.stderr
+    (name,) = files(tmp_path)
+    assert re.fullmatch(r"p\.\d+\.hatchet", name)
+    assert counts(tmp_path / name) == {"step/kernel": 1}
 
 
 PYTHON = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cmd_support import environment, own_lines, proton, run
+from cmd_support import environment, executable, own_lines, proton, run
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "triton_kernels.py"
 ROWS, WIDTH, LAYERS, STEPS = 16, 32, 2, 3
@@ -104,3 +104,12 @@ def test_python_lines(tmp_path: Path) -> None:
         "softmax_kernel": runs,
     }
     assert not [name for name in frames if "triton_proton" in name or "runpy" in name]
+
+
+def test_time_is_that_of_the_program_own_lines(tmp_path: Path) -> None:
+    run_example(tmp_path, "-c", "python")
+    command = [executable("proton-viewer"), "--json", "--group", "file", "-m", "time/%"]
+    shown = run([*command, "proton.hatchet"], tmp_path)
+    shares = {row["frame"]: row["metrics"]["time/%"] for row in json.loads(shown.stdout)["rows"]}
+    assert shares[str(EXAMPLE)] >= 95
+    assert not any("/triton/" in file or "/torch/" in file for file in shares)

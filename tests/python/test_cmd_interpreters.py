@@ -14,6 +14,7 @@ import pytest
 from cmd_support import environment, executable, own_lines
 
 import triton_proton
+from support import run_command
 
 # By increasing detail.
 VERDICTS = ["broken", "old", "missing", "deaf", "module"]
@@ -53,9 +54,7 @@ def run(folder: Path, named: str | None = None) -> subprocess.CompletedProcess[s
     path = f"{folder}/first:{folder}/second"
     command = [str(folder / "own" / "proton"), "--module", "some.module"]
     env = environment(PROTON_PYTHON=named, PATH=path)
-    return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=300
-    )
+    return run_command(command, cwd=folder, env=env, status=None)
 
 
 def chosen(folder: Path, named: str | None = None) -> str:

@@ -18,6 +18,7 @@ import pytest
 from cmd_support import environment, executable, own_lines, proton, run, without_own_lines
 
 import triton_proton
+from support import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -94,9 +95,7 @@ def libproton() -> Path:
         return sibling[0]
     from triton_proton import _libproton
 
-    for line in subprocess.run(
-        ["ldd", _libproton.__file__], capture_output=True, text=True, check=True, timeout=300
-    ).stdout.splitlines():
+    for line in run_command(["ldd", _libproton.__file__]).stdout.splitlines():
         if "libproton.so" in line:
             return Path(line.split("=>")[1].split()[0])
     raise AssertionError("the extension does not use libproton.so")

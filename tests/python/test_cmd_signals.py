@@ -112,8 +112,12 @@ def stat(process: int) -> list[str]:
 def read_number(process: subprocess.Popen[str]) -> int:
     """The number that the program prints: its process id when it has recorded, or 0."""
     assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, process.communicate(timeout=300)
+    line = b""
+    # communicate() would not return what readline() has read too far.
+    while not line.endswith(b"\n"):
+        byte = os.read(process.stdout.fileno(), 1)
+        assert byte, process.communicate(timeout=300)
+        line += byte
     return int(line)
 
 

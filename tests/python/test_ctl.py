@@ -337,8 +337,8 @@ def test_a_program_with_cuda_listens_when_it_initializes_the_driver(tmp_path, pr
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "name a command: start, stop, snapshot or status"),
-        (["x", "reboot"], "unknown command 'reboot'; expected start, stop, snapshot or status"),
+        ([], "name a command: start, stop, snapshot, status or leave"),
+        (["x", "reboot"], "unknown command 'reboot'; expected start, stop, snapshot, status or le"),
         (["stop", "-n", "x"], "this option belongs to another command"),
         (["stop", "--memory"], "--memory belongs to start"),
         (["start", "-n", "-"], "standard output belongs to the program"),

@@ -9,17 +9,27 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shutil
 import subprocess
 import sys
-import sysconfig
 
 import pytest
+from abi_support import (
+    PACKAGES,
+    SRC,
+    assertions,
+    compile_errors,
+    equal,
+    preprocess,
+    read_structs,
+    read_types,
+    same_fields,
+    same_structs,
+)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CUDA = SRC / "backend" / "cuda"
+ABI = CUDA / "cupti_abi.h"
 
-# Proton's and CUPTI's declarations: constants, then offsets of (our struct, our field, theirs,
-# field).
+# Constants, ours: theirs.
 ATTRIBUTE = "CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_"
 CONSTANTS = {
     "CUPTI_E_MAX_LIMIT_REACHED": "CUPTI_ERROR_MAX_LIMIT_REACHED",
@@ -52,26 +62,12 @@ CONSTANTS = {
     ),
     "CUPTI_CALL_END_CAPTURE": "CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture",
     "CUPTI_CALL_END_CAPTURE_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz",
-    "CUPTI_RESOURCE_GRAPH_CREATED": "CUPTI_CBID_RESOURCE_GRAPH_CREATED",
-    "CUPTI_RESOURCE_GRAPH_CLONED": "CUPTI_CBID_RESOURCE_GRAPH_CLONED",
-    "CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING": "CUPTI_CBID_RESOURCE_GRAPHNODE_CREATE_STARTING",
-    "CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING": "CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING",
-    "CUPTI_RESOURCE_GRAPHEXEC_CREATED": "CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED",
-    "CUPTI_RESOURCE_GRAPH_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING",
-    "CUPTI_RESOURCE_GRAPHNODE_CREATED": "CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED",
-    "CUPTI_RESOURCE_GRAPHNODE_CLONED": "CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED",
-    "CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING",
     "CUDA_GRAPH_NODE_KERNEL": "CU_GRAPH_NODE_TYPE_KERNEL",
-    "CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING",
     "CUPTI_E_INVALID_CONTEXT": "CUPTI_ERROR_INVALID_CONTEXT",
     "CUPTI_E_HARDWARE_BUSY": "CUPTI_ERROR_HARDWARE_BUSY",
     "CUPTI_E_OUT_OF_MEMORY": "CUPTI_ERROR_OUT_OF_MEMORY",
     "CUPTI_CALL_MODULE_LOAD_DATA": "CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData",
     "CUPTI_CALL_MODULE_GET_FUNCTION": "CUPTI_DRIVER_TRACE_CBID_cuModuleGetFunction",
-    "CUPTI_RESOURCE_CONTEXT_CREATED": "CUPTI_CBID_RESOURCE_CONTEXT_CREATED",
-    "CUPTI_RESOURCE_MODULE_LOADED": "CUPTI_CBID_RESOURCE_MODULE_LOADED",
-    "CUPTI_RESOURCE_MODULE_UNLOAD_STARTING": "CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING",
-    "CUPTI_RESOURCE_MODULE_PROFILED": "CUPTI_CBID_RESOURCE_MODULE_PROFILED",
     "PCS_REASON_NAME_BYTES": "CUPTI_STALL_REASON_STRING_SIZE",
     "PCS_CONTINUOUS": "CUPTI_PC_SAMPLING_COLLECTION_MODE_CONTINUOUS",
     "PCS_SERIALIZED": "CUPTI_PC_SAMPLING_COLLECTION_MODE_KERNEL_SERIALIZED",
@@ -98,150 +94,55 @@ CONSTANTS = {
     "DRIVER_ATTRIBUTE_CC_MAJOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
     "DRIVER_ATTRIBUTE_CC_MINOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
 }
-KERNEL_FIELDS = {
-    "kind": "kind",
-    "registers_per_thread": "registersPerThread",
-    "start_ns": "start",
-    "end_ns": "end",
-    "completed_ns": "completed",
-    "device_id": "deviceId",
-    "context_id": "contextId",
-    "stream_id": "streamId",
-    "grid": "gridX",
-    "block": "blockX",
-    "static_shared_bytes": "staticSharedMemory",
-    "dynamic_shared_bytes": "dynamicSharedMemory",
-    "local_bytes_per_thread": "localMemoryPerThread",
-    "correlation_id": "correlationId",
-    "grid_id": "gridId",
-    "name": "name",
-    "graph_node_id": "graphNodeId",
-}
-MEMORY_FIELDS = {
-    "kind": "kind",
-    "bytes": "bytes",
-    "start_ns": "start",
-    "end_ns": "end",
-    "device_id": "deviceId",
-    "context_id": "contextId",
-    "stream_id": "streamId",
-    "correlation_id": "correlationId",
-    "graph_node_id": "graphNodeId",
-}
-COPY_FIELDS = {
-    **MEMORY_FIELDS,
-    "copy_kind": "copyKind",
-    "source_kind": "srcKind",
-    "destination_kind": "dstKind",
-}
-PEER_FIELDS = {
-    **COPY_FIELDS,
-    "source_device_id": "srcDeviceId",
-    "destination_device_id": "dstDeviceId",
-}
-SET_FIELDS = {**MEMORY_FIELDS, "value": "value", "memory_kind": "memoryKind"}
-GRAPH_FIELDS = {
-    "graph": "graph",
-    "original_graph": "originalGraph",
-    "node": "node",
-    "original_node": "originalNode",
-    "node_type": "nodeType",
-    "dependency": "dependency",
-    "graph_exec": "graphExec",
-}
-RESOURCE_FIELDS = {"context": "context", "resource_descriptor": "resourceDescriptor"}
-CALLBACK_FIELDS = {
-    "site": "callbackSite",
-    "function_name": "functionName",
-    "function_params": "functionParams",
-    "function_return_value": "functionReturnValue",
-    "symbol_name": "symbolName",
-    "context": "context",
-    "context_uid": "contextUid",
-    "correlation_data": "correlationData",
-    "correlation_id": "correlationId",
-}
-
-
-PCS_PARAMS = {"size": "size", "reserved": "pPriv", "context": "ctx"}
-# Struct, theirs, fields; the sizes are equal too.
-PC_SAMPLING = [
-    ("pcs_params", "CUpti_PCSamplingEnableParams", PCS_PARAMS),
-    ("pcs_params", "CUpti_PCSamplingDisableParams", PCS_PARAMS),
-    ("pcs_params", "CUpti_PCSamplingStartParams", PCS_PARAMS),
-    ("pcs_params", "CUpti_PCSamplingStopParams", PCS_PARAMS),
-    ("pcs_data_params", "CUpti_PCSamplingGetDataParams", {**PCS_PARAMS, "data": "pcSamplingData"}),
-    (
-        "pcs_attributes_params",
-        "CUpti_PCSamplingConfigurationInfoParams",
-        {**PCS_PARAMS, "count": "numAttributes", "attributes": "pPCSamplingConfigurationInfo"},
-    ),
-    (
-        "pcs_attribute",
-        "CUpti_PCSamplingConfigurationInfo",
-        {"type": "attributeType", "status": "attributeStatus", "value": "attributeData"},
-    ),
-    (
-        "pcs_reason_count_params",
-        "CUpti_PCSamplingGetNumStallReasonsParams",
-        {**PCS_PARAMS, "count": "numStallReasons"},
-    ),
-    (
-        "pcs_reason_names_params",
-        "CUpti_PCSamplingGetStallReasonsParams",
-        {
-            **PCS_PARAMS,
-            "count": "numStallReasons",
-            "indexes": "stallReasonIndex",
-            "names": "stallReasons",
-        },
-    ),
-    (
-        "pcs_reason",
-        "CUpti_PCSamplingStallReason",
-        {"index": "pcSamplingStallReasonIndex", "samples": "samples"},
-    ),
-    (
-        "pcs_pc",
-        "CUpti_PCSamplingPCData",
-        {
-            "size": "size",
-            "crc": "cubinCrc",
-            "offset": "pcOffset",
-            "function_index": "functionIndex",
-            "function": "functionName",
-            "reason_count": "stallReasonCount",
-            "reasons": "stallReason",
-            "correlation_id": "correlationId",
-        },
-    ),
-    (
-        "pcs_data",
-        "CUpti_PCSamplingData",
-        {
-            "size": "size",
-            "capacity": "collectNumPcs",
-            "samples": "totalSamples",
-            "dropped": "droppedSamples",
-            "count": "totalNumPcs",
-            "remaining": "remainingNumPcs",
-            "range": "rangeId",
-            "pcs": "pPcData",
-            "non_user": "nonUsrKernelsTotalSamples",
-            "is_full": "hardwareBufferFull",
-        },
-    ),
-    (
-        "cubin_crc_params",
-        "CUpti_GetCubinCrcParams",
-        {"size": "size", "cubin_bytes": "cubinSize", "cubin": "cubin", "crc": "cubinCrc"},
-    ),
-    (
-        "cupti_module_data",
-        "CUpti_ModuleResourceData",
-        {"id": "moduleId", "cubin_bytes": "cubinSize", "cubin": "pCubin"},
-    ),
-]
+# Our struct, theirs, fields.
+PREFIXES = """
+cupti_kernel their_kernel: kind registers_per_thread=registersPerThread start_ns=start end_ns=end
+    completed_ns=completed device_id=deviceId context_id=contextId stream_id=streamId grid=gridX
+    block=blockX static_shared_bytes=staticSharedMemory dynamic_shared_bytes=dynamicSharedMemory
+    local_bytes_per_thread=localMemoryPerThread correlation_id=correlationId grid_id=gridId name
+    graph_node_id=graphNodeId
+cupti_memcpy their_memcpy: kind bytes start_ns=start end_ns=end device_id=deviceId
+    context_id=contextId stream_id=streamId correlation_id=correlationId graph_node_id=graphNodeId
+    copy_kind=copyKind source_kind=srcKind destination_kind=dstKind
+cupti_memcpy_peer CUpti_ActivityMemcpyPtoP4: kind bytes start_ns=start end_ns=end device_id=deviceId
+    context_id=contextId stream_id=streamId correlation_id=correlationId graph_node_id=graphNodeId
+    copy_kind=copyKind source_kind=srcKind destination_kind=dstKind source_device_id=srcDeviceId
+    destination_device_id=dstDeviceId
+cupti_memset CUpti_ActivityMemset4: kind bytes start_ns=start end_ns=end device_id=deviceId
+    context_id=contextId stream_id=streamId correlation_id=correlationId graph_node_id=graphNodeId
+    value memory_kind=memoryKind
+cupti_callback_data CUpti_CallbackData: site=callbackSite function_name=functionName
+    function_params=functionParams function_return_value=functionReturnValue symbol_name=symbolName
+    context context_uid=contextUid correlation_data=correlationData correlation_id=correlationId
+cupti_graph_data CUpti_GraphData: graph original_graph=originalGraph node original_node=originalNode
+    node_type=nodeType dependency graph_exec=graphExec
+cupti_resource_data CUpti_ResourceData: context resource_descriptor=resourceDescriptor
+"""
+# The sizes are equal too.
+PC_SAMPLING = """
+pcs_params CUpti_PCSamplingEnableParams: size reserved=pPriv context=ctx
+pcs_params CUpti_PCSamplingDisableParams: size reserved=pPriv context=ctx
+pcs_params CUpti_PCSamplingStartParams: size reserved=pPriv context=ctx
+pcs_params CUpti_PCSamplingStopParams: size reserved=pPriv context=ctx
+pcs_data_params CUpti_PCSamplingGetDataParams: size reserved=pPriv context=ctx data=pcSamplingData
+pcs_attributes_params CUpti_PCSamplingConfigurationInfoParams: size reserved=pPriv context=ctx
+    count=numAttributes attributes=pPCSamplingConfigurationInfo
+pcs_attribute CUpti_PCSamplingConfigurationInfo: type=attributeType status=attributeStatus
+    value=attributeData
+pcs_reason_count_params CUpti_PCSamplingGetNumStallReasonsParams: size reserved=pPriv context=ctx
+    count=numStallReasons
+pcs_reason_names_params CUpti_PCSamplingGetStallReasonsParams: size reserved=pPriv context=ctx
+    count=numStallReasons indexes=stallReasonIndex names=stallReasons
+pcs_reason CUpti_PCSamplingStallReason: index=pcSamplingStallReasonIndex samples
+pcs_pc CUpti_PCSamplingPCData: size crc=cubinCrc offset=pcOffset function_index=functionIndex
+    function=functionName reason_count=stallReasonCount reasons=stallReason
+    correlation_id=correlationId
+pcs_data CUpti_PCSamplingData: size capacity=collectNumPcs samples=totalSamples
+    dropped=droppedSamples count=totalNumPcs remaining=remainingNumPcs range=rangeId pcs=pPcData
+    non_user=nonUsrKernelsTotalSamples is_full=hardwareBufferFull
+cubin_crc_params CUpti_GetCubinCrcParams: size cubin_bytes=cubinSize cubin crc=cubinCrc
+cupti_module_data CUpti_ModuleResourceData: id=moduleId cubin_bytes=cubinSize cubin=pCubin
+"""
 
 
 # The second interface, in headers of 13.3 and later.
@@ -268,157 +169,93 @@ KERNEL_IDS = (
 )
 COPY_IDS = "COPY_KIND BYTES START END DEVICE_ID STREAM_ID"
 SET_IDS = "BYTES START END DEVICE_ID STREAM_ID CORRELATION_ID MEMORY_KIND GRAPH_NODE_ID"
-SECOND_STRUCTS = [
-    (
-        "cupti_subscriber_params",
-        "CUpti_SubscriberParams",
-        {
-            "size": "structSize",
-            "name": "subscriberName",
-            "other_name": "oldSubscriberName",
-            "other_name_bytes": "oldSubscriberSize",
-            "allows_several": "allowMultipleSubscribers",
-        },
-    ),
-    (
-        "cupti_field_selection",
-        "CUpti_ActivityFieldSelection",
-        {"size": "structSize", "count": "numFields", "fields": "pFieldIds"},
-    ),
-    (
-        "cupti_activity_config",
-        "CUpti_ActivityConfig",
-        {"size": "structSize", "selection": "fieldSelection"},
-    ),
-    (
-        "cupti_field_layout",
-        "CUpti_ActivityFieldLayoutEntry",
-        {
-            "size": "structSize",
-            "field": "fieldId",
-            "offset": "offset",
-            "bytes": "size",
-            "alignment": "alignment",
-        },
-    ),
-    (
-        "cupti_record_layout",
-        "CUpti_ActivityRecordLayout",
-        {
-            "size": "structSize",
-            "fields": "pEntries",
-            "count": "numFields",
-            "record_bytes": "recordSize",
-        },
-    ),
-    (
-        "cupti_complete_info",
-        "CUpti_BufferCallbackCompleteInfo",
-        {
-            "size": "structSize",
-            "thread_id": "threadId",
-            "layouts": "ppRecordLayouts",
-            "layout_count": "numRecordLayouts",
-        },
-    ),
-]
+SECOND_STRUCTS = """
+cupti_subscriber_params CUpti_SubscriberParams: size=structSize name=subscriberName
+    other_name=oldSubscriberName other_name_bytes=oldSubscriberSize
+    allows_several=allowMultipleSubscribers
+cupti_field_selection CUpti_ActivityFieldSelection: size=structSize count=numFields fields=pFieldIds
+cupti_activity_config CUpti_ActivityConfig: size=structSize selection=fieldSelection
+cupti_field_layout CUpti_ActivityFieldLayoutEntry: size=structSize field=fieldId offset bytes=size
+    alignment
+cupti_record_layout CUpti_ActivityRecordLayout: size=structSize fields=pEntries count=numFields
+    record_bytes=recordSize
+cupti_complete_info CUpti_BufferCallbackCompleteInfo: size=structSize thread_id=threadId
+    layouts=ppRecordLayouts layout_count=numRecordLayouts
+"""
 WHEELS = os.environ.get("PROTON_TEST_CUPTI_WHEELS", "")
 
 
 def find(name: str) -> list[str]:
     """Directories that hold header `name`, in this Python's packages, in toolkits and in wheels."""
-    packages = sysconfig.get_paths()["purelib"]
     patterns = [
         os.path.join(WHEELS or os.devnull, "*", "nvidia", "*", "include", name),
-        os.path.join(packages, "nvidia", "*", "include", name),
-        os.path.join(packages, "triton", "backends", "nvidia", "include", name),
+        os.path.join(PACKAGES, "nvidia", "*", "include", name),
+        os.path.join(PACKAGES, "triton", "backends", "nvidia", "include", name),
         os.path.join("/usr/local", "cuda*", "include", name),
         os.path.join("/usr/local", "cuda*", "extras", "CUPTI", "include", name),
     ]
     return [os.path.dirname(path) for pattern in patterns for path in sorted(glob.glob(pattern))]
 
 
-def second_program() -> list[str]:
-    """Assertions about the second interface."""
+PROGRAM = """
+#include <stddef.h>
+#include <cuda.h>
+#include <cupti.h>
+#include <cupti_pcsampling.h>
+#include "backend/cuda/cupti_abi.h"
+#include "backend/cuda/pcs_abi.h"
+#include "driver/driver.h"
+#if CUPTI_API_VERSION >= 130000
+typedef CUpti_ActivityKernel10 their_kernel;
+typedef CUpti_ActivityMemcpy6 their_memcpy;
+#else
+typedef CUpti_ActivityKernel9 their_kernel;
+typedef CUpti_ActivityMemcpy5 their_memcpy;
+#endif
+"""
+
+
+def second_checks() -> list[str]:
+    """Checks of the second interface."""
     pairs = dict(SECOND_CONSTANTS)
-    for ours, theirs, ids in (
-        ("KERNEL", "KERNEL", KERNEL_IDS),
-        ("MEMCPY", "MEMCPY", f"{COPY_IDS} CORRELATION_ID GRAPH_NODE_ID"),
-        ("MEMSET", "MEMSET", SET_IDS),
+    for ours, ids in (
+        ("KERNEL", KERNEL_IDS),
+        ("MEMCPY", f"{COPY_IDS} CORRELATION_ID GRAPH_NODE_ID"),
+        ("MEMSET", SET_IDS),
     ):
-        pairs.update({f"CUPTI_{ours}_{one}": f"{theirs}_FIELD_{one}" for one in ids.split()})
-    lines = ["#if CUPTI_API_VERSION >= 130300"]
-    for ours, theirs in pairs.items():
-        lines.append(f'_Static_assert((long)({ours}) == (long)({theirs}), "{ours}");')
+        pairs.update({f"CUPTI_{ours}_{one}": f"{ours}_FIELD_{one}" for one in ids.split()})
     for one in [*COPY_IDS.split(), "SRC_KIND", "DST_KIND"]:  # common to both kinds of copies
-        lines.append(f'_Static_assert(MEMCPY_FIELD_{one} == (int)MEMCPY2_FIELD_{one}, "{one}");')
-    for struct, their, fields in SECOND_STRUCTS:
-        for ours, theirs in fields.items():
-            lines.append(
-                f"_Static_assert(offsetof(struct {struct}, {ours}) == "
-                f'offsetof({their}, {theirs}), "{struct}.{ours}");'
-            )
-        lines.append(f'_Static_assert(sizeof(struct {struct}) <= sizeof({their}), "{struct}");')
-    lines += [
-        "#endif",
-        "#if CUPTI_API_VERSION >= 130400",
-        "_Static_assert((long)CUPTI_KERNEL_SOURCE_GRAPH_NODE_ID == "
-        '(long)KERNEL_FIELD_SOURCE_GRAPH_NODE_ID, "source");',
-        "#elif CUPTI_API_VERSION >= 130200",
-        '_Static_assert((long)KERNEL_FIELD_MAX <= 48, "no source node id before 13.4");',
-        "#endif",
-        # The first form of the parameters ends before the last field.
-        "#if CUPTI_API_VERSION >= 130000 && CUPTI_API_VERSION < 130200",
-        "_Static_assert(sizeof(CUpti_SubscriberParams) == "
-        'offsetof(struct cupti_subscriber_params, allows_several), "first form");',
-        "#endif",
-    ]
-    return lines
+        pairs[f"MEMCPY_FIELD_{one}"] = f"MEMCPY2_FIELD_{one}"
+    return equal(pairs) + same_structs(read_structs(SECOND_STRUCTS), "<=")
 
 
 def program() -> str:
-    lines = [
-        "#include <stddef.h>",
-        "#include <cuda.h>",
-        "#include <cupti.h>",
-        "#include <cupti_pcsampling.h>",
-        # The values of our constants would hide CUPTI's if names met; none do.
-        '#include "backend/cuda/cupti_abi.h"',
-        '#include "backend/cuda/pcs_abi.h"',
-        '#include "driver/driver.h"',
-        "#if CUPTI_API_VERSION >= 130000",
-        "typedef CUpti_ActivityKernel10 their_kernel;",
-        "typedef CUpti_ActivityMemcpy6 their_memcpy;",
-        "#else",
-        "typedef CUpti_ActivityKernel9 their_kernel;",
-        "typedef CUpti_ActivityMemcpy5 their_memcpy;",
-        "#endif",
-    ]
-    for ours, theirs in CONSTANTS.items():
-        lines.append(f'_Static_assert((long)({ours}) == (long)({theirs}), "{ours}");')
-    for struct, their, fields in (
-        ("cupti_kernel", "their_kernel", KERNEL_FIELDS),
-        ("cupti_memcpy", "their_memcpy", COPY_FIELDS),
-        ("cupti_memcpy_peer", "CUpti_ActivityMemcpyPtoP4", PEER_FIELDS),
-        ("cupti_memset", "CUpti_ActivityMemset4", SET_FIELDS),
-        ("cupti_callback_data", "CUpti_CallbackData", CALLBACK_FIELDS),
-        ("cupti_graph_data", "CUpti_GraphData", GRAPH_FIELDS),
-        ("cupti_resource_data", "CUpti_ResourceData", RESOURCE_FIELDS),
-        *PC_SAMPLING,
+    resources = re.findall(r"^\tCUPTI_(RESOURCE_\w+) = ", ABI.read_text(), re.MULTILINE)
+    events = {f"CUPTI_{one}": f"CUPTI_CBID_{one}" for one in resources}
+    updated = "CUPTI_RESOURCE_GRAPHNODE_UPDATED"
+    events.pop(updated)
+    since_13 = equal({updated: "CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED"})
+    checks = equal(CONSTANTS | events)
+    for struct in read_structs(PREFIXES):
+        checks += same_fields(*struct)
+    checks += same_structs(read_structs(PC_SAMPLING))
+    checks.append("sizeof(struct cupti_kernel) <= sizeof(their_kernel)")  # a prefix
+    source = equal({"CUPTI_KERNEL_SOURCE_GRAPH_NODE_ID": "KERNEL_FIELD_SOURCE_GRAPH_NODE_ID"})
+    # The first form of the parameters ends before the last field.
+    first_form = "offsetof(struct cupti_subscriber_params, allows_several)"
+    text = PROGRAM + assertions(checks)
+    for versions, more in (
+        (">= 130000", since_13),
+        (">= 130300", second_checks()),
+        (">= 130400", source),
+        (">= 130200 && CUPTI_API_VERSION < 130400", ["(long)KERNEL_FIELD_MAX <= 48"]),
+        (
+            ">= 130000 && CUPTI_API_VERSION < 130200",
+            [f"sizeof(CUpti_SubscriberParams) == {first_form}"],
+        ),
     ):
-        for ours, theirs in fields.items():
-            lines.append(
-                f"_Static_assert(offsetof(struct {struct}, {ours}) == "
-                f'offsetof({their}, {theirs}), "{struct}.{ours}");'
-            )
-    for struct, their, _ in PC_SAMPLING:
-        lines.append(f'_Static_assert(sizeof(struct {struct}) == sizeof({their}), "{struct}");')
-    lines.append(
-        "_Static_assert(sizeof(struct cupti_kernel) <= sizeof(their_kernel), "
-        '"our record is a prefix");'
-    )
-    lines += second_program()
-    return "\n".join(lines) + "\n"
+        text += f"#if CUPTI_API_VERSION {versions}\n{assertions(more)}#endif\n"
+    return text
 
 
 def test_the_numbers_of_memory_calls_are_the_headers(tmp_path):
@@ -426,8 +263,8 @@ def test_the_numbers_of_memory_calls_are_the_headers(tmp_path):
     directories = find("cupti_driver_cbid.h")
     if not directories:
         pytest.skip("needs cupti_driver_cbid.h (pip install nvidia-cuda-cupti)")
-    with open(os.path.join(ROOT, "src", "backend", "cuda", "memory_calls.def")) as file:
-        ours = dict(re.findall(r"^[MB]\((cu\w+), (\d+)\)$", file.read(), re.MULTILINE))
+    text = (CUDA / "memory_calls.def").read_text()
+    ours = dict(re.findall(r"^[MB]\((cu\w+), (\d+)\)$", text, re.MULTILINE))
     for directory in directories:
         with open(os.path.join(directory, "cupti_driver_cbid.h")) as file:
             pattern = r"CUPTI_DRIVER_TRACE_CBID_(cuMem(?:cpy|set)\w+)\s*=\s*(\d+)"
@@ -437,8 +274,8 @@ def test_the_numbers_of_memory_calls_are_the_headers(tmp_path):
 
 @pytest.mark.parametrize("name", ["pcs_module_calls.def", "graph_calls.def"])
 def test_the_numbers_of_module_and_graph_calls_are_the_headers(name):
-    with open(os.path.join(ROOT, "src", "backend", "cuda", name)) as file:
-        ours = dict(re.findall(r"^[A-Z]\((cu\w+), (\d+)\)$", file.read(), re.MULTILINE))
+    text = (CUDA / name).read_text()
+    ours = dict(re.findall(r"^[A-Z]\((cu\w+), (\d+)\)$", text, re.MULTILINE))
     assert len(ours) > 20
     for directory in find("cupti_driver_cbid.h"):
         with open(os.path.join(directory, "cupti_driver_cbid.h")) as file:
@@ -449,35 +286,24 @@ def test_the_numbers_of_module_and_graph_calls_are_the_headers(name):
 
 
 def test_our_declarations_agree_with_the_real_headers(tmp_path):
-    compiler = shutil.which(os.environ.get("CC", "cc"))
     cupti, cuda = find("cupti.h"), find("cuda.h")
     # Some wheels bring CUPTI's headers without all that these include.
     more = find(os.path.join("crt", "host_defines.h"))
-    if not compiler or not cupti or not cuda or not more:
-        pytest.skip("needs a C compiler, cupti.h (pip install nvidia-cuda-cupti) and cuda.h")
-    source = tmp_path / "abi.c"
-    source.write_text(program())
+    if not cupti or not cuda or not more:
+        pytest.skip("needs cupti.h (pip install nvidia-cuda-cupti) and cuda.h")
     # Parameters of CUDA functions, with types that only headers of the same version have.
     for name in ("generated_cuda_meta.h", "generated_cuda_runtime_api_meta.h"):
         (tmp_path / name).touch()
+    places = [cuda[0], *(os.path.dirname(place) for place in more)]
+    ours = [str(SRC), str(SRC.parent / "include"), str(tmp_path)]
     for directory in cupti:
-        result = subprocess.run(
-            [compiler, "-std=gnu11", "-fsyntax-only", "-w", f"-I{os.path.join(ROOT, 'src')}"]
-            + [f"-I{os.path.join(ROOT, 'include')}", f"-I{tmp_path}", f"-I{directory}"]
-            + [f"-I{cuda[0]}"]
-            + [f"-I{os.path.dirname(place)}" for place in more]
-            + [str(source)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert result.returncode == 0, f"{directory}:\n{result.stderr}"
+        assert compile_errors(program(), *ours, directory, *places) == "", directory
 
 
 def needed(letters: str) -> set[str]:
     """Entry points that the rows with these letters of cupti_symbols.def name."""
-    with open(os.path.join(ROOT, "src", "backend", "cuda", "cupti_symbols.def")) as file:
-        return set(re.findall(rf"^[{letters}]\((cupti\w+),", file.read(), re.MULTILINE))
+    text = (CUDA / "cupti_symbols.def").read_text()
+    return set(re.findall(rf"^[{letters}]\((cupti\w+),", text, re.MULTILINE))
 
 
 # Loads a libcupti, and prints the entry points of the arguments that it has. On a machine without a
@@ -524,45 +350,26 @@ def test_entry_points_of_each_interface_are_in_the_real_libraries():
 TYPES = {
     "CUuuid": "unsigned char",  # 16 of them
     r"CU(context|event|function|module|stream)": "void *",
-    r"CU(device|device_attribute|pointer_attribute|streamCapture(Mode|Status))": "int",
-    r"CUdeviceptr|cuuint64_t|unsigned long long": "uint64_t",
-    r"CUDA_MEMCPY2D": "driver_copy",
+    r"CU(device|(device|pointer)_attribute|streamCapture(Mode|Status))(_v\d|_enum)?": "int",
+    r"CUdeviceptr(_v\d)?|cuuint64_t|unsigned long long": "uint64_t",
+    r"CUDA_MEMCPY2D(_v\d)?": "driver_copy",
     r"unsigned int": "unsigned",
+    r"const": "",
 }
 
 
-def types_of(parameters: str) -> list[str]:
-    """Types of parameters, as ours are written."""
-    types = []
-    for one in parameters.split(","):
-        for theirs, ours in TYPES.items():
-            one = re.sub(rf"\b({theirs})(_v\d|_enum)?\b", ours, one)
-        words = re.findall(r"\w+|\*", re.sub(r"\b(const|enum|struct)\b", "", one))
-        if words[-1] != "*" and words != ["void"] and words != ["int"]:
-            words.pop()  # the name
-        types.append("".join(words))
-    return types
-
-
 def test_functions_of_the_driver_are_declared_as_in_its_header():
-    compiler = shutil.which(os.environ.get("CC", "cc"))
     directories = find("cuda.h")
-    if not compiler or not directories:
-        pytest.skip("needs a C compiler and cuda.h")
-    with open(os.path.join(ROOT, "src", "driver", "cuda_functions.def")) as file:
-        ours = re.findall(r"^X\((\w+), (\w*),\s*\(([^()]*)\)", file.read(), re.MULTILINE)
+    if not directories:
+        pytest.skip("needs cuda.h")
+    functions = (SRC / "driver" / "cuda_functions.def").read_text()
+    ours = re.findall(r"^X\((\w+), (\w*),\s*\(([^()]*)\)", functions, re.MULTILINE)
     assert len(ours) > 30
     for directory in directories:
-        header = subprocess.run(
-            [compiler, "-E", "-P", f"-I{directory}", "-D__CUDA_API_VERSION_INTERNAL", "-xc", "-"],
-            input="#include <cuda.h>",
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )
-        text = re.sub(r"\s+", " ", header.stdout)
+        header = "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>"
+        text = preprocess(header, directory)
         for name, version, arguments in ours:
             theirs = re.search(rf"CUresult {name}{version}\(([^()]*)\)", text)
             assert theirs, f"{directory}: no {name}{version}"
-            assert types_of(theirs.group(1)) == types_of(arguments), f"{directory}: {name}"
+            types = read_types(theirs.group(1), TYPES)
+            assert types == read_types(arguments, TYPES), f"{directory}: {name}"

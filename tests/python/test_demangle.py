@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from cmd_support import executable
+from support import run_command
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "symbol" / "names.tsv"
 NAMES = [line.split("\t") for line in DATA.read_text().splitlines() if not line.startswith("#")]
@@ -54,9 +55,7 @@ def test_cxxfilt_agrees(tmp_path):
     if tool is None:
         pytest.skip("no c++filt")
     stored = "\n".join(row[0] for row in NAMES)
-    text = subprocess.run(
-        [tool], input=stored, capture_output=True, text=True, check=True, timeout=300
-    ).stdout
+    text = run_command([tool], stdin=stored).stdout
     while "> >" in text:
         text = text.replace("> >", ">>")
     text = re.sub(r"std::basic_([io])stream<char, std::char_traits<char>>", r"std::\1stream", text)
@@ -92,9 +91,7 @@ def test_malformed_names_are_malformed_to_others(tool):
     if shutil.which(tool) is None:
         pytest.skip(f"no {tool}")
     stored = "\n".join(MALFORMED)
-    text = subprocess.run(
-        [tool], input=stored, capture_output=True, text=True, check=True, timeout=300
-    ).stdout
+    text = run_command([tool], stdin=stored).stdout
     assert text.splitlines() == MALFORMED
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import triton_proton
-
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -87,24 +85,6 @@ def test_readme_quotes_the_measurements():
             assert not cell or float(cell) == pytest.approx(row[key], rel=0.01), (work, key)
 
 
-def test_readme_shows_the_viewers_output():
-    text = read("README.md")
-    shown = r"^\$ (proton-viewer .*/gpu_example.hatchet) \| tail -n \+2\n(.*?)```"
-    example = re.search(shown, text, re.M | re.S)
-    command, output = example.groups()
-    viewer = Path(triton_proton.__file__).parent / "bin" / "proton-viewer"
-    done = subprocess.run(
-        [viewer, *command.split()[1:]],
-        cwd=ROOT,
-        env={"LC_ALL": "C.UTF-8"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    assert done.stdout.split("\n", 1)[1] == output
-
-
 def test_every_page_is_in_an_index():
     for index in (ROOT / "docs" / "README.md", ROOT / "docs" / "design" / "README.md"):
         text = index.read_text(encoding="utf-8")
@@ -162,7 +142,8 @@ def test_every_public_name_of_the_package_is_in_the_guide():
 
 def test_every_environment_variable_is_in_the_guide():
     text = read("docs", "guide", "environment.md")
-    pattern = r'(?:environment_get|get|is_set|_is_true|try_named)\((?:search, )?"([A-Z_]+)"'
+    call = r"(?:environment_get|get|is_set|_is_true|library_search_named|library_search_value)"
+    pattern = call + r'\((?:search, )?"([A-Z_]+)"'
     names = set()
     for source in [*ROOT.glob("src/**/*.c"), *ROOT.glob("python/triton_proton/**/*.py")]:
         names |= set(re.findall(pattern, source.read_text(encoding="utf-8")))
@@ -173,23 +154,24 @@ def test_every_environment_variable_is_in_the_guide():
     assert [name for name in sorted(names) if not mentions(text, name)] == []
 
 
+def losses() -> list[str]:
+    code = read("src", "record", "store", "counters.def")
+    names = re.findall(r'^LOSS\(\w+, "([^"]+)"\)', code, re.MULTILINE)
+    assert len(names) > 8
+    return [f"lost: {name}" for name in names]
+
+
 def test_every_loss_is_in_the_guide():
     text = read("docs", "guide", "failures.md")
-    code = "\n".join(path.read_text() for path in (ROOT / "src" / "record").rglob("*.c"))
-    names = re.findall(r'\{"([^"]+)", true\}', code)
-    assert len(names) >= 4
-    assert [name for name in names if f"| `{name}` |" not in text] == []
+    assert [name for name in losses() if f"| `{name}` |" not in text] == []
 
 
 def test_the_viewer_prints_a_remedy_for_every_loss():
-    names = read("src", "record", "store", "store_counters.c")
-    losses = re.findall(r'"(lost: [^"]+)",\s+true', names)
     table = read("src", "viewer", "query", "input.c").split("} remedies[] = {")[1].split("};")[0]
     known = re.findall(r'\{"([^"]+)",', table)
-    assert len(losses) > 8
-    assert [loss for loss in losses if not any(cause in loss for cause in known)] == []
+    assert [loss for loss in losses() if not any(cause in loss for cause in known)] == []
     # The first match is printed: each entry is the first match of some counter.
-    first = {next(cause for cause in known if cause in loss) for loss in losses}
+    first = {next(cause for cause in known if cause in loss) for loss in losses()}
     assert [cause for cause in known if cause not in first] == []
     assert len(set(known)) == len(known)
 
@@ -278,7 +260,7 @@ def fixed_length(pattern: str) -> int:
 def all_literals() -> list[str]:
     """Patterns of all texts that are long enough to tell a message by."""
     texts = []
-    for source in [*ROOT.glob("src/**/*.c"), *ROOT.glob("python/ext/*.c")]:
+    for source in [*ROOT.glob("src/**/*.c"), *ROOT.glob("python/ext/**/*.c")]:
         texts += c_literals(source.read_text(encoding="utf-8"))
     for source in ROOT.glob("python/triton_proton/**/*.py"):
         texts += python_literals(source.read_text(encoding="utf-8"))
@@ -288,15 +270,14 @@ def all_literals() -> list[str]:
 def test_every_message_in_the_guide_is_one_of_the_program():
     page = read("docs", "guide", "troubleshooting.md")
     messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
-    assert len(messages) > 50
-    patterns = all_literals()
+    assert len(messages) > 20
+    patterns = [(fixed_length(text), re.compile(text)) for text in all_literals()]
     unknown = []
     for message in messages:
         fixed = re.sub(r"\b[A-Z]+\b", "", message)
         # Words that the program fills in are spelled out in some rows, hence not all has to match.
         if not any(
-            fixed_length(pattern) >= 0.4 * len(fixed) and re.search(pattern, message)
-            for pattern in patterns
+            length >= 0.4 * len(fixed) and pattern.search(message) for length, pattern in patterns
         ):
             unknown.append(message)
     assert unknown == []

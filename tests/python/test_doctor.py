@@ -30,6 +30,7 @@ class _Tensor:
     mul_ = add_
 
 def ones(size, device):
+    _steps.step(b"queue")
     return _Tensor()
 
 class CUDAGraph:
@@ -91,12 +92,9 @@ def diagnose(programs, tmp_path):  # noqa: F811
     torch.mkdir(parents=True)
     (torch / "__init__.py").write_text(TORCH)
     (torch / "profiler.py").write_text(PROFILER)
-    kfd = tmp_path / "kfd"
-    kfd.touch()
     found |= {
         "PYTHONPATH": str(torch.parent),
         "FAKE_STEPS": str(programs / "libsteps.so"),
-        "PROTON_DOCTOR_KFD": str(kfd),
     }
 
     def run(**changes: str):
@@ -116,6 +114,7 @@ def test_all_is_well_with_the_fakes_which_have_no_samples(diagnose):
     assert outcomes(report) == dict.fromkeys(NAMES, "ok") | {"PC samples": "differs"}, output
     assert status == 0
     assert "10 of 10 kernels, rocprofiler-sdk 1.2.1 in /" in output
+    assert "a queue of HIP first: 10 of 10 kernels, roctracer 4.1 in /" in output
     assert "9 of 10 checks are as on the developers' fakes\n" in output
     assert "send r.json in an issue" in output
 
@@ -133,7 +132,7 @@ def test_a_failure_has_its_message_and_asks_for_the_report(diagnose):
 
 
 def test_without_the_device_nothing_else_is_tried(diagnose):
-    status, report, output = diagnose(PROTON_DOCTOR_KFD="/nonexistent")
+    status, report, output = diagnose(PROTON_KFD_DEVICE="/nonexistent")
     assert status == 1
     assert outcomes(report) == {"device": "FAILED"}
     assert "no /nonexistent: no AMD GPU, no driver, or a container without the device" in output

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from cmd_support import executable
 from protobuf_reader import protobuf_fields
+from support import run_command
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "viewer"
 # Profiles with kernel times.
@@ -353,19 +354,14 @@ def test_pprof_is_read_by_pprof(tmp_path):
     tools = Path(shutil.which("pprof") or "/usr/lib/go-1.19/pkg/tool/linux_amd64/pprof")
     go = shutil.which("go")
     if go:
-        directory = subprocess.run(
-            [go, "env", "GOTOOLDIR"], capture_output=True, text=True, timeout=300
-        )
+        directory = run_command([go, "env", "GOTOOLDIR"], status=None)
         tools = Path(directory.stdout.strip()) / "pprof"
     if not tools.exists():
         pytest.skip("go tool pprof is not installed")
     (tmp_path / "x.pb.gz").write_bytes(export("pprof", "up_python"))
     command = [tools, "-top", "-nodecount=0", "-sample_index=time", "x.pb.gz"]
     environment = dict(os.environ, PPROF_TMPDIR=str(tmp_path), HOME=str(tmp_path))
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_command(command, cwd=tmp_path, env=environment)
     assert "Type: time" in done.stdout and "of 16.57us total" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines()]
     assert any(row[-1:] == ["mm_512x512x512"] and row[0] == "15.07us" for row in rows)

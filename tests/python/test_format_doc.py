@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
 HEADER = (ROOT / "src" / "format" / "rows.h").read_text(encoding="utf-8")
+TABLES = (ROOT / "src" / "format" / "tables.def").read_text(encoding="utf-8")
 
 Field = tuple[int, int, str]  # offset, bytes, name
 
@@ -90,9 +92,7 @@ def test_offsets_are_those_of_the_compiler(tmp_path):
         check=True,
         timeout=300,
     )
-    printed = subprocess.run(
-        [program], check=True, capture_output=True, text=True, timeout=300
-    ).stdout
+    printed = run_command([program]).stdout
     actual = [int(line) for line in printed.split()]
     assert list(zip([what for what, _ in expected], actual)) == expected
 
@@ -131,6 +131,7 @@ def documented_names() -> list[tuple[str, int]]:
 
 def test_every_enumerator_is_documented():
     known = {name for name, _ in documented_names()}
+    assert {f"TABLE_{name}" for name in re.findall(r"^TABLE\((\w+)", TABLES, re.MULTILINE)} <= known
     for body in re.findall(r"^enum \w+ {\n(.*?)^};", HEADER, re.MULTILINE | re.DOTALL):
         names = set(re.findall(r"^\t([A-Z]\w+)", body, re.MULTILINE)) - {"TABLE_COUNT"}
         assert names <= known
@@ -304,13 +305,7 @@ def record(tmp_path: Path, how: str) -> Reader:
     """The file that PROGRAM leaves when it ends, or when it is killed."""
     script = tmp_path / "program.py"
     script.write_text(PROGRAM, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(script), "profile", how],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = run_command([sys.executable, str(script), "profile", how], cwd=tmp_path, status=None)
     assert done.returncode == (-signal.SIGKILL if how == "kill" else 0), done.stderr
     return Reader((tmp_path / "profile.proton").read_bytes())
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 
 import triton_proton as proton
@@ -63,10 +66,10 @@ class Anything:
         return None
 
 
-def record(path):
+def record(path, nodes=", ".join(MANY), lines=False):
     """{kernel: frames between the line of the file and kernel}; all frames at `path`."""
     path.parent.mkdir(parents=True)
-    path.write_text(TEXT.replace("NAMES", ", ".join(MANY)), encoding="utf-8")
+    path.write_text(TEXT.replace("NAMES", nodes), encoding="utf-8")
     names = (
         "torch empty_strided_cuda extern_kernels get_raw_stream triton_poi_fused_gelu_mul_0 "
         "unnamed many"
@@ -81,7 +84,11 @@ def record(path):
         if "count" not in node["metrics"] or node["children"]:
             continue
         (line,) = (i for i, name in enumerate(frames) if name.startswith(f"{path}:"))
-        found[frames[-1]] = [name for name in frames[line + 1 : -1] if "@" not in name]
+        found[frames[-1]] = [
+            name
+            for name in frames[line + 1 : -1]
+            if "@" not in name or (lines and not name.startswith(str(Path(__file__))))
+        ]
     return found
 
 
@@ -115,3 +122,19 @@ def test_a_file_that_has_vanished_names_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(proton, "start", vanish)
     found = record(path)
     assert len(found) == 6 and not any(found.values())
+
+
+def test_damaged_comments_name_something_or_nothing(tmp_path):
+    pieces = "h {@ ./ a / = | 12 |f| /x.py } , %2 %2C %00".split(" ")
+    random_ = random.Random(7)
+    for i in range(150):
+        nodes = "".join(random_.choices(pieces, k=random_.randrange(1, 60)))
+        path = tmp_path / str(i) / "ab" / NAME
+        found = record(path, nodes)
+        assert len(found) == 6 and all(len(names) <= 2 for names in found.values())
+
+
+def test_line_and_operators_of_a_coded_node(tmp_path):
+    nodes = "h{@./layers.0/mlp|16|forward|/x/a%2Cb.py}, y{@./layers.0/norm|17|forward|/x/a%2Cb.py}"
+    found = record(tmp_path / "ab" / NAME, nodes, lines=True)
+    assert found["many.run"] == ["/x/a,b.py:17@forward", "<h, y>"]

@@ -7,7 +7,6 @@ tests/fake/amd_calls.c.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fake_driver import CC, launcher, machine
-from support import load, metrics, names, walk
+from support import load, metrics, names, run_command, walk
 
 pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")
 
@@ -36,15 +35,11 @@ def run(request, tmp_path, monkeypatch):
 
     def run_here(body: str) -> str:
         (tmp_path / "script.py").write_text(textwrap.dedent(PROGRAM) + textwrap.dedent(body))
-        done = subprocess.run(
+        done = run_command(
             [sys.executable, "script.py"],
             cwd=tmp_path,
             env=machine(request.param, TEST_LAUNCHER=launcher(), TRITON_INTERPRET=None),
-            capture_output=True,
-            text=True,
-            timeout=300,
         )
-        assert done.returncode == 0, done.stderr
         return done.stdout
 
     run_here.backend = request.param

@@ -126,7 +126,8 @@ def test_every_function_of_the_driver_is_in_the_real_library():
     if found is None:
         pytest.skip("no libamdhip64 is installed")
     text = (ROOT / "src" / "driver" / "hip_abi.h").read_text()
-    names = set(re.findall(r"^\s*X\((hip\w+),", text, re.MULTILINE))
+    needed = text[: text.index("HIP_OPTIONAL_FUNCTIONS")]
+    names = set(re.findall(r"^\s*X\((hip\w+),", needed, re.MULTILINE))
     assert len(names) > 20
     library = ctypes.CDLL(found)
     missing = {name for name in names if not hasattr(library, name)}

@@ -2,7 +2,7 @@
 
 Every kernel of intra_shapes.py for every architecture it is for, without a GPU: Triton's front end
 and its LLVM, our pass, and ptxas or LLVM's assembler for AMD. The pass is run by the program
-tests/tools/instrument of the Meson build.
+tests/tools/run_pass of the Meson build.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from intra_support import (  # noqa: E402
     without_markers,
 )
 
-pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
+pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/run_pass is not built")
 
 # Registers up to here cost no occupancy: of NVIDIA's 65536 for 2048 threads, of the 512 of AMD's
 # SIMD for eight waves.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st  # noqa: E402
 from built import TOOL  # noqa: E402
 from test_instrument_records import functions, instrument, text_of  # noqa: E402
 
-pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
+pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/run_pass is not built")
 
 NAMES = ("a", "b", "c")
 

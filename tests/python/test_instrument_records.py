@@ -18,7 +18,7 @@ from hypothesis import strategies as st  # noqa: E402
 from built import TOOL  # noqa: E402
 from llvm_run import M32, Cta, Thread, compile_kernel  # noqa: E402
 
-pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
+pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/run_pass is not built")
 
 SCOPE, START, END, EVENT_START, EVENT_END = range(5)
 BUFFER = 1 << 40
@@ -250,7 +250,7 @@ def longest(blocks, number: int = 0):
 
 def instrument(text: str, arch: str, options: dict[str, int | str]) -> tuple[str, dict]:
     done = subprocess.run(
-        [str(TOOL), arch, *(f"{k}={v}" for k, v in options.items())],
+        [str(TOOL), "llvm", arch, *(f"{k}={v}" for k, v in options.items())],
         input=text.encode(),
         capture_output=True,
         timeout=300,

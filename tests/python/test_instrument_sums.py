@@ -19,7 +19,7 @@ from built import TOOL  # noqa: E402
 from llvm_run import Cta, Thread, compile_kernel  # noqa: E402
 from test_instrument_records import BUFFER, M32, functions, instrument, text_of  # noqa: E402
 
-pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
+pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/run_pass is not built")
 
 TICK = 7  # cycles between two clock reads
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from cmd_support import environment, executable
+from support import run_command
 
 PROGRAM = Path(__file__).with_name("tutorial_matmul.py")
 ALIAS = (
@@ -36,10 +36,7 @@ def run(how: str, *arguments: str, status: int = 0) -> str:
     if how != "alias":
         command = [executable("proton"), "-q", "-n", "recorded", "-k", "triton"]
     env = environment(TRITON_INTERPRET="1", COLUMNS="200", PROTON_BACKEND=None)
-    done = subprocess.run(
-        [*command, str(PROGRAM), *arguments], env=env, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == status, done.stderr
+    done = run_command([*command, str(PROGRAM), *arguments], env=env, status=status)
     return done.stdout
 
 

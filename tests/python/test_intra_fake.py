@@ -6,14 +6,12 @@ Their `torch` is fake_torch.py, with empty tensors.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from fake_driver import fake_environment, hip_library
+from fake_driver import hip_library, run_python
 
 pytest.importorskip("triton.backends.amd.driver")
 
@@ -27,27 +25,13 @@ def run(tmp_path):
     shutil.copy(Path(__file__).with_name("fake_torch.py"), tmp_path / "torch.py")
 
     def go(*words: str, **variables: str) -> str:
-        environment = fake_environment(
-            TRITON_CACHE_DIR=str(tmp_path / "cache"),
-            TRITON_LIBHIP_PATH=str(hip_library()),
-            PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",
-            PROTON_HIP_PATH=str(hip_library()),
-            PYTHONWARNINGS="ignore",
-            **variables,
-        )
-        environment["PYTHONPATH"] = os.pathsep.join(
-            [str(tmp_path), str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
-        )
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stderr
+        changes = {
+            "TRITON_LIBHIP_PATH": str(hip_library()),
+            "PROTON_CUDA_PATH": "/nonexistent/libcuda.so.1",
+            "PROTON_HIP_PATH": str(hip_library()),
+            "PYTHONWARNINGS": "ignore",
+        }
+        return run_python(tmp_path, *words, **changes, **variables).stderr
 
     return go
 

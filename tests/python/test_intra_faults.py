@@ -6,10 +6,10 @@ If scopes are not recorded, a warning names them or the reason.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 
 import pytest
+from support import run_command
 
 triton = pytest.importorskip("triton")
 
@@ -25,13 +25,12 @@ from triton_proton._registers import SHARED_KIB  # noqa: E402
 @pytest.fixture(autouse=True)
 def fresh_cache(own_cache, monkeypatch):
     monkeypatch.delenv("PROTON_QUIET", raising=False)
-    monkeypatch.setattr("triton_proton._message._printed", set())
 
 
 @pytest.fixture
 def without_canary(monkeypatch):
     """For tests that break the compiler: the test kernel would be the first to notice."""
-    monkeypatch.setattr(_canary, "failure", lambda target, notes: None)
+    monkeypatch.setattr(_canary, "failure", lambda *_: None)
 
 
 def change_stage(monkeypatch, name, change):
@@ -137,6 +136,23 @@ def test_passes_that_fail_leave_the_kernel(monkeypatch, capfd, without_canary, f
 # ------------------------------------------------------------------ changes in other versions
 
 
+def test_with_statements_that_a_table_compiles(monkeypatch, capfd):
+    """TLX (fbtriton 3.7.4) looks the class up, and compiles only the body of other statements."""
+    from triton.compiler import code_generator
+
+    def visit_with(generator, node):
+        call = node.items[0].context_expr
+        if compile_it := code_generator.WITH_DISPATCH.get(generator.visit(call.func)):
+            return compile_it(generator, node)
+        return generator.visit_compound_statement(node.body)
+
+    monkeypatch.setattr(code_generator, "WITH_DISPATCH", {}, raising=False)
+    monkeypatch.setattr(code_generator.CodeGenerator, "visit_With", visit_with)
+    _instrument.start("default")
+    assert "kernel" in scopes_of(kernels.compile(kernels.marked_add, "sm_90"))
+    assert capfd.readouterr().err == ""
+
+
 def rewriting(pattern, replacement):
     """A stage that prints its text in another way."""
 
@@ -228,9 +244,9 @@ def test_the_canary_lives(capfd, arch):
 def test_the_canary_is_compiled_once(monkeypatch):
     tried = []
 
-    def failure(target, notes):
+    def failure(target, *more):
         tried.append(target.arch)
-        return before(target, notes)
+        return before(target, *more)
 
     before = _canary.failure
     monkeypatch.setattr(_canary, "failure", failure)
@@ -249,13 +265,28 @@ def test_kernels_are_not_changed_if_the_canary_dies(monkeypatch, capfd):
         return before(*args).replace("// proton.", "// ")
 
     monkeypatch.setattr(backend, "make_llir", make_llir)
-    _instrument.start("default:auto=all")
-    assert is_plain(kernels.compile(kernels.add)) and is_plain(kernels.compile(kernels.marked_add))
+    _instrument.start("default")
+    assert is_plain(kernels.compile(kernels.marked_add))
     reported = capfd.readouterr().err.splitlines()
     assert [line for line in reported if line.startswith("proton: ")] == [
         "proton: kernels for sm_90 are not instrumented: proton_canary: Triton's compiler removed "
         "these scopes, which are not recorded: canary"
     ]
+
+
+def test_automatic_scopes_that_another_triton_would_lose_are_missed(monkeypatch, capfd):
+    inner = _libproton.instrument_ttgir
+
+    def renamed(text, *more):
+        made, *rest = inner(text.replace("tt.load", "tt.load2"), *more)
+        return made and made.replace("tt.load2", "tt.load"), *rest
+
+    monkeypatch.setattr(_libproton, "instrument_ttgir", renamed)
+    _instrument.start("default:auto=all")
+    for _ in range(2):
+        assert "kernel" in scopes_of(kernels.compile(kernels.marked_add))
+    reported = capfd.readouterr().err
+    assert reported.count("proton: automatic scopes are missing in kernels: this Triton ") == 1
 
 
 def test_an_architecture_without_support_is_reported_once(capfd):
@@ -362,7 +393,7 @@ def test_a_kernel_to_which_ptxas_gives_few_registers_gets_its_own_number(monkeyp
 
     before = _registers.fit
     monkeypatch.setattr(_registers, "fit", fit)
-    monkeypatch.setattr(_canary, "failure", lambda target, notes: None)
+    monkeypatch.setattr(_canary, "failure", lambda *_: None)
     _instrument.start("default:tree=records:auto=all:budget=off")
     made = kernels.compile(kernels.products_of_vectors)
     needs = cubin_needs(made.asm["cubin"])
@@ -388,10 +419,7 @@ assert _libproton.instrument_allocate("many", 128, 0) == 0
 assert _libproton.instrument_launched(object()) is None
 assert _libproton.instrument_launched(type("", (), {"data": {"function": "f"}})) is None
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_command([sys.executable, "-c", program])
     assert done.stderr == (
         "proton: launches of instrumented kernels are not recorded: the allocator is called "
         "without a size, an alignment and a stream\n"

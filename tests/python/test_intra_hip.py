@@ -7,12 +7,9 @@ library calls the test, which writes what the kernel would write to the buffer t
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from fake_driver import fake_environment, hip_library
+from fake_driver import hip_library, run_program
 
 from triton_proton import _libproton
 from triton_proton._stages import KernelStages, Passes
@@ -86,26 +83,13 @@ assert library.hipGetLastError() == 0
 @pytest.fixture
 def run(tmp_path):
     def go(data: str) -> None:
-        program = tmp_path / "program.py"
-        program.write_text(PROGRAM)
         library = str(hip_library())
-        environment = fake_environment(
-            TRITON_CACHE_DIR=str(tmp_path / "cache"),
-            TRITON_LIBHIP_PATH=library,
-            PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",
-            PROTON_HIP_PATH=None,  # found because Triton has loaded it
-        )
-        path = str(Path(__file__).parent)
-        environment["PYTHONPATH"] = f"{path}:{environment.get('PYTHONPATH', '')}"
-        done = subprocess.run(
-            [sys.executable, str(program), library, data],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
+        changes = {
+            "TRITON_LIBHIP_PATH": library,
+            "PROTON_CUDA_PATH": "/nonexistent/libcuda.so.1",
+            "PROTON_HIP_PATH": None,  # found because Triton has loaded it
+        }
+        run_program(tmp_path, PROGRAM, library, data, **changes)
 
     return go
 
@@ -113,7 +97,8 @@ def run(tmp_path):
 @pytest.mark.parametrize("arch, size", [("sm_90", 256), ("gfx942", 256), ("gfx1250", 512)])
 def test_room_for_every_cta_of_a_cluster(monkeypatch, arch, size):
     """Triton's launcher asks for the grid times this on AMD, for the CTAs times this on NVIDIA."""
-    made = {"text": "", "shared": 0, "cta_bytes": 256, "ring_bytes": 0, "layout": "", "ignored": 0}
+    made = {"text": "", "shared": 0, "requested": 256, "alignment": 128}
+    made |= {"ring_bytes": 0, "layout": "", "ignored": 0}
     monkeypatch.setattr(_libproton, "instrument_llvm", lambda *_: made)
     ctas = 2 if size == 512 or arch == "sm_90" else 1
     metadata = {"num_warps": 4, "num_ctas": ctas, "shared": 0}

@@ -7,12 +7,9 @@ holds.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from fake_driver import fake_environment
+from fake_driver import run_program
 
 pytest.importorskip("triton")
 
@@ -126,20 +123,7 @@ SPACE = 16  # records of each of four warps
 
 
 def run(tmp_path, data: str) -> str:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    environment = fake_environment(TRITON_CACHE_DIR=str(tmp_path / "cache"))
-    environment["PYTHONPATH"] = f"{Path(__file__).parent}:{environment.get('PYTHONPATH', '')}"
-    done = subprocess.run(
-        [sys.executable, str(program), data],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    return run_program(tmp_path, PROGRAM, data).stderr
 
 
 def test_tree_keeps_the_scope_around_remaining_records(tmp_path):

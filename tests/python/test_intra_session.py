@@ -7,12 +7,9 @@ asks for its buffer, writes records there and calls the launch hooks.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from fake_driver import fake_environment
+from fake_driver import run_program, run_python
 
 pytest.importorskip("triton")
 
@@ -93,20 +90,7 @@ proton.finalize()
 @pytest.fixture
 def run(tmp_path):
     def go(data: str, *mode: str, **variables: str) -> None:
-        program = tmp_path / "program.py"
-        program.write_text(PROGRAM)
-        environment = fake_environment(TRITON_CACHE_DIR=str(tmp_path / "cache"), **variables)
-        path = str(Path(__file__).parent)
-        environment["PYTHONPATH"] = f"{path}:{environment.get('PYTHONPATH', '')}"
-        done = subprocess.run(
-            [sys.executable, str(program), data, *mode],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
+        run_program(tmp_path, PROGRAM, data, *mode, **variables)
 
     return go
 
@@ -194,19 +178,9 @@ knobs.runtime.launch_exit_hook(Metadata())
 @pytest.mark.parametrize("data", ["tree", "trace"])
 def test_the_command_instruments(tmp_path, data):
     (tmp_path / "program.py").write_text(COMMAND)
-    environment = fake_environment(TRITON_CACHE_DIR=str(tmp_path / "cache"))
-    path = str(Path(__file__).parent)
-    environment["PYTHONPATH"] = f"{path}:{environment.get('PYTHONPATH', '')}"
     options = ["-n", "named", "-b", "instrumentation", "-m", "default:auto=loads", "-k", "triton"]
-    done = subprocess.run(
-        [sys.executable, "-m", "triton_proton.proton", *options, "-d", data, "program.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    command = ["-m", "triton_proton.proton", *options, "-d", data, "program.py"]
+    done = run_python(tmp_path, *command)
     suffix = {"tree": "hatchet", "trace": "chrome_trace"}[data]
     assert (tmp_path / f"named.{suffix}").exists()
     hint = {
@@ -227,29 +201,12 @@ proton.finalize()
 @pytest.mark.parametrize("command", [[], ["-m", "triton_proton.proton", "-b", "instrumentation"]])
 def test_how_to_add_scopes_is_reported_once(tmp_path, command):
     (tmp_path / "program.py").write_text(NOTHING)
-    done = subprocess.run(
-        [sys.executable, *command, "program.py"],
-        cwd=tmp_path,
-        env=fake_environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(tmp_path, *command, "program.py")
     assert done.stderr.startswith("proton: ") and done.stderr.count("\n") == 1
     assert "no kernel with scopes was launched; add scopes with triton_proton" in done.stderr
 
 
 def test_the_interpreter_is_reported_to_have_no_scopes(tmp_path):
-    (tmp_path / "program.py").write_text(NOTHING)
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=tmp_path,
-        env=fake_environment(TRITON_INTERPRET="1"),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_program(tmp_path, NOTHING, TRITON_INTERPRET="1")
     printed = "proton: TRITON_INTERPRET is set: interpreted kernels have no scopes inside\n"
     assert done.stderr.startswith(printed)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support import run_command
 
 triton = pytest.importorskip("triton")
 
@@ -56,13 +56,10 @@ def example(monkeypatch):
 
 def step(*words, **variables):
     """Run one step as a user does."""
-    return subprocess.run(
+    return run_command(
         [sys.executable, "-m", "triton_proton.intra", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
         env=dict(os.environ, PROTON_QUIET="0", **variables),
-        timeout=300,
+        status=None,
     )
 
 
@@ -340,7 +337,9 @@ def test_the_kernel_is_not_edited(example):
     _instrument.start("default:auto=all:budget=off")
     made = kernels.compile_source(source, "sm_90", num_warps=8, num_stages=3)
     words = {scope.partition("@")[0] for scope in scopes_of(made)}
-    assert words == {"async_copy", "async_wait", "convert", "dot", "dot_wait", "loop", "store"}
+    assert words == {
+        "async_copy", "async_wait", "convert", "dot", "dot_wait", "fence", "loop", "store"
+    }
 
 
 def test_the_options_of_the_tutorial(example, monkeypatch):

@@ -6,12 +6,9 @@ Triton compiles the kernels; the test writes the sums of warps.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from fake_driver import fake_environment
+from fake_driver import run_program
 
 pytest.importorskip("triton")
 
@@ -134,25 +131,13 @@ assert has_sums(kernels.marked_copy)
 """
 
 
-def run(tmp_path, *words: str, text: str = PROGRAM) -> subprocess.CompletedProcess:
-    program = tmp_path / "program.py"
-    program.write_text(text)
-    environment = fake_environment(TRITON_CACHE_DIR=str(tmp_path / "cache"))
-    environment["PYTHONPATH"] = f"{Path(__file__).parent}:{environment.get('PYTHONPATH', '')}"
-    return subprocess.run(
-        [sys.executable, str(program), *words],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+def run(tmp_path, *words: str, text: str = PROGRAM, status: int | None = 0):
+    return run_program(tmp_path, text, *words, status=status)
 
 
 @pytest.mark.parametrize("mode", ["", "default:tree=sums"])
 def test_a_million_executions_are_in_the_profile(tmp_path, mode):
     done = run(tmp_path, "tree", mode)
-    assert done.returncode == 0, done.stderr
     assert "overwritten" not in done.stderr and "lower bound" not in done.stderr
     (kernel,) = json.loads((tmp_path / "a.hatchet").read_text())[0]["children"]
     (outer,) = kernel["children"]
@@ -170,7 +155,7 @@ def test_a_million_executions_are_in_the_profile(tmp_path, mode):
 
 
 def test_a_trace_needs_records(tmp_path):
-    done = run(tmp_path, "trace", "default:tree=sums")
+    done = run(tmp_path, "trace", "default:tree=sums", status=None)
     assert done.returncode and "tree=sums keeps no single executions" in done.stderr
 
 
@@ -178,13 +163,11 @@ def test_an_execution_costs_less_than_a_record(tmp_path):
     """18 cycles for each of a million turns in a thousand million cycles."""
     for budget, is_reported in ((1, True), (2, False)):
         done = run(tmp_path, "tree", f"default:auto=stores:budget={budget}:tree=sums")
-        assert done.returncode == 0, done.stderr
         assert ("more than the budget of 1 %" in done.stderr) == is_reported, done.stderr
 
 
 def test_a_trace_names_kernels_that_were_compiled_before_it(tmp_path):
     done = run(tmp_path, "tree", "", "trace")
-    assert done.returncode == 0, done.stderr
     assert "proton: marked_loop: the trace omits 2 launches (totals include them)" in done.stderr
     (kernel,) = json.loads((tmp_path / "a.hatchet").read_text())[0]["children"]
     assert kernel["children"][0]["metrics"]["executions"] == 2 * 4
@@ -192,7 +175,6 @@ def test_a_trace_names_kernels_that_were_compiled_before_it(tmp_path):
 
 def test_kernels_have_records_while_a_session_is_a_trace(tmp_path):
     done = run(tmp_path, text=SESSIONS)
-    assert done.returncode == 0, done.stderr
     assert "instead of sums" not in done.stderr
 
 
@@ -203,7 +185,7 @@ NO_SUMS = "it has async events", "it has scopes in noinline functions", "never e
 COST = 8
 
 
-@pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
+@pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/run_pass is not built")
 @pytest.mark.parametrize(
     "name, arch",
     [(case.name, arch) for case in CASES for arch in ("sm_90", "gfx942") if is_for(case, arch)],
@@ -225,7 +207,7 @@ def test_sums_assemble_and_cost_no_memory(name, arch):
     assert after["registers"] <= usual["registers"] + COST, (before, usual, after)
 
 
-@pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
+@pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/run_pass is not built")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100", "gfx90a", "gfx950"])
 @pytest.mark.parametrize(
     "options", [{}, {"buffer": "global"}, {"stride": 3, "sampled": 2}, {"unit": 4}], ids=str

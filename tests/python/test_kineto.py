@@ -11,6 +11,7 @@ import fake_driver
 import pytest
 
 from built import FAKES
+from support import run_command
 
 # A module with the function that initializes Kineto, as PyTorch's has it.
 FAKE = """
@@ -44,14 +45,11 @@ TEXT = "torch.profiler starts while Proton uses CUPTI, which serves one of them"
 def run(tmp_path: Path, body: str, **env: str) -> subprocess.CompletedProcess[str]:
     script = tmp_path / "script.py"
     script.write_text(FAKE + "\nimport triton_proton as proton\n" + body)
-    return subprocess.run(
+    return run_command(
         [sys.executable, script],
         cwd=tmp_path,
         env={**os.environ, **fake_driver.libraries(), "PROTON_QUIET": "0", **env},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        status=None,
     )
 
 
@@ -145,13 +143,10 @@ assert profiler._prepare_profiler is _kineto._watched
 print(len(seen), len(found.key_averages()) > 0, torch.profiler.ProfilerActivity.CUDA.name)
 """
     )
-    done = subprocess.run(
+    done = run_command(
         [sys.executable, script],
         cwd=tmp_path,
         env={**os.environ, **fake_driver.libraries()},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        status=None,
     )
     assert (done.returncode, done.stdout) == (0, "1 True CUDA\n"), done.stderr

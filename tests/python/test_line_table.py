@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from nvidia_tools import assemble, code_object_tool, run
+from support import run_command
 
 triton = pytest.importorskip("triton")
 
@@ -233,12 +233,8 @@ def test_lines_are_those_of_cupti(tmp_path, kernel):
     path, name = tmp_path / "k.cubin", kernel.__name__
     path.write_bytes(compile_kernel(kernel, "sm_90")["cubin"])
     mine = chains(path)[0][name]
-    done = subprocess.run(
-        [sys.executable, "-c", CUPTI_LINES, library, path, name, str(len(mine) * 16)],
-        capture_output=True,
-        text=True,
-        timeout=300,
+    done = run_command(
+        [sys.executable, "-c", CUPTI_LINES, library, path, name, str(len(mine) * 16)]
     )
-    assert done.returncode == 0, done.stderr
     expected = [line.split("\t") for line in done.stdout.splitlines()]
     assert [["0", file, str(line)] for (file, line), *_ in mine.values()] == expected

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from built import BUILD, ROOT
-from cmd_support import environment, executable, run
+from cmd_support import environment, executable, run, temporary_name
+from rank_support import data_of, merge
 
 # MPI itself writes files and prints messages, and its processes take their own time to start.
 WITHOUT_MPI = pytest.mark.skipif(
@@ -62,14 +63,8 @@ def record(directory: Path, rank: int, size: int, *arguments: str) -> None:
     assert result.returncode == (-9 if arguments else 0), result.stderr
 
 
-def merge(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run([executable("proton-merge"), *arguments], cwd)
-
-
 def ranks_of(cwd: Path, *arguments: str) -> dict:
-    result = run([executable("proton-viewer"), "--ranks", "--json", *arguments], cwd)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return data_of(cwd, "--ranks", *arguments)
 
 
 def copy(job: Path, tmp_path: Path) -> Path:
@@ -137,22 +132,6 @@ def test_killed_damaged_and_missing_ranks_are_rows(job: Path, tmp_path: Path) ->
     states = {row["rank"]: row["state"] for row in merged["ranks"]}
     assert states == {0: "finished", 1: "missing", 2: "damaged", 3: "killed", 4: "finished"}
     assert merged["partial"] is True
-
-
-@pytest.mark.parametrize("is_link", [False, True])
-def test_the_result_does_not_take_the_place_of_a_profile(
-    is_link: bool, job: Path, tmp_path: Path
-) -> None:
-    place = copy(job, tmp_path)
-    target = place / "rank000001.proton"
-    before = target.read_bytes()
-    output = tmp_path / "link.proton" if is_link else target
-    if is_link:
-        output.symlink_to(target)
-    result = merge(tmp_path, "-o", str(output), "out.ranks")
-    assert result.returncode == 2
-    assert f"cannot write {output}: it is an input" in result.stderr
-    assert target.read_bytes() == before
 
 
 def test_reason_of_a_damaged_rank_is_printed(job: Path, tmp_path: Path) -> None:
@@ -277,7 +256,11 @@ def test_limit_of_nodes_is_reported(job: Path, tmp_path: Path) -> None:
     "arguments, message",
     [
         ((), "no ranks to merge: name a directory or files"),
-        (("no",), "1 rank is damaged: 0"),
+        (("no",), "cannot open no: No such file or directory"),
+        (("--allow-partial", "no.ranks"), "cannot open no.ranks: No such file or directory"),
+        (("-o", "-", "out.ranks"), "cannot go to standard output; name a file"),
+        (("-o", "out.ranks/x.proton", "out.ranks"), "one more profile among the ranks"),
+        (("-o", "out.ranks/000-999/x.proton", "."), "one more profile among the ranks"),
         (("--max-nodes", "0", "out.ranks"), "--max-nodes"),
     ],
 )
@@ -287,6 +270,7 @@ def test_wrong_arguments_are_refused(
     result = merge(job, *arguments)
     assert result.returncode == 2
     assert message in result.stderr
+    assert not (job / "no.ranks.proton").exists() and not (job / "-").exists()
 
 
 def test_an_existing_file_that_is_not_a_profile_is_kept(job: Path, tmp_path: Path) -> None:
@@ -294,15 +278,6 @@ def test_an_existing_file_that_is_not_a_profile_is_kept(job: Path, tmp_path: Pat
     (tmp_path / "notes").write_text("mine")
     result = merge(tmp_path, "-o", "notes", "out.ranks")
     assert result.returncode == 2 and (tmp_path / "notes").read_text() == "mine"
-
-
-def temporary_name(base: str) -> str:
-    """A name that a killed writer of `base` leaves (src/base/replace.c)."""
-    name = f".{base}.01234567"
-    check = 2166136261
-    for byte in name.encode():
-        check = (check ^ byte) * 16777619 % 2**32
-    return f"{name}{check:08x}.tmp"
 
 
 def test_a_rank_of_the_job_is_not_replaced(job: Path, tmp_path: Path) -> None:

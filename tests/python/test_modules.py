@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import triton_proton as proton
-from support import load, script, walk
+from support import load, run_command, script, walk
 from triton_proton import _libproton as lib
 
 torch = pytest.importorskip("torch")
@@ -339,12 +338,10 @@ for _ in range(3):
 
 def command(*options):
     Path("program.py").write_text(PROGRAM, encoding="utf-8")
-    return subprocess.run(
+    return run_command(
         [sys.executable, "-m", "triton_proton", *options, "-n", "test", "program.py"],
-        capture_output=True,
-        text=True,
         env={**os.environ, "PROTON_BACKEND": "host"},
-        timeout=300,
+        status=None,
     )
 
 
@@ -361,12 +358,9 @@ def test_the_command_annotates_each_model():
 def test_modules_need_scopes():
     result = command("--modules", "-c", "python")
     assert result.returncode == 2
-    assert "--modules works only with context shadow; remove it, or -c python" in result.stderr
-    result = subprocess.run(
-        [sys.executable, "-m", "triton_proton", "--modules", "--", "true"],
-        capture_output=True,
-        text=True,
-        timeout=300,
+    assert "--modules needs a context with scopes; use -c python+scopes" in result.stderr
+    result = run_command(
+        [sys.executable, "-m", "triton_proton", "--modules", "--", "true"], status=None
     )
     assert result.returncode == 2
     assert "--modules works only with Python scripts and modules" in result.stderr

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from built import ROOT
 from cmd_support import environment
-from fake_driver import CC, FAKE
+from fake_driver import CC
+from support import run_command
 
+FAKE = ROOT / "tests" / "fake"
 DATA = FAKE.parent / "data"
 
 # A child per failing allocation. Each reports the calls that failed; then it records a session.
@@ -202,13 +205,11 @@ def test_any_allocation_may_fail(
     failing: Path, calls: str, which: str, step: int, tmp_path: Path
 ) -> None:
     env = environment(LD_PRELOAD=str(failing))
-    done = subprocess.run(
+    done = run_command(
         [sys.executable, "-c", PROGRAM, which, str(step), calls, str(DATA)],
         cwd=tmp_path,
         env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        status=None,
     )
     assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
     reached, failed = map(int, done.stdout.split()[-2:])

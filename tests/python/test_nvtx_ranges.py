@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from built import ROOT
 from test_cmd_program import libproton, tree
-from test_cupti_abi import ROOT, find
+from test_cupti_abi import find
 
 COMPILER = shutil.which(os.environ.get("CC", "cc"))
 HEADERS = find(os.path.join("nvtx3", "nvToolsExt.h"))

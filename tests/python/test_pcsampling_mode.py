@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 
 import pytest
-from fake_driver import CC, fake_environment
-from support import at, load, script, walk
+from fake_driver import CC, LAUNCH_STRUCT, PC_STRUCT, fake_environment
+from support import at, load, run_command, script, walk
 
 triton = pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(CC is None, reason="needs a C compiler")
@@ -35,39 +34,9 @@ source = ASTSource(fn=add, signature=signature, constexprs={"n": 1024})
 cubin = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
 
 
-class Launch(ctypes.Structure):
-    _fields_ = [
-        ("call", ctypes.c_uint32),
-        ("name", ctypes.c_char_p),
-        ("context", ctypes.c_void_p),
-        ("device", ctypes.c_uint32),
-        ("stream", ctypes.c_uint32),
-        ("records", ctypes.c_uint32),
-        ("start_ns", ctypes.c_uint64),
-        ("end_ns", ctypes.c_uint64),
-        ("unseen", ctypes.c_bool),
-        ("node_id", ctypes.c_uint64),
-        ("captures", ctypes.c_uint64),
-        ("result", ctypes.c_int),
-        ("config", ctypes.c_uint32 * 9),
-        ("function", ctypes.c_void_p),
-        ("takes_us", ctypes.c_uint32),
-    ]
-
-
-class Pc(ctypes.Structure):
-    _fields_ = [
-        ("crc", ctypes.c_uint64),
-        ("function", ctypes.c_char_p),
-        ("reason", ctypes.c_char_p),
-        ("offset", ctypes.c_uint32),
-        ("samples", ctypes.c_uint32),
-        ("not_issued", ctypes.c_uint32),
-        ("correlation", ctypes.c_uint32),
-        ("is_of_graph", ctypes.c_bool),
-    ]
-
-
+"""
+PROGRAM += LAUNCH_STRUCT + PC_STRUCT
+PROGRAM += """
 os.environ["FAKE_CUDA_NO_CONTEXT"] = "1"
 fake = ctypes.CDLL(os.environ["PROTON_CUPTI_PATH"])
 for mine, name in (Launch, "fake_launch_bytes"), (Pc, "fake_pc_bytes"):
@@ -101,14 +70,11 @@ def run(end: str, mode: str = "pcsampling", command: tuple[str, ...] = (), statu
     code = PROGRAM.replace("MODE", repr(mode)) + end
     with open("program.py", "w", encoding="utf-8") as file:
         file.write(code)
-    result = subprocess.run(
+    result = run_command(
         [sys.executable, *command, "program.py"],
         env=fake_environment(PROTON_BACKEND="cupti"),
-        capture_output=True,
-        text=True,
-        timeout=300,
+        status=status,
     )
-    assert result.returncode == status, result.stderr
 
 
 def line_of(marker: str) -> int:
@@ -191,13 +157,7 @@ while time.monotonic() < until:
 """
     run(end, status=-signal.SIGKILL)
     viewer = [sys.executable, "-m", "triton_proton.viewer"]
-    printed = subprocess.run(
-        [*viewer, "-m", "num_samples", "test.proton"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    ).stdout
+    printed = run_command([*viewer, "-m", "num_samples", "test.proton"]).stdout
     assert f"program.py:{line_of('LOAD')}@add" in printed
 
 

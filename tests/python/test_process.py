@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cmd_support import executable
-from support import load, metrics, names, script
+from support import load, metrics, names, run_command, script
 
 START = """
 import os, sys
@@ -70,10 +69,7 @@ def test_os_exit_leaves_a_readable_working_file():
     assert files() == {"test.proton"}
     assert Path("test.proton").stat().st_size > 0
     viewer = executable("proton-viewer")
-    shown = subprocess.run(
-        [viewer, "-m", "m", "test.proton"], capture_output=True, text=True, timeout=300
-    )
-    assert shown.returncode == 0, shown.stderr
+    shown = run_command([viewer, "-m", "m", "test.proton"])
     assert "before" in shown.stdout
 
 
@@ -143,7 +139,6 @@ def test_daemon_threads_in_scopes_do_not_hinder_the_end():
             "for _ in range(4):\n"
             "    threading.Thread(target=forever, daemon=True).start()\n"
             "import time; time.sleep(0.05)\n",
-            timeout=300,
         )
         assert metrics(load("test.hatchet"), "before") == {"m": 1}
 

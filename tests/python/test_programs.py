@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support import run_command
 from triton_proton import _programs
 
 
@@ -22,13 +23,7 @@ def fake_program(directory: Path, name: str) -> Path:
 
 
 def run(module: str, *arguments: str, python: str = sys.executable, **env: str):
-    return subprocess.run(
-        [python, "-m", module, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **env},
-        timeout=300,
-    )
+    return run_command([python, "-m", module, *arguments], env={**os.environ, **env}, status=None)
 
 
 @pytest.fixture
@@ -148,14 +143,7 @@ def test_the_guide_shows_the_printed_output(tritons):
     shutil.copy(native("proton"), tritons / "triton-proton")
     environment = {**os.environ, "PATH": f"{tritons}:/usr/bin:/bin"}
     environment.pop("PROTON_PYTHON", None)
-    done = subprocess.run(
-        ["triton-proton", "--which"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
+    done = run_command(["triton-proton", "--which"], env=environment)
     printed = (done.stdout + done.stderr).replace(str(tritons.parent), "/opt/env")
     printed = re.sub(r"python3\.\d+", "python3.11", printed)
     assert re.sub(r"\(\d+\.\d+\.\d+\)", "(0.1.0)", printed) == shown
@@ -167,14 +155,7 @@ def test_version_notes_tritons_program(tritons, tmp_path):
     environment.pop("PROTON_PYTHON", None)
 
     def version():
-        return subprocess.run(
-            [ours, "--version"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )
+        return run_command([ours, "--version"], env=environment)
 
     assert version().stderr == ""
     environment["PATH"] = f"{tritons}:/usr/bin:/bin"
@@ -189,12 +170,10 @@ def test_version_notes_tritons_program(tritons, tmp_path):
 def test_summary_names_protons_viewer(tritons, tmp_path):
     (tmp_path / "s.py").write_text("import triton_proton\nwith triton_proton.scope('a'): pass\n")
     for path, viewer in ((f"{tritons}:/usr/bin:/bin", "triton-proton-viewer"), ("/bin", "proton")):
-        done = subprocess.run(
+        done = run_command(
             [native("proton"), "-b", "host", "s.py"],
-            env={**os.environ, "PATH": path, "PROTON_PYTHON": sys.executable},
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
+            env={**os.environ, "PATH": path, "PROTON_PYTHON": sys.executable},
+            status=None,
         )
         assert f"view it with: {viewer}" in done.stderr

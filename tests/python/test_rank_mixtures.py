@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cmd_support import environment, executable, run
-from rank_support import step, view, write_rank
+from rank_support import data_of, merge, step, view, write_rank
 
 HALF = 4
 
@@ -21,10 +21,6 @@ HALF = 4
 def write(directory: Path, ranks: range, world: int = 8, **more: str) -> None:
     for rank in ranks:
         write_rank(directory / "out.ranks", rank, step(rank), world=world, **more)
-
-
-def merge(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run([executable("proton-merge"), *arguments], cwd)
 
 
 def two_halves(directory: Path, first: dict[str, str], second: dict[str, str]) -> None:
@@ -45,57 +41,9 @@ def smaller_job_after_a_larger_one(d: Path) -> None:
     write(d, range(HALF), world=HALF)
 
 
-def half_without_a_number_of_ranks(d: Path) -> None:
-    two_halves(d, {}, {"world_size": ""})
-
-
-def jobs(d: Path) -> None:
-    two_halves(d, {"job": "41"}, {"job": "42"})
-
-
-def half_without_a_job(d: Path) -> None:
-    two_halves(d, {"job": "41"}, {})
-
-
-def steps(d: Path) -> None:
-    two_halves(d, {"job": "41", "launch": "step 0"}, {"job": "41", "launch": "step 1"})
-
-
-def ports(d: Path) -> None:
-    two_halves(d, {"launch": "port 29500"}, {"launch": "port 40001"})
-
-
-def restarts_of_slurm(d: Path) -> None:
-    two_halves(d, {"launch": "step 0"}, {"launch": "step 0, restart 1"})
-
-
-def half_without_a_launch(d: Path) -> None:
-    two_halves(d, {"launch": "port 29500"}, {})
-
-
-def launchers_on_a_host(d: Path) -> None:
-    two_halves(
-        d,
-        {"host": "a", "launcher": "process 10, start 5, boot 1a"},
-        {"host": "a", "launcher": "process 11, start 9, boot 1a"},
-    )
-
-
 def launchers_on_the_second_host(d: Path) -> None:
     write(d, range(8), launcher="process 10, start 5, boot 1a")
     write(d, range(6, 8), launcher="process 10, start 6, boot 1a")
-
-
-def agents_with_one_number(d: Path) -> None:
-    two_halves(
-        d,
-        {"host": "a", "launcher": "agent 0, process 10, start 5, boot 1a"},
-        {"host": "a", "launcher": "agent 0, process 11, start 9, boot 1a"},
-    )
-
-
-def attempts(d: Path) -> None:
-    two_halves(d, {}, {"attempt": "1"})
 
 
 def attempts_of_each_rank(d: Path) -> None:
@@ -138,48 +86,56 @@ def put_merged(d: Path, name: str) -> None:
     shutil.move(d / "all.proton", d / "out.ranks" / "000-999" / name)
 
 
-def merged_file(d: Path) -> None:
-    put_merged(d, "all.proton")
-
-
 def merged_file_with_the_name_of_a_rank(d: Path) -> None:
     put_merged(d, "rank000008.proton")
 
 
 P = "out.ranks/000-999/"
-# A mixture, and the message that names the files.
-MIXTURES: list[tuple[Callable[[Path], None], str]] = [
-    (
-        smaller_job_after_a_larger_one,
-        f"number of ranks: 4 in {P}rank000000.hatchet and 3 more, "
-        f"8 in {P}rank000004.hatchet and 3 more",
+START = f"{P}rank000000.hatchet and 3 more"
+END = f"{P}rank000004.hatchet and 3 more"
+LAUNCHERS = ("process 10, start 5, boot 1a", "process 11, start 9, boot 1a")
+# Information of the first four ranks and of the others, and the message that names the files.
+HALVES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
+    "half without a number of ranks": (
+        *({}, {"world_size": ""}),
+        f"number of ranks: none in {END}, 8 in {START}",
     ),
-    (
-        half_without_a_number_of_ranks,
-        f"number of ranks: none in {P}rank000004.hatchet and 3 more, "
-        f"8 in {P}rank000000.hatchet and 3 more",
+    "jobs": ({"job": "41"}, {"job": "42"}, f"job: 41 in {START}, 42 in {END}"),
+    "half without a job": ({"job": "41"}, {}, f"job: none in {END}, 41 in {START}"),
+    "steps": (
+        *({"job": "41", "launch": "step 0"}, {"job": "41", "launch": "step 1"}),
+        f"launch: step 0 in {START}, step 1 in {END}",
     ),
-    (jobs, f"job: 41 in {P}rank000000.hatchet and 3 more, 42 in {P}rank000004.hatchet and 3 more"),
-    (half_without_a_job, f"job: none in {P}rank000004.hatchet and 3 more, 41 in {P}rank000000."),
-    (steps, f"launch: step 0 in {P}rank000000.hatchet and 3 more, step 1 in {P}rank000004."),
-    (ports, f"launch: port 29500 in {P}rank000000.hatchet and 3 more, port 40001 in {P}rank00000"),
-    (
-        restarts_of_slurm,
-        f"launch: step 0 in {P}rank000000.hatchet and 3 more, step 0, restart 1 in {P}rank000004.",
+    "ports": (
+        *({"launch": "port 29500"}, {"launch": "port 40001"}),
+        f"launch: port 29500 in {START}, port 40001 in {END}",
     ),
-    (half_without_a_launch, f"launch: none in {P}rank000004.hatchet and 3 more, port 29500 in {P}"),
-    (
-        launchers_on_a_host,
-        f"launcher on host a: process 10, start 5, boot 1a in {P}rank000000.hatchet and 3 more, "
-        f"process 11, start 9, boot 1a in {P}rank000004.hatchet and 3 more",
+    "restarts of Slurm": (
+        *({"launch": "step 0"}, {"launch": "step 0, restart 1"}),
+        f"launch: step 0 in {START}, step 0, restart 1 in {END}",
     ),
+    "half without a launch": (
+        *({"launch": "port 29500"}, {}),
+        f"launch: none in {END}, port 29500 in {START}",
+    ),
+    "launchers on a host": (
+        *({"host": "a", "launcher": launcher} for launcher in LAUNCHERS),
+        f"launcher on host a: {LAUNCHERS[0]} in {START}, {LAUNCHERS[1]} in {END}",
+    ),
+    "agents with one number": (
+        *({"host": "a", "launcher": f"agent 0, {launcher}"} for launcher in LAUNCHERS),
+        f"launcher on host a: agent 0, {LAUNCHERS[0]} in ",
+    ),
+    "attempts": ({}, {"attempt": "1"}, f"restarts: 0 in {START}, 1 in {END}"),
+}
+# Other mixtures, by the function that writes them.
+OTHERS: list[tuple[Callable[[Path], None], str]] = [
+    (smaller_job_after_a_larger_one, f"number of ranks: 4 in {START}, 8 in {END}"),
     (
         launchers_on_the_second_host,
         f"launcher on host host1: process 10, start 5, boot 1a in {P}rank000004.hatchet and 1 "
         f"more, process 10, start 6, boot 1a in {P}rank000006.hatchet and 1 more",
     ),
-    (agents_with_one_number, "launcher on host a: agent 0, process 10, start 5, boot 1a in "),
-    (attempts, f"restarts: 0 in {P}rank000000.hatchet and 3 more, 1 in {P}rank000004.hatchet and"),
     (
         attempts_of_each_rank,
         f"restarts: 1 in {P}rank000000.attempt1.hatchet, 0 in {P}rank000000.hatchet",
@@ -196,11 +152,12 @@ MIXTURES: list[tuple[Callable[[Path], None], str]] = [
     (copy_with_the_name_of_a_rank, f"{P}rank000008.hatchet was recorded by rank 3"),
     (rank_beyond_the_job, f"{P}rank000009.hatchet has rank 9 of 8 ranks"),
     (profile_without_a_rank, f"rank in the profile: one in {P}rank000000.hatchet and 7 more, none"),
-    (merged_file, f"{P}all.proton is a merged file of 8 ranks"),
     (merged_file_with_the_name_of_a_rank, f"{P}rank000008.proton is a merged file of 8 ranks"),
 ]
+MIXTURES = [(partial(two_halves, first=a, second=b), text) for a, b, text in HALVES.values()]
+MIXTURES += OTHERS
 EACH_MIXTURE = pytest.mark.parametrize(
-    ("mix", "message"), MIXTURES, ids=[mix.__name__ for mix, _ in MIXTURES]
+    ("mix", "message"), MIXTURES, ids=[*HALVES, *(mix.__name__ for mix, _ in OTHERS)]
 )
 
 
@@ -253,7 +210,7 @@ def test_ranks_of_one_launch_are_not_a_mixture(tmp_path: Path) -> None:
     write_rank(tmp_path / "out.ranks", 7, step(7), world=8, name="rank000007.99", **more)
     result = merge(tmp_path, "out.ranks")
     assert result.returncode == 0, result.stderr
-    job = json.loads(view(tmp_path, "--ranks", "--json", "out.ranks.proton").stdout)
+    job = data_of(tmp_path, "--ranks", "out.ranks.proton")
     assert job["mixed"] is False
     assert not any("mixed" in rank for rank in job["ranks"])
 

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from cmd_support import environment, executable, run
-from rank_support import MS, step, view, write_merged_job, write_rank
+from rank_support import (  # noqa: F401 (job)
+    MS,
+    data_of,
+    job,
+    merge,
+    step,
+    table_of,
+    view,
+    write_job,
+    write_rank,
+)
 
 FORWARD = "step > forward"
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with out.ranks, out.ranks.proton of it, and the same alone in `alone`."""
-    directory = write_merged_job(tmp_path_factory.mktemp("job"))
-    (directory / "alone").mkdir()
-    merged = (directory / "out.ranks.proton").read_bytes()
-    (directory / "alone" / "out.ranks.proton").write_bytes(merged)
-    return directory
-
-
-def data(cwd: Path, *arguments: str) -> dict:
-    result = view(cwd, "--json", *arguments)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
-
-
 @pytest.mark.parametrize("source", ["out.ranks", "out.ranks.proton"])
 def test_rank_is_shown_from_its_own_profile(job: Path, source: str) -> None:
-    rows = data(job, "--rank", "3", source)["rows"]
+    rows = data_of(job, "--rank", "3", source)["rows"]
     times = {row["frame"]: row["metrics"]["time/ms"] for row in rows}
     assert times["gemm"] == 40.000003 and times["ROOT"] == 50.000003
     flat = view(job, "--rank", "5", "--top", source).stdout
@@ -46,12 +37,12 @@ def test_rank_of_a_file_with_another_name_is_found_in_it(tmp_path: Path) -> None
         path = write_rank(tmp_path / "x", rank, step(rank), world=3)
         path.rename(tmp_path / f"part{rank}.hatchet")
     files = [f"part{rank}.hatchet" for rank in range(3)]
-    rows = data(tmp_path, "--rank", "2", *files)["rows"]
+    rows = data_of(tmp_path, "--rank", "2", *files)["rows"]
     assert rows[0]["metrics"]["time/ms"] == 30.000002
 
 
 def test_rank_of_a_merged_file_alone_has_the_frames_with_columns(job: Path) -> None:
-    own = data(job / "alone", "--rank", "6", "out.ranks.proton")
+    own = data_of(job / "alone", "--rank", "6", "out.ranks.proton")
     assert (own["rank"], own["state"], own["host"]) == (6, "finished", "host1")
     row = {row["path"]: row for row in own["rows"]}["step > forward > allreduce"]
     assert (row["time_ns"], row["mean_ns"]) == (18 * MS, 11 * MS)
@@ -86,7 +77,7 @@ def test_wrong_questions_are_refused(job: Path, arguments: list[str], message: s
 
 @pytest.mark.parametrize("source", ["out.ranks", "out.ranks.proton", "alone/out.ranks.proton"])
 def test_frame_has_a_histogram_and_columns_of_all_ranks(job: Path, source: str) -> None:
-    (frame,) = data(job, "--ranks-of", "allreduce", source)["frames"]
+    (frame,) = data_of(job, "--ranks-of", "allreduce", source)["frames"]
     assert frame["path"] == "step > forward > allreduce"
     columns = frame["columns"]
     assert columns["rank"] == [6, 0, 1, 2, 3, 4, 5, 7]
@@ -98,12 +89,26 @@ def test_frame_has_a_histogram_and_columns_of_all_ranks(job: Path, source: str) 
     assert frame["histogram"][-1]["to_ns"] == 18 * MS
 
 
+def test_frame_without_a_column_is_read_from_the_profiles_of_the_ranks(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    assert merge(tmp_path, "--columns", "1", "out.ranks").returncode == 0
+    (frame,) = data_of(tmp_path, "--ranks-of", "moe", "out.ranks.proton")["frames"]
+    assert frame["columns"]["rank"] == [7, 6, 5, 4]
+    assert frame["columns"]["time_ns"] == [rank * MS for rank in (7, 6, 5, 4)]
+    assert frame["columns"]["host"] == ["host1"] * 4
+    (tmp_path / "out.ranks").rename(tmp_path / "elsewhere")
+    (frame,) = data_of(tmp_path, "--ranks-of", "moe", "out.ranks.proton")["frames"]
+    assert frame["columns"]["rank"] == [] and sum(b["ranks"] for b in frame["histogram"]) == 4
+    text = view(tmp_path, "--ranks-of", "moe", "out.ranks.proton").stdout
+    assert "7      7.000   +27.3%\n" in text and "has no column for this frame" in text
+
+
 def test_path_is_preferred_to_names_and_names_to_patterns(job: Path) -> None:
-    (frame,) = data(job, "--ranks-of", FORWARD, "out.ranks")["frames"]
+    (frame,) = data_of(job, "--ranks-of", FORWARD, "out.ranks")["frames"]
     assert frame["path"] == FORWARD
-    (frame,) = data(job, "--ranks-of", "step", "out.ranks")["frames"]
+    (frame,) = data_of(job, "--ranks-of", "step", "out.ranks")["frames"]
     assert frame["path"] == "step"
-    found = data(job, "--ranks-of", "^(gemm|moe)$", "out.ranks")["frames"]
+    found = data_of(job, "--ranks-of", "^(gemm|moe)$", "out.ranks")["frames"]
     assert [frame["path"] for frame in found] == ["step > forward > gemm", "step > expert > moe"]
     assert found[1]["columns"]["rank"] == [7, 6, 5, 4]
 
@@ -121,8 +126,7 @@ def test_frame_is_printed_with_the_slowest_and_fastest_ranks(job: Path) -> None:
 
 
 def test_frame_as_csv_has_a_line_per_rank(job: Path) -> None:
-    text = view(job, "--ranks-of", "moe", "--csv", "out.ranks").stdout
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = table_of(job, "--ranks-of", "moe", "--csv", "out.ranks")
     assert [(row["rank"], row["time_ns"]) for row in rows] == [
         (str(rank), str(rank * MS)) for rank in (7, 6, 5, 4)
     ]
@@ -130,16 +134,12 @@ def test_frame_as_csv_has_a_line_per_rank(job: Path) -> None:
 
 # ------------------------------------------------------------------ tables for databases
 
-
-def long_rows(cwd: Path, *arguments: str) -> list[dict[str, str]]:
-    result = view(cwd, "--export", "long", *arguments)
-    assert result.returncode == 0, result.stderr
-    return list(csv.DictReader(io.StringIO(result.stdout)))
+LONG = ("--export", "long")
 
 
 @pytest.mark.parametrize("source", ["out.ranks", "out.ranks.proton"])
 def test_long_table_has_a_row_per_rank_frame_and_metric(job: Path, source: str) -> None:
-    rows = long_rows(job, source)
+    rows = table_of(job, *LONG, source)
     assert list(rows[0]) == ["rank", "host", "node", "path", "name", "metric", "value", "own"]
     times = [row for row in rows if row["metric"] == "time (ns)"]
     gemm = [row for row in times if row["name"] == "gemm"]
@@ -155,7 +155,7 @@ def test_long_table_has_a_row_per_rank_frame_and_metric(job: Path, source: str) 
 
 
 def test_long_table_of_chosen_metrics(job: Path) -> None:
-    rows = long_rows(job, "-m", "time/ms,bytes", "out.ranks")
+    rows = table_of(job, *LONG, "-m", "time/ms,bytes", "out.ranks")
     assert {row["metric"] for row in rows} == {"time/ms", "bytes"}
     result = view(job, "--export", "long", "-m", "nothing", "out.ranks")
     assert result.returncode == 2 and "no rank has any of the metrics" in result.stderr
@@ -167,7 +167,7 @@ def test_long_table_needs_the_profiles_of_all_ranks(job: Path, tmp_path: Path) -
     write_rank(tmp_path / "part.ranks", 0, step(0), world=2)
     result = view(tmp_path, "--export", "long", "part.ranks")
     assert result.returncode == 2 and "1 rank is missing: 1" in result.stderr
-    assert long_rows(tmp_path, "--allow-partial", "part.ranks")
+    assert table_of(tmp_path, *LONG, "--allow-partial", "part.ranks")
 
 
 def test_parquet_without_pyarrow_is_one_message(job: Path, tmp_path: Path) -> None:
@@ -175,9 +175,9 @@ def test_parquet_without_pyarrow_is_one_message(job: Path, tmp_path: Path) -> No
     command = [executable("proton-viewer"), "-o", f"{tmp_path}/out.parquet", "out.ranks"]
     result = run(command, job, env=environment(PYTHONPATH=str(tmp_path)))
     assert result.returncode == 2
-    assert result.stderr == (
-        "proton: cannot write Parquet: pyarrow is not installed; pip install pyarrow\n"
-    )
+    assert result.stderr.startswith("proton-viewer: cannot write Parquet: ")
+    (line,) = result.stderr.splitlines()
+    assert "has no pyarrow; pip install pyarrow there, or set PROTON_PYTHON to a Python" in line
     assert not (tmp_path / "out.parquet").exists()
 
 
@@ -208,7 +208,7 @@ def test_parquet_has_the_rows_of_the_long_table(job: Path, tmp_path: Path) -> No
         {key: "" if value is None else str(value) for key, value in row.items()}
         for row in table.to_pylist()
     ]
-    assert rows == long_rows(job, "out.ranks")
+    assert rows == table_of(job, *LONG, "out.ranks")
     assert [one.name for one in tmp_path.iterdir()] == ["out.parquet"]
 
 

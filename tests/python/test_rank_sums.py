@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from cmd_support import executable, run
-from rank_support import MS, step, view, write_job, write_merged_job, write_rank
-
-
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with out.ranks and out.ranks.proton."""
-    return write_merged_job(tmp_path_factory.mktemp("job"))
+from rank_support import (  # noqa: F401 (job)
+    MS,
+    data_of,
+    job,
+    merge,
+    step,
+    view,
+    write_job,
+    write_rank,
+)
 
 
 def rows(cwd: Path, *arguments: str) -> dict[str, float]:
     """Sums of kernel time in ms by frame."""
-    result = view(cwd, "--json", "-m", "time/ms", *arguments)
-    assert result.returncode == 0, result.stderr
-    return {row["frame"]: row["metrics"]["time/ms"] for row in json.loads(result.stdout)["rows"]}
+    found = data_of(cwd, "-m", "time/ms", *arguments)["rows"]
+    return {row["frame"]: row["metrics"]["time/ms"] for row in found}
 
 
 def test_viewer_writes_the_bytes_of_proton_merge(job: Path, tmp_path: Path) -> None:
@@ -30,34 +30,6 @@ def test_viewer_writes_the_bytes_of_proton_merge(job: Path, tmp_path: Path) -> N
         result = view(job, *arguments, "-o", str(output), "out.ranks")
         assert result.returncode == 0, result.stderr
         assert output.read_bytes() == (job / "out.ranks.proton").read_bytes()
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--csv"],
-        ["--csv", "--top"],
-        ["--csv", "-m", "time/ns,bytes"],
-        ["--export", "hatchet"],
-        ["-l"],
-    ],
-)
-def test_directory_and_merged_file_show_the_same(job: Path, arguments: list[str]) -> None:
-    paths = ("out.ranks", "out.ranks/", "out.ranks.proton")
-    results = [view(job, *arguments, path) for path in paths]
-    assert all(result.returncode == 0 for result in results), results
-    assert results[0].stdout == results[1].stdout == results[2].stdout
-    assert results[0].stdout and not results[0].stderr
-
-
-def test_report_of_a_directory_has_the_heat_map(job: Path, tmp_path: Path) -> None:
-    for path in ("out.ranks", "out.ranks.proton"):
-        result = view(job, "-o", str(tmp_path / f"{path}.html"), path)
-        assert result.returncode == 0, result.stderr
-    pages = [(tmp_path / f"{path}.html").read_text() for path in ("out.ranks", "out.ranks.proton")]
-    data = [page[page.index('"ranks":') :].split("</script>")[0] for page in pages]
-    assert data[0] == data[1]
-    assert "gemm" in data[0]
 
 
 def write_named(directory: Path, ranks: range, world: int = 3) -> None:
@@ -69,20 +41,6 @@ def write_named(directory: Path, ranks: range, world: int = 3) -> None:
 def test_names_do_not_depend_on_the_rank(tmp_path: Path) -> None:
     write_named(tmp_path, range(3))
     assert rows(tmp_path, "out.ranks") == {"ROOT": 6, "step": 6, "send from rank *": 6}
-
-
-def test_files_that_are_named_are_only_added_up(tmp_path: Path) -> None:
-    """They may be parts of a job, or several runs of one rank."""
-    write_named(tmp_path, range(3))
-    files = [f"out.ranks/000-999/rank00000{rank}.hatchet" for rank in (0, 2, 0)]
-    result = view(tmp_path, "--csv", "-m", "time/ms", *files)
-    assert result.returncode == 0 and not result.stderr, result.stderr
-    assert rows(tmp_path, *files) == {
-        "ROOT": 5,
-        "step": 5,
-        "send from rank 0": 2,
-        "send from rank 2": 3,
-    }
 
 
 def test_parts_of_a_rank_are_not_duplicates(tmp_path: Path) -> None:
@@ -146,7 +104,7 @@ def test_other_files_become_ranks_of_the_output(job: Path, tmp_path: Path) -> No
     files = [str(job / f"out.ranks/000-999/rank00000{rank}.hatchet") for rank in range(8)]
     result = view(tmp_path, "-o", "x.ranks.proton", *files)
     assert result.returncode == 0, result.stderr
-    merged = run([executable("proton-merge"), "-o", "z.ranks.proton", *files], tmp_path)
+    merged = merge(tmp_path, "-o", "z.ranks.proton", *files)
     assert merged.returncode == 0, merged.stderr
     x, z = ((tmp_path / f"{name}.ranks.proton").read_bytes() for name in "xz")
     assert x == z

@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from cmd_support import executable, run
-from rank_support import MS, step, view, write_job, write_merged_job, write_rank
-
-
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with out.ranks, and out.ranks.proton of it."""
-    return write_merged_job(tmp_path_factory.mktemp("job"))
+from rank_support import (  # noqa: F401 (job)
+    MS,
+    data_of,
+    job,
+    merge,
+    step,
+    table_of,
+    view,
+    write_job,
+    write_rank,
+)
 
 
 def table(cwd: Path, *arguments: str) -> list[dict[str, str]]:
-    result = view(cwd, "--csv", *arguments)
-    assert result.returncode == 0, result.stderr
-    return list(csv.DictReader(io.StringIO(result.stdout)))
+    return table_of(cwd, "--csv", *arguments)
 
 
 def lines_of(cwd: Path, *arguments: str) -> list[list[str]]:
@@ -91,9 +92,7 @@ def test_one_group_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_everything_is_in_one_json_object(job: Path) -> None:
-    result = view(job, "--ranks", "--json", "out.ranks")
-    assert result.returncode == 0, result.stderr
-    everything = json.loads(result.stdout)
+    everything = data_of(job, "--ranks", "out.ranks")
     assert [rank["group"] for rank in everything["ranks"]] == [1] * 4 + [2] * 4
     assert [group["members"] for group in everything["groups"]] == ["0-3", "4-7"]
     row = {row["path"]: row for row in everything["rows"]}["step > forward > allreduce"]
@@ -110,21 +109,20 @@ def test_other_metrics_are_read_from_the_profiles_of_the_ranks(job: Path, source
     assert {row["path"] for row in rows if row["metric"] == "bytes"} == {"ROOT", "step"}
     times = {row["path"]: row for row in rows if row["metric"] == "time/us"}
     assert float(times["step > forward > allreduce"]["max"]) == 18_000
-    everything = json.loads(view(job, "--ranks", "--json", "-m", "bytes", source).stdout)
+    everything = data_of(job, "--ranks", "-m", "bytes", source)
     assert everything["rows"][0]["saving"] == pytest.approx((8000 - 4500) * 8)
 
 
-def test_recorded_metric_is_compared_with_the_merged_file_alone(job: Path, tmp_path: Path) -> None:
-    (tmp_path / "out.ranks.proton").write_bytes((job / "out.ranks.proton").read_bytes())
+def test_recorded_metric_is_compared_with_the_merged_file_alone(job: Path) -> None:
     arguments = ["--ranks", "--csv", "-m", "bytes", "out.ranks.proton"]
-    both = [view(cwd, *arguments) for cwd in (job, tmp_path)]
+    both = [view(cwd, *arguments) for cwd in (job, job / "alone")]
     (_, step), (alone,) = (list(csv.DictReader(io.StringIO(one.stdout))) for one in both)
     assert alone == step and (alone["path"], float(alone["max"])) == ("step", 8000)
     message = "only frames in which a metric was recorded are compared"
     assert message in both[1].stderr and message not in both[0].stderr
     gate = ["--ranks", "-m", "bytes", "out.ranks.proton", "--fail-if"]
-    assert view(tmp_path, *gate, "max > 7999 in step").returncode == 3
-    result = view(tmp_path, *gate, "max > 7999")  # the root has no row
+    assert view(job / "alone", *gate, "max > 7999 in step").returncode == 3
+    result = view(job / "alone", *gate, "max > 7999")  # the root has no row
     assert result.returncode == 2 and "the profiles" in result.stderr
 
 
@@ -133,15 +131,14 @@ def test_frames_above_a_value_are_not_compared_with_the_merged_file_alone(tmp_pa
     for rank in range(2):
         tree = {"a": {"": {"bytes": 5}, "b": {"": {"bytes": rank}}, "gemm": 10}}
         write_rank(tmp_path / "out.ranks", rank, tree, world=2)
-    assert run([executable("proton-merge"), "out.ranks"], tmp_path).returncode == 0
+    assert merge(tmp_path, "out.ranks").returncode == 0
     (tmp_path / "out.ranks").rename(tmp_path / "elsewhere")
     (row,) = table(tmp_path, "--ranks", "-m", "bytes", "out.ranks.proton")
     assert (row["path"], row["ranks"], float(row["min"]), float(row["max"])) == ("a > b", "2", 0, 1)
 
 
-def test_metric_without_the_profiles_of_the_ranks_is_refused(job: Path, tmp_path: Path) -> None:
-    (tmp_path / "out.ranks.proton").write_bytes((job / "out.ranks.proton").read_bytes())
-    result = view(tmp_path, "--ranks", "-m", "avg_time/ms", "out.ranks.proton")
+def test_metric_without_the_profiles_of_the_ranks_is_refused(job: Path) -> None:
+    result = view(job / "alone", "--ranks", "-m", "avg_time/ms", "out.ranks.proton")
     assert result.returncode == 2
     assert "avg_time/ms needs the profiles of the ranks" in result.stderr
     assert "there is no directory out.ranks;" in result.stderr
@@ -231,7 +228,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_diff_matches_frames_of_two_jobs(two: Path) -> None:
-    assert run([executable("proton-merge"), "before.ranks"], two).returncode == 0
+    assert merge(two, "before.ranks").returncode == 0
     for base in ("before.ranks", "before.ranks.proton"):
         rows = table(two, "--ranks", "--diff", base, "after.ranks")
         by_path = {row["path"]: row for row in rows}
@@ -286,9 +283,7 @@ def test_names_of_a_million_bytes_and_deep_trees_are_cut(tmp_path: Path) -> None
     for _ in range(400):
         tree = {"s" * 1000: tree}
     write_rank(tmp_path / "deep.ranks", 0, tree, world=1)
-    result = view(tmp_path, "--ranks", "--json", "deep.ranks")
-    assert result.returncode == 0, result.stderr
-    paths = [row["path"] for row in json.loads(result.stdout)["rows"]]
+    paths = [row["path"] for row in data_of(tmp_path, "--ranks", "deep.ranks")["rows"]]
     assert len(paths) == 402 and max(map(len, paths)) < 70_000
     assert any(path.startswith("... > s") and path.endswith("> kernel") for path in paths)
 

@@ -86,7 +86,7 @@ def test_rank_option_names_the_rank_that_no_launcher_tells(script: Path, tmp_pat
     [
         (("--rank", "x"), '--rank needs the number of a rank, not "x"'),
         (("--rank", "-1"), '--rank needs the number of a rank, not "-1"'),
-        (("--ranks", "many"), '--ranks needs auto, on, off, merge or merge-keep, not "many"'),
+        (("--ranks", "many"), '--ranks must be auto, on, off, merge or merge-keep, not "many"'),
     ],
 )
 def test_wrong_values_are_refused(

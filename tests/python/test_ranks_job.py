@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from cmd_support import environment, executable, run
+from rank_support import data_of, merge
+from triton_proton import _reduce
 
 torch = pytest.importorskip("torch")
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
@@ -71,15 +73,11 @@ def below_proton(*options: str) -> list[str]:
 
 
 def ranks_of(cwd: Path) -> dict:
-    command = [executable("proton-viewer"), "--ranks", "--json", "--allow-partial"]
-    result = run([*command, "out.ranks.proton"], cwd)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return data_of(cwd, "--ranks", "--allow-partial", "out.ranks.proton")
 
 
 def merged_by_command(cwd: Path) -> bytes:
-    command = [executable("proton-merge"), "--allow-partial", "-o", "by.proton", "out.ranks"]
-    result = run(command, cwd)
+    result = merge(cwd, "--allow-partial", "-o", "by.proton", "out.ranks")
     assert result.returncode == 0, result.stderr
     return (cwd / "by.proton").read_bytes()
 
@@ -208,3 +206,9 @@ def test_several_processes_merge_as_one(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "merged 70 ranks" in result.stdout
     assert (tmp_path / "out.ranks.proton").read_bytes() == merged_by_command(tmp_path)
+
+
+def test_ranks_of_a_process_are_those_of_the_native_merge() -> None:
+    header = Path(__file__).parents[2].joinpath("src/viewer/ranks/rank_merge.h").read_text()
+    chunk = re.search(r"^#define RANK_CHUNK (\d+)u$", header, re.MULTILINE)
+    assert chunk is not None and int(chunk[1]) == _reduce.RANKS_PER_PROCESS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import subprocess
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cmd_support import environment, executable, run
+from rank_support import data_of, merge, table_of, view
 
 # Kernels of the C interface. Arguments: the name of the collective, and how late rank 1 is.
 KERNELS = """
@@ -59,10 +58,7 @@ TRAINING = """
 
 
 def merged(cwd: Path) -> dict:
-    command = [executable("proton-viewer"), "--ranks", "--json"]
-    result = run([*command, "out.ranks.proton"], cwd)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return data_of(cwd, "--ranks", "out.ranks.proton")
 
 
 def record(cwd: Path, name: str, late: float, **variables: str) -> None:
@@ -75,7 +71,7 @@ def record(cwd: Path, name: str, late: float, **variables: str) -> None:
         command = [sys.executable, script, name, str(late)]
         started.append(subprocess.Popen(command, cwd=cwd, env=env))
     assert [process.wait(60) for process in started] == [0, 0, 0]
-    result = run([executable("proton-merge"), "out.ranks"], cwd)
+    result = merge(cwd, "out.ranks")
     assert result.returncode == 0, result.stderr
 
 
@@ -88,8 +84,7 @@ def test_the_rank_with_the_shortest_collective_came_last(tmp_path: Path) -> None
     assert (wait["occurrences"], wait["one_in"]) == (6, 1)
     assert wait["last"][0]["rank"] == 1
     assert 0 < wait["wait_ns"] < wait["total_ns"] < wait["time_ns"]
-    result = run([executable("proton-viewer"), "--ranks", "out.ranks.proton"], tmp_path)
-    text = " ".join(result.stdout.split())
+    text = " ".join(view(tmp_path, "--ranks", "out.ranks.proton").stdout.split())
     assert "kernel time in ncclDevKernel_AllReduce" in text
     assert "below backward; rank 1 on host" in text
     assert "rank 1 is above the mean in backward > gemm: " in text
@@ -169,9 +164,9 @@ def test_a_rank_that_is_late_in_each_step_is_named(tmp_path: Path) -> None:
     assert (wait["timed"], wait["ranks"], wait["occurrences"]) == ("host", 4, 10)
     assert wait["last"][0]["rank"] == 2
     # It slept for 2 s. The others were in their steps for as long.
-    command = [executable("proton-viewer"), "--ranks=frames", "--csv", "-m", "cpu_time/ms"]
-    result = run([*command, "out.ranks.proton"], tmp_path)
-    assert result.returncode == 0, result.stderr
-    (step,) = [row for row in csv.DictReader(io.StringIO(result.stdout)) if row["path"] == "step"]
+    rows = table_of(
+        *(tmp_path, "--ranks=frames", "--csv", "-m", "cpu_time/ms", "out.ranks.proton")
+    )
+    (step,) = [row for row in rows if row["path"] == "step"]
     assert float(step["max"]) >= 2000 and step["ranks"] == "4"
     assert float(step["min"]) > float(step["max"]) / 2

@@ -7,13 +7,10 @@ of 100 cycles in warps of 100 000 cycles; PROTON_INSTRUMENT_COST says what a rec
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from fake_driver import fake_environment, hip_library
+from fake_driver import hip_library, run_program
 
 pytest.importorskip("triton.backends.amd.driver")
 
@@ -104,8 +101,9 @@ def run(tmp_path, compiled_once):
     """The lines that a program prints on its standard output, and its standard error."""
 
     def go(text: str, cost: int = 9000, cache: Path = compiled_once) -> tuple[list[str], str]:
-        (tmp_path / "program.py").write_text(SUPPORT + text)
-        environment = fake_environment(
+        done = run_program(
+            tmp_path,
+            SUPPORT + text,
             TRITON_CACHE_DIR=str(cache),
             TRITON_LIBHIP_PATH=str(hip_library()),
             PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",
@@ -114,18 +112,6 @@ def run(tmp_path, compiled_once):
             PROTON_QUIET=None,
             PYTHONWARNINGS="ignore",
         )
-        environment["PYTHONPATH"] = os.pathsep.join(
-            [str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
-        )
-        done = subprocess.run(
-            [sys.executable, "program.py"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
         return done.stdout.splitlines(), done.stderr
 
     return go
@@ -219,6 +205,49 @@ proton.finalize()
         "[3, 3, 3, 3] [3, 3] 5",
     ]
     assert errors.count("it was compiled again with budget=") == 2
+
+
+TUNED = """
+timed = []
+
+def bench(call, quantiles):
+    call()
+    timed.append(launching.layout.count("\\nscope "))
+    return [1.0 if sum(timed) else 2.0 - len(timed) / 8] * 3
+
+def launch_tuned(**more):
+    configs = [triton.Config({"BLOCK": 64}, num_warps=warps) for warps in (4, 8)]
+    tuned = triton.autotune(configs, key=[], do_bench=bench, **more)(kernels.matmul)
+    tensor = MockTensor(tl.float16)
+    tuned[(CTAS,)](tensor, tensor, tensor, 64)
+    return tuned.best_config.num_warps, launching.layout.count("\\nscope ")
+"""
+
+
+def test_configurations_are_timed_without_scopes_and_the_winner_has_them(run):
+    printed, errors = run(
+        TUNED
+        + """
+session = start("off")
+print(launch_tuned(), timed, knobs.compilation.instrumentation_mode[:7])
+print(launch().count("\\nscope "))
+proton.finalize()
+print(launch_tuned(), timed, knobs.compilation.instrumentation_mode == "")
+"""
+    )
+    assert printed == ["(8, 5) [0, 0] proton-", "5", "(8, 0) [0, 0, 0, 0] True"]
+
+
+def test_a_stored_choice_is_that_of_plain_runs(run, tmp_path):
+    """It was timed without scopes, so it may be shared."""
+    text = TUNED + """
+session = start("off")
+print(launch_tuned(cache_results=True), timed)
+proton.finalize()
+"""
+    cache = tmp_path / "cache"
+    assert run(text, cache=cache)[0] == ["(8, 5) [0, 0]"]
+    assert run(text, cache=cache)[0] == ["(8, 5) []"]
 
 
 def test_sessions(run):

@@ -114,7 +114,7 @@ def test_costs_of_scopes_are_reported(monkeypatch, capfd):
     layouts = {}
     for text in ("records", "cheap"):
         fitting = Fitting(stages, "sm_90")
-        fitting.records_follow("plain", {"num_warps": 4}, "kernel of " + text)
+        fitting.records_follow(lambda: ("plain", {"num_warps": 4}), "kernel of " + text)
         metadata = {"num_warps": 4, "proton_layout": "layout\nwarning 1 scope was omitted\n"}
         stages["cubin"](stages["ptx"](text, {}), metadata)
         layouts[text] = metadata["proton_layout"]
@@ -147,7 +147,7 @@ def pipeline():
 def test_a_kernel_with_records_is_assembled_again():
     stages, seen = pipeline()
     fitting = Fitting(stages, "sm_90")
-    fitting.records_follow("plain", {"shared": 1}, "kernel")
+    fitting.records_follow(lambda: ("plain", {"shared": 1}), "kernel")
     made = stages["cubin"](stages["ptx"]("records", {"shared": 2}), {"shared": 2})
     assert cubin_needs(made) == (40, 0)
     assert seen == [
@@ -163,14 +163,14 @@ def test_a_kernel_with_records_is_assembled_again():
 
 def test_a_stage_that_was_replaced_later_stays(capsys):
     stages, seen = pipeline()
-    Fitting(stages, "sm_90").records_follow("plain", {}, "kernel")
+    Fitting(stages, "sm_90").records_follow(lambda: ("plain", {}), "kernel")
     stages["ptx"]("records", {})
     stages["cubin"]("// mine\n" + PTX, {})
     assert len(seen) == 1
     # Unreadable machine code is unchanged.
     stages, _ = pipeline()
     stages["cubin"] = lambda src, metadata: b"no machine code"
-    Fitting(stages, "sm_90").records_follow("plain", {}, "kernel")
+    Fitting(stages, "sm_90").records_follow(lambda: ("plain", {}), "kernel")
     assert stages["cubin"](stages["ptx"]("records", {}), {}) == b"no machine code"
 
 
@@ -185,7 +185,7 @@ def test_triton_prints_nothing_about_rejected_attempts(capsys):
 def test_a_text_that_was_tried_out_is_not_assembled_again():
     stages, seen = pipeline()
     fitting = Fitting(stages, "sm_90")
-    fitting.records_follow("plain", {"shared": 1, "num_warps": 4}, "kernel")
+    fitting.records_follow(lambda: ("plain", {"shared": 1, "num_warps": 4}), "kernel")
     costs = fitting.try_out("records", {"shared": 2, "num_warps": 4})
     assert costs[:4] == (0, 0, 12, 0) and not costs and len(seen) == 3
     metadata = {"shared": 2, "num_warps": 4}
@@ -193,7 +193,7 @@ def test_a_text_that_was_tried_out_is_not_assembled_again():
     assert len(seen) == 3
     stages["cubin"](stages["ptx"]("records", metadata), metadata)  # another kernel
     assert len(seen) == 4
-    fitting.records_follow("plain", {"num_warps": 4}, "kernel")
+    fitting.records_follow(lambda: ("plain", {"num_warps": 4}), "kernel")
     fitting.try_out("records", {})
     stages["cubin"](stages["ptx"]("others", metadata), metadata)
     assert seen[-2][0] == "// others" or seen[-1][0] == "// others"

@@ -20,6 +20,7 @@ from report_support import (  # noqa: F401 (fixtures)
     no_errors,
     profile,
     report,
+    set_value,
     text,
     viewer,
 )
@@ -78,8 +79,7 @@ def test_lines_have_the_numbers_of_the_command_line(browser):
     path = DATA / "up_pc.hatchet"
     report(browser, path)
     open_source(browser)
-    browser.run("document.getElementById('source-kernel').value = 1")
-    browser.run("document.getElementById('source-kernel').dispatchEvent(new Event('change'))")
+    set_value(browser, "source-kernel", 1, "change")
     table = csv.DictReader(io.StringIO(viewer("--source", "^mm$", "--csv", path)))
     expected = [(row["line"], row["samples"]) for row in table]
     assert len(expected) == 7
@@ -183,8 +183,7 @@ def test_the_address_leads_to_the_line(browser, tmp_path):
     two = lines("two", ("b.py", 5, 4), ("b.py", 8, 2))
     path = report(browser, profile(tmp_path / "p.hatchet", one, two, num_samples=0))
     open_source(browser)
-    browser.run("document.getElementById('source-kernel').value = 1")
-    browser.run("document.getElementById('source-kernel').dispatchEvent(new Event('change'))")
+    set_value(browser, "source-kernel", 1, "change")
     browser.run("document.querySelector('.row[aria-selected]').focus()")
     browser.key("ArrowDown")
     browser.until("location.hash.includes('line=8')")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from fake_driver import CC, hip_library, sdk_library
+from support import run_command
 
 pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")
 
@@ -49,14 +49,7 @@ def wheel(tmp_path) -> Path:
 def triton_variables(wheel: Path, *loaded: str, **changes: str) -> dict[str, str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("TRITON_", "ROC"))}
     environment |= {"PYTHONPATH": str(wheel.parents[1]), "PROTON_HIP_PATH": str(hip_library())}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *loaded],
-        env=environment | changes,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
+    done = run_command([sys.executable, "-c", SCRIPT, *loaded], env=environment | changes)
     return json.loads(done.stdout)
 
 

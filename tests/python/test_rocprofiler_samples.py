@@ -8,8 +8,8 @@ import sys
 
 import pytest
 from cmd_support import environment
-from fake_driver import CC, hip_library, sdk_library
-from support import at, load, walk
+from fake_driver import CC, LAUNCH_STRUCT, hip_library, sdk_library
+from support import at, load, run_command, walk
 
 triton = pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(CC is None, reason="needs a C compiler")
@@ -41,24 +41,9 @@ source = ASTSource(fn=add, signature=signature, constexprs={"n": 1024})
 code = triton.compile(source, target=GPUTarget("hip", "gfx942", 64)).asm["hsaco"]
 
 
-class Launch(ctypes.Structure):
-    _fields_ = [
-        ("call", ctypes.c_uint32),
-        ("name", ctypes.c_char_p),
-        ("context", ctypes.c_void_p),
-        ("device", ctypes.c_uint32),
-        ("stream", ctypes.c_uint32),
-        ("records", ctypes.c_uint32),
-        ("start_ns", ctypes.c_uint64),
-        ("end_ns", ctypes.c_uint64),
-        ("unseen", ctypes.c_bool),
-        ("node_id", ctypes.c_uint64),
-        ("captures", ctypes.c_uint64),
-        ("result", ctypes.c_int),
-        ("config", ctypes.c_uint32 * 9),
-        ("function", ctypes.c_void_p),
-        ("takes_us", ctypes.c_uint32),
-    ]
+"""
+PROGRAM += LAUNCH_STRUCT
+PROGRAM += """
 
 
 class Sample(ctypes.Structure):
@@ -130,13 +115,15 @@ def test_samples_of_triton_code_are_at_their_lines(tmp_path):
     root = load(tmp_path / "test.hatchet")
     kernel = at(root, "s", "add")
     frames = {path[-1]: node["metrics"] for path, node in walk(kernel)}
+    # A line has several columns, and is one node.
+    assert len({path for path, _ in walk(kernel)}) == len(list(walk(kernel)))
     for marker in ("LOAD", "STORE", "INLINED"):
         [metrics] = [
             metrics
             for name, metrics in frames.items()
             if name.endswith(f"program.py:{line_of(marker)}@add")
         ]
-        if marker != "STORE":  # the call, and the store itself
+        if marker != "STORE":  # it has the call, which is sampled by its own lines
             assert metrics["stalled_waitcnt"] == 3 * metrics["stalled_selected"] > 0
             assert metrics["num_stalled_samples"] * 4 == metrics["num_samples"] * 3
     assert "num_samples_apportioned" not in kernel["metrics"]
@@ -146,15 +133,11 @@ def test_samples_of_triton_code_are_at_their_lines(tmp_path):
 
 def test_viewer_prints_the_lines(tmp_path):
     run(tmp_path, "proton")
-    done = subprocess.run(
+    done = run_command(
         [sys.executable, "-m", "triton_proton.viewer", "--source", "add", "test.proton"],
         cwd=tmp_path,
         env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
-    assert done.returncode == 0, done.stderr
     assert "waitcnt 75 %: memory accesses (s_waitcnt)" in done.stdout
     line = line_of("LOAD")
     assert re.search(rf"waitcnt 75 % +{line}  +v = tl.load", done.stdout), done.stdout

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-import sysconfig
 
-import pytest
+from abi_support import (
+    SRC,
+    amd_include,
+    assertions,
+    compile_errors,
+    equal,
+    preprocess,
+    read_structs,
+    read_types,
+    same_fields,
+    same_structs,
+)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-AMD = os.path.join(ROOT, "src", "backend", "amd")
+AMD = SRC / "backend" / "amd"
 
 CONSTANTS = {
     "ROCTRACER_OK": "ROCTRACER_STATUS_SUCCESS",
@@ -45,90 +52,52 @@ CONSTANTS = {
     "ROCTRACER_ROCTX_PUSH": "ROCTX_API_ID_roctxRangePushA",
     "ROCTRACER_ROCTX_POP": "ROCTX_API_ID_roctxRangePop",
 }
-# Our struct, theirs, fields; the sizes are equal too.
-STRUCTS = [
-    (
-        "roctracer_record",
-        "activity_record_t",
-        {
-            "domain": "domain",
-            "kind": "kind",
-            "op": "op",
-            "correlation_id": "correlation_id",
-            "begin_ns": "begin_ns",
-            "end_ns": "end_ns",
-            "device_id": "device_id",
-            "queue_id": "queue_id",
-            "bytes": "bytes",
-            "kernel_name": "kernel_name",
-        },
-    ),
-    (
-        "roctracer_properties",
-        "roctracer_properties_t",
-        {
-            "mode": "mode",
-            "buffer_bytes": "buffer_size",
-            "allocate": "alloc_fun",
-            "allocate_user": "alloc_arg",
-            "on_buffer": "buffer_callback_fun",
-            "on_buffer_user": "buffer_callback_arg",
-        },
-    ),
-    (
-        "roctracer_roctx_data",
-        "roctx_api_data_t",
-        {"message": "args.roctxRangePushA.message", "id": "args.id"},
-    ),
-]
-CONFIGS = [
-    (
-        "roctracer_drv_config",
-        "HIP_LAUNCH_CONFIG",
-        "gridDim{}",
-        "blockDim{}",
-        "sharedMemBytes",
-        "hStream",
-    ),
-    (
-        "roctracer_exc_config",
-        "hipLaunchConfig_t",
-        "gridDim.{}",
-        "blockDim.{}",
-        "dynamicSmemBytes",
-        "stream",
-    ),
-]
-DIM3 = ("numBlocks.{}", "dimBlocks.{}", "sharedMemBytes", "stream")
-MODULE = ("gridDim{}", "blockDim{}", "sharedMemBytes", "stream")
-# Names of the calls' fields: grid, block, shared memory, stream.
-CALLS = {
-    "hipLaunchKernel": ("launch_kernel.grid", *DIM3),
-    "hipExtLaunchKernel": ("launch_kernel.grid", *DIM3),
-    "hipModuleLaunchKernel": ("module_launch.grid", *MODULE),
-    "hipModuleLaunchCooperativeKernel": ("module_launch.grid", *MODULE),
-    "hipExtModuleLaunchKernel": (
-        "ext_launch.items",
-        "globalWorkSize{}",
-        "localWorkSize{}",
-        "sharedMemBytes",
-        "hStream",
-    ),
-    "hipHccModuleLaunchKernel": (
-        "ext_launch.items",
-        "globalWorkSize{}",
-        "blockDim{}",
-        "sharedMemBytes",
-        "hStream",
-    ),
-    "hipLaunchCooperativeKernel": (
-        "cooperative_launch.grid",
-        "gridDim.{}",
-        "blockDimX.{}",
-        "sharedMemBytes",
-        "stream",
-    ),
-}
+# Our struct, theirs, fields.
+STRUCTS = """
+roctracer_record activity_record_t: domain kind op correlation_id begin_ns end_ns device_id queue_id
+    bytes kernel_name
+roctracer_properties roctracer_properties_t: mode buffer_bytes=buffer_size allocate=alloc_fun
+    allocate_user=alloc_arg on_buffer=buffer_callback_fun on_buffer_user=buffer_callback_arg
+roctracer_roctx_data roctx_api_data_t: message=args.roctxRangePushA.message id=args.id
+"""
+# The same of launches; {} stands for an axis.
+CONFIGS = """
+roctracer_drv_config HIP_LAUNCH_CONFIG: grid=gridDim{} block=blockDim{}
+    shared_bytes=sharedMemBytes stream=hStream
+roctracer_exc_config hipLaunchConfig_t: grid=gridDim.{} block=blockDim.{}
+    shared_bytes=dynamicSmemBytes stream
+"""
+# Our member of the arguments, their call, fields.
+CALLS = """
+launch_kernel hipLaunchKernel: grid=numBlocks.{} block=dimBlocks.{} shared_bytes=sharedMemBytes
+    stream
+launch_kernel hipExtLaunchKernel: grid=numBlocks.{} block=dimBlocks.{} shared_bytes=sharedMemBytes
+    stream
+module_launch hipModuleLaunchKernel: grid=gridDim{} block=blockDim{} shared_bytes=sharedMemBytes
+    stream
+module_launch hipModuleLaunchCooperativeKernel: grid=gridDim{} block=blockDim{}
+    shared_bytes=sharedMemBytes stream
+ext_launch hipExtModuleLaunchKernel: items=globalWorkSize{} block=localWorkSize{}
+    shared_bytes=sharedMemBytes stream=hStream
+ext_launch hipHccModuleLaunchKernel: items=globalWorkSize{} block=blockDim{}
+    shared_bytes=sharedMemBytes stream=hStream
+cooperative_launch hipLaunchCooperativeKernel: grid=gridDim.{} block=blockDimX.{}
+    shared_bytes=sharedMemBytes stream
+graph_launch hipGraphLaunch: graph_exec=graphExec stream
+"""
+# Calls on graphs: hip_graphs.h reads their fields as words of these numbers.
+WORDS = """
+graph hipStreamBeginCapture: 0=stream
+graph hipStreamBeginCaptureToGraph: 0=stream
+graph hipStreamEndCapture: 0=stream 1=pGraph
+graph hipGraphInstantiate: 0=pGraphExec 2=graph
+graph hipGraphInstantiateWithFlags: 0=pGraphExec 2=graph
+graph hipGraphInstantiateWithParams: 0=pGraphExec 2=graph
+graph hipGraphExecUpdate: 0=hGraphExec 1=hGraph
+graph hipGraphExecDestroy: 0=graphExec
+graph hipGraphDestroy: 0=graph
+graph hipGraphClone: 0=pGraphClone 2=originalGraph
+"""
 HEAD = f"""
 #define __HIP_PLATFORM_AMD__
 #include <stddef.h>
@@ -142,39 +111,21 @@ HEAD = f"""
 """
 
 
-def _include() -> str:
-    path = os.path.join(sysconfig.get_paths()["purelib"], "triton", "backends", "amd", "include")
-    if not os.path.exists(os.path.join(path, "roctracer", "roctracer.h")):
-        pytest.skip("no Triton with roctracer's headers")
-    return path
-
-
-def _compiler() -> str:
-    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if found is None:
-        pytest.skip("no C compiler")
-    return found
-
-
-def _run(arguments: list[str], text: str) -> subprocess.CompletedProcess:
-    places = [f"-I{_include()}", f"-I{os.path.join(_include(), 'roctracer')}"]
-    return subprocess.run(
-        [_compiler(), "-std=gnu11", "-w", *places, *arguments, "-xc", "-"],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+def _includes() -> list[str]:
+    include = amd_include("roctracer/roctracer.h")
+    return [include, os.path.join(include, "roctracer")]
 
 
 def _assert_all(checks: list[str]) -> None:
-    lines = (f'_Static_assert({check}, "{number}");' for number, check in enumerate(checks))
-    made = _run(["-fsyntax-only"], HEAD + "\n".join(lines))
-    assert made.returncode == 0, made.stderr
+    assert compile_errors(HEAD + assertions(checks), *_includes()) == ""
 
 
 def _read(name: str) -> str:
-    with open(os.path.join(AMD, name)) as file:
+    return (AMD / name).read_text()
+
+
+def _prof_str() -> str:
+    with open(os.path.join(_includes()[0], "hip", "amd_detail", "hip_prof_str.h")) as file:
         return file.read()
 
 
@@ -182,91 +133,45 @@ def test_constants():
     ours = set(re.findall(r"^\t(ROCTRACER_\w+) = ", _read("roctracer_abi.h"), re.MULTILINE))
     ours |= set(re.findall(r"^#define (ROCTRACER_\w+) \d", _read("roctracer_abi.h"), re.MULTILINE))
     assert ours == set(CONSTANTS)
-    _assert_all([f"(long)({o}) == (long)({t})" for o, t in CONSTANTS.items()])
+    _assert_all(equal(CONSTANTS))
 
 
 def test_structs():
-    checks = []
-    for ours, theirs, fields in STRUCTS:
-        checks.append(f"sizeof(struct {ours}) == sizeof({theirs})")
-        for mine, other in fields.items():
-            checks.append(f"offsetof(struct {ours}, {mine}) == offsetof({theirs}, {other})")
-            member = f"((struct {ours} *)0)->{mine}"
-            checks.append(f"sizeof({member}) == sizeof((({theirs} *)0)->{other})")
-    _assert_all(checks)
+    _assert_all(same_structs(read_structs(STRUCTS)))
 
 
-def _offsets(ours: str, theirs: str, fields: list[tuple[str, str]]) -> list[str]:
-    checks = []
-    for mine, other in fields:
-        checks.append(f"offsetof({ours}, {mine}) == offsetof({theirs}, {other})")
-        checks.append(f"sizeof((({ours} *)0)->{mine}) == sizeof((({theirs} *)0)->{other})")
-    return checks
-
-
-def _axes(mine: str, other: str) -> list[tuple[str, str]]:
-    axes = "xyz" if "." in other else "XYZ"
-    return [(f"{mine}[{i}]", other.format(axes[i])) for i in range(3)]
+def _with_axes(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    fields = []
+    for mine, other in pairs:
+        axes = "" if "{" not in other else "xyz" if "." in other else "XYZ"
+        fields += [(f"{mine}[{i}]", other.format(axis)) for i, axis in enumerate(axes)]
+        fields += [] if axes else [(mine, other)]
+    return fields
 
 
 def test_arguments_of_calls():
-    data = "hip_api_data_t"
-    ours = "struct roctracer_hip_call"
-    checks = _offsets(ours, data, [("correlation_id", "correlation_id"), ("phase", "phase")])
-    for call, (mine, grid, block, shared, stream) in CALLS.items():
-        struct = mine.split(".")[0]
-        fields = _axes(mine, grid) + _axes(f"{struct}.block", block)
-        fields += [(f"{struct}.shared_bytes", shared), (f"{struct}.stream", stream)]
-        checks += _offsets(
-            ours, data, [(f"args.{m}", f"args.{call}.{other}") for m, other in fields]
-        )
-    for call, mine in (
-        ("hipDrvLaunchKernelEx.config", "drv_config"),
-        ("hipLaunchKernelExC.config", "exc_config"),
-        ("hipGraphLaunch.graphExec", "graph_launch.graph_exec"),
-        ("hipGraphLaunch.stream", "graph_launch.stream"),
-    ):
-        checks += _offsets(ours, data, [(f"args.{mine}", f"args.{call}")])
-    _assert_all(checks)
-
-
-def test_arguments_of_calls_on_graphs():
-    """hip_graphs.h reads them as words."""
-    words = {
-        "hipStreamBeginCapture.stream": 0,
-        "hipStreamBeginCaptureToGraph.stream": 0,
-        "hipStreamEndCapture.stream": 0,
-        "hipStreamEndCapture.pGraph": 1,
-        "hipGraphInstantiate.pGraphExec": 0,
-        "hipGraphInstantiate.graph": 2,
-        "hipGraphInstantiateWithFlags.pGraphExec": 0,
-        "hipGraphInstantiateWithFlags.graph": 2,
-        "hipGraphInstantiateWithParams.pGraphExec": 0,
-        "hipGraphInstantiateWithParams.graph": 2,
-        "hipGraphExecUpdate.hGraphExec": 0,
-        "hipGraphExecUpdate.hGraph": 1,
-        "hipGraphExecDestroy.graphExec": 0,
-        "hipGraphDestroy.graph": 0,
-        "hipGraphClone.pGraphClone": 0,
-        "hipGraphClone.originalGraph": 2,
-    }
-    base = "offsetof(hip_api_data_t, args)"
-    _assert_all(
-        [f"offsetof(hip_api_data_t, args.{f}) == {base} + 8 * {w}" for f, w in words.items()]
-    )
+    fields = [("correlation_id", "correlation_id"), ("phase", "phase")]
+    fields.append(("args.drv_config", "args.hipDrvLaunchKernelEx.config"))
+    fields.append(("args.exc_config", "args.hipLaunchKernelExC.config"))
+    for member, call, pairs in read_structs(CALLS):
+        ours = member.replace("struct ", "args.")
+        fields += [(f"{ours}.{m}", f"args.{call}.{other}") for m, other in _with_axes(pairs)]
+    fields += [
+        (f"args.words[{word}]", f"args.{call}.{field}")
+        for _, call, pairs in read_structs(WORDS)
+        for word, field in pairs
+    ]
+    _assert_all(same_fields("struct roctracer_hip_call", "hip_api_data_t", fields))
 
 
 def test_streams_of_memory_calls():
-    calls = re.findall(r"^M\((hip\w+), \w+, (\w+)\)$", _read("roctracer_calls.def"), re.MULTILINE)
+    calls = re.findall(r"^M\((hip\w+), \w+, (\w+), \d\)$", _read("hip_calls.def"), re.MULTILINE)
     assert len(calls) > 50
-    with open(os.path.join(_include(), "hip", "amd_detail", "hip_prof_str.h")) as file:
-        structs = dict(
-            (name, body)
-            for body, name in re.findall(r"    struct {\n((?: {6}.*\n)*) {4}} (\w+);", file.read())
-        )
+    structs = re.findall(r"    struct {\n((?: {6}.*\n)*) {4}} (\w+);", _prof_str())
+    body_of = {name: body for body, name in structs}
     checks = []
     for call, place in calls:
-        stream = re.search(r"hipStream_t (\w+);", structs[call])
+        stream = re.search(r"hipStream_t (\w+);", body_of[call])
         assert bool(stream) == (place != "NO_STREAM"), call
         if stream:
             field = f"offsetof(hip_api_data_t, args.{call}.{stream.group(1)})"
@@ -276,18 +181,14 @@ def test_streams_of_memory_calls():
 
 def test_configurations_of_launches():
     checks = []
-    for ours, theirs, grid, block, shared, stream in CONFIGS:
-        fields = _axes("grid", grid) + _axes("block", block)
-        fields += [("shared_bytes", shared), ("stream", stream)]
-        checks += _offsets(f"struct {ours}", theirs, fields)
+    for ours, theirs, pairs in read_structs(CONFIGS):
+        checks += same_fields(ours, theirs, _with_axes(pairs))
     _assert_all(checks)
 
 
 def test_the_list_of_calls_has_every_launch_and_every_copy_of_the_header():
-    header = os.path.join(_include(), "hip", "amd_detail", "hip_prof_str.h")
-    with open(header) as file:
-        theirs = set(re.findall(r"HIP_API_ID_(hip\w+) = \d", file.read()))
-    ours = set(re.findall(r"^[LGM]\((hip\w+).*\)$", _read("roctracer_calls.def"), re.MULTILINE))
+    theirs = set(re.findall(r"HIP_API_ID_(hip\w+) = \d", _prof_str()))
+    ours = set(re.findall(r"^[LGM]\((hip\w+).*\)$", _read("hip_calls.def"), re.MULTILINE))
     assert ours <= theirs
     launches = {name for name in theirs if re.search(r"Launch(?!HostFunc)", name)}
     copies = {name for name in theirs if re.match(r"hip(Drv)?Mem(cpy|set)", name)}
@@ -305,35 +206,22 @@ TYPES = {
     "roctracer_domain_t": "int",
     "activity_rtapi_callback_t": "roctracer_callback_fn",
     "roctracer_rtapi_callback_t": "roctracer_callback_fn",
-    "roctracer_properties_t": "struct roctracer_properties",
-    "activity_record_t": "struct roctracer_record",
+    "roctracer_properties_t": "roctracer_properties",
+    "activity_record_t": "roctracer_record",
     "roctracer_timestamp_t": "uint64_t",
     "roctracer_pool_t": "void",
+    "const": "",
 }
 
 
-def _plain(arguments: str) -> list[str]:
-    types = []
-    for one in arguments.split(","):
-        for theirs, ours in TYPES.items():
-            one = re.sub(rf"\b{theirs}\b", ours, one)
-        words = re.findall(r"\w+|\*", one.replace("const", "").replace("struct", ""))
-        if words and words[-1] != "*" and len(words) > 1:
-            words.pop()  # the name
-        types.append("".join(words) or "void")
-    return types
-
-
 def test_prototypes():
-    made = _run(["-E", "-P"], "#include <roctracer/roctracer.h>")
-    assert made.returncode == 0, made.stderr
-    text = re.sub(r"\s+", " ", made.stdout)
+    text = preprocess("#include <roctracer/roctracer.h>", *_includes())
     ours = re.findall(r"^V\((\w+),\s*\(([^()]*)\)\)$", _read("roctracer_symbols.def"), re.MULTILINE)
     assert len(ours) >= 10
     for name, arguments in ours:
         found = re.search(rf"(roctracer_status_t|uint32_t) {name}\(([^()]*)\)", text)
         assert found, name
-        assert _plain(found.group(2)) == _plain(arguments), name
+        assert read_types(found.group(2), TYPES) == read_types(arguments, TYPES), name
 
 
 def test_callbacks():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from nvidia_tools import CODE_OBJECT_TOOL, assemble, code_object_tool, find, run
+from support import run_command
 from test_cubin import PTX
 
 
@@ -23,12 +24,10 @@ def sass(cubin: Path, **variables: object) -> subprocess.CompletedProcess:
     """The tool with only these environment variables."""
     if not CODE_OBJECT_TOOL.exists():
         pytest.skip("ninja -C build test-programs")
-    return subprocess.run(
+    return run_command(
         [CODE_OBJECT_TOOL, "--sass", cubin],
         env={name: str(value) for name, value in variables.items()},
-        capture_output=True,
-        text=True,
-        timeout=300,
+        status=None,
     )
 
 

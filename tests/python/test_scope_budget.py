@@ -96,8 +96,7 @@ def test_scopes_in_the_source_alone_have_no_budget(monkeypatch, capfd, arch):
         made = compiled(kernels.pipelined, text, arch, num_stages=1)
         assert scopes_of(made) == {"load", "dot"} and stride_of(made) == 1
         assert "omitted" not in made.metadata.proton_layout
-    if arch == "sm_90":
-        assert "its scopes cost 64 bytes" in capfd.readouterr().err
+    assert "its scopes cost 64 bytes" in capfd.readouterr().err
     # With automatic scopes, which are limited, they stay complete.
     made = compiled(kernels.pipelined, "default:auto=all", arch, num_stages=1)
     assert {"load", "dot"} <= scopes_of(made)
@@ -165,13 +164,20 @@ def test_scopes_in_loops_are_omitted_where_they_need_local_memory(monkeypatch, c
 
 
 @pytest.mark.parametrize("fewer", [(64, 0), (33, 0), (0, 1)])
-def test_scopes_stay_where_fewer_would_cost_nearly_as_much(monkeypatch, capfd, fewer):
+def test_no_scope_is_left_where_each_costs_memory_or_ctas(monkeypatch, capfd, fewer):
+    """Then the kernel is exactly the plain one."""
     costs_of(monkeypatch, lambda layout: (64, 0) if "scope dot@" in layout else fewer)
     made = compiled(kernels.matmul, "default:auto=all:budget=100")
-    assert {"loop", "dot"} <= words_of(made)
-    expected = "\nwarning its scopes cost 64 bytes of local memory per thread\n"
-    assert expected in made.metadata.proton_layout
-    assert "omitted" not in capfd.readouterr().err
+    plain = kernels.compile(kernels.matmul)
+    assert made.asm["cubin"] == plain.asm["cubin"] and not hasattr(made.metadata, "proton_layout")
+    assert made.metadata.shared == plain.metadata.shared
+    assert not getattr(made.metadata, "profile_scratch_size", 0)
+    assert re.search(
+        r"proton: matmul: (\d+) of \1 automatic scopes were omitted, because with any its scopes "
+        r"would cost 64 bytes of local memory per thread; to have them nevertheless, set budget=off"
+        "\n",
+        capfd.readouterr().err,
+    )
 
 
 def test_the_innermost_loop_loses_its_scope_first(monkeypatch):

@@ -7,13 +7,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Variables that the sources read and that name neither: numbers, words, switches, texts.
 VALUES = {
-    *("AMD_DIRECT_DISPATCH", "COLUMNS", "NO_COLOR", "TERM"),
+    *("AMD_DIRECT_DISPATCH", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM"),
     *("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
-    *("PROTON_BACKEND", "PROTON_BACKWARD", "PROTON_COLLECTIVES", "PROTON_CUPTI_INTERFACE"),
-    *("PROTON_INSTRUMENT_COST", "PROTON_KERNEL_TIMES", "PROTON_MAX_CHILDREN"),
-    *("PROTON_MAX_CONTEXTS", "PROTON_MAX_NAMES", "PROTON_MERGE_PIPE", "PROTON_NO_CLOBBER"),
-    *("PROTON_PC_SAMPLING_INTERVAL", "PROTON_QUIET", "PROTON_RANK", "PROTON_RANKS"),
-    *("PROTON_RANKS_TIMEOUT", "PROTON_ROCPROFILER_PC_SAMPLING_METHOD"),
+    *("PROTON_BACKEND", "PROTON_BACKWARD", "PROTON_COLLECTIVES", "PROTON_COMPILED"),
+    *("PROTON_CUPTI_INTERFACE", "PROTON_INSTRUMENT_COST", "PROTON_KERNEL_TIMES"),
+    *("PROTON_MAX_CHILDREN", "PROTON_MAX_CONTEXTS", "PROTON_MAX_NAMES", "PROTON_MERGE_PIPE"),
+    *("PROTON_NO_CLOBBER", "PROTON_PC_SAMPLING_INTERVAL", "PROTON_QUIET", "PROTON_RANK"),
+    *("PROTON_RANKS", "PROTON_RANKS_TIMEOUT", "PROTON_ROCPROFILER_PC_SAMPLING_METHOD"),
     *("ROCPROFILER_LOG_LEVEL", "ROCPROFILER_PC_SAMPLING_BETA_ENABLED"),
     *("ROCPROFILER_REGISTER_ENABLED", "ROCPROFILER_REGISTER_FORCE_LOAD"),
     *("TRITON_ENABLE_NVTX", "TRITON_INTERPRET"),
@@ -32,10 +32,10 @@ NAME = r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)"'
 
 
 def variables_of_c():
-    """Names given to environment_get(); in files that give it another expression, all names."""
+    """Names given to environment_get(); in files that search by other expressions, all names."""
     for path in (ROOT / "src").rglob("*.[ch]"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        is_indirect = re.search(r'environment_get\(\s*[^"\s]', text)
+        is_indirect = re.search(r'environment_get\(\s*[^"\s]|library_search', text)
         if is_indirect or path.name == "inject_environment.c":
             yield from re.findall(NAME, text)
         else:

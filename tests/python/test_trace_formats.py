@@ -7,7 +7,9 @@ Perfetto's own schema. Its trace_processor needs a binary that is downloaded, wh
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 import struct
 import subprocess
 from pathlib import Path
@@ -15,7 +17,8 @@ from typing import Any
 
 import pytest
 from cmd_support import executable
-from protobuf_reader import protobuf_fields
+from protobuf_reader import perfetto_packets, protobuf_fields
+from support import run_command
 
 BASE = 1_700_000_000_000_000_000
 SCOPE, LAUNCH, KERNEL, COPY, UNIT, SECTION = 1, 2, 3, 4, 6, 7
@@ -169,7 +172,7 @@ def export(path: Path, form: str) -> bytes:
         check=True,
         timeout=300,
     )
-    return result.stdout
+    return perfetto_packets(result.stdout) if form == "perfetto" else result.stdout
 
 
 # ------------------------------------------------------------------ Chrome
@@ -351,15 +354,55 @@ def test_chrome_traces_of_sessions_beside_one_that_instruments_have_everything(t
     assert found == [*others, ("dot", "mm Core7 CTA0")]
 
 
-def test_chrome_traces_of_the_cpu_alone_have_slices_only(tmp_path):
+def test_chrome_traces_of_the_cpu_alone_name_the_process_and_its_threads(tmp_path):
     f = File()
     lane, node = f.lane(1, 0, 1), f.node(0, "step")
     metric = f.add(3, struct.pack("<I2H", f.string("foo"), 2, 0))
     sample = f.add(14, struct.pack("<IId", 0, metric, 1.0))
     f.event(SCOPE, lane, node, 10, 20, link=sample)
     f.write(tmp_path / "t.proton")
-    (event,) = json.loads(export(tmp_path / "t.proton", "chrome_trace"))["traceEvents"]
+    events = json.loads(export(tmp_path / "t.proton", "chrome_trace"))["traceEvents"]
+    named = {e["name"]: e["args"]["name"] for e in events if "name" in e["args"]}
+    assert named == {"process_name": "Trace", "thread_name": "CPU Thread 0"}
+    (event,) = [e for e in events if e["ph"] == "X"]
     assert (event["cat"], event["name"]) == ("metric", "step: <foo, 1.000000>")
+
+
+def test_chrome_traces_are_compressed_by_their_name(tmp_path):
+    sample_file(tmp_path / "t.proton")
+    text = export(tmp_path / "t.proton", "chrome_trace")
+    command = [executable("proton-viewer"), "-o", tmp_path / "t.json.gz", tmp_path / "t.proton"]
+    subprocess.run(command, check=True, timeout=300)
+    assert gzip.decompress((tmp_path / "t.json.gz").read_bytes()) == text
+
+
+def busy_file(path: Path, slices: int) -> int:
+    """Scopes, launches and kernels at irregular times; the number of slices."""
+    chosen = random.Random(1)
+    f = File()
+    thread = f.lane(1, 0, 1)
+    device = f.device(0)
+    stream = f.lane(2, device, 7)
+    step = f.node(0, "step")
+    kernels = [f.node(step, f"kernel_{i}", 3) for i in range(20)]
+    at = 0
+    for _ in range(slices // 3):
+        at += chosen.randrange(2_000, 200_000)
+        f.event(SCOPE, thread, step, at, at + chosen.randrange(500, 1_900))
+        kernel = chosen.choice(kernels)
+        launch = f.event(LAUNCH, thread, step, at + 100, at + chosen.randrange(150, 400), at)
+        begin = at + chosen.randrange(3_000, 9_000)
+        f.event(KERNEL, stream, kernel, begin, begin + chosen.randrange(1_000, 90_000), link=launch)
+    f.write(path)
+    return slices // 3 * 3
+
+
+@pytest.mark.parametrize(("name", "limit"), [("t.pftrace", 30), ("t.json.gz", 40)])
+def test_a_slice_takes_few_bytes(tmp_path, name, limit):
+    count = busy_file(tmp_path / "t.proton", 6_000)
+    command = [executable("proton-viewer"), "-o", tmp_path / name, tmp_path / "t.proton"]
+    subprocess.run(command, check=True, timeout=300)
+    assert (tmp_path / name).stat().st_size / count < limit
 
 
 def test_chrome_values_of_one_scope_are_summed(tmp_path):
@@ -374,9 +417,10 @@ def test_chrome_values_of_one_scope_are_summed(tmp_path):
         last = f.add(14, struct.pack("<IIQ", last, text, f.string(f"{value} <")))
     f.event(SCOPE, lane, node, 10, 20, link=last)
     f.write(tmp_path / "t.proton")
-    (event,) = json.loads(
+    trace = json.loads(
         export(tmp_path / "t.proton", "chrome_trace"), object_pairs_hook=unique_keys
-    )["traceEvents"]
+    )
+    (event,) = slices(trace, "metric")
     assert event["args"]["values"] == {"n": 2**63 - 1, "t": "7 <"}
     assert event["args"]["metrics"] == {"n": str(2**63 - 1), "t": "7 <"}
 
@@ -586,11 +630,9 @@ def test_a_tree_cannot_be_exported_as_a_trace(tmp_path):
     f.tables[13:16] = [[], [], []]
     f.write(tmp_path / "t.proton")
     for form in ("chrome_trace", "perfetto"):
-        result = subprocess.run(
+        result = run_command(
             [executable("proton-viewer"), "--export", form, "-o", "-", tmp_path / "t.proton"],
-            capture_output=True,
-            text=True,
-            timeout=300,
+            status=None,
         )
         assert result.returncode == 2
         assert 'the profile has no events: record it with data="trace"' in result.stderr
@@ -600,7 +642,7 @@ def test_a_tree_cannot_be_exported_as_a_trace(tmp_path):
 def test_the_viewer_shows_the_tree_of_a_trace(tmp_path):
     sample_file(tmp_path / "t.proton")
     command = [executable("proton-viewer"), tmp_path / "t.proton"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    result = run_command(command, status=None)
     assert result.returncode == 0
     assert 'layer "1"' in result.stdout
 

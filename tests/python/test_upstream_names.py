@@ -18,7 +18,7 @@ from upstream_names import package_names
 ROOT = Path(__file__).resolve().parents[2]
 OLDEST = json.loads((ROOT / "tests/data/upstream/names-3.6.json").read_text())
 
-# Left out on purpose: {module: {name or Class.member: reason}}, as in docs/guide/differences.md.
+# Left out on purpose: {module: {name or Class.member: reason}}; docs/design/upstream-names.md.
 COMPILES_METRICS = "compiles kernels that write metrics; here the driver copies them"
 INSIDE_COMMAND = "a step of the command, which is a program here"
 LEFT_OUT: dict[str, dict[str, str]] = {
@@ -165,7 +165,7 @@ def test_variables_of_upstream_are_documented():
 
 
 def test_omitted_names_are_documented():
-    guide = (ROOT / "docs/guide/differences.md").read_text()
+    guide = (ROOT / "docs/design/upstream-names.md").read_text()
     for names in LEFT_OUT.values():
         for name in names:
             name = name.removesuffix(".__init__").rpartition(".")[2]

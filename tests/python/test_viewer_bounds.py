@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cmd_support import executable
+from support import run_command
 
 # Twice the input takes about twice the time; four times, if something is quadratic.
 MAX_RATIO = 3.0
@@ -30,13 +30,7 @@ print(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 def view(*arguments: object) -> tuple[int, str, float, int]:
     """Runs the viewer: its status, its messages, CPU seconds, largest resident set in bytes."""
     command = [executable("proton-viewer"), *map(str, arguments)]
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", MEASURE, str(MAX_BYTES), *command],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
+    done = run_command([sys.executable, "-S", "-c", MEASURE, str(MAX_BYTES), *command])
     status, seconds, largest = done.stdout.split()
     return int(status), done.stderr, float(seconds), int(largest)
 

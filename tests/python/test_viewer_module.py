@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support import run_command
 from triton_proton import viewer
 
 pytest.importorskip("hatchet")
@@ -73,10 +74,7 @@ def test_parsing_and_printing_need_no_packages(profile):
         "try: tree.dataframe\n"
         "except ImportError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_command([sys.executable, "-c", script])
     assert "mm" in done.stdout and "add" not in done.stdout
     assert "Available inclusive metrics:" in done.stdout
     assert "pip install llnl-hatchet" in done.stdout

@@ -36,7 +36,7 @@ Path_ = tuple[str, ...]
 
 def viewer(path: Path, *arguments: str) -> str:
     # Bytes, because text mode would change the line ends inside names.
-    command = [executable("proton-viewer"), *arguments, str(path)]
+    command = [executable("proton-viewer"), "--frames", "all", *arguments, str(path)]
     done = subprocess.run(command, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.decode()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cmd_support import environment, executable, run
+from cmd_support import environment, executable, run, temporary_name
 
 DATA = Path(__file__).parent.parent / "data" / "viewer"
 
@@ -201,24 +201,15 @@ def test_impossible_outputs_are_rejected(sample: Path, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- temporary files
 
 
-def stale_name(base: str) -> str:
-    """As src/base/replace.c makes it."""
-    name = f".{base}.12345678"
-    check = 2166136261
-    for byte in name.encode():
-        check = (check ^ byte) * 16777619 % 2**32
-    return f"{name}{check:08x}.tmp"
-
-
 def test_leftovers_of_a_crash_are_removed_by_the_next_run(sample: Path, tmp_path: Path) -> None:
-    (tmp_path / stale_name("x.csv")).write_text("half")
-    (tmp_path / stale_name("y.csv")).write_text("of another name")
+    (tmp_path / temporary_name("x.csv")).write_text("half")
+    (tmp_path / temporary_name("y.csv")).write_text("of another name")
     (tmp_path / ".x.csv.1234567812345678.tmp").write_text("of another program")
     assert view("-o", "x.csv", sample, cwd=tmp_path).returncode == 0
     assert {path.name for path in tmp_path.iterdir()} == {
         "in.hatchet",
         "x.csv",
-        stale_name("y.csv"),
+        temporary_name("y.csv"),
         ".x.csv.1234567812345678.tmp",
     }
 

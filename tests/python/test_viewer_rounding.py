@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from cmd_support import executable
+from support import run_command
 
 SAME = (0.1 + 0.2, 0.3)  # they differ in the last bit
 
@@ -21,7 +22,7 @@ def profile(path: Path, value: float) -> Path:
 
 def viewer(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [executable("proton-viewer"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return run_command(command, status=None)
 
 
 def cells(*arguments: object) -> list[str]:

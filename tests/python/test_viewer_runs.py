@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cmd_support import executable
+from support import run_command
 
 Values = dict[str, float]
 
@@ -46,9 +47,13 @@ def write_runs(folder: Path, runs: list[Values]) -> Path:
     return folder
 
 
+def write_sides(folder: Path, base: list[Values], new: list[Values]) -> tuple[Path, Path]:
+    return write_runs(folder / "base", base), write_runs(folder / "new", new)
+
+
 def viewer(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [executable("proton-viewer"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return run_command(command, status=None)
 
 
 def compared(*arguments: object) -> dict:
@@ -100,8 +105,7 @@ def test_means_medians_and_intervals_match_independent_formulas(tmp_path, seed):
         [{"k": int(1e6 * speed * rng.uniform(0.95, 1.05))} for _ in range(size)]
         for size, speed in zip(sizes, speeds, strict=True)
     ]
-    base = write_runs(tmp_path / "base", sides[0])
-    new = write_runs(tmp_path / "new", sides[1])
+    base, new = write_sides(tmp_path, sides[0], sides[1])
     before, after = ([run["k"] / 1e6 for run in side] for side in sides)
     data = compared("-m", "time/ms", "--diff", base, new)
     assert data["comparison"] == {"base_runs": sizes[0], "runs": sizes[1], "confidence": 0.95}
@@ -131,8 +135,7 @@ NOISY = [{"k": 900}, {"k": 1300}, {"k": 1100}]
 
 @pytest.mark.parametrize("order", ["files", "directories", "mean"])
 def test_unequal_numbers_of_runs_are_compared_by_their_means(tmp_path, order):
-    base = write_runs(tmp_path / "base", FAST)
-    new = write_runs(tmp_path / "new", FAST[:2] + [{"k": 990}])
+    base, new = write_sides(tmp_path, FAST, FAST[:2] + [{"k": 990}])
     arguments = sorted(new.iterdir()) if order == "files" else [new]
     more = ["--merge", "mean"] if order == "mean" else []
     done = viewer("-m", "time/ns", "--diff", base, *more, "--fail-if", "time < -5%", *arguments)
@@ -141,8 +144,7 @@ def test_unequal_numbers_of_runs_are_compared_by_their_means(tmp_path, order):
 
 
 def test_directories_of_equal_numbers_are_means_too_and_sums_on_demand(tmp_path):
-    base = write_runs(tmp_path / "base", FAST[:3])
-    new = write_runs(tmp_path / "new", SLOW)
+    base, new = write_sides(tmp_path, FAST[:3], SLOW)
     row = rows_of(compared("-m", "time/ns", "--diff", base, new))["k"]
     assert (row["time/ns before"], row["time/ns after"]) == (1000, 1200)
     data = compared("-m", "time/ns", "--merge", "sum", "--diff", base, new)
@@ -153,8 +155,7 @@ def test_directories_of_equal_numbers_are_means_too_and_sums_on_demand(tmp_path)
 
 @pytest.mark.parametrize("how", [["--json"], ["--fail-if", "time > +5%"], [], ["--export", "csv"]])
 def test_sums_of_unequal_numbers_are_refused(tmp_path, how):
-    base = write_runs(tmp_path / "base", FAST)
-    new = write_runs(tmp_path / "new", SLOW)
+    base, new = write_sides(tmp_path, FAST, SLOW)
     done = viewer("--merge", "sum", "--diff", base, *how, new)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
@@ -164,8 +165,7 @@ def test_sums_of_unequal_numbers_are_refused(tmp_path, how):
 
 
 def test_files_left_out_do_not_make_sums_unequal_unseen(tmp_path):
-    base = write_runs(tmp_path / "base", FAST[:3])
-    new = write_runs(tmp_path / "new", SLOW)
+    base, new = write_sides(tmp_path, FAST[:3], SLOW)
     (new / "1.hatchet").write_text("")
     done = viewer("--allow-partial", "--merge", "sum", "--diff", base, "--json", new)
     assert (done.returncode, done.stdout) == (2, "")
@@ -182,8 +182,7 @@ def test_other_merges_are_not_compared(tmp_path, merge):
 
 
 def test_a_report_of_several_files_compares_sums_on_demand_only(tmp_path):
-    base = write_runs(tmp_path / "base", FAST[:3])
-    new = write_runs(tmp_path / "new", SLOW)
+    base, new = write_sides(tmp_path, FAST[:3], SLOW)
     output = tmp_path / "x.html"
     done = viewer("--diff", base, "-o", output, new)
     assert done.returncode == 2 and "add --merge sum, or use csv" in done.stderr
@@ -208,8 +207,7 @@ def test_a_report_of_several_files_compares_sums_on_demand_only(tmp_path):
     ],
 )
 def test_gates_fail_beyond_the_limit_and_beyond_noise(tmp_path, new, gate, status):
-    base = write_runs(tmp_path / "base", FAST)
-    new = write_runs(tmp_path / "new", new)
+    base, new = write_sides(tmp_path, FAST, new)
     done = viewer("--diff", base, "--fail-if", gate, "--json", new)
     assert done.returncode == status, done.stderr
     (result,) = json.loads(done.stdout)["gates"]
@@ -230,8 +228,7 @@ def test_gates_fail_beyond_the_limit_and_beyond_noise(tmp_path, new, gate, statu
 
 
 def test_a_gate_prints_value_unit_and_limit(tmp_path):
-    base = write_runs(tmp_path / "base", [{"k": 3_000_000}])
-    new = write_runs(tmp_path / "new", [{"k": 3_210_000}])
+    base, new = write_sides(tmp_path, [{"k": 3_000_000}], [{"k": 3_210_000}])
     file = new / "0.hatchet"
     done = viewer("--fail-if", "time/ms > 3.00", file)
     assert done.stderr == "proton-viewer: gate failed: time/ms 3.21 > 3.00 in ROOT\n"
@@ -263,8 +260,7 @@ def test_a_time_without_a_unit_is_refused(tmp_path, gate):
 
 
 def test_numbers_that_never_vary_are_exact(tmp_path):
-    base = write_runs(tmp_path / "base", [{"k": 3000}] * 2)
-    new = write_runs(tmp_path / "new", [{"k": 3000}] * 3)
+    base, new = write_sides(tmp_path, [{"k": 3000}] * 2, [{"k": 3000}] * 3)
     row = rows_of(compared("-m", "time/ns", "--diff", base, new))["k"]
     assert row["time/ns verdict"] == "within noise" and row["time/ns low"] == 0
     more = write_runs(tmp_path / "more", [{"k": 3001}] * 3)
@@ -282,8 +278,8 @@ def test_metrics_other_than_time_are_higher_or_lower(tmp_path):
 
 
 def test_a_frame_of_some_runs_counts_as_0_in_the_others(tmp_path):
-    base = write_runs(tmp_path / "base", [{"k": 10, "gone": 6}, {"k": 10}, {"k": 10}])
-    new = write_runs(tmp_path / "new", [{"k": 10}, {"k": 10, "new": 5}])
+    before = [{"k": 10, "gone": 6}, {"k": 10}, {"k": 10}]
+    base, new = write_sides(tmp_path, before, [{"k": 10}, {"k": 10, "new": 5}])
     rows = rows_of(compared("-m", "time/ns", "--diff", base, new))
     assert (rows["gone"]["time/ns before"], rows["gone"]["time/ns after"]) == (2, 0)
     assert (rows["new"]["time/ns before"], rows["new"]["time/ns after"]) == (0, 2.5)
@@ -295,18 +291,54 @@ def test_a_frame_of_some_runs_counts_as_0_in_the_others(tmp_path):
 
 
 def test_one_run_of_each_side_is_compared_as_before(tmp_path):
-    base = write_runs(tmp_path / "base", FAST[:1])
-    new = write_runs(tmp_path / "new", SLOW[:1])
+    base, new = write_sides(tmp_path, FAST[:1], SLOW[:1])
     files = [base / "0.hatchet", new / "0.hatchet"]
     assert viewer("--diff", base, new).stdout == viewer("--diff", *files).stdout
     assert "verdict" not in viewer("--diff", *files).stdout
     assert viewer("--diff", *files).stderr == ""
 
 
+@pytest.mark.parametrize(
+    "option",
+    [[], ["--top"], ["--bottom-up"], ["--csv"], ["--export", "csv"], ["--export", "folded"]]
+    + [["--json", "--fail-if", "time > +5%"], ["--merge", "sum", "--export", "html"]],
+)
+def test_several_bases_are_the_runs_of_one(tmp_path, option):
+    base, new = write_sides(tmp_path, FAST[:3], SLOW[:3])
+    first, second = (tmp_path / "first", tmp_path / "second")
+    for folder, files in ((first, ["0"]), (second, ["1"])):
+        folder.mkdir()
+        for name in files:
+            (base / f"{name}.hatchet").rename(folder / f"{name}.hatchet")
+    parts = ["--diff", first, "--diff-profile", second, "-diff", base / "2.hatchet"]
+    several = viewer(*option, *parts, new)
+    for folder in (first, second):
+        for file in folder.iterdir():
+            file.rename(base / file.name)
+    one = viewer(*option, "--diff", base, new)
+    assert several.returncode == one.returncode and several.stderr == one.stderr
+    title = f'"{first} and 2 more"'
+    assert "html" not in option or title in several.stdout
+    assert several.stdout.replace(title, f'"{base}"') == one.stdout
+    assert "k" in one.stdout
+
+
+def test_a_base_that_is_missing_or_named_twice(tmp_path):
+    base, new = write_sides(tmp_path, FAST[:2], SLOW[:2])
+    done = viewer("--diff", base, "--diff", tmp_path / "missing", new)
+    assert (done.returncode, done.stdout) == (2, "") and "missing" in done.stderr
+    done = viewer("--diff", base, "--diff", base / "1.hatchet", new)
+    assert done.returncode == 0 and "1.hatchet is named twice" in done.stderr
+    assert done.stdout == viewer("--diff", base, new).stdout
+    out = base / "0.hatchet_msgpack"  # another form of an input
+    out.write_text("kept")
+    done = viewer("--diff", new, "--diff", base, "--export", "csv", "-o", out, new)
+    assert (done.returncode, out.read_text()) == (2, "kept") and "is an input" in done.stderr
+
+
 @pytest.mark.parametrize("option", [["--top"], ["--bottom-up"], ["--group", "device"], []])
 def test_tables_of_runs_agree(tmp_path, option):
-    base = write_runs(tmp_path / "base", FAST)
-    new = write_runs(tmp_path / "new", SLOW)
+    base, new = write_sides(tmp_path, FAST, SLOW)
     done = viewer("--diff", base, "--csv", "-m", "time/ns", *option, new)
     table = list(csv.DictReader(io.StringIO(done.stdout)))
     row = table[-1] if not option or option == ["--bottom-up"] else table[0]
@@ -317,8 +349,7 @@ def test_tables_of_runs_agree(tmp_path, option):
 
 
 def test_exports_of_runs(tmp_path):
-    base = write_runs(tmp_path / "base", FAST)
-    new = write_runs(tmp_path / "new", SLOW)
+    base, new = write_sides(tmp_path, FAST, SLOW)
     done = viewer("--diff", base, "--export", "folded", new)
     assert done.stdout == "k 1000 1200\n"
     done = viewer("--diff", base, "--export", "csv", new)
@@ -333,10 +364,7 @@ def test_a_thousand_different_runs_take_little(tmp_path):
     for number in range(1000):
         write_profile(base / f"{number}.hatchet", {f"k{number}_{i}": 5 for i in range(20)})
     command = ["bash", "-c", 'ulimit -v 400000; exec "$0" "$@"', executable("proton-viewer")]
-    done = subprocess.run(
-        [*command, "--diff", base, "--csv", base], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_command([*command, "--diff", base, "--csv", base])
     assert len(done.stdout.splitlines()) == 20002
 
 

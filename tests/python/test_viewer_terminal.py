@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cmd_support import environment, executable
 
-CUT = 200  # CUT_FRAMES of src/viewer/query/cut.h
+CUT = 200  # SELECT_FRAMES of src/viewer/query/select.h
 
 
 def write_profile(path: Path, scopes: int, kernels: int) -> Path:

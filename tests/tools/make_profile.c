@@ -66,7 +66,7 @@ static const char *const names[] = {
 
 static uint32_t random_frame(struct profile *profile)
 {
-	struct profile_frame frame = {.kind = FRAME_NAME};
+	struct row_frame frame = {.kind = FRAME_NAME};
 	char text[64];
 
 	if (random_below(4) == 0) {
@@ -81,7 +81,7 @@ static uint32_t random_frame(struct profile *profile)
 
 static uint32_t random_kernel_frame(struct profile *profile)
 {
-	struct profile_frame frame = {.kind = FRAME_KERNEL};
+	struct row_frame frame = {.kind = FRAME_KERNEL};
 
 	frame.name = add_string(profile, names[random_below(sizeof(names) / sizeof(names[0]))]);
 	return profile_frame(profile, frame);
@@ -179,7 +179,7 @@ static void random_configs(struct profile *profile, uint32_t kernel)
 	uint32_t count = 1 + random_below(random_below(8) ? 3 : 20);
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct profile_config launch = {
+		struct row_config launch = {
 			.config = {.grid = {1 + random_below(70000), 1, 1 + random_below(2)},
 				   .block = {32u << random_below(6), 1, 1},
 				   .registers_per_thread = random_below(256),
@@ -269,7 +269,7 @@ static void make_nodes(struct profile *profile, uint32_t wanted)
 
 	profile->devices[device].arch = add_string(profile, "90");
 	for (uint32_t i = 1; i < wanted; i++) {
-		struct profile_frame frame = {.kind = FRAME_KERNEL};
+		struct row_frame frame = {.kind = FRAME_KERNEL};
 		struct profile_kernel *kernel;
 		char text[64];
 		uint32_t node;
@@ -301,7 +301,7 @@ static void make_chain(struct profile *profile, uint32_t wanted)
 	uint32_t node = 0;
 
 	for (uint32_t i = 1; i < wanted; i++) {
-		struct profile_frame frame = {.kind = FRAME_SOURCE, .line = i % 100};
+		struct row_frame frame = {.kind = FRAME_SOURCE, .line = i % 100};
 
 		frame.file = add_string(profile, "deep.py");
 		frame.name = add_string(profile, "recurse");

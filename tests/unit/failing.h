@@ -119,7 +119,6 @@ int __wrap_asprintf(char **out, const char *format, ...)
 int __wrap___asprintf_chk(char **out, int flag, const char *format, ...)
 {
 	va_list arguments;
-	(void)flag;
 	va_start(arguments, format);
 	int length = format_text(out, format, arguments);
 	va_end(arguments);

@@ -61,7 +61,6 @@ static const void *get_table(uint32_t table)
 
 __attribute__((unused)) static const void *get_no_table(uint32_t table)
 {
-	(void)table;
 	return NULL;
 }
 

@@ -13,7 +13,7 @@
 static inline uint32_t ranks_node(struct profile *profile, uint32_t parent, const char *name,
 				  uint32_t kind)
 {
-	struct profile_frame frame = {.kind = kind};
+	struct row_frame frame = {.kind = kind};
 
 	frame.name = profile_string(profile, name, strlen(name));
 	return profile_node(profile, parent, profile_frame(profile, frame));

@@ -22,9 +22,6 @@ static char rec_directory[64];
 
 static int rec_remove(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
-	(void)st;
-	(void)flag;
-	(void)ftw;
 	return remove(path);
 }
 
@@ -68,6 +65,32 @@ __attribute__((unused)) static void rec_in_child(void (*run)(void), const char *
 		FAIL("%s: see above", what);
 }
 
+/* Ends a forked child with `signal` after it ran `run`; returns its status. */
+__attribute__((unused)) static int rec_end_child(void (*run)(void), int signal)
+{
+	int ready[2];
+	int status;
+	char byte;
+	pid_t pid;
+
+	rec_dir();
+	CHECK_EQ(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		run();
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	CHECK_EQ(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	kill(pid, signal);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
 /* "<directory>/<file>", in one of eight rotating buffers. */
 __attribute__((unused)) static const char *rec_path(const char *file)
 {
@@ -79,30 +102,43 @@ __attribute__((unused)) static const char *rec_path(const char *file)
 	return path;
 }
 
-__attribute__((unused)) static int rec_start_as(const char *name, const char *context,
-						struct proton_error *err)
+/* A quiet host session "a", unless the options say another; -1 with the error. */
+__attribute__((unused)) static int rec_try_start(struct proton_session_options options,
+						 struct proton_error *err)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path(name),
-		.context = context,
-		.backend = "host",
-		.flags = PROTON_SESSION_QUIET,
-	};
 	int session = -1;
 
+	options.size = sizeof(options);
+	options.name = options.name ? options.name : rec_path("a");
+	options.backend = options.backend ? options.backend : "host";
+	options.flags |= PROTON_SESSION_QUIET;
 	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
 }
 
-/* A host session with scopes; the test fails if it does not start. */
-__attribute__((unused)) static int rec_start(const char *name)
+__attribute__((unused)) static int rec_start_with(struct proton_session_options options)
 {
 	struct proton_error err = {0};
-	int session = rec_start_as(name, "shadow", &err);
+	int session = rec_try_start(options, &err);
 
 	if (session < 0)
 		FAIL("start: %s", err.text);
 	return session;
+}
+
+/* REC_START(.data = "trace"); the test fails if it does not start. */
+#define REC_START(...) rec_start_with((struct proton_session_options){__VA_ARGS__})
+
+__attribute__((unused)) static int rec_start_as(const char *name, const char *context,
+						struct proton_error *err)
+{
+	return rec_try_start(
+		(struct proton_session_options){.name = rec_path(name), .context = context}, err);
+}
+
+/* A host session with scopes. */
+__attribute__((unused)) static int rec_start(const char *name)
+{
+	return REC_START(.name = rec_path(name), .context = "shadow");
 }
 
 __attribute__((unused)) static void rec_finalize(int session, const char *format)
@@ -136,6 +172,31 @@ __attribute__((unused)) static struct profile *rec_load(const char *file)
 		for (size_t j = 0; j < i; j++)
 			CHECK(profile->info[i].key != profile->info[j].key);
 	return profile;
+}
+
+/* Begins a phase; returns it. */
+__attribute__((unused)) static uint32_t rec_advance(int session)
+{
+	struct proton_error err;
+	uint32_t phase;
+
+	CHECK_OK(proton_phase_advance(session, &phase, &err), err);
+	return phase;
+}
+
+/* Begins a phase and clears the ones before. */
+__attribute__((unused)) static void rec_next_phase(int session)
+{
+	struct proton_error err;
+
+	CHECK_OK(proton_phase_clear(session, rec_advance(session) - 1, true, &err), err);
+}
+
+/* Ends all sessions; the profile of the one in "a". */
+__attribute__((unused)) static struct profile *rec_finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	return rec_load("a.proton");
 }
 
 /* One phase of a profile file. */
@@ -211,24 +272,68 @@ __attribute__((unused)) static const struct profile_value *rec_value(const struc
 	return NULL;
 }
 
-static int rec_printed_fd = -1;
+/* A text about the session; NULL if there is none. */
+__attribute__((unused)) static const char *rec_info(const struct profile *profile, const char *key)
+{
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
+			return profile_text(profile, profile->info[i].value);
+	return NULL;
+}
+
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* without a metric */
+
+/* The executions at a path or, with a metric, the value of a double there. */
+struct rec_expected {
+	const char *path;
+	double number;
+	const char *metric;
+};
+
+__attribute__((unused)) static void rec_expect(const char *file, int line, struct profile *profile,
+					       const struct rec_expected *expected)
+{
+	for (; expected->path; expected++) {
+		const char *metric = expected->metric;
+		const struct profile_value *value =
+			metric ? rec_value(profile, expected->path, metric) : NULL;
+		double number = metric ? NAN : (double)rec_count(profile, expected->path);
+
+		if (value)
+			number = value->as.float64;
+		if (!(number == expected->number))
+			tap_fail(file, line, "%s of \"%s\" is %.17g, not %.17g",
+				 metric ? metric : "the count", expected->path, number,
+				 expected->number);
+	}
+	profile_free(profile);
+}
+
+/* Takes a profile with these numbers: EXPECT(finish(), {"s/k", 2}, {"s", 50, "flops"}). */
+#define EXPECT(profile, ...)                                                                       \
+	rec_expect(__FILE__, __LINE__, profile,                                                    \
+		   (const struct rec_expected[]){__VA_ARGS__, {NULL, 0, NULL}})
 
 /* Standard error goes to a file from now on. */
 __attribute__((unused)) static void rec_begin_saying(void)
 {
-	rec_printed_fd = open(rec_path("said"), O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
-	CHECK_LE(0, rec_printed_fd);
+	int fd = open(rec_path("said"), O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0600);
+
+	CHECK_LE(0, fd);
 	fflush(stderr);
-	CHECK_LE(0, dup2(rec_printed_fd, STDERR_FILENO));
+	CHECK_LE(0, dup2(fd, STDERR_FILENO));
+	close(fd);
 }
 
 /* How often `part` was printed since then. */
 __attribute__((unused)) static int rec_printed(const char *part)
 {
+	int fd = open(rec_path("said"), O_RDONLY);
 	char text[8192] = "";
 	int count = 0;
 
-	CHECK_LE(0, pread(rec_printed_fd, text, sizeof(text) - 1, 0));
+	CHECK_LE(0, read(fd, text, sizeof(text) - 1));
+	close(fd);
 	for (const char *at = text; (at = strstr(at, part)); at++)
 		count++;
 	return count;

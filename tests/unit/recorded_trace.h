@@ -7,27 +7,19 @@
 __attribute__((unused)) static int trace_start_as(const char *name, const char *backend,
 						  const char *context, struct proton_error *err)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path(name),
-		.data = "trace",
-		.backend = backend,
-		.context = context,
-		.flags = PROTON_SESSION_QUIET,
-	};
-	int session = -1;
-
-	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+	return rec_try_start(
+		(struct proton_session_options){
+			.name = rec_path(name),
+			.data = "trace",
+			.backend = backend,
+			.context = context,
+		},
+		err);
 }
 
 __attribute__((unused)) static int trace_start(const char *name)
 {
-	struct proton_error err = {0};
-	int session = trace_start_as(name, "host", "shadow", &err);
-
-	if (session < 0)
-		FAIL("start: %s", err.text);
-	return session;
+	return REC_START(.name = rec_path(name), .data = "trace", .context = "shadow");
 }
 
 /* The path of an event's node, "a/b/c". */
@@ -85,6 +77,21 @@ __attribute__((unused)) static uint64_t count_events(const struct profile *profi
 
 	for (uint64_t row = 1; row < profile->trace->event_count; row++)
 		count += trace_event(profile->trace, row) != NULL;
+	return count;
+}
+
+/* Metric values of all events. */
+__attribute__((unused)) static uint64_t count_samples_of_events(const struct profile *profile)
+{
+	uint64_t count = 0;
+
+	for (uint64_t row = 1; row < profile->trace->event_count; row++) {
+		const struct row_event *event = trace_event(profile->trace, row);
+
+		for (uint32_t at = event ? event->link : 0; at;
+		     at = profile->trace->samples[at].next)
+			count++;
+	}
 	return count;
 }
 

@@ -13,6 +13,7 @@
 #define TESTS_UNIT_TAP_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -32,7 +33,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TAP_TIMEOUT_S 240 /* 50 times the longest: a sanitizer, a busy machine */
+#define TAP_TIMEOUT_S 240    /* 50 times the longest: a sanitizer, a busy machine */
+#define TAP_DESCRIPTORS 1024 /* those below are looked at */
 #define TAP_EXIT_FAILED 1
 #define TAP_EXIT_SKIPPED 77
 
@@ -290,8 +292,35 @@ static void tap_start_guard(void)
 	_exit(0);
 }
 
+/*
+ * Fails a test that leaves a descriptor open: the test or the tested code has not closed it.
+ * (LeakSanitizer does this for memory, at exit.) Under ThreadSanitizer, Proton's threads share the
+ * descriptors of the program, and may still run.
+ */
+static void tap_check_descriptors(const bool *were_open)
+{
+	char link[64];
+	char target[256];
+
+#ifdef __SANITIZE_THREAD__
+	return;
+#endif
+	for (int fd = 0; fd < TAP_DESCRIPTORS; fd++) {
+		ssize_t length;
+
+		if (were_open[fd] || fcntl(fd, F_GETFD) < 0)
+			continue;
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		length = readlink(link, target, sizeof(target) - 1);
+		FAIL("the test leaves descriptor %d open: %.*s", fd, length > 0 ? (int)length : 0,
+		     target);
+	}
+}
+
 static int tap_run_forked(const struct tap_test *test, int timeout_s)
 {
+	bool were_open[TAP_DESCRIPTORS];
+	pid_t parent = getpid();
 	sigset_t child;
 	sigset_t old;
 	pid_t pid;
@@ -305,12 +334,18 @@ static int tap_run_forked(const struct tap_test *test, int timeout_s)
 	if (pid == 0) {
 		tap_reset_signals();
 		setpgid(0, 0);
+		atomic_store(&tap_shared->group, getpid()); /* before the test forks */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(TAP_EXIT_FAILED);
 		tap_checked_process = getpid();
 #ifdef __SANITIZE_ADDRESS__
 		pthread_atfork(tap_settle_threads, NULL, NULL);
 #endif
+		for (int fd = 0; fd < TAP_DESCRIPTORS; fd++)
+			were_open[fd] = fcntl(fd, F_GETFD) >= 0;
 		test->run();
+		tap_check_descriptors(were_open);
 		exit(0); /* not _exit(): LeakSanitizer reports at exit */
 	}
 	if (pid < 0) {
@@ -318,7 +353,6 @@ static int tap_run_forked(const struct tap_test *test, int timeout_s)
 		return TAP_EXIT_FAILED;
 	}
 	setpgid(pid, pid);
-	atomic_store(&tap_shared->group, pid);
 	status = tap_wait(pid, timeout_s);
 	atomic_store(&tap_shared->group, 0);
 	sigprocmask(SIG_SETMASK, &old, NULL);

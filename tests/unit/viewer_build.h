@@ -8,8 +8,8 @@
 
 static inline uint32_t build_node(struct profile *profile, uint32_t parent, const char *name)
 {
-	struct profile_frame frame = {.kind = FRAME_NAME,
-				      .name = profile_string(profile, name, strlen(name))};
+	struct row_frame frame = {.kind = FRAME_NAME,
+				  .name = profile_string(profile, name, strlen(name))};
 
 	return profile_node(profile, parent, profile_frame(profile, frame));
 }
@@ -17,7 +17,7 @@ static inline uint32_t build_node(struct profile *profile, uint32_t parent, cons
 static inline uint32_t build_source(struct profile *profile, uint32_t parent, const char *file,
 				    uint32_t line, const char *function)
 {
-	struct profile_frame frame = {
+	struct row_frame frame = {
 		.kind = FRAME_SOURCE,
 		.file = profile_string(profile, file, strlen(file)),
 		.name = profile_string(profile, function, strlen(function)),
@@ -55,7 +55,7 @@ static inline void build_device(struct profile *profile, const char *type, uint3
 {
 	uint32_t index = profile_device(profile, profile_string(profile, type, strlen(type)), id);
 	uint32_t arch_string = profile_string(profile, arch, strlen(arch));
-	struct profile_device *device = &profile->devices[index];
+	struct row_device *device = &profile->devices[index];
 
 	device->arch = arch_string;
 	device->clock_khz = clock_khz;

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import defaultdict
 from types import ModuleType
 from typing import Any, Optional
 
 from .. import _libproton
-from .._imports import forget, when_imported
+from .._imports import forget_triton, modules_of_tritons, when_triton_has
 
 
 class Hook:
@@ -137,7 +136,7 @@ class HookManager:
         HookManager._set_active(
             sorted([*HookManager.active_hooks, hook], key=lambda one: one.priority, reverse=True)
         )
-        when_imported("triton.knobs", _register_in_triton)
+        when_triton_has("knobs", _register_in_triton)
 
     @staticmethod
     def _deactivate_hook(hook: Hook) -> None:
@@ -145,9 +144,9 @@ class HookManager:
             return
         HookManager._set_active([one for one in HookManager.active_hooks if one is not hook])
         if not HookManager.active_hooks:
-            forget("triton.knobs", _register_in_triton)
-            if "triton.knobs" in sys.modules:
-                _unregister_in_triton(sys.modules["triton.knobs"])
+            forget_triton("knobs", _register_in_triton)
+            for knobs in modules_of_tritons("knobs"):
+                _unregister_in_triton(knobs)
         hook.deactivate()
 
     @staticmethod

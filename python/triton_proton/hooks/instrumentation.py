@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from types import ModuleType
 from typing import Any
 
 from .. import _instrument, _libproton, _override
-from .._imports import when_imported
+from .._imports import modules_of_tritons, when_triton_has
 from .._message import warn
 from ..flags import flags
 from .hook import Hook, HookManager
 
-_ALLOCATION = "triton.runtime._allocation"
+_ALLOCATION = "runtime._allocation"
 
 
 class InstrumentationHook(Hook):
@@ -46,7 +45,7 @@ class InstrumentationHook(Hook):
     def activate(self) -> None:
         _instrument.start(self.mode, self.is_trace)
         _override.start()
-        when_imported(_ALLOCATION, _set_allocator)
+        when_triton_has(_ALLOCATION, _set_allocator)
 
     def deactivate(self) -> None:
         # The allocator stays: the program may launch instrumented kernels later, which need its
@@ -56,8 +55,7 @@ class InstrumentationHook(Hook):
 
     def reset(self) -> None:
         # The command reports this in its last line, and dumped kernels have yet to be edited.
-        knobs = sys.modules.get("triton.knobs")
-        is_dump = knobs is not None and knobs.compilation.dump_ir
+        is_dump = any(knobs.compilation.dump_ir for knobs in modules_of_tritons("knobs"))
         if not (InstrumentationHook._has_scopes or flags.command_line or is_dump):
             warn(
                 "no kernel with scopes was launched; add scopes with triton_proton.language, "

@@ -2,7 +2,11 @@
 #ifndef BACKEND_AMD_EXPERIMENTAL_H
 #define BACKEND_AMD_EXPERIMENTAL_H
 
+#include "base/message.h"
+
 /* Prints it once per run; `backend` is the name of the backend that has started. */
-void experimental_report(const char *backend);
+#define EXPERIMENTAL_REPORT(backend)                                                               \
+	message_once("backend \"" backend "\" is experimental: it has not yet run on an AMD GPU; " \
+		     "run tests/gpu and send the result (docs/guide/amd.md)")
 
 #endif

@@ -187,7 +187,7 @@ static void begin_capture(uint64_t stream)
 	if (!hip_streams_capture(stream, &number))
 		return;
 	captured_nodes_begin_capture();
-	captured_set(true);
+	captured_begin(number);
 	pthread_mutex_lock(&lock);
 	forget_plan(&captures, number, false);
 	plan = new_plan(true);
@@ -203,7 +203,7 @@ static void end_capture(uint64_t graph)
 
 	if (graph)
 		captured_nodes_end_capture();
-	captured_set(false);
+	captured_end(ending);
 	pthread_mutex_lock(&lock);
 	plan = take_plan(&captures, ending);
 	if (plan && graph) {
@@ -309,29 +309,25 @@ void hip_graphs_on_call(enum hip_graph_call call, const void *arguments_of, bool
 	const uint64_t *arguments = arguments_of;
 	uint64_t after_pointer = arguments[has_pointees ? 2 : 1];
 
-	if (is_enter) {
+	if (is_enter)
 		on_enter(call, arguments);
+	if (is_enter || (has_failed && call != HIP_GRAPH_END_CAPTURE))
 		return;
-	}
 	switch (call) {
 	case HIP_GRAPH_BEGIN_CAPTURE:
-		if (!has_failed)
-			begin_capture(arguments[0]);
+		begin_capture(arguments[0]);
 		break;
 	case HIP_GRAPH_END_CAPTURE:
 		end_capture(has_failed ? 0 : stored_handle(arguments[1]));
 		break;
 	case HIP_GRAPH_INSTANTIATE:
-		if (!has_failed)
-			copy_graph(&execs, stored_handle(arguments[0]), after_pointer);
+		copy_graph(&execs, stored_handle(arguments[0]), after_pointer);
 		break;
 	case HIP_GRAPH_UPDATE:
-		if (!has_failed)
-			copy_graph(&execs, arguments[0], arguments[1]);
+		copy_graph(&execs, arguments[0], arguments[1]);
 		break;
 	case HIP_GRAPH_CLONE:
-		if (!has_failed)
-			copy_graph(&graphs, stored_handle(arguments[0]), after_pointer);
+		copy_graph(&graphs, stored_handle(arguments[0]), after_pointer);
 		break;
 	default:
 		break;

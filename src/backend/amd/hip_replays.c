@@ -141,7 +141,7 @@ static int by_order(const void *a, const void *b)
 	const struct held *one = a;
 	const struct held *other = b;
 
-	return (one->order > other->order) - (one->order < other->order);
+	return ORDER_OF(one->order, other->order);
 }
 
 static void note_mismatch(size_t kernels)
@@ -272,7 +272,7 @@ static void settle_oldest(void)
 
 /* ------------------------------------------------------------------ launches */
 
-/* The appends of a graph run once per replay. Their order is that of the launches. */
+/* The appends of a graph run once per replay. They have the order of the launches. */
 static void add_appends(const struct hip_plan *plan)
 {
 	struct execution execution = {.frame = UINT32_MAX, .start_ns = here.start_ns};

@@ -22,7 +22,7 @@
 #define SMALL_COUNT 64u /* that are allocated at once */
 #define QUEUE_MAX_BYTES (4u << 20)
 
-/* Pinned memory of one append. That of a captured one stays: its graph may always be replayed. */
+/* Pinned memory of one append. A captured append keeps it: its graph may be replayed again. */
 struct slot {
 	struct slot *next; /* free ones */
 	uint64_t id;
@@ -61,12 +61,6 @@ void hip_tensors_forget(void)
 	atomic_store(&waiting_bytes, 0);
 }
 
-static int refuse_tensor(int result, const char *call, struct proton_error *err)
-{
-	return err_set(err, PROTON_E_UNSUPPORTED, "cannot read device metrics: %s failed (%d)",
-		       call, result);
-}
-
 /* ------------------------------------------------------------------ pinned memory */
 
 static void give_back(struct slot *slot)
@@ -90,7 +84,7 @@ static int allocate(bool is_small, struct proton_error *err)
 	result = libhip.cuMemHostAlloc(&memory, (size_t)count * bytes, DRIVER_HOST_PORTABLE);
 	if (result) {
 		free(slots);
-		return refuse_tensor(result, "hipHostMalloc", err);
+		return tensors_refuse(result, "hipHostMalloc", err);
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		slots[i].is_small = is_small;
@@ -180,7 +174,7 @@ static uint64_t count_lost(void)
 
 /* ------------------------------------------------------------------ appending */
 
-/* Work on a default stream goes to that of the current device. */
+/* Work on a default stream goes to the current device's default stream. */
 static void set_device(struct append *append, uint64_t address)
 {
 	int device = hip_streams_device(append->stream, address);
@@ -226,12 +220,12 @@ static int launch_append(struct append *append, uint64_t id, uint64_t address, u
 					  driver_handle(append->stream));
 	if (result) {
 		give_back(slot);
-		return refuse_tensor(result, "hipMemcpyDtoHAsync", err);
+		return tensors_refuse(result, "hipMemcpyDtoHAsync", err);
 	}
 	/* If it fails, the copy may still run: the slot is lost. */
 	result = hip_streams_call(append->stream, on_copied, slot);
 	if (result)
-		return refuse_tensor(result, "hipLaunchHostFunc", err);
+		return tensors_refuse(result, "hipLaunchHostFunc", err);
 	if (append->is_capturing)
 		hip_graphs_take_append(append->stream);
 	return PROTON_OK;

@@ -12,6 +12,7 @@
 #include "record/names/frames.h"
 
 #define ID_MAX (1u << 22)
+#define UNNAMED "(unnamed kernel)"
 
 /* A kernel, and its name until the first record of it needs a frame. */
 struct entry {
@@ -24,6 +25,18 @@ static struct entry *entries;
 static size_t count;
 static size_t capacity;
 
+uint32_t kernel_symbols_frame(const char *name)
+{
+	size_t length;
+
+	if (!name)
+		name = UNNAMED;
+	length = strlen(name);
+	if (length > 3 && strcmp(name + length - 3, ".kd") == 0)
+		length -= 3; /* the kernel's descriptor */
+	return frames_add(FRAME_KERNEL, name, length);
+}
+
 static bool begins_with(const char *name, const char *with)
 {
 	return strncmp(name, with, strlen(with)) == 0;
@@ -35,18 +48,15 @@ static bool begins_with(const char *name, const char *with)
  */
 static struct entry read_symbol(const struct sdk_kernel_symbol *from)
 {
-	const char *name = from->name ? from->name : "(unnamed kernel)";
-	size_t length = strlen(name);
+	const char *name = from->name ? from->name : UNNAMED;
 
-	if (length > 3 && strcmp(name + length - 3, ".kd") == 0)
-		length -= 3; /* the kernel's descriptor */
 	return (struct entry){
 		.symbol = {.code_object = from->code_object_id,
 			   .group_bytes = from->group_bytes,
 			   .registers = from->vector_registers + from->accumulation_registers,
 			   .is_fill = begins_with(name, "__amd_rocclr_fill"),
 			   .is_copy = begins_with(name, "__amd_rocclr_copy")},
-		.name = strndup(name, length),
+		.name = strdup(name),
 	};
 }
 
@@ -85,7 +95,7 @@ bool kernel_symbols_find(uint64_t kernel_id, struct kernel_symbol *out)
 	if (kernel_id < count && entries[kernel_id].name)
 		entry = &entries[kernel_id];
 	if (entry && !entry->symbol.frame)
-		entry->symbol.frame = frames_add(FRAME_KERNEL, entry->name, strlen(entry->name));
+		entry->symbol.frame = kernel_symbols_frame(entry->name);
 	if (entry)
 		*out = entry->symbol;
 	pthread_mutex_unlock(&lock);

@@ -19,6 +19,8 @@ struct kernel_symbol {
 	bool is_copy;       /* a copy that it does so */
 };
 
+/* The frame of a name in a code object, maybe with the suffix ".kd"; NULL: "(unnamed kernel)". */
+uint32_t kernel_symbols_frame(const char *name);
 /* A kernel was loaded. On the loading thread. */
 void kernel_symbols_add(const struct sdk_kernel_symbol *symbol);
 /* False if the id is unknown. On the thread of the records. */

@@ -79,17 +79,6 @@ struct roctracer_record {
 	};
 };
 
-_Static_assert(sizeof(struct roctracer_record) == 64, "activity_record_t");
-_Static_assert(offsetof(struct roctracer_record, kind) == 4 &&
-		       offsetof(struct roctracer_record, op) == 8 &&
-		       offsetof(struct roctracer_record, correlation_id) == 16 &&
-		       offsetof(struct roctracer_record, begin_ns) == 24 &&
-		       offsetof(struct roctracer_record, end_ns) == 32 &&
-		       offsetof(struct roctracer_record, device_id) == 40 &&
-		       offsetof(struct roctracer_record, queue_id) == 48 &&
-		       offsetof(struct roctracer_record, kernel_name) == 56,
-	       "activity_record_t");
-
 typedef void (*roctracer_callback_fn)(uint32_t domain, uint32_t call, const void *data, void *user);
 /* On a thread of the library, which holds its locks: no call of it that waits is allowed there. */
 typedef void (*roctracer_buffer_fn)(const char *begin, const char *end, void *user);
@@ -103,8 +92,6 @@ struct roctracer_properties {
 	roctracer_buffer_fn on_buffer;
 	void *on_buffer_user;
 };
-
-_Static_assert(sizeof(struct roctracer_properties) == 48, "roctracer_properties_t");
 
 /* ------------------------------------------------------------------ arguments of HIP calls */
 
@@ -183,8 +170,6 @@ struct roctracer_hip_call {
 		uint64_t words[4]; /* of calls on graphs: hip_graphs.h */
 	} args;
 };
-
-_Static_assert(offsetof(struct roctracer_hip_call, args) == 16, "hip_api_data_t");
 
 /* Data of a callback of ROCTRACER_DOMAIN_ROCTX. */
 struct roctracer_roctx_data {

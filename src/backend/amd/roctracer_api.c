@@ -2,7 +2,6 @@
 #include "backend/amd/roctracer_api.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -11,7 +10,6 @@
 #include "driver/functions.h"
 
 struct roctracer_api libroctracer;
-struct roctracer_hip roctracer_hip;
 _Atomic enum roctracer_state roctracer_state;
 
 static int load_roctracer(struct proton_error *err)
@@ -46,25 +44,13 @@ static int load_roctracer(struct proton_error *err)
 
 int roctracer_api_load(struct proton_error *err)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static bool is_loaded;
-	int status = PROTON_OK;
+	static struct functions_once once = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-	pthread_mutex_lock(&lock);
-	if (!is_loaded)
-		status = load_roctracer(err);
-	is_loaded = status == PROTON_OK;
-	pthread_mutex_unlock(&lock);
-	return status;
+	return functions_load_once(&once, load_roctracer, err);
 }
 
 int roctracer_api_load_hip(struct proton_error *err)
 {
-	static const struct function functions[] = {
-		{"hipPeekAtLastError", offsetof(struct roctracer_hip, hipPeekAtLastError), 0},
-		{"hipDeviceSynchronize", offsetof(struct roctracer_hip, hipDeviceSynchronize), 0},
-	};
-	static void *bound; /* guarded by the lock of the backend */
 	int status = driver_load_hip(err);
 	void *library;
 
@@ -73,29 +59,23 @@ int roctracer_api_load_hip(struct proton_error *err)
 	library = amd_library_open(AMD_HIP, err);
 	if (!library)
 		return PROTON_E_NOLIB;
-	/* Once: callbacks of the session before may still be using them on other threads. */
-	if (library == bound)
+	if (dlsym(library, "hipRegisterTracerCallback"))
 		return PROTON_OK;
-	if (dlsym(library, "hipRegisterTracerCallback")) {
-		functions_bind(library, functions, ARRAY_LENGTH(functions), &roctracer_hip);
-		bound = library;
-		return PROTON_OK;
-	}
 	return err_set(err, PROTON_E_UNSUPPORTED,
 		       "%s was built without support for roctracer (it does not provide "
 		       "hipRegisterTracerCallback); use the HIP library of ROCm 6",
 		       amd_library_path(AMD_HIP));
 }
 
-bool roctracer_api_load_roctx(void)
+void *roctracer_api_load_roctx(void)
 {
 	struct proton_error err;
 	void *library = amd_library_open(AMD_ROCTX, &err);
 
-	return library && dlsym(library, "roctxRegisterTracerCallback");
+	return library ? dlsym(library, "roctxRegisterTracerCallback") : NULL;
 }
 
-int roctracer_api_error(int result, const char *call, struct proton_error *err)
+int roctracer_api_status(int result, const char *call, struct proton_error *err)
 {
 	static const char *const texts[] = {
 		[-ROCTRACER_E_ERROR] = "general error",
@@ -108,6 +88,8 @@ int roctracer_api_error(int result, const char *call, struct proton_error *err)
 	};
 	const char *text = NULL;
 
+	if (result == ROCTRACER_OK)
+		return PROTON_OK;
 	if (result < 0 && -result < (int)ARRAY_LENGTH(texts))
 		text = texts[-result];
 	return err_set(err, PROTON_E_IO, "%s failed: %s (%d)", call, text ? text : "unknown error",

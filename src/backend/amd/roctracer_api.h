@@ -1,4 +1,4 @@
-/* Functions of libroctracer64 and of HIP that this backend calls, loaded at run time. */
+/* Functions that the roctracer backend loads at run time, and its internal interface. */
 #ifndef BACKEND_AMD_ROCTRACER_API_H
 #define BACKEND_AMD_ROCTRACER_API_H
 
@@ -14,15 +14,8 @@ struct roctracer_api {
 #undef V
 };
 
-/* HIP functions that are not in struct driver. NULL: this HIP lacks it. */
-struct roctracer_hip {
-	int (*hipPeekAtLastError)(void);
-	int (*hipDeviceSynchronize)(void);
-};
-
-/* Set by roctracer_api_load() and roctracer_api_load_hip(). */
+/* Set by roctracer_api_load(). */
 extern struct roctracer_api libroctracer;
-extern struct roctracer_hip roctracer_hip;
 
 /* Opens libroctracer64 once per process and checks its version. E_NOLIB, E_VERSION. */
 int roctracer_api_load(struct proton_error *err);
@@ -31,11 +24,14 @@ int roctracer_api_load(struct proton_error *err);
  * aborts the program if it lacks a function. E_NOLIB, E_UNSUPPORTED.
  */
 int roctracer_api_load_hip(struct proton_error *err);
-/* True if the library of ROCTX ranges is loaded now. roctracer would abort with an unknown one. */
-bool roctracer_api_load_roctx(void);
+/*
+ * The function of the library of ROCTX ranges that sets a callback; the library is loaded now.
+ * NULL: none, or an unknown one, with which roctracer would abort.
+ */
+void *roctracer_api_load_roctx(void);
 
-/* E_IO with the meaning of `result`. `call` names the function. */
-int roctracer_api_error(int result, const char *call, struct proton_error *err);
+/* PROTON_OK, or E_IO with the meaning of `result`. `call` names the function. */
+int roctracer_api_status(int result, const char *call, struct proton_error *err);
 
 /* Life cycle. Changed under the lock of roctracer_backend.c, and by a fork. */
 enum roctracer_state {
@@ -52,5 +48,19 @@ enum roctracer_state {
 };
 
 extern _Atomic enum roctracer_state roctracer_state;
+
+/* Callbacks, on the application's threads. On failure nothing stays enabled. */
+int roctracer_launches_start(struct proton_error *err);
+void roctracer_launches_stop(void);
+int roctracer_launches_set_memory(bool is_wanted, struct proton_error *err);
+
+/* Records, on roctracer's thread. On failure nothing stays enabled. */
+int roctracer_records_start(struct proton_error *err);
+void roctracer_records_stop(void);
+int roctracer_records_set_memory(bool is_wanted, struct proton_error *err);
+/* Flushes roctracer's pool. 0, or its error. */
+int roctracer_records_flush(void);
+/* In the child of a fork: the pool is not usable there. */
+void roctracer_records_forget(void);
 
 #endif

@@ -15,7 +15,6 @@
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/hip_tensors.h"
 #include "backend/amd/roctracer_api.h"
-#include "backend/amd/roctracer_backend.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/contexts.h"
@@ -27,6 +26,7 @@
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
+#include "driver/hip_functions.h"
 #include "record/backend.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
@@ -107,7 +107,7 @@ static int begin_recording(struct proton_error *err)
 	}
 	atomic_store(&roctracer_state, ROCTRACER_ON);
 	atomic_store(&has_begun, true);
-	experimental_report("roctracer");
+	EXPERIMENTAL_REPORT("roctracer");
 	return PROTON_OK;
 }
 
@@ -179,17 +179,23 @@ static int start_roctracer(const char *mode, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* HIP initializes the HSA runtime, before its first launch: no need to wait for the thread. */
-static int resume_roctracer(struct proton_error *err)
+/* `what` begins the error of a start that has failed. */
+static int look_now(const char *what, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
 	pthread_mutex_lock(&lock);
 	begin_if_loaded();
 	if (atomic_load(&roctracer_state) == ROCTRACER_FAILED)
-		status = err_set(err, failure.status, "%s", failure.text);
+		status = err_set(err, failure.status, "%s%s", what, failure.text);
 	pthread_mutex_unlock(&lock);
 	return status;
+}
+
+/* HIP initializes the HSA runtime, before its first launch: no need to wait for the thread. */
+static int resume_roctracer(struct proton_error *err)
+{
+	return look_now("", err);
 }
 
 /* ------------------------------------------------------------------ flush */
@@ -198,24 +204,11 @@ static bool synchronize(void *context)
 {
 	int result;
 
-	if (!roctracer_hip.hipDeviceSynchronize || libhip.cuCtxPushCurrent(context) != 0)
+	if (!hip.hipDeviceSynchronize || libhip.cuCtxPushCurrent(context) != 0)
 		return false;
-	result = roctracer_hip.hipDeviceSynchronize();
+	result = hip.hipDeviceSynchronize();
 	libhip.cuCtxPopCurrent(&context);
 	return result == 0;
-}
-
-static int check_started(struct proton_error *err)
-{
-	int status = PROTON_OK;
-
-	pthread_mutex_lock(&lock);
-	begin_if_loaded();
-	if (atomic_load(&roctracer_state) == ROCTRACER_FAILED)
-		status = err_set(err, failure.status, "no GPU activity was recorded: %s",
-				 failure.text);
-	pthread_mutex_unlock(&lock);
-	return status;
 }
 
 static int flush_roctracer(struct proton_error *err)
@@ -228,7 +221,7 @@ static int flush_roctracer(struct proton_error *err)
 	int result;
 
 	if (atomic_load(&roctracer_state) != ROCTRACER_ON)
-		return check_started(err);
+		return look_now("no GPU activity was recorded: ", err);
 	/* Waiting for a device invalidates all captures; then only the records are waited for. */
 	if (!captured_any_open()) {
 		in_doubt = !contexts_synchronize(synchronize);
@@ -240,9 +233,7 @@ static int flush_roctracer(struct proton_error *err)
 		hip_replays_settle(last_shared);
 	tensors_settle();
 	captured_nodes_forget_destroyed(begin_ns);
-	return result == ROCTRACER_OK
-		       ? PROTON_OK
-		       : roctracer_api_error(result, "roctracer_flush_activity_expl", err);
+	return roctracer_api_status(result, "roctracer_flush_activity_expl", err);
 }
 
 /* ------------------------------------------------------------------ other functions */
@@ -295,6 +286,7 @@ static void stop_roctracer(void)
 	wants_memory = false;
 	pthread_mutex_unlock(&lock);
 	launches_clear();
+	captured_clear();
 	hip_replays_clear();
 }
 

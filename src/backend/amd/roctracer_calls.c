@@ -7,8 +7,6 @@
 #include "backend/amd/hip_graphs.h"
 #include "base/array.h"
 
-#define NO_STREAM UINT16_MAX
-
 static struct roctracer_call calls[] = {
 #define L(call, its_arguments, its_records)                                                        \
 	{.name = #call,                                                                            \
@@ -22,7 +20,7 @@ static struct roctracer_call calls[] = {
 	 .arguments = ARGUMENTS_GRAPH,                                                             \
 	 .launch = LAUNCH_GRAPH,                                                                   \
 	 .records = LAUNCH_MANY},
-#define M(call, its_records, its_stream)                                                           \
+#define M(call, its_records, its_stream, unit)                                                     \
 	{.name = #call,                                                                            \
 	 .kind = CALL_MEMORY,                                                                      \
 	 .launch = LAUNCH_MEMORY,                                                                  \
@@ -30,10 +28,7 @@ static struct roctracer_call calls[] = {
 	 .stream = its_stream},
 #define OF_GRAPH(call, its_call) {.name = #call, .kind = CALL_OF_GRAPH, .graph_call = its_call},
 #define OF_DEVICE(call) {.name = #call, .kind = CALL_DEVICE},
-#include "backend/amd/roctracer_calls.def"
-#undef L
-#undef G
-#undef M
+#include "backend/amd/hip_calls.def"
 	HIP_GRAPH_CALLS(OF_GRAPH) HIP_DEVICE_CALLS(OF_DEVICE)
 #undef OF_GRAPH
 #undef OF_DEVICE
@@ -50,7 +45,7 @@ int roctracer_calls_find(struct proton_error *err)
 							    &number, &kind);
 
 		if (result != ROCTRACER_OK && result != ROCTRACER_E_INVALID_ARGUMENT)
-			return roctracer_api_error(result, "roctracer_op_code", err);
+			return roctracer_api_status(result, "roctracer_op_code", err);
 		if (result != ROCTRACER_OK)
 			number = 0; /* this version does not know the call */
 		atomic_store_explicit(&calls[i].number, number, memory_order_relaxed);
@@ -95,10 +90,9 @@ int roctracer_calls_enable(bool is_memory, roctracer_callback_fn callback, struc
 				ROCTRACER_DOMAIN_HIP_API,
 				atomic_load_explicit(&calls[i].number, memory_order_relaxed),
 				callback, &calls[i]);
-	if (result == ROCTRACER_OK)
-		return PROTON_OK;
-	roctracer_calls_disable(is_memory);
-	return roctracer_api_error(result, "roctracer_enable_op_callback", err);
+	if (result != ROCTRACER_OK)
+		roctracer_calls_disable(is_memory);
+	return roctracer_api_status(result, "roctracer_enable_op_callback", err);
 }
 
 /* ------------------------------------------------------------------ arguments */
@@ -172,4 +166,50 @@ uint64_t roctracer_calls_stream(const struct roctracer_call *call,
 	if (arguments && place && place != NO_STREAM)
 		memcpy(&stream, arguments + place, sizeof(stream));
 	return stream;
+}
+
+/* ------------------------------------------------------------------ kept configurations */
+
+#define SLOTS 65536u /* launches in flight; 2 MiB, touched when used */
+
+/* A newer launch may overwrite a slot at any time; `number` is 0 then (a sequence lock). */
+static struct slot {
+	_Atomic uint32_t number;
+	_Atomic uint32_t shared_bytes;
+	_Atomic uint64_t sizes[3];
+} slots[SLOTS];
+
+void roctracer_calls_keep(uint32_t correlation, const struct roctracer_config *config)
+{
+	struct slot *slot = &slots[correlation % SLOTS];
+
+	atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
+	/* release: a reader of a new word does not see an old number */
+	atomic_thread_fence(memory_order_release);
+	for (int i = 0; i < 3; i++)
+		atomic_store_explicit(&slot->sizes[i], config->sizes[i], memory_order_relaxed);
+	atomic_store_explicit(&slot->shared_bytes, config->shared_bytes, memory_order_relaxed);
+	/* release: pairs with the first load of roctracer_calls_find_kept() */
+	atomic_store_explicit(&slot->number, correlation, memory_order_release);
+}
+
+bool roctracer_calls_find_kept(uint32_t correlation, struct launch_config *config_out)
+{
+	struct slot *slot = &slots[correlation % SLOTS];
+	struct launch_config config = {.registers_per_thread = 0};
+	uint64_t sizes[3];
+
+	if (atomic_load_explicit(&slot->number, memory_order_acquire) != correlation)
+		return false;
+	for (int i = 0; i < 3; i++)
+		sizes[i] = atomic_load_explicit(&slot->sizes[i], memory_order_relaxed);
+	config.dynamic_shared_bytes =
+		atomic_load_explicit(&slot->shared_bytes, memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&slot->number, memory_order_relaxed) != correlation)
+		return false;
+	memcpy(config.grid, sizes, sizeof(config.grid));
+	memcpy(config.block, (const char *)sizes + sizeof(config.grid), sizeof(config.block));
+	*config_out = config;
+	return true;
 }

@@ -6,8 +6,8 @@
 #define BACKEND_AMD_ROCTRACER_CALLS_H
 
 #include "backend/amd/roctracer_api.h"
-#include "backend/amd/roctracer_configs.h"
 #include "backend/gpu/launches.h"
+#include "format/rows.h"
 
 enum roctracer_call_kind {
 	CALL_UNKNOWN,
@@ -26,6 +26,9 @@ enum roctracer_call_kind {
 	X(hipCtxPushCurrent)                                                                       \
 	X(hipCtxSetCurrent)
 
+#define NO_STREAM UINT16_MAX
+
+/* Of launches; sdk_kinds.c has the places in rocprofiler-sdk's. */
 enum roctracer_arguments {
 	ARGUMENTS_NONE, /* not read */
 	ARGUMENTS_KERNEL,
@@ -59,9 +62,19 @@ int roctracer_calls_enable(bool is_memory, roctracer_callback_fn callback,
 /* Disables them; the first error. */
 int roctracer_calls_disable(bool is_memory);
 
-/* Launch configuration of a launch. False if its arguments are not known. */
+/* The configuration of a launch as read from its arguments, in few moves. */
+struct roctracer_config {
+	uint64_t sizes[3]; /* uint32_t grid[3], block[3] */
+	uint32_t shared_bytes;
+};
+
+/* On the launching thread. False if the arguments are not known. */
 bool roctracer_calls_read(const struct roctracer_call *call, const struct roctracer_hip_call *data,
 			  struct roctracer_config *config_out);
+/* Keeps it until the record of the launch arrives, which does not have it. */
+void roctracer_calls_keep(uint32_t correlation, const struct roctracer_config *config);
+/* On the thread of the records. False if too many launches were in flight since. */
+bool roctracer_calls_find_kept(uint32_t correlation, struct launch_config *config_out);
 /* The stream of a launch or a memory operation; 0: the default stream, or unknown. */
 uint64_t roctracer_calls_stream(const struct roctracer_call *call,
 				const struct roctracer_hip_call *data);

@@ -7,15 +7,14 @@
  */
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
-#include "backend/amd/roctracer_backend.h"
 #include "backend/amd/roctracer_calls.h"
-#include "backend/amd/roctracer_configs.h"
 #include "backend/gpu/contexts.h"
 #include "backend/gpu/launches.h"
 #include "base/message.h"
 #include "driver/amd_gpus.h"
 #include "driver/driver.h"
 #include "driver/gpu_device.h"
+#include "driver/hip_functions.h"
 #include "driver/hip_streams.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
@@ -42,7 +41,7 @@ static void disable_in_child(void)
 
 static bool has_error(void)
 {
-	return roctracer_hip.hipPeekAtLastError && roctracer_hip.hipPeekAtLastError() != 0;
+	return hip.hipPeekAtLastError && hip.hipPeekAtLastError() != 0;
 }
 
 static struct launch_call describe(const struct roctracer_call *call,
@@ -89,7 +88,7 @@ static void on_enter(const struct roctracer_call *call, const struct roctracer_h
 	if (proton_context_is_empty(where))
 		return;
 	if (roctracer_calls_read(call, data, &config))
-		roctracer_configs_put((uint32_t)data->correlation_id, &config);
+		roctracer_calls_keep((uint32_t)data->correlation_id, &config);
 	note_device();
 }
 

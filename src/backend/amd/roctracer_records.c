@@ -14,18 +14,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "backend/amd/hip_replays.h"
+#include "backend/amd/kernel_symbols.h"
 #include "backend/amd/roctracer_api.h"
-#include "backend/amd/roctracer_backend.h"
-#include "backend/amd/roctracer_configs.h"
+#include "backend/amd/roctracer_calls.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/memory_operations.h"
+#include "backend/gpu/record_times.h"
 #include "backend/gpu/records.h"
-#include "base/array.h"
-#include "base/clock.h"
 #include "base/message.h"
 #include "driver/amd_gpus.h"
 #include "driver/gpu_device.h"
@@ -36,78 +33,26 @@
 
 static _Atomic(void *) pool; /* changed under the lock of the backend */
 static size_t pool_bytes;
-static _Atomic bool has_offset;
-static _Atomic uint64_t clock_offset_ns; /* added to roctracer's times; wraps */
+static _Atomic bool clocks_are_compared; /* since the start */
 
 /* ------------------------------------------------------------------ times */
 
-/* HSA's clock counts like CLOCK_BOOTTIME, which includes the time in which the machine slept. */
-static uint64_t guess_offset(void)
+static bool read_clock(uint64_t *now_ns)
 {
-	struct timespec boot = {0};
-
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	return clock_monotonic_ns() -
-	       ((uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec);
+	return libroctracer.roctracer_get_timestamp(now_ns) == ROCTRACER_OK;
 }
 
-/* The best of several tries: the shortest interval around roctracer's timestamp. */
-static bool measure_offset(uint64_t *offset_out)
+/*
+ * On the thread of the records: work has run, so HSA has its clock. It counts like CLOCK_BOOTTIME,
+ * which includes the time in which the machine slept.
+ */
+static void compare_clocks(void)
 {
-	uint64_t best_ns = UINT64_MAX;
-
-	for (int i = 0; i < 5; i++) {
-		uint64_t before_ns = clock_monotonic_ns();
-		uint64_t theirs_ns = 0;
-		uint64_t taken_ns;
-
-		/* 0: HSA is not initialized yet */
-		if (libroctracer.roctracer_get_timestamp(&theirs_ns) != ROCTRACER_OK || !theirs_ns)
-			return false;
-		taken_ns = clock_monotonic_ns() - before_ns;
-		if (taken_ns < best_ns) {
-			best_ns = taken_ns;
-			*offset_out = before_ns + taken_ns / 2 - theirs_ns;
-		}
-	}
-	return true;
-}
-
-/* On the thread of the records: work has run, so the clock can be read. */
-static void find_offset(void)
-{
-	uint64_t offset_ns;
-
-	if (atomic_load_explicit(&has_offset, memory_order_relaxed))
-		return;
-	if (!measure_offset(&offset_ns))
-		offset_ns = guess_offset();
-	atomic_store_explicit(&clock_offset_ns, offset_ns, memory_order_relaxed);
-	atomic_store_explicit(&has_offset, true, memory_order_relaxed);
-}
-
-/* Converts the time of a record to clock_monotonic_ns(); 0 stays "unknown". */
-static uint64_t to_monotonic(uint64_t roctracer_ns)
-{
-	return roctracer_ns
-		       ? roctracer_ns + atomic_load_explicit(&clock_offset_ns, memory_order_relaxed)
-		       : 0;
+	if (!atomic_exchange_explicit(&clocks_are_compared, true, memory_order_relaxed))
+		record_times_measure(read_clock, CLOCK_BOOTTIME);
 }
 
 /* ------------------------------------------------------------------ records */
-
-/* The kernel's name as in the code object, there with the suffix of its descriptor. */
-static uint32_t frame_of(const char *name)
-{
-	size_t length;
-
-	if (!name)
-		name = "(unnamed kernel)";
-	length = strlen(name);
-	if (length > 3 && memcmp(name + length - 3, ".kd", 3) == 0)
-		length -= 3;
-	return frames_add(FRAME_KERNEL, name, length);
-}
 
 static uint32_t device_of(int node)
 {
@@ -129,8 +74,8 @@ static struct execution execution_of(const struct roctracer_record *record)
 		.device = device_of(record->device_id),
 		.stream = (uint32_t)record->queue_id,
 		.correlation = (uint32_t)record->correlation_id,
-		.start_ns = to_monotonic(record->begin_ns),
-		.end_ns = to_monotonic(record->end_ns),
+		.start_ns = record_times_convert(record->begin_ns),
+		.end_ns = record_times_convert(record->end_ns),
 	};
 }
 
@@ -154,8 +99,8 @@ static void add_kernel(const struct roctracer_record *record)
 	if (!records_find_kernel((uint32_t)record->correlation_id, 0, &launch))
 		return;
 	execution = execution_of(record);
-	execution.frame = frame_of(record->kernel_name);
-	roctracer_configs_get((uint32_t)record->correlation_id, &execution.config);
+	execution.frame = kernel_symbols_frame(record->kernel_name);
+	roctracer_calls_find_kept((uint32_t)record->correlation_id, &execution.config);
 	add_record(&launch, &execution);
 }
 
@@ -200,7 +145,7 @@ static void on_buffer(const char *begin, const char *end, void *user)
 	const struct roctracer_record *record = (const void *)begin;
 	uint64_t start_ns = await_records_begin();
 
-	find_offset();
+	compare_clocks();
 	while ((const char *)record + sizeof(*record) <= end) {
 		const struct roctracer_record *next = NULL;
 
@@ -234,8 +179,10 @@ static int open_pool(struct proton_error *err)
 	if (pool && pool_bytes == properties.buffer_bytes)
 		return PROTON_OK;
 	result = libroctracer.roctracer_open_pool_expl(&properties, &made);
-	if (result != ROCTRACER_OK || !made)
-		return roctracer_api_error(result, "roctracer_open_pool_expl", err);
+	if (result == ROCTRACER_OK && !made)
+		result = ROCTRACER_E_NO_POOL;
+	if (result != ROCTRACER_OK)
+		return roctracer_api_status(result, "roctracer_open_pool_expl", err);
 	pool = made;
 	pool_bytes = properties.buffer_bytes;
 	return PROTON_OK;
@@ -246,9 +193,7 @@ static int enable_records(uint32_t op, struct proton_error *err)
 	int result =
 		libroctracer.roctracer_enable_op_activity_expl(ROCTRACER_DOMAIN_HIP_OPS, op, pool);
 
-	return result == ROCTRACER_OK
-		       ? PROTON_OK
-		       : roctracer_api_error(result, "roctracer_enable_op_activity_expl", err);
+	return roctracer_api_status(result, "roctracer_enable_op_activity_expl", err);
 }
 
 static void disable(uint32_t op)
@@ -265,7 +210,7 @@ int roctracer_records_start(struct proton_error *err)
 {
 	int status = open_pool(err);
 
-	atomic_store(&has_offset, false);
+	atomic_store(&clocks_are_compared, false);
 	return status == PROTON_OK ? enable_records(ROCTRACER_OP_DISPATCH, err) : status;
 }
 

@@ -1,6 +1,4 @@
 /* Devices of rocprofiler-sdk's agents. */
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +6,9 @@
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/launches.h"
 #include "driver/amd_gpus.h"
-#include "driver/amd_library.h"
 #include "driver/driver.h"
 #include "driver/gpu_device.h"
+#include "driver/hip_functions.h"
 #include "driver/visible_devices.h"
 #include "record/store/devices.h"
 
@@ -111,36 +109,6 @@ size_t sdk_agents_count(void)
 
 /* ------------------------------------------------------------------ waiting */
 
-static struct {
-	int (*get_device)(int *device);
-	int (*set_device)(int device);
-	int (*synchronize)(void);
-	int (*get_last_error)(void);
-} hip;
-static pthread_once_t hip_once = PTHREAD_ONCE_INIT;
-static bool has_hip;
-
-static void find_hip(void)
-{
-	void *library = amd_library_get_loaded(AMD_HIP);
-
-	if (!library)
-		return;
-	*(void **)&hip.get_device = dlsym(library, "hipGetDevice");
-	*(void **)&hip.set_device = dlsym(library, "hipSetDevice");
-	*(void **)&hip.synchronize = dlsym(library, "hipDeviceSynchronize");
-	*(void **)&hip.get_last_error = dlsym(library, "hipGetLastError");
-	has_hip = hip.get_device && hip.set_device && hip.synchronize && hip.get_last_error;
-}
-
-/* Clears the error, so the program does not see it. */
-static bool is_done(int result)
-{
-	if (result)
-		hip.get_last_error();
-	return result == 0;
-}
-
 bool sdk_agents_synchronize(void)
 {
 	uint64_t devices = atomic_load(&seen);
@@ -149,16 +117,18 @@ bool sdk_agents_synchronize(void)
 	bool all = true;
 	int before = 0;
 
-	pthread_once(&hip_once, find_hip);
-	if (!has_hip || (!devices && !has_launched) || !is_done(hip.get_device(&before)))
+	if ((!devices && !has_launched) || !hip_functions_find() || !hip.hipDeviceSynchronize ||
+	    !hip.hipGetDevice || !hip.hipSetDevice ||
+	    hip_clear_error(hip.hipGetDevice(&before)) != 0)
 		return true;
 	for (int device = 0; device < 64; device++) {
 		if (!(devices >> device & 1) && device != before)
 			continue;
-		if (!is_done(hip.set_device(device)) || !is_done(hip.synchronize()))
+		if (hip_clear_error(hip.hipSetDevice(device)) != 0 ||
+		    hip_clear_error(hip.hipDeviceSynchronize()) != 0)
 			all = false;
 	}
-	if (!is_done(hip.set_device(before)))
+	if (hip_clear_error(hip.hipSetDevice(before)) != 0)
 		all = false;
 	return all;
 }

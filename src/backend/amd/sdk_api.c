@@ -1,7 +1,6 @@
 /* Loading of librocprofiler-sdk's functions, and its errors. */
 #include "backend/amd/sdk_api.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -56,21 +55,16 @@ static int load_sdk(struct proton_error *err)
 
 int sdk_api_load(struct proton_error *err)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static bool is_loaded;
-	int status = PROTON_OK;
+	static struct functions_once once = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-	pthread_mutex_lock(&lock);
-	if (!is_loaded)
-		status = load_sdk(err);
-	is_loaded = status == PROTON_OK;
-	pthread_mutex_unlock(&lock);
-	return status;
+	return functions_load_once(&once, load_sdk, err);
 }
 
-int sdk_api_error(int status, const char *call, struct proton_error *err)
+int sdk_api_status(int status, const char *call, struct proton_error *err)
 {
 	switch (status) {
+	case SDK_OK:
+		return PROTON_OK;
 	case SDK_E_CONFIGURATION_LOCKED:
 		return err_set(err, PROTON_E_STATE,
 			       "rocprofiler-sdk was initialized for another tool (torch.profiler, "

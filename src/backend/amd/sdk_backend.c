@@ -12,10 +12,8 @@
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/hip_tensors.h"
 #include "backend/amd/kernel_symbols.h"
-#include "backend/amd/sdk_contexts.h"
 #include "backend/amd/sdk_pc_sampling.h"
 #include "backend/amd/sdk_register.h"
-#include "backend/amd/stream_numbers.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/flush_thread.h"
@@ -36,7 +34,11 @@
 static bool wants_memory;      /* argument of set_memory() */
 static char sampling_mode[64]; /* the mode "pcsampling" with its options; "": another one */
 
-/* Where the registration came too late, roctracer still works. */
+/*
+ * Where the registration came too late, roctracer still works and sees queues that exist: HIP asks
+ * for each command whether a tool wants its record (clr, rocclr/platform/command.cpp, constructor
+ * of Command), and lets HSA time the work of all its queues (acquireQueue() in rocdevice.cpp).
+ */
 static bool is_taken(void)
 {
 	struct proton_error err;
@@ -88,7 +90,7 @@ static int begin_recording(struct proton_error *err)
 	atomic_store(&sdk_state, SDK_ON);
 	sdk_callbacks_follow_roctx(true);
 	flush_thread_start(NULL);
-	experimental_report("rocprofiler");
+	EXPERIMENTAL_REPORT("rocprofiler");
 	return PROTON_OK;
 }
 
@@ -97,7 +99,7 @@ static int start_sdk(const char *mode, struct proton_error *err)
 	int status = sdk_api_load(err);
 
 	if (status == PROTON_OK && sdk_state_now() == SDK_ENDED)
-		status = sdk_api_error(SDK_E_FINALIZED, "start", err);
+		status = sdk_api_status(SDK_E_FINALIZED, "start", err);
 	if (status == PROTON_OK)
 		status = correlate_init(err);
 	if (status != PROTON_OK)
@@ -199,6 +201,7 @@ static void stop_sdk(void)
 	wants_memory = false;
 	launches_stop();
 	launches_clear();
+	captured_clear();
 	hip_replays_clear();
 }
 
@@ -207,7 +210,7 @@ static void forked_sdk(void)
 	atomic_store(&sdk_state, sdk_register_version() ? SDK_ORPHANED : SDK_OFF);
 	kernel_symbols_forked();
 	sdk_pc_sampling_forked();
-	stream_numbers_forked();
+	sdk_callbacks_forked();
 	hip_tensors_forget();
 	wants_memory = false;
 }

@@ -4,21 +4,17 @@
  * gives the exact number of records to wait for, whatever the call does: a capture makes none, and
  * the runtime may add a kernel.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
-#include "backend/amd/roctracer_abi.h"
+#include "backend/amd/roctracer_api.h"
 #include "backend/amd/sdk_backend.h"
-#include "backend/amd/sdk_contexts.h"
-#include "backend/amd/sdk_external.h"
 #include "backend/amd/sdk_kinds.h"
-#include "backend/amd/stream_numbers.h"
 #include "backend/gpu/launches.h"
-#include "driver/amd_library.h"
+#include "base/hash.h"
 #include "driver/driver.h"
 #include "record/nvtx/nvtx.h"
 #include "record/thread/captured.h"
@@ -52,7 +48,7 @@ static uint32_t number_of_call(uint64_t internal)
 	return (uint32_t)internal ? (uint32_t)internal : UINT32_MAX;
 }
 
-/* For dispatches that need their own: from the top, far from those of calls. */
+/* For dispatches that need their own: from the top, far from the ids of calls. */
 static uint32_t take_number(void)
 {
 	uint32_t count = atomic_fetch_add_explicit(&extras, 1, memory_order_relaxed);
@@ -98,6 +94,71 @@ uint64_t sdk_callbacks_bytes(uint32_t number)
 	return atomic_load_explicit(&sizes[number % SIZES].number, memory_order_relaxed) == number
 		       ? bytes
 		       : 0;
+}
+
+/* ------------------------------------------------------------------ streams */
+
+/* Numbers from here on are one: more streams are not told apart. */
+#define STREAM_NUMBER_MAX 4095u
+#define PLACES (2u * (STREAM_NUMBER_MAX + 1)) /* a power of two */
+
+/* `number` is written before `handle`, which is stored with release. */
+static struct {
+	_Atomic uint64_t handle; /* 0: unused */
+	uint32_t number;
+} places[PLACES]; /* open addressing; written once per stream */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards writing, and: */
+static uint32_t stream_count;
+
+/* The place of `handle`, or the unused one where it belongs. The table is never full. */
+static uint32_t find_stream(uint64_t handle, uint64_t *found_out)
+{
+	uint32_t at = (uint32_t)hash_u64(handle) % PLACES;
+
+	for (;; at = (at + 1) % PLACES) {
+		*found_out = atomic_load_explicit(&places[at].handle, memory_order_acquire);
+		if (!*found_out || *found_out == handle)
+			return at;
+	}
+}
+
+static uint32_t add_stream(uint64_t handle)
+{
+	uint32_t number = STREAM_NUMBER_MAX;
+	uint64_t found;
+	uint32_t at;
+
+	pthread_mutex_lock(&lock);
+	at = find_stream(handle, &found);
+	if (found) {
+		number = places[at].number;
+	} else if (stream_count < STREAM_NUMBER_MAX - 1) {
+		number = ++stream_count;
+		places[at].number = number;
+		atomic_store_explicit(&places[at].handle, handle, memory_order_release);
+	}
+	pthread_mutex_unlock(&lock);
+	return number;
+}
+
+/*
+ * 0 for the default stream, else counted from 1 in order of first use. A stream at the address that
+ * a destroyed one had has the same number. A look-up takes no lock.
+ */
+static uint32_t number_of_stream(uint64_t handle)
+{
+	uint64_t found;
+	uint32_t at;
+
+	if (!handle)
+		return 0;
+	at = find_stream(handle, &found);
+	return found ? places[at].number : add_stream(handle);
+}
+
+void sdk_callbacks_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
 }
 
 /* ------------------------------------------------------------------ arguments */
@@ -156,7 +217,7 @@ static void on_begin(const struct sdk_call_info *info, const struct sdk_call *ca
 	here.ordinal = 0;
 	here.kind = info->kind;
 	if (handle != here.stream_handle)
-		here.stream = stream_numbers_get(handle);
+		here.stream = number_of_stream(handle);
 	here.stream_handle = handle;
 	here.call = calls[info->kind];
 	here.call.correlation = number_of_call(internal);
@@ -296,7 +357,7 @@ void sdk_callbacks_on_marker(struct sdk_callback_record record, uint64_t *user, 
 	if (record.phase != SDK_PHASE_ENTER || sdk_state_now() != SDK_ON || !nvtx_is_wanted())
 		return;
 	if (number < 0) {
-		number = sdk_kinds_marker("roctxRangePushA");
+		number = sdk_kinds_operation(sdk_kinds.marker, "roctxRangePushA");
 		atomic_store_explicit(&push, number, memory_order_relaxed);
 	}
 	if (record.operation == number)
@@ -308,7 +369,7 @@ void sdk_callbacks_on_marker(struct sdk_callback_record record, uint64_t *user, 
 typedef int (*roctx_fn)(uint32_t domain, uint32_t number, const void *data);
 typedef void (*set_roctx_fn)(roctx_fn callback);
 
-/* PyTorch's ranges are those of libroctx64, which the library does not see. */
+/* PyTorch's ranges come from libroctx64, which the library does not see. */
 static int on_roctx(uint32_t domain, uint32_t number, const void *data)
 {
 	if (sdk_state_now() != SDK_ON || domain != ROCTRACER_DOMAIN_ROCTX)
@@ -323,9 +384,7 @@ static int on_roctx(uint32_t domain, uint32_t number, const void *data)
 void sdk_callbacks_follow_roctx(bool is_on)
 {
 	static set_roctx_fn set; /* while a session follows them */
-	struct proton_error err;
-	void *library = is_on && nvtx_is_wanted() ? amd_library_open(AMD_ROCTX, &err) : NULL;
-	void *symbol = library ? dlsym(library, "roctxRegisterTracerCallback") : NULL;
+	void *symbol = is_on && nvtx_is_wanted() ? roctracer_api_load_roctx() : NULL;
 
 	if (is_on)
 		memcpy(&set, &symbol, sizeof(set)); /* a pointer to code */

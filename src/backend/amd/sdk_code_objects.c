@@ -126,7 +126,7 @@ static int compare_functions(const void *left, const void *right)
 {
 	const struct function *a = left, *b = right;
 
-	return a->begin < b->begin ? -1 : a->begin > b->begin;
+	return ORDER_OF(a->begin, b->begin);
 }
 
 /* Copies the functions of the code object; `user` is its entry. The lock is held. */

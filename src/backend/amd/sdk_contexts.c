@@ -1,5 +1,5 @@
 /* The contexts and buffers of rocprofiler-sdk that sdk_register.c has made. */
-#include "backend/amd/sdk_contexts.h"
+#include "backend/amd/sdk_backend.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,31 +12,29 @@ static _Atomic bool orphan_was_stopped;
 
 int sdk_contexts_start_profiling(struct proton_error *err)
 {
-	int result = SDK_OK;
+	int status = PROTON_OK;
 
 	pthread_mutex_lock(&lock);
 	if (!is_profiling)
-		result = sdk.start_context(sdk_contexts.profiling);
-	is_profiling = result == SDK_OK;
+		status = SDK_CALL(err, start_context, sdk_contexts.profiling);
+	is_profiling = status == PROTON_OK;
 	pthread_mutex_unlock(&lock);
-	return result == SDK_OK ? PROTON_OK
-				: sdk_api_error(result, "rocprofiler_start_context", err);
+	return status;
 }
 
 int sdk_contexts_start_memory(struct proton_error *err)
 {
 	static bool is_started; /* set_memory() has one caller at a time */
-	int result = SDK_OK;
+	int status = PROTON_OK;
 
 	if (!atomic_load(&sdk_contexts.has_memory))
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "this version of rocprofiler-sdk does not report memory copies; "
 			       "update ROCm, or start the session without them");
 	if (!is_started)
-		result = sdk.start_context(sdk_contexts.memory);
-	is_started = result == SDK_OK;
-	return result == SDK_OK ? PROTON_OK
-				: sdk_api_error(result, "rocprofiler_start_context", err);
+		status = SDK_CALL(err, start_context, sdk_contexts.memory);
+	is_started = status == PROTON_OK;
+	return status;
 }
 
 int sdk_contexts_flush(void)

@@ -4,24 +4,35 @@
 #include <string.h>
 
 #include "backend/amd/hip_graphs.h"
+#include "backend/amd/roctracer_calls.h"
 #include "backend/amd/sdk_api.h"
 #include "base/array.h"
 
 struct sdk_kinds sdk_kinds;
 struct sdk_call_info sdk_calls[SDK_OPERATION_MAX];
 
+/* Launches, by their arguments: the stream, or a struct with the stream. */
+static const struct {
+	int8_t pointer;
+	int8_t stream;
+} launches[] = {
+	[ARGUMENTS_NONE] = {-1, -1},        [ARGUMENTS_KERNEL] = {-1, 48},
+	[ARGUMENTS_MODULE] = {-1, 40},      [ARGUMENTS_EXT] = {-1, 40},
+	[ARGUMENTS_COOPERATIVE] = {-1, 48}, [ARGUMENTS_DRV] = {0, 32},
+	[ARGUMENTS_EXC] = {0, 32},          [ARGUMENTS_GRAPH] = {-1, 8},
+};
+
 static const struct {
 	const char *name;
-	struct sdk_call_info info;
+	uint8_t kind;      /* enum sdk_call_kind */
+	uint8_t arguments; /* enum roctracer_arguments */
+	uint8_t unit;
+	uint16_t stream; /* if there is a unit */
 } known[] = {
-#define INFO(name, kind, pointer, stream, bytes, unit)                                             \
-	{#name, {(kind), (pointer), (stream), (bytes), (unit), HIP_GRAPH_CALL_NONE}},
-#define L(name, stream) INFO(name, SDK_CALL_LAUNCH, NONE, stream, NONE, 0)
-#define P(name, pointer, stream) INFO(name, SDK_CALL_LAUNCH, pointer, stream, NONE, 0)
-#define G(name, stream) INFO(name, SDK_CALL_GRAPH_LAUNCH, NONE, stream, NONE, 0)
-#define M(name, stream, bytes, unit) INFO(name, SDK_CALL_MEMORY, NONE, stream, bytes, unit)
-#include "backend/amd/sdk_calls.def"
-#undef INFO
+#define L(name, arguments, records) {#name, SDK_CALL_LAUNCH, arguments, 0, 0},
+#define G(name) {#name, SDK_CALL_GRAPH_LAUNCH, ARGUMENTS_GRAPH, 0, 0},
+#define M(name, records, stream, unit) {#name, SDK_CALL_MEMORY, ARGUMENTS_NONE, unit, stream},
+#include "backend/amd/hip_calls.def"
 };
 
 /* A kind that is searched by name. */
@@ -42,20 +53,6 @@ static int compare_kind(int kind, void *data)
 	return 1; /* ends the iteration */
 }
 
-static void find_callback(const char *name, int *number)
-{
-	*number = SDK_KIND_NONE;
-	sdk.iterate_callback_tracing_kinds(
-		compare_kind, &(struct wanted){name, number, sdk.query_callback_tracing_kind_name});
-}
-
-static void find_buffer(const char *name, int *number)
-{
-	*number = SDK_KIND_NONE;
-	sdk.iterate_buffer_tracing_kinds(
-		compare_kind, &(struct wanted){name, number, sdk.query_buffer_tracing_kind_name});
-}
-
 /* There is no iteration of these. Without the names, they have their numbers of 1.0 and 1.2. */
 static int find_request(const char *name, int number)
 {
@@ -70,77 +67,111 @@ static int find_request(const char *name, int number)
 	return found;
 }
 
+/* "_spt": the same call, with the thread's default stream in the place of the legacy one. */
+static bool is_named(const char *name, const char *known_name)
+{
+	size_t length = strlen(known_name);
+
+	return strncmp(name, known_name, length) == 0 &&
+	       (!name[length] || strcmp(name + length, "_spt") == 0);
+}
+
 static struct sdk_call_info info_of(const char *name)
 {
-	enum hip_graph_call graph = hip_graphs_call(name);
+	struct sdk_call_info info = {.pointer = -1, .stream = -1, .bytes = -1};
 
-	if (graph != HIP_GRAPH_CALL_NONE)
-		return (struct sdk_call_info){.kind = SDK_CALL_GRAPH, .graph = (uint8_t)graph};
-	for (size_t i = 0; i < ARRAY_LENGTH(known); i++)
-		if (strcmp(known[i].name, name) == 0)
-			return known[i].info;
-	if (strncmp(name, "hipMemcpy", strlen("hipMemcpy")) == 0 ||
-	    strncmp(name, "hipMemset", strlen("hipMemset")) == 0)
-		return (struct sdk_call_info){
-			SDK_CALL_MEMORY,    SDK_NO_ARGUMENT, SDK_NO_ARGUMENT, SDK_NO_ARGUMENT, 0,
-			HIP_GRAPH_CALL_NONE};
-	return (struct sdk_call_info){.kind = SDK_CALL_OTHER};
+	info.graph = (uint8_t)hip_graphs_call(name);
+	if (info.graph != HIP_GRAPH_CALL_NONE)
+		info.kind = SDK_CALL_GRAPH;
+	else if (strncmp(name, "hipMemcpy", strlen("hipMemcpy")) == 0 ||
+		 strncmp(name, "hipMemset", strlen("hipMemset")) == 0)
+		info.kind = SDK_CALL_MEMORY; /* unless it is known, without arguments */
+	for (size_t i = 0; i < ARRAY_LENGTH(known) && info.kind != SDK_CALL_GRAPH; i++) {
+		if (!is_named(name, known[i].name))
+			continue;
+		info.kind = known[i].kind;
+		info.pointer = launches[known[i].arguments].pointer;
+		info.stream = launches[known[i].arguments].stream;
+		info.unit = known[i].unit;
+		if (info.unit)
+			info.bytes = 16;
+		if (info.unit && known[i].stream != NO_STREAM)
+			info.stream = (int8_t)known[i].stream;
+	}
+	return info;
+}
+
+/* NULL: it has none. */
+static const char *name_of(int kind, int32_t operation)
+{
+	const char *name = NULL;
+	int result = sdk.query_callback_tracing_kind_operation_name(kind, operation, &name, NULL);
+
+	return result == SDK_OK ? name : NULL;
 }
 
 static int note_call(int kind, int32_t operation, void *data)
 {
-	const char *name = NULL;
+	const char *name = name_of(kind, operation);
 
-	if (operation >= 0 && (uint32_t)operation < SDK_OPERATION_MAX &&
-	    sdk.query_callback_tracing_kind_operation_name(kind, operation, &name, NULL) ==
-		    SDK_OK &&
-	    name)
+	if (name && operation >= 0 && (uint32_t)operation < SDK_OPERATION_MAX)
 		sdk_calls[operation] = info_of(name);
 	return 0;
+}
+
+static int refuse_library(const char *lacking, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_VERSION,
+		       "this version of rocprofiler-sdk does not report %s; update ROCm", lacking);
 }
 
 /* Without these the library would be asked for all calls of HIP, and none would be understood. */
 static int find_calls(struct proton_error *err)
 {
-	int result = sdk.iterate_callback_tracing_kind_operations(sdk_kinds.hip, note_call, NULL);
+	int status = SDK_CALL(err, iterate_callback_tracing_kind_operations, sdk_kinds.hip,
+			      note_call, NULL);
 
-	if (result != SDK_OK)
-		return sdk_api_error(result, "rocprofiler_iterate_callback_tracing_kind_operations",
-				     err);
+	if (status != PROTON_OK)
+		return status;
 	for (uint32_t i = 0; i < SDK_OPERATION_MAX; i++)
 		if (sdk_calls[i].kind == SDK_CALL_LAUNCH)
 			return PROTON_OK;
-	return err_set(err, PROTON_E_VERSION,
-		       "this version of rocprofiler-sdk does not report any call of HIP that "
-		       "launches a kernel; update ROCm");
+	return refuse_library("any call of HIP that launches a kernel", err);
 }
+
+/* Kinds of callbacks, and then those of buffers. */
+static const struct {
+	const char *name;
+	int *number;
+	bool is_of_buffer;
+	bool is_needed;
+} kinds[] = {
+	{"HIP_RUNTIME_API", &sdk_kinds.hip, false, true},
+	{"MARKER_CORE_API", &sdk_kinds.marker, false, false},
+	{"CODE_OBJECT", &sdk_kinds.code_object, false, true},
+	{"HIP_GRAPH", &sdk_kinds.graph, false, false},
+	{"KERNEL_DISPATCH", &sdk_kinds.dispatch, true, true},
+	{"MEMORY_COPY", &sdk_kinds.copy, true, false},
+};
 
 int sdk_kinds_find(struct proton_error *err)
 {
-	static const struct {
-		const char *name;
-		const int *number;
-	} needed[] = {
-		{"HIP_RUNTIME_API", &sdk_kinds.hip},
-		{"CODE_OBJECT", &sdk_kinds.code_object},
-		{"KERNEL_DISPATCH", &sdk_kinds.dispatch},
-		{"requests of KERNEL_DISPATCH", &sdk_kinds.request_dispatch},
-	};
+	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
+		struct wanted wanted = {kinds[i].name, kinds[i].number,
+					kinds[i].is_of_buffer
+						? sdk.query_buffer_tracing_kind_name
+						: sdk.query_callback_tracing_kind_name};
 
-	find_callback("HIP_RUNTIME_API", &sdk_kinds.hip);
-	find_callback("MARKER_CORE_API", &sdk_kinds.marker);
-	find_callback("CODE_OBJECT", &sdk_kinds.code_object);
-	find_callback("HIP_GRAPH", &sdk_kinds.graph);
-	find_buffer("KERNEL_DISPATCH", &sdk_kinds.dispatch);
-	find_buffer("MEMORY_COPY", &sdk_kinds.copy);
+		*wanted.number = SDK_KIND_NONE;
+		(kinds[i].is_of_buffer ? sdk.iterate_buffer_tracing_kinds
+				       : sdk.iterate_callback_tracing_kinds)(compare_kind, &wanted);
+		if (*wanted.number == SDK_KIND_NONE && kinds[i].is_needed)
+			return refuse_library(wanted.name, err);
+	}
 	sdk_kinds.request_dispatch = find_request("KERNEL_DISPATCH", 11);
 	sdk_kinds.request_copy = find_request("MEMORY_COPY", 10);
-	for (size_t i = 0; i < ARRAY_LENGTH(needed); i++)
-		if (*needed[i].number == SDK_KIND_NONE)
-			return err_set(err, PROTON_E_VERSION,
-				       "this version of rocprofiler-sdk does not report %s; "
-				       "update ROCm",
-				       needed[i].name);
+	if (sdk_kinds.request_dispatch == SDK_KIND_NONE)
+		return refuse_library("requests of KERNEL_DISPATCH", err);
 	return find_calls(err);
 }
 
@@ -164,14 +195,9 @@ struct wanted_operation {
 static int compare_operation(int kind, int32_t operation, void *data)
 {
 	struct wanted_operation *wanted = data;
-	const char *name = NULL;
-	size_t length;
+	const char *name = name_of(kind, operation);
+	size_t length = name ? strlen(name) : 0;
 
-	if (sdk.query_callback_tracing_kind_operation_name(kind, operation, &name, NULL) !=
-		    SDK_OK ||
-	    !name)
-		return 0;
-	length = strlen(name);
 	if (length < strlen(wanted->name) ||
 	    strcmp(name + length - strlen(wanted->name), wanted->name) != 0)
 		return 0;
@@ -179,22 +205,11 @@ static int compare_operation(int kind, int32_t operation, void *data)
 	return 1;
 }
 
-int32_t sdk_kinds_marker(const char *name)
+int32_t sdk_kinds_operation(int kind, const char *name)
 {
 	struct wanted_operation wanted = {name, -1};
 
-	if (sdk_kinds.marker != SDK_KIND_NONE)
-		sdk.iterate_callback_tracing_kind_operations(sdk_kinds.marker, compare_operation,
-							     &wanted);
-	return wanted.number;
-}
-
-int32_t sdk_kinds_graph_launch(void)
-{
-	struct wanted_operation wanted = {"_EXEC_LAUNCH", -1};
-
-	if (sdk_kinds.graph != SDK_KIND_NONE)
-		sdk.iterate_callback_tracing_kind_operations(sdk_kinds.graph, compare_operation,
-							     &wanted);
+	if (kind != SDK_KIND_NONE)
+		sdk.iterate_callback_tracing_kind_operations(kind, compare_operation, &wanted);
 	return wanted.number;
 }

@@ -36,9 +36,7 @@ enum sdk_call_kind {
 	SDK_CALL_MEMORY,
 };
 
-#define SDK_NO_ARGUMENT (-1)
-
-/* A call of HIP that the backend watches. Offsets in its arguments, SDK_NO_ARGUMENT for none. */
+/* A call of HIP that the backend watches. Offsets in its arguments, -1 for none. */
 struct sdk_call_info {
 	uint8_t kind;   /* enum sdk_call_kind */
 	int8_t pointer; /* the stream is in a struct that this argument points to */
@@ -58,9 +56,7 @@ extern struct sdk_call_info sdk_calls[SDK_OPERATION_MAX];
 int sdk_kinds_find(struct proton_error *err);
 /* Lists the operations of calls of these kinds, at most `capacity`. */
 size_t sdk_kinds_calls(bool of_memory, int32_t *operations, size_t capacity);
-/* The number of an operation of ROCTX; -1: the library does not have it. */
-int32_t sdk_kinds_marker(const char *name);
-/* The number of the launch among the events of graphs; -1: the library does not have it. */
-int32_t sdk_kinds_graph_launch(void);
+/* The operation with a name that ends so; -1: the library does not have it. */
+int32_t sdk_kinds_operation(int kind, const char *name);
 
 #endif

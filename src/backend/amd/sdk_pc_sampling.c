@@ -2,14 +2,14 @@
 #include "backend/amd/sdk_pc_sampling.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "backend/amd/sdk_api.h"
+#include "backend/amd/sdk_backend.h"
 #include "backend/amd/sdk_code_objects.h"
-#include "backend/amd/sdk_contexts.h"
+#include "backend/gpu/gpu_describe.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "record/backend.h"
@@ -27,7 +27,7 @@ static struct proton_error failure = {.status = PROTON_E_STATE}; /* PROTON_OK: c
 static struct sdk_context context;
 static struct sdk_buffer buffer; /* of all GPUs */
 static size_t gpu_count;
-static int used_method; /* that of the first GPU, as the next two */
+static int used_method; /* the first GPU's, as the next two */
 static uint64_t used_interval;
 static uint64_t wanted_interval; /* 0: the default */
 
@@ -200,7 +200,8 @@ static int refuse_gpu(int status, const char *name)
 								: "",
 			       name);
 	default:
-		return sdk_api_error(status, "rocprofiler_configure_pc_sampling_service", &failure);
+		return sdk_api_status(status, "rocprofiler_configure_pc_sampling_service",
+				      &failure);
 	}
 }
 
@@ -253,7 +254,7 @@ static int add_buffer(void)
 	return status;
 }
 
-/* Those that HIP sees, as the library estimates it from variables; all if it has no estimate. */
+/* GPUs that HIP sees, as the library estimates it from variables; all if it has no estimate. */
 static int collect_agents(int version, const struct sdk_agent **agents, size_t count, void *data)
 {
 	uint32_t seen = 0;
@@ -275,7 +276,7 @@ void sdk_pc_sampling_configure(void)
 	int status;
 
 	if (!is_acknowledged())
-		return; /* the message is that of a start */
+		return; /* a start prints the message */
 	if (method < 0) {
 		err_set(&failure, PROTON_E_INVALID,
 			METHOD_VARIABLE " is \"%s\"; use stochastic or host-trap",
@@ -336,11 +337,9 @@ int sdk_pc_sampling_start(const char *mode, struct proton_error *err)
 			     " sets it before that",
 			     used_interval, interval);
 	sdk_samples_start();
-	status = sdk.start_context(context);
-	if (status != SDK_OK)
-		return sdk_api_error(status, "rocprofiler_start_context", err);
-	atomic_store(&sdk_samples_are_on, true);
-	return PROTON_OK;
+	status = SDK_CALL(err, start_context, context);
+	atomic_store(&sdk_samples_are_on, status == PROTON_OK);
+	return status;
 }
 
 void sdk_pc_sampling_flush(void)
@@ -363,21 +362,16 @@ void sdk_pc_sampling_stop(void)
 
 void sdk_pc_sampling_describe(backend_add_fn add, void *user)
 {
-	char text[32];
+	bool is_stochastic = used_method == SDK_METHOD_STOCHASTIC;
 
 	if (!sdk_samples_run())
 		return;
-	add(user, "pc_sampling", used_method == SDK_METHOD_STOCHASTIC ? "stochastic" : "host-trap");
-	snprintf(text, sizeof(text), "%" PRIu64, used_interval);
-	add(user, "pc_sampling_interval", text);
-	add(user, "pc_sampling_unit",
-	    used_method == SDK_METHOD_STOCHASTIC ? "cycles" : "microseconds");
-	if (wanted_interval && wanted_interval != used_interval) {
-		snprintf(text, sizeof(text), "%" PRIu64, wanted_interval);
-		add(user, "pc_sampling_interval_requested", text);
-	}
-	snprintf(text, sizeof(text), "%" PRIu64, sdk_samples_cost_ns());
-	add(user, "overhead_pc_sampling_ns", text);
+	add(user, "pc_sampling", is_stochastic ? "stochastic" : "host-trap");
+	gpu_describe_number(add, user, "pc_sampling_interval", used_interval);
+	add(user, "pc_sampling_unit", is_stochastic ? "cycles" : "microseconds");
+	if (wanted_interval && wanted_interval != used_interval)
+		gpu_describe_number(add, user, "pc_sampling_interval_requested", wanted_interval);
+	gpu_describe_number(add, user, "overhead_pc_sampling_ns", sdk_samples_cost_ns());
 }
 
 void sdk_pc_sampling_forked(void)

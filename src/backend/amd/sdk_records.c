@@ -9,53 +9,25 @@
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
-#include "backend/amd/sdk_contexts.h"
-#include "backend/amd/sdk_external.h"
 #include "backend/amd/sdk_kinds.h"
 #include "backend/amd/sdk_pc_sampling.h"
 #include "backend/gpu/await_records.h"
-#include "backend/gpu/kernel_names.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/memory_operations.h"
+#include "backend/gpu/record_times.h"
 #include "backend/gpu/records.h"
 #include "backend/gpu/tensors.h"
-#include "base/clock.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
 
-static _Atomic uint64_t clock_offset_ns; /* added to the library's times; wraps */
+static _Atomic uint64_t silent; /* launches without a record, since the start */
+static _Atomic bool has_dispatches;
 
-/*
- * The library converts GPU times to its clock, which is not the recorder's. The best of several
- * tries: the shortest interval around the library's timestamp.
- */
-static uint64_t measure_offset(void)
+static bool read_clock(uint64_t *now_ns)
 {
-	uint64_t offset_ns = clock_monotonic_ns() - clock_read_ns(CLOCK_BOOTTIME);
-	uint64_t best_ns = UINT64_MAX;
-
-	for (int i = 0; i < 5; i++) {
-		uint64_t before_ns = clock_monotonic_ns();
-		uint64_t theirs_ns = 0;
-		uint64_t taken_ns;
-
-		if (sdk.get_timestamp(&theirs_ns) != SDK_OK || !theirs_ns)
-			break;
-		taken_ns = clock_monotonic_ns() - before_ns;
-		if (taken_ns < best_ns) {
-			best_ns = taken_ns;
-			offset_ns = before_ns + taken_ns / 2 - theirs_ns;
-		}
-	}
-	return offset_ns;
-}
-
-/* 0 stays "unknown". */
-static uint64_t to_monotonic(uint64_t sdk_ns)
-{
-	return sdk_ns ? sdk_ns + atomic_load_explicit(&clock_offset_ns, memory_order_relaxed) : 0;
+	return sdk.get_timestamp(now_ns) == SDK_OK;
 }
 
 static struct execution common(const struct sdk_record *head, const struct sdk_external *mine)
@@ -63,8 +35,8 @@ static struct execution common(const struct sdk_record *head, const struct sdk_e
 	return (struct execution){
 		.stream = mine->stream,
 		.correlation = mine->number,
-		.start_ns = to_monotonic(head->start_ns),
-		.end_ns = to_monotonic(head->end_ns),
+		.start_ns = record_times_convert(head->start_ns),
+		.end_ns = record_times_convert(head->end_ns),
 	};
 }
 
@@ -131,7 +103,7 @@ static void add_dispatch(const struct sdk_dispatch *record)
 	execution.device = sdk_agents_device(record->agent);
 	execution.frame = kernel_symbols_find(record->kernel_id, &symbol)
 				  ? symbol.frame
-				  : kernel_names_frame(NULL);
+				  : kernel_symbols_frame(NULL);
 	execution.dispatch = record->dispatch_id;
 	execution.config = config_of(record, &symbol);
 	if (symbol.is_fill || symbol.is_copy)
@@ -139,7 +111,7 @@ static void add_dispatch(const struct sdk_dispatch *record)
 	if (!launch.is_shared ||
 	    !hip_replays_add(&launch, mine.ordinal, record->dispatch_id, &execution))
 		records_add(&launch, 0, &execution);
-	/* It was launched like a kernel, by a call that is not watched. */
+	/* Launched like a kernel, by a call that is not watched. */
 	if (execution.is_memory && !launch.is_shared)
 		await_records_note_complete();
 }
@@ -205,6 +177,8 @@ void sdk_records_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
 	enum sdk_state state = sdk_state_now();
 	uint64_t start_ns;
 
+	if (count && buffer.handle == sdk_contexts.dispatches.handle)
+		atomic_store_explicit(&has_dispatches, true, memory_order_relaxed);
 	dropped -= *before; /* the library counts from the beginning */
 	*before += dropped;
 	if (state == SDK_OFF || state == SDK_ORPHANED)
@@ -226,7 +200,9 @@ static const struct await_vendor vendor = {
 
 void sdk_records_start(void)
 {
-	atomic_store_explicit(&clock_offset_ns, measure_offset(), memory_order_relaxed);
+	atomic_store(&silent, 0);
+	atomic_store(&has_dispatches, false);
+	record_times_measure(read_clock, CLOCK_BOOTTIME);
 	await_records_start(&vendor);
 }
 
@@ -238,11 +214,16 @@ static bool is_dispatch_indirect(void)
 	return direct && strcmp(direct, "0") == 0;
 }
 
-/* Launches of which the library will never give a record. */
-static void report_silent(void)
+/* Launches of which the library will never give a record. An error if there were no others. */
+static int report_silent(bool is_only, struct proton_error *err)
 {
+	static const char text[] =
+		"rocprofiler-sdk does not see the queue of %llu kernels, because HIP made it "
+		"before Proton had registered; import Proton before the first use of the GPU, or "
+		"run the program with the command `proton`";
 	uint64_t elsewhere;
 	uint64_t count = sdk_callbacks_take_silent(&elsewhere);
+	uint64_t all;
 
 	if (elsewhere || (count && is_dispatch_indirect()))
 		message_once(is_dispatch_indirect()
@@ -253,13 +234,15 @@ static void report_silent(void)
 				       "on another thread than that of their launch; launch on "
 				       "streams that threads do not share, or set "
 				       "GPU_MAX_HW_QUEUES to the number of streams");
-	if (!count || is_dispatch_indirect())
-		return;
+	if (is_dispatch_indirect())
+		return PROTON_OK;
 	record_count(COUNTER_LOST_MISSING, count);
-	message_once("rocprofiler-sdk does not see the queue of %llu kernels, because HIP made it "
-		     "before Proton had registered; import Proton before the first use of the GPU, "
-		     "or run the program with the command `proton`",
-		     (unsigned long long)count);
+	all = atomic_fetch_add(&silent, count) + count;
+	if (is_only && all)
+		return err_set(err, PROTON_E_STATE, text, (unsigned long long)all);
+	if (count)
+		message_once(text, (unsigned long long)count);
+	return PROTON_OK;
 }
 
 int sdk_records_flush(struct proton_error *err)
@@ -269,6 +252,7 @@ int sdk_records_flush(struct proton_error *err)
 	/* sdk_register.c has flushed the buffers at the end of the library. */
 	bool is_over = sdk_state_now() == SDK_ENDED;
 	bool in_doubt = is_over;
+	int status;
 	int result;
 
 	/* Waiting for a device while a stream captures may end the capture. */
@@ -279,6 +263,6 @@ int sdk_records_flush(struct proton_error *err)
 	if (is_over || !captured_any_open())
 		hip_replays_settle(last_shared);
 	tensors_settle();
-	report_silent();
-	return result ? sdk_api_error(result, "rocprofiler_flush_buffer", err) : PROTON_OK;
+	status = report_silent(!launched && !atomic_load(&has_dispatches), err);
+	return result == SDK_OK ? status : sdk_api_status(result, "rocprofiler_flush_buffer", err);
 }

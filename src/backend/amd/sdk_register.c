@@ -15,6 +15,7 @@
 #include "backend/amd/sdk_register.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,25 +23,26 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <libproton/proton.h>
+
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/amd/sdk_code_objects.h"
-#include "backend/amd/sdk_contexts.h"
 #include "backend/amd/sdk_kinds.h"
-#include "backend/amd/sdk_kineto.h"
 #include "backend/amd/sdk_pc_sampling.h"
 #include "backend/gpu/records.h"
 #include "base/environment.h"
+#include "base/message.h"
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "record/backend.h"
-#include "record/session/await_driver.h"
+#include "record/backend_use.h"
 
 #define OPERATIONS_MAX 256u
 #define REGISTER_IS_BUSY 2 /* ROCP_REG_DEADLOCK: HIP registers on another thread */
 #define BUSY_MAX 1000
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two, and Kineto */
 static bool was_tried;
 static struct proton_error failure; /* why the registration failed; PROTON_OK if it worked */
 
@@ -66,7 +68,6 @@ static bool is_orphan(void)
 static void on_code_object(struct sdk_callback_record record, uint64_t *user, void *data)
 {
 	const struct sdk_kernel_symbol *symbol = record.payload;
-
 	const struct sdk_code_object *object = record.payload;
 
 	/* In a forked child a thread of the parent may have held the lock of the names. */
@@ -85,17 +86,14 @@ static int add_buffer(struct sdk_context context, int kind, struct sdk_buffer *b
 {
 	size_t wanted = records_buffer_bytes();
 	size_t bytes = wanted < SDK_BUFFER_BYTES ? wanted : SDK_BUFFER_BYTES;
-	int result = sdk.create_buffer(context, bytes, bytes / 2, SDK_POLICY_LOSSLESS,
-				       sdk_records_on_buffer, NULL, buffer);
+	int status = SDK_CALL(err, create_buffer, context, bytes, bytes / 2, SDK_POLICY_LOSSLESS,
+			      sdk_records_on_buffer, NULL, buffer);
 
-	if (result != SDK_OK)
-		return sdk_api_error(result, "rocprofiler_create_buffer", err);
+	if (status != PROTON_OK)
+		return status;
 	if (thread.handle && sdk.assign_callback_thread)
 		sdk.assign_callback_thread(*buffer, thread);
-	result = sdk.configure_buffer_tracing_service(context, kind, NULL, 0, *buffer);
-	if (result != SDK_OK)
-		return sdk_api_error(result, "rocprofiler_configure_buffer_tracing_service", err);
-	return PROTON_OK;
+	return SDK_CALL(err, configure_buffer_tracing_service, context, kind, NULL, 0, *buffer);
 }
 
 static int add_calls(struct sdk_context context, bool of_memory, int request,
@@ -103,28 +101,23 @@ static int add_calls(struct sdk_context context, bool of_memory, int request,
 {
 	int32_t operations[OPERATIONS_MAX];
 	size_t count = sdk_kinds_calls(of_memory, operations, OPERATIONS_MAX);
-	int result = SDK_OK;
+	int status = PROTON_OK;
 
 	/* An empty list would be all calls. */
 	if (count)
-		result = sdk.configure_callback_tracing_service(context, sdk_kinds.hip, operations,
-								count, sdk_callbacks_on_call, NULL);
-	if (result != SDK_OK)
-		return sdk_api_error(result, "rocprofiler_configure_callback_tracing_service", err);
-	result = sdk.configure_external_correlation_id_request_service(
-		context, &request, 1, sdk_callbacks_on_request, NULL);
-	if (result != SDK_OK)
-		return sdk_api_error(
-			result, "rocprofiler_configure_external_correlation_id_request_service",
-			err);
-	return PROTON_OK;
+		status = SDK_CALL(err, configure_callback_tracing_service, context, sdk_kinds.hip,
+				  operations, count, sdk_callbacks_on_call, NULL);
+	if (status == PROTON_OK)
+		status = SDK_CALL(err, configure_external_correlation_id_request_service, context,
+				  &request, 1, sdk_callbacks_on_request, NULL);
+	return status;
 }
 
 /* ROCTX ranges are optional. */
 static void add_markers(struct sdk_context context)
 {
-	int32_t operations[] = {sdk_kinds_marker("roctxRangePushA"),
-				sdk_kinds_marker("roctxRangePop")};
+	int32_t operations[] = {sdk_kinds_operation(sdk_kinds.marker, "roctxRangePushA"),
+				sdk_kinds_operation(sdk_kinds.marker, "roctxRangePop")};
 
 	if (operations[0] >= 0 && operations[1] >= 0)
 		sdk.configure_callback_tracing_service(context, sdk_kinds.marker, operations, 2,
@@ -134,7 +127,7 @@ static void add_markers(struct sdk_context context)
 /* Without these events, all work within a call that launches a graph is the graph's. */
 static void add_graph_events(struct sdk_context context)
 {
-	int32_t operation = sdk_kinds_graph_launch();
+	int32_t operation = sdk_kinds_operation(sdk_kinds.graph, "_EXEC_LAUNCH");
 
 	if (operation >= 0 &&
 	    sdk.configure_callback_tracing_service(context, sdk_kinds.graph, &operation, 1,
@@ -144,28 +137,20 @@ static void add_graph_events(struct sdk_context context)
 
 static int add_code_objects(struct proton_error *err)
 {
-	int result = sdk.create_context(&code_context);
+	int status = SDK_CALL(err, create_context, &code_context);
 
-	if (result != SDK_OK)
-		return sdk_api_error(result, "rocprofiler_create_context", err);
-	result = sdk.configure_callback_tracing_service(code_context, sdk_kinds.code_object, NULL,
-							0, on_code_object, NULL);
-	if (result != SDK_OK)
-		return sdk_api_error(result, "rocprofiler_configure_callback_tracing_service", err);
-	result = sdk.start_context(code_context);
-	if (result != SDK_OK)
-		return sdk_api_error(result, "rocprofiler_start_context", err);
-	return PROTON_OK;
+	if (status == PROTON_OK)
+		status = SDK_CALL(err, configure_callback_tracing_service, code_context,
+				  sdk_kinds.code_object, NULL, 0, on_code_object, NULL);
+	return status == PROTON_OK ? SDK_CALL(err, start_context, code_context) : status;
 }
 
 static int add_profiling(struct proton_error *err)
 {
-	int result = sdk.create_context(&sdk_contexts.profiling);
-	int status;
+	int status = SDK_CALL(err, create_context, &sdk_contexts.profiling);
 
-	if (result != SDK_OK)
-		return sdk_api_error(result, "rocprofiler_create_context", err);
-	status = add_calls(sdk_contexts.profiling, false, sdk_kinds.request_dispatch, err);
+	if (status == PROTON_OK)
+		status = add_calls(sdk_contexts.profiling, false, sdk_kinds.request_dispatch, err);
 	if (status == PROTON_OK)
 		status = add_buffer(sdk_contexts.profiling, sdk_kinds.dispatch,
 				    &sdk_contexts.dispatches, err);
@@ -189,6 +174,83 @@ static int add_memory(void)
 		status = add_buffer(sdk_contexts.memory, sdk_kinds.copy, &sdk_contexts.copies,
 				    &unused);
 	return status;
+}
+
+/* ------------------------------------------------------------------ Kineto */
+
+/*
+ * Kineto, the library of torch.profiler, as a second tool. If the SDK is initialized when it
+ * starts, it takes itself for registered and has no GPU events. So it is registered here, too.
+ */
+#define TOOLS "ROCP_TOOL_LIBRARIES"
+#define ANY_TIME 10302u /* since 1.3.2 tools may register at any time */
+
+/* Guarded by the lock. */
+static bool kineto_is_registered;
+static char *entry; /* in the environment while Proton registers; NULL: none is needed */
+static char *tools; /* the earlier value; NULL: not set */
+
+/* The function in PyTorch's library. NULL: not loaded, or its Kineto does not use the SDK. */
+static void *find_configure(const char **path_out)
+{
+	void *library = amd_library_get_loaded(AMD_TORCH);
+	void *symbol = library ? dlsym(library, "rocprofiler_configure") : NULL;
+	struct link_map *map;
+
+	if (!symbol || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)
+		return NULL;
+	*path_out = map->l_name;
+	return symbol;
+}
+
+/* Before and after the registration: if PyTorch is loaded, it is registered in the same. */
+static void kineto_begin(void)
+{
+	const char *before = environment_get(TOOLS);
+	const char *path;
+
+	if (!find_configure(&path))
+		return;
+	tools = before ? strdup(before) : NULL;
+	/* The library does not load the last of several tools unless a colon follows. */
+	if (asprintf(&entry, TOOLS "=%s%s%s:", before ? before : "", before && *before ? ":" : "",
+		     path) < 0)
+		entry = NULL;
+	else
+		kineto_is_registered = before ? setenv(TOOLS, entry + strlen(TOOLS "="), 1) == 0
+					      : environment_append(entry);
+}
+
+static void kineto_end(void)
+{
+	if (tools)
+		setenv(TOOLS, tools, 1);
+	else if (entry)
+		environment_remove(entry);
+	free(tools);
+	tools = NULL;
+}
+
+/* After it, if PyTorch was loaded since. Prints a message if this version takes no more tools. */
+static void kineto_add(uint32_t version, bool is_starting)
+{
+	const char *path;
+	void *symbol = kineto_is_registered ? NULL : find_configure(&path);
+	sdk_configure_fn configure;
+
+	if (!symbol)
+		return;
+	if (version < ANY_TIME) {
+		if (is_starting)
+			message_once("torch.profiler has no GPU events in this process: Proton has "
+				     "registered with rocprofiler-sdk before PyTorch was loaded, "
+				     "and versions before 1.3.2 take tools only once; import "
+				     "torch before triton_proton, or update ROCm");
+		return;
+	}
+	memcpy(&configure, &symbol, sizeof(configure)); /* a pointer to code */
+	kineto_is_registered = true;
+	sdk.force_configure(configure);
 }
 
 /* ------------------------------------------------------------------ registration */
@@ -229,8 +291,9 @@ static void finalize_tool(void *data)
 	atomic_store(&sdk_state, SDK_ENDED);
 }
 
-struct sdk_configure_result *sdk_register_configure(uint32_t version, const char *version_text,
-						    uint32_t priority, struct sdk_client *client)
+/* The tool's rocprofiler_configure(); NULL: wrong version, or it was registered before. */
+static struct sdk_configure_result *configure_tool(uint32_t version, const char *version_text,
+						   uint32_t priority, struct sdk_client *client)
 {
 	static struct sdk_configure_result result = {
 		.size = sizeof(result),
@@ -247,6 +310,13 @@ struct sdk_configure_result *sdk_register_configure(uint32_t version, const char
 		return NULL;
 	client->name = "Proton";
 	return &result;
+}
+
+/* For libproton_rocprofiler.so. */
+void *proton_rocprofiler_configure(uint32_t version, const char *version_text, uint32_t priority,
+				   void *client)
+{
+	return configure_tool(version, version_text, priority, client);
 }
 
 int sdk_register_check_hip(struct proton_error *err)
@@ -312,6 +382,29 @@ static void name_for_children(bool is_on)
 		environment_append(named);
 }
 
+static bool is_initialized(void)
+{
+	int initialized = 0;
+
+	sdk.is_initialized(&initialized);
+	return initialized;
+}
+
+/*
+ * The library replaces the function of HSA that makes queues when it gets HSA's functions: it does
+ * not see older queues (rocprofiler-sdk, hsa/queue_controller.cpp). If another tool has
+ * initialized it, it may see them.
+ */
+static int check_queues(struct proton_error *err)
+{
+	if (!amd_library_get_loaded(AMD_HIP) || is_initialized() || !amd_gpus_have_queue())
+		return PROTON_OK;
+	return err_set(err, PROTON_E_STATE,
+		       "HIP made a queue before Proton could register with rocprofiler-sdk, which "
+		       "does not see it; import Proton before the first use of the GPU, or run the "
+		       "program with the command `proton`");
+}
+
 static int register_once(struct proton_error *err)
 {
 	int status = sdk_api_load(err);
@@ -321,17 +414,19 @@ static int register_once(struct proton_error *err)
 	was_tried = true;
 	if (atomic_load(&was_called))
 		return failure.status; /* HIP's registration has called the tool */
+	if (check_queues(&failure) != PROTON_OK)
+		return failure.status;
 	failure.status = PROTON_OK;
 	name_for_children(true);
-	sdk_kineto_begin();
-	status = sdk.force_configure(sdk_register_configure);
-	sdk_kineto_end();
-	/* Registered all the same if the status is only that of a search for HIP (1.3.2). */
+	kineto_begin();
+	status = sdk.force_configure(configure_tool);
+	kineto_end();
+	/* Registered even if a search for HIP has failed (1.3.2). */
 	if (atomic_load(&process))
 		return take_hip(&failure);
 	name_for_children(false);
 	if (status != SDK_OK)
-		return sdk_api_error(status, "rocprofiler_force_configure", &failure);
+		return sdk_api_status(status, "rocprofiler_force_configure", &failure);
 	if (failure.status == PROTON_OK)
 		err_set(&failure, PROTON_E_STATE, "rocprofiler-sdk did not call Proton back");
 	return failure.status;
@@ -352,7 +447,7 @@ int sdk_register(struct proton_error *err)
 	if (was_tried && failure.status != PROTON_OK)
 		status = err_set(err, failure.status, "%s", failure.text);
 	if (status == PROTON_OK)
-		sdk_kineto_add(sdk_register_version(), false);
+		kineto_add(sdk_register_version(), false);
 	pthread_mutex_unlock(&lock);
 	return status;
 }
@@ -361,7 +456,7 @@ bool sdk_register_is_up_to_hip(void)
 {
 	const char *libraries = environment_get("ROCP_TOOL_LIBRARIES");
 
-	return await_driver_is_pending() && !atomic_load(&registered_version) && libraries &&
+	return backend_use_awaits_driver() && !atomic_load(&registered_version) && libraries &&
 	       strstr(libraries, "libproton_rocprofiler");
 }
 
@@ -379,18 +474,15 @@ void sdk_register_early(void)
 		return;
 	}
 	pthread_mutex_lock(&lock);
-	sdk_kineto_add(sdk_register_version(), true);
+	kineto_add(sdk_register_version(), true);
 	pthread_mutex_unlock(&lock);
 }
 
 bool sdk_register_is_too_late(struct proton_error *err)
 {
-	int initialized = 0;
-
 	if (is_orphan() || atomic_load(&process))
 		return false;
-	sdk.is_initialized(&initialized);
-	return (initialized || amd_library_get_loaded(AMD_HIP)) &&
+	return (is_initialized() || amd_library_get_loaded(AMD_HIP)) &&
 	       sdk_register(err) == PROTON_E_STATE;
 }
 

@@ -30,10 +30,6 @@ int sdk_register_check_hip(struct proton_error *err);
 /* The library's version that was passed to the tool; 0 before the registration. */
 uint32_t sdk_register_version(void);
 
-/* The tool's rocprofiler_configure(); NULL: wrong version, or it was registered before. */
-struct sdk_configure_result *sdk_register_configure(uint32_t version, const char *version_text,
-						    uint32_t priority, struct sdk_client *client);
-
 /* True if launches of graphs have events (sdk_callbacks_on_graph()). */
 bool sdk_register_has_graph_events(void);
 

@@ -13,7 +13,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "record/backend.h"
-#include "record/sets/record_samples.h"
+#include "record/sets/record_sessions.h"
 #include "record/thread/record_launch.h"
 
 #define DISPATCHES 65536u /* the latest ones; a power of two */

@@ -26,18 +26,22 @@
 #include "backend/cuda/sampling_hooks.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
-#include "backend/gpu/kernel_names.h"
+#include "backend/gpu/record_times.h"
 #include "backend/gpu/records.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/message.h"
 #include "driver/gpu_device.h"
+#include "record/names/frames.h"
+#include "record/record.h"
 
 #define POOL_MAX 32u
 
-static _Atomic uint64_t clock_offset_ns; /* added to CUPTI's times; wraps */
 /* Since when records are enabled; 0: for the first time since CUPTI was attached. */
 static _Atomic uint64_t enabled_ns;
+static _Atomic bool is_in_window;
+static _Atomic uint64_t graph_kernels;
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static size_t buffer_bytes;
@@ -176,44 +180,44 @@ static uint64_t read_clock(void)
 	return clock_monotonic_ns();
 }
 
-/* The best of several tries: the shortest interval around CUPTI's timestamp. */
-static uint64_t measure_offset(void)
+#define NAME_CACHE 1024u
+
+static struct {
+	const char *name;
+	uint32_t frame;
+} name_cache[NAME_CACHE];
+
+/* The frame of a name, by the address at which the library keeps it once. */
+static uint32_t frame_of_name(const char *name)
 {
-	uint64_t offset_ns = clock_monotonic_ns() - clock_real_ns();
-	uint64_t best_ns = UINT64_MAX;
+	size_t slot;
 
-	for (int i = 0; i < 5; i++) {
-		uint64_t before_ns = clock_monotonic_ns();
-		uint64_t theirs_ns = 0;
-		uint64_t taken_ns;
+	if (!name)
+		name = "(unnamed kernel)";
+	slot = hash_u64((uintptr_t)name) % NAME_CACHE;
 
-		if (!interface_timestamp(&theirs_ns) || !theirs_ns)
-			break;
-		taken_ns = clock_monotonic_ns() - before_ns;
-		if (taken_ns < best_ns) {
-			best_ns = taken_ns;
-			offset_ns = before_ns + taken_ns / 2 - theirs_ns;
-		}
+	if (name_cache[slot].name != name) {
+		name_cache[slot].name = name;
+		name_cache[slot].frame = frames_add(FRAME_KERNEL, name, strlen(name));
 	}
-	return offset_ns;
+	return name_cache[slot].frame;
 }
 
-/* Converts the time of a record to clock_monotonic_ns(); 0 stays "unknown". */
-static uint64_t to_monotonic(uint64_t cupti_ns)
+/* The library may have used an address for another name since the last session. */
+static void clear_names(void)
 {
-	return cupti_ns ? cupti_ns + atomic_load_explicit(&clock_offset_ns, memory_order_relaxed)
-			: 0;
+	memset(name_cache, 0, sizeof(name_cache));
 }
 
 static struct execution execution_of(const struct cupti_kernel *kernel)
 {
 	struct execution execution = {
-		.frame = kernel_names_frame(kernel->name),
+		.frame = frame_of_name(kernel->name),
 		.device = gpu_device_of_cuda(kernel->device_id),
 		.stream = kernel->stream_id,
 		.correlation = kernel->correlation_id,
-		.start_ns = to_monotonic(kernel->start_ns),
-		.end_ns = to_monotonic(kernel->end_ns),
+		.start_ns = record_times_convert(kernel->start_ns),
+		.end_ns = record_times_convert(kernel->end_ns),
 		.config = {.registers_per_thread = kernel->registers_per_thread,
 			   .static_shared_bytes = (uint32_t)kernel->static_shared_bytes,
 			   .dynamic_shared_bytes = (uint32_t)kernel->dynamic_shared_bytes},
@@ -248,8 +252,15 @@ static void add_kernel(const struct cupti_kernel *kernel)
 	execution = execution_of(kernel);
 	if (!execution.start_ns || execution.end_ns < execution.start_ns)
 		kernel_times_note_missing();
-	if (kernel->graph_node_id && is_stale(&execution))
-		execution.start_ns = 0; /* counted as a kernel without times */
+	if (kernel->graph_node_id) {
+		atomic_fetch_add_explicit(&graph_kernels, 1, memory_order_relaxed);
+		if (is_stale(&execution) && atomic_load(&is_in_window)) {
+			record_count(COUNTER_STALE, 1);
+			return;
+		}
+		if (is_stale(&execution))
+			execution.start_ns = 0; /* counted as a kernel without times */
+	}
 	node = launch.is_shared ? kernel->graph_node_id : 0;
 	if (hooks->attribute && execution.start_ns && execution.end_ns > execution.start_ns)
 		hooks->attribute(kernel, node ? captured_nodes_crc(node) : 0, &execution);
@@ -264,8 +275,8 @@ static void add_memory(const struct cupti_activity *record)
 	if (!memory_read(record, &operation) ||
 	    !records_find_memory(operation.execution.correlation, &launch))
 		return;
-	operation.execution.start_ns = to_monotonic(operation.execution.start_ns);
-	operation.execution.end_ns = to_monotonic(operation.execution.end_ns);
+	operation.execution.start_ns = record_times_convert(operation.execution.start_ns);
+	operation.execution.end_ns = record_times_convert(operation.execution.end_ns);
 	records_add(&launch, operation.graph_node_id, &operation.execution);
 }
 
@@ -431,7 +442,7 @@ static const struct await_vendor vendor = {
 		 "buffers, or the GPU reported an error",
 };
 
-int activity_start(bool is_again, struct proton_error *err)
+int activity_start(bool is_again, bool is_window, struct proton_error *err)
 {
 	static const struct interface_buffers buffers = {
 		on_buffer_requested,
@@ -444,14 +455,18 @@ int activity_start(bool is_again, struct proton_error *err)
 	int status;
 
 	set_buffer_bytes(records_buffer_bytes());
-	kernel_names_clear();
+	clear_names();
 	await_records_start(&vendor);
 	status = interface_register(&buffers, read_clock, &has_clock, err);
 	if (status != PROTON_OK)
 		return status;
-	atomic_store_explicit(&clock_offset_ns, has_clock ? 0 : measure_offset(),
-			      memory_order_relaxed);
-	atomic_store(&enabled_ns, is_again ? clock_monotonic_ns() : 0);
+	if (has_clock)
+		record_times_are_ours();
+	else
+		record_times_measure(interface_timestamp, CLOCK_REALTIME);
+	atomic_store(&enabled_ns, is_again || is_window ? clock_monotonic_ns() : 0);
+	atomic_store(&is_in_window, is_window);
+	atomic_store(&graph_kernels, 0);
 	result = interface_enable(CUPTI_KIND_CONCURRENT_KERNEL);
 	if (result != CUPTI_OK)
 		return interface_enable_error(result, err);
@@ -470,7 +485,7 @@ int activity_flush(uint64_t launched, uint32_t last_shared, bool in_doubt, struc
  * Records end first: then CUPTI keeps no buffer. After that no graph may be replayed until it is
  * left.
  */
-bool activity_stop(void)
+bool activity_stop(bool is_last)
 {
 	int result = interface_disable(CUPTI_KIND_CONCURRENT_KERNEL);
 
@@ -482,8 +497,16 @@ bool activity_stop(void)
 		message("cannot disable CUPTI kernel activity (cuptiActivityDisable: error %d); "
 			"its overhead remains",
 			result);
-	libcupti.cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
-	interface_leave();
+	if (result != INTERFACE_E_CHANGING || is_last)
+		await_records_stop();
+	libcupti.cuptiActivityFlushAll(is_last ? CUPTI_FLUSH_FORCED : 0);
+	if (is_last)
+		interface_leave();
 	kernel_times_check();
 	return result != INTERFACE_E_CHANGING;
+}
+
+uint64_t activity_graph_kernels(void)
+{
+	return atomic_load_explicit(&graph_kernels, memory_order_relaxed);
 }

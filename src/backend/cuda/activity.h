@@ -9,11 +9,16 @@
 
 /*
  * Activity records: on CUPTI's thread. On failure nothing stays enabled. `is_again`: records were
- * enabled before since CUPTI was attached.
+ * enabled before since CUPTI was attached. `is_window`: kernels that run now are not wanted.
  */
-int activity_start(bool is_again, struct proton_error *err);
-/* False: they stay on (interface_disable()), and CUPTI cannot be left. */
-bool activity_stop(void);
+int activity_start(bool is_again, bool is_window, struct proton_error *err);
+/*
+ * False: they stay on (interface_disable()), and CUPTI cannot be left. `is_last`: those of kernels
+ * that run still are lost.
+ */
+bool activity_stop(bool is_last);
+/* The number of records of kernels of graphs since the start. */
+uint64_t activity_graph_kernels(void);
 /*
  * Flushes and waits for records; see await_records_flush(). E_IO if CUPTI refuses to flush.
  */

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -68,12 +67,6 @@ void append_forget(void)
 	atomic_store(&ring_count, 0); /* the child does not have their memory */
 }
 
-static int refuse_tensor(int result, const char *call, struct proton_error *err)
-{
-	return err_set(err, PROTON_E_UNSUPPORTED, "cannot read device metrics: %s failed (%d)",
-		       call, result);
-}
-
 static int make_ring(struct append_ring *ring, uint64_t context_id, struct proton_error *err)
 {
 	size_t bytes = (HEADER_BYTES + SLOT_COUNT * SLOT_BYTES + 4095) & ~(size_t)4095;
@@ -89,7 +82,7 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 	result = libcuda.cuMemHostRegister(memory, bytes, HOST_REGISTER_PORTABLE_MAPPED);
 	if (result) {
 		munmap(memory, bytes);
-		return refuse_tensor(result, call, err);
+		return tensors_refuse(result, call, err);
 	}
 	/* A child of fork() does not use it, and a write would make the pages move. */
 	madvise(memory, bytes, MADV_DONTFORK);
@@ -107,7 +100,7 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 	if (result) {
 		libcuda.cuMemHostUnregister(memory);
 		munmap(memory, bytes);
-		return refuse_tensor(result, call, err);
+		return tensors_refuse(result, call, err);
 	}
 	if (libcuda.cuFuncLoad) /* 12.4; modules load lazily, which fails in a capture */
 		libcuda.cuFuncLoad(ring->function);
@@ -143,7 +136,7 @@ static int find_ring(uint64_t context_id, struct append_ring **out, struct proto
 
 /* ------------------------------------------------------------------ appending */
 
-/* The stream's context; for the default stream, that of the memory, or the current one. */
+/* The stream's context; for the default stream, the memory's context, or the current one. */
 static void *context_of(uint64_t stream, uint64_t address, void *current)
 {
 	void *context = NULL;
@@ -188,7 +181,7 @@ static int append_begin(struct append *append, uint64_t stream, uint64_t address
 	if (context != current) {
 		result = libcuda.cuCtxPushCurrent(context);
 		if (result)
-			return refuse_tensor(result, "cuCtxPushCurrent", err);
+			return tensors_refuse(result, "cuCtxPushCurrent", err);
 		append->is_pushed = true;
 	}
 	append->is_refused = libcuda.cuStreamIsCapturing(driver_handle(stream), &capture) != 0 ||
@@ -196,7 +189,7 @@ static int append_begin(struct append *append, uint64_t stream, uint64_t address
 	append->is_capturing = append->is_refused || capture;
 	result = libcuda.cuCtxGetId(context, &id);
 	if (result)
-		return refuse_tensor(result, "cuCtxGetId", err);
+		return tensors_refuse(result, "cuCtxGetId", err);
 	return find_ring(id, &append->ring, err);
 }
 
@@ -207,7 +200,7 @@ static int append_launch(struct append *append, uint64_t id, uint64_t address, u
 	int result = libcuda.cuLaunchKernel(append->ring->function, 1, 1, 1, THREADS, 1, 1, 0,
 					    driver_handle(append->stream), parameters, NULL);
 
-	return result ? refuse_tensor(result, "cuLaunchKernel", err) : PROTON_OK;
+	return result ? tensors_refuse(result, "cuLaunchKernel", err) : PROTON_OK;
 }
 
 static void append_end(struct append *append)

@@ -8,11 +8,13 @@
 #include "backend/cuda/activity.h"
 #include "backend/cuda/call_gate.h"
 #include "backend/cuda/callbacks.h"
+#include "backend/cuda/device_ioctl.h"
 #include "backend/cuda/hold.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/pcs/pc_sampling.h"
 #include "backend/cuda/replayed_graphs.h"
 #include "backend/gpu/await_records.h"
+#include "backend/gpu/contexts.h"
 #include "backend/gpu/gpu_describe.h"
 #include "base/clock.h"
 #include "base/message.h"
@@ -29,18 +31,21 @@
  */
 #define ATTACHES_MAX 100u
 #define ATTACHES_MAX_BEFORE_13_5 19u
+#define ATTACH_BYTES 570000ull
+#define WINDOW_BYTES_BEFORE_13_5 54000ull
 /* Without graphs, being attached costs a launch 0.3 us, and nothing else. */
 #define ATTACHES_WITHOUT_GRAPHS 8u
 #define ATTACH_HOLD_NS                                                                             \
 	200000000ull /* attaching takes 15 ms, enabling PC sampling 45 the first time */
 #define POLL_US 50u
-/* For calls of graphs that began before CUPTI was attached; a capture in flight makes nodes. */
-#define SETTLE_US 5000u
-#define SETTLE_NS 20000000ull
+#define DEVICES "/dev/nvidia"
 
-static bool is_attached;   /* changed by one caller of backend_use.c at a time, as the following */
-static uint32_t attaches;  /* of this process */
-static bool was_recording; /* since CUPTI was attached */
+static bool is_attached; /* changed by one caller of backend_use.c at a time, as the following */
+static _Atomic uint32_t attaches; /* of this process */
+static bool was_recording;        /* since CUPTI was attached */
+static bool is_recording;
+static _Atomic uint32_t
+	kept_windows; /* in which graphs were replayed, and that did not leave CUPTI */
 
 static void note_left(void)
 {
@@ -66,7 +71,9 @@ static void undo_begin(bool has_records)
 	bool is_released;
 
 	if (has_records)
-		activity_stop();
+		activity_stop(true);
+	is_recording = false;
+	callbacks_set_between(false);
 	is_released = callbacks_release();
 	callbacks_stop();
 	replayed_graphs_unwatch();
@@ -74,43 +81,44 @@ static void undo_begin(bool has_records)
 		finalize(is_released);
 }
 
-/* For threads that are not held: true, and the gate is closed, if none is in a call of graphs. */
-static bool settle(void)
+/* For threads that are not held: true, and the gate is closed, if none is in such a call. */
+static bool close_gate(bool is_first)
 {
 	if (hold_is_on())
 		return false;
-	if (call_gate_close(1u << CALL_GATE_CAPTURE, SETTLE_NS)) {
-		usleep(SETTLE_US);
-		call_gate_open();
-	}
-	return call_gate_close_between_captures(CALL_GATE_CHANGES, SETTLE_NS);
+	if (is_first)
+		device_ioctl_await(DEVICES, CALL_GATE_LONG_NS);
+	return call_gate_close_between_captures(CALL_GATE_CHANGES, CALL_GATE_LONG_NS);
 }
 
 static int try_begin(const struct attach_wishes *wishes, struct proton_error *err)
 {
 	bool is_first = !is_attached;
-	bool is_settled;
+	bool is_closed;
 	bool has_records;
 	int status;
 
 	if (is_first)
 		hold_start();
-	status = callbacks_start(!wishes->samples, err);
+	status = callbacks_start(!wishes->mode.samples, err);
 	if (status != PROTON_OK)
 		return status;
 	attaches += is_first;
 	is_attached = true;
 	pc_sampling_prepare();
-	is_settled = is_first && settle();
-	status = activity_start(was_recording, err);
-	if (is_settled)
+	is_closed = close_gate(is_first);
+	status = activity_start(was_recording, wishes->mode.in_windows, err);
+	if (is_closed)
 		call_gate_open();
 	has_records = status == PROTON_OK;
+	if (has_records)
+		callbacks_set_between(false);
 	was_recording |= has_records;
+	is_recording = has_records;
 	if (status == PROTON_OK && wishes->memory)
 		status = callbacks_set_memory(true, err);
-	if (status == PROTON_OK && wishes->samples)
-		status = pc_sampling_start(&wishes->sampling, err);
+	if (status == PROTON_OK && wishes->mode.samples)
+		status = pc_sampling_start(&wishes->mode.sampling, err);
 	if (status != PROTON_OK)
 		undo_begin(has_records);
 	return status;
@@ -124,9 +132,12 @@ static int try_begin(const struct attach_wishes *wishes, struct proton_error *er
  */
 static bool hold_to_attach(const struct attach_wishes *wishes)
 {
-	if (wishes->samples)
+	if (wishes->mode.samples)
 		attach_leave();
-	return !is_attached && hold_begin_to_attach();
+	if (is_attached)
+		return false;
+	device_ioctl_await(DEVICES, CALL_GATE_LONG_NS);
+	return hold_begin_to_attach();
 }
 
 static int attach_now(const struct attach_wishes *wishes, struct proton_error *err)
@@ -201,6 +212,12 @@ static void explain(const char *why)
 		why);
 }
 
+/* Records that are missed may be with another tool: it has used the first interface. */
+static bool may_be_taken(void)
+{
+	return !interface_is_second() && await_records_were_missed();
+}
+
 /*
  * CUPTI is not left if another tool seems to use it, because that tool would lose it: with the
  * first interface, missing records may be with another tool. With the second one
@@ -209,18 +226,19 @@ static void explain(const char *why)
  */
 static bool may_leave(void)
 {
-	bool may_be_taken = !interface_is_second() && await_records_were_missed();
-
-	return !record_program_ends() && !callbacks_were_ended() && !may_be_taken;
+	return !record_program_ends() && !callbacks_were_ended() && !may_be_taken();
 }
 
-static bool is_worth_leaving(bool has_sampled)
+static bool is_worth_leaving(const struct attach_wishes *wishes)
 {
 	bool has_graphs = replayed_graphs_any();
+	bool has_sampled = wishes->mode.samples;
 	uint32_t max = libcupti.version >= CUPTI_VERSION_KEEPS_NOTHING ? ATTACHES_MAX
 								       : ATTACHES_MAX_BEFORE_13_5;
 
-	if (attaches < (has_graphs || has_sampled ? max : ATTACHES_WITHOUT_GRAPHS))
+	/* Windows have their own budget, and decide before they attach. */
+	if (attaches < (has_graphs || has_sampled ? max : ATTACHES_WITHOUT_GRAPHS) ||
+	    (has_graphs && wishes->mode.in_windows))
 		return true;
 	if (has_graphs)
 		explain("this process has attached many times, and each time leaves 0.57 MB of GPU "
@@ -246,9 +264,12 @@ static bool begin_to_leave(bool has_sampled)
 /* True if CUPTI may be left. */
 static bool end_records(const struct attach_wishes *wishes)
 {
+	if (!is_recording)
+		return true;
 	if (wishes->memory)
 		callbacks_set_memory(false, NULL);
-	return activity_stop();
+	is_recording = false;
+	return activity_stop(true);
 }
 
 static bool uses_graphs(void)
@@ -260,11 +281,10 @@ static void stay_attached(bool is_quiet)
 {
 	if (pc_sampling_has_context()) /* calls are counted until it is disabled */
 		return;
-	captured_clear(); /* the ends of captures are not seen */
-	if (uses_graphs() || !is_quiet)
-		callbacks_pause();
+	if (may_be_taken() && !uses_graphs() && is_quiet)
+		callbacks_release();
 	else
-		callbacks_release(); /* other tools may subscribe */
+		callbacks_pause();
 	if (callbacks_were_ended())
 		note_left();
 	replayed_graphs_unwatch();
@@ -277,7 +297,7 @@ static void stay_attached(bool is_quiet)
  */
 static bool leave_cupti(const struct attach_wishes *wishes)
 {
-	bool is_released = wishes->samples && !interface_is_second();
+	bool is_released = wishes->mode.samples && !interface_is_second();
 
 	if (!is_released)
 		is_released = callbacks_release();
@@ -289,12 +309,14 @@ void attach_end(const struct attach_wishes *wishes)
 	bool may_finalize;
 	bool is_quiet;
 
+	if (!is_attached) /* between windows */
+		return;
 	callbacks_check(); /* another tool may have taken CUPTI down */
-	if (wishes->samples)
+	if (wishes->mode.samples)
 		pc_sampling_read();
-	may_finalize = may_leave() && is_worth_leaving(wishes->samples) &&
-		       begin_to_leave(wishes->samples);
-	if (wishes->samples && !pc_sampling_stop(may_finalize) && may_finalize) {
+	may_finalize = may_leave() && is_worth_leaving(wishes) &&
+		       begin_to_leave(wishes->mode.samples);
+	if (wishes->mode.samples && !pc_sampling_stop(may_finalize) && may_finalize) {
 		hold_end(); /* a thread that launches without being held is in the driver */
 		may_finalize = false;
 	}
@@ -304,7 +326,45 @@ void attach_end(const struct attach_wishes *wishes)
 	if (!may_finalize || !is_quiet || !leave_cupti(wishes))
 		stay_attached(is_quiet);
 	hold_end();
+	callbacks_set_between(false);
 	callbacks_stop();
+}
+
+bool attach_pause(const struct attach_wishes *wishes, bool leaves, struct window_edge *end_out)
+{
+	bool may_finalize;
+
+	callbacks_check();
+	may_finalize = leaves && may_leave() && begin_to_leave(false);
+	if (!may_finalize)
+		callbacks_set_between(true);
+	end_out->ns = hold_is_on() ? hold_since_ns() : clock_monotonic_ns();
+	end_out->steps = record_steps();
+	is_recording = !activity_stop(may_finalize);
+	if (is_recording) {
+		callbacks_set_between(false);
+		hold_end();
+		return false;
+	}
+	if (!may_finalize || (!hold_is_on() && !hold_is_quiet()) || !leave_cupti(wishes)) {
+		callbacks_set_between(true);
+		replayed_graphs_unwatch(); /* they may be replayed without records */
+		kept_windows += replayed_graphs_any();
+		if (callbacks_were_ended())
+			note_left();
+	}
+	hold_end();
+	contexts_clear();
+	return true;
+}
+
+uint64_t attach_memory_bytes(bool and_next)
+{
+	bool keeps = libcupti.version < CUPTI_VERSION_KEEPS_NOTHING;
+	uint64_t windows = kept_windows + (and_next && is_attached);
+
+	return (attaches + (and_next && !is_attached)) * ATTACH_BYTES +
+	       (keeps ? windows * WINDOW_BYTES_BEFORE_13_5 : 0);
 }
 
 bool attach_may_rest(void)
@@ -314,8 +374,8 @@ bool attach_may_rest(void)
 
 bool attach_leave(void)
 {
-	if (!is_attached)
-		return true;
+	if (!is_attached || pc_sampling_has_context())
+		return !is_attached;
 	/* Calls are not seen any more, but no graph that was replayed has been patched. */
 	if (may_leave() && !replayed_graphs_are_suspect())
 		finalize(callbacks_release());

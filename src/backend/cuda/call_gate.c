@@ -1,4 +1,4 @@
-/* Driver calls in flight, and the gate for those that launch work or load modules. */
+/* Driver calls in flight, and the gate for calls that launch work or load modules. */
 #include "backend/cuda/call_gate.h"
 
 #include <pthread.h>
@@ -11,6 +11,8 @@
 #define POLL_US 100u
 #define ATTEMPT_NS 20000000ull
 #define PAUSE_US 2000u /* between two attempts */
+#define SETTLE_US 5000u
+#define LONG_KINDS (1u << CALL_GATE_CHANGE | 1u << CALL_GATE_CAPTURE)
 
 /*
  * By kind, the number of threads that have passed, in the lower half, and the number of resets: a
@@ -19,7 +21,8 @@
 static _Atomic uint64_t passing[CALL_GATE_KINDS];
 static _Atomic uint32_t waiting; /* threads, for the gate to open */
 static _Atomic uint64_t graph_calls;
-static _Atomic uint32_t closed;                          /* kinds, by bit */
+static _Atomic uint32_t closed;   /* kinds, by bit */
+static _Atomic bool is_unsettled; /* calls may be in flight that are not counted */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the next, and for closing */
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 
@@ -55,14 +58,14 @@ static void subtract(enum call_gate_kind kind, uint32_t generation)
 
 /*
  * May this thread pass now? Launches and loads within a counted call do not wait: all that closes
- * them closes CALL_GATE_CHANGE as well, and waits for that call.
+ * them closes CALL_GATE_CHANGES as well, and waits for that call.
  */
 static bool is_open_here(enum call_gate_kind kind)
 {
 	if (!(atomic_load(&closed) & 1u << kind) || closes_here)
 		return true;
 	return (kind == CALL_GATE_LAUNCH || kind == CALL_GATE_QUERY) &&
-	       has_passed(CALL_GATE_CHANGE);
+	       (has_passed(CALL_GATE_CHANGE) || has_passed(CALL_GATE_REPLAY));
 }
 
 void call_gate_pass(enum call_gate_kind kind)
@@ -125,7 +128,6 @@ uint64_t call_gate_graph_calls(void)
 	return atomic_load_explicit(&graph_calls, memory_order_relaxed);
 }
 
-/* Waits until no other thread is in calls of these kinds, which are closed. */
 static bool await_left(uint32_t kinds, uint64_t limit_ns)
 {
 	uint64_t start_ns = clock_monotonic_ns();
@@ -135,20 +137,6 @@ static bool await_left(uint32_t kinds, uint64_t limit_ns)
 			return false;
 		usleep(POLL_US);
 	}
-	return true;
-}
-
-bool call_gate_close(uint32_t kinds, uint64_t limit_ns)
-{
-	uint32_t none = 0;
-
-	if (!atomic_compare_exchange_strong(&closed, &none, kinds))
-		return false;
-	if (!await_left(kinds, limit_ns)) {
-		call_gate_open();
-		return false;
-	}
-	closes_here = true;
 	return true;
 }
 
@@ -164,29 +152,73 @@ static bool await_captures(void)
 	return true;
 }
 
-static bool try_to_close(uint32_t kinds)
+/* For calls that began before they were counted; a capture in flight makes nodes. */
+static void settle(void)
 {
-	if (!call_gate_close(1u << CALL_GATE_CAPTURE, ATTEMPT_NS))
-		return false;
-	if (await_captures()) {
-		atomic_fetch_or(&closed, kinds);
-		if (await_left(kinds, ATTEMPT_NS))
-			return true;
+	if (atomic_load(&is_unsettled))
+		usleep(SETTLE_US);
+}
+
+/*
+ * Open captures end first, because the end of one is a call. Then calls that may take long: while
+ * one is in flight, only others like it wait. The frequent ones wait 20 ms at most.
+ */
+static bool await_calls(uint32_t kinds, uint64_t limit_ns, bool between_captures)
+{
+	uint64_t attempt_ns = limit_ns < ATTEMPT_NS ? limit_ns : ATTEMPT_NS;
+
+	if (between_captures) {
+		settle();
+		if (!await_left(1u << CALL_GATE_CAPTURE, attempt_ns) || !await_captures())
+			return false;
 	}
-	call_gate_open();
+	atomic_fetch_or(&closed, kinds & LONG_KINDS);
+	if (!await_left(kinds & LONG_KINDS, limit_ns))
+		return false;
+	atomic_fetch_or(&closed, kinds);
+	if (!await_left(kinds, attempt_ns))
+		return false;
+	settle();
+	return !between_captures || !captured_any_open();
+}
+
+static bool try_to_close(uint32_t kinds, uint64_t limit_ns, bool between_captures)
+{
+	uint32_t none = 0;
+
+	if (!atomic_compare_exchange_strong(&closed, &none, 1u << CALL_GATE_CAPTURE))
+		return false;
+	if (!await_calls(kinds, limit_ns, between_captures)) {
+		call_gate_open();
+		return false;
+	}
+	atomic_store(&is_unsettled, false);
+	closes_here = true;
+	return true;
+}
+
+static bool close_in_attempts(uint32_t kinds, uint64_t limit_ns, bool between_captures)
+{
+	uint64_t start_ns = clock_monotonic_ns();
+	uint64_t spent_ns = 0;
+
+	while (spent_ns <= limit_ns) {
+		if (try_to_close(kinds, limit_ns - spent_ns, between_captures))
+			return true;
+		usleep(PAUSE_US);
+		spent_ns = clock_monotonic_ns() - start_ns;
+	}
 	return false;
+}
+
+bool call_gate_close(uint32_t kinds, uint64_t limit_ns)
+{
+	return close_in_attempts(kinds, limit_ns, false);
 }
 
 bool call_gate_close_between_captures(uint32_t kinds, uint64_t limit_ns)
 {
-	uint64_t start_ns = clock_monotonic_ns();
-
-	while (!try_to_close(kinds)) {
-		if (clock_monotonic_ns() - start_ns >= limit_ns)
-			return false;
-		usleep(PAUSE_US);
-	}
-	return true;
+	return close_in_attempts(kinds, limit_ns, true);
 }
 
 void call_gate_open(void)
@@ -202,6 +234,7 @@ void call_gate_reset(enum call_gate_kind kind)
 {
 	uint64_t state = atomic_load(&passing[kind]);
 
+	atomic_store(&is_unsettled, true);
 	while (!atomic_compare_exchange_weak(&passing[kind], &state,
 					     (uint64_t)(generation_of(state) + 1) << 32))
 		;

@@ -83,20 +83,13 @@ static const uint32_t module_events[] = {
 
 static const uint32_t module_calls[] = {
 #define M(name, number) number,
-#define Q(name, number)
-#include "backend/cuda/pcs_module_calls.def"
-#undef M
-};
-
-static const uint32_t function_queries[] = {
-#define M(name, number)
-#define Q(name, number) number,
 #include "backend/cuda/pcs_module_calls.def"
 #undef M
 };
 
 static void *subscriber;
-static bool is_paused;                           /* its callbacks are disabled */
+static _Atomic bool is_paused;                   /* nothing is recorded */
+static _Atomic bool is_between;                  /* windows: nothing is recorded */
 static _Atomic bool ended_was_noted;             /* sessions may flush at the same time */
 static _Thread_local const void *captured_graph; /* the last one that got a node */
 
@@ -165,26 +158,45 @@ static void on_graph_call(const struct cupti_callback_data *data, int kind)
 		gate(CALL_GATE_CHANGE, data);
 }
 
+static bool is_skipped(void)
+{
+	/* relaxed: a launch at the moment of a change may be on either side */
+	return atomic_load_explicit(&is_paused, memory_order_relaxed);
+}
+
 /* The first parameter of cuGraphLaunch() is the executable graph. */
 static void on_graph_launch(const struct cupti_callback_data *data)
 {
 	void *const *params = data->function_params;
 
-	if (data->site == CUPTI_SITE_ENTER && params)
+	if (data->site == CUPTI_SITE_ENTER && params && !is_skipped() && !atomic_load(&is_between))
 		replayed_graphs_note(params[0]);
 	count_graph_call(data, CALL_OF_THREAD);
-	gate(CALL_GATE_CHANGE, data);
+	gate(CALL_GATE_REPLAY, data);
 }
 
-static void on_launch(uint32_t call, const struct cupti_callback_data *data)
+/* Between windows. */
+static void pass_launch(const struct cupti_callback_data *data)
+{
+	if (data->site == CUPTI_SITE_ENTER) {
+		launches_here.is_captured = false;
+		launches_skip(data->correlation_id);
+	} else if (launches_here.is_captured) {
+		captured_note_graph(captured_graph);
+	}
+}
+
+static void record_launch(uint32_t call, const struct cupti_callback_data *data)
 {
 	struct launch_call launch = describe(call, data->correlation_id);
 	struct launches_timer timer = launches_timer_begin(data->site == CUPTI_SITE_ENTER);
 	const struct sampling_hooks *hooks = sampling_hooks_get();
 	bool is_sampled = hooks->has_gate && launch.kind != LAUNCH_MEMORY;
 
-	if (launch.kind == LAUNCH_GRAPH)
-		on_graph_launch(data);
+	if (atomic_load_explicit(&is_between, memory_order_relaxed) && !launches_here.is_open) {
+		pass_launch(data);
+		return;
+	}
 	if (data->site == CUPTI_SITE_ENTER) {
 		struct proton_context where = launches_begin(&launch);
 
@@ -203,6 +215,14 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 	launches_timer_end(timer);
 }
 
+static void on_launch(uint32_t call, const struct cupti_callback_data *data)
+{
+	if (is_graph_launch(call))
+		on_graph_launch(data);
+	if (!is_skipped() && (memory_is_wanted() || !memory_is_call(call)))
+		record_launch(call, data);
+}
+
 /* The second parameter of cuStreamEndCapture() is where it puts the graph. */
 static void end_capture(const struct cupti_callback_data *data)
 {
@@ -213,6 +233,15 @@ static void end_capture(const struct cupti_callback_data *data)
 	captured_nodes_end_capture();
 }
 
+/* The first parameter of these calls is the stream; 1 and 2 are streams of their own per thread. */
+static uint64_t key_of_capture(const struct cupti_callback_data *data)
+{
+	void *const *params = data->function_params;
+	uint64_t stream = params ? (uintptr_t)params[0] : 0;
+
+	return stream > 2 ? stream : (uintptr_t)&captured_graph;
+}
+
 static void note_capture(const struct cupti_callback_data *data, bool is_begin)
 {
 	const int *result = data->function_return_value;
@@ -220,11 +249,14 @@ static void note_capture(const struct cupti_callback_data *data, bool is_begin)
 
 	if (is_begin && !is_good)
 		return;
-	if (is_begin)
+	if (is_begin) {
 		captured_nodes_begin_capture();
-	else if (is_good)
+		captured_begin(key_of_capture(data));
+		return;
+	}
+	if (is_good)
 		end_capture(data);
-	captured_set(is_begin);
+	captured_end(key_of_capture(data));
 }
 
 static void on_capture_call(const struct cupti_callback_data *data, bool is_begin)
@@ -339,22 +371,61 @@ static void on_callback(void *user, uint32_t domain, uint32_t call, const void *
 	}
 }
 
-/* Enables the callbacks of the subscription, or disables them. */
-static int enable_calls(uint32_t on)
+static int enable_events(uint32_t on, const uint32_t *events, size_t count)
 {
 	int result = CUPTI_OK;
 
-	for (size_t i = 0; i < ARRAY_LENGTH(resource_events) && result == CUPTI_OK; i++)
+	for (size_t i = 0; i < count && result == CUPTI_OK; i++)
 		result = libcupti.cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_RESOURCE,
-						      resource_events[i]);
-	for (size_t i = 0; i < ARRAY_LENGTH(driver_calls) && result == CUPTI_OK; i++)
-		result = libcupti.cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_DRIVER_API,
-						      driver_calls[i]);
+						      events[i]);
+	return result;
+}
+
+/* Of graphs and contexts. */
+static int enable_resources(uint32_t on)
+{
+	/* Older versions do not report it: an updated graph keeps what was captured first. */
+	if (libcupti.version >= CUPTI_VERSION_NODE_UPDATED)
+		libcupti.cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_RESOURCE,
+					     CUPTI_RESOURCE_GRAPHNODE_UPDATED);
+	return enable_events(on, resource_events, ARRAY_LENGTH(resource_events));
+}
+
+static int enable_calls(const uint32_t *calls, size_t count)
+{
+	int result = CUPTI_OK;
+
+	for (size_t i = 0; i < count && result == CUPTI_OK; i++)
+		result = libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API,
+						      calls[i]);
+	return result;
+}
+
+/*
+ * Enables what is always enabled. A callback of a call stays so until CUPTI is left: CUPTI 13.0
+ * counts for each thread the calls that it has seen begin and not end, and reports none to it any
+ * more after four (read in its machine code, and seen on an H100). Disabling the callback of a call
+ * in flight loses its end.
+ */
+static int enable_all(void)
+{
+	int result = enable_resources(1);
+
+	if (result == CUPTI_OK)
+		result = enable_calls(driver_calls, ARRAY_LENGTH(driver_calls));
 	/* Older versions do not have all of these calls. */
 	for (uint32_t call = 0; call < CALL_MAX && result == CUPTI_OK; call++)
 		if (graph_calls[call])
-			libcupti.cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
+			libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
 	return result;
+}
+
+static bool pause_events(void)
+{
+	if (enable_resources(0) != CUPTI_OK)
+		return false;
+	atomic_store(&is_paused, true);
+	return true;
 }
 
 /*
@@ -366,7 +437,7 @@ static void unsubscribe(void)
 {
 	int result = libcupti.cuptiUnsubscribe(subscriber);
 
-	if (result != CUPTI_OK && enable_calls(0) == CUPTI_OK) {
+	if (result != CUPTI_OK && pause_events()) {
 		message("cannot release the CUPTI subscription (cuptiUnsubscribe: error %d); "
 			"recording has stopped, but other tools cannot use CUPTI",
 			result);
@@ -380,9 +451,8 @@ static void unsubscribe(void)
 /* Calls that were in flight when the callbacks ended have not left. */
 static void reset_gate(void)
 {
-	call_gate_reset(CALL_GATE_CHANGE);
-	call_gate_reset(CALL_GATE_CAPTURE);
-	call_gate_reset(CALL_GATE_GRAPH);
+	for (int kind = 0; kind < CALL_GATE_KINDS; kind++)
+		call_gate_reset((enum call_gate_kind)kind);
 }
 
 /* Uses the earlier `subscriber` if it is still valid, else a new one. */
@@ -391,19 +461,14 @@ static int subscribe(bool may_choose, struct proton_error *err)
 	int status;
 	int result;
 
-	if (!subscriber || is_paused)
-		reset_gate();
-	is_paused = false;
-	if (subscriber && enable_calls(1) == CUPTI_OK)
-		return PROTON_OK; /* the event below is still enabled */
+	atomic_store(&is_paused, false);
+	if (subscriber && enable_all() == CUPTI_OK)
+		return PROTON_OK;
+	reset_gate();
 	status = interface_subscribe(on_callback, may_choose, &subscriber, err);
 	if (status != PROTON_OK)
 		return status;
-	result = enable_calls(1);
-	/* Older versions do not report it: an updated graph keeps what was captured first. */
-	if (result == CUPTI_OK && libcupti.version >= CUPTI_VERSION_NODE_UPDATED)
-		libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
-					     CUPTI_RESOURCE_GRAPHNODE_UPDATED);
+	result = enable_all();
 	if (result == CUPTI_OK)
 		return PROTON_OK;
 	unsubscribe();
@@ -417,24 +482,14 @@ int callbacks_set_memory(bool is_wanted, struct proton_error *err)
 
 int callbacks_set_modules(bool is_wanted, struct proton_error *err)
 {
-	int result = CUPTI_OK;
+	int result = enable_events(is_wanted, module_events, ARRAY_LENGTH(module_events));
 
-	for (size_t i = 0; i < ARRAY_LENGTH(module_events) && result == CUPTI_OK; i++)
-		result = libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_RESOURCE,
-						      module_events[i]);
 	/* Older versions do not have all of these calls. */
-	for (size_t i = 0; i < ARRAY_LENGTH(module_calls) && result == CUPTI_OK; i++)
-		if (is_wanted || !is_graph_call(module_calls[i]))
-			libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_DRIVER_API,
+	if (is_wanted && result == CUPTI_OK)
+		for (size_t i = 0; i < ARRAY_LENGTH(module_calls); i++)
+			libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API,
 						     module_calls[i]);
 	return result == CUPTI_OK ? PROTON_OK : cupti_api_error(result, "cuptiEnableCallback", err);
-}
-
-void callbacks_watch_queries(bool is_wanted)
-{
-	for (size_t i = 0; i < ARRAY_LENGTH(function_queries); i++)
-		libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_DRIVER_API,
-					     function_queries[i]);
 }
 
 void callbacks_ask_modules(bool is_wanted)
@@ -459,12 +514,16 @@ bool callbacks_release(void)
 
 void callbacks_pause(void)
 {
-	if (!subscriber)
-		return;
-	if (enable_calls(0) == CUPTI_OK)
-		is_paused = true;
-	else
+	if (subscriber && !pause_events())
 		unsubscribe();
+}
+
+void callbacks_set_between(bool is_on)
+{
+	if (is_on)
+		atomic_store(&is_between, true);
+	launches_stop(); /* launches that are not counted have no record that is waited for */
+	atomic_store(&is_between, is_on);
 }
 
 void callbacks_forget(void)

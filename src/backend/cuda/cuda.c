@@ -3,13 +3,12 @@
  * callbacks. CUPTI is subscribed once per process and released after the last session.
  *
  * CUPTI has its own threads, which a forked child lacks: CUPTI calls there wait for them forever.
- * So if the driver reports its initialization (await_driver.h), CUPTI is not touched before that;
+ * So if the driver reports its initialization (backend_use.h), CUPTI is not touched before that;
  * until then the libraries are only loaded. In the child of a process that has touched CUPTI,
  * nothing of it is called.
  */
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "backend/cuda/callbacks.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/pcs/pc_sampling.h"
+#include "backend/cuda/windows.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/contexts.h"
@@ -33,7 +33,6 @@
 #include "record/backend_use.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
-#include "record/session/await_driver.h"
 #include "record/thread/correlate.h"
 
 /*
@@ -45,6 +44,7 @@ static _Atomic enum {
 	STATE_POSTPONED, /* started; CUPTI is not touched before the driver is initialized */
 	STATE_FAILED,    /* CUPTI could not be started when the driver was initialized */
 	STATE_ON,        /* CUPTI is subscribed and records */
+	STATE_BETWEEN,   /* windows: the next one opens CUPTI */
 	STATE_RESTING,   /* started, but all sessions are deactivated: nothing is recorded */
 } state;
 static struct attach_wishes wishes;
@@ -57,11 +57,9 @@ static bool is_usable(void)
 
 static int check_mode(const char *mode, struct proton_error *err)
 {
-	struct pcs_mode read;
+	struct cuda_mode unused;
 
-	if (pcs_mode_is(mode))
-		return pcs_mode_read(mode, &read, err);
-	return *mode ? backend_refuse_mode("cupti", mode, err) : PROTON_OK;
+	return cuda_mode_read(mode, &unused, err);
 }
 
 /* A call that is allowed before cuInit() and reports whether cuInit() was called. */
@@ -88,47 +86,9 @@ static int begin_recording(struct proton_error *err)
 		return status;
 	flush_thread_start(on_idle);
 	atomic_store(&state, STATE_ON);
+	if (wishes.mode.in_windows)
+		windows_open();
 	return PROTON_OK;
-}
-
-static int start_cuda(const char *mode, struct proton_error *err)
-{
-	pid_t touched = atomic_load(&cupti_process);
-	int status;
-
-	if (touched && touched != getpid())
-		return err_set(err, PROTON_E_STATE,
-			       "CUPTI does not work in a process forked after CUPTI was used; "
-			       "start a new process instead (multiprocessing: "
-			       "\"spawn\"), or start the first session after the fork");
-	status = cupti_api_load(err);
-	wishes.samples = pcs_mode_is(mode);
-	if (status == PROTON_OK && wishes.samples)
-		status = pcs_mode_read(mode, &wishes.sampling, err);
-	if (status == PROTON_OK)
-		status = correlate_init(err);
-	if (status != PROTON_OK)
-		return status;
-	tensors_start(&append_reader);
-	if (await_driver_is_pending() && !driver_is_initialized())
-		atomic_store(&state, STATE_POSTPONED);
-	else
-		status = begin_recording(err);
-	if (status == PROTON_OK)
-		nvtx_attach();
-	return status;
-}
-
-static int resume_cuda(struct proton_error *err)
-{
-	int status;
-
-	if (atomic_load(&state) != STATE_POSTPONED)
-		return PROTON_OK;
-	status = begin_recording(err);
-	if (status != PROTON_OK)
-		atomic_store(&state, STATE_FAILED);
-	return status;
 }
 
 /* No kernel was launched yet, unless the driver did not report its initialization. */
@@ -167,10 +127,96 @@ static int flush_cuda(struct proton_error *err)
 	return status;
 }
 
+/* ------------------------------------------------------------------ windows */
+
+/* False: records stay on, and it is tried again. */
+static bool close_window(bool is_end)
+{
+	struct window_edge end;
+	bool leaves;
+
+	flush_cuda(NULL);
+	leaves = windows_should_leave(activity_graph_kernels()) || is_end;
+	if (!attach_pause(&wishes, leaves, &end)) {
+		windows_wait();
+		return false;
+	}
+	atomic_store(&state, STATE_BETWEEN);
+	windows_close(&end);
+	return true;
+}
+
+static void open_window(void)
+{
+	struct proton_error err;
+
+	if (flush_thread_is_idle())
+		windows_wait();
+	else if (windows_may_open() && begin_recording(&err) != PROTON_OK) {
+		message_once("kernels are not recorded in a window: %s", err.text);
+		windows_wait();
+	}
+}
+
+/* On the thread of windows. */
+static void move_window(void)
+{
+	if (atomic_load(&state) == STATE_ON)
+		close_window(false);
+	else if (atomic_load(&state) == STATE_BETWEEN)
+		open_window();
+}
+
+static int start_cuda(const char *mode, struct proton_error *err)
+{
+	pid_t touched = atomic_load(&cupti_process);
+	int status;
+
+	if (touched && touched != getpid())
+		return err_set(err, PROTON_E_STATE,
+			       "CUPTI does not work in a process forked after CUPTI was used; "
+			       "start a new process instead (multiprocessing: "
+			       "\"spawn\"), or start the first session after the fork");
+	status = cupti_api_load(err);
+	if (status == PROTON_OK)
+		status = cuda_mode_read(mode, &wishes.mode, err);
+	if (status == PROTON_OK)
+		status = correlate_init(err);
+	if (status != PROTON_OK)
+		return status;
+	tensors_start(&append_reader);
+	if (wishes.mode.in_windows)
+		windows_start(&wishes.mode.windows, move_window);
+	if (backend_use_awaits_driver() && !driver_is_initialized())
+		atomic_store(&state, STATE_POSTPONED);
+	else
+		status = begin_recording(err);
+	if (status == PROTON_OK)
+		nvtx_attach();
+	return status;
+}
+
+static int resume_cuda(struct proton_error *err)
+{
+	int status;
+
+	if (atomic_load(&state) != STATE_POSTPONED)
+		return PROTON_OK;
+	status = begin_recording(err);
+	if (status != PROTON_OK)
+		atomic_store(&state, STATE_FAILED);
+	return status;
+}
+
 static int set_memory(bool is_wanted, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
+	if (is_wanted && wishes.mode.in_windows)
+		return err_set(
+			err, PROTON_E_INVALID,
+			"cupti: memory copies are not recorded in windows; remove one of the "
+			"options");
 	if (atomic_load(&state) == STATE_ON)
 		status = callbacks_set_memory(is_wanted, err);
 	if (status == PROTON_OK || !is_wanted)
@@ -213,9 +259,12 @@ static void describe(backend_add_fn add, void *user)
 	snprintf(text, sizeof(text), "%d.%d", libcupti.driver / 1000, libcupti.driver % 1000 / 10);
 	add(user, "cuda_driver", text);
 	add_kernel_module(add, user);
-	if (atomic_load(&state) == STATE_ON) /* else a thread may be subscribing */
+	/* Else a thread may be subscribing. */
+	if (atomic_load(&state) == STATE_ON && !wishes.mode.in_windows)
 		interface_describe(add, user);
 	attach_describe(add, user);
+	if (wishes.mode.in_windows)
+		windows_describe(add, user);
 	if (captured_nodes_differing())
 		gpu_describe_number(add, user, "graph_nodes_by_source", captured_nodes_differing());
 	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
@@ -224,8 +273,22 @@ static void describe(backend_add_fn add, void *user)
 	pc_sampling_describe(add, user);
 }
 
+static bool rest_windows(bool is_end)
+{
+	if (atomic_load(&state) == STATE_ON && !close_window(is_end) && !is_end)
+		return false;
+	if (atomic_load(&state) != STATE_ON && atomic_load(&state) != STATE_BETWEEN)
+		return false;
+	if (is_end)
+		attach_end(&wishes);
+	atomic_store(&state, STATE_RESTING);
+	return true;
+}
+
 static bool rest_cuda(bool is_end)
 {
+	if (wishes.mode.in_windows)
+		return rest_windows(is_end);
 	if (atomic_load(&state) != STATE_ON || (!is_end && !attach_may_rest()))
 		return false;
 	attach_end(&wishes);
@@ -235,7 +298,13 @@ static bool rest_cuda(bool is_end)
 
 static int wake_cuda(struct proton_error *err)
 {
-	return atomic_load(&state) == STATE_RESTING ? begin_recording(err) : PROTON_OK;
+	if (atomic_load(&state) != STATE_RESTING)
+		return PROTON_OK;
+	if (!wishes.mode.in_windows)
+		return begin_recording(err);
+	atomic_store(&state, STATE_BETWEEN);
+	windows_wait();
+	return PROTON_OK;
 }
 
 static bool leave_cuda(void)
@@ -250,9 +319,10 @@ static void stop_cuda(void)
 {
 	nvtx_detach();
 	flush_thread_stop();
+	windows_stop();
 	rest_cuda(true);
 	atomic_store(&state, STATE_OFF);
-	wishes.memory = false;
+	wishes = (struct attach_wishes){0};
 	pc_sampling_clear();
 	launches_clear();
 }
@@ -262,7 +332,7 @@ static void forked_cuda(void)
 	append_forget();
 	atomic_store(&libcupti.is_orphaned, atomic_load(&cupti_process) != 0);
 	atomic_store(&state, STATE_OFF);
-	wishes.memory = false;
+	wishes = (struct attach_wishes){0};
 	pc_sampling_forked();
 	attach_forked();
 }

@@ -225,27 +225,6 @@ struct cupti_memset {
 	uint64_t graph_node_id;
 };
 
-_Static_assert(offsetof(struct cupti_memcpy, bytes) == 8, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_memcpy, device_id) == 32, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_memcpy, correlation_id) == 44, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_memcpy, graph_node_id) == 64, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_memcpy_peer, correlation_id) == 60, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_memcpy_peer, graph_node_id) == 72, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_memset, correlation_id) == 44, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_memset, memory_kind) == 50, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_memset, graph_node_id) == 64, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_callback_data, function_name) == 8, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_callback_data, symbol_name) == 32, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_callback_data, context) == 40, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_callback_data, correlation_id) == 64, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_kernel, start_ns) == 16, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_kernel, device_id) == 40, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_kernel, grid) == 52, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_kernel, correlation_id) == 92, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_kernel, name) == 104, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_kernel, graph_node_id) == 144, "CUPTI ABI");
-_Static_assert(offsetof(struct cupti_graph_data, graph_exec) == 48, "CUPTI ABI");
-
 typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t call, const void *data);
 typedef uint64_t (*cupti_timestamp_fn)(void);
 typedef void (*cupti_buffer_requested_fn)(uint8_t **buffer, size_t *bytes, size_t *max_records);

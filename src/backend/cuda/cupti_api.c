@@ -12,17 +12,14 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/environment.h"
 #include "driver/driver.h"
 #include "driver/functions.h"
+#include "driver/library_search.h"
 
 struct cupti_api libcupti;
 
@@ -32,51 +29,7 @@ enum need {
 };
 
 /* Newest first. Triton's wheel and SDKs without versions use the bare name. */
-static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
-
-struct search {
-	void *handle;
-	char path[1024];
-	char tried[320]; /* for the error message */
-};
-
-static void note_tried(struct search *search, const char *what)
-{
-	size_t used = strlen(search->tried);
-
-	snprintf(search->tried + used, sizeof(search->tried) - used, "%s%s", used ? ", " : "",
-		 what);
-}
-
-static bool try_file(struct search *search, const char *path, int flags)
-{
-	search->handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | flags);
-	if (search->handle)
-		snprintf(search->path, sizeof(search->path), "%s", path);
-	return search->handle;
-}
-
-static bool try_directory(struct search *search, const char *directory)
-{
-	char path[1024];
-
-	for (size_t i = 0; i < ARRAY_LENGTH(sonames); i++) {
-		int length = snprintf(path, sizeof(path), "%s/%s", directory, sonames[i]);
-
-		if (length > 0 && (size_t)length < sizeof(path) && access(path, R_OK) == 0 &&
-		    try_file(search, path, 0))
-			return true;
-	}
-	return false;
-}
-
-static bool try_below(struct search *search, const char *root, const char *below)
-{
-	char path[1024];
-	int length = snprintf(path, sizeof(path), "%s/%s", root, below);
-
-	return length > 0 && (size_t)length < sizeof(path) && try_directory(search, path);
-}
+static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so", NULL};
 
 static int try_site_packages(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -85,78 +38,60 @@ static int try_site_packages(struct dl_phdr_info *info, size_t size, void *data)
 		"nvidia/cuda_cupti/lib",
 		"triton/backends/nvidia/lib/cupti",
 	};
-	const char *end = strstr(info->dlpi_name, "-packages/");
+	size_t packages = library_search_packages(info->dlpi_name);
 	char root[1024];
 
-	if (!end)
-		return 0;
-	snprintf(root, sizeof(root), "%.*s-packages", (int)(end - info->dlpi_name),
-		 info->dlpi_name);
-	for (size_t i = 0; i < ARRAY_LENGTH(places); i++)
-		if (try_below(data, root, places[i]))
+	snprintf(root, sizeof(root), "%.*s", (int)packages, info->dlpi_name);
+	for (size_t i = 0; packages && i < ARRAY_LENGTH(places); i++)
+		if (library_search_below(data, root, places[i]))
 			return 1;
 	return 0;
 }
 
-static bool try_toolkits(struct search *search)
+static bool try_toolkits(struct library_search *search)
 {
 	const char *roots[] = {environment_get("CUDA_HOME"), environment_get("CUDA_PATH"),
 			       "/usr/local/cuda"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(roots); i++)
-		if (roots[i] && (try_below(search, roots[i], "extras/CUPTI/lib64") ||
-				 try_below(search, roots[i], "lib64")))
+		if (roots[i] && (library_search_below(search, roots[i], "extras/CUPTI/lib64") ||
+				 library_search_below(search, roots[i], "lib64")))
 			return true;
 	return false;
 }
 
-/*
- * A place that the user named is the only one searched: a typing error must not find another copy.
- */
-static bool try_named(struct search *search, const char *variable, bool *is_named)
+static void search_places(struct library_search *search)
 {
-	const char *value = environment_get(variable);
-	struct stat st;
-	char what[300];
-
-	*is_named = value && *value;
-	if (!*is_named)
-		return false;
-	snprintf(what, sizeof(what), "%s=%.200s", variable, value);
-	note_tried(search, what);
-	if (stat(value, &st) == 0 && S_ISDIR(st.st_mode))
-		return try_directory(search, value);
-	return try_file(search, value, 0);
+	if (library_search_named(search, "PROTON_CUPTI_PATH") ||
+	    library_search_named(search, "TRITON_CUPTI_LIB_PATH") ||
+	    library_search_loader(search, RTLD_NOLOAD))
+		return;
+	library_search_note(search, "the process");
+	if (dl_iterate_phdr(try_site_packages, search))
+		return;
+	library_search_note(search, "NVIDIA's and Triton's wheels");
+	if (try_toolkits(search))
+		return;
+	library_search_note(search, "CUDA_HOME, CUDA_PATH, /usr/local/cuda");
+	if (!library_search_loader(search, 0))
+		library_search_note(search, "the loader's path");
 }
 
-static int find_cupti(struct search *search, struct proton_error *err)
+/* NULL: there is none. */
+static void *open_cupti(struct proton_error *err)
 {
-	bool is_named;
+	struct library_search search = {.names = sonames};
+	struct link_map *map;
 
-	if (try_named(search, "PROTON_CUPTI_PATH", &is_named))
-		return PROTON_OK;
-	if (!is_named && try_named(search, "TRITON_CUPTI_LIB_PATH", &is_named))
-		return PROTON_OK;
-	if (!is_named) {
-		for (size_t i = 0; i < ARRAY_LENGTH(sonames); i++)
-			if (try_file(search, sonames[i], RTLD_NOLOAD))
-				return PROTON_OK;
-		note_tried(search, "the process");
-		if (dl_iterate_phdr(try_site_packages, search))
-			return PROTON_OK;
-		note_tried(search, "NVIDIA's and Triton's wheels");
-		if (try_toolkits(search))
-			return PROTON_OK;
-		note_tried(search, "CUDA_HOME, CUDA_PATH, /usr/local/cuda");
-		for (size_t i = 0; i < ARRAY_LENGTH(sonames); i++)
-			if (try_file(search, sonames[i], 0))
-				return PROTON_OK;
-		note_tried(search, "the loader's path");
-	}
-	return err_set(err, PROTON_E_NOLIB,
-		       "cannot find libcupti (searched: %s); run pip install nvidia-cuda-cupti, or "
-		       "set PROTON_CUPTI_PATH to its directory",
-		       search->tried);
+	search_places(&search);
+	if (!search.handle)
+		err_set(err, PROTON_E_NOLIB,
+			"cannot find libcupti (searched: %s); run pip install nvidia-cuda-cupti, "
+			"or set PROTON_CUPTI_PATH to its directory",
+			search.tried);
+	else if (dlinfo(search.handle, RTLD_DI_LINKMAP, &map) == 0)
+		snprintf(libcupti.path, sizeof(libcupti.path), "%s", map->l_name);
+	return search.handle;
 }
 
 void cupti_api_version_text(uint32_t version, char *text, size_t capacity)
@@ -204,18 +139,12 @@ static int load_cupti(struct proton_error *err)
 #include "backend/cuda/cupti_symbols.def"
 #undef V
 	};
-	struct search search = {0};
-	struct link_map *map;
 	int status = driver_load_cuda(FOR_RECORDING, err);
+	void *library = status == PROTON_OK ? open_cupti(err) : NULL;
 
-	if (status == PROTON_OK)
-		status = find_cupti(&search, err);
-	if (status != PROTON_OK)
-		return status;
-	memcpy(libcupti.path, search.path, sizeof(libcupti.path));
-	if (dlinfo(search.handle, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name)
-		snprintf(libcupti.path, sizeof(libcupti.path), "%s", map->l_name);
-	functions_bind(search.handle, functions, ARRAY_LENGTH(functions), &libcupti);
+	if (!library)
+		return status == PROTON_OK ? PROTON_E_NOLIB : status;
+	functions_bind(library, functions, ARRAY_LENGTH(functions), &libcupti);
 	libcupti.missing_first =
 		functions_missing(functions, ARRAY_LENGTH(functions), &libcupti, NEEDED_FIRST);
 	libcupti.missing_second =
@@ -234,16 +163,9 @@ static int load_cupti(struct proton_error *err)
 
 int cupti_api_load(struct proton_error *err)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static bool is_loaded;
-	int status = PROTON_OK;
+	static struct functions_once once = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-	pthread_mutex_lock(&lock);
-	if (!is_loaded)
-		status = load_cupti(err);
-	is_loaded = status == PROTON_OK;
-	pthread_mutex_unlock(&lock);
-	return status;
+	return functions_load_once(&once, load_cupti, err);
 }
 
 void cupti_api_preload_host(void)

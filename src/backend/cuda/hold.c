@@ -44,6 +44,8 @@ static _Thread_local struct {
 	uint32_t loose_in;
 } here;
 static _Atomic bool is_holding;         /* the holder holds */
+static _Atomic uint64_t since_ns;       /* since when */
+static _Atomic uint64_t spent_ns;       /* for which threads were held until now */
 static _Atomic bool has_host_functions; /* the process uses some */
 
 void hold_start(void)
@@ -190,13 +192,19 @@ static bool wait_idle(bool (*synchronize)(void *context), uint64_t limit_ns)
 	return atomic_load(&waiting) == WAITING_DONE;
 }
 
+static void begin_holder(void)
+{
+	is_holding = holder_begin();
+	atomic_store(&since_ns, clock_monotonic_ns());
+}
+
 static bool try_to_hold(bool (*synchronize)(void *context), uint64_t limit_ns, const char **why_out)
 {
 	*why_out = "a CUDA graph was being captured";
 	if (captured_any_open())
 		return false;
 	*why_out = "a thread did not return from the CUDA driver, or the GPU was busy";
-	is_holding = holder_begin();
+	begin_holder();
 	if (wait_quiet(limit_ns) && !has_loose() && !captured_any_open() &&
 	    (!hold_is_on() || wait_idle(synchronize, limit_ns)))
 		return true;
@@ -220,7 +228,7 @@ bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 
 bool hold_begin_to_attach(void)
 {
-	is_holding = holder_begin();
+	begin_holder();
 	if (is_holding)
 		usleep(2 * QUIET_NS / 1000);
 	return is_holding;
@@ -233,6 +241,18 @@ bool hold_is_on(void)
 
 void hold_end(void)
 {
-	if (atomic_exchange(&is_holding, false))
-		holder_end();
+	if (!atomic_exchange(&is_holding, false))
+		return;
+	atomic_fetch_add(&spent_ns, clock_monotonic_ns() - atomic_load(&since_ns));
+	holder_end();
+}
+
+uint64_t hold_since_ns(void)
+{
+	return atomic_load(&since_ns);
+}
+
+uint64_t hold_spent_ns(void)
+{
+	return atomic_load(&spent_ns);
 }

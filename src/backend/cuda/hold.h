@@ -28,7 +28,7 @@ void hold_end(void);
 /* While held: true once no call has been in flight for a while; false if that takes too long. */
 bool hold_is_quiet(void);
 /*
- * Holds the threads for attaching, when calls in flight are not known yet: those that run end.
+ * Holds the threads for attaching, when calls in flight are not known yet: running calls end.
  * False: there is no holder.
  */
 bool hold_begin_to_attach(void);
@@ -36,5 +36,8 @@ bool hold_begin_to_attach(void);
 uint32_t hold_count_loose(void);
 /* True while this process holds its threads. */
 bool hold_is_on(void);
+/* Since when, and the time for which this process has held threads until now. */
+uint64_t hold_since_ns(void);
+uint64_t hold_spent_ns(void);
 
 #endif

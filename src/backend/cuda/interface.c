@@ -1,7 +1,6 @@
 /* CUPTI's two interfaces: the choice between them, and the calls in which they differ. */
 #include "backend/cuda/interface.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +15,6 @@
 #define TABLE_BYTES 8192u
 /* To wait for calls of other threads that change graphs, modules or contexts. */
 #define ENABLE_NS 20000000ull
-#define DISABLE_NS 200000000ull /* for captures too */
 
 enum wish {
 	WISH_NONE,
@@ -328,7 +326,7 @@ int interface_disable(int kind)
 
 	if (hold_is_on())
 		return disable(kind);
-	if (!call_gate_close_between_captures(CALL_GATE_CHANGES, DISABLE_NS))
+	if (!call_gate_close_between_captures(CALL_GATE_CHANGES, CALL_GATE_LONG_NS))
 		return INTERFACE_E_CHANGING;
 	result = disable(kind);
 	call_gate_open();

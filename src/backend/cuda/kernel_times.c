@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda/cupti_api.h"
@@ -44,7 +43,7 @@ int kernel_times_read(bool *wants_hardware_out, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* The number of GPUs; 0 if the driver is not initialized. *old_out: those that are too old. */
+/* The number of GPUs; 0 if the driver is not initialized. *old_out: how many are too old. */
 static int count_gpus(int *old_out)
 {
 	int count = 0;

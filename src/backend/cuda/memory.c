@@ -4,6 +4,8 @@
  */
 #include "backend/cuda/memory.h"
 
+#include <stdatomic.h>
+
 #include "backend/cuda/interface.h"
 #include "backend/gpu/memory_operations.h"
 #include "base/array.h"
@@ -24,6 +26,8 @@ static const uint8_t call_kinds[CALL_MAX] = {
 #undef B
 };
 
+static _Atomic bool is_wanted_now;
+
 static const int kinds[] = {CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY_PEER, CUPTI_KIND_MEMSET};
 
 bool memory_is_call(uint32_t call)
@@ -36,11 +40,16 @@ bool memory_is_batch(uint32_t call)
 	return call < CALL_MAX && call_kinds[call] == CALL_BATCH;
 }
 
-static void disable(void *subscriber)
+bool memory_is_wanted(void)
 {
-	for (uint32_t call = 0; call < CALL_MAX; call++)
-		if (call_kinds[call])
-			libcupti.cuptiEnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
+	/* relaxed: a call at the moment of a change may be on either side */
+	return atomic_load_explicit(&is_wanted_now, memory_order_relaxed);
+}
+
+/* The callbacks stay enabled: callbacks.c. */
+static void disable(void)
+{
+	atomic_store(&is_wanted_now, false);
 	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
 		interface_disable(kinds[i]);
 }
@@ -51,9 +60,10 @@ int memory_set(void *subscriber, bool is_wanted, struct proton_error *err)
 	int result = CUPTI_OK;
 
 	if (!is_wanted) {
-		disable(subscriber);
+		disable();
 		return PROTON_OK;
 	}
+	atomic_store(&is_wanted_now, true);
 	/* Callbacks first: copies from here on have their context before their record arrives. */
 	for (uint32_t call = 0; call < CALL_MAX; call++) {
 		int one;
@@ -66,13 +76,13 @@ int memory_set(void *subscriber, bool is_wanted, struct proton_error *err)
 			result = one; /* older versions of CUPTI do not have the newest calls */
 	}
 	if (!known) {
-		disable(subscriber);
+		disable();
 		return cupti_api_error(result, "cuptiEnableCallback", err);
 	}
 	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
 		result = interface_enable(kinds[i]);
 		if (result != CUPTI_OK) {
-			disable(subscriber);
+			disable();
 			return interface_enable_error(result, err);
 		}
 	}

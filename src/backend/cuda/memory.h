@@ -11,8 +11,10 @@ struct memory_operation {
 	uint64_t graph_node_id; /* 0 outside graphs */
 };
 
-/* Begins or ends records and the callbacks of `subscriber`. On failure everything is disabled. */
+/* Begins or ends records, and begins the callbacks of `subscriber`. On failure records are off. */
 int memory_set(void *subscriber, bool is_wanted, struct proton_error *err);
+
+bool memory_is_wanted(void);
 
 /* False if `record` is not a memory operation. On CUPTI's thread. */
 bool memory_read(const struct cupti_activity *record, struct memory_operation *out);

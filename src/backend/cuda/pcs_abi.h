@@ -120,17 +120,4 @@ struct cupti_module_data {
 	const char *cubin;
 };
 
-_Static_assert(sizeof(struct pcs_attribute) == 32, "CUPTI ABI");
-_Static_assert(sizeof(struct pcs_attributes_params) == 40, "CUPTI ABI");
-_Static_assert(sizeof(struct pcs_params) == 24, "CUPTI ABI");
-_Static_assert(sizeof(struct pcs_data_params) == 32, "CUPTI ABI");
-_Static_assert(sizeof(struct pcs_reason_names_params) == 48, "CUPTI ABI");
-_Static_assert(sizeof(struct pcs_pc) == 64, "CUPTI ABI");
-_Static_assert(offsetof(struct pcs_pc, function) == 32, "CUPTI ABI");
-_Static_assert(offsetof(struct pcs_pc, correlation_id) == 56, "CUPTI ABI");
-_Static_assert(sizeof(struct pcs_data) == 80, "CUPTI ABI");
-_Static_assert(offsetof(struct pcs_data, pcs) == 56, "CUPTI ABI");
-_Static_assert(sizeof(struct cubin_crc_params) == 32, "CUPTI ABI");
-_Static_assert(sizeof(struct cupti_module_data) == 24, "CUPTI ABI");
-
 #endif

@@ -11,7 +11,7 @@
 
 /* A replay begins, with kernel records. No lock. */
 void replayed_graphs_note(const void *exec);
-/* It is destroyed. */
+/* The graph is destroyed. */
 void replayed_graphs_forget(const void *exec);
 /* Records end, but CUPTI stays attached: replays from now on are not seen. */
 void replayed_graphs_unwatch(void);

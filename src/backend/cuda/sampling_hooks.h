@@ -21,7 +21,7 @@ struct sampling_hooks {
 	void (*end_launch)(const struct cupti_callback_data *data);
 	/* cuModuleGetFunction() and the calls that load a module begin and end. */
 	void (*on_module_call)(uint32_t call, const struct cupti_callback_data *data);
-	/* A call that asks or sets something of a function; only while these are watched. */
+	/* A call that asks or sets something of a function. */
 	void (*on_query)(const struct cupti_callback_data *data);
 	void (*on_context)(void *context);
 	void (*on_context_destroy)(void *context);

@@ -31,7 +31,7 @@ static _Atomic uint64_t completed;     /* launches that received their record */
 static _Atomic uint64_t dropped;       /* records, since they were last given up */
 static _Atomic uint32_t newest_shared; /* launch of the newest record of a shared one */
 static _Atomic bool was_refused;       /* the library got no buffer */
-static _Atomic uint64_t processed;     /* records, including those of graphs */
+static _Atomic uint64_t processed;     /* records, of graphs too */
 static _Atomic uint64_t cost_ns;
 
 /* Counts of the buffer that this thread reads. */
@@ -106,6 +106,13 @@ void await_records_start(const struct await_vendor *of)
 	given_up = 0;
 	missing_was_noted = false;
 	in_vain = 0;
+	pthread_mutex_unlock(&flush_lock);
+}
+
+void await_records_stop(void)
+{
+	pthread_mutex_lock(&flush_lock);
+	vendor = NULL;
 	pthread_mutex_unlock(&flush_lock);
 }
 
@@ -184,8 +191,8 @@ static void ask_for_records(struct wait *wait, uint32_t last_shared)
 }
 
 /*
- * The number of records of a replay is unknown: wait until no more arrive, or until those of later
- * replays do, because other threads may launch endlessly.
+ * The number of records of a replay is unknown: wait until no more arrive, or until records of
+ * later replays do, because other threads may launch endlessly.
  */
 static bool is_quiet(const struct wait *wait)
 {

@@ -21,6 +21,8 @@ struct await_vendor {
 
 /* With the first session. `vendor` stays valid. */
 void await_records_start(const struct await_vendor *vendor);
+/* Nothing is flushed until the next start: a call would attach to a library that is left. */
+void await_records_stop(void);
 /*
  * Flushes and waits until `launched` launches have their records, or until none has arrived for
  * some time: a long time, or a short one if some may never arrive (`in_doubt`). After the last call

@@ -341,7 +341,7 @@ void captured_nodes_record(struct proton_context launch, uint64_t node_id,
 		shared->references++;
 	else if (!is_append && !stranger_was_noted) {
 		stranger_was_noted = true;
-		/* It begins and ends as upstream's message, which users search for. */
+		/* Begins and ends as upstream's message, which users search for. */
 		message("Cannot find graph for graphExecId: %u: it was captured before profiling "
 			"started, and its kernels are shown by their names, below the replay; "
 			"start profiling before the graph is created",

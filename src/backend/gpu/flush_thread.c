@@ -14,7 +14,7 @@
 #define PERIOD_NS 500000000u
 
 static struct periodic_thread thread;
-static void (*when_idle)(void); /* set before it starts */
+static void (*_Atomic when_idle)(void);
 
 bool flush_thread_is_idle(void)
 {

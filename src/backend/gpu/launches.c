@@ -4,7 +4,6 @@
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/tensors.h"
 #include "base/clock.h"
-#include "record/thread/captured.h"
 #include "record/thread/correlate.h"
 
 _Thread_local struct launches_here launches_here;
@@ -14,6 +13,7 @@ static _Atomic uint64_t cost_ns;
 static _Atomic uint64_t clock_cost_ns;
 static _Atomic uint32_t last_shared;
 static _Atomic uint32_t first_correlation; /* since the start; 0: none yet */
+static _Atomic uint32_t last_skipped;      /* launches_skip(); 0: none yet */
 
 uint64_t launches_count(void)
 {
@@ -33,8 +33,19 @@ uint64_t launches_cost_ns(void)
 bool launches_is_older(uint32_t correlation)
 {
 	uint32_t first = atomic_load_explicit(&first_correlation, memory_order_relaxed);
+	uint32_t skipped = atomic_load_explicit(&last_skipped, memory_order_relaxed);
 
-	return !first || (int32_t)(correlation - first) < 0;
+	return !first || (int32_t)(correlation - first) < 0 ||
+	       (skipped && (int32_t)(correlation - skipped) <= 0);
+}
+
+void launches_skip(uint32_t correlation)
+{
+	uint32_t before = atomic_load_explicit(&last_skipped, memory_order_relaxed);
+
+	while ((!before || (int32_t)(correlation - before) > 0) &&
+	       !atomic_compare_exchange_weak(&last_skipped, &before, correlation))
+		;
 }
 
 static void note_first(uint32_t correlation)
@@ -60,6 +71,7 @@ struct proton_context launches_begin(const struct launch_call *call)
 	launches_here.is_wanted = call->records == LAUNCH_ONE &&
 				  !proton_context_is_empty(correlation.where);
 	launches_here.is_captured = false;
+	launches_here.is_open = true;
 	if (call->records != LAUNCH_ONE)
 		atomic_store_explicit(&last_shared, call->correlation, memory_order_relaxed);
 	if (call->kind == LAUNCH_GRAPH)
@@ -101,6 +113,7 @@ void launches_end(const struct launch_call *call, bool has_failed)
 	else if (launches_here.is_wanted)
 		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
 	launches_here.is_wanted = false;
+	launches_here.is_open = false;
 	if (call->kind == LAUNCH_GRAPH)
 		captured_nodes_flush_if_due();
 }
@@ -145,6 +158,5 @@ void launches_clear(void)
 {
 	correlate_clear();
 	captured_nodes_clear();
-	captured_clear();
 	tensors_stop();
 }

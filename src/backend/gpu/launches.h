@@ -31,6 +31,7 @@ struct launch_call {
 struct launches_here {
 	bool is_wanted;   /* its record is waited for */
 	bool is_captured; /* it made a node of a graph, and has no record */
+	bool is_open;     /* it has begun, and not ended */
 	uint32_t calls;   /* number of calls, for sampling their cost */
 };
 
@@ -38,7 +39,7 @@ extern _Thread_local struct launches_here launches_here SESSION_DIRECT;
 
 /*
  * The call begins, or returns. Only at its end it is known whether records will arrive: none for a
- * call that failed or was captured. Calls while all sessions are paused, and those of Proton itself
+ * call that failed or was captured. Calls while all sessions are paused, and calls of Proton itself
  * (record_own_work_begin()), are stored too, without sessions: their records are then known and
  * ignored. Begin returns where the call is attributed.
  */
@@ -98,6 +99,8 @@ static inline void launches_timer_end(struct launches_timer timer)
 
 void launches_start(void);
 void launches_stop(void);
+/* A launch while nothing is recorded, which may have a record all the same: it is older, below. */
+void launches_skip(uint32_t correlation);
 /* After the last session: forgets work in flight, captures and device metrics. */
 void launches_clear(void);
 /* Number of kernel launches that began while some session was active and have returned. */

@@ -1,6 +1,6 @@
 /*
- * Names of memory copies and memsets, which records lack: those of torch.profiler,
- * "Memcpy HtoD (Pinned -> Device)" and "Memset (Device)", which users know.
+ * Names of memory copies and memsets, which records lack; torch.profiler's names, "Memcpy HtoD
+ * (Pinned -> Device)" and "Memset (Device)", which users know.
  */
 #ifndef BACKEND_GPU_MEMORY_OPERATIONS_H
 #define BACKEND_GPU_MEMORY_OPERATIONS_H

@@ -160,7 +160,7 @@ static int by_start(const void *a, const void *b)
 	const struct execution_of_append *one = a;
 	const struct execution_of_append *other = b;
 
-	return (one->start_ns > other->start_ns) - (one->start_ns < other->start_ns);
+	return ORDER_OF(one->start_ns, other->start_ns);
 }
 
 /* The `count` oldest executions take their values, if these have arrived. */
@@ -310,6 +310,12 @@ void tensors_settle(void)
 }
 
 /* ------------------------------------------------------------------ requests */
+
+int tensors_refuse(int result, const char *call, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_UNSUPPORTED, "cannot read device metrics: %s failed (%d)",
+		       call, result);
+}
 
 bool tensors_is_append(uint32_t frame)
 {

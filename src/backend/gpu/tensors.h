@@ -46,6 +46,9 @@ struct tensors_reader {
 	const char *graphs;  /* "CUDA" */
 };
 
+/* The error of a reader: `call` has failed. */
+int tensors_refuse(int result, const char *call, struct proton_error *err);
+
 /* `reader` stays valid. */
 void tensors_start(const struct tensors_reader *reader);
 /* After the last session, and after the graphs have been cleared. */

@@ -1,5 +1,5 @@
 /*
- * Host backend: kernels that run on the CPU, such as those of Triton's interpreter. The runtime
+ * Host backend: kernels that run on the CPU, such as kernels of Triton's interpreter. The runtime
  * reports their begin and end (proton_kernel_begin(), proton_kernel_end()); this file only
  * describes the device.
  */

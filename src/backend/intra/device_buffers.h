@@ -1,7 +1,7 @@
 /*
  * Buffer pool: device memory for the records of launches. Buffers are reused, limited in total
- * size, and cleared before reuse (buffer_clear.h). Taking one costs a lock. While the pool grows, a
- * few launches also cost an allocation, for several buffers at once.
+ * size, and cleared before reuse (launch_reader.h). Taking one costs a lock. While the pool grows,
+ * a few launches also cost an allocation, for several buffers at once.
  */
 #ifndef BACKEND_INTRA_DEVICE_BUFFERS_H
 #define BACKEND_INTRA_DEVICE_BUFFERS_H
@@ -10,12 +10,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/intra/launch.h"
+#include <libproton/proton.h>
+
+#include "record/store/trace_event.h"
 
 /* Maximum bytes of all buffers of the process. */
 #define DEVICE_BUFFERS_BYTES_MAX ((size_t)512 << 20)
 
 struct slab;
+struct kernel;
+
+/*
+ * A launch of an instrumented kernel, from the launching thread through the queue to the traces. It
+ * is part of its buffer, because launching threads must not allocate.
+ */
+struct launch {
+	struct launch *next;   /* in the queue */
+	struct buffer *buffer; /* for its records; constant */
+	uint64_t number;       /* in the queue */
+	uint64_t turn;         /* among the traced launches of its kernel: launch_queue.c */
+	uint64_t stream;
+	struct kernel *kernel; /* NULL: its records are not wanted */
+	struct proton_context where;
+	size_t used_bytes; /* of the buffer, that the launch may write */
+	uint64_t before_ns;
+	struct trace_event event; /* the API call, in the traces that have it */
+	bool is_traced;
+};
 
 /* The part of a layout (intra/layout.h) that determines where headers and slack areas are. */
 struct shape {

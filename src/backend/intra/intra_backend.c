@@ -16,11 +16,12 @@
 #include "driver/driver.h"
 #include "record/backend.h"
 #include "record/record.h"
-#include "record/sets/record_intra.h"
+#include "record/sets/record_sessions.h"
 #include "record/sets/session.h"
 
-/* Maximum assumed bytes per CTA when the space for a partially sampled grid is computed. */
-#define CTA_BYTES_MAX ((size_t)4 << 20)
+/* An alignment that every buffer has; a larger one is space for one more CTA: layout.h. */
+#define ALIGNMENT 256u
+#define CTA_BYTES_MAX ((size_t)64 << 20)
 
 /* The buffer for the launch that this thread is about to make. */
 struct pending {
@@ -34,7 +35,6 @@ struct pending {
 static _Thread_local struct pending pending;
 static _Thread_local int capture_mode; /* before proton_instrument_again_begin() */
 static atomic_bool is_running;
-static _Atomic uint32_t cta_stride;
 static _Atomic uint32_t launches_kept;
 
 /* ------------------------------------------------------------------ launches */
@@ -64,7 +64,6 @@ static bool is_capturing(uint64_t stream)
 
 uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t stream)
 {
-	uint32_t stride = atomic_load_explicit(&cta_stride, memory_order_relaxed);
 	struct trace_event earlier; /* of a launch that is not instrumented */
 	size_t needed;
 
@@ -75,14 +74,11 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 		abandon(&pending, stream);
 	record_take_launch(&earlier);
 	pending = (struct pending){.bytes = bytes, .is_asked = true};
-	if (!bytes || alignment > 256) /* cuMemAlloc() guarantees no more */
+	if (!bytes || alignment > CTA_BYTES_MAX)
 		return 0;
 	if (!atomic_load_explicit(&session_config, memory_order_relaxed))
 		return 0; /* every session is paused */
-	/* Every n-th CTA has space, as have the last few. */
-	needed = stride > 1 ? bytes / stride + CTA_BYTES_MAX : bytes;
-	if (needed > bytes)
-		needed = bytes;
+	needed = alignment > ALIGNMENT ? bytes + alignment : bytes;
 	pending.is_captured = is_capturing(stream);
 	pending.buffer = pending.is_captured ? device_buffers_take_for_graph(needed)
 					     : device_buffers_take(needed);
@@ -92,7 +88,7 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 
 static size_t used_bytes(const struct pending *asked, const struct instrument_layout *layout)
 {
-	size_t ctas = asked->bytes / layout->cta_bytes;
+	size_t ctas = asked->bytes / layout_requested(layout);
 	size_t used = (ctas + layout->cta_stride - 1) / layout->cta_stride * layout->cta_bytes;
 
 	return used < asked->buffer->bytes ? used : asked->buffer->bytes;
@@ -235,7 +231,6 @@ static int start_intra(const char *mode, struct proton_error *err)
 	status = launch_queue_start(&read, err);
 	if (status != PROTON_OK)
 		return status;
-	atomic_store(&cta_stride, read.cta_stride);
 	atomic_store(&launches_kept, read.launches);
 	atomic_store(&is_running, true);
 	return PROTON_OK;

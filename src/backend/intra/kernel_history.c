@@ -1,25 +1,43 @@
-/* Table of running totals by kernel and context. */
+/* Running totals by kernel and context: a table, adding launches, and reporting to the profile. */
 #include "backend/intra/kernel_history.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "model/scope_metrics.h"
+#include "record/store/devices.h"
 
 #define BUCKETS 1024u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects only the table */
 static struct kernel_history *buckets[BUCKETS];
 
+/* ------------------------------------------------------------------ table */
+
+static void free_history(struct kernel_history *history)
+{
+	launch_totals_fini(&history->sum);
+	free(history->frames);
+	pthread_mutex_destroy(&history->lock);
+	free(history);
+}
+
+/* Makes the kernel's node. */
 static struct kernel_history *make_history(const struct kernel *kernel, struct proton_context where)
 {
 	struct kernel_history *history = calloc(1, sizeof(*history));
 
 	if (!history)
 		return NULL;
-	history->kernel = kernel;
 	history->where = where;
 	pthread_mutex_init(&history->lock, NULL);
+	if (!launch_totals_begin(&history->sum, kernel, where)) {
+		free_history(history);
+		return NULL;
+	}
 	role_totals_init(&history->roles, &kernel->layout, where);
 	return history;
 }
@@ -32,7 +50,8 @@ struct kernel_history *kernel_history_of(const struct kernel *kernel, struct pro
 
 	pthread_mutex_lock(&lock);
 	for (history = *bucket; history; history = history->next)
-		if (history->kernel == kernel && !memcmp(&history->where, &where, sizeof(where)))
+		if (history->sum.kernel == kernel &&
+		    !memcmp(&history->where, &where, sizeof(where)))
 			break;
 	if (!history && (history = make_history(kernel, where)) != NULL) {
 		history->next = *bucket;
@@ -50,9 +69,7 @@ void kernel_history_clear(void)
 			struct kernel_history *history = buckets[i];
 
 			buckets[i] = history->next;
-			context_totals_fini(&history->totals);
-			pthread_mutex_destroy(&history->lock);
-			free(history);
+			free_history(history);
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -63,4 +80,216 @@ void kernel_history_forget(void)
 	pthread_mutex_init(&lock, NULL);
 	for (uint32_t i = 0; i < BUCKETS; i++)
 		buckets[i] = NULL; /* may be inconsistent */
+}
+
+/* ------------------------------------------------------------------ reporting */
+
+static uint64_t percentile(const struct launch_node *node, double share)
+{
+	uint64_t wanted = (uint64_t)((double)node->count * share);
+	uint64_t seen = 0;
+
+	for (uint32_t i = 0; node->histogram && i < CYCLE_BUCKETS; i++) {
+		seen += node->histogram[i];
+		if (seen > wanted) {
+			uint64_t cycles = cycle_bucket_middle(i);
+
+			return cycles < node->min   ? node->min
+			       : cycles > node->max ? node->max
+						    : cycles;
+		}
+	}
+	return node->max;
+}
+
+enum {
+	CYCLES,
+	NORMALIZED,
+	EXECUTIONS,
+	PARTIAL,
+	PER_WARP,
+	MIN,
+	MEAN,
+	P99,
+	MAX,
+	DEVICE_ID,
+	DEVICE_TYPE,
+	METRICS,
+};
+
+/*
+ * All exclusive or properties: the cycles of a scope include its inner scopes, so nothing may be
+ * summed towards the root.
+ */
+static const struct proton_metric metrics[METRICS] = {
+	[CYCLES] = {.name = "cycles (exc)", .type = PROTON_METRIC_INT64},
+	[NORMALIZED] = {.name = "normalized_cycles (exc)", .type = PROTON_METRIC_DOUBLE},
+	[EXECUTIONS] = {.name = "executions (exc)", .type = PROTON_METRIC_INT64},
+	[PARTIAL] = {.name = SCOPE_PARTIAL_EXECUTIONS " (exc)", .type = PROTON_METRIC_INT64},
+	[PER_WARP] = {.name = "executions_per_warp (pty)", .type = PROTON_METRIC_DOUBLE},
+	[MIN] = {.name = "min_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[MEAN] = {.name = "mean_cycles (pty)", .type = PROTON_METRIC_DOUBLE},
+	[P99] = {.name = "p99_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[MAX] = {.name = "max_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[DEVICE_ID] = {.name = "device_id (pty)", .type = PROTON_METRIC_STRING},
+	[DEVICE_TYPE] = {.name = "device_type (pty)", .type = PROTON_METRIC_STRING},
+};
+
+static uint32_t id_of(int metric)
+{
+	static _Atomic uint32_t ids[METRICS];
+	/* relaxed, like the store below: every thread computes the same number */
+	uint32_t id = atomic_load_explicit(&ids[metric], memory_order_relaxed);
+
+	if (!id) {
+		id = proton_metric_name(metrics[metric].name);
+		atomic_store_explicit(&ids[metric], id, memory_order_relaxed);
+	}
+	return id;
+}
+
+/* Metrics of one scope. */
+struct node_metrics {
+	struct proton_metric values[METRICS];
+	size_t count;
+};
+
+static struct proton_metric *next_metric(struct node_metrics *list, int metric)
+{
+	struct proton_metric *value = &list->values[list->count++];
+
+	*value = metrics[metric];
+	value->name_id = id_of(metric);
+	return value;
+}
+
+static void put_int64(struct node_metrics *list, int metric, uint64_t value)
+{
+	next_metric(list, metric)->value.int64 = (int64_t)value;
+}
+
+static void put_double(struct node_metrics *list, int metric, double value)
+{
+	next_metric(list, metric)->value.float64 = value;
+}
+
+/* Reports `new`, which `sum` already includes. */
+static void report_scope(const struct kernel_history *history, const struct launch_node *sum,
+			 const struct launch_node *new, uint64_t units, const struct device *device)
+{
+	uint64_t cycles = new->cycles + new->partial_cycles;
+	struct node_metrics list = {.count = 0};
+	char device_id[12];
+
+	put_int64(&list, CYCLES, cycles);
+	put_double(&list, NORMALIZED, (double)cycles / (double)units);
+	put_int64(&list, EXECUTIONS, new->count + new->partial);
+	if (new->partial)
+		put_int64(&list, PARTIAL, new->partial);
+	put_double(&list, PER_WARP, (double)(sum->count + sum->partial) / (double)history->units);
+	/* The duration of a partial execution is unknown. */
+	if (sum->count)
+		put_double(&list, MEAN, (double)sum->cycles / (double)sum->count);
+	if (sum->count && !sum->unbounded) {
+		put_int64(&list, MIN, sum->min);
+		if (!sum->unsorted)
+			put_int64(&list, P99, percentile(sum, 0.99));
+		put_int64(&list, MAX, sum->max);
+	}
+	if (device) {
+		snprintf(device_id, sizeof(device_id), "%u", device->id);
+		next_metric(&list, DEVICE_ID)->value.string = device_id;
+		next_metric(&list, DEVICE_TYPE)->value.string = device->type;
+	}
+	proton_metrics_add(sum->where, list.values, list.count, NULL);
+}
+
+/* ------------------------------------------------------------------ adding a launch */
+
+/* Reports the compiler's warning about a kernel at its node. */
+static void add_warning(struct proton_context where, const char *text)
+{
+	struct proton_metric metric = {
+		.name = SCOPE_WARNING " (pty)",
+		.type = PROTON_METRIC_STRING,
+		.value.string = text,
+	};
+
+	proton_metrics_add(where, &metric, 1, NULL);
+}
+
+/* At the first launch: a frame for each scope, and the compiler's warning. */
+static bool begin_frames(struct kernel_history *history)
+{
+	const struct instrument_layout *layout = &history->sum.kernel->layout;
+
+	history->frames = calloc(layout->scope_count + 1, sizeof(*history->frames));
+	if (!history->frames)
+		return false;
+	for (uint32_t i = 0; i < layout->scope_count; i++)
+		history->frames[i] = proton_frame(layout->scopes[i], strlen(layout->scopes[i]));
+	if (layout->warning)
+		add_warning(history->where, layout->warning);
+	return true;
+}
+
+static void add_total(struct launch_node *sum, const struct launch_node *node)
+{
+	uint32_t last = cycle_bucket(node->max);
+
+	sum->partial += node->partial;
+	if (!node->count)
+		return;
+	sum->count += node->count;
+	sum->cycles += node->cycles;
+	sum->unbounded += node->unbounded;
+	sum->unsorted += node->unsorted;
+	if (node->min == UINT64_MAX)
+		return;
+	if (node->min < sum->min)
+		sum->min = node->min;
+	if (node->max > sum->max)
+		sum->max = node->max;
+	for (uint32_t i = cycle_bucket(node->min); i <= last; i++)
+		sum->histogram[i] += node->histogram[i];
+}
+
+/* The child of node `parent` for `scope`, with its context. */
+static uint32_t child_of(struct kernel_history *history, uint32_t parent, uint32_t scope)
+{
+	uint32_t count = history->sum.node_count;
+	uint32_t at = launch_totals_child(&history->sum, parent, scope);
+	struct launch_node *nodes = history->sum.nodes;
+
+	if (history->sum.node_count > count)
+		nodes[at].where = proton_context_enter(nodes[parent].where, history->frames[scope]);
+	return at;
+}
+
+bool kernel_history_add(struct kernel_history *history, struct launch_totals *launch,
+			uint64_t units, const struct device *device)
+{
+	uint32_t *index_of; /* of each node: its index in the sum */
+
+	if (!history->frames && !begin_frames(history))
+		return false;
+	index_of = calloc(launch->node_count, sizeof(*index_of));
+	if (!index_of)
+		return false;
+	history->units += units;
+	for (uint32_t i = 1; i < launch->node_count; i++) {
+		struct launch_node *node = &launch->nodes[i];
+		uint32_t parent = index_of[node->parent];
+		uint32_t at = child_of(history, parent, node->scope);
+		struct launch_node *sum = &history->sum.nodes[at];
+
+		index_of[i] = at;
+		node->where = sum->where;
+		if (!(node->count + node->partial) || at == parent)
+			continue;
+		add_total(sum, node);
+		report_scope(history, sum, node, units, device);
+	}
+	free(index_of);
+	return true;
 }

@@ -2,19 +2,18 @@
 #include "backend/intra/launch_queue.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
-#include "backend/intra/buffer_clear.h"
-#include "backend/intra/device_buffers.h"
 #include "backend/intra/device_clock.h"
 #include "backend/intra/kernel_history.h"
 #include "backend/intra/launch_reader.h"
+#include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
-#include "backend/intra/ordered_commit.h"
-#include "backend/intra/reader_threads.h"
 #include "backend/intra/record_overhead.h"
 #include "backend/intra/record_price.h"
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/own_thread.h"
 #include "driver/driver.h"
@@ -64,6 +63,52 @@ static struct reader_thread threads[READER_THREADS_MAX];
 static struct reader_thread flusher; /* for threads that flush, one at a time */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* ------------------------------------------------------------------ turns of traced launches */
+
+/*
+ * Launches of a kernel enter a trace in queue order, no matter which reader thread decodes them. So
+ * which launches fit into a trace does not depend on the speed of threads. A launch waits only for
+ * launches taken before it.
+ */
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_is_over = PTHREAD_COND_INITIALIZER;
+
+static bool has_turn(const struct launch *launch)
+{
+	return launch->kernel && launch->is_traced;
+}
+
+/* The launch was taken from the queue. */
+static void take_turn(struct launch *launch)
+{
+	if (!has_turn(launch))
+		return;
+	pthread_mutex_lock(&turn_lock);
+	launch->turn = launch->kernel->turns++;
+	pthread_mutex_unlock(&turn_lock);
+}
+
+/* Waits until the launches before it have ended their turns. */
+static void await_turn(const struct launch *launch)
+{
+	pthread_mutex_lock(&turn_lock);
+	while (launch->kernel->turns_ended != launch->turn)
+		pthread_cond_wait(&turn_is_over, &turn_lock);
+	pthread_mutex_unlock(&turn_lock);
+}
+
+/* The launch is in the traces, or never will be. */
+static void end_turn(const struct launch *launch)
+{
+	if (!has_turn(launch))
+		return;
+	await_turn(launch);
+	pthread_mutex_lock(&turn_lock);
+	launch->kernel->turns_ended++;
+	pthread_cond_broadcast(&turn_is_over);
+	pthread_mutex_unlock(&turn_lock);
+}
+
 /* ------------------------------------------------------------------ queue (locked) */
 
 static bool is_after_busy(const struct launch *launch, struct launch *const *busy, uint32_t count)
@@ -107,14 +152,87 @@ static struct launch *take_launch(struct reader_thread *thread)
 	if (shared.last == &launch->next)
 		shared.last = at;
 	thread->number = launch->number;
-	commit_take(launch);
+	take_turn(launch);
 	return launch;
 }
 
+/* ------------------------------------------------------------------ reading a launch */
+
+/*
+ * The launch has ended at or before `after_ns`, and its context is current. False if the buffer
+ * cannot be reused. The first launch of a device also calibrates it, so it is not part of reading.
+ */
+static bool process_launch(struct launch_reader *reader, struct launch *launch, uint64_t after_ns)
+{
+	struct device_clock *clock = device_clock_of(launch->buffer->context);
+	struct launch_results *results = &reader->results;
+	bool is_read = false;
+
+	if (!clock) {
+		loss_of_launch("adding a device context", DRIVER_OUT_OF_MEMORY);
+		return false;
+	}
+	if (!launch_reader_enter(reader, clock))
+		return false;
+	/* Without a kernel its records are not wanted. */
+	if (launch->kernel && launch_results_begin(results, launch, clock))
+		is_read = launch_reader_read(reader, launch);
+	if (is_read)
+		launch_results_add(results, launch->kernel);
+	if (is_read && launch->is_traced) {
+		await_turn(launch);
+		launch_results_trace(results, launch, after_ns);
+	}
+	return launch_reader_clear(reader, launch->buffer, is_read);
+}
+
+/* A launch with a recorded event: waits for its end, and returns or drops its buffer. */
+static void read_launch(struct launch_reader *reader, struct launch *launch)
+{
+	struct buffer *buffer = launch->buffer;
+	void *popped;
+	bool is_good = false;
+	int result = driver.cuCtxPushCurrent(buffer->context);
+
+	if (result == 0) {
+		result = driver.cuEventSynchronize(buffer->event);
+		if (result == 0)
+			is_good = process_launch(reader, launch, clock_monotonic_ns());
+		else
+			loss_of_launch("waiting for the launch", result);
+		driver.cuCtxPopCurrent(&popped);
+	} else {
+		loss_of_launch("entering its context", result);
+	}
+	end_turn(launch);
+	if (is_good)
+		device_buffers_give(buffer);
+	else
+		device_buffers_drop(buffer);
+}
+
+/* The records of a graph's last replay. The buffer stays the graph's. */
+static void read_graph(struct launch_reader *reader, struct launch *launch)
+{
+	int mode = driver_enter();
+	void *popped;
+
+	if (driver.cuCtxPushCurrent(launch->buffer->context) == 0) {
+		/* Fails during a capture; the next flush tries again. */
+		take_turn(launch);
+		if (driver.cuCtxSynchronize() == 0)
+			process_launch(reader, launch, clock_monotonic_ns());
+		end_turn(launch);
+		driver.cuCtxPopCurrent(&popped);
+	}
+	driver_leave(mode);
+}
+
+/* The lock is held, but released while it reads. */
 static void read_one(struct reader_thread *thread, struct launch *launch)
 {
 	pthread_mutex_unlock(&shared.lock);
-	launch_reader_read(&thread->reader, launch);
+	read_launch(&thread->reader, launch);
 	pthread_mutex_lock(&shared.lock);
 	thread->number = 0;
 	pthread_cond_broadcast(&shared.is_done);
@@ -239,6 +357,20 @@ void launch_queue_put_graph(struct launch *launch)
 	pthread_mutex_unlock(&shared.lock);
 }
 
+/* A quarter of the cores that the process may use. */
+static uint32_t thread_limit(void)
+{
+	cpu_set_t cores;
+	uint32_t limit = READER_THREADS_MAX;
+
+	/* Fails for more than 1024 cores, which are enough. */
+	if (sched_getaffinity(0, sizeof(cores), &cores) == 0)
+		limit = (uint32_t)CPU_COUNT(&cores) / 4;
+	if (limit > READER_THREADS_MAX)
+		return READER_THREADS_MAX;
+	return limit ? limit : 1;
+}
+
 int launch_queue_start(const struct instrument_mode *mode, struct proton_error *err)
 {
 	int result = record_overhead_start(mode, err);
@@ -247,9 +379,8 @@ int launch_queue_start(const struct instrument_mode *mode, struct proton_error *
 		return result;
 	loss_start(!mode->has_launches);
 	record_price_start(mode);
-	launch_reader_start();
 	pthread_mutex_lock(&shared.lock);
-	shared.thread_limit = reader_threads_limit();
+	shared.thread_limit = thread_limit();
 	shared.has_failed = false;
 	shared.is_stopping = false;
 	shared.is_running = true;
@@ -304,7 +435,7 @@ static void read_all(void)
 	pthread_mutex_unlock(&shared.lock);
 	await_launches(put);
 	for (struct launch *launch = graphs; launch; launch = launch->next)
-		launch_reader_read_graph(&flusher.reader, launch);
+		read_graph(&flusher.reader, launch);
 	pthread_mutex_unlock(&flush_lock);
 }
 
@@ -340,7 +471,7 @@ static void close_all(void)
 	for (uint32_t i = 0; device_clock_context(i); i++) {
 		if (driver.cuCtxPushCurrent(device_clock_context(i)) != 0)
 			continue;
-		buffer_clear_fini();
+		launch_reader_free_zeros();
 		driver.cuCtxPopCurrent(&popped);
 	}
 	device_clock_clear();
@@ -378,8 +509,9 @@ void launch_queue_forget(void)
 	memset(threads, 0, sizeof(threads));
 	flusher = (struct reader_thread){0};
 	device_clock_forget();
-	commit_forget();
+	pthread_mutex_init(&turn_lock, NULL);
+	pthread_cond_init(&turn_is_over, NULL);
 	loss_forget();
-	buffer_clear_forget();
+	launch_reader_forget();
 	kernel_history_forget();
 }

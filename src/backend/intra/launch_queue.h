@@ -7,8 +7,10 @@
 #ifndef BACKEND_INTRA_LAUNCH_QUEUE_H
 #define BACKEND_INTRA_LAUNCH_QUEUE_H
 
-#include "backend/intra/launch.h"
+#include "backend/intra/device_buffers.h"
 #include "intra/mode.h"
+
+#define READER_THREADS_MAX 4u
 
 /* Starts a run with `mode`. E_INVALID. */
 int launch_queue_start(const struct instrument_mode *mode, struct proton_error *err);

@@ -1,21 +1,13 @@
-/* Reader for the buffers of launches: copies in pieces, decodes, and updates totals and traces. */
+/* Launch reader: copies the buffer of a launch in pieces, and clears it. */
 #include "backend/intra/launch_reader.h"
 
-#include <stdatomic.h>
+#include <pthread.h>
+#include <string.h>
 
-#include "backend/intra/buffer_clear.h"
 #include "backend/intra/device_buffers.h"
-#include "backend/intra/kernel_history.h"
 #include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
-#include "backend/intra/ordered_commit.h"
-#include "backend/intra/record_price.h"
-#include "base/clock.h"
-#include "base/message.h"
 #include "driver/driver.h"
-#include "record/sets/record_count.h"
-#include "record/sets/record_intra.h"
-#include "record/store/devices.h"
 
 /*
  * Size of a piece that is copied at once. A normal launch has a few pieces, so decoding begins
@@ -23,82 +15,11 @@
  */
 #define STAGE_BYTES ((size_t)1 << 20)
 #define STAGE_BYTES_MAX ((size_t)16 << 20)
+/* Pinned zeros as copy source; copies of more rows are split. */
+#define ZEROS_BYTES ((size_t)256 << 10)
 
-static atomic_bool has_failed; /* warn only once */
-
-/* The launch that is being read. */
-struct reading {
-	struct launch_reader *reader;
-	struct launch *launch;
-	const struct instrument_layout *layout;
-	struct kernel_history *history;
-	struct device_clock *clock;
-	void **streams;
-	double clock_mhz;
-	uint64_t unit_cycles; /* all units that finished */
-	uint32_t next_slot;
-	bool wants_trace;
-	uint32_t queued; /* pieces with a queued copy */
-	bool is_cleared; /* clearing is queued too */
-};
-
-static void fail_launch(const char *call, int result)
-{
-	record_count(COUNTER_LOST_DAMAGED, 1);
-	if (result == DRIVER_DEINITIALIZED || atomic_exchange(&has_failed, true))
-		return;
-	message("cannot read the records of an instrumented kernel: %s failed (%d)", call, result);
-}
-
-void launch_reader_start(void)
-{
-	atomic_store(&has_failed, false);
-}
-
-/* ------------------------------------------------------------------ reading a launch */
-
-/*
- * Rates and times of the units of the CTA decoded last. Kernels that are too short to measure the
- * clock use the rate of longer ones.
- */
-static void note_clocks(struct reading *reading)
-{
-	const struct decoder *decoder = &reading->reader->decoder;
-
-	for (uint32_t i = 0; i < reading->layout->unit_count; i++) {
-		const struct decode_unit *unit = &decoder->units[i];
-		double mhz = unit->is_there ? decode_mhz(reading->layout, unit, 0) : 0;
-
-		if (mhz > 0)
-			reading->clock_mhz = mhz;
-		if (unit->is_there && unit->end_clock > unit->start_clock)
-			reading->unit_cycles += unit->end_clock - unit->start_clock;
-	}
-}
-
-/* Decodes the whole CTAs in `bytes` bytes at `stage`. */
-static bool decode_piece(struct reading *reading, const char *stage, size_t bytes)
-{
-	const struct instrument_layout *layout = reading->layout;
-	struct launch_reader *reader = reading->reader;
-
-	for (size_t at = 0; at + layout->cta_bytes <= bytes; at += layout->cta_bytes) {
-		uint32_t slot = reading->next_slot++;
-
-		if (at + 3 * (size_t)layout->cta_bytes <= bytes)
-			decode_prefetch(layout, stage + at + 2 * (size_t)layout->cta_bytes);
-		if (!decode_cta(&reader->decoder, stage + at) ||
-		    !launch_totals_add(&reader->totals, &reader->decoder) ||
-		    !role_reading_add(&reader->warps, &reader->decoder, slot, stage + at))
-			return false;
-		note_clocks(reading);
-		if (reading->wants_trace &&
-		    !trace_builder_add(&reader->builder, &reader->decoder, &reader->totals,
-				       slot * layout->cta_stride, reading->clock_mhz))
-			return false;
-	}
-	return true;
-}
+static pthread_mutex_t zeros_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *zeros;
 
 static void free_stages(struct launch_reader *reader)
 {
@@ -123,19 +44,119 @@ static bool get_stages(struct launch_reader *reader, size_t cta_bytes)
 			reader->stages[i] = NULL;
 	if (!reader->stages[0]) {
 		free_stages(reader);
-		fail_launch("allocating pinned memory", DRIVER_OUT_OF_MEMORY);
+		loss_of_launch("allocating pinned memory", DRIVER_OUT_OF_MEMORY);
 		return false;
 	}
 	reader->stage_bytes = bytes;
 	return true;
 }
 
+bool launch_reader_enter(struct launch_reader *reader, const struct device_clock *clock)
+{
+	void **streams = reader->all_streams[clock->index];
+
+	for (uint32_t i = 0; i < READER_STAGES; i++)
+		if (!streams[i] &&
+		    driver.cuStreamCreate(&streams[i], DRIVER_STREAM_NON_BLOCKING) != 0) {
+			streams[i] = NULL;
+			loss_of_launch("creating a stream", DRIVER_OUT_OF_MEMORY);
+			return false;
+		}
+	reader->streams = streams;
+	reader->is_cleared = false;
+	return true;
+}
+
+/* ------------------------------------------------------------------ clearing */
+
+static const void *get_zeros(void)
+{
+	const void *found;
+
+	pthread_mutex_lock(&zeros_lock);
+	if (!zeros) {
+		if (driver.cuMemHostAlloc(&zeros, ZEROS_BYTES, DRIVER_HOST_PORTABLE) == 0)
+			memset(zeros, 0, ZEROS_BYTES);
+		else
+			zeros = NULL;
+	}
+	found = zeros;
+	pthread_mutex_unlock(&zeros_lock);
+	return found;
+}
+
+/* Zeroes `width` bytes at `address` and at every `pitch` bytes after it. */
+static bool zero_rows(uint64_t address, size_t pitch, size_t width, size_t rows, void *stream)
+{
+	struct driver_copy copy = {
+		.from_kind = DRIVER_MEMORY_HOST,
+		.from_host = get_zeros(),
+		.from_pitch = width,
+		.to_kind = DRIVER_MEMORY_DEVICE,
+		.to_pitch = pitch,
+		.width_bytes = width,
+	};
+
+	if (!copy.from_host || width > ZEROS_BYTES)
+		return false;
+	for (size_t row = 0; row < rows; row += copy.rows) {
+		copy.rows = rows - row < ZEROS_BYTES / width ? rows - row : ZEROS_BYTES / width;
+		copy.to_device = address + row * pitch;
+		if (driver.cuMemcpy2DAsync(&copy, stream) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* The whole buffer, for launches with any layout. */
+static bool zero_all(struct buffer *buffer, void *stream)
+{
+	buffer->shape = (struct shape){0};
+	return driver.cuMemsetD8Async(buffer->address, 0, buffer->bytes, stream) == 0;
+}
+
+/*
+ * Queues the clearing of the headers of the CTAs that the launch may have had. A buffer that was
+ * cleared for another layout is zeroed completely.
+ */
+static bool zero_headers(struct buffer *buffer, const struct instrument_layout *layout,
+			 void *stream)
+{
+	struct shape shape = {layout->unit_count, layout->ring_bytes, layout->slack_bytes,
+			      layout->cta_bytes};
+	bool is_same = memcmp(&buffer->shape, &shape, sizeof(shape)) == 0;
+
+	if ((buffer->shape.cta_bytes && !is_same) ||
+	    !zero_rows(buffer->address, layout->cta_bytes, layout_ring_at(layout, 0),
+		       buffer->launch.used_bytes / layout->cta_bytes, stream))
+		return zero_all(buffer, stream);
+	buffer->shape = shape;
+	return true;
+}
+
+/* And of the slack areas of their ring buffers. */
+static bool zero_slack(struct buffer *buffer, const struct instrument_layout *layout, void *stream)
+{
+	bool is_ok = true;
+
+	for (uint32_t unit = 0; is_ok && layout->slack_bytes && unit < layout->unit_count; unit++)
+		is_ok = zero_rows(buffer->address + layout_ring_at(layout, unit) +
+					  layout->ring_bytes,
+				  layout->cta_bytes, layout->slack_bytes,
+				  buffer->launch.used_bytes / layout->cta_bytes, stream);
+	return is_ok || zero_all(buffer, stream);
+}
+
+/* ------------------------------------------------------------------ copying */
+
 /* How a buffer is divided for copying. */
 struct pieces {
+	uint64_t address;
 	size_t all_bytes;
 	size_t bytes; /* of each piece but the last */
 	uint32_t count;
 	uint32_t stage_count;
+	uint32_t queued; /* pieces with a queued copy */
 };
 
 static size_t bytes_of(const struct pieces *pieces, uint32_t piece)
@@ -145,238 +166,75 @@ static size_t bytes_of(const struct pieces *pieces, uint32_t piece)
 	return left < pieces->bytes ? left : pieces->bytes;
 }
 
-static int queue_copy(const struct reading *reading, const struct pieces *pieces, uint32_t piece)
+static int queue_copy(const struct launch_reader *reader, const struct pieces *pieces,
+		      uint32_t piece)
 {
 	uint32_t stage = piece % pieces->stage_count;
 
-	return driver.cuMemcpyDtoHAsync(reading->reader->stages[stage],
-					reading->launch->buffer->address + piece * pieces->bytes,
-					bytes_of(pieces, piece), reading->streams[stage]);
+	return driver.cuMemcpyDtoHAsync(reader->stages[stage],
+					pieces->address + piece * pieces->bytes,
+					bytes_of(pieces, piece), reader->streams[stage]);
 }
 
-/* A buffer that was cleared for another layout is zeroed completely. */
-static void queue_clearing(struct reading *reading, void *stream)
+/* Waits until a piece is on the host, after queuing the copy of the next one. */
+static bool await_piece(const struct launch_reader *reader, struct pieces *pieces, uint32_t piece)
 {
-	struct buffer *buffer = reading->launch->buffer;
-
-	if (buffer_clear_is_for(buffer, reading->layout)) {
-		reading->is_cleared = buffer_clear_headers(buffer, reading->layout, stream);
-		buffer->shape = buffer_clear_shape(reading->layout);
-	} else {
-		reading->is_cleared = buffer_clear_all(buffer, stream);
-		buffer->shape = (struct shape){0};
-	}
-}
-
-/* Waits for a piece and decodes it while the next one is copied or the buffer is cleared. */
-static bool read_piece(struct reading *reading, const struct pieces *pieces, uint32_t piece)
-{
-	uint32_t stage = piece % pieces->stage_count;
 	int result = 0;
 
-	while (result == 0 && reading->queued < pieces->count &&
-	       reading->queued < piece + pieces->stage_count)
-		result = queue_copy(reading, pieces, reading->queued++);
+	while (result == 0 && pieces->queued < pieces->count &&
+	       pieces->queued < piece + pieces->stage_count)
+		result = queue_copy(reader, pieces, pieces->queued++);
 	if (result == 0)
-		result = driver.cuStreamSynchronize(reading->streams[stage]);
-	if (result) {
-		fail_launch("copying", result);
-		return false;
-	}
-	/* At most the last copy is still running; clearing follows it on its stream. */
-	if (reading->queued == pieces->count && !reading->is_cleared)
-		queue_clearing(reading,
-			       reading->streams[(pieces->count - 1) % pieces->stage_count]);
-	if (decode_piece(reading, reading->reader->stages[stage], bytes_of(pieces, piece)))
-		return true;
-	fail_launch("allocating memory to decode", DRIVER_OUT_OF_MEMORY);
-	return false;
+		result = driver.cuStreamSynchronize(reader->streams[piece % pieces->stage_count]);
+	if (result)
+		loss_of_launch("copying", result);
+	return result == 0;
 }
 
-/* Copies and decodes the launch's buffer into the totals and the trace builder. */
-static bool read_bytes(struct reading *reading)
+bool launch_reader_read(struct launch_reader *reader, struct launch *launch)
 {
-	struct launch_reader *reader = reading->reader;
-	size_t cta_bytes = reading->layout->cta_bytes;
-	struct pieces pieces = {.all_bytes = reading->launch->used_bytes / cta_bytes * cta_bytes};
-	bool is_ok = get_stages(reader, cta_bytes);
+	const struct instrument_layout *layout = &launch->kernel->layout;
+	size_t cta_bytes = layout->cta_bytes;
+	struct pieces pieces = {
+		.address = launch->buffer->address,
+		.all_bytes = launch->used_bytes / cta_bytes * cta_bytes,
+	};
 
-	if (!is_ok)
+	if (!get_stages(reader, cta_bytes))
 		return false;
 	pieces.bytes = reader->stage_bytes / cta_bytes * cta_bytes;
 	pieces.count = (uint32_t)((pieces.all_bytes + pieces.bytes - 1) / pieces.bytes);
 	pieces.stage_count = reader->stages[1] ? READER_STAGES : 1;
-	role_reading_begin(&reader->warps, &reading->history->roles, pieces.all_bytes / cta_bytes);
-	for (uint32_t piece = 0; is_ok && piece < pieces.count; piece++)
-		is_ok = read_piece(reading, &pieces, piece);
-	return is_ok;
-}
-
-/* Adds the slices to the traces, if they have space, in queue order. */
-static void add_to_traces(struct reading *reading, uint64_t after_ns)
-{
-	struct launch *launch = reading->launch;
-	struct kernel *kernel = launch->kernel;
-	struct trace_builder *builder = &reading->reader->builder;
-	int64_t offset_ns;
-
-	commit_await(launch);
-	offset_ns = device_clock_offset(reading->clock, launch->before_ns, after_ns, builder);
-	if (!loss_has_space(kernel, builder->unit_count + builder->event_count))
-		atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
-	else if (!trace_builder_commit(builder, &reading->reader->totals, reading->clock->device,
-				       offset_ns, &launch->event))
-		fail_launch("allocating memory for trace events", DRIVER_OUT_OF_MEMORY);
-}
-
-/* Adds the launch to the running totals, which are reported to the profile. */
-static void add_to_totals(struct reading *reading)
-{
-	struct launch_reader *reader = reading->reader;
-	struct kernel_history *history = reading->history;
-	const struct decode_totals *totals = &reader->decoder.totals;
-	bool is_ok = true;
-
-	if (totals->units)
-		record_intra_launch(history->where, reading->clock->device);
-	pthread_mutex_lock(&history->lock);
-	if (totals->units)
-		is_ok = context_totals_add(&history->totals, &reader->totals, totals->units,
-					   devices_get(reading->clock->device));
-	role_reading_commit(&reader->warps, totals->ctas);
-	pthread_mutex_unlock(&history->lock);
-	if (!is_ok)
-		fail_launch("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
-}
-
-static void add_to_profile(struct reading *reading, uint64_t after_ns)
-{
-	add_to_totals(reading);
-	if (reading->wants_trace)
-		add_to_traces(reading, after_ns);
-	launch_totals_reset(&reading->reader->totals);
-	/* relaxed, like the load in read_launch(): only the number matters */
-	atomic_store_explicit(&reading->clock->clock_mhz, reading->clock_mhz, memory_order_relaxed);
-	loss_add(reading->launch->kernel, &reading->reader->decoder.totals);
-	record_price_add(reading->launch->kernel, &reading->reader->decoder.totals,
-			 reading->unit_cycles, reading->clock->overhead);
-}
-
-static const char *arch_of(const struct device_clock *clock)
-{
-	const struct device *device = devices_get(clock->device);
-
-	return device ? device->arch : "";
-}
-
-static bool read_launch(struct reading *reading, uint64_t after_ns)
-{
-	struct launch *launch = reading->launch;
-	struct launch_reader *reader = reading->reader;
-	bool is_ok = false;
-
-	reading->layout = &launch->kernel->layout;
-	reading->clock_mhz = atomic_load_explicit(&reading->clock->clock_mhz, memory_order_relaxed);
-	reading->wants_trace = launch->is_traced;
-	decoder_begin(&reader->decoder, reading->layout, reading->clock->overhead);
-	reader->decoder.timer_khz = reading->clock->timer_khz;
-	reader->builder.arch = arch_of(reading->clock);
-	reading->history = kernel_history_of(launch->kernel, launch->where);
-	if (!reading->history ||
-	    !launch_totals_begin(&reader->totals, launch->kernel, launch->where))
-		fail_launch("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
-	else
-		is_ok = read_bytes(reading);
-	if (is_ok)
-		add_to_profile(reading, after_ns);
-	reader->builder.unit_count = 0;
-	reader->builder.event_count = 0;
-	return is_ok;
-}
-
-/* By device clock; NULL if one cannot be created. */
-static void **streams_of(struct launch_reader *reader, const struct device_clock *clock)
-{
-	void **streams = reader->streams[clock->index];
-
-	for (uint32_t i = 0; i < READER_STAGES; i++)
-		if (!streams[i] &&
-		    driver.cuStreamCreate(&streams[i], DRIVER_STREAM_NON_BLOCKING) != 0) {
-			streams[i] = NULL;
-			return NULL;
+	for (uint32_t piece = 0; piece < pieces.count; piece++) {
+		if (!await_piece(reader, &pieces, piece))
+			return false;
+		/* At most the last copy is still running; clearing follows it on its stream. */
+		if (pieces.queued == pieces.count && !reader->is_cleared)
+			reader->is_cleared = zero_headers(
+				launch->buffer, layout,
+				reader->streams[(pieces.count - 1) % pieces.stage_count]);
+		if (!launch_results_decode(&reader->results,
+					   reader->stages[piece % pieces.stage_count],
+					   bytes_of(&pieces, piece))) {
+			loss_of_launch("allocating memory to decode", DRIVER_OUT_OF_MEMORY);
+			return false;
 		}
-	return streams;
+	}
+	return true;
 }
 
-/* Clears what a later launch could mistake for its own records. */
-static bool clear_rest(struct reading *reading, bool is_read)
+bool launch_reader_clear(struct launch_reader *reader, struct buffer *buffer, bool is_read)
 {
-	struct buffer *buffer = reading->launch->buffer;
+	const struct decoder *decoder = &reader->results.decoder;
 	bool is_ok = true;
 
-	if (!is_read || !reading->is_cleared) {
-		is_ok = buffer_clear_all(buffer, reading->streams[0]);
-		buffer->shape = (struct shape){0};
-	} else if (buffer->shape.cta_bytes && reading->reader->decoder.totals.dropped) {
-		is_ok = buffer_clear_slack(buffer, reading->layout, reading->streams[0]);
-	}
+	if (!is_read || !reader->is_cleared)
+		is_ok = zero_all(buffer, reader->streams[0]);
+	else if (buffer->shape.cta_bytes && decoder->totals.dropped)
+		is_ok = zero_slack(buffer, decoder->layout, reader->streams[0]);
 	for (uint32_t i = 0; i < READER_STAGES; i++)
-		is_ok = driver.cuStreamSynchronize(reading->streams[i]) == 0 && is_ok;
+		is_ok = driver.cuStreamSynchronize(reader->streams[i]) == 0 && is_ok;
 	return is_ok;
-}
-
-/* The launch has ended and its context is current. False if the buffer cannot be reused. */
-static bool read_and_clear(struct launch_reader *reader, struct launch *launch, uint64_t after_ns)
-{
-	struct device_clock *clock = device_clock_of(launch->buffer->context);
-	struct reading reading = {.reader = reader, .launch = launch, .clock = clock};
-
-	reading.streams = clock ? streams_of(reader, clock) : NULL;
-	if (!reading.streams) {
-		fail_launch("creating a stream", DRIVER_OUT_OF_MEMORY);
-		return false;
-	}
-	return clear_rest(&reading, launch->kernel && read_launch(&reading, after_ns));
-}
-
-void launch_reader_read(struct launch_reader *reader, struct launch *launch)
-{
-	struct buffer *buffer = launch->buffer;
-	void *popped;
-	bool is_good = false;
-	int result = driver.cuCtxPushCurrent(buffer->context);
-
-	if (result == 0) {
-		result = driver.cuEventSynchronize(buffer->event);
-		if (result == 0)
-			is_good = read_and_clear(reader, launch, clock_monotonic_ns());
-		else
-			fail_launch("waiting for the launch", result);
-		driver.cuCtxPopCurrent(&popped);
-	} else {
-		fail_launch("entering its context", result);
-	}
-	commit_end(launch);
-	if (is_good)
-		device_buffers_give(buffer);
-	else
-		device_buffers_drop(buffer);
-}
-
-void launch_reader_read_graph(struct launch_reader *reader, struct launch *launch)
-{
-	int mode = driver_enter();
-	void *popped;
-
-	if (driver.cuCtxPushCurrent(launch->buffer->context) == 0) {
-		/* Fails during a capture; the next flush tries again. */
-		commit_take(launch);
-		if (driver.cuCtxSynchronize() == 0)
-			read_and_clear(reader, launch, clock_monotonic_ns());
-		commit_end(launch);
-		driver.cuCtxPopCurrent(&popped);
-	}
-	driver_leave(mode);
 }
 
 void launch_reader_fini(struct launch_reader *reader)
@@ -388,14 +246,24 @@ void launch_reader_fini(struct launch_reader *reader)
 		if (driver.cuCtxPushCurrent(context) != 0)
 			continue;
 		for (uint32_t j = 0; j < READER_STAGES; j++)
-			if (reader->streams[i][j])
-				driver.cuStreamDestroy(reader->streams[i][j]);
+			if (reader->all_streams[i][j])
+				driver.cuStreamDestroy(reader->all_streams[i][j]);
 		free_stages(reader);
 		driver.cuCtxPopCurrent(&popped);
 	}
-	decoder_fini(&reader->decoder);
-	launch_totals_fini(&reader->totals);
-	trace_builder_fini(&reader->builder);
-	role_reading_fini(&reader->warps);
+	launch_results_fini(&reader->results);
 	*reader = (struct launch_reader){0};
+}
+
+void launch_reader_free_zeros(void)
+{
+	if (zeros)
+		driver.cuMemFreeHost(zeros);
+	zeros = NULL;
+}
+
+void launch_reader_forget(void)
+{
+	pthread_mutex_init(&zeros_lock, NULL);
+	zeros = NULL;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/intra/cycle_histogram.h"
 #include "base/array.h"
 
 #define NODES_MAX 4096u
@@ -37,13 +36,14 @@ bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kern
 	return true;
 }
 
-/* The child of `parent` for `scope`; `parent` itself if there is no space for more. */
-static uint32_t make_child(struct launch_totals *totals, uint32_t parent, uint32_t scope)
+uint32_t launch_totals_child(struct launch_totals *totals, uint32_t parent, uint32_t scope)
 {
 	uint32_t at = totals->node_count;
 	uint32_t *histogram;
-	struct launch_node *node;
+	struct launch_node *node = &totals->nodes[parent];
 
+	if (node->children && node->children[scope])
+		return node->children[scope];
 	if (at == NODES_MAX || !array_reserve(&totals->nodes, &totals->node_capacity,
 					      (size_t)at + 1, sizeof(*totals->nodes)))
 		return parent;
@@ -123,7 +123,7 @@ static void add_sums(struct launch_totals *totals, const struct instrument_layou
 		uint32_t node = children ? children[layout->sums[i].scope] : 0;
 
 		if (!node && sums[i].count)
-			node = make_child(totals, parent, layout->sums[i].scope);
+			node = launch_totals_child(totals, parent, layout->sums[i].scope);
 		node_of[i] = node ? node : parent;
 		if (!sums[i].count || node == parent)
 			continue;
@@ -155,7 +155,7 @@ bool launch_totals_add(struct launch_totals *totals, const struct decoder *decod
 		uint32_t node = children ? children[execution->scope] : 0;
 
 		if (!node) {
-			node = make_child(totals, parent, execution->scope);
+			node = launch_totals_child(totals, parent, execution->scope);
 			nodes = totals->nodes;
 		}
 		node_of[i] = node;

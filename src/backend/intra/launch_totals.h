@@ -1,19 +1,51 @@
 /*
  * Totals of one launch: a tree of scopes below the kernel, with counts, sums and histograms of
- * cycles. Each reader thread has one. context_totals.h sums launches and reports them to the
- * profile.
+ * cycles. Each reader thread has one. kernel_history.h sums launches in a tree of the same kind and
+ * reports them to the profile.
  */
 #ifndef BACKEND_INTRA_LAUNCH_TOTALS_H
 #define BACKEND_INTRA_LAUNCH_TOTALS_H
 
 #include "backend/intra/loaded_kernels.h"
 
+/*
+ * Histogram of durations in cycles; format/rows.h has the histogram of kernel times. Exact below 32
+ * cycles, then 32 buckets per power of two, so a percentile is off by at most 3 %.
+ */
+#define CYCLE_SUB_LOG2 5u
+#define CYCLE_SUB (1u << CYCLE_SUB_LOG2)
+#define CYCLE_BUCKETS (CYCLE_SUB * (45u - CYCLE_SUB_LOG2 + 1u)) /* to 2^45: hours */
+
+static inline uint32_t cycle_bucket(uint64_t cycles)
+{
+	uint32_t log2;
+	uint32_t index;
+
+	if (cycles < CYCLE_SUB)
+		return (uint32_t)cycles;
+	log2 = 63u - (uint32_t)__builtin_clzll(cycles);
+	index = (log2 - CYCLE_SUB_LOG2 + 1) * CYCLE_SUB +
+		(uint32_t)(cycles >> (log2 - CYCLE_SUB_LOG2) & (CYCLE_SUB - 1));
+	return index < CYCLE_BUCKETS ? index : CYCLE_BUCKETS - 1;
+}
+
+static inline uint64_t cycle_bucket_middle(uint32_t index)
+{
+	uint32_t log2 = index / CYCLE_SUB + CYCLE_SUB_LOG2 - 1;
+	uint64_t width;
+
+	if (index < CYCLE_SUB * 2)
+		return index;
+	width = 1ull << (log2 - CYCLE_SUB_LOG2);
+	return (1ull << log2) + (index % CYCLE_SUB) * width + width / 2;
+}
+
 struct launch_node {
 	uint64_t count; /* whole executions; the next six are about them only */
 	uint64_t cycles;
 	uint64_t min; /* UINT64_MAX: unknown, like `max` */
 	uint64_t max;
-	uint32_t *histogram; /* cycle_histogram.h */
+	uint32_t *histogram; /* of CYCLE_BUCKETS */
 	/* Executions of sums (layout.h) that are missing in `min` and `max`, and in `histogram`. */
 	uint64_t unbounded;
 	uint64_t unsorted;
@@ -22,7 +54,7 @@ struct launch_node {
 	uint32_t *children;      /* by scope: index, 0: none; NULL if there are no children */
 	uint32_t parent;         /* index; 0 is the kernel */
 	uint32_t scope;
-	struct proton_context where; /* set when it is added to the context totals */
+	struct proton_context where; /* set when it is added to the kernel's history */
 };
 
 /* All zero: unused. */
@@ -43,7 +75,12 @@ bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kern
 			 struct proton_context where);
 /* Adds the CTA that `decoder` decoded last; fills totals->node_of. False if out of memory. */
 bool launch_totals_add(struct launch_totals *totals, const struct decoder *decoder);
-/* Resets all counts, which context_totals.c has added. */
+/*
+ * The child of node `parent` for `scope`, made if new; `parent` itself if there is no space
+ * for more.
+ */
+uint32_t launch_totals_child(struct launch_totals *totals, uint32_t parent, uint32_t scope);
+/* Resets all counts, which kernel_history.c has added. */
 void launch_totals_reset(struct launch_totals *totals);
 void launch_totals_fini(struct launch_totals *totals);
 

@@ -98,7 +98,7 @@ static void reset_kernel(struct kernel *kernel)
 	kernel->traced_events = 0;
 	kernel->totals = (struct decode_totals){0};
 	memset(&kernel->omitted, 0, sizeof(kernel->omitted));
-	kernel->lossy_flushes = 0;
+	kernel->reported = 0;
 }
 
 void loaded_kernels_reset(void)

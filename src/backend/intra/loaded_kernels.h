@@ -17,21 +17,21 @@ struct kernel {
 	_Atomic uint32_t kept;            /* launches selected for traces, in this run */
 	_Atomic uint64_t unsampled;       /* launches without a buffer, in this run */
 	_Atomic uint64_t untraced;        /* launches that traces omitted */
-	_Atomic uint64_t without_records; /* and those that have only sums */
+	_Atomic uint64_t without_records; /* and kernels that have only sums */
 	_Atomic uint64_t record_cycles;   /* spent on records, in all launches: record_price.c */
 	_Atomic uint64_t unit_cycles;     /* all, by the units that made them */
 	_Atomic uint32_t price_launches;  /* that are in these sums */
 	_Atomic uint32_t price;           /* enum price, which follows from them */
 	uint32_t smaller_budget;          /* for the thread that compiles it again */
 	uint64_t turns;                   /* next turn for a launch that goes into traces */
-	uint64_t turns_ended;             /* turns that are over: ordered_commit.c */
+	uint64_t turns_ended;             /* turns that are over: launch_queue.c */
 	uint64_t traced;                  /* launches in traces */
 	uint64_t traced_events;           /* slices in traces: loss_warnings.c */
-	struct decode_totals totals;      /* losses that were not reported yet: loss_warnings.c */
+	struct decode_totals totals;      /* losses in this run: loss_warnings.c */
 	struct {
 		uint64_t unsampled, untraced, without_records;
-	} omitted;              /* launches that were not reported yet */
-	uint32_t lossy_flushes; /* flushes with something to report, in this run */
+	} omitted;         /* launches */
+	uint32_t reported; /* bits of enum loss */
 };
 
 /* Adds or replaces a kernel. E_FORMAT for a corrupt layout, E_NOMEM. */

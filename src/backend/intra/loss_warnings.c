@@ -8,7 +8,8 @@
 
 #include "backend/intra/record_price.h"
 #include "base/message.h"
-#include "record/sets/record_count.h"
+#include "driver/driver.h"
+#include "record/sets/record_sessions.h"
 
 /*
  * Maximum slices of one kernel in a trace if the mode does not limit the launches: about 60 MB of
@@ -18,11 +19,21 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the totals of all kernels */
 static bool is_bounded;
+static atomic_bool has_failed; /* a launch could not be read: reported once per run */
 static uint64_t missed; /* launches of all kernels without a buffer, not yet counted as lost */
 
 void loss_start(bool wanted)
 {
 	is_bounded = wanted;
+	atomic_store(&has_failed, false);
+}
+
+void loss_of_launch(const char *call, int result)
+{
+	record_count(COUNTER_LOST_DAMAGED, 1);
+	if (result == DRIVER_DEINITIALIZED || atomic_exchange(&has_failed, true))
+		return;
+	message("cannot read the records of an instrumented kernel: %s failed (%d)", call, result);
 }
 
 bool loss_has_space(struct kernel *kernel, uint64_t events)
@@ -77,28 +88,45 @@ static void list_scopes(const struct kernel *kernel, const uint64_t *counts, cha
 						 kernel->layout.scopes[i]);
 }
 
+/* Each kind of loss is reported once per kernel and session; the profile has all counts. */
+enum loss {
+	LOSS_WITHOUT_RECORDS,
+	LOSS_UNTRACED,
+	LOSS_UNSAMPLED,
+	LOSS_OVERWRITTEN,
+	LOSS_PARTIAL,
+	LOSS_BROKEN,
+	LOSS_DAMAGED,
+	LOSS_PRICE,
+};
+
+static bool is_new(struct kernel *kernel, enum loss kind, bool is_there)
+{
+	bool is_first = is_there && !(kernel->reported & 1u << kind);
+
+	if (is_first)
+		kernel->reported |= 1u << kind;
+	return is_first;
+}
+
 static void print_omitted(struct kernel *kernel)
 {
-	uint64_t unsampled = kernel->omitted.unsampled;
-	uint64_t untraced = kernel->omitted.untraced;
-	uint64_t without_records = kernel->omitted.without_records;
-
-	if (without_records)
+	if (is_new(kernel, LOSS_WITHOUT_RECORDS, kernel->omitted.without_records))
 		message("%s: the trace omits %" PRIu64
 			" launches (totals include them), because the kernel was compiled or "
 			"captured for a tree and has no records; start the trace first",
-			kernel->name, without_records);
-	if (untraced)
+			kernel->name, kernel->omitted.without_records);
+	if (is_new(kernel, LOSS_UNTRACED, kernel->omitted.untraced))
 		message("%s: the trace shows %" PRIu64 " launches and omits %" PRIu64
 			" more (totals include them); set launches=N or launches=all in the mode "
 			"to keep more",
-			kernel->name, kernel->traced, untraced);
-	if (unsampled)
+			kernel->name, kernel->traced, kernel->omitted.untraced);
+	if (is_new(kernel, LOSS_UNSAMPLED, kernel->omitted.unsampled))
 		message("%s: %" PRIu64
 			" launches were not sampled because the record buffer pool was exhausted "
 			"or is too small for one launch; sample fewer CTAs (cta=N in the mode) or "
 			"reduce buffer_size",
-			kernel->name, unsampled);
+			kernel->name, kernel->omitted.unsampled);
 }
 
 static void print_lost(struct kernel *kernel)
@@ -109,41 +137,25 @@ static void print_lost(struct kernel *kernel)
 
 	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
 		warps += totals->dropped_warp[i] != 0;
-	if (totals->dropped)
+	if (is_new(kernel, LOSS_OVERWRITTEN, totals->dropped))
 		message("%s: %" PRIu64 " of %" PRIu64
 			" records were overwritten, in %u warps; increase buffer_size to keep more",
 			kernel->name, totals->dropped, totals->records, warps);
 	list_scopes(kernel, totals->partial, scopes, sizeof(scopes));
-	if (*scopes)
+	if (is_new(kernel, LOSS_PARTIAL, *scopes))
 		message("%s: executions recorded only in part, so their cycles are a lower bound: "
 			"%s",
 			kernel->name, scopes);
 	list_scopes(kernel, totals->broken, scopes, sizeof(scopes));
-	if (*scopes)
+	if (is_new(kernel, LOSS_BROKEN, *scopes))
 		message("%s: unpaired scope starts or ends, missing or moved by the compiler: %s",
 			kernel->name, scopes);
-	if (totals->damaged || totals->lost_units)
+	if (is_new(kernel, LOSS_DAMAGED, totals->damaged || totals->lost_units))
 		message("%s: %" PRIu64 " records could not be decoded, %" PRIu64
 			" warps did not finish",
 			kernel->name, totals->damaged, totals->lost_units);
 }
 
-static bool has_losses(const struct kernel *kernel, bool is_last)
-{
-	const struct decode_totals *totals = &kernel->totals;
-
-	for (uint32_t i = 0; i < kernel->layout.scope_count; i++)
-		if (totals->partial[i] || totals->broken[i])
-			return true;
-	return totals->dropped || totals->damaged || totals->lost_units ||
-	       kernel->omitted.unsampled || kernel->omitted.untraced ||
-	       kernel->omitted.without_records || record_price_is_too_high(kernel, is_last);
-}
-
-/*
- * Prints the warnings of one kernel at its first, second, fourth, eighth ... flush with something
- * to report, and at the end of the run: a program may flush after each of thousands of launches.
- */
 static void report_loss(struct kernel *kernel, bool is_last)
 {
 	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
@@ -154,16 +166,10 @@ static void report_loss(struct kernel *kernel, bool is_last)
 	kernel->omitted.unsampled += unsampled;
 	kernel->omitted.untraced += untraced;
 	kernel->omitted.without_records += without_records;
-	if (!has_losses(kernel, is_last))
-		return;
-	kernel->lossy_flushes += !is_last;
-	if (!is_last && (kernel->lossy_flushes & (kernel->lossy_flushes - 1)))
-		return;
 	print_omitted(kernel);
 	print_lost(kernel);
-	record_price_report(kernel, is_last);
-	memset(&kernel->omitted, 0, sizeof(kernel->omitted));
-	kernel->totals = (struct decode_totals){0};
+	if (is_new(kernel, LOSS_PRICE, record_price_is_too_high(kernel, is_last)))
+		record_price_report(kernel, is_last);
 }
 
 static void report_flush(struct kernel *kernel)

@@ -9,6 +9,8 @@
  * launches.
  */
 void loss_start(bool is_bounded);
+/* Counts a launch that could not be read because `call` failed, and warns if it is the first. */
+void loss_of_launch(const char *call, int result);
 /*
  * True if the traces have space for a launch with so many slices. After one false it stays false
  * for this kernel.

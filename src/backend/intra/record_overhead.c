@@ -5,11 +5,277 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-#include "backend/intra/calibrate.h"
+#include "backend/intra/calibrate_kernel.h"
+#include "base/clock.h"
 #include "base/environment.h"
 #include "base/message.h"
+#include "driver/driver.h"
 #include "format/number.h"
+
+/* ------------------------------------------------------------------ calibration */
+
+/*
+ * Calibration launches its kernel several times on its own stream. Other work on the same SM and
+ * cold caches only make it slower, so the minimum of all launches is used.
+ */
+#define LAUNCHES 32u
+#define THREADS 32u
+#define EMPTIES (CALIBRATE_FEW + CALIBRATE_MANY)
+/* No record takes longer, unless another kernel ran. */
+#define EXECUTION_CYCLES_MAX 10000
+#define PAUSE_NS 20000
+
+/* Scope indices in the kernel's layout. */
+enum {
+	FEW,
+	EMPTY,
+	MANY
+};
+
+struct calibration {
+	void *context;
+	struct instrument_layout layout;
+	void *stream;
+	void *module;
+	void *function;
+	uint64_t address; /* device memory: a buffer per launch */
+	uint8_t *bytes;   /* host copy */
+	bool is_used;     /* the device may still write to it */
+};
+
+/* Resources that the device was still using, to be released later. */
+static struct calibration left;
+
+/* Minimum measured cycles. */
+struct minimum {
+	uint64_t outer[2]; /* around few, around many */
+	uint64_t empty[EMPTIES];
+	uint32_t launches;
+};
+
+static int calibration_failed(const char *call, int result, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_UNSUPPORTED, "%s failed (%d)", call, result);
+}
+
+static int busy(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_UNSUPPORTED, "the GPU was busy");
+}
+
+static int prepare(struct calibration *it, struct proton_error *err)
+{
+	size_t bytes;
+	int result;
+	int status = layout_read(calibrate_layout, calibrate_layout_bytes, &it->layout, err);
+
+	if (status != PROTON_OK)
+		return status;
+	bytes = (size_t)LAUNCHES * it->layout.cta_bytes;
+	it->bytes = malloc(bytes);
+	if (!it->bytes)
+		return err_nomem(err);
+	result = driver.cuModuleLoadData(&it->module, calibrate_kernel);
+	if (result) {
+		it->module = NULL;
+		return calibration_failed("cuModuleLoadData", result, err);
+	}
+	result = driver.cuModuleGetFunction(&it->function, it->module, CALIBRATE_NAME);
+	if (result)
+		return calibration_failed("cuModuleGetFunction", result, err);
+	result = driver.cuStreamCreate(&it->stream, DRIVER_STREAM_NON_BLOCKING);
+	if (result) {
+		it->stream = NULL;
+		return calibration_failed("cuStreamCreate", result, err);
+	}
+	result = driver.cuMemAlloc(&it->address, bytes);
+	if (result) {
+		it->address = 0;
+		return calibration_failed("cuMemAlloc", result, err);
+	}
+	return PROTON_OK;
+}
+
+static int launch_all(struct calibration *it, struct proton_error *err)
+{
+	int result = driver.cuMemsetD8Async(it->address, 0, (size_t)LAUNCHES * it->layout.cta_bytes,
+					    it->stream);
+
+	if (result)
+		return calibration_failed("cuMemsetD8Async", result, err);
+	it->is_used = true;
+	for (uint32_t i = 0; i < LAUNCHES; i++) {
+		uint64_t unused = 0; /* Triton's global scratch memory */
+		uint64_t buffer = it->address + (uint64_t)i * it->layout.cta_bytes;
+		void *parameters[] = {&unused, &buffer};
+
+		result = driver.cuLaunchKernel(it->function, 1, 1, 1, THREADS, 1, 1,
+					       calibrate_shared_bytes, it->stream, parameters,
+					       NULL);
+		if (result)
+			return calibration_failed("cuLaunchKernel", result, err);
+	}
+	return PROTON_OK;
+}
+
+/* Not cuStreamSynchronize(): a kernel of the program may occupy the device for long. */
+static int await_kernel(struct calibration *it, uint64_t limit_ns, struct proton_error *err)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	uint64_t start_ns = clock_monotonic_ns();
+	int result;
+
+	while ((result = driver.cuStreamQuery(it->stream)) == DRIVER_NOT_READY) {
+		if (clock_monotonic_ns() - start_ns > limit_ns)
+			return busy(err);
+		nanosleep(&pause, NULL);
+	}
+	if (result)
+		return calibration_failed("cuStreamQuery", result, err);
+	it->is_used = false;
+	return PROTON_OK;
+}
+
+static int copy_back(const struct calibration *it, struct proton_error *err)
+{
+	int result = driver.cuMemcpyDtoHAsync(it->bytes, it->address,
+					      (size_t)LAUNCHES * it->layout.cta_bytes, it->stream);
+
+	if (result)
+		return calibration_failed("cuMemcpyDtoHAsync", result, err);
+	result = driver.cuStreamSynchronize(it->stream);
+	return result ? calibration_failed("cuStreamSynchronize", result, err) : PROTON_OK;
+}
+
+/* Keeps what the device may still use; with several contexts, only the first is kept. */
+static void release(struct calibration *it)
+{
+	free(it->bytes);
+	it->bytes = NULL;
+	layout_fini(&it->layout);
+	if (it->is_used && driver.cuStreamQuery(it->stream) == DRIVER_NOT_READY) {
+		if (!left.context)
+			left = *it;
+		return;
+	}
+	if (it->address)
+		driver.cuMemFree(it->address);
+	if (it->stream)
+		driver.cuStreamDestroy(it->stream);
+	if (it->module)
+		driver.cuModuleUnload(it->module);
+}
+
+static void lessen_price(uint64_t *minimum, uint64_t cycles)
+{
+	if (cycles < *minimum)
+		*minimum = cycles;
+}
+
+/* Reads one launch; a launch with missing records is ignored. */
+static void read_launch(const struct decoder *decoder, struct minimum *minimum)
+{
+	uint32_t empties = 0;
+	uint32_t outer[2] = {0};
+
+	if (decoder->execution_count != EMPTIES + 2)
+		return;
+	for (uint32_t i = 0; i < EMPTIES + 2; i++)
+		if (decoder->executions[i].scope != EMPTY)
+			outer[decoder->executions[i].scope == MANY]++;
+	if (outer[0] != 1 || outer[1] != 1)
+		return;
+	for (uint32_t i = 0; i < EMPTIES + 2; i++) {
+		const struct decode_execution *execution = &decoder->executions[i];
+
+		lessen_price(execution->scope == EMPTY ? &minimum->empty[empties++]
+						       : &minimum->outer[execution->scope == MANY],
+			     execution->duration);
+	}
+	minimum->launches++;
+}
+
+static bool read_launches(const struct calibration *it, struct minimum *minimum)
+{
+	struct decoder decoder;
+	bool is_ok = true;
+
+	memset(minimum, 0xff, sizeof(*minimum));
+	minimum->launches = 0;
+	decoder_init(&decoder, &it->layout, (struct decode_overhead){0});
+	for (uint32_t i = 0; i < LAUNCHES && is_ok; i++) {
+		is_ok = decode_cta(&decoder, it->bytes + (size_t)i * it->layout.cta_bytes);
+		if (is_ok)
+			read_launch(&decoder, minimum);
+	}
+	decoder_fini(&decoder);
+	return is_ok;
+}
+
+static int32_t mean_price(uint64_t cycles, uint32_t count)
+{
+	return (int32_t)((cycles * DECODE_CYCLE + count / 2) / count);
+}
+
+static int compute_overhead(const struct minimum *minimum, struct decode_overhead *out,
+			    struct proton_error *err)
+{
+	uint64_t more = minimum->outer[1] - minimum->outer[0];
+	uint64_t empty = 0;
+
+	for (uint32_t i = 0; i < EMPTIES && minimum->launches; i++)
+		empty += minimum->empty[i] < EXECUTION_CYCLES_MAX ? minimum->empty[i]
+								  : EXECUTION_CYCLES_MAX;
+	if (minimum->launches < LAUNCHES / 2 || minimum->outer[1] <= minimum->outer[0] ||
+	    more > (uint64_t)EXECUTION_CYCLES_MAX * CALIBRATE_MANY || !empty ||
+	    empty >= (uint64_t)EXECUTION_CYCLES_MAX * EMPTIES)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "the calibration kernel returned implausible values");
+	*out = (struct decode_overhead){
+		.empty = mean_price(empty, EMPTIES),
+		.scope = mean_price(more, CALIBRATE_MANY - CALIBRATE_FEW),
+	};
+	return PROTON_OK;
+}
+
+static bool give_back_left(void)
+{
+	struct calibration before = left;
+
+	left = (struct calibration){0};
+	release(&before);
+	return !left.context;
+}
+
+int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err)
+{
+	struct calibration it = {0};
+	struct minimum minimum;
+	int status;
+
+	if (!driver.cuModuleLoadData)
+		return err_set(err, PROTON_E_UNSUPPORTED, "calibration supports NVIDIA GPUs only");
+	driver.cuCtxGetCurrent(&it.context);
+	if (left.context && left.context == it.context && !give_back_left())
+		return busy(err);
+	status = prepare(&it, err);
+	if (status == PROTON_OK)
+		status = launch_all(&it, err);
+	if (status == PROTON_OK)
+		status = await_kernel(&it, limit_ns, err);
+	if (status == PROTON_OK)
+		status = copy_back(&it, err);
+	if (status == PROTON_OK)
+		status = read_launches(&it, &minimum) ? compute_overhead(&minimum, out, err)
+						      : err_nomem(err);
+	release(&it);
+	return status;
+}
+
+/* ------------------------------------------------------------------ overhead of a chip */
 
 /* Maximum cycles per record; no clock is slower. */
 #define CYCLES_MAX 1e6
@@ -129,5 +395,5 @@ struct decode_overhead record_overhead_on(const struct device *device)
 void record_overhead_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	calibrate_forget();
+	left = (struct calibration){0};
 }

@@ -1,4 +1,7 @@
-/* Record overhead of a device, for modes that subtract it. */
+/*
+ * Record overhead of a device, for modes that subtract it. Calibration runs a kernel that has the
+ * same records as any instrumented kernel and does nothing else.
+ */
 #ifndef BACKEND_INTRA_RECORD_OVERHEAD_H
 #define BACKEND_INTRA_RECORD_OVERHEAD_H
 
@@ -7,6 +10,14 @@
 #include "intra/mode.h"
 #include "record/store/devices.h"
 
+/* Maximum time to wait for a device that may be busy. */
+#define CALIBRATE_LIMIT_NS 1000000000ull
+
+/*
+ * Measures on the current context's device. Call between driver_enter() and driver_leave(), one
+ * caller at a time. E_UNSUPPORTED with the call that failed; E_NOMEM.
+ */
+int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err);
 /* Starts a run with `mode`: reads $PROTON_INSTRUMENT_COST. E_INVALID. */
 int record_overhead_start(const struct instrument_mode *mode, struct proton_error *err);
 /*

@@ -107,7 +107,7 @@ uint32_t record_price_take(struct kernel *kernel)
 {
 	uint32_t high = PRICE_TOO_HIGH;
 
-	/* relaxed: a later launch sees it too. The exchange pairs with that of note_price(). */
+	/* relaxed: a later launch sees it too. The exchange pairs with note_price()'s. */
 	if (atomic_load_explicit(&kernel->price, memory_order_relaxed) != PRICE_TOO_HIGH ||
 	    !atomic_compare_exchange_strong(&kernel->price, &high, PRICE_TAKEN))
 		return 0;

@@ -9,7 +9,7 @@
 void record_price_start(const struct instrument_mode *mode);
 /*
  * Adds a decoded launch: its records and the cycles of its units, from their first instruction to
- * their last. `overhead` is that of a record; 0: not calibrated.
+ * their last. `overhead`: cycles of a record; 0: not calibrated.
  */
 void record_price_add(struct kernel *kernel, const struct decode_totals *totals,
 		      uint64_t unit_cycles, struct decode_overhead overhead);

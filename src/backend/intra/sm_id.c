@@ -1,8 +1,8 @@
 /*
  * SM number from AMD's registers HW_ID and XCC_ID.
  *
- * The fields are those of the comment above __smid() in hip/amd_detail/amd_device_functions.h of
- * ROCm 7.1. It describes HW_ID1 of gfx10 and gfx11; later chips are assumed to be the same.
+ * The fields are from the comment above __smid() in hip/amd_detail/amd_device_functions.h of ROCm
+ * 7.1. It describes HW_ID1 of gfx10 and gfx11; later chips are assumed to be the same.
  */
 #include "backend/intra/sm_id.h"
 

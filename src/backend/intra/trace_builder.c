@@ -6,7 +6,7 @@
 
 #include "backend/intra/sm_id.h"
 #include "base/array.h"
-#include "record/sets/record_intra.h"
+#include "record/sets/record_sessions.h"
 
 #define LINES_MAX 16u
 #define LINE_DEPTH 32u

@@ -22,7 +22,7 @@ struct trace_builder {
 
 /*
  * Adds the CTA that `decoder` decoded last and that was added to `totals`. `cta` is its index in
- * the grid, `mhz` the clock rate if it cannot be measured. Times are those of the device until
+ * the grid, `mhz` the clock rate if it cannot be measured. Times are the device's until
  * trace_builder_commit(). False if out of memory.
  */
 bool trace_builder_add(struct trace_builder *builder, const struct decoder *decoder,

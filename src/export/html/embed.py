@@ -48,7 +48,7 @@ def policy_of(text: str) -> str:
 def main() -> None:
     page, css, *scripts, output = (Path(argument) for argument in sys.argv[1:])
     text = page.read_text(encoding="utf-8")
-    script = f'"use strict";\n(() => {{\n{read(scripts)}}})();\n'
+    script = f'"use strict";\n(async () => {{\n{read(scripts)}}})();\n'
     for place, part in (("{{css}}", read([css])), ("{{js}}", script)):
         assert text.count(place) == 1, place
         text = text.replace(place, part)

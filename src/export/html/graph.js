@@ -1,14 +1,23 @@
-/* Flame graph: layout, drawing, mouse and keyboard. */
+/* Flame graph: views, layout, drawing, mouse and keyboard. */
 
 const isTouched = matchMedia("(pointer: coarse)").matches;
 const ROWS = isTouched ? [32, 40] : [24, 36]; // pixels per level, minimum and maximum
 const GRAPH_HEIGHT = 430; // height that few levels may fill
-const LEAST_WIDTH = 0.35; // pixels; narrower frames are not drawn
+const LEAST_WIDTH = 0.35; // pixels; narrower frames share a box
+const DRAWN_MAX = 20000; // frames; of more, the narrower ones share boxes
+const LEVELS_MAX = 250; // below the zoomed frame, and a box for the rest
+const ABOVE_MAX = 20; // levels above it
+const BOXES = [40, 24]; // for frames that are all too narrow: their number, and minimum width in pixels
+const BOX_WIDTH = 14; // pixels; that of the zoomed frame has at least so many
 
-const state = { tab: "graph", metric: 0, zoom: 0, selected: 0, isIcicle: true, sized: "now", query: "", search: null };
+/* `part`: the shown children of the zoomed frame, by their places in the order of weight. */
+const state = { tab: "graph", metric: 0, zoom: 0, part: null, selected: 0, isIcicle: true, sized: "now", query: "", search: null };
+const view = { about: null, isInverted: false, hide: "", folds: true };
+const folded = foldNumbers(base);
+const isFoldable = folded !== null;
 let weights = [];
 let drawn = new Map(); // node to element
-let drawnRests = []; // [parent node, element, narrow nodes] of boxes for nodes without an element
+let drawnBoxes = []; // [box, element] of boxes for narrow frames
 const graph = byId("graph");
 
 function hashOf(text) {
@@ -18,181 +27,272 @@ function hashOf(text) {
 }
 
 const HUES = { kernel: 28, source: 212, scope: 158 };
-function kindOf(name) {
-	return kernelNames.has(name) ? "kernel" : /:?\d+@|\.py@/.test(name) ? "source" : "scope";
+function kindOf(frame) {
+	return kernelFrames.has(frame) ? "kernel" : /:?\d+@|\.py@/.test(frameNames[frame]) ? "source" : "scope";
 }
 
 /* In a comparison red means more than before, blue less; stronger colors mean larger changes. */
 function colour(made, id) {
-	const name = model.names[id];
+	const name = nameOf(id);
+	if (id === model.up) made.style.setProperty("--sat", "0%");
 	if (!isDiff) {
-		made.style.setProperty("--hue", HUES[kindOf(name)] + (hashOf(name) % 17) - 8);
+		made.style.setProperty("--hue", HUES[kindOf(model.frame[id])] + (hashOf(name) % 17) - 8);
 		made.style.setProperty("--shade", (hashOf(name) % 7) - 3);
 		return;
 	}
-	const metric = model.metrics[state.metric];
-	const [now, old] = [metric.now[id] || 0, metric.old[id] || 0];
+	const metric = metrics[state.metric];
+	const [now, old] = [nowOf(metric, id) || 0, oldOf(metric, id) || 0];
 	const change = old || now ? (now - old) / Math.max(old, now) : 0;
 	made.style.setProperty("--hue", change > 0 ? 8 : 215);
 	made.style.setProperty("--sat", Math.round(Math.min(1, Math.abs(change) * 2.5) * 70) + "%");
 	made.style.setProperty("--shade", 0);
 }
 
+/* How many numbered frames are folded to one. */
+const timesText = (id) => (model.times && model.times[id] > 1 ? ` ×${count(model.times[id])}` : "");
+
 function describe(id) {
-	const metric = model.metrics[state.metric];
-	const now = withUnit(metric, metric.now[id]);
+	const metric = metrics[state.metric];
+	const name = nameOf(id) + timesText(id);
+	const now = withUnit(metric, nowOf(metric, id));
 	if (isDiff) {
-		const old = withUnit(metric, metric.old[id]);
-		return `${model.names[id]}\n${metric.name}: ${old} before, ${now} after ${changePercent(metric.old[id], metric.now[id])}`;
+		const old = withUnit(metric, oldOf(metric, id));
+		return `${name}\n${metric.name}: ${old} before, ${now} after ${changePercent(oldOf(metric, id), nowOf(metric, id))}`;
 	}
-	const share = metric.inclusive ? `, ${percent(metric.now[id], metric.now[0])} %` : "";
-	return `${model.names[id]}\n${metric.name}: ${now}${share}`;
+	const share = metric.inclusive ? `, ${percent(nowOf(metric, id), nowOf(metric, 0))} %` : "";
+	return `${name}\n${metric.name}: ${now}${share}`;
 }
 
 /* The exclusive value of a frame; 0 if only rounding leaves a rest. */
 function itself(metric, id) {
-	const value = metric.now[id];
-	if (value === null) return null;
-	const kids = model.children[id].map((kid) => metric.now[kid] || 0);
-	const inside = kids.reduce((sum, part) => sum + part, metric.below[0][id]);
-	const rounding = (kids.length + model.below[0][id] + 8) * Number.EPSILON * Math.max(Math.abs(value), Math.abs(inside));
+	const value = nowOf(metric, id);
+	const kids = kidsOf(id).filter((kid) => kid !== model.up);
+	const inside = kids.reduce((sum, kid) => sum + (nowOf(metric, kid) || 0), 0);
+	const rounding = (kids.length + 8) * Number.EPSILON * Math.max(Math.abs(value), Math.abs(inside));
 	return Math.abs(value - inside) <= rounding ? 0 : value - inside;
 }
 
 const TIP_METRICS = 6; // in addition to the drawn metric
 
 function frameTip(id) {
-	const drawnMetric = model.metrics[state.metric];
+	const drawnMetric = metrics[state.metric];
 	const lines = [describe(id)];
-	if (!isDiff && model.children[id].length && drawnMetric.inclusive) lines.push(`itself: ${withUnit(drawnMetric, itself(drawnMetric, id))}`);
-	const others = model.metrics.filter((metric) => metric !== drawnMetric && metric.now[id] !== null);
-	if (!isDiff) for (const metric of others.slice(0, TIP_METRICS)) lines.push(`${metric.name}: ${withUnit(metric, metric.now[id])}`);
+	if (!isDiff && kidsOf(id).length && drawnMetric.inclusive) lines.push(`itself: ${withUnit(drawnMetric, itself(drawnMetric, id))}`);
+	const others = metrics.filter((metric) => metric !== drawnMetric && !Number.isNaN(nowOf(metric, id)));
+	if (!isDiff) for (const metric of others.slice(0, TIP_METRICS)) lines.push(`${metric.name}: ${withUnit(metric, nowOf(metric, id))}`);
 	return lines.join("\n");
 }
 
 /* A source frame without its directories; the tooltip has the full name. */
-const labelOf = (id) => model.names[id].replace(/^.*\/(?=[^/]*:\d+@)/, "");
+const labelOf = (id) => nameOf(id).replace(/^.*\/(?=[^/]*:\d+@)/, "") + timesText(id);
 
-/* The frames to draw: [node, left, width, level], positions as shares of the width. */
-function layOut(pixels) {
+// ---------------------------------------------------------------- views
+
+function changeView(changes) {
+	setView({ ...view, ...changes });
+	setMetric(state.metric);
+	remember(true);
+}
+
+/* Sets what tree is shown, from its root; the caller draws it. */
+function setView(wanted) {
+	if (Object.keys(view).every((key) => view[key] === wanted[key]) && model.view) return;
+	Object.assign(view, wanted);
+	const isHidden = matchingFrames(matcherOf(view.hide) || (() => false));
+	const shown = view.folds && isFoldable ? folded : base.frame;
+	const isPlain = shown === base.frame && !view.isInverted && view.about === null && !isHidden.includes(1);
+	model = isPlain ? base : makeView(base, { ...view, shown, isHidden });
+	model.view = true;
+	Object.assign(state, { zoom: 0, part: null, selected: 0 });
+	byId("hide").value = view.hide;
+	byId("fold").setAttribute("aria-pressed", view.folds);
+	byId("about").hidden = view.about === null;
+	byId("about").textContent = view.about === null ? "" : "Callers and callees of " + frameNames[view.about];
+	byId("tree").value = view.about !== null ? "about" : view.isInverted ? "callers" : "calls";
+}
+
+// ---------------------------------------------------------------- layout
+
+let sorted = { id: -1 };
+
+/* The children of a frame with a weight, the largest first. */
+function kidsByWeight(id) {
+	if (sorted.id !== id || sorted.weights !== weights) {
+		const kids = Uint32Array.from(kidsOf(id).filter((kid) => weights[kid] > 0 && kid !== model.up));
+		sorted = { id, weights, kids: kids.sort((a, b) => weights[b] - weights[a] || a - b) };
+	}
+	return sorted.kids;
+}
+
+/* Boxes of about the same weight for children that are all too narrow to be drawn. */
+function cutInBoxes(id, from, to, whole, left, width, level, pixels) {
+	const kids = kidsByWeight(id);
+	const boxes = [];
+	const most = Math.min(BOXES[0], Math.max(2, Math.floor((width * pixels) / BOXES[1])));
+	for (let at = from, done = 0; at < to; ) {
+		const first = at;
+		let part = 0;
+		while (at < to && (at === first || done + part < (whole * (boxes.length + 1)) / most)) part += weights[kids[at++]];
+		boxes.push({ id, from: first, to: at, left: left + (done / whole) * width, width: (part / whole) * width, level });
+		done += part;
+	}
+	return boxes;
+}
+
+/*
+ * The frames to draw: [node, left, width, level], positions as shares of the width; and boxes. null:
+ * more than DRAWN_MAX.
+ */
+function layOutFrom(pixels, leastWidth) {
 	const placed = [];
-	const tooNarrow = []; // [narrow nodes, frames not drawn, left, width, level, parent]
-	const metric = model.metrics[state.metric];
-	const side = state.sized === "old" ? 1 : 0;
-	const above = pathOf(state.zoom);
-	above.slice(0, -1).forEach((id, level) => placed.push([id, 0, 1, level]));
-	const stack = [[state.zoom, 0, 1, above.length - 1]];
+	const boxes = [];
+	let above = pathOf(state.zoom);
+	if (above.length > ABOVE_MAX) above = [0, ...above.slice(1 - ABOVE_MAX)];
+	const isUp = state.zoom >= model.up; // among callers
+	above.slice(0, -1).forEach((id, level) => placed.push([id, 0, 1, isUp ? -level : level]));
+	const last = above.length - 1;
+	const stack = [[state.zoom, 0, 1, isUp ? -last : last]];
 	while (stack.length) {
 		const [id, left, width, level] = stack.pop();
 		placed.push([id, left, width, level]);
-		const kids = model.children[id].filter((kid) => weights[kid] > 0).sort((a, b) => weights[b] - weights[a] || a - b);
-		const inside = kids.reduce((sum, kid) => sum + weights[kid], 0);
-		const below = metric ? Math.max(0, metric.below[side][id]) : 0;
-		const whole = Math.max(weights[id], inside + below);
-		let at = left;
-		let [narrow, rest] = [[], below];
-		for (const kid of kids) {
-			const part = (weights[kid] / whole) * width;
-			if (part * pixels < LEAST_WIDTH) {
-				narrow = kids.slice(kids.indexOf(kid));
-				rest += narrow.reduce((sum, other) => sum + weights[other], 0);
-				break;
+		if (placed.length > DRAWN_MAX) return null;
+		const range = id === state.zoom && state.part ? kidsByWeight(id).subarray(...state.part) : kidsOf(id);
+		const first = range.length && range !== null && id === state.zoom && state.part ? state.part[0] : 0;
+		const isZoomed = id === state.zoom;
+		const next = level + (id >= model.up ? -1 : 1);
+		const whole = Math.max(isZoomed && state.part ? 0 : weights[id], range.reduce((sum, kid) => sum + (kid === model.up ? 0 : weights[kid]), 0));
+		const least = Math.abs(level) >= last + LEVELS_MAX ? Infinity : (leastWidth / pixels / width) * whole;
+		const wide = [];
+		let [narrow, rest] = [0, 0];
+		for (const kid of range) {
+			if (kid === model.up) stack.push([kid, 0, 1, -1]);
+			else if (weights[kid] >= least && weights[kid] > 0) wide.push(kid);
+			else if (weights[kid] > 0) {
+				narrow++;
+				rest += weights[kid];
 			}
-			stack.push([kid, at, part, level + 1]);
+		}
+		wide.sort((a, b) => weights[b] - weights[a] || a - b);
+		let at = left;
+		for (const kid of wide) {
+			const part = (weights[kid] / whole) * width;
+			stack.push([kid, at, part, next]);
 			at += part;
 		}
-		rest = whole ? (rest / whole) * width : 0;
-		if (rest * pixels >= 1) tooNarrow.push([narrow, model.below[side][id], at, rest, level + 1, id]);
+		const from = first + wide.length;
+		if (isZoomed && narrow && !wide.length) {
+			boxes.push(...cutInBoxes(id, from, from + narrow, rest, left, width, next, pixels));
+			continue;
+		}
+		rest = narrow ? (rest / whole) * width : 0;
+		if (isZoomed && narrow && rest * pixels < BOX_WIDTH) {
+			rest = BOX_WIDTH / pixels;
+			at = 1 - rest;
+		}
+		if (rest * pixels >= 1) boxes.push({ id, from, to: from + narrow, left: at, width: rest, level: next, isDeep: least === Infinity });
 	}
-	return { placed, tooNarrow };
+	return { placed, boxes };
 }
 
-function place(made, left, width, level, levels, row) {
-	made.style.left = 100 * left + "%";
-	made.style.width = `max(1px, calc(${100 * width}% - 1px))`;
-	made.style.top = (state.isIcicle ? level : levels - 1 - level) * row + "px";
+function layOut(pixels) {
+	for (let least = LEAST_WIDTH; ; least *= 2) {
+		const made = layOutFrom(pixels, least);
+		if (made) return made;
+	}
 }
 
 function draw() {
 	const pixels = graph.clientWidth || 1000;
-	const { placed, tooNarrow } = layOut(pixels);
-	const levels = 1 + [...placed.map((frame) => frame[3]), ...tooNarrow.map((rest) => rest[4])].reduce((most, level) => Math.max(most, level), 0);
+	const { placed, boxes } = layOut(pixels);
+	let [low, high] = [0, 0];
+	for (const level of [...placed.map((frame) => frame[3]), ...boxes.map((box) => box.level)]) [low, high] = [Math.min(low, level), Math.max(high, level)];
+	const levels = 1 + high - low;
 	const hadFocus = graph.contains(document.activeElement);
 	const above = new Set(pathOf(state.zoom).slice(0, -1));
 	drawn = new Map();
+	drawnBoxes = [];
 	graph.replaceChildren();
 	const row = Math.max(ROWS[0], Math.min(ROWS[1], Math.floor(GRAPH_HEIGHT / levels)));
 	graph.style.height = levels * row + "px";
 	graph.style.setProperty("--row", row - 1 + "px");
 	if (!weights[0] && !weights[state.zoom]) {
-		graph.append(element("p", { class: "empty" }, `There is no ${model.metrics.length ? model.metrics[state.metric].name : "number"} to draw.`));
+		graph.append(element("p", { class: "empty" }, `There is no ${metrics.length ? metrics[state.metric].name : "number"} to draw.`));
 		return;
 	}
+	const place = (made, left, width, level) => {
+		made.style.left = 100 * left + "%";
+		made.style.width = `max(1px, calc(${100 * width}% - 1px))`;
+		made.style.top = (state.isIcicle ? level - low : high - level) * row + "px";
+		graph.append(made);
+	};
 	if (!placed.some((frame) => frame[0] === state.selected)) state.selected = state.zoom;
 	for (const [id, left, width, level] of placed) {
 		const isThin = width * pixels < 26;
 		const made = element("div", {
 			class: "frame" + (isThin ? " thin" : "") + (above.has(id) ? " above" : ""),
 			role: "treeitem", tabIndex: id === state.selected ? 0 : -1,
-			"aria-level": level + 1, "aria-selected": id === state.selected, "data-node": id,
+			"aria-level": Math.abs(level) + 1, "aria-selected": id === state.selected, "data-node": id,
 			"aria-label": describe(id).replace("\n", ", "),
 		}, isThin ? "" : labelOf(id));
-		if (model.children[id].length) made.setAttribute("aria-expanded", "true");
-		place(made, left, width, level, levels, row);
+		if (model.end[id] > id + 1) made.setAttribute("aria-expanded", "true");
+		place(made, left, width, level);
 		colour(made, id);
 		drawn.set(id, made);
-		graph.append(made);
 	}
-	drawnRests = [];
-	for (const [narrow, below, left, width, level, id] of tooNarrow) {
-		const texts = [];
-		if (narrow.length) texts.push(`${count(narrow.length)} narrower frame${narrow.length === 1 ? "" : "s"}`);
-		if (below) texts.push(`${frames(below)} not drawn`);
-		const canZoom = narrow.length && id !== state.zoom;
-		const tip = texts.join("\n") + (canZoom ? "\nClick to zoom in" : "");
-		const made = element("div", { class: "rest" + (canZoom ? " zooms" : "") + (width * pixels < 26 ? " thin" : ""), "data-tip": tip, "data-above": id }, width * pixels < 90 ? "" : texts.join(", "));
-		place(made, left, width, level, levels, row);
-		drawnRests.push([id, made, narrow]);
-		graph.append(made);
+	for (const box of boxes) {
+		const text = `${count(box.to - box.from)} ${box.isDeep ? "deeper" : "narrower"} frame${box.to - box.from === 1 ? "" : "s"}`;
+		const made = element("div", {
+			class: "rest" + (box.width * pixels < 26 ? " thin" : ""), role: "treeitem", tabIndex: box.id === state.zoom ? 0 : -1,
+			"aria-label": text + ", zoom in", "data-tip": text + "\nClick to zoom in", "data-box": drawnBoxes.length,
+		}, box.width * pixels < 90 ? "" : text);
+		place(made, box.left, box.width, box.level);
+		drawnBoxes.push([box, made]);
 	}
 	markFound();
-	if (hadFocus) drawn.get(state.selected).focus({ preventScroll: true });
+	if (hadFocus) focusSelected();
 	writeCrumbs();
-	byId("reset").disabled = state.zoom === 0;
+	byId("reset").disabled = state.zoom === 0 && !state.part;
 	hideTipOfGone();
 }
 
 function writeCrumbs() {
 	const path = pathOf(state.zoom);
 	byId("crumbs").replaceChildren();
-	if (path.length < 2) return;
+	if (path.length < 2 && !state.part) return;
 	const shown = path.length > 7 ? [path[0], null, ...path.slice(-5)] : path;
 	shown.forEach((id, index) => {
 		if (index) byId("crumbs").append(element("span", {}, "›"));
 		if (id === null) byId("crumbs").append(element("span", {}, "…"));
-		else byId("crumbs").append(element("button", { type: "button", "data-tip": model.names[id], onclick: () => zoom(id) }, labelOf(id)));
+		else byId("crumbs").append(element("button", { type: "button", "data-tip": nameOf(id), onclick: () => zoom(id) }, labelOf(id)));
 	});
+	if (state.part) byId("crumbs").append(element("span", {}, `› frames ${count(state.part[0] + 1)} to ${count(state.part[1])} of ${count(kidsByWeight(state.zoom).length)}, by size`));
 }
 
 function writeDetails() {
 	const id = state.selected;
 	const row = (tag, cells) => element("tr", {}, ...cells.map((cell) => element(tag, {}, cell)));
 	const rows = [];
-	for (const metric of model.metrics) {
-		const now = formatNumber(metric.style, metric.now[id]);
+	for (const metric of metrics) {
+		const [now, old] = [nowOf(metric, id), oldOf(metric, id)];
+		if (Number.isNaN(now) && Number.isNaN(old)) continue;
 		if (isDiff) {
-			const change = difference(metric.old[id] || 0, metric.now[id] || 0);
-			rows.push(row("td", [metric.name, formatNumber(metric.style, metric.old[id]), now, metric.adds ? signed(formatNumber(metric.style, change)) : "", changePercent(metric.old[id], metric.now[id])]));
+			const change = difference(old || 0, now || 0);
+			rows.push(row("td", [metric.name, formatNumber(metric.style, old), formatNumber(metric.style, now), metric.adds ? signed(formatNumber(metric.style, change)) : "", changePercent(old, now)]));
 			continue;
 		}
 		const adds = metric.inclusive && metric.adds;
-		rows.push(row("td", [metric.name, now, adds ? percent(metric.now[id], metric.now[0]) : "", adds ? formatNumber(metric.style, itself(metric, id)) : ""]));
+		rows.push(row("td", [metric.name, formatNumber(metric.style, now), adds ? percent(now, nowOf(metric, 0)) : "", adds ? formatNumber(metric.style, itself(metric, id)) : ""]));
 	}
 	const head = isDiff ? ["", "before", "after", "change", "%"] : ["", "value", "% of all", "itself"];
 	const sampled = sampledKernelOf(id);
-	const button = sampled && element("button", { type: "button", class: "to-source", onclick: () => showSource(sampled, model.names[id]) }, "Source lines");
-	byId("details").replaceChildren(...(button ? [button] : []), element("h2", {}, model.names[id]),
-		element("table", {}, element("thead", {}, row("th", head)), element("tbody", {}, ...rows)));
+	const button = (text, onclick, kind = "") => element("button", { type: "button", class: kind, onclick }, text);
+	const buttons = id && id !== model.up ? [
+		button("Callers and callees", () => changeView({ about: model.frame[id], isInverted: false })),
+		button("Hide", () => changeView({ about: null, hide: `"${nameOf(id)}"` })),
+	] : [];
+	if (sampled) buttons.push(button("Source lines", () => showSource(sampled, nameOf(id)), "to-source"));
+	byId("details").replaceChildren(element("div", { class: "actions" }, ...buttons), element("h2", {}, nameOf(id) + timesText(id)),
+		rows.length ? element("table", {}, element("thead", {}, row("th", head)), element("tbody", {}, ...rows)) : element("p", { class: "quiet" }, "Nothing was measured in this frame itself."));
 }
 
 function select(id, takesFocus) {
@@ -215,8 +315,9 @@ function select(id, takesFocus) {
 	writeHit();
 }
 
-function zoomTo(id, selected = id) {
+function zoomTo(id, selected = id, part = null) {
 	state.zoom = id;
+	state.part = part;
 	state.selected = selected;
 	draw();
 	writeDetails();
@@ -225,9 +326,9 @@ function zoomTo(id, selected = id) {
 	if (made) made.scrollIntoView({ block: "nearest" });
 }
 
-function zoom(id) {
-	if (id === state.zoom && id === state.selected) return;
-	zoomTo(id);
+function zoom(id, part = null) {
+	if (id === state.zoom && id === state.selected && part === state.part) return;
+	zoomTo(id, id, part);
 	remember(true);
 }
 
@@ -236,7 +337,7 @@ function setMetric(index, side = state.sized) {
 	state.sized = side;
 	byId("metric").value = index;
 	byId("sized").value = side;
-	weights = model.metrics.length ? weightsOf(model.metrics[index], side) : new Array(model.count).fill(0);
+	weights = metrics.length ? weightsOf(metrics[index], side === "old" ? 1 : 0) : new Float64Array(model.count);
 	draw();
 	writeDetails();
 	search(state.query);
@@ -254,14 +355,17 @@ function beside(id, step) {
 function onGraphKey(event) {
 	if (event.altKey || event.ctrlKey || event.metaKey) return; // the browser's shortcuts: Back, Forward
 	const id = state.selected;
-	const inner = () => model.children[id].filter((kid) => drawn.has(kid)).sort((a, b) => weights[b] - weights[a])[0];
+	const inner = () => [...drawn.keys()].filter((kid) => kid && model.parent[kid] === id && kid !== model.up).sort((a, b) => weights[b] - weights[a])[0];
 	const outer = () => (id ? model.parent[id] : id);
 	const moves = {
 		ArrowLeft: () => beside(id, -1), ArrowRight: () => beside(id, 1),
 		ArrowDown: state.isIcicle ? inner : outer, ArrowUp: state.isIcicle ? outer : inner,
 		Home: () => 0,
 	};
-	if (moves[event.key] && drawn.has(id)) {
+	const box = event.target.closest("[data-box]");
+	if (box && (event.key === "Enter" || event.key === " ")) {
+		zoomBox(box);
+	} else if (moves[event.key] && drawn.has(id)) {
 		const next = moves[event.key]();
 		if (next !== undefined && drawn.has(next)) {
 			select(next, true);
@@ -271,12 +375,18 @@ function onGraphKey(event) {
 		zoom(id);
 		focusSelected();
 	} else if (event.key === "Backspace") {
-		zoom(model.parent[state.zoom]);
+		zoom(state.part ? state.zoom : model.parent[state.zoom]);
 		focusSelected();
 	} else {
 		return;
 	}
 	event.preventDefault();
+}
+
+function zoomBox(made) {
+	const [box] = drawnBoxes[made.dataset.box];
+	zoom(box.id, [box.from, box.to]);
+	focusSelected();
 }
 
 function focusSelected() {
@@ -286,19 +396,19 @@ function focusSelected() {
 
 function setDirection(isIcicle) {
 	state.isIcicle = isIcicle;
-	byId("icicle").setAttribute("aria-pressed", isIcicle);
-	byId("flame").setAttribute("aria-pressed", !isIcicle);
+	press("icicle", "flame", !isIcicle);
 	draw();
 	byId("graph-scroll").scrollTop = isIcicle ? 0 : graph.clientHeight;
 }
 
-const FIRST_METRIC = Math.max(0, model.metrics.findIndex((metric) => metric.adds));
+const FIRST_METRIC = Math.max(0, metrics.findIndex((metric) => metric.adds));
 
 function startGraph() {
-	model.metrics.forEach((metric, index) => {
+	setView(view);
+	metrics.forEach((metric, index) => {
 		if (metric.adds) byId("metric").append(element("option", { value: index }, metric.name));
 	});
-	if (!model.metrics.some((metric) => metric.adds)) byId("metric").disabled = true;
+	if (!metrics.some((metric) => metric.adds)) byId("metric").disabled = true;
 	byId("metric").onchange = (event) => {
 		setMetric(Number(event.target.value));
 		remember(true);
@@ -308,19 +418,22 @@ function startGraph() {
 		setMetric(state.metric, event.target.value);
 		remember(true);
 	};
-	for (const [name, isIcicle] of [["icicle", true], ["flame", false]]) {
-		byId(name).onclick = () => {
-			setDirection(isIcicle);
-			remember(true);
-		};
-	}
+	onChoice("icicle", "flame", (isFlame) => {
+		setDirection(!isFlame);
+		remember(true);
+	});
 	byId("reset").onclick = () => zoom(0);
 	graph.onclick = (event) => {
-		const made = event.target.closest(".frame, .rest.zooms");
+		const made = event.target.closest(".frame, .rest");
 		if (!made) return;
-		zoom(Number(made.dataset.node || made.dataset.above));
+		if (made.dataset.box) return zoomBox(made);
+		zoom(Number(made.dataset.node));
 		focusSelected();
 	};
+	byId("tree").onchange = (event) => changeView({ about: null, isInverted: event.target.value === "callers" });
+	byId("hide").onchange = (event) => changeView({ hide: event.target.value });
+	byId("fold").hidden = !isFoldable;
+	byId("fold").onclick = () => changeView({ folds: !view.folds });
 	graph.onkeydown = onGraphKey;
 	const legend = byId("legend");
 	const sample = (style, text) => {

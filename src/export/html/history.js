@@ -20,13 +20,13 @@ function decode(text) {
 
 /* A frame with the same name as an earlier sibling gets its number after ";". */
 function stepText(id) {
-	const same = model.children[model.parent[id]].filter((kid) => model.names[kid] === model.names[id]);
-	return encode(model.names[id]) + (same.length > 1 && same[0] !== id ? ";" + (same.indexOf(id) + 1) : "");
+	const same = kidsOf(model.parent[id]).filter((kid) => model.frame[kid] === model.frame[id]);
+	return encode(nameOf(id)) + (same.length > 1 && same[0] !== id ? ";" + (same.indexOf(id) + 1) : "");
 }
 
 function pathText(id) {
 	const text = pathOf(id).slice(1).map(stepText).join("/");
-	return text.length <= LONGEST_PATH ? text : `;${id};${hashOf(model.names[id])}`;
+	return text.length <= LONGEST_PATH ? text : `;${id};${hashOf(nameOf(id))}`;
 }
 
 /* null: this profile has no such frame. */
@@ -34,13 +34,13 @@ function nodeOfPath(text) {
 	const byNumber = /^;(\d+);(\d+)$/.exec(text);
 	if (byNumber) {
 		const id = Number(byNumber[1]);
-		return id < model.count && hashOf(model.names[id]) === Number(byNumber[2]) ? id : null;
+		return id < model.count && hashOf(nameOf(id)) === Number(byNumber[2]) ? id : null;
 	}
 	let id = 0;
 	for (const step of text.split("/")) {
 		const [name, which] = step.split(";");
 		const wanted = decode(name);
-		const same = model.children[id].filter((kid) => model.names[kid].replace(/[\ud800-\udfff]/gu, "\ufffd") === wanted);
+		const same = kidsOf(id).filter((kid) => nameOf(kid).replace(/[\ud800-\udfff]/gu, "\ufffd") === wanted);
 		id = same[which ? Number(which) - 1 : 0];
 		if (id === undefined) return null;
 	}
@@ -49,13 +49,18 @@ function nodeOfPath(text) {
 
 function addressOfState() {
 	const parts = [];
-	const metric = model.metrics[state.metric];
+	const metric = metrics[state.metric];
 	if (state.tab !== "graph") parts.push("tab=" + state.tab);
 	if (state.tab === "source") parts.push(...sourceAddress());
 	if (metric && state.metric !== FIRST_METRIC) parts.push("metric=" + encode(metric.name));
 	if (state.sized === "old") parts.push("sized=before");
 	if (!state.isIcicle) parts.push("view=flame");
+	if (view.about !== null) parts.push("about=" + encode(frameNames[view.about]));
+	if (view.isInverted) parts.push("tree=callers");
+	if (view.hide) parts.push("hide=" + encode(view.hide));
+	if (!view.folds && isFoldable) parts.push("fold=no");
 	if (state.zoom) parts.push("zoom=" + pathText(state.zoom));
+	if (state.part) parts.push("part=" + state.part.join("-"));
 	if (state.selected !== state.zoom) parts.push("select=" + (state.selected ? pathText(state.selected) : ""));
 	if (state.query) parts.push("search=" + encode(state.query));
 	if (byId("filter").value) parts.push("filter=" + encode(byId("filter").value));
@@ -104,19 +109,22 @@ function parseAddress(address) {
 function restore(address) {
 	const wanted = parseAddress(address);
 	const textOf = (key) => decode(wanted.get(key) || "") || "";
+	const about = frameOfName.get(textOf("about"));
+	setView({ about: about === undefined ? null : about, isInverted: wanted.get("tree") === "callers", hide: textOf("hide"), folds: wanted.get("fold") !== "no" });
 	const zoomed = wanted.get("zoom") ? nodeOfPath(wanted.get("zoom")) : 0;
 	const selected = wanted.has("select") ? (wanted.get("select") ? nodeOfPath(wanted.get("select")) : 0) : zoomed;
-	const metric = model.metrics.findIndex((one) => one.adds && one.name === textOf("metric"));
+	const metric = metrics.findIndex((one) => one.adds && one.name === textOf("metric"));
 	const tab = TABS.includes(wanted.get("tab")) ? wanted.get("tab") : "graph";
 	const hadTab = state.tab;
+	const part = /^(\d+)-(\d+)$/.exec(wanted.get("part") || "");
 	state.zoom = zoomed || 0;
+	state.part = part && zoomed !== null ? [Number(part[1]), Number(part[2])] : null;
 	state.selected = selected || state.zoom;
 	if (wanted.get("select") === "") state.selected = 0;
 	state.query = textOf("search");
 	byId("search").value = state.query;
 	showOnly(tab);
 	if (tab === "source") restoreSource(wanted);
-	if (tab === "ranks") drawHeat();
 	setFilter(textOf("filter"));
 	setDirection(wanted.get("view") !== "flame");
 	setMetric(metric < 0 ? FIRST_METRIC : metric, isDiff && wanted.get("sized") === "before" ? "old" : "now");

@@ -2,6 +2,10 @@
 const data = JSON.parse(document.getElementById("profile").textContent);
 const isDiff = data.before !== null;
 const byId = (id) => document.getElementById(id);
+if (!("DecompressionStream" in window)) {
+	byId("plain-why").textContent = "This browser cannot unpack the report; open it with Chrome 80, Firefox 113, Safari 16.4 or later.";
+	return;
+}
 
 function element(tag, properties, ...children) {
 	const made = document.createElement(tag);
@@ -19,6 +23,16 @@ function drawing(tag, attributes, ...children) {
 	for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
 	made.append(...children);
 	return made;
+}
+
+/* Two buttons, one of which is pressed. */
+function press(first, second, isSecond) {
+	byId(first).setAttribute("aria-pressed", !isSecond);
+	byId(second).setAttribute("aria-pressed", isSecond);
+}
+function onChoice(first, second, choose) {
+	byId(first).onclick = () => choose(false);
+	byId(second).onclick = () => choose(true);
 }
 
 // ---------------------------------------------------------------- numbers
@@ -97,14 +111,14 @@ function scaled(value, base, units) {
 	return [formatNumber(step || !Number.isInteger(value) ? PERCENT : styleFor(value, true), value), units[step]];
 }
 
-/* A single number: [text, unit]. The metric's unit is used if it gives enough digits. */
+/* A single number: [text, unit], for times and sizes the largest unit of which there is one. */
 function amount(metric, value) {
 	const text = formatNumber(metric.style, value);
 	const unit = unitOf(metric);
 	if (text === "-" || !value) return [text, text === "-" ? "" : unit];
 	if (unit === "B") return scaled(value, 1024, SIZES);
 	const own = TIMES.find(([name]) => name === unit);
-	if (!own || (!text.includes("e") && Math.abs(value) < 1e6)) return [text, unit];
+	if (!own || (Math.abs(value) >= 1 && Math.abs(value) < 1000)) return [text, unit];
 	const ns = value * own[1];
 	if (Math.abs(ns) < 1e-3) return ["0", unit];
 	const [name, size] = TIMES.find((time) => Math.abs(ns) >= time[1]) || TIMES[3];
@@ -115,31 +129,3 @@ const withUnit = (metric, value) => amount(metric, value).filter((part) => part)
 
 const count = (number) => number.toLocaleString("en-GB");
 const frames = (number) => `${count(number)} frame${number === 1 ? "" : "s"}`;
-
-/* Five bits per character, lowest first: see src/export/html_pruned.h. */
-const DIGITS = new Uint8Array(128);
-[..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"].forEach((digit, value) => (DIGITS[digit.charCodeAt(0)] = value));
-
-function unpack(text) {
-	const numbers = [];
-	let [value, scale] = [0, 1];
-	for (let i = 0; i < text.length; i++) {
-		const digit = DIGITS[text.charCodeAt(i)];
-		value += (digit & 31) * scale;
-		scale *= 32;
-		if (digit & 32) continue;
-		numbers.push(value);
-		[value, scale] = [0, 1];
-	}
-	return numbers;
-}
-
-function unpackWeights({ unit, values }) {
-	const numbers = unpack(values);
-	const weights = [];
-	for (let i = 0; i < numbers.length; i++) {
-		weights.push(numbers[i] * unit);
-		if (!numbers[i]) for (let more = numbers[++i]; more > 0; more--) weights.push(0);
-	}
-	return weights;
-}

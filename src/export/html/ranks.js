@@ -102,7 +102,7 @@ function drawLabels(context, box) {
 		context.save();
 		context.translate(box.left + (column + 0.5) * box.width, box.top - 5);
 		context.rotate(-Math.PI / 4);
-		context.fillText(shorten(context, data.ranks.columns[column].name, HEAT_LABELS * 1.3), 0, 0);
+		context.fillText(shorten(context, data.ranks.columns[column].label, HEAT_LABELS * 1.3), 0, 0);
 		context.restore();
 	}
 }
@@ -123,20 +123,15 @@ function drawCells(context, box, span) {
 }
 
 function drawHeat() {
+	if (!data.ranks) return;
 	const canvas = byId("heat");
-	const context = canvas.getContext("2d");
-	const scale = window.devicePixelRatio || 1;
 	const box = (heat.box = measure());
 	const [width, height] = [box.left + box.columns * box.width + HEAT_LABELS, box.top + box.rows * box.height + 4];
 	const span = spanNow();
 	heat.row = Math.min(heat.row, box.rows - 1);
 	heat.column = Math.min(heat.column, box.columns - 1);
-	canvas.width = Math.ceil(width * scale);
-	canvas.height = Math.ceil(height * scale);
-	canvas.style.width = width + "px";
-	canvas.style.height = height + "px";
+	const context = fitCanvas(canvas, width, height);
 	canvas.dataset.box = [box.left, box.top, box.width, box.height, box.rows, box.columns].join(" "); // for tests
-	context.scale(scale, scale);
 	drawCells(context, box, span);
 	drawLabels(context, box);
 	context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--ink");
@@ -157,13 +152,8 @@ function cellAt(event) {
 }
 
 function onHeatMove(event) {
-	const canvas = byId("heat");
 	const cell = cellAt(event);
-	const text = cell ? cellText(...cell) : "";
-	if (text === (canvas.dataset.tip || "")) return;
-	if (text) canvas.dataset.tip = text;
-	else delete canvas.dataset.tip;
-	hideTip(); // the page shows it again, with the new text
+	tipOnCanvas(byId("heat"), cell ? cellText(...cell) : "");
 }
 
 function goToCell(row, column) {
@@ -175,27 +165,40 @@ function goToCell(row, column) {
 function onHeatKey(event) {
 	const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], Home: [-Infinity, 0], End: [Infinity, 0] };
 	const step = steps[event.key];
+	if (event.key === "Enter") return showColumn();
 	if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
 	goToCell(heat.row + step[0], heat.column + step[1]);
 	event.preventDefault();
 }
 
-/* Two buttons, one of which is pressed. */
-function choice(first, second, choose) {
-	const set = (isSecond) => {
-		byId(first).setAttribute("aria-pressed", !isSecond);
-		byId(second).setAttribute("aria-pressed", isSecond);
-		choose(isSecond);
-		drawHeat();
-	};
-	byId(first).onclick = () => set(false);
-	byId(second).onclick = () => set(true);
+/* Frames of the same name get the names of those above them, which come first. */
+function labelColumns(columns) {
+	for (const column of columns) {
+		const same = columns.filter((other) => other.name === column.name && other !== column).map((other) => other.path.split(" > "));
+		const path = column.path.split(" > ");
+		let size = 1;
+		while (size < path.length && same.some((other) => other.slice(-size).join() === path.slice(-size).join())) size++;
+		column.label = size > 1 ? path.slice(-size, -1).join(" > ") + " > " + column.name : column.name;
+	}
+}
+
+/* The frame of a column: others may have its name. */
+function showColumn() {
+	const { name, path } = shownColumns()[heat.column];
+	const frame = frameOf(name);
+	const isIt = (own, node) => own === frame && (pathOf(node, base).slice(1).map((id) => frameNames[base.frame[id]]).join(" > ") || name) === path;
+	const node = base.frame.findIndex(isIt);
+	showInGraph(name, node < 0 ? undefined : node);
 }
 
 function startRanks() {
-	if (!data.ranks) return;
+	byId("tab-ranks").hidden = !data.ranks && !data.waits;
+	if (!data.ranks) {
+		for (const part of byId("panel-ranks").children) part.hidden = part.id !== "rank-waits"; // no times of ranks
+		return;
+	}
 	const ranks = data.ranks;
-	byId("tab-ranks").hidden = false;
+	labelColumns(ranks.columns);
 	for (const size of [...HEAT_FRAMES.filter((size) => size < ranks.columns.length), ranks.columns.length])
 		byId("heat-frames").append(element("option", { value: size }, size === ranks.columns.length ? `all ${size}` : `first ${size}`));
 	heat.columns = Math.min(HEAT_FRAMES[0], ranks.columns.length);
@@ -203,8 +206,13 @@ function startRanks() {
 		heat.columns = Number(event.target.value);
 		drawHeat();
 	};
-	choice("rows-ranks", "rows-hosts", (isSecond) => (heat.isHosts = isSecond));
-	choice("cells-max", "cells-mean", (isSecond) => (heat.part = isSecond ? MEAN : MAXIMUM));
+	const choose = (first, second, set) => onChoice(first, second, (isSecond) => {
+		press(first, second, isSecond);
+		set(isSecond);
+		drawHeat();
+	});
+	choose("rows-ranks", "rows-hosts", (isSecond) => (heat.isHosts = isSecond));
+	choose("cells-max", "cells-mean", (isSecond) => (heat.part = isSecond ? MEAN : MAXIMUM));
 	if (ranks.problemCount) {
 		const named = ranks.problems.slice(0, 10).map(([rank, what, host]) => `${rank} (${what}${host ? " on " + host : ""})`).join(", ");
 		byId("rank-problems").textContent = `${count(ranks.problemCount)} rank${ranks.problemCount === 1 ? " is" : "s are"} not finished: ${named}${ranks.problemCount > 10 ? ", …" : ""}`;
@@ -213,9 +221,8 @@ function startRanks() {
 	const canvas = byId("heat");
 	canvas.addEventListener("pointermove", onHeatMove);
 	canvas.addEventListener("click", (event) => cellAt(event) && goToCell(...cellAt(event)));
+	canvas.addEventListener("dblclick", (event) => cellAt(event) && showColumn());
+	byId("heat-graph").onclick = showColumn;
 	canvas.addEventListener("keydown", onHeatKey);
-	const redraw = () => state.tab === "ranks" && drawHeat();
-	addEventListener("resize", redraw);
-	new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+	redrawWithTheme("ranks", drawHeat);
 }

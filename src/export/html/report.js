@@ -1,6 +1,7 @@
 /* Tabs, theme, keyboard shortcuts, and start of the page. The other scripts are loaded before. */
 
-const TABS = ["graph", "kernels", ...(data.source ? ["source"] : []), ...(data.ranks ? ["ranks"] : []), "roofline"];
+const hasKernels = data.now.kernels.length > 0 || !data.warps; // else they were only instrumented
+const TABS = ["graph", ...(hasKernels ? ["kernels"] : []), ...(data.source ? ["source"] : []), ...(data.ranks || data.waits ? ["ranks"] : []), ...(data.warps ? ["warps"] : []), ...(data.timeline ? ["timeline"] : []), "roofline"];
 
 function showOnly(wanted) {
 	state.tab = wanted;
@@ -10,12 +11,13 @@ function showOnly(wanted) {
 		byId("tab-" + name).setAttribute("aria-selected", isShown);
 		byId("tab-" + name).tabIndex = isShown ? 0 : -1;
 	}
+	if (wanted === "ranks") drawHeat();
+	if (wanted === "timeline") drawTimeline();
 }
 
 function showTab(wanted) {
 	showOnly(wanted);
 	if (wanted === "graph") draw();
-	if (wanted === "ranks") drawHeat();
 	if (wanted === "source") goToRow(listing.current, false);
 }
 
@@ -66,8 +68,10 @@ function startTheme() {
 /* One step back: to the whole profile, then out of the search. */
 function leave() {
 	const hadFocus = graph.contains(document.activeElement);
-	if (state.zoom) {
+	if (state.zoom || state.part) {
 		zoom(0);
+	} else if (view.about !== null) {
+		changeView({ about: null });
 	} else if (state.query) {
 		byId("search").value = "";
 		byId("search").dispatchEvent(new Event("input"));
@@ -93,6 +97,8 @@ document.addEventListener("keydown", (event) => {
 	}
 });
 
+byId("plain").hidden = true;
+document.body.classList.remove("plain");
 writeHead();
 writeCards();
 startTheme();
@@ -104,8 +110,16 @@ startKernels();
 startRoofline();
 startSource();
 startRanks();
+byId("tab-kernels").hidden = !hasKernels;
+await readTimeline();
+startTimeline();
+byId("tab-warps").hidden = !data.warps;
+byId("warps").textContent = data.warps;
+byId("rank-waits").hidden = !data.waits;
+byId("rank-waits").textContent = data.waits;
 startHistory();
 document.querySelector(".skip").onclick = (event) => {
 	byId("main").focus();
 	event.preventDefault(); // the address is the state of the page
 };
+document.documentElement.dataset.ready = "";

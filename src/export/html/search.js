@@ -19,117 +19,64 @@ function matcherOf(text) {
 	return (name) => name.toLowerCase().includes(wanted);
 }
 
+/* Per frame: 1 if its name matches. */
+const matchingFrames = (matches) => Uint8Array.from(frameNames, (name) => (matches(name) ? 1 : 0));
+
+const hitsInside = (id) => state.search.before[model.end[id]] - state.search.before[id];
+const isHit = (id) => state.search !== null && state.search.before[id + 1] > state.search.before[id];
+
+function hasHit(box) {
+	if (state.part || box.id === state.zoom) return kidsByWeight(box.id).subarray(box.from, box.to).some(hitsInside);
+	let hits = hitsInside(box.id) - (isHit(box.id) ? 1 : 0);
+	for (const id of drawn.keys()) if (id && model.parent[id] === box.id) hits -= hitsInside(id);
+	return hits > 0;
+}
+
 function markFound() {
 	graph.classList.toggle("searching", state.search !== null);
-	for (const [id, made] of drawn) made.classList.toggle("hit", state.search !== null && state.search.has(id));
-	for (const [id, made, narrow] of drawnRests)
-		made.classList.toggle("hit", state.search !== null && (state.foundBelow.has(id) || narrow.some((node) => state.hitInside[node])));
+	for (const [id, made] of drawn) made.classList.toggle("hit", isHit(id));
+	for (const [box, made] of drawnBoxes) made.classList.toggle("hit", state.search !== null && hasHit(box));
 }
 
-const unpacked = [null, null]; // undrawn frames by side, and weights by metric
+function foundText({ count: found, sum }) {
+	const text = frames(found);
+	return weights[0] && metrics.length ? `${text}, ${percent(sum, weights[0])} % of ${metrics[state.metric].name}` : text;
+}
 
-function prunedFrames(side) {
-	const pruned = (side ? data.before : data.now).pruned;
-	if (!unpacked[side] && pruned) {
-		unpacked[side] = { runs: unpack(pruned.runs), levels: unpack(pruned.levels), frames: unpack(pruned.frames), listed: new Map(), summed: new Map() };
-		if (pruned.summed_frames) {
-			unpacked[side].counts = unpack(pruned.summed_count);
-			unpacked[side].hasChildren = unpack(pruned.has_children);
+/* The matches of the shown tree; `before`: how many of them are before each frame. */
+function findHits(hits) {
+	const found = { before: new Uint32Array(model.count + 1), count: 0, sum: 0, drawable: 0, first: 0, last: 0, largest: 0 };
+	for (let id = 1, covered = 0; id < model.count; id++) {
+		const isMatch = hits[model.frame[id]];
+		found.before[id + 1] = found.count += isMatch;
+		if (!isMatch) continue;
+		if (id >= covered && id < model.up) {
+			found.sum += weights[id];
+			covered = model.end[id];
 		}
+		if (!(weights[id] > 0)) continue;
+		found.drawable++;
+		found.first = found.first || id;
+		found.last = id;
+		if (!found.largest || weights[id] > weights[found.largest]) found.largest = id;
 	}
-	return unpacked[side];
-}
-
-function prunedWeights(side, key) {
-	const known = unpacked[side][key];
-	const metric = model.metrics[state.metric];
-	const from = metric && metric.pruned[side];
-	if (!known.has(state.metric)) known.set(state.metric, from && from[key] ? unpackWeights(from[key]) : []);
-	return known.get(state.metric);
-}
-
-/* Searches the undrawn frames; `inside`: nodes with subtrees that match as a whole. */
-function searchPruned(found, matches, inside) {
-	const side = state.sized === "old" ? 1 : 0;
-	const pruned = prunedFrames(side);
-	if (!pruned) return;
-	const hits = (side ? data.before : data.now).frames.map((name) => matches(name));
-	const weights = prunedWeights(side, "listed");
-	let at = 0;
-	for (let run = 0; run < pruned.runs.length; run += 2) {
-		const above = model.idOf[side][pruned.runs[run]];
-		const start = inside[above] ? 0 : Infinity;
-		let covered = start; // deeper levels are inside a matching frame
-		for (const end = at + pruned.runs[run + 1]; at < end; at++) {
-			const level = pruned.levels[at];
-			if (level <= covered) covered = start;
-			if (!hits[pruned.frames[at]]) continue;
-			found.pruned++;
-			found.below.add(above);
-			if (covered !== Infinity) continue;
-			found.sum += weights[at] || 0;
-			covered = level;
-		}
-	}
-	if (!pruned.counts) return;
-	/* The smallest frames have only sums by name: exact if nothing is below the matches. */
-	const summed = prunedWeights(side, "summed");
-	let [sum, isExact] = [0, true];
-	hits.forEach((isHit, frame) => {
-		if (!isHit) return;
-		found.pruned += pruned.counts[frame];
-		sum += summed[frame] || 0;
-		if (frame && pruned.hasChildren[frame]) isExact = false;
-	});
-	if (isExact) found.sum += sum;
-	else found.perhaps = sum;
-	found.isAnywhere = true; // their parents are unknown
-}
-
-function foundText(found) {
-	const whole = weights[0];
-	let text = frames(state.search.size + found.pruned);
-	if (found.pruned) text += ` (${count(found.pruned)} not drawn)`;
-	if (!whole || !model.metrics.length) return text;
-	const [least, most] = [percent(found.sum, whole), percent(Math.min(whole, found.sum + found.perhaps), whole)];
-	return `${text}, ${least === most ? least : `${least} to ${most}`} % of ${model.metrics[state.metric].name}`;
-}
-
-/* Ancestors of matching frames, and these frames. */
-function leadingTo(found) {
-	const leads = new Uint8Array(model.count);
-	for (let id of found) for (; id && !leads[id]; id = model.parent[id]) leads[id] = 1;
-	return leads;
+	return found;
 }
 
 function search(text) {
 	const matches = matcherOf(text);
 	state.query = text;
 	state.search = null;
-	state.hits = [];
 	byId("found").textContent = matches === undefined ? "not a regular expression" : "";
 	if (matches) {
-		const known = new Map();
-		const isMatch = (name) => {
-			if (!known.has(name)) known.set(name, matches(name));
-			return known.get(name);
-		};
-		const inside = new Uint8Array(model.count);
-		const found = { sum: 0, perhaps: 0, pruned: 0, below: new Set(), isAnywhere: false };
-		state.search = new Set();
-		for (let id = 1; id < model.count; id++) {
-			const covered = inside[model.parent[id]];
-			const isFound = isMatch(model.names[id]);
-			if (isFound) state.search.add(id);
-			if (isFound && !covered) found.sum += weights[id];
-			inside[id] = covered || isFound ? 1 : 0;
+		const hits = matchingFrames(matches);
+		state.search = findHits(hits);
+		/* A numbered frame by its number: it is found where frames are not folded. */
+		if (!state.search.count && isFoldable && view.folds && base.frame.some((frame) => hits[frame])) {
+			setView({ ...view, folds: false });
+			return setMetric(state.metric);
 		}
-		searchPruned(found, isMatch, inside);
-		state.foundBelow = found.below;
-		state.foundAnywhere = found.isAnywhere;
-		state.hitInside = leadingTo(state.search);
-		state.hits = [...state.search].filter((id) => weights[id] > 0).sort((a, b) => weights[b] - weights[a] || a - b);
-		byId("found").textContent = foundText(found);
+		byId("found").textContent = foundText(state.search);
 	}
 	markFound();
 	writeHit();
@@ -137,20 +84,30 @@ function search(text) {
 
 /* ---------------------------------------------------------------- from hit to hit */
 
+/* The matches with a weight, the largest first. */
+function hitsByWeight() {
+	const { search: found } = state;
+	if (!found.sorted) {
+		found.sorted = new Uint32Array(found.drawable);
+		for (let id = found.first, at = 0; at < found.drawable; id++) if (isHit(id) && weights[id] > 0) found.sorted[at++] = id;
+		found.sorted.sort((a, b) => weights[b] - weights[a] || a - b);
+	}
+	return found.sorted;
+}
+
 function writeHit() {
-	const hits = state.hits || [];
-	const at = hits.indexOf(state.selected);
-	byId("hits").hidden = hits.length < 1;
-	byId("hit").textContent = at < 0 ? "" : `${count(at + 1)} of ${count(hits.length)}`;
+	const size = state.search ? state.search.drawable : 0;
+	byId("hits").hidden = size < 1;
+	const at = size && isHit(state.selected) && weights[state.selected] > 0 ? hitsByWeight().indexOf(state.selected) : -1;
+	byId("hit").textContent = at < 0 ? "" : `${count(at + 1)} of ${count(size)}`;
 }
 
 /* Selects the next match, largest first, and zooms in if it is too narrow. */
 function stepHit(step) {
-	const hits = state.hits || [];
-	if (!hits.length) return;
+	if (!state.search || !state.search.drawable) return;
+	const hits = hitsByWeight();
 	const at = hits.indexOf(state.selected);
-	const id = hits[at < 0 ? (step > 0 ? 0 : hits.length - 1) : (at + step + hits.length) % hits.length];
-	showNode(id);
+	showNode(hits[at < 0 ? (step > 0 ? 0 : hits.length - 1) : (at + step + hits.length) % hits.length]);
 	remember(true);
 }
 
@@ -163,45 +120,45 @@ function showNode(id) {
 	drawn.get(id).scrollIntoView({ block: "nearest" });
 }
 
-/* The deepest common ancestor. */
-function commonAbove(nodes) {
-	let common = null;
-	for (const node of nodes) {
-		const path = pathOf(model.parent[node]);
-		let same = 0;
-		while (common && same < common.length && common[same] === path[same]) same++;
-		common = common ? common.slice(0, same) : path;
-	}
-	return common ? common[common.length - 1] : 0;
+/* The deepest frame above both, the first and the last of some. */
+function commonAbove(first, last) {
+	let id = model.parent[first];
+	while (id && model.end[id] <= last) id = model.parent[id];
+	return id;
 }
 
 /* Selects another metric for kernels without a value of the current one. */
-function chooseMetricFor(nodes) {
-	const has = (index, side) => {
-		const values = weightsOf(model.metrics[index], side);
-		return nodes.some((id) => values[id] > 0);
-	};
+function chooseMetricFor() {
 	for (const side of isDiff ? [state.sized, state.sized === "now" ? "old" : "now"] : [state.sized]) {
-		const choices = [state.metric, ...model.metrics.keys()].filter((index) => model.metrics[index] && model.metrics[index].adds);
-		const index = choices.find((choice) => has(choice, side));
-		if (index === undefined) continue;
-		if (index !== state.metric || side !== state.sized) setMetric(index, side);
-		return;
+		for (const index of [state.metric, ...metrics.keys()]) {
+			if (!metrics[index].adds) continue;
+			const values = weightsOf(metrics[index], side === "old" ? 1 : 0);
+			if (!values.some((value, id) => value > 0 && isHit(id))) continue;
+			return setMetric(index, side);
+		}
 	}
 }
 
-/* Shows all places of a kernel: searched, in view, the largest one selected. */
-function showInGraph(name) {
-	const wanted = `"${name}"`;
+/*
+ * Shows all places of a kernel: searched, in view, the largest one selected; or a frame of the
+ * whole tree.
+ */
+function showInGraph(name, node) {
+	const wanted = `"${node === undefined ? name : frameNames[base.frame[node]]}"`;
 	showTab("graph");
 	byId("search").value = wanted;
 	search(wanted);
-	if (state.search.size && !state.hits.length) chooseMetricFor([...state.search]);
-	const below = [...state.foundBelow].flatMap((id) => (model.children[id].length ? model.children[id][0] : id));
-	zoomTo(state.foundAnywhere ? 0 : commonAbove([...state.hits, ...below]));
-	if (state.hits.length) {
-		if (!drawn.has(state.hits[0])) showNode(state.hits[0]);
-		select(state.hits[0], true);
+	if (model !== base && (!state.search.count || (node !== undefined && !model.placeOf))) {
+		setView({ about: null, isInverted: false, hide: "", folds: view.folds });
+		setMetric(state.metric);
+	}
+	if (state.search.count && !state.search.drawable) chooseMetricFor();
+	const { drawable, first, last, largest } = state.search;
+	const id = node === undefined ? largest : model === base ? node : model.placeOf[node];
+	zoomTo(drawable ? commonAbove(first, last) : 0);
+	if (drawable) {
+		if (!drawn.has(id)) showNode(id);
+		select(id, true);
 	} else {
 		byId("tab-graph").focus();
 	}

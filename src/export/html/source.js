@@ -284,7 +284,7 @@ function showSource(name, frame) {
 /* The kernel with samples that a frame is, or is a line of. */
 function sampledKernelOf(id) {
 	if (!source) return null;
-	return pathOf(id).reverse().map((at) => model.names[at]).find((name) => sampledNames.has(name)) || null;
+	return pathOf(id).reverse().map(nameOf).find((name) => sampledNames.has(name)) || null;
 }
 const sampledNames = new Set(source ? source.kernels.map((kernel) => kernel.name) : []);
 
@@ -319,8 +319,7 @@ const rememberSource = (isStep) => state.tab === "source" && remember(isStep);
 
 function setWhole(isWhole) {
 	listing.isWhole = isWhole;
-	byId("all-lines").setAttribute("aria-pressed", isWhole);
-	byId("sampled-lines").setAttribute("aria-pressed", !isWhole);
+	press("sampled-lines", "all-lines", isWhole);
 }
 
 function onSourceKey(event) {
@@ -349,15 +348,13 @@ function startSource() {
 		showKernel(Number(select.value));
 		rememberSource(true);
 	};
-	for (const [id, isWhole] of [["sampled-lines", false], ["all-lines", true]]) {
-		byId(id).onclick = () => {
-			const row = listing.rows[listing.current];
-			setWhole(isWhole);
-			makeRows();
-			goToRow(listing.rows.findIndex((other) => other.kind === "line" && row && other.line === row.line && other.file === row.file), false);
-			rememberSource(true);
-		};
-	}
+	onChoice("sampled-lines", "all-lines", (isWhole) => {
+		const row = listing.rows[listing.current];
+		setWhole(isWhole);
+		makeRows();
+		goToRow(listing.rows.findIndex((other) => other.kind === "line" && row && other.line === row.line && other.file === row.file), false);
+		rememberSource(true);
+	});
 	byId("source-search").oninput = (event) => {
 		listing.query = event.target.value;
 		searchSource();
@@ -372,7 +369,7 @@ function startSource() {
 	byId("hottest-line").onclick = () => goToLine(listing.hot[0], true);
 	byId("hottest-line").disabled = !source.kernels.some((kernel) => kernel.lines.some((entry) => entry[FILE] >= 0));
 	byId("samples-graph").onclick = () => {
-		const metric = model.metrics.findIndex((one) => one.adds && /^num_samples/.test(one.name));
+		const metric = metrics.findIndex((one) => one.adds && /^num_samples/.test(one.name));
 		if (metric >= 0) setMetric(metric);
 		showInGraph(kernelNow().name);
 	};

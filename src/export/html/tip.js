@@ -1,4 +1,4 @@
-/* Tooltip of frames and of elements with data-tip, at the pointer or at the focused element. */
+/* Tooltip of frames and of elements with data-tip, at the pointer or at the focused element; canvases. */
 
 const TIP_GAP = 14; // pixels from the pointer
 const tip = element("div", { id: "tip", "aria-hidden": "true", hidden: true });
@@ -36,6 +36,33 @@ function showTip(owner, x, y, above) {
 }
 
 const tipOwnerOf = (target) => (target.closest ? target.closest(".frame, [data-tip]") : null);
+
+/* The tooltip of what is at the pointer on a canvas. */
+function tipOnCanvas(canvas, text) {
+	if (text === (canvas.dataset.tip || "")) return;
+	if (text) canvas.dataset.tip = text;
+	else delete canvas.dataset.tip;
+	hideTip(); // the page shows it again, with the new text
+}
+
+/* Clears a canvas. Its size is in CSS pixels. */
+function fitCanvas(canvas, width, height) {
+	const scale = window.devicePixelRatio || 1;
+	const context = canvas.getContext("2d");
+	canvas.width = Math.ceil(width * scale);
+	canvas.height = Math.ceil(height * scale);
+	canvas.style.width = width + "px";
+	canvas.style.height = height + "px";
+	context.scale(scale, scale);
+	return context;
+}
+
+function redrawWithTheme(tab, draw) {
+	const redraw = () => state.tab === tab && draw();
+	addEventListener("resize", redraw);
+	new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+}
 
 function startTip() {
 	document.body.append(tip);

@@ -8,7 +8,7 @@
  * ahead that is. Pairing with the oldest open start instead would give the second warp that sees an
  * end the start of the next event.
  */
-#include "intra/decode/async_events.h"
+#include "intra/decode/decode_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,9 +42,7 @@ static int compare_events(const void *a, const void *b)
 		return x->clock < y->clock ? -1 : 1;
 	if (x->is_end != y->is_end)
 		return x->is_end ? 1 : -1;
-	if (x->unit != y->unit)
-		return x->unit < y->unit ? -1 : 1;
-	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+	return ORDER_OF(x->unit, y->unit) ?: ORDER_OF(x->sequence, y->sequence);
 }
 
 static struct list *list_of(struct matching *matching, const struct decode_async_event *event)

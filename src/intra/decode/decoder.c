@@ -4,11 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "intra/decode/async_events.h"
-#include "intra/decode/execution_nesting.h"
-#include "intra/decode/ring_records.h"
-#include "intra/decode/subtract_overhead.h"
-#include "intra/decode/unit_sums.h"
+#include "intra/decode/decode_parts.h"
 
 /*
  * Rates of global timers. %globaltimer counts ns. LLVM's libc uses 100 MHz for all AMD GPUs with

@@ -137,8 +137,8 @@ void decoder_begin(struct decoder *decoder, const struct instrument_layout *layo
 void decoder_fini(struct decoder *decoder);
 /*
  * Decodes one CTA from its layout->cta_bytes bytes, of any alignment. False if out of memory. The
- * executions of one unit are consecutive, sorted by start, parents first. Those of async events
- * come last, after all units, sorted by scope and start; they have no parent.
+ * executions of one unit are consecutive, sorted by start, parents first. Executions of async
+ * events come last, after all units, sorted by scope and start; they have no parent.
  *
  * If a ring buffer lost its oldest records, an END without a START belongs to a scope that was open
  * before the oldest remaining record. It becomes a partial execution that starts with that record,

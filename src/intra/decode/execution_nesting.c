@@ -1,5 +1,5 @@
 /* Nesting of a unit's executions, and closing of scopes without a recorded end. */
-#include "intra/decode/execution_nesting.h"
+#include "intra/decode/decode_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -209,7 +209,7 @@ static uint32_t depth_of(const struct instrument_layout *layout, uint16_t scope)
 	return depth;
 }
 
-/* Sequence numbers of executions closed here, greater than those of all records. */
+/* Sequence numbers of executions closed here, greater than all records have. */
 #define CLOSED_MIN (DECODE_OPEN - 1 - INSTRUMENT_CODE_MAX)
 
 /* Closes an open execution at its last inner execution; it stays open if there is none. */
@@ -230,34 +230,46 @@ static void close_open(struct decoder *decoder, struct decode_execution *executi
 
 /*
  * A child must end within its parent, and an execution that contains one which started before the
- * oldest record must have started there too. Children are in [inner, end). True if `outer` became
- * longer.
+ * oldest record must have started there too.
  */
-static bool extend_parent(const struct decoder *decoder, struct decode_execution *outer,
-			  const struct decode_execution *inner, const struct decode_execution *end)
+static void extend_parent(const struct decoder *decoder, struct decode_execution *outer,
+			  const struct decode_execution *inner)
 {
-	uint64_t duration = outer->duration;
 	uint64_t until = decode_end_of(outer);
+	uint64_t inner_end = decode_end_of(inner);
 
-	for (; inner < end && inner->start < until; inner++) {
-		uint64_t inner_end = decode_end_of(inner);
-
-		if (is_open(inner) ||
-		    !layout_may_contain(decoder->layout, outer->scope, inner->scope))
-			continue;
-		if (inner->start >= outer->start)
-			until = inner_end > until ? inner_end : until;
-		else if (inner_end > outer->start && inner_end < until)
-			outer->start = inner->start;
-	}
+	if (is_open(inner) || !layout_may_contain(decoder->layout, outer->scope, inner->scope))
+		return;
+	if (inner->start >= outer->start)
+		until = inner->start < until && inner_end > until ? inner_end : until;
+	else if (inner_end > outer->start && inner_end < until)
+		outer->start = inner->start;
 	outer->duration = until - outer->start;
+}
+
+/*
+ * Executions from `unordered` on are not sorted: they started before the oldest record. True if the
+ * execution became longer.
+ */
+static bool extend_around_children(const struct decoder *decoder, uint32_t first,
+				   uint32_t unordered, uint32_t index)
+{
+	const struct decode_execution *all = decoder->executions;
+	struct decode_execution *outer = &decoder->executions[index];
+	uint64_t duration = outer->duration;
+
+	for (uint32_t i = index < unordered ? index + 1 : first;
+	     i < unordered && all[i].start < decode_end_of(outer); i++)
+		extend_parent(decoder, outer, &all[i]);
+	for (uint32_t i = unordered; i < decoder->execution_count; i++)
+		if (i != index)
+			extend_parent(decoder, outer, &all[i]);
 	return outer->duration != duration;
 }
 
-/* Executions from `unordered` on are not sorted: they started before the oldest record. */
 static void extend_all(const struct decoder *decoder, uint32_t first, uint32_t unordered)
 {
-	struct decode_execution *all = decoder->executions;
+	const struct decode_execution *all = decoder->executions;
 	uint32_t rounds = DECODE_DEPTH_MAX;
 	bool has_changed = true;
 
@@ -265,9 +277,7 @@ static void extend_all(const struct decoder *decoder, uint32_t first, uint32_t u
 		has_changed = false;
 		for (uint32_t i = (uint32_t)decoder->execution_count; i-- > first;)
 			if (all[i].sequence >= CLOSED_MIN && !is_open(&all[i]))
-				has_changed |= extend_parent(decoder, &all[i],
-							     &all[i < unordered ? i + 1 : first],
-							     all + unordered);
+				has_changed |= extend_around_children(decoder, first, unordered, i);
 	}
 }
 

@@ -1,12 +1,11 @@
 /*
  * Reading a ring buffer: extends clocks to 64 bits and pairs START and END records into executions.
  */
-#include "intra/decode/ring_records.h"
+#include "intra/decode/decode_parts.h"
 
 #include <string.h>
 
 #include "base/array.h"
-#include "intra/decode/async_events.h"
 
 /* Maximum distance of clock reads that the compiler reordered, in cycles. */
 #define OUT_OF_ORDER 0x1000000u
@@ -118,12 +117,12 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
 struct pairing {
 	struct decoder *decoder;
 	uint32_t innermost[INSTRUMENT_CODE_MAX + 1];
-	uint32_t dead;                           /* STARTs that are not executions, or not yet */
-	uint64_t oldest;                         /* earliest clock of the records so far */
-	uint64_t latest;                         /* when the latest of them was made */
-	uint64_t made;                           /* when the first of them was made */
-	uint64_t seen[INSTRUMENT_SCOPE_WORDS];   /* scopes with a record so far */
-	uint64_t around[INSTRUMENT_SCOPE_WORDS]; /* scopes that all of these may be inside */
+	uint32_t dead;           /* STARTs that are not executions, or not yet */
+	uint64_t oldest;         /* earliest clock of the records so far */
+	uint64_t latest;         /* when the latest of them was made */
+	uint64_t made;           /* when the first of them was made */
+	struct scope_set seen;   /* scopes with a record so far */
+	struct scope_set around; /* scopes that all of these may be inside */
 	uint8_t unit;
 	bool has_dropped;
 };
@@ -158,21 +157,16 @@ static void open_scope(struct pairing *pairing, const struct decode_reading *rea
 	pairing->dead++;
 }
 
-static bool has_seen(const struct pairing *pairing, uint16_t scope)
-{
-	return pairing->seen[scope / 64] >> scope % 64 & 1;
-}
-
 /* Notes that the scope has a record, inside the scopes that are open. */
 static void note_seen(struct pairing *pairing, uint16_t scope)
 {
 	const struct instrument_nesting *nesting = pairing->decoder->layout->nesting;
 
-	if (has_seen(pairing, scope))
+	if (scope_set_has(&pairing->seen, scope))
 		return;
-	pairing->seen[scope / 64] |= 1ull << scope % 64;
+	scope_set_add(&pairing->seen, scope);
 	for (uint32_t i = 0; nesting && nesting[scope].is_known && i < INSTRUMENT_SCOPE_WORDS; i++)
-		pairing->around[i] &= nesting[scope].around[i];
+		pairing->around.bits[i] &= nesting[scope].around.bits[i];
 }
 
 /*
@@ -183,9 +177,9 @@ static bool may_have_been_open(const struct pairing *pairing, uint16_t scope)
 {
 	const struct instrument_nesting *nesting = pairing->decoder->layout->nesting;
 
-	if ((!nesting || !nesting[scope].is_known) && has_seen(pairing, scope))
+	if ((!nesting || !nesting[scope].is_known) && scope_set_has(&pairing->seen, scope))
 		return false;
-	return pairing->around[scope / 64] >> scope % 64 & 1;
+	return scope_set_has(&pairing->around, scope);
 }
 
 /*
@@ -342,8 +336,8 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 }
 
 /*
- * The same for the common case, in one forward pass: nothing was overwritten, and the kernel was
- * short enough for the low half of the clock.
+ * The common case, in one forward pass: nothing was overwritten, and the kernel was short enough
+ * for the low half of the clock.
  */
 static bool read_forth(struct pairing *pairing, const struct decode_ring *ring)
 {
@@ -386,8 +380,8 @@ bool decode_ring_records(struct decoder *decoder, struct decode_ring *ring, uint
 	pairing.oldest = UINT64_MAX;
 	pairing.latest = 0;
 	pairing.made = 0;
-	memset(pairing.seen, 0, sizeof(pairing.seen));
-	memset(pairing.around, 0xff, sizeof(pairing.around));
+	memset(&pairing.seen, 0, sizeof(pairing.seen));
+	memset(&pairing.around, 0xff, sizeof(pairing.around));
 	pairing.unit = unit;
 	pairing.has_dropped = ring->first != 0;
 	memset(pairing.innermost, 0xff, ring->layout->scope_count * sizeof(*pairing.innermost));

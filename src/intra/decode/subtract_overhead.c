@@ -1,12 +1,12 @@
 /*
- * Subtraction of record overhead: times become those of a clock that is stopped while records are
- * made. Two clock reads are apart by the cost of a clock read, plus the cost of the records stored
- * after the first one. Those are the records of executions that ended with it. Executions that
- * start or end together share a clock read and have equal clocks.
+ * Subtraction of record overhead: times as if the clock were stopped while records are made. Two
+ * clock reads are apart by the cost of a clock read, plus the cost of the records stored after the
+ * first one. Those are the records of executions that ended with it. Executions that start or end
+ * together share a clock read and have equal clocks.
  *
  * The overhead is a mean. If less time has passed, the remainder is subtracted later.
  */
-#include "intra/decode/subtract_overhead.h"
+#include "intra/decode/decode_parts.h"
 
 #include <stdlib.h>
 
@@ -58,10 +58,10 @@ static int compare_ends(const void *a, const void *b)
 	const struct decode_end *x = a;
 	const struct decode_end *y = b;
 
-	return (x->clock > y->clock) - (x->clock < y->clock);
+	return ORDER_OF(x->clock, y->clock);
 }
 
-/* Sorts by clock. Most ends are after those of only a few executions that contain them. */
+/* Sorts by clock. Most ends are after the ends of only a few executions that contain them. */
 static void sort_ends(struct decode_end *ends, uint32_t count)
 {
 	uint64_t moves_left = (uint64_t)count * 8;

@@ -5,7 +5,7 @@
  * Record overhead: an execution contains the clock reads and the records of all executions inside,
  * and the read of its end. Records that share their clock read with an end come after that end.
  */
-#include "intra/decode/unit_sums.h"
+#include "intra/decode/decode_parts.h"
 
 #include <string.h>
 
@@ -143,7 +143,7 @@ static void count(const struct instrument_layout *layout, const uint8_t *bytes,
 		nodes[i].starts = nodes[i].count;
 }
 
-/* A scope that also runs outside the one around it belongs to that one's parent. */
+/* A scope that also runs outside its enclosing scope belongs to that scope's parent. */
 static void find_parents(const struct instrument_layout *layout, const uint8_t *bytes,
 			 struct decode_sum *nodes)
 {

@@ -11,8 +11,6 @@
 #include "intra/llvm/ir_signature.h"
 #include "intra/llvm/noinline_callees.h"
 
-#define OPERAND_BYTES 32
-
 static void write_unchanged(const struct emit *emit, struct slice line)
 {
 	out_bytes(emit->out, line.at, line.length);
@@ -21,47 +19,42 @@ static void write_unchanged(const struct emit *emit, struct slice line)
 
 /* ------------------------------------------------------------------ bytes used */
 
+static void write_used(struct plan_value value, char *text)
+{
+	if (value.origin == VALUE_PHI || value.origin == VALUE_CODE)
+		snprintf(text, EMIT_OPERAND_BYTES, "%%proton.%c.%u",
+			 value.origin == VALUE_PHI ? 'i' : 'n', value.number);
+	else
+		snprintf(text, EMIT_OPERAND_BYTES, "%u", value.number);
+}
+
 /* Writes the operand for the bytes used on entry to `block`. */
 static void used_before(const struct emit *emit, uint32_t block, char *text)
 {
-	const struct plan_block *b = &emit->plan->blocks[block];
-
-	if (b->used != PLAN_VARIES)
-		snprintf(text, OPERAND_BYTES, "%" PRId64, b->used < 0 ? (int64_t)0 : b->used);
-	else if (b->source == block)
-		snprintf(text, OPERAND_BYTES, "%%proton.i.%u", block);
-	else
-		snprintf(text, OPERAND_BYTES, "%%proton.%c.%u",
-			 emit->plan->blocks[b->source].slot_count ? 'n' : 'i', b->source);
+	write_used(emit->plan->used[block], text);
 }
 
-static void used_after(const struct emit *emit, uint32_t block, char *text)
+static void used_after(const struct emit *emit, uint32_t variable, uint32_t block, char *text)
 {
-	int64_t used = plan_used_after(emit->plan, block);
-
-	if (used != PLAN_VARIES)
-		snprintf(text, OPERAND_BYTES, "%" PRId64, used);
-	else if (emit->plan->blocks[block].slot_count)
-		snprintf(text, OPERAND_BYTES, "%%proton.n.%u", block);
-	else
-		used_before(emit, block, text);
+	write_used(plan_used_after(emit->plan, block), text);
 }
 
-static void write_phi(const struct emit *emit, struct out *out, uint32_t block)
+static bool varies(const struct emit *emit, uint32_t block)
 {
-	const struct plan_block *b = &emit->plan->blocks[block];
+	enum value_origin origin = emit->plan->used[block].origin;
 
-	out_printf(out, "  %%proton.i.%u = phi i32 ", block);
-	for (uint32_t i = 0; i < b->predecessor_count; i++) {
-		uint32_t from = emit->plan->predecessors[b->first_predecessor + i];
-		char value[OPERAND_BYTES];
+	return origin == VALUE_PHI || origin == VALUE_CODE;
+}
 
-		used_after(emit, from, value);
-		out_printf(out, "%s[ %s, ", i ? ", " : "", value);
-		ir_function_write_label(emit->function, out, from);
-		out_text(out, " ]");
+/* Writes the phis of a block. */
+static void write_phis(const struct emit *emit, struct out *out, uint32_t block)
+{
+	if (emit->sums) {
+		emit_sum_phis(emit, out, block);
+	} else if (plan_is_phi(emit->plan, emit->plan->used[block], block)) {
+		out_printf(out, "  %%proton.i.%u", block);
+		emit_phi(emit, out, block, 0, used_after);
 	}
-	out_byte(out, '\n');
 }
 
 /* ------------------------------------------------------------------ definitions and attributes */
@@ -112,16 +105,15 @@ static void attributes_line(const struct emit *emit, struct slice line)
 static void write_record(const struct emit *emit, uint32_t block, uint32_t marker)
 {
 	const struct plan_site *site = &emit->plan->sites[marker];
-	const struct plan_block *b = &emit->plan->blocks[block];
 	struct slice end = emit->function->markers[site->clock].result;
 	struct emit_address address = {PLAN_NONE, site->slot * INSTRUMENT_RECORD_BYTES};
 	char clock[64];
 	char word[64];
 
-	if (b->used == PLAN_VARIES)
+	if (varies(emit, block))
 		address.block = block;
 	else
-		address.offset_bytes += (uint32_t)(b->used < 0 ? 0 : b->used) &
+		address.offset_bytes += emit->plan->used[block].number &
 					(emit->layout->ring_bytes - 1);
 	if (site->start == PLAN_NONE) {
 		snprintf(clock, sizeof(clock), "%.*s", (int)end.length, end.at);
@@ -152,9 +144,9 @@ static void write_record(const struct emit *emit, uint32_t block, uint32_t marke
  */
 static void open_group(const struct emit *emit, uint32_t block)
 {
-	char used[OPERAND_BYTES];
+	char used[EMIT_OPERAND_BYTES];
 
-	if (emit->plan->blocks[block].used != PLAN_VARIES)
+	if (!varies(emit, block))
 		return;
 	used_before(emit, block, used);
 	emit->target->group(emit, block, used);
@@ -233,14 +225,10 @@ static struct ir_signature signature_of(struct slice line, struct slice name)
  */
 static void write_location(struct out *out, struct slice after)
 {
-	const char *at = slice_find(after, ", !dbg !");
 	uint32_t number;
 
-	if (!at)
-		return;
-	after = slice_between(at + strlen(", !dbg !"), slice_end(after));
-	slice_take_number(&after, UINT32_MAX, &number);
-	out_bytes(out, at, (size_t)(after.at - at));
+	if (slice_take_past(&after, ", !dbg !") && slice_take_number(&after, UINT32_MAX, &number))
+		out_printf(out, ", !dbg !%u", number);
 }
 
 static void write_call(const struct emit *emit, uint32_t block, struct slice line)
@@ -249,9 +237,9 @@ static void write_call(const struct emit *emit, uint32_t block, struct slice lin
 	uint32_t callee = emit->function->blocks[block].callee;
 	struct ir_signature call = signature_of(line, callees->functions[callee].name);
 	struct out *out = emit->out;
-	char used[OPERAND_BYTES];
+	char used[EMIT_OPERAND_BYTES];
 
-	used_after(emit, block, used);
+	used_after(emit, 0, block, used);
 	out_printf(out, "  %%proton.%s.%u = ", slice_is(call.type, "void") ? "given" : "call",
 		   block + 1);
 	write_signature(emit, &call, used);
@@ -274,9 +262,9 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 	const char *value = slice_find(line, "ret ") + 4;
 	const char *metadata = slice_find(line, ", !");
 	struct out *out = emit->out;
-	char used[OPERAND_BYTES];
+	char used[EMIT_OPERAND_BYTES];
 
-	used_after(emit, block, used);
+	used_after(emit, 0, block, used);
 	if (!metadata)
 		metadata = end;
 	EMIT(out,
@@ -336,10 +324,7 @@ static void write_block(const struct emit *emit, uint32_t index)
 	uint32_t marker = block->first_marker;
 	uint32_t line = block->first_line;
 
-	if (emit->sums)
-		emit_sum_phis(emit, emit->out, index);
-	else if (emit->plan->blocks[index].has_phi)
-		write_phi(emit, emit->out, index);
+	write_phis(emit, emit->out, index);
 	/* Phis stay first. */
 	while (line < block->end_line && slice_find(emit->function->lines[line], " = phi "))
 		write_unchanged(emit, emit->function->lines[line++]);
@@ -357,16 +342,13 @@ static void write_block(const struct emit *emit, uint32_t index)
 static void write_end(const struct emit *emit)
 {
 	uint32_t end = emit->function->block_count;
-	char used[OPERAND_BYTES];
+	char used[EMIT_OPERAND_BYTES];
 	struct out phi;
 	size_t length;
 	char *text = NULL;
 
 	out_init(&phi, -1);
-	if (emit->sums)
-		emit_sum_phis(emit, &phi, end);
-	else if (emit->plan->blocks[end].has_phi)
-		write_phi(emit, &phi, end);
+	write_phis(emit, &phi, end);
 	if (phi.length)
 		text = out_take(&phi, &length);
 	out_fini(&phi);

@@ -93,6 +93,16 @@ static inline uint32_t emit_shared_bytes(const struct emit *emit)
 }
 
 /* emit_sums.c: */
+/* The text of an SSA value. */
+#define EMIT_OPERAND_BYTES 40
+
+/*
+ * After the name of a phi of `block`: writes its operands, of which `operand` gives the value of
+ * `variable` at the end of a predecessor.
+ */
+void emit_phi(const struct emit *emit, struct out *out, uint32_t block, uint32_t variable,
+	      void (*operand)(const struct emit *emit, uint32_t variable, uint32_t from,
+			      char *text));
 /* Writes the phis of sums and counters in a block. */
 void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block);
 /* After a marker's clock read: adds to its sum, and counts. */
@@ -100,7 +110,6 @@ void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker);
 /* declarations of the functions called by the above; NULL-terminated */
 extern const char *const emit_sum_declarations[];
 /* Writes the operand for word `word` at the function's end. */
-#define EMIT_SUM_OPERAND_BYTES 40
 void emit_sum_word(const struct emit *emit, uint32_t word, char *text);
 
 /* Writes the whole text with records in place of markers. */

@@ -140,7 +140,7 @@ static void context(const struct emit *emit)
 static void read_clock(const struct emit *emit, const struct ir_marker *marker)
 {
 	struct slice name = {marker->result.at + 1, marker->result.length - 1};
-	const char *barrier = emit->options->sched_barriers
+	const char *barrier = emit->options->mode.sched_barriers
 				      ? "  call void @llvm.amdgcn.sched.barrier(i32 0)\n"
 				      : "";
 
@@ -214,7 +214,7 @@ static void store_sums(const struct emit *emit)
 
 	for (uint32_t at = 0; at < bytes; at += INSTRUMENT_RECORD_BYTES) {
 		uint32_t number = emit->function->marker_count + at / INSTRUMENT_RECORD_BYTES;
-		char words[2][EMIT_SUM_OPERAND_BYTES];
+		char words[2][EMIT_OPERAND_BYTES];
 
 		emit_sum_word(emit, at / 4, words[0]);
 		emit_sum_word(emit, at / 4 + 1, words[1]);

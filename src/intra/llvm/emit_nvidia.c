@@ -343,7 +343,7 @@ static void store_sums(const struct emit *emit)
 {
 	uint32_t bytes = emit->sums ? sum_plan_bytes(emit->sums) : 0;
 	bool asks = emit_is_global(emit);
-	char words[4][EMIT_SUM_OPERAND_BYTES];
+	char words[4][EMIT_OPERAND_BYTES];
 
 	for (uint32_t at = 0; at < bytes; at += 16) {
 		for (uint32_t i = 0; i < 4; i++)

@@ -1,4 +1,4 @@
-/* LLVM IR emitter for sums: phis and additions, the same for NVIDIA and AMD. */
+/* LLVM IR emitter for phis, and for the additions of sums: the same for NVIDIA and AMD. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,44 +11,58 @@ const char *const emit_sum_declarations[] = {
 	NULL,
 };
 
-static void operand(const struct emit *emit, uint32_t variable, struct sum_value value, char *text)
+void emit_phi(const struct emit *emit, struct out *out, uint32_t block, uint32_t variable,
+	      void (*operand)(const struct emit *emit, uint32_t variable, uint32_t from,
+			      char *text))
+{
+	const struct plan_block *b = &emit->plan->blocks[block];
+
+	out_text(out, " = phi i32 ");
+	for (uint32_t i = 0; i < b->predecessor_count; i++) {
+		uint32_t from = emit->plan->predecessors[b->first_predecessor + i];
+		char value[EMIT_OPERAND_BYTES];
+
+		operand(emit, variable, from, value);
+		out_printf(out, "%s[ %s, ", i ? ", " : "", value);
+		ir_function_write_label(emit->function, out, from);
+		out_text(out, " ]");
+	}
+	out_byte(out, '\n');
+}
+
+static void operand(const struct emit *emit, uint32_t variable, struct plan_value value, char *text)
 {
 	static const char *const names[] = {
 		[SUM_CYCLES] = "c", [SUM_COUNTER] = "n", [SUM_OPEN] = "o", [SUM_INSIDE] = "q",
 		[SUM_BEGIN] = "b",  [SUM_MIN] = "min",   [SUM_MAX] = "max"};
 
-	if (value.origin == SUM_PHI)
-		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%%proton.s.%u.%u", variable, value.number);
-	else if (value.origin == SUM_MARKER)
-		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%%proton.%s.%u",
+	if (value.origin == VALUE_PHI)
+		snprintf(text, EMIT_OPERAND_BYTES, "%%proton.s.%u.%u", variable, value.number);
+	else if (value.origin == VALUE_CODE)
+		snprintf(text, EMIT_OPERAND_BYTES, "%%proton.%s.%u",
 			 names[emit->sums->variables[variable].kind], value.number);
 	else
-		snprintf(text, EMIT_SUM_OPERAND_BYTES, "%" PRId32,
-			 value.origin == SUM_CONSTANT ? (int32_t)value.number : 0);
+		snprintf(text, EMIT_OPERAND_BYTES, "%" PRId32,
+			 value.origin == VALUE_CONSTANT ? (int32_t)value.number : 0);
+}
+
+/* The value of the variable at the end of a block. */
+static void operand_after(const struct emit *emit, uint32_t variable, uint32_t block, char *text)
+{
+	const struct ir_block *b = &emit->function->blocks[block];
+
+	operand(emit, variable,
+		sum_plan_value(emit->sums, variable, block, b->first_marker + b->marker_count),
+		text);
 }
 
 void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block)
 {
-	const struct plan_block *b = &emit->plan->blocks[block];
-	const struct ir_block *blocks = emit->function->blocks;
-
 	for (uint32_t v = 0; v < emit->sums->variable_count; v++) {
-		struct sum_value value = sum_plan_entry(emit->sums, v, block);
-
-		if (value.origin != SUM_PHI || value.number != block)
+		if (!plan_is_phi(emit->plan, sum_plan_entry(emit->sums, v, block), block))
 			continue;
-		out_printf(out, "  %%proton.s.%u.%u = phi i32 ", v, block);
-		for (uint32_t i = 0; i < b->predecessor_count; i++) {
-			uint32_t from = emit->plan->predecessors[b->first_predecessor + i];
-			uint32_t end = blocks[from].first_marker + blocks[from].marker_count;
-			char text[EMIT_SUM_OPERAND_BYTES];
-
-			operand(emit, v, sum_plan_value(emit->sums, v, from, end), text);
-			out_printf(out, "%s[ %s, ", i ? ", " : "", text);
-			ir_function_write_label(emit->function, out, from);
-			out_text(out, " ]");
-		}
-		out_byte(out, '\n');
+		out_printf(out, "  %%proton.s.%u.%u", v, block);
+		emit_phi(emit, out, block, v, operand_after);
 	}
 }
 
@@ -67,7 +81,7 @@ static bool find_duration(const struct emit *emit, uint32_t sum, uint32_t block,
 	const struct plan_site *site = &emit->plan->sites[marker];
 	const struct ir_marker *markers = emit->function->markers;
 	uint32_t begin = begin_of(emit->sums, sum);
-	char start[EMIT_SUM_OPERAND_BYTES];
+	char start[EMIT_OPERAND_BYTES];
 	struct slice from;
 
 	if (site->start != PLAN_NONE) {
@@ -116,9 +130,9 @@ static void change_variable(const struct emit *emit, uint32_t variable, uint32_t
 			    uint32_t marker)
 {
 	const struct sum_variable *v = &emit->sums->variables[variable];
-	struct sum_value value = sum_plan_value(emit->sums, variable, block, marker);
-	char before[EMIT_SUM_OPERAND_BYTES];
-	char open[EMIT_SUM_OPERAND_BYTES];
+	struct plan_value value = sum_plan_value(emit->sums, variable, block, marker);
+	char before[EMIT_OPERAND_BYTES];
+	char open[EMIT_OPERAND_BYTES];
 
 	operand(emit, variable, value, before);
 	if (v->kind == SUM_CYCLES) {
@@ -131,10 +145,10 @@ static void change_variable(const struct emit *emit, uint32_t variable, uint32_t
 		     "i32 %proton.d.<marker>)\n",
 		     EMIT_TEXT("name", v->kind == SUM_MIN ? "min" : "max"),
 		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
-	} else if (v->kind == SUM_COUNTER && value.origin != SUM_CONSTANT) {
+	} else if (v->kind == SUM_COUNTER && value.origin != VALUE_CONSTANT) {
 		EMIT(emit->out, "  %proton.n.<marker> = add i32 <before>, 1\n",
 		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
-	} else if (v->kind == SUM_OPEN && value.origin != SUM_CONSTANT) {
+	} else if (v->kind == SUM_OPEN && value.origin != VALUE_CONSTANT) {
 		EMIT(emit->out, "  %proton.o.<marker> = add i32 <before>, <change>\n",
 		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
 		     EMIT_NUMBER("change", emit->function->markers[marker].marker.is_end ? -1 : 1));
@@ -151,7 +165,7 @@ static void change_variable(const struct emit *emit, uint32_t variable, uint32_t
 
 void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker)
 {
-	if (sum_plan_entry(emit->sums, 0, block).origin == SUM_UNREACHED)
+	if (sum_plan_entry(emit->sums, 0, block).origin == VALUE_UNREACHED)
 		return;
 	for (uint32_t v = 0; v < emit->sums->variable_count; v++)
 		if (sum_plan_changes(emit->sums, v, marker))
@@ -160,7 +174,7 @@ void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker)
 
 void emit_sum_word(const struct emit *emit, uint32_t word, char *text)
 {
-	struct sum_value value = {SUM_CONSTANT, 0};
+	struct plan_value value = {VALUE_CONSTANT, 0};
 	uint32_t variable = word < emit->sums->variable_count ? word : 0;
 
 	if (word == variable)

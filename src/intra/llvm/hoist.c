@@ -49,14 +49,6 @@ struct hoisting {
 
 /* ------------------------------------------------------------------ lines */
 
-/* The text after " = "; empty if the instruction defines no value. */
-static struct slice definition_of(struct slice line)
-{
-	const char *equals = slice_starts(line, "%") ? slice_find(line, " = ") : NULL;
-
-	return slice_between(equals ? equals + 3 : slice_end(line), slice_end(line));
-}
-
 /* True for float arithmetic: no side effects, no traps, and the same result anywhere. */
 static bool is_arithmetic(struct slice text)
 {
@@ -77,7 +69,7 @@ static enum kind kind_of(struct slice line)
 {
 	static const char *const packs[] = {"insertelement", "extractelement", "shufflevector"};
 	static const char *const casts[] = {"bitcast", "fpext", "fptrunc"};
-	struct slice text = definition_of(line);
+	struct slice text = ir_operation_of(line);
 	bool is_vector = slice_find(text, " x float>") || slice_find(text, " x half>") ||
 			 slice_find(text, " x bfloat>");
 	struct slice rest = text;
@@ -94,12 +86,12 @@ static enum kind kind_of(struct slice line)
 /* The number of the debug location of a line, "!dbg !30"; 0 if it has none that is known. */
 static uint32_t location_of(const struct hoisting *hoisting, uint32_t line)
 {
-	struct slice text = hoisting->function->lines[line];
-	const char *at = slice_find(text, ", !dbg !");
-	struct slice rest = slice_between(at ? at + 8 : slice_end(text), slice_end(text));
+	struct slice rest = hoisting->function->lines[line];
 	uint32_t number;
 
-	return slice_take_number(&rest, hoisting->function->line_count - 1, &number) &&
+	return slice_take_past(&rest, ", !dbg !") &&
+			       slice_take_number(&rest, hoisting->function->line_count - 1,
+						 &number) &&
 			       hoisting->sources[number]
 		       ? number
 		       : 0;
@@ -164,7 +156,7 @@ static bool find_values(struct hoisting *hoisting)
 		struct slice line = function->lines[i];
 		const char *at = line.at;
 
-		if (!definition_of(line).length)
+		if (!ir_operation_of(line).length)
 			continue;
 		hoisting->lines[i].kind = kind_of(line);
 		has_vectors |= hoisting->lines[i].kind == KIND_VECTOR;
@@ -197,7 +189,7 @@ static bool is_chained(const struct hoisting *hoisting, const struct ir_block *b
 		       uint32_t location)
 {
 	const struct line *user = &hoisting->lines[line];
-	const char *at = definition_of(hoisting->function->lines[line]).at;
+	const char *at = ir_operation_of(hoisting->function->lines[line]).at;
 	uint32_t used;
 
 	if (user->kind == KIND_VECTOR)
@@ -250,7 +242,7 @@ static bool find_tree(struct hoisting *hoisting, const struct ir_block *block, u
 	*tree = (struct tree){.lines = {root}, .count = 1};
 	hoisting->lines[root].tree = root + 1;
 	for (uint32_t i = 0; i < tree->count; i++) {
-		const char *at = definition_of(hoisting->function->lines[tree->lines[i]]).at;
+		const char *at = ir_operation_of(hoisting->function->lines[tree->lines[i]]).at;
 		uint32_t used;
 
 		while (next_operand(hoisting, block, tree->lines[i], &at, &used)) {
@@ -321,7 +313,7 @@ static int compare_moves(const void *a, const void *b)
 	uint64_t left = *(const uint64_t *)a;
 	uint64_t right = *(const uint64_t *)b;
 
-	return (left > right) - (left < right);
+	return ORDER_OF(left, right);
 }
 
 /* Lines that move to the same place stay in text order. */

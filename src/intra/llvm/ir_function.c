@@ -30,22 +30,6 @@ static bool is_terminator(struct slice line)
 	return false;
 }
 
-static struct ir_block *add_block(struct ir_function *function, size_t *capacity,
-				  struct slice label, uint32_t first_line)
-{
-	if (!array_reserve(&function->blocks, capacity, function->block_count + 1,
-			   sizeof(*function->blocks)))
-		return NULL;
-	function->blocks[function->block_count] = (struct ir_block){
-		.label = label,
-		.first_line = first_line,
-		.end_line = first_line,
-		.first_marker = function->marker_count,
-		.callee = IR_NAME_NONE,
-	};
-	return &function->blocks[function->block_count++];
-}
-
 static bool add_marker(struct ir_function *function, size_t *capacity, uint32_t line, bool follows)
 {
 	struct ir_marker marker;
@@ -70,10 +54,21 @@ struct body {
 
 static bool begin_block(struct body *body, struct slice label, uint32_t line)
 {
-	body->block = add_block(body->function, &body->block_capacity, label, line);
+	struct ir_function *function = body->function;
+	struct ir_block block = {
+		.label = label,
+		.first_line = line,
+		.end_line = line,
+		.first_marker = function->marker_count,
+		.callee = IR_NAME_NONE,
+	};
+
+	if (!ARRAY_ADD(function->blocks, body->block_capacity, function->block_count, block))
+		return false;
+	body->block = &function->blocks[function->block_count - 1];
 	body->ended = false;
 	body->follows_marker = false;
-	return body->block;
+	return true;
 }
 
 /* A call of an instrumented callee ends the block; a block with the same label follows. */
@@ -204,11 +199,9 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 			line--;
 		for (line = line ? line - 1 : 0; line < block->end_line; line++) {
 			struct slice text = function->lines[line];
-			const char *end = text.at + text.length;
-			const char *found;
 
-			while ((found = slice_find(text, "label %")) != NULL) {
-				struct slice label = ir_name_at(found + 7, end);
+			while (slice_take_past(&text, "label %")) {
+				struct slice label = ir_name_at(text.at, slice_end(text));
 				uint32_t target = ir_names_find(labels, label);
 
 				/* The entry block has no predecessors. */
@@ -216,8 +209,7 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 					return ir_parse_error(line, err);
 				if (!add_successor(function, &capacity, block, target))
 					return err_nomem(err);
-				text.at = label.at + label.length;
-				text.length = (size_t)(end - text.at);
+				slice_skip(&text, label.length);
 			}
 		}
 	}

@@ -1,4 +1,7 @@
-/* Reading LLVM IR modules: finds the kernel, its callees and the markers in both. */
+/*
+ * Reading LLVM IR modules: finds the kernel, its callees and the markers in both, and checks what
+ * the pass assumes about Triton's kernels.
+ */
 #include "intra/llvm/ir_module.h"
 
 #include <stdlib.h>
@@ -22,18 +25,22 @@ static bool split_lines(const char *text, size_t length, struct ir_function *ker
 	return true;
 }
 
-/* The "(" of a "define" line, after the kernel name; NULL. */
-static const char *parameters_of(struct slice line)
+/* The parameters of a "define" line; empty if it cannot be parsed. */
+static struct slice parameters_of(struct slice line)
 {
-	const char *end = line.at + line.length;
 	const char *at = memchr(line.at, '@', line.length);
-	struct slice name;
+	struct slice rest = line;
+	struct slice parameters;
 
 	if (!at)
-		return NULL;
-	name = ir_name_at(at + 1, end);
-	at = name.at + name.length;
-	return name.length && at < end && *at == '(' ? at : NULL;
+		return (struct slice){line.at, 0};
+	rest = slice_between(slice_end(ir_name_at(at + 1, slice_end(line))), slice_end(line));
+	if (rest.at == at + 1 || !slice_take(&rest, "("))
+		return (struct slice){line.at, 0};
+	parameters = slice_before(rest, ")");
+	if (parameters.length == rest.length)
+		parameters.length = 0;
+	return parameters;
 }
 
 /*
@@ -42,40 +49,23 @@ static const char *parameters_of(struct slice line)
  */
 static struct slice last_parameter_of(struct slice line, uint32_t *count)
 {
-	const char *end = slice_end(line);
-	struct slice before;
-	const char *start = parameters_of(line);
-	struct slice found = {NULL, 0};
-	int depth = 0;
+	struct slice rest = parameters_of(line);
+	struct slice last = slice_before(rest, ",");
+	struct slice name;
+	const char *at;
 
-	*count = 1;
-	for (const char *at = start; at && at < end; at++) {
-		if (*at == '"') {
-			at = memchr(at + 1, '"', (size_t)(end - at - 1));
-			if (!at)
-				return (struct slice){NULL, 0};
-		} else if (*at == '(' || *at == '{' || *at == '[' || *at == '<') {
-			depth++;
-		} else if (*at == ')' || *at == '}' || *at == ']' || *at == '>') {
-			if (--depth == 0)
-				break;
-		} else if (*at == ',' && depth == 1) {
-			start = at;
-			++*count;
-		} else if (*at == '%' && depth == 1) {
-			found.at = at;
-			found.length = 1 + ir_name_at(at + 1, end).length;
-			at += found.length - 1;
-		}
+	for (*count = 1; last.length < rest.length; ++*count) {
+		slice_skip(&rest, last.length + 1);
+		last = slice_before(rest, ",");
 	}
-	/* `start` is at the "(" or "," before the parameter. */
-	if (start && end - start > 2)
-		start += start[1] == ' ' ? 2 : 1;
-	if (!start || depth != 0 || found.length < 2 || found.length > IR_RESULT_MAX ||
-	    found.at[1] == '"' || found.at < start)
-		return (struct slice){NULL, 0};
-	before = slice_between(start, found.at);
-	return slice_take(&before, "ptr addrspace(1) ") ? found : (struct slice){NULL, 0};
+	last = slice_trim(last);
+	at = slice_find_last(last, " %");
+	name = slice_between(at ? at + 1 : slice_end(last), slice_end(last));
+	if (!slice_starts(last, "ptr addrspace(1) ") || name.length < 2 ||
+	    name.length > IR_RESULT_MAX || name.at[1] == '"' ||
+	    ir_name_at(name.at + 1, slice_end(name)).length + 1 != name.length)
+		name.length = 0;
+	return name;
 }
 
 static bool is_kernel(struct slice line)
@@ -167,4 +157,62 @@ void ir_module_fini(struct ir_function *kernel)
 	callees_free(kernel->callees);
 	free(kernel->lines);
 	ir_function_fini(kernel);
+}
+
+/* ------------------------------------------------------------------ checks */
+
+static int check_parameters(const struct ir_function *kernel, uint32_t expected,
+			    struct proton_error *err)
+{
+	if (!expected || kernel->parameter_count == expected)
+		return PROTON_OK;
+	return err_set(err, PROTON_E_UNSUPPORTED,
+		       "the kernel has %u parameters instead of %u, so the one for the profile's "
+		       "buffer is unknown",
+		       kernel->parameter_count, expected);
+}
+
+/* The constant offset after the name of the memory: "@global_smem, i64 4096)". */
+static uint32_t offset_at(struct slice after)
+{
+	uint32_t bits;
+	uint32_t offset = 0;
+
+	if (slice_take(&after, ", i") && slice_take_number(&after, 64, &bits) &&
+	    slice_take(&after, " ") && slice_take_number(&after, UINT32_MAX, &offset) &&
+	    slice_starts(after, ")"))
+		return offset;
+	return 0;
+}
+
+/* The ring buffers follow the kernel's shared memory. Its size comes from Triton's metadata. */
+static int check_shared(const struct ir_function *kernel, uint32_t shared_bytes,
+			struct proton_error *err)
+{
+	for (uint32_t i = 0; i < kernel->line_count; i++) {
+		struct slice line = kernel->lines[i];
+
+		if (!slice_starts(line, "%") && !slice_starts(line, "store ") &&
+		    !slice_find(line, "call "))
+			continue;
+		while (slice_take_past(&line, "@global_smem")) {
+			uint32_t offset = offset_at(line);
+
+			if (offset >= shared_bytes)
+				return err_set(
+					err, PROTON_E_UNSUPPORTED,
+					"the kernel uses shared memory at byte %u, but has only "
+					"%u bytes in its metadata",
+					offset, shared_bytes);
+		}
+	}
+	return PROTON_OK;
+}
+
+int ir_module_check(const struct ir_function *kernel, uint32_t parameter_count,
+		    uint32_t shared_bytes, struct proton_error *err)
+{
+	int status = check_parameters(kernel, parameter_count, err);
+
+	return status == PROTON_OK ? check_shared(kernel, shared_bytes, err) : status;
 }

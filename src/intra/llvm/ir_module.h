@@ -14,6 +14,13 @@
  */
 int ir_module_read(const char *text, size_t length, struct ir_function *kernel,
 		   struct proton_error *err);
+/*
+ * Checks what the pass assumes about Triton's kernels: which parameter is the profile's buffer (0
+ * parameters: unknown), and where the kernel's shared memory ends. If a later Triton changes one of
+ * them, records would overwrite the memory of the kernel. E_UNSUPPORTED if one does not hold.
+ */
+int ir_module_check(const struct ir_function *kernel, uint32_t parameter_count,
+		    uint32_t shared_bytes, struct proton_error *err);
 void ir_module_fini(struct ir_function *kernel);
 
 #endif

@@ -14,26 +14,19 @@ static const char *const dropped[] = {
 	"noundef", "zeroext", "signext", "noext", "inreg",    "nonnull", "noalias", "nnan",
 	"ninf",    "nsz",     "arcp",    "afn",   "contract", "reassoc", "fast",
 };
-/* Those with parentheses. */
+/* Attributes with parentheses. */
 static const char *const dropped_calls[] = {"range", "nofpclass", "dereferenceable",
 					    "dereferenceable_or_null"};
 
 /* The position after the parentheses or the quoted text at `at`; NULL. */
 static const char *after_parentheses(const char *at, const char *end)
 {
-	int depth = 0;
+	struct slice rest = slice_between(at + 1, end);
 
-	for (; at < end; at++) {
-		if (*at == '"') {
-			at = memchr(at + 1, '"', (size_t)(end - at - 1));
-			if (!at)
-				return NULL;
-		}
-		depth += (*at == '(') - (*at == ')');
-		if (depth == 0)
-			return at + 1;
-	}
-	return NULL;
+	if (*at == '"')
+		return slice_take_past(&rest, "\"") ? rest.at : NULL;
+	slice_skip(&rest, slice_before(rest, ")").length);
+	return slice_take(&rest, ")") ? rest.at : NULL;
 }
 
 /*

@@ -10,7 +10,7 @@
 /* A line that defines or calls a function: "[RESULT = ]BEFORE TYPE @NAME(ARGUMENTS)AFTER". */
 struct ir_signature {
 	struct slice result; /* "%12" */
-	struct slice before; /* keywords and attributes, including those of the return value */
+	struct slice before; /* keywords and attributes, also the return value's */
 	struct slice type;
 	struct slice name; /* with "@" */
 	struct slice arguments;

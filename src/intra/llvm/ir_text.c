@@ -43,6 +43,13 @@ bool ir_is_number(struct slice name)
 	       !name.length;
 }
 
+struct slice ir_operation_of(struct slice line)
+{
+	if (!slice_starts(line, "%") || !slice_take_past(&line, " = "))
+		line.length = 0;
+	return line;
+}
+
 /* Debug records ("#dbg_value(...)") are not instructions. */
 bool ir_is_instruction(struct slice line)
 {

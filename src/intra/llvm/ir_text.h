@@ -24,6 +24,8 @@ struct slice ir_name_at(const char *at, const char *end);
 struct slice ir_next_name(struct slice line, const char **at);
 /* True for the name of an unnamed value, "%12". */
 bool ir_is_number(struct slice name);
+/* The text after " = " of a line that defines a value; else empty. */
+struct slice ir_operation_of(struct slice line);
 /* True for a line of a function that is not blank, a comment or a debug record. */
 bool ir_is_instruction(struct slice line);
 /* True for the first line of a function. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "intra/llvm/check_kernel.h"
 #include "intra/llvm/emit.h"
 #include "intra/llvm/hoist.h"
 #include "intra/llvm/ir_module.h"
@@ -46,7 +45,7 @@ static uint32_t power_of_two_below(uint32_t value)
 static int choose_units(const struct instrument_options *options, struct instrument_layout *layout,
 			uint32_t *mask_out, struct proton_error *err)
 {
-	uint32_t step = options->warps_per_unit ? options->warps_per_unit : 1;
+	uint32_t step = options->mode.warps_per_unit ? options->mode.warps_per_unit : 1;
 
 	if (options->warp_count == 0 || options->warp_count > INSTRUMENT_UNIT_MAX)
 		return err_set(err, PROTON_E_INVALID, "a CTA cannot have %u warps",
@@ -54,20 +53,20 @@ static int choose_units(const struct instrument_options *options, struct instrum
 	if (options->threads_per_warp != 32 && options->threads_per_warp != 64)
 		return err_set(err, PROTON_E_INVALID, "a warp cannot have %u threads",
 			       options->threads_per_warp);
-	if (options->warps >> options->warp_count)
+	if (options->mode.warps >> options->warp_count)
 		return err_set(err, PROTON_E_INVALID,
 			       "sampling_options selects warp %d, but the kernel has only %u warps",
-			       63 - __builtin_clzll(options->warps), options->warp_count);
+			       63 - __builtin_clzll(options->mode.warps), options->warp_count);
 	if (step > options->warp_count)
 		step = options->warp_count;
 	layout->warp_count = options->warp_count;
 	layout->warps_per_unit = step;
-	layout->cta_stride = options->cta_stride ? options->cta_stride : 1;
+	layout->cta_stride = options->mode.cta_stride ? options->mode.cta_stride : 1;
 	*mask_out = 0;
 	for (uint32_t warp = 0; warp < options->warp_count; warp += step) {
 		uint64_t members = (step >= 64 ? UINT64_MAX : (1ull << step) - 1) << warp;
 
-		if (options->warps && !(options->warps & members))
+		if (options->mode.warps && !(options->mode.warps & members))
 			continue;
 		layout->units[layout->unit_count++] = (uint8_t)warp;
 		*mask_out |= 1u << warp;
@@ -163,14 +162,14 @@ static int want_ring(const struct emit *emit, struct instrument_layout *layout,
 	int64_t max = emit->plan->max_bytes;
 
 	layout->slack_bytes = slack_of(emit);
-	if (options->buffer_bytes)
-		wanted = power_of_two_below(options->buffer_bytes / layout->unit_count);
+	if (options->mode.buffer_bytes)
+		wanted = power_of_two_below(options->mode.buffer_bytes / layout->unit_count);
 	if (wanted > RING_MAX_BYTES)
 		wanted = RING_MAX_BYTES;
 	if (wanted < INSTRUMENT_RECORD_BYTES)
 		return err_set(err, PROTON_E_INVALID,
 			       "buffer_size %u is too small for %u warps; the minimum is %u",
-			       options->buffer_bytes, layout->unit_count,
+			       options->mode.buffer_bytes, layout->unit_count,
 			       layout->unit_count * INSTRUMENT_RECORD_BYTES);
 	if (wanted < RING_UNIT_BYTES)
 		wanted = RING_UNIT_BYTES;
@@ -216,11 +215,13 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 	slack = layout->slack_bytes;
 	layout->ring_bytes = 0;
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
-		layout->ring_bytes = shared_ring(emit, rings, wanted, options->buffer_bytes > 0);
+		layout->ring_bytes =
+			shared_ring(emit, rings, wanted, options->mode.buffer_bytes > 0);
 	if (!emit->sums && layout->ring_bytes && layout->ring_bytes < wanted) {
-		/* It was to hold all records, and does not. */
+		/* The buffer was to hold all records, and does not. */
 		min = layout->slack_bytes = slack_of(emit);
-		layout->ring_bytes = shared_ring(emit, rings, wanted, options->buffer_bytes > 0);
+		layout->ring_bytes =
+			shared_ring(emit, rings, wanted, options->mode.buffer_bytes > 0);
 	}
 	if (layout->ring_bytes < min || !layout->ring_bytes) {
 		layout->slack_bytes = slack;
@@ -301,15 +302,15 @@ static bool can_keep_records(const struct emit *emit)
 	int64_t max = emit->plan->max_bytes;
 
 	return max >= 0 && max <= emit->layout->ring_bytes &&
-	       emit->buffer == emit->options->buffer &&
-	       (max <= RECORDS_KEPT_BYTES || emit->options->buffer_bytes);
+	       emit->buffer == emit->options->mode.buffer &&
+	       (max <= RECORDS_KEPT_BYTES || emit->options->mode.buffer_bytes);
 }
 
 /* Chooses records or sums, and their size. */
 static int choose_tree(struct emit *emit, struct plan *plan, struct sum_plan *sums,
 		       struct instrument_result *result, struct proton_error *err)
 {
-	enum instrument_tree tree = emit->options->tree;
+	enum instrument_tree tree = emit->options->mode.tree;
 	struct instrument_layout *layout = &result->layout;
 	int status = size_rings(emit, layout, err);
 	int sums_status;
@@ -327,7 +328,7 @@ static int choose_tree(struct emit *emit, struct plan *plan, struct sum_plan *su
 		return status;
 	}
 	emit->sums = sums;
-	emit->buffer = emit->options->buffer;
+	emit->buffer = emit->options->mode.buffer;
 	plan->max_bytes = sum_plan_bytes(sums);
 	layout->slack_bytes = 0;
 	return size_rings(emit, layout, err);
@@ -358,7 +359,7 @@ static int instrument_with(const struct ir_function *function,
 		.callee_plans = &plans[1],
 		.layout = &result->layout,
 		.options = options,
-		.buffer = options->buffer,
+		.buffer = options->mode.buffer,
 		.shared_at = round_up(options->shared_bytes, SHARED_ALIGN),
 	};
 	int status = choose_units(options, &result->layout, &emit.warp_mask, err);
@@ -464,7 +465,8 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 			memcpy(out->ignored_reason, function.outside_reason,
 			       sizeof(out->ignored_reason));
 		if (function.marker_count || function.callees)
-			status = check_kernel(&function, options, err);
+			status = ir_module_check(&function, options->parameter_count,
+						 options->shared_bytes, err);
 		if (status == PROTON_OK && (function.marker_count || function.callees))
 			status = instrument(&function, options, out, err);
 	}

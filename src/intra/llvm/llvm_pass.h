@@ -11,37 +11,17 @@
 #include "intra/layout.h"
 #include "intra/llvm/ir_function.h"
 #include "intra/llvm/sum_plan.h"
-
-enum instrument_buffer {
-	/* ring buffers in shared memory, copied to global memory at kernel exit */
-	INSTRUMENT_BUFFER_SHARED,
-	INSTRUMENT_BUFFER_GLOBAL, /* ring buffers in global memory */
-};
-
-/* Data that a warp keeps. */
-enum instrument_tree {
-	INSTRUMENT_TREE_RECORDS,
-	INSTRUMENT_TREE_SUMS, /* if possible, else records */
-	/* records if it is certain that few are made and all are kept; else sums */
-	INSTRUMENT_TREE_AUTO,
-};
+#include "intra/mode.h"
 
 struct instrument_options {
 	const char *arch;    /* "sm_90", "gfx942"; used for AMD only */
-	uint32_t warp_count; /* of a CTA, including those of partitions */
+	uint32_t warp_count; /* of a CTA, with partitions */
 	uint32_t threads_per_warp;
 	uint32_t parameter_count;      /* that the kernel must have; 0: unknown */
 	uint32_t shared_bytes;         /* shared memory of the kernel before instrumentation */
 	uint32_t shared_limit;         /* maximum per CTA on this device; 0: 48 KiB */
 	uint32_t shared_per_processor; /* per SM; 0: the same as shared_limit */
-	enum instrument_buffer buffer;
-	/* all ring buffers of a CTA; 0: as much as does not reduce occupancy */
-	uint32_t buffer_bytes;
-	uint32_t warps_per_unit; /* granularity; 0 means 1; >= warp_count: one unit per CTA */
-	uint64_t warps;          /* bit i: warp i is sampled; 0: all */
-	uint32_t cta_stride;     /* every n-th CTA is sampled; 0 means 1 */
-	bool sched_barriers;     /* AMD: nothing is scheduled across a record */
-	enum instrument_tree tree;
+	struct instrument_mode mode;   /* buffers and what is sampled; all zero: the default */
 	bool hoists;       /* vectorized additions move back between the markers; hoist.h */
 	bool has_extremes; /* sums have the shortest and the longest execution */
 };

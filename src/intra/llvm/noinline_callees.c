@@ -60,10 +60,6 @@ struct search {
 	struct reference *references;
 	size_t reference_capacity;
 	uint32_t reference_count;
-	uint32_t *order; /* references, sorted by target */
-	uint32_t *first; /* first index into `order` of each candidate, and the end */
-	uint32_t *list;  /* worklist of candidates */
-	uint32_t list_count;
 	struct ir_names names;
 };
 
@@ -187,65 +183,59 @@ static int find_references(struct search *search, struct proton_error *err)
 	return status;
 }
 
-/* Sorts the references by target. */
-static int order_references(struct search *search, struct proton_error *err)
-{
-	uint32_t total = 0;
-
-	search->order = calloc(search->reference_count + 1, sizeof(*search->order));
-	search->first = calloc(search->candidate_count + 2, sizeof(*search->first));
-	search->list = calloc(search->candidate_count + 1, sizeof(*search->list));
-	if (!search->order || !search->first || !search->list)
-		return err_nomem(err);
-	for (uint32_t r = 0; r < search->reference_count; r++)
-		search->first[search->references[r].to]++;
-	for (uint32_t c = 0; c <= search->candidate_count; c++) {
-		uint32_t count = search->first[c];
-
-		search->first[c] = total;
-		total += count;
-	}
-	for (uint32_t r = 0; r < search->reference_count; r++)
-		search->order[search->first[search->references[r].to]++] = r;
-	/* Each entry has advanced to the start of the next. */
-	memmove(search->first + 1, search->first, search->candidate_count * sizeof(uint32_t));
-	search->first[0] = 0;
-	return PROTON_OK;
-}
-
 /* ------------------------------------------------------------------ eligible functions */
 
-static void want_callee(struct search *search, uint32_t candidate)
+/*
+ * Calls `spread` for all calls between candidates until it changes nothing: in text order and back,
+ * so a chain of calls needs one round in either order.
+ */
+static void spread_all(struct search *search,
+		       bool (*spread)(struct candidate *caller, struct candidate *callee))
 {
-	if (candidate >= search->candidate_count || search->candidates[candidate].is_wanted)
-		return;
-	search->candidates[candidate].is_wanted = true;
-	search->list[search->list_count++] = candidate;
+	uint32_t count = search->reference_count;
+	bool has_changed = true;
+
+	while (has_changed) {
+		has_changed = false;
+		for (uint32_t i = 0; i < 2 * count; i++) {
+			const struct reference *reference =
+				&search->references[i < count ? i : 2 * count - 1 - i];
+
+			if (reference->from < search->candidate_count)
+				has_changed |= spread(&search->candidates[reference->from],
+						      &search->candidates[reference->to]);
+		}
+	}
 }
 
-/* Functions with markers, and their callers. */
-static void find_wanted(struct search *search)
+/* Callers of functions with markers are wanted too. */
+static bool spread_wanted(struct candidate *caller, struct candidate *callee)
 {
-	for (uint32_t c = 0; c < search->candidate_count; c++)
-		if (search->candidates[c].marker_count)
-			want_callee(search, c);
-	while (search->list_count) {
-		uint32_t c = search->list[--search->list_count];
+	bool is_new = callee->is_wanted && !caller->is_wanted;
 
-		for (uint32_t i = search->first[c]; i < search->first[c + 1]; i++)
-			want_callee(search, search->references[search->order[i]].from);
-	}
+	caller->is_wanted |= is_new;
+	return is_new;
+}
+
+/* Callees of a function that cannot be instrumented cannot be either. */
+static bool spread_obstacle(struct candidate *caller, struct candidate *callee)
+{
+	if (!caller->is_wanted || caller->obstacle == OBSTACLE_NONE || !callee->is_wanted ||
+	    callee->obstacle != OBSTACLE_NONE)
+		return false;
+	callee->obstacle = OBSTACLE_CALLER;
+	return true;
 }
 
 static bool returns_are_plain(const struct ir_function *function, struct slice type)
 {
 	for (uint32_t b = 0; b < function->block_count; b++) {
 		const struct ir_block *block = &function->blocks[b];
-		struct slice line = function->lines[block->end_line ? block->end_line - 1 : 0];
-		const char *at = slice_find(line, "ret ");
+		struct slice value = function->lines[block->end_line ? block->end_line - 1 : 0];
 
-		if (block->is_return && ((size_t)(line.at + line.length - at) < 4 + type.length ||
-					 memcmp(at + 4, type.at, type.length) != 0))
+		if (block->is_return &&
+		    (!slice_take_past(&value, "ret ") || value.length < type.length ||
+		     memcmp(value.at, type.at, type.length) != 0))
 			return false;
 	}
 	return true;
@@ -312,38 +302,6 @@ static void obstruct(struct search *search, uint32_t candidate, enum obstacle ob
 		search->candidates[candidate].obstacle = obstacle;
 }
 
-/* Callees of a function that cannot be instrumented cannot be either. */
-static void spread_obstacles(struct search *search)
-{
-	uint32_t *first = search->first; /* by caller: the references are in this order */
-	uint32_t r = 0;
-
-	for (uint32_t c = 0; c < search->candidate_count; c++) {
-		const struct candidate *candidate = &search->candidates[c];
-
-		while (r < search->reference_count &&
-		       search->references[r].line < candidate->define_line)
-			r++;
-		first[c] = r;
-		if (candidate->is_wanted && candidate->obstacle != OBSTACLE_NONE)
-			search->list[search->list_count++] = c;
-	}
-	first[search->candidate_count] = search->reference_count;
-	while (search->list_count) {
-		uint32_t c = search->list[--search->list_count];
-
-		for (uint32_t i = first[c]; i < first[c + 1]; i++) {
-			uint32_t to = search->references[i].to;
-
-			if (search->references[i].from != c || !search->candidates[to].is_wanted ||
-			    search->candidates[to].obstacle != OBSTACLE_NONE)
-				continue;
-			search->candidates[to].obstacle = OBSTACLE_CALLER;
-			search->list[search->list_count++] = to;
-		}
-	}
-}
-
 static int find_obstacles(struct search *search, struct proton_error *err)
 {
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
@@ -362,7 +320,7 @@ static int find_obstacles(struct search *search, struct proton_error *err)
 		    !is_plain_call(search, reference))
 			obstruct(search, reference->to, OBSTACLE_ADDRESS);
 	}
-	spread_obstacles(search);
+	spread_all(search, spread_obstacle);
 	return PROTON_OK;
 }
 
@@ -435,7 +393,7 @@ static int read_callee(const struct search *search, const struct candidate *cand
 				    function, err);
 
 	callees->count++;
-	/* It was parsed before. */
+	/* Was parsed before. */
 	if (status != PROTON_OK || !ir_signature_read(line, candidate->name.at - 1, &signature))
 		return status;
 	function->entry_number = entry_number_of(signature.arguments);
@@ -498,11 +456,11 @@ static int find_callee(struct search *search, struct proton_error *err)
 
 	if (status == PROTON_OK)
 		status = find_references(search, err);
-	if (status == PROTON_OK)
-		status = order_references(search, err);
 	if (status != PROTON_OK)
 		return status;
-	find_wanted(search);
+	for (uint32_t c = 0; c < search->candidate_count; c++)
+		search->candidates[c].is_wanted = search->candidates[c].marker_count > 0;
+	spread_all(search, spread_wanted);
 	status = find_obstacles(search, err);
 	if (status != PROTON_OK)
 		return status;
@@ -527,9 +485,6 @@ int callees_find(struct ir_function *kernel, struct proton_error *err)
 
 	free(search.candidates);
 	free(search.references);
-	free(search.order);
-	free(search.first);
-	free(search.list);
 	ir_names_fini(&search.names);
 	return status;
 }

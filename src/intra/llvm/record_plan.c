@@ -194,101 +194,76 @@ static bool find_predecessors(const struct ir_function *function, struct plan *p
 	return plan->predecessors;
 }
 
-/* `block` can be entered with `used`. True if that changes its value. */
-static bool enter_with(struct plan *plan, uint32_t block, int64_t used)
+static bool are_equal(struct plan_value a, struct plan_value b)
 {
-	int64_t *known = &plan->blocks[block].used;
-	int64_t before = *known;
-
-	if (before == PLAN_UNREACHED)
-		*known = used;
-	else if (before != used)
-		*known = PLAN_VARIES;
-	return *known != before;
+	return a.origin == b.origin && a.number == b.number;
 }
 
-/* The value of a block changes at most twice, which bounds the worklist. */
-static bool find_used(const struct ir_function *function, struct plan *plan)
+/* ------------------------------------------------------------------ values */
+
+/* The value on entry to a block: the value of all predecessors, or a phi. */
+static struct plan_value value_before(const struct plan *plan, uint32_t block,
+				      struct plan_value (*after)(const void *user, uint32_t block),
+				      const void *user)
 {
-	uint32_t *list = calloc((size_t)function->block_count * 2 + 2, sizeof(*list));
-	size_t count = 0;
+	const struct plan_block *b = &plan->blocks[block];
+	struct plan_value value = {VALUE_UNREACHED, 0};
 
-	if (!list)
-		return false;
-	for (uint32_t b = 0; b <= function->block_count; b++)
-		plan->blocks[b].used = PLAN_UNREACHED;
-	plan->blocks[0].used = function->is_callee ? PLAN_VARIES : 0;
-	list[count++] = 0;
-	while (count) {
-		uint32_t b = list[--count];
-		const struct ir_block *block = &function->blocks[b];
-		int64_t used = plan_used_after(plan, b);
+	for (uint32_t i = 0; i < b->predecessor_count; i++) {
+		struct plan_value other = after(user, plan->predecessors[b->first_predecessor + i]);
 
-		for (uint32_t i = 0; i < block->successor_count; i++) {
-			uint32_t to = function->successors[block->first_successor + i];
-
-			/* The number of records in a callee is unknown here. */
-			if (function->blocks[to].continues)
-				used = PLAN_VARIES;
-			if (enter_with(plan, to, used))
-				list[count++] = to;
-		}
-		if (block->is_return)
-			enter_with(plan, function->block_count, used);
+		if (value.origin == VALUE_UNREACHED)
+			value = other;
+		else if (other.origin != VALUE_UNREACHED && !are_equal(value, other))
+			return (struct plan_value){VALUE_PHI, block};
 	}
-	free(list);
-	return true;
+	return value;
 }
 
 /*
- * The block that holds each varying value. A block with one predecessor takes over the value of
- * that block. Chains of such blocks end at a phi or an addition, because a reachable cycle has an
- * entry with two predecessors.
+ * Iterates to a fixed point. A phi stays, and a cycle without one has the value of its only entry,
+ * so this ends: after as many passes as loops are deep, plus a few, in the order of LLVM's text.
  */
-static bool takes_over(const struct plan *plan, uint32_t block)
+void plan_solve(const struct plan *plan, struct plan_value *values,
+		struct plan_value (*after)(const void *user, uint32_t block), const void *user)
 {
-	return plan->blocks[block].used == PLAN_VARIES && !plan->blocks[block].has_phi &&
-	       !plan->blocks[block].is_given;
-}
+	bool has_changed = true;
 
-/* The predecessor of a block that takes over. */
-static uint32_t block_before(const struct plan *plan, uint32_t block)
-{
-	return plan->predecessors[plan->blocks[block].first_predecessor];
-}
+	while (has_changed) {
+		has_changed = false;
+		for (uint32_t b = 1; b < plan->block_count; b++) {
+			struct plan_value value;
 
-static uint32_t source_of(const struct plan *plan, uint32_t block)
-{
-	while (plan->blocks[block].source == PLAN_NONE && takes_over(plan, block)) {
-		block = block_before(plan, block);
-		if (plan->blocks[block].slot_count)
-			return block;
-	}
-	return plan->blocks[block].source == PLAN_NONE ? block : plan->blocks[block].source;
-}
-
-static void find_sources(const struct ir_function *function, struct plan *plan)
-{
-	for (uint32_t b = 0; b <= function->block_count; b++) {
-		struct plan_block *block = &plan->blocks[b];
-
-		block->has_phi = block->used == PLAN_VARIES && block->predecessor_count > 1;
-		block->source = PLAN_NONE;
-		block->is_given = b < function->block_count && (function->blocks[b].continues ||
-								(function->is_callee && b == 0));
-	}
-	for (uint32_t b = 0; b <= function->block_count; b++) {
-		uint32_t source = source_of(plan, b);
-		uint32_t at = b;
-
-		/* For the whole chain, so it is walked only once. */
-		while (plan->blocks[at].source == PLAN_NONE) {
-			plan->blocks[at].source = source;
-			if (!takes_over(plan, at) || block_before(plan, at) == source)
-				break;
-			at = block_before(plan, at);
+			if (are_equal(values[b], (struct plan_value){VALUE_PHI, b}))
+				continue;
+			value = value_before(plan, b, after, user);
+			has_changed |= !are_equal(value, values[b]);
+			values[b] = value;
 		}
 	}
+}
+
+struct plan_value plan_used_after(const void *user, uint32_t block)
+{
+	const struct plan *plan = user;
+	struct plan_value value = plan->used[block];
+	uint32_t slots = plan->blocks[block].slot_count;
+
+	if (value.origin == VALUE_UNREACHED || !slots)
+		return value;
+	if (value.origin != VALUE_CONSTANT)
+		return (struct plan_value){VALUE_CODE, block};
+	return (struct plan_value){VALUE_CONSTANT, value.number + slots * INSTRUMENT_RECORD_BYTES};
+}
+
+/* The caller gives the number of bytes to a callee, and a call to what follows it. */
+static void find_used(const struct ir_function *function, struct plan *plan)
+{
+	plan->used[0] = (struct plan_value){function->is_callee ? VALUE_PHI : VALUE_CONSTANT, 0};
+	for (uint32_t b = 1; b < function->block_count; b++)
+		if (function->blocks[b].continues)
+			plan->used[b] = (struct plan_value){VALUE_PHI, b};
+	plan_solve(plan, plan->used, plan_used_after, plan);
 }
 
 /* ------------------------------------------------------------------ the longest path */
@@ -485,19 +460,18 @@ int plan_make(const struct ir_function *function, struct instrument_layout *layo
 	*plan = (struct plan){
 		.sites = calloc(function->marker_count + 1, sizeof(*plan->sites)),
 		.blocks = calloc(function->block_count + 1, sizeof(*plan->blocks)),
+		.used = calloc(function->block_count + 1, sizeof(*plan->used)),
+		.block_count = function->block_count + 1,
 	};
-	if (!plan->sites || !plan->blocks || !find_predecessors(function, plan)) {
+	if (!plan->sites || !plan->blocks || !plan->used || !find_predecessors(function, plan)) {
 		plan_fini(plan);
 		return err_nomem(err);
 	}
 	status = plan_sites(function, layout, plan, err);
-	if (status == PROTON_OK) {
-		if (!find_used(function, plan) ||
-		    (!function->callees && !plan_find_max(function, plan, NULL)))
-			status = err_nomem(err);
-		else
-			find_sources(function, plan);
-	}
+	if (status == PROTON_OK)
+		find_used(function, plan);
+	if (status == PROTON_OK && !function->callees && !plan_find_max(function, plan, NULL))
+		status = err_nomem(err);
 	if (status != PROTON_OK)
 		plan_fini(plan);
 	return status;
@@ -508,5 +482,6 @@ void plan_fini(struct plan *plan)
 	free(plan->sites);
 	free(plan->blocks);
 	free(plan->predecessors);
+	free(plan->used);
 	*plan = (struct plan){0};
 }

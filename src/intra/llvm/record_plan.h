@@ -23,28 +23,35 @@ struct plan_site {
 	uint32_t slot; /* index in the group of its block */
 };
 
-/*
- * Bytes used in a ring buffer. UNREACHED: the block is unreachable; VARIES: unknown at compile
- * time.
- */
+/* Definition of a value that the code of blocks or markers changes. */
+enum value_origin {
+	VALUE_UNREACHED, /* the block is unreachable */
+	VALUE_CONSTANT,  /* `number` is the value */
+	VALUE_PHI,  /* a phi in block `number`, or the caller or a call gives it to the block */
+	VALUE_CODE, /* the code of block or marker `number` */
+};
+
+struct plan_value {
+	enum value_origin origin;
+	uint32_t number;
+};
+
+/* Instead of a maximum of bytes: not found yet; unknown at compile time. */
 #define PLAN_UNREACHED (-1)
 #define PLAN_VARIES (-2)
 
 struct plan_block {
 	uint32_t slot_count; /* records of the group */
-	int64_t used;        /* on entry: bytes, or PLAN_UNREACHED or PLAN_VARIES */
 	uint32_t first_predecessor;
 	uint32_t predecessor_count; /* edges: a block may be listed twice */
-	/* if VARIES: the block with the phi or addition that defines the value on entry */
-	uint32_t source;
-	bool has_phi;  /* a phi of this block defines the value on entry */
-	bool is_given; /* the value on entry comes from the caller or from a call */
 };
 
 struct plan {
 	struct plan_site *sites;   /* one per marker */
 	struct plan_block *blocks; /* one per block, and one for the function's end */
+	uint32_t block_count;      /* including the function's end */
 	uint32_t *predecessors;
+	struct plan_value *used; /* by block: bytes used in the ring buffer on entry */
 	uint32_t record_count;
 	uint32_t group_max; /* maximum slots of any block */
 	int64_t max_bytes;  /* maximum bytes that a warp can record on any path, or PLAN_VARIES */
@@ -56,19 +63,26 @@ struct plan {
  */
 int plan_make(const struct ir_function *function, struct instrument_layout *layout,
 	      struct plan *plan, struct proton_error *err);
-/* Sets max_bytes after those of all callees are known. False if out of memory. */
+/* Sets max_bytes, after that is known of all callees. False if out of memory. */
 bool plan_find_max(const struct ir_function *function, struct plan *plan,
 		   const struct plan *callee_plans);
 void plan_fini(struct plan *plan);
 
-/* Bytes used at the end of `block`, or PLAN_VARIES. */
-static inline int64_t plan_used_after(const struct plan *plan, uint32_t block)
-{
-	const struct plan_block *b = &plan->blocks[block];
+/*
+ * Finds the values on entry to all blocks from `after`, which gives that at the end of a block. The
+ * entry's, and the values of blocks to which a value is given, are set; the others are UNREACHED.
+ */
+void plan_solve(const struct plan *plan, struct plan_value *values,
+		struct plan_value (*after)(const void *user, uint32_t block), const void *user);
 
-	if (b->used == PLAN_VARIES)
-		return PLAN_VARIES;
-	return (b->used < 0 ? 0 : b->used) + (int64_t)b->slot_count * INSTRUMENT_RECORD_BYTES;
+/* True if a phi of the block defines its value on entry. */
+static inline bool plan_is_phi(const struct plan *plan, struct plan_value value, uint32_t block)
+{
+	return value.origin == VALUE_PHI && value.number == block &&
+	       plan->blocks[block].predecessor_count > 1;
 }
+
+/* Bytes used at the end of a block of `plan`. */
+struct plan_value plan_used_after(const void *plan, uint32_t block);
 
 #endif

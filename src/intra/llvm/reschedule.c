@@ -22,7 +22,7 @@ enum moved {
 	MOVED_PRODUCTS,  /* scaled results of dots */
 };
 
-/* Among the lines `first` to `end`, those that qualify move before the line `to`. */
+/* Among the lines `first` to `end`, lines that qualify move before the line `to`. */
 struct group {
 	uint32_t to;
 	uint32_t first;
@@ -46,12 +46,8 @@ struct motion {
 /* True if the line defines a value by one of the instructions. */
 static bool is_any_of(struct slice line, const char *const *opcodes, size_t count)
 {
-	const char *equals = slice_find(line, " = ");
-	struct slice rest;
+	struct slice rest = ir_operation_of(line);
 
-	if (!equals || !slice_starts(line, "%"))
-		return false;
-	rest = slice_between(equals + 3, slice_end(line));
 	return slice_is_any(slice_take_name(&rest), opcodes, count);
 }
 
@@ -224,8 +220,8 @@ static bool is_result_added(const struct motion *motion, struct slice line)
 }
 
 /*
- * Predicates stay, unless what moves needs them: ptxas would keep many, such as those of a causal
- * mask, as bits of registers until they are used. True if anything still moves.
+ * Predicates stay, unless what moves needs them: ptxas would keep many, such as a causal mask's, as
+ * bits of registers until they are used. True if anything still moves.
  */
 static bool keep_predicates(struct motion *motion, const struct group *group)
 {
@@ -277,8 +273,8 @@ static bool add_group(struct motion *motion, const struct group *group)
 }
 
 /*
- * The first line before the marker at `line` of those that load or unpack fragments. LINE_NONE if
- * there is nothing else between the markers: then the loads are what is measured.
+ * The first line before the marker at `line` that loads or unpacks fragments. LINE_NONE if there is
+ * nothing else between the markers: then the loads are what is measured.
  */
 static uint32_t fragments_before(const struct ir_function *function, const struct ir_block *block,
 				 uint32_t line)
@@ -301,10 +297,9 @@ static uint32_t fragments_before(const struct ir_function *function, const struc
 /* The debug location of an instruction, "!30"; empty if there is none. */
 static struct slice location_of(struct slice line)
 {
-	const char *at = slice_find(line, ", !dbg ");
-	struct slice rest = slice_between(at ? at + 7 : slice_end(line), slice_end(line));
-
-	return slice_take_until(&rest, ',');
+	if (!slice_take_past(&line, ", !dbg "))
+		line.length = 0;
+	return slice_take_until(&line, ',');
 }
 
 /* The first instruction of the dot in plain arithmetic that follows the marker, or LINE_NONE. */

@@ -20,19 +20,15 @@
 /* Maximum passes over all blocks. The depth of loops and calls plus a few is enough. */
 #define ROUNDS_MAX 64u
 
-struct set {
-	uint64_t bits[INSTRUMENT_SCOPE_WORDS];
-};
-
 /* State at a block, or at the end of a function, the target of its returns. */
 struct state {
-	struct set may; /* open on entry */
-	struct set must;
-	struct set ending; /* on entry: may end later, before its next start */
-	struct set opens;  /* started by the block and open at its end */
-	struct set closes;
-	struct set ends; /* ended in the block before any start */
-	struct set starts;
+	struct scope_set may; /* open on entry */
+	struct scope_set must;
+	struct scope_set ending; /* on entry: may end later, before its next start */
+	struct scope_set opens;  /* started by the block and open at its end */
+	struct scope_set closes;
+	struct scope_set ends; /* ended in the block before any start */
+	struct scope_set starts;
 	bool is_reached;
 };
 
@@ -42,32 +38,22 @@ struct flow {
 	struct state *states;
 	uint32_t *first; /* per function: index of its first block's state */
 	uint32_t function_count;
-	struct set in_callees; /* scopes with markers in noinline functions */
+	struct scope_set in_callees; /* scopes with markers in noinline functions */
 	bool has_changed;
 };
 
 /* ------------------------------------------------------------------ sets */
 
-static void add(struct set *set, uint32_t scope)
-{
-	set->bits[scope / 64] |= 1ull << scope % 64;
-}
-
-static void take(struct set *set, uint32_t scope)
+static void scope_set_remove(struct scope_set *set, uint32_t scope)
 {
 	set->bits[scope / 64] &= ~(1ull << scope % 64);
 }
 
-static bool has(const struct set *set, uint32_t scope)
-{
-	return set->bits[scope / 64] >> scope % 64 & 1;
-}
-
 /* (set minus `without`) plus `more` */
-static struct set apply_sets(const struct set *set, const struct set *without,
-			     const struct set *more)
+static struct scope_set apply_sets(const struct scope_set *set, const struct scope_set *without,
+				   const struct scope_set *more)
 {
-	struct set result;
+	struct scope_set result;
 
 	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
 		result.bits[i] = (set->bits[i] & ~without->bits[i]) | more->bits[i];
@@ -75,22 +61,23 @@ static struct set apply_sets(const struct set *set, const struct set *without,
 }
 
 /* Bits of `yes` where `mask` is set, else of `no`. */
-static struct set choose_bits(const struct set *mask, const struct set *yes, const struct set *no)
+static struct scope_set choose_bits(const struct scope_set *mask, const struct scope_set *yes,
+				    const struct scope_set *no)
 {
-	struct set result;
+	struct scope_set result;
 
 	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
 		result.bits[i] = (yes->bits[i] & mask->bits[i]) | (no->bits[i] & ~mask->bits[i]);
 	return result;
 }
 
-static void join_sets(struct set *set, const struct set *more)
+static void join_sets(struct scope_set *set, const struct scope_set *more)
 {
 	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
 		set->bits[i] |= more->bits[i];
 }
 
-static void meet_sets(struct set *set, const struct set *other)
+static void meet_sets(struct scope_set *set, const struct scope_set *other)
 {
 	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
 		set->bits[i] &= other->bits[i];
@@ -127,16 +114,16 @@ static void read_block(struct flow *flow, uint32_t f, uint32_t b)
 		if (function->markers[marker].marker.is_event)
 			continue;
 		if (f)
-			add(&flow->in_callees, scope);
+			scope_set_add(&flow->in_callees, scope);
 		if (function->markers[marker].marker.is_end) {
-			take(&state->opens, scope);
-			add(&state->closes, scope);
-			if (!has(&state->starts, scope))
-				add(&state->ends, scope);
+			scope_set_remove(&state->opens, scope);
+			scope_set_add(&state->closes, scope);
+			if (!scope_set_has(&state->starts, scope))
+				scope_set_add(&state->ends, scope);
 		} else {
-			add(&state->opens, scope);
-			if (!has(&state->ends, scope))
-				add(&state->starts, scope);
+			scope_set_add(&state->opens, scope);
+			if (!scope_set_has(&state->ends, scope))
+				scope_set_add(&state->starts, scope);
 		}
 	}
 }
@@ -172,8 +159,8 @@ static void flow_fini(struct flow *flow)
 
 /* ------------------------------------------------------------------ forward */
 
-static void enter_block(struct flow *flow, struct state *to, const struct set *may,
-			const struct set *must)
+static void enter_block(struct flow *flow, struct state *to, const struct scope_set *may,
+			const struct scope_set *must)
 {
 	struct state before = *to;
 
@@ -192,8 +179,8 @@ static void propagate_forward(struct flow *flow, uint32_t f, uint32_t b)
 	const struct ir_function *function = function_of(flow, f);
 	const struct ir_block *block = &function->blocks[b];
 	const struct state *state = state_of(flow, f, b);
-	struct set may;
-	struct set must;
+	struct scope_set may;
+	struct scope_set must;
 
 	if (!state->is_reached)
 		return;
@@ -218,20 +205,20 @@ static void propagate_forward(struct flow *flow, uint32_t f, uint32_t b)
 
 /* ------------------------------------------------------------------ backward */
 
-static void merge_ending(struct flow *flow, struct state *to, const struct set *ending)
+static void merge_ending(struct flow *flow, struct state *to, const struct scope_set *ending)
 {
-	struct set before = to->ending;
+	struct scope_set before = to->ending;
 
 	join_sets(&to->ending, ending);
 	flow->has_changed |= memcmp(&before, &to->ending, sizeof(before)) != 0;
 }
 
 /* Scopes that may end after a block. */
-static struct set ending_after(const struct flow *flow, uint32_t f, uint32_t b)
+static struct scope_set ending_after(const struct flow *flow, uint32_t f, uint32_t b)
 {
 	const struct ir_function *function = function_of(flow, f);
 	const struct ir_block *block = &function->blocks[b];
-	struct set ending = {{0}};
+	struct scope_set ending = {{0}};
 
 	for (uint32_t i = 0; i < block->successor_count; i++)
 		join_sets(&ending,
@@ -249,7 +236,7 @@ static void propagate_backward(struct flow *flow, uint32_t f, uint32_t b)
 {
 	const struct ir_block *block = &function_of(flow, f)->blocks[b];
 	struct state *state = state_of(flow, f, b);
-	struct set ending = ending_after(flow, f, b);
+	struct scope_set ending = ending_after(flow, f, b);
 
 	if (block->callee != IR_NAME_NONE)
 		merge_ending(flow, end_of(flow, block->callee + 1),
@@ -285,9 +272,9 @@ static bool solve_nesting(struct flow *flow)
 
 /* Per scope: the scopes open at its starts. */
 struct found {
-	struct set around[INSTRUMENT_CODE_MAX]; /* may be open at a start or an end */
-	struct set must[INSTRUMENT_CODE_MAX];   /* at every start */
-	struct set ending[INSTRUMENT_CODE_MAX]; /* may end after some start */
+	struct scope_set around[INSTRUMENT_CODE_MAX]; /* may be open at a start or an end */
+	struct scope_set must[INSTRUMENT_CODE_MAX];   /* at every start */
+	struct scope_set ending[INSTRUMENT_CODE_MAX]; /* may end after some start */
 	bool is_started[INSTRUMENT_CODE_MAX];
 };
 
@@ -295,8 +282,8 @@ static void collect_forward(const struct flow *flow, uint32_t f, uint32_t b, str
 {
 	const struct ir_function *function = function_of(flow, f);
 	const struct ir_block *block = &function->blocks[b];
-	struct set may = state_of(flow, f, b)->may;
-	struct set must = state_of(flow, f, b)->must;
+	struct scope_set may = state_of(flow, f, b)->may;
+	struct scope_set must = state_of(flow, f, b)->must;
 
 	for (uint32_t i = 0; i < block->marker_count; i++) {
 		const struct marker *marker = &function->markers[block->first_marker + i].marker;
@@ -305,8 +292,8 @@ static void collect_forward(const struct flow *flow, uint32_t f, uint32_t b, str
 		if (marker->is_event)
 			continue;
 		if (marker->is_end) {
-			take(&may, scope);
-			take(&must, scope);
+			scope_set_remove(&may, scope);
+			scope_set_remove(&must, scope);
 			join_sets(&found->around[scope], &may);
 			continue;
 		}
@@ -315,8 +302,8 @@ static void collect_forward(const struct flow *flow, uint32_t f, uint32_t b, str
 			found->must[scope] = must;
 		meet_sets(&found->must[scope], &must);
 		found->is_started[scope] = true;
-		add(&may, scope);
-		add(&must, scope);
+		scope_set_add(&may, scope);
+		scope_set_add(&must, scope);
 	}
 }
 
@@ -324,7 +311,7 @@ static void collect_backward(const struct flow *flow, uint32_t f, uint32_t b, st
 {
 	const struct ir_function *function = function_of(flow, f);
 	const struct ir_block *block = &function->blocks[b];
-	struct set ending = ending_after(flow, f, b);
+	struct scope_set ending = ending_after(flow, f, b);
 
 	for (uint32_t i = block->marker_count; i-- > 0;) {
 		const struct marker *marker = &function->markers[block->first_marker + i].marker;
@@ -333,32 +320,26 @@ static void collect_backward(const struct flow *flow, uint32_t f, uint32_t b, st
 		if (marker->is_event)
 			continue;
 		if (marker->is_end) {
-			add(&ending, scope);
+			scope_set_add(&ending, scope);
 			continue;
 		}
 		join_sets(&found->ending[scope], &ending);
-		take(&ending, scope);
+		scope_set_remove(&ending, scope);
 	}
 }
 
-/* True if one of P and Q is always open when the other starts, so one contains the other. */
-static bool are_ordered(const struct found *found, uint32_t p, uint32_t q)
+uint16_t static_nesting_parent(const struct scope_set *around, uint32_t scope, uint32_t count)
 {
-	return has(&found->must[p], q) || has(&found->must[q], p);
-}
-
-/* The innermost scope around `scope` that is ordered with all others around it. */
-static uint16_t parent_of(const struct found *found, uint32_t scope, uint32_t scope_count)
-{
-	const struct set *around = &found->must[scope];
 	uint16_t parent = INSTRUMENT_NO_SCOPE;
 
-	for (uint32_t p = 0; p < scope_count; p++) {
-		bool is_ordered = has(around, p);
+	for (uint32_t p = 0; p < count; p++) {
+		bool is_ordered = scope_set_has(&around[scope], p);
 
-		for (uint32_t q = 0; q < scope_count && is_ordered; q++)
-			is_ordered = q == p || !has(around, q) || are_ordered(found, p, q);
-		if (is_ordered && (parent == INSTRUMENT_NO_SCOPE || has(&found->must[p], parent)))
+		for (uint32_t q = 0; q < count && is_ordered; q++)
+			is_ordered = q == p || !scope_set_has(&around[scope], q) ||
+				     scope_set_has(&around[p], q) || scope_set_has(&around[q], p);
+		if (is_ordered &&
+		    (parent == INSTRUMENT_NO_SCOPE || scope_set_has(&around[p], parent)))
 			parent = (uint16_t)p;
 	}
 	return parent;
@@ -380,14 +361,14 @@ static bool store_found(const struct flow *flow, struct found *found,
 		}
 	for (uint32_t i = 0; i < layout->scope_count; i++) {
 		meet_sets(&found->must[i], &found->ending[i]);
-		take(&found->must[i], i);
+		scope_set_remove(&found->must[i], i);
 	}
 	for (uint32_t i = 0; i < layout->scope_count; i++) {
 		nesting[i].is_known = found->is_started[i];
 		if (!found->is_started[i])
 			continue;
-		memcpy(nesting[i].around, found->around[i].bits, sizeof(nesting[i].around));
-		nesting[i].parent = parent_of(found, i, layout->scope_count);
+		nesting[i].around = found->around[i];
+		nesting[i].parent = static_nesting_parent(found->must, i, layout->scope_count);
 	}
 	return true;
 }

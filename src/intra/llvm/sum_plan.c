@@ -7,8 +7,6 @@
 
 #include "intra/llvm/sum_positions.h"
 
-/* Maximum passes over all blocks. The depth of loops plus a few is enough. */
-#define ROUNDS_MAX 64u
 #define VARIABLES_MAX 512u
 
 /* ------------------------------------------------------------------ values */
@@ -57,7 +55,7 @@ bool sum_plan_changes(const struct sum_plan *sums, uint32_t variable, uint32_t m
 	return false;
 }
 
-struct sum_value sum_plan_entry(const struct sum_plan *sums, uint32_t variable, uint32_t block)
+struct plan_value sum_plan_entry(const struct sum_plan *sums, uint32_t variable, uint32_t block)
 {
 	return sums->values[(size_t)variable * sums->block_count + block];
 }
@@ -74,82 +72,51 @@ static uint32_t open_executions(const struct sum_plan *sums, const struct sum_va
 	return open;
 }
 
-struct sum_value sum_plan_value(const struct sum_plan *sums, uint32_t variable, uint32_t block,
-				uint32_t end)
+struct plan_value sum_plan_value(const struct sum_plan *sums, uint32_t variable, uint32_t block,
+				 uint32_t end)
 {
 	const struct sum_variable *v = &sums->variables[variable];
-	struct sum_value value = sum_plan_entry(sums, variable, block);
+	struct plan_value value = sum_plan_entry(sums, variable, block);
 	uint32_t first = sums->function->blocks[block].first_marker;
 
-	if (value.origin == SUM_UNREACHED)
+	if (value.origin == VALUE_UNREACHED)
 		return value;
 	while (end > first && !sum_plan_changes(sums, variable, end - 1))
 		end--;
 	if (end == first)
 		return value;
-	if (v->kind == SUM_OPEN && value.origin == SUM_CONSTANT)
-		return (struct sum_value){SUM_CONSTANT,
-					  value.number + open_executions(sums, v, first, end)};
+	if (v->kind == SUM_OPEN && value.origin == VALUE_CONSTANT)
+		return (struct plan_value){VALUE_CONSTANT,
+					   value.number + open_executions(sums, v, first, end)};
 	if (v->kind == SUM_BEGIN && sums->function->markers[end - 1].marker.is_end)
-		return (struct sum_value){SUM_CONSTANT, 0};
-	if (v->kind == SUM_COUNTER && value.origin == SUM_CONSTANT)
-		return (struct sum_value){SUM_CONSTANT, value.number + 1};
-	return (struct sum_value){SUM_MARKER, end - 1};
+		return (struct plan_value){VALUE_CONSTANT, 0};
+	if (v->kind == SUM_COUNTER && value.origin == VALUE_CONSTANT)
+		return (struct plan_value){VALUE_CONSTANT, value.number + 1};
+	return (struct plan_value){VALUE_CODE, end - 1};
 }
 
-static struct sum_value value_after(const struct sum_plan *sums, uint32_t variable, uint32_t block)
+struct solving {
+	const struct sum_plan *sums;
+	uint32_t variable;
+};
+
+static struct plan_value value_after(const void *user, uint32_t block)
 {
-	const struct ir_block *b = &sums->function->blocks[block];
+	const struct solving *solving = user;
+	const struct ir_block *b = &solving->sums->function->blocks[block];
 
-	return sum_plan_value(sums, variable, block, b->first_marker + b->marker_count);
+	return sum_plan_value(solving->sums, solving->variable, block,
+			      b->first_marker + b->marker_count);
 }
 
-static bool are_equal(struct sum_value a, struct sum_value b)
-{
-	return a.origin == b.origin && a.number == b.number;
-}
-
-/* The value on entry to a block: that of all predecessors, or a phi. */
-static struct sum_value value_before(const struct sum_plan *sums, uint32_t variable, uint32_t block)
-{
-	const struct plan_block *b = &sums->plan->blocks[block];
-	struct sum_value value = sum_plan_entry(sums, variable, block);
-
-	if (block == 0 || (value.origin == SUM_PHI && value.number == block))
-		return value;
-	value.origin = SUM_UNREACHED;
-	for (uint32_t i = 0; i < b->predecessor_count; i++) {
-		struct sum_value other = value_after(
-			sums, variable, sums->plan->predecessors[b->first_predecessor + i]);
-
-		if (value.origin == SUM_UNREACHED)
-			value = other;
-		else if (other.origin != SUM_UNREACHED && !are_equal(value, other))
-			return (struct sum_value){SUM_PHI, block};
-	}
-	return value;
-}
-
-/* Iterates to a fixed point. */
 static void solve_variable(struct sum_plan *sums, uint32_t variable)
 {
-	struct sum_value *values = &sums->values[(size_t)variable * sums->block_count];
-	uint32_t rounds = 0;
-	bool has_changed = true;
+	struct plan_value *values = &sums->values[(size_t)variable * sums->block_count];
+	struct solving solving = {sums, variable};
 
-	values[0] = (struct sum_value){SUM_CONSTANT,
-				       sums->variables[variable].kind == SUM_MIN ? UINT32_MAX : 0};
-	for (; has_changed && rounds < ROUNDS_MAX; rounds++) {
-		has_changed = false;
-		for (uint32_t b = 0; b < sums->block_count; b++) {
-			struct sum_value value = value_before(sums, variable, b);
-
-			has_changed |= !are_equal(value, values[b]);
-			values[b] = value;
-		}
-	}
-	if (has_changed)
-		snprintf(sums->reason, sizeof(sums->reason), "its control flow is too complex");
+	values[0] = (struct plan_value){VALUE_CONSTANT,
+					sums->variables[variable].kind == SUM_MIN ? UINT32_MAX : 0};
+	plan_solve(sums->plan, values, value_after, &solving);
 }
 
 /* ------------------------------------------------------------------ variables */
@@ -199,11 +166,11 @@ static bool is_always_open(const struct sum_plan *sums, uint32_t open, uint32_t 
 		uint32_t end = block->first_marker + block->marker_count;
 
 		for (uint32_t i = block->first_marker; i < end; i++) {
-			struct sum_value value = sum_plan_value(sums, open, b, i);
+			struct plan_value value = sum_plan_value(sums, open, b, i);
 
 			if (sums->sums[i] == sum && function->markers[i].marker.is_end &&
-			    value.origin != SUM_UNREACHED &&
-			    (value.origin != SUM_CONSTANT || (int32_t)value.number <= 0))
+			    value.origin != VALUE_UNREACHED &&
+			    (value.origin != VALUE_CONSTANT || (int32_t)value.number <= 0))
 				return false;
 		}
 	}
@@ -246,12 +213,12 @@ static bool may_repeat(const struct sum_plan *sums, const struct instrument_layo
 
 	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
 		const struct instrument_sum_count *count = &layout->sum_counts[i];
-		struct sum_value value;
+		struct plan_value value;
 
 		if (count->sum != sum)
 			continue;
 		value = sum_plan_entry(sums, count->word, sums->function->block_count);
-		if (value.origin != SUM_CONSTANT)
+		if (value.origin != VALUE_CONSTANT)
 			return true;
 		total += value.number * count->times;
 	}

@@ -23,7 +23,7 @@ enum sum_kind {
 	SUM_CYCLES,  /* of sum `index` */
 	SUM_COUNTER, /* executions of block `index` */
 	SUM_OPEN,    /* open executions of sum `index`; a pipelined loop may have several */
-	SUM_INSIDE,  /* executions of sum `index` that ended in the one around it */
+	SUM_INSIDE,  /* executions of sum `index` that ended in the sum around it */
 	SUM_BEGIN,   /* clock at the start of sum `index`; 0 outside of it */
 	SUM_MIN,     /* the cycles of the shortest execution of sum `index` */
 	SUM_MAX,     /* and of the longest one */
@@ -32,20 +32,7 @@ enum sum_kind {
 struct sum_variable {
 	enum sum_kind kind;
 	uint32_t index;
-	uint32_t open; /* SUM_INSIDE: the variable of kind SUM_OPEN of the one around it */
-};
-
-/* Definition of a variable's value. */
-enum sum_origin {
-	SUM_UNREACHED, /* the block is unreachable */
-	SUM_CONSTANT,  /* `number` is the value */
-	SUM_PHI,       /* a phi in block `number` */
-	SUM_MARKER,    /* the code of marker `number` */
-};
-
-struct sum_value {
-	enum sum_origin origin;
-	uint32_t number;
+	uint32_t open; /* SUM_INSIDE: the variable SUM_OPEN of the enclosing sum */
 };
 
 struct sum_plan {
@@ -58,8 +45,8 @@ struct sum_plan {
 	/* The words that are stored, in this order; first one for each sum. */
 	struct sum_variable *variables;
 	uint32_t variable_count;
-	struct sum_value *values; /* by variable and block, with one for the function's end */
-	uint32_t block_count;     /* including the function's end */
+	struct plan_value *values; /* by variable and block, with one for the function's end */
+	uint32_t block_count;      /* including the function's end */
 	/* why the kernel needs records instead; empty if it does not */
 	char reason[SUM_REASON_MAX];
 };
@@ -82,9 +69,9 @@ static inline uint32_t sum_plan_bytes(const struct sum_plan *sums)
 /* True if the code of the marker changes the variable. */
 bool sum_plan_changes(const struct sum_plan *sums, uint32_t variable, uint32_t marker);
 /* The value on entry to a block. */
-struct sum_value sum_plan_entry(const struct sum_plan *sums, uint32_t variable, uint32_t block);
+struct plan_value sum_plan_entry(const struct sum_plan *sums, uint32_t variable, uint32_t block);
 /* The value in a block before marker `end`. */
-struct sum_value sum_plan_value(const struct sum_plan *sums, uint32_t variable, uint32_t block,
-				uint32_t end);
+struct plan_value sum_plan_value(const struct sum_plan *sums, uint32_t variable, uint32_t block,
+				 uint32_t end);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "intra/llvm/static_nesting.h"
+
 #define UNREACHED UINT32_MAX
 #define MEAN_MAX (INSTRUMENT_SUM_MAX * INSTRUMENT_SUM_ONE)
 
@@ -97,28 +99,16 @@ static void visit_block(struct positions *at, uint32_t *list)
 
 /* ------------------------------------------------------------------ one position per scope */
 
-/* True if an execution of `inner` may be in one of `outer`, and never overlaps with one. */
-static bool contains(const struct instrument_layout *layout, uint32_t outer, uint32_t inner)
+/* The scopes that may contain an execution of the scope, and never overlap with one. */
+static void find_containers(const struct instrument_layout *layout, struct scope_set *around)
 {
-	return outer != inner && layout_may_contain(layout, outer, inner) &&
-	       !layout_may_contain(layout, inner, outer);
-}
-
-/* The innermost scope around `scope` that is ordered with all others around it. */
-static uint32_t parent_of(const struct instrument_layout *layout, uint32_t scope)
-{
-	uint32_t parent = INSTRUMENT_NO_SCOPE;
-
-	for (uint32_t p = 0; p < layout->scope_count; p++) {
-		bool is_ordered = contains(layout, p, scope);
-
-		for (uint32_t q = 0; q < layout->scope_count && is_ordered; q++)
-			is_ordered = q == p || !contains(layout, q, scope) ||
-				     contains(layout, p, q) || contains(layout, q, p);
-		if (is_ordered && (parent == INSTRUMENT_NO_SCOPE || contains(layout, parent, p)))
-			parent = p;
+	for (uint32_t inner = 0; inner < layout->scope_count; inner++) {
+		around[inner] = (struct scope_set){{0}};
+		for (uint32_t outer = 0; outer < layout->scope_count; outer++)
+			if (outer != inner && layout_may_contain(layout, outer, inner) &&
+			    !layout_may_contain(layout, inner, outer))
+				scope_set_add(&around[inner], outer);
 	}
-	return parent;
 }
 
 static uint32_t sum_of(const struct instrument_layout *layout, uint32_t scope)
@@ -132,11 +122,14 @@ static uint32_t sum_of(const struct instrument_layout *layout, uint32_t scope)
 /* Adds a sum per scope, parents first. */
 static bool add_scopes(struct instrument_layout *layout)
 {
+	struct scope_set around[INSTRUMENT_CODE_MAX];
+
+	find_containers(layout, around);
 	for (uint32_t round = 0; round < layout->scope_count; round++) {
 		uint32_t count = layout->sum_count;
 
 		for (uint32_t s = 0; s < layout->scope_count; s++) {
-			uint32_t parent = parent_of(layout, s);
+			uint16_t parent = static_nesting_parent(around, s, layout->scope_count);
 			uint32_t sum = parent == INSTRUMENT_NO_SCOPE ? INSTRUMENT_NO_SUM
 								     : sum_of(layout, parent);
 

@@ -30,20 +30,14 @@ static struct slice definition_in(const struct ir_function *function, uint32_t f
 	return (struct slice){"", 0};
 }
 
-/* Takes "WORD " from the beginning; the blank ends a word. */
-static struct slice take_word(struct slice *rest)
-{
-	return slice_take_until(rest, ' ');
-}
-
 /* Takes the flags of an instruction and its type, "nuw nsw i64 "; false if it is not an integer. */
 static bool take_type(struct slice *rest, uint32_t *bits)
 {
 	static const char *const flags[] = {"nuw", "nsw", "samesign"};
-	struct slice word = take_word(rest);
+	struct slice word = slice_take_until(rest, ' ');
 
 	while (slice_is_any(word, flags, ARRAY_LENGTH(flags)))
-		word = take_word(rest);
+		word = slice_take_until(rest, ' ');
 	return slice_take(&word, "i") && slice_take_number(&word, 64, bits) && !word.length &&
 	       *bits > 1;
 }
@@ -163,7 +157,7 @@ static uint32_t count(const struct ir_function *function, uint32_t header, uint3
 		      struct slice rest, bool goes_on)
 {
 	struct counter counter = {.bits = 0};
-	struct slice predicate = take_word(&rest);
+	struct slice predicate = slice_take_until(&rest, ' ');
 	struct slice next = {"", 0};
 	struct slice name;
 	uint64_t limit;
@@ -172,7 +166,7 @@ static uint32_t count(const struct ir_function *function, uint32_t header, uint3
 	bool is_next;
 
 	if (slice_is(predicate, "samesign"))
-		predicate = take_word(&rest);
+		predicate = slice_take_until(&rest, ' ');
 	if (!take_type(&rest, &bits) || !(name = take_name(&rest)).length ||
 	    !slice_take(&rest, ", ") || !take_constant(&rest, &limit) ||
 	    (rest.length && *rest.at != ','))

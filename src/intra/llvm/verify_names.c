@@ -15,25 +15,21 @@ struct body {
 	struct ir_names names;
 };
 
-/* Removes the text up to and with the next "%proton.NAME" and returns the name. */
+/* Removes the text up to and with the next "%proton.NAME" and returns NAME. */
 static bool next_use(struct slice *rest, struct slice *name)
 {
-	const char *found = slice_find(*rest, "%" PREFIX);
+	bool is_found = slice_take_past(rest, "%" PREFIX);
 
-	if (!found)
-		return false;
-	*rest = slice_between(found + 1, slice_end(*rest));
 	*name = slice_take_name(rest);
-	return true;
+	return is_found;
 }
 
-/* The name that a line defines: "  %proton.NAME = ..." or "proton.NAME:"; false if none. */
+/* The NAME that a line defines: "  %proton.NAME = ..." or "proton.NAME:"; false if none. */
 static bool definition(struct slice line, struct slice *name)
 {
 	bool is_label = !slice_take(&line, "  %");
-	struct slice rest = line;
 
-	if (!slice_take(&rest, PREFIX))
+	if (!slice_take(&line, PREFIX))
 		return false;
 	*name = slice_take_name(&line);
 	return slice_take(&line, is_label ? ":" : " =");
@@ -41,8 +37,9 @@ static bool definition(struct slice line, struct slice *name)
 
 static int mistake(const char *what, struct slice name, struct proton_error *err)
 {
-	return err_set(err, PROTON_E_UNSUPPORTED, "internal error: the generated LLVM IR %s %.*s",
-		       what, (int)name.length, name.at);
+	return err_set(err, PROTON_E_UNSUPPORTED,
+		       "internal error: the generated LLVM IR %s " PREFIX "%.*s", what,
+		       (int)name.length, name.at);
 }
 
 /* The first line is the signature with the parameters. */
@@ -75,12 +72,11 @@ static int find_uses(const struct body *body, struct proton_error *err)
 static int check_body(struct body *body, struct proton_error *err)
 {
 	struct slice rest = body->text;
-	const char *at;
 	uint32_t count = 0;
 	int status;
 
-	for (; (at = slice_find(rest, PREFIX)); count++)
-		rest = slice_between(at + 1, slice_end(rest));
+	while (slice_take_past(&rest, PREFIX))
+		count++;
 	if (!ir_names_init(&body->names, count))
 		return err_nomem(err);
 	status = find_definitions(body, err);

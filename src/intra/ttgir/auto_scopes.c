@@ -124,6 +124,24 @@ static void write_room(struct out *out, const struct sites *sites, uint32_t drop
 	out_text(out, "; increase buffer_size or select fewer kinds in auto=");
 }
 
+/* Silence would look like a kernel without such operations. */
+static void write_unknown(struct out *out, const struct sites *sites)
+{
+	if (sites->has_function && !sites->unknown_count)
+		return;
+	out_text(out, out->length ? "; " : "");
+	if (!sites->has_function)
+		out_text(out, "none of its operations has an automatic scope, because its function "
+			      "was not recognized");
+	else
+		out_printf(out,
+			   "%u operations were not recognized and have no automatic scopes, the "
+			   "first is %.*s",
+			   sites->unknown_count, (int)sites->first_unknown.length,
+			   sites->first_unknown.at);
+	out_text(out, "; report it, with Triton's version");
+}
+
 static char *write_note(const struct sites *sites, uint32_t records,
 			const struct scope_budget *budget, struct slice costs)
 {
@@ -141,6 +159,7 @@ static char *write_note(const struct sites *sites, uint32_t records,
 		out_text(&out, out.length ? "; " : "");
 		write_room(&out, sites, dropped, records);
 	}
+	write_unknown(&out, sites);
 	text = out.length ? out_take(&out, &length) : NULL;
 	out_fini(&out);
 	return text;

@@ -3,12 +3,10 @@
 
 #include <stdlib.h>
 
-#include "intra/ttgir/mlir_regions.h"
 #include "intra/ttgir/provenance.h"
 
 #define SITES_MAX 4096u
 #define UNPLACED_MAX 16u /* consecutive sites */
-#define NUMBER_MAX 10000u
 
 /* ------------------------------------------------------------------ walking */
 
@@ -25,6 +23,8 @@ struct region {
 	uint32_t site;  /* that ends with this region, or SITE_NONE */
 	uint32_t depth; /* loops around it, including itself */
 	uint32_t slot;  /* see struct site */
+	bool has_dot;   /* in this block, not in regions inside */
+	uint32_t first; /* the sites from this one on are in it */
 };
 
 struct walk {
@@ -40,10 +40,11 @@ struct walk {
 	struct mlir_frames before;
 	uint32_t unplaced[UNPLACED_MAX];
 	uint32_t unplaced_count;
+	struct site *math;    /* the current run of arithmetic, or NULL */
 	bool is_specializing; /* after "ttg.warp_specialize", before its partitions */
 };
 
-static const struct region outside = {REGION_OTHER, false, SITE_NONE, 0, 0};
+static const struct region outside = {.kind = REGION_OTHER, .site = SITE_NONE};
 
 static const struct region *current(const struct walk *walk)
 {
@@ -107,13 +108,25 @@ static void leave_block(struct walk *walk)
 {
 	walk->before.count = 0;
 	walk->unplaced_count = 0;
+	walk->math = NULL;
+}
+
+/* Arithmetic gets scopes only in blocks with dots, such as a softmax between them. */
+static void close_math(struct walk *walk, const struct region *block)
+{
+	for (uint32_t i = block->first; i < walk->found->count; i++) {
+		struct site *site = &walk->found->sites[i];
+
+		if (site->is_math && !block->has_dot)
+			site->end_line = SITE_NONE;
+		site->is_math = false;
+	}
 }
 
 /*
  * Triton gives the kernel's location to the barriers of partitions and to copies divided among
  * partitions. Such a copy gets the location of the preceding operation, which is the wait for a
- * free buffer. Any other operation gets the location of the following one, which is the one that
- * waits.
+ * free buffer. Any other operation gets the location of the following one, which waits.
  */
 static void place_operation(struct walk *walk, struct slice location, struct site *site,
 			    bool is_load)
@@ -134,31 +147,20 @@ static void place_operation(struct walk *walk, struct slice location, struct sit
 
 static void open_region(struct walk *walk, struct region region)
 {
+	region.first = walk->found->count;
+	region.has_dot = false;
 	walk->regions[walk->region_count++] = region;
 	leave_block(walk);
-}
-
-/* The number after `key` in the line; 0 if there is none. */
-static uint32_t number_after(struct slice line, const char *key)
-{
-	const char *at = slice_find(line, key);
-	uint32_t number = 0;
-
-	if (at) {
-		line = slice_between(at + strlen(key), slice_end(line));
-		slice_take_number(&line, NUMBER_MAX, &number);
-	}
-	return number;
 }
 
 static void open_partition(struct walk *walk, const struct mlir_line *line, struct slice text)
 {
 	struct region region = *current(walk);
 	bool is_default = slice_take(&text, "default");
-	uint32_t part = number_after(text, "partition");
+	uint32_t part = mlir_number_after(text, "partition");
 	struct site *site = NULL;
 
-	walk->found->warp_count += number_after(text, " num_warps(");
+	walk->found->warp_count += mlir_number_after(text, " num_warps(");
 	region.kind = REGION_PARTITION;
 	region.site = SITE_NONE;
 	region.slot = is_default ? 1 : 2 + part;
@@ -184,7 +186,10 @@ static struct site *add_operation(struct walk *walk, const struct mlir_line *lin
 	const struct operation *operation = current(walk)->is_open ? operations_lookup(line->op)
 								   : NULL;
 
-	/* Allocations without a value are not work. */
+	/* Allocations without a value are not work, and scopes in the source are markers. */
+	if (operation && operation->kind == INSTRUMENT_AUTO_ASM &&
+	    slice_find(line->rest, "// proton."))
+		return NULL;
 	if (!operation || !(walk->autos & operation->kind) || !provenance_is_work(line))
 		return NULL;
 	return add_site(walk, operation->word, line->indent);
@@ -212,6 +217,7 @@ static void open_line(struct walk *walk, const struct mlir_line *line, struct sl
 		}
 	} else if (slice_is(line->op, "tt.func")) {
 		region.is_open = true; /* including noinline functions */
+		walk->found->has_function = true;
 	} else if (!slice_is(line->op, "scf.if")) {
 		/* A region that defines a reduction or a scan, and is not code at this place. */
 		region.site = site_index(walk, add_operation(walk, line));
@@ -227,6 +233,7 @@ static void close_line(struct walk *walk, const struct mlir_line *line, struct s
 
 	walk->region_count--;
 	leave_block(walk);
+	close_math(walk, &closed);
 	if (mlir_opens_region(text)) { /* "} else {", "} do {" */
 		open_region(walk, closed);
 		return;
@@ -241,6 +248,34 @@ static void close_line(struct walk *walk, const struct mlir_line *line, struct s
 	walk->is_specializing = closed.kind == REGION_PARTITION && slice_find(text, " : ") == NULL;
 }
 
+/*
+ * A run of arithmetic begins with an operation on tensors of floating-point numbers, and continues
+ * up to the next operation of another kind.
+ */
+static void read_math(struct walk *walk, const struct mlir_line *line)
+{
+	uint32_t kind = operations_kind(line->op);
+	struct slice name = line->op;
+	bool is_math = slice_take(&name, "math.");
+
+	if (kind) {
+		walk->regions[walk->region_count - 1].has_dot |= kind == INSTRUMENT_AUTO_DOTS;
+		walk->math = NULL;
+	}
+	is_math |= slice_take(&name, "arith.") && name.length && slice_end(name)[-1] == 'f';
+	if (!(walk->autos & INSTRUMENT_AUTO_MATH) || !is_math || !current(walk)->is_open ||
+	    !slice_find(line->rest, "tensor<"))
+		return;
+	if (!walk->math) {
+		walk->math = add_site(walk, "math", line->indent);
+		if (!walk->math)
+			return;
+		walk->math->is_math = true;
+		set_location(walk, walk->math, line->location);
+	}
+	walk->math->end_line = walk->line;
+}
+
 static void read_operation(struct walk *walk, const struct mlir_line *line)
 {
 	const struct region *region = current(walk);
@@ -250,6 +285,10 @@ static void read_operation(struct walk *walk, const struct mlir_line *line)
 	struct site *site;
 
 	walk->is_specializing = slice_is(line->op, "ttg.warp_specialize");
+	if (walk->region_count)
+		read_math(walk, line);
+	if (operations_is_unknown(line->op) && !walk->found->unknown_count++)
+		walk->found->first_unknown = line->op;
 	if (around &&
 	    (slice_is(line->op, "ttg.warp_yield") || slice_is(line->op, "ttg.warp_return"))) {
 		/* An empty partition gets no scope. */
@@ -278,14 +317,14 @@ static void walk_line(struct walk *walk, const struct mlir_region_line *text)
 	} else if (text->end != MLIR_NO_LINE) {
 		if (!walk->found->warp_count)
 			walk->found->warp_count =
-				number_after(text->trimmed, "\"ttg.num-warps\" = ");
+				mlir_number_after(text->trimmed, "\"ttg.num-warps\" = ");
 		open_line(walk, &text->line, text->trimmed);
 	} else if (text->line.op.length) {
 		read_operation(walk, &text->line);
 	}
 }
 
-/* The kernel's own location: that of the module. */
+/* The kernel's own location: the module's. */
 static struct mlir_location place_of_kernel(const struct walk *walk, struct slice text)
 {
 	const char *last = slice_find_last(text, "\n}");

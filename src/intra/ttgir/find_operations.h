@@ -15,12 +15,13 @@ struct site {
 	/* the scope ends after this line; for a partition, before it. SITE_NONE: no end found */
 	uint32_t end_line;
 	bool is_inner;  /* a partition */
+	bool is_math;   /* in a block of which it is not known yet whether it has a dot */
 	uint32_t depth; /* loops around it */
 	uint32_t cost;  /* records per execution */
 	uint32_t slot;  /* the partition it is in; 0: none */
 	struct slice indent;
 	struct slice location;
-	struct mlir_frames frames; /* its source location and those of the calls around it */
+	struct mlir_frames frames; /* source locations of it and of the calls around it */
 	uint32_t scope;
 };
 
@@ -48,6 +49,9 @@ struct sites {
 	struct site_scope *scopes;
 	uint32_t scope_count;
 	uint32_t warp_count; /* of the kernel, including its partitions */
+	bool has_function;
+	uint32_t unknown_count;     /* operations that seem to be new names of others */
+	struct slice first_unknown; /* in the text */
 };
 
 /* Finds the operations that `autos` selects. E_UNSUPPORTED, E_NOMEM. */
@@ -69,6 +73,8 @@ struct operation {
 
 /* NULL if it gets no scope. */
 const struct operation *operations_lookup(struct slice op);
+/* True if it gets no scope, though its name says that it moves data or multiplies matrices. */
+bool operations_is_unknown(struct slice op);
 /* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
 uint32_t operations_kinds_of_scope(struct slice word);
 /* See site_scope.is_detail. */

@@ -292,12 +292,8 @@ static bool open_region(struct reading *reading, uint32_t line, bool is_loop)
 		region.parent = reading->open[reading->depth - 1];
 		region.is_constant = read_trips(reading, line, &region.trips);
 	}
-	if (!array_reserve(&cost->regions, &cost->capacity, cost->count + 1,
-			   sizeof(*cost->regions)))
-		return false;
-	cost->regions[cost->count] = region;
-	reading->open[reading->depth++] = cost->count++;
-	return true;
+	reading->open[reading->depth++] = cost->count;
+	return ARRAY_ADD(cost->regions, cost->capacity, cost->count, region);
 }
 
 static void add_loop(double *outer, uint32_t trips, double inner)
@@ -329,30 +325,15 @@ static void sum_regions(struct kernel_cost *cost)
 
 /* ------------------------------------------------------------------ walking */
 
-static uint32_t number_after(struct slice line, const char *key)
-{
-	const char *at = slice_find(line, key);
-	uint32_t number = 0;
-
-	if (at) {
-		line = slice_between(at + strlen(key), slice_end(line));
-		slice_take_number(&line, 64, &number);
-	}
-	return number;
-}
-
 static void read_module(struct reading *reading, struct slice line)
 {
-	const char *target = slice_find(line, "ttg.target = \"");
-	uint32_t warps = number_after(line, "\"ttg.num-warps\" = ");
+	uint32_t warps = mlir_number_after(line, "\"ttg.num-warps\" = ");
 
 	if (!reading->cost->warp_count && warps)
 		reading->cost->warp_count = warps;
-	if (target) {
-		struct slice name = slice_between(target + 14, slice_end(line));
-
-		reading->multiplications = dot_rate(name);
-		reading->cost->is_amd = slice_starts(name, "hip:");
+	if (slice_take_past(&line, "ttg.target = \"")) {
+		reading->multiplications = dot_rate(line);
+		reading->cost->is_amd = slice_starts(line, "hip:");
 	}
 }
 

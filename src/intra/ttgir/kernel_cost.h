@@ -7,7 +7,7 @@
 #ifndef INTRA_TTGIR_KERNEL_COST_H
 #define INTRA_TTGIR_KERNEL_COST_H
 
-#include "intra/ttgir/mlir_regions.h"
+#include "intra/ttgir/mlir_text.h"
 
 #define COST_NO_REGION UINT32_MAX
 
@@ -30,7 +30,7 @@ struct kernel_cost {
 	uint32_t count;
 	size_t capacity;
 	uint32_t *region_of_line; /* by line of the text, counted from 0 */
-	uint32_t warp_count;      /* without those of partitions */
+	uint32_t warp_count;      /* without partitions */
 	bool is_amd;
 };
 

@@ -22,7 +22,7 @@ static int compare_aliases(const void *a, const void *b)
 
 	if (order)
 		return order;
-	return (left.length > right.length) - (left.length < right.length);
+	return ORDER_OF(left.length, right.length);
 }
 
 bool mlir_locations_read(struct slice text, struct mlir_locations *out)
@@ -33,20 +33,20 @@ bool mlir_locations_read(struct slice text, struct mlir_locations *out)
 	*out = (struct mlir_locations){0};
 	while (slice_take_line(&text, &line)) {
 		struct slice start = line;
+		struct mlir_alias alias;
 		const char *equals = slice_take(&start, "#loc") ? slice_find(line, " = loc(")
 								: NULL;
 
 		if (!equals)
 			continue;
-		if (!array_reserve(&out->aliases, &capacity, out->count + 1,
-				   sizeof(*out->aliases))) {
-			mlir_locations_fini(out);
-			return false;
-		}
-		out->aliases[out->count++] = (struct mlir_alias){
+		alias = (struct mlir_alias){
 			.name = slice_between(line.at, equals),
 			.body = slice_trim(slice_between(equals + 3, slice_end(line))),
 		};
+		if (!ARRAY_ADD(out->aliases, capacity, out->count, alias)) {
+			mlir_locations_fini(out);
+			return false;
+		}
 	}
 	if (out->count)
 		qsort(out->aliases, out->count, sizeof(*out->aliases), compare_aliases);
@@ -76,29 +76,6 @@ static bool take_string(struct slice *rest, struct slice *string)
 static bool take_number(struct slice *rest, uint32_t *out)
 {
 	return slice_take(rest, ":") && slice_take_number(rest, NUMBER_MAX, out);
-}
-
-/* The text before the first `end` that is outside parentheses and strings. */
-static struct slice until(struct slice rest, const char *end)
-{
-	size_t depth = 0;
-	bool is_string = false;
-	size_t length = strlen(end);
-
-	for (size_t i = 0; i < rest.length; i++) {
-		char c = rest.at[i];
-
-		if (!is_string && depth == 0 && rest.length - i >= length &&
-		    memcmp(rest.at + i, end, length) == 0)
-			return (struct slice){rest.at, i};
-		if (c == '"')
-			is_string = !is_string;
-		else if (!is_string && (c == '(' || c == '[' || c == '<'))
-			depth++;
-		else if (!is_string && (c == ')' || c == ']' || c == '>') && depth)
-			depth--;
-	}
-	return rest;
 }
 
 static struct slice find_alias(const struct mlir_locations *locations, struct slice name)
@@ -147,9 +124,9 @@ struct path {
 /* The first location of "fused[...]". */
 static struct slice first_of_fused(struct slice rest)
 {
-	struct slice tag = until(rest, "[");
+	struct slice tag = slice_before(rest, "[");
 
-	return until(inside(after(rest, tag, 0)), ",");
+	return slice_before(inside(after(rest, tag, 0)), ",");
 }
 
 /* Takes one step inwards. True at a file location; its file includes the directories. */
@@ -165,7 +142,7 @@ static bool step_in(struct path *path, struct mlir_location *place)
 	} else if (slice_take(&rest, "callsite")) {
 		struct slice both = inside(rest);
 
-		rest = until(both, " at ");
+		rest = slice_before(both, " at ");
 		if (path->caller_count < CALLERS_MAX)
 			path->callers[path->caller_count++] = after(both, rest, 4);
 	} else if (slice_take(&rest, "fused")) {

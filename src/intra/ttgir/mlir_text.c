@@ -1,9 +1,13 @@
-/* Parsing lines of MLIR text, and writing markers as MLIR. */
+/* Parsing lines and regions of MLIR text, and writing markers as MLIR. */
 #include "intra/ttgir/mlir_text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "base/array.h"
 
 #define PREFIX_TRIES 1000u
+#define NUMBER_MAX 10000u /* of warps, of partitions */
 
 bool mlir_opens_region(struct slice trimmed)
 {
@@ -54,6 +58,82 @@ void mlir_line_read(struct slice line, struct mlir_line *out)
 bool mlir_is_loop(const struct mlir_line *line)
 {
 	return slice_is(line->op, "scf.for") || slice_is(line->op, "scf.while");
+}
+
+uint32_t mlir_number_after(struct slice line, const char *key)
+{
+	uint32_t number = 0;
+
+	return slice_take_past(&line, key) && slice_take_number(&line, NUMBER_MAX, &number) ? number
+											    : 0;
+}
+
+/* ------------------------------------------------------------------ regions */
+
+static int match_regions(struct mlir_regions *lines, struct proton_error *err)
+{
+	uint32_t open[MLIR_DEPTH_MAX];
+	uint32_t depth = 0;
+
+	for (uint32_t i = 0; i < lines->count; i++) {
+		struct slice trimmed = lines->at[i].trimmed;
+
+		if (!lines->at[i].is_code)
+			continue;
+		if (mlir_closes_region(trimmed)) {
+			if (!depth)
+				return err_set(err, PROTON_E_UNSUPPORTED,
+					       "line %u: unmatched end of a region", i + 1);
+			if (!mlir_opens_region(trimmed))
+				lines->at[open[--depth]].end = i;
+		} else if (mlir_opens_region(trimmed)) {
+			if (depth == MLIR_DEPTH_MAX)
+				return err_set(err, PROTON_E_UNSUPPORTED,
+					       "line %u: regions are nested more than %u deep",
+					       i + 1, MLIR_DEPTH_MAX);
+			open[depth++] = i;
+		}
+	}
+	if (depth)
+		return err_set(err, PROTON_E_UNSUPPORTED, "unterminated region");
+	return PROTON_OK;
+}
+
+static struct mlir_region_line read_line(struct slice text)
+{
+	struct slice trimmed = slice_trim(text);
+	struct mlir_region_line line = {
+		.text = text,
+		.trimmed = trimmed,
+		.is_code = trimmed.length && *trimmed.at != '#' && *trimmed.at != '/',
+		.end = MLIR_NO_LINE,
+	};
+
+	if (line.is_code)
+		mlir_line_read(text, &line.line);
+	return line;
+}
+
+int mlir_regions_read(struct slice text, struct mlir_regions *out, struct proton_error *err)
+{
+	struct slice line;
+	int status = PROTON_OK;
+
+	*out = (struct mlir_regions){0};
+	while (status == PROTON_OK && slice_take_line(&text, &line))
+		if (!ARRAY_ADD(out->at, out->capacity, out->count, read_line(line)))
+			status = err_nomem(err);
+	if (status == PROTON_OK)
+		status = match_regions(out, err);
+	if (status != PROTON_OK)
+		mlir_regions_fini(out);
+	return status;
+}
+
+void mlir_regions_fini(struct mlir_regions *lines)
+{
+	free(lines->at);
+	*lines = (struct mlir_regions){0};
 }
 
 /* ------------------------------------------------------------------ markers */

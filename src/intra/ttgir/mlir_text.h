@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/slice.h"
 #include "intra/marker.h"
 
@@ -26,6 +27,37 @@ struct mlir_line {
 
 void mlir_line_read(struct slice line, struct mlir_line *out);
 bool mlir_is_loop(const struct mlir_line *line);
+/* The number after `key` in the line; 0 if there is none. */
+uint32_t mlir_number_after(struct slice line, const char *key);
+
+/* ------------------------------------------------------------------ regions */
+
+/* Maximum nesting of regions. Deeper text is rejected, so walks need only a fixed-size stack. */
+#define MLIR_DEPTH_MAX 256u
+#define MLIR_NO_LINE UINT32_MAX
+
+struct mlir_region_line {
+	struct slice text;    /* without its newline */
+	struct slice trimmed; /* without the blanks at both ends */
+	struct mlir_line line;
+	bool is_code; /* not empty, an alias or a comment; `line` is set only then */
+	uint32_t end; /* last line of the region that begins here, or MLIR_NO_LINE */
+};
+
+struct mlir_regions {
+	struct mlir_region_line *at;
+	uint32_t count;
+	size_t capacity;
+};
+
+/*
+ * Splits `text`, which the result refers to. "} else {" ends one block and begins another of the
+ * same region. E_UNSUPPORTED, with the line number, for unmatched regions; E_NOMEM.
+ */
+int mlir_regions_read(struct slice text, struct mlir_regions *out, struct proton_error *err);
+void mlir_regions_fini(struct mlir_regions *lines);
+
+/* ------------------------------------------------------------------ markers */
 
 /* Writes a text with markers in it. */
 #define MLIR_PREFIX_MAX 24
@@ -76,7 +108,7 @@ void mlir_locations_fini(struct mlir_locations *locations);
 /* Callers beyond these are left out. */
 #define MLIR_FRAMES_MAX 6u
 
-/* The source locations of an operation: its own, then those of the calls that inlined it. */
+/* The source locations of an operation: its own, then of the calls that inlined it. */
 struct mlir_frames {
 	struct mlir_location at[MLIR_FRAMES_MAX];
 	uint32_t count; /* 0: unknown */

@@ -1,6 +1,8 @@
 /* Which operations of TTGIR get automatic scopes, of which kinds and with which names. */
 #include "intra/ttgir/find_operations.h"
 
+#include "base/array.h"
+
 #define ATOMICS (INSTRUMENT_AUTO_STORES | INSTRUMENT_AUTO_ATOMIC)
 
 static const struct operation operations[] = {
@@ -46,7 +48,11 @@ static const struct operation operations[] = {
 	{"histogram", "histogram", INSTRUMENT_AUTO_REDUCE},
 	{"scan", "scan", INSTRUMENT_AUTO_SCAN},
 	{"convert_layout", "convert", INSTRUMENT_AUTO_CONVERT},
+	{"gather", "gather", INSTRUMENT_AUTO_CONVERT},
 	{"call", "call", INSTRUMENT_AUTO_CALL},
+	{"", "math", INSTRUMENT_AUTO_MATH}, /* a run of operations: find_operations.c */
+	{"elementwise_inline_asm", "asm", INSTRUMENT_AUTO_ASM},
+	{"extern_elementwise", "extern", INSTRUMENT_AUTO_ASM},
 
 	{"local_alloc", "local_alloc", INSTRUMENT_AUTO_LOCAL},
 	{"local_load", "local_load", INSTRUMENT_AUTO_LOCAL},
@@ -57,6 +63,8 @@ static const struct operation operations[] = {
 	{"local_scatter", "local_scatter", INSTRUMENT_AUTO_LOCAL},
 	{"local_atomic_scatter_rmw", "local_atomic",
 	 INSTRUMENT_AUTO_LOCAL | INSTRUMENT_AUTO_ATOMIC},
+	{"fence", "fence", INSTRUMENT_AUTO_LOCAL},
+	{"fence_async_shared", "fence", INSTRUMENT_AUTO_LOCAL},
 
 	{"tmem_alloc", "tmem_alloc", INSTRUMENT_AUTO_TMEM},
 	{"tmem_load", "tmem_load", INSTRUMENT_AUTO_TMEM},
@@ -93,6 +101,23 @@ const struct operation *operations_lookup(struct slice op)
 				return &operations[k];
 	}
 	return NULL;
+}
+
+bool operations_is_unknown(struct slice op)
+{
+	static const char *const words[] = {"load", "store", "copy",   "atomic",
+					    "dot",  "mma",   "gather", "scatter"};
+	static const char *const others[] = {"decomposed_dot_scaled_source",
+					     "async_copy_mbarrier_arrive", "clc_load_result",
+					     "bypass_lds_load"};
+	const char *dot = slice_find(op, ".");
+	struct slice name = dot ? slice_between(dot + 1, slice_end(op)) : op;
+	bool is_found = false;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
+		is_found |= slice_find(name, words[i]) != NULL;
+	return is_found && !operations_lookup(op) &&
+	       !slice_is_any(name, others, ARRAY_LENGTH(others));
 }
 
 uint32_t operations_kind(struct slice op)

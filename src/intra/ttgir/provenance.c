@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "intra/ttgir/mlir_regions.h"
 
 #define SITES_MAX 1024u
 #define LOADS_MAX 256u /* maximum number of loads followed through views */
@@ -258,7 +257,7 @@ static int compare_origins(const void *a, const void *b)
 	uint64_t left = ((const struct origin *)a)->key;
 	uint64_t right = ((const struct origin *)b)->key;
 
-	return (left > right) - (left < right);
+	return ORDER_OF(left, right);
 }
 
 static void join_origins(struct provenance *out)

@@ -15,8 +15,8 @@
 struct origin_site {
 	struct marker marker; /* the start marker */
 	/*
-	 * The start and the end (or those of another site of the same name) are in different
-	 * blocks, so the scope's content is unknown.
+	 * The start and the end (or of another site of the same name) are in different blocks, so
+	 * the scope's content is unknown.
 	 */
 	bool is_broken;
 };

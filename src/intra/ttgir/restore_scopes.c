@@ -12,7 +12,6 @@
 
 #include "base/array.h"
 #include "intra/ttgir/find_operations.h"
-#include "intra/ttgir/mlir_regions.h"
 #include "intra/ttgir/provenance.h"
 
 struct insertion {
@@ -166,7 +165,7 @@ static int visit_line(struct relocation *re, struct position *at, uint32_t numbe
 	return PROTON_OK;
 }
 
-/* Visits lines from *line up to the one that ends the block, which *line then names. */
+/* Visits lines from *line up to the end of the block, which *line then names. */
 static int visit_block(struct relocation *re, uint32_t *line, const struct position *around)
 {
 	struct position at = {.last = MLIR_NO_LINE};

@@ -1,7 +1,7 @@
 /*
  * The budget of automatic scopes.
  *
- * Prices are in cycles of the warp that records. Those of a record were measured on an H200
+ * Prices are in cycles of the warp that records. Prices of records were measured on an H200
  * (bench/intra.py). Where a loop has both dots and other arithmetic, as in flash attention, scopes
  * cost more there: the assembler does not move instructions across a clock read, so they overlap
  * less. The same applies to loads in loops without dots, and to such loops as a whole if they are
@@ -63,7 +63,7 @@ struct choosing {
 /* ------------------------------------------------------------------ prices */
 
 /*
- * Loads into registers, which the assembler moves before those of earlier iterations, and details
+ * Loads into registers, which the assembler moves before loads of earlier iterations, and details
  * in loops with loads, which it moves them across.
  */
 static bool is_moved(const struct choosing *choosing, const struct site *site,
@@ -123,8 +123,8 @@ static uint32_t loop_before(const struct choosing *choosing, const struct site *
 }
 
 /*
- * The price of a scope that ends the instructions of an unrolled loop with loads: that of the loop,
- * and that of a detail after it.
+ * The price of a scope that ends the instructions of an unrolled loop with loads: the loop's price,
+ * and the price of a detail after it.
  */
 static double price_of_end(const struct choosing *choosing, const struct site *site)
 {

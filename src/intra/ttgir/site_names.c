@@ -1,10 +1,10 @@
-/* Names of automatic scopes, and the omission of those that are too many. */
+/* Names of automatic scopes, and the omission of surplus scopes. */
 #include "intra/ttgir/find_operations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The location of `site` at a level: 0 is its own, 1 that of the call that inlined it, ... */
+/* The location of `site` at a level: 0 is its own, 1 the call that inlined it, ... */
 static struct mlir_location place_at(const struct site *site, uint32_t level)
 {
 	return level < site->frames.count ? site->frames.at[level] : (struct mlir_location){0};

@@ -7,7 +7,6 @@
 #include "intra/ttgir/ttgir.h"
 
 #include "intra/ttgir/find_operations.h"
-#include "intra/ttgir/mlir_regions.h"
 #include "intra/ttgir/provenance.h"
 
 /* Content of a region of TTIR, without the loops inside it. */

@@ -119,29 +119,14 @@ static struct slice take_register(struct slice *rest)
 	return name;
 }
 
-/* Removes the next item of "A, B)"; false after the last. */
-static bool take_item(struct slice *rest, struct slice *item)
+/* Removes the next item of "A, B"; empty after the last. */
+static struct slice take_item(struct slice *rest)
 {
-	size_t depth = 0;
-	size_t i = 0;
+	struct slice item = slice_before(*rest, ",");
 
-	if (!rest->length)
-		return false;
-	for (; i < rest->length; i++) {
-		char c = rest->at[i];
-
-		if (depth == 0 && (c == ',' || c == ')'))
-			break;
-		if (c == '(' || c == '[' || c == '<' || c == '{')
-			depth++;
-		else if ((c == ')' || c == ']' || c == '>' || c == '}') && depth)
-			depth--;
-	}
-	*item = slice_trim((struct slice){rest->at, i});
-	slice_skip(rest, i);
-	if (!slice_take(rest, ","))
-		rest->length = 0;
-	return item->length > 0;
+	slice_skip(rest, item.length);
+	slice_take(rest, ",");
+	return slice_trim(item);
 }
 
 /* Finds the event operands of "ttg.warp_specialize(%a, %b)". */
@@ -152,7 +137,8 @@ static void read_operands(struct translation *t, struct slice rest)
 	t->operand_count = 0;
 	if (!slice_take(&rest, "("))
 		return;
-	while (t->operand_count < OPERANDS_MAX && take_item(&rest, &item))
+	rest = slice_before(rest, ")");
+	while (t->operand_count < OPERANDS_MAX && (item = take_item(&rest)).length)
 		t->operands[t->operand_count++] = find_event(t, item);
 }
 
@@ -163,8 +149,8 @@ static int read_arguments(struct translation *t, struct slice rest)
 
 	if (!t->event_count)
 		return PROTON_OK;
-	rest = slice_trim(rest);
-	for (uint32_t i = 0; i < t->operand_count && take_item(&rest, &item); i++) {
+	rest = slice_before(rest, ")");
+	for (uint32_t i = 0; i < t->operand_count && (item = take_item(&rest)).length; i++) {
 		int status;
 
 		if (t->operands[i] == NO_EVENT)
@@ -241,13 +227,8 @@ static int translate_line(struct translation *t, struct slice text, bool *is_don
 	struct slice trimmed = slice_trim(text);
 
 	*is_done = false;
-	if (slice_take(&trimmed, "partition")) {
-		const char *open = slice_find(trimmed, "(");
-
-		if (!open)
-			return PROTON_OK;
-		return read_arguments(t, slice_between(open + 1, slice_end(trimmed)));
-	}
+	if (slice_take(&trimmed, "partition"))
+		return slice_take_past(&trimmed, "(") ? read_arguments(t, trimmed) : PROTON_OK;
 	mlir_line_read(text, &line);
 	if (slice_is(line.op, "ttg.warp_specialize")) {
 		read_operands(t, line.rest);

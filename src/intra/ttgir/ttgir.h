@@ -50,8 +50,8 @@ struct ttgir_insertion {
 	uint32_t records;
 	/*
 	 * With a budget: percent of the registers predicted for its scopes that must be saved. 100
-	 * leaves only scopes of loops and partitions, or if there is none, the one with the fewest
-	 * registers.
+	 * leaves only scopes of loops and partitions, or if there is none, the scope with the
+	 * fewest registers.
 	 */
 	uint32_t registers_less;
 	struct slice without; /* names of scopes that are omitted too, one per line */

@@ -13,9 +13,8 @@
  * stays equal for at most two steps. Every segment and event is entered at most once, so the work
  * is linear in them except for a bounded search among candidates.
  */
-#include "intra/warps/critical_path.h"
-
 #include "base/array.h"
+#include "intra/warps/segments.h"
 
 /*
  * A shorter wait did not block: this is the time of clock reads and of a successful test of a
@@ -58,11 +57,6 @@ static void take_segment(struct path *path, uint32_t scope, uint64_t start)
 	path->time = start;
 }
 
-static void go_to_segment(struct path *path, uint32_t unit)
-{
-	path->unit = unit;
-}
-
 /* ------------------------------------------------------------------ what ended a wait */
 
 /* Number of async ends, in their order, that `unit` has seen until `clock`. */
@@ -91,7 +85,7 @@ static uint64_t late_until(const struct path *path, const struct warps_segment *
 }
 
 /*
- * The event that ended the wait; NULL if none. Of several with the same end, the one started last.
+ * The event that ended the wait; NULL if none. Of several with the same end, the last to start.
  */
 static const struct decode_execution *find_async(const struct path *path,
 						 const struct warps_segment *wait)
@@ -163,7 +157,7 @@ static bool follow_barrier(struct path *path, const struct warps_segment *wait)
 	if (!latest)
 		return false;
 	take_segment(path, scope, latest);
-	go_to_segment(path, found);
+	path->unit = found;
 	return true;
 }
 
@@ -173,7 +167,7 @@ static void follow_async(struct path *path, const struct decode_execution *async
 
 	path->sums->asyncs[async->scope].path += path->time - start;
 	path->time = start;
-	go_to_segment(path, async->unit);
+	path->unit = async->unit;
 }
 
 static void follow_wait(struct path *path, const struct warps_segment *wait)
@@ -192,8 +186,8 @@ static void follow_wait(struct path *path, const struct warps_segment *wait)
 /* ------------------------------------------------------------------ idle units */
 
 /*
- * Moves to a unit that is not idle: one that works now before one that waits now, else the one that
- * was active last. The gap after that one's end is on the path.
+ * Moves to a unit that is not idle: one that works now before one that waits now, else the unit
+ * that was active last. The gap after its end is on the path.
  */
 static void leave_idle(struct path *path)
 {
@@ -224,7 +218,7 @@ static void leave_idle(struct path *path)
 	}
 	path->sums->units[best].path += path->time - best_end;
 	path->time = best_end;
-	go_to_segment(path, best);
+	path->unit = best;
 }
 
 /* ------------------------------------------------------------------ */

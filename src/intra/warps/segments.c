@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "intra/warps/critical_path.h"
 
 /* No CTA runs for an hour, but corrupt clocks may imply it. */
 #define CYCLES_MAX (1ull << 43)
@@ -132,7 +131,7 @@ static bool add_segment(struct cutting *cutting, uint64_t end, uint16_t scope, b
 	return ARRAY_ADD(warps->segments, warps->segment_capacity, warps->segment_count, segment);
 }
 
-/* The same, with the waits in between. */
+/* With the waits in between. */
 static bool cut_until(struct cutting *cutting, uint64_t end, uint16_t scope, bool is_idle)
 {
 	const struct warps *warps = cutting->warps;
@@ -174,23 +173,6 @@ static bool add_wait(struct warps *warps, uint64_t start, uint64_t end, uint16_t
 			 (struct warps_interval){.start = start, .end = end, .scope = scope});
 }
 
-static bool has_activity(const struct warps *warps, uint32_t unit)
-{
-	const uint64_t *bits = warps->did[unit];
-
-	return bits[0] | bits[1] | bits[2] | bits[3];
-}
-
-static bool did_work(const struct warps *warps, uint32_t unit, uint16_t scope)
-{
-	return warps->did[unit][scope / 64] >> scope % 64 & 1;
-}
-
-static void note_did(struct warps *warps, uint32_t unit, uint16_t scope)
-{
-	warps->did[unit][scope / 64] |= 1ull << scope % 64;
-}
-
 /* Cuts the time between the cursor and `until`, during which scopes may end. */
 static bool close_until(struct cutting *cutting, uint64_t until)
 {
@@ -222,21 +204,23 @@ static bool open_scope(struct cutting *cutting, const struct decode_execution *e
 /* Notes the unit's scopes and waits before its time is cut. */
 static bool note_activity(struct cutting *cutting, const struct decode_unit *unit)
 {
+	static const struct scope_set nothing;
 	struct warps *warps = cutting->warps;
 	const struct decode_execution *all = warps->decoder->executions;
+	struct scope_set *did = &warps->did[cutting->unit];
 
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
 		uint16_t scope = all[i].scope;
 
-		note_did(warps, cutting->unit, scope);
+		scope_set_add(did, scope);
 		if (warps_is_wait(warps->kinds->of[scope]) &&
 		    !add_wait(warps, all[i].start, decode_end_of(&all[i]), scope))
 			return false;
 	}
-	/* Warps are allocated by four: those that no partition needs do nothing. */
-	cutting->is_worker = !has_activity(warps, cutting->unit);
+	/* Warps are allocated by four: warps that no partition needs do nothing. */
+	cutting->is_worker = memcmp(did, &nothing, sizeof(nothing)) == 0;
 	for (uint16_t i = 0; i < warps->decoder->layout->scope_count; i++)
-		if (warps->kinds->of[i] == WARPS_PARTITION && did_work(warps, cutting->unit, i))
+		if (warps->kinds->of[i] == WARPS_PARTITION && scope_set_has(did, i))
 			cutting->is_worker = true;
 	return true;
 }
@@ -337,7 +321,7 @@ static void add_async_end(struct warps *warps, struct warps_async_end end)
 	const struct decoder *decoder = warps->decoder;
 	const struct decode_execution *it = &decoder->executions[end.execution];
 
-	note_did(warps, end.unit, it->scope);
+	scope_set_add(&warps->did[end.unit], it->scope);
 	if (it->start < warps->to && end.clock > warps->from && decoder->units[it->unit].is_there &&
 	    decoder->units[end.unit].is_there)
 		warps->async_ends[warps->async_end_count++] = end;
@@ -360,7 +344,7 @@ static bool find_asyncs(struct warps *warps)
 	for (size_t i = first; i < decoder->execution_count; i++) {
 		const struct decode_execution *it = &decoder->executions[i];
 
-		note_did(warps, it->unit, it->scope);
+		scope_set_add(&warps->did[it->unit], it->scope);
 		add_async_end(warps, (struct warps_async_end){.clock = decode_end_of(it),
 							      .execution = (uint32_t)i,
 							      .unit = it->end_unit,

@@ -119,9 +119,9 @@ struct warps {
 	struct warps_segment *segments;
 	size_t segment_count;
 	size_t segment_capacity;
-	uint32_t first[INSTRUMENT_UNIT_MAX + 1]; /* a unit's segments: [first[u], first[u + 1]) */
-	uint64_t did[INSTRUMENT_UNIT_MAX][4];    /* scopes that it executed, started or ended */
-	struct warps_async_end *async_ends;      /* by unit and by clock */
+	uint32_t first[INSTRUMENT_UNIT_MAX + 1];   /* a unit's segments: [first[u], first[u + 1]) */
+	struct scope_set did[INSTRUMENT_UNIT_MAX]; /* scopes that it executed, started or ended */
+	struct warps_async_end *async_ends;        /* by unit and by clock */
 	size_t async_end_count;
 	size_t async_end_capacity;
 	struct warps_interval *waits; /* of the current unit */
@@ -135,6 +135,11 @@ struct warps {
 /* Adds a CTA with sums instead of records: nothing is on the critical path. */
 void warps_add_sums(const struct decoder *decoder, const struct warps_kinds *kinds,
 		    struct warps_sums *sums);
+/*
+ * Adds the cycles of everything on the critical path of the CTA that was cut into segments; their
+ * sum is the time from warps->from to warps->to.
+ */
+void warps_critical_path(struct warps *warps, struct warps_sums *sums);
 /* Adds the CTA that `decoder` decoded last. False if out of memory. */
 bool warps_add(struct warps *warps, const struct decoder *decoder, const struct warps_kinds *kinds,
 	       struct warps_sums *sums);
@@ -143,7 +148,7 @@ void warps_fini(struct warps *warps);
 /* True if two units have records of the same scopes, so they have one role. */
 static inline bool warps_did_same(const struct warps *warps, uint32_t a, uint32_t b)
 {
-	return memcmp(warps->did[a], warps->did[b], sizeof(warps->did[a])) == 0;
+	return memcmp(&warps->did[a], &warps->did[b], sizeof(warps->did[a])) == 0;
 }
 
 #endif

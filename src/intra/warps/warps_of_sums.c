@@ -19,7 +19,7 @@ static uint64_t less_time(uint64_t cycles, uint64_t by)
 	return cycles > by ? cycles - by : 0;
 }
 
-/* Cycles of each sum without those of inner scopes, which come after it. */
+/* Cycles of each sum without inner scopes, which come after it. */
 static void find_exclusive(const struct warps_kinds *kinds, const struct instrument_layout *layout,
 			   const struct decode_sum *nodes, uint64_t *exclusive)
 {

@@ -20,8 +20,10 @@
 #include "format/rank.h"
 #include "format/target.h"
 #include "record/control/listener.h"
-#include "record/session/output.h"
+#include "record/nvtx/nvtx.h"
+#include "record/session/session_parts.h"
 #include "record/sets/registry.h"
+#include "record/thread/range.h"
 #include "record/thread/thread.h"
 
 #define END_WAIT_S 5
@@ -293,6 +295,31 @@ static int run_status(struct control *shared, struct out *reply)
 	return PROTON_OK;
 }
 
+/* The listener sends the reply, and both threads end. */
+static int run_leave(struct control *shared, struct out *reply, struct proton_error *err)
+{
+	bool is_own;
+	bool is_due;
+
+	if (is_started_live())
+		return err_set(err, PROTON_E_STATE,
+			       "a session that proton ctl has started is "
+			       "live; stop it first");
+	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared->lock);
+	is_due = shared->start_ns || shared->stop_ns;
+	is_own = !is_due && control == shared; /* else the program ends it at the same time */
+	control = is_own ? NULL : control;
+	shared->is_left |= is_own;
+	shared->must_end |= is_own;
+	pthread_mutex_unlock(&shared->lock);
+	pthread_mutex_unlock(&lock);
+	if (is_due)
+		return err_set(err, PROTON_E_STATE, "a session is about to begin or end");
+	out_text(reply, "listens no more");
+	return PROTON_OK;
+}
+
 /* Carries out the job and makes its reply. */
 static void run_job(struct control *shared)
 {
@@ -310,6 +337,8 @@ static void run_job(struct control *shared)
 		status = run_stop(&request, &reply, &err);
 	else if (status == PROTON_OK && request.command == CONTROL_SNAPSHOT)
 		status = run_snapshot(&request, &reply, &err);
+	else if (status == PROTON_OK && request.command == CONTROL_LEAVE)
+		status = run_leave(shared, &reply, &err);
 	else if (status == PROTON_OK)
 		status = run_status(shared, &reply);
 	if (status == PROTON_OK && out_finish(&reply, &err) == PROTON_OK) {
@@ -360,10 +389,10 @@ static void await_time(struct control *shared)
 	} else if (due > now) {
 		pthread_cond_timedwait(&shared->changed, &shared->lock, &until);
 	} else {
-		shared->stop_ns = is_start && shared->length_ns ? now + shared->length_ns : 0;
 		pthread_mutex_unlock(&shared->lock);
 		run_timed(is_start);
 		pthread_mutex_lock(&shared->lock);
+		shared->stop_ns = is_start && shared->length_ns ? now + shared->length_ns : 0;
 		shared->start_ns = 0;
 		pthread_cond_broadcast(&shared->changed);
 	}
@@ -384,9 +413,8 @@ static void *run_commands(void *data)
 		pthread_mutex_lock(&shared->lock);
 		shared->state = CONTROL_JOB_DONE;
 	}
-	shared->threads--;
-	pthread_cond_broadcast(&shared->changed);
 	pthread_mutex_unlock(&shared->lock);
+	listener_end_thread(shared);
 	return NULL;
 }
 
@@ -555,26 +583,57 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 	return status;
 }
 
-int proton_listen_timed(double after_s, double length_s, struct proton_error *err)
+/* Has the session started or stopped then, and waits for it if wanted. False: nothing listens. */
+static bool set_due(bool is_start, uint64_t due_ns, uint64_t length_ns, bool must_wait)
 {
 	struct control *shared;
+	uint64_t *due;
 
+	pthread_mutex_lock(&lock);
+	shared = control;
+	if (shared)
+		pthread_mutex_lock(&shared->lock);
+	pthread_mutex_unlock(&lock);
+	if (!shared)
+		return false;
+	due = is_start ? &shared->start_ns : &shared->stop_ns;
+	*due = due_ns;
+	shared->length_ns = length_ns;
+	pthread_cond_broadcast(&shared->changed);
+	while (must_wait && *due && !shared->must_end)
+		pthread_cond_wait(&shared->changed, &shared->lock);
+	pthread_mutex_unlock(&shared->lock);
+	return true;
+}
+
+int proton_listen_timed(double after_s, double length_s, struct proton_error *err)
+{
 	/* NaN fails all comparisons. */
 	if (!(after_s >= 0 && after_s <= TIME_MAX_S && length_s >= 0 && length_s <= TIME_MAX_S))
 		return err_set(err, PROTON_E_INVALID, "times must be 0 to 1e9 seconds");
-	pthread_mutex_lock(&lock);
-	shared = control;
-	pthread_mutex_unlock(&lock);
-	if (!shared)
+	if (!set_due(true, clock_monotonic_ns() + (uint64_t)(after_s * NS_PER_S),
+		     (uint64_t)(length_s * NS_PER_S), after_s == 0))
 		return err_set(err, PROTON_E_STATE, "the process does not listen");
-	pthread_mutex_lock(&shared->lock);
-	shared->length_ns = (uint64_t)(length_s * NS_PER_S);
-	shared->start_ns = clock_monotonic_ns() + (uint64_t)(after_s * NS_PER_S);
-	pthread_cond_broadcast(&shared->changed);
-	while (after_s == 0 && shared->start_ns && !shared->must_end)
-		pthread_cond_wait(&shared->changed, &shared->lock);
-	pthread_mutex_unlock(&shared->lock);
 	return PROTON_OK;
+}
+
+static void change_at_range(bool is_begin)
+{
+	const struct proton_starter *functions =
+		atomic_load_explicit(&starter, memory_order_acquire);
+	void *held = functions ? functions->let_go() : NULL;
+
+	set_due(is_begin, clock_monotonic_ns(), 0, true);
+	if (held)
+		functions->take_back(held);
+}
+
+int proton_listen_range(const char *name, struct proton_error *err)
+{
+	if (!name || !*name)
+		return err_set(err, PROTON_E_INVALID, "the name of the range is empty");
+	nvtx_attach();
+	return range_await(name, change_at_range) ? PROTON_OK : err_nomem(err);
 }
 
 bool proton_is_listening(void)
@@ -599,6 +658,8 @@ void proton_listen_end(void)
 	pthread_mutex_unlock(&lock);
 	if (!shared)
 		return;
+	if (proton_range_is_awaited() && !(default_flags & PROTON_SESSION_QUIET))
+		message("the scope of --range was never entered: nothing was recorded");
 	pthread_mutex_lock(&shared->lock);
 	shared->must_end = true;
 	pthread_cond_broadcast(&shared->changed);

@@ -28,6 +28,7 @@ struct control {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool must_end;
+	bool is_left;      /* the last thread frees this */
 	bool is_listening; /* the listener has its socket */
 	bool has_failed;   /* it has none: `why` */
 	struct proton_error why;
@@ -46,6 +47,9 @@ struct control {
 	char label[64];              /* part of the socket's name */
 	char path[CONTROL_PATH_MAX]; /* the socket, set by the listener */
 };
+
+/* Each thread calls it at its end. */
+void listener_end_thread(struct control *control);
 
 /* The function of the thread; `data` is a struct control. */
 void *listener_run(void *data);

@@ -20,7 +20,7 @@
 struct communicator {
 	uint64_t id;
 	uint32_t ranks;  /* or SEVERAL and the number of communicators; 0: not known */
-	uint32_t number; /* among those with as many ranks, from 1 */
+	uint32_t number; /* among communicators with as many ranks, from 1 */
 };
 
 /* A scope that is named for a communicator. */

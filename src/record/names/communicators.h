@@ -13,7 +13,7 @@ extern pthread_mutex_t communicators_lock; /* guards all additions */
 
 /* A communicator's number of ranks. `id` is equal in all ranks of it, and not 0. */
 void communicators_note(uint64_t id, uint32_t ranks);
-/* The same for several communicators that are used together, with the sum of their ids. */
+/* Finds or adds several communicators that are used together, with the sum of their ids. */
 void communicators_note_several(uint64_t id, uint32_t count);
 /*
  * The frame of a scope on a communicator: "NAME [8 ranks]" for the frame of NAME. `name` itself if

@@ -102,6 +102,18 @@ uint32_t proton_context_common(uint32_t a, uint32_t b)
 	return a;
 }
 
+const char *proton_context_name(uint32_t *context, uint32_t *length_out)
+{
+	while (*context != PROTON_CONTEXT_ROOT) {
+		struct context at = node_at(*context)->context;
+
+		*context = at.parent;
+		if (frames_get(at.frame)->kind == FRAME_NAME)
+			return frames_text(frames_get(at.frame)->name, length_out);
+	}
+	return NULL;
+}
+
 uint32_t context_tree_child(uint32_t parent, uint32_t frame)
 {
 	uint32_t child;

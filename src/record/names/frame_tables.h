@@ -59,7 +59,7 @@ void context_tree_fini(void);
 bool context_tree_is_full(uint32_t context);
 /* The child, 0 if there is none. */
 uint32_t context_tree_find(uint32_t parent, uint32_t frame);
-/* Finds or makes a context; above the limit, that of "(other)". */
+/* Finds or makes a context; above the limit, "(other)". */
 uint32_t context_tree_add(uint32_t parent, uint32_t frame);
 /* There is no second level of "(other)" below "(other)". */
 bool context_tree_repeats_other(uint32_t parent, uint32_t frame);

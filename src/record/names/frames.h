@@ -31,7 +31,7 @@ const struct row_frame *frames_get(uint32_t frame);
 const char *frames_text(uint32_t string, uint32_t *length_out);
 uint32_t frames_string(const char *text, size_t length); /* STRING_NONE if out of memory */
 
-/* The same for a metric value; that of "(other)" above the limit. */
+/* The frame of a metric value; "(other)" above the limit. */
 uint32_t frames_value_text(const char *text, size_t length);
 
 /* Found or made, "(other)" above the limit; FRAME_NONE if out of memory. */

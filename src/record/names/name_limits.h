@@ -6,7 +6,6 @@
 #ifndef RECORD_NAMES_NAME_LIMITS_H
 #define RECORD_NAMES_NAME_LIMITS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define LIMITS_OTHER "(other)"

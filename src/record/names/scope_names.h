@@ -17,7 +17,7 @@ extern pthread_mutex_t scope_names_lock;
 typedef bool (*scope_names_rename_fn)(uint32_t frame, bool has_moved);
 /*
  * The context of a scope entered by name below `parent`; a new name may take the place of a cleared
- * one, with `rename`. *frame: the caller's known frame, or 0; on return that of the context, or
+ * one, with `rename`. *frame: the caller's known frame, or 0; on return the context's frame, or
  * FRAME_NONE if memory is missing: then the context is `parent`, and the loss has been counted.
  * Without a name only a known context is found, else SCOPE_NAMES_NONE. Call it in a section.
  */

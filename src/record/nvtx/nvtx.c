@@ -8,23 +8,93 @@
  */
 #include "record/nvtx/nvtx.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <libproton/proton.h>
 
 #include "base/array.h"
 #include "base/environment.h"
+#include "base/message.h"
 #include "base/utf8.h"
 #include "record/names/communicators.h"
 #include "record/names/frames.h"
-#include "record/nvtx/nvtx_environment.h"
 #include "record/nvtx/nvtx_payload.h"
 #include "record/sets/session.h"
-#include "record/thread/scopes.h"
+#include "record/thread/range.h"
+#include "record/thread/thread.h"
+
+/* ------------------------------------------------------------------ the environment */
+
+/*
+ * NVTX_INJECTION64_PATH, the variable that names NVTX's injection library, in this process. The
+ * program's other threads may read the environment at any time. These functions are called only
+ * during the start or stop of one backend, so never concurrently.
+ */
+
+#define VARIABLE "NVTX_INJECTION64_PATH"
+
+static char *entry;       /* "VARIABLE=path", made once */
+static char foreign[256]; /* the other tool that the variable names; "" if none */
+
+/* Path of this library, malloc'd; NULL if unknown. */
+static char *own_path(void)
+{
+	Dl_info info;
+	void *address;
+	char *(*self)(void) = own_path;
+
+	memcpy(&address, &self, sizeof(address)); /* a pointer to code, which C cannot cast */
+	if (!dladdr(address, &info) || !info.dli_fname)
+		return NULL;
+	return realpath(info.dli_fname, NULL);
+}
+
+static bool make_entry(void)
+{
+	char *path;
+
+	if (entry)
+		return true;
+	path = own_path();
+	if (path && asprintf(&entry, VARIABLE "=%s", path) < 0)
+		entry = NULL;
+	free(path);
+	return entry;
+}
+
+void nvtx_attach(void)
+{
+	const char *given = environment_get(VARIABLE);
+
+	if (!nvtx_is_wanted() || !make_entry())
+		return;
+	if (!given || !*given)
+		environment_append(entry);
+	else if (strcmp(given, entry + strlen(VARIABLE "=")) != 0) /* set by a parent otherwise */
+		snprintf(foreign, sizeof(foreign), "%s", given);
+}
+
+void nvtx_report_other(void)
+{
+	if (*foreign)
+		message_once(VARIABLE " is already set to %s; NVTX ranges go to that tool and are "
+				      "not recorded",
+			     foreign);
+}
+
+void nvtx_detach(void)
+{
+	if (entry)
+		environment_remove(entry);
+}
+
+/* ------------------------------------------------------------------ ranges */
 
 #define WIDE_MAX 65536u                /* characters read from a wide message */
 #define STRING_TAG 0x50525458ull       /* upper half of string handles of this library */
@@ -80,7 +150,7 @@ static void make_exit_key(void)
 	pthread_key_create(&exit_key, ranges_free);
 }
 
-/* The calling thread's ranges, without those of sessions that have ended. */
+/* The calling thread's ranges, without ranges of sessions that have ended. */
 static struct ranges *ranges_get(void)
 {
 	uint32_t generation = atomic_load_explicit(&session_generation, memory_order_relaxed);
@@ -102,47 +172,21 @@ static struct ranges *ranges_get(void)
 
 /* ------------------------------------------------------------------ enabling */
 
-static bool is_false(const char *value)
-{
-	static const char *const words[] = {"0", "false", "off", "n", "no"};
-
-	for (size_t i = 0; value && i < ARRAY_LENGTH(words); i++)
-		if (strcasecmp(value, words[i]) == 0)
-			return true;
-	return false;
-}
-
-/* Reading the environment at every range would be too slow. */
-static void decide_wanted(void)
-{
-	int asked = atomic_load_explicit(&choice, memory_order_relaxed);
-	bool enable = asked == CHOICE_ON ||
-		      (asked == CHOICE_NONE && !is_false(environment_get("TRITON_ENABLE_NVTX")));
-
-	atomic_store_explicit(&is_on, enable, memory_order_relaxed);
-}
-
 void proton_nvtx_enable(bool enable)
 {
 	atomic_store_explicit(&choice, enable ? CHOICE_ON : CHOICE_OFF, memory_order_relaxed);
 	atomic_store_explicit(&is_on, enable, memory_order_relaxed);
 }
 
+/* Reading the environment at every range would be too slow. */
 bool nvtx_is_wanted(void)
 {
-	decide_wanted();
-	return atomic_load_explicit(&is_on, memory_order_relaxed);
-}
+	int asked = atomic_load_explicit(&choice, memory_order_relaxed);
+	bool enable = asked == CHOICE_ON ||
+		      (asked == CHOICE_NONE && !environment_is("TRITON_ENABLE_NVTX", false));
 
-void nvtx_attach(void)
-{
-	if (nvtx_is_wanted())
-		nvtx_environment_set();
-}
-
-void nvtx_detach(void)
-{
-	nvtx_environment_reset();
+	atomic_store_explicit(&is_on, enable, memory_order_relaxed);
+	return enable;
 }
 
 /* ------------------------------------------------------------------ messages */
@@ -216,23 +260,25 @@ static int level_of(const struct ranges *ranges, size_t count, const void *domai
 /* If false, the caller need not make a frame of the message. */
 static bool is_recorded(void)
 {
-	return session_any_live() && atomic_load_explicit(&is_on, memory_order_relaxed);
+	return (session_any_live() || atomic_load_explicit(&range_name, memory_order_relaxed)) &&
+	       atomic_load_explicit(&is_on, memory_order_relaxed);
 }
 
 /* Returns the level of the new range in its domain, from 0. Its name is `text`, or the frame's. */
 static int push_range(const void *domain, const char *text, uint32_t frame)
 {
-	struct ranges *ranges = ranges_get();
+	struct ranges *ranges;
 	uint64_t token;
 
-	if (!ranges || !array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
-				      sizeof(*ranges->items)))
-		return NVTX_E_NOT_TRACKED;
 	if (text && !*text)
 		text = NAME_OF_NONE;
 	token = text ? proton_scope_enter(text) : proton_scope_enter_frame(frame);
-	if (!token)
+	ranges = token ? ranges_get() : NULL; /* a session may have begun with it */
+	if (!ranges || !array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
+				      sizeof(*ranges->items))) {
+		proton_scope_exit(token, NULL);
 		return NVTX_E_NOT_TRACKED;
+	}
 	ranges->items[ranges->count++] = (struct range){
 		.domain = domain,
 		.token = token,
@@ -299,7 +345,7 @@ static void add_to_group(struct group *group, uint64_t communicator)
 }
 
 /*
- * The communicator of all kernels that ncclGroupEnd() launches; 0: none. Those of several
+ * The communicator of all kernels that ncclGroupEnd() launches; 0: none. Kernels of several
  * communicators cannot be told apart: their sum is compared between ranks with the same ones.
  */
 static uint64_t end_group(struct group *group)
@@ -415,11 +461,6 @@ static int domain_push_ex(const void *domain, const struct nvtx_attributes *attr
 	return is_recorded() ? push_attributes(domain, attributes) : NVTX_E_NOT_TRACKED;
 }
 
-static int domain_pop(const void *domain)
-{
-	return pop_range(domain);
-}
-
 /* A range without a message. */
 static int push_payload(const void *domain, const struct nvtx_payload_data *data, size_t count)
 {
@@ -480,7 +521,7 @@ static const struct entry core[] = {
 
 static const struct entry core2[] = {
 	ENTRY(NVTX_CORE2_DOMAIN_PUSH_EX, domain_push_ex),
-	ENTRY(NVTX_CORE2_DOMAIN_POP, domain_pop),
+	ENTRY(NVTX_CORE2_DOMAIN_POP, pop_range),
 	ENTRY(NVTX_CORE2_REGISTER_STRING_A, register_string_a),
 	ENTRY(NVTX_CORE2_REGISTER_STRING_W, register_string_w),
 	ENTRY(NVTX_CORE2_DOMAIN_CREATE_A, domain_create_a),
@@ -508,7 +549,7 @@ int InitializeInjectionNvtx2(nvtx_get_table_fn get_table)
 	if (!callbacks || callbacks->struct_size < sizeof(*callbacks) ||
 	    frames_init(NULL) != PROTON_OK)
 		return 0;
-	decide_wanted();
+	nvtx_is_wanted();
 	if (!install(callbacks, NVTX_MODULE_CORE, core, ARRAY_LENGTH(core)))
 		return 0;
 	install(callbacks, NVTX_MODULE_CORE2, core2, ARRAY_LENGTH(core2));

@@ -20,6 +20,8 @@
 void nvtx_attach(void);
 /* Unsets it, unless it was changed since. */
 void nvtx_detach(void);
+/* Prints a warning, once, if the user named another tool there. */
+void nvtx_report_other(void);
 
 /*
  * Ranges of another library with the same rules (ROCTX), in the default domain. They are wanted
@@ -31,7 +33,7 @@ int nvtx_pop(void);
 
 /* Called by each copy of NVTX in the process at its first use; returns 1 if its ranges are used. */
 PROTON_API int InitializeInjectionNvtx2(nvtx_get_table_fn get_table);
-/* The same for extensions: ranges may be popped with a payload, as NCCL's are. */
+/* Extensions: ranges may be popped with a payload, as NCCL's are. */
 PROTON_API int InitializeInjectionNvtxExtension(struct nvtx_extension *extension);
 
 #endif

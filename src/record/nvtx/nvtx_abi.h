@@ -94,7 +94,7 @@ enum nvtx_payload {
 /* Bytes with a layout that was registered before, such as the arguments of an NCCL function. */
 struct nvtx_payload_data {
 	uint64_t schema;
-	size_t size; /* SIZE_MAX: that of the schema */
+	size_t size; /* SIZE_MAX: the schema's */
 	const void *bytes;
 };
 
@@ -137,7 +137,7 @@ enum nvtx_schema_field {
 #define NVTX_SCHEMA_DYNAMIC_START (1ull << 32) /* ids that the tool gives */
 
 struct nvtx_schema {
-	uint64_t fields; /* enum nvtx_schema_field: those that are set */
+	uint64_t fields; /* enum nvtx_schema_field: which are set */
 	const char *name;
 	uint64_t type;
 	uint64_t flags;

@@ -29,7 +29,7 @@ struct schema {
 };
 
 static struct schema schemas[SCHEMAS_MAX];
-static _Atomic uint32_t schema_count; /* also those that found no space */
+static _Atomic uint32_t schema_count; /* also entries that found no space */
 static _Atomic uint64_t next_id = NVTX_SCHEMA_DYNAMIC_START;
 
 /* ------------------------------------------------------------------ schemas */

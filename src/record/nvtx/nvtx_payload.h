@@ -6,8 +6,6 @@
 #ifndef RECORD_NVTX_NVTX_PAYLOAD_H
 #define RECORD_NVTX_NVTX_PAYLOAD_H
 
-#include <stdbool.h>
-
 #include "record/nvtx/nvtx_abi.h"
 
 struct nvtx_communicator {

@@ -6,11 +6,10 @@
 
 #include "export/export.h"
 #include "model/load.h"
-#include "record/session/periodic_flush.h"
-#include "record/session/reclaim_names.h"
+#include "record/session/session_parts.h"
 #include "record/sets/registry.h"
 #include "record/thread/adding.h"
-#include "record/thread/thread_context.h"
+#include "record/thread/thread.h"
 
 /* JSON in memory is compact, because no user reads it. */
 static const struct export_format *format_in_memory(const char *name)
@@ -59,7 +58,8 @@ int proton_data_get(int id, uint32_t phase, const char *format_name, char **byte
 	int status;
 
 	if (!format)
-		return err_set(err, PROTON_E_INVALID, "Unknown output format: %s", format_name);
+		return err_set(err, PROTON_E_INVALID,
+			       "Unknown output format: %s; expected " EXPORT_NAMES, format_name);
 	if (phase == PHASE_ALL)
 		return err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
 	session = registry_get(id, err);

@@ -1,8 +1,9 @@
 /* Output files of a session: working file, final output, summary. */
-#include "record/session/output.h"
+#include "record/session/session_parts.h"
 
-#include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +11,71 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/replace.h"
+#include "base/shell_quote.h"
 #include "format/packed_file.h"
 #include "format/rank.h"
 #include "format/target.h"
-#include "record/session/earlier_output.h"
-#include "record/session/summary.h"
+#include "model/load.h"
+
+/* ------------------------------------------------------------------ earlier outputs */
+
+/* A larger file is never the profile of a run that recorded nothing. */
+#define SMALL_PROFILE_BYTES 65536
+
+/*
+ * The latest files that this process wrote; 0: none. No lock, because a fork may come at any time.
+ */
+static _Atomic uint64_t written[64];
+static _Atomic uint32_t written_count;
+
+static uint64_t key_of(const struct stat *st)
+{
+	return (uint64_t)st->st_ino + (uint64_t)st->st_dev * 0x9e3779b97f4a7c15ULL;
+}
+
+void output_note_written(const char *path)
+{
+	struct stat st;
+
+	/* relaxed: no other data depends on the number */
+	if (stat(path, &st) == 0)
+		atomic_store_explicit(
+			&written[atomic_fetch_add(&written_count, 1) % ARRAY_LENGTH(written)],
+			key_of(&st), memory_order_relaxed);
+}
+
+static bool was_written_here(const struct stat *st)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(written); i++)
+		if (atomic_load_explicit(&written[i], memory_order_relaxed) == key_of(st))
+			return true;
+	return false;
+}
+
+/*
+ * True if profile `path` is from another run that recorded something, as far as is known. Within a
+ * process, a later session of a name always replaces the earlier one.
+ */
+static bool is_worth_keeping(const char *path)
+{
+	struct profile *profile;
+	struct stat st;
+	bool is_empty;
+
+	if (stat(path, &st) < 0 || was_written_here(&st))
+		return false;
+	if (st.st_size > SMALL_PROFILE_BYTES || profile_load_file(path, &profile, NULL))
+		return true;
+	is_empty = profile->node_count <= 1 && !profile->nodes[0].first_value;
+	profile_free(profile);
+	return !is_empty;
+}
+
+/* ------------------------------------------------------------------ formats and names */
 
 int output_format_find(const char *name, bool is_trace, struct output_format *out,
 		       struct proton_error *err)
@@ -35,7 +93,10 @@ int output_format_find(const char *name, bool is_trace, struct output_format *ou
 	}
 	out->export = export_format_find(name);
 	if (!out->export)
-		return err_set(err, PROTON_E_INVALID, "Unknown output format: %s", name);
+		return err_set(err, PROTON_E_INVALID,
+			       "Unknown output format: %s; expected " EXPORT_NAMES
+			       ", proton or none",
+			       name);
 	if (out->export->needs_trace && !is_trace)
 		return err_set(err, PROTON_E_INVALID,
 			       "output format %s needs a session with data=\"trace\"",
@@ -82,7 +143,7 @@ static int create_store(struct session *session, const char *path, struct proton
 	return status;
 }
 
-/* The same with the rank in it, which another machine does not use; NULL: not a rank. */
+/* With the rank in it, which another machine does not use; NULL: not a rank. */
 static char *ranked_name(const char *path)
 {
 	struct rank_identity identity;
@@ -193,7 +254,7 @@ static int export_to_stdout(const struct export_format *format, const struct pro
 static void note_kept(const struct session *session, const char *path)
 {
 	if (!(session->flags & PROTON_SESSION_QUIET) || proton_sessions_are_owned())
-		message("nothing was recorded; the earlier profile %s is kept", path);
+		message("the earlier profile %s is kept, because this run has no data", path);
 }
 
 /* Writes the profile, unless it is empty and an earlier one exists. */
@@ -206,14 +267,14 @@ static int export_to_path(struct session *session, const struct export_format *f
 	if (status != PROTON_OK)
 		return status;
 	if (has_earlier && store_counters_are_zero(&session->store, false) &&
-	    earlier_output_is_kept(path)) {
+	    is_worth_keeping(path)) {
 		note_kept(session, path);
 		session->has_kept_earlier = true;
 		return PROTON_OK;
 	}
 	status = export_to_file(format, profile, path, may_not_replace(session), err);
 	if (status == PROTON_OK)
-		earlier_output_note_written(path);
+		output_note_written(path);
 	return status;
 }
 
@@ -278,13 +339,13 @@ static int export_all(struct session *session, const struct export_format *forma
 	return status;
 }
 
-/* The same for `<path>.proton`, which was renamed while this run was recorded. */
+/* For `<path>.proton`, which was renamed while this run was recorded. */
 static bool keeps_earlier_working_file(struct session *session)
 {
 	const char *earlier = session->store.file.place.earlier;
 
 	if (!earlier || !store_counters_are_zero(&session->store, false) ||
-	    !earlier_output_is_kept(earlier))
+	    !is_worth_keeping(earlier))
 		return false;
 	note_kept(session, session->store.file.place.path);
 	session->has_kept_earlier = true;
@@ -301,11 +362,7 @@ int output_write_packed(struct profile_view *view, const char *path, bool is_exc
 		return status;
 	view->end_ns = clock_real_ns();
 	file.is_exclusive = is_exclusive;
-	status = packed_file_write(view, &file.out, err);
-	if (status == PROTON_OK)
-		return file_replace_commit(&file, err);
-	file_replace_abandon(&file);
-	return status;
+	return file_replace_end(&file, packed_file_write(view, &file.out, err), err);
 }
 
 /* Rewrites the working file as a packed, complete profile at `<path>.proton`. */
@@ -322,7 +379,7 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 	profile_file_view(&session->store.file, &view);
 	status = output_write_packed(&view, path, false, err);
 	if (status == PROTON_OK) {
-		earlier_output_note_written(path);
+		output_note_written(path);
 		working_file_drop_earlier(&session->store.file.place);
 	}
 	free(path);
@@ -344,7 +401,9 @@ static void make_summary(const struct session *session, const struct output_form
 	char path[PATH_MAX + 32];
 	char hint[PATH_MAX + 64];
 	char directory[PATH_MAX];
+	char quoted[PATH_MAX + 32];
 	const char *shown = path;
+	const char *parts;
 	size_t length;
 
 	if (!session->path || format->kind == OUTPUT_NONE || session->has_kept_earlier) {
@@ -358,8 +417,17 @@ static void make_summary(const struct session *session, const struct output_form
 		if (strncmp(path, directory, length) == 0 && path[length] == '/')
 			shown = path + length + 1;
 	}
-	snprintf(hint, sizeof(hint), "%s %s",
-		 is_trace ? "open in ui.perfetto.dev:" : "view it with: proton-viewer", shown);
+	/* A shell has to see the star. */
+	parts = strstr(shown, ".part_*.");
+	if (parts)
+		path[parts - path] = '\0';
+	if (is_trace)
+		snprintf(quoted, sizeof(quoted), "%s", shown);
+	else
+		shell_quote(quoted, sizeof(quoted), shown);
+	snprintf(hint, sizeof(hint), "%s %s%s%s",
+		 is_trace ? "open in ui.perfetto.dev:" : "view it with: proton-viewer", quoted,
+		 parts ? ".part_*." : "", parts ? parts + strlen(".part_*.") : "");
 	summary_make(session, hint);
 }
 

@@ -1,5 +1,5 @@
 /* Mode "periodic_flushing": writing phases when they end. */
-#include "record/session/periodic_flush.h"
+#include "record/session/session_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,6 @@
 
 #include "base/message.h"
 #include "format/target.h"
-#include "record/session/earlier_output.h"
-#include "record/session/output.h"
 #include "record/sets/registry.h"
 #include "record/thread/adding.h"
 
@@ -115,7 +113,7 @@ static void keep_part(int id, const struct part *part)
 	registry_put();
 }
 
-/* The part is written: its phase is cleared, and its copy replaces that of an earlier phase. */
+/* The part is written: its phase is cleared, and its copy replaces an earlier phase's. */
 static int clear_part(int id, struct part *part, struct proton_error *err)
 {
 	int status = proton_phase_clear(id, part->phase, false, err);
@@ -141,7 +139,7 @@ static int write_part(const struct part *part, struct proton_error *err)
 		status = export_to_file(part->format, part->profile, part->path, part->no_clobber,
 					err);
 	if (status == PROTON_OK)
-		earlier_output_note_written(part->path);
+		output_note_written(part->path);
 	return status;
 }
 

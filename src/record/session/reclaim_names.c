@@ -13,13 +13,12 @@
  * Entering a section is a plain store. The memory barrier that has to follow it is here: a system
  * call that makes every thread of the process execute one. Without that call no name is reused.
  */
-#include "record/session/reclaim_names.h"
+#include "record/session/session_parts.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "record/names/frames.h"
 #include "record/names/name_limits.h"
 #include "record/names/reused_names.h"
 #include "record/names/scope_names.h"

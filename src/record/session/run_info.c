@@ -1,11 +1,206 @@
 /* Info rows of a profile: command line, machine, versions. */
-#include "record/session/run_info.h"
+#include "record/session/session_parts.h"
 
-#include <libproton/proton.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "format/job_launch.h"
+#include <libproton/proton.h>
+
+#include "base/array.h"
+#include "base/environment.h"
+#include "format/rank.h"
+
+/* ------------------------------------------------------------------ the launch of a job */
+
+/*
+ * Launches: which start of a job this rank belongs to. Ranks of one launch may be summed, ranks of
+ * an earlier launch of the same name may not.
+ *
+ * Some launchers number their launches, in variables that are equal in all ranks. Others do not:
+ * torchrun with a fixed port starts twice with equal variables. But each start is another process
+ * on each machine, so the launcher's process tells the launches of a machine apart.
+ */
+
+struct job_launch {
+	char id[256];     /* equal in all ranks of a launch, mostly not in others; or "" */
+	char process[96]; /* the launcher's: equal in all ranks of a launch on a machine; or "" */
+};
+
+/* ------------------------------------------------------------------ variables */
+
+/* Adds ", WORD VALUE" if a variable is set. */
+static void add_variable(struct job_launch *out, const char *word, const char *variable)
+{
+	const char *value = environment_get(variable);
+	size_t used = strlen(out->id);
+
+	if (value && *value)
+		snprintf(out->id + used, sizeof(out->id) - used, "%s%s%s%s", used ? ", " : "", word,
+			 *word ? " " : "", value);
+}
+
+/*
+ * Agents of torchrun have different steps where each is started by its own srun; all ranks have
+ * the port in common. It is a new one for each launch, unless the user has chosen it.
+ */
+static void read_variables(struct job_launch *out, const char *variable)
+{
+	add_variable(out, "", "PROTON_LAUNCH");
+	if (*out->id)
+		return;
+	if (strcmp(variable, "RANK") == 0) {
+		add_variable(out, "port", "MASTER_PORT");
+	} else {
+		add_variable(out, "namespace", "PMIX_NAMESPACE");
+		add_variable(out, "application", "PALS_APID");
+		add_variable(out, "step",
+			     environment_get("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID");
+	}
+	/* Slurm starts a job again with the same numbers. */
+	add_variable(out, "restart", "SLURM_RESTART_COUNT");
+}
+
+/* ------------------------------------------------------------------ the launcher */
+
+#define ANCESTORS_MAX 64
+
+/* slurmstepd runs as root: its environment cannot be read, and does not have the rank. */
+static const char *const private_launchers[] = {"slurmstepd", "palsd"};
+
+static FILE *open_process(pid_t pid, const char *name)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return fopen(path, "re");
+}
+
+struct ancestor {
+	char name[24];
+	pid_t parent;
+	unsigned long long start;
+};
+
+/* Field `number`, from 1, of text that begins with a space; "" if there are fewer. */
+static const char *field_at(const char *text, int number)
+{
+	while (--number > 0 && text)
+		text = strchr(text + 1, ' ');
+	return text ? text : "";
+}
+
+static bool read_ancestor(pid_t pid, struct ancestor *out)
+{
+	FILE *file = open_process(pid, "stat");
+	char text[1024];
+	char *name, *end;
+	size_t length;
+
+	if (!file)
+		return false;
+	length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[length] = '\0';
+	name = strchr(text, '(');
+	end = strrchr(text, ')'); /* the name may have parentheses */
+	if (!name || !end || end < name)
+		return false;
+	out->parent = (pid_t)strtol(field_at(end + 1, 2), NULL, 10);
+	out->start = strtoull(field_at(end + 1, 20), NULL, 10);
+	snprintf(out->name, sizeof(out->name), "%.*s", (int)(end - name - 1), name + 1);
+	return true;
+}
+
+enum answer {
+	NO,
+	YES,
+	UNKNOWN
+};
+
+/* Whether a process was given the variable. */
+static enum answer has_variable(pid_t pid, const char *variable)
+{
+	FILE *file = open_process(pid, "environ");
+	enum answer answer = NO;
+	size_t length = strlen(variable);
+	size_t capacity = 0;
+	char *entry = NULL;
+
+	if (!file)
+		return UNKNOWN;
+	while (answer == NO && getdelim(&entry, &capacity, '\0', file) > 0)
+		if (strncmp(entry, variable, length) == 0 && entry[length] == '=')
+			answer = YES;
+	if (ferror(file))
+		answer = UNKNOWN;
+	free(entry);
+	fclose(file);
+	return answer;
+}
+
+static bool is_private_launcher(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(private_launchers); i++)
+		if (strcmp(name, private_launchers[i]) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * The nearest ancestor without the rank: shells and wrappers between it and this process have it.
+ * False: it is out of sight, or the first process of a container, which may have one rank only.
+ */
+static bool find_launcher(const char *variable, pid_t *pid_out, struct ancestor *out)
+{
+	pid_t pid = getppid();
+
+	for (int i = 0; i < ANCESTORS_MAX && pid > 1 && read_ancestor(pid, out); i++) {
+		enum answer answer = has_variable(pid, variable);
+
+		*pid_out = pid;
+		if (answer != YES)
+			return answer == NO || is_private_launcher(out->name);
+		pid = out->parent;
+	}
+	return false;
+}
+
+static void read_launcher(struct job_launch *out, const char *variable)
+{
+	const char *group = environment_get("GROUP_RANK");
+	char boot[37] = "";
+	struct ancestor launcher;
+	FILE *file;
+	pid_t pid;
+
+	if (!find_launcher(variable, &pid, &launcher))
+		return;
+	file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (file) {
+		boot[fread(boot, 1, 8, file)] = '\0';
+		fclose(file);
+	}
+	/* Agents of torchrun may share a machine: they are compared by their number. */
+	snprintf(out->process, sizeof(out->process), "%s%.10s%sprocess %d, start %llu, boot %s",
+		 group ? "agent " : "", group ? group : "", group ? ", " : "", (int)pid,
+		 launcher.start, boot);
+}
+
+static void job_launch_read(const struct rank_identity *identity, struct job_launch *out)
+{
+	const char *variable = identity->variable;
+	bool is_torch = variable && strcmp(variable, "RANK") == 0;
+
+	*out = (struct job_launch){0};
+	read_variables(out, variable ? variable : "RANK");
+	/* Without torchrun, each rank may have been started from another shell. */
+	if (variable && (!is_torch || environment_get("TORCHELASTIC_RUN_ID")))
+		read_launcher(out, variable);
+}
+
+/* ------------------------------------------------------------------ info rows */
 
 /* The command line of this process, separated by spaces. */
 static void describe_command(struct store *store)
@@ -67,7 +262,10 @@ void run_info_add_session(struct session *session)
 
 	store_info(store, "version", PROTON_VERSION);
 	store_info(store, "backend", session->backend->name);
-	store_info(store, "context", session->wants_source ? "python" : "shadow");
+	store_info(store, "context",
+		   session->wants_scopes   ? "python+scopes"
+		   : session->wants_source ? "python"
+					   : "shadow");
 	if (session->trace)
 		store_info(store, "data", "trace");
 	if (*session->mode)

@@ -3,12 +3,10 @@
 
 #include <inttypes.h>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "record/backend_use.h"
-#include "record/session/await_driver.h"
-#include "record/session/output.h"
-#include "record/session/run_info.h"
-#include "record/session/sample_sources.h"
+#include "record/session/session_parts.h"
 #include "record/sets/registry.h"
 #include "record/thread/adding.h"
 #include "record/thread/thread_trace.h"
@@ -119,6 +117,7 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 	if (!session)
 		return PROTON_OK;
 	add_in_vain(session, &flushed, in_vain);
+	store_windows_finish(&session->store, clock_monotonic_ns());
 	store_counters_add_folded(&session->store);
 	store_align(&session->store);
 	sample_sources_store(&session->store);
@@ -179,9 +178,12 @@ int proton_finalize(int id, const char *format, struct proton_error *err)
 	if (proton_sessions_are_owned())
 		return PROTON_OK;
 	status = finalize(id, format, &in_vain, err);
+	if (error_in_vain(&in_vain, &why) == PROTON_OK)
+		return status;
+	if (status == PROTON_OK && in_vain.failure.status != PROTON_OK)
+		return err_set(err, why.status, "%s", why.text);
 	/* The program continues: it has its file, and this warning is printed. */
-	if (error_in_vain(&in_vain, &why) != PROTON_OK)
-		message("%s", why.text);
+	message("%s", why.text);
 	return status;
 }
 
@@ -198,7 +200,7 @@ int proton_finalize_owned(const char *format, struct proton_error *err)
 	if (status == PROTON_OK)
 		status = error_in_vain(&in_vain, &why);
 	if (status == PROTON_OK)
-		status = await_driver_failure(&why);
+		status = backend_use_driver_failure(&why);
 	/* Several exit functions call this: each reports that the profile is not written. */
 	pthread_mutex_lock(&registry.lock);
 	if (is_live)

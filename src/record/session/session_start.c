@@ -1,23 +1,161 @@
 /* Starting, pausing and resuming sessions; session_end.c ends them. */
-#include "record/sets/session.h"
-
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include <libproton/proton.h>
+
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "export/export.h"
 #include "format/rank.h"
 #include "format/target.h"
+#include "record/backend.h"
 #include "record/backend_use.h"
+#include "record/names/communicators.h"
 #include "record/names/frames.h"
-#include "record/nvtx/nvtx_environment.h"
-#include "record/session/fork.h"
-#include "record/session/output.h"
-#include "record/session/run_info.h"
-#include "record/session/settings.h"
-#include "record/session/signals.h"
+#include "record/names/metric_names.h"
+#include "record/names/scope_names.h"
+#include "record/nvtx/nvtx.h"
+#include "record/session/session_parts.h"
 #include "record/sets/registry.h"
+#include "record/sets/session.h"
+#include "record/store/code_objects.h"
+#include "record/store/devices.h"
+#include "record/store/gpu_functions.h"
+#include "record/thread/adding.h"
+#include "record/thread/holder.h"
 #include "record/thread/thread.h"
+#include "record/thread/thread_trace.h"
+
+/* ------------------------------------------------------------------ options */
+
+/* Strings are borrowed from the caller. */
+struct settings {
+	const char *name;
+	const char *mode;
+	const char *format;
+	const struct backend *backend;
+	const struct export_format *periodic; /* see periodic_flush_read_mode() */
+	bool wants_source;
+	bool wants_scopes;
+	bool is_trace;
+	bool is_ranked; /* the output is a rank's, see format/rank.h */
+	uint32_t flags;
+};
+
+/* `given` NULL means all defaults. E_INVALID with a message. */
+static int settings_read(const struct proton_session_options *given, struct settings *out,
+			 struct proton_error *err)
+{
+	static const struct proton_session_options defaults = {.size = sizeof(defaults)};
+	const struct proton_session_options *o = given ? given : &defaults;
+	struct output_format format;
+	int status;
+
+	if (o->size != sizeof(*o))
+		return err_set(err, PROTON_E_INVALID,
+			       "proton_session_options.size is %zu, this library expects %zu",
+			       o->size, sizeof(*o));
+	*out = (struct settings){
+		.name = o->name ? o->name : "proton",
+		.mode = o->mode ? o->mode : "",
+		.format = o->format ? o->format : "",
+		.flags = o->flags,
+	};
+	out->wants_scopes = o->context && strcasecmp(o->context, "python+scopes") == 0;
+	out->wants_source = out->wants_scopes ||
+			    (o->context && strcasecmp(o->context, "python") == 0);
+	if (o->context && !out->wants_source && strcasecmp(o->context, "shadow") != 0)
+		return err_set(err, PROTON_E_INVALID,
+			       "Unknown context source: %s; expected shadow, python or "
+			       "python+scopes",
+			       o->context);
+	if (o->data && strcasecmp(o->data, "trace") == 0)
+		out->is_trace = true;
+	else if (o->data && strcasecmp(o->data, "tree") != 0)
+		return err_set(err, PROTON_E_INVALID, "Unknown data: %s; expected tree or trace",
+			       o->data);
+	if (!o->name)
+		out->flags |= PROTON_SESSION_RANKS;
+	if (target_env_no_clobber())
+		out->flags |= PROTON_SESSION_NO_CLOBBER;
+	status = output_format_find(out->format, out->is_trace, &format, err);
+	if (status == PROTON_OK)
+		status = output_format_check(
+			&format, target_is_standard_output(out->name) ? NULL : out->name, err);
+	if (status != PROTON_OK)
+		return status;
+	out->backend = backend_select(o->backend, err);
+	if (!out->backend)
+		return PROTON_E_INVALID;
+	status = periodic_flush_read_mode(out->backend->name, out->mode, out->is_trace,
+					  &out->periodic, err);
+	if (status != PROTON_OK || !out->periodic)
+		return status != PROTON_OK ? status : out->backend->check_mode(out->mode, err);
+	if (target_is_standard_output(out->name))
+		return err_set(err, PROTON_E_INVALID,
+			       "mode periodic_flushing writes several files, which standard "
+			       "output cannot hold; give a name");
+	/* The recorder does the flushing, so the backend runs in its default mode. */
+	out->mode = "";
+	if (!*out->format)
+		out->format = out->periodic->name;
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ fork */
+
+/* The child has consistent tables, free locks, and no sessions until it starts one. */
+
+/* Locks that guard data which the child needs, in the order in which they are taken. */
+static pthread_mutex_t *const before_sessions[] = {
+	&registry.lock,
+	&adding_pause_lock,
+	&scope_names_lock,
+};
+static pthread_mutex_t *const after_sessions[] = {
+	&backend_use_lock, &metric_names_lock,  &communicators_lock, &frames_lock,
+	&devices_lock,     &gpu_functions_lock, &code_objects_lock,  &thread_trace_list_lock,
+};
+
+static void on_all_locks(int (*act)(pthread_mutex_t *lock))
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(before_sessions); i++)
+		act(before_sessions[i]);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		act(&registry.sessions[slot].lock);
+	for (size_t i = 0; i < ARRAY_LENGTH(after_sessions); i++)
+		act(after_sessions[i]);
+}
+
+static int reset_lock(pthread_mutex_t *lock)
+{
+	return pthread_mutex_init(lock, NULL);
+}
+
+static void on_fork(void)
+{
+	on_all_locks(pthread_mutex_lock);
+}
+
+static void on_parent(void)
+{
+	on_all_locks(pthread_mutex_unlock);
+}
+
+static void on_child(void)
+{
+	on_all_locks(reset_lock);
+	backend_use_fork_child();
+	registry_fork_child();
+	thread_fork_child();
+	holder_fork_child();
+}
+
+/* ------------------------------------------------------------------ start */
 
 /*
  * exit() takes a function from its list before it calls it. Threads that call exit() at once each
@@ -38,7 +176,7 @@ static void finalize_at_exit(void)
 	if (session_any_live() || registry_is_writing())
 		atexit(finalize_at_exit);
 	/*
-	 * exit() in a forked child must not end its parent's sessions; fork.c has emptied the
+	 * exit() in a forked child must not end its parent's sessions; on_child() has emptied the
 	 * registry.
 	 */
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
@@ -57,7 +195,7 @@ static int prepare_process(struct proton_error *err)
 	status = session_prepare(err);
 	if (status != PROTON_OK)
 		return status;
-	fork_install();
+	pthread_atfork(on_fork, on_parent, on_child);
 	for (int i = 0; i < EXITING_THREADS_MAX; i++)
 		atexit(finalize_at_exit);
 	prepared = true;
@@ -93,6 +231,21 @@ static int open_store(struct session *session, struct proton_error *err)
 	return status;
 }
 
+/* A launch has one source context: all sessions get it with scopes, or all without. */
+static bool agrees_on_scopes(const struct settings *settings)
+{
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		const struct session *session = &registry.sessions[slot];
+		bool is_live = registry.slots[slot] == SLOT_LIVE ||
+			       registry.slots[slot] == SLOT_STARTING;
+
+		if (is_live && settings->wants_source && session->wants_source &&
+		    session->wants_scopes != settings->wants_scopes)
+			return false;
+	}
+	return true;
+}
+
 /*
  * Takes a free slot and opens the session's files. The registry is locked. Takes ownership of
  * `path`.
@@ -113,6 +266,13 @@ static int open_session(const struct settings *settings, char *path, struct sess
 			       "cannot start: the limit of %u live sessions is reached",
 			       SESSION_MAX);
 	}
+	if (!agrees_on_scopes(settings)) {
+		free(path);
+		return err_set(err, PROTON_E_STATE,
+			       "cannot start: contexts python and python+scopes cannot be recorded "
+			       "at the same time; end the other session, or give both the same "
+			       "context");
+	}
 	if (settings->is_trace && !trace) {
 		free(path);
 		return err_set(err, PROTON_E_STATE,
@@ -126,6 +286,7 @@ static int open_session(const struct settings *settings, char *path, struct sess
 	session->first_part = 0;
 	session->backend = settings->backend;
 	session->wants_source = settings->wants_source;
+	session->wants_scopes = settings->wants_scopes;
 	session->trace = trace;
 	session->flags = settings->flags;
 	session->is_ranked = settings->is_ranked;
@@ -179,7 +340,12 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 		go_live(session);
 		*id_out = session->id;
 		if (!(session->flags & PROTON_SESSION_QUIET))
-			nvtx_environment_report();
+			nvtx_report_other();
+		if ((session->flags & (PROTON_SESSION_MEMORY | PROTON_SESSION_QUIET)) ==
+			    PROTON_SESSION_MEMORY &&
+		    !settings->backend->set_memory)
+			message("no memory copies are recorded: backend %s has none",
+				settings->backend->name);
 	} else {
 		store_fini(&session->store, true);
 		registry_free_texts(session);
@@ -301,7 +467,7 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 	free(ranked);
 out:
 	pthread_mutex_unlock(&registry.lock);
-	/* It was activated, or has rested because of sessions that are not active. */
+	/* Was activated, or has rested because of sessions that are not active. */
 	if (status == PROTON_OK)
 		status = wake_backends(id, err);
 	if (status == PROTON_OK && session_out)

@@ -3,11 +3,11 @@
  *
  * The handler only wakes a thread, which finalizes in an ordinary context, restores the default
  * action of the signal and raises it again. A program that exits at the same time waits for that
- * thread in its exit function: the profile is complete, and the exit status is that of the signal.
- * A semaphore is used instead of a pipe: in a program that closes all descriptors the handler could
+ * thread in its exit function: the profile is complete, and the exit status is the signal's. A
+ * semaphore is used instead of a pipe: in a program that closes all descriptors the handler could
  * write into one of the program's files.
  */
-#include "record/session/signals.h"
+#include "record/session/session_parts.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +24,6 @@
 #include "base/err.h"
 #include "base/message.h"
 #include "base/own_thread.h"
-#include "record/session/summary.h"
 #include "record/sets/registry.h"
 
 #define PRINT_US 50000

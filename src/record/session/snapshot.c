@@ -12,8 +12,7 @@
 #include "format/profile_snapshot.h"
 #include "format/target.h"
 #include "model/load.h"
-#include "record/session/earlier_output.h"
-#include "record/session/output.h"
+#include "record/session/session_parts.h"
 #include "record/sets/registry.h"
 #include "record/thread/adding.h"
 
@@ -146,7 +145,7 @@ int proton_snapshot(int id, const char *name, const char *format, char *path_out
 	if (status == PROTON_OK)
 		status = write_snapshot(&plan, err);
 	if (status == PROTON_OK) {
-		earlier_output_note_written(plan.path);
+		output_note_written(plan.path);
 		if (path_out)
 			snprintf(path_out, capacity, "%s", plan.path);
 	}

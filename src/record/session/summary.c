@@ -1,5 +1,5 @@
 /* Session summary: recorded and lost data, as numbers and as a line of text. */
-#include "record/session/summary.h"
+#include "record/session/session_parts.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -39,10 +39,10 @@ static const char *grouped(uint64_t value, char text[32])
 	return text;
 }
 
-static void append(char *text, size_t capacity, const char *format, ...)
+static void append_text(char *text, size_t capacity, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void append(char *text, size_t capacity, const char *format, ...)
+static void append_text(char *text, size_t capacity, const char *format, ...)
 {
 	size_t used = strlen(text);
 	va_list args;
@@ -60,14 +60,14 @@ static void append_launches(char *text, size_t capacity, const struct store *sto
 	char number[32];
 
 	if (kernels || !inside)
-		append(text, capacity, "%s kernel launch%s", grouped(kernels, number),
-		       kernels == 1 ? "" : "es");
+		append_text(text, capacity, "%s kernel launch%s", grouped(kernels, number),
+			    kernels == 1 ? "" : "es");
 	if (kernels && inside)
-		append(text, capacity, " and %s instrumented launch%s", grouped(inside, number),
-		       inside == 1 ? "" : "es");
+		append_text(text, capacity, " and %s instrumented launch%s",
+			    grouped(inside, number), inside == 1 ? "" : "es");
 	else if (inside)
-		append(text, capacity, "%s instrumented launch%s", grouped(inside, number),
-		       inside == 1 ? "" : "es");
+		append_text(text, capacity, "%s instrumented launch%s", grouped(inside, number),
+			    inside == 1 ? "" : "es");
 }
 
 void summary_make(const struct session *session, const char *hint)
@@ -83,31 +83,32 @@ void summary_make(const struct session *session, const char *hint)
 	char number[32];
 
 	if (!has_kernels && !contexts) {
-		append(text, sizeof(text), "nothing was recorded: %s",
-		       no_kernels ? no_kernels
-				  : "no kernel ran and no scope was entered while the session was "
-				    "active");
+		append_text(
+			text, sizeof(text), "nothing was recorded: %s",
+			no_kernels ? no_kernels
+				   : "no kernel ran and no scope was entered while the session was "
+				     "active");
 	} else {
-		append(text, sizeof(text), "recorded ");
+		append_text(text, sizeof(text), "recorded ");
 		append_launches(text, sizeof(text), store);
-		append(text, sizeof(text), " in %s context%s", grouped(contexts, number),
-		       contexts == 1 ? "" : "s");
+		append_text(text, sizeof(text), " in %s context%s", grouped(contexts, number),
+			    contexts == 1 ? "" : "s");
 		if (seconds < 1000)
-			append(text, sizeof(text), ", %.3g s", seconds);
+			append_text(text, sizeof(text), ", %.3g s", seconds);
 		else /* avoids 1.23e+03 */
-			append(text, sizeof(text), ", %.0f s", seconds);
+			append_text(text, sizeof(text), ", %.0f s", seconds);
 		if (no_kernels)
-			append(text, sizeof(text), "; %s", no_kernels);
+			append_text(text, sizeof(text), "; %s", no_kernels);
 	}
 	for (int i = 0; i < COUNTER_COUNT; i++) {
 		enum counter counter = (enum counter)i;
 
 		if (store_counters_is_loss(counter) && store_counters_get(store, counter))
-			append(text, sizeof(text), "; %s: %s", store_counters_name(counter),
-			       grouped(store_counters_get(store, counter), number));
+			append_text(text, sizeof(text), "; %s: %s", store_counters_name(counter),
+				    grouped(store_counters_get(store, counter), number));
 	}
 	if (hint && !store_counters_are_zero(store, true)) /* there is something to view */
-		append(text, sizeof(text), "; %s", hint);
+		append_text(text, sizeof(text), "; %s", hint);
 	pthread_mutex_lock(&lock);
 	memcpy(last, text, sizeof(last));
 	is_last_quiet = session->flags & PROTON_SESSION_QUIET;

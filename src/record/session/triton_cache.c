@@ -11,7 +11,6 @@
 
 #include <libproton/proton.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/environment.h"
 

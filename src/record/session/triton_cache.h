@@ -5,7 +5,6 @@
 #define RECORD_SESSION_TRITON_CACHE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /*
  * Visits the directories of kernels, in all caches, until `visit` returns false or 2 s have passed:

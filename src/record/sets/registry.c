@@ -36,7 +36,10 @@ struct session *registry_get(int id, struct proton_error *err)
 	session = registry_find(id);
 	if (!session) {
 		pthread_mutex_unlock(&registry.lock);
-		err_set(err, PROTON_E_RANGE, "Session has not been initialized: %d", id);
+		err_set(err, PROTON_E_RANGE,
+			"Session has not been initialized: %d; it was not started, or has been "
+			"finalized",
+			id);
 	}
 	return session;
 }

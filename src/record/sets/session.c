@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/message.h"
 #include "base/region.h"
@@ -38,7 +39,7 @@ const struct config *session_config_get(uint32_t config)
 
 	if (!config)
 		return &nothing;
-	config &= ~CONFIG_TRACED;
+	config &= ~(CONFIG_TRACED | CONFIG_SCOPED);
 	return (const void *)((const char *)config_space.base + (uint64_t)config * CONFIG_UNIT);
 }
 
@@ -71,14 +72,26 @@ void session_unlock(struct session *session)
 	pthread_mutex_unlock(&session->lock);
 }
 
+/* For estimates from windows: rates are multiplied by this time. The registry's lock is held. */
+static void note_active(struct session *session, bool is_active)
+{
+	if (is_active == session->was_active)
+		return;
+	session->was_active = is_active;
+	pthread_mutex_lock(&session->lock);
+	store_windows_set_active(&session->store.windows, is_active, clock_monotonic_ns());
+	pthread_mutex_unlock(&session->lock);
+}
+
 /* Fills in the set of active sessions, in zeroed memory; returns the flags of its id. */
 static uint32_t fill_config(struct config *config)
 {
-	uint32_t traced = 0;
+	uint32_t flags = 0;
 
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
 		struct session *session = &registry.sessions[slot];
 
+		note_active(session, session->is_live && session->is_active);
 		if (!session->is_live || !session->is_active)
 			continue;
 		config->entries[config->count++] = (struct config_entry){
@@ -90,9 +103,10 @@ static uint32_t fill_config(struct config *config)
 			.wants_memory = (session->flags & PROTON_SESSION_MEMORY) != 0,
 		};
 		config->wants_source |= session->wants_source;
-		traced |= session->trace ? CONFIG_TRACED : 0;
+		flags |= session->trace ? CONFIG_TRACED : 0;
+		flags |= session->wants_scopes ? CONFIG_SCOPED : 0;
 	}
-	return traced;
+	return flags;
 }
 
 static size_t config_bytes(const struct config *config)
@@ -147,11 +161,11 @@ void session_publish(void)
 	uint64_t space[(sizeof(struct config) + SESSION_MAX * sizeof(struct config_entry)) / 8] = {
 		0};
 	struct config *wanted = (void *)space;
-	uint32_t traced = fill_config(wanted);
+	uint32_t flags = fill_config(wanted);
 	uint32_t id = wanted->count ? find_or_add(wanted) : 0;
 
 	if (id)
-		id |= traced;
+		id |= flags;
 	else if (wanted->count)
 		lose_config(wanted);
 	/* release: the set's content before its id; launches load it with acquire */

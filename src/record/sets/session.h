@@ -28,7 +28,9 @@ struct session {
 	_Atomic uint32_t owner;  /* the thread that adds to values, see adding.h */
 	uint32_t paused_owner;
 	bool is_active;
-	bool wants_source; /* context "python" */
+	bool was_active;   /* in the last set of active sessions; guarded by the registry's lock */
+	bool wants_source; /* context "python" or "python+scopes" */
+	bool wants_scopes; /* context "python+scopes" */
 	uint32_t trace;    /* data "trace": its number among traces, from 1; else 0 */
 	uint32_t flags;    /* PROTON_SESSION_* */
 	int id;            /* id in the public API */
@@ -72,6 +74,8 @@ _Static_assert(sizeof(struct config_entry) % 8 == 0, "layout");
  * Set in the id of a config with a trace among its entries: a check needs no access to the config.
  */
 #define CONFIG_TRACED (1u << 29)
+/* The same for a session with context "python+scopes". */
+#define CONFIG_SCOPED (1u << 30)
 
 struct config {
 	uint32_t count;
@@ -100,7 +104,7 @@ const struct config *session_config_get(uint32_t config);
 
 /* The entry's session, locked, if it is still the same session; else NULL. */
 struct session *session_lock_entry(const struct config_entry *entry);
-/* The same for a thread that writes into the session and has its own lock: even if it ends. */
+/* For a thread that writes into the session and has its own lock: even if it ends. */
 struct session *session_lock_kept(const struct config_entry *entry);
 void session_unlock(struct session *session);
 

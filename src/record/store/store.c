@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/message.h"
 #include "model/load.h"
 #include "record/names/context_tree.h"
@@ -218,13 +217,11 @@ static void mark_entered(struct store *store, uint32_t node)
 	if (first_is_cleared) {
 		row->first_epoch = last_is_cleared ? store->epoch : row->last_epoch;
 	} else if (row->last_epoch != row->first_epoch && !last_is_cleared) {
-		uint32_t value = store_lists_new_value(store);
+		uint32_t value =
+			store_lists_new(store, LIST_VALUES, METRIC_ENTERED, row->last_epoch);
 
-		if (value) {
-			store_value_rows(store)[value].metric = METRIC_ENTERED;
-			store_value_rows(store)[value].epoch = row->last_epoch;
-			store_lists_link_value(store, node, value);
-		}
+		if (value)
+			store_lists_link(store, LIST_VALUES, node, value);
 	}
 	row->last_epoch = store->epoch;
 }
@@ -309,7 +306,6 @@ static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epo
 void store_kernel(struct store *store, uint32_t context, uint32_t scopes, uint32_t epoch,
 		  const struct execution *execution)
 {
-	struct row_kernel *rows = store_kernel_rows(store);
 	uint32_t node;
 	uint32_t device_row;
 	uint32_t at;
@@ -327,14 +323,12 @@ void store_kernel(struct store *store, uint32_t context, uint32_t scopes, uint32
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
-	at = store_lists_find_kernel(store, node, device_row, epoch);
+	at = store_lists_find(store, LIST_KERNELS, node, device_row, epoch);
 	if (!at) {
-		at = store_lists_new_kernel(store);
+		at = store_lists_new(store, LIST_KERNELS, device_row, epoch);
 		if (!at)
 			return;
-		rows[at].device = device_row;
-		rows[at].epoch = epoch;
-		store_lists_link_kernel(store, node, at);
+		store_lists_link(store, LIST_KERNELS, node, at);
 	}
 	store_add_execution(store, at, execution->end_ns - execution->start_ns);
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
@@ -416,8 +410,7 @@ int store_init(struct store *store, const char *path, bool is_own, struct proton
 	int status;
 
 	*store = (struct store){0};
-	status = is_own ? profile_file_create_own(&store->file, path, err)
-			: profile_file_create(&store->file, path, err);
+	status = profile_file_create(&store->file, path, is_own, err);
 	return status == PROTON_OK ? init_rest(store, err) : status;
 }
 
@@ -429,6 +422,7 @@ void store_fini(struct store *store, bool remove_file)
 	region_release(&store->string_of_string);
 	region_release(&store->config_of_kernel);
 	store_samples_fini(store);
+	region_release(&store->windows.seen);
 	store_lists_fini(store);
 	store_collectives_fini(store);
 	region_release(&store->metric_of_name);

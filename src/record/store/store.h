@@ -16,6 +16,7 @@
 #include "record/store/intra_launch.h"
 #include "record/store/store_collectives.h"
 #include "record/store/store_samples.h"
+#include "record/store/store_windows.h"
 
 #define LANE_NONE UINT32_MAX
 #define STORE_LANE_CACHE 64u
@@ -40,7 +41,14 @@ struct free_vectors {
 	uint64_t first;
 };
 
-/* Rows of values or kernels for the threads of one stripe. */
+/* The lists of a node. */
+enum store_list {
+	LIST_VALUES,
+	LIST_KERNELS,
+	LIST_COUNT,
+};
+
+/* Rows of a list for the threads of one stripe. */
 struct free_rows {
 	uint32_t first; /* list of rows from cleared phases, see store_lists.c */
 	uint32_t next;  /* rows on separate cache lines, not used yet: up to, not including */
@@ -78,11 +86,9 @@ struct store {
 	/* Fields that change under the lock. */
 	_Alignas(CACHE_LINE_BYTES) bool is_shared; /* several threads add: use atomic operations */
 	bool has_mixed_types;                      /* a metric name has rows of several types */
-	uint32_t stripe;                           /* the one that has the lock */
-	struct free_rows free_values[STORE_STRIPES];
-	struct free_rows free_kernels[STORE_STRIPES];
-	struct region value_places; /* per row of values and kernels, see store_lists.c */
-	struct region kernel_places;
+	uint32_t stripe;                           /* the thread that has the lock */
+	struct free_rows free_rows[LIST_COUNT][STORE_STRIPES];
+	struct region places[LIST_COUNT]; /* per row of values and kernels, see store_lists.c */
 	struct region epoch_rows;
 	uint32_t free_histogram; /* lists of rows from cleared phases */
 	uint32_t free_config;
@@ -99,6 +105,7 @@ struct store {
 	uint64_t origins;  /* the same of store_counters_origins() in COUNTER_ORIGIN_UNKNOWN */
 	bool is_full;      /* the warning has been printed */
 	struct store_samples samples;
+	struct store_windows windows;
 	struct collectives collectives;
 	/* For traces only. */
 	uint32_t thread_count; /* number of lanes of threads */
@@ -125,8 +132,8 @@ void store_fini(struct store *store, bool remove_file);
 /* Notes that `context` was entered in the current epoch; makes its node. */
 void store_enter(struct store *store, uint32_t context);
 /*
- * Adds one execution to `context`, which ends with it; `epoch` is that of its launch. `scopes` is
- * the context made of scopes, in sessions with other contexts too.
+ * Adds one execution to `context`, which ends with it; `epoch` is its launch's. `scopes` is the
+ * context made of scopes, in sessions with other contexts too.
  */
 void store_kernel(struct store *store, uint32_t context, uint32_t scopes, uint32_t epoch,
 		  const struct execution *execution);
@@ -198,8 +205,8 @@ uint32_t store_device(struct store *store, uint32_t device);
 uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
 				const struct intra_unit *unit);
 /*
- * Adds the events of a launch: `kernel` is its node, `nodes` those of its scopes (0: no space),
- * `lanes` the first of each unit, `link` the event of the launching call, or 0.
+ * Adds the events of a launch: `kernel` is its node, `nodes` its scopes' (0: no space), `lanes` the
+ * first of each unit, `link` the event of the launching call, or 0.
  */
 void store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
 			   uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,

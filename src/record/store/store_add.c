@@ -100,7 +100,7 @@ bool store_add_kernel(const struct store *store, uint32_t context, uint32_t epoc
 	    execution->function || (store->trace_serial && !execution->is_of_host) ||
 	    store_collectives_has(store, node))
 		return false;
-	at = store_lists_find_kernel(store, node, device - 1, epoch);
+	at = store_lists_find(store, LIST_KERNELS, node, device - 1, epoch);
 	row = &store_kernel_rows(store)[at];
 	if (!at || !__atomic_load_n(&row->histogram, __ATOMIC_ACQUIRE) ||
 	    !store_config_add(store, at, &execution->config, duration_ns, is_shared))
@@ -163,7 +163,7 @@ uint32_t store_add_metric(const struct store *store, uint32_t context, uint32_t 
 	    metrics[--row].type != (uint16_t)metric->type ||
 	    (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE))
 		return 0;
-	at = store_lists_find_value(store, node, row, epoch);
+	at = store_lists_find(store, LIST_VALUES, node, row, epoch);
 	if (!at)
 		return 0;
 	value = &store_value_rows(store)[at];

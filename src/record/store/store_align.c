@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "record/store/intra_launch.h"
 #include "record/store/store_rows.h"
 
 void store_align_note(struct store *store, const struct intra_span *span)
@@ -24,9 +23,7 @@ static int compare_spans(const void *a, const void *b)
 	const struct intra_span *x = a;
 	const struct intra_span *y = b;
 
-	if (x->link != y->link)
-		return x->link < y->link ? -1 : 1;
-	return (x->first > y->first) - (x->first < y->first);
+	return ORDER_OF(x->link, y->link) ?: ORDER_OF(x->first, y->first);
 }
 
 /* The first waiting launch of `link`; a launch that a hook named may be several kernels. */

@@ -193,7 +193,7 @@ static uint32_t new_row(struct store *store)
 	return row;
 }
 
-/* Appends every second duration of `from` to those of `to`; they may be the same. */
+/* Appends every second duration of `from` to `to`; they may be the same. */
 static void take_half(struct row_durations *to, uint32_t at, const struct row_durations *from)
 {
 	for (uint32_t i = 0; i < DURATIONS_PER_ROW; i += 2)

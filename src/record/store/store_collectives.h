@@ -49,7 +49,7 @@ void store_collectives_add(struct store *store, uint32_t node, uint32_t epoch, u
 			   uint64_t duration_ns);
 /* Any thread: true if the node has occurrences, which need the lock. */
 bool store_collectives_has(const struct store *store, uint32_t node);
-/* Drops those that ended in this epoch. */
+/* Drops durations that ended in this epoch. */
 void store_collectives_drop_epoch(struct store *store, uint32_t epoch);
 /* True if a kernel of that name is a collective: by the table here, or by PROTON_COLLECTIVES. */
 bool store_collectives_match(const char *name);

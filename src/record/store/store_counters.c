@@ -9,33 +9,9 @@ static const struct {
 	const char *name;
 	bool is_loss;
 } counters[COUNTER_COUNT] = {
-	[COUNTER_KERNELS] = {"kernels", false},
-	[COUNTER_METRICS] = {"metric values", false},
-	[COUNTER_MEMORY] = {"memory operations", false},
-	[COUNTER_INSIDE] = {"launches of instrumented kernels", false},
-	[COUNTER_UNSAMPLED] = {"launches of instrumented kernels not sampled", false},
-	[COUNTER_ORIGIN_UNKNOWN] = {"backward launches without a known forward operator", false},
-	[COUNTER_SAMPLES] = {"PC samples", false},
-	[COUNTER_SAMPLES_PROFILER] = {"PC samples of profiler code", false},
-	[COUNTER_SAMPLES_UNKNOWN] = {"PC samples without a function", false},
-	[COUNTER_GRAPH_BY_NAME] = {"kernels of HIP graphs shown by name", false},
-	[COUNTER_LOST_STORAGE] = {"lost: profile storage full", true},
-	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a timestamp", true},
-	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it starts", true},
-	[COUNTER_LOST_UNMATCHED] = {"lost: kernel record without a known launch", true},
-	[COUNTER_LOST_MEMORY] = {"lost: memory record without a known call", true},
-	[COUNTER_LOST_DROPPED] = {"lost: record dropped by the vendor library", true},
-	[COUNTER_LOST_MISSING] = {"lost: kernel record never received", true},
-	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
-	[COUNTER_LOST_TYPE] = {"lost: metric value of a different type", true},
-	[COUNTER_LOST_VALUE] = {"lost: device or CUDA graph metric value", true},
-	[COUNTER_LOST_NAME] = {"lost: name beyond the limits, in (other)", true},
-	[COUNTER_LOST_RANGE] = {"lost: integer metric beyond 64 bits", true},
-	[COUNTER_LOST_INSIDE] = {"lost: intra-kernel record overwritten", true},
-	[COUNTER_LOST_PAIR] = {"lost: unpaired intra-kernel scope start or end", true},
-	[COUNTER_LOST_DAMAGED] = {"lost: undecodable intra-kernel record", true},
-	[COUNTER_LOST_COLLECTIVE] = {"lost: duration of a collective beyond the limit", true},
-	[COUNTER_LOST_SAMPLES] = {"lost: PC samples, times a buffer was full", true},
+#define COUNTER(id, name) {name, false},
+#define LOSS(id, name) {"lost: " name, true},
+#include "record/store/counters.def"
 };
 
 static _Atomic uint64_t unknown_origins; /* since the process began */

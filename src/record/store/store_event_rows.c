@@ -1,5 +1,5 @@
 /*
- * Rows of trace events and samples: chunks that threads fill without a lock, and those of cleared
+ * Rows of trace events and samples: chunks that threads fill without a lock, and chunks of cleared
  * phases, which are used again.
  *
  * A chunk of events is sealed when its thread needs no more of it. It becomes free when all of its
@@ -89,7 +89,7 @@ static size_t samples_at(const struct row_ranges *chunks, uint32_t row)
 	return ARRAY_COUNT_BEFORE(chunks->count, i, chunks->items[i].first <= row);
 }
 
-/* Samples are counted per chunk: `left` are those that are not free. */
+/* Samples are counted per chunk: `left` are not free. */
 static void add_sample_chunk(struct row_ranges *chunks, uint32_t first, uint32_t count)
 {
 	size_t at = samples_at(chunks, first);

@@ -22,39 +22,39 @@ struct row_place {
 
 /* The first rows of an epoch. */
 struct epoch_rows {
-	uint32_t value;
-	uint32_t kernel;
+	uint32_t first[LIST_COUNT];
 	uint32_t tick; /* tick of reused_names.h at its beginning */
 };
 
 #define PLACES_RESERVE (8ull << 30)
 
+static const enum table_id tables[LIST_COUNT] = {TABLE_VALUES, TABLE_KERNELS};
+
+/* Rows of whole pairs of cache lines, which processors prefetch together. */
+#define BLOCK_BYTES (6 * CACHE_LINE_BYTES)
+
+_Static_assert(BLOCK_BYTES % sizeof(struct row_value) == 0, "lines");
+_Static_assert(BLOCK_BYTES % sizeof(struct row_kernel) == 0, "lines");
+
 int store_lists_init(struct store *store, struct proton_error *err)
 {
-	int status = region_reserve(&store->value_places, PLACES_RESERVE, 1 << 20, 1, err);
+	int status = region_reserve(&store->epoch_rows, PLACES_RESERVE / 8, 1 << 20, 1, err);
 
-	if (status == PROTON_OK)
-		status = region_reserve(&store->kernel_places, PLACES_RESERVE, 1 << 20, 1, err);
-	if (status == PROTON_OK)
-		status = region_reserve(&store->epoch_rows, PLACES_RESERVE / 8, 1 << 20, 1, err);
+	for (int list = 0; list < LIST_COUNT && status == PROTON_OK; list++)
+		status = region_reserve(&store->places[list], PLACES_RESERVE, 1 << 20, 1, err);
 	return status;
 }
 
 void store_lists_fini(struct store *store)
 {
-	region_release(&store->value_places);
-	region_release(&store->kernel_places);
+	for (int list = 0; list < LIST_COUNT; list++)
+		region_release(&store->places[list]);
 	region_release(&store->epoch_rows);
 }
 
-static struct row_place *value_place(const struct store *store, uint32_t row)
+static struct row_place *place_of(const struct store *store, enum store_list list, uint32_t row)
 {
-	return (struct row_place *)store->value_places.base + row;
-}
-
-static struct row_place *kernel_place(const struct store *store, uint32_t row)
-{
-	return (struct row_place *)store->kernel_places.base + row;
+	return (struct row_place *)store->places[list].base + row;
 }
 
 static struct epoch_rows *rows_of(const struct store *store, uint32_t epoch)
@@ -75,17 +75,11 @@ uint32_t store_lists_tick(const struct store *store, uint32_t epoch)
 	return rows_of(store, epoch)->tick;
 }
 
-/* Rows of whole pairs of cache lines, which processors prefetch together. */
-#define BLOCK_VALUES (6 * CACHE_LINE_BYTES / sizeof(struct row_value))
-#define BLOCK_KERNELS (6 * CACHE_LINE_BYTES / sizeof(struct row_kernel))
-
-_Static_assert(BLOCK_VALUES * sizeof(struct row_value) % (2 * CACHE_LINE_BYTES) == 0, "lines");
-_Static_assert(BLOCK_KERNELS * sizeof(struct row_kernel) % (2 * CACHE_LINE_BYTES) == 0, "lines");
-
 /* Adds a block of rows to the table for one stripe, or one row for a single thread. */
-static bool add_rows(struct store *store, enum table_id table, struct region *places,
-		     uint64_t block, struct free_rows *own)
+static bool add_rows(struct store *store, enum store_list list, struct free_rows *own)
 {
+	enum table_id table = tables[list];
+	uint64_t block = BLOCK_BYTES / profile_row_bytes[table];
 	uint64_t next = store->file.tables[table].rows;
 	uint64_t end = next + 1;
 
@@ -93,7 +87,8 @@ static bool add_rows(struct store *store, enum table_id table, struct region *pl
 		next = (next + block - 1) / block * block;
 		end = next + block;
 	}
-	if (end > UINT32_MAX || !region_reaches(places, end * sizeof(struct row_place)) ||
+	if (end > UINT32_MAX ||
+	    !region_reaches(&store->places[list], end * sizeof(struct row_place)) ||
 	    !store_append(store, table, end - store->file.tables[table].rows)) {
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return false;
@@ -118,163 +113,92 @@ static bool take_others(struct free_rows *rows, uint32_t stripe)
 	return false;
 }
 
-/*
- * A row of `table`, which may have been used before; 0 if there is no space. After its first
- * block a stripe takes free rows of others, which bounds the table in a program of short threads.
- */
-static uint32_t new_row(struct store *store, enum table_id table, struct region *region,
-			uint64_t block, struct free_rows *rows)
+/* After its first block a stripe takes free rows of others: programs may have short threads. */
+uint32_t store_lists_new(struct store *store, enum store_list list, uint32_t of, uint32_t epoch)
 {
-	struct row_place *places = region->base;
 	uint32_t stripe = store->stripe % STORE_STRIPES;
+	struct free_rows *rows = store->free_rows[list];
 	struct free_rows *own = &rows[stripe];
+	uint32_t *words;
 	uint32_t row;
 
 	if (!own->first && own->next == own->end &&
 	    !((own->end || !store->is_shared) && take_others(rows, stripe)) &&
-	    !add_rows(store, table, region, block, own))
+	    !add_rows(store, list, own))
 		return 0;
 	row = own->first;
 	if (row)
-		own->first = places[row].of_epoch;
+		own->first = place_of(store, list, row)->of_epoch;
 	else
 		row = own->next++;
-	places[row].stripe = stripe;
+	place_of(store, list, row)->stripe = stripe;
+	words = store_list_row(store, list, row);
+	memset(words, 0, profile_row_bytes[tables[list]]);
+	if (list == LIST_KERNELS)
+		store_windows_forget_kernel(&store->windows, row);
+	words[LIST_OF] = of;
+	words[LIST_EPOCH] = epoch;
 	return row;
 }
 
-static void free_row(struct free_rows *rows, const struct region *region, uint32_t row)
+static void free_row(struct store *store, enum store_list list, uint32_t row)
 {
-	struct row_place *place = (struct row_place *)region->base + row;
-	struct free_rows *home = &rows[place->stripe];
+	struct row_place *place = place_of(store, list, row);
+	struct free_rows *home = &store->free_rows[list][place->stripe];
 
 	place->of_epoch = home->first;
 	home->first = row;
 }
 
-/* ------------------------------------------------------------------ values */
-
-uint32_t store_lists_new_value(struct store *store)
+/* The link to the row after `row`; 0: to the first of the node. */
+static uint32_t *link_after(const struct store *store, enum store_list list, uint32_t node,
+			    uint32_t row)
 {
-	uint32_t row = new_row(store, TABLE_VALUES, &store->value_places, BLOCK_VALUES,
-			       store->free_values);
-
-	if (row)
-		store_value_rows(store)[row] = (struct row_value){0};
-	return row;
+	return row ? &store_list_row(store, list, row)[LIST_NEXT]
+		   : store_list_first(store, list, node);
 }
 
-void store_lists_link_value(struct store *store, uint32_t node, uint32_t row)
+void store_lists_link(struct store *store, enum store_list list, uint32_t node, uint32_t row)
 {
-	struct row_value *rows = store_value_rows(store);
-	struct epoch_rows *epoch = rows_of(store, rows[row].epoch);
-	uint32_t *link = &store_node_rows(store)[node].first_value;
+	uint32_t *words = store_list_row(store, list, row);
+	struct epoch_rows *epoch = rows_of(store, words[LIST_EPOCH]);
+	struct row_place *place = place_of(store, list, row);
 	uint32_t previous = 0;
+	uint32_t next = *store_list_first(store, list, node);
 
-	while (*link && rows[*link].epoch > rows[row].epoch) {
-		previous = *link;
-		link = &rows[previous].next;
+	while (next && store_list_row(store, list, next)[LIST_EPOCH] > words[LIST_EPOCH]) {
+		previous = next;
+		next = store_list_row(store, list, next)[LIST_NEXT];
 	}
-	value_place(store, row)->node = node;
-	value_place(store, row)->previous = previous;
-	value_place(store, row)->of_epoch = epoch->value;
-	epoch->value = row;
-	rows[row].next = *link;
-	if (*link)
-		value_place(store, *link)->previous = row;
-	store_commit(store, TABLE_VALUES);
+	place->node = node;
+	place->previous = previous;
+	place->of_epoch = epoch->first[list];
+	epoch->first[list] = row;
+	words[LIST_NEXT] = next;
+	if (next)
+		place_of(store, list, next)->previous = row;
+	store_commit(store, tables[list]);
 	/* release: readers of the link find the row filled */
-	__atomic_store_n(link, row, __ATOMIC_RELEASE);
+	__atomic_store_n(link_after(store, list, node, previous), row, __ATOMIC_RELEASE);
 }
 
-uint32_t store_lists_find_value(const struct store *store, uint32_t node, uint32_t metric,
-				uint32_t epoch)
+uint32_t store_lists_node_of_kernel(const struct store *store, uint32_t kernel)
 {
-	const struct row_value *rows = store_value_rows(store);
-	/* acquire: pairs with the release in store_lists_link_value() */
-	uint32_t at = __atomic_load_n(&store_node_rows(store)[node].first_value, __ATOMIC_ACQUIRE);
-
-	while (at && rows[at].epoch >= epoch) {
-		if (rows[at].epoch == epoch && rows[at].metric == metric)
-			return at;
-		at = __atomic_load_n(&rows[at].next, __ATOMIC_ACQUIRE);
-	}
-	return 0;
+	return place_of(store, LIST_KERNELS, kernel)->node;
 }
 
-static void unlink_value(struct store *store, uint32_t row)
+static void unlink_row(struct store *store, enum store_list list, uint32_t row)
 {
-	struct row_value *rows = store_value_rows(store);
-	const struct row_place *place = value_place(store, row);
-	uint32_t *link = place->previous ? &rows[place->previous].next
-					 : &store_node_rows(store)[place->node].first_value;
+	const struct row_place *place = place_of(store, list, row);
+	uint32_t next = store_list_row(store, list, row)[LIST_NEXT];
 
-	if (rows[row].next)
-		value_place(store, rows[row].next)->previous = place->previous;
-	__atomic_store_n(link, rows[row].next, __ATOMIC_RELEASE);
+	if (next)
+		place_of(store, list, next)->previous = place->previous;
+	__atomic_store_n(link_after(store, list, place->node, place->previous), next,
+			 __ATOMIC_RELEASE);
 }
 
-/* ------------------------------------------------------------------ kernels */
-
-uint32_t store_lists_new_kernel(struct store *store)
-{
-	uint32_t row = new_row(store, TABLE_KERNELS, &store->kernel_places, BLOCK_KERNELS,
-			       store->free_kernels);
-
-	if (row)
-		store_kernel_rows(store)[row] = (struct row_kernel){0};
-	return row;
-}
-
-void store_lists_link_kernel(struct store *store, uint32_t node, uint32_t row)
-{
-	struct row_kernel *rows = store_kernel_rows(store);
-	struct epoch_rows *epoch = rows_of(store, rows[row].epoch);
-	uint32_t *link = &store_node_rows(store)[node].first_kernel;
-	uint32_t previous = 0;
-
-	while (*link && rows[*link].epoch > rows[row].epoch) {
-		previous = *link;
-		link = &rows[previous].next;
-	}
-	kernel_place(store, row)->node = node;
-	kernel_place(store, row)->previous = previous;
-	kernel_place(store, row)->of_epoch = epoch->kernel;
-	epoch->kernel = row;
-	rows[row].next = *link;
-	if (*link)
-		kernel_place(store, *link)->previous = row;
-	store_commit(store, TABLE_KERNELS);
-	/* release: readers of the link find the row filled */
-	__atomic_store_n(link, row, __ATOMIC_RELEASE);
-}
-
-uint32_t store_lists_find_kernel(const struct store *store, uint32_t node, uint32_t device,
-				 uint32_t epoch)
-{
-	const struct row_kernel *rows = store_kernel_rows(store);
-	/* acquire: pairs with the release in store_lists_link_kernel() */
-	uint32_t at = __atomic_load_n(&store_node_rows(store)[node].first_kernel, __ATOMIC_ACQUIRE);
-
-	while (at && rows[at].epoch >= epoch) {
-		if (rows[at].epoch == epoch && rows[at].device == device)
-			return at;
-		at = __atomic_load_n(&rows[at].next, __ATOMIC_ACQUIRE);
-	}
-	return 0;
-}
-
-static void unlink_kernel(struct store *store, uint32_t row)
-{
-	struct row_kernel *rows = store_kernel_rows(store);
-	const struct row_place *place = kernel_place(store, row);
-	uint32_t *link = place->previous ? &rows[place->previous].next
-					 : &store_node_rows(store)[place->node].first_kernel;
-
-	if (rows[row].next)
-		kernel_place(store, rows[row].next)->previous = place->previous;
-	__atomic_store_n(link, rows[row].next, __ATOMIC_RELEASE);
-}
+/* ------------------------------------------------------------------ whole epochs */
 
 uint32_t store_lists_new_histogram(struct store *store)
 {
@@ -288,14 +212,12 @@ uint32_t store_lists_new_histogram(struct store *store)
 	return row;
 }
 
-/* ------------------------------------------------------------------ whole epochs */
-
 static void drop_kernel(struct store *store, uint32_t at)
 {
 	struct row_kernel *kernel = &store_kernel_rows(store)[at];
 	struct row_histogram *histograms = store_histogram_rows(store);
 
-	unlink_kernel(store, at);
+	unlink_row(store, LIST_KERNELS, at);
 	if (kernel->histogram) {
 		histograms[kernel->histogram].bucket[0] = store->free_histogram;
 		store->free_histogram = kernel->histogram;
@@ -303,21 +225,21 @@ static void drop_kernel(struct store *store, uint32_t at)
 	}
 	store_config_drop(store, at);
 	store_samples_drop_runs(store, at);
-	free_row(store->free_kernels, &store->kernel_places, at);
+	free_row(store, LIST_KERNELS, at);
 }
 
 void store_lists_drop_epoch(struct store *store, uint32_t epoch)
 {
 	struct epoch_rows *first = rows_of(store, epoch);
 
-	for (uint32_t at = first->value, next; at; at = next) {
-		next = value_place(store, at)->of_epoch;
-		unlink_value(store, at);
+	for (uint32_t at = first->first[LIST_VALUES], next; at; at = next) {
+		next = place_of(store, LIST_VALUES, at)->of_epoch;
+		unlink_row(store, LIST_VALUES, at);
 		store_metric_drop_vector(store, &store_value_rows(store)[at]);
-		free_row(store->free_values, &store->value_places, at);
+		free_row(store, LIST_VALUES, at);
 	}
-	for (uint32_t at = first->kernel, next; at; at = next) {
-		next = kernel_place(store, at)->of_epoch;
+	for (uint32_t at = first->first[LIST_KERNELS], next; at; at = next) {
+		next = place_of(store, LIST_KERNELS, at)->of_epoch;
 		drop_kernel(store, at);
 	}
 	store_samples_drop_epoch(store, epoch);

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "model/clamped.h"
 #include "record/names/frames.h"
 #include "record/names/metric_names.h"
@@ -12,17 +11,17 @@ static const char *type_name(uint32_t type)
 {
 	switch (type) {
 	case PROTON_METRIC_INT64:
-		return "int64_t";
+		return "an integer";
 	case PROTON_METRIC_DOUBLE:
-		return "double";
+		return "a float";
 	case PROTON_METRIC_STRING:
-		return "string";
+		return "a string";
 	case PROTON_METRIC_INT64_VECTOR:
-		return "vector<int64_t>";
+		return "a vector of integers";
 	case PROTON_METRIC_DOUBLE_VECTOR:
-		return "vector<double>";
+		return "a vector of floats";
 	default:
-		return "unknown";
+		return "another type";
 	}
 }
 
@@ -93,9 +92,10 @@ static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t
 		return PROTON_OK;
 	store_counters_add(store, COUNTER_LOST_TYPE, 1);
 	return err_set(err, PROTON_E_TYPE,
-		       "Metric value type mismatch for valueId %u (%s): current=%s, new=%s",
-		       other->metric, frames_text(metric_names_get(name).text, &length),
-		       type_name(metrics[other->metric].type), type_name(metrics[row].type));
+		       "Metric value type mismatch for %s: %s after %s in the same context; use "
+		       "one type per metric name",
+		       frames_text(metric_names_get(name).text, &length),
+		       type_name(metrics[row].type), type_name(metrics[other->metric].type));
 }
 
 static bool is_vector(enum proton_metric_type type)
@@ -260,29 +260,23 @@ void store_metric_add_sample(struct store *store, uint32_t event, uint32_t name,
 		store_event_link_sample(store, event, at, &value);
 }
 
-int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
-		 const struct proton_metric *metric, struct proton_error *err)
+/* Adds to the value of a node, made if new. */
+static int add_to_node(struct store *store, uint32_t node, uint32_t epoch, uint32_t name,
+		       const struct proton_metric *metric, bool is_counted,
+		       struct proton_error *err)
 {
-	struct row_value *rows;
-	uint32_t node;
-	uint32_t row;
+	uint32_t row = metric_of(store, name, (uint16_t)metric->type);
+	struct row_value *rows = store_value_rows(store);
+	uint64_t vector = 0;
 	uint32_t at;
 	int status;
 
-	if (store_epoch_is_cleared(store, epoch))
-		return PROTON_OK;
-	node = store_node(store, context, epoch);
-	row = node == NODE_NONE ? UINT32_MAX : metric_of(store, name, (uint16_t)metric->type);
 	if (row == UINT32_MAX) {
-		if (node != NODE_NONE)
-			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return PROTON_OK; /* warned once and counted, not an error of each call */
 	}
-	rows = store_value_rows(store);
-	at = store_lists_find_value(store, node, row, epoch);
+	at = store_lists_find(store, LIST_VALUES, node, row, epoch);
 	if (!at) {
-		uint64_t vector = 0;
-
 		status = check_type(store, node, row, epoch, name, err);
 		if (status != PROTON_OK)
 			return status;
@@ -290,15 +284,35 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return PROTON_OK;
 		}
-		at = store_lists_new_value(store);
+		at = store_lists_new(store, LIST_VALUES, row, epoch);
 		if (!at)
 			return PROTON_OK;
-		rows[at].metric = row;
-		rows[at].epoch = epoch;
 		if (is_vector(metric->type))
 			rows[at].as.vector = vector;
-		store_lists_link_value(store, node, at);
+		store_lists_link(store, LIST_VALUES, node, at);
 	}
-	store_counters_add_one(store, COUNTER_METRICS, store->is_shared, store->stripe);
+	if (is_counted)
+		store_counters_add_one(store, COUNTER_METRICS, store->is_shared, store->stripe);
 	return combine(store, &rows[at], row, name, metric, err);
+}
+
+void store_metric_add_doubles(struct store *store, uint32_t node, uint32_t epoch, uint32_t name,
+			      const double *values, uint32_t count)
+{
+	struct proton_metric metric = {
+		.type = PROTON_METRIC_DOUBLE_VECTOR, .count = count, .value.float64s = values};
+
+	add_to_node(store, node, epoch, name, &metric, false, NULL);
+}
+
+int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
+		 const struct proton_metric *metric, struct proton_error *err)
+{
+	uint32_t node;
+
+	if (store_epoch_is_cleared(store, epoch))
+		return PROTON_OK;
+	node = store_node(store, context, epoch);
+	return node == NODE_NONE ? PROTON_OK
+				 : add_to_node(store, node, epoch, name, metric, true, err);
 }

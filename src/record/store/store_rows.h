@@ -53,8 +53,8 @@ uint32_t store_new_string(struct store *store, const char *text, size_t length);
 uint32_t store_string(struct store *store, uint32_t string);
 /*
  * The node of `context`, made with its missing ancestors; NODE_NONE if there is no space. New nodes
- * belong to `epoch`, that of the launch: its record may arrive after the phase has ended. The epoch
- * must not be cleared.
+ * belong to `epoch`, the launch's: its record may arrive after the phase has ended. The epoch must
+ * not be cleared.
  */
 uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch);
 /* True, and counted as a loss, if `epoch` has been cleared. */
@@ -68,21 +68,63 @@ void store_lists_fini(struct store *store);
 bool store_lists_begin_epoch(struct store *store, uint64_t epoch);
 uint32_t store_lists_tick(const struct store *store, uint32_t epoch);
 /*
- * A free row of a cleared phase, or one added to its table; zeroed, 0 if there is no space. The
- * caller fills it, including its epoch, and links it.
+ * A row of the metric or device `of`: a free one of a cleared phase, or one added to its table. The
+ * rest is zeros; 0 if there is no space. The caller fills it, and links it.
  */
-uint32_t store_lists_new_value(struct store *store);
-uint32_t store_lists_new_kernel(struct store *store);
+uint32_t store_lists_new(struct store *store, enum store_list list, uint32_t of, uint32_t epoch);
+void store_lists_link(struct store *store, enum store_list list, uint32_t node, uint32_t row);
 uint32_t store_lists_new_histogram(struct store *store);
-void store_lists_link_value(struct store *store, uint32_t node, uint32_t value);
-void store_lists_link_kernel(struct store *store, uint32_t node, uint32_t kernel);
+
+/* The words at the beginning of a row in a list. */
+enum list_word {
+	LIST_NEXT,
+	LIST_OF, /* the metric of a value, the device of a kernel */
+	LIST_EPOCH,
+};
+
+_Static_assert(offsetof(struct row_value, metric) == LIST_OF * sizeof(uint32_t), "layout");
+_Static_assert(offsetof(struct row_kernel, device) == LIST_OF * sizeof(uint32_t), "layout");
+_Static_assert(offsetof(struct row_value, epoch) == LIST_EPOCH * sizeof(uint32_t), "layout");
+_Static_assert(offsetof(struct row_kernel, epoch) == LIST_EPOCH * sizeof(uint32_t), "layout");
+
+static inline uint32_t *store_list_row(const struct store *store, enum store_list list,
+				       uint32_t row)
+{
+	return list == LIST_VALUES ? (void *)&store_value_rows(store)[row]
+				   : (void *)&store_kernel_rows(store)[row];
+}
+
+static inline uint32_t *store_list_first(const struct store *store, enum store_list list,
+					 uint32_t node)
+{
+	struct row_node *row = &store_node_rows(store)[node];
+
+	return list == LIST_VALUES ? &row->first_value : &row->first_kernel;
+}
+
 /* The row in a node's list, 0 if there is none. From any thread, without a lock. */
-uint32_t store_lists_find_value(const struct store *store, uint32_t node, uint32_t metric,
-				uint32_t epoch);
-uint32_t store_lists_find_kernel(const struct store *store, uint32_t node, uint32_t device,
-				 uint32_t epoch);
+static inline uint32_t store_lists_find(const struct store *store, enum store_list list,
+					uint32_t node, uint32_t of, uint32_t epoch)
+{
+	/* acquire: pairs with the release in store_lists_link() */
+	uint32_t at = __atomic_load_n(store_list_first(store, list, node), __ATOMIC_ACQUIRE);
+
+	while (at) {
+		const uint32_t *words = store_list_row(store, list, at);
+
+		if (words[LIST_EPOCH] < epoch)
+			return 0;
+		if (words[LIST_EPOCH] == epoch && words[LIST_OF] == of)
+			return at;
+		at = __atomic_load_n(&words[LIST_NEXT], __ATOMIC_ACQUIRE);
+	}
+	return 0;
+}
+
 /* Removes the rows of an epoch from the lists; they may be reused. */
 void store_lists_drop_epoch(struct store *store, uint32_t epoch);
+/* The node in whose list a row of kernels is. */
+uint32_t store_lists_node_of_kernel(const struct store *store, uint32_t kernel);
 
 /* ------------------------------------------------------------------ store_event_rows.c */
 
@@ -135,6 +177,9 @@ static inline void store_counters_add_one(const struct store *store, enum counte
 
 /* ------------------------------------------------------------------ parts of a row */
 
+/* Adds a vector to a metric of a node. */
+void store_metric_add_doubles(struct store *store, uint32_t node, uint32_t epoch, uint32_t name,
+			      const double *values, uint32_t count);
 /* Frees the words of a vector; harmless for other values. */
 void store_metric_drop_vector(struct store *store, const struct row_value *value);
 /* Adds work on `device` (rows of this file), in a store of a trace. */

@@ -1,6 +1,7 @@
 /* CUDA graph capture: metrics held for captured work, and its executions. */
 #include "record/thread/captured.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,14 @@
 
 #define AGAIN_NS 20000000ull
 #define UNSEEN_MAX 8u
+#define OPEN_MAX 64u /* captures at a time; more are not known */
 
 /*
- * Number of open captures in the process. Another thread than the one that began a capture may end
- * it. The flag of the beginning thread then stays set, and counts only while some capture is open.
+ * The open captures of the process by key; 0: free. Another thread than the one that began a
+ * capture may end it. The flag of the beginning thread then stays set, and counts only while some
+ * capture is open. Captures that began unseen have no key here: their ends end no other.
  */
+static _Atomic uint64_t open_keys[OPEN_MAX];
 static _Atomic int open_captures;
 static _Atomic uint64_t begun_ns; /* when the last one began */
 static _Thread_local uint64_t begun_here_ns;
@@ -47,20 +51,53 @@ static void free_elements(const struct captured_metric *metrics, size_t count)
 			free((void *)(uintptr_t)metrics[i].value.value.int64s);
 }
 
-void captured_set(bool is_capturing)
+static void remove_key(uint64_t key)
 {
-	if (is_capturing) {
-		begun_here_ns = clock_monotonic_ns();
-		atomic_store_explicit(&begun_ns, begun_here_ns, memory_order_relaxed);
-		atomic_fetch_add_explicit(&open_captures, 1, memory_order_relaxed);
-	} else if (atomic_load_explicit(&open_captures, memory_order_relaxed) > 0)
-		atomic_fetch_sub_explicit(&open_captures, 1, memory_order_relaxed);
+	for (uint32_t i = 0; i < OPEN_MAX; i++) {
+		uint64_t expected = key ? key : atomic_load(&open_keys[i]);
+
+		if (expected && atomic_compare_exchange_strong(&open_keys[i], &expected, 0)) {
+			atomic_fetch_sub(&open_captures, 1);
+			return;
+		}
+	}
+}
+
+static void add_key(uint64_t key)
+{
+	for (uint32_t i = 0; i < OPEN_MAX; i++) {
+		uint64_t none = 0;
+
+		if (atomic_compare_exchange_strong(&open_keys[i], &none, key)) {
+			atomic_fetch_add(&open_captures, 1);
+			return;
+		}
+	}
+}
+
+static void set_here(bool is_capturing)
+{
 	capture.is_on = is_capturing;
 	free_elements(capture.metrics, capture.count);
 	free(capture.metrics);
 	capture.metrics = NULL;
 	capture.count = 0;
 	capture.capacity = 0;
+}
+
+void captured_begin(uint64_t key)
+{
+	begun_here_ns = clock_monotonic_ns();
+	atomic_store_explicit(&begun_ns, begun_here_ns, memory_order_relaxed);
+	remove_key(key); /* its end was not seen */
+	add_key(key);
+	set_here(true);
+}
+
+void captured_end(uint64_t key)
+{
+	remove_key(key);
+	set_here(false);
 }
 
 bool captured_any_open(void)
@@ -109,7 +146,9 @@ bool captured_is_on(void)
 
 void captured_clear(void)
 {
-	atomic_store_explicit(&open_captures, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < OPEN_MAX; i++)
+		if (atomic_exchange(&open_keys[i], 0))
+			atomic_fetch_sub(&open_captures, 1);
 	for (uint32_t i = 0; i < UNSEEN_MAX; i++)
 		captured_forget_graph(atomic_load(&unseen[i]));
 }
@@ -207,16 +246,36 @@ static bool was_active(const struct captured *captured, const struct config_entr
 	return false;
 }
 
+static _Atomic double weight = 1;
+
+void captured_set_weight(double now)
+{
+	atomic_store(&weight, now);
+}
+
+/* Vectors are not multiplied. */
+static struct proton_metric weighted(struct proton_metric metric)
+{
+	double factor = atomic_load_explicit(&weight, memory_order_relaxed);
+
+	if (metric.type == PROTON_METRIC_DOUBLE)
+		metric.value.float64 *= factor;
+	else if (metric.type == PROTON_METRIC_INT64 && factor != 1)
+		metric.value.int64 = llround((double)metric.value.int64 * factor);
+	return metric;
+}
+
 static void add_metrics(struct session *session, const struct config_entry *entry, uint32_t launch,
 			const struct captured *captured)
 {
 	for (uint32_t i = 0; i < captured->metric_count; i++) {
 		const struct captured_metric *metric = &captured->metrics[i];
 		uint32_t path = session_context(entry, metric->where);
+		struct proton_metric value = weighted(metric->value);
 
 		/* The store counts a value of a different type as lost. */
 		store_metric(&session->store, context_tree_append(launch, path), entry->epoch,
-			     metric->name, &metric->value, NULL);
+			     metric->name, &value, NULL);
 	}
 }
 
@@ -266,11 +325,9 @@ void captured_record(struct proton_context launch, const struct captured *captur
 
 			add_metrics(session, entry, context, captured);
 			context = context_tree_append(context, path);
-			if (!captured->is_named)
-				context = context_tree_child(context, execution->frame);
-		} else {
-			context = context_tree_child(context, execution->frame);
 		}
+		if (!is_known || !captured->is_named)
+			context = context_tree_child(context, execution->frame);
 		store_kernel(&session->store, context, captured->where.shadow, entry->epoch,
 			     execution);
 		session_unlock(session);

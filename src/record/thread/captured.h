@@ -32,8 +32,12 @@ struct captured {
 	struct captured_metric *metrics; /* owned */
 };
 
-/* The calling thread begins or ends capturing. Ending drops held metrics that no kernel took. */
-void captured_set(bool is_capturing);
+/*
+ * The calling thread begins or ends a capture, which `key` identifies while it is open. Ending with
+ * 0 ends one of them. Ending drops held metrics that no kernel took.
+ */
+void captured_begin(uint64_t key);
+void captured_end(uint64_t key);
 bool captured_is_on(void);
 /* True if any thread is capturing. */
 bool captured_any_open(void);
@@ -67,6 +71,8 @@ bool captured_hold(struct proton_context where, uint32_t name, const struct prot
  * operation leaves both for the next kernel. False if out of memory.
  */
 bool captured_take(struct captured *out, bool is_kernel);
+/* Metrics of captured work are multiplied by this from now on: windows. */
+void captured_set_weight(double weight);
 /* Number of held metrics. */
 size_t captured_held(void);
 /* Adds the held metrics to work that was captured before. False if out of memory. */
@@ -80,7 +86,7 @@ void captured_free(struct captured *captured);
  */
 void captured_record(struct proton_context launch, const struct captured *captured,
 		     const struct execution *execution);
-/* The same for its metrics only. */
+/* For its metrics only. */
 void captured_record_metrics(struct proton_context launch, const struct captured *captured);
 
 #endif

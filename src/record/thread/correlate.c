@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/region.h"
@@ -48,7 +47,7 @@ static _Thread_local struct trace_event taken;
 static pthread_mutex_t overflow_lock = PTHREAD_MUTEX_INITIALIZER;
 /*
  * The overflow buffer: a ring buffer of entries moved out of the slots, with an index; the oldest
- * ones are overwritten. Entries are numbered from 1. Those with equal correlation IDs modulo
+ * ones are overwritten. Entries are numbered from 1. Entries with equal correlation IDs modulo
  * OVERFLOW_MAX are linked, newest first; a link to an overwritten one is the end, so no unlinking
  * is needed. Correlation IDs are nearly dense: a chain has one or two links.
  */

@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "record/names/metric_names.h"
-#include "record/sets/record_count.h"
+#include "record/sets/record_sessions.h"
 #include "record/thread/adding.h"
 #include "record/thread/captured.h"
 
@@ -60,45 +60,22 @@ struct number {
 	double float64;
 };
 
-/* A little-endian word of 1, 2, 4 or 8 bytes, as the devices have them. */
-static uint64_t read_word(const unsigned char *at, uint32_t bytes)
-{
-	uint16_t two;
-	uint32_t four;
-	uint64_t eight;
-
-	switch (bytes) {
-	case 1:
-		return *at;
-	case 2:
-		memcpy(&two, at, sizeof(two));
-		return two;
-	case 4:
-		memcpy(&four, at, sizeof(four));
-		return four;
-	default:
-		memcpy(&eight, at, sizeof(eight));
-		return eight;
-	}
-}
-
 static struct number read_element(enum proton_element element, const unsigned char *at)
 {
 	struct number number = {.is_float = element >= PROTON_ELEMENT_FLOAT16};
-	uint64_t bits = read_word(at, element_bytes(element));
+	uint32_t bytes = element_bytes(element);
+	uint32_t unused = 64 - 8 * bytes;
+	uint64_t bits = 0;
 
+	memcpy(&bits, at, bytes); /* little-endian, as this machine: see format/rows.h */
 	switch (element) {
 	case PROTON_ELEMENT_BOOL:
 		number.int64 = bits != 0;
 		break;
 	case PROTON_ELEMENT_INT8:
-		number.int64 = (int8_t)bits;
-		break;
 	case PROTON_ELEMENT_INT16:
-		number.int64 = (int16_t)bits;
-		break;
 	case PROTON_ELEMENT_INT32:
-		number.int64 = (int32_t)bits;
+		number.int64 = (int64_t)(bits << unused) >> unused;
 		break;
 	case PROTON_ELEMENT_UINT8:
 	case PROTON_ELEMENT_UINT16:

@@ -112,6 +112,18 @@ bool record_is_own_work(void)
 	return own_work;
 }
 
+static _Atomic uint64_t steps;
+
+void proton_note_step(void)
+{
+	atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed);
+}
+
+uint64_t record_steps(void)
+{
+	return atomic_load_explicit(&steps, memory_order_relaxed);
+}
+
 void record_set_host_device(uint32_t device)
 {
 	atomic_store_explicit(&host_device, device, memory_order_relaxed);

@@ -52,6 +52,9 @@ void record_own_work_begin(void);
 void record_own_work_end(void);
 bool record_is_own_work(void);
 
+/* Calls of proton_note_step() so far. */
+uint64_t record_steps(void);
+
 /* The device for records of proton_kernel_begin() and _end(). */
 void record_set_host_device(uint32_t device);
 

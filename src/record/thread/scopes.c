@@ -5,7 +5,7 @@
  * also remembers the config (set of active sessions and their phases) for which every session has
  * noted the scope; while that stays the same, entering takes no lock at all.
  */
-#include "record/thread/scopes.h"
+#include "record/thread/thread.h"
 
 #include <string.h>
 
@@ -18,6 +18,7 @@
 #include "record/names/reused_names.h"
 #include "record/names/scope_names.h"
 #include "record/sets/registry.h"
+#include "record/thread/range.h"
 #include "record/thread/thread_self.h"
 
 static inline uint32_t cache_index(uint32_t parent, uint32_t frame)
@@ -153,6 +154,7 @@ static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 	scope->event.count = 0;
 	scope->is_left = false;
 	scope->work = work;
+	scope->place = __builtin_expect(config & CONFIG_SCOPED, 0) ? open_scopes_place() : 0;
 	if (__builtin_expect(config & CONFIG_TRACED, 0))
 		begin_scope(thread, scope, config);
 	/* Last, to exclude the cost of entering from the measured time. */
@@ -161,17 +163,39 @@ static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 	       (uint64_t)thread->stack.ordinal << TOKEN_DEPTH_BITS | thread->stack.depth;
 }
 
+#define TO_NUL SIZE_MAX
+
+/* Nothing is recorded; a session may begin with this scope: `name`, or that of the frame. */
+static __attribute__((noinline)) uint64_t enter_awaited(uint32_t frame, const char *name,
+							size_t length, bool is_timed)
+{
+	struct entered entered = {.text = name, .length = length};
+	uint32_t frame_length = 0;
+	uint64_t token;
+
+	if (!atomic_load_explicit(&range_name, memory_order_relaxed) || frame == FRAME_NONE)
+		return 0;
+	if (!name)
+		entered.text = frames_text(frames_get(frame)->name, &frame_length);
+	if (!name || length == TO_NUL)
+		entered.length = name ? strlen(name) : frame_length;
+	if (!range_begin(entered.text, entered.length))
+		return 0;
+	token = enter(frame, name ? &entered : NULL, is_timed);
+	atomic_store(&range_token, token);
+	return token;
+}
+
 uint64_t proton_scope_enter_frame(uint32_t frame)
 {
-	return session_any_live() ? enter(frame, NULL, false) : 0;
+	return session_any_live() ? enter(frame, NULL, false)
+				  : enter_awaited(frame, NULL, 0, false);
 }
 
 uint64_t proton_scope_enter_timed_frame(uint32_t frame)
 {
-	return session_any_live() ? enter(frame, NULL, true) : 0;
+	return session_any_live() ? enter(frame, NULL, true) : enter_awaited(frame, NULL, 0, true);
 }
-
-#define TO_NUL SIZE_MAX
 
 static __attribute__((noinline)) uint64_t enter_name(const char *text, size_t length,
 						     uint64_t *known, bool is_timed)
@@ -187,22 +211,26 @@ static __attribute__((noinline)) uint64_t enter_name(const char *text, size_t le
 
 uint64_t proton_scope_enter(const char *name)
 {
-	return session_any_live() ? enter_name(name, TO_NUL, NULL, false) : 0;
+	return session_any_live() ? enter_name(name, TO_NUL, NULL, false)
+				  : enter_awaited(0, name, TO_NUL, false);
 }
 
 uint64_t proton_scope_enter_timed(const char *name)
 {
-	return session_any_live() ? enter_name(name, TO_NUL, NULL, true) : 0;
+	return session_any_live() ? enter_name(name, TO_NUL, NULL, true)
+				  : enter_awaited(0, name, TO_NUL, true);
 }
 
 uint64_t proton_scope_enter_name(const char *name, size_t length, uint64_t *known)
 {
-	return session_any_live() ? enter_name(name, length, known, false) : 0;
+	return session_any_live() ? enter_name(name, length, known, false)
+				  : enter_awaited(0, name, length, false);
 }
 
 uint64_t proton_scope_enter_timed_name(const char *name, size_t length, uint64_t *known)
 {
-	return session_any_live() ? enter_name(name, length, known, true) : 0;
+	return session_any_live() ? enter_name(name, length, known, true)
+				  : enter_awaited(0, name, length, true);
 }
 
 static struct scope *scope_at(uint64_t token, const struct thread *thread)
@@ -317,7 +345,7 @@ static __attribute__((cold)) bool leave_in_task(struct thread *thread, uint64_t 
 	return true;
 }
 
-int proton_scope_exit(uint64_t token, struct proton_error *err)
+static inline int exit_scope(uint64_t token, struct proton_error *err)
 {
 	struct thread *thread;
 	struct scope *scope;
@@ -339,6 +367,16 @@ int proton_scope_exit(uint64_t token, struct proton_error *err)
 	leave_scope(thread, scope);
 	thread_publish_main(thread);
 	return PROTON_OK;
+}
+
+int proton_scope_exit(uint64_t token, struct proton_error *err)
+{
+	int status = exit_scope(token, err);
+
+	if (token &&
+	    __builtin_expect(atomic_load_explicit(&range_token, memory_order_relaxed) == token, 0))
+		range_end();
+	return status;
 }
 
 struct proton_context proton_scope_context(uint64_t token)

@@ -1,8 +1,9 @@
-/* Threads of the program: the main one, and waiting for all of them. */
+/* Threads of the program, for other layers: the main one, open scopes, waiting for all of them. */
 #ifndef RECORD_THREAD_THREAD_H
 #define RECORD_THREAD_THREAD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -22,6 +23,15 @@ bool thread_wait_sections(uint64_t timeout_ns);
 /* Notes the names of all open scopes as used now. */
 void thread_note_open(void);
 bool thread_is_in_section(void);
+
+/*
+ * The serial of the scope entry that the token means now, on the calling thread; 0: none. A token
+ * may recur after its scope has ended, its serial does not.
+ */
+uint32_t scopes_serial(uint64_t token);
+/* Number of frames in the thread's source context (0 without a provider), or of its open scopes. */
+size_t thread_context_depth(bool wants_source);
+
 /* In the child of a fork, whose only thread is the calling one. */
 void thread_fork_child(void);
 

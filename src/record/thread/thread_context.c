@@ -1,5 +1,5 @@
 /* The calling thread's context: its scopes, states and source context. */
-#include "record/thread/thread_context.h"
+#include "record/thread/thread.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -31,8 +31,9 @@ struct scope {
 	uint32_t serial;   /* number of this entry into a scope on this thread; not 0 */
 	uint32_t config;   /* for which the names on the path are noted, see reused_names.h */
 	struct trace_event event;
-	uint64_t work; /* in which it was entered, see proton_scope_provider_set(); 0: none */
-	bool is_left;  /* exited by another task than the one that entered it, see task.h */
+	uint64_t work;  /* in which it was entered, see proton_scope_provider_set(); 0: none */
+	uint64_t place; /* in the call stack, see proton_scope_place_set() */
+	bool is_left;   /* exited by another task than entered it, see task.h */
 };
 
 struct state {
@@ -165,6 +166,9 @@ static inline uint32_t thread_current_config(void)
 	/* acquire: pairs with session_publish(), which makes the config's content visible */
 	return atomic_load_explicit(&session_config, memory_order_acquire);
 }
+
+/* Where the call stack is, for a scope that is entered; 0: unknown. */
+uint64_t open_scopes_place(void);
 
 uint32_t thread_context_below_state(const struct thread *thread, uint32_t context);
 

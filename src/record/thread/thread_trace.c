@@ -11,8 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-
 pthread_mutex_t thread_trace_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trace_thread *threads;
 static struct trace_thread *threads_of_parent;

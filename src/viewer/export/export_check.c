@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/replace.h"
+#include "format/rank.h"
 #include "viewer/print/xalloc.h"
 
 /* The first given option that has no effect on the output. */
@@ -27,9 +27,11 @@ static const char *option_for_views(const struct options *options)
 	/* In other modes, -i and -e select what is counted. */
 	bool is_tree = options->query.mode == VIEW_TREE;
 
-	return options->query.metric_count                                          ? "--metrics"
-	       : options->query.include && is_tree                                  ? "--include"
-	       : options->query.exclude && is_tree                                  ? "--exclude"
+	return options->query.metric_count         ? "--metrics"
+	       : options->query.include && is_tree ? "--include"
+	       : options->query.exclude && is_tree ? "--exclude"
+	       : hiding_option(&options->query.hiding) && is_tree
+		       ? hiding_option(&options->query.hiding)
 	       : options->query.has_threshold || options->query.threshold_count     ? "--threshold"
 	       : options->query.depth_is_set && options->query.mode != VIEW_CALLERS ? "--depth"
 	       : options->query.rows                                                ? "--rows"
@@ -65,7 +67,7 @@ static int check_whole(const struct options *options, const struct exporter *exp
 		return err_set(err, PROTON_E_INVALID,
 			       "%s produces a table, which %s cannot represent; use csv",
 			       options->query.base ? "--diff" : "this --merge", exporter->name);
-	return exporter->input == EXPORTS_JOB ? check_file(options, exporter, err) : PROTON_OK;
+	return check_file(options, exporter, err);
 }
 
 static int check_view(const struct options *options, const struct exporter *exporter,
@@ -139,8 +141,7 @@ static bool status_of(const char *path, struct stat *st)
 	return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) == 0 : stat(path, st) == 0;
 }
 
-/* The input that is the same file as `st`, or NULL. */
-static const char *find_input(const struct input *input, const struct stat *output)
+const char *output_find_input(const struct input *input, const struct stat *output)
 {
 	struct stat st;
 
@@ -174,14 +175,14 @@ static int check_inputs(const struct options *options, const struct input *input
 			const struct input *base, const struct stat *st, const char *path,
 			struct proton_error *err)
 {
-	const char *found = find_input(input, st);
+	const char *found = output_find_input(input, st);
 
 	if (!found)
-		found = find_input(base, st);
+		found = output_find_input(base, st);
 	if (!found && path)
 		found = find_directory(options->query.paths, options->query.path_count, path);
-	if (!found && path && options->query.base)
-		found = find_directory(&options->query.base, 1, path);
+	if (!found && path)
+		found = find_directory(options->query.bases, options->query.base_count, path);
 	if (!found)
 		return PROTON_OK;
 	return err_set(err, PROTON_E_INVALID,
@@ -197,6 +198,28 @@ static int check_standard_output(const struct options *options, const struct inp
 	if (fstat(STDOUT_FILENO, &st) < 0 || !S_ISREG(st.st_mode))
 		return PROTON_OK;
 	return check_inputs(options, input, base, &st, NULL, err);
+}
+
+int output_check_place(const char *path, struct proton_error *err)
+{
+	const char *slash = strrchr(path, '/');
+	char *parent = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+	char *real = input_is_profile_name(slash ? slash + 1 : path) ? realpath(parent, NULL)
+								     : NULL;
+	bool is_in_job = false;
+
+	for (const char *at = real; at && *at; at += strcspn(at, "/")) {
+		at++;
+		is_in_job |= rank_is_job(at, strcspn(at, "/"));
+	}
+	free(real);
+	free(parent);
+	if (!is_in_job)
+		return PROTON_OK;
+	return err_set(err, PROTON_E_INVALID,
+		       "cannot write %s: it would be one more profile among the ranks of a job; "
+		       "choose another directory",
+		       path);
 }
 
 int output_check(const struct options *options, const struct input *input, const struct input *base,
@@ -220,6 +243,9 @@ int output_check(const struct options *options, const struct input *input, const
 		return status;
 	if (exists)
 		status = check_inputs(options, input, base, &st, target, err);
+	/* A copy of one file in another form may be next to it. */
+	if (status == PROTON_OK && (input->count > 1 || input->units[0].is_job))
+		status = output_check_place(path, err);
 	if (status == PROTON_OK && exists && options->output.no_clobber)
 		status = err_set(err, PROTON_E_INVALID,
 				 "%s exists and --no-clobber is set; choose another output", path);

@@ -3,6 +3,7 @@
 #define VIEWER_EXPORT_EXPORT_CHECK_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "viewer/query/input.h"
@@ -18,6 +19,11 @@ int export_check(const struct options *options, struct proton_error *err);
  */
 int output_check(const struct options *options, const struct input *input, const struct input *base,
 		 struct proton_error *err);
+
+/* The name of the input that is this file; NULL: none is. */
+const char *output_find_input(const struct input *input, const struct stat *output);
+/* E_INVALID: a profile there would be read as one of the ranks in a directory NAME.ranks. */
+int output_check_place(const char *path, struct proton_error *err);
 
 /* True if other programs compute with the values; false: users look at them (html, traces). */
 bool export_is_for_programs(const struct exporter *exporter);

@@ -15,16 +15,17 @@
 #include "base/message.h"
 #include "export/bounds.h"
 #include "viewer/export/export_measure.h"
-#include "viewer/export/report_ranks.h"
-#include "viewer/export/report_source.h"
-#include "viewer/export/report_tables.h"
+#include "viewer/export/report_pages.h"
 #include "viewer/export/save.h"
+#include "viewer/print/print_kernels.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/frame_names.h"
 #include "viewer/query/raw_metrics.h"
 #include "viewer/query/select.h"
+#include "viewer/ranks/rank_report.h"
+#include "viewer/ranks/rank_views.h"
 
 /* Values per byte of the largest output; limits exports with many metrics. */
 #define BYTES_PER_CELL 8u
@@ -50,12 +51,19 @@ static size_t default_names(const struct metrics *metrics, const struct exporter
 	for (size_t i = 0; i < metrics->count; i++)
 		if (metrics->raws[i].source == RAW_NUMBER)
 			names[count++] = metrics->raws[i].label;
-	return exporter->takes_one && count ? 1 : count;
+	if (exporter->takes_one || exporter->needs_weight || !derive_compares_ranks(metrics))
+		return exporter->takes_one && count ? 1 : count;
+	names[count++] = "slowest/ns"; /* as times are */
+	names[count++] = "slowest_rank";
+	names[count++] = "imbalance/%";
+	return count;
 }
 
 /* Derived metrics that a report adds where they can be computed. */
-static const char *const report_derived[] = {"avg_time/us", "tflop/s",   "tflop8/s", "tflop16/s",
-					     "tflop32/s",   "tflop64/s", "gbyte/s",  "util"};
+static const char *const report_derived[] = {"avg_time/us",  "tflop/s",    "tflop8/s",
+					     "tflop16/s",    "tflop32/s",  "tflop64/s",
+					     "gbyte/s",      "util",       "slowest/ms",
+					     "slowest_rank", "imbalance/%"};
 
 #define REPORT_METRICS_MAX (sizeof(report_derived) / sizeof(report_derived[0]))
 
@@ -74,7 +82,8 @@ static size_t report_names(const struct metrics *metrics, const char **names)
 								      : raw->label;
 	}
 	for (size_t i = 0; i < REPORT_METRICS_MAX; i++)
-		if (derive_is_available(metrics, report_derived[i]))
+		if (derive_is_available(metrics, report_derived[i]) &&
+		    (!derive_is_of_ranks(report_derived[i]) || derive_compares_ranks(metrics)))
 			names[count++] = report_derived[i];
 	return count;
 }
@@ -102,8 +111,12 @@ static int derive_total(struct derive *derive, const struct exporter *exporter, 
 
 static void write_name(struct out *out, const struct export_view *view, uint32_t frame)
 {
+	size_t before = out->length;
+
 	name_write_styled(out, view->profile, frame, (enum name_format)view->name_format,
 			  (enum name_style)view->name_style);
+	if (out->length == before)
+		out_text(out, "<unnamed>");
 }
 
 /* From node states to true or false, without the levels beyond --depth. */
@@ -235,23 +248,23 @@ static int measure_all(struct chosen *chosen, const struct exporter *exporter,
 	return PROTON_OK;
 }
 
-/* Title: the first file and the number of others; both sides for a comparison. */
+/* The first file and the number of others. */
+static char *name_side(char *const *paths, size_t count)
+{
+	return count > 1 ? xasprintf("%s and %zu more", paths[0], count - 1) : xstrdup(paths[0]);
+}
+
+/* Title: both sides for a comparison. */
 static char *make_title(const struct options *options, bool is_difference, bool is_partial)
 {
-	const char *suffix = is_partial ? " (partial)" : "";
-	char *title;
-	int length;
+	const struct query_options *query = &options->query;
+	char *after = name_side(query->paths, query->path_count);
+	char *before = is_difference ? name_side(query->bases, query->base_count) : xstrdup("");
+	char *title = xasprintf("%s%s%s%s", after, is_difference ? " against " : "", before,
+				is_partial ? " (partial)" : "");
 
-	if (is_difference)
-		length = asprintf(&title, "%s against %s%s", options->query.paths[0],
-				  options->query.base, suffix);
-	else if (options->query.path_count > 1)
-		length = asprintf(&title, "%s and %zu more%s", options->query.paths[0],
-				  options->query.path_count - 1, suffix);
-	else
-		length = asprintf(&title, "%s%s", options->query.paths[0], suffix);
-	if (length < 0)
-		xgive_up();
+	free(after);
+	free(before);
 	return title;
 }
 
@@ -319,6 +332,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 		       struct profile **profile, struct proton_error *err)
 {
 	const struct exporter *exporter = options->output.exporter;
+	size_t hidden = hiding_count();
 	int status;
 
 	*chosen = (struct chosen){
@@ -327,6 +341,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	status = view_turn(profile, options, &chosen->state, err);
 	if (status)
 		return status;
+	hidden = hiding_count() - hidden;
 	metrics_init(&chosen->metrics, *profile);
 	derive_init(&chosen->derive, &chosen->metrics);
 	choose_names(chosen, options, exporter);
@@ -349,6 +364,8 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	fill_view(chosen, options, exporter, *profile);
 	if (exporter->input == EXPORTS_REPORT) {
 		report_init(&chosen->report, &chosen->metrics, chosen->state);
+		chosen->report.hidden_count = hidden;
+		chosen->report.hidden_by = hiding_option(&options->query.hiding) ?: "";
 		chosen->view.report = &chosen->report;
 	}
 	return PROTON_OK;
@@ -384,23 +401,45 @@ static int write_view(const struct options *options, struct export_view *view,
 	return status;
 }
 
-static int export_view(const struct options *options, struct profile **profile,
+/* The printed text of some views. */
+static int write_texts(const struct profile *profile, const struct options *options,
+		       struct export_report *report, struct proton_error *err)
+{
+	uint8_t *all_shown = xcalloc(profile->node_count, sizeof(*all_shown));
+	struct report text = {.out = &report->warps, .options = options, .is_page = true};
+	struct warps_report warps;
+
+	warps_report_init(&warps, profile, all_shown);
+	if (warps.kernel_count)
+		warps_write(&warps, &text);
+	warps_report_fini(&warps);
+	free(all_shown);
+	if (profile->ranks && wait_report_is_there(profile))
+		wait_report_text(profile, WAITS_DEFAULT, options->style.names, &report->waits);
+	return report->warps.errnum || report->waits.errnum ? err_nomem(err) : PROTON_OK;
+}
+
+static int export_view(const struct options *options, struct input *input, struct profile **profile,
 		       struct profile **base, struct proton_error *err)
 {
 	struct chosen chosen;
 	struct chosen before = {0};
 	int status = chosen_init(&chosen, options, profile, err);
+	struct export_report *report = chosen.view.report;
 
 	if (status == PROTON_OK && *base) {
 		status = chosen_init(&before, options, base, err);
-		before.view.title = options->query.base;
+		free(before.title);
+		before.title = name_side(options->query.bases, options->query.base_count);
+		before.view.title = before.title;
 		chosen.view.other = &before.view;
 	}
 	/* The other modes have no lines below kernels. */
-	if (status == PROTON_OK && chosen.view.report && options->query.mode == VIEW_TREE)
-		status = report_source_write(*profile, options, &chosen.report.source, err);
-	if (status == PROTON_OK && chosen.view.report && options->query.mode == VIEW_TREE)
-		status = report_ranks_write(*profile, options, &chosen.report.ranks, err);
+	if (status == PROTON_OK && report && options->query.mode == VIEW_TREE)
+		status = report_source_write(*profile, options, &report->source, err)
+				 ?: report_ranks_write(*profile, options, &report->ranks, err)
+				 ?: rank_traces_report(input, &chosen.view, &report->timeline, err)
+				 ?: write_texts(*profile, options, report, err);
 	if (status == PROTON_OK)
 		status = write_view(options, &chosen.view, err);
 	chosen_fini(&chosen);
@@ -408,14 +447,14 @@ static int export_view(const struct options *options, struct profile **profile,
 	return status;
 }
 
-int export_run(const struct options *options, struct profile **profile, struct profile **base,
-	       struct proton_error *err)
+int export_run(const struct options *options, struct input *input, struct profile **profile,
+	       struct profile **base, struct proton_error *err)
 {
 	struct export_view whole = {0};
 	uint8_t *state;
 
 	if (options->output.exporter->write_view)
-		return export_view(options, profile, base, err);
+		return export_view(options, input, profile, base, err);
 	/* In tree mode the profile is exported unchanged. */
 	if (options->query.mode != VIEW_TREE) {
 		int status = view_turn(profile, options, &state, err);

@@ -13,6 +13,7 @@
 
 struct export_view;
 struct profile;
+struct trace_part;
 
 /* The input of a format, which determines the options that it supports. */
 enum exporter_input {
@@ -40,6 +41,9 @@ struct exporter {
 	/* One of them, unless the input is a table or the ranks. */
 	int (*write)(const struct profile *profile, struct out *out, struct proton_error *err);
 	int (*write_view)(struct export_view *view, struct out *out, struct proton_error *err);
+	/* Traces: appends one process of several (viewer/ranks/rank_traces.c). */
+	int (*write_part)(const struct profile *profile, const struct trace_part *part,
+			  struct out *out, struct proton_error *err);
 };
 
 /* NULL with a message: there is no such format. */

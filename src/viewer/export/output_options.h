@@ -8,10 +8,11 @@
 #include "viewer/export/exporters.h"
 
 struct output_options {
-	const struct exporter *exporter; /* NULL: text for users */
-	const char *option;              /* that selected the exporter: "--csv" */
-	const char *path;                /* NULL: standard output */
-	bool no_clobber;                 /* an existing `path` is an error */
+	const struct exporter *exporter;    /* NULL: text for users */
+	const char *option;                 /* that selected the exporter: "--csv" */
+	const char *path;                   /* NULL: standard output */
+	bool no_clobber;                    /* an existing `path` is an error */
+	const struct report_target *target; /* instead of a path; set by programs, not by options */
 };
 
 /* The options with their defaults, set by the rows. */

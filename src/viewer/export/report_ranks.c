@@ -3,11 +3,12 @@
  * in the merged file. Of 100,000 ranks, several share a row: then a cell has the maximum of its
  * ranks, with the rank, and their mean.
  */
-#include "viewer/export/report_ranks.h"
+#include "viewer/export/report_pages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "format/json_write.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
@@ -98,71 +99,14 @@ static void by_rank(struct grid *grid, const struct profile_ranks *ranks)
 	grid->row_count = ranks->count ? grid->row_of[ranks->count - 1] + 1 : 0;
 }
 
-/* A host and its first rank. */
-struct host {
-	uint32_t name;
-	uint32_t first;
-	uint32_t number; /* in the order of first ranks */
-};
-
-static int compare_names(const void *left, const void *right)
-{
-	const struct host *a = left;
-	const struct host *b = right;
-
-	if (a->name != b->name)
-		return a->name < b->name ? -1 : 1;
-	return (a->first > b->first) - (a->first < b->first);
-}
-
-static int compare_first(const void *left, const void *right)
-{
-	const struct host *a = left;
-	const struct host *b = right;
-
-	return (a->first > b->first) - (a->first < b->first);
-}
-
-static size_t list_hosts(const struct profile_ranks *ranks, struct host *hosts)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < ranks->count; i++)
-		hosts[i] = (struct host){.name = ranks->rows[i].host, .first = (uint32_t)i};
-	if (ranks->count)
-		qsort(hosts, ranks->count, sizeof(*hosts), compare_names);
-	for (size_t i = 0; i < ranks->count; i++)
-		if (!i || hosts[i].name != hosts[count - 1].name)
-			hosts[count++] = hosts[i];
-	qsort(hosts, count, sizeof(*hosts), compare_first);
-	for (size_t i = 0; i < count; i++)
-		hosts[i].number = (uint32_t)i;
-	qsort(hosts, count, sizeof(*hosts), compare_names);
-	return count;
-}
-
 static void by_host(struct grid *grid, const struct profile_ranks *ranks)
 {
-	struct host *hosts = xcalloc(ranks->count + 1, sizeof(*hosts));
-	size_t count = list_hosts(ranks, hosts);
+	uint32_t count;
 
-	grid->row_of = xcalloc(ranks->count + 1, sizeof(*grid->row_of));
-	for (size_t i = 0; i < ranks->count; i++) {
-		size_t low = 0;
-		size_t high = count;
-
-		while (low + 1 < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (hosts[middle].name <= ranks->rows[i].host)
-				low = middle;
-			else
-				high = middle;
-		}
-		grid->row_of[i] = grid_row_of(hosts[low].number, count);
-	}
+	grid->row_of = rank_hosts(ranks, &count);
+	for (size_t i = 0; i < ranks->count; i++)
+		grid->row_of[i] = grid_row_of(grid->row_of[i], count);
 	grid->row_count = count ? grid_row_of(count - 1, count) + 1 : 0;
-	free(hosts);
 }
 
 /* [first rank, last rank, number of ranks, first host, last host] */

@@ -8,8 +8,7 @@
 #include "export/bounds.h"
 #include "viewer/export/save.h"
 #include "viewer/print/pager.h"
-
-#define EXIT_BAD 2
+#include "viewer/print/xalloc.h"
 
 struct job {
 	const struct options *options;
@@ -20,10 +19,12 @@ struct job {
 static int write_format(const void *context, struct out *out, struct proton_error *err)
 {
 	const struct job *job = context;
+	const struct exporter *exporter = job->options->output.exporter;
 	struct report report = {
-		.format = job->options->output.exporter->format,
+		.format = exporter ? exporter->format : REPORT_TEXT,
 		.out = out,
 		.options = job->options,
+		.target = job->options->output.target,
 	};
 
 	json_writer_init(&report.json, out, false);
@@ -94,7 +95,7 @@ int report_show(const struct options *options, const struct profile *profile,
 	const struct job job = {options, write, context};
 	struct proton_error err;
 
-	if (!options->output.exporter)
+	if (!options->output.exporter && !options->output.target)
 		return report_show_text(options, profile, write, context);
 	if (save_output(&options->output, profile, write_format, &job, &err) == PROTON_OK)
 		return 0;

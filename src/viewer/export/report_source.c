@@ -3,13 +3,13 @@
  * [file, line, inlined, samples, reasons, instructions]; reasons are pairs of an index and a count,
  * and an instruction is [variant, offset, text, samples, reasons].
  */
-#include "viewer/export/report_source.h"
+#include "viewer/export/report_pages.h"
 
 #include <stdlib.h>
 
 #include "format/json_write.h"
-#include "model/samples.h"
 #include "viewer/numbers/source_code.h"
+#include "viewer/numbers/source_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/frame_names.h"
@@ -35,9 +35,7 @@ static void write_text(struct page *page, const char *text)
 static uint32_t number_of(struct page *page, uint32_t file)
 {
 	if (!page->number_of_file[file]) {
-		xreserve(&page->files, &page->file_capacity, page->file_count + 1,
-			 sizeof(*page->files));
-		page->files[page->file_count++] = file;
+		XADD(page->files, page->file_capacity, page->file_count, file);
 		page->number_of_file[file] = (uint32_t)page->file_count;
 	}
 	return page->number_of_file[file] - 1;
@@ -148,16 +146,6 @@ static void write_kernel(struct page *page, const struct source_kernel *kernel)
 
 /* ------------------------------------------------------------------ files */
 
-static const struct profile_source *source_of(const struct page *page, uint32_t file)
-{
-	const struct profile_samples *samples = page->report->profile->samples;
-
-	for (size_t i = 0; samples && i < samples->source_count; i++)
-		if (samples->sources[i].path == file)
-			return &samples->sources[i];
-	return NULL;
-}
-
 /* [path, text, whether the file was too large to be kept] */
 static void write_files(struct page *page)
 {
@@ -165,7 +153,8 @@ static void write_files(struct page *page)
 
 	json_key_array(json, "files");
 	for (size_t i = 0; i < page->file_count; i++) {
-		const struct profile_source *source = source_of(page, page->files[i]);
+		const struct profile_source *source =
+			source_of_file(page->report->profile, page->files[i]);
 
 		json_line_break(json);
 		json_begin_array(json);

@@ -2,12 +2,12 @@
  * Tables of kernels and devices for the HTML report. Utilization over all runs of a kernel is the
  * minimum time for its operations and bytes at peak rate, divided by the measured time.
  */
-#include "viewer/export/report_tables.h"
+#include "viewer/export/report_pages.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/xalloc.h"
 
@@ -41,12 +41,8 @@ static void builder_init(struct builder *builder, const struct metrics *metrics)
 {
 	*builder = (struct builder){.metrics = metrics};
 	util_init(&builder->util, metrics);
-	for (size_t w = 0; w < REPORT_WIDTHS; w++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "flops%u", peak_width_bits[w]);
-		builder->flops[w] = own_column(metrics, name);
-	}
+	for (size_t w = 0; w < REPORT_WIDTHS; w++)
+		builder->flops[w] = own_column(metrics, peak_width_metrics[w]);
 	builder->flops[REPORT_WIDTHS] = own_column(metrics, "flops");
 	builder->bytes = own_column(metrics, "bytes");
 	builder->kernel_of_frame =
@@ -193,9 +189,7 @@ static int by_time(const void *left, const void *right)
 	const struct report_kernel *a = left;
 	const struct report_kernel *b = right;
 
-	if (a->total_ns != b->total_ns)
-		return a->total_ns < b->total_ns ? 1 : -1;
-	return a->frame < b->frame ? -1 : 1;
+	return ORDER_OF(b->total_ns, a->total_ns) ?: ORDER_OF(a->frame, b->frame);
 }
 
 void report_init(struct export_report *report, const struct metrics *metrics, const uint8_t *shown)
@@ -206,6 +200,9 @@ void report_init(struct export_report *report, const struct metrics *metrics, co
 	*report = (struct export_report){0};
 	out_init(&report->source, -1);
 	out_init(&report->ranks, -1);
+	out_init(&report->warps, -1);
+	out_init(&report->waits, -1);
+	out_init(&report->timeline, -1);
 	builder_init(&builder, metrics);
 	for (uint32_t i = 0; i < profile->node_count; i++)
 		if (shown[i] && profile->nodes[i].first_kernel)
@@ -223,5 +220,8 @@ void report_fini(struct export_report *report)
 	free(report->devices);
 	out_fini(&report->source);
 	out_fini(&report->ranks);
+	out_fini(&report->warps);
+	out_fini(&report->waits);
+	out_fini(&report->timeline);
 	*report = (struct export_report){0};
 }

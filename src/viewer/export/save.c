@@ -139,7 +139,7 @@ static int begin_output(struct save *save, const struct output_options *output,
 		status = begin_file(save, path, output->no_clobber, err);
 	} else {
 		if (!is_standard_output(&info))
-			save->path = xstrndup(path, strlen(path));
+			save->path = xstrdup(path);
 		status = begin_direct(save, err);
 	}
 	if (status)
@@ -170,12 +170,27 @@ static int commit_output(struct save *save, struct proton_error *err)
 	return status && save->direct.errnum == EPIPE ? PROTON_OK : status;
 }
 
+static int save_to_target(struct out *out, const struct profile *profile, save_write_fn *write,
+			  const void *context, struct proton_error *err)
+{
+	int status;
+
+	out->limit = bounds_output(profile);
+	status = write(context, out, err);
+	if (out_is_over(out))
+		return bounds_refuse(profile, err);
+	return status ? status : out_finish(out, err);
+}
+
 int save_output(const struct output_options *output, const struct profile *profile,
 		save_write_fn *write, const void *context, struct proton_error *err)
 {
 	struct save save;
-	int status = begin_output(&save, output, err);
+	int status;
 
+	if (output->target)
+		return save_to_target(output->target->out, profile, write, context, err);
+	status = begin_output(&save, output, err);
 	if (status)
 		return status;
 	save.out->limit = bounds_output(profile);

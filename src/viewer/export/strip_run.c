@@ -1,5 +1,5 @@
 /* --strip: reads a profile file, and writes its stripped copy. */
-#include "viewer/export/strip_run.h"
+#include "viewer/export/export_run.h"
 
 #include <stdlib.h>
 
@@ -19,11 +19,7 @@ static int write_copy(const struct profile_view *view, const char *path, bool no
 	if (status != PROTON_OK)
 		return status;
 	file.is_exclusive = no_clobber;
-	status = profile_strip(view, &file.out, err);
-	if (status == PROTON_OK)
-		return file_replace_commit(&file, err);
-	file_replace_abandon(&file);
-	return status;
+	return file_replace_end(&file, profile_strip(view, &file.out, err), err);
 }
 
 int strip_run(const char *path, const char *output, bool no_clobber, struct proton_error *err)

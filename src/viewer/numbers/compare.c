@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/message.h"
 #include "export/bounds.h"
@@ -13,16 +14,17 @@
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
+#include "viewer/query/sums.h"
+#include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_numbers.h"
 
 /* Per metric and node: the columns of both sides, their values in order of nodes, and results. */
 #define COMPARED_BYTES 64u
 
 void comparison_begin(struct comparison *comparison, const struct options *options)
 {
-	*comparison = (struct comparison){.options = options, .all = profile_new()};
-	comparison->merge = comparison->all ? merge_new(comparison->all) : NULL;
-	if (!comparison->merge)
-		xgive_up();
+	*comparison = (struct comparison){.options = options};
+	comparison->merge = sum_begin(&comparison->all);
 }
 
 void comparison_end(struct comparison *comparison)
@@ -40,7 +42,22 @@ void comparison_end(struct comparison *comparison)
 /* Copies the name: the profile that owns it may be freed before the next one is loaded. */
 static void add_name(struct comparison *comparison, const char *name)
 {
-	comparison->metrics[comparison->name_count++].name = xstrndup(name, strlen(name));
+	comparison->metrics[comparison->name_count++].name = xstrdup(name);
+}
+
+/* With a time as first metric, the slowest ranks of jobs are compared, too. */
+static void add_rank_names(struct comparison *comparison, const char *first)
+{
+	char *name = xasprintf("slowest%s", first + strcspn(first, "/"));
+
+	metrics_lower_case(name);
+	if (strncasecmp(first, "time/", 5) == 0 && derive_is_of_ranks(name)) {
+		add_name(comparison, name);
+		add_name(comparison, "slowest_rank");
+		add_name(comparison, "imbalance/%");
+		comparison->rank_count = RANK_METRICS;
+	}
+	free(name);
 }
 
 /* The first profile with metrics determines the default metrics. */
@@ -57,7 +74,7 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 	if (comparison->shown_count == 0)
 		return; /* an empty profile */
 	count = comparison->shown_count + options->query.threshold_count +
-		options->query.gate_count;
+		options->query.gate_count + RANK_METRICS;
 	comparison->metrics = xcalloc(count, sizeof(*comparison->metrics));
 	for (size_t i = 0; i < comparison->shown_count; i++)
 		add_name(comparison, shown[i]);
@@ -65,6 +82,8 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 		add_name(comparison, options->query.thresholds[i].metric);
 	for (size_t i = 0; i < options->query.gate_count; i++)
 		add_name(comparison, options->query.gates[i].metric);
+	if (options->query.base)
+		add_rank_names(comparison, shown[0]);
 }
 
 /* The names of frames as numbers, by frame: a kernel and a scope of one name are the same frame. */
@@ -74,7 +93,7 @@ static uint32_t *number_names(const struct profile *profile)
 	struct hash_table names = {0}; /* frame + 1 */
 
 	for (uint32_t i = 0; i < profile->frame_count; i++) {
-		const struct profile_frame *frame = &profile->frames[i];
+		const struct row_frame *frame = &profile->frames[i];
 		uint32_t found = hash_table_find(&names, hash_u64(frame->name));
 
 		numbers[i] = found && frame->kind != FRAME_SOURCE ? found - 1 : i;
@@ -127,21 +146,14 @@ static bool has_twins(const struct profile *profile)
 /* Merges siblings of the same name, which makes paths unique. */
 static struct profile *without_twins(struct profile *profile)
 {
-	struct profile *unique = has_twins(profile) ? profile_new() : profile;
+	struct profile *unique;
 	struct merge *merge;
 
-	if (unique == profile)
+	if (!has_twins(profile))
 		return profile;
-	merge = unique ? merge_new(unique) : NULL;
-	if (!merge)
-		xgive_up();
-	merge_source(merge, profile);
-	merge_tree(merge);
-	merge_free(merge);
-	if (unique->out_of_memory)
-		xgive_up();
-	profile_free(profile);
-	return unique;
+	merge = sum_begin(&unique);
+	sum_add(merge, profile);
+	return sum_end(merge, unique);
 }
 
 static int derive_side(struct comparison *comparison, struct view *view,
@@ -168,20 +180,21 @@ static int derive_side(struct comparison *comparison, struct view *view,
 			break;
 		}
 		if (!metric->label)
-			metric->label = xstrndup(column->name, strlen(column->name));
+			metric->label = xstrdup(column->name);
 		metric->is_inclusive = column->is_inclusive;
 		metric->is_additive = column->is_additive;
 		if (!column->source || metric->source)
 			continue;
-		metric->source = xstrndup(column->source->label, strlen(column->source->label));
+		metric->source = xstrdup(column->source->label);
 		metric->divisor = column->divisor;
 	}
 	derive_fini(&derive);
 	return status;
 }
 
-int comparison_derive(struct comparison *comparison, struct profile *profile, struct view *view,
-		      struct metric_column **columns_out, struct proton_error *err)
+/* *view takes the profile; release both with their functions, even after an error. */
+static int derive_profile(struct comparison *comparison, struct profile *profile, struct view *view,
+			  struct metric_column **columns_out, struct proton_error *err)
 {
 	int status = view_init(view, without_twins(profile), comparison->options, err);
 
@@ -198,11 +211,20 @@ int comparison_derive(struct comparison *comparison, struct profile *profile, st
 	return derive_side(comparison, view, *columns_out, err);
 }
 
-void comparison_free_columns(const struct comparison *comparison, struct metric_column *columns)
+int comparison_add(struct comparison *comparison, struct profile *profile, comparison_use *use,
+		   void *context, struct proton_error *err)
 {
+	struct metric_column *columns;
+	struct view view;
+	int status = derive_profile(comparison, profile, &view, &columns, err);
+
+	if (status == PROTON_OK)
+		use(comparison, &view, columns, context);
 	for (size_t i = 0; columns && i < comparison->name_count; i++)
 		metric_column_fini(&columns[i]);
 	free(columns);
+	view_fini(&view);
+	return status;
 }
 
 uint32_t *comparison_map(struct comparison *comparison, const struct profile *profile)
@@ -220,7 +242,7 @@ uint32_t *comparison_map(struct comparison *comparison, const struct profile *pr
 
 int comparison_check_found(const struct comparison *comparison, struct proton_error *err)
 {
-	for (size_t i = 0; i < comparison->name_count; i++) {
+	for (size_t i = 0; i < comparison_end_of_gates(comparison); i++) {
 		if (!comparison->metrics[i].label) {
 			if (err)
 				*err = comparison->first_error;
@@ -232,15 +254,6 @@ int comparison_check_found(const struct comparison *comparison, struct proton_er
 
 /* ------------------------------------------------------------------ the result */
 
-char *comparison_joined(const char *a, const char *b)
-{
-	size_t length = strlen(a) + 1 + strlen(b) + 1;
-	char *text = xcalloc(length, 1);
-
-	snprintf(text, length, "%s %s", a, b);
-	return text;
-}
-
 struct metric_column *comparison_column(const struct comparison *comparison, struct view *view,
 					size_t name, const char *which)
 {
@@ -248,7 +261,7 @@ struct metric_column *comparison_column(const struct comparison *comparison, str
 	struct metric_column *column = &view->columns[view->column_count++];
 
 	*column = (struct metric_column){
-		.name = comparison_joined(metric->label, which),
+		.name = xasprintf("%s %s", metric->label, which),
 		.which = which,
 		.is_inclusive = metric->is_inclusive,
 		.divisor = metric->divisor,
@@ -283,41 +296,27 @@ size_t comparison_first_gate(const struct comparison *comparison)
 	return comparison->shown_count + comparison->options->query.threshold_count;
 }
 
+size_t comparison_end_of_gates(const struct comparison *comparison)
+{
+	return comparison->name_count - comparison->rank_count;
+}
+
 /* ------------------------------------------------------------------ many */
 
-/* Statistics over the files for one metric and node of the union. */
-struct tally {
-	double sum, min, max;
-	uint32_t count; /* files with a value */
-	uint32_t max_in;
-};
-
 struct tallies {
-	struct tally *rows; /* name_count per node */
+	struct rank_row *rows; /* by node and name, over the files */
 	size_t capacity;
 	size_t node_count;
+	uint32_t file; /* that is added */
 	size_t file_count;
 };
 
-static void add_to_tally(struct tally *tally, double value, uint32_t file)
-{
-	if (isnan(value))
-		return;
-	if (tally->count == 0 || value < tally->min)
-		tally->min = value;
-	if (tally->count == 0 || value > tally->max) {
-		tally->max = value;
-		tally->max_in = file;
-	}
-	tally->sum += value;
-	tally->count++;
-}
-
 /* Visits only the nodes of this file: the union of many files is large. */
-static void add_tallies(struct comparison *comparison, struct tallies *tallies,
-			const struct profile *profile, const struct metric_column *columns,
-			uint32_t file)
+static void add_tallies(struct comparison *comparison, const struct view *view,
+			const struct metric_column *columns, void *context)
 {
+	struct tallies *tallies = context;
+	const struct profile *profile = view->profile;
 	uint32_t *nodes = comparison_map(comparison, profile);
 	size_t names = comparison->name_count;
 	size_t before = tallies->node_count * names;
@@ -333,7 +332,9 @@ static void add_tallies(struct comparison *comparison, struct tallies *tallies,
 		const double *values = columns[i].values;
 
 		for (size_t n = 0; values && n < profile->node_count; n++)
-			add_to_tally(&tallies->rows[nodes[n] * names + i], values[n], file);
+			if (!isnan(values[n]))
+				rank_row_add(&tallies->rows[nodes[n] * names + i], tallies->file,
+					     values[n]);
 	}
 	free(nodes);
 }
@@ -343,12 +344,12 @@ static void finish_tallies(const struct comparison *comparison, struct tallies *
 {
 	for (size_t n = 0; n < tallies->node_count; n++) {
 		for (size_t i = 0; i < comparison->name_count; i++) {
-			struct tally *tally = &tallies->rows[n * comparison->name_count + i];
+			struct rank_row *tally = &tallies->rows[n * comparison->name_count + i];
 
-			if (!comparison->metrics[i].is_additive || tally->count == 0 ||
-			    tally->count == tallies->file_count)
+			if (!comparison->metrics[i].is_additive || tally->ranks == 0 ||
+			    tally->ranks == tallies->file_count)
 				continue;
-			tally->count = (uint32_t)tallies->file_count;
+			tally->ranks = (uint32_t)tallies->file_count;
 			tally->min = fmin(tally->min, 0);
 			tally->max = fmax(tally->max, 0);
 		}
@@ -356,15 +357,15 @@ static void finish_tallies(const struct comparison *comparison, struct tallies *
 }
 
 /* Maximum minus minimum; 0 if they differ by rounding only. */
-static double range_of(const struct tally *tally)
+static double range_of(const struct rank_row *tally)
 {
 	return difference_without_noise(tally->max - tally->min,
 					fmax(fabs(tally->max), fabs(tally->min)));
 }
 
-static double tally_value(const struct tally *tally, enum merge_how how)
+static double tally_value(const struct rank_row *tally, enum merge_how how)
 {
-	if (tally->count == 0)
+	if (tally->ranks == 0)
 		return NAN;
 	switch (how) {
 	case MERGE_SUM:
@@ -374,12 +375,12 @@ static double tally_value(const struct tally *tally, enum merge_how how)
 	case MERGE_MAX:
 		return tally->max;
 	case MERGE_MEAN:
-		return tally->sum / tally->count;
+		return tally->sum / tally->ranks;
 	case MERGE_SPREAD:
 		break;
 	}
 	return tally->sum == 0 ? (tally->min == tally->max ? 0 : NAN)
-			       : 100 * (tally->max - tally->min) / fabs(tally->sum / tally->count);
+			       : 100 * (tally->max - tally->min) / fabs(tally->sum / tally->ranks);
 }
 
 static const double *add_tally_column(const struct comparison *comparison, struct view *view,
@@ -394,8 +395,8 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 
 	column->is_additive = comparison->metrics[name].is_additive && how == MERGE_MEAN;
 	for (size_t n = 0; n < view->profile->node_count; n++) {
-		const struct tally *tally = &tallies->rows[n * comparison->name_count + name];
-		bool is_same = how == MERGE_SPREAD && tally->count && range_of(tally) == 0 &&
+		const struct rank_row *tally = &tallies->rows[n * comparison->name_count + name];
+		bool is_same = how == MERGE_SPREAD && tally->ranks && range_of(tally) == 0 &&
 			       !comparison_is_exact(comparison);
 
 		column->values[n] = is_same ? 0 : tally_value(tally, how);
@@ -412,15 +413,15 @@ static void add_max_in(const struct comparison *comparison, struct view *view,
 	size_t count = view->profile->node_count;
 
 	*column = (struct metric_column){
-		.name = comparison_joined(comparison->metrics[name].name,
-					  is_time ? "slowest" : "most in"),
+		.name = xasprintf("%s %s", comparison->metrics[name].name,
+				  is_time ? "slowest" : "most in"),
 		.words = (const char *const *)input->labels,
 	};
 	column->word = xcalloc(count, sizeof(*column->word));
 	for (size_t n = 0; n < count; n++) {
-		const struct tally *tally = &tallies->rows[n * comparison->name_count + name];
+		const struct rank_row *tally = &tallies->rows[n * comparison->name_count + name];
 
-		column->word[n] = tally->count && range_of(tally) > 0 ? tally->max_in : WORD_NONE;
+		column->word[n] = tally->ranks && range_of(tally) > 0 ? tally->max_rank : WORD_NONE;
 	}
 }
 
@@ -450,8 +451,7 @@ static void show_tallies(struct comparison *comparison, struct view *view, struc
 		if (i < comparison_first_gate(comparison))
 			continue;
 		view->gates[gate] = (struct gate_numbers){
-			.label = xstrndup(comparison->metrics[i].label,
-					  strlen(comparison->metrics[i].label)),
+			.label = xstrdup(comparison->metrics[i].label),
 			.after = values,
 			.is_inclusive = comparison->metrics[i].is_inclusive,
 		};
@@ -463,23 +463,26 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 {
 	struct comparison comparison;
 	struct tallies tallies = {0};
-	int status = PROTON_OK;
+	struct proton_error refusal;
+	struct profile *profile;
+	int status;
+	int judged;
 
 	*view = (struct view){0};
+	status = rank_input_split(input, err);
+	if (status != PROTON_OK)
+		return status;
 	comparison_begin(&comparison, options);
 	xkeep_memory();
-	for (size_t i = 0; i < input->count && status == PROTON_OK; i++) {
-		struct profile *profile = input_load(input, i);
-		struct metric_column *columns;
-		struct view one;
-
-		if (!profile)
-			continue;
-		status = comparison_derive(&comparison, profile, &one, &columns, err);
-		if (status == PROTON_OK)
-			add_tallies(&comparison, &tallies, one.profile, columns, (uint32_t)i);
-		comparison_free_columns(&comparison, columns);
-		view_fini(&one);
+	xreserve(&tallies.rows, &tallies.capacity, 1, sizeof(*tallies.rows)); /* never NULL */
+	while (status == PROTON_OK && (profile = rank_input_next(input, false)) != NULL) {
+		tallies.file = (uint32_t)input->next - 1;
+		status = comparison_add(&comparison, profile, add_tallies, &tallies, err);
+	}
+	judged = rank_input_judge(input, &refusal);
+	if (status == PROTON_OK && judged != PROTON_OK) {
+		*err = refusal;
+		status = judged;
 	}
 	if (status == PROTON_OK && tallies.file_count == 0) {
 		err->text[0] = '\0'; /* a message was printed for each file */

@@ -22,7 +22,7 @@ int compare_runs(struct view *view, struct input *base, struct input *input,
 
 /*
  * E_INVALID: the options compare sums of different numbers of files, or sums by default where means
- * are the default. Called before loading, and again when files may have been omitted.
+ * are the default. Called after loading, when it is known which are copies or cannot be read.
  */
 int compare_check_sums(const struct options *options, const struct input *base,
 		       const struct input *input, struct proton_error *err);

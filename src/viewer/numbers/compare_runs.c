@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/message.h"
 #include "viewer/export/export_check.h"
 #include "viewer/numbers/compare.h"
@@ -29,6 +30,7 @@ struct runs {
 	size_t entry_count, entry_capacity;
 	bool *has_node; /* by node of the union */
 	size_t node_capacity;
+	size_t job_count; /* runs that are jobs */
 	/* The values by node and name; set when all runs are known. */
 	double *values;
 	size_t *first; /* index of `values` by node * name_count + name; one more at the end */
@@ -51,8 +53,9 @@ static void reserve_nodes(struct runs *runs, size_t count)
 }
 
 static void take_values(struct comparison *comparison, const struct view *view,
-			const struct metric_column *columns, struct runs *runs)
+			const struct metric_column *columns, void *context)
 {
+	struct runs *runs = context;
 	uint32_t *nodes = comparison_map(comparison, view->profile);
 
 	reserve_nodes(runs, comparison->all->node_count);
@@ -62,29 +65,13 @@ static void take_values(struct comparison *comparison, const struct view *view,
 		for (size_t i = 0; i < comparison->name_count; i++) {
 			if (!columns[i].values || isnan(columns[i].values[n]))
 				continue;
-			xreserve(&runs->entries, &runs->entry_capacity, runs->entry_count + 1,
-				 sizeof(*runs->entries));
-			runs->entries[runs->entry_count++] =
-				(struct run_value){nodes[n], (uint32_t)i, columns[i].values[n]};
+			XADD(runs->entries, runs->entry_capacity, runs->entry_count,
+			     (struct run_value){nodes[n], (uint32_t)i, columns[i].values[n]});
 		}
 	}
 	free(nodes);
+	runs->job_count += view->profile->ranks != NULL;
 	runs->count++;
-}
-
-/* Takes the profile. */
-static int add_run(struct comparison *comparison, struct profile *profile, struct runs *runs,
-		   struct proton_error *err)
-{
-	struct metric_column *columns;
-	struct view view;
-	int status = comparison_derive(comparison, profile, &view, &columns, err);
-
-	if (status == PROTON_OK)
-		take_values(comparison, &view, columns, runs);
-	comparison_free_columns(comparison, columns);
-	view_fini(&view);
-	return status;
 }
 
 /* E_INVALID with an empty message: a message was printed for each file. */
@@ -92,15 +79,12 @@ static int add_side(struct comparison *comparison, struct input *input, struct r
 		    struct proton_error *err)
 {
 	bool is_sum = comparison->options->query.is_sum_asked_for;
+	struct profile *profile;
 	int status = PROTON_OK;
 
-	for (size_t i = 0; i < (is_sum ? 1 : input->count) && status == PROTON_OK; i++) {
-		struct profile *profile = is_sum ? rank_input_sum(input, false)
-						 : input_load(input, i);
-
-		if (profile)
-			status = add_run(comparison, profile, runs, err);
-	}
+	while (status == PROTON_OK && (profile = is_sum ? rank_input_sum(input, false)
+							: rank_input_next(input, false)) != NULL)
+		status = comparison_add(comparison, profile, take_values, runs, err);
 	if (status == PROTON_OK && runs->count == 0) {
 		err->text[0] = '\0';
 		status = PROTON_E_INVALID;
@@ -145,54 +129,6 @@ static struct repeats repeats_at(const struct comparison *comparison, const stru
 	return repeats_of(runs->values + runs->first[key], count, zeros);
 }
 
-/* Change of a value between the sides. */
-struct change {
-	double before, after; /* means; NAN: no value */
-	double median_before, median_after;
-	double difference;
-	double percent;
-	double low, high; /* of the difference; NAN: unknown */
-};
-
-static struct change change_at(const struct comparison *comparison, const struct runs *base,
-			       const struct runs *file, size_t name, size_t node)
-{
-	struct repeats before = repeats_at(comparison, base, name, node);
-	struct repeats after = repeats_at(comparison, file, name, node);
-	bool is_additive = comparison->metrics[name].is_additive;
-	bool is_zero = is_additive && comparison->metrics[name].is_inclusive;
-	struct change change = {.low = NAN, .high = NAN};
-
-	change.before = is_zero && !before.count ? 0 : before.mean;
-	change.after = is_zero && !after.count ? 0 : after.mean;
-	change.median_before = is_zero && !before.count ? 0 : before.median;
-	change.median_after = is_zero && !after.count ? 0 : after.median;
-	/* An additive value that only one side has changes as a whole. */
-	if (is_additive && !before.count && (after.count || is_zero))
-		before = repeats_of(NULL, 0, base->count);
-	if (is_additive && !after.count && before.count)
-		after = repeats_of(NULL, 0, file->count);
-	change.difference = after.mean - before.mean;
-	change.percent = change_percent(before.mean, after.mean);
-	repeats_interval(&before, &after, &change.low, &change.high);
-	return change;
-}
-
-static struct change without_noise(struct change change)
-{
-	double scale = fmax(fabs(change.before), fabs(change.after)); /* fmax() skips NAN */
-
-	change.difference = difference_without_noise(change.difference, scale);
-	change.percent = change.difference == 0 ? 0 : change.percent;
-	change.low = difference_without_noise(change.low, scale);
-	change.high = difference_without_noise(change.high, scale);
-	return change;
-}
-
-/* ------------------------------------------------------------------ columns */
-
-#define COLUMNS_OF_GATE 4 /* before, after, low, high */
-
 enum change_column {
 	COLUMN_BEFORE,
 	COLUMN_AFTER,
@@ -222,38 +158,67 @@ static const char *const column_names[] = {
 	[COLUMN_MEDIAN_AFTER] = "median after",
 };
 
-static double percent_of(double part, double whole)
+/* Change of a value between the sides, by column; NAN: no value, or unknown. */
+struct change {
+	double number[COLUMNS_FOR_PROGRAMS];
+};
+
+static void add_percents(struct change *change)
 {
-	return whole == 0 ? NAN : 100 * part / fabs(whole);
+	double *number = change->number;
+
+	number[COLUMN_LOW_PERCENT] = share_percent(number[COLUMN_LOW], number[COLUMN_BEFORE]);
+	number[COLUMN_HIGH_PERCENT] = share_percent(number[COLUMN_HIGH], number[COLUMN_BEFORE]);
 }
 
-static double number_of(const struct change *change, enum change_column which)
+static struct change change_at(const struct comparison *comparison, const struct runs *base,
+			       const struct runs *file, size_t name, size_t node)
 {
-	switch (which) {
-	case COLUMN_BEFORE:
-		return change->before;
-	case COLUMN_AFTER:
-		return change->after;
-	case COLUMN_CHANGE:
-		return change->difference;
-	case COLUMN_PERCENT:
-		return isfinite(change->percent) ? change->percent : NAN;
-	case COLUMN_LOW_PERCENT:
-		return percent_of(change->low, change->before);
-	case COLUMN_HIGH_PERCENT:
-		return percent_of(change->high, change->before);
-	case COLUMN_LOW:
-		return change->low;
-	case COLUMN_HIGH:
-		return change->high;
-	case COLUMN_MEDIAN_BEFORE:
-		return change->median_before;
-	case COLUMN_MEDIAN_AFTER:
-		return change->median_after;
-	default:
-		return NAN;
-	}
+	struct repeats before = repeats_at(comparison, base, name, node);
+	struct repeats after = repeats_at(comparison, file, name, node);
+	bool is_additive = comparison->metrics[name].is_additive;
+	bool is_zero = is_additive && comparison->metrics[name].is_inclusive;
+	struct change change;
+	double *number = change.number;
+
+	number[COLUMN_BEFORE] = is_zero && !before.count ? 0 : before.mean;
+	number[COLUMN_AFTER] = is_zero && !after.count ? 0 : after.mean;
+	number[COLUMN_MEDIAN_BEFORE] = is_zero && !before.count ? 0 : before.median;
+	number[COLUMN_MEDIAN_AFTER] = is_zero && !after.count ? 0 : after.median;
+	/* An additive value that only one side has changes as a whole. */
+	if (is_additive && !before.count && (after.count || is_zero))
+		before = repeats_of(NULL, 0, base->count);
+	if (is_additive && !after.count && before.count)
+		after = repeats_of(NULL, 0, file->count);
+	number[COLUMN_CHANGE] = after.mean - before.mean;
+	number[COLUMN_PERCENT] = change_percent(before.mean, after.mean);
+	if (!isfinite(number[COLUMN_PERCENT]))
+		number[COLUMN_PERCENT] = NAN;
+	if (!repeats_interval(&before, &after, &number[COLUMN_LOW], &number[COLUMN_HIGH]))
+		number[COLUMN_LOW] = number[COLUMN_HIGH] = NAN;
+	add_percents(&change);
+	return change;
 }
+
+static struct change without_noise(struct change change)
+{
+	static const enum change_column rounded[] = {COLUMN_CHANGE, COLUMN_LOW, COLUMN_HIGH};
+	double *number = change.number;
+	/* fmax() skips NAN */
+	double scale = fmax(fabs(number[COLUMN_BEFORE]), fabs(number[COLUMN_AFTER]));
+
+	for (size_t i = 0; i < ARRAY_LENGTH(rounded); i++)
+		number[rounded[i]] = difference_without_noise(number[rounded[i]], scale);
+	if (number[COLUMN_CHANGE] == 0)
+		number[COLUMN_PERCENT] = 0;
+	add_percents(&change);
+	return change;
+}
+
+/* ------------------------------------------------------------------ columns */
+
+static const enum change_column of_gate[] = {COLUMN_BEFORE, COLUMN_AFTER, COLUMN_LOW, COLUMN_HIGH};
+#define COLUMNS_OF_GATE ARRAY_LENGTH(of_gate)
 
 static struct metric_column *add_words(struct view *view, char *name, const char *const *words)
 {
@@ -281,8 +246,7 @@ static void add_metric(const struct comparison *comparison, struct view *view, s
 	columns[COLUMN_BEFORE]->is_additive = comparison->metrics[name].is_additive;
 	columns[COLUMN_AFTER]->is_additive = comparison->metrics[name].is_additive;
 	if (has_runs)
-		verdict = add_words(view,
-				    comparison_joined(comparison->metrics[name].label, "verdict"),
+		verdict = add_words(view, xasprintf("%s verdict", comparison->metrics[name].label),
 				    verdict_words);
 	for (size_t n = 0; n < view->profile->node_count; n++) {
 		struct change change = change_at(comparison, base, file, name, n);
@@ -290,11 +254,63 @@ static void add_metric(const struct comparison *comparison, struct view *view, s
 		const struct change *shown = is_for_programs ? &change : &clean;
 
 		for (size_t c = 0; c < count; c++)
-			columns[c]->values[n] = number_of(shown, (enum change_column)c);
+			columns[c]->values[n] = shown->number[c];
 		if (verdict)
-			verdict->word[n] = isnan(clean.low)
+			verdict->word[n] = isnan(clean.number[COLUMN_LOW])
 						   ? WORD_NONE
-						   : verdict_of(clean.low, clean.high, is_time);
+						   : verdict_of(clean.number[COLUMN_LOW],
+								clean.number[COLUMN_HIGH], is_time);
+	}
+}
+
+/* The slowest rank and the imbalance of both sides, if each run is a job. */
+static const struct {
+	const char *name;
+	size_t metric; /* 0 is the first of RANK_METRICS */
+	bool is_after, is_rank;
+} rank_columns[] = {
+	{"slowest before", 0, false, false},   {"slowest after", 0, true, false},
+	{"slowest rank", 1, true, true},       {"imbalance/% before", 2, false, false},
+	{"imbalance/% after", 2, true, false},
+};
+#define RANK_COLUMNS ARRAY_LENGTH(rank_columns)
+
+/* A rank is that of the last run: there is no mean of ranks. */
+static double last_value(const struct comparison *comparison, const struct runs *runs, size_t name,
+			 size_t node)
+{
+	const size_t *first = runs->first + node * comparison->name_count + name;
+
+	return first[1] > first[0] ? runs->values[first[1] - 1] : NAN;
+}
+
+static void add_ranks(const struct comparison *comparison, struct view *view,
+		      const struct runs *base, const struct runs *file)
+{
+	size_t names = comparison_end_of_gates(comparison);
+	size_t count = view->profile->node_count;
+
+	if (!comparison->rank_count || base->job_count < base->count ||
+	    file->job_count < file->count)
+		return;
+	for (size_t i = 0; i < RANK_COLUMNS; i++) {
+		struct metric_column *column = &view->columns[view->column_count++];
+		const struct runs *runs = rank_columns[i].is_after ? file : base;
+		size_t name = names + rank_columns[i].metric;
+
+		*column = (struct metric_column){.name = xstrdup(rank_columns[i].name),
+						 .which = rank_columns[i].name,
+						 .is_inclusive = true,
+						 .values = xcalloc(count, sizeof(double))};
+		if (rank_columns[i].is_rank) /* without decimals */
+			column->exact = xcalloc(count, sizeof(*column->exact));
+		for (size_t n = 0; n < count; n++) {
+			column->values[n] = rank_columns[i].is_rank
+						    ? last_value(comparison, runs, name, n)
+						    : repeats_at(comparison, runs, name, n).mean;
+			if (column->exact && !isnan(column->values[n]))
+				column->exact[n] = (int64_t)column->values[n];
+		}
 	}
 }
 
@@ -318,7 +334,7 @@ static void add_hidden(const struct comparison *comparison, struct view *view,
 {
 	size_t gates = comparison_first_gate(comparison);
 
-	for (size_t i = comparison->shown_count; i < comparison->name_count; i++) {
+	for (size_t i = comparison->shown_count; i < comparison_end_of_gates(comparison); i++) {
 		size_t count = i < gates ? 1 : COLUMNS_OF_GATE;
 		double *values[COLUMNS_OF_GATE];
 
@@ -326,20 +342,18 @@ static void add_hidden(const struct comparison *comparison, struct view *view,
 			values[c] = comparison_column(comparison, view, i, "hidden")->values;
 		for (size_t n = 0; n < view->profile->node_count; n++) {
 			struct change change = change_at(comparison, base, file, i, n);
-			const double numbers[COLUMNS_OF_GATE] = {change.before, change.after,
-								 change.low, change.high};
 
 			/* A threshold applies to the change. */
 			if (i < gates)
-				values[0][n] = change.after - change.before;
+				values[0][n] = change.number[COLUMN_AFTER] -
+					       change.number[COLUMN_BEFORE];
 			for (size_t c = 0; i >= gates && c < count; c++)
-				values[c][n] = numbers[c];
+				values[c][n] = change.number[of_gate[c]];
 		}
 		if (i < gates)
 			continue;
 		view->gates[i - gates] = (struct gate_numbers){
-			.label = xstrndup(comparison->metrics[i].label,
-					  strlen(comparison->metrics[i].label)),
+			.label = xstrdup(comparison->metrics[i].label),
 			.before = values[0],
 			.after = values[1],
 			.low = values[2],
@@ -354,8 +368,8 @@ static void add_hidden(const struct comparison *comparison, struct view *view,
 int compare_check_sums(const struct options *options, const struct input *base,
 		       const struct input *input, struct proton_error *err)
 {
-	size_t before = base->count - base->left_out;
-	size_t after = input->count - input->left_out;
+	size_t before = base->unit_count - base->left_out - base->copies;
+	size_t after = input->unit_count - input->left_out - input->copies;
 	bool is_export = output_is_export(&options->output);
 	bool is_report = is_export && !export_is_of_columns(options);
 
@@ -399,9 +413,11 @@ static void show_runs(struct comparison *comparison, struct view *view, struct r
 	sort_values(comparison, base);
 	sort_values(comparison, file);
 	comparison_take_union(comparison, view,
-			      (COLUMNS_FOR_PROGRAMS + 1) * comparison->name_count + 1);
+			      (COLUMNS_FOR_PROGRAMS + 1) * comparison->name_count + 1 +
+				      RANK_COLUMNS);
 	for (size_t i = 0; i < comparison->shown_count; i++)
 		add_metric(comparison, view, i, base, file);
+	add_ranks(comparison, view, base, file);
 	add_standing(view, base, file);
 	view->shown_count = view->column_count;
 	view->sort_column = comparison->shown_count ? COLUMN_CHANGE : 0;
@@ -417,11 +433,9 @@ int compare_runs(struct view *view, struct input *base, struct input *input,
 	struct comparison comparison;
 	struct runs before = {0};
 	struct runs after = {0};
-	int status = compare_check_sums(options, base, input, err);
+	int status;
 
 	*view = (struct view){0};
-	if (status)
-		return status;
 	comparison_begin(&comparison, options);
 	status = add_side(&comparison, base, &before, err);
 	if (status == PROTON_OK)

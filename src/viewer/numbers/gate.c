@@ -45,7 +45,8 @@ static const char *parse_amount(struct gate *gate, const char *text)
 	if (!strchr("0123456789.", text[has_sign]) || !text[has_sign])
 		return NULL;
 	gate->amount = strtod(text, &end);
-	if (end == text || !isfinite(gate->amount))
+	if (end == text || !isfinite(gate->amount) || memchr(text, 'x', (size_t)(end - text)) ||
+	    memchr(text, 'X', (size_t)(end - text)))
 		return NULL;
 	gate->kind = has_sign ? GATE_CHANGE : GATE_VALUE;
 	if (*end == '%') {
@@ -63,7 +64,6 @@ static const char *parse_amount(struct gate *gate, const char *text)
 /* "time > 3" would mean three nanoseconds. Percentages are the same in every unit. */
 static int check_unit(struct gate *gate, struct proton_error *err)
 {
-	size_t length = strlen(gate->metric);
 	char *metric;
 
 	if (!derive_lacks_unit(gate->metric))
@@ -73,9 +73,7 @@ static int check_unit(struct gate *gate, struct proton_error *err)
 			       "--fail-if \"%.100s\": %.40s has no unit; write %.40s/ms "
 			       "(or /s, /us, /ns)",
 			       gate->text, gate->metric, gate->metric);
-	metric = xcalloc(length + sizeof("/ms"), 1);
-	memcpy(metric, gate->metric, length);
-	memcpy(metric + length, "/ms", sizeof("/ms"));
+	metric = xasprintf("%s/ms", gate->metric);
 	free(gate->metric);
 	gate->metric = metric;
 	return PROTON_OK;
@@ -86,7 +84,7 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 	size_t length = strcspn(text, "<>");
 	const char *rest;
 
-	*gate = (struct gate){.text = xstrndup(text, strlen(text))};
+	*gate = (struct gate){.text = xstrdup(text)};
 	gate->metric = trimmed(text, length);
 	if (!text[length] || !*gate->metric)
 		return refuse_gate(gate, err);
@@ -111,6 +109,11 @@ void gate_fini(struct gate *gate)
 	free(gate->pattern);
 	free(gate->amount_text);
 	*gate = (struct gate){0};
+}
+
+double share_percent(double part, double whole)
+{
+	return whole == 0 ? NAN : 100 * part / fabs(whole);
 }
 
 double change_percent(double before, double after)
@@ -178,9 +181,7 @@ static void add_finding(struct gate_result *result, struct gate_finding *finding
 				      : finding->is_noise ? GATE_FINDINGS_MAX / 2
 							  : 0))
 		return;
-	xreserve(&result->findings, &result->finding_capacity, result->finding_count + 1,
-		 sizeof(*result->findings));
-	result->findings[result->finding_count++] = *finding;
+	XADD(result->findings, result->finding_capacity, result->finding_count, *finding);
 }
 
 static struct gate_finding finding_of(const struct gate_numbers *numbers, uint32_t node)

@@ -67,6 +67,7 @@ struct gate_finding {
 	bool is_noise; /* beyond the limit, but within noise */
 };
 
+#define EXIT_GATE 3 /* the exit status if a gate fails */
 #define GATE_FINDINGS_MAX 100
 
 struct gate_result {
@@ -86,6 +87,9 @@ void gate_fini(struct gate *gate);
 
 /* 100 * (after - before) / |before|; 0 if both are 0, infinite if only `before` is. */
 double change_percent(double before, double after);
+
+/* 100 * part / |whole|; NAN for a whole of 0. */
+double share_percent(double part, double whole);
 
 /* The number that the limit is compared with. */
 double gate_judged(const struct gate *gate, double before, double after);

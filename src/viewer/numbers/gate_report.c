@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/message.h"
@@ -17,11 +18,6 @@ static const char *operator_of(const struct gate *gate)
 			      : (gate->is_equal_bad ? "<=" : "<");
 }
 
-static double percent_of(double part, double whole)
-{
-	return whole == 0 ? NAN : 100 * part / fabs(whole);
-}
-
 /* ------------------------------------------------------------------ messages */
 
 /* " (before 3, after 3.2, 95 % interval +4.1% to +9.9%)", or "" of a value. */
@@ -29,8 +25,8 @@ static void put_change(char *text, size_t capacity, const struct gate *gate,
 		       const struct gate_finding *finding)
 {
 	bool is_percent = gate->kind == GATE_CHANGE_PERCENT && finding->before != 0;
-	double low = is_percent ? percent_of(finding->low, finding->before) : finding->low;
-	double high = is_percent ? percent_of(finding->high, finding->before) : finding->high;
+	double low = is_percent ? share_percent(finding->low, finding->before) : finding->low;
+	double high = is_percent ? share_percent(finding->high, finding->before) : finding->high;
 	const char *unit = is_percent ? "%" : "";
 	size_t used;
 
@@ -54,19 +50,16 @@ static void report_finding(const struct gate_result *result, const struct profil
 	const struct gate *gate = result->gate;
 	double judged = gate_judged(gate, finding->before, finding->after);
 	char value[40];
+	char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
 	char change[200];
-	struct out name;
 
 	snprintf(value, sizeof(value), gate->kind == GATE_VALUE ? "%.6g%s" : "%+.6g%s", judged,
 		 gate->kind == GATE_CHANGE_PERCENT || gate->is_percent ? "%" : "");
 	put_change(change, sizeof(change), gate, finding);
-	out_init(&name, -1);
-	name_write(&name, profile, profile->nodes[finding->node].frame, NAME_FULL);
-	out_byte(&name, '\0');
 	message("gate %s: %s %s %s %s in %s%s%s", finding->is_failed ? "failed" : "passed",
-		result->label, value, operator_of(gate), gate->amount_text, name.bytes, change,
+		result->label, value, operator_of(gate), gate->amount_text, name, change,
 		finding->is_noise ? ": within noise" : "");
-	out_fini(&name);
+	free(name);
 }
 
 void gate_report_result(const struct gate_result *result, const struct profile *profile)
@@ -94,14 +87,11 @@ void gate_report_result(const struct gate_result *result, const struct profile *
 static void put_finding(struct json_writer *json, const struct gate_result *result,
 			const struct gate_finding *finding, const struct profile *profile)
 {
-	struct out name;
+	char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
 
 	json_begin_object(json);
-	out_init(&name, -1);
-	name_write(&name, profile, profile->nodes[finding->node].frame, NAME_FULL);
-	out_byte(&name, '\0');
-	json_key_text(json, "frame", name.bytes);
-	out_fini(&name);
+	json_key_text(json, "frame", name);
+	free(name);
 	json_key_bool(json, "failed", finding->is_failed);
 	if (isnan(finding->before)) {
 		json_key_double(json, "value", finding->after);
@@ -114,8 +104,8 @@ static void put_finding(struct json_writer *json, const struct gate_result *resu
 	json_key_double(json, "change/%", change_percent(finding->before, finding->after));
 	json_key_double(json, "low", finding->low);
 	json_key_double(json, "high", finding->high);
-	json_key_double(json, "low/%", percent_of(finding->low, finding->before));
-	json_key_double(json, "high/%", percent_of(finding->high, finding->before));
+	json_key_double(json, "low/%", share_percent(finding->low, finding->before));
+	json_key_double(json, "high/%", share_percent(finding->high, finding->before));
 	if (isnan(finding->low))
 		json_key_double(json, "verdict", NAN);
 	else

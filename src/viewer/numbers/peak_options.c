@@ -2,7 +2,6 @@
 #include "viewer/numbers/peak_options.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 static struct peaks own_peaks;
 static bool has_own_peaks;
 
-static bool find_in_table(const struct profile *profile, const struct profile_device *device,
+static bool find_in_table(const struct profile *profile, const struct row_device *device,
 			  struct peaks *peaks_out)
 {
 	const struct peaks_device named = {
@@ -25,7 +24,7 @@ static bool find_in_table(const struct profile *profile, const struct profile_de
 	return peaks_of_arch(&named, peaks_out);
 }
 
-bool peaks_find(const struct profile *profile, const struct profile_device *device,
+bool peaks_find(const struct profile *profile, const struct row_device *device,
 		struct peaks *peaks_out)
 {
 	bool is_known = find_in_table(profile, device, peaks_out);
@@ -46,17 +45,19 @@ bool peaks_find(const struct profile *profile, const struct profile_device *devi
 /* The rate that a name in the option refers to, or NULL. */
 static double *own_rate(const char *name, size_t length)
 {
-	char known[16];
-
 	if (length == 5 && memcmp(name, "bytes", 5) == 0)
 		return &own_peaks.byte_per_s;
-	for (size_t w = 0; w < PEAK_WIDTHS; w++) {
-		int bytes = snprintf(known, sizeof(known), "flops%u", peak_width_bits[w]);
-
-		if ((size_t)bytes == length && memcmp(name, known, length) == 0)
+	for (size_t w = 0; w < PEAK_WIDTHS; w++)
+		if (strlen(peak_width_metrics[w]) == length &&
+		    memcmp(name, peak_width_metrics[w], length) == 0)
 			return &own_peaks.flop_per_s[w];
-	}
 	return NULL;
+}
+
+void peaks_forget_own(void)
+{
+	own_peaks = (struct peaks){0};
+	has_own_peaks = false;
 }
 
 int peaks_set_own(const char *text, struct proton_error *err)

@@ -13,9 +13,11 @@
  * are unchanged, or unknown (NAN). E_INVALID with a message.
  */
 int peaks_set_own(const char *text, struct proton_error *err);
+/* Back to the table, for the options of the next view. */
+void peaks_forget_own(void);
 
 /* The peak rates of a device; false if its architecture is not in the table. */
-bool peaks_find(const struct profile *profile, const struct profile_device *device,
+bool peaks_find(const struct profile *profile, const struct row_device *device,
 		struct peaks *peaks_out);
 
 #endif

@@ -19,7 +19,7 @@ static int ascending(const void *left, const void *right)
 	double a = *(const double *)left;
 	double b = *(const double *)right;
 
-	return a < b ? -1 : a > b ? 1 : 0;
+	return ORDER_OF(a, b);
 }
 
 /* The sorted values, with the zeros between the negative and the positive ones. */
@@ -120,7 +120,8 @@ double difference_without_noise(double difference, double scale)
 
 bool verdict_is_time(const char *metric)
 {
-	return strcasestr(metric, "time") || strcasestr(metric, "cycles");
+	return strcasestr(metric, "time") || strcasestr(metric, "cycles") ||
+	       strcasestr(metric, "slowest/");
 }
 
 enum verdict verdict_of(double low, double high, bool is_time)

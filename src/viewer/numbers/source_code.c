@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/message.h"
 #include "model/sample_lines.h"
 #include "model/samples.h"
@@ -85,13 +86,10 @@ static int compare_items(const void *left, const void *right)
 	const struct source_instruction *a = left;
 	const struct source_instruction *b = right;
 
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	if (a->line != b->line)
-		return a->line < b->line ? -1 : 1;
-	if (a->variant != b->variant)
-		return a->variant < b->variant ? -1 : 1;
-	return (a->offset > b->offset) - (a->offset < b->offset);
+	return ORDER_OF(a->file, b->file)
+		       ?: ORDER_OF(a->line, b->line)
+		       ?: ORDER_OF(a->variant, b->variant)
+		       ?: ORDER_OF(a->offset, b->offset);
 }
 
 void source_code_init(struct source_code *code, const struct source_report *report,
@@ -126,23 +124,15 @@ void source_code_fini(struct source_code *code)
 const struct source_instruction *source_code_of(const struct source_code *code,
 						const struct source_line *line, size_t *count_out)
 {
-	size_t low = 0;
-	size_t high = code->count;
+	size_t low = ARRAY_COUNT_BEFORE(code->count, i,
+					code->items[i].file < line->file ||
+						(code->items[i].file == line->file &&
+						 code->items[i].line < line->line));
 	size_t end;
 
 	*count_out = 0;
 	if (!code->count)
 		return NULL;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct source_instruction *item = &code->items[middle];
-
-		if (item->file < line->file ||
-		    (item->file == line->file && item->line < line->line))
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (end = low; end < code->count && code->items[end].file == line->file &&
 			code->items[end].line == line->line;)
 		end++;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "model/samples.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
@@ -82,13 +83,6 @@ static bool add_samples(const struct collector *collector, uint32_t node,
 	return has_any;
 }
 
-static void add_entry(struct collector *collector, struct line_of_node entry)
-{
-	xreserve(&collector->entries, &collector->capacity, collector->count + 1,
-		 sizeof(*collector->entries));
-	collector->entries[collector->count++] = entry;
-}
-
 /* Adds an entry for each line in the chain of calls that leads to a sampled node. */
 static void add_chain(struct collector *collector, uint32_t node)
 {
@@ -99,7 +93,7 @@ static void add_chain(struct collector *collector, uint32_t node)
 
 	for (uint32_t at = node; at != kernel && depth < CHAIN_MAX;
 	     at = profile->nodes[at].parent, depth++) {
-		const struct profile_frame *frame = &profile->frames[profile->nodes[at].frame];
+		const struct row_frame *frame = &profile->frames[profile->nodes[at].frame];
 		struct line_of_node entry = {profile->nodes[kernel].frame, frame->file, frame->line,
 					     node, false};
 		size_t i = first;
@@ -108,11 +102,11 @@ static void add_chain(struct collector *collector, uint32_t node)
 						collector->entries[i].line != entry.line))
 			i++;
 		if (i == collector->count) /* else: a recursive call */
-			add_entry(collector, entry);
+			XADD(collector->entries, collector->capacity, collector->count, entry);
 	}
 	if (collector->count == first)
-		add_entry(collector, (struct line_of_node){.kernel = profile->nodes[kernel].frame,
-							   .node = node});
+		XADD(collector->entries, collector->capacity, collector->count,
+		     (struct line_of_node){.kernel = profile->nodes[kernel].frame, .node = node});
 	collector->entries[collector->count - 1].is_outermost = true;
 }
 
@@ -142,11 +136,9 @@ static int compare_entries(const void *left, const void *right)
 	const struct line_of_node *a = left;
 	const struct line_of_node *b = right;
 
-	if (a->kernel != b->kernel)
-		return a->kernel < b->kernel ? -1 : 1;
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	return (a->line > b->line) - (a->line < b->line);
+	return ORDER_OF(a->kernel, b->kernel)
+		       ?: ORDER_OF(a->file, b->file)
+		       ?: ORDER_OF(a->line, b->line);
 }
 
 static void make_lines(struct collector *collector, struct source_kernel *kernel,
@@ -159,10 +151,9 @@ static void make_lines(struct collector *collector, struct source_kernel *kernel
 		struct source_line *line;
 
 		if (i == 0 || compare_entries(entry, &entries[i - 1]) != 0) {
-			xreserve(&kernel->lines, &capacity, kernel->line_count + 1,
-				 sizeof(*kernel->lines));
-			kernel->lines[kernel->line_count++] = (struct source_line){
-				.file = entry->file, .line = entry->line, .is_inlined = true};
+			XADD(kernel->lines, capacity, kernel->line_count,
+			     (struct source_line){
+				     .file = entry->file, .line = entry->line, .is_inlined = true});
 		}
 		line = &kernel->lines[kernel->line_count - 1];
 		line->is_inlined = line->is_inlined && !entry->is_outermost;
@@ -172,49 +163,35 @@ static void make_lines(struct collector *collector, struct source_kernel *kernel
 	}
 }
 
-/* The samples of a file's outermost lines, as a key for sorting files. */
-struct file_lines {
-	struct source_line *first;
-	size_t count;
-	uint64_t samples;
-};
-
-static int compare_files(const void *left, const void *right)
+/* Files by their samples; lines that are not known come last. */
+static int compare_lines(const void *left, const void *right)
 {
-	const struct file_lines *a = left;
-	const struct file_lines *b = right;
+	const struct source_line *a = left;
+	const struct source_line *b = right;
 
-	if (!a->first->file || !b->first->file) /* lines that are not known come last */
-		return a->first->file ? -1 : 1;
-	if (a->samples != b->samples)
-		return a->samples < b->samples ? 1 : -1;
-	return a->first < b->first ? -1 : 1;
+	if (!a->file != !b->file)
+		return a->file ? -1 : 1;
+	if (a->file_samples != b->file_samples)
+		return a->file_samples > b->file_samples ? -1 : 1;
+	if (a->file != b->file)
+		return a->file < b->file ? -1 : 1;
+	return (a->line > b->line) - (a->line < b->line);
 }
 
 /* The kernel's own file comes first, then files of inlined functions. */
-static void sort_files(struct source_kernel *kernel)
+static void sort_lines(struct source_kernel *kernel)
 {
-	struct file_lines *files = xcalloc(kernel->line_count, sizeof(*files));
-	struct source_line *sorted = xcalloc(kernel->line_count, sizeof(*sorted));
-	size_t count = 0;
-	size_t done = 0;
+	struct source_line *lines = kernel->lines;
 
-	for (size_t i = 0; i < kernel->line_count; i++) {
-		struct source_line *line = &kernel->lines[i];
+	for (size_t i = 0, end; i < kernel->line_count; i = end) {
+		uint64_t samples = 0;
 
-		if (i == 0 || line->file != line[-1].file)
-			files[count++].first = line;
-		files[count - 1].count++;
-		files[count - 1].samples += line->is_inlined ? 0 : line->samples.all;
+		for (end = i; end < kernel->line_count && lines[end].file == lines[i].file; end++)
+			samples += lines[end].is_inlined ? 0 : lines[end].samples.all;
+		for (size_t k = i; k < end; k++)
+			lines[k].file_samples = samples;
 	}
-	qsort(files, count, sizeof(*files), compare_files);
-	for (size_t f = 0; f < count; f++) {
-		memcpy(&sorted[done], files[f].first, files[f].count * sizeof(*sorted));
-		done += files[f].count;
-	}
-	free(kernel->lines);
-	free(files);
-	kernel->lines = sorted;
+	qsort(lines, kernel->line_count, sizeof(*lines), compare_lines);
 }
 
 static int compare_kernels(const void *left, const void *right)
@@ -222,9 +199,7 @@ static int compare_kernels(const void *left, const void *right)
 	const struct source_kernel *a = left;
 	const struct source_kernel *b = right;
 
-	if (a->samples.all != b->samples.all)
-		return a->samples.all < b->samples.all ? 1 : -1;
-	return a->frame < b->frame ? -1 : 1;
+	return ORDER_OF(b->samples.all, a->samples.all) ?: ORDER_OF(a->frame, b->frame);
 }
 
 static void make_kernels(struct collector *collector)
@@ -247,7 +222,7 @@ static void make_kernels(struct collector *collector)
 		kernel = &report->kernels[report->kernel_count++];
 		*kernel = (struct source_kernel){.frame = entries->kernel};
 		make_lines(collector, kernel, entries, i - first);
-		sort_files(kernel);
+		sort_lines(kernel);
 		first = i;
 	}
 	if (report->kernel_count)

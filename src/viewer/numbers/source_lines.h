@@ -31,6 +31,7 @@ struct source_line {
 	uint32_t line;
 	bool is_inlined; /* no sample is in the line without being in another one above it */
 	struct source_samples samples;
+	uint64_t file_samples; /* the samples of the lines of its file that are not inlined */
 };
 
 struct source_kernel {

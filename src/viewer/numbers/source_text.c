@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/samples.h"
 #include "viewer/print/xalloc.h"
 
 /* `length` is not 0. */
@@ -73,4 +72,14 @@ const char *source_text_line(const struct source_text *text, uint32_t line, size
 		length--;
 	*length_out = length;
 	return begin;
+}
+
+const struct profile_source *source_of_file(const struct profile *profile, uint32_t file)
+{
+	const struct profile_samples *samples = profile->samples;
+
+	for (size_t i = 0; samples && i < samples->source_count; i++)
+		if (samples->sources[i].path == file)
+			return &samples->sources[i];
+	return NULL;
 }

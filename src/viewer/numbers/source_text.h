@@ -3,6 +3,7 @@
 #define VIEWER_NUMBERS_SOURCE_TEXT_H
 
 #include "model/profile.h"
+#include "model/samples.h"
 
 struct source_text {
 	uint32_t file; /* string of the profile */
@@ -23,5 +24,8 @@ void source_texts_fini(struct source_texts *texts);
 const struct source_text *source_texts_find(const struct source_texts *texts, uint32_t file);
 /* A line without its end, borrowed; NULL: the file has fewer lines. */
 const char *source_text_line(const struct source_text *text, uint32_t line, size_t *length_out);
+
+/* The file of the profile, with its text or without; NULL: none. */
+const struct profile_source *source_of_file(const struct profile *profile, uint32_t file);
 
 #endif

@@ -2,7 +2,6 @@
 #include "viewer/numbers/utilization.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/message.h"
@@ -21,12 +20,8 @@ void util_init(struct util *util, const struct metrics *metrics)
 
 	*util = (struct util){
 		.metrics = metrics, .profile = profile, .bytes = find_number(metrics, "bytes")};
-	for (size_t w = 0; w < PEAK_WIDTHS; w++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "flops%u", peak_width_bits[w]);
-		util->flops[w] = find_number(metrics, name);
-	}
+	for (size_t w = 0; w < PEAK_WIDTHS; w++)
+		util->flops[w] = find_number(metrics, peak_width_metrics[w]);
 	util->peaks = xcalloc(profile->device_count, sizeof(*util->peaks));
 	util->has_peaks = xcalloc(profile->device_count, sizeof(*util->has_peaks));
 	for (size_t i = 0; i < profile->device_count; i++)
@@ -44,12 +39,8 @@ bool util_is_possible(const struct metrics *metrics)
 {
 	bool is_possible = find_number(metrics, "bytes") != NULL;
 
-	for (size_t w = 0; w < PEAK_WIDTHS && !is_possible; w++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "flops%u", peak_width_bits[w]);
-		is_possible = find_number(metrics, name) != NULL;
-	}
+	for (size_t w = 0; w < PEAK_WIDTHS && !is_possible; w++)
+		is_possible = find_number(metrics, peak_width_metrics[w]) != NULL;
 	return is_possible && metrics->profile->kernel_count > 1;
 }
 
@@ -136,7 +127,7 @@ void util_report_unknown(const struct util *util)
 	for (size_t i = 1; i < profile->kernel_count; i++)
 		is_used[profile->kernels[i].device] = true;
 	for (size_t i = 0; i < profile->device_count; i++) {
-		const struct profile_device *device = &profile->devices[i];
+		const struct row_device *device = &profile->devices[i];
 		bool is_reported = false;
 
 		for (size_t k = 0; k < i && !is_reported; k++)

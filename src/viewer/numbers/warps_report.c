@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/message.h"
 #include "model/rollup.h"
 #include "model/warp_metrics.h"
@@ -62,14 +63,10 @@ static int compare_places(const void *left, const void *right)
 	const struct warps_row *a = left;
 	const struct warps_row *b = right;
 
-	if (a->kernel != b->kernel)
-		return a->kernel < b->kernel ? -1 : 1;
 	/* WARPS_NO_FRAME + 1 is 0 */
-	if (a->role != b->role)
-		return a->role + 1 < b->role + 1 ? -1 : 1;
-	if (a->scope != b->scope)
-		return a->scope + 1 < b->scope + 1 ? -1 : 1;
-	return 0;
+	return ORDER_OF(a->kernel, b->kernel)
+		       ?: ORDER_OF(a->role + 1, b->role + 1)
+		       ?: ORDER_OF(a->scope + 1, b->scope + 1);
 }
 
 static void add_numbers(struct warps_row *to, const struct warps_row *more)
@@ -115,8 +112,7 @@ static void read_rows(struct warps_report *report, const struct column *columns,
 			continue;
 		for (size_t n = 0; n < WARPS_NUMBERS; n++)
 			row.number[n] = columns[n].value ? columns[n].value[i] : NAN;
-		xreserve(&report->rows, &capacity, report->count + 1, sizeof(*report->rows));
-		report->rows[report->count++] = row;
+		XADD(report->rows, capacity, report->count, row);
 	}
 	free(levels);
 }
@@ -140,9 +136,7 @@ static int by_cycles(const void *left, const void *right)
 	double cycles_a = all_cycles(a);
 	double cycles_b = all_cycles(b);
 
-	if (cycles_a < cycles_b || cycles_a > cycles_b)
-		return cycles_a < cycles_b ? 1 : -1;
-	return a->rows[0].kernel < b->rows[0].kernel ? -1 : 1;
+	return ORDER_OF(cycles_b, cycles_a) ?: ORDER_OF(a->rows[0].kernel, b->rows[0].kernel);
 }
 
 static void find_kernels(struct warps_report *report)
@@ -161,9 +155,7 @@ static void find_kernels(struct warps_report *report)
 		/* A kernel that was not analyzed or lacks its own row: the file is corrupt. */
 		if (kernel.rows[0].role == WARPS_NO_FRAME &&
 		    kernel.rows[0].number[WARPS_NUMBER_CTA_CYCLES] > 0) {
-			xreserve(&report->kernels, &capacity, report->kernel_count + 1,
-				 sizeof(*report->kernels));
-			report->kernels[report->kernel_count++] = kernel;
+			XADD(report->kernels, capacity, report->kernel_count, kernel);
 		}
 		first = i;
 	}

@@ -4,17 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "model/ranks.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/table_model.h"
-
-static const char *info_of(const struct profile *profile, const char *key)
-{
-	for (size_t i = 0; i < profile->info_count; i++) {
-		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
-			return profile_text(profile, profile->info[i].value);
-	}
-	return NULL;
-}
 
 static void separate(struct out *out, const struct table_model *table, bool *has_any)
 {
@@ -40,7 +32,7 @@ static void write_devices(struct out *out, const struct table_model *table, bool
 	const struct profile *profile = table->profile;
 
 	for (size_t i = 0; i < profile->device_count; i++) {
-		const struct profile_device *device = &profile->devices[i];
+		const struct row_device *device = &profile->devices[i];
 		const char *name = profile_text(profile, device->name);
 		const char *arch = profile_text(profile, device->arch);
 		size_t last = i;
@@ -80,15 +72,16 @@ static void write_start(struct out *out, uint64_t start_ns)
 void header_print(const struct table_model *table, struct out *out)
 {
 	const struct profile *profile = table->profile;
-	const char *command = info_of(profile, "command");
-	const char *host = info_of(profile, "host");
+	const char *command = profile_info_text(profile, "command");
+	const char *host = profile_info_text(profile, "host");
+	const char *windows = profile_info_text(profile, "windows");
 	bool has_any = false;
 
 	/* Files of other programs contain only devices, which are not worth a header line. */
-	if (!command && !profile->start_ns)
+	if (!*command && !profile->start_ns)
 		return;
 	paint(out, table, PAINT_FAINT, 0);
-	if (command) {
+	if (*command) {
 		separate(out, table, &has_any);
 		text_clean(out, command, strlen(command));
 	}
@@ -97,9 +90,14 @@ void header_print(const struct table_model *table, struct out *out)
 		write_seconds(out, (double)(profile->end_ns - profile->start_ns) / 1e9);
 	}
 	write_devices(out, table, &has_any);
-	if (host) {
+	if (*host) {
 		separate(out, table, &has_any);
 		text_clean(out, host, strlen(host));
+	}
+	if (*windows) {
+		separate(out, table, &has_any);
+		out_text(out, "estimates from windows of ");
+		text_clean(out, windows, strlen(windows));
 	}
 	if (profile->start_ns) {
 		separate(out, table, &has_any);

@@ -2,7 +2,7 @@
  * --source: per kernel the causes of its waiting, then its lines with samples, share and frequent
  * stall reasons. A line counts the samples of the code that is inlined there.
  */
-#include "viewer/print/print_source.h"
+#include "viewer/print/print_kernels.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,21 +31,13 @@ struct printer {
 	const struct options *options;
 	const struct source_kernel *kernel;
 	struct source_texts texts;
-	struct source_code code; /* empty without --sass */
+	struct source_code code;                                     /* empty without --sass */
+	struct report_field fields[CSV_FIELDS + SOURCE_REASONS_MAX]; /* the fields of CSV */
 	struct term term;
 	size_t reason_columns;
 	struct out *out;
 	struct out text;
 };
-
-/* The number of kernels to write. */
-static size_t kernels_of(const struct printer *printer, size_t standard)
-{
-	size_t rows = printer->options->query.rows;
-	size_t max = rows ? rows : standard;
-
-	return printer->report->kernel_count < max ? printer->report->kernel_count : max;
-}
 
 static double percent_of(uint64_t part, uint64_t whole)
 {
@@ -70,13 +62,6 @@ static const char *file_name(const struct source_report *report, const struct so
 	return profile_text(report->profile, line->file);
 }
 
-static const char *without_directory(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* "long_scoreboard 61 %: global loads at matmul.py:41" */
 static void put_wait(struct printer *printer, const struct source_kernel *kernel, uint32_t reason)
 {
@@ -91,7 +76,7 @@ static void put_wait(struct printer *printer, const struct source_kernel *kernel
 	if (row->known)
 		out_printf(printer->out, " %s", row->known->words);
 	if (line) {
-		const char *file = without_directory(file_name(printer->report, line));
+		const char *file = basename(file_name(printer->report, line));
 
 		out_text(printer->out, " at ");
 		text_clean(printer->out, file, strlen(file));
@@ -259,17 +244,6 @@ static void print_between(struct printer *printer, const struct source_text *tex
 	print_between(printer, text, to - CONTEXT_LINES + 1, to);
 }
 
-/* The file exists, but the profile does not contain its text. */
-static bool is_left_out(const struct profile *profile, uint32_t file)
-{
-	const struct profile_samples *samples = profile->samples;
-
-	for (size_t i = 0; samples && i < samples->source_count; i++)
-		if (samples->sources[i].path == file)
-			return samples->sources[i].is_left_out;
-	return false;
-}
-
 /* The lines of one file; returns the index of the first line of the next one. */
 static size_t print_file(struct printer *printer, size_t first)
 {
@@ -277,16 +251,17 @@ static size_t print_file(struct printer *printer, size_t first)
 	const struct source_line *lines = kernel->lines;
 	uint32_t file = lines[first].file;
 	const struct source_text *text = source_texts_find(&printer->texts, file);
+	const struct profile_source *source = source_of_file(printer->report->profile, file);
 	const char *name = file_name(printer->report, &lines[first]);
 	uint32_t before = lines[first].line > CONTEXT_LINES ? lines[first].line - CONTEXT_LINES : 1;
 	size_t i;
 
 	if (file) {
 		if (printer->options->style.format != NAME_FULL)
-			name = without_directory(name);
+			name = basename(name);
 		out_byte(printer->out, '\n');
 		text_clean(printer->out, name, strlen(name));
-		if (is_left_out(printer->report->profile, file))
+		if (source && source->is_left_out)
 			out_text(printer->out, ": the file was too large for its text to be kept");
 		out_byte(printer->out, '\n');
 	}
@@ -343,7 +318,6 @@ static void print_missing(struct printer *printer, const struct source_kernel *k
 
 static void print_kernel(struct printer *printer, const struct source_kernel *kernel)
 {
-	printer->kernel = kernel;
 	put_kernel_name(printer, kernel);
 	out_printf(printer->out, ": %" PRIu64 " samples, %.2f %%", kernel->samples.all,
 		   percent_of(kernel->samples.all, printer->report->samples));
@@ -353,30 +327,11 @@ static void print_kernel(struct printer *printer, const struct source_kernel *ke
 	out_byte(printer->out, '\n');
 	print_waits(printer, kernel);
 	print_missing(printer, kernel);
-	if (printer->options->query.sass)
-		source_code_init(&printer->code, printer->report, kernel);
 	printer->reason_columns = columns_of_reasons(printer, kernel);
 	out_printf(printer->out, "\n%10s  %6s  %-*s  %6s\n", "samples", "%",
 		   (int)printer->reason_columns, "stall reasons", "line");
 	for (size_t i = 0; i < kernel->line_count && !printer->out->errnum;)
 		i = print_file(printer, i);
-	if (printer->options->query.sass)
-		source_code_fini(&printer->code);
-}
-
-static void print_source_kernels(struct printer *printer)
-{
-	size_t count = printer->report->kernel_count;
-	size_t max = kernels_of(printer, KERNELS_DEFAULT);
-
-	for (size_t i = 0; i < max && !printer->out->errnum; i++) {
-		if (i)
-			out_byte(printer->out, '\n');
-		print_kernel(printer, &printer->report->kernels[i]);
-	}
-	if (count > max)
-		out_printf(printer->out, "\n(%zu more kernel%s)\n", count - max,
-			   count - max > 1 ? "s" : "");
 }
 
 /* ------------------------------------------------------------------ for programs */
@@ -392,34 +347,35 @@ static struct report_value name_of(struct printer *printer, const struct source_
 	return report_string(text->bytes, text->length);
 }
 
-static void write_csv(struct printer *printer, struct report *report)
+static void begin_csv(struct printer *printer, struct report *report)
 {
-	const struct source_report *source = printer->report;
-	struct report_field fields[CSV_FIELDS + SOURCE_REASONS_MAX] = {{.name = "kernel"},
-								       {.name = "file"},
-								       {.name = "line"},
-								       {.name = "inlined"},
-								       {.name = "samples"}};
-	struct report_value values[CSV_FIELDS + SOURCE_REASONS_MAX];
+	static const struct report_field first[CSV_FIELDS] = {{.name = "kernel"},
+							      {.name = "file"},
+							      {.name = "line"},
+							      {.name = "inlined"},
+							      {.name = "samples"}};
 
-	for (size_t r = 0; r < source->reason_count; r++)
-		fields[CSV_FIELDS + r].name = source->reasons[r].name;
-	report_begin(report, NULL, fields, CSV_FIELDS + source->reason_count);
-	for (size_t k = 0; k < kernels_of(printer, SIZE_MAX); k++) {
-		const struct source_kernel *kernel = &source->kernels[k];
+	memcpy(printer->fields, first, sizeof(first));
+	for (size_t r = 0; r < printer->report->reason_count; r++)
+		printer->fields[CSV_FIELDS + r].name = printer->report->reasons[r].name;
+	report_begin(report, NULL, printer->fields, CSV_FIELDS + printer->report->reason_count);
+}
 
-		values[0] = name_of(printer, kernel);
-		for (size_t i = 0; i < kernel->line_count && !printer->out->errnum; i++) {
-			const struct source_line *line = &kernel->lines[i];
+static void csv_kernel(struct printer *printer, const struct source_kernel *kernel,
+		       struct report *report)
+{
+	struct report_value values[CSV_FIELDS + SOURCE_REASONS_MAX] = {name_of(printer, kernel)};
 
-			values[1] = VALUE_TEXT(file_name(source, line));
-			values[2] = VALUE_COUNT(line->line);
-			values[3] = VALUE_COUNT(line->is_inlined);
-			values[4] = VALUE_COUNT(line->samples.all);
-			for (size_t r = 0; r < source->reason_count; r++)
-				values[CSV_FIELDS + r] = VALUE_COUNT(line->samples.by_reason[r]);
-			report_row(report, values);
-		}
+	for (size_t i = 0; i < kernel->line_count && !printer->out->errnum; i++) {
+		const struct source_line *line = &kernel->lines[i];
+
+		values[1] = VALUE_TEXT(file_name(printer->report, line));
+		values[2] = VALUE_COUNT(line->line);
+		values[3] = VALUE_COUNT(line->is_inlined);
+		values[4] = VALUE_COUNT(line->samples.all);
+		for (size_t r = 0; r < printer->report->reason_count; r++)
+			values[CSV_FIELDS + r] = VALUE_COUNT(line->samples.by_reason[r]);
+		report_row(report, values);
 	}
 }
 
@@ -428,12 +384,9 @@ static void json_samples(struct json_writer *json, const struct source_report *r
 {
 	json_key_uint64(json, "samples", samples->all);
 	json_key_object(json, "reasons");
-	for (size_t r = 0; r < report->reason_count; r++) {
-		if (!samples->by_reason[r])
-			continue;
-		json_key(json, report->reasons[r].name);
-		json_uint64(json, samples->by_reason[r]);
-	}
+	for (size_t r = 0; r < report->reason_count; r++)
+		if (samples->by_reason[r])
+			json_key_uint64(json, report->reasons[r].name, samples->by_reason[r]);
 	json_end_object(json);
 }
 
@@ -493,9 +446,9 @@ static void json_waits(struct json_writer *json, const struct source_report *rep
 
 		json_begin_object(json);
 		json_key_text(json, "reason", reason->name);
-		json_key(json, "percent");
-		json_double(json,
-			    percent_of(kernel->samples.by_reason[waits[i]], kernel->samples.all));
+		json_key_double(json, "percent",
+				percent_of(kernel->samples.by_reason[waits[i]],
+					   kernel->samples.all));
 		json_key_text(json, "for", words);
 		json_file(json, report, source_hottest(kernel, waits[i]));
 		json_end_object(json);
@@ -507,11 +460,8 @@ static void json_kernel(struct json_writer *json, struct printer *printer,
 			const struct source_kernel *kernel)
 {
 	const struct source_report *report = printer->report;
-	bool has_code = printer->options->query.sass;
 	struct report_value name = name_of(printer, kernel);
 
-	if (has_code)
-		source_code_init(&printer->code, report, kernel);
 	json_line_break(json);
 	json_begin_object(json);
 	json_key(json, "kernel");
@@ -531,38 +481,58 @@ static void json_kernel(struct json_writer *json, struct printer *printer,
 	}
 	json_end_array(json);
 	json_end_object(json);
-	if (has_code)
-		source_code_fini(&printer->code);
 }
 
-static void write_json(struct printer *printer, struct json_writer *json)
+/* ------------------------------------------------------------------ all kernels */
+
+static void write_kernel(struct printer *printer, const struct source_kernel *kernel,
+			 struct report *report)
 {
-	json_key_bool(json, "partial", profile_is_partial(printer->report->profile));
-	json_key_uint64(json, "samples", printer->report->samples);
-	json_key_array(json, "kernels");
-	for (size_t k = 0; k < kernels_of(printer, SIZE_MAX) && !printer->out->errnum; k++)
-		json_kernel(json, printer, &printer->report->kernels[k]);
-	json_end_array(json);
+	printer->kernel = kernel;
+	if (printer->options->query.sass)
+		source_code_init(&printer->code, printer->report, kernel);
+	if (report->format == REPORT_TEXT)
+		print_kernel(printer, kernel);
+	else if (report->format == REPORT_CSV)
+		csv_kernel(printer, kernel, report);
+	else
+		json_kernel(&report->json, printer, kernel);
+	if (printer->options->query.sass)
+		source_code_fini(&printer->code);
 }
 
 void source_write(const void *context, struct report *report)
 {
+	const struct source_report *source = context;
 	struct printer printer = {
-		.report = context,
+		.report = source,
 		.options = report->options,
 		.term = term_probe(report->options->style.color),
 		.out = report->out,
 	};
+	size_t count = source->kernel_count;
+	size_t max = report_rows(report, KERNELS_DEFAULT);
 
-	report->is_partial = profile_is_partial(printer.report->profile);
+	report->is_partial = profile_is_partial(source->profile);
 	out_init(&printer.text, -1);
-	source_texts_init(&printer.texts, printer.report->profile);
-	if (report->format == REPORT_TEXT)
-		print_source_kernels(&printer);
-	else if (report->format == REPORT_CSV)
-		write_csv(&printer, report);
-	else
-		write_json(&printer, &report->json);
+	source_texts_init(&printer.texts, source->profile);
+	if (report->format == REPORT_CSV)
+		begin_csv(&printer, report);
+	if (report->format == REPORT_JSON) {
+		json_key_bool(&report->json, "partial", report->is_partial);
+		json_key_uint64(&report->json, "samples", source->samples);
+		json_key_array(&report->json, "kernels");
+	}
+	for (size_t k = 0; k < count && k < max && !report->out->errnum; k++) {
+		if (k && report->format == REPORT_TEXT)
+			out_byte(report->out, '\n');
+		write_kernel(&printer, &source->kernels[k], report);
+	}
+	if (count > max && report->format == REPORT_TEXT)
+		out_printf(report->out, "\n(%zu more kernel%s)\n", count - max,
+			   count - max > 1 ? "s" : "");
+	if (report->format == REPORT_JSON)
+		json_end_array(&report->json);
 	source_texts_fini(&printer.texts);
 	out_fini(&printer.text);
 }

@@ -2,7 +2,7 @@
  * --warps: in text tables per kernel of its roles, critical path and asynchronous work, and a
  * one-line summary; the stored sums as data for programs.
  */
-#include "viewer/print/print_warps.h"
+#include "viewer/print/print_kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -128,14 +128,10 @@ static int by_path(const void *left, const void *right)
 {
 	const struct warps_row *a = left;
 	const struct warps_row *b = right;
-	double path_a = a->number[WARPS_NUMBER_PATH];
-	double path_b = b->number[WARPS_NUMBER_PATH];
 
-	if (path_a < path_b || path_a > path_b)
-		return path_a < path_b ? 1 : -1;
-	if (a->role != b->role)
-		return a->role < b->role ? -1 : 1;
-	return a->scope < b->scope ? -1 : a->scope > b->scope;
+	return ORDER_OF(b->number[WARPS_NUMBER_PATH], a->number[WARPS_NUMBER_PATH])
+		       ?: ORDER_OF(a->role, b->role)
+		       ?: ORDER_OF(a->scope, b->scope);
 }
 
 /* The rows of the critical path, largest first; malloc'd. */
@@ -391,7 +387,8 @@ static void print_warps_kernels(const struct warps_report *warps, struct report 
 	struct printer printer = {
 		.report = warps,
 		.options = report->options,
-		.term = term_probe(report->options->style.color),
+		.term = report->is_page ? (struct term){.has_utf8 = true}
+					: term_probe(report->options->style.color),
 		.out = out,
 	};
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,12 @@ static char line[LINE_BYTES + 32]; /* the text, space for two numbers, a carriag
 static size_t line_length;
 static volatile sig_atomic_t seconds;
 static volatile sig_atomic_t counted; /* 0: nothing is counted */
+static bool is_disabled;
+
+void progress_disable(void)
+{
+	is_disabled = true;
+}
 
 /* snprintf() is not allowed in a signal handler. */
 static size_t put_number(char *text, int rest)
@@ -72,7 +79,7 @@ void progress_begin(const char *verb, const char *name)
 	int length;
 
 	progress_end();
-	if (isatty(STDERR_FILENO) != 1)
+	if (is_disabled || isatty(STDERR_FILENO) != 1)
 		return;
 	if (strcmp(name, "-") == 0)
 		base = "standard input";
@@ -97,7 +104,8 @@ void progress_end(void)
 	char blank[sizeof(line)];
 
 	counted = 0;
-
+	if (is_disabled)
+		return;
 	set_timer(0);
 	if (!seconds)
 		return;

@@ -12,5 +12,7 @@ void progress_begin(const char *verb, const char *name);
 /* How much of it is done, shown before the seconds. */
 void progress_count(size_t done);
 void progress_end(void);
+/* For programs that are not a command: no line, and their timer is left alone. */
+void progress_disable(void);
 
 #endif

@@ -7,8 +7,10 @@
 #include "format/csv_write.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
+#include "viewer/viewer_options.h"
 
-#define LARGE_VALUE 1e6 /* decimals are not printed from here on */
+#define LARGE_VALUE 1e6    /* decimals are not printed from here on */
+#define JSON_ROWS_DEPTH 2u /* rows there begin a line; tables in a row do not */
 
 /* ------------------------------------------------------------------ text */
 
@@ -27,11 +29,6 @@ static void text_number(struct out *out, const struct report_field *field, doubl
 		out_printf(out, field->has_sign ? " %+*.3f" : " %*.3f", columns, value);
 	else
 		out_printf(out, field->has_sign ? " %+*.4g" : " %*.4g", columns, value);
-}
-
-void report_print_value(struct out *out, double value)
-{
-	text_number(out, &(struct report_field){.columns = 10, .unit = REPORT_VALUE}, value);
 }
 
 static void text_word(struct out *out, int columns, const char *text, size_t length)
@@ -119,6 +116,10 @@ static void csv_line(struct report *report, const struct report_value *values)
 	struct out *out = report->out;
 	bool has_any = false;
 
+	if (report->target && report->target->take) {
+		report->target->take(report->target->context, report, values);
+		return;
+	}
 	for (size_t i = 0; i < report->field_count; i++) {
 		const struct report_field *field = &report->fields[i];
 
@@ -200,6 +201,13 @@ static void quote_names(struct report *report)
 
 /* ------------------------------------------------------------------ tables */
 
+size_t report_rows(const struct report *report, size_t standard)
+{
+	size_t rows = report->options->query.rows;
+
+	return rows ? rows : report->format == REPORT_TEXT ? standard : SIZE_MAX;
+}
+
 void report_begin(struct report *report, const char *key, const struct report_field *fields,
 		  size_t count)
 {
@@ -226,7 +234,8 @@ void report_row(struct report *report, const struct report_value *values)
 	} else if (report->format == REPORT_CSV) {
 		csv_line(report, values);
 	} else {
-		json_line_break(&report->json);
+		if (report->json.depth == JSON_ROWS_DEPTH)
+			json_line_break(&report->json);
 		json_begin_object(&report->json);
 		report_members(report, values);
 		json_end_object(&report->json);

@@ -74,12 +74,27 @@ static inline struct report_value report_string(const char *bytes, size_t length
 	return (struct report_value){REPORT_STRING, {.string = {bytes ? bytes : "", length}}};
 }
 
+struct report;
+
+/* Takes the names (`values` NULL) or a row of a table instead of its CSV. */
+typedef void report_take_fn(void *context, const struct report *report,
+			    const struct report_value *values);
+
+/* Output for a program that has the viewer as a library. */
+struct report_target {
+	struct out *out;      /* in memory */
+	report_take_fn *take; /* NULL: CSV is text too */
+	void *context;
+};
+
 /* The target of a view. In JSON an object is open, and the view writes its members. */
 struct report {
 	enum report_format format;
 	struct out *out;
 	struct json_writer json; /* for JSON */
 	const struct options *options;
+	const struct report_target *target; /* NULL: only `out` */
+	bool is_page;    /* in text: for a page of any width, not for this terminal */
 	bool is_partial; /* each line of CSV ends with a field "partial", which is 1 */
 	const struct report_field *fields; /* the current table */
 	size_t field_count;
@@ -91,6 +106,8 @@ struct report {
 /* A view: writes its text, its table as CSV, or the members of its JSON object. */
 typedef void report_write_fn(const void *context, struct report *report);
 
+/* The number of rows to write: -n, or `standard` in text, or all. */
+size_t report_rows(const struct report *report, size_t standard);
 /* Begins a table: its titles, or in JSON an array as member `key`. */
 void report_begin(struct report *report, const char *key, const struct report_field *fields,
 		  size_t count);
@@ -99,8 +116,5 @@ void report_row(struct report *report, const struct report_value *values);
 /* JSON: the members of the row alone, for rows with further ones. */
 void report_members(struct report *report, const struct report_value *values);
 void report_end(struct report *report);
-
-/* Prints a value in 10 columns, after a space. */
-void report_print_value(struct out *out, double value);
 
 #endif

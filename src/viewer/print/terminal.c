@@ -26,7 +26,11 @@ static bool want_color(enum color_choice choice, bool is_tty)
 
 	if (choice != COLOR_AUTO)
 		return choice == COLOR_ALWAYS;
-	return is_tty && !is_variable_set("NO_COLOR") && kind && *kind && strcmp(kind, "dumb") != 0;
+	if (is_variable_set("NO_COLOR"))
+		return false;
+	if (is_variable_set("FORCE_COLOR") && strcmp(environment_get("FORCE_COLOR"), "0") != 0)
+		return true;
+	return is_tty && kind && *kind && strcmp(kind, "dumb") != 0;
 }
 
 static size_t find_columns(void)

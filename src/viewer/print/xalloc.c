@@ -2,16 +2,27 @@
 #include "viewer/print/xalloc.h"
 
 #include <malloc.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
 
+static void (*give_up)(void);
+
+void xalloc_set_give_up(void (*function)(void))
+{
+	give_up = function;
+}
+
 _Noreturn void xgive_up(void)
 {
+	if (give_up)
+		give_up();
 	message("out of memory");
-	exit(2);
+	exit(EXIT_BAD);
 }
 
 void *xcalloc(size_t count, size_t element_bytes)
@@ -31,6 +42,23 @@ char *xstrndup(const char *text, size_t length)
 	return copy;
 }
 
+char *xstrdup(const char *text)
+{
+	return xstrndup(text, strlen(text));
+}
+
+char *xasprintf(const char *format, ...)
+{
+	char *text;
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (vasprintf(&text, format, arguments) < 0)
+		xgive_up();
+	va_end(arguments);
+	return text;
+}
+
 void xreserve(void *data, size_t *capacity, size_t count, size_t element_bytes)
 {
 	if (!array_reserve(data, capacity, count, element_bytes))
@@ -39,6 +67,8 @@ void xreserve(void *data, size_t *capacity, size_t count, size_t element_bytes)
 
 void xkeep_memory(void)
 {
+	if (give_up) /* the memory is not ours alone */
+		return;
 	mallopt(M_MMAP_THRESHOLD, 32 << 20);
 	mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }

@@ -3,27 +3,33 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
 #include "model/percentile.h"
+#include "model/ranks.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/nearest.h"
 
 enum formula_kind {
-	FORMULA_TIME,    /* source in another unit */
-	FORMULA_AVERAGE, /* source / C */
-	FORMULA_MIN,     /* from kernel rows */
+	FORMULA_TIME,     /* source in another unit */
+	FORMULA_INTERVAL, /* the same, of a metric that is not additive */
+	FORMULA_AVERAGE,  /* source / C */
+	FORMULA_MIN,      /* from kernel rows */
 	FORMULA_MAX,
 	FORMULA_P50, /* from histograms */
 	FORMULA_P90,
 	FORMULA_P99,
 	FORMULA_RATE, /* source / T */
 	FORMULA_UTIL,
+	FORMULA_SLOWEST, /* this and the next two compare ranks */
+	FORMULA_SLOWEST_RANK,
+	FORMULA_IMBALANCE,
 };
 
 struct formula {
@@ -49,6 +55,7 @@ struct formula {
 
 static const struct formula formulas[] = {
 	TIMES("time", FORMULA_TIME, "time"),
+	TIMES("time_ci", FORMULA_INTERVAL, "time_ci"),
 	TIMES("avg_time", FORMULA_AVERAGE, "time"),
 	TIMES("min_time", FORMULA_MIN, "time"),
 	TIMES("max_time", FORMULA_MAX, "time"),
@@ -68,6 +75,9 @@ static const struct formula formulas[] = {
 	{"memory_gbyte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1e9},
 	{"memory_tbyte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1e12},
 	{"util", "util", FORMULA_UTIL, "time", 1},
+	TIMES("slowest", FORMULA_SLOWEST, "time"),
+	{"slowest_rank", "slowest_rank", FORMULA_SLOWEST_RANK, "time", 1},
+	{"imbalance/%", "imbalance", FORMULA_IMBALANCE, "time", 1},
 };
 
 void derive_init(struct derive *derive, const struct metrics *metrics)
@@ -96,6 +106,7 @@ static bool is_available(const struct metrics *metrics, const struct formula *fo
 {
 	switch (formula->kind) {
 	case FORMULA_TIME:
+	case FORMULA_INTERVAL:
 		return metrics_has_number(metrics, formula->source);
 	case FORMULA_AVERAGE:
 		return metrics_has_number(metrics, formula->source) &&
@@ -111,6 +122,10 @@ static bool is_available(const struct metrics *metrics, const struct formula *fo
 		       metrics_has_number(metrics, "time");
 	case FORMULA_UTIL:
 		return util_is_possible(metrics);
+	case FORMULA_SLOWEST:
+	case FORMULA_SLOWEST_RANK:
+	case FORMULA_IMBALANCE:
+		return metrics->profile->ranks && metrics->profile->ranks->spread_count > 1;
 	}
 	return false;
 }
@@ -216,6 +231,28 @@ static double *percentiles(const struct derive *derive, enum formula_kind kind)
 	return column.value;
 }
 
+/* The slowest rank in each node. */
+static void take_ranks(const struct derive *derive, enum formula_kind kind,
+		       struct metric_column *column)
+{
+	column->values = xcalloc(derive->node_count, sizeof(*column->values));
+	column->is_inclusive = true;
+	if (kind != FORMULA_IMBALANCE)
+		column->exact = xcalloc(derive->node_count, sizeof(*column->exact));
+	for (uint32_t i = 0; i < derive->node_count; i++) {
+		const struct row_spread *spread = ranks_spread(derive->metrics->profile, i);
+		bool has_time = spread && spread->sum_ns;
+
+		if (has_time && column->exact)
+			column->exact[i] = kind == FORMULA_SLOWEST ? (int64_t)spread->max_ns
+								   : spread->max_rank;
+		column->values[i] = !has_time                      ? NAN
+				    : kind == FORMULA_SLOWEST      ? (double)spread->max_ns
+				    : kind == FORMULA_SLOWEST_RANK ? spread->max_rank
+								   : 100 * spread_imbalance(spread);
+	}
+}
+
 static void apply_formula(struct derive *derive, const struct formula *formula,
 			  struct metric_column *column)
 {
@@ -224,8 +261,9 @@ static void apply_formula(struct derive *derive, const struct formula *formula,
 
 	switch (formula->kind) {
 	case FORMULA_TIME:
+	case FORMULA_INTERVAL:
 		take_raw(derive, raw, column);
-		column->is_additive = true;
+		column->is_additive = formula->kind == FORMULA_TIME;
 		unit /= metrics_unit_ns(raw->label);
 		break;
 	case FORMULA_AVERAGE:
@@ -252,15 +290,21 @@ static void apply_formula(struct derive *derive, const struct formula *formula,
 	case FORMULA_UTIL:
 		column->values = utilization(derive);
 		break;
+	case FORMULA_SLOWEST:
+	case FORMULA_SLOWEST_RANK:
+	case FORMULA_IMBALANCE:
+		take_ranks(derive, formula->kind, column);
+		column->source = formula->kind == FORMULA_SLOWEST ? raw : NULL;
+		break;
 	}
 	scale_column(derive, column, unit);
-	column->name = xstrndup(formula->name, strlen(formula->name));
+	column->name = xstrdup(formula->name);
 }
 
 static void show_raw(struct derive *derive, const struct raw_metric *raw,
 		     struct metric_column *column)
 {
-	column->name = xstrndup(raw->label, strlen(raw->label));
+	column->name = xstrdup(raw->label);
 	column->raw = raw;
 	column->is_additive = raw->source == RAW_NUMBER;
 	if (raw->source == RAW_NUMBER)
@@ -300,7 +344,6 @@ static double sum_of_metric(const struct derive *derive, const struct raw_metric
 static void show_share(struct derive *derive, const struct raw_metric *raw,
 		       struct metric_column *column)
 {
-	size_t length = strlen(raw->name);
 	double total;
 
 	take_raw(derive, raw, column);
@@ -318,9 +361,7 @@ static void show_share(struct derive *derive, const struct raw_metric *raw,
 		column->values[i] = total == 0 ? NAN : 100 * column->values[i] / total;
 	drop_exact(column);
 	column->divisor = total / 100;
-	column->name = xcalloc(length + 3, 1);
-	memcpy(column->name, raw->name, length);
-	memcpy(column->name + length, "/%", 2);
+	column->name = xasprintf("%s/%%", raw->name);
 }
 
 static const struct formula *find_formula(const char *name)
@@ -347,7 +388,8 @@ static bool is_known_base(const struct metrics *metrics, const char *name, size_
 bool derive_lacks_unit(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
-		bool is_time = formulas[i].kind != FORMULA_RATE && formulas[i].kind != FORMULA_UTIL;
+		bool is_time = formulas[i].kind < FORMULA_RATE ||
+			       formulas[i].kind == FORMULA_SLOWEST;
 
 		if (is_time && strcasecmp(formulas[i].family, name) == 0)
 			return true;
@@ -360,12 +402,18 @@ static int refuse_metric(const struct metrics *metrics, const char *name, struct
 	const struct formula *formula = find_formula(name);
 	const char *slash = strrchr(name, '/');
 	char near[200];
+	char base[64];
 
 	if (formula && formula->kind == FORMULA_UTIL)
 		return err_set(
 			err, PROTON_E_INVALID,
 			"metric util is not available: it requires kernels with flops4, flops8, "
 			"flops16, flops32, flops64 or bytes");
+	if (formula && formula->kind >= FORMULA_SLOWEST)
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %s is not found: it compares the kernel times of a job's "
+			       "ranks",
+			       formula->name);
 	if (formula)
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %s is not found: the profile has no %s. "
@@ -379,9 +427,18 @@ static int refuse_metric(const struct metrics *metrics, const char *name, struct
 			       "metric %.100s has no unit; write %.100s/ms (or /s, /us, /ns)", name,
 			       name);
 	nearest_names(metrics, derive_available, name, near, sizeof(near));
+	snprintf(base, sizeof(base), "%.*s", slash ? (int)(slash - name) : 60, name);
 	if (slash && is_known_base(metrics, name, (size_t)(slash - name)))
-		return err_set(err, PROTON_E_INVALID, "Unsupported unit %.60s in metric %.100s%s",
-			       slash + 1, name, near);
+		return err_set(err, PROTON_E_INVALID, "Unsupported unit %.60s in metric %.100s%s%s",
+			       slash + 1, name, near,
+			       derive_lacks_unit(base) ? "; units: s, ms, us, ns" : "");
+	if (strcmp(base, "imbalance") == 0 || strcmp(base, "could_go") == 0 ||
+	    strcmp(base, "ranks") == 0)
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %.100s is one of a job's ranks; add --ranks%s", name,
+			       strcmp(name, "imbalance") == 0
+				       ? ", and write its limit in percent: imbalance > 10%"
+				       : "");
 	return err_set(err, PROTON_E_INVALID,
 		       "metric %.100s is not found%s. Use --list to see the available metrics",
 		       name, near);
@@ -430,15 +487,28 @@ int derive_own_column(struct derive *derive, const char *name, struct metric_col
 	return status;
 }
 
-bool derive_is_available(const struct metrics *metrics, const char *name)
+bool derive_is_of_ranks(const char *name)
 {
-	const char *family;
-	const char *known;
+	const struct formula *formula = find_formula(name);
 
-	for (size_t i = 0; (known = derive_available(metrics, i, &family)) != NULL; i++)
-		if (strcmp(known, name) == 0)
+	return formula && formula->kind >= FORMULA_SLOWEST;
+}
+
+bool derive_compares_ranks(const struct metrics *metrics)
+{
+	const struct profile_ranks *ranks = metrics->profile->ranks;
+
+	for (size_t i = 1; ranks && i < ranks->spread_count; i++)
+		if (ranks->spreads[i].ranks > 1)
 			return true;
 	return false;
+}
+
+bool derive_is_available(const struct metrics *metrics, const char *name)
+{
+	const struct formula *formula = find_formula(name);
+
+	return formula && is_available(metrics, formula);
 }
 
 /* ------------------------------------------------------------------ --list */
@@ -456,12 +526,39 @@ static void print_group(const struct metrics *metrics, bool is_inclusive, struct
 	}
 }
 
-void derive_print_list(const struct metrics *metrics, struct out *out)
+static void list_for_programs(const struct metrics *metrics, struct report *report)
 {
+	static const struct report_field fields[] = {{.name = "metric"}, {.name = "kind"}};
+	const char *family;
+	const char *name;
+
+	report_begin(report, "metrics", fields, ARRAY_LENGTH(fields));
+	for (size_t i = 0; i < metrics->count; i++) {
+		const struct report_value values[] = {
+			VALUE_TEXT(metrics->raws[i].name),
+			VALUE_TEXT(metrics->raws[i].is_inclusive ? "inclusive" : "exclusive")};
+
+		report_row(report, values);
+	}
+	for (size_t i = 0; (name = derive_available(metrics, i, &family)) != NULL; i++) {
+		const struct report_value values[] = {VALUE_TEXT(name), VALUE_TEXT("derived")};
+
+		report_row(report, values);
+	}
+	report_end(report);
+}
+
+void derive_write_list(const struct metrics *metrics, struct report *report)
+{
+	struct out *out = report->out;
 	const char *previous = NULL;
 	const char *family;
 	const char *name;
 
+	if (report->format != REPORT_TEXT) {
+		list_for_programs(metrics, report);
+		return;
+	}
 	print_group(metrics, true, out);
 	print_group(metrics, false, out);
 	out_text(out, "Derived metrics:\n");

@@ -7,6 +7,8 @@
  *   cpu_time/U  avg_cpu_time/U                      of timed scopes; the average is per kernel (C)
  *   [g|t]flop[8|16|32|64]/s  [g|t]byte/s            flops, flopsW or bytes / T
  *   util                                            share of the peak rate, see utilization.h
+ *   slowest/U  slowest_rank                         the largest time of a rank of a job, its number
+ *   imbalance/%                                     by how much it is above the mean
  *   METRIC/%                                        share of the root (inclusive) or of the sum;
  *                                                   for cycles, of the sum of outermost scopes
  *   METRIC                                          the recorded value
@@ -19,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "viewer/print/report_table.h"
 #include "viewer/query/raw_metrics.h"
 
 struct metric_column {
@@ -67,10 +70,14 @@ void metric_column_fini(struct metric_column *column);
  * of one family ("time/s", "time/ms") differ in their unit only.
  */
 const char *derive_available(const struct metrics *metrics, size_t index, const char **family_out);
+/* True if `name` is a metric that compares the ranks of a job. */
+bool derive_is_of_ranks(const char *name);
+/* True if the profile is of a job with several ranks to compare. */
+bool derive_compares_ranks(const struct metrics *metrics);
 /* True if the derived metric `name` is one of them. */
 bool derive_is_available(const struct metrics *metrics, const char *name);
 
 /* --list: the metric names that -m accepts with this profile. */
-void derive_print_list(const struct metrics *metrics, struct out *out);
+void derive_write_list(const struct metrics *metrics, struct report *report);
 
 #endif

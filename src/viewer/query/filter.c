@@ -110,65 +110,9 @@ static bool matches(struct matcher *matcher, size_t node)
 	return matcher->known[frame] == 1;
 }
 
-int filter_include(const struct profile *profile, uint8_t *state, const char *pattern,
-		   size_t *matches_out, struct proton_error *err)
-{
-	struct matcher matcher;
-	int status = matcher_init(&matcher, profile, pattern, err);
-	bool *keeps;
-	size_t count = 0;
-
-	if (status)
-		return status;
-	keeps = xcalloc(profile->node_count, sizeof(*keeps));
-	for (size_t i = 1; i < profile->node_count; i++) {
-		if (state[i] != NODE_SHOWN)
-			continue;
-		if (matches(&matcher, i)) {
-			keeps[i] = true;
-			count++;
-		} else {
-			keeps[i] = keeps[profile->nodes[i].parent];
-		}
-	}
-	for (size_t i = profile->node_count; i-- > 1;) {
-		if (keeps[i])
-			keeps[profile->nodes[i].parent] = true;
-		else if (state[i] == NODE_SHOWN)
-			state[i] = NODE_HIDDEN;
-	}
-	free(keeps);
-	matcher_fini(&matcher);
-	*matches_out = count;
-	return PROTON_OK;
-}
-
-int filter_exclude(const struct profile *profile, uint8_t *state, const char *pattern,
-		   size_t *matches_out, struct proton_error *err)
-{
-	struct matcher matcher;
-	int status = matcher_init(&matcher, profile, pattern, err);
-	size_t count = 0;
-
-	if (status)
-		return status;
-	for (size_t i = 1; i < profile->node_count; i++) {
-		if (state[i] != NODE_SHOWN)
-			continue;
-		if (state[profile->nodes[i].parent] == NODE_HIDDEN) {
-			state[i] = NODE_HIDDEN;
-		} else if (matches(&matcher, i)) {
-			state[i] = NODE_HIDDEN;
-			count++;
-		}
-	}
-	matcher_fini(&matcher);
-	*matches_out = count;
-	return PROTON_OK;
-}
-
-int filter_matches(const struct profile *profile, const char *pattern, bool **matches_out,
-		   struct proton_error *err)
+/* By node whether it is shown and matches; `state` NULL: all nodes are shown. */
+static int find_matches(const struct profile *profile, const uint8_t *state, const char *pattern,
+			bool **matches_out, struct proton_error *err)
 {
 	struct matcher matcher;
 	int status = matcher_init(&matcher, profile, pattern, err);
@@ -178,30 +122,103 @@ int filter_matches(const struct profile *profile, const char *pattern, bool **ma
 		return status;
 	found = xcalloc(profile->node_count, sizeof(*found));
 	for (size_t i = 1; i < profile->node_count; i++)
-		found[i] = matches(&matcher, i);
+		found[i] = (!state || state[i] == NODE_SHOWN) && matches(&matcher, i);
 	matcher_fini(&matcher);
 	*matches_out = found;
 	return PROTON_OK;
 }
 
-int filter_select(const struct profile *profile, const char *include, const char *exclude,
-		  bool **keeps_out, size_t *matches_out, struct proton_error *err)
+int filter_matches(const struct profile *profile, const char *pattern, bool **matches_out,
+		   struct proton_error *err)
+{
+	return find_matches(profile, NULL, pattern, matches_out, err);
+}
+
+int filter_include(const struct profile *profile, uint8_t *state, const char *pattern,
+		   size_t *matches_out, struct proton_error *err)
 {
 	bool *keeps;
+	int status = find_matches(profile, state, pattern, &keeps, err);
+
+	if (status)
+		return status;
+	*matches_out = 0;
+	for (size_t i = 1; i < profile->node_count; i++) {
+		*matches_out += keeps[i];
+		keeps[i] = keeps[i] || (state[i] == NODE_SHOWN && keeps[profile->nodes[i].parent]);
+	}
+	for (size_t i = profile->node_count; i-- > 1;) {
+		if (keeps[i])
+			keeps[profile->nodes[i].parent] = true;
+		else if (state[i] == NODE_SHOWN)
+			state[i] = NODE_HIDDEN;
+	}
+	free(keeps);
+	return PROTON_OK;
+}
+
+int filter_exclude(const struct profile *profile, uint8_t *state, const char *pattern,
+		   size_t *matches_out, struct proton_error *err)
+{
+	bool *found;
+	int status = find_matches(profile, state, pattern, &found, err);
+
+	if (status)
+		return status;
+	*matches_out = 0;
+	for (size_t i = 1; i < profile->node_count; i++) {
+		bool is_below = state[profile->nodes[i].parent] == NODE_HIDDEN;
+
+		if (state[i] != NODE_SHOWN || (!is_below && !found[i]))
+			continue;
+		*matches_out += !is_below;
+		state[i] = NODE_HIDDEN;
+	}
+	free(found);
+	return PROTON_OK;
+}
+
+/* The nodes that match, and all below them. */
+static int find_subtrees(const struct profile *profile, const char *pattern, bool **found_out,
+			 const char **none_out, struct proton_error *err)
+{
 	size_t count = 0;
-	int status = filter_matches(profile, include ? include : exclude, &keeps, err);
+	bool *found;
+	int status = filter_matches(profile, pattern, &found, err);
 
 	if (status)
 		return status;
 	for (size_t i = 0; i < profile->node_count; i++) {
-		count += keeps[i];
-		keeps[i] = keeps[i] || keeps[profile->nodes[i].parent];
+		count += found[i];
+		found[i] = found[i] || found[profile->nodes[i].parent];
 	}
-	for (size_t i = 0; exclude && i < profile->node_count; i++)
-		keeps[i] = !keeps[i];
-	*keeps_out = keeps;
-	*matches_out = count;
+	if (!count && !*none_out)
+		*none_out = pattern;
+	*found_out = found;
 	return PROTON_OK;
+}
+
+int filter_select(const struct profile *profile, const char *include, const char *exclude,
+		  bool **keeps_out, const char **none_out, struct proton_error *err)
+{
+	bool *keeps = NULL;
+	bool *excluded = NULL;
+	int status = PROTON_OK;
+
+	*none_out = NULL;
+	if (include)
+		status = find_subtrees(profile, include, &keeps, none_out, err);
+	if (status == PROTON_OK && exclude)
+		status = find_subtrees(profile, exclude, &excluded, none_out, err);
+	for (size_t i = 0; excluded && i < profile->node_count; i++)
+		excluded[i] = !excluded[i] && (!keeps || keeps[i]);
+	if (excluded || status) {
+		free(keeps);
+		keeps = excluded;
+	}
+	if (status == PROTON_OK)
+		*keeps_out = keeps;
+	return status;
 }
 
 void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough)

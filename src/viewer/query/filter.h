@@ -39,10 +39,11 @@ int filter_matches(const struct profile *profile, const char *pattern, bool **ma
 		   struct proton_error *err);
 /*
  * Nodes that -i and -e select when a table is built from a tree: the subtrees of nodes that match
- * `include`, without the subtrees of nodes that match `exclude`. Either may be NULL.
+ * `include`, without the subtrees of nodes that match `exclude`. Either may be NULL; *none_out is
+ * the first that matches nothing, or NULL.
  */
 int filter_select(const struct profile *profile, const char *include, const char *exclude,
-		  bool **keeps_out, size_t *matches_out, struct proton_error *err);
+		  bool **keeps_out, const char **none_out, struct proton_error *err);
 /* Marks a node as below the threshold if `is_enough` is false for it and all its descendants. */
 void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "symbol/demangle.h"
+#include "viewer/print/xalloc.h"
 
 /* Parts of a source frame; pointers into the text, which the struct does not own. */
 struct source {
@@ -75,7 +76,7 @@ static void write_source(struct out *out, struct source *source, enum name_forma
 void name_write(struct out *out, const struct profile *profile, uint32_t frame,
 		enum name_format format)
 {
-	const struct profile_frame *row = &profile->frames[frame];
+	const struct row_frame *row = &profile->frames[frame];
 	const char *name = profile_text(profile, row->name);
 	size_t length = string_length(&profile->strings, row->name);
 	struct source source = {0};
@@ -100,11 +101,25 @@ void name_write(struct out *out, const struct profile *profile, uint32_t frame,
 void name_write_styled(struct out *out, const struct profile *profile, uint32_t frame,
 		       enum name_format format, enum name_style style)
 {
-	const struct profile_frame *row = &profile->frames[frame];
+	const struct row_frame *row = &profile->frames[frame];
 	const char *name = profile_text(profile, row->name);
 	size_t length = string_length(&profile->strings, row->name);
 
 	if (style == NAMES_RAW || row->kind == FRAME_SOURCE ||
 	    !demangle(out, name, length, style == NAMES_SHORT ? DEMANGLE_SHORT : DEMANGLE_FULL))
 		name_write(out, profile, frame, format);
+}
+
+char *name_text(const struct profile *profile, uint32_t frame, enum name_style style)
+{
+	struct out name;
+	size_t length;
+	char *text;
+
+	out_init(&name, -1);
+	name_write_styled(&name, profile, frame, NAME_FULL, style);
+	text = out_take(&name, &length);
+	if (!text)
+		xgive_up();
+	return text;
 }

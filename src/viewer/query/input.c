@@ -12,13 +12,16 @@
 #include <sys/stat.h>
 
 #include "base/array.h"
+#include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/message.h"
+#include "format/rank.h"
 #include "model/load.h"
-#include "model/merge.h"
 #include "model/ranks.h"
 #include "model/scope_metrics.h"
 #include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
+#include "viewer/query/sums.h"
 
 #define PARTIAL_NAMED_MAX 3u /* scopes in a message */
 
@@ -53,27 +56,10 @@ bool input_is_profile_name(const char *name)
 	return name[0] != '.' && suffix_of(name, &kind) != NULL;
 }
 
-static bool is_job_name(const char *name)
-{
-	static const char suffix[] = ".ranks";
-	size_t length = strlen(name);
-
-	while (length && name[length - 1] == '/')
-		length--;
-	return length >= sizeof(suffix) &&
-	       memcmp(name + length - sizeof(suffix) + 1, suffix, sizeof(suffix) - 1) == 0;
-}
-
 /* NAME.ranks, or one of the directories in it: 000-999. */
 static bool is_of_ranks(const char *name)
 {
-	size_t length = strlen(name);
-	size_t digits = strspn(name, "0123456789");
-
-	if (is_job_name(name))
-		return true;
-	return digits && name[digits] == '-' && name[digits + 1] &&
-	       digits + 1 + strspn(name + digits + 1, "0123456789") == length;
+	return rank_is_job(name, strlen(name)) || rank_is_range(name, strlen(name));
 }
 
 static int is_profile(const struct dirent *entry)
@@ -84,12 +70,8 @@ static int is_profile(const struct dirent *entry)
 
 static void add_path(struct input *input, size_t *capacity, const char *directory, const char *name)
 {
-	size_t length = strlen(directory) + 1 + strlen(name) + 1;
-	char *path = xcalloc(length, 1);
-
-	snprintf(path, length, "%s%s%s", directory, *directory ? "/" : "", name);
-	xreserve(&input->paths, capacity, input->count + 1, sizeof(*input->paths));
-	input->paths[input->count++] = path;
+	XADD(input->paths, *capacity, input->count,
+	     xasprintf("%s%s%s", directory, *directory ? "/" : "", name));
 }
 
 static int compare_entry(const void *name, const void *entry)
@@ -129,15 +111,13 @@ static void add_entries(struct input *input, size_t *capacity, const char *path,
 	}
 	for (int i = 0; i < count; i++) {
 		const char *name = entries[i]->d_name;
-		char *below = NULL;
 
-		if (is_of_ranks(name)) {
-			if (depth < DEPTH_MAX && asprintf(&below, "%s/%s", path, name) < 0)
-				xgive_up();
-			if (below)
-				add_entries(input, capacity, below, depth + 1);
+		if (is_of_ranks(name) && depth < DEPTH_MAX) {
+			char *below = xasprintf("%s/%s", path, name);
+
+			add_entries(input, capacity, below, depth + 1);
 			free(below);
-		} else if (!is_there_already(entries, count, name)) {
+		} else if (!is_of_ranks(name) && !is_there_already(entries, count, name)) {
 			add_path(input, capacity, path, name);
 		}
 	}
@@ -164,9 +144,9 @@ static void make_labels(struct input *input)
 {
 	bool is_ambiguous = false;
 
-	input->labels = xcalloc(input->count, sizeof(*input->labels));
-	for (size_t i = 0; i < input->count; i++) {
-		const char *path = input_display_name(input->paths[i]);
+	input->labels = xcalloc(input->unit_count, sizeof(*input->labels));
+	for (size_t i = 0; i < input->unit_count; i++) {
+		const char *path = input_display_name(input->units[i].name);
 		const char *slash = strrchr(path, '/');
 		const char *name = slash ? slash + 1 : path;
 		size_t kind;
@@ -176,53 +156,141 @@ static void make_labels(struct input *input)
 		is_ambiguous = is_ambiguous ||
 			       (i && strcmp(input->labels[i], input->labels[i - 1]) == 0);
 	}
-	for (size_t i = 0; is_ambiguous && i < input->count; i++) {
+	for (size_t i = 0; is_ambiguous && i < input->unit_count; i++) {
 		free(input->labels[i]);
-		input->labels[i] = xstrndup(input->paths[i], strlen(input->paths[i]));
+		input->labels[i] = xstrdup(input->units[i].name);
 	}
+}
+
+/* A file while units are made. */
+struct member {
+	char *path;
+	const char *name; /* its unit */
+	size_t order;     /* number of the first file with that name */
+	bool is_found;
+};
+
+static int compare_members(const void *left, const void *right)
+{
+	const struct member *a = left;
+	const struct member *b = right;
+
+	return ORDER_OF(a->order, b->order) ?: strverscmp(a->path, b->path);
+}
+
+static void free_units(struct input *input)
+{
+	for (size_t i = 0; i < input->unit_count; i++) {
+		free(input->units[i].name);
+		free(input->labels[i]);
+	}
+	free(input->units);
+	free(input->labels);
+}
+
+void input_regroup(struct input *input, const char *const *names)
+{
+	struct member *members = xcalloc(input->count, sizeof(*members));
+	struct input_unit *units = xcalloc(input->count, sizeof(*units));
+	struct hash_table orders = {0}; /* by name; + 1 */
+	struct input_unit *unit = units - 1;
+	const char *twin = NULL;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < input->count; i++) {
+		uint64_t hash = names[i] ? hash_bytes(names[i], strlen(names[i])) : 0;
+		size_t order = names[i] ? hash_table_find(&orders, hash) : 0;
+
+		if (names[i] && !order && !hash_table_add(&orders, hash, (uint32_t)i + 1))
+			xgive_up();
+		if (names[i])
+			members[kept++] = (struct member){input->paths[i], names[i],
+							  order ? order : i + 1,
+							  input->is_found[i]};
+		else
+			free(input->paths[i]);
+	}
+	if (kept)
+		qsort(members, kept, sizeof(*members), compare_members);
+	input->count = 0;
+	for (size_t i = 0; i < kept; i++) {
+		const struct member *at = &members[i];
+
+		if (!i || at->order != at[-1].order)
+			*++unit = (struct input_unit){
+				.name = xstrdup(at->name), .first = input->count, .is_job = true};
+		else if (strcmp(at->path, at[-1].path) == 0) {
+			free(at[-1].path);
+			input->count--;
+			unit->count--;
+			twin = at->path;
+		}
+		unit->is_job &= strcmp(at->name, at->path) != 0;
+		input->is_found[input->count] = at->is_found;
+		input->paths[input->count++] = at->path;
+		unit->count++;
+	}
+	if (twin)
+		message("%s is named twice: it is counted once", twin);
+	free_units(input);
+	input->units = units;
+	input->unit_count = (size_t)(unit + 1 - units);
+	make_labels(input);
+	hash_table_fini(&orders);
+	free(members);
 }
 
 void input_init(struct input *input, char *const *paths, size_t count)
 {
+	size_t found_capacity = 0;
 	size_t capacity = 0;
 
 	*input = (struct input){0};
 	for (size_t i = 0; i < count; i++) {
 		struct stat status;
 
-		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &status) == 0 &&
-		    S_ISDIR(status.st_mode))
+		size_t before = input->count;
+		bool is_directory = strcmp(paths[i], "-") != 0 && stat(paths[i], &status) == 0 &&
+				    S_ISDIR(status.st_mode);
+
+		if (is_directory)
 			add_directory(input, &capacity, paths[i]);
 		else
 			add_path(input, &capacity, "", paths[i]);
+		xreserve(&input->is_found, &found_capacity, input->count + 1, sizeof(bool));
+		memset(input->is_found + before, is_directory, input->count - before);
 	}
-	/* A file is its own path. */
-	input->is_job = count == 1 && input->count && is_job_name(paths[0]) &&
-			strcmp(input->paths[0], paths[0]) != 0;
-	make_labels(input);
+	input_regroup(input, (const char *const *)input->paths);
 }
 
 void input_fini(struct input *input)
 {
-	for (size_t i = 0; i < input->count; i++) {
+	for (size_t i = 0; i < input->count; i++)
 		free(input->paths[i]);
-		free(input->labels[i]);
-	}
 	free(input->paths);
-	free(input->labels);
+	free(input->is_found);
+	free_units(input);
+	for (size_t i = 0; i < input->looked_count; i++) {
+		free(input->looked[i].path);
+		profile_free(input->looked[i].profile);
+	}
+	free(input->looked);
+	free(input->seen);
+	profile_free(input->roster);
 	*input = (struct input){0};
 }
 
 /* Prints why a profile is incomplete; false: the command needs a complete one. */
-static bool is_accepted(const struct input *input, const struct profile *profile, const char *name)
+static bool is_accepted(struct input *input, const struct profile *profile, const char *name)
 {
 	bool is_refused = input->needs_complete && !input->is_partial_allowed;
-	const char *mixed = ranks_info(profile, RANKS_MIXED);
+	const char *mixed = profile_info_text(profile, RANKS_MIXED);
 
 	if (*mixed)
 		message("%s is a sum of several launches: %s", name, mixed);
 
-	if (is_refused && profile->is_unfinished)
+	/* The table of the ranks says what a merged file lacks: see rank_job_input.h. */
+	if (is_refused && profile->is_unfinished && !profile->ranks)
 		message("%s: incomplete recording (the process was killed or is still recording); "
 			"%s needs a complete profile; use --allow-partial to accept this one",
 			name, input->needs_complete);
@@ -231,25 +299,88 @@ static bool is_accepted(const struct input *input, const struct profile *profile
 			"this one",
 			name, input->needs_complete);
 	if (is_refused)
-		return !profile_is_partial(profile);
-	if (profile->is_unfinished)
+		return profile->ranks ? !profile->is_damaged : !profile_is_partial(profile);
+	if (profile->is_unfinished && !profile->ranks)
 		message("%s: incomplete recording (the process was killed or is still recording); "
 			"showing the data recorded so far",
 			name);
 	if (profile->is_damaged)
 		message("%s is corrupt; showing what could be read", name);
+	input->is_cut |= profile->is_damaged && !input->is_partial_allowed;
 	return true;
+}
+
+void input_store_fini(struct input_store *store)
+{
+	for (size_t i = 0; i < store->count; i++) {
+		free(store->files[i].path);
+		free(store->files[i].bytes.bytes);
+	}
+	free(store->files);
+	profile_free(store->first);
+	*store = (struct input_store){0};
+}
+
+bool input_store_add(struct input_store *store, const char *path, struct profile_bytes *bytes)
+{
+	char *name = strdup(path);
+
+	if (!name || !ARRAY_ADD(store->files, store->capacity, store->count,
+				(struct input_kept){name, *bytes})) {
+		free(name);
+		return false;
+	}
+	*bytes = (struct profile_bytes){0};
+	return true;
+}
+
+/* The store's bytes of a file; none yet if it is new. */
+static struct profile_bytes *kept_bytes(struct input_store *store, const char *path)
+{
+	for (size_t i = 0; store && i < store->count; i++)
+		if (strcmp(store->files[i].path, path) == 0)
+			return &store->files[i].bytes;
+	if (!store)
+		return NULL;
+	if (!input_store_add(store, path, &(struct profile_bytes){0}))
+		xgive_up();
+	return &store->files[store->count - 1].bytes;
+}
+
+void input_put_back(struct input *input, const char *path, struct profile *profile)
+{
+	XADD(input->looked, input->looked_capacity, input->looked_count,
+	     (struct looked){xstrdup(path), profile});
+}
+
+static struct profile *take_looked(struct input *input, const char *path)
+{
+	struct profile *profile = NULL;
+
+	for (size_t i = 0; i < input->looked_count && !profile; i++) {
+		if (strcmp(input->looked[i].path, path) != 0)
+			continue;
+		profile = input->looked[i].profile;
+		input->looked[i].profile = NULL;
+	}
+	return profile;
 }
 
 struct profile *input_load(struct input *input, size_t index)
 {
-	struct profile *profile = NULL;
+	struct profile *profile = take_looked(input, input->paths[index]);
+	struct profile_bytes *kept = kept_bytes(input->store, input->paths[index]);
 	struct proton_error err;
 	const char *name = input_display_name(input->paths[index]);
 	int status;
 
+	/* The file may have changed since its bytes were kept. */
+	if (kept) {
+		profile_free(profile);
+		profile = NULL;
+	}
 	progress_begin("reading", input->paths[index]);
-	status = profile_load_next(input->paths[index], &input->more_bytes, &profile, &err);
+	status = profile_load_kept(input->paths[index], kept, &input->more_bytes, &profile, &err);
 	progress_end();
 	if (status) {
 		message("%s", err.text);
@@ -267,39 +398,38 @@ struct profile *input_load(struct input *input, size_t index)
 	return profile;
 }
 
+struct profile *input_load_quietly(const char *path)
+{
+	struct profile *profile = NULL;
+
+	if (strcmp(path, "-") != 0 && profile_load_file(path, &profile, NULL) == PROTON_OK)
+		return profile;
+	return NULL;
+}
+
 bool input_is_refused(const struct input *input)
 {
 	return input->needs_complete && input->has_failed;
 }
 
-struct profile *input_load_all(struct input *input)
+struct profile *input_load_unit(struct input *input, const struct input_unit *unit)
 {
 	struct profile *sum;
 	struct merge *merge;
-	size_t loaded = 0;
+	bool is_loaded = false;
 
-	if (input->count == 1)
-		return input_load(input, 0);
-	xkeep_memory();
-	sum = profile_new();
-	merge = sum ? merge_new(sum) : NULL;
-	if (!merge)
-		xgive_up();
-	for (size_t i = 0; i < input->count; i++) {
-		struct profile *profile = input_load(input, i);
+	if (unit->count == 1)
+		return input_load(input, unit->first);
+	merge = sum_begin(&sum);
+	for (size_t i = 0; i < unit->count; i++) {
+		struct profile *profile = input_load(input, unit->first + i);
 
-		if (!profile)
-			continue;
-		merge_source(merge, profile);
-		merge_tree(merge);
-		profile_free(profile);
-		loaded++;
+		if (profile)
+			sum_add(merge, profile);
+		is_loaded |= profile != NULL;
 	}
-	merge_free(merge);
-	if (sum->out_of_memory)
-		xgive_up();
-	sum->is_damaged |= input->left_out > 0;
-	if (loaded)
+	sum_end(merge, sum);
+	if (is_loaded)
 		return sum;
 	profile_free(sum);
 	return NULL;
@@ -344,7 +474,7 @@ static const char *remedy_of(const char *cause)
 static bool has_partial(const struct profile *profile, const struct profile_node *node)
 {
 	for (uint32_t v = node->first_value; v; v = profile->values[v].next) {
-		const struct profile_metric *metric = &profile->metrics[profile->values[v].metric];
+		const struct row_metric *metric = &profile->metrics[profile->values[v].metric];
 
 		if (strcmp(profile_text(profile, metric->name), SCOPE_PARTIAL_EXECUTIONS) == 0)
 			return true;
@@ -383,7 +513,7 @@ void input_report_losses(const struct profile *profile)
 	size_t count = 0;
 
 	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct profile_counter *counter = &profile->counters[i];
+		const struct row_counter *counter = &profile->counters[i];
 		const char *cause = profile_text(profile, counter->name);
 		const char *remedy;
 

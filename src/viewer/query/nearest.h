@@ -14,9 +14,4 @@ typedef const char *(*nearest_derived_fn)(const struct metrics *metrics, size_t 
 void nearest_names(const struct metrics *metrics, nearest_derived_fn derived_at, const char *name,
 		   char *text, size_t capacity);
 
-/*
- * The number of edits (insert, delete, replace, transpose) between two names, at most `limit` + 1.
- */
-size_t nearest_distance(const char *a, const char *b, size_t limit);
-
 #endif

@@ -22,7 +22,7 @@ static enum options_result parse_metrics(void *into, const char *value, struct p
 	free(query->metrics);
 	query->metrics = NULL;
 	query->metric_count = 0;
-	query->metrics_text = rest = xstrndup(value, strlen(value));
+	query->metrics_text = rest = xstrdup(value);
 	while ((part = strsep(&rest, ",")) != NULL) {
 		size_t length;
 
@@ -32,13 +32,16 @@ static enum options_result parse_metrics(void *into, const char *value, struct p
 			part[--length] = '\0';
 		if (length == 0)
 			continue;
-		xreserve(&query->metrics, &capacity, query->metric_count + 1,
-			 sizeof(*query->metrics));
-		query->metrics[query->metric_count++] = part;
+		XADD(query->metrics, capacity, query->metric_count, part);
 	}
 	if (query->metric_count == 0)
 		return OPTIONS_REFUSE(err, "--metrics needs at least one metric");
 	return OPTIONS_RUN;
+}
+
+static enum options_result parse_frames(void *into, const char *value, struct proton_error *err)
+{
+	return hiding_parse(&((struct query_options *)into)->hiding, value, err);
 }
 
 static enum options_result parse_threshold(void *into, const char *value, struct proton_error *err)
@@ -49,6 +52,12 @@ static enum options_result parse_threshold(void *into, const char *value, struct
 	char *end;
 	double min = strtod(number, &end);
 
+	if (end != number && strcmp(end, "%") == 0)
+		return OPTIONS_REFUSE(
+			err,
+			"--threshold needs a number, not \"%s\"; for a share write the "
+			"metric, as in time/%%=%.*s",
+			number, (int)(end - number), number);
 	if (end == number || *end || isnan(min))
 		return OPTIONS_REFUSE(err, "--threshold needs a number, not \"%s\"", number);
 	if (!equals) {
@@ -59,10 +68,19 @@ static enum options_result parse_threshold(void *into, const char *value, struct
 	if (equals == value)
 		return OPTIONS_REFUSE(err, "--threshold needs a metric before the \"=\" of \"%s\"",
 				      value);
-	xreserve(&query->thresholds, &query->threshold_capacity, query->threshold_count + 1,
-		 sizeof(*query->thresholds));
-	query->thresholds[query->threshold_count++] =
-		(struct threshold){.metric = xstrndup(value, (size_t)(equals - value)), .min = min};
+	XADD(query->thresholds, query->threshold_capacity, query->threshold_count,
+	     (struct threshold){.metric = xstrndup(value, (size_t)(equals - value)), .min = min});
+	return OPTIONS_RUN;
+}
+
+/* Several baselines are repeated runs, as the files of a directory are. */
+static enum options_result parse_base(void *into, const char *value, struct proton_error *err)
+{
+	struct query_options *query = into;
+
+	(void)err;
+	XADD(query->bases, query->base_capacity, query->base_count, xstrdup(value));
+	query->base = query->bases[0];
 	return OPTIONS_RUN;
 }
 
@@ -179,6 +197,13 @@ static const struct option_row rows[] = {
 	{'l', "list", NULL, "list the metrics of the profile", MEMBER(list)},
 	{'i', "include", "REGEX", "show only paths through a matching frame", MEMBER(include)},
 	{'e', "exclude", "REGEX", "omit matching frames and their subtrees", MEMBER(exclude)},
+	{0, "frames", "WHICH",
+	 "user (default) hides lines of Triton, PyTorch and Python;\n"
+	 "all, or no-triton,no-torch,no-python,no-packages",
+	 .parse = parse_frames},
+	{0, "hide", "REGEX", "hide matching frames; frames below them move up",
+	 MEMBER(hiding.hide)},
+	{0, "show", "REGEX", "hide all frames but kernels and matching ones", MEMBER(hiding.show)},
 	{'t', "threshold", "VALUE", "minimum of the first metric, or METRIC=VALUE",
 	 .parse = parse_threshold},
 	{'d', "depth", "N", "maximum depth of the tree (default: 100)", .parse = parse_depth},
@@ -206,10 +231,10 @@ static const struct option_row rows[] = {
 	{.help = "Comparison"},
 	{0, "diff", "BASE",
 	 "compare with BASE, largest change first\n"
-	 "(also -diff, --diff-profile); for several runs of a\n"
-	 "side: means, intervals and verdicts",
-	 MEMBER(base)},
-	{0, "diff-profile", "BASE", NULL, MEMBER(base)},
+	 "(also -diff, --diff-profile; several for more runs);\n"
+	 "for several runs of a side: means, intervals and verdicts",
+	 .parse = parse_base},
+	{0, "diff-profile", "BASE", NULL, .parse = parse_base},
 	{0, "fail-if", "GATE",
 	 "exit with status 3 if GATE is true: 'time > +5%',\n"
 	 "'util < 0.5 in matmul'",
@@ -230,6 +255,8 @@ static const struct option_row rows[] = {
 struct option_table query_options_init(struct query_options *query)
 {
 	*query = (struct query_options){.depth = DEPTH_DEFAULT, .rank = RANK_NONE};
+	hiding_init(&query->hiding);
+	peaks_forget_own();
 	return (struct option_table){rows, ARRAY_LENGTH(rows), query};
 }
 
@@ -239,8 +266,11 @@ void query_options_fini(struct query_options *query)
 		free(query->thresholds[i].metric);
 	for (size_t i = 0; i < query->gate_count; i++)
 		gate_fini(&query->gates[i]);
+	for (size_t i = 0; i < query->base_count; i++)
+		free(query->bases[i]);
 	free(query->thresholds);
 	free(query->gates);
 	free(query->metrics);
 	free(query->metrics_text);
+	free(query->bases);
 }

@@ -9,6 +9,7 @@
 #include "format/rank.h"
 #include "model/regroup.h"
 #include "viewer/numbers/gate.h"
+#include "viewer/query/hiding.h"
 
 enum view_mode {
 	VIEW_TREE,
@@ -42,12 +43,15 @@ struct threshold {
 struct query_options {
 	char **paths; /* of the profiles */
 	size_t path_count;
-	char *base;           /* --diff */
+	char *base; /* --diff: the first of bases; NULL: none */
+	char **bases;
+	size_t base_count, base_capacity;
 	const char **metrics; /* malloc'd; points into metrics_text */
 	size_t metric_count;  /* 0: defaults */
 	char *metrics_text;
 	const char *include;
 	const char *exclude;
+	struct hiding hiding;
 	double threshold; /* for the first metric */
 	bool has_threshold;
 	struct threshold *thresholds; /* for other metrics */

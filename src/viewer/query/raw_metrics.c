@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/buf.h"
-#include "model/profile.h"
+#include "model/estimates.h"
 #include "viewer/print/xalloc.h"
 
 #define KERNEL_TIME "time (ns)"
@@ -31,8 +30,7 @@ static size_t bare_length(const char *label)
 	return length;
 }
 
-/* ASCII only, independent of the locale; metric names need no more. */
-static void lower_case(char *text)
+void metrics_lower_case(char *text)
 {
 	for (; *text; text++) {
 		if (*text >= 'A' && *text <= 'Z')
@@ -43,14 +41,15 @@ static void lower_case(char *text)
 static void add_raw_metric(struct metrics *metrics, size_t *capacity, const char *label,
 			   struct raw_metric model)
 {
-	struct raw_metric *raw;
+	uint32_t number = (uint32_t)metrics->count + 1;
 
-	xreserve(&metrics->raws, capacity, metrics->count + 1, sizeof(*metrics->raws));
-	raw = &metrics->raws[metrics->count++];
-	*raw = model;
-	raw->label = xstrndup(label, strlen(label));
-	raw->name = xstrndup(label, bare_length(label));
-	lower_case(raw->name);
+	model.label = xstrdup(label);
+	model.name = xstrndup(label, bare_length(label));
+	metrics_lower_case(model.name);
+	XADD(metrics->raws, *capacity, metrics->count, model);
+	if (!hash_table_add(&metrics->by_text, hash_stored(label, strlen(label)), number) ||
+	    !hash_table_add(&metrics->by_text, hash_stored(model.name, strlen(model.name)), number))
+		xgive_up();
 }
 
 static void add_kernel_metrics(struct metrics *metrics, size_t *capacity)
@@ -66,41 +65,6 @@ static void add_kernel_metrics(struct metrics *metrics, size_t *capacity)
 		metrics->has_kernel_range = profile->kernels[i].min_ns != KERNEL_TIME_UNKNOWN;
 }
 
-static int compare_labels(const void *left, const void *right)
-{
-	const struct raw_metric *a = *(const struct raw_metric *const *)left;
-	const struct raw_metric *b = *(const struct raw_metric *const *)right;
-	int order = strcmp(a->label, b->label);
-
-	return order ? order : (a > b) - (a < b);
-}
-
-static int compare_names(const void *left, const void *right)
-{
-	const struct raw_metric *a = *(const struct raw_metric *const *)left;
-	const struct raw_metric *b = *(const struct raw_metric *const *)right;
-	int order = strcmp(a->name, b->name);
-
-	return order ? order : (a > b) - (a < b);
-}
-
-/* Programs may have as many metrics as scopes: metrics are found by binary search. */
-static void index_many(struct metrics *metrics)
-{
-	size_t count = metrics->count;
-
-	if (count <= MANY)
-		return;
-	metrics->by_label = xcalloc(count, sizeof(void *));
-	metrics->by_name = xcalloc(count, sizeof(void *));
-	for (size_t i = 0; i < count; i++)
-		metrics->by_label[i] = metrics->by_name[i] = &metrics->raws[i];
-	qsort(metrics->by_label, count, sizeof(void *), compare_labels);
-	qsort(metrics->by_name, count, sizeof(void *), compare_names);
-	if (!value_index_init(&metrics->values, metrics->profile))
-		xgive_up();
-}
-
 void metrics_init(struct metrics *metrics, const struct profile *profile)
 {
 	struct raw_metric device_id = {.source = RAW_DEVICE_ID, .metric = METRIC_NONE};
@@ -111,7 +75,7 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 	*metrics = (struct metrics){.profile = profile};
 	add_kernel_metrics(metrics, &capacity);
 	for (size_t i = 0; i < profile->metric_count; i++) {
-		const struct profile_metric *metric = &profile->metrics[i];
+		const struct row_metric *metric = &profile->metrics[i];
 		const char *label = profile_text(profile, metric->name);
 		bool is_number = metric->type == PROTON_METRIC_INT64 ||
 				 metric->type == PROTON_METRIC_DOUBLE;
@@ -119,8 +83,13 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 
 		if (is_number) {
 			raw.source = RAW_NUMBER;
-			raw.is_inclusive = !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
+			/* Intervals of sums follow from those of the parts. */
+			raw.is_inclusive =
+				!(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY)) ||
+				strcmp(label, ESTIMATES_INTERVAL) == 0;
 		}
+		if (strcmp(label, ESTIMATES_METRIC) == 0)
+			continue;
 		/* If kernels have the metric too, both are one metric. */
 		if (has_kernels && is_number &&
 		    (strcmp(label, KERNEL_TIME) == 0 || strcmp(label, KERNEL_COUNT_NAME) == 0))
@@ -141,7 +110,8 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 		add_raw_metric(metrics, &capacity, LAUNCH_CONFIG,
 			       (struct raw_metric){.source = RAW_LAUNCH_CONFIG,
 						   .metric = METRIC_NONE});
-	index_many(metrics);
+	if (metrics->count > MANY && !value_index_init(&metrics->values, profile))
+		xgive_up();
 }
 
 void metrics_fini(struct metrics *metrics)
@@ -151,34 +121,27 @@ void metrics_fini(struct metrics *metrics)
 		free(metrics->raws[i].label);
 	}
 	free(metrics->raws);
-	free(metrics->by_label);
-	free(metrics->by_name);
+	hash_table_fini(&metrics->by_text);
 	value_index_fini(&metrics->values);
 	*metrics = (struct metrics){0};
-}
-
-static const char *text_of(const struct raw_metric *raw, bool by_label)
-{
-	return by_label ? raw->label : raw->name;
 }
 
 /* The first metric with that label or name. */
 static const struct raw_metric *find_raw_metric(const struct metrics *metrics, const char *text,
 						bool by_label)
 {
-	const struct raw_metric **sorted = by_label ? metrics->by_label : metrics->by_name;
-	size_t index;
+	uint64_t hash = hash_stored(text, strlen(text));
+	uint64_t at = hash;
+	uint32_t first = UINT32_MAX;
+	uint32_t number;
 
-	for (size_t i = 0; !sorted && i < metrics->count; i++) {
-		if (strcmp(text_of(&metrics->raws[i], by_label), text) == 0)
-			return &metrics->raws[i];
+	while ((number = hash_table_next(&metrics->by_text, hash, &at)) != 0) {
+		const struct raw_metric *raw = &metrics->raws[number - 1];
+
+		if (number < first && strcmp(by_label ? raw->label : raw->name, text) == 0)
+			first = number;
 	}
-	index = ARRAY_COUNT_BEFORE(sorted ? metrics->count : 0, i,
-				   strcmp(text_of(sorted[i], by_label), text) < 0);
-	return sorted && index < metrics->count &&
-			       strcmp(text_of(sorted[index], by_label), text) == 0
-		       ? sorted[index]
-		       : NULL;
+	return first == UINT32_MAX ? NULL : &metrics->raws[first - 1];
 }
 
 const struct raw_metric *metrics_find(const struct metrics *metrics, const char *name)
@@ -189,7 +152,7 @@ const struct raw_metric *metrics_find(const struct metrics *metrics, const char 
 	if (found)
 		return found;
 	bare = xstrndup(name, bare_length(name));
-	lower_case(bare);
+	metrics_lower_case(bare);
 	found = find_raw_metric(metrics, bare, false);
 	free(bare);
 	return found;
@@ -207,7 +170,7 @@ struct column metrics_column(const struct metrics *metrics, const struct raw_met
 {
 	struct column column;
 
-	if (rollup_metric_indexed(metrics->profile, metrics->by_label ? &metrics->values : NULL,
+	if (rollup_metric_indexed(metrics->profile, metrics->count > MANY ? &metrics->values : NULL,
 				  raw->label, is_inclusive, &column, NULL))
 		xgive_up(); /* the name exists, so memory ran out */
 	return column;
@@ -247,11 +210,11 @@ static void write_devices(struct out *out, const struct metrics *metrics, enum r
 	const struct profile_kernel *kernels = profile->kernels;
 
 	for (uint32_t i = first; i; i = kernels[i].next) {
-		const struct profile_device *device = &profile->devices[kernels[i].device];
+		const struct row_device *device = &profile->devices[kernels[i].device];
 		bool is_known = false;
 
 		for (uint32_t k = first; k != i && !is_known; k = kernels[k].next) {
-			const struct profile_device *other = &profile->devices[kernels[k].device];
+			const struct row_device *other = &profile->devices[kernels[k].device];
 
 			is_known = source == RAW_DEVICE_ID ? other->id == device->id
 							   : other->type == device->type;
@@ -344,13 +307,13 @@ static void write_config(struct out *out, const struct launch_config *config)
 static void write_launch_config(struct out *out, const struct profile *profile, uint32_t node)
 {
 	const struct profile_kernel *kernels = profile->kernels;
-	const struct profile_config *longest = NULL;
+	const struct row_config *longest = NULL;
 	uint64_t all = 0;
 	bool has_others = false;
 
 	for (uint32_t k = profile->nodes[node].first_kernel; k; k = kernels[k].next) {
 		for (uint32_t c = kernels[k].first_config; c; c = profile->configs[c].next) {
-			const struct profile_config *config = &profile->configs[c];
+			const struct row_config *config = &profile->configs[c];
 
 			all++;
 			if (config->flags & CONFIG_OTHER)

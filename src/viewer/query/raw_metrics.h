@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/hash_table.h"
 #include "model/profile.h"
 #include "model/rollup.h"
 
@@ -36,11 +37,9 @@ struct metrics {
 	const struct profile *profile;
 	struct raw_metric *raws;
 	size_t count;
-	bool has_kernel_range; /* at least one kernel has its shortest and longest run */
-	/* Indexes for many metrics; else NULL. */
-	const struct raw_metric **by_label,
-		**by_name; /* sorted; among equal ones, the first stays first */
-	struct value_index values;
+	bool has_kernel_range;     /* at least one kernel has its shortest and longest run */
+	struct hash_table by_text; /* labels and names: index of a metric + 1 */
+	struct value_index values; /* if there are many metrics */
 };
 
 void metrics_init(struct metrics *metrics, const struct profile *profile);
@@ -65,6 +64,9 @@ double metrics_own_number(const struct metrics *metrics, const struct raw_metric
 /* Appends a node's value of a text metric; nothing if it has none. */
 void metrics_text(struct out *out, const struct metrics *metrics, const struct raw_metric *raw,
 		  uint32_t node);
+
+/* ASCII only, independent of the locale; metric names need no more. */
+void metrics_lower_case(char *text);
 
 /* Nanoseconds per unit of a label such as "cpu_time (us)"; 1 if it has no time unit. */
 double metrics_unit_ns(const char *label);

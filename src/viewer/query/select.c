@@ -1,31 +1,31 @@
-/* Command-line filters (-i, -e, -t, --rows) applied to the nodes of a view. */
+/* Selection of nodes of a view: by -i, -e, -t and --rows, and by the size of a terminal. */
 #include "viewer/query/select.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/message.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
+#include "viewer/query/hiding.h"
 
 int select_paths(const struct options *options, const struct profile *profile, uint8_t *state,
 		 struct proton_error *err)
 {
-	const char *pattern = options->query.include ? options->query.include
-						     : options->query.exclude;
+	const struct query_options *query = &options->query;
 	size_t matches = 0;
 	int status = PROTON_OK;
 
-	if (options->query.include)
-		status = filter_include(profile, state, pattern, &matches, err);
-	else if (options->query.exclude)
-		status = filter_exclude(profile, state, pattern, &matches, err);
-	if (status)
-		return status;
-	if (pattern && matches == 0)
-		message("no frame matches \"%s\"", pattern);
-	return PROTON_OK;
+	/* First what -e omits: -i then shows no path that would end there. */
+	if (query->exclude)
+		status = filter_exclude(profile, state, query->exclude, &matches, err);
+	if (status == PROTON_OK && query->exclude && matches == 0)
+		hiding_report_none(query->exclude);
+	if (status == PROTON_OK && query->include)
+		status = filter_include(profile, state, query->include, &matches, err);
+	if (status == PROTON_OK && query->include && matches == 0)
+		hiding_report_none(query->include);
+	return status;
 }
 
 static int require(const struct metric_column *column, double min,
@@ -69,6 +69,8 @@ int select_minimum(const struct options *options, const struct profile *profile,
 	return status;
 }
 
+/* ------------------------------------------------------------------ the largest values */
+
 static int descending(const void *left, const void *right)
 {
 	double a = *(const double *)left;
@@ -77,38 +79,113 @@ static int descending(const void *left, const void *right)
 	return a < b ? 1 : a > b ? -1 : 0;
 }
 
-void select_rows(const struct profile *profile, const double *values, size_t rows,
-		 bool by_magnitude, uint8_t *state)
+/* By node; all are equal without values. */
+static double *keys_of(const double *values, size_t count, bool by_magnitude)
 {
-	double *sorted = xcalloc(profile->node_count, sizeof(*sorted));
-	size_t above = 0; /* rows with a larger value than the smallest one shown */
-	size_t count = 0;
+	double *keys = xcalloc(count, sizeof(*keys));
+
+	for (size_t i = 0; values && i < count; i++)
+		keys[i] = isnan(values[i]) ? -INFINITY : by_magnitude ? fabs(values[i]) : values[i];
+	return keys;
+}
+
+/* Keys above a limit, and the first ones, in file order, that are equal to it. */
+struct largest {
 	double min;
+	size_t equals;
+};
+
+/* The limit for the `max` shown nodes with the largest keys. */
+static struct largest largest_of(const struct profile *profile, const uint8_t *state,
+				 const double *keys, size_t max)
+{
+	struct largest largest = {.min = -INFINITY, .equals = SIZE_MAX};
+	double *sorted = xcalloc(profile->node_count, sizeof(*sorted));
+	size_t count = 0;
 
 	for (size_t i = 1; i < profile->node_count; i++)
 		if (state[i] == NODE_SHOWN)
-			sorted[count++] = isnan(values[i]) ? -INFINITY
-					  : by_magnitude   ? fabs(values[i])
-							   : values[i];
-	if (count > rows) {
+			sorted[count++] = keys[i];
+	if (count > max) {
 		qsort(sorted, count, sizeof(*sorted), descending);
-		min = sorted[rows - 1];
-		while (above < rows && sorted[above] > min)
-			above++;
-		/* Rows with equal values are shown in file order, as many as allowed. */
-		rows -= above;
-		for (size_t i = 1; i < profile->node_count; i++) {
-			double value = isnan(values[i]) ? -INFINITY
-				       : by_magnitude   ? fabs(values[i])
-							: values[i];
-
-			if (state[i] != NODE_SHOWN || value > min)
-				continue;
-			if (value == min && rows)
-				rows--;
-			else
-				state[i] = NODE_HIDDEN;
-		}
+		largest.min = sorted[max - 1];
+		for (largest.equals = max;
+		     largest.equals && sorted[max - largest.equals] > largest.min;)
+			largest.equals--;
 	}
 	free(sorted);
+	return largest;
+}
+
+static bool takes_key(struct largest *largest, double key)
+{
+	return key > largest->min || (key == largest->min && largest->equals && largest->equals--);
+}
+
+void select_rows(const struct profile *profile, const double *values, size_t rows,
+		 bool by_magnitude, uint8_t *state)
+{
+	double *keys = keys_of(values, profile->node_count, by_magnitude);
+	struct largest largest = largest_of(profile, state, keys, rows);
+
+	for (size_t i = 1; i < profile->node_count; i++)
+		if (state[i] == NODE_SHOWN && !takes_key(&largest, keys[i]))
+			state[i] = NODE_HIDDEN;
+	free(keys);
+}
+
+/* Adds an omitted frame's value to the omitted part of the first column. */
+static void add_missing(struct table_model *table, uint32_t node, bool is_topmost)
+{
+	const struct metric_column *column = &table->columns[table->sort_column];
+
+	table->cut.frames++;
+	if (column->values && !isnan(column->values[node]) && (is_topmost || !column->is_inclusive))
+		table->cut.value += column->values[node];
+}
+
+/* 100 %: the value of the root, or the sum of all nodes. */
+static double whole_of(const struct table_model *table)
+{
+	const struct metric_column *column = &table->columns[table->sort_column];
+	double sum = 0;
+
+	if (!column->values || !column->is_additive)
+		return NAN;
+	if (column->is_inclusive && !table->is_flat)
+		return column->values[0];
+	for (size_t i = table->is_flat; i < table->profile->node_count; i++)
+		if (table->state[i] != NODE_GONE && !isnan(column->values[i]))
+			sum += column->values[i];
+	return sum;
+}
+
+void select_for_terminal(struct table_model *table, uint8_t *state)
+{
+	const struct profile *profile = table->profile;
+	const double *values = table->columns[table->sort_column].values;
+	double *keys = keys_of(values, profile->node_count, table->by_magnitude);
+	double whole = whole_of(table);
+	struct largest largest;
+
+	/* The maximum in the subtree: the selected nodes form a tree. */
+	for (size_t i = profile->node_count; i-- > 1;) {
+		uint32_t parent = profile->nodes[i].parent;
+
+		if (state[i] == NODE_SHOWN && keys[i] > keys[parent])
+			keys[parent] = keys[i];
+	}
+	largest = largest_of(profile, state, keys, SELECT_FRAMES);
+	table->cut.value = 0;
+	for (uint32_t i = 1; i < profile->node_count; i++) {
+		bool is_topmost = state[profile->nodes[i].parent] != NODE_BELOW;
+
+		if (state[i] != NODE_SHOWN || (is_topmost && takes_key(&largest, keys[i])))
+			continue;
+		state[i] = NODE_BELOW;
+		add_missing(table, i, is_topmost);
+	}
+	table->cut.percent = whole > 0 && !table->by_magnitude ? 100 * table->cut.value / whole
+							       : NAN;
+	free(keys);
 }

@@ -1,9 +1,10 @@
-/* Command-line filters for all views: -i, -e, -t and --rows. */
+/* Selection of nodes for all views: -i, -e, -t, --rows, and the size limit of a terminal. */
 #ifndef VIEWER_QUERY_SELECT_H
 #define VIEWER_QUERY_SELECT_H
 
 #include <stdint.h>
 
+#include "viewer/print/table_model.h"
 #include "viewer/query/derive.h"
 #include "viewer/viewer_options.h"
 
@@ -24,5 +25,14 @@ int select_minimum(const struct options *options, const struct profile *profile,
 /* Shows the `rows` largest rows of a flat table; equal ones in file order. */
 void select_rows(const struct profile *profile, const double *values, size_t rows,
 		 bool by_magnitude, uint8_t *state);
+
+#define SELECT_FRAMES 200
+
+/*
+ * Keeps the SELECT_FRAMES frames with the largest values in the sort column, and their ancestors.
+ * The others become NODE_BELOW in `state`, or rows of a flat table are omitted. table->cut
+ * describes what is omitted.
+ */
+void select_for_terminal(struct table_model *table, uint8_t *state);
 
 #endif

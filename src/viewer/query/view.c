@@ -8,38 +8,67 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "export/bounds.h"
+#include "model/ranks.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/numbers/warps_report.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
+#include "viewer/query/hiding.h"
 #include "viewer/query/select.h"
 #include "viewer/query/walk.h"
+#include "viewer/ranks/rank_numbers.h"
+#include "viewer/ranks/rank_turn.h"
 
 #define CUMULATIVE "cum/%"
 #define DEFAULT_METRICS 3
 /* A column has a double and an exact integer per node. */
 #define COLUMN_BYTES 16u
 
+/* In a comparison, the first metric decides. */
+bool view_needs_rank_times(const struct options *options)
+{
+	const struct query_options *query = &options->query;
+	bool needs = !query->metric_count ||
+		     (query->base && rank_time_divisor(query->metrics[0]) > 0);
+
+	for (size_t i = 0; i < query->metric_count; i++)
+		needs |= derive_is_of_ranks(query->metrics[i]);
+	for (size_t i = 0; i < query->threshold_count; i++)
+		needs |= derive_is_of_ranks(query->thresholds[i].metric);
+	for (size_t i = 0; i < query->gate_count; i++)
+		needs |= derive_is_of_ranks(query->gates[i].metric);
+	return needs && query->mode != VIEW_TREE && !query->list;
+}
+
 static int regroup_view(struct profile **profile, const struct options *options,
 			struct proton_error *err)
 {
 	struct profile *turned = NULL;
+	bool has_ranks = (*profile)->ranks && (*profile)->ranks->kept;
+	uint32_t *places = NULL;
 	bool *keeps = NULL;
-	size_t matches = 0;
+	const char *none = NULL;
 	int status = PROTON_OK;
 
 	if (options->query.include || options->query.exclude)
 		status = filter_select(*profile, options->query.include, options->query.exclude,
-				       &keeps, &matches, err);
+				       &keeps, &none, err);
 	if (status)
 		return status;
-	if (keeps && matches == 0)
-		message("no frame matches \"%s\"",
-			options->query.include ? options->query.include : options->query.exclude);
+	if (none)
+		hiding_report_none(none);
+	if (has_ranks)
+		places = xcalloc((*profile)->node_count, sizeof(*places));
 	if (options->query.mode == VIEW_FLAT)
-		status = profile_regroup(*profile, options->query.group_by, keeps, &turned, err);
+		status = profile_regroup(*profile, options->query.group_by, keeps, places, &turned,
+					 err);
 	else
-		status = profile_invert(*profile, options->query.depth, keeps, &turned, err);
+		status =
+			profile_invert(*profile, options->query.depth, keeps, places, &turned, err);
+	if (status == PROTON_OK && has_ranks && !rank_turn(turned, *profile, places))
+		message("the slowest ranks of some rows are not known: a merged file has times of "
+			"single ranks in some frames only; name the directory of the ranks");
+	free(places);
 	free(keeps);
 	if (status)
 		return status;
@@ -54,6 +83,11 @@ int view_turn(struct profile **profile, const struct options *options, uint8_t *
 	bool is_export = output_is_export(&options->output);
 	int status;
 
+	if ((*profile)->ranks && view_needs_rank_times(options))
+		rank_turn_begin(*profile);
+	status = hiding_fold(&options->query.hiding, *profile, err);
+	if (status)
+		return status;
 	/* Warp data belongs to the --warps report, not to the tree of scopes. */
 	if (!options->query.warps && !options->query.list &&
 	    (options->query.metric_count || !is_export) && !warps_are_asked_for(options))
@@ -117,6 +151,16 @@ bool view_is_empty(const struct view *view)
 
 /* ------------------------------------------------------------------ which metrics */
 
+/* Adds the metrics that compare the ranks of a job. */
+static size_t rank_metrics(const struct metrics *metrics, size_t count, const char **names)
+{
+	static const char *const wanted[] = {"slowest/ms", "slowest_rank", "imbalance/%"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(wanted) && derive_compares_ranks(metrics); i++)
+		names[count++] = wanted[i];
+	return count;
+}
+
 /* Default metrics of a flat table, most important first; as many as fit are shown. */
 static size_t flat_metrics(const struct metrics *metrics, const char **names)
 {
@@ -128,8 +172,11 @@ static size_t flat_metrics(const struct metrics *metrics, const char **names)
 	size_t count = 0;
 
 	names[count++] = "time/ms";
+	if (metrics_has_number(metrics, "time_ci"))
+		names[count++] = "time_ci/ms";
 	names[count++] = "time/%";
 	names[count++] = CUMULATIVE;
+	count = rank_metrics(metrics, count, names);
 	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
 		if (strcmp(wanted[i], "util") == 0 && !util_is_known(metrics))
 			continue;
@@ -166,10 +213,12 @@ static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const
 
 	if (metrics_has_number(metrics, "time")) {
 		names[count++] = "time/ms";
+		if (metrics_has_number(metrics, "time_ci"))
+			names[count++] = "time_ci/ms";
 		names[count++] = "time/%";
 		if (metrics_has_number(metrics, "count"))
 			names[count++] = "count";
-		return count;
+		return rank_metrics(metrics, count, names);
 	}
 	if (metrics_has_number(metrics, "cycles"))
 		return cycle_metrics(metrics, has_shares, names);
@@ -234,7 +283,7 @@ static int add_column(struct view *view, struct derive *derive, const char *name
 			err, PROTON_E_INVALID,
 			"metric cum/%% (cumulative share of the first metric) requires a flat "
 			"table (--top, --group) and cannot be the first metric");
-	*column = (struct metric_column){.name = xstrndup(CUMULATIVE, strlen(CUMULATIVE))};
+	*column = (struct metric_column){.name = xstrdup(CUMULATIVE)};
 	column->values = xcalloc(view->profile->node_count, sizeof(*column->values));
 	view->column_count++;
 	return PROTON_OK;
@@ -278,7 +327,7 @@ int view_columns(struct view *view, const struct options *options, struct proton
 				       "--fail-if requires a numeric metric; %s is not numeric",
 				       column->name);
 		view->gates[i] = (struct gate_numbers){
-			.label = xstrndup(column->name, strlen(column->name)),
+			.label = xstrdup(column->name),
 			.after = column->values,
 			.is_inclusive = column->is_inclusive,
 		};

@@ -32,8 +32,9 @@ struct view {
 };
 
 /*
- * Removes launch metadata from a profile and transforms it for the mode: replaces *profile by a
- * flat table or bottom-up tree. *state_out: see struct view; malloc'd, NULL on failure.
+ * Removes hidden frames and launch metadata from a profile and transforms it for the mode: replaces
+ * *profile by a flat table or bottom-up tree. *state_out: see struct view; malloc'd, NULL on
+ * failure.
  */
 int view_turn(struct profile **profile, const struct options *options, uint8_t **state_out,
 	      struct proton_error *err);
@@ -45,6 +46,9 @@ int view_turn(struct profile **profile, const struct options *options, uint8_t *
 int view_init(struct view *view, struct profile *profile, const struct options *options,
 	      struct proton_error *err);
 void view_fini(struct view *view);
+
+/* True if these options add up the times of the ranks of a job in another way than its tree. */
+bool view_needs_rank_times(const struct options *options);
 
 /* True if no node has a measured value. */
 bool view_is_empty(const struct view *view);

@@ -61,8 +61,8 @@ void walk_init(struct walk *walk, const struct table_model *table)
 	*walk = (struct walk){.table = table};
 	walk->keys = keys_of(table);
 	walk->sizes = sizes_of(table);
-	xreserve(&walk->stack, &walk->stack_capacity, 1, sizeof(*walk->stack));
-	walk->stack[walk->stack_count++] = (struct walk_step){.is_last = true};
+	XADD(walk->stack, walk->stack_capacity, walk->stack_count,
+	     (struct walk_step){.is_last = true});
 }
 
 void walk_fini(struct walk *walk)
@@ -103,24 +103,22 @@ static void push_children(struct walk *walk, const struct walk_step *parent)
 			below += walk->sizes[i];
 	}
 	if (below) {
-		xreserve(&walk->stack, &walk->stack_capacity, start + 1, sizeof(*walk->stack));
-		walk->stack[walk->stack_count++] = (struct walk_step){
-			.node = parent->node,
-			.level = parent->level + 1,
-			.is_last = true,
-			.is_more = true,
-			.more = below,
-		};
+		XADD(walk->stack, walk->stack_capacity, walk->stack_count,
+		     (struct walk_step){
+			     .node = parent->node,
+			     .level = parent->level + 1,
+			     .is_last = true,
+			     .is_more = true,
+			     .more = below,
+		     });
 		start++;
 	}
 	for (uint32_t i = profile->nodes[parent->node].first_child; i;
 	     i = profile->nodes[i].next_sibling) {
 		if (state[i] != NODE_SHOWN)
 			continue;
-		xreserve(&walk->stack, &walk->stack_capacity, walk->stack_count + 1,
-			 sizeof(*walk->stack));
-		walk->stack[walk->stack_count++] =
-			(struct walk_step){.node = i, .level = parent->level + 1};
+		XADD(walk->stack, walk->stack_capacity, walk->stack_count,
+		     (struct walk_step){.node = i, .level = parent->level + 1});
 	}
 	if (walk->stack_count == start)
 		return;

@@ -5,33 +5,35 @@
  * Each process merges a range of the ranks. In log2 rounds the later half of the processes sends
  * its parts of the tree to the earlier half, as packed profile files.
  */
+#include <errno.h>
 #include <libproton/proton.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/array.h"
 #include "base/buf.h"
 #include "base/message.h"
 #include "base/option_table.h"
 #include "base/replace.h"
+#include "base/shell_quote.h"
 #include "base/standard.h"
+#include "format/rank.h"
 #include "format/target.h"
 #include "model/ranks.h"
 #include "model/save_profile.h"
+#include "viewer/export/export_check.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/input.h"
 #include "viewer/query/pattern.h"
 #include "viewer/ranks/processes.h"
 #include "viewer/ranks/rank_columns.h"
+#include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_report.h"
 
 #include <getopt.h>
-
-#define EXIT_BAD 2
 
 struct merge_options {
 	const char *output;
@@ -91,6 +93,7 @@ static const struct option_row rows[] = {
 	 .parse = parse_columns},
 	{0, "rank-names", "REGEX", "parts of names that differ from rank to rank", MEMBER(names)},
 	{'h', "help", .help = "print this help"},
+	OPTION_COMPLETION,
 	{0, "version", NULL, "print the version", .parse = print_version},
 };
 
@@ -98,18 +101,13 @@ static const struct option_row rows[] = {
 static char *output_for(const struct merge_options *options, const char *path)
 {
 	size_t length = strlen(path);
-	char *name = NULL;
 
 	if (options->output)
-		return xstrndup(options->output, strlen(options->output));
+		return xstrdup(options->output);
 	while (length > 1 && path[length - 1] == '/')
 		length--;
-	if (asprintf(&name, "%.*s%s", (int)length, path,
-		     length > 6 && strncmp(path + length - 6, ".ranks", 6) == 0
-			     ? ".proton"
-			     : ".ranks.proton") < 0)
-		xgive_up();
-	return name;
+	return xasprintf("%.*s%s", (int)length, path,
+			 rank_is_job(path, length) ? ".proton" : ".ranks.proton");
 }
 
 /* ------------------------------------------------------------------ processes */
@@ -162,29 +160,41 @@ static void read_list(struct input *input, const char *path)
 	for (char *line = text; *line;) {
 		size_t size = strcspn(line, "\n");
 
-		xreserve(&input->paths, &capacity, input->count + 1, sizeof(*input->paths));
-		input->paths[input->count++] = xstrndup(line, size);
+		XADD(input->paths, capacity, input->count, xstrndup(line, size));
 		line += size + (line[size] == '\n');
 	}
-	input->labels = xcalloc(input->count + 1, sizeof(*input->labels));
 	free(text);
+}
+
+/* A rank that cannot be read is damaged, but a name that is not there is a mistake. */
+static void check_names(struct input *input, char *const *names, size_t count)
+{
+	struct stat status;
+
+	for (size_t i = 0; i < count; i++) {
+		if (stat(names[i], &status) == 0 || strcmp(names[i], "-") == 0)
+			continue;
+		message("cannot open %s: %s", names[i], strerror(errno));
+		input->has_failed = true;
+	}
 }
 
 /* The result takes the place of its file, which must not be one of the profiles. */
 static void check_output(struct input *input, const char *path)
 {
-	struct stat output, st;
+	struct proton_error err;
+	struct stat output;
+	const char *found = stat(path, &output) < 0 ? NULL : output_find_input(input, &output);
 
-	if (stat(path, &output) < 0)
+	if (found)
+		message("cannot write %s: it is an input (%s); choose another output", path, found);
+	else if (output_check_place(path, &err) != PROTON_OK)
+		message("%s", err.text);
+	else if (target_is_standard_output(path))
+		message("the merged file is binary and cannot go to standard output; name a file");
+	else
 		return;
-	for (size_t i = 0; i < input->count && !input->has_failed; i++) {
-		if (stat(input->paths[i], &st) < 0 || st.st_dev != output.st_dev ||
-		    st.st_ino != output.st_ino)
-			continue;
-		message("cannot write %s: it is an input (%s); choose another output", path,
-			input->paths[i]);
-		input->has_failed = true;
-	}
+	input->has_failed = true;
 }
 
 static int send_parts(int to, struct rank_parts *parts, struct proton_error *err)
@@ -329,11 +339,7 @@ static int write_result(const struct profile *profile, const char *path, struct 
 	if (status != PROTON_OK)
 		return status;
 	file_replace_clean(file.path);
-	status = profile_save(profile, &file.out, err);
-	if (status == PROTON_OK)
-		return file_replace_commit(&file, err);
-	file_replace_abandon(&file);
-	return status;
+	return file_replace_end(&file, profile_save(profile, &file.out, err), err);
 }
 
 /* The sum of all ranks; an error if some are not finished and have to be. */
@@ -349,6 +355,22 @@ static int sum_ranks(const struct merge_options *options, const struct rank_job 
 	return err_set(err, PROTON_E_FORMAT,
 		       "cannot merge the ranks: some are not finished; use --allow-partial to "
 		       "merge the others");
+}
+
+static void report_result(const struct profile_ranks *ranks, const char *path)
+{
+	size_t count = ranks ? ranks->count : 0;
+	size_t there = 0;
+	char of[32] = "";
+	char quoted[1024];
+
+	for (size_t i = 0; i < count; i++)
+		there += ranks->rows[i].state != RANK_MISSING;
+	shell_quote(quoted, sizeof(quoted), path);
+	if (there < count)
+		snprintf(of, sizeof(of), " of %zu", count);
+	message("merged %zu%s rank%s; view them with: proton-viewer --ranks %s", there, of,
+		count == 1 ? "" : "s", quoted);
 }
 
 static int merge_files(struct processes self, const struct merge_options *options,
@@ -368,8 +390,7 @@ static int merge_files(struct processes self, const struct merge_options *option
 	if (status == PROTON_OK && merged)
 		status = write_result(merged, path, err);
 	if (status == PROTON_OK && merged)
-		message("merged %zu ranks; view them with: proton-viewer --ranks %s",
-			merged->ranks ? merged->ranks->count : 0, path);
+		report_result(merged->ranks, path);
 	profile_free(merged);
 	rank_parts_fini(&parts);
 	return status;
@@ -399,7 +420,9 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 	if (self.number == 0 && options->list)
 		read_list(&input, options->list);
 	else if (self.number == 0)
-		input_init(&input, inputs, input_count);
+		rank_input_init(&input, inputs, input_count);
+	if (self.number == 0 && !options->list)
+		check_names(&input, inputs, input_count);
 	if (self.number == 0)
 		check_output(&input, output);
 	/* If an input has failed, no process has a file. */

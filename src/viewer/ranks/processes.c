@@ -1,20 +1,44 @@
-/* Processes of proton-merge: MPI, one process, or pipes to a parent that connects them. */
+/*
+ * Processes of proton-merge: MPI, one process, or pipes to a parent that connects them, such as
+ * triton_proton.ranks with torch.distributed.
+ *
+ * PROTON_MERGE_PIPE is "NUMBER/COUNT". On standard output a process writes a request, struct
+ * pipe_request. PIPE_SEND is followed by the bytes. For PIPE_RECEIVE, the parent writes the bytes
+ * to standard input.
+ */
 #include "viewer/ranks/processes.h"
 
-#include "viewer/ranks/pipe_processes.h"
-
-#ifdef PROTON_WITH_MPI
-
-#include <mpi.h>
+#include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
+#include "base/message.h"
 #include "viewer/print/xalloc.h"
 
-/* Counts of MPI are ints. */
-#define PIECE_BYTES ((size_t)1 << 30)
+#ifdef PROTON_WITH_MPI
+#include <mpi.h>
+#else
+#include "format/rank.h"
+#endif
+
+/* How messages of one byte or more are passed; NULL: there is one process. */
+struct transport {
+	void (*send)(int to, const void *bytes, size_t length);
+	void (*receive)(int from, void *bytes, size_t length);
+	void (*end)(int status);
+};
+
+static const struct transport *transport;
+static struct processes own;
+
+/* ------------------------------------------------------------------ MPI */
+
+#ifdef PROTON_WITH_MPI
 
 /* The beginnings and ends of the names of variables that launchers of MPI set for each process. */
 static const char *const prefixes[] = {
@@ -52,61 +76,16 @@ static bool is_launched(void)
 	return false;
 }
 
-static bool has_mpi;
-
-static struct processes launched_begin(int *argc, char ***argv)
-{
-	struct processes self = {.count = 1};
-
-	has_mpi = is_launched();
-	if (!has_mpi)
-		return self;
-	MPI_Init(argc, argv);
-	MPI_Comm_rank(MPI_COMM_WORLD, &self.number);
-	MPI_Comm_size(MPI_COMM_WORLD, &self.count);
-	return self;
-}
-
-static void launched_end(int status)
-{
-	if (!has_mpi)
-		return;
-	if (status)
-		MPI_Abort(MPI_COMM_WORLD, status);
-	MPI_Finalize();
-}
+#define PIECE_BYTES ((size_t)1 << 30) /* counts of MPI are ints */
 
 static int piece_of(size_t length)
 {
 	return (int)(length < PIECE_BYTES ? length : PIECE_BYTES);
 }
 
-static void launched_share(char **bytes, size_t *length)
+static void mpi_send(int to, const void *bytes, size_t length)
 {
-	uint64_t total = *length;
-	int number;
-	char *at;
-
-	MPI_Comm_rank(MPI_COMM_WORLD, &number);
-	MPI_Bcast(&total, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-	if (number)
-		*bytes = xcalloc(total + 1, 1);
-	*length = total;
-	at = *bytes;
-	while (total) {
-		int piece = piece_of(total);
-
-		MPI_Bcast(at, piece, MPI_BYTE, 0, MPI_COMM_WORLD);
-		at += piece;
-		total -= (size_t)piece;
-	}
-}
-
-static void launched_send(int to, const void *bytes, size_t length)
-{
-	const char *at = bytes;
-
-	while (length) {
+	for (const char *at = bytes; length;) {
 		int piece = piece_of(length);
 
 		MPI_Send(at, piece, MPI_BYTE, to, 0, MPI_COMM_WORLD);
@@ -115,11 +94,9 @@ static void launched_send(int to, const void *bytes, size_t length)
 	}
 }
 
-static void launched_receive(int from, void *bytes, size_t length)
+static void mpi_receive(int from, void *bytes, size_t length)
 {
-	char *at = bytes;
-
-	while (length) {
+	for (char *at = bytes; length;) {
 		int piece = piece_of(length);
 
 		MPI_Recv(at, piece, MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -128,87 +105,181 @@ static void launched_receive(int from, void *bytes, size_t length)
 	}
 }
 
-#else /* one process */
+static void mpi_end(int status)
+{
+	if (status)
+		MPI_Abort(MPI_COMM_WORLD, status);
+	MPI_Finalize();
+}
 
-#include "base/message.h"
-#include "format/rank.h"
+static void launched_begin(int *argc, char ***argv)
+{
+	static const struct transport mpi = {mpi_send, mpi_receive, mpi_end};
+
+	if (!is_launched())
+		return;
+	MPI_Init(argc, argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &own.number);
+	MPI_Comm_size(MPI_COMM_WORLD, &own.count);
+	transport = &mpi;
+}
+
+#else
 
 /* Under mpirun or srun, processes that know nothing of each other would write the same file. */
-static struct processes launched_begin(int *argc, char ***argv)
+static void launched_begin(int *argc, char ***argv)
 {
 	struct rank_identity rank;
 
 	(void)argc, (void)argv;
 	rank_read(&rank);
 	if (rank.rank == RANK_NONE || rank.world < 2)
-		return (struct processes){.count = 1};
+		return;
+	own.is_idle = rank.rank != 0;
 	if (rank.rank == 0)
 		message("this program was built without MPI: 1 of %u processes merges all ranks; "
 			"build Proton from source where mpicc is installed to use all",
 			rank.world);
-	return (struct processes){.count = 1, .is_idle = rank.rank != 0};
-}
-
-static void launched_end(int status)
-{
-	(void)status;
-}
-
-static void launched_share(char **bytes, size_t *length)
-{
-	(void)bytes, (void)length;
-}
-
-static void launched_send(int to, const void *bytes, size_t length)
-{
-	(void)to, (void)bytes, (void)length;
-}
-
-static void launched_receive(int from, void *bytes, size_t length)
-{
-	(void)from, (void)bytes, (void)length;
 }
 
 #endif
 
-/* ------------------------------------------------------------------ MPI or pipes */
+/* ------------------------------------------------------------------ pipes */
 
-static bool has_pipes;
+enum pipe_operation {
+	PIPE_SEND = 1,
+	PIPE_RECEIVE = 2,
+};
+
+struct pipe_request {
+	uint32_t operation;
+	uint32_t peer; /* number of the other process */
+	uint64_t length;
+};
+
+static int requests = -1; /* where they are written */
+
+/* A broken pipe ends the process: the parent has given up. */
+static void give_up(const char *what)
+{
+	message("cannot merge the ranks: %s", what);
+	exit(EXIT_BAD);
+}
+
+static void write_all(const void *bytes, size_t length)
+{
+	for (const char *at = bytes; length;) {
+		ssize_t written = write(requests, at, length);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			give_up(strerror(errno));
+		at += written;
+		length -= (size_t)written;
+	}
+}
+
+static void request(enum pipe_operation operation, int peer, size_t length)
+{
+	const struct pipe_request head = {operation, (uint32_t)peer, length};
+
+	write_all(&head, sizeof(head));
+}
+
+static void pipe_send(int to, const void *bytes, size_t length)
+{
+	request(PIPE_SEND, to, length);
+	write_all(bytes, length);
+}
+
+static void pipe_receive(int from, void *bytes, size_t length)
+{
+	request(PIPE_RECEIVE, from, length);
+	for (char *at = bytes; length;) {
+		ssize_t taken = read(STDIN_FILENO, at, length);
+
+		if (taken < 0 && errno == EINTR)
+			continue;
+		if (taken <= 0)
+			give_up(taken ? strerror(errno) : "a process has ended");
+		at += taken;
+		length -= (size_t)taken;
+	}
+}
+
+static void pipe_end(int status)
+{
+	(void)status;
+}
+
+static void pipe_begin(const char *text)
+{
+	static const struct transport pipes = {pipe_send, pipe_receive, pipe_end};
+	char *end;
+
+	own.number = (int)strtol(text, &end, 10);
+	own.count = *end == '/' ? (int)strtol(end + 1, &end, 10) : 0;
+	if (*end || own.number < 0 || own.number >= own.count)
+		give_up("PROTON_MERGE_PIPE is not NUMBER/COUNT");
+	/* Nothing else may write between the requests. */
+	requests = dup(STDOUT_FILENO);
+	if (requests < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		give_up(strerror(errno));
+	transport = &pipes;
+}
+
+/* ------------------------------------------------------------------ both */
 
 struct processes processes_begin(int *argc, char ***argv)
 {
-	struct processes self;
+	const char *text = environment_get("PROTON_MERGE_PIPE");
 
-	has_pipes = pipe_processes_begin(&self);
-	return has_pipes ? self : launched_begin(argc, argv);
+	own = (struct processes){.count = 1};
+	if (text)
+		pipe_begin(text);
+	else
+		launched_begin(argc, argv);
+	return own;
 }
 
 void processes_end(int status)
 {
-	if (!has_pipes)
-		launched_end(status);
-}
-
-void processes_share(char **bytes, size_t *length)
-{
-	if (has_pipes)
-		pipe_processes_share(bytes, length);
-	else
-		launched_share(bytes, length);
+	if (transport)
+		transport->end(status);
 }
 
 void processes_send(int to, const void *bytes, size_t length)
 {
-	if (has_pipes)
-		pipe_processes_send(to, bytes, length);
-	else
-		launched_send(to, bytes, length);
+	if (length)
+		transport->send(to, bytes, length);
 }
 
 void processes_receive(int from, void *bytes, size_t length)
 {
-	if (has_pipes)
-		pipe_processes_receive(from, bytes, length);
-	else
-		launched_receive(from, bytes, length);
+	if (length)
+		transport->receive(from, bytes, length);
+}
+
+/* In a binomial tree: process n receives from n without its lowest bit. */
+void processes_share(char **bytes, size_t *length)
+{
+	int low = own.number & -own.number;
+	uint64_t total = *length;
+
+	if (own.number) {
+		processes_receive(own.number - low, &total, sizeof(total));
+		*bytes = xcalloc(total + 1, 1);
+		processes_receive(own.number - low, *bytes, total);
+		*length = total;
+	} else {
+		for (low = 1; low < own.count;)
+			low *= 2;
+	}
+	for (int step = low / 2; step; step /= 2) {
+		if (own.number + step >= own.count)
+			continue;
+		processes_send(own.number + step, &total, sizeof(total));
+		processes_send(own.number + step, *bytes, total);
+	}
 }

@@ -1,6 +1,6 @@
 /*
- * Processes of proton-merge: MPI where it was built with MPI, else this process alone. Failures of
- * MPI end all processes, as MPI does by default.
+ * Processes of proton-merge: of MPI, connected by pipes, or this process alone. Failures of MPI end
+ * all processes, as MPI does by default.
  */
 #ifndef VIEWER_RANKS_PROCESSES_H
 #define VIEWER_RANKS_PROCESSES_H

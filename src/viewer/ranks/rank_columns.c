@@ -41,7 +41,7 @@ static wide hash_wide(wide hash, const void *bytes, size_t length)
 	return hash;
 }
 
-static wide hash_frame(const struct profile *profile, const struct profile_frame *frame)
+static wide hash_frame(const struct profile *profile, const struct row_frame *frame)
 {
 	wide hash = (wide)0x6c62272e07bb0142 << 64 | 0x62b821756295c58d;
 
@@ -65,8 +65,7 @@ static struct rank_path *all_paths(const struct profile *profile)
 		frames[i] = hash_frame(profile, &profile->frames[i]);
 	for (size_t i = 1; i < profile->node_count; i++) {
 		const struct profile_node *node = &profile->nodes[i];
-		const struct rank_path *above = &paths[node->parent];
-		wide hash = hash_wide(frames[node->frame], above, sizeof(*above));
+		wide hash = hash_wide(frames[node->frame], &paths[node->parent], sizeof(*paths));
 
 		paths[i] = (struct rank_path){{(uint64_t)hash, (uint64_t)(hash >> 64)}};
 	}
@@ -184,9 +183,7 @@ int rank_times_add(struct rank_times *times, size_t first, const struct profile 
 	piece.ranks = values->count;
 	piece.bytes = out.length;
 	if (status == PROTON_OK) {
-		xreserve(&times->pieces, &times->capacity, times->count + 1,
-			 sizeof(*times->pieces));
-		times->pieces[times->count++] = piece;
+		XADD(times->pieces, times->capacity, times->count, piece);
 	}
 	out_fini(&out);
 	free(paths);
@@ -294,9 +291,7 @@ static int compare_spreads(const void *a, const void *b)
 	double x = time_that_could_go(left);
 	double y = time_that_could_go(right);
 
-	if (x != y)
-		return x > y ? -1 : 1;
-	return (left->node > right->node) - (left->node < right->node);
+	return ORDER_OF(y, x) ?: ORDER_OF(left->node, right->node);
 }
 
 /* The number of columns: fewer if they would mostly be cells of missing ranks. */

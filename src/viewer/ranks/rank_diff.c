@@ -1,41 +1,16 @@
 /* --ranks --diff: frames of two jobs, matched by their path. */
-#include "viewer/ranks/rank_diff.h"
+#include "viewer/ranks/rank_report.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/hash_table.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/viewer_options.h"
 
 /* ------------------------------------------------------------------ matching */
-
-struct named {
-	char *path;
-	const struct rank_row *row;
-};
-
-static int compare_names(const void *left, const void *right)
-{
-	const struct named *a = left;
-	const struct named *b = right;
-	int order = strcmp(a->path, b->path);
-
-	return order ? order : (a->row->node > b->row->node) - (a->row->node < b->row->node);
-}
-
-static struct named *list_names(const struct rank_rows *rows)
-{
-	struct named *list = xcalloc(rows->count + 1, sizeof(*list));
-
-	for (size_t i = 0; i < rows->count; i++)
-		list[i] = (struct named){rank_path(rows->profile, rows->items[i].node),
-					 &rows->items[i]};
-	if (rows->count)
-		qsort(list, rows->count, sizeof(*list), compare_names);
-	return list;
-}
 
 static double saving_of(const struct rank_row *row)
 {
@@ -49,40 +24,52 @@ static int compare_pairs(const void *left, const void *right)
 	double x = fabs(saving_of(&a->after) - saving_of(&a->before));
 	double y = fabs(saving_of(&b->after) - saving_of(&b->before));
 
-	if (x != y)
-		return x > y ? -1 : 1;
-	return strcmp(a->path, b->path);
+	return ORDER_OF(y, x) ?: strcmp(a->path, b->path);
+}
+
+/* The pair with this path that has no row of the job before yet; 0: none. */
+static uint32_t find_pair(const struct rank_diff *diff, const struct hash_table *by_path,
+			  const char *path, uint64_t hash)
+{
+	uint64_t at = hash;
+	uint32_t found;
+
+	while ((found = hash_table_next(by_path, hash, &at)) != 0)
+		if (!diff->items[found - 1].before.ranks &&
+		    strcmp(diff->items[found - 1].path, path) == 0)
+			break;
+	return found;
 }
 
 void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 		    const struct rank_rows *after)
 {
-	struct named *olds = list_names(before);
-	struct named *news = list_names(after);
-	size_t i = 0;
-	size_t j = 0;
+	struct hash_table by_path = {0}; /* index of a pair + 1 */
 
 	*diff = (struct rank_diff){.metric = after->metric};
 	diff->items = xcalloc(before->count + after->count + 1, sizeof(*diff->items));
-	while (i < before->count || j < after->count) {
-		struct rank_pair *pair = &diff->items[diff->count++];
-		int order = i == before->count  ? 1
-			    : j == after->count ? -1
-						: strcmp(olds[i].path, news[j].path);
+	for (size_t i = 0; i < after->count; i++) {
+		char *path = rank_path(after->profile, after->items[i].node);
 
-		if (order <= 0) {
-			pair->path = olds[i].path;
-			pair->before = *olds[i++].row;
-		}
-		if (order >= 0) {
-			if (order == 0)
-				free(pair->path);
-			pair->path = news[j].path;
-			pair->after = *news[j++].row;
-		}
+		diff->items[diff->count++] =
+			(struct rank_pair){.path = path, .after = after->items[i]};
+		if (!hash_table_add(&by_path, hash_stored(path, strlen(path)),
+				    (uint32_t)diff->count))
+			xgive_up();
 	}
-	free(olds);
-	free(news);
+	for (size_t i = 0; i < before->count; i++) {
+		char *path = rank_path(before->profile, before->items[i].node);
+		uint32_t found = find_pair(diff, &by_path, path, hash_stored(path, strlen(path)));
+
+		if (found) {
+			free(path);
+		} else {
+			diff->items[diff->count++].path = path;
+			found = (uint32_t)diff->count;
+		}
+		diff->items[found - 1].before = before->items[i];
+	}
+	hash_table_fini(&by_path);
 	if (diff->count)
 		qsort(diff->items, diff->count, sizeof(*diff->items), compare_pairs);
 }
@@ -98,9 +85,8 @@ void rank_diff_fini(struct rank_diff *diff)
 /* ------------------------------------------------------------------ text and CSV */
 
 /* The numbers of both jobs and, in text, their changes. */
-static double (*const numbers[])(const struct rank_row *row) = {
-	rank_row_mean, rank_row_min, rank_row_max, rank_row_imbalance, rank_row_saving,
-};
+static const enum rank_number numbers[] = {RANK_MEAN, RANK_MIN, RANK_MAX, RANK_IMBALANCE,
+					   RANK_COULD_GO};
 
 static const struct report_field fields[] = {
 	{.name = "path"},
@@ -137,12 +123,15 @@ static void write_pair(struct report *report, const char *metric, const struct r
 		VALUE_COUNT(pair->before.ranks),
 		VALUE_COUNT(pair->after.ranks),
 	};
+	struct report_value sides[2][RANK_NUMBERS];
 	struct report_value *at = values + 4;
 	struct out frame;
 
+	rank_numbers(&pair->before, sides[0]);
+	rank_numbers(&pair->after, sides[1]);
 	for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++, at += 3) {
-		double before = has_before ? numbers[i](&pair->before) : 0;
-		double after = has_after ? numbers[i](&pair->after) : 0;
+		double before = has_before ? sides[0][numbers[i]].as.number : 0;
+		double after = has_after ? sides[1][numbers[i]].as.number : 0;
 
 		at[0] = has_before ? VALUE_NUMBER(before) : VALUE_NONE;
 		at[1] = has_after || report->format == REPORT_TEXT ? VALUE_NUMBER(after)
@@ -155,12 +144,6 @@ static void write_pair(struct report *report, const char *metric, const struct r
 	*at = report_string(frame.bytes, frame.length);
 	report_row(report, values);
 	out_fini(&frame);
-}
-
-static void write_pairs(struct report *report, const struct rank_diff *diff, size_t limit)
-{
-	for (size_t i = 0; i < diff->count && i < limit && !report->out->errnum; i++)
-		write_pair(report, diff->metric, &diff->items[i]);
 }
 
 /* ------------------------------------------------------------------ JSON */
@@ -176,28 +159,22 @@ static void write_side(struct json_writer *json, const char *key, const struct r
 	json_end_object(json);
 }
 
-static void json_pairs(struct json_writer *json, const struct rank_diff *diff, size_t limit)
+static void json_pair(struct json_writer *json, const char *metric, const struct rank_pair *pair)
 {
-	for (size_t i = 0; i < diff->count && i < limit && !json->out->errnum; i++) {
-		const struct rank_pair *pair = &diff->items[i];
-
-		json_line_break(json);
-		json_begin_object(json);
-		json_key_text(json, "path", pair->path);
-		json_key_text(json, "metric", diff->metric);
-		write_side(json, "before", &pair->before);
-		write_side(json, "after", &pair->after);
-		json_end_object(json);
-	}
+	json_line_break(json);
+	json_begin_object(json);
+	json_key_text(json, "path", pair->path);
+	json_key_text(json, "metric", metric);
+	write_side(json, "before", &pair->before);
+	write_side(json, "after", &pair->after);
+	json_end_object(json);
 }
 
 void rank_diff_write(const struct rank_report *view, struct report *report)
 {
 	bool is_text = report->format == REPORT_TEXT;
-	size_t limit = report->options->query.rows;
+	size_t limit = report_rows(report, RANK_ROWS_DEFAULT);
 
-	if (!limit)
-		limit = is_text ? RANK_ROWS_DEFAULT : SIZE_MAX;
 	if (!is_text)
 		report_begin(report, "rows", fields, FIELDS);
 	for (size_t t = 0; t < view->table_count; t++) {
@@ -208,10 +185,12 @@ void rank_diff_write(const struct rank_report *view, struct report *report)
 			rank_print_about(view, diff->metric, report->out);
 			report_begin(report, NULL, fields, FIELDS);
 		}
-		if (report->format == REPORT_JSON)
-			json_pairs(&report->json, diff, limit);
-		else
-			write_pairs(report, diff, limit);
+		for (size_t i = 0; i < diff->count && i < limit && !report->out->errnum; i++) {
+			if (report->format == REPORT_JSON)
+				json_pair(&report->json, diff->metric, &diff->items[i]);
+			else
+				write_pair(report, diff->metric, &diff->items[i]);
+		}
 	}
 	report_end(report);
 }

@@ -1,7 +1,6 @@
 /* --ranks-of: the kernel times of all ranks in a frame. */
 #include "viewer/ranks/rank_views.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +12,15 @@
 #include "viewer/print/report_table.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
+#include "viewer/ranks/rank_columns.h"
 #include "viewer/ranks/rank_job_input.h"
+#include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_numbers.h"
 #include "viewer/ranks/rank_report.h"
-#include "viewer/ranks/rank_scan.h"
+#include "viewer/ranks/rank_turn.h"
 
-#define EXIT_BAD 2
 #define FRAMES_MAX 4u /* frames that are shown if several match */
 #define BINS_MAX 16u
-#define BAR_COLUMNS 40u
 #define LIST_DEFAULT 8u
 
 struct rank_time {
@@ -34,7 +33,6 @@ struct rank_frame {
 	struct rank_row row;     /* in ns */
 	struct rank_time *times; /* the largest first; none: only the spread is known */
 	size_t count, capacity;
-	bool has_column;
 };
 
 struct rank_frames {
@@ -42,7 +40,6 @@ struct rank_frames {
 	struct rank_frame *items;
 	size_t count;
 	size_t more;           /* frames that match, too */
-	size_t rows;           /* ranks in a list; 0: the default */
 	enum name_style names; /* in text */
 };
 
@@ -52,20 +49,11 @@ struct rank_frames {
 static bool is_named(const struct profile *profile, uint32_t node, const char *name, bool by_path,
 		     enum name_style names)
 {
-	struct out text;
-	bool is_equal;
-	char *path;
+	char *text = by_path ? rank_path_named(profile, node, names)
+			     : name_text(profile, profile->nodes[node].frame, names);
+	bool is_equal = strcmp(text, name) == 0;
 
-	if (by_path) {
-		path = rank_path_named(profile, node, names);
-		is_equal = strcmp(path, name) == 0;
-		free(path);
-		return is_equal;
-	}
-	out_init(&text, -1);
-	name_write_styled(&text, profile, profile->nodes[node].frame, NAME_FULL, names);
-	is_equal = text.length == strlen(name) && memcmp(text.bytes, name, text.length) == 0;
-	out_fini(&text);
+	free(text);
 	return is_equal;
 }
 
@@ -108,9 +96,9 @@ static int choose_frames(const struct rank_rows *rows, const char *wanted,
 
 static void add_time(struct rank_frame *frame, uint32_t rank, uint32_t host, uint64_t time_ns)
 {
-	xreserve(&frame->times, &frame->capacity, frame->count + 1, sizeof(*frame->times));
-	frame->times[frame->count++] =
-		(struct rank_time){.rank = rank, .host = host, .time_ns = time_ns};
+	if (time_ns)
+		XADD(frame->times, frame->capacity, frame->count,
+		     (struct rank_time){rank, host, time_ns});
 }
 
 static bool add_column(struct rank_frame *frame, const struct profile *profile)
@@ -119,101 +107,43 @@ static bool add_column(struct rank_frame *frame, const struct profile *profile)
 	const struct profile_ranks *ranks = profile->ranks;
 
 	for (size_t i = 0; column && i < ranks->count; i++)
-		if (column[i])
-			add_time(frame, ranks->rows[i].rank, ranks->rows[i].host, column[i]);
+		add_time(frame, ranks->rows[i].rank, ranks->rows[i].host, column[i]);
 	return column != NULL;
 }
 
-/* While the profiles of ranks are read. */
+/* While the times of ranks are read. */
 struct time_search {
-	const struct profile *merged;
 	struct rank_frames *frames;
-	uint32_t *nodes;   /* in the growing tree, by frame; UINT32_MAX: not there yet */
-	size_t node_count; /* of that tree, when they were searched */
+	bool has_column[FRAMES_MAX];
 };
 
-static bool is_same_frame(const struct profile *a, uint32_t left, const struct profile *b,
-			  uint32_t right)
-{
-	const struct profile_frame *x = &a->frames[left];
-	const struct profile_frame *y = &b->frames[right];
-
-	/* A growing tree does not know yet which names are kernels. */
-	return (x->kind == FRAME_SOURCE) == (y->kind == FRAME_SOURCE) && x->line == y->line &&
-	       strcmp(profile_text(a, x->name), profile_text(b, y->name)) == 0 &&
-	       strcmp(profile_text(a, x->file), profile_text(b, y->file)) == 0;
-}
-
-/* The node of `sum` with the path of a node of `merged`. */
-static uint32_t find_node(const struct profile *sum, const struct profile *merged, uint32_t node)
-{
-	uint32_t *chain = NULL;
-	size_t capacity = 0;
-	size_t depth = 0;
-	uint32_t found = 0;
-
-	for (; node; node = merged->nodes[node].parent) {
-		xreserve(&chain, &capacity, depth + 1, sizeof(*chain));
-		chain[depth++] = node;
-	}
-	while (depth && found != UINT32_MAX) {
-		uint32_t frame = merged->nodes[chain[--depth]].frame;
-		uint32_t child = sum->nodes[found].first_child;
-
-		while (child && !is_same_frame(sum, sum->nodes[child].frame, merged, frame))
-			child = sum->nodes[child].next_sibling;
-		found = child ? child : UINT32_MAX;
-	}
-	free(chain);
-	return found;
-}
-
-static int add_rank(void *context, const struct rank_scan_step *step, struct proton_error *err)
+static void put_time(void *context, size_t f, uint32_t rank, uint64_t time_ns)
 {
 	struct time_search *search = context;
-	struct rank_frames *frames = search->frames;
-	const struct row_rank *row = ranks_row(search->merged, step->rank);
-	uint64_t kernels;
-	uint64_t *times = ranks_times(step->source, &kernels);
+	const struct row_rank *row = ranks_row(search->frames->profile, rank);
 
-	(void)err;
-	if (!times)
-		xgive_up();
-	for (size_t f = 0; f < frames->count && step->sum->node_count != search->node_count; f++)
-		search->nodes[f] = find_node(step->sum, search->merged, frames->items[f].row.node);
-	search->node_count = step->sum->node_count;
-	for (size_t f = 0; f < frames->count; f++) {
-		uint64_t time_ns = 0;
-
-		for (size_t i = 0; i < step->source->node_count; i++)
-			if (step->nodes[i] == search->nodes[f])
-				time_ns += times[i];
-		if (time_ns && !frames->items[f].has_column)
-			add_time(&frames->items[f], step->rank, row ? row->host : 0, time_ns);
-	}
-	free(times);
-	return PROTON_OK;
+	if (!search->has_column[f])
+		add_time(&search->frames->items[f], rank, row ? row->host : 0, time_ns);
 }
 
-/* Times from the profiles of the ranks; nothing if there are none. */
-static int read_times(struct rank_frames *frames, const struct profile *merged,
-		      const struct input *input, bool is_merged, struct proton_error *err)
+/* The job of the profiles next to a merged file, with its times; NULL: they are not there. */
+static struct profile *merge_files(const struct rank_frames *frames, const struct input *input)
 {
-	struct time_search search = {.merged = merged, .frames = frames};
+	struct profile *merged = NULL;
+	struct input files = {0};
 	struct proton_error none;
-	struct profile *sum;
-	struct input files;
-	int status = PROTON_OK;
+	struct rank_job job;
 
-	search.nodes = xcalloc(frames->count + 1, sizeof(*search.nodes));
-	if (rank_input_files(input, is_merged, "--ranks-of", &files, &none) == PROTON_OK) {
-		status = rank_scan(files.paths, files.count, add_rank, &search, &sum, err);
-		if (status == PROTON_OK)
-			profile_free(sum);
+	if (rank_input_files(input, frames->profile, "--ranks-of", &files, &none) == PROTON_OK) {
+		rank_job_init(&job, files.paths, files.count);
+		job.columns = 0;
+		job.keeps_times = job.is_mixed_allowed = true;
+		if (rank_merge_all(&job, &merged, &none) != PROTON_OK)
+			merged = NULL;
+		rank_job_fini(&job);
 	}
 	input_fini(&files);
-	free(search.nodes);
-	return status;
+	return merged;
 }
 
 static int compare_times(const void *left, const void *right)
@@ -221,23 +151,33 @@ static int compare_times(const void *left, const void *right)
 	const struct rank_time *a = left;
 	const struct rank_time *b = right;
 
-	if (a->time_ns != b->time_ns)
-		return a->time_ns > b->time_ns ? -1 : 1;
-	return (a->rank > b->rank) - (a->rank < b->rank);
+	return ORDER_OF(b->time_ns, a->time_ns) ?: ORDER_OF(a->rank, b->rank);
 }
 
-static int fill_times(struct rank_frames *frames, const struct profile *merged,
-		      const struct input *input, bool is_merged, struct proton_error *err)
+/* From columns of the merged job, or the profiles of the ranks, if they are there. */
+static int fill_times(struct rank_frames *frames, const struct input *input,
+		      struct proton_error *err)
 {
-	size_t missing = 0;
+	struct time_search search = {.frames = frames};
+	const struct profile *job = frames->profile;
+	struct profile *merged = NULL;
+	uint32_t nodes[FRAMES_MAX];
+	struct rank_path *paths;
+	bool has_all = true;
 	int status = PROTON_OK;
 
 	for (size_t f = 0; f < frames->count; f++) {
-		frames->items[f].has_column = add_column(&frames->items[f], merged);
-		missing += !frames->items[f].has_column;
+		nodes[f] = frames->items[f].row.node;
+		search.has_column[f] = add_column(&frames->items[f], job);
+		has_all &= search.has_column[f];
 	}
-	if (missing)
-		status = read_times(frames, merged, input, is_merged, err);
+	paths = rank_paths_of(job, nodes, frames->count);
+	if (!has_all && !job->ranks->kept)
+		job = merged = merge_files(frames, input);
+	if (!has_all && job)
+		status = rank_turn_times(job, paths, frames->count, put_time, &search, err);
+	free(paths);
+	profile_free(merged);
 	for (size_t f = 0; f < frames->count; f++)
 		if (frames->items[f].count)
 			qsort(frames->items[f].times, frames->items[f].count,
@@ -293,70 +233,109 @@ static size_t bins_of(const struct rank_frame *frame, struct bin *bins)
 	return frame->row.spread ? copy_buckets(frame->row.spread, bins) : 0;
 }
 
-static void print_bins(const struct rank_frame *frame, struct out *out)
+static void write_bins(const struct rank_frame *frame, struct report *report)
 {
+	static const struct report_field fields[] = {
+		{.name = "from_ns", .title = "from", .columns = 10, .unit = REPORT_NS},
+		{.name = "to_ns", .title = "to", .columns = 10, .unit = REPORT_NS},
+		{.name = "ranks", .title = "ranks", .columns = 8},
+		{.title = ""},
+	};
+	static const char bar[] = "########################################";
 	struct bin bins[SPREAD_BUCKETS + BINS_MAX];
 	size_t count = bins_of(frame, bins);
 	uint64_t largest = 1;
 
 	for (size_t b = 0; b < count; b++)
 		largest = bins[b].ranks > largest ? bins[b].ranks : largest;
-	out_printf(out, "%11s %10s %8s\n", "from", "to", "ranks");
+	report_begin(report, "histogram", fields, ARRAY_LENGTH(fields));
 	for (size_t b = 0; b < count; b++) {
-		uint64_t bar = (bins[b].ranks * BAR_COLUMNS + largest - 1) / largest;
+		const struct report_value values[] = {
+			VALUE_NUMBER(bins[b].from_ns),
+			VALUE_NUMBER(bins[b].to_ns),
+			VALUE_COUNT(bins[b].ranks),
+			report_string(bar,
+				      (bins[b].ranks * (sizeof(bar) - 1) + largest - 1) / largest),
+		};
 
-		report_print_value(out, bins[b].from_ns / 1e6);
-		report_print_value(out, bins[b].to_ns / 1e6);
-		out_printf(out, " %8" PRIu64 "%s", bins[b].ranks, bar ? "  " : "");
-		while (bar--)
-			out_byte(out, '#');
-		out_byte(out, '\n');
+		report_row(report, values);
+	}
+	report_end(report);
+}
+
+/* ------------------------------------------------------------------ ranks */
+
+/* The fields of a rank; in text with a title of the time, and without hosts if they are unknown. */
+static void begin_ranks(struct report *report, const char *title, bool has_hosts)
+{
+	static struct report_field fields[] = {
+		{.name = "path"},
+		{.name = "rank", .title = "rank", .columns = 6},
+		{.name = "host", .place = 1},
+		{.name = "time_ns", .columns = 10, .unit = REPORT_NS},
+		{.title = "vs mean", .columns = 8, .unit = REPORT_SHARE, .has_sign = true},
+	};
+
+	fields[2].title = has_hosts ? "host" : NULL;
+	fields[3].title = title;
+	report_begin(report, NULL, fields, ARRAY_LENGTH(fields));
+}
+
+static void write_rank(const struct rank_frame *frame, const char *path, uint32_t rank,
+		       const char *host, uint64_t time_ns, struct report *report)
+{
+	const struct report_value values[] = {
+		VALUE_TEXT(path),
+		VALUE_COUNT(rank),
+		VALUE_TEXT(host),
+		VALUE_COUNT(time_ns),
+		VALUE_NUMBER((double)time_ns / rank_row_mean(&frame->row) - 1),
+	};
+
+	report_row(report, values);
+}
+
+static void write_ranks(const struct rank_frames *frames, const struct rank_frame *frame,
+			const char *path, size_t first, size_t end, struct report *report)
+{
+	for (size_t i = first; i < end && !report->out->errnum; i++) {
+		const struct rank_time *time = &frame->times[i];
+
+		write_rank(frame, path, time->rank, profile_text(frames->profile, time->host),
+			   time->time_ns, report);
 	}
 }
 
 /* ------------------------------------------------------------------ text */
 
 static void print_list(const struct rank_frames *frames, const struct rank_frame *frame,
-		       const char *title, size_t first, size_t end, struct out *out)
+		       const char *title, size_t first, size_t end, struct report *report)
 {
-	double mean = rank_row_mean(&frame->row);
-
-	out_printf(out, "\n%7s %10s %8s  %s\n", "rank", title, "vs mean", "host");
-	for (size_t i = first; i < end; i++) {
-		const struct rank_time *time = &frame->times[i];
-		const char *host = profile_text(frames->profile, time->host);
-
-		out_printf(out, "%7u", time->rank);
-		report_print_value(out, (double)time->time_ns / 1e6);
-		out_printf(out, " %+7.1f%%%s", 100 * ((double)time->time_ns / mean - 1),
-			   *host ? "  " : "");
-		text_clean(out, host, strlen(host));
-		out_byte(out, '\n');
-	}
+	out_byte(report->out, '\n');
+	begin_ranks(report, title, true);
+	write_ranks(frames, frame, "", first, end, report);
 }
 
 /* The eight largest of a spread. */
-static void print_top(const struct rank_frame *frame, struct out *out)
+static void print_top(const struct rank_frame *frame, struct report *report)
 {
 	const struct row_spread *spread = frame->row.spread;
 
-	out_printf(out, "\n%7s %10s %8s\n", "rank", "slowest", "vs mean");
-	for (uint32_t i = 0; spread && i < SPREAD_TOP && spread->top_ns[i]; i++) {
-		out_printf(out, "%7u", spread->top_rank[i]);
-		report_print_value(out, (double)spread->top_ns[i] / 1e6);
-		out_printf(out, " %+7.1f%%\n",
-			   100 * ((double)spread->top_ns[i] / rank_row_mean(&frame->row) - 1));
-	}
-	out_text(out, "\n(the merged file has no column for this frame, and the profiles of the "
-		      "ranks are not next to it)\n");
+	out_byte(report->out, '\n');
+	begin_ranks(report, "slowest", false);
+	for (uint32_t i = 0; spread && i < SPREAD_TOP && spread->top_ns[i]; i++)
+		write_rank(frame, "", spread->top_rank[i], "", spread->top_ns[i], report);
+	out_text(report->out,
+		 "\n(the merged file has no column for this frame, and the profiles of "
+		 "the ranks are not next to it)\n");
 }
 
 static void print_frame(const struct rank_frames *frames, const struct rank_frame *frame,
-			struct out *out)
+			const char *path, struct report *report)
 {
+	struct out *out = report->out;
 	const struct rank_row *row = &frame->row;
-	char *path = rank_path_named(frames->profile, row->node, frames->names);
-	size_t limit = frames->rows ? frames->rows : LIST_DEFAULT;
+	size_t limit = report_rows(report, LIST_DEFAULT);
 
 	text_clean(out, path, strlen(path));
 	out_printf(out,
@@ -365,70 +344,18 @@ static void print_frame(const struct rank_frames *frames, const struct rank_fram
 		   row->ranks, row->ranks == 1 ? "" : "s", rank_row_mean(row) / 1e6, row->min / 1e6,
 		   row->min_rank, row->max / 1e6, row->max_rank, 100 * rank_row_imbalance(row),
 		   rank_row_saving(row) / 1e6);
-	print_bins(frame, out);
+	write_bins(frame, report);
 	if (!frame->count) {
-		print_top(frame, out);
+		print_top(frame, report);
 	} else if (frame->count <= 2 * limit) {
-		print_list(frames, frame, "time", 0, frame->count, out);
+		print_list(frames, frame, "time", 0, frame->count, report);
 	} else {
-		print_list(frames, frame, "slowest", 0, limit, out);
-		print_list(frames, frame, "fastest", frame->count - limit, frame->count, out);
-	}
-	free(path);
-}
-
-static void print_frames(const struct rank_frames *frames, struct out *out)
-{
-	for (size_t f = 0; f < frames->count; f++) {
-		if (f)
-			out_byte(out, '\n');
-		print_frame(frames, &frames->items[f], out);
-	}
-	if (frames->more)
-		out_printf(out, "\n%zu more frames match; name one by its path\n", frames->more);
-}
-
-/* ------------------------------------------------------------------ CSV and JSON */
-
-static void write_csv(const struct rank_frames *frames, struct report *report)
-{
-	static const struct report_field fields[] = {
-		{.name = "path"}, {.name = "rank"}, {.name = "host"}, {.name = "time_ns"}};
-
-	report_begin(report, NULL, fields, ARRAY_LENGTH(fields));
-	for (size_t f = 0; f < frames->count; f++) {
-		const struct rank_frame *frame = &frames->items[f];
-		char *path = rank_path(frames->profile, frame->row.node);
-
-		for (size_t i = 0; i < frame->count && !report->out->errnum; i++) {
-			const struct rank_time *time = &frame->times[i];
-			const char *host = profile_text(frames->profile, time->host);
-			const struct report_value values[] = {VALUE_TEXT(path),
-							      VALUE_COUNT(time->rank),
-							      VALUE_TEXT(host),
-							      VALUE_COUNT(time->time_ns)};
-
-			report_row(report, values);
-		}
-		free(path);
+		print_list(frames, frame, "slowest", 0, limit, report);
+		print_list(frames, frame, "fastest", frame->count - limit, frame->count, report);
 	}
 }
 
-static void write_bins(const struct rank_frame *frame, struct json_writer *json)
-{
-	struct bin bins[SPREAD_BUCKETS + BINS_MAX];
-	size_t count = bins_of(frame, bins);
-
-	json_key_array(json, "histogram");
-	for (size_t b = 0; b < count; b++) {
-		json_begin_object(json);
-		json_key_double(json, "from_ns", bins[b].from_ns);
-		json_key_double(json, "to_ns", bins[b].to_ns);
-		json_key_uint64(json, "ranks", bins[b].ranks);
-		json_end_object(json);
-	}
-	json_end_array(json);
-}
+/* ------------------------------------------------------------------ JSON */
 
 /* Arrays of equal length, the slowest rank first. */
 static void write_columns(const struct rank_frames *frames, const struct rank_frame *frame,
@@ -453,37 +380,51 @@ static void write_columns(const struct rank_frames *frames, const struct rank_fr
 	json_end_object(json);
 }
 
-static void write_json(const struct rank_frames *frames, struct json_writer *json)
+static void json_frame(const struct rank_frames *frames, const struct rank_frame *frame,
+		       const char *path, struct report *report)
 {
-	json_key_uint64(json, "more", frames->more);
-	json_key_array(json, "frames");
-	for (size_t f = 0; f < frames->count && !json->out->errnum; f++) {
-		const struct rank_frame *frame = &frames->items[f];
-		char *path = rank_path(frames->profile, frame->row.node);
-
-		json_line_break(json);
-		json_begin_object(json);
-		json_key_text(json, "path", path);
-		rank_row_json(&frame->row, "_ns", json);
-		write_bins(frame, json);
-		write_columns(frames, frame, json);
-		json_end_object(json);
-		free(path);
-	}
-	json_end_array(json);
-}
-
-static void write_frames(const void *frames, struct report *report)
-{
-	if (report->format == REPORT_TEXT)
-		print_frames(frames, report->out);
-	else if (report->format == REPORT_CSV)
-		write_csv(frames, report);
-	else
-		write_json(frames, &report->json);
+	json_line_break(&report->json);
+	json_begin_object(&report->json);
+	json_key_text(&report->json, "path", path);
+	rank_row_json(&frame->row, "_ns", &report->json);
+	write_bins(frame, report);
+	write_columns(frames, frame, &report->json);
+	json_end_object(&report->json);
 }
 
 /* ------------------------------------------------------------------ --ranks-of */
+
+static void write_frames(const void *context, struct report *report)
+{
+	const struct rank_frames *frames = context;
+	bool is_text = report->format == REPORT_TEXT;
+
+	if (report->format == REPORT_CSV)
+		begin_ranks(report, NULL, true);
+	if (report->format == REPORT_JSON) {
+		json_key_uint64(&report->json, "more", frames->more);
+		json_key_array(&report->json, "frames");
+	}
+	for (size_t f = 0; f < frames->count && !report->out->errnum; f++) {
+		const struct rank_frame *frame = &frames->items[f];
+		char *path = rank_path_for(frames->profile, frame->row.node, report);
+
+		if (is_text && f)
+			out_byte(report->out, '\n');
+		if (is_text)
+			print_frame(frames, frame, path, report);
+		else if (report->format == REPORT_CSV)
+			write_ranks(frames, frame, path, 0, frame->count, report);
+		else
+			json_frame(frames, frame, path, report);
+		free(path);
+	}
+	if (is_text && frames->more)
+		out_printf(report->out, "\n%zu more frames match; name one by its path\n",
+			   frames->more);
+	if (report->format == REPORT_JSON)
+		json_end_array(&report->json);
+}
 
 static void frames_fini(struct rank_frames *frames)
 {
@@ -494,25 +435,19 @@ static void frames_fini(struct rank_frames *frames)
 
 int rank_frame_run(const struct options *options, struct input *input)
 {
-	struct rank_frames frames = {.rows = options->query.rows, .names = options->style.names};
+	struct rank_frames frames = {.names = options->style.names};
 	struct proton_error err = {0};
 	struct profile *profile = NULL;
 	struct rank_rows rows = {0};
-	bool is_merged = false;
-	int status = rank_input_load(input, &profile, &is_merged, &err);
+	int status = rank_input_job(input, true, "--ranks-of", &profile, &err);
 
-	if (status == PROTON_OK && !rank_report_state(profile) && options->output.exporter &&
-	    !options->query.allow_partial)
-		status = err_set(&err, PROTON_E_INVALID,
-				 "%s needs complete profiles; use --allow-partial to accept these",
-				 options->output.option);
 	if (status == PROTON_OK) {
 		frames.profile = profile;
 		rank_rows_of_time(&rows, profile, "time/ns");
 		status = choose_frames(&rows, options->query.ranks_of, &frames, &err);
 	}
 	if (status == PROTON_OK)
-		status = fill_times(&frames, profile, input, is_merged, &err);
+		status = fill_times(&frames, input, &err);
 	if (status == PROTON_OK)
 		status = report_show(options, profile, write_frames, &frames);
 	else if (err.text[0])

@@ -21,8 +21,6 @@
 #include "viewer/ranks/rank_report.h"
 #include "viewer/ranks/rank_scan.h"
 
-#define EXIT_BAD 2
-
 /* ------------------------------------------------------------------ rows */
 
 struct table {
@@ -31,6 +29,8 @@ struct table {
 	struct out *out;
 	char **texts; /* by node of the sum: ",node,path,name," */
 	size_t text_count, capacity;
+	struct out start;  /* the first fields of a rank: "rank,host" */
+	struct out metric; /* as a field */
 	size_t metrics_found;
 };
 
@@ -40,25 +40,23 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 	while (table->text_count < sum->node_count) {
 		uint32_t made = (uint32_t)table->text_count;
 		char *path = rank_path(sum, made);
-		size_t name_length = profile_frame_text(sum, sum->nodes[made].frame, NULL, 0);
-		char *name = xcalloc(name_length + 1, 1);
+		struct out name;
 		struct out text;
 		size_t length;
 
-		profile_frame_text(sum, sum->nodes[made].frame, name, name_length + 1);
+		out_init(&name, -1);
 		out_init(&text, -1);
+		name_write(&name, sum, sum->nodes[made].frame, NAME_FULL);
 		out_printf(&text, ",%u,", made);
 		csv_quoted(&text, path, strlen(path));
 		out_byte(&text, ',');
-		csv_quoted(&text, name, name_length);
+		csv_quoted(&text, name.bytes, name.length);
 		out_byte(&text, ',');
-		xreserve(&table->texts, &table->capacity, table->text_count + 1,
-			 sizeof(*table->texts));
-		if (out_finish_text(&text, &table->texts[table->text_count], &length, NULL))
+		XADD(table->texts, table->capacity, table->text_count, out_take(&text, &length));
+		if (!table->texts[made])
 			xgive_up();
-		table->text_count++;
+		out_fini(&name);
 		free(path);
-		free(name);
 	}
 	return table->texts[node];
 }
@@ -66,8 +64,6 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 /* A metric of a rank. */
 struct series {
 	const struct rank_scan_step *step;
-	const char *start;  /* "rank,host" */
-	const char *metric; /* as a field */
 	const double *values, *own;
 };
 
@@ -82,9 +78,9 @@ static void write_series(struct table *table, const struct series *series)
 		/* Frames above and beside the recorded ones have zeros. */
 		if (isnan(value) || (value == 0 && !(own < 0 || own > 0)))
 			continue;
-		out_text(table->out, series->start);
+		out_bytes(table->out, table->start.bytes, table->start.length);
 		out_text(table->out, text_of(table, step->sum, step->nodes[i]));
-		out_text(table->out, series->metric);
+		out_bytes(table->out, table->metric.bytes, table->metric.length);
 		out_byte(table->out, ',');
 		csv_number(table->out, value);
 		out_byte(table->out, ',');
@@ -94,66 +90,47 @@ static void write_series(struct table *table, const struct series *series)
 }
 
 static void write_metric(struct table *table, const struct rank_scan_step *step,
-			 struct derive *derive, const char *name, const char *start)
+			 struct derive *derive, const char *name)
 {
 	struct metric_column column = {0};
 	struct metric_column own = {0};
 	struct proton_error none;
-	struct out field;
-	char *metric;
-	size_t length;
 
 	if (derive_column(derive, name, &column, &none) == PROTON_OK && column.values) {
 		bool has_own = column.is_additive &&
 			       derive_own_column(derive, name, &own, &none) == PROTON_OK;
 
-		out_init(&field, -1);
-		csv_quoted(&field, name, strlen(name));
-		if (out_finish_text(&field, &metric, &length, NULL))
-			xgive_up();
-		write_series(table, &(struct series){step, start, metric, column.values,
-						     has_own ? own.values : NULL});
+		table->metric.length = 0;
+		csv_quoted(&table->metric, name, strlen(name));
+		write_series(table,
+			     &(struct series){step, column.values, has_own ? own.values : NULL});
 		table->metrics_found++;
-		free(metric);
 	}
 	metric_column_fini(&own);
 	metric_column_fini(&column);
-}
-
-static char *start_of(const struct rank_scan_step *step)
-{
-	const char *host = ranks_info(step->source, "host");
-	struct out text;
-	size_t length;
-	char *start;
-
-	out_init(&text, -1);
-	out_printf(&text, "%u,", step->rank);
-	csv_quoted(&text, host, strlen(host));
-	if (out_finish_text(&text, &start, &length, NULL))
-		xgive_up();
-	return start;
 }
 
 static int write_rank(void *context, const struct rank_scan_step *step, struct proton_error *err)
 {
 	struct table *table = context;
 	const struct query_options *query = &table->options->query;
-	char *start = start_of(step);
+	const char *host = profile_info_text(step->source, "host");
 	struct metrics metrics;
 	struct derive derive;
 
+	table->start.length = 0;
+	out_printf(&table->start, "%u,", step->rank);
+	csv_quoted(&table->start, host, strlen(host));
 	free(filter_prune(step->source));
 	metrics_init(&metrics, step->source);
 	derive_init(&derive, &metrics);
 	for (size_t i = 0; i < query->metric_count; i++)
-		write_metric(table, step, &derive, query->metrics[i], start);
+		write_metric(table, step, &derive, query->metrics[i]);
 	for (size_t i = 0; i < metrics.count && !query->metric_count; i++)
 		if (metrics.raws[i].source == RAW_NUMBER)
-			write_metric(table, step, &derive, metrics.raws[i].label, start);
+			write_metric(table, step, &derive, metrics.raws[i].label);
 	derive_fini(&derive);
 	metrics_fini(&metrics);
-	free(start);
 	return table->out->errnum ? err_errno(err, table->out->errnum, "cannot write the table")
 				  : PROTON_OK;
 }
@@ -166,6 +143,8 @@ static int write_table(const void *context, struct out *out, struct proton_error
 
 	out->limit = 0; /* all ranks are one output */
 	table.out = out;
+	out_init(&table.start, -1);
+	out_init(&table.metric, -1);
 	out_text(out, "rank,host,node,path,name,metric,value,own\n");
 	status = rank_scan(table.files->paths, table.files->count, write_rank, &table, &sum, err);
 	/* A reader that closes the pipe early is not an error. */
@@ -178,21 +157,12 @@ static int write_table(const void *context, struct out *out, struct proton_error
 	for (size_t i = 0; i < table.text_count; i++)
 		free(table.texts[i]);
 	free(table.texts);
+	out_fini(&table.start);
+	out_fini(&table.metric);
 	return status;
 }
 
 /* ------------------------------------------------------------------ --export long */
-
-/* E_INVALID: the table needs complete profiles, and some are not. */
-static int check_ranks(const struct profile *merged, const struct options *options,
-		       struct proton_error *err)
-{
-	if (rank_report_state(merged) || options->query.allow_partial)
-		return PROTON_OK;
-	return err_set(err, PROTON_E_INVALID,
-		       "%s needs complete profiles; use --allow-partial to accept these",
-		       options->output.option);
-}
 
 int rank_long_run(const struct options *options, struct input *input)
 {
@@ -200,14 +170,11 @@ int rank_long_run(const struct options *options, struct input *input)
 	struct proton_error err = {0};
 	struct profile *merged = NULL;
 	struct input files = {0};
-	bool is_merged = false;
-	int status = rank_input_load(input, &merged, &is_merged, &err);
+	const char *what = options->output.exporter->name;
+	int status = rank_input_job(input, false, what, &merged, &err);
 
 	if (status == PROTON_OK)
-		status = check_ranks(merged, options, &err);
-	if (status == PROTON_OK)
-		status = rank_input_files(input, is_merged, options->output.exporter->name, &files,
-					  &err);
+		status = rank_input_files(input, merged, what, &files, &err);
 	table.files = &files;
 	if (status == PROTON_OK)
 		status = save_output(&options->output, merged, write_table, &table, &err);
@@ -225,16 +192,15 @@ static char *find_python(const char *self)
 {
 	const char *named = environment_get("PROTON_PYTHON");
 	const char *slash = strrchr(self, '/');
-	char *path = NULL;
+	char *path;
 
 	if (named && *named)
-		return xstrndup(named, strlen(named));
-	if (slash && asprintf(&path, "%.*s/python3", (int)(slash - self), self) < 0)
-		xgive_up();
-	if (path && access(path, X_OK) == 0)
+		return xstrdup(named);
+	path = xasprintf("%.*s/python3", slash ? (int)(slash - self) : 0, self);
+	if (slash && access(path, X_OK) == 0)
 		return path;
 	free(path);
-	return xstrndup("python3", strlen("python3"));
+	return xstrdup("python3");
 }
 
 /* The words of a command, ended by NULL. Copies: they are never freed, because exec() follows. */
@@ -246,7 +212,7 @@ struct words {
 static void add_word(struct words *words, const char *text)
 {
 	xreserve(&words->items, &words->capacity, words->count + 2, sizeof(*words->items));
-	words->items[words->count++] = xstrndup(text, strlen(text));
+	words->items[words->count++] = xstrdup(text);
 	words->items[words->count] = NULL;
 }
 

@@ -13,25 +13,12 @@
 #include "model/save_profile.h"
 #include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
+#include "viewer/query/sums.h"
 #include "viewer/ranks/rank_mix.h"
 #include "viewer/ranks/rank_names.h"
+#include "viewer/ranks/rank_turn.h"
 
 /* ------------------------------------------------------------------ files */
-
-/* The number after "rank" in a file name; RANK_NONE: none. */
-static uint32_t rank_of_path(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	const char *at = strstr(slash ? slash + 1 : path, "rank");
-	char digits[16] = "";
-	uint32_t rank = RANK_NONE;
-	size_t length = at ? strspn(at + 4, "0123456789") : 0;
-
-	if (!length || length >= sizeof(digits))
-		return RANK_NONE;
-	memcpy(digits, at + 4, length);
-	return rank_parse(digits, &rank) ? rank : RANK_NONE;
-}
 
 void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 {
@@ -43,9 +30,9 @@ void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 	job->starts = xcalloc(count + 1, sizeof(*job->starts));
 	job->sizes = xcalloc(1, sizeof(*job->sizes));
 	for (size_t i = 0; i < count; i++) {
-		uint32_t rank = rank_of_path(paths[i]);
+		uint32_t rank = rank_in_name(paths[i]);
 
-		if (!i || rank == RANK_NONE || rank != rank_of_path(paths[i - 1]))
+		if (!i || rank == RANK_NONE || rank != rank_in_name(paths[i - 1]))
 			job->starts[job->rank_count++] = i;
 	}
 	job->starts[job->rank_count] = count;
@@ -83,10 +70,10 @@ static struct profile *load_file(const struct rank_job *job, const char *path,
 /* The rank that the profile says, else that of its name, else its number among the files. */
 static uint32_t rank_of(const struct rank_job *job, size_t number, const struct profile *profile)
 {
-	uint32_t rank = rank_of_path(job->paths[job->starts[number]]);
+	uint32_t rank = rank_in_name(job->paths[job->starts[number]]);
 	uint32_t recorded;
 
-	if (rank_parse(ranks_info(profile, "rank"), &recorded))
+	if (rank_parse(profile_info_text(profile, "rank"), &recorded))
 		return recorded;
 	return rank != RANK_NONE ? rank : (uint32_t)number;
 }
@@ -131,10 +118,7 @@ static struct profile *load_rank(const struct rank_job *job, size_t number,
 		*mixed = rank_mix_of_file(sum, job->paths[start]);
 		return sum;
 	}
-	sum = profile_new();
-	merge = sum ? merge_new(sum) : NULL;
-	if (!merge)
-		xgive_up();
+	merge = sum_begin(&sum);
 	for (size_t i = start; i < end; i++) {
 		struct profile *profile = load_file(job, job->paths[i], reason);
 
@@ -170,6 +154,34 @@ struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_
 
 	free(mixed);
 	return profile;
+}
+
+/* The same with what the table of ranks says of it; `mixed` is malloc'd. */
+struct rank_job_source {
+	struct profile *profile;
+	struct proton_error reason;
+	struct rank_origin origin;
+	char *mixed;
+};
+
+static void load_source(struct rank_job_source *source, const struct rank_job *job, size_t number)
+{
+	*source = (struct rank_job_source){.origin.number = (uint32_t)number};
+	source->profile =
+		load_named(job, number, &source->origin.rank, &source->reason, &source->mixed);
+	source->origin.reason = source->reason.text;
+	source->origin.mixed = source->mixed ? source->mixed : "";
+	source->origin.files = (uint32_t)(job->starts[number + 1] - job->starts[number]);
+}
+
+struct profile *rank_job_note(const struct rank_job *job, size_t number, struct profile *roster)
+{
+	struct rank_job_source source;
+
+	load_source(&source, job, number);
+	ranks_note(roster, source.profile, &source.origin);
+	free(source.mixed);
+	return source.profile;
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -269,12 +281,8 @@ int rank_part_pack(struct rank_part *part, struct proton_error *err)
 
 static struct merge *begin_merge(const struct rank_job *job, struct profile **target_out)
 {
-	struct merge *merge;
+	struct merge *merge = sum_begin(target_out);
 
-	*target_out = profile_new();
-	merge = *target_out ? merge_new(*target_out) : NULL;
-	if (!merge)
-		xgive_up();
 	merge_limit(merge, job->max_nodes);
 	return merge;
 }
@@ -282,20 +290,16 @@ static struct merge *begin_merge(const struct rank_job *job, struct profile **ta
 static void add_rank(struct merge *merge, const struct rank_job *job, size_t number,
 		     struct profile *target)
 {
-	struct proton_error reason = {0};
-	struct rank_origin origin = {.number = (uint32_t)number, .reason = reason.text};
-	char *mixed;
-	struct profile *source = load_named(job, number, &origin.rank, &reason, &mixed);
+	struct rank_job_source source;
 	struct merge_maps maps;
 
-	origin.mixed = mixed ? mixed : "";
-	origin.files = (uint32_t)(job->starts[number + 1] - job->starts[number]);
-	merge_source(merge, source);
+	load_source(&source, job, number);
+	merge_source(merge, source.profile);
 	merge_tree(merge);
 	maps = merge_maps(merge);
-	ranks_add(target, source, &maps, &origin);
-	profile_free(source);
-	free(mixed);
+	ranks_add(target, source.profile, &maps, &source.origin);
+	profile_free(source.profile);
+	free(source.mixed);
 }
 
 /* Makes statistics of the ranks from number `first` on, which are pending. */
@@ -304,7 +308,8 @@ static int settle_ranks(struct rank_job *job, size_t first, struct profile *targ
 {
 	int status = PROTON_OK;
 
-	if (job->columns && !target->out_of_memory && target->ranks && target->ranks->pending)
+	if ((job->columns || job->keeps_times) && !target->out_of_memory && target->ranks &&
+	    target->ranks->pending)
 		status = rank_times_add(&job->times, first, target, err);
 	ranks_settle(target);
 	return status;
@@ -391,8 +396,7 @@ int rank_merge_part(const struct rank_job *job, struct rank_parts *parts, struct
 	job->sizes->bytes += part.bytes ? part.length : 0; /* it comes from another process */
 	if (parts->count && !are_siblings(&parts->items[parts->count - 1], &part))
 		status = rank_part_pack(&parts->items[parts->count - 1], err);
-	xreserve(&parts->items, &parts->capacity, parts->count + 1, sizeof(*parts->items));
-	parts->items[parts->count++] = part;
+	XADD(parts->items, parts->capacity, parts->count, part);
 	while (status == PROTON_OK && parts->count > 1 &&
 	       are_siblings(&parts->items[parts->count - 2], &parts->items[parts->count - 1]))
 		status = merge_last(job, parts, err);
@@ -479,12 +483,13 @@ void rank_cells_init(struct rank_cells *cells, struct profile *merged, const uin
 	for (size_t r = 0; r < ranks->count; r++)
 		if (ranks->rows[r].state != RANK_MISSING)
 			cells->rows[ranks->rows[r].number] = (uint32_t)r + 1;
-	free(ranks->column_nodes);
+	free(ranks->columns);
 	free(ranks->cells);
-	ranks->column_nodes = xcalloc(count + 1, sizeof(*ranks->column_nodes));
+	ranks->columns = xcalloc(count + 1, sizeof(*ranks->columns));
 	ranks->cells = xcalloc(count + 1, (ranks->count + 1) * sizeof(*ranks->cells));
 	ranks->column_count = count;
-	memcpy(ranks->column_nodes, nodes, count * sizeof(*nodes));
+	for (size_t i = 0; i < count; i++)
+		ranks->columns[i].node = nodes[i];
 	if (!ranks_index_columns(ranks))
 		xgive_up();
 }
@@ -510,10 +515,10 @@ void rank_cells_fini(struct rank_cells *cells)
 	*cells = (struct rank_cells){0};
 }
 
-int rank_job_columns(const struct rank_job *job, struct profile *merged, const uint32_t *nodes,
-		     size_t count, struct proton_error *err)
+int rank_job_columns(const struct rank_job *job, struct profile *merged,
+		     const struct rank_path *paths, const uint32_t *nodes, size_t count,
+		     struct proton_error *err)
 {
-	struct rank_path *paths = rank_paths_of(merged, nodes, count);
 	struct rank_cells cells;
 	int status = PROTON_OK;
 
@@ -521,29 +526,26 @@ int rank_job_columns(const struct rank_job *job, struct profile *merged, const u
 	if (count)
 		status = rank_times_read(&job->times, paths, count, rank_cells_put, &cells, err);
 	rank_cells_fini(&cells);
-	free(paths);
 	return status;
 }
 
-int rank_merge_all(char *const *paths, size_t count, bool is_mixed_allowed, size_t columns,
-		   struct profile **out, struct proton_error *err)
+int rank_merge_all(struct rank_job *job, struct profile **out, struct proton_error *err)
 {
-	struct rank_job job;
+	struct rank_path *wanted;
 	uint32_t *nodes;
 	size_t worth;
-	int status;
+	int status = rank_job_merge(job, out, err);
 
-	rank_job_init(&job, paths, count);
-	job.is_mixed_allowed = is_mixed_allowed;
-	job.columns = columns;
-	status = rank_job_merge(&job, out, err);
-	if (status == PROTON_OK && columns) {
-		nodes = rank_nodes_worth(*out, columns, &worth);
-		status = rank_job_columns(&job, *out, nodes, worth, err);
+	if (status == PROTON_OK && job->columns) {
+		nodes = rank_nodes_worth(*out, job->columns, &worth);
+		wanted = rank_paths_of(*out, nodes, worth);
+		status = rank_job_columns(job, *out, wanted, nodes, worth, err);
+		free(wanted);
 		free(nodes);
 		if (status != PROTON_OK)
 			profile_free(*out);
 	}
-	rank_job_fini(&job);
+	if (status == PROTON_OK && job->keeps_times)
+		rank_turn_keep(*out, &job->times);
 	return status;
 }

@@ -31,7 +31,8 @@ struct rank_job {
 	size_t *starts; /* by rank: its first path; and one more */
 	size_t rank_count;
 	size_t max_nodes;
-	size_t columns; /* nodes with a column per rank; 0: no times are kept */
+	size_t columns;   /* nodes with a column per rank */
+	bool keeps_times; /* for rank_turn.h; without it and columns no times are kept */
 	const regex_t
 		*names; /* parts of names that differ from rank to rank; NULL: only the rules */
 	struct rank_times times; /* for the ranks of this process */
@@ -61,6 +62,8 @@ void rank_job_fini(struct rank_job *job);
 size_t rank_job_chunks(const struct rank_job *job);
 /* All files of rank `number` as one profile, with names that do not depend on the rank. */
 struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_t *rank_out);
+/* The same, and a row in the table of ranks of `roster`. */
+struct profile *rank_job_note(const struct rank_job *job, size_t number, struct profile *roster);
 
 /* Merges chunks `first` to `end` and adds them to the parts, in ascending order. */
 int rank_merge_chunks(struct rank_job *job, size_t first, size_t end, struct rank_parts *parts,
@@ -77,13 +80,15 @@ void rank_parts_fini(struct rank_parts *parts);
 
 /* All of it in one process, without columns. */
 int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_error *err);
-/* Fills the columns of a merged job for these nodes, if this process has merged all ranks. */
-int rank_job_columns(const struct rank_job *job, struct profile *merged, const uint32_t *nodes,
-		     size_t count, struct proton_error *err);
-/* The same for the nodes that are worth it, up to `columns`. */
-int rank_merge_all(char *const *paths, size_t count, bool is_mixed_allowed, size_t columns,
-		   struct profile **out, struct proton_error *err);
-
+/*
+ * Makes columns of a merged job from the times of these paths, if this process has merged all
+ * ranks. `nodes`: the numbers that the columns get.
+ */
+int rank_job_columns(const struct rank_job *job, struct profile *merged,
+		     const struct rank_path *paths, const uint32_t *nodes, size_t count,
+		     struct proton_error *err);
+/* All of it, with columns for the nodes that are worth it, and with the times that are kept. */
+int rank_merge_all(struct rank_job *job, struct profile **out, struct proton_error *err);
 /* Filling the columns of a merged job. */
 struct rank_cells {
 	struct profile *merged;

@@ -12,99 +12,65 @@
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_merge.h"
+#include "viewer/ranks/rank_names.h"
 
 #define VALUES_NAMED 3u /* values in a message */
 #define LINES_MAX 5u    /* messages of a kind */
 
+/* What is equal in all ranks of a launch. */
+static const struct kind {
+	const char *key; /* in the information of a profile */
+	const char *name;
+	size_t member;      /* its offset in struct row_rank */
+	const char *absent; /* the text of 0 or "" */
+	bool is_text;
+} kinds[] = {
+	{"rank", "rank in the profile", offsetof(struct row_rank, flags), "one", false},
+	{"world_size", "number of ranks", offsetof(struct row_rank, world), "none", false},
+	{"attempt", "restarts", offsetof(struct row_rank, attempt), "0", false},
+	{"job", "job", offsetof(struct row_rank, job), "none", true},
+	{"launch", "launch", offsetof(struct row_rank, launch), "none", true},
+	{"launcher", "launcher", offsetof(struct row_rank, process), "none", true},
+};
+#define KIND_RANK (&kinds[0])
+#define KIND_LAUNCHER (&kinds[5])
+
 /* ------------------------------------------------------------------ one rank */
-
-/* The rank in a name that the recorder gave; RANK_NONE: the name is another one. */
-static uint32_t rank_of_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-	size_t length = strncmp(name, "rank", 4) == 0 ? strspn(name + 4, "0123456789") : 0;
-	char digits[16] = "";
-	uint32_t rank = RANK_NONE;
-
-	if (length < 6 || length >= sizeof(digits))
-		return RANK_NONE;
-	memcpy(digits, name + 4, length);
-	rank_parse(digits, &rank);
-	return rank;
-}
 
 char *rank_mix_of_file(const struct profile *profile, const char *path)
 {
 	uint32_t rank = rank_of_name(path);
 	uint32_t recorded, world;
-	char *text = NULL;
-	int length = 0;
 
 	if (profile->ranks)
-		length = asprintf(&text, "%s is a merged file of %zu ranks", path,
-				  profile->ranks->count);
-	else if (!rank_parse(ranks_info(profile, "rank"), &recorded))
+		return xasprintf("%s is a merged file of %zu ranks", path, profile->ranks->count);
+	if (!rank_parse(profile_info_text(profile, "rank"), &recorded))
 		return NULL;
-	else if (rank != RANK_NONE && rank != recorded)
-		length = asprintf(&text, "%s was recorded by rank %u", path, recorded);
-	else if (rank_parse(ranks_info(profile, "world_size"), &world) && recorded >= world)
-		length = asprintf(&text, "%s has rank %u of %u ranks", path, recorded, world);
-	if (length < 0)
-		xgive_up();
-	return text;
+	if (rank != RANK_NONE && rank != recorded)
+		return xasprintf("%s was recorded by rank %u", path, recorded);
+	if (rank_parse(profile_info_text(profile, "world_size"), &world) && recorded >= world)
+		return xasprintf("%s has rank %u of %u ranks", path, recorded, world);
+	return NULL;
 }
-
-#define ATTEMPT_KEY 2u
 
 char *rank_mix_of_two(const struct profile *first, const char *first_path,
 		      const struct profile *second, const char *second_path)
 {
-	static const struct {
-		const char *key;
-		const char *what;
-	} keys[] = {
-		{"rank", "rank"},        {"world_size", "number of ranks"},
-		{"attempt", "restarts"}, {"job", "job"},
-		{"launch", "launch"},    {"launcher", "launcher"},
-	};
+	for (const struct kind *kind = kinds; kind < kinds + ARRAY_LENGTH(kinds); kind++) {
+		const char *left = profile_info_text(first, kind->key);
+		const char *right = profile_info_text(second, kind->key);
+		const char *absent = kind == KIND_RANK ? "none" : kind->absent;
 
-	for (size_t i = 0; i < ARRAY_LENGTH(keys); i++) {
-		const char *left = ranks_info(first, keys[i].key);
-		const char *right = ranks_info(second, keys[i].key);
-		const char *absent = i == ATTEMPT_KEY ? "0" : "none";
-		char *text;
-
-		if (strcmp(left, right) == 0)
-			continue;
-		if (asprintf(&text, "%s: %s in %s, %s in %s", keys[i].what, *left ? left : absent,
-			     first_path, *right ? right : absent, second_path) < 0)
-			xgive_up();
-		return text;
+		if (strcmp(left, right) != 0)
+			return xasprintf("%s: %s in %s, %s in %s",
+					 kind == KIND_RANK ? kind->key : kind->name,
+					 *left ? left : absent, first_path, *right ? right : absent,
+					 second_path);
 	}
 	return NULL;
 }
 
 /* ------------------------------------------------------------------ all ranks */
-
-enum kind {
-	KIND_UNNAMED,
-	KIND_WORLD,
-	KIND_ATTEMPT,
-	KIND_JOB,
-	KIND_LAUNCH,
-	KIND_PROCESS,
-	KIND_COUNT
-};
-
-static const char *const kind_names[] = {
-	[KIND_UNNAMED] = "rank in the profile",
-	[KIND_WORLD] = "number of ranks",
-	[KIND_ATTEMPT] = "restarts",
-	[KIND_JOB] = "job",
-	[KIND_LAUNCH] = "launch",
-	[KIND_PROCESS] = "launcher",
-};
 
 /* A value that has to be equal in all rows of its scope. */
 struct scope_value {
@@ -118,10 +84,10 @@ struct check {
 	struct profile *merged;
 	struct scope_value *entries;
 	size_t count;
-	enum kind kind;
+	const struct kind *kind;
 	size_t lines;
 	bool is_mixed;
-	char *kinds; /* that differ; NULL: none yet */
+	char *names; /* the kinds that differ; NULL: none yet */
 };
 
 static bool has_profile(const struct row_rank *row)
@@ -140,40 +106,26 @@ static uint64_t scope_of(const struct profile *merged, const struct row_rank *ro
 	       hash_stored(process, end ? (size_t)(end - process) : 0);
 }
 
-static uint32_t value_of(const struct row_rank *row, enum kind kind)
+static uint32_t value_of(const struct row_rank *row, const struct kind *kind)
 {
-	switch (kind) {
-	case KIND_UNNAMED:
-		return row->flags & RANK_UNNAMED;
-	case KIND_WORLD:
-		return row->world;
-	case KIND_ATTEMPT:
-		return row->attempt;
-	case KIND_JOB:
-		return row->job;
-	case KIND_LAUNCH:
-		return row->launch;
-	default:
-		return row->process;
-	}
-}
+	uint32_t value;
 
-static const char *or_none(const char *text)
-{
-	return *text ? text : "none";
+	memcpy(&value, (const char *)row + kind->member, sizeof(value));
+	return kind == KIND_RANK ? value & RANK_UNNAMED : value;
 }
 
 /* A value as text, in `number` if it is one. */
 static const char *text_of(const struct check *check, uint32_t value, char number[static 16])
 {
-	if (check->kind == KIND_UNNAMED)
-		return value ? "none" : "one";
-	if (check->kind == KIND_WORLD && !value)
-		return "none";
-	if (check->kind > KIND_ATTEMPT)
-		return or_none(profile_text(check->merged, value));
+	const struct kind *kind = check->kind;
+	const char *text = number;
+
 	snprintf(number, 16, "%u", value);
-	return number;
+	if (kind->is_text)
+		text = profile_text(check->merged, value);
+	else if (kind == KIND_RANK)
+		text = "none";
+	return value && *text ? text : kind->absent;
 }
 
 static int compare_entries(const void *left, const void *right)
@@ -181,11 +133,9 @@ static int compare_entries(const void *left, const void *right)
 	const struct scope_value *a = left;
 	const struct scope_value *b = right;
 
-	if (a->scope != b->scope)
-		return a->scope < b->scope ? -1 : 1;
-	if (a->value != b->value)
-		return a->value < b->value ? -1 : 1;
-	return (a->row > b->row) - (a->row < b->row);
+	return ORDER_OF(a->scope, b->scope)
+		       ?: ORDER_OF(a->value, b->value)
+		       ?: ORDER_OF(a->row, b->row);
 }
 
 static void take_entries(struct check *check)
@@ -198,10 +148,10 @@ static void take_entries(struct check *check)
 
 		/* The sum of unlike files has no values that differ. */
 		if (!has_profile(row) || (row->files > 1 && row->mixed) ||
-		    (check->kind == KIND_PROCESS && !row->process))
+		    (check->kind == KIND_LAUNCHER && !row->process))
 			continue;
 		check->entries[check->count++] = (struct scope_value){
-			.scope = check->kind == KIND_PROCESS ? scope_of(check->merged, row) : 0,
+			.scope = check->kind == KIND_LAUNCHER ? scope_of(check->merged, row) : 0,
 			.value = value_of(row, check->kind),
 			.row = (uint32_t)i,
 		};
@@ -232,7 +182,7 @@ static void print_values(struct check *check, size_t start, size_t end)
 {
 	const struct row_rank *rows = check->merged->ranks->rows;
 	const struct row_rank *row = &rows[check->entries[start].row];
-	bool is_local = check->kind == KIND_PROCESS;
+	bool is_local = check->kind == KIND_LAUNCHER;
 	size_t values = 0;
 	char number[16];
 	struct out out;
@@ -240,7 +190,7 @@ static void print_values(struct check *check, size_t start, size_t end)
 	if (check->lines++ >= LINES_MAX)
 		return;
 	out_init(&out, -1);
-	out_printf(&out, "%s%s%s:", kind_names[check->kind], is_local ? " on host " : "",
+	out_printf(&out, "%s%s%s:", check->kind->name, is_local ? " on host " : "",
 		   is_local ? profile_text(check->merged, row->host) : "");
 	for (size_t next; start < end; start = next) {
 		next = end_of_equal(check, start, true);
@@ -288,7 +238,7 @@ static void mark_others(struct check *check, size_t start, size_t end)
 	for (size_t i = start; i < end; i++) {
 		if (check->entries[i].value == check->entries[best].value)
 			continue;
-		snprintf(text, sizeof(text), "%s: %s", kind_names[check->kind],
+		snprintf(text, sizeof(text), "%s: %s", check->kind->name,
 			 text_of(check, check->entries[i].value, number));
 		mark_rank(check, check->entries[i].row, text);
 	}
@@ -296,14 +246,13 @@ static void mark_others(struct check *check, size_t start, size_t end)
 
 static void note_kind(struct check *check, const char *what)
 {
-	char *before = check->kinds;
+	char *before = check->names;
 
-	if (asprintf(&check->kinds, "%s%s%s", before ? before : "", before ? ", " : "", what) < 0)
-		xgive_up();
+	check->names = xasprintf("%s%s%s", before ? before : "", before ? ", " : "", what);
 	free(before);
 }
 
-static void check_kind(struct check *check, enum kind kind)
+static void check_kind(struct check *check, const struct kind *kind)
 {
 	bool is_noted = false;
 
@@ -317,7 +266,7 @@ static void check_kind(struct check *check, enum kind kind)
 		print_values(check, start, end);
 		mark_others(check, start, end);
 		if (!is_noted)
-			note_kind(check, kind_names[kind]);
+			note_kind(check, kind->name);
 		is_noted = true;
 	}
 }
@@ -377,7 +326,7 @@ static int decide_mixture(struct check *check, struct proton_error *err)
 		count += ranks->rows[i].state != RANK_MISSING;
 		marked += ranks->rows[i].mixed != 0;
 	}
-	snprintf(text, sizeof(text), "%zu of %zu ranks differ in: %s", marked, count, check->kinds);
+	snprintf(text, sizeof(text), "%zu of %zu ranks differ in: %s", marked, count, check->names);
 	profile_info(check->merged, RANKS_MIXED, text);
 	return check->merged->out_of_memory ? err_nomem(err) : PROTON_OK;
 }
@@ -392,10 +341,10 @@ int rank_mix_check(const struct rank_job *job, struct profile *merged, struct pr
 	check.entries = xcalloc(merged->ranks->count + 1, sizeof(*check.entries));
 	check_files(&check);
 	check_duplicates(&check);
-	for (enum kind kind = 0; kind < KIND_COUNT; kind++)
+	for (const struct kind *kind = kinds; kind < kinds + ARRAY_LENGTH(kinds); kind++)
 		check_kind(&check, kind);
 	status = decide_mixture(&check, err);
 	free(check.entries);
-	free(check.kinds);
+	free(check.names);
 	return status;
 }

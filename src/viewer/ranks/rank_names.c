@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "format/rank.h"
+
 #define ADDRESS_DIGITS_MIN 6u
 
 static size_t hex_digits(const char *text)
@@ -124,4 +126,39 @@ void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pat
 		free(by_rules);
 		free(by_pattern);
 	}
+}
+
+/* ------------------------------------------------------------------ files */
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static uint32_t rank_at(const char *at, size_t min_digits)
+{
+	size_t length = strspn(at, "0123456789");
+	char digits[16] = "";
+	uint32_t rank = RANK_NONE;
+
+	if (length < min_digits || length >= sizeof(digits))
+		return RANK_NONE;
+	memcpy(digits, at, length);
+	return rank_parse(digits, &rank) ? rank : RANK_NONE;
+}
+
+uint32_t rank_of_name(const char *path)
+{
+	const char *name = base_of(path);
+
+	return strncmp(name, "rank", 4) == 0 ? rank_at(name + 4, 6) : RANK_NONE;
+}
+
+uint32_t rank_in_name(const char *path)
+{
+	const char *at = strstr(base_of(path), "rank");
+
+	return at ? rank_at(at + 4, 1) : RANK_NONE;
 }

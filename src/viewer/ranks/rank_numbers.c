@@ -1,4 +1,4 @@
-/* Numbers of a metric over the ranks of a job: mean, extremes, imbalance. */
+/* Numbers of a metric over the ranks of a job: mean, extremes, imbalance; groups of ranks. */
 #include "viewer/ranks/rank_numbers.h"
 
 #include <stdlib.h>
@@ -14,16 +14,6 @@ double rank_row_mean(const struct rank_row *row)
 	return row->sum / row->ranks;
 }
 
-double rank_row_min(const struct rank_row *row)
-{
-	return row->min;
-}
-
-double rank_row_max(const struct rank_row *row)
-{
-	return row->max;
-}
-
 double rank_row_imbalance(const struct rank_row *row)
 {
 	double mean = rank_row_mean(row);
@@ -34,6 +24,33 @@ double rank_row_imbalance(const struct rank_row *row)
 double rank_row_saving(const struct rank_row *row)
 {
 	return (row->max - rank_row_mean(row)) * row->ranks;
+}
+
+const struct report_field rank_number_fields[RANK_NUMBERS] = {
+	{.name = "ranks", .title = "ranks", .columns = 6, .place = 1},
+	{.name = "mean", .title = "mean", .columns = 10, .unit = REPORT_VALUE},
+	{.name = "min", .title = "min", .columns = 10, .unit = REPORT_VALUE},
+	{.name = "min_rank", .title = "rank", .columns = 6},
+	{.name = "max", .title = "max", .columns = 10, .unit = REPORT_VALUE},
+	{.name = "max_rank", .title = "rank", .columns = 6},
+	{.name = "imbalance", .title = "imbalance", .columns = 9, .unit = REPORT_SHARE},
+	{.name = "could_go", .title = "could go", .columns = 10, .unit = REPORT_VALUE},
+};
+
+void rank_numbers(const struct rank_row *row, struct report_value values_out[RANK_NUMBERS])
+{
+	const struct report_value values[] = {
+		VALUE_COUNT(row->ranks),
+		VALUE_NUMBER(rank_row_mean(row)),
+		VALUE_NUMBER(row->min),
+		VALUE_COUNT(row->min_rank),
+		VALUE_NUMBER(row->max),
+		VALUE_COUNT(row->max_rank),
+		VALUE_NUMBER(rank_row_imbalance(row)),
+		VALUE_NUMBER(rank_row_saving(row)),
+	};
+
+	memcpy(values_out, values, sizeof(values));
 }
 
 void rank_row_add(struct rank_row *row, uint32_t rank, double value)
@@ -72,9 +89,7 @@ static int compare_rows(const void *left, const void *right)
 	double x = rank_row_saving(a);
 	double y = rank_row_saving(b);
 
-	if (x != y)
-		return x > y ? -1 : 1;
-	return (a->node > b->node) - (a->node < b->node);
+	return ORDER_OF(y, x) ?: ORDER_OF(a->node, b->node);
 }
 
 void rank_rows_sort(struct rank_rows *rows)
@@ -89,12 +104,6 @@ void rank_rows_fini(struct rank_rows *rows)
 	*rows = (struct rank_rows){0};
 }
 
-static void add_rank_row(struct rank_rows *rows, struct rank_row row)
-{
-	xreserve(&rows->items, &rows->capacity, rows->count + 1, sizeof(*rows->items));
-	rows->items[rows->count++] = row;
-}
-
 void rank_rows_of_time(struct rank_rows *rows, const struct profile *profile, const char *metric)
 {
 	const struct profile_ranks *ranks = profile->ranks;
@@ -104,16 +113,17 @@ void rank_rows_of_time(struct rank_rows *rows, const struct profile *profile, co
 	for (size_t i = 1; ranks && i < ranks->spread_count; i++) {
 		const struct row_spread *spread = &ranks->spreads[i];
 
-		add_rank_row(rows, (struct rank_row){
-					   .node = spread->node,
-					   .ranks = spread->ranks,
-					   .min_rank = spread->min_rank,
-					   .max_rank = spread->max_rank,
-					   .sum = (double)spread->sum_ns / divisor,
-					   .min = (double)spread->min_ns / divisor,
-					   .max = (double)spread->max_ns / divisor,
-					   .spread = spread,
-				   });
+		XADD(rows->items, rows->capacity, rows->count,
+		     (struct rank_row){
+			     .node = spread->node,
+			     .ranks = spread->ranks,
+			     .min_rank = spread->min_rank,
+			     .max_rank = spread->max_rank,
+			     .sum = (double)spread->sum_ns / divisor,
+			     .min = (double)spread->min_ns / divisor,
+			     .max = (double)spread->max_ns / divisor,
+			     .spread = spread,
+		     });
 	}
 	rank_rows_sort(rows);
 }
@@ -127,13 +137,13 @@ void rank_rows_of_group(struct rank_rows *rows, const struct profile *profile, c
 	*rows = (struct rank_rows){.profile = profile, .metric = metric, .is_inclusive = true};
 	for (size_t c = 0; ranks && c < ranks->column_count; c++) {
 		const uint64_t *cells = ranks->cells + c * ranks->count;
-		struct rank_row row = {.node = ranks->column_nodes[c]};
+		struct rank_row row = {.node = ranks->columns[c].node};
 
 		for (size_t i = 0; i < ranks->count; i++)
 			if (group[i] == number && cells[i])
 				rank_row_add(&row, ranks->rows[i].rank, (double)cells[i] / divisor);
 		if (row.ranks)
-			add_rank_row(rows, row);
+			XADD(rows->items, rows->capacity, rows->count, row);
 	}
 	rank_rows_sort(rows);
 }
@@ -154,8 +164,7 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 
 	out_init(&name, -1);
 	do {
-		xreserve(&chain, &capacity, depth + 1, sizeof(*chain));
-		chain[depth++] = node;
+		XADD(chain, capacity, depth, node);
 		name.length = 0;
 		name_write_styled(&name, profile, profile->nodes[node].frame, NAME_FULL, names);
 		bytes += name.length + 3;
@@ -206,6 +215,27 @@ char *rank_path(const struct profile *profile, uint32_t node)
 	return rank_path_named(profile, node, NAMES_RAW);
 }
 
+uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out)
+{
+	uint32_t *numbers = xcalloc(ranks->count + 1, sizeof(*numbers));
+	struct hash_table known = {0}; /* by name: number + 1 */
+
+	*count_out = 0;
+	for (size_t i = 0; i < ranks->count; i++) {
+		uint64_t hash = hash_u64(ranks->rows[i].host);
+
+		numbers[i] = hash_table_find(&known, hash);
+		if (!numbers[i]) {
+			numbers[i] = ++*count_out;
+			if (!hash_table_add(&known, hash, numbers[i]))
+				xgive_up();
+		}
+		numbers[i]--;
+	}
+	hash_table_fini(&known);
+	return numbers;
+}
+
 const char *rank_state_name(uint32_t state)
 {
 	static const char *const names[] = {
@@ -215,4 +245,123 @@ const char *rank_state_name(uint32_t state)
 	};
 
 	return state >= RANK_FINISHED && state <= RANK_DUPLICATE ? names[state] : "unknown";
+}
+
+/* ------------------------------------------------------------------ groups */
+
+/* A rank and the hash of its tree. */
+struct shaped {
+	uint64_t shape;
+	uint32_t row; /* in the table of ranks */
+};
+
+static int compare_shapes(const void *left, const void *right)
+{
+	const struct shaped *a = left;
+	const struct shaped *b = right;
+
+	if (a->shape != b->shape)
+		return a->shape < b->shape ? -1 : 1;
+	return (a->row > b->row) - (a->row < b->row);
+}
+
+/* Of groups of equal size, the one with the lowest rank comes first. */
+static int compare_groups(const void *left, const void *right)
+{
+	const struct rank_group *a = left;
+	const struct rank_group *b = right;
+
+	if (a->count != b->count)
+		return a->count > b->count ? -1 : 1;
+	return (a->lowest > b->lowest) - (a->lowest < b->lowest);
+}
+
+/* Finished ranks by shape, malloc'd. */
+static struct shaped *list_shapes(const struct profile_ranks *ranks, size_t *count_out)
+{
+	struct shaped *list = xcalloc(ranks->count + 1, sizeof(*list));
+	size_t count = 0;
+
+	for (size_t i = 0; i < ranks->count; i++)
+		if (ranks->rows[i].state == RANK_FINISHED)
+			list[count++] = (struct shaped){ranks->rows[i].shape, (uint32_t)i};
+	if (count)
+		qsort(list, count, sizeof(*list), compare_shapes);
+	*count_out = count;
+	return list;
+}
+
+/* Makes the groups of a sorted list. */
+static void make_groups(struct rank_groups *groups, const struct profile_ranks *ranks,
+			const struct shaped *list, size_t count, double divisor)
+{
+	groups->items = xcalloc(count + 1, sizeof(*groups->items));
+	for (size_t i = 0; i < count; i++) {
+		const struct row_rank *row = &ranks->rows[list[i].row];
+		struct rank_group *group;
+
+		if (!i || list[i].shape != list[i - 1].shape)
+			groups->items[groups->count++] = (struct rank_group){
+				.shape = list[i].shape, .start = i, .lowest = list[i].row};
+		group = &groups->items[groups->count - 1];
+		group->count++;
+		rank_row_add(&group->time, row->rank, (double)row->time_ns / divisor);
+	}
+	if (groups->count)
+		qsort(groups->items, groups->count, sizeof(*groups->items), compare_groups);
+}
+
+void rank_groups_init(struct rank_groups *groups, const struct profile *profile, const char *metric)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	struct shaped *list;
+	size_t count;
+
+	*groups = (struct rank_groups){0};
+	if (!ranks)
+		return;
+	list = list_shapes(ranks, &count);
+	make_groups(groups, ranks, list, count, rank_time_divisor(metric));
+	groups->rows = xcalloc(count + 1, sizeof(*groups->rows));
+	groups->of_row = xcalloc(ranks->count + 1, sizeof(*groups->of_row));
+	for (size_t i = 0; i < count; i++)
+		groups->rows[i] = list[i].row;
+	for (size_t i = 0; i < ranks->count; i++)
+		groups->of_row[i] = RANK_GROUP_NONE;
+	for (uint32_t g = 0; g < groups->count; g++)
+		for (size_t i = 0; i < groups->items[g].count; i++)
+			groups->of_row[groups->rows[groups->items[g].start + i]] = g;
+	free(list);
+}
+
+void rank_groups_fini(struct rank_groups *groups)
+{
+	free(groups->items);
+	free(groups->rows);
+	free(groups->of_row);
+	*groups = (struct rank_groups){0};
+}
+
+void rank_groups_members(const struct rank_groups *groups, const struct profile *profile,
+			 uint32_t number, size_t ranges, struct out *out)
+{
+	const struct row_rank *rows = profile->ranks->rows;
+	const struct rank_group *group = &groups->items[number];
+	const uint32_t *members = groups->rows + group->start;
+	size_t written = 0;
+
+	for (size_t i = 0; i < group->count; i++) {
+		uint32_t first = rows[members[i]].rank;
+		uint32_t last = first;
+
+		while (i + 1 < group->count && rows[members[i + 1]].rank <= last + 1)
+			last = rows[members[++i]].rank;
+		if (ranges && written == ranges) {
+			out_text(out, ", ...");
+			return;
+		}
+		out_printf(out, "%s%u", written++ ? ", " : "", first);
+		if (last != first)
+			out_printf(out, "-%u", last);
+	}
 }

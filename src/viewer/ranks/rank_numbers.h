@@ -1,11 +1,13 @@
 /*
  * Numbers of a metric over the ranks of a job, by frame, for the tables, gates and comparisons of
- * --ranks.
+ * --ranks, and groups of ranks.
  */
 #ifndef VIEWER_RANKS_RANK_NUMBERS_H
 #define VIEWER_RANKS_RANK_NUMBERS_H
 
+#include "base/buf.h"
 #include "model/profile.h"
+#include "viewer/print/report_table.h"
 #include "viewer/query/frame_names.h"
 
 /* One frame. Values are in the unit of the metric. */
@@ -26,12 +28,26 @@ struct rank_rows {
 };
 
 double rank_row_mean(const struct rank_row *row);
-double rank_row_min(const struct rank_row *row);
-double rank_row_max(const struct rank_row *row);
 /* The maximum divided by the mean, minus 1; 0 if all are 0. */
 double rank_row_imbalance(const struct rank_row *row);
 /* The sum that goes away if the maximum becomes the mean. */
 double rank_row_saving(const struct rank_row *row);
+
+/* The numbers of a row: the fields of all tables, JSON objects and gates about it. */
+enum rank_number {
+	RANK_RANKS,
+	RANK_MEAN,
+	RANK_MIN,
+	RANK_MIN_RANK,
+	RANK_MAX,
+	RANK_MAX_RANK,
+	RANK_IMBALANCE,
+	RANK_COULD_GO,
+	RANK_NUMBERS,
+};
+extern const struct report_field rank_number_fields[RANK_NUMBERS];
+void rank_numbers(const struct rank_row *row, struct report_value values_out[RANK_NUMBERS]);
+
 /* Adds the value of a rank. Of equal values, the lower rank is the extreme. */
 void rank_row_add(struct rank_row *row, uint32_t rank, double value);
 
@@ -54,7 +70,38 @@ char *rank_path_short(const struct profile *profile, uint32_t node);
 /* The same with C++ names in a style. */
 char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names);
 
+/* Numbers of the hosts, in the order of their first ranks, by row of the ranks; malloc'd. */
+uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out);
+
 /* "finished", "killed", ... */
 const char *rank_state_name(uint32_t state);
+
+/*
+ * Groups of ranks with equal trees: pipeline stages and experts differ in what they run, so their
+ * times are compared only among themselves.
+ */
+#define RANK_GROUP_NONE UINT32_MAX
+
+struct rank_group {
+	uint64_t shape;
+	size_t start, count;  /* of `rows` */
+	uint32_t lowest;      /* the first of them */
+	struct rank_row time; /* total times in ms; `node` is the root */
+};
+
+struct rank_groups {
+	struct rank_group *items; /* the largest first */
+	size_t count;
+	uint32_t *rows;   /* in the table of ranks, group by group */
+	uint32_t *of_row; /* by row of that table; RANK_GROUP_NONE: not a finished rank */
+};
+
+void rank_groups_init(struct rank_groups *groups, const struct profile *profile,
+		      const char *metric);
+void rank_groups_fini(struct rank_groups *groups);
+
+/* Appends the ranks of a group: "0-3, 8". At most `ranges` of them, then "..."; 0: all. */
+void rank_groups_members(const struct rank_groups *groups, const struct profile *profile,
+			 uint32_t number, size_t ranges, struct out *out);
 
 #endif

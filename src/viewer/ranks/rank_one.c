@@ -1,96 +1,52 @@
 /* --rank: one rank of a job, from its own profile or from the columns of a merged file. */
 #include "viewer/ranks/rank_views.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
-#include "model/load.h"
 #include "model/ranks.h"
 #include "viewer/export/report_show.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_mix.h"
+#include "viewer/ranks/rank_names.h"
 #include "viewer/ranks/rank_report.h"
-
-#define EXIT_BAD 2
 
 /* ------------------------------------------------------------------ files */
 
-/* True for rank000017.proton and rank000017.PID.proton. */
-static bool is_named(const char *path, uint32_t rank)
+/* The rank that recorded a profile. */
+static uint32_t recorded_rank(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-	char start[32];
-	int length = snprintf(start, sizeof(start), "rank%06u.", rank);
-
-	return strncmp(name, start, (size_t)length) == 0;
-}
-
-/* True if files have the names of ranks: then no other file is of that rank. */
-static bool has_rank_names(const struct input *input)
-{
-	for (size_t i = 0; i < input->count; i++) {
-		const char *slash = strrchr(input->paths[i], '/');
-		const char *name = slash ? slash + 1 : input->paths[i];
-
-		if (strncmp(name, "rank", 4) == 0 && strspn(name + 4, "0123456789") >= 6)
-			return true;
-	}
-	return false;
-}
-
-/* True if the profile was recorded by that rank. */
-static bool is_recorded(const char *path, uint32_t rank)
-{
-	struct profile *profile = NULL;
+	struct profile *profile = input_load_quietly(path);
 	uint32_t recorded = RANK_NONE;
 
-	if (strcmp(path, "-") == 0 || profile_load_file(path, &profile, NULL) != PROTON_OK)
-		return false;
-	rank_parse(ranks_info(profile, "rank"), &recorded);
+	if (profile)
+		rank_parse(profile_info_text(profile, "rank"), &recorded);
 	profile_free(profile);
-	return recorded == rank;
+	return recorded;
 }
 
-/* Keeps the files for which `is_wanted`; leaves the input unchanged if there are none. */
-static bool keep_files(struct input *input, uint32_t rank,
-		       bool (*is_wanted)(const char *path, uint32_t rank))
+/* Keeps the files of a rank. If some have names of ranks, the others are not of it. */
+static void keep_files(struct input *input, uint32_t rank)
 {
-	char **paths = xcalloc(input->count + 1, sizeof(*paths));
-	struct input kept;
-	size_t count = 0;
+	uint32_t (*rank_of)(const char *path) = recorded_rank;
+	const char **names = xcalloc(input->count, sizeof(*names));
+	const char *first = NULL;
 
 	for (size_t i = 0; i < input->count; i++)
-		if (is_wanted(input->paths[i], rank))
-			paths[count++] = input->paths[i];
-	if (count) {
-		input_init(&kept, paths, count);
-		kept.needs_complete = input->needs_complete;
-		kept.is_partial_allowed = input->is_partial_allowed;
-		kept.is_mixed_allowed = input->is_mixed_allowed;
-		kept.has_failed = input->has_failed;
-		input_fini(input);
-		*input = kept;
+		if (rank_of_name(input->paths[i]) != RANK_NONE)
+			rank_of = rank_of_name;
+	for (size_t i = 0; i < input->count; i++) {
+		if (rank_of(input->paths[i]) != rank)
+			continue;
+		first = first ? first : input->paths[i];
+		names[i] = first;
 	}
-	free(paths);
-	return count > 0;
-}
-
-static bool is_merged_file(const char *path)
-{
-	struct profile *profile = NULL;
-	bool is_merged;
-
-	if (strcmp(path, "-") == 0 || profile_load_file(path, &profile, NULL) != PROTON_OK)
-		return false;
-	is_merged = profile->ranks != NULL;
-	profile_free(profile);
-	return is_merged;
+	input_regroup(input, names);
+	free(names);
 }
 
 /* The files of a rank are added up: they have to be of one launch. */
@@ -100,10 +56,10 @@ static int check_launch(const struct input *input, struct proton_error *err)
 	int status = PROTON_OK;
 
 	for (size_t i = 0; i < input->count && input->count > 1 && status == PROTON_OK; i++) {
-		struct profile *profile = NULL;
+		struct profile *profile = input_load_quietly(input->paths[i]);
 		char *mixed = NULL;
 
-		if (profile_load_file(input->paths[i], &profile, NULL) != PROTON_OK)
+		if (!profile)
 			continue;
 		if (first)
 			mixed = rank_mix_of_two(first, input->paths[0], profile, input->paths[i]);
@@ -125,27 +81,35 @@ static int check_launch(const struct input *input, struct proton_error *err)
 int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 		    struct proton_error *err)
 {
+	struct profile *profile = NULL;
 	struct input files = {0};
 	struct proton_error none;
 	size_t count;
 
 	*has_files_out = true;
-	if (input->count == 1 && is_merged_file(input->paths[0])) {
-		*has_files_out = rank_input_files(input, true, "--rank", &files, &none) ==
+	for (size_t u = 0; u < input->unit_count; u++)
+		if (input->units[u].is_job && input->unit_count > 1)
+			return err_set(err, PROTON_E_INVALID,
+				       "--rank is about one job, and the input has more: %s and "
+				       "%s; name one",
+				       input->units[u].name, input->units[u ? 0 : 1].name);
+	if (input->count == 1)
+		profile = input_load_quietly(input->paths[0]);
+	if (profile && profile->ranks)
+		*has_files_out = rank_input_files(input, profile, "--rank", &files, &none) ==
 				 PROTON_OK;
-		if (!*has_files_out) {
-			input_fini(&files);
-			return PROTON_OK;
-		}
-		files.needs_complete = input->needs_complete;
-		files.is_partial_allowed = input->is_partial_allowed;
-		files.is_mixed_allowed = input->is_mixed_allowed;
+	profile_free(profile);
+	if (!*has_files_out) {
+		input_fini(&files);
+		return PROTON_OK;
+	}
+	if (files.count) {
 		input_fini(input);
 		*input = files;
 	}
 	count = input->count;
-	if (keep_files(input, rank, is_named) ||
-	    (!has_rank_names(input) && keep_files(input, rank, is_recorded)))
+	keep_files(input, rank);
+	if (input->count)
 		return input->is_mixed_allowed ? PROTON_OK : check_launch(input, err);
 	return err_set(err, PROTON_E_INVALID,
 		       "--rank %u: none of the %zu profile%s is of that rank", rank, count,
@@ -175,20 +139,24 @@ static int compare_own(const void *left, const void *right)
 	const struct own_row *a = left;
 	const struct own_row *b = right;
 
-	if (a->time_ns != b->time_ns)
-		return a->time_ns > b->time_ns ? -1 : 1;
-	return (a->node > b->node) - (a->node < b->node);
+	return ORDER_OF(b->time_ns, a->time_ns) ?: ORDER_OF(a->node, b->node);
 }
 
-static void fill_rows(struct own *own)
+/* Without hidden frames: a row has the time below its frame, so the others stay the same. */
+static int fill_rows(struct own *own, const struct hiding *hiding, struct proton_error *err)
 {
 	const struct profile_ranks *ranks = own->profile->ranks;
 	size_t at = (size_t)(own->rank - ranks->rows);
+	size_t hidden;
+	bool *is_hidden;
+	int status = hiding_find(hiding, own->profile, &is_hidden, &hidden, err);
 
+	if (status != PROTON_OK)
+		return status;
 	own->items = xcalloc(ranks->column_count + 1, sizeof(*own->items));
 	for (size_t c = 0; c < ranks->column_count; c++) {
 		const uint64_t *cells = ranks->cells + c * ranks->count;
-		struct own_row row = {ranks->column_nodes[c], cells[at], 1, 0, 0};
+		struct own_row row = {ranks->columns[c].node, cells[at], 1, 0, 0};
 
 		for (size_t i = 0; i < ranks->count; i++) {
 			row.place += cells[i] > cells[at];
@@ -196,11 +164,13 @@ static void fill_rows(struct own *own)
 			row.mean_ns += (double)cells[i];
 		}
 		row.mean_ns /= row.ranks ? row.ranks : 1;
-		if (row.time_ns)
+		if (row.time_ns && !is_hidden[row.node])
 			own->items[own->count++] = row;
 	}
+	free(is_hidden);
 	if (own->count)
 		qsort(own->items, own->count, sizeof(*own->items), compare_own);
+	return PROTON_OK;
 }
 
 static void write_head(const struct own *own, struct report *report)
@@ -232,11 +202,11 @@ static void write_rows(const void *context, struct report *report)
 		{.name = "ranks", .title = "of", .columns = 7},
 	};
 	const struct own *own = context;
-	size_t limit = report->options->query.rows;
+	size_t limit = report_rows(report, SIZE_MAX);
 
 	write_head(own, report);
 	report_begin(report, "rows", fields, ARRAY_LENGTH(fields));
-	for (size_t i = 0; i < own->count && (!limit || i < limit) && !report->out->errnum; i++) {
+	for (size_t i = 0; i < own->count && i < limit && !report->out->errnum; i++) {
 		const struct own_row *row = &own->items[i];
 		char *path = rank_path_for(own->profile, row->node, report);
 		const struct report_value values[] = {
@@ -284,8 +254,7 @@ int rank_one_run(const struct options *options, struct input *input)
 			"directory of the ranks is not next to it",
 			options->query.rank, input->paths[0],
 			is_plain(options) ? " without times of single ranks" : "");
-	} else {
-		fill_rows(&own);
+	} else if (fill_rows(&own, &options->query.hiding, &err) == PROTON_OK) {
 		status = report_show(options, profile, write_rows, &own);
 	}
 	if (err.text[0])

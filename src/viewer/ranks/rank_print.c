@@ -1,37 +1,118 @@
-/* Tables of --ranks: frames with their spread over the ranks, ranks, and groups of ranks. */
+/* Messages about ranks, and tables of --ranks: frames with their spread, ranks, and groups. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/message.h"
+#include "model/merge.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/ranks/rank_diff.h"
 #include "viewer/ranks/rank_report.h"
-#include "viewer/ranks/wait_report.h"
 #include "viewer/viewer_options.h"
 
-#define WAITS_DEFAULT 10u
+#define NAMED_MAX 5u      /* ranks in a message */
 #define RANKS_DEFAULT 16u /* rows of the table of ranks, below other tables */
 #define GROUPS_DEFAULT 8u /* groups that are printed */
 #define GROUPS_FRAMES 4u  /* groups with their frames */
 #define GROUP_ROWS 5u     /* frames of a group */
 #define RANGES_MAX 6u     /* ranges of ranks in a row of groups */
 
+/* ------------------------------------------------------------------ messages */
+
+/* "killed: 3, 17, 18 and 4 more" */
+static size_t report_of_state(const struct profile_ranks *ranks, uint32_t state)
+{
+	char text[256] = "";
+	size_t used = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < ranks->count; i++) {
+		if (ranks->rows[i].state != state)
+			continue;
+		if (count++ < NAMED_MAX)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u",
+						 count > 1 ? ", " : "", ranks->rows[i].rank);
+	}
+	if (count > NAMED_MAX)
+		snprintf(text + used, sizeof(text) - used, " and %zu more", count - NAMED_MAX);
+	if (count)
+		message("%zu rank%s %s: %s", count, count > 1 ? "s are" : " is",
+			rank_state_name(state), text);
+	return count;
+}
+
+/* Why ranks are damaged: the first few. */
+static void report_reasons(const struct profile *profile)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	size_t count = 0;
+
+	for (size_t i = 0; i < ranks->count && count < NAMED_MAX; i++) {
+		const char *reason = profile_text(profile, ranks->rows[i].reason);
+
+		if (!*reason)
+			continue;
+		message("rank %u: %s", ranks->rows[i].rank, reason);
+		count++;
+	}
+}
+
+/* Versions differ in what they record: times are comparable, names may not be. */
+static void report_versions(const struct profile *profile)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	const struct row_rank *first = NULL;
+
+	for (size_t i = 0; i < ranks->count; i++) {
+		const struct row_rank *row = &ranks->rows[i];
+
+		if (!row->version)
+			continue;
+		if (!first)
+			first = row;
+		if (row->version == first->version)
+			continue;
+		message("ranks were recorded by different versions of Proton: %s (rank %u) and %s "
+			"(rank %u); frames may differ",
+			profile_text(profile, first->version), first->rank,
+			profile_text(profile, row->version), row->rank);
+		return;
+	}
+}
+
+bool rank_report_state(const struct profile *profile)
+{
+	const struct profile_ranks *ranks = profile->ranks;
+	size_t bad = 0;
+
+	if (!ranks)
+		return true;
+	/* Duplicates are accepted already (rank_mix.h). */
+	for (uint32_t state = RANK_KILLED; state <= RANK_MISSING; state++)
+		bad += report_of_state(ranks, state);
+	report_reasons(profile);
+	report_versions(profile);
+	for (uint32_t node = profile->nodes[0].first_child; node;
+	     node = profile->nodes[node].next_sibling) {
+		const struct row_frame *frame = &profile->frames[profile->nodes[node].frame];
+
+		if (strcmp(profile_text(profile, frame->name), MERGE_OTHER) == 0)
+			message("the limit of nodes is reached: names differ from rank to rank; "
+				"the others are summed in " MERGE_OTHER
+				"; name the parts that differ with --rank-names");
+	}
+	return bad == 0;
+}
+
+/* ------------------------------------------------------------------ rows */
+
 char *rank_path_for(const struct profile *profile, uint32_t node, const struct report *report)
 {
 	return rank_path_named(profile, node,
 			       report->format == REPORT_TEXT ? report->options->style.names
 							     : NAMES_RAW);
-}
-
-/* The number of rows to write: -n, or the standard of text. */
-static size_t limit_of(const struct report *report, size_t standard)
-{
-	size_t rows = report->options->query.rows;
-
-	return rows ? rows : report->format == REPORT_TEXT ? standard : SIZE_MAX;
 }
 
 /* ------------------------------------------------------------------ frames */
@@ -51,30 +132,7 @@ void rank_print_about(const struct rank_report *report, const char *metric, stru
 		out_printf(out, "%s; could go: no rank above the mean\n\n", metric);
 }
 
-/* The numbers in tables of frames and groups, after two other fields. */
-static const struct report_field number_fields[] = {
-	{.name = "ranks", .title = "ranks", .columns = 6, .place = 1},
-	{.name = "mean", .title = "mean", .columns = 10, .unit = REPORT_VALUE},
-	{.name = "min", .title = "min", .columns = 10, .unit = REPORT_VALUE},
-	{.name = "min_rank", .title = "rank", .columns = 6},
-	{.name = "max", .title = "max", .columns = 10, .unit = REPORT_VALUE},
-	{.name = "max_rank", .title = "rank", .columns = 6},
-	{.name = "imbalance", .title = "imbalance", .columns = 9, .unit = REPORT_SHARE},
-	{.name = "could_go", .title = "could go", .columns = 10, .unit = REPORT_VALUE},
-};
-#define NUMBERS ARRAY_LENGTH(number_fields)
-
-static void put_numbers(const struct rank_row *row, struct report_value *values)
-{
-	*values++ = VALUE_COUNT(row->ranks);
-	*values++ = VALUE_NUMBER(rank_row_mean(row));
-	*values++ = VALUE_NUMBER(row->min);
-	*values++ = VALUE_COUNT(row->min_rank);
-	*values++ = VALUE_NUMBER(row->max);
-	*values++ = VALUE_COUNT(row->max_rank);
-	*values++ = VALUE_NUMBER(rank_row_imbalance(row));
-	*values = VALUE_NUMBER(rank_row_saving(row));
-}
+#define NUMBERS RANK_NUMBERS /* in tables of frames and groups, after two other fields */
 
 /* CSV has the titles of the first table only. */
 static void write_frames(struct report *report, const struct rank_rows *rows, size_t limit,
@@ -83,7 +141,7 @@ static void write_frames(struct report *report, const struct rank_rows *rows, si
 	static struct report_field fields[2 + NUMBERS] = {
 		{.name = "path", .title = "frame", .place = 2}, {.name = "metric"}};
 
-	memcpy(fields + 2, number_fields, sizeof(number_fields));
+	memcpy(fields + 2, rank_number_fields, sizeof(rank_number_fields));
 	if (is_first || report->format == REPORT_TEXT)
 		report_begin(report, NULL, fields, ARRAY_LENGTH(fields));
 	for (size_t i = 0; i < rows->count && i < limit && !report->out->errnum; i++) {
@@ -91,7 +149,7 @@ static void write_frames(struct report *report, const struct rank_rows *rows, si
 		struct report_value values[2 + NUMBERS] = {VALUE_TEXT(path),
 							   VALUE_TEXT(rows->metric)};
 
-		put_numbers(&rows->items[i], values + 2);
+		rank_numbers(&rows->items[i], values + 2);
 		report_row(report, values);
 		free(path);
 	}
@@ -108,34 +166,28 @@ static void write_tables(const struct rank_report *view, struct report *report)
 			out_text(report->out, i ? "\n" : "");
 			rank_print_about(view, view->tables[i].metric, report->out);
 		}
-		write_frames(report, &view->tables[i], limit_of(report, RANK_ROWS_DEFAULT), i == 0);
+		write_frames(report, &view->tables[i], report_rows(report, RANK_ROWS_DEFAULT),
+			     i == 0);
 	}
 }
 
 /* ------------------------------------------------------------------ ranks */
 
-static int compare_ids(const void *left, const void *right)
-{
-	uint32_t a = *(const uint32_t *)left;
-	uint32_t b = *(const uint32_t *)right;
-
-	return (a > b) - (a < b);
-}
-
 static size_t count_hosts(const struct profile_ranks *ranks)
 {
-	uint32_t *hosts = xcalloc(ranks->count + 1, sizeof(*hosts));
-	size_t known = 0;
+	uint32_t known;
+	uint32_t *numbers = rank_hosts(ranks, &known);
+	bool *has_profile = xcalloc(known, sizeof(*has_profile));
 	size_t count = 0;
 
-	for (size_t i = 0; i < ranks->count; i++)
-		if (ranks->rows[i].state != RANK_MISSING)
-			hosts[known++] = ranks->rows[i].host;
-	if (known)
-		qsort(hosts, known, sizeof(*hosts), compare_ids);
-	for (size_t i = 0; i < known; i++)
-		count += !i || hosts[i] != hosts[i - 1];
-	free(hosts);
+	for (size_t i = 0; i < ranks->count; i++) {
+		if (ranks->rows[i].state == RANK_MISSING || has_profile[numbers[i]])
+			continue;
+		has_profile[numbers[i]] = true;
+		count++;
+	}
+	free(has_profile);
+	free(numbers);
 	return count;
 }
 
@@ -183,7 +235,7 @@ static int compare_order(const void *left, const void *right)
 		return is_a_bad ? -1 : 1;
 	if (!is_a_bad && a->time_ns != b->time_ns)
 		return a->time_ns > b->time_ns ? -1 : 1;
-	return (a > b) - (a < b);
+	return ORDER_OF(a, b);
 }
 
 static const struct report_field rank_fields[] = {
@@ -269,71 +321,7 @@ static void print_ranks(const struct rank_report *view, size_t limit, struct rep
 	free(list);
 }
 
-/* ------------------------------------------------------------------ groups */
-
-static void write_groups(const struct rank_report *view, size_t limit, struct report *report)
-{
-	static struct report_field fields[3 + NUMBERS] = {
-		{.name = "group", .title = "group", .columns = 5}, {.name = "shape"}};
-	size_t ranges = report->format == REPORT_TEXT ? RANGES_MAX : 0;
-	struct report_value values[3 + NUMBERS];
-	struct out members;
-	char shape[24];
-
-	memcpy(fields + 2, number_fields, sizeof(number_fields));
-	fields[2 + NUMBERS] =
-		(struct report_field){.name = "members", .title = "which", .place = 2};
-	out_init(&members, -1);
-	report_begin(report, NULL, fields, ARRAY_LENGTH(fields));
-	for (uint32_t g = 0; g < view->groups->count && g < limit && !report->out->errnum; g++) {
-		const struct rank_group *group = &view->groups->items[g];
-
-		snprintf(shape, sizeof(shape), "%016" PRIx64, group->shape);
-		members.length = 0;
-		rank_groups_members(view->groups, view->profile, g, ranges, &members);
-		values[0] = VALUE_COUNT(g + 1);
-		values[1] = VALUE_TEXT(shape);
-		put_numbers(&group->time, values + 2);
-		values[2 + NUMBERS] = report_string(members.bytes, members.length);
-		report_row(report, values);
-	}
-	out_fini(&members);
-}
-
-static void print_group_frames(const struct rank_report *view, uint32_t number,
-			       struct report *report)
-{
-	struct rank_rows rows;
-
-	rank_rows_of_group(&rows, view->profile, "time/ms", view->groups->of_row, number);
-	if (rows.count) {
-		out_printf(report->out, "\ngroup %u: ranks ", number + 1);
-		rank_groups_members(view->groups, view->profile, number, RANGES_MAX, report->out);
-		out_text(report->out, "\n\n");
-		write_frames(report, &rows, limit_of(report, GROUP_ROWS), true);
-	}
-	rank_rows_fini(&rows);
-}
-
-/* Times of groups are in ms. */
-static void print_groups(const struct rank_report *view, size_t limit, struct report *report)
-{
-	const struct rank_groups *groups = view->groups;
-
-	out_printf(report->out,
-		   "%zu group%s of ranks with equal trees; times in ms, of all kernels\n\n",
-		   groups->count, groups->count == 1 ? "" : "s");
-	write_groups(view, limit, report);
-	if (groups->count > limit)
-		out_printf(report->out, "%6s  %zu more; --ranks=groups prints all\n", "...",
-			   groups->count - limit);
-	/* Groups of one rank have nothing to compare. */
-	for (uint32_t g = 0; g < groups->count && g < GROUPS_FRAMES; g++)
-		if (groups->items[g].count > 1)
-			print_group_frames(view, g, report);
-}
-
-/* ------------------------------------------------------------------ JSON */
+/* ------------------------------------------------------------------ rows in JSON */
 
 static void write_spread(const struct row_spread *spread, struct json_writer *json)
 {
@@ -347,24 +335,22 @@ static void write_spread(const struct row_spread *spread, struct json_writer *js
 	json_end_array(json);
 }
 
-static void put_number(struct json_writer *json, const char *name, const char *suffix, double value)
-{
-	char key[24];
-
-	snprintf(key, sizeof(key), "%s%s", name, suffix);
-	json_key_double(json, key, value);
-}
-
 void rank_row_json(const struct rank_row *row, const char *suffix, struct json_writer *json)
 {
-	json_key_uint64(json, "ranks", row->ranks);
-	put_number(json, "mean", suffix, rank_row_mean(row));
-	put_number(json, "min", suffix, row->min);
-	json_key_uint64(json, "min_rank", row->min_rank);
-	put_number(json, "max", suffix, row->max);
-	json_key_uint64(json, "max_rank", row->max_rank);
-	json_key_double(json, "imbalance", rank_row_imbalance(row));
-	put_number(json, "saving", suffix, rank_row_saving(row));
+	struct report_value values[NUMBERS];
+
+	rank_numbers(row, values);
+	for (enum rank_number i = 0; i < NUMBERS; i++) {
+		const struct report_field *field = &rank_number_fields[i];
+		char key[24];
+
+		snprintf(key, sizeof(key), "%s%s", i == RANK_COULD_GO ? "saving" : field->name,
+			 field->unit == REPORT_VALUE ? suffix : "");
+		if (values[i].type == REPORT_COUNT)
+			json_key_uint64(json, key, values[i].as.count);
+		else
+			json_key_double(json, key, values[i].as.number);
+	}
 }
 
 /* The kernel times of a row, which are in units of `divisor` ns. */
@@ -390,10 +376,10 @@ static void write_times(const struct rank_row *row, double divisor, struct json_
 static void write_rows(const struct rank_rows *rows, struct report *report)
 {
 	struct json_writer *json = &report->json;
-	size_t limit = report->options->query.rows;
+	size_t limit = report_rows(report, SIZE_MAX);
 	double divisor = rank_time_divisor(rows->metric);
 
-	for (size_t i = 0; i < rows->count && (!limit || i < limit) && !json->out->errnum; i++) {
+	for (size_t i = 0; i < rows->count && i < limit && !json->out->errnum; i++) {
 		const struct rank_row *row = &rows->items[i];
 		char *path = rank_path(rows->profile, row->node);
 
@@ -410,17 +396,15 @@ static void write_rows(const struct rank_rows *rows, struct report *report)
 	}
 }
 
-static void write_group(const struct rank_report *view, uint32_t number, struct out *members,
-			struct report *report)
+/* ------------------------------------------------------------------ groups */
+
+static void json_group(const struct rank_report *view, uint32_t number, const char *shape,
+		       const struct out *members, struct report *report)
 {
 	const struct rank_group *group = &view->groups->items[number];
 	struct json_writer *json = &report->json;
-	char shape[24];
 	struct rank_rows rows;
 
-	snprintf(shape, sizeof(shape), "%016" PRIx64, group->shape);
-	members->length = 0;
-	rank_groups_members(view->groups, view->profile, number, 0, members);
 	json_line_break(json);
 	json_begin_object(json);
 	json_key_uint64(json, "group", number + 1);
@@ -439,42 +423,103 @@ static void write_group(const struct rank_report *view, uint32_t number, struct 
 	json_end_object(json);
 }
 
+static void write_groups(const struct rank_report *view, size_t limit, struct report *report)
+{
+	static struct report_field fields[3 + NUMBERS] = {
+		{.name = "group", .title = "group", .columns = 5}, {.name = "shape"}};
+	size_t ranges = report->format == REPORT_TEXT ? RANGES_MAX : 0;
+	struct report_value values[3 + NUMBERS];
+	struct out members;
+	char shape[24];
+
+	memcpy(fields + 2, rank_number_fields, sizeof(rank_number_fields));
+	fields[2 + NUMBERS] =
+		(struct report_field){.name = "members", .title = "which", .place = 2};
+	out_init(&members, -1);
+	report_begin(report, "groups", fields, ARRAY_LENGTH(fields));
+	for (uint32_t g = 0; g < view->groups->count && g < limit && !report->out->errnum; g++) {
+		const struct rank_group *group = &view->groups->items[g];
+
+		snprintf(shape, sizeof(shape), "%016" PRIx64, group->shape);
+		members.length = 0;
+		rank_groups_members(view->groups, view->profile, g, ranges, &members);
+		if (report->format == REPORT_JSON) {
+			json_group(view, g, shape, &members, report);
+			continue;
+		}
+		values[0] = VALUE_COUNT(g + 1);
+		values[1] = VALUE_TEXT(shape);
+		rank_numbers(&group->time, values + 2);
+		values[2 + NUMBERS] = report_string(members.bytes, members.length);
+		report_row(report, values);
+	}
+	report_end(report);
+	out_fini(&members);
+}
+
+static void print_group_frames(const struct rank_report *view, uint32_t number,
+			       struct report *report)
+{
+	struct rank_rows rows;
+
+	rank_rows_of_group(&rows, view->profile, "time/ms", view->groups->of_row, number);
+	if (rows.count) {
+		out_printf(report->out, "\ngroup %u: ranks ", number + 1);
+		rank_groups_members(view->groups, view->profile, number, RANGES_MAX, report->out);
+		out_text(report->out, "\n\n");
+		write_frames(report, &rows, report_rows(report, GROUP_ROWS), true);
+	}
+	rank_rows_fini(&rows);
+}
+
+/* Times of groups are in ms. */
+static void print_groups(const struct rank_report *view, size_t limit, struct report *report)
+{
+	const struct rank_groups *groups = view->groups;
+
+	out_printf(report->out,
+		   "%zu group%s of ranks with equal trees; times in ms, of all kernels\n\n",
+		   groups->count, groups->count == 1 ? "" : "s");
+	write_groups(view, limit, report);
+	if (groups->count > limit)
+		out_printf(report->out, "%6s  %zu more; --ranks=groups prints all\n", "...",
+			   groups->count - limit);
+	/* Groups of one rank have nothing to compare. */
+	for (uint32_t g = 0; g < groups->count && g < GROUPS_FRAMES; g++)
+		if (groups->items[g].count > 1)
+			print_group_frames(view, g, report);
+}
+
+/* ------------------------------------------------------------------ all */
+
 static void write_json(const struct rank_report *view, struct report *report)
 {
 	struct json_writer *json = &report->json;
-	struct out members;
 
-	out_init(&members, -1);
 	json_key_bool(json, "partial", profile_is_partial(view->profile));
-	json_key_bool(json, "mixed", *ranks_info(view->profile, RANKS_MIXED));
+	json_key_bool(json, "mixed", *profile_info_text(view->profile, RANKS_MIXED));
 	write_ranks(view, report);
 	json_key_array(json, "rows");
 	for (size_t i = 0; i < view->table_count; i++)
 		write_rows(&view->tables[i], report);
 	json_end_array(json);
-	json_key_array(json, "groups");
-	for (uint32_t g = 0; g < view->groups->count && !json->out->errnum; g++)
-		write_group(view, g, &members, report);
-	json_end_array(json);
+	write_groups(view, SIZE_MAX, report);
 	wait_report_json(view->profile, json);
-	out_fini(&members);
 }
-
-/* ------------------------------------------------------------------ all */
 
 /* In text below the frames. */
 static void print_others(const struct rank_report *view, struct report *report)
 {
 	if (wait_report_is_there(view->profile)) {
 		out_text(report->out, view->tables[0].count ? "\n" : "");
-		wait_report_text(view->profile, limit_of(report, WAITS_DEFAULT),
+		wait_report_text(view->profile, report_rows(report, WAITS_DEFAULT),
 				 report->options->style.names, report->out);
 	}
 	out_byte(report->out, '\n');
-	print_ranks(view, limit_of(report, RANKS_DEFAULT), report);
+	print_ranks(view, report_rows(report, RANKS_DEFAULT), report);
 	if (view->groups->count > 1) {
 		out_byte(report->out, '\n');
-		print_groups(view, limit_of(report, GROUPS_DEFAULT), report);
+		print_groups(view, report_rows(report, GROUPS_DEFAULT), report);
 	}
 }
 
@@ -488,12 +533,12 @@ void rank_write(const struct rank_report *view, struct report *report)
 		write_json(view, report);
 	} else if (table == RANKS_RANKS) {
 		if (is_text)
-			print_ranks(view, limit_of(report, SIZE_MAX), report);
+			print_ranks(view, report_rows(report, SIZE_MAX), report);
 		else
 			write_ranks(view, report);
 	} else if (table == RANKS_GROUPS) {
 		if (is_text)
-			print_groups(view, limit_of(report, SIZE_MAX), report);
+			print_groups(view, report_rows(report, SIZE_MAX), report);
 		else
 			write_groups(view, SIZE_MAX, report);
 	} else {

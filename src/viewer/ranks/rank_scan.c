@@ -11,6 +11,7 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
+#include "viewer/query/sums.h"
 #include "viewer/ranks/rank_merge.h"
 
 /* Per metric and node: its row, in an array that doubles, and the number of the row. */
@@ -20,13 +21,11 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 	      struct profile **sum_out, struct proton_error *err)
 {
 	struct rank_scan_step step = {0};
-	struct profile *sum = profile_new();
-	struct merge *merge = sum ? merge_new(sum) : NULL;
+	struct profile *sum;
+	struct merge *merge = sum_begin(&sum);
 	struct rank_job job;
 	int status = PROTON_OK;
 
-	if (!merge)
-		xgive_up();
 	merge_limit(merge, RANK_NODES_MAX);
 	rank_job_init(&job, paths, count);
 	step.sum = sum;
@@ -68,19 +67,14 @@ static struct rank_row *row_of_node(struct rank_rows *rows, uint32_t node)
 	return &rows->items[node];
 }
 
-/* Times that are 0 do not count, as in the table of kernel times. */
 static void add_column(struct rank_rows *rows, const struct rank_scan_step *step,
 		       const struct metric_column *column)
 {
-	bool skips_zero = rank_time_divisor(rows->metric) > 0;
-
 	rows->is_inclusive = column->is_inclusive;
-	for (uint32_t i = 0; i < step->source->node_count; i++) {
-		double value = column->values[i];
-
-		if (!isnan(value) && (value != 0 || !skips_zero))
-			rank_row_add(row_of_node(rows, step->nodes[i]), step->rank, value);
-	}
+	for (uint32_t i = 0; i < step->source->node_count; i++)
+		if (!isnan(column->values[i]))
+			rank_row_add(row_of_node(rows, step->nodes[i]), step->rank,
+				     column->values[i]);
 }
 
 static int add_metrics(void *context, const struct rank_scan_step *step, struct proton_error *err)
@@ -99,6 +93,8 @@ static int add_metrics(void *context, const struct rank_scan_step *step, struct 
 		struct metric_column column = {0};
 		struct proton_error missing;
 
+		if (rank_time_divisor(all->metrics[i]) > 0)
+			continue;
 		/* A rank may lack a metric that another has. */
 		if (derive_column(&derive, all->metrics[i], &column, &missing) == PROTON_OK &&
 		    column.values) {
@@ -158,9 +154,12 @@ int rank_scan_metrics(char *const *paths, size_t count, const char *const *metri
 
 	all.has_metric = xcalloc(metric_count + 1, sizeof(*all.has_metric));
 	for (size_t i = 0; i < metric_count; i++)
-		tables[i] = (struct rank_rows){.metric = metrics[i]};
+		if (rank_time_divisor(metrics[i]) == 0)
+			tables[i] = (struct rank_rows){.metric = metrics[i]};
 	status = rank_scan(paths, count, add_metrics, &all, &sum, err);
 	for (size_t i = 0; i < metric_count && status == PROTON_OK; i++) {
+		if (rank_time_divisor(metrics[i]) > 0)
+			continue;
 		if (!all.has_metric[i])
 			status = refuse_rank_metric(metrics[i], sum, err);
 		finish_rows(&tables[i], sum);
@@ -206,16 +205,16 @@ static void add_values(struct rank_rows *rows, const struct profile *merged, uin
 
 		if (row->metric != metric || (rows->is_inclusive && has_below[row->node]))
 			continue;
-		xreserve(&rows->items, &rows->capacity, rows->count + 1, sizeof(*rows->items));
-		rows->items[rows->count++] = (struct rank_row){
-			.node = row->node,
-			.ranks = row->ranks,
-			.min_rank = row->min_rank,
-			.max_rank = row->max_rank,
-			.sum = number_of(row->sum, row) / divisor,
-			.min = number_of(row->min, row) / divisor,
-			.max = number_of(row->max, row) / divisor,
-		};
+		XADD(rows->items, rows->capacity, rows->count,
+		     (struct rank_row){
+			     .node = row->node,
+			     .ranks = row->ranks,
+			     .min_rank = row->min_rank,
+			     .max_rank = row->max_rank,
+			     .sum = number_of(row->sum, row) / divisor,
+			     .min = number_of(row->min, row) / divisor,
+			     .max = number_of(row->max, row) / divisor,
+		     });
 	}
 	free(has_below);
 }

@@ -25,8 +25,8 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 	      struct profile **sum_out, struct proton_error *err);
 
 /*
- * The spread of metrics (names as of -m) over the ranks, by frame: tables[i] is of metric i.
- * E_INVALID: no rank has a metric.
+ * The spread of metrics (names as of -m) over the ranks, by frame: tables[i] is of metric i. Kernel
+ * times, which a merged file has, are left out. E_INVALID: no rank has a metric.
  */
 int rank_scan_metrics(char *const *paths, size_t count, const char *const *metrics,
 		      size_t metric_count, struct rank_rows *tables, struct profile **sum_out,

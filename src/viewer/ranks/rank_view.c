@@ -13,14 +13,10 @@
 #include "viewer/numbers/gate.h"
 #include "viewer/numbers/gate_report.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/ranks/rank_diff.h"
+#include "viewer/query/hiding.h"
 #include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_report.h"
 #include "viewer/ranks/rank_scan.h"
-#include "viewer/ranks/wait_report.h"
-
-#define EXIT_BAD 2
-#define EXIT_GATE 3
 
 /* ------------------------------------------------------------------ a job */
 
@@ -30,7 +26,6 @@ struct job {
 	struct profile *sum;     /* the tree of metrics from the ranks' profiles */
 	struct rank_rows *tables;
 	size_t count;
-	bool is_merged; /* the input is a merged file */
 };
 
 static void job_fini(struct job *job)
@@ -44,70 +39,79 @@ static void job_fini(struct job *job)
 }
 
 /* Tables from the statistics of a merged file alone. False: it does not have all of them. */
-static bool read_statistics(const struct profile *merged, const char *const *metrics, size_t count,
-			    struct rank_rows *tables)
+static bool read_statistics(struct job *job, const char *const *metrics)
 {
-	size_t found = 0;
-
-	while (found < count && rank_rows_of_values(&tables[found], merged, metrics[found]))
-		found++;
-	if (found == count) {
-		message("the profiles of the ranks are not next to the merged file: only frames in "
-			"which a metric was recorded are compared");
-		return true;
-	}
-	for (size_t i = 0; i <= found; i++)
-		rank_rows_fini(&tables[i]);
-	return false;
+	for (size_t i = 0; i < job->count; i++)
+		if (rank_time_divisor(metrics[i]) == 0 &&
+		    !rank_rows_of_values(&job->tables[i], job->profile, metrics[i]))
+			return false;
+	message("the profiles of the ranks are not next to the merged file: only frames in which a "
+		"metric was recorded are compared");
+	return true;
 }
 
 /* Tables of metrics other than the kernel time, if possible from the profiles of the ranks. */
 static int read_metrics(struct job *job, struct input *input, const char *const *metrics,
 			struct proton_error *err)
 {
-	const char **others = xcalloc(job->count, sizeof(*others));
-	struct rank_rows *tables = xcalloc(job->count, sizeof(*tables));
-	struct input files = {0};
-	size_t count = 0;
-	int status = PROTON_OK;
+	struct input files;
+	size_t first = 0;
+	int status;
 
-	for (size_t i = 0; i < job->count; i++)
-		if (rank_time_divisor(metrics[i]) == 0)
-			others[count++] = metrics[i];
-	if (count)
-		status = rank_input_files(input, job->is_merged, others[0], &files, err);
-	if (count && status == PROTON_OK)
-		status = rank_scan_metrics(files.paths, files.count, others, count, tables,
-					   &job->sum, err);
-	else if (count && job->is_merged && read_statistics(job->profile, others, count, tables))
+	while (first < job->count && rank_time_divisor(metrics[first]) > 0)
+		first++;
+	if (first == job->count)
+		return PROTON_OK;
+	status = rank_input_files(input, job->profile, metrics[first], &files, err);
+	if (status == PROTON_OK)
+		status = rank_scan_metrics(files.paths, files.count, metrics, job->count,
+					   job->tables, &job->sum, err);
+	else if (rank_input_is_merged(input) && read_statistics(job, metrics))
 		status = PROTON_OK;
 	input_fini(&files);
-	count = 0;
-	for (size_t i = 0; i < job->count; i++)
-		if (rank_time_divisor(metrics[i]) == 0)
-			job->tables[i] = tables[count++];
-	free(others);
-	free(tables);
 	return status;
+}
+
+/*
+ * Leaves out the rows of hidden frames. A row has the time below its frame, so the others stay as
+ * they are; a folded tree would need statistics of sums, which a merged file does not have.
+ */
+static int drop_hidden(struct rank_rows *rows, const struct hiding *hiding,
+		       struct proton_error *err)
+{
+	size_t kept = 0;
+	size_t count;
+	bool *is_hidden;
+	int status = hiding_find(hiding, rows->profile, &is_hidden, &count, err);
+
+	if (status != PROTON_OK)
+		return status;
+	for (size_t i = 0; i < rows->count; i++)
+		if (!is_hidden[rows->items[i].node])
+			rows->items[kept++] = rows->items[i];
+	rows->count = kept;
+	free(is_hidden);
+	return PROTON_OK;
 }
 
 static int job_init(struct job *job, struct input *input, const struct query_options *query,
 		    struct proton_error *err)
 {
-	int status = rank_input_load(input, &job->profile, &job->is_merged, err);
+	static const char *const time[] = {"time/ms"};
+	const char *const *metrics = query->metric_count ? query->metrics : time;
+	int status = rank_input_job(input, true, "--ranks", &job->profile, err);
 
 	if (status != PROTON_OK)
 		return status;
 	job->count = query->metric_count ? query->metric_count : 1;
 	job->tables = xcalloc(job->count, sizeof(*job->tables));
-	if (!query->metric_count) {
-		rank_rows_of_time(&job->tables[0], job->profile, "time/ms");
-		return PROTON_OK;
-	}
-	for (size_t i = 0; i < query->metric_count; i++)
-		if (rank_time_divisor(query->metrics[i]) > 0)
-			rank_rows_of_time(&job->tables[i], job->profile, query->metrics[i]);
-	return read_metrics(job, input, query->metrics, err);
+	for (size_t i = 0; i < job->count; i++)
+		if (rank_time_divisor(metrics[i]) > 0)
+			rank_rows_of_time(&job->tables[i], job->profile, metrics[i]);
+	status = read_metrics(job, input, metrics, err);
+	for (size_t i = 0; i < job->count && status == PROTON_OK; i++)
+		status = drop_hidden(&job->tables[i], &query->hiding, err);
+	return status;
 }
 
 /* ------------------------------------------------------------------ gates */
@@ -122,48 +126,36 @@ static int job_init(struct job *job, struct input *input, const struct query_opt
  * Another metric of -m has no unit: "max > 1e9".
  */
 
-static double percent_of(const struct rank_row *row)
-{
-	return 100 * rank_row_imbalance(row);
-}
-
-static double ranks_of_row(const struct rank_row *row)
-{
-	return row->ranks;
-}
-
-static const struct number {
-	const char *name;
-	bool has_unit; /* that of the metric */
-	double (*of)(const struct rank_row *row);
-} numbers[] = {
-	{"imbalance", false, percent_of}, {"could_go", true, rank_row_saving},
-	{"mean", true, rank_row_mean},    {"min", true, rank_row_min},
-	{"max", true, rank_row_max},      {"ranks", false, ranks_of_row},
-};
-
-/* The number with this name, and what its values are divided by. NULL: none. */
-static const struct number *find_rank_number(const char *name, const char *metric,
-					     double *divisor_out)
+/* The number with this name, and what its values are divided by. RANK_NUMBERS: none. */
+static enum rank_number find_rank_number(const char *name, const char *metric, double *divisor_out)
 {
 	size_t length = strcspn(name, "/");
 	double ns = rank_time_divisor(metric);
+	enum rank_number i = 0;
 	char unit[16];
-	double wanted;
 
-	for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++) {
-		if (strlen(numbers[i].name) != length ||
-		    strncmp(name, numbers[i].name, length) != 0)
-			continue;
-		*divisor_out = 1;
-		if (!numbers[i].has_unit || ns == 0)
-			return name[length] ? NULL : &numbers[i];
-		snprintf(unit, sizeof(unit), "time%s", name + length);
-		wanted = rank_time_divisor(unit);
-		*divisor_out = wanted / ns;
-		return wanted > 0 ? &numbers[i] : NULL;
-	}
-	return NULL;
+	while (i < RANK_NUMBERS && (strlen(rank_number_fields[i].name) != length ||
+				    strncmp(name, rank_number_fields[i].name, length) != 0))
+		i++;
+	*divisor_out = 1;
+	if (i == RANK_MIN_RANK || i == RANK_MAX_RANK)
+		return RANK_NUMBERS;
+	if (i == RANK_NUMBERS || rank_number_fields[i].unit != REPORT_VALUE || ns == 0)
+		return name[length] ? RANK_NUMBERS : i;
+	snprintf(unit, sizeof(unit), "time%s", name + length);
+	*divisor_out = rank_time_divisor(unit) / ns;
+	return *divisor_out > 0 ? i : RANK_NUMBERS;
+}
+
+/* The imbalance is in percent. */
+static double number_in(const struct rank_row *row, enum rank_number number, double divisor)
+{
+	struct report_value values[RANK_NUMBERS];
+
+	rank_numbers(row, values);
+	return number == RANK_RANKS       ? row->ranks
+	       : number == RANK_IMBALANCE ? 100 * values[number].as.number
+					  : values[number].as.number / divisor;
 }
 
 static int check_percent(const struct gate *gate, struct proton_error *err)
@@ -190,7 +182,7 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 {
 	size_t count = rows->profile->node_count;
 	double divisor = 1;
-	const struct number *number = find_rank_number(gate->metric, rows->metric, &divisor);
+	enum rank_number number = find_rank_number(gate->metric, rows->metric, &divisor);
 	struct gate_numbers values = {.is_inclusive = rows->is_inclusive};
 	double *after;
 	double *before;
@@ -198,7 +190,7 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 	int status = check_percent(gate, err);
 
 	*result = (struct gate_result){.gate = gate};
-	if (!number)
+	if (number == RANK_NUMBERS)
 		return err_set(err, PROTON_E_INVALID,
 			       "--fail-if \"%.100s\": --ranks has no %.60s; available: imbalance, "
 			       "ranks, and %s",
@@ -212,12 +204,12 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 	values.label = gate->metric;
 	values.after = after = unknown(count);
 	for (size_t i = 0; i < rows->count; i++)
-		after[rows->items[i].node] = number->of(&rows->items[i]) / divisor;
+		after[rows->items[i].node] = number_in(&rows->items[i], number, divisor);
 	values.before = before = diff ? unknown(count) : NULL;
 	for (size_t i = 0; diff && i < diff->count; i++)
 		if (diff->items[i].before.ranks && diff->items[i].after.ranks)
-			before[diff->items[i].after.node] = number->of(&diff->items[i].before) /
-							    divisor;
+			before[diff->items[i].after.node] =
+				number_in(&diff->items[i].before, number, divisor);
 	status = gate_check(gate, rows->profile, state, &values, result, err);
 	free(state);
 	free(after);
@@ -273,25 +265,9 @@ static int judge_and_show(const struct options *options, struct rank_report *rep
 
 /* ------------------------------------------------------------------ --ranks */
 
-/* The option that needs complete profiles; NULL: none. */
-static const char *strict_option(const struct options *options)
-{
-	return options->query.allow_partial ? NULL
-	       : options->query.gate_count  ? "--fail-if"
-	       : options->query.base        ? "--diff"
-	       : options->output.exporter   ? options->output.option
-					    : NULL;
-}
-
 /* False: a message was printed. */
-static bool is_accepted(const struct job *job, const struct options *options)
+static bool has_times(const struct job *job, const struct options *options)
 {
-	const char *strict = strict_option(options);
-
-	if (!rank_report_state(job->profile) && strict) {
-		message("%s needs complete profiles; use --allow-partial to accept these", strict);
-		return false;
-	}
 	if (!job->tables[0].count && !options->output.exporter &&
 	    !wait_report_is_there(job->profile)) {
 		message("the ranks have no kernel times, which --ranks compares");
@@ -337,8 +313,8 @@ int rank_view_run(const struct options *options, struct input *input, struct inp
 		status = job_init(&before, base, &options->query, &err);
 	if (status != PROTON_OK && err.text[0])
 		message("%s", err.text);
-	if (status != PROTON_OK || !is_accepted(&job, options) ||
-	    (has_base && !is_accepted(&before, options)))
+	if (status != PROTON_OK || !has_times(&job, options) ||
+	    (has_base && !has_times(&before, options)))
 		status = EXIT_BAD;
 	else
 		status = report_job(options, &job, has_base ? &before : NULL);

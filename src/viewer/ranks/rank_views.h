@@ -2,6 +2,7 @@
 #ifndef VIEWER_RANKS_RANK_VIEWS_H
 #define VIEWER_RANKS_RANK_VIEWS_H
 
+#include "export/export_view.h"
 #include "viewer/query/input.h"
 #include "viewer/viewer_options.h"
 
@@ -31,5 +32,14 @@ int rank_one_run(const struct options *options, struct input *input);
 int rank_long_run(const struct options *options, struct input *input);
 /* Runs `python -m triton_proton.parquet`, which reads that CSV. Returns only if it cannot. */
 int rank_parquet_run(const struct options *options);
+
+/* A trace of the processes that the files of the input are of, with their clocks aligned. */
+int rank_traces_run(const struct options *options, struct input *input);
+/*
+ * The time line of a report of several files, or of a merged file next to its ranks; else
+ * writes nothing. `page`: the profile that the files are merged to.
+ */
+int rank_traces_report(struct input *input, const struct export_view *page, struct out *out,
+		       struct proton_error *err);
 
 #endif

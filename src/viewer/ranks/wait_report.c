@@ -1,13 +1,13 @@
 /* Reports of the waiting of ranks, with what the rank that came last did longer than others. */
-#include "viewer/ranks/wait_report.h"
+#include "viewer/ranks/rank_report.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/ranks.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/ranks/rank_numbers.h"
 
 #define REASONS_MAX 3u
 
@@ -23,9 +23,7 @@ static int compare_waits(const void *a, const void *b)
 	const struct row_wait *left = *(const struct row_wait *const *)a;
 	const struct row_wait *right = *(const struct row_wait *const *)b;
 
-	if (left->wait_ns != right->wait_ns)
-		return left->wait_ns > right->wait_ns ? -1 : 1;
-	return (left->node > right->node) - (left->node < right->node);
+	return ORDER_OF(right->wait_ns, left->wait_ns) ?: ORDER_OF(left->node, right->node);
 }
 
 /* Contexts with occurrences of several ranks, sorted; malloc'd. */

@@ -5,10 +5,10 @@
 #include "unit/cuda/cuda_session.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
-#include "fake/fake_sdk.h"
 
 static const char *const versions[] = {"10000", "10201", "10300", "10302", "10305"};
 
@@ -21,13 +21,17 @@ static void *open_library(const char *variable)
 	return library;
 }
 
-static void initialize_hip(void)
+static void call(const char *variable, const char *name)
 {
-	void (*initialize)(void);
+	void (*function)(void);
 
-	fake_find(&initialize, open_library("PROTON_HIP_PATH"), "fake_hip_initialize");
-	initialize();
+	fake_find(&function, open_library(variable), name);
+	function();
 }
+
+#define initialize_hip() call("PROTON_HIP_PATH", "fake_hip_initialize")
+/* torch.profiler starts; Python's package calls proton_prepare() before (_kineto.py). */
+#define start_kineto() call("FAKE_TORCH_PATH", "fake_kineto_start")
 
 static bool is_kineto_registered(void)
 {
@@ -35,15 +39,6 @@ static bool is_kineto_registered(void)
 
 	fake_find(&is_registered, open_library("FAKE_TORCH_PATH"), "fake_kineto_is_registered");
 	return is_registered();
-}
-
-/* torch.profiler starts; Python's package calls proton_prepare() before (_kineto.py). */
-static void start_kineto(void)
-{
-	void (*begin)(void);
-
-	fake_find(&begin, open_library("FAKE_TORCH_PATH"), "fake_kineto_start");
-	begin();
 }
 
 static int start_any(struct proton_error *err)
@@ -63,7 +58,6 @@ static int start_any(struct proton_error *err)
 static void expect_kernels(const char *backend)
 {
 	struct proton_error err = {0};
-	struct profile *profile;
 	int session = start_any(&err);
 
 	if (session < 0)
@@ -73,9 +67,7 @@ static void expect_kernels(const char *backend)
 	load_fake();
 	for (int i = 0; i < 7; i++)
 		launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 7);
-	profile_free(profile);
+	EXPECT(finish(), {"k", 7});
 }
 
 /* The library is registered with once per process. */
@@ -105,13 +97,65 @@ TEST(hip_that_was_initialized_before_is_recorded)
 	in_children(after_hip);
 }
 
-static void open_kfd(void)
+/* The HSA runtime opens the device of the kernel driver. */
+static int open_kfd(void)
 {
-	char *path = strdup(rec_path("dev/kfd"));
+	int device = open("/dev/zero", O_RDWR);
 
-	CHECK_EQ(mkdir(rec_path("dev"), 0700), 0);
-	CHECK_LE(0, open(path, O_CREAT | O_RDWR, 0600));
-	free(path);
+	setenv("PROTON_KFD_DEVICE", "/dev/zero", 1);
+	CHECK_LE(0, device);
+	return device;
+}
+
+/* The kernel driver knows by the upper two bits of the offset what is mapped (kfd_priv.h). */
+static void map_kfd(uint64_t type)
+{
+	int device = open_kfd();
+
+	CHECK(mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, device,
+		   (off_t)(type << 62 | 5ull << 46)) != MAP_FAILED);
+	close(device);
+}
+
+static void after_queue(void)
+{
+	initialize_hip();
+	map_kfd(3); /* doorbells: with the first queue (libhsakmt, queues.c) */
+	proton_prepare();
+	rec_begin_saying();
+	expect_kernels("roctracer");
+	CHECK_EQ(rec_printed("recording with roctracer: HIP made a queue before Proton"), 1);
+}
+
+TEST(queues_that_exist_are_recorded_with_roctracer)
+{
+	in_children(after_queue);
+}
+
+TEST(such_queues_are_an_error_if_the_backend_was_named)
+{
+	struct proton_error err = {0};
+
+	initialize_hip();
+	map_kfd(3);
+	CHECK_LT(start_named("a", "rocprofiler", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_STATE);
+	CHECK_HAS(err.text, "import Proton before the first use of the GPU, or run the program");
+	CHECK(access(rec_path("a.hatchet"), F_OK) != 0);
+}
+
+/* Registers and pages of events are mapped when the HSA runtime is initialized. */
+static void after_other_mappings(void)
+{
+	initialize_hip();
+	for (uint64_t type = 0; type < 3; type++)
+		map_kfd(type);
+	expect_kernels("rocprofiler");
+}
+
+TEST(a_hip_without_queues_is_recorded_with_rocprofiler)
+{
+	in_children(after_other_mappings);
 }
 
 /* roctracer does not need librocprofiler-register. */
@@ -134,16 +178,20 @@ TEST(such_a_hip_that_is_initialized_later_is_an_error)
 {
 	struct proton_error err = {0};
 	int session;
+	int fd;
 
 	setenv("FAKE_HIP_ALONE", "1", 1);
 	load_fake();
 	session = start_any(&err);
 	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_OK);
-	open_kfd();
+	fd = open_kfd();
 	launch_ns("k", 5);
 	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_E_STATE);
 	CHECK_HAS(err.text, "built without librocprofiler-register");
-	rec_finalize(session, "none");
+	CHECK_EQ(proton_finalize(session, "hatchet", &err), PROTON_E_STATE);
+	CHECK_HAS(err.text, "built without librocprofiler-register");
+	CHECK_EQ(access(rec_path("a.hatchet"), F_OK), 0);
+	close(fd);
 }
 
 /* ------------------------------------------------------------------ other tools */

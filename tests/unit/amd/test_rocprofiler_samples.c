@@ -4,7 +4,6 @@
  */
 #include "unit/cuda/cuda_session.h"
 
-#include "fake/fake_sdk.h"
 #include "model/samples.h"
 #include "symbol/code_object.h"
 
@@ -13,54 +12,40 @@
 #define WAITCNT 3u
 #define NOT_WON 6u
 
-#define FAKE_POINTER(type, name, arguments) type(*name) arguments;
-static struct {
-	FAKE_SDK_CONTROLS(FAKE_POINTER)
-} sdk;
-#undef FAKE_POINTER
-
 static char *code;
 static size_t code_length;
+static uint64_t loaded; /* the id of the loaded code */
 
 static void prepare(void)
 {
-	void *library = fake_open("PROTON_ROCPROFILER_SDK_PATH");
 	struct proton_error err;
 	char path[512];
 
 	if (code)
 		return;
-#define FIND(type, name, arguments) fake_find(&sdk.name, library, "fake_sdk_" #name);
-	FAKE_SDK_CONTROLS(FIND)
-#undef FIND
 	load_fake();
 	snprintf(path, sizeof(path), "%s/fuzz/corpus/line_table/amd_dwarf_5", TESTS_DIR);
 	CHECK_OK(file_read_all(path, NULL, &code, &code_length, &err), err);
 }
 
-static int start_mode(const char *mode, struct proton_error *err)
+static void load_code(void)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "rocprofiler",
-		.mode = mode,
-		.flags = PROTON_SESSION_QUIET,
-	};
-	int session = -1;
-
-	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+	loaded = sdk.load_code("kern", code, code_length, NULL);
 }
 
-/* A session that samples PCs. */
+/* A session; in the mode "pcsampling" it samples PCs. */
 static void begin(const char *mode)
 {
-	struct proton_error err = {0};
-
 	prepare();
 	setenv(BETA, "1", 1);
-	if (start_mode(mode, &err) < 0)
-		FAIL("start: %s", err.text);
+	start_options((struct proton_session_options){.mode = mode});
+}
+
+/* The same, and the code is loaded. */
+static void begin_loaded(void)
+{
+	begin("pcsampling");
+	load_code();
 }
 
 static uint64_t address_of(const char *function, uint64_t pc)
@@ -78,22 +63,38 @@ static uint64_t address_of(const char *function, uint64_t pc)
 	return address;
 }
 
-static uint64_t load(void)
+static void launch_in(const char *name)
 {
-	return sdk.load_code("kern", code, code_length, NULL);
+	uint64_t scope = proton_scope_enter(name);
+
+	launch_ns("kern", 100);
+	proton_scope_exit(scope, NULL);
 }
 
-static void sample(uint64_t object, uint64_t dispatch, const char *function, uint64_t pc,
-		   uint32_t reason, uint32_t count)
+static void sample_of(uint64_t from, uint64_t dispatch, const char *function, uint64_t pc,
+		      uint32_t reason, uint32_t count)
 {
 	CHECK_EQ(sdk.sample(&(struct fake_sample){
 			 .dispatch_id = dispatch,
-			 .code_object = object,
+			 .code_object = from,
 			 .address = address_of(function, pc),
 			 .reason = reason,
 			 .count = count,
 		 }),
 		 count);
+}
+
+/* Samples of the latest dispatch, at the first instruction of the kernel. */
+static void sample(uint32_t reason, uint32_t count)
+{
+	sample_of(loaded, sdk.last_dispatch(), "kern", 0, reason, count);
+}
+
+/* A launch with five of them. */
+static void launch_sampled(void)
+{
+	launch_ns("kern", 100);
+	sample(WAITCNT, 5);
 }
 
 static int64_t value_of(const struct profile *profile, uint32_t node, const char *name)
@@ -109,7 +110,7 @@ static int64_t value_of(const struct profile *profile, uint32_t node, const char
 static void append_nodes(const struct profile *profile, uint32_t node, struct out *out)
 {
 	for (uint32_t i = profile->nodes[node].first_child; i; i = profile->nodes[i].next_sibling) {
-		const struct profile_frame *frame = &profile->frames[profile->nodes[i].frame];
+		const struct row_frame *frame = &profile->frames[profile->nodes[i].frame];
 		int64_t samples = value_of(profile, i, SAMPLES_ALL);
 
 		out_byte(out, ' ');
@@ -136,6 +137,15 @@ static const char *tree_of(const struct profile *profile)
 	return out.bytes;
 }
 
+/* The session's end. */
+static void expect_tree(const char *tree)
+{
+	struct profile *profile = finish();
+
+	CHECK_STR(tree_of(profile), tree);
+	profile_free(profile);
+}
+
 /* The node of a line with so many samples. */
 static uint32_t find_line(const struct profile *profile, uint32_t line, int64_t samples)
 {
@@ -154,35 +164,21 @@ static uint64_t counter(const struct profile *profile, const char *name)
 	return 0;
 }
 
-static const char *info(const struct profile *profile, const char *key)
-{
-	for (size_t i = 0; i < profile->info_count; i++)
-		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
-			return profile_text(profile, profile->info[i].value);
-	return "";
-}
-
 /* ------------------------------------------------------------------ samples */
 
 TEST(samples_belong_to_their_launch_and_line)
 {
 	struct profile *profile;
-	uint64_t object, scope;
 	uint32_t line;
 
-	begin("pcsampling");
-	object = load();
-	scope = proton_scope_enter("one");
-	launch_ns("kern", 100);
-	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
-	sample(object, sdk.last_dispatch(), "kern", 0, ISSUED, 2);
-	proton_scope_exit(scope, NULL);
-	scope = proton_scope_enter("two");
-	launch_ns("kern", 900);
-	sample(object, sdk.last_dispatch(), "kern", 0, NOT_WON, 3);
+	begin_loaded();
+	launch_in("one");
+	sample(WAITCNT, 5);
+	sample(ISSUED, 2);
+	launch_in("two");
+	sample(NOT_WON, 3);
 	/* A function that the kernel calls is below the kernel, too. */
-	sample(object, sdk.last_dispatch(), "out", 0, WAITCNT, 4);
-	proton_scope_exit(scope, NULL);
+	sample_of(loaded, sdk.last_dispatch(), "out", 0, WAITCNT, 4);
 	profile = finish();
 	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=7 } } two{ kern{ 4@out=4 6@kern=3 } }");
 	line = find_line(profile, 6, 7);
@@ -191,33 +187,27 @@ TEST(samples_belong_to_their_launch_and_line)
 	CHECK_EQ(value_of(profile, line, "stalled_selected"), 2);
 	CHECK_EQ(value_of(profile, line, "num_samples_apportioned"), 0);
 	CHECK_U64(counter(profile, "PC samples"), 14);
-	CHECK_STR(info(profile, "pc_sampling"), "stochastic");
-	CHECK_STR(info(profile, "pc_sampling_interval"), "131072");
-	CHECK_STR(info(profile, "pc_sampling_unit"), "cycles");
+	CHECK_STR(rec_info(profile, "pc_sampling"), "stochastic");
+	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "131072");
+	CHECK_STR(rec_info(profile, "pc_sampling_unit"), "cycles");
 	CHECK_U64(profile->samples->code_object_count, 1);
 	profile_free(profile);
 }
 
 TEST(samples_wait_for_the_record_of_their_dispatch)
 {
-	struct profile *profile;
-	uint64_t object, dispatch, scope;
+	uint64_t dispatch;
 
-	begin("pcsampling");
-	object = load();
+	begin_loaded();
 	fake.hold(true);
-	scope = proton_scope_enter("one");
-	launch_ns("kern", 100);
-	proton_scope_exit(scope, NULL);
+	launch_in("one");
 	dispatch = sdk.last_dispatch();
 	/* The next dispatch's record comes first, and neither is there when the samples come. */
 	launch_ns("kern", 100);
-	sample(object, dispatch, "kern", 0, WAITCNT, 5);
-	sample(object, dispatch + 1, "kern", 0, WAITCNT, 7);
+	sample_of(loaded, dispatch, "kern", 0, WAITCNT, 5);
+	sample_of(loaded, dispatch + 1, "kern", 0, WAITCNT, 7);
 	fake.hold(false);
-	profile = finish();
-	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=5 } } kern{ 6@kern=7 }");
-	profile_free(profile);
+	expect_tree(" one{ kern{ 6@kern=5 } } kern{ 6@kern=7 }");
 }
 
 /* Two kernels, captured in two scopes. The executable graph. */
@@ -238,34 +228,31 @@ static uint32_t make_graph(void)
 }
 
 /* Samples of both kernels of the latest replay. */
-static void sample_replay(uint64_t object, uint32_t first, uint32_t second)
+static void sample_replay(uint32_t first, uint32_t second)
 {
-	sample(object, sdk.last_dispatch() - 1, "kern", 0, WAITCNT, first);
-	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, second);
+	sample_of(loaded, sdk.last_dispatch() - 1, "kern", 0, WAITCNT, first);
+	sample(WAITCNT, second);
 }
 
 /* A replay in a scope, and its samples. */
-static void replay_in(const char *name, uint32_t exec, uint64_t object, uint32_t first,
-		      uint32_t second)
+static void replay_in(const char *name, uint32_t exec, uint32_t first, uint32_t second)
 {
 	uint64_t scope = proton_scope_enter(name);
 
 	fake.graph_launch(exec, "kern", true);
-	sample_replay(object, first, second);
+	sample_replay(first, second);
 	proton_scope_exit(scope, NULL);
 }
 
 TEST(samples_of_a_replay_belong_to_its_kernels_where_they_were_captured)
 {
 	struct profile *profile;
-	uint64_t object;
 	uint32_t exec;
 
-	begin("pcsampling");
-	object = load();
+	begin_loaded();
 	exec = make_graph();
-	replay_in("one", exec, object, 1, 2);
-	replay_in("two", exec, object, 4, 8);
+	replay_in("one", exec, 1, 2);
+	replay_in("two", exec, 4, 8);
 	profile = finish();
 	CHECK_STR(tree_of(profile),
 		  " first second"
@@ -277,72 +264,53 @@ TEST(samples_of_a_replay_belong_to_its_kernels_where_they_were_captured)
 
 TEST(samples_of_a_graph_that_was_changed_by_hand_are_below_its_launch)
 {
-	struct profile *profile;
-	uint64_t object;
 	uint32_t graph;
 
-	begin("pcsampling");
-	object = load();
+	begin_loaded();
 	graph = fake.graph_create();
 	fake.graph_capture_kernel(graph, "kern");
 	fake.graph_add_kernel(graph);
-	replay_in("one", fake.graph_instantiate(graph), object, 3, 5);
-	profile = finish();
-	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=8 } }");
-	profile_free(profile);
+	replay_in("one", fake.graph_instantiate(graph), 3, 5);
+	expect_tree(" one{ kern{ 6@kern=8 } }");
 }
 
 TEST(samples_of_a_paused_replay_are_not_added)
 {
-	struct profile *profile;
-	uint64_t object, scope;
+	uint64_t scope;
 	uint32_t exec;
 
-	begin("pcsampling");
-	object = load();
+	begin_loaded();
 	exec = make_graph();
 	scope = proton_scope_enter("one");
 	proton_deactivate(0, false, NULL);
 	fake.graph_launch(exec, "kern", true);
-	sample_replay(object, 3, 5);
+	sample_replay(3, 5);
 	proton_activate(0, NULL);
 	launch_ns("kern", 100);
-	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 2);
+	sample(WAITCNT, 2);
 	proton_scope_exit(scope, NULL);
-	profile = finish();
-	CHECK_STR(tree_of(profile), " first second one{ kern{ 6@kern=2 } }");
-	profile_free(profile);
+	expect_tree(" first second one{ kern{ 6@kern=2 } }");
 }
 
 TEST(samples_without_a_launch_are_not_added_to_another)
 {
-	struct profile *profile;
-	uint64_t object, scope;
-
-	begin("pcsampling");
-	object = load();
-	scope = proton_scope_enter("one");
-	launch_ns("kern", 100);
-	proton_scope_exit(scope, NULL);
-	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
-	sample(object, 0, "kern", 0, WAITCNT, 2); /* the library does not know the dispatch */
-	profile = finish();
-	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=5 } } kern{ 6@kern=2 }");
-	profile_free(profile);
+	begin_loaded();
+	launch_in("one");
+	sample(WAITCNT, 5);
+	sample_of(loaded, 0, "kern", 0, WAITCNT, 2); /* the library does not know the dispatch */
+	expect_tree(" one{ kern{ 6@kern=5 } } kern{ 6@kern=2 }");
 }
 
 TEST(unknown_code_and_invalid_samples_are_counted)
 {
 	struct profile *profile;
-	uint64_t object;
 
-	begin("pcsampling");
-	object = load();
+	begin_loaded();
 	launch_ns("kern", 100);
-	sample(object, sdk.last_dispatch(), "kern", 4, WAITCNT, 1);
-	sample(0, sdk.last_dispatch(), "kern", 0, WAITCNT, 2);
-	sample(object + 50, sdk.last_dispatch(), "kern", 0, WAITCNT, 3);
-	sample(object, sdk.last_dispatch(), "kern", 0x100000, WAITCNT, 4);
+	sample_of(loaded, sdk.last_dispatch(), "kern", 4, WAITCNT, 1);
+	sample_of(0, sdk.last_dispatch(), "kern", 0, WAITCNT, 2);
+	sample_of(loaded + 50, sdk.last_dispatch(), "kern", 0, WAITCNT, 3);
+	sample_of(loaded, sdk.last_dispatch(), "kern", 0x100000, WAITCNT, 4);
 	CHECK_EQ(sdk.sample(&(struct fake_sample){.kind = SDK_SAMPLE_INVALID, .count = 5}), 5);
 	/* Shorter than its kind, and a kind of the future. */
 	CHECK_EQ(sdk.sample(&(struct fake_sample){.kind = 9, .count = 6}), 6);
@@ -355,11 +323,9 @@ TEST(unknown_code_and_invalid_samples_are_counted)
 
 TEST(code_of_a_file_is_read_by_its_uri)
 {
-	struct profile *profile;
 	char uri[300];
 	const char *path = rec_path("with space.hsaco");
 	int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-	uint64_t object;
 
 	begin("pcsampling");
 	CHECK_EQ(write(fd, "padding!", 8), 8);
@@ -367,12 +333,9 @@ TEST(code_of_a_file_is_read_by_its_uri)
 	close(fd);
 	snprintf(uri, sizeof(uri), "file://%.*s/with%%20space.hsaco#offset=8&size=%zu",
 		 (int)(strrchr(path, '/') - path), path, code_length);
-	object = sdk.load_code("kern", NULL, 0, uri);
-	launch_ns("kern", 100);
-	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
-	profile = finish();
-	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
-	profile_free(profile);
+	loaded = sdk.load_code("kern", NULL, 0, uri);
+	launch_sampled();
+	expect_tree(" kern{ 6@kern=5 }");
 }
 
 TEST(files_that_cannot_be_read_leave_the_samples_without_a_function)
@@ -384,10 +347,10 @@ TEST(files_that_cannot_be_read_leave_the_samples_without_a_function)
 	begin("pcsampling");
 	for (size_t i = 0; i < sizeof(uris) / sizeof(uris[0]); i++) {
 		char name[] = {(char)('a' + i), '\0'};
-		uint64_t object = sdk.load_code(name, NULL, 0, uris[i]);
 
+		loaded = sdk.load_code(name, NULL, 0, uris[i]);
 		launch_ns(name, 100);
-		sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 1);
+		sample(WAITCNT, 1);
 	}
 	profile = finish();
 	CHECK_U64(counter(profile, "PC samples without a function"), 4);
@@ -396,36 +359,23 @@ TEST(files_that_cannot_be_read_leave_the_samples_without_a_function)
 
 TEST(code_that_was_loaded_before_the_session_has_lines)
 {
-	struct proton_error err = {0};
-	struct profile *profile;
-	uint64_t object;
-
 	prepare();
 	setenv(BETA, "1", 1);
 	proton_prepare();
-	object = load();
-	if (start_mode("pcsampling", &err) < 0)
-		FAIL("start: %s", err.text);
-	launch_ns("kern", 100);
-	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
-	profile = finish();
-	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
-	profile_free(profile);
+	load_code();
+	begin("pcsampling");
+	launch_sampled();
+	expect_tree(" kern{ 6@kern=5 }");
 }
 
 TEST(nothing_is_sampled_in_other_modes)
 {
-	struct proton_error err = {0};
 	struct profile *profile;
-	uint64_t object;
 
-	prepare();
-	setenv(BETA, "1", 1);
-	if (start_mode(NULL, &err) < 0)
-		FAIL("start: %s", err.text);
-	object = load();
+	begin(NULL);
+	load_code();
 	launch_ns("kern", 100);
-	CHECK_EQ(sdk.sample(&(struct fake_sample){.code_object = object, .count = 3}), 0);
+	CHECK_EQ(sdk.sample(&(struct fake_sample){.code_object = loaded, .count = 3}), 0);
 	profile = finish();
 	CHECK_STR(tree_of(profile), " kern");
 	CHECK(!profile->samples);
@@ -434,98 +384,81 @@ TEST(nothing_is_sampled_in_other_modes)
 
 TEST(a_second_session_samples_again)
 {
-	struct proton_error err = {0};
-	struct profile *profile;
-	uint64_t object;
-
-	begin("pcsampling");
-	object = load();
+	begin_loaded();
 	launch_ns("kern", 100);
 	profile_free(finish());
-	CHECK_EQ(sdk.sample(&(struct fake_sample){.code_object = object, .count = 3}), 0);
-	if (start_mode("pcsampling", &err) < 0)
-		FAIL("start: %s", err.text);
-	launch_ns("kern", 100);
-	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
-	profile = finish();
-	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
-	profile_free(profile);
+	CHECK_EQ(sdk.sample(&(struct fake_sample){.code_object = loaded, .count = 3}), 0);
+	begin("pcsampling");
+	launch_sampled();
+	expect_tree(" kern{ 6@kern=5 }");
 }
 
 TEST(host_trap_samples_have_no_reason)
 {
 	struct profile *profile;
-	uint64_t object;
 
 	setenv("PROTON_ROCPROFILER_PC_SAMPLING_METHOD", "host-trap", 1);
-	begin("pcsampling");
+	begin_loaded();
 	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_HOST_TRAP);
-	object = load();
 	launch_ns("kern", 100);
-	sample(object, sdk.last_dispatch(), "kern", 0, 0, 5);
+	sample(0, 5);
 	profile = finish();
 	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
 	CHECK_EQ(value_of(profile, find_line(profile, 6, 5), "num_stalled_samples"), 0);
 	CHECK_EQ(value_of(profile, find_line(profile, 6, 5), "stalled_unknown"), 0);
-	CHECK_LT(0, atoll(info(profile, "overhead_callbacks_ns")));
-	CHECK_STR(info(profile, "pc_sampling"), "host-trap");
-	CHECK_STR(info(profile, "pc_sampling_interval"), "1000");
-	CHECK_STR(info(profile, "pc_sampling_unit"), "microseconds");
+	CHECK_LT(0, atoll(rec_info(profile, "overhead_callbacks_ns")));
+	CHECK_STR(rec_info(profile, "pc_sampling"), "host-trap");
+	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "1000");
+	CHECK_STR(rec_info(profile, "pc_sampling_unit"), "microseconds");
 	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ configuration */
 
+/* Methods and intervals of the two GPUs; the session ends. */
+static void expect_configs(int first, uint64_t first_interval, int second, uint64_t second_interval)
+{
+	CHECK_EQ(sdk.pcs_method(0), first);
+	CHECK_U64(sdk.pcs_interval(0), first_interval);
+	CHECK_EQ(sdk.pcs_method(1), second);
+	CHECK_U64(sdk.pcs_interval(1), second_interval);
+	profile_free(finish());
+}
+
 TEST(each_gpu_gets_the_best_method_that_it_offers)
 {
 	begin("pcsampling:interval=100000");
-	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
-	CHECK_U64(sdk.pcs_interval(0), 131072); /* the nearest power of two */
-	CHECK_EQ(sdk.pcs_method(1), SDK_METHOD_HOST_TRAP);
-	CHECK_U64(sdk.pcs_interval(1), 100000);
-	profile_free(finish());
+	/* 131072: the nearest power of two */
+	expect_configs(SDK_METHOD_STOCHASTIC, 131072, SDK_METHOD_HOST_TRAP, 100000);
 }
 
 TEST(a_gpu_without_the_method_that_the_user_names_is_not_sampled)
 {
 	setenv("PROTON_ROCPROFILER_PC_SAMPLING_METHOD", "stochastic", 1);
 	begin("pcsampling");
-	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
-	CHECK_EQ(sdk.pcs_method(1), 0);
-	profile_free(finish());
+	expect_configs(SDK_METHOD_STOCHASTIC, 131072, 0, 0);
 }
 
 TEST(a_gpu_that_hip_does_not_see_is_not_sampled)
 {
 	setenv("FAKE_SDK_HIP_HIDES", "2", 1);
 	begin("pcsampling");
-	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
-	CHECK_EQ(sdk.pcs_method(1), 0);
-	profile_free(finish());
+	expect_configs(SDK_METHOD_STOCHASTIC, 131072, 0, 0);
 }
 
 TEST(all_gpus_are_sampled_if_the_library_does_not_know_which_hip_sees)
 {
 	setenv("FAKE_SDK_HIP_HIDES", "3", 1);
 	begin("pcsampling");
-	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_STOCHASTIC);
-	CHECK_EQ(sdk.pcs_method(1), SDK_METHOD_HOST_TRAP);
-	profile_free(finish());
+	expect_configs(SDK_METHOD_STOCHASTIC, 131072, SDK_METHOD_HOST_TRAP, 1000);
 }
 
 TEST(samples_in_the_buffer_at_the_programs_end_are_kept)
 {
-	struct profile *profile;
-	uint64_t object;
-
-	begin("pcsampling");
-	object = load();
-	launch_ns("kern", 100);
-	sample(object, sdk.last_dispatch(), "kern", 0, WAITCNT, 5);
+	begin_loaded();
+	launch_sampled();
 	sdk.finalize();
-	profile = finish();
-	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
-	profile_free(profile);
+	expect_tree(" kern{ 6@kern=5 }");
 }
 
 TEST(interval_is_clamped_to_what_the_gpu_offers)
@@ -536,8 +469,8 @@ TEST(interval_is_clamped_to_what_the_gpu_offers)
 	CHECK_U64(sdk.pcs_interval(0), 256);
 	CHECK_U64(sdk.pcs_interval(1), 3);
 	profile = finish();
-	CHECK_STR(info(profile, "pc_sampling_interval"), "256");
-	CHECK_STR(info(profile, "pc_sampling_interval_requested"), "3");
+	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "256");
+	CHECK_STR(rec_info(profile, "pc_sampling_interval_requested"), "3");
 	profile_free(profile);
 }
 
@@ -545,18 +478,14 @@ TEST(large_interval_is_clamped_too)
 {
 	setenv("PROTON_PC_SAMPLING_INTERVAL", "999999999999", 1);
 	begin("pcsampling");
-	CHECK_U64(sdk.pcs_interval(0), 1u << 24);
-	CHECK_U64(sdk.pcs_interval(1), 1u << 20);
-	profile_free(finish());
+	expect_configs(SDK_METHOD_STOCHASTIC, 1u << 24, SDK_METHOD_HOST_TRAP, 1u << 20);
 }
 
 TEST(configuration_of_another_process_is_shared)
 {
 	setenv("FAKE_SDK_PCS_BUSY", "1", 1);
 	begin("pcsampling");
-	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_HOST_TRAP);
-	CHECK_U64(sdk.pcs_interval(0), 5000);
-	profile_free(finish());
+	expect_configs(SDK_METHOD_HOST_TRAP, 5000, SDK_METHOD_HOST_TRAP, 5000);
 }
 
 static void check_refused(const char *mode, const char *text)
@@ -564,11 +493,9 @@ static void check_refused(const char *mode, const char *text)
 	struct proton_error err = {0};
 
 	prepare();
-	CHECK(start_mode(mode, &err) < 0);
-	if (!strstr(err.text, text))
-		FAIL("\"%s\" does not contain \"%s\"", err.text, text);
-	/* Other modes work. */
-	CHECK(start_mode(NULL, &err) >= 0);
+	CHECK_LT(start_with((struct proton_session_options){.mode = mode}, &err), 0);
+	CHECK_HAS(err.text, text);
+	start(); /* other modes work */
 	launch_ns("kern", 100);
 	profile_free(finish());
 }

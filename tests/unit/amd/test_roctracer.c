@@ -17,40 +17,28 @@ TEST(every_launch_call_counts_once)
 	static const char *const calls[] = {
 #define L(name, arguments, records) #name,
 #define G(name)
-#define M(name, records, stream)
-#include "backend/amd/roctracer_calls.def"
-#undef L
-#undef G
-#undef M
+#define M(name, records, stream, unit)
+#include "backend/amd/hip_calls.def"
 	};
-	struct profile *profile;
 
-	start_tracer();
+	start();
 	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
 		struct fake_hip_launch launch = kernel("k", 5);
 
 		launch.call = calls[i];
 		tracer.hip_call(&launch);
 	}
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), ARRAY_LENGTH(calls));
-	profile_free(profile);
+	EXPECT(finish(), {"k", ARRAY_LENGTH(calls)});
 }
 
 TEST(a_name_loses_the_suffix_of_its_descriptor)
 {
-	struct profile *profile;
-
-	start_tracer();
+	start();
 	launch_ns("_Z3addPfS_.kd", 7);
 	launch_ns("_Z3addPfS_", 7);
 	launch_ns(".kd", 7);
 	launch_ns(NULL, 7);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "_Z3addPfS_"), 2);
-	CHECK_U64(rec_count(profile, ".kd"), 1);
-	CHECK_U64(rec_count(profile, "(unnamed kernel)"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"_Z3addPfS_", 2}, {".kd", 1}, {"(unnamed kernel)", 1});
 }
 
 TEST(every_launch_call_gives_its_configuration)
@@ -68,7 +56,7 @@ TEST(every_launch_call_gives_its_configuration)
 	};
 	struct profile *profile;
 
-	start_tracer();
+	start();
 	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
 		struct fake_hip_launch launch = kernel(calls[i], 5);
 
@@ -101,7 +89,7 @@ TEST(two_devices_are_kept_apart_by_their_nodes)
 	const struct profile_kernel *first;
 	const struct profile_kernel *second;
 
-	start_tracer();
+	start();
 	for (int node = NODE_FIRST; node <= NODE_SECOND; node++) {
 		struct fake_hip_launch launch = kernel("k", (uint64_t)node);
 
@@ -128,7 +116,7 @@ static int (*hip_device_setter(void))(int)
 
 TEST(a_flush_waits_for_every_device_of_a_thread)
 {
-	int session = start_tracer();
+	int session = start();
 	int (*set_device)(int) = hip_device_setter();
 
 	for (int i = 0; i < 100; i++)
@@ -143,7 +131,7 @@ TEST(a_flush_waits_for_every_device_of_a_thread)
 /* Each session notes it again. */
 TEST(launches_rarely_ask_hip_for_their_device)
 {
-	start_tracer();
+	start();
 	for (int round = 0; round < 2; round++) {
 		uint32_t asked;
 
@@ -156,15 +144,14 @@ TEST(launches_rarely_ask_hip_for_their_device)
 		profile_free(finish());
 		CHECK_U64(fake.synchronized_contexts(), 1);
 		if (!round)
-			start_tracer();
+			start();
 	}
 }
 
 TEST(a_launch_that_failed_is_not_waited_for)
 {
 	struct fake_hip_launch launch = kernel("failed", 5);
-	struct profile *profile;
-	int session = start_tracer();
+	int session = start();
 
 	launch.has_failed = true;
 	tracer.hip_call(&launch);
@@ -175,17 +162,13 @@ TEST(a_launch_that_failed_is_not_waited_for)
 	launch_ns("later", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "failed"), 0);
-	CHECK_U64(rec_count(profile, "after"), 1);
-	CHECK_U64(rec_count(profile, "later"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"failed", 0}, {"after", 1}, {"later", 1});
 }
 
 TEST(an_error_that_the_program_has_not_looked_for_stays)
 {
 	setenv("FAKE_HIP_6", "1", 1);
-	start_tracer();
+	start();
 	fake.hip_set_error(98);
 	launch_ns("k", 5);
 	CHECK_EQ(fake.hip_last_error(), 98);
@@ -195,8 +178,7 @@ TEST(an_error_that_the_program_has_not_looked_for_stays)
 
 TEST(missing_records_are_counted_and_reported_once)
 {
-	struct profile *profile;
-	int session = start_tracer();
+	int session = start();
 
 	rec_begin_saying();
 	for (int i = 0; i < 5; i++)
@@ -206,16 +188,14 @@ TEST(missing_records_are_counted_and_reported_once)
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 2);
 	proton_activate(session, NULL);
 	CHECK_EQ(rec_printed("no roctracer records were received for 2 kernels"), 1);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 3);
-	profile_free(profile);
+	EXPECT(finish(), {"k", 3});
 }
 
 TEST(launches_without_any_record_are_an_error_with_its_remedy)
 {
 	struct proton_error err = {0};
 
-	start_tracer();
+	start();
 	launch_ns("k", 5);
 	launch_ns("k", 5);
 	tracer.lose(2);
@@ -226,7 +206,7 @@ TEST(launches_without_any_record_are_an_error_with_its_remedy)
 
 TEST(another_tool_that_takes_the_records_is_reported)
 {
-	int session = start_tracer();
+	int session = start();
 	struct proton_error err = {0};
 
 	rec_begin_saying();
@@ -248,7 +228,7 @@ TEST(many_buffers_keep_every_name)
 	struct profile *profile;
 
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "65536", 1);
-	start_tracer();
+	start();
 	CHECK_U64(tracer.buffer_bytes(), 65536);
 	for (int i = 0; i < 10000; i++) {
 		snprintf(name, sizeof(name), "kernel_with_a_name_%d", i % 100);
@@ -297,12 +277,12 @@ TEST(times_of_records_become_those_of_the_process)
 TEST(a_new_buffer_size_is_used_by_the_next_session)
 {
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "1", 1);
-	start_tracer();
+	start();
 	CHECK_U64(tracer.buffer_bytes(), 65536);
 	launch_ns("k", 5);
 	profile_free(finish());
 	unsetenv("TRITON_PROFILE_BUFFER_SIZE");
-	start_tracer();
+	start();
 	CHECK_U64(tracer.buffer_bytes(), 4u << 20);
 	launch_ns("k", 5);
 	profile_free(finish());
@@ -314,7 +294,7 @@ TEST(sessions_start_and_stop_any_number_of_times)
 	for (int i = 0; i < 20; i++) {
 		struct profile *profile;
 
-		start_tracer();
+		start();
 		launch_ns("k", 5);
 		profile = finish();
 		CHECK_U64(rec_count(profile, "k"), 1);
@@ -329,65 +309,47 @@ TEST(sessions_start_and_stop_any_number_of_times)
 
 TEST(roctx_ranges_are_scopes)
 {
-	struct profile *profile;
-
-	load_tracer();
+	load_fake();
 	load_roctx();
-	start_tracer();
-	CHECK_EQ(tracer.push("outer"), 0);
-	CHECK_EQ(tracer.push("inner"), 1);
+	start();
+	CHECK_EQ(roctx.push("outer"), 0);
+	CHECK_EQ(roctx.push("inner"), 1);
 	launch_ns("k", 5);
-	CHECK_EQ(tracer.pop(), 1);
+	CHECK_EQ(roctx.pop(), 1);
 	launch_ns("k", 5);
-	CHECK_EQ(tracer.pop(), 0);
-	tracer.pop(); /* without a push */
+	CHECK_EQ(roctx.pop(), 0);
+	roctx.pop(); /* without a push */
 	launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "outer/inner/k"), 1);
-	CHECK_U64(rec_count(profile, "outer/k"), 1);
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"outer/inner/k", 1}, {"outer/k", 1}, {"k", 1});
 	CHECK(fake.is_idle());
 }
 
 /* roctracer would never see a libroctx64 that is loaded after its first call for ranges. */
 TEST(roctx_is_loaded_for_a_program_that_loads_it_later)
 {
-	struct profile *profile;
-
-	start_tracer();
+	start();
 	load_roctx();
-	tracer.push("range");
+	roctx.push("range");
 	launch_ns("k", 5);
-	tracer.pop();
-	profile = finish();
-	CHECK_U64(rec_count(profile, "range/k"), 1);
-	profile_free(profile);
+	roctx.pop();
+	EXPECT(finish(), {"range/k", 1});
 }
 
 TEST(roctx_ranges_can_be_disabled)
 {
-	struct profile *profile;
-
 	proton_nvtx_enable(false);
-	start_tracer();
+	start();
 	load_roctx();
-	tracer.push("range");
+	roctx.push("range");
 	launch_ns("k", 5);
-	tracer.pop();
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	roctx.pop();
+	EXPECT(finish(), {"k", 1});
 }
 
 TEST(a_session_works_without_roctx)
 {
-	struct profile *profile;
-
 	setenv("PROTON_ROCTX_PATH", rec_path("missing.so"), 1);
-	start_tracer();
+	start();
 	launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"k", 1});
 }

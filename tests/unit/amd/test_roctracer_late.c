@@ -6,14 +6,14 @@
 
 /* ------------------------------------------------------------------ HIP comes later */
 
-static int start_without_hip(void)
+static int start_without_hip(uint32_t flags)
 {
 	struct proton_error err = {0};
 	int session;
 
 	kfd_make_machine();
-	find_roctracer();
-	session = start_with((struct proton_session_options){0}, &err);
+	find_fake_of_amd();
+	session = start_with((struct proton_session_options){.flags = flags}, &err);
 	if (session < 0)
 		FAIL("start: %s", err.text);
 	return session;
@@ -31,7 +31,7 @@ TEST(a_program_that_loads_hip_after_the_start_is_recorded)
 {
 	struct profile *profile;
 
-	start_without_hip();
+	start_without_hip(0);
 	CHECK_U64(fake.calls("roctracer_enable_op_callback"), 0);
 	load_hip();
 	wait_for_backend();
@@ -46,21 +46,18 @@ TEST(a_program_that_loads_hip_after_the_start_is_recorded)
 
 TEST(a_flush_begins_recording_if_hip_was_loaded_since_the_start)
 {
-	int session = start_without_hip();
-	struct profile *profile;
+	int session = start_without_hip(0);
 
 	load_hip();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	proton_activate(session, NULL);
 	launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"k", 1});
 }
 
 TEST(a_program_that_never_loads_hip_ends_as_without_proton)
 {
-	start_without_hip();
+	start_without_hip(0);
 	rec_kernel("on_the_cpu");
 	profile_free(finish());
 	CHECK_U64(fake.calls("roctracer_enable_op_callback"), 0);
@@ -70,13 +67,8 @@ TEST(a_program_that_never_loads_hip_ends_as_without_proton)
 TEST(memory_records_that_were_asked_for_before_hip_was_loaded)
 {
 	struct fake_hip_launch fill = kernel(NULL, 5);
-	struct proton_error err = {0};
-	int session;
+	int session = start_without_hip(PROTON_SESSION_MEMORY);
 
-	kfd_make_machine();
-	find_roctracer();
-	session = start_with((struct proton_session_options){.flags = PROTON_SESSION_MEMORY}, &err);
-	CHECK_LE(0, session);
 	load_hip();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	proton_activate(session, NULL);
@@ -90,7 +82,7 @@ TEST(memory_records_that_were_asked_for_before_hip_was_loaded)
 
 TEST(a_failure_after_hip_was_loaded_is_the_error_of_the_next_flush)
 {
-	int session = start_without_hip();
+	int session = start_without_hip(0);
 	struct proton_error err = {0};
 
 	fake.fail("roctracer_open_pool_expl", 1, FAKE_ALWAYS, ROCTRACER_E_OUT_OF_MEMORY);
@@ -99,7 +91,7 @@ TEST(a_failure_after_hip_was_loaded_is_the_error_of_the_next_flush)
 	CHECK_HAS(err.text, "no GPU activity was recorded");
 	CHECK_HAS(err.text, "roctracer_open_pool_expl failed: out of memory (-6)");
 	CHECK(fake.is_idle());
-	rec_finalize(session, "none");
+	CHECK_EQ(proton_finalize(session, "none", &err), PROTON_E_IO);
 }
 
 /* ------------------------------------------------------------------ fork */
@@ -114,51 +106,39 @@ static void launch_many(void)
 
 TEST(a_child_without_a_session_launches_as_without_proton)
 {
-	struct profile *profile;
-
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "65536", 1);
-	start_tracer();
+	start();
 	launch_ns("k", 5);
 	rec_in_child(launch_many, "launch_many");
 	launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 2);
-	profile_free(profile);
+	EXPECT(finish(), {"k", 2});
 }
 
 static void record_in_child(void)
 {
-	struct profile *profile;
-
-	start_tracer();
+	start();
 	launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"k", 1});
 	CHECK(fake.is_idle());
 }
 
 TEST(a_child_records_in_its_own_session)
 {
-	struct profile *profile;
-
 	skip_if_emulated("the emulator starts no thread in a forked child");
 #ifdef __SANITIZE_THREAD__
 	SKIP("ThreadSanitizer ends a child that starts a thread with the id of one of the parent");
 #endif
-	start_tracer();
+	start();
 	launch_ns("k", 5);
 	rec_in_child(record_in_child, "record_in_child");
 	launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 2);
-	profile_free(profile);
+	EXPECT(finish(), {"k", 2});
 }
 
 TEST(a_child_records_after_the_parent_has_ended_its_session)
 {
 	skip_if_emulated("the emulator starts no thread in a forked child");
-	start_tracer();
+	start();
 	launch_ns("k", 5);
 	profile_free(finish());
 	rec_in_child(record_in_child, "record_in_child");
@@ -167,59 +147,52 @@ TEST(a_child_records_after_the_parent_has_ended_its_session)
 
 /* ------------------------------------------------------------------ libraries */
 
-TEST(a_missing_library_is_named_with_its_remedy)
+static void expect_refused(const char *mode, int status, const char *text)
 {
 	struct proton_error err = {0};
 
-	load_tracer();
-	setenv("PROTON_ROCTRACER_PATH", "/nonexistent/libroctracer64.so", 1);
-	CHECK_LT(start_with((struct proton_session_options){0}, &err), 0);
-	CHECK_EQ(err.status, PROTON_E_NOLIB);
-	CHECK_HAS(err.text, "libroctracer64");
+	CHECK_LT(start_with((struct proton_session_options){.mode = mode}, &err), 0);
+	CHECK_EQ(err.status, status);
+	CHECK_HAS(err.text, text);
 	CHECK(!proton_is_profiling());
+	CHECK(fake.is_idle());
+}
+
+TEST(a_missing_library_is_named_with_its_remedy)
+{
+	load_fake();
+	setenv("PROTON_ROCTRACER_PATH", "/nonexistent/libroctracer64.so", 1);
+	expect_refused(NULL, PROTON_E_NOLIB, "libroctracer64");
 }
 
 TEST(another_major_version_is_refused)
 {
-	struct proton_error err = {0};
-
-	load_tracer();
+	load_fake();
 	setenv("FAKE_ROCTRACER_MAJOR", "5", 1);
-	CHECK_LT(start_with((struct proton_session_options){0}, &err), 0);
-	CHECK_EQ(err.status, PROTON_E_VERSION);
-	CHECK_HAS(err.text, "is roctracer 5.1; version 4.1 or a later 4.x is required");
+	expect_refused(NULL, PROTON_E_VERSION,
+		       "is roctracer 5.1; version 4.1 or a later 4.x is required");
 	setenv("FAKE_ROCTRACER_MAJOR", "4", 1);
 	setenv("FAKE_ROCTRACER_MINOR", "0", 1);
-	CHECK_LT(start_with((struct proton_session_options){0}, &err), 0);
-	CHECK_HAS(err.text, "is roctracer 4.0;");
+	expect_refused(NULL, PROTON_E_VERSION, "is roctracer 4.0;");
 	setenv("FAKE_ROCTRACER_MINOR", "2", 1);
-	profile_free((start_tracer(), launch_ns("k", 5), finish()));
+	profile_free((start(), launch_ns("k", 5), finish()));
 }
 
 /* roctracer would abort the program. */
 TEST(a_hip_without_support_for_roctracer_is_refused)
 {
-	struct proton_error err = {0};
-
-	load_tracer();
+	load_fake();
 	setenv("PROTON_HIP_PATH",
 	       rec_without(getenv("PROTON_HIP_PATH"), "hipRegisterTracerCallback"), 1);
 	load_hip();
-	CHECK_LT(start_with((struct proton_session_options){0}, &err), 0);
-	CHECK_EQ(err.status, PROTON_E_UNSUPPORTED);
-	CHECK_HAS(err.text, "was built without support for roctracer");
-	CHECK_HAS(err.text, "use the HIP library of ROCm 6");
-	CHECK(fake.is_idle());
+	expect_refused(NULL, PROTON_E_UNSUPPORTED,
+		       "was built without support for roctracer (it does not provide "
+		       "hipRegisterTracerCallback); use the HIP library of ROCm 6");
 }
 
 TEST(modes_of_other_backends_are_refused)
 {
-	struct proton_error err = {0};
-
-	load_tracer();
-	CHECK_LT(start_with((struct proton_session_options){.mode = "pcsampling"}, &err), 0);
-	CHECK_EQ(err.status, PROTON_E_INVALID);
-	CHECK_HAS(err.text, "roctracer: unsupported mode: pcsampling");
-	CHECK_LT(start_with((struct proton_session_options){.mode = "default:x=1"}, &err), 0);
-	CHECK_HAS(err.text, "unsupported mode");
+	load_fake();
+	expect_refused("pcsampling", PROTON_E_INVALID, "roctracer: unsupported mode: pcsampling");
+	expect_refused("default:x=1", PROTON_E_INVALID, "unsupported mode");
 }

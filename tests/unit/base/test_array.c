@@ -32,6 +32,20 @@ TEST(array_does_not_grow_while_it_has_space)
 	free(items);
 }
 
+TEST(array_fills_new_elements_with_zeros_and_keeps_the_others)
+{
+	uint32_t *items = NULL;
+	size_t capacity = 0;
+
+	CHECK(array_reserve_zeros(&items, &capacity, 1, sizeof(*items)));
+	memset(items, 0xff, capacity * sizeof(*items));
+	CHECK(array_reserve_zeros(&items, &capacity, 50, sizeof(*items)));
+	CHECK_EQ(capacity, 64);
+	for (size_t i = 0; i < capacity; i++)
+		CHECK_U64(items[i], i < 16 ? UINT32_MAX : 0);
+	free(items);
+}
+
 TEST(array_keeps_its_elements_while_it_grows)
 {
 	uint64_t *items = NULL;

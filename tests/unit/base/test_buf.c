@@ -235,6 +235,7 @@ TEST(file_read_all_reads_standard_input)
 	CHECK_EQ(write(ends[1], "through a pipe", 14), 14);
 	close(ends[1]);
 	CHECK_EQ(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+	close(ends[0]);
 	CHECK_OK(file_read_all("-", 0, &bytes, &length, &err), err);
 	CHECK_STR(bytes, "through a pipe");
 	free(bytes);

@@ -15,6 +15,7 @@ static const char *caught(const char *text)
 	dup2(ends[1], STDERR_FILENO);
 	message("%s", text);
 	dup2(saved, STDERR_FILENO);
+	close(saved);
 	close(ends[1]);
 	length = read(ends[0], line, sizeof(line) - 1);
 	CHECK_LE(0, length);
@@ -84,5 +85,6 @@ TEST(a_message_once_is_printed_once)
 		message_once("number %d", i);
 	close(ends[1]);
 	CHECK_EQ(read(ends[0], line, sizeof(line)), strlen("proton-viewer: number 1\n"));
+	close(ends[0]);
 	CHECK_STR(line, "proton-viewer: number 1\n");
 }

@@ -39,6 +39,7 @@ static enum options_result finish(void *into, const char *value, struct proton_e
 	return OPTIONS_LAST;
 }
 
+static const char *const styles[] = {"plain", "fancy", NULL};
 static const char *const fruits[] = {"apple", "pear", "plum", NULL};
 
 #define MEMBER(name) .member = offsetof(struct settings, name)
@@ -50,6 +51,7 @@ static const struct option_row rows[] = {
 	{'q', "quiet", NULL, "print less", MEMBER(is_quiet)},
 	{0, "silent", NULL, NULL, MEMBER(is_quiet)},
 	{'f', "fruit", "KIND", "apple, pear or plum", MEMBER(fruit), fruits, note_fruit},
+	{0, "style", "HOW", NULL, MEMBER(name), styles, .is_text = true},
 	{0, "module", "NAME", "the rest is not ours", .parse = finish},
 };
 static const struct option_row more[] = {{'h', "help", .help = "print this help"}};
@@ -93,6 +95,8 @@ TEST(rows_set_flags_texts_words_and_call_functions)
 	CHECK(settings.is_quiet);
 	CHECK_EQ(settings.fruit, PEAR);
 	CHECK_EQ(READ(NULL, "-q", "-h"), OPTIONS_HELP);
+	CHECK_EQ(READ(NULL, "--style", "FANCY"), OPTIONS_RUN);
+	CHECK_STR(settings.name, "fancy"); /* as in the row */
 }
 
 TEST(messages_name_the_option_like_the_user)
@@ -104,6 +108,9 @@ TEST(messages_name_the_option_like_the_user)
 		{{"--nope"}, "unknown option --nope; see tool --help"},
 		{{"-qz"}, "unknown option -z; see tool --help"},
 		{{"-n"}, "option -n needs a value; see tool --help"},
+		{{"--cuont=3"}, "unknown option --cuont=3; did you mean --count? See tool --help"},
+		{{"--silnt"}, "unknown option --silnt; see tool --help"}, /* it is not listed */
+		{{"--style", "Wide"}, "--style must be plain or fancy, not \"Wide\""},
 		{{"--count"}, "option --count needs a value; see tool --help"},
 		{{"--quiet=1"}, "option --quiet takes no value"},
 		{{"--fruit", "fig"}, "--fruit must be apple, pear or plum, not \"fig\""},
@@ -158,6 +165,7 @@ TEST(help_is_one_aligned_column_below_headings)
 	options_print(tables, 2);
 	fflush(stdout);
 	dup2(saved, STDOUT_FILENO);
+	close(saved);
 	close(ends[1]);
 	length = read(ends[0], text, sizeof(text) - 1);
 	text[length > 0 ? length : 0] = '\0';

@@ -15,6 +15,8 @@
 
 #include "fake/amd_calls.h"
 #include "fake/fake_cupti.h"
+#include "fake/fake_roctracer.h"
+#include "fake/fake_sdk.h"
 
 #define FAKE_POINTER(type, name, arguments) type(*name) arguments;
 static struct {
@@ -29,10 +31,15 @@ static struct {
 	void (*set_capture)(uint64_t stream, int status);
 	void (*hip_set_error)(int error);
 	int (*hip_last_error)(void);
-	/* roctracer: the clock of records, which HSA may not have initialized. */
-	uint64_t (*now)(void);
-	void (*stop_clock)(bool is_on);
 } fake;
+
+/* The controls that only one fake has. */
+static struct {
+	FAKE_ROCTRACER_CONTROLS(FAKE_POINTER)
+} tracer;
+static struct {
+	FAKE_SDK_CONTROLS(FAKE_POINTER)
+} sdk;
 #undef FAKE_POINTER
 
 static const char *tested_backend(void)
@@ -132,17 +139,17 @@ static const char *library_variable(bool is_driver)
 /* The program loads HIP. */
 static void load_hip(void)
 {
-	void *hip = fake_open("PROTON_HIP_PATH");
+	void *library = fake_open("PROTON_HIP_PATH");
 
-#define FIND(type, name, arguments) find_optional(&fake.name, hip, "fake_" #name);
+#define FIND(type, name, arguments) find_optional(&fake.name, library, "fake_" #name);
 	FAKE_CUDA_CONTROLS(FIND)
 #undef FIND
-	find_optional(&fake.cuda_fail, hip, "fake_fail");
-	find_optional(&fake.cuda_calls, hip, "fake_calls");
-	find_optional(&fake.cu_init, hip, "fake_init");
-	find_optional(&fake.set_capture, hip, "fake_set_capture");
-	find_optional(&fake.hip_set_error, hip, "fake_set_error");
-	find_optional(&fake.hip_last_error, hip, "fake_last_error");
+	find_optional(&fake.cuda_fail, library, "fake_fail");
+	find_optional(&fake.cuda_calls, library, "fake_calls");
+	find_optional(&fake.cu_init, library, "fake_init");
+	find_optional(&fake.set_capture, library, "fake_set_capture");
+	find_optional(&fake.hip_set_error, library, "fake_set_error");
+	find_optional(&fake.hip_last_error, library, "fake_last_error");
 }
 
 /* The controls of a fake of rocprofiler-sdk or roctracer. */
@@ -154,8 +161,15 @@ static void find_fake_of_amd(void)
 	FAKE_CONTROLS(FIND)
 	FAKE_AMD_CONTROLS(FIND)
 #undef FIND
-	find_optional(&fake.now, library, "fake_now");
-	find_optional(&fake.stop_clock, library, "fake_stop_clock");
+#define FIND_TRACER(type, name, arguments) fake_find(&tracer.name, library, "fake_" #name);
+#define FIND_SDK(type, name, arguments) fake_find(&sdk.name, library, "fake_sdk_" #name);
+	if (tests_backend("roctracer")) {
+		FAKE_ROCTRACER_CONTROLS(FIND_TRACER)
+	} else {
+		FAKE_SDK_CONTROLS(FIND_SDK)
+	}
+#undef FIND_TRACER
+#undef FIND_SDK
 }
 
 static void find_fake_of_hip(void)
@@ -219,30 +233,43 @@ __attribute__((unused)) static void fail_waiting(uint32_t count)
 	fake.cuda_fail(tests_cuda() ? "cuCtxSynchronize" : "hipDeviceSynchronize", 1, count, 700);
 }
 
-/* The session's id, or -1 with the error. */
-static int start_named(const char *name, const char *backend, struct proton_error *err)
+/* A session "a" of the tested backend, unless the options say another; -1 with the error. */
+static int start_with(struct proton_session_options options, struct proton_error *err)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path(name),
-		.backend = backend,
-		.flags = PROTON_SESSION_QUIET,
-	};
-	int session = -1;
-
-	load_fake();
-	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+	options.backend = options.backend ? options.backend : tested_backend();
+	return rec_try_start(options, err);
 }
 
-/* A session "a"; the test fails if it does not start. */
-__attribute__((unused)) static int start(void)
+__attribute__((unused)) static int start_named(const char *name, const char *backend,
+					       struct proton_error *err)
+{
+	load_fake();
+	return start_with(
+		(struct proton_session_options){.name = rec_path(name), .backend = backend}, err);
+}
+
+/* The test fails if it does not start. */
+__attribute__((unused)) static int start_options(struct proton_session_options options)
 {
 	struct proton_error err = {0};
-	int session = start_named("a", tested_backend(), &err);
+	int session;
 
+	load_fake();
+	session = start_with(options, &err);
 	if (session < 0)
 		FAIL("start: %s", err.text);
 	return session;
+}
+
+__attribute__((unused)) static int start(void)
+{
+	return start_options((struct proton_session_options){0});
+}
+
+/* Nothing is recorded; CUPTI may stay attached. */
+__attribute__((unused)) static bool is_resting(void)
+{
+	return tests_cuda() ? fake.is_silent() : fake.is_idle();
 }
 
 __attribute__((unused)) static void launch_ns(const char *name, uint64_t duration_ns)
@@ -257,7 +284,6 @@ __attribute__((unused)) static void launch_ns(const char *name, uint64_t duratio
 	});
 }
 
-/* Ends all sessions; returns the profile of "a". */
 /* A metric in device memory: one value of a tensor of doubles. */
 __attribute__((unused)) static struct proton_device_metric device_double(const char *name,
 									 const double *value,
@@ -276,8 +302,7 @@ __attribute__((unused)) static struct proton_device_metric device_double(const c
 
 __attribute__((unused)) static struct profile *finish(void)
 {
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	return rec_load("a.proton");
+	return rec_finish();
 }
 
 #endif

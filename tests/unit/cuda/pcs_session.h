@@ -5,7 +5,6 @@
 #include "unit/cuda/cuda_session.h"
 
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "model/samples.h"
 
@@ -14,29 +13,17 @@ static uint8_t gpu0;
 __attribute__((unused)) static uint8_t gpu0_second;
 __attribute__((unused)) static uint8_t gpu1 = 1;
 
-static int start_mode(const char *name, const char *mode, struct proton_error *err)
+__attribute__((unused)) static int start_mode(const char *name, const char *mode,
+					      struct proton_error *err)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path(name),
-		.backend = "cupti",
-		.mode = mode,
-		.flags = PROTON_SESSION_QUIET,
-	};
-	int session = -1;
-
 	load_fake();
-	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+	return start_with((struct proton_session_options){.name = rec_path(name), .mode = mode},
+			  err);
 }
 
-static int start_sampling(const char *mode)
+__attribute__((unused)) static int start_sampling(const char *mode)
 {
-	struct proton_error err = {0};
-	int session = start_mode("a", mode, &err);
-
-	if (session < 0)
-		FAIL("start: %s", err.text);
-	return session;
+	return start_options((struct proton_session_options){.mode = mode});
 }
 
 static void *context = &gpu0; /* of launches and samples */
@@ -59,22 +46,14 @@ static uint32_t launch_function(const char *name, void *function, uint64_t durat
 	});
 }
 
-static void take(uint64_t crc, const char *function, uint32_t offset, const char *reason,
-		 uint32_t samples)
+__attribute__((unused)) static void take(uint64_t crc, const char *function, uint32_t offset,
+					 const char *reason, uint32_t samples)
 {
 	fake.pcs_take(context, &(struct fake_pc){.crc = crc,
 						 .function = function,
 						 .offset = offset,
 						 .reason = reason,
 						 .samples = samples});
-}
-
-static const char *rec_info(const struct profile *profile, const char *key)
-{
-	for (size_t i = 0; i < profile->info_count; i++)
-		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
-			return profile_text(profile, profile->info[i].value);
-	return "(none)";
 }
 
 static int64_t value_at(const struct profile *profile, const char *path, const char *metric)

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 
 #include "backend/gpu/captured_nodes.h"
-#include "base/clock.h"
 
 static const struct {
 	const char *name;
@@ -50,14 +49,10 @@ static void replay(uint32_t exec, int times)
 
 TEST(a_captured_graph_is_attributed_to_its_capture_and_its_replay)
 {
-	struct profile *profile;
-
 	start();
 	replay(captured_exec("cap", 3), 4);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/node"), 12);
+	EXPECT(finish(), {"replay/<captured_at>/cap/node", 12});
 	CHECK_EQ(captured_nodes_count(), 0);
-	profile_free(profile);
 }
 
 TEST(a_graph_is_freed_at_once_and_an_executable_one_after_the_next_flush)
@@ -83,7 +78,6 @@ TEST(a_graph_is_freed_at_once_and_an_executable_one_after_the_next_flush)
 
 TEST(a_clone_of_a_graph_has_its_captures)
 {
-	struct profile *profile;
 	uint32_t graph;
 	uint32_t clone;
 
@@ -93,15 +87,12 @@ TEST(a_clone_of_a_graph_has_its_captures)
 	clone = fake.graph_clone(graph);
 	fake.graph_destroy(graph);
 	replay(fake.graph_instantiate(clone), 3);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/node"), 6);
-	profile_free(profile);
+	EXPECT(finish(), {"replay/<captured_at>/cap/node", 6});
 }
 
 /* Two levels of graphs inside a graph, then everything is destroyed. */
 TEST(child_graphs_have_their_captures_and_go_with_the_graph_around_them)
 {
-	struct profile *profile;
 	int session = start();
 	uint32_t inner = fake.graph_create();
 	uint32_t middle = fake.graph_create();
@@ -126,11 +117,8 @@ TEST(child_graphs_have_their_captures_and_go_with_the_graph_around_them)
 	fake.graph_exec_destroy(exec);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_EQ(captured_nodes_count(), 0);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/inner/node"), 10);
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/middle/node"), 20);
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/outer/node"), 30);
-	profile_free(profile);
+	EXPECT(finish(), {"replay/<captured_at>/inner/node", 10},
+	       {"replay/<captured_at>/middle/node", 20}, {"replay/<captured_at>/outer/node", 30});
 }
 
 static void add_flops(double flops)
@@ -143,7 +131,6 @@ static void add_flops(double flops)
 
 TEST(a_body_that_does_not_run_counts_nothing_and_goes_with_its_graph)
 {
-	struct profile *profile;
 	int session = start();
 	uint32_t graph = fake.graph_create();
 	uint32_t body;
@@ -167,16 +154,12 @@ TEST(a_body_that_does_not_run_counts_nothing_and_goes_with_its_graph)
 	fake.graph_exec_destroy(exec);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_EQ(captured_nodes_count(), 0);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "<captured_at>/always/node"), 10);
-	CHECK_U64(rec_count(profile, "<captured_at>/sometimes/node"), 2);
-	CHECK_NEAR(rec_value(profile, "<captured_at>/sometimes", "flops")->as.float64, 200, 0);
-	profile_free(profile);
+	EXPECT(finish(), {"<captured_at>/always/node", 10}, {"<captured_at>/sometimes/node", 2},
+	       {"<captured_at>/sometimes", 200, "flops"});
 }
 
 TEST(an_updated_executable_shows_the_capture_it_was_updated_from)
 {
-	struct profile *profile;
 	uint32_t exec;
 	uint32_t graph;
 
@@ -190,15 +173,12 @@ TEST(an_updated_executable_shows_the_capture_it_was_updated_from)
 	fake.graph_update(exec, graph);
 	fake.graph_destroy(graph);
 	replay(exec, 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/before/node"), 2);
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/after/node"), 10);
-	profile_free(profile);
+	EXPECT(finish(), {"replay/<captured_at>/before/node", 2},
+	       {"replay/<captured_at>/after/node", 10});
 }
 
 TEST(before_13_0_an_updated_executable_keeps_its_first_capture)
 {
-	struct profile *profile;
 	uint32_t exec;
 	uint32_t graph;
 
@@ -210,15 +190,12 @@ TEST(before_13_0_an_updated_executable_keeps_its_first_capture)
 	capture(graph, "after", 2);
 	fake.graph_update(exec, graph);
 	replay(exec, 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/before/node"), 10);
-	profile_free(profile);
+	EXPECT(finish(), {"replay/<captured_at>/before/node", 10});
 }
 
 /* cuGraphAddKernelNode(): the node belongs to the context where it was added. */
 TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
 {
-	struct profile *profile;
 	uint32_t graph;
 	uint64_t token;
 
@@ -231,15 +208,11 @@ TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
 	add_flops(7); /* no capture: a value of the scope, recorded once */
 	proton_scope_exit(token, NULL);
 	replay(fake.graph_instantiate(graph), 3);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/built/node"), 6);
-	CHECK_NEAR(rec_value(profile, "built", "flops")->as.float64, 7, 0);
-	profile_free(profile);
+	EXPECT(finish(), {"replay/<captured_at>/built/node", 6}, {"built", 7, "flops"});
 }
 
 TEST(a_graph_from_before_the_start_is_named_by_its_records_and_leaves_nothing)
 {
-	struct profile *profile;
 	uint32_t graph;
 	uint32_t exec;
 
@@ -254,9 +227,7 @@ TEST(a_graph_from_before_the_start_is_named_by_its_records_and_leaves_nothing)
 	/* Another executable of the same graph is not known either. */
 	replay(fake.graph_instantiate(graph), 1);
 	CHECK_EQ(captured_nodes_count(), 0);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/node"), 12);
-	profile_free(profile);
+	EXPECT(finish(), {"replay/node", 12});
 }
 
 TEST(a_graph_from_before_the_start_is_reported_once_with_upstreams_text)
@@ -282,7 +253,6 @@ TEST(a_graph_from_before_the_start_is_reported_once_with_upstreams_text)
 TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
 {
 	struct proton_error err;
-	struct profile *profile;
 	uint32_t graph;
 	int second;
 
@@ -298,12 +268,8 @@ TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 	replay(fake.graph_instantiate(graph), 2);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/node"), 6);
-	profile_free(profile);
-	profile = rec_load("b.proton");
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/node"), 4);
-	profile_free(profile);
+	EXPECT(rec_load("a.proton"), {"replay/<captured_at>/node", 6});
+	EXPECT(rec_load("b.proton"), {"replay/<captured_at>/node", 4});
 }
 
 TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
@@ -326,9 +292,8 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 	CHECK_EQ(fake.synchronized(), 1); /* no capture counts as open */
 	profile = finish();
 	/* HIP has no ids of nodes: a capture that was seen in part is not known. */
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/node"), tests_cuda() ? 2 : 0);
-	CHECK_U64(rec_count(profile, "replay/node"), tests_cuda() ? 2 : 4);
-	profile_free(profile);
+	EXPECT(profile, {"replay/<captured_at>/node", tests_cuda() ? 2 : 0},
+	       {"replay/node", tests_cuda() ? 2 : 4});
 }
 
 /* A program that captures graphs forever and never asks for its data. */

@@ -342,27 +342,13 @@ static uint32_t callbacks_of_query(void)
 	return atomic_load(&callbacks);
 }
 
-/* Triton and PyTorch ask hundreds of times in a step of a training. */
-TEST(queries_of_functions_arrive_only_around_changes_of_sampling)
+TEST(queries_of_functions_wait_while_sampling_changes)
 {
-	uint32_t count = 1;
-
 	begin_with_context();
 	fake.pcs_changes_without(KERNEL_GET_ATTRIBUTE);
 	for (int i = 0; i < 3; i++) {
 		start_sampling("pcsampling");
-		for (int tries = 0; tries < 30000 && (count = callbacks_of_query()); tries++)
-			usleep(1000);
-		CHECK_EQ(count, 0);
-		for (int call = 0; call < 376; call++)
-			CHECK_EQ(callbacks_of_query(), 0);
-		launch_function("mm", NULL, 1000);
-		fake.pcs_fill(&gpu0); /* the interval is raised, and later all is quiet again */
-		for (int tries = 0; tries < 30000 && fake.pcs_period(&gpu0) == 14; tries++)
-			usleep(1000);
-		for (int tries = 0; tries < 30000 && (count = callbacks_of_query()); tries++)
-			usleep(1000);
-		CHECK_EQ(count, 0);
+		CHECK_EQ(callbacks_of_query(), 2);
 		rec_finalize(PROTON_ALL_SESSIONS, "none");
 	}
 	CHECK_EQ(fake.pcs_changes_without(KERNEL_GET_ATTRIBUTE), 0);
@@ -482,7 +468,7 @@ TEST(a_short_interval_is_rounded_to_a_power_of_two)
 	profile = finish();
 	CHECK_STR(rec_info(profile, "pc_sampling"), "continuous");
 	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "1024");
-	CHECK_STR(rec_info(profile, "pc_sampling_interval_requested"), "(none)");
+	CHECK(!rec_info(profile, "pc_sampling_interval_requested"));
 	profile_free(profile);
 }
 

@@ -1,9 +1,5 @@
-/*
- * CUDA backend: search for libcupti: each place in turn, and earlier ones win. The
- * loader reads its search path when a process starts, so each search is a run of this program
- * with its own environment.
- */
-#include "unit/recorded.h"
+/* CUDA backend: search for libcupti: each place in turn, and earlier ones win. */
+#include "unit/search_runs.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -14,7 +10,6 @@
 extern char **environ;
 
 #define TOOLKIT "/usr/local/cuda"
-#define ANSWER_BYTES 1024
 
 /*
  * The run that searches: loads the libraries named in SEARCH_LOADED, and answers with the path, or
@@ -39,32 +34,9 @@ __attribute__((constructor)) static void search(void)
 	_exit(0);
 }
 
-/* "<directory>/<path>", with its directories created; a fake libcupti with `is_file`. */
 static const char *place(const char *path, bool is_file)
 {
-	const char *whole = rec_path(path);
-	char part[256];
-
-	for (const char *at = strchr(whole + 5, '/'); at; at = strchr(at + 1, '/')) {
-		snprintf(part, sizeof(part), "%.*s", (int)(at - whole), whole);
-		if (mkdir(part, 0700) != 0)
-			CHECK_EQ(errno, EEXIST);
-	}
-	if (is_file) {
-		struct proton_error err;
-		char *bytes;
-		size_t size;
-		int fd;
-
-		/* A copy: to the loader, links to one file are one library. */
-		CHECK_OK(file_read_all(getenv("PROTON_CUPTI_PATH"), 0, &bytes, &size, &err), err);
-		fd = open(whole, O_CREAT | O_TRUNC | O_WRONLY, 0700);
-		CHECK_LE(0, fd);
-		CHECK_EQ(write(fd, bytes, size), size);
-		close(fd);
-		free(bytes);
-	}
-	return whole;
+	return search_place(path, is_file ? getenv("PROTON_CUPTI_PATH") : NULL);
 }
 
 struct searched {
@@ -95,40 +67,23 @@ static void hide_toolkit(void)
 		SKIP("hiding %s needs root: %s", TOOLKIT, strerror(errno));
 }
 
+static void set_variables(const void *user)
+{
+	const struct searched *searched = user;
+
+	setenv("SEARCH_LOADED", searched->loaded ? searched->loaded : "", 1);
+	set("PROTON_CUPTI_PATH", searched->proton);
+	set("TRITON_CUPTI_LIB_PATH", searched->triton);
+	set("CUDA_HOME", searched->home);
+	set("CUDA_PATH", searched->path);
+	set("LD_LIBRARY_PATH", searched->loader);
+	set("SEARCH_BUSY", searched->is_busy ? "1" : NULL);
+}
+
 /* Where libcupti was found, or the error; until the next call. */
 static const char *find(struct searched searched)
 {
-	static char answer[ANSWER_BYTES];
-	size_t length = 0;
-	ssize_t got;
-	int fds[2];
-	pid_t pid;
-
-	skip_if_emulated("the emulator starts no further programs of its processor");
-	CHECK_EQ(pipe(fds), 0);
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0) {
-		dup2(fds[1], STDOUT_FILENO);
-		close(fds[0]);
-		close(fds[1]);
-		setenv("SEARCH_LOADED", searched.loaded ? searched.loaded : "", 1);
-		set("PROTON_CUPTI_PATH", searched.proton);
-		set("TRITON_CUPTI_LIB_PATH", searched.triton);
-		set("CUDA_HOME", searched.home);
-		set("CUDA_PATH", searched.path);
-		set("LD_LIBRARY_PATH", searched.loader);
-		set("SEARCH_BUSY", searched.is_busy ? "1" : NULL);
-		execl("/proc/self/exe", "searching", (char *)NULL);
-		_exit(1);
-	}
-	close(fds[1]);
-	while ((got = read(fds[0], answer + length, sizeof(answer) - 1 - length)) > 0)
-		length += (size_t)got;
-	close(fds[0]);
-	answer[length] = '\0';
-	CHECK_EQ(waitpid(pid, NULL, 0), pid);
-	return answer;
+	return search_run(set_variables, &searched);
 }
 
 static void need_fake(void)

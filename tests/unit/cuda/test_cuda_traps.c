@@ -145,7 +145,7 @@ static void no_memory(const struct version *version)
 	    10)
 		FAIL("CUPTI %s: kernels are lost without a warning", version->name);
 	rec_finalize(session, "none");
-	CHECK(fake.is_idle());
+	CHECK(is_resting());
 }
 
 TEST(running_out_of_memory_loses_records_and_nothing_else)

@@ -34,7 +34,7 @@ static void write_file(const char *path, const char *bytes, size_t length)
 static void append_lines(const struct profile *profile, uint32_t node, struct out *out)
 {
 	for (uint32_t i = profile->nodes[node].first_child; i; i = profile->nodes[i].next_sibling) {
-		const struct profile_frame *frame = &profile->frames[profile->nodes[i].frame];
+		const struct row_frame *frame = &profile->frames[profile->nodes[i].frame];
 		const char *file = profile_text(profile, frame->file);
 
 		CHECK_EQ(frame->kind, FRAME_SOURCE);
@@ -53,14 +53,6 @@ static void append_lines(const struct profile *profile, uint32_t node, struct ou
 /* The lines below kernel "one", after samples at two offsets of it. */
 static const char *sampled_lines(const char *cubin, size_t length, const uint32_t offsets[2])
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "cupti",
-		.mode = "pcsampling",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err;
 	struct profile *profile;
 	static struct out out;
 	int session;
@@ -68,7 +60,7 @@ static const char *sampled_lines(const char *cubin, size_t length, const uint32_
 
 	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
 	load_fake();
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	session = REC_START(.backend = "cupti", .mode = "pcsampling");
 	fake.context_create(&gpu0);
 	module = fake.module_load(cubin, length);
 	fake.launch(&(struct fake_launch){

@@ -1,33 +1,34 @@
-/*
- * Search for the libraries of ROCm: each place in turn, and earlier ones win. The loader reads its
- * search path when a process starts, so each search is a run of this program with its own
- * environment.
- */
-#include "unit/recorded.h"
+/* Search for the libraries of ROCm: each place in turn, and earlier ones win. */
+#include "unit/search_runs.h"
 
 #include <dlfcn.h>
 
 #include "driver/amd_library.h"
 
-#define ANSWER_BYTES 2048
-#define VARIABLES_MAX 8
+#define SDK "librocprofiler-sdk.so"
+#define PROTON_SDK "PROTON_ROCPROFILER_SDK_PATH"
+#define TRITON_DIRECTORY "TRITON_ROCPROFILER_SDK_LIB_PATH"
+#define TRITON_FILE "TRITON_ROCPROFILER_SDK_LIBRARY"
 
-/* The run that searches: loads the libraries of SEARCH_LOADED, and answers with the path. */
+static enum amd_library wanted = AMD_ROCPROFILER_SDK;
+
+static void load(const char *path)
+{
+	if (path && !dlopen(path, RTLD_NOW | RTLD_LOCAL))
+		printf("%s", dlerror());
+}
+
+/* The run that searches: loads the libraries of two variables, and answers with the path. */
 __attribute__((constructor)) static void search(void)
 {
-	char *loaded = getenv("SEARCH_LOADED");
-	enum amd_library wanted = AMD_ROCPROFILER_SDK;
 	struct proton_error err;
 	char file[PATH_MAX];
-	char *rest;
 
-	if (!loaded)
+	if (!getenv("SEARCH_WANTED"))
 		return;
-	if (getenv("SEARCH_WANTED"))
-		wanted = (enum amd_library)atoi(getenv("SEARCH_WANTED"));
-	for (char *path = strtok_r(loaded, ":", &rest); path; path = strtok_r(NULL, ":", &rest))
-		if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
-			printf("%s", dlerror());
+	wanted = (enum amd_library)atoi(getenv("SEARCH_WANTED"));
+	load(getenv("SEARCH_LOADED_FIRST"));
+	load(getenv("SEARCH_LOADED"));
 	if (getenv("SEARCH_NEAR"))
 		printf("%s",
 		       amd_library_find_file(wanted, getenv("SEARCH_NEAR"), file) ? file : "none");
@@ -45,161 +46,74 @@ __attribute__((constructor)) static void search(void)
 	_exit(0);
 }
 
-/* "<directory>/<path>", with its directories created and, with `is_file`, a library. */
-static const char *place(const char *path, bool is_file)
+/* A library in the test's directory. */
+static const char *place(const char *path)
 {
-	const char *whole = rec_path(path);
-	char part[256];
-
-	for (const char *at = strchr(whole + 5, '/'); at; at = strchr(at + 1, '/')) {
-		snprintf(part, sizeof(part), "%.*s", (int)(at - whole), whole);
-		if (mkdir(part, 0700) != 0)
-			CHECK_EQ(errno, EEXIST);
-	}
-	if (is_file) {
-		struct proton_error err;
-		char *bytes;
-		size_t size;
-		int fd;
-
-		/* A copy: to the loader, links to one file are one library. */
-		CHECK_OK(file_read_all(getenv("FAKE_LIBRARY"), 0, &bytes, &size, &err), err);
-		fd = open(whole, O_CREAT | O_TRUNC | O_WRONLY, 0700);
-		CHECK_LE(0, fd);
-		CHECK_EQ(write(fd, bytes, size), size);
-		close(fd);
-		free(bytes);
-	}
-	return whole;
+	return search_place(path, getenv("FAKE_LIBRARY"));
 }
 
-struct searched {
-	const char *loaded; /* libraries that the process has already, with colons between */
-	const char *names[VARIABLES_MAX]; /* of variables, and their values below the directory */
-	const char *values[VARIABLES_MAX];
-	enum amd_library wanted; /* AMD_HIP: the SDK, which most tests search for */
-};
-
-static void set_variables(const struct searched *searched)
+/* "NAME=PATH", a path in the test's directory, or "NAME==VALUE". */
+static void set_variables(const void *user)
 {
 	static const char *const known[] = {
-		"PROTON_HIP_PATH",
-		"PROTON_ROCPROFILER_SDK_PATH",
-		"TRITON_LIBHIP_PATH",
-		"TRITON_ROCPROFILER_SDK_LIB_PATH",
-		"TRITON_ROCPROFILER_SDK_LIBRARY",
-		"TRITON_ROCTX_LIBRARY",
-		"ROCM_PATH",
-		"LD_LIBRARY_PATH",
+		"PROTON_HIP_PATH", PROTON_SDK,           TRITON_DIRECTORY,
+		TRITON_FILE,       "TRITON_LIBHIP_PATH", "TRITON_ROCTX_LIBRARY",
+		"ROCM_PATH",       "LD_LIBRARY_PATH",
 	};
-	char wanted[16];
+	char number[16];
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		unsetenv(known[i]);
-	for (size_t i = 0; i < VARIABLES_MAX && searched->names[i]; i++)
-		setenv(searched->names[i],
-		       *searched->values[i] == '=' ? searched->values[i] + 1
-						   : rec_path(searched->values[i]),
-		       1);
-	setenv("SEARCH_LOADED", searched->loaded ? searched->loaded : "", 1);
-	snprintf(wanted, sizeof(wanted), "%d", (int)searched->wanted);
-	if (searched->wanted)
-		setenv("SEARCH_WANTED", wanted, 1);
-}
+	snprintf(number, sizeof(number), "%d", (int)wanted);
+	setenv("SEARCH_WANTED", number, 1);
+	for (const char *const *given = user; *given; given++) {
+		const char *value = strchr(*given, '=') + 1;
+		char name[64];
 
-/* Where the library was found, or the error; until the next call. */
-static const char *find(struct searched searched)
-{
-	static char answer[ANSWER_BYTES];
-	size_t length = 0;
-	ssize_t got;
-	int fds[2];
-	pid_t pid;
-
-	skip_if_emulated("the emulator starts no further programs of its processor");
-	CHECK_EQ(pipe(fds), 0);
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0) {
-		dup2(fds[1], STDOUT_FILENO);
-		close(fds[0]);
-		close(fds[1]);
-		set_variables(&searched);
-		execl("/proc/self/exe", "searching", (char *)NULL);
-		_exit(1);
+		snprintf(name, sizeof(name), "%.*s", (int)(value - *given) - 1, *given);
+		setenv(name, *value == '=' ? value + 1 : rec_path(value), 1);
 	}
-	close(fds[1]);
-	while ((got = read(fds[0], answer + length, sizeof(answer) - 1 - length)) > 0)
-		length += (size_t)got;
-	close(fds[0]);
-	answer[length] = '\0';
-	CHECK_EQ(waitpid(pid, NULL, 0), pid);
-	return answer;
 }
+
+/* Where the library was found with these variables, or the error; until the next call. */
+#define FIND(...) search_run(set_variables, (const char *const[]){__VA_ARGS__, NULL})
 
 TEST(a_path_in_the_variable_of_proton_is_the_only_one_tried)
 {
-	char *named = strdup(place("named/librocprofiler-sdk.so.1", true));
-
-	place("other/librocprofiler-sdk.so.1", true);
-	CHECK_STR(
-		find((struct searched){.names = {"PROTON_ROCPROFILER_SDK_PATH", "LD_LIBRARY_PATH"},
-				       .values = {"named", "other"}}),
-		named);
-	CHECK_STR(find((struct searched){.names = {"PROTON_ROCPROFILER_SDK_PATH"},
-					 .values = {"named/librocprofiler-sdk.so.1"}}),
-		  named);
-	CHECK_HAS(
-		find((struct searched){.names = {"PROTON_ROCPROFILER_SDK_PATH", "LD_LIBRARY_PATH"},
-				       .values = {"typo", "other"}}),
-		"cannot find librocprofiler-sdk.so.1 (searched: PROTON_ROCPROFILER_SDK_PATH=");
+	place("named/" SDK ".1");
+	place("other/" SDK ".1");
+	CHECK_STR(FIND(PROTON_SDK "=named", "LD_LIBRARY_PATH=other"), rec_path("named/" SDK ".1"));
+	CHECK_STR(FIND(PROTON_SDK "=named/" SDK ".1"), rec_path("named/" SDK ".1"));
+	CHECK_HAS(FIND(PROTON_SDK "=typo", "LD_LIBRARY_PATH=other"),
+		  "cannot find " SDK ".1 (searched: " PROTON_SDK "=");
 	/* An empty variable is not set. */
-	CHECK_STR(
-		find((struct searched){.names = {"PROTON_ROCPROFILER_SDK_PATH", "LD_LIBRARY_PATH"},
-				       .values = {"=", "other"}}),
-		rec_path("other/librocprofiler-sdk.so.1"));
-	free(named);
+	CHECK_STR(FIND(PROTON_SDK "==", "LD_LIBRARY_PATH=other"), rec_path("other/" SDK ".1"));
 }
 
 TEST(the_variables_of_triton_name_a_directory_and_a_file)
 {
-	char *file = strdup(place("wheel/librocprofiler-sdk.so.1.2", true));
-	char *versioned = strdup(place("wheel/librocprofiler-sdk.so.1", true));
-	char wanted[600];
+	char message[600];
 
-	CHECK_STR(find((struct searched){.names = {"TRITON_ROCPROFILER_SDK_LIB_PATH"},
-					 .values = {"wheel"}}),
-		  versioned);
-	CHECK_STR(find((struct searched){.names = {"TRITON_ROCPROFILER_SDK_LIB_PATH",
-						   "TRITON_ROCPROFILER_SDK_LIBRARY"},
-					 .values = {"wheel", "=librocprofiler-sdk.so.1.2"}}),
-		  file);
-	CHECK_STR(find((struct searched){.names = {"TRITON_ROCPROFILER_SDK_LIBRARY"},
-					 .values = {"wheel/librocprofiler-sdk.so.1.2"}}),
-		  file);
-	snprintf(wanted, sizeof(wanted),
+	place("wheel/" SDK ".1.2");
+	place("wheel/" SDK ".1");
+	CHECK_STR(FIND(TRITON_DIRECTORY "=wheel"), rec_path("wheel/" SDK ".1"));
+	CHECK_STR(FIND(TRITON_DIRECTORY "=wheel", TRITON_FILE "==" SDK ".1.2"),
+		  rec_path("wheel/" SDK ".1.2"));
+	CHECK_STR(FIND(TRITON_FILE "=wheel/" SDK ".1.2"), rec_path("wheel/" SDK ".1.2"));
+	snprintf(message, sizeof(message),
 		 "%d: cannot find librocprofiler-sdk.so.1 (searched: the process, "
 		 "TRITON_ROCPROFILER_SDK_LIB_PATH=%s); install rocprofiler-sdk of the same ROCm "
 		 "(7.0 or later), or set PROTON_ROCPROFILER_SDK_PATH to its directory",
 		 PROTON_E_NOLIB, rec_path("typo"));
-	CHECK_STR(find((struct searched){.names = {"TRITON_ROCPROFILER_SDK_LIB_PATH",
-						   "LD_LIBRARY_PATH"},
-					 .values = {"typo", "wheel"}}),
-		  wanted);
-	free(versioned);
-	free(file);
+	CHECK_STR(FIND(TRITON_DIRECTORY "=typo", "LD_LIBRARY_PATH=wheel"), message);
 }
 
 TEST(a_copy_in_the_process_is_used_whatever_triton_names)
 {
-	char *loaded = strdup(place("mine/librocprofiler-sdk.so", true));
-
-	place("other/librocprofiler-sdk.so.1", true);
-	CHECK_STR(find((struct searched){.loaded = loaded,
-					 .names = {"TRITON_ROCPROFILER_SDK_LIB_PATH"},
-					 .values = {"other"}}),
-		  loaded);
-	free(loaded);
+	place("mine/" SDK);
+	place("other/" SDK ".1");
+	CHECK_STR(FIND("SEARCH_LOADED=mine/" SDK, TRITON_DIRECTORY "=other"),
+		  rec_path("mine/" SDK));
 }
 
 /* From the last place to the first: each is found although later ones exist. */
@@ -213,122 +127,96 @@ TEST(each_place_is_tried_in_order)
 		"site-packages/torch/lib/librocprofiler-sdk.so",
 		"named/librocprofiler-sdk.so.1",
 	};
-	char *module = strdup(place("site-packages/some/module.so", true));
-	struct searched searched = {.loaded = module,
-				    .names = {"LD_LIBRARY_PATH", "ROCM_PATH"},
-				    .values = {"loader", "rocm"}};
+	const char *home = NULL;
 
+	place("site-packages/some/module.so");
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		const char *whole;
-
 		if (i == 3)
-			place("site-packages/_rocm_sdk_core/lib/libamdhip64.so.7", true);
+			place("site-packages/_rocm_sdk_core/lib/libamdhip64.so.7");
 		if (i == 4)
-			place("site-packages/torch/lib/libamdhip64.so", true);
-		if (i == 5) {
-			searched.names[2] = "TRITON_LIBHIP_PATH";
-			searched.values[2] = "named/libamdhip64.so";
-		}
-		whole = place(places[i], true);
-		CHECK_STR(find(searched), whole);
+			place("site-packages/torch/lib/libamdhip64.so");
+		if (i == 5)
+			home = "TRITON_LIBHIP_PATH=named/libamdhip64.so";
+		place(places[i]);
+		CHECK_STR(FIND("SEARCH_LOADED=site-packages/some/module.so",
+			       "LD_LIBRARY_PATH=loader", "ROCM_PATH=rocm", home),
+			  rec_path(places[i]));
 	}
-	free(module);
 }
 
 TEST(the_library_next_to_the_loaded_hip_comes_before_every_other_installation)
 {
-	char *hip = strdup(place("own/lib/libamdhip64.so", true));
-	char *own = strdup(place("own/lib/librocprofiler-sdk.so", true));
-
-	place("loader/librocprofiler-sdk.so.1", true);
-	place("loader/libamdhip64.so.7", true);
-	CHECK_STR(find((struct searched){.loaded = hip,
-					 .names = {"LD_LIBRARY_PATH", "ROCM_PATH",
-						   "TRITON_LIBHIP_PATH"},
-					 .values = {"loader", "rocm", "loader/libamdhip64.so.7"}}),
-		  own);
-	free(own);
-	free(hip);
+	place("own/lib/libamdhip64.so");
+	place("own/lib/" SDK);
+	place("loader/" SDK ".1");
+	place("loader/libamdhip64.so.7");
+	CHECK_STR(FIND("SEARCH_LOADED=own/lib/libamdhip64.so", "LD_LIBRARY_PATH=loader",
+		       "ROCM_PATH=rocm", "TRITON_LIBHIP_PATH=loader/libamdhip64.so.7"),
+		  rec_path("own/lib/" SDK));
 }
 
 TEST(a_library_that_would_bring_a_second_hsa_runtime_is_refused)
 {
-	char *hip = strdup(place("own/libamdhip64.so", true));
-	char *hsa = strdup(place("own/libhsa-runtime64.so", true));
-	char *system = strdup(place("loader/librocprofiler-sdk.so.1", true));
-	char both[1024];
 	const char *answer;
 
-	snprintf(both, sizeof(both), "%s:%s", hsa, hip);
-	answer = find((struct searched){
-		.loaded = both, .names = {"LD_LIBRARY_PATH"}, .values = {"loader"}});
-	CHECK_HAS(answer, "cannot find librocprofiler-sdk.so.1 next to the HIP that this process "
-			  "uses");
+	place("own/libamdhip64.so");
+	place("own/libhsa-runtime64.so");
+	place("loader/" SDK ".1");
+	answer = FIND("SEARCH_LOADED_FIRST=own/libhsa-runtime64.so",
+		      "SEARCH_LOADED=own/libamdhip64.so", "LD_LIBRARY_PATH=loader");
+	CHECK_HAS(answer, "cannot find " SDK ".1 next to the HIP that this process uses");
 	CHECK_HAS(answer, rec_path("own"));
 	/* The same before HIP is loaded. */
-	answer = find((struct searched){.names = {"LD_LIBRARY_PATH", "TRITON_LIBHIP_PATH"},
-					.values = {"loader", "own/libamdhip64.so"}});
-	CHECK_HAS(answer, "another ROCm would crash the process");
+	CHECK_HAS(FIND("LD_LIBRARY_PATH=loader", "TRITON_LIBHIP_PATH=own/libamdhip64.so"),
+		  "another ROCm would crash the process");
 	/* By its usual name the runtime is one for all. */
-	place("loader/libhsa-runtime64.so.1", true);
-	snprintf(both, sizeof(both), "libhsa-runtime64.so.1:%s", hip);
-	CHECK_STR(find((struct searched){
-			  .loaded = both, .names = {"LD_LIBRARY_PATH"}, .values = {"loader"}}),
-		  system);
-	free(system);
-	free(hsa);
-	free(hip);
+	place("loader/libhsa-runtime64.so.1");
+	CHECK_STR(FIND("SEARCH_LOADED_FIRST==libhsa-runtime64.so.1",
+		       "SEARCH_LOADED=own/libamdhip64.so", "LD_LIBRARY_PATH=loader"),
+		  rec_path("loader/" SDK ".1"));
 }
 
 TEST(only_the_sdk_is_in_the_global_scope)
 {
-	struct searched searched = {.names = {"LD_LIBRARY_PATH"}, .values = {"d"}};
-	char *sdk = strdup(place("d/librocprofiler-sdk.so.1", true));
-	char *hip = strdup(place("d/libamdhip64.so.6", true));
-	char wanted[600];
+	char message[600];
 
+	place("d/" SDK ".1");
+	place("d/libamdhip64.so.6");
 	setenv("SEARCH_SCOPE", "1", 1);
-	snprintf(wanted, sizeof(wanted), "%s global", sdk);
-	CHECK_STR(find(searched), wanted);
-	setenv("SEARCH_WANTED", "0", 1);
-	snprintf(wanted, sizeof(wanted), "%s local", hip);
-	CHECK_STR(find(searched), wanted);
-	free(sdk);
-	free(hip);
+	snprintf(message, sizeof(message), "%s global", rec_path("d/" SDK ".1"));
+	CHECK_STR(FIND("LD_LIBRARY_PATH=d"), message);
+	wanted = AMD_HIP;
+	snprintf(message, sizeof(message), "%s local", rec_path("d/libamdhip64.so.6"));
+	CHECK_STR(FIND("LD_LIBRARY_PATH=d"), message);
 }
 
 TEST(a_library_that_exists_and_cannot_be_loaded_is_reported_with_the_reason)
 {
-	int fd = open(place("bad/librocprofiler-sdk.so.1", false), O_CREAT | O_WRONLY, 0700);
+	int fd = open(search_place("bad/" SDK ".1", NULL), O_CREAT | O_WRONLY, 0700);
 
 	CHECK_EQ(write(fd, "text", 4), 4);
 	close(fd);
-	CHECK_HAS(find((struct searched){.names = {"PROTON_ROCPROFILER_SDK_PATH"},
-					 .values = {"bad"}}),
-		  "cannot load librocprofiler-sdk.so.1: ");
+	CHECK_HAS(FIND(PROTON_SDK "=bad"), "cannot load " SDK ".1: ");
 }
 
 TEST(other_libraries_have_their_own_names)
 {
-	char *roctx = strdup(place("d/libroctx64.so.4", true));
-	char *tracer = strdup(place("d/libroctracer64.so.4", true));
-	char *hsa = strdup(place("d/libhsa-runtime64.so.1", true));
-	char *hip = strdup(place("d/libamdhip64.so.6", true));
-	struct searched searched = {.names = {"LD_LIBRARY_PATH"}, .values = {"d"}};
+	static const struct {
+		enum amd_library library;
+		const char *path;
+	} cases[] = {
+		{AMD_ROCTX, "d/libroctx64.so.4"},
+		{AMD_ROCTRACER, "d/libroctracer64.so.4"},
+		{AMD_HSA, "d/libhsa-runtime64.so.1"},
+		{AMD_HIP, "d/libamdhip64.so.6"},
+	};
 
-	searched.wanted = AMD_ROCTX;
-	CHECK_STR(find(searched), roctx);
-	searched.wanted = AMD_ROCTRACER;
-	CHECK_STR(find(searched), tracer);
-	searched.wanted = AMD_HSA;
-	CHECK_STR(find(searched), hsa);
-	setenv("SEARCH_WANTED", "0", 1);
-	searched.wanted = AMD_HIP;
-	CHECK_STR(find(searched), hip);
-	free(roctx);
-	free(tracer);
-	free(hsa);
-	free(hip);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		place(cases[i].path);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		wanted = cases[i].library;
+		CHECK_STR(FIND("LD_LIBRARY_PATH=d"), rec_path(cases[i].path));
+	}
 }
 
 /* The command looks for the file that a program would load; from the last place to the first. */
@@ -340,37 +228,31 @@ TEST(a_file_is_found_without_loading_it)
 		"site-packages/_rocm_sdk_core/lib/librocprofiler-sdk.so.1",
 		"site-packages/torch/lib/librocprofiler-sdk.so.1",
 	};
-	struct searched searched = {.names = {"LD_LIBRARY_PATH", "ROCM_PATH"},
-				    .values = {"loader", "rocm"}};
 
 	setenv("SEARCH_NEAR", rec_path("site-packages/triton_proton/libproton_inject.so"), 1);
 	if (access("/opt/rocm", F_OK) != 0)
-		CHECK_STR(find(searched), "none");
+		CHECK_STR(FIND("LD_LIBRARY_PATH=loader", "ROCM_PATH=rocm"), "none");
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		if (i == 2)
-			place("site-packages/_rocm_sdk_core/lib/libamdhip64.so.7", true);
+			place("site-packages/_rocm_sdk_core/lib/libamdhip64.so.7");
 		if (i == 3)
-			place("site-packages/torch/lib/libamdhip64.so", true);
+			place("site-packages/torch/lib/libamdhip64.so");
 		/* Wheels with HIP and without the library: another ROCm's is not taken. */
 		if (i >= 2)
-			CHECK_STR(find(searched), "none");
-		place(places[i], true);
-		CHECK_STR(find(searched), rec_path(places[i]));
+			CHECK_STR(FIND("LD_LIBRARY_PATH=loader", "ROCM_PATH=rocm"), "none");
+		place(places[i]);
+		CHECK_STR(FIND("LD_LIBRARY_PATH=loader", "ROCM_PATH=rocm"), rec_path(places[i]));
 	}
 }
 
 TEST(hip_is_likely_if_it_is_loaded_or_the_machine_has_a_gpu)
 {
-	char *hip = strdup(place("some/libamdhip64.so.6", true));
-
+	place("some/libamdhip64.so.6");
 	setenv("SEARCH_LIKELY", "1", 1);
-	CHECK_STR(find((struct searched){.loaded = hip}), "1");
-	CHECK_STR(find((struct searched){.names = {"PROTON_HIP_PATH"},
-					 .values = {"some/libamdhip64.so.6"}}),
-		  "1");
-	CHECK_STR(find((struct searched){.names = {"PROTON_HIP_PATH"}, .values = {"typo"}}), "0");
+	CHECK_STR(FIND("SEARCH_LOADED=some/libamdhip64.so.6"), "1");
+	CHECK_STR(FIND("PROTON_HIP_PATH=some/libamdhip64.so.6"), "1");
+	CHECK_STR(FIND("PROTON_HIP_PATH=typo"), "0");
 	if (access("/dev/kfd", F_OK) == 0)
 		SKIP("this machine has an AMD GPU");
-	CHECK_STR(find((struct searched){.names = {"LD_LIBRARY_PATH"}, .values = {"some"}}), "0");
-	free(hip);
+	CHECK_STR(FIND("LD_LIBRARY_PATH=some"), "0");
 }

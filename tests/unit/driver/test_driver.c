@@ -353,14 +353,12 @@ static void *load(void *unused)
 {
 	struct proton_error err;
 
-	(void)unused;
 	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
 	return NULL;
 }
 
 static void load_in_child(size_t unused)
 {
-	(void)unused;
 	load(NULL);
 	CHECK_EQ(gpu_device_of_cuda(1), 0);
 }

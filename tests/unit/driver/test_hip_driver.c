@@ -1,5 +1,5 @@
 /* Instrumentation backend with a fake libamdhip64: where HIP differs from CUDA. */
-#include "unit/fakes.h"
+#include "unit/amd/hip_controls.h"
 #include "unit/recorded.h"
 
 #include "backend/intra/sm_id.h"
@@ -15,19 +15,6 @@
 
 #define FUNCTION 0x1234
 #define STREAM 7
-
-static struct {
-	void (*hold_events)(bool is_held);
-	size_t (*device_bytes)(void);
-	void (*set_capture)(uint64_t stream, int status);
-	void (*set_wall_clock)(int khz);
-	uint32_t (*invalidated_captures)(void);
-	int (*last_error)(void);
-	void (*fail)(const char *name, uint32_t first, uint32_t count, int code);
-	uint32_t (*calls)(const char *name);
-	int (*set_device)(int device);
-	int (*get_device)(int *device);
-} fake;
 
 static const char *const entries[] = {
 #define ENTRY_NAME(name, arguments) #name,
@@ -54,22 +41,6 @@ const char *__lsan_default_suppressions(void)
 	return "leak:create_event\n";
 }
 
-static void load_fake(void)
-{
-	void *handle = fake_open("PROTON_HIP_PATH");
-
-	fake_find(&fake.hold_events, handle, "fake_hold_events");
-	fake_find(&fake.device_bytes, handle, "fake_device_bytes");
-	fake_find(&fake.set_capture, handle, "fake_set_capture");
-	fake_find(&fake.set_wall_clock, handle, "fake_set_wall_clock");
-	fake_find(&fake.invalidated_captures, handle, "fake_invalidated_captures");
-	fake_find(&fake.last_error, handle, "fake_last_error");
-	fake_find(&fake.fail, handle, "fake_fail");
-	fake_find(&fake.calls, handle, "fake_calls");
-	fake_find(&fake.set_device, handle, "hipSetDevice");
-	fake_find(&fake.get_device, handle, "hipGetDevice");
-}
-
 static const char *mode;
 
 static int try_start(struct proton_error *err)
@@ -94,7 +65,7 @@ static int start(void)
 	struct proton_error err = {0};
 	int session;
 
-	load_fake();
+	find_hip();
 	session = try_start(&err);
 	if (session < 0)
 		FAIL("start: %s", err.text);
@@ -109,6 +80,16 @@ static const char layout[] =
 static int add_kernel(struct proton_error *err)
 {
 	return proton_instrument_kernel(FUNCTION, "mm", layout, err);
+}
+
+/* A session with the kernel. */
+static int begin(void)
+{
+	int session = start();
+	struct proton_error err = {0};
+
+	CHECK_OK(add_kernel(&err), err);
+	return session;
 }
 
 static uint64_t timer_khz = 100000;
@@ -148,17 +129,23 @@ static void flush(int session)
 	CHECK_OK(proton_activate(session, NULL), (struct proton_error){0});
 }
 
+/* A launch into the stream's capture: the buffer of its replays. */
+static uint64_t capture(void)
+{
+	uint64_t address;
+
+	hip.set_capture(STREAM, 1);
+	address = proton_instrument_buffer(256, 128, STREAM);
+	CHECK(address != 0);
+	proton_instrument_launched(FUNCTION, STREAM);
+	return address;
+}
+
 static int64_t cycles(const struct profile *profile)
 {
 	const struct profile_value *value = rec_value(profile, "mm/k", "cycles");
 
 	return value ? value->as.int64 : 0;
-}
-
-static struct profile *finish(void)
-{
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	return rec_load("a.proton");
 }
 
 /* Every entry is set, whatever is added to CUDA's table. */
@@ -175,7 +162,7 @@ TEST(every_function_of_the_table)
 	};
 	struct proton_error err = {0};
 
-	load_fake();
+	find_hip();
 	CHECK(!driver_is_bound());
 	CHECK_OK(driver_bind(true, &err), err);
 	CHECK(driver_is_bound());
@@ -192,7 +179,7 @@ TEST(a_missing_function_is_named)
 {
 	struct proton_error err = {0};
 
-	load_fake();
+	find_hip();
 	for (size_t i = 0; i < ENTRIES; i++) {
 		missing = entries[i];
 		CHECK_EQ(add_kernel(&err), PROTON_E_UNSUPPORTED);
@@ -222,7 +209,7 @@ TEST(a_kernel_of_the_other_vendor)
 	struct proton_error err = {0};
 	char nvidia[sizeof(layout) + 8];
 
-	load_fake();
+	find_hip();
 	snprintf(nvidia, sizeof(nvidia), "proton-instrument 1\nvendor nvidia%s",
 		 strstr(layout, "\nwarps"));
 	CHECK_OK(add_kernel(&err), err);
@@ -233,14 +220,12 @@ TEST(a_kernel_of_the_other_vendor)
 TEST(the_device_is_described)
 {
 	struct profile *profile;
-	struct proton_error err = {0};
-	const struct profile_device *device;
+	const struct row_device *device;
 
-	start();
-	CHECK_OK(add_kernel(&err), err);
-	CHECK_EQ(fake.set_device(1), 0);
+	begin();
+	CHECK_EQ(hip.set_device(1), 0);
 	CHECK(launch());
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(cycles(profile), 1000);
 	CHECK_U64(profile->device_count, 1);
 	device = &profile->devices[0];
@@ -261,11 +246,11 @@ TEST(devices_are_described_by_their_number_without_instrumentation)
 	struct proton_error err = {0};
 
 	setenv("FAKE_HIP_GPUS", "RX 7900 XTX,MI355X,MI250X,MI300X", 1);
-	load_fake();
+	find_hip();
 	CHECK_OK(driver_load_hip(&err), err);
 	CHECK(!driver_is_bound());
 	CHECK_EQ(amd_gpus_hip_count(), 4);
-	fake.fail("hipGetDeviceCount", 1, 1, 100);
+	hip.fail("hipGetDeviceCount", 1, 1, 100);
 	CHECK_EQ(amd_gpus_hip_count(), -1);
 	for (int i = 3; i >= 0; i--) {
 		const struct fake_gpu *gpu = fake_hip_gpu(i);
@@ -291,16 +276,14 @@ TEST(devices_are_described_by_their_number_without_instrumentation)
 TEST(overhead_set_by_the_user)
 {
 	struct profile *profile;
-	struct proton_error err = {0};
 
 	mode = "default:optimizations=time_shift";
 	for (int is_reported = 0; is_reported < 2; is_reported++) {
 		if (is_reported)
 			setenv("PROTON_INSTRUMENT_COST", "40,100", 1);
-		start();
-		CHECK_OK(add_kernel(&err), err);
+		begin();
 		CHECK(launch());
-		profile = finish();
+		profile = rec_finish();
 		CHECK_EQ(cycles(profile), is_reported ? 960 : 1000);
 		profile_free(profile);
 	}
@@ -312,23 +295,18 @@ TEST(overhead_set_by_the_user)
 TEST(capture_stays_valid)
 {
 	struct profile *profile;
-	struct proton_error err = {0};
-	int session = start();
+	int session = begin();
 	uint64_t address;
 
-	CHECK_OK(add_kernel(&err), err);
-	fake.hold_events(true);
+	hip.hold_events(true);
 	CHECK(launch());
-	fake.set_capture(STREAM, 1);
-	address = proton_instrument_buffer(256, 128, STREAM);
-	CHECK(address != 0);
-	proton_instrument_launched(FUNCTION, STREAM);
-	fake.hold_events(false);
+	address = capture();
+	hip.hold_events(false);
 	flush(session);
-	CHECK_U64(fake.invalidated_captures(), 0);
-	fake.set_capture(0, 0);
+	CHECK_U64(hip.invalidated_captures(), 0);
+	hip.set_capture(0, 0);
 	write_records(address);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(cycles(profile), 2000);
 	profile_free(profile);
 }
@@ -351,18 +329,16 @@ static char *timeline(const struct profile *profile)
 TEST(the_rate_of_the_timer)
 {
 	static const int rates[] = {100000, 25000, 0};
-	struct proton_error err = {0};
 
 	for (int i = 0; i < 3; i++) {
 		struct profile *profile;
 		char *text;
 
 		timer_khz = rates[i] ? (uint64_t)rates[i] : 100000;
-		start();
-		fake.set_wall_clock(rates[i]);
-		CHECK_OK(add_kernel(&err), err);
+		begin();
+		hip.set_wall_clock(rates[i]);
 		CHECK(launch());
-		profile = finish();
+		profile = rec_finish();
 		text = timeline(profile);
 		CHECK_HAS(text, "\"dur\":0.500,");
 		CHECK_HAS(text, "\"Frequency (MHz)\":2000,");
@@ -391,22 +367,17 @@ TEST(where_waves_ran)
 /* The thread's current device belongs to the program. */
 TEST(current_device_is_preserved)
 {
-	struct proton_error err = {0};
-	int session = start();
+	int session = begin();
 	int device = -1;
 	uint64_t address;
 
-	CHECK_OK(add_kernel(&err), err);
-	CHECK_EQ(fake.set_device(1), 0);
-	fake.set_capture(STREAM, 1);
-	address = proton_instrument_buffer(256, 128, STREAM);
-	CHECK(address != 0);
-	proton_instrument_launched(FUNCTION, STREAM);
-	fake.set_capture(0, 0);
+	CHECK_EQ(hip.set_device(1), 0);
+	address = capture();
+	hip.set_capture(0, 0);
 	write_records(address);
-	CHECK_EQ(fake.set_device(0), 0);
+	CHECK_EQ(hip.set_device(0), 0);
 	flush(session); /* on this thread, for graphs */
-	CHECK_EQ(fake.get_device(&device), 0);
+	CHECK_EQ(hip.get_device(&device), 0);
 	CHECK_EQ(device, 0);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 }
@@ -417,23 +388,21 @@ TEST(current_device_is_preserved)
  */
 static void survive(const char *name, uint32_t call)
 {
-	struct proton_error err = {0};
 	struct profile *profile;
 	bool is_sampled;
 	uint64_t lost;
-	int session = start();
+	int session = begin();
 
-	CHECK_OK(add_kernel(&err), err);
-	fake.fail(name, call, 1, 999);
+	hip.fail(name, call, 1, 999);
 	is_sampled = launch();
-	CHECK_EQ(fake.last_error(), 0);
+	CHECK_EQ(hip.last_error(), 0);
 	flush(session);
-	CHECK_EQ(fake.last_error(), 0);
-	fake.fail(name, 0, 0, 0);
+	CHECK_EQ(hip.last_error(), 0);
+	hip.fail(name, 0, 0, 0);
 	CHECK(launch());
 	flush(session);
 	lost = rec_counter(session, "lost: undecodable intra-kernel record");
-	profile = finish();
+	profile = rec_finish();
 	CHECK_LE(1000, cycles(profile));
 	CHECK(lost != UINT64_MAX);
 	CHECK(cycles(profile) == 2000 || !is_sampled || lost > 0);

@@ -18,7 +18,7 @@ static uint32_t string(struct profile *profile, const char *text)
 
 static uint32_t node(struct profile *profile, uint32_t parent, const char *name)
 {
-	struct profile_frame frame = {.kind = FRAME_NAME, .name = string(profile, name)};
+	struct row_frame frame = {.kind = FRAME_NAME, .name = string(profile, name)};
 
 	return profile_node(profile, parent, profile_frame(profile, frame));
 }
@@ -307,14 +307,14 @@ TEST(extras_are_stored_next_to_the_metrics)
 
 TEST(protons_extensions_are_on_one_line)
 {
-	struct profile_config launch = {.config = {.grid = {70000, 2, 1},
-						   .block = {128, 1, 1},
-						   .registers_per_thread = 32,
-						   .static_shared_bytes = 16,
-						   .dynamic_shared_bytes = 49152},
-					.count = 1,
-					.total_ns = 300};
-	struct profile_config other = {.flags = CONFIG_OTHER, .count = 4, .total_ns = 5};
+	struct row_config launch = {.config = {.grid = {70000, 2, 1},
+					       .block = {128, 1, 1},
+					       .registers_per_thread = 32,
+					       .static_shared_bytes = 16,
+					       .dynamic_shared_bytes = 49152},
+				    .count = 1,
+				    .total_ns = 300};
+	struct row_config other = {.flags = CONFIG_OTHER, .count = 4, .total_ns = 5};
 	struct profile *profile = profile_new();
 	struct profile_kernel *row = kernel(profile, node(profile, 0, "mm"), "CUDA", 0, 1, 300);
 	char *text;

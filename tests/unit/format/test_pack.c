@@ -3,7 +3,6 @@
 
 #include "format/pack.h"
 #include "format/packed_file.h"
-#include "format/profile_file.h"
 
 static uint64_t random_word(uint64_t *state)
 {
@@ -163,14 +162,10 @@ TEST(unpacked_strings_equal_those_that_were_packed)
 /* A session like that of a training step: scopes and kernels that ran several times. */
 static char *record(size_t kernels, size_t *length)
 {
-	struct proton_session_options options = {.size = sizeof(options),
-						 .name = rec_path("x"),
-						 .backend = "host",
-						 .flags = PROTON_SESSION_QUIET};
 	struct proton_error err;
 	char *bytes;
 
-	CHECK_OK(proton_start(&options, NULL, &err), err);
+	REC_START(.name = rec_path("x"));
 	for (int run = 0; run < 3; run++) {
 		for (size_t i = 0; i < kernels; i++) {
 			char name[64];

@@ -1,7 +1,6 @@
 /* format/profile_file and profile_view: writing and reading back, over existing files too. */
 #include "unit/recorded.h"
 
-#include <sys/file.h>
 #include <sys/resource.h>
 
 #include "format/packed_file.h"
@@ -47,7 +46,7 @@ TEST(a_table_of_several_extents_reads_as_one_array_while_it_is_written)
 	size_t length;
 	char *bytes;
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	profile_file_mark(&file, PROFILE_FILE_RECORDING, 0);
 	add_nodes(&file, 100000);
 	for (int i = 0; i < 1000; i++)
@@ -74,7 +73,7 @@ TEST(rows_that_were_not_committed_are_not_read)
 	struct profile_view view;
 	struct proton_error err;
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	CHECK(profile_file_append(&file, TABLE_NODES, 3));
 	profile_file_view(&file, &view);
 	CHECK_U64(view.rows[TABLE_NODES], 1);
@@ -91,7 +90,7 @@ TEST(a_compact_copy_holds_the_same_rows)
 	size_t length;
 	char *bytes;
 
-	CHECK_OK(profile_file_create(&file, NULL, &err), err);
+	CHECK_OK(profile_file_create(&file, NULL, false, &err), err);
 	add_nodes(&file, 5000);
 	profile_file_view(&file, &view);
 	out_init(&out, -1);
@@ -115,7 +114,7 @@ TEST(every_truncation_is_read_as_far_as_it_goes_or_refused)
 	size_t length;
 	char *bytes;
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	profile_file_mark(&file, PROFILE_FILE_RECORDING, 0);
 	add_nodes(&file, 10000);
 	bytes = read_file("x.proton", &length);
@@ -146,7 +145,7 @@ TEST(a_table_that_is_listed_twice_is_damage_and_leaks_nothing)
 	size_t length;
 	char *bytes;
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	profile_file_mark(&file, PROFILE_FILE_RECORDING, 0);
 	bytes = read_file("x.proton", &length);
 	header = (struct file_header *)(void *)bytes;
@@ -164,10 +163,10 @@ TEST(an_earlier_profile_is_moved_and_a_finished_one_comes_back)
 	struct proton_error err;
 	char moved[64];
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	add_nodes(&file, 3);
 	profile_file_close(&file, false);
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	snprintf(moved, sizeof(moved), "x.%d.proton", (int)getpid());
 	CHECK(rec_exists(moved));
 	CHECK_STR(file.place.leftover, rec_path(moved));
@@ -175,14 +174,14 @@ TEST(an_earlier_profile_is_moved_and_a_finished_one_comes_back)
 	add_nodes(&file, 3);
 	profile_file_close(&file, false);
 	unlink(rec_path(moved));
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	CHECK_PTR(file.place.leftover, NULL);
 	CHECK_STR(file.place.earlier, rec_path(moved));
 	CHECK(rec_exists(moved));
 	profile_file_close(&file, true);
 	CHECK(rec_exists("x.proton"));
 	CHECK(!rec_exists(moved));
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	working_file_drop_earlier(&file.place);
 	CHECK(!rec_exists(moved));
 	profile_file_close(&file, true);
@@ -195,9 +194,9 @@ TEST(a_file_that_another_process_writes_is_left_alone)
 	struct profile_file other;
 	struct proton_error err;
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	add_nodes(&file, 3);
-	CHECK_EQ(profile_file_create(&other, rec_path("x.proton"), &err), PROTON_E_BUSY);
+	CHECK_EQ(profile_file_create(&other, rec_path("x.proton"), false, &err), PROTON_E_BUSY);
 	CHECK_HAS(err.text, "written by another process");
 	CHECK(rec_exists("x.proton"));
 	profile_file_close(&file, true);
@@ -214,7 +213,7 @@ TEST(a_file_that_is_not_a_profile_is_never_overwritten)
 	CHECK(notes);
 	fputs("my thesis", notes);
 	fclose(notes);
-	CHECK_EQ(profile_file_create(&file, rec_path("x.proton"), &err), PROTON_E_INVALID);
+	CHECK_EQ(profile_file_create(&file, rec_path("x.proton"), false, &err), PROTON_E_INVALID);
 	CHECK_HAS(err.text, "is not a profile");
 	bytes = read_file("x.proton", &length);
 	CHECK_STR(bytes, "my thesis");
@@ -226,7 +225,7 @@ TEST(a_missing_directory_is_reported)
 	struct profile_file file;
 	struct proton_error err;
 
-	CHECK_NE(profile_file_create(&file, rec_path("no/x.proton"), &err), PROTON_OK);
+	CHECK_NE(profile_file_create(&file, rec_path("no/x.proton"), false, &err), PROTON_OK);
 	CHECK_HAS(err.text, "cannot create");
 	CHECK_HAS(err.text, "No such file or directory");
 }
@@ -239,7 +238,7 @@ TEST(a_full_file_system_is_an_error_from_append)
 	uint64_t rows = 0;
 
 	/* A file size limit simulates a full disk: fallocate fails. */
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	while (profile_file_append(&file, TABLE_NODES, 100))
 		rows += 100;

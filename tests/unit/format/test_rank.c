@@ -317,3 +317,12 @@ TEST(second_rank_with_an_explicit_name_gets_its_rank_in_the_name)
 	CHECK_EQ(access(rec_path("same.rank000001.hatchet"), F_OK), 0);
 	close(fd);
 }
+
+TEST(directories_of_a_job_are_known_by_name)
+{
+	CHECK(rank_is_job("a.ranks", 7) && rank_is_job("a.ranks/b", 7));
+	CHECK(!rank_is_job(".ranks", 6) && !rank_is_job("a.rank", 6));
+	CHECK(rank_is_range("000-999", 7) && rank_is_range("1000-1999/b", 9));
+	CHECK(!rank_is_range("12-", 3) && !rank_is_range("-12", 3) && !rank_is_range("12", 2));
+	CHECK(!rank_is_range("0-9x", 4) && !rank_is_range("000-999", 4));
+}

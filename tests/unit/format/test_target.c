@@ -4,7 +4,6 @@
 #include <limits.h>
 
 #include "export/export.h"
-#include "format/recognize.h"
 #include "format/target.h"
 
 static void check_stem(const char *name, const char *expected)
@@ -94,7 +93,7 @@ TEST(the_longest_name_is_recorded_and_written_in_parts)
 	CHECK_EQ(access(file, F_OK), 0);
 }
 
-#define RECOGNIZED(text) recognize_profile(text, sizeof(text) - 1)
+#define RECOGNIZED(text) target_recognize(text, sizeof(text) - 1)
 
 TEST(profiles_are_recognized_by_their_first_bytes)
 {
@@ -137,25 +136,17 @@ TEST(outputs_of_every_format_are_recognized)
 	const struct export_format *format;
 
 	for (size_t i = 0; (format = export_format_at(i)); i++) {
-		struct proton_session_options options = {
-			.size = sizeof(options),
-			.name = rec_path("x"),
-			.backend = "host",
-			.data = "trace",
-			.flags = PROTON_SESSION_QUIET,
-		};
+		int session = REC_START(.name = rec_path("x"), .data = "trace");
 		struct proton_error err;
 		char file[64];
 		char *bytes;
 		size_t length;
-		int session;
 
-		CHECK_OK(proton_start(&options, &session, &err), err);
 		rec_kernel("k");
 		rec_finalize(session, format->name);
 		snprintf(file, sizeof(file), "x.%s", format->suffix);
 		CHECK_OK(file_read_all(rec_path(file), NULL, &bytes, &length, &err), err);
-		CHECK(recognize_profile(bytes, length < 4096 ? length : 4096));
+		CHECK(target_recognize(bytes, length < 4096 ? length : 4096));
 		free(bytes);
 	}
 }

@@ -5,7 +5,6 @@
 #include "unit/tap.h"
 
 #include <stdatomic.h>
-#include <sys/resource.h>
 
 #include "backend/gpu/periodic_thread.h"
 

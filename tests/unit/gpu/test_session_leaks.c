@@ -47,18 +47,7 @@ static struct held held_now(void)
 
 static int start_as(const char *backend, const char *data)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.data = data,
-		.backend = backend,
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err = {0};
-	int session = -1;
-
-	CHECK_OK(proton_start(&options, &session, &err), err);
-	return session;
+	return start_options((struct proton_session_options){.data = data, .backend = backend});
 }
 
 static void one_session(const char *backend, const char *data, bool is_gpu)

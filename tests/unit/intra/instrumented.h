@@ -9,20 +9,8 @@
 /* Starts a session "a" of the instrumentation backend. */
 static int instrumented_start(const char *data, const char *mode)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "instrumentation",
-		.data = data,
-		.mode = mode,
-		.format = "proton",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err = {0};
-	int session = -1;
-
-	CHECK_OK(proton_start(&options, &session, &err), err);
-	return session;
+	return REC_START(.backend = "instrumentation", .data = data, .mode = mode,
+			 .format = "proton");
 }
 
 /* Bytes of a CTA with the layout's units and ring buffers. */

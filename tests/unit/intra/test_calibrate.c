@@ -2,9 +2,7 @@
 #include "unit/fakes.h"
 #include "unit/tap.h"
 
-#include <math.h>
-
-#include "backend/intra/calibrate.h"
+#include "backend/intra/record_overhead.h"
 #include "driver/driver.h"
 
 #define LIMIT_NS 1000000

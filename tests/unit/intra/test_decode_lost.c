@@ -114,7 +114,7 @@ static void know(uint32_t inner, uint32_t outer, uint64_t around)
 	struct instrument_nesting *nesting = layout_nesting(&layout);
 
 	nesting[inner].is_known = true;
-	nesting[inner].around[0] = around;
+	nesting[inner].around.bits[0] = around;
 	nesting[inner].parent = (uint16_t)outer;
 }
 
@@ -152,7 +152,7 @@ TEST(the_sixty_sixth_scope_can_have_been_open)
 	layout_code(&layout, scope, INSTRUMENT_END);
 	know(scope, NO_SCOPE, 0);
 	know(1, NO_SCOPE, 0);
-	layout.nesting[1].around[1] = 2;
+	layout.nesting[1].around.bits[1] = 2;
 	header(0, 0, 2000, 3);
 	put(0, 1, 300, B, 1);
 	put(0, 0, 400, E_END + 1, 0);

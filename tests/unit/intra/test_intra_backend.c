@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "backend/cuda/cupti_abi.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "export/export.h"
 #include "fake/fake_cupti.h"
@@ -71,8 +72,10 @@ static void add_kernel_of(uint32_t stride, uint32_t units, uint32_t ring_bytes)
 		.slack_bytes = 16,
 		.cta_stride = stride,
 		.is_amd = is_amd,
-		.units = {0, 1},
+		.units = {0},
 	};
+	for (uint32_t i = 0; i < units; i++)
+		layout.units[i] = (uint8_t)i;
 	layout.cta_bytes = instrumented_cta_bytes(&layout);
 	layout_scope(&layout, "k", 1);
 	layout_scope(&layout, "load", 4);
@@ -139,7 +142,8 @@ static void write_cta(uint64_t address, uint32_t slot, uint64_t start_ns)
 /* One launch of the kernel on all its CTAs; false if it got no buffer. */
 static bool launch(void)
 {
-	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
+	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout_requested(&layout),
+						    layout_alignment(&layout), STREAM);
 
 	for (uint32_t slot = 0; address && slot < CTAS / layout.cta_stride; slot++)
 		write_cta(address, slot, 1700000000000000000 + slot * 1000);
@@ -323,6 +327,52 @@ TEST(launch_without_a_buffer_is_not_sampled)
 	profile_free(profile);
 }
 
+/* The budget's stride is the kernel's, not the session's: 4096 CTAs of 32 warps. */
+TEST(launches_of_large_grids_fit_into_the_pool)
+{
+	struct profile *profile;
+	uint64_t address;
+
+	start("tree", "");
+	add_kernel_of(16, 32, 4096);
+	fake.hold_events(true);
+	for (int i = 0; i < 8; i++) {
+		size_t bytes = (size_t)4096 * layout_requested(&layout);
+
+		address = proton_instrument_buffer(bytes, layout_alignment(&layout), STREAM);
+		CHECK(address);
+		CHECK(bytes < (size_t)40 << 20);
+		proton_instrument_launched(FUNCTION, STREAM);
+	}
+	fake.hold_events(false);
+	profile = finish();
+	profile_free(profile);
+}
+
+/* Grids smaller than the stride, or not a multiple of it: the last CTA has space too. */
+TEST(the_last_ctas_of_a_stride_have_space)
+{
+	static const uint32_t grids[] = {1, 2, 15, 16, 17, 4095};
+	struct profile *profile;
+
+	start("tree", "");
+	add_kernel_of(16, 2, 128);
+	for (size_t i = 0; i < ARRAY_LENGTH(grids); i++) {
+		uint32_t sampled = (grids[i] + 15) / 16;
+		size_t bytes = (size_t)grids[i] * layout_requested(&layout);
+		uint64_t address =
+			proton_instrument_buffer(bytes, layout_alignment(&layout), STREAM);
+
+		CHECK(bytes + layout_alignment(&layout) >= (size_t)sampled * layout.cta_bytes);
+		for (uint32_t slot = 0; slot < sampled; slot++)
+			write_cta(address, slot, 1700000000000000000);
+		proton_instrument_launched(FUNCTION, STREAM);
+	}
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), (4 + 2 + 256) * 2 * 1000);
+	profile_free(profile);
+}
+
 /* A launch that failed after its buffer was taken, and a kernel that was not registered. */
 TEST(buffers_of_failed_and_unknown_launches)
 {
@@ -455,24 +505,16 @@ TEST(warps_are_inside_their_kernels_slice)
 {
 	const uint64_t begin_ns = clock_monotonic_ns() + 1000000;
 	uint32_t (*launch_seen)(const struct fake_launch *);
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("b"),
-		.data = "trace",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err = {0};
 	struct profile *profile;
-	int session;
 
 	load_fake();
-	options.backend = is_amd ? "rocprofiler" : "cupti";
 	start("trace", "");
 	add_kernel(1);
 	fake_find(&launch_seen,
 		  fake_open(is_amd ? "PROTON_ROCPROFILER_SDK_PATH" : "PROTON_CUPTI_PATH"),
 		  "fake_launch");
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	REC_START(.name = rec_path("b"), .data = "trace",
+		  .backend = is_amd ? "rocprofiler" : "cupti");
 	for (uint64_t i = 0; i < 3; i++) {
 		uint64_t address =
 			proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);

@@ -48,19 +48,14 @@ TEST(mode_printed_by_python)
 			   "granularity=warp_group:buffer_strategy=circular:buffer_type=global:"
 			   "sampling_options=7, 0,3,0:buffer_size=4096:"
 			   "optimizations=clock32,time_shift, sched_stores,sched_barriers";
-	struct instrument_options options = {.warp_count = 8};
 
 	CHECK_OK(instrument_mode_read(text, &mode, &err), err);
 	CHECK_U64(mode.warps, 1u << 7 | 1u << 3 | 1u);
 	CHECK(mode.time_shift && mode.sched_barriers);
-	instrument_mode_options(&mode, &options);
-	CHECK_EQ(options.warp_count, 8);
-	CHECK_EQ(options.warps_per_unit, 4);
-	CHECK_U64(options.warps, mode.warps);
-	CHECK_EQ(options.buffer, INSTRUMENT_BUFFER_GLOBAL);
-	CHECK_EQ(options.buffer_bytes, 4096);
-	CHECK_EQ(options.cta_stride, 1);
-	CHECK(options.sched_barriers);
+	CHECK_EQ(mode.warps_per_unit, 4);
+	CHECK_EQ(mode.buffer, INSTRUMENT_BUFFER_GLOBAL);
+	CHECK_EQ(mode.buffer_bytes, 4096);
+	CHECK_EQ(mode.cta_stride, 1);
 	/* Empty values, as an object without options prints them. */
 	CHECK_OK(instrument_mode_read("default:sampling_options=:optimizations=", &mode, &err),
 		 err);
@@ -82,7 +77,8 @@ TEST(automatic_scopes)
 	CHECK_EQ(mode.autos, 127 << 6);
 	refused("default:auto=branches",
 		"unknown automatic scope \"branches\"; expected one of loads, dots, stores, waits, "
-		"loops, partitions, reduce, scan, convert, local, tmem, atomic, call, all");
+		"loops, partitions, reduce, scan, convert, local, tmem, atomic, call, asm, "
+		"math, all");
 }
 
 TEST(budgets)
@@ -209,10 +205,10 @@ TEST(modes_with_different_code_have_different_keys)
 	check_key("default:buffer_type=global:buffer_size=64:auto=dots:"
 		  "optimizations=sched_barriers",
 		  "unit1-warps0-global64-cta1-barriers-auto2-budget5");
-	check_key("default:auto=all:budget=12", "unit1-warps0-shared0-cta1-auto1fff-budget12");
-	check_key("default:auto=all", "unit1-warps0-shared0-cta1-auto1fff-budget5");
+	check_key("default:auto=all:budget=12", "unit1-warps0-shared0-cta1-auto3fff-budget12");
+	check_key("default:auto=all", "unit1-warps0-shared0-cta1-auto3fff-budget5");
 	check_key("mma", "unit1-warps0-shared0-cta1-auto2");
-	check_key("default:auto=all:budget=off", "unit1-warps0-shared0-cta1-auto1fff");
+	check_key("default:auto=all:budget=off", "unit1-warps0-shared0-cta1-auto3fff");
 	check_key("default:tree=auto", "unit1-warps0-shared0-cta1");
 	check_key("default:tree=records", "unit1-warps0-shared0-cta1-records");
 	check_key("default:tree=sums", "unit1-warps0-shared0-cta1-sums");

@@ -148,27 +148,26 @@ TEST(scopes_with_overwritten_starts_keep_their_parents)
 	profile_free(profile);
 }
 
-TEST(warnings_get_rarer_if_a_program_flushes_often)
+TEST(a_warning_is_printed_once_however_often_a_program_flushes)
 {
 	int session;
 
 	if (!getenv("PROTON_CUDA_PATH"))
 		SKIP("no fake libraries: run by `meson test`");
-	session = instrumented_start("tree", "");
-	add_kernel();
-	rec_begin_saying();
-	for (int i = 0; i < 20; i++) {
-		launch();
-		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+	for (int run = 1; run <= 2; run++) {
+		session = instrumented_start("tree", "");
+		if (run == 1)
+			add_kernel();
+		rec_begin_saying();
+		for (int i = 0; i < 20; i++) {
+			launch();
+			CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+			CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+		}
+		rec_finalize(PROTON_ALL_SESSIONS, "proton");
+		CHECK_EQ(rec_printed("proton: mm: 36 of 52 records"), 1);
+		CHECK_EQ(rec_printed(" records were overwritten"), 1);
 	}
-	CHECK_EQ(rec_printed("proton: mm: 36 of 52 records"), 2);   /* flushes 1 and 2 */
-	CHECK_EQ(rec_printed("proton: mm: 72 of 104 records"), 1);  /* 4: of two launches */
-	CHECK_EQ(rec_printed("proton: mm: 144 of 208 records"), 1); /* 8 */
-	CHECK_EQ(rec_printed("proton: mm: 288 of 416 records"), 1); /* 16 */
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	CHECK_EQ(rec_printed("proton: mm: 144 of 208 records"), 2); /* the rest */
-	CHECK_EQ(rec_printed(" records were overwritten"), 6);
 	layout_fini(&layout);
 }
 

@@ -9,9 +9,10 @@
 #include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
-#include "backend/intra/reader_threads.h"
+#include "backend/intra/launch_queue.h"
 #include "model/trace_events.h"
 
 #define FUNCTION 0x1234
@@ -21,12 +22,16 @@
 #define ALWAYS UINT32_MAX
 
 /* The linker replaces the function that counts cores with this one. */
-uint32_t __wrap_reader_threads_limit(void);
-static uint32_t limit = READER_THREADS_MAX;
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set);
+static uint32_t core_count = 4 * READER_THREADS_MAX;
 
-uint32_t __wrap_reader_threads_limit(void)
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 {
-	return limit;
+	CHECK_U64(bytes, sizeof(*set));
+	CPU_ZERO(set);
+	for (uint32_t i = 0; i < core_count; i++)
+		CPU_SET(i, set);
+	return 0;
 }
 
 /* And puts this one before the function that starts threads. */
@@ -250,7 +255,7 @@ TEST(one_thread_on_a_small_machine)
 	struct profile *profile;
 	int session;
 
-	limit = 1;
+	core_count = 7;
 	session = start("tree");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	fake.hold_events(true);
@@ -260,7 +265,7 @@ TEST(one_thread_on_a_small_machine)
 	flush(session);
 	CHECK_EQ(worker_count(), 1);
 	profile = finish();
-	limit = READER_THREADS_MAX;
+	core_count = 4 * READER_THREADS_MAX;
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), 20 * CTAS * 2 * 2 * 100);
 	profile_free(profile);
 }
@@ -566,8 +571,7 @@ static int64_t executions_after(int launches, uint64_t *missing_out)
 	fake.hold_events(false);
 	flush(session);
 	*missing_out = missing(session);
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	executions = value_of(profile, "mm/load", "executions");
 	profile_free(profile);
 	return executions;
@@ -661,8 +665,7 @@ static void run_in_child(void)
 	start("tree");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	CHECK(launch());
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), CTAS * 2 * 2);
 	profile_free(profile);
 	leave_child();

@@ -139,7 +139,7 @@ TEST(a_kernel_that_was_not_replaced_is_reported)
 	CHECK_EQ(rec_printed(OVER), 1);
 	CHECK_EQ(launch(), 0);
 	finish();
-	CHECK_EQ(rec_printed(OVER), 2);
+	CHECK_EQ(rec_printed(OVER), 1);
 }
 
 TEST(a_caller_may_ignore_it)
@@ -167,7 +167,7 @@ TEST(modes_in_which_nothing_is_asked_for)
 		flush(session);
 		CHECK_EQ(launches(3), 0);
 		finish();
-		CHECK_EQ(rec_printed("proton: mm: its records"), strstr(modes[i], "=1") ? 2 : 0);
+		CHECK_EQ(rec_printed("proton: mm: its records"), strstr(modes[i], "=1") ? 1 : 0);
 	}
 }
 

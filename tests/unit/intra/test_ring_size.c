@@ -22,7 +22,7 @@ static uint64_t ring_next_to(const char *text, uint32_t buffer_bytes, uint32_t s
 		.shared_bytes = shared_bytes,
 		.shared_limit = 232448,
 		.shared_per_processor = 233472,
-		.buffer_bytes = buffer_bytes,
+		.mode.buffer_bytes = buffer_bytes,
 	};
 	struct instrument_result result;
 	struct proton_error err;

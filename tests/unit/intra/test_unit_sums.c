@@ -1,7 +1,6 @@
 /* Decoder for sums: words written by hand, and the executions and cycles decoded from them. */
 #include "unit/intra/decoding.h"
 
-#include "intra/decode/unit_sums.h"
 #include "intra/warps/segments.h"
 
 static const char head[] = "proton-instrument 1\nvendor nvidia\nwarps 2\nwarps_per_unit 1\n"

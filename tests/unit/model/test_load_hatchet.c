@@ -65,7 +65,7 @@ TEST(kernels_scopes_and_devices)
 		"\n[" NODE(NODE(NODE("", "mm", MM_METRICS), "layer", "\"bytes\":7"), "ROOT",
 			   "\"count\":0,\"time (ns)\":0,\"flops16\":0,\"bytes\":0") H100 "]\n");
 	const struct profile_kernel *kernel = &profile->kernels[1];
-	const struct profile_device *device = &profile->devices[0];
+	const struct row_device *device = &profile->devices[0];
 
 	CHECK_EQ(profile->node_count, 3);
 	CHECK(!profile->is_damaged);

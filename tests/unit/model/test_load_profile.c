@@ -315,7 +315,7 @@ TEST(all_phases_are_summed_without_what_was_cleared)
 TEST(configurations_are_summed_over_the_epochs_of_their_kernel)
 {
 	struct profile *profile;
-	const struct profile_config *launch;
+	const struct row_config *launch;
 
 	set_up_phases();
 	CHECK_EQ(t.kernels[2].epoch, 1); /* cleared */

@@ -176,7 +176,7 @@ TEST(a_kernel_may_be_a_mere_name_in_another_file)
 {
 	struct profile *a = profile_new();
 	struct profile *b = profile_new();
-	struct profile_frame frame = {.kind = FRAME_KERNEL};
+	struct row_frame frame = {.kind = FRAME_KERNEL};
 	struct profile *sum;
 
 	frame.name = profile_string(b, "k", 1);
@@ -287,7 +287,8 @@ TEST(groups_have_the_totals_of_the_tree)
 	for (int by = REGROUP_KERNEL; by <= REGROUP_DEVICE; by++) {
 		struct profile *flat = NULL;
 
-		CHECK_OK(profile_regroup(profile, (enum regroup_by)by, NULL, &flat, &err), err);
+		CHECK_OK(profile_regroup(profile, (enum regroup_by)by, NULL, NULL, &flat, &err),
+			 err);
 		CHECK_NEAR(number(flat, "time (ns)", 0), 1107, 0);
 		CHECK_NEAR(number(flat, "flops", 0), 11, 0);
 		for (uint32_t i = 1; i < flat->node_count; i++)
@@ -301,7 +302,7 @@ static struct profile *regrouped(const struct profile *profile, enum regroup_by 
 {
 	struct profile *flat = NULL;
 
-	CHECK_OK(profile_regroup(profile, by, NULL, &flat, &err), err);
+	CHECK_OK(profile_regroup(profile, by, NULL, NULL, &flat, &err), err);
 	return flat;
 }
 
@@ -341,13 +342,13 @@ TEST(bottom_up_each_kernel_has_its_callers)
 	struct profile *callers = NULL;
 	uint32_t k;
 
-	CHECK_OK(profile_invert(profile, 10, NULL, &callers, &err), err);
+	CHECK_OK(profile_invert(profile, 10, NULL, NULL, &callers, &err), err);
 	k = child(callers, 0, "k");
 	CHECK_EQ(callers->node_count, 3);
 	CHECK_NEAR(number(callers, "time (ns)", k), 1107, 0);
 	CHECK_NEAR(number(callers, "time (ns)", child(callers, k, "scope")), 1100, 0);
 	profile_free(callers);
-	CHECK_OK(profile_invert(profile, 0, NULL, &callers, &err), err);
+	CHECK_OK(profile_invert(profile, 0, NULL, NULL, &callers, &err), err);
 	CHECK_EQ(callers->node_count, 2);
 	profile_free(callers);
 	profile_free(profile);
@@ -359,7 +360,7 @@ TEST(only_kept_nodes_count)
 	bool keeps[4] = {false, false, true, false};
 	struct profile *flat = NULL;
 
-	CHECK_OK(profile_regroup(profile, REGROUP_KERNEL, keeps, &flat, &err), err);
+	CHECK_OK(profile_regroup(profile, REGROUP_KERNEL, keeps, NULL, &flat, &err), err);
 	CHECK_NEAR(number(flat, "time (ns)", 0), 1100, 0);
 	profile_free(flat);
 	profile_free(profile);

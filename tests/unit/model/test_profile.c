@@ -32,8 +32,8 @@ TEST(frames_are_found_by_content)
 
 	for (uint32_t round = 0; round < 2; round++) {
 		for (uint32_t i = 0; i < 500; i++) {
-			struct profile_frame frame = {.kind = i % 2 ? FRAME_NAME : FRAME_KERNEL,
-						      .name = i / 2};
+			struct row_frame frame = {.kind = i % 2 ? FRAME_NAME : FRAME_KERNEL,
+						  .name = i / 2};
 			uint32_t id = profile_frame(profile, frame);
 
 			if (round == 0)
@@ -49,8 +49,8 @@ TEST(frames_are_found_by_content)
 TEST(appended_frames_are_found_too)
 {
 	struct profile *profile = profile_new();
-	struct profile_frame a = {.kind = FRAME_NAME, .name = string(profile, "a")};
-	struct profile_frame b = {.kind = FRAME_NAME, .name = string(profile, "b")};
+	struct row_frame a = {.kind = FRAME_NAME, .name = string(profile, "a")};
+	struct row_frame b = {.kind = FRAME_NAME, .name = string(profile, "b")};
 	uint32_t first = profile_frame(profile, a);
 	uint32_t second = profile_frame_append(profile, b);
 
@@ -169,11 +169,11 @@ TEST(vectors_hold_their_length)
 TEST(frame_names_are_readable)
 {
 	struct profile *profile = profile_new();
-	struct profile_frame source = {.kind = FRAME_SOURCE,
-				       .name = string(profile, "forward"),
-				       .file = string(profile, "/a/model.py"),
-				       .line = 12};
-	struct profile_frame name = {.kind = FRAME_NAME, .name = string(profile, "layer")};
+	struct row_frame source = {.kind = FRAME_SOURCE,
+				   .name = string(profile, "forward"),
+				   .file = string(profile, "/a/model.py"),
+				   .line = 12};
+	struct row_frame name = {.kind = FRAME_NAME, .name = string(profile, "layer")};
 	uint32_t frame = profile_frame(profile, source);
 	char text[64];
 

@@ -171,7 +171,7 @@ TEST(saved_profile_equals_the_one_in_memory)
 	CHECK_U64(kernel->total_ns, 5000);
 	CHECK_U64(kernel->max_ns, 4999);
 	CHECK_EQ(profile->values[profile->nodes[1].first_value].as.float64 == 0.1, 1);
-	CHECK_STR(ranks_info(profile, "world_size"), "4");
+	CHECK_STR(profile_info_text(profile, "world_size"), "4");
 	CHECK(!profile->ranks);
 	profile_free(profile);
 }

@@ -118,8 +118,7 @@ TEST(launch_configurations_of_several_threads_are_counted_exactly)
 
 	rec_start("a");
 	run_threads(add_configs, &device, THREADS);
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	check_kernel(profile, "k", count);
 	for (uint32_t at = profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel]
 				   .first_config;

@@ -34,12 +34,6 @@ TEST(own_names_match_a_regular_expression)
 	CHECK(store_collectives_match("ncclDevKernel_Broadcast"));
 }
 
-static struct profile *finish(void)
-{
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	return rec_load("a.proton");
-}
-
 /* Occurrences `first` to `end` of a collective, each with its number in ns as its duration. */
 static void add(const char *scope, uint32_t first, uint32_t end)
 {
@@ -73,7 +67,7 @@ TEST(occurrences_have_their_durations)
 
 	rec_start("a");
 	add("reduce", 0, 120);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(profile->waits->duration_count, 3);
 	check_durations(profile, 120, 1);
 	profile_free(profile);
@@ -86,7 +80,7 @@ TEST(beyond_the_limit_one_in_several_occurrences_is_kept)
 	rec_start("a");
 	add("reduce", 0, FULL);
 	add("reduce", FULL, 3 * FULL + 7);
-	profile = finish();
+	profile = rec_finish();
 	check_durations(profile, 3 * FULL + 7, 4);
 	profile_free(profile);
 }
@@ -100,7 +94,7 @@ TEST(a_cleared_phase_takes_its_occurrences_with_it)
 	add("reduce", 5000, 5200);
 	CHECK_OK(proton_phase_clear(session, 0, false, &err), err);
 	add("reduce", 0, 60);
-	profile = finish();
+	profile = rec_finish();
 	check_durations(profile, 60, 1);
 	profile_free(profile);
 }
@@ -114,7 +108,7 @@ TEST(kernels_of_one_context_are_occurrences_of_one_collective)
 		rec_kernel("gemm");
 		rec_kernel("ncclDevKernel_AllReduce");
 	}
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(profile->waits->duration_count, 1);
 	CHECK_U64(profile->waits->durations[0].count, 7);
 	CHECK_U64(profile->waits->durations[0].flags, 0);
@@ -133,7 +127,7 @@ TEST(many_contexts_have_a_limit_that_is_counted)
 		snprintf(name, sizeof(name), "reduce %d", i);
 		add(name, 0, 1);
 	}
-	profile = finish();
+	profile = rec_finish();
 	for (size_t i = 0; i < profile->counter_count; i++)
 		if (strstr(profile_text(profile, profile->counters[i].name), "collective"))
 			lost += profile->counters[i].value;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/runtime_directory.h"
 #include "format/control_request.h"
+#include "record/nvtx/nvtx.h"
 
 #define MANY 1000
 #define REPLY_MS 20000
@@ -346,6 +347,108 @@ TEST(the_end_removes_the_socket_and_listening_can_begin_again)
 	CHECK_HAS(ask(CONTROL_STATUS), "+waiting");
 }
 
+/* Waits until the threads of the listener have ended. */
+static void await_threads(size_t threads)
+{
+	uint64_t end_ns = clock_monotonic_ns() + 60000000000ull;
+
+	while (count_entries("/proc/self/task") > threads && clock_monotonic_ns() < end_ns)
+		sched_yield();
+	CHECK_EQ(count_entries("/proc/self/task"), threads);
+	CHECK(access(socket_path, F_OK) != 0);
+}
+
+TEST(leaving_ends_both_threads_and_listening_can_begin_again)
+{
+	size_t threads;
+
+	for (int i = 0; i < 20; i++) {
+		begin("serve");
+		threads = count_entries("/proc/self/task") - 2;
+		CHECK_HAS(ask(CONTROL_START), "+recording");
+		CHECK_HAS(ask(CONTROL_LEAVE), "-a session that proton ctl has started is live");
+		CHECK(proton_is_listening());
+		CHECK_HAS(ask(CONTROL_STOP), "+");
+		CHECK_STR(ask(CONTROL_LEAVE), "+listens no more");
+		CHECK(!proton_is_listening());
+		await_threads(threads);
+	}
+}
+
+static void *ask_to_leave(void *unused)
+{
+	char bytes[CONTROL_REQUEST_MAX];
+	size_t length = write_request(bytes, CONTROL_LEAVE, CONTROL_NAME, NULL);
+	int fd = connect_client();
+
+	(void)unused;
+	if (fd < 0)
+		return NULL; /* the program was first */
+	send(fd, bytes, length, MSG_NOSIGNAL);
+	take_reply(fd);
+	return NULL;
+}
+
+/* Nothing is freed twice, in either order. */
+TEST(leaving_while_the_program_ends_it)
+{
+	for (int i = 0; i < 50; i++) {
+		pthread_t thread;
+		size_t threads;
+
+		begin("serve");
+		threads = count_entries("/proc/self/task") - 2;
+		CHECK_EQ(pthread_create(&thread, NULL, ask_to_leave, NULL), 0);
+		for (int k = 0; k < i; k++)
+			sched_yield();
+		proton_listen_end();
+		CHECK(!proton_is_listening());
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+		await_threads(threads);
+	}
+}
+
+TEST(a_range_is_recorded_from_its_first_entry_to_its_end)
+{
+	struct proton_error err = {0};
+	uint32_t frame = proton_scope_frame("range", 5);
+	struct profile *profile;
+	uint64_t token;
+
+	begin("serve");
+	CHECK_EQ(proton_listen_range("", &err), PROTON_E_INVALID);
+	for (int way = 0; way < 4; way++) {
+		CHECK_OK(proton_listen_range("range", &err), err);
+		CHECK_EQ(proton_scope_enter("ran"), 0);
+		CHECK_EQ(proton_scope_enter_name("rangex", 6, NULL), 0);
+		CHECK(proton_range_is_awaited() && !proton_is_profiling());
+		token = 0;
+		if (way == 0)
+			token = proton_scope_enter("range");
+		else if (way == 1)
+			token = proton_scope_enter_frame(frame);
+		else if (way == 2)
+			token = proton_scope_enter_name("rangex", 5, NULL);
+		else
+			CHECK_EQ(nvtx_push("range"), 0);
+		CHECK(proton_is_profiling() && !proton_range_is_awaited());
+		rec_kernel("k");
+		CHECK_EQ(nvtx_push("range"), way == 3);
+		CHECK_EQ(nvtx_pop(), way == 3);
+		CHECK(proton_is_profiling());
+		if (way == 3)
+			CHECK_EQ(nvtx_pop(), 0);
+		else
+			CHECK_EQ(proton_scope_exit(token, NULL), PROTON_OK);
+		CHECK(!proton_is_profiling());
+		CHECK_EQ(proton_scope_enter("range"), 0);
+		profile = rec_load("serve.hatchet");
+		CHECK_U64(rec_count(profile, "range/k"), 1);
+		profile_free(profile);
+	}
+	proton_listen_end();
+}
+
 TEST(an_unsafe_directory_is_not_used)
 {
 	struct proton_error err;
@@ -545,4 +648,5 @@ TEST(the_program_records_while_clients_send_anything)
 		pthread_join(threads[i], NULL);
 	rec_finalize(session, NULL);
 	CHECK_U64(count_kernels("own.hatchet"), TAP_IS_SANITIZED ? 20000 : 200000);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }

@@ -29,18 +29,9 @@ static char directory[64];
 static int start(const char *name)
 {
 	char path[128];
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = path,
-		.backend = "host",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err;
-	int session;
 
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	CHECK_OK(proton_start(&options, &session, &err), err);
-	return session;
+	return REC_START(.name = path);
 }
 
 static void record(void)
@@ -325,5 +316,6 @@ TEST(a_child_forked_while_a_signal_is_handled_ends)
 	CHECK(WIFSIGNALED(status));
 	close(ends[1]);
 	CHECK_EQ(read(ends[0], &byte, 1), 0); /* until the other end is closed everywhere */
+	close(ends[0]);
 	check_complete("a");
 }

@@ -25,18 +25,11 @@ static const struct {
 /* A session in "<directory>/out" with scopes that need more than 4 KiB in each format. */
 static int start_in_out(size_t format)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("out/x"),
-		.data = formats[format].is_trace ? "trace" : "tree",
-		.backend = "host",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err = {0};
 	int session;
 
 	CHECK_EQ(mkdir(rec_path("out"), 0700), 0);
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	session = REC_START(.name = rec_path("out/x"),
+			    .data = formats[format].is_trace ? "trace" : "tree");
 	for (int i = 0; i < SCOPES; i++) {
 		char name[64];
 		uint64_t token;

@@ -160,4 +160,5 @@ TEST(a_corrupt_file_of_a_killed_process_is_reported_as_corrupt)
 	CHECK_OK(profile_load_file(rec_path("a.proton"), &profile, &err), err);
 	CHECK(profile->is_damaged);
 	profile_free(profile);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }

@@ -166,20 +166,6 @@ static void await_numbers(int64_t more)
 		sched_yield();
 }
 
-static uint64_t count_samples_of_events(const struct profile *profile)
-{
-	uint64_t count = 0;
-
-	for (uint64_t row = 1; row < profile->trace->event_count; row++) {
-		const struct row_event *event = trace_event(profile->trace, row);
-
-		for (uint32_t at = event ? event->link : 0; at;
-		     at = profile->trace->samples[at].next)
-			count++;
-	}
-	return count;
-}
-
 TEST(a_trace_that_ends_while_64_threads_add_has_each_number_in_the_tree_and_in_an_event)
 {
 	pthread_t threads[THREADS];
@@ -418,8 +404,7 @@ TEST(threads_of_a_trace_write_runs_of_many_rows)
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, enter_in_turn, &gate), 0);
 	join_threads(threads, 2);
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	trace = profile->trace;
 	CHECK_U64(count_events(profile), 20000);
 	for (uint64_t row = 1; row < trace->event_count; row++)

@@ -1,12 +1,6 @@
 /* record/metrics and store: sums of values of each type, and rejected values. */
 #include "unit/recorded.h"
 
-static struct profile *finish(void)
-{
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	return rec_load("a.proton");
-}
-
 static int add(const char *name, enum proton_metric_type type, int64_t i, double d,
 	       struct proton_error *err)
 {
@@ -37,7 +31,7 @@ TEST(numbers_add_up_and_properties_are_replaced)
 		CHECK_EQ(add_int("all (inc)", i), PROTON_OK);
 		CHECK_EQ(add("real", PROTON_METRIC_DOUBLE, 0, i / 4.0, NULL), PROTON_OK);
 	}
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(rec_value(profile, "", "sum")->as.int64, 6);
 	value = rec_value(profile, "", "own");
 	CHECK_EQ(value->as.int64, 6);
@@ -60,7 +54,7 @@ TEST(a_name_that_is_only_a_suffix_or_spaces_stays_whole)
 	CHECK_EQ(add_int("(exc)", 1), PROTON_OK);
 	CHECK_EQ(add_int(" (pty) ", 2), PROTON_OK);
 	CHECK_EQ(add_int(" ", 4), PROTON_OK);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(profile->metric_count, 3);
 	CHECK_EQ(rec_value(profile, "", "(exc)")->as.int64, 1);
 	CHECK_EQ(rec_value(profile, "", " (pty) ")->as.int64, 2);
@@ -87,7 +81,7 @@ TEST(a_name_may_be_given_by_its_number)
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	metric.name_id = id + 1;
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, &err), PROTON_E_INVALID);
-	profile = finish();
+	profile = rec_finish();
 	value = rec_value(profile, "", "prepared");
 	CHECK_EQ(value->as.int64, 6);
 	CHECK_EQ(profile->metrics[value->metric].flags, METRIC_EXCLUSIVE);
@@ -101,7 +95,7 @@ TEST(the_first_suffix_of_a_name_counts)
 	rec_start("a");
 	CHECK_EQ(add_int("n", 1), PROTON_OK);
 	CHECK_EQ(add_int("n (pty)", 1), PROTON_OK);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(profile->metric_count, 1);
 	CHECK_EQ(rec_value(profile, "", "n")->as.int64, 2);
 	profile_free(profile);
@@ -115,7 +109,8 @@ TEST(another_type_is_refused_with_the_text_users_know)
 	CHECK_EQ(add("a", PROTON_METRIC_DOUBLE, 0, 1.0, &err), PROTON_OK);
 	CHECK_EQ(add("a", PROTON_METRIC_INT64, 1, 0, &err), PROTON_E_TYPE);
 	CHECK_STR(err.text,
-		  "Metric value type mismatch for valueId 0 (a): current=double, new=int64_t");
+		  "Metric value type mismatch for a: an integer after a float in the same context; "
+		  "use one type per metric name");
 	CHECK_U64(rec_counter(session, "lost: metric value of a different type"), 1);
 	rec_finalize(session, NULL);
 }
@@ -139,7 +134,7 @@ TEST(numbers_of_both_types_in_different_contexts_are_one_metric)
 	enter_and_add("y", "a", PROTON_METRIC_DOUBLE, 0, 0.5);
 	enter_and_add("z", "a (exc)", PROTON_METRIC_INT64, 4, 0);
 	enter_and_add("x", "a", PROTON_METRIC_INT64, 1, 0);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(profile->metric_count, 1);
 	CHECK_EQ(profile->metrics[0].type, PROTON_METRIC_DOUBLE);
 	CHECK(rec_value(profile, "x", "a")->as.float64 == 4);
@@ -161,11 +156,13 @@ TEST(a_property_is_text_in_one_context_and_a_number_in_another)
 	scope = proton_scope_enter("y");
 	CHECK_OK(proton_metrics_add(proton_context_here(), &text, 1, &err), err);
 	CHECK_EQ(add("a (pty)", PROTON_METRIC_DOUBLE, 0, 1, &err), PROTON_E_TYPE);
-	CHECK_STR(err.text,
-		  "Metric value type mismatch for valueId 1 (a): current=string, new=double");
+	CHECK_STR(
+		err.text,
+		"Metric value type mismatch for a: a float after a string in the same context; use "
+		"one type per metric name");
 	proton_scope_exit(scope, NULL);
 	enter_and_add("x", "a (pty)", PROTON_METRIC_DOUBLE, 0, 2);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(profile->metric_count, 2);
 	CHECK(rec_value(profile, "x", "a")->as.float64 == 2);
 	CHECK_STR(profile_text(profile, rec_value(profile, "y", "a")->as.string), "one");
@@ -195,7 +192,7 @@ TEST(vectors_add_element_by_element_and_keep_their_length)
 	metrics[0].count = 2;
 	CHECK_EQ(proton_metrics_add(proton_context_here(), metrics, 2, &err), PROTON_E_TYPE);
 	CHECK_STR(err.text, "Vector metric size mismatch for valueId 0 (v): current=3, new=2");
-	profile = finish();
+	profile = rec_finish();
 	words = profile->words + rec_value(profile, "", "v")->as.vector;
 	CHECK_U64(words[0], 3);
 	CHECK_U64(words[3], 6);
@@ -219,7 +216,7 @@ TEST(many_empty_vectors_leave_a_profile_whole)
 
 		CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	}
-	profile = finish();
+	profile = rec_finish();
 	CHECK(!profile->is_damaged);
 	for (int i = 0; i < 3; i++)
 		CHECK_U64(profile->words[rec_value(profile, "", names[i])->as.vector], 0);
@@ -236,7 +233,7 @@ TEST(strings_are_replaced)
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	metric.value.string = "second";
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_STR(profile_text(profile, rec_value(profile, "", "note")->as.string), "second");
 	profile_free(profile);
 }
@@ -266,7 +263,7 @@ TEST(integer_sums_stay_at_the_end_of_their_range_and_count_a_loss)
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(proton_metrics_add(proton_context_here(), &vector, 1, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, beyond), 4);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(rec_value(profile, "", "up")->as.int64, INT64_MAX);
 	CHECK_EQ(rec_value(profile, "", "down")->as.int64, INT64_MIN);
 	words = profile->words + rec_value(profile, "", "v")->as.vector;
@@ -285,7 +282,7 @@ TEST(integer_sums_over_phases_stay_at_the_end_of_their_range_and_count_a_loss)
 	CHECK_EQ(add_int("n", INT64_MAX), PROTON_OK);
 	CHECK_EQ(proton_phase_advance(session, NULL, NULL), PROTON_OK);
 	CHECK_EQ(add_int("n", INT64_MAX), PROTON_OK);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(rec_value(profile, "", "n")->as.int64, INT64_MAX);
 	for (size_t i = 0; i < profile->counter_count; i++)
 		if (strcmp(profile_text(profile, profile->counters[i].name), beyond) == 0)
@@ -308,6 +305,7 @@ TEST(invalid_metrics_are_rejected)
 	metric.value.string = NULL;
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, &err), PROTON_E_INVALID);
 	CHECK_HAS(err.text, "n has an unknown type or no value");
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 TEST(metrics_of_a_deactivated_session_are_not_recorded)
@@ -317,7 +315,7 @@ TEST(metrics_of_a_deactivated_session_are_not_recorded)
 
 	proton_deactivate(session, false, NULL);
 	CHECK_EQ(add_int("n", 1), PROTON_OK);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_PTR(rec_value(profile, "", "n"), NULL);
 	profile_free(profile);
 }
@@ -332,7 +330,7 @@ TEST(kernel_rows_count_sum_min_max_and_sort_into_buckets)
 	for (int i = 0; i < 500; i++)
 		rec_kernel("k");
 	rec_kernel("once");
-	profile = finish();
+	profile = rec_finish();
 	kernel = &profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel];
 	CHECK_U64(kernel->count, 500);
 	CHECK_LE(kernel->min_ns, kernel->max_ns);

@@ -239,7 +239,7 @@ TEST(a_link_in_place_of_the_working_file_is_not_followed)
 	struct proton_error err;
 
 	CHECK_EQ(symlink("elsewhere", rec_path("a.proton")), 0);
-	CHECK_EQ(profile_file_create(&file, rec_path("a.proton"), &err), PROTON_E_INVALID);
+	CHECK_EQ(profile_file_create(&file, rec_path("a.proton"), false, &err), PROTON_E_INVALID);
 	CHECK_HAS(err.text, "exists and is not a profile");
 	CHECK(!rec_exists("elsewhere"));
 }

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "record/nvtx/nvtx_environment.h"
+#include "record/nvtx/nvtx.h"
 #include "unit/fake_nvtx.h"
 
 static void start(void)
@@ -12,16 +12,10 @@ static void start(void)
 	rec_start("a");
 }
 
-static struct profile *finish(void)
-{
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	return rec_load("a.proton");
-}
-
 /* Finalizes and checks that `path` and nothing else below it had one kernel. */
 static void check_kernel_at(const char *path)
 {
-	struct profile *profile = finish();
+	struct profile *profile = rec_finish();
 
 	CHECK_U64(rec_count(profile, path), 1);
 	profile_free(profile);
@@ -244,7 +238,7 @@ TEST(domains_are_popped_separately)
 	rec_kernel("de");
 	CHECK_EQ(nvtx.domain_pop(first), 1);
 	CHECK_EQ(nvtx.domain_pop(first), 0);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "a/b/c/abc"), 1);
 	CHECK_U64(rec_count(profile, "a/b/ab"), 1);
 	CHECK_U64(rec_count(profile, "none"), 1);
@@ -268,7 +262,7 @@ TEST(popping_a_range_that_was_already_left_does_not_end_a_later_one)
 	rec_kernel("k");
 	CHECK_EQ(proton_scope_exit(later, NULL), PROTON_OK);
 	CHECK_EQ(proton_scope_exit(outer, NULL), PROTON_OK);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "next/later/k"), 1);
 	profile_free(profile);
 }
@@ -298,7 +292,7 @@ TEST(each_thread_has_its_own_ranges)
 		CHECK_EQ(pthread_create(&threads[i], NULL, work, names[i]), 0);
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
 		pthread_join(threads[i], NULL);
-	profile = finish();
+	profile = rec_finish();
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++) {
 		char path[32];
 

@@ -74,12 +74,6 @@ static void start(void)
 	start_as("shadow");
 }
 
-static struct profile *finish(void)
-{
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	return rec_load("a.proton");
-}
-
 static int push(const void *name, const struct nvtx_payload_data *data, int32_t count)
 {
 	struct nvtx_attributes attributes = {
@@ -166,7 +160,7 @@ TEST(the_scope_of_a_collective_has_the_size_of_its_communicator)
 	start();
 	init(0xabc, 8);
 	all_reduce(0xabc, 10);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [8 ranks]"), 1);
 	CHECK_U64(rec_node(profile, "ncclCommInitRank [8 ranks]"), REC_NOWHERE);
 	profile_free(profile);
@@ -184,7 +178,7 @@ TEST(communicators_of_one_size_are_numbered)
 	all_reduce(0xabc, 10);
 	all_reduce(0x123, 10);
 	all_reduce(0x999, 10); /* it was made before Proton was loaded */
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [2 ranks]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [2 ranks #2]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [1 rank]"), 1);
@@ -201,7 +195,7 @@ TEST(communicators_that_are_made_before_the_session_are_known)
 	init(0xabc, 4);
 	rec_start("a");
 	all_reduce(0xabc, 10);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [4 ranks]"), 1);
 	profile_free(profile);
 }
@@ -235,7 +229,7 @@ TEST(interleaved_communicators_are_separate_groups)
 
 	start();
 	interleave();
-	profile = finish();
+	profile = rec_finish();
 	check_interleaved(profile);
 	profile_free(profile);
 }
@@ -253,7 +247,7 @@ TEST(interleaved_communicators_are_separate_groups_in_source_contexts)
 	proton_context_provider_set(provide_source, NULL);
 	start_as("python");
 	interleave();
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "train.py"), 6);
 	check_interleaved(profile);
 	profile_free(profile);
@@ -342,7 +336,7 @@ TEST(a_group_call_launches_the_kernels_of_its_calls)
 	push(end_name, NULL, 0); /* its start was not recorded */
 	kernel(12);
 	nvtx.domain_pop(nccl);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd [8 ranks]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd [2 communicators]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd"), 1);
@@ -369,7 +363,7 @@ TEST(a_group_call_with_too_many_communicators_is_compared_with_no_other)
 		kernel(count);
 		nvtx.domain_pop(nccl);
 	}
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd [8 communicators]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd"), 1);
 	for (uint64_t i = 0; i < 8; i++)
@@ -418,6 +412,7 @@ TEST(fields_are_found_by_name_and_by_natural_alignment)
 	CHECK_U64(nvtx_payload_communicator(nccl, &data, 1).ranks, 16);
 	CHECK_U64(id_in(schema, &payload, sizeof(payload) - 1), 0);
 	CHECK_U64(nvtx_payload_communicator(&payload, &data, 1).id, 0); /* another domain */
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 TEST(the_newest_schema_of_an_id_counts)
@@ -435,6 +430,7 @@ TEST(the_newest_schema_of_an_id_counts)
 	CHECK_U64(id_in(ALL_REDUCE, payload, sizeof(payload)), 2);
 	schema_of(none, ARRAY_LENGTH(none), ALL_REDUCE);
 	CHECK_U64(id_in(ALL_REDUCE, payload, sizeof(payload)), 0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 TEST(a_payload_of_unknown_size_has_that_of_its_schema)
@@ -450,6 +446,7 @@ TEST(a_payload_of_unknown_size_has_that_of_its_schema)
 	CHECK_U64(register_schema(nccl, &schema), 1u << 25);
 	CHECK_U64(id_in(1u << 25, &payload, SIZE_MAX), 7);
 	CHECK_U64(id_in(ALL_REDUCE, &payload, SIZE_MAX), 0); /* its schema has no size */
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 TEST(damaged_payloads_do_no_harm)
@@ -476,7 +473,7 @@ TEST(damaged_payloads_do_no_harm)
 	}
 	pop_payload(nccl, NULL, SIZE_MAX);
 	pop_payload(nccl, data, 5);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce"), 10);
 	profile_free(profile);
 }
@@ -537,6 +534,7 @@ TEST(damaged_schemas_do_no_harm)
 		id_in(ALL_REDUCE, payload, size);
 		free(payload);
 	}
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 TEST(any_number_of_communicators_does_no_harm)
@@ -546,7 +544,7 @@ TEST(any_number_of_communicators_does_no_harm)
 	start();
 	for (uint64_t i = 1; i <= 3000; i++)
 		all_reduce(i, 1);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [communicator #1024]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclAllReduce"), 3000 - 1024);
 	profile_free(profile);
@@ -573,7 +571,7 @@ TEST(threads_use_communicators_at_once)
 		CHECK_EQ(pthread_create(&threads[i], NULL, call, &ids[i]), 0);
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
 		pthread_join(threads[i], NULL);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [2 ranks]"), 400);
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [2 ranks #2]"), 400);
 	profile_free(profile);

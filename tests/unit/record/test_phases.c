@@ -13,15 +13,6 @@ static void in_scope(const char *scope)
 	proton_scope_exit(token, NULL);
 }
 
-static uint32_t advance(int session)
-{
-	struct proton_error err;
-	uint32_t phase;
-
-	CHECK_OK(proton_phase_advance(session, &phase, &err), err);
-	return phase;
-}
-
 static bool is_complete(int session, uint32_t phase)
 {
 	struct proton_error err;
@@ -44,7 +35,7 @@ TEST(a_phase_contains_only_its_own_data)
 	struct profile *profile;
 
 	in_scope("one");
-	CHECK_EQ(advance(session), 1);
+	CHECK_EQ(rec_advance(session), 1);
 	in_scope("two");
 	in_scope("two");
 	profile = rec_load_phase("a.proton", 0);
@@ -72,7 +63,7 @@ TEST(empty_scopes_show_in_every_phase_they_were_entered_in)
 	for (uint32_t phase = 0; phase < 5; phase++) {
 		if (phase != 3)
 			proton_scope_exit(proton_scope_enter("empty"), NULL);
-		advance(session);
+		rec_advance(session);
 	}
 	for (uint32_t phase = 0; phase < 5; phase++) {
 		struct profile *profile = rec_load_phase("a.proton", phase);
@@ -88,7 +79,7 @@ TEST(completeness_follows_a_flush)
 	int session = rec_start("a");
 
 	CHECK(!is_complete(session, 0));
-	advance(session);
+	rec_advance(session);
 	CHECK(!is_complete(session, 0));
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK(is_complete(session, 0));
@@ -121,7 +112,7 @@ TEST(clearing_up_to_a_phase_keeps_the_later_ones)
 
 	for (int i = 0; i < 4; i++) {
 		in_scope("s");
-		advance(session);
+		rec_advance(session);
 	}
 	clear(session, 1, true);
 	CHECK_EQ(proton_data_get(session, 0, NULL, &bytes, &length, &err), PROTON_E_RANGE);
@@ -140,7 +131,7 @@ TEST(clearing_a_later_phase_drops_nothing_and_up_to_it_everything)
 	int session = rec_start("a");
 
 	in_scope("first");
-	advance(session);
+	rec_advance(session);
 	in_scope("second");
 	clear(session, 99, false);
 	clear(session, 0, false);
@@ -153,7 +144,7 @@ TEST(clearing_a_later_phase_drops_nothing_and_up_to_it_everything)
 	profile_free(profile);
 	session = rec_start("b");
 	in_scope("first");
-	advance(session);
+	rec_advance(session);
 	in_scope("second");
 	clear(session, UINT32_MAX, true);
 	in_scope("third");
@@ -171,7 +162,7 @@ TEST(a_metric_at_exit_goes_to_the_phase_of_the_exit)
 	int session = rec_start("a");
 	uint64_t token = proton_scope_enter_timed("across");
 
-	advance(session);
+	rec_advance(session);
 	proton_scope_exit(token, NULL);
 	profile = rec_load_phase("a.proton", 0);
 	CHECK_PTR(rec_value(profile, "across", "cpu_time (ns)"), NULL);
@@ -196,7 +187,7 @@ TEST(clearing_every_step_keeps_the_file_small)
 			in_scope(name);
 			in_scope(name); /* twice: histograms come and go too */
 		}
-		clear(session, advance(session) - 1, true);
+		rec_next_phase(session);
 		CHECK_EQ(stat(rec_path("a.proton"), &st), 0);
 		if (step == 100)
 			after_warm_up = st.st_size;
@@ -224,7 +215,7 @@ static uint64_t phases_take(int session, int kept)
 
 		in_scope("s");
 		proton_metrics_add(proton_context_here(), &metric, 1, NULL);
-		phase = advance(session);
+		phase = rec_advance(session);
 		if (kept && phase > (uint32_t)kept)
 			clear(session, phase - (uint32_t)kept - 1, false);
 	}
@@ -268,7 +259,7 @@ TEST(clearing_a_phase_in_the_middle_leaves_its_neighbours)
 	for (int phase = 0; phase < 6; phase++) {
 		for (int i = 0; i <= phase; i++)
 			in_scope("s");
-		advance(session);
+		rec_advance(session);
 	}
 	clear(session, 2, false);
 	clear(session, 4, false);
@@ -295,10 +286,7 @@ TEST(vectors_of_cleared_phases_are_used_again)
 		{.name = "w", .type = PROTON_METRIC_INT64_VECTOR, .count = 1},
 		{.name = "empty", .type = PROTON_METRIC_INT64_VECTOR},
 	};
-	struct profile_view view;
 	struct proton_error err;
-	char *bytes;
-	size_t length;
 	int session = rec_start("a");
 
 	for (int i = 0; i < 3; i++)
@@ -306,15 +294,11 @@ TEST(vectors_of_cleared_phases_are_used_again)
 	for (int step = 0; step < 1000; step++) {
 		CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
 		CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
-		clear(session, advance(session) - 1, true);
+		rec_next_phase(session);
 	}
 	CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
-	CHECK_OK(file_read_all(rec_path("a.proton"), 0, &bytes, &length, &err), err);
-	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
-	CHECK_LE(view.rows[TABLE_VECTORS], 4 + 2 + 1);
-	CHECK_LE(view.rows[TABLE_VALUES], 8);
-	profile_view_fini(&view);
-	free(bytes);
+	CHECK_LE(rec_rows("a.proton", TABLE_VECTORS), 4 + 2 + 1);
+	CHECK_LE(rec_rows("a.proton", TABLE_VALUES), 8);
 	rec_finalize(session, "proton");
 	{
 		struct profile *profile = rec_load("a.proton");
@@ -335,7 +319,7 @@ TEST(a_late_record_makes_its_nodes_in_the_phase_of_its_launch)
 	proton_scope_exit(proton_scope_enter("other"), NULL);
 	where = proton_context_here();
 	where.shadow = proton_context_child(where.shadow, proton_frame("late", 4));
-	CHECK_EQ(advance(session), 1);
+	CHECK_EQ(rec_advance(session), 1);
 	{
 		struct proton_metric metric = {
 			.name = "m", .type = PROTON_METRIC_INT64, .value.int64 = 1};
@@ -356,19 +340,7 @@ TEST(a_late_record_makes_its_nodes_in_the_phase_of_its_launch)
 
 static int start_periodic(const char *mode, const char *data)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "host",
-		.mode = mode,
-		.data = data,
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err;
-	int session = -1;
-
-	CHECK_OK(proton_start(&options, &session, &err), err);
-	return session;
+	return REC_START(.mode = mode, .data = data);
 }
 
 TEST(periodic_flushing_writes_each_phase_and_clears_it)
@@ -384,7 +356,7 @@ TEST(periodic_flushing_writes_each_phase_and_clears_it)
 
 		snprintf(scope, sizeof(scope), "s%d", phase);
 		in_scope(scope);
-		CHECK_EQ(advance(session), (uint32_t)phase + 1);
+		CHECK_EQ(rec_advance(session), (uint32_t)phase + 1);
 		snprintf(file, sizeof(file), "a.part_%d.hatchet", phase);
 		CHECK(rec_exists(file));
 		CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
@@ -414,13 +386,13 @@ TEST(periodic_flushing_uses_its_format_at_the_end_too)
 	struct proton_error err;
 
 	in_scope("s");
-	advance(session);
+	rec_advance(session);
 	in_scope("s");
 	CHECK_OK(proton_finalize(session, NULL, &err), err);
 	CHECK(rec_exists("a.part_0.hatchet_msgpack") && rec_exists("a.part_1.hatchet_msgpack"));
 	session = start_periodic("Periodic_Flushing", "trace");
 	in_scope("s");
-	advance(session);
+	rec_advance(session);
 	CHECK_OK(proton_finalize(session, NULL, &err), err);
 	CHECK(rec_exists("a.part_0.chrome_trace"));
 }
@@ -434,13 +406,13 @@ TEST(a_phase_that_cannot_be_written_is_kept)
 
 	CHECK_EQ(mkdir(rec_path("a.part_0.hatchet"), 0777), 0);
 	in_scope("first");
-	CHECK_EQ(advance(session), 1);
+	CHECK_EQ(rec_advance(session), 1);
 	CHECK_OK(proton_data_get(session, 0, NULL, &bytes, &length, &err), err);
 	CHECK_HAS(bytes, "first");
 	proton_free(bytes);
 	CHECK_EQ(rmdir(rec_path("a.part_0.hatchet")), 0);
 	in_scope("second");
-	CHECK_EQ(advance(session), 2);
+	CHECK_EQ(rec_advance(session), 2);
 	CHECK(rec_exists("a.part_0.hatchet") && rec_exists("a.part_1.hatchet"));
 	CHECK_OK(proton_finalize(session, "none", &err), err);
 }
@@ -479,11 +451,10 @@ TEST(periodic_flushing_refuses_what_it_cannot_do)
 static void *advance_often(void *argument)
 {
 	const int *session = argument;
-	struct proton_error err;
 
 	for (int i = 0; i < 50; i++) {
 		in_scope("t");
-		CHECK_OK(proton_phase_advance(*session, NULL, &err), err);
+		rec_advance(*session);
 	}
 	return NULL;
 }

@@ -129,20 +129,6 @@ static void add_subtree(const struct profile *profile, uint32_t node, struct don
 		add_subtree(profile, child, sum);
 }
 
-static uint64_t count_samples_of_events(const struct profile *profile)
-{
-	uint64_t count = 0;
-
-	for (uint64_t row = 1; row < profile->trace->event_count; row++) {
-		const struct row_event *event = trace_event(profile->trace, row);
-
-		for (uint32_t at = event ? event->link : 0; at;
-		     at = profile->trace->samples[at].next)
-			count++;
-	}
-	return count;
-}
-
 static void check_done(const char *file, const struct caller *callers)
 {
 	struct profile *profile = rec_load(file);

@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 
 #include "base/region.h"
-#include "record/store/store_rows.h"
 #include "record/thread/correlate.h"
 
 static unsigned reservations;

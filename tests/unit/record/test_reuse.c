@@ -66,15 +66,6 @@ static void request(uint32_t number)
 	proton_scope_exit(token, NULL);
 }
 
-static void next_phase(int session)
-{
-	struct proton_error err;
-	uint32_t phase;
-
-	CHECK_OK(proton_phase_advance(session, &phase, &err), err);
-	CHECK_OK(proton_phase_clear(session, phase - 1, true, &err), err);
-}
-
 /* Every node has the values and kernels of the scope that its name says, or of "(other)". */
 static uint32_t check_numbers(const struct profile *profile)
 {
@@ -126,7 +117,7 @@ TEST(each_phase_has_its_own_names_when_earlier_ones_are_cleared)
 		CHECK_EQ(rec_node(profile, "(other)"), REC_NOWHERE);
 		CHECK(rec_node(profile, name_of_number(path, phase * 100 + 7)) != REC_NOWHERE);
 		profile_free(profile);
-		next_phase(session);
+		rec_next_phase(session);
 		if (phase == 200) {
 			nodes = rec_rows("a.proton", TABLE_NODES);
 			strings = rec_rows("a.proton", TABLE_STRINGS);
@@ -153,7 +144,7 @@ TEST(cleared_names_can_be_recorded_again)
 		profile = rec_load_phase("a.proton", phase);
 		CHECK_EQ(check_numbers(profile), 9);
 		profile_free(profile);
-		next_phase(session);
+		rec_next_phase(session);
 	}
 	CHECK_U64(rec_counter(session, folded), 0);
 	rec_finalize(session, "none");
@@ -163,18 +154,17 @@ TEST(kept_data_keeps_its_names)
 {
 	struct profile *profile;
 	struct proton_error err;
-	uint32_t phase;
 	int session;
 
 	set_children("10");
 	session = rec_start("a");
 	for (uint32_t i = 0; i < 10; i++)
 		request(i);
-	CHECK_OK(proton_phase_advance(session, &phase, &err), err);
+	rec_advance(session);
 	for (uint32_t i = 0; i < 10; i++)
 		request(10 + i);
 	/* The phase before the cleared one is kept: nothing is used again. */
-	CHECK_OK(proton_phase_advance(session, &phase, &err), err);
+	rec_advance(session);
 	CHECK_OK(proton_phase_clear(session, 1, false, &err), err);
 	for (uint32_t i = 0; i < 10; i++)
 		request(20 + i);
@@ -199,15 +189,15 @@ TEST(every_session_has_to_have_cleared_a_name)
 	b = rec_start("b");
 	for (uint32_t i = 0; i < 10; i++)
 		request(i);
-	next_phase(a);
+	rec_next_phase(a);
 	for (uint32_t i = 0; i < 10; i++)
 		request(10 + i);
 	CHECK_U64(rec_counter(a, folded), 10);
 	profile = rec_load("b.proton");
 	CHECK_EQ(check_numbers(profile), 10);
 	profile_free(profile);
-	next_phase(a);
-	next_phase(b);
+	rec_next_phase(a);
+	rec_next_phase(b);
 	for (uint32_t i = 0; i < 10; i++)
 		request(20 + i);
 	CHECK_U64(rec_counter(a, folded), 10);
@@ -234,12 +224,12 @@ TEST(an_open_scope_keeps_its_name)
 	for (uint32_t phase = 0; phase < 5; phase++) {
 		for (uint32_t i = 0; i < 10; i++)
 			request(phase * 10 + i);
-		next_phase(session);
+		rec_next_phase(session);
 	}
 	rec_kernel("k");
 	proton_scope_exit(inner, NULL);
 	rec_kernel("k");
-	next_phase(session);
+	rec_next_phase(session);
 	for (uint32_t i = 0; i < 10; i++)
 		request(100 + i);
 	rec_kernel("k");
@@ -268,7 +258,7 @@ TEST(a_frame_that_the_program_holds_keeps_its_name)
 	frame = proton_frame("mine", 4);
 	for (uint32_t i = 0; i < 100; i++) {
 		request(i);
-		next_phase(session);
+		rec_next_phase(session);
 	}
 	CHECK_EQ(proton_frame("mine", 4), frame);
 	CHECK_STR(frames_text(frames_get(frame)->name, &length), "mine");
@@ -293,7 +283,7 @@ TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 		kept[i] = proton_context_here();
 		proton_scope_exit(token, NULL);
 	}
-	next_phase(session);
+	rec_next_phase(session);
 	for (uint32_t i = 0; i < 10; i++)
 		request(10 + i);
 	for (uint32_t i = 0; i < 10; i++) {
@@ -314,15 +304,6 @@ TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 	rec_finalize(session, "none");
 }
 
-static uint32_t advance(int session)
-{
-	struct proton_error err;
-	uint32_t phase;
-
-	CHECK_OK(proton_phase_advance(session, &phase, &err), err);
-	return phase;
-}
-
 /* Clears phase 0 and makes names until the space is used up: phase 1 is unchanged. */
 static void flood_after_clear(int session, uint32_t scopes)
 {
@@ -332,7 +313,7 @@ static void flood_after_clear(int session, uint32_t scopes)
 	CHECK_EQ(check_numbers(profile), scopes);
 	profile_free(profile);
 	CHECK_OK(proton_phase_clear(session, 0, true, &err), err);
-	advance(session);
+	rec_advance(session);
 	for (uint32_t i = 0; i < 40; i++)
 		request(100 + i);
 	profile = rec_load_phase("a.proton", 1);
@@ -351,7 +332,7 @@ TEST(a_name_of_two_phases_stays_until_both_are_cleared)
 	session = rec_start("a");
 	for (uint32_t i = 0; i < 10; i++)
 		request(i);
-	advance(session);
+	rec_advance(session);
 	for (uint32_t i = 0; i < 7; i++)
 		request(i);
 	flood_after_clear(session, 7);
@@ -372,7 +353,7 @@ TEST(pending_launches_keep_the_name_of_a_scope_entered_in_an_earlier_phase)
 		request(i);
 	for (uint32_t i = 0; i < 2; i++) /* the second below the first */
 		tokens[i] = enter_number(10 + i);
-	advance(session);
+	rec_advance(session);
 	where = proton_scope_context(tokens[1]);
 	proton_scope_exit(tokens[0], NULL);
 	flood_after_clear(session, 0);
@@ -403,7 +384,7 @@ TEST(a_thread_that_was_in_the_main_threads_scope_keeps_its_name)
 	for (uint32_t i = 0; i < 9; i++)
 		request(i);
 	token = enter_number(10);
-	advance(session);
+	rec_advance(session);
 	CHECK_EQ(pthread_create(&thread, NULL, take_context, &where), 0);
 	pthread_join(thread, NULL);
 	proton_scope_exit(token, NULL);
@@ -430,7 +411,7 @@ TEST(a_context_made_late_is_not_left_below_another_name)
 	token = enter_number(10);
 	where = proton_context_here();
 	proton_scope_exit(token, NULL);
-	advance(session);
+	rec_advance(session);
 	add_number(proton_context_enter(where, proton_frame("below", 5)), 10);
 	flood_after_clear(session, 0);
 	profile = rec_load("a.proton");
@@ -461,11 +442,11 @@ TEST(a_remembered_name_is_forgotten_when_it_is_replaced)
 	proton_scope_exit(token, NULL);
 	for (uint32_t i = 0; i < 30; i++) {
 		if (i % 10 == 0)
-			next_phase(session);
+			rec_next_phase(session);
 		request(i);
 	}
 	CHECK_EQ(proton_scope_enter_name(NULL, 0, &known), 0);
-	next_phase(session);
+	rec_next_phase(session);
 	token = proton_scope_enter_name("mine", 4, &known);
 	CHECK_NE(token, 0);
 	rec_kernel("k");
@@ -478,22 +459,14 @@ TEST(a_remembered_name_is_forgotten_when_it_is_replaced)
 
 TEST(events_of_kept_phases_keep_their_names)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "host",
-		.data = "trace",
-		.flags = PROTON_SESSION_QUIET,
-	};
 	struct profile *profile;
-	struct proton_error err;
 	int session;
 
 	set_children("10");
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	session = REC_START(.data = "trace");
 	for (uint32_t phase = 0; phase < 20; phase++) {
 		if (phase)
-			next_phase(session);
+			rec_next_phase(session);
 		for (uint32_t i = 0; i < 10; i++)
 			request(phase * 10 + i);
 	}
@@ -544,7 +517,7 @@ TEST(a_task_that_waits_keeps_the_names_of_its_scopes)
 	for (uint32_t phase = 0; phase < 5; phase++) {
 		for (uint32_t i = 0; i < 20; i++)
 			request(100 + phase * 20 + i);
-		next_phase(session);
+		rec_next_phase(session);
 	}
 	for (uint32_t i = 0; i < 3; i++) {
 		run_task(i + 1, 0);
@@ -707,8 +680,8 @@ static void run_storm(const char *children, uint32_t phases)
 		snprintf(name, sizeof(name), "main %u", i);
 		token = proton_scope_enter(name);
 		sched_yield();
-		phase = advance(a);
-		advance(b);
+		phase = rec_advance(a);
+		rec_advance(b);
 		for (uint32_t wait = 0; wait < i % 4; wait++)
 			sched_yield();
 		/* Sometimes two phases are kept, sometimes the current one is cleared, too. */
@@ -765,7 +738,7 @@ TEST(a_killed_process_leaves_no_wrong_names)
 			for (uint32_t i = 0;; i++) {
 				request(i);
 				if (i % 64 == 63)
-					next_phase(session);
+					rec_next_phase(session);
 			}
 		}
 		nanosleep(&delay, NULL);

@@ -3,12 +3,6 @@
 
 #include <pthread.h>
 
-static struct profile *finish(void)
-{
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	return rec_load("a.proton");
-}
-
 TEST(nested_scopes_are_a_path)
 {
 	struct profile *profile;
@@ -23,7 +17,7 @@ TEST(nested_scopes_are_a_path)
 	rec_kernel("k");
 	proton_scope_exit(outer, NULL);
 	rec_kernel("k");
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "outer/inner/k"), 2);
 	CHECK_U64(rec_count(profile, "outer/k"), 1);
 	CHECK_U64(rec_count(profile, "k"), 1);
@@ -36,7 +30,7 @@ TEST(a_scope_without_work_still_shows)
 
 	rec_start("a");
 	proton_scope_exit(proton_scope_enter("empty"), NULL);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_NE(rec_node(profile, "empty"), REC_NOWHERE);
 	profile_free(profile);
 }
@@ -50,7 +44,7 @@ TEST(nothing_is_recorded_without_a_session)
 	CHECK_OK(proton_scope_exit(token, NULL), (struct proton_error){0});
 	rec_kernel("early");
 	rec_start("a");
-	profile = finish();
+	profile = rec_finish();
 	CHECK_EQ(profile->node_count, 1);
 	profile_free(profile);
 }
@@ -66,7 +60,7 @@ TEST(exiting_an_outer_scope_exits_open_scopes_inside)
 	CHECK_OK(proton_scope_exit(outer, NULL), (struct proton_error){0});
 	rec_kernel("k");
 	CHECK_OK(proton_scope_exit(lost, NULL), (struct proton_error){0});
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "k"), 1);
 	profile_free(profile);
 }
@@ -122,7 +116,7 @@ TEST(scopes_entered_while_deactivated_are_context_later)
 	proton_activate(session, NULL);
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "quiet/k"), 1);
 	profile_free(profile);
 }
@@ -143,7 +137,7 @@ TEST(a_state_is_the_last_level)
 	proton_state_exit();
 	rec_kernel("k");
 	proton_scope_exit(a, NULL);
-	profile = finish();
+	profile = rec_finish();
 	CHECK(rec_value(profile, "test0/test1/state", "m"));
 	CHECK_U64(rec_count(profile, "test0/test1/state/k"), 1);
 	CHECK_U64(rec_count(profile, "test0/k"), 1);
@@ -163,7 +157,7 @@ TEST(an_inner_state_hides_the_outer_until_it_is_left)
 	proton_state_exit();
 	proton_state_exit(); /* one too many is harmless */
 	rec_kernel("k");
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "inner/k"), 1);
 	CHECK_U64(rec_count(profile, "outer/k"), 1);
 	CHECK_U64(rec_count(profile, "k"), 1);
@@ -178,7 +172,7 @@ TEST(the_metadata_state_makes_two_levels)
 	proton_state_enter("__proton_launch_metadata:mm");
 	rec_kernel("inner");
 	proton_state_exit();
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "__proton_launch_metadata/mm/inner"), 1);
 	profile_free(profile);
 }
@@ -196,7 +190,7 @@ TEST(a_state_may_be_given_by_its_frames)
 	proton_state_exit();
 	proton_state_exit();
 	rec_kernel("k");
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "outer/inner/k"), 1);
 	CHECK_U64(rec_count(profile, "outer/k"), 1);
 	CHECK_U64(rec_count(profile, "k"), 1);
@@ -218,7 +212,7 @@ TEST(a_kernel_inside_an_op_carries_its_name_and_metrics)
 	rec_kernel("raw_symbol");
 	proton_op_exit();
 	rec_kernel("raw_symbol");
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "mm_64x64"), 1);
 	CHECK_NEAR(rec_value(profile, "mm_64x64", "flops16")->as.float64, 64, 0);
 	CHECK_U64(rec_count(profile, "raw_symbol"), 1);
@@ -238,7 +232,7 @@ TEST(kernels_nest_on_the_host)
 		proton_kernel_end();
 	proton_kernel_end();
 	rec_kernel("after");
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "outer"), 16);
 	CHECK_U64(rec_count(profile, "after"), 1);
 	profile_free(profile);
@@ -257,7 +251,7 @@ TEST(a_timed_scope_adds_its_time_exclusively)
 		nanosleep(&pause, NULL);
 		proton_scope_exit(token, NULL);
 	}
-	profile = finish();
+	profile = rec_finish();
 	value = rec_value(profile, "cpu", "cpu_time (ns)");
 	CHECK(value);
 	CHECK_LE(6000000, value->as.int64);
@@ -308,7 +302,7 @@ TEST(a_thread_without_scopes_follows_each_change_of_the_main_threads)
 		run_visit(&scoped);
 		proton_scope_exit(token, NULL);
 	}
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "backward"), 1);
 	CHECK_U64(rec_count(profile, "step0/backward"), 1);
 	CHECK_U64(rec_count(profile, "step1/backward"), 1);
@@ -326,7 +320,7 @@ TEST(a_scope_is_left_only_on_its_own_thread)
 	run_visit(&visit);
 	CHECK_EQ(visit.status, PROTON_E_STATE);
 	rec_kernel("still");
-	profile = finish();
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "mine/still"), 1);
 	profile_free(profile);
 }
@@ -353,7 +347,7 @@ TEST(a_session_with_source_contexts_takes_them_from_the_provider)
 	proton_metrics_add(proton_scope_context(token), &metric, 1, NULL);
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
-	profile = finish();
+	profile = rec_finish();
 	CHECK_NE(rec_node(profile, ""), REC_NOWHERE);
 	CHECK_EQ(rec_node(profile, "scope"), REC_NOWHERE);
 	CHECK_EQ(profile->nodes[0].first_child, 1);
@@ -389,7 +383,7 @@ TEST(two_contexts_have_the_common_part_of_their_paths)
 	CHECK_EQ(proton_context_common(left, top), top);
 	CHECK_EQ(proton_context_common(left, proton_context_child(PROTON_CONTEXT_ROOT, b)),
 		 PROTON_CONTEXT_ROOT);
-	profile_free(finish());
+	profile_free(rec_finish());
 }
 
 TEST(launches_of_unknown_origin_are_counted_in_each_session)
@@ -403,5 +397,5 @@ TEST(launches_of_unknown_origin_are_counted_in_each_session)
 	proton_origin_unknown();
 	CHECK_U64(rec_counter(first, name), 2);
 	CHECK_U64(rec_counter(second, name), 1);
-	profile_free(finish());
+	profile_free(rec_finish());
 }

@@ -58,9 +58,12 @@ TEST(bad_options_are_named_and_leave_nothing)
 		int status;
 	} cases[] = {
 		{.context = "stack",
-		 .text = "Unknown context source: stack",
+		 .text = "Unknown context source: stack; expected shadow, python or "
+			 "python+scopes",
 		 .status = PROTON_E_INVALID},
-		{.data = "table", .text = "Unknown data: table", .status = PROTON_E_INVALID},
+		{.data = "table",
+		 .text = "Unknown data: table; expected tree or trace",
+		 .status = PROTON_E_INVALID},
 		{.backend = "vulkan",
 		 .text = "Unknown profiler: vulkan; available: cupti, rocprofiler, roctracer, "
 			 "instrumentation, host",
@@ -116,7 +119,8 @@ TEST(unknown_sessions_are_named)
 	uint32_t phase;
 
 	CHECK_EQ(proton_activate(7, &err), PROTON_E_RANGE);
-	CHECK_STR(err.text, "Session has not been initialized: 7");
+	CHECK_STR(err.text,
+		  "Session has not been initialized: 7; it was not started, or has been finalized");
 	CHECK_EQ(proton_deactivate(7, true, &err), PROTON_E_RANGE);
 	CHECK_EQ(proton_data_get(7, 0, NULL, &bytes, &length, &err), PROTON_E_RANGE);
 	CHECK_EQ(proton_phase_advance(7, &phase, &err), PROTON_E_RANGE);
@@ -133,7 +137,9 @@ TEST(an_unknown_output_format_ends_nothing)
 	int session = rec_start("a");
 
 	CHECK_EQ(proton_finalize(session, "pdf", &err), PROTON_E_INVALID);
-	CHECK_STR(err.text, "Unknown output format: pdf");
+	CHECK_STR(err.text,
+		  "Unknown output format: pdf; expected hatchet, hatchet_msgpack, chrome_trace, "
+		  "perfetto, proton or none");
 	rec_kernel("k");
 	rec_finalize(session, "HATCHET_MSGPACK");
 	CHECK(rec_exists("a.hatchet_msgpack"));

@@ -5,8 +5,6 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-#include "format/profile_file.h"
-
 static void wait_for(pid_t pid)
 {
 	int status;
@@ -14,32 +12,19 @@ static void wait_for(pid_t pid)
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 }
 
+static void record_thousand(void)
+{
+	rec_start("a");
+	proton_scope_enter("outer");
+	for (int i = 0; i < 1000; i++)
+		rec_kernel("k");
+}
+
 TEST(kill_9_loses_nothing)
 {
 	struct profile *profile;
-	int ready[2];
-	char byte;
-	pid_t pid;
 
-	rec_dir();
-	CHECK_EQ(pipe(ready), 0);
-	pid = fork();
-	if (pid == 0) {
-		uint64_t token;
-
-		rec_start("a");
-		token = proton_scope_enter("outer");
-		for (int i = 0; i < 1000; i++)
-			rec_kernel("k");
-		(void)token;
-		if (write(ready[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	CHECK_EQ(read(ready[0], &byte, 1), 1);
-	kill(pid, SIGKILL);
-	wait_for(pid);
+	rec_end_child(record_thousand, SIGKILL);
 	profile = rec_load("a.proton");
 	CHECK(profile->is_unfinished);
 	CHECK_U64(rec_count(profile, "outer/k"), 1000);
@@ -167,32 +152,21 @@ TEST(a_program_that_ends_without_finalizing_still_writes)
 	profile_free(profile);
 }
 
+static void record_and_handle_signals(void)
+{
+	struct proton_error err;
+
+	rec_start("a");
+	proton_own_sessions();
+	CHECK_OK(proton_finalize_on_signals(&err), err);
+	rec_kernel("k");
+}
+
 TEST(sigterm_writes_the_profile_and_then_ends_the_program)
 {
+	int status = rec_end_child(record_and_handle_signals, SIGTERM);
 	struct profile *profile;
-	int ready[2];
-	char byte;
-	int status;
-	pid_t pid;
 
-	rec_dir();
-	CHECK_EQ(pipe(ready), 0);
-	pid = fork();
-	if (pid == 0) {
-		struct proton_error err;
-
-		rec_start("a");
-		proton_own_sessions();
-		CHECK_OK(proton_finalize_on_signals(&err), err);
-		rec_kernel("k");
-		if (write(ready[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	CHECK_EQ(read(ready[0], &byte, 1), 1);
-	kill(pid, SIGTERM);
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK(WIFSIGNALED(status));
 	CHECK_EQ(WTERMSIG(status), SIGTERM);
 	profile = rec_load("a.hatchet");
@@ -350,20 +324,13 @@ TEST(texts_that_do_not_fit_are_counted_as_lost)
 
 TEST(a_full_trace_acts_like_a_full_disk)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "host",
-		.data = "trace",
-		.flags = PROTON_SESSION_QUIET,
-	};
 	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
 	struct profile *profile;
 	struct proton_error err;
 	int session;
 
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	session = REC_START(.data = "trace");
 	for (int i = 0; i < 60000; i++)
 		proton_scope_exit(proton_scope_enter("step"), NULL);
 	CHECK_NE(rec_counter(session, "lost: profile storage full"), 0);
@@ -601,6 +568,7 @@ TEST(a_session_takes_little_address_space)
 	skip_if_emulated("the emulator's own memory counts");
 	rec_start("a");
 	CHECK_LT(address_space() - before, 64ul << 20);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 TEST(a_million_scopes)

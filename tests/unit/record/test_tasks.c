@@ -28,8 +28,7 @@ static struct profile *finish(void)
 {
 	run(0, 0);
 	has_loop = false;
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	return rec_load("a.proton");
+	return rec_finish();
 }
 
 static uint64_t enter_in(uint64_t task, uint64_t origin, const char *name)
@@ -37,6 +36,59 @@ static uint64_t enter_in(uint64_t task, uint64_t origin, const char *name)
 	run(task, origin);
 	proton_tasks_follow();
 	return proton_scope_enter(name);
+}
+
+static uint64_t next_place;
+
+static uint64_t provide_place(void)
+{
+	return ++next_place;
+}
+
+static uint32_t provide_scopes(void)
+{
+	struct proton_open_scope scopes[8];
+	uint32_t count = proton_scopes_open(scopes, 8);
+	uint32_t context = PROTON_CONTEXT_ROOT;
+
+	for (uint32_t i = 0; i < count; i++) {
+		char place[32];
+		int length = snprintf(place, sizeof(place), "%d", (int)scopes[i].place);
+
+		context = proton_context_child(context, proton_frame(place, (size_t)length));
+		context = proton_context_child(context, scopes[i].frame);
+	}
+	return context;
+}
+
+TEST(open_scopes_have_places_and_those_of_the_origin_come_first)
+{
+	struct proton_error err;
+	struct profile *profile;
+	struct proton_open_scope one;
+	uint64_t outer, origin;
+
+	proton_context_provider_set(provide_scopes, NULL);
+	proton_scope_place_set(provide_place);
+	CHECK_LE(0, rec_start_as("a", "python+scopes", &err));
+	proton_tasks_provider_set(provide);
+	has_loop = true;
+	outer = proton_scope_enter("outer");
+	enter_in(1, 0, "a");
+	rec_kernel("k");
+	origin = proton_task_origin();
+	enter_in(2, origin, "b");
+	rec_kernel("k");
+	CHECK_U64(proton_scopes_open(&one, 1), 1);
+	run(0, 0);
+	rec_kernel("k");
+	proton_scope_exit(outer, NULL);
+	CHECK_U64(proton_scopes_open(&one, 1), 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "1/outer/2/a/k"), 1);
+	CHECK_U64(rec_count(profile, "1/outer/-1/a/3/b/k"), 1);
+	CHECK_U64(rec_count(profile, "1/outer/k"), 1);
+	profile_free(profile);
 }
 
 TEST(tasks_have_separate_scopes)

@@ -29,8 +29,7 @@ TEST(scopes_are_events_that_nest)
 	tokens[1] = proton_scope_enter("inner");
 	proton_scope_exit(tokens[1], NULL);
 	proton_scope_exit(tokens[0], NULL);
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	CHECK_U64(count_events(profile), 3);
 	outer = need_event(profile, EVENT_SCOPE, "outer");
 	inner = need_event(profile, EVENT_SCOPE, "outer/inner");
@@ -56,8 +55,7 @@ TEST(a_trace_has_the_tree_of_a_tree)
 	rec_kernel("k");
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	CHECK_U64(rec_count(profile, "step/k"), 2);
 	CHECK(rec_value(profile, "step", "loss"));
 	profile_free(profile);
@@ -75,8 +73,7 @@ TEST(a_kernel_of_the_host_is_an_event_of_its_thread)
 	proton_op_enter(proton_frame("named", 5), &where);
 	rec_kernel("raw");
 	proton_op_exit();
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	CHECK_U64(count_events(profile), 3);
 	CHECK_U64(need_event(profile, EVENT_KERNEL, "plain")->link, 0);
 	op = need_event(profile, EVENT_LAUNCH, "named");
@@ -116,8 +113,7 @@ TEST(metrics_go_to_the_event_they_were_given_to)
 		}
 		proton_scope_exit(token, NULL);
 	}
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	samples = profile->trace->samples;
 	event = &profile->trace->events[find_event(profile, EVENT_SCOPE, "step", 0)];
 	CHECK_EQ(samples[event->link].as.int64, 10);
@@ -139,8 +135,7 @@ TEST(the_time_of_a_timed_scope_is_not_a_metric_of_its_event)
 	trace_start("a");
 	token = proton_scope_enter_timed("step");
 	proton_scope_exit(token, NULL);
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	CHECK(rec_value(profile, "step", "cpu_time (ns)"));
 	CHECK_U64(need_event(profile, EVENT_SCOPE, "step")->link, 0);
 	profile_free(profile);
@@ -158,8 +153,7 @@ TEST(a_scope_that_is_never_left_ends_with_the_one_around_it)
 	proton_scope_enter("lost");
 	proton_scope_exit(token, NULL);
 	proton_scope_enter("open");
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	outer = need_event(profile, EVENT_SCOPE, "outer");
 	lost = need_event(profile, EVENT_SCOPE, "outer/lost");
 	CHECK(lost->end_ns && lost->end_ns <= outer->end_ns);
@@ -187,8 +181,7 @@ TEST(each_thread_has_a_track_and_its_open_scopes_end)
 	pthread_create(&thread, NULL, enter_and_end, NULL);
 	pthread_join(thread, NULL);
 	proton_scope_exit(token, NULL);
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	worker = need_event(profile, EVENT_SCOPE, "main/worker");
 	CHECK(worker->end_ns != 0);
 	lanes = profile->trace->lanes;
@@ -298,8 +291,7 @@ TEST(many_threads_lose_no_event_and_no_metric_of_one)
 		pthread_create(&threads[i], NULL, work, NULL);
 	for (int i = 0; i < WORKERS; i++)
 		pthread_join(threads[i], NULL);
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("a.proton");
+	profile = rec_finish();
 	CHECK_U64(count_events(profile), 2 * WORKERS * ROUNDS);
 	for (uint64_t row = 1; row < profile->trace->event_count; row++) {
 		const struct row_event *event = trace_event(profile->trace, row);
@@ -506,35 +498,24 @@ TEST(each_phase_is_written_with_its_events_unless_it_was_cleared)
 	CHECK(rec_exists("a.part_2.chrome_trace"));
 }
 
+static void record_events(void)
+{
+	uint64_t token;
+
+	trace_start("a");
+	token = proton_scope_enter("outer");
+	for (int i = 0; i < 1000; i++)
+		rec_kernel("k");
+	for (int i = 1; i <= 3; i++)
+		add_number(token, i);
+}
+
 TEST(kill_9_loses_no_event)
 {
 	struct profile *profile;
 	int64_t numbers[8];
-	int ready[2];
-	int status;
-	char byte;
-	pid_t pid;
 
-	rec_dir();
-	CHECK_EQ(pipe(ready), 0);
-	pid = fork();
-	if (pid == 0) {
-		uint64_t token;
-
-		trace_start("a");
-		token = proton_scope_enter("outer");
-		for (int i = 0; i < 1000; i++)
-			rec_kernel("k");
-		for (int i = 1; i <= 3; i++)
-			add_number(token, i);
-		if (write(ready[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	CHECK_EQ(read(ready[0], &byte, 1), 1);
-	kill(pid, SIGKILL);
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	rec_end_child(record_events, SIGKILL);
 	profile = rec_load("a.proton");
 	CHECK(profile->is_unfinished);
 	CHECK(!profile->is_damaged);

@@ -64,15 +64,6 @@ static void run_threads(int count)
 	}
 }
 
-/* Begins a phase and clears the ones before. */
-static void next_phase(int id)
-{
-	uint32_t phase;
-
-	CHECK_EQ(proton_phase_advance(id, &phase, NULL), PROTON_OK);
-	CHECK_EQ(proton_phase_clear(id, phase - 1, true, NULL), PROTON_OK);
-}
-
 TEST(rows_of_cleared_phases_are_used_again)
 {
 	int id = trace_start("a");
@@ -80,7 +71,7 @@ TEST(rows_of_cleared_phases_are_used_again)
 
 	for (int round = 0; round < ROUNDS; round++) {
 		record_scopes(SCOPES);
-		next_phase(id);
+		rec_next_phase(id);
 		if (round == ROUNDS / 2)
 			bytes = file_bytes(id);
 	}
@@ -97,7 +88,7 @@ TEST(threads_that_have_ended_keep_no_rows)
 
 	for (int round = 0; round < ROUNDS; round++) {
 		run_threads(20);
-		next_phase(id);
+		rec_next_phase(id);
 	}
 	/* Threads one after another: 400 events and samples of a phase in chunks of 32 and 128. */
 	CHECK_LT(rows_of(id, TABLE_EVENTS), 2000);
@@ -112,23 +103,19 @@ TEST(events_of_kept_phases_and_open_scopes_stay)
 	uint64_t outer = proton_scope_enter("outer");
 	struct profile *profile;
 	const struct row_event *event;
-	uint32_t kept;
 
 	record_scopes(SCOPES);
-	next_phase(id);
+	rec_next_phase(id);
 	for (int i = 0; i < 5; i++) {
 		uint64_t token = proton_scope_enter("kept");
 
 		add_values(token, 100 + i);
 		proton_scope_exit(token, NULL);
 	}
-	CHECK_EQ(proton_phase_advance(id, &kept, NULL), PROTON_OK);
+	rec_advance(id);
 	for (int round = 0; round < 5; round++) {
-		uint32_t phase;
-
 		record_scopes(SCOPES);
-		CHECK_EQ(proton_phase_advance(id, &phase, NULL), PROTON_OK);
-		CHECK_EQ(proton_phase_clear(id, phase - 1, false, NULL), PROTON_OK);
+		CHECK_EQ(proton_phase_clear(id, rec_advance(id) - 1, false, NULL), PROTON_OK);
 	}
 	add_values(outer, 7); /* its phase is cleared, its row is not used again */
 	proton_scope_exit(outer, NULL);

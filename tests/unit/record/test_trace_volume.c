@@ -49,28 +49,11 @@ static void record_steps(void)
 	}
 }
 
-/* Leaves "a.proton" of a process that was killed. */
-static void record_and_kill(void)
+static void record_all(void)
 {
-	int ready[2];
-	char byte;
-	pid_t pid;
-
-	rec_dir();
-	CHECK_EQ(pipe(ready), 0);
-	pid = fork();
-	if (pid == 0) {
-		trace_start("a");
-		record_threads();
-		record_steps();
-		if (write(ready[1], "x", 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	CHECK_EQ(read(ready[0], &byte, 1), 1);
-	kill(pid, SIGKILL);
-	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+	trace_start("a");
+	record_threads();
+	record_steps();
 }
 
 /* Checks the steps in the profile, which are the first ones; returns their number. */
@@ -130,7 +113,7 @@ TEST(a_killed_trace_of_many_extents_keeps_every_value)
 	struct profile *profile;
 
 	mallopt(M_PERTURB, 0xa5); /* freed memory no longer has its values */
-	record_and_kill();
+	rec_end_child(record_all, SIGKILL);
 	profile = rec_load("a.proton");
 	check_all(profile);
 	profile_free(profile);
@@ -144,7 +127,7 @@ TEST(a_killed_trace_of_many_extents_outlives_the_bytes_it_was_read_from)
 	size_t length;
 
 	mallopt(M_PERTURB, 0xa5);
-	record_and_kill();
+	rec_end_child(record_all, SIGKILL);
 	CHECK_OK(file_read_all(rec_path("a.proton"), NULL, &bytes, &length, &err), err);
 	CHECK_OK(profile_load_bytes("a", bytes, length, &profile, &err), err);
 	memset(bytes, 0xa5, length);
@@ -191,7 +174,7 @@ TEST(a_truncated_killed_trace_keeps_the_values_before_the_end)
 	size_t length;
 
 	mallopt(M_PERTURB, 0xa5);
-	record_and_kill();
+	rec_end_child(record_all, SIGKILL);
 	CHECK_OK(file_read_all(rec_path("a.proton"), NULL, &bytes, &length, &err), err);
 	for (size_t cut = PROFILE_FILE_HEADER_BYTES; cut < length; cut += length / 24 + 1) {
 		char *part = malloc(cut); /* of that size: sanitizers see what is read beyond */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "symbol/debug_info.h"
-#include "unit/symbol/cubin_build.h"
 
 #define FORM_ADDR 0x01
 #define FORM_SEC_OFFSET 0x17

@@ -220,6 +220,9 @@ TEST(closed_streams_and_ignored_children_do_not_matter)
 	dup2(input, STDIN_FILENO);
 	dup2(output, STDOUT_FILENO);
 	dup2(errors, STDERR_FILENO);
+	close(input);
+	close(output);
+	close(errors);
 	CHECK_OK(status, err);
 	out_byte(&out, '\0');
 	CHECK_STR(out.bytes, "abc\nb\n");

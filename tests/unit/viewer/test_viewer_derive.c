@@ -1,12 +1,12 @@
 /* viewer/derive, metrics, util, peaks, nearest, number_format: numbers by the formulas. */
 #include "unit/tap.h"
 
+#include "base/edit_distance.h"
 #include "unit/viewer_build.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/number_format.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
-#include "viewer/query/nearest.h"
 
 static struct proton_error err;
 
@@ -18,28 +18,30 @@ struct fixture {
 	uint32_t scope, one, two, three;
 };
 
-static void set_up(struct fixture *f)
+static struct fixture set_up(void)
 {
-	f->profile = profile_new();
-	f->scope = build_node(f->profile, 0, "scope");
-	f->one = build_node(f->profile, f->scope, "one");
-	f->two = build_node(f->profile, f->scope, "two");
-	f->three = build_node(f->profile, 0, "three");
-	build_kernel(f->profile, f->one, "CUDA", 1, 10, 204800);
-	build_kernel(f->profile, f->two, "CUDA", 1, 2, 100000);
-	build_kernel(f->profile, f->three, "CUDA", 0, 1, 204800);
-	build_number(f->profile, f->one, "flops8", 0, 1e11);
-	build_number(f->profile, f->one, "bytes", 0, 1e8);
-	build_number(f->profile, f->three, "flops8", 0, 1e10);
-	build_number(f->profile, f->three, "bytes", 0, 1e7);
-	build_number(f->profile, f->two, "flops", 0, 5e9);
-	build_number(f->profile, f->scope, "cpu_time (ns)", METRIC_EXCLUSIVE, 600000);
-	build_number(f->profile, f->scope, "Loss/Step", METRIC_PROPERTY, 0.5);
-	build_device(f->profile, "CUDA", 0, "89", 2625000, 10501000, 384, 128);
-	build_device(f->profile, "CUDA", 1, "90", 1980000, 2619000, 6144, 132);
-	CHECK(!f->profile->out_of_memory);
-	f->state = filter_prune(f->profile);
-	metrics_init(&f->metrics, f->profile);
+	struct fixture f = {.profile = profile_new()};
+
+	f.scope = build_node(f.profile, 0, "scope");
+	f.one = build_node(f.profile, f.scope, "one");
+	f.two = build_node(f.profile, f.scope, "two");
+	f.three = build_node(f.profile, 0, "three");
+	build_kernel(f.profile, f.one, "CUDA", 1, 10, 204800);
+	build_kernel(f.profile, f.two, "CUDA", 1, 2, 100000);
+	build_kernel(f.profile, f.three, "CUDA", 0, 1, 204800);
+	build_number(f.profile, f.one, "flops8", 0, 1e11);
+	build_number(f.profile, f.one, "bytes", 0, 1e8);
+	build_number(f.profile, f.three, "flops8", 0, 1e10);
+	build_number(f.profile, f.three, "bytes", 0, 1e7);
+	build_number(f.profile, f.two, "flops", 0, 5e9);
+	build_number(f.profile, f.scope, "cpu_time (ns)", METRIC_EXCLUSIVE, 600000);
+	build_number(f.profile, f.scope, "Loss/Step", METRIC_PROPERTY, 0.5);
+	build_device(f.profile, "CUDA", 0, "89", 2625000, 10501000, 384, 128);
+	build_device(f.profile, "CUDA", 1, "90", 1980000, 2619000, 6144, 132);
+	CHECK(!f.profile->out_of_memory);
+	f.state = filter_prune(f.profile);
+	metrics_init(&f.metrics, f.profile);
+	return f;
 }
 
 static void tear_down(struct fixture *f)
@@ -76,9 +78,8 @@ static void check_value(struct fixture *f, const char *name, uint32_t node, doub
 
 TEST(times_are_inclusive_in_every_unit)
 {
-	struct fixture f;
+	struct fixture f = set_up();
 
-	set_up(&f);
 	check_value(&f, "time/s", 0, 509600e-9);
 	check_value(&f, "time/ms", f.scope, 0.3048);
 	check_value(&f, "time/us", f.one, 204.8);
@@ -95,9 +96,8 @@ TEST(times_are_inclusive_in_every_unit)
 
 TEST(cpu_time_is_exclusive_and_averaged_over_kernels)
 {
-	struct fixture f;
+	struct fixture f = set_up();
 
-	set_up(&f);
 	check_value(&f, "cpu_time/us", f.scope, 600);
 	check_value(&f, "cpu_time/us", 0, NAN);
 	check_value(&f, "avg_cpu_time/us", f.scope, 50);
@@ -107,9 +107,8 @@ TEST(cpu_time_is_exclusive_and_averaged_over_kernels)
 
 TEST(rates_divide_rolled_up_work_by_rolled_up_time)
 {
-	struct fixture f;
+	struct fixture f = set_up();
 
-	set_up(&f);
 	check_value(&f, "flop8/s", f.one, 1e11 / 204800e-9);
 	check_value(&f, "gflop8/s", f.scope, 1e11 / 304800e-9 / 1e9);
 	check_value(&f, "tflop8/s", 0, 1.1e11 / 509600e-9 / 1e12);
@@ -137,9 +136,8 @@ TEST(work_without_time_has_no_rate)
 
 TEST(util_is_of_the_node_itself_and_its_device)
 {
-	struct fixture f;
+	struct fixture f = set_up();
 
-	set_up(&f);
 	CHECK_NEAR(value(&f, "util", f.one), 0.247044, 1e-6);
 	CHECK_NEAR(value(&f, "util", f.three), 0.147830, 1e-6);
 	check_value(&f, "util", f.two, 0); /* operations without a width do not count */
@@ -275,9 +273,8 @@ TEST(a_node_on_two_devices_is_judged_by_its_time_on_each)
 
 TEST(raw_names_ignore_case_and_unit)
 {
-	struct fixture f;
+	struct fixture f = set_up();
 
-	set_up(&f);
 	CHECK(metrics_find(&f.metrics, "TIME") == metrics_find(&f.metrics, "time (ns)"));
 	CHECK(metrics_find(&f.metrics, "Time (ms)") == metrics_find(&f.metrics, "time"));
 	CHECK(metrics_find(&f.metrics, "CPU_time") != NULL);
@@ -305,9 +302,8 @@ static const char *refusal(struct fixture *f, const char *name)
 
 TEST(an_unknown_metric_is_rejected_with_similar_names)
 {
-	struct fixture f;
+	struct fixture f = set_up();
 
-	set_up(&f);
 	CHECK_HAS(refusal(&f, "tiem/ms"), "metric tiem/ms is not found (near: time/ms");
 	CHECK_HAS(refusal(&f, "flop16/s"), "the profile has no flops16");
 	CHECK_HAS(refusal(&f, "time/fortnight"),
@@ -321,13 +317,12 @@ TEST(an_unknown_metric_is_rejected_with_similar_names)
 
 TEST(only_what_can_be_derived_is_listed)
 {
-	struct fixture f;
+	struct fixture f = set_up();
 	bool has_flop8 = false;
 	bool has_flop16 = false;
 	const char *family;
 	const char *name;
 
-	set_up(&f);
 	for (size_t i = 0; (name = derive_available(&f.metrics, i, &family)) != NULL; i++) {
 		struct metric_column column;
 		struct derive derive;
@@ -347,13 +342,13 @@ TEST(only_what_can_be_derived_is_listed)
 
 TEST(distance_counts_edits)
 {
-	CHECK_EQ(nearest_distance("time", "time", 3), 0);
-	CHECK_EQ(nearest_distance("tme", "time", 3), 1);
-	CHECK_EQ(nearest_distance("tiem", "time", 3), 1);
-	CHECK_EQ(nearest_distance("bytes/s", "byte/s", 3), 1);
-	CHECK_EQ(nearest_distance("", "abc", 3), 3);
-	CHECK_EQ(nearest_distance("abc", "xyzw", 3), 4);
-	CHECK_EQ(nearest_distance("abcdefgh", "zyxwvuts", 3), 4);
+	CHECK_EQ(edit_distance("time", "time", 3), 0);
+	CHECK_EQ(edit_distance("tme", "time", 3), 1);
+	CHECK_EQ(edit_distance("tiem", "time", 3), 1);
+	CHECK_EQ(edit_distance("bytes/s", "byte/s", 3), 1);
+	CHECK_EQ(edit_distance("", "abc", 3), 3);
+	CHECK_EQ(edit_distance("abc", "xyzw", 3), 4);
+	CHECK_EQ(edit_distance("abcdefgh", "zyxwvuts", 3), 4);
 }
 
 static const char *formatted(double largest, bool is_integer, double number)

@@ -9,7 +9,7 @@
 #include "viewer/query/pattern.h"
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_names.h"
-#include "viewer/ranks/wait_report.h"
+#include "viewer/ranks/rank_report.h"
 
 #define RANKS 150u /* more than two chunks */
 
@@ -66,7 +66,9 @@ static struct profile *make_rank(uint32_t rank)
 	return profile;
 }
 
-static char *write_rank(const char *directory, struct profile *profile, const char *name)
+static char directory[] = "/tmp/proton-ranks-XXXXXX"; /* has the job */
+
+static char *write_rank(struct profile *profile, const char *name)
 {
 	char *path;
 	struct out out;
@@ -87,24 +89,37 @@ static char *write_rank(const char *directory, struct profile *profile, const ch
 static char *paths[RANKS + 1];
 static size_t path_count;
 
-static void write_job(char *directory)
+static void write_job(void)
 {
 	char name[16];
 
 	CHECK(mkdtemp(directory) != NULL);
 	for (uint32_t rank = 0; rank < RANKS; rank++) {
 		snprintf(name, sizeof(name), "rank%06u", rank);
-		paths[path_count++] = write_rank(directory, make_rank(rank), name);
+		paths[path_count++] = write_rank(make_rank(rank), name);
 	}
 }
 
-static void remove_job(const char *directory)
+static void remove_job(void)
 {
 	for (size_t i = 0; i < path_count; i++) {
 		unlink(paths[i]);
 		free(paths[i]);
 	}
 	rmdir(directory);
+}
+
+/* The merged job of the paths, with columns; saved and loaded again with `is_reloaded`. */
+static struct profile *merge_job(bool is_reloaded)
+{
+	struct profile *profile;
+	struct rank_job job;
+
+	rank_job_init(&job, paths, path_count);
+	job.is_mixed_allowed = true;
+	CHECK_OK(rank_merge_all(&job, &profile, &err), err);
+	rank_job_fini(&job);
+	return is_reloaded ? ranks_reload(profile) : profile;
 }
 
 static uint32_t child(const struct profile *profile, uint32_t parent, const char *name)
@@ -135,58 +150,62 @@ static void check_columns(const struct profile *profile)
 
 TEST(columns_have_the_time_of_each_rank)
 {
-	char directory[] = "/tmp/proton-ranks-XXXXXX";
 	struct profile *profile;
 
-	write_job(directory);
-	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, &profile,
-				&err),
-		 err);
+	write_job();
+	profile = merge_job(false);
 	check_columns(profile);
 	profile = ranks_reload(profile);
 	check_columns(profile);
 	profile_free(profile);
-	remove_job(directory);
+	remove_job();
+}
+
+static int make_column(const struct rank_job *job, struct profile *profile, uint32_t node)
+{
+	struct rank_path *path = rank_paths_of(profile, &node, 1);
+	int status = rank_job_columns(job, profile, path, &node, 1, &err);
+
+	free(path);
+	return status;
 }
 
 TEST(columns_of_a_job_are_those_of_the_nodes_that_are_asked_for)
 {
-	char directory[] = "/tmp/proton-ranks-XXXXXX";
 	struct rank_job job;
 	struct profile *profile;
 	uint32_t all;
 
-	write_job(directory);
+	write_job();
 	rank_job_init(&job, paths, path_count);
 	CHECK_OK(rank_job_merge(&job, &profile, &err), err);
 	CHECK_EQ(profile->ranks->column_count, 0);
 	all = child(profile, child(profile, 0, "step"), "all");
-	CHECK_OK(rank_job_columns(&job, profile, &all, 1, &err), err);
+	CHECK_OK(make_column(&job, profile, all), err);
 	CHECK_EQ(profile->ranks->column_count, 1);
 	CHECK_U64(ranks_column(profile, all)[149], 1149);
 	CHECK(!ranks_column(profile, 0));
 	rank_job_fini(&job);
 	profile_free(profile);
-	remove_job(directory);
+	remove_job();
 }
 
 TEST(times_that_cannot_be_read_again_are_an_error)
 {
-	char directory[] = "/tmp/proton-ranks-XXXXXX";
 	struct rank_job job;
 	struct profile *profile;
 	uint32_t step;
 
-	write_job(directory);
+	write_job();
 	rank_job_init(&job, paths, path_count);
 	CHECK_OK(rank_job_merge(&job, &profile, &err), err);
 	step = child(profile, 0, "step");
 	CHECK_EQ(ftruncate(job.times.fd, (off_t)job.times.bytes - 1), 0);
-	CHECK_EQ(rank_job_columns(&job, profile, &step, 1, &err), PROTON_E_IO);
+	CHECK_EQ(make_column(&job, profile, step), PROTON_E_IO);
 	CHECK_STR(err.text, "cannot read the temporary file of ranks: Input/output error");
 	rank_job_fini(&job);
 	profile_free(profile);
-	remove_job(directory);
+	remove_job();
 }
 
 static void check_tokens(const struct row_value_spread *spread)
@@ -208,16 +227,12 @@ static void check_tokens(const struct row_value_spread *spread)
 
 TEST(each_number_has_statistics_over_the_ranks)
 {
-	char directory[] = "/tmp/proton-ranks-XXXXXX";
 	const struct row_value_spread *share;
 	struct profile *profile;
 	uint32_t step;
 
-	write_job(directory);
-	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, &profile,
-				&err),
-		 err);
-	profile = ranks_reload(profile);
+	write_job();
+	profile = merge_job(true);
 	step = child(profile, 0, "step");
 	CHECK_EQ(profile->metric_count, 2);
 	check_tokens(ranks_value_spread(profile, step, 0));
@@ -231,19 +246,16 @@ TEST(each_number_has_statistics_over_the_ranks)
 	CHECK_EQ(share->top_rank[7], 7);
 	CHECK(!ranks_value_spread(profile, 0, 0));
 	profile_free(profile);
-	remove_job(directory);
+	remove_job();
 }
 
 TEST(second_profile_of_a_rank_is_a_duplicate)
 {
-	char directory[] = "/tmp/proton-ranks-XXXXXX";
 	struct profile *profile;
 
-	write_job(directory);
-	paths[path_count++] = write_rank(directory, make_rank(7), "copy");
-	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, &profile,
-				&err),
-		 err);
+	write_job();
+	paths[path_count++] = write_rank(make_rank(7), "copy");
+	profile = merge_job(false);
 	CHECK_EQ(profile->ranks->count, RANKS + 1);
 	CHECK_EQ(profile->ranks->rows[7].state, RANK_FINISHED);
 	CHECK_EQ(profile->ranks->rows[8].rank, 7);
@@ -252,26 +264,23 @@ TEST(second_profile_of_a_rank_is_a_duplicate)
 	CHECK_STR(profile_text(profile, profile->ranks->rows[0].version), "0.0.9");
 	CHECK_STR(profile_text(profile, profile->ranks->rows[9].version), "0.1.0");
 	profile_free(profile);
-	remove_job(directory);
+	remove_job();
 }
 
 TEST(file_that_is_not_a_profile_is_a_damaged_rank_with_the_reason)
 {
-	char directory[] = "/tmp/proton-ranks-XXXXXX";
 	struct profile *profile;
 
-	write_job(directory);
+	write_job();
 	CHECK_EQ(truncate(paths[3], 0), 0);
 	CHECK_EQ(truncate(paths[4], 200), 0); /* in the tables */
-	CHECK_OK(rank_merge_all(paths, path_count, RANK_NODES_MAX, RANK_COLUMNS_DEFAULT, &profile,
-				&err),
-		 err);
+	profile = merge_job(false);
 	CHECK_EQ(profile->ranks->rows[3].state, RANK_DAMAGED);
 	CHECK_HAS(profile_text(profile, profile->ranks->rows[3].reason), "it is empty");
 	CHECK_EQ(profile->ranks->rows[4].state, RANK_DAMAGED);
 	CHECK_EQ(profile->ranks->rows[5].state, RANK_FINISHED);
 	profile_free(profile);
-	remove_job(directory);
+	remove_job();
 }
 
 static void check_name(const char *name, const regex_t *pattern, const char *expected)

@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "unit/viewer_build.h"
 #include "viewer/numbers/gate.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/query/filter.h"

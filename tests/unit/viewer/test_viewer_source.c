@@ -1,13 +1,11 @@
 /* --source: source text and instructions of a profile that contains them. */
 #include "unit/tap.h"
 
-#include <unistd.h>
-
 #include "base/buf.h"
 #include "model/samples.h"
 #include "unit/symbol/cubin_build.h"
 #include "unit/viewer_build.h"
-#include "viewer/print/print_source.h"
+#include "viewer/print/print_kernels.h"
 
 #define CODE_BYTES 0x40
 
@@ -68,7 +66,14 @@ static uint32_t string_of(struct profile *profile, const char *text)
 static const char text_of_file[] = "# 1\n# 2\n# 3\n# 4\n# 5\n# 6\n# 7\n# 8\n@triton.jit\n"
 				   "def mm():\n\tx = 1\n\ty = load(\033[2J)\n# 13\n# 14\n";
 
-/* A kernel with samples at lines 10 and 12, and the text of the file. Not freed. */
+static void free_profile(struct profile *profile, struct cubin_build *cubin)
+{
+	profile->samples = NULL; /* it is static */
+	profile_free(profile);
+	build_fini(cubin);
+}
+
+/* A kernel with samples at lines 10 and 12, and the text of the file. */
 static struct profile *make_profile(struct cubin_build *cubin)
 {
 	static struct profile_code_object cubins[1];
@@ -160,9 +165,7 @@ TEST(lines_are_shown_with_their_text_and_a_few_around_them)
 		  "load(\\x1b[2J)\n"
 		  "                                                         13  # 13\n"
 		  "                                                         14  # 14\n");
-	profile->samples = NULL;
-	profile_free(profile);
-	build_fini(&cubin);
+	free_profile(profile, &cubin);
 }
 
 TEST(missing_text_and_lines_are_explained)
@@ -188,9 +191,7 @@ TEST(missing_text_and_lines_are_explained)
 	profile->samples->code_objects[0].is_left_out = true;
 	CHECK(strstr(report(profile, false),
 		     "no source lines: its machine code was too large to be kept\n"));
-	profile->samples = NULL;
-	profile_free(profile);
-	build_fini(&cubin);
+	free_profile(profile, &cubin);
 }
 
 /* Tabs, carriage returns, and a last line without its end. */
@@ -209,9 +210,7 @@ TEST(text_with_other_line_ends_is_shown)
 	CHECK(strstr(text, "     10  1   0\n"));
 	CHECK(strstr(text, "     12  \xc3\xa4\\xff\n"));
 	CHECK(!strchr(text, '\r'));
-	profile->samples = NULL;
-	profile_free(profile);
-	build_fini(&cubin);
+	free_profile(profile, &cubin);
 }
 
 TEST(instructions_are_shown_below_their_lines)
@@ -229,9 +228,7 @@ TEST(instructions_are_shown_below_their_lines)
 	CHECK(strstr(text,
 		     "load(\\x1b[2J)\n"
 		     "         7   70.00  wait 71 %, long_scoreboard 29 %            0x0020\n"));
-	profile->samples = NULL;
-	profile_free(profile);
-	build_fini(&cubin);
+	free_profile(profile, &cubin);
 }
 
 TEST(long_gaps_between_lines_are_left_out)
@@ -252,7 +249,5 @@ TEST(long_gaps_between_lines_are_left_out)
 	CHECK(!strstr(text, "# 5"));
 	CHECK(strstr(text, "     7  # 7\n"));
 	CHECK(strstr(text, "    99\n")); /* the file has no such line */
-	profile->samples = NULL;
-	profile_free(profile);
-	build_fini(&cubin);
+	free_profile(profile, &cubin);
 }

@@ -3,21 +3,19 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "backend/cuda/call_gate.h"
 #include "backend/cuda/callbacks.h"
 #include "backend/cuda/hold.h"
 #include "backend/cuda/pcs/pcs_parts.h"
-#include "backend/cuda/pcs/pcs_windows.h"
 #include "backend/cuda/sampling_hooks.h"
+#include "backend/gpu/gpu_describe.h"
 #include "backend/gpu/launches.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "driver/driver.h"
 #include "record/record.h"
-#include "record/thread/captured.h"
 
 #define SHARE_MAX 15u /* percent of samples without a function that are not worth a warning */
 #define SHARE_SAMPLES_MIN 1000u
@@ -57,12 +55,19 @@ static struct pcs_context *find_context(const void *context)
 	return NULL;
 }
 
-static bool is_device_taken(uint32_t device)
+/* An enabled context on a GPU (UINT32_MAX: any), or one with a full buffer. pcs_lock is held. */
+static struct pcs_context *find_enabled(uint32_t device, bool is_full)
 {
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
-		if (pcs_contexts[i].context && pcs_contexts[i].device == device)
-			return true;
-	return false;
+		if (pcs_contexts[i].context && (!is_full || pcs_contexts[i].is_full) &&
+		    (device == UINT32_MAX || pcs_contexts[i].device == device))
+			return &pcs_contexts[i];
+	return NULL;
+}
+
+static bool has_context(void)
+{
+	return find_enabled(UINT32_MAX, false);
 }
 
 /* Prints the reason, once in a process. */
@@ -83,7 +88,7 @@ static int add_context(void *context, struct proton_error *err)
 	if (!place || libcupti.cuptiGetDeviceId(context, &added.device) != CUPTI_OK ||
 	    libcupti.cuptiGetContextId(context, &added.id) != CUPTI_OK)
 		return PROTON_OK;
-	if (is_device_taken(added.device)) {
+	if (find_enabled(added.device, false)) {
 		if (!second_was_noted)
 			message("PCs of a second CUDA context on GPU %u are not sampled: CUPTI "
 				"samples one context per GPU",
@@ -218,7 +223,7 @@ static const struct sampling_hooks off = {
 	.captured_crc = pcs_modules_captured_crc,
 };
 
-/* It starts or stops: launches only pass the gate. */
+/* Sampling starts or stops: launches only pass the gate. */
 static const struct sampling_hooks closing = {
 	.has_gate = true,
 	.begin_launch = pass_launch,
@@ -249,29 +254,14 @@ static void set_hooks(const struct sampling_hooks *hooks)
 	atomic_store(&sampling_hooks, hooks);
 }
 
-/* Threads that passed before will not leave: their callbacks had ended. */
 static void begin_gate(const struct sampling_hooks *hooks)
 {
-	call_gate_reset(CALL_GATE_LAUNCH);
+	if (!sampling_hooks_get()->has_gate)
+		pcs_state_count_calls();
 	set_hooks(hooks);
 }
 
 /* ------------------------------------------------------------------ life */
-
-static bool has_context(void)
-{
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
-		if (pcs_contexts[i].context)
-			return true;
-	return false;
-}
-
-/* The end of a session, or of releasing contexts: nothing passes the gate any more. */
-static void end_gate(void)
-{
-	set_hooks(&off);
-	pcs_state_unwatch_queries();
-}
 
 /* Logarithm of the cycles between two samples of a multiprocessor. pcs_lock is held. */
 static uint32_t current_period(void)
@@ -285,7 +275,7 @@ static uint32_t current_period(void)
 /* pcs_lock is held. */
 static bool disable_all(void)
 {
-	bool is_closed = pcs_state_close_gate_to_disable(CLOSE_NS);
+	bool is_closed = pcs_state_close_gate_to_disable(CALL_GATE_LONG_NS);
 
 	last_period = current_period();
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && is_closed; i++)
@@ -305,12 +295,12 @@ static void disable_rest(void)
 
 	if (!has_context())
 		return;
-	if (sampling_hooks_get() != &closing) /* else calls are counted since the last stop */
-		begin_gate(&closing);
+	begin_gate(&closing);
 	callbacks_set_modules(true, &err);
-	disable_all();
+	if (!disable_all()) /* calls stay counted */
+		return;
 	callbacks_set_modules(false, &err);
-	end_gate();
+	set_hooks(&off);
 }
 
 void pc_sampling_prepare(void)
@@ -337,8 +327,8 @@ static void *primary_context(int device)
 }
 
 /*
- * Enables the contexts that can be known: that of this thread, and the primary ones. The gate is
- * closed. A GPU that others measure is an error only for this thread's.
+ * Enables the contexts that can be known: this thread's, and the primary ones. The gate is closed.
+ * A GPU that others measure is an error only for this thread's.
  */
 static int add_known(void *current, struct proton_error *err)
 {
@@ -372,7 +362,7 @@ static int begin_known(struct proton_error *err)
 
 	if (libcuda.cuCtxGetCurrent && libcuda.cuCtxGetCurrent(&current) != 0)
 		current = NULL;
-	if (!pcs_state_close_gate(CLOSE_NS))
+	if (!pcs_state_close_gate(CALL_GATE_LONG_NS))
 		return PROTON_OK; /* the next launch tries again */
 	status = add_known(current, err);
 	call_gate_open();
@@ -404,14 +394,12 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	pcs_modules_start();
 	begin_gate(&on);
 	status = callbacks_set_modules(true, err);
-	if (status == PROTON_OK) {
-		pcs_state_watch_queries();
+	if (status == PROTON_OK)
 		status = begin_known(err);
-	}
 	if (status != PROTON_OK) {
 		set_hooks(&closing);
-		disable_all();
-		end_gate();
+		if (disable_all())
+			set_hooks(&off); /* nothing passes the gate any more */
 		atomic_store(&has_run, false);
 	}
 	pthread_mutex_unlock(&pcs_lock);
@@ -461,8 +449,8 @@ static void note_losses(void)
 		   "of code that CUPTI adds to kernels, or of modules that it does not know; they "
 		   "are in no kernel (counter \"PC samples of profiler code\")");
 	note_share(seen->unknown, all,
-		   "without a function; they are in no kernel (counter \"PC samples of unknown "
-		   "modules\")");
+		   "without a function; they are in no kernel (counter \"PC samples without a "
+		   "function\")");
 }
 
 void pc_sampling_read(void)
@@ -492,7 +480,7 @@ bool pc_sampling_stop(bool is_held)
 	is_ready = is_ready && is_held && hold_is_quiet();
 	/* Launches into an enabled context are counted until it is disabled. */
 	if (!has_context())
-		end_gate();
+		set_hooks(&off); /* nothing passes the gate any more */
 	note_losses();
 	pthread_mutex_unlock(&pcs_lock);
 	pcs_modules_stop();
@@ -521,15 +509,6 @@ static bool is_nothing_here(void)
 	       samples_expected() >= flushed_expected + FLUSH_EXPECTED_MIN;
 }
 
-/* The thread raises the interval soon. pcs_lock is held. */
-static bool is_any_full(void)
-{
-	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
-		if (pcs_contexts[i].context && pcs_contexts[i].is_full)
-			return true;
-	return false;
-}
-
 /*
  * CUPTI needs up to 30 ms to decode samples, and longer on a machine with load: then there are none
  * at first. A stop would make it faster, but needs the other threads to launch nothing.
@@ -554,7 +533,8 @@ void pc_sampling_flush(void)
 		if (samples_seen() != before)
 			quiet_ns = clock_monotonic_ns();
 		before = samples_seen();
-		is_waiting = is_nothing_here() || is_any_full();
+		/* The thread raises the interval of a full buffer soon. */
+		is_waiting = is_nothing_here() || find_enabled(UINT32_MAX, true);
 		pthread_mutex_unlock(&pcs_lock);
 		usleep(FLUSH_POLL_US);
 		now_ns = clock_monotonic_ns();
@@ -568,7 +548,7 @@ void pc_sampling_flush(void)
 	pthread_mutex_unlock(&pcs_lock);
 	flushed_launched = launched;
 	flushed_shared = shared;
-	pcs_search();
+	pcs_modules_search();
 }
 
 /* In the child of a fork, which calls nothing of CUPTI. */
@@ -578,10 +558,8 @@ void pc_sampling_forked(void)
 	pc_sampling_clear();
 }
 
-void pc_sampling_describe(void (*add_info)(void *user, const char *key, const char *value),
-			  void *user)
+void pc_sampling_describe(backend_add_fn add, void *user)
 {
-	const struct pcs_statistics *seen = &pcs_statistics;
 	uint32_t period;
 	char text[96];
 
@@ -589,24 +567,20 @@ void pc_sampling_describe(void (*add_info)(void *user, const char *key, const ch
 		return;
 	pthread_mutex_lock(&pcs_lock);
 	period = current_period();
-	if (pcs_mode.window_ns)
+	if (pcs_mode.windows.length_ns)
 		snprintf(text, sizeof(text), "windows of %" PRIu64 " ms every %" PRIu64 " ms",
-			 pcs_mode.window_ns / 1000000, pcs_mode.distance_ns / 1000000);
+			 pcs_mode.windows.length_ns / 1000000,
+			 pcs_mode.windows.distance_ns / 1000000);
 	else
 		snprintf(text, sizeof(text), "%s",
 			 pcs_mode.is_serialized ? "serialized" : "continuous");
-	add_info(user, "pc_sampling", text);
-	snprintf(text, sizeof(text), "%" PRIu64, UINT64_C(1) << period);
-	add_info(user, "pc_sampling_interval", text);
-	if (period != pcs_mode.period) {
-		snprintf(text, sizeof(text), "%" PRIu64, UINT64_C(1) << pcs_mode.period);
-		add_info(user, "pc_sampling_interval_requested", text);
-	}
-	snprintf(text, sizeof(text), "%" PRIu64, samples_expected());
-	add_info(user, "pc_sampling_expected", text);
-	snprintf(text, sizeof(text), "%" PRIu64, pcs_modules_events());
-	add_info(user, "pc_sampling_asked", text);
-	snprintf(text, sizeof(text), "%" PRIu64, seen->drain_ns);
-	add_info(user, "overhead_pc_sampling_ns", text);
+	add(user, "pc_sampling", text);
+	gpu_describe_number(add, user, "pc_sampling_interval", UINT64_C(1) << period);
+	if (period != pcs_mode.period)
+		gpu_describe_number(add, user, "pc_sampling_interval_requested",
+				    UINT64_C(1) << pcs_mode.period);
+	gpu_describe_number(add, user, "pc_sampling_expected", samples_expected());
+	gpu_describe_number(add, user, "pc_sampling_asked", pcs_modules_events());
+	gpu_describe_number(add, user, "overhead_pc_sampling_ns", pcs_statistics.drain_ns);
 	pthread_mutex_unlock(&pcs_lock);
 }

@@ -5,14 +5,14 @@
  *
  * pc_sampling.c has the life of the sampled contexts, pcs_context.c CUPTI's calls for one,
  * pcs_drain.c the thread, pcs_take.c what is read, pcs_modules.c cubins and the functions of
- * launches, pcs_state.c what they share. CUPTI's callbacks come through sampling_hooks.h.
+ * launches. CUPTI's callbacks come through sampling_hooks.h.
  */
 #ifndef BACKEND_CUDA_PC_SAMPLING_H
 #define BACKEND_CUDA_PC_SAMPLING_H
 
 #include <stdbool.h>
 
-#include "backend/cuda/pcs/pcs_mode.h"
+#include "backend/cuda/cuda_mode.h"
 #include "record/backend.h"
 
 /*

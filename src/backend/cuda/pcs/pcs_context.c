@@ -1,10 +1,8 @@
 /* CUPTI's calls for the PC sampling of one context. pcs_lock is held. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda/pcs/pcs_parts.h"
-#include "backend/cuda/pcs/pcs_windows.h"
 #include "base/clock.h"
 #include "base/message.h"
 
@@ -142,7 +140,7 @@ static int configure(struct pcs_context *context)
 		{.type = PCS_ATTRIBUTE_SCRATCH_BYTES, .value.bytes = SCRATCH_BYTES},
 		{.type = PCS_ATTRIBUTE_WORKER_SLEEP_MS, .value.number = PCS_WORKER_SLEEP_MS},
 		/* The first start takes 0.3 s, so only windows start and stop. */
-		{.type = PCS_ATTRIBUTE_START_STOP, .value.number = pcs_mode.window_ns != 0},
+		{.type = PCS_ATTRIBUTE_START_STOP, .value.number = pcs_mode.windows.length_ns != 0},
 	};
 	struct pcs_attributes_params params = {
 		.size = sizeof(struct pcs_attributes_params),
@@ -206,7 +204,7 @@ int pcs_context_begin(struct pcs_context *context)
 
 	if (context->is_started)
 		return CUPTI_OK;
-	result = pcs_mode.window_ns ? libcupti.cuptiPCSamplingStart(&params) : CUPTI_OK;
+	result = pcs_mode.windows.length_ns ? libcupti.cuptiPCSamplingStart(&params) : CUPTI_OK;
 	if (result != CUPTI_OK)
 		return result;
 	context->is_started = true;
@@ -221,7 +219,7 @@ void pcs_context_end(struct pcs_context *context)
 	if (!context->is_started)
 		return;
 	context->is_started = false;
-	if (pcs_mode.window_ns)
+	if (pcs_mode.windows.length_ns)
 		libcupti.cuptiPCSamplingStop(&params);
 	/* Samples are taken until it returns. */
 	pcs_windows_end(context->id, clock_monotonic_ns());
@@ -298,7 +296,7 @@ void pcs_context_disable(struct pcs_context *context)
 
 void pcs_context_finish(struct pcs_context *context)
 {
-	if (pcs_mode.window_ns) {
+	if (pcs_mode.windows.length_ns) {
 		pcs_context_end(context);
 		read_rest(context);
 	} else if (!context->is_full) {

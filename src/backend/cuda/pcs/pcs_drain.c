@@ -46,7 +46,7 @@ static size_t read_all(void)
  */
 static uint64_t next_interval(uint64_t interval_ns, size_t count)
 {
-	if (pcs_mode.window_ns || pcs_mode.is_serialized || !count || count > READ_MANY)
+	if (pcs_mode.windows.length_ns || pcs_mode.is_serialized || !count || count > READ_MANY)
 		return TICK_NS;
 	if (count < READ_FEW && interval_ns < READ_MAX_NS)
 		return 2 * interval_ns;
@@ -77,7 +77,8 @@ struct windows {
 static uint64_t move_window(struct windows *windows)
 {
 	uint64_t now_ns = clock_monotonic_ns();
-	uint64_t length_ns = windows->is_open ? pcs_mode.window_ns : pcs_mode.distance_ns;
+	uint64_t length_ns = windows->is_open ? pcs_mode.windows.length_ns
+					      : pcs_mode.windows.distance_ns;
 
 	if (windows->is_open && !windows->active_ns) {
 		if (windows->launched == launches_count() &&
@@ -117,13 +118,12 @@ static void *run_thread(void *unused)
 
 		pthread_mutex_lock(&pcs_lock);
 		waited_ns += next_ns;
-		next_ns = pcs_mode.window_ns ? move_window(&windows) : TICK_NS;
-		if (pcs_mode.window_ns || waited_ns >= interval_ns) {
+		next_ns = pcs_mode.windows.length_ns ? move_window(&windows) : TICK_NS;
+		if (pcs_mode.windows.length_ns || waited_ns >= interval_ns) {
 			interval_ns = next_interval(interval_ns, read_all());
 			waited_ns = 0;
 		}
 		pcs_modules_tick();
-		pcs_state_relax();
 		pcs_statistics.drain_ns += clock_thread_ns() - start_ns;
 		pthread_mutex_unlock(&pcs_lock);
 	}

@@ -7,18 +7,21 @@
  * function is associated with its cubin when the program gets it from a module, and the launch
  * callback notes the handle under the launch's correlation ID.
  */
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "backend/cuda/call_gate.h"
 #include "backend/cuda/callbacks.h"
 #include "backend/cuda/pcs/pcs_parts.h"
-#include "backend/cuda/pcs/pcs_windows.h"
-#include "base/array.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/region.h"
+#include "record/session/triton_cache.h"
 #include "record/store/code_objects.h"
 #include "record/store/gpu_functions.h"
 
@@ -27,9 +30,18 @@
 #define SERIALIZED_LAUNCHES (1u << 16)
 #define CRC_CACHE 1024u
 #define NAMES 1024u
+#define CUBIN_MAX_BYTES (64u << 20)
+#define WANTED_MAX 64u
 #define ASK_NS 2000000000ull        /* since the first event */
 #define ASK_EVENTS 8192u            /* of MODULE_PROFILED */
 #define ASK_PAUSE_NS 20000000000ull /* until a module is asked for again */
+
+/* A sampled function without a cubin. */
+struct pcs_wanted {
+	uint64_t crc;
+	uint32_t function; /* of gpu_functions_get() */
+	bool was_taken;
+};
 
 /* A function or module of the program; NULL: unloaded. Launches read it without the lock. */
 struct handle {
@@ -59,7 +71,7 @@ static struct {
 	size_t bytes;
 	uint64_t crc;
 } crc_cache[CRC_CACHE];
-static struct pcs_wanted wanted[PCS_WANTED_MAX];
+static struct pcs_wanted wanted[WANTED_MAX];
 static uint32_t wanted_count;
 static uint32_t wanted_next;
 static bool is_asking;               /* MODULE_PROFILED is enabled */
@@ -69,7 +81,7 @@ static bool asks_for_all;            /* modules may have been loaded before the 
 static uint64_t asked_from;          /* event_count then */
 static _Atomic uint64_t event_count; /* of MODULE_PROFILED, in the session */
 static struct serialized_launch serialized[SERIALIZED_LAUNCHES];
-/* By address of the name, as in kernel_names.c; on the thread that reads records. */
+/* By address of the name, as in activity.c; on the thread that reads records. */
 static struct {
 	const char *name;
 	uint64_t crc;
@@ -270,10 +282,10 @@ void pcs_modules_want(uint64_t crc, uint32_t function)
 		is_new &= wanted[i].crc != crc;
 	if (is_new && crc) {
 		/* Full: the oldest is replaced, and may come again. */
-		is_new = wanted_count < PCS_WANTED_MAX;
-		wanted[wanted_next++ % PCS_WANTED_MAX] =
+		is_new = wanted_count < WANTED_MAX;
+		wanted[wanted_next++ % WANTED_MAX] =
 			(struct pcs_wanted){.crc = crc, .function = function};
-		wanted_count += wanted_count < PCS_WANTED_MAX;
+		wanted_count += wanted_count < WANTED_MAX;
 	}
 	begins = crc && !is_asking &&
 		 (is_new || clock_monotonic_ns() - ask_ended_ns >= ASK_PAUSE_NS);
@@ -283,21 +295,6 @@ void pcs_modules_want(uint64_t crc, uint32_t function)
 	/* Without the lock: CUPTI may hold its own while a callback waits for this one. */
 	if (begins)
 		callbacks_ask_modules(true);
-}
-
-size_t pcs_modules_take_wanted(struct pcs_wanted taken[PCS_WANTED_MAX])
-{
-	size_t count = 0;
-
-	pthread_mutex_lock(&lock);
-	for (uint32_t i = 0; i < wanted_count; i++) {
-		if (!wanted[i].was_taken &&
-		    code_objects_sampled(wanted[i].crc) == CODE_OBJECT_UNKNOWN)
-			taken[count++] = wanted[i];
-		wanted[i].was_taken = true;
-	}
-	pthread_mutex_unlock(&lock);
-	return count;
 }
 
 void pcs_modules_ask(void)
@@ -327,7 +324,7 @@ void pcs_modules_tick(void)
 
 	pthread_mutex_lock(&lock);
 	if (pcs_statistics.samples)
-		asks_for_all = false; /* from now on, those that lack a cubin */
+		asks_for_all = false; /* from now on, kernels that lack a cubin */
 	for (uint32_t i = 0; i < wanted_count; i++)
 		is_done &= code_objects_sampled(wanted[i].crc) != CODE_OBJECT_UNKNOWN;
 	is_ending = is_asking && ((is_done && !asks_for_all) || is_asked_enough());
@@ -340,6 +337,98 @@ void pcs_modules_tick(void)
 	pthread_mutex_unlock(&lock);
 	if (is_ending)
 		callbacks_ask_modules(false);
+}
+
+/* ------------------------------------------------------------------ Triton's cache */
+
+/*
+ * CUPTI gives the cubin of a module that was loaded before the session at a launch, but kernels may
+ * then run only in graphs.
+ */
+
+/* The functions that are still without a cubin, each once. */
+static size_t take_wanted(struct pcs_wanted taken[WANTED_MAX])
+{
+	size_t count = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < wanted_count; i++) {
+		if (!wanted[i].was_taken &&
+		    code_objects_sampled(wanted[i].crc) == CODE_OBJECT_UNKNOWN)
+			taken[count++] = wanted[i];
+		wanted[i].was_taken = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+struct search {
+	struct pcs_wanted wanted[WANTED_MAX];
+	size_t count;
+	bool has_found;
+};
+
+/* Adds the file if it is the cubin with this CRC. */
+static bool take_cubin(const char *path, uint64_t crc)
+{
+	const struct file_limits limits = {.max_bytes = CUBIN_MAX_BYTES};
+	struct cubin_crc_params params = {.size = sizeof(params)};
+	struct stat st;
+	char *bytes;
+	bool is_equal;
+
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || !st.st_size ||
+	    file_read_all(path, &limits, &bytes, &params.cubin_bytes, NULL) != PROTON_OK)
+		return false;
+	params.cubin = bytes;
+	is_equal = libcupti.cuptiGetCubinCrc(&params) == CUPTI_OK && params.crc == crc;
+	if (is_equal)
+		code_objects_add(crc, bytes, params.cubin_bytes);
+	free(bytes);
+	return is_equal;
+}
+
+/* Each directory has the cubin of one kernel. */
+static bool visit_file(void *user, const char *directory)
+{
+	struct search *search = user;
+
+	for (size_t i = 0; i < search->count; i++) {
+		const char *name = gpu_functions_get(search->wanted[i].function)->name;
+		char path[PATH_MAX];
+		int length = snprintf(path, sizeof(path), "%s/%s.cubin", directory, name);
+
+		if (length < 0 || (size_t)length >= sizeof(path) ||
+		    !take_cubin(path, search->wanted[i].crc))
+			continue;
+		search->wanted[i] = search->wanted[--search->count];
+		search->has_found = true;
+		break;
+	}
+	return search->count != 0;
+}
+
+/* Triton's names are identifiers; mangled C++ names are of other compilers. */
+static bool is_triton_name(const char *name)
+{
+	return strncmp(name, "_Z", 2) != 0 && !strchr(name, '/');
+}
+
+void pcs_modules_search(void)
+{
+	const struct sample_totals none = {0};
+	struct pcs_wanted taken[WANTED_MAX];
+	struct search search = {.count = 0};
+	size_t count = take_wanted(taken);
+
+	for (size_t i = 0; i < count; i++)
+		if (is_triton_name(gpu_functions_get(taken[i].function)->name))
+			search.wanted[search.count++] = taken[i];
+	if (!search.count)
+		return;
+	triton_cache_walk(visit_file, &search);
+	if (search.has_found) /* the sessions look for cubins that they lack */
+		record_samples(pcs_modules_last_sessions(), &cuda_backend, NULL, 0, &none);
 }
 
 /* ------------------------------------------------------------------ launches */
@@ -438,7 +527,7 @@ uint32_t pcs_modules_last_sessions(void)
 	return atomic_load_explicit(&last_sessions, memory_order_relaxed);
 }
 
-/* gpu_functions_add() without reading the name: those of C++ have hundreds of characters. */
+/* gpu_functions_add() without reading the name: C++ names have hundreds of characters. */
 static uint32_t function_by_name(uint64_t crc, const char *name)
 {
 	size_t slot = hash_u64((uintptr_t)name ^ crc) % NAMES;

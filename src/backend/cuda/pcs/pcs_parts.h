@@ -4,13 +4,12 @@
 
 #include <pthread.h>
 
+#include "backend/cuda/cuda_mode.h"
 #include "backend/cuda/cupti_api.h"
-#include "backend/cuda/pcs/pcs_mode.h"
 #include "record/record.h"
-#include "record/sets/record_samples.h"
+#include "record/sets/record_sessions.h"
 
 #define PCS_CONTEXTS_MAX 32u
-#define PCS_WANTED_MAX 64u
 /* Between two decodings of CUPTI's thread; a flush waits for the next one. */
 #define PCS_WORKER_SLEEP_MS 10u
 /* In CUPTI's buffer. The kernels of a training step have 10,000 or more. */
@@ -28,13 +27,6 @@ struct pcs_context {
 	struct pcs_data *configured; /* CUPTI's own buffer; its rest arrives there at the end */
 };
 
-/* A sampled function without a cubin. */
-struct pcs_wanted {
-	uint64_t crc;
-	uint32_t function; /* of gpu_functions_get() */
-	bool was_taken;
-};
-
 /* Numbers since the start, for warnings and the profile's info. */
 struct pcs_statistics {
 	uint64_t samples;
@@ -45,15 +37,14 @@ struct pcs_statistics {
 	uint64_t drain_ns;
 };
 
-/* pcs_state.c. */
 extern pthread_mutex_t pcs_lock; /* guards the contexts, and CUPTI's calls for them */
 extern struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
 extern struct pcs_mode pcs_mode;
 extern struct pcs_statistics pcs_statistics;
 
 /*
- * Closes the gate for CUPTI's calls, as call_gate_close(). Queries are watched from now on, and
- * those that began before have time to end. pcs_lock is held, as for the following.
+ * Closes the gate for CUPTI's calls, as call_gate_close(). Calls that began before they are counted
+ * have time to end. pcs_lock is held, as for the following.
  */
 bool pcs_state_close_gate(uint64_t limit_ns);
 /*
@@ -61,10 +52,8 @@ bool pcs_state_close_gate(uint64_t limit_ns);
  * ends its captures in any mode (measured with 13.0; Enable, Start, Stop and GetData do not).
  */
 bool pcs_state_close_gate_to_disable(uint64_t limit_ns);
-void pcs_state_watch_queries(void);
-void pcs_state_unwatch_queries(void);
-/* Queries are not watched any more if nothing was closed for some time. */
-void pcs_state_relax(void);
+/* Launches and loads are counted from now on. */
+void pcs_state_count_calls(void);
 
 /* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (call_gate.h). */
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
@@ -84,6 +73,28 @@ size_t pcs_context_read(struct pcs_context *context);
 /* Enables the context again with twice the period. */
 void pcs_context_raise_period(struct pcs_context *context);
 
+/*
+ * pcs_windows.c: times during which PCs of a context were sampled: always, or in windows. Samples
+ * are divided between contexts of the program in proportion to kernel time in these, and that gives
+ * the number of samples to expect.
+ *
+ * `context` is CUPTI's id, as in kernel records. Times of clock_monotonic_ns().
+ */
+void pcs_windows_begin(uint32_t context, uint64_t now_ns);
+void pcs_windows_end(uint32_t context, uint64_t now_ns);
+/* The part of a kernel's time that is in windows of its context. */
+uint64_t pcs_windows_overlap(uint32_t context, uint64_t start_ns, uint64_t end_ns);
+/* Forgets all windows that have ended. */
+void pcs_windows_clear(void);
+
+/*
+ * Counts time of processors that the kernel may have used while it was sampled: at most one
+ * processor per block. An idle processor gives no samples.
+ */
+void pcs_windows_expect(const struct cupti_kernel *kernel, const struct execution *execution);
+/* Cycles counted so far, at the highest clock rate of the device. */
+uint64_t pcs_windows_expected_cycles(void);
+
 /* pcs_drain.c. */
 void pcs_drain_start(void);
 void pcs_drain_stop(void);
@@ -93,13 +104,10 @@ void pcs_take(const struct pcs_context *context, struct pcs_data *data);
 /* Prepares for `count` stall reasons of CUPTI; `names` by index. False: out of memory. */
 bool pcs_take_reasons(const uint32_t *indexes, char *const *names, size_t count);
 
-/* pcs_search.c: looks for cubins that CUPTI has not given in Triton's cache. */
-void pcs_search(void);
-
 /* pcs_modules.c. */
 void pcs_modules_start(void);
 void pcs_modules_stop(void);
-/* Those of sampling_hooks.h. */
+/* Functions of sampling_hooks.h. */
 void pcs_modules_begin_launch(uint32_t call, const struct cupti_callback_data *data,
 			      struct proton_context where, bool is_kernel);
 void pcs_modules_end_launch(const struct cupti_callback_data *data);
@@ -111,8 +119,8 @@ void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
 			   struct execution *execution);
 /* A function without a cubin was sampled: asks CUPTI for it at the next launches. */
 void pcs_modules_want(uint64_t crc, uint32_t function);
-/* The functions that are still without a cubin, each once. */
-size_t pcs_modules_take_wanted(struct pcs_wanted wanted[PCS_WANTED_MAX]);
+/* Looks for cubins that CUPTI has not given in Triton's cache. */
+void pcs_modules_search(void);
 /* Asks for all modules until there are samples: the context existed before the session. */
 void pcs_modules_ask(void);
 /*

@@ -1,5 +1,5 @@
 /* Times during which PCs were sampled. */
-#include "backend/cuda/pcs/pcs_windows.h"
+#include "backend/cuda/pcs/pcs_parts.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,0 +1,38 @@
+/* Functions of the libamdhip64 that the process has, bound once. */
+#ifndef DRIVER_HIP_FUNCTIONS_H
+#define DRIVER_HIP_FUNCTIONS_H
+
+#include <stdbool.h>
+
+#include "driver/hip_abi.h"
+
+#define HIP_FIELD(name, arguments) int(*name) arguments;
+/* A function that the library lacks is NULL. */
+struct hip_functions {
+	HIP_FUNCTIONS(HIP_FIELD)
+	HIP_OPTIONAL_FUNCTIONS(HIP_FIELD)
+};
+#undef HIP_FIELD
+
+/* Set by the functions below; it does not change after that. */
+extern struct hip_functions hip;
+
+/*
+ * Binds the library of this handle, unless that was done. The first of HIP_FUNCTIONS that it lacks;
+ * NULL if it has all.
+ */
+const char *hip_functions_bind(void *library);
+/* Binds the copy that the process has loaded; false if it has none. */
+bool hip_functions_find(void);
+/* In the child of a fork: a thread of the parent may have held the lock. */
+void hip_functions_forked(void);
+
+/* Clears the error of a call that failed, so the program does not see it. Returns `result`. */
+static inline int hip_clear_error(int result)
+{
+	if (result && hip.hipGetLastError)
+		hip.hipGetLastError();
+	return result;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* Search for a vendor's shared library in places, and what was searched, for the error message. */
+#ifndef DRIVER_LIBRARY_SEARCH_H
+#define DRIVER_LIBRARY_SEARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct library_search {
+	const char *const *names; /* in order of preference; NULL after the last */
+	int flags;                /* of dlopen(), in addition */
+	char *file_out;           /* not NULL: loads nothing, receives the path; PATH_MAX */
+	void *handle;             /* NULL: not found */
+	bool is_found;            /* a file, if nothing is loaded */
+	char tried[640];          /* the places */
+	char reason[320];         /* why a file that exists could not be loaded */
+};
+
+/* Notes a place that was searched. */
+void library_search_note(struct library_search *search, const char *what);
+/* Each is true if the library was found there. */
+bool library_search_file(struct library_search *search, const char *path);
+bool library_search_directory(struct library_search *search, const char *directory);
+bool library_search_below(struct library_search *search, const char *root, const char *below);
+/* The loader's search path; `flags`: RTLD_NOLOAD for the copy that the process has. */
+bool library_search_loader(struct library_search *search, int flags);
+/*
+ * A file or a directory that a variable names. True if it is set: nothing else is tried then, so
+ * that a typing error does not find another copy.
+ */
+bool library_search_named(struct library_search *search, const char *variable);
+
+/* The value of a variable; NULL if it is not set, or empty. */
+const char *library_search_value(const char *variable);
+/* The length of the path of the site-packages that a file is in; 0: it is in none. */
+size_t library_search_packages(const char *path);
+
+#endif

@@ -1,0 +1,108 @@
+"""Inductor generates code with Triton kernels and extern calls for the CPU, and each call of one is
+a kernel of the host backend. No kernel runs: results are whatever the memory contained.
+
+Import it before the first compilation. Above each call, another comment tells the modules of
+the nodes that the kernel computes, read from their metadata without the help of the package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+import torch
+import torch._inductor.codegen.triton as triton_code
+import torch._inductor.ir as ir
+import torch._inductor.utils as utils
+import torch.utils._triton as torch_triton
+from torch._inductor import async_compile, config, select_algorithm
+
+from triton_proton import _libproton as lib
+
+MARK = "# Modules: "
+
+config.cpu_backend = "triton"
+torch_triton.triton_hash_with_backend = lambda: "none"
+
+
+def launch(name):
+    lib.kernel_begin(name)
+    lib.kernel_end()
+
+
+class Kernel:
+    def __init__(self, name):
+        self.name = name
+
+    def run(self, *arguments, **options):
+        launch(self.name)
+
+
+class Extern:
+    """extern_kernels.addmm and others."""
+
+    def __init__(self, kernels):
+        self.kernels = kernels
+
+    def __getattr__(self, name):
+        kernel = getattr(self.kernels, name)
+
+        def run(*arguments, **options):
+            launch(name)
+            return kernel(*arguments, **options)
+
+        return run
+
+
+async_compile.AsyncCompile.triton = lambda self, name, source, device_str="cpu": Kernel(name)
+select_algorithm.extern_kernels = Extern(select_algorithm.extern_kernels)
+
+
+def name_of(stack):
+    """The innermost module as the program names it."""
+    path, _ = list(stack.values())[-1]
+    for part in ("._modules['", "']", "L['", "_orig_mod.", "_checkpoint_wrapped_module."):
+        path = path.replace(part, "." if part.startswith("._") else "")
+    return path.partition(".")[2]
+
+
+def modules_of(schedule):
+    """Names, "" for operators of the model itself; None for a sum of gradients, which has none."""
+    found = set()
+    nodes = utils.aggregate_origins(schedule)
+    if isinstance(schedule, ir.ExternKernel) and schedule.origin_node is not None:
+        nodes = [schedule.origin_node]  # the others are views of its inputs
+    for node in nodes:
+        stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+        trace = node.meta.get("stack_trace") or ""
+        if node.op == "call_function" and stack:
+            found.add(name_of(stack))
+        elif node.op == "call_function":
+            found.add(None if not trace or "Gradient addition" in trace else "")
+    return sorted(found, key=str)
+
+
+metadata = utils.get_kernel_metadata
+
+
+def get_kernel_metadata(schedule, wrapper):
+    comment, detail = metadata(schedule, wrapper)
+    return f"{MARK}{json.dumps(modules_of(schedule))}\n{comment}", detail
+
+
+for module in (triton_code, ir):
+    module.get_kernel_metadata = get_kernel_metadata
+
+
+def hits():
+    """Hits and misses of the cache of compiled graphs."""
+    counters = sys.modules["torch._dynamo.utils"].counters["inductor"]
+    return {name: counters[f"fxgraph_cache_{name}"] for name in ("hit", "miss", "bypass")}
+
+
+def use_caches(wanted):
+    config.fx_graph_cache = wanted
+    torch._functorch.config.enable_autograd_cache = wanted
