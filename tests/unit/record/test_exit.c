@@ -266,6 +266,10 @@ static void end_on_several_threads(void)
 
 TEST(threads_that_call_exit_at_once_leave_a_complete_profile)
 {
+#ifdef __SANITIZE_ADDRESS__
+	/* See EXITING_THREADS_MAX; the sanitizer's own libraries fill the first block. */
+	SKIP("glibc before 2.41 frees its list of exit functions twice");
+#endif
 	begin();
 	CHECK_EQ(run_child(end_on_several_threads), 0);
 	check_complete("a");
