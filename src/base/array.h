@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -24,6 +25,27 @@ bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t elem
  * For comparison functions: below, equal to or above 0. Several keys: ORDER_OF() ?: ORDER_OF().
  */
 #define ORDER_OF(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* Defines a comparison function; the last argument is its result for two elements *a and *b. */
+#define ARRAY_ORDER(name, type, ...)                                                               \
+	static int name(const void *array_left, const void *array_right)                           \
+	{                                                                                          \
+		const type *a = array_left;                                                        \
+		const type *b = array_right;                                                       \
+                                                                                                   \
+		return __VA_ARGS__;                                                                \
+	}
+
+/* Sorts by such a function. The array may be NULL if `count` is 0. */
+#define ARRAY_SORT(array, count, compare)                                                          \
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): of pointers, too */                         \
+	array_sort(array, count, sizeof((array)[0]), compare)
+static inline void array_sort(void *array, size_t count, size_t element_bytes,
+			      int (*compare)(const void *a, const void *b))
+{
+	if (count)
+		qsort(array, count, element_bytes, compare);
+}
 
 /*
  * Binary search: the number of elements at the start of a sorted array of `count` for which

@@ -82,29 +82,12 @@ static bool collect(const struct profile_trace *trace, const struct places *plac
 	return true;
 }
 
-static int compare_moments(const void *a, const void *b)
-{
-	const struct moment *x = a;
-	const struct moment *y = b;
+ARRAY_ORDER(compare_moments, struct moment,
+	    ORDER_OF(a->scope, b->scope) ?: ORDER_OF(a->ns, b->ns) ?: ORDER_OF(a->row, b->row))
 
-	return ORDER_OF(x->scope, y->scope) ?: ORDER_OF(x->ns, y->ns) ?: ORDER_OF(x->row, y->row);
-}
+ARRAY_ORDER(compare_kernels, struct backward_arrow, ORDER_OF(a->kernel, b->kernel))
 
-static int compare_kernels(const void *a, const void *b)
-{
-	const struct backward_arrow *x = a;
-	const struct backward_arrow *y = b;
-
-	return ORDER_OF(x->kernel, y->kernel);
-}
-
-static int compare_rows(const void *a, const void *b)
-{
-	const uint32_t *x = a;
-	const uint32_t *y = b;
-
-	return ORDER_OF(*x, *y);
-}
+ARRAY_ORDER(compare_rows, uint32_t, ORDER_OF(*a, *b))
 
 static bool connect(struct timeline_backward *backward, const struct moments *moments)
 {
@@ -136,9 +119,8 @@ static bool connect(struct timeline_backward *backward, const struct moments *mo
 		runs = 0;
 	}
 	if (backward->count) {
-		qsort(backward->arrows, backward->count, sizeof(*backward->arrows),
-		      compare_kernels);
-		qsort(backward->scopes, backward->count, sizeof(*backward->scopes), compare_rows);
+		ARRAY_SORT(backward->arrows, backward->count, compare_kernels);
+		ARRAY_SORT(backward->scopes, backward->count, compare_rows);
 	}
 	return true;
 }
@@ -155,7 +137,7 @@ bool timeline_backward_init(struct timeline_backward *backward, const struct pro
 	if (is_done && is_any) {
 		is_done = collect(profile->trace, &places, &moments);
 		if (is_done && moments.count)
-			qsort(moments.rows, moments.count, sizeof(*moments.rows), compare_moments);
+			ARRAY_SORT(moments.rows, moments.count, compare_moments);
 		is_done = is_done && connect(backward, &moments);
 	}
 	free(places.scopes);

@@ -47,13 +47,8 @@ static int compare_texts(const char *a, size_t a_length, const char *b, size_t b
 	return order ? order : (a_length > b_length) - (a_length < b_length);
 }
 
-static int compare_drafts(const void *a, const void *b)
-{
-	const struct key_draft *left = a;
-	const struct key_draft *right = b;
-
-	return compare_texts(left->key.text, left->key.length, right->key.text, right->key.length);
-}
+ARRAY_ORDER(compare_drafts, struct key_draft,
+	    compare_texts(a->key.text, a->key.length, b->key.text, b->key.length))
 
 static bool is_metric_name(const struct profile *profile, const char *text)
 {
@@ -122,7 +117,7 @@ static bool add_draft(const struct tree_plan *plan, struct key_draft *drafts, si
 /* Assigns the drafts their indices; the keys take over their texts. */
 static void place_keys(struct tree_plan *plan, struct key_draft *drafts, size_t count)
 {
-	qsort(drafts, count, sizeof(*drafts), compare_drafts);
+	ARRAY_SORT(drafts, count, compare_drafts);
 	for (size_t i = 0; i < count; i++) {
 		const struct plan_key *key = &drafts[i].key;
 		size_t used = plan->key_count;
@@ -174,14 +169,7 @@ out:
 
 /* ------------------------------------------------------------------ devices */
 
-static int compare_devices(const void *a, const void *b)
-{
-	const struct plan_device *left = a;
-	const struct plan_device *right = b;
-	int order = strcmp(left->type, right->type);
-
-	return order ? order : strcmp(left->id, right->id);
-}
+ARRAY_ORDER(compare_devices, struct plan_device, strcmp(a->type, b->type) ?: strcmp(a->id, b->id))
 
 /* Cycle metrics have their device in a metric of the node. */
 static void observe_named(const struct tree_plan *plan, bool *is_observed)
@@ -230,7 +218,7 @@ static bool make_devices(struct tree_plan *plan)
 	for (size_t i = 0; i < count; i++)
 		if (is_observed[i])
 			plan->devices[plan->device_count++] = plan->device_texts[i];
-	qsort(plan->devices, plan->device_count, sizeof(*plan->devices), compare_devices);
+	ARRAY_SORT(plan->devices, plan->device_count, compare_devices);
 	free(is_observed);
 	return true;
 }
@@ -368,13 +356,8 @@ static void add_kernel(struct tree_plan *plan, const struct profile_kernel *kern
 		kernel->total_ns;
 }
 
-static int compare_entries(const void *a, const void *b)
-{
-	const struct plan_entry *left = a;
-	const struct plan_entry *right = b;
-
-	return ORDER_OF(left->key, right->key) ?: ORDER_OF(left->order, right->order);
-}
+ARRAY_ORDER(compare_entries, struct plan_entry,
+	    ORDER_OF(a->key, b->key) ?: ORDER_OF(a->order, b->order))
 
 /* Sorts by key; of equal keys the last stays. */
 static void sort_entries(struct tree_plan *plan)
@@ -384,7 +367,7 @@ static void sort_entries(struct tree_plan *plan)
 	size_t kept = 0;
 
 	if (count > INSERTION_SORT_MAX) {
-		qsort(entries, count, sizeof(*entries), compare_entries);
+		ARRAY_SORT(entries, count, compare_entries);
 	} else {
 		for (size_t i = 1; i < count; i++) {
 			struct plan_entry entry;

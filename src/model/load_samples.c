@@ -133,13 +133,7 @@ static bool take_cells(struct loading *loading)
 	return true;
 }
 
-static int compare_runs(const void *a, const void *b)
-{
-	const struct run *x = a;
-	const struct run *y = b;
-
-	return ORDER_OF(x->name, y->name) ?: ORDER_OF(x->crc, y->crc);
-}
+ARRAY_ORDER(compare_runs, struct run, ORDER_OF(a->name, b->name) ?: ORDER_OF(a->crc, b->crc))
 
 static bool take_runs(struct loading *loading)
 {
@@ -167,22 +161,15 @@ static bool take_runs(struct loading *loading)
 			.ns = rows[i].sampled_ns,
 		};
 	}
-	qsort(loading->runs, loading->run_count, sizeof(*loading->runs), compare_runs);
+	ARRAY_SORT(loading->runs, loading->run_count, compare_runs);
 	return true;
 }
 
 /* ------------------------------------------------------------------ functions */
 
-static int compare_cells(const void *a, const void *b)
-{
-	const struct cell *x = a;
-	const struct cell *y = b;
-
-	return ORDER_OF(x->function, y->function)
-		       ?: ORDER_OF(x->offset, y->offset)
-		       ?: ORDER_OF(x->reason, y->reason)
-		       ?: ORDER_OF(x->node, y->node);
-}
+ARRAY_ORDER(compare_cells, struct cell,
+	    ORDER_OF(a->function, b->function) ?: ORDER_OF(a->offset, b->offset)
+	    ?: ORDER_OF(a->reason, b->reason) ?: ORDER_OF(a->node, b->node))
 
 /* Appends the samples of cells `from` to `to`, of one function, and the function. */
 static void add_function(struct loading *loading, size_t from, size_t to)
@@ -357,13 +344,8 @@ static bool alloc_samples(struct loading *loading)
 	       samples->sources && samples->files && samples->content;
 }
 
-static int compare_functions(const void *a, const void *b)
-{
-	const struct profile_function *x = a;
-	const struct profile_function *y = b;
-
-	return ORDER_OF(y->samples, x->samples) ?: ORDER_OF(x->first_pc, y->first_pc);
-}
+ARRAY_ORDER(compare_functions, struct profile_function,
+	    ORDER_OF(b->samples, a->samples) ?: ORDER_OF(a->first_pc, b->first_pc))
 
 /* The cells are sorted by function. */
 static void add_functions(struct loading *loading)
@@ -385,8 +367,7 @@ static void add_functions(struct loading *loading)
 	if (samples->function_count)
 		lines_describe(&lines);
 	lines_close(&lines);
-	qsort(samples->functions, samples->function_count, sizeof(*samples->functions),
-	      compare_functions);
+	ARRAY_SORT(samples->functions, samples->function_count, compare_functions);
 }
 
 void load_samples(struct profile *profile, const struct samples_source *source)
@@ -401,7 +382,7 @@ void load_samples(struct profile *profile, const struct samples_source *source)
 	    !take_runs(&loading)) {
 		profile->out_of_memory = true;
 	} else {
-		qsort(loading.cells, loading.cell_count, sizeof(*loading.cells), compare_cells);
+		ARRAY_SORT(loading.cells, loading.cell_count, compare_cells);
 		copy_content(&loading);
 		add_functions(&loading);
 	}

@@ -485,15 +485,9 @@ void ranks_add_part(struct profile *target, struct profile *source, const struct
 
 /* ------------------------------------------------------------------ the whole job */
 
-static int compare_rows(const void *a, const void *b)
-{
-	const struct row_rank *left = a;
-	const struct row_rank *right = b;
-
-	return ORDER_OF(left->rank, right->rank)
-		       ?: ORDER_OF(left->attempt, right->attempt)
-		       ?: ORDER_OF(left->number, right->number);
-}
+ARRAY_ORDER(compare_rows, struct row_rank,
+	    ORDER_OF(a->rank, b->rank) ?: ORDER_OF(a->attempt, b->attempt)
+	    ?: ORDER_OF(a->number, b->number))
 
 /* Rows after the first with a rank and attempt. */
 static void mark_duplicates(struct profile_ranks *ranks)
@@ -519,7 +513,7 @@ void ranks_complete(struct profile *profile)
 	size_t max;
 
 	if (count) {
-		qsort(ranks->rows, count, sizeof(*ranks->rows), compare_rows);
+		ARRAY_SORT(ranks->rows, count, compare_rows);
 		mark_duplicates(ranks);
 	}
 	for (size_t i = 0; i < count; i++)
@@ -534,7 +528,7 @@ void ranks_complete(struct profile *profile)
 			add_row(profile, (struct row_rank){.rank = rank, .state = RANK_MISSING});
 	}
 	if (ranks && ranks->count > count)
-		qsort(ranks->rows, ranks->count, sizeof(*ranks->rows), compare_rows);
+		ARRAY_SORT(ranks->rows, ranks->count, compare_rows);
 	/* The table says it of each rank; the sum is what a file of it will be when it is read. */
 	profile->is_damaged = profile->is_unfinished = false;
 	for (size_t i = 0; ranks && i < ranks->count; i++)

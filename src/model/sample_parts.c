@@ -57,13 +57,7 @@ void parts_cell(struct sample_parts *parts, uint32_t node, uint32_t frame, uint3
 
 /* ------------------------------------------------------------------ division */
 
-static int compare_targets(const void *a, const void *b)
-{
-	const struct part_target *x = a;
-	const struct part_target *y = b;
-
-	return ORDER_OF(x->node, y->node);
-}
+ARRAY_ORDER(compare_targets, struct part_target, ORDER_OF(a->node, b->node))
 
 /* A node has one entry; without any time, all nodes weigh the same. */
 static void unite_targets(struct sample_parts *parts)
@@ -71,9 +65,7 @@ static void unite_targets(struct sample_parts *parts)
 	uint64_t sum = 0;
 	size_t count = 0;
 
-	if (parts->target_count)
-		qsort(parts->targets, parts->target_count, sizeof(*parts->targets),
-		      compare_targets);
+	ARRAY_SORT(parts->targets, parts->target_count, compare_targets);
 	for (size_t i = 0; i < parts->target_count; i++) {
 		struct part_target target = parts->targets[i];
 
@@ -95,13 +87,8 @@ struct share {
 	uint64_t remainder;
 };
 
-static int compare_shares(const void *a, const void *b)
-{
-	const struct share *x = a;
-	const struct share *y = b;
-
-	return ORDER_OF(y->remainder, x->remainder) ?: ORDER_OF(x->target, y->target);
-}
+ARRAY_ORDER(compare_shares, struct share,
+	    ORDER_OF(b->remainder, a->remainder) ?: ORDER_OF(a->target, b->target))
 
 /*
  * Divides `samples` by the weights (or, if `by_left`, by what each target still has to get), by the
@@ -126,7 +113,7 @@ static void divide_samples(const struct sample_parts *parts, uint64_t samples, b
 	}
 	if (!rest)
 		return;
-	qsort(shares, parts->target_count, sizeof(*shares), compare_shares);
+	ARRAY_SORT(shares, parts->target_count, compare_shares);
 	for (size_t i = 0; i < parts->target_count && rest; i++, rest--)
 		shares[i].part++;
 }
@@ -180,15 +167,9 @@ static uint64_t divide_cells(struct sample_parts *parts)
 
 /* ------------------------------------------------------------------ tree */
 
-static int compare_cells(const void *a, const void *b)
-{
-	const struct part_cell *x = a;
-	const struct part_cell *y = b;
-
-	return ORDER_OF(x->node, y->node)
-		       ?: ORDER_OF(x->frame, y->frame)
-		       ?: ORDER_OF(x->reason, y->reason);
-}
+ARRAY_ORDER(compare_cells, struct part_cell,
+	    ORDER_OF(a->node, b->node) ?: ORDER_OF(a->frame, b->frame)
+	    ?: ORDER_OF(a->reason, b->reason))
 
 static void add_value(struct profile *profile, uint32_t node, uint32_t name, uint64_t samples)
 {
@@ -312,7 +293,7 @@ uint64_t parts_finish(struct sample_parts *parts, const struct lines *lines)
 	unite_targets(parts);
 	if (parts->target_count)
 		divided = divide_cells(parts);
-	qsort(parts->cells, parts->cell_count, sizeof(*parts->cells), compare_cells);
+	ARRAY_SORT(parts->cells, parts->cell_count, compare_cells);
 	if (!parts->profile->out_of_memory)
 		add_cells(parts, lines, divided);
 	free(parts->targets);

@@ -6,13 +6,7 @@
 
 #include "base/array.h"
 
-static int compare_root_names(const void *a, const void *b)
-{
-	const struct root_name *left = a;
-	const struct root_name *right = b;
-
-	return ORDER_OF(left->name, right->name);
-}
+ARRAY_ORDER(compare_root_names, struct root_name, ORDER_OF(a->name, b->name))
 
 struct metric_order {
 	uint32_t name;
@@ -20,21 +14,10 @@ struct metric_order {
 	uint32_t metric;
 };
 
-static int compare_metric_orders(const void *a, const void *b)
-{
-	const struct metric_order *left = a;
-	const struct metric_order *right = b;
+ARRAY_ORDER(compare_metric_orders, struct metric_order,
+	    ORDER_OF(a->name, b->name) ?: ORDER_OF(a->type, b->type))
 
-	return ORDER_OF(left->name, right->name) ?: ORDER_OF(left->type, right->type);
-}
-
-static int compare_metric_names(const void *a, const void *b)
-{
-	const struct metric_order *left = a;
-	const struct metric_order *right = b;
-
-	return ORDER_OF(left->name, right->name);
-}
+ARRAY_ORDER(compare_metric_names, struct metric_order, ORDER_OF(a->name, b->name))
 
 /*
  * Names that are only on ROOT are metrics too; a kernel's built-ins only if there are no kernels.
@@ -160,9 +143,8 @@ void settle_metrics(struct profile *profile, struct root_metrics *root)
 		orders[i] = (struct metric_order){.name = profile->metrics[i].name,
 						  .type = profile->metrics[i].type,
 						  .metric = i};
-	qsort(orders, count, sizeof(*orders), compare_metric_orders);
-	if (root->count)
-		qsort(root->names, root->count, sizeof(*root->names), compare_root_names);
+	ARRAY_SORT(orders, count, compare_metric_orders);
+	ARRAY_SORT(root->names, root->count, compare_root_names);
 	add_root_metrics(profile, root, orders, count);
 	if (!merge_number_types(profile, orders, count))
 		profile->out_of_memory = true;

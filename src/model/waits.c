@@ -344,13 +344,7 @@ struct late {
 	uint64_t wait_ns;
 };
 
-static int compare_late(const void *a, const void *b)
-{
-	const struct late *left = a;
-	const struct late *right = b;
-
-	return ORDER_OF(left->rank, right->rank);
-}
+ARRAY_ORDER(compare_late, struct late, ORDER_OF(a->rank, b->rank))
 
 static bool is_worse(const struct late *late, uint64_t ns, uint32_t rank, uint32_t count)
 {
@@ -419,7 +413,7 @@ static bool sum_series(const struct wait_series *series, struct row_wait *row)
 
 	if (!late)
 		return false;
-	qsort(late, count, sizeof(*late), compare_late);
+	ARRAY_SORT(late, count, compare_late);
 	while (at < count) {
 		struct late sum = late[at];
 

@@ -76,14 +76,9 @@ struct span code_object_section_content(const struct code_object *object, const 
 
 /* ------------------------------------------------------------------ functions */
 
-static int compare_places(const void *left, const void *right)
-{
-	const struct code_object_function *a = left, *b = right;
-
-	return ORDER_OF(a->section, b->section)
-		       ?: ORDER_OF(a->offset, b->offset)
-		       ?: ORDER_OF(a->symbol, b->symbol);
-}
+ARRAY_ORDER(compare_places, struct code_object_function,
+	    ORDER_OF(a->section, b->section) ?: ORDER_OF(a->offset, b->offset)
+	    ?: ORDER_OF(a->symbol, b->symbol))
 
 static int compare_names(const void *left, const void *right, void *functions)
 {
@@ -117,12 +112,7 @@ uint32_t code_object_function_at(const struct code_object *object, uint32_t sect
 								: CODE_OBJECT_NONE;
 }
 
-static int compare_ranges(const void *left, const void *right)
-{
-	const struct code_object_range *a = left, *b = right;
-
-	return ORDER_OF(a->begin, b->begin);
-}
+ARRAY_ORDER(compare_ranges, struct code_object_range, ORDER_OF(a->begin, b->begin))
 
 bool code_object_find_code(const struct code_object *object, uint64_t address,
 			   uint32_t *section_out, uint64_t *offset_out)
@@ -156,8 +146,7 @@ static int read_code(struct code_object *object)
 			.section = i,
 		};
 	}
-	if (object->code_count)
-		qsort(object->code, object->code_count, sizeof(*object->code), compare_ranges);
+	ARRAY_SORT(object->code, object->code_count, compare_ranges);
 	return PROTON_OK;
 }
 
@@ -192,8 +181,7 @@ static int read_functions(struct code_object *object, struct span symbols, struc
 			.code_bytes = symbol.st_size,
 		};
 	}
-	qsort(object->functions, object->function_count, sizeof(*object->functions),
-	      compare_places);
+	ARRAY_SORT(object->functions, object->function_count, compare_places);
 	for (uint32_t i = 0; i < object->function_count; i++)
 		object->by_name[i] = i;
 	qsort_r(object->by_name, object->function_count, sizeof(*object->by_name), compare_names,

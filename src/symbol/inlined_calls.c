@@ -119,14 +119,9 @@ static void walk_unit(struct walk *walk)
 /* ------------------------------------------------------------------ ranges */
 
 /* Callers are before the calls inside them. */
-static int compare_extents(const void *left, const void *right)
-{
-	const struct extent *a = left, *b = right;
-
-	return ORDER_OF(a->section, b->section)
-		       ?: ORDER_OF(a->begin, b->begin)
-		       ?: ORDER_OF(a->call, b->call);
-}
+ARRAY_ORDER(compare_extents, struct extent,
+	    ORDER_OF(a->section, b->section) ?: ORDER_OF(a->begin, b->begin)
+	    ?: ORDER_OF(a->call, b->call))
 
 static bool add_range(struct inlined_calls *calls, uint32_t section, uint64_t begin, uint32_t call)
 {
@@ -165,8 +160,7 @@ static int make_ranges(struct inlined_calls *calls, struct extent *extents, size
 	size_t depth = 0;
 	bool is_ok = stack != NULL;
 
-	if (count)
-		qsort(extents, count, sizeof(*extents), compare_extents);
+	ARRAY_SORT(extents, count, compare_extents);
 	for (size_t i = 0; i < count && is_ok; i++) {
 		struct extent extent = extents[i];
 

@@ -195,13 +195,7 @@ static bool read_new_names(struct program *program, bool is_file)
 
 /* ------------------------------------------------------------------ the state machine */
 
-static int compare_offsets(const void *left, const void *right)
-{
-	uint64_t a = ((const struct relocation *)left)->offset;
-	uint64_t b = ((const struct relocation *)right)->offset;
-
-	return ORDER_OF(a, b);
-}
+ARRAY_ORDER(compare_offsets, struct relocation, ORDER_OF(a->offset, b->offset))
 
 static void start_sequence(struct program *program)
 {

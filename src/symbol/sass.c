@@ -108,12 +108,8 @@ static bool read_line(const struct sass *sass, char *line, uint32_t *section,
 	return read_nvidia(line, instruction);
 }
 
-static int compare_places(const void *left, const void *right)
-{
-	const struct instruction *a = left, *b = right;
-
-	return ORDER_OF(a->section, b->section) ?: ORDER_OF(a->offset, b->offset);
-}
+ARRAY_ORDER(compare_places, struct instruction,
+	    ORDER_OF(a->section, b->section) ?: ORDER_OF(a->offset, b->offset))
 
 static int parse_line(struct sass *sass, char *text, struct proton_error *err)
 {
@@ -129,8 +125,7 @@ static int parse_line(struct sass *sass, char *text, struct proton_error *err)
 		    !ARRAY_ADD(sass->instructions, sass->capacity, sass->count, instruction))
 			return err_nomem(err);
 	}
-	if (sass->count)
-		qsort(sass->instructions, sass->count, sizeof(*sass->instructions), compare_places);
+	ARRAY_SORT(sass->instructions, sass->count, compare_places);
 	return PROTON_OK;
 }
 

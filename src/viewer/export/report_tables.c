@@ -184,13 +184,8 @@ static void find_devices(struct builder *builder, struct export_report *report,
 	free(used);
 }
 
-static int by_time(const void *left, const void *right)
-{
-	const struct report_kernel *a = left;
-	const struct report_kernel *b = right;
-
-	return ORDER_OF(b->total_ns, a->total_ns) ?: ORDER_OF(a->frame, b->frame);
-}
+ARRAY_ORDER(by_time, struct report_kernel,
+	    ORDER_OF(b->total_ns, a->total_ns) ?: ORDER_OF(a->frame, b->frame))
 
 void report_init(struct export_report *report, const struct metrics *metrics, const uint8_t *shown)
 {
@@ -209,8 +204,7 @@ void report_init(struct export_report *report, const struct metrics *metrics, co
 			add_node(&builder, report, i);
 	finish_kernels(&builder, report);
 	find_devices(&builder, report, shown);
-	if (report->kernel_count)
-		qsort(report->kernels, report->kernel_count, sizeof(*report->kernels), by_time);
+	ARRAY_SORT(report->kernels, report->kernel_count, by_time);
 	builder_fini(&builder);
 }
 

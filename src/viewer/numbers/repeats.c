@@ -14,13 +14,7 @@ const char *const verdict_words[] = {
 	[VERDICT_HIGHER] = "higher",      [VERDICT_LOWER] = "lower",
 };
 
-static int ascending(const void *left, const void *right)
-{
-	double a = *(const double *)left;
-	double b = *(const double *)right;
-
-	return ORDER_OF(a, b);
-}
+ARRAY_ORDER(ascending, double, ORDER_OF(*a, *b))
 
 /* The sorted values, with the zeros between the negative and the positive ones. */
 static double value_at(const double *values, size_t negative, size_t zeros, size_t index)
@@ -41,8 +35,7 @@ struct repeats repeats_of(double *values, size_t count, size_t zeros)
 
 	if (!runs)
 		return repeats;
-	if (count)
-		qsort(values, count, sizeof(*values), ascending);
+	ARRAY_SORT(values, count, ascending);
 	while (negative < count && values[negative] < 0)
 		negative++;
 	repeats.median = (value_at(values, negative, zeros, (runs - 1) / 2) +

@@ -81,16 +81,9 @@ static void add_function(struct source_code *code, const struct source_report *r
 	lines_close(&lines);
 }
 
-static int compare_items(const void *left, const void *right)
-{
-	const struct source_instruction *a = left;
-	const struct source_instruction *b = right;
-
-	return ORDER_OF(a->file, b->file)
-		       ?: ORDER_OF(a->line, b->line)
-		       ?: ORDER_OF(a->variant, b->variant)
-		       ?: ORDER_OF(a->offset, b->offset);
-}
+ARRAY_ORDER(compare_items, struct source_instruction,
+	    ORDER_OF(a->file, b->file) ?: ORDER_OF(a->line, b->line)
+	    ?: ORDER_OF(a->variant, b->variant) ?: ORDER_OF(a->offset, b->offset))
 
 void source_code_init(struct source_code *code, const struct source_report *report,
 		      const struct source_kernel *kernel)
@@ -108,8 +101,7 @@ void source_code_init(struct source_code *code, const struct source_report *repo
 	for (uint32_t i = 0; i < samples->function_count; i++)
 		if (samples->functions[i].name == name)
 			add_function(code, report, &samples->functions[i]);
-	if (code->count)
-		qsort(code->items, code->count, sizeof(*code->items), compare_items);
+	ARRAY_SORT(code->items, code->count, compare_items);
 }
 
 void source_code_fini(struct source_code *code)

@@ -131,15 +131,9 @@ static void collect(struct collector *collector, const uint8_t *state)
 
 /* ------------------------------------------------------------------ lines and kernels */
 
-static int compare_entries(const void *left, const void *right)
-{
-	const struct line_of_node *a = left;
-	const struct line_of_node *b = right;
-
-	return ORDER_OF(a->kernel, b->kernel)
-		       ?: ORDER_OF(a->file, b->file)
-		       ?: ORDER_OF(a->line, b->line);
-}
+ARRAY_ORDER(compare_entries, struct line_of_node,
+	    ORDER_OF(a->kernel, b->kernel) ?: ORDER_OF(a->file, b->file)
+	    ?: ORDER_OF(a->line, b->line))
 
 static void make_lines(struct collector *collector, struct source_kernel *kernel,
 		       const struct line_of_node *entries, size_t count)
@@ -164,19 +158,9 @@ static void make_lines(struct collector *collector, struct source_kernel *kernel
 }
 
 /* Files by their samples; lines that are not known come last. */
-static int compare_lines(const void *left, const void *right)
-{
-	const struct source_line *a = left;
-	const struct source_line *b = right;
-
-	if (!a->file != !b->file)
-		return a->file ? -1 : 1;
-	if (a->file_samples != b->file_samples)
-		return a->file_samples > b->file_samples ? -1 : 1;
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	return (a->line > b->line) - (a->line < b->line);
-}
+ARRAY_ORDER(compare_lines, struct source_line,
+	    ORDER_OF(!a->file, !b->file) ?: ORDER_OF(b->file_samples, a->file_samples)
+	    ?: ORDER_OF(a->file, b->file) ?: ORDER_OF(a->line, b->line))
 
 /* The kernel's own file comes first, then files of inlined functions. */
 static void sort_lines(struct source_kernel *kernel)
@@ -191,16 +175,11 @@ static void sort_lines(struct source_kernel *kernel)
 		for (size_t k = i; k < end; k++)
 			lines[k].file_samples = samples;
 	}
-	qsort(lines, kernel->line_count, sizeof(*lines), compare_lines);
+	ARRAY_SORT(lines, kernel->line_count, compare_lines);
 }
 
-static int compare_kernels(const void *left, const void *right)
-{
-	const struct source_kernel *a = left;
-	const struct source_kernel *b = right;
-
-	return ORDER_OF(b->samples.all, a->samples.all) ?: ORDER_OF(a->frame, b->frame);
-}
+ARRAY_ORDER(compare_kernels, struct source_kernel,
+	    ORDER_OF(b->samples.all, a->samples.all) ?: ORDER_OF(a->frame, b->frame))
 
 static void make_kernels(struct collector *collector)
 {
@@ -208,9 +187,7 @@ static void make_kernels(struct collector *collector)
 	size_t capacity = 0;
 	size_t first = 0;
 
-	if (collector->count)
-		qsort(collector->entries, collector->count, sizeof(*collector->entries),
-		      compare_entries);
+	ARRAY_SORT(collector->entries, collector->count, compare_entries);
 	for (size_t i = 1; i <= collector->count; i++) {
 		const struct line_of_node *entries = &collector->entries[first];
 		struct source_kernel *kernel;
@@ -225,9 +202,7 @@ static void make_kernels(struct collector *collector)
 		sort_lines(kernel);
 		first = i;
 	}
-	if (report->kernel_count)
-		qsort(report->kernels, report->kernel_count, sizeof(*report->kernels),
-		      compare_kernels);
+	ARRAY_SORT(report->kernels, report->kernel_count, compare_kernels);
 }
 
 /* Adds the samples of each kernel that were divided. Nodes are those that count. */

@@ -58,16 +58,10 @@ static bool read_place(const struct profile *profile, uint32_t node, uint8_t lev
  * By kernel; within one, the kernel itself first, then roles in frame order, each before its
  * scopes.
  */
-static int compare_places(const void *left, const void *right)
-{
-	const struct warps_row *a = left;
-	const struct warps_row *b = right;
-
-	/* WARPS_NO_FRAME + 1 is 0 */
-	return ORDER_OF(a->kernel, b->kernel)
-		       ?: ORDER_OF(a->role + 1, b->role + 1)
-		       ?: ORDER_OF(a->scope + 1, b->scope + 1);
-}
+/* WARPS_NO_FRAME + 1 is 0 */
+ARRAY_ORDER(compare_places, struct warps_row,
+	    ORDER_OF(a->kernel, b->kernel) ?: ORDER_OF(a->role + 1, b->role + 1)
+	    ?: ORDER_OF(a->scope + 1, b->scope + 1))
 
 static void add_numbers(struct warps_row *to, const struct warps_row *more)
 {
@@ -81,7 +75,7 @@ static void merge_rows(struct warps_report *report)
 {
 	size_t kept = 0;
 
-	qsort(report->rows, report->count, sizeof(*report->rows), compare_places);
+	ARRAY_SORT(report->rows, report->count, compare_places);
 	for (size_t i = 0; i < report->count; i++) {
 		if (kept && compare_places(&report->rows[kept - 1], &report->rows[i]) == 0)
 			add_numbers(&report->rows[kept - 1], &report->rows[i]);
@@ -129,15 +123,9 @@ static double all_cycles(const struct warps_kernel *kernel)
 	return isfinite(share) ? cycles * share : cycles;
 }
 
-static int by_cycles(const void *left, const void *right)
-{
-	const struct warps_kernel *a = left;
-	const struct warps_kernel *b = right;
-	double cycles_a = all_cycles(a);
-	double cycles_b = all_cycles(b);
-
-	return ORDER_OF(cycles_b, cycles_a) ?: ORDER_OF(a->rows[0].kernel, b->rows[0].kernel);
-}
+ARRAY_ORDER(by_cycles, struct warps_kernel,
+	    ORDER_OF(all_cycles(b), all_cycles(a))
+		    ?: ORDER_OF(a->rows[0].kernel, b->rows[0].kernel))
 
 static void find_kernels(struct warps_report *report)
 {
@@ -159,8 +147,7 @@ static void find_kernels(struct warps_report *report)
 		}
 		first = i;
 	}
-	if (report->kernel_count)
-		qsort(report->kernels, report->kernel_count, sizeof(*report->kernels), by_cycles);
+	ARRAY_SORT(report->kernels, report->kernel_count, by_cycles);
 }
 
 void warps_report_init(struct warps_report *report, const struct profile *profile,

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "viewer/print/number_format.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/table_model.h"
@@ -470,15 +471,8 @@ struct sorted_frame {
 	uint32_t node;
 };
 
-static int compare_sorted(const void *left, const void *right)
-{
-	const struct sorted_frame *a = left;
-	const struct sorted_frame *b = right;
-
-	if (a->value < b->value || a->value > b->value)
-		return a->value > b->value ? -1 : 1;
-	return (a->node > b->node) - (a->node < b->node);
-}
+ARRAY_ORDER(compare_sorted, struct sorted_frame,
+	    ORDER_OF(b->value, a->value) ?: ORDER_OF(a->node, b->node))
 
 /* Omits the root, which would always be first. */
 static struct sorted_frame *collect(const struct table_model *table, size_t *count_out)
@@ -492,7 +486,7 @@ static struct sorted_frame *collect(const struct table_model *table, size_t *cou
 		if (table->state[i] == NODE_SHOWN && isfinite(values[i]))
 			entries[count++] = (struct sorted_frame){values[i], (uint32_t)i};
 	}
-	qsort(entries, count, sizeof(*entries), compare_sorted);
+	ARRAY_SORT(entries, count, compare_sorted);
 	*count_out = count;
 	return entries;
 }

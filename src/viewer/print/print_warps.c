@@ -124,15 +124,9 @@ static void print_roles(struct printer *printer)
 	}
 }
 
-static int by_path(const void *left, const void *right)
-{
-	const struct warps_row *a = left;
-	const struct warps_row *b = right;
-
-	return ORDER_OF(b->number[WARPS_NUMBER_PATH], a->number[WARPS_NUMBER_PATH])
-		       ?: ORDER_OF(a->role, b->role)
-		       ?: ORDER_OF(a->scope, b->scope);
-}
+ARRAY_ORDER(by_path, struct warps_row,
+	    ORDER_OF(b->number[WARPS_NUMBER_PATH], a->number[WARPS_NUMBER_PATH])
+	    ?: ORDER_OF(a->role, b->role) ?: ORDER_OF(a->scope, b->scope))
 
 /* The rows of the critical path, largest first; malloc'd. */
 static struct warps_row *path_rows(const struct warps_kernel *kernel, size_t *count_out)
@@ -143,8 +137,7 @@ static struct warps_row *path_rows(const struct warps_kernel *kernel, size_t *co
 	for (size_t i = 0; i < kernel->count; i++)
 		if (kernel->rows[i].number[WARPS_NUMBER_PATH] > 0)
 			rows[count++] = kernel->rows[i];
-	if (count)
-		qsort(rows, count, sizeof(*rows), by_path);
+	ARRAY_SORT(rows, count, by_path);
 	*count_out = count;
 	return rows;
 }

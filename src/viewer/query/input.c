@@ -170,13 +170,8 @@ struct member {
 	bool is_found;
 };
 
-static int compare_members(const void *left, const void *right)
-{
-	const struct member *a = left;
-	const struct member *b = right;
-
-	return ORDER_OF(a->order, b->order) ?: strverscmp(a->path, b->path);
-}
+ARRAY_ORDER(compare_members, struct member,
+	    ORDER_OF(a->order, b->order) ?: strverscmp(a->path, b->path))
 
 static void free_units(struct input *input)
 {
@@ -210,8 +205,7 @@ void input_regroup(struct input *input, const char *const *names)
 		else
 			free(input->paths[i]);
 	}
-	if (kept)
-		qsort(members, kept, sizeof(*members), compare_members);
+	ARRAY_SORT(members, kept, compare_members);
 	input->count = 0;
 	for (size_t i = 0; i < kept; i++) {
 		const struct member *at = &members[i];

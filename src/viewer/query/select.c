@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/hiding.h"
@@ -71,13 +72,7 @@ int select_minimum(const struct options *options, const struct profile *profile,
 
 /* ------------------------------------------------------------------ the largest values */
 
-static int descending(const void *left, const void *right)
-{
-	double a = *(const double *)left;
-	double b = *(const double *)right;
-
-	return a < b ? 1 : a > b ? -1 : 0;
-}
+ARRAY_ORDER(descending, double, ORDER_OF(*b, *a))
 
 /* By node; all are equal without values. */
 static double *keys_of(const double *values, size_t count, bool by_magnitude)
@@ -107,7 +102,7 @@ static struct largest largest_of(const struct profile *profile, const uint8_t *s
 		if (state[i] == NODE_SHOWN)
 			sorted[count++] = keys[i];
 	if (count > max) {
-		qsort(sorted, count, sizeof(*sorted), descending);
+		ARRAY_SORT(sorted, count, descending);
 		largest.min = sorted[max - 1];
 		for (largest.equals = max;
 		     largest.equals && sorted[max - largest.equals] > largest.min;)

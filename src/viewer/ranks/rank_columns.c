@@ -284,15 +284,9 @@ static double time_that_could_go(const struct row_spread *spread)
 	return (double)spread->max_ns * spread->ranks - (double)spread->sum_ns;
 }
 
-static int compare_spreads(const void *a, const void *b)
-{
-	const struct row_spread *left = *(const struct row_spread *const *)a;
-	const struct row_spread *right = *(const struct row_spread *const *)b;
-	double x = time_that_could_go(left);
-	double y = time_that_could_go(right);
-
-	return ORDER_OF(y, x) ?: ORDER_OF(left->node, right->node);
-}
+ARRAY_ORDER(compare_spreads, struct row_spread *const,
+	    ORDER_OF(time_that_could_go(*b), time_that_could_go(*a))
+		    ?: ORDER_OF((*a)->node, (*b)->node))
 
 /* The number of columns: fewer if they would mostly be cells of missing ranks. */
 static size_t columns_of(const struct profile *profile, size_t wanted)
@@ -321,8 +315,7 @@ uint32_t *rank_nodes_worth(const struct profile *profile, size_t count, size_t *
 	for (size_t i = 0; i < rows; i++)
 		if (ranks->spreads[i + 1].max_ns > ranks->spreads[i + 1].min_ns)
 			list[worth++] = &ranks->spreads[i + 1];
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression) */
-	qsort(list, worth, sizeof(*list), compare_spreads);
+	ARRAY_SORT(list, worth, compare_spreads);
 	for (*count_out = 0; *count_out < worth && *count_out < count; ++*count_out)
 		nodes[*count_out] = list[*count_out]->node;
 	free(list);

@@ -17,15 +17,13 @@ static double saving_of(const struct rank_row *row)
 	return row->ranks ? rank_row_saving(row) : 0;
 }
 
-static int compare_pairs(const void *left, const void *right)
+static double change_of(const struct rank_pair *pair)
 {
-	const struct rank_pair *a = left;
-	const struct rank_pair *b = right;
-	double x = fabs(saving_of(&a->after) - saving_of(&a->before));
-	double y = fabs(saving_of(&b->after) - saving_of(&b->before));
-
-	return ORDER_OF(y, x) ?: strcmp(a->path, b->path);
+	return fabs(saving_of(&pair->after) - saving_of(&pair->before));
 }
+
+ARRAY_ORDER(compare_pairs, struct rank_pair,
+	    ORDER_OF(change_of(b), change_of(a)) ?: strcmp(a->path, b->path))
 
 /* The pair with this path that has no row of the job before yet; 0: none. */
 static uint32_t find_pair(const struct rank_diff *diff, const struct hash_table *by_path,
@@ -70,8 +68,7 @@ void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 		diff->items[found - 1].before = before->items[i];
 	}
 	hash_table_fini(&by_path);
-	if (diff->count)
-		qsort(diff->items, diff->count, sizeof(*diff->items), compare_pairs);
+	ARRAY_SORT(diff->items, diff->count, compare_pairs);
 }
 
 void rank_diff_fini(struct rank_diff *diff)

@@ -146,13 +146,8 @@ static struct profile *merge_files(const struct rank_frames *frames, const struc
 	return merged;
 }
 
-static int compare_times(const void *left, const void *right)
-{
-	const struct rank_time *a = left;
-	const struct rank_time *b = right;
-
-	return ORDER_OF(b->time_ns, a->time_ns) ?: ORDER_OF(a->rank, b->rank);
-}
+ARRAY_ORDER(compare_times, struct rank_time,
+	    ORDER_OF(b->time_ns, a->time_ns) ?: ORDER_OF(a->rank, b->rank))
 
 /* From columns of the merged job, or the profiles of the ranks, if they are there. */
 static int fill_times(struct rank_frames *frames, const struct input *input,
@@ -179,9 +174,7 @@ static int fill_times(struct rank_frames *frames, const struct input *input,
 	free(paths);
 	profile_free(merged);
 	for (size_t f = 0; f < frames->count; f++)
-		if (frames->items[f].count)
-			qsort(frames->items[f].times, frames->items[f].count,
-			      sizeof(*frames->items[f].times), compare_times);
+		ARRAY_SORT(frames->items[f].times, frames->items[f].count, compare_times);
 	return status;
 }
 

@@ -128,15 +128,9 @@ static const char *text_of(const struct check *check, uint32_t value, char numbe
 	return value && *text ? text : kind->absent;
 }
 
-static int compare_entries(const void *left, const void *right)
-{
-	const struct scope_value *a = left;
-	const struct scope_value *b = right;
-
-	return ORDER_OF(a->scope, b->scope)
-		       ?: ORDER_OF(a->value, b->value)
-		       ?: ORDER_OF(a->row, b->row);
-}
+ARRAY_ORDER(compare_entries, struct scope_value,
+	    ORDER_OF(a->scope, b->scope) ?: ORDER_OF(a->value, b->value)
+	    ?: ORDER_OF(a->row, b->row))
 
 static void take_entries(struct check *check)
 {
@@ -156,8 +150,7 @@ static void take_entries(struct check *check)
 			.row = (uint32_t)i,
 		};
 	}
-	if (check->count)
-		qsort(check->entries, check->count, sizeof(*check->entries), compare_entries);
+	ARRAY_SORT(check->entries, check->count, compare_entries);
 }
 
 /* The end of the entries from `start` that are equal in value too, or in scope only. */

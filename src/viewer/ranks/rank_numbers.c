@@ -82,20 +82,12 @@ double rank_time_divisor(const char *metric)
 	return 0;
 }
 
-static int compare_rows(const void *left, const void *right)
-{
-	const struct rank_row *a = left;
-	const struct rank_row *b = right;
-	double x = rank_row_saving(a);
-	double y = rank_row_saving(b);
-
-	return ORDER_OF(y, x) ?: ORDER_OF(a->node, b->node);
-}
+ARRAY_ORDER(compare_rows, struct rank_row,
+	    ORDER_OF(rank_row_saving(b), rank_row_saving(a)) ?: ORDER_OF(a->node, b->node))
 
 void rank_rows_sort(struct rank_rows *rows)
 {
-	if (rows->count)
-		qsort(rows->items, rows->count, sizeof(*rows->items), compare_rows);
+	ARRAY_SORT(rows->items, rows->count, compare_rows);
 }
 
 void rank_rows_fini(struct rank_rows *rows)
@@ -255,26 +247,11 @@ struct shaped {
 	uint32_t row; /* in the table of ranks */
 };
 
-static int compare_shapes(const void *left, const void *right)
-{
-	const struct shaped *a = left;
-	const struct shaped *b = right;
-
-	if (a->shape != b->shape)
-		return a->shape < b->shape ? -1 : 1;
-	return (a->row > b->row) - (a->row < b->row);
-}
+ARRAY_ORDER(compare_shapes, struct shaped, ORDER_OF(a->shape, b->shape) ?: ORDER_OF(a->row, b->row))
 
 /* Of groups of equal size, the one with the lowest rank comes first. */
-static int compare_groups(const void *left, const void *right)
-{
-	const struct rank_group *a = left;
-	const struct rank_group *b = right;
-
-	if (a->count != b->count)
-		return a->count > b->count ? -1 : 1;
-	return (a->lowest > b->lowest) - (a->lowest < b->lowest);
-}
+ARRAY_ORDER(compare_groups, struct rank_group,
+	    ORDER_OF(b->count, a->count) ?: ORDER_OF(a->lowest, b->lowest))
 
 /* Finished ranks by shape, malloc'd. */
 static struct shaped *list_shapes(const struct profile_ranks *ranks, size_t *count_out)
@@ -285,8 +262,7 @@ static struct shaped *list_shapes(const struct profile_ranks *ranks, size_t *cou
 	for (size_t i = 0; i < ranks->count; i++)
 		if (ranks->rows[i].state == RANK_FINISHED)
 			list[count++] = (struct shaped){ranks->rows[i].shape, (uint32_t)i};
-	if (count)
-		qsort(list, count, sizeof(*list), compare_shapes);
+	ARRAY_SORT(list, count, compare_shapes);
 	*count_out = count;
 	return list;
 }
@@ -307,8 +283,7 @@ static void make_groups(struct rank_groups *groups, const struct profile_ranks *
 		group->count++;
 		rank_row_add(&group->time, row->rank, (double)row->time_ns / divisor);
 	}
-	if (groups->count)
-		qsort(groups->items, groups->count, sizeof(*groups->items), compare_groups);
+	ARRAY_SORT(groups->items, groups->count, compare_groups);
 }
 
 void rank_groups_init(struct rank_groups *groups, const struct profile *profile, const char *metric)

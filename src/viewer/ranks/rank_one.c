@@ -134,13 +134,8 @@ struct own {
 	size_t count;
 };
 
-static int compare_own(const void *left, const void *right)
-{
-	const struct own_row *a = left;
-	const struct own_row *b = right;
-
-	return ORDER_OF(b->time_ns, a->time_ns) ?: ORDER_OF(a->node, b->node);
-}
+ARRAY_ORDER(compare_own, struct own_row,
+	    ORDER_OF(b->time_ns, a->time_ns) ?: ORDER_OF(a->node, b->node))
 
 /* Without hidden frames: a row has the time below its frame, so the others stay the same. */
 static int fill_rows(struct own *own, const struct hiding *hiding, struct proton_error *err)
@@ -168,8 +163,7 @@ static int fill_rows(struct own *own, const struct hiding *hiding, struct proton
 			own->items[own->count++] = row;
 	}
 	free(is_hidden);
-	if (own->count)
-		qsort(own->items, own->count, sizeof(*own->items), compare_own);
+	ARRAY_SORT(own->items, own->count, compare_own);
 	return PROTON_OK;
 }
 

@@ -223,20 +223,15 @@ static double print_summary(const struct profile_ranks *ranks, struct out *out)
 	return time.ranks ? rank_row_mean(&time) : 0;
 }
 
-/* Ranks with a problem are first, then the slowest; of equal ones the lower rank. */
-static int compare_order(const void *left, const void *right)
+static bool has_problem(const struct row_rank *row)
 {
-	const struct row_rank *a = *(const struct row_rank *const *)left;
-	const struct row_rank *b = *(const struct row_rank *const *)right;
-	bool is_a_bad = a->state != RANK_FINISHED || a->lost;
-	bool is_b_bad = b->state != RANK_FINISHED || b->lost;
-
-	if (is_a_bad != is_b_bad)
-		return is_a_bad ? -1 : 1;
-	if (!is_a_bad && a->time_ns != b->time_ns)
-		return a->time_ns > b->time_ns ? -1 : 1;
-	return ORDER_OF(a, b);
+	return row->state != RANK_FINISHED || row->lost;
 }
+
+/* Ranks with a problem are first, then the slowest; of equal ones the lower rank. */
+ARRAY_ORDER(compare_order, struct row_rank *const,
+	    ORDER_OF(has_problem(*b), has_problem(*a))
+	    ?: (has_problem(*a) ? 0 : ORDER_OF((*b)->time_ns, (*a)->time_ns)) ?: ORDER_OF(*a, *b))
 
 static const struct report_field rank_fields[] = {
 	{.name = "rank", .title = "rank", .columns = 6},
@@ -308,8 +303,8 @@ static void print_ranks(const struct rank_report *view, size_t limit, struct rep
 
 	for (size_t i = 0; i < count; i++)
 		list[i] = &ranks->rows[i];
-	if (count > limit) /* NOLINTNEXTLINE(bugprone-sizeof-expression) */
-		qsort(list, count, sizeof(*list), compare_order);
+	if (count > limit)
+		ARRAY_SORT(list, count, compare_order);
 	report_begin(report, NULL, rank_fields, ARRAY_LENGTH(rank_fields));
 	for (size_t i = 0; i < count; i++) {
 		if (i == start)

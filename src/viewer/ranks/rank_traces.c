@@ -51,22 +51,14 @@ struct joined {
 	struct profile *about; /* with the size of all files */
 };
 
-static int compare_meetings(const void *left, const void *right)
-{
-	const struct meeting *a = left;
-	const struct meeting *b = right;
+ARRAY_ORDER(compare_meetings, struct meeting,
+	    ORDER_OF(a->key, b->key) ?: ORDER_OF(a->start_ns, b->start_ns))
 
-	return ORDER_OF(a->key, b->key) ?: ORDER_OF(a->start_ns, b->start_ns);
-}
-
-static int compare_distances(const void *left, const void *right)
-{
-	return ORDER_OF(*(const int64_t *)left, *(const int64_t *)right);
-}
+ARRAY_ORDER(compare_distances, int64_t, ORDER_OF(*a, *b))
 
 static int64_t median_of(int64_t *values, size_t count)
 {
-	qsort(values, count, sizeof(*values), compare_distances);
+	ARRAY_SORT(values, count, compare_distances);
 	return values[count / 2];
 }
 
@@ -107,8 +99,7 @@ static struct meetings meetings_of(const struct profile *profile, uint64_t *star
 			     (struct meeting){key, event->start_ns, event->end_ns});
 	}
 	free(keys);
-	if (own.count)
-		qsort(own.items, own.count, sizeof(*own.items), compare_meetings);
+	ARRAY_SORT(own.items, own.count, compare_meetings);
 	return own;
 }
 
@@ -174,8 +165,7 @@ static void align(struct process *process, struct meetings *known, struct meetin
 	process->shift_ns = llabs(distance) > error ? -distance : 0;
 	for (size_t i = before; i < known->count; i++)
 		known->items[i].end_ns += (uint64_t)process->shift_ns;
-	if (known->count)
-		qsort(known->items, known->count, sizeof(*known->items), compare_meetings);
+	ARRAY_SORT(known->items, known->count, compare_meetings);
 	if (count)
 		process->name = xasprintf("%s, clock %+.3f us (error %.3f us, %zu collectives)",
 					  name, (double)process->shift_ns / 1e3,

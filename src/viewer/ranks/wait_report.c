@@ -18,13 +18,8 @@ struct reason {
 	uint64_t mean_ns;
 };
 
-static int compare_waits(const void *a, const void *b)
-{
-	const struct row_wait *left = *(const struct row_wait *const *)a;
-	const struct row_wait *right = *(const struct row_wait *const *)b;
-
-	return ORDER_OF(right->wait_ns, left->wait_ns) ?: ORDER_OF(left->node, right->node);
-}
+ARRAY_ORDER(compare_waits, struct row_wait *const,
+	    ORDER_OF((*b)->wait_ns, (*a)->wait_ns) ?: ORDER_OF((*a)->node, (*b)->node))
 
 /* Contexts with occurrences of several ranks, sorted; malloc'd. */
 static const struct row_wait **sort_waits(const struct profile *profile, size_t *count_out)
@@ -38,8 +33,7 @@ static const struct row_wait **sort_waits(const struct profile *profile, size_t 
 	for (size_t i = 0; i < count; i++)
 		if (waits->series[i].row.occurrences)
 			list[(*count_out)++] = &waits->series[i].row;
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression) */
-	qsort(list, *count_out, sizeof(*list), compare_waits);
+	ARRAY_SORT(list, *count_out, compare_waits);
 	return list;
 }
 

@@ -95,3 +95,28 @@ TEST(search_counts_the_elements_before_any_key)
 		}
 	}
 }
+
+struct pair {
+	int first;
+	int second;
+};
+
+ARRAY_ORDER(compare_pairs, struct pair,
+	    ORDER_OF(b->first, a->first) ?: ORDER_OF(a->second, b->second))
+ARRAY_ORDER(compare_pointers, struct pair *const, ORDER_OF((*a)->second, (*b)->second))
+
+TEST(sorting_is_by_the_first_key_that_differs)
+{
+	static const int seconds[] = {3, 5, 1, 2};
+	struct pair pairs[] = {{1, 2}, {2, 5}, {1, 1}, {2, 3}};
+	const struct pair *pointers[] = {&pairs[1], &pairs[0]};
+
+	ARRAY_SORT(pairs, ARRAY_LENGTH(pairs), compare_pairs);
+	for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++) {
+		CHECK_EQ(pairs[i].first, i < 2 ? 2 : 1);
+		CHECK_EQ(pairs[i].second, seconds[i]);
+	}
+	ARRAY_SORT(pointers, ARRAY_LENGTH(pointers), compare_pointers);
+	CHECK_PTR(pointers[0], &pairs[0]);
+	ARRAY_SORT((struct pair *)NULL, 0, compare_pairs);
+}
