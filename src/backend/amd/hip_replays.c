@@ -136,13 +136,7 @@ static struct replay take_replay(size_t index)
 
 /* ------------------------------------------------------------------ adding */
 
-static int by_order(const void *a, const void *b)
-{
-	const struct held *one = a;
-	const struct held *other = b;
-
-	return ORDER_OF(one->order, other->order);
-}
+ARRAY_ORDER(by_order, struct held, ORDER_OF(a->order, b->order))
 
 static void note_mismatch(size_t kernels)
 {
@@ -204,8 +198,7 @@ static void add_records(struct replay *replay)
 	size_t memory = replay->count - replay->kernels;
 	bool is_trusted = replay->kernels == plan->kernels;
 
-	if (replay->count)
-		qsort(replay->held, replay->count, sizeof(*replay->held), by_order);
+	ARRAY_SORT(replay->held, replay->count, by_order);
 	add_kind(replay, true, memory == plan->memory);
 	add_kind(replay, false, is_trusted);
 	if (is_trusted)

@@ -155,20 +155,14 @@ static void pop_value(struct tensor *tensor, struct proton_context launch)
 	device_metric_add(&tensor->metric, &launch, value);
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct execution_of_append *one = a;
-	const struct execution_of_append *other = b;
-
-	return ORDER_OF(one->start_ns, other->start_ns);
-}
+ARRAY_ORDER(by_start, struct execution_of_append, ORDER_OF(a->start_ns, b->start_ns))
 
 /* The `count` oldest executions take their values, if these have arrived. */
 static void match_value(struct tensor *tensor, size_t count)
 {
 	if (!count)
 		return;
-	qsort(tensor->executions, tensor->execution_count, sizeof(*tensor->executions), by_start);
+	ARRAY_SORT(tensor->executions, tensor->execution_count, by_start);
 	for (size_t i = 0; i < count && tensor->count; i++)
 		pop_value(tensor, tensor->executions[i].launch);
 	tensor->execution_count -= count;

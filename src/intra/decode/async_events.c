@@ -239,7 +239,7 @@ bool decode_async_events(struct decoder *decoder)
 	matching.any_dropped = false;
 	for (uint32_t u = 0; u < decoder->layout->unit_count; u++)
 		matching.any_dropped |= decoder->units[u].dropped != 0;
-	qsort(decoder->events, count, sizeof(*decoder->events), compare_events);
+	ARRAY_SORT(decoder->events, count, compare_events);
 	for (uint32_t i = 1; i <= count; i++) {
 		if (i < count && decoder->events[i].scope == decoder->events[first].scope)
 			continue;

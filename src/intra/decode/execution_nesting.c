@@ -41,7 +41,7 @@ static void sort_executions(struct decode_execution *all, uint32_t count)
 		}
 		all[at] = late;
 		if (moves_left == UINT64_MAX) {
-			qsort(all, count, sizeof(*all), compare_executions);
+			ARRAY_SORT(all, count, compare_executions);
 			return;
 		}
 	}

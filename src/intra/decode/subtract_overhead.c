@@ -53,13 +53,7 @@ static uint64_t pass(struct stopped *stopped, uint64_t clock)
 	       (uint64_t)(stopped->moved + (int64_t)(DECODE_CYCLE / 2)) / DECODE_CYCLE;
 }
 
-static int compare_ends(const void *a, const void *b)
-{
-	const struct decode_end *x = a;
-	const struct decode_end *y = b;
-
-	return ORDER_OF(x->clock, y->clock);
-}
+ARRAY_ORDER(compare_ends, struct decode_end, ORDER_OF(a->clock, b->clock))
 
 /* Sorts by clock. Most ends are after the ends of only a few executions that contain them. */
 static void sort_ends(struct decode_end *ends, uint32_t count)
@@ -75,7 +69,7 @@ static void sort_ends(struct decode_end *ends, uint32_t count)
 		ends[at] = early;
 	}
 	if (!moves_left)
-		qsort(ends, count, sizeof(*ends), compare_ends);
+		ARRAY_SORT(ends, count, compare_ends);
 }
 
 bool decode_subtract_overhead(struct decoder *decoder, const struct decode_unit *unit)

@@ -322,7 +322,7 @@ static void write_text(struct hoisting *hoisting, struct out *out)
 	const struct ir_function *function = hoisting->function;
 	size_t next = 0;
 
-	qsort(hoisting->moves, hoisting->move_count, sizeof(*hoisting->moves), compare_moves);
+	ARRAY_SORT(hoisting->moves, hoisting->move_count, compare_moves);
 	for (size_t m = 0; m < hoisting->move_count; m++) /* regions are not needed any more */
 		hoisting->lines[(uint32_t)hoisting->moves[m]].tree = UINT32_MAX;
 	for (uint32_t i = 0; i < function->line_count; i++) {

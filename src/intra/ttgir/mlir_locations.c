@@ -48,8 +48,7 @@ bool mlir_locations_read(struct slice text, struct mlir_locations *out)
 			return false;
 		}
 	}
-	if (out->count)
-		qsort(out->aliases, out->count, sizeof(*out->aliases), compare_aliases);
+	ARRAY_SORT(out->aliases, out->count, compare_aliases);
 	return true;
 }
 

@@ -264,8 +264,7 @@ static void join_origins(struct provenance *out)
 {
 	size_t kept = 0;
 
-	if (out->count)
-		qsort(out->origins, out->count, sizeof(*out->origins), compare_origins);
+	ARRAY_SORT(out->origins, out->count, compare_origins);
 	for (size_t i = 0; i < out->count; i++) {
 		if (kept && out->origins[kept - 1].key == out->origins[i].key)
 			keep_common(&out->origins[kept - 1].set, &out->origins[i].set);

@@ -244,7 +244,7 @@ static int write_text(struct relocation *re, struct slice text, struct ttgir_res
 
 	if (status != PROTON_OK)
 		return status;
-	qsort(re->insertions, re->insertion_count, sizeof(*re->insertions), compare_insertions);
+	ARRAY_SORT(re->insertions, re->insertion_count, compare_insertions);
 	for (uint32_t i = 0; i < re->lines.count; i++) {
 		write_insertions(re, &writer, i, false, &next);
 		mlir_write_line(&writer, re->lines.at[i].text);

@@ -18,13 +18,8 @@ void store_align_note(struct store *store, const struct intra_span *span)
 	store->spans[store->span_count++] = *span;
 }
 
-static int compare_spans(const void *a, const void *b)
-{
-	const struct intra_span *x = a;
-	const struct intra_span *y = b;
-
-	return ORDER_OF(x->link, y->link) ?: ORDER_OF(x->first, y->first);
-}
+ARRAY_ORDER(compare_spans, struct intra_span,
+	    ORDER_OF(a->link, b->link) ?: ORDER_OF(a->first, b->first))
 
 /* The first waiting launch of `link`; a launch that a hook named may be several kernels. */
 static struct intra_span *find_span(const struct store *store, uint32_t link, uint32_t node)
@@ -66,7 +61,7 @@ void store_align(struct store *store)
 
 	if (!store->span_count)
 		return;
-	qsort(store->spans, store->span_count, sizeof(*store->spans), compare_spans);
+	ARRAY_SORT(store->spans, store->span_count, compare_spans);
 	for (uint64_t row = 1; row < rows; row++) {
 		const struct row_event *event = store_event_at(store, (uint32_t)row);
 		struct intra_span *span;
