@@ -300,7 +300,8 @@ static void report_launch(const struct cupti_callback_data *data)
 	atomic_fetch_sub(&reporting, 1);
 }
 
-static uint32_t launch(uint32_t exec, const char *name, bool runs_bodies, void (*inside)(void))
+static uint32_t launch(uint32_t exec, const char *name, bool runs_bodies, void (*inside)(void),
+		       void (*after)(void))
 {
 	const void *params[] = {(void *)(uintptr_t)exec, NULL};
 	uint64_t now_ns = clock_monotonic_ns();
@@ -333,20 +334,27 @@ static uint32_t launch(uint32_t exec, const char *name, bool runs_bodies, void (
 	}
 	pc_sampling_busy(false);
 	subscribe_change(false);
-	atomic_fetch_sub(&replaying, 1);
 	data.site = CUPTI_SITE_EXIT;
 	report_launch(&data);
+	if (after)
+		after();
+	atomic_fetch_sub(&replaying, 1);
 	return data.correlation_id;
 }
 
 FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool runs_bodies)
 {
-	return launch(exec, name, runs_bodies, NULL);
+	return launch(exec, name, runs_bodies, NULL, NULL);
 }
 
 FAKE_EXPORT uint32_t fake_graph_launch_around(uint32_t exec, const char *name, void (*inside)(void))
 {
-	return launch(exec, name, false, inside);
+	return launch(exec, name, false, inside, NULL);
+}
+
+FAKE_EXPORT uint32_t fake_graph_launch_leaving(uint32_t exec, const char *name, void (*after)(void))
+{
+	return launch(exec, name, false, NULL, after);
 }
 
 FAKE_EXPORT void fake_graph_destroy(uint32_t graph)

@@ -105,6 +105,7 @@ enum fake_layout {
 	X(void, drop, (size_t count))                                                              \
 	/* A driver call without a launch, such as one that begins or ends a capture. */           \
 	X(void, call, (uint32_t call, int result))                                                 \
+	X(uint32_t, open_captures, (void))                                                         \
 	/* The same for a call that succeeds, during which `inside` is called. */                  \
 	X(void, call_around, (uint32_t call, void (*inside)(void)))                                \
 	/* Time in ns that the callbacks of `count` launches take, a multiple of 200. The */       \
@@ -132,6 +133,8 @@ enum fake_layout {
 	X(uint32_t, graph_launch, (uint32_t exec, const char *name, bool runs_bodies))             \
 	/* The same, during which `inside` is called as if by another thread at that moment. */    \
 	X(uint32_t, graph_launch_around, (uint32_t exec, const char *name, void (*inside)(void)))  \
+	/* The same: `after` is called between the callback of its end and its return. */          \
+	X(uint32_t, graph_launch_leaving, (uint32_t exec, const char *name, void (*after)(void)))  \
 	/* The result of the last replay, or of any call once the context is lost. */              \
 	X(int, graph_result, (void))                                                               \
 	X(void, graph_destroy, (uint32_t graph))                                                   \

@@ -8,7 +8,7 @@
 #include "backend/cuda/activity.h"
 #include "backend/cuda/call_gate.h"
 #include "backend/cuda/callbacks.h"
-#include "backend/cuda/device_ioctl.h"
+#include "backend/cuda/system_call.h"
 #include "backend/cuda/hold.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/pcs/pc_sampling.h"
@@ -87,7 +87,7 @@ static bool close_gate(bool is_first)
 	if (hold_is_on())
 		return false;
 	if (is_first)
-		device_ioctl_await(DEVICES, CALL_GATE_LONG_NS);
+		system_call_await_ioctl(DEVICES, CALL_GATE_LONG_NS);
 	return call_gate_close_between_captures(CALL_GATE_CHANGES, CALL_GATE_LONG_NS);
 }
 
@@ -136,7 +136,7 @@ static bool hold_to_attach(const struct attach_wishes *wishes)
 		attach_leave();
 	if (is_attached)
 		return false;
-	device_ioctl_await(DEVICES, CALL_GATE_LONG_NS);
+	system_call_await_ioctl(DEVICES, CALL_GATE_LONG_NS);
 	return hold_begin_to_attach();
 }
 

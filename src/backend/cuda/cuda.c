@@ -18,6 +18,7 @@
 #include "backend/cuda/callbacks.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/pcs/pc_sampling.h"
+#include "backend/cuda/synchronize.h"
 #include "backend/cuda/windows.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
@@ -118,7 +119,7 @@ static int flush_cuda(struct proton_error *err)
 	 * only the records are waited for.
 	 */
 	if (!captured_may_open())
-		in_doubt = !contexts_synchronize(driver_cuda_synchronize);
+		in_doubt = !contexts_synchronize(synchronize_unless_captured);
 	tensors_collect();
 	status = activity_flush(launched, last_shared, in_doubt, err);
 	pc_sampling_flush();

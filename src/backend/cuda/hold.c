@@ -15,13 +15,14 @@
 #include <unistd.h>
 
 #include "backend/cuda/call_gate.h"
+#include "backend/cuda/system_call.h"
 #include "backend/gpu/contexts.h"
 #include "base/clock.h"
 #include "base/own_thread.h"
 #include "record/thread/captured.h"
 #include "record/thread/holder.h"
 
-#define LOOSE_MAX 256u
+#define THREADS_MAX 256u
 #define ATTEMPTS 8u
 #define POLL_US 20u
 /* A call may wait for space in the driver's queue: 53 ms were measured with 20 replays queued. */
@@ -30,13 +31,18 @@
 #define LIMIT_NS 20000000ull
 #define PAUSE_US 5000u
 /*
- * From the exit callback until the thread has left CUPTI and meets the holder, or makes its next
- * call without meeting it: a C function that Python has called may make several.
+ * From the exit callback until the thread makes its next call without meeting the holder: a C
+ * function that Python has called may make several.
  */
 #define QUIET_NS 2000000ull
 
-static _Atomic pid_t loose[LOOSE_MAX];
-static _Atomic uint32_t loose_count;    /* more than LOOSE_MAX: some are not known */
+struct threads {
+	_Atomic pid_t ids[THREADS_MAX];
+	_Atomic uint32_t count; /* more than THREADS_MAX: some are not known */
+};
+
+static struct threads users;            /* that have called functions of graphs */
+static struct threads loose;            /* those of them that the holder did not cover */
 static _Atomic uint32_t generation = 1; /* of an attach */
 /* The generations in which this thread made a call of a graph, and in which it is loose. */
 static _Thread_local struct {
@@ -50,7 +56,8 @@ static _Atomic bool has_host_functions; /* the process uses some */
 
 void hold_start(void)
 {
-	atomic_store(&loose_count, 0);
+	atomic_store(&users.count, 0);
+	atomic_store(&loose.count, 0);
 	atomic_fetch_add(&generation, 1);
 }
 
@@ -59,18 +66,26 @@ void hold_note_host_function(void)
 	atomic_store_explicit(&has_host_functions, true, memory_order_relaxed);
 }
 
+static void note_here(struct threads *threads)
+{
+	uint32_t at = atomic_fetch_add(&threads->count, 1);
+
+	if (at < THREADS_MAX)
+		atomic_store(&threads->ids[at], gettid());
+}
+
 void hold_note_call(void)
 {
 	uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed);
-	uint32_t at;
 
-	here.used_in = now;
+	if (here.used_in != now) {
+		here.used_in = now;
+		note_here(&users);
+	}
 	if (here.loose_in == now || holder_covers_here())
 		return;
 	here.loose_in = now;
-	at = atomic_fetch_add(&loose_count, 1);
-	if (at < LOOSE_MAX)
-		atomic_store(&loose[at], gettid());
+	note_here(&loose);
 }
 
 bool hold_uses_graphs_here(void)
@@ -88,11 +103,11 @@ static bool thread_exists(pid_t thread)
 
 uint32_t hold_count_loose(void)
 {
-	uint32_t count = atomic_load(&loose_count);
-	uint32_t alive = count > LOOSE_MAX ? count - LOOSE_MAX : 0;
+	uint32_t count = atomic_load(&loose.count);
+	uint32_t alive = count > THREADS_MAX ? count - THREADS_MAX : 0;
 
-	for (uint32_t i = 0; i < count && i < LOOSE_MAX; i++) {
-		pid_t thread = atomic_load(&loose[i]);
+	for (uint32_t i = 0; i < count && i < THREADS_MAX; i++) {
+		pid_t thread = atomic_load(&loose.ids[i]);
 
 		alive += !thread || thread_exists(thread); /* 0: it is being noted now */
 	}
@@ -105,6 +120,23 @@ static bool has_loose(void)
 	bool is_loose = here.loose_in == atomic_load(&generation);
 
 	return hold_count_loose() > (is_loose ? 1 : 0);
+}
+
+/*
+ * A thread that was not given a processor since the exit callback is in the driver still. One that
+ * waits for the holder sleeps.
+ */
+static bool is_any_running(void)
+{
+	uint32_t count = atomic_load(&users.count);
+
+	for (uint32_t i = 0; i < count && i < THREADS_MAX; i++) {
+		pid_t thread = atomic_load(&users.ids[i]);
+
+		if (!thread || (thread != gettid() && system_call_is_running(thread)))
+			return true;
+	}
+	return count > THREADS_MAX;
 }
 
 static bool wait_quiet(uint64_t limit_ns)
@@ -122,7 +154,8 @@ static bool wait_quiet(uint64_t limit_ns)
 			quiet_ns = now_ns;
 		calls = seen;
 		/* Without a holder no other thread calls functions of graphs. */
-		if (now_ns - quiet_ns >= (hold_is_on() ? QUIET_NS : 0) && quiet_ns != now_ns)
+		if (now_ns - quiet_ns >= (hold_is_on() ? QUIET_NS : 0) && quiet_ns != now_ns &&
+		    !(hold_is_on() && is_any_running()))
 			return true;
 		usleep(POLL_US);
 	}

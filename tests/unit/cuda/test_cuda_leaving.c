@@ -239,6 +239,45 @@ TEST(a_replay_in_flight_is_waited_for)
 	CHECK_LE(1, atomic_load(&holds));
 }
 
+static _Atomic bool is_leaving;
+
+/* Runs all the time, or waits for a processor. */
+static void leave_slowly(void)
+{
+	uint64_t start_ns = clock_monotonic_ns();
+
+	atomic_store(&is_leaving, true);
+	while (clock_monotonic_ns() - start_ns < 30000000)
+		;
+}
+
+static void *replay_and_leave_slowly(void *exec)
+{
+	fake.graph_launch_leaving((uint32_t)(uintptr_t)exec, "node", leave_slowly);
+	return NULL;
+}
+
+/* It lost the context on a busy host with 4 GPUs (H100, CUPTI 13.0). */
+TEST(a_thread_without_a_processor_after_the_last_callback_is_in_the_driver)
+{
+	uint32_t exec;
+	pthread_t thread;
+
+	proton_holder_set(&holder);
+	start();
+	exec = make_graph();
+	replay(exec);
+	CHECK_EQ(pthread_create(&thread, NULL, replay_and_leave_slowly, (void *)(uintptr_t)exec),
+		 0);
+	while (!atomic_load(&is_leaving))
+		usleep(100);
+	end();
+	pthread_join(thread, NULL);
+	replay(exec);
+	CHECK_EQ(fake.graph_result(), 0);
+	proton_holder_set(NULL);
+}
+
 TEST(a_replay_that_does_not_return_is_not_waited_for_longer_than_the_limit)
 {
 	rec_begin_saying();
@@ -620,6 +659,56 @@ TEST(a_capture_that_began_unseen_is_open_until_its_end)
 	end_capture();
 	end();
 	CHECK_U64(fake.pcs_period(&gpu0), 0);
+}
+
+/* Of the thread that waits for the context, by what it ran since it began to. */
+static _Atomic bool waits;
+static _Atomic uint32_t early_captures;
+
+static uint64_t run_time_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static void wait_for_capture(void)
+{
+	uint64_t begin_ns = run_time_ns();
+	uint64_t start_ns = clock_monotonic_ns();
+
+	atomic_store(&waits, true);
+	while (run_time_ns() - begin_ns < 50000)
+		atomic_fetch_or(&early_captures, fake.open_captures());
+	while (!fake.open_captures() && clock_monotonic_ns() - start_ns < 20000000000ull)
+		;
+}
+
+static void *capture_while_it_waits(void *unused)
+{
+	while (!atomic_load(&waits))
+		usleep(10);
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	return unused;
+}
+
+/* cuCtxSynchronize() ends the captures that are open when it begins, and no others. */
+TEST(no_capture_begins_when_a_flush_begins_to_wait)
+{
+	pthread_t thread;
+
+	begin_with_context();
+	start();
+	launch_function("k", NULL, 1000);
+	fake.set_waiting(wait_for_capture);
+	CHECK_EQ(pthread_create(&thread, NULL, capture_while_it_waits, NULL), 0);
+	end(); /* with a flush */
+	pthread_join(thread, NULL);
+	fake.set_waiting(NULL);
+	CHECK_EQ(atomic_load(&early_captures), 0);
+	CHECK_EQ(fake.open_captures(), 1); /* it began while the flush waited */
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 }
 
 /* A kernel of a graph that ran while records were enabled again has a start from before. */

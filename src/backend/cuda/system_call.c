@@ -3,7 +3,7 @@
  * call's number and its first argument (proc(5)). It is "running" for a thread that is in none. A
  * kernel may lack the file: then nothing is waited for.
  */
-#include "backend/cuda/device_ioctl.h"
+#include "backend/cuda/system_call.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -32,11 +32,9 @@ static bool is_device(unsigned long fd, const char *devices)
 	       memcmp(target, devices, length) == 0;
 }
 
-static bool is_in_ioctl(const char *thread, const char *devices)
+static bool read_call(const char *thread, char *text, size_t size)
 {
 	char path[64];
-	char text[128];
-	char *end;
 	ssize_t length;
 	int fd;
 
@@ -44,13 +42,30 @@ static bool is_in_ioctl(const char *thread, const char *devices)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	length = read(fd, text, sizeof(text) - 1);
+	length = read(fd, text, size - 1);
 	close(fd);
 	if (length <= 0)
 		return false;
 	text[length] = '\0';
-	return strtol(text, &end, 10) == SYS_ioctl && *end == ' ' &&
-	       is_device(strtoul(end, NULL, 16), devices);
+	return true;
+}
+
+static bool is_in_ioctl(const char *thread, const char *devices)
+{
+	char text[128];
+	char *end;
+
+	return read_call(thread, text, sizeof(text)) && strtol(text, &end, 10) == SYS_ioctl &&
+	       *end == ' ' && is_device(strtoul(end, NULL, 16), devices);
+}
+
+bool system_call_is_running(pid_t thread)
+{
+	char number[24];
+	char text[128];
+
+	snprintf(number, sizeof(number), "%d", (int)thread);
+	return read_call(number, text, sizeof(text)) && strncmp(text, "running", 7) == 0;
 }
 
 /* Threads in an ioctl, and in how many looks in a row; 0: no thread. */
@@ -90,7 +105,7 @@ static bool look_again(struct busy *busy, const char *devices)
 	return is_long;
 }
 
-bool device_ioctl_await(const char *devices, uint64_t limit_ns)
+bool system_call_await_ioctl(const char *devices, uint64_t limit_ns)
 {
 	uint64_t start_ns = clock_monotonic_ns();
 	uint64_t free_ns = start_ns;

@@ -5,13 +5,14 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backend/cuda/device_ioctl.h"
+#include "backend/cuda/system_call.h"
 #include "base/clock.h"
 
 #define SECOND_NS 1000000000ull
@@ -54,7 +55,7 @@ TEST(nothing_is_waited_for_while_no_thread_is_in_an_ioctl)
 {
 	uint64_t start_ns = clock_monotonic_ns();
 
-	CHECK(device_ioctl_await(DEVICES, 30 * SECOND_NS));
+	CHECK(system_call_await_ioctl(DEVICES, 30 * SECOND_NS));
 	CHECK(clock_monotonic_ns() - start_ns < 20 * SECOND_NS);
 }
 
@@ -65,12 +66,49 @@ TEST(a_thread_in_a_long_ioctl_is_waited_for)
 	open_listener();
 	CHECK_EQ(pthread_create(&thread, NULL, answer, NULL), 0);
 	/* On a busy machine the thread is in its call only later. */
-	for (int i = 0; i < 600 && device_ioctl_await(DEVICES, SECOND_NS / 20); i++)
+	for (int i = 0; i < 600 && system_call_await_ioctl(DEVICES, SECOND_NS / 20); i++)
 		usleep(50000);
-	CHECK(!device_ioctl_await(DEVICES, SECOND_NS / 5));
-	CHECK(device_ioctl_await("/dev/none", 30 * SECOND_NS)); /* of another device */
+	CHECK(!system_call_await_ioctl(DEVICES, SECOND_NS / 5));
+	CHECK(system_call_await_ioctl("/dev/none", 30 * SECOND_NS)); /* of another device */
 	CHECK_EQ(getpgid(0), 7);
 	pthread_join(thread, NULL);
-	CHECK(device_ioctl_await(DEVICES, 30 * SECOND_NS));
+	CHECK(system_call_await_ioctl(DEVICES, 30 * SECOND_NS));
 	close(listener);
+}
+
+static _Atomic pid_t other;
+static _Atomic bool must_run;
+static _Atomic bool must_end;
+
+static void *run_or_sleep(void *unused)
+{
+	atomic_store(&other, gettid());
+	while (!atomic_load(&must_end))
+		if (!atomic_load(&must_run))
+			usleep(100000);
+	return unused;
+}
+
+static void await_running(bool is_running)
+{
+	for (int i = 0; i < 60000 && system_call_is_running(atomic_load(&other)) != is_running; i++)
+		usleep(500);
+	CHECK_EQ(system_call_is_running(atomic_load(&other)), is_running);
+}
+
+TEST(a_thread_that_runs_is_known_from_one_that_sleeps_or_has_ended)
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, run_or_sleep, NULL), 0);
+	while (!atomic_load(&other))
+		usleep(100);
+	if (access("/proc/self/syscall", R_OK) != 0)
+		SKIP("this kernel does not tell the system calls of threads");
+	await_running(false);
+	atomic_store(&must_run, true);
+	await_running(true);
+	atomic_store(&must_end, true);
+	pthread_join(thread, NULL);
+	await_running(false); /* the kernel removes it shortly after it can be joined */
 }

@@ -1,0 +1,13 @@
+/* Waiting for the work of a context, in a program that may capture streams at any moment. */
+#ifndef BACKEND_CUDA_SYNCHRONIZE_H
+#define BACKEND_CUDA_SYNCHRONIZE_H
+
+#include <stdbool.h>
+
+/*
+ * Waits for the context, unless a stream is being captured: then it returns at once. False if its
+ * work may never end. For contexts_synchronize().
+ */
+bool synchronize_unless_captured(void *context);
+
+#endif

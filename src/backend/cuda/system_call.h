@@ -1,0 +1,21 @@
+/* What the kernel knows of threads in the driver, beyond what CUPTI reports. */
+#ifndef BACKEND_CUDA_SYSTEM_CALL_H
+#define BACKEND_CUDA_SYSTEM_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * Waits until no other thread has been in a long ioctl on files whose paths begin with `devices`
+ * for 8 ms: a thread that creates a CUDA context, which takes 0.1 to 0.9 s (H200), is in one most
+ * of that time. False if that takes longer than the limit.
+ */
+bool system_call_await_ioctl(const char *devices, uint64_t limit_ns);
+/*
+ * True if this thread of the process runs, or waits for a processor, outside of a system call.
+ * False if it sleeps, or has ended.
+ */
+bool system_call_is_running(pid_t thread);
+
+#endif
