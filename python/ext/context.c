@@ -24,10 +24,9 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "generated.h"
 #include "python_frames.h"
-#include "scope_places.h"
 #include "torch/torch.h"
 
 #define SITES_MAX (1u << 20)         /* about 32 MiB */

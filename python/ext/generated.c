@@ -26,7 +26,6 @@
 #include <libproton/proton.h>
 
 #include "base/hash.h"
-#include "base/hash_table.h"
 #include "base/slice.h"
 
 #define FILE_MAX_BYTES (32 << 20)

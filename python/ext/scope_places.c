@@ -6,7 +6,7 @@
  * frames from the root to that one, with its code and that of the next outer ones, as hashes. If
  * the frame has ended (a generator of contextlib, which is suspended), the next outer one counts.
  */
-#include "scope_places.h"
+#include "python_frames.h"
 
 #include "base/array.h"
 

@@ -102,4 +102,33 @@ struct file_limits {
 int file_read_all(const char *path, const struct file_limits *limits, char **bytes_out,
 		  size_t *length_out, struct proton_error *err);
 
+/* Untrusted text in a form that its readers accept. */
+
+/* Writes the bytes of characters for which `is_plain` is false as \xNN; see base/printable.h. */
+void text_write_escaped(struct out *out, const char *text, size_t length,
+			bool (*is_plain)(uint32_t code));
+
+/* Writes each byte that is not valid UTF-8 as U+FFFD. */
+void text_write_utf8(struct out *out, const char *text, size_t length);
+/* The number of bytes that text_write_utf8() writes. */
+size_t text_utf8_length(const char *text, size_t length);
+
+/* The bits of a double, as files and vectors of words have them. */
+
+static inline uint64_t bits_of_double(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+static inline double double_of_bits(uint64_t bits)
+{
+	double value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
 #endif

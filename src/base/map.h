@@ -1,6 +1,6 @@
 /*
  * Hash map with lock-free readers, from u64 keys to non-zero u32 values. The caller serializes
- * writers. Key 0 is not allowed. base/hash_table.h is smaller and faster for one thread.
+ * writers. Key 0 is not allowed. base/hash.h is smaller and faster for one thread.
  *
  * Growing makes a new table and returns the old table's memory, but not its address range, to the
  * system. A reader that still probes the old table sees free slots, misses, and asks again under

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/edit_distance.h"
+#include "base/strings.h"
 
 #define ROWS_MAX 64
 /* What getopt_long() returns for the first row; lower values are letters. */

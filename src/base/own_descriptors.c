@@ -2,11 +2,13 @@
 #include "base/own_descriptors.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* ThreadSanitizer takes the process for the thread that waits for it. */
 #if defined(__SANITIZE_THREAD__)
@@ -60,4 +62,15 @@ bool own_descriptors_run(void (*job)(void *data), void *data)
 	pthread_setcancelstate(state, NULL);
 	munmap(stack, STACK_BYTES);
 	return run.is_done;
+}
+
+void standard_occupy(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		/* Opened for the wrong direction: reads and writes still fail. */
+		int mode = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", mode | O_CLOEXEC); /* takes the lowest free number */
+	}
 }

@@ -14,4 +14,16 @@
  */
 bool own_descriptors_run(void (*job)(void *data), void *data);
 
+/*
+ * Standard streams of the commands. If one is closed when a command starts, the next file that is
+ * opened gets its number: messages would then go into an output, or the end of a pipe would be
+ * replaced.
+ */
+
+/*
+ * Opens closed streams. Reads and writes there still fail, and an executed program finds them
+ * closed.
+ */
+void standard_occupy(void);
+
 #endif

@@ -46,4 +46,8 @@ static inline bool region_reaches(struct region *region, size_t bytes)
 	return region_holds(region, bytes) || region_grow(region, bytes);
 }
 
+/* Data of different threads must not share a cache line. */
+
+#define CACHE_LINE_BYTES 64
+
 #endif

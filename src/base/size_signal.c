@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,4 +50,17 @@ ssize_t size_signal_write(int fd, const void *bytes, size_t length)
 	n = write(fd, bytes, length);
 	size_signal_release(&held);
 	return n;
+}
+
+int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data)
+{
+	sigset_t previous;
+	sigset_t all;
+	int result;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &previous);
+	result = pthread_create(thread_out, NULL, run, data);
+	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	return result;
 }

@@ -7,6 +7,7 @@
 #ifndef BASE_SIZE_SIGNAL_H
 #define BASE_SIZE_SIGNAL_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +24,13 @@ void size_signal_release(const struct size_signal *held);
 
 /* write() with the signal blocked. */
 ssize_t size_signal_write(int fd, const void *bytes, size_t length);
+
+/* Threads of Proton in a program that is not its own. */
+
+/*
+ * pthread_create() with all signals blocked on the new thread: the program has to handle its own
+ * signals on its own threads. 0, or an error number.
+ */
+int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data);
 
 #endif

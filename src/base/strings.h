@@ -9,10 +9,11 @@
 #ifndef BASE_STRINGS_H
 #define BASE_STRINGS_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "base/region.h"
 
 #define STRING_NONE UINT32_MAX
@@ -63,5 +64,10 @@ static inline void string_write(void *entry, size_t bytes, const char *text, siz
 	memcpy((char *)entry + 4, text, length);
 	memset((char *)entry + 4 + length, 0, bytes - 4 - length);
 }
+
+/*
+ * The number of edits (insert, delete, replace, transpose) between two names, at most `limit` + 1.
+ */
+size_t edit_distance(const char *a, const char *b, size_t limit);
 
 #endif

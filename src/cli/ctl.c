@@ -2,7 +2,7 @@
  * proton ctl [PID|NAME] COMMAND: finds the sockets of programs that listen, sends them a request
  * and prints their replies. All of them get the request before the first reply is awaited.
  */
-#include "cli/ctl.h"
+#include "cli/proton_options.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -20,10 +20,10 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/message.h"
 #include "base/option_table.h"
 #include "base/printable.h"
-#include "base/runtime_directory.h"
 #include "format/control_request.h"
 #include "format/target.h"
 

@@ -9,8 +9,7 @@
 
 #include "base/environment.h"
 #include "base/message.h"
-#include "cli/handover_amd.h"
-#include "cli/which.h"
+#include "cli/proton_options.h"
 #include "format/target.h"
 
 #define INJECTION "CUDA_INJECTION64_PATH"

@@ -1,5 +1,4 @@
 /* Variables that let ROCm load the recorder into a program and its children. */
-#include "cli/handover_amd.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "cli/handover.h"
-#include "cli/handover_amd.h"
 
 static const char environment_is_ours; /* an address in this library */
 

@@ -22,8 +22,6 @@
 #include "base/array.h"
 #include "base/environment.h"
 #include "cli/handover.h"
-#include "cli/handover_amd.h"
-#include "cli/program_kind.h"
 #include "cli/search.h"
 
 #define HERE __attribute__((visibility("default")))

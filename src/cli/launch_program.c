@@ -12,9 +12,8 @@
 
 #include "base/message.h"
 #include "cli/handover.h"
-#include "cli/library.h"
-#include "cli/program_kind.h"
-#include "cli/run_target.h"
+#include "cli/interpreter.h"
+#include "cli/proton_options.h"
 #include "cli/search.h"
 
 /* ------------------------------------------------------------------ how to load the recorder */

@@ -14,8 +14,7 @@
 #include "base/message.h"
 #include "cli/handover.h"
 #include "cli/interpreter.h"
-#include "cli/library.h"
-#include "cli/run_target.h"
+#include "cli/proton_options.h"
 
 static size_t count_words(char *const *words)
 {

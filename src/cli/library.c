@@ -1,5 +1,4 @@
 /* Search for libproton_inject.so. */
-#include "cli/library.h"
 
 #include <errno.h>
 #include <glob.h>

@@ -1,5 +1,5 @@
 /* Kind of a program file, from its ELF headers, #! line and mode. */
-#include "cli/program_kind.h"
+#include "cli/search.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -6,10 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/standard.h"
-#include "cli/ctl.h"
+#include "base/own_descriptors.h"
 #include "cli/proton_options.h"
-#include "cli/run_target.h"
 
 #ifndef PROTON_LIBDIR
 #define PROTON_LIBDIR NULL

@@ -13,8 +13,6 @@
 
 #include "base/array.h"
 #include "base/message.h"
-#include "cli/script.h"
-#include "cli/which.h"
 #include "export/export.h"
 #include "format/rank.h"
 #include "format/target.h"

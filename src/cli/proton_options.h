@@ -52,4 +52,43 @@ enum options_result options_parse(int argc, char **argv, struct options *options
 /* False after a message on standard error if a value is invalid for every target. */
 bool options_check(struct options *options);
 
+/* `argv` begins with "ctl". Returns the exit status. */
+int ctl_run(int argc, char **argv);
+
+/* A module of the package, without the recorder. */
+void launch_tool(const struct options *options);
+/* A script or module, in Python. */
+void launch_python(const struct options *options);
+
+/*
+ * Any program, with libproton_inject.so loaded into it. `library_directory` is where the build
+ * installs that library; NULL if unknown.
+ */
+void launch_program(const struct options *options, const char *library_directory);
+
+/*
+ * True if Python can run the target. A Python interpreter (`proton python x.py`) becomes
+ * TARGET_PYTHON. Otherwise false, after a message with the command to use.
+ */
+bool script_check(struct options *options);
+
+/* False after a message if the mode is the name of a module: `proton -m json.tool`. */
+bool script_check_mode(const struct options *options);
+
+/*
+ * `proton --which`: which programs the names `proton` and `proton-viewer` run. Triton's wheel
+ * installs Python scripts of the same names; the package installed last owns them.
+ */
+
+/* Prints this program, its Python and package, and both names. False: no Python. */
+bool which_print(void);
+
+/*
+ * Prints a line on standard error if one of the names is Triton's, on PATH or next to the Python.
+ */
+void which_note_others(void);
+
+/* "proton-viewer", or the unique name if the plain one is Triton's. */
+const char *which_viewer(void);
+
 #endif

@@ -2,7 +2,7 @@
  * Kind of the target: a Python script, an interpreter or another program, and advice for the
  * command line.
  */
-#include "cli/script.h"
+#include "cli/proton_options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,9 +14,9 @@
 
 #include "base/array.h"
 #include "base/buf.h"
-#include "base/edit_distance.h"
 #include "base/message.h"
-#include "base/shell_quote.h"
+#include "base/printable.h"
+#include "base/strings.h"
 #include "cli/search.h"
 
 #define HEAD_BYTES 512

@@ -26,4 +26,22 @@ enum search_result search_path(const char *name, char path[PATH_MAX]);
 /* The directory of this executable, with symbolic links resolved. False if unknown. */
 bool search_own_directory(char path[PATH_MAX]);
 
+/*
+ * Kind of a program file for the dynamic linker. It allocates and prints nothing, because it also
+ * runs between fork and exec inside recorded programs.
+ */
+
+enum program_kind {
+	PROGRAM_DYNAMIC, /* LD_PRELOAD reaches it */
+	PROGRAM_STATIC,
+	PROGRAM_FOREIGN,    /* another architecture or word size */
+	PROGRAM_SANITIZED,  /* GCC's AddressSanitizer, which must be the first library */
+	PROGRAM_PRIVILEGED, /* runs with the rights of another user */
+	PROGRAM_UNKNOWN,    /* neither an executable nor a script with a #! line */
+	PROGRAM_UNREADABLE, /* reason in errno */
+};
+
+/* Follows `#!` to the interpreter; `file` receives the path of the last file inspected. */
+enum program_kind program_kind(const char *path, char file[PATH_MAX]);
+
 #endif

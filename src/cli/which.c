@@ -1,5 +1,5 @@
 /* `proton --which`: which programs the names proton and proton-viewer run. */
-#include "cli/which.h"
+#include "cli/proton_options.h"
 
 #include <libproton/proton.h>
 #include <limits.h>

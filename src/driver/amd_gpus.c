@@ -17,7 +17,6 @@
 #include "base/environment.h"
 #include "driver/amd_library.h"
 #include "driver/hip_functions.h"
-#include "driver/visible_devices.h"
 
 #define PATH_BYTES 512
 

@@ -9,8 +9,8 @@
 #include "base/array.h"
 #include "base/environment.h"
 #include "base/message.h"
-#include "driver/functions.h"
 #include "driver/hip_driver.h"
+#include "driver/library_search.h"
 #include "record/thread/record_launch.h"
 
 enum vendor {

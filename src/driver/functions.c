@@ -1,5 +1,5 @@
 /* Binding of a shared library's functions. */
-#include "driver/functions.h"
+#include "driver/library_search.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* HIP's streams: captures and host functions. */
-#include "driver/hip_streams.h"
 
 #include "driver/driver.h"
 #include "driver/hip_functions.h"

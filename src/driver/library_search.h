@@ -2,8 +2,11 @@
 #ifndef DRIVER_LIBRARY_SEARCH_H
 #define DRIVER_LIBRARY_SEARCH_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/err.h"
 
 struct library_search {
 	const char *const *names; /* in order of preference; NULL after the last */
@@ -33,5 +36,29 @@ bool library_search_named(struct library_search *search, const char *variable);
 const char *library_search_value(const char *variable);
 /* The length of the path of the site-packages that a file is in; 0: it is in none. */
 size_t library_search_packages(const char *path);
+
+/* Tables of a shared library's functions, bound at run time. */
+
+/* A function of a library, and its offset in a struct of pointers. */
+struct function {
+	const char *name;
+	size_t offset;
+	unsigned users; /* bits: who needs it */
+};
+
+/* A library that is loaded once per process; {.lock = PTHREAD_MUTEX_INITIALIZER}. */
+struct functions_once {
+	pthread_mutex_t lock;
+	bool is_loaded;
+};
+
+/* Calls `load`, unless a call has succeeded before. */
+int functions_load_once(struct functions_once *once, int (*load)(struct proton_error *err),
+			struct proton_error *err);
+/* Fills `table`, with NULL for a function that the library does not have. */
+void functions_bind(void *library, const struct function *functions, size_t count, void *table);
+/* The name of the first function that a user needs and the table lacks; NULL if it has all. */
+const char *functions_missing(const struct function *functions, size_t count, const void *table,
+			      unsigned users);
 
 #endif

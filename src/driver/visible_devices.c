@@ -13,7 +13,7 @@
  * AMD documents GPU_DEVICE_ORDINAL for HIP, but HIP on Linux ignores it. It counts as the third
  * variable of HIP unless HIP's own number of devices contradicts it.
  */
-#include "driver/visible_devices.h"
+#include "driver/amd_gpus.h"
 
 #include <ctype.h>
 #include <stdbool.h>

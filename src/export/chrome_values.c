@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/double_bits.h"
+#include "base/buf.h"
 #include "format/json_write.h"
 #include "model/clamped.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/text_write.h"
+#include "base/buf.h"
 #include "export/bounds.h"
 #include "format/csv_write.h"
 #include "model/rollup.h"

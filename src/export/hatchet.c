@@ -11,7 +11,7 @@
  */
 #include <stdio.h>
 
-#include "base/double_bits.h"
+#include "base/buf.h"
 #include "export/export.h"
 #include "export/tree_plan.h"
 #include "format/json_write.h"

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/text_write.h"
+#include "base/buf.h"
 #include "export/export_view.h"
 #include "export/html/page.h"
 #include "export/html_report.h"

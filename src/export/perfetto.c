@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/double_bits.h"
+#include "base/buf.h"
 #include "export/export.h"
 #include "export/perfetto_fields.h"
 #include "export/timeline.h"

@@ -4,8 +4,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "base/double_bits.h"
-#include "base/text_write.h"
+#include "base/buf.h"
 
 /* Writes a type byte and a big-endian integer of `bytes` bytes. */
 static void write_tagged(struct out *out, unsigned tag, uint64_t value, unsigned bytes)

@@ -11,7 +11,6 @@
 #define FORMAT_PROFILE_FILE_H
 
 #include "base/buf.h"
-#include "base/cache_line.h"
 #include "base/region.h"
 #include "format/profile_view.h"
 #include "format/rows.h"

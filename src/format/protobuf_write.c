@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "base/text_write.h"
+#include "base/buf.h"
 
 #define VARINT_BYTES_MAX 10
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/double_bits.h"
+#include "base/buf.h"
 
 static inline uint64_t clamped_u64(uint64_t a, uint64_t b)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/hash_table.h"
+#include "base/hash.h"
 
 struct fold {
 	struct profile *profile;

@@ -1,5 +1,5 @@
 /* Loader of a node's metrics in hatchet files, and of the kernel they describe. */
-#include "base/double_bits.h"
+#include "base/buf.h"
 #include "model/load_tree_parts.h"
 
 #include <stdio.h>

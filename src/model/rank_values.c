@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/double_bits.h"
+#include "base/buf.h"
 #include "model/clamped.h"
 #include "model/merge.h"
 #include "model/profile.h"

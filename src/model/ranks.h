@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "format/profile_view.h"
 #include "model/value_spreads.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "model/merge.h"
 
 #define NO_FRAME UINT32_MAX

@@ -2,7 +2,7 @@
 #ifndef MODEL_SAMPLE_LINES_H
 #define MODEL_SAMPLE_LINES_H
 
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "model/profile.h"
 
 struct line_table;

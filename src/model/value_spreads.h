@@ -6,7 +6,7 @@
 #ifndef MODEL_VALUE_SPREADS_H
 #define MODEL_VALUE_SPREADS_H
 
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "format/rows.h"
 
 struct profile;

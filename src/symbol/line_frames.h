@@ -2,7 +2,7 @@
 #ifndef SYMBOL_LINE_FRAMES_H
 #define SYMBOL_LINE_FRAMES_H
 
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "base/strings.h"
 #include "symbol/line_table.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/message.h"
-#include "base/standard.h"
+#include "base/own_descriptors.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/viewer_run.h"
 

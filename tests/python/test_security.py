@@ -35,7 +35,7 @@ def variables_of_c():
     """Names given to environment_get(); in files that search by other expressions, all names."""
     for path in (ROOT / "src").rglob("*.[ch]"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        is_indirect = re.search(r'environment_get\(\s*[^"\s]|library_search', text)
+        is_indirect = re.search(r'environment_get\(\s*[^"\s]|library_search_', text)
         if is_indirect or path.name == "inject_environment.c":
             yield from re.findall(NAME, text)
         else:

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text_write.h"
+#include "base/buf.h"
 #include "read.h"
 #include "viewer/print/xalloc.h"
 

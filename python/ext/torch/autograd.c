@@ -13,14 +13,10 @@
  * A ring buffer is written by its thread and read by all without a lock. Those of ended threads are
  * reused, the oldest first.
  */
-#include "torch/autograd.h"
+#include "torch/torch_parts.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-
-#include "torch/torch_library.h"
-#include "torch/torch_locals.h"
-#include "torch/torch_nodes.h"
 
 #define RING_ENTRIES (1u << 15) /* 512 KiB per thread that runs forward operators */
 #define RINGS 64u

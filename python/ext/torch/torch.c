@@ -4,8 +4,7 @@
  */
 #include "torch/torch.h"
 
-#include "torch/autograd.h"
-#include "torch/torch_ops.h"
+#include "torch/torch_parts.h"
 
 static _Atomic bool wants_scopes;
 static _Atomic bool wants_modules;

@@ -10,7 +10,7 @@
  * changes. The sequence number and the enabling of gradients are changed for this purpose. The node
  * that a thread evaluates is compared at launches, until it is found.
  */
-#include "torch/torch_locals.h"
+#include "torch/torch_parts.h"
 
 #include <link.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Layout of the nodes of PyTorch's autograd: where they have their two numbers and their reference
  * count, and where the context object of a custom Function has its node.
  */
-#include "torch/torch_nodes.h"
+#include "torch/torch_parts.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>

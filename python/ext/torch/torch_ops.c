@@ -6,9 +6,8 @@
  * returned in memory: as in C a function with the address of the result as its first argument, but
  * only on x86-64.
  */
-#include "torch/torch_ops.h"
 
-#include "torch/torch_library.h"
+#include "torch/torch_parts.h"
 
 #define DEPTH_MAX 32u
 #define NAMES 256u /* a power of two */

@@ -12,7 +12,7 @@
 
 #include "backend/gpu/captured_nodes.h"
 #include "base/array.h"
-#include "driver/hip_streams.h"
+#include "driver/hip_functions.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
 

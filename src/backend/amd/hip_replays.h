@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/gpu/tensors.h"
 #include "record/store/execution.h"
 #include "record/thread/correlate.h"
 
@@ -48,5 +49,12 @@ bool hip_replays_add(const struct correlation *launch, uint64_t number, uint64_t
 void hip_replays_settle(uint32_t newest);
 /* After the last session. */
 void hip_replays_clear(void);
+
+/* Device metrics on AMD: values in device memory, copied to the host in stream order. */
+
+extern const struct tensors_reader hip_tensors_reader;
+
+/* After fork(), in the child. */
+void hip_tensors_forget(void);
 
 #endif

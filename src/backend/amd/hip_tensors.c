@@ -4,7 +4,7 @@
  * each replay reads again. (CUDA uses a kernel instead; there is no machine code that runs on every
  * AMD GPU.) HIP's records are not needed: a replay reads the values of its appends exactly once.
  */
-#include "backend/amd/hip_tensors.h"
+#include "backend/amd/hip_replays.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 #include "backend/amd/hip_graphs.h"
 #include "base/array.h"
 #include "driver/driver.h"
-#include "driver/hip_streams.h"
+#include "driver/hip_functions.h"
 
 #define SMALL_BYTES 64u /* most values are numbers */
 #define SMALL_COUNT 64u /* that are allocated at once */

@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
-#include "driver/functions.h"
+#include "driver/library_search.h"
 
 struct roctracer_api libroctracer;
 _Atomic enum roctracer_state roctracer_state;

@@ -20,8 +20,6 @@
 #include "backend/amd/roctracer_api.h"
 #include "backend/amd/roctracer_calls.h"
 #include "backend/gpu/await_records.h"
-#include "backend/gpu/memory_operations.h"
-#include "backend/gpu/record_times.h"
 #include "backend/gpu/records.h"
 #include "base/message.h"
 #include "driver/amd_gpus.h"

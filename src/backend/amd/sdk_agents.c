@@ -9,7 +9,6 @@
 #include "driver/driver.h"
 #include "driver/gpu_device.h"
 #include "driver/hip_functions.h"
-#include "driver/visible_devices.h"
 #include "record/store/devices.h"
 
 #define GPUS_MAX 64u

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "driver/amd_library.h"
-#include "driver/functions.h"
+#include "driver/library_search.h"
 
 #define VERSION_MIN 10000u
 

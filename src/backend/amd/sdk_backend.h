@@ -3,9 +3,12 @@
 #define BACKEND_AMD_SDK_BACKEND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "backend/amd/sdk_abi.h"
 #include "backend/amd/sdk_api.h"
+#include "base/err.h"
 
 /*
  * The contexts and buffers of rocprofiler-sdk (sdk_contexts.c): made once, by sdk_register.c; later
@@ -99,5 +102,102 @@ uint32_t sdk_agents_device(uint64_t agent);
 size_t sdk_agents_count(void);
 /* Waits for all work on the devices that have had records, and on the calling thread's. */
 bool sdk_agents_synchronize(void);
+
+/*
+ * Loaded code objects, for PC sampling: the function of a sampled instruction. The machine code is
+ * copied when it is loaded (record/store/devices.h), because samples may arrive after it was
+ * unloaded, and parsed at its first sample.
+ */
+
+/* A code object was loaded. On the loading thread. */
+void sdk_code_objects_add(const struct sdk_code_object *loaded);
+/*
+ * The function (record/store/devices.h) of an instruction, and the offset in it. `offset` is
+ * relative to the place where the code object was loaded. False if it is unknown.
+ */
+bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
+			   uint32_t *offset_out);
+/* In the child of a fork: a thread of the parent may have held the lock. */
+void sdk_code_objects_forked(void);
+
+/*
+ * Registration with rocprofiler-sdk: once per process, and before HIP makes its first queue. All
+ * contexts, buffers and services are made then; later they can only be started.
+ */
+
+/*
+ * Registers, unless that was done. E_NOLIB, E_VERSION; E_STATE if HIP was faster, or in a
+ * forked child if the parent had registered.
+ */
+int sdk_register(struct proton_error *err);
+/* Registers if something else was faster. True if that made it impossible. */
+bool sdk_register_is_too_late(struct proton_error *err);
+/* True if HIP will call the tool, in the process that uses the GPU (ROCP_TOOL_LIBRARIES). */
+bool sdk_register_is_up_to_hip(void);
+/*
+ * Registers if this process seems to use HIP; failures are reported by a later start. Called again,
+ * before torch.profiler starts, it registers Kineto too, or says that it cannot.
+ */
+void sdk_register_early(void);
+/* E_STATE if this process uses a GPU through a HIP that does not call the library. */
+int sdk_register_check_hip(struct proton_error *err);
+/* The library's version that was passed to the tool; 0 before the registration. */
+uint32_t sdk_register_version(void);
+
+/* True if launches of graphs have events (sdk_callbacks_on_graph()). */
+bool sdk_register_has_graph_events(void);
+
+/*
+ * Kinds and operations of rocprofiler-sdk, found by name at run time: their numbers differ between
+ * versions, and a library has kinds that its headers of an earlier version have not.
+ */
+
+#define SDK_KIND_NONE -1
+#define SDK_OPERATION_MAX 4096u
+
+struct sdk_kinds {
+	int hip;         /* callbacks: HIP's runtime API */
+	int marker;      /* ROCTX */
+	int code_object; /* loaded code and its kernels */
+	int graph;       /* launches of graphs; later than 1.2 */
+	int dispatch;    /* buffer */
+	int copy;        /* buffer */
+	int request_dispatch;
+	int request_copy;
+};
+
+/* Fills in the numbers; SDK_KIND_NONE for what the library does not have. */
+extern struct sdk_kinds sdk_kinds;
+
+enum sdk_call_kind {
+	SDK_CALL_OTHER,
+	SDK_CALL_LAUNCH,
+	SDK_CALL_GRAPH_LAUNCH,
+	SDK_CALL_GRAPH, /* makes or destroys a graph, or captures one */
+	SDK_CALL_MEMORY,
+};
+
+/* A call of HIP that the backend watches. Offsets in its arguments, -1 for none. */
+struct sdk_call_info {
+	uint8_t kind;   /* enum sdk_call_kind */
+	int8_t pointer; /* the stream is in a struct that this argument points to */
+	int8_t stream;
+	int8_t bytes; /* size of copied or set memory, in units of: */
+	uint8_t unit;
+	uint8_t graph; /* enum hip_graph_call */
+};
+
+/* By operation. Read-only after sdk_kinds_find(). */
+extern struct sdk_call_info sdk_calls[SDK_OPERATION_MAX];
+
+/*
+ * Asks the library for the numbers. E_VERSION if it lacks a kind that the backend needs. Called
+ * once.
+ */
+int sdk_kinds_find(struct proton_error *err);
+/* Lists the operations of calls of these kinds, at most `capacity`. */
+size_t sdk_kinds_calls(bool of_memory, int32_t *operations, size_t capacity);
+/* The operation with a name that ends so; -1: the library does not have it. */
+int32_t sdk_kinds_operation(int kind, const char *name);
 
 #endif

@@ -12,7 +12,6 @@
 #include "backend/amd/hip_replays.h"
 #include "backend/amd/roctracer_api.h"
 #include "backend/amd/sdk_backend.h"
-#include "backend/amd/sdk_kinds.h"
 #include "backend/gpu/launches.h"
 #include "base/hash.h"
 #include "driver/driver.h"

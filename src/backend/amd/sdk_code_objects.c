@@ -1,5 +1,5 @@
 /* Loaded code objects: reading their bytes, and finding functions by address. */
-#include "backend/amd/sdk_code_objects.h"
+#include "backend/amd/sdk_backend.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -14,8 +14,7 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/map.h"
-#include "record/store/code_objects.h"
-#include "record/store/gpu_functions.h"
+#include "record/store/devices.h"
 #include "symbol/code_object.h"
 
 #define STORAGE_FILE 1
@@ -26,7 +25,7 @@
 struct function {
 	uint64_t begin, end; /* virtual addresses */
 	char *name;
-	uint32_t id; /* record/store/gpu_functions.h; 0: no sample yet */
+	uint32_t id; /* record/store/devices.h; 0: no sample yet */
 };
 
 struct object {

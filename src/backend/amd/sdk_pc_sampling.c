@@ -8,8 +8,7 @@
 
 #include "backend/amd/sdk_api.h"
 #include "backend/amd/sdk_backend.h"
-#include "backend/amd/sdk_code_objects.h"
-#include "backend/gpu/gpu_describe.h"
+#include "backend/gpu/records.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "record/backend.h"

@@ -12,7 +12,6 @@
  * headers for each byte of a buffer, and reads half of them in each flush, while others wait. So
  * buffers are small: each of these takes 8 MiB.
  */
-#include "backend/amd/sdk_register.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -27,8 +26,6 @@
 
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
-#include "backend/amd/sdk_code_objects.h"
-#include "backend/amd/sdk_kinds.h"
 #include "backend/amd/sdk_pc_sampling.h"
 #include "backend/gpu/records.h"
 #include "base/environment.h"

@@ -26,7 +26,6 @@
 #include "backend/cuda/sampling_hooks.h"
 #include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
-#include "backend/gpu/record_times.h"
 #include "backend/gpu/records.h"
 #include "base/array.h"
 #include "base/clock.h"

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "backend/cuda/cupti_api.h"
 #include "base/err.h"
 
 /* API callbacks: on the application's threads. `may_choose`: see interface_subscribe(). */
@@ -36,5 +37,8 @@ void callbacks_ask_modules(bool is_wanted);
 void callbacks_check(void);
 /* True if callbacks_check() found that. */
 bool callbacks_were_ended(void);
+
+/* Resource callback for graphs, on the application's thread. */
+void graphs_on_resource(uint32_t event, const struct cupti_graph_data *graph);
 
 #endif

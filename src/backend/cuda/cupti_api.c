@@ -18,7 +18,6 @@
 #include "base/array.h"
 #include "base/environment.h"
 #include "driver/driver.h"
-#include "driver/functions.h"
 #include "driver/library_search.h"
 
 struct cupti_api libcupti;

@@ -10,7 +10,7 @@
  * end of an instantiation, or of a node that contains a graph, is therefore owned by the outermost
  * graph around it, and freed together with it.
  */
-#include "backend/cuda/graphs.h"
+#include "backend/cuda/callbacks.h"
 
 #include <pthread.h>
 #include <stdlib.h>

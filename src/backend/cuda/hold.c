@@ -3,7 +3,7 @@
  *
  * cuptiFinalize() while a thread is in a driver call of a graph destroys the CUDA context, and a
  * thread that is held inside of CUPTI's callback crashes afterwards. So threads are held where they
- * are outside: by the holder (record/thread/holder.h), which in Python takes the GIL, after the
+ * are outside: by the holder (record/thread/thread.h), which in Python takes the GIL, after the
  * calls in flight have ended. Threads that the holder does not cover are "loose". They are no
  * obstacle if they are gone or have called no function of graphs.
  */
@@ -16,11 +16,11 @@
 
 #include "backend/cuda/call_gate.h"
 #include "backend/cuda/system_call.h"
-#include "backend/gpu/contexts.h"
+#include "backend/gpu/launches.h"
 #include "base/clock.h"
-#include "base/own_thread.h"
+#include "base/size_signal.h"
 #include "record/thread/captured.h"
-#include "record/thread/holder.h"
+#include "record/thread/thread.h"
 
 #define THREADS_MAX 256u
 #define ATTEMPTS 8u

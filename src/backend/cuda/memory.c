@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "backend/cuda/interface.h"
-#include "backend/gpu/memory_operations.h"
+#include "backend/gpu/records.h"
 #include "base/array.h"
 #include "driver/gpu_device.h"
 

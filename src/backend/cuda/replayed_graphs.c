@@ -1,5 +1,5 @@
 /* Executable graphs that were replayed with records: an open-addressing set without a lock. */
-#include "backend/cuda/replayed_graphs.h"
+#include "backend/cuda/kernel_times.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

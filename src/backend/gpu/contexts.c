@@ -5,7 +5,7 @@
  * context at the first probe. There is no lock: a context that two threads add at once may be in it
  * twice, and is then waited for twice.
  */
-#include "backend/gpu/contexts.h"
+#include "backend/gpu/launches.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 /* Texts about a GPU backend in the profile. */
-#include "backend/gpu/gpu_describe.h"
+#include "backend/gpu/records.h"
 
 #include <inttypes.h>
 #include <stdio.h>

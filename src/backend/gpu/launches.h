@@ -112,4 +112,17 @@ bool launches_is_older(uint32_t correlation);
 /* Estimated time in ns that callbacks have cost the application's threads since the start. */
 uint64_t launches_cost_ns(void);
 
+/* Set of contexts with launches (on AMD: devices): a flush waits for them. */
+
+/* On the launching thread, at every launch. */
+void contexts_note(void *context);
+/* Removes a context that is about to be destroyed. */
+void contexts_forget(const void *context);
+void contexts_clear(void);
+/*
+ * Waits for all of them, each by `synchronize`. False if one could not be waited for: its work may
+ * never end.
+ */
+bool contexts_synchronize(bool (*synchronize)(void *context));
+
 #endif

@@ -1,5 +1,5 @@
 /* Names of memory copies and memsets. */
-#include "backend/gpu/memory_operations.h"
+#include "backend/gpu/records.h"
 
 #include <stdio.h>
 

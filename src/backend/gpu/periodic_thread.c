@@ -1,10 +1,10 @@
 /* Threads that work at intervals: start, waiting and end. */
-#include "backend/gpu/periodic_thread.h"
+#include "backend/gpu/flush_thread.h"
 
 #include <time.h>
 #include <unistd.h>
 
-#include "base/own_thread.h"
+#include "base/size_signal.h"
 
 void periodic_thread_start(struct periodic_thread *thread, void *(*run)(void *))
 {

@@ -1,5 +1,5 @@
 /* Comparison of a vendor's clock with the recorder's. */
-#include "backend/gpu/record_times.h"
+#include "backend/gpu/records.h"
 
 #include "base/clock.h"
 

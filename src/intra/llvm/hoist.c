@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/buf.h"
-#include "base/hash_table.h"
+#include "base/hash.h"
 
 #define TREE_MAX 64u /* maximum number of lines that move together */
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "base/slice.h"
 
 #define IR_NAME_NONE UINT32_MAX

@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/own_thread.h"
+#include "base/size_signal.h"
 #include "format/control_request.h"
 #include "format/rank.h"
 #include "format/target.h"
@@ -23,7 +23,6 @@
 #include "record/nvtx/nvtx.h"
 #include "record/session/session_parts.h"
 #include "record/sets/registry.h"
-#include "record/thread/range.h"
 #include "record/thread/thread.h"
 
 #define END_WAIT_S 5

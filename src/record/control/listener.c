@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/runtime_directory.h"
+#include "base/environment.h"
 
 #define CONNECTIONS_MAX 16
 #define ACCEPTS_PER_SECOND 200

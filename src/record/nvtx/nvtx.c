@@ -24,9 +24,7 @@
 #include "base/utf8.h"
 #include "record/names/communicators.h"
 #include "record/names/frames.h"
-#include "record/nvtx/nvtx_payload.h"
 #include "record/sets/session.h"
-#include "record/thread/range.h"
 #include "record/thread/thread.h"
 
 /* ------------------------------------------------------------------ the environment */

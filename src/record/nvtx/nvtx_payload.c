@@ -1,5 +1,5 @@
 /* Payloads of NVTX ranges: schemas, and the communicator in a payload. */
-#include "record/nvtx/nvtx_payload.h"
+#include "record/nvtx/nvtx.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -22,11 +22,8 @@
 #include "record/session/session_parts.h"
 #include "record/sets/registry.h"
 #include "record/sets/session.h"
-#include "record/store/code_objects.h"
 #include "record/store/devices.h"
-#include "record/store/gpu_functions.h"
 #include "record/thread/adding.h"
-#include "record/thread/holder.h"
 #include "record/thread/thread.h"
 #include "record/thread/thread_trace.h"
 

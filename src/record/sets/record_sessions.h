@@ -11,7 +11,7 @@
 #include <libproton/proton.h>
 
 #include "record/backend.h"
-#include "record/store/counters.h"
+#include "record/store/execution.h"
 #include "record/store/intra_launch.h"
 #include "record/store/store_samples.h"
 #include "record/store/store_windows.h"

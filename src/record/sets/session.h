@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "base/cache_line.h"
+#include "base/region.h"
 #include "export/export.h"
 #include "record/backend.h"
 #include "record/store/store.h"

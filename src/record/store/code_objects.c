@@ -1,5 +1,5 @@
 /* Table of code objects. There are a few thousand at most, in order of their arrival. */
-#include "record/store/code_objects.h"
+#include "record/store/devices.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -8,6 +8,16 @@
 #include "format/rows.h" /* struct launch_config */
 #include "record/store/trace_event.h"
 
+/* Counters of a session: recorded and lost data. */
+enum counter {
+#define COUNTER(id, name) COUNTER_##id,
+#define LOSS(id, name) COUNTER_LOST_##id,
+#include "record/store/counters.def"
+#undef COUNTER
+#undef LOSS
+	COUNTER_COUNT
+};
+
 struct execution {
 	uint32_t
 		frame; /* its name, by frames_add(FRAME_KERNEL, ...); 0: the context ends with it */
@@ -20,7 +30,7 @@ struct execution {
 	uint64_t end_ns;
 	uint64_t bytes;              /* size of a memory copy or memset */
 	struct launch_config config; /* all 0 if the backend does not know it */
-	uint32_t function;           /* id of record/store/gpu_functions.h; 0: PC sampling is off */
+	uint32_t function;           /* id of record/store/devices.h; 0: PC sampling is off */
 	uint64_t sampled_ns;         /* part of its time during which PCs were sampled */
 	uint64_t dispatch;           /* number that its PC samples carry; 0: none */
 	bool is_of_graph;            /* ran as part of a graph */

@@ -1,11 +1,11 @@
 /* Table of GPU functions. */
-#include "record/store/gpu_functions.h"
+#include "record/store/devices.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash_table.h"
+#include "base/hash.h"
 
 #define CHUNK 1024u /* functions of one allocation: they never move */
 

@@ -10,7 +10,6 @@
 #include "base/region.h"
 #include "format/profile_file.h"
 #include "model/profile.h"
-#include "record/store/counters.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
 #include "record/store/intra_launch.h"

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "record/store/code_objects.h"
-#include "record/store/gpu_functions.h"
+#include "record/store/devices.h"
 #include "record/store/store_rows.h"
 
 #define MAP_RESERVE (4ull << 30)

@@ -1,5 +1,5 @@
 /* The holder of the program's threads. */
-#include "record/thread/holder.h"
+#include "record/thread/thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* The scope that a session waits for (proton_listen_range()). */
-#include "record/thread/range.h"
+#include "record/thread/thread.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -18,7 +18,6 @@
 #include "record/names/reused_names.h"
 #include "record/names/scope_names.h"
 #include "record/sets/registry.h"
-#include "record/thread/range.h"
 #include "record/thread/thread_self.h"
 
 static inline uint32_t cache_index(uint32_t parent, uint32_t frame)

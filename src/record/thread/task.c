@@ -1,5 +1,4 @@
 /* Scope stacks of tasks (coroutines). */
-#include "record/thread/task.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

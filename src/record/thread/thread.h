@@ -2,6 +2,7 @@
 #ifndef RECORD_THREAD_THREAD_H
 #define RECORD_THREAD_THREAD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,5 +35,37 @@ size_t thread_context_depth(bool wants_source);
 
 /* In the child of a fork, whose only thread is the calling one. */
 void thread_fork_child(void);
+
+/*
+ * The function that holds the program's threads, given by proton_holder_set(): a Python program's
+ * threads stop at the GIL between two calls of the driver.
+ */
+
+/*
+ * Holds all threads that the holder covers until holder_end(), which the same thread calls. False:
+ * there is no holder, or it cannot hold now. Takes no lock of the recorder that a covered thread
+ * could have while it waits; the caller must have none.
+ */
+bool holder_begin(void);
+void holder_end(void);
+/* True if holder_begin() on another thread would hold this one. */
+bool holder_covers_here(void);
+bool holder_is_set(void);
+/* In the child of a fork. */
+void holder_fork_child(void);
+
+/* A scope that a session waits for: it begins at the first entry of that name, and ends with it. */
+
+extern _Atomic(const char *) range_name __attribute__((visibility("hidden"))); /* NULL: none */
+extern _Atomic uint64_t range_token __attribute__((visibility("hidden")));     /* 0: not entered */
+
+/*
+ * Waits for `name`. `change` is called on the thread that enters it, and on the one that exits; it
+ * returns when the session has begun, or ended. False if out of memory.
+ */
+bool range_await(const char *name, void (*change)(bool is_begin));
+/* True if it is the name: its session has begun, and the caller sets range_token. */
+bool range_begin(const char *name, size_t length);
+void range_end(void);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <wchar.h>
 
+#include "base/buf.h"
 #include "base/printable.h"
-#include "base/text_write.h"
 
 void text_clean(struct out *out, const char *text, size_t length)
 {

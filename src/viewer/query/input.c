@@ -13,7 +13,6 @@
 
 #include "base/array.h"
 #include "base/hash.h"
-#include "base/hash_table.h"
 #include "base/message.h"
 #include "format/rank.h"
 #include "model/load.h"

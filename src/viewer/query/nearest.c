@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/edit_distance.h"
+#include "base/strings.h"
 #include "viewer/print/xalloc.h"
 
 #define SUGGESTIONS 3

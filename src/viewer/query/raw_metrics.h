@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "model/profile.h"
 #include "model/rollup.h"
 

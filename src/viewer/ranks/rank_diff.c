@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/viewer_options.h"
 

@@ -10,7 +10,6 @@
 
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/hip_replays.h"
-#include "backend/amd/hip_tensors.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
 #include "record/record.h"

@@ -1,7 +1,7 @@
 /* base/hash_table: lookup, growth, several values of one hash. */
 #include "unit/tap.h"
 
-#include "base/hash_table.h"
+#include "base/hash.h"
 
 TEST(an_empty_table_finds_nothing)
 {

@@ -5,7 +5,6 @@
 #include "unit/recorded.h"
 
 #include "driver/amd_gpus.h"
-#include "driver/visible_devices.h"
 
 #define GPUS 4
 

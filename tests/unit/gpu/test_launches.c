@@ -2,7 +2,6 @@
 #include "unit/recorded.h"
 
 #include "backend/gpu/launches.h"
-#include "backend/gpu/memory_operations.h"
 #include "backend/gpu/records.h"
 #include "record/names/frames.h"
 #include "record/thread/correlate.h"

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "backend/gpu/periodic_thread.h"
+#include "backend/gpu/flush_thread.h"
 
 #define SECOND_NS 1000000000ull
 

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
-#include "base/runtime_directory.h"
+#include "base/environment.h"
 #include "format/control_request.h"
 #include "record/nvtx/nvtx.h"
 

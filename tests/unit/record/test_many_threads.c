@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/cache_line.h"
+#include "base/region.h"
 #include "record/sets/registry.h"
 
 #define THREADS 64

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "record/names/frames.h"
-#include "record/nvtx/nvtx_payload.h"
+#include "record/nvtx/nvtx.h"
 #include "record/store/devices.h"
 #include "record/thread/record_launch.h"
 #include "unit/fake_nvtx.h"

@@ -1,7 +1,7 @@
 /* viewer/derive, metrics, util, peaks, nearest, number_format: numbers by the formulas. */
 #include "unit/tap.h"
 
-#include "base/edit_distance.h"
+#include "base/strings.h"
 #include "unit/viewer_build.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/number_format.h"

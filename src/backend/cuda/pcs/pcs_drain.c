@@ -4,8 +4,8 @@
  */
 #include "backend/cuda/call_gate.h"
 #include "backend/cuda/pcs/pcs_parts.h"
+#include "backend/gpu/flush_thread.h"
 #include "backend/gpu/launches.h"
-#include "backend/gpu/periodic_thread.h"
 #include "base/clock.h"
 #include "base/message.h"
 

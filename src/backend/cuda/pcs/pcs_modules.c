@@ -22,8 +22,7 @@
 #include "base/map.h"
 #include "base/region.h"
 #include "record/session/triton_cache.h"
-#include "record/store/code_objects.h"
-#include "record/store/gpu_functions.h"
+#include "record/store/devices.h"
 
 #define HANDLES_MAX 65536u
 #define LAUNCHES (1u << 20) /* as in correlate.c */

@@ -4,8 +4,7 @@
 
 #include "backend/cuda/pcs/pcs_parts.h"
 #include "record/names/frames.h"
-#include "record/store/code_objects.h"
-#include "record/store/gpu_functions.h"
+#include "record/store/devices.h"
 
 #define BATCH 4096u
 #define NOT_ISSUED "_not_issued"
