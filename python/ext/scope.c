@@ -13,7 +13,7 @@
 
 struct open_entry {
 	uint64_t token;
-	uint64_t task; /* of the thread; 0: none */
+	uint64_t task; /* the running one of the thread; 0: none */
 	unsigned long thread;
 };
 

@@ -12,7 +12,7 @@
 struct named_scope {
 	uint64_t id;
 	uint64_t token;
-	uint64_t task; /* of the thread; 0: none */
+	uint64_t task; /* the running one of the thread; 0: none */
 	PyObject *name;
 };
 

@@ -42,7 +42,7 @@ struct threads {
 };
 
 static struct threads users;            /* that have called functions of graphs */
-static struct threads loose;            /* those of them that the holder did not cover */
+static struct threads loose;            /* threads that the holder did not cover */
 static _Atomic uint32_t generation = 1; /* of an attach */
 /* The generations in which this thread made a call of a graph, and in which it is loose. */
 static _Thread_local struct {

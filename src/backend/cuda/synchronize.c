@@ -1,6 +1,7 @@
 /*
  * Waiting for a context ends the captures that are open in it when the wait begins. One that begins
- * during the wait stays open (measured on an H200). So no capture begins until another thread waits.
+ * during the wait stays open (measured on an H200). So no capture begins until another thread
+ * waits.
  */
 #include "backend/cuda/synchronize.h"
 

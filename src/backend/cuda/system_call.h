@@ -1,4 +1,4 @@
-/* What the kernel knows of threads in the driver, beyond what CUPTI reports. */
+/* Threads in the driver: facts that the kernel has and CUPTI does not report. */
 #ifndef BACKEND_CUDA_SYSTEM_CALL_H
 #define BACKEND_CUDA_SYSTEM_CALL_H
 

@@ -22,18 +22,18 @@ static struct {
 #undef FAKE_POINTER
 	int (*set_device)(int device);
 	int (*get_device)(int *device);
-} fake;
+} hip_fake;
 
 static void find_hip(void)
 {
 	void *library = fake_open("PROTON_HIP_PATH");
 
-#define FIND(type, name, arguments) fake_find(&fake.name, library, "fake_" #name);
+#define FIND(type, name, arguments) fake_find(&hip_fake.name, library, "fake_" #name);
 	FAKE_HIP_CONTROLS(FIND)
 	FAKE_SHARED_CONTROLS(FIND)
 #undef FIND
-	fake_find(&fake.set_device, library, "hipSetDevice");
-	fake_find(&fake.get_device, library, "hipGetDevice");
+	fake_find(&hip_fake.set_device, library, "hipSetDevice");
+	fake_find(&hip_fake.get_device, library, "hipGetDevice");
 }
 
 #endif

@@ -33,8 +33,8 @@ static void begin_capture(void)
 	uint64_t arguments[3] = {STREAM};
 
 	hip_graphs_on_call(HIP_GRAPH_BEGIN_CAPTURE, arguments, false, true, false);
-	fake.set_capture_number(last_handle += 16);
-	fake.set_capture(STREAM, 1);
+	hip_fake.set_capture_number(last_handle += 16);
+	hip_fake.set_capture(STREAM, 1);
 	hip_graphs_on_call(HIP_GRAPH_BEGIN_CAPTURE, arguments, false, false, false);
 }
 
@@ -44,7 +44,7 @@ static uint64_t end_capture(void)
 	uint64_t arguments[3] = {STREAM, (uintptr_t)&graph};
 
 	hip_graphs_on_call(HIP_GRAPH_END_CAPTURE, arguments, false, true, false);
-	fake.set_capture(0, 0);
+	hip_fake.set_capture(0, 0);
 	graph = last_handle += 16;
 	hip_graphs_on_call(HIP_GRAPH_END_CAPTURE, arguments, false, false, false);
 	return graph;
@@ -434,10 +434,10 @@ TEST(calls_that_fail_leave_nothing)
 	launch(exec, 0, true);
 	begin_capture();
 	launch_on(STREAM, LAUNCH_KERNEL);
-	fake.set_capture(STREAM, 2); /* it has become invalid */
+	hip_fake.set_capture(STREAM, 2); /* it has become invalid */
 	CHECK(launch_on(STREAM, LAUNCH_KERNEL));
 	call(HIP_GRAPH_END_CAPTURE, (uint64_t[3]){STREAM, (uintptr_t)&graph}, 901);
-	fake.set_capture(0, 0);
+	hip_fake.set_capture(0, 0);
 	CHECK(!captured_any_open());
 	call(HIP_GRAPH_INSTANTIATE, (uint64_t[3]){(uintptr_t)&graph, 0}, 1);
 	profile = finish(session);

@@ -44,8 +44,8 @@ static void begin_capture(void)
 {
 	uint64_t arguments[3] = {STREAM};
 
-	fake.set_capture_number(7);
-	fake.set_capture(STREAM, 1);
+	hip_fake.set_capture_number(7);
+	hip_fake.set_capture(STREAM, 1);
 	hip_graphs_on_call(HIP_GRAPH_BEGIN_CAPTURE, arguments, false, false, false);
 }
 
@@ -57,7 +57,7 @@ static void end_capture(void)
 	uint64_t arguments[3] = {STREAM, (uintptr_t)&graph};
 
 	hip_graphs_on_call(HIP_GRAPH_END_CAPTURE, arguments, false, true, false);
-	fake.set_capture(0, 0);
+	hip_fake.set_capture(0, 0);
 	hip_graphs_on_call(HIP_GRAPH_END_CAPTURE, arguments, false, false, false);
 	arguments[0] = (uintptr_t)&exec;
 	arguments[1] = graph;
@@ -92,14 +92,14 @@ TEST(a_value_is_read_in_stream_order_without_waiting)
 	uint64_t token = proton_scope_enter("eager");
 	double loss = 1;
 
-	fake.hold_streams(true);
+	hip_fake.hold_streams(true);
 	CHECK_EQ(read_numbers("loss", &loss, 1), PROTON_OK);
 	CHECK_EQ(read_numbers("loss", &loss, 1), PROTON_OK);
 	proton_scope_exit(token, NULL);
 	loss = 20; /* the kernel that computes it has run now */
 	tensors_collect();
 	CHECK_EQ(releases, 0);
-	fake.run_held();
+	hip_fake.run_held();
 	flush();
 	CHECK_EQ(releases, 2);
 	EXPECT(finish(session), {"eager", 40, "loss"});
@@ -111,9 +111,9 @@ static int read_with_device(uint64_t stream, int current)
 	static const double loss = 3;
 	int device = -1;
 
-	CHECK_EQ(fake.set_device(current), 0);
+	CHECK_EQ(hip_fake.set_device(current), 0);
 	CHECK_EQ(read_on(stream, "loss", &loss, 1), PROTON_OK);
-	CHECK_EQ(fake.get_device(&device), 0);
+	CHECK_EQ(hip_fake.get_device(&device), 0);
 	return device;
 }
 
@@ -121,25 +121,25 @@ TEST(a_default_stream_is_that_of_the_device_of_the_memory)
 {
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 
-	fake.hold_streams(true);
+	hip_fake.hold_streams(true);
 	for (uint64_t stream = 0; stream <= 2; stream++) {
-		fake.set_memory_device(1);
+		hip_fake.set_memory_device(1);
 		CHECK_EQ(read_with_device(stream, 0), 0);
-		CHECK_EQ(fake.copied_on(), 1);
+		CHECK_EQ(hip_fake.copied_on(), 1);
 		CHECK_EQ(read_with_device(stream, 1), 1);
-		CHECK_EQ(fake.copied_on(), 1);
+		CHECK_EQ(hip_fake.copied_on(), 1);
 		/* Unknown memory: the current device, as HIP has it. */
-		fake.set_memory_device(-1);
+		hip_fake.set_memory_device(-1);
 		CHECK_EQ(read_with_device(stream, 0), 0);
-		CHECK_EQ(fake.copied_on(), 0);
+		CHECK_EQ(hip_fake.copied_on(), 0);
 		CHECK_EQ(read_with_device(stream, 1), 1);
-		CHECK_EQ(fake.copied_on(), 1);
+		CHECK_EQ(hip_fake.copied_on(), 1);
 	}
 	/* Another stream has its device. */
-	fake.set_memory_device(1);
+	hip_fake.set_memory_device(1);
 	CHECK_EQ(read_with_device(STREAM, 0), 0);
-	CHECK_EQ(fake.copied_on(), 0);
-	fake.run_held();
+	CHECK_EQ(hip_fake.copied_on(), 0);
+	hip_fake.run_held();
 	EXPECT(finish(session), {"", 39, "loss"});
 }
 
@@ -177,9 +177,9 @@ TEST(each_replay_adds_its_value_below_itself)
 	for (int i = 0; i < 10; i++) {
 		replay(i % 2 ? "odd" : "even");
 		loss = 1 << i;
-		fake.run_captured();
+		hip_fake.run_captured();
 	}
-	CHECK_EQ(fake.unsafe_calls(), 0);
+	CHECK_EQ(hip_fake.unsafe_calls(), 0);
 	profile = finish(session);
 	CHECK(!rec_value(profile, "cap", "loss"));
 	CHECK_EQ(releases, 1);
@@ -197,10 +197,10 @@ TEST(values_after_the_session_are_dropped)
 
 	capture_loss(&loss);
 	replay("one");
-	fake.run_captured();
+	hip_fake.run_captured();
 	profile_free(finish(session));
 	for (int i = 0; i < 200000; i++)
-		fake.run_captured(); /* more than the queue takes */
+		hip_fake.run_captured(); /* more than the queue takes */
 	session = start(HIP_REPLAYS_BY_REQUEST);
 	CHECK_EQ(read_numbers("later", &loss, 1), PROTON_OK);
 	profile = finish(session);
@@ -213,10 +213,10 @@ TEST(a_full_queue_counts_its_losses)
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	double loss = 3;
 
-	fake.hold_streams(true);
+	hip_fake.hold_streams(true);
 	capture_loss(&loss);
 	for (int i = 0; i < 300000; i++)
-		fake.run_captured();
+		hip_fake.run_captured();
 	tensors_collect();
 	CHECK_LE(1, rec_counter(session, "lost: device or CUDA graph metric value"));
 	profile_free(finish(session));
@@ -229,7 +229,7 @@ TEST(calls_that_fail_are_refused_and_lose_nothing_else)
 	double loss = 5;
 
 	for (int i = 0; i < 2; i++) {
-		fake.fail(calls[i], 1, 1, 999);
+		hip_fake.fail(calls[i], 1, 1, 999);
 		CHECK_EQ(read_numbers("loss", &loss, 1), PROTON_E_UNSUPPORTED);
 		CHECK_EQ(releases, 0);
 	}
@@ -244,11 +244,11 @@ TEST(a_capture_that_has_failed_loses_the_value_and_reports_it_once)
 	double loss = 5;
 
 	rec_begin_saying();
-	fake.set_capture_number(7);
-	fake.set_capture(STREAM, 2);
+	hip_fake.set_capture_number(7);
+	hip_fake.set_capture(STREAM, 2);
 	CHECK_EQ(read_numbers("loss", &loss, 1), PROTON_OK);
 	CHECK_EQ(read_numbers("loss", &loss, 1), PROTON_OK);
-	fake.set_capture(0, 0);
+	hip_fake.set_capture(0, 0);
 	CHECK_EQ(releases, 2);
 	CHECK_EQ(rec_printed("metric lost during HIP graph capture"), 1);
 	CHECK_U64(rec_counter(session, "lost: device or CUDA graph metric value"), 2);
@@ -261,19 +261,19 @@ TEST(a_capture_has_a_number_unless_it_has_failed)
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	uint64_t number = 1;
 
-	fake.set_capture_number(7);
+	hip_fake.set_capture_number(7);
 	CHECK(!hip_streams_capture(STREAM, &number));
 	for (uint64_t stream = 0; stream <= 2; stream++) {
-		fake.set_capture(stream, 1);
+		hip_fake.set_capture(stream, 1);
 		CHECK_EQ(hip_streams_capture(stream, &number), stream == 2);
 		CHECK_U64(number, stream == 2 ? 7 : 1);
 	}
-	fake.set_capture(STREAM, 2);
+	hip_fake.set_capture(STREAM, 2);
 	CHECK(hip_streams_capture(STREAM, &number));
 	CHECK_U64(number, 0);
-	fake.fail("hipStreamGetCaptureInfo", 1, 1, 999);
+	hip_fake.fail("hipStreamGetCaptureInfo", 1, 1, 999);
 	CHECK(!hip_streams_capture(STREAM, &number));
-	fake.set_capture(0, 0);
+	hip_fake.set_capture(0, 0);
 	profile_free(finish(session));
 }
 
@@ -284,12 +284,12 @@ TEST(an_unknown_capture_loses_the_value)
 	double loss = 5;
 
 	rec_begin_saying();
-	fake.set_capture_number(9);
-	fake.set_capture(STREAM, 1);
+	hip_fake.set_capture_number(9);
+	hip_fake.set_capture(STREAM, 1);
 	CHECK_EQ(read_numbers("loss", &loss, 1), PROTON_OK);
-	fake.set_capture(0, 0);
+	hip_fake.set_capture(0, 0);
 	CHECK_EQ(rec_printed("HIP did not report the captured node"), 1);
 	CHECK_EQ(releases, 1);
-	fake.run_captured();
+	hip_fake.run_captured();
 	profile_free(finish(session));
 }

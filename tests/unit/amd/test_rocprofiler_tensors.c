@@ -24,8 +24,8 @@ TEST(a_flush_waits_for_the_values_of_a_stream)
 	uint64_t token = proton_scope_enter("step");
 	double loss = 0;
 
-	fake.hold_streams(true);
-	fake.set_waiting(fake.run_held); /* the GPU works while the flush waits for it */
+	hip_fake.hold_streams(true);
+	fake.set_waiting(hip_fake.run_held); /* the GPU works while the flush waits for it */
 	launch_ns("k", 5);
 	add_loss(&loss, 0x5010);
 	add_loss(&loss, 0);
@@ -44,7 +44,7 @@ TEST(each_replay_has_its_value_and_its_kernels)
 	double loss = 0;
 
 	start_hip();
-	fake.set_capture_number(1);
+	hip_fake.set_capture_number(1);
 	graph = fake.graph_create();
 	token = proton_scope_enter("cap");
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
@@ -59,7 +59,7 @@ TEST(each_replay_has_its_value_and_its_kernels)
 		fake.graph_launch(exec, "node", true);
 		proton_scope_exit(token, NULL);
 		loss = 1 << i;
-		fake.run_captured();
+		hip_fake.run_captured();
 	}
 	fake.graph_destroy(graph);
 	fake.graph_exec_destroy(exec);

@@ -25,7 +25,7 @@ static void begin_capture(void)
 	static uint64_t captures;
 
 	find_hip();
-	fake.set_capture_number(++captures);
+	hip_fake.set_capture_number(++captures);
 	call("hipStreamBeginCapture", (uintptr_t)STREAM, 0, 0);
 }
 
@@ -227,7 +227,7 @@ TEST(numbers_that_a_capture_reads_are_read_by_each_replay)
 	for (int i = 1; i <= 3; i++) {
 		loss = i;
 		replay(EXEC, two, 1);
-		fake.run_captured();
+		hip_fake.run_captured();
 	}
 	EXPECT(finish(), {"<captured_at>/cap/node", 3}, {"<captured_at>/cap", 6, "loss"});
 }

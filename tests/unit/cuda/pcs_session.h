@@ -56,7 +56,8 @@ __attribute__((unused)) static void take(uint64_t crc, const char *function, uin
 						 .samples = samples});
 }
 
-static int64_t value_at(const struct profile *profile, const char *path, const char *metric)
+__attribute__((unused)) static int64_t value_at(const struct profile *profile, const char *path,
+						const char *metric)
 {
 	const struct profile_value *value = rec_value(profile, path, metric);
 

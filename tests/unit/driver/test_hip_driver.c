@@ -134,7 +134,7 @@ static uint64_t capture(void)
 {
 	uint64_t address;
 
-	fake.set_capture(STREAM, 1);
+	hip_fake.set_capture(STREAM, 1);
 	address = proton_instrument_buffer(256, 128, STREAM);
 	CHECK(address != 0);
 	proton_instrument_launched(FUNCTION, STREAM);
@@ -223,7 +223,7 @@ TEST(the_device_is_described)
 	const struct row_device *device;
 
 	begin();
-	CHECK_EQ(fake.set_device(1), 0);
+	CHECK_EQ(hip_fake.set_device(1), 0);
 	CHECK(launch());
 	profile = rec_finish();
 	CHECK_EQ(cycles(profile), 1000);
@@ -250,7 +250,7 @@ TEST(devices_are_described_by_their_number_without_instrumentation)
 	CHECK_OK(driver_load_hip(&err), err);
 	CHECK(!driver_is_bound());
 	CHECK_EQ(amd_gpus_hip_count(), 4);
-	fake.fail("hipGetDeviceCount", 1, 1, 100);
+	hip_fake.fail("hipGetDeviceCount", 1, 1, 100);
 	CHECK_EQ(amd_gpus_hip_count(), -1);
 	for (int i = 3; i >= 0; i--) {
 		const struct fake_gpu *gpu = fake_hip_gpu(i);
@@ -298,13 +298,13 @@ TEST(capture_stays_valid)
 	int session = begin();
 	uint64_t address;
 
-	fake.hold_events(true);
+	hip_fake.hold_events(true);
 	CHECK(launch());
 	address = capture();
-	fake.hold_events(false);
+	hip_fake.hold_events(false);
 	flush(session);
-	CHECK_U64(fake.invalidated_captures(), 0);
-	fake.set_capture(0, 0);
+	CHECK_U64(hip_fake.invalidated_captures(), 0);
+	hip_fake.set_capture(0, 0);
 	write_records(address);
 	profile = rec_finish();
 	CHECK_EQ(cycles(profile), 2000);
@@ -336,7 +336,7 @@ TEST(the_rate_of_the_timer)
 
 		timer_khz = rates[i] ? (uint64_t)rates[i] : 100000;
 		begin();
-		fake.set_wall_clock(rates[i]);
+		hip_fake.set_wall_clock(rates[i]);
 		CHECK(launch());
 		profile = rec_finish();
 		text = timeline(profile);
@@ -371,13 +371,13 @@ TEST(current_device_is_preserved)
 	int device = -1;
 	uint64_t address;
 
-	CHECK_EQ(fake.set_device(1), 0);
+	CHECK_EQ(hip_fake.set_device(1), 0);
 	address = capture();
-	fake.set_capture(0, 0);
+	hip_fake.set_capture(0, 0);
 	write_records(address);
-	CHECK_EQ(fake.set_device(0), 0);
+	CHECK_EQ(hip_fake.set_device(0), 0);
 	flush(session); /* on this thread, for graphs */
-	CHECK_EQ(fake.get_device(&device), 0);
+	CHECK_EQ(hip_fake.get_device(&device), 0);
 	CHECK_EQ(device, 0);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 }
@@ -393,12 +393,12 @@ static void survive(const char *name, uint32_t call)
 	uint64_t lost;
 	int session = begin();
 
-	fake.fail(name, call, 1, 999);
+	hip_fake.fail(name, call, 1, 999);
 	is_sampled = launch();
-	CHECK_EQ(fake.last_error(), 0);
+	CHECK_EQ(hip_fake.last_error(), 0);
 	flush(session);
-	CHECK_EQ(fake.last_error(), 0);
-	fake.fail(name, 0, 0, 0);
+	CHECK_EQ(hip_fake.last_error(), 0);
+	hip_fake.fail(name, 0, 0, 0);
 	CHECK(launch());
 	flush(session);
 	lost = rec_counter(session, "lost: undecodable intra-kernel record");
