@@ -1,0 +1,74 @@
+"""tools/check_tidy.sh analyzes what .ci/analyzed does not note."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from built import ROOT
+from support import run_command
+
+# The sources that the analyzer looks at; it finds something in those that contain "bad".
+CLANG_TIDY = """#!/bin/sh
+case $* in
+*--version*) echo "LLVM version $TIDY_VERSION" && exit ;;
+*-clang-analyzer-*) exit ;;
+esac
+while [ $# != 0 ]; do
+    case $1 in
+    src/*) echo "$1" && ! grep bad "$1" || exit 1 ;;
+    esac
+    shift
+done
+"""
+NINJA = """#!/bin/sh
+for name in one two; do
+    printf 'src/%s.o: #deps 2 (VALID)\\n    ../src/%s.c\\n    ../src/%s.h\\n\\n' $name $name $name
+done
+"""
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch):
+    """A function that runs the tool in a repository of two sources."""
+    for folder in ("src", "tools", ".ci", "bin"):
+        Path(folder).mkdir()
+    for name in ("one.c", "one.h", "two.c", "two.h"):
+        Path("src", name).write_text(name)
+    Path("meson.build").write_text("")
+    shutil.copy(ROOT / "tools" / "check_tidy.sh", "tools")
+    for name, text in (("clang-tidy", CLANG_TIDY), ("ninja", NINJA)):
+        Path("bin", name).write_text(text)
+        Path("bin", name).chmod(0o755)
+    run_command(["git", "init", "-q"])
+    run_command(["git", "add", "src", "tools", "meson.build"])
+
+    def sources(*options: str, status: int = 0, version: str = "14.0") -> list[str]:
+        path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        env = {**os.environ, "PATH": path, "TIDY_VERSION": version}
+        done = run_command(["tools/check_tidy.sh", "build", *options], env=env, status=None)
+        assert bool(done.returncode) == bool(status), done.stderr
+        return sorted(line for line in done.stdout.split() if line.startswith("src/"))
+
+    return sources
+
+
+def test_what_is_noted_is_left_out(check) -> None:
+    both = ["src/one.c", "src/two.c"]
+    assert check() == check("--note") == both and check() == []
+    Path("src/one.h").write_text("new")
+    assert check() == check() == ["src/one.c"]
+    Path("src/two.c").write_text("also new")
+    assert check("--note") == both and check() == []
+    assert check(version="15.0") == both
+    Path("meson.build").write_text("flags")
+    assert check() == both
+
+
+def test_a_finding_is_not_noted(check) -> None:
+    check("--note")
+    Path("src/one.c").write_text("bad")
+    assert check("--note", status=1) == check(status=1) == ["src/one.c"]
