@@ -497,10 +497,7 @@ static uint32_t compiled_modules_below(uint32_t context)
 
 /* ------------------------------------------------------------------ the provider */
 
-/*
- * In a backward pass, the frames of the call that runs it, and those above, do not count. False if
- * memory ran out.
- */
+/* In a backward pass, frames from the engine's call on do not count. False: out of memory. */
 static bool finish_walk(struct thread_path *path)
 {
 	uint32_t total = path->walk.count;

@@ -58,10 +58,7 @@ static inline void ext_slot_give(_Atomic bool *is_taken)
 	atomic_store_explicit(is_taken, false, memory_order_release);
 }
 
-/*
- * The slot of a key among `count`, a power of two: threads that use the same key get different
- * ones.
- */
+/* The slot of a key among `count`, a power of two: threads with the same key get different ones. */
 static inline size_t ext_slot_index(const void *key, size_t count)
 {
 	uintptr_t thread = (uintptr_t)PyThreadState_Get();
@@ -147,10 +144,7 @@ struct ext_known_name {
 	bool is_reserved; /* it is not a metric in launch metadata */
 };
 
-/*
- * One slot of the name cache. It holds a reference to the string: no other string can have its
- * address.
- */
+/* One slot of the name cache. It has a reference: no other string can have its address. */
 struct ext_name_slot {
 	PyObject *name;
 	struct ext_known_name known;
@@ -188,9 +182,7 @@ struct ext_state {
 
 extern const char ext_module_name[];
 
-/*
- * The state of the module that made `type` or one of its bases; never NULL for this module's types.
- */
+/* The state of the module that made `type` or a base of it; never NULL for its own types. */
 struct ext_state *ext_state_of_type(PyTypeObject *type);
 static inline struct ext_state *ext_state_of(PyObject *module)
 {
@@ -203,10 +195,7 @@ static inline struct ext_state *ext_state_of(PyObject *module)
 PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err);
 /* None, or NULL with the exception for a status that is not PROTON_OK. */
 PyObject *ext_none_or_raise(PyObject *module, int status, const struct proton_error *err);
-/*
- * `text` for messages, with terminal control characters escaped. New reference; NULL with an
- * exception.
- */
+/* `text` for messages, with control characters escaped. New reference; NULL with an exception. */
 PyObject *ext_shown(PyObject *text);
 /* Raises TypeError "WHAT must be KIND, not ..."; NULL. */
 PyObject *ext_raise_type(const char *what, const char *kind, PyObject *object);
@@ -237,9 +226,7 @@ bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, b
 
 /* ------------------------------------------------------------------ metrics (metric.c) */
 
-/*
- * Adds a dict of name -> value; `metrics` may be NULL or None. Returns 0, or -1 with an exception.
- */
+/* Adds a dict of name -> value; `metrics` may be NULL or None. 0, or -1 with an exception. */
 int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObject *metrics);
 
 /*
@@ -265,15 +252,10 @@ struct ext_tensor_metric {
 	Py_ssize_t size;
 };
 
-/*
- * Adds the tuples of split_metrics(). *rest_out becomes a dict of the tensors that must be waited
- * for. Returns 0, or -1 with an exception.
- */
+/* Adds the tuples of split_metrics(); *rest_out: a dict of the tensors to wait for. 0, or -1. */
 int ext_device_add(struct ext_state *state, struct proton_context where, PyObject *tuples,
 		   PyObject **rest_out);
-/*
- * Adds a dict of name -> TensorMetric, or NULL; it is an error if one cannot be read on the device.
- */
+/* Adds a dict of name -> TensorMetric, or NULL; one that cannot be read there is an error. */
 int ext_device_add_tensors(struct ext_state *state, struct proton_context where, PyObject *tensors);
 /* Drops the references to tensors that have been read. */
 void ext_device_let_go(void);

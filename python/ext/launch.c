@@ -83,10 +83,7 @@ static void end_hook(void)
 	thread.is_in_hook = false;
 }
 
-/*
- * Prints the error, once per text. Returns 0, or -1 if the exception ends programs
- * (KeyboardInterrupt) and stays set.
- */
+/* Prints the error, once per text. 0; -1 if the exception ends programs, and stays set. */
 static int warn_of_failure(PyObject *kernel_name)
 {
 	if (!PyErr_ExceptionMatches(PyExc_Exception))
@@ -144,10 +141,7 @@ static int merge(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 	return PyObject_SetAttr(metadata, launch->data_name, merged);
 }
 
-/*
- * Does the work of LazyDict.get(); the metadata's dict is then in *data. 0, or -1 with an
- * exception.
- */
+/* The work of LazyDict.get(); the metadata's dict is then in *data. 0, or -1 with an exception. */
 static int evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 			   PyObject *extras)
 {
@@ -251,9 +245,7 @@ static int add_objects(struct ext_state *state, uint32_t frame, struct proton_co
 	return result;
 }
 
-/*
- * The frame of the name in `launched`, if that is a different one. 1; 0: not wanted; -1: exception.
- */
+/* The frame of the name in `launched`, if that differs. 1; 0: not wanted; -1: exception. */
 static int find_frame(struct ext_state *state, PyObject *raw_name, PyObject *launched,
 		      uint32_t *frame)
 {
@@ -375,10 +367,7 @@ static PyObject *launch_metadata_levels(PyObject *module, PyObject *levels)
 
 /* ------------------------------------------------------------------ all hooks */
 
-/*
- * Calls the method of every hook with the launch metadata, forward or backward. Later versions of
- * Triton may pass more arguments.
- */
+/* Calls the method of every hook. Later versions of Triton may pass more arguments. */
 static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObject *const *args,
 			    Py_ssize_t arg_count, bool is_reverse)
 {

@@ -1,7 +1,4 @@
-/*
- * Names: the cache from a Python string to its scope, frame and metric in libproton. Also finds the
- * module's state and attributes of the package.
- */
+/* Names: the cache from Python strings to scopes, frames and metrics; the module's state. */
 #include "ext.h"
 
 const char ext_module_name[] = "_libproton";

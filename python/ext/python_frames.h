@@ -29,9 +29,7 @@ struct frame_visit {
 	frame_place place;
 };
 
-/*
- * The frames of a thread, innermost first. Initialize with zeros; release with frame_walk_fini().
- */
+/* A thread's frames, innermost first. Initialize with zeros; release with frame_walk_fini(). */
 struct frame_walk {
 	struct frame_visit *visits;
 	uint32_t count;
@@ -40,10 +38,7 @@ struct frame_walk {
 
 void frame_walk_fini(struct frame_walk *walk);
 
-/*
- * The offset of the instruction in bytes, or -1. False for a call that has not reached its first
- * statement, which is ignored. With the GIL.
- */
+/* The instruction's offset, or -1. False before the call's first statement. With the GIL. */
 bool frame_offset(const struct frame_visit *visit, int32_t *offset_out);
 
 /*

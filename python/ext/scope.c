@@ -32,10 +32,7 @@ struct scope {
 
 /* ------------------------------------------------------------------ making */
 
-/*
- * A new reference to a plain str, which cannot be part of a cycle: objects without metrics are
- * untracked.
- */
+/* A plain str, which is in no cycle: objects without metrics are untracked. New reference. */
 static PyObject *plain_name_of(PyObject *name)
 {
 	if (PyUnicode_CheckExact(name))
@@ -297,10 +294,7 @@ static bool entry_push(struct scope *self, const struct open_entry *entry, const
 	return made != NULL;
 }
 
-/*
- * Removes the newest entry of the task; else of the calling thread, because an event loop closes
- * generators in other tasks. False: none.
- */
+/* Removes the task's newest entry, else the thread's: loops close generators. False: none. */
 static bool entry_take(struct scope *self, uint64_t task, uint64_t *token_out)
 {
 	unsigned long thread = PyThread_get_thread_ident();

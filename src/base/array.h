@@ -21,9 +21,7 @@ bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t elem
 	(array_reserve(&(data), &(capacity), (size_t)(count) + 1, sizeof(*(data))) &&              \
 	 ((data)[(count)++] = __VA_ARGS__, true))
 
-/*
- * For comparison functions: below, equal to or above 0. Several keys: ORDER_OF() ?: ORDER_OF().
- */
+/* For comparison: below, equal to or above 0. Several keys: ORDER_OF() ?: ORDER_OF(). */
 #define ORDER_OF(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* Defines a comparison function; the last argument is its result for two elements *a and *b. */

@@ -21,10 +21,7 @@ struct out {
 	int fd;         /* -1: keep everything in memory */
 	int errnum;     /* first failure, 0 = none */
 	uint64_t total; /* bytes appended since out_init */
-	/*
-	 * Limit; 0: none. Applies to `total` with a file, to `length` in memory. Further appends
-	 * fail.
-	 */
+	/* Limit of `total` with a file, of `length` in memory; 0: none. Further appends fail. */
 	uint64_t limit;
 };
 
@@ -38,9 +35,7 @@ static inline bool out_is_over(const struct out *out)
 void out_init(struct out *out, int fd);
 /* Flushes; returns the first failure as a status. The memory of a collecting `out` stays valid. */
 int out_finish(struct out *out, struct proton_error *err);
-/*
- * Moves the collected bytes to the caller: malloc'd, *length bytes and a NUL. NULL after an error.
- */
+/* Moves the bytes to the caller: malloc'd, *length bytes and a NUL. NULL after an error. */
 char *out_take(struct out *out, size_t *length);
 /* Finishes and releases `out`; *text_out is as from out_take(), or unchanged after an error. */
 int out_finish_text(struct out *out, char **text_out, size_t *length_out, struct proton_error *err);
@@ -95,10 +90,7 @@ struct file_limits {
 
 #define FILE_HEAD_BYTES 4096
 
-/*
- * Reads a file, a pipe or (path "-") standard input. *bytes_out is malloc'd and has a '\0' after
- * its *length_out bytes. `limits` may be NULL.
- */
+/* Reads a file, a pipe or "-", standard input: malloc'd, with a NUL. `limits` may be NULL. */
 int file_read_all(const char *path, const struct file_limits *limits, char **bytes_out,
 		  size_t *length_out, struct proton_error *err);
 

@@ -34,10 +34,7 @@ void environment_remove(const char *entry);
 
 #define RUNTIME_DIRECTORY_COUNT 2u
 
-/*
- * The path of number `index`, best first: XDG_RUNTIME_DIR/proton, /tmp/proton-UID. False if the
- * variable does not name an absolute directory.
- */
+/* Path `index`: XDG_RUNTIME_DIR/proton, /tmp/proton-UID. False: the variable has no full path. */
 bool runtime_directory_path(unsigned index, char *path, size_t capacity);
 
 /*

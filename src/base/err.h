@@ -1,7 +1,4 @@
-/*
- * Error messages: each fallible function fills at most one `struct proton_error` and returns its
- * status.
- */
+/* Error messages: a function that fails fills one `struct proton_error` and returns its status. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 

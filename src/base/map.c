@@ -34,10 +34,7 @@ static bool put_slot(struct map_table *table, uint64_t key, uint32_t value)
 	       atomic_load_explicit(&table->slots[i].value, memory_order_relaxed))
 		i = (i + 1) & table->mask;
 	is_free = !atomic_load_explicit(&table->slots[i].key, memory_order_relaxed);
-	/*
-	 * A lookup of the removed key finds this value until the new key is stored: see
-	 * map_remove().
-	 */
+	/* A lookup of the removed key finds this value until the new key is stored. */
 	atomic_store_explicit(&table->slots[i].value, value, memory_order_release);
 	atomic_store_explicit(&table->slots[i].key, key, memory_order_release);
 	return is_free;

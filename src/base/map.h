@@ -35,9 +35,7 @@ struct map {
 /* The value of `key`, or 0 if the map does not contain it. */
 static inline uint32_t map_find(struct map *map, uint64_t key)
 {
-	/*
-	 * acquire: pairs with the release in map_insert() that publishes a table with zeroed slots
-	 */
+	/* acquire: pairs with the release in map_insert(), which publishes a table of zeros */
 	struct map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
 
 	if (!table)

@@ -25,10 +25,7 @@ void message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void message_set_name(const char *name);
 const char *message_name(void);
 
-/*
- * Takes the lines instead, without the name and the newline: for programs that use a command as a
- * library. NULL: standard error.
- */
+/* Takes the lines, without name and newline, for commands as libraries. NULL: standard error. */
 typedef void message_sink_fn(void *context, const char *line);
 void message_set_sink(message_sink_fn *sink, void *context);
 

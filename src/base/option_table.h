@@ -1,7 +1,4 @@
-/*
- * Command-line options described by tables: one row per option, from which the arguments are parsed
- * and the text of --help is made.
- */
+/* Command-line options as tables: arguments are parsed by the rows, and --help is made of them. */
 #ifndef BASE_OPTION_TABLE_H
 #define BASE_OPTION_TABLE_H
 

@@ -20,10 +20,7 @@ bool own_descriptors_run(void (*job)(void *data), void *data);
  * replaced.
  */
 
-/*
- * Opens closed streams. Reads and writes there still fail, and an executed program finds them
- * closed.
- */
+/* Opens closed streams. Reads and writes there fail, and an executed program finds them closed. */
 void standard_occupy(void);
 
 #endif

@@ -147,10 +147,7 @@ int file_replace_target(const char *path, char **target_out, bool *exists_out, s
 	return PROTON_OK;
 }
 
-/*
- * Opens a new file. Its descriptor is never a closed standard stream's, or messages of the program
- * would go into it.
- */
+/* Opens a new file, never as a closed standard stream: messages would go into it. */
 static int open_new(const char *path, mode_t mode)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
@@ -183,10 +180,7 @@ static int create_temporary(struct file_replace *file)
 			return -1;
 		if (fd < 0)
 			continue;
-		/*
-		 * Without locks, temporary files are never removed. With locks, a cleaner may have
-		 * been faster.
-		 */
+		/* Without locks, they stay. With locks, a cleaner may have been faster. */
 		if ((flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
 		    fstat(fd, &st) == 0 && st.st_nlink > 0)
 			return fd;
@@ -278,10 +272,7 @@ int file_replace_commit(struct file_replace *file, struct proton_error *err)
 		return status;
 	}
 	keep_permissions(file);
-	/*
-	 * Keep the lock until the file has its name: unlocked, it looks like the leftover of a
-	 * crash.
-	 */
+	/* Locked until the file has its name: unlocked, it looks like the leftover of a crash. */
 	if (report_late_errors(file->out.fd) < 0 || move_into_place(file) < 0) {
 		status = err_errno(err, errno, "cannot write %s", file->path);
 		unlink(file->temporary);

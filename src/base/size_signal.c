@@ -31,10 +31,7 @@ void size_signal_release(const struct size_signal *held)
 	sigset_t set = only_size_signal();
 	int saved = errno;
 
-	/*
-	 * The kernel sends the signal to the thread that exceeded the limit, so it is pending by
-	 * now.
-	 */
+	/* The kernel sends it to the thread that exceeded the limit: it is pending by now. */
 	while (!held->was_pending && (sigtimedwait(&set, NULL, &at_once) > 0 || errno == EINTR))
 		;
 	pthread_sigmask(SIG_SETMASK, &held->previous, NULL);

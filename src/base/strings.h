@@ -32,10 +32,7 @@ void strings_fini(struct strings *strings);
 uint32_t strings_add(struct strings *strings, const char *bytes, size_t length);
 /* The id of the string, STRING_NONE if it is not in the pool. */
 uint32_t strings_find(const struct strings *strings, const char *bytes, size_t length);
-/*
- * An entry of `bytes`, a multiple of 8, outside the index: its text may be replaced by another that
- * fits. STRING_NONE if out of memory.
- */
+/* An entry of `bytes`, a multiple of 8, outside the index, for texts that change. STRING_NONE. */
 uint32_t strings_reserve(struct strings *strings, size_t bytes);
 
 /* Size in bytes of an entry with `length` bytes of text. */
@@ -65,9 +62,7 @@ static inline void string_write(void *entry, size_t bytes, const char *text, siz
 	memset((char *)entry + 4 + length, 0, bytes - 4 - length);
 }
 
-/*
- * The number of edits (insert, delete, replace, transpose) between two names, at most `limit` + 1.
- */
+/* The edits (insert, delete, replace, transpose) between two names, at most `limit` + 1. */
 size_t edit_distance(const char *a, const char *b, size_t limit);
 
 #endif

@@ -98,9 +98,7 @@ static inline size_t utf8_encode(uint32_t code, char *text)
 	return 4;
 }
 
-/*
- * Copies `text` with each invalid byte replaced; `to` has room for 3 * length. Returns the length.
- */
+/* Copies `text`, invalid bytes replaced; `to` has room for 3 * length. Returns the length. */
 static inline size_t utf8_repair(const char *text, size_t length, char *to)
 {
 	size_t at = 0;

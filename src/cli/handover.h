@@ -40,17 +40,11 @@
 /* The previous value of PYTHONPATH or LD_PRELOAD; absent if it was not set. */
 #define HANDOVER_PYTHONPATH HANDOVER_PREFIX "PYTHONPATH"
 #define HANDOVER_LD_PRELOAD HANDOVER_PREFIX "LD_PRELOAD"
-/*
- * Absolute output path of children, without suffix; their process id is appended. Set if children
- * are recorded.
- */
+/* Absolute output path of children without suffix and process id. Set if they are recorded. */
 #define HANDOVER_CHILDREN HANDOVER_PREFIX "CHILDREN"
 /* "1" if children are also entered through LD_PRELOAD and report to the target when they exit. */
 #define HANDOVER_GATHER HANDOVER_PREFIX "GATHER"
-/*
- * The process id of the target, in decimal; set if CUDA_INJECTION64_PATH is Proton's or the target
- * was entered through LD_PRELOAD.
- */
+/* The target's process id; set if CUDA_INJECTION64_PATH is Proton's, or LD_PRELOAD was used. */
 #define HANDOVER_PID HANDOVER_PREFIX "PID"
 /* "1" if ROCPROFILER_REGISTER_LIBRARY is Proton's. */
 #define HANDOVER_SDK HANDOVER_PREFIX "SDK"

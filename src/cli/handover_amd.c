@@ -40,10 +40,7 @@ static bool can_use_sdk(const struct options *options, const char *library,
 	       make_tool_path(library, HANDOVER_AMD_TOOL, path) && !strchr(path, ':');
 }
 
-/*
- * Where ROCm has an SDK that is too old, the tool for that starts the session, and the session
- * takes the first usable backend.
- */
+/* If ROCm's SDK is too old, this tool starts the session, with the first usable backend. */
 static bool can_use_hsa(const struct options *options, const char *library,
 			char path[static PATH_MAX])
 {
@@ -62,10 +59,7 @@ bool handover_amd_can_inject(const struct options *options, const char *library)
 	return can_use_sdk(options, library, path) || can_use_hsa(options, library, path);
 }
 
-/*
- * After the tools of the user, which keep working. rocprofiler-sdk does not load the last of
- * several tools unless a colon follows.
- */
+/* After the user's tools. rocprofiler-sdk loads the last of several only if a colon follows. */
 static bool append_tool(const char *variable, char separator, const char *tool)
 {
 	const char *before = environment_get(variable);

@@ -78,10 +78,7 @@ static void print_summary(const char *summary, const char *more)
 	message("%s", text);
 }
 
-/*
- * Prints one line for this process (`summary`; NULL: nothing recorded) and the processes it
- * started.
- */
+/* Prints one line for this process (NULL: nothing recorded) and the processes it started. */
 static void print_family(const char *summary, const struct children *children)
 {
 	const char *hint = strstr(children->summary, "; view it with: ");
@@ -322,9 +319,7 @@ static void begin_on_use(void)
 
 __attribute__((constructor)) static void preloaded(void)
 {
-	/*
-	 * Not loaded by `proton`: without the preload by the driver, without the options by hand.
-	 */
+	/* Not by `proton`: without the preload by the driver, without the options by hand. */
 	if (!inject_environment_leave_preload() || !inject_environment_read(&given))
 		return;
 	inject_exec_keep();

@@ -19,10 +19,7 @@ PROTON_API int InitializeInjection(void);
 
 /* False in a child after fork() or vfork(). */
 bool inject_is_owner(void);
-/*
- * In a signal handler, if the signal will end the process. True: its session is live, and it has
- * used neither libproton nor CUDA.
- */
+/* In a handler of a signal that ends the process. True: a live session, nothing of CUDA used. */
 bool inject_is_ended_by_signal(void);
 /*
  * Before another program replaces this one in the process: ends the session and writes its data; an
@@ -101,10 +98,7 @@ void inject_signals_release(void);
 /* If a signal is pending, waits until it ends the process. */
 void inject_signals_settle(void);
 
-/*
- * Before another program replaces this one: a pending signal ends this one. Later ones take their
- * default action at once.
- */
+/* Before another program replaces this one: a pending signal ends it, later ones act at once. */
 void inject_signals_leave(void);
 /* The replacement failed. */
 void inject_signals_return(void);
@@ -133,10 +127,7 @@ void children_invite(void);
 void children_enter(pid_t root);
 /* This process started to write its profile: `root` waits longer for it. */
 void children_end_begins(void);
-/*
- * This process has written BASE.PART. False if `root` has exited or has read the reports, or if the
- * program has closed the descriptor.
- */
+/* This process has written BASE.PART. False if `root` has exited, or takes no reports. */
 bool children_report(pid_t root, const char *part, const char *summary);
 /* This process stops recording. */
 void children_leave(void);

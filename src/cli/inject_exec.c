@@ -139,9 +139,7 @@ static size_t count_words(char *const *words)
 	return count;
 }
 
-/*
- * The value of LD_PRELOAD in `given`; NULL: not set. *is_done: another `proton` has added itself.
- */
+/* LD_PRELOAD in `given`; NULL: not set. *is_done: another `proton` has added itself. */
 static const char *find_preload(char *const *given, bool *is_done)
 {
 	const char *preload = NULL;

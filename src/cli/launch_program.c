@@ -41,9 +41,7 @@ static enum program_entry inject_or_refuse(const char *path, const char *why, bo
 	return PROGRAM_INJECT;
 }
 
-/*
- * Follows `#!` to the interpreter. `can_inject`: the driver is installed and would load a library.
- */
+/* Follows `#!` to the interpreter. `can_inject`: the driver would load a library. */
 static enum program_entry program_check(const char *path, bool can_inject)
 {
 	char file[PATH_MAX];

@@ -60,10 +60,7 @@ void launch_tool(const struct options *options);
 /* A script or module, in Python. */
 void launch_python(const struct options *options);
 
-/*
- * Any program, with libproton_inject.so loaded into it. `library_directory` is where the build
- * installs that library; NULL if unknown.
- */
+/* Any program, with libproton_inject.so from `library_directory`; NULL if unknown. */
 void launch_program(const struct options *options, const char *library_directory);
 
 /*
@@ -83,9 +80,7 @@ bool script_check_mode(const struct options *options);
 /* Prints this program, its Python and package, and both names. False: no Python. */
 bool which_print(void);
 
-/*
- * Prints a line on standard error if one of the names is Triton's, on PATH or next to the Python.
- */
+/* Prints a line if one of the names is Triton's, on PATH or next to the Python. */
 void which_note_others(void);
 
 /* "proton-viewer", or the unique name if the plain one is Triton's. */

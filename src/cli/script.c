@@ -1,7 +1,4 @@
-/*
- * Kind of the target: a Python script, an interpreter or another program, and advice for the
- * command line.
- */
+/* Kind of the target (script, interpreter, program), and advice for the command line. */
 #include "cli/proton_options.h"
 
 #include <errno.h>
@@ -228,10 +225,7 @@ static bool check_command(struct options *options, int why)
 	return false;
 }
 
-/*
- * Checks for a file that Python can run: a script, or a directory or zip archive with a
- * __main__.py.
- */
+/* Checks for a file that Python runs: a script, a directory or zip with a __main__.py. */
 bool script_check(struct options *options)
 {
 	const char *path = options->target;

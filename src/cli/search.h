@@ -1,7 +1,4 @@
-/*
- * Program search on $PATH, as execvp() does it. It allocates nothing, because it also runs between
- * fork and exec inside recorded programs.
- */
+/* Program search as execvp() does it, without allocation: also between fork and exec. */
 #ifndef CLI_SEARCH_H
 #define CLI_SEARCH_H
 
@@ -17,10 +14,7 @@ enum search_result {
 /* True for a regular file that this user may execute. */
 bool search_is_program(const char *path);
 
-/*
- * `path` becomes what execvp() would use for `name`: the name itself if it has a slash, else the
- * first match in $PATH. "": nothing was found.
- */
+/* `path` becomes the file that execvp() would use for `name`; "": nothing was found. */
 enum search_result search_path(const char *name, char path[PATH_MAX]);
 
 /* The directory of this executable, with symbolic links resolved. False if unknown. */

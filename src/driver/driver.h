@@ -79,19 +79,14 @@ extern struct driver driver;
 bool driver_cuda_is_likely(void);
 /* Fills `libcuda`, once. E_NOLIB; E_VERSION, E_UNSUPPORTED if it lacks a function for `user`. */
 int driver_load_cuda(enum driver_user user, struct proton_error *err);
-/*
- * Waits for all work in the context, which is current during the wait. False if the driver refuses.
- */
+/* Waits for all work in the context, which is current then. False if the driver refuses. */
 bool driver_cuda_synchronize(void *context);
 /* Fills `libhip`, once. E_NOLIB, E_UNSUPPORTED. */
 int driver_load_hip(struct proton_error *err);
 
 /* Checks whether instrumented kernels can run at all, without initializing anything. E_NOLIB. */
 int driver_look(struct proton_error *err);
-/*
- * Fills `driver` for kernels of this vendor; idempotent. E_NOLIB; E_UNSUPPORTED, also if it was
- * filled for the other vendor.
- */
+/* Fills `driver`, once. E_NOLIB; E_UNSUPPORTED, also if it was filled for the other vendor. */
 int driver_bind(bool is_amd, struct proton_error *err);
 /* True after driver_bind(); then the calling thread sees `driver`. */
 bool driver_is_bound(void);

@@ -1,7 +1,4 @@
-/*
- * GPUs and their properties, which are read from the driver once per GPU. record/store/devices.h
- * has their identifiers.
- */
+/* GPUs and their properties, read once per GPU. record/store/devices.h has their ids. */
 #ifndef DRIVER_GPU_DEVICE_H
 #define DRIVER_GPU_DEVICE_H
 

@@ -18,10 +18,7 @@ struct hip_functions {
 /* Set by the functions below; it does not change after that. */
 extern struct hip_functions hip;
 
-/*
- * Binds the library of this handle, unless that was done. The first of HIP_FUNCTIONS that it lacks;
- * NULL if it has all.
- */
+/* Binds this library, once. The first of HIP_FUNCTIONS that it lacks; NULL if it has all. */
 const char *hip_functions_bind(void *library);
 /* Binds the copy that the process has loaded; false if it has none. */
 bool hip_functions_find(void);
@@ -43,10 +40,7 @@ static inline int hip_clear_error(int result)
  */
 bool hip_streams_capture(uint64_t stream, uint64_t *number_out);
 
-/*
- * HIP calls `function` when the stream's earlier work has ended; in a capture, once per replay.
- * HIP's result; 801 if the library cannot.
- */
+/* HIP calls `function` in stream order, at each replay of a capture. 801: it cannot. */
 int hip_streams_call(uint64_t stream, void (*function)(void *user), void *user);
 
 /*

@@ -26,10 +26,7 @@ bool library_search_directory(struct library_search *search, const char *directo
 bool library_search_below(struct library_search *search, const char *root, const char *below);
 /* The loader's search path; `flags`: RTLD_NOLOAD for the copy that the process has. */
 bool library_search_loader(struct library_search *search, int flags);
-/*
- * A file or a directory that a variable names. True if it is set: nothing else is tried then, so
- * that a typing error does not find another copy.
- */
+/* A path that a variable names. True if it is set: then no other copy is tried. */
 bool library_search_named(struct library_search *search, const char *variable);
 
 /* The value of a variable; NULL if it is not set, or empty. */

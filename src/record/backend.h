@@ -19,15 +19,9 @@ typedef void (*backend_add_fn)(void *user, const char *key, const char *value);
 struct backend {
 	const char *name;
 	bool records_gpu; /* state in backend/gpu: only one such backend runs at a time */
-	/*
-	 * True if it can work in this process now; asked in table order if the user named no
-	 * backend.
-	 */
+	/* True if it can work in this process; asked in table order if no backend was named. */
 	bool (*is_usable)(void);
-	/*
-	 * PROTON_OK if `mode` ("" = default) is one of its modes; otherwise E_INVALID with a
-	 * message.
-	 */
+	/* PROTON_OK if `mode` ("" = default) is one of its modes; else E_INVALID with a message. */
 	int (*check_mode)(const char *mode, struct proton_error *err);
 	/*
 	 * As early as possible in the process, with or without a session: registers with a library
@@ -50,10 +44,7 @@ struct backend {
 	 * this fails. NULL: the backend has no device memory.
 	 */
 	int (*read_metric)(const struct device_metric *metric, struct proton_error *err);
-	/*
-	 * Begins or ends recording memory copies and memsets while the backend runs. NULL: there
-	 * are none. On failure nothing has changed.
-	 */
+	/* Begins or ends recording copies and memsets. NULL: none. A failure changes nothing. */
 	int (*set_memory)(bool is_wanted, struct proton_error *err);
 	/*
 	 * Adds texts about the machine and the recording overhead to the profile. Called when a

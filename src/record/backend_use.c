@@ -101,10 +101,7 @@ static void wait_settled(struct use *use)
 		pthread_cond_wait(&moved, &backend_use_lock);
 }
 
-/*
- * Adds or removes one user of memory records. Called with the lock held; releases it while the
- * backend works.
- */
+/* Adds or removes a user of memory records. The lock is released while the backend works. */
 static int count_memory(const struct backend *backend, struct use *use, bool is_more,
 			struct proton_error *err)
 {

@@ -9,10 +9,7 @@
 typedef void (*fake_on_launch_fn)(bool is_captured, uint32_t node);
 
 void fake_set_on_launch(fake_on_launch_fn on_launch);
-/*
- * `stream` is being captured (1; nodes are counted from 0 again), its capture has failed (2), or no
- * stream is captured (0).
- */
+/* `stream` is being captured (1; nodes count from 0), its capture failed (2), or none (0). */
 void fake_set_capture(uint64_t stream, int status);
 /* Kernels launched outside captures run when fake_run_queued() is called, not at once. */
 void fake_set_queueing(bool is_queueing);

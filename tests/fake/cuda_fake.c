@@ -27,10 +27,7 @@ static void (*_Atomic waiting)(void);
 static void *_Atomic primary;     /* of device 0 */
 static _Atomic pid_t initialized; /* the process that called cuInit() */
 
-/*
- * As the driver: the first call in a process loads what CUDA_INJECTION64_PATH names; the child of a
- * process that has called it cannot use CUDA.
- */
+/* As the driver: the first call loads CUDA_INJECTION64_PATH; children cannot use CUDA then. */
 FAKE_EXPORT int cuInit(unsigned flags)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");

@@ -1,7 +1,4 @@
-/*
- * Fake libcuda, the part for instrumentation: device memory is host memory, streams execute at
- * once, and events complete unless the test holds them.
- */
+/* Fake libcuda for instrumentation: host memory, streams that run at once, events to hold. */
 #include "fake/cuda_memory.h"
 
 #include <pthread.h>

@@ -247,10 +247,7 @@ static struct receiver receiver_now(int at)
 	return now;
 }
 
-/*
- * A buffer from the registered callback, as `current` of the receiver that was asked. NULL is
- * allowed, but crashes versions before 12.9.
- */
+/* A buffer from the callback, as `current` of its receiver. NULL crashes versions before 12.9. */
 static bool ask(int at, struct receiver *asked)
 {
 	static const size_t info = sizeof(info);

@@ -19,10 +19,7 @@ void fake_driver_version(int *version)
 	*version = named ? atoi(named) : 13050;
 }
 
-/*
- * CUpti_ActivityKernel9 (12.4 to 12.9) has 208 bytes, Kernel10 (13.0) 216; 13.1 appended a
- * priority, and later versions more.
- */
+/* CUpti_ActivityKernel9 (12.4 to 12.9): 208 bytes, Kernel10 (13.0): 216; later versions more. */
 size_t version_record_bytes(uint32_t kind)
 {
 	uint32_t version = version_code();

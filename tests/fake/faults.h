@@ -1,6 +1,4 @@
-/*
- * Fault injection: any entry point of a fake library fails at any call. Each library has a copy.
- */
+/* Fault injection: any entry point of a fake library fails at a call. Each library has a copy. */
 #ifndef TESTS_FAKE_FAULTS_H
 #define TESTS_FAKE_FAULTS_H
 

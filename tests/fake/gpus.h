@@ -41,10 +41,7 @@ static const struct fake_gpu fake_hip_gpus[] = {
 
 #define FAKE_GPUS_OF(table) table, sizeof(table) / sizeof((table)[0])
 
-/*
- * GPU `device` of the machine: the names in the variable, with commas between, else the first rows.
- * NULL: there is none.
- */
+/* GPU `device`: by the names in the variable, else the first rows. NULL: there is none. */
 static inline const struct fake_gpu *fake_gpu_at(const struct fake_gpu *table, size_t count,
 						 const char *variable, int device)
 {

@@ -1,7 +1,4 @@
-/*
- * Controls of the fake libamdhip64, in addition to cuda_memory.h, cuda_append.h and faults.h; tests
- * find them with dlsym() (unit/amd/hip_controls.h).
- */
+/* Controls of the fake libamdhip64, found with dlsym() (unit/amd/hip_controls.h). */
 #ifndef TESTS_FAKE_HIP_H
 #define TESTS_FAKE_HIP_H
 

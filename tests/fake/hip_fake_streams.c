@@ -1,7 +1,4 @@
-/*
- * Fake libamdhip64, captures and stream order: copies to the host and host functions, which are
- * captured, wait while streams are held, or run at once.
- */
+/* Fake libamdhip64: copies and host functions in stream order, which captures take. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,7 +1,4 @@
-/*
- * Fake libamdhip64, the part that launchers need, above all Triton's: modules that are not
- * parsed, and launches that the test carries out.
- */
+/* Fake libamdhip64 for launchers: modules are not parsed; the test carries out launches. */
 #include "fake/hip.h"
 
 #include <dlfcn.h>

@@ -253,10 +253,7 @@ static uint64_t ask(const struct fake_context *context, size_t index, enum fake_
 	return result == 0 ? external : 0;
 }
 
-/*
- * `records` records for each started context that wants them: one, but for scripted losses and
- * duplicates. `given` begins with a struct sdk_record.
- */
+/* `records` records, but for losses and duplicates. `given` begins with a struct sdk_record. */
 static void complete(enum fake_kind kind, uint64_t internal, void *given, size_t bytes,
 		     uint32_t records)
 {

@@ -1,7 +1,4 @@
-/*
- * Support for recorder tests: a directory per test, sessions with short option lists, and reading
- * recorded data by loading the working file or an output.
- */
+/* Support for recorder tests: directories, sessions with short options, and reading their data. */
 #ifndef TESTS_UNIT_RECORDED_H
 #define TESTS_UNIT_RECORDED_H
 
@@ -43,10 +40,7 @@ static const char *rec_dir(void)
 	return rec_directory;
 }
 
-/*
- * Runs it in a forked child, which leaves the files of this process. If it fails, this test does,
- * with `what` it was.
- */
+/* Runs it in a forked child, which leaves the files. If it fails, the test fails, with `what`. */
 __attribute__((unused)) static void rec_in_child(void (*run)(void), const char *what)
 {
 	int status;

@@ -305,10 +305,7 @@ static bool keep_if_new(struct ring *ring, uint64_t node, enum autograd_kind kin
 	return true;
 }
 
-/*
- * The same for the nodes from `first` to `last` that have no context yet. False if `first` has one,
- * or is the thread's first node.
- */
+/* Also for nodes of a range without one. False if `first` has one, or is the thread's first. */
 static bool keep_range(struct autograd_thread *self, uint64_t first, uint64_t last,
 		       enum autograd_kind kind, uint32_t context)
 {
@@ -319,10 +316,7 @@ static bool keep_range(struct autograd_thread *self, uint64_t first, uint64_t la
 
 /* ------------------------------------------------------------------ backward */
 
-/*
- * A node without a sequence number (the accumulation of a gradient) counts as the previous one on
- * the thread. 0: none.
- */
+/* A node without a number (it accumulates a gradient) counts as the previous one. 0: none. */
 static __attribute__((noinline)) uint64_t note_unnumbered(struct autograd_thread *self)
 {
 	self->latest = 0;
@@ -409,10 +403,7 @@ static __attribute__((noinline)) uint32_t find_entry(struct autograd_thread *sel
 	return context ? context : entry_between(ring->entries, node, kind);
 }
 
-/*
- * The context of the forward operator of `node`, below the frame <backward>. PROTON_CONTEXT_ROOT:
- * unknown.
- */
+/* The context of `node`'s forward operator, below <backward>. PROTON_CONTEXT_ROOT: unknown. */
 static inline uint32_t find_origin(struct autograd_thread *self, uint64_t node,
 				   enum autograd_kind kind)
 {
@@ -512,10 +503,7 @@ uint32_t autograd_find_engine(const struct frame_walk *walk)
 	return walk->count;
 }
 
-/*
- * The next frame, from the index on, that calls the forward function of a custom autograd Function;
- * walk->count: none.
- */
+/* The next frame that calls a custom Function's forward function; walk->count: none. */
 static uint32_t find_function(const struct frame_walk *walk, uint32_t index)
 {
 	while (index < walk->count && walk->visits[index].code != torch.function)
@@ -523,10 +511,7 @@ static uint32_t find_function(const struct frame_walk *walk, uint32_t index)
 	return index;
 }
 
-/*
- * The nodes of the custom Functions that the thread runs forward, innermost first; 0: unknown.
- * Returns how many were found.
- */
+/* The nodes of custom Functions that the thread runs, innermost first; 0: unknown. Their number. */
 static uint32_t find_nodes(PyThreadState *thread, uint64_t nodes[FUNCTIONS_MAX])
 {
 	PyObject *arguments[FUNCTIONS_MAX];

@@ -17,10 +17,7 @@
 #include "ext.h"
 #include "python_frames.h"
 
-/*
- * Loads the numbers of the node that the thread evaluates into the cache. A forward pass on another
- * processor has often written them.
- */
+/* Prefetches the numbers of the node that the thread evaluates: another processor wrote them. */
 void autograd_prefetch(void);
 /*
  * For a launch: the context of the forward operator of the backward node that the thread evaluates,
@@ -28,10 +25,7 @@ void autograd_prefetch(void);
  * whether the thread has made nodes since the last call of autograd_keep_launch().
  */
 uint32_t autograd_find_base(bool *has_made_out);
-/*
- * The index of the innermost frame that calls autograd's engine; walk->count: none. It and those
- * above do not belong to a node.
- */
+/* The innermost frame that calls autograd's engine, and ends a node's; walk->count: none. */
 uint32_t autograd_find_engine(const struct frame_walk *walk);
 /*
  * Keeps the contexts of the operators that have made nodes since the thread's last launch:

@@ -70,10 +70,7 @@ static bool find_word(const struct seen_node *seen, const uint64_t *values, uint
 	return found == 1;
 }
 
-/*
- * Finds the reference count: it falls by 1 when the tensor of a node is freed. The caller has the
- * Python object of that node.
- */
+/* Finds the reference count: it falls by 1 when the tensor of a node is freed. */
 static bool find_count(const struct seen_node *before, const struct seen_node *after)
 {
 	torch_node_layout.has_control = after->words[1] != before->words[1] - 1;

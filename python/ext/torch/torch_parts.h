@@ -15,10 +15,7 @@
 bool torch_ops_follow(bool is_wanted);
 bool torch_ops_are_on(void);
 
-/*
- * Layout of the nodes of PyTorch's autograd. It is found by comparing nodes with known numbers, so
- * PyTorch's headers are not needed.
- */
+/* Layout of autograd's nodes, found by comparing nodes with known numbers. */
 
 #define TORCH_NODES_LEARNED 4             /* nodes that are compared */
 #define TORCH_NODE_NUMBER_NONE UINT64_MAX /* of nodes without a forward operator */
@@ -44,25 +41,16 @@ extern struct torch_node_layout torch_node_layout;
  * has made. Only the list has the last tensor; it is removed. False: they are not understood.
  */
 bool torch_nodes_learn(PyObject *tensors, uint64_t thread);
-/*
- * Finds the node with these two numbers in the context object of a custom Function, whose base is
- * `type`. False: not found.
- */
+/* Finds the node with these numbers in a Function's context object, a `type`. False: not found. */
 bool torch_nodes_learn_function(PyObject *context, PyObject *type, uint64_t thread,
 				uint64_t number);
 
 /* The node of a custom Function, from its context object; NULL: it is another object. */
 const uint64_t *torch_nodes_of_function(PyObject *context);
-/*
- * Gives back the reference that get_current_node() has taken. It is never the last one: the engine
- * has two while it evaluates the node.
- */
+/* Gives back get_current_node()'s reference, never the last: the engine has two. */
 void torch_nodes_release(const struct torch_node_pointer *pointer);
 
-/*
- * Thread-local variables of PyTorch, read in place instead of through the functions that return
- * them. Only torch_locals_learn() needs the GIL.
- */
+/* Thread-local variables, read in place. Only torch_locals_learn() needs the GIL. */
 
 /* Functions of PyTorch that return or set thread-local variables. */
 struct torch_getters {
@@ -86,10 +74,7 @@ struct torch_locals {
 void torch_locals_learn(const struct torch_getters *getters, PyObject *tensor);
 /* Fills in those of the calling thread, which has called getters->number() before. */
 void torch_locals_find(struct torch_locals *out);
-/*
- * Tells that the calling thread evaluates `node`, or none (NULL). True: the variable is known, and
- * torch_locals_find() finds it.
- */
+/* The thread evaluates `node`, or none. True: torch_locals_find() finds the variable. */
 bool torch_locals_see_node(const void *node);
 
 /* Exported functions of PyTorch, which are found without its headers and without linking it. */

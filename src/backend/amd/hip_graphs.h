@@ -46,10 +46,7 @@ enum hip_graph_call hip_graphs_call(const char *name);
 void hip_graphs_on_call(enum hip_graph_call call, const void *arguments, bool has_pointees,
 			bool is_enter, bool has_failed);
 
-/*
- * A launch or a memory operation on `stream` has returned. True if it was captured. Costs nothing
- * noticeable while no capture is open.
- */
+/* Work on `stream` has been launched. True if it was captured. Cheap while no capture is open. */
 bool hip_graphs_take(uint64_t stream, bool is_kernel);
 /* The append of a device metric (hip_tensors.h) was captured. False: into an unknown graph. */
 bool hip_graphs_take_append(uint64_t stream);

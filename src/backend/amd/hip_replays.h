@@ -23,10 +23,7 @@ void hip_replays_start(enum hip_replays_mode mode);
 /* True while records of memory operations are enabled: a replay waits for them too. */
 void hip_replays_set_memory(bool is_recorded);
 
-/*
- * On the launching thread: a launch of `exec`, attributed to `where`, begins, after
- * launches_begin(), and has returned.
- */
+/* A launch of `exec` at `where` begins on this thread, after launches_begin(), or has returned. */
 void hip_replays_begin(uint64_t exec, uint32_t correlation, struct proton_context where);
 void hip_replays_end(bool has_failed);
 /* The event of a graph's launch. */
@@ -42,10 +39,7 @@ uint64_t hip_replays_next(void);
 bool hip_replays_add(const struct correlation *launch, uint64_t number, uint64_t order,
 		     const struct execution *execution);
 
-/*
- * The records of all replays up to the launch `newest` have arrived, or will not: adds those that
- * wait for others.
- */
+/* All records of replays up to `newest` have arrived, or will not: adds those that wait. */
 void hip_replays_settle(uint32_t newest);
 /* After the last session. */
 void hip_replays_clear(void);

@@ -1,7 +1,4 @@
-/*
- * HIP calls that roctracer reports, by their numbers in this version of HIP, and the arguments of
- * launches.
- */
+/* HIP calls that roctracer reports, by their numbers in this HIP, and arguments of launches. */
 #ifndef BACKEND_AMD_ROCTRACER_CALLS_H
 #define BACKEND_AMD_ROCTRACER_CALLS_H
 

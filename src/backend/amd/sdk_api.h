@@ -25,10 +25,7 @@ int sdk_api_load(struct proton_error *err);
 /* Refuses versions before 1.0, which have other structs. major * 10000 + minor * 100 + patch. */
 int sdk_api_check_version(uint32_t version, struct proton_error *err);
 
-/*
- * The status of a call of the library: PROTON_OK, or E_STATE, E_VERSION, ... with the remedy.
- * `call` is the function.
- */
+/* The status of a call of `call`: PROTON_OK, or E_STATE, E_VERSION, ... with the remedy. */
 int sdk_api_status(int status, const char *call, struct proton_error *err);
 /* The same of a call that is made here: function, arguments. */
 #define SDK_CALL(err, name, ...) sdk_api_status(sdk.name(__VA_ARGS__), "rocprofiler_" #name, err)

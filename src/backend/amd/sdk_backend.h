@@ -10,10 +10,7 @@
 #include "backend/amd/sdk_api.h"
 #include "base/err.h"
 
-/*
- * The contexts and buffers of rocprofiler-sdk (sdk_contexts.c): made once, by sdk_register.c; later
- * they can only be started.
- */
+/* rocprofiler-sdk's contexts and buffers: made once (sdk_register.c), then only started. */
 #define SDK_BUFFER_BYTES (256u << 10)
 
 struct sdk_contexts {
@@ -125,10 +122,7 @@ void sdk_code_objects_forked(void);
  * contexts, buffers and services are made then; later they can only be started.
  */
 
-/*
- * Registers, unless that was done. E_NOLIB, E_VERSION; E_STATE if HIP was faster, or in a
- * forked child if the parent had registered.
- */
+/* Registers once. E_NOLIB, E_VERSION; E_STATE if HIP was faster, or the parent had registered. */
 int sdk_register(struct proton_error *err);
 /* Registers if something else was faster. True if that made it impossible. */
 bool sdk_register_is_too_late(struct proton_error *err);
@@ -190,10 +184,7 @@ struct sdk_call_info {
 /* By operation. Read-only after sdk_kinds_find(). */
 extern struct sdk_call_info sdk_calls[SDK_OPERATION_MAX];
 
-/*
- * Asks the library for the numbers. E_VERSION if it lacks a kind that the backend needs. Called
- * once.
- */
+/* Asks the library for the numbers, once. E_VERSION if it lacks a kind that is needed. */
 int sdk_kinds_find(struct proton_error *err);
 /* Lists the operations of calls of these kinds, at most `capacity`. */
 size_t sdk_kinds_calls(bool of_memory, int32_t *operations, size_t capacity);

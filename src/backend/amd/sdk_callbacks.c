@@ -276,10 +276,7 @@ static void on_work(const struct sdk_call_info *info, bool is_begin, const struc
 	launches_timer_end(timer);
 }
 
-/*
- * *user is 0 at the beginning of a call and kept until its end: a call that was not counted at its
- * beginning is not counted at its end.
- */
+/* *user is 0 at a call's beginning: one that was not counted then is not counted at its end. */
 void sdk_callbacks_on_call(struct sdk_callback_record record, uint64_t *user, void *data)
 {
 	enum sdk_state state = sdk_state_now();

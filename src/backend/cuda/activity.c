@@ -123,10 +123,7 @@ static void set_buffer_bytes(size_t bytes)
 	pthread_mutex_unlock(&pool_lock);
 }
 
-/*
- * Out of memory: CUPTI 12.9 and later accept NULL and drop the records. Earlier versions crash, so
- * they get scratch memory that is never read.
- */
+/* Out of memory: CUPTI 12.9 takes NULL, and drops records. Earlier ones get scratch memory. */
 static void give_no_buffer(uint8_t **buffer, size_t *bytes)
 {
 	static uint8_t nowhere[RECORDS_BUFFER_MIN_BYTES] __attribute__((aligned(8)));
@@ -229,10 +226,7 @@ static struct execution execution_of(const struct cupti_kernel *kernel)
 	return execution;
 }
 
-/*
- * A graph that was being replayed while records were enabled again has a start time from before
- * (measured: means of 14 ms for kernels of 25 us).
- */
+/* A graph replayed while records were enabled starts too early (measured: 14 ms for 25 us). */
 static bool is_stale(const struct execution *execution)
 {
 	return execution->start_ns &&
@@ -480,10 +474,7 @@ int activity_flush(uint64_t launched, uint32_t last_shared, bool in_doubt, struc
 				   : cupti_api_error(failure, "cuptiActivityFlushAll", err);
 }
 
-/*
- * Records end first: then CUPTI keeps no buffer. After that no graph may be replayed until it is
- * left.
- */
+/* Records end first: CUPTI then keeps no buffer. No graph may be replayed until it is left. */
 bool activity_stop(bool is_last)
 {
 	int result = interface_disable(CUPTI_KIND_CONCURRENT_KERNEL);

@@ -1,7 +1,4 @@
-/*
- * Attaching to CUPTI and leaving it: docs/design/other-tools.md has the orders that are safe and
- * what each state costs.
- */
+/* Attaching to CUPTI and leaving it: docs/design/other-tools.md has safe orders and their costs. */
 #ifndef BACKEND_CUDA_ATTACH_H
 #define BACKEND_CUDA_ATTACH_H
 

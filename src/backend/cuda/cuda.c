@@ -35,10 +35,7 @@
 #include "record/record.h"
 #include "record/thread/correlate.h"
 
-/*
- * Life cycle of the backend. Changed by one caller of backend_use.c at a time, and by a fork; a
- * flush may read it at any time.
- */
+/* Life cycle: one caller of backend_use.c changes it at a time, and fork; a flush may read it. */
 static _Atomic enum {
 	STATE_OFF,       /* not started, or orphaned: cupti_api.h */
 	STATE_POSTPONED, /* started; CUPTI is not touched before the driver is initialized */
@@ -113,10 +110,7 @@ static int flush_cuda(struct proton_error *err)
 	if (atomic_load(&state) != STATE_ON)
 		return check_postponed(err);
 	callbacks_check();
-	/*
-	 * Waiting for a context in which a stream captures is an error that ends the capture; then
-	 * only the records are waited for.
-	 */
+	/* Waiting for a context ends its captures: then only the records are waited for. */
 	if (!captured_may_open())
 		in_doubt = !contexts_synchronize(synchronize_unless_captured);
 	tensors_collect();
@@ -224,10 +218,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 	return status;
 }
 
-/*
- * Adds the driver's version: the first word that begins with a digit in "NVRM version: NVIDIA UNIX
- * x86_64 Kernel Module  580.65.06  Sun Jul ...".
- */
+/* Adds the driver's version: the first word with a digit in "NVRM version: NVIDIA ...". */
 static void add_kernel_module(backend_add_fn add, void *user)
 {
 	FILE *file = fopen("/proc/driver/nvidia/version", "re");

@@ -40,10 +40,7 @@ static inline bool cupti_is_orphaned(void)
 	return atomic_load_explicit(&libcupti.is_orphaned, memory_order_relaxed);
 }
 
-/*
- * Opens libcuda and libcupti once per process and checks their versions. Errors: E_NOLIB with the
- * list of searched places, E_VERSION.
- */
+/* Opens libcuda and libcupti once per process. E_NOLIB with the searched places, E_VERSION. */
 int cupti_api_load(struct proton_error *err);
 
 /*

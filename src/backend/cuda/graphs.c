@@ -174,10 +174,7 @@ void graphs_on_resource(uint32_t event, const struct cupti_graph_data *graph)
 		making.count = 0;
 		break;
 	case CUPTI_RESOURCE_GRAPHEXEC_CREATED:
-		/*
-		 * If the id is unknown, id 0, which no graph has: the embedded graphs are kept
-		 * until the end.
-		 */
+		/* Id 0, which no graph has, if it is unknown: kept until the end. */
 		if (libcupti.cuptiGetGraphExecId(graph->graph_exec, &id) != CUPTI_OK)
 			id = 0;
 		on_instantiated(id);

@@ -30,10 +30,7 @@
 /* A host function may wait for the GIL, and a callback of CUPTI for Python's frames. */
 #define LIMIT_NS 20000000ull
 #define PAUSE_US 5000u
-/*
- * From the exit callback until the thread makes its next call without meeting the holder: a C
- * function that Python has called may make several.
- */
+/* From the exit callback to the thread's next call without the holder: C code may make several. */
 #define QUIET_NS 2000000ull
 
 struct threads {
@@ -122,10 +119,7 @@ static bool has_loose(void)
 	return hold_count_loose() > (is_loose ? 1 : 0);
 }
 
-/*
- * A thread that was not given a processor since the exit callback is in the driver still. One that
- * waits for the holder sleeps.
- */
+/* A thread without a processor since the exit callback is in the driver still; others sleep. */
 static bool is_any_running(void)
 {
 	uint32_t count = atomic_load(&users.count);
@@ -208,10 +202,7 @@ static bool begin_waiting(bool (*synchronize)(void *context))
 	return true;
 }
 
-/*
- * Waiting for a context ends the captures that are open in it. Captures and host functions are not
- * used together.
- */
+/* Waiting for a context ends its captures. Captures and host functions are not used together. */
 static bool wait_idle(bool (*synchronize)(void *context), uint64_t limit_ns)
 {
 	uint64_t start_ns = clock_monotonic_ns();

@@ -1,7 +1,4 @@
-/*
- * Holding the program's threads outside of the driver, for the moments in which CUPTI is attached
- * or left: docs/design/other-tools.md.
- */
+/* Holding the program's threads outside of the driver while CUPTI is attached or left. */
 #ifndef BACKEND_CUDA_HOLD_H
 #define BACKEND_CUDA_HOLD_H
 
@@ -27,10 +24,7 @@ bool hold_begin(bool (*synchronize)(void *context), const char **why_out);
 void hold_end(void);
 /* While held: true once no call has been in flight for a while; false if that takes too long. */
 bool hold_is_quiet(void);
-/*
- * Holds the threads for attaching, when calls in flight are not known yet: running calls end.
- * False: there is no holder.
- */
+/* Holds the threads for attaching, with unknown calls in flight: these end. False: no holder. */
 bool hold_begin_to_attach(void);
 /* Threads that cannot be held, use graphs, and have not ended. */
 uint32_t hold_count_loose(void);

@@ -119,10 +119,7 @@ static bool has_other_tool(void)
 	return *libcupti.other_name && strcmp(libcupti.other_name, "CUPTI for " NAME) != 0;
 }
 
-/*
- * The second interface without a wish for it. False if CUPTI refuses: another tool excludes it, or
- * the driver does not allow several subscribers.
- */
+/* The second interface, not asked for. False if another tool or the driver does not allow it. */
 static bool choose_second(cupti_callback_fn callback)
 {
 	/* Hardware times exclude other tools, as the first interface does. */

@@ -25,10 +25,7 @@ struct interface_buffers {
  */
 int interface_subscribe(cupti_callback_fn callback, bool may_choose, void **subscriber_out,
 			struct proton_error *err);
-/*
- * After a start that failed: true, once, if the second interface was used without a wish for it.
- * From then on this process uses the first.
- */
+/* After a failed start: true, once, if the second interface was used unasked. It is not again. */
 bool interface_refuse_second(void);
 /* Between a subscription and the next one. */
 bool interface_is_second(void);

@@ -1,7 +1,4 @@
-/*
- * Memory copies and memsets. They are recorded only on request, because each makes a record that
- * costs the application's threads time.
- */
+/* Memory copies and memsets, only on request: each record costs the application's threads time. */
 #include "backend/cuda/memory.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,4 @@
-/*
- * The part of PC sampling (pcs/pc_sampling.h) in callbacks and records. It depends on them, so they
- * call it through this table.
- */
+/* PC sampling (pcs/pc_sampling.h) in callbacks and records, which call it through this table. */
 #ifndef BACKEND_CUDA_SAMPLING_HOOKS_H
 #define BACKEND_CUDA_SAMPLING_HOOKS_H
 
@@ -28,10 +25,7 @@ struct sampling_hooks {
 	void (*on_module_event)(uint32_t event, const struct cupti_module_data *module);
 	/* The CRC of the cubin of the kernel that this thread captures; 0: not known. */
 	uint64_t (*captured_crc)(void);
-	/*
-	 * On CUPTI's thread: sets the function and the sampled time of an execution. `crc`:
-	 * from the node of a graph, or 0.
-	 */
+	/* On CUPTI's thread: sets function and sampled time. `crc`: from a graph's node, or 0. */
 	void (*attribute)(const struct cupti_kernel *kernel, uint64_t crc,
 			  struct execution *execution);
 };

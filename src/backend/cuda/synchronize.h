@@ -4,10 +4,7 @@
 
 #include <stdbool.h>
 
-/*
- * Waits for the context, unless a stream is being captured: then it returns at once. False if its
- * work may never end. For contexts_synchronize().
- */
+/* Waits for the context, unless a stream is being captured. False if its work may never end. */
 bool synchronize_unless_captured(void *context);
 
 #endif

@@ -12,10 +12,7 @@
  * of that time. False if that takes longer than the limit.
  */
 bool system_call_await_ioctl(const char *devices, uint64_t limit_ns);
-/*
- * True if this thread of the process runs, or waits for a processor, outside of a system call.
- * False if it sleeps, or has ended.
- */
+/* True if the thread runs or waits for a processor, outside of a system call; not if it sleeps. */
 bool system_call_is_running(pid_t thread);
 
 #endif

@@ -205,10 +205,7 @@ bool windows_should_leave(uint64_t kernels)
 	return run.is_leaving;
 }
 
-/*
- * The cost of the window for the program's threads. Between windows it does not depend on the
- * distance. The lock is held.
- */
+/* The window's cost for the program, which the distance does not change. The lock is held. */
 static void measure_cost(uint64_t length_ns)
 {
 	uint64_t held_ns = hold_spent_ns();

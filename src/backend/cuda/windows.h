@@ -27,10 +27,7 @@ void windows_stop(void);
 bool windows_may_open(void);
 /* Records are on. */
 void windows_open(void);
-/*
- * True if leaving CUPTI until the next window costs the program less than staying attached.
- * `kernels`: of graphs, in the window.
- */
+/* True if leaving CUPTI until the next window costs less. `kernels`: of graphs, in the window. */
 bool windows_should_leave(uint64_t kernels);
 /* Records have ended, and all have arrived; launches after that time have none. */
 void windows_close(const struct window_edge *end);

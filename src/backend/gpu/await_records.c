@@ -126,10 +126,7 @@ bool await_records_were_missed(void)
 	return missed;
 }
 
-/*
- * Missing records will never arrive: they are not waited for again, and counted unless the vendor
- * counted them as dropped.
- */
+/* Missing records never arrive: not waited for again, and counted unless the vendor did. */
 static void give_up(uint64_t missing)
 {
 	uint64_t unasked = vendor->take_dropped ? vendor->take_dropped() : 0;

@@ -20,10 +20,7 @@
 #include "base/message.h"
 #include "record/record.h"
 
-/*
- * Maximum number of destroyed graphs waiting for a flush, and maximum duration of their last
- * replay.
- */
+/* Maximum number of destroyed graphs for a flush, and maximum duration of a last replay. */
 #define DESTROYED_MAX 256u
 #define PATIENCE_NS 2000000000ull
 
@@ -319,10 +316,7 @@ void captured_nodes_flush_if_due(void)
 		return;
 	}
 	pthread_mutex_lock(&lock);
-	/*
-	 * The records of this flush may arrive a moment later: free only graphs that were old at
-	 * the last one.
-	 */
+	/* This flush's records may arrive later: frees graphs that were old at the last one. */
 	if (asked_ns > patience_ns)
 		forget_before(asked_ns - patience_ns);
 	asked_ns = now_ns;

@@ -52,10 +52,7 @@ void captured_nodes_forget_destroyed(uint64_t before_ns);
 /* After the last session: frees everything. */
 void captured_nodes_clear(void);
 
-/*
- * For tests: the number of stored nodes; the age at which a destroyed graph is freed without a
- * flush.
- */
+/* For tests: the stored nodes; the age at which a destroyed graph is freed without a flush. */
 size_t captured_nodes_count(void);
 /* Times that captured_nodes_origin() found different origins. */
 size_t captured_nodes_differing(void);

@@ -38,9 +38,7 @@ void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void))
 			await_records_ask();
 		tensors_catch_up();
 		before = launched;
-		/*
-		 * A program that deactivates its session for a few steps is not stopped each time.
-		 */
+		/* A program that deactivates its session for a few steps is not stopped. */
 		if (is_idle && was_idle)
 			on_idle();
 		was_idle = is_idle;

@@ -119,10 +119,7 @@ void contexts_note(void *context);
 /* Removes a context that is about to be destroyed. */
 void contexts_forget(const void *context);
 void contexts_clear(void);
-/*
- * Waits for all of them, each by `synchronize`. False if one could not be waited for: its work may
- * never end.
- */
+/* Waits for each by `synchronize`. False if one cannot be waited for: it may never end. */
 bool contexts_synchronize(bool (*synchronize)(void *context));
 
 #endif

@@ -41,10 +41,7 @@ bool records_find_kernel(uint32_t correlation, uint64_t node, struct correlation
 	if (!find_launch(correlation, COUNTER_LOST_UNMATCHED, launch_out))
 		return false;
 	is_empty = proton_context_is_empty(launch_out->where);
-	/*
-	 * Every session was paused. But a node may have read a value, which must not go to the next
-	 * replay.
-	 */
+	/* Every session was paused. But a node's value must not go to the next replay. */
 	if (is_empty && !(launch_out->is_shared && node))
 		return false;
 	if (launch_out->is_shared)

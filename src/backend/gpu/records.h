@@ -51,10 +51,7 @@ static inline void record_times_are_ours(void)
 	atomic_store_explicit(&record_times_offset_ns, 0, memory_order_relaxed);
 }
 
-/*
- * Compares both clocks. `read` gives the library's time now, or returns false; then the library
- * counts like `clock`.
- */
+/* Compares both clocks. `read`: the library's time now; false: it counts like `clock`. */
 void record_times_measure(bool (*read)(uint64_t *now_ns), clockid_t clock);
 
 /* Converts the time of a record; 0 stays "unknown". */

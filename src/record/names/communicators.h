@@ -15,10 +15,7 @@ extern pthread_mutex_t communicators_lock; /* guards all additions */
 void communicators_note(uint64_t id, uint32_t ranks);
 /* Finds or adds several communicators that are used together, with the sum of their ids. */
 void communicators_note_several(uint64_t id, uint32_t count);
-/*
- * The frame of a scope on a communicator: "NAME [8 ranks]" for the frame of NAME. `name` itself if
- * there are too many.
- */
+/* The frame of a scope on a communicator: "NAME [8 ranks]"; `name` if there are too many. */
 uint32_t communicators_frame(uint32_t name, uint64_t id);
 /* The communicator of the innermost such scope in a context; 0: there is none. */
 uint64_t communicators_of(uint32_t context);

@@ -25,10 +25,7 @@ static inline bool context_tree_is_lost(uint32_t parent, uint32_t child)
 }
 /* The context reached from `context` by the frames that lead from the root to `path`. */
 uint32_t context_tree_append(uint32_t context, uint32_t path);
-/*
- * Keeps the names on the path of `context` unchanged, because a caller keeps it. Call it in a
- * section.
- */
+/* Keeps the names on the path of `context`, which a caller keeps. Call it in a section. */
 void context_tree_fix_path(uint32_t context);
 
 #endif

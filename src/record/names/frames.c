@@ -68,10 +68,7 @@ uint32_t frames_find(const struct frame_content *content, uint64_t *key_out)
 	return frame;
 }
 
-/*
- * Without the lock, for fixed frames only, because only their texts may be read. 0 if it
- * cannot be found without the lock.
- */
+/* Without the lock, for fixed frames only: others' texts may change. 0: not found. */
 static uint32_t find_fixed(const struct frame_content *content)
 {
 	uint64_t key = first_key(content);
@@ -238,10 +235,7 @@ struct frame_content frames_content(enum frame_kind kind, const char *name, size
 		.kind = kind, .name = name, .name_length = length, .file = ""};
 }
 
-/*
- * Finds a frame, or makes one unless `parent` has too many children. It lives as long as the
- * process.
- */
+/* Finds or makes a frame, unless `parent` has too many children. It is never freed. */
 static uint32_t add_frame(const struct frame_content *content, uint32_t parent)
 {
 	uint64_t key;

@@ -1,7 +1,4 @@
-/*
- * Process-wide names of user metrics: a name with its suffix is parsed once and then identified by
- * a small integer.
- */
+/* Process-wide names of user metrics: each is parsed once, and then is a small integer. */
 #ifndef RECORD_NAMES_METRIC_NAMES_H
 #define RECORD_NAMES_METRIC_NAMES_H
 

@@ -29,10 +29,7 @@ void name_limits_fold(void);
 /* Count since the process began; the stores count from there. */
 uint64_t name_limits_folded(void);
 
-/*
- * Counts data that is lost because memory or address space is missing, and prints one line once.
- * From any thread.
- */
+/* Counts data lost for lack of memory or address space, and prints one line. From any thread. */
 void name_limits_lose(void);
 uint64_t name_limits_lost(void); /* count since the process began */
 

@@ -13,10 +13,7 @@ static struct map free_map; /* parent + 1 -> first of its free names */
 
 uint32_t reused_names_tick(void)
 {
-	/*
-	 * The phase is published after this, with release: readers of it note this tick or a later
-	 * one.
-	 */
+	/* The phase is published later, with release: readers note this tick or a later one. */
 	return atomic_fetch_add_explicit(&tick, 1, memory_order_relaxed) + 1;
 }
 

@@ -17,10 +17,7 @@ static uint32_t make_name(uint32_t parent, uint64_t key, const struct frame_cont
 	return frame;
 }
 
-/*
- * The context of a known name, or of a new one within the limits; SCOPE_NAMES_NONE if it has to
- * replace another name. The lock is held.
- */
+/* The context of a name, if need be a new one; SCOPE_NAMES_NONE: it has to replace one. Locked. */
 static uint32_t enter_known(uint32_t parent, const struct frame_content *content, uint32_t *frame)
 {
 	uint64_t key;
@@ -101,10 +98,7 @@ static uint32_t take_name(uint32_t parent, size_t bytes, bool *has_moved)
 	return frame;
 }
 
-/*
- * The context below `parent` that this name takes over from another; SCOPE_NAMES_NONE if there is
- * none.
- */
+/* The context below `parent` that this name takes over; SCOPE_NAMES_NONE: none. */
 static uint32_t enter_renewed(uint32_t parent, const struct frame_content *content,
 			      scope_names_rename_fn rename, uint32_t *frame_out)
 {

@@ -26,9 +26,7 @@
 /* A larger file is never the profile of a run that recorded nothing. */
 #define SMALL_PROFILE_BYTES 65536
 
-/*
- * The latest files that this process wrote; 0: none. No lock, because a fork may come at any time.
- */
+/* The latest files of this process; 0: none. No lock: a fork may come at any time. */
 static _Atomic uint64_t written[64];
 static _Atomic uint32_t written_count;
 

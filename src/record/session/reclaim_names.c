@@ -30,10 +30,7 @@
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED 16
 
 #define SKIP_MAX 64u
-/*
- * A section is short. But its thread may have been stopped, or run a signal handler that waits for
- * the registry: then try again later.
- */
+/* A section is short, but its thread may be stopped, or wait in a handler: try again later. */
 #define WAIT_NS 200000000ull
 
 /* Guarded by the registry. */

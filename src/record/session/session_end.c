@@ -80,10 +80,7 @@ static int error_in_vain(const struct in_vain *in_vain, struct proton_error *err
 		       in_vain->why ? in_vain->why : "the GPU may have reported an error");
 }
 
-/*
- * Ends recording into a session that still takes what comes: a backend without other sessions
- * delivers its last samples only when it ends.
- */
+/* Ends recording; the session takes the last samples, which an ending backend delivers. */
 static int end_recording(int id, struct proton_error *err)
 {
 	const struct backend *backend = NULL;

@@ -23,10 +23,7 @@ struct output_format {
 	const struct export_format *export; /* OUTPUT_EXPORT */
 };
 
-/*
- * Finds a format for data="trace" or "tree". NULL or "" is its default. E_INVALID: "Unknown output
- * format: X", or a format that needs a trace.
- */
+/* The format `name`; NULL or "": the data's default. E_INVALID: unknown, or it needs a trace. */
 int output_format_find(const char *name, bool is_trace, struct output_format *out,
 		       struct proton_error *err);
 

@@ -168,15 +168,10 @@ static void finalize_at_exit(void)
 {
 	struct proton_error err;
 
-	/*
-	 * Another thread that calls exit() runs the rest of the handlers, and has to wait as well.
-	 */
+	/* Another thread that calls exit() runs the other handlers, and has to wait as well. */
 	if (session_any_live() || registry_is_writing())
 		atexit(finalize_at_exit);
-	/*
-	 * exit() in a forked child must not end its parent's sessions; on_child() has emptied the
-	 * registry.
-	 */
+	/* In a forked child, on_child() has emptied the registry: the parent's stay live. */
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
 		message("%s", err.text);
 	registry_wait_written(PROTON_ALL_SESSIONS);
@@ -244,10 +239,7 @@ static bool agrees_on_scopes(const struct settings *settings)
 	return true;
 }
 
-/*
- * Takes a free slot and opens the session's files. The registry is locked. Takes ownership of
- * `path`.
- */
+/* Takes a free slot and `path`, and opens the session's files. The registry is locked. */
 static int open_session(const struct settings *settings, char *path, struct session **out,
 			struct proton_error *err)
 {
@@ -508,9 +500,7 @@ static void complete_phases(int id)
 
 int proton_activate(int id, struct proton_error *err)
 {
-	/*
-	 * Before it is active: launches from then on have records. Again: it may have rested since.
-	 */
+	/* Before it is active: launches then have records. Again: it may have rested since. */
 	int status = wake_backends(id, err);
 
 	if (status == PROTON_OK)

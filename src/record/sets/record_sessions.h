@@ -1,7 +1,4 @@
-/*
- * Recorder interface for backends: additions to sessions beside kernels. From any thread; PC
- * samples come in batches.
- */
+/* Recorder interface for backends: additions to sessions beside kernels. From any thread. */
 #ifndef RECORD_SETS_RECORD_SESSIONS_H
 #define RECORD_SETS_RECORD_SESSIONS_H
 
@@ -33,10 +30,7 @@ struct sample_totals {
 	uint64_t losses;   /* times that a buffer was full */
 };
 
-/*
- * Adds samples of unknown launches to the `sessions` (as in proton_context) that use `backend`,
- * with the code objects of their functions.
- */
+/* Adds samples of unknown launches to `sessions` that use `backend`, with their code objects. */
 void record_samples(uint32_t sessions, const struct backend *backend,
 		    const struct pc_sample *samples, size_t count,
 		    const struct sample_totals *totals);
@@ -46,10 +40,7 @@ void record_launch_samples(struct proton_context where, const struct pc_sample *
 
 /* Adds the launch to every trace that was active at its `where`. False if out of memory. */
 bool record_intra(const struct intra_launch *launch);
-/*
- * Counts a sampled launch at `where`, and adds its device to the sessions, for the launch's
- * metrics.
- */
+/* Counts a sampled launch at `where`, and adds its device for the launch's metrics. */
 void record_intra_launch(struct proton_context where, uint32_t device);
 /* True if there is such a trace. */
 bool record_wants_intra(struct proton_context where);

@@ -23,10 +23,7 @@ struct registry {
 
 extern struct registry registry;
 
-/*
- * Session by id, with the registry locked, which keeps it from ending; NULL and E_RANGE if there is
- * none. Call registry_put() afterwards.
- */
+/* The session, with the registry locked until registry_put(); NULL and E_RANGE: none. */
 struct session *registry_get(int id, struct proton_error *err);
 void registry_put(void);
 /* The live session of that id, NULL if there is none. The registry is locked. */

@@ -129,10 +129,7 @@ static void lose_config(const struct config *wanted)
 		     "session, or change phases less often");
 }
 
-/*
- * The id of a session set equal to `wanted`: sessions that are paused and resumed get their earlier
- * one. 0 if there is no space.
- */
+/* The id of the set `wanted`, which paused and resumed sessions get back. 0: no space. */
 static uint32_t find_or_add(const struct config *wanted)
 {
 	size_t bytes = config_bytes(wanted);

@@ -20,9 +20,7 @@
 
 struct session {
 	pthread_mutex_t lock; /* guards the rest against records of other threads */
-	/*
-	 * The next three are also read without the lock, by every event: they are not on its line.
-	 */
+	/* Each event reads the next three without the lock: they are not on its line. */
 	_Alignas(CACHE_LINE_BYTES) _Atomic bool is_live;
 	_Atomic uint32_t serial; /* number of this use of the slot; matches config entries */
 	_Atomic uint32_t owner;  /* the thread that adds to values, see adding.h */
@@ -70,9 +68,7 @@ static inline uint32_t session_context(const struct config_entry *entry,
 /* Configs are stored one after another in units of 8 bytes. */
 _Static_assert(sizeof(struct config_entry) % 8 == 0, "layout");
 
-/*
- * Set in the id of a config with a trace among its entries: a check needs no access to the config.
- */
+/* Set in the id of a config with a trace: a check needs no access to the config. */
 #define CONFIG_TRACED (1u << 29)
 /* The same for a session with context "python+scopes". */
 #define CONFIG_SCOPED (1u << 30)

@@ -1,7 +1,4 @@
-/*
- * Trace data of one launch of an instrumented kernel. Times are already converted to the program's
- * clock (base/clock.h).
- */
+/* Trace data of one launch of an instrumented kernel, in times of base/clock.h. */
 #ifndef RECORD_STORE_INTRA_LAUNCH_H
 #define RECORD_STORE_INTRA_LAUNCH_H
 

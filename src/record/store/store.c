@@ -286,10 +286,7 @@ uint32_t store_device(struct store *store, uint32_t device)
 	return (uint32_t)index;
 }
 
-/*
- * Not named "bytes": that is the memory traffic of kernels, from which the viewer computes
- * bandwidth utilization.
- */
+/* Not "bytes": that is memory traffic, from which the viewer computes utilization. */
 static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epoch, uint64_t bytes)
 {
 	struct proton_metric metric = {

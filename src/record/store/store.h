@@ -121,10 +121,7 @@ struct store {
 	size_t span_capacity;
 };
 
-/*
- * `path` NULL keeps the profile in private memory. `is_own`: in a file with a name of this process,
- * derived from `path`.
- */
+/* `path` NULL: in private memory. `is_own`: in a file named for this process and `path`. */
 int store_init(struct store *store, const char *path, bool is_own, struct proton_error *err);
 void store_fini(struct store *store, bool remove_file);
 
@@ -197,10 +194,7 @@ uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch);
 
 /* The row of `device` in this file; row + 1 is remembered. UINT32_MAX if there is no space. */
 uint32_t store_device(struct store *store, uint32_t device);
-/*
- * Consecutive lanes for the sub-tracks of a unit of kernel `frame` on `device` (a row of this
- * file): the first, or LANE_NONE if there is no space.
- */
+/* Lanes in a row for a unit of kernel `frame` on `device` (a row): the first, or LANE_NONE. */
 uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
 				const struct intra_unit *unit);
 /*
@@ -233,10 +227,7 @@ void store_phase_complete_earlier(struct store *store);
 bool store_phase_is_complete(const struct store *store, uint32_t phase);
 /* The tick (reused_names.h) at which the first kept phase began. */
 uint32_t store_phase_first_kept_tick(const struct store *store);
-/*
- * Stores the new text of a process-wide frame that no kept phase has used. `has_moved`: it has more
- * space. False if there is no space in the file.
- */
+/* Stores a frame's new text. `has_moved`: it has more space. False: none in the file. */
 bool store_rename(struct store *store, uint32_t frame, bool has_moved);
 /*
  * Closes or reopens a phase. A closed phase takes no more rows: later data is counted as lost.

@@ -115,10 +115,7 @@ static void fill_event(struct row_event *row, struct row_event event)
 	__atomic_store_n(&row->kind, kind, __ATOMIC_RELEASE);
 }
 
-/*
- * The row for an event of a device, and the next one for the size of a large memory copy or memset;
- * 0: there is no space.
- */
+/* The row for a device's event, and the next one for a large size; 0: there is no space. */
 static uint32_t take_rows(struct store *store, bool has_size)
 {
 	struct reserved_rows *rows = &store->own_events;
@@ -128,10 +125,7 @@ static uint32_t take_rows(struct store *store, bool has_size)
 	return store_event_rows_next(store, rows, TABLE_EVENTS);
 }
 
-/*
- * The row of the launch, if it was made in the same epoch: another one may have been cleared, and
- * the row used again.
- */
+/* The launch's row, if of the same epoch: others may have been cleared and used again. */
 static uint32_t launch_event(const struct store *store, const struct trace_event *launch,
 			     uint32_t epoch)
 {

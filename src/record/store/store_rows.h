@@ -188,10 +188,7 @@ void store_event_add_device(struct store *store, uint32_t node, uint32_t device,
 /* Adds one execution of kernel row `kernel` to its launch configuration. */
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
 		  uint64_t duration_ns);
-/*
- * The same without the session's lock, if the configuration has a row or is unknown; otherwise
- * false, and nothing is added.
- */
+/* Needs no lock of the session: a known row or an unknown configuration; else false. */
 bool store_config_add(const struct store *store, uint32_t kernel,
 		      const struct launch_config *config, uint64_t duration_ns, bool is_shared);
 /* Frees the configurations of a kernel row. */

@@ -44,10 +44,7 @@ struct store_samples {
 };
 
 void store_samples_fini(struct store *store);
-/*
- * Adds samples; `context` is their launch's, or PROTON_CONTEXT_ROOT if it is not known. False if
- * there is no space.
- */
+/* Adds samples of the launch `context`, or PROTON_CONTEXT_ROOT: unknown. False: no space. */
 bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 		       const struct pc_sample *sample);
 /* Stores the code objects of sampled functions that became known since the last call. */

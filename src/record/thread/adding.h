@@ -33,10 +33,7 @@ struct adding {
 bool adding_begin(const struct config_entry *entry, struct adding *out);
 void adding_end(const struct adding *adding);
 
-/*
- * Locks the session for changing values, like session_lock_entry(). The thread must not hold a
- * lock.
- */
+/* Locks the session for changing values: session_lock_entry(). No lock may be held. */
 struct session *adding_lock(const struct config_entry *entry);
 
 /* Locks the session and pauses its values. The caller holds the registry, or no lock. */

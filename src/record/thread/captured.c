@@ -279,10 +279,7 @@ static void add_metrics(struct session *session, const struct config_entry *entr
 	}
 }
 
-/*
- * The context of the PC samples of a kernel. They have one context for all sessions: the captured
- * one if any session knows it.
- */
+/* The context of a kernel's PC samples in all sessions: the captured one if any knows it. */
 static struct proton_context context_of_samples(struct proton_context launch,
 						const struct captured *captured, uint32_t frame)
 {

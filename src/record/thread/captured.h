@@ -14,10 +14,7 @@
 
 #include "record/store/execution.h"
 
-/*
- * A number or a vector given during capture. It has its own context, because it may belong to a
- * scope around the kernel.
- */
+/* A number or vector given during capture, perhaps for a scope around the kernel. */
 struct captured_metric {
 	struct proton_context where; /* below <captured_at> */
 	uint32_t name;               /* record/names/metric_names.h */
@@ -41,10 +38,7 @@ void captured_end(uint64_t key);
 bool captured_is_on(void);
 /* True if any thread is capturing. */
 bool captured_any_open(void);
-/*
- * Work of this thread became a node of this graph. If no capture is known, one began before it
- * could be seen, and it is open until the next.
- */
+/* This thread's work became a node of this graph; the capture may have begun unseen. */
 void captured_note_graph(const void *graph);
 /* The capture of this graph has ended, or the graph is destroyed. */
 void captured_forget_graph(const void *graph);
@@ -60,10 +54,7 @@ void captured_clear(void);
 /* `where` below the frame <captured_at>. */
 struct proton_context captured_path(struct proton_context where);
 
-/*
- * Holds a metric for the next kernel captured on this thread. False if metrics of its type cannot
- * be held, and it has to be recorded now.
- */
+/* Holds a metric for the next captured kernel. False: record it now, by its type. */
 bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric);
 
 /*

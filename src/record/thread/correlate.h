@@ -20,10 +20,7 @@ struct correlation {
 	struct proton_context where;
 	bool is_named;  /* `where` already ends with the kernel: a launch hook named it */
 	bool is_shared; /* several records have this ID (a graph): it stays */
-	/*
-	 * The launch's event in traces, or NULL. From correlate_take(): valid until this thread's
-	 * next call.
-	 */
+	/* The launch's event in traces, or NULL; valid until the thread's next call. */
 	const struct trace_event *launch;
 };
 

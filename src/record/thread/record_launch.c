@@ -1,7 +1,4 @@
-/*
- * Launches of a thread: ops (launches named by a hook), launches seen by a backend, CPU kernels;
- * and adding of finished executions.
- */
+/* Launches of a thread: ops (named by a hook), seen by a backend, CPU kernels; and their ends. */
 #include "record/thread/record_launch.h"
 
 #include <stdatomic.h>

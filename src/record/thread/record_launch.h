@@ -6,10 +6,7 @@
 
 #include "record/store/execution.h"
 
-/*
- * Adds one finished kernel, launched at `where`, to every session that was active there. From any
- * thread.
- */
+/* Adds a finished kernel to each session that was active at `where`. From any thread. */
 void record_kernel(struct proton_context where, const struct execution *execution);
 /*
  * Calls `observe` with the context of each execution that has a .dispatch, its frame included, and
@@ -35,19 +32,13 @@ const struct trace_event *record_launch_begin(struct proton_context where, uint3
 					      enum launch_kind kind);
 /* The call returns. Harmless if there is no event. */
 void record_launch_end(void);
-/*
- * The event of the kernel that this thread has launched since the previous call; empty if no trace
- * recorded one.
- */
+/* The event of the kernel launched since the previous call; empty: no trace has one. */
 void record_take_launch(struct trace_event *out);
 
 /* True while the calling thread is between proton_op_enter() and proton_op_exit(). */
 bool record_is_in_op(void);
 
-/*
- * Work that the calling thread launches from here on is the backend's own: no backend attributes it
- * to the program. Calls nest.
- */
+/* The calling thread's launches are the backend's own from here on. Calls nest. */
 void record_own_work_begin(void);
 void record_own_work_end(void);
 bool record_is_own_work(void);

@@ -317,10 +317,7 @@ static inline void leave_scope(struct thread *thread, struct scope *scope)
 		}
 }
 
-/*
- * Exits a scope of another task, such as a generator that the event loop closes. Scopes that the
- * task has entered since stay open.
- */
+/* Exits a scope of another task, such as a closed generator; the task's later ones stay. */
 static __attribute__((cold)) bool leave_in_task(struct thread *thread, uint64_t token)
 {
 	struct scope *scope;

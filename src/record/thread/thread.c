@@ -98,10 +98,7 @@ void thread_set_main(void)
 
 void thread_fork_child(void)
 {
-	/*
-	 * The forking thread is the only one in the child; its scopes are dropped with the
-	 * generation.
-	 */
+	/* The child has only the forking thread; the generation drops its scopes. */
 	if (thread_self) {
 		task_drop_all(thread_self);
 		thread_self->stack.state_depth = 0;

@@ -16,10 +16,7 @@ void thread_set_main(void);
 uint32_t thread_read_ordinal(void);
 /* Sessions that the calling thread starts have the thread of this number as their main one. */
 void thread_start_for(uint32_t ordinal);
-/*
- * Waits until every thread has left its current section (thread_self.h). False: timeout. The
- * registry is locked.
- */
+/* Waits until each thread has left its section. False: timeout. The registry is locked. */
 bool thread_wait_sections(uint64_t timeout_ns);
 /* Notes the names of all open scopes as used now. */
 void thread_note_open(void);

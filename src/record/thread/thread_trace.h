@@ -71,10 +71,7 @@ void thread_trace_begin(struct trace_thread *thread, const struct config *config
 			const struct trace_begin *begin, struct trace_event *event);
 /* Ends it in sessions that are still live, and empties it. `end_ns` is monotonic. */
 void thread_trace_end(struct trace_thread *thread, struct trace_event *event, uint64_t end_ns);
-/*
- * Gives event `event`, which the thread has begun in the entry's session, a value. The thread's
- * lock is held and the session is live.
- */
+/* Gives the thread's `event` in the entry's session, which is live, a value. Locked. */
 void thread_trace_add_sample(struct trace_thread *thread, const struct config_entry *entry,
 			     uint32_t event, const struct row_value *value);
 /* Gives a launch its correlation ID, unless it has one. */

@@ -1,7 +1,4 @@
-/*
- * Support for tests of the roctracer backend alone, in addition to unit/cuda/cuda_session.h:
- * ranges, and launches with all that roctracer reports.
- */
+/* Support for tests of roctracer alone: ranges, and launches with all that it reports. */
 #ifndef TESTS_UNIT_AMD_ROCTRACER_SESSION_H
 #define TESTS_UNIT_AMD_ROCTRACER_SESSION_H
 

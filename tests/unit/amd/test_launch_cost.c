@@ -1,7 +1,4 @@
-/*
- * Cost of the recorder's callbacks per launch: rocprofiler-sdk and roctracer compared with CUPTI.
- * All are fakes here. Their own work is not timed.
- */
+/* Cost of the recorder's callbacks per launch: AMD compared with CUPTI, over fakes. */
 #include "unit/fakes.h"
 #include "unit/recorded.h"
 

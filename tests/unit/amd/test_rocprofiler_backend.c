@@ -1,7 +1,4 @@
-/*
- * Backend "rocprofiler" over a fake rocprofiler-sdk: its differences from the CUDA backend.
- * test_cuda.c and others run over the same fake.
- */
+/* Backend "rocprofiler": its differences from CUDA; test_cuda.c runs over the same fake. */
 #include "unit/cuda/cuda_session.h"
 
 #include <pthread.h>

@@ -1,7 +1,4 @@
-/*
- * Backend "roctracer" over fake libraries: its differences from the CUDA backend. test_cuda.c and
- * others run over the same fakes.
- */
+/* Backend "roctracer": its differences from CUDA; test_cuda.c runs over the same fakes. */
 #include "unit/amd/roctracer_session.h"
 
 #include "base/array.h"

@@ -1,7 +1,4 @@
-/*
- * roctracer backend: when HIP is loaded after the session has started, when the process forks, and
- * when libraries are missing or do not fit.
- */
+/* roctracer backend: HIP is loaded late, the process forks, libraries are missing or do not fit. */
 #include "unit/amd/roctracer_session.h"
 
 /* ------------------------------------------------------------------ HIP comes later */

@@ -212,10 +212,7 @@ static void session_without_fault(const struct entry *entry)
 
 static void try_fault(const struct entry *entry, uint32_t first, uint32_t count)
 {
-	/*
-	 * If a library refuses to disable something, it stays enabled; if rocprofiler-sdk refuses
-	 * to flush, its buffer keeps records.
-	 */
+	/* If disabling is refused, things stay enabled; if a flush is, the buffer has records. */
 	bool may_stay = strcmp(entry->name, "cuptiUnsubscribe") == 0 ||
 			strcmp(entry->name, "flush_buffer") == 0 ||
 			strncmp(entry->name, "cuptiActivityDisable", 20) == 0 ||

@@ -317,10 +317,7 @@ TEST(ten_thousand_captures_without_a_flush_keep_memory_bounded)
 	CHECK_LT(max, 10000);
 	profile = finish();
 	captured = rec_count(profile, "replay/<captured_at>/cap/node");
-	/*
-	 * Without patience a graph may be forgotten while the periodic flush still delivers its
-	 * records. These then appear below the replay.
-	 */
+	/* Without patience a graph may be forgotten before its records arrive. */
 	CHECK_LE(15000, captured);
 	if (captured < 20000)
 		captured += rec_count(profile, "replay/node");

@@ -133,10 +133,7 @@ TEST(a_wish_for_the_first_interface_is_granted)
 	CHECK(fake.is_idle());
 }
 
-/*
- * A process that has sampled PCs never finalizes CUPTI: with the second interface, torch.profiler
- * could not start in it any more.
- */
+/* A process that has sampled PCs never finalizes CUPTI: torch.profiler could not start. */
 TEST(pc_sampling_uses_the_first_interface)
 {
 	static char device;

@@ -1,7 +1,4 @@
-/*
- * CUDA backend: kernels that are recorded in windows. Most tests move the clock of the windows
- * (windows_skip()) instead of waiting for them.
- */
+/* CUDA backend: windows. Most tests move their clock (windows_skip()) instead of waiting. */
 #include "unit/cuda/pcs_session.h"
 
 #include <pthread.h>

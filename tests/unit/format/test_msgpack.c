@@ -1,7 +1,4 @@
-/*
- * format/msgpack_write and format/msgpack_read: shortest forms, every type read back, wrong
- * lengths.
- */
+/* format/msgpack_write and msgpack_read: shortest forms, every type, wrong lengths. */
 #include "unit/format/tokens.h"
 
 #include "format/msgpack_read.h"

@@ -80,10 +80,7 @@ TEST(wrapped_ring_buffer_is_read_in_order)
 	done();
 }
 
-/*
- * Groups of 3 in a ring buffer of 8 with a slack area of 2: the third extends past the end, and so
- * on.
- */
+/* Groups of 3 in a ring buffer of 8 with a slack area of 2: the third extends past the end. */
 TEST(groups_extend_into_the_slack_area)
 {
 	for (uint32_t groups = 1; groups < 40; groups++) {
@@ -141,9 +138,7 @@ TEST(clock_wraps)
 	put(0, 2, base + 0xf0000000, B, 5);
 	put(0, 3, base + 0x1d0000000, A_END, 0);
 	CHECK(decode_cta(&decoder, memory));
-	/*
-	 * Gaps of 2^32 cycles and more are invisible: clocks are extended with the shortest gaps.
-	 */
+	/* Gaps of 2^32 cycles and more are invisible: clocks get the shortest gaps. */
 	CHECK_U64(decoder.execution_count, 3);
 	CHECK_U64(decoder.executions[0].duration, 0x1d0000000 - 0x100);
 	CHECK_U64(decoder.executions[1].duration, 0x1000);
@@ -468,9 +463,7 @@ TEST(ends_or_starts_alone)
 	done();
 }
 
-/*
- * Random events, including wrapped ring buffers: nothing is lost, and nothing ends early.
- */
+/* Random events, also wrapped ring buffers: nothing is lost, and nothing ends early. */
 TEST(events_at_random)
 {
 	uint32_t state = 1;

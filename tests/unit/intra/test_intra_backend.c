@@ -497,10 +497,7 @@ TEST(timeline)
 	profile_free(profile);
 }
 
-/*
- * Together with a session that has activity records of kernels: warps are inside their kernel's
- * slice.
- */
+/* With a session that has activity records: warps are inside their kernel's slice. */
 TEST(warps_are_inside_their_kernels_slice)
 {
 	const uint64_t begin_ns = clock_monotonic_ns() + 1000000;

@@ -1,7 +1,4 @@
-/*
- * LLVM IR instrumentation pass: layouts, generated texts and the time that they take. Kernels
- * before and after the pass are in tests/golden/passes.
- */
+/* LLVM IR pass: layouts, texts and their time. tests/golden/passes has kernels before and after. */
 #include "unit/growth.h"
 #include "unit/tap.h"
 

@@ -1,7 +1,4 @@
-/*
- * Reader threads with a fake driver: many launches at once, reused buffers, driver faults, fork,
- * and ending a session in between.
- */
+/* Reader threads with a fake driver: many launches, reused buffers, faults, fork, ends. */
 #include "unit/fakes.h"
 #include "unit/intra/instrumented.h"
 #include "unit/recorded_trace.h"
@@ -225,9 +222,7 @@ TEST(no_thread_before_the_first_launch)
 	profile_free(profile);
 }
 
-/*
- * One thread waits for the device; if other launches have ended by then, more threads are started.
- */
+/* One thread waits for the device; if other launches have ended, more are started. */
 TEST(several_threads_when_launches_wait)
 {
 	const int launches = 100;
@@ -577,10 +572,7 @@ static int64_t executions_after(int launches, uint64_t *missing_out)
 	return executions;
 }
 
-/*
- * The program continues, no launch is counted twice or lost without being counted, and after the
- * fault everything works.
- */
+/* The program continues, each launch is counted once, and after the fault all works. */
 static void try_fault(const char *call, uint32_t first, uint32_t count)
 {
 	const int whole = 6 * CTAS * 2 * 2;
@@ -741,10 +733,7 @@ TEST(session_ends_while_launches_continue)
 
 /* ------------------------------------------------------------------ other sessions */
 
-/*
- * The session that ends first has another backend, and was the only one active when the kernels
- * ran: ending it waits for all backends.
- */
+/* The session that ends first has another backend: ending it waits for all backends. */
 TEST(the_end_of_a_session_waits_for_every_backend)
 {
 	struct profile *profile;

@@ -9,10 +9,7 @@
 	"\", \"=r\"() #1\n"
 #define END "}\n"
 
-/*
- * Bytes of the ring buffer of kernel `text`, which has `shared_bytes` itself, and of its slack area
- * in the upper 32 bits.
- */
+/* Bytes of the ring buffer of `text`, which has `shared_bytes`; upper 32 bits: its slack area. */
 static uint64_t ring_next_to(const char *text, uint32_t buffer_bytes, uint32_t shared_bytes)
 {
 	struct instrument_options options = {

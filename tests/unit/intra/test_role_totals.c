@@ -1,7 +1,4 @@
-/*
- * Warp metrics with a fake driver: from the records of a kernel to roles, critical path and async
- * overlap in the profile.
- */
+/* Warp metrics with a fake driver: roles, critical path and async overlap in the profile. */
 #include "unit/intra/instrumented.h"
 
 #include <pthread.h>
@@ -149,10 +146,7 @@ static void check_ctas(const struct profile *profile, int64_t recorded, int64_t 
 		 ctas * 610);
 	CHECK_EQ(value_of(profile, "mm/<warps>/<asynchronous>/copy", WARPS_OVERLAPPED_CYCLES),
 		 ctas * 10);
-	/*
-	 * Backwards from the end: 150 outside scopes, 50, the dot, 30, the copy, the producer's
-	 * 100, 100.
-	 */
+	/* Backwards: 150 outside scopes, 50, the dot, 30, the copy, the producer's 100, 100. */
 	CHECK_EQ(value_of(profile, CONSUMER "dot@ws.py:9", WARPS_PATH_CYCLES), ctas * 370);
 	CHECK_EQ(value_of(profile, CONSUMER DEFAULT, WARPS_PATH_CYCLES), ctas * (50 + 30));
 	CHECK_EQ(value_of(profile, CONSUMER WARPS_OUTSIDE_FRAME, WARPS_PATH_CYCLES),

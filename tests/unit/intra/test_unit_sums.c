@@ -209,10 +209,7 @@ static void check_cell(const struct warps_sums *sums, uint32_t unit, uint32_t sc
 	CHECK_U64(warps_cell(sums, unit, scope)->cycles, cycles);
 }
 
-/*
- * Unit 0 runs a partition, with a wait of 600 cycles that contains a scope; unit 1 only the last
- * scope.
- */
+/* Unit 0 runs a partition with a wait of 600 cycles around a scope; unit 1 the last scope. */
 TEST(times_of_a_unit_fill_its_cta)
 {
 	static const char text[] =

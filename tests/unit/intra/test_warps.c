@@ -230,9 +230,7 @@ TEST(a_producer_and_a_consumer)
 	done();
 }
 
-/*
- * With a buffer to be released: the producer waits too, and the end of its wait releases nothing.
- */
+/* With a buffer to be released: the producer waits too, and its wait releases nothing. */
 TEST(one_buffer_that_is_reused)
 {
 	static const char *const names[] = {"load", "dot", "empty barrier", "full barrier"};
@@ -278,10 +276,7 @@ TEST(path_goes_through_a_copy)
 	done();
 }
 
-/*
- * All warps of a partition wait for a copy; the one that ends last was not the first to see its
- * end.
- */
+/* All warps of a partition wait for a copy; the last to end was not the first to see it. */
 TEST(path_goes_through_a_copy_that_two_warps_wait_for)
 {
 	static const char *const names[] = {"issue", "dot", "wait_barrier", "copy"};
@@ -470,10 +465,7 @@ static void make_pipeline(uint64_t copy, uint64_t dot)
 		uint64_t start = loader + 5;
 		uint64_t ready = start + 30;
 
-		/*
-		 * Both sides are simulated together: the multiplication of this buffer has been
-		 * computed.
-		 */
+		/* Both sides are simulated together: this buffer has been multiplied. */
 		if (i >= STAGES && free_at[i - STAGES] + 20 > ready)
 			ready = free_at[i - STAGES] + 20;
 		ran(0, start, ready);
@@ -508,9 +500,7 @@ TEST(pipeline_bound_by_memory)
 {
 	make_pipeline(1000, 300);
 	add();
-	/*
-	 * Of three concurrent copies, the time between the multiplication of a buffer and the next.
-	 */
+	/* Of three concurrent copies, the time between two multiplications. */
 	CHECK_LE(85, share_of(sums.asyncs[4].path));
 	CHECK_LE(share_of(path(1, 3)), 15);
 	CHECK_LE(60, share_of(cycles(1, 2)));
@@ -553,10 +543,7 @@ TEST(nesting)
 	done();
 }
 
-/*
- * With overwritten records, only the time with records of all units is analyzed, including open
- * scopes.
- */
+/* With overwritten records, only time with records of all units counts, with open scopes. */
 TEST(overwritten_records)
 {
 	static const char *const names[] = {"partition0@a.py:1", "load", "wait"};

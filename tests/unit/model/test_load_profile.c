@@ -1,7 +1,4 @@
-/*
- * model/load_profile: phases and cleared epochs, sums over them, and tables with invalid rows. The
- * tables are arrays of this file, filled by hand.
- */
+/* model/load_profile: phases, cleared epochs and sums; invalid rows, in tables made by hand. */
 #include "unit/tap.h"
 
 #include "base/strings.h"
@@ -46,9 +43,7 @@ enum {
 	METRIC_LEVEL
 };
 
-/*
- * Frames f1 to f9, five metrics, devices CUDA 0 and 1; one node and one epoch: the root, phase 0.
- */
+/* Frames f1 to f9, five metrics, devices CUDA 0 and 1; a node and an epoch: the root. */
 static void set_up(void)
 {
 	static const struct row_metric metrics[] = {{0, PROTON_METRIC_INT64, 0},

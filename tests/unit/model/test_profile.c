@@ -1,6 +1,4 @@
-/*
- * model/profile: entries are found again, lists keep their order, frame names are readable.
- */
+/* model/profile: entries are found again, lists keep their order, names are readable. */
 #include "unit/tap.h"
 
 #include "model/profile.h"

@@ -1,6 +1,4 @@
-/*
- * model/rollup: sums over subtrees, exact integers, extremes, devices, names that exist or not.
- */
+/* model/rollup: sums over subtrees, exact integers, extremes, devices, names. */
 #include "unit/tap.h"
 
 #include "model/rollup.h"

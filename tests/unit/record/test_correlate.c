@@ -1,6 +1,4 @@
-/*
- * record/thread/correlate.h: launches find their records, even after the table became too small.
- */
+/* record/thread/correlate.h: launches find their records, even in a table that grew. */
 #include "record/thread/correlate.h"
 
 #include "unit/tap.h"

@@ -1,6 +1,4 @@
-/*
- * Estimates from windows: simulated loops with known times, of which a store sees only the windows.
- */
+/* Estimates from windows: simulated loops, of which a store sees only the windows. */
 #include "unit/recorded.h"
 #include "unit/tap.h"
 

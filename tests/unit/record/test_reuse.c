@@ -1,7 +1,4 @@
-/*
- * record/reuse: cleared names make space for an unlimited number of new ones, and nothing is ever
- * recorded under a wrong name.
- */
+/* record/reuse: cleared names make space for new ones, and no name is ever wrong. */
 #include "unit/recorded.h"
 
 #include <pthread.h>

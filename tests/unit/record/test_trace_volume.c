@@ -1,7 +1,4 @@
-/*
- * Traces larger than one extent of their tables, killed and corrupt: every row keeps its value
- * when the tables are spread over the file.
- */
+/* Traces larger than one extent of their tables, killed and corrupt: each row keeps its value. */
 #include "unit/recorded_trace.h"
 
 #include <malloc.h>

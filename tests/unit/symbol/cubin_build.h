@@ -1,7 +1,4 @@
-/*
- * Builder of small cubins and AMD code objects for tests: sections in the order of the calls, then
- * the section table.
- */
+/* Builder of small cubins and AMD code objects: sections in call order, then their table. */
 #ifndef TESTS_UNIT_SYMBOL_CUBIN_BUILD_H
 #define TESTS_UNIT_SYMBOL_CUBIN_BUILD_H
 

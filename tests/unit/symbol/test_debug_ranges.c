@@ -1,7 +1,4 @@
-/*
- * symbol/debug_info: lists of ranges of DWARF 5, entry by entry. test_amd_lines.py reads those that
- * LLVM writes.
- */
+/* symbol/debug_info: ranges of DWARF 5 by entry. test_amd_lines.py reads LLVM's. */
 #include "unit/tap.h"
 
 #include <stdio.h>

@@ -1,6 +1,4 @@
-/*
- * symbol/demangle: limits, and how types are written; tests/python/test_demangle.py has more names.
- */
+/* symbol/demangle: limits, and types; tests/python/test_demangle.py has more names. */
 #include "unit/tap.h"
 
 #include <stdlib.h>

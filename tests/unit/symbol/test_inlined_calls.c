@@ -1,7 +1,4 @@
-/*
- * symbol/inlined_calls: nesting, origins, and ranges that contradict each other. Real
- * .debug_info of LLVM is in test_amd_lines.py.
- */
+/* symbol/inlined_calls: nesting, origins, contradictions. test_amd_lines.py has LLVM's. */
 #include "unit/tap.h"
 
 #include <stdio.h>

@@ -1,7 +1,4 @@
-/*
- * symbol/line_table: tables of other compilers than Triton's, and damaged ones; test_line_table.py
- * compares those of Triton with nvdisasm.
- */
+/* symbol/line_table: other compilers' tables, and damaged ones; test_line_table.py has Triton's. */
 #include "unit/tap.h"
 
 #include "symbol/line_table.h"

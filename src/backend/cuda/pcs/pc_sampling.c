@@ -132,10 +132,7 @@ static void forget_checked(void)
 		atomic_store_explicit(&checked[i], NULL, memory_order_relaxed);
 }
 
-/*
- * While a context is created or destroyed, the driver may have locks that a thread with pcs_lock
- * waits for: then waiting for it has to end.
- */
+/* The driver may have locks that a thread with pcs_lock waits for: then waiting for it ends. */
 static bool take_lock(uint64_t limit_ns)
 {
 	uint64_t start_ns = clock_monotonic_ns();
@@ -286,9 +283,7 @@ static bool disable_all(void)
 	return !has_context();
 }
 
-/*
- * CUPTI refuses to enable records while a context is enabled, which the last stop has not disabled.
- */
+/* CUPTI enables no records while a context is enabled, which the last stop has not disabled. */
 static void disable_rest(void)
 {
 	struct proton_error err;

@@ -15,10 +15,7 @@
 #include "backend/cuda/cuda_mode.h"
 #include "record/backend.h"
 
-/*
- * After callbacks and records have started. Samples the calling thread's context and the primary
- * contexts, if any.
- */
+/* After callbacks and records: samples the calling thread's context and primary contexts. */
 int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err);
 /* Ends reading, and reads once more what was decoded: a stop is short then. */
 void pc_sampling_read(void);

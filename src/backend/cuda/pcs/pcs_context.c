@@ -126,10 +126,7 @@ static int read_reasons(const struct pcs_context *context)
 	return result;
 }
 
-/*
- * The size of the hardware buffer stays as CUPTI chooses it: on GPUs of compute capability 12,
- * setting it makes every read fail.
- */
+/* CUPTI chooses the hardware buffer's size: on compute capability 12, reads fail if it is set. */
 static int configure(struct pcs_context *context)
 {
 	struct pcs_attribute attributes[ATTRIBUTES_MAX] = {
@@ -307,10 +304,7 @@ void pcs_context_finish(struct pcs_context *context)
 		pcs_context_disable(context);
 }
 
-/*
- * After a buffer was full, CUPTI delivers little or nothing until the context is disabled and
- * enabled.
- */
+/* After a full buffer, CUPTI delivers little until the context is disabled and enabled. */
 void pcs_context_raise_period(struct pcs_context *context)
 {
 	struct pcs_params params = params_of(context);

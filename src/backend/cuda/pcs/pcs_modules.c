@@ -340,10 +340,7 @@ void pcs_modules_tick(void)
 
 /* ------------------------------------------------------------------ Triton's cache */
 
-/*
- * CUPTI gives the cubin of a module that was loaded before the session at a launch, but kernels may
- * then run only in graphs.
- */
+/* CUPTI gives an earlier module's cubin at a launch, but kernels may then run only in graphs. */
 
 /* The functions that are still without a cubin, each once. */
 static size_t take_wanted(struct pcs_wanted taken[WANTED_MAX])
