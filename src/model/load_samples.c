@@ -344,6 +344,41 @@ static bool alloc_samples(struct loading *loading)
 	       samples->sources && samples->files && samples->content;
 }
 
+/*
+ * Gives kernels that ran while PCs were sampled, and of which none is known, the number 0. Nodes of
+ * lines come after their kernels.
+ */
+static void add_zeros(struct loading *loading)
+{
+	struct profile *profile = loading->profile;
+	uint32_t all = profile_string(profile, SAMPLES_ALL, strlen(SAMPLES_ALL));
+	uint32_t metric = profile_metric(profile, all, PROTON_METRIC_INT64, 0);
+	bool *has_samples = calloc(profile->node_count + (size_t)1, sizeof(*has_samples));
+
+	if (!has_samples || profile->out_of_memory) {
+		profile->out_of_memory = true;
+		free(has_samples);
+		return;
+	}
+	for (size_t i = profile->node_count; i--;) {
+		const struct profile_node *node = &profile->nodes[i];
+
+		for (uint32_t v = node->first_value; v && !has_samples[i];
+		     v = profile->values[v].next)
+			has_samples[i] = profile->values[v].metric == metric;
+		if (has_samples[i] && profile->frames[node->frame].kind == FRAME_SOURCE)
+			has_samples[node->parent] = true;
+	}
+	for (size_t i = 0; i < loading->run_count; i++) {
+		uint32_t node = loading->runs[i].node;
+
+		if (!has_samples[node])
+			profile_value(profile, node, metric)->as.int64 = 0;
+		has_samples[node] = true;
+	}
+	free(has_samples);
+}
+
 ARRAY_ORDER(compare_functions, struct profile_function,
 	    ORDER_OF(b->samples, a->samples) ?: ORDER_OF(a->first_pc, b->first_pc))
 
@@ -370,22 +405,30 @@ static void add_functions(struct loading *loading)
 	ARRAY_SORT(samples->functions, samples->function_count, compare_functions);
 }
 
+static bool add_samples(struct loading *loading)
+{
+	loading->samples = calloc(1, sizeof(*loading->samples));
+	loading->profile->samples = loading->samples;
+	if (!loading->samples || !alloc_samples(loading) || !take_cells(loading))
+		return false;
+	ARRAY_SORT(loading->cells, loading->cell_count, compare_cells);
+	copy_content(loading);
+	add_functions(loading);
+	return true;
+}
+
 void load_samples(struct profile *profile, const struct samples_source *source)
 {
 	struct loading loading = {.profile = profile, .source = source, .budget = 1u << 26};
 
-	if (!source->view->table[TABLE_PCS] || source->view->rows[TABLE_PCS] <= 1)
-		return;
-	loading.samples = calloc(1, sizeof(*loading.samples));
-	profile->samples = loading.samples;
-	if (!loading.samples || !alloc_samples(&loading) || !take_cells(&loading) ||
-	    !take_runs(&loading)) {
+	if (!take_runs(&loading)) {
 		profile->out_of_memory = true;
-	} else {
-		ARRAY_SORT(loading.cells, loading.cell_count, compare_cells);
-		copy_content(&loading);
-		add_functions(&loading);
+		return;
 	}
+	if (rows_of(&loading, TABLE_PCS) > 1 && !add_samples(&loading))
+		profile->out_of_memory = true;
+	if (loading.run_count)
+		add_zeros(&loading);
 	hash_table_fini(&loading.children);
 	free(loading.cells);
 	free(loading.runs);

@@ -3,6 +3,8 @@
  *
  * - Samples become readable some time after they were taken, or when sampling is stopped.
  * - A read into the buffer that CUPTI was configured with fails.
+ * - The total of a read that has no space for all PCs counts the samples of the others already; the
+ *   next read does not count them again.
  * - Dropped samples are never counted. A full buffer shows in a read, which delivers nothing from
  *   then on, until the context is disabled and enabled.
  * - A second context of a device can be enabled, but gets no samples.
@@ -48,6 +50,7 @@ static const char *const reason_names[] = {
 struct entry {
 	struct fake_pc pc;
 	bool is_decoded;
+	bool is_counted; /* in a total */
 };
 
 struct context {
@@ -379,6 +382,15 @@ static void fill_pc(struct pcs_pc *to, const struct fake_pc *pc)
 	to->reasons[to->reason_count++] = (struct pcs_reason){REASON_FIRST + 2 * REASONS, 1000};
 }
 
+/* The samples of an entry that no total has. */
+static uint64_t count_entry(struct entry *entry)
+{
+	uint64_t samples = entry->is_counted ? 0 : entry->pc.samples;
+
+	entry->is_counted = true;
+	return samples;
+}
+
 static void read_data(struct context *context, struct pcs_data *data, bool reads_all)
 {
 	size_t kept = 0;
@@ -393,10 +405,13 @@ static void read_data(struct context *context, struct pcs_data *data, bool reads
 
 		if ((entry->is_decoded || reads_all) && data->count < data->capacity) {
 			fill_pc(&data->pcs[data->count++], &entry->pc);
-			data->samples += entry->pc.samples;
+			data->samples += count_entry(entry);
 			continue;
 		}
-		data->remaining += entry->is_decoded;
+		if (entry->is_decoded) {
+			data->remaining++;
+			data->samples += count_entry(entry);
+		}
 		entry->is_decoded = true; /* by the time of the next read */
 		context->entries[kept++] = *entry;
 	}

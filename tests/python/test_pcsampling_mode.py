@@ -84,6 +84,9 @@ def line_of(marker: str) -> int:
 def check(root: dict) -> None:
     kernel = at(root, "s", "add")
     frames = [(path[-1], node) for path, node in walk(kernel)]
+    for node in [kernel, *(node for _, node in frames)]:
+        names = [child["frame"]["name"] for child in node["children"]]
+        assert sorted(set(names)) == sorted(names)  # whatever their columns
     lines = {name for name, _ in frames if name.endswith("@add") and "program.py:" in name}
     for marker in ("LOAD", "STORE"):
         assert any(f"program.py:{line_of(marker)}@add" in name for name in lines)
@@ -144,6 +147,18 @@ def test_upstream_object_means_its_interval():
     root = load("test.hatchet")
     check(root)
     assert root["proton"]["info"]["pc_sampling_interval"] == "1024"
+
+
+def test_the_header_compares_the_samples_with_those_expected(monkeypatch):
+    program = PROGRAM.replace("now + 1000,", "now + 20_000_000,")
+    monkeypatch.setattr(sys.modules[__name__], "PROGRAM", program)
+    run("proton.finalize(session)")
+    info = load("test.hatchet")["proton"]["info"]
+    assert info["pc_sampling_received"] == "128"
+    share = 100 * 128 / int(info["pc_sampling_expected"])
+    assert 0 < share < 97
+    printed = run_command([sys.executable, "-m", "triton_proton.viewer", "test.hatchet"]).stdout
+    assert f"{share:.1f} % of the expected PC samples" in printed
 
 
 def test_a_killed_program_leaves_samples_and_machine_code():

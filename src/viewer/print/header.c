@@ -1,6 +1,7 @@
 /* Header line above a tree or table: command, duration and devices of the run. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -69,12 +70,19 @@ static void write_start(struct out *out, uint64_t start_ns)
 	out_text(out, text);
 }
 
+/* 0: there is none. */
+static double info_number(const struct profile *profile, const char *key)
+{
+	return strtod(profile_info_text(profile, key), NULL);
+}
+
 void header_print(const struct table_model *table, struct out *out)
 {
 	const struct profile *profile = table->profile;
 	const char *command = profile_info_text(profile, "command");
 	const char *host = profile_info_text(profile, "host");
 	const char *windows = profile_info_text(profile, "windows");
+	double expected = info_number(profile, "pc_sampling_expected");
 	bool has_any = false;
 
 	/* Files of other programs contain only devices, which are not worth a header line. */
@@ -98,6 +106,11 @@ void header_print(const struct table_model *table, struct out *out)
 		separate(out, table, &has_any);
 		out_text(out, "estimates from windows of ");
 		text_clean(out, windows, strlen(windows));
+	}
+	if (expected) {
+		separate(out, table, &has_any);
+		out_printf(out, "%.1f %% of the expected PC samples",
+			   100 * info_number(profile, "pc_sampling_received") / expected);
 	}
 	if (profile->start_ns) {
 		separate(out, table, &has_any);

@@ -186,6 +186,66 @@ TEST(not_issued_samples_are_a_subset_and_not_added)
 	profile_free(profile);
 }
 
+/* CUPTI counts samples in the total of a read that leaves them for the next one. */
+TEST(samples_that_a_read_leaves_for_the_next_one_have_their_function)
+{
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000000);
+	for (uint32_t i = 0; i < 30000; i++)
+		take(77, "mm", i * 16, "wait", 2);
+	/* Of a module that CUPTI does not know. */
+	take(77, NULL, 0, "wait", 3);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 60000);
+	CHECK_U64(rec_counter(session, "PC samples without a function"), 3);
+	CHECK_U64(rec_counter(session, "PC samples of profiler code"), 0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(samples_that_arrived_are_compared_with_those_expected)
+{
+	struct profile *profile;
+	const char *expected;
+	int session = start_sampling("pcsampling:interval=4096");
+
+	rec_begin_saying();
+	fake.context_create(&gpu0);
+	/* The flush of the end waits longer than the kernel takes. */
+	launch_function("mm", NULL, 20000000);
+	take(77, "mm", 0, "wait", 20);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	expected = rec_info(profile, "pc_sampling_expected");
+	CHECK_LT(1000, atol(expected));
+	CHECK_STR(rec_info(profile, "pc_sampling_received"), "20");
+	CHECK_EQ(rec_printed("20 of about"), 1);
+	CHECK_EQ(rec_printed(expected), 1);
+	CHECK_EQ(rec_printed("at an interval of 4096 cycles"), 1);
+	profile_free(profile);
+}
+
+TEST(a_kernel_without_samples_has_the_number_0)
+{
+	static const char *const modes[] = {"pcsampling", "pcsampling:serialized"};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct profile *profile;
+		int session = start_sampling(modes[i]);
+		const struct profile_value *value;
+
+		fake.context_create(&gpu0);
+		launch_function("tiny", NULL, 1000);
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		profile = finish();
+		value = rec_value(profile, "tiny", "num_samples");
+		CHECK(value);
+		CHECK_EQ(value->as.int64, 0);
+		profile_free(profile);
+	}
+}
+
 TEST(a_context_that_exists_at_the_start_is_sampled)
 {
 	int session;

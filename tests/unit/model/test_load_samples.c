@@ -101,7 +101,7 @@ TEST(function_of_a_code_object_ran_where_that_did_or_where_none_is_known)
 	t.functions[1].crc = 7;
 	profile = load();
 	CHECK_EQ(samples_of(profile, "a"), 100);
-	CHECK_EQ(samples_of(profile, "b"), -1);
+	CHECK_EQ(samples_of(profile, "b"), 0);
 	profile_free(profile);
 	t.functions[2].crc = 0;
 	profile = load();
@@ -127,4 +127,23 @@ TEST(run_of_a_kernel_or_function_that_is_not_there_is_damage)
 		profile_free(profile);
 		strings_fini(&t.strings);
 	}
+}
+
+TEST(kernels_that_ran_without_a_sample_have_the_number_0)
+{
+	struct profile *profile;
+
+	set_up(5);
+	t.view.rows[TABLE_PCS] = 1;
+	profile = load();
+	CHECK(!profile->is_damaged && !profile->samples);
+	CHECK_EQ(samples_of(profile, "a"), 0);
+	CHECK_EQ(samples_of(profile, "b"), 0);
+	profile_free(profile);
+	/* The other one did not run while PCs were sampled. */
+	t.view.rows[TABLE_RUNS] = 2;
+	profile = load();
+	CHECK_EQ(samples_of(profile, "a"), 0);
+	CHECK_EQ(samples_of(profile, "b"), -1);
+	profile_free(profile);
 }

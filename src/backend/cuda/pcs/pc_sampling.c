@@ -19,6 +19,7 @@
 
 #define SHARE_MAX 15u /* percent of samples without a function that are not worth a warning */
 #define SHARE_SAMPLES_MIN 1000u
+#define RECEIVED_MIN 97u /* percent of the expected samples */
 #define CHECKED_MAX 16u
 #define CLOSE_NS 200000000ull /* to wait for threads that launch or load modules */
 #define CREATE_NS 20000000ull /* to wait while a context is created, which takes 100 ms or more */
@@ -401,11 +402,6 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	return status;
 }
 
-static uint64_t samples_expected(void)
-{
-	return pcs_windows_expected_cycles() >> current_period();
-}
-
 static uint64_t samples_seen(void)
 {
 	return pcs_statistics.samples + pcs_statistics.profiler + pcs_statistics.unknown;
@@ -425,11 +421,23 @@ static void note_nothing(void)
 		message("no PCs were sampled: other threads launched kernels or loaded modules all "
 			"the time, and PC sampling could not start; make the session longer, or "
 			"start it before these threads");
-	else if (was_enabled && samples_expected() >= FLUSH_EXPECTED_MIN)
+	else if (was_enabled && pcs_windows_expected() >= FLUSH_EXPECTED_MIN)
 		message("no PC samples arrived, and about %" PRIu64 " were expected; another tool "
 			"may measure this GPU (DCGM, Nsight Compute), or CUPTI could not decode "
 			"them in time",
-			samples_expected());
+			pcs_windows_expected());
+}
+
+/* Compares what arrived with what the kernels' time gives. */
+static void note_received(uint64_t all)
+{
+	uint64_t expected = pcs_windows_expected();
+
+	if (expected >= FLUSH_EXPECTED_MIN && all < expected / 100 * RECEIVED_MIN)
+		message("%" PRIu64 " of about %" PRIu64 " expected PC samples arrived (%" PRIu64
+			" %%, at an interval of %llu cycles): the GPU's clock was below its "
+			"maximum, or samples were lost",
+			all, expected, all * 100 / expected, 1ull << current_period());
 }
 
 static void note_losses(void)
@@ -437,7 +445,9 @@ static void note_losses(void)
 	const struct pcs_statistics *seen = &pcs_statistics;
 	uint64_t all = samples_seen();
 
-	if (!all)
+	if (all)
+		note_received(all);
+	else
 		note_nothing();
 
 	note_share(seen->profiler, all,
@@ -501,7 +511,7 @@ void pc_sampling_clear(void)
 static bool is_nothing_here(void)
 {
 	return samples_seen() == flushed_seen &&
-	       samples_expected() >= flushed_expected + FLUSH_EXPECTED_MIN;
+	       pcs_windows_expected() >= flushed_expected + FLUSH_EXPECTED_MIN;
 }
 
 /*
@@ -538,7 +548,7 @@ void pc_sampling_flush(void)
 	}
 	pthread_mutex_lock(&pcs_lock);
 	flushed_seen = samples_seen();
-	flushed_expected = samples_expected();
+	flushed_expected = pcs_windows_expected();
 	pcs_modules_tick();
 	pthread_mutex_unlock(&pcs_lock);
 	flushed_launched = launched;
@@ -574,7 +584,8 @@ void pc_sampling_describe(backend_add_fn add, void *user)
 	if (period != pcs_mode.period)
 		gpu_describe_number(add, user, "pc_sampling_interval_requested",
 				    UINT64_C(1) << pcs_mode.period);
-	gpu_describe_number(add, user, "pc_sampling_expected", samples_expected());
+	gpu_describe_number(add, user, "pc_sampling_expected", pcs_windows_expected());
+	gpu_describe_number(add, user, "pc_sampling_received", samples_seen());
 	gpu_describe_number(add, user, "pc_sampling_asked", pcs_modules_events());
 	gpu_describe_number(add, user, "overhead_pc_sampling_ns", pcs_statistics.drain_ns);
 	pthread_mutex_unlock(&pcs_lock);

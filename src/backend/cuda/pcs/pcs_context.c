@@ -205,7 +205,7 @@ int pcs_context_begin(struct pcs_context *context)
 	if (result != CUPTI_OK)
 		return result;
 	context->is_started = true;
-	pcs_windows_begin(context->id, clock_monotonic_ns());
+	pcs_windows_begin(context, clock_monotonic_ns());
 	return CUPTI_OK;
 }
 

@@ -539,14 +539,13 @@ static uint32_t function_by_name(uint64_t crc, const char *name)
 void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
 			   struct execution *execution)
 {
-	if (!kernel->name || pcs_mode.is_serialized)
+	if (!kernel->name)
 		return;
 	if (!crc)
 		crc = crc_of_launch(kernel->correlation_id);
 	execution->function = function_by_name(crc, kernel->name);
-	execution->sampled_ns =
-		pcs_windows_overlap(kernel->context_id, execution->start_ns, execution->end_ns);
-	pcs_windows_expect(kernel, execution);
+	if (!pcs_mode.is_serialized)
+		pcs_windows_run(kernel, execution);
 }
 
 /* While nothing was attached, modules were unloaded and their handles used again. */

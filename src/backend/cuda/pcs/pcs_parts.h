@@ -24,6 +24,7 @@ struct pcs_context {
 	bool is_serialized;
 	bool is_started;
 	bool is_full; /* a buffer was; CUPTI delivers nothing until pcs_context_raise_period() */
+	int64_t unmatched;           /* samples in totals, but in no read yet */
 	struct pcs_data *configured; /* CUPTI's own buffer; its rest arrives there at the end */
 };
 
@@ -80,27 +81,25 @@ void pcs_context_raise_period(struct pcs_context *context);
  *
  * `context` is CUPTI's id, as in kernel records. Times of clock_monotonic_ns().
  */
-void pcs_windows_begin(uint32_t context, uint64_t now_ns);
+void pcs_windows_begin(const struct pcs_context *context, uint64_t now_ns);
 void pcs_windows_end(uint32_t context, uint64_t now_ns);
-/* The part of a kernel's time that is in windows of its context. */
-uint64_t pcs_windows_overlap(uint32_t context, uint64_t start_ns, uint64_t end_ns);
 /* Forgets all windows that have ended. */
 void pcs_windows_clear(void);
 
 /*
- * Counts time of processors that the kernel may have used while it was sampled: at most one
- * processor per block. An idle processor gives no samples.
+ * Sets the part of a kernel's time that is in windows of its context, and expects its samples: of
+ * at most one processor per block, because an idle one gives none.
  */
-void pcs_windows_expect(const struct cupti_kernel *kernel, const struct execution *execution);
-/* Cycles counted so far, at the highest clock rate of the device. */
-uint64_t pcs_windows_expected_cycles(void);
+void pcs_windows_run(const struct cupti_kernel *kernel, struct execution *execution);
+/* Samples expected so far, at the highest clock rate of the device. */
+uint64_t pcs_windows_expected(void);
 
 /* pcs_drain.c. */
 void pcs_drain_start(void);
 void pcs_drain_stop(void);
 
 /* pcs_take.c: adds the content of a buffer; pcs_lock is held. */
-void pcs_take(const struct pcs_context *context, struct pcs_data *data);
+void pcs_take(struct pcs_context *context, struct pcs_data *data);
 /* Prepares for `count` stall reasons of CUPTI; `names` by index. False: out of memory. */
 bool pcs_take_reasons(const uint32_t *indexes, char *const *names, size_t count);
 

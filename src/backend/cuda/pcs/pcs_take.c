@@ -95,7 +95,20 @@ static void take_pc(const struct pcs_pc *pc, uint32_t function, struct sample_to
 		totals->samples += batch[i].samples;
 }
 
-void pcs_take(const struct pcs_context *context, struct pcs_data *data)
+/*
+ * Samples without a function. CUPTI's total of a call that leaves PCs for the next one counts their
+ * samples already (measured with 13.0), so totals are compared when nothing is left.
+ */
+static uint64_t count_unknown(struct pcs_context *context, const struct pcs_data *data,
+			      uint64_t known)
+{
+	int64_t unmatched = context->unmatched + (int64_t)(data->samples - known);
+
+	context->unmatched = data->remaining ? unmatched : 0;
+	return data->remaining || unmatched < 0 ? 0 : (uint64_t)unmatched;
+}
+
+void pcs_take(struct pcs_context *context, struct pcs_data *data)
 {
 	struct sample_totals totals = {.profiler = data->non_user};
 	const struct sample_totals none = {0};
@@ -104,7 +117,6 @@ void pcs_take(const struct pcs_context *context, struct pcs_data *data)
 	const char *name = NULL;
 	uint64_t crc = 0;
 	uint32_t next = 0;
-	uint64_t known;
 
 	totals.losses = pcs_statistics.full - pcs_statistics.full_added;
 	pcs_statistics.full_added = pcs_statistics.full;
@@ -130,8 +142,7 @@ void pcs_take(const struct pcs_context *context, struct pcs_data *data)
 	}
 	if (batch_count && correlation)
 		add_batch(correlation, function, &none);
-	known = totals.samples + data->non_user;
-	totals.unknown = data->samples > known ? data->samples - known : 0;
+	totals.unknown = count_unknown(context, data, totals.samples + data->non_user);
 	if (batch_count || totals.profiler || totals.unknown || totals.losses)
 		add_batch(0, 0, &totals);
 	pcs_statistics.samples += totals.samples;
