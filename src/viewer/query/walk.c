@@ -73,7 +73,7 @@ void walk_fini(struct walk *walk)
 	*walk = (struct walk){0};
 }
 
-/* For the stack: what is printed first is pushed last. */
+/* The node that is printed first is pushed last. */
 static int compare_steps(const void *left, const void *right, void *keys_pointer)
 {
 	const struct walk_step *a = left;
