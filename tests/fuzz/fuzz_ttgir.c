@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "intra/ttgir/ttgir.h"
+#include "intra/work/work.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
@@ -129,6 +130,27 @@ static void check_relocation(const char *before, size_t before_length, const cha
 	ttgir_result_fini(&result);
 }
 
+/* Counts what it does on a small grid, with all arguments 7. */
+static void check_counting(const char *text, size_t length)
+{
+	struct work_argument arguments[4];
+	struct work_launch launch = {.grid = {3, 1, 2}, .arguments = arguments};
+	struct proton_error err;
+	struct program *program;
+	struct work work;
+
+	if (work_read(text, length, &program, &err) != PROTON_OK)
+		return;
+	for (uint32_t i = 0; i < 4; i++)
+		arguments[i] = (struct work_argument){true, 7};
+	for (; launch.argument_count <= 4; launch.argument_count++)
+		if (work_count(program, &launch, &work, &err) == PROTON_OK &&
+		    (work.requested[0].low > work.requested[0].high ||
+		     work.compulsory[0].low > work.compulsory[0].high))
+			abort();
+	work_free(program);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	const char *middle;
@@ -143,6 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	check_insertion(text, length, "default:auto=all:budget=5", TTGIR_MARKERS);
 	check_insertion(text, length, "default:auto=all:budget=off:buffer_size=256", TTGIR_RECORDS);
 	check_taking_out(text, length);
+	check_counting(text, length);
 	middle = memchr(text, '\0', length);
 	if (middle)
 		check_relocation(text, (size_t)(middle - text), middle + 1,

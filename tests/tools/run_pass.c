@@ -15,6 +15,7 @@
  *     run_pass strip WHEN                   partitions, loops or always
  *     run_pass restore                      two texts: TTIR with scopes, TTGIR without
  *     run_pass work                         for each line, whether it is work
+ *     run_pass count X,Y,Z ARGUMENT...      what TTIR does on a grid; "-": an unknown argument
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@
 #include "intra/llvm/sum_plan.h"
 #include "intra/ttgir/provenance.h"
 #include "intra/ttgir/ttgir.h"
+#include "intra/work/work.h"
 
 static uint64_t number_of(const char *key, int count, char **words, uint64_t otherwise)
 {
@@ -399,6 +401,46 @@ static int run_work(const char *text, size_t length, struct proton_error *err)
 	return PROTON_OK;
 }
 
+static void print_range(const char *name, struct work_range range)
+{
+	if (range.low < range.high)
+		printf("%s: %.0f to %.0f\n", name, range.low, range.high);
+	else if (range.high > 0)
+		printf("%s: %.0f\n", name, range.high);
+}
+
+static int run_count(const char *text, size_t length, struct proton_error *err)
+{
+	static const char *const dots[] = {"dots4", "dots8", "dots16", "dots32", "dots64"};
+	static const char *const others[] = {"others4", "others8", "others16", "others32",
+					     "others64"};
+	struct work_argument values[64] = {0};
+	struct work_launch launch = {.arguments = values};
+	struct program *program;
+	struct work work;
+	char *grid = words[0];
+	int status = work_read(text, length, &program, err);
+
+	if (status != PROTON_OK)
+		return status;
+	for (int i = 0; i < 3; i++, grid += *grid == ',')
+		launch.grid[i] = strtoll(grid, &grid, 10);
+	for (int i = 1; i < arguments && i <= 64; i++, launch.argument_count++)
+		if (strcmp(words[i], "-") != 0)
+			values[i - 1] = (struct work_argument){true, strtoll(words[i], NULL, 10)};
+	status = work_count(program, &launch, &work, err);
+	for (uint32_t i = 0; i < WORK_WIDTHS && status == PROTON_OK; i++) {
+		print_range(dots[i], work.dots[i]);
+		print_range(others[i], work.others[i]);
+	}
+	for (uint32_t i = 0; i < 2 && status == PROTON_OK; i++) {
+		print_range(i ? "stored" : "loaded", work.requested[i]);
+		print_range(i ? "stored once" : "loaded once", work.compulsory[i]);
+	}
+	work_free(program);
+	return status;
+}
+
 /* ------------------------------------------------------------------ the program */
 
 static const struct {
@@ -409,6 +451,7 @@ static const struct {
 	{"llvm", run_llvm, 1},   {"plan", run_plan, 0},       {"reschedule", run_reschedule, 0},
 	{"hoist", run_hoist, 0}, {"records", run_records, 0}, {"scopes", run_scopes, 1},
 	{"strip", run_strip, 1}, {"restore", run_restore, 0}, {"work", run_work, 0},
+	{"count", run_count, 1},
 };
 
 /* Prints what the text is about; returns its begin. */
