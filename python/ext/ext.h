@@ -302,7 +302,7 @@ bool ext_is_finalizing(void);
 /* hold_threads.c */
 int ext_hold_init(PyObject *module);
 extern PyMethodDef ext_instrument_methods[], ext_instrument_launch_methods[], ext_peaks_methods[],
-	ext_control_methods[];
+	ext_work_methods[], ext_control_methods[];
 /* Visits the references of launch.c, for the garbage collector and the module's end. */
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);
 void ext_launch_clear(struct ext_state *state);

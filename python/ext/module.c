@@ -57,6 +57,7 @@ static int module_exec(PyObject *module)
 	    PyModule_AddFunctions(module, ext_instrument_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_instrument_launch_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 ||
+	    PyModule_AddFunctions(module, ext_work_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_control_methods) < 0 || ext_tasks_init() < 0 ||
 	    ext_hold_init(module) < 0 || ext_torch_init(module) < 0)
 		return -1;

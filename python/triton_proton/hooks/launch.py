@@ -7,12 +7,12 @@ import sys
 from types import ModuleType
 from typing import Optional
 
-from .. import _libproton
+from .. import _libproton, _work
 from .._imports import forget, when_imported
 from .._message import warn
 from ..metric import FLOPS_WIDTHS
 from ..state import COMPUTE_METADATA_SCOPE_NAME
-from .hook import Hook
+from .hook import Hook, HookManager
 
 __all__ = ["COMPUTE_METADATA_SCOPE_NAME", "LaunchHook", "id"]
 
@@ -40,6 +40,7 @@ class LaunchHook(Hook):
     # Metric names with a special meaning in Triton 3.6; every name is recorded.
     flops_width = list(FLOPS_WIDTHS)
     metrics = [*(f"flops{width}" for width in FLOPS_WIDTHS), "bytes", "flops"]
+    work = "compiler"
     _instance: Optional["LaunchHook"] = None
 
     # In C, because they run at every launch.
@@ -51,7 +52,13 @@ class LaunchHook(Hook):
             cls._instance = super().__new__(cls)
         return cls._instance
 
-    def configure(self, *, include: Optional[str] = None, exclude: Optional[str] = None) -> None:
+    def configure(
+        self,
+        *,
+        include: Optional[str] = None,
+        exclude: Optional[str] = None,
+        work: str = "compiler",
+    ) -> None:
         """Record metadata only for kernels with a name that matches `include` and not `exclude`.
 
         Both are regular expressions that are matched at the beginning of a name. The compiled
@@ -59,16 +66,29 @@ class LaunchHook(Hook):
         is not called if the compiled name does not pass. Other kernels are timed under their own
         name. The filter applies until the next call or until the last session with this hook has
         ended.
+
+        `work`: "compiler" counts flops and bytes of kernels without a metadata function from their
+        TTIR; "none" does not.
         """
+        if work not in ("compiler", "none"):
+            raise ValueError(f"work is 'compiler' or 'none', not {work!r}")
         include_pattern = re.compile(include) if include is not None else None
         exclude_pattern = re.compile(exclude) if exclude is not None else None
         _libproton.launch_filter(include_pattern, exclude_pattern)
+        self.work = work
+        if work == "none":
+            _work.stop()
+        elif self in HookManager.active_hooks:
+            _work.follow()
 
     def activate(self) -> None:
         when_imported("triton.knobs", _follow_version)
+        if self.work == "compiler":
+            _work.follow()
 
     def deactivate(self) -> None:
         forget("triton.knobs", _follow_version)
+        _work.stop()
 
     def reset(self) -> None:
         self.configure()

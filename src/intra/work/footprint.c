@@ -40,7 +40,7 @@ static bool add_dimension(struct box *box, int64_t stride, int64_t count)
 static bool join_dimensions(struct box *box)
 {
 	uint32_t count = 1;
-	int64_t extent; /* of the dimensions so far */
+	int64_t extent; /* all dimensions so far */
 
 	ARRAY_SORT(box->at, box->count, compare_dimensions);
 	if (box->at[0].stride != 1)

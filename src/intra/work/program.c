@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/hash_table.h"
+#include "base/hash.h"
 #include "intra/ttgir/mlir_text.h"
 
 #define SHAPE_MAX (1u << 24)
@@ -14,7 +14,7 @@
 struct reading {
 	struct program *program;
 	const struct mlir_regions *text;
-	struct hash_table by_name; /* of `names`, whose index is a value, + 1 */
+	struct hash_table by_name; /* indices of `names`, which are values, + 1 */
 	struct slice *names;
 	size_t name_capacity;
 	bool is_out_of_memory;
@@ -476,7 +476,7 @@ static void read_line(struct reading *reading, uint32_t at)
 	}
 	if (!text->line.op.length)
 		return;
-	slice_take(&rest, "\""); /* of the generic form */
+	slice_take(&rest, "\""); /* the generic form has it */
 	find_operation(text->line.op, line);
 	if (line->op == OP_FOR || line->op == OP_WHILE)
 		read_loop(reading, line, slice_before(rest, " : "));

@@ -59,17 +59,17 @@ enum program_op {
 	OP_BRANCH,
 	OP_BRANCH_IF,
 	OP_RETURN,
-	OP_UNKNOWN, /* what it does is unknown: a call, assembly, a new operation */
+	OP_UNKNOWN, /* with unknown effects: a call, assembly, a new operation */
 };
 
 struct program_type {
 	uint32_t rank;
 	int64_t shape[TILE_RANK];
-	uint32_t bits; /* of an element, or of what a pointer points to */
+	uint32_t bits; /* per element, or element pointed to */
 	bool is_pointer;
 	bool is_float;
 	bool is_descriptor;
-	uint32_t parts; /* of a parameter: where the descriptor's parts are in the operands */
+	uint32_t parts; /* if it is a descriptor's parameter: operands */
 };
 
 /* One for each line of the text. */
@@ -81,11 +81,11 @@ struct program_line {
 	uint32_t result_count;
 	uint32_t end;  /* last line of the region; if it has two blocks, of the second */
 	uint32_t next; /* line between the two blocks; else `end` */
-	struct program_type types[2]; /* of the first operand and the second one, or the result */
+	struct program_type types[2]; /* first operand; second one, or result */
 	int64_t number;               /* a constant, an axis, an order, a line */
 	int64_t other;
 	bool is_known; /* the constant is a number */
-	double flops;  /* of an element of types[0] */
+	double flops;  /* per element of types[0] */
 };
 
 struct program {

@@ -159,7 +159,7 @@ static enum outcome read_changes(struct run *run, const struct loop *loop)
 }
 
 /*
- * What an iteration adds to each carried value. Where it is not a number, the value becomes
+ * The change of each carried value in an iteration. Where it is not a number, the value becomes
  * unknown, or iterations are needed one by one.
  */
 static void compare_changes(struct run *run, const struct loop *loop, struct value *initial,

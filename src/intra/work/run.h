@@ -11,7 +11,7 @@ struct run {
 	const struct program *program;
 	struct work *work;
 	bool *is_single; /* by line: the loop's iterations are evaluated one by one */
-	/* of the loops that are evaluated at once, by depth and for what they carry */
+	/* by atom: the loop's line */
 	uint32_t loop_lines[ATOM_COUNT];
 	uint32_t loop_depth;
 	uint32_t carried_count;

@@ -1,4 +1,4 @@
-/* What is known about the values of a kernel while it is evaluated for a launch. */
+/* Values of a kernel while it is evaluated for a launch. */
 #ifndef INTRA_WORK_VALUES_H
 #define INTRA_WORK_VALUES_H
 
@@ -17,7 +17,7 @@ enum value_kind {
 
 struct value {
 	enum value_kind kind;
-	uint32_t argument; /* of a pointer; of a descriptor, its first operand */
+	uint32_t argument; /* a pointer's; a descriptor's first operand */
 	uint32_t bound_count;
 	union {
 		struct affine form;
@@ -43,7 +43,7 @@ struct evaluation {
 	bool has_no_tiles; /* does not need atoms where a tensor's position stays in it */
 };
 
-/* The value of an operand; what is missing is unknown. */
+/* The value of an operand; unknown if it is missing. */
 const struct value *operand_of(const struct evaluation *evaluation, const struct program_line *line,
 			       uint32_t number);
 void value_set_number(struct value *value, int64_t number);

@@ -1,7 +1,7 @@
 /*
- * What a kernel does in one launch: its floating-point operations and the bytes that it accesses,
- * counted from its TTIR and the launch's arguments. Nothing is guessed: what depends on data is
- * between bounds.
+ * The work of a kernel in one launch: its floating-point operations and the bytes that it accesses,
+ * counted from its TTIR and the launch's arguments. Nothing is guessed: numbers that depend on data
+ * are between bounds.
  */
 #ifndef INTRA_WORK_WORK_H
 #define INTRA_WORK_WORK_H
@@ -26,7 +26,7 @@ struct work {
 	struct work_range others[WORK_WIDTHS];
 	/* Bytes of all loads, and of all stores, that masks permit. */
 	struct work_range requested[2];
-	/* The same, but each byte counted once: the minimum that has to be moved. */
+	/* As above, with each byte counted once: the minimum to be moved. */
 	struct work_range compulsory[2];
 };
 
