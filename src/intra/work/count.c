@@ -95,7 +95,7 @@ static void add_access(struct run *run, const struct value *pointer, const struc
 				      &run->steps);
 	add(run, &run->work->requested[is_store], mask && !isnan(points) ? points * bytes : 0,
 	    (mask && !isnan(points) ? points : all) * bytes);
-	if (!all || (mask && points == 0))
+	if (all == 0 || (mask && points == 0))
 		return;
 	if (!mask || pointer->kind != VALUE_POINTER || run->unsure || run->unbounded) {
 		run->is_footprint_unknown[is_store] = true;
