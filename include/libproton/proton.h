@@ -578,19 +578,48 @@ PROTON_API void proton_instrument_forget(uint64_t function);
  */
 PROTON_API uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t stream);
 /*
- * The launch has been made; it is attributed to the calling thread's context. Call it for every
- * launch, with or without a buffer. Returns 0, or once per kernel and session a percentage: the
- * records of earlier launches took more than the mode's budget for automatic scopes, and the kernel
- * should be compiled again with this one. The caller may ignore it.
+ * The launch is about to be made; `function` may also be a plain kernel of a closed loop. Optional:
+ * without it, no prices are measured.
  */
-PROTON_API uint32_t proton_instrument_launched(uint64_t function, uint64_t stream);
+PROTON_API void proton_instrument_launching(uint64_t function, uint64_t stream);
 /*
- * Around that compilation, if the thread also loads the new kernel: the driver calls of this thread
- * do not disturb other threads that capture graphs. `is_replaced`: later launches use the new
- * kernel; this is printed, and reports no longer mention the old one.
+ * The launch has been made; it is attributed to the calling thread's context. Call it for every
+ * launch, with or without a buffer. True if the mode has a budget for automatic scopes and the
+ * caller has something to do, which it may ignore: begin a closed loop for this kernel if it has
+ * none, which is asked for once per session; else compile what proton_instrument_wanted() returns,
+ * and make the next launch with the variant proton_instrument_choice().
  */
-PROTON_API void proton_instrument_again_begin(void);
-PROTON_API void proton_instrument_again_end(uint64_t function, bool is_replaced);
+PROTON_API bool proton_instrument_launched(uint64_t function, uint64_t stream);
+
+/*
+ * Closed loops: launches of a kernel rotate between variants with different automatic scopes, and
+ * the price of the scopes is measured. Variant 0 is the plain kernel. The loaded kernel `function`
+ * becomes variant 1 of a new loop, with the first `first` of its scopes; their `names` are one per
+ * line. E_INVALID: the function is unknown. E_NOMEM.
+ */
+PROTON_API int proton_instrument_loop(uint64_t function, const char *names, uint32_t first,
+				      struct proton_error *err);
+/*
+ * A variant to compile, in the loop that has `function`: with the scopes from `*first_out` up to
+ * `*end_out`, which are equal for the plain kernel. False if there is none now.
+ */
+PROTON_API bool proton_instrument_wanted(uint64_t function, uint32_t *variant_out,
+					 uint32_t *first_out, uint32_t *end_out);
+/*
+ * It was loaded as `made`, and registered by proton_instrument_kernel() unless it is plain. 0: it
+ * could not be made, or needs more registers or memory than its scopes are worth.
+ */
+PROTON_API void proton_instrument_made(uint64_t function, uint32_t variant, uint64_t made);
+/* True if the stream is being captured into a graph, or that is unknown. */
+PROTON_API bool proton_instrument_is_capturing(uint64_t stream);
+/* The variant for the next launch, or if `is_usual`, for launches that are not measured. */
+PROTON_API uint32_t proton_instrument_choice(uint64_t function, bool is_usual);
+/*
+ * Around loading a variant: the driver calls of this thread do not disturb other threads that
+ * capture graphs.
+ */
+PROTON_API void proton_instrument_load_begin(void);
+PROTON_API void proton_instrument_load_end(void);
 
 /* ------------------------------------------------------------------ reading recorded data */
 

@@ -183,14 +183,15 @@ static PyObject *ttgir_text(PyObject *module, int status, struct ttgir_result *r
 PyDoc_STRVAR(
 	ttgir_doc,
 	"instrument_ttgir(text, mode, is_amd, for_people=False, records=0, registers_less=0, "
-	"without='', costs='', loop_levels=0)\n--\n\n"
+	"without='', costs='', loop_levels=0, only='')\n--\n\n"
 	"Put the automatic scopes of a mode into TTGIR: (text, or None if nothing changed; how "
 	"many records a warp makes in one pass; omitted scopes, or None; every n-th CTA records, "
-	"1 without a budget). `for_people` writes "
+	"1 without a budget; the names of all, one per line). `for_people` writes "
 	"proton.record instead of markers; `records` is the size of a warp's ring buffer, 0 if "
 	"not known yet; `registers_less` is the percentage of the registers of its scopes that "
 	"must be saved, with a budget, `without` names scopes to omit, one per line, `costs` of "
-	"more scopes are for the note, and loops deeper than `loop_levels` are omitted, unless 0. "
+	"more scopes are for the note, loops deeper than `loop_levels` are omitted, unless 0, and "
+	"`only` names the scopes to keep instead, one per line. "
 	"ProtonError for text that is not as MLIR prints it.");
 
 static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
@@ -201,14 +202,15 @@ static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 	struct ttgir_insertion how = {0};
 	const char *text, *mode_text;
 	Py_ssize_t length;
-	const char *without = "", *costs = "";
+	const char *without = "", *costs = "", *only = "";
 	int is_amd, for_people = 0;
-	if (!PyArg_ParseTuple(args, "s#sp|pIIssI:instrument_ttgir", &text, &length, &mode_text,
+	if (!PyArg_ParseTuple(args, "s#sp|pIIssIs:instrument_ttgir", &text, &length, &mode_text,
 			      &is_amd, &for_people, &how.records, &how.registers_less, &without,
-			      &costs, &how.loop_levels))
+			      &costs, &how.loop_levels, &only))
 		return NULL;
 	how.without = slice_of(without);
 	how.costs = slice_of(costs);
+	how.only = slice_of(only);
 	if (how.registers_less > 100)
 		how.registers_less = 100;
 	if (!read_mode(module, mode_text, &mode))
@@ -221,10 +223,12 @@ static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 	uint32_t records = result.record_count;
 	uint32_t stride = result.cta_stride;
 	char *omitted = result.note;
-	result.note = NULL;
+	char *names = result.names;
+	result.note = result.names = NULL;
 	PyObject *made = ttgir_text(module, status, &result, &err);
-	made = made ? Py_BuildValue("(NIzI)", made, records, omitted, stride) : NULL;
+	made = made ? Py_BuildValue("(NIzIz)", made, records, omitted, stride, names) : NULL;
 	free(omitted);
+	free(names);
 	return made;
 }
 

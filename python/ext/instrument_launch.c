@@ -107,21 +107,36 @@ static bool data_number(PyObject *data, const char *key, uint64_t *out)
 	return is_number;
 }
 
-/*
- * Triton compiles the kernel again, on this thread: its records took more than the budget. False
- * with an exception that ends programs, such as KeyboardInterrupt.
- */
-static bool compile_again(uint64_t function, uint32_t budget)
+/* The function and the stream of Triton's LazyDict; false after a report. */
+static bool launch_of(PyObject *metadata, uint64_t *function, uint64_t *stream)
 {
-	PyObject *call = ext_package_attribute("triton_proton._instrument", "compile_again");
-	PyObject *done;
-	bool is_replaced;
+	PyObject *data = PyObject_GetAttrString(metadata, "data");
+	bool is_known = data && data_number(data, "function", function) &&
+			data_number(data, "stream", stream);
+	if (!is_known)
+		report_exception();
+	Py_XDECREF(data);
+	return is_known;
+}
 
-	proton_instrument_again_begin();
-	done = call ? PyObject_CallFunction(call, "KI", (unsigned long long)function, budget)
-		    : NULL;
-	is_replaced = done == Py_True;
-	proton_instrument_again_end(function, is_replaced);
+PyDoc_STRVAR(launching_doc, "instrument_launching(metadata)\n--\n\n"
+			    "Before a kernel is launched: its time may be measured.");
+
+static PyObject *instrument_launching(PyObject *module, PyObject *metadata)
+{
+	uint64_t function = 0;
+	uint64_t stream = 0;
+	if (launch_of(metadata, &function, &stream))
+		proton_instrument_launching(function, stream);
+	Py_RETURN_NONE;
+}
+
+/* False with an exception that ends programs, such as KeyboardInterrupt. */
+static bool serve_loop(uint64_t function)
+{
+	PyObject *call = ext_package_attribute("triton_proton._closed_loop", "serve");
+	PyObject *done = call ? PyObject_CallFunction(call, "K", (unsigned long long)function)
+			      : NULL;
 	Py_XDECREF(call);
 	Py_XDECREF(done);
 	if (!done && PyErr_ExceptionMatches(PyExc_Exception))
@@ -132,23 +147,94 @@ static bool compile_again(uint64_t function, uint32_t budget)
 PyDoc_STRVAR(launched_doc,
 	     "instrument_launched(metadata)\n--\n\n"
 	     "After a kernel was launched: ties the buffer to the launch. `metadata` is Triton's "
-	     "LazyDict, whose `data` names function and stream. If its records cost too much, the "
-	     "kernel is compiled again.");
+	     "LazyDict; its `data` names function and stream.");
 
 static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 {
 	uint64_t function = 0;
 	uint64_t stream = 0;
-	uint32_t budget = 0;
-	PyObject *data = PyObject_GetAttrString(metadata, "data");
-	if (data && data_number(data, "function", &function) &&
-	    data_number(data, "stream", &stream))
-		budget = proton_instrument_launched(function, stream);
-	else
-		report_exception();
-	Py_XDECREF(data);
-	if (budget && !compile_again(function, budget))
+	if (launch_of(metadata, &function, &stream) &&
+	    proton_instrument_launched(function, stream) && !serve_loop(function))
 		return NULL;
+	Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ closed loops */
+
+PyDoc_STRVAR(loop_doc, "instrument_loop(function, names, first)\n--\n\n"
+		       "Begin a closed loop with the function, which has the first of the scopes.");
+
+static PyObject *instrument_loop(PyObject *module, PyObject *args)
+{
+	unsigned long long function;
+	const char *names;
+	unsigned first;
+	struct proton_error err;
+	if (!PyArg_ParseTuple(args, "KsI:instrument_loop", &function, &names, &first))
+		return NULL;
+	int status = proton_instrument_loop(function, names, first, &err);
+	return ext_none_or_raise(module, status, &err);
+}
+
+PyDoc_STRVAR(wanted_doc, "instrument_wanted(function)\n--\n\n"
+			 "A variant to compile: its number, first scope and end; None.");
+
+static PyObject *instrument_wanted(PyObject *module, PyObject *function)
+{
+	uint64_t handle;
+	uint32_t variant, first, end;
+	if (!number_of(function, &handle))
+		return NULL;
+	if (!proton_instrument_wanted(handle, &variant, &first, &end))
+		Py_RETURN_NONE;
+	return Py_BuildValue("(III)", variant, first, end);
+}
+
+PyDoc_STRVAR(made_doc, "instrument_made(function, variant, made)\n--\n\n"
+		       "The variant was loaded as the function `made`; 0 if it is not usable.");
+
+static PyObject *instrument_made(PyObject *module, PyObject *args)
+{
+	unsigned long long function, made;
+	unsigned variant;
+	if (!PyArg_ParseTuple(args, "KIK:instrument_made", &function, &variant, &made))
+		return NULL;
+	proton_instrument_made(function, variant, made);
+	Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(choice_doc, "instrument_choice(function, is_usual)\n--\n\n"
+			 "The variant for the next launch, or for launches that are not measured.");
+
+static PyObject *instrument_choice(PyObject *module, PyObject *args)
+{
+	unsigned long long function;
+	int is_usual;
+	if (!PyArg_ParseTuple(args, "Kp:instrument_choice", &function, &is_usual))
+		return NULL;
+	return PyLong_FromUnsignedLong(proton_instrument_choice(function, is_usual));
+}
+
+PyDoc_STRVAR(capturing_doc, "instrument_is_capturing(stream)\n--\n\n"
+			    "True if the stream is being captured into a graph.");
+
+static PyObject *instrument_is_capturing(PyObject *module, PyObject *stream)
+{
+	uint64_t handle;
+	if (!number_of(stream, &handle))
+		return NULL;
+	return PyBool_FromLong(proton_instrument_is_capturing(handle));
+}
+
+PyDoc_STRVAR(loading_doc, "instrument_loading(begins)\n--\n\n"
+			  "Around loading a kernel: captures of other threads are not disturbed.");
+
+static PyObject *instrument_loading(PyObject *module, PyObject *begins)
+{
+	if (begins == Py_True)
+		proton_instrument_load_begin();
+	else
+		proton_instrument_load_end();
 	Py_RETURN_NONE;
 }
 
@@ -158,6 +244,13 @@ PyMethodDef ext_instrument_launch_methods[] = {
 	 "instrument_forget(function): the function is unloaded."},
 	{"instrument_allocate", (PyCFunction)(void (*)(void))instrument_allocate, METH_FASTCALL,
 	 allocate_doc},
+	{"instrument_launching", instrument_launching, METH_O, launching_doc},
 	{"instrument_launched", instrument_launched, METH_O, launched_doc},
+	{"instrument_loop", instrument_loop, METH_VARARGS, loop_doc},
+	{"instrument_wanted", instrument_wanted, METH_O, wanted_doc},
+	{"instrument_made", instrument_made, METH_VARARGS, made_doc},
+	{"instrument_choice", instrument_choice, METH_VARARGS, choice_doc},
+	{"instrument_is_capturing", instrument_is_capturing, METH_O, capturing_doc},
+	{"instrument_loading", instrument_loading, METH_O, loading_doc},
 	{NULL, NULL, 0, NULL},
 };

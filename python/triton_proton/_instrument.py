@@ -18,18 +18,17 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple, Optional
 
-from . import _libproton, _recompile
+from . import _closed_loop, _libproton
 from ._followers import Replacements
 from ._imports import forget_triton, when_triton_has
 from ._message import warn
 from ._mlir import temporary_file
-from ._registers import with_warning
-from ._stages import KernelStages, Passes, with_budget, with_records
+from ._stages import KernelStages, Passes, with_records
 from .flags import flags
 from .language import scope
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
-PASS_VERSION = 23
+PASS_VERSION = 24
 
 # By whether the mode of the session has automatic scopes.
 _CANARY = {
@@ -65,7 +64,7 @@ class _Compilation(threading.local):
     is_amd = False
     keyed: Optional[_Variant] = None  # that the hook for keys returned
     canary: Optional[list[str]] = None  # reports about the test kernel while it compiles
-    again: Optional[_Variant] = None  # while it compiles a kernel with a smaller budget
+    chosen: Optional[_Variant] = None  # while it compiles a kernel with certain scopes
     is_timing = False  # an autotuner times configurations
 
 
@@ -129,7 +128,7 @@ class _Pipeline:
         return self._recording if self.traces else self._usual
 
     def _wanted(self) -> _Variant:
-        return self._target.again or self._of_sessions()
+        return self._target.chosen or self._of_sessions()
 
     def makes_same(self, mode: str) -> bool:
         """True if `mode` generates the same kernels."""
@@ -141,6 +140,8 @@ class _Pipeline:
         before = self.name
         self.users += users
         self.traces += traces
+        if traces > 0:
+            _closed_loop.settle()
         for compilation in (triton.knobs.compilation for triton in self._tritons):
             if compilation.instrumentation_mode == before:
                 compilation.instrumentation_mode = self.name
@@ -155,6 +156,7 @@ class _Pipeline:
         when_triton_has("runtime.autotuner", self._wrap_autotuner)
 
     def remove(self) -> None:
+        _closed_loop.settle()
         self.is_live = False  # for code that saved the hooks and still calls them
         forget_triton("knobs", self._set_knobs)
         forget_triton("compiler.code_generator", _register_scope)
@@ -189,7 +191,7 @@ class _Pipeline:
     def _wrap_functions(self, jit: ModuleType) -> None:
         function = jit.JITFunction
         if hasattr(function, "_do_compile") and self._usual.passes.has_budget:
-            ours = _recompile.noting_origins(function._do_compile)
+            ours = _closed_loop.noting_origins(function._do_compile)
             self._replaced.put(function, "_do_compile", ours)
 
     # ---- autotuning
@@ -229,29 +231,26 @@ class _Pipeline:
                 if triton.knobs.compilation.instrumentation_mode == before:
                     triton.knobs.compilation.instrumentation_mode = after
 
-    # ---- a smaller budget
+    # ---- closed loops
 
-    def with_budget(
-        self, percent: int, name: str
-    ) -> Optional[contextlib.AbstractContextManager[None]]:
-        """The context in which this thread compiles a kernel again that has the mode `name`."""
-        usual, recording = _variants(with_budget(self.mode, percent))
-        if name == self._usual.name:
-            return self._compiling_again(usual)
-        if name == self._recording.name:
-            return self._compiling_again(recording)
-        return None
+    def set_context(
+        self, mode: str, scopes: str
+    ) -> Optional[tuple[contextlib.AbstractContextManager[None], str]]:
+        """The context in which this thread compiles a kernel of the mode with some scopes."""
+        if mode != self._usual.name or self.traces or not self.is_live:
+            return None
+        digest = hashlib.sha256(scopes.encode()).hexdigest()[:16] if scopes else "plain"
+        passes = self._usual.passes._replace(only=scopes)
+        variant = _Variant(passes, f"{self._usual.name}-{digest}")
+        return self._compiling_set(variant), variant.name
 
     @contextlib.contextmanager
-    def _compiling_again(self, variant: _Variant) -> Iterator[None]:
-        self._target.again = variant
+    def _compiling_set(self, variant: _Variant) -> Iterator[None]:
+        self._target.chosen = variant
         try:
             yield
         finally:
-            self._target.again = self._target.keyed = None
-
-    def is_compiling_again(self) -> bool:
-        return self._target.again is not None
+            self._target.chosen = self._target.keyed = None
 
     # ---- called by Triton
 
@@ -265,6 +264,8 @@ class _Pipeline:
             key, digest = result if result is not None else ("", "")
             if not is_used:
                 return key, digest
+            if _closed_loop.away:
+                _closed_loop.settle_captured(triton.package)
             self._target.keyed = wanted = self._wanted()
             mine = hashlib.sha256(wanted.name.encode()).hexdigest()
             return f"{key}{wanted.name}", f"{digest}{mine}"
@@ -291,6 +292,8 @@ class _Pipeline:
             return
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
         passes, report = variant.passes, functools.partial(warn, once=True)
+        if passes.only is not None:
+            report = _ignore  # the loop of the kernel says what is omitted
         if self._is_canary():
             passes, report = _CANARY[passes.has_autos], self._target.canary.append
         elif not self._has_live_canary(triton, backend.target, arch):
@@ -329,7 +332,7 @@ class _Pipeline:
         the key unless it was removed from Triton's knobs or from the options. A trace that starts
         in another thread does not change it.
         """
-        for variant in (self._usual, self._recording, self._target.again):
+        for variant in (self._usual, self._recording, self._target.chosen):
             if variant and getattr(options, "instrumentation_mode", "") == variant.name:
                 return variant
         if self._target.keyed is not None:
@@ -393,6 +396,10 @@ class _Pipeline:
         return parse_options
 
 
+def _ignore(text: str) -> None:
+    pass
+
+
 def _translate(path: Any, ext: str, is_amd: bool) -> Optional[str]:
     """The IR file with proton operations translated for Triton; None if it has none."""
     if ext not in ("ttir", "ttgir", "glir"):
@@ -449,25 +456,9 @@ def stop(is_trace: bool = False) -> None:
         flags.instrumentation_on = False
 
 
-def compile_again(function: int, budget: int) -> bool:
-    """Compile a kernel again, with a smaller budget, after a launch; the handle of its function.
-
-    True if later launches use the new one.
-    """
+def set_context(
+    mode: str, scopes: str
+) -> Optional[tuple[contextlib.AbstractContextManager[None], str]]:
+    """For _closed_loop.py: None unless trees of sessions have kernels of this mode."""
     pipeline = _pipeline
-    if pipeline is None:
-        return False
-    try:
-        return _recompile.replace(function, functools.partial(pipeline.with_budget, budget))
-    except Exception as error:  # profiling must not make a program fail
-        warn(f"a kernel was not compiled again with budget={budget}: {error!r}", once=True)
-        return False
-
-
-def described(layout: str) -> str:
-    """The layout of a kernel that this thread loads; it says whether it was compiled again."""
-    pipeline = _pipeline
-    if pipeline is None or not pipeline.is_compiling_again():
-        return layout
-    note = "it was compiled again with a smaller budget, because its records took more"
-    return with_warning(layout, note)
+    return None if pipeline is None else pipeline.set_context(mode, scopes)

@@ -24,6 +24,8 @@ class Passes(NamedTuple):
     mode: str
     has_autos: bool
     has_budget: bool = False
+    # The automatic scopes, one per line; "": the kernel is plain; None: the budget decides.
+    only: Optional[str] = None
 
 
 class Insertion(NamedTuple):
@@ -74,6 +76,7 @@ class KernelStages:
         self._latest: Any = None  # the result of the latest stage from LLVM IR on
         self._name = ""
         self._stride = 1  # of CTAs, as the budget requires
+        self._found = ""  # all automatic scopes, one per line
         can_compare = {"ptx", "cubin"} <= stages.keys() or "amdgcn" in stages
         self._fitting = Fitting(stages, arch) if can_compare else None
         if "ttgir" in stages:
@@ -89,6 +92,8 @@ class KernelStages:
             return self._make_llir(module, metadata, *more, **named)
 
         before = str(src)
+        if self._passes.only == "":
+            return make(without_markers(before, src))
         if not self._passes.has_autos and not markers_of(before):
             return make(src)
         kept = dict(metadata)
@@ -131,6 +136,10 @@ class KernelStages:
         if self._fitting is not None:
             self._fitting.records_follow(plain, self._name)
         version = self._version(text, made, metadata, inserted.omitted, arguments)
+        if self._passes.only and version.costs is not None and version.costs.is_too_much():
+            text, after = plain()
+            _put_back(metadata, after)
+            return text
         if version.costs is not None and version.costs.is_too_much():
 
             def with_fewer(*how: Any) -> Optional[Version]:
@@ -152,6 +161,8 @@ class KernelStages:
         if version.omitted:
             self._report(f"{self._name}: {version.omitted}")
             add_warning(metadata, version.omitted)
+        if self._passes.has_budget:
+            metadata["proton_scopes"] = self._found
         self._plain = version.text, version.before
         self._latest = version.made["text"]
         return self._latest
@@ -208,9 +219,11 @@ class KernelStages:
         text, needed, omitted, self._stride = None, 0, None, 1
         if self._passes.has_autos:
             try:
-                text, needed, omitted, self._stride = _libproton.instrument_ttgir(
-                    before, self._passes.mode, self._is_amd, False, records, *fewer
+                text, needed, omitted, self._stride, found = _libproton.instrument_ttgir(
+                    before, self._passes.mode, self._is_amd, False, records,
+                    *(fewer or (0, "", "", 0)), self._passes.only or "",
                 )
+                self._found = found or ""
             except Exception as error:
                 self._report(f"{self._name}: no automatic scopes inserted: {error}")
         if text is None and is_used:
@@ -381,10 +394,6 @@ def with_records(mode: str) -> str:
     """The mode with records, unless it chooses sums."""
     tree = _libproton.instrument_mode(mode)["tree"]
     return _with(mode, "tree", "records") if tree == "auto" else mode
-
-
-def with_budget(mode: str, percent: int) -> str:
-    return _with(mode, "budget", str(percent))
 
 
 def _with(mode: str, key: str, value: str) -> str:

@@ -202,7 +202,7 @@ def _edit(path: Path, places: _Places, auto: Optional[str], clear: bool) -> int:
     text = "\n".join(lines)
     if auto:
         mode = f"default:buffer_type=global:budget=off:auto={auto}"
-        made, _, left_out, _ = _libproton.instrument_ttgir(text, mode, False, True)
+        made, _, left_out, *_ = _libproton.instrument_ttgir(text, mode, False, True)
         if left_out:
             message(left_out)
         text = made or text

@@ -61,6 +61,7 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "hipDeviceptr_t is a pointer,
 	X(hipEventCreateWithFlags, (void **event, unsigned flags))                                 \
 	X(hipEventDestroy, (void *event))                                                          \
 	X(hipEventRecord, (void *event, void *stream))                                             \
+	X(hipEventElapsedTime, (float *milliseconds, void *before, void *after))                   \
 	X(hipEventQuery, (void *event))                                                            \
 	X(hipEventSynchronize, (void *event))                                                      \
 	X(hipMalloc, (void **memory, size_t bytes))                                                \

@@ -218,6 +218,13 @@ static int record_event(void *event, void *stream)
 	return hip_clear_error(result);
 }
 
+/* Between the events on the watcher: those on the program's stream may be of a capture by now. */
+static int elapsed_time(float *milliseconds, void *from, void *to)
+{
+	return hip_clear_error(hip.hipEventElapsedTime(milliseconds, ((struct event *)from)->seen,
+						       ((struct event *)to)->seen));
+}
+
 static int query_event(void *event)
 {
 	return hip_clear_error(hip.hipEventQuery(((struct event *)event)->seen));
@@ -262,6 +269,7 @@ static const struct driver hip_driver = {
 	.cuEventCreate = create_event,
 	.cuEventDestroy = destroy_event,
 	.cuEventRecord = record_event,
+	.cuEventElapsedTime = elapsed_time,
 	.cuEventQuery = query_event,
 	.cuEventSynchronize = synchronize_event,
 	.cuMemAlloc = allocate,

@@ -13,9 +13,11 @@
 
 struct event {
 	bool is_pending;
+	uint64_t at_ns;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t now_ns; /* on the device */
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 static bool is_held;
 static size_t bytes_now;
@@ -73,6 +75,7 @@ const char *const fault_more[] = {
 	"cuStreamSynchronize",
 	"cuEventCreate",
 	"cuEventDestroy_v2",
+	"cuEventElapsedTime",
 	"cuEventRecord",
 	"cuEventQuery",
 	"cuEventSynchronize",
@@ -162,8 +165,32 @@ FAKE_EXPORT int cuEventRecord(void *event, void *stream)
 	MAY_FAIL("cuEventRecord");
 	pthread_mutex_lock(&lock);
 	((struct event *)event)->is_pending = true;
+	((struct event *)event)->at_ns = now_ns;
 	pthread_mutex_unlock(&lock);
 	return 0;
+}
+
+/* The time that kernels of the test took: the device runs nothing else. */
+FAKE_EXPORT void fake_take_time(uint64_t ns)
+{
+	pthread_mutex_lock(&lock);
+	now_ns += ns;
+	pthread_mutex_unlock(&lock);
+}
+
+FAKE_EXPORT int cuEventElapsedTime(float *milliseconds, void *before, void *after)
+{
+	int result;
+
+	MAY_FAIL("cuEventElapsedTime");
+	pthread_mutex_lock(&lock);
+	result = is_held && ((struct event *)after)->is_pending ? NOT_READY : 0;
+	if (!result)
+		*milliseconds =
+			(float)(((struct event *)after)->at_ns - ((struct event *)before)->at_ns) /
+			1e6f;
+	pthread_mutex_unlock(&lock);
+	return result;
 }
 
 FAKE_EXPORT int cuEventQuery(void *event)

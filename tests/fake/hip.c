@@ -277,6 +277,13 @@ FAKE_EXPORT int hipEventRecord(void *event, void *stream)
 	return done(cuEventRecord(recorded->event, stream));
 }
 
+FAKE_EXPORT int hipEventElapsedTime(float *milliseconds, void *before, void *after)
+{
+	RETURN_FAULT(hipEventElapsedTime);
+	return done(cuEventElapsedTime(milliseconds, ((struct event *)before)->event,
+				       ((struct event *)after)->event));
+}
+
 /* As HIP: a query of an event of a stream that is being captured breaks the capture. */
 static bool breaks_capture(const struct event *event)
 {

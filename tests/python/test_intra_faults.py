@@ -314,7 +314,7 @@ def test_scopes_that_fit_the_ring_buffer_are_kept(capfd):
     """Two pipelined loops with 34 operations, like the backward pass of attention."""
     _instrument.start("default:auto=all:budget=off")
     made = kernels.compile(kernels.attention_backward, num_stages=3)
-    text, _, omitted, _ = _libproton.instrument_ttgir(
+    text, _, omitted, *_ = _libproton.instrument_ttgir(
         made.asm["ttgir"], "default:auto=all:budget=off", False, False, 10000
     )
     inserted = set(re.findall(r'// proton\.record start ([^"]+)', text))

@@ -27,7 +27,8 @@ class InstrumentationHook(Hook):
     _by_use: dict[tuple[str, bool], "InstrumentationHook"] = {}
     _has_scopes = False  # for all kernels loaded in this process
 
-    # In C, because it runs at every launch.
+    # In C, because they run at every launch.
+    enter = staticmethod(_libproton.instrument_launching)
     exit = staticmethod(_libproton.instrument_launched)
 
     def __new__(cls, mode_obj: Any = None, is_trace: bool = False) -> "InstrumentationHook":
@@ -73,7 +74,7 @@ class InstrumentationHook(Hook):
                 _libproton.instrument_forget(function)
                 return
             InstrumentationHook._has_scopes = True
-            _libproton.instrument_kernel(function, name, _instrument.described(layout))
+            _libproton.instrument_kernel(function, name, layout)
         except Exception as error:  # a kernel without records is better than none
             warn(f"records of kernel '{name}' cannot be read: {error}", once=True)
 

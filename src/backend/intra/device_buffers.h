@@ -34,6 +34,7 @@ struct launch {
 	struct proton_context where;
 	size_t used_bytes; /* of the buffer, that the launch may write */
 	uint64_t before_ns;
+	uint32_t weight;          /* it stands for so many launches: closed_loop.h */
 	struct trace_event event; /* the API call, in the traces that have it */
 	bool is_traced;
 };

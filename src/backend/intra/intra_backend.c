@@ -10,8 +10,8 @@
 
 #include "backend/intra/device_buffers.h"
 #include "backend/intra/launch_queue.h"
+#include "backend/intra/launch_timer.h"
 #include "backend/intra/loaded_kernels.h"
-#include "backend/intra/record_price.h"
 #include "base/clock.h"
 #include "driver/driver.h"
 #include "record/backend.h"
@@ -33,9 +33,11 @@ struct pending {
 };
 
 static _Thread_local struct pending pending;
-static _Thread_local int capture_mode; /* before proton_instrument_again_begin() */
+static _Thread_local bool is_measured; /* the launch is one of a loop, and not captured */
+static _Thread_local int capture_mode; /* before proton_instrument_load_begin() */
 static atomic_bool is_running;
 static _Atomic uint32_t launches_kept;
+static _Atomic uint32_t budget; /* percent; 0: none */
 
 /* ------------------------------------------------------------------ launches */
 
@@ -112,25 +114,28 @@ static bool is_kept(struct kernel *kernel, struct proton_context where)
 	return false;
 }
 
-uint32_t proton_instrument_launched(uint64_t function, uint64_t stream)
+static uint32_t weight_of(struct kernel *kernel, bool is_captured)
+{
+	struct loop *loop = atomic_load(&kernel->loop);
+
+	return loop && !is_captured ? closed_loop_weight(loop) : 1;
+}
+
+/* Queues the launch that this thread has made. */
+static void queue_launch(struct kernel *kernel, uint64_t stream)
 {
 	struct pending asked = pending;
-	struct proton_context where;
-	struct kernel *kernel;
 	struct buffer *buffer = asked.buffer;
+	struct proton_context where = proton_context_here();
 	struct launch *launch;
 
-	if (!asked.is_asked)
-		return 0;
-	kernel = loaded_kernels_find(function);
-	where = proton_context_here();
 	if (!buffer && kernel && !proton_context_is_empty(where))
 		atomic_fetch_add_explicit(&kernel->unsampled, 1, memory_order_relaxed);
 	if (!buffer || !kernel || proton_context_is_empty(where)) {
 		if (buffer && !kernel)
 			record_count(COUNTER_LOST_DAMAGED, 1);
 		abandon(&pending, stream);
-		return 0;
+		return;
 	}
 	pending = (struct pending){0};
 	/* Inside a named launch, a hook has already entered the kernel's frame. */
@@ -142,34 +147,147 @@ uint32_t proton_instrument_launched(uint64_t function, uint64_t stream)
 	launch->where = where;
 	launch->used_bytes = used_bytes(&asked, &kernel->layout);
 	launch->before_ns = asked.before_ns;
+	launch->weight = weight_of(kernel, asked.is_captured);
 	launch->is_traced = is_kept(kernel, where);
 	record_take_launch(&launch->event);
 	if (asked.is_captured) {
 		launch_queue_put_graph(launch);
-		return 0; /* loading a kernel would invalidate the capture */
-	}
-	if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
+	} else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
 		launch_queue_put(launch);
 	} else {
 		record_count(COUNTER_LOST_DAMAGED, 1);
 		device_buffers_drop(buffer); /* the kernel may write to it: never reuse it */
 	}
-	return record_price_take(kernel);
 }
 
-void proton_instrument_again_begin(void)
+/* True if the caller has something to do for the kernel's loop. */
+static bool has_request(struct kernel *kernel)
+{
+	struct loop *loop = atomic_load(&kernel->loop);
+	bool is_wanted;
+
+	if (!loop) /* relaxed: the exchange decides */
+		return atomic_load_explicit(&budget, memory_order_relaxed) &&
+		       !atomic_load_explicit(&kernel->is_offered, memory_order_relaxed) &&
+		       !atomic_exchange(&kernel->is_offered, true);
+	launch_timers_read();
+	return closed_loop_choose(loop, &is_wanted) != kernel->variant || is_wanted;
+}
+
+void proton_instrument_launching(uint64_t function, uint64_t stream)
+{
+	struct kernel *kernel;
+	struct loop *loop;
+
+	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
+		return;
+	kernel = loaded_kernels_find(function);
+	loop = kernel ? atomic_load(&kernel->loop) : NULL;
+	is_measured = loop && !is_capturing(stream);
+	if (is_measured && closed_loop_is_timed(loop))
+		launch_timer_begin(loop, kernel->variant, stream);
+}
+
+bool proton_instrument_launched(uint64_t function, uint64_t stream)
+{
+	bool was_captured = pending.is_captured;
+	struct kernel *kernel;
+
+	if (!pending.is_asked && !is_measured)
+		return false;
+	kernel = loaded_kernels_find(function);
+	launch_timer_end(stream);
+	if (pending.is_asked)
+		queue_launch(kernel, stream);
+	/* Loading a kernel would invalidate a capture. */
+	if (!kernel || was_captured || (atomic_load(&kernel->loop) && !is_measured))
+		return false;
+	is_measured = false;
+	return has_request(kernel);
+}
+
+/* ------------------------------------------------------------------ closed loops */
+
+int proton_instrument_loop(uint64_t function, const char *names, uint32_t first,
+			   struct proton_error *err)
+{
+	struct kernel *kernel = loaded_kernels_find(function);
+	struct loop *loop;
+
+	if (!kernel)
+		return err_set(err, PROTON_E_INVALID, "no such instrumented kernel");
+	loop = closed_loop_new(names, first, atomic_load(&budget));
+	if (!loop)
+		return err_nomem(err);
+	kernel->variant = LOOP_FIRST;
+	atomic_store(&kernel->loop, loop);
+	return PROTON_OK;
+}
+
+static struct loop *loop_of(uint64_t function)
+{
+	struct kernel *kernel = loaded_kernels_find(function);
+
+	return kernel ? atomic_load(&kernel->loop) : NULL;
+}
+
+bool proton_instrument_wanted(uint64_t function, uint32_t *variant_out, uint32_t *first_out,
+			      uint32_t *end_out)
+{
+	struct loop *loop = loop_of(function);
+	struct loop_set set;
+
+	if (!loop || !closed_loop_wanted(loop, &set))
+		return false;
+	*variant_out = set.variant;
+	*first_out = set.first;
+	*end_out = set.end;
+	return true;
+}
+
+void proton_instrument_made(uint64_t function, uint32_t variant, uint64_t made)
+{
+	struct kernel *first = loaded_kernels_find(function);
+	struct loop *loop = first ? atomic_load(&first->loop) : NULL;
+	struct proton_error err;
+	struct kernel *kernel;
+
+	if (!loop)
+		return;
+	kernel = made ? loaded_kernels_find(made) : NULL;
+	if (made && variant == LOOP_PLAIN &&
+	    loaded_kernels_add_plain(made, first->name, &err) == PROTON_OK)
+		kernel = loaded_kernels_find(made);
+	if (kernel) {
+		kernel->variant = variant;
+		atomic_store(&kernel->loop, loop);
+	}
+	closed_loop_made(loop, variant, kernel != NULL);
+}
+
+uint32_t proton_instrument_choice(uint64_t function, bool is_usual)
+{
+	struct loop *loop = loop_of(function);
+
+	if (!loop)
+		return LOOP_FIRST;
+	return is_usual ? closed_loop_usual(loop) : closed_loop_chosen(loop);
+}
+
+bool proton_instrument_is_capturing(uint64_t stream)
+{
+	return driver_is_bound() && is_capturing(stream);
+}
+
+void proton_instrument_load_begin(void)
 {
 	capture_mode = driver_is_bound() ? driver_enter() : -1;
 }
 
-void proton_instrument_again_end(uint64_t function, bool is_replaced)
+void proton_instrument_load_end(void)
 {
-	struct kernel *kernel = loaded_kernels_find(function);
-
 	if (driver_is_bound())
 		driver_leave(capture_mode);
-	if (kernel)
-		record_price_taken(kernel, is_replaced);
 }
 
 int proton_instrument_kernel(uint64_t function, const char *name, const char *layout,
@@ -213,6 +331,7 @@ static void forked_intra(void)
 {
 	atomic_store(&is_running, false);
 	pending = (struct pending){0};
+	is_measured = false;
 	launch_queue_forget();
 	device_buffers_forget();
 	loaded_kernels_forget();
@@ -232,6 +351,7 @@ static int start_intra(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	atomic_store(&launches_kept, read.launches);
+	atomic_store(&budget, read.budget);
 	atomic_store(&is_running, true);
 	return PROTON_OK;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/hash.h"
 #include "model/scope_metrics.h"
 #include "record/store/devices.h"
@@ -38,7 +39,9 @@ static struct kernel_history *make_history(const struct kernel *kernel, struct p
 		free_history(history);
 		return NULL;
 	}
-	role_totals_init(&history->roles, &kernel->layout, where);
+	/* Each set has other scopes; roles are found by the scopes of the first. */
+	if (kernel->variant <= LOOP_FIRST)
+		role_totals_init(&history->roles, &kernel->layout, where);
 	return history;
 }
 
@@ -175,17 +178,18 @@ static void put_double(struct node_metrics *list, int metric, double value)
 
 /* Reports `new`, which `sum` already includes. */
 static void report_scope(const struct kernel_history *history, const struct launch_node *sum,
-			 const struct launch_node *new, uint64_t units, const struct device *device)
+			 const struct launch_node *new, uint64_t units, uint64_t weight,
+			 const struct device *device)
 {
-	uint64_t cycles = new->cycles + new->partial_cycles;
+	uint64_t cycles = weight * (new->cycles + new->partial_cycles);
 	struct node_metrics list = {.count = 0};
 	char device_id[12];
 
 	put_int64(&list, CYCLES, cycles);
 	put_double(&list, NORMALIZED, (double)cycles / (double)units);
-	put_int64(&list, EXECUTIONS, new->count + new->partial);
+	put_int64(&list, EXECUTIONS, weight * (new->count + new->partial));
 	if (new->partial)
-		put_int64(&list, PARTIAL, new->partial);
+		put_int64(&list, PARTIAL, weight * new->partial);
 	put_double(&list, PER_WARP, (double)(sum->count + sum->partial) / (double)history->units);
 	/* The duration of a partial execution is unknown. */
 	if (sum->count)
@@ -206,11 +210,11 @@ static void report_scope(const struct kernel_history *history, const struct laun
 
 /* ------------------------------------------------------------------ adding a launch */
 
-/* Reports the compiler's warning about a kernel at its node. */
-static void add_warning(struct proton_context where, const char *text)
+/* Reports a text about a kernel at its node. */
+static void add_text(struct proton_context where, const char *name, const char *text)
 {
 	struct proton_metric metric = {
-		.name = SCOPE_WARNING " (pty)",
+		.name = name,
 		.type = PROTON_METRIC_STRING,
 		.value.string = text,
 	};
@@ -229,7 +233,7 @@ static bool begin_frames(struct kernel_history *history)
 	for (uint32_t i = 0; i < layout->scope_count; i++)
 		history->frames[i] = proton_frame(layout->scopes[i], strlen(layout->scopes[i]));
 	if (layout->warning)
-		add_warning(history->where, layout->warning);
+		add_text(history->where, SCOPE_WARNING " (pty)", layout->warning);
 	return true;
 }
 
@@ -267,7 +271,7 @@ static uint32_t child_of(struct kernel_history *history, uint32_t parent, uint32
 }
 
 bool kernel_history_add(struct kernel_history *history, struct launch_totals *launch,
-			uint64_t units, const struct device *device)
+			uint64_t units, uint64_t weight, const struct device *device)
 {
 	uint32_t *index_of; /* of each node: its index in the sum */
 
@@ -288,8 +292,57 @@ bool kernel_history_add(struct kernel_history *history, struct launch_totals *la
 		if (!(node->count + node->partial) || at == parent)
 			continue;
 		add_total(sum, node);
-		report_scope(history, sum, node, units, device);
+		report_scope(history, sum, node, units, weight, device);
 	}
 	free(index_of);
 	return true;
+}
+
+/* ------------------------------------------------------------------ prices */
+
+/* Their names have a place in the source. */
+static bool has_automatic_scope(const struct instrument_layout *layout)
+{
+	for (uint32_t i = 0; i < layout->scope_count; i++)
+		if (strchr(layout->scopes[i], '@'))
+			return true;
+	return false;
+}
+
+static void report_price(const struct kernel_history *history, struct loop *loop)
+{
+	struct loop_price price = {.is_measured = false};
+	struct out text;
+
+	if (loop)
+		closed_loop_price(loop, &price);
+	if (price.is_measured) {
+		struct proton_metric ratio = {
+			.name = SCOPE_RATIO " (pty)",
+			.type = PROTON_METRIC_DOUBLE,
+			.value.float64 = 1 + price.percent / 100,
+		};
+
+		proton_metrics_add(history->where, &ratio, 1, NULL);
+	}
+	out_init(&text, -1);
+	closed_loop_write(loop, &text);
+	out_byte(&text, '\0');
+	if (!text.errnum)
+		add_text(history->where, SCOPE_PRICE " (pty)", text.bytes);
+	out_fini(&text);
+}
+
+void kernel_history_report_prices(void)
+{
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < BUCKETS; i++) {
+		for (struct kernel_history *at = buckets[i]; at; at = at->next) {
+			const struct kernel *kernel = at->sum.kernel;
+
+			if (has_automatic_scope(&kernel->layout))
+				report_price(at, atomic_load(&kernel->loop));
+		}
+	}
+	pthread_mutex_unlock(&lock);
 }

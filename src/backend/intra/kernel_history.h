@@ -27,11 +27,13 @@ struct kernel_history {
 struct kernel_history *kernel_history_of(const struct kernel *kernel, struct proton_context where);
 /*
  * Adds a complete launch, of which `units` warps were sampled on `device`, and sets the contexts of
- * the nodes in `launch`. False if out of memory; then the launch is lost. The caller holds the
- * lock.
+ * the nodes in `launch`. It stands for `weight` launches, of which the others had other scopes.
+ * False if out of memory; then the launch is lost. The caller holds the lock.
  */
 bool kernel_history_add(struct kernel_history *history, struct launch_totals *launch,
-			uint64_t units, const struct device *device);
+			uint64_t units, uint64_t weight, const struct device *device);
+/* The prices of automatic scopes at the nodes of kernels, for modes with a budget. */
+void kernel_history_report_prices(void);
 /* At the end of a run, when no reader thread is active. */
 void kernel_history_clear(void);
 /* After fork(), in the child. */

@@ -9,10 +9,10 @@
 #include "backend/intra/device_clock.h"
 #include "backend/intra/kernel_history.h"
 #include "backend/intra/launch_reader.h"
+#include "backend/intra/launch_timer.h"
 #include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
 #include "backend/intra/record_overhead.h"
-#include "backend/intra/record_price.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/size_signal.h"
@@ -59,6 +59,7 @@ static struct shared {
 	struct launch *abandoned; /* the same of sessions that have ended */
 } shared = SHARED_INITIAL;
 
+static bool has_budget; /* of automatic scopes */
 static struct reader_thread threads[READER_THREADS_MAX];
 static struct reader_thread flusher; /* for threads that flush, one at a time */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -378,7 +379,7 @@ int launch_queue_start(const struct instrument_mode *mode, struct proton_error *
 	if (result != PROTON_OK)
 		return result;
 	loss_start(!mode->has_launches);
-	record_price_start(mode);
+	has_budget = mode->budget != 0;
 	pthread_mutex_lock(&shared.lock);
 	shared.thread_limit = thread_limit();
 	shared.has_failed = false;
@@ -439,10 +440,17 @@ static void read_all(void)
 	pthread_mutex_unlock(&flush_lock);
 }
 
+static void report_all(void)
+{
+	if (has_budget)
+		kernel_history_report_prices();
+	loss_report_all();
+}
+
 void launch_queue_flush(void)
 {
 	read_all();
-	loss_report_all(false);
+	report_all();
 }
 
 static void end_threads(void)
@@ -474,6 +482,7 @@ static void close_all(void)
 		launch_reader_free_zeros();
 		driver.cuCtxPopCurrent(&popped);
 	}
+	launch_timers_clear();
 	device_clock_clear();
 	kernel_history_clear();
 	device_buffers_empty();
@@ -484,7 +493,7 @@ void launch_queue_stop(void)
 	struct launch *launch;
 
 	read_all();
-	loss_report_all(true);
+	report_all();
 	pthread_mutex_lock(&flush_lock);
 	end_threads();
 	/* Graphs continue to exist and write into their buffers, which are never freed. */
@@ -513,5 +522,6 @@ void launch_queue_forget(void)
 	pthread_cond_init(&turn_is_over, NULL);
 	loss_forget();
 	launch_reader_forget();
+	launch_timers_forget();
 	kernel_history_forget();
 }

@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 
 #include "backend/intra/loss_warnings.h"
-#include "backend/intra/record_price.h"
 #include "driver/driver.h"
 #include "record/sets/record_sessions.h"
 #include "record/store/devices.h"
@@ -17,8 +16,8 @@ bool launch_results_begin(struct launch_results *results, const struct launch *l
 
 	results->clock = clock;
 	results->clock_mhz = atomic_load_explicit(&clock->clock_mhz, memory_order_relaxed);
-	results->unit_cycles = 0;
 	results->next_slot = 0;
+	results->weight = launch->weight;
 	results->wants_trace = launch->is_traced;
 	decoder_begin(&results->decoder, layout, clock->overhead);
 	results->decoder.timer_khz = clock->timer_khz;
@@ -52,8 +51,6 @@ static void note_clocks(struct launch_results *results)
 
 		if (mhz > 0)
 			results->clock_mhz = mhz;
-		if (unit->is_there && unit->end_clock > unit->start_clock)
-			results->unit_cycles += unit->end_clock - unit->start_clock;
 	}
 }
 
@@ -95,7 +92,7 @@ static void add_to_totals(struct launch_results *results)
 	pthread_mutex_lock(&history->lock);
 	if (totals->units)
 		is_ok = kernel_history_add(history, &results->totals, totals->units,
-					   devices_get(device));
+					   results->weight, devices_get(device));
 	role_reading_commit(&results->warps, totals->ctas);
 	pthread_mutex_unlock(&history->lock);
 	if (!is_ok)
@@ -112,7 +109,6 @@ void launch_results_add(struct launch_results *results, struct kernel *kernel)
 	/* relaxed, like the load in launch_results_begin(): only the number matters */
 	atomic_store_explicit(&clock->clock_mhz, results->clock_mhz, memory_order_relaxed);
 	loss_add(kernel, totals);
-	record_price_add(kernel, totals, results->unit_cycles, clock->overhead);
 }
 
 void launch_results_trace(struct launch_results *results, struct launch *launch, uint64_t after_ns)

@@ -19,8 +19,8 @@ struct launch_results {
 	struct trace_builder builder;
 	struct role_reading warps;
 	double clock_mhz;
-	uint64_t unit_cycles; /* all units that finished */
 	uint32_t next_slot;
+	uint32_t weight;
 	bool wants_trace;
 };
 

@@ -20,11 +20,22 @@ static struct kernel **bucket_of(uint64_t function)
 	return &buckets[hash_u64(function) % BUCKETS];
 }
 
+static void insert(struct kernel *kernel, uint64_t function)
+{
+	struct kernel **bucket = bucket_of(function);
+
+	kernel->function = function;
+	loaded_kernels_remove(function);
+	pthread_mutex_lock(&lock);
+	kernel->next = *bucket;
+	*bucket = kernel;
+	pthread_mutex_unlock(&lock);
+}
+
 int loaded_kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
 		       struct proton_error *err)
 {
 	struct kernel *kernel = calloc(1, sizeof(*kernel));
-	struct kernel **bucket = bucket_of(function);
 	int status = frames_init(err);
 
 	if (!kernel || status != PROTON_OK) {
@@ -42,13 +53,20 @@ int loaded_kernels_add(uint64_t function, const char *name, const char *layout, 
 		free(kernel);
 		return status;
 	}
-	kernel->function = function;
 	*is_amd_out = kernel->layout.is_amd;
-	loaded_kernels_remove(function);
-	pthread_mutex_lock(&lock);
-	kernel->next = *bucket;
-	*bucket = kernel;
-	pthread_mutex_unlock(&lock);
+	insert(kernel, function);
+	return PROTON_OK;
+}
+
+int loaded_kernels_add_plain(uint64_t function, const char *name, struct proton_error *err)
+{
+	struct kernel *kernel = calloc(1, sizeof(*kernel));
+
+	if (!kernel || !(kernel->name = strdup(name))) {
+		free(kernel);
+		return err_nomem(err);
+	}
+	insert(kernel, function);
 	return PROTON_OK;
 }
 
@@ -88,10 +106,7 @@ static void reset_kernel(struct kernel *kernel)
 	kernel->unsampled = 0;
 	kernel->untraced = 0;
 	kernel->without_records = 0;
-	kernel->record_cycles = 0;
-	kernel->unit_cycles = 0;
-	kernel->price_launches = 0;
-	kernel->price = 0;
+	kernel->is_offered = false;
 	kernel->turns = 0;
 	kernel->turns_ended = 0;
 	kernel->traced = 0;

@@ -6,6 +6,7 @@
 
 #include <libproton/proton.h>
 
+#include "backend/intra/closed_loop.h"
 #include "intra/decode/decoder.h"
 
 struct kernel {
@@ -18,11 +19,9 @@ struct kernel {
 	_Atomic uint64_t unsampled;       /* launches without a buffer, in this run */
 	_Atomic uint64_t untraced;        /* launches that traces omitted */
 	_Atomic uint64_t without_records; /* and kernels that have only sums */
-	_Atomic uint64_t record_cycles;   /* spent on records, in all launches: record_price.c */
-	_Atomic uint64_t unit_cycles;     /* all, by the units that made them */
-	_Atomic uint32_t price_launches;  /* that are in these sums */
-	_Atomic uint32_t price;           /* enum price, which follows from them */
-	uint32_t smaller_budget;          /* for the thread that compiles it again */
+	struct loop *_Atomic loop;        /* NULL: none */
+	_Atomic uint32_t variant;         /* in its loop */
+	atomic_bool is_offered;           /* the caller was asked for a loop */
 	uint64_t turns;                   /* next turn for a launch that goes into traces */
 	uint64_t turns_ended;             /* turns that are over: launch_queue.c */
 	uint64_t traced;                  /* launches in traces */
@@ -37,6 +36,8 @@ struct kernel {
 /* Adds or replaces a kernel. E_FORMAT for a corrupt layout, E_NOMEM. */
 int loaded_kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
 		       struct proton_error *err);
+/* Adds or replaces a plain kernel, the variant without records. E_NOMEM. */
+int loaded_kernels_add_plain(uint64_t function, const char *name, struct proton_error *err);
 void loaded_kernels_remove(uint64_t function);
 /* NULL if unknown. Valid for the life of the process. */
 struct kernel *loaded_kernels_find(uint64_t function);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/intra/record_price.h"
+#include "base/buf.h"
 #include "base/message.h"
 #include "driver/driver.h"
 #include "record/sets/record_sessions.h"
@@ -156,7 +156,26 @@ static void print_lost(struct kernel *kernel)
 			kernel->name, totals->damaged, totals->lost_units);
 }
 
-static void report_loss(struct kernel *kernel, bool is_last)
+/* Scopes that were omitted because of it. */
+static void print_price(struct kernel *kernel)
+{
+	struct loop *loop = atomic_load(&kernel->loop);
+	struct loop_price price = {.has_dropped = false};
+	struct out text;
+
+	if (loop && kernel->variant == LOOP_FIRST)
+		closed_loop_price(loop, &price);
+	if (!is_new(kernel, LOSS_PRICE, price.has_dropped && price.is_decided))
+		return;
+	out_init(&text, -1);
+	closed_loop_write(loop, &text);
+	out_byte(&text, '\0');
+	if (!text.errnum)
+		message("%s: price of its automatic scopes: %s", kernel->name, text.bytes);
+	out_fini(&text);
+}
+
+static void report_loss(struct kernel *kernel)
 {
 	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
 	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
@@ -168,26 +187,15 @@ static void report_loss(struct kernel *kernel, bool is_last)
 	kernel->omitted.without_records += without_records;
 	print_omitted(kernel);
 	print_lost(kernel);
-	if (is_new(kernel, LOSS_PRICE, record_price_is_too_high(kernel, is_last)))
-		record_price_report(kernel, is_last);
+	print_price(kernel);
 }
 
-static void report_flush(struct kernel *kernel)
-{
-	report_loss(kernel, false);
-}
-
-static void report_end(struct kernel *kernel)
-{
-	report_loss(kernel, true);
-}
-
-void loss_report_all(bool is_last)
+void loss_report_all(void)
 {
 	uint64_t count;
 
 	pthread_mutex_lock(&lock);
-	loaded_kernels_visit(is_last ? report_end : report_flush);
+	loaded_kernels_visit(report_loss);
 	count = missed;
 	missed = 0;
 	pthread_mutex_unlock(&lock);

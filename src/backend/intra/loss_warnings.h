@@ -18,8 +18,8 @@ void loss_of_launch(const char *call, int result);
 bool loss_has_space(struct kernel *kernel, uint64_t events);
 /* Adds the totals of a decoded launch. */
 void loss_add(struct kernel *kernel, const struct decode_totals *totals);
-/* Prints the new warnings of all kernels that are due; at the end of the run, all. */
-void loss_report_all(bool is_last);
+/* Prints the new warnings of all kernels. */
+void loss_report_all(void);
 void loss_forget(void);
 
 #endif

@@ -243,6 +243,17 @@ static struct around *place_sites(struct slice text, const struct sites *sites)
 	return around;
 }
 
+static int list_names(const struct sites *sites, char **names_out, struct proton_error *err)
+{
+	struct out out;
+	size_t length;
+
+	out_init(&out, -1);
+	for (uint32_t i = 0; i < sites->scope_count; i++)
+		out_printf(&out, "%s\n", sites->scopes[i].name);
+	return out_finish_text(&out, names_out, &length, err);
+}
+
 int ttgir_insert_scopes(const char *text, size_t length, const struct instrument_mode *mode,
 			const struct ttgir_insertion *how, struct ttgir_result *result,
 			struct proton_error *err)
@@ -275,6 +286,12 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 		around = place_sites(whole, &sites);
 	if (around && mode->budget)
 		status = scope_budget_apply(whole, mode->cta_stride == 1, &sites, &budget, err);
+	if (around && how->only.length) {
+		scope_budget_keep(&sites, how->only);
+		budget.percent = 0; /* for the note */
+	}
+	if (around && status == PROTON_OK)
+		status = list_names(&sites, &result->names, err);
 	if (around && status == PROTON_OK) {
 		result->record_count = operations_limit(&sites, SCOPES_MAX, records);
 		write_text(&writer, &sites, whole, around);

@@ -518,3 +518,13 @@ int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
 	mlir_regions_fini(&lines);
 	return status;
 }
+
+void scope_budget_keep(struct sites *sites, struct slice names)
+{
+	for (uint32_t i = 0; i < sites->scope_count; i++) {
+		struct site_scope *scope = &sites->scopes[i];
+
+		scope->is_dropped = scope->is_costly = !is_named(names, scope->name);
+		scope->is_heavy = false;
+	}
+}

@@ -29,4 +29,7 @@ struct scope_budget {
 int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
 		       struct scope_budget *budget, struct proton_error *err);
 
+/* Drops all scopes that `names` does not have, one per line. */
+void scope_budget_keep(struct sites *sites, struct slice names);
+
 #endif

@@ -296,6 +296,7 @@ int ttgir_translate_records(const char *text, size_t length, bool is_amd,
 void ttgir_result_fini(struct ttgir_result *result)
 {
 	free(result->text);
+	free(result->names);
 	free(result->note);
 	*result = (struct ttgir_result){0};
 }

@@ -33,6 +33,7 @@ struct ttgir_result {
 	uint32_t scope_count;  /* scopes inserted */
 	uint32_t record_count; /* records of a warp in one pass through them */
 	uint32_t cta_stride;   /* every n-th CTA has to record; 1 without a budget */
+	char *names;           /* malloc'd: all automatic scopes found, one per line */
 	char *note;            /* malloc'd or NULL: which automatic scopes were omitted, and why */
 };
 
@@ -57,6 +58,8 @@ struct ttgir_insertion {
 	struct slice without; /* names of scopes that are omitted too, one per line */
 	uint32_t loop_levels; /* with a budget: loops deeper than this are omitted; 0: none are */
 	struct slice costs;   /* of more scopes, for the note */
+	struct slice
+		only; /* names of the scopes to keep, one per line; empty: the budget decides */
 };
 
 /*

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "model/rollup.h"
+#include "model/scope_metrics.h"
 #include "model/warp_metrics.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
@@ -93,6 +94,33 @@ static void print_head(struct printer *printer)
 			 " of these CTAs is missing because records were overwritten; "
 			 "increase buffer_size to keep more.\n");
 	}
+}
+
+/* The price of the automatic scopes, in the first context that has it. */
+static void print_price(struct printer *printer)
+{
+	const struct profile *profile = printer->report->profile;
+	const char *text = NULL;
+
+	for (size_t i = 0; i < profile->node_count && !text; i++) {
+		const struct profile_node *node = &profile->nodes[i];
+
+		if (node->frame != printer->kernel->rows[0].kernel)
+			continue;
+		for (uint32_t v = node->first_value; v && !text; v = profile->values[v].next) {
+			const struct profile_value *value = &profile->values[v];
+			const struct row_metric *metric = &profile->metrics[value->metric];
+
+			if (metric->type == PROTON_METRIC_STRING &&
+			    !strcmp(profile_text(profile, metric->name), SCOPE_PRICE))
+				text = profile_text(profile, value->as.string);
+		}
+	}
+	if (!text)
+		return;
+	out_text(printer->out, "Price of its automatic scopes: ");
+	text_clean(printer->out, text, strlen(text));
+	out_text(printer->out, ".\n");
 }
 
 static void print_roles(struct printer *printer)
@@ -392,6 +420,7 @@ static void print_warps_kernels(const struct warps_report *warps, struct report 
 		if (i)
 			out_byte(out, '\n');
 		print_head(&printer);
+		print_price(&printer);
 		print_roles(&printer);
 		print_path(&printer);
 		if (!print_asyncs(&printer))

@@ -758,34 +758,6 @@ TEST(calibration_runs_only_with_time_shift)
 	CHECK_U64(fake.calibrations(), 0);
 }
 
-/* How often one launch with `mode` prints that the price is above the budget. */
-static int warnings_of_price(const char *mode, const char *warning)
-{
-	start("tree", mode);
-	rec_begin_saying();
-	add_kernel(1);
-	CHECK(launch());
-	profile_free(finish());
-	return rec_printed(warning);
-}
-
-/* Six records in 40000 cycles: 126 cycles, or 1221 with the user's value. */
-TEST(price_above_the_budget_is_reported)
-{
-	static const char more[] = "proton: mm: its records took 3.1 % of its time, more than the "
-				   "budget of 2 %; set budget=1 or select fewer kinds in auto=\n";
-
-	CHECK_EQ(warnings_of_price("default:auto=all:budget=1", "budget"), 0);
-	setenv("PROTON_INSTRUMENT_COST", "3,203.5", 1);
-	CHECK_EQ(warnings_of_price("default:auto=all:budget=4:optimizations=time_shift", "budget"),
-		 0);
-	CHECK_EQ(warnings_of_price("default:auto=all:budget=off:optimizations=time_shift",
-				   "budget"),
-		 0);
-	CHECK_EQ(warnings_of_price("default:auto=all:budget=2:optimizations=time_shift", more), 1);
-	unsetenv("PROTON_INSTRUMENT_COST");
-}
-
 TEST(unknown_overhead_is_not_subtracted)
 {
 	struct profile *profile;

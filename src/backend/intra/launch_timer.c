@@ -1,0 +1,199 @@
+/* Times of launches by events. */
+#include "backend/intra/launch_timer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "driver/driver.h"
+
+/* More launches are not timed at once. */
+#define TIMERS_MAX 64u
+
+struct timer {
+	struct timer *next;
+	void *context;
+	void *before, *after; /* events */
+	struct loop *loop;
+	uint32_t variant;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the lists */
+static struct timer *idle;
+static struct timer *waiting; /* in the order of the launches */
+static struct timer **last = &waiting;
+static uint32_t count; /* of all timers */
+static _Thread_local struct timer *running;
+
+static void free_timer(struct timer *timer)
+{
+	if (timer->before)
+		driver.cuEventDestroy(timer->before);
+	if (timer->after)
+		driver.cuEventDestroy(timer->after);
+	free(timer);
+}
+
+static struct timer *take_idle(void *context, bool *can_make_out)
+{
+	struct timer *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (struct timer **at = &idle; *at && !found; at = found ? at : &(*at)->next) {
+		if ((*at)->context != context)
+			continue;
+		found = *at;
+		*at = found->next;
+	}
+	*can_make_out = !found && count < TIMERS_MAX;
+	count += *can_make_out;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void give_idle(struct timer *timer)
+{
+	pthread_mutex_lock(&lock);
+	timer->next = idle;
+	idle = timer;
+	pthread_mutex_unlock(&lock);
+}
+
+static struct timer *make_timer(void *context)
+{
+	struct timer *timer = calloc(1, sizeof(*timer));
+	int mode = driver_enter();
+	bool is_ok = timer && driver.cuEventCreate(&timer->before, DRIVER_EVENT_TIMING) == 0 &&
+		     driver.cuEventCreate(&timer->after, DRIVER_EVENT_TIMING) == 0;
+
+	if (is_ok) {
+		timer->context = context;
+	} else if (timer) {
+		free_timer(timer);
+		timer = NULL;
+	}
+	driver_leave(mode);
+	if (timer)
+		return timer;
+	pthread_mutex_lock(&lock);
+	count--;
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
+{
+	void *context = NULL;
+	struct timer *timer;
+	bool can_make;
+
+	if (running) { /* the launch that it was for has failed */
+		give_idle(running);
+		running = NULL;
+	}
+	if (!driver.cuEventElapsedTime || driver.cuCtxGetCurrent(&context) != 0 || !context)
+		return;
+	timer = take_idle(context, &can_make);
+	if (can_make)
+		timer = make_timer(context);
+	if (!timer)
+		return;
+	timer->loop = loop;
+	timer->variant = variant;
+	if (driver.cuEventRecord(timer->before, driver_handle(stream)) == 0)
+		running = timer;
+	else
+		give_idle(timer);
+}
+
+void launch_timer_end(uint64_t stream)
+{
+	struct timer *timer = running;
+
+	running = NULL;
+	if (!timer)
+		return;
+	if (driver.cuEventRecord(timer->after, driver_handle(stream)) != 0) {
+		give_idle(timer);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	timer->next = NULL;
+	*last = timer;
+	last = &timer->next;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Takes the first launch of the context if it has ended; NULL if it has not. */
+static struct timer *take_ended(void *context)
+{
+	struct timer *timer = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (struct timer **at = &waiting; *at && !timer; at = &(*at)->next) {
+		if ((*at)->context != context)
+			continue;
+		if (driver.cuEventQuery((*at)->after) == DRIVER_NOT_READY)
+			break;
+		timer = *at;
+		*at = timer->next;
+		if (last == &timer->next)
+			last = at;
+		break;
+	}
+	pthread_mutex_unlock(&lock);
+	return timer;
+}
+
+void launch_timers_read(void)
+{
+	struct timer *timer;
+	void *context = NULL;
+	float ms;
+	int mode;
+
+	if (driver.cuCtxGetCurrent(&context) != 0 || !context)
+		return;
+	mode = driver_enter(); /* a query would invalidate captures */
+	while ((timer = take_ended(context))) {
+		if (driver.cuEventElapsedTime(&ms, timer->before, timer->after) == 0 && ms > 0)
+			closed_loop_time(timer->loop, timer->variant, (uint64_t)(1e6 * ms));
+		give_idle(timer);
+	}
+	driver_leave(mode);
+}
+
+/* The events of timers that are still running on other threads are kept. */
+void launch_timers_clear(void)
+{
+	struct timer *lists[2];
+	void *popped;
+
+	pthread_mutex_lock(&lock);
+	lists[0] = idle;
+	lists[1] = waiting;
+	idle = waiting = NULL;
+	last = &waiting;
+	for (int i = 0; i < 2; i++) {
+		while (lists[i]) {
+			struct timer *timer = lists[i];
+
+			lists[i] = timer->next;
+			count--;
+			if (driver.cuCtxPushCurrent(timer->context) != 0) {
+				free(timer);
+				continue;
+			}
+			free_timer(timer);
+			driver.cuCtxPopCurrent(&popped);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void launch_timers_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	idle = waiting = running = NULL; /* the parent's */
+	last = &waiting;
+	count = 0;
+}

@@ -1,0 +1,21 @@
+/*
+ * Times of launches by events before and after them, for closed loops. A launch waits for nothing:
+ * its time is read by a later one, or never.
+ */
+#ifndef BACKEND_INTRA_LAUNCH_TIMER_H
+#define BACKEND_INTRA_LAUNCH_TIMER_H
+
+#include "backend/intra/closed_loop.h"
+
+/* The next launch of this thread, on `stream`, is one of the loop's variant; it is not captured. */
+void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream);
+/* That launch was made; without one, nothing happens. */
+void launch_timer_end(uint64_t stream);
+/* Gives the times of launches that have ended to their loops. */
+void launch_timers_read(void);
+/* At the end of a run. */
+void launch_timers_clear(void);
+/* After fork(), in the child. */
+void launch_timers_forget(void);
+
+#endif

@@ -1,0 +1,64 @@
+"""The price of automatic scopes as a profile states it, against times of both codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import gpus
+import pytest
+
+torch = gpus.need(gpus.NVIDIA, "the budget was set for it")
+pytest.importorskip("triton")
+
+import triton  # noqa: E402
+import triton_proton as proton  # noqa: E402
+from triton_proton import _closed_loop  # noqa: E402
+
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
+import intra_auto_cases  # noqa: E402
+
+LAUNCHES = 200
+
+
+def price_of(path: Path, name: str) -> dict:
+    queue = list(json.loads(path.read_text())[0]["children"])
+    while queue:
+        node = queue.pop()
+        if node["frame"]["name"] == name:
+            return node["metrics"]
+        queue += node["children"]
+    raise AssertionError(f"no kernel {name}")
+
+
+def mean_ms(launch) -> float:
+    return triton.testing.do_bench(launch, warmup=20, rep=200, return_mode="mean")
+
+
+@pytest.mark.parametrize("make", ["of_rows", "of_matrices", "of_attention"])
+def test_the_stated_price_is_that_of_both_codes_and_results_are_equal(make, tmp_path):
+    case = getattr(intra_auto_cases, make)("cuda")[0]
+    case.result.zero_()
+    case.launch()
+    torch.cuda.synchronize()
+    expected = case.result.clone()
+    plain = mean_ms(case.launch)
+    proton.start(str(tmp_path / "a"), backend="instrumentation", mode="default:auto=all")
+    for _ in range(LAUNCHES):
+        case.result.zero_()
+        case.launch()
+        torch.cuda.synchronize()
+        assert torch.equal(case.result, expected)  # of every variant
+        worker = _closed_loop._worker
+        if worker is not None:
+            worker.join(60)
+    measured = mean_ms(case.launch) / plain
+    proton.finalize()
+    metrics = price_of(tmp_path / "a.hatchet", case.kernel.__name__)
+    assert metrics["scopes_price"].startswith("measured"), metrics["scopes_price"]
+    assert metrics["scopes_ratio"] <= 1.05
+    # One of eight rotations has the plain kernel, and the GPU's clock is not constant.
+    assert measured == pytest.approx(metrics["scopes_ratio"], abs=0.02)
+    plain_again = mean_ms(case.launch)
+    assert plain_again == pytest.approx(plain, rel=0.05)

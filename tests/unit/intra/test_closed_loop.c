@@ -1,0 +1,425 @@
+/*
+ * Closed loops: decisions with planted prices, and launches with a fake driver, on which kernels
+ * take a planted time.
+ */
+#include "unit/fakes.h"
+#include "unit/intra/instrumented.h"
+
+#include <string.h>
+
+#include "backend/intra/closed_loop.h"
+#include "base/buf.h"
+
+#define NAMES "a@k.py:1\nb@k.py:2\nc@k.py:3\nd@k.py:4\ne@k.py:5\nf@k.py:6"
+#define SCOPES 6u
+#define PLAIN_NS 100000.0
+#define VARIANTS 16u
+
+/* ------------------------------------------------------------------ decisions */
+
+static struct loop_set sets[VARIANTS];
+static uint32_t launched[VARIANTS];
+static double prices[SCOPES]; /* percent, of each scope */
+static double noise;          /* percent, of a launch */
+static uint32_t random_state;
+
+static struct loop *begin(uint32_t first, uint32_t budget)
+{
+	memset(sets, 0, sizeof(sets));
+	memset(launched, 0, sizeof(launched));
+	memset(prices, 0, sizeof(prices));
+	noise = 0;
+	random_state = 1;
+	sets[LOOP_FIRST] = (struct loop_set){LOOP_FIRST, 0, first};
+	return closed_loop_new(NAMES, first, budget);
+}
+
+static double noise_of_launch(void)
+{
+	random_state = random_state * 1103515245u + 12345u;
+	return noise * ((random_state >> 16 & 0x7fff) / 16383.5 - 1);
+}
+
+static double time_of(uint32_t variant)
+{
+	double percent = 100 + noise_of_launch();
+
+	for (uint32_t i = sets[variant].first; i < sets[variant].end; i++)
+		percent += prices[i];
+	return PLAIN_NS * percent / 100;
+}
+
+/* Everything that is wanted is compiled at once. */
+static void compile_wanted(struct loop *loop)
+{
+	struct loop_set set;
+
+	while (closed_loop_wanted(loop, &set)) {
+		CHECK(set.variant < VARIANTS);
+		sets[set.variant] = set;
+		closed_loop_made(loop, set.variant, true);
+	}
+}
+
+static void launch_times(struct loop *loop, uint32_t count)
+{
+	bool is_wanted;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t variant = closed_loop_choose(loop, &is_wanted);
+
+		launched[variant]++;
+		closed_loop_time(loop, variant, (uint64_t)time_of(variant));
+		if (is_wanted)
+			compile_wanted(loop);
+	}
+}
+
+static void check_text(struct loop *loop, const char *expected)
+{
+	struct out out;
+
+	out_init(&out, -1);
+	closed_loop_write(loop, &out);
+	out_byte(&out, '\0');
+	CHECK_STR(out.bytes, expected);
+	out_fini(&out);
+}
+
+TEST(sets_within_the_budget_are_kept_and_all_scopes_measured)
+{
+	struct loop *loop = begin(2, 5);
+	struct loop_price price;
+
+	for (uint32_t i = 0; i < SCOPES; i++)
+		prices[i] = 1;
+	check_text(loop, "not measured: its scopes were chosen by a prediction");
+	launch_times(loop, 16);
+	closed_loop_price(loop, &price);
+	CHECK(price.is_measured && price.is_decided);
+	CHECK_EQ(price.sets, 2);
+	CHECK_EQ(price.scopes, SCOPES);
+	/* Sets of two and four scopes take turns. */
+	CHECK(price.percent > 2.99 && price.percent < 3.01);
+	CHECK(price.low < 3 && price.high > 3 && price.high - price.low < 1);
+}
+
+TEST(a_set_over_the_budget_is_split_until_its_costly_scope_is_dropped)
+{
+	struct loop *loop = begin(2, 5);
+	struct loop_price price;
+	struct out out;
+
+	out_init(&out, -1);
+	prices[3] = 12;
+	launch_times(loop, 48);
+	closed_loop_price(loop, &price);
+	CHECK(price.is_decided);
+	CHECK_EQ(price.scopes, SCOPES - 1);
+	CHECK_EQ(price.sets, 3); /* a b, c, e f */
+	CHECK(price.percent < 0.01);
+	closed_loop_write(loop, &out);
+	out_byte(&out, '\0');
+	CHECK_HAS(out.bytes, "measured 0.0 % (-0.");
+	CHECK_HAS(out.bytes,
+		  " launches, with 5 scopes in 3 sets; omitted, because with each the "
+		  "kernel took more than 5 % longer or needed more of the GPU: d@k.py:4");
+	out_fini(&out);
+}
+
+TEST(costs_that_exceed_the_budget_only_together_lose_no_scope)
+{
+	struct loop *loop = begin(SCOPES, 5);
+	struct loop_price price;
+
+	for (uint32_t i = 0; i < SCOPES; i++)
+		prices[i] = 1.5; /* 9 % in one launch, 4.5 % in half */
+	launch_times(loop, 16);
+	closed_loop_price(loop, &price);
+	CHECK(price.is_decided);
+	CHECK_EQ(price.sets, 2);
+	CHECK_EQ(price.scopes, SCOPES);
+	CHECK(price.percent > 4.49 && price.percent < 4.51);
+}
+
+TEST(without_a_scope_within_the_budget_launches_are_plain)
+{
+	struct loop *loop = begin(1, 5);
+	struct loop_price price;
+
+	for (uint32_t i = 0; i < SCOPES; i++)
+		prices[i] = 20;
+	launch_times(loop, 60);
+	memset(launched, 0, sizeof(launched));
+	launch_times(loop, 10);
+	CHECK_EQ(launched[LOOP_PLAIN], 10);
+	CHECK_EQ(closed_loop_usual(loop), LOOP_PLAIN);
+	closed_loop_price(loop, &price);
+	CHECK_EQ(price.sets, 0);
+	check_text(loop, "measured: no scope is within the budget; omitted, because with each the "
+			 "kernel took more than 5 % longer or needed more of the GPU: a@k.py:1, "
+			 "b@k.py:2, c@k.py:3, d@k.py:4, e@k.py:5, f@k.py:6");
+}
+
+TEST(a_set_that_cannot_be_compiled_is_split)
+{
+	struct loop *loop = begin(4, 5);
+	struct loop_set set;
+
+	while (closed_loop_wanted(loop, &set) && set.variant != 2)
+		closed_loop_made(loop, set.variant, true);
+	CHECK_EQ(set.end - set.first, 2);
+	closed_loop_made(loop, set.variant, false);
+	CHECK(closed_loop_wanted(loop, &set));
+	CHECK_EQ(set.first, 4);
+	CHECK_EQ(set.end, 5);
+	closed_loop_made(loop, set.variant, false);
+	CHECK(closed_loop_wanted(loop, &set));
+	CHECK_EQ(set.first, 5);
+	closed_loop_made(loop, set.variant, true);
+	CHECK(!closed_loop_wanted(loop, &set));
+}
+
+/* 4 % with a noise of +-6 %: more launches are needed, and then the interval contains it. */
+TEST(noise_takes_more_launches_and_widens_the_interval)
+{
+	struct loop *loop = begin(SCOPES, 10);
+	struct loop_price price;
+
+	prices[0] = 4;
+	noise = 6;
+	launch_times(loop, 200);
+	closed_loop_price(loop, &price);
+	CHECK(price.is_decided);
+	CHECK_EQ(price.scopes, SCOPES);
+	CHECK(price.low < 4 && price.high > 4 && price.low < price.percent);
+	CHECK(price.high - price.low > 0.5);
+}
+
+/* A kernel has a long and a short launch in turn: neither belongs to a variant. */
+TEST(a_pattern_of_launches_has_no_price)
+{
+	struct loop *loop = begin(SCOPES, 5);
+	struct loop_price price;
+	bool is_wanted;
+
+	for (uint32_t i = 0; i < 400; i++) {
+		uint32_t variant = closed_loop_choose(loop, &is_wanted);
+
+		closed_loop_time(loop, variant, i % 2 ? 100000 : 104000);
+		compile_wanted(loop);
+	}
+	closed_loop_price(loop, &price);
+	CHECK_EQ(price.scopes, SCOPES);
+	CHECK(price.low < 0.5 && price.high > -0.5);
+}
+
+TEST(a_rotation_has_each_variant_once)
+{
+	struct loop *loop = begin(2, 5);
+
+	CHECK_EQ(closed_loop_weight(loop), 1);
+	compile_wanted(loop);
+	launch_times(loop, 1);
+	memset(launched, 0, sizeof(launched));
+	launch_times(loop, 30);
+	for (uint32_t i = 0; i < 3; i++)
+		CHECK(launched[i] >= 1);
+	memset(launched, 0, sizeof(launched));
+	/* Decided: eight rotations, one of them with the plain kernel. */
+	launch_times(loop, 17 * 8);
+	CHECK_EQ(launched[LOOP_PLAIN], 8);
+	CHECK_EQ(launched[1], 64);
+	CHECK_EQ(launched[2], 64);
+}
+
+/* ------------------------------------------------------------------ launches */
+
+#define STREAM 7
+#define FIRST_FUNCTION 0x1000
+#define TICKS_NS 50000
+
+static struct instrument_layout layout;
+static void (*take_time)(uint64_t ns);
+static void (*set_capture)(uint64_t stream, int status);
+
+static int start(const char *mode)
+{
+	void *library;
+	int session;
+
+	if (!getenv("PROTON_CUDA_PATH"))
+		SKIP("no fake libraries: run by `meson test`");
+	library = fake_open("PROTON_CUDA_PATH");
+	fake_find(&take_time, library, "fake_take_time");
+	fake_find(&set_capture, library, "fake_set_capture");
+	session = instrumented_start("tree", mode);
+	layout = (struct instrument_layout){
+		.unit_count = 1,
+		.warps_per_unit = 1,
+		.warp_count = 1,
+		.ring_bytes = 64,
+		.cta_stride = 1,
+	};
+	layout.cta_bytes = instrumented_cta_bytes(&layout);
+	layout_scope(&layout, "a@k.py:1", 8);
+	layout_code(&layout, 0, INSTRUMENT_SCOPE);
+	instrumented_add(&layout, FIRST_FUNCTION, "mm");
+	return session;
+}
+
+static void write_warp(uint8_t *cta)
+{
+	struct instrument_unit_header header = {
+		.magic = INSTRUMENT_MAGIC,
+		.start_ns = 1000000,
+		.end_ns = 1000000 + TICKS_NS,
+		.start_clock = 1000,
+		.end_clock = 101000,
+		.count = 1,
+	};
+	struct instrument_record record = {2000, 1u << 24 | 10};
+
+	memcpy(cta + layout_ring_at(&layout, 0), &record, sizeof(record));
+	memcpy(cta + layout_header_at(&layout, 0), &header, sizeof(header));
+}
+
+static bool launch(uint64_t function, uint64_t ns)
+{
+	uint64_t address = function == FIRST_FUNCTION
+				   ? proton_instrument_buffer(layout.cta_bytes, 128, STREAM)
+				   : 0;
+
+	proton_instrument_launching(function, STREAM);
+	take_time(ns);
+	if (address)
+		write_warp((uint8_t *)(uintptr_t)address);
+	return proton_instrument_launched(function, STREAM);
+}
+
+#define PLAIN_FUNCTION 0x2000
+
+static struct profile *finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	layout_fini(&layout);
+	return rec_load("a.proton");
+}
+
+static const struct profile_value *value_of(const struct profile *profile, const char *path,
+					    const char *metric)
+{
+	const struct profile_value *value = rec_value(profile, path, metric);
+
+	if (!value)
+		FAIL("no %s at %s", metric, path);
+	return value;
+}
+
+static const char *price_in(const struct profile *profile)
+{
+	return profile_text(profile, value_of(profile, "mm", "scopes_price")->as.string);
+}
+
+/* Launches what the loop chooses; the kernel with scopes takes so many percent more. */
+static void launch_in_loop(uint32_t count, uint32_t percent)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		bool is_plain = proton_instrument_choice(FIRST_FUNCTION, false) == LOOP_PLAIN;
+
+		launch(is_plain ? PLAIN_FUNCTION : FIRST_FUNCTION,
+		       is_plain ? 1000000 : 1000000 + 10000 * percent);
+	}
+}
+
+static void begin_loop(void)
+{
+	struct proton_error err = {0};
+	uint32_t variant, first, end;
+
+	CHECK(launch(FIRST_FUNCTION, 1000000)); /* asked once */
+	CHECK(!launch(FIRST_FUNCTION, 1000000));
+	CHECK_OK(proton_instrument_loop(FIRST_FUNCTION, "a@k.py:1", 1, &err), err);
+	CHECK(launch(FIRST_FUNCTION, 1020000));
+	CHECK(proton_instrument_wanted(FIRST_FUNCTION, &variant, &first, &end));
+	CHECK_EQ(variant, LOOP_PLAIN);
+	CHECK_EQ(first, end);
+	proton_instrument_made(FIRST_FUNCTION, variant, PLAIN_FUNCTION);
+	CHECK(!proton_instrument_wanted(PLAIN_FUNCTION, &variant, &first, &end));
+}
+
+TEST(the_price_of_launches_is_in_the_profile)
+{
+	struct profile *profile;
+	uint64_t executions;
+
+	start("default:auto=loops");
+	begin_loop();
+	launch_in_loop(16, 2);
+	profile = finish();
+	CHECK_HAS(price_in(profile), "measured 2.0 % (");
+	CHECK_NEAR(value_of(profile, "mm", "scopes_ratio")->as.float64, 1.02, 1e-3);
+	/* Launches with scopes stand for the plain ones: 3 + 16, but for a rotation. */
+	executions = value_of(profile, "mm/a@k.py:1", "executions")->as.int64;
+	CHECK(executions >= 17 && executions <= 21);
+	profile_free(profile);
+}
+
+TEST(a_costly_scope_is_dropped_in_launches)
+{
+	struct profile *profile;
+
+	start("default:auto=loops");
+	begin_loop();
+	launch_in_loop(16, 30);
+	for (uint32_t i = 0; i < 10; i++)
+		CHECK_EQ(proton_instrument_choice(FIRST_FUNCTION, i % 2), LOOP_PLAIN);
+	profile = finish();
+	CHECK_HAS(price_in(profile), "measured: no scope is within the budget; omitted, because");
+	CHECK_HAS(price_in(profile), ": a@k.py:1");
+	profile_free(profile);
+}
+
+TEST(captured_launches_are_not_measured_and_choose_nothing)
+{
+	struct profile *profile;
+	uint32_t chosen;
+
+	start("default:auto=loops");
+	begin_loop();
+	chosen = proton_instrument_choice(FIRST_FUNCTION, false);
+	set_capture(STREAM, 1);
+	CHECK(proton_instrument_is_capturing(STREAM));
+	for (uint32_t i = 0; i < 20; i++)
+		CHECK(!launch(FIRST_FUNCTION, 9000000));
+	set_capture(STREAM, 0);
+	CHECK_EQ(proton_instrument_choice(FIRST_FUNCTION, false), chosen);
+	launch_in_loop(16, 2);
+	profile = finish();
+	CHECK_HAS(price_in(profile), "measured 2.0 % (");
+	profile_free(profile);
+}
+
+TEST(without_a_loop_the_profile_says_that_nothing_was_measured)
+{
+	struct profile *profile;
+
+	start("default:auto=loops");
+	launch(FIRST_FUNCTION, 1000000);
+	profile = finish();
+	CHECK_STR(price_in(profile), "not measured: its scopes were chosen by a prediction");
+	CHECK(!rec_value(profile, "mm", "scopes_ratio"));
+	profile_free(profile);
+}
+
+TEST(without_a_budget_nothing_is_asked_for)
+{
+	struct profile *profile;
+
+	start("default:auto=loops:budget=off");
+	CHECK(!launch(FIRST_FUNCTION, 1000000));
+	CHECK(!launch(FIRST_FUNCTION, 1000000));
+	profile = finish();
+	CHECK(!rec_value(profile, "mm", "scopes_price"));
+	profile_free(profile);
+}
