@@ -23,6 +23,7 @@ from urllib.parse import quote
 from . import _libproton
 from ._imports import when_imported
 from ._message import warn
+from .flags import is_disabled
 
 _MODULE = "torch._inductor.compile_fx"
 _NAME = "_recursive_post_grad_passes"  # runs before code is generated
@@ -63,9 +64,7 @@ class Source:
 
 def follow() -> None:
     """From the import of Inductor on, unless PROTON_COMPILED=0 or profiling is disabled."""
-    from .profile import _is_disabled
-
-    if os.environ.get("PROTON_COMPILED", "1") != "0" and not _is_disabled():
+    if os.environ.get("PROTON_COMPILED", "1") != "0" and not is_disabled():
         when_imported(_MODULE, _watch)
 
 

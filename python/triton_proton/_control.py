@@ -7,7 +7,8 @@ import os
 from typing import Any, Optional, Union
 
 from . import _libproton
-from .profile import DEFAULT_PROFILE_NAME, _at_exit, _hook_of, _is_disabled, finalize
+from .flags import is_disabled
+from .profile import DEFAULT_PROFILE_NAME, _at_exit, _hook_of, finalize
 from .profile import _start as _start_session
 
 _defaults: dict[str, Any] = {}  # options of sessions that the commands do not have
@@ -56,32 +57,23 @@ def listen(
 
 
 def _start(
-    name: str,
-    context: Optional[str],
-    data: Optional[str],
-    backend: Optional[str],
-    mode: Optional[str],
-    flag_bits: int,
-    output_format: Optional[str],
-    hook: Optional[str],
+    name: str, context: Any, data: Any, backend: Any, mode: Any, flag_bits: int,
+    output_format: Any, hook: Any
 ) -> int:
     """Called on the thread of the commands."""
-    if _is_disabled():
+    if is_disabled():
         raise RuntimeError("TRITON_PROTON_DISABLE is set: nothing is recorded")
-    options = dict(_defaults)
-    if hook is not None:
-        options["hook"] = hook
     return _start_session(
         name,
-        context="shadow" if context is None else context,
-        data="tree" if data is None else data,
+        context=context or "shadow",
+        data=data or "tree",
         backend=backend,
         mode=mode,
         memory=bool(flag_bits & _libproton.MEMORY),
         quiet=bool(flag_bits & _libproton.QUIET),
         output_format=output_format,
         ranks=True,
-        **options,
+        **{**_defaults, **({} if hook is None else {"hook": hook})},
     )
 
 

@@ -36,20 +36,13 @@ def _start(options: dict[str, str]) -> None:
     by_driver = os.environ.get("CUDA_INJECTION64_PATH") or _rocm.is_loaded_by_hip()
     if "pid" in options and by_driver:
         _libproton.await_driver()
-    chosen = dict(
-        name=options.get("name"),
-        context=options.get("context", "shadow"),
-        data=options.get("data", "tree"),
-        backend=options.get("backend"),
-        mode=options.get("mode"),
-        hook=options.get("hook"),
-        memory=options.get("memory") == "1",
-        backward=options.get("backward") == "1",
-        modules=options.get("modules") == "1",
-        torch_ops=options.get("torch_ops") == "1",
-        output_format=options.get("format"),
-        quiet=quiet,
-    )
+    texts = ("name", "backend", "mode", "hook")
+    chosen: dict[str, Any] = {name: options.get(name) for name in texts}
+    for name in ("memory", "backward", "modules", "torch_ops", "quiet"):
+        chosen[name] = options.get(name) == "1"
+    chosen["context"] = options.get("context", "shadow")
+    chosen["data"] = options.get("data", "tree")
+    chosen["output_format"] = options.get("format")
     if "wait" in options:
         _listen(chosen, options["wait"])
         return

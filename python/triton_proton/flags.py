@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import Any
+
 from . import _libproton
 
 
@@ -27,3 +31,19 @@ class ProfilerFlags:
 
 
 flags = ProfilerFlags()
+
+
+def is_true(variable: str) -> bool:
+    """Whether the environment variable is set to a word for true."""
+    return os.environ.get(variable, "").lower() in ("1", "true", "on", "y", "yes")
+
+
+def knob(group: str, name: str) -> Any:
+    """A knob of Triton; None before Triton is imported, or if it has no such knob."""
+    return getattr(getattr(sys.modules.get("triton.knobs"), group, None), name, None)
+
+
+def is_disabled() -> bool:
+    """TRITON_PROTON_DISABLE, or Triton's knob once Triton is imported."""
+    disable = knob("proton", "disable")
+    return is_true("TRITON_PROTON_DISABLE") if disable is None else bool(disable)

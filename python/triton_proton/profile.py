@@ -14,7 +14,7 @@ from typing import Any, Optional, Union
 
 from . import _autograd, _command, _compiled, _interpreter, _kineto, _libproton, _modules, _replays
 from ._message import message, warn
-from .flags import flags
+from .flags import flags, is_disabled, is_true, knob
 from .hooks.hook import Hook, HookManager
 from .hooks.instrumentation import InstrumentationHook
 from .hooks.launch import LaunchHook
@@ -24,7 +24,6 @@ DEFAULT_PROFILE_NAME = "proton"
 
 _HOST = "host"
 _INSTRUMENTATION = "instrumentation"
-_TRUE = ("1", "true", "on", "y", "yes")
 
 _reports_at_exit = False
 _exit_is_registered = False
@@ -36,26 +35,11 @@ _newest = -1  # the highest number of a session started here; a higher one is a 
 # ---------------------------------------------------------------------- environment
 
 
-def _is_true(variable: str) -> bool:
-    return os.environ.get(variable, "").lower() in _TRUE
-
-
-def _knob(group: str, name: str) -> Any:
-    """A knob of Triton; None before Triton is imported, or if it has no such knob."""
-    return getattr(getattr(sys.modules.get("triton.knobs"), group, None), name, None)
-
-
 def _note_kernel_cache() -> None:
     """Name to the recorder a cache directory that was set in Python only."""
-    directory = _knob("cache", "dir")
+    directory = knob("cache", "dir")
     if isinstance(directory, str) and directory != os.environ.get("TRITON_CACHE_DIR"):
         _libproton.kernel_cache_add(directory.encode(errors="replace").decode())
-
-
-def _is_disabled() -> bool:
-    """TRITON_PROTON_DISABLE, or Triton's knob once Triton is imported."""
-    knob = _knob("proton", "disable")
-    return _is_true("TRITON_PROTON_DISABLE") if knob is None else bool(knob)
 
 
 def _instrumentation_hook(data: Optional[str], mode: Any) -> InstrumentationHook:
@@ -71,8 +55,8 @@ def _instrumentation_hook(data: Optional[str], mode: Any) -> InstrumentationHook
 
 
 def _is_interpreting() -> bool:
-    knob = _knob("runtime", "interpret")
-    return _is_true("TRITON_INTERPRET") if knob is None else bool(knob)
+    interpret = knob("runtime", "interpret")
+    return is_true("TRITON_INTERPRET") if interpret is None else bool(interpret)
 
 
 def _select_backend() -> str:
@@ -117,20 +101,10 @@ def _follow_torch(
 
 
 def _start(
-    name: Union[None, str, os.PathLike[str]] = None,
-    *,
-    context: Optional[str] = "shadow",
-    data: Optional[str] = "tree",
-    backend: Optional[str] = None,
-    mode: Union[None, str, BaseMode] = None,
-    hook: Union[None, str, Hook] = None,
-    memory: bool = False,
-    backward: bool = False,
-    modules: bool = False,
-    torch_ops: bool = False,
-    quiet: bool = False,
-    output_format: Optional[str] = None,
-    ranks: bool = False,
+    name: Any, *, context: Any = "shadow", data: Any = "tree", backend: Any = None,
+    mode: Any = None, hook: Any = None, memory: bool = False, backward: bool = False,
+    modules: bool = False, torch_ops: bool = False, quiet: bool = False,
+    output_format: Any = None, ranks: bool = False
 ) -> int:
     """Start a session for any owner. On failure nothing is left active."""
     global _newest
@@ -141,7 +115,7 @@ def _start(
         raise ValueError('modules: context "python" has no scopes; use "python+scopes"')
     path = DEFAULT_PROFILE_NAME if name is None else os.fspath(name)
     is_default = backend is None and not os.environ.get("PROTON_BACKEND")
-    nvtx = _knob("proton", "enable_nvtx")  # before Triton is imported, TRITON_ENABLE_NVTX
+    nvtx = knob("proton", "enable_nvtx")  # before Triton is imported, TRITON_ENABLE_NVTX
     if nvtx is not None:
         _libproton.nvtx_enable(bool(nvtx))
     _note_kernel_cache()
@@ -237,32 +211,20 @@ def start(
     cannot start; nothing is left active then. A profile that is still being recorded when the
     interpreter exits is written at that point.
     """
-    if _is_disabled():
+    given = dict(locals())
+    if is_disabled():
         return None
     if flags.command_line:
         _command.ask(os.fspath(name) if name is not None else DEFAULT_PROFILE_NAME)
         return None
-    return _start(
-        name,
-        context=context,
-        data=data,
-        backend=backend,
-        mode=mode,
-        hook=hook,
-        memory=memory,
-        backward=backward,
-        modules=modules,
-        torch_ops=torch_ops,
-    )
+    return _start(**given)
 
 
-def _start_owned(
-    name: Union[None, str, os.PathLike[str]] = None, **options: Any
-) -> Optional[int]:
+def _start_owned(**options: Any) -> Optional[int]:
     """For the `proton` command: start the session that calls in the script cannot end."""
-    if _is_disabled():
+    if is_disabled():
         return None
-    session = _start(name, ranks=True, **options)
+    session = _start(ranks=True, **options)
     flags.command_line = True
     _libproton.own_sessions()
     return session
@@ -465,9 +427,8 @@ def profile(
 
         proton.profile(step, name="step")()
     """
-    options = dict(
-        name=name, context=context, data=data, backend=backend, mode=mode, hook=hook, memory=memory
-    )
+    options = dict(locals())
+    del options["func"]
     if func is not None:
         return _profiling(func, options)
     return lambda function: _profiling(function, options)

@@ -18,6 +18,7 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from . import _libproton
@@ -384,14 +385,12 @@ class Profile(Table):
         )
 
 
+@dataclass(frozen=True, repr=False, slots=True)
 class Node:
     """A frame in the tree; `node["time/ms"]` is a metric, None if it has no value."""
 
-    __slots__ = ("_profile", "row")
-
-    def __init__(self, profile: Profile, row: int) -> None:
-        self._profile = profile
-        self.row = row
+    _profile: Profile
+    row: int
 
     def __getitem__(self, metric: str) -> Any:
         return self._profile[metric][self.row]
@@ -437,15 +436,6 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<Node {self.name}>"
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Node)
-            and (self._profile, self.row) == (other._profile, other.row)
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self._profile), self.row))
 
 
 class Nodes(Sequence[Node]):

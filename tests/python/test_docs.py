@@ -142,7 +142,7 @@ def test_every_public_name_of_the_package_is_in_the_guide():
 
 def test_every_environment_variable_is_in_the_guide():
     text = read("docs", "guide", "environment.md")
-    call = r"(?:environment_get|get|is_set|_is_true|library_search_named|library_search_value)"
+    call = r"(?:environment_get|get|is_set|is_true|library_search_named|library_search_value)"
     pattern = call + r'\((?:search, )?"([A-Z_]+)"'
     names = set()
     for source in [*ROOT.glob("src/**/*.c"), *ROOT.glob("python/triton_proton/**/*.py")]:
