@@ -306,10 +306,7 @@ static inline uint32_t context_at(const struct thread_path *path, uint32_t depth
 	return depth ? path->steps[depth - 1].context : path->base;
 }
 
-/*
- * Fills path->steps for the part of path->walk, from the root, that the thread has seen before, and
- * sets step_count to its length. Without the GIL. False if memory ran out.
- */
+/* Fills path->steps, and step_count, with what the thread has seen before. False: no memory. */
 static bool retrace(struct thread_path *path)
 {
 	uint32_t count = path->walk.count;
@@ -549,10 +546,7 @@ static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
 	return depth;
 }
 
-/*
- * libproton calls this on any thread, for example from a driver callback below a launcher that
- * released the GIL. A thread that Python has never seen has no frames.
- */
+/* On any thread, perhaps without the GIL. A thread that Python has never seen has no frames. */
 PyThreadState *ext_thread_of_caller(void)
 {
 	if (ext_is_finalizing() || !Py_IsInitialized())

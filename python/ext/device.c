@@ -40,10 +40,7 @@ void ext_device_let_go(void)
 	}
 }
 
-/*
- * Adds one metric; `metric` is complete except for the owner of its memory. Returns the status,
- * with an exception unless it is PROTON_OK or PROTON_E_UNSUPPORTED.
- */
+/* Adds one metric. The status; with an exception unless PROTON_OK or PROTON_E_UNSUPPORTED. */
 static int add(struct ext_state *state, struct proton_context where,
 	       struct proton_device_metric *metric, PyObject *object, struct proton_error *err)
 {

@@ -206,10 +206,7 @@ void ext_append(PyObject **list, PyObject *item);
 /* Raises `format`, which has one %U for the name as formatted by ext_shown(). NULL. */
 PyObject *ext_raise_named(PyObject *exception, const char *format, PyObject *name);
 
-/*
- * The UTF-8 bytes of a string; characters without a UTF-8 encoding are escaped. The caller releases
- * *owner_out, which keeps the bytes alive. NULL with an exception if memory ran out.
- */
+/* UTF-8, with the rest escaped; the caller releases *owner_out. NULL with an exception. */
 const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out);
 
 /* The cached values of a name. */
@@ -217,10 +214,7 @@ struct ext_known_name ext_name_find(struct ext_state *state, PyObject *name);
 void ext_name_keep(struct ext_state *state, PyObject *name, struct ext_known_name known);
 /* The frame of a named launch or kernel called `name`. False with an exception. */
 bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out);
-/*
- * Enters a scope called `name`. `known` is the caller's state for proton_scope_enter_name(), or
- * NULL. The token is 0 if nothing is recorded. False with an exception.
- */
+/* Enters scope `name`; `known`: the caller's state, or NULL. False with an exception. */
 bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, bool is_timed,
 		     uint64_t *token_out);
 

@@ -14,17 +14,11 @@ struct generated {
 	uint32_t operators; /* nodes and operators that were fused; 0: none */
 	uint32_t inside;    /* modules of a part, if there are several below the common one; or 0 */
 	uint32_t module_count;
-	/*
-	 * The modules, outermost first, each with a zero at its end. They begin with "=" and the
-	 * class if a function was compiled that calls the whole model.
-	 */
+	/* The modules, outermost first, each with a zero; "=" before the class of a whole model. */
 	char names[GENERATED_NAMES_BYTES];
 };
 
-/*
- * Describes the kernel that line `line` of `file` calls. False: the file is not generated,
- * cannot be read, or does not tell. Reads the file, so results are to be kept.
- */
+/* Describes the kernel that `line` of `file` calls, which is read. False: it does not tell. */
 bool generated_read(const char *file, uint32_t line, struct generated *out);
 
 /*

@@ -160,10 +160,7 @@ static int evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObje
 	return PyList_SetSlice(extras, 0, PyList_GET_SIZE(extras), NULL);
 }
 
-/*
- * The complete launch metadata; new reference, or NULL with an exception. *data is the caller's
- * reference to the dict of the metadata, before and after.
- */
+/* The complete metadata, a new reference, or NULL; *data is the caller's reference to its dict. */
 static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 			  uint32_t kernel_frame)
 {
@@ -223,10 +220,7 @@ static int is_wanted(struct ext_launch *launch, PyObject *name)
 
 /* ------------------------------------------------------------------ one launch */
 
-/*
- * Adds metrics that need Python. The conversion may launch kernels, such as a tensor's sum, which
- * belong to the metadata state: the named launch is exited during it.
- */
+/* Adds metrics that need Python, outside of the named launch: they may launch kernels. */
 static int add_objects(struct ext_state *state, uint32_t frame, struct proton_context where,
 		       PyObject *launched, uint32_t kernel_frame)
 {

@@ -304,10 +304,7 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 	return 0;
 }
 
-/*
- * The dict in a form that other threads cannot change, a new reference: without a GIL a copy. It
- * keeps the texts of a list alive. NULL with an exception.
- */
+/* The dict, which no other thread changes (without a GIL a copy). NULL with an exception. */
 static PyObject *snapshot(PyObject *metrics)
 {
 #ifdef Py_GIL_DISABLED

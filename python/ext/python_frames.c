@@ -61,10 +61,7 @@ bool frame_offset(const struct frame_visit *visit, int32_t *offset_out)
 	PyCodeObject *code = visit->code;
 	const char *instruction = (const char *)code + visit->place;
 	ptrdiff_t size = Py_SIZE(code) * UNIT_BYTES;
-	/*
-	 * Another thread may add a copy: the interpreter then replaces the array, and frees the old
-	 * one when each attached thread has passed a point of its evaluation loop.
-	 */
+	/* Another thread may replace the array; it is freed when all have passed a point. */
 	const _PyCodeArray *copies = __atomic_load_n(&code->co_tlbc, __ATOMIC_ACQUIRE);
 	*offset_out = -1;
 	for (Py_ssize_t i = 0; i < copies->size; i++) {

@@ -41,10 +41,7 @@ void frame_walk_fini(struct frame_walk *walk);
 /* The instruction's offset, or -1. False before the call's first statement. With the GIL. */
 bool frame_offset(const struct frame_visit *visit, int32_t *offset_out);
 
-/*
- * Walk through the public interface, with the GIL. It creates frame objects, which may collect
- * garbage, run Python code and thereby launch kernels. False if memory ran out.
- */
+/* Public walk, with the GIL. Frame objects may run Python code, and launch. False: no memory. */
 bool frames_walk_public(struct frame_walk *walk);
 
 /*
@@ -75,10 +72,7 @@ bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
 uint32_t frames_first_arguments(PyThreadState *thread, const PyCodeObject *code,
 				PyObject **arguments, uint32_t capacity);
 
-/*
- * Finds out whether the interpreter's own frames are known: the version is, and both walks find the
- * same frames on the stack of the caller, which has the GIL and is called from Python.
- */
+/* Whether the interpreter's frames are known: by version, and both walks agree on the caller. */
 void frames_init(void);
 /* Whether to use them from now on. False: they are unknown, or not wanted. */
 bool frames_use_own(bool is_wanted);

@@ -9,8 +9,7 @@ bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_by
 {
 	size_t wanted = *capacity ? *capacity : 16;
 	size_t bytes;
-	void *old;
-	void *new;
+	void *old, *new;
 
 	if (count <= *capacity)
 		return true;

@@ -45,10 +45,7 @@ static inline void array_sort(void *array, size_t count, size_t element_bytes,
 		qsort(array, count, element_bytes, compare);
 }
 
-/*
- * Binary search: the number of elements at the start of a sorted array of `count` for which
- * `is_before`, an expression of the index `i`, is true.
- */
+/* Binary search: how many of `count` elements, by index `i`, come before, as `is_before` says. */
 #define ARRAY_COUNT_BEFORE(count, i, is_before)                                                    \
 	__extension__({                                                                            \
 		size_t array_low = 0;                                                              \

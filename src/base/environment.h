@@ -37,10 +37,7 @@ void environment_remove(const char *entry);
 /* Path `index`: XDG_RUNTIME_DIR/proton, /tmp/proton-UID. False: the variable has no full path. */
 bool runtime_directory_path(unsigned index, char *path, size_t capacity);
 
-/*
- * Opens such a directory; `create` makes it if it does not exist. E_PERMISSION: it is not a
- * directory that belongs to the user, or others may enter it. E_IO.
- */
+/* Opens such a directory; `create` makes it. E_PERMISSION: not the user's alone. E_IO. */
 int runtime_directory_open(const char *path, bool create, int *fd_out, struct proton_error *err);
 
 #endif

@@ -48,8 +48,7 @@ void message_set_sink(message_sink_fn *function, void *context)
 
 void message(const char *format, ...)
 {
-	char text[MESSAGE_BYTES_MAX];
-	char line[MESSAGE_BYTES_MAX];
+	char text[MESSAGE_BYTES_MAX], line[MESSAGE_BYTES_MAX];
 	int saved = errno;
 	va_list args;
 	size_t used;

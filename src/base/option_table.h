@@ -20,10 +20,7 @@ struct option_row {
 	const char *name;  /* long name, without dashes; NULL: `help` is a heading */
 	const char *value; /* name of the value in the help; NULL: none; "[NAME]": optional */
 	const char *help;  /* NULL: not listed; may have several lines */
-	/*
-	 * Offset of the member of the options that the row sets: a bool if there is no value, an
-	 * enum if there are words, otherwise a string, borrowed from argv.
-	 */
+	/* Offset of the row's member: a bool, an enum with words, or a string of argv. */
 	size_t member;
 	const char *const *words; /* the possible values, by number; ends with NULL */
 	/* Called instead of setting a string or bool, after setting an enum. */

@@ -37,8 +37,7 @@ static int run_job(void *data)
 bool own_descriptors_run(void (*job)(void *data), void *data)
 {
 	struct run run = {.job = job, .data = data};
-	sigset_t all;
-	sigset_t before;
+	sigset_t all, before;
 	int state;
 	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);

@@ -40,10 +40,7 @@ static inline void printable_escape(unsigned char byte, char to[PRINTABLE_ESCAPE
 	to[3] = hex[byte & 15];
 }
 
-/*
- * Copies text and makes it printable. If `space` bytes (at least 1) are not enough, it is cut after
- * a whole character. A NUL follows. Returns the length. Allocates nothing.
- */
+/* Copies text, printable, cut after a whole character, with a NUL. Its length. No allocation. */
 static inline size_t printable_copy(char *to, size_t space, const char *text, size_t length)
 {
 	size_t used = 0;

@@ -27,10 +27,7 @@
 #define UNIT_COUNT 16384u
 
 static _Atomic bool units[UNIT_COUNT]; /* taken by a region */
-/*
- * Processors find a line in their first cache by bits of its address that are equal at the
- * beginning of all units: regions begin at different places.
- */
+/* Regions begin at different places: caches find lines by address bits, equal for all units. */
 static _Atomic size_t regions;
 
 static size_t round_up(size_t bytes, size_t unit)

@@ -1,7 +1,4 @@
-/*
- * Address ranges, backed by memory when it is first touched: the content never moves while it
- * grows. Readers need no lock to follow an index into a region.
- */
+/* Address ranges, backed by memory when touched: content never moves, readers need no lock. */
 #ifndef BASE_REGION_H
 #define BASE_REGION_H
 

@@ -60,8 +60,7 @@ static uint32_t random_word(void)
 static char *temporary_name(const char *path)
 {
 	const char *base = basename(path);
-	char name[1 + BASE_MAX + 1 + TOKEN_DIGITS + sizeof(SUFFIX)];
-	char *whole;
+	char name[1 + BASE_MAX + 1 + TOKEN_DIGITS + sizeof(SUFFIX)], *whole;
 	int length = snprintf(name, sizeof(name), ".%.*s.%08x", BASE_MAX, base, random_word());
 
 	snprintf(name + length, sizeof(name) - (size_t)length, "%08x" SUFFIX,
@@ -91,8 +90,7 @@ static bool is_temporary_of(const char *name, const char *base)
 static void remove_if_stale(int directory, const char *name)
 {
 	int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	struct stat opened;
-	struct stat named;
+	struct stat opened, named;
 
 	if (fd < 0)
 		return;
@@ -192,8 +190,7 @@ static int create_temporary(struct file_replace *file)
 
 int file_replace_begin(struct file_replace *file, const char *path, struct proton_error *err)
 {
-	int status;
-	int fd;
+	int status, fd;
 
 	*file = (struct file_replace){.out = {.fd = -1}};
 	status = file_replace_target(path, &file->path, &file->has_earlier, &file->earlier, err);

@@ -21,27 +21,18 @@ struct file_replace {
 	struct stat earlier; /* the file that is replaced: its owner and permissions are kept */
 };
 
-/*
- * Follows symbolic links: the file that the link points to is replaced. Rejects anything but a
- * regular file, dangling links, and files without write permission.
- */
+/* Follows symbolic links. Rejects what is not a regular file, dangling links, no permission. */
 int file_replace_begin(struct file_replace *file, const char *path, struct proton_error *err);
 int file_replace_commit(struct file_replace *file, struct proton_error *err);
 void file_replace_abandon(struct file_replace *file);
 /* Commits if `status` is PROTON_OK, or else abandons and returns it. */
 int file_replace_end(struct file_replace *file, int status, struct proton_error *err);
 
-/*
- * `path` with symbolic links resolved, malloc'd. *exists_out: whether the file exists; *st_out is
- * its status then. E_INVALID: not a regular file, or a dangling link.
- */
+/* `path` with links resolved, malloc'd; its status, if it exists. E_INVALID: no regular file. */
 int file_replace_target(const char *path, char **target_out, bool *exists_out, struct stat *st_out,
 			struct proton_error *err);
 
-/*
- * Removes temporary files left by crashed writers of `path`, or of files with names that begin with
- * `path` and a dot. Other files are never touched.
- */
+/* Removes temporary files of crashed writers of `path`, or of names with it and a dot before. */
 void file_replace_clean(const char *path);
 
 #endif

@@ -51,8 +51,7 @@ ssize_t size_signal_write(int fd, const void *bytes, size_t length)
 
 int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data)
 {
-	sigset_t previous;
-	sigset_t all;
+	sigset_t previous, all;
 	int result;
 
 	sigfillset(&all);

@@ -27,10 +27,7 @@ ssize_t size_signal_write(int fd, const void *bytes, size_t length);
 
 /* Threads of Proton in a program that is not its own. */
 
-/*
- * pthread_create() with all signals blocked on the new thread: the program has to handle its own
- * signals on its own threads. 0, or an error number.
- */
+/* pthread_create() with all signals blocked on the new thread. 0, or an error number. */
 int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data);
 
 #endif

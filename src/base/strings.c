@@ -40,10 +40,8 @@ static uint32_t find_string(const struct strings *strings, const char *bytes, si
 
 uint32_t strings_add(struct strings *strings, const char *bytes, size_t length)
 {
-	uint64_t entry;
-	uint64_t hash;
-	uint32_t id;
-	uint32_t stored;
+	uint64_t entry, hash;
+	uint32_t id, stored;
 	char *at;
 
 	if (length > STRING_MAX_BYTES)

@@ -52,10 +52,7 @@ static inline size_t utf8_valid_length(const char *text, size_t length)
 	return at;
 }
 
-/*
- * Decodes one character of `text`, `length` > 0 bytes; returns its length. A byte that does not
- * start valid UTF-8 gives *code = UINT32_MAX and 1.
- */
+/* Decodes a character of `text`; its length. Invalid UTF-8: *code = UINT32_MAX, and 1. */
 static inline size_t utf8_decode(const char *text, size_t length, uint32_t *code)
 {
 	const unsigned char *p = (const unsigned char *)text;

@@ -30,10 +30,7 @@
 #define HANDOVER_TORCH_OPS HANDOVER_PREFIX "TORCH_OPS"
 #define HANDOVER_MEMORY HANDOVER_PREFIX "MEMORY" /* "1", or absent */
 #define HANDOVER_QUIET HANDOVER_PREFIX "QUIET"   /* "0" or "1"; always set */
-/*
- * Absent, or "AFTER LENGTH": the session is started after so many seconds ("-": by proton ctl), and
- * ends so many later ("0": with the program).
- */
+/* Absent, or "AFTER LENGTH" in seconds; "-": started by proton ctl, "0": to the program's end. */
 #define HANDOVER_WAIT HANDOVER_PREFIX "WAIT"
 /* The command name for `proton-viewer` in messages; absent if the plain name is Proton's. */
 #define HANDOVER_VIEWER HANDOVER_PREFIX "VIEWER"

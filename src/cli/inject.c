@@ -199,8 +199,7 @@ __attribute__((destructor)) static void unloaded(void)
 /* The two numbers of HANDOVER_WAIT. False: there are no times. */
 static bool read_times(const char *wait, double *after_s, double *length_s)
 {
-	char *end;
-	char *last;
+	char *end, *last;
 
 	*after_s = strtod(wait, &end);
 	if (end == wait || *end != ' ')
@@ -215,8 +214,7 @@ static int listen_for_commands(const char *wait, const struct proton_session_opt
 {
 	bool was_listening = proton_is_listening();
 	int status = proton_listen(options, err);
-	double after;
-	double length;
+	double after, length;
 
 	if (status == PROTON_OK && !was_listening && *wait == '@')
 		return proton_listen_range(wait + 1, err);
@@ -424,10 +422,7 @@ static void injected(void)
 	if (proton_driver_initialises(&err) != PROTON_OK)
 		message("%s", err.text); /* too late to refuse; reported again at exit */
 	if (owner == getpid()) {
-		/*
-		 * Registered again, because exit functions run in reverse order: the driver has
-		 * just registered its own, and the flush needs the driver.
-		 */
+		/* Again: exit functions run in reverse order, and the flush needs the driver. */
 		on_exit(finish_sessions, NULL);
 		return;
 	}

@@ -1,7 +1,4 @@
-/*
- * Internal interface of the injection library libproton_inject.so, and the entry point that the
- * NVIDIA driver calls in libraries of CUDA_INJECTION64_PATH.
- */
+/* Internal interface of libproton_inject.so, and its entry point for the NVIDIA driver. */
 #ifndef CLI_INJECT_H
 #define CLI_INJECT_H
 
@@ -21,10 +18,7 @@ PROTON_API int InitializeInjection(void);
 bool inject_is_owner(void);
 /* In a handler of a signal that ends the process. True: a live session, nothing of CUDA used. */
 bool inject_is_ended_by_signal(void);
-/*
- * Before another program replaces this one in the process: ends the session and writes its data; an
- * empty session leaves its name to that program. False: there is no session.
- */
+/* Before another program runs here: ends the session; an empty one leaves its name. False: none. */
 bool inject_leave(void);
 /* The replacement failed: starts a session again. */
 void inject_return(void);
@@ -89,10 +83,7 @@ void inject_signals_watch(void (*end)(void));
 /* In `end`: dispositions set by this thread are the real ones. */
 void inject_signals_own_thread(void);
 
-/*
- * A wrapper stays where the signal interrupted it, as without a recorder: a shell starts no further
- * command. From now on it waits only for the default action, and only briefly.
- */
+/* A wrapper stays at the signal, and starts no command; it awaits the default action. */
 void inject_signals_release(void);
 
 /* If a signal is pending, waits until it ends the process. */

@@ -176,8 +176,7 @@ bool children_report(pid_t root, const char *part, const char *summary)
 /* False for zombies: the program has not waited for it yet. */
 static bool is_alive(int64_t process)
 {
-	char text[512];
-	char *end;
+	char text[512], *end;
 	ssize_t length;
 	int fd;
 
@@ -248,8 +247,7 @@ static void rename_in(char *summary, const char *own)
 void children_take_name(const char *base, struct children *children)
 {
 	const char *slash = strrchr(base, '/');
-	char directory[PATH_MAX];
-	char prefix[NAME_MAX + 32];
+	char directory[PATH_MAX], prefix[NAME_MAX + 32];
 	size_t length = (size_t)snprintf(prefix, sizeof(prefix), "%s.%s.", slash ? slash + 1 : base,
 					 children->first);
 	bool is_renamed = false;

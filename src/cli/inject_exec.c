@@ -213,8 +213,7 @@ static void make_environment(char *const *given, const char *preload, char **wor
 /* True if the recorder may enter this program: LD_PRELOAD breaks some, and others warn about it. */
 static bool is_to_follow(const char *name, bool is_searched, bool is_child)
 {
-	char path[PATH_MAX];
-	char file[PATH_MAX];
+	char path[PATH_MAX], file[PATH_MAX];
 
 	if (!library || !kept_count || !name || (is_child && !is_for_children))
 		return false;
@@ -348,8 +347,7 @@ HERE int execlp(const char *file, const char *first, ...)
 
 HERE int execle(const char *path, const char *first, ...)
 {
-	char **argv;
-	char **environment;
+	char **argv, **environment;
 	va_list args;
 
 	va_start(args, first);

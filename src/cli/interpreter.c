@@ -74,8 +74,7 @@ static int start_errno; /* why no interpreter could be started */
 static bool ask_python(const char *python, const char *module, char *answer, size_t capacity)
 {
 	size_t length = 0;
-	int fds[2];
-	int status;
+	int fds[2], status;
 	pid_t pid;
 
 	if (pipe(fds) != 0) {
@@ -198,8 +197,7 @@ static bool python_directory(char path[PATH_MAX])
 static size_t list_candidates(char **paths)
 {
 	static const char *const names[] = {"python3", "python"};
-	char directory[PATH_MAX];
-	char path[PATH_MAX];
+	char directory[PATH_MAX], path[PATH_MAX];
 	size_t count = 0;
 
 	for (size_t i = 0; python_directory(directory) && i < ARRAY_LENGTH(names); i++)

@@ -1,7 +1,4 @@
-/*
- * Command-line options of proton: parsing, and checks before anything is started. The recorder
- * checks the names of backends and their modes itself, in the target process.
- */
+/* Command-line options of proton. The recorder checks backends and modes in the target. */
 #include "cli/proton_options.h"
 
 #include <getopt.h>

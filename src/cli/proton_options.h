@@ -63,10 +63,7 @@ void launch_python(const struct options *options);
 /* Any program, with libproton_inject.so from `library_directory`; NULL if unknown. */
 void launch_program(const struct options *options, const char *library_directory);
 
-/*
- * True if Python can run the target. A Python interpreter (`proton python x.py`) becomes
- * TARGET_PYTHON. Otherwise false, after a message with the command to use.
- */
+/* True if Python can run the target; an interpreter becomes TARGET_PYTHON. Else a message. */
 bool script_check(struct options *options);
 
 /* False after a message if the mode is the name of a module: `proton -m json.tool`. */

@@ -20,10 +20,7 @@ enum search_result search_path(const char *name, char path[PATH_MAX]);
 /* The directory of this executable, with symbolic links resolved. False if unknown. */
 bool search_own_directory(char path[PATH_MAX]);
 
-/*
- * Kind of a program file for the dynamic linker. It allocates and prints nothing, because it also
- * runs between fork and exec inside recorded programs.
- */
+/* Kind of a program file for the dynamic linker. No allocation: also between fork and exec. */
 
 enum program_kind {
 	PROGRAM_DYNAMIC, /* LD_PRELOAD reaches it */

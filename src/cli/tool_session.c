@@ -21,8 +21,7 @@ void tool_session_start(void)
 	Dl_info info;
 	char path[PATH_MAX];
 	const char *slash;
-	void *library;
-	void *symbol;
+	void *library, *symbol;
 	int (*inject)(void);
 
 	if (!dladdr(&tool_is_ours, &info) || !info.dli_fname)

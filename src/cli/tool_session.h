@@ -6,10 +6,7 @@
 
 /* Not below `proton`, or in a process that must not write files named by the environment. */
 bool tool_session_is_refused(void);
-/*
- * Does what the NVIDIA driver does: loads libproton_inject.so, which is next to this library, and
- * calls it. A failure to start a session is reported there.
- */
+/* Does as the NVIDIA driver: loads libproton_inject.so, next to this library, and calls it. */
 void tool_session_start(void);
 
 #endif

@@ -213,10 +213,7 @@ static void find_home(struct search *search)
 		*search->home = '\0';
 }
 
-/*
- * ROCm's libraries need libhsa-runtime64.so.1 by this name. If the process has an HSA runtime by
- * another name, the loader does not see that it is one, and loads a second.
- */
+/* ROCm's libraries need this name, or a second HSA runtime is loaded beside another's. */
 static bool would_load_second_hsa(const struct search *search)
 {
 	void *handle = dlopen("libhsa-runtime64.so.1", RTLD_LAZY | RTLD_NOLOAD);

@@ -27,10 +27,7 @@ enum amd_library {
 bool amd_library_is_likely(void);
 /* The handle of the copy that the process has; NULL if it has none. Loads nothing. */
 void *amd_library_get_loaded(enum amd_library library);
-/*
- * A handle for dlsym(), which is never closed; the same one in every call. NULL with E_NOLIB and
- * the searched places if there is no library that the process may use.
- */
+/* A handle for dlsym(), always the same. NULL with E_NOLIB and the searched places. */
 void *amd_library_open(enum amd_library library, struct proton_error *err);
 /*
  * For the command, which loads nothing: the file that a program would find, as far as the file

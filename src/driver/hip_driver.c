@@ -39,10 +39,7 @@ static void *watchers[DEVICES_MAX]; /* one stream per device, kept */
 static _Thread_local int before[NESTING_MAX];
 static _Thread_local int depth;
 
-/*
- * Functions that one of HIP's can do: X(name, name in HIP, arguments, values...). A context waits
- * for the default stream only: see hip_driver.h.
- */
+/* Functions that one of HIP's can do: X(name, name in HIP, arguments, values...). */
 #define WRAPPERS(X)                                                                                \
 	X(cuCtxGetDevice, hipGetDevice, (int *device), device)                                     \
 	X(cuCtxSynchronize, hipStreamSynchronize, (void), NULL)                                    \

@@ -43,10 +43,7 @@ bool hip_streams_capture(uint64_t stream, uint64_t *number_out);
 /* HIP calls `function` in stream order, at each replay of a capture. 801: it cannot. */
 int hip_streams_call(uint64_t stream, void (*function)(void *user), void *user);
 
-/*
- * Each device has its own default stream. If `stream` is one, the device of the memory at
- * `address`; -1 if it is another stream, or if HIP does not know the memory.
- */
+/* If `stream` is a default one, the device of the memory at `address`; else, or unknown: -1. */
 int hip_streams_device(uint64_t stream, uint64_t address);
 
 #endif

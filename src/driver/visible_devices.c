@@ -188,8 +188,7 @@ void visible_devices_map(const uint64_t *unique_ids, size_t count, int hip_count
 {
 	const char *value = get_value("HIP_VISIBLE_DEVICES");
 	bool is_certain = true;
-	struct list of_hsa;
-	struct list of_hip;
+	struct list of_hsa, of_hip;
 
 	for (size_t i = 0; i < count; i++)
 		ordinals_out[i] = -1;

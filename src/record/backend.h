@@ -46,10 +46,7 @@ struct backend {
 	int (*read_metric)(const struct device_metric *metric, struct proton_error *err);
 	/* Begins or ends recording copies and memsets. NULL: none. A failure changes nothing. */
 	int (*set_memory)(bool is_wanted, struct proton_error *err);
-	/*
-	 * Adds texts about the machine and the recording overhead to the profile. Called when a
-	 * session has started and again when it ends. NULL: nothing to add.
-	 */
+	/* Adds texts about machine and overhead, at start and end. NULL: nothing. */
 	void (*describe)(backend_add_fn add, void *user);
 	/* Hint for a session without kernels. NULL, or it returns NULL: none ran. */
 	const char *(*no_kernels)(void);
@@ -77,10 +74,7 @@ struct backend {
 
 /* The backends in order of preference; NULL after the last. */
 const struct backend *backend_at(size_t index);
-/*
- * Selects a backend by name, ignoring case. Without a name: $PROTON_BACKEND, else the first usable
- * one. NULL with an error message if there is none.
- */
+/* A backend by name, else $PROTON_BACKEND, else the first usable one. NULL with a message. */
 const struct backend *backend_select(const char *name, struct proton_error *err);
 
 /* check_mode() for backends without their own modes. */

@@ -36,10 +36,7 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err);
 void backend_use_rest(const struct backend *backend, bool (*is_idle)(void));
 /* Stops it if its only user is a session that ends next; waits for threads that flush. */
 void backend_use_end(const struct backend *backend);
-/*
- * The backend changes what it records: `change` runs while no thread starts, stops or flushes it.
- * Does nothing if one does; never waits for one. False then.
- */
+/* Runs `change` while no thread starts, stops or flushes the backend; never waits: false then. */
 bool backend_use_change(const struct backend *backend, void (*change)(void));
 /* A session becomes active. The backend's error. */
 int backend_use_wake(const struct backend *backend, struct proton_error *err);

@@ -32,8 +32,7 @@ FAKE_EXPORT int cuInit(unsigned flags)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");
 	int (*initialise)(void) = NULL;
-	void *handle;
-	void *symbol;
+	void *handle, *symbol;
 
 	if (initialized)
 		return initialized == getpid() ? 0 : CUDA_E_NOT_INITIALIZED;

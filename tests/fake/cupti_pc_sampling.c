@@ -562,8 +562,7 @@ FAKE_EXPORT void *fake_module_load(const void *cubin, size_t bytes)
 {
 	void *handle = NULL;
 	const void *params[] = {&handle, cubin};
-	struct module *module;
-	struct module loaded;
+	struct module *module, loaded;
 
 	notify_call(CUPTI_CALL_MODULE_LOAD_DATA, CUPTI_SITE_ENTER, params);
 	pc_sampling_busy(true);

@@ -41,8 +41,7 @@ static bool is_set(const char *variable)
 static set_fn find_sdk(void)
 {
 	const char *named = getenv("ROCPROFILER_REGISTER_LIBRARY");
-	void *symbol;
-	void *library;
+	void *symbol, *library;
 	set_fn set;
 
 	if (!dlsym(RTLD_DEFAULT, "rocprofiler_configure") &&

@@ -84,8 +84,7 @@ static struct record *take(struct buffer *buffer)
 
 static void hand_over(struct buffer *buffer, struct record *taken, uint64_t lost)
 {
-	struct sdk_record_header storage[256];
-	struct sdk_record_header *headers[256];
+	struct sdk_record_header storage[256], *headers[256];
 	struct sdk_buffer handle = {.handle = (uint64_t)(buffer - buffers) + 1};
 
 	amd_call_hook();

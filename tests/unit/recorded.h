@@ -62,8 +62,7 @@ __attribute__((unused)) static void rec_in_child(void (*run)(void), const char *
 /* Ends a forked child with `signal` after it ran `run`; returns its status. */
 __attribute__((unused)) static int rec_end_child(void (*run)(void), int signal)
 {
-	int ready[2];
-	int status;
+	int ready[2], status;
 	char byte;
 	pid_t pid;
 

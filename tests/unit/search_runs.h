@@ -12,8 +12,7 @@ static const char *search_place(const char *path, const char *copied)
 {
 	const char *whole = rec_path(path);
 	struct proton_error err;
-	char part[256];
-	char *bytes;
+	char part[256], *bytes;
 	size_t size;
 	int fd;
 

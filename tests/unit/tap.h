@@ -299,8 +299,7 @@ static void tap_start_guard(void)
  */
 static void tap_check_descriptors(const bool *were_open)
 {
-	char link[64];
-	char target[256];
+	char link[64], target[256];
 
 #ifdef __SANITIZE_THREAD__
 	return;
@@ -321,8 +320,7 @@ static int tap_run_forked(const struct tap_test *test, int timeout_s)
 {
 	bool were_open[TAP_DESCRIPTORS];
 	pid_t parent = getpid();
-	sigset_t child;
-	sigset_t old;
+	sigset_t child, old;
 	pid_t pid;
 	int status;
 

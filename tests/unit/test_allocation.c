@@ -654,8 +654,7 @@ static size_t count_of(const char *text, const char *part)
 
 static void check_run(const char *const *run, const char *folder)
 {
-	char text[4096];
-	char path[300];
+	char text[4096], path[300];
 	int expected = try_viewer(run, folder, 0, text, sizeof(text));
 	size_t outputs = files_in(folder);
 	long total = *made;

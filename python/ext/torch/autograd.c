@@ -79,10 +79,7 @@ struct looked_up {
 	uint32_t context; /* its origin; PROTON_CONTEXT_ROOT: unknown */
 };
 
-/*
- * State of one thread. The fields that each launch needs come first, in one cache line; those that
- * it needs in another node follow in the next one.
- */
+/* State of one thread: in one cache line for each launch, the next for a launch in another node. */
 struct autograd_thread {
 	struct torch_locals locals;
 	uint64_t latest; /* the node of the last launch; 0: none, or one without a number */
@@ -220,10 +217,7 @@ static void entry_write(struct ring *ring, uint64_t node, enum autograd_kind kin
 	atomic_store_explicit(&entry->node, node, memory_order_release);
 }
 
-/*
- * An operator that launched nothing, such as a view, ran between its neighbors: the common part of
- * their contexts belongs to its context, too.
- */
+/* An operator without launches, such as a view, has the common part of its neighbors' contexts. */
 static uint32_t entry_between(const struct entry *entries, uint64_t node, enum autograd_kind kind)
 {
 	uint64_t number = node & NUMBER_MASK;
@@ -332,10 +326,7 @@ static inline uint64_t note_running(struct autograd_thread *self, uint64_t numbe
 	if (node == self->latest)
 		return node;
 	self->latest = node;
-	/*
-	 * The engine evaluates the newest nodes first: a lower number means the same pass. Nodes
-	 * are compared by their numbers, because addresses are used again.
-	 */
+	/* The engine evaluates the newest nodes first. Addresses of nodes are used again. */
 	if (node >= self->running || (node ^ self->running) > NUMBER_MASK)
 		self->task = torch.task();
 	self->running = node;

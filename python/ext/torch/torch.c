@@ -1,7 +1,4 @@
-/*
- * PyTorch in sessions with context "shadow": the provider of scopes, for which autograd and
- * operators are followed, and the beginning and end of both.
- */
+/* PyTorch in sessions with context "shadow": scopes by autograd, and operators. */
 #include "torch/torch.h"
 
 #include "torch/torch_parts.h"

@@ -39,10 +39,7 @@ void autograd_keep_launch(const struct frame_walk *walk, PyThreadState *thread,
 /* `context` below the operators that run on the calling thread, outermost first. */
 uint32_t torch_ops_below(uint32_t context);
 
-/*
- * `below` returns the context of modules of compiled code that the calling thread runs, below a
- * context. It is called at launches once follow_modules(True) was.
- */
+/* `below`: the context of compiled modules that the thread runs, once follow_modules(True) was. */
 void torch_modules_set(uint32_t (*below)(uint32_t context));
 
 int ext_torch_init(PyObject *module);

@@ -1,7 +1,4 @@
-/*
- * Layout of the nodes of PyTorch's autograd: where they have their two numbers and their reference
- * count, and where the context object of a custom Function has its node.
- */
+/* Layout of autograd's nodes: their numbers and reference count, and a Function's node. */
 #include "torch/torch_parts.h"
 
 #include <fcntl.h>
@@ -13,10 +10,7 @@
 
 struct torch_node_layout torch_node_layout;
 
-/*
- * Fails, instead of ending the process, if there is no memory at `address`. A node may be shorter
- * than what is read. AddressSanitizer checks calls of write(), and not those of syscall().
- */
+/* Reads memory that may not be there; by syscall(), which AddressSanitizer does not check. */
 static bool read_words(const void *address, void *words, size_t bytes)
 {
 	int ends[2];
@@ -80,8 +74,7 @@ static bool find_count(const struct seen_node *before, const struct seen_node *a
 
 bool torch_nodes_learn(PyObject *tensors, uint64_t thread)
 {
-	struct seen_node seen[NODES];
-	struct seen_node after;
+	struct seen_node seen[NODES], after;
 	uint64_t numbers[NODES], threads[NODES];
 	PyObject *last = NULL;
 	if (PyList_GET_SIZE(tensors) != NODES)

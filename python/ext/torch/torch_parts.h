@@ -67,10 +67,7 @@ struct torch_locals {
 	uint8_t grad_bit; /* a mask */
 };
 
-/*
- * Finds the variables, if there is no doubt about them. `tensor` needs a gradient. Changes the
- * sequence number, and for a moment whether gradients are enabled.
- */
+/* Finds the variables, if there is no doubt. Makes nodes with `tensor`, which needs a gradient. */
 void torch_locals_learn(const struct torch_getters *getters, PyObject *tensor);
 /* Fills in those of the calling thread, which has called getters->number() before. */
 void torch_locals_find(struct torch_locals *out);

@@ -236,8 +236,7 @@ static uint64_t capture(uint64_t number, enum hip_node kind)
 bool hip_graphs_take(uint64_t stream, bool is_kernel)
 {
 	enum hip_node kind = is_kernel ? HIP_NODE_KERNEL : HIP_NODE_MEMORY;
-	uint64_t number;
-	uint64_t node;
+	uint64_t number, node;
 
 	if (!captured_any_open() || !hip_streams_capture(stream, &number))
 		return false;

@@ -1,7 +1,4 @@
-/*
- * HIP graphs: the work captured into each graph, in order of capture. HIP has no ids of nodes: a
- * record of a replay is matched by its order (hip_replays.h).
- */
+/* HIP graphs: captured work in its order, which matches records without node ids. */
 #ifndef BACKEND_AMD_HIP_GRAPHS_H
 #define BACKEND_AMD_HIP_GRAPHS_H
 

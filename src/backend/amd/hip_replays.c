@@ -230,10 +230,7 @@ static bool is_complete(const struct replay *replay)
 		replay->count - replay->kernels >= replay->plan->memory);
 }
 
-/*
- * Adds the records of a complete replay. Unlocks: adding takes long, and other threads launch. The
- * replay stays in the table if records too many may still arrive.
- */
+/* Adds a complete replay's records, unlocked. It stays if records too many may still arrive. */
 static void finish_replay(size_t index)
 {
 	struct replay replay;

@@ -1,7 +1,4 @@
-/*
- * Replays of HIP graphs: the records of each launch of a graph, matched with the captured work by
- * their order. If their number does not fit, they are shown by name below the replay.
- */
+/* Replays of HIP graphs: records matched with captured work by order, or shown by name. */
 #ifndef BACKEND_AMD_HIP_REPLAYS_H
 #define BACKEND_AMD_HIP_REPLAYS_H
 

@@ -42,10 +42,7 @@ static bool begins_with(const char *name, const char *with)
 	return strncmp(name, with, strlen(with)) == 0;
 }
 
-/*
- * Libraries load tens of thousands of kernels and launch few of them, and frames are limited. So a
- * kernel gets its frame with its first record.
- */
+/* Libraries load tens of thousands of kernels: a kernel gets its frame with its first record. */
 static struct entry read_symbol(const struct sdk_kernel_symbol *from)
 {
 	const char *name = from->name ? from->name : UNNAMED;

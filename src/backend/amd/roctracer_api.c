@@ -21,8 +21,7 @@ static int load_roctracer(struct proton_error *err)
 	};
 	void *library = amd_library_open(AMD_ROCTRACER, err);
 	const char *missing;
-	int major;
-	int minor;
+	int major, minor;
 
 	if (!library)
 		return PROTON_E_NOLIB;

@@ -50,10 +50,7 @@ struct roctracer_call {
 
 /* Finds the numbers of all calls. E_UNSUPPORTED if there is none to launch a kernel with. */
 int roctracer_calls_find(struct proton_error *err);
-/*
- * Enables `callback` for all calls except memory copies and memsets, or for these only. Its `user`
- * is the call's struct roctracer_call. On failure nothing stays enabled.
- */
+/* Enables `callback` for all calls except memory operations, or for these. All or nothing. */
 int roctracer_calls_enable(bool is_memory, roctracer_callback_fn callback,
 			   struct proton_error *err);
 /* Disables them; the first error. */

@@ -93,8 +93,7 @@ static void on_enter(const struct roctracer_call *call, const struct roctracer_h
 /* True if the call added work to a graph instead. */
 static bool was_captured(const struct roctracer_call *call, const struct roctracer_hip_call *data)
 {
-	uint64_t stream;
-	uint64_t number;
+	uint64_t stream, number;
 
 	if (!captured_any_open())
 		return false;

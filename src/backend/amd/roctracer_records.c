@@ -40,10 +40,7 @@ static bool read_clock(uint64_t *now_ns)
 	return libroctracer.roctracer_get_timestamp(now_ns) == ROCTRACER_OK;
 }
 
-/*
- * On the thread of the records: work has run, so HSA has its clock. It counts like CLOCK_BOOTTIME,
- * which includes the time in which the machine slept.
- */
+/* Work has run, so HSA has its clock, which counts like CLOCK_BOOTTIME, with time asleep. */
 static void compare_clocks(void)
 {
 	if (!atomic_exchange_explicit(&clocks_are_compared, true, memory_order_relaxed))

@@ -16,10 +16,7 @@ struct sdk_api {
 /* Set by sdk_api_load(). */
 extern struct sdk_api sdk;
 
-/*
- * Opens the library once per process. Errors: E_NOLIB with the list of searched places; E_VERSION
- * for a version before 1.0, or one that lacks a function.
- */
+/* Opens the library once. E_NOLIB with the searched places; E_VERSION: old, or incomplete. */
 int sdk_api_load(struct proton_error *err);
 
 /* Refuses versions before 1.0, which have other structs. major * 10000 + minor * 100 + patch. */
@@ -30,16 +27,10 @@ int sdk_api_status(int status, const char *call, struct proton_error *err);
 /* The same of a call that is made here: function, arguments. */
 #define SDK_CALL(err, name, ...) sdk_api_status(sdk.name(__VA_ARGS__), "rocprofiler_" #name, err)
 
-/*
- * Life cycle of the backend. Changed by one caller of backend_use.c at a time, by a fork, and by
- * the end of the library; callbacks read it at any time.
- */
+/* Life cycle: one caller of backend_use.c at a time, a fork or the library's end change it. */
 enum sdk_state {
 	SDK_OFF, /* no session: the library still calls back, and nothing is recorded */
-	/*
-	 * A session has started, but not the library: HIP calls the tool when the program uses the
-	 * GPU (ROCP_TOOL_LIBRARIES), and the program may fork before.
-	 */
+	/* A session waits for the library, which HIP starts; a fork may come before. */
 	SDK_POSTPONED,
 	SDK_FAILED, /* the library could not be used when HIP called the tool */
 	SDK_ON,     /* recording */

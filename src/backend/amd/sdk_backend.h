@@ -108,10 +108,7 @@ bool sdk_agents_synchronize(void);
 
 /* A code object was loaded. On the loading thread. */
 void sdk_code_objects_add(const struct sdk_code_object *loaded);
-/*
- * The function (record/store/devices.h) of an instruction, and the offset in it. `offset` is
- * relative to the place where the code object was loaded. False if it is unknown.
- */
+/* The function of an instruction, and the offset; `offset` is from the code's load address. */
 bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
 			   uint32_t *offset_out);
 /* In the child of a fork: a thread of the parent may have held the lock. */

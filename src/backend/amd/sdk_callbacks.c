@@ -140,10 +140,7 @@ static uint32_t add_stream(uint64_t handle)
 	return number;
 }
 
-/*
- * 0 for the default stream, else counted from 1 in order of first use. A stream at the address that
- * a destroyed one had has the same number. A look-up takes no lock.
- */
+/* 0: the default stream; others count from 1 by first use, and by address. Takes no lock. */
 static uint32_t number_of_stream(uint64_t handle)
 {
 	uint64_t found;

@@ -116,9 +116,7 @@ static void add_dispatch(const struct sdk_dispatch *record)
 static void add_copy(const struct sdk_memory_copy *record)
 {
 	static const struct {
-		uint32_t copy;
-		uint32_t from;
-		uint32_t to;
+		uint32_t copy, from, to;
 	} kinds[] = {
 		[SDK_COPY_NONE] = {COPY_UNKNOWN, MEMORY_UNKNOWN, MEMORY_UNKNOWN},
 		[SDK_COPY_HOST_TO_HOST] = {COPY_HTOH, MEMORY_UNKNOWN, MEMORY_UNKNOWN},
@@ -249,8 +247,7 @@ int sdk_records_flush(struct proton_error *err)
 	/* sdk_register.c has flushed the buffers at the end of the library. */
 	bool is_over = sdk_state_now() == SDK_ENDED;
 	bool in_doubt = is_over;
-	int status;
-	int result;
+	int status, result;
 
 	/* Waiting for a device while a stream captures may end the capture. */
 	if (!in_doubt && !captured_any_open())

@@ -275,10 +275,7 @@ static int initialize(sdk_finalize_client_fn finalize, void *data)
 	return 0;
 }
 
-/*
- * At the program's exit. The library has waited for the GPU. Records in the buffers now it would
- * throw away. It calls this once, in children of a fork too.
- */
+/* At exit, once, in children too. The library would throw away the records in buffers now. */
 static void finalize_tool(void *data)
 {
 	if (is_orphan())

@@ -50,10 +50,7 @@ static uint8_t **lent; /* buffers that CUPTI has */
 static size_t lent_count;
 static size_t lent_capacity;
 
-/*
- * Registers a buffer given to CUPTI. CUPTI may also return buffers of another tool, which
- * registered its functions earlier; those must not be touched.
- */
+/* Registers a buffer given to CUPTI, which may also return buffers of another tool. */
 static bool lend_buffer(uint8_t *buffer)
 {
 	bool done;
@@ -444,8 +441,7 @@ int activity_start(bool is_again, bool is_window, struct proton_error *err)
 		on_buffer_completed_2,
 	};
 	bool has_clock = false;
-	int result;
-	int status;
+	int result, status;
 
 	set_buffer_bytes(records_buffer_bytes());
 	clear_names();

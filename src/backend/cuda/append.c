@@ -166,10 +166,7 @@ static int append_begin(struct append *append, uint64_t stream, uint64_t address
 	*append = (struct append){.stream = stream, .mode = -1};
 	if (status != PROTON_OK)
 		return status;
-	/*
-	 * While any thread captures in the default mode, some calls below are refused, and fail the
-	 * capture, unless the calling thread has set the relaxed mode.
-	 */
+	/* Captures in the default mode fail at calls below, without the relaxed mode. */
 	append->mode = DRIVER_CAPTURE_RELAXED;
 	if (libcuda.cuThreadExchangeStreamCaptureMode(&append->mode) != 0)
 		append->mode = -1;

@@ -56,10 +56,7 @@ static void subtract(enum call_gate_kind kind, uint32_t generation)
 		;
 }
 
-/*
- * May this thread pass now? Launches and loads within a counted call do not wait: all that closes
- * them closes CALL_GATE_CHANGES as well, and waits for that call.
- */
+/* May this thread pass? Launches and loads in a counted call do: CALL_GATE_CHANGES waits for it. */
 static bool is_open_here(enum call_gate_kind kind)
 {
 	if (!(atomic_load(&closed) & 1u << kind) || closes_here)

@@ -456,8 +456,7 @@ static void reset_gate(void)
 /* Uses the earlier `subscriber` if it is still valid, else a new one. */
 static int subscribe(bool may_choose, struct proton_error *err)
 {
-	int status;
-	int result;
+	int status, result;
 
 	atomic_store(&is_paused, false);
 	if (subscriber && enable_all() == CUPTI_OK)

@@ -110,8 +110,7 @@ static void on_node_created(const struct cupti_graph_data *graph)
 /* Also called for a node of an executable graph that was updated from another graph. */
 static void on_node_cloned(const struct cupti_graph_data *graph)
 {
-	uint64_t node_id;
-	uint64_t original_id;
+	uint64_t node_id, original_id;
 
 	if (libcupti.cuptiGetGraphNodeId(graph->node, &node_id) != CUPTI_OK ||
 	    libcupti.cuptiGetGraphNodeId(graph->original_node, &original_id) != CUPTI_OK)

@@ -22,8 +22,7 @@
 
 static bool is_device(unsigned long fd, const char *devices)
 {
-	char path[64];
-	char target[64];
+	char path[64], target[64];
 	size_t length = strlen(devices);
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%lu", fd);
@@ -52,8 +51,7 @@ static bool read_call(const char *thread, char *text, size_t size)
 
 static bool is_in_ioctl(const char *thread, const char *devices)
 {
-	char text[128];
-	char *end;
+	char text[128], *end;
 
 	return read_call(thread, text, sizeof(text)) && strtol(text, &end, 10) == SYS_ioctl &&
 	       *end == ' ' && is_device(strtoul(end, NULL, 16), devices);
@@ -61,8 +59,7 @@ static bool is_in_ioctl(const char *thread, const char *devices)
 
 bool system_call_is_running(pid_t thread)
 {
-	char number[24];
-	char text[128];
+	char number[24], text[128];
 
 	snprintf(number, sizeof(number), "%d", (int)thread);
 	return read_call(number, text, sizeof(text)) && strncmp(text, "running", 7) == 0;

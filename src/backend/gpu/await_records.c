@@ -187,10 +187,7 @@ static void ask_for_records(struct wait *wait, uint32_t last_shared)
 		wait->limit_ns = TAKEN_LIMIT_NS;
 }
 
-/*
- * The number of records of a replay is unknown: wait until no more arrive, or until records of
- * later replays do, because other threads may launch endlessly.
- */
+/* A replay's number of records is unknown: wait until none come, or those of later replays do. */
 static bool is_quiet(const struct wait *wait)
 {
 	return wait->now_ns - wait->moved_ns > QUIET_NS || wait->now_ns - wait->older_ns > QUIET_NS;

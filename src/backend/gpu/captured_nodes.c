@@ -235,8 +235,7 @@ void captured_nodes_clone(uint64_t clone, uint64_t original)
 
 uint64_t captured_nodes_origin(uint64_t node, uint64_t source)
 {
-	const struct shared *by_source;
-	const struct shared *by_events;
+	const struct shared *by_source, *by_events;
 
 	pthread_mutex_lock(&lock);
 	by_source = find_node(source);

@@ -1,7 +1,4 @@
-/*
- * Work captured in graphs, by node id, until its replays have run. The upper 32 bits of a node id
- * are the id of its graph: the nodes of a graph are found and freed together.
- */
+/* Work captured in graphs, by node id, with the graph's id in its upper 32 bits. */
 #ifndef BACKEND_GPU_CAPTURED_NODES_H
 #define BACKEND_GPU_CAPTURED_NODES_H
 
@@ -26,10 +23,7 @@ void captured_nodes_clone(uint64_t clone, uint64_t original);
  */
 uint64_t captured_nodes_origin(uint64_t node, uint64_t source);
 
-/*
- * A graph inside another one is owned by the outermost graph around it, and freed with it. Nothing
- * if it has an owner, or is unknown and not `is_new`.
- */
+/* An inner graph is owned by the outermost one, once. Nothing if unknown and not `is_new`. */
 void captured_nodes_own(uint32_t graph, uint32_t owner, bool is_new);
 /* 0: none. */
 uint32_t captured_nodes_owner(uint32_t graph);

@@ -28,10 +28,7 @@ bool periodic_thread_wait(struct periodic_thread *thread, uint64_t ns);
 /* Ends the thread and waits for it. Nothing if it does not run in this process. */
 void periodic_thread_stop(struct periodic_thread *thread);
 
-/*
- * Starts a thread that asks for complete records while kernels are launched. It calls `on_idle`,
- * which may be NULL, while no session has been active for 0.5 to 1 s.
- */
+/* Asks for complete records while there are launches; `on_idle` (or NULL) after 0.5 to 1 s idle. */
 void flush_thread_start(void (*on_idle)(void));
 /* True if no session is active. */
 bool flush_thread_is_idle(void);

@@ -48,10 +48,7 @@ void launches_end(const struct launch_call *call, bool has_failed);
 /* Before the end of a call that may have failed: its record is taken, but not waited for. */
 void launches_doubt(const struct launch_call *call);
 
-/*
- * Work outside of a call that begins and ends, or more of it than the current call was thought to
- * make: one more record, which a flush waits for. It has no event in traces.
- */
+/* More work than the current call was thought to make: one more record, without an event. */
 void launches_add(uint32_t correlation);
 
 /* The current call of this thread makes a node of a graph instead of work. */

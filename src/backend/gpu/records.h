@@ -38,10 +38,7 @@ void gpu_describe_number(backend_add_fn add, void *user, const char *key, uint64
 /* The time that callbacks and records have cost since the start. */
 void gpu_describe_overhead(backend_add_fn add, void *user);
 
-/*
- * Times of records: the vendor's library has its own clock, and the recorder uses
- * clock_monotonic_ns(). At most one backend of a GPU vendor uses it at a time.
- */
+/* Times of records: the vendor's clock against clock_monotonic_ns(), for one backend at a time. */
 
 extern _Atomic uint64_t record_times_offset_ns; /* added to the library's times; wraps */
 
@@ -62,10 +59,7 @@ static inline uint64_t record_times_convert(uint64_t their_ns)
 			: 0;
 }
 
-/*
- * Names of memory copies and memsets, which records lack; torch.profiler's names, "Memcpy HtoD
- * (Pinned -> Device)" and "Memset (Device)", which users know.
- */
+/* Names of memory copies and memsets, as torch.profiler has them. */
 
 /* The numbers are CUPTI's. */
 enum copy_kind {

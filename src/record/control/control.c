@@ -154,8 +154,7 @@ static int run_start(const struct control_request *request, struct out *reply,
 	char path[PATH_MAX] = "";
 	int before[SESSION_MAX];
 	int count = list_sessions(before);
-	int session;
-	int status;
+	int session, status;
 
 	if (proton_sessions_are_owned())
 		return err_set(err, PROTON_E_STATE,
@@ -191,8 +190,7 @@ static int run_stop(const struct control_request *request, struct out *reply,
 	const char *name = request->options[CONTROL_FORMAT];
 	struct output_format format;
 	struct session *session;
-	char path[PATH_MAX + 32];
-	char summary[1024];
+	char path[PATH_MAX + 32], summary[1024];
 	int status;
 
 	if (!is_started_live())
@@ -297,8 +295,7 @@ static int run_status(struct control *shared, struct out *reply)
 /* The listener sends the reply, and both threads end. */
 static int run_leave(struct control *shared, struct out *reply, struct proton_error *err)
 {
-	bool is_own;
-	bool is_due;
+	bool is_own, is_due;
 
 	if (is_started_live())
 		return err_set(err, PROTON_E_STATE,

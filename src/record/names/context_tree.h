@@ -1,7 +1,4 @@
-/*
- * Process-wide tree of calling contexts: a context is a frame below another context, and a small
- * integer. Lookups of existing ones take no lock.
- */
+/* Process-wide tree of calling contexts: frames below contexts. Lookups take no lock. */
 #ifndef RECORD_NAMES_CONTEXT_TREE_H
 #define RECORD_NAMES_CONTEXT_TREE_H
 

@@ -107,8 +107,7 @@ static uint32_t put_frame(uint64_t key, enum frame_kind kind, uint32_t name, uin
 
 uint32_t frames_make(uint64_t key, const struct frame_content *content)
 {
-	uint32_t name;
-	uint32_t file;
+	uint32_t name, file;
 
 	if (frame_tables.frame_count >= name_limits_get()->names ||
 	    frame_tables.strings.used >= name_limits_get()->name_bytes)
@@ -299,8 +298,7 @@ uint32_t proton_frame_source(const char *file, size_t file_length, const char *f
 uint32_t frames_as_kernel(uint32_t frame)
 {
 	_Atomic uint32_t *twin;
-	uint32_t kernel;
-	uint32_t length;
+	uint32_t kernel, length;
 	const char *name;
 
 	if (frame == FRAME_NONE || frames_get(frame)->kind == FRAME_KERNEL)

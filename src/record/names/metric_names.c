@@ -92,8 +92,7 @@ uint32_t metric_names_add(const char *name)
 {
 	size_t length = strnlen(name, STRING_MAX_BYTES);
 	uint64_t key;
-	uint32_t found;
-	uint32_t id;
+	uint32_t found, id;
 
 	if (!frames_are_ready())
 		return METRIC_NAME_NONE;

@@ -10,10 +10,7 @@
 /* One name is replaced at a time. Lock order: scope_names_lock, a session, frames_lock. */
 extern pthread_mutex_t scope_names_lock;
 
-/*
- * Frame `frame` has a new text: updates the files that contain the frame. `has_moved`: it needs
- * more space there than before. False: some file has no space.
- */
+/* `frame` has a new text: updates its files. `has_moved`: more space. False: a file has none. */
 typedef bool (*scope_names_rename_fn)(uint32_t frame, bool has_moved);
 /*
  * The context of a scope entered by name below `parent`; a new name may take the place of a cleared

@@ -13,20 +13,14 @@
 
 #include <libproton/status.h>
 
-/*
- * Sets the environment variable to this library, unless ranges are disabled (proton_nvtx_enable(),
- * TRITON_ENABLE_NVTX) or the user named another tool there.
- */
+/* Sets the variable to this library, unless ranges are disabled or it names another tool. */
 void nvtx_attach(void);
 /* Unsets it, unless it was changed since. */
 void nvtx_detach(void);
 /* Prints a warning, once, if the user named another tool there. */
 void nvtx_report_other(void);
 
-/*
- * Ranges of another library with the same rules (ROCTX), in the default domain. They are wanted
- * unless the user disabled them; a backend asks when it starts.
- */
+/* Ranges of ROCTX, in the default domain, unless the user disabled them. */
 bool nvtx_is_wanted(void);
 int nvtx_push(const char *message);
 int nvtx_pop(void);

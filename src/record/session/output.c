@@ -54,10 +54,7 @@ static bool was_written_here(const struct stat *st)
 	return false;
 }
 
-/*
- * True if profile `path` is from another run that recorded something, as far as is known. Within a
- * process, a later session of a name always replaces the earlier one.
- */
+/* True if profile `path` is of another run that recorded something, as far as is known. */
 static bool is_worth_keeping(const char *path)
 {
 	struct profile *profile;
@@ -396,10 +393,7 @@ void output_path(const struct session *session, const struct output_format *form
 static void make_summary(const struct session *session, const struct output_format *format)
 {
 	bool is_trace = format->kind == OUTPUT_EXPORT && format->export->needs_trace;
-	char path[PATH_MAX + 32];
-	char hint[PATH_MAX + 64];
-	char directory[PATH_MAX];
-	char quoted[PATH_MAX + 32];
+	char path[PATH_MAX + 32], hint[PATH_MAX + 64], directory[PATH_MAX], quoted[PATH_MAX + 32];
 	const char *shown = path;
 	const char *parts;
 	size_t length;

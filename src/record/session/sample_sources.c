@@ -53,10 +53,7 @@ static void find_wanted(struct search *search)
 	}
 }
 
-/*
- * Empties lines without locations or functions; the numbers of the others stay. Ends in a newline,
- * for which there is space: file_read_all() has added a NUL.
- */
+/* Empties lines without locations or functions, and adds a newline, for which there is space. */
 static size_t keep_locations(char *text, size_t length)
 {
 	static const char *const kept[] = {".loc", ".file", ".entry", ".func"};

@@ -83,10 +83,7 @@ bool summary_was_taken(void);
 
 /* Adds info rows: session options, machine, command line. Call it before the backend runs. */
 void run_info_add_session(struct session *session);
-/*
- * Adds the backend's info: its libraries, and the overhead of recording so far. Call it while the
- * backend runs and nothing is recorded into the session; the last call counts.
- */
+/* Adds the backend's info while it runs and nothing is recorded; the last call counts. */
 void run_info_add_backend(struct session *session);
 
 /* ------------------------------------------------------------------ periodic_flush.c */

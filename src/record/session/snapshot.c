@@ -1,7 +1,4 @@
-/*
- * Snapshots: a complete profile of a session that continues recording. The working file is read as
- * another process would read it, so no launch waits.
- */
+/* Snapshots: a complete profile of a live session, by reading its working file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,8 +11,7 @@ static _Atomic uint32_t device_count;
 
 uint32_t devices_add(const struct device *device)
 {
-	uint32_t count;
-	uint32_t found;
+	uint32_t count, found;
 
 	pthread_mutex_lock(&devices_lock);
 	count = atomic_load_explicit(&device_count, memory_order_relaxed);

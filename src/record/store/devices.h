@@ -72,10 +72,7 @@ enum code_object_state {
 bool code_objects_add(uint64_t crc, const void *bytes, size_t length);
 /* A code object was sampled: it is not dropped. */
 enum code_object_state code_objects_sampled(uint64_t crc);
-/*
- * Calls `use` with the content of a code object, if it is kept. A number that increases whenever
- * one is added tells whether it is worth asking again.
- */
+/* Calls `use` with a code object's content, if kept; ask again after a new generation. */
 enum code_object_state code_objects_read(uint64_t crc,
 					 void (*use)(void *user, const void *bytes, size_t length),
 					 void *user);

@@ -155,8 +155,7 @@ uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 	while (!map[context]) {
 		uint32_t missing = context;
 		uint32_t parent = context_tree_get(missing).parent;
-		uint32_t frame;
-		uint32_t row;
+		uint32_t frame, row;
 
 		while (parent != PROTON_CONTEXT_ROOT && !map[parent]) {
 			missing = parent;
@@ -207,8 +206,7 @@ uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch)
 static void mark_entered(struct store *store, uint32_t node)
 {
 	struct row_node *row = &store_node_rows(store)[node];
-	bool first_is_cleared;
-	bool last_is_cleared;
+	bool first_is_cleared, last_is_cleared;
 
 	if (row->last_epoch == store->epoch)
 		return;
@@ -303,9 +301,7 @@ static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epo
 void store_kernel(struct store *store, uint32_t context, uint32_t scopes, uint32_t epoch,
 		  const struct execution *execution)
 {
-	uint32_t node;
-	uint32_t device_row;
-	uint32_t at;
+	uint32_t node, device_row, at;
 
 	if (execution->end_ns < execution->start_ns) {
 		store_counters_add(store, COUNTER_LOST_TIME, 1);

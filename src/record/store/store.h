@@ -127,10 +127,7 @@ void store_fini(struct store *store, bool remove_file);
 
 /* Notes that `context` was entered in the current epoch; makes its node. */
 void store_enter(struct store *store, uint32_t context);
-/*
- * Adds one execution to `context`, which ends with it; `epoch` is its launch's. `scopes` is the
- * context made of scopes, in sessions with other contexts too.
- */
+/* Adds an execution to `context`, of `epoch`. `scopes`: its context of scopes alone. */
 void store_kernel(struct store *store, uint32_t context, uint32_t scopes, uint32_t epoch,
 		  const struct execution *execution);
 /* Adds a metric with the process-wide name `name`. */
@@ -186,10 +183,7 @@ uint64_t store_event_unix_offset_ns(void);
 uint32_t store_event_thread_lane(struct store *store, uint64_t id, const char *name);
 /* The node of `context`; 0 if it has none yet (or is the root). From any thread, without a lock. */
 uint32_t store_find_node(const struct store *store, uint32_t context);
-/*
- * The same, making the node in `epoch` if necessary; 0 if there is no space (or it is the root), or
- * if that epoch has been cleared, which is counted.
- */
+/* Makes the node in `epoch`; 0: no space, the root, or a cleared epoch, which is counted. */
 uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch);
 
 /* The row of `device` in this file; row + 1 is remembered. UINT32_MAX if there is no space. */
@@ -197,10 +191,7 @@ uint32_t store_device(struct store *store, uint32_t device);
 /* Lanes in a row for a unit of kernel `frame` on `device` (a row): the first, or LANE_NONE. */
 uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
 				const struct intra_unit *unit);
-/*
- * Adds the events of a launch: `kernel` is its node, `nodes` its scopes' (0: no space), `lanes` the
- * first of each unit, `link` the event of the launching call, or 0.
- */
+/* Adds a launch's events: nodes of kernel and scopes (0: no space), units' lanes, `link` or 0. */
 void store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
 			   uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
 			   uint32_t link);

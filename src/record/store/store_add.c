@@ -1,7 +1,4 @@
-/*
- * Adding to existing values and kernels. Rows are made under the session's lock; a thread that
- * finds its row adds to it without the lock, see record/thread/adding.h.
- */
+/* Adding to existing values and kernels, without the session's lock (record/thread/adding.h). */
 #include <string.h>
 
 #include "model/clamped.h"
@@ -131,8 +128,7 @@ bool store_add_int64(int64_t *sum, int64_t more, bool is_shared)
 
 void store_add_double(double *sum, double more, bool is_shared)
 {
-	double now;
-	double next;
+	double now, next;
 
 	__atomic_load(sum, &now, __ATOMIC_RELAXED);
 	do {

@@ -38,10 +38,7 @@ struct collectives {
 
 int store_collectives_init(struct store *store, struct proton_error *err);
 void store_collectives_fini(struct store *store);
-/*
- * Adds an occurrence if the node is a kernel with the name of a collective. `scopes` is the context
- * that says its communicator: a source context has no scopes.
- */
+/* Adds an occurrence if the node is a collective's kernel; `scopes` tells the communicator. */
 void store_collectives_kernel(struct store *store, uint32_t node, uint32_t scopes, uint32_t epoch,
 			      uint64_t duration_ns);
 /* Adds one that was timed on the host, in a node of any name. */

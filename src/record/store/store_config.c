@@ -99,8 +99,7 @@ bool store_config_add(const struct store *store, uint32_t kernel,
 {
 	struct row_config *rows = config_rows(store);
 	uint32_t *last = last_of(store, kernel);
-	uint32_t known;
-	uint32_t at;
+	uint32_t known, at;
 
 	if (!config->grid[0]) /* the backend does not know it */
 		return true;
@@ -118,8 +117,7 @@ bool store_config_add(const struct store *store, uint32_t kernel,
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
 		  uint64_t duration_ns)
 {
-	uint32_t *last;
-	uint32_t at;
+	uint32_t *last, at;
 
 	if (store_config_add(store, kernel, config, duration_ns, store->is_shared))
 		return;

@@ -1,7 +1,4 @@
-/*
- * Trace events of a session: lanes, device work, metric values of events. Event rows for the
- * program's threads are reserved here and filled by thread_trace.c.
- */
+/* Trace events of a session; rows for the program's threads are filled by thread_trace.c. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -88,8 +85,7 @@ static uint32_t launch_of(struct store *store, const struct launch_config *confi
 {
 	struct row_launch wanted = {.config = *config};
 	struct row_launch *rows = profile_file_rows(&store->file, TABLE_LAUNCHES);
-	uint32_t *cached;
-	uint32_t row;
+	uint32_t *cached, row;
 
 	if (!config->grid[0])
 		return 0; /* unknown */

@@ -119,8 +119,7 @@ uint32_t store_lists_new(struct store *store, enum store_list list, uint32_t of,
 	uint32_t stripe = store->stripe % STORE_STRIPES;
 	struct free_rows *rows = store->free_rows[list];
 	struct free_rows *own = &rows[stripe];
-	uint32_t *words;
-	uint32_t row;
+	uint32_t *words, row;
 
 	if (!own->first && own->next == own->end &&
 	    !((own->end || !store->is_shared) && take_others(rows, stripe)) &&

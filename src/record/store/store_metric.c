@@ -25,10 +25,7 @@ static const char *type_name(uint32_t type)
 	}
 }
 
-/*
- * The row of metric `name` for values of `type`, added if new; UINT32_MAX if there is no space. A
- * name has one row per type, with the flags of the first.
- */
+/* The row of metric `name` for `type`, perhaps new; UINT32_MAX: there is no space. */
 static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 {
 	struct metric_name parsed = metric_names_get(name);

@@ -141,10 +141,7 @@ void store_event_rows_fini(struct store *store);
 
 /* ------------------------------------------------------------------ sums and counters */
 
-/*
- * For the thread that holds the session's lock, with or without atomic operations
- * (store->is_shared). A sum that would leave its range is clamped, and false is returned.
- */
+/* With the session's lock, atomic if store->is_shared. False: a sum was clamped. */
 void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns);
 bool store_add_int64(int64_t *sum, int64_t more, bool is_shared);
 void store_add_double(double *sum, double more, bool is_shared);

@@ -237,8 +237,7 @@ static uint32_t pc_row(struct store *store, const struct row_pc *key)
 {
 	struct store_samples *samples = &store->samples;
 	struct row_pc *rows = pc_rows(store);
-	uint32_t *slot;
-	uint32_t row;
+	uint32_t *slot, row;
 
 	if (samples->slots_used * 2 >= samples->slot_count && !index_pcs(store))
 		return 0;

@@ -1,7 +1,4 @@
-/*
- * Estimates from windows in a store: the gains of each node in the windows, by group of windows.
- * As in store.h, the session's lock is held around every call.
- */
+/* Estimates from windows: each node's gains, by group of windows. With the session's lock. */
 #ifndef RECORD_STORE_STORE_WINDOWS_H
 #define RECORD_STORE_STORE_WINDOWS_H
 

@@ -26,10 +26,7 @@ struct adding {
 	uint32_t stripe; /* stripe of the counters */
 };
 
-/*
- * True if the calling thread may add to existing rows of the entry's session, until adding_end().
- * False: it has to take the session's lock with adding_lock().
- */
+/* True: may add to the session's existing rows until adding_end(). False: adding_lock(). */
 bool adding_begin(const struct config_entry *entry, struct adding *out);
 void adding_end(const struct adding *adding);
 

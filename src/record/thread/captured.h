@@ -29,10 +29,7 @@ struct captured {
 	struct captured_metric *metrics; /* owned */
 };
 
-/*
- * The calling thread begins or ends a capture, which `key` identifies while it is open. Ending with
- * 0 ends one of them. Ending drops held metrics that no kernel took.
- */
+/* The thread begins or ends a capture; 0 ends any. The end drops metrics that no kernel took. */
 void captured_begin(uint64_t key);
 void captured_end(uint64_t key);
 bool captured_is_on(void);
@@ -57,10 +54,7 @@ struct proton_context captured_path(struct proton_context where);
 /* Holds a metric for the next captured kernel. False: record it now, by its type. */
 bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric);
 
-/*
- * The work being captured on this thread. A kernel takes its name and the held metrics; a memory
- * operation leaves both for the next kernel. False if out of memory.
- */
+/* The captured work; a kernel takes name and held metrics. False: out of memory. */
 bool captured_take(struct captured *out, bool is_kernel);
 /* Metrics of captured work are multiplied by this from now on: windows. */
 void captured_set_weight(double weight);

@@ -30,10 +30,7 @@ struct slot {
 	uint32_t sessions_and_flags; /* sessions << 2 | flags */
 };
 
-/*
- * Trace events of launches, next to the slots to keep these small: programs without a trace never
- * touch them. `number` as in the slot, which is written afterwards.
- */
+/* Trace events of launches, which only traces touch. `number` as in the slot, written later. */
 struct launch {
 	uint32_t number;
 	struct trace_event event;

@@ -25,10 +25,7 @@ struct device_metric {
 /* The metric is read by captured work, not now: moves it below <captured_at>. */
 void device_metric_set_captured(struct device_metric *metric);
 
-/*
- * Adds a value that was read; `bytes` has metric->bytes of it. `launch`: for one execution of
- * captured work, where it was replayed; else NULL. From any thread.
- */
+/* Adds a value that was read. `launch`: where captured work was replayed; else NULL. */
 void device_metric_add(const struct device_metric *metric, const struct proton_context *launch,
 		       const void *bytes);
 

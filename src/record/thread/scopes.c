@@ -123,8 +123,7 @@ static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 	struct thread *thread = thread_get();
 	struct scope *scope;
 	uint64_t work = 0;
-	uint32_t config;
-	uint32_t context;
+	uint32_t config, context;
 	bool is_outermost;
 
 	if (!thread || frame == FRAME_NONE || thread->stack.depth >= (1u << TOKEN_DEPTH_BITS) - 1)

@@ -7,10 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Makes the calling thread the main one: threads without scopes are attributed to its scopes.
- * Called by the start of the first session, before the generation becomes odd.
- */
+/* Makes the calling thread the main one, before the first session's generation is odd. */
 void thread_set_main(void);
 /* The calling thread's number; UINT32_MAX: out of memory. */
 uint32_t thread_read_ordinal(void);
@@ -22,10 +19,7 @@ bool thread_wait_sections(uint64_t timeout_ns);
 void thread_note_open(void);
 bool thread_is_in_section(void);
 
-/*
- * The serial of the scope entry that the token means now, on the calling thread; 0: none. A token
- * may recur after its scope has ended, its serial does not.
- */
+/* The serial of the token's scope entry now; 0: none. Tokens recur, serials do not. */
 uint32_t scopes_serial(uint64_t token);
 /* Number of frames in the thread's source context (0 without a provider), or of its open scopes. */
 size_t thread_context_depth(bool wants_source);
@@ -33,10 +27,7 @@ size_t thread_context_depth(bool wants_source);
 /* In the child of a fork, whose only thread is the calling one. */
 void thread_fork_child(void);
 
-/*
- * The function that holds the program's threads, given by proton_holder_set(): a Python program's
- * threads stop at the GIL between two calls of the driver.
- */
+/* Holding the program's threads, by proton_holder_set(): Python's stop at the GIL. */
 
 /*
  * Holds all threads that the holder covers until holder_end(), which the same thread calls. False:
@@ -56,10 +47,7 @@ void holder_fork_child(void);
 extern _Atomic(const char *) range_name __attribute__((visibility("hidden"))); /* NULL: none */
 extern _Atomic uint64_t range_token __attribute__((visibility("hidden")));     /* 0: not entered */
 
-/*
- * Waits for `name`. `change` is called on the thread that enters it, and on the one that exits; it
- * returns when the session has begun, or ended. False if out of memory.
- */
+/* Waits for `name`; `change` is called where it is entered, and exited. False: no memory. */
 bool range_await(const char *name, void (*change)(bool is_begin));
 /* True if it is the name: its session has begun, and the caller sets range_token. */
 bool range_begin(const char *name, size_t length);

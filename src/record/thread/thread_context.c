@@ -71,10 +71,7 @@ uint32_t thread_context_below_state(const struct thread *thread, uint32_t contex
 	return context_tree_child(context, state->frames[1]);
 }
 
-/*
- * In registers. GCC 12 builds the struct in memory with stores that are narrower than the load of
- * the result, which then waits for them: 5 ns of each launch.
- */
+/* In registers: GCC 12's narrow stores would make the load wait, 5 ns of each launch. */
 static struct proton_context join_contexts(uint32_t shadow, uint32_t source, uint32_t sessions)
 {
 	uint64_t both = (uint64_t)source << 32 | shadow;

@@ -88,10 +88,7 @@ void thread_trace_settle(void)
 	thread_trace_each(settle_events);
 }
 
-/*
- * The other threads do not exist in the child. Their state is not freed, because they may have been
- * changing it, but stays reachable for leak checkers.
- */
+/* Other threads do not exist in the child; their state stays reachable, for leak checkers. */
 static void keep_others(void)
 {
 	struct trace_thread **last = &threads_of_parent;
@@ -183,8 +180,7 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 	struct trace_writer *writer = writer_of(thread, entry);
 	bool has_source = entry->wants_source && begin->kind != EVENT_SCOPE;
 	struct row_event *row;
-	uint32_t node;
-	uint32_t at;
+	uint32_t node, at;
 
 	if (!writer || !find_node(writer, entry, has_source ? begin->source : begin->shadow, &node))
 		return;

@@ -167,8 +167,7 @@ TEST(records_in_any_order_are_those_of_the_captured_kernels)
 {
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	uint64_t graph = capture("one", 1);
-	uint64_t exec;
-	uint64_t token;
+	uint64_t exec, token;
 
 	destroy(graph);
 	exec = instantiate(capture("three", 3));

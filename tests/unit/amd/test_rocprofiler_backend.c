@@ -124,8 +124,7 @@ TEST(a_gpu_that_was_used_without_calling_the_tool_is_an_error)
 {
 	struct proton_error err = {0};
 	char *path = strdup(rec_path("dev/kfd"));
-	int session;
-	int fd;
+	int session, fd;
 
 	proton_await_driver();
 	setenv("ROCP_TOOL_LIBRARIES", "/nowhere/libproton_rocprofiler.so", 1);

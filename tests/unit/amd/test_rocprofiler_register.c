@@ -177,8 +177,7 @@ TEST(hip_without_librocprofiler_register_is_recorded_with_roctracer)
 TEST(such_a_hip_that_is_initialized_later_is_an_error)
 {
 	struct proton_error err = {0};
-	int session;
-	int fd;
+	int session, fd;
 
 	setenv("FAKE_HIP_ALONE", "1", 1);
 	load_fake();
@@ -307,8 +306,7 @@ TEST(a_registration_that_fails_leaves_children_alone)
 static size_t resident_bytes(void)
 {
 	FILE *file = fopen("/proc/self/statm", "r");
-	unsigned long total;
-	unsigned long resident;
+	unsigned long total, resident;
 
 	if (!file || fscanf(file, "%lu %lu", &total, &resident) != 2)
 		FAIL("no statm");

@@ -39,8 +39,7 @@ TEST(a_flush_waits_for_the_values_of_a_stream)
 TEST(each_replay_has_its_value_and_its_kernels)
 {
 	uint64_t token;
-	uint32_t graph;
-	uint32_t exec;
+	uint32_t graph, exec;
 	double loss = 0;
 
 	start_hip();
@@ -72,8 +71,7 @@ TEST(each_replay_has_its_value_and_its_kernels)
 /* A graph of one kernel, launched while the runtime has a kernel to run before it. */
 static void run_something_before_a_graph(const char *version, const char *node, int reports)
 {
-	uint32_t graph;
-	uint32_t exec;
+	uint32_t graph, exec;
 
 	setenv("FAKE_SDK_VERSION", version, 1);
 	start_hip();

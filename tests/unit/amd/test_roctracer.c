@@ -83,8 +83,7 @@ TEST(every_launch_call_gives_its_configuration)
 TEST(two_devices_are_kept_apart_by_their_nodes)
 {
 	struct profile *profile;
-	const struct profile_kernel *first;
-	const struct profile_kernel *second;
+	const struct profile_kernel *first, *second;
 
 	start();
 	for (int node = NODE_FIRST; node <= NODE_SECOND; node++) {

@@ -65,8 +65,7 @@ TEST(out_to_a_file_is_the_same_bytes_as_in_memory)
 	char path[] = "/tmp/proton-test-XXXXXX";
 	int fd = mkstemp(path);
 	struct proton_error err;
-	struct out memory;
-	struct out file;
+	struct out memory, file;
 	char *bytes;
 	size_t length;
 	uint32_t seed = 1;

@@ -140,9 +140,7 @@ TEST(a_forked_child_hashes_as_its_parent)
 /* The hash of 1 in a new process: this test program again, which then only prints it. */
 static uint64_t hash_elsewhere(void)
 {
-	char self[PATH_MAX];
-	char command[PATH_MAX + 100];
-	char line[256];
+	char self[PATH_MAX], command[PATH_MAX + 100], line[256];
 	unsigned long long hash = 0;
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	FILE *output;

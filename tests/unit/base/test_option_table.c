@@ -102,8 +102,7 @@ TEST(rows_set_flags_texts_words_and_call_functions)
 TEST(messages_name_the_option_like_the_user)
 {
 	static const struct {
-		const char *words[2];
-		const char *message;
+		const char *words[2], *message;
 	} cases[] = {
 		{{"--nope"}, "unknown option --nope; see tool --help"},
 		{{"-qz"}, "unknown option -z; see tool --help"},

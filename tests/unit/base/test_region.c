@@ -152,8 +152,7 @@ TEST(regions_do_not_separate_libraries_loaded_before_and_after_them)
 	const size_t library = (size_t)256 << 20; /* more than the gaps hold */
 	struct region regions[4];
 	struct proton_error err;
-	uintptr_t before;
-	uintptr_t after;
+	uintptr_t before, after;
 
 	skip_if_sanitized(); /* its mmap() may ignore the wanted address */
 	before = map_library(library);
@@ -169,8 +168,7 @@ TEST(regions_do_not_separate_libraries_loaded_before_and_after_them)
 TEST(regions_are_reserved_and_released_without_end)
 {
 	const size_t bytes = (size_t)512 << 30;
-	struct region kept;
-	struct region region;
+	struct region kept, region;
 	struct proton_error err;
 
 	skip_if_emulated("the emulator keeps a table of all mapped pages");

@@ -77,8 +77,7 @@ TEST(file_replace_writes_the_file_whole)
 	char *folder = make_folder();
 	struct file_replace file;
 	struct proton_error err;
-	char path[128];
-	char *bytes;
+	char path[128], *bytes;
 	size_t length;
 
 	snprintf(path, sizeof(path), "%s/out.json", folder);
@@ -151,8 +150,7 @@ TEST(file_replace_that_fails_keeps_the_old_file)
 	struct rlimit limit = {.rlim_cur = 100000, .rlim_max = 100000};
 	struct file_replace file;
 	struct proton_error err;
-	char path[128];
-	char *bytes;
+	char path[128], *bytes;
 	size_t length;
 
 	snprintf(path, sizeof(path), "%s/out.json", folder);
@@ -243,8 +241,7 @@ TEST(file_replace_writes_through_a_symbolic_link)
 	char *folder = make_folder();
 	struct proton_error err;
 	struct stat st;
-	char path[128];
-	char target[128];
+	char path[128], target[128];
 
 	snprintf(path, sizeof(path), "%s/link", folder);
 	snprintf(target, sizeof(target), "%s/sub", folder);
@@ -360,8 +357,7 @@ static void find_hidden(const char *folder, char *path, size_t capacity)
 TEST(a_temporary_file_of_a_crashed_writer_is_removed)
 {
 	char *folder = make_folder();
-	char path[512];
-	char stem[128];
+	char path[512], stem[128];
 
 	snprintf(stem, sizeof(stem), "%s/x", folder);
 	snprintf(path, sizeof(path), "%s/x.hatchet", folder);
@@ -386,8 +382,7 @@ TEST(temporary_files_in_use_and_of_other_names_stay)
 	char *folder = make_folder();
 	struct file_replace file;
 	struct proton_error err;
-	char path[128];
-	char stem[128];
+	char path[128], stem[128];
 
 	snprintf(stem, sizeof(stem), "%s/x", folder);
 	snprintf(path, sizeof(path), "%s/x.hatchet", folder);
@@ -415,9 +410,7 @@ TEST(files_that_only_look_like_temporary_ones_stay)
 	};
 	const size_t count = sizeof(names) / sizeof(names[0]);
 	char *folder = make_folder();
-	char path[256];
-	char link_path[256];
-	char stem[128];
+	char path[256], link_path[256], stem[128];
 
 	snprintf(stem, sizeof(stem), "%s/x", folder);
 	for (size_t i = 0; i < count; i++) {

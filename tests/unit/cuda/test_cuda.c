@@ -84,8 +84,7 @@ TEST(a_kernel_of_the_host_is_recorded_too)
 TEST(two_devices_are_kept_apart)
 {
 	struct profile *profile;
-	uint32_t first;
-	uint32_t second;
+	uint32_t first, second;
 
 	start();
 	for (uint32_t device = 0; device < 2; device++)
@@ -662,10 +661,7 @@ TEST(the_context_of_a_launch_is_waited_for_in_every_session)
 TEST(a_profile_contains_the_version_and_the_path_of_the_library)
 {
 	static const struct {
-		const char *backend;
-		const char *version_key;
-		const char *version;
-		const char *path_key;
+		const char *backend, *version_key, *version, *path_key;
 		const char *path; /* its end */
 	} wanted[] = {
 		{"cupti", "cupti", "13.0", "cupti_path", "fake_cupti"},

@@ -106,8 +106,7 @@ static void work_of_hip(void)
 /* Kernels, and replays of a graph that is destroyed before their records come. */
 static void work(void)
 {
-	uint32_t graph;
-	uint32_t exec;
+	uint32_t graph, exec;
 
 	if (!tests_cuda())
 		work_of_hip();

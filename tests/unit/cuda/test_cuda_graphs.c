@@ -78,8 +78,7 @@ TEST(a_graph_is_freed_at_once_and_an_executable_one_after_the_next_flush)
 
 TEST(a_clone_of_a_graph_has_its_captures)
 {
-	uint32_t graph;
-	uint32_t clone;
+	uint32_t graph, clone;
 
 	start();
 	graph = fake.graph_create();
@@ -97,8 +96,7 @@ TEST(child_graphs_have_their_captures_and_go_with_the_graph_around_them)
 	uint32_t inner = fake.graph_create();
 	uint32_t middle = fake.graph_create();
 	uint32_t outer = fake.graph_create();
-	uint32_t clone;
-	uint32_t exec;
+	uint32_t clone, exec;
 
 	capture(inner, "inner", 1);
 	capture(middle, "middle", 2);
@@ -133,8 +131,7 @@ TEST(a_body_that_does_not_run_counts_nothing_and_goes_with_its_graph)
 {
 	int session = start();
 	uint32_t graph = fake.graph_create();
-	uint32_t body;
-	uint32_t exec;
+	uint32_t body, exec;
 	uint64_t token;
 
 	capture(graph, "always", 1);
@@ -160,8 +157,7 @@ TEST(a_body_that_does_not_run_counts_nothing_and_goes_with_its_graph)
 
 TEST(an_updated_executable_shows_the_capture_it_was_updated_from)
 {
-	uint32_t exec;
-	uint32_t graph;
+	uint32_t exec, graph;
 
 	start();
 	exec = captured_exec("before", 2);
@@ -179,8 +175,7 @@ TEST(an_updated_executable_shows_the_capture_it_was_updated_from)
 
 TEST(before_13_0_an_updated_executable_keeps_its_first_capture)
 {
-	uint32_t exec;
-	uint32_t graph;
+	uint32_t exec, graph;
 
 	ONLY_CUDA("this is about versions of CUPTI");
 	setenv("FAKE_CUPTI_VERSION", "26", 1);
@@ -213,8 +208,7 @@ TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
 
 TEST(a_graph_from_before_the_start_is_named_by_its_records_and_leaves_nothing)
 {
-	uint32_t graph;
-	uint32_t exec;
+	uint32_t graph, exec;
 
 	load_fake();
 	graph = fake.graph_create();
@@ -232,8 +226,7 @@ TEST(a_graph_from_before_the_start_is_named_by_its_records_and_leaves_nothing)
 
 TEST(a_graph_from_before_the_start_is_reported_once_with_upstreams_text)
 {
-	uint32_t graph;
-	uint32_t exec;
+	uint32_t graph, exec;
 
 	load_fake();
 	graph = fake.graph_create();

@@ -344,8 +344,7 @@ TEST(memory_calls_are_enabled_only_during_sessions_with_memory)
 {
 	struct proton_error err;
 	struct profile *profile;
-	uint32_t before;
-	uint32_t enabled;
+	uint32_t before, enabled;
 	int second;
 
 	CHECK_LE(0, start_flags("a", 0, &err));
@@ -461,8 +460,7 @@ TEST(records_without_a_call_are_counted_in_sessions_with_memory)
 {
 	struct cupti_memcpy record = {.kind = CUPTI_KIND_MEMCPY};
 	struct proton_error err;
-	int session;
-	int other;
+	int session, other;
 
 	ONLY_CUDA("HIP's own copies have no call");
 	session = start_memory("a");

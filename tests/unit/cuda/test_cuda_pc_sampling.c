@@ -49,8 +49,7 @@ TEST(samples_are_divided_by_kernel_time_and_the_parts_add_up)
 {
 	struct profile *profile;
 	int session = start_sampling("pcsampling");
-	int64_t x;
-	int64_t y;
+	int64_t x, y;
 
 	fake.context_create(&gpu0);
 	run_in_two_scopes("mm", NULL);
@@ -80,8 +79,7 @@ TEST(functions_of_one_name_are_distinguished_by_their_cubins)
 {
 	struct profile *profile;
 	int session = start_sampling("pcsampling");
-	void *half;
-	void *whole;
+	void *half, *whole;
 	uint64_t token;
 
 	fake.context_create(&gpu0);
@@ -119,8 +117,7 @@ TEST(functions_of_one_name_that_alternate_are_divided_by_their_own_time)
 	struct profile *profile;
 	int session = start_sampling("pcsampling");
 	void *functions[2];
-	uint64_t crcs[2];
-	uint64_t token;
+	uint64_t crcs[2], token;
 
 	fake.context_create(&gpu0);
 	for (int i = 0; i < 2; i++) {
@@ -767,8 +764,7 @@ static int run_child(int session)
 TEST(a_child_does_not_sample_and_its_parent_does)
 {
 	struct profile *profile;
-	int session;
-	int status;
+	int session, status;
 	pid_t pid;
 
 	if (TAP_IS_SANITIZED)
@@ -797,8 +793,7 @@ TEST(a_child_does_not_sample_and_its_parent_does)
 TEST(wrong_options_are_refused_with_the_reason)
 {
 	static const struct {
-		const char *mode;
-		const char *text;
+		const char *mode, *text;
 	} cases[] = {
 		{"pcsampling:interval=0", "the interval is not a number of cycles: 0; use 32 to"},
 		{"pcsampling:interval=-5", "the interval is not a number of cycles: -5"},

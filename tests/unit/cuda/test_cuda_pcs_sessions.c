@@ -177,8 +177,7 @@ static uint32_t callbacks_of_launch(void *function)
 TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 {
 	int (*get_current)(void **context);
-	void *modules[2];
-	void *functions[2];
+	void *modules[2], *functions[2];
 	struct profile *profile;
 	int session;
 
@@ -293,8 +292,7 @@ TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 /* While samples come. */
 static uint64_t ns_until_reads(uint32_t count)
 {
-	struct timespec begin;
-	struct timespec now;
+	struct timespec begin, now;
 
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	do {

@@ -94,8 +94,7 @@ static void need_fake(void)
 
 TEST(a_path_in_the_environment_is_the_only_one_tried)
 {
-	const char *directory;
-	const char *other;
+	const char *directory, *other;
 
 	need_fake();
 	directory = place("named/libcupti.so.12", true);
@@ -188,8 +187,7 @@ TEST(one_place_is_found_without_the_others)
 
 TEST(a_copy_that_the_process_has_loaded_comes_first)
 {
-	const char *loaded;
-	const char *wheel;
+	const char *loaded, *wheel;
 
 	need_fake();
 	loaded = place("loader/libcupti.so.12", true);
@@ -204,9 +202,7 @@ TEST(a_copy_that_the_process_has_loaded_comes_first)
 
 TEST(a_second_libcupti_is_named_if_another_tool_has_cupti)
 {
-	const char *loaded;
-	const char *named;
-	const char *answer;
+	const char *loaded, *named, *answer;
 	char remedy[256];
 
 	need_fake();

@@ -511,8 +511,7 @@ static uint32_t capture(const char *scope)
 
 static struct profile *replay_without_events(void)
 {
-	uint32_t graph;
-	uint32_t exec;
+	uint32_t graph, exec;
 
 	start();
 	graph = capture("captured in");

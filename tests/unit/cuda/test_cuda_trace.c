@@ -34,9 +34,7 @@ static uint32_t launch_on(uint32_t device, uint32_t stream, uint64_t start_ns)
 TEST(a_kernel_is_on_its_stream_and_leads_to_its_launch)
 {
 	const struct row_launch *config;
-	const struct row_event *kernel;
-	const struct row_event *launch;
-	const struct row_event *scope;
+	const struct row_event *kernel, *launch, *scope;
 	struct profile *profile;
 	uint32_t number;
 	uint64_t token;
@@ -128,8 +126,7 @@ TEST(a_launch_inside_an_op_links_to_the_op_with_its_metrics)
 {
 	struct proton_metric flops = {
 		.name = "flops", .type = PROTON_METRIC_DOUBLE, .value.float64 = 1e9};
-	const struct row_event *kernel;
-	const struct row_event *op;
+	const struct row_event *kernel, *op;
 	struct proton_context where;
 	struct profile *profile;
 	uint32_t number;
@@ -155,9 +152,7 @@ TEST(a_replay_is_one_launch_of_many_kernels)
 {
 	const struct row_event *kernel;
 	struct profile *profile;
-	uint32_t graph;
-	uint32_t exec;
-	uint32_t launch;
+	uint32_t graph, exec, launch;
 	uint64_t token;
 	int of_first = 0;
 	int of_second = 0;

@@ -172,8 +172,7 @@ TEST(a_driver_that_cupti_does_not_support_is_reported)
 static void set_failure(const char *failure)
 {
 	size_t length = strcspn(failure, "=");
-	char name[64];
-	char whole[80];
+	char name[64], whole[80];
 
 	snprintf(name, sizeof(name), "%.*s", (int)length, failure);
 	snprintf(whole, sizeof(whole), "%s%s", entry_point(name), failure + length);
@@ -556,8 +555,7 @@ static void *launch_until_over(void *data)
 	snprintf(name, sizeof(name), "t%d", (int)(intptr_t)data);
 	while (!atomic_load(&is_over)) {
 		uint64_t token = proton_scope_enter(name);
-		uint32_t graph;
-		uint32_t exec;
+		uint32_t graph, exec;
 
 		for (int i = 0; i < LAUNCHES; i++)
 			launch_ns("k", 5);

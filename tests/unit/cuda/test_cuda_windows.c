@@ -331,8 +331,7 @@ TEST(metrics_of_captured_kernels_count_by_the_weight_of_their_window)
 	struct proton_metric flops = {
 		.name = "flops", .type = PROTON_METRIC_INT64, .value.int64 = 3};
 	struct profile *profile;
-	uint32_t graph;
-	uint32_t exec;
+	uint32_t graph, exec;
 	uint64_t token;
 
 	proton_holder_set(&holder);
@@ -392,8 +391,7 @@ TEST(the_rate_of_steps_outside_corrects_that_in_windows)
 TEST(modes_of_windows_are_checked)
 {
 	static const struct {
-		const char *mode;
-		const char *error;
+		const char *mode, *error;
 	} wrong[] = {
 		{"default:windows=50ms", "the windows are not a length and a longer distance"},
 		{"default:windows=5s/50ms", "the windows are not a length and a longer distance"},

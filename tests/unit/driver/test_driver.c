@@ -265,9 +265,7 @@ TEST(properties_are_read_once_per_device_for_all_users)
 {
 	uint32_t (*calls)(const char *name);
 	struct proton_error err;
-	uint32_t first;
-	uint32_t second;
-	uint32_t queries;
+	uint32_t first, second, queries;
 	int mode;
 
 	fake_find(&calls, fake_open("PROTON_CUDA_PATH"), "fake_calls");

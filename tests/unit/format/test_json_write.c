@@ -155,8 +155,7 @@ TEST(doubles_read_back_the_same)
 
 	for (int i = 0; i < 20000; i++) {
 		char text[NUMBER_TEXT_BYTES + 1];
-		double value;
-		double back;
+		double value, back;
 
 		state = state * 6364136223846793005u + 1442695040888963407u;
 		memcpy(&value, &state, sizeof(value));

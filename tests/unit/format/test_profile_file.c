@@ -83,8 +83,7 @@ TEST(rows_that_were_not_committed_are_not_read)
 TEST(a_compact_copy_holds_the_same_rows)
 {
 	struct profile_file file;
-	struct profile_view view;
-	struct profile_view copy;
+	struct profile_view view, copy;
 	struct proton_error err;
 	struct out out;
 	size_t length;
@@ -190,8 +189,7 @@ TEST(an_earlier_profile_is_moved_and_a_finished_one_comes_back)
 
 TEST(a_file_that_another_process_writes_is_left_alone)
 {
-	struct profile_file file;
-	struct profile_file other;
+	struct profile_file file, other;
 	struct proton_error err;
 
 	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);

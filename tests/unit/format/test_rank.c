@@ -226,8 +226,7 @@ static void leave_incomplete(const char *name, const char *host)
 {
 	char path[300];
 	char own[64] = "";
-	char *bytes;
-	char *at;
+	char *bytes, *at;
 	size_t length;
 	struct proton_error err;
 	FILE *file;
@@ -306,8 +305,7 @@ TEST(empty_file_belongs_to_its_creator_in_a_job_unless_it_is_old)
 TEST(second_rank_with_an_explicit_name_gets_its_rank_in_the_name)
 {
 	struct proton_error err;
-	int session;
-	int fd;
+	int session, fd;
 
 	ENVIRONMENT("RANK=1", "WORLD_SIZE=2");
 	fd = open(rec_path("same.proton"), O_CREAT | O_RDWR, 0666);

@@ -43,8 +43,7 @@ TEST(suffixes_of_outputs_are_dropped_and_other_dots_kept)
 TEST(names_that_cannot_be_outputs_are_refused)
 {
 	static const struct {
-		const char *name;
-		const char *why;
+		const char *name, *why;
 	} cases[] = {
 		{".", "is a directory"},          {"..", "is a directory"},
 		{"x/", "is a directory"},         {"/", "is a directory"},
@@ -77,8 +76,7 @@ TEST(names_that_cannot_be_outputs_are_refused)
 
 TEST(the_longest_name_is_recorded_and_written_in_parts)
 {
-	char name[256];
-	char file[320];
+	char name[256], file[320];
 	int session;
 
 	memset(name, 'x', 215);
@@ -138,8 +136,7 @@ TEST(outputs_of_every_format_are_recognized)
 	for (size_t i = 0; (format = export_format_at(i)); i++) {
 		int session = REC_START(.name = rec_path("x"), .data = "trace");
 		struct proton_error err;
-		char file[64];
-		char *bytes;
+		char file[64], *bytes;
 		size_t length;
 
 		rec_kernel("k");

@@ -55,9 +55,7 @@ TEST(constant_bounds_are_counted)
 TEST(iterations_are_counted_from_the_first_to_the_last)
 {
 	static const struct {
-		const char *first;
-		const char *end;
-		const char *step;
+		const char *first, *end, *step;
 		uint32_t trips;
 	} loops[] = {
 		{"3", "10", "3", 3},

@@ -56,8 +56,7 @@ static void some_layout(struct instrument_layout *layout)
 
 TEST(layout_round_trip)
 {
-	struct instrument_layout layout;
-	struct instrument_layout again;
+	struct instrument_layout layout, again;
 	struct proton_error err;
 	struct out out;
 

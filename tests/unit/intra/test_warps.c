@@ -452,9 +452,7 @@ static void make_pipeline(uint64_t copy, uint64_t dot)
 {
 	static const char *const names[] = {"empty barrier", "issue", "full barrier", "dot",
 					    "copy"};
-	uint64_t issued[STEPS];
-	uint64_t free_at[STEPS];
-	uint64_t come[STEPS];
+	uint64_t issued[STEPS], free_at[STEPS], come[STEPS];
 	uint64_t loader = 50;
 	uint64_t memory = 0;
 	uint64_t multiplier = 50;

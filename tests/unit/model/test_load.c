@@ -99,9 +99,7 @@ static struct profile *through(const struct profile *profile, const char *format
 
 TEST(both_hatchet_formats_are_recognized)
 {
-	struct profile *profile;
-	struct profile *json;
-	struct profile *packed;
+	struct profile *profile, *json, *packed;
 	struct proton_error err;
 
 	CHECK_OK(profile_load_file(TESTS_DIR "/data/viewer/up_pc.hatchet", &profile, &err), err);

@@ -98,8 +98,7 @@ TEST(two_trees_become_one_with_the_sums_of_both)
 
 TEST(integers_beyond_64_bits_stay_at_the_end_of_their_range_and_count_a_loss)
 {
-	struct profile *parts[2];
-	struct profile *sum;
+	struct profile *parts[2], *sum;
 
 	for (int i = 0; i < 2; i++) {
 		struct profile *profile = parts[i] = profile_new();

@@ -225,8 +225,7 @@ struct launches {
 static void *launch_kernels(void *data)
 {
 	struct launches *launches = data;
-	struct rusage before;
-	struct rusage after;
+	struct rusage before, after;
 
 	rec_kernel("k");
 	getrusage(RUSAGE_THREAD, &before);
@@ -552,8 +551,7 @@ TEST(clients_that_send_nothing_are_dropped_and_counted)
 {
 	static int fds[MANY];
 	struct pollfd event = {.events = POLLIN};
-	uint64_t begin_ns;
-	uint64_t own_ns;
+	uint64_t begin_ns, own_ns;
 	char byte;
 
 	begin("a");

@@ -23,8 +23,7 @@ static void reuse_descriptors(void)
 
 static bool is_mine(int fd)
 {
-	struct stat mine;
-	struct stat st;
+	struct stat mine, st;
 
 	return stat(rec_path("mine"), &mine) == 0 && fstat(fd, &st) == 0 &&
 	       st.st_ino == mine.st_ino && st.st_dev == mine.st_dev;
@@ -56,8 +55,7 @@ static void record_with_reused_descriptors(const char *data)
 	char read_back[64] = "";
 	struct proton_error err;
 	struct stat st;
-	int session;
-	int status;
+	int session, status;
 	pid_t pid;
 
 	rec_begin_saying();
@@ -121,8 +119,7 @@ TEST(a_file_keeps_its_name_when_its_descriptor_was_closed)
 static int find_descriptor(const char *name)
 {
 	for (int fd = 3; fd < 4096; fd++) {
-		char link[32];
-		char path[256];
+		char link[32], path[256];
 		ssize_t length;
 
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);

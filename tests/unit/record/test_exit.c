@@ -307,8 +307,7 @@ static void fork_while_a_signal_is_handled(void)
 
 TEST(a_child_forked_while_a_signal_is_handled_ends)
 {
-	int ends[2];
-	int status;
+	int ends[2], status;
 	char byte;
 
 #ifdef __SANITIZE_ADDRESS__

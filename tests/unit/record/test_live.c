@@ -24,8 +24,7 @@ static void *record_for_ever(void *arg)
 	for (long i = 0;; i++) {
 		struct proton_error err;
 		char name[64];
-		uint64_t outer;
-		uint64_t inner;
+		uint64_t outer, inner;
 		uint32_t phase;
 
 		snprintf(name, sizeof(name), "thread %d", work->id);

@@ -216,8 +216,7 @@ TEST(ranges_that_are_never_popped_end_with_the_session)
 
 TEST(domains_are_popped_separately)
 {
-	const void *first;
-	const void *second;
+	const void *first, *second;
 	struct profile *profile;
 
 	start();
@@ -249,8 +248,7 @@ TEST(domains_are_popped_separately)
 TEST(popping_a_range_that_was_already_left_does_not_end_a_later_one)
 {
 	struct profile *profile;
-	uint64_t outer;
-	uint64_t later;
+	uint64_t outer, later;
 
 	start();
 	outer = proton_scope_enter("outer");

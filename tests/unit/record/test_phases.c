@@ -351,8 +351,7 @@ TEST(periodic_flushing_writes_each_phase_and_clears_it)
 	size_t length;
 
 	for (int phase = 0; phase < 5; phase++) {
-		char scope[16];
-		char file[32];
+		char scope[16], file[32];
 
 		snprintf(scope, sizeof(scope), "s%d", phase);
 		in_scope(scope);
@@ -420,9 +419,7 @@ TEST(a_phase_that_cannot_be_written_is_kept)
 TEST(periodic_flushing_refuses_what_it_cannot_do)
 {
 	static const struct {
-		const char *name;
-		const char *mode;
-		const char *text;
+		const char *name, *mode, *text;
 	} cases[] = {
 		{"a", "periodic_flushing:every=5", "host: unsupported option key: every; "},
 		{"a", "periodic_flushing:format=xml",
@@ -474,8 +471,7 @@ TEST(threads_that_advance_at_once_lose_no_phase)
 	kernels = rec_counter(session, "lost: recorded after its phase was cleared");
 	CHECK_OK(proton_finalize(session, NULL, &err), err);
 	for (int phase = 0; phase <= 200; phase++) {
-		char file[32];
-		char *bytes;
+		char file[32], *bytes;
 		size_t length;
 
 		snprintf(file, sizeof(file), "a.part_%d.hatchet", phase);

@@ -178,8 +178,7 @@ TEST(kept_data_keeps_its_names)
 TEST(every_session_has_to_have_cleared_a_name)
 {
 	struct profile *profile;
-	int a;
-	int b;
+	int a, b;
 
 	set_children("10");
 	a = rec_start("a");
@@ -210,8 +209,7 @@ TEST(every_session_has_to_have_cleared_a_name)
 TEST(an_open_scope_keeps_its_name)
 {
 	struct profile *profile;
-	uint64_t outer;
-	uint64_t inner;
+	uint64_t outer, inner;
 	int session;
 
 	set_children("10");
@@ -245,8 +243,7 @@ TEST(an_open_scope_keeps_its_name)
 TEST(a_frame_that_the_program_holds_keeps_its_name)
 {
 	struct profile *profile;
-	uint32_t frame;
-	uint32_t length;
+	uint32_t frame, length;
 	int session;
 
 	set_children("10");
@@ -494,9 +491,7 @@ TEST(a_task_that_waits_keeps_the_names_of_its_scopes)
 {
 	struct profile *profile;
 	struct proton_error err;
-	uint64_t tokens[3];
-	uint64_t origin;
-	uint64_t token;
+	uint64_t tokens[3], origin, token;
 	int session;
 
 	set_children("20");
@@ -591,8 +586,7 @@ static void *storm(void *arg)
 static void *take_turns(void *arg)
 {
 	struct {
-		uint64_t id;
-		uint64_t token;
+		uint64_t id, token;
 		uint32_t number;
 	} tasks[TASKS] = {0};
 	uint32_t seed = 3;
@@ -656,8 +650,7 @@ static void check_phase(int session, uint32_t phase)
 static void run_storm(const char *children, uint32_t phases)
 {
 	pthread_t threads[THREADS + 2];
-	int a;
-	int b;
+	int a, b;
 
 	set_children(children);
 	a = rec_start("a");

@@ -17,8 +17,7 @@ static bool is_within(const struct row_event *inner, const struct row_event *out
 TEST(scopes_are_events_that_nest)
 {
 	uint64_t before_ns = clock_real_ns();
-	const struct row_event *outer;
-	const struct row_event *inner;
+	const struct row_event *outer, *inner;
 	struct profile *profile;
 	uint64_t tokens[2];
 
@@ -63,8 +62,7 @@ TEST(a_trace_has_the_tree_of_a_tree)
 
 TEST(a_kernel_of_the_host_is_an_event_of_its_thread)
 {
-	const struct row_event *kernel;
-	const struct row_event *op;
+	const struct row_event *kernel, *op;
 	struct profile *profile;
 	struct proton_context where;
 
@@ -143,8 +141,7 @@ TEST(the_time_of_a_timed_scope_is_not_a_metric_of_its_event)
 
 TEST(a_scope_that_is_never_left_ends_with_the_one_around_it)
 {
-	const struct row_event *outer;
-	const struct row_event *lost;
+	const struct row_event *outer, *lost;
 	struct profile *profile;
 	uint64_t token;
 

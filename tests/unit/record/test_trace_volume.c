@@ -62,8 +62,7 @@ static uint64_t check_steps(const struct profile *profile)
 
 	for (uint64_t row = 1; row < trace->event_count; row++) {
 		const struct row_event *event = trace_event(trace, row);
-		const struct row_sample *vector;
-		const struct row_sample *number;
+		const struct row_sample *vector, *number;
 
 		if (!event || strcmp(event_path(profile, event), "step") != 0)
 			continue;

@@ -320,8 +320,7 @@ TEST(only_what_can_be_derived_is_listed)
 	struct fixture f = set_up();
 	bool has_flop8 = false;
 	bool has_flop16 = false;
-	const char *family;
-	const char *name;
+	const char *family, *name;
 
 	for (size_t i = 0; (name = derive_available(&f.metrics, i, &family)) != NULL; i++) {
 		struct metric_column column;

@@ -83,8 +83,7 @@ TEST(the_interval_is_that_of_welch)
 	double file[] = {14, 15, 13, 16};
 	struct repeats before = repeats_of(base, 5, 0);
 	struct repeats after = repeats_of(file, 4, 0);
-	double low;
-	double high;
+	double low, high;
 
 	/* By hand: change 2.9, variances 1.3 and 5/3, df 6.2127, t between that of 6 and of 7. */
 	CHECK(repeats_interval(&before, &after, &low, &high));
@@ -105,8 +104,7 @@ TEST(one_run_or_infinite_values_have_no_interval)
 	struct repeats many = repeats_of(two, 2, 0);
 	struct repeats single = repeats_of(one, 1, 0);
 	struct repeats infinite = repeats_of(endless, 2, 0);
-	double low;
-	double high;
+	double low, high;
 
 	CHECK(!repeats_interval(&many, &single, &low, &high));
 	CHECK(!repeats_interval(&single, &many, &low, &high));
@@ -119,8 +117,7 @@ TEST(runs_without_variance_differ_exactly_or_not_at_all)
 	double four[] = {4, 4, 4};
 	struct repeats before = repeats_of(three, 2, 0);
 	struct repeats after = repeats_of(four, 3, 0);
-	double low;
-	double high;
+	double low, high;
 
 	CHECK(repeats_interval(&before, &after, &low, &high) && low == 1 && high == 1);
 	CHECK(repeats_interval(&before, &before, &low, &high));
@@ -136,8 +133,7 @@ static struct gate_result checked(const char *text, double before, double after,
 	struct gate_numbers numbers = {label, &before, &after, &low, &high, true};
 	struct profile *profile = profile_new();
 	uint8_t state = NODE_SHOWN;
-	struct gate_result result;
-	struct gate_result counts;
+	struct gate_result result, counts;
 	struct gate gate;
 
 	CHECK_OK(gate_parse(&gate, text, &err), err);

@@ -13,11 +13,8 @@
 static void build_cubin(struct cubin_build *build)
 {
 	static const char code[CODE_BYTES];
-	struct out lines;
-	struct out relocations;
-	uint32_t section;
-	uint32_t symbol;
-	uint32_t length;
+	struct out lines, relocations;
+	uint32_t section, symbol, length;
 	size_t header;
 
 	out_init(&lines, -1);
@@ -80,8 +77,7 @@ static struct profile *make_profile(struct cubin_build *cubin)
 	static struct profile_function functions[1];
 	static struct profile_source sources[1];
 	static struct profile_pc pcs[3] = {{0x00, 0, 3, 0}, {0x20, 0, 5, 0}, {0x20, 1, 2, 0}};
-	static uint32_t reasons[2];
-	static uint32_t files[SAMPLES_FILES_MAX];
+	static uint32_t reasons[2], files[SAMPLES_FILES_MAX];
 	static struct profile_samples samples;
 	struct profile *profile = profile_new();
 	uint32_t kernel = build_node(profile, 0, "mm");
