@@ -189,8 +189,9 @@ def describe_program(test, cases, build):
     if reason:
         failure.texts.append(f"{name} printed:\n{reason}")
     failure.is_final = bool(FINAL.search(stdout + stderr))
-    # Another base of names keeps the log of all tests.
-    failure.again = meson_command(build, "--no-rebuild", "--logbase", "testlog-again", name)
+    # Without its suites. Another base of names keeps the log of all tests.
+    again = ("--no-rebuild", "--logbase", "testlog-again", name.rpartition(" - ")[2])
+    failure.again = meson_command(build, *again)
     return failure
 
 

@@ -15,7 +15,8 @@ project('small')
 nothing = custom_target('nothing', output: 'nothing', command: ['touch', 'nothing'])
 alias_target('test-programs', nothing)
 foreach name, protocol : {'plain': 'exitcode', 'subtests': 'tap'}
-  test(name, find_program('sh'), args: [files('test.sh'), name], protocol: protocol)
+  test(name, find_program('sh'), args: [files('test.sh'), name], protocol: protocol,
+       suite: name == 'plain' ? [] : ['one', 'two'])
 endforeach
 """
 # A test called $1, with the outcome in the file of its name: good, bad, or a text to print before
@@ -77,7 +78,7 @@ def test_failures_that_do_not_repeat_are_unstable(project: Path) -> None:
     assert [line for line in printed if line.startswith("run_tests: ")] == [
         f"run_tests: unstable: test_it[{name}]: passed when run alone",
         "run_tests: unstable: small:plain: passed when run alone",
-        "run_tests: unstable: small:subtests: passed when run alone",
+        "run_tests: unstable: one+two - small:subtests: passed when run alone",
     ]
     assert "# the reason" in printed and any("AssertionError: the text" in line for line in printed)
     assert printed[-1] == "6 passed, 0 failed, 3 unstable"
@@ -88,8 +89,8 @@ def test_failures_that_repeat_are_failures(project: Path) -> None:
     assert [line for line in printed if line.startswith("run_tests: ")] == [
         "run_tests: unstable: test_it[other]: passed when run alone",
         "run_tests: failed: tests.test_small: test_it[python]",
-        "run_tests: failed: small.small:subtests: 1 - first",
-        "run_tests: failed: small:subtests printed:",
+        "run_tests: failed: small.one+two - small:subtests: 1 - first",
+        "run_tests: failed: one+two - small:subtests printed:",
     ]
     assert printed[-1] == "4 passed, 2 failed, 1 unstable"
 
