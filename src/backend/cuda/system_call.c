@@ -107,15 +107,19 @@ bool system_call_await_ioctl(const char *devices, uint64_t limit_ns)
 	uint64_t start_ns = clock_monotonic_ns();
 	uint64_t free_ns = start_ns;
 	uint64_t now_ns = start_ns;
+	uint32_t looks = 0; /* since then; on a busy machine they are few */
 	struct busy busy = {0};
 
-	while (now_ns - free_ns < FREE_NS) {
+	while (now_ns - free_ns < FREE_NS || looks < LONG_LOOKS) {
 		if (now_ns - start_ns >= limit_ns)
 			return false;
 		usleep(POLL_US);
 		now_ns = clock_monotonic_ns();
-		if (look_again(&busy, devices))
+		looks++;
+		if (look_again(&busy, devices)) {
 			free_ns = now_ns;
+			looks = 0;
+		}
 	}
 	return true;
 }
