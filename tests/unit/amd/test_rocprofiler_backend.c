@@ -260,7 +260,7 @@ TEST(launches_without_any_record_are_an_error_with_its_remedy)
 	CHECK_HAS(err.text, "import Proton before the first use of the GPU");
 	memset(&err, 0, sizeof(err));
 	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_STATE);
-	CHECK_LT(clock_monotonic_ns() - begin_ns, 2000000000);
+	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000);
 	CHECK_HAS(err.text, "the queue of 5 kernels");
 	CHECK_EQ(rec_printed("does not see the queue"), 0);
 }
@@ -546,7 +546,7 @@ TEST(a_session_that_ends_after_the_library_keeps_its_kernels)
 	sdk.finalize(); /* at exit */
 	begin_ns = clock_monotonic_ns();
 	EXPECT(finish(), {"k", 10});
-	CHECK_LT(clock_monotonic_ns() - begin_ns, 1000000000);
+	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000);
 	CHECK_LT(start_named("b", "rocprofiler", &err), 0);
 	CHECK_HAS(err.text, "the program is exiting");
 }

@@ -38,6 +38,7 @@ __attribute__((unused)) static void end(void)
 /* A thread that replays a graph at each request, and lives until it has to end. */
 static struct {
 	pthread_t thread;
+	pid_t tid;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	uint32_t exec;
@@ -50,6 +51,7 @@ __attribute__((unused)) static void *replay_on_request(void *unused)
 {
 	(void)unused;
 	pthread_mutex_lock(&other.lock);
+	other.tid = gettid();
 	while (!other.must_end) {
 		if (other.done < other.wanted) {
 			replay(other.exec);
@@ -87,7 +89,8 @@ __attribute__((unused)) static void other_end(void)
 	pthread_mutex_unlock(&other.lock);
 	pthread_join(other.thread, NULL);
 	/* The kernel removes a thread shortly after it can be joined. */
-	usleep(20000);
+	for (int i = 0; i < 60000 && other.tid && tgkill(getpid(), other.tid, 0) == 0; i++)
+		usleep(500);
 }
 
 /* A runtime that covers every thread, as Python does. */

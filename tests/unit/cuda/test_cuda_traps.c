@@ -388,7 +388,7 @@ TEST(dropped_records_are_counted_once_and_not_waited_for)
 	fake.drop(5);
 	begin_ns = clock_monotonic_ns();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_LT(clock_monotonic_ns() - begin_ns, 2000000000);
+	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000);
 	CHECK_U64(rec_counter(session, "lost: record dropped by the vendor library"), 5);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
 	rec_finalize(session, "none");

@@ -66,7 +66,7 @@ TEST(a_thread_in_a_long_ioctl_is_waited_for)
 
 	open_listener();
 	CHECK_EQ(pthread_create(&thread, NULL, answer, NULL), 0);
-	/* On a busy machine the thread is in its call only later, and few looks fit into a limit. */
+	/* On a busy machine the thread begins late, and few looks fit into a limit. */
 	for (int i = 0; i < 600 && held < 3; i++)
 		held = system_call_await_ioctl(DEVICES, SECOND_NS / 5) ? 0 : held + 1;
 	CHECK_EQ(held, 3);
