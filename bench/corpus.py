@@ -13,7 +13,8 @@ kernels those are depends on the versions of the packages. --worst compiles agai
 for NVIDIA GPUs that needed most additional registers in bench/results/corpus.json.
 
 Prints the distributions of registers, local memory, CTAs per multiprocessor, omitted scopes and
-compile time, and writes them with all figures to bench/results/corpus.json.
+compile time, and writes them with all figures to bench/results/corpus.json. The shares of kernels
+with known flops and bytes (hook "triton") are for guessed integers.
 """
 
 from __future__ import annotations
@@ -165,6 +166,7 @@ class Corpus:
         self.pairs: list[dict[str, Any]] = []
         self.failed: list[dict[str, Any]] = []
         self.counts = {name: [0, 0] for name in folders}  # compiled, tried
+        self.work: list[dict[str, bool]] = []  # which work of a kernel is known
         self.lock, self.start = threading.Lock(), time.monotonic()
         self.queue: queue.Queue[tuple[str, str, str, list[str]]] = queue.Queue()
         for job in self.worst(arguments.worst) if arguments.worst else self.turns():
@@ -198,6 +200,7 @@ class Corpus:
         for event in pairs:
             about_pair = {**about, "target": event["arch"]}
             self.pairs.append({**about_pair, "plain": event["plain"], "scopes": event["scopes"]})
+        self.work += [event["work"] for event in events if event["event"] == "plain"]
         for event in events:
             if event["event"] == "failed":
                 self.failed.append({**about, "target": event["arch"], "why": event["why"]})
@@ -292,6 +295,18 @@ def rows_of(name: str, one: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def work_rows(known: list[dict[str, bool]]) -> list[dict[str, Any]]:
+    """Shares of the kernels for which TTIR tells the work of a launch."""
+    shares = {key: sum(one[key] for one in known) / max(1, len(known))
+              for key in ("flops", "requested", "bytes")}
+    return [
+        report.row(f"work known: {key}", "", ours=round(share, 3),
+                   target="at least 0.9" if key == "flops" else None,
+                   met=share >= 0.9 if key == "flops" else None)
+        for key, share in shares.items()
+    ]
+
+
 def summary(corpus: Corpus, seconds: float) -> dict[str, Any]:
     cache = corpus.arguments.cache
     targets = {t: distribution([p for p in corpus.pairs if p["target"] == t]) for t in TARGETS}
@@ -309,6 +324,7 @@ def summary(corpus: Corpus, seconds: float) -> dict[str, Any]:
             for name, (done, tried) in corpus.counts.items()
         },
         "rows": [
+            *work_rows(corpus.work),
             *rows_of("NVIDIA", distribution(nvidia)),
             *rows_of("all", distribution(corpus.pairs)),
         ],

@@ -114,6 +114,26 @@ def needs_of(made: Any, arch: str, seconds: float) -> dict[str, Any]:
     return needs
 
 
+def known_work(made: Any, signature: dict[str, str]) -> dict[str, bool]:
+    """Whether the work of a launch with guessed integers is known."""
+    from triton_proton import _libproton
+
+    def guess(name: str, kind: str) -> Any:
+        if kind[0] not in "iu":
+            return None
+        small = re.search(r"head|group|num_|^[bh]$|batch|topk", name, re.I)
+        return 0 if "offset" in name.lower() else 8 if small else 512
+
+    given = [guess(name, kind) for name, kind in signature.items() if kind != "constexpr"]
+    try:
+        kernel = _libproton.work_read(made.asm["ttir"])
+        metrics, _, flops = _libproton.work_count(kernel, (16, 8, 2), tuple(given))
+    except Exception:
+        return {"flops": False, "requested": False, "bytes": False}
+    return {"flops": flops >= 0, "requested": "requested_bytes" in metrics,
+            "bytes": "bytes" in metrics}
+
+
 def instrumented(found: Any, arch: str) -> dict[str, Any]:
     from triton_proton import _instrument
 
@@ -160,7 +180,7 @@ def work(file: str, name: str, targets: list[str], folders: list[str]) -> None:
             before = needs_of(plain, arch, seconds)
         except Exception:
             continue  # not for this target
-        answer(event="plain", arch=arch)
+        answer(event="plain", arch=arch, work=known_work(plain, found[1][0]))
         try:
             after = instrumented(found, arch)
         except Exception as reason:

@@ -176,14 +176,19 @@ static void add_block_access(struct run *run, const struct program_line *line)
 
 /* ------------------------------------------------------------------ everything */
 
+static void count_assembly(struct run *run)
+{
+	for (uint32_t i = 0; i < WORK_WIDTHS && !run->muted; i++)
+		run->work->others[i].high = INFINITY;
+}
+
 void count_anything(struct run *run)
 {
 	run->unbounded++;
 	run->unsure++;
-	for (uint32_t i = 0; i < WORK_WIDTHS; i++) {
+	count_assembly(run);
+	for (uint32_t i = 0; i < WORK_WIDTHS; i++)
 		add(run, &run->work->dots[i], 0, 1);
-		add(run, &run->work->others[i], 0, 1);
-	}
 	for (uint32_t i = 0; i < 2 && !run->muted; i++) {
 		add(run, &run->work->requested[i], 0, 1);
 		run->is_footprint_unknown[i] = true;
@@ -213,6 +218,9 @@ void count_operation(struct run *run, const struct program_line *line)
 	case OP_REDUCE:
 	case OP_SCAN:
 		add_reduction(run, line);
+		break;
+	case OP_ASSEMBLY:
+		count_assembly(run);
 		break;
 	case OP_UNKNOWN:
 		count_anything(run);

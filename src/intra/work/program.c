@@ -438,10 +438,15 @@ static void read_types(struct slice rest, struct program_line *line)
 }
 
 /* The operation of a name; one that may do anything is unknown. */
-static void find_operation(struct slice name, struct program_line *line)
+static void find_operation(struct slice name, struct slice rest, struct program_line *line)
 {
-	static const char *const harmless[] = {"arith.", "math.", "tt.", "llvm.intr.", "ub."};
+	static const char *const harmless[] = {"arith.", "math.",       "tt.",        "llvm.intr.",
+					       "ub.",    "gpu.barrier", "ttg.barrier"};
 
+	if (slice_is(name, "tt.elementwise_inline_asm") && slice_find(rest, "pure = true")) {
+		line->op = OP_ASSEMBLY;
+		return;
+	}
 	line->op = OP_UNKNOWN;
 	for (size_t i = 0; i < ARRAY_LENGTH(harmless); i++)
 		if (slice_starts(name, harmless[i]))
@@ -477,7 +482,7 @@ static void read_line(struct reading *reading, uint32_t at)
 	if (!text->line.op.length)
 		return;
 	slice_take(&rest, "\""); /* the generic form has it */
-	find_operation(text->line.op, line);
+	find_operation(text->line.op, rest, line);
 	if (line->op == OP_FOR || line->op == OP_WHILE)
 		read_loop(reading, line, slice_before(rest, " : "));
 	else

@@ -59,7 +59,8 @@ enum program_op {
 	OP_BRANCH,
 	OP_BRANCH_IF,
 	OP_RETURN,
-	OP_UNKNOWN, /* with unknown effects: a call, assembly, a new operation */
+	OP_ASSEMBLY, /* arithmetic of an unknown amount */
+	OP_UNKNOWN,  /* with unknown effects: a call, assembly, a new operation */
 };
 
 struct program_type {

@@ -10,6 +10,7 @@
 
 #define STEPS_MAX 4000000u
 #define REGION_DEPTH_MAX 32u
+#define BRANCHES_MAX 16u /* that depend on data, per program */
 
 enum outcome {
 	OUTCOME_DONE,
@@ -405,33 +406,30 @@ static enum outcome run_if(struct run *run, uint32_t at, uint32_t depth)
 	return outcome;
 }
 
-static bool only_returns(const struct program *program, uint32_t label)
-{
-	for (uint32_t i = label + 1; i < program->end; i++)
-		if (program->lines[i].op != OP_NONE)
-			return program->lines[i].op == OP_RETURN;
-	return true;
-}
-
 /*
- * The line where a branch leads to; PROGRAM_NO_LINE if that is not known. Data may decide whether
- * a program ends at once.
+ * Sets the line where a branch leads to. If data decides, the first target is evaluated until the
+ * program ends, and then the other one; from here on nothing is sure.
  */
-static uint32_t target_of(struct run *run, const struct program_line *line)
+static enum outcome run_jump(struct run *run, const struct program_line *line, uint32_t end,
+			     uint32_t depth, uint32_t *target_out)
 {
 	uint32_t one = (uint32_t)line->number;
-	uint32_t other = (uint32_t)line->other;
-	int is_true;
+	uint32_t other = line->op == OP_BRANCH ? one : (uint32_t)line->other;
+	int is_true = 1;
 
-	if (line->op == OP_BRANCH || one == PROGRAM_NO_LINE || other == PROGRAM_NO_LINE)
-		return one;
-	is_true = value_is_true(&run->evaluation, operand_of(&run->evaluation, line, 0));
+	if (line->op == OP_BRANCH_IF)
+		is_true = value_is_true(&run->evaluation, operand_of(&run->evaluation, line, 0));
+	if (note_needed(run))
+		return OUTCOME_AGAIN;
+	if (depth || one == PROGRAM_NO_LINE || other == PROGRAM_NO_LINE)
+		return OUTCOME_GAVE_UP;
+	*target_out = is_true > 0 ? one : other;
 	if (is_true >= 0)
-		return is_true ? one : other;
-	run->unsure++; /* until the program ends */
-	if (only_returns(run->program, one))
-		return other;
-	return only_returns(run->program, other) ? one : PROGRAM_NO_LINE;
+		return OUTCOME_DONE;
+	if (run->branch_count++ == BRANCHES_MAX)
+		return OUTCOME_GAVE_UP;
+	run->unsure++;
+	return run_lines(run, one, end, depth);
 }
 
 /* ------------------------------------------------------------------ lines */
@@ -506,12 +504,11 @@ static enum outcome run_lines(struct run *run, uint32_t from, uint32_t end, uint
 			return OUTCOME_GAVE_UP;
 		run->steps--;
 		if (line->op == OP_BRANCH || line->op == OP_BRANCH_IF) {
-			uint32_t target = target_of(run, line);
+			uint32_t target;
 
-			if (note_needed(run))
-				return OUTCOME_AGAIN;
-			if (depth || target == PROGRAM_NO_LINE)
-				return OUTCOME_GAVE_UP;
+			outcome = run_jump(run, line, end, depth, &target);
+			if (outcome > OUTCOME_RETURNED)
+				return outcome;
 			i = target - 1;
 			continue;
 		}
@@ -573,6 +570,7 @@ static enum outcome run_programs(struct run *run, const struct work_launch *laun
 				run->programs[1] = y;
 				run->programs[2] = z;
 				run->unsure = 0;
+				run->branch_count = 0;
 				outcome = run_lines(run, run->program->body, run->program->end, 0);
 				if (outcome > OUTCOME_RETURNED)
 					return outcome;

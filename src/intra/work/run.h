@@ -15,13 +15,14 @@ struct run {
 	uint32_t loop_lines[ATOM_COUNT];
 	uint32_t loop_depth;
 	uint32_t carried_count;
-	uint32_t single_axes; /* bits: programs along these are evaluated one by one */
-	uint64_t active;      /* atoms that what is evaluated now is repeated for */
-	uint32_t unsure;      /* conditions around it that depend on data */
-	uint32_t unbounded;   /* loops around it that run unknown times */
-	uint32_t muted;       /* loops of which only the change per iteration is evaluated */
-	uint64_t steps;       /* that are left */
-	uint32_t yielded;     /* line of the last scf.yield, scf.condition */
+	uint32_t single_axes;  /* bits: programs along these are evaluated one by one */
+	uint64_t active;       /* atoms that what is evaluated now is repeated for */
+	uint32_t branch_count; /* branches of this program that depend on data */
+	uint32_t unsure;       /* conditions around it that depend on data */
+	uint32_t unbounded;    /* loops around it that run unknown times */
+	uint32_t muted;        /* loops of which only the change per iteration is evaluated */
+	uint64_t steps;        /* that are left */
+	uint32_t yielded;      /* line of the last scf.yield, scf.condition */
 	struct footprint *footprints; /* of loads and stores by argument */
 	bool is_footprint_unknown[2];
 	int64_t programs[3]; /* the current one, along axes that are evaluated one by one */
