@@ -8,10 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "symbol/sass_causes.h"
+
 struct stall_reason {
 	const char *name;  /* without prefix; compared without regard to case */
 	const char *words; /* the warp waits for these */
 	bool is_ready;     /* the warp could issue an instruction: it does not wait */
+	enum sass_wait wait;
 };
 
 /* The reason of a metric or a name; NULL: not known. */

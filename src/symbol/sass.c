@@ -11,6 +11,7 @@
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/replace.h"
+#include "base/slice.h"
 #include "symbol/code_object.h"
 #include "symbol/disassembler.h"
 
@@ -23,12 +24,20 @@ struct instruction {
 	uint32_t section;
 };
 
+struct label {
+	struct slice name;
+	uint64_t offset; /* in the section */
+	uint32_t section;
+};
+
 struct sass {
 	struct code_object code_object;
 	char *bytes; /* the code object */
 	char *text;  /* output of the disassembler; instructions end in NUL */
 	struct instruction *instructions;
 	size_t count, capacity;
+	struct label *labels; /* by name */
+	size_t label_count, label_capacity;
 };
 
 /* ------------------------------------------------------------------ parser */
@@ -111,20 +120,51 @@ static bool read_line(const struct sass *sass, char *line, uint32_t *section,
 ARRAY_ORDER(compare_places, struct instruction,
 	    ORDER_OF(a->section, b->section) ?: ORDER_OF(a->offset, b->offset))
 
+/* nvdisasm: a line ".L_x_3:" names the next instruction. */
+static bool read_label(struct slice line, struct slice *name)
+{
+	if (line.length < 3 || *line.at != '.' || !slice_ends(line, ":"))
+		return false;
+	*name = (struct slice){line.at, line.length - 1};
+	return true;
+}
+
+static int compare_names(struct slice a, struct slice b)
+{
+	return ORDER_OF(a.length, b.length) ?: memcmp(a.at, b.at, a.length);
+}
+
+ARRAY_ORDER(compare_labels, struct label, compare_names(a->name, b->name))
+
 static int parse_line(struct sass *sass, char *text, struct proton_error *err)
 {
 	uint32_t section = CODE_OBJECT_NONE;
+	size_t placed = 0; /* labels */
 
 	for (char *line = text, *next; line; line = next) {
 		struct instruction instruction;
+		struct label label = {0};
 
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
-		if (read_line(sass, line, &section, &instruction) &&
-		    !ARRAY_ADD(sass->instructions, sass->capacity, sass->count, instruction))
+		if (read_label(slice_of(line), &label.name)) {
+			if (!ARRAY_ADD(sass->labels, sass->label_capacity, sass->label_count,
+				       label))
+				return err_nomem(err);
+			continue;
+		}
+		if (!read_line(sass, line, &section, &instruction))
+			continue;
+		if (!ARRAY_ADD(sass->instructions, sass->capacity, sass->count, instruction))
 			return err_nomem(err);
+		for (; placed < sass->label_count; placed++) {
+			sass->labels[placed].offset = instruction.offset;
+			sass->labels[placed].section = instruction.section;
+		}
 	}
+	sass->label_count = placed;
+	ARRAY_SORT(sass->labels, sass->label_count, compare_labels);
 	ARRAY_SORT(sass->instructions, sass->count, compare_places);
 	return PROTON_OK;
 }
@@ -267,6 +307,7 @@ void sass_close(struct sass *sass)
 	free(sass->bytes);
 	free(sass->text);
 	free(sass->instructions);
+	free(sass->labels);
 	free(sass);
 }
 
@@ -289,4 +330,34 @@ const char *sass_at(const struct sass *sass, uint32_t function, uint64_t pc)
 	key = (struct instruction){.offset = of->offset + pc, .section = of->section};
 	found = bsearch(&key, sass->instructions, sass->count, sizeof(key), compare_places);
 	return found ? found->text : NULL;
+}
+
+struct span sass_code(const struct sass *sass, uint32_t function)
+{
+	const struct code_object_function *of;
+	struct code_object_section section;
+
+	if (function >= sass->code_object.function_count ||
+	    sass->code_object.machine != MACHINE_NVIDIA)
+		return (struct span){0};
+	of = &sass->code_object.functions[function];
+	if (!code_object_section_get(&sass->code_object, of->section, &section))
+		return (struct span){0};
+	return span_part(section.content, of->offset, of->code_bytes / SASS_BYTES * SASS_BYTES);
+}
+
+uint64_t sass_label(const struct sass *sass, uint32_t function, const char *name, size_t length)
+{
+	const struct code_object_function *of;
+	struct label key = {.name = {name, length}};
+	const struct label *found;
+
+	if (function >= sass->code_object.function_count || !sass->label_count)
+		return UINT64_MAX;
+	of = &sass->code_object.functions[function];
+	found = bsearch(&key, sass->labels, sass->label_count, sizeof(key), compare_labels);
+	return found && found->section == of->section && found->offset >= of->offset &&
+			       found->offset - of->offset < of->code_bytes
+		       ? found->offset - of->offset
+		       : UINT64_MAX;
 }

@@ -12,8 +12,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "symbol/reader.h"
 
 #define SASS_FUNCTION_NONE UINT32_MAX
+#define SASS_BYTES 16u
 /* A disassembler that takes longer is killed. */
 #define SASS_LIMIT_MS 60000
 #define SASS_MEMORY_BYTES (4ull << 30)
@@ -37,5 +39,12 @@ uint32_t sass_function(const struct sass *sass, const char *name);
  * valid until sass_close(). NULL: no instruction starts there.
  */
 const char *sass_at(const struct sass *sass, uint32_t function, uint64_t pc);
+/*
+ * The machine code of a function of a cubin, SASS_BYTES per instruction; empty for AMD. Valid until
+ * sass_close().
+ */
+struct span sass_code(const struct sass *sass, uint32_t function);
+/* The offset of a label in a function; UINT64_MAX: it is not there. */
+uint64_t sass_label(const struct sass *sass, uint32_t function, const char *name, size_t length);
 
 #endif

@@ -1,13 +1,14 @@
 /*
  * symbol/sass: a cubin, a separator, and any bytes as the disassembler's output for it. Text of an
- * instruction has one line, and only an offset inside its function has one.
+ * instruction has one line, and only an offset inside its function has one. Causes are in order and
+ * inside the function.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "symbol/code_object.h"
-#include "symbol/sass.h"
+#include "symbol/sass_causes.h"
 
 #define SEPARATOR "\n//SASS\n"
 
@@ -28,6 +29,24 @@ static void check(const struct sass *sass, const struct code_object_function *fu
 	}
 }
 
+static void check_causes(const struct sass *sass, const struct code_object_function *function)
+{
+	struct sass_causes *causes;
+
+	if (sass_causes_open(sass, sass_function(sass, function->name), &causes, NULL) != PROTON_OK)
+		abort();
+	for (uint32_t i = 0; i < 64 * SASS_WAITS; i++) {
+		const uint32_t *pcs;
+		size_t count = sass_causes_of(causes, i / SASS_WAITS * SASS_BYTES,
+					      (enum sass_wait)(i % SASS_WAITS), &pcs);
+
+		for (size_t k = 0; k < count; k++)
+			if (pcs[k] >= function->code_bytes || (k && pcs[k] <= pcs[k - 1]))
+				abort();
+	}
+	sass_causes_close(causes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	const uint8_t *separator = memmem(bytes, length, SEPARATOR, strlen(SEPARATOR));
@@ -43,6 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		abort();
 	for (uint32_t i = 0; i < cubin.function_count && i < 16; i++)
 		check(sass, &cubin.functions[i]);
+	for (uint32_t i = 0; i < cubin.function_count && i < 16; i++)
+		check_causes(sass, &cubin.functions[i]);
 	if (sass_at(sass, SASS_FUNCTION_NONE, 0) || sass_at(sass, cubin.function_count, 0))
 		abort();
 	sass_close(sass);

@@ -1,10 +1,11 @@
 /*
  * Prints what src/symbol reads from a code object, in columns separated by tabs.
- * Usage: code_object FILE [PTX], or code_object --sass FILE
+ * Usage: code_object FILE [PTX], or code_object --sass FILE, or code_object --causes FILE
  *
  * function NAME SYMBOL CODE_BYTES REGISTERS STACK SHARED
  * run NAME BEGIN END INFO FUNCTION FRAME..., each frame as FILE:LINE:COLUMN:FUNCTION
  * sass NAME OFFSET TEXT
+ * causes NAME OFFSET WAIT OFFSET..., WAIT as in sass_causes.h
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "symbol/code_object.h"
 #include "symbol/line_table.h"
 #include "symbol/sass.h"
+#include "symbol/sass_causes.h"
 
 static void print_run(const struct line_table *table, const char *name, const struct line_run *run)
 {
@@ -45,7 +47,29 @@ static void print_functions(const struct code_object *object, const struct line_
 	}
 }
 
-static int print_sass(const struct code_object *object)
+static void print_causes(const struct sass *sass, uint32_t number, const char *name)
+{
+	struct sass_causes *causes;
+	struct proton_error err;
+
+	if (sass_causes_open(sass, number, &causes, &err) != PROTON_OK)
+		return;
+	for (uint64_t pc = 0; sass_at(sass, number, pc); pc += SASS_BYTES) {
+		for (int wait = SASS_WAIT_NONE; wait < SASS_WAITS; wait++) {
+			const uint32_t *pcs;
+			size_t count = sass_causes_of(causes, pc, (enum sass_wait)wait, &pcs);
+
+			if (count)
+				printf("causes\t%s\t%" PRIu64 "\t%d", name, pc, wait);
+			for (size_t i = 0; i < count; i++)
+				printf("\t%" PRIu32, pcs[i]);
+			printf(count ? "\n" : "");
+		}
+	}
+	sass_causes_close(causes);
+}
+
+static int print_sass(const struct code_object *object, bool wants_causes)
 {
 	struct proton_error err;
 	struct sass *sass;
@@ -58,7 +82,9 @@ static int print_sass(const struct code_object *object)
 		const struct code_object_function *function = &object->functions[i];
 		uint32_t number = sass_function(sass, function->name);
 
-		for (uint64_t pc = 0; pc < function->code_bytes; pc++) {
+		if (wants_causes)
+			print_causes(sass, number, function->name);
+		for (uint64_t pc = 0; pc < function->code_bytes && !wants_causes; pc++) {
 			const char *text = sass_at(sass, number, pc);
 
 			if (text)
@@ -82,7 +108,8 @@ static char *read_or_exit(const char *path, size_t *length)
 
 int main(int argc, char **argv)
 {
-	bool is_sass = argc == 3 && strcmp(argv[1], "--sass") == 0;
+	bool wants_causes = argc == 3 && strcmp(argv[1], "--causes") == 0;
+	bool is_sass = wants_causes || (argc == 3 && strcmp(argv[1], "--sass") == 0);
 	struct proton_error err;
 	struct line_table *table;
 	struct code_object object;
@@ -100,7 +127,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (is_sass)
-		status = print_sass(&object);
+		status = print_sass(&object, wants_causes);
 	else
 		print_functions(&object, table);
 	line_table_close(table);

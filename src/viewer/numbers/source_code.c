@@ -11,9 +11,8 @@
 #include "symbol/sass.h"
 #include "viewer/print/xalloc.h"
 
-/* The disassembled code of a function's code object; NULL: it is not available. */
-static struct sass *disassemble(struct source_code *code, const struct profile_samples *samples,
-				const struct profile_function *function)
+struct sass *source_code_sass(struct source_code *code, const struct profile_samples *samples,
+			      const struct profile_function *function)
 {
 	uint32_t object = function->code_object - 1;
 	struct proton_error err;
@@ -24,20 +23,10 @@ static struct sass *disassemble(struct source_code *code, const struct profile_s
 	    sass_open(samples->code_objects[object].bytes, samples->code_objects[object].length,
 		      &code->disassembled[object], &err)) {
 		code->has_failed[object] = true;
-		message_once("%s; only offsets of instructions are printed", err.text);
+		if (!code->is_quiet)
+			message_once("%s; only offsets of instructions are printed", err.text);
 	}
 	return code->disassembled[object];
-}
-
-/* The index of report->reasons for a reason of the samples; its number if there is none. */
-static size_t reason_of(const struct source_report *report, uint32_t name)
-{
-	size_t i = 0;
-
-	while (i < report->reason_count &&
-	       report->profile->metrics[report->reasons[i].metric].name != name)
-		i++;
-	return i;
 }
 
 static void add_function(struct source_code *code, const struct source_report *report,
@@ -45,7 +34,7 @@ static void add_function(struct source_code *code, const struct source_report *r
 {
 	struct profile *profile = report->profile;
 	struct profile_samples *samples = profile->samples;
-	struct sass *sass = disassemble(code, samples, function);
+	struct sass *sass = source_code_sass(code, samples, function);
 	const char *name = profile_text(profile, function->name);
 	uint32_t in_sass = sass ? sass_function(sass, name) : SASS_FUNCTION_NONE;
 	struct lines lines = {0};
@@ -55,7 +44,7 @@ static void add_function(struct source_code *code, const struct source_report *r
 	lines_open(&lines, profile, samples, function);
 	for (size_t i = 0; i < function->pc_count; i++) {
 		const struct profile_pc *pc = &samples->pcs[function->first_pc + i];
-		size_t reason = reason_of(report, samples->reasons[pc->reason]);
+		size_t reason = source_reason_of(report, samples->reasons[pc->reason]);
 
 		if (i == 0 || pc->offset != pc[-1].offset) {
 			uint32_t line = lines_frame(&lines, pc->offset);
@@ -90,16 +79,15 @@ void source_code_init(struct source_code *code, const struct source_report *repo
 {
 	const struct profile *profile = report->profile;
 	const struct profile_samples *samples = profile->samples;
-	uint32_t name = profile->frames[kernel->frame].name;
 
-	*code = (struct source_code){0};
+	*code = (struct source_code){.is_quiet = !kernel};
 	if (!samples)
 		return;
 	code->code_object_count = samples->code_object_count;
 	code->disassembled = xcalloc(samples->code_object_count, sizeof(struct sass *));
 	code->has_failed = xcalloc(samples->code_object_count, sizeof(bool));
-	for (uint32_t i = 0; i < samples->function_count; i++)
-		if (samples->functions[i].name == name)
+	for (uint32_t i = 0; kernel && i < samples->function_count; i++)
+		if (samples->functions[i].name == profile->frames[kernel->frame].name)
 			add_function(code, report, &samples->functions[i]);
 	ARRAY_SORT(code->items, code->count, compare_items);
 }

@@ -4,6 +4,8 @@
 
 #include "viewer/numbers/source_lines.h"
 
+struct profile_function;
+struct profile_samples;
 struct sass;
 
 struct source_instruction {
@@ -20,6 +22,7 @@ struct source_code {
 	size_t count, capacity;
 	struct sass **disassembled; /* by code object; NULL: not opened */
 	bool *has_failed;
+	bool is_quiet; /* no message without a disassembler */
 	size_t code_object_count;
 	uint32_t variant_count;
 };
@@ -27,10 +30,15 @@ struct source_code {
 /*
  * The sampled instructions of a kernel. Prints a message if there is no disassembler, which leaves
  * the instructions without text. Samples are those of all contexts. May add frames to the profile.
+ * `kernel` NULL: no instructions and no message, only what source_code_sass() needs.
  */
 void source_code_init(struct source_code *code, const struct source_report *report,
 		      const struct source_kernel *kernel);
 void source_code_fini(struct source_code *code);
+
+/* The disassembled code of a function's code object, until source_code_fini(); NULL: no code. */
+struct sass *source_code_sass(struct source_code *code, const struct profile_samples *samples,
+			      const struct profile_function *function);
 
 /* The first instruction of a line; *count_out of them follow each other. */
 const struct source_instruction *source_code_of(const struct source_code *code,

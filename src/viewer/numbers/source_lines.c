@@ -284,6 +284,16 @@ size_t source_waits(const struct source_report *report, const struct source_samp
 	return count;
 }
 
+uint32_t source_reason_of(const struct source_report *report, uint32_t name)
+{
+	uint32_t i = 0;
+
+	while (i < report->reason_count &&
+	       report->profile->metrics[report->reasons[i].metric].name != name)
+		i++;
+	return i;
+}
+
 const struct source_line *source_hottest(const struct source_kernel *kernel, uint32_t reason)
 {
 	const struct source_line *hottest = NULL;

@@ -64,6 +64,9 @@ void source_report_fini(struct source_report *report);
 size_t source_waits(const struct source_report *report, const struct source_samples *samples,
 		    uint32_t waits[SOURCE_REASONS_MAX]);
 
+/* The number of a reason of the samples (a string); reason_count if it has none. */
+uint32_t source_reason_of(const struct source_report *report, uint32_t name);
+
 /* The line of a kernel where a reason has its maximum; NULL: no line is known. */
 const struct source_line *source_hottest(const struct source_kernel *kernel, uint32_t reason);
 

@@ -107,7 +107,7 @@ void header_print(const struct table_model *table, struct out *out)
 		out_text(out, "estimates from windows of ");
 		text_clean(out, windows, strlen(windows));
 	}
-	if (expected) {
+	if (expected > 0) {
 		separate(out, table, &has_any);
 		out_printf(out, "%.1f %% of the expected PC samples",
 			   100 * info_number(profile, "pc_sampling_received") / expected);

@@ -10,17 +10,20 @@
 
 #include "base/message.h"
 #include "model/samples.h"
-#include "viewer/numbers/source_code.h"
+#include "viewer/numbers/source_causes.h"
 #include "viewer/numbers/source_text.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/query/input.h"
 
-#define KERNELS_DEFAULT 10     /* unless --rows is given */
-#define WAITS_OF_KERNEL 3u     /* maximum number that is printed */
-#define WAITS_OF_LINE 3u       /* maximum number that is printed */
+#define KERNELS_DEFAULT 10 /* unless --rows is given */
+#define WAITS_OF_KERNEL 3u /* maximum number that is printed */
+#define WAITS_OF_LINE 3u   /* maximum number that is printed */
+#define CAUSES_OF_WAIT 3u  /* maximum number that is printed */
+#define CAUSES_IN_JSON 16u
 #define LITTLE_PERCENT 5.0     /* less frequent reasons are not printed */
 #define REASON_COLUMNS_MAX 64u /* for the reasons of a line */
 #define ROW_COLUMNS 30u        /* the other columns before the source text */
+#define CAUSED_COLUMNS 10u
 #define SOURCE_COLUMNS_MIN 20u /* on a terminal of any width */
 #define TAB_COLUMNS 4u
 #define CSV_FIELDS 5u    /* before the reasons */
@@ -31,7 +34,8 @@ struct printer {
 	const struct options *options;
 	const struct source_kernel *kernel;
 	struct source_texts texts;
-	struct source_code code;                                     /* empty without --sass */
+	struct source_code code; /* empty without --sass */
+	struct source_causes causes;
 	struct report_field fields[CSV_FIELDS + SOURCE_REASONS_MAX]; /* the fields of CSV */
 	struct term term;
 	size_t reason_columns;
@@ -62,6 +66,38 @@ static const char *file_name(const struct source_report *report, const struct so
 	return profile_text(report->profile, line->file);
 }
 
+/* ", caused by a.py:43 (80 %), a.py:44 (20 %), shared out", unless it is the line itself. */
+static void put_causes(struct printer *printer, uint32_t reason, const struct source_line *hottest)
+{
+	struct source_cause causes[CAUSES_OF_WAIT];
+	uint64_t all;
+	size_t count =
+		source_causes_of_reason(&printer->causes, reason, causes, CAUSES_OF_WAIT, &all);
+	uint64_t shared = 0;
+
+	if (!count || (hottest && causes[0].samples == all && causes[0].file == hottest->file &&
+		       causes[0].line == hottest->line))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const char *file = basename(profile_text(printer->report->profile, causes[i].file));
+		double percent = percent_of(causes[i].samples, all);
+
+		if (i && percent < LITTLE_PERCENT)
+			break;
+		out_text(printer->out, i ? ", " : ", caused by ");
+		if (causes[i].file)
+			text_clean(printer->out, file, strlen(file));
+		else
+			out_text(printer->out, "code without a line");
+		if (causes[i].file)
+			out_printf(printer->out, ":%u", causes[i].line);
+		out_printf(printer->out, " (%.0f %%)", percent);
+		shared += causes[i].shared;
+	}
+	if (shared)
+		out_text(printer->out, ", shared out");
+}
+
 /* "long_scoreboard 61 %: global loads at matmul.py:41" */
 static void put_wait(struct printer *printer, const struct source_kernel *kernel, uint32_t reason)
 {
@@ -82,6 +118,7 @@ static void put_wait(struct printer *printer, const struct source_kernel *kernel
 		text_clean(printer->out, file, strlen(file));
 		out_printf(printer->out, ":%u", line->line);
 	}
+	put_causes(printer, reason, line);
 }
 
 static void print_waits(struct printer *printer, const struct source_kernel *kernel)
@@ -138,19 +175,28 @@ static size_t columns_of_reasons(struct printer *printer, const struct source_ke
 	return columns < REASON_COLUMNS_MAX ? columns : REASON_COLUMNS_MAX;
 }
 
-/* Samples, share and reasons; only the columns for a line without samples (NULL). */
-static void put_samples(struct printer *printer, const struct source_samples *samples)
+/*
+ * Samples, share and reasons; only the columns for a line without samples (NULL). `caused`: the
+ * share that it causes.
+ */
+static void put_samples(struct printer *printer, const struct source_samples *samples,
+			double caused)
 {
 	size_t used = 0;
 
-	if (samples) {
-		write_reasons(printer->report, samples, &printer->text);
+	if (samples)
 		out_printf(printer->out, "%10" PRIu64 "  %6.2f  ", samples->all,
 			   percent_of(samples->all, printer->kernel->samples.all));
+	else
+		out_printf(printer->out, "%10s  %6s  ", "", "");
+	if (printer->causes.samples && caused > 0)
+		out_printf(printer->out, "%8.2f  ", caused);
+	else if (printer->causes.samples)
+		out_printf(printer->out, "%8s  ", "");
+	if (samples) {
+		write_reasons(printer->report, samples, &printer->text);
 		out_bytes(printer->out, printer->text.bytes, printer->text.length);
 		used = printer->text.length;
-	} else {
-		out_printf(printer->out, "%10s  %6s  ", "", "");
 	}
 	if (used < printer->reason_columns)
 		text_pad(printer->out, printer->reason_columns - used);
@@ -159,7 +205,8 @@ static void put_samples(struct printer *printer, const struct source_samples *sa
 /* A line of source text: tabs as spaces, cut at the end of a terminal. */
 static void put_source(struct printer *printer, const char *text, size_t length)
 {
-	size_t used = ROW_COLUMNS + printer->reason_columns;
+	size_t used = ROW_COLUMNS + printer->reason_columns +
+		      (printer->causes.samples ? CAUSED_COLUMNS : 0);
 	size_t columns = printer->term.columns ? printer->term.columns - used : SIZE_MAX;
 	struct out spaced;
 	struct out *clean = &printer->text;
@@ -186,14 +233,21 @@ static void put_source(struct printer *printer, const char *text, size_t length)
 	out_fini(&spaced);
 }
 
+/* Percentage of the kernel's samples that are caused there. */
+static double caused_by(const struct printer *printer, uint32_t file, uint32_t line)
+{
+	return percent_of(source_causes_of_line(&printer->causes, file, line),
+			  printer->causes.samples);
+}
+
 /* `line` NULL: a line of the file without samples. */
-static void print_line(struct printer *printer, const struct source_text *text, uint32_t number,
-		       const struct source_line *line)
+static void print_line(struct printer *printer, uint32_t file, const struct source_text *text,
+		       uint32_t number, const struct source_line *line)
 {
 	const char *source = NULL;
 	size_t length;
 
-	put_samples(printer, line ? &line->samples : NULL);
+	put_samples(printer, line ? &line->samples : NULL, caused_by(printer, file, number));
 	if (!number)
 		out_text(printer->out, "  not known");
 	else
@@ -213,7 +267,7 @@ static void print_code(struct printer *printer, const struct source_line *line)
 	const struct source_instruction *item = source_code_of(&printer->code, line, &count);
 
 	for (size_t i = 0; i < count; i++, item++) {
-		put_samples(printer, &item->samples);
+		put_samples(printer, &item->samples, 0);
 		if (printer->code.variant_count > 1)
 			out_printf(printer->out, "  %6s  %u:0x%04x", "", item->variant,
 				   item->offset);
@@ -228,20 +282,20 @@ static void print_code(struct printer *printer, const struct source_line *line)
 }
 
 /* Lines of text from `from` to `to`; if they are many, only some at both ends. */
-static void print_between(struct printer *printer, const struct source_text *text, uint32_t from,
-			  uint32_t to)
+static void print_between(struct printer *printer, uint32_t file, const struct source_text *text,
+			  uint32_t from, uint32_t to)
 {
 	if (!text || from > to)
 		return;
 	if (to - from < 2 * CONTEXT_LINES + 1) {
 		for (; from <= to && from <= text->line_count; from++)
-			print_line(printer, text, from, NULL);
+			print_line(printer, file, text, from, NULL);
 		return;
 	}
-	print_between(printer, text, from, from + CONTEXT_LINES - 1);
-	put_samples(printer, NULL);
+	print_between(printer, file, text, from, from + CONTEXT_LINES - 1);
+	put_samples(printer, NULL, 0);
 	out_text(printer->out, "     ...\n");
-	print_between(printer, text, to - CONTEXT_LINES + 1, to);
+	print_between(printer, file, text, to - CONTEXT_LINES + 1, to);
 }
 
 /* The lines of one file; returns the index of the first line of the next one. */
@@ -269,13 +323,13 @@ static size_t print_file(struct printer *printer, size_t first)
 		if (printer->out->errnum)
 			break;
 		if (file && lines[i].line)
-			print_between(printer, text, before, lines[i].line - 1);
-		print_line(printer, text, lines[i].line, &lines[i]);
+			print_between(printer, file, text, before, lines[i].line - 1);
+		print_line(printer, file, text, lines[i].line, &lines[i]);
 		print_code(printer, &lines[i]);
 		before = lines[i].line + 1;
 	}
 	if (file)
-		print_between(printer, text, before, before + CONTEXT_LINES - 1);
+		print_between(printer, file, text, before, before + CONTEXT_LINES - 1);
 	return i;
 }
 
@@ -328,8 +382,9 @@ static void print_kernel(struct printer *printer, const struct source_kernel *ke
 	print_waits(printer, kernel);
 	print_missing(printer, kernel);
 	printer->reason_columns = columns_of_reasons(printer, kernel);
-	out_printf(printer->out, "\n%10s  %6s  %-*s  %6s\n", "samples", "%",
-		   (int)printer->reason_columns, "stall reasons", "line");
+	out_printf(printer->out, "\n%10s  %6s  %s%-*s  %6s\n", "samples", "%",
+		   printer->causes.samples ? "caused %  " : "", (int)printer->reason_columns,
+		   "stall reasons", "line");
 	for (size_t i = 0; i < kernel->line_count && !printer->out->errnum;)
 		i = print_file(printer, i);
 }
@@ -433,9 +488,32 @@ static void json_code(struct json_writer *json, const struct printer *printer,
 	json_end_array(json);
 }
 
-static void json_waits(struct json_writer *json, const struct source_report *report,
+/* The lines that cause the samples with a reason, in percent of these. */
+static void json_causes(struct json_writer *json, const struct printer *printer, uint32_t reason)
+{
+	struct source_cause causes[CAUSES_IN_JSON];
+	uint64_t all;
+	size_t count =
+		source_causes_of_reason(&printer->causes, reason, causes, CAUSES_IN_JSON, &all);
+
+	if (!count)
+		return;
+	json_key_array(json, "causes");
+	for (size_t i = 0; i < count; i++) {
+		json_begin_object(json);
+		json_key_text(json, "file", profile_text(printer->report->profile, causes[i].file));
+		json_key_uint64(json, "line", causes[i].line);
+		json_key_double(json, "percent", percent_of(causes[i].samples, all));
+		json_key_double(json, "shared", percent_of(causes[i].shared, all));
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
+static void json_waits(struct json_writer *json, const struct printer *printer,
 		       const struct source_kernel *kernel)
 {
+	const struct source_report *report = printer->report;
 	uint32_t waits[SOURCE_REASONS_MAX];
 	size_t count = source_waits(report, &kernel->samples, waits);
 
@@ -451,6 +529,7 @@ static void json_waits(struct json_writer *json, const struct source_report *rep
 					   kernel->samples.all));
 		json_key_text(json, "for", words);
 		json_file(json, report, source_hottest(kernel, waits[i]));
+		json_causes(json, printer, waits[i]);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -468,13 +547,17 @@ static void json_kernel(struct json_writer *json, struct printer *printer,
 	json_string(json, name.as.string.bytes, name.as.string.length);
 	json_samples(json, report, &kernel->samples);
 	json_key_uint64(json, "apportioned", kernel->apportioned);
-	json_waits(json, report, kernel);
+	json_waits(json, printer, kernel);
 	json_key_array(json, "lines");
 	for (size_t i = 0; i < kernel->line_count; i++) {
 		json_begin_object(json);
 		json_file(json, report, &kernel->lines[i]);
 		json_source(json, &printer->texts, &kernel->lines[i]);
 		json_key_bool(json, "inlined", kernel->lines[i].is_inlined);
+		if (printer->causes.samples)
+			json_key_double(json, "caused",
+					caused_by(printer, kernel->lines[i].file,
+						  kernel->lines[i].line));
 		json_samples(json, report, &kernel->lines[i].samples);
 		json_code(json, printer, &kernel->lines[i]);
 		json_end_object(json);
@@ -489,16 +572,19 @@ static void write_kernel(struct printer *printer, const struct source_kernel *ke
 			 struct report *report)
 {
 	printer->kernel = kernel;
-	if (printer->options->query.sass)
-		source_code_init(&printer->code, printer->report, kernel);
+	source_code_init(&printer->code, printer->report,
+			 printer->options->query.sass ? kernel : NULL);
+	if (report->format != REPORT_CSV)
+		source_causes_init(&printer->causes, printer->report, kernel, &printer->code);
 	if (report->format == REPORT_TEXT)
 		print_kernel(printer, kernel);
 	else if (report->format == REPORT_CSV)
 		csv_kernel(printer, kernel, report);
 	else
 		json_kernel(&report->json, printer, kernel);
-	if (printer->options->query.sass)
-		source_code_fini(&printer->code);
+	source_code_fini(&printer->code);
+	source_causes_fini(&printer->causes);
+	printer->causes = (struct source_causes){0};
 }
 
 void source_write(const void *context, struct report *report)
