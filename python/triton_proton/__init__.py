@@ -22,8 +22,7 @@ from ._libproton import ProtonError
 # Source paths contain the user's program, without frames of this package or of starting a script.
 _libproton.hide_frames(
     [
-        _os.path.dirname(_os.path.abspath(__file__)) + "/",
-        "<frozen runpy>",
+        _os.path.dirname(_os.path.abspath(__file__)) + "/", "<frozen runpy>",
         _os.path.join(_os.path.dirname(_os.__file__), "runpy.py"),
     ]
 )

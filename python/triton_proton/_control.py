@@ -64,15 +64,9 @@ def _start(
     if is_disabled():
         raise RuntimeError("TRITON_PROTON_DISABLE is set: nothing is recorded")
     return _start_session(
-        name,
-        context=context or "shadow",
-        data=data or "tree",
-        backend=backend,
-        mode=mode,
-        memory=bool(flag_bits & _libproton.MEMORY),
-        quiet=bool(flag_bits & _libproton.QUIET),
-        output_format=output_format,
-        ranks=True,
+        name, context=context or "shadow", data=data or "tree", backend=backend, mode=mode,
+        memory=bool(flag_bits & _libproton.MEMORY), quiet=bool(flag_bits & _libproton.QUIET),
+        output_format=output_format, ranks=True,
         **{**_defaults, **({} if hook is None else {"hook": hook})},
     )
 

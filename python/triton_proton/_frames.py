@@ -249,10 +249,7 @@ class _Deriver:
         if metric in derivable_metrics:
             return self.rate(metric)
         for source in (
-            time_factor_dict,
-            avg_time_factor_dict,
-            cpu_time_factor_dict,
-            avg_cpu_time_factor_dict,
+            time_factor_dict, avg_time_factor_dict, cpu_time_factor_dict, avg_cpu_time_factor_dict,
         ):
             if metric in source.factor:
                 return self.time(metric, source)

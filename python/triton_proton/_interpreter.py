@@ -154,14 +154,8 @@ def _metadata_of(
         bound = _bind(executor.fn, args, kwargs)
         grid = executor.grid(bound) if callable(executor.grid) else executor.grid
         metadata = KernelMetadata(
-            name=name,
-            num_warps=kwargs.get("num_warps", 4),
-            num_ctas=kwargs.get("num_ctas", 1),
-            num_stages=kwargs.get("num_stages", 3),
-            shared=0,
-            warp_size=1,
-            target=None,
-            hash="",
+            name=name, num_warps=kwargs.get("num_warps", 4), num_ctas=kwargs.get("num_ctas", 1),
+            num_stages=kwargs.get("num_stages", 3), shared=0, warp_size=1, target=None, hash="",
         )
         return user_function(tuple(grid), metadata, bound) or {}
 

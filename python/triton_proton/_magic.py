@@ -56,12 +56,8 @@ def run_cell(shell: Any, line: str, cell: str) -> Optional[Profile]:
     folder = None if options.name else tempfile.TemporaryDirectory(prefix="proton-")
     path = options.name or os.path.join(folder.name, "cell")
     session = start(
-        path,
-        context=options.context,
-        data=options.data,
-        backend=options.backend,
-        mode=options.mode,
-        hook=options.hook,
+        path, context=options.context, data=options.data, backend=options.backend,
+        mode=options.mode, hook=options.hook,
     )
     try:
         done = shell.run_cell(cell)

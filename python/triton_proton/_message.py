@@ -8,9 +8,7 @@ import sys
 
 # Control characters, line separators, bidirectional marks and invalid UTF-8, as in
 # src/base/printable.h.
-_OBEYED = re.compile(
-    "[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_OBEYED = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _printed: set[str] = set()
 

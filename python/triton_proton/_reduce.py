@@ -61,9 +61,7 @@ def _agent_job(distributed: Any) -> Optional[Job]:
     try:
         rank, world = int(environment["RANK"]), int(environment["WORLD_SIZE"])
         store = distributed.TCPStore(
-            environment["MASTER_ADDR"],
-            int(environment["MASTER_PORT"]),
-            is_master=False,
+            environment["MASTER_ADDR"], int(environment["MASTER_PORT"]), is_master=False,
             timeout=timedelta(seconds=30),
         )
     except (KeyError, ValueError, RuntimeError):
@@ -314,9 +312,7 @@ def _prefixed(store: Any, prefix: str) -> Any:
     return distributed.PrefixStore(prefix, store)
 
 
-def reduce(
-    job: Job, serial: int, files: Files, output: str, timeout: float
-) -> Optional[list[str]]:
+def reduce(job: Job, serial: int, files: Files, output: str, timeout: float) -> Optional[list[str]]:
     """Merges the files of all ranks into `output` of the first one.
 
     Returns the messages about the result on that rank, and None on others, when it has been

@@ -58,9 +58,7 @@ def _name_of(value: Any) -> str:
     value = getattr(value, "value", value)
     if not isinstance(value, str) or not value:
         shown = "a value of the kernel" if hasattr(value, "handle") else repr(value)
-        raise TypeError(
-            f"a scope name must be a non-empty compile-time string, not {shown}"
-        )
+        raise TypeError(f"a scope name must be a non-empty compile-time string, not {shown}")
     return value
 
 
@@ -137,9 +135,7 @@ class scope:
         """Compile the `with` statement `node`, for generators that do not call these methods."""
         call = node.items[0].context_expr
         named = dict(generator.visit(keyword) for keyword in call.keywords)
-        region = scope(
-            *map(generator.visit, call.args), **named, _semantic=generator.semantic
-        )
+        region = scope(*map(generator.visit, call.args), **named, _semantic=generator.semantic)
         region.__enter__()
         generator.visit_compound_statement(node.body)
         region.__exit__()

@@ -211,9 +211,7 @@ def _check_count(field_name: str, value: Any, or_what: str = "") -> None:
 
 def _check_percent(field_name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100:
-        raise ValueError(
-            f'{field_name} must be a percentage from 1 to 100 or "off", not {value!r}'
-        )
+        raise ValueError(f'{field_name} must be a percentage from 1 to 100 or "off", not {value!r}')
 
 
 def _member(field_name: str, value: Any, members: dict[str, Any]) -> Any:

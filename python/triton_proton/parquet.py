@@ -126,12 +126,8 @@ def main() -> int:
         return 2
     try:
         export(
-            arguments.paths,
-            arguments.output,
-            arguments.metric,
-            arguments.allow_partial,
-            arguments.viewer,
-            arguments.allow_mixed,
+            arguments.paths, arguments.output, arguments.metric, arguments.allow_partial,
+            arguments.viewer, arguments.allow_mixed,
         )
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":

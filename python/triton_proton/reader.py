@@ -243,9 +243,7 @@ class Ranks(Table):
 class Profile(Table):
     """A loaded profile as a table: a row per frame of the tree, with metrics as columns."""
 
-    def __init__(
-        self, files: _Loaded, options: _Options, base: Optional[_Loaded] = None
-    ) -> None:
+    def __init__(self, files: _Loaded, options: _Options, base: Optional[_Loaded] = None) -> None:
         super().__init__(None)
         self._files = files
         self._options = options

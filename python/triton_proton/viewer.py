@@ -157,9 +157,7 @@ def parse(
     filters = _filters(include, exclude, threshold)
     options = ["--json", "--allow-partial", "--depth=1", "-m", ",".join(names)]
     head = json.loads(_view([*options, "--", path]))
-    derived = [
-        one["name"] + (INCLUSIVE if one["inclusive"] else "") for one in head["metrics"]
-    ]
+    derived = [one["name"] + (INCLUSIVE if one["inclusive"] else "") for one in head["metrics"]]
 
     def make() -> Any:
         gf, inclusive, exclusive, devices = read(path)

@@ -137,14 +137,7 @@ class Browser:
     def click_element(self, expression: str) -> None:
         x, y = self.place_of(expression)
         for kind in ("mousePressed", "mouseReleased"):
-            self.send(
-                "Input.dispatchMouseEvent",
-                type=kind,
-                x=x,
-                y=y,
-                button="left",
-                clickCount=1,
-            )
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def key(self, name: str, text: str = "", modifiers: int = 0) -> None:
         codes = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38}
@@ -153,12 +146,8 @@ class Browser:
         code = codes.get(name, 0)
         for kind in ("keyDown", "keyUp"):
             self.send(
-                "Input.dispatchKeyEvent",
-                type=kind,
-                key=name,
-                windowsVirtualKeyCode=code,
-                text=text if kind == "keyDown" else "",
-                modifiers=modifiers,
+                "Input.dispatchKeyEvent", type=kind, key=name, windowsVirtualKeyCode=code,
+                text=text if kind == "keyDown" else "", modifiers=modifiers,
             )
 
     def type(self, text: str) -> None:
@@ -167,10 +156,7 @@ class Browser:
     def window(self, width: int, height: int, is_phone: bool = False) -> None:
         """The size of the page. A phone has fingers and no mouse."""
         self.send(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
             mobile=is_phone,
         )
         self.send("Emulation.setTouchEmulationEnabled", enabled=is_phone)

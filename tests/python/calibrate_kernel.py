@@ -34,9 +34,7 @@ def keep_apart():
 
     The pass sees an instruction; the assembler removes it, because its result is unused.
     """
-    tl.inline_asm_elementwise(
-        "mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
-    )
+    tl.inline_asm_elementwise("mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @triton.jit
@@ -68,9 +66,7 @@ def generate() -> tuple[str, str, int]:
         compiled = compile_to_llvm(case, ARCH)
         result = instrument(compiled, bytes=RING_BYTES)
         assert result.buffer == "shared" and result.records == FEW + MANY + 2
-        ptx = compiled.stages["ptx"](
-            result.text, {**compiled.metadata, "shared": result.shared}
-        )
+        ptx = compiled.stages["ptx"](result.text, {**compiled.metadata, "shared": result.shared})
     layout = "".join(
         f"{key} {value}\n"
         for key, values in result.layout.items()

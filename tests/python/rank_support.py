@@ -20,18 +20,10 @@ Tree = dict[str, Any]
 def _node(name: str, content: Tree | int) -> dict[str, Any]:
     if isinstance(content, int):
         kernel = {"time (ns)": content, "count": 1, "device_id": "0", "device_type": "CUDA"}
-        return {
-            "frame": {"name": name, "type": "function"},
-            "metrics": kernel,
-            "children": [],
-        }
+        return {"frame": {"name": name, "type": "function"}, "metrics": kernel, "children": []}
     metrics = content.get("", {})
     children = [_node(child, part) for child, part in content.items() if child]
-    return {
-        "frame": {"name": name, "type": "function"},
-        "metrics": metrics,
-        "children": children,
-    }
+    return {"frame": {"name": name, "type": "function"}, "metrics": metrics, "children": children}
 
 
 def write_rank(
@@ -60,10 +52,7 @@ def step(rank: int, allreduce_ms: int = 10) -> Tree:
     """Ranks from 4 on have an expert: two shapes of trees. Rank 3 is slow in gemm."""
     tree: Tree = {
         "": {"bytes": 1000 * (rank + 1)},
-        "forward": {
-            "gemm": (40 if rank == 3 else 20) * MS + rank,
-            "allreduce": allreduce_ms * MS,
-        },
+        "forward": {"gemm": (40 if rank == 3 else 20) * MS + rank, "allreduce": allreduce_ms * MS},
     }
     if rank >= 4:
         tree["expert"] = {"moe": rank * MS}

@@ -50,22 +50,13 @@ def walk(node: Node, above: tuple[str, ...] = ()):
 
 
 def run_command(
-    command: list[Any],
-    cwd: str | os.PathLike[str] | None = None,
-    env: dict[str, str] | None = None,
-    stdin: str | None = None,
-    status: int | None = 0,
+    command: list[Any], cwd: str | os.PathLike[str] | None = None,
+    env: dict[str, str] | None = None, stdin: str | None = None, status: int | None = 0,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command, with the text of both streams; `status` None takes any exit status."""
     done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=env,
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        command, cwd=cwd, env=env, input=stdin, stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True, text=True, timeout=300,
     )
     if status is not None:
         assert done.returncode == status, f"{done.returncode}\n{done.stdout}{done.stderr}"
@@ -73,11 +64,8 @@ def run_command(
 
 
 def script(
-    code: str,
-    *arguments: str,
-    env: Optional[dict[str, Optional[str]]] = None,
-    status: Optional[int] = 0,
-    name: str = "script.py",
+    code: str, *arguments: str, env: Optional[dict[str, Optional[str]]] = None,
+    status: Optional[int] = 0, name: str = "script.py",
 ) -> subprocess.CompletedProcess[str]:
     """Run `code` as a script in the current directory; `status` None takes any exit status."""
     Path(name).write_text(textwrap.dedent(code), encoding="utf-8")

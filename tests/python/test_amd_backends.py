@@ -127,20 +127,16 @@ def test_it_is_not_the_default_where_triton_interprets(tmp_path):
     "backend, text, remedy",
     [
         (
-            "rocprofiler",
-            "rocprofiler-sdk does not see the queue of 2 kernels, ",
+            "rocprofiler", "rocprofiler-sdk does not see the queue of 2 kernels, ",
             "import Proton before the first use",
         ),
         (
-            "roctracer",
-            "no activity records were received for 2 kernel launches: ",
+            "roctracer", "no activity records were received for 2 kernel launches: ",
             "start the session after HIP was initialized",
         ),
     ],
 )
-def test_launches_without_any_record_are_an_error_with_its_remedy(
-    backend, text, remedy, tmp_path
-):
+def test_launches_without_any_record_are_an_error_with_its_remedy(backend, text, remedy, tmp_path):
     script = write(tmp_path, SILENT)
     done = proton("-b", backend, "-n", "p", script, cwd=tmp_path, env=machine(backend))
     assert done.returncode == 1, done.stderr

@@ -50,10 +50,7 @@ ORDERS = {
     "torch after ours": ([], ["torch", "profiler"]),
     "a client like XLA": (["xla"], ["hip"]),
 }
-ALONE = {
-    "HIP alone first": (["hip", "gpu"], []),
-    "HIP alone later": ([], ["hip", "gpu"]),
-}
+ALONE = {"HIP alone first": (["hip", "gpu"], []), "HIP alone later": ([], ["hip", "gpu"])}
 # The SDK does not see the queue; or it does since 1.3.2, or then it is too late to know that.
 OLD_QUEUE = ["HIP first, with a queue", "a queue, then a client like XLA"]
 LOCKED = ["torch, which registers Kineto", "Kineto, then a queue", "a client like XLA", *OLD_QUEUE]
@@ -321,25 +318,16 @@ def go(way: str, programs: Path, order: str, root: Path, variables: dict[str, st
     directory.mkdir(exist_ok=True)
     changes.setdefault("ROCPROFILER_REGISTER_LIBRARY", None)
     env = environment(
-        **variables,
-        **changes,
-        PROTON_BACKEND=None,
-        ROCP_TOOL_LIBRARIES=None,
-        TRITON_INTERPRET=None,
-        FAKE_STEPS=str(programs / "libsteps.so"),
+        **variables, **changes, PROTON_BACKEND=None, ROCP_TOOL_LIBRARIES=None,
+        TRITON_INTERPRET=None, FAKE_STEPS=str(programs / "libsteps.so"),
         LD_LIBRARY_PATH=str(LIBPROTON.parent),
     )
     if way.startswith("proton"):
         # The command looks next to itself for wheels; it is not in these site-packages.
         env["TRITON_ROCPROFILER_SDK_LIBRARY"] = variables["FAKE_SDK_PATH"]
     return subprocess.run(
-        command(way, programs, order),
-        cwd=directory,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
+        command(way, programs, order), cwd=directory, env=env, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=120,
     )
 
 

@@ -130,9 +130,7 @@ def test_hooks_run_by_priority_and_leave_in_reverse():
     proton.start("b", hook=Named("high", 200))
     proton.start("c", hook="triton")
     assert [type(hook).__name__ for hook in HookManager.active_hooks] == [
-        "Named",
-        "LaunchHook",
-        "Named",
+        "Named", "LaunchHook", "Named",
     ]
     launch("k")
     assert order == ["+high", "+low", "-low", "-high"]
@@ -521,8 +519,7 @@ def test_lazy_metadata_is_evaluated_once_and_left_as_get_leaves_it():
     calls = []
     proton.start("test", hook="triton")
     metadata = LazyDict(
-        "symbol",
-        lambda: calls.append(1) or {"name": "first", "flops": 1},
+        "symbol", lambda: calls.append(1) or {"name": "first", "flops": 1},
         lambda: calls.append(2) or {"name": "second", "bytes": 2},
     )
     before = metadata.data

@@ -221,9 +221,7 @@ def test_a_program_that_becomes_another(program: str, tmp_path: Path) -> None:
 
 
 def test_no_children(program: str, tmp_path: Path) -> None:
-    result = go(
-        tmp_path, "--no-children", "--", program, "environment", "spawn", "init", "launch"
-    )
+    result = go(tmp_path, "--no-children", "--", program, "environment", "spawn", "init", "launch")
     assert result.stdout.startswith("child ")
     assert files(tmp_path) == ["p.hatchet"]
     assert counts(tmp_path / "p.hatchet") == {}
@@ -307,9 +305,7 @@ def linked_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The program, linked with Proton."""
     path = tmp_path_factory.mktemp("linked") / "a.out"
     library = libproton()
-    built = try_to_build(
-        path, STEPS, "-DWITH_PROTON", str(library), f"-Wl,-rpath,{library.parent}"
-    )
+    built = try_to_build(path, STEPS, "-DWITH_PROTON", str(library), f"-Wl,-rpath,{library.parent}")
     assert built.returncode == 0, built.stderr
     return str(path)
 

@@ -35,10 +35,7 @@ def interpreter_works(tmp_path_factory: pytest.TempPathFactory) -> None:
 def run_example(tmp_path: Path, *options: str) -> list:
     sizes = ["--rows", ROWS, "--width", WIDTH, "--layers", LAYERS, "--steps", STEPS]
     result = proton(
-        *options,
-        str(EXAMPLE),
-        *map(str, sizes),
-        cwd=tmp_path,
+        *options, str(EXAMPLE), *map(str, sizes), cwd=tmp_path,
         env=environment(TRITON_INTERPRET="1"),
     )
     assert result.returncode == 0, result.stderr

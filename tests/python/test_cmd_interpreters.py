@@ -119,6 +119,4 @@ def test_the_named_one_is_the_only_one(folder):
     assert chosen(folder, "") == PLACES[0]
     interpreter(folder / "second" / "other", "deaf")
     assert refusal(folder, "other") == SENTENCES["deaf"].format(f"{folder}/second/other")
-    assert refusal(folder, "none") == (
-        "cannot run PROTON_PYTHON='none': program not found"
-    )
+    assert refusal(folder, "none") == ("cannot run PROTON_PYTHON='none': program not found")

@@ -302,9 +302,7 @@ def test_script_on_standard_input(tmp_path: Path) -> None:
 
 
 def test_pytest(tmp_path: Path) -> None:
-    (tmp_path / "test_some.py").write_text(
-        "def test_good(): pass\ndef test_bad(): assert 1 == 2\n"
-    )
+    (tmp_path / "test_some.py").write_text("def test_good(): pass\ndef test_bad(): assert 1 == 2\n")
     words = ["pytest", "-q", "-p", "no:cacheprovider", "-k", "bad", "--durations=0", "-W", "error"]
     plain = run([sys.executable, "-m", *words], tmp_path)
     profiled = run([executable("proton"), *words], tmp_path)

@@ -204,9 +204,7 @@ def test_file_size_limit(limit: int, program: Path, tmp_path: Path) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("preload", [None, "", "HELPER"])
-def test_environment_is_as_before(
-    preload: str | None, program: Path, tmp_path: Path
-) -> None:
+def test_environment_is_as_before(preload: str | None, program: Path, tmp_path: Path) -> None:
     if preload == "HELPER":
         source = tmp_path / "library.c"
         source.write_text("int number;\n")

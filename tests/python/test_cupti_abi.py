@@ -14,16 +14,8 @@ import sys
 
 import pytest
 from abi_support import (
-    PACKAGES,
-    SRC,
-    assertions,
-    compile_errors,
-    equal,
-    preprocess,
-    read_structs,
-    read_types,
-    same_fields,
-    same_structs,
+    PACKAGES, SRC, assertions, compile_errors, equal, preprocess, read_structs, read_types,
+    same_fields, same_structs,
 )
 
 CUDA = SRC / "backend" / "cuda"

@@ -71,16 +71,9 @@ class profile(contextlib.AbstractContextManager):
         pass
 """
 NAMES = [
-    "device",
-    "PyTorch sees the GPUs",
-    "kernels, Proton first",
-    "kernels, HIP first",
-    "kernels, a queue of HIP first",
-    "kernels, roctracer",
-    "a graph's kernels",
-    "kernels beside torch.profiler",
-    "PC samples",
-    "kernels of a program under the command",
+    "device", "PyTorch sees the GPUs", "kernels, Proton first", "kernels, HIP first",
+    "kernels, a queue of HIP first", "kernels, roctracer", "a graph's kernels",
+    "kernels beside torch.profiler", "PC samples", "kernels of a program under the command",
 ]
 
 
@@ -92,10 +85,7 @@ def diagnose(programs, tmp_path):  # noqa: F811
     torch.mkdir(parents=True)
     (torch / "__init__.py").write_text(TORCH)
     (torch / "profiler.py").write_text(PROFILER)
-    found |= {
-        "PYTHONPATH": str(torch.parent),
-        "FAKE_STEPS": str(programs / "libsteps.so"),
-    }
+    found |= {"PYTHONPATH": str(torch.parent), "FAKE_STEPS": str(programs / "libsteps.so")}
 
     def run(**changes: str):
         env = environment(PROTON_BACKEND=None, TRITON_INTERPRET=None, **(found | changes))

@@ -94,11 +94,7 @@ def test_the_schema_is_upstreams(source):
     for of_type in devices.values():
         for device in of_type.values():
             assert list(device) == [
-                "arch",
-                "bus_width",
-                "clock_rate",
-                "memory_clock_rate",
-                "num_sms",
+                "arch", "bus_width", "clock_rate", "memory_clock_rate", "num_sms",
             ]
 
 

@@ -144,9 +144,7 @@ def totals(path: Path, arguments: tuple[str, ...]) -> dict[str, float]:
     found["bottom-up"] = rows[0]["metrics"]["time/ns"]
     found["kernels"] = sum(row["metrics"]["time/ns"] for row in rows if row["depth"] == 1)
     found["merged"] = rows_of(*many, other)[0]["metrics"]["time/ns"] / 2
-    found["mean"] = next(
-        iter(rows_of("--merge", "mean", *many, other)[0]["metrics"].values())
-    )
+    found["mean"] = next(iter(rows_of("--merge", "mean", *many, other)[0]["metrics"].values()))
     found["before"] = rows_of("--diff", other, *many)[0]["metrics"]["time/ns before"]
     lines = viewer("--export", "folded", *many).splitlines()
     found["folded"] = sum(float(line.rsplit(" ", 1)[1]) for line in lines)

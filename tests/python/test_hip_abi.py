@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 
 from abi_support import (
-    SRC,
-    amd_include,
-    assertions,
-    compile_errors,
-    equal,
-    preprocess,
-    read_types,
-    sizes,
+    SRC, amd_include, assertions, compile_errors, equal, preprocess, read_types, sizes,
 )
 
 ABI = SRC / "driver" / "hip_abi.h"

@@ -19,26 +19,10 @@ from triton_proton import viewer
 from triton_proton._message import warn
 
 NAMES = [
-    "</script><img src=x onerror=alert(1)>",
-    "<!--<script>",
-    "]]>",
-    '=HYPERLINK("http://evil","x")',
-    "+1+cmd|' /C calc'!A0",
-    "@SUM(1)",
-    "-2+3",
-    "'quoted",
-    "\x1b]0;owned\x07\x1b[31mred\x1b[0m",
-    "\u202egnp.exe",
-    "\u2066a\u200fb\u061c",
-    "tab\tnl\nq\"q'",
-    "\tindented",
-    "\r=1",
-    "semi;colon;fold",
-    "\u2028line\u2029",
-    "\x9b31m\x85",
-    "%s%n%x",
-    "\uff1d1+1",
-    "a,b",
+    "</script><img src=x onerror=alert(1)>", "<!--<script>", "]]>", '=HYPERLINK("http://evil","x")',
+    "+1+cmd|' /C calc'!A0", "@SUM(1)", "-2+3", "'quoted", "\x1b]0;owned\x07\x1b[31mred\x1b[0m",
+    "\u202egnp.exe", "\u2066a\u200fb\u061c", "tab\tnl\nq\"q'", "\tindented", "\r=1",
+    "semi;colon;fold", "\u2028line\u2029", "\x9b31m\x85", "%s%n%x", "\uff1d1+1", "a,b",
 ]
 # Characters that are not printable (base/printable.h), except line ends.
 OBEYED = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -168,18 +168,10 @@ def test_scopes_by_number_may_be_left_in_any_order():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: lib.start(3),
-        lambda: lib.start("a", 3),
-        lambda: lib.start("a\0b"),
-        lambda: lib.start("a", "b\0c"),
-        lambda: lib.activate("x"),
-        lambda: lib.enter_state(3),
-        lambda: lib.kernel_begin(3),
-        lambda: lib.push_scope(3, None),
-        lambda: lib.push_scope("a"),
-        lambda: lib.enter_scope(1, 2),
-        lambda: lib.hide_frames(3),
-        lambda: lib.hide_frames([3]),
+        lambda: lib.start(3), lambda: lib.start("a", 3), lambda: lib.start("a\0b"),
+        lambda: lib.start("a", "b\0c"), lambda: lib.activate("x"), lambda: lib.enter_state(3),
+        lambda: lib.kernel_begin(3), lambda: lib.push_scope(3, None), lambda: lib.push_scope("a"),
+        lambda: lib.enter_scope(1, 2), lambda: lib.hide_frames(3), lambda: lib.hide_frames([3]),
     ],
 )
 def test_wrong_arguments(call):

@@ -107,9 +107,7 @@ def test_table_names_the_ranks_at_the_edges(job: Path) -> None:
     assert result.returncode == 0 and result.stderr == ""
     lines = result.stdout.splitlines()
     assert lines[0].startswith("5 ranks; times in ms")
-    assert lines[2].split() == (
-        "mean min rank max rank imbalance could go ranks frame".split()
-    )
+    assert lines[2].split() == ("mean min rank max rank imbalance could go ranks frame".split())
     assert len(lines) == 5
 
 
@@ -264,9 +262,7 @@ def test_limit_of_nodes_is_reported(job: Path, tmp_path: Path) -> None:
         (("--max-nodes", "0", "out.ranks"), "--max-nodes"),
     ],
 )
-def test_wrong_arguments_are_refused(
-    arguments: tuple[str, ...], message: str, job: Path
-) -> None:
+def test_wrong_arguments_are_refused(arguments: tuple[str, ...], message: str, job: Path) -> None:
     result = merge(job, *arguments)
     assert result.returncode == 2
     assert message in result.stderr

@@ -85,9 +85,7 @@ def test_api_lists_the_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_command_to_view_a_profile_is_quoted(tmp_path: Path) -> None:
-    (tmp_path / "x.py").write_text(
-        "import triton_proton as p\nwith p.scope('a', {'m': 1}): pass\n"
-    )
+    (tmp_path / "x.py").write_text("import triton_proton as p\nwith p.scope('a', {'m': 1}): pass\n")
     result = run([executable("proton"), "-b", "host", "-n", "a b", "x.py"], tmp_path)
     assert "view it with: proton-viewer 'a b.hatchet'" in result.stderr, result.stderr
     write_job(tmp_path, "my job")

@@ -294,9 +294,7 @@ def test_copies_and_pickles_of_a_model():
 def test_threads_call_one_model():
     model = proton.annotate(Model(1))
     proton.start("test", backward=True)
-    threads = [
-        threading.Thread(target=lambda: model(leaf()).sum().backward()) for _ in range(4)
-    ]
+    threads = [threading.Thread(target=lambda: model(leaf()).sum().backward()) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -38,10 +38,7 @@ def execute(tmp_path: Path, *cells: str, allow_errors: bool = False) -> list:
     notebook.cells = [nbformat.v4.new_code_cell(source) for source in sources]
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "", "language": "python"}
     client = nbclient.NotebookClient(
-        notebook,
-        timeout=300,
-        startup_timeout=300,
-        allow_errors=allow_errors,
+        notebook, timeout=300, startup_timeout=300, allow_errors=allow_errors,
         resources={"metadata": {"path": str(tmp_path)}},
     )
     client.execute()

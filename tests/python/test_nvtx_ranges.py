@@ -47,10 +47,7 @@ FIELDS = {
     ("nvtx_attributes", "payload"): ("nvtxEventAttributes_t", "payload"),
     ("nvtx_attributes", "message_type"): ("nvtxEventAttributes_t", "messageType"),
     ("nvtx_attributes", "message"): ("nvtxEventAttributes_t", "message"),
-    ("nvtx_callbacks", "get_module_table"): (
-        "NvtxExportTableCallbacks",
-        "GetModuleFunctionTable",
-    ),
+    ("nvtx_callbacks", "get_module_table"): ("NvtxExportTableCallbacks", "GetModuleFunctionTable"),
 }
 
 # Only newer headers have the payload extension.
@@ -117,9 +114,7 @@ FIELD(nvtx_attributes, payload_count, nvtxEventAttributes_t, reserved0);
 @needs_nvtx
 def test_our_declarations_agree_with_the_real_headers(tmp_path: Path) -> None:
     lines = [
-        "#include <stddef.h>",
-        "#include <nvtx3/nvToolsExt.h>",
-        '#include "record/nvtx/nvtx_abi.h"',
+        "#include <stddef.h>", "#include <nvtx3/nvToolsExt.h>", '#include "record/nvtx/nvtx_abi.h"',
     ]
     for ours, theirs in CONSTANTS.items():
         lines.append(f'_Static_assert((long)({ours}) == (long)({theirs}), "{ours}");')

@@ -169,8 +169,7 @@ def show(root: Path, name: str, case: Case) -> tuple[subprocess.CompletedProcess
     output.unlink(missing_ok=True)
     options = [
         option.format(
-            other=root / "other" / "other.ranks",
-            third=root / "third" / "third.ranks",
+            other=root / "other" / "other.ranks", third=root / "third" / "third.ranks",
             output=output,
         )
         for option in VIEWS[name]
@@ -193,27 +192,11 @@ def view_bytes(cwd: Path, command: list[str]) -> subprocess.CompletedProcess[str
 
 
 CASES = [
-    "files",
-    "files in another order",
-    "inner directory",
-    "directory around",
-    "inside the directory",
-    "inside the inner directory",
-    "merged",
-    "merged with the directory",
-    "merged beside",
-    "merged beside, both named",
-    "merged inside",
-    "merged inside, from above",
-    "merged deep inside",
-    "merged with another name",
-    "doubled",
-    "doubled by a file",
-    "doubled by a copy",
-    "missing",
-    "missing from a list",
-    "missing in the merged file",
-    "two jobs",
+    "files", "files in another order", "inner directory", "directory around",
+    "inside the directory", "inside the inner directory", "merged", "merged with the directory",
+    "merged beside", "merged beside, both named", "merged inside", "merged inside, from above",
+    "merged deep inside", "merged with another name", "doubled", "doubled by a file",
+    "doubled by a copy", "missing", "missing from a list", "missing in the merged file", "two jobs",
     "two jobs of a directory",
 ]
 

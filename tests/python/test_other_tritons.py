@@ -123,8 +123,6 @@ def test_kernels_of_tokenspeed_triton_get_scopes(tmp_path, loaded):
         text=True,
     )
     assert done.stdout.splitlines() == [
-        "['copy', 'load', 'mine', 'store']",
-        "['copy', 'load', 'mine', 'store']",
-        "[] True",
+        "['copy', 'load', 'mine', 'store']", "['copy', 'load', 'mine', 'store']", "[] True",
         str(loaded == "both"),
     ], done.stderr

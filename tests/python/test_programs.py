@@ -91,9 +91,7 @@ def test_a_program_that_is_not_installed_is_reported(separate_environment, tmp_p
     python = str(separate_environment / "python")
     result = run("triton_proton.viewer", python=python, PYTHONPATH="", PATH=str(tmp_path))
     assert result.returncode == 2 and result.stdout == ""
-    assert result.stderr == (
-        f"proton: 'proton-viewer' is not installed next to {python}\n"
-    )
+    assert result.stderr == (f"proton: 'proton-viewer' is not installed next to {python}\n")
 
 
 def test_on_path_it_is_found_too(separate_environment, tmp_path):

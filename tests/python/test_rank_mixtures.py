@@ -31,9 +31,7 @@ def two_halves(directory: Path, first: dict[str, str], second: dict[str, str]) -
 def with_extra(directory: Path, name: str, rank: int = 3, world: int = 8, job: str = "7") -> Path:
     """A job of 8 ranks with one more file."""
     write(directory, range(8), job="7")
-    return write_rank(
-        directory / "out.ranks", rank, step(rank), world=world, name=name, job=job
-    )
+    return write_rank(directory / "out.ranks", rank, step(rank), world=world, name=name, job=job)
 
 
 def smaller_job_after_a_larger_one(d: Path) -> None:
@@ -145,10 +143,7 @@ OTHERS: list[tuple[Callable[[Path], None], str]] = [
         child_of_a_larger_job,
         f"number of ranks: 16 in {P}rank000003.4711.hatchet, 8 in {P}rank000003.hatchet",
     ),
-    (
-        copy_of_a_rank,
-        f"rank 3 has several profiles: {P}copy.hatchet and {P}rank000003.hatchet",
-    ),
+    (copy_of_a_rank, f"rank 3 has several profiles: {P}copy.hatchet and {P}rank000003.hatchet"),
     (copy_with_the_name_of_a_rank, f"{P}rank000008.hatchet was recorded by rank 3"),
     (rank_beyond_the_job, f"{P}rank000009.hatchet has rank 9 of 8 ranks"),
     (profile_without_a_rank, f"rank in the profile: one in {P}rank000000.hatchet and 7 more, none"),

@@ -29,9 +29,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def rank(number: int, size: int = 4, **more: str) -> dict[str, str]:
-    return environment(
-        RANK=str(number), WORLD_SIZE=str(size), LOCAL_RANK=str(number % 2), **more
-    )
+    return environment(RANK=str(number), WORLD_SIZE=str(size), LOCAL_RANK=str(number % 2), **more)
 
 
 def files(directory: Path) -> list[str]:
@@ -122,9 +120,7 @@ def test_names_that_a_program_gives_are_kept(tmp_path: Path) -> None:
     assert "mine.ranks/000-999/rank000002.proton" in files(tmp_path)
 
 
-def test_a_restarted_job_keeps_the_files_of_its_first_attempt(
-    script: Path, tmp_path: Path
-) -> None:
+def test_a_restarted_job_keeps_the_files_of_its_first_attempt(script: Path, tmp_path: Path) -> None:
     for attempt in ("0", "1"):
         env = rank(1, TORCHELASTIC_RESTART_COUNT=attempt, TORCHELASTIC_RUN_ID="job7")
         result = proton("-b", "host", "-n", "out", script, cwd=tmp_path, env=env)

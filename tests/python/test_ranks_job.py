@@ -128,9 +128,7 @@ def test_an_exception_in_the_script_still_merges(script: Path, tmp_path: Path) -
     assert [(row["rank"], row["state"]) for row in rows] == [(n, "finished") for n in range(3)]
 
 
-def test_without_a_process_group_the_file_is_the_ordinary_one(
-    script: Path, tmp_path: Path
-) -> None:
+def test_without_a_process_group_the_file_is_the_ordinary_one(script: Path, tmp_path: Path) -> None:
     env = environment(RANK="0", WORLD_SIZE="1", TORCHELASTIC_USE_AGENT_STORE=None)
     result = run([sys.executable, script, "alone", "5", "start"], tmp_path, env=env)
     assert result.returncode == 0, result.stderr

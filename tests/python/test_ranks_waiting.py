@@ -164,9 +164,7 @@ def test_a_rank_that_is_late_in_each_step_is_named(tmp_path: Path) -> None:
     assert (wait["timed"], wait["ranks"], wait["occurrences"]) == ("host", 4, 10)
     assert wait["last"][0]["rank"] == 2
     # It slept for 2 s. The others were in their steps for as long.
-    rows = table_of(
-        *(tmp_path, "--ranks=frames", "--csv", "-m", "cpu_time/ms", "out.ranks.proton")
-    )
+    rows = table_of(*(tmp_path, "--ranks=frames", "--csv", "-m", "cpu_time/ms", "out.ranks.proton"))
     (step,) = [row for row in rows if row["path"] == "step"]
     assert float(step["max"]) >= 2000 and step["ranks"] == "4"
     assert float(step["min"]) > float(step["max"]) / 2

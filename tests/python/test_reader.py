@@ -153,9 +153,7 @@ def test_a_job_has_its_ranks(tmp_path: Path):
     check_table(profile.ranks.frames, view("--csv", "--ranks=frames", job))
     check_table(profile.ranks.groups, view("--csv", "--ranks=groups", job))
     check_table(triton_proton.load(job, rank=3), view("--csv", *DEEP, "--rank", "3", job))
-    check_table(
-        triton_proton.load(job, merge="mean"), view("--csv", *DEEP, "--merge", "mean", job)
-    )
+    check_table(triton_proton.load(job, merge="mean"), view("--csv", *DEEP, "--merge", "mean", job))
     assert profile.ranks["rank"].tolist() == list(range(8))
 
 

@@ -75,9 +75,7 @@ def sample() -> tuple[dict[str, files.Table], list[int]]:
         "strings": names,
         "frames": files.raw("frames", struct.pack("<8I", 0, 0, 0, 0, 3, ids[1], 0, 0)),
         "nodes": files.raw("nodes", struct.pack("<12I", *[0] * 6, 0, 1, 0, 0, 0, 0)),
-        "devices": files.raw(
-            "devices", struct.pack("<4I4Q", ids[3], 0, ids[4], 0, 1, 1, 1, 1)
-        ),
+        "devices": files.raw("devices", struct.pack("<4I4Q", ids[3], 0, ids[4], 0, 1, 1, 1, 1)),
         "epochs": files.raw("epochs", struct.pack("<IIQQ", 0, 1, 1, 2)),
     }
     return tables, ids
@@ -279,9 +277,7 @@ def columns_of(path: Path, count: int, *, is_chain: bool) -> Path:
         "ranks": ("4444444488884444", [struct.pack("<8I4Q4I", *row) for row in rank]),
         "spreads": (
             "4",
-            [
-                struct.pack("<4I4Q160xQ56x", i, *row, row[5]) for i, row in enumerate(spread)
-            ][1:],
+            [struct.pack("<4I4Q160xQ56x", i, *row, row[5]) for i, row in enumerate(spread)][1:],
         ),
     }
     for name, (layout, rows) in made.items():
@@ -343,9 +339,7 @@ def test_many_metrics_of_many_nodes_take_no_matrix(tmp_path, chosen):
         assert (text in error) == (chosen != 20), error
     for form in ("html", "csv", "pprof", "speedscope"):
         output = str(tmp_path / "out")
-        status, error = check(
-            "proton-viewer", "--export", form, "-m", metrics, "-o", output, path
-        )
+        status, error = check("proton-viewer", "--export", form, "-m", metrics, "-o", output, path)
         assert status == 0, error
 
 

@@ -79,8 +79,7 @@ def test_a_search_for_a_folded_frame_unfolds(browser, tmp_path):
 
 def test_callers_from_the_inside(browser, tmp_path):
     path = profile(
-        tmp_path / "x.hatchet",
-        scope("a", scope("b", kernel("k", 60)), kernel("k", 20)),
+        tmp_path / "x.hatchet", scope("a", scope("b", kernel("k", 60)), kernel("k", 20)),
         scope("c", kernel("k", 10), kernel("other", 10)),
     )
     report(browser, path, "-m", "time/ns")

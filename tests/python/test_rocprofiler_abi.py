@@ -10,14 +10,7 @@ import re
 
 import pytest
 from abi_support import (
-    SRC,
-    amd_include,
-    assertions,
-    compile_errors,
-    equal,
-    preprocess,
-    read_structs,
-    read_types,
+    SRC, amd_include, assertions, compile_errors, equal, preprocess, read_structs, read_types,
     same_structs,
 )
 

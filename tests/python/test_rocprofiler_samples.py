@@ -98,10 +98,8 @@ def run(tmp_path, output_format: str) -> None:
         [sys.executable, "program.py", output_format],
         cwd=tmp_path,
         env=environment(
-            PROTON_ROCPROFILER_SDK_PATH=str(sdk_library()),
-            PROTON_HIP_PATH=str(hip_library()),
-            ROCPROFILER_PC_SAMPLING_BETA_ENABLED="1",
-            TRITON_CACHE_DIR=str(tmp_path / "cache"),
+            PROTON_ROCPROFILER_SDK_PATH=str(sdk_library()), PROTON_HIP_PATH=str(hip_library()),
+            ROCPROFILER_PC_SAMPLING_BETA_ENABLED="1", TRITON_CACHE_DIR=str(tmp_path / "cache"),
         ),
         capture_output=True,
         text=True,

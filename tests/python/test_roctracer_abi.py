@@ -6,16 +6,8 @@ import os
 import re
 
 from abi_support import (
-    SRC,
-    amd_include,
-    assertions,
-    compile_errors,
-    equal,
-    preprocess,
-    read_structs,
-    read_types,
-    same_fields,
-    same_structs,
+    SRC, amd_include, assertions, compile_errors, equal, preprocess, read_structs, read_types,
+    same_fields, same_structs,
 )
 
 AMD = SRC / "backend" / "amd"

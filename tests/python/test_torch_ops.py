@@ -59,11 +59,7 @@ def test_operators_are_frames_above_their_kernels(context):
     lib.kernel_begin("k")
     lib.kernel_end()
     proton.finalize()
-    assert kernels() == {
-        (*OUTER, "k"): 3,
-        ("proton_test::inner", "k"): 1,
-        ("k",): 1,
-    }
+    assert kernels() == {(*OUTER, "k"): 3, ("proton_test::inner", "k"): 1, ("k",): 1}
     if context == "python":
         paths = [path for path, _ in walk(load("test.hatchet")) if path[-3:] == (*OUTER, "k")]
         assert len(paths) == 1 and __file__ in paths[0][-4]

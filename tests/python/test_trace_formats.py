@@ -67,16 +67,8 @@ class File:
         return [self.lane(3, 0, place, line << 16 | warp, kernel) for line in range(lines)][0]
 
     def event(
-        self,
-        kind: int,
-        lane: int,
-        node: int,
-        start: int,
-        end: int | None,
-        link: int = 0,
-        detail: int = 0,
-        flags: int = 0,
-        epoch: int = 0,
+        self, kind: int, lane: int, node: int, start: int, end: int | None, link: int = 0,
+        detail: int = 0, flags: int = 0, epoch: int = 0,
     ) -> int:
         times = (BASE + start, 0 if end is None else BASE + end)
         return self.add(
@@ -417,9 +409,7 @@ def test_chrome_values_of_one_scope_are_summed(tmp_path):
         last = f.add(14, struct.pack("<IIQ", last, text, f.string(f"{value} <")))
     f.event(SCOPE, lane, node, 10, 20, link=last)
     f.write(tmp_path / "t.proton")
-    trace = json.loads(
-        export(tmp_path / "t.proton", "chrome_trace"), object_pairs_hook=unique_keys
-    )
+    trace = json.loads(export(tmp_path / "t.proton", "chrome_trace"), object_pairs_hook=unique_keys)
     (event,) = slices(trace, "metric")
     assert event["args"]["values"] == {"n": 2**63 - 1, "t": "7 <"}
     assert event["args"]["metrics"] == {"n": str(2**63 - 1), "t": "7 <"}
@@ -543,10 +533,8 @@ def test_perfetto_shows_the_same_slices_as_chrome(perfetto, chrome):
     base = chrome["baseTimeNanoseconds"] - BASE
     expected = sorted(
         (
-            names[e["tid"]],
-            round(e["ts"] * 1000) + base,
-            round((e["ts"] + e["dur"]) * 1000) + base,
-            e["name"].partition(":")[0],
+            names[e["tid"]], round(e["ts"] * 1000) + base,
+            round((e["ts"] + e["dur"]) * 1000) + base, e["name"].partition(":")[0],
             e["cat"].replace("metric", "scope"),
         )
         for e in chrome["traceEvents"]

@@ -7,17 +7,7 @@ import struct
 
 import pytest
 from test_trace_formats import (
-    BASE,
-    COPY,
-    KERNEL,
-    LAUNCH,
-    OF_GRAPH,
-    SCOPE,
-    File,
-    Perfetto,
-    export,
-    intra_file,
-    slices,
+    BASE, COPY, KERNEL, LAUNCH, OF_GRAPH, SCOPE, File, Perfetto, export, intra_file, slices,
 )
 
 SET = 5

@@ -93,17 +93,8 @@ def test_the_result_of_parse_is_a_graph_frame(profile):
 
 
 METRICS = [
-    "time/s",
-    "avg_time/us",
-    "cpu_time/us",
-    "avg_cpu_time/us",
-    "flop16/s",
-    "gflop16/s",
-    "byte/s",
-    "tbyte/s",
-    "time/%",
-    "util",
-    "count",
+    "time/s", "avg_time/us", "cpu_time/us", "avg_cpu_time/us", "flop16/s", "gflop16/s", "byte/s",
+    "tbyte/s", "time/%", "util", "count",
 ]
 
 

@@ -113,12 +113,7 @@ def test_standard_streams_are_compared_too(sample: Path, tmp_path: Path) -> None
         f"{viewer} --export csv -o in.hatchet < in.hatchet /dev/stdin",
     ):
         result = subprocess.run(
-            command,
-            shell=True,
-            cwd=tmp_path,
-            env=environment(),
-            text=True,
-            capture_output=True,
+            command, shell=True, cwd=tmp_path, env=environment(), text=True, capture_output=True,
             timeout=300,
         )
         assert (result.returncode, result.stdout) == (2, ""), command

@@ -105,12 +105,7 @@ def inputs(tmp_path_factory):
 
 
 NAMES = [
-    "cut.hatchet",
-    "cut.hatchet_msgpack",
-    "killed.proton",
-    "damaged.proton",
-    "live.proton",
-    "ranks",
+    "cut.hatchet", "cut.hatchet_msgpack", "killed.proton", "damaged.proton", "live.proton", "ranks",
 ]
 
 

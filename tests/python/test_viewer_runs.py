@@ -233,13 +233,9 @@ def test_a_gate_prints_value_unit_and_limit(tmp_path):
     done = viewer("--fail-if", "time/ms > 3.00", file)
     assert done.stderr == "proton-viewer: gate failed: time/ms 3.21 > 3.00 in ROOT\n"
     done = viewer("--diff", base, "--fail-if", "time/ms>=+0.2 in k", file)
-    assert done.stderr.endswith(
-        "gate failed: time/ms +0.21 >= +0.2 in k (before 3, after 3.21)\n"
-    )
+    assert done.stderr.endswith("gate failed: time/ms +0.21 >= +0.2 in k (before 3, after 3.21)\n")
     done = viewer("--diff", base, "--fail-if", "time > +5%", file)
-    assert done.stderr.endswith(
-        "gate failed: time/ms +7% > +5% in ROOT (before 3, after 3.21)\n"
-    )
+    assert done.stderr.endswith("gate failed: time/ms +7% > +5% in ROOT (before 3, after 3.21)\n")
     (result,) = compared("--fail-if", "time/ms > 30", file)["gates"]
     assert result == {
         "gate": "time/ms > 30", "metric": "time/ms", "kind": "value", "operator": ">",

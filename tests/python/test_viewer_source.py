@@ -55,9 +55,7 @@ def profile(tmp_path: Path) -> Path:
                 "mm",
                 node("mm.py:41@mm", None, node("tl.py:7@load", [20, 0, 0])),
                 node(
-                    "mm.py:50@mm",
-                    None,
-                    node("tl.py:2@sum", None, node("tl.py:7@load", [0, 0, 5])),
+                    "mm.py:50@mm", None, node("tl.py:2@sum", None, node("tl.py:7@load", [0, 0, 5])),
                 ),
             ),
             kernel("add", node("add.py:1@add", [3, 1, 0])),

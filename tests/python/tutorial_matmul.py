@@ -35,9 +35,7 @@ def describe(grid, kernel, args):
 
 
 @triton.jit(launch_metadata=describe)
-def tiles_matmul(
-    a, b, c, rows, columns, depth, TILE: tl.constexpr, PROGRAMS: tl.constexpr
-):
+def tiles_matmul(a, b, c, rows, columns, depth, TILE: tl.constexpr, PROGRAMS: tl.constexpr):
     across = tl.cdiv(columns, TILE)
     for tile in range(tl.program_id(0), tl.cdiv(rows, TILE) * across, PROGRAMS):
         row = (tile // across) * TILE + tl.arange(0, TILE)[:, None]
