@@ -113,6 +113,8 @@ compiled = torch.compile(Model().cuda().half(), mode=sys.argv[1])
 x = torch.ones(64, 256, device="cuda", dtype=torch.half)
 
 def step():
+    # With CUDA graphs, gradients of the last step are overwritten by those of this one.
+    compiled.zero_grad(set_to_none=True)
     compiled(x).sum().backward()
     torch.cuda.synchronize()
 

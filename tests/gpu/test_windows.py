@@ -103,24 +103,29 @@ def test_the_intervals_contain_the_shares_of_all_kernels(tmp_path):
         f"""
         decode = Decode()
         decode.run(1)
-        proton.start("full")
-        before = decode.steps
-        decode.run(6)
-        per_step = decode.steps - before
-        proton.finalize()
-        full = kernels(read("full")[0])
-        per_step = sum(entry[2] for entry in full.values()) / per_step
-        whole = sum(entry[0] for entry in full.values())
-        largest = sorted(full, key=lambda name: -full[name][0])[:20]
-        inside = seen = 0
-        ratios, by_name = [], {{name: [] for name in largest}}
-        for k in range(30):
-            proton.start("w", mode="default:windows=50ms/200ms:{OFTEN}")
-            before, begin = decode.steps, time.perf_counter()
-            decode.run(2.6)
+
+        def record(seconds, mode=None):
+            '''[time, its groups, count] by kernel, and steps.'''
+            proton.start("w", mode=mode)
+            before = decode.steps
+            decode.run(seconds)
             steps = decode.steps - before
             proton.finalize()
-            found = kernels(read("w")[0])
+            return kernels(read("w")[0]), steps
+
+        inside = seen = 0
+        ratios, by_name = [], {{}}
+        earlier, steps_before = record(1)
+        largest = sorted(earlier, key=lambda name: -earlier[name][0])[:20]
+        for k in range(24):
+            found, steps = record(2.6, "default:windows=50ms/200ms:{OFTEN}")
+            # All kernels before and after it: shares change by 1 % as the GPU gets warm.
+            later, steps_after = record(1)
+            full = {{name: sum(part[name][0] for part in (earlier, later)) for name in largest}}
+            whole = sum(entry[0] for part in (earlier, later) for entry in part.values())
+            count = sum(entry[2] for part in (earlier, later) for entry in part.values())
+            per_step = count / (steps_before + steps_after)
+            earlier, steps_before = later, steps_after
             total = sum(entry[0] for entry in found.values())
             parts = [sum(entry[1][i] for entry in found.values()) for i in range(16)]
             ratios.append(sum(entry[2] for entry in found.values()) / steps / per_step)
@@ -131,17 +136,18 @@ def test_the_intervals_contain_the_shares_of_all_kernels(tmp_path):
                 share = time_ns / total
                 half = sum((o - share * p) ** 2 for o, p in zip(own, parts)) ** 0.5 / total
                 seen += 1
-                inside += abs(share - full[name][0] / whole) <= half
-                by_name[name].append((share / full[name][0] * whole - 1, half / share))
+                inside += abs(share - full[name] / whole) <= half
+                by_name.setdefault(name, []).append(
+                    (share / full[name] * whole - 1, half / share))
         # Is there a bias, or are the intervals too narrow?
-        for name, rows in filter(lambda item: item[1], by_name.items()):
+        for name, rows in by_name.items():
             print(f"{{name[:40]}}: {{len(rows)}} profiles,",
                   f"mean deviation {{sum(r[0] for r in rows) / len(rows):+.4f}},",
                   f"mean half interval {{sum(r[1] for r in rows) / len(rows):.4f}}",
                   file=sys.stderr)
         info = read("w")[0]["proton"]["info"]
         print(json.dumps({{"inside": inside, "seen": seen, "info": info,
-                          "count": sorted(ratios)[15]}}))
+                          "count": sorted(ratios)[12]}}))
         """,
     )
     print(answer, printed)

@@ -37,6 +37,7 @@
 #define ATTACHES_WITHOUT_GRAPHS 8u
 #define ATTACH_HOLD_NS                                                                             \
 	200000000ull /* attaching takes 15 ms, enabling PC sampling 45 the first time */
+#define SAMPLING_ATTEMPTS 3u
 #define POLL_US 50u
 #define DEVICES "/dev/nvidia"
 
@@ -91,6 +92,20 @@ static bool close_gate(bool is_first)
 	return call_gate_close_between_captures(CALL_GATE_CHANGES, CALL_GATE_LONG_NS);
 }
 
+/* CUPTI enables no records while a context is enabled for sampling (NOT_COMPATIBLE). */
+static int prepare_sampling(const struct attach_wishes *wishes, struct proton_error *err)
+{
+	for (uint32_t i = 0; i < SAMPLING_ATTEMPTS; i++) {
+		pc_sampling_prepare();
+		if (wishes->mode.samples || !pc_sampling_has_context())
+			return PROTON_OK;
+	}
+	return err_set(err, PROTON_E_STATE,
+		       "PC sampling of an earlier session could not be ended yet, because other "
+		       "threads capture CUDA graphs, or load modules or create contexts, all the "
+		       "time; start the session again later");
+}
+
 static int try_begin(const struct attach_wishes *wishes, struct proton_error *err)
 {
 	bool is_first = !is_attached;
@@ -105,7 +120,11 @@ static int try_begin(const struct attach_wishes *wishes, struct proton_error *er
 		return status;
 	attaches += is_first;
 	is_attached = true;
-	pc_sampling_prepare();
+	status = prepare_sampling(wishes, err);
+	if (status != PROTON_OK) {
+		callbacks_stop(); /* they count calls until it has ended */
+		return status;
+	}
 	is_closed = close_gate(is_first);
 	status = activity_start(was_recording, wishes->mode.in_windows, err);
 	if (is_closed)

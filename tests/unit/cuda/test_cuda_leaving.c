@@ -537,6 +537,43 @@ TEST(sampling_does_not_end_a_capture_that_is_older_than_the_session)
 	CHECK_U64(fake.pcs_period(&gpu0), 0);
 }
 
+/* It is refused after Enable, and Disable would end the capture. */
+TEST(sampling_that_is_refused_ends_no_capture)
+{
+	begin_with_context();
+	rec_begin_saying();
+	start(); /* captures are seen from here on */
+	begin_capture();
+	end();
+	fake.fail("cuptiPCSamplingStart", 1, FAKE_ALWAYS, CUPTI_E_HARDWARE_BUSY);
+	start_sampling("pcsampling:windows=5ms/20ms");
+	end();
+	CHECK_EQ(rec_printed("PCs are not sampled"), 1);
+	CHECK_LT(0, fake.pcs_period(&gpu0)); /* enabled still */
+	end_capture();
+	start();
+	end();
+	CHECK_U64(fake.pcs_period(&gpu0), 0);
+}
+
+TEST(a_session_without_samples_says_why_it_cannot_start_after_one_with_them)
+{
+	struct proton_error err;
+
+	begin_with_context();
+	begin_capture();
+	start_sampling("pcsampling");
+	usleep(20000);
+	end();
+	CHECK_LT(0, fake.pcs_period(&gpu0)); /* enabled still */
+	CHECK_LT(rec_try_start((struct proton_session_options){.backend = "cupti"}, &err), 0);
+	CHECK(strstr(err.text, "PC sampling of an earlier session could not be ended yet"));
+	end_capture();
+	start();
+	end();
+	CHECK_U64(fake.pcs_period(&gpu0), 0);
+}
+
 TEST(a_capture_that_began_unseen_is_open_until_its_end)
 {
 	begin_with_context();

@@ -84,7 +84,6 @@ static int add_context(void *context, struct proton_error *err)
 	struct pcs_context *place = find_context(NULL);
 	struct pcs_context added = {.context = context};
 	int status;
-	int result;
 
 	if (!place || libcupti.cuptiGetDeviceId(context, &added.device) != CUPTI_OK ||
 	    libcupti.cuptiGetContextId(context, &added.id) != CUPTI_OK)
@@ -98,13 +97,10 @@ static int add_context(void *context, struct proton_error *err)
 		return PROTON_OK;
 	}
 	status = pcs_context_enable(&added, err);
+	if (added.is_kept)
+		*place = added;
 	if (status != PROTON_OK)
 		return status;
-	result = pcs_context_begin(&added);
-	if (result != CUPTI_OK) {
-		pcs_context_disable(&added);
-		return pcs_context_error(&added, result, "cuptiPCSamplingStart", err);
-	}
 	*place = added;
 	was_enabled = true;
 	pcs_drain_start();
@@ -273,7 +269,7 @@ static uint32_t current_period(void)
 /* pcs_lock is held. */
 static bool disable_all(void)
 {
-	bool is_closed = pcs_state_close_gate_to_disable(CALL_GATE_LONG_NS);
+	bool is_closed = pcs_state_close_gate_between_captures(CALL_GATE_LONG_NS);
 
 	last_period = current_period();
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && is_closed; i++)

@@ -5,6 +5,7 @@
 #include "backend/cuda/pcs/pcs_parts.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "record/thread/captured.h"
 
 #define OUT_PCS 8192u
 #define SCRATCH_BYTES (16u << 20)
@@ -157,7 +158,20 @@ static int configure(struct pcs_context *context)
 	return CUPTI_OK;
 }
 
-/* Enables and configures; on failure CUPTI does not have the context. */
+/* Another process samples this GPU, say. */
+static void undo_enable(struct pcs_context *context)
+{
+	struct pcs_params params = params_of(context);
+
+	context->is_kept = captured_may_open(); /* disabling would end the capture */
+	if (context->is_kept)
+		return;
+	libcupti.cuptiPCSamplingDisable(&params);
+	put_spare(context->configured);
+	context->configured = NULL;
+}
+
+/* Enables and configures; on failure CUPTI does not have the context, unless it is kept. */
 static int enable_context(struct pcs_context *context, struct proton_error *err)
 {
 	struct pcs_params params = params_of(context);
@@ -178,19 +192,27 @@ static int enable_context(struct pcs_context *context, struct proton_error *err)
 	}
 	if (result == CUPTI_OK)
 		return PROTON_OK;
-	libcupti.cuptiPCSamplingDisable(&params);
-	put_spare(context->configured);
-	context->configured = NULL;
+	undo_enable(context);
 	return pcs_context_error(context, result, call, err);
 }
 
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 {
+	int status;
+	int result;
+
 	cupti_api_preload_host();
 	context->period = pcs_mode.period;
 	context->is_serialized = pcs_mode.is_serialized;
-	context->is_started = false;
-	return enable_context(context, err);
+	context->is_started = context->is_kept = false;
+	status = enable_context(context, err);
+	if (status != PROTON_OK)
+		return status;
+	result = pcs_context_begin(context);
+	if (result == CUPTI_OK)
+		return PROTON_OK;
+	undo_enable(context);
+	return pcs_context_error(context, result, "cuptiPCSamplingStart", err);
 }
 
 /* Returns CUPTI's result. */

@@ -30,7 +30,7 @@ static size_t read_all(void)
 			count += pcs_context_read(context);
 		/* If a thread does not end its launch in time, the next round tries again. */
 		if (context->context && context->is_full &&
-		    pcs_state_close_gate_to_disable(CLOSE_NS)) {
+		    pcs_state_close_gate_between_captures(CLOSE_NS)) {
 			pcs_context_raise_period(context);
 			call_gate_open();
 		}

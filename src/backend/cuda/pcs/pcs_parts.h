@@ -23,6 +23,7 @@ struct pcs_context {
 	uint32_t period; /* as CUPTI reports it */
 	bool is_serialized;
 	bool is_started;
+	bool is_kept; /* it could not be started, nor disabled because a stream is being captured */
 	bool is_full; /* a buffer was; CUPTI delivers nothing until pcs_context_raise_period() */
 	int64_t unmatched;           /* samples in totals, but in no read yet */
 	struct pcs_data *configured; /* CUPTI's own buffer; its rest arrives there at the end */
@@ -52,11 +53,12 @@ bool pcs_state_close_gate(uint64_t limit_ns);
  * The same while no stream is being captured: cuptiPCSamplingDisable() waits for the context, which
  * ends its captures in any mode (measured with 13.0; Enable, Start, Stop and GetData do not).
  */
-bool pcs_state_close_gate_to_disable(uint64_t limit_ns);
+bool pcs_state_close_gate_between_captures(uint64_t limit_ns);
 /* Launches and loads are counted from now on. */
 void pcs_state_count_calls(void);
 
 /* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (call_gate.h). */
+/* Enables and begins. On failure CUPTI does not have the context, unless it is kept. */
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
 int pcs_context_begin(struct pcs_context *context);
 /* The error of a call for this context. E_STATE: it does not exist (any more). */

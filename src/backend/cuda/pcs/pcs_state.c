@@ -35,7 +35,7 @@ bool pcs_state_close_gate(uint64_t limit_ns)
 	return call_gate_close(CALL_GATE_SAMPLING, limit_ns);
 }
 
-bool pcs_state_close_gate_to_disable(uint64_t limit_ns)
+bool pcs_state_close_gate_between_captures(uint64_t limit_ns)
 {
 	await_unseen();
 	return call_gate_close_between_captures(CALL_GATE_SAMPLING, limit_ns);
