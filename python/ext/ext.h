@@ -293,10 +293,12 @@ int ext_context_init(PyObject *module, struct ext_state *state);
 /* True while the interpreter ends: its lock must not be taken. */
 bool ext_is_finalizing(void);
 
+/* work.c */
+int ext_work_init(PyObject *module);
 /* hold_threads.c */
 int ext_hold_init(PyObject *module);
 extern PyMethodDef ext_instrument_methods[], ext_instrument_launch_methods[], ext_peaks_methods[],
-	ext_work_methods[], ext_control_methods[];
+	ext_control_methods[];
 /* Visits the references of launch.c, for the garbage collector and the module's end. */
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);
 void ext_launch_clear(struct ext_state *state);

@@ -56,8 +56,7 @@ static int module_exec(PyObject *module)
 	    ext_launch_init(module, state) < 0 || ext_device_init(module) < 0 ||
 	    PyModule_AddFunctions(module, ext_instrument_methods) < 0 ||
 	    PyModule_AddFunctions(module, ext_instrument_launch_methods) < 0 ||
-	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 ||
-	    PyModule_AddFunctions(module, ext_work_methods) < 0 ||
+	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 || ext_work_init(module) < 0 ||
 	    PyModule_AddFunctions(module, ext_control_methods) < 0 || ext_tasks_init() < 0 ||
 	    ext_hold_init(module) < 0 || ext_torch_init(module) < 0)
 		return -1;

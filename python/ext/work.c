@@ -2,6 +2,7 @@
 #include "ext.h"
 
 #include <math.h>
+#include <structmember.h>
 
 #include "intra/work/work.h"
 
@@ -132,8 +133,166 @@ static PyObject *count_work(PyObject *module, PyObject *args)
 	return describe(&work);
 }
 
-PyMethodDef ext_work_methods[] = {
+static PyMethodDef work_methods[] = {
 	{"work_read", read_kernel, METH_O, work_read_doc},
 	{"work_count", count_work, METH_VARARGS, work_count_doc},
 	{NULL, NULL, 0, NULL},
 };
+
+/* ------------------------------------------------------------------ launches */
+
+/*
+ * CompiledKernel.launch_metadata with the work of the launch: a method in C, because every launch
+ * calls it. The kernel's attribute "_proton_known" has the number of its parameters, the positions
+ * of its integers, and a dict from (grid, integers...) to tuples that begin with the metrics.
+ * Other launches go to a function of _work.py; none do if the attribute is False.
+ */
+struct caller {
+	PyObject_HEAD
+	vectorcallfunc vectorcall;
+	PyObject *original;
+	PyObject *slow;
+	PyObject *known_name, *data_name;
+};
+
+/* The known work of a launch, borrowed; NULL without an exception if there is none. */
+static PyObject *find_known(PyObject *about, PyObject *const *args, Py_ssize_t count)
+{
+	Py_ssize_t length = PyLong_AsSsize_t(PyTuple_GET_ITEM(about, 0));
+	PyObject *positions = PyTuple_GET_ITEM(about, 1);
+	Py_ssize_t number_count = PyTuple_GET_SIZE(positions);
+	if (length != count - 3 || !PyTuple_CheckExact(args[1]))
+		return NULL;
+	PyObject *key = PyTuple_New(number_count + 1);
+	if (!key) {
+		PyErr_Clear();
+		return NULL;
+	}
+	PyTuple_SET_ITEM(key, 0, Py_NewRef(args[1]));
+	for (Py_ssize_t i = 0; i < number_count; i++) {
+		Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(positions, i));
+		at = at < 0 || at >= length ? 0 : at;
+		PyTuple_SET_ITEM(key, i + 1, Py_NewRef(args[3 + at]));
+	}
+	/* Entries are never removed. */
+	PyObject *found = PyDict_GetItemWithError(PyTuple_GET_ITEM(about, 2), key);
+	Py_DECREF(key);
+	if (!found)
+		PyErr_Clear();
+	return found && PyTuple_Check(found) ? PyTuple_GET_ITEM(found, 0) : NULL;
+}
+
+/* Adds known work to the metadata. False, without an exception, if it is not known. */
+static bool add_known(const struct caller *caller, PyObject *metadata, PyObject *const *args,
+		      Py_ssize_t count)
+{
+	PyObject *about = PyObject_GetAttr(args[0], caller->known_name);
+	PyObject *metrics = about && PyTuple_Check(about) ? find_known(about, args, count) : NULL;
+	PyObject *data = metrics ? PyObject_GetAttr(metadata, caller->data_name) : NULL;
+	bool is_added = about == Py_False || (data && PyDict_Update(data, metrics) == 0);
+	Py_XDECREF(data);
+	Py_XDECREF(about);
+	if (!is_added)
+		PyErr_Clear();
+	return is_added;
+}
+
+static PyObject *caller_call(PyObject *self, PyObject *const *args, size_t flagged_count,
+			     PyObject *names)
+{
+	struct caller *caller = (struct caller *)self;
+	Py_ssize_t count = PyVectorcall_NARGS(flagged_count);
+	PyObject *metadata = PyObject_Vectorcall(caller->original, args, (size_t)count, names);
+	if (!metadata || metadata == Py_None || names || count < 3 ||
+	    add_known(caller, metadata, args, count))
+		return metadata;
+	PyObject *rest = PyTuple_New(count - 3);
+	for (Py_ssize_t i = 3; rest && i < count; i++)
+		PyTuple_SET_ITEM(rest, i - 3, Py_NewRef(args[i]));
+	PyObject *done = rest ? PyObject_CallFunctionObjArgs(caller->slow, metadata, args[0],
+							     args[1], rest, NULL)
+			      : NULL;
+	Py_XDECREF(rest);
+	if (!done)
+		Py_CLEAR(metadata);
+	Py_XDECREF(done);
+	return metadata;
+}
+
+static PyObject *caller_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+	PyObject *original, *slow;
+	if (!PyArg_ParseTuple(args, "OO:WorkCaller", &original, &slow))
+		return NULL;
+	struct caller *self = (struct caller *)type->tp_alloc(type, 0);
+	if (!self)
+		return NULL;
+	self->vectorcall = caller_call;
+	self->original = Py_NewRef(original);
+	self->slow = Py_NewRef(slow);
+	self->known_name = PyUnicode_InternFromString("_proton_known");
+	self->data_name = PyUnicode_InternFromString("data");
+	if (!self->known_name || !self->data_name)
+		Py_CLEAR(self);
+	return (PyObject *)self;
+}
+
+static PyObject *caller_bind(PyObject *self, PyObject *object, PyObject *type)
+{
+	return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
+}
+
+static int caller_traverse(PyObject *self, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(self));
+	Py_VISIT(((struct caller *)self)->original);
+	Py_VISIT(((struct caller *)self)->slow);
+	return 0;
+}
+
+static int caller_clear(PyObject *self)
+{
+	Py_CLEAR(((struct caller *)self)->original);
+	Py_CLEAR(((struct caller *)self)->slow);
+	Py_CLEAR(((struct caller *)self)->known_name);
+	Py_CLEAR(((struct caller *)self)->data_name);
+	return 0;
+}
+
+static void caller_dealloc(PyObject *self)
+{
+	PyTypeObject *type = Py_TYPE(self);
+	PyObject_GC_UnTrack(self);
+	caller_clear(self);
+	type->tp_free(self);
+	Py_DECREF(type);
+}
+
+static PyMemberDef caller_members[] = {
+	{"__vectorcalloffset__", T_PYSSIZET, offsetof(struct caller, vectorcall), READONLY, NULL},
+	{"__wrapped__", T_OBJECT, offsetof(struct caller, original), READONLY, NULL},
+	{NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot caller_slots[] = {
+	{Py_tp_new, (void *)caller_new},         {Py_tp_call, (void *)PyVectorcall_Call},
+	{Py_tp_descr_get, (void *)caller_bind},  {Py_tp_members, caller_members},
+	{Py_tp_dealloc, (void *)caller_dealloc}, {Py_tp_traverse, (void *)caller_traverse},
+	{Py_tp_clear, (void *)caller_clear},     {0, NULL},
+};
+
+static PyType_Spec caller_spec = {
+	.name = "triton_proton.WorkCaller",
+	.basicsize = sizeof(struct caller),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+		 Py_TPFLAGS_METHOD_DESCRIPTOR,
+	.slots = caller_slots,
+};
+
+int ext_work_init(PyObject *module)
+{
+	PyObject *type = PyType_FromModuleAndSpec(module, &caller_spec, NULL);
+	int result = type ? PyModule_AddObjectRef(module, "WorkCaller", type) : -1;
+	Py_XDECREF(type);
+	return result < 0 ? -1 : PyModule_AddFunctions(module, work_methods);
+}

@@ -7,7 +7,6 @@ Each configuration (grid and integers) of a kernel is counted once, at its first
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple, Optional
@@ -49,30 +48,24 @@ def stop() -> None:
 def _wrap(module: ModuleType) -> None:
     kernel = getattr(module, "CompiledKernel", None)
     original = getattr(kernel, "launch_metadata", None)
-    if original is not None and not hasattr(original, "counts_work"):
-        _replaced.put(kernel, "launch_metadata", _counting(original))
+    if original is not None and not isinstance(original, _libproton.WorkCaller):
+        # In C, because it runs at every launch.
+        _replaced.put(kernel, "launch_metadata", _libproton.WorkCaller(original, _add))
 
 
-def _counting(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def launch_metadata(self: Any, grid: Any, stream: Any, *args: Any) -> Any:
-        metadata = original(self, grid, stream, *args)
-        if metadata is None:
-            return None
-        try:
-            counter = self.__dict__.get("_proton_work") or _counter_of(self)
-            if not metadata.extras:
-                metadata.data.update(counter.work(grid, args).metrics)
-            elif not counter.is_checked:
-                counter.is_checked = True
-                _check(metadata, self.name, functools.partial(counter.work, grid, args))
-        except Exception as error:  # the program is more important than its flops
-            self._proton_work = _Unknown()
-            warn(f"kernel '{self.name}': flops and bytes are not counted: {error}", once=True)
-        return metadata
-
-    launch_metadata.counts_work = True  # type: ignore[attr-defined]
-    return launch_metadata
+def _add(metadata: Any, kernel: Any, grid: Any, args: tuple[Any, ...]) -> None:
+    """Adds the work of a launch to its metadata, where the caller in C does not know it yet."""
+    try:
+        counter = kernel.__dict__.get("_proton_work") or _counter_of(kernel)
+        if not metadata.extras:
+            metadata.data.update(counter.work(grid, args).metrics)
+        elif not counter.is_checked:
+            counter.is_checked = True
+            kernel._proton_known = False  # nothing more to do
+            _check(metadata, kernel.name, functools.partial(counter.work, grid, args))
+    except Exception as error:  # the program is more important than its flops
+        kernel._proton_work, kernel._proton_known = _Unknown(), False
+        warn(f"kernel '{kernel.name}': flops and bytes are not counted: {error}", once=True)
 
 
 # ------------------------------------------------------------------ counting
@@ -98,17 +91,18 @@ class _Counter:
         positions = [i for i, kind in enumerate(signature) if kind != "constexpr"]
         types = [signature[i] for i in positions]
         self._types, self._positions = types, positions
-        numbers = [p for p, kind in zip(positions, types) if kind[0] in "iu"]
+        self._numbers = tuple(p for p, kind in zip(positions, types) if kind[0] in "iu")
         self._descriptors = [p for p, kind in zip(positions, types) if _is_descriptor(kind)]
-        self._numbers: Callable[[Any], Any] = (
-            operator.itemgetter(*numbers) if numbers else lambda args: None
-        )
         self._known: dict[Any, Work] = {}
+
+    def known(self) -> Any:
+        """As the caller in C reads it, which does not know descriptors."""
+        return None if self._descriptors else (self._length, self._numbers, self._known)
 
     def work(self, grid: Any, args: tuple[Any, ...]) -> Work:
         if len(args) != self._length:
             args = self._spread(args)
-        key = (tuple(grid), self._numbers(args), self._shapes(args) if self._descriptors else None)
+        key = (tuple(grid), *(args[p] for p in self._numbers), *self._shapes(args))
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _CONFIGURATIONS_MAX:
@@ -125,8 +119,8 @@ class _Counter:
             spread[position] = argument
         return tuple(spread)
 
-    def _shapes(self, args: tuple[Any, ...]) -> Any:
-        return tuple((*args[p].shape, *args[p].strides) for p in self._descriptors)
+    def _shapes(self, args: tuple[Any, ...]) -> Iterator[Any]:
+        return ((*args[p].shape, *args[p].strides) for p in self._descriptors)
 
     def _count(self, grid: Any, args: tuple[Any, ...]) -> Work:
         given = tuple(self._parameters(args))
@@ -152,8 +146,11 @@ def _counter_of(kernel: Any) -> Any:
     types = list(kernel.src.signature.values())
     ttir = kernel.asm.get("ttir")
     counter: Any = _Unknown()
+    kernel._proton_known = False
     if isinstance(ttir, str) and all(isinstance(kind, str) for kind in types):
-        counter = _Counter(ttir, types)
+        counter, kernel._proton_known = _Counter(ttir, types), None
+        if getattr(getattr(kernel.src, "fn", None), "launch_metadata", None) is None:
+            kernel._proton_known = counter.known()
     kernel._proton_work = counter
     return counter
 

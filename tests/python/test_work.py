@@ -131,6 +131,16 @@ def test_each_configuration_is_counted_once(add, record, monkeypatch):
     assert counted == [((1,), (None, None, None, 1024)), ((2,), (None, None, None, 2048))]
 
 
+def test_known_launches_do_not_leave_c(add, record, monkeypatch):
+    kernel, slow = add(), []
+    original = _work._add
+    monkeypatch.setattr(_work, "_add", lambda *args: (slow.append(args[2]), original(*args)))
+    grids = [(1,), (2,), (1,), [2], (2,)]
+    found = record(*[(kernel, grid, None, None, None, 1024, 1024) for grid in grids])
+    assert found["add_source"]["bytes"] == 5 * 12 * 1024
+    assert slow == [(1,), (2,), [2]]  # a list is not a key
+
+
 def test_the_launchs_arguments_without_constants_are_enough(add, record):
     found = record((add(), (2, 1, 1), None, None, None, 2048))
     assert found["add_source"]["bytes"] == 12 * 2048
@@ -165,8 +175,9 @@ def test_unknown_work_is_not_guessed(record):
 
 def test_metadata_of_the_user_stays_and_is_compared(add, record, messages):
     at = ((2,), None, None, None, 2048, 1024)
-    metrics = record((add(wrong), *at), (add(wrong), *at))["named"]
-    assert metrics["flops32"] == 2 * 5 * 2048
+    kernel = add(wrong)
+    metrics = record((kernel, *at), (kernel, *at), (add(wrong), *at))["named"]
+    assert metrics["flops32"] == 3 * 5 * 2048
     assert "requested_bytes" not in metrics
     lines = [line for line in messages().splitlines() if "TTIR" in line]
     assert lines == [
