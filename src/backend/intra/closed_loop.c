@@ -12,8 +12,10 @@
 /* Latest times of a variant; the median of fewer than the minimum says nothing. */
 #define TIMES_MAX 32u
 #define TIMES_MIN 3u
-/* With so many times a set is decided by its price, however wide the interval is. */
+/* With so many times a set is kept if it is not certain that it costs too much. */
 #define TIMES_ENOUGH 16u
+/* After so many launches without a time that counts, nothing is measured. */
+#define ATTEMPTS_MAX 64u
 /* A set that was kept is split after all if so many times are clear. */
 #define TIMES_SURE 8u
 /* Once all sets are decided, every n-th rotation has the plain kernel and is timed. */
@@ -48,6 +50,7 @@ struct loop {
 	/* the rotation: each variant once, in random order */
 	uint32_t order[VARIANTS_MAX];
 	uint32_t length, at;
+	uint32_t attempts;  /* launches that were timed */
 	uint32_t rotations; /* since all sets were decided */
 	bool is_settled;    /* launches have closed_loop_usual() and are not measured */
 	uint32_t chosen;
@@ -147,7 +150,7 @@ static void decide(struct loop *loop, struct variant *variant)
 	if (variant->state == SET_KEPT) {
 		if (variant->launches >= TIMES_SURE && percent - error > loop->budget)
 			split(loop, variant);
-	} else if (percent - error > loop->budget || (is_enough && percent > loop->budget)) {
+	} else if (percent - error > loop->budget) {
 		split(loop, variant);
 	} else if (percent + error <= loop->budget || is_enough) {
 		variant->state = SET_KEPT;
@@ -193,6 +196,12 @@ static void begin_rotation(struct loop *loop)
 	}
 }
 
+/* True if times of the kernel count. Otherwise its launches have the predicted scopes. */
+static bool is_measurable(const struct loop *loop)
+{
+	return loop->variants[LOOP_FIRST].launches > 0;
+}
+
 static bool has_plain(const struct loop *loop)
 {
 	for (uint32_t i = 0; i < loop->length; i++)
@@ -236,7 +245,7 @@ bool closed_loop_wanted(struct loop *loop, struct loop_set *set_out)
 	for (uint32_t i = 0; i < loop->count && !is_found; i++) {
 		struct variant *variant = &loop->variants[i];
 
-		if (variant->state != SET_WANTED)
+		if (variant->state != SET_WANTED || !is_measurable(loop))
 			continue;
 		*set_out = (struct loop_set){i, variant->first, variant->end};
 		is_found = true;
@@ -283,7 +292,7 @@ uint32_t closed_loop_choose(struct loop *loop, bool *is_wanted_out)
 	chosen = loop->chosen = loop->order[loop->at++];
 	*is_wanted_out = loop->is_settled;
 	for (uint32_t i = 0; i < loop->count; i++)
-		*is_wanted_out |= loop->variants[i].state == SET_WANTED;
+		*is_wanted_out |= is_measurable(loop) && loop->variants[i].state == SET_WANTED;
 	pthread_mutex_unlock(&loop->lock);
 	return chosen;
 }
@@ -317,7 +326,8 @@ bool closed_loop_is_timed(struct loop *loop)
 	bool is_timed;
 
 	pthread_mutex_lock(&loop->lock);
-	is_timed = !loop->is_settled && (!is_decided(loop) || has_plain(loop));
+	is_timed = !loop->is_settled && (is_measurable(loop) || loop->attempts++ < ATTEMPTS_MAX) &&
+		   (!is_decided(loop) || (has_plain(loop) && loop->length > 1));
 	pthread_mutex_unlock(&loop->lock);
 	return is_timed;
 }

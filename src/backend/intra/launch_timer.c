@@ -8,6 +8,11 @@
 
 /* More launches are not timed at once. */
 #define TIMERS_MAX 64u
+/*
+ * On an idle device, the time until the host has launched the kernel, about 5 us, is in the time of
+ * a launch. Shorter launches say nothing then.
+ */
+#define IDLE_NS_MIN 200000
 
 struct timer {
 	struct timer *next;
@@ -15,6 +20,7 @@ struct timer {
 	void *before, *after; /* events */
 	struct loop *loop;
 	uint32_t variant;
+	bool is_idle; /* the device was idle before the launch */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the lists */
@@ -108,10 +114,14 @@ void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 void launch_timer_end(uint64_t stream)
 {
 	struct timer *timer = running;
+	int mode;
 
 	running = NULL;
 	if (!timer)
 		return;
+	mode = driver_enter(); /* a query would invalidate captures */
+	timer->is_idle = driver.cuEventQuery(timer->before) != DRIVER_NOT_READY;
+	driver_leave(mode);
 	if (driver.cuEventRecord(timer->after, driver_handle(stream)) != 0) {
 		give_idle(timer);
 		return;
@@ -153,9 +163,10 @@ void launch_timers_read(void)
 
 	if (driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return;
-	mode = driver_enter(); /* a query would invalidate captures */
+	mode = driver_enter();
 	while ((timer = take_ended(context))) {
-		if (driver.cuEventElapsedTime(&ms, timer->before, timer->after) == 0 && ms > 0)
+		if (driver.cuEventElapsedTime(&ms, timer->before, timer->after) == 0 &&
+		    1e6 * ms >= (timer->is_idle ? IDLE_NS_MIN : 1))
 			closed_loop_time(timer->loop, timer->variant, (uint64_t)(1e6 * ms));
 		give_idle(timer);
 	}

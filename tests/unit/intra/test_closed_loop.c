@@ -166,6 +166,8 @@ TEST(a_set_that_cannot_be_compiled_is_split)
 	struct loop *loop = begin(4, 5);
 	struct loop_set set;
 
+	CHECK(!closed_loop_wanted(loop, &set)); /* no launch has a time yet */
+	closed_loop_time(loop, LOOP_FIRST, 100000);
 	while (closed_loop_wanted(loop, &set) && set.variant != 2)
 		closed_loop_made(loop, set.variant, true);
 	CHECK_EQ(set.end - set.first, 2);
@@ -196,6 +198,34 @@ TEST(noise_takes_more_launches_and_widens_the_interval)
 	CHECK(price.high - price.low > 0.5);
 }
 
+TEST(a_price_that_is_not_certain_drops_no_scope)
+{
+	struct loop *loop = begin(SCOPES, 5);
+	struct loop_price price;
+
+	prices[0] = 6;
+	noise = 60;
+	launch_times(loop, 100);
+	closed_loop_price(loop, &price);
+	CHECK(price.is_decided);
+	CHECK_EQ(price.scopes, SCOPES);
+	CHECK(price.low < 5 && price.high > 5);
+}
+
+TEST(without_times_that_count_launches_have_the_predicted_scopes)
+{
+	struct loop *loop = begin(2, 5);
+	uint32_t timed = 0;
+	bool is_wanted;
+
+	for (uint32_t i = 0; i < 100; i++) {
+		CHECK_EQ(closed_loop_choose(loop, &is_wanted), LOOP_FIRST);
+		CHECK(!is_wanted);
+		timed += closed_loop_is_timed(loop);
+	}
+	CHECK_EQ(timed, 64);
+}
+
 /* A kernel has a long and a short launch in turn: neither belongs to a variant. */
 TEST(a_pattern_of_launches_has_no_price)
 {
@@ -219,8 +249,8 @@ TEST(a_rotation_has_each_variant_once)
 	struct loop *loop = begin(2, 5);
 
 	CHECK_EQ(closed_loop_weight(loop), 1);
-	compile_wanted(loop);
 	launch_times(loop, 1);
+	compile_wanted(loop);
 	memset(launched, 0, sizeof(launched));
 	launch_times(loop, 30);
 	for (uint32_t i = 0; i < 3; i++)
