@@ -13,6 +13,7 @@ from support import run_command
 
 # The sources that the analyzer looks at; it finds something in those that contain "bad".
 CLANG_TIDY = """#!/bin/sh
+echo "$*" >arguments
 case $* in
 *--version*) echo "LLVM version $TIDY_VERSION" && exit ;;
 *-clang-analyzer-*) exit ;;
@@ -66,6 +67,13 @@ def test_what_is_noted_is_left_out(check) -> None:
     assert check(version="15.0") == both
     Path("meson.build").write_text("flags")
     assert check() == both
+
+
+def test_what_is_noted_was_looked_at_deeper(check) -> None:
+    check()
+    assert "max-nodes=75000" in Path("arguments").read_text()
+    check("--note")
+    assert "max-nodes=225000" in Path("arguments").read_text()
 
 
 def test_a_finding_is_not_noted(check) -> None:
