@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "backend/cuda/cupti_api.h"
-#include "backend/gpu/await_records.h"
+#include "backend/gpu/records.h"
 #include "bench_session.h"
 #include "fake/fake_cupti.h"
 #include "measuring.h"

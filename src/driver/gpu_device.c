@@ -1,5 +1,4 @@
 /* GPUs and their properties. */
-#include "driver/gpu_device.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

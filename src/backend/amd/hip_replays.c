@@ -7,7 +7,6 @@
  * record is lost. The kernels are then shown by name; the captured metrics are added all the same,
  * once per replay, because HIP runs every node of a graph.
  */
-#include "backend/amd/hip_replays.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +15,6 @@
 #include <unistd.h>
 
 #include "backend/amd/hip_graphs.h"
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/records.h"
 #include "base/array.h"

@@ -4,7 +4,6 @@
  * each replay reads again. (CUDA uses a kernel instead; there is no machine code that runs on every
  * AMD GPU.) HIP's records are not needed: a replay reads the values of its appends exactly once.
  */
-#include "backend/amd/hip_replays.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

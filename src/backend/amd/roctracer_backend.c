@@ -12,9 +12,8 @@
 #include <stdio.h>
 
 #include "backend/amd/experimental.h"
-#include "backend/amd/hip_replays.h"
+#include "backend/amd/hip_graphs.h"
 #include "backend/amd/roctracer_api.h"
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/flush_thread.h"
 #include "backend/gpu/launches.h"

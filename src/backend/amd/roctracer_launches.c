@@ -6,13 +6,11 @@
  * not asked before the launch of one kernel, to save time: an error after it leaves doubt.
  */
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/hip_replays.h"
 #include "backend/amd/roctracer_calls.h"
 #include "backend/gpu/launches.h"
 #include "base/message.h"
 #include "driver/amd_gpus.h"
 #include "driver/driver.h"
-#include "driver/gpu_device.h"
 #include "driver/hip_functions.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"

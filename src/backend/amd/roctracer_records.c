@@ -15,15 +15,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backend/amd/hip_replays.h"
+#include "backend/amd/hip_graphs.h"
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/roctracer_api.h"
 #include "backend/amd/roctracer_calls.h"
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/records.h"
 #include "base/message.h"
 #include "driver/amd_gpus.h"
-#include "driver/gpu_device.h"
+#include "driver/driver.h"
 #include "record/names/frames.h"
 #include "record/record.h"
 

@@ -7,7 +7,6 @@
 #include "backend/gpu/launches.h"
 #include "driver/amd_gpus.h"
 #include "driver/driver.h"
-#include "driver/gpu_device.h"
 #include "driver/hip_functions.h"
 #include "record/store/devices.h"
 

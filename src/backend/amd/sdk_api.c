@@ -1,5 +1,5 @@
 /* Loading of librocprofiler-sdk's functions, and its errors. */
-#include "backend/amd/sdk_api.h"
+#include "backend/amd/sdk_backend.h"
 
 #include <stdbool.h>
 #include <stddef.h>

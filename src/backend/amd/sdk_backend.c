@@ -9,10 +9,8 @@
 #include <string.h>
 
 #include "backend/amd/experimental.h"
-#include "backend/amd/hip_replays.h"
+#include "backend/amd/hip_graphs.h"
 #include "backend/amd/kernel_symbols.h"
-#include "backend/amd/sdk_pc_sampling.h"
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/flush_thread.h"
 #include "backend/gpu/launches.h"

@@ -2,13 +2,108 @@
 #ifndef BACKEND_AMD_SDK_BACKEND_H
 #define BACKEND_AMD_SDK_BACKEND_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "backend/amd/sdk_abi.h"
-#include "backend/amd/sdk_api.h"
 #include "base/err.h"
+#include "record/backend.h"
+
+/*
+ * PC sampling with rocprofiler-sdk: docs/design/pc-sampling.md. A sample carries the number of its
+ * dispatch, so its launch is known exactly.
+ *
+ * The library configures the service only while the tool registers, mostly before a session's mode
+ * is known. So it is configured if ROCPROFILER_PC_SAMPLING_BETA_ENABLED is 1 then, which AMD
+ * demands anyway. Between sessions its context is stopped.
+ *
+ * sdk_pc_sampling.c has the service, sdk_samples.c the records.
+ */
+
+/* True between start and stop in the mode "pcsampling". */
+extern _Atomic bool sdk_samples_are_on;
+
+static inline bool sdk_samples_run(void)
+{
+	return atomic_load_explicit(&sdk_samples_are_on, memory_order_relaxed);
+}
+
+/* True if the name of `mode` is pcsampling. */
+bool sdk_pc_sampling_is_mode(const char *mode);
+int sdk_pc_sampling_check_mode(const char *mode, struct proton_error *err);
+/* Before the registration, if that is not done yet: the mode of the session that starts. */
+void sdk_pc_sampling_want(const char *mode);
+
+/* While the tool registers. Failures are reported by a later start. */
+void sdk_pc_sampling_configure(void);
+/* True if code objects have to be kept. */
+bool sdk_pc_sampling_is_configured(void);
+int sdk_pc_sampling_start(const char *mode, struct proton_error *err);
+void sdk_pc_sampling_stop(void);
+/* Adds the samples of all work that has finished. After the dispatches' records have arrived. */
+void sdk_pc_sampling_flush(void);
+void sdk_pc_sampling_describe(backend_add_fn add, void *user);
+void sdk_pc_sampling_forked(void);
+
+/* On the thread of the records: a dispatch is not for the profile, and neither are its samples. */
+void sdk_samples_ignore_dispatch(uint64_t dispatch_id);
+void sdk_samples_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
+			   struct sdk_record_header **headers, size_t count, void *data,
+			   uint64_t dropped);
+void sdk_samples_start(void);
+/* Adds samples that came before the record of their dispatch. */
+void sdk_samples_settle(void);
+void sdk_samples_clear(void);
+void sdk_samples_forked(void);
+/* CPU time that samples have cost on the library's thread since the start. */
+uint64_t sdk_samples_cost_ns(void);
+
+/* Functions of librocprofiler-sdk, loaded at run time. */
+
+struct sdk_api {
+#define V(name, args) int(*name) args;
+#include "backend/amd/sdk_symbols.def"
+#undef V
+};
+
+/* Set by sdk_api_load(). */
+extern struct sdk_api sdk;
+
+/* Opens the library once. E_NOLIB with the searched places; E_VERSION: old, or incomplete. */
+int sdk_api_load(struct proton_error *err);
+
+/* Refuses versions before 1.0, which have other structs. major * 10000 + minor * 100 + patch. */
+int sdk_api_check_version(uint32_t version, struct proton_error *err);
+
+/* The status of a call of `call`: PROTON_OK, or E_STATE, E_VERSION, ... with the remedy. */
+int sdk_api_status(int status, const char *call, struct proton_error *err);
+/* The same of a call that is made here: function, arguments. */
+#define SDK_CALL(err, name, ...) sdk_api_status(sdk.name(__VA_ARGS__), "rocprofiler_" #name, err)
+
+/* Life cycle: one caller of backend_use.c at a time, a fork or the library's end change it. */
+enum sdk_state {
+	SDK_OFF, /* no session: the library still calls back, and nothing is recorded */
+	/* A session waits for the library, which HIP starts; a fork may come before. */
+	SDK_POSTPONED,
+	SDK_FAILED, /* the library could not be used when HIP called the tool */
+	SDK_ON,     /* recording */
+	SDK_ENDED,  /* the library has ended, because the program exits */
+	/*
+	 * The child of a process that had registered. The library's threads are missing there: its
+	 * callbacks take no lock, and the first one stops the contexts that fill buffers.
+	 */
+	SDK_ORPHANED,
+};
+
+extern _Atomic enum sdk_state sdk_state;
+
+static inline enum sdk_state sdk_state_now(void)
+{
+	/* relaxed: a launch at the very moment of a start or stop may count or not */
+	return atomic_load_explicit(&sdk_state, memory_order_relaxed);
+}
 
 /* rocprofiler-sdk's contexts and buffers: made once (sdk_register.c), then only started. */
 #define SDK_BUFFER_BYTES (256u << 10)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/hip_replays.h"
 #include "backend/amd/roctracer_api.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/launches.h"

@@ -7,7 +7,6 @@
 
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/roctracer_calls.h"
-#include "backend/amd/sdk_api.h"
 #include "base/array.h"
 
 struct sdk_kinds sdk_kinds;

@@ -1,12 +1,10 @@
 /* PC sampling service of rocprofiler-sdk: choice of a configuration per GPU, and its life. */
-#include "backend/amd/sdk_pc_sampling.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "backend/amd/sdk_api.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/records.h"
 #include "base/environment.h"

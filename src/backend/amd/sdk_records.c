@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/amd/hip_replays.h"
+#include "backend/amd/hip_graphs.h"
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
-#include "backend/amd/sdk_pc_sampling.h"
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/records.h"
 #include "backend/gpu/tensors.h"

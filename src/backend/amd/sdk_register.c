@@ -26,7 +26,6 @@
 
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
-#include "backend/amd/sdk_pc_sampling.h"
 #include "backend/gpu/records.h"
 #include "base/environment.h"
 #include "base/message.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "backend/amd/sdk_backend.h"
-#include "backend/amd/sdk_pc_sampling.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "record/backend.h"

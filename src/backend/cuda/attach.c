@@ -13,7 +13,6 @@
 #include "backend/cuda/kernel_times.h"
 #include "backend/cuda/pcs/pc_sampling.h"
 #include "backend/cuda/system_call.h"
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/records.h"
 #include "base/clock.h"

@@ -20,7 +20,6 @@
 #include "backend/cuda/pcs/pc_sampling.h"
 #include "backend/cuda/synchronize.h"
 #include "backend/cuda/windows.h"
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/flush_thread.h"
 #include "backend/gpu/launches.h"

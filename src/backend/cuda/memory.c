@@ -6,7 +6,7 @@
 #include "backend/cuda/interface.h"
 #include "backend/gpu/records.h"
 #include "base/array.h"
-#include "driver/gpu_device.h"
+#include "driver/driver.h"
 
 enum {
 	CALL_COPY = 1,

@@ -10,7 +10,6 @@
 
 #include "backend/cuda/attach.h"
 #include "backend/cuda/hold.h"
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/flush_thread.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/records.h"

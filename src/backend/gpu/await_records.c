@@ -1,5 +1,5 @@
 /* Waiting at a flush for records that may come late or never. */
-#include "backend/gpu/await_records.h"
+#include "backend/gpu/records.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

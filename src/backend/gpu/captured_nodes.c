@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/gpu/await_records.h"
+#include "backend/gpu/records.h"
 #include "backend/gpu/tensors.h"
 #include "base/array.h"
 #include "base/clock.h"

@@ -6,8 +6,8 @@
  */
 #include "backend/gpu/flush_thread.h"
 
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/launches.h"
+#include "backend/gpu/records.h"
 #include "backend/gpu/tensors.h"
 #include "record/sets/session.h"
 

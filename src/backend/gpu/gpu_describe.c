@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/launches.h"
 
 void gpu_describe_number(backend_add_fn add, void *user, const char *key, uint64_t value)

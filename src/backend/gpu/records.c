@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "backend/gpu/await_records.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/tensors.h"

@@ -12,7 +12,7 @@
 
 #include <libproton/proton.h>
 
-#include "record/store/trace_event.h"
+#include "record/store/execution.h"
 
 /* Maximum bytes of all buffers of the process. */
 #define DEVICE_BUFFERS_BYTES_MAX ((size_t)512 << 20)

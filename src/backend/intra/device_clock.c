@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "backend/intra/record_overhead.h"
-#include "driver/gpu_device.h"
+#include "driver/driver.h"
 #include "record/store/devices.h"
 
 /* Estimated time from the launch on an idle device to its first instruction. */

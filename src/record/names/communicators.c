@@ -1,5 +1,4 @@
 /* Communicators of collectives, and the scopes that are named for them. */
-#include "record/names/communicators.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -48,4 +48,67 @@ uint32_t frames_as_kernel(uint32_t frame);
 /* The frame of a name; 0: none, or not found without the lock. Call it in a section. */
 uint32_t frames_find_name(const char *name, size_t length);
 
+/*
+ * Communicators of collectives: the scope in which a library such as NCCL launches on one is named
+ * for it, and collectives below that scope are compared between its ranks. Tables of the process
+ * that only grow; lookups take no lock.
+ */
+
+extern pthread_mutex_t communicators_lock; /* guards all additions */
+
+/* A communicator's number of ranks. `id` is equal in all ranks of it, and not 0. */
+void communicators_note(uint64_t id, uint32_t ranks);
+/* Finds or adds several communicators that are used together, with the sum of their ids. */
+void communicators_note_several(uint64_t id, uint32_t count);
+/* The frame of a scope on a communicator: "NAME [8 ranks]"; `name` if there are too many. */
+uint32_t communicators_frame(uint32_t name, uint64_t id);
+/* The communicator of the innermost such scope in a context; 0: there is none. */
+uint64_t communicators_of(uint32_t context);
+
+/* Scopes entered by name, and the steps of reclaiming names, see reused_names.h. */
+
+/* One name is replaced at a time. Lock order: scope_names_lock, a session, frames_lock. */
+extern pthread_mutex_t scope_names_lock;
+
+/* `frame` has a new text: updates its files. `has_moved`: more space. False: a file has none. */
+typedef bool (*scope_names_rename_fn)(uint32_t frame, bool has_moved);
+/*
+ * The context of a scope entered by name below `parent`; a new name may take the place of a cleared
+ * one, with `rename`. *frame: the caller's known frame, or 0; on return the context's frame, or
+ * FRAME_NONE if memory is missing: then the context is `parent`, and the loss has been counted.
+ * Without a name only a known context is found, else SCOPE_NAMES_NONE. Call it in a section.
+ */
+uint32_t scope_names_enter(uint32_t parent, const char *name, size_t length,
+			   scope_names_rename_fn rename, uint32_t *frame);
+#define SCOPE_NAMES_NONE UINT32_MAX
+
+/*
+ * Steps of reclaiming names, in this order, see reclaim_names.c. Names last used before tick
+ * `limit` are set to leaving; false if there are none. Those that no thread used since are removed,
+ * unless `keep_all`, and put in front of the list `first`. Then they may be reused.
+ */
+bool scope_names_mark(uint32_t limit);
+uint32_t scope_names_unlist(uint32_t limit, uint32_t first, bool keep_all);
+void scope_names_give(uint32_t first);
+
+/* Process-wide names of user metrics: each is parsed once, and then is a small integer. */
+
+#define METRIC_NAME_NONE UINT32_MAX
+
+struct metric_name {
+	uint32_t text;  /* frames_string() of the name without suffix */
+	uint32_t flags; /* enum metric_flag */
+};
+
+extern pthread_mutex_t metric_names_lock; /* for fork() */
+
+/*
+ * Removes "(exc)", "(pty)" and "(inc)" at the end of a name, with the preceding blanks; they become
+ * flags. METRIC_NAME_NONE, counted as lost, above LIMITS_METRICS and if out of memory.
+ */
+uint32_t metric_names_add(const char *name);
+struct metric_name metric_names_get(uint32_t id);
+/* False for an id that metric_names_add() has not returned. */
+bool metric_names_exists(uint32_t id);
+
 #endif

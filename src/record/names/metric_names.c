@@ -1,5 +1,4 @@
 /* Process-wide metric names: parsing and registration. */
-#include "record/names/metric_names.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Scopes entered by name: a new name may replace one that only cleared phases have used. */
-#include "record/names/scope_names.h"
+#include "record/names/frames.h"
 
 #include <string.h>
 

@@ -22,7 +22,6 @@
 #include "base/environment.h"
 #include "base/message.h"
 #include "base/utf8.h"
-#include "record/names/communicators.h"
 #include "record/names/frames.h"
 #include "record/sets/session.h"
 #include "record/thread/thread.h"

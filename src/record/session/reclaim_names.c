@@ -19,9 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "record/names/frames.h"
 #include "record/names/name_limits.h"
 #include "record/names/reused_names.h"
-#include "record/names/scope_names.h"
 #include "record/sets/registry.h"
 #include "record/thread/thread.h"
 

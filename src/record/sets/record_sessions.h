@@ -10,8 +10,7 @@
 #include "record/backend.h"
 #include "record/store/execution.h"
 #include "record/store/intra_launch.h"
-#include "record/store/store_samples.h"
-#include "record/store/store_windows.h"
+#include "record/store/store.h"
 
 /* Adds to a counter, such as a loss, of every live session. */
 void record_count(enum counter counter, uint64_t more);

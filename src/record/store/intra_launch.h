@@ -8,7 +8,7 @@
 
 #include <libproton/proton.h>
 
-#include "record/store/trace_event.h"
+#include "record/store/execution.h"
 
 /* A recording warp, with the group of warps it records for, and its sub-tracks. */
 struct intra_unit {

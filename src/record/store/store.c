@@ -10,7 +10,6 @@
 #include "model/load.h"
 #include "record/names/context_tree.h"
 #include "record/names/frames.h"
-#include "record/names/metric_names.h"
 #include "record/names/name_limits.h"
 #include "record/names/reused_names.h"
 #include "record/store/devices.h"

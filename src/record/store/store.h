@@ -5,17 +5,183 @@
 #ifndef RECORD_STORE_STORE_H
 #define RECORD_STORE_STORE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include <libproton/proton.h>
 
+#include "base/err.h"
 #include "base/region.h"
 #include "format/profile_file.h"
 #include "model/profile.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
 #include "record/store/intra_launch.h"
-#include "record/store/store_collectives.h"
-#include "record/store/store_samples.h"
-#include "record/store/store_windows.h"
+
+/*
+ * PC samples in a store: rows per instruction and stall reason, the time of functions in kernel
+ * rows, and the code objects and source files that they refer to. As in store.h, the session's lock
+ * is held around every call.
+ */
+
+struct store;
+
+#define SAMPLE_REASONS_MAX 128u
+
+/* Samples of one instruction with one stall reason, as they come from the vendor's library. */
+struct pc_sample {
+	uint32_t function; /* functions.h */
+	uint32_t offset;
+	uint32_t reason; /* as store_samples_add_reason() returned */
+	uint64_t samples;
+	uint64_t not_issued;
+};
+
+/* The index of a stall reason by the vendor's name, added if new; UINT32_MAX: too many. */
+uint32_t store_samples_add_reason(const char *name);
+
+/* Part of struct store. */
+struct store_samples {
+	uint32_t *slots; /* index over TABLE_PCS by content: a row, 0 = free */
+	uint32_t slot_count;
+	uint32_t slots_used;
+	uint32_t free_pc; /* lists of unused rows */
+	uint32_t free_run;
+	struct region function_rows; /* u32 per process-wide function: its row */
+	struct region last_runs;     /* u32 per row of TABLE_KERNELS: the run added to last */
+	uint32_t reasons[SAMPLE_REASONS_MAX]; /* string of each stall reason */
+	uint64_t code_object_bytes;
+	uint32_t code_object_generation; /* as of the last search for missing code objects */
+	bool has_missing;                /* a sampled function's code object is not in the file */
+	bool is_ready;                   /* the tables have row 0 */
+};
+
+void store_samples_fini(struct store *store);
+/* Adds samples of the launch `context`, or PROTON_CONTEXT_ROOT: unknown. False: no space. */
+bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
+		       const struct pc_sample *sample);
+/* Stores the code objects of sampled functions that became known since the last call. */
+void store_samples_find_code_objects(struct store *store);
+/* Adds time during which samples of a function were taken to a kernel row. */
+void store_samples_run(struct store *store, uint32_t kernel, uint32_t function,
+		       uint64_t sampled_ns);
+/* Frees the rows of a kernel row, or of an epoch. */
+void store_samples_drop_runs(struct store *store, uint32_t kernel);
+void store_samples_drop_epoch(struct store *store, uint32_t epoch);
+
+/* Stores a copy of a source file: its beginning, or nothing if `bytes` is NULL. */
+void store_samples_source(struct store *store, const char *path, const void *bytes, uint64_t length,
+			  uint64_t hash);
+
+/* Estimates from windows: each node's gains, by group of windows. With the session's lock. */
+
+struct store;
+
+/* A window in which kernels are recorded. */
+struct record_window {
+	uint64_t open_ns;  /* monotonic */
+	uint64_t close_ns; /* 0: it is open */
+	uint32_t group;    /* of model/estimates.h */
+	double weight;     /* the time that it stands for, in units of its length */
+	double slowness;   /* the rate of the program's steps over that in windows */
+};
+
+/* The sums in a row of kernels when it was counted last. */
+struct seen_kernel {
+	uint64_t total_ns;
+	uint64_t count;
+};
+
+/* Part of struct store. */
+struct store_windows {
+	struct region seen;      /* struct seen_kernel, per row of TABLE_KERNELS */
+	struct record_window at; /* the open window; open_ns 0: there is none */
+	uint64_t active_ns;      /* time during which the session was active */
+	uint64_t since_ns;       /* since when it is active; 0: it is not */
+	uint64_t written_ns;     /* part of it that is in the root's vector */
+	bool has_any;            /* there was a window */
+};
+
+/* A window was opened, or is closed: then all of its records have arrived. */
+void store_windows_set(struct store *store, const struct record_window *window);
+/* The session has ended. */
+void store_windows_finish(struct store *store, uint64_t now_ns);
+
+/* The row of a kernel; NULL: it was never counted. */
+static inline struct seen_kernel *store_windows_seen(const struct store_windows *windows,
+						     uint32_t kernel)
+{
+	struct seen_kernel *rows = windows->seen.base;
+
+	return region_holds(&windows->seen, (kernel + 1ull) * sizeof(*rows)) ? &rows[kernel] : NULL;
+}
+
+/* A row of kernels is new. */
+static inline void store_windows_forget_kernel(const struct store_windows *windows, uint32_t kernel)
+{
+	struct seen_kernel *seen = store_windows_seen(windows, kernel);
+
+	if (seen)
+		*seen = (struct seen_kernel){0};
+}
+
+static inline uint64_t store_windows_active(const struct store_windows *windows, uint64_t now_ns)
+{
+	return windows->active_ns +
+	       (windows->since_ns && now_ns > windows->since_ns ? now_ns - windows->since_ns : 0);
+}
+
+static inline void store_windows_set_active(struct store_windows *windows, bool is_active,
+					    uint64_t now_ns)
+{
+	windows->active_ns = store_windows_active(windows, now_ns);
+	windows->since_ns = is_active ? now_ns : 0;
+}
+
+/*
+ * Durations of collectives, by occurrence: the waiting of ranks is computed from them when profiles
+ * of ranks are merged. Under the session's lock, after a kernel's record has arrived.
+ */
+
+struct store;
+
+struct collective_series {
+	uint32_t first_row; /* of TABLE_DURATIONS; 0: none */
+	uint32_t last_row;
+	uint32_t rows;
+	uint32_t stride;
+	uint32_t count; /* occurrences so far, recorded or not */
+	uint32_t epoch; /* the last one's */
+	uint32_t node;
+	uint32_t next;  /* series + 1 of the node with another communicator; 0: none */
+	uint32_t group; /* string of the file: the communicator; 0: not known */
+	uint64_t communicator;
+};
+
+struct collectives {
+	struct region series_of_node; /* u32 per node: its newest series + 1 */
+	struct region kind_of_frame;  /* u8 per frame: 0 not known, 1 no collective, 2 one */
+	struct collective_series *series;
+	size_t count, capacity;
+	uint32_t free_row;
+	uint32_t rows; /* in use */
+};
+
+int store_collectives_init(struct store *store, struct proton_error *err);
+void store_collectives_fini(struct store *store);
+/* Adds an occurrence if the node is a collective's kernel; `scopes` tells the communicator. */
+void store_collectives_kernel(struct store *store, uint32_t node, uint32_t scopes, uint32_t epoch,
+			      uint64_t duration_ns);
+/* Adds one that was timed on the host, in a node of any name. */
+void store_collectives_add(struct store *store, uint32_t node, uint32_t epoch, uint32_t flags,
+			   uint64_t duration_ns);
+/* Any thread: true if the node has occurrences, which need the lock. */
+bool store_collectives_has(const struct store *store, uint32_t node);
+/* Drops durations that ended in this epoch. */
+void store_collectives_drop_epoch(struct store *store, uint32_t epoch);
+/* True if a kernel of that name is a collective: by the table here, or by PROTON_COLLECTIVES. */
+bool store_collectives_match(const char *name);
 
 #define LANE_NONE UINT32_MAX
 #define STORE_LANE_CACHE 64u

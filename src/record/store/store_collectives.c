@@ -5,7 +5,7 @@
  * and from then on only every second occurrence is recorded: the rest covers the whole run, and has
  * the same occurrences in all ranks.
  */
-#include "record/store/store_collectives.h"
+#include "record/store/store.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "base/array.h"
 #include "base/environment.h"
 #include "base/message.h"
-#include "record/names/communicators.h"
+#include "record/names/frames.h"
 #include "record/store/store_rows.h"
 
 #define NODES_RESERVE (4ull << 30)

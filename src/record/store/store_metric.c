@@ -4,7 +4,6 @@
 
 #include "model/clamped.h"
 #include "record/names/frames.h"
-#include "record/names/metric_names.h"
 #include "record/store/store_rows.h"
 
 static const char *type_name(uint32_t type)

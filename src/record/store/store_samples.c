@@ -1,5 +1,5 @@
 /* PC samples in a store. */
-#include "record/store/store_samples.h"
+#include "record/store/store.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Estimates from windows in a store. */
-#include "record/store/store_windows.h"
+#include "record/store/store.h"
 
 #include "model/estimates.h"
-#include "record/names/metric_names.h"
+#include "record/names/frames.h"
 #include "record/store/store_rows.h"
 
 #define SEEN_RESERVE (16ull << 30) /* as many rows as MAP_RESERVE of store.c has */

@@ -17,7 +17,7 @@
 /* A number or vector given during capture, perhaps for a scope around the kernel. */
 struct captured_metric {
 	struct proton_context where; /* below <captured_at> */
-	uint32_t name;               /* record/names/metric_names.h */
+	uint32_t name;               /* record/names/frames.h */
 	struct proton_metric value;  /* not a STRING; .name is unused; elements are owned */
 };
 

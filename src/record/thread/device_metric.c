@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "record/names/metric_names.h"
+#include "record/names/frames.h"
 #include "record/sets/record_sessions.h"
 #include "record/thread/adding.h"
 #include "record/thread/captured.h"

@@ -11,7 +11,7 @@
 struct device_metric {
 	struct proton_context where; /* when captured: below <captured_at> */
 	uint32_t newest_serial;      /* when captured: later sessions do not know it */
-	uint32_t name;               /* record/names/metric_names.h */
+	uint32_t name;               /* record/names/frames.h */
 	enum proton_metric_type type;
 	enum proton_element element;
 	uint32_t count; /* elements */

@@ -2,7 +2,6 @@
 #include <libproton/proton.h>
 
 #include "record/names/frames.h"
-#include "record/names/metric_names.h"
 #include "record/thread/adding.h"
 #include "record/thread/captured.h"
 #include "record/thread/thread_self.h"

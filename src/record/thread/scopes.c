@@ -16,7 +16,6 @@
 #include "record/names/frames.h"
 #include "record/names/name_limits.h"
 #include "record/names/reused_names.h"
-#include "record/names/scope_names.h"
 #include "record/sets/registry.h"
 #include "record/thread/thread_self.h"
 

@@ -18,7 +18,7 @@
 
 #include "format/rows.h"
 #include "record/sets/session.h"
-#include "record/store/trace_event.h"
+#include "record/store/execution.h"
 
 extern pthread_mutex_t thread_trace_list_lock; /* for fork() */
 

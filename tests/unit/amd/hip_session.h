@@ -9,7 +9,6 @@
 #include "unit/recorded.h"
 
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/hip_replays.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
 #include "record/record.h"

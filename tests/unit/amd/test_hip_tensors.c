@@ -2,7 +2,7 @@
 #include "unit/amd/hip_session.h"
 
 #include "driver/hip_functions.h"
-#include "record/names/metric_names.h"
+#include "record/names/frames.h"
 
 #define EXEC 0x9000u
 #define GRAPH 0x8000u

@@ -3,7 +3,7 @@
 #include "unit/amd/roctracer_session.h"
 
 #include "record/backend.h"
-#include "record/names/metric_names.h"
+#include "record/names/frames.h"
 #include "record/record.h"
 #include "record/thread/device_metric.h"
 

@@ -10,7 +10,6 @@
 #include <sys/sendfile.h>
 
 #include "driver/driver.h"
-#include "driver/gpu_device.h"
 #include "fake/gpus.h"
 #include "record/store/devices.h"
 #include "record/thread/record_launch.h"

@@ -5,7 +5,6 @@
 #include "backend/intra/sm_id.h"
 #include "driver/amd_gpus.h"
 #include "driver/driver.h"
-#include "driver/gpu_device.h"
 #include "driver/hip_abi.h"
 #include "export/export.h"
 #include "fake/gpus.h"

@@ -1,7 +1,7 @@
 /* backend/gpu/await_records: waiting for records that never come, with a vendor of the test. */
 #include "unit/recorded.h"
 
-#include "backend/gpu/await_records.h"
+#include "backend/gpu/records.h"
 #include "base/clock.h"
 
 #define MISSING "lost: kernel record never received"

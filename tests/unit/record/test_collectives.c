@@ -1,7 +1,7 @@
 /* record/store_collectives: names of collectives, durations by occurrence, limit, clearing. */
 #include "unit/recorded.h"
 
-#include "record/store/store_collectives.h"
+#include "record/store/store.h"
 
 #define FULL (256u * DURATIONS_PER_ROW)
 

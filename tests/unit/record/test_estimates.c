@@ -8,7 +8,6 @@
 #include "model/rollup.h"
 #include "record/names/context_tree.h"
 #include "record/names/frames.h"
-#include "record/names/metric_names.h"
 #include "record/store/devices.h"
 #include "record/store/store_rows.h"
 
