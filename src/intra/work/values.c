@@ -320,6 +320,17 @@ static void compute_bits(enum program_op op, const struct value *a, const struct
 	}
 }
 
+/* Hashes multiply until only some bits remain; affine forms have all of them. */
+static bool may_overflow(const struct evaluation *evaluation, const struct value *value)
+{
+	int64_t low;
+	int64_t high;
+
+	return value->kind == VALUE_NUMBER &&
+	       affine_range(&value->form, &evaluation->sizes, &low, &high) &&
+	       (low < INT32_MIN || high > UINT32_MAX);
+}
+
 static void compute_number(struct evaluation *evaluation, const struct program_line *line,
 			   struct value *out)
 {
@@ -354,6 +365,8 @@ static void compute_number(struct evaluation *evaluation, const struct program_l
 	default:
 		compute_bits(line->op, a, b, evaluation, out);
 	}
+	if (line->types[0].bits <= 32 && may_overflow(evaluation, out))
+		out->kind = VALUE_UNKNOWN;
 }
 
 /* ------------------------------------------------------------------ tensors */
