@@ -41,3 +41,9 @@ bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t elem
 		memset(bytes + known * element_bytes, 0, (*capacity - known) * element_bytes);
 	return true;
 }
+
+void array_free_all(void *const *arrays, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		free(arrays[i]);
+}

@@ -21,6 +21,11 @@ bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t elem
 	(array_reserve(&(data), &(capacity), (size_t)(count) + 1, sizeof(*(data))) &&              \
 	 ((data)[(count)++] = __VA_ARGS__, true))
 
+/* free() of each; they may be NULL. */
+#define FREE_ALL(...)                                                                              \
+	array_free_all((void *const[]){__VA_ARGS__}, ARRAY_LENGTH(((void *const[]){__VA_ARGS__})))
+void array_free_all(void *const *arrays, size_t count);
+
 /* For comparison: below, equal to or above 0. Several keys: ORDER_OF() ?: ORDER_OF(). */
 #define ORDER_OF(a, b) (((a) > (b)) - ((a) < (b)))
 

@@ -272,8 +272,6 @@ bool interpreter_find(const char *module, struct interpreter *found)
 
 void interpreter_fini(struct interpreter *interpreter)
 {
-	free(interpreter->path);
-	free(interpreter->executable);
-	free(interpreter->package);
+	FREE_ALL(interpreter->path, interpreter->executable, interpreter->package);
 	*interpreter = (struct interpreter){0};
 }

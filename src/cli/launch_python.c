@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/message.h"
 #include "cli/handover.h"
 #include "cli/interpreter.h"
@@ -109,8 +110,6 @@ void launch_python(const struct options *options)
 no_memory:
 	message("out of memory");
 out:
-	free(argv);
-	free(library);
-	free(hook);
+	FREE_ALL(argv, library, hook);
 	interpreter_fini(&python);
 }

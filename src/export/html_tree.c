@@ -49,11 +49,7 @@ bool html_tree_init(struct html_tree *tree, const struct export_view *view)
 void html_tree_fini(struct html_tree *tree)
 {
 	html_bytes_fini(&tree->bytes);
-	free(tree->nodes);
-	free(tree->own);
-	free(tree->number_of_frame);
-	free(tree->frames);
-	free(tree->per);
+	FREE_ALL(tree->nodes, tree->own, tree->number_of_frame, tree->frames, tree->per);
 }
 
 /* ------------------------------------------------------------------ bytes */

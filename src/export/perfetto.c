@@ -746,11 +746,7 @@ int export_perfetto_part(const struct profile *profile, const struct trace_part 
 	protobuf_fini(&p.writer);
 	out_fini(&p.packets);
 	out_fini(&p.text);
-	free(p.known_frames);
-	free(p.known_stacks);
-	free(p.known_counters);
-	free(p.ends_ns);
-	free(p.arrows);
+	FREE_ALL(p.known_frames, p.known_stacks, p.known_counters, p.ends_ns, p.arrows);
 	timeline_fini(&p.timeline);
 	return status;
 }

@@ -383,12 +383,8 @@ static void pprof_fini(struct pprof *pprof)
 {
 	for (size_t m = 0; pprof->all_own && m < pprof->view->metric_count; m++)
 		free(pprof->all_own[m]);
-	free(pprof->index_of_string);
-	free(pprof->has_location);
-	free(pprof->values);
-	free(pprof->device_own);
-	free(pprof->all_own);
-	free(pprof->stack);
+	FREE_ALL(pprof->index_of_string, pprof->has_location, pprof->values, pprof->device_own,
+		 pprof->all_own, pprof->stack);
 	protobuf_fini(&pprof->buffer);
 	out_fini(&pprof->bytes);
 }

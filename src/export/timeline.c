@@ -276,10 +276,7 @@ int timeline_init(struct timeline *timeline, const struct profile *profile,
 
 void timeline_fini(struct timeline *timeline)
 {
-	free(timeline->order);
-	free(timeline->first);
-	free(timeline->lanes);
-	free(timeline->tracks);
+	FREE_ALL(timeline->order, timeline->first, timeline->lanes, timeline->tracks);
 	timeline_backward_fini(&timeline->backward);
 	*timeline = (struct timeline){0};
 }

@@ -140,9 +140,7 @@ bool timeline_backward_init(struct timeline_backward *backward, const struct pro
 			ARRAY_SORT(moments.rows, moments.count, compare_moments);
 		is_done = is_done && connect(backward, &moments);
 	}
-	free(places.scopes);
-	free(places.is_scope);
-	free(moments.rows);
+	FREE_ALL(places.scopes, places.is_scope, moments.rows);
 	if (!is_done)
 		timeline_backward_fini(backward);
 	return is_done;

@@ -236,12 +236,8 @@ void tree_plan_fini(struct tree_plan *plan)
 {
 	for (size_t i = 0; i < plan->key_count; i++)
 		free(plan->keys[i].owned);
-	free(plan->keys);
-	free(plan->metric_keys);
-	free(plan->user_keys);
-	free(plan->device_texts);
-	free(plan->devices);
-	free(plan->entries);
+	FREE_ALL(plan->keys, plan->metric_keys, plan->user_keys, plan->device_texts, plan->devices,
+		 plan->entries);
 	*plan = (struct tree_plan){0};
 }
 

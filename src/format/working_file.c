@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/size_signal.h"
 #include "format/packed_file.h"
 #include "format/profile_snapshot.h"
@@ -535,8 +536,6 @@ void working_file_close(struct working_file *file)
 
 	if (file->fd >= 0 && has_descriptor(file, &st))
 		close(file->fd);
-	free(file->path);
-	free(file->leftover);
-	free(file->earlier);
+	FREE_ALL(file->path, file->leftover, file->earlier);
 	*file = (struct working_file){.fd = -1};
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 
 struct fold {
@@ -283,8 +284,5 @@ void profile_fold(struct profile *profile, const bool *is_hidden)
 	}
 	hash_table_fini(&fold.children);
 	hash_table_fini(&fold.rows);
-	free(fold.map);
-	free(fold.is_fused);
-	free(fold.is_indexed);
-	free(fold.is_moved);
+	FREE_ALL(fold.map, fold.is_fused, fold.is_indexed, fold.is_moved);
 }

@@ -620,20 +620,10 @@ static bool alloc_maps(struct view_loader *loader)
 
 static void free_maps(struct view_loader *loader)
 {
-	free(loader->nodes);
-	free(loader->frames);
-	free(loader->strings);
-	free(loader->metrics);
-	free(loader->is_widened);
-	free(loader->devices);
-	free(loader->kernels);
-	free(loader->kernel_nodes);
-	free(loader->metric_uses);
-	free(loader->device_uses);
-	free(loader->seen_values);
-	free(loader->seen_kernels);
-	free(loader->is_selected);
-	free(loader->is_kept);
+	FREE_ALL(loader->nodes, loader->frames, loader->strings, loader->metrics,
+		 loader->is_widened, loader->devices, loader->kernels, loader->kernel_nodes,
+		 loader->metric_uses, loader->device_uses, loader->seen_values,
+		 loader->seen_kernels, loader->is_selected, loader->is_kept);
 }
 
 int profile_load_view(const struct profile_view *view, uint32_t phase, struct profile **out,

@@ -438,12 +438,6 @@ void samples_free(struct profile_samples *samples)
 {
 	if (!samples)
 		return;
-	free(samples->reasons);
-	free(samples->pcs);
-	free(samples->functions);
-	free(samples->code_objects);
-	free(samples->sources);
-	free(samples->files);
-	free(samples->content);
-	free(samples);
+	FREE_ALL(samples->reasons, samples->pcs, samples->functions, samples->code_objects,
+		 samples->sources, samples->files, samples->content, samples);
 }

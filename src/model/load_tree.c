@@ -301,10 +301,7 @@ int load_tree(struct token_source *source, struct profile **out, struct proton_e
 	}
 	if (status == PROTON_OK && profile->out_of_memory)
 		status = err_nomem(err);
-	free(loader.stack);
-	free(loader.last_uses);
-	free(loader.root.names);
-	free(loader.elements);
+	FREE_ALL(loader.stack, loader.last_uses, loader.root.names, loader.elements);
 	if (status == PROTON_OK)
 		*out = profile;
 	else

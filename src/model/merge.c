@@ -85,17 +85,12 @@ void merge_free(struct merge *merge)
 		return;
 	restore_kinds(merge);
 	drop_maps(merge);
-	free(merge->last_frames);
-	free(merge->nodes);
-	free(merge->places);
-	free(merge->is_kernel_frame);
+	FREE_ALL(merge->last_frames, merge->nodes, merge->places, merge->is_kernel_frame);
 	hash_table_fini(&merge->children);
 	hash_table_fini(&merge->values);
 	hash_table_fini(&merge->kernels);
 	hash_table_fini(&merge->counters);
-	free(merge->newest);
-	free(merge->older);
-	free(merge);
+	FREE_ALL(merge->newest, merge->older, merge);
 }
 
 static uint32_t *new_map(struct merge *merge, size_t count)

@@ -1,4 +1,5 @@
 /* Making a profile, and freeing it with all of its parts. They are built with profile.c. */
+#include "base/array.h"
 #include "model/profile.h"
 
 #include <stdlib.h>
@@ -37,17 +38,9 @@ void profile_free(struct profile *profile)
 	ranks_free(profile->ranks);
 	waits_free(profile->waits);
 	strings_fini(&profile->strings);
-	free(profile->frames);
-	free(profile->nodes);
-	free(profile->metrics);
-	free(profile->values);
-	free(profile->kernels);
-	free(profile->configs);
-	free(profile->histograms);
-	free(profile->words);
-	free(profile->devices);
-	free(profile->info);
-	free(profile->counters);
+	FREE_ALL(profile->frames, profile->nodes, profile->metrics, profile->values,
+		 profile->kernels, profile->configs, profile->histograms, profile->words,
+		 profile->devices, profile->info, profile->counters);
 	hash_table_fini(&profile->frame_index);
 	hash_table_fini(&profile->metric_index);
 	free(profile);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "model/clamped.h"
 #include "model/merge.h"
@@ -14,9 +15,7 @@ void rank_values_free(struct rank_values *values)
 	if (!values)
 		return;
 	for (size_t i = 0; i < RANK_VALUES_MAX; i++) {
-		free(values->rows[i].times);
-		free(values->rows[i].values);
-		free(values->rows[i].types);
+		FREE_ALL(values->rows[i].times, values->rows[i].values, values->rows[i].types);
 	}
 	free(values);
 }

@@ -22,9 +22,7 @@ void ranks_free(struct profile_ranks *ranks)
 {
 	if (!ranks)
 		return;
-	free(ranks->rows);
-	free(ranks->spreads);
-	free(ranks->spread_of_node);
+	FREE_ALL(ranks->rows, ranks->spreads, ranks->spread_of_node);
 	value_spreads_fini(&ranks->values);
 	free(ranks->columns);
 	hash_table_fini(&ranks->column_index);

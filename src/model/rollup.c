@@ -177,9 +177,7 @@ bool value_index_init(struct value_index *index, const struct profile *profile)
 
 void value_index_fini(struct value_index *index)
 {
-	free(index->first);
-	free(index->nodes);
-	free(index->values);
+	FREE_ALL(index->first, index->nodes, index->values);
 	*index = (struct value_index){0};
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "format/packed_file.h"
 #include "model/ranks.h"
 
@@ -130,11 +131,6 @@ int profile_save(const struct profile *profile, struct out *out, struct proton_e
 		make_kernels(profile, &rows);
 		status = write_rows(profile, &rows, out, err);
 	}
-	free(rows.nodes);
-	free(rows.values);
-	free(rows.kernels);
-	free(rows.configs);
-	free(rows.waits);
-	free(rows.occurrences);
+	FREE_ALL(rows.nodes, rows.values, rows.kernels, rows.configs, rows.waits, rows.occurrences);
 	return status;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 static int own_table(struct profile_trace *trace, struct profile_view *view, enum table_id table,
 		     const void **rows, uint64_t count, struct proton_error *err)
 {
@@ -64,12 +66,6 @@ void trace_free(struct profile_trace *trace)
 		return;
 	for (int id = 0; id < TABLE_COUNT; id++)
 		free(trace->owned[id]);
-	free(trace->file);
-	free(trace->nodes);
-	free(trace->metrics);
-	free(trace->is_widened);
-	free(trace->devices);
-	free(trace->strings);
-	free(trace->is_selected);
-	free(trace);
+	FREE_ALL(trace->file, trace->nodes, trace->metrics, trace->is_widened, trace->devices,
+		 trace->strings, trace->is_selected, trace);
 }

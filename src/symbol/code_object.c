@@ -311,8 +311,6 @@ int code_object_open(struct code_object *object, const void *bytes, size_t lengt
 
 void code_object_close(struct code_object *object)
 {
-	free(object->functions);
-	free(object->by_name);
-	free(object->code);
+	FREE_ALL(object->functions, object->by_name, object->code);
 	*object = (struct code_object){0};
 }

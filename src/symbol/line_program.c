@@ -480,9 +480,6 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 
 void line_rows_fini(struct line_rows *rows)
 {
-	free(rows->rows);
-	free(rows->directories);
-	free(rows->files);
-	free(rows->units);
+	FREE_ALL(rows->rows, rows->directories, rows->files, rows->units);
 	*rows = (struct line_rows){0};
 }

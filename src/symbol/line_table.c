@@ -355,9 +355,7 @@ static int join_calls(struct line_table *table, const struct segments *lines,
 	}
 	if (status == PROTON_OK)
 		status = join_segments(table, lines, &ranges, add_inlined_calls, &joining);
-	free(joining.frames);
-	free(joining.names);
-	free(ranges.segments);
+	FREE_ALL(joining.frames, joining.names, ranges.segments);
 	return joining.is_out_of_memory ? PROTON_E_NOMEM : status;
 }
 

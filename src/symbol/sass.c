@@ -304,11 +304,7 @@ void sass_close(struct sass *sass)
 	if (!sass)
 		return;
 	code_object_close(&sass->code_object);
-	free(sass->bytes);
-	free(sass->text);
-	free(sass->instructions);
-	free(sass->labels);
-	free(sass);
+	FREE_ALL(sass->bytes, sass->text, sass->instructions, sass->labels, sass);
 }
 
 uint32_t sass_function(const struct sass *sass, const char *name)

@@ -193,9 +193,7 @@ static void free_tensor(struct tensor *tensor, bool is_released)
 	free_slot = tensor->slot + 1;
 	if (is_released)
 		device_metric_release(&tensor->metric);
-	free(tensor->executions);
-	free(tensor->values);
-	free(tensor);
+	FREE_ALL(tensor->executions, tensor->values, tensor);
 }
 
 static void drop_values(struct tensor *tensor, bool is_released)

@@ -287,8 +287,6 @@ bool trace_builder_commit(struct trace_builder *builder, const struct launch_tot
 
 void trace_builder_fini(struct trace_builder *builder)
 {
-	free(builder->units);
-	free(builder->events);
-	free(builder->nodes);
+	FREE_ALL(builder->units, builder->events, builder->nodes);
 	*builder = (struct trace_builder){0};
 }

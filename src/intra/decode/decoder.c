@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "intra/decode/decode_parts.h"
 
 /*
@@ -41,13 +42,8 @@ void decoder_begin(struct decoder *decoder, const struct instrument_layout *layo
 
 void decoder_fini(struct decoder *decoder)
 {
-	free(decoder->executions);
-	free(decoder->late_ends);
-	free(decoder->sums);
-	free(decoder->events);
-	free(decoder->event_lists);
-	free(decoder->ends);
-	free(decoder->readings);
+	FREE_ALL(decoder->executions, decoder->late_ends, decoder->sums, decoder->events,
+		 decoder->event_lists, decoder->ends, decoder->readings);
 	*decoder = (struct decoder){0};
 }
 

@@ -368,10 +368,7 @@ int hoist(const struct ir_function *function, char **text_out, size_t *length_ou
 		write_text(&hoisting, &out);
 		status = out_finish_text(&out, text_out, length_out, err);
 	}
-	free(hoisting.lines);
-	free(hoisting.sources);
-	free(hoisting.groups);
-	free(hoisting.moves);
+	FREE_ALL(hoisting.lines, hoisting.sources, hoisting.groups, hoisting.moves);
 	hash_table_fini(&hoisting.evidence);
 	hash_table_fini(&hoisting.chains);
 	ir_names_fini(&hoisting.definitions);

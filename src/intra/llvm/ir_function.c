@@ -303,9 +303,7 @@ void ir_function_write_line(const struct ir_function *function, uint32_t line, s
 
 void ir_function_fini(struct ir_function *function)
 {
-	free(function->blocks);
-	free(function->successors);
-	free(function->markers);
+	FREE_ALL(function->blocks, function->successors, function->markers);
 	*function = (struct ir_function){0};
 }
 

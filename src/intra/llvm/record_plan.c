@@ -479,9 +479,6 @@ int plan_make(const struct ir_function *function, struct instrument_layout *layo
 
 void plan_fini(struct plan *plan)
 {
-	free(plan->sites);
-	free(plan->blocks);
-	free(plan->predecessors);
-	free(plan->used);
+	FREE_ALL(plan->sites, plan->blocks, plan->predecessors, plan->used);
 	*plan = (struct plan){0};
 }

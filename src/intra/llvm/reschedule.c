@@ -590,9 +590,7 @@ int reschedule(const struct ir_function *function, char **text_out, size_t *leng
 	*text_out = NULL;
 	if (function->marker_count && !function->is_amd && ir_function_can_rename(function))
 		status = move(&motion, text_out, length_out, err);
-	free(motion.groups);
-	free(motion.moves);
-	free(motion.loops);
+	FREE_ALL(motion.groups, motion.moves, motion.loops);
 	ir_names_fini(&motion.names);
 	return status;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "intra/llvm/sum_positions.h"
 
 #define VARIABLES_MAX 512u
@@ -322,8 +323,6 @@ int sum_plan_make(const struct ir_function *function, const struct plan *plan, b
 
 void sum_plan_fini(struct sum_plan *sums)
 {
-	free(sums->sums);
-	free(sums->variables);
-	free(sums->values);
+	FREE_ALL(sums->sums, sums->variables, sums->values);
 	*sums = (struct sum_plan){0};
 }

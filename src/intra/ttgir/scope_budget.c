@@ -504,14 +504,9 @@ int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
 			apply_choice(&choosing, can_stride, budget);
 		else
 			status = err_nomem(err);
-		free(choosing.used);
-		free(choosing.limit);
-		free(choosing.order);
-		free(choosing.prices);
-		free(choosing.executions);
-		free(choosing.registers);
-		free(choosing.is_excluded);
-		free(choosing.ranks);
+		FREE_ALL(choosing.used, choosing.limit, choosing.order, choosing.prices,
+			 choosing.executions, choosing.registers, choosing.is_excluded,
+			 choosing.ranks);
 	}
 	if (status == PROTON_OK)
 		kernel_cost_fini(&cost);

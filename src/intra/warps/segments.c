@@ -431,9 +431,6 @@ bool warps_add(struct warps *warps, const struct decoder *decoder, const struct 
 
 void warps_fini(struct warps *warps)
 {
-	free(warps->segments);
-	free(warps->async_ends);
-	free(warps->waits);
-	free(warps->open);
+	FREE_ALL(warps->segments, warps->async_ends, warps->waits, warps->open);
 	*warps = (struct warps){0};
 }

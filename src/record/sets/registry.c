@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "model/profile.h"
 #include "record/backend_use.h"
 
@@ -65,9 +66,7 @@ uint32_t registry_live_count(void)
 
 void registry_free_texts(struct session *session)
 {
-	free(session->path);
-	free(session->mode);
-	free(session->format);
+	FREE_ALL(session->path, session->mode, session->format);
 	session->path = NULL;
 	session->mode = NULL;
 	session->format = NULL;

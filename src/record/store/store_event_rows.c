@@ -251,8 +251,6 @@ void store_event_rows_clear(struct store *store)
 
 void store_event_rows_fini(struct store *store)
 {
-	free(store->free_events.items);
-	free(store->free_samples.items);
-	free(store->sealed_events.items);
-	free(store->sample_chunks.items);
+	FREE_ALL(store->free_events.items, store->free_samples.items, store->sealed_events.items,
+		 store->sample_chunks.items);
 }

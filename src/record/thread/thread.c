@@ -6,6 +6,7 @@
 
 #include <libproton/proton.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "record/names/name_limits.h"
 #include "record/names/reused_names.h"
@@ -27,9 +28,7 @@ static void thread_free(void *data)
 	thread_trace_give_back(&thread->trace);
 	thread_trace_remove(&thread->trace);
 	thread_self = NULL;
-	free(thread->stack.scopes);
-	free(thread->others);
-	free(thread);
+	FREE_ALL(thread->stack.scopes, thread->others, thread);
 }
 
 static void make_exit_key(void)

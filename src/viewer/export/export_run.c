@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/message.h"
 #include "export/bounds.h"
 #include "viewer/export/export_measure.h"
@@ -169,14 +170,10 @@ static void chosen_fini(struct chosen *chosen)
 		metric_column_fini(&chosen->thresholds[i]);
 	free(chosen->thresholds);
 	report_fini(&chosen->report);
-	free(chosen->described);
-	free(chosen->measures);
-	free(chosen->names);
+	FREE_ALL(chosen->described, chosen->measures, chosen->names);
 	derive_fini(&chosen->derive);
 	metrics_fini(&chosen->metrics);
-	free(chosen->state);
-	free(chosen->title);
-	free(chosen->owner);
+	FREE_ALL(chosen->state, chosen->title, chosen->owner);
 }
 
 static void choose_names(struct chosen *chosen, const struct options *options,

@@ -135,9 +135,7 @@ static void write_rows(struct page *page, const struct grid *grid)
 		json_end_array(json);
 	}
 	json_end_array(json);
-	free(first);
-	free(last);
-	free(count);
+	FREE_ALL(first, last, count);
 }
 
 /* A column of the heat map: by row the maximum, its rank, and the mean; 0: no time. */

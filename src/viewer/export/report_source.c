@@ -3,6 +3,7 @@
  * [file, line, inlined, samples, reasons, instructions]; reasons are pairs of an index and a count,
  * and an instruction is [variant, offset, text, samples, reasons].
  */
+#include "base/array.h"
 #include "viewer/export/report_pages.h"
 
 #include <stdlib.h>
@@ -221,8 +222,6 @@ int report_source_write(struct profile *profile, const struct options *options, 
 		out_fini(&page.text);
 	}
 	source_report_fini(&report);
-	free(page.files);
-	free(page.number_of_file);
-	free(state);
+	FREE_ALL(page.files, page.number_of_file, state);
 	return status == PROTON_OK && out->errnum ? err_nomem(err) : status;
 }

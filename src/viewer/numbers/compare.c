@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/message.h"
 #include "export/bounds.h"
 #include "model/merge.h"
@@ -32,9 +33,8 @@ void comparison_end(struct comparison *comparison)
 	merge_free(comparison->merge);
 	profile_free(comparison->all);
 	for (size_t i = 0; i < comparison->name_count; i++) {
-		free(comparison->metrics[i].name);
-		free(comparison->metrics[i].source);
-		free(comparison->metrics[i].label);
+		FREE_ALL(comparison->metrics[i].name, comparison->metrics[i].source,
+			 comparison->metrics[i].label);
 	}
 	free(comparison->metrics);
 }

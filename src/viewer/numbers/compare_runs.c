@@ -38,10 +38,7 @@ struct runs {
 
 static void runs_fini(struct runs *runs)
 {
-	free(runs->entries);
-	free(runs->has_node);
-	free(runs->values);
-	free(runs->first);
+	FREE_ALL(runs->entries, runs->has_node, runs->values, runs->first);
 }
 
 static void reserve_nodes(struct runs *runs, size_t count)

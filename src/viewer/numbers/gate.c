@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
@@ -104,10 +105,7 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 
 void gate_fini(struct gate *gate)
 {
-	free(gate->text);
-	free(gate->metric);
-	free(gate->pattern);
-	free(gate->amount_text);
+	FREE_ALL(gate->text, gate->metric, gate->pattern, gate->amount_text);
 	*gate = (struct gate){0};
 }
 

@@ -96,9 +96,7 @@ void source_code_fini(struct source_code *code)
 {
 	for (size_t i = 0; i < code->code_object_count; i++)
 		sass_close(code->disassembled[i]);
-	free(code->disassembled);
-	free(code->has_failed);
-	free(code->items);
+	FREE_ALL(code->disassembled, code->has_failed, code->items);
 }
 
 const struct source_instruction *source_code_of(const struct source_code *code,

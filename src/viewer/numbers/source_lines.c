@@ -249,10 +249,7 @@ int source_report_init(struct source_report *report, struct profile *profile, co
 	collect(&collector, state);
 	make_kernels(&collector);
 	add_apportioned(&collector, state);
-	free(collector.reason_of);
-	free(collector.kernels);
-	free(collector.is_wanted);
-	free(collector.entries);
+	FREE_ALL(collector.reason_of, collector.kernels, collector.is_wanted, collector.entries);
 	return PROTON_OK;
 }
 

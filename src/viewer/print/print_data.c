@@ -18,6 +18,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "viewer/numbers/gate_report.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/table_model.h"
@@ -68,10 +69,7 @@ static void rows_fini(struct rows *rows)
 {
 	for (size_t i = 0; i <= rows->table->column_count; i++)
 		out_fini(&rows->texts[i]);
-	free(rows->texts);
-	free(rows->fields);
-	free(rows->values);
-	free(rows->line_at_level);
+	FREE_ALL(rows->texts, rows->fields, rows->values, rows->line_at_level);
 }
 
 static struct report_value value_of(const struct rows *rows, size_t c, uint32_t node)

@@ -452,9 +452,7 @@ void tree_print(const struct table_model *table, struct out *out)
 	}
 	print_legend(&printer);
 	walk_fini(&walk);
-	free(printer.continues);
-	free(printer.layout.styles);
-	free(printer.layout.widths);
+	FREE_ALL(printer.continues, printer.layout.styles, printer.layout.widths);
 	out_fini(&printer.scratch);
 	out_fini(&printer.cleaned);
 }

@@ -95,10 +95,7 @@ void derive_fini(struct derive *derive)
 
 void metric_column_fini(struct metric_column *column)
 {
-	free(column->name);
-	free(column->values);
-	free(column->exact);
-	free(column->word);
+	FREE_ALL(column->name, column->values, column->exact, column->word);
 	*column = (struct metric_column){0};
 }
 

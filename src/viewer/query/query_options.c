@@ -268,9 +268,6 @@ void query_options_fini(struct query_options *query)
 		gate_fini(&query->gates[i]);
 	for (size_t i = 0; i < query->base_count; i++)
 		free(query->bases[i]);
-	free(query->thresholds);
-	free(query->gates);
-	free(query->metrics);
-	free(query->metrics_text);
-	free(query->bases);
+	FREE_ALL(query->thresholds, query->gates, query->metrics, query->metrics_text,
+		 query->bases);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 
@@ -67,9 +68,7 @@ void walk_init(struct walk *walk, const struct table_model *table)
 
 void walk_fini(struct walk *walk)
 {
-	free(walk->keys);
-	free(walk->sizes);
-	free(walk->stack);
+	FREE_ALL(walk->keys, walk->sizes, walk->stack);
 	*walk = (struct walk){0};
 }
 

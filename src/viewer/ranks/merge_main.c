@@ -443,9 +443,7 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 			message("%s", err.text);
 	}
 	rank_job_fini(&job);
-	free(output);
-	free(count ? paths[0] : NULL);
-	free(paths);
+	FREE_ALL(output, count ? paths[0] : NULL, paths);
 	if (options->names)
 		pattern_fini(&names);
 	return status == PROTON_OK ? 0 : EXIT_BAD;

@@ -311,9 +311,7 @@ void rank_groups_init(struct rank_groups *groups, const struct profile *profile,
 
 void rank_groups_fini(struct rank_groups *groups)
 {
-	free(groups->items);
-	free(groups->rows);
-	free(groups->of_row);
+	FREE_ALL(groups->items, groups->rows, groups->of_row);
 	*groups = (struct rank_groups){0};
 }
 

@@ -336,9 +336,7 @@ static void joined_fini(struct joined *joined)
 {
 	for (size_t i = 0; i < joined->count; i++)
 		free(joined->processes[i].name);
-	free(joined->processes);
-	free(joined->launch);
-	free(joined->known.items);
+	FREE_ALL(joined->processes, joined->launch, joined->known.items);
 	profile_free(joined->about);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/message.h"
 #include "model/clamped.h"
 #include "model/ranks.h"
@@ -59,11 +60,7 @@ static void kept_free(struct rank_kept *base)
 
 	ranks_free(kept->job.ranks);
 	rank_times_fini(&kept->times);
-	free(kept->base.places);
-	free(kept->entries);
-	free(kept->paths);
-	free(kept->ranks);
-	free(kept);
+	FREE_ALL(kept->base.places, kept->entries, kept->paths, kept->ranks, kept);
 }
 
 static struct kept *new_kept(const struct profile *job)
@@ -331,10 +328,7 @@ bool rank_turn(struct profile *turned, const struct profile *job, const uint32_t
 	if (is_split)
 		memset(turn.is_vague + 1, true, nodes - 1);
 	is_known = put_spreads(&turn) || is_split;
-	free(turn.places);
-	free(turn.spreads);
-	free(turn.is_vague);
-	free(turn.source);
+	FREE_ALL(turn.places, turn.spreads, turn.is_vague, turn.source);
 	return is_known;
 }
 

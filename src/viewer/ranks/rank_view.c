@@ -211,9 +211,7 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 			before[diff->items[i].after.node] =
 				number_in(&diff->items[i].before, number, divisor);
 	status = gate_check(gate, rows->profile, state, &values, result, err);
-	free(state);
-	free(after);
-	free(before);
+	FREE_ALL(state, after, before);
 	return status;
 }
 

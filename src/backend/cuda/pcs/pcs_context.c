@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/cuda/pcs/pcs_parts.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "record/thread/captured.h"
@@ -121,9 +122,7 @@ static int read_reasons(const struct pcs_context *context)
 		result = CUPTI_E_OUT_OF_MEMORY;
 	if (result == CUPTI_OK)
 		reason_count = count;
-	free(texts);
-	free(naming.names);
-	free(naming.indexes);
+	FREE_ALL(texts, naming.names, naming.indexes);
 	return result;
 }
 
