@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "format/load_budget.h"
-#include "model/profile_cost.h"
+#include "model/profile.h"
 
 #define MIB ((uint64_t)1 << 20)
 /* The cost of a profile includes columns of this many metrics. */

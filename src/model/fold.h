@@ -22,4 +22,15 @@ size_t fold_allowed(const struct profile *profile, bool *is_hidden);
  */
 void profile_fold(struct profile *profile, const bool *is_hidden);
 
+/* To whom a source frame belongs, by the path of its file: views hide frames by it. */
+enum frame_owner {
+	OWNER_USER,    /* and frames that are not lines: scopes, kernels, states */
+	OWNER_TRITON,  /* with this package */
+	OWNER_TORCH,   /* with the code that torch.compile generated */
+	OWNER_PYTHON,  /* the standard library, and what the interpreter has built in */
+	OWNER_PACKAGE, /* another installed package */
+};
+
+enum frame_owner frame_owner(const struct profile *profile, uint32_t frame);
+
 #endif

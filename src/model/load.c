@@ -15,7 +15,6 @@
 #include "format/profile_snapshot.h"
 #include "model/load_tree.h"
 #include "model/profile.h"
-#include "model/profile_cost.h"
 
 static bool begins_with(const char *bytes, size_t length, const char *prefix, size_t prefix_length)
 {

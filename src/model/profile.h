@@ -183,4 +183,7 @@ static inline bool profile_is_partial(const struct profile *profile)
 size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text,
 			  size_t capacity);
 
+/* Bytes that a loaded profile takes in any view and export: an upper limit. */
+uint64_t profile_cost(const struct profile *profile);
+
 #endif

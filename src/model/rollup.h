@@ -63,4 +63,16 @@ enum kernel_field {
 int rollup_kernel(const struct profile *profile, enum kernel_field field, uint32_t device,
 		  bool is_inclusive, struct column *out, struct proton_error *err);
 
+/*
+ * From histograms with two buckets per power of two (format/rows.h). Durations are assumed to be
+ * spread evenly within a bucket, and results are never outside the known minimum and maximum. The
+ * error is less than the width of a bucket: at most a third to a half of the value, and much less
+ * if durations differ little.
+ *
+ * The duration in ns that a share of the executions (0 < `share` < 1) does not exceed, over all
+ * kernels in each subtree. NaN: no executions, or a kernel's distribution is unknown. E_NOMEM.
+ */
+int rollup_percentile(const struct profile *profile, double share, struct column *out,
+		      struct proton_error *err);
+
 #endif

@@ -2,7 +2,11 @@
  * Demangling parser: recursive descent over the ABI's grammar, with a depth limit. This file
  * contains names, template arguments and encodings.
  */
+#include <string.h>
+
+#include "symbol/demangle.h"
 #include "symbol/demangle_parser.h"
+#include "symbol/demangle_tree.h"
 
 /* ------------------------------------------------------------------ names */
 
@@ -522,4 +526,25 @@ uint16_t demangle_parse(struct demangle_tree *tree, const char *mangled, size_t 
 		parser.at = parser.end;
 	}
 	return parser.at == parser.end ? node : 0;
+}
+
+bool demangle(struct out *out, const char *mangled, size_t length, enum demangle_style style)
+{
+	struct demangle_tree tree; /* nodes beyond its count are never read */
+	struct out text;
+	uint16_t root;
+	bool is_done = false;
+
+	if (length < 3 || memcmp(mangled, "_Z", 2) != 0)
+		return false;
+	root = demangle_parse(&tree, mangled, length);
+	if (!root)
+		return false;
+	out_init(&text, -1);
+	if (demangle_print(&tree, root, style, &text) && text.length) {
+		out_bytes(out, text.bytes, text.length);
+		is_done = true;
+	}
+	out_fini(&text);
+	return is_done;
 }

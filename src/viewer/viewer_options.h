@@ -3,7 +3,7 @@
 #define VIEWER_VIEWER_OPTIONS_H
 
 #include "base/option_table.h"
-#include "viewer/export/output_options.h"
+#include "viewer/export/exporters.h"
 #include "viewer/print/style_options.h"
 #include "viewer/query/query_options.h"
 

@@ -8,7 +8,7 @@
 #include "viewer/export/export_run.h"
 #include "viewer/export/report_show.h"
 #include "viewer/numbers/compare.h"
-#include "viewer/numbers/gate_report.h"
+#include "viewer/numbers/gate.h"
 #include "viewer/print/print_kernels.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"

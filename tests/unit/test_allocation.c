@@ -16,7 +16,6 @@
 #include "intra/llvm/llvm_pass.h"
 #include "model/load.h"
 #include "model/merge.h"
-#include "model/percentile.h"
 #include "model/ranks.h"
 #include "model/regroup.h"
 #include "model/rollup.h"

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
-#include "model/scope_metrics.h"
+#include "model/warp_metrics.h"
 #include "record/store/devices.h"
 
 #define BUCKETS 1024u

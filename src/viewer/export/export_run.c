@@ -14,7 +14,10 @@
 
 #include "base/array.h"
 #include "base/message.h"
+#include "base/replace.h"
 #include "export/bounds.h"
+#include "format/profile_strip.h"
+#include "format/target.h"
 #include "viewer/export/export_measure.h"
 #include "viewer/export/report_pages.h"
 #include "viewer/export/save.h"
@@ -23,6 +26,7 @@
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/frame_names.h"
+#include "viewer/query/input.h"
 #include "viewer/query/raw_metrics.h"
 #include "viewer/query/select.h"
 #include "viewer/ranks/rank_report.h"
@@ -518,5 +522,50 @@ int export_columns(const struct options *options, struct view *view, struct prot
 		status = write_view(options, &chosen.view, err);
 	}
 	chosen_fini(&chosen);
+	return status;
+}
+
+/* ------------------------------------------------------------------ --strip */
+
+static int write_copy(const struct profile_view *view, const char *path, bool no_clobber,
+		      struct proton_error *err)
+{
+	struct file_replace file;
+	int status = target_check(path, no_clobber, NULL, err);
+
+	if (status == PROTON_OK)
+		status = file_replace_begin(&file, path, err);
+	if (status != PROTON_OK)
+		return status;
+	file.is_exclusive = no_clobber;
+	return file_replace_end(&file, profile_strip(view, &file.out, err), err);
+}
+
+int strip_run(const char *path, const char *output, bool no_clobber, struct proton_error *err)
+{
+	struct profile_view view;
+	char *bytes;
+	size_t length;
+	int status = file_read_all(path, NULL, &bytes, &length, err);
+
+	if (status != PROTON_OK)
+		return status;
+	if (!profile_view_recognize(bytes, length))
+		status = err_set(err, PROTON_E_FORMAT,
+				 "cannot strip %s: it is not a .proton file; record or merge with "
+				 "that format",
+				 input_display_name(path));
+	else
+		status = profile_view_open(&view, bytes, length, err);
+	if (status == PROTON_OK) {
+		if (view.is_damaged || view.state != PROFILE_FILE_FINISHED)
+			status = err_set(err, PROTON_E_FORMAT,
+					 "cannot strip %s: it is not complete",
+					 input_display_name(path));
+		else
+			status = write_copy(&view, output, no_clobber, err);
+		profile_view_fini(&view);
+	}
+	free(bytes);
 	return status;
 }

@@ -10,7 +10,6 @@
 
 #include "format/json_write.h"
 #include "viewer/numbers/source_code.h"
-#include "viewer/numbers/source_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/frame_names.h"

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "model/profile.h"
-#include "viewer/export/output_options.h"
+#include "viewer/export/exporters.h"
 
 /* Writes everything; errors of `out` are sticky. */
 typedef int save_write_fn(const void *context, struct out *out, struct proton_error *err);

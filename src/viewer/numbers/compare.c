@@ -15,7 +15,7 @@
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
-#include "viewer/query/sums.h"
+#include "viewer/query/input.h"
 #include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_numbers.h"
 

@@ -13,7 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "viewer/numbers/peak_options.h"
+#include "base/err.h"
+#include "model/peaks.h"
+#include "model/profile.h"
 #include "viewer/query/raw_metrics.h"
 
 struct util {
@@ -45,5 +47,17 @@ double util_of_node(const struct util *util, uint32_t node);
 
 /* Prints one line on standard error for each unknown architecture that ran something. */
 void util_report_unknown(const struct util *util);
+
+/*
+ * Sets rates for all devices in place of the table's: "flops16=989e12,bytes=3.35e12". Other rates
+ * are unchanged, or unknown (NAN). E_INVALID with a message.
+ */
+int peaks_set_own(const char *text, struct proton_error *err);
+/* Back to the table, for the options of the next view. */
+void peaks_forget_own(void);
+
+/* The peak rates of a device; false if its architecture is not in the table. */
+bool peaks_find(const struct profile *profile, const struct row_device *device,
+		struct peaks *peaks_out);
 
 #endif

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "viewer/numbers/gate_report.h"
+#include "viewer/numbers/gate.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"

@@ -11,7 +11,7 @@
 #include "base/message.h"
 #include "model/samples.h"
 #include "viewer/numbers/source_causes.h"
-#include "viewer/numbers/source_text.h"
+#include "viewer/numbers/source_code.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/query/input.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "model/rollup.h"
-#include "model/scope_metrics.h"
 #include "model/warp_metrics.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"

@@ -9,8 +9,8 @@
 #include <strings.h>
 
 #include "base/array.h"
-#include "model/percentile.h"
 #include "model/ranks.h"
+#include "model/rollup.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"

@@ -7,7 +7,6 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "model/fold.h"
-#include "model/frame_owner.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 

@@ -16,11 +16,11 @@
 #include "base/message.h"
 #include "format/rank.h"
 #include "model/load.h"
+#include "model/profile.h"
 #include "model/ranks.h"
-#include "model/scope_metrics.h"
+#include "model/warp_metrics.h"
 #include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/sums.h"
 
 #define PARTIAL_NAMED_MAX 3u /* scopes in a message */
 
@@ -271,6 +271,32 @@ void input_fini(struct input *input)
 	free(input->seen);
 	profile_free(input->roster);
 	*input = (struct input){0};
+}
+
+struct merge *sum_begin(struct profile **sum_out)
+{
+	struct merge *merge;
+
+	*sum_out = profile_new();
+	merge = *sum_out ? merge_new(*sum_out) : NULL;
+	if (!merge)
+		xgive_up();
+	return merge;
+}
+
+void sum_add(struct merge *merge, struct profile *source)
+{
+	merge_source(merge, source);
+	merge_tree(merge);
+	profile_free(source);
+}
+
+struct profile *sum_end(struct merge *merge, struct profile *sum)
+{
+	merge_free(merge);
+	if (sum->out_of_memory)
+		xgive_up();
+	return sum;
 }
 
 /* Prints why a profile is incomplete; false: the command needs a complete one. */

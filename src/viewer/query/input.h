@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "model/load.h"
+#include "model/merge.h"
 #include "model/profile.h"
 
 /* A file, the files of one rank, or all ranks of a job: it counts as one. */
@@ -104,5 +105,12 @@ bool input_is_profile_name(const char *name);
 
 /* "standard input" for "-". */
 const char *input_display_name(const char *path);
+
+/* A merge into a new profile. */
+struct merge *sum_begin(struct profile **sum_out);
+/* Adds a profile and frees it. */
+void sum_add(struct merge *merge, struct profile *source);
+/* Frees the merge; returns the sum. */
+struct profile *sum_end(struct merge *merge, struct profile *sum);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "viewer/numbers/peak_options.h"
+#include "viewer/numbers/utilization.h"
 #include "viewer/print/xalloc.h"
 
 #define DEPTH_DEFAULT 100

@@ -14,7 +14,7 @@
 #include "format/rank.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/sums.h"
+#include "viewer/query/input.h"
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_mix.h"
 #include "viewer/ranks/rank_names.h"

@@ -13,7 +13,7 @@
 #include "model/save_profile.h"
 #include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/sums.h"
+#include "viewer/query/input.h"
 #include "viewer/ranks/rank_mix.h"
 #include "viewer/ranks/rank_names.h"
 #include "viewer/ranks/rank_turn.h"

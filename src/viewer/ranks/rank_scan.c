@@ -11,7 +11,7 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
-#include "viewer/query/sums.h"
+#include "viewer/query/input.h"
 #include "viewer/ranks/rank_merge.h"
 
 /* Per metric and node: its row, in an array that doubles, and the number of the row. */

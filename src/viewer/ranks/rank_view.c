@@ -11,7 +11,6 @@
 #include "model/ranks.h"
 #include "viewer/export/report_show.h"
 #include "viewer/numbers/gate.h"
-#include "viewer/numbers/gate_report.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/hiding.h"
 #include "viewer/ranks/rank_job_input.h"

@@ -3,7 +3,6 @@
 #include "unit/viewer_build.h"
 
 #include "model/fold.h"
-#include "model/frame_owner.h"
 #include "model/rollup.h"
 
 static struct proton_error err;

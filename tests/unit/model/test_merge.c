@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "model/merge.h"
-#include "model/percentile.h"
 #include "model/regroup.h"
 #include "model/rollup.h"
 #include "unit/viewer_build.h"
