@@ -209,6 +209,21 @@ static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length, 
 	return n;
 }
 
+ssize_t file_read_full(int fd, void *bytes, size_t length, off_t at)
+{
+	size_t done = 0;
+	ssize_t n = 1;
+
+	while (done < length && n) {
+		n = at < 0 ? read(fd, (char *)bytes + done, length - done)
+			   : pread(fd, (char *)bytes + done, length - done, at + (off_t)done);
+		if (n < 0 && errno != EINTR)
+			return -1;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return (ssize_t)done;
+}
+
 /* Files of killed recordings are mostly holes; skipping the holes saves time and memory. */
 static bool is_sparse(int fd, size_t *size_out)
 {

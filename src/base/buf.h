@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -53,6 +54,15 @@ static inline char *out_reserve(struct out *out, size_t length)
 	return out_reserve_slow(out, length);
 }
 
+/* Appends what was written there, up to `end`. */
+static inline void out_commit(struct out *out, const char *end)
+{
+	size_t length = (size_t)(end - out->bytes);
+
+	out->total += length - out->length;
+	out->length = length;
+}
+
 void out_bytes_slow(struct out *out, const void *bytes, size_t length);
 
 static inline void out_bytes(struct out *out, const void *bytes, size_t length)
@@ -89,6 +99,12 @@ struct file_limits {
 };
 
 #define FILE_HEAD_BYTES 4096
+
+/*
+ * Reads until there are `length` bytes or the file ends: their number, or -1 with errno. `at`: the
+ * place in the file; -1: where the descriptor is.
+ */
+ssize_t file_read_full(int fd, void *bytes, size_t length, off_t at);
 
 /* Reads a file, a pipe or "-", standard input: malloc'd, with a NUL. `limits` may be NULL. */
 int file_read_all(const char *path, const struct file_limits *limits, char **bytes_out,

@@ -178,8 +178,7 @@ static void write_arrows(struct chrome *chrome, const struct timeline_slice *sli
 {
 	uint64_t base_ns = chrome->timeline.base_ns;
 	uint64_t end_ns = slice->start_ns - base_ns;
-	char *begin = out_reserve(chrome->out, 1024);
-	char *at = begin;
+	char *at = out_reserve(chrome->out, 1024);
 
 	if (!at)
 		return;
@@ -193,8 +192,7 @@ static void write_arrows(struct chrome *chrome, const struct timeline_slice *sli
 				   slice->forward->start_ns - base_ns);
 		at = put_arrow_end(chrome, at, BACKWARD_END("f"), slice, slice->track, end_ns);
 	}
-	chrome->out->length += (size_t)(at - begin);
-	chrome->out->total += (size_t)(at - begin);
+	out_commit(chrome->out, at);
 }
 
 static char *put_triple(char *at, const uint32_t triple[3])
@@ -214,8 +212,7 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 	const struct row_event *event = slice->event;
 	uint32_t device = timeline_device(&chrome->timeline, slice->track->lane);
 	const struct launch_config *config;
-	char *begin = out_reserve(chrome->out, 512);
-	char *at = begin;
+	char *at = out_reserve(chrome->out, 512);
 
 	if (!at)
 		return;
@@ -244,8 +241,7 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 		at = put_u64(at,
 			     (uint64_t)config->static_shared_bytes + config->dynamic_shared_bytes);
 	}
-	chrome->out->length += (size_t)(at - begin);
-	chrome->out->total += (size_t)(at - begin);
+	out_commit(chrome->out, at);
 }
 
 static const char *category_of(const struct timeline_slice *slice, bool has_metrics)
@@ -261,12 +257,11 @@ static const char *category_of(const struct timeline_slice *slice, bool has_metr
 static void write_head_of(struct chrome *chrome, const struct timeline_slice *slice,
 			  const char *category)
 {
-	char *begin = out_reserve(chrome->out, 256);
-	char *at;
+	char *at = out_reserve(chrome->out, 256);
 
-	if (!begin)
+	if (!at)
 		return;
-	at = PUT(begin, "{\"ph\":\"X\",\"pid\":");
+	at = PUT(at, "{\"ph\":\"X\",\"pid\":");
 	at = put_u64(at, chrome->part->number);
 	at = PUT(at, ",\"tid\":");
 	at = put_u64(at, slice->track->tid);
@@ -277,8 +272,7 @@ static void write_head_of(struct chrome *chrome, const struct timeline_slice *sl
 	at = PUT(at, ",\"cat\":\"");
 	at = put_text(at, category, strlen(category));
 	at = PUT(at, "\",");
-	chrome->out->length += (size_t)(at - begin);
-	chrome->out->total += (size_t)(at - begin);
+	out_commit(chrome->out, at);
 }
 
 /* "name":... and the beginning of "args". */

@@ -1,12 +1,13 @@
 /* Metric values of one event of a Chrome trace, as texts and as numbers. */
 #include "export/chrome_values.h"
 
-#include <inttypes.h>
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "format/csv_write.h"
 #include "format/json_write.h"
 #include "model/clamped.h"
 
@@ -72,91 +73,58 @@ void chrome_values_read(struct chrome_values *values, const struct timeline *tim
 
 /* ------------------------------------------------------------------ values */
 
-/* Formats like C's "%f", or "%g" in a vector, independent of the locale. */
-static void print_double(struct out *text, double value, bool is_in_vector)
+/* JSON: a number; else as text like C's "%f", or "%g" in a vector, independent of the locale. */
+static void write_double(struct out *out, double value, bool is_in_vector, bool is_json)
 {
 	char digits[400]; /* DBL_MAX has 309 digits before the point */
 	const char *point = localeconv()->decimal_point;
-	int length = snprintf(digits, sizeof(digits), is_in_vector ? "%g" : "%f", value);
-	char *at = strstr(digits, point);
+	char *at;
 
-	if (length < 0)
-		return;
-	if (!at || strlen(point) != 1) {
-		out_text(text, digits);
+	if (is_json && isfinite(value)) {
+		csv_number(out, value);
 		return;
 	}
-	out_bytes(text, digits, (size_t)(at - digits));
-	out_byte(text, '.');
-	out_text(text, at + 1);
-}
-
-static void print_vector(const struct chrome_values *values, const struct chrome_value *value,
-			 struct out *text)
-{
-	uint64_t count;
-	const uint64_t *words = timeline_vector(values->timeline, &value->sample, &count);
-
-	out_byte(text, '[');
-	for (uint64_t i = 0; i < count; i++) {
-		if (i)
-			out_byte(text, ',');
-		if (value->metric->type == PROTON_METRIC_DOUBLE_VECTOR)
-			print_double(text, double_of_bits(words[i]), true);
-		else
-			out_i64(text, (int64_t)words[i]);
-	}
-	out_byte(text, ']');
-}
-
-static void print_value(const struct chrome_values *values, const struct chrome_value *value,
-			struct out *text)
-{
-	const struct profile *profile = values->timeline->profile;
-	uint32_t string = timeline_string(values->timeline, &value->sample);
-
-	if (value->metric->type == PROTON_METRIC_INT64)
-		out_i64(text, value->sample.as.int64);
-	else if (value->metric->type == PROTON_METRIC_DOUBLE)
-		print_double(text, value->sample.as.float64, false);
-	else if (value->metric->type == PROTON_METRIC_STRING)
-		out_bytes(text, profile_text(profile, string),
-			  string_length(&profile->strings, string));
-	else
-		print_vector(values, value, text);
+	snprintf(digits, sizeof(digits), is_in_vector ? "%g" : "%f", value);
+	at = strlen(point) == 1 ? strchr(digits, *point) : NULL;
+	if (at)
+		*at = '.';
+	out_text(out, is_json ? "null" : digits);
 }
 
 static void write_vector(const struct chrome_values *values, const struct chrome_value *value,
-			 struct json_writer *json)
+			 struct out *out, bool is_json)
 {
 	uint64_t count;
 	const uint64_t *words = timeline_vector(values->timeline, &value->sample, &count);
 
-	json_begin_array(json);
 	for (uint64_t i = 0; i < count; i++) {
+		out_byte(out, i ? ',' : '[');
 		if (value->metric->type == PROTON_METRIC_DOUBLE_VECTOR)
-			json_double(json, double_of_bits(words[i]));
+			write_double(out, double_of_bits(words[i]), true, is_json);
 		else
-			json_int64(json, (int64_t)words[i]);
+			out_i64(out, (int64_t)words[i]);
 	}
-	json_end_array(json);
+	out_text(out, count ? "]" : "[]");
 }
 
-static void write_number(const struct chrome_values *values, const struct chrome_value *value,
-			 struct json_writer *json)
+static void write_value(const struct chrome_values *values, const struct chrome_value *value,
+			struct out *out, bool is_json)
 {
 	const struct profile *profile = values->timeline->profile;
 	uint32_t string = timeline_string(values->timeline, &value->sample);
 
 	if (value->metric->type == PROTON_METRIC_INT64)
-		json_int64(json, value->sample.as.int64);
+		out_i64(out, value->sample.as.int64);
 	else if (value->metric->type == PROTON_METRIC_DOUBLE)
-		json_double(json, value->sample.as.float64);
+		write_double(out, value->sample.as.float64, false, is_json);
+	else if (value->metric->type == PROTON_METRIC_STRING && is_json)
+		json_quote(out, profile_text(profile, string),
+			   string_length(&profile->strings, string));
 	else if (value->metric->type == PROTON_METRIC_STRING)
-		json_string(json, profile_text(profile, string),
-			    string_length(&profile->strings, string));
+		out_bytes(out, profile_text(profile, string),
+			  string_length(&profile->strings, string));
 	else
-		write_vector(values, value, json);
+		write_vector(values, value, out, is_json);
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -181,7 +149,7 @@ bool chrome_values_quote(const struct chrome_values *values, struct out *out, ui
 		out_text(&text, i ? ", <" : ": <");
 		out_text(&text, name_of(values, value));
 		out_text(&text, ", ");
-		print_value(values, value, &text);
+		write_value(values, value, &text, false);
 		out_byte(&text, '>');
 	}
 	is_done = !text.errnum;
@@ -193,29 +161,25 @@ bool chrome_values_quote(const struct chrome_values *values, struct out *out, ui
 
 bool chrome_values_write(const struct chrome_values *values, struct out *out)
 {
-	struct json_writer json;
 	struct out text;
 	bool is_done;
 
 	out_init(&text, -1);
-	out_text(out, ",\"metrics\":");
-	json_writer_init(&json, out, false);
-	json_begin_object(&json);
-	for (uint32_t i = 0; i < values->count; i++) {
-		text.length = 0;
-		print_value(values, &values->values[i], &text);
-		json_key(&json, name_of(values, &values->values[i]));
-		json_string(&json, text.length ? text.bytes : "", text.length);
+	for (int is_json = 0; is_json < 2; is_json++) {
+		out_text(out, is_json ? ",\"values\":{" : ",\"metrics\":{");
+		for (uint32_t i = 0; i < values->count; i++) {
+			const char *name = name_of(values, &values->values[i]);
+
+			out_text(out, i ? "," : "");
+			json_quote(out, name, strlen(name));
+			out_byte(out, ':');
+			text.length = 0;
+			write_value(values, &values->values[i], is_json ? out : &text, is_json);
+			if (!is_json)
+				json_quote(out, text.bytes, text.length);
+		}
+		out_byte(out, '}');
 	}
-	json_end_object(&json);
-	out_text(out, ",\"values\":");
-	json_writer_init(&json, out, false);
-	json_begin_object(&json);
-	for (uint32_t i = 0; i < values->count; i++) {
-		json_key(&json, name_of(values, &values->values[i]));
-		write_number(values, &values->values[i], &json);
-	}
-	json_end_object(&json);
 	is_done = !text.errnum;
 	out_fini(&text);
 	return is_done;

@@ -284,7 +284,6 @@ static void write_event(struct perfetto *p, uint64_t timestamp_ns, const char *e
 	char *at = put_field(head, PACKET_TIMESTAMP, time_of(p, timestamp_ns));
 	struct out *out = p->writer.out;
 	char *space = out_reserve(out, SLICE_BYTES_MAX + 64);
-	char *begin = space;
 
 	if (!space)
 		return;
@@ -297,9 +296,7 @@ static void write_event(struct perfetto *p, uint64_t timestamp_ns, const char *e
 	memcpy(space, head, (size_t)(at - head));
 	space += at - head;
 	memcpy(space, event, length);
-	space += length;
-	out->length += (size_t)(space - begin);
-	out->total += (size_t)(space - begin);
+	out_commit(out, space + length);
 }
 
 /* ------------------------------------------------------------------ arguments */

@@ -210,8 +210,7 @@ static void pack_numbers(struct out *out, const uint64_t *numbers, size_t count)
 			*start = (char)(run - 1 + PACK_RUN_MAX);
 		}
 		i += run;
-		out->length += (size_t)(at - start);
-		out->total += (size_t)(at - start);
+		out_commit(out, at);
 	}
 }
 

@@ -1,7 +1,6 @@
 /* Reading a profile file while it is being recorded. */
 #include "format/profile_snapshot.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 #include "format/profile_view.h"
 #include "format/rows.h"
 
@@ -39,20 +39,7 @@ struct snapshot {
 
 static bool read_at(int fd, void *bytes, uint64_t length, uint64_t offset)
 {
-	char *at = bytes;
-
-	while (length) {
-		ssize_t n = pread(fd, at, length, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		offset += (uint64_t)n;
-		length -= (uint64_t)n;
-	}
-	return true;
+	return file_read_full(fd, bytes, length, (off_t)offset) == (ssize_t)length;
 }
 
 static bool read_header(struct snapshot *snapshot)

@@ -279,19 +279,11 @@ int target_stem(const char *name, char **stem_out, struct proton_error *err)
 static ssize_t read_head(const char *path, char *bytes, size_t capacity)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	size_t length = 0;
-	ssize_t n = 1;
+	ssize_t length = fd < 0 ? -1 : file_read_full(fd, bytes, capacity, -1);
 
-	if (fd < 0)
-		return -1;
-	while (length < capacity && n) {
-		n = read(fd, bytes + length, capacity - length);
-		if (n < 0 && errno != EINTR)
-			break;
-		length += n > 0 ? (size_t)n : 0;
-	}
-	close(fd);
-	return n < 0 ? -1 : (ssize_t)length;
+	if (fd >= 0)
+		close(fd);
+	return length;
 }
 
 static int refuse_existing(const char *path, struct proton_error *err)

@@ -1,7 +1,6 @@
 /* Source files of sampled lines. */
 #include "record/session/session_parts.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -147,22 +146,6 @@ static bool sample_ptx_store(struct store *store, const struct profile *profile)
 #define FILE_MAX_BYTES (1u << 20)
 #define ALL_MAX_BYTES (16u << 20)
 
-static size_t read_all(int fd, char *bytes, size_t length)
-{
-	size_t done = 0;
-
-	while (done < length) {
-		ssize_t n = read(fd, bytes + done, length - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		done += (size_t)n;
-	}
-	return done;
-}
-
 /* Stores one file; returns the bytes used. The path comes from a cubin: it may be anything. */
 static size_t store_file(struct store *store, const char *path, size_t space)
 {
@@ -170,7 +153,7 @@ static size_t store_file(struct store *store, const char *path, size_t space)
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	struct stat st;
 	char *bytes = NULL;
-	size_t length = 0;
+	ssize_t length = 0;
 
 	if (fd < 0)
 		return 0;
@@ -178,16 +161,16 @@ static size_t store_file(struct store *store, const char *path, size_t space)
 		if ((uint64_t)st.st_size <= FILE_MAX_BYTES && (uint64_t)st.st_size <= space)
 			bytes = malloc((size_t)st.st_size);
 		if (bytes)
-			length = read_all(fd, bytes, (size_t)st.st_size);
-		if (length)
-			store_samples_source(store, path, bytes, length,
-					     hash_stored(bytes, length));
+			length = file_read_full(fd, bytes, (size_t)st.st_size, -1);
+		if (length > 0)
+			store_samples_source(store, path, bytes, (size_t)length,
+					     hash_stored(bytes, (size_t)length));
 		else
 			store_samples_source(store, path, NULL, (uint64_t)st.st_size, 0);
 	}
 	free(bytes);
 	close(fd);
-	return length;
+	return length > 0 ? (size_t)length : 0;
 }
 
 void sample_sources_store(struct store *store)

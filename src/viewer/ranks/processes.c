@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "viewer/print/xalloc.h"
@@ -195,17 +196,12 @@ static void pipe_send(int to, const void *bytes, size_t length)
 
 static void pipe_receive(int from, void *bytes, size_t length)
 {
-	request(PIPE_RECEIVE, from, length);
-	for (char *at = bytes; length;) {
-		ssize_t taken = read(STDIN_FILENO, at, length);
+	ssize_t taken;
 
-		if (taken < 0 && errno == EINTR)
-			continue;
-		if (taken <= 0)
-			give_up(taken ? strerror(errno) : "a process has ended");
-		at += taken;
-		length -= (size_t)taken;
-	}
+	request(PIPE_RECEIVE, from, length);
+	taken = file_read_full(STDIN_FILENO, bytes, length, -1);
+	if (taken < (ssize_t)length)
+		give_up(taken < 0 ? strerror(errno) : "a process has ended");
 }
 
 static void pipe_end(int status)

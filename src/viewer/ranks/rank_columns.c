@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "base/environment.h"
-#include "base/size_signal.h"
 #include "model/rank_values.h"
 #include "viewer/print/xalloc.h"
 
@@ -119,8 +118,7 @@ static void write_node(struct out *out, struct rank_path path, const uint64_t *t
 	/* Little-endian: the next one overwrites the bytes after the width. */
 	for (size_t r = 0; r < count; r++, at += node.width)
 		memcpy(at, &(uint64_t){times[r] - node.min_ns}, sizeof(*times));
-	out->length += sizeof(node) + count * node.width;
-	out->total += sizeof(node) + count * node.width;
+	out_commit(out, at);
 }
 
 /* A file without a name in TMPDIR. */
@@ -142,49 +140,27 @@ static int open_file(struct rank_times *times, struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int write_piece(struct rank_times *times, const char *bytes, size_t length,
-		       struct proton_error *err)
-{
-	while (length) {
-		ssize_t written = size_signal_write(times->fd, bytes, length);
-
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			return err_errno(err, errno,
-					 "cannot write the temporary file of ranks; set TMPDIR to "
-					 "a directory with space, or use proton-merge --columns 0");
-		bytes += written;
-		length -= (size_t)written;
-		times->bytes += (uint64_t)written;
-	}
-	return PROTON_OK;
-}
-
 int rank_times_add(struct rank_times *times, size_t first, const struct profile *merged,
 		   struct proton_error *err)
 {
 	const struct rank_values *values = merged->ranks->pending;
 	struct rank_path *paths = all_paths(merged);
-	struct rank_piece piece = {.first = first, .offset = times->bytes};
+	struct rank_piece piece = {.first = first, .ranks = values->count, .offset = times->bytes};
 	struct rank_block block = {0};
 	struct out out;
 	int status = open_file(times, err);
 
-	out_init(&out, -1);
-	for (uint32_t node = 0; status == PROTON_OK && node < merged->node_count; node++) {
+	out_init(&out, times->fd);
+	for (uint32_t node = 0; status == PROTON_OK && node < merged->node_count; node++)
 		write_node(&out, paths[node], rank_values_times(values, node, &block),
 			   values->count);
-	}
+	if (status == PROTON_OK && out_finish(&out, NULL) != PROTON_OK)
+		status = err_errno(err, out.errnum,
+				   "cannot write the temporary file of ranks; set TMPDIR to a "
+				   "directory with space, or use proton-merge --columns 0");
+	times->bytes += piece.bytes = out.total;
 	if (status == PROTON_OK)
-		status = out_finish(&out, err);
-	if (status == PROTON_OK)
-		status = write_piece(times, out.bytes, out.length, err);
-	piece.ranks = values->count;
-	piece.bytes = out.length;
-	if (status == PROTON_OK) {
 		XADD(times->pieces, times->capacity, times->count, piece);
-	}
 	out_fini(&out);
 	free(paths);
 	return status;
@@ -196,23 +172,13 @@ static char *read_piece(const struct rank_times *times, const struct rank_piece 
 			struct proton_error *err)
 {
 	char *bytes = xcalloc(piece->bytes + 1, 1);
-	size_t done = 0;
+	ssize_t got = file_read_full(times->fd, bytes, piece->bytes, (off_t)piece->offset);
 
-	while (done < piece->bytes) {
-		ssize_t got = pread(times->fd, bytes + done, piece->bytes - done,
-				    (off_t)(piece->offset + done));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0) {
-			err_errno(err, got ? errno : EIO,
-				  "cannot read the temporary file of ranks");
-			free(bytes);
-			return NULL;
-		}
-		done += (size_t)got;
-	}
-	return bytes;
+	if (got == (ssize_t)piece->bytes)
+		return bytes;
+	err_errno(err, got < 0 ? errno : EIO, "cannot read the temporary file of ranks");
+	free(bytes);
+	return NULL;
 }
 
 static uint32_t find_path(const struct hash_table *table, const struct rank_path *paths,

@@ -239,3 +239,38 @@ TEST(file_read_all_reads_standard_input)
 	CHECK_STR(bytes, "through a pipe");
 	free(bytes);
 }
+
+TEST(file_read_full_ends_with_the_file)
+{
+	char bytes[16] = "";
+	int ends[2];
+	int fd = open("/proc/self/exe", O_RDONLY);
+
+	CHECK_EQ(pipe(ends), 0);
+	CHECK_EQ(write(ends[1], "through", 7), 7);
+	CHECK_EQ(file_read_full(ends[0], bytes, 3, -1), 3);
+	close(ends[1]);
+	CHECK_EQ(file_read_full(ends[0], bytes + 3, sizeof(bytes) - 3, -1), 4);
+	CHECK_STR(bytes, "through");
+	CHECK_EQ(file_read_full(ends[0], bytes, 1, 0), -1); /* a pipe has no places */
+	CHECK_EQ(file_read_full(fd, bytes, 3, 1), 3);
+	CHECK(memcmp(bytes, "ELF", 3) == 0);
+	close(ends[0]);
+	close(fd);
+}
+
+TEST(out_commit_appends_what_was_reserved)
+{
+	struct out out;
+	char *at;
+
+	out_init(&out, -1);
+	out_text(&out, "ab");
+	at = out_reserve(&out, 10);
+	at[0] = 'c';
+	out_commit(&out, at + 1);
+	CHECK_U64(out.total, 3);
+	CHECK_EQ(out.length, 3);
+	CHECK(memcmp(out.bytes, "abc", 3) == 0);
+	out_fini(&out);
+}
