@@ -346,9 +346,9 @@ static void write_info(const struct chrome *chrome, struct json_writer *json)
 	for (size_t i = 0; i < profile->info_count; i++) {
 		const struct row_info *pair = &profile->info[i];
 
-		json_key(json, profile_text(profile, pair->key));
-		json_string(json, profile_text(profile, pair->value),
-			    string_length(&profile->strings, pair->value));
+		json_key_string(json, profile_text(profile, pair->key),
+				profile_text(profile, pair->value),
+				string_length(&profile->strings, pair->value));
 	}
 	json_key_uint64(json, "pid", profile->pid);
 	for (size_t i = 0; i < profile->counter_count; i++) {
@@ -356,8 +356,7 @@ static void write_info(const struct chrome *chrome, struct json_writer *json)
 
 		if (!counter->is_loss || !counter->value)
 			continue;
-		json_key(json, profile_text(profile, counter->name));
-		json_uint64(json, counter->value);
+		json_key_uint64(json, profile_text(profile, counter->name), counter->value);
 	}
 }
 
@@ -370,8 +369,7 @@ static void write_head(struct chrome *chrome)
 	json_begin_object(&json);
 	if (chrome->timeline.base_ns)
 		json_key_uint64(&json, "baseTimeNanoseconds", chrome->timeline.base_ns);
-	json_key(&json, "displayTimeUnit");
-	json_string(&json, chrome->is_intra ? "ns" : "us", 2);
+	json_key_text(&json, "displayTimeUnit", chrome->is_intra ? "ns" : "us");
 	json_key_object(&json, "otherData");
 	if (chrome->part->count == 1)
 		write_info(chrome, &json);

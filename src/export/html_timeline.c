@@ -177,7 +177,7 @@ static int add_process(struct html_timeline *line, struct proton_error *err)
 	if (*line->part->name) {
 		json_line_break(&line->json);
 		json_begin_array(&line->json);
-		json_string(&line->json, line->part->name, strlen(line->part->name));
+		json_text(&line->json, line->part->name);
 		json_end_array(&line->json);
 	}
 	return timeline_walk(&line->timeline, &sink, err);

@@ -37,15 +37,12 @@ static void write_frame(struct speedscope *speedscope, uint32_t frame)
 		speedscope->view->write_name(scratch, speedscope->view, frame);
 	json_line_break(json);
 	json_begin_object(json);
-	json_key(json, "name");
-	if (scratch->length)
-		json_string(json, scratch->bytes, scratch->length);
-	else
-		json_string(json, "<unnamed>", 9);
+	if (!scratch->length)
+		out_text(scratch, "<unnamed>");
+	json_key_string(json, "name", scratch->bytes, scratch->length);
 	if (row->kind == FRAME_SOURCE) {
-		json_key(json, "file");
-		json_string(json, profile_text(profile, row->file),
-			    string_length(&profile->strings, row->file));
+		json_key_string(json, "file", profile_text(profile, row->file),
+				string_length(&profile->strings, row->file));
 		json_key_uint64(json, "line", row->line);
 	}
 	json_end_object(json);
@@ -132,8 +129,7 @@ static void write_profile(struct speedscope *speedscope, const struct export_met
 	json_line_break(json);
 	json_begin_object(json);
 	json_key_text(json, "type", "sampled");
-	json_key(json, "name");
-	json_string(json, name->bytes, name->length);
+	json_key_string(json, "name", name->bytes, name->length);
 	json_key_text(json, "unit", known_unit(metric->unit));
 	json_key_uint64(json, "startValue", 0);
 	json_key_double(json, "endValue", sum);

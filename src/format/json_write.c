@@ -192,6 +192,11 @@ void json_string_quoted(struct json_writer *writer, const char *quoted, size_t l
 	out_bytes(writer->out, quoted, length);
 }
 
+void json_text(struct json_writer *writer, const char *text)
+{
+	json_string(writer, text, strlen(text));
+}
+
 void json_int64(struct json_writer *writer, int64_t value)
 {
 	separate(writer);
@@ -223,8 +228,13 @@ void json_bool(struct json_writer *writer, bool value)
 
 void json_key_text(struct json_writer *writer, const char *key, const char *text)
 {
+	json_key_string(writer, key, text, strlen(text));
+}
+
+void json_key_string(struct json_writer *writer, const char *key, const char *text, size_t length)
+{
 	json_key(writer, key);
-	json_string(writer, text, strlen(text));
+	json_string(writer, text, length);
 }
 
 void json_key_uint64(struct json_writer *writer, const char *key, uint64_t value)

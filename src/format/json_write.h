@@ -37,6 +37,7 @@ void json_end_array(struct json_writer *writer);
 
 void json_key(struct json_writer *writer, const char *text);
 void json_string(struct json_writer *writer, const char *text, size_t length);
+void json_text(struct json_writer *writer, const char *text);
 void json_int64(struct json_writer *writer, int64_t value);
 void json_uint64(struct json_writer *writer, uint64_t value);
 void json_double(struct json_writer *writer, double value);
@@ -44,6 +45,7 @@ void json_bool(struct json_writer *writer, bool value);
 
 /* A key and its value, or the beginning of its value. */
 void json_key_text(struct json_writer *writer, const char *key, const char *text);
+void json_key_string(struct json_writer *writer, const char *key, const char *text, size_t length);
 void json_key_uint64(struct json_writer *writer, const char *key, uint64_t value);
 void json_key_double(struct json_writer *writer, const char *key, double value);
 void json_key_bool(struct json_writer *writer, const char *key, bool value);

@@ -116,12 +116,8 @@ static int derive_total(struct derive *derive, const struct exporter *exporter, 
 
 static void write_name(struct out *out, const struct export_view *view, uint32_t frame)
 {
-	size_t before = out->length;
-
-	name_write_styled(out, view->profile, frame, (enum name_format)view->name_format,
-			  (enum name_style)view->name_style);
-	if (out->length == before)
-		out_text(out, "<unnamed>");
+	name_write_shown(out, view->profile, frame, (enum name_format)view->name_format,
+			 (enum name_style)view->name_style);
 }
 
 /* From node states to true or false, without the levels beyond --depth. */

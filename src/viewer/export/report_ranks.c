@@ -33,11 +33,6 @@ struct grid {
 	uint32_t row_count;
 };
 
-static void write_text(struct page *page, const char *text)
-{
-	json_string(&page->json, text, strlen(text));
-}
-
 /* ------------------------------------------------------------------ frames */
 
 static void choose_columns(struct page *page)
@@ -69,8 +64,7 @@ static void write_columns(struct page *page)
 				  page->options->style.format, page->options->style.names);
 		json_line_break(json);
 		json_begin_object(json);
-		json_key(json, "name");
-		json_string(json, name.bytes, name.length);
+		json_key_string(json, "name", name.bytes, name.length);
 		json_key_text(json, "path", path);
 		json_key_uint64(json, "ranks", row->ranks);
 		json_key_double(json, "mean", rank_row_mean(row));
@@ -130,8 +124,8 @@ static void write_rows(struct page *page, const struct grid *grid)
 		json_uint64(json, ranks->rows[first[row]].rank);
 		json_uint64(json, ranks->rows[last[row]].rank);
 		json_uint64(json, count[row]);
-		write_text(page, profile_text(page->profile, ranks->rows[first[row]].host));
-		write_text(page, profile_text(page->profile, ranks->rows[last[row]].host));
+		json_text(json, profile_text(page->profile, ranks->rows[first[row]].host));
+		json_text(json, profile_text(page->profile, ranks->rows[last[row]].host));
 		json_end_array(json);
 	}
 	json_end_array(json);
@@ -194,8 +188,8 @@ static void write_problems(struct page *page)
 			continue;
 		json_begin_array(json);
 		json_uint64(json, row->rank);
-		write_text(page, rank_state_name(row->state));
-		write_text(page, profile_text(page->profile, row->host));
+		json_text(json, rank_state_name(row->state));
+		json_text(json, profile_text(page->profile, row->host));
 		json_end_array(json);
 	}
 	json_end_array(json);

@@ -25,11 +25,6 @@ struct page {
 	struct out text;
 };
 
-static void write_text(struct page *page, const char *text)
-{
-	json_string(&page->json, text, strlen(text));
-}
-
 /* ------------------------------------------------------------------ kernels */
 
 static uint32_t number_of(struct page *page, uint32_t file)
@@ -69,7 +64,7 @@ static void write_code(struct page *page, const struct source_code *code,
 		json_begin_array(json);
 		json_uint64(json, code->variant_count > 1 ? item->variant : 0);
 		json_uint64(json, item->offset);
-		write_text(page, item->text ? item->text : "");
+		json_text(json, item->text ? item->text : "");
 		write_samples(page, &item->samples);
 		json_end_array(json);
 	}
@@ -126,15 +121,11 @@ static void write_kernel(struct page *page, const struct source_kernel *kernel)
 	struct out *text = &page->text;
 
 	text->length = 0;
-	name_write_styled(text, page->report->profile, kernel->frame, page->options->style.format,
-			  page->options->style.names);
+	name_write_shown(text, page->report->profile, kernel->frame, page->options->style.format,
+			 page->options->style.names);
 	json_line_break(json);
 	json_begin_object(json);
-	json_key(json, "name");
-	if (text->length)
-		json_string(json, text->bytes, text->length);
-	else
-		write_text(page, "<unnamed>");
+	json_key_string(json, "name", text->bytes, text->length);
 	json_key_uint64(json, "apportioned", kernel->apportioned);
 	json_key_array(json, "samples");
 	write_samples(page, &kernel->samples);
@@ -158,7 +149,7 @@ static void write_files(struct page *page)
 
 		json_line_break(json);
 		json_begin_array(json);
-		write_text(page, profile_text(page->report->profile, page->files[i]));
+		json_text(json, profile_text(page->report->profile, page->files[i]));
 		if (source && source->length)
 			json_string(json, source->text, source->length);
 		else
@@ -178,8 +169,8 @@ static void write_reasons(struct page *page)
 		const struct source_reason *reason = &page->report->reasons[r];
 
 		json_begin_array(json);
-		write_text(page, reason->name);
-		write_text(page, reason->known ? reason->known->words : "");
+		json_text(json, reason->name);
+		json_text(json, reason->known ? reason->known->words : "");
 		json_bool(json, reason->known && reason->known->is_ready);
 		json_end_array(json);
 	}

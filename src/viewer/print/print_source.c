@@ -53,12 +53,9 @@ static void put_kernel_name(struct printer *printer, const struct source_kernel 
 	struct out *text = &printer->text;
 
 	text->length = 0;
-	name_write_styled(text, printer->report->profile, kernel->frame,
-			  printer->options->style.format, printer->options->style.names);
-	if (text->length)
-		text_clean(printer->out, text->bytes, text->length);
-	else
-		out_text(printer->out, "<unnamed>");
+	name_write_shown(text, printer->report->profile, kernel->frame,
+			 printer->options->style.format, printer->options->style.names);
+	text_clean(printer->out, text->bytes, text->length);
 }
 
 static const char *file_name(const struct source_report *report, const struct source_line *line)
@@ -461,10 +458,8 @@ static void json_source(struct json_writer *json, const struct source_texts *tex
 	size_t length;
 	const char *source = text ? source_text_line(text, line->line, &length) : NULL;
 
-	if (!source)
-		return;
-	json_key(json, "source");
-	json_string(json, source, length);
+	if (source)
+		json_key_string(json, "source", source, length);
 }
 
 static void json_code(struct json_writer *json, const struct printer *printer,
@@ -543,8 +538,7 @@ static void json_kernel(struct json_writer *json, struct printer *printer,
 
 	json_line_break(json);
 	json_begin_object(json);
-	json_key(json, "kernel");
-	json_string(json, name.as.string.bytes, name.as.string.length);
+	json_key_string(json, "kernel", name.as.string.bytes, name.as.string.length);
 	json_samples(json, report, &kernel->samples);
 	json_key_uint64(json, "apportioned", kernel->apportioned);
 	json_waits(json, printer, kernel);

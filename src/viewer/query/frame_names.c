@@ -110,6 +110,16 @@ void name_write_styled(struct out *out, const struct profile *profile, uint32_t 
 		name_write(out, profile, frame, format);
 }
 
+void name_write_shown(struct out *out, const struct profile *profile, uint32_t frame,
+		      enum name_format format, enum name_style style)
+{
+	size_t before = out->length;
+
+	name_write_styled(out, profile, frame, format, style);
+	if (out->length == before)
+		out_text(out, "<unnamed>");
+}
+
 char *name_text(const struct profile *profile, uint32_t frame, enum name_style style)
 {
 	struct out name;

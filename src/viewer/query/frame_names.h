@@ -32,6 +32,9 @@ void name_write(struct out *out, const struct profile *profile, uint32_t frame,
 /* The same with C++ names in a style; names that cannot be demangled are unchanged. */
 void name_write_styled(struct out *out, const struct profile *profile, uint32_t frame,
 		       enum name_format format, enum name_style style);
+/* The same; "<unnamed>" in place of nothing. */
+void name_write_shown(struct out *out, const struct profile *profile, uint32_t frame,
+		      enum name_format format, enum name_style style);
 /* A name in full as a text, malloc'd. */
 char *name_text(const struct profile *profile, uint32_t frame, enum name_style style);
 

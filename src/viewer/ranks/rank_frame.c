@@ -360,11 +360,8 @@ static void write_columns(const struct rank_frames *frames, const struct rank_fr
 		json_uint64(json, frame->times[i].rank);
 	json_end_array(json);
 	json_key_array(json, "host");
-	for (size_t i = 0; i < frame->count; i++) {
-		const char *host = profile_text(frames->profile, frame->times[i].host);
-
-		json_string(json, host, strlen(host));
-	}
+	for (size_t i = 0; i < frame->count; i++)
+		json_text(json, profile_text(frames->profile, frame->times[i].host));
 	json_end_array(json);
 	json_key_array(json, "time_ns");
 	for (size_t i = 0; i < frame->count; i++)

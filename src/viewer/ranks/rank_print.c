@@ -404,8 +404,7 @@ static void json_group(const struct rank_report *view, uint32_t number, const ch
 	json_begin_object(json);
 	json_key_uint64(json, "group", number + 1);
 	json_key_text(json, "shape", shape);
-	json_key(json, "members");
-	json_string(json, members->bytes, members->length);
+	json_key_string(json, "members", members->bytes, members->length);
 	write_times(&group->time, rank_time_divisor("time/ms"), json);
 	json_key_array(json, "rows");
 	/* With one group, these are the rows of the job. */
