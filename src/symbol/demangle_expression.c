@@ -120,11 +120,9 @@ static uint16_t parse_operation(struct parser *parser)
 	b = a && found->operands == 2 ? parse_expression(parser) : 0;
 	if (!a || (found->operands == 2 && !b))
 		return 0;
-	node = new_node(parser, found->operands == 2 ? NODE_BINARY : NODE_UNARY, a, b);
-	if (node) {
-		parser->tree->nodes[node].text = found->name;
-		parser->tree->nodes[node].length = (uint32_t)strlen(found->name);
-	}
+	node = with_text(parser, found->operands == 2 ? NODE_BINARY : NODE_UNARY, found->name,
+			 strlen(found->name), a);
+	parser->tree->nodes[node].b = node ? b : 0;
 	return node;
 }
 
@@ -135,6 +133,14 @@ static bool begins_with(const struct parser *parser, const char *code)
 
 static uint16_t parse_expression_inside(struct parser *parser)
 {
+	static const struct {
+		const char *code, *name;
+		bool is_type;
+	} wrapped[] = {{"st", "sizeof ", true},
+		       {"sz", "sizeof ", false},
+		       {"at", "alignof ", true},
+		       {"sZ", "sizeof...", false},
+		       {"nx", "noexcept ", false}};
 	uint16_t a;
 	uint16_t list;
 
@@ -162,16 +168,9 @@ static uint16_t parse_expression_inside(struct parser *parser)
 	if (take(parser, "il"))
 		return parse_expressions(parser, &list) ? new_node(parser, NODE_BRACES, 0, list)
 							: 0;
-	if (take(parser, "st"))
-		return parse_wrapped(parser, "sizeof ", true);
-	if (take(parser, "sz"))
-		return parse_wrapped(parser, "sizeof ", false);
-	if (take(parser, "at"))
-		return parse_wrapped(parser, "alignof ", true);
-	if (take(parser, "sZ"))
-		return parse_wrapped(parser, "sizeof...", false);
-	if (take(parser, "nx"))
-		return parse_wrapped(parser, "noexcept ", false);
+	for (size_t i = 0; i < sizeof(wrapped) / sizeof(wrapped[0]); i++)
+		if (take(parser, wrapped[i].code))
+			return parse_wrapped(parser, wrapped[i].name, wrapped[i].is_type);
 	if (take(parser, "sp"))
 		return wrap(parser, NODE_EXPANSION, parse_expression(parser));
 	if (is_digit(peek(parser, 0)) || begins_with(parser, "on")) {

@@ -471,7 +471,6 @@ static uint16_t parse_function(struct parser *parser)
 	char next = peek(parser, 0);
 	uint16_t result = 0;
 	uint16_t list;
-	uint16_t node;
 
 	if (!name || next == '\0' || next == 'E' || next == '.')
 		return name;
@@ -482,12 +481,7 @@ static uint16_t parse_function(struct parser *parser)
 	}
 	if (!parse_parameters(parser, &list))
 		return 0;
-	node = new_node(parser, NODE_FUNCTION, name, result);
-	if (node) {
-		parser->tree->nodes[node].c = list;
-		parser->tree->nodes[node].flags = flags;
-	}
-	return node;
+	return function_node(parser, NODE_FUNCTION, name, result, list, flags);
 }
 
 /* The template arguments of the enclosing encoding are restored afterwards. */

@@ -92,6 +92,17 @@ static inline uint16_t new_node(struct parser *parser, enum node_kind kind, uint
 	return (uint16_t)tree->count++;
 }
 
+/* A function's node; `list` has its parameters. */
+static inline uint16_t function_node(struct parser *parser, enum node_kind kind, uint16_t a,
+				     uint16_t b, uint16_t list, uint8_t flags)
+{
+	uint16_t node = new_node(parser, kind, a, b);
+
+	parser->tree->nodes[node].c = node ? list : 0;
+	parser->tree->nodes[node].flags = node ? flags : 0;
+	return node;
+}
+
 /* A node with one required part. */
 static inline uint16_t wrap(struct parser *parser, enum node_kind kind, uint16_t a)
 {

@@ -353,35 +353,39 @@ static void print_literal(struct printer *printer, const struct demangle_node *n
 		put_text(printer, suffix);
 }
 
-static void print_expression(struct printer *printer, const struct demangle_node *node)
+/*
+ * Nodes that are text around their parts: \1 and \2 are the nodes a and b, \3 is the list b, \4 the
+ * text, and \5 and \6 are a and b if there are any. Short names end at \7.
+ */
+static const char *const forms[NODE_LIST] = {
+	[NODE_TEXT] = "\4",
+	[NODE_TAGGED] = "\1\7[abi:\6]",
+	[NODE_CONVERSION] = "operator \1",
+	[NODE_SPECIAL] = "\4\1",
+	[NODE_CLONE] = "\1\7 [clone \4]",
+	[NODE_SUFFIXED] = "\1 \4",
+	[NODE_VECTOR] = "\1 __vector(\6)",
+	[NODE_CAST] = "(\5)(\6)",
+	[NODE_UNARY] = "\4(\5)",
+	[NODE_BINARY] = "(\5)\4(\6)",
+	[NODE_CALL] = "\1(\3)",
+	[NODE_BRACES] = "\5{\3}",
+	[NODE_WRAP] = "\4(\5)",
+};
+
+static void print_form(struct printer *printer, const struct demangle_node *node)
 {
-	switch (node->kind) {
-	case NODE_CAST:
-		print_enclosed(printer, "(", node->a, ")");
-		print_enclosed(printer, "(", node->b, ")");
-		break;
-	case NODE_UNARY:
-		put_bytes(printer, node->text, node->length);
-		print_enclosed(printer, "(", node->a, ")");
-		break;
-	case NODE_BINARY:
-		print_enclosed(printer, "(", node->a, ")");
-		put_bytes(printer, node->text, node->length);
-		print_enclosed(printer, "(", node->b, ")");
-		break;
-	case NODE_CALL:
-		print_node(printer, node->a);
-		print_enclosed_list(printer, "(", node->b, ")");
-		break;
-	case NODE_BRACES:
-		if (node->a)
-			print_node(printer, node->a);
-		print_enclosed_list(printer, "{", node->b, "}");
-		break;
-	default: /* NODE_WRAP */
-		put_bytes(printer, node->text, node->length);
-		print_enclosed(printer, "(", node->a, ")");
-		break;
+	for (const char *at = forms[node->kind]; *at && !(*at == '\7' && is_short(printer)); at++) {
+		uint16_t part = *at == '\1' || *at == '\5' ? node->a : node->b;
+
+		if (*at == '\3')
+			print_list(printer, node->b);
+		else if (*at == '\4')
+			put_bytes(printer, node->text, node->length);
+		else if (*at > '\7')
+			put_bytes(printer, at, 1);
+		else if (*at != '\7' && (part || *at < '\3'))
+			print_node(printer, part);
 	}
 }
 
@@ -480,22 +484,9 @@ static void print_local(struct printer *printer, const struct demangle_node *nod
 	print_node(printer, node->b);
 }
 
-static void print_clone(struct printer *printer, const struct demangle_node *node)
-{
-	print_node(printer, node->a);
-	if (is_short(printer))
-		return;
-	put_text(printer, " [clone ");
-	put_bytes(printer, node->text, node->length);
-	put_text(printer, "]");
-}
-
 static void print_name(struct printer *printer, const struct demangle_node *node)
 {
 	switch (node->kind) {
-	case NODE_TEXT:
-		put_bytes(printer, node->text, node->length);
-		break;
 	case NODE_NESTED:
 		print_nested(printer, node);
 		break;
@@ -508,19 +499,9 @@ static void print_name(struct printer *printer, const struct demangle_node *node
 			put_text(printer, "~");
 		print_last_component(printer, node->a);
 		break;
-	case NODE_TAGGED:
-		print_node(printer, node->a);
-		if (is_short(printer))
-			break;
-		print_enclosed(printer, "[abi:", node->b, "]");
-		break;
 	case NODE_LAMBDA:
 	case NODE_UNNAMED:
 		print_lambda(printer, node);
-		break;
-	case NODE_CONVERSION:
-		put_text(printer, "operator ");
-		print_node(printer, node->a);
 		break;
 	case NODE_LOCAL:
 		print_local(printer, node);
@@ -528,21 +509,14 @@ static void print_name(struct printer *printer, const struct demangle_node *node
 	case NODE_FUNCTION:
 		print_function(printer, node, false);
 		break;
-	case NODE_SPECIAL:
-		put_bytes(printer, node->text, node->length);
-		print_node(printer, node->a);
-		break;
-	case NODE_CLONE:
-		print_clone(printer, node);
-		break;
 	case NODE_LITERAL:
 		print_literal(printer, node);
 		break;
-	case NODE_NONE:
-		printer->has_failed = true;
-		break;
 	default:
-		print_expression(printer, node);
+		if (node->kind < NODE_LIST && forms[node->kind])
+			print_form(printer, node);
+		else
+			printer->has_failed = true;
 		break;
 	}
 }
@@ -566,18 +540,9 @@ static void print_left_inside(struct printer *printer, uint16_t index)
 		inner = collapse(printer, index, &is_lvalue);
 		print_pointer_left(printer, inner, is_lvalue ? "&" : "&&");
 		break;
-	case NODE_SUFFIXED:
-		print_node(printer, node->a);
-		put_text(printer, " ");
-		put_bytes(printer, node->text, node->length);
-		break;
 	case NODE_ARRAY:
 	case NODE_SIGNATURE:
 		print_left(printer, node->a);
-		break;
-	case NODE_VECTOR:
-		print_node(printer, node->a);
-		print_enclosed(printer, " __vector(", node->b, ")");
 		break;
 	case NODE_MEMBER:
 		print_member_left(printer, node);

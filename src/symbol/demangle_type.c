@@ -25,7 +25,6 @@ static const char *builtin_name(char code)
 static uint16_t parse_signature(struct parser *parser, uint8_t flags)
 {
 	uint16_t result;
-	uint16_t node;
 	uint16_t list;
 
 	parser->at++; /* F */
@@ -39,12 +38,7 @@ static uint16_t parse_signature(struct parser *parser, uint8_t flags)
 		flags |= FLAG_RVALUE;
 	if (!take(parser, "E"))
 		return 0;
-	node = new_node(parser, NODE_SIGNATURE, result, 0);
-	if (node) {
-		parser->tree->nodes[node].c = list;
-		parser->tree->nodes[node].flags = flags;
-	}
-	return node;
+	return function_node(parser, NODE_SIGNATURE, result, 0, list, flags);
 }
 
 /* A dimension: digits, an expression, or empty; then '_'. */
@@ -222,12 +216,11 @@ static uint16_t parse_type_inside(struct parser *parser, bool *is_known)
 		return parse_type_after(parser, NODE_RVALUE);
 	case 'C':
 	case 'G':
-		node = parse_type_after(parser, NODE_SUFFIXED);
-		if (node) {
-			parser->tree->nodes[node].text = c == 'C' ? "_Complex" : "_Imaginary";
-			parser->tree->nodes[node].length = c == 'C' ? 8 : 10;
-		}
-		return node;
+		parser->at++;
+		node = parse_type(parser);
+		return node ? with_text(parser, NODE_SUFFIXED, c == 'C' ? "_Complex" : "_Imaginary",
+					c == 'C' ? 8 : 10, node)
+			    : 0;
 	case 'A':
 		return parse_array(parser);
 	case 'F':
