@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <libproton/proton.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/message.h"
 #include "base/strings.h"
 
 #define ROWS_MAX 64
@@ -142,18 +144,19 @@ static enum options_result set_value(const struct option_row *row, void *options
 				     struct proton_error *err)
 {
 	void *member = (char *)options + row->member;
-	enum options_result result;
+	enum options_result result = OPTIONS_RUN;
 
-	if (row->words) {
+	if (row->words)
 		result = set_word(row, member, &value, err);
-		if (result != OPTIONS_RUN)
-			return result;
-	}
+	else if (row->is_count)
+		result = options_parse_count(member, row->name, value, err);
+	if (result != OPTIONS_RUN)
+		return result;
 	if (row->parse)
 		return row->parse(options, value, err);
 	if (!row->value)
 		*(bool *)member = true;
-	else if ((!row->words || row->is_text) && row->words != option_shells)
+	else if (!row->is_count && (!row->words || row->is_text) && row->words != option_shells)
 		*(char **)member = value;
 	return OPTIONS_RUN;
 }
@@ -243,7 +246,7 @@ void options_print(const struct option_table *tables, size_t table_count)
 	}
 }
 
-enum options_result options_parse_count(size_t *count, const char *option, const char *value,
+enum options_result options_parse_count(size_t *count, const char *name, const char *value,
 					struct proton_error *err)
 {
 	unsigned long number;
@@ -252,8 +255,16 @@ enum options_result options_parse_count(size_t *count, const char *option, const
 	errno = 0;
 	number = strtoul(value, &end, 10);
 	if (end == value || *end || *value == '-' || number == 0)
-		return OPTIONS_REFUSE(err, "%s needs a whole number of at least 1, not \"%s\"",
-				      option, value);
+		return OPTIONS_REFUSE(err, "--%s needs a whole number of at least 1, not \"%s\"",
+				      name, value);
 	*count = number;
 	return OPTIONS_RUN;
+}
+
+enum options_result options_print_version(void *options, const char *value,
+					  struct proton_error *err)
+{
+	(void)options, (void)value, (void)err;
+	printf("%s " PROTON_VERSION "\n", message_name());
+	return OPTIONS_DONE;
 }

@@ -25,7 +25,8 @@ struct option_row {
 	const char *const *words; /* the possible values, by number; ends with NULL */
 	/* Called instead of setting a string or bool, after setting an enum. */
 	enum options_result (*parse)(void *options, const char *value, struct proton_error *err);
-	bool is_text; /* the member is a string for words too, and their case does not matter */
+	bool is_text;  /* the member is a string for words too, and their case does not matter */
+	bool is_count; /* the member is a size_t of at least 1; then `parse` is called, too */
 };
 
 /* A row of every program: prints the completions of its options for a shell. */
@@ -35,6 +36,13 @@ struct option_row {
 			.words = option_shells, .is_text = true                                    \
 	}
 extern const char *const option_shells[];
+/* A row of every program: prints its name (message_name()) and version. */
+#define OPTION_VERSION                                                                             \
+	{                                                                                          \
+		0, "version", NULL, "print the version", .parse = options_print_version            \
+	}
+enum options_result options_print_version(void *options, const char *value,
+					  struct proton_error *err);
 
 /* Rows and the struct that they set. */
 struct option_table {
@@ -62,8 +70,8 @@ void options_print(const struct option_table *tables, size_t table_count);
 /* For the parse function of a row: sets a message. */
 #define OPTIONS_REFUSE(err, ...) (err_set(err, PROTON_E_INVALID, __VA_ARGS__), OPTIONS_BAD)
 
-/* Parses a whole number of at least 1. */
-enum options_result options_parse_count(size_t *count, const char *option, const char *value,
+/* Parses the value of --NAME, a whole number of at least 1. */
+enum options_result options_parse_count(size_t *count, const char *name, const char *value,
 					struct proton_error *err);
 
 #endif

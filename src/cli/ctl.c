@@ -390,7 +390,7 @@ int ctl_run(int argc, char **argv)
 		return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
 	}
 	if (result != OPTIONS_BAD && options.timeout)
-		result = options_parse_count(&timeout_s, "--timeout", options.timeout, &err);
+		result = options_parse_count(&timeout_s, "timeout", options.timeout, &err);
 	if (result == OPTIONS_BAD)
 		message("%s", err.text);
 	if (result == OPTIONS_BAD || !parse_words(argc - optind, argv + optind, &options) ||

@@ -43,10 +43,8 @@ static enum options_result take_module(void *into, const char *value, struct pro
 
 static enum options_result print_version(void *into, const char *value, struct proton_error *err)
 {
-	(void)into, (void)value, (void)err;
 	which_note_others();
-	puts("proton " PROTON_VERSION);
-	return OPTIONS_DONE;
+	return options_print_version(into, value, err);
 }
 
 static enum options_result print_which(void *into, const char *value, struct proton_error *err)

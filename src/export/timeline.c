@@ -540,14 +540,6 @@ static void walk_stream(struct walk *walk, uint32_t lane)
 
 /* ------------------------------------------------------------------ scopes of graphs */
 
-static bool is_captured_at(const struct profile *profile, uint32_t node)
-{
-	const struct row_frame *frame = &profile->frames[profile->nodes[node].frame];
-
-	return frame->kind == FRAME_NAME &&
-	       strcmp(profile_text(profile, frame->name), "<captured_at>") == 0;
-}
-
 /*
  * The captured scopes around kernel node `node`, outermost first, as nodes of the profile. Returns
  * their number, at most GRAPH_DEPTH_MAX; the innermost of a deeper path are omitted.
@@ -559,7 +551,8 @@ static uint32_t captured_path(const struct profile *profile, uint32_t node,
 	uint32_t at;
 	uint32_t i;
 
-	for (at = node; at && !is_captured_at(profile, at); at = profile->nodes[at].parent)
+	for (at = node; at && !profile_is_scope(profile, at, "<captured_at>");
+	     at = profile->nodes[at].parent)
 		depth++;
 	if (!at || !depth)
 		return 0;

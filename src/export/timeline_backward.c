@@ -27,12 +27,6 @@ struct places {
 	bool *is_scope;   /* has a child <backward> */
 };
 
-static bool is_backward(const struct profile *profile, uint32_t frame)
-{
-	return profile->frames[frame].kind == FRAME_NAME &&
-	       strcmp(profile_text(profile, profile->frames[frame].name), "<backward>") == 0;
-}
-
 /* False: out of memory. *any_out: there are backward kernels. */
 static bool find_places(const struct profile *profile, struct places *places, bool *any_out)
 {
@@ -42,7 +36,7 @@ static bool find_places(const struct profile *profile, struct places *places, bo
 		return false;
 	for (uint32_t node = 1; node < profile->node_count; node++) { /* parents come first */
 		uint32_t parent = profile->nodes[node].parent;
-		bool is_here = is_backward(profile, profile->nodes[node].frame);
+		bool is_here = profile_is_scope(profile, node, "<backward>");
 
 		places->scopes[node] = is_here ? parent : places->scopes[parent];
 		places->is_scope[parent] |= is_here;

@@ -457,3 +457,10 @@ void profile_kernel_add(struct profile *profile, uint32_t index, const struct pr
 	if (is_first || from->max_ns > kernel->max_ns)
 		kernel->max_ns = from->max_ns;
 }
+
+bool profile_is_scope(const struct profile *profile, uint32_t node, const char *name)
+{
+	const struct row_frame *frame = &profile->frames[profile->nodes[node].frame];
+
+	return frame->kind == FRAME_NAME && strcmp(profile_text(profile, frame->name), name) == 0;
+}

@@ -183,6 +183,9 @@ static inline bool profile_is_partial(const struct profile *profile)
 size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text,
 			  size_t capacity);
 
+/* True for a scope of that name: a frame that is neither a kernel nor a line. */
+bool profile_is_scope(const struct profile *profile, uint32_t node, const char *name);
+
 /* Bytes that a loaded profile takes in any view and export: an upper limit. */
 uint64_t profile_cost(const struct profile *profile);
 

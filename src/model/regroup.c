@@ -94,15 +94,6 @@ static uint32_t named_child(struct regroup *regroup, const char *name)
 	return merge_child_named(regroup->merge, 0, name);
 }
 
-/* The frame below which backward kernels of PyTorch appear: docs/guide/pytorch.md. */
-static bool is_backward(const struct profile *profile, uint32_t node)
-{
-	const struct row_frame *frame = &profile->frames[profile->nodes[node].frame];
-
-	return frame->kind == FRAME_NAME &&
-	       strcmp(profile_text(profile, frame->name), "<backward>") == 0;
-}
-
 /* One group for the backward kernels of each scope, not one for all scopes. */
 static uint32_t backward_of(struct regroup *regroup, uint32_t node)
 {
@@ -125,7 +116,7 @@ static uint32_t scope_of(struct regroup *regroup, uint32_t node)
 	if (!scope)
 		return named_child(regroup, "(no scope)");
 	row = &source->nodes[scope];
-	while (row->parent && is_backward(source, scope)) {
+	while (row->parent && profile_is_scope(source, scope, "<backward>")) {
 		scope = row->parent;
 		row = &source->nodes[scope];
 		is_below = true;

@@ -30,19 +30,12 @@ static const char examples[] =
 	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 -i attention proton.hatchet\n"
 	"  proton-viewer --diff old.hatchet --fail-if 'time > +5%' new.hatchet\n";
 
-static enum options_result print_version(void *into, const char *value, struct proton_error *err)
-{
-	(void)into, (void)value, (void)err;
-	puts("proton-viewer " PROTON_VERSION);
-	return OPTIONS_DONE;
-}
-
 /* clang-format off: one row per option */
 static const struct option_row other_rows[] = {
 	{.help = "Other"},
 	{'h', "help", .help = "print this help"},
 	OPTION_COMPLETION,
-	{0, "version", NULL, "print the version", .parse = print_version},
+	OPTION_VERSION,
 };
 /* clang-format on */
 

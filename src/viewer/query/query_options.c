@@ -84,17 +84,11 @@ static enum options_result parse_base(void *into, const char *value, struct prot
 	return OPTIONS_RUN;
 }
 
-static enum options_result parse_depth(void *into, const char *value, struct proton_error *err)
+static enum options_result note_depth(void *into, const char *value, struct proton_error *err)
 {
-	struct query_options *query = into;
-
-	query->depth_is_set = true;
-	return options_parse_count(&query->depth, "--depth", value, err);
-}
-
-static enum options_result parse_rows(void *into, const char *value, struct proton_error *err)
-{
-	return options_parse_count(&((struct query_options *)into)->rows, "--rows", value, err);
+	(void)value, (void)err;
+	((struct query_options *)into)->depth_is_set = true;
+	return OPTIONS_RUN;
 }
 
 static enum options_result parse_gate(void *into, const char *value, struct proton_error *err)
@@ -206,7 +200,8 @@ static const struct option_row rows[] = {
 	{0, "show", "REGEX", "hide all frames but kernels and matching ones", MEMBER(hiding.show)},
 	{'t', "threshold", "VALUE", "minimum of the first metric, or METRIC=VALUE",
 	 .parse = parse_threshold},
-	{'d', "depth", "N", "maximum depth of the tree (default: 100)", .parse = parse_depth},
+	{'d', "depth", "N", "maximum depth of the tree (default: 100)", MEMBER(depth),
+	 .is_count = true, .parse = note_depth},
 	{0, "peaks", "RATES", "peak rates for util: flops16=989e12,bytes=3.35e12",
 	 .parse = parse_peaks},
 	{.help = "Views"},
@@ -227,7 +222,7 @@ static const struct option_row rows[] = {
 	{0, "rank", "N", "show only this rank of a job", .parse = parse_rank},
 	{'n', "rows", "N",
 	 "maximum number of rows of --top, --group, --warps or\n--ranks, or of kernels of --source",
-	 .parse = parse_rows},
+	 MEMBER(rows), .is_count = true},
 	{.help = "Comparison"},
 	{0, "diff", "BASE",
 	 "compare with BASE, largest change first\n"

@@ -51,28 +51,15 @@ static const char usage[] =
 	"\n"
 	"Merge the profiles of a job's ranks into one file, for proton-viewer --ranks.\n";
 
-static enum options_result parse_max_nodes(void *into, const char *value, struct proton_error *err)
-{
-	return options_parse_count(&((struct merge_options *)into)->max_nodes, "--max-nodes", value,
-				   err);
-}
-
 /* Unlike --max-nodes, it may be 0. */
 static enum options_result parse_columns(void *into, const char *value, struct proton_error *err)
 {
 	struct merge_options *options = into;
 
 	if (strcmp(value, "0") != 0)
-		return options_parse_count(&options->columns, "--columns", value, err);
+		return options_parse_count(&options->columns, "columns", value, err);
 	options->columns = 0;
 	return OPTIONS_RUN;
-}
-
-static enum options_result print_version(void *into, const char *value, struct proton_error *err)
-{
-	(void)into, (void)value, (void)err;
-	puts("proton-merge " PROTON_VERSION);
-	return OPTIONS_DONE;
 }
 
 #define MEMBER(name) .member = offsetof(struct merge_options, name)
@@ -85,8 +72,8 @@ static const struct option_row rows[] = {
 	 MEMBER(allow_partial)},
 	{0, "allow-mixed", NULL, "sum ranks that are not of one launch, and mark the result",
 	 MEMBER(allow_mixed)},
-	{0, "max-nodes", "N", "maximum number of nodes (default: 1000000)",
-	 .parse = parse_max_nodes},
+	{0, "max-nodes", "N", "maximum number of nodes (default: 1000000)", MEMBER(max_nodes),
+	 .is_count = true},
 	/* For triton_proton.ranks: a file with the paths of all files, one per line. */
 	{0, "list", "FILE", NULL, MEMBER(list)},
 	{0, "columns", "N", "frames with the time of each rank (default: 256)",
@@ -94,7 +81,7 @@ static const struct option_row rows[] = {
 	{0, "rank-names", "REGEX", "parts of names that differ from rank to rank", MEMBER(names)},
 	{'h', "help", .help = "print this help"},
 	OPTION_COMPLETION,
-	{0, "version", NULL, "print the version", .parse = print_version},
+	OPTION_VERSION,
 };
 
 /* The output for the first input: NAME.ranks.proton, malloc'd. */

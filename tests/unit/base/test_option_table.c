@@ -20,11 +20,6 @@ struct settings {
 	int parsed;
 };
 
-static enum options_result parse_count(void *into, const char *value, struct proton_error *err)
-{
-	return options_parse_count(&((struct settings *)into)->count, "--count", value, err);
-}
-
 static enum options_result note_fruit(void *into, const char *value, struct proton_error *err)
 {
 	(void)value, (void)err;
@@ -47,7 +42,7 @@ static const char *const fruits[] = {"apple", "pear", "plum", NULL};
 static const struct option_row rows[] = {
 	{.help = "Things"},
 	{'n', "name", "TEXT", "a name", MEMBER(name)},
-	{0, "count", "N", "how many,\nat least 1", .parse = parse_count},
+	{0, "count", "N", "how many,\nat least 1", MEMBER(count), .is_count = true},
 	{'q', "quiet", NULL, "print less", MEMBER(is_quiet)},
 	{0, "silent", NULL, NULL, MEMBER(is_quiet)},
 	{'f', "fruit", "KIND", "apple, pear or plum", MEMBER(fruit), fruits, note_fruit},
