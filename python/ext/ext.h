@@ -223,10 +223,7 @@ bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, b
 /* Adds a dict of name -> value; `metrics` may be NULL or None. 0, or -1 with an exception. */
 int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObject *metrics);
 
-/*
- * Adds the numbers in a kernel's launch metadata, a dict; ignores other values. If the conversion
- * of a value needs Python, nothing is added and *is_plain_out is false.
- */
+/* Adds the numbers of launch metadata; *is_plain_out false: it needs Python, nothing is added. */
 int ext_metrics_add_launch(struct ext_state *state, struct proton_context where, PyObject *launch,
 			   bool *is_plain_out);
 

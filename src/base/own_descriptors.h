@@ -1,7 +1,4 @@
-/*
- * Running a function with its own table of descriptors. Other threads of the program may close a
- * descriptor of Proton's, and open a file under its number, between two calls that use it.
- */
+/* Running a function with its own descriptors, which no other thread can close in between. */
 #ifndef BASE_OWN_DESCRIPTORS_H
 #define BASE_OWN_DESCRIPTORS_H
 

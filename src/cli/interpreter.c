@@ -170,10 +170,7 @@ static void explain(enum verdict verdict, const char *python, const char *module
 	}
 }
 
-/*
- * The directory of the Python that belongs to this program. The copy inside the package
- * (PREFIX/lib/python3.x/site-packages/triton_proton/bin) belongs to the Python in PREFIX/bin.
- */
+/* The directory of this program's Python; a package's copy belongs to the one in PREFIX/bin. */
 static bool python_directory(char path[PATH_MAX])
 {
 	static const char in_package[] = "/triton_proton/bin";

@@ -69,10 +69,7 @@ bool script_check(struct options *options);
 /* False after a message if the mode is the name of a module: `proton -m json.tool`. */
 bool script_check_mode(const struct options *options);
 
-/*
- * `proton --which`: which programs the names `proton` and `proton-viewer` run. Triton's wheel
- * installs Python scripts of the same names; the package installed last owns them.
- */
+/* `proton --which`: programs named `proton` and `proton-viewer`, which Triton's wheel has too. */
 
 /* Prints this program, its Python and package, and both names. False: no Python. */
 bool which_print(void);

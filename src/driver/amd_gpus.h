@@ -12,15 +12,9 @@ struct amd_gpu {
 	uint64_t unique_id; /* 0: none */
 };
 
-/*
- * The GPUs that this process may use, in the order of their nodes, before any variable of the
- * environment. Returns their number, which may exceed `capacity`; 0 without the kernel driver.
- */
+/* The GPUs that this process may use, by node; their number, which may exceed `capacity`. */
 size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity);
-/*
- * The HIP ordinal of the GPU with this node. -1: HIP does not have it. The variables of the
- * environment are read in the first call, which must come after HIP has read them.
- */
+/* The HIP ordinal of this node; -1: none. HIP must have read the environment before. */
 int amd_gpus_ordinal_of_node(uint32_t node);
 /* The number of devices that HIP reports; -1 if HIP is not loaded or has no device. */
 int amd_gpus_hip_count(void);
@@ -29,10 +23,7 @@ int amd_gpus_hip_count(void);
 bool amd_gpus_are_open(void);
 /* True if it has made a queue of a GPU, since the process exists. Reads all of its mappings. */
 bool amd_gpus_have_queue(void);
-/*
- * Why this process, which uses HIP, has no GPU; in the calling thread's buffer. NULL if it does not
- * use HIP, or has access to GPUs. The error has the name that HIP returns then.
- */
+/* The reason that this process has no GPU in HIP, in a buffer of the thread; NULL: it has. */
 const char *amd_gpus_problem(void);
 
 /*

@@ -29,10 +29,7 @@ bool amd_library_is_likely(void);
 void *amd_library_get_loaded(enum amd_library library);
 /* A handle for dlsym(), always the same. NULL with E_NOLIB and the searched places. */
 void *amd_library_open(enum amd_library library, struct proton_error *err);
-/*
- * For the command, which loads nothing: the file that a program would find, as far as the file
- * system tells, with the recorder's library at `near`. False if there is none for it.
- */
+/* The file that a program would find, with the recorder's library at `near`; loads nothing. */
 bool amd_library_find_file(enum amd_library library, const char *near, char path[static PATH_MAX]);
 /* The file that was opened; NULL if none was. */
 const char *amd_library_path(enum amd_library library);

@@ -23,10 +23,7 @@ struct backend {
 	bool (*is_usable)(void);
 	/* PROTON_OK if `mode` ("" = default) is one of its modes; else E_INVALID with a message. */
 	int (*check_mode)(const char *mode, struct proton_error *err);
-	/*
-	 * As early as possible in the process, with or without a session: registers with a library
-	 * that accepts it only before the program uses the GPU. May be called again. NULL: none.
-	 */
+	/* As early as possible: registers with a library that needs it before any GPU use. */
 	void (*prepare)(void);
 	/* Starts it for the first session. If it fails, nothing is left running. */
 	int (*start)(const char *mode, struct proton_error *err);

@@ -1,7 +1,4 @@
-/*
- * Tables for Arrow's C data interface, without a library of Arrow and without a copy: consumers get
- * the table's memory, which lives until the last of them releases it. A stream has one batch.
- */
+/* Tables for Arrow's C data interface: consumers use the table's memory until they release it. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,7 +1,4 @@
-/*
- * Control from outside: the commands of `proton ctl`, carried out one at a time on a thread of
- * their own. listener.c receives them. Nothing here costs the program anything between commands.
- */
+/* Control from outside: commands of `proton ctl`, one at a time on their own thread. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -57,10 +57,7 @@ struct control_socket {
 	char name[96]; /* in the directory */
 };
 
-/*
- * Gives the calling thread its own table of descriptors, which is empty but for /dev/null as the
- * standard streams. Where the kernel does not allow it, the thread keeps the program's table.
- */
+/* Gives the thread its own descriptors, with /dev/null as streams; if the kernel allows it. */
 static void leave_descriptors(void)
 {
 	int fd;

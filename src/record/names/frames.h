@@ -102,10 +102,7 @@ struct metric_name {
 
 extern pthread_mutex_t metric_names_lock; /* for fork() */
 
-/*
- * Removes "(exc)", "(pty)" and "(inc)" at the end of a name, with the preceding blanks; they become
- * flags. METRIC_NAME_NONE, counted as lost, above LIMITS_METRICS and if out of memory.
- */
+/* Makes flags of "(exc)", "(pty)", "(inc)" at the end. METRIC_NAME_NONE: lost, and counted. */
 uint32_t metric_names_add(const char *name);
 struct metric_name metric_names_get(uint32_t id);
 /* False for an id that metric_names_add() has not returned. */

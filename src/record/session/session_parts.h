@@ -127,10 +127,7 @@ void reclaim_names(void);
 
 /* ------------------------------------------------------------------ signals.c */
 
-/*
- * Waits while an arrived signal is being handled: the profile is written, then the signal ends the
- * process. Returns only if there is no such signal, or if it did not end the process.
- */
+/* Waits while an arrived signal is handled; returns if none is, or it has not ended the process. */
 void signals_wait_raised(void);
 
 #endif

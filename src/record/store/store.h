@@ -1,7 +1,4 @@
-/*
- * Store of one session: the rows of its profile file, and maps from process-wide frames, contexts
- * and metric names to these rows. Not thread-safe: the session's lock is held around every call.
- */
+/* Store of one session: its file's rows, and maps to them. Calls need the session's lock. */
 #ifndef RECORD_STORE_STORE_H
 #define RECORD_STORE_STORE_H
 
@@ -139,10 +136,7 @@ static inline void store_windows_set_active(struct store_windows *windows, bool 
 	windows->since_ns = is_active ? now_ns : 0;
 }
 
-/*
- * Durations of collectives, by occurrence: the waiting of ranks is computed from them when profiles
- * of ranks are merged. Under the session's lock, after a kernel's record has arrived.
- */
+/* Durations of collectives by occurrence, for the waiting of ranks. Under the session's lock. */
 
 struct store;
 

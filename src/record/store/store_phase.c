@@ -1,7 +1,4 @@
-/*
- * Phases of a session. An epoch is one life of a phase. Kernel and value rows have their epoch, so
- * contexts are shared by all phases, and clearing a phase frees its rows for reuse.
- */
+/* Phases of a session. An epoch is a life of a phase; its rows are freed when that is cleared. */
 #include "base/array.h"
 #include "base/clock.h"
 #include "record/store/store_rows.h"

@@ -67,10 +67,7 @@ void store_lists_fini(struct store *store);
 /* False if there is no space for another epoch. */
 bool store_lists_begin_epoch(struct store *store, uint64_t epoch);
 uint32_t store_lists_tick(const struct store *store, uint32_t epoch);
-/*
- * A row of the metric or device `of`: a free one of a cleared phase, or one added to its table. The
- * rest is zeros; 0 if there is no space. The caller fills it, and links it.
- */
+/* A row of `of`, new or free again, zeros but for that; 0: no space. The caller links it. */
 uint32_t store_lists_new(struct store *store, enum store_list list, uint32_t of, uint32_t epoch);
 void store_lists_link(struct store *store, enum store_list list, uint32_t node, uint32_t row);
 uint32_t store_lists_new_histogram(struct store *store);

@@ -7,10 +7,7 @@
 
 #include "base/region.h"
 
-/*
- * Number of launches in flight without overflow: CUPTI keeps about 300,000 records on the device
- * and in its buffers, and calls that launch nothing use correlation IDs too.
- */
+/* Launches in flight without overflow: CUPTI keeps about 300,000 records; some ids are not used. */
 #define SLOT_COUNT (1u << 20)
 /* Shared entries, and those without a record, are kept for this many further overflows. */
 #define OVERFLOW_MAX (1u << 16)
