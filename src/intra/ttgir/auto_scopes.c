@@ -306,6 +306,8 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	} else if (status == PROTON_OK) {
 		status = err_nomem(err);
 	}
+	if (status != PROTON_OK)
+		ttgir_result_fini(result);
 	free(around);
 	operations_fini(&sites);
 	return status;
