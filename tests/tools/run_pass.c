@@ -332,6 +332,7 @@ static int run_scopes(const char *text, size_t length, struct proton_error *err)
 		fprintf(stderr, "#other lines differ\n");
 	print_text(result.text);
 	free(result.note);
+	free(result.names);
 	return PROTON_OK;
 }
 
