@@ -26,7 +26,7 @@ struct reader {
 /* The part of `span` that starts at `at`; empty if it is not inside. */
 static inline struct span span_part(struct span span, uint64_t at, uint64_t length)
 {
-	if (at > span.length || length > span.length - at)
+	if (!span.bytes || at > span.length || length > span.length - at)
 		return (struct span){0};
 	return (struct span){span.bytes + at, (size_t)length};
 }
