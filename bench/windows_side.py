@@ -21,6 +21,7 @@ import time
 
 import torch
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 BATCHES = (1, 2, 4, 8, 12, 16, 24, 32)
 LAYERS, HIDDEN, HEADS, LENGTH = 16, 2048, 32, 512
@@ -52,7 +53,8 @@ class Decoder:
         self.steps = 0
         self.inputs = {batch: weight(batch, HIDDEN) for batch in BATCHES}
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        with torch.no_grad():
+        # Others may compile a kernel for each batch size at first.
+        with torch.no_grad(), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
             for batch in BATCHES:
                 self.compute(batch)
             torch.cuda.synchronize()

@@ -27,28 +27,36 @@
 struct waiting {
 	void *context;
 	bool is_good;
-	_Atomic pid_t thread; /* 0: it has not begun */
+	uint64_t run_ns;      /* processor time of the thread when it began to wait */
+	_Atomic pid_t thread; /* 0: it has not begun; stored after run_ns */
 	_Atomic bool is_done;
 };
+
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec time = {0};
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+}
 
 static void *wait_there(void *data)
 {
 	struct waiting *waiting = data;
 
+	waiting->run_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	atomic_store(&waiting->thread, gettid());
 	waiting->is_good = driver_cuda_synchronize(waiting->context);
 	atomic_store(&waiting->is_done, true);
 	return NULL;
 }
 
-static uint64_t run_time_ns(pthread_t thread)
+static bool has_run(const struct waiting *waiting, pthread_t thread)
 {
-	struct timespec time = {0};
 	clockid_t clock;
 
-	if (pthread_getcpuclockid(thread, &clock) == 0)
-		clock_gettime(clock, &time);
-	return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+	return atomic_load(&waiting->thread) && pthread_getcpuclockid(thread, &clock) == 0 &&
+	       read_clock(clock) - waiting->run_ns >= RUN_NS;
 }
 
 /* Until the thread waits in the driver, or it takes too long. */
@@ -58,7 +66,7 @@ static void await_begin(struct waiting *waiting, pthread_t thread)
 	uint64_t asleep_ns = start_ns; /* since when */
 	uint64_t now_ns = start_ns;
 
-	while (!atomic_load(&waiting->is_done) && run_time_ns(thread) < RUN_NS &&
+	while (!atomic_load(&waiting->is_done) && !has_run(waiting, thread) &&
 	       now_ns - asleep_ns < SLEEP_NS && now_ns - start_ns < LIMIT_NS) {
 		pid_t id = atomic_load(&waiting->thread);
 
