@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/cuda/call_gate.h"
@@ -32,19 +31,11 @@ struct waiting {
 	_Atomic bool is_done;
 };
 
-static uint64_t read_clock(clockid_t clock)
-{
-	struct timespec time = {0};
-
-	clock_gettime(clock, &time);
-	return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
-}
-
 static void *wait_there(void *data)
 {
 	struct waiting *waiting = data;
 
-	waiting->run_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
+	waiting->run_ns = clock_thread_ns();
 	atomic_store(&waiting->thread, gettid());
 	waiting->is_good = driver_cuda_synchronize(waiting->context);
 	atomic_store(&waiting->is_done, true);
@@ -56,7 +47,7 @@ static bool has_run(const struct waiting *waiting, pthread_t thread)
 	clockid_t clock;
 
 	return atomic_load(&waiting->thread) && pthread_getcpuclockid(thread, &clock) == 0 &&
-	       read_clock(clock) - waiting->run_ns >= RUN_NS;
+	       clock_read_ns(clock) - waiting->run_ns >= RUN_NS;
 }
 
 /* Until the thread waits in the driver, or it takes too long. */
