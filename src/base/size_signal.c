@@ -48,15 +48,3 @@ ssize_t size_signal_write(int fd, const void *bytes, size_t length)
 	size_signal_release(&held);
 	return n;
 }
-
-int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data)
-{
-	sigset_t previous, all;
-	int result;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &previous);
-	result = pthread_create(thread_out, NULL, run, data);
-	pthread_sigmask(SIG_SETMASK, &previous, NULL);
-	return result;
-}

@@ -7,7 +7,6 @@
 #ifndef BASE_SIZE_SIGNAL_H
 #define BASE_SIZE_SIGNAL_H
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,10 +23,5 @@ void size_signal_release(const struct size_signal *held);
 
 /* write() with the signal blocked. */
 ssize_t size_signal_write(int fd, const void *bytes, size_t length);
-
-/* Threads of Proton in a program that is not its own. */
-
-/* pthread_create() with all signals blocked on the new thread. 0, or an error number. */
-int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data);
 
 #endif

@@ -17,7 +17,7 @@
 #include "backend/gpu/records.h"
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/size_signal.h"
+#include "base/own_thread.h"
 #include "driver/driver.h"
 #include "record/record.h"
 #include "record/thread/captured.h"

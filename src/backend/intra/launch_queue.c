@@ -15,7 +15,7 @@
 #include "backend/intra/record_overhead.h"
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/size_signal.h"
+#include "base/own_thread.h"
 #include "driver/driver.h"
 
 /* Polling interval, and number of polls without a launch before the thread sleeps: 100 ms. */

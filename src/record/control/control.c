@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/size_signal.h"
+#include "base/own_thread.h"
 #include "format/control_request.h"
 #include "format/rank.h"
 #include "format/target.h"

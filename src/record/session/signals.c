@@ -23,7 +23,7 @@
 #include "base/array.h"
 #include "base/err.h"
 #include "base/message.h"
-#include "base/size_signal.h"
+#include "base/own_thread.h"
 #include "record/sets/registry.h"
 
 #define PRINT_US 50000
