@@ -85,4 +85,21 @@ __attribute__((unused)) static void count_callback(void)
 	atomic_fetch_add(&callbacks, 1);
 }
 
+/* A graph of two kernels, captured in the scope "cap" if a session is active. */
+__attribute__((unused)) static uint32_t make_graph(void)
+{
+	uint32_t graph = fake.graph_create();
+	uint64_t token = proton_scope_enter("cap");
+	uint32_t exec;
+
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	fake.graph_capture_kernel(graph, "node");
+	fake.graph_capture_kernel(graph, "node");
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	proton_scope_exit(token, NULL);
+	exec = fake.graph_instantiate(graph);
+	fake.graph_destroy(graph);
+	return exec;
+}
+
 #endif
