@@ -11,7 +11,6 @@ median of the longest steps. --write stores bench/results/leaving.json.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -27,6 +26,7 @@ from turns import (
     Running,
     Side,
     median_interval,
+    parse_rounds,
     process_medians,
     spread,
 )
@@ -95,11 +95,7 @@ def hold_row(rounds: Sequence[Round]) -> dict:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
-    parser.add_argument("--seconds", type=float, default=500, help="no round begins after that")
-    parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parse_rounds(__doc__)
     until = time.monotonic() + arguments.seconds
     rounds: list[Round] = []
     with tempfile.TemporaryDirectory() as scratch:

@@ -8,6 +8,7 @@ out random effects in a process (addresses, pages).
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -182,6 +183,15 @@ class Running:
             side.process.kill()
         for side in self.sides.values():
             side.kill()
+
+
+def parse_rounds(description: Optional[str]) -> argparse.Namespace:
+    """The command line of a benchmark in rounds: rounds, seconds, write."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
+    parser.add_argument("--seconds", type=float, default=500, help="no round begins after that")
+    parser.add_argument("--write", action="store_true")
+    return parser.parse_args()
 
 
 def difference(one: Turns, other: Turns, work: str, figure: int) -> float:

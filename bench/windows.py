@@ -9,7 +9,6 @@ left out nor weighted. --write stores bench/results/windows.json.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -20,11 +19,11 @@ from typing import Optional
 
 import report
 from turns import (
-    MIN_ROUNDS,
     Compared,
     Round,
     Running,
     Side,
+    parse_rounds,
     process_medians,
     spread,
 )
@@ -90,11 +89,7 @@ def row_of(rounds: Sequence[Round], side: str, figure: int) -> dict:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
-    parser.add_argument("--seconds", type=float, default=500, help="no round begins after that")
-    parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parse_rounds(__doc__)
     until = time.monotonic() + arguments.seconds
     rounds: list[Round] = []
     with tempfile.TemporaryDirectory() as scratch:
