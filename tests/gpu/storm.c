@@ -46,12 +46,23 @@ FUNCTIONS(POINTER)
 
 #define RELAXED 2
 #define NODES 20
+/* Prints the call that fails first. */
 #define TRY(call)                                                                                  \
 	do {                                                                                       \
 		int result_ = (call);                                                              \
-		if (result_)                                                                       \
+		if (result_) {                                                                     \
+			note_failure(#call, result_);                                              \
 			return result_;                                                            \
+		}                                                                                  \
 	} while (0)
+
+static void note_failure(const char *call, int result)
+{
+	static atomic_flag was_printed = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&was_printed))
+		fprintf(stderr, "storm: %s returned %d\n", call, result);
+}
 
 static const char ptx[] =
 	".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -84,7 +95,7 @@ struct state {
 	_Atomic uint64_t hosts;
 	uint64_t hosts_expected;
 	pthread_t thread;
-	int result;
+	_Atomic int result;
 };
 
 static int launch(struct state *s, void *function, void *stream, int times)
@@ -292,6 +303,12 @@ static void *run(void *data)
 EXPORT int storm_start(struct state *s)
 {
 	return pthread_create(&s->thread, NULL, run, s);
+}
+
+/* What its thread has met until now. */
+EXPORT int storm_result(struct state *s)
+{
+	return atomic_load(&s->result);
 }
 
 EXPORT int storm_join(struct state *s)

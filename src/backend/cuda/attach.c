@@ -91,12 +91,15 @@ static bool close_gate(bool is_first)
 	return call_gate_close_between_captures(CALL_GATE_CHANGES, CALL_GATE_LONG_NS);
 }
 
-/* CUPTI enables no records while a context is enabled for sampling (NOT_COMPATIBLE). */
-static int prepare_sampling(const struct attach_wishes *wishes, struct proton_error *err)
+/*
+ * CUPTI enables no records while a context is enabled for sampling (NOT_COMPATIBLE), and it stays
+ * configured as the earlier session wanted.
+ */
+static int end_earlier_sampling(struct proton_error *err)
 {
 	for (uint32_t i = 0; i < SAMPLING_ATTEMPTS; i++) {
 		pc_sampling_prepare();
-		if (wishes->mode.samples || !pc_sampling_has_context())
+		if (!pc_sampling_has_context())
 			return PROTON_OK;
 	}
 	return err_set(err, PROTON_E_STATE,
@@ -119,7 +122,7 @@ static int try_begin(const struct attach_wishes *wishes, struct proton_error *er
 		return status;
 	attaches += is_first;
 	is_attached = true;
-	status = prepare_sampling(wishes, err);
+	status = end_earlier_sampling(err);
 	if (status != PROTON_OK) {
 		callbacks_stop(); /* they count calls until it has ended */
 		return status;

@@ -56,13 +56,22 @@ static void subtract(enum call_gate_kind kind, uint32_t generation)
 		;
 }
 
+bool call_gate_counts_here(void)
+{
+	return has_passed(CALL_GATE_CHANGE) || has_passed(CALL_GATE_REPLAY);
+}
+
+bool call_gate_is_closed_here(void)
+{
+	return closes_here;
+}
+
 /* May this thread pass? Launches and loads in a counted call do: CALL_GATE_CHANGES waits for it. */
 static bool is_open_here(enum call_gate_kind kind)
 {
 	if (!(atomic_load(&closed) & 1u << kind) || closes_here)
 		return true;
-	return (kind == CALL_GATE_LAUNCH || kind == CALL_GATE_QUERY) &&
-	       (has_passed(CALL_GATE_CHANGE) || has_passed(CALL_GATE_REPLAY));
+	return (kind == CALL_GATE_LAUNCH || kind == CALL_GATE_QUERY) && call_gate_counts_here();
 }
 
 void call_gate_pass(enum call_gate_kind kind)

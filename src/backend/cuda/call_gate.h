@@ -46,6 +46,10 @@ bool call_gate_close(uint32_t kinds, uint64_t limit_ns);
  */
 bool call_gate_close_between_captures(uint32_t kinds, uint64_t limit_ns);
 void call_gate_open(void);
+/* The calling thread has closed it. */
+bool call_gate_is_closed_here(void);
+/* The calling thread is in a call for which one that closes the gate may wait. */
+bool call_gate_counts_here(void);
 /* The callbacks of these calls have ended: threads that have passed will not leave. */
 void call_gate_reset(enum call_gate_kind kind);
 /* True while no other thread is in a call of any kind. */

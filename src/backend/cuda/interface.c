@@ -307,9 +307,15 @@ static int disable(int kind)
 			 : libcupti.cuptiActivityDisable(kind);
 }
 
+/* Other threads are held, or the caller keeps them from passing the gate. */
+static bool is_alone(void)
+{
+	return hold_is_on() || call_gate_is_closed_here();
+}
+
 int interface_enable(int kind)
 {
-	bool is_closed = !hold_is_on() && call_gate_close(CALL_GATE_CHANGES, ENABLE_NS);
+	bool is_closed = !is_alone() && call_gate_close(CALL_GATE_CHANGES, ENABLE_NS);
 	int result = enable(kind);
 
 	if (is_closed)
@@ -321,7 +327,7 @@ int interface_disable(int kind)
 {
 	int result;
 
-	if (hold_is_on())
+	if (is_alone())
 		return disable(kind);
 	if (!call_gate_close_between_captures(CALL_GATE_CHANGES, CALL_GATE_LONG_NS))
 		return INTERFACE_E_CHANGING;

@@ -71,3 +71,108 @@ TEST(samples_that_are_decoded_at_the_end_are_in_the_profile)
 	CHECK_EQ(value_at(profile, "k", "num_samples"), 20000);
 	profile_free(profile);
 }
+
+/* A replay on another thread that lasts until it may end. */
+static _Atomic bool is_inside, may_end;
+
+static void stay_inside(void)
+{
+	uint64_t begin_ns = clock_monotonic_ns();
+
+	atomic_store(&is_inside, true);
+	while (!atomic_load(&may_end) && clock_monotonic_ns() - begin_ns < 20000000000ull)
+		usleep(100);
+}
+
+static void *replay_for_long(void *exec)
+{
+	fake.graph_launch_around((uint32_t)(uintptr_t)exec, "node", stay_inside);
+	return NULL;
+}
+
+static pthread_t begin_long_replay(uint32_t exec)
+{
+	pthread_t thread;
+
+	atomic_store(&is_inside, false);
+	atomic_store(&may_end, false);
+	CHECK_EQ(pthread_create(&thread, NULL, replay_for_long, (void *)(uintptr_t)exec), 0);
+	while (!atomic_load(&is_inside))
+		usleep(100);
+	return thread;
+}
+
+static void end_long_replay(pthread_t thread)
+{
+	atomic_store(&may_end, true);
+	pthread_join(thread, NULL);
+}
+
+/* The shortest of some launches, on a machine with load. */
+static uint64_t ns_of_launch(void)
+{
+	uint64_t shortest_ns = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t begin_ns = clock_monotonic_ns();
+		uint64_t spent_ns;
+
+		launch_function("k", NULL, 1000);
+		spent_ns = clock_monotonic_ns() - begin_ns;
+		if (spent_ns < shortest_ns)
+			shortest_ns = spent_ns;
+	}
+	return shortest_ns;
+}
+
+/* In storms of threads on an H100, each launch of a session took 200 ms. */
+TEST(launches_in_a_context_that_is_sampled_do_not_wait_for_replays)
+{
+	pthread_t thread;
+	uint32_t exec;
+
+	begin_with_context();
+	exec = make_graph();
+	start_sampling("pcsampling");
+	thread = begin_long_replay(exec);
+	CHECK_LT(ns_of_launch(), 100000000);
+	context = &gpu0_second; /* it cannot be sampled */
+	CHECK_LT(ns_of_launch(), 100000000);
+	end_long_replay(thread);
+	end();
+}
+
+TEST(a_launch_in_a_new_context_waits_for_replays_once_in_a_while)
+{
+	pthread_t thread;
+	uint32_t exec;
+
+	begin_with_context();
+	exec = make_graph();
+	start_sampling("pcsampling");
+	context = &gpu1;
+	thread = begin_long_replay(exec);
+	CHECK_LT(ns_of_launch(), 100000000);
+	CHECK_U64(fake.pcs_period(&gpu1), 0);
+	end_long_replay(thread);
+	for (int i = 0; i < 100 && !fake.pcs_period(&gpu1); i++) {
+		usleep(100000);
+		launch_function("k", NULL, 1000);
+	}
+	CHECK_LT(0, fake.pcs_period(&gpu1));
+	end();
+}
+
+/* The fake aborts if sampling is disabled while a stream is captured. */
+TEST(the_end_of_a_sampled_context_ends_no_capture)
+{
+	begin_with_context();
+	start_sampling("pcsampling");
+	fake.context_create(&gpu1);
+	CHECK_LT(0, fake.pcs_period(&gpu1));
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	fake.context_destroy(&gpu1);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	fake.context_create(&gpu1);
+	end();
+}

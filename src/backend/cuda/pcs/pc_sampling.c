@@ -23,6 +23,7 @@
 #define CHECKED_MAX 16u
 #define CLOSE_NS 200000000ull /* to wait for threads that launch or load modules */
 #define CREATE_NS 20000000ull /* to wait while a context is created, which takes 100 ms or more */
+#define RETRY_NS 1000000000ull /* after a launch has waited in vain, none waits for so long */
 #define FLUSH_QUIET_NS (PCS_WORKER_SLEEP_MS * 1000000ull + 5000000)
 #define FLUSH_MIN_NS (FLUSH_QUIET_NS + 35000000)
 #define FLUSH_MAX_NS 500000000ull
@@ -30,6 +31,7 @@
 #define FLUSH_EXPECTED_MIN 1000u /* samples */
 
 static _Atomic(void *) checked[CHECKED_MAX]; /* contexts that need no check; under pcs_lock */
+static _Atomic uint64_t next_try_ns;         /* no launch waits before */
 static _Atomic bool has_run;                 /* since the backend started */
 static uint32_t last_period;                 /* of a context that is disabled; under pcs_lock */
 static bool second_was_noted;                /* guarded by pcs_lock, as the following */
@@ -78,24 +80,33 @@ static void note_refused(const struct proton_error *why)
 	was_refused = true;
 }
 
-/* Enables a context that is not known, unless its GPU has another one. pcs_lock is held. */
+/* Can the context be enabled? It is not yet, and its GPU has no other one. pcs_lock is held. */
+static bool can_add(void *context, struct pcs_context *added)
+{
+	*added = (struct pcs_context){.context = context};
+	if (find_context(context) || !find_context(NULL) ||
+	    libcupti.cuptiGetDeviceId(context, &added->device) != CUPTI_OK ||
+	    libcupti.cuptiGetContextId(context, &added->id) != CUPTI_OK)
+		return false;
+	if (!find_enabled(added->device, false))
+		return true;
+	if (!second_was_noted)
+		message("PCs of a second CUDA context on GPU %u are not sampled: CUPTI samples "
+			"one context per GPU",
+			added->device);
+	second_was_noted = true;
+	return false;
+}
+
+/* Enables a context if it can be. The gate is closed, and pcs_lock is held. */
 static int add_context(void *context, struct proton_error *err)
 {
 	struct pcs_context *place = find_context(NULL);
-	struct pcs_context added = {.context = context};
+	struct pcs_context added;
 	int status;
 
-	if (!place || libcupti.cuptiGetDeviceId(context, &added.device) != CUPTI_OK ||
-	    libcupti.cuptiGetContextId(context, &added.id) != CUPTI_OK)
+	if (!can_add(context, &added))
 		return PROTON_OK;
-	if (find_enabled(added.device, false)) {
-		if (!second_was_noted)
-			message("PCs of a second CUDA context on GPU %u are not sampled: CUPTI "
-				"samples one context per GPU",
-				added.device);
-		second_was_noted = true;
-		return PROTON_OK;
-	}
 	status = pcs_context_enable(&added, err);
 	if (added.is_kept)
 		*place = added;
@@ -142,25 +153,37 @@ static bool take_lock(uint64_t limit_ns)
 	return true;
 }
 
-/* pcs_lock is held. If threads are loading modules now, the next launch tries again. */
+/* pcs_lock is held. If threads are loading modules now, a later launch tries again. */
 static void add_if_new(void *context, uint64_t limit_ns)
 {
+	struct pcs_context added;
 	struct proton_error err;
 
-	if (!is_sampling() || is_checked(context) || !pcs_state_close_gate(limit_ns))
+	if (!is_sampling() || is_checked(context))
 		return;
-	if (!find_context(context) && add_context(context, &err) != PROTON_OK)
-		note_refused(&err);
-	call_gate_open();
+	if (can_add(context, &added)) {
+		if (!pcs_state_close_gate(limit_ns)) {
+			atomic_store(&next_try_ns, clock_monotonic_ns() + RETRY_NS);
+			return;
+		}
+		if (add_context(context, &err) != PROTON_OK)
+			note_refused(&err);
+		call_gate_open();
+	}
 	note_checked(context);
 }
 
+/*
+ * A thread that is counted at the gate does not wait for the lock: the thread that has it may be
+ * waiting for the counted ones (each launch took 200 ms in storms on an H100).
+ */
 static void check_context(void *context, bool is_launch)
 {
-	if (!context || is_checked(context))
-		return;
-	if (!take_lock(is_launch ? CLOSE_NS : CREATE_NS))
-		return; /* the next launch tries again */
+	uint64_t limit_ns = is_launch ? CLOSE_NS : CREATE_NS;
+
+	if (!context || is_checked(context) || clock_monotonic_ns() < atomic_load(&next_try_ns) ||
+	    !take_lock(is_launch && call_gate_counts_here() ? 0 : limit_ns))
+		return; /* a later launch tries again */
 	add_if_new(context, is_launch ? CLOSE_NS : 0);
 	pthread_mutex_unlock(&pcs_lock);
 }
@@ -198,7 +221,7 @@ static void on_context_destroy(void *context)
 		return; /* the next read fails, and forgets it */
 	forget_checked();
 	found = context ? find_context(context) : NULL;
-	if (found && pcs_state_close_gate(0)) {
+	if (found && pcs_state_close_gate_between_captures(0)) {
 		pcs_context_finish(found);
 		call_gate_open();
 	} else if (found) {
@@ -340,7 +363,7 @@ static int add_known(void *current, struct proton_error *err)
 	for (int i = 0; i < count && status == PROTON_OK; i++) {
 		void *context = primary_context(i);
 
-		if (context && !find_context(context) && add_context(context, &why) != PROTON_OK)
+		if (context && add_context(context, &why) != PROTON_OK)
 			note_refused(&why);
 	}
 	return status;
@@ -380,6 +403,7 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 		launched_before = launches_count();
 		pcs_windows_clear();
 	}
+	atomic_store(&next_try_ns, 0);
 	flushed_launched = 0;
 	flushed_shared = 0;
 	flushed_expected = flushed_seen = 0;
