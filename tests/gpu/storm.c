@@ -305,7 +305,7 @@ EXPORT int storm_start(struct state *s)
 	return pthread_create(&s->thread, NULL, run, s);
 }
 
-/* What its thread has met until now. */
+/* The error of its thread until now. */
 EXPORT int storm_result(struct state *s)
 {
 	return atomic_load(&s->result);

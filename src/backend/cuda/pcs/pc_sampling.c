@@ -21,8 +21,8 @@
 #define SHARE_SAMPLES_MIN 1000u
 #define RECEIVED_MIN 97u /* percent of the expected samples */
 #define CHECKED_MAX 16u
-#define CLOSE_NS 200000000ull /* to wait for threads that launch or load modules */
-#define CREATE_NS 20000000ull /* to wait while a context is created, which takes 100 ms or more */
+#define CLOSE_NS 200000000ull  /* to wait for threads that launch or load modules */
+#define CREATE_NS 20000000ull  /* to wait while a context is created, which takes 100 ms or more */
 #define RETRY_NS 1000000000ull /* after a launch has waited in vain, none waits for so long */
 #define FLUSH_QUIET_NS (PCS_WORKER_SLEEP_MS * 1000000ull + 5000000)
 #define FLUSH_MIN_NS (FLUSH_QUIET_NS + 35000000)
