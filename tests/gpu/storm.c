@@ -96,6 +96,7 @@ struct state {
 	uint64_t hosts_expected;
 	pthread_t thread;
 	_Atomic int result;
+	_Atomic uint64_t rounds;
 };
 
 static int launch(struct state *s, void *function, void *stream, int times)
@@ -257,7 +258,7 @@ EXPORT int storm_devices(void)
 	return cuDeviceGetCount(&count) ? 0 : count;
 }
 
-EXPORT int storm_round(struct state *s)
+static int make_calls(struct state *s)
 {
 	TRY(cuCtxSetCurrent(s->context));
 	switch (s->kind) {
@@ -281,6 +282,19 @@ EXPORT int storm_round(struct state *s)
 	default:
 		return new_context(s);
 	}
+}
+
+EXPORT int storm_round(struct state *s)
+{
+	int result = make_calls(s);
+
+	atomic_fetch_add(&s->rounds, 1);
+	return result;
+}
+
+EXPORT uint64_t storm_rounds(struct state *s)
+{
+	return atomic_load(&s->rounds);
 }
 
 EXPORT int storm_check(struct state *s)

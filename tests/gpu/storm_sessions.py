@@ -19,6 +19,8 @@ import statistics
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Optional
 
 import triton_proton as proton
 
@@ -32,6 +34,7 @@ OPTIONS = (
     {"mode": "pcsampling:windows=5ms/20ms"},
     {"mode": "default:windows=5ms/20ms:overhead=100%:memory=1GB"},
 )
+STALLED = 60  # seconds in which a thread has to return from its calls
 LIMIT = 420  # seconds: on a host with 4 GPUs, creating and destroying a context takes one
 HOST = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -40,6 +43,7 @@ class Storm:
     def __init__(self, path: str, is_python: bool, kinds: list[str]) -> None:
         self.library = ctypes.CDLL(path)
         self.library.storm_open.restype = ctypes.c_void_p
+        self.library.storm_rounds.restype = ctypes.c_uint64
         self.is_python = is_python
         self.must_end = False
         self.hosts = 0
@@ -53,6 +57,7 @@ class Storm:
             self.states += [self.open(KINDS.index(kind), 1) for kind in more]
         self.results = [0] * len(self.states)
         self.threads: list[threading.Thread] = []
+        self.rounds = [(-1, 0.0)] * len(self.states)
 
     def open(self, kind: int, device: int) -> ctypes.c_void_p:
         result = ctypes.c_int()
@@ -81,6 +86,17 @@ class Storm:
             return any(self.results)
         return any(self.library.storm_result(state) for state in self.states)
 
+    def stalled(self) -> list[str]:
+        """The kinds of threads that have not returned from their calls for long."""
+        now = time.monotonic()
+        for i, state in enumerate(self.states):
+            rounds = self.library.storm_rounds(state)
+            if rounds != self.rounds[i][0]:
+                self.rounds[i] = (rounds, now)
+        return [
+            name for name, (_, since) in zip(self.names, self.rounds) if now - since > STALLED
+        ]
+
     def end(self) -> list[int]:
         self.must_end = True
         for thread in self.threads:
@@ -93,22 +109,29 @@ class Storm:
         ]
 
 
-def session(name: str, options: dict, choice: random.Random, times: dict) -> None:
-    """A session, perhaps deactivated for a while; adds the seconds of its start and end."""
-    begin = time.monotonic()
+def attempt(action: Callable[[], Optional[int]]) -> Optional[int]:
+    """None after the one error that a busy host may cause; the next session tries again."""
     try:
-        number = proton.start(name, **options)
-    except proton.ProtonError as error:  # on a busy host; the next session tries again
+        return action()
+    except proton.ProtonError as error:
         if "could not be ended yet" not in str(error):
             raise
         print(error, file=sys.stderr)
+        return None
+
+
+def session(name: str, options: dict, choice: random.Random, times: dict) -> None:
+    """A session, perhaps deactivated for a while; adds the seconds of its start and end."""
+    begin = time.monotonic()
+    number = attempt(lambda: proton.start(name, **options))
+    if number is None:
         return
     times["start"].append(time.monotonic() - begin)
     time.sleep(choice.uniform(0, 0.04))
     if choice.random() < 0.3:
         proton.deactivate(number, flushing=choice.random() < 0.5)
         time.sleep(choice.choice((0, 0.01, 1.2)))
-        proton.activate(number)
+        attempt(lambda: proton.activate(number))
         time.sleep(choice.uniform(0, 0.02))
     begin = time.monotonic()
     proton.finalize(number)
@@ -142,6 +165,9 @@ def main() -> int:
             print(f"{done} sessions after {time.monotonic() - began:.1f} s", file=sys.stderr)
         if storm.has_failed():
             break
+        if storm.stalled():
+            print(f"no call has returned for {STALLED} s: {storm.stalled()}", file=sys.stderr)
+            os._exit(2)  # such a thread cannot be joined
     results = storm.end()
     print(
         json.dumps(

@@ -155,10 +155,7 @@ static bool hold_to_attach(const struct attach_wishes *wishes)
 {
 	if (wishes->mode.samples)
 		attach_leave();
-	if (is_attached)
-		return false;
-	system_call_await_ioctl(DEVICES, CALL_GATE_LONG_NS);
-	return hold_begin_to_attach();
+	return !is_attached && hold_begin_to_attach(DEVICES);
 }
 
 static int attach_now(const struct attach_wishes *wishes, struct proton_error *err)

@@ -30,6 +30,8 @@
 /* A host function may wait for the GIL, and a callback of CUPTI for Python's frames. */
 #define LIMIT_NS 20000000ull
 #define PAUSE_US 5000u
+#define ATTACH_ATTEMPTS 4u
+#define ATTACH_LIMIT_NS 40000000ull /* for a thread that creates a context */
 /* From the exit callback to the thread's next call without the holder: C code may make several. */
 #define QUIET_NS 2000000ull
 
@@ -250,12 +252,26 @@ bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 	return false;
 }
 
-bool hold_begin_to_attach(void)
+/*
+ * A call of C code that the holder does not end may create a context. It is looked for while no
+ * thread can begin another such call.
+ */
+bool hold_begin_to_attach(const char *devices)
 {
-	begin_holder();
-	if (is_holding)
-		usleep(2 * QUIET_NS / 1000);
-	return is_holding;
+	for (uint32_t i = 0; i < ATTACH_ATTEMPTS; i++) {
+		bool has_begun;
+
+		begin_holder();
+		has_begun = hold_is_on();
+		if (has_begun &&
+		    (system_call_await_ioctl(devices, ATTACH_LIMIT_NS) || i + 1 == ATTACH_ATTEMPTS))
+			return true;
+		hold_end();
+		system_call_await_ioctl(devices, CALL_GATE_LONG_NS);
+		if (!has_begun)
+			return false;
+	}
+	return false;
 }
 
 bool hold_is_on(void)

@@ -24,8 +24,11 @@ bool hold_begin(bool (*synchronize)(void *context), const char **why_out);
 void hold_end(void);
 /* While held: true once no call has been in flight for a while; false if that takes too long. */
 bool hold_is_quiet(void);
-/* Holds the threads for attaching, with unknown calls in flight: these end. False: no holder. */
-bool hold_begin_to_attach(void);
+/*
+ * Holds the threads for attaching, with unknown calls in flight: these end. Waits for threads in an
+ * ioctl of the devices, held or not. False: no holder.
+ */
+bool hold_begin_to_attach(const char *devices);
 /* Threads that cannot be held, use graphs, and have not ended. */
 uint32_t hold_count_loose(void);
 /* True while this process holds its threads. */

@@ -12,8 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backend/cuda/hold.h"
 #include "backend/cuda/system_call.h"
 #include "base/clock.h"
+#include <libproton/proton.h>
 
 #define SECOND_NS 1000000000ull
 #define DEVICES "anon_inode:seccomp"
@@ -74,6 +76,56 @@ TEST(a_thread_in_a_long_ioctl_is_waited_for)
 	CHECK_EQ(getpgid(0), 7);
 	pthread_join(thread, NULL);
 	CHECK(system_call_await_ioctl(DEVICES, 30 * SECOND_NS));
+	close(listener);
+}
+
+static _Atomic int begins, ends;
+
+static bool count_begin(void)
+{
+	atomic_fetch_add(&begins, 1);
+	return true;
+}
+
+static void count_end(void)
+{
+	atomic_fetch_add(&ends, 1);
+}
+
+static bool covers(void)
+{
+	return true;
+}
+
+static void *end_ioctl_after_a_hold(void *unused)
+{
+	while (!atomic_load(&ends))
+		usleep(1000);
+	CHECK_EQ(getpgid(0), 7);
+	return unused;
+}
+
+/* Attaching to CUPTI while a thread creates a context crashes at times, or damages its tables. */
+TEST(threads_are_let_go_until_none_is_in_a_long_ioctl)
+{
+	static const struct proton_holder holder = {count_begin, count_end, covers};
+	pthread_t thread, ending;
+	int held = 0;
+
+	open_listener();
+	CHECK_EQ(pthread_create(&thread, NULL, answer, NULL), 0);
+	for (int i = 0; i < 600 && held < 3; i++)
+		held = system_call_await_ioctl(DEVICES, SECOND_NS / 5) ? 0 : held + 1;
+	CHECK_EQ(pthread_create(&ending, NULL, end_ioctl_after_a_hold, NULL), 0);
+	proton_holder_set(&holder);
+	CHECK(hold_begin_to_attach(DEVICES));
+	CHECK(atomic_load(&begins) > 1);
+	CHECK_EQ(atomic_load(&ends), atomic_load(&begins) - 1);
+	hold_end();
+	CHECK_EQ(atomic_load(&ends), atomic_load(&begins));
+	proton_holder_set(NULL);
+	pthread_join(ending, NULL);
+	pthread_join(thread, NULL);
 	close(listener);
 }
 
