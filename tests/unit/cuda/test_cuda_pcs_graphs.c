@@ -142,7 +142,7 @@ TEST(launches_in_a_context_that_is_sampled_do_not_wait_for_replays)
 	end();
 }
 
-TEST(a_launch_in_a_new_context_waits_for_replays_once_in_a_while)
+TEST(a_launch_in_a_new_context_waits_for_replays_once_in_a_second)
 {
 	pthread_t thread;
 	uint32_t exec;
