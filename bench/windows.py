@@ -94,11 +94,11 @@ def main() -> int:
     rounds: list[Round] = []
     with tempfile.TemporaryDirectory() as scratch:
         following: Optional[Turns] = begin_round(os.path.join(scratch, "0"), 0)
+        following.load()
         for seed in range(arguments.rounds):
             running, following = following, None
             if running is None or time.monotonic() > until:
                 break
-            running.load()
             if seed + 1 < arguments.rounds:  # it loads its modules while this one warms up
                 following = begin_round(os.path.join(scratch, str(seed + 1)), seed + 1)
             try:
