@@ -595,10 +595,16 @@ PROTON_API bool proton_instrument_launched(uint64_t function, uint64_t stream);
  * Closed loops: launches of a kernel rotate between variants with different automatic scopes, and
  * the price of the scopes is measured. Variant 0 is the plain kernel. The loaded kernel `function`
  * becomes variant 1 of a new loop, with the first `first` of its scopes; their `names` are one per
- * line. E_INVALID: the function is unknown. E_NOMEM.
+ * line. `decisions` are those of an earlier process for the same scopes, compiler, GPU and budget;
+ * NULL: none; ignored if they do not fit. E_INVALID: the function is unknown. E_NOMEM.
  */
 PROTON_API int proton_instrument_loop(uint64_t function, const char *names, uint32_t first,
-				      struct proton_error *err);
+				      const char *decisions, struct proton_error *err);
+/*
+ * The decisions of the loop that has `function`, once all its sets of scopes are decided: text for
+ * proton_free(). NULL: there are none since the last call, or no memory.
+ */
+PROTON_API char *proton_instrument_decisions(uint64_t function);
 /*
  * A variant to compile, in the loop that has `function`: with the scopes from `*first_out` up to
  * `*end_out`, which are equal for the plain kernel. False if there is none now.

@@ -161,19 +161,35 @@ static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 
 /* ------------------------------------------------------------------ closed loops */
 
-PyDoc_STRVAR(loop_doc, "instrument_loop(function, names, first)\n--\n\n"
+PyDoc_STRVAR(loop_doc, "instrument_loop(function, names, first, decisions)\n--\n\n"
 		       "Begin a closed loop with the function, which has the first of the scopes.");
 
 static PyObject *instrument_loop(PyObject *module, PyObject *args)
 {
 	unsigned long long function;
-	const char *names;
+	const char *names, *decisions;
 	unsigned first;
 	struct proton_error err;
-	if (!PyArg_ParseTuple(args, "KsI:instrument_loop", &function, &names, &first))
+	if (!PyArg_ParseTuple(args, "KsIz:instrument_loop", &function, &names, &first, &decisions))
 		return NULL;
-	int status = proton_instrument_loop(function, names, first, &err);
+	int status = proton_instrument_loop(function, names, first, decisions, &err);
 	return ext_none_or_raise(module, status, &err);
+}
+
+PyDoc_STRVAR(decisions_doc, "instrument_decisions(function)\n--\n\n"
+			    "The decisions of its loop, for instrument_loop(); None: no new ones.");
+
+static PyObject *instrument_decisions(PyObject *module, PyObject *function)
+{
+	uint64_t handle;
+	if (!number_of(function, &handle))
+		return NULL;
+	char *text = proton_instrument_decisions(handle);
+	if (!text)
+		Py_RETURN_NONE;
+	PyObject *result = PyUnicode_FromString(text);
+	proton_free(text);
+	return result;
 }
 
 PyDoc_STRVAR(wanted_doc, "instrument_wanted(function)\n--\n\n"
@@ -247,6 +263,7 @@ PyMethodDef ext_instrument_launch_methods[] = {
 	{"instrument_launching", instrument_launching, METH_O, launching_doc},
 	{"instrument_launched", instrument_launched, METH_O, launched_doc},
 	{"instrument_loop", instrument_loop, METH_VARARGS, loop_doc},
+	{"instrument_decisions", instrument_decisions, METH_O, decisions_doc},
 	{"instrument_wanted", instrument_wanted, METH_O, wanted_doc},
 	{"instrument_made", instrument_made, METH_VARARGS, made_doc},
 	{"instrument_choice", instrument_choice, METH_VARARGS, choice_doc},

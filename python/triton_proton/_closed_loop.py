@@ -10,6 +10,7 @@ budget.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 import sys
@@ -24,6 +25,7 @@ from . import _libproton
 from ._message import warn
 
 PLAIN, FIRST = 0, 1
+_DECISIONS_MAX = 4096  # bytes
 
 # The context in which this thread compiles a kernel of an instrumentation mode with some of its
 # automatic scopes, one per line, and the mode of that; None if the mode has no loops.
@@ -39,6 +41,36 @@ class _Origin(NamedTuple):
     options: Any
 
 
+class _DecisionFile:
+    """Which sets of scopes a kernel keeps, for the next process: a file in Proton's cache."""
+
+    def __init__(self, kernel: Any, names: list[str]) -> None:
+        gpu = _driver_of(kernel).utils.get_device_properties(kernel.proton_origin.device)
+        # The hash is of the source, the compiler, the mode and its budget.
+        key = repr((_libproton.version(), kernel.hash, sorted(gpu.items()), names))
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        name = hashlib.sha256(key.encode()).hexdigest()
+        self._path = os.path.join(home, "proton", "scopes", name)
+
+    def read(self) -> Optional[str]:
+        try:
+            with open(self._path) as file:
+                return file.read(_DECISIONS_MAX)
+        except (OSError, ValueError):
+            return None
+
+    def write(self, decisions: str) -> None:
+        """Without space or rights there is no file, and no error."""
+        own = f"{self._path}.{os.getpid()}"
+        try:
+            os.makedirs(os.path.dirname(self._path), 0o700, exist_ok=True)
+            with open(own, "w") as file:
+                file.write(decisions)
+            os.replace(own, self._path)
+        except OSError:
+            pass
+
+
 class _Loop:
     """A kernel of a JIT function, for one specialization and device, with its variants."""
 
@@ -47,6 +79,7 @@ class _Loop:
         self.kernels = {FIRST: kernel}
         self._names, self._within = names, within
         self._origin: _Origin = kernel.proton_origin
+        self.decided = _DecisionFile(kernel, names)
 
     def use(self, number: int) -> None:
         """Later launches of the function have this variant."""
@@ -143,6 +176,9 @@ def serve(function: int) -> None:
             loop.use(_libproton.instrument_choice(loop.handle, is_usual))
             if not is_usual:
                 _compile_for(loop)
+            decisions = _libproton.instrument_decisions(loop.handle)
+            if decisions is not None:
+                loop.decided.write(decisions)
     except Exception as error:  # profiling must not make a program fail
         warn(f"the price of automatic scopes is not measured: {error!r}", once=True)
 
@@ -163,7 +199,7 @@ def _loop_of(function: int, within: Within) -> Optional[_Loop]:
         return None
     names = kept + [name for name in found if name not in kept]
     loop = kernel.proton_loop = _Loop(kernel, names, within)
-    _libproton.instrument_loop(function, "\n".join(names), len(kept))
+    _libproton.instrument_loop(function, "\n".join(names), len(kept), loop.decided.read())
     _by_function[function] = kernel
     _loops.add(loop)
     return loop

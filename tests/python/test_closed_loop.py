@@ -119,6 +119,7 @@ def run(tmp_path, compiled_once):
             tmp_path,
             SUPPORT + text,
             TRITON_CACHE_DIR=str(cache),
+            XDG_CACHE_HOME=str(tmp_path),
             TRITON_LIBHIP_PATH=str(hip_library()),
             PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",
             PROTON_HIP_PATH=str(hip_library()),
@@ -208,6 +209,34 @@ proton.finalize()
 """
     assert run(text, cache=tmp_path / "cache")[0] == [str(["matmul 64"] * 3)]
     assert run(text, cache=tmp_path / "cache")[0] == [str(["cached matmul 64"] * 3)]
+
+
+def test_the_next_process_begins_with_the_decisions(run, tmp_path):
+    text = """
+prices.update(load=1, dot=30, store=1, loop=1)
+start()
+seen = [word for _ in range(48) for word in (scopes_of(launch()), join())[0]]
+print("dot" in seen, len(compiled), len(set(seen)))
+proton.finalize()
+"""
+    (first,), _ = run(text)
+    (decisions,) = (tmp_path / "proton" / "scopes").iterdir()
+    assert "dropped" in decisions.read_text()
+    (second,), _ = run(text)
+    assert first.startswith("True ") and first.endswith(" 4")
+    assert second.startswith("False ") and second.endswith(" 3")
+    assert int(second.split()[1]) < int(first.split()[1])
+    metrics, _ = kernel_of(tmp_path / "a.hatchet")
+    assert metrics["scopes_price"].endswith(": dot@intra_kernels.py:82")
+    decisions.write_bytes(b"kept \xff\n")
+    (third,), _ = run(text)
+    assert third == first
+
+
+def test_without_a_directory_for_decisions_nothing_is_said(run, tmp_path):
+    (tmp_path / "proton").write_text("")
+    printed, errors = run("start(); print(len(launches(16))); proton.finalize()")
+    assert printed == ["16"] and "scopes" not in errors
 
 
 TUNED = """

@@ -45,7 +45,9 @@ struct loop {
 	pthread_mutex_t lock;
 	char *names;
 	uint32_t budget;
+	uint32_t scopes;
 	uint32_t count;
+	uint32_t given; /* `count` at the last closed_loop_decisions() */
 	struct variant variants[VARIANTS_MAX];
 	/* the rotation: each variant once, in random order */
 	uint32_t order[VARIANTS_MAX];
@@ -185,8 +187,10 @@ static void begin_rotation(struct loop *loop)
 	for (uint32_t i = LOOP_FIRST; i < loop->count; i++)
 		if (is_launched(&loop->variants[i]))
 			loop->order[loop->length++] = i;
-	if ((is_checked && is_launched(&loop->variants[LOOP_PLAIN])) || !loop->length)
+	if (is_launched(&loop->variants[LOOP_PLAIN]) && (is_checked || !loop->length))
 		loop->order[loop->length++] = LOOP_PLAIN;
+	if (!loop->length) /* no other is compiled yet */
+		loop->order[loop->length++] = LOOP_FIRST;
 	for (uint32_t i = loop->length - 1; i > 0; i--) {
 		uint32_t other = random_below(loop, i + 1);
 		uint32_t moved = loop->order[i];
@@ -210,27 +214,102 @@ static bool has_plain(const struct loop *loop)
 	return false;
 }
 
-struct loop *closed_loop_new(const char *names, uint32_t first, uint32_t budget)
+/* ------------------------------------------------------------------ earlier decisions */
+
+/* Sets without gaps, in their order: a line "kept END" or "dropped END" each. */
+static bool read_set(struct slice *rest, uint32_t first, uint32_t scopes, struct variant *out)
+{
+	struct slice line;
+
+	if (!slice_take_line(rest, &line))
+		return false;
+	*out = (struct variant){.first = first};
+	if (slice_take(&line, "dropped "))
+		out->state = SET_DROPPED;
+	else if (!slice_take(&line, "kept "))
+		return false;
+	return slice_take_number(&line, scopes, &out->end) && !line.length && out->end > first;
+}
+
+/* The sets of an earlier process. Those that were kept are measured again. */
+static bool restore(struct loop *loop, const char *decisions)
+{
+	struct variant *begin = &loop->variants[LOOP_FIRST]; /* it is compiled already */
+	struct slice rest = slice_of(decisions);
+	struct variant sets[VARIANTS_MAX];
+	uint32_t count = 0;
+
+	for (uint32_t at = 0; at < loop->scopes; at = sets[count++].end)
+		if (count + LOOP_FIRST + 1 == VARIANTS_MAX ||
+		    !read_set(&rest, at, loop->scopes, &sets[count]))
+			return false;
+	begin->state = SET_SPLIT;
+	for (uint32_t i = 0; i < count; i++) {
+		bool is_begin = sets[i].first == begin->first && sets[i].end == begin->end;
+
+		if (!is_begin)
+			loop->variants[loop->count++] = sets[i];
+		else
+			begin->state = sets[i].state == SET_DROPPED ? SET_DROPPED : SET_TRIED;
+	}
+	return !rest.length;
+}
+
+/* The set that was decided and begins with this scope; NULL. */
+static const struct variant *decided_at(const struct loop *loop, uint32_t first)
+{
+	for (uint32_t i = LOOP_FIRST; i < loop->count; i++) {
+		const struct variant *variant = &loop->variants[i];
+
+		if (variant->first == first &&
+		    (variant->state == SET_KEPT || variant->state == SET_DROPPED))
+			return variant;
+	}
+	return NULL;
+}
+
+bool closed_loop_decisions(struct loop *loop, struct out *out)
+{
+	const struct variant *variant;
+	bool is_new;
+
+	pthread_mutex_lock(&loop->lock);
+	is_new = is_decided(loop) && loop->given != loop->count;
+	if (is_new)
+		loop->given = loop->count;
+	for (uint32_t at = 0; is_new && (variant = decided_at(loop, at)); at = variant->end)
+		out_printf(out, "%s %u\n", variant->state == SET_KEPT ? "kept" : "dropped",
+			   variant->end);
+	pthread_mutex_unlock(&loop->lock);
+	return is_new;
+}
+
+/* ------------------------------------------------------------------ life */
+
+struct loop *closed_loop_new(const char *names, uint32_t first, uint32_t budget,
+			     const char *decisions)
 {
 	struct loop *loop = calloc(1, sizeof(*loop));
 	struct slice rest = slice_of(names);
 	struct slice line;
-	uint32_t scopes = 0;
 
 	if (!loop || !(loop->names = strdup(names))) {
 		free(loop);
 		return NULL;
 	}
 	while (slice_take_line(&rest, &line))
-		scopes++;
+		loop->scopes++;
 	pthread_mutex_init(&loop->lock, NULL);
 	loop->budget = budget;
 	loop->random = 2463534242u;
 	want(loop, 0, 0);
-	want(loop, 0, first < scopes ? first : scopes);
-	loop->variants[LOOP_FIRST].state = SET_TRIED;
-	if (first < scopes)
-		want(loop, first, scopes);
+	want(loop, 0, first < loop->scopes ? first : loop->scopes);
+	if (!decisions || !restore(loop, decisions)) {
+		loop->count = LOOP_FIRST + 1;
+		loop->variants[LOOP_FIRST].state = SET_TRIED;
+		if (first < loop->scopes)
+			want(loop, first, loop->scopes);
+	}
 	loop->chosen = LOOP_FIRST;
 	loop->order[0] = LOOP_FIRST;
 	loop->length = 1;

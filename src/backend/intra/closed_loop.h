@@ -39,9 +39,13 @@ struct loop_price {
 
 /*
  * `names` of all scopes, one per line, of which variant 1 has the first `first`; `budget` in
- * percent. NULL if out of memory. Loops are never freed, like the kernels that have them.
+ * percent; `decisions` of an earlier process, which are ignored if they do not fit, or NULL. NULL
+ * if out of memory. Loops are never freed, like the kernels that have them.
  */
-struct loop *closed_loop_new(const char *names, uint32_t first, uint32_t budget);
+struct loop *closed_loop_new(const char *names, uint32_t first, uint32_t budget,
+			     const char *decisions);
+/* Appends the decisions once all sets are decided; false if there are none since the last call. */
+bool closed_loop_decisions(struct loop *loop, struct out *out);
 /* The next set to compile, until closed_loop_made(); false if there is none now. */
 bool closed_loop_wanted(struct loop *loop, struct loop_set *set_out);
 /* The set was compiled. Not `is_usable`: it cannot be, or its code needs more of the GPU. */

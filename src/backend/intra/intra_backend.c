@@ -209,14 +209,14 @@ bool proton_instrument_launched(uint64_t function, uint64_t stream)
 /* ------------------------------------------------------------------ closed loops */
 
 int proton_instrument_loop(uint64_t function, const char *names, uint32_t first,
-			   struct proton_error *err)
+			   const char *decisions, struct proton_error *err)
 {
 	struct kernel *kernel = loaded_kernels_find(function);
 	struct loop *loop;
 
 	if (!kernel)
 		return err_set(err, PROTON_E_INVALID, "no such instrumented kernel");
-	loop = closed_loop_new(names, first, atomic_load(&budget));
+	loop = closed_loop_new(names, first, atomic_load(&budget), decisions);
 	if (!loop)
 		return err_nomem(err);
 	kernel->variant = LOOP_FIRST;
@@ -229,6 +229,20 @@ static struct loop *loop_of(uint64_t function)
 	struct kernel *kernel = loaded_kernels_find(function);
 
 	return kernel ? atomic_load(&kernel->loop) : NULL;
+}
+
+char *proton_instrument_decisions(uint64_t function)
+{
+	struct loop *loop = loop_of(function);
+	struct out out;
+	char *text = NULL;
+	size_t length;
+
+	out_init(&out, -1);
+	if (loop && closed_loop_decisions(loop, &out))
+		text = out_take(&out, &length);
+	out_fini(&out);
+	return text;
 }
 
 bool proton_instrument_wanted(uint64_t function, uint32_t *variant_out, uint32_t *first_out,

@@ -5,9 +5,11 @@
 #include "unit/fakes.h"
 #include "unit/intra/instrumented.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/intra/closed_loop.h"
+#include "base/array.h"
 #include "base/buf.h"
 
 #define NAMES "a@k.py:1\nb@k.py:2\nc@k.py:3\nd@k.py:4\ne@k.py:5\nf@k.py:6"
@@ -32,7 +34,7 @@ static struct loop *begin(uint32_t first, uint32_t budget)
 	noise = 0;
 	random_state = 1;
 	sets[LOOP_FIRST] = (struct loop_set){LOOP_FIRST, 0, first};
-	kept = closed_loop_new(NAMES, first, budget);
+	kept = closed_loop_new(NAMES, first, budget, NULL);
 	return kept;
 }
 
@@ -75,6 +77,19 @@ static void launch_times(struct loop *loop, uint32_t count)
 		if (is_wanted)
 			compile_wanted(loop);
 	}
+}
+
+static char *decisions_of(struct loop *loop)
+{
+	struct out out;
+	size_t length;
+	char *text = NULL;
+
+	out_init(&out, -1);
+	if (closed_loop_decisions(loop, &out))
+		text = out_take(&out, &length);
+	out_fini(&out);
+	return text;
 }
 
 static void check_text(struct loop *loop, const char *expected)
@@ -265,6 +280,85 @@ TEST(a_rotation_has_each_variant_once)
 	CHECK_EQ(launched[2], 64);
 }
 
+/* A loop that begins with decisions. */
+static struct loop *begin_again(uint32_t first, const char *decisions)
+{
+	begin(first, 5);
+	kept = closed_loop_new(NAMES, first, 5, decisions);
+	return kept;
+}
+
+TEST(decisions_are_told_once_and_a_later_process_begins_with_them)
+{
+	struct loop *loop = begin(2, 5);
+	struct loop_price price;
+	char *decisions;
+
+	prices[3] = 12;
+	launch_times(loop, 4);
+	CHECK(!decisions_of(loop));
+	launch_times(loop, 44);
+	decisions = decisions_of(loop);
+	CHECK_STR(decisions, "kept 2\nkept 3\ndropped 4\nkept 6\n");
+	CHECK(!decisions_of(loop));
+	loop = begin_again(2, decisions);
+	prices[3] = 12;
+	launch_times(loop, 16);
+	for (uint32_t i = 0; i < VARIANTS; i++) /* none has the costly scope */
+		CHECK(sets[i].first > 3 || sets[i].end < 4);
+	closed_loop_price(loop, &price);
+	CHECK(price.is_decided && price.is_measured);
+	CHECK_EQ(price.scopes, SCOPES - 1);
+	free(decisions);
+	decisions = decisions_of(loop);
+	CHECK_STR(decisions, "kept 2\nkept 3\ndropped 4\nkept 6\n");
+	free(decisions);
+}
+
+TEST(a_first_set_that_was_not_kept_is_not_launched_once_others_are_compiled)
+{
+	static const char *const decisions[] = {"kept 2\nkept 4\nkept 6", "dropped 4\nkept 6",
+						"dropped 6"};
+
+	for (int i = 0; i < 3; i++) {
+		struct loop *loop = begin_again(4, decisions[i]);
+
+		launch_times(loop, 8);
+		memset(launched, 0, sizeof(launched));
+		launch_times(loop, 40);
+		CHECK_EQ(launched[LOOP_FIRST], 0);
+		CHECK(launched[LOOP_PLAIN] > 0);
+	}
+}
+
+TEST(decisions_that_do_not_fit_are_ignored)
+{
+	static const char *const decisions[] = {
+		"",
+		"kept 2",
+		"kept 2\nkept 7",
+		"kept 6\nkept 6",
+		"kept 2\nkept 2\nkept 6",
+		"kept 4\nkept 2\nkept 6",
+		"tried 6",
+		"kept",
+		"kept -1",
+		"kept 6x",
+		"kept 4294967296",
+		"dropped 6 kept 6",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(decisions); i++) {
+		struct loop *loop = begin_again(2, decisions[i]);
+		struct loop_price price;
+
+		launch_times(loop, 16);
+		closed_loop_price(loop, &price);
+		CHECK_EQ(price.sets, 2);
+		CHECK_EQ(price.scopes, SCOPES);
+	}
+}
+
 /* ------------------------------------------------------------------ launches */
 
 #define STREAM 7
@@ -371,7 +465,7 @@ static void begin_loop(void)
 
 	CHECK(launch(FIRST_FUNCTION, 1000000)); /* asked once */
 	CHECK(!launch(FIRST_FUNCTION, 1000000));
-	CHECK_OK(proton_instrument_loop(FIRST_FUNCTION, "a@k.py:1", 1, &err), err);
+	CHECK_OK(proton_instrument_loop(FIRST_FUNCTION, "a@k.py:1", 1, NULL, &err), err);
 	CHECK(launch(FIRST_FUNCTION, 1020000));
 	CHECK(proton_instrument_wanted(FIRST_FUNCTION, &variant, &first, &end));
 	CHECK_EQ(variant, LOOP_PLAIN);
