@@ -233,7 +233,7 @@ proton.finalize()
     assert third == first
 
 
-def test_without_a_directory_for_decisions_nothing_is_said(run, tmp_path):
+def test_without_a_directory_for_decisions_there_is_no_message(run, tmp_path):
     (tmp_path / "proton").write_text("")
     printed, errors = run("start(); print(len(launches(16))); proton.finalize()")
     assert printed == ["16"] and "scopes" not in errors

@@ -288,7 +288,7 @@ static struct loop *begin_again(uint32_t first, const char *decisions)
 	return kept;
 }
 
-TEST(decisions_are_told_once_and_a_later_process_begins_with_them)
+TEST(decisions_are_given_once_and_a_later_process_begins_with_them)
 {
 	struct loop *loop = begin(2, 5);
 	struct loop_price price;
