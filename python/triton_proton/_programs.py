@@ -33,7 +33,7 @@ def _directories() -> Iterator[str]:
     yield from os.environ.get("PATH", os.defpath).split(os.pathsep)
 
 
-def _is_tritons(path: str) -> bool:
+def is_tritons(path: str) -> bool:
     """True for Triton's script of the same name, which runs another profiler."""
     try:
         with open(path, "rb") as file:
@@ -47,7 +47,7 @@ def find_program(name: str) -> Optional[str]:
     """The path of the program in this package, else next to this Python, else on PATH."""
     for directory in _directories():
         path = os.path.join(directory, name)
-        if os.access(path, os.X_OK) and not os.path.isdir(path) and not _is_tritons(path):
+        if os.access(path, os.X_OK) and not os.path.isdir(path) and not is_tritons(path):
             return path
     return None
 

@@ -21,7 +21,7 @@ static const char usage[] =
 	"       proton [OPTIONS] -- PROGRAM [ARGS...]\n"
 	"       proton ctl [PID|NAME] start|stop|snapshot|status|leave\n"
 	"       proton attach [-n PATH] PID\n"
-	"       proton doctor --amd [--report FILE]\n"
+	"       proton doctor [--json] [--report FILE]\n"
 	"\n"
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
 

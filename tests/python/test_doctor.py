@@ -1,13 +1,15 @@
-"""`proton doctor --amd` on machines of fakes, with a small module in the place of PyTorch."""
+"""`proton doctor` on machines of fakes, with a small module in the place of PyTorch."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from cmd_support import environment, proton
+from fake_driver import launcher, libraries
 from test_amd_orders import install, programs, pytestmark  # noqa: F401
 
 TORCH = '''
@@ -71,9 +73,10 @@ class profile(contextlib.AbstractContextManager):
         pass
 """
 NAMES = [
-    "device", "PyTorch sees the GPUs", "kernels, Proton first", "kernels, HIP first",
-    "kernels, a queue of HIP first", "kernels, roctracer", "a graph's kernels",
-    "kernels beside torch.profiler", "PC samples", "kernels of a program under the command",
+    "package", "command", "triton", "torch", "device", "PyTorch sees the GPUs",
+    "kernels, Proton first", "kernels, HIP first", "kernels, a queue of HIP first",
+    "kernels, roctracer", "a graph's kernels", "kernels beside torch.profiler", "PC samples",
+    "kernels of a program under the command",
 ]
 
 
@@ -105,7 +108,7 @@ def test_all_is_well_with_the_fakes_which_have_no_samples(diagnose):
     assert status == 0
     assert "10 of 10 kernels, rocprofiler-sdk 1.2.1 in /" in output
     assert "a queue of HIP first: 10 of 10 kernels, roctracer 4.1 in /" in output
-    assert "9 of 10 checks are as on the developers' fakes\n" in output
+    assert "13 of 14 checks are ok\n" in output
     assert "send r.json in an issue" in output
 
 
@@ -124,11 +127,118 @@ def test_a_failure_has_its_message_and_asks_for_the_report(diagnose):
 def test_without_the_device_nothing_else_is_tried(diagnose):
     status, report, output = diagnose(PROTON_KFD_DEVICE="/nonexistent")
     assert status == 1
-    assert outcomes(report) == {"device": "FAILED"}
+    assert outcomes(report) == dict.fromkeys(NAMES[:4], "ok") | {"device": "FAILED"}
     assert "no /nonexistent: no AMD GPU, no driver, or a container without the device" in output
 
 
-def test_it_needs_the_vendor(tmp_path: Path):
-    done = proton("doctor", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "the following arguments are required: --amd" in done.stderr
+# ---------------------------------------------------------------------- NVIDIA
+
+CUDA_TORCH = '''
+import contextlib, ctypes, os
+_launcher = ctypes.CDLL(os.environ["FAKE_LAUNCHER"])
+_capturing = []
+
+def _cupti():
+    return ctypes.CDLL(os.environ["PROTON_CUPTI_PATH"])
+
+class version:
+    cuda = "13.0"
+
+class _Tensor:
+    def add_(self, other):
+        if _capturing:
+            _cupti().fake_graph_capture_kernel(_capturing[-1].number, b"node")
+        else:
+            _launcher.launch(b"add", ctypes.c_ulonglong(1000))
+    mul_ = add_
+
+def ones(size, device):
+    return _Tensor()
+
+class CUDAGraph:
+    exec = 0
+    def __init__(self):
+        self.number = _cupti().fake_graph_create()
+    def replay(self):
+        self.exec = self.exec or _cupti().fake_graph_instantiate(self.number)
+        _cupti().fake_graph_launch(self.exec, b"node", True)
+
+class cuda:
+    CUDAGraph = CUDAGraph
+    def device_count():
+        return int(os.environ.get("FAKE_GPUS", "2"))
+    def synchronize():
+        pass
+    @contextlib.contextmanager
+    def graph(graph):
+        _capturing.append(graph)
+        yield
+        _capturing.pop()
+'''
+NVIDIA_NAMES = [
+    *NAMES[:6], "kernels, Proton first", "kernels, CUDA first", "a graph's kernels",
+    "kernels after torch.profiler", "PC samples", NAMES[-1],
+]
+
+
+@pytest.fixture
+def diagnose_nvidia(tmp_path):
+    """Runs the checks: (status, report)."""
+    torch = tmp_path / "modules" / "torch"
+    torch.mkdir(parents=True)
+    (torch / "__init__.py").write_text(CUDA_TORCH)
+    (torch / "profiler.py").write_text(PROFILER)
+
+    def run(**changes: str):
+        found = libraries() | {
+            "PYTHONPATH": str(torch.parent),
+            "FAKE_LAUNCHER": launcher(),
+            "PROTON_NVIDIA_DEVICE": "/dev/null",
+            "PROTON_BACKEND": None,
+            "TRITON_INTERPRET": None,
+        }
+        env = environment(**(found | changes))
+        done = proton("doctor", "--json", cwd=tmp_path, env=env)
+        return done.returncode, json.loads(done.stdout)
+
+    return run
+
+
+def test_a_machine_with_nvidia_gpus(diagnose_nvidia):
+    status, report = diagnose_nvidia()
+    assert outcomes(report) == dict.fromkeys(NVIDIA_NAMES, "ok") | {"PC samples": "differs"}, report
+    assert status == 0
+    (check,) = [one for one in report["checks"] if one["name"] == "kernels, Proton first"]
+    assert check["text"].startswith("10 of 10 kernels, CUPTI ")
+
+
+def test_a_driver_that_refuses_is_named_with_the_remedy(diagnose_nvidia):
+    status, report = diagnose_nvidia(FAKE_CUPTI_FAIL="cuptiActivityEnable=35")
+    assert status == 1
+    (check,) = [one for one in report["checks"] if one["name"] == "kernels, Proton first"]
+    assert check["outcome"] == "FAILED"
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in check["text"]
+
+
+def test_gpus_that_are_hidden_from_pytorch(diagnose_nvidia):
+    status, report = diagnose_nvidia(FAKE_GPUS="0")
+    assert status == 1
+    assert report["checks"][-1]["text"] == "0 GPUs, CUDA 13.0"
+
+
+def test_a_machine_without_a_gpu(diagnose_nvidia):
+    status, report = diagnose_nvidia(PROTON_NVIDIA_DEVICE="/none", PROTON_KFD_DEVICE="/none")
+    assert status == 1
+    assert report["checks"][-1]["text"].startswith("no /none: no NVIDIA GPU, no driver, or ")
+
+
+def test_the_command_of_triton_on_the_path_is_found(diagnose_nvidia, tmp_path):
+    other = tmp_path / "bin" / "proton"
+    other.parent.mkdir()
+    other.write_text("#!/usr/bin/python3\nfrom triton.profiler.proton import main\n")
+    other.chmod(0o755)
+    path = f"{other.parent}:{os.environ['PATH']}"
+    _, report = diagnose_nvidia(PATH=path, PROTON_NVIDIA_DEVICE="/none", PROTON_KFD_DEVICE="/none")
+    (check,) = [one for one in report["checks"] if one["name"] == "command"]
+    assert check["outcome"] == "differs"
+    assert check["text"].endswith("is the command of Triton's profiler: use `triton-proton`")
