@@ -7,6 +7,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Variables that the sources read and that name neither: numbers, words, switches, texts.
 VALUES = {
+    "TEARDOWN_CUPTI",
     *("AMD_DIRECT_DISPATCH", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM"),
     *("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
     *("PROTON_BACKEND", "PROTON_BACKWARD", "PROTON_COLLECTIVES", "PROTON_COMPILED"),
