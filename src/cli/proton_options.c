@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/message.h"
+#include "base/slice.h"
 #include "export/export.h"
 #include "format/rank.h"
 #include "format/target.h"
@@ -22,8 +23,12 @@ static const char usage[] =
 	"       proton ctl [PID|NAME] start|stop|snapshot|status|leave\n"
 	"       proton attach [-n PATH] PID\n"
 	"       proton doctor [--json] [--report FILE]\n"
+	"       proton mcp [--allow-run]\n"
 	"\n"
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
+
+/* Modules of the package. */
+static const char *const tools[] = {"attach", "doctor", "mcp"};
 
 static const char examples[] = "\n"
 			       "Examples:\n"
@@ -186,7 +191,7 @@ static enum options_result take_target(int argc, char **argv, bool is_separated,
 		options->kind = TARGET_PROGRAM;
 	else if (strcmp(options->target, "pytest") == 0)
 		options->kind = TARGET_MODULE;
-	else if (strcmp(options->target, "doctor") == 0 || strcmp(options->target, "attach") == 0)
+	else if (slice_is_any(slice_of(options->target), tools, ARRAY_LENGTH(tools)))
 		options->kind = TARGET_TOOL;
 	options->arguments = argv + optind + 1;
 	return OPTIONS_RUN;
