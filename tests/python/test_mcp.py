@@ -120,7 +120,7 @@ def test_scripts_run_only_if_that_is_allowed(tmp_path):
         ),
     ],
 )
-def test_wrong_messages_get_one_sentence(message, code, text):
+def test_wrong_messages_get_an_error(message, code, text):
     assert ask(message)["error"] == {"code": code, "message": text}
 
 
