@@ -45,6 +45,7 @@ from .profile import (  # noqa: E402
     start,
 )
 from . import _compiled, ranks  # noqa: E402
+from ._bench import bench  # noqa: E402
 from .reader import load  # noqa: E402
 from .scope import cpu_timed_scope, enter_scope, exit_scope, scope  # noqa: E402
 from .state import enter_state, exit_state, metadata_state, state  # noqa: E402
@@ -67,6 +68,7 @@ __all__ = [
     "ProtonError",
     "activate",
     "annotate",
+    "bench",
     "context",
     "cpu_timed_scope",
     "data",

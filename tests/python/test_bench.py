@@ -1,73 +1,118 @@
-"""What bench/cuda_python.py makes of its measurements; it needs a GPU for the rest."""
+"""`triton_proton.bench`: times of calls with planted kernels, on the fake driver."""
 
 from __future__ import annotations
 
-import importlib
-import sys
+import json
+import random
 from pathlib import Path
 
 import pytest
+from fake_driver import launcher, run_program
 
-BENCH = Path(__file__).parents[2] / "bench"
+import triton_proton as proton
+from triton_proton._bench import Timing
 
+SUPPORT = """
+import ctypes, json, os
+import triton_proton as proton
 
-@pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
-    before = set(sys.modules)
-    yield importlib.import_module("cuda_python")
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(BENCH)):
-            del sys.modules[name]
+launcher = ctypes.CDLL(os.environ["FAKE_LAUNCHER"])
+order = []
 
+def launch(name, us):
+    launcher.launch(name, ctypes.c_ulonglong(int(us * 1000)))
 
-def turns(plain, added):
-    return [(one - 0.5, one + more, one + 0.5) for one, more in zip(plain, added)]
+def one():
+    order.append("a")
+    launch(b"load", 10)
+    with proton.scope("inner"):
+        launch(b"mm", 100 + len(order) % 2)
+        launch(b"load", 10)
 
-
-# A machine that changes its pace from round to round by more than what is measured.
-PACE = [10.0, 14.0, 11.0, 16.0, 12.0, 10.5, 13.0]
-
-
-def test_added_time_is_found_when_the_machine_s_pace_changes(bench):
-    sides = {
-        "floor": turns(PACE, [0.5, 0.5, 0.5, 0.6, 0.5, 0.4, 9.0]),
-        "ours": turns(PACE, [0.7, 0.7, 5.0, 0.7, 0.7, 0.7, 0.7]),
-        "upstream": turns(PACE, [1.8] * 7),
-    }
-    row = bench.summarize("shadow", sides)
-    assert row["plain"] == pytest.approx(12.0)
-    assert row["floor"] - row["plain"] == pytest.approx(0.5, abs=0.01)
-    assert row["ours"] - row["plain"] == pytest.approx(0.7, abs=0.01)
-    assert row["upstream"] - row["plain"] == pytest.approx(1.8, abs=0.01)
-    assert row["noise"] == pytest.approx(1 / 12, abs=0.01)
-    assert row["met"] is True
-    assert "0.3 over the floor and 0.6 of upstream" in row["target"]
+def other():
+    order.append("b")
+    launch(b"mm", 90)
+"""
 
 
-@pytest.mark.parametrize(
-    "case, ours, met",
-    [
-        ("shadow", 0.79, True),
-        ("shadow", 0.85, False),  # more than 0.3 over the floor
-        ("shadow", 1.3, False),  # and more than 0.6 of upstream
-        ("python", 0.59, True),
-        ("python", 0.61, False),
-        ("hook", 0.99, True),
-        ("hook", 1.01, False),
-    ],
-)
-def test_targets(bench, case, ours, met):
-    sides = {
-        "floor": turns(PACE, [0.5] * 7),
-        "ours": turns(PACE, [ours] * 7),
-        "upstream": turns(PACE, [2.0] * 7),
-    }
-    assert bench.summarize(case, sides)["met"] is met
+def run(tmp_path: Path, text: str) -> list:
+    done = run_program(tmp_path, SUPPORT + text, FAKE_LAUNCHER=launcher())
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_without_the_other_profiler_nothing_is_met_or_missed(bench):
-    sides = {"floor": turns(PACE, [0.5] * 7), "ours": turns(PACE, [0.7] * 7), "upstream": []}
-    for case in bench.CASES:
-        row = bench.summarize(case, sides)
-        assert row["upstream"] is None and row["met"] is None
+def test_times_and_kernels_of_a_function(tmp_path):
+    times, kernels, text = run(
+        tmp_path,
+        """
+found = proton.bench(one, reps=20, warmup=3, setup=lambda: launch(b"clear", 1000))
+print(json.dumps(found.times_ms)); print(json.dumps(found.kernels)); print(json.dumps(str(found)))
+""",
+    )
+    assert sorted(times) == pytest.approx([0.12] * 10 + [0.121] * 10)
+    assert kernels["load"] == pytest.approx([0.02] * 20)
+    assert sorted(kernels) == ["load", "mm"]
+    assert text.splitlines()[0] == "function: 0.1205 ms (0.1200 to 0.1210)"
+    assert text.splitlines()[1:] == ["  0.1005 ms mm", "  0.0200 ms load"]
+
+
+def test_several_functions_take_turns_and_are_compared(tmp_path):
+    order, change, files = run(
+        tmp_path,
+        """
+found = proton.bench({"old": one, "new": other}, reps=40, warmup=0)
+print(json.dumps("".join(order)))
+print(json.dumps(str(found["new"].against(found["old"]))))
+print(json.dumps(sorted(os.listdir("."))))
+""",
+    )
+    turns = {order[i : i + 2] for i in range(0, 80, 2)}
+    assert turns == {"ab", "ba"}
+    assert change.startswith("-25.3") and "noise" not in change
+    assert not [name for name in files if name.startswith("bench")]
+
+
+def test_calls_without_kernels_are_an_error(tmp_path):
+    (text,) = run(
+        tmp_path,
+        """
+try:
+    proton.bench(lambda: None, reps=5)
+except proton.ProtonError as error:
+    print(json.dumps(str(error)))
+""",
+    )
+    assert text == "5 of 5 calls of 'function' had no kernels with a time"
+
+
+def test_wrong_arguments():
+    for functions, reps in ((lambda: None, 0), ({}, 5)):
+        with pytest.raises(ValueError, match="at least one repetition"):
+            proton.bench(functions, reps=reps)
+    few = Timing("few", [1.0] * 9, {})
+    with pytest.raises(ValueError, match="at least 10"):
+        few.against(few)
+
+
+def test_a_planted_change_is_in_the_interval_and_none_is_within_noise():
+    """95 % of the intervals, over simulated pairs with heat that both sides have."""
+    values = random.Random(7)
+    inside = quiet = 0
+    for _ in range(600):  # standard deviation: 5
+        heat = [1 + 0.2 * i / 30 for i in range(30)]
+        base = [one * values.lognormvariate(0, 0.02) for one in heat]
+        same = [one * values.lognormvariate(0, 0.02) for one in heat]
+        slow = [one * 1.03 * values.lognormvariate(0, 0.02) for one in heat]
+        change = Timing("slow", slow, {}).against(Timing("base", base, {}))
+        inside += change.low <= 0.03 <= change.high
+        quiet += "within noise" in str(Timing("same", same, {}).against(Timing("base", base, {})))
+    assert 555 <= inside <= 585
+    assert 555 <= quiet <= 585
+
+
+def test_the_interval_of_the_median_has_it_in_95_percent():
+    values = random.Random(5)
+    inside = 0
+    for _ in range(400):
+        low, high = Timing("a", [values.expovariate(1) for _ in range(50)], {}).interval_ms
+        inside += low <= 0.6931 <= high
+    assert 372 <= inside <= 396
