@@ -3,7 +3,7 @@
     found = proton.bench({"old": lambda: f(x), "new": lambda: g(x)})
     print(found["new"], found["new"].against(found["old"]), sep="\\n")
 
-Each call is in a scope of its own. A call's time is the sum of its kernels' times, without gaps
+Each call has its scope. A call's time is the sum of its kernels' times, without gaps
 between them and without the CPU's work.
 """
 
