@@ -93,7 +93,7 @@ static void write_budget(struct out *out, const struct sites *sites,
 	}
 	if (budget->dropped) {
 		out_printf(out,
-			   "%u of %u automatic scopes were omitted, because all were predicted to "
+			   "%u of %u automatic scopes were omitted at first, because all were predicted to "
 			   "cost %.0f %% of the time and the budget is %u %%: ",
 			   budget->dropped, sites->scope_count, budget->all, budget->percent);
 		write_names(out, sites, REASON_TIME, budget->dropped);
