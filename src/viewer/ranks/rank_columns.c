@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/environment.h"
 #include "model/rank_values.h"
+#include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 
 /* The table of columns has a cell for each rank, including missing ones. */
@@ -97,9 +98,16 @@ static uint32_t bytes_of(uint64_t value)
 	return value ? (uint32_t)(63 - __builtin_clzll(value)) / 8 + 1 : 0;
 }
 
-static void write_node(struct out *out, struct rank_path path, const uint64_t *times, size_t count)
+struct piece_writer {
+	struct out out;
+	struct rank_path *paths; /* by node */
+};
+
+/* A ranks_use_times. */
+static void write_node(void *context, uint32_t number, const uint64_t *times, size_t count)
 {
-	struct piece_node node = {.path = path, .min_ns = UINT64_MAX};
+	struct piece_writer *writer = context;
+	struct piece_node node = {.path = writer->paths[number], .min_ns = UINT64_MAX};
 	uint64_t max_ns = 0;
 	char *at;
 
@@ -110,7 +118,7 @@ static void write_node(struct out *out, struct rank_path path, const uint64_t *t
 	if (!max_ns)
 		return;
 	node.width = bytes_of(max_ns - node.min_ns);
-	at = out_reserve(out, sizeof(node) + count * sizeof(*times));
+	at = out_reserve(&writer->out, sizeof(node) + count * sizeof(*times));
 	if (!at)
 		return;
 	memcpy(at, &node, sizeof(node));
@@ -118,7 +126,7 @@ static void write_node(struct out *out, struct rank_path path, const uint64_t *t
 	/* Little-endian: the next one overwrites the bytes after the width. */
 	for (size_t r = 0; r < count; r++, at += node.width)
 		memcpy(at, &(uint64_t){times[r] - node.min_ns}, sizeof(*times));
-	out_commit(out, at);
+	out_commit(&writer->out, at);
 }
 
 /* A file without a name in TMPDIR. */
@@ -140,38 +148,39 @@ static int open_file(struct rank_times *times, struct proton_error *err)
 	return PROTON_OK;
 }
 
-int rank_times_add(struct rank_times *times, size_t first, const struct profile *merged,
-		   struct proton_error *err)
+int rank_times_settle(struct rank_times *times, size_t first, struct profile *merged,
+		      struct proton_error *err)
 {
-	const struct rank_values *values = merged->ranks->pending;
-	struct rank_path *paths = all_paths(merged);
-	struct rank_piece piece = {.first = first, .ranks = values->count, .offset = times->bytes};
-	struct rank_block block = {0};
-	struct out out;
+	struct rank_piece piece = {
+		.first = first,
+		.ranks = merged->ranks->pending->count,
+		.offset = times->bytes,
+	};
+	struct piece_writer writer;
 	int status = open_file(times, err);
 
-	out_init(&out, times->fd);
-	for (uint32_t node = 0; status == PROTON_OK && node < merged->node_count; node++)
-		write_node(&out, paths[node], rank_values_times(values, node, &block),
-			   values->count);
-	if (status == PROTON_OK && out_finish(&out, NULL) != PROTON_OK)
-		status = err_errno(err, out.errnum,
+	out_init(&writer.out, times->fd);
+	writer.paths = all_paths(merged);
+	ranks_settle_with(merged, status == PROTON_OK ? write_node : NULL, &writer);
+	if (status == PROTON_OK && out_finish(&writer.out, NULL) != PROTON_OK)
+		status = err_errno(err, writer.out.errnum,
 				   "cannot write the temporary file of ranks; set TMPDIR to a "
 				   "directory with space, or use proton-merge --columns 0");
-	times->bytes += piece.bytes = out.total;
+	times->bytes += piece.bytes = writer.out.total;
 	if (status == PROTON_OK)
 		XADD(times->pieces, times->capacity, times->count, piece);
-	out_fini(&out);
-	free(paths);
+	out_fini(&writer.out);
+	free(writer.paths);
 	return status;
 }
 
 /* ------------------------------------------------------------------ reading */
 
+/* With bytes after the end, because all times are read as eight bytes. */
 static char *read_piece(const struct rank_times *times, const struct rank_piece *piece,
 			struct proton_error *err)
 {
-	char *bytes = xcalloc(piece->bytes + 1, 1);
+	char *bytes = xcalloc(piece->bytes + sizeof(uint64_t), 1);
 	ssize_t got = file_read_full(times->fd, bytes, piece->bytes, (off_t)piece->offset);
 
 	if (got == (ssize_t)piece->bytes)
@@ -201,16 +210,16 @@ static void read_cells(const struct rank_piece *piece, const char *bytes,
 
 	while (at < piece->bytes) {
 		struct piece_node node;
+		uint64_t mask, rest;
 		uint32_t column;
 
 		memcpy(&node, bytes + at, sizeof(node));
 		at += sizeof(node);
 		column = find_path(table, paths, &node.path);
+		mask = node.width < sizeof(rest) ? (1ull << 8 * node.width) - 1 : UINT64_MAX;
 		for (size_t r = 0; r < piece->ranks && column; r++) {
-			uint64_t rest = 0;
-
-			memcpy(&rest, bytes + at + r * node.width, node.width);
-			cells[(column - 1) * piece->ranks + r] = node.min_ns + rest;
+			memcpy(&rest, bytes + at + r * node.width, sizeof(rest));
+			cells[(column - 1) * piece->ranks + r] = node.min_ns + (rest & mask);
 		}
 		at += piece->ranks * node.width;
 	}

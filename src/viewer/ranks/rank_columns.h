@@ -32,9 +32,9 @@ struct rank_times {
 #define RANK_TIMES_NONE ((struct rank_times){.fd = -1})
 
 void rank_times_fini(struct rank_times *times);
-/* Keeps the times of the ranks from number `first`, which `merged` has collected. */
-int rank_times_add(struct rank_times *times, size_t first, const struct profile *merged,
-		   struct proton_error *err);
+/* ranks_settle(), and keeps the times of these ranks, which begin with number `first`. */
+int rank_times_settle(struct rank_times *times, size_t first, struct profile *merged,
+		      struct proton_error *err);
 
 /* A node in all processes. */
 struct rank_path {

@@ -306,13 +306,11 @@ static void add_rank(struct merge *merge, const struct rank_job *job, size_t num
 static int settle_ranks(struct rank_job *job, size_t first, struct profile *target,
 			struct proton_error *err)
 {
-	int status = PROTON_OK;
-
 	if ((job->columns || job->keeps_times) && !target->out_of_memory && target->ranks &&
 	    target->ranks->pending)
-		status = rank_times_add(&job->times, first, target, err);
+		return rank_times_settle(&job->times, first, target, err);
 	ranks_settle(target);
-	return status;
+	return PROTON_OK;
 }
 
 static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *part,
