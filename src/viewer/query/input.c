@@ -146,8 +146,7 @@ static void make_labels(struct input *input)
 	input->labels = xcalloc(input->unit_count, sizeof(*input->labels));
 	for (size_t i = 0; i < input->unit_count; i++) {
 		const char *path = input_display_name(input->units[i].name);
-		const char *slash = strrchr(path, '/');
-		const char *name = slash ? slash + 1 : path;
+		const char *name = basename(path);
 		size_t kind;
 		const char *suffix = suffix_of(name, &kind);
 
