@@ -373,28 +373,10 @@ bool rank_turn(struct profile *turned, const struct profile *job, const uint32_t
 	return is_known;
 }
 
-struct reading {
-	const struct kept *kept;
-	size_t count; /* of paths */
-	rank_turn_use *use;
-	void *context;
-};
-
-static void pass_times(void *context, size_t first, size_t ranks, const uint64_t *times)
-{
-	const struct reading *reading = context;
-
-	for (size_t p = 0; p < reading->count; p++)
-		for (size_t r = 0; r < ranks; r++)
-			reading->use(reading->context, p, reading->kept->ranks[first + r],
-				     times[p * ranks + r]);
-}
-
-int rank_turn_times(const struct profile *job, const struct rank_path *paths, size_t count,
-		    rank_turn_use *use, void *context, struct proton_error *err)
+int rank_turn_columns(struct profile *job, const struct rank_path *paths, const uint32_t *nodes,
+		      size_t count, struct proton_error *err)
 {
 	const struct kept *kept = (const struct kept *)job->ranks->kept;
-	struct reading reading = {kept, count, use, context};
 
-	return rank_times_read(&kept->times, paths, count, pass_times, &reading, err);
+	return rank_times_columns(&kept->times, job, paths, nodes, count, err);
 }
