@@ -193,12 +193,14 @@ static void add_spread(struct row_spread *spread, const struct row_spread *from)
 		add_top(spread, from->top_ns[i], from->top_rank[i]);
 }
 
-void ranks_put_spread(struct profile *profile, const struct row_spread *spread)
+void ranks_put_spread(struct profile *profile, uint32_t node, const struct row_spread *spread)
 {
-	struct row_spread *to = ranks_of(profile) ? spread_at(profile, spread->node) : NULL;
+	struct row_spread *to = ranks_of(profile) ? spread_at(profile, node) : NULL;
 
-	if (to)
-		add_spread(to, spread);
+	if (!to)
+		return;
+	*to = *spread;
+	to->node = node;
 }
 
 double spread_imbalance(const struct row_spread *spread)
@@ -392,19 +394,29 @@ static void settle_node(struct profile *target, uint32_t node, const uint64_t *t
 	}
 }
 
-void ranks_settle(struct profile *target)
+void ranks_settle_with(struct profile *target, ranks_use_times *use, void *context)
 {
 	struct profile_ranks *ranks = target->ranks;
 	struct rank_values *pending = ranks ? ranks->pending : NULL;
 	struct rank_block block = {0};
 
-	for (uint32_t node = 0; pending && node < target->node_count; node++)
-		settle_node(target, node, rank_values_times(pending, node, &block));
+	for (uint32_t node = 0; pending && node < target->node_count; node++) {
+		const uint64_t *times = rank_values_times(pending, node, &block);
+
+		if (use)
+			use(context, node, times, pending->count);
+		settle_node(target, node, times);
+	}
 	if (pending && !value_spreads_add(&ranks->values, target, pending, ranks->other))
 		target->out_of_memory = true;
 	rank_values_free(pending);
 	if (ranks)
 		ranks->pending = NULL;
+}
+
+void ranks_settle(struct profile *target)
+{
+	ranks_settle_with(target, NULL, NULL);
 }
 
 uint64_t ranks_pending_bytes(const struct profile *target)

@@ -64,6 +64,9 @@ struct rank_origin {
 void ranks_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
 	       const struct rank_origin *origin);
 void ranks_settle(struct profile *target);
+/* The same; `use` gets the times of each node first, by pending rank. */
+typedef void ranks_use_times(void *context, uint32_t node, const uint64_t *times, size_t count);
+void ranks_settle_with(struct profile *target, ranks_use_times *use, void *context);
 /* Adds only the row of a rank, without its time, to a table of who is there. */
 void ranks_note(struct profile *target, const struct profile *source,
 		const struct rank_origin *origin);
@@ -84,8 +87,8 @@ const struct row_spread *ranks_spread(const struct profile *profile, uint32_t no
 void spread_add(struct row_spread *spread, uint64_t time_ns, uint32_t rank);
 /* The largest time divided by the mean, minus 1. */
 double spread_imbalance(const struct row_spread *spread);
-/* Adds statistics of `spread->node`, which has none. */
-void ranks_put_spread(struct profile *profile, const struct row_spread *spread);
+/* Gives a node without statistics these. */
+void ranks_put_spread(struct profile *profile, uint32_t node, const struct row_spread *spread);
 
 /* The statistics of a value in a node; NULL if no rank has it. */
 const struct row_value_spread *ranks_value_spread(const struct profile *profile, uint32_t node,

@@ -272,6 +272,15 @@ struct metric_column *comparison_column(const struct comparison *comparison, str
 	return column;
 }
 
+struct metric_column *comparison_words(struct view *view, char *name, const char *const *words)
+{
+	struct metric_column *column = &view->columns[view->column_count++];
+
+	*column = (struct metric_column){.name = name, .words = words};
+	column->word = xcalloc(view->profile->node_count, sizeof(*column->word));
+	return column;
+}
+
 void comparison_take_union(struct comparison *comparison, struct view *view, size_t columns)
 {
 	merge_free(comparison->merge);
@@ -409,16 +418,12 @@ static void add_max_in(const struct comparison *comparison, struct view *view,
 		       const struct tallies *tallies, size_t name, const struct input *input)
 {
 	bool is_time = strstr(comparison->metrics[name].name, "time") != NULL;
-	struct metric_column *column = &view->columns[view->column_count++];
-	size_t count = view->profile->node_count;
+	char *title =
+		xasprintf("%s %s", comparison->metrics[name].name, is_time ? "slowest" : "most in");
+	struct metric_column *column =
+		comparison_words(view, title, (const char *const *)input->labels);
 
-	*column = (struct metric_column){
-		.name = xasprintf("%s %s", comparison->metrics[name].name,
-				  is_time ? "slowest" : "most in"),
-		.words = (const char *const *)input->labels,
-	};
-	column->word = xcalloc(count, sizeof(*column->word));
-	for (size_t n = 0; n < count; n++) {
+	for (size_t n = 0; n < view->profile->node_count; n++) {
 		const struct rank_row *tally = &tallies->rows[n * comparison->name_count + name];
 
 		column->word[n] = tally->ranks && range_of(tally) > 0 ? tally->max_rank : WORD_NONE;

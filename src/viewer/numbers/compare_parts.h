@@ -57,6 +57,9 @@ void comparison_take_union(struct comparison *comparison, struct view *view, siz
 struct metric_column *comparison_column(const struct comparison *comparison, struct view *view,
 					size_t name, const char *which);
 
+/* A new column of words of a table, by node: WORD_NONE or an index. Takes the name. */
+struct metric_column *comparison_words(struct view *view, char *name, const char *const *words);
+
 /* True for output that programs read: it has all digits, even those of rounding errors. */
 bool comparison_is_exact(const struct comparison *comparison);
 

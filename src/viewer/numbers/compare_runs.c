@@ -217,15 +217,6 @@ static struct change without_noise(struct change change)
 static const enum change_column of_gate[] = {COLUMN_BEFORE, COLUMN_AFTER, COLUMN_LOW, COLUMN_HIGH};
 #define COLUMNS_OF_GATE ARRAY_LENGTH(of_gate)
 
-static struct metric_column *add_words(struct view *view, char *name, const char *const *words)
-{
-	struct metric_column *column = &view->columns[view->column_count++];
-
-	*column = (struct metric_column){.name = name, .words = words};
-	column->word = xcalloc(view->profile->node_count, sizeof(*column->word));
-	return column;
-}
-
 static void add_metric(const struct comparison *comparison, struct view *view, size_t name,
 		       struct runs *base, struct runs *file)
 {
@@ -243,8 +234,9 @@ static void add_metric(const struct comparison *comparison, struct view *view, s
 	columns[COLUMN_BEFORE]->is_additive = comparison->metrics[name].is_additive;
 	columns[COLUMN_AFTER]->is_additive = comparison->metrics[name].is_additive;
 	if (has_runs)
-		verdict = add_words(view, xasprintf("%s verdict", comparison->metrics[name].label),
-				    verdict_words);
+		verdict = comparison_words(view,
+					   xasprintf("%s verdict", comparison->metrics[name].label),
+					   verdict_words);
 	for (size_t n = 0; n < view->profile->node_count; n++) {
 		struct change change = change_at(comparison, base, file, name, n);
 		struct change clean = without_noise(change);
@@ -315,7 +307,7 @@ static const char *const standings[] = {"new", "gone"};
 
 static void add_standing(struct view *view, const struct runs *base, const struct runs *file)
 {
-	struct metric_column *column = add_words(view, xstrndup("path", 4), standings);
+	struct metric_column *column = comparison_words(view, xstrdup("path"), standings);
 
 	for (size_t n = 0; n < view->profile->node_count; n++) {
 		bool was = base->has_node[n];

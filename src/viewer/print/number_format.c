@@ -1,6 +1,7 @@
 /* Number format of a column: digits, decimals and width. */
 #include "viewer/print/number_format.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -22,6 +23,7 @@ struct number_format number_format_for(double largest, bool is_integer)
 		if (style.decimals < 2)
 			style.decimals = largest < DECIMALS_BELOW ? 2 : 0;
 	}
+	style.tiny = 0.5 * pow(10, -style.decimals);
 	return style;
 }
 
@@ -35,9 +37,10 @@ size_t number_format_write(char text[NUMBER_FORMAT_BYTES], struct number_format 
 		length = snprintf(text, NUMBER_FORMAT_BYTES, "0");
 	else if (style.is_scientific)
 		length = snprintf(text, NUMBER_FORMAT_BYTES, "%.*e", style.decimals, value);
-	else if (fabs(value) < 0.5 * pow(10, -style.decimals))
-		/* Decimals would print it as zero, which it is not. */
+	else if (fabs(value) < style.tiny)
 		length = snprintf(text, NUMBER_FORMAT_BYTES, "%.0e", value);
+	else if (!style.decimals && fabs(value) < SCIENTIFIC_FROM && value == trunc(value))
+		length = snprintf(text, NUMBER_FORMAT_BYTES, "%" PRId64, (int64_t)value);
 	else
 		length = snprintf(text, NUMBER_FORMAT_BYTES, "%.*f", style.decimals, value);
 	return (size_t)length;

@@ -11,6 +11,7 @@
 struct number_format {
 	int decimals;
 	bool is_scientific; /* too large or too small for decimals */
+	double tiny;        /* decimals would show smaller magnitudes as zero, which they are not */
 };
 
 /* The format for values up to the magnitude `largest`; about five significant digits. */

@@ -124,7 +124,7 @@ static size_t number_column_width(const struct printer *printer, const struct me
 		number_format_for(largest > -smallest ? largest : -smallest, column->exact != NULL);
 	for (size_t i = 0; i < table->profile->node_count && !has_tiny; i++)
 		has_tiny = table->state[i] == NODE_SHOWN && column->values[i] != 0 &&
-			   fabs(column->values[i]) < 0.5 * pow(10, -style_out->decimals);
+			   fabs(column->values[i]) < style_out->tiny;
 	if (has_tiny)
 		widest = number_format_write(text, *style_out, smallest < 0 ? -1e-100 : 1e-100);
 	for (int i = 0; i < 2; i++) {
@@ -378,8 +378,8 @@ static void print_cut(struct printer *printer)
 	if (!isnan(cut->percent)) {
 		const char *name = table->columns[table->sort_column].name;
 		char text[NUMBER_FORMAT_BYTES];
-		size_t length = number_format_write(text, (struct number_format){.decimals = 2},
-						    cut->percent);
+		size_t length = number_format_write(
+			text, (struct number_format){.decimals = 2, .tiny = 0.005}, cut->percent);
 
 		out_text(printer->out, ", ");
 		out_bytes(printer->out, text, length);

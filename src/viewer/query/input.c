@@ -146,8 +146,7 @@ static void make_labels(struct input *input)
 	input->labels = xcalloc(input->unit_count, sizeof(*input->labels));
 	for (size_t i = 0; i < input->unit_count; i++) {
 		const char *path = input_display_name(input->units[i].name);
-		const char *slash = strrchr(path, '/');
-		const char *name = slash ? slash + 1 : path;
+		const char *name = basename(path);
 		size_t kind;
 		const char *suffix = suffix_of(name, &kind);
 
@@ -303,28 +302,27 @@ struct profile *sum_end(struct merge *merge, struct profile *sum)
 static bool is_accepted(struct input *input, const struct profile *profile, const char *name)
 {
 	bool is_refused = input->needs_complete && !input->is_partial_allowed;
+	/* The table of the ranks says what a merged file lacks: see rank_job_input.h. */
+	bool is_unfinished = profile->is_unfinished && !profile->ranks;
 	const char *mixed = profile_info_text(profile, RANKS_MIXED);
+	const char *refusal = is_refused ? " needs a complete profile; use --allow-partial to "
+					   "accept this one"
+					 : "";
 
 	if (*mixed)
 		message("%s is a sum of several launches: %s", name, mixed);
 
-	/* The table of the ranks says what a merged file lacks: see rank_job_input.h. */
-	if (is_refused && profile->is_unfinished && !profile->ranks)
+	if (is_unfinished)
 		message("%s: incomplete recording (the process was killed or is still recording); "
-			"%s needs a complete profile; use --allow-partial to accept this one",
-			name, input->needs_complete);
-	else if (is_refused && profile->is_damaged)
-		message("%s is corrupt; %s needs a complete profile; use --allow-partial to accept "
-			"this one",
-			name, input->needs_complete);
+			"%s%s",
+			name,
+			is_refused ? input->needs_complete : "showing the data recorded so far",
+			refusal);
+	if (profile->is_damaged && !(is_refused && is_unfinished))
+		message("%s is corrupt; %s%s", name,
+			is_refused ? input->needs_complete : "showing what could be read", refusal);
 	if (is_refused)
-		return profile->ranks ? !profile->is_damaged : !profile_is_partial(profile);
-	if (profile->is_unfinished && !profile->ranks)
-		message("%s: incomplete recording (the process was killed or is still recording); "
-			"showing the data recorded so far",
-			name);
-	if (profile->is_damaged)
-		message("%s is corrupt; showing what could be read", name);
+		return !is_unfinished && !profile->is_damaged;
 	input->is_cut |= profile->is_damaged && !input->is_partial_allowed;
 	return true;
 }

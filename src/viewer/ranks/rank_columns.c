@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/environment.h"
 #include "model/rank_values.h"
+#include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 
 /* The table of columns has a cell for each rank, including missing ones. */
@@ -97,9 +98,16 @@ static uint32_t bytes_of(uint64_t value)
 	return value ? (uint32_t)(63 - __builtin_clzll(value)) / 8 + 1 : 0;
 }
 
-static void write_node(struct out *out, struct rank_path path, const uint64_t *times, size_t count)
+struct piece_writer {
+	struct out out;
+	struct rank_path *paths; /* by node */
+};
+
+/* A ranks_use_times. */
+static void write_node(void *context, uint32_t number, const uint64_t *times, size_t count)
 {
-	struct piece_node node = {.path = path, .min_ns = UINT64_MAX};
+	struct piece_writer *writer = context;
+	struct piece_node node = {.path = writer->paths[number], .min_ns = UINT64_MAX};
 	uint64_t max_ns = 0;
 	char *at;
 
@@ -110,7 +118,7 @@ static void write_node(struct out *out, struct rank_path path, const uint64_t *t
 	if (!max_ns)
 		return;
 	node.width = bytes_of(max_ns - node.min_ns);
-	at = out_reserve(out, sizeof(node) + count * sizeof(*times));
+	at = out_reserve(&writer->out, sizeof(node) + count * sizeof(*times));
 	if (!at)
 		return;
 	memcpy(at, &node, sizeof(node));
@@ -118,7 +126,7 @@ static void write_node(struct out *out, struct rank_path path, const uint64_t *t
 	/* Little-endian: the next one overwrites the bytes after the width. */
 	for (size_t r = 0; r < count; r++, at += node.width)
 		memcpy(at, &(uint64_t){times[r] - node.min_ns}, sizeof(*times));
-	out_commit(out, at);
+	out_commit(&writer->out, at);
 }
 
 /* A file without a name in TMPDIR. */
@@ -140,38 +148,39 @@ static int open_file(struct rank_times *times, struct proton_error *err)
 	return PROTON_OK;
 }
 
-int rank_times_add(struct rank_times *times, size_t first, const struct profile *merged,
-		   struct proton_error *err)
+int rank_times_settle(struct rank_times *times, size_t first, struct profile *merged,
+		      struct proton_error *err)
 {
-	const struct rank_values *values = merged->ranks->pending;
-	struct rank_path *paths = all_paths(merged);
-	struct rank_piece piece = {.first = first, .ranks = values->count, .offset = times->bytes};
-	struct rank_block block = {0};
-	struct out out;
+	struct rank_piece piece = {
+		.first = first,
+		.ranks = merged->ranks->pending->count,
+		.offset = times->bytes,
+	};
+	struct piece_writer writer;
 	int status = open_file(times, err);
 
-	out_init(&out, times->fd);
-	for (uint32_t node = 0; status == PROTON_OK && node < merged->node_count; node++)
-		write_node(&out, paths[node], rank_values_times(values, node, &block),
-			   values->count);
-	if (status == PROTON_OK && out_finish(&out, NULL) != PROTON_OK)
-		status = err_errno(err, out.errnum,
+	out_init(&writer.out, times->fd);
+	writer.paths = all_paths(merged);
+	ranks_settle_with(merged, status == PROTON_OK ? write_node : NULL, &writer);
+	if (status == PROTON_OK && out_finish(&writer.out, NULL) != PROTON_OK)
+		status = err_errno(err, writer.out.errnum,
 				   "cannot write the temporary file of ranks; set TMPDIR to a "
 				   "directory with space, or use proton-merge --columns 0");
-	times->bytes += piece.bytes = out.total;
+	times->bytes += piece.bytes = writer.out.total;
 	if (status == PROTON_OK)
 		XADD(times->pieces, times->capacity, times->count, piece);
-	out_fini(&out);
-	free(paths);
+	out_fini(&writer.out);
+	free(writer.paths);
 	return status;
 }
 
 /* ------------------------------------------------------------------ reading */
 
+/* With bytes after the end, because all times are read as eight bytes. */
 static char *read_piece(const struct rank_times *times, const struct rank_piece *piece,
 			struct proton_error *err)
 {
-	char *bytes = xcalloc(piece->bytes + 1, 1);
+	char *bytes = xcalloc(piece->bytes + sizeof(uint64_t), 1);
 	ssize_t got = file_read_full(times->fd, bytes, piece->bytes, (off_t)piece->offset);
 
 	if (got == (ssize_t)piece->bytes)
@@ -201,16 +210,16 @@ static void read_cells(const struct rank_piece *piece, const char *bytes,
 
 	while (at < piece->bytes) {
 		struct piece_node node;
+		uint64_t mask, rest;
 		uint32_t column;
 
 		memcpy(&node, bytes + at, sizeof(node));
 		at += sizeof(node);
 		column = find_path(table, paths, &node.path);
+		mask = node.width < sizeof(rest) ? (1ull << 8 * node.width) - 1 : UINT64_MAX;
 		for (size_t r = 0; r < piece->ranks && column; r++) {
-			uint64_t rest = 0;
-
-			memcpy(&rest, bytes + at + r * node.width, node.width);
-			cells[(column - 1) * piece->ranks + r] = node.min_ns + rest;
+			memcpy(&rest, bytes + at + r * node.width, sizeof(rest));
+			cells[(column - 1) * piece->ranks + r] = node.min_ns + (rest & mask);
 		}
 		at += piece->ranks * node.width;
 	}
@@ -240,6 +249,67 @@ int rank_times_read(const struct rank_times *times, const struct rank_path *path
 		free(cells);
 	}
 	hash_table_fini(&table);
+	return status;
+}
+
+/* ------------------------------------------------------------------ filling columns */
+
+void rank_cells_init(struct rank_cells *cells, struct profile *merged, const uint32_t *nodes,
+		     size_t count)
+{
+	struct profile_ranks *ranks = merged->ranks;
+
+	*cells = (struct rank_cells){.merged = merged};
+	for (size_t r = 0; r < ranks->count; r++)
+		if (ranks->rows[r].state != RANK_MISSING && ranks->rows[r].number >= cells->count)
+			cells->count = (size_t)ranks->rows[r].number + 1;
+	cells->rows = xcalloc(cells->count + 1, sizeof(*cells->rows));
+	for (size_t r = 0; r < ranks->count; r++)
+		if (ranks->rows[r].state != RANK_MISSING)
+			cells->rows[ranks->rows[r].number] = (uint32_t)r + 1;
+	free(ranks->columns);
+	free(ranks->cells);
+	ranks->columns = xcalloc(count + 1, sizeof(*ranks->columns));
+	ranks->cells = xcalloc(count + 1, (ranks->count + 1) * sizeof(*ranks->cells));
+	ranks->column_count = count;
+	for (size_t i = 0; i < count; i++)
+		ranks->columns[i].node = nodes[i];
+	if (!ranks_index_columns(ranks))
+		xgive_up();
+}
+
+void rank_cells_put(void *cells, size_t first, size_t ranks, const uint64_t *times)
+{
+	const struct rank_cells *into = cells;
+	struct profile_ranks *to = into->merged->ranks;
+
+	for (size_t c = 0; c < to->column_count; c++) {
+		for (size_t r = 0; r < ranks && first + r < into->count; r++) {
+			uint32_t row = into->rows[first + r];
+
+			if (row)
+				to->cells[c * to->count + row - 1] = times[c * ranks + r];
+		}
+	}
+}
+
+void rank_cells_fini(struct rank_cells *cells)
+{
+	free(cells->rows);
+	*cells = (struct rank_cells){0};
+}
+
+int rank_times_columns(const struct rank_times *times, struct profile *merged,
+		       const struct rank_path *paths, const uint32_t *nodes, size_t count,
+		       struct proton_error *err)
+{
+	struct rank_cells cells;
+	int status = PROTON_OK;
+
+	rank_cells_init(&cells, merged, nodes, count);
+	if (count)
+		status = rank_times_read(times, paths, count, rank_cells_put, &cells, err);
+	rank_cells_fini(&cells);
 	return status;
 }
 

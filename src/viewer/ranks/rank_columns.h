@@ -32,9 +32,9 @@ struct rank_times {
 #define RANK_TIMES_NONE ((struct rank_times){.fd = -1})
 
 void rank_times_fini(struct rank_times *times);
-/* Keeps the times of the ranks from number `first`, which `merged` has collected. */
-int rank_times_add(struct rank_times *times, size_t first, const struct profile *merged,
-		   struct proton_error *err);
+/* ranks_settle(), and keeps the times of these ranks, which begin with number `first`. */
+int rank_times_settle(struct rank_times *times, size_t first, struct profile *merged,
+		      struct proton_error *err);
 
 /* A node in all processes. */
 struct rank_path {
@@ -51,6 +51,28 @@ struct rank_path *rank_paths_of(const struct profile *profile, const uint32_t *n
 typedef void rank_times_use(void *context, size_t first, size_t ranks, const uint64_t *cells);
 int rank_times_read(const struct rank_times *times, const struct rank_path *paths, size_t count,
 		    rank_times_use *use, void *context, struct proton_error *err);
+
+/* Filling the columns of a merged job. */
+struct rank_cells {
+	struct profile *merged;
+	uint32_t *rows; /* by number of a rank: its row + 1 */
+	size_t count;
+};
+
+/* Makes empty columns for these nodes. */
+void rank_cells_init(struct rank_cells *cells, struct profile *merged, const uint32_t *nodes,
+		     size_t count);
+/* A rank_times_use: puts the times into the columns. */
+void rank_cells_put(void *cells, size_t first, size_t ranks, const uint64_t *times);
+void rank_cells_fini(struct rank_cells *cells);
+
+/*
+ * Makes columns of a merged job from the times of these paths, if this process has merged all
+ * ranks. `nodes`: the numbers that the columns get.
+ */
+int rank_times_columns(const struct rank_times *times, struct profile *merged,
+		       const struct rank_path *paths, const uint32_t *nodes, size_t count,
+		       struct proton_error *err);
 
 /*
  * The nodes with the largest time that could go if all ranks took the mean: at most `count`, fewer

@@ -94,36 +94,20 @@ static int choose_frames(const struct rank_rows *rows, const char *wanted,
 
 /* ------------------------------------------------------------------ their times */
 
-static void add_time(struct rank_frame *frame, uint32_t rank, uint32_t host, uint64_t time_ns)
+/* `job`: has the column. If it is not the profile of the frames, its strings have other numbers. */
+static void add_column(struct rank_frame *frame, const struct profile *profile,
+		       const struct profile *job)
 {
-	if (time_ns)
-		XADD(frame->times, frame->capacity, frame->count,
-		     (struct rank_time){rank, host, time_ns});
-}
+	const uint64_t *column = job ? ranks_column(job, frame->row.node) : NULL;
 
-static bool add_column(struct rank_frame *frame, const struct profile *profile)
-{
-	const uint64_t *column = ranks_column(profile, frame->row.node);
-	const struct profile_ranks *ranks = profile->ranks;
+	for (size_t i = 0; column && i < job->ranks->count; i++) {
+		const struct row_rank *row = &job->ranks->rows[i];
+		const struct row_rank *known = job == profile ? row : ranks_row(profile, row->rank);
 
-	for (size_t i = 0; column && i < ranks->count; i++)
-		add_time(frame, ranks->rows[i].rank, ranks->rows[i].host, column[i]);
-	return column != NULL;
-}
-
-/* While the times of ranks are read. */
-struct time_search {
-	struct rank_frames *frames;
-	bool has_column[FRAMES_MAX];
-};
-
-static void put_time(void *context, size_t f, uint32_t rank, uint64_t time_ns)
-{
-	struct time_search *search = context;
-	const struct row_rank *row = ranks_row(search->frames->profile, rank);
-
-	if (!search->has_column[f])
-		add_time(&search->frames->items[f], rank, row ? row->host : 0, time_ns);
+		if (column[i])
+			XADD(frame->times, frame->capacity, frame->count,
+			     (struct rank_time){row->rank, known ? known->host : 0, column[i]});
+	}
 }
 
 /* The job of the profiles next to a merged file, with its times; NULL: they are not there. */
@@ -150,12 +134,12 @@ ARRAY_ORDER(compare_times, struct rank_time,
 	    ORDER_OF(b->time_ns, a->time_ns) ?: ORDER_OF(a->rank, b->rank))
 
 /* From columns of the merged job, or the profiles of the ranks, if they are there. */
-static int fill_times(struct rank_frames *frames, const struct input *input,
-		      struct proton_error *err)
+static int fill_times(struct rank_frames *frames, struct profile *profile,
+		      const struct input *input, struct proton_error *err)
 {
-	struct time_search search = {.frames = frames};
-	const struct profile *job = frames->profile;
 	struct profile *merged = NULL;
+	struct profile *job = profile;
+	bool has_column[FRAMES_MAX];
 	uint32_t nodes[FRAMES_MAX];
 	struct rank_path *paths;
 	bool has_all = true;
@@ -163,18 +147,20 @@ static int fill_times(struct rank_frames *frames, const struct input *input,
 
 	for (size_t f = 0; f < frames->count; f++) {
 		nodes[f] = frames->items[f].row.node;
-		search.has_column[f] = add_column(&frames->items[f], job);
-		has_all &= search.has_column[f];
+		has_column[f] = ranks_column(profile, nodes[f]);
+		has_all &= has_column[f];
 	}
-	paths = rank_paths_of(job, nodes, frames->count);
-	if (!has_all && !job->ranks->kept)
+	paths = rank_paths_of(profile, nodes, frames->count);
+	if (!has_all && !profile->ranks->kept)
 		job = merged = merge_files(frames, input);
 	if (!has_all && job)
-		status = rank_turn_times(job, paths, frames->count, put_time, &search, err);
+		status = rank_turn_columns(job, paths, nodes, frames->count, err);
 	free(paths);
-	profile_free(merged);
-	for (size_t f = 0; f < frames->count; f++)
+	for (size_t f = 0; f < frames->count; f++) {
+		add_column(&frames->items[f], profile, has_column[f] ? profile : job);
 		ARRAY_SORT(frames->items[f].times, frames->items[f].count, compare_times);
+	}
+	profile_free(merged);
 	return status;
 }
 
@@ -354,19 +340,20 @@ static void print_frame(const struct rank_frames *frames, const struct rank_fram
 static void write_columns(const struct rank_frames *frames, const struct rank_frame *frame,
 			  struct json_writer *json)
 {
+	static const char *const keys[] = {"rank", "host", "time_ns"};
+
 	json_key_object(json, "columns");
-	json_key_array(json, "rank");
-	for (size_t i = 0; i < frame->count; i++)
-		json_uint64(json, frame->times[i].rank);
-	json_end_array(json);
-	json_key_array(json, "host");
-	for (size_t i = 0; i < frame->count; i++)
-		json_text(json, profile_text(frames->profile, frame->times[i].host));
-	json_end_array(json);
-	json_key_array(json, "time_ns");
-	for (size_t i = 0; i < frame->count; i++)
-		json_uint64(json, frame->times[i].time_ns);
-	json_end_array(json);
+	for (size_t c = 0; c < ARRAY_LENGTH(keys); c++) {
+		json_key_array(json, keys[c]);
+		for (size_t i = 0; i < frame->count; i++)
+			if (c == 1)
+				json_text(json,
+					  profile_text(frames->profile, frame->times[i].host));
+			else
+				json_uint64(json,
+					    c ? frame->times[i].time_ns : frame->times[i].rank);
+		json_end_array(json);
+	}
 	json_end_object(json);
 }
 
@@ -437,7 +424,7 @@ int rank_frame_run(const struct options *options, struct input *input)
 		status = choose_frames(&rows, options->query.ranks_of, &frames, &err);
 	}
 	if (status == PROTON_OK)
-		status = fill_times(&frames, input, &err);
+		status = fill_times(&frames, profile, input, &err);
 	if (status == PROTON_OK)
 		status = report_show(options, profile, write_frames, &frames);
 	else if (err.text[0])

@@ -461,6 +461,24 @@ int rank_input_files(const struct input *input, const struct profile *job, const
 	return files_out->count ? PROTON_OK : PROTON_E_INVALID;
 }
 
+int rank_input_expand(struct input *input, const char *what, struct proton_error *err)
+{
+	struct profile *profile = input->count == 1 ? input_load_quietly(input->paths[0]) : NULL;
+	struct input files;
+	int status;
+
+	if (profile && !profile->ranks)
+		input_put_back(input, input->paths[0], profile);
+	if (!profile || !profile->ranks)
+		return PROTON_OK;
+	status = rank_input_files(input, profile, what, &files, err);
+	profile_free(profile);
+	input_fini(status == PROTON_OK ? input : &files);
+	if (status == PROTON_OK)
+		*input = files;
+	return status;
+}
+
 /* ------------------------------------------------------------------ the ranks of a job */
 
 static void split(struct input *input)
@@ -482,29 +500,14 @@ static void split(struct input *input)
 
 int rank_input_split(struct input *input, struct proton_error *err)
 {
-	struct profile *profile;
-	struct input files = {0};
-	int status;
+	char *const *paths = input->paths;
+	bool is_job = input->unit_count == 1 && input->units[0].is_job;
+	int status = PROTON_OK;
 
-	if (input->unit_count == 1 && input->units[0].is_job) {
+	if (input->unit_count == 1 && !is_job)
+		status = rank_input_expand(input, "this --merge", err);
+	if (status == PROTON_OK && (is_job || input->paths != paths))
 		split(input);
-		return PROTON_OK;
-	}
-	profile = input->unit_count == 1 ? input_load_quietly(input->paths[0]) : NULL;
-	if (!profile || !profile->ranks) {
-		if (profile)
-			input_put_back(input, input->paths[0], profile);
-		return PROTON_OK;
-	}
-	status = rank_input_files(input, profile, "this --merge", &files, err);
-	profile_free(profile);
-	if (status == PROTON_OK) {
-		input_fini(input);
-		*input = files;
-		split(input);
-	} else {
-		input_fini(&files);
-	}
 	return status;
 }
 

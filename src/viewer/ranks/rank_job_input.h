@@ -40,6 +40,12 @@ int rank_input_files(const struct input *input, const struct profile *job, const
 		     struct input *files_out, struct proton_error *err);
 
 /*
+ * Replaces an input that is a merged file by the profiles of the ranks. E_INVALID: there are none;
+ * `what` needs them.
+ */
+int rank_input_expand(struct input *input, const char *what, struct proton_error *err);
+
+/*
  * If the input is one job, makes each rank a unit, for statistics over the ranks. E_INVALID: it is
  * a merged file without the profiles of the ranks.
  */

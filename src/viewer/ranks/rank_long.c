@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,57 +204,45 @@ static char *find_python(const char *self)
 	return xstrdup("python3");
 }
 
-/* The words of a command, ended by NULL. Copies: they are never freed, because exec() follows. */
-struct words {
-	char **items;
-	size_t count, capacity;
-};
-
-static void add_word(struct words *words, const char *text)
-{
-	xreserve(&words->items, &words->capacity, words->count + 2, sizeof(*words->items));
-	words->items[words->count++] = xstrdup(text);
-	words->items[words->count] = NULL;
-}
-
 int rank_parquet_run(const struct options *options)
 {
 	const struct query_options *query = &options->query;
 	char self[4096] = "proton-viewer";
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	struct words words = {0};
+	size_t max = 16 + 2 * query->metric_count + query->path_count;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
+	const char **words = xcalloc(max, sizeof(*words)); /* ended by NULL */
+	size_t count = 0;
 	char *python;
 
 	if (length > 0)
 		self[length] = '\0';
 	python = find_python(self);
-	add_word(&words, python);
-	add_word(&words, "-m");
-	add_word(&words, "triton_proton.parquet");
-	add_word(&words, "--viewer");
-	add_word(&words, self);
-	add_word(&words, "-o");
-	add_word(&words, options->output.path);
+	words[count++] = python;
+	words[count++] = "-m";
+	words[count++] = "triton_proton.parquet";
+	words[count++] = "--viewer";
+	words[count++] = self;
+	words[count++] = "-o";
+	words[count++] = options->output.path;
 	if (query->allow_partial)
-		add_word(&words, "--allow-partial");
+		words[count++] = "--allow-partial";
 	if (query->allow_mixed)
-		add_word(&words, "--allow-mixed");
+		words[count++] = "--allow-mixed";
 	if (options->output.no_clobber)
-		add_word(&words, "--no-clobber");
+		words[count++] = "--no-clobber";
 	for (size_t i = 0; i < query->metric_count; i++) {
-		add_word(&words, "--metric");
-		add_word(&words, query->metrics[i]);
+		words[count++] = "--metric";
+		words[count++] = query->metrics[i];
 	}
-	add_word(&words, "--");
+	words[count++] = "--";
 	for (size_t i = 0; i < query->path_count; i++)
-		add_word(&words, query->paths[i]);
-	execvp(python, words.items);
+		words[count++] = query->paths[i];
+	execvp(python, (char **)(uintptr_t)words);
 	message("cannot write Parquet: cannot run %s: %s; set PROTON_PYTHON to a Python with "
 		"triton_proton and pyarrow",
 		python, strerror(errno));
-	for (size_t i = 0; i < words.count; i++)
-		free(words.items[i]);
-	free(words.items);
+	free(words);
 	free(python);
 	return EXIT_BAD;
 }

@@ -306,13 +306,11 @@ static void add_rank(struct merge *merge, const struct rank_job *job, size_t num
 static int settle_ranks(struct rank_job *job, size_t first, struct profile *target,
 			struct proton_error *err)
 {
-	int status = PROTON_OK;
-
 	if ((job->columns || job->keeps_times) && !target->out_of_memory && target->ranks &&
 	    target->ranks->pending)
-		status = rank_times_add(&job->times, first, target, err);
+		return rank_times_settle(&job->times, first, target, err);
 	ranks_settle(target);
-	return status;
+	return PROTON_OK;
 }
 
 static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *part,
@@ -468,67 +466,6 @@ int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_err
 	return status;
 }
 
-/* ------------------------------------------------------------------ columns */
-
-void rank_cells_init(struct rank_cells *cells, struct profile *merged, const uint32_t *nodes,
-		     size_t count)
-{
-	struct profile_ranks *ranks = merged->ranks;
-
-	*cells = (struct rank_cells){.merged = merged};
-	for (size_t r = 0; r < ranks->count; r++)
-		if (ranks->rows[r].state != RANK_MISSING && ranks->rows[r].number >= cells->count)
-			cells->count = (size_t)ranks->rows[r].number + 1;
-	cells->rows = xcalloc(cells->count + 1, sizeof(*cells->rows));
-	for (size_t r = 0; r < ranks->count; r++)
-		if (ranks->rows[r].state != RANK_MISSING)
-			cells->rows[ranks->rows[r].number] = (uint32_t)r + 1;
-	free(ranks->columns);
-	free(ranks->cells);
-	ranks->columns = xcalloc(count + 1, sizeof(*ranks->columns));
-	ranks->cells = xcalloc(count + 1, (ranks->count + 1) * sizeof(*ranks->cells));
-	ranks->column_count = count;
-	for (size_t i = 0; i < count; i++)
-		ranks->columns[i].node = nodes[i];
-	if (!ranks_index_columns(ranks))
-		xgive_up();
-}
-
-void rank_cells_put(void *cells, size_t first, size_t ranks, const uint64_t *times)
-{
-	const struct rank_cells *into = cells;
-	struct profile_ranks *to = into->merged->ranks;
-
-	for (size_t c = 0; c < to->column_count; c++) {
-		for (size_t r = 0; r < ranks && first + r < into->count; r++) {
-			uint32_t row = into->rows[first + r];
-
-			if (row)
-				to->cells[c * to->count + row - 1] = times[c * ranks + r];
-		}
-	}
-}
-
-void rank_cells_fini(struct rank_cells *cells)
-{
-	free(cells->rows);
-	*cells = (struct rank_cells){0};
-}
-
-int rank_job_columns(const struct rank_job *job, struct profile *merged,
-		     const struct rank_path *paths, const uint32_t *nodes, size_t count,
-		     struct proton_error *err)
-{
-	struct rank_cells cells;
-	int status = PROTON_OK;
-
-	rank_cells_init(&cells, merged, nodes, count);
-	if (count)
-		status = rank_times_read(&job->times, paths, count, rank_cells_put, &cells, err);
-	rank_cells_fini(&cells);
-	return status;
-}
-
 int rank_merge_all(struct rank_job *job, struct profile **out, struct proton_error *err)
 {
 	struct rank_path *wanted;
@@ -539,7 +476,7 @@ int rank_merge_all(struct rank_job *job, struct profile **out, struct proton_err
 	if (status == PROTON_OK && job->columns) {
 		nodes = rank_nodes_worth(*out, job->columns, &worth);
 		wanted = rank_paths_of(*out, nodes, worth);
-		status = rank_job_columns(job, *out, wanted, nodes, worth, err);
+		status = rank_times_columns(&job->times, *out, wanted, nodes, worth, err);
 		free(wanted);
 		free(nodes);
 		if (status != PROTON_OK)

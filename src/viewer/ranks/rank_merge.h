@@ -80,27 +80,7 @@ void rank_parts_fini(struct rank_parts *parts);
 
 /* All of it in one process, without columns. */
 int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_error *err);
-/*
- * Makes columns of a merged job from the times of these paths, if this process has merged all
- * ranks. `nodes`: the numbers that the columns get.
- */
-int rank_job_columns(const struct rank_job *job, struct profile *merged,
-		     const struct rank_path *paths, const uint32_t *nodes, size_t count,
-		     struct proton_error *err);
 /* All of it, with columns for the nodes that are worth it, and with the times that are kept. */
 int rank_merge_all(struct rank_job *job, struct profile **out, struct proton_error *err);
-/* Filling the columns of a merged job. */
-struct rank_cells {
-	struct profile *merged;
-	uint32_t *rows; /* by number of a rank: its row + 1 */
-	size_t count;
-};
-
-/* Makes empty columns for these nodes. */
-void rank_cells_init(struct rank_cells *cells, struct profile *merged, const uint32_t *nodes,
-		     size_t count);
-/* A rank_times_use: puts the times into the columns. */
-void rank_cells_put(void *cells, size_t first, size_t ranks, const uint64_t *times);
-void rank_cells_fini(struct rank_cells *cells);
 
 #endif

@@ -130,13 +130,6 @@ void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pat
 
 /* ------------------------------------------------------------------ files */
 
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static uint32_t rank_at(const char *at, size_t min_digits)
 {
 	size_t length = strspn(at, "0123456789");
@@ -151,14 +144,14 @@ static uint32_t rank_at(const char *at, size_t min_digits)
 
 uint32_t rank_of_name(const char *path)
 {
-	const char *name = base_of(path);
+	const char *name = basename(path);
 
 	return strncmp(name, "rank", 4) == 0 ? rank_at(name + 4, 6) : RANK_NONE;
 }
 
 uint32_t rank_in_name(const char *path)
 {
-	const char *at = strstr(base_of(path), "rank");
+	const char *at = strstr(basename(path), "rank");
 
 	return at ? rank_at(at + 4, 1) : RANK_NONE;
 }

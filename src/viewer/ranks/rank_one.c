@@ -81,32 +81,18 @@ static int check_launch(const struct input *input, struct proton_error *err)
 int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 		    struct proton_error *err)
 {
-	struct profile *profile = NULL;
-	struct input files = {0};
 	struct proton_error none;
 	size_t count;
 
-	*has_files_out = true;
 	for (size_t u = 0; u < input->unit_count; u++)
 		if (input->units[u].is_job && input->unit_count > 1)
 			return err_set(err, PROTON_E_INVALID,
 				       "--rank is about one job, and the input has more: %s and "
 				       "%s; name one",
 				       input->units[u].name, input->units[u ? 0 : 1].name);
-	if (input->count == 1)
-		profile = input_load_quietly(input->paths[0]);
-	if (profile && profile->ranks)
-		*has_files_out = rank_input_files(input, profile, "--rank", &files, &none) ==
-				 PROTON_OK;
-	profile_free(profile);
-	if (!*has_files_out) {
-		input_fini(&files);
+	*has_files_out = rank_input_expand(input, "--rank", &none) == PROTON_OK;
+	if (!*has_files_out)
 		return PROTON_OK;
-	}
-	if (files.count) {
-		input_fini(input);
-		*input = files;
-	}
 	count = input->count;
 	keep_files(input, rank);
 	if (input->count)

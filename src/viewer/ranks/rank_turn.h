@@ -21,9 +21,8 @@ void rank_turn_begin(struct profile *job);
  */
 bool rank_turn(struct profile *turned, const struct profile *job, const uint32_t *places);
 
-/* Reads the times that were kept with a job, of each rank in the nodes with these paths. */
-typedef void rank_turn_use(void *context, size_t path, uint32_t rank, uint64_t time_ns);
-int rank_turn_times(const struct profile *job, const struct rank_path *paths, size_t count,
-		    rank_turn_use *use, void *context, struct proton_error *err);
+/* rank_times_columns() of a job that has just been merged. */
+int rank_turn_columns(struct profile *job, const struct rank_path *paths, const uint32_t *nodes,
+		      size_t count, struct proton_error *err);
 
 #endif

@@ -164,7 +164,7 @@ TEST(columns_have_the_time_of_each_rank)
 static int make_column(const struct rank_job *job, struct profile *profile, uint32_t node)
 {
 	struct rank_path *path = rank_paths_of(profile, &node, 1);
-	int status = rank_job_columns(job, profile, path, &node, 1, &err);
+	int status = rank_times_columns(&job->times, profile, path, &node, 1, &err);
 
 	free(path);
 	return status;
