@@ -1,6 +1,6 @@
 /*
- * Occupancy from a launch configuration. The limits are those of the table "Technical
- * Specifications per Compute Capability" of the CUDA C++ Programming Guide.
+ * Occupancy from a launch configuration, with the limits of the table "Technical Specifications
+ * per Compute Capability" of the CUDA C++ Programming Guide.
  */
 #include "viewer/numbers/occupancy.h"
 

@@ -1,4 +1,4 @@
-/* Occupancy: how many CTAs of a launch fit on a multiprocessor of an NVIDIA GPU, and why no more. */
+/* Occupancy: how many CTAs of a launch fit on a multiprocessor (NVIDIA), and why no more. */
 #ifndef VIEWER_NUMBERS_OCCUPANCY_H
 #define VIEWER_NUMBERS_OCCUPANCY_H
 
@@ -9,7 +9,7 @@
 
 struct occupancy {
 	uint32_t ctas;     /* at the same time on a multiprocessor */
-	double share;      /* their warps, of those that it has room for */
+	double share;      /* their warps, of the maximum */
 	const char *limit; /* "registers", "shared memory"; NULL: threads or CTAs */
 };
 

@@ -1,12 +1,13 @@
 /* --brief: claims as text or Markdown of at most 40 lines, and as CSV and JSON for programs. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "viewer/print/print_kernels.h"
 #include "viewer/print/printable_text.h"
+
+#define CLAIMS_MAX 8u /* of four lines each */
 
 /* Names are not Markdown. */
 static void put_text(struct report *report, const char *text)
@@ -23,64 +24,53 @@ static void put_text(struct report *report, const char *text)
 	out_fini(&clean);
 }
 
-/* With a fence that is longer than any in it. */
-static void put_command(struct report *report, const char *command)
-{
-	bool is_markdown = report->options->query.markdown;
-
-	out_text(report->out, is_markdown ? "   - `` " : "   $ ");
-	text_clean(report->out, command, strlen(command));
-	out_text(report->out, is_markdown ? " ``\n" : "\n");
-}
-
 /* ------------------------------------------------------------------ text */
 
 static void put_claim(struct report *report, const struct brief_claim *claim, size_t number)
 {
-	const char *item = report->options->query.markdown ? "   - " : "   ";
+	bool is_markdown = report->options->query.markdown;
+	const char *item = is_markdown ? "   - " : "   ";
+	const struct brief_rule *rule = claim->rule;
 
 	out_printf(report->out, "%zu. ", number);
 	put_text(report, claim->text);
 	out_printf(report->out, " (confidence: %s)\n%s%.4g %s", brief_words[claim->confidence],
-		   item, claim->number, claim->unit);
-	if (isnan(claim->low) || isnan(claim->high))
+		   item, claim->number, rule->unit);
+	if (isnan(claim->half))
 		out_text(report->out, " (interval not known)");
-	else if (claim->low < claim->high)
-		out_printf(report->out, " (%.4g to %.4g)", claim->low, claim->high);
-	out_printf(report->out, ", from %s (%s: %" PRIu64 ")\n%s", claim->record, claim->counted,
+	else if (claim->half > 0)
+		out_printf(report->out, " (%.4g to %.4g)", fmax(0, claim->number - claim->half),
+			   claim->number + claim->half);
+	out_printf(report->out, ", from %s (%s: %" PRIu64 ")\n%s", rule->record, rule->counted,
 		   claim->count, item);
 	if (isnan(claim->gain_ns))
-		out_text(report->out, "gain ");
+		out_text(report->out, "what it gains is not known: there are no kernel times\n");
 	else
-		out_printf(report->out, "gains at most %.3f ms, ", claim->gain_ns / 1e6);
-	out_printf(report->out, "%s\n", claim->assumption);
-	put_command(report, claim->command);
-}
-
-static void put_unknown(struct report *report, const struct brief *brief)
-{
-	for (size_t i = 0; brief->unknown[i]; i++)
-		out_printf(report->out, "%s%s%s", i ? ", " : "Not recorded: ", brief->unknown[i],
-			   brief->unknown[i + 1] ? "" : "\n");
+		out_printf(report->out, "gains at most %.3f ms, %s\n", claim->gain_ns / 1e6,
+			   rule->assumption);
+	out_text(report->out, is_markdown ? "   - `` " : "   $ ");
+	text_clean(report->out, claim->command, strlen(claim->command));
+	out_text(report->out, is_markdown ? " ``\n" : "\n");
 }
 
 static void write_text(const struct brief *brief, struct report *report)
 {
-	size_t rows = report_rows(report, BRIEF_CLAIMS);
+	size_t rows = report_rows(report, CLAIMS_MAX);
 	bool is_markdown = report->options->query.markdown;
+	const char *bold = is_markdown ? "**" : "";
 	const char *end = is_markdown ? "\n\n" : "\n";
 
-	out_printf(report->out, "kernel time: %.3f ms; launches: %" PRIu64 "; kernels: %zu%s",
-		   brief->total_ns / 1e6, brief->launches, brief->item_count, end);
-	out_text(report->out, is_markdown ? "**" : "");
+	out_printf(report->out, "kernel time: %.3f ms; launches: %" PRIu64 "; kernels: %zu%s%s",
+		   brief->total_ns / 1e6, brief->launches, brief->item_count, end, bold);
 	put_text(report, brief->verdict_text);
-	out_printf(report->out, "%s%s", is_markdown ? "**" : "", end);
-	rows = rows < BRIEF_CLAIMS ? rows : BRIEF_CLAIMS;
-	for (size_t i = 0; i < brief->claim_count && i < rows; i++)
+	out_printf(report->out, "%s%s", bold, end);
+	for (size_t i = 0; i < brief->claim_count && i < rows && i < CLAIMS_MAX; i++)
 		put_claim(report, &brief->claims[i], i + 1);
 	if (is_markdown && brief->claim_count && brief->unknown[0])
 		out_byte(report->out, '\n');
-	put_unknown(report, brief);
+	for (size_t i = 0; brief->unknown[i]; i++)
+		out_printf(report->out, "%s%s%s", i ? ", " : "Not recorded: ", brief->unknown[i],
+			   brief->unknown[i + 1] ? "" : "\n");
 }
 
 /* ------------------------------------------------------------------ for programs */
@@ -102,14 +92,14 @@ static void write_claim(const struct brief_claim *claim, struct report *report)
 		VALUE_TEXT(claim->text),
 		claim->kernel ? VALUE_TEXT(claim->kernel->stored) : VALUE_NONE,
 		VALUE_NUMBER(claim->number),
-		VALUE_NUMBER(claim->low),
-		VALUE_NUMBER(claim->high),
-		VALUE_TEXT(claim->unit),
-		VALUE_TEXT(claim->record),
+		VALUE_NUMBER(isnan(claim->half) ? NAN : fmax(0, claim->number - claim->half)),
+		VALUE_NUMBER(claim->number + claim->half),
+		VALUE_TEXT(claim->rule->unit),
+		VALUE_TEXT(claim->rule->record),
 		VALUE_COUNT(claim->count),
-		VALUE_TEXT(claim->counted),
+		VALUE_TEXT(claim->rule->counted),
 		VALUE_NUMBER(claim->gain_ns / 1e6),
-		VALUE_TEXT(claim->assumption),
+		VALUE_TEXT(claim->rule->assumption),
 		VALUE_TEXT(brief_words[claim->confidence]),
 		VALUE_TEXT(claim->command),
 	};
@@ -124,7 +114,7 @@ static void write_members(const struct brief *brief, struct json_writer *json)
 	json_key_double(json, "kernel_ms", brief->total_ns / 1e6);
 	json_key_uint64(json, "launches", brief->launches);
 	json_key_uint64(json, "kernels", brief->item_count);
-	json_key_text(json, "verdict", brief_verdicts[brief->verdict]);
+	json_key_text(json, "verdict", brief->verdict);
 	json_key_text(json, "verdict_text", brief->verdict_text);
 	json_key_array(json, "not_recorded");
 	for (size_t i = 0; brief->unknown[i]; i++)
@@ -144,7 +134,7 @@ void brief_write(const void *context, struct report *report)
 	if (report->format == REPORT_JSON)
 		write_members(brief, &report->json);
 	report_begin(report, "claims", fields, ARRAY_LENGTH(fields));
-	for (size_t i = 0; i < brief->claim_count && i < report_rows(report, 0); i++)
+	for (size_t i = 0; i < brief->claim_count && i < report_rows(report, SIZE_MAX); i++)
 		write_claim(&brief->claims[i], report);
 	report_end(report);
 }

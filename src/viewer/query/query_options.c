@@ -170,6 +170,7 @@ static enum options_result note_merge(void *into, const char *value, struct prot
 
 static enum options_result parse_peaks(void *into, const char *value, struct proton_error *err)
 {
+	((struct query_options *)into)->peaks = value;
 	return peaks_set_own(value, err) ? OPTIONS_BAD : OPTIONS_RUN;
 }
 

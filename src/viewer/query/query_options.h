@@ -67,7 +67,8 @@ struct query_options {
 	bool is_sum_asked_for; /* --merge sum was given; it is also the default */
 	bool list;
 	bool brief;
-	bool markdown; /* of --brief */
+	bool markdown;     /* of --brief */
+	const char *peaks; /* NULL: those of the table */
 	bool warps;
 	bool source;        /* --source */
 	const char *kernel; /* of --source; NULL: all */
