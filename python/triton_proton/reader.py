@@ -359,10 +359,11 @@ class Profile(Table):
         return Table(self._view(warps=True))
 
     def evidence(self) -> dict[str, Any]:
-        """What is slow, and why: the claims of `proton-viewer --brief`, the largest gain first.
+        """Causes of slowness: the claims of `proton-viewer --brief`, the largest gain first.
 
-        Each has a number with its interval, its source, the most to gain, a confidence and a
-        command. `verdict` is "one", "tie", "lost" or "none"; docs/brief.schema.json has the layout.
+        Each has a number with its interval, its source, an upper bound of the gain, a confidence
+        and a command. `verdict` is "one", "tie", "lost" or "none"; docs/brief.schema.json has the
+        layout.
         """
         kept = ("rank", "allow-mixed", "frames", "hide", "show", "peaks")
         options = {name: value for name, value in self._options.items() if name in kept}

@@ -13,7 +13,7 @@ from rank_support import write_rank
 from test_trace_formats import KERNEL, LAUNCH, File
 
 US = 1000
-BYTE_PER_NS = 2_619_000 * 2 * 5120 / 8 / 1e6  # of the device below
+BYTE_PER_NS = 2_619_000 * 2 * 5120 / 8 / 1e6  # see DEVICES
 FLOP_PER_NS = 989_000.0
 SMS = 132
 DEVICES = {
@@ -24,7 +24,6 @@ DEVICES = {
         }
     }
 }  # fmt: skip
-# At most: a fast kernel has other limits, too.
 PEAKS = ["--peaks", f"flops16={FLOP_PER_NS * 1e9},bytes={BYTE_PER_NS * 1e9}"]
 
 Node = dict[str, Any]
@@ -232,7 +231,7 @@ def waiting_ranks(r: random.Random, directory: Path, size: float) -> Path:
     return directory / "p.ranks"
 
 
-# The kind that has to come first, and what makes the profile: of a generator, a directory, a size.
+# The kind that has to come first, and the maker: it takes a generator, a directory, a size.
 CAUSES: dict[str, tuple[str, Callable[[random.Random, Path, float], Path]]] = {
     "few CTAs": ("few_ctas", with_kernel(grid=lambda r: r.randint(4, 60), memory=low)),
     "few CTAs, no roofline": ("few_ctas", with_kernel(grid=lambda r: r.randint(4, 40))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ LINES_MAX = 40
 
 
 def brief(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run where the profile is, so that commands name it as a user does."""
+    """Run where the profile is: commands name it as a user does."""
     return run([executable("proton-viewer"), "--brief", *options, path.name], path.parent)
 
 
@@ -114,8 +115,8 @@ def test_planted_causes_come_first_and_clean_profiles_have_none(
             found = first_kind(data)
             right += found == kind
             confidence = data["claims"][0]["confidence"] if data["claims"] else "-"
-            mark = "" if found == kind else "  WRONG"
-            table.append(f"{name:24} {size:4} {found:16} {confidence:7} {data['verdict']}{mark}")
+            wrong = "" if found == kind else "  WRONG"
+            table.append(f"{name:24} {size:4} {found:16} {confidence:7} {data['verdict']}{wrong}")
     for number, (name, make_clean) in enumerate(CLEAN.items()):
         directory = tmp_path / f"clean{number}"
         directory.mkdir()
@@ -246,6 +247,40 @@ def test_several_profiles_are_summed_and_named_in_commands(tmp_path: Path) -> No
     assert "this is the sum of 2 profiles" in result.stderr
     assert "launches: 400;" in result.stdout
     assert result.stdout.count("p.hatchet q.hatchet") == 2
+
+
+def test_a_job_is_one_profile_and_two_jobs_are_summed(tmp_path: Path) -> None:
+    jobs = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        job = CAUSES["slow rank"][1](random.Random(name), tmp_path / name, 3.0)
+        jobs.append(str(job.relative_to(tmp_path)))
+    viewer = [executable("proton-viewer"), "--brief", "--json"]
+    one = run([*viewer, jobs[0]], tmp_path)
+    assert (one.returncode, one.stderr) == (0, "")
+    both = run([*viewer, *jobs], tmp_path)
+    assert both.returncode == 0
+    other = run([*viewer, jobs[1]], tmp_path)
+    sums = [json.loads(shown.stdout)["kernel_ms"] for shown in (one, other, both)]
+    assert sums[0] + sums[1] == pytest.approx(sums[2])
+    for claim in json.loads(both.stdout)["claims"]:
+        run_printed(claim["command"], tmp_path)
+    ranks = [run([*viewer, "--rank", str(rank), jobs[0]], tmp_path) for rank in range(4)]
+    claims = [claim for rank in ranks for claim in json.loads(rank.stdout)["claims"]]
+    assert [claim["kind"] for claim in claims] == ["dominant_kernel"]  # of the slow rank
+    assert re.search(rf" --rank \d {jobs[0]}$", claims[0]["command"])
+    run_printed(claims[0]["command"], tmp_path)
+
+
+def test_a_merged_file_is_the_job(tmp_path: Path) -> None:
+    job = CAUSES["waiting ranks"][1](random.Random(1), tmp_path, 3.0)
+    run_command([executable("proton-merge"), job.name], cwd=tmp_path)
+    of_directory, of_file = evidence(job), evidence(tmp_path / "p.ranks.proton")
+    for data in (of_directory, of_file):
+        for claim in data["claims"]:
+            claim.pop("command")
+    assert of_directory == of_file
+    assert of_file["claims"][0]["kind"] == "waiting_ranks"
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@
 #include "viewer/print/xalloc.h"
 
 #define NEAR_PEAK 0.8        /* a kernel that cannot gain much */
-#define EXPLAINED 0.1        /* of the kernel time, before a kernel's time needs no other reason */
-#define LOST_SHARE 0.01      /* of the records: fewer do not change a claim */
-#define MODEL_ERROR 0.05     /* of a gain: rules are no more exact than that */
+#define EXPLAINED 0.1        /* part of the kernel time: a claim of it says enough */
+#define LOST_SHARE 0.01      /* fewer lost records do not change a claim */
+#define MODEL_ERROR 0.05     /* relative error of each gain, at least */
 #define COMMAND_NAME_MAX 100 /* bytes of a kernel's name in a command */
 
 const char *const brief_words[] = {
@@ -203,7 +203,9 @@ static void conclude(struct brief *brief)
 				  first, second);
 	} else {
 		brief->verdict = "one";
-		brief->verdict_text = xasprintf("most can be gained from: %s", first);
+		brief->verdict_text =
+			xasprintf("most can be gained from: %s%s", first,
+				  claims[0].confidence == BRIEF_LOW ? ", with low confidence" : "");
 	}
 	free(first);
 	free(second);

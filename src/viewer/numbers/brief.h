@@ -1,6 +1,6 @@
 /*
- * --brief: claims about what makes a profile slow, each with its evidence: a number, where it comes
- * from, the most that a remedy can gain, and a confidence. brief_rules.c has the kinds of claims.
+ * --brief: claims about what makes a profile slow, each with its evidence: a number, its source, an
+ * upper bound of what a remedy can gain, and a confidence. brief_rules.c has the kinds of claims.
  *
  * Confidence: "high" if the number is measured, in enough launches (samples, gaps, ...), and its
  * interval is within 10 %; "medium" if it follows from a model of the GPU, or from a tenth as
@@ -14,8 +14,8 @@
 #include "viewer/query/raw_metrics.h"
 #include "viewer/viewer_options.h"
 
-#define BRIEF_VERSION 1u   /* of the JSON layout, docs/brief.schema.json */
-#define BRIEF_PART 0.05    /* of the kernel time: with less to gain, nothing is claimed */
+#define BRIEF_VERSION 1u   /* the JSON layout, docs/brief.schema.json */
+#define BRIEF_PART 0.05    /* minimum of a gain, by the kernel time */
 #define BRIEF_SHORT_NS 5e3 /* a kernel as short as the gap before the next */
 
 /* A kernel from all callers. Times in ns. */
@@ -43,7 +43,7 @@ struct brief_claim {
 	char *text;
 	double number;
 	double half;       /* of its 95 % interval; 0: it is exact; NAN: not known */
-	uint64_t count;    /* of rule->counted */
+	uint64_t count;    /* what: rule->counted */
 	double gain_ns;    /* at most; NAN: not known */
 	double gain_half;  /* as a share of the gain: its noise */
 	bool is_modeled;   /* the number does not follow from records alone */
@@ -67,7 +67,7 @@ struct brief {
 	size_t claim_count, claim_capacity;
 	const char *verdict; /* "none", "one", "tie" or "lost" */
 	char *verdict_text;
-	const char *unknown[5]; /* what was not recorded; NULL at the end */
+	const char *unknown[5]; /* not recorded; NULL at the end */
 };
 
 /* A kind of claim. */
@@ -80,7 +80,7 @@ struct brief_rule {
 	bool is_of_profile;
 	bool is_general; /* where the time is, not why: left out if the reason is known */
 	const char *unit, *record, *counted;
-	uint64_t enough; /* of what is counted */
+	uint64_t enough; /* the count for a high confidence */
 	const char *assumption;
 	const char *view; /* options of the command that shows it; the kernel's follow */
 };

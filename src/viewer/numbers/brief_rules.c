@@ -13,16 +13,17 @@
 #include "viewer/numbers/warps_report.h"
 #include "viewer/print/xalloc.h"
 
-#define FAR 0.6           /* of the peak */
-#define LOSS_MIN 0.15     /* of a kernel's time, before its configuration is a cause */
-#define OCCUPANCY_MIN 0.3 /* of the warps of a multiprocessor */
-#define STALL_MIN 0.35    /* of a kernel's samples */
-#define PATH_MIN 0.3      /* of its critical path */
-#define IDLE_MIN 0.2      /* of the time between the first and the last work */
-#define SHORT_MIN 0.3     /* of the kernel time */
+/* Shares from which something is claimed; up to which for FAR and OCCUPANCY_MIN. */
+#define FAR 0.6           /* peak rate */
+#define LOSS_MIN 0.15     /* time of a kernel that its configuration costs */
+#define OCCUPANCY_MIN 0.3 /* warps of a multiprocessor */
+#define STALL_MIN 0.35    /* samples of a kernel */
+#define PATH_MIN 0.3      /* critical path */
+#define IDLE_MIN 0.2      /* time between the first and the last work */
+#define SHORT_MIN 0.3     /* kernel time */
 #define COPIES_MIN 0.2
 #define DOMINANT_MIN 0.5
-#define NAME_BYTES 100 /* of a frame in a claim */
+#define NAME_BYTES 100 /* for a frame in a claim */
 
 /* "matmul (61 % of the kernel time)" */
 #define KERNEL_FORMAT "%s (%.0f %% of the kernel time)"
@@ -191,12 +192,16 @@ static struct brief_kernel sum_of(const struct brief *brief,
 	struct brief_kernel sum = {0};
 
 	for (size_t i = 0; i < brief->item_count; i++) {
-		if (!is_one(&brief->items[i]))
+		const struct brief_kernel *kernel = &brief->items[i];
+
+		if (!is_one(kernel))
 			continue;
-		sum.count += brief->items[i].count;
-		sum.recorded += brief->items[i].recorded;
-		sum.total_ns += brief->items[i].total_ns;
-		sum.half_ns = hypot(sum.half_ns, brief->items[i].half_ns);
+		sum.count += kernel->count;
+		sum.recorded += kernel->recorded;
+		sum.total_ns += kernel->total_ns;
+		/* Single launches have no interval: all of their time is in doubt. */
+		sum.half_ns = hypot(sum.half_ns,
+				    isnan(kernel->half_ns) ? kernel->total_ns : kernel->half_ns);
 	}
 	return sum;
 }
@@ -599,15 +604,15 @@ const struct brief_rule brief_rules[] = {
 	 "if none of them were needed", "--top -i '^Mem(cpy|set) '"},
 	{"launch_gaps", "launch gaps", find_launch_gaps, true, false, "ms", "launch gaps", "gaps",
 	 30, "if the host launched ahead", "-o gaps.pftrace"},
-	{"stall", "waiting warps", find_stall, true, false, "of the samples", "PC samples",
+	{"stall", "waiting warps", find_stall, true, false, "share of samples", "PC samples",
 	 "samples", 1000, "if its warps never waited for that", "--source"},
 	{"critical_path", "the critical path", find_critical_path, true, false,
-	 "of the critical path", "warps", "CTAs", 30, "if that took no time", "--warps"},
-	{"waiting_ranks", "waiting ranks", find_waiting_ranks, true, false, "of the time", "ranks",
-	 "collectives", 10, "of all ranks, if they came at the same time", "--ranks"},
+	 "share of the critical path", "warps", "CTAs", 30, "if that took no time", "--warps"},
+	{"waiting_ranks", "waiting ranks", find_waiting_ranks, true, false, "share of the time",
+	 "ranks", "collectives", 10, "if all ranks came at the same time (sum of all)", "--ranks"},
 	{"slow_rank", "a slow rank", find_slow_rank, true, false, "above the mean", "ranks",
-	 "ranks", 4, "of all ranks, if the others wait for it", "--ranks"},
-	{"far_from_peak", "far from the peak", find_far_from_peak, false, true, "of the peak",
+	 "ranks", 4, "if the other ranks wait for it (sum of all)", "--ranks"},
+	{"far_from_peak", "far from the peak", find_far_from_peak, false, true, "share of the peak",
 	 "roofline of flops and bytes", "launches", 30, "if it ran at the peak",
 	 "--top -m time/ms,count,util"},
 	{"dominant_kernel", "one kernel dominates", find_dominant, false, true, "ms", TIMES,

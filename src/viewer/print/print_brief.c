@@ -44,7 +44,7 @@ static void put_claim(struct report *report, const struct brief_claim *claim, si
 	out_printf(report->out, ", from %s (%s: %" PRIu64 ")\n%s", rule->record, rule->counted,
 		   claim->count, item);
 	if (isnan(claim->gain_ns))
-		out_text(report->out, "what it gains is not known: there are no kernel times\n");
+		out_text(report->out, "its gain is not known without kernel times\n");
 	else
 		out_printf(report->out, "gains at most %.3f ms, %s\n", claim->gain_ns / 1e6,
 			   rule->assumption);

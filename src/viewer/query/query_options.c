@@ -210,7 +210,7 @@ static const struct option_row rows[] = {
 	{0, "group", "BY", "flat table by kernel, scope, module, file or device", MEMBER(group_by),
 	 groups, set_flat_mode},
 	{0, "bottom-up", NULL, "callers of each kernel, innermost first", .parse = turn_over},
-	{0, "brief", NULL, "what is slow, in at most 40 lines: claims with their evidence",
+	{0, "brief", NULL, "causes of slowness with their evidence, in at most 40 lines",
 	 MEMBER(brief)},
 	{0, "markdown", NULL, "with --brief, as Markdown", MEMBER(markdown)},
 	{0, "warps", NULL, "busy, waiting and idle time of warps, critical path", MEMBER(warps)},

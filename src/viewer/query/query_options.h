@@ -68,7 +68,7 @@ struct query_options {
 	bool list;
 	bool brief;
 	bool markdown;     /* of --brief */
-	const char *peaks; /* NULL: those of the table */
+	const char *peaks; /* NULL: the rates of the table */
 	bool warps;
 	bool source;        /* --source */
 	const char *kernel; /* of --source; NULL: all */
