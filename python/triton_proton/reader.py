@@ -358,6 +358,18 @@ class Profile(Table):
         """Busy, waiting and idle time of warps, per kernel, role and scope."""
         return Table(self._view(warps=True))
 
+    def evidence(self) -> dict[str, Any]:
+        """Causes of slowness: the claims of `proton-viewer --brief`, the largest gain first.
+
+        Each has a number with its interval, its source, an upper bound of the gain, a confidence
+        and a command. `verdict` is "one", "tie", "lost" or "none"; docs/brief.schema.json has the
+        layout.
+        """
+        kept = ("rank", "allow-mixed", "frames", "hide", "show", "peaks")
+        options = {name: value for name, value in self._options.items() if name in kept}
+        profile = Profile(self._files, options)
+        return json.loads(profile._run(False, {"brief": True, "json": True}))
+
     def to_json(self) -> str:
         """The JSON of `proton-viewer --json`."""
         return self._run(False, {"json": True}).decode()

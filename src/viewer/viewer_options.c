@@ -52,10 +52,10 @@ static bool is_more_than_ranks(const struct options *options)
 {
 	const struct query_options *query = &options->query;
 
-	return query->mode != VIEW_TREE || query->warps || query->source || query->include ||
-	       query->exclude || query->list || query->has_threshold || query->threshold_count ||
-	       query->merge_how != MERGE_SUM || options->style.print_sorted ||
-	       output_is_export(&options->output);
+	return query->mode != VIEW_TREE || query->brief || query->warps || query->source ||
+	       query->include || query->exclude || query->list || query->has_threshold ||
+	       query->threshold_count || query->merge_how != MERGE_SUM ||
+	       options->style.print_sorted || output_is_export(&options->output);
 }
 
 static enum options_result check_ranks(const struct options *options, struct proton_error *err)
@@ -99,17 +99,27 @@ static enum options_result check_options(const struct options *options, struct p
 		return OPTIONS_REFUSE(err, "Cannot specify both --list and --fail-if");
 	if (query->depth_is_set && query->mode == VIEW_FLAT)
 		return OPTIONS_REFUSE(err, "--depth has no effect on a flat table; use --rows");
-	if (query->warps && query->source)
-		return OPTIONS_REFUSE(err, "Cannot specify both --warps and --source");
-	if ((query->warps || query->source) &&
+	if (query->brief + query->warps + query->source > 1)
+		return OPTIONS_REFUSE(err, "Cannot specify both %s and %s",
+				      query->brief ? "--brief" : "--warps",
+				      query->source ? "--source" : "--warps");
+	if (query->markdown && (!query->brief || options->output.exporter))
+		return OPTIONS_REFUSE(err, "--markdown requires --brief, without %s",
+				      query->brief ? options->output.option : "--csv or --json");
+	if (query->brief && (query->include || query->exclude))
+		return OPTIONS_REFUSE(err, "--brief is about a whole profile: omit -i and -e");
+	if ((query->brief || query->warps || query->source) &&
 	    (query->mode != VIEW_TREE || query->metric_count || query->base ||
 	     output_is_export(&options->output) || query->list || options->style.print_sorted ||
 	     query->has_threshold || query->threshold_count || query->gate_count ||
 	     query->merge_how != MERGE_SUM))
 		return OPTIONS_REFUSE(err,
-				      "%s can be combined only with -i, -e, --frames, --hide, "
+				      "%s can be combined only with %s--frames, --hide, "
 				      "--show, -n, -f, --names, --csv, --json, -o and --color",
-				      query->warps ? "--warps" : "--source");
+				      query->brief   ? "--brief"
+				      : query->warps ? "--warps"
+						     : "--source",
+				      query->brief ? "" : "-i, -e, ");
 	if (check_ranks(options, err) == OPTIONS_BAD)
 		return OPTIONS_BAD;
 	if (query->sass && !query->source &&
@@ -119,8 +129,8 @@ static enum options_result check_options(const struct options *options, struct p
 	    strcmp(options->output.exporter->name, "table") == 0)
 		return OPTIONS_REFUSE(err, "Cannot specify both --sass and %s; use --json",
 				      options->output.option);
-	if (query->rows && query->mode != VIEW_FLAT && !query->warps && !query->source &&
-	    !query->ranks && !query->ranks_of && query->rank == RANK_NONE)
+	if (query->rows && query->mode != VIEW_FLAT && !query->brief && !query->warps &&
+	    !query->source && !query->ranks && !query->ranks_of && query->rank == RANK_NONE)
 		return OPTIONS_REFUSE(
 			err, "--rows requires --top, --group, --warps, --ranks or --source");
 	if (query->base && query->merge_how != MERGE_SUM && query->merge_how != MERGE_MEAN)

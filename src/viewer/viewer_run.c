@@ -276,6 +276,24 @@ static int report_source(const struct options *options, struct view *view)
 	return status;
 }
 
+static int report_brief(const struct options *options, struct view *view)
+{
+	struct brief brief;
+	struct proton_error err;
+	int status;
+
+	if (view_is_empty(view)) {
+		report_empty(options->query.paths[0], view->profile);
+		if (!options->output.exporter)
+			return EXIT_BAD;
+	}
+	status = brief_init(&brief, view->profile, view->state, options, &err)
+			 ? print_error(&err)
+			 : report_show(options, view->profile, brief_write, &brief);
+	brief_fini(&brief);
+	return status;
+}
+
 /* The option that requires complete profiles; NULL: the output is for users. */
 static const char *option_for_programs(const struct options *options)
 {
@@ -313,7 +331,8 @@ static int run_view(const struct options *options, struct input *input, struct i
 	if (query->ranks)
 		return rank_view_run(options, input, base);
 	return with_view(options, input, base,
-			 query->warps    ? report_warps
+			 query->brief    ? report_brief
+			 : query->warps  ? report_warps
 			 : query->source ? report_source
 					 : view_and_judge);
 }

@@ -54,7 +54,7 @@ def check_all(path: Path, tmp_path: Path) -> list[str]:
     out = str(tmp_path / "out")
     views = [
         (), ("--top",), ("--bottom-up", "-d", "9"), ("--group", "file"), ("--json",), ("--csv",),
-        ("--list",), ("--source",), ("--warps",), ("--ranks",), ("--ranks", "--json"),
+        ("--list",), ("--source",), ("--warps",), ("--brief",), ("--ranks",), ("--ranks", "--json"),
         ("--diff", path), ("--ranks", "--diff", path), ("--merge", "spread", path), (path,),
         ("--fail-if", "time/ms > 1"), ("-o", out + ".html", "--export", "html", "--diff", path),
     ]  # fmt: skip

@@ -559,7 +559,7 @@ TEST(reading_lines_of_code_fails_with_one_error)
 #define CUDA "data/viewer/cuda.hatchet"
 
 /* OUT is a file in an empty directory. */
-#define FIRST_EXPORT 7
+#define FIRST_EXPORT 8
 #define STEP 100 /* of n / STEP allocations */
 static const char *const runs[][ARGUMENTS_MAX] = {
 	{CUDA},
@@ -567,6 +567,7 @@ static const char *const runs[][ARGUMENTS_MAX] = {
 	{"--bottom-up", "--json", CUDA},
 	{"--diff", CUDA, "--fail-if", "time/ms > +5%", CUDA},
 	{"--merge", "spread", CUDA, "data/viewer/hip.hatchet"},
+	{"--brief", CUDA},
 	{"--warps", "data/viewer/warps.hatchet"},
 	{"--source", "data/viewer/up_pc.hatchet"},
 	{"--export", "html", "-o", "OUT", CUDA},

@@ -1,7 +1,8 @@
-/* Views of kernels, as text for users, and CSV and JSON for programs. */
+/* Views of kernels and their claims, as text for users, and CSV and JSON for programs. */
 #ifndef VIEWER_PRINT_PRINT_KERNELS_H
 #define VIEWER_PRINT_PRINT_KERNELS_H
 
+#include "viewer/numbers/brief.h"
 #include "viewer/numbers/source_lines.h"
 #include "viewer/numbers/warps_report.h"
 #include "viewer/print/report_table.h"
@@ -13,5 +14,8 @@ void warps_write(const void *warps, struct report *report);
 void source_write(const void *source, struct report *report);
 /* Prints why there is nothing to report, and how to record it. */
 void source_report_nothing(const struct options *options);
+
+/* --brief: writes a struct brief. */
+void brief_write(const void *brief, struct report *report);
 
 #endif

@@ -170,6 +170,7 @@ static enum options_result note_merge(void *into, const char *value, struct prot
 
 static enum options_result parse_peaks(void *into, const char *value, struct proton_error *err)
 {
+	((struct query_options *)into)->peaks = value;
 	return peaks_set_own(value, err) ? OPTIONS_BAD : OPTIONS_RUN;
 }
 
@@ -209,6 +210,9 @@ static const struct option_row rows[] = {
 	{0, "group", "BY", "flat table by kernel, scope, module, file or device", MEMBER(group_by),
 	 groups, set_flat_mode},
 	{0, "bottom-up", NULL, "callers of each kernel, innermost first", .parse = turn_over},
+	{0, "brief", NULL, "causes of slowness with their evidence, in at most 40 lines",
+	 MEMBER(brief)},
+	{0, "markdown", NULL, "with --brief, as Markdown", MEMBER(markdown)},
 	{0, "warps", NULL, "busy, waiting and idle time of warps, critical path", MEMBER(warps)},
 	{0, "source", "[KERNEL]", "PC samples and stall reasons per source line",
 	 .parse = parse_source},

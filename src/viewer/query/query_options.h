@@ -66,6 +66,9 @@ struct query_options {
 	enum merge_how merge_how;
 	bool is_sum_asked_for; /* --merge sum was given; it is also the default */
 	bool list;
+	bool brief;
+	bool markdown;     /* of --brief */
+	const char *peaks; /* NULL: the rates of the table */
 	bool warps;
 	bool source;        /* --source */
 	const char *kernel; /* of --source; NULL: all */

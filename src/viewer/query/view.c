@@ -89,7 +89,7 @@ int view_turn(struct profile **profile, const struct options *options, uint8_t *
 	if (status)
 		return status;
 	/* Warp data belongs to the --warps report, not to the tree of scopes. */
-	if (!options->query.warps && !options->query.list &&
+	if (!options->query.warps && !options->query.brief && !options->query.list &&
 	    (options->query.metric_count || !is_export) && !warps_are_asked_for(options))
 		warps_strip(*profile);
 	*state_out = filter_prune(*profile);

@@ -210,8 +210,9 @@ static bool is_plain(const struct options *options)
 	const struct query_options *query = &options->query;
 
 	return query->mode == VIEW_TREE && !query->metric_count && !query->base &&
-	       !query->gate_count && !query->warps && !query->source && !query->list &&
-	       !query->include && !query->exclude && !output_is_export(&options->output);
+	       !query->gate_count && !query->brief && !query->warps && !query->source &&
+	       !query->list && !query->include && !query->exclude &&
+	       !output_is_export(&options->output);
 }
 
 int rank_one_run(const struct options *options, struct input *input)
