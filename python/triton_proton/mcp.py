@@ -70,6 +70,12 @@ def _run(given: _Arguments) -> list[str]:
 _FILE = {"file": "path of a profile or of a job's directory"}
 _TOOLS = {
     "open": _Tool("The metrics, kernels and losses of a profile.", _FILE, {}, _viewer("--list")),
+    "brief": _Tool(
+        "Claims about slow kernels, with their evidence and the bound of what can be gained.",
+        _FILE,
+        {},
+        _viewer("--brief", "--markdown"),
+    ),
     "tree": _Tool("Time per calling context.", _FILE, {"depth": "levels, 6 by default"}, _tree),
     "top": _Tool(
         "A flat table, the largest first.",

@@ -93,8 +93,8 @@ static void write_budget(struct out *out, const struct sites *sites,
 	}
 	if (budget->dropped) {
 		out_printf(out,
-			   "%u of %u automatic scopes were omitted at first, because all were predicted to "
-			   "cost %.0f %% of the time and the budget is %u %%: ",
+			   "%u of %u automatic scopes were omitted at first, because all were "
+			   "predicted to cost %.0f %% of the time and the budget is %u %%: ",
 			   budget->dropped, sites->scope_count, budget->all, budget->percent);
 		write_names(out, sites, REASON_TIME, budget->dropped);
 		out_printf(out, "; the others cost %.1f %%; ", budget->kept);
