@@ -344,7 +344,7 @@ class Profile(Table):
 
         A gate is a condition that must not be true: "time/ms > 3", of `diff` also "time > +5%".
         """
-        words = self._files._words({**self._options, "fail-if": list(gates)})
+        words = self._files._words({**self._options, "fail-if": list(gates), "csv": True})
         base = self._base.files if self._base else None
         status, output, messages = self._files.files.run(words, base, False)
         if status == _GATE_FAILED:

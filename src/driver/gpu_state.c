@@ -30,8 +30,8 @@ static const struct {
 	const char *key;
 	unsigned divisor;
 } quantities[] = {
-	[SM_CLOCK] = {"sm_clock_mhz", 1},         [MEMORY_CLOCK] = {"memory_clock_mhz", 1},
-	[TEMPERATURE] = {"temperature_c", 1},     [POWER] = {"power_w", 1000},
+	[SM_CLOCK] = {"sm_clock_mhz", 1},        [MEMORY_CLOCK] = {"memory_clock_mhz", 1},
+	[TEMPERATURE] = {"temperature_c", 1},    [POWER] = {"power_w", 1000},
 	[POWER_LIMIT] = {"power_limit_w", 1000},
 };
 
@@ -240,15 +240,13 @@ static void describe_gpu(backend_add_fn add, void *user, uint32_t id, const stru
 			continue;
 		snprintf(key, sizeof(key), "gpu%u_%s", id, quantities[i].key);
 		snprintf(text, sizeof(text), "%g %.6g %g", range->min / divisor,
-			 (double)range->sum / (double)range->count / divisor,
-			 range->max / divisor);
+			 (double)range->sum / (double)range->count / divisor, range->max / divisor);
 		add(user, key, text);
 	}
 	snprintf(key, sizeof(key), "gpu%u_throttle_reasons", id);
 	add_reasons(add, user, key, gpu->reasons);
 	snprintf(key, sizeof(key), "gpu%u_energy_j", id);
-	snprintf(text, sizeof(text), "%.3f",
-		 (double)(gpu->last_energy - gpu->first_energy) / 1000);
+	snprintf(text, sizeof(text), "%.3f", (double)(gpu->last_energy - gpu->first_energy) / 1000);
 	if (gpu->last_energy > gpu->first_energy)
 		add(user, key, text);
 }

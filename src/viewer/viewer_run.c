@@ -98,6 +98,9 @@ static int print_judged(struct view *view, const struct options *options)
 			status = EXIT_GATE;
 		gate_result_fini(&results[i]);
 	}
+	/* A tree has it already. */
+	if (status == EXIT_GATE && view->why && options->output.exporter)
+		message("%s", view->why);
 	free(results);
 	return status;
 }

@@ -148,7 +148,7 @@ def test_several_runs_of_each_side_have_intervals(tmp_path: Path):
 def test_gates_that_fail_have_the_messages_of_the_viewer():
     base, changed = (DATA / f"{name}.hatchet" for name in ("backward", "backward_slow"))
     for paths, gates in (([changed], ["count > 0"]), ([changed, "--diff", base], ["time < +1%"])):
-        words = [word for gate in gates for word in ("--fail-if", gate)]
+        words = ["--csv", *(word for gate in gates for word in ("--fail-if", gate))]
         done = run_command([executable("proton-viewer"), *paths, *words], status=3)
         profile = triton_proton.load(changed)
         profile = profile if len(paths) == 1 else profile.diff(triton_proton.load(base))

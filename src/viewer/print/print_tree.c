@@ -422,6 +422,10 @@ static void print_legend(struct printer *printer)
 		print_shares(printer);
 	if (table->cut.frames)
 		print_cut(printer);
+	if (table->why) {
+		text_clean(printer->out, table->why, strlen(table->why));
+		out_byte(printer->out, '\n');
+	}
 }
 
 void tree_print(const struct table_model *table, struct out *out)

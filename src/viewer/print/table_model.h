@@ -33,6 +33,7 @@ struct table_model {
 	bool is_flat;           /* a table of the nodes below the root */
 	size_t rows;            /* maximum number of rows of a flat table; 0: all */
 	size_t base_runs, runs; /* number of files compared; 0: no comparison */
+	const char *why;        /* the time changed; NULL: nothing to say */
 	const struct gate_result *gates;
 	size_t gate_count;
 	bool is_default; /* columns that do not fit the terminal may be omitted */
