@@ -46,6 +46,8 @@ struct table_model {
 /* Prints the header line: command, duration, devices; nothing if unknown. */
 void header_print(const struct table_model *table, struct out *out);
 void tree_print(const struct table_model *table, struct out *out);
+/* A table of GitHub's Markdown. */
+void tree_print_markdown(const struct table_model *table, struct out *out);
 void sorted_print(const struct table_model *table, struct out *out);
 /* As CSV or JSON. */
 void table_write(const struct table_model *table, struct report *report);

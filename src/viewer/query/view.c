@@ -373,7 +373,8 @@ struct table_model view_table(const struct view *view, const struct options *opt
 		.runs = view->runs,
 		.why = view->why,
 		.format = style->format,
-		.names = options->output.exporter ? style_stored_names(style) : style->names,
+		.names = output_is_for_users(&options->output) ? style->names
+							       : style_stored_names(style),
 		.term = term_probe(style->color),
 	};
 }
