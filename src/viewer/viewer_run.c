@@ -9,6 +9,7 @@
 #include "viewer/export/report_show.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate.h"
+#include "viewer/numbers/trend.h"
 #include "viewer/print/print_kernels.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"
@@ -320,6 +321,8 @@ static int run_view(const struct options *options, struct input *input, struct i
 		return rank_traces_run(options, input);
 	if (output_is_export(&options->output))
 		return export_profile(options, input, base);
+	if (query->trend)
+		return trend_run(options, input);
 	if (query->ranks_of)
 		return rank_frame_run(options, input);
 	if (query->ranks)

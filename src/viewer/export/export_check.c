@@ -113,8 +113,8 @@ static int check_ranks(const struct options *options, const struct exporter *exp
 
 static bool shows_other_table(const struct query_options *query)
 {
-	return query->list || query->warps || query->source || query->ranks || query->ranks_of ||
-	       query->rank != RANK_NONE;
+	return query->list || query->trend || query->warps || query->source || query->ranks ||
+	       query->ranks_of || query->rank != RANK_NONE;
 }
 
 int export_check(const struct options *options, struct proton_error *err)

@@ -66,6 +66,7 @@ struct query_options {
 	enum merge_how merge_how;
 	bool is_sum_asked_for; /* --merge sum was given; it is also the default */
 	bool list;
+	bool trend;
 	bool warps;
 	bool source;        /* --source */
 	const char *kernel; /* of --source; NULL: all */
