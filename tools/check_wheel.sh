@@ -28,7 +28,7 @@ names=$("$folder/venv/bin/python" -m zipfile -l "$wheel" | awk '{print $1}')
 for wanted in '^triton_proton/libproton\.so\.0$' '^triton_proton/libproton_inject\.so$' \
     '^triton_proton/libproton_rocprofiler\.so$' '^triton_proton/libproton_hsa\.so$' \
     '^triton_proton/_libproton\..*\.so$' '^triton_proton/_reader\..*\.so$' \
-    '^triton_proton/__init__\.py$' \
+    '^triton_proton/__init__\.py$' '^triton_proton_pytest\.py$' \
     '^triton_proton/bin/proton$' '^triton_proton/bin/proton-viewer$' \
     '/scripts/proton$' '/scripts/proton-viewer$' '/scripts/proton-merge$' \
     '\.data/data/share/man/man1/proton\.1$' '\.data/data/share/man/man1/proton-viewer\.1$' \

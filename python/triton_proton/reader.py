@@ -32,6 +32,7 @@ _Path = Union[str, "os.PathLike[str]"]
 _Options = dict[str, Any]
 
 _REFUSED = 2  # EXIT_BAD of the viewer
+_GATE_FAILED = 3  # EXIT_GATE
 _ALL_LEVELS = 2**32 - 1
 _HTML_MAX = 16 << 20
 _GZIP = b"\x1f\x8b"
@@ -337,6 +338,19 @@ class Profile(Table):
         changed = self._with(**{"diff": base._files.paths, "allow-partial": allow_partial})
         changed._base = base._files
         return changed
+
+    def failures(self, *gates: str) -> list[str]:
+        """The messages about gates that fail, as with `--fail-if`; empty if none does.
+
+        A gate is a condition that must not be true: "time/ms > 3", of `diff` also "time > +5%".
+        """
+        words = self._files._words({**self._options, "fail-if": list(gates), "csv": True})
+        base = self._base.files if self._base else None
+        status, output, messages = self._files.files.run(words, base, False)
+        if status == _GATE_FAILED:
+            return messages.decode("utf-8", "replace").splitlines()
+        self._files._take(status, output, messages)
+        return []
 
     # ------------------------------------------------------------------ other views
 

@@ -84,6 +84,22 @@ static enum options_result check_ranks(const struct options *options, struct pro
 	return OPTIONS_RUN;
 }
 
+static enum options_result check_trend(const struct options *options, struct proton_error *err)
+{
+	const struct query_options *query = &options->query;
+
+	if (query->trend &&
+	    (query->mode != VIEW_FLAT || query->group_by != REGROUP_KERNEL || query->warps ||
+	     query->source || query->list || query->base || query->gate_count || query->ranks ||
+	     query->ranks_of || query->rank != RANK_NONE || query->merge_how != MERGE_SUM ||
+	     query->metric_count > 1 || query->has_threshold || query->threshold_count ||
+	     query->rows || options->style.print_sorted || output_is_export(&options->output)))
+		return OPTIONS_REFUSE(err,
+				      "--trend can be combined only with one metric of -m, -i, -e, "
+				      "--frames, --hide, --show, --csv, --json, -o and --color");
+	return OPTIONS_RUN;
+}
+
 /* Rejects combinations of options. */
 static enum options_result check_options(const struct options *options, struct proton_error *err)
 {
@@ -120,7 +136,7 @@ static enum options_result check_options(const struct options *options, struct p
 				      : query->warps ? "--warps"
 						     : "--source",
 				      query->brief ? "" : "-i, -e, ");
-	if (check_ranks(options, err) == OPTIONS_BAD)
+	if (check_ranks(options, err) == OPTIONS_BAD || check_trend(options, err) == OPTIONS_BAD)
 		return OPTIONS_BAD;
 	if (query->sass && !query->source &&
 	    !(options->output.exporter && options->output.exporter->input == EXPORTS_REPORT))

@@ -9,6 +9,7 @@
 #include "viewer/export/report_show.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate.h"
+#include "viewer/numbers/trend.h"
 #include "viewer/print/print_kernels.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"
@@ -24,20 +25,28 @@ static int print_error(const struct proton_error *err)
 }
 
 /*
- * True for a terminal, unless options select how much to show: the tree is limited to a readable
- * size.
+ * True for a terminal and for Markdown, unless options select how much to show: the tree is limited
+ * to a readable size.
  */
 static bool is_tree_cut(const struct options *options, const struct table_model *table)
 {
-	return table->term.is_tty && !options->style.all && !options->style.print_sorted &&
-	       !options->query.depth_is_set && !options->query.rows &&
-	       !options->query.has_threshold && !options->query.threshold_count;
+	bool is_markdown = options->output.exporter &&
+			   options->output.exporter->format == REPORT_MARKDOWN;
+
+	return (table->term.is_tty || is_markdown) && !options->style.all &&
+	       !options->style.print_sorted && !options->query.depth_is_set &&
+	       !options->query.rows && !options->query.has_threshold &&
+	       !options->query.threshold_count;
 }
 
 static void write_tree(const void *context, struct report *report)
 {
 	const struct table_model *table = context;
 
+	if (report->format == REPORT_MARKDOWN) {
+		tree_print_markdown(table, report->out);
+		return;
+	}
 	if (report->format != REPORT_TEXT) {
 		table_write(table, report);
 		return;
@@ -64,8 +73,9 @@ static int print_view(struct view *view, const struct options *options,
 	view_settle(view, options);
 	if (options->query.list)
 		return report_show(options, view->profile, write_list, &view->metrics);
-	if (!options->output.exporter && is_tree_cut(options, &table))
-		select_for_terminal(&table, view->state);
+	if (output_is_for_users(&options->output) && is_tree_cut(options, &table))
+		select_largest(&table, view->state,
+			       options->output.exporter ? MARKDOWN_FRAMES : SELECT_FRAMES);
 	return report_show(options, view->profile, write_tree, &table);
 }
 
@@ -98,6 +108,9 @@ static int print_judged(struct view *view, const struct options *options)
 			status = EXIT_GATE;
 		gate_result_fini(&results[i]);
 	}
+	/* A tree has it already. */
+	if (status == EXIT_GATE && view->why && !output_is_for_users(&options->output))
+		message("%s", view->why);
 	free(results);
 	return status;
 }
@@ -326,6 +339,8 @@ static int run_view(const struct options *options, struct input *input, struct i
 		return rank_traces_run(options, input);
 	if (output_is_export(&options->output))
 		return export_profile(options, input, base);
+	if (query->trend)
+		return trend_run(options, input);
 	if (query->ranks_of)
 		return rank_frame_run(options, input);
 	if (query->ranks)

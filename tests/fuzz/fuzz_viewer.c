@@ -53,6 +53,8 @@ static const char *const runs[][ARGUMENTS_MAX] = {
 	{"--diff", "@", "--fail-if", "time > +5%", "@"},
 	{"--diff", "@", "--top", "--json", "@"},
 	{"--merge", "spread", "@", "@", "@"},
+	{"--trend", "-i", "k", "@", "@", "@"},
+	{"-o", "/dev/null", "--export", "markdown", "--diff", "@", "@"},
 	{"--merge", "sum", "--bottom-up", "@", "@"},
 	{"--ranks", "@"},
 	{"--ranks", "--hide", "a|o", "--json", "@", "@"},

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,19 @@ def test_the_script_for_github_ends_with_the_status_of_the_gate(speed, status, p
     done = shell(script(), "before", "after")
     assert done.returncode == status, done.stderr
     assert done.stdout.endswith(f"{printed}\n") and "means of 3 and 3 runs" in done.stdout
+
+
+@pytest.mark.parametrize("speed, status", [(1.0, 0), (1.2, 3)])
+def test_the_workflow_shows_the_comparison_and_ends_with_the_status_of_the_gate(speed, status):
+    text = (PAGE.parents[2] / "examples" / "ci" / "pull-request.yml").read_text(encoding="utf-8")
+    record, compare = re.findall(r"^        run: \|\n((?:^ {10}.*\n)+)", text, re.MULTILINE)
+    checkout("base", 1.0)
+    checkout("new", speed)
+    assert shell(textwrap.dedent(record).replace("1 2 3 4 5", "1 2 3")).returncode == 0
+    done = shell("GITHUB_STEP_SUMMARY=summary.md\n" + textwrap.dedent(compare))
+    assert done.returncode == status, done.stderr
+    summary = Path("summary.md").read_text()
+    assert "| &emsp;softmax\\_kernel |\n" in summary and "Means of 3 and 3 runs." in summary
 
 
 def test_the_script_is_broken_by_a_broken_profile():

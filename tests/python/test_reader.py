@@ -145,6 +145,19 @@ def test_several_runs_of_each_side_have_intervals(tmp_path: Path):
     assert any("verdict" in name for name in changed.columns)
 
 
+def test_gates_that_fail_have_the_messages_of_the_viewer():
+    base, changed = (DATA / f"{name}.hatchet" for name in ("backward", "backward_slow"))
+    for paths, gates in (([changed], ["count > 0"]), ([changed, "--diff", base], ["time < +1%"])):
+        words = ["--csv", *(word for gate in gates for word in ("--fail-if", gate))]
+        done = run_command([executable("proton-viewer"), *paths, *words], status=3)
+        profile = triton_proton.load(changed)
+        profile = profile if len(paths) == 1 else profile.diff(triton_proton.load(base))
+        assert profile.failures(*gates) == done.stderr.replace("proton-viewer: ", "").splitlines()
+        assert profile.failures("count < 0") == []
+    with pytest.raises(ProtonError, match="requires --diff"):
+        triton_proton.load(changed).failures("time > +1%")
+
+
 def test_a_job_has_its_ranks(tmp_path: Path):
     job = write_job(tmp_path)
     profile = triton_proton.load(job)

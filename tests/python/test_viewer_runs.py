@@ -108,6 +108,7 @@ def test_means_medians_and_intervals_match_independent_formulas(tmp_path, seed):
     base, new = write_sides(tmp_path, sides[0], sides[1])
     before, after = ([run["k"] / 1e6 for run in side] for side in sides)
     data = compared("-m", "time/ms", "--diff", base, new)
+    assert data["comparison"].pop("why", "Why: ").startswith("Why: ")  # see test_why.py
     assert data["comparison"] == {"base_runs": sizes[0], "runs": sizes[1], "confidence": 0.95}
     row = rows_of(data)["k"]
     assert row["time/ms before"] == pytest.approx(statistics.mean(before))
@@ -148,6 +149,7 @@ def test_directories_of_equal_numbers_are_means_too_and_sums_on_demand(tmp_path)
     row = rows_of(compared("-m", "time/ns", "--diff", base, new))["k"]
     assert (row["time/ns before"], row["time/ns after"]) == (1000, 1200)
     data = compared("-m", "time/ns", "--merge", "sum", "--diff", base, new)
+    assert data["comparison"].pop("why").startswith("Why: ")
     assert data["comparison"] == {"base_runs": 1, "runs": 1, "confidence": None}
     row = rows_of(data)["k"]
     assert (row["time/ns before"], row["time/ns after"]) == (3000, 3600)

@@ -144,7 +144,7 @@ static void *run_thread(void *unused)
 		begin_if_loaded();
 		pthread_mutex_unlock(&lock);
 	}
-	flush_thread_run(&thread, NULL);
+	flush_thread_run(&thread, NULL, NULL);
 	return NULL;
 }
 

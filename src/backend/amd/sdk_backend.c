@@ -85,7 +85,7 @@ static int begin_recording(struct proton_error *err)
 							  : HIP_REPLAYS_BY_REQUEST);
 	atomic_store(&sdk_state, SDK_ON);
 	sdk_callbacks_follow_roctx(true);
-	flush_thread_start(NULL);
+	flush_thread_start(NULL, NULL);
 	EXPERIMENTAL_REPORT("rocprofiler");
 	return PROTON_OK;
 }

@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "driver/driver.h"
+#include "driver/gpu_state.h"
 #include "record/backend.h"
 #include "record/backend_use.h"
 #include "record/nvtx/nvtx.h"
@@ -80,7 +81,7 @@ static int begin_recording(struct proton_error *err)
 	status = attach_begin(&wishes, err);
 	if (status != PROTON_OK)
 		return status;
-	flush_thread_start(on_idle);
+	flush_thread_start(on_idle, gpu_state_sample);
 	atomic_store(&state, STATE_ON);
 	if (wishes.mode.in_windows)
 		windows_open();
@@ -177,6 +178,7 @@ static int start_cuda(const char *mode, struct proton_error *err)
 		status = correlate_init(err);
 	if (status != PROTON_OK)
 		return status;
+	gpu_state_clear();
 	tensors_start(&append_reader);
 	if (wishes.mode.in_windows)
 		windows_start(&wishes.mode.windows, move_window);
@@ -260,6 +262,7 @@ static void describe(backend_add_fn add, void *user)
 	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
 		gpu_describe_number(add, user, "gpus", (uint64_t)count);
 	gpu_describe_overhead(add, user);
+	gpu_state_describe(add, user);
 	pc_sampling_describe(add, user);
 }
 
@@ -320,6 +323,7 @@ static void stop_cuda(void)
 static void forked_cuda(void)
 {
 	append_forget();
+	gpu_state_forked();
 	atomic_store(&libcupti.is_orphaned, atomic_load(&cupti_process) != 0);
 	atomic_store(&state, STATE_OFF);
 	wishes = (struct attach_wishes){0};

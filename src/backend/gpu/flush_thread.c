@@ -15,18 +15,21 @@
 
 static struct periodic_thread thread;
 static void (*_Atomic when_idle)(void);
+static void (*_Atomic each_round)(void);
 
 bool flush_thread_is_idle(void)
 {
 	return !atomic_load(&session_config);
 }
 
-void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void))
+void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void), void (*on_round)(void))
 {
 	uint64_t before = 0;
 	int rounds = 0; /* rounds left */
 	bool was_idle = false;
 
+	if (on_round)
+		on_round();
 	while (periodic_thread_wait(self, PERIOD_NS)) {
 		uint64_t launched = launches_count();
 		bool is_idle = on_idle && flush_thread_is_idle();
@@ -37,6 +40,8 @@ void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void))
 		if (!is_idle && (rounds || launches_last_shared()))
 			await_records_ask();
 		tensors_catch_up();
+		if (on_round && !flush_thread_is_idle())
+			on_round();
 		before = launched;
 		/* A program that deactivates its session for a few steps is not stopped. */
 		if (is_idle && was_idle)
@@ -47,13 +52,14 @@ void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void))
 
 static void *run_thread(void *unused)
 {
-	flush_thread_run(&thread, when_idle);
+	flush_thread_run(&thread, when_idle, each_round);
 	return NULL;
 }
 
-void flush_thread_start(void (*on_idle)(void))
+void flush_thread_start(void (*on_idle)(void), void (*on_round)(void))
 {
 	when_idle = on_idle;
+	each_round = on_round;
 	periodic_thread_start(&thread, run_thread);
 }
 

@@ -28,13 +28,16 @@ bool periodic_thread_wait(struct periodic_thread *thread, uint64_t ns);
 /* Ends the thread and waits for it. Nothing if it does not run in this process. */
 void periodic_thread_stop(struct periodic_thread *thread);
 
-/* Asks for complete records while there are launches; `on_idle` (or NULL) after 0.5 to 1 s idle. */
-void flush_thread_start(void (*on_idle)(void));
+/*
+ * Asks for complete records while there are launches. Both functions may be NULL: `on_idle` is
+ * called after 0.5 to 1 s idle, `on_round` at first, and every 0.5 s while a session is active.
+ */
+void flush_thread_start(void (*on_idle)(void), void (*on_round)(void));
 /* True if no session is active. */
 bool flush_thread_is_idle(void);
 /* Ends the thread and waits for it. */
 void flush_thread_stop(void);
 /* The loop of such a thread until it has to end. A backend with its own thread calls it there. */
-void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void));
+void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void), void (*on_round)(void));
 
 #endif

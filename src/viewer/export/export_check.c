@@ -111,6 +111,12 @@ static int check_ranks(const struct options *options, const struct exporter *exp
 	return check_file(options, exporter, err);
 }
 
+static bool shows_other_table(const struct query_options *query)
+{
+	return query->list || query->trend || query->warps || query->source || query->ranks ||
+	       query->ranks_of || query->rank != RANK_NONE;
+}
+
 int export_check(const struct options *options, struct proton_error *err)
 {
 	const struct exporter *exporter = options->output.exporter;
@@ -121,6 +127,9 @@ int export_check(const struct options *options, struct proton_error *err)
 	if (other)
 		return err_set(err, PROTON_E_INVALID, "Cannot specify both %s and %s",
 			       options->output.option, other);
+	if (exporter->format == REPORT_MARKDOWN && shows_other_table(&options->query))
+		return err_set(err, PROTON_E_INVALID,
+			       "markdown has only trees and flat tables; use table or json");
 	if (exporter->input == EXPORTS_TABLE)
 		return PROTON_OK;
 	if (exporter->input == EXPORTS_RANKS)

@@ -25,6 +25,8 @@ static const struct exporter exporters[] = {
 	{"table", NULL, "the printed tree or table as CSV", EXPORTS_TABLE, .format = REPORT_CSV},
 	{"json", "json", "the printed tree or table as one JSON object", EXPORTS_TABLE,
 	 .format = REPORT_JSON},
+	{"markdown", "md", "the largest rows as a table for a pull request", EXPORTS_TABLE,
+	 .format = REPORT_MARKDOWN},
 	{EXPORT_HATCHET, "tree for hatchet and the viewers (JSON)", EXPORTS_PROFILE,
 	 .write = export_hatchet},
 	{EXPORT_MSGPACK, "the same in MessagePack", EXPORTS_PROFILE, .write = export_msgpack},

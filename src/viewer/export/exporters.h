@@ -70,6 +70,12 @@ struct option_table output_options_init(struct output_options *output);
 /* Without an exporter, the suffix of the path selects it. OPTIONS_BAD: no format has the suffix. */
 enum options_result output_options_finish(struct output_options *output, struct proton_error *err);
 
+/* True if users read the output: numbers are rounded and names are short. */
+static inline bool output_is_for_users(const struct output_options *output)
+{
+	return !output->exporter || output->exporter->format == REPORT_MARKDOWN;
+}
+
 /* True if the output is an export, not the printed table. */
 static inline bool output_is_export(const struct output_options *output)
 {

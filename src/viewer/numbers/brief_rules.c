@@ -470,7 +470,9 @@ static bool claim_path(const struct brief *brief, const struct warps_kernel *war
 	const struct warps_row *row = longest_of_path(warps, &path);
 	char name[NAME_BYTES], scope[NAME_BYTES];
 
-	claim->number = row ? row->number[WARPS_NUMBER_PATH] / path : 0;
+	if (!row)
+		return false;
+	claim->number = row->number[WARPS_NUMBER_PATH] / path;
 	if (!(claim->number >= PATH_MIN))
 		return false;
 	claim->kernel = brief_kernel_named(

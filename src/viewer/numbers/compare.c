@@ -297,7 +297,7 @@ void comparison_take_union(struct comparison *comparison, struct view *view, siz
 
 bool comparison_is_exact(const struct comparison *comparison)
 {
-	return comparison->options->output.exporter != NULL;
+	return !output_is_for_users(&comparison->options->output);
 }
 
 size_t comparison_first_gate(const struct comparison *comparison)

@@ -12,6 +12,7 @@
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/compare_parts.h"
 #include "viewer/numbers/repeats.h"
+#include "viewer/numbers/why.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/ranks/rank_job_input.h"
@@ -73,15 +74,17 @@ static void take_values(struct comparison *comparison, const struct view *view,
 
 /* E_INVALID with an empty message: a message was printed for each file. */
 static int add_side(struct comparison *comparison, struct input *input, struct runs *runs,
-		    struct proton_error *err)
+		    struct why *why, enum why_side side, struct proton_error *err)
 {
 	bool is_sum = comparison->options->query.is_sum_asked_for;
 	struct profile *profile;
 	int status = PROTON_OK;
 
 	while (status == PROTON_OK && (profile = is_sum ? rank_input_sum(input, false)
-							: rank_input_next(input, false)) != NULL)
+							: rank_input_next(input, false)) != NULL) {
+		why_add(why, side, profile);
 		status = comparison_add(comparison, profile, take_values, runs, err);
+	}
 	if (status == PROTON_OK && runs->count == 0) {
 		err->text[0] = '\0';
 		status = PROTON_E_INVALID;
@@ -396,8 +399,25 @@ static void report_one_run(const struct options *options, const struct runs *bas
 					   : "");
 }
 
-static void show_runs(struct comparison *comparison, struct view *view, struct runs *base,
-		      struct runs *file)
+/* NULL: the first metric is not a time. */
+static char *explain(const struct comparison *comparison, const struct why *why, struct runs *base,
+		     struct runs *file)
+{
+	struct change change;
+
+	if (!comparison->shown_count || !verdict_is_time(comparison->metrics[0].label))
+		return NULL;
+	change = without_noise(change_at(comparison, base, file, 0, 0));
+	if (isnan(change.number[COLUMN_LOW]))
+		return why_sentence(why, WHY_NOISE_UNKNOWN);
+	return why_sentence(why, verdict_of(change.number[COLUMN_LOW], change.number[COLUMN_HIGH],
+					    true) == VERDICT_NOISE
+					 ? WHY_NOISE_ONLY
+					 : WHY_NOISE_NOT);
+}
+
+static void show_runs(struct comparison *comparison, struct view *view, const struct why *why,
+		      struct runs *base, struct runs *file)
 {
 	sort_values(comparison, base);
 	sort_values(comparison, file);
@@ -413,6 +433,7 @@ static void show_runs(struct comparison *comparison, struct view *view, struct r
 	view->by_magnitude = true;
 	view->base_runs = base->count;
 	view->runs = file->count;
+	view->why = explain(comparison, why, base, file);
 	add_hidden(comparison, view, base, file);
 }
 
@@ -422,25 +443,27 @@ int compare_runs(struct view *view, struct input *base, struct input *input,
 	struct comparison comparison;
 	struct runs before = {0};
 	struct runs after = {0};
+	struct why why = {0};
 	int status;
 
 	*view = (struct view){0};
 	comparison_begin(&comparison, options);
-	status = add_side(&comparison, base, &before, err);
+	status = add_side(&comparison, base, &before, &why, WHY_BEFORE, err);
 	if (status == PROTON_OK)
-		status = add_side(&comparison, input, &after, err);
+		status = add_side(&comparison, input, &after, &why, WHY_AFTER, err);
 	if (status == PROTON_OK)
 		status = compare_check_sums(options, base, input, err);
 	if (status == PROTON_OK)
 		status = comparison_check_found(&comparison, err);
 	comparison.all->is_damaged |= base->left_out || input->left_out;
 	if (status == PROTON_OK) {
-		show_runs(&comparison, view, &before, &after);
+		show_runs(&comparison, view, &why, &before, &after);
 		if (!input_is_refused(base) && !input_is_refused(input)) {
 			input_report_losses(view->profile);
 			report_one_run(options, &before, &after);
 		}
 	}
+	why_fini(&why);
 	runs_fini(&before);
 	runs_fini(&after);
 	comparison_end(&comparison);

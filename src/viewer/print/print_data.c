@@ -6,14 +6,15 @@
  *
  *   {"metrics": [{"name": "time/ms", "inclusive": true}],
  *    "partial": false,
- *    "comparison": {"base_runs": 5, "runs": 5, "confidence": 0.95},
+ *    "comparison": {"base_runs": 5, "runs": 5, "confidence": 0.95, "why": "..."},
  *    "gates": [...],
  *    "rows": [{"node": 0, "parent": null, "depth": 0, "frame": "ROOT",
  *              "metrics": {"time/ms": 1.5}}]}
  *
  * "partial" is true if --allow-partial accepted an incomplete profile; then each line of CSV ends
  * with a field "partial", which is 1. "comparison" is present with --diff ("confidence" is null if
- * a side has one run and thus no interval), "gates" with --fail-if (gate_report.h).
+ * a side has one run and thus no interval; "why" if a time changed), "gates" with --fail-if
+ * (gate_report.h).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -144,6 +145,8 @@ static void write_members(const struct table_model *table, struct json_writer *j
 		json_key_uint64(json, "base_runs", table->base_runs);
 		json_key_uint64(json, "runs", table->runs);
 		json_key_double(json, "confidence", has_intervals ? REPEATS_CONFIDENCE : NAN);
+		if (table->why)
+			json_key_text(json, "why", table->why);
 		json_end_object(json);
 	}
 	if (table->gate_count)

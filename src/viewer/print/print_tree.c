@@ -424,37 +424,144 @@ static void print_legend(struct printer *printer)
 		print_cut(printer);
 }
 
-void tree_print(const struct table_model *table, struct out *out)
+typedef void print_step_fn(struct printer *printer, const struct walk_step *step);
+
+static void print_rows(struct printer *printer, print_step_fn *print)
 {
-	struct printer printer = {.fitted = *table, .out = out};
+	const struct table_model *table = printer->table;
 	struct walk_step step;
 	struct walk walk;
 	size_t row_count = 0;
 
-	printer.table = &printer.fitted;
-	out_init(&printer.scratch, -1);
-	out_init(&printer.cleaned, -1);
-	printer.bands = bands_of(table);
-	lay_out(&printer);
-	printer.continues = xcalloc(printer.layout.levels + 1, sizeof(*printer.continues));
 	walk_init(&walk, table);
-	print_header(&printer);
-	while (!out->errnum && walk_next(&walk, &step)) {
+	while (!printer->out->errnum && walk_next(&walk, &step)) {
 		if (table->is_flat && step.level == 0)
 			continue;
 		if (table->is_flat && table->rows && row_count++ == table->rows) {
 			step.is_more = true;
 			step.more = (uint32_t)walk.stack_count + 1;
-			print_step(&printer, &step);
+			print(printer, &step);
 			break;
 		}
-		print_step(&printer, &step);
+		print(printer, &step);
 	}
-	print_legend(&printer);
 	walk_fini(&walk);
-	FREE_ALL(printer.continues, printer.layout.styles, printer.layout.widths);
-	out_fini(&printer.scratch);
-	out_fini(&printer.cleaned);
+}
+
+static void printer_init(struct printer *printer, const struct table_model *table, struct out *out)
+{
+	*printer = (struct printer){.fitted = *table, .out = out};
+	printer->table = &printer->fitted;
+	out_init(&printer->scratch, -1);
+	out_init(&printer->cleaned, -1);
+	printer->bands = bands_of(table);
+	lay_out(printer);
+	printer->continues = xcalloc(printer->layout.levels + 1, sizeof(*printer->continues));
+}
+
+static void printer_fini(struct printer *printer)
+{
+	FREE_ALL(printer->continues, printer->layout.styles, printer->layout.widths);
+	out_fini(&printer->scratch);
+	out_fini(&printer->cleaned);
+}
+
+void tree_print(const struct table_model *table, struct out *out)
+{
+	struct printer printer;
+
+	printer_init(&printer, table, out);
+	print_header(&printer);
+	print_rows(&printer, print_step);
+	print_legend(&printer);
+	if (table->why) {
+		text_clean(out, table->why, strlen(table->why));
+		out_byte(out, '\n');
+	}
+	printer_fini(&printer);
+}
+
+/* ------------------------------------------------------------------ Markdown */
+
+/* Punctuation that Markdown or HTML has a meaning for gets a backslash. */
+static void markdown_text(struct printer *printer, const char *text, size_t length)
+{
+	printer->cleaned.length = 0;
+	text_clean(&printer->cleaned, text, length);
+	for (size_t i = 0; i < printer->cleaned.length; i++) {
+		if (strchr("\\`*_[]<>|&~#", printer->cleaned.bytes[i]))
+			out_byte(printer->out, '\\');
+		out_byte(printer->out, printer->cleaned.bytes[i]);
+	}
+}
+
+static void markdown_cell(struct printer *printer, const struct walk_step *step, size_t c)
+{
+	const struct metric_column *column = &printer->table->columns[c];
+	char text[NUMBER_FORMAT_BYTES];
+
+	if (step->is_more)
+		return;
+	if (column->values) {
+		out_bytes(printer->out, text,
+			  number_format_write(text, printer->layout.styles[c],
+					      column->values[step->node]));
+		return;
+	}
+	printer->scratch.length = 0;
+	table_text(&printer->scratch, printer->table, column, step->node);
+	markdown_text(printer, printer->scratch.bytes, printer->scratch.length);
+}
+
+static void markdown_row(struct printer *printer, const struct walk_step *step)
+{
+	const struct table_model *table = printer->table;
+
+	for (size_t c = 0; c < table->column_count; c++) {
+		out_text(printer->out, "| ");
+		markdown_cell(printer, step, c);
+		out_byte(printer->out, ' ');
+	}
+	out_text(printer->out, "| ");
+	for (size_t level = table->is_flat ? step->level : 0; level < step->level; level++)
+		out_text(printer->out, "&emsp;");
+	printer->scratch.length = 0;
+	if (!step->is_more)
+		name_write_styled(&printer->scratch, table->profile,
+				  table->profile->nodes[step->node].frame, table->format,
+				  table->names);
+	markdown_text(printer, printer->scratch.bytes, printer->scratch.length);
+	if (step->more)
+		out_printf(printer->out, "%s(%" PRIu32 " more)", step->is_more ? "" : " ",
+			   step->more);
+	out_text(printer->out, " |\n");
+}
+
+void tree_print_markdown(const struct table_model *table, struct out *out)
+{
+	struct table_model plain = *table;
+	struct printer printer;
+
+	plain.term = (struct term){.has_utf8 = true};
+	printer_init(&printer, &plain, out);
+	for (size_t c = 0; c < plain.column_count; c++) {
+		out_text(out, "| ");
+		markdown_text(&printer, plain.columns[c].name, strlen(plain.columns[c].name));
+		out_byte(out, ' ');
+	}
+	out_text(out, "| frame |\n");
+	for (size_t c = 0; c < plain.column_count; c++)
+		out_text(out, plain.columns[c].values ? "| ---: " : "| :--- ");
+	out_text(out, "| :--- |\n");
+	print_rows(&printer, markdown_row);
+	if (plain.base_runs > 1 || plain.runs > 1)
+		out_printf(out, "\nMeans of %zu and %zu runs.\n", plain.base_runs, plain.runs);
+	if (plain.why) {
+		out_byte(out, '\n');
+		markdown_text(&printer, plain.why, strlen(plain.why));
+		out_byte(out, '\n');
+	}
+	printer_fini(&printer);
 }
 
 /* ------------------------------------------------------------------ --print-sorted */

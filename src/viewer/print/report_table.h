@@ -19,6 +19,7 @@ enum report_format {
 	REPORT_TEXT,
 	REPORT_CSV,
 	REPORT_JSON,
+	REPORT_MARKDOWN, /* of trees and flat tables alone */
 };
 
 /* How text shows a number. CSV and JSON have all digits, and the unit is part of the name. */

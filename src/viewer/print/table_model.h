@@ -33,6 +33,7 @@ struct table_model {
 	bool is_flat;           /* a table of the nodes below the root */
 	size_t rows;            /* maximum number of rows of a flat table; 0: all */
 	size_t base_runs, runs; /* number of files compared; 0: no comparison */
+	const char *why;        /* the time changed; NULL: nothing to say */
 	const struct gate_result *gates;
 	size_t gate_count;
 	bool is_default; /* columns that do not fit the terminal may be omitted */
@@ -45,6 +46,8 @@ struct table_model {
 /* Prints the header line: command, duration, devices; nothing if unknown. */
 void header_print(const struct table_model *table, struct out *out);
 void tree_print(const struct table_model *table, struct out *out);
+/* A table of GitHub's Markdown. */
+void tree_print_markdown(const struct table_model *table, struct out *out);
 void sorted_print(const struct table_model *table, struct out *out);
 /* As CSV or JSON. */
 void table_write(const struct table_model *table, struct report *report);

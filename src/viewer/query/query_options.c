@@ -119,6 +119,13 @@ static enum options_result group_by_kernel(void *into, const char *value, struct
 	return set_flat_mode(into, value, err);
 }
 
+/* The selected kernels of a run are a flat table. */
+static enum options_result follow_trend(void *into, const char *value, struct proton_error *err)
+{
+	((struct query_options *)into)->trend = true;
+	return group_by_kernel(into, value, err);
+}
+
 static enum options_result turn_over(void *into, const char *value, struct proton_error *err)
 {
 	(void)value, (void)err;
@@ -238,6 +245,8 @@ static const struct option_row rows[] = {
 	 "exit with status 3 if GATE is true: 'time > +5%',\n"
 	 "'util < 0.5 in matmul'",
 	 .parse = parse_gate},
+	{0, "trend", NULL, "a row per run: time (or -m) of the selected kernels, and its change",
+	 .parse = follow_trend},
 	{0, "merge", "HOW", "several files: sum (default), mean, min, max or spread",
 	 MEMBER(merge_how), merges, note_merge},
 	{0, "allow-partial", NULL, "accept incomplete profiles in gates, --diff and exports",

@@ -69,6 +69,7 @@ struct query_options {
 	bool brief;
 	bool markdown;     /* of --brief */
 	const char *peaks; /* NULL: the rates of the table */
+	bool trend;
 	bool warps;
 	bool source;        /* --source */
 	const char *kernel; /* of --source; NULL: all */

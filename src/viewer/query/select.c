@@ -155,7 +155,7 @@ static double whole_of(const struct table_model *table)
 	return sum;
 }
 
-void select_for_terminal(struct table_model *table, uint8_t *state)
+void select_largest(struct table_model *table, uint8_t *state, size_t frames)
 {
 	const struct profile *profile = table->profile;
 	const double *values = table->columns[table->sort_column].values;
@@ -170,7 +170,7 @@ void select_for_terminal(struct table_model *table, uint8_t *state)
 		if (state[i] == NODE_SHOWN && keys[i] > keys[parent])
 			keys[parent] = keys[i];
 	}
-	largest = largest_of(profile, state, keys, SELECT_FRAMES);
+	largest = largest_of(profile, state, keys, frames);
 	table->cut.value = 0;
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		bool is_topmost = state[profile->nodes[i].parent] != NODE_BELOW;

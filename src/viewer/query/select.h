@@ -26,13 +26,14 @@ int select_minimum(const struct options *options, const struct profile *profile,
 void select_rows(const struct profile *profile, const double *values, size_t rows,
 		 bool by_magnitude, uint8_t *state);
 
-#define SELECT_FRAMES 200
+#define SELECT_FRAMES 200 /* on a terminal */
+#define MARKDOWN_FRAMES 30
 
 /*
- * Keeps the SELECT_FRAMES frames with the largest values in the sort column, and their ancestors.
+ * Keeps `frames` frames with the largest values in the sort column, and their ancestors.
  * The others become NODE_BELOW in `state`, or rows of a flat table are omitted. table->cut
  * describes what is omitted.
  */
-void select_for_terminal(struct table_model *table, uint8_t *state);
+void select_largest(struct table_model *table, uint8_t *state, size_t frames);
 
 #endif

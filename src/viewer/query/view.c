@@ -130,6 +130,7 @@ void view_fini(struct view *view)
 	free(view->gates);
 	metrics_fini(&view->metrics);
 	free(view->state);
+	free(view->why);
 	profile_free(view->profile);
 	*view = (struct view){0};
 }
@@ -370,8 +371,10 @@ struct table_model view_table(const struct view *view, const struct options *opt
 		.rows = options->query.rows,
 		.base_runs = view->base_runs,
 		.runs = view->runs,
+		.why = view->why,
 		.format = style->format,
-		.names = options->output.exporter ? style_stored_names(style) : style->names,
+		.names = output_is_for_users(&options->output) ? style->names
+							       : style_stored_names(style),
 		.term = term_probe(style->color),
 	};
 }

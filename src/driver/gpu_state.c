@@ -1,0 +1,265 @@
+/* Clocks, temperature and power of GPUs, sampled through NVML. */
+#include "driver/gpu_state.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/environment.h"
+#include "driver/library_search.h"
+#include "record/store/devices.h"
+
+#define INTERVAL_NS 1000000000u
+
+enum quantity {
+	SM_CLOCK,
+	MEMORY_CLOCK,
+	TEMPERATURE,
+	POWER,
+	POWER_LIMIT,
+	QUANTITIES,
+};
+
+/* The unit that is stored, and what the value of NVML is divided by. */
+static const struct {
+	const char *key;
+	unsigned divisor;
+} quantities[] = {
+	[SM_CLOCK] = {"sm_clock_mhz", 1},        [MEMORY_CLOCK] = {"memory_clock_mhz", 1},
+	[TEMPERATURE] = {"temperature_c", 1},    [POWER] = {"power_w", 1000},
+	[POWER_LIMIT] = {"power_limit_w", 1000},
+};
+
+static const struct {
+	unsigned bit;
+	const char *name;
+} reasons[] = {
+	{NVML_REASON_SOFTWARE_POWER, "power cap"},
+	{NVML_REASON_POWER_BRAKE, "power brake"},
+	{NVML_REASON_SOFTWARE_THERMAL, "thermal"},
+	{NVML_REASON_HARDWARE_THERMAL, "hardware thermal"},
+	{NVML_REASON_HARDWARE_SLOWDOWN, "hardware slowdown"},
+	{NVML_REASON_SYNC_BOOST, "sync boost"},
+	{NVML_REASON_APPLICATION_CLOCKS, "application clocks"},
+	{NVML_REASON_DISPLAY_CLOCKS, "display clocks"},
+	{NVML_REASON_IDLE, "idle"},
+};
+
+struct range {
+	uint64_t count, sum;
+	unsigned min, max;
+};
+
+struct gpu_state {
+	bool is_known; /* its handle was asked for */
+	void *handle;  /* NULL: NVML does not have it */
+	bool is_busy;  /* some sample was not of an idle GPU; then idle ones do not count */
+	struct range ranges[QUANTITIES];
+	uint64_t reasons; /* of all samples */
+	uint64_t first_energy, last_energy;
+};
+
+static struct nvml {
+#define X(name, version, arguments) int(*name) arguments;
+#include "driver/nvml_functions.def"
+#undef X
+} nvml;
+
+static const struct function functions[] = {
+#define X(name, version, arguments) {#name #version, offsetof(struct nvml, name), 1},
+#include "driver/nvml_functions.def"
+#undef X
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all but `library` */
+static struct gpu_state gpus[DEVICE_MAX];                /* by id of record/store/devices.h */
+static uint64_t sampled_ns;
+/* Stored when `nvml` is complete, with the lock held (release); read without it (acquire). */
+static _Atomic enum {
+	NVML_UNTRIED,
+	NVML_LOADED,
+	NVML_ABSENT,
+} library;
+
+/* ------------------------------------------------------------------ sampling */
+
+static void load(void)
+{
+	const char *named = environment_get("PROTON_NVML_PATH"); /* for tests */
+	void *handle = dlopen(named && *named ? named : "libnvidia-ml.so.1", RTLD_LAZY);
+	bool is_usable = false;
+
+	if (handle) {
+		functions_bind(handle, functions, ARRAY_LENGTH(functions), &nvml);
+		is_usable = !functions_missing(functions, ARRAY_LENGTH(functions), &nvml, 1) &&
+			    nvml.nvmlInit() == 0;
+	}
+	atomic_store_explicit(&library, is_usable ? NVML_LOADED : NVML_ABSENT,
+			      memory_order_release);
+}
+
+static bool read_quantity(void *gpu, enum quantity quantity, unsigned *out)
+{
+	switch (quantity) {
+	case SM_CLOCK:
+		return nvml.nvmlDeviceGetClockInfo(gpu, NVML_CLOCK_SM, out) == 0;
+	case MEMORY_CLOCK:
+		return nvml.nvmlDeviceGetClockInfo(gpu, NVML_CLOCK_MEMORY, out) == 0;
+	case TEMPERATURE:
+		return nvml.nvmlDeviceGetTemperature(gpu, NVML_TEMPERATURE_GPU, out) == 0;
+	case POWER:
+		return nvml.nvmlDeviceGetPowerUsage(gpu, out) == 0;
+	case POWER_LIMIT:
+		return nvml.nvmlDeviceGetEnforcedPowerLimit(gpu, out) == 0;
+	case QUANTITIES:
+		break;
+	}
+	return false;
+}
+
+static void add_to_range(struct range *range, unsigned value)
+{
+	if (!range->count || value < range->min)
+		range->min = value;
+	if (!range->count || value > range->max)
+		range->max = value;
+	range->sum += value;
+	range->count++;
+}
+
+static void sample_energy(struct gpu_state *gpu)
+{
+	unsigned long long energy;
+
+	if (nvml.nvmlDeviceGetTotalEnergyConsumption(gpu->handle, &energy) != 0)
+		return;
+	if (!gpu->first_energy)
+		gpu->first_energy = energy;
+	gpu->last_energy = energy;
+}
+
+/* The clocks of an idle GPU say nothing about kernels: they count only until it is busy. */
+static void sample_gpu(struct gpu_state *gpu)
+{
+	unsigned long long now = 0;
+	bool is_idle;
+
+	nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu->handle, &now);
+	sample_energy(gpu);
+	is_idle = now & NVML_REASON_IDLE;
+	if (is_idle && gpu->is_busy)
+		return;
+	if (!is_idle && !gpu->is_busy) {
+		memset(gpu->ranges, 0, sizeof(gpu->ranges));
+		gpu->reasons = 0;
+		gpu->is_busy = true;
+	}
+	gpu->reasons |= now;
+	for (enum quantity i = 0; i < QUANTITIES; i++) {
+		unsigned value;
+
+		if (read_quantity(gpu->handle, i, &value))
+			add_to_range(&gpu->ranges[i], value);
+	}
+}
+
+static void sample_all(void)
+{
+	const struct device *device;
+
+	sampled_ns = clock_monotonic_ns();
+	for (uint32_t i = 0; i < DEVICE_MAX && (device = devices_get(i)); i++) {
+		struct gpu_state *gpu = &gpus[i];
+
+		if (strcmp(device->type, "CUDA") != 0)
+			continue;
+		if (!gpu->is_known && *device->pci &&
+		    nvml.nvmlDeviceGetHandleByPciBusId(device->pci, &gpu->handle) != 0)
+			gpu->handle = NULL;
+		gpu->is_known = true;
+		if (gpu->handle)
+			sample_gpu(gpu);
+	}
+}
+
+void gpu_state_sample(void)
+{
+	pthread_mutex_lock(&lock);
+	if (atomic_load_explicit(&library, memory_order_relaxed) == NVML_UNTRIED)
+		load();
+	if (atomic_load_explicit(&library, memory_order_relaxed) == NVML_LOADED &&
+	    (!sampled_ns || clock_monotonic_ns() - sampled_ns >= INTERVAL_NS))
+		sample_all();
+	pthread_mutex_unlock(&lock);
+}
+
+void gpu_state_clear(void)
+{
+	pthread_mutex_lock(&lock);
+	memset(gpus, 0, sizeof(gpus));
+	sampled_ns = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+void gpu_state_forked(void)
+{
+	pthread_mutex_init(&lock, NULL); /* a thread of the parent may have held it */
+	memset(gpus, 0, sizeof(gpus));
+	if (atomic_load(&library) == NVML_LOADED)
+		atomic_store(&library, NVML_ABSENT);
+}
+
+/* ------------------------------------------------------------------ the profile */
+
+static void add_reasons(backend_add_fn add, void *user, const char *key, uint64_t bits)
+{
+	char text[160] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(reasons); i++)
+		if (bits & reasons[i].bit && used < sizeof(text))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 used ? ", " : "", reasons[i].name);
+	add(user, key, used ? text : "none");
+}
+
+static void describe_gpu(backend_add_fn add, void *user, uint32_t id, const struct gpu_state *gpu)
+{
+	char key[48], text[64];
+
+	for (size_t i = 0; i < QUANTITIES; i++) {
+		const struct range *range = &gpu->ranges[i];
+		double divisor = quantities[i].divisor;
+
+		if (!range->count)
+			continue;
+		snprintf(key, sizeof(key), "gpu%u_%s", id, quantities[i].key);
+		snprintf(text, sizeof(text), "%g %.6g %g", range->min / divisor,
+			 (double)range->sum / (double)range->count / divisor, range->max / divisor);
+		add(user, key, text);
+	}
+	snprintf(key, sizeof(key), "gpu%u_throttle_reasons", id);
+	add_reasons(add, user, key, gpu->reasons);
+	snprintf(key, sizeof(key), "gpu%u_energy_j", id);
+	snprintf(text, sizeof(text), "%.3f", (double)(gpu->last_energy - gpu->first_energy) / 1000);
+	if (gpu->last_energy > gpu->first_energy)
+		add(user, key, text);
+}
+
+void gpu_state_describe(backend_add_fn add, void *user)
+{
+	/* Without the lock: a thread may be loading NVML, and a session starts. */
+	if (atomic_load_explicit(&library, memory_order_acquire) != NVML_LOADED)
+		return;
+	pthread_mutex_lock(&lock);
+	sample_all();
+	for (uint32_t i = 0; i < DEVICE_MAX; i++)
+		if (gpus[i].handle)
+			describe_gpu(add, user, devices_get(i)->id, &gpus[i]);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,129 @@
+/* A metric over many runs, for the history of a program. */
+#include "viewer/numbers/trend.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/message.h"
+#include "viewer/export/report_show.h"
+#include "viewer/numbers/gate.h"
+#include "viewer/numbers/repeats.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/derive.h"
+#include "viewer/query/view.h"
+#include "viewer/ranks/rank_job_input.h"
+
+struct trend {
+	const struct input *input;
+	const char *metric;
+	size_t *units; /* of the input, by run */
+	double *values;
+	size_t count, unit_capacity, value_capacity;
+	size_t found;                /* runs with the metric */
+	struct proton_error missing; /* about the first run without it */
+};
+
+/* The metric of all selected kernels. Takes the profile. */
+static int add_run(struct trend *trend, struct profile *profile, const struct options *options,
+		   struct proton_error *err)
+{
+	struct metric_column column = {0};
+	struct derive derive;
+	struct proton_error missing = {0};
+	struct view view;
+	size_t count = trend->count;
+	int status = view_init(&view, profile, options, err);
+
+	if (status == PROTON_OK) {
+		derive_init(&derive, &view.metrics);
+		derive_column(&derive, trend->metric, &column, &missing);
+		derive_fini(&derive);
+		if (!trend->missing.text[0])
+			trend->missing = missing;
+		trend->found += column.values != NULL;
+		XADD(trend->units, trend->unit_capacity, count, trend->input->next - 1);
+		XADD(trend->values, trend->value_capacity, trend->count,
+		     column.values ? column.values[0] : NAN);
+	}
+	metric_column_fini(&column);
+	view_fini(&view);
+	return status;
+}
+
+static double median_before(const struct trend *trend, size_t run)
+{
+	double *values = xcalloc(run + 1, sizeof(*values));
+	size_t count = 0;
+	double median;
+
+	for (size_t i = 0; i < run; i++)
+		if (!isnan(trend->values[i]))
+			values[count++] = trend->values[i];
+	median = repeats_of(values, count, 0).median;
+	free(values);
+	return median;
+}
+
+static void write_trend(const void *context, struct report *report)
+{
+	const struct trend *trend = context;
+	const struct report_field fields[] = {
+		{.name = trend->metric,
+		 .title = trend->metric,
+		 .columns = 12,
+		 .unit = REPORT_VALUE},
+		{.name = "median before",
+		 .title = "median before",
+		 .columns = 14,
+		 .unit = REPORT_VALUE},
+		{.name = "change/%",
+		 .title = "change/%",
+		 .columns = 10,
+		 .unit = REPORT_VALUE,
+		 .has_sign = true},
+		{.name = "run", .title = "run"},
+	};
+
+	report_begin(report, "rows", fields, ARRAY_LENGTH(fields));
+	for (size_t i = 0; i < trend->count; i++) {
+		double median = median_before(trend, i);
+		const struct report_value values[] = {
+			VALUE_NUMBER(trend->values[i]), VALUE_NUMBER(median),
+			VALUE_NUMBER(change_percent(median, trend->values[i])),
+			VALUE_TEXT(trend->input->units[trend->units[i]].name)};
+
+		report_row(report, values);
+	}
+	report_end(report);
+}
+
+int trend_run(const struct options *options, struct input *input)
+{
+	struct trend trend = {
+		.input = input,
+		.metric = options->query.metric_count ? options->query.metrics[0] : "time/ms",
+	};
+	struct profile *empty = profile_new();
+	struct profile *profile;
+	struct proton_error err;
+	int status = PROTON_OK;
+
+	if (!empty)
+		xgive_up();
+	while (status == PROTON_OK && (profile = rank_input_next(input, false)) != NULL)
+		status = add_run(&trend, profile, options, &err);
+	if (status == PROTON_OK && trend.count && !trend.found)
+		status = err_set(&err, PROTON_E_INVALID, "%s",
+				 *trend.missing.text ? trend.missing.text
+						     : "the metric is not numeric");
+	if (status != PROTON_OK)
+		message("%s", err.text);
+	status = status != PROTON_OK || !trend.count || input_is_refused(input)
+			 ? EXIT_BAD
+			 : report_show(options, empty, write_trend, &trend);
+	FREE_ALL(trend.units, trend.values);
+	profile_free(empty);
+	return status;
+}

@@ -1,0 +1,462 @@
+/* Why a time changed: facts of both sides, and the first cause among these facts. */
+#include "viewer/numbers/why.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "viewer/numbers/repeats.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/frame_names.h"
+
+/* Rates and clocks that differ by less are taken as the same. */
+#define SAME_WITHIN 0.01
+/* How much of a change has to be explained: by counts, and by clocks, which all kernels share. */
+#define HALF_OF_IT 0.5
+#define ALL_OF_IT 0.9 /* the rest may be noise */
+
+struct kernel_side {
+	uint64_t count, ns;
+	double flops, bytes;
+	uint64_t code;               /* CRCs of its code objects; 0: not known */
+	struct launch_config config; /* with the longest time */
+	uint64_t config_ns;
+};
+
+struct why_kernel {
+	char *name;
+	struct kernel_side sides[WHY_SIDES];
+};
+
+/* In the order of importance. */
+static const struct {
+	const char *key, *name;
+} versions[] = {
+	{"nvidia_driver", "the NVIDIA driver"},
+	{"cuda_driver", "the driver's CUDA"},
+	{"cupti", "CUPTI"},
+	{"host", "the machine"},
+};
+
+struct why_machine {
+	char *devices;
+	char *versions[ARRAY_LENGTH(versions)];
+	char *reasons; /* for lower clocks */
+	double mhz, watts;
+	size_t mhz_count, watts_count;
+};
+
+static void machine_free(struct why_machine *machine)
+{
+	if (!machine)
+		return;
+	for (size_t i = 0; i < ARRAY_LENGTH(versions); i++)
+		free(machine->versions[i]);
+	FREE_ALL(machine->devices, machine->reasons, machine);
+}
+
+void why_fini(struct why *why)
+{
+	for (size_t i = 0; i < why->count; i++)
+		free(why->kernels[i].name);
+	free(why->kernels);
+	hash_table_fini(&why->index);
+	for (int side = 0; side < WHY_SIDES; side++)
+		machine_free(why->machines[side]);
+}
+
+/* ------------------------------------------------------------------ facts about kernels */
+
+static struct why_kernel *kernel_of(struct why *why, const struct profile *profile, uint32_t frame)
+{
+	uint32_t string = profile->frames[frame].name;
+	uint64_t hash =
+		hash_bytes(profile_text(profile, string), string_length(&profile->strings, string));
+	uint32_t found = hash_table_find(&why->index, hash);
+
+	if (found)
+		return &why->kernels[found - 1];
+	XADD(why->kernels, why->capacity, why->count,
+	     (struct why_kernel){.name = name_text(profile, frame, NAMES_SHORT)});
+	if (!hash_table_add(&why->index, hash, (uint32_t)why->count))
+		xgive_up();
+	return &why->kernels[why->count - 1];
+}
+
+static void add_configs(struct kernel_side *side, const struct profile *profile, uint32_t config)
+{
+	for (; config; config = profile->configs[config].next) {
+		const struct row_config *row = &profile->configs[config];
+
+		if (row->flags & CONFIG_OTHER || row->total_ns < side->config_ns)
+			continue;
+		side->config = row->config;
+		side->config_ns = row->total_ns;
+	}
+}
+
+/* The launch metadata. */
+static void add_work(struct kernel_side *side, const struct profile *profile, uint32_t value)
+{
+	for (; value; value = profile->values[value].next) {
+		const struct profile_value *row = &profile->values[value];
+		const struct row_metric *metric = &profile->metrics[row->metric];
+		const char *name = profile_text(profile, metric->name);
+		double number = metric->type == PROTON_METRIC_INT64 ? (double)row->as.int64
+								    : row->as.float64;
+
+		if (!profile_is_number(metric->type))
+			continue;
+		if (strncmp(name, "flops", 5) == 0)
+			side->flops += number;
+		if (strcmp(name, "bytes") == 0)
+			side->bytes += number;
+	}
+}
+
+static void add_code(struct why *why, enum why_side side, const struct profile *profile)
+{
+	for (size_t i = 0; profile->samples && i < profile->samples->function_count; i++) {
+		const struct profile_function *function = &profile->samples->functions[i];
+		uint64_t hash = hash_bytes(profile_text(profile, function->name),
+					   string_length(&profile->strings, function->name));
+		uint32_t found = hash_table_find(&why->index, hash);
+
+		/* Runs of a side are of one program: more of them change nothing. */
+		if (found && !why->runs[side])
+			why->kernels[found - 1].sides[side].code ^= function->crc;
+	}
+}
+
+static void add_kernels(struct why *why, enum why_side which, const struct profile *profile)
+{
+	for (size_t n = 0; n < profile->node_count; n++) {
+		const struct profile_node *node = &profile->nodes[n];
+		struct kernel_side *side;
+
+		if (!node->first_kernel)
+			continue;
+		side = &kernel_of(why, profile, node->frame)->sides[which];
+		for (uint32_t k = node->first_kernel; k; k = profile->kernels[k].next) {
+			side->count += profile->kernels[k].count;
+			side->ns += profile->kernels[k].total_ns;
+			add_configs(side, profile, profile->kernels[k].first_config);
+		}
+		add_work(side, profile, node->first_value);
+	}
+	add_code(why, which, profile);
+}
+
+/* ------------------------------------------------------------------ facts about machines */
+
+static char *device_names(const struct profile *profile)
+{
+	char *names = xstrdup("");
+
+	for (size_t i = 0; i < profile->device_count; i++) {
+		const struct row_device *device = &profile->devices[i];
+		const char *name = profile_text(profile, *profile_text(profile, device->name)
+								 ? device->name
+								 : device->arch);
+		char *longer;
+
+		if (!*name || strstr(names, name))
+			continue;
+		longer = xasprintf("%s%s%s", names, *names ? ", " : "", name);
+		free(names);
+		names = longer;
+	}
+	return names;
+}
+
+/* The second of three numbers: the mean. */
+static void add_mean(const char *text, double *sum, size_t *count)
+{
+	char *end;
+	double mean;
+
+	strtod(text, &end);
+	mean = strtod(end, NULL);
+	if (!isfinite(mean) || mean <= 0)
+		return;
+	*sum += mean;
+	(*count)++;
+}
+
+static void add_state(struct why_machine *machine, const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->info_count; i++) {
+		const char *key = profile_text(profile, profile->info[i].key);
+		const char *value = profile_text(profile, profile->info[i].value);
+		const char *what = strchr(key, '_');
+
+		if (strncmp(key, "gpu", 3) != 0 || !what)
+			continue;
+		if (strcmp(what, "_sm_clock_mhz") == 0)
+			add_mean(value, &machine->mhz, &machine->mhz_count);
+		else if (strcmp(what, "_power_limit_w") == 0)
+			add_mean(value, &machine->watts, &machine->watts_count);
+		else if (strcmp(what, "_throttle_reasons") == 0 &&
+			 (!machine->reasons || strcmp(machine->reasons, "none") == 0)) {
+			free(machine->reasons);
+			machine->reasons = xstrdup(value);
+		}
+	}
+}
+
+void why_add(struct why *why, enum why_side side, const struct profile *profile)
+{
+	struct why_machine *machine = why->machines[side];
+
+	if (!machine) {
+		machine = why->machines[side] = xcalloc(1, sizeof(*machine));
+		machine->devices = device_names(profile);
+		for (size_t i = 0; i < ARRAY_LENGTH(versions); i++)
+			machine->versions[i] = xstrdup(profile_info_text(profile, versions[i].key));
+	}
+	add_state(machine, profile);
+	add_kernels(why, side, profile);
+	why->runs[side]++;
+}
+
+/* ------------------------------------------------------------------ causes */
+
+/* Values of a run of each side. */
+struct change {
+	double before, after;
+};
+
+static double relative(struct change change)
+{
+	return change.before > 0 ? change.after / change.before - 1 : INFINITY;
+}
+
+static bool is_same(struct change change)
+{
+	return fabs(change.after - change.before) <=
+	       SAME_WITHIN * fmax(fabs(change.before), fabs(change.after));
+}
+
+/* True if a value that the time is in proportion to has changed by `share` of the time or more. */
+static bool explains(struct change value, struct change time, double share)
+{
+	double part = relative(value) / relative(time);
+
+	return !is_same(value) && (isnan(part) || part >= share);
+}
+
+#define OF_RUN(why, kernel, field)                                                                 \
+	((struct change){                                                                          \
+		(double)(kernel)->sides[WHY_BEFORE].field / (double)(why)->runs[WHY_BEFORE],       \
+		(double)(kernel)->sides[WHY_AFTER].field / (double)(why)->runs[WHY_AFTER]})
+
+static double difference(const struct why *why, const struct why_kernel *kernel)
+{
+	struct change ns = OF_RUN(why, kernel, ns);
+
+	return ns.after - ns.before;
+}
+
+static const struct why_kernel *largest_change(const struct why *why)
+{
+	const struct why_kernel *largest = &why->kernels[0];
+
+	for (size_t i = 1; i < why->count; i++)
+		if (fabs(difference(why, &why->kernels[i])) > fabs(difference(why, largest)))
+			largest = &why->kernels[i];
+	return largest;
+}
+
+static char *launches_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	struct change count = OF_RUN(why, kernel, count);
+
+	if (!explains(count, OF_RUN(why, kernel, ns), HALF_OF_IT))
+		return NULL;
+	return xasprintf("%s has %g launches, before %g", kernel->name, count.after, count.before);
+}
+
+/* Sizes of three dimensions. */
+static char *size_text(const char *what, const uint32_t after[3], const uint32_t before[3])
+{
+	if (memcmp(after, before, 3 * sizeof(*after)) == 0)
+		return xstrdup("");
+	return xasprintf(", %s %" PRIu32 "x%" PRIu32 "x%" PRIu32 ", before %" PRIu32 "x%" PRIu32
+			 "x%" PRIu32,
+			 what, after[0], after[1], after[2], before[0], before[1], before[2]);
+}
+
+static char *number_text(const char *what, uint64_t after, uint64_t before)
+{
+	if (after == before)
+		return xstrdup("");
+	return xasprintf(", %s %" PRIu64 ", before %" PRIu64, what, after, before);
+}
+
+static uint64_t shared_bytes(const struct launch_config *config)
+{
+	return (uint64_t)config->static_shared_bytes + config->dynamic_shared_bytes;
+}
+
+static char *config_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	const struct launch_config *before = &kernel->sides[WHY_BEFORE].config;
+	const struct launch_config *after = &kernel->sides[WHY_AFTER].config;
+	char *parts[4];
+	char *text = NULL;
+
+	(void)why;
+	/* A file of another program may not have it. */
+	if (!before->block[0] || !after->block[0] || memcmp(before, after, sizeof(*before)) == 0)
+		return NULL;
+	parts[0] = size_text("grid", after->grid, before->grid);
+	parts[1] = size_text("block", after->block, before->block);
+	parts[2] =
+		number_text("registers", after->registers_per_thread, before->registers_per_thread);
+	parts[3] = number_text("bytes of shared memory", shared_bytes(after), shared_bytes(before));
+	text = xasprintf("%s is launched in another way%s%s%s%s", kernel->name, parts[0], parts[1],
+			 parts[2], parts[3]);
+	FREE_ALL(parts[0], parts[1], parts[2], parts[3]);
+	return text;
+}
+
+static char *work_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	struct change flops = OF_RUN(why, kernel, flops);
+	struct change bytes = OF_RUN(why, kernel, bytes);
+	struct change ns = OF_RUN(why, kernel, ns);
+	struct change work = explains(flops, ns, HALF_OF_IT) ? flops : bytes;
+
+	if (!work.before || !work.after || !explains(work, ns, HALF_OF_IT))
+		return NULL;
+	return xasprintf("%s has other shapes: %.4g %s, before %.4g", kernel->name, work.after,
+			 work.after == flops.after ? "flops" : "bytes", work.before);
+}
+
+static char *code_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	uint64_t before = kernel->sides[WHY_BEFORE].code;
+	uint64_t after = kernel->sides[WHY_AFTER].code;
+
+	(void)why;
+	if (!before || !after || before == after)
+		return NULL;
+	return xasprintf("the machine code of %s differs", kernel->name);
+}
+
+static char *gpu_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	const char *before = why->machines[WHY_BEFORE]->devices;
+	const char *after = why->machines[WHY_AFTER]->devices;
+
+	(void)kernel;
+	if (!*before || !*after || strcmp(before, after) == 0)
+		return NULL;
+	return xasprintf("another GPU: %s instead of %s", after, before);
+}
+
+/* NULL: nothing lowered the clocks. */
+static const char *throttling(const struct why *why, enum why_side side)
+{
+	const char *reasons = why->machines[side]->reasons;
+
+	return !reasons || strcmp(reasons, "none") == 0 || strcmp(reasons, "idle") == 0 ? NULL
+											: reasons;
+}
+
+static struct change mean_of_sides(const struct why *why, bool is_clock)
+{
+	double mean[WHY_SIDES];
+
+	for (int side = 0; side < WHY_SIDES; side++) {
+		const struct why_machine *machine = why->machines[side];
+
+		mean[side] = is_clock ? machine->mhz / (double)machine->mhz_count
+				      : machine->watts / (double)machine->watts_count;
+	}
+	return (struct change){mean[WHY_BEFORE], mean[WHY_AFTER]}; /* NAN: not known */
+}
+
+/* A kernel is never slower by more than the clock is. */
+static char *clock_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	struct change mhz = mean_of_sides(why, true);
+	struct change period = {1 / mhz.before, 1 / mhz.after};
+	const char *reasons = throttling(why, mhz.after < mhz.before ? WHY_AFTER : WHY_BEFORE);
+
+	if (isnan(mhz.before) || isnan(mhz.after) ||
+	    !explains(period, OF_RUN(why, kernel, ns), ALL_OF_IT))
+		return NULL;
+	return xasprintf("the SM clock was %.0f MHz, before %.0f%s%s%s", mhz.after, mhz.before,
+			 reasons ? " (" : "", reasons ? reasons : "", reasons ? ")" : "");
+}
+
+static char *power_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	const char *before = throttling(why, WHY_BEFORE), *after = throttling(why, WHY_AFTER);
+	struct change watts = mean_of_sides(why, false);
+
+	(void)kernel;
+	if (!isnan(watts.before) && !isnan(watts.after) && !is_same(watts))
+		return xasprintf("the power limit is %.0f W, before %.0f", watts.after,
+				 watts.before);
+	if (!why->machines[WHY_BEFORE]->reasons || !why->machines[WHY_AFTER]->reasons ||
+	    strcmp(before ? before : "", after ? after : "") == 0)
+		return NULL;
+	return xasprintf("clocks were lowered by: %s, before %s", after ? after : "nothing",
+			 before ? before : "nothing");
+}
+
+static char *version_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	(void)kernel;
+	for (size_t i = 0; i < ARRAY_LENGTH(versions); i++) {
+		const char *before = why->machines[WHY_BEFORE]->versions[i];
+		const char *after = why->machines[WHY_AFTER]->versions[i];
+
+		if (*before && *after && strcmp(before, after) != 0)
+			return xasprintf("%s is %s, before %s", versions[i].name, after, before);
+	}
+	return NULL;
+}
+
+static char *unknown_cause(const struct why *why, enum why_noise noise)
+{
+	bool has_clock = why->machines[WHY_BEFORE]->mhz_count &&
+			 why->machines[WHY_AFTER]->mhz_count;
+
+	return xasprintf(
+		"not known: no difference in launches, configurations%s or versions explains it%s",
+		has_clock ? ", clocks" : "",
+		noise == WHY_NOISE_UNKNOWN ? "; one run of a side cannot show noise" : "");
+}
+
+char *why_sentence(const struct why *why, enum why_noise noise)
+{
+	/* The first one that says something. */
+	static char *(*const causes[])(const struct why *why, const struct why_kernel *kernel) = {
+		gpu_cause,  launches_cause, config_cause, work_cause,
+		code_cause, clock_cause,    power_cause,  version_cause,
+	};
+	const struct why_kernel *kernel;
+	char *cause = NULL;
+	char *sentence;
+
+	if (!why->count || !why->runs[WHY_BEFORE] || !why->runs[WHY_AFTER])
+		return NULL;
+	kernel = largest_change(why);
+	if (difference_without_noise(difference(why, kernel), OF_RUN(why, kernel, ns).after) == 0)
+		return NULL;
+	if (noise == WHY_NOISE_ONLY)
+		return xstrdup("Why: noise: the interval of the change contains 0");
+	for (size_t i = 0; i < ARRAY_LENGTH(causes) && !cause; i++)
+		cause = causes[i](why, kernel);
+	if (!cause)
+		cause = unknown_cause(why, noise);
+	sentence = xasprintf("Why: %s", cause);
+	free(cause);
+	return sentence;
+}
