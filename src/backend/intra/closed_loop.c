@@ -231,7 +231,7 @@ static bool read_set(struct slice *rest, uint32_t first, uint32_t scopes, struct
 	return slice_take_number(&line, scopes, &out->end) && !line.length && out->end > first;
 }
 
-/* The sets of an earlier process. Those that were kept are measured again. */
+/* The sets of an earlier process; kept ones are measured again. */
 static bool restore(struct loop *loop, const char *decisions)
 {
 	struct variant *begin = &loop->variants[LOOP_FIRST]; /* it is compiled already */
