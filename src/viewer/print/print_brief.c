@@ -7,7 +7,7 @@
 #include "viewer/print/print_kernels.h"
 #include "viewer/print/printable_text.h"
 
-#define CLAIMS_MAX 8u /* of four lines each */
+#define CLAIMS_MAX 8u /* four lines each */
 
 /* Names are not Markdown. */
 static void put_text(struct report *report, const char *text)
