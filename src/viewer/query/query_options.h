@@ -67,7 +67,7 @@ struct query_options {
 	bool is_sum_asked_for; /* --merge sum was given; it is also the default */
 	bool list;
 	bool brief;
-	bool markdown;     /* of --brief */
+	bool markdown;     /* for --brief */
 	const char *peaks; /* NULL: the rates of the table */
 	bool trend;
 	bool warps;

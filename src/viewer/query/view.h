@@ -29,7 +29,7 @@ struct view {
 	struct gate_numbers *gates; /* for the options' gates */
 	size_t gate_count;
 	size_t base_runs, runs; /* numbers of files of --diff; 0 without it */
-	char *why;              /* of --diff: see why.h; NULL: nothing to say */
+	char *why;              /* the sentence of --diff: see why.h; NULL: none */
 };
 
 /*
