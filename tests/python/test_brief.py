@@ -267,7 +267,7 @@ def test_a_job_is_one_profile_and_two_jobs_are_summed(tmp_path: Path) -> None:
         run_printed(claim["command"], tmp_path)
     ranks = [run([*viewer, "--rank", str(rank), jobs[0]], tmp_path) for rank in range(4)]
     claims = [claim for rank in ranks for claim in json.loads(rank.stdout)["claims"]]
-    assert [claim["kind"] for claim in claims] == ["dominant_kernel"]  # of the slow rank
+    assert [claim["kind"] for claim in claims] == ["dominant_kernel"]  # the slow rank
     assert re.search(rf" --rank \d {jobs[0]}$", claims[0]["command"])
     run_printed(claims[0]["command"], tmp_path)
 

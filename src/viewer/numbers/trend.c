@@ -18,7 +18,7 @@
 struct trend {
 	const struct input *input;
 	const char *metric;
-	size_t *units; /* of the input, by run */
+	size_t *units; /* the input's, by run */
 	double *values;
 	size_t count, unit_capacity, value_capacity;
 	size_t found;                /* runs with the metric */
