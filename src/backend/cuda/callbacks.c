@@ -177,7 +177,8 @@ static void on_graph_launch(const struct cupti_callback_data *data)
 static void pass_launch(const struct cupti_callback_data *data)
 {
 	if (data->site == CUPTI_SITE_ENTER) {
-		launches_here.is_captured = false;
+		/* The end of an earlier one is not reported if CUPTI was left in it. */
+		launches_here.is_open = launches_here.is_captured = false;
 		launches_skip(data->correlation_id);
 	} else if (launches_here.is_captured) {
 		captured_note_graph(captured_graph);
@@ -191,7 +192,8 @@ static void record_launch(uint32_t call, const struct cupti_callback_data *data)
 	const struct sampling_hooks *hooks = sampling_hooks_get();
 	bool is_sampled = hooks->has_gate && launch.kind != LAUNCH_MEMORY;
 
-	if (atomic_load_explicit(&is_between, memory_order_relaxed) && !launches_here.is_open) {
+	if (atomic_load_explicit(&is_between, memory_order_relaxed) &&
+	    (data->site == CUPTI_SITE_ENTER || !launches_here.is_open)) {
 		pass_launch(data);
 		return;
 	}

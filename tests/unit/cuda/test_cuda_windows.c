@@ -5,6 +5,7 @@
 
 #include "backend/cuda/attach.h"
 #include "backend/cuda/windows.h"
+#include "backend/gpu/launches.h"
 #include "base/clock.h"
 #include "model/estimates.h"
 
@@ -70,6 +71,23 @@ static int64_t samples_of(const struct profile *profile, const char *path)
 	const struct profile_value *value = rec_value(profile, path, ESTIMATES_SAMPLES);
 
 	return value ? value->as.int64 : 0;
+}
+
+static void end_session(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+/* CUPTI does not report the end of a launch in which it was left. */
+TEST(a_launch_in_which_an_earlier_session_ended_is_over)
+{
+	start_mode("a", NULL, NULL);
+	fake.call_around(CUPTI_CALL_LAUNCH_KERNEL, end_session);
+	start_windows(MODE);
+	close_window();
+	launch_ns("unseen", 1000);
+	CHECK_U64(launches_count(), 0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 TEST(kernels_are_recorded_in_windows_only)
