@@ -24,9 +24,12 @@ static uint32_t launched[VARIANTS];
 static double prices[SCOPES]; /* percent, of each scope */
 static double noise;          /* percent, of a launch */
 static uint32_t random_state;
-static struct loop *volatile kept; /* loops are never freed: not a leak */
+/* Loops are never freed: not a leak. */
+static struct loop *volatile kept[64];
+static uint32_t kept_count;
 
-static struct loop *begin(uint32_t first, uint32_t budget)
+/* A loop that begins with decisions. */
+static struct loop *begin_with(uint32_t first, uint32_t budget, const char *decisions)
 {
 	memset(sets, 0, sizeof(sets));
 	memset(launched, 0, sizeof(launched));
@@ -34,8 +37,13 @@ static struct loop *begin(uint32_t first, uint32_t budget)
 	noise = 0;
 	random_state = 1;
 	sets[LOOP_FIRST] = (struct loop_set){LOOP_FIRST, 0, first};
-	kept = closed_loop_new(NAMES, first, budget, NULL);
-	return kept;
+	CHECK(kept_count < ARRAY_LENGTH(kept));
+	return kept[kept_count++] = closed_loop_new(NAMES, first, budget, decisions);
+}
+
+static struct loop *begin(uint32_t first, uint32_t budget)
+{
+	return begin_with(first, budget, NULL);
 }
 
 static double noise_of_launch(void)
@@ -280,14 +288,6 @@ TEST(a_rotation_has_each_variant_once)
 	CHECK_EQ(launched[2], 64);
 }
 
-/* A loop that begins with decisions. */
-static struct loop *begin_again(uint32_t first, const char *decisions)
-{
-	begin(first, 5);
-	kept = closed_loop_new(NAMES, first, 5, decisions);
-	return kept;
-}
-
 TEST(decisions_are_given_once_and_a_later_process_begins_with_them)
 {
 	struct loop *loop = begin(2, 5);
@@ -301,7 +301,7 @@ TEST(decisions_are_given_once_and_a_later_process_begins_with_them)
 	decisions = decisions_of(loop);
 	CHECK_STR(decisions, "kept 2\nkept 3\ndropped 4\nkept 6\n");
 	CHECK(!decisions_of(loop));
-	loop = begin_again(2, decisions);
+	loop = begin_with(2, 5, decisions);
 	prices[3] = 12;
 	launch_times(loop, 16);
 	for (uint32_t i = 0; i < VARIANTS; i++) /* none has the costly scope */
@@ -321,7 +321,7 @@ TEST(a_first_set_that_was_not_kept_is_not_launched_once_others_are_compiled)
 						"dropped 6"};
 
 	for (int i = 0; i < 3; i++) {
-		struct loop *loop = begin_again(4, decisions[i]);
+		struct loop *loop = begin_with(4, 5, decisions[i]);
 
 		launch_times(loop, 8);
 		memset(launched, 0, sizeof(launched));
@@ -349,7 +349,7 @@ TEST(decisions_that_do_not_fit_are_ignored)
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(decisions); i++) {
-		struct loop *loop = begin_again(2, decisions[i]);
+		struct loop *loop = begin_with(2, 5, decisions[i]);
 		struct loop_price price;
 
 		launch_times(loop, 16);
