@@ -9,6 +9,8 @@
 
 writes `matmul.hatchet`; `proton-viewer -m time/ms matmul.hatchet` shows it. Importing this package
 loads neither Triton nor PyTorch.
+
+PYTEST_DONT_REWRITE: under `proton pytest` it is imported before pytest, which warns about that.
 """
 
 from __future__ import annotations
