@@ -330,7 +330,7 @@ static char *work_cause(const struct why *why, const struct why_kernel *kernel)
 	struct change ns = OF_RUN(why, kernel, ns);
 	struct change work = explains(flops, ns, HALF_OF_IT) ? flops : bytes;
 
-	if (!work.before || !work.after || !explains(work, ns, HALF_OF_IT))
+	if (work.before == 0 || work.after == 0 || !explains(work, ns, HALF_OF_IT))
 		return NULL;
 	return xasprintf("%s has other shapes: %.4g %s, before %.4g", kernel->name, work.after,
 			 work.after == flops.after ? "flops" : "bytes", work.before);
