@@ -306,7 +306,7 @@ def test_pytest(tmp_path: Path) -> None:
     words = ["pytest", "-q", "-p", "no:cacheprovider", "-k", "bad", "--durations=0", "-W", "error"]
     plain = run([sys.executable, "-m", *words], tmp_path)
     profiled = run([executable("proton"), *words], tmp_path)
-    assert (plain.returncode, profiled.returncode) == (1, 1)
+    assert (plain.returncode, profiled.returncode) == (1, 1), plain.stdout + plain.stderr
 
     def without_times(text: str) -> list[str]:
         # Those below 5 ms are counted in an extra line, below an empty one.
