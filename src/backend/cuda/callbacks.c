@@ -298,8 +298,6 @@ static bool on_module_call(uint32_t call, const struct cupti_callback_data *data
 
 static void on_driver_call(uint32_t call, const struct cupti_callback_data *data)
 {
-	if (data->site == CUPTI_SITE_EXIT && !sampling_hooks_get()->has_gate)
-		call_gate_leave(CALL_GATE_LAUNCH); /* it passed, and sampling ended in it */
 	switch (call) {
 	case CUPTI_CALL_BEGIN_CAPTURE:
 	case CUPTI_CALL_BEGIN_CAPTURE_PTSZ:

@@ -1,8 +1,6 @@
 /* CUDA backend: PC sampling over several sessions, and modules loaded before them. */
 #include "unit/cuda/pcs_session.h"
 
-#include "backend/cuda/call_gate.h"
-
 #include <pthread.h>
 
 TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
@@ -99,34 +97,6 @@ TEST(sessions_of_all_modes_alternate_while_threads_launch)
 		launch_many(module); /* without a session */
 		fake.module_unload(module);
 	}
-}
-
-static _Atomic bool must_end;
-
-static void *launch_until_the_end(void *unused)
-{
-	while (!atomic_load(&must_end))
-		launch_function("mm", NULL, 1000);
-	return unused;
-}
-
-/* If one stayed counted, CUPTI could not be left any more. */
-TEST(launches_in_flight_when_sampling_ends_leave_the_gate)
-{
-	pthread_t threads[4];
-
-	begin_with_context();
-	for (int i = 0; i < 4; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, launch_until_the_end, NULL), 0);
-	for (int i = 0; i < 20; i++) {
-		start_sampling("pcsampling");
-		usleep(2000);
-		rec_finalize(PROTON_ALL_SESSIONS, "none");
-	}
-	atomic_store(&must_end, true);
-	for (int i = 0; i < 4; i++)
-		pthread_join(threads[i], NULL);
-	CHECK(call_gate_is_quiet());
 }
 
 TEST(a_second_session_may_have_another_interval)
