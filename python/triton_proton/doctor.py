@@ -95,6 +95,7 @@ def report(path):
 """
 _TAIL = 'print("doctor: " + json.dumps(out))\n'
 
+_DEVICES = "use('devices')"
 _FIRST = "ours(); use(''); start({}); {}; finish()"
 _LATER = "use('{}'); ours(); start(); work(); finish()"
 _KINETO = """
@@ -110,7 +111,7 @@ _SAMPLES = (
 # name, code, variables, whether the result is only information
 _CHECKS = {
     "NVIDIA": (
-        ("PyTorch sees the GPUs", "use('devices')", {}, False),
+        ("PyTorch sees the GPUs", _DEVICES, {}, False),
         ("kernels, Proton first", _FIRST.format("", "work()"), {}, False),
         ("kernels, CUDA first", _LATER.format("queue"), {}, False),
         ("a graph's kernels", _FIRST.format("", "replay()"), {}, False),
@@ -123,7 +124,7 @@ _CHECKS = {
         ("PC samples", _SAMPLES, {}, True),
     ),
     "AMD": (
-        ("PyTorch sees the GPUs", "use('devices')", {}, False),
+        ("PyTorch sees the GPUs", _DEVICES, {}, False),
         ("kernels, Proton first", _FIRST.format("", "work()"), {}, False),
         ("kernels, HIP first", _LATER.format("devices"), {}, False),
         ("kernels, a queue of HIP first", _LATER.format("queue"), {}, False),
@@ -282,7 +283,7 @@ class _Doctor:
             with tempfile.TemporaryDirectory() as directory:
                 found, errors = _run(code, directory, variables)
             self.add(name, *_judge(name, found, errors), is_info, errors)
-            if "use('devices')" == code and not found.get("devices"):
+            if code == _DEVICES and not found.get("devices"):
                 return
         with tempfile.TemporaryDirectory() as directory:
             code = "ours(); use(''); work()"

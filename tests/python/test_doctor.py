@@ -12,51 +12,81 @@ from cmd_support import environment, proton
 from fake_driver import launcher, libraries
 from test_amd_orders import install, programs, pytestmark  # noqa: F401
 
+# Of both vendors; _library(), _launch(), _begin() and _note_capture() are theirs.
 TORCH = '''
 import contextlib, ctypes, os
-_steps = ctypes.CDLL(os.environ["FAKE_STEPS"])
 _capturing = []
-
-def _sdk():
-    return ctypes.CDLL(os.environ["FAKE_SDK_PATH"])
-
-class version:
-    hip = "7.0"
 
 class _Tensor:
     def add_(self, other):
         if _capturing:
-            _sdk().fake_graph_capture_kernel(_capturing[-1].number, b"node")
-            return
-        _steps.step(b"launch")
+            _library().fake_graph_capture_kernel(_capturing[-1].number, b"node")
+        else:
+            _launch()
     mul_ = add_
 
 def ones(size, device):
-    _steps.step(b"queue")
+    _begin("queue")
     return _Tensor()
 
 class CUDAGraph:
     exec = 0
     def __init__(self):
-        self.number = _sdk().fake_graph_create()
+        self.number = _library().fake_graph_create()
     def replay(self):
-        self.exec = self.exec or _sdk().fake_graph_instantiate(self.number)
-        _sdk().fake_graph_launch(self.exec, b"node", True)
+        self.exec = self.exec or _library().fake_graph_instantiate(self.number)
+        _library().fake_graph_launch(self.exec, b"node", True)
 
 class cuda:
     CUDAGraph = CUDAGraph
     def device_count():
-        _steps.step(b"hip")
+        _begin("hip")
         return int(os.environ.get("FAKE_GPUS", "2"))
     def synchronize():
         pass
     @contextlib.contextmanager
     def graph(graph):
         _capturing.append(graph)
-        _sdk().fake_call(495, 0)  # the begin and the end of a capture
+        _note_capture(495)
         yield
-        _sdk().fake_call(497, 0)
+        _note_capture(497)
         _capturing.pop()
+'''
+HIP_TORCH = TORCH + '''
+_steps = ctypes.CDLL(os.environ["FAKE_STEPS"])
+
+class version:
+    hip = "7.0"
+
+def _library():
+    return ctypes.CDLL(os.environ["FAKE_SDK_PATH"])
+
+def _launch():
+    _steps.step(b"launch")
+
+def _begin(step):
+    _steps.step(step.encode())
+
+def _note_capture(call):
+    _library().fake_call(call, 0)
+'''
+CUDA_TORCH = TORCH + '''
+_launcher = ctypes.CDLL(os.environ["FAKE_LAUNCHER"])
+
+class version:
+    cuda = "13.0"
+
+def _library():
+    return ctypes.CDLL(os.environ["PROTON_CUPTI_PATH"])
+
+def _launch():
+    _launcher.launch(b"add", ctypes.c_ulonglong(1000))
+
+def _begin(step):
+    pass
+
+def _note_capture(call):
+    pass
 '''
 PROFILER = """
 import contextlib, enum, os, ctypes
@@ -86,7 +116,7 @@ def diagnose(programs, tmp_path):  # noqa: F811
     found = install(tmp_path, "/opt/rocm")
     torch = tmp_path / "modules" / "torch"
     torch.mkdir(parents=True)
-    (torch / "__init__.py").write_text(TORCH)
+    (torch / "__init__.py").write_text(HIP_TORCH)
     (torch / "profiler.py").write_text(PROFILER)
     found |= {"PYTHONPATH": str(torch.parent), "FAKE_STEPS": str(programs / "libsteps.so")}
 
@@ -133,48 +163,6 @@ def test_without_the_device_nothing_else_is_tried(diagnose):
 
 # ---------------------------------------------------------------------- NVIDIA
 
-CUDA_TORCH = '''
-import contextlib, ctypes, os
-_launcher = ctypes.CDLL(os.environ["FAKE_LAUNCHER"])
-_capturing = []
-
-def _cupti():
-    return ctypes.CDLL(os.environ["PROTON_CUPTI_PATH"])
-
-class version:
-    cuda = "13.0"
-
-class _Tensor:
-    def add_(self, other):
-        if _capturing:
-            _cupti().fake_graph_capture_kernel(_capturing[-1].number, b"node")
-        else:
-            _launcher.launch(b"add", ctypes.c_ulonglong(1000))
-    mul_ = add_
-
-def ones(size, device):
-    return _Tensor()
-
-class CUDAGraph:
-    exec = 0
-    def __init__(self):
-        self.number = _cupti().fake_graph_create()
-    def replay(self):
-        self.exec = self.exec or _cupti().fake_graph_instantiate(self.number)
-        _cupti().fake_graph_launch(self.exec, b"node", True)
-
-class cuda:
-    CUDAGraph = CUDAGraph
-    def device_count():
-        return int(os.environ.get("FAKE_GPUS", "2"))
-    def synchronize():
-        pass
-    @contextlib.contextmanager
-    def graph(graph):
-        _capturing.append(graph)
-        yield
-        _capturing.pop()
-'''
 NVIDIA_NAMES = [
     *NAMES[:6], "kernels, Proton first", "kernels, CUDA first", "a graph's kernels",
     "kernels after torch.profiler", "PC samples", NAMES[-1],

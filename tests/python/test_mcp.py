@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import triton_proton as proton
-from cmd_support import environment, executable
+from cmd_support import proton as run_proton
 from triton_proton.mcp import _RUN, _TOOLS, VERSIONS, Server
 
 
@@ -27,15 +26,7 @@ def profile(tmp_path: Path) -> Path:
 def talk(cwd: Path, *messages: dict, options: tuple[str, ...] = ()) -> list[dict]:
     """The answers of a server to the messages, in their order."""
     lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
-    done = subprocess.run(
-        [executable("proton"), "mcp", *options],
-        cwd=cwd,
-        env=environment(),
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_proton("mcp", *options, cwd=cwd, stdin=lines)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
