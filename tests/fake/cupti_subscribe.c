@@ -473,6 +473,8 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 	add_records(launch, data.correlation_id);
 	if (launch->takes_us)
 		usleep(launch->takes_us);
+	if (launch->inside)
+		launch->inside();
 	data.site = CUPTI_SITE_EXIT;
 	pc_sampling_busy(false);
 	if (!launch->is_unseen)

@@ -55,8 +55,9 @@ struct fake_launch {
 	uint64_t captures; /* captured as this node: nothing runs */
 	int result;        /* status of the call; not 0: it launched nothing */
 	struct launch_config config;
-	void *function;    /* handle from module_function(), or NULL */
-	uint32_t takes_us; /* the call */
+	void *function;       /* handle from module_function(), or NULL */
+	uint32_t takes_us;    /* the call */
+	void (*inside)(void); /* called by the call before it returns; NULL: nothing */
 };
 
 /* Samples of an instruction with one stall reason. */

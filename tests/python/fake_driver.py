@@ -124,6 +124,7 @@ class Launch(ctypes.Structure):
         ("config", ctypes.c_uint32 * 9),
         ("function", ctypes.c_void_p),
         ("takes_us", ctypes.c_uint32),
+        ("inside", ctypes.c_void_p),
     ]
 """
 

@@ -86,10 +86,12 @@ static const uint32_t module_calls[] = {
 };
 
 static void *subscriber;
-static _Atomic bool is_paused;                   /* nothing is recorded */
-static _Atomic bool is_between;                  /* windows: nothing is recorded */
-static _Atomic bool ended_was_noted;             /* sessions may flush at the same time */
-static _Thread_local const void *captured_graph; /* the last one that got a node */
+static _Atomic bool is_paused;       /* nothing is recorded */
+static _Atomic bool is_between;      /* windows: nothing is recorded */
+static _Atomic bool ended_was_noted; /* sessions may flush at the same time */
+/* The thread's launch whose beginning was seen last, and the graph in which it has made a node. */
+static _Thread_local uint32_t launch_here;
+static _Thread_local const void *captured_graph;
 
 /* Prints the warning once per subscription. */
 static void note_ended(void)
@@ -180,8 +182,6 @@ static void pass_launch(const struct cupti_callback_data *data)
 		/* The end of an earlier one is not reported if CUPTI was left in it. */
 		launches_here.is_open = launches_here.is_captured = false;
 		launches_skip(data->correlation_id);
-	} else if (launches_here.is_captured) {
-		captured_note_graph(captured_graph);
 	}
 }
 
@@ -208,17 +208,30 @@ static void record_launch(uint32_t call, const struct cupti_callback_data *data)
 
 		if (is_sampled)
 			hooks->end_launch(data);
-		if (launches_here.is_captured)
-			captured_note_graph(captured_graph);
 		launches_end(&launch, result && *result != 0);
 	}
 	launches_timer_end(timer);
+}
+
+/*
+ * Also while nothing is recorded: else a launch whose beginning was not seen has the graph of an
+ * earlier one, whose capture has ended, and nothing would end it again.
+ */
+static void note_captured(const struct cupti_callback_data *data)
+{
+	if (data->site == CUPTI_SITE_ENTER) {
+		launch_here = data->correlation_id;
+		captured_graph = NULL;
+	} else if (captured_graph && launch_here == data->correlation_id) {
+		captured_note_graph(captured_graph);
+	}
 }
 
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 {
 	if (is_graph_launch(call))
 		on_graph_launch(data);
+	note_captured(data);
 	if (!is_skipped() && (memory_is_wanted() || !memory_is_call(call)))
 		record_launch(call, data);
 }
@@ -256,6 +269,8 @@ static void note_capture(const struct cupti_callback_data *data, bool is_begin)
 	}
 	if (is_good)
 		end_capture(data);
+	else
+		captured_forget_unseen(); /* it may be any; others are noted again */
 	captured_end(key_of_capture(data));
 }
 

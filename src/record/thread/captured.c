@@ -130,6 +130,12 @@ void captured_forget_graph(const void *graph)
 	}
 }
 
+void captured_forget_unseen(void)
+{
+	for (uint32_t i = 0; i < UNSEEN_MAX; i++)
+		captured_forget_graph(atomic_load(&unseen[i]));
+}
+
 bool captured_may_open(void)
 {
 	uint64_t last_ns = atomic_load_explicit(&begun_ns, memory_order_relaxed);
@@ -149,8 +155,7 @@ void captured_clear(void)
 	for (uint32_t i = 0; i < OPEN_MAX; i++)
 		if (atomic_exchange(&open_keys[i], 0))
 			atomic_fetch_sub(&open_captures, 1);
-	for (uint32_t i = 0; i < UNSEEN_MAX; i++)
-		captured_forget_graph(atomic_load(&unseen[i]));
+	captured_forget_unseen();
 }
 
 /* `path` below the special frame that separates the captured path. */

@@ -39,6 +39,8 @@ bool captured_any_open(void);
 void captured_note_graph(const void *graph);
 /* The capture of this graph has ended, or the graph is destroyed. */
 void captured_forget_graph(const void *graph);
+/* The capture of an unknown graph has ended. */
+void captured_forget_unseen(void);
 /*
  * The same, or another thread has begun a capture in the last 20 ms: it may begin the next one
  * before a call that would end it. For calls that wait for a context: these end the captures that
