@@ -59,7 +59,9 @@ def test_the_stated_price_is_that_of_both_codes_and_results_are_equal(make, tmp_
     proton.finalize()
     metrics = price_of(tmp_path / "a.hatchet", case.kernel.__name__)
     assert metrics["scopes_price"].startswith("measured"), metrics["scopes_price"]
-    # With the session, times include events around some launches and copies of their records.
-    assert measured == pytest.approx(metrics["scopes_ratio"], abs=0.04)
+    # With the session, times include events around some launches and copies of their records:
+    # up to 2 us, which is 5 % of a short kernel.
+    print(f"plain {plain:.4f} ms, measured {measured:.3f}, stated {metrics['scopes_ratio']:.3f}")
+    assert measured == pytest.approx(metrics["scopes_ratio"], abs=0.03 + 2e-3 / plain)
     plain_again = typical_ms(case.launch)
     assert plain_again == pytest.approx(plain, rel=0.05)
