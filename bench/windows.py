@@ -36,7 +36,7 @@ SIDES = {
     "torch": "torch.profiler, CUDA activities",
 }
 TURNS = 2
-SECONDS, SECONDS_OF_WINDOWS = 0.7, 2.5
+SECONDS, SECONDS_OF_WINDOWS = 0.5, 5.0
 STEP_LIMIT, P99_LIMIT = 0.01, 0.05  # shares
 STEP, P99 = "decode step", "99th percentile of a decode step"
 

@@ -32,6 +32,8 @@ _VARIABLE = re.compile(
     r"^(CUDA|NVIDIA|ROC|HIP|HSA|AMD|GPU_|TRITON_(LIB|ROC|HSA)|PROTON_|TEARDOWN_|LD_LIBRARY)"
 )
 
+_OWN_LINE = re.compile(r"proton: |[\w.]*(Error|Exit): |has not ended")
+
 # The functions of all children; `out` is the result of a check.
 _HEAD = f"""
 import json, os, sys
@@ -117,7 +119,8 @@ _CHECKS = {
         ("a graph's kernels", _FIRST.format("", "replay()"), {}, False),
         (
             "kernels after torch.profiler",
-            f"ours(); use(''){_KINETO}\nstart(); work(); finish()",
+            # Kineto gives CUPTI back in the next call, and never ends a process without one.
+            f"ours(); use(''){_KINETO}\nuse('queue'); start(); work(); finish()",
             {"TEARDOWN_CUPTI": "1"},
             True,
         ),
@@ -163,7 +166,7 @@ def _run(
     except subprocess.TimeoutExpired:
         child.kill()
         output, errors = child.communicate()
-        errors += f"\nended after {_TIMEOUT_S} s"
+        return {}, f"{errors}\nhas not ended after {_TIMEOUT_S} s"
     found = re.findall(r"^doctor: (\{.*\})$", output, re.MULTILINE)
     if found:
         return json.loads(found[-1]), errors
@@ -174,7 +177,7 @@ def _run(
 
 def _own_lines(errors: str) -> str:
     """The last thing that Proton or Python printed."""
-    lines = [line for line in errors.splitlines() if re.match(r"proton: |\w*(Error|Exit): ", line)]
+    lines = [line for line in errors.splitlines() if re.match(_OWN_LINE, line)]
     lines = [line for line in lines if "experimental" not in line] or errors.splitlines()[-1:]
     return lines[-1].removeprefix("proton: ") if lines else "no output"
 

@@ -89,7 +89,7 @@ static void *subscriber;
 static _Atomic bool is_paused;       /* nothing is recorded */
 static _Atomic bool is_between;      /* windows: nothing is recorded */
 static _Atomic bool ended_was_noted; /* sessions may flush at the same time */
-/* The thread's launch whose beginning was seen last, and the graph in which it has made a node. */
+/* The thread's launch that was seen to begin last, and the graph in which it has made a node. */
 static _Thread_local uint32_t launch_here;
 static _Thread_local const void *captured_graph;
 
@@ -214,8 +214,8 @@ static void record_launch(uint32_t call, const struct cupti_callback_data *data)
 }
 
 /*
- * Also while nothing is recorded: else a launch whose beginning was not seen has the graph of an
- * earlier one, whose capture has ended, and nothing would end it again.
+ * Also while nothing is recorded: else a launch that was not seen to begin has the graph of an
+ * earlier one. If the capture of that has ended, nothing would end it again.
  */
 static void note_captured(const struct cupti_callback_data *data)
 {

@@ -258,8 +258,9 @@ static int busy_error(const char *call, const char *text, struct proton_error *e
 			      : "torch.profiler, nsys, ncu, a second Proton",
 		       *name && tool ? "; here: " : "", *name && tool ? tool->name : "",
 		       tool == &tools[2]
-			       ? "; torch.profiler holds CUPTI until the process exits unless "
-				 "TEARDOWN_CUPTI=1 was set when it started"
+			       ? "; torch.profiler holds CUPTI until the process exits, or, if "
+				 "TEARDOWN_CUPTI=1 was set when it started, until the next CUDA "
+				 "call after it"
 			       : "",
 		       other_cupti ? "; both tools must use the same libcupti: "
 				     "set PROTON_CUPTI_PATH to "
