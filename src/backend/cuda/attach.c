@@ -21,6 +21,7 @@
 #include "driver/driver.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
+#include "record/thread/thread.h"
 
 /*
  * Each attach keeps 0.57 MB of GPU memory in use until the process ends, which is CUPTI's own and
@@ -51,6 +52,7 @@ static void note_left(void)
 {
 	is_attached = false;
 	was_recording = false;
+	pc_sampling_leave();
 	replayed_graphs_clear();
 	captured_clear();
 }
@@ -272,7 +274,9 @@ static bool begin_to_leave(bool has_sampled)
 	/* Threads that only launch kernels are not disturbed. */
 	if (!replayed_graphs_any() && !has_sampled)
 		return true;
-	if (!replayed_graphs_are_suspect() && hold_begin(driver_cuda_synchronize, &why))
+	if (has_sampled && !holder_is_set() && call_gate_has_other_users(CALL_GATE_LAUNCH))
+		why = "PC sampling was used, and other threads launch kernels";
+	else if (!replayed_graphs_are_suspect() && hold_begin(driver_cuda_synchronize, &why))
 		return true;
 	if (replayed_graphs_any())
 		explain(why);

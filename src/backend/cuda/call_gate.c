@@ -19,7 +19,8 @@
  * thread that passed before a reset must not be subtracted after it.
  */
 static _Atomic uint64_t passing[CALL_GATE_KINDS];
-static _Atomic uint32_t waiting; /* threads, for the gate to open */
+static _Atomic uint32_t users[CALL_GATE_KINDS]; /* threads that have passed since the last reset */
+static _Atomic uint32_t waiting;                /* threads, for the gate to open */
 static _Atomic uint64_t graph_calls;
 static _Atomic uint32_t closed;   /* kinds, by bit */
 static _Atomic bool is_unsettled; /* calls may be in flight that are not counted */
@@ -76,6 +77,7 @@ static bool is_open_here(enum call_gate_kind kind)
 
 void call_gate_pass(enum call_gate_kind kind)
 {
+	uint32_t generation = here[kind].generation;
 	bool has_waited = false;
 
 	if (has_passed(kind)) {
@@ -98,6 +100,8 @@ void call_gate_pass(enum call_gate_kind kind)
 	}
 	if (has_waited)
 		atomic_fetch_sub(&waiting, 1);
+	if (here[kind].generation != generation)
+		atomic_fetch_add(&users[kind], 1);
 	if (kind == CALL_GATE_GRAPH)
 		atomic_fetch_add_explicit(&graph_calls, 1, memory_order_relaxed);
 	here[kind].depth = 1;
@@ -127,6 +131,13 @@ static bool is_any_passing(uint32_t kinds)
 bool call_gate_is_quiet(void)
 {
 	return !atomic_load(&waiting) && !is_any_passing(UINT32_MAX);
+}
+
+bool call_gate_has_other_users(enum call_gate_kind kind)
+{
+	bool is_user = here[kind].generation == generation_of(atomic_load(&passing[kind]));
+
+	return atomic_load(&users[kind]) > (is_user ? 1 : 0);
 }
 
 uint64_t call_gate_graph_calls(void)
@@ -241,6 +252,7 @@ void call_gate_reset(enum call_gate_kind kind)
 	uint64_t state = atomic_load(&passing[kind]);
 
 	atomic_store(&is_unsettled, true);
+	atomic_store(&users[kind], 0); /* before threads can pass: one too many does no harm */
 	while (!atomic_compare_exchange_weak(&passing[kind], &state,
 					     (uint64_t)(generation_of(state) + 1) << 32))
 		;

@@ -54,6 +54,8 @@ bool call_gate_counts_here(void);
 void call_gate_reset(enum call_gate_kind kind);
 /* True while no other thread is in a call of any kind. */
 bool call_gate_is_quiet(void);
+/* Other threads have passed with this kind since the last reset; they may have ended. */
+bool call_gate_has_other_users(enum call_gate_kind kind);
 /* The number of calls of graphs in this process. */
 uint64_t call_gate_graph_calls(void);
 

@@ -89,7 +89,7 @@ static void *subscriber;
 static _Atomic bool is_paused;       /* nothing is recorded */
 static _Atomic bool is_between;      /* windows: nothing is recorded */
 static _Atomic bool ended_was_noted; /* sessions may flush at the same time */
-/* The thread's launch that was seen to begin last, and the graph in which it has made a node. */
+/* The last launch of this thread with a callback at its beginning, and the graph of its node. */
 static _Thread_local uint32_t launch_here;
 static _Thread_local const void *captured_graph;
 
@@ -175,9 +175,17 @@ static void on_graph_launch(const struct cupti_callback_data *data)
 	gate(CALL_GATE_REPLAY, data);
 }
 
-/* Between windows. */
-static void pass_launch(const struct cupti_callback_data *data)
+/* A launch that is not recorded: it may meet the end of sampling, or the next beginning. */
+static void count_launch(uint32_t call, const struct cupti_callback_data *data)
 {
+	if (sampling_hooks_get()->has_gate && !memory_is_call(call))
+		gate(CALL_GATE_LAUNCH, data);
+}
+
+/* Between windows. */
+static void pass_launch(uint32_t call, const struct cupti_callback_data *data)
+{
+	count_launch(call, data);
 	if (data->site == CUPTI_SITE_ENTER) {
 		/* The end of an earlier one is not reported if CUPTI was left in it. */
 		launches_here.is_open = launches_here.is_captured = false;
@@ -194,7 +202,7 @@ static void record_launch(uint32_t call, const struct cupti_callback_data *data)
 
 	if (atomic_load_explicit(&is_between, memory_order_relaxed) &&
 	    (data->site == CUPTI_SITE_ENTER || !launches_here.is_open)) {
-		pass_launch(data);
+		pass_launch(call, data);
 		return;
 	}
 	if (data->site == CUPTI_SITE_ENTER) {
@@ -214,8 +222,8 @@ static void record_launch(uint32_t call, const struct cupti_callback_data *data)
 }
 
 /*
- * Also while nothing is recorded: else a launch that was not seen to begin has the graph of an
- * earlier one. If the capture of that has ended, nothing would end it again.
+ * Also while nothing is recorded: else a launch without a callback at its beginning has the graph
+ * of an earlier one. If the capture of that has ended, nothing would end it again.
  */
 static void note_captured(const struct cupti_callback_data *data)
 {
@@ -232,7 +240,9 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 	if (is_graph_launch(call))
 		on_graph_launch(data);
 	note_captured(data);
-	if (!is_skipped() && (memory_is_wanted() || !memory_is_call(call)))
+	if (is_skipped())
+		count_launch(call, data);
+	else if (memory_is_wanted() || !memory_is_call(call))
 		record_launch(call, data);
 }
 

@@ -1,6 +1,8 @@
 /* CUDA backend: PC sampling over several sessions, and modules loaded before them. */
 #include "unit/cuda/pcs_session.h"
 
+#include "backend/cuda/call_gate.h"
+
 #include <pthread.h>
 
 TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
@@ -97,6 +99,87 @@ TEST(sessions_of_all_modes_alternate_while_threads_launch)
 		launch_many(module); /* without a session */
 		fake.module_unload(module);
 	}
+}
+
+static _Atomic bool must_end;
+
+static void *launch_until_the_end(void *unused)
+{
+	while (!atomic_load(&must_end)) {
+		launch_function("mm", NULL, 1000);
+		usleep(300); /* else it may lose its processor within a launch that is not counted */
+	}
+	return unused;
+}
+
+/* If one stayed counted, CUPTI could not be left any more. */
+TEST(launches_in_flight_when_sampling_ends_leave_the_gate)
+{
+	pthread_t threads[4];
+
+	begin_with_context();
+	for (int session = 0; session < 4; session++) {
+		start_sampling("pcsampling");
+		/* Launches before the first session are not seen, and slow under ThreadSanitizer. */
+		for (int i = 0; i < 4 && session == 0; i++)
+			CHECK_EQ(pthread_create(&threads[i], NULL, launch_until_the_end, NULL), 0);
+		usleep(2000);
+		rec_finalize(PROTON_ALL_SESSIONS, "none");
+	}
+	atomic_store(&must_end, true);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(call_gate_is_quiet());
+}
+
+static void *launch_once(void *unused)
+{
+	launch_function("mm", NULL, 1000);
+	return unused;
+}
+
+/* The other thread may call the driver at any moment, and CUPTI is left while it is subscribed. */
+TEST(cupti_is_left_after_sampling_only_if_no_other_thread_has_launched)
+{
+	pthread_t thread;
+
+	begin_with_context();
+	start_sampling("pcsampling");
+	launch_function("mm", NULL, 1000);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+	start_sampling("pcsampling");
+	CHECK_EQ(pthread_create(&thread, NULL, launch_once, NULL), 0);
+	pthread_join(thread, NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
+}
+
+static void end_all(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+static void *launch_and_end(void *unused)
+{
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = "mm",
+					  .context = context,
+					  .inside = end_all});
+	return unused;
+}
+
+TEST(a_launch_in_which_a_session_with_samples_ends_leaves_the_gate)
+{
+	pthread_t thread;
+
+	begin_with_context();
+	start_sampling("pcsampling");
+	launch_function("mm", NULL, 1000);
+	CHECK_EQ(pthread_create(&thread, NULL, launch_and_end, NULL), 0);
+	pthread_join(thread, NULL);
+	CHECK_EQ(fake.calls("cuptiFinalize"), 0);
+	CHECK(call_gate_is_quiet());
 }
 
 TEST(a_second_session_may_have_another_interval)

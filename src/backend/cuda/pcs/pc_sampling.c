@@ -232,7 +232,7 @@ static void on_context_destroy(void *context)
 	pthread_mutex_unlock(&pcs_lock);
 }
 
-/* Sampling has been used. A context may be enabled still. */
+/* Sampling has been used, and CUPTI was left. */
 static const struct sampling_hooks off = {
 	.on_query = pcs_modules_on_query,
 	.on_context_destroy = on_context_destroy,
@@ -240,7 +240,10 @@ static const struct sampling_hooks off = {
 	.captured_crc = pcs_modules_captured_crc,
 };
 
-/* Sampling starts or stops: launches only pass the gate. */
+/*
+ * Sampling has stopped, and CUPTI is attached: launches are counted still. A context may be enabled,
+ * and a launch that was not counted could be in flight for long when sampling starts again.
+ */
 static const struct sampling_hooks closing = {
 	.has_gate = true,
 	.begin_launch = pass_launch,
@@ -312,10 +315,8 @@ static void disable_rest(void)
 		return;
 	begin_gate(&closing);
 	callbacks_set_modules(true, &err);
-	if (!disable_all()) /* calls stay counted */
-		return;
-	callbacks_set_modules(false, &err);
-	set_hooks(&off);
+	if (disable_all())
+		callbacks_set_modules(false, &err);
 }
 
 void pc_sampling_prepare(void)
@@ -414,8 +415,7 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 		status = begin_known(err);
 	if (status != PROTON_OK) {
 		set_hooks(&closing);
-		if (disable_all())
-			set_hooks(&off); /* nothing passes the gate any more */
+		disable_all();
 		atomic_store(&has_run, false);
 	}
 	pthread_mutex_unlock(&pcs_lock);
@@ -498,14 +498,16 @@ bool pc_sampling_stop(bool is_held)
 		return true;
 	pcs_drain_stop();
 	pthread_mutex_lock(&pcs_lock);
-	set_hooks(&closing); /* until they have stopped */
+	set_hooks(&closing);
 	forget_checked();
 	is_ready = disable_all();
-	/* Threads that are not held have waited in callbacks, which they have to leave. */
-	is_ready = is_ready && is_held && hold_is_quiet();
-	/* Launches into an enabled context are counted until it is disabled. */
-	if (!has_context())
-		set_hooks(&off); /* nothing passes the gate any more */
+	/*
+	 * CUPTI is left while it is subscribed, which no call of another thread may meet. Threads
+	 * that are not held have waited in callbacks, which they have to leave.
+	 */
+	is_ready = is_ready && is_held &&
+		   (hold_is_on() || !call_gate_has_other_users(CALL_GATE_LAUNCH)) &&
+		   hold_is_quiet();
 	note_losses();
 	pthread_mutex_unlock(&pcs_lock);
 	pcs_modules_stop();
@@ -520,6 +522,12 @@ bool pc_sampling_has_context(void)
 	is_enabled = has_context();
 	pthread_mutex_unlock(&pcs_lock);
 	return is_enabled;
+}
+
+void pc_sampling_leave(void)
+{
+	if (sampling_hooks_get()->has_gate)
+		set_hooks(&off); /* no call is reported any more */
 }
 
 void pc_sampling_clear(void)

@@ -28,6 +28,8 @@ bool pc_sampling_stop(bool is_held);
 void pc_sampling_prepare(void);
 /* After a stop: true if a context is enabled still; calls have to be reported until it is not. */
 bool pc_sampling_has_context(void);
+/* CUPTI was left. */
+void pc_sampling_leave(void);
 /* The backend has stopped: there is nothing to describe any more. */
 void pc_sampling_clear(void);
 /* Adds the samples of all work that has finished. */
