@@ -107,7 +107,7 @@ static void *launch_until_the_end(void *unused)
 {
 	while (!atomic_load(&must_end)) {
 		launch_function("mm", NULL, 1000);
-		usleep(300); /* else it may lose its processor within a launch that is not counted */
+		usleep(300); /* else it may lose its processor within a launch */
 	}
 	return unused;
 }
@@ -120,7 +120,7 @@ TEST(launches_in_flight_when_sampling_ends_leave_the_gate)
 	begin_with_context();
 	for (int session = 0; session < 4; session++) {
 		start_sampling("pcsampling");
-		/* Launches before the first session are not seen, and slow under ThreadSanitizer. */
+		/* Launches before the first session are not counted. */
 		for (int i = 0; i < 4 && session == 0; i++)
 			CHECK_EQ(pthread_create(&threads[i], NULL, launch_until_the_end, NULL), 0);
 		usleep(2000);

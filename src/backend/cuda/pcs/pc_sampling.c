@@ -241,8 +241,8 @@ static const struct sampling_hooks off = {
 };
 
 /*
- * Sampling has stopped, and CUPTI is attached: launches are counted still. A context may be enabled,
- * and a launch that was not counted could be in flight for long when sampling starts again.
+ * Sampling has stopped, and CUPTI is attached: launches are counted still. A context may be
+ * enabled, and a launch that was not counted could be in flight when sampling starts again.
  */
 static const struct sampling_hooks closing = {
 	.has_gate = true,
