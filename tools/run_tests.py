@@ -212,6 +212,7 @@ def run_pytest(python, arguments, build, total):
         # Each process begins with its share of the tests in their order, so what a module shares is
         # made once; a process that is done takes tests from the end of another's.
         command = [*pytest, f"--junitxml={junit}", "-n", str(JOBS), "--dist", "worksteal"]
+        command += ["--durations=15"]  # where the time of CI goes
         try:
             status = subprocess.run([*command, *arguments], timeout=PYTEST_LIMIT).returncode
         except subprocess.TimeoutExpired:

@@ -238,8 +238,7 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 		at = PUT(at, ",\"registers_per_thread\":");
 		at = put_u64(at, config->registers_per_thread);
 		at = PUT(at, ",\"shared_memory\":");
-		at = put_u64(at,
-			     (uint64_t)config->static_shared_bytes + config->dynamic_shared_bytes);
+		at = put_u64(at, shared_bytes_of(config));
 	}
 	out_commit(chrome->out, at);
 }

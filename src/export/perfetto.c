@@ -375,8 +375,7 @@ static char *put_device(const struct perfetto *p, const struct timeline_slice *s
 	for (int i = 0; i < 3; i++)
 		at = put_number(at, (enum argument)(ARG_BLOCK + i), config->block[i]);
 	at = put_number(at, ARG_REGISTERS, config->registers_per_thread);
-	return put_number(at, ARG_SHARED_MEMORY,
-			  (uint64_t)config->static_shared_bytes + config->dynamic_shared_bytes);
+	return put_number(at, ARG_SHARED_MEMORY, shared_bytes_of(config));
 }
 
 /* All arguments except metrics: at most 15 of at most 20 bytes. */

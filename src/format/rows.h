@@ -133,6 +133,11 @@ struct launch_config {
 	uint32_t dynamic_shared_bytes;
 };
 
+static inline uint64_t shared_bytes_of(const struct launch_config *config)
+{
+	return (uint64_t)config->static_shared_bytes + config->dynamic_shared_bytes;
+}
+
 /* Maximum number of separate configurations per kernel row; further ones share one more row. */
 #define CONFIGS_PER_KERNEL 16u
 

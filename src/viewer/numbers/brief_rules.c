@@ -168,7 +168,7 @@ static bool find_occupancy(const struct brief *brief, const struct brief_kernel 
 		KERNEL_OF(brief, kernel), 100 * claim->number, launch.occupancy.limit,
 		config->registers_per_thread,
 		config->registers_per_thread >= 255 ? ", the maximum: it may spill" : "",
-		(double)config->static_shared_bytes + config->dynamic_shared_bytes);
+		(double)shared_bytes_of(config));
 	return true;
 }
 

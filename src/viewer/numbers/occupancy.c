@@ -44,8 +44,7 @@ static uint64_t ctas_by_registers(const struct launch_config *config, uint64_t w
 
 static uint64_t ctas_by_shared(const struct launch_config *config, const struct limits *limits)
 {
-	uint64_t bytes = (uint64_t)config->static_shared_bytes +
-			 (uint64_t)config->dynamic_shared_bytes;
+	uint64_t bytes = shared_bytes_of(config);
 
 	if (limits->shared_kib > 96)
 		bytes += SHARED_OF_SYSTEM;

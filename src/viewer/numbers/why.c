@@ -296,11 +296,6 @@ static char *number_text(const char *what, uint64_t after, uint64_t before)
 	return xasprintf(", %s %" PRIu64 ", before %" PRIu64, what, after, before);
 }
 
-static uint64_t shared_bytes(const struct launch_config *config)
-{
-	return (uint64_t)config->static_shared_bytes + config->dynamic_shared_bytes;
-}
-
 static char *config_cause(const struct why *why, const struct why_kernel *kernel)
 {
 	const struct launch_config *before = &kernel->sides[WHY_BEFORE].config;
@@ -316,7 +311,8 @@ static char *config_cause(const struct why *why, const struct why_kernel *kernel
 	parts[1] = size_text("block", after->block, before->block);
 	parts[2] =
 		number_text("registers", after->registers_per_thread, before->registers_per_thread);
-	parts[3] = number_text("bytes of shared memory", shared_bytes(after), shared_bytes(before));
+	parts[3] = number_text("bytes of shared memory", shared_bytes_of(after),
+			       shared_bytes_of(before));
 	text = xasprintf("%s is launched in another way%s%s%s%s", kernel->name, parts[0], parts[1],
 			 parts[2], parts[3]);
 	FREE_ALL(parts[0], parts[1], parts[2], parts[3]);

@@ -285,7 +285,7 @@ static void write_dimensions(struct out *out, const uint32_t size[3])
 
 static void write_config(struct out *out, const struct launch_config *config)
 {
-	uint64_t shared = (uint64_t)config->static_shared_bytes + config->dynamic_shared_bytes;
+	uint64_t shared = shared_bytes_of(config);
 
 	out_text(out, "<<<");
 	write_dimensions(out, config->grid);
