@@ -119,8 +119,7 @@ def test_the_intervals_contain_the_shares_of_all_kernels(tmp_path):
         largest = sorted(earlier, key=lambda name: -earlier[name][0])[:20]
         for k in range(24):
             found, steps = record(2.6, "default:windows=50ms/200ms:{OFTEN}")
-            # All kernels before and after it: shares change by 0.5 % as the GPU gets warm, and
-            # the true one is between these.
+            # All kernels before and after it: shares change by 0.5 % as the GPU gets warm.
             later, steps_after = record(1)
             wholes = [sum(entry[0] for entry in part.values()) for part in (earlier, later)]
             true = {{
