@@ -59,6 +59,22 @@ TEST(cupti_stays_attached_while_another_thread_replays_graphs)
 	CHECK_EQ(fake.graph_result(), 0);
 }
 
+/* To sample graphs that are older; the other thread may replay at any moment. */
+TEST(a_start_with_sampling_does_not_leave_cupti_while_another_thread_uses_graphs)
+{
+	start();
+	other_begin(make_graph());
+	other_replay();
+	end();
+	CHECK(!proton_leave_vendor());
+	start_sampling("pcsampling");
+	CHECK_EQ(fake.calls("cuptiFinalize"), 0);
+	other_replay();
+	end();
+	CHECK_EQ(fake.graph_result(), 0);
+	other_end();
+}
+
 TEST(cupti_is_not_left_while_a_graph_may_be_patched_for_no_records)
 {
 	uint32_t exec;
