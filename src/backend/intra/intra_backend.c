@@ -181,6 +181,7 @@ void proton_instrument_launching(uint64_t function, uint64_t stream)
 
 	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
 		return;
+	launch_timers_enter();
 	kernel = loaded_kernels_find(function);
 	loop = kernel ? atomic_load(&kernel->loop) : NULL;
 	is_measured = loop && !is_capturing(stream);
@@ -193,6 +194,7 @@ bool proton_instrument_launched(uint64_t function, uint64_t stream)
 	bool was_captured = pending.is_captured;
 	struct kernel *kernel;
 
+	launch_timers_leave();
 	if (!pending.is_asked && !is_measured)
 		return false;
 	kernel = loaded_kernels_find(function);

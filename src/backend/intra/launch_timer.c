@@ -2,6 +2,7 @@
 #include "backend/intra/launch_timer.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "driver/driver.h"
@@ -20,7 +21,8 @@ struct timer {
 	void *before, *after; /* events */
 	struct loop *loop;
 	uint32_t variant;
-	bool is_idle; /* the device was idle before the launch */
+	uint64_t entered; /* at the begin */
+	bool is_idle;     /* the device was idle before the launch */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the lists */
@@ -29,6 +31,10 @@ static struct timer *waiting; /* in the order of the launches */
 static struct timer **last = &waiting;
 static uint32_t count; /* of all timers */
 static _Thread_local struct timer *running;
+
+static _Atomic uint64_t entered;   /* launches of all threads */
+static _Atomic uint32_t launching; /* threads now in one */
+static _Thread_local bool is_launching;
 
 static void free_timer(struct timer *timer)
 {
@@ -86,8 +92,24 @@ static struct timer *make_timer(void *context)
 	return NULL;
 }
 
+void launch_timers_enter(void)
+{
+	if (!is_launching) /* else the last launch failed */
+		atomic_fetch_add(&launching, 1);
+	is_launching = true;
+	atomic_fetch_add(&entered, 1);
+}
+
+void launch_timers_leave(void)
+{
+	if (is_launching)
+		atomic_fetch_sub(&launching, 1);
+	is_launching = false;
+}
+
 void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 {
+	uint64_t entered_before = atomic_load(&entered);
 	void *context = NULL;
 	struct timer *timer;
 	bool can_make;
@@ -96,7 +118,8 @@ void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 		give_idle(running);
 		running = NULL;
 	}
-	if (!driver.cuEventElapsedTime || driver.cuCtxGetCurrent(&context) != 0 || !context)
+	if (atomic_load(&launching) != 1 || !driver.cuEventElapsedTime ||
+	    driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return;
 	timer = take_idle(context, &can_make);
 	if (can_make)
@@ -105,6 +128,7 @@ void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 		return;
 	timer->loop = loop;
 	timer->variant = variant;
+	timer->entered = entered_before;
 	if (driver.cuEventRecord(timer->before, driver_handle(stream)) == 0)
 		running = timer;
 	else
@@ -122,7 +146,8 @@ void launch_timer_end(uint64_t stream)
 	mode = driver_enter(); /* a query would invalidate captures */
 	timer->is_idle = driver.cuEventQuery(timer->before) != DRIVER_NOT_READY;
 	driver_leave(mode);
-	if (driver.cuEventRecord(timer->after, driver_handle(stream)) != 0) {
+	if (atomic_load(&entered) != timer->entered ||
+	    driver.cuEventRecord(timer->after, driver_handle(stream)) != 0) {
 		give_idle(timer);
 		return;
 	}
@@ -207,4 +232,6 @@ void launch_timers_forget(void)
 	idle = waiting = running = NULL; /* the parent's */
 	last = &waiting;
 	count = 0;
+	atomic_store(&launching, 0);
+	is_launching = false;
 }
