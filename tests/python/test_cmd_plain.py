@@ -304,8 +304,10 @@ def test_script_on_standard_input(tmp_path: Path) -> None:
 def test_pytest(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text("def test_good(): pass\ndef test_bad(): assert 1 == 2\n")
     words = ["pytest", "-q", "-p", "no:cacheprovider", "-k", "bad", "--durations=0", "-W", "error"]
-    plain = run([sys.executable, "-m", *words], tmp_path)
-    profiled = run([executable("proton"), *words], tmp_path)
+    # pytest-benchmark, where it is installed, warns of xdist.
+    env = environment(PYTEST_XDIST_WORKER=None)
+    plain = run([sys.executable, "-m", *words], tmp_path, env=env)
+    profiled = run([executable("proton"), *words], tmp_path, env=env)
     assert (plain.returncode, profiled.returncode) == (1, 1), plain.stdout + plain.stderr
 
     def without_times(text: str) -> list[str]:
