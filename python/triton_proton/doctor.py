@@ -177,7 +177,7 @@ def _run(
 
 def _own_lines(errors: str) -> str:
     """The last thing that Proton or Python printed."""
-    lines = [line for line in errors.splitlines() if re.match(_OWN_LINE, line)]
+    lines = [line for line in errors.splitlines() if _OWN_LINE.match(line)]
     lines = [line for line in lines if "experimental" not in line] or errors.splitlines()[-1:]
     return lines[-1].removeprefix("proton: ") if lines else "no output"
 

@@ -279,6 +279,11 @@ bool hold_is_on(void)
 	return atomic_load(&is_holding);
 }
 
+bool hold_misses_launches(void)
+{
+	return !hold_is_on() && call_gate_has_other_users(CALL_GATE_LAUNCH);
+}
+
 void hold_end(void)
 {
 	if (!atomic_exchange(&is_holding, false))

@@ -33,6 +33,8 @@ bool hold_begin_to_attach(const char *devices);
 uint32_t hold_count_loose(void);
 /* True while this process holds its threads. */
 bool hold_is_on(void);
+/* Launches and loads of other threads, which PC sampling counts, may begin: nothing holds them. */
+bool hold_misses_launches(void);
 /* Since when, and the time for which this process has held threads until now. */
 uint64_t hold_since_ns(void);
 uint64_t hold_spent_ns(void);

@@ -109,7 +109,7 @@ void launch_timers_leave(void)
 
 void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 {
-	uint64_t entered_before = atomic_load(&entered);
+	uint64_t entered_before = atomic_load(&entered); /* first: a thread may enter now */
 	void *context = NULL;
 	struct timer *timer;
 	bool can_make;

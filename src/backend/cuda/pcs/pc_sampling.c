@@ -505,9 +505,7 @@ bool pc_sampling_stop(bool is_held)
 	 * CUPTI is left while it is subscribed, which no call of another thread may meet. Threads
 	 * that are not held have waited in callbacks, which they have to leave.
 	 */
-	is_ready = is_ready && is_held &&
-		   (hold_is_on() || !call_gate_has_other_users(CALL_GATE_LAUNCH)) &&
-		   hold_is_quiet();
+	is_ready = is_ready && is_held && !hold_misses_launches() && hold_is_quiet();
 	note_losses();
 	pthread_mutex_unlock(&pcs_lock);
 	pcs_modules_stop();
