@@ -13,11 +13,6 @@ __attribute__((unused)) static void replay(uint32_t exec)
 	fake.graph_launch(exec, "node", false);
 }
 
-__attribute__((unused)) static void end(void)
-{
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
-}
-
 /* A thread that replays a graph at each request, and lives until it has to end. */
 static struct {
 	pthread_t thread;

@@ -181,13 +181,18 @@ TEST(sampling_ends_after_a_capture_has)
 	end_capture();
 }
 
-/* Its beginning is not seen: its nodes are, and its end. */
-TEST(sampling_does_not_end_a_capture_that_is_older_than_the_session)
+static void begin_sampling_within_a_capture(void)
 {
 	begin_with_context();
 	begin_capture();
 	start_sampling("pcsampling");
 	await_captured_kernels();
+}
+
+/* Its beginning is not seen: its nodes are, and its end. */
+TEST(sampling_does_not_end_a_capture_that_is_older_than_the_session)
+{
+	begin_sampling_within_a_capture();
 	end();
 	CHECK_LT(0, fake.pcs_period(&gpu0)); /* enabled still */
 	end_capture();
@@ -219,10 +224,7 @@ TEST(a_session_without_samples_says_why_it_cannot_start_after_one_with_them)
 {
 	struct proton_error err;
 
-	begin_with_context();
-	begin_capture();
-	start_sampling("pcsampling");
-	await_captured_kernels();
+	begin_sampling_within_a_capture();
 	end();
 	CHECK_LT(0, fake.pcs_period(&gpu0)); /* enabled still */
 	CHECK_LT(rec_try_start((struct proton_session_options){.backend = "cupti"}, &err), 0);
@@ -267,10 +269,7 @@ TEST(a_launch_that_sees_a_session_begin_is_of_no_earlier_capture)
 
 TEST(a_capture_that_began_unseen_is_open_until_its_end)
 {
-	begin_with_context();
-	begin_capture();
-	start_sampling("pcsampling");
-	await_captured_kernels();
+	begin_sampling_within_a_capture();
 	end_capture();
 	end();
 	CHECK_U64(fake.pcs_period(&gpu0), 0);

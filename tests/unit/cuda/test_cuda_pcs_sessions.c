@@ -14,7 +14,7 @@ TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 	begin_with_context();
 	session = start_sampling("pcsampling");
 	launch_function("mm", NULL, 1000);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 1);
 	CHECK_U64(fake.calls("cuptiFinalize"), 1);
 	CHECK(!fake.pcs_is_started(&gpu0));
@@ -39,12 +39,12 @@ TEST(a_session_of_another_mode_releases_the_contexts)
 
 	begin_with_context();
 	start_sampling("pcsampling");
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 	enabled = fake.calls("cuptiPCSamplingEnable");
 	start();
 	CHECK_U64(fake.pcs_period(&gpu0), 0);
 	launch_function("mm", NULL, 1000);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 	CHECK_U64(fake.calls("cuptiPCSamplingEnable"), enabled);
 	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 1);
 	CHECK_U64(fake.calls("cuptiFinalize"), 2);
@@ -53,7 +53,7 @@ TEST(a_session_of_another_mode_releases_the_contexts)
 	take(77, "mm", 0, "wait", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "PC samples"), 5);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 }
 
 #define LAUNCHES 500 /* by each thread */
@@ -124,12 +124,20 @@ TEST(launches_in_flight_when_sampling_ends_leave_the_gate)
 		for (int i = 0; i < 4 && session == 0; i++)
 			CHECK_EQ(pthread_create(&threads[i], NULL, launch_until_the_end, NULL), 0);
 		usleep(2000);
-		rec_finalize(PROTON_ALL_SESSIONS, "none");
+		end();
 	}
 	atomic_store(&must_end, true);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	CHECK(call_gate_is_quiet());
+}
+
+static void run_on_thread(void *(*function)(void *))
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, function, NULL), 0);
+	pthread_join(thread, NULL);
 }
 
 static void *launch_once(void *unused)
@@ -141,43 +149,30 @@ static void *launch_once(void *unused)
 /* The other thread may call the driver at any moment, and CUPTI is left while it is subscribed. */
 TEST(cupti_is_left_after_sampling_only_if_no_other_thread_has_launched)
 {
-	pthread_t thread;
-
 	begin_with_context();
 	start_sampling("pcsampling");
 	launch_function("mm", NULL, 1000);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
 	start_sampling("pcsampling");
-	CHECK_EQ(pthread_create(&thread, NULL, launch_once, NULL), 0);
-	pthread_join(thread, NULL);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	run_on_thread(launch_once);
+	end();
 	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
-}
-
-static void end_all(void)
-{
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 static void *launch_and_end(void *unused)
 {
-	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
-					  .name = "mm",
-					  .context = context,
-					  .inside = end_all});
+	fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "mm", .context = context, .inside = end});
 	return unused;
 }
 
 TEST(a_launch_in_which_a_session_with_samples_ends_leaves_the_gate)
 {
-	pthread_t thread;
-
 	begin_with_context();
 	start_sampling("pcsampling");
 	launch_function("mm", NULL, 1000);
-	CHECK_EQ(pthread_create(&thread, NULL, launch_and_end, NULL), 0);
-	pthread_join(thread, NULL);
+	run_on_thread(launch_and_end);
 	CHECK_EQ(fake.calls("cuptiFinalize"), 0);
 	CHECK(call_gate_is_quiet());
 }
@@ -186,11 +181,11 @@ TEST(a_second_session_may_have_another_interval)
 {
 	begin_with_context();
 	start_sampling("pcsampling:interval=8192");
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 	start_sampling("pcsampling:serialized:interval=1024");
 	CHECK_U64(fake.pcs_period(&gpu0), 10);
 	CHECK(fake.pcs_is_serialized(&gpu0));
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 }
 
 /* The fake writes to the buffer of a disabled context when another one is enabled. */
@@ -200,13 +195,13 @@ TEST(the_buffer_of_a_disabled_context_stays_valid)
 	start_sampling("pcsampling");
 	fake.context_create(&gpu1);
 	fake.context_destroy(&gpu1);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 	for (int i = 0; i < 3; i++) {
 		start_sampling(i % 2 ? "pcsampling" : "pcsampling:interval=4096");
 		CHECK_U64(fake.pcs_period(&gpu0), i % 2 ? 14 : 12);
 		launch_function("mm", NULL, 1000);
 		take(77, "mm", 0, "wait", 5);
-		rec_finalize(PROTON_ALL_SESSIONS, "none");
+		end();
 	}
 	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 5);
 }
@@ -216,7 +211,7 @@ TEST(a_context_that_is_destroyed_between_two_sessions_is_forgotten)
 	int session = start_sampling("pcsampling");
 
 	fake.context_create(&gpu0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 	fake.context_destroy(&gpu0);
 	session = start_sampling("pcsampling");
 	fake.context_create(&gpu0_second);
@@ -227,7 +222,7 @@ TEST(a_context_that_is_destroyed_between_two_sessions_is_forgotten)
 	launch_function("mm", NULL, 1000);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "PC samples"), 5);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 }
 
 TEST(a_context_that_is_destroyed_in_a_session_of_another_mode_is_forgotten)
@@ -235,15 +230,15 @@ TEST(a_context_that_is_destroyed_in_a_session_of_another_mode_is_forgotten)
 	int session = start_sampling("pcsampling");
 
 	fake.context_create(&gpu0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 	start();
 	fake.context_destroy(&gpu0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 	session = start_sampling("pcsampling");
 	fake.context_create(&gpu0_second);
 	CHECK(fake.pcs_is_started(&gpu0_second));
 	CHECK_U64(rec_counter(session, "PC samples"), 0);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 }
 
 /* Callbacks of one launch: its begin, its end, and MODULE_PROFILED if modules are asked for. */
@@ -397,5 +392,5 @@ TEST(reads_are_rarer_while_few_pcs_come)
 	ns_until_reads(4);
 	before = fake.calls("cuptiPCSamplingGetData");
 	CHECK(ns_until_reads(before + 4) > 3 * 75000000ull);
-	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	end();
 }
