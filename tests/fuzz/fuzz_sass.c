@@ -14,12 +14,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
-static void check(const struct sass *sass, const struct code_object_function *function)
+/* A damaged cubin may have several functions of one name; the name finds one of them. */
+static void check(const struct sass *sass, uint32_t index,
+		  const struct code_object_function *function)
 {
-	uint32_t index = sass_function(sass, function->name);
 	uint64_t end = function->code_bytes < 65536 ? function->code_bytes : 65536;
 
-	if (index == SASS_FUNCTION_NONE)
+	if (sass_function(sass, function->name) == SASS_FUNCTION_NONE)
 		abort();
 	for (uint64_t pc = 0; pc < end; pc++) {
 		const char *text = sass_at(sass, index, pc);
@@ -29,11 +30,12 @@ static void check(const struct sass *sass, const struct code_object_function *fu
 	}
 }
 
-static void check_causes(const struct sass *sass, const struct code_object_function *function)
+static void check_causes(const struct sass *sass, uint32_t index,
+			 const struct code_object_function *function)
 {
 	struct sass_causes *causes;
 
-	if (sass_causes_open(sass, sass_function(sass, function->name), &causes, NULL) != PROTON_OK)
+	if (sass_causes_open(sass, index, &causes, NULL) != PROTON_OK)
 		abort();
 	for (uint32_t i = 0; i < 64 * SASS_WAITS; i++) {
 		const uint32_t *pcs;
@@ -61,9 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	if (sass_open_text(bytes, cubin_length, text, text_length, &sass, NULL) != PROTON_OK)
 		abort();
 	for (uint32_t i = 0; i < cubin.function_count && i < 16; i++)
-		check(sass, &cubin.functions[i]);
+		check(sass, i, &cubin.functions[i]);
 	for (uint32_t i = 0; i < cubin.function_count && i < 16; i++)
-		check_causes(sass, &cubin.functions[i]);
+		check_causes(sass, i, &cubin.functions[i]);
 	if (sass_at(sass, SASS_FUNCTION_NONE, 0) || sass_at(sass, cubin.function_count, 0))
 		abort();
 	sass_close(sass);
