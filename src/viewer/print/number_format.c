@@ -4,6 +4,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
 
 #define SCIENTIFIC_FROM 1e15 /* from here on a double cannot represent all integers exactly */
 #define SCIENTIFIC_BELOW 1e-6
@@ -27,6 +30,34 @@ struct number_format number_format_for(double largest, bool is_integer)
 	return style;
 }
 
+/*
+ * What "%.*f" writes, at a tenth of its price; 0 if the product is so large, or its fraction so near
+ * to a half, that its rounding could decide.
+ */
+static int write_fixed(char text[NUMBER_FORMAT_BYTES], int decimals, double value)
+{
+	static const double powers[] = {1, 10, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11};
+	double scaled = decimals < (int)ARRAY_LENGTH(powers) ? fabs(value) * powers[decimals]
+							     : 1e15;
+	double fraction = scaled - trunc(scaled);
+	char digits[24];
+	int at = sizeof(digits);
+	uint64_t rest;
+
+	if (!(scaled < 1e12) || fabs(fraction - 0.5) < 1e-3)
+		return 0;
+	rest = (uint64_t)scaled + (fraction > 0.5);
+	for (int i = 0; rest || i <= decimals; i++, rest /= 10) {
+		if (i && i == decimals)
+			digits[--at] = '.';
+		digits[--at] = (char)('0' + rest % 10);
+	}
+	if (value < 0)
+		digits[--at] = '-';
+	memcpy(text, digits + at, sizeof(digits) - (size_t)at);
+	return (int)sizeof(digits) - at;
+}
+
 size_t number_format_write(char text[NUMBER_FORMAT_BYTES], struct number_format style, double value)
 {
 	int length;
@@ -41,7 +72,7 @@ size_t number_format_write(char text[NUMBER_FORMAT_BYTES], struct number_format 
 		length = snprintf(text, NUMBER_FORMAT_BYTES, "%.0e", value);
 	else if (!style.decimals && fabs(value) < SCIENTIFIC_FROM && value == trunc(value))
 		length = snprintf(text, NUMBER_FORMAT_BYTES, "%" PRId64, (int64_t)value);
-	else
+	else if (!(length = write_fixed(text, style.decimals, value)))
 		length = snprintf(text, NUMBER_FORMAT_BYTES, "%.*f", style.decimals, value);
 	return (size_t)length;
 }

@@ -38,9 +38,12 @@ static size_t columns_of(uint32_t code)
 
 size_t text_columns(const char *text, size_t length)
 {
-	size_t columns = 0;
+	size_t columns;
 	size_t i = 0;
 
+	while (i < length && (unsigned char)text[i] < 0x80)
+		i++;
+	columns = i;
 	while (i < length) {
 		uint32_t code;
 
@@ -71,7 +74,7 @@ static size_t fitting_head(const char *text, size_t length, size_t columns)
 void text_shorten(struct out *out, const char *text, size_t length, size_t columns,
 		  const char *mark, bool keep_end)
 {
-	size_t total = text_columns(text, length);
+	size_t total = length > columns ? text_columns(text, length) : 0;
 	size_t mark_columns = text_columns(mark, strlen(mark));
 	size_t space = columns > mark_columns ? columns - mark_columns : 0;
 	size_t tail = keep_end ? space : space / 2;

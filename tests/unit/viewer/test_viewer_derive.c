@@ -374,3 +374,29 @@ TEST(numbers_have_about_five_digits_in_a_column)
 	CHECK_STR(formatted(100, false, NAN), "-");
 	CHECK_STR(formatted(100, false, INFINITY), "-");
 }
+
+/* Numbers of all sizes, halves of the last decimal, and their neighbors. */
+TEST(numbers_are_rounded_as_by_printf)
+{
+	uint64_t random = 1;
+
+	for (int i = 0; i < 300000; i++) {
+		struct number_format style = {.decimals = i % 12};
+		char text[NUMBER_FORMAT_BYTES], expected[512];
+		double number;
+
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		number = (double)(random >> 24) * pow(10, (int)(random >> 10 & 15) - 14);
+		if (i % 3 == 0)
+			number = (trunc(number) + 0.5) * pow(10, -style.decimals);
+		if (i % 3 == 1)
+			number = -nextafter(number, i % 2 ? 0 : INFINITY);
+		style.tiny = 0.5 * pow(10, -style.decimals);
+		if (fabs(number) < style.tiny || (!style.decimals && number == trunc(number)))
+			continue;
+		snprintf(expected, sizeof(expected), "%.*f", style.decimals, number);
+		text[number_format_write(text, style, number)] = '\0';
+		if (strcmp(text, expected) != 0)
+			CHECK_STR(text, expected);
+	}
+}
