@@ -1,6 +1,7 @@
 /* Conversion between doubles and decimal text. */
 #include "format/number.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -47,25 +48,58 @@ static size_t from_integer(double value, char *text)
 	return length + 2;
 }
 
-/*
- * Most other numbers are times in ms or us: multiples of 1e-6. With at most 15 digits, such a text
- * is what "%.15g" writes, which has an exponent below 1e-4. Returns 0 for all others.
- */
-static size_t from_millionths(double value, char *text)
+/* Writes digits, of which the first is worth 10^exponent; the last is one of the fraction. */
+static size_t write_digits(uint64_t digits, int count, int exponent, char *text)
 {
-	double millionths = rint(fabs(value) * 1e6);
-	size_t length;
-	uint64_t rest;
+	size_t point = exponent < 0 ? 1 : (size_t)exponent + 1;
+	size_t length = (size_t)(exponent < 0 ? count - exponent : count) + 1;
 
-	if (!(fabs(value) >= 1e-4 && millionths < 1e15 && millionths / 1e6 == fabs(value)))
-		return 0;
-	rest = (uint64_t)millionths % 1000000;
-	length = from_integer(trunc(value), text) - 1;
-	for (uint64_t unit = 100000; rest; unit /= 10) {
-		text[length++] = (char)('0' + rest / unit);
-		rest %= unit;
+	for (size_t i = length; i-- > 0;) {
+		text[i] = i == point ? '.' : (char)('0' + digits % 10);
+		digits /= i == point ? 1 : 10;
 	}
 	return length;
+}
+
+/*
+ * The shortest text of a fraction that "%.15g" to "%.17g" would write without an exponent, at a
+ * tenth of their price. 0: another number, or one so near to a limit that the errors of a long
+ * double (2^-64 of a product) could decide.
+ */
+static size_t from_fraction(double value, char *text)
+{
+	static const long double powers[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
+					     1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
+					     1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L};
+	double number = fabs(value);
+	double below = (number - nextafter(number, 0)) / 2; /* to the next double */
+	double above = (nextafter(number, INFINITY) - number) / 2;
+	int exponent = -4;
+
+	if (LDBL_MANT_DIG < 64 || !(number >= 1e-4 && number < 1e15))
+		return 0;
+	while (number * 1e4L >= powers[exponent + 5])
+		exponent++;
+	for (int count = 15; count <= 17; count++) {
+		long double power = powers[count - 1 - exponent];
+		long double scaled = number * power;
+		uint64_t digits = (uint64_t)(scaled + 0.5L);
+		long double error = fabsl((long double)digits / power - number);
+
+		if (fabsl(fabsl(scaled - (long double)digits) - 0.5L) < 0.01L ||
+		    digits >= (uint64_t)powers[count] || digits < (uint64_t)powers[count - 1])
+			return 0;
+		if (error < 0.99L * below) {
+			for (; digits % 10 == 0; digits /= 10)
+				count--;
+			*text = '-';
+			text += value < 0;
+			return write_digits(digits, count, exponent, text) + (value < 0);
+		}
+		if (error < 1.01L * above)
+			return 0;
+	}
+	return 0;
 }
 
 size_t number_from_double(double value, char text[NUMBER_TEXT_BYTES])
@@ -76,7 +110,7 @@ size_t number_from_double(double value, char text[NUMBER_TEXT_BYTES])
 
 	if (fabs(value) < PLAIN_INTEGER_MAX && value == floor(value))
 		return from_integer(value, text);
-	length = (int)from_millionths(value, text);
+	length = (int)from_fraction(value, text);
 	if (length)
 		return (size_t)length;
 	c = get_c_locale();

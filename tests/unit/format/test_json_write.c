@@ -191,6 +191,34 @@ TEST(times_have_the_digits_that_printf_finds)
 	}
 }
 
+/* Percentages, rates, and decimals of few digits beside their neighbors. */
+TEST(fractions_have_the_digits_that_printf_finds)
+{
+	uint64_t state = 88172645463325252u;
+	char expected[NUMBER_TEXT_BYTES + 1];
+
+	for (int i = 0; i < 400000; i++) {
+		double value;
+
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		value = (double)(state >> 11) * pow(2, -(int)(state % 64) - 3);
+		if (i % 4 == 1)
+			value = rint(value * 1e3) / 1e3;
+		if (i % 4 == 2)
+			value = -nextafter(rint(value * 1e6) / 1e6, i % 8 == 2 ? 0 : INFINITY);
+		if (i % 4 == 3)
+			value = pow(2, (int)(state >> 40 & 31) - 14) + (double)(i % 3) / 1024;
+		if (fabs(value) < 1e-4 || fabs(value) >= 1e15 || value == floor(value))
+			continue;
+		for (int digits = 15; digits <= 17; digits++) {
+			snprintf(expected, sizeof(expected), "%.*g", digits, value);
+			if (strtod(expected, NULL) == value)
+				break;
+		}
+		check_number(value, expected);
+	}
+}
+
 TEST(the_locale_of_the_program_does_not_matter)
 {
 	static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE.utf8", "de_DE"};
