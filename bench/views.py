@@ -7,8 +7,8 @@ revision and of the one to compare with. Each records a profile of N nodes and a
 2,000 nodes with the same times, because formats change, and prints each view of the profile, of
 the job's directory and of its merged file. In a round all views take turns on both sides.
 
-`plain` is the CPU time before, `ours` after: medians. `noise` is half of the interval of 95 % of
-the median of paired differences, as a share. A view is not slower if that interval is not above 2 %.
+`plain` is the CPU time before, `ours` after: medians. `noise` is half of the interval of 95 % of the
+median of paired differences, as a share. A view is not slower if that interval is not above 2 %.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ VIEWS = {
 
 def make_inputs(build: str, directory: str, nodes: int, ranks: int) -> dict[str, str]:
     """The profile, the job's directory and its merged file, by what they are called in a row."""
-    job = os.path.join(directory, "job")
-    os.makedirs(job)
+    job = os.path.join(directory, "job.ranks")
+    os.makedirs(os.path.join(job, "000-999"))
     for rank in range(ranks):
         # The file says which rank it is of.
         os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank % 8))
         path = record(build, directory, 2000, "proton", str(rank + 1))
-        os.replace(path, os.path.join(job, f"rank{rank:06}.proton"))
+        os.replace(path, os.path.join(job, "000-999", f"rank{rank:06}.proton"))
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         os.environ.pop(name, None)
     merged = os.path.join(directory, "merged.proton")

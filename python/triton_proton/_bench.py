@@ -91,7 +91,8 @@ def _add_kernels(node: dict[str, Any], found: dict[str, float]) -> None:
         _add_kernels(child, found)
 
 
-def _timing(name: str, calls: list[dict[str, float]]) -> Timing:
+def timing_of(name: str, calls: list[dict[str, float]]) -> Timing:
+    """From the times of the kernels of each call, in ms. ProtonError: a call has none."""
     names = {kernel: None for call in calls for kernel in call}
     kernels = {kernel: [call.get(kernel, 0.0) for call in calls] for kernel in names}
     times = [sum(call.values()) for call in calls]
@@ -152,5 +153,5 @@ def bench(
         turn, _, name = rest.partition("/")
         if label == _CALL and name in calls:
             _add_kernels(node, calls[name][int(turn)])
-    timings = {name: _timing(name, calls[name]) for name in named}
+    timings = {name: timing_of(name, calls[name]) for name in named}
     return timings["function"] if callable(functions) else timings

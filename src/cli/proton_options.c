@@ -22,13 +22,14 @@ static const char usage[] =
 	"       proton [OPTIONS] -- PROGRAM [ARGS...]\n"
 	"       proton ctl [PID|NAME] start|stop|snapshot|status|leave\n"
 	"       proton attach [-n PATH] PID\n"
+	"       proton bench [--runs N] [--against BASE] SCRIPT [ARGS...]\n"
 	"       proton doctor [--json] [--report FILE]\n"
 	"       proton mcp [--allow-run]\n"
 	"\n"
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
 
 /* Modules of the package. */
-static const char *const tools[] = {"attach", "doctor", "mcp"};
+static const char *const tools[] = {"attach", "bench", "doctor", "mcp"};
 
 static const char examples[] = "\n"
 			       "Examples:\n"

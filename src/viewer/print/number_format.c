@@ -36,7 +36,8 @@ struct number_format number_format_for(double largest, bool is_integer)
  */
 static int write_fixed(char text[NUMBER_FORMAT_BYTES], int decimals, double value)
 {
-	static const double powers[] = {1, 10, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11};
+	static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4,  1e5,
+					1e6, 1e7, 1e8, 1e9, 1e10, 1e11};
 	double scaled = decimals < (int)ARRAY_LENGTH(powers) ? fabs(value) * powers[decimals]
 							     : 1e15;
 	double fraction = scaled - trunc(scaled);
