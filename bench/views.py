@@ -7,8 +7,9 @@ revision and of the one to compare with. Each records a profile of N nodes and a
 2,000 nodes with the same times, because formats change, and prints each view of the profile, of
 the job's directory and of its merged file. In a round all views take turns on both sides.
 
-`plain` is the CPU time before, `ours` after: medians. `noise` is half of the interval of 95 % of the
-median of paired differences, as a share. A view is not slower if that interval is not above 2 %.
+`plain` is the CPU time before, `ours` after: medians. `noise` is half of the interval of 95 % of
+the median of paired differences, as a share. A view is not slower if that interval is not above
+2 %.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _SIDES = ("before", "after")
 
 
 class _Failure(Exception):
-    """What went wrong."""
+    """Its text is the message."""
 
 
 def _program(name: str) -> str:

@@ -31,8 +31,8 @@ struct number_format number_format_for(double largest, bool is_integer)
 }
 
 /*
- * What "%.*f" writes, at a tenth of its price; 0 if the product is so large, or its fraction so near
- * to a half, that its rounding could decide.
+ * The text of "%.*f", at a tenth of its price; 0 if the product is so large, or its fraction so
+ * near to a half, that its rounding could decide.
  */
 static int write_fixed(char text[NUMBER_FORMAT_BYTES], int decimals, double value)
 {
