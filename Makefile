@@ -16,7 +16,7 @@ RUN_TESTS = $(PY) tools/run_tests.py
 PACKAGE_SOURCES := $(shell find src include python meson.build meson_options.txt pyproject.toml \
 	README.md -type f ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: release build install demo setup-demo test test-aarch64 gpu-report analyze check check-fast sanitize tsan fuzz fuzz-targets mutate format bench clean help
+.PHONY: release build install demo setup-demo test test-aarch64 gpu-report analyze check check-fast sanitize tsan fuzz fuzz-targets mutate format bench evidence clean help
 
 build: $(BUILD)/build.ninja
 	@$(NINJA) $(BUILD)
@@ -36,6 +36,7 @@ help:
 	@echo 'make format    rewrite the C sources with clang-format'
 	@echo 'make gpu-report  run the tests that need a GPU and write gpu-report.json'
 	@echo 'make bench     measure and print the table of costs'
+	@echo 'make evidence  how often proton-viewer --brief names planted causes; SEEDS'
 	@echo 'make install   install the package into $(VENV)'
 	@echo 'make release   build and check the sdist and wheels in dist/; URL=... is the address'
 	@echo 'make clean     remove what was built, but not $(VENV)'
@@ -84,6 +85,12 @@ gpu-report: setup-demo
 
 bench: setup-demo
 	@$(IN_VENV) $(PY) bench/run.py
+
+# SEEDS=N: as many profiles of each cause and size.
+SEEDS ?= 20
+
+evidence: setup-demo build
+	@$(IN_VENV) $(PY) bench/evidence.py --build $(BUILD) --seeds $(SEEDS)
 
 # ---- for developers
 
