@@ -3,9 +3,9 @@
     python bench/evidence.py --build DIR [--seeds N] [--write]
 
 tests/python/planted.py makes profiles with one planted cause each, in two sizes, and clean ones; a
-seed changes all of their numbers. A row has the share of profiles with the planted kind in the first
-claim, for clean ones that of profiles without a claim of high confidence. The generator and the
-rules have one author, so that this is no independent score: programs of others are.
+seed changes all of their numbers. A row has the share of profiles with the planted kind in the
+first claim, for clean ones that of profiles without a claim of high confidence. The generator and
+the rules have one author: only programs of others give an independent score.
 """
 
 from __future__ import annotations
