@@ -13,13 +13,12 @@
 struct merge {
 	struct profile *target;
 	const struct profile *source;
-	uint32_t *nodes;  /* by node of the source, for merge_tree(); then of the last source */
-	uint32_t *places; /* by value of the source: value of the target */
+	/* Of the source, for merge_tree(); its nodes then of the last source. */
+	struct merge_maps maps;
 	size_t node_count, node_capacity, place_capacity;
 	uint32_t *frames;      /* by frame of the source: frame of the target, or NONE */
 	uint32_t *last_frames; /* the same map for the last source */
 	size_t frame_count, last_frame_count;
-	uint32_t *metrics;
 	uint32_t *devices;
 	bool *is_kernel_frame; /* by frame of the target */
 	size_t is_kernel_capacity;
@@ -32,8 +31,7 @@ struct merge {
 	uint32_t *older;            /* by value: the previous value of its metric */
 	size_t newest_capacity, older_capacity;
 	bool has_about;
-	size_t limit;   /* of nodes; 0: none */
-	uint32_t other; /* node for further ones; 0: none yet */
+	size_t limit; /* of nodes; 0: none */
 };
 
 /* Records an existing entry of the target. */
@@ -60,9 +58,9 @@ static void drop_maps(struct merge *merge)
 	free(merge->last_frames);
 	merge->last_frames = merge->frames;
 	merge->last_frame_count = merge->frames ? merge->frame_count : 0;
-	free(merge->metrics);
+	free(merge->maps.metrics);
 	free(merge->devices);
-	merge->frames = merge->metrics = merge->devices = NULL;
+	merge->frames = merge->maps.metrics = merge->devices = NULL;
 	hash_table_fini(&merge->strings);
 }
 
@@ -85,7 +83,7 @@ void merge_free(struct merge *merge)
 		return;
 	restore_kinds(merge);
 	drop_maps(merge);
-	FREE_ALL(merge->last_frames, merge->nodes, merge->places, merge->is_kernel_frame);
+	FREE_ALL(merge->last_frames, merge->maps.nodes, merge->maps.values, merge->is_kernel_frame);
 	hash_table_fini(&merge->children);
 	hash_table_fini(&merge->values);
 	hash_table_fini(&merge->kernels);
@@ -109,18 +107,13 @@ void merge_limit(struct merge *merge, size_t nodes)
 	merge->limit = nodes;
 }
 
-uint32_t merge_other(const struct merge *merge)
-{
-	return merge->other;
-}
-
 void merge_source(struct merge *merge, const struct profile *source)
 {
 	drop_maps(merge);
 	merge->source = source;
 	merge->frames = new_map(merge, source->frame_count);
 	merge->frame_count = source->frame_count;
-	merge->metrics = new_map(merge, source->metric_count);
+	merge->maps.metrics = new_map(merge, source->metric_count);
 	merge->devices = new_map(merge, source->device_count);
 }
 
@@ -221,16 +214,16 @@ static uint32_t other_node(struct merge *merge)
 	struct row_frame frame = {.kind = FRAME_NAME};
 	uint32_t id;
 
-	if (merge->other)
-		return merge->other;
+	if (merge->maps.other)
+		return merge->maps.other;
 	frame.name = profile_string(merge->target, MERGE_OTHER, strlen(MERGE_OTHER));
 	id = profile_frame(merge->target, frame);
-	merge->other = hash_table_find(&merge->children, hash_pair(0, id));
-	if (!merge->other) {
-		merge->other = profile_node(merge->target, 0, id);
-		index_entry(merge, &merge->children, hash_pair(0, id), merge->other);
+	merge->maps.other = hash_table_find(&merge->children, hash_pair(0, id));
+	if (!merge->maps.other) {
+		merge->maps.other = profile_node(merge->target, 0, id);
+		index_entry(merge, &merge->children, hash_pair(0, id), merge->maps.other);
 	}
-	return merge->other;
+	return merge->maps.other;
 }
 
 static uint32_t child_of(struct merge *merge, uint32_t parent, uint32_t frame)
@@ -294,10 +287,10 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 	uint32_t name;
 	uint32_t id;
 
-	if (!merge->metrics)
+	if (!merge->maps.metrics)
 		return NONE;
-	if (merge->metrics[source_metric] != NONE)
-		return merge->metrics[source_metric];
+	if (merge->maps.metrics[source_metric] != NONE)
+		return merge->maps.metrics[source_metric];
 	name = copy_string(merge, row->name);
 	if (row->type == PROTON_METRIC_INT64)
 		found = profile_metric_find(target, name, PROTON_METRIC_DOUBLE);
@@ -318,7 +311,7 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 		if (target->metric_count == count && profile_is_number(row->type))
 			target->metrics[id].flags &= row->flags;
 	}
-	merge->metrics[source_metric] = id;
+	merge->maps.metrics[source_metric] = id;
 	return id;
 }
 
@@ -368,7 +361,7 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 		}
 		guess = target->values[index].next;
 		if (v < merge->place_capacity)
-			merge->places[v] = index;
+			merge->maps.values[v] = index;
 		put_value(merge, index, source->values[v], is_new);
 	}
 }
@@ -553,10 +546,10 @@ static bool reserve_maps(struct merge *merge)
 	const struct profile *source = merge->source;
 
 	if (reserve_like(merge) &&
-	    array_reserve(&merge->nodes, &merge->node_capacity, source->node_count,
-			  sizeof(*merge->nodes)) &&
-	    array_reserve(&merge->places, &merge->place_capacity, source->value_count,
-			  sizeof(*merge->places)))
+	    array_reserve(&merge->maps.nodes, &merge->node_capacity, source->node_count,
+			  sizeof(*merge->maps.nodes)) &&
+	    array_reserve(&merge->maps.values, &merge->place_capacity, source->value_count,
+			  sizeof(*merge->maps.values)))
 		return true;
 	merge->target->out_of_memory = true;
 	return false;
@@ -569,11 +562,11 @@ static bool reserve_maps(struct merge *merge)
 static uint32_t node_for(struct merge *merge, uint32_t i)
 {
 	const struct profile_node *node = &merge->source->nodes[i];
-	uint32_t parent = merge->nodes[node->parent];
+	uint32_t parent = merge->maps.nodes[node->parent];
 	uint32_t frame = map_frame(merge, node->frame);
 
 	if (i < merge->node_count) {
-		uint32_t last = merge->nodes[i];
+		uint32_t last = merge->maps.nodes[i];
 		const struct profile_node *guess = &merge->target->nodes[last];
 
 		if (last && guess->parent == parent && guess->frame == frame)
@@ -582,18 +575,9 @@ static uint32_t node_for(struct merge *merge, uint32_t i)
 	return child_of(merge, parent, frame);
 }
 
-struct merge_maps merge_maps(const struct merge *merge)
+const struct merge_maps *merge_tree(struct merge *merge, const struct profile *source)
 {
-	return (struct merge_maps){.nodes = merge->nodes,
-				   .values = merge->places,
-				   .metrics = merge->metrics,
-				   .other = merge->other};
-}
-
-const uint32_t *merge_tree(struct merge *merge)
-{
-	const struct profile *source = merge->source;
-
+	merge_source(merge, source);
 	if (!reserve_maps(merge))
 		return NULL;
 	/* Keep metrics that no node has. */
@@ -602,11 +586,11 @@ const uint32_t *merge_tree(struct merge *merge)
 	for (uint32_t i = 0; i < source->device_count; i++)
 		map_device(merge, i);
 	for (uint32_t i = 0; i < source->node_count && !merge->target->out_of_memory; i++) {
-		merge->nodes[i] = i ? node_for(merge, i) : 0;
-		merge_values(merge, i, merge->nodes[i]);
-		merge_kernels(merge, i, merge->nodes[i]);
+		merge->maps.nodes[i] = i ? node_for(merge, i) : 0;
+		merge_values(merge, i, merge->maps.nodes[i]);
+		merge_kernels(merge, i, merge->maps.nodes[i]);
 	}
 	merge->node_count = source->node_count;
 	merge_about(merge);
-	return merge->target->out_of_memory ? NULL : merge->nodes;
+	return merge->target->out_of_memory ? NULL : &merge->maps;
 }

@@ -10,7 +10,6 @@
 #include "model/clamped.h"
 #include "model/merge.h"
 #include "model/profile.h"
-#include "model/rank_values.h"
 
 #define BUCKET_FIRST_LOG2 9u
 /* A damaged file may have any number of ranks: few of them do not make a million missing ones. */
@@ -350,7 +349,7 @@ static struct rank_values *pending_of(struct profile *target)
 	struct profile_ranks *ranks = target->ranks;
 
 	if (ranks->pending && ranks->pending->count == RANK_VALUES_MAX)
-		ranks_settle(target);
+		ranks_settle(target, NULL, NULL);
 	if (!ranks->pending)
 		ranks->pending = calloc(1, sizeof(*ranks->pending));
 	return ranks->pending;
@@ -394,14 +393,14 @@ static void settle_node(struct profile *target, uint32_t node, const uint64_t *t
 	}
 }
 
-void ranks_settle_with(struct profile *target, ranks_use_times *use, void *context)
+void ranks_settle(struct profile *target, ranks_use_times *use, void *context)
 {
 	struct profile_ranks *ranks = target->ranks;
 	struct rank_values *pending = ranks ? ranks->pending : NULL;
 	struct rank_block block = {0};
 
 	for (uint32_t node = 0; pending && node < target->node_count; node++) {
-		const uint64_t *times = rank_values_times(pending, node, &block);
+		const uint64_t *times = rank_values_numbers(pending, node, true, &block);
 
 		if (use)
 			use(context, node, times, pending->count);
@@ -412,11 +411,6 @@ void ranks_settle_with(struct profile *target, ranks_use_times *use, void *conte
 	rank_values_free(pending);
 	if (ranks)
 		ranks->pending = NULL;
-}
-
-void ranks_settle(struct profile *target)
-{
-	ranks_settle_with(target, NULL, NULL);
 }
 
 uint64_t ranks_pending_bytes(const struct profile *target)

@@ -17,7 +17,6 @@
 
 struct merge_maps;
 struct profile;
-struct rank_values;
 
 /* Times of all ranks in the nodes of a job that was merged just now; they are in a file. */
 struct rank_kept {
@@ -63,10 +62,9 @@ struct rank_origin {
  */
 void ranks_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
 	       const struct rank_origin *origin);
-void ranks_settle(struct profile *target);
-/* The same; `use` gets the times of each node first, by pending rank. */
+/* `use`, if it is not NULL, gets the times of each node first, by pending rank. */
 typedef void ranks_use_times(void *context, uint32_t node, const uint64_t *times, size_t count);
-void ranks_settle_with(struct profile *target, ranks_use_times *use, void *context);
+void ranks_settle(struct profile *target, ranks_use_times *use, void *context);
 /* Adds only the row of a rank, without its time, to a table of who is there. */
 void ranks_note(struct profile *target, const struct profile *source,
 		const struct rank_origin *origin);

@@ -13,7 +13,6 @@
 #include "model/fold.h"
 #include "model/load.h"
 #include "model/rollup.h"
-#include "model/sample_parts.h"
 
 #define MUST(condition)                                                                            \
 	do {                                                                                       \

@@ -285,8 +285,7 @@ struct merge *sum_begin(struct profile **sum_out)
 
 void sum_add(struct merge *merge, struct profile *source)
 {
-	merge_source(merge, source);
-	merge_tree(merge);
+	merge_tree(merge, source);
 	profile_free(source);
 }
 

@@ -80,7 +80,7 @@ static void write_series(struct table *table, const struct series *series)
 		if (isnan(value) || (value == 0 && !(own < 0 || own > 0)))
 			continue;
 		out_bytes(table->out, table->start.bytes, table->start.length);
-		out_text(table->out, text_of(table, step->sum, step->nodes[i]));
+		out_text(table->out, text_of(table, step->sum, step->maps->nodes[i]));
 		out_bytes(table->out, table->metric.bytes, table->metric.length);
 		out_byte(table->out, ',');
 		csv_number(table->out, value);

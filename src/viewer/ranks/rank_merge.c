@@ -121,13 +121,10 @@ static struct profile *load_rank(const struct rank_job *job, size_t number,
 	merge = sum_begin(&sum);
 	for (size_t i = start; i < end; i++) {
 		struct profile *profile = load_file(job, job->paths[i], reason);
+		const struct merge_maps *maps = merge_tree(merge, profile);
 
-		merge_source(merge, profile);
-		if (merge_tree(merge)) {
-			struct merge_maps maps = merge_maps(merge);
-
-			waits_copy(sum, profile, &maps);
-		}
+		if (maps)
+			waits_copy(sum, profile, maps);
 		compare_file(&files, profile, job->paths[i]);
 	}
 	merge_free(merge);
@@ -291,13 +288,9 @@ static void add_rank(struct merge *merge, const struct rank_job *job, size_t num
 		     struct profile *target)
 {
 	struct rank_job_source source;
-	struct merge_maps maps;
 
 	load_source(&source, job, number);
-	merge_source(merge, source.profile);
-	merge_tree(merge);
-	maps = merge_maps(merge);
-	ranks_add(target, source.profile, &maps, &source.origin);
+	ranks_add(target, source.profile, merge_tree(merge, source.profile), &source.origin);
 	profile_free(source.profile);
 	free(source.mixed);
 }
@@ -309,7 +302,7 @@ static int settle_ranks(struct rank_job *job, size_t first, struct profile *targ
 	if ((job->columns || job->keeps_times) && !target->out_of_memory && target->ranks &&
 	    target->ranks->pending)
 		return rank_times_settle(&job->times, first, target, err);
-	ranks_settle(target);
+	ranks_settle(target, NULL, NULL);
 	return PROTON_OK;
 }
 
@@ -344,17 +337,13 @@ static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *par
 static int add_part(const struct rank_job *job, struct merge *merge, struct profile *target,
 		    struct rank_part *part, struct proton_error *err)
 {
-	struct merge_maps maps;
 	int status = PROTON_OK;
 
 	if (!part->profile)
 		status = profile_load_bytes("part", part->bytes, part->length, &part->profile, err);
 	if (status != PROTON_OK)
 		return status;
-	merge_source(merge, part->profile);
-	merge_tree(merge);
-	maps = merge_maps(merge);
-	ranks_add_part(target, part->profile, &maps);
+	ranks_add_part(target, part->profile, merge_tree(merge, part->profile));
 	free_part(part);
 	return check_memory(job, target, err);
 }

@@ -31,9 +31,8 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 	step.sum = sum;
 	for (size_t i = 0; i < job.rank_count && status == PROTON_OK; i++) {
 		step.source = rank_job_load(&job, i, &step.rank);
-		merge_source(merge, step.source);
-		step.nodes = merge_tree(merge);
-		if (!step.nodes)
+		step.maps = merge_tree(merge, step.source);
+		if (!step.maps)
 			xgive_up();
 		status = visit(context, &step, err);
 		profile_free(step.source);
@@ -73,7 +72,7 @@ static void add_column(struct rank_rows *rows, const struct rank_scan_step *step
 	rows->is_inclusive = column->is_inclusive;
 	for (uint32_t i = 0; i < step->source->node_count; i++)
 		if (!isnan(column->values[i]))
-			rank_row_add(row_of_node(rows, step->nodes[i]), step->rank,
+			rank_row_add(row_of_node(rows, step->maps->nodes[i]), step->rank,
 				     column->values[i]);
 }
 

@@ -6,6 +6,7 @@
 #define VIEWER_RANKS_RANK_SCAN_H
 
 #include "base/err.h"
+#include "model/merge.h"
 #include "model/profile.h"
 #include "viewer/ranks/rank_numbers.h"
 
@@ -13,7 +14,7 @@
 struct rank_scan_step {
 	struct profile *source;
 	const struct profile *sum;
-	const uint32_t *nodes; /* of `sum`, by node of `source` */
+	const struct merge_maps *maps; /* from `source` to `sum` */
 	uint32_t rank;
 };
 

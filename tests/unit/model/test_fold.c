@@ -201,7 +201,7 @@ static struct profile *make_job(bool has_two)
 
 	for (uint32_t rank = 0; rank < 3; rank++)
 		ranks_merge(merge, target, make_rank((rank + 1) * 1000, has_two), rank);
-	ranks_settle(target);
+	ranks_settle(target, NULL, NULL);
 	merge_free(merge);
 	return ranks_reload(target);
 }

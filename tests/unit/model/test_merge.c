@@ -60,10 +60,8 @@ static struct profile *merged(struct profile *a, struct profile *b)
 	struct merge *merge = merge_new(target);
 	struct profile *sources[] = {a, b};
 
-	for (size_t i = 0; i < 2; i++) {
-		merge_source(merge, sources[i]);
-		CHECK(merge_tree(merge) != NULL);
-	}
+	for (size_t i = 0; i < 2; i++)
+		CHECK(merge_tree(merge, sources[i]) != NULL);
 	merge_free(merge);
 	CHECK(!target->out_of_memory);
 	return target;
