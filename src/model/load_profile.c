@@ -104,11 +104,8 @@ static uint32_t map_frame(struct view_loader *loader, uint32_t id)
 
 	if (id == 0 || id >= rows_of(loader, TABLE_FRAMES)) {
 		loader->profile->is_damaged = true;
-		if (!loader->unknown_frame) {
-			frame = (struct row_frame){.kind = FRAME_NAME};
-			frame.name = profile_string(loader->profile, "<unknown>", 9);
-			loader->unknown_frame = profile_frame(loader->profile, frame);
-		}
+		if (!loader->unknown_frame)
+			loader->unknown_frame = profile_name_frame(loader->profile, "<unknown>");
 		return loader->unknown_frame;
 	}
 	if (loader->frames[id])

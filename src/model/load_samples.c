@@ -33,9 +33,8 @@ struct run {
 /* A node that samples of a function are divided between. */
 struct target {
 	uint32_t node;
-	uint64_t weight;
-	uint64_t share; /* its part of the divided samples */
-	uint64_t left;  /* the rest of its share, while they are divided */
+	uint64_t weight; /* then the rest of its share, while the parts are divided */
+	uint64_t share;  /* its part of the divided samples */
 };
 
 /* Samples of one line with one reason; of one node, or to be divided. */
@@ -304,20 +303,18 @@ ARRAY_ORDER(compare_shares, struct share,
 	    ORDER_OF(b->remainder, a->remainder) ?: ORDER_OF(a->target, b->target))
 
 /*
- * Divides `samples` by the weights (or, if `by_left`, by what each target still has to get), by the
- * method of the largest remainder: the rounded parts add up to `samples`.
+ * Divides `samples` by the weights, by the method of the largest remainder: the rounded parts add
+ * up to `samples`.
  */
-static void divide_samples(const struct loading *loading, uint64_t samples, bool by_left,
-			   struct share *shares)
+static void divide_samples(const struct loading *loading, uint64_t samples, struct share *shares)
 {
 	__uint128_t sum = 0;
 	uint64_t rest = samples;
 
 	for (size_t i = 0; i < loading->target_count; i++)
-		sum += by_left ? loading->targets[i].left : loading->targets[i].weight;
+		sum += loading->targets[i].weight;
 	for (size_t i = 0; i < loading->target_count; i++) {
-		uint64_t weight = by_left ? loading->targets[i].left : loading->targets[i].weight;
-		__uint128_t product = (__uint128_t)samples * weight;
+		__uint128_t product = (__uint128_t)samples * loading->targets[i].weight;
 
 		shares[i] = (struct share){.target = (uint32_t)i,
 					   .part = sum ? (uint64_t)(product / sum) : 0,
@@ -349,10 +346,10 @@ static uint64_t divide_parts(struct loading *loading)
 	for (size_t i = 0; i < count; i++)
 		if (!loading->parts[i].node)
 			sum = clamped_u64(sum, loading->parts[i].samples);
-	divide_samples(loading, sum, false, shares);
+	divide_samples(loading, sum, shares);
 	for (size_t i = 0; i < loading->target_count; i++) {
 		loading->targets[shares[i].target].share = shares[i].part;
-		loading->targets[shares[i].target].left = shares[i].part;
+		loading->targets[shares[i].target].weight = shares[i].part;
 	}
 	for (size_t i = 0; i < count && !loading->profile->out_of_memory; i++) {
 		struct part part = loading->parts[i];
@@ -363,12 +360,12 @@ static uint64_t divide_parts(struct loading *loading)
 			loading->profile->is_damaged = true;
 			break;
 		}
-		divide_samples(loading, part.samples, true, shares);
+		divide_samples(loading, part.samples, shares);
 		for (size_t k = 0; k < loading->target_count; k++) {
 			struct target *target = &loading->targets[shares[k].target];
 
-			target->left -= shares[k].part < target->left ? shares[k].part
-								      : target->left;
+			target->weight -= shares[k].part < target->weight ? shares[k].part
+									  : target->weight;
 			if (shares[k].part)
 				add_part(loading, target->node + 1, part.frame, part.reason,
 					 shares[k].part);
@@ -396,11 +393,6 @@ static void add_value(struct profile *profile, uint32_t node, uint32_t name, uin
 		at = profile->values[at].next;
 	value = at ? &profile->values[at] : profile_value(profile, node, metric);
 	clamped_add(&value->as.int64, samples > INT64_MAX ? INT64_MAX : (int64_t)samples);
-}
-
-static uint32_t name_of(struct profile *profile, const char *name)
-{
-	return profile_string(profile, name, strlen(name));
 }
 
 /*
@@ -447,8 +439,8 @@ static uint32_t line_node(struct loading *loading, const struct lines *lines, ui
 static void add_line(struct loading *loading, uint32_t node, const struct part *parts, size_t count)
 {
 	struct profile *profile = loading->profile;
-	uint32_t selected = name_of(profile, SAMPLES_SELECTED);
-	uint32_t unknown = name_of(profile, SAMPLES_UNKNOWN);
+	uint32_t selected = profile_add_text(profile, SAMPLES_SELECTED);
+	uint32_t unknown = profile_add_text(profile, SAMPLES_UNKNOWN);
 	uint64_t stalled = 0;
 	uint64_t all = 0;
 
@@ -459,8 +451,8 @@ static void add_line(struct loading *loading, uint32_t node, const struct part *
 		if (reason != selected && reason != unknown)
 			stalled = clamped_u64(stalled, parts[i].samples);
 	}
-	add_value(profile, node, name_of(profile, SAMPLES_ALL), all);
-	add_value(profile, node, name_of(profile, SAMPLES_STALLED), stalled);
+	add_value(profile, node, profile_add_text(profile, SAMPLES_ALL), all);
+	add_value(profile, node, profile_add_text(profile, SAMPLES_STALLED), stalled);
 	for (size_t i = 0; i < count; i++)
 		if (loading->samples->reasons[parts[i].reason] != unknown)
 			add_value(profile, node, loading->samples->reasons[parts[i].reason],
@@ -495,7 +487,8 @@ static void add_parts(struct loading *loading, const struct lines *lines, uint64
 	}
 	free(known);
 	for (size_t i = 0; i < loading->target_count && divided; i++)
-		add_value(profile, loading->targets[i].node, name_of(profile, SAMPLES_APPORTIONED),
+		add_value(profile, loading->targets[i].node,
+			  profile_add_text(profile, SAMPLES_APPORTIONED),
 			  loading->targets[i].share);
 }
 
@@ -649,7 +642,7 @@ static bool alloc_samples(struct loading *loading)
 static void add_zeros(struct loading *loading)
 {
 	struct profile *profile = loading->profile;
-	uint32_t all = profile_string(profile, SAMPLES_ALL, strlen(SAMPLES_ALL));
+	uint32_t all = profile_add_text(profile, SAMPLES_ALL);
 	uint32_t metric = profile_metric(profile, all, PROTON_METRIC_INT64, 0);
 	bool *has_samples = calloc(profile->node_count + (size_t)1, sizeof(*has_samples));
 

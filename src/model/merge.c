@@ -211,13 +211,11 @@ static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 /* The node for all nodes beyond the limit. */
 static uint32_t other_node(struct merge *merge)
 {
-	struct row_frame frame = {.kind = FRAME_NAME};
 	uint32_t id;
 
 	if (merge->maps.other)
 		return merge->maps.other;
-	frame.name = profile_string(merge->target, MERGE_OTHER, strlen(MERGE_OTHER));
-	id = profile_frame(merge->target, frame);
+	id = profile_name_frame(merge->target, MERGE_OTHER);
 	merge->maps.other = hash_table_find(&merge->children, hash_pair(0, id));
 	if (!merge->maps.other) {
 		merge->maps.other = profile_node(merge->target, 0, id);
@@ -246,10 +244,7 @@ uint32_t merge_child(struct merge *merge, uint32_t parent, uint32_t source_frame
 
 uint32_t merge_child_named(struct merge *merge, uint32_t parent, const char *name)
 {
-	struct row_frame frame = {.kind = FRAME_NAME};
-
-	frame.name = profile_string(merge->target, name, strlen(name));
-	return child_of(merge, parent, profile_frame(merge->target, frame));
+	return child_of(merge, parent, profile_name_frame(merge->target, name));
 }
 
 /* ------------------------------------------------------------------ values */

@@ -59,12 +59,6 @@ const struct row_spread *ranks_spread(const struct profile *profile, uint32_t no
 		       : NULL;
 }
 
-const struct row_value_spread *ranks_value_spread(const struct profile *profile, uint32_t node,
-						  uint32_t metric)
-{
-	return profile->ranks ? value_spreads_find(&profile->ranks->values, node, metric) : NULL;
-}
-
 const uint64_t *ranks_column(const struct profile *profile, uint32_t node)
 {
 	const struct profile_ranks *ranks = profile->ranks;
@@ -217,11 +211,6 @@ static uint32_t number_of(const struct profile *profile, const char *key)
 	return number;
 }
 
-static uint32_t copy_text(struct profile *target, const char *text)
-{
-	return profile_string(target, text, strlen(text));
-}
-
 uint64_t *ranks_times(const struct profile *source, uint64_t *kernels_out)
 {
 	uint64_t *times = calloc(source->node_count, sizeof(*times));
@@ -305,20 +294,20 @@ static struct row_rank describe(struct profile *target, const struct profile *so
 		.state = source->is_damaged      ? RANK_DAMAGED
 			 : source->is_unfinished ? RANK_KILLED
 						 : RANK_FINISHED,
-		.host = copy_text(target, profile_info_text(source, "host")),
-		.job = copy_text(target, profile_info_text(source, "job")),
-		.gpu = copy_text(target, gpu_of_rank(source)),
+		.host = profile_add_text(target, profile_info_text(source, "host")),
+		.job = profile_add_text(target, profile_info_text(source, "job")),
+		.gpu = profile_add_text(target, gpu_of_rank(source)),
 		.pid = source->pid,
 		.attempt = number_of(source, "attempt"),
 		.world = number_of(source, "world_size"),
 		.shape = shape_of(source),
-		.version = copy_text(target, profile_info_text(source, "version")),
-		.reason = copy_text(target, origin->reason),
+		.version = profile_add_text(target, profile_info_text(source, "version")),
+		.reason = profile_add_text(target, origin->reason),
 		.number = origin->number,
 		.files = origin->files,
-		.launch = copy_text(target, profile_info_text(source, "launch")),
-		.process = copy_text(target, profile_info_text(source, "launcher")),
-		.mixed = copy_text(target, origin->mixed),
+		.launch = profile_add_text(target, profile_info_text(source, "launch")),
+		.process = profile_add_text(target, profile_info_text(source, "launcher")),
+		.mixed = profile_add_text(target, origin->mixed),
 		.flags = *profile_info_text(source, "rank") ? 0 : RANK_UNNAMED,
 	};
 
@@ -480,7 +469,7 @@ void ranks_add_part(struct profile *target, struct profile *source, const struct
 		for (size_t text = 0; text < ROW_TEXTS; text++) {
 			uint32_t *string = text_of(&row, text);
 
-			*string = copy_text(target, profile_text(source, *string));
+			*string = profile_add_text(target, profile_text(source, *string));
 		}
 		add_row(target, row);
 	}

@@ -88,9 +88,6 @@ double spread_imbalance(const struct row_spread *spread);
 /* Gives a node without statistics these. */
 void ranks_put_spread(struct profile *profile, uint32_t node, const struct row_spread *spread);
 
-/* The statistics of a value in a node; NULL if no rank has it. */
-const struct row_value_spread *ranks_value_spread(const struct profile *profile, uint32_t node,
-						  uint32_t metric);
 /* Makes the index of the columns' nodes. False: out of memory. */
 bool ranks_index_columns(struct profile_ranks *ranks);
 /* The times of a node by row of the table of ranks, 0 for none; NULL if it has no column. */

@@ -116,7 +116,7 @@ static uint32_t frame_of(struct lines *lines, const struct line_run *run)
 			return run->frame;
 		path[depth++] = at;
 	}
-	name = profile_string(lines->profile, run->function, strlen(run->function));
+	name = profile_add_text(lines->profile, run->function);
 	while (depth--)
 		frame = noinline_frame(lines, path[depth], name, frame);
 	return frame;
@@ -194,9 +194,9 @@ uint32_t lines_profile_frame(const struct lines *lines, uint32_t frame)
 				  .name = noinline ? noinline->name : lines->name,
 				  .line = line->line};
 
-	added.file = profile_string(profile, line->file, strlen(line->file));
+	added.file = profile_add_text(profile, line->file);
 	if (line->function)
-		added.name = profile_string(profile, line->function, strlen(line->function));
+		added.name = profile_add_text(profile, line->function);
 	note_file(lines->samples, added.file);
 	return profile_frame(profile, added);
 }

@@ -206,7 +206,7 @@ static int send_parts(int to, struct rank_parts *parts, struct proton_error *err
 	return status;
 }
 
-static int receive_parts(const struct rank_job *job, int from, struct rank_parts *parts,
+static int receive_parts(struct rank_job *job, int from, struct rank_parts *parts,
 			 struct proton_error *err)
 {
 	int status = PROTON_OK;
@@ -330,7 +330,7 @@ static int write_result(const struct profile *profile, const char *path, struct 
 }
 
 /* The sum of all ranks; an error if some are not finished and have to be. */
-static int sum_ranks(const struct merge_options *options, const struct rank_job *job,
+static int sum_ranks(const struct merge_options *options, struct rank_job *job,
 		     struct rank_parts *parts, struct profile **out, struct proton_error *err)
 {
 	int status = rank_merge_finish(job, parts, out, err);

@@ -49,7 +49,7 @@ struct rank_frames {
 static bool is_named(const struct profile *profile, uint32_t node, const char *name, bool by_path,
 		     enum name_style names)
 {
-	char *text = by_path ? rank_path_named(profile, node, names)
+	char *text = by_path ? rank_path(profile, node, names)
 			     : name_text(profile, profile->nodes[node].frame, names);
 	bool is_equal = strcmp(text, name) == 0;
 

@@ -211,7 +211,7 @@ static void mark_rank(struct check *check, uint32_t row_number, const char *text
 
 	check->is_mixed = true;
 	if (!row->mixed)
-		row->mixed = profile_string(check->merged, text, strlen(text));
+		row->mixed = profile_add_text(check->merged, text);
 }
 
 /* Marks the entries that have another value than most. */

@@ -122,7 +122,7 @@ void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pat
 		const char *name = by_pattern ? by_pattern : by_rules;
 
 		if (name)
-			profile->frames[i].name = profile_string(profile, name, strlen(name));
+			profile->frames[i].name = profile_add_text(profile, name);
 		free(by_rules);
 		free(by_pattern);
 	}

@@ -192,7 +192,7 @@ static char *path_of(const struct profile *profile, uint32_t node, enum name_sty
 	return path.bytes;
 }
 
-char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names)
+char *rank_path(const struct profile *profile, uint32_t node, enum name_style names)
 {
 	return path_of(profile, node, names, PATH_BYTES_MAX);
 }
@@ -200,11 +200,6 @@ char *rank_path_named(const struct profile *profile, uint32_t node, enum name_st
 char *rank_path_short(const struct profile *profile, uint32_t node)
 {
 	return path_of(profile, node, NAMES_RAW, SHORT_PATH_BYTES);
-}
-
-char *rank_path(const struct profile *profile, uint32_t node)
-{
-	return rank_path_named(profile, node, NAMES_RAW);
 }
 
 uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out)

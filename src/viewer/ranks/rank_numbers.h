@@ -64,11 +64,9 @@ void rank_rows_sort(struct rank_rows *rows);
 void rank_rows_fini(struct rank_rows *rows);
 
 /* The names of the frames above a node and of the node, joined by " > "; malloc'd. */
-char *rank_path(const struct profile *profile, uint32_t node);
-/* At most about 2 KB: its end. */
+char *rank_path(const struct profile *profile, uint32_t node, enum name_style names);
+/* With names as stored, and at most about 2 KB: its end. */
 char *rank_path_short(const struct profile *profile, uint32_t node);
-/* The same with C++ names in a style. */
-char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names);
 
 /* Numbers of the hosts, in the order of their first ranks, by row of the ranks; malloc'd. */
 uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out);

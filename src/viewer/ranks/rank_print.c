@@ -106,13 +106,10 @@ bool rank_report_state(const struct profile *profile)
 	return bad == 0;
 }
 
-/* ------------------------------------------------------------------ rows */
-
 char *rank_path_for(const struct profile *profile, uint32_t node, const struct report *report)
 {
-	return rank_path_named(profile, node,
-			       report->format == REPORT_TEXT ? report->options->style.names
-							     : NAMES_RAW);
+	return rank_path(profile, node,
+			 report->format == REPORT_TEXT ? report->options->style.names : NAMES_RAW);
 }
 
 /* ------------------------------------------------------------------ frames */
@@ -376,7 +373,7 @@ static void write_rows(const struct rank_rows *rows, struct report *report)
 
 	for (size_t i = 0; i < rows->count && i < limit && !json->out->errnum; i++) {
 		const struct rank_row *row = &rows->items[i];
-		char *path = rank_path(rows->profile, row->node);
+		char *path = rank_path(rows->profile, row->node, NAMES_RAW);
 
 		json_line_break(json);
 		json_begin_object(json);
