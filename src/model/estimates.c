@@ -123,7 +123,6 @@ static uint64_t rounded(double value)
 	return value >= 9e18 ? UINT64_MAX / 2 : value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 
-/* Multiplies the numbers of a node's kernels. */
 static void scale_kernels(struct profile *profile, uint32_t node, double time, double count)
 {
 	for (uint32_t k = profile->nodes[node].first_kernel; k; k = profile->kernels[k].next) {

@@ -122,13 +122,6 @@ static uint32_t map_frame(struct view_loader *loader, uint32_t id)
 	return loader->frames[id] - 1;
 }
 
-static bool is_metric_type(uint16_t type)
-{
-	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE ||
-	       type == PROTON_METRIC_STRING || type == PROTON_METRIC_INT64_VECTOR ||
-	       type == PROTON_METRIC_DOUBLE_VECTOR;
-}
-
 /* If a name has both integers and doubles, the integers become doubles: one metric with a sum. */
 static void map_metrics(struct view_loader *loader)
 {
@@ -151,7 +144,8 @@ static void map_metrics(struct view_loader *loader)
 		uint32_t name = map_string(loader, rows[i].name);
 		uint16_t type = rows[i].type;
 
-		if (!is_metric_type(type)) {
+		if (!profile_is_number(type) && type != PROTON_METRIC_STRING &&
+		    type != PROTON_METRIC_INT64_VECTOR && type != PROTON_METRIC_DOUBLE_VECTOR) {
 			profile->is_damaged = true;
 			continue;
 		}
@@ -231,31 +225,15 @@ static const uint64_t *view_vector(struct view_loader *loader, uint64_t at)
 	return words + at;
 }
 
-/* Adds a row's value to another epoch's, or stores it if `is_new`. */
-static void merge_value(struct view_loader *loader, uint32_t index, const struct row_value *row,
-			bool is_new, bool is_later)
-{
-	struct profile *profile = loader->profile;
-	uint16_t type = profile->metrics[profile->values[index].metric].type;
-	struct profile_value from = {.as.int64 = row->as.int64};
-	const uint64_t *vector = NULL;
-
-	if (loader->trace->is_widened[row->metric])
-		from.as.float64 = (double)row->as.int64;
-	else if (type == PROTON_METRIC_STRING)
-		from.as.string = map_string(loader, row->as.string);
-	else if (!profile_is_number(type) && !(vector = view_vector(loader, row->as.vector)))
-		return;
-	profile_value_add(profile, index, &from, vector, is_new, is_later);
-}
-
 static void copy_value(struct view_loader *loader, uint32_t node, const struct row_value *row)
 {
 	struct profile *profile = loader->profile;
+	struct profile_value from = {.as.int64 = row->as.int64};
+	const uint64_t *vector = NULL;
 	struct last_use *use;
-	bool is_new;
-	bool is_later;
+	bool is_new, is_later;
 	uint32_t metric;
+	uint16_t type;
 
 	if (row->metric >= rows_of(loader, TABLE_METRICS) || !loader->trace->metrics[row->metric]) {
 		profile->is_damaged = true;
@@ -275,7 +253,14 @@ static void copy_value(struct view_loader *loader, uint32_t node, const struct r
 	}
 	if (is_later)
 		use->epoch = row->epoch;
-	merge_value(loader, use->index, row, is_new, is_later);
+	type = profile->metrics[metric].type;
+	if (loader->trace->is_widened[row->metric])
+		from.as.float64 = (double)row->as.int64;
+	else if (type == PROTON_METRIC_STRING)
+		from.as.string = map_string(loader, row->as.string);
+	else if (!profile_is_number(type) && !(vector = view_vector(loader, row->as.vector)))
+		return;
+	profile_value_add(profile, use->index, &from, vector, is_new, is_later);
 }
 
 static void copy_values(struct view_loader *loader, uint32_t node, uint32_t first)
@@ -294,7 +279,6 @@ static void copy_values(struct view_loader *loader, uint32_t node, uint32_t firs
 
 /* ------------------------------------------------------------------ kernels */
 
-/* The buckets of a row; NULL if it has none. */
 static const uint32_t *buckets_of(struct view_loader *loader, const struct row_kernel *row)
 {
 	const struct row_histogram *rows = loader->view->table[TABLE_HISTOGRAMS];
@@ -309,18 +293,12 @@ static const uint32_t *buckets_of(struct view_loader *loader, const struct row_k
 	return rows[row->histogram].bucket;
 }
 
-static void merge_kernel(struct view_loader *loader, uint32_t index, const struct row_kernel *row)
+static void copy_kernel(struct view_loader *loader, uint32_t node, const struct row_kernel *row)
 {
 	const struct profile_kernel from = {.count = row->count,
 					    .total_ns = row->total_ns,
 					    .min_ns = row->min_ns,
 					    .max_ns = row->max_ns};
-
-	profile_kernel_add(loader->profile, index, &from, buckets_of(loader, row));
-}
-
-static void copy_kernel(struct view_loader *loader, uint32_t node, const struct row_kernel *row)
-{
 	struct profile *profile = loader->profile;
 	struct last_use *use;
 	ptrdiff_t row_index;
@@ -342,7 +320,7 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 		use->node_plus_1 = node + 1;
 		use->index = (uint32_t)(kernel - profile->kernels);
 	}
-	merge_kernel(loader, use->index, row);
+	profile_kernel_add(profile, use->index, &from, buckets_of(loader, row));
 	row_index = row - (const struct row_kernel *)loader->view->table[TABLE_KERNELS];
 	loader->kernels[row_index] = use->index + 1;
 	loader->kernel_nodes[row_index] = node + 1;
@@ -497,15 +475,6 @@ static void map_trace_strings(struct view_loader *loader)
 			map_string(loader, samples[i].as.string);
 }
 
-static void take_events(struct view_loader *loader)
-{
-	if (!rows_of(loader, TABLE_EVENTS))
-		return;
-	map_trace_strings(loader);
-	loader->profile->trace = loader->trace;
-	loader->trace = NULL;
-}
-
 /* ------------------------------------------------------------------ whole profiles */
 
 /* Selects the epochs of `phase`. False if there are none. */
@@ -598,13 +567,6 @@ static bool alloc_maps(struct view_loader *loader)
 			     sizeof(*profile->kernels));
 }
 
-static void free_maps(struct view_loader *loader)
-{
-	trace_free(loader->trace);
-	FREE_ALL(loader->frames, loader->kernels, loader->kernel_nodes, loader->metric_uses,
-		 loader->device_uses, loader->seen_values, loader->seen_kernels, loader->is_kept);
-}
-
 int profile_load_view(const struct profile_view *view, uint32_t phase, struct profile **out,
 		      struct proton_error *err)
 {
@@ -639,11 +601,17 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 		take_samples(&loader);
 		waits_load(profile, view, loader.trace->nodes);
 		ranks_load(profile, view, loader.trace->nodes, loader.trace->metrics);
-		take_events(&loader); /* and the maps that events need */
+		if (view->rows[TABLE_EVENTS]) {
+			map_trace_strings(&loader);
+			profile->trace = loader.trace;
+			loader.trace = NULL;
+		}
 	}
 	if (status == PROTON_OK && profile->out_of_memory)
 		status = err_nomem(err);
-	free_maps(&loader);
+	trace_free(loader.trace);
+	FREE_ALL(loader.frames, loader.kernels, loader.kernel_nodes, loader.metric_uses,
+		 loader.device_uses, loader.seen_values, loader.seen_kernels, loader.is_kept);
 	if (status == PROTON_OK)
 		*out = profile;
 	else

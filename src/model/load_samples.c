@@ -115,7 +115,6 @@ static uint32_t reason_metric(struct profile *profile, uint32_t reason)
 	return profile_string(profile, name, strlen(SAMPLES_REASON) + length);
 }
 
-/* The index of a stall reason. */
 static uint32_t find_reason(struct loading *loading, uint32_t string)
 {
 	struct profile_samples *samples = loading->samples;
@@ -143,11 +142,6 @@ static uint32_t reason_of(struct loading *loading, uint32_t string)
 	return loading->reasons[slot].reason;
 }
 
-static bool is_row_selected(struct loading *loading, uint32_t epoch)
-{
-	return epoch < loading->maps->epoch_count && loading->maps->is_selected[epoch];
-}
-
 static bool take_cells(struct loading *loading)
 {
 	const struct row_pc *rows = table_of(loading, TABLE_PCS);
@@ -159,7 +153,8 @@ static bool take_cells(struct loading *loading)
 	for (uint64_t i = 1; i < rows_of(loading, TABLE_PCS); i++) {
 		const struct row_pc *row = &rows[i];
 
-		if (!row->function || !is_row_selected(loading, row->epoch))
+		if (!row->function || row->epoch >= loading->maps->epoch_count ||
+		    !loading->maps->is_selected[row->epoch])
 			continue;
 		if (row->function >= rows_of(loading, TABLE_FUNCTIONS) || row->node >= nodes) {
 			loading->profile->is_damaged = true;
@@ -435,7 +430,6 @@ static uint32_t line_node(struct loading *loading, const struct lines *lines, ui
 	return node;
 }
 
-/* Adds cells of one node and one line. */
 static void add_line(struct loading *loading, uint32_t node, const struct part *parts, size_t count)
 {
 	struct profile *profile = loading->profile;
@@ -494,18 +488,12 @@ static void add_parts(struct loading *loading, const struct lines *lines, uint64
 
 /* ------------------------------------------------------------------ attribution */
 
-/* The first run that is not before (name, crc). */
-static size_t first_run(const struct loading *loading, uint32_t name, uint64_t crc)
-{
-	const struct run key = {.name = name, .crc = crc};
-
-	return ARRAY_COUNT_BEFORE(loading->run_count, i, compare_runs(&loading->runs[i], &key) < 0);
-}
-
 /* Adds the runs of a function with this CRC; UINT64_MAX: with any. */
 static void add_targets(struct loading *loading, uint32_t name, uint64_t crc)
 {
-	size_t i = first_run(loading, name, crc == UINT64_MAX ? 0 : crc);
+	const struct run key = {.name = name, .crc = crc == UINT64_MAX ? 0 : crc};
+	size_t i = ARRAY_COUNT_BEFORE(loading->run_count, r,
+				      compare_runs(&loading->runs[r], &key) < 0);
 
 	for (; i < loading->run_count && loading->runs[i].name == name &&
 	       (crc == UINT64_MAX || loading->runs[i].crc == crc);
@@ -531,39 +519,32 @@ static void find_targets(struct loading *loading, uint32_t function)
 		add_targets(loading, name, 0);
 }
 
-/* A kernel below the root, for samples of a function without any launch. */
-static uint32_t make_orphan(struct loading *loading, uint32_t function)
-{
-	const struct row_function *rows = table_of(loading, TABLE_FUNCTIONS);
-	struct row_frame frame = {.kind = FRAME_KERNEL,
-				  .name = string_of(loading, rows[function].name)};
-
-	return profile_node(loading->profile, 0, profile_frame(loading->profile, frame));
-}
-
 /* Divides the cells `from` to `to` of one function, and adds them to the tree. */
 static void attribute(struct loading *loading, struct profile_function *function,
 		      struct lines *lines, size_t from, size_t to)
 {
+	struct profile *profile = loading->profile;
+	struct row_frame frame = {.kind = FRAME_KERNEL, .name = function->name};
 	bool has_unknown = false;
 
 	loading->target_count = loading->part_count = 0;
 	for (size_t i = from; i < to; i++) {
 		const struct cell *cell = &loading->cells[i];
-		uint32_t frame = lines_add(lines, cell->offset, cell->samples);
+		uint32_t line = lines_frame(lines, cell->offset, cell->samples);
 
 		has_unknown |= !cell->node;
-		add_part(loading, cell->node, frame, cell->reason, cell->samples);
+		add_part(loading, cell->node, line, cell->reason, cell->samples);
 	}
 	if (has_unknown)
 		find_targets(loading, loading->cells[from].function);
+	/* Samples of a function without any launch are of a kernel below the root. */
 	if (has_unknown && !loading->target_count)
-		add_target(loading, make_orphan(loading, loading->cells[from].function), 1);
+		add_target(loading, profile_node(profile, 0, profile_frame(profile, frame)), 1);
 	unite_targets(loading);
 	if (loading->target_count)
 		function->apportioned = divide_parts(loading);
 	ARRAY_SORT(loading->parts, loading->part_count, compare_parts);
-	if (!loading->profile->out_of_memory)
+	if (!profile->out_of_memory)
 		add_parts(loading, lines, function->apportioned);
 }
 

@@ -5,8 +5,9 @@
  * a fixed depth and is read by plain functions. Three facts are known only later:
  *
  * - A node's name follows its children, so frames are set when a node closes.
- * - The inclusive names are on ROOT, which closes last (load_tree_metrics.c).
- * - If a metric is "0" in one place and "0.5" in another, it is a double metric (load_tree_metrics.c).
+ * - The inclusive names are on ROOT, which closes last.
+ * - If a metric is "0" in one place and "0.5" in another, it is a double metric. The end of
+ *   load_tree_metrics.c settles both.
  */
 #include "model/load_tree.h"
 
@@ -55,7 +56,6 @@ static void read_frame(struct tree_loader *loader, struct open_node *open)
 
 /* ------------------------------------------------------------------ devices */
 
-/* Reads the five properties of a device. */
 static void read_device(struct tree_loader *loader, uint32_t index)
 {
 	struct profile *profile = loader->profile;
@@ -109,7 +109,7 @@ static void read_devices(struct tree_loader *loader)
 	}
 }
 
-/* ------------------------------------------------------------------ what hatchet has no member for */
+/* ------------------------------------------------------------------ the member "proton" */
 
 static uint32_t limited_u32(uint64_t value)
 {

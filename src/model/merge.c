@@ -134,16 +134,6 @@ static uint32_t copy_string(struct merge *merge, uint32_t string)
 	return found;
 }
 
-static void note_kernel_frame(struct merge *merge, uint32_t frame)
-{
-	if (!array_reserve_zeros(&merge->is_kernel_frame, &merge->is_kernel_capacity,
-				 (size_t)frame + 1, sizeof(*merge->is_kernel_frame))) {
-		merge->target->out_of_memory = true;
-		return;
-	}
-	merge->is_kernel_frame[frame] = true;
-}
-
 static bool is_same_text(const struct merge *merge, uint32_t source, uint32_t target)
 {
 	const struct strings *from = &merge->source->strings;
@@ -202,8 +192,12 @@ static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 	id = last_frame(merge, source_frame);
 	if (id == NONE)
 		id = find_frame(merge, source_frame);
-	if (row->kind == FRAME_KERNEL)
-		note_kernel_frame(merge, id);
+	if (row->kind == FRAME_KERNEL &&
+	    array_reserve_zeros(&merge->is_kernel_frame, &merge->is_kernel_capacity, (size_t)id + 1,
+				sizeof(*merge->is_kernel_frame)))
+		merge->is_kernel_frame[id] = true;
+	else
+		merge->target->out_of_memory |= row->kind == FRAME_KERNEL;
 	merge->frames[source_frame] = id;
 	return id;
 }
@@ -249,7 +243,6 @@ uint32_t merge_child_named(struct merge *merge, uint32_t parent, const char *nam
 
 /* ------------------------------------------------------------------ values */
 
-/* Remembers the values of a metric of the target. */
 static void note_value(struct merge *merge, uint32_t metric, uint32_t value)
 {
 	if (!array_reserve_zeros(&merge->newest, &merge->newest_capacity, (size_t)metric + 1,
@@ -426,16 +419,7 @@ static uint32_t find_text(const struct merge *merge, uint32_t string)
 	return strings_find(&merge->target->strings, text, strlen(text));
 }
 
-static void copy_info(struct merge *merge)
-{
-	const struct profile *source = merge->source;
-
-	for (size_t i = 0; i < source->info_count; i++)
-		profile_info(merge->target, profile_text(source, source->info[i].key),
-			     profile_text(source, source->info[i].value));
-}
-
-/* Keeps info that is the same in all sources, and drops the rest. */
+/* Takes the info of the first source; then keeps what is the same in all, and drops the rest. */
 static void merge_info(struct merge *merge)
 {
 	const struct profile *source = merge->source;
@@ -443,6 +427,11 @@ static void merge_info(struct merge *merge)
 	struct hash_table pairs = {0};
 	size_t kept = 0;
 
+	for (size_t i = 0; i < source->info_count && !merge->has_about; i++)
+		profile_info(target, profile_text(source, source->info[i].key),
+			     profile_text(source, source->info[i].value));
+	if (!merge->has_about)
+		return;
 	for (size_t i = 0; i < source->info_count && target->info_count; i++) {
 		uint32_t key = find_text(merge, source->info[i].key);
 		uint32_t value = find_text(merge, source->info[i].value);
@@ -498,10 +487,7 @@ void merge_about(struct merge *merge)
 	target->file_bytes += source->file_bytes;
 	target->is_unfinished = target->is_unfinished || source->is_unfinished;
 	target->is_damaged = target->is_damaged || source->is_damaged;
-	if (merge->has_about)
-		merge_info(merge);
-	else
-		copy_info(merge);
+	merge_info(merge);
 	merge_counters(merge);
 	merge->has_about = true;
 }

@@ -38,21 +38,6 @@ static inline __attribute__((always_inline)) uint32_t append(struct profile *pro
 	append(profile, &(profile)->array, &(profile)->name##_count, &(profile)->name##_capacity,  \
 	       sizeof(*(profile)->array), row)
 
-void profile_append_first(struct profile *profile)
-{
-	APPEND(profile, frames, frame, NULL);
-	APPEND(profile, nodes, node, NULL);
-	APPEND(profile, values, value, NULL);
-	APPEND(profile, kernels, kernel, NULL);
-	APPEND(profile, configs, config, NULL);
-	APPEND(profile, histograms, histogram, NULL);
-	APPEND(profile, words, word, NULL);
-	if (profile->out_of_memory)
-		return;
-	profile->frames[0].kind = FRAME_ROOT;
-	profile->frames[0].name = profile_add_text(profile, "ROOT");
-}
-
 uint32_t profile_string(struct profile *profile, const char *text, size_t length)
 {
 	uint32_t id = strings_add(&profile->strings, text, length);

@@ -108,8 +108,6 @@ struct profile {
 /* An empty profile with a root. NULL if out of memory. Free it with profile_free(), NULL ok. */
 struct profile *profile_new(void);
 void profile_free(struct profile *profile);
-/* For profile_new(): the elements at index 0, and the root. */
-void profile_append_first(struct profile *profile);
 
 /*
  * Building. Each function returns an index. If out of memory it sets profile->out_of_memory and

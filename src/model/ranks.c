@@ -21,15 +21,13 @@ void ranks_free(struct profile_ranks *ranks)
 {
 	if (!ranks)
 		return;
-	FREE_ALL(ranks->rows, ranks->spreads, ranks->spread_of_node);
-	value_spreads_fini(&ranks->values);
-	free(ranks->columns);
+	hash_table_fini(&ranks->values.index);
 	hash_table_fini(&ranks->column_index);
-	free(ranks->cells);
 	rank_values_free(ranks->pending);
 	if (ranks->kept)
 		ranks->kept->free(ranks->kept);
-	free(ranks);
+	FREE_ALL(ranks->rows, ranks->spreads, ranks->spread_of_node, ranks->values.rows,
+		 ranks->columns, ranks->cells, ranks);
 }
 
 struct profile_ranks *ranks_of(struct profile *profile)
@@ -482,15 +480,6 @@ ARRAY_ORDER(compare_rows, struct row_rank,
 	    ORDER_OF(a->rank, b->rank) ?: ORDER_OF(a->attempt, b->attempt)
 	    ?: ORDER_OF(a->number, b->number))
 
-/* Rows after the first with a rank and attempt. */
-static void mark_duplicates(struct profile_ranks *ranks)
-{
-	for (size_t i = 1; i < ranks->count; i++)
-		if (ranks->rows[i].rank == ranks->rows[i - 1].rank &&
-		    ranks->rows[i].attempt == ranks->rows[i - 1].attempt)
-			ranks->rows[i].state = RANK_DUPLICATE;
-}
-
 static bool lacks_data(const struct row_rank *row)
 {
 	return row->state == RANK_KILLED || row->state == RANK_DAMAGED ||
@@ -505,12 +494,16 @@ void ranks_complete(struct profile *profile)
 	size_t at = 0;
 	size_t max;
 
-	if (count) {
+	if (count)
 		ARRAY_SORT(ranks->rows, count, compare_rows);
-		mark_duplicates(ranks);
+	for (size_t i = 0; i < count; i++) {
+		struct row_rank *row = &ranks->rows[i];
+
+		world = row->world > world ? row->world : world;
+		/* Rows after the first with a rank and attempt. */
+		if (i && row->rank == row[-1].rank && row->attempt == row[-1].attempt)
+			row->state = RANK_DUPLICATE;
 	}
-	for (size_t i = 0; i < count; i++)
-		world = ranks->rows[i].world > world ? ranks->rows[i].world : world;
 	max = count * WORLD_PER_RANK > WORLD_OF_FEW ? count * WORLD_PER_RANK : WORLD_OF_FEW;
 	max = max < WORLD_MAX ? max : WORLD_MAX;
 	world = world < max ? world : (uint32_t)max;
@@ -531,14 +524,6 @@ void ranks_complete(struct profile *profile)
 
 /* ------------------------------------------------------------------ loading */
 
-static uint32_t load_text(struct profile *profile, const struct profile_view *view, uint32_t id)
-{
-	uint32_t length;
-	const char *text = profile_view_string(view, id, &length);
-
-	return profile_string(profile, text, length);
-}
-
 static void load_rows(struct profile *profile, const struct profile_view *view)
 {
 	const struct row_rank *rows = view->table[TABLE_RANKS];
@@ -546,10 +531,12 @@ static void load_rows(struct profile *profile, const struct profile_view *view)
 	for (uint64_t i = 0; i < view->rows[TABLE_RANKS]; i++) {
 		struct row_rank row = rows[i];
 
-		for (size_t text = 0; text < ROW_TEXTS; text++) {
-			uint32_t *string = text_of(&row, text);
+		for (size_t number = 0; number < ROW_TEXTS; number++) {
+			uint32_t *string = text_of(&row, number);
+			uint32_t length;
+			const char *text = profile_view_string(view, *string, &length);
 
-			*string = load_text(profile, view, *string);
+			*string = profile_string(profile, text, length);
 		}
 		profile->is_unfinished |= lacks_data(&row);
 		add_row(profile, row);

@@ -415,22 +415,15 @@ static double percentile(const struct distribution *sum, double share)
 	return fmin(fmax(result, sum->min_ns), sum->max_ns);
 }
 
-static struct distribution *of_node(struct distribution **nodes, uint32_t node)
-{
-	if (!nodes[node])
-		nodes[node] = calloc(1, sizeof(*nodes[node]));
-	return nodes[node];
-}
-
 /* Adds a node's own kernels to its distribution. False if out of memory. */
 static bool add_own(const struct profile *profile, struct distribution **nodes, uint32_t node)
 {
 	for (uint32_t k = profile->nodes[node].first_kernel; k; k = profile->kernels[k].next) {
-		struct distribution *sum = of_node(nodes, node);
-
-		if (!sum)
+		if (!nodes[node])
+			nodes[node] = calloc(1, sizeof(*nodes[node]));
+		if (!nodes[node])
 			return false;
-		add_kernel(sum, profile, &profile->kernels[k]);
+		add_kernel(nodes[node], profile, &profile->kernels[k]);
 	}
 	return true;
 }

@@ -116,13 +116,6 @@ static uint64_t convert_bits(const struct rank_values *values, size_t r,
 
 /* ------------------------------------------------------------------ rows */
 
-void value_spreads_fini(struct value_spreads *spreads)
-{
-	free(spreads->rows);
-	hash_table_fini(&spreads->index);
-	*spreads = (struct value_spreads){0};
-}
-
 const struct row_value_spread *value_spreads_find(const struct value_spreads *spreads,
 						  uint32_t node, uint32_t metric)
 {
@@ -150,11 +143,6 @@ static struct row_value_spread *make_value_row(struct value_spreads *spreads, ui
 }
 
 /* ------------------------------------------------------------------ numbers of two types */
-
-static double as_double(union spread_number number, bool is_double)
-{
-	return is_double ? number.float64 : (double)number.int64;
-}
 
 /* Not a number is below all numbers. */
 static bool is_less(union spread_number a, union spread_number b, bool is_double)
@@ -236,7 +224,7 @@ static void add_minimum(struct row_value_spread *row, union spread_number value,
 static void add_value(struct row_value_spread *row, union spread_number value, uint32_t rank,
 		      bool is_double)
 {
-	double number = as_double(value, is_double);
+	double number = is_double ? value.float64 : (double)value.int64;
 
 	add_minimum(row, value, rank, is_double);
 	add_top(row, value, rank, row->ranks, is_double);

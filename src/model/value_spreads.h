@@ -64,8 +64,6 @@ struct value_spreads {
 	struct hash_table index; /* (node, metric) -> row */
 };
 
-void value_spreads_fini(struct value_spreads *spreads);
-
 /* NULL: no rank has such a value. */
 const struct row_value_spread *value_spreads_find(const struct value_spreads *spreads,
 						  uint32_t node, uint32_t metric);

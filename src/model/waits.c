@@ -476,11 +476,6 @@ static bool is_power(uint32_t stride)
 	return stride && !(stride & (stride - 1));
 }
 
-static uint32_t node_of(const struct profile_view *view, const uint32_t *nodes, uint32_t row)
-{
-	return row < view->rows[TABLE_NODES] ? nodes[row] : 0;
-}
-
 static void load_durations(struct profile *profile, const struct profile_view *view,
 			   const uint32_t *nodes)
 {
@@ -548,7 +543,7 @@ void waits_load(struct profile *profile, const struct profile_view *view, const 
 	load_durations(profile, view, nodes);
 	for (uint64_t i = 0; i < view->rows[TABLE_WAITS]; i++) {
 		struct row_wait row = rows[i];
-		uint32_t node = node_of(view, nodes, row.node);
+		uint32_t node = row.node < view->rows[TABLE_NODES] ? nodes[row.node] : 0;
 		uint32_t length;
 		const char *group = profile_view_string(view, row.group, &length);
 

@@ -269,14 +269,14 @@ static int turn_around(const void *what, uint64_t *sum_out, struct proton_error 
 	int status = PROTON_OK;
 
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]) && !status; i++) {
-		status = profile_regroup(what, groups[i], NULL, NULL, &turned, err);
+		status = profile_regroup(what, groups[i], 0, NULL, NULL, &turned, err);
 		if (status)
 			break;
 		*sum_out += sum_of(turned);
 		profile_free(turned);
 	}
 	if (!status)
-		status = profile_invert(what, 100, NULL, NULL, &turned, err);
+		status = profile_regroup(what, REGROUP_CALLERS, 100, NULL, NULL, &turned, err);
 	if (status)
 		return status;
 	*sum_out += sum_of(turned);

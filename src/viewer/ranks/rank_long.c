@@ -60,30 +60,23 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 	return table->texts[node];
 }
 
-/* A metric of a rank. */
-struct series {
-	const struct rank_scan_step *step;
-	const double *values, *own;
-};
-
-static void write_series(struct table *table, const struct series *series)
+/* A metric of a rank; `own` may be NULL. */
+static void write_series(struct table *table, const struct rank_scan_step *step,
+			 const double *values, const double *own)
 {
-	const struct rank_scan_step *step = series->step;
-
 	for (uint32_t i = 0; i < step->source->node_count && !table->out->errnum; i++) {
-		double value = series->values[i];
-		double own = series->own ? series->own[i] : NAN;
+		double of_frame = own ? own[i] : NAN;
 
 		/* Frames above and beside the recorded ones have zeros. */
-		if (isnan(value) || (value == 0 && !(own < 0 || own > 0)))
+		if (isnan(values[i]) || (values[i] == 0 && !(of_frame < 0 || of_frame > 0)))
 			continue;
 		out_bytes(table->out, table->start.bytes, table->start.length);
 		out_text(table->out, text_of(table, step->sum, step->maps->nodes[i]));
 		out_bytes(table->out, table->metric.bytes, table->metric.length);
 		out_byte(table->out, ',');
-		csv_number(table->out, value);
+		csv_number(table->out, values[i]);
 		out_byte(table->out, ',');
-		csv_number(table->out, own);
+		csv_number(table->out, of_frame);
 		out_byte(table->out, '\n');
 	}
 }
@@ -100,8 +93,7 @@ static void write_metric(struct table *table, const struct rank_scan_step *step,
 
 		table->metric.length = 0;
 		csv_quoted(&table->metric, name, strlen(name));
-		write_series(table,
-			     &(struct series){step, column.values, has_own ? own.values : NULL});
+		write_series(table, step, column.values, has_own ? own.values : NULL);
 		table->metrics_found++;
 	}
 	metric_column_fini(&own);

@@ -224,15 +224,15 @@ void rank_parts_fini(struct rank_parts *parts)
 	*parts = (struct rank_parts){0};
 }
 
-/* Ends a merge; its result is the profile of a part, or freed. */
-static int end_merge(struct merge *merge, struct profile *target, int status,
-		     struct rank_part *part, struct proton_error *err)
+/* Ends a merge; its result is stored, or freed. */
+static int end_merge(struct merge *merge, struct profile *target, int status, struct profile **out,
+		     struct proton_error *err)
 {
 	merge_free(merge);
 	if (status == PROTON_OK && target->out_of_memory)
 		status = err_nomem(err);
 	if (status == PROTON_OK)
-		part->profile = target;
+		*out = target;
 	else
 		profile_free(target);
 	return status;
@@ -312,7 +312,7 @@ static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *par
 		status = settle_ranks(job, first, target, err);
 	if (status == PROTON_OK)
 		status = check_memory(job, target, err);
-	return end_merge(merge, target, status, part, err);
+	return end_merge(merge, target, status, &part->profile, err);
 }
 
 /* Adds a part to a merge, and frees its content. */
@@ -330,18 +330,25 @@ static int add_part(struct rank_job *job, struct merge *merge, struct profile *t
 	return check_memory(job, target, err);
 }
 
+static int merge_parts(struct rank_job *job, struct rank_part *parts, size_t count,
+		       struct profile **out, struct proton_error *err)
+{
+	struct profile *target;
+	struct merge *merge = begin_merge(job, &target);
+	int status = PROTON_OK;
+
+	for (size_t i = 0; i < count && status == PROTON_OK; i++)
+		status = add_part(job, merge, target, &parts[i], err);
+	return end_merge(merge, target, status, out, err);
+}
+
 /* Replaces the last two parts, which are siblings. */
 static int merge_last(struct rank_job *job, struct rank_parts *parts, struct proton_error *err)
 {
 	struct rank_part *left = &parts->items[parts->count - 2];
 	struct rank_part sum = {.level = left->level + 1, .index = left->index / 2};
-	struct profile *target;
-	struct merge *merge = begin_merge(job, &target);
-	int status = add_part(job, merge, target, left, err);
+	int status = merge_parts(job, left, 2, &sum.profile, err);
 
-	if (status == PROTON_OK)
-		status = add_part(job, merge, target, left + 1, err);
-	status = end_merge(merge, target, status, &sum, err);
 	if (status == PROTON_OK) {
 		*left = sum;
 		parts->count--;
@@ -406,18 +413,12 @@ int rank_merge_finish(struct rank_job *job, struct rank_parts *parts, struct pro
 		      struct proton_error *err)
 {
 	struct profile *target;
-	struct merge *merge = begin_merge(job, &target);
-	int status = PROTON_OK;
+	int status = merge_parts(job, parts->items, parts->count, &target, err);
 
-	for (size_t i = 0; i < parts->count && status == PROTON_OK; i++)
-		status = add_part(job, merge, target, &parts->items[i], err);
-	merge_free(merge);
-	if (status == PROTON_OK)
-		ranks_complete(target);
-	if (status == PROTON_OK && target->out_of_memory)
-		status = err_nomem(err);
-	if (status == PROTON_OK)
-		status = rank_mix_check(job, target, err);
+	if (status != PROTON_OK)
+		return status;
+	ranks_complete(target);
+	status = target->out_of_memory ? err_nomem(err) : rank_mix_check(job, target, err);
 	if (status == PROTON_OK)
 		*out = target;
 	else

@@ -39,7 +39,6 @@ struct rank_job {
 /* A part of the tree: `index` of its level, as a profile or as a packed file. */
 struct rank_part {
 	uint32_t level;
-	uint32_t reserved;
 	uint64_t index;
 	struct profile *profile; /* NULL: `bytes` */
 	uint64_t length;
@@ -56,8 +55,8 @@ void rank_job_init(struct rank_job *job, char *const *paths, size_t count);
 void rank_job_fini(struct rank_job *job);
 size_t rank_job_chunks(const struct rank_job *job);
 /*
- * All files of rank `number` as one profile, with names that do not depend on the rank. The table of
- * ranks of `roster`, if it is not NULL, gets a row.
+ * All files of rank `number` as one profile, with names that do not depend on the rank. The table
+ * of ranks of `roster`, if it is not NULL, gets a row.
  */
 struct profile *rank_job_load(struct rank_job *job, size_t number, struct profile *roster,
 			      uint32_t *rank_out);

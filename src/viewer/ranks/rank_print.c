@@ -402,11 +402,11 @@ static void json_group(const struct rank_report *view, uint32_t number, const ch
 	json_key_uint64(json, "group", number + 1);
 	json_key_text(json, "shape", shape);
 	json_key_string(json, "members", members->bytes, members->length);
-	write_times(&group->time, rank_time_divisor("time/ms"), json);
+	write_times(&group->time, 1e6, json);
 	json_key_array(json, "rows");
 	/* With one group, these are the rows of the job. */
 	if (view->groups->count > 1 && group->count > 1) {
-		rank_rows_of_group(&rows, view->profile, "time/ms", view->groups->of_row, number);
+		rank_rows_of_group(&rows, view->profile, view->groups->of_row, number);
 		write_rows(&rows, report);
 		rank_rows_fini(&rows);
 	}
@@ -453,7 +453,7 @@ static void print_group_frames(const struct rank_report *view, uint32_t number,
 {
 	struct rank_rows rows;
 
-	rank_rows_of_group(&rows, view->profile, "time/ms", view->groups->of_row, number);
+	rank_rows_of_group(&rows, view->profile, view->groups->of_row, number);
 	if (rows.count) {
 		out_printf(report->out, "\ngroup %u: ranks ", number + 1);
 		rank_groups_members(view->groups, view->profile, number, RANGES_MAX, report->out);
@@ -498,7 +498,6 @@ static void write_json(const struct rank_report *view, struct report *report)
 	wait_report_json(view->profile, json);
 }
 
-/* In text below the frames. */
 static void print_others(const struct rank_report *view, struct report *report)
 {
 	if (wait_report_is_there(view->profile)) {

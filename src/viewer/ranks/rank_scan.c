@@ -72,22 +72,13 @@ static struct rank_row *row_of_node(struct rank_rows *rows, uint32_t node)
 	return &rows->items[node];
 }
 
-static void add_column(struct rank_rows *rows, const struct rank_scan_step *step,
-		       const struct metric_column *column)
-{
-	rows->is_inclusive = column->is_inclusive;
-	for (uint32_t i = 0; i < step->source->node_count; i++)
-		if (!isnan(column->values[i]))
-			rank_row_add(row_of_node(rows, step->maps->nodes[i]), step->rank,
-				     column->values[i]);
-}
-
 static int add_metrics(void *context, const struct rank_scan_step *step, struct proton_error *err)
 {
 	struct spreading *all = context;
 	int status = bounds_columns(step->source, all->count, ROW_BYTES, err);
 
 	for (size_t i = 0; i < all->count && status == PROTON_OK; i++) {
+		struct rank_rows *rows = &all->tables[i];
 		struct metric_column column = {0};
 		struct proton_error missing;
 
@@ -96,9 +87,13 @@ static int add_metrics(void *context, const struct rank_scan_step *step, struct 
 		/* A rank may lack a metric that another has. */
 		if (derive_column(step->derive, all->metrics[i], &column, &missing) == PROTON_OK &&
 		    column.values) {
-			add_column(&all->tables[i], step, &column);
 			all->has_metric[i] = true;
+			rows->is_inclusive = column.is_inclusive;
 		}
+		for (uint32_t n = 0; column.values && n < step->source->node_count; n++)
+			if (!isnan(column.values[n]))
+				rank_row_add(row_of_node(rows, step->maps->nodes[n]), step->rank,
+					     column.values[n]);
 		metric_column_fini(&column);
 	}
 	return status;

@@ -3,15 +3,10 @@
 
 #include "model/rollup.h"
 
-static uint32_t string(struct profile *profile, const char *text)
-{
-	return profile_string(profile, text, strlen(text));
-}
-
 static uint32_t metric(struct profile *profile, const char *name, enum proton_metric_type type,
 		       uint16_t flags)
 {
-	return profile_metric(profile, string(profile, name), (uint16_t)type, flags);
+	return profile_metric(profile, profile_add_text(profile, name), (uint16_t)type, flags);
 }
 
 /* ROOT(0) - a(1) - b(2) - c(3), and ROOT - d(4). */
@@ -110,7 +105,7 @@ static struct profile_kernel *kernel(struct profile *profile, uint32_t node, uin
 TEST(kernels_of_all_devices_roll_up)
 {
 	struct profile *profile = tree();
-	uint32_t cuda = string(profile, "CUDA");
+	uint32_t cuda = profile_add_text(profile, "CUDA");
 	uint32_t one = profile_device(profile, cuda, 0);
 	uint32_t two = profile_device(profile, cuda, 1);
 	struct column column;
@@ -140,7 +135,7 @@ TEST(kernels_of_all_devices_roll_up)
 TEST(an_extreme_of_some_kernels_is_unknown)
 {
 	struct profile *profile = tree();
-	uint32_t device = profile_device(profile, string(profile, "CUDA"), 0);
+	uint32_t device = profile_device(profile, profile_add_text(profile, "CUDA"), 0);
 	struct column column;
 
 	kernel(profile, 3, device, 2, 30, KERNEL_TIME_UNKNOWN, KERNEL_TIME_UNKNOWN);
@@ -158,7 +153,7 @@ TEST(time_and_count_add_kernels_and_metrics)
 {
 	struct profile *profile = tree();
 	uint32_t time = metric(profile, "time (ns)", PROTON_METRIC_INT64, METRIC_EXCLUSIVE);
-	uint32_t device = profile_device(profile, string(profile, "CUDA"), 0);
+	uint32_t device = profile_device(profile, profile_add_text(profile, "CUDA"), 0);
 	struct column column;
 
 	CHECK(!rollup_is_inclusive(profile, "time (ns)"));
