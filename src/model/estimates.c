@@ -123,7 +123,6 @@ static uint64_t rounded(double value)
 	return value >= 9e18 ? UINT64_MAX / 2 : value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 
-/* Multiplies the numbers of a node's kernels. */
 static void scale_kernels(struct profile *profile, uint32_t node, double time, double count)
 {
 	for (uint32_t k = profile->nodes[node].first_kernel; k; k = profile->kernels[k].next) {
@@ -211,7 +210,7 @@ double *estimates_halves(const struct profile *profile, bool is_inclusive)
 
 static void add_intervals(struct profile *profile)
 {
-	uint32_t name = profile_string(profile, ESTIMATES_INTERVAL, strlen(ESTIMATES_INTERVAL));
+	uint32_t name = profile_add_text(profile, ESTIMATES_INTERVAL);
 	uint32_t metric = profile_metric(profile, name, PROTON_METRIC_DOUBLE, METRIC_EXCLUSIVE);
 	double *halves = profile->out_of_memory ? NULL : estimates_halves(profile, false);
 
@@ -233,9 +232,8 @@ void estimates_settle(struct profile *profile)
 		return;
 	run = read_run(root);
 	remove_vector(profile, metric, 0);
-	samples = profile_metric(
-		profile, profile_string(profile, ESTIMATES_SAMPLES, strlen(ESTIMATES_SAMPLES)),
-		PROTON_METRIC_INT64, 0);
+	samples = profile_metric(profile, profile_add_text(profile, ESTIMATES_SAMPLES),
+				 PROTON_METRIC_INT64, 0);
 	for (uint32_t i = 1; i < profile->node_count && !profile->out_of_memory; i++)
 		if (profile->nodes[i].first_kernel)
 			settle_node(profile, &run, metric, samples, i);

@@ -34,11 +34,6 @@ static bool has_samples(const struct profile *profile, uint32_t node)
 	return v;
 }
 
-static bool is_line(const struct profile *profile, uint32_t node)
-{
-	return profile->frames[profile->nodes[node].frame].kind == FRAME_SOURCE;
-}
-
 size_t fold_allowed(const struct profile *profile, bool *is_hidden)
 {
 	bool *is_kernel = calloc(profile->node_count, sizeof(*is_kernel)); /* or below one */
@@ -51,7 +46,9 @@ size_t fold_allowed(const struct profile *profile, bool *is_hidden)
 			       profile->frames[node->frame].kind == FRAME_KERNEL;
 		/* A kernel that another tool sampled may have no time, by which it is known. */
 		if (!is_kernel[i] && has_samples(profile, i))
-			for (uint32_t at = i; !is_kernel[at] && is_line(profile, at);
+			for (uint32_t at = i;
+			     !is_kernel[at] &&
+			     profile->frames[profile->nodes[at].frame].kind == FRAME_SOURCE;
 			     at = profile->nodes[at].parent)
 				is_kernel[at] = true;
 	}

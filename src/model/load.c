@@ -88,21 +88,22 @@ static bool is_starting(const char *bytes, size_t length)
 /* Files that users pass by mistake; NULL if it is none of them. */
 static const char *known_stranger(const char *bytes, size_t length)
 {
+	static const struct {
+		const char *head, *what;
+	} packed[] = {
+		{"\x1f\x8b", "it is compressed with gzip; decompress it first (gunzip)"},
+		{"\x28\xb5\x2f\xfd", "it is compressed with zstd; decompress it first (unzstd)"},
+		{"\xfd\x37zXZ", "it is compressed with xz; decompress it first (unxz)"},
+		{"PK\x03\x04", "it is a zip archive; extract the profile first"},
+	};
+
 	if (length == 0)
 		return "it is empty";
 	if (is_starting(bytes, length))
 		return "it is empty: the process exited during startup";
-	if (begins_with(bytes, length, "\x1f\x8b", 2))
-		return "it is compressed with gzip; decompress it first (gunzip)";
-	if (begins_with(bytes, length, "\x28\xb5\x2f\xfd", 4))
-		return "it is compressed with zstd; decompress it first (unzstd)";
-	if (begins_with(bytes, length,
-			"\xfd"
-			"7zXZ",
-			5))
-		return "it is compressed with xz; decompress it first (unxz)";
-	if (begins_with(bytes, length, "PK\x03\x04", 4))
-		return "it is a zip archive; extract the profile first";
+	for (size_t i = 0; i < ARRAY_LENGTH(packed); i++)
+		if (begins_with(bytes, length, packed[i].head, strlen(packed[i].head)))
+			return packed[i].what;
 	if (first_of_text(bytes, length) == '{' && length < (1u << 30) &&
 	    memmem(bytes, length < 4096 ? length : 4096, "traceEvents", 11))
 		return "it is a Chrome trace; open it with a trace viewer such as ui.perfetto.dev";
@@ -315,13 +316,7 @@ int profile_load_file(const char *path, struct profile **out, struct proton_erro
 	return load_file(path, NULL, out, err);
 }
 
-int profile_load_next(const char *path, uint64_t *more_bytes, struct profile **out,
-		      struct proton_error *err)
-{
-	return profile_load_kept(path, NULL, more_bytes, out, err);
-}
-
-int profile_load_kept(const char *path, struct profile_bytes *kept, uint64_t *more_bytes,
+int profile_load_next(const char *path, struct profile_bytes *kept, uint64_t *more_bytes,
 		      struct profile **out, struct proton_error *err)
 {
 	int status = *out ? PROTON_OK

@@ -54,12 +54,10 @@ struct profile_bytes {
 
 /*
  * Loads one of several files that become one result, unless it is in *out already. *more_bytes, 0
- * at first, is what they cost beyond what their sizes allow.
+ * at first, is what they cost beyond what their sizes allow. `kept`, if it is not NULL, gets the
+ * bytes when they are read for the first time.
  */
-int profile_load_next(const char *path, uint64_t *more_bytes, struct profile **out,
-		      struct proton_error *err);
-/* The same from `kept`, which gets the bytes when they are read for the first time. */
-int profile_load_kept(const char *path, struct profile_bytes *kept, uint64_t *more_bytes,
+int profile_load_next(const char *path, struct profile_bytes *kept, uint64_t *more_bytes,
 		      struct profile **out, struct proton_error *err);
 
 #endif

@@ -26,15 +26,11 @@ struct last_use {
 struct view_loader {
 	const struct profile_view *view;
 	struct profile *profile;
-	bool *is_selected;    /* by epoch */
 	bool is_all_selected; /* no second pass over the nodes is needed then */
-	bool *is_kept;        /* by node of the view; NULL: all */
-	uint32_t *nodes;      /* maps: id of the view to id + 1 of the profile, 0 = none (yet) */
+	/* Its rows, and maps: id of the view to id + 1 of the profile, 0 = none (yet). */
+	struct profile_trace *trace;
+	bool *is_kept; /* by node of the view; NULL: all */
 	uint32_t *frames;
-	uint32_t *strings;
-	uint32_t *metrics;
-	bool *is_widened; /* by metric of the view: its integers are doubles in the profile */
-	uint32_t *devices;
 	uint32_t *kernels;
 	uint32_t *kernel_nodes;       /* by kernel row: its node + 1 */
 	struct last_use *metric_uses; /* by metric of the profile */
@@ -71,7 +67,7 @@ static bool is_epoch_selected(struct view_loader *loader, uint32_t epoch)
 		loader->profile->is_damaged = true;
 		return false;
 	}
-	return loader->is_selected[epoch];
+	return loader->trace->is_selected[epoch];
 }
 
 /* ------------------------------------------------------------------ strings, frames, metrics */
@@ -88,8 +84,8 @@ static uint32_t map_string(struct view_loader *loader, uint64_t id)
 		loader->profile->is_damaged = true;
 		return 0;
 	}
-	if (loader->strings[id])
-		return loader->strings[id] - 1;
+	if (loader->trace->strings[id])
+		return loader->trace->strings[id] - 1;
 	text = profile_view_string(loader->view, (uint32_t)id, &length);
 	if (string_entry_bytes(length) > loader->string_budget) {
 		loader->profile->is_damaged = true;
@@ -97,7 +93,7 @@ static uint32_t map_string(struct view_loader *loader, uint64_t id)
 	}
 	loader->string_budget -= string_entry_bytes(length);
 	string = profile_string(loader->profile, text, length);
-	loader->strings[id] = string + 1;
+	loader->trace->strings[id] = string + 1;
 	return string;
 }
 
@@ -108,11 +104,8 @@ static uint32_t map_frame(struct view_loader *loader, uint32_t id)
 
 	if (id == 0 || id >= rows_of(loader, TABLE_FRAMES)) {
 		loader->profile->is_damaged = true;
-		if (!loader->unknown_frame) {
-			frame = (struct row_frame){.kind = FRAME_NAME};
-			frame.name = profile_string(loader->profile, "<unknown>", 9);
-			loader->unknown_frame = profile_frame(loader->profile, frame);
-		}
+		if (!loader->unknown_frame)
+			loader->unknown_frame = profile_name_frame(loader->profile, "<unknown>");
 		return loader->unknown_frame;
 	}
 	if (loader->frames[id])
@@ -127,13 +120,6 @@ static uint32_t map_frame(struct view_loader *loader, uint32_t id)
 	}
 	loader->frames[id] = profile_frame_append(loader->profile, frame) + 1;
 	return loader->frames[id] - 1;
-}
-
-static bool is_metric_type(uint16_t type)
-{
-	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE ||
-	       type == PROTON_METRIC_STRING || type == PROTON_METRIC_INT64_VECTOR ||
-	       type == PROTON_METRIC_DOUBLE_VECTOR;
 }
 
 /* If a name has both integers and doubles, the integers become doubles: one metric with a sum. */
@@ -158,14 +144,15 @@ static void map_metrics(struct view_loader *loader)
 		uint32_t name = map_string(loader, rows[i].name);
 		uint16_t type = rows[i].type;
 
-		if (!is_metric_type(type)) {
+		if (!profile_is_number(type) && type != PROTON_METRIC_STRING &&
+		    type != PROTON_METRIC_INT64_VECTOR && type != PROTON_METRIC_DOUBLE_VECTOR) {
 			profile->is_damaged = true;
 			continue;
 		}
-		loader->is_widened[i] = type == PROTON_METRIC_INT64 && has_doubles[name];
-		if (loader->is_widened[i])
+		loader->trace->is_widened[i] = type == PROTON_METRIC_INT64 && has_doubles[name];
+		if (loader->trace->is_widened[i])
 			type = PROTON_METRIC_DOUBLE;
-		loader->metrics[i] =
+		loader->trace->metrics[i] =
 			profile_metric(profile, name, type,
 				       rows[i].flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY)) +
 			1;
@@ -191,7 +178,7 @@ static void map_devices(struct view_loader *loader)
 			return;
 		}
 		profile->devices[id] = row;
-		loader->devices[i] = id + 1;
+		loader->trace->devices[i] = id + 1;
 	}
 }
 
@@ -238,37 +225,21 @@ static const uint64_t *view_vector(struct view_loader *loader, uint64_t at)
 	return words + at;
 }
 
-/* Adds a row's value to another epoch's, or stores it if `is_new`. */
-static void merge_value(struct view_loader *loader, uint32_t index, const struct row_value *row,
-			bool is_new, bool is_later)
-{
-	struct profile *profile = loader->profile;
-	uint16_t type = profile->metrics[profile->values[index].metric].type;
-	struct profile_value from = {.as.int64 = row->as.int64};
-	const uint64_t *vector = NULL;
-
-	if (loader->is_widened[row->metric])
-		from.as.float64 = (double)row->as.int64;
-	else if (type == PROTON_METRIC_STRING)
-		from.as.string = map_string(loader, row->as.string);
-	else if (!profile_is_number(type) && !(vector = view_vector(loader, row->as.vector)))
-		return;
-	profile_value_add(profile, index, &from, vector, is_new, is_later);
-}
-
 static void copy_value(struct view_loader *loader, uint32_t node, const struct row_value *row)
 {
 	struct profile *profile = loader->profile;
+	struct profile_value from = {.as.int64 = row->as.int64};
+	const uint64_t *vector = NULL;
 	struct last_use *use;
-	bool is_new;
-	bool is_later;
+	bool is_new, is_later;
 	uint32_t metric;
+	uint16_t type;
 
-	if (row->metric >= rows_of(loader, TABLE_METRICS) || !loader->metrics[row->metric]) {
+	if (row->metric >= rows_of(loader, TABLE_METRICS) || !loader->trace->metrics[row->metric]) {
 		profile->is_damaged = true;
 		return;
 	}
-	metric = loader->metrics[row->metric] - 1;
+	metric = loader->trace->metrics[row->metric] - 1;
 	use = &loader->metric_uses[metric];
 	is_new = use->node_plus_1 != node + 1;
 	is_later = is_new || row->epoch >= use->epoch;
@@ -282,7 +253,14 @@ static void copy_value(struct view_loader *loader, uint32_t node, const struct r
 	}
 	if (is_later)
 		use->epoch = row->epoch;
-	merge_value(loader, use->index, row, is_new, is_later);
+	type = profile->metrics[metric].type;
+	if (loader->trace->is_widened[row->metric])
+		from.as.float64 = (double)row->as.int64;
+	else if (type == PROTON_METRIC_STRING)
+		from.as.string = map_string(loader, row->as.string);
+	else if (!profile_is_number(type) && !(vector = view_vector(loader, row->as.vector)))
+		return;
+	profile_value_add(profile, use->index, &from, vector, is_new, is_later);
 }
 
 static void copy_values(struct view_loader *loader, uint32_t node, uint32_t first)
@@ -301,7 +279,6 @@ static void copy_values(struct view_loader *loader, uint32_t node, uint32_t firs
 
 /* ------------------------------------------------------------------ kernels */
 
-/* The buckets of a row; NULL if it has none. */
 static const uint32_t *buckets_of(struct view_loader *loader, const struct row_kernel *row)
 {
 	const struct row_histogram *rows = loader->view->table[TABLE_HISTOGRAMS];
@@ -316,18 +293,12 @@ static const uint32_t *buckets_of(struct view_loader *loader, const struct row_k
 	return rows[row->histogram].bucket;
 }
 
-static void merge_kernel(struct view_loader *loader, uint32_t index, const struct row_kernel *row)
+static void copy_kernel(struct view_loader *loader, uint32_t node, const struct row_kernel *row)
 {
 	const struct profile_kernel from = {.count = row->count,
 					    .total_ns = row->total_ns,
 					    .min_ns = row->min_ns,
 					    .max_ns = row->max_ns};
-
-	profile_kernel_add(loader->profile, index, &from, buckets_of(loader, row));
-}
-
-static void copy_kernel(struct view_loader *loader, uint32_t node, const struct row_kernel *row)
-{
 	struct profile *profile = loader->profile;
 	struct last_use *use;
 	ptrdiff_t row_index;
@@ -335,11 +306,11 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 
 	if (row->count == 0) /* created, but never executed */
 		return;
-	if (row->device >= rows_of(loader, TABLE_DEVICES) || !loader->devices[row->device]) {
+	if (row->device >= rows_of(loader, TABLE_DEVICES) || !loader->trace->devices[row->device]) {
 		profile->is_damaged = true;
 		return;
 	}
-	device = loader->devices[row->device] - 1;
+	device = loader->trace->devices[row->device] - 1;
 	use = &loader->device_uses[device];
 	if (use->node_plus_1 != node + 1) {
 		struct profile_kernel *kernel = profile_kernel(profile, node, device);
@@ -349,7 +320,7 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 		use->node_plus_1 = node + 1;
 		use->index = (uint32_t)(kernel - profile->kernels);
 	}
-	merge_kernel(loader, use->index, row);
+	profile_kernel_add(profile, use->index, &from, buckets_of(loader, row));
 	row_index = row - (const struct row_kernel *)loader->view->table[TABLE_KERNELS];
 	loader->kernels[row_index] = use->index + 1;
 	loader->kernel_nodes[row_index] = node + 1;
@@ -456,14 +427,14 @@ static void copy_nodes(struct view_loader *loader)
 		if (loader->is_kept && i && !loader->is_kept[i])
 			continue;
 		if (i) {
-			if (parent >= i || !loader->nodes[parent]) {
+			if (parent >= i || !loader->trace->nodes[parent]) {
 				profile->is_damaged = true;
 				continue;
 			}
-			node = profile_node(profile, loader->nodes[parent] - 1,
+			node = profile_node(profile, loader->trace->nodes[parent] - 1,
 					    map_frame(loader, nodes[i].frame));
 		}
-		loader->nodes[i] = node + 1;
+		loader->trace->nodes[i] = node + 1;
 		copy_values(loader, node, nodes[i].first_value);
 		copy_kernels(loader, node, nodes[i].first_kernel);
 	}
@@ -476,14 +447,6 @@ static void take_samples(struct view_loader *loader)
 	const struct row_pc *pcs = loader->view->table[TABLE_PCS];
 	const struct row_function *functions = loader->view->table[TABLE_FUNCTIONS];
 	const struct row_source *sources = loader->view->table[TABLE_SOURCES];
-	struct samples_source source = {
-		.view = loader->view,
-		.is_selected = loader->is_selected,
-		.epoch_count = rows_of(loader, TABLE_EPOCHS),
-		.nodes = loader->nodes,
-		.kernel_nodes = loader->kernel_nodes,
-		.strings = loader->strings,
-	};
 
 	for (uint64_t i = 1; i < rows_of(loader, TABLE_PCS); i++)
 		map_string(loader, pcs[i].reason);
@@ -492,7 +455,7 @@ static void take_samples(struct view_loader *loader)
 	for (uint64_t i = 1; i < rows_of(loader, TABLE_SOURCES); i++)
 		map_string(loader, sources[i].path);
 	if (!loader->profile->out_of_memory)
-		load_samples(loader->profile, &source);
+		load_samples(loader->profile, loader->view, loader->trace, loader->kernel_nodes);
 }
 
 /* ------------------------------------------------------------------ events */
@@ -512,52 +475,6 @@ static void map_trace_strings(struct view_loader *loader)
 			map_string(loader, samples[i].as.string);
 }
 
-/* Moves the rows, and the maps from them to the profile, into the profile. */
-static void take_events(struct view_loader *loader)
-{
-	const struct profile_view *view = loader->view;
-	struct profile_trace *trace;
-
-	if (!rows_of(loader, TABLE_EVENTS))
-		return;
-	map_trace_strings(loader);
-	trace = calloc(1, sizeof(*trace));
-	if (!trace) {
-		loader->profile->out_of_memory = true;
-		return;
-	}
-	*trace = (struct profile_trace){
-		.lanes = view->table[TABLE_LANES],
-		.events = view->table[TABLE_EVENTS],
-		.samples = view->table[TABLE_SAMPLES],
-		.launches = view->table[TABLE_LAUNCHES],
-		.words = view->table[TABLE_VECTORS],
-		.lane_count = rows_of(loader, TABLE_LANES),
-		.event_count = rows_of(loader, TABLE_EVENTS),
-		.sample_count = rows_of(loader, TABLE_SAMPLES),
-		.launch_count = rows_of(loader, TABLE_LAUNCHES),
-		.word_count = rows_of(loader, TABLE_VECTORS),
-		.nodes = loader->nodes,
-		.metrics = loader->metrics,
-		.is_widened = loader->is_widened,
-		.devices = loader->devices,
-		.strings = loader->strings,
-		.is_selected = loader->is_selected,
-		.node_count = rows_of(loader, TABLE_NODES),
-		.metric_count = rows_of(loader, TABLE_METRICS),
-		.device_count = rows_of(loader, TABLE_DEVICES),
-		.string_count = rows_of(loader, TABLE_STRINGS),
-		.epoch_count = rows_of(loader, TABLE_EPOCHS),
-	};
-	loader->nodes = NULL;
-	loader->metrics = NULL;
-	loader->is_widened = NULL;
-	loader->devices = NULL;
-	loader->strings = NULL;
-	loader->is_selected = NULL;
-	loader->profile->trace = trace;
-}
-
 /* ------------------------------------------------------------------ whole profiles */
 
 /* Selects the epochs of `phase`. False if there are none. */
@@ -568,13 +485,51 @@ static bool select_epochs(struct view_loader *loader, uint32_t phase)
 	uint64_t selected = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
-		loader->is_selected[i] = (phase == PHASE_ALL || rows[i].phase == phase) &&
-					 !(rows[i].flags & EPOCH_CLEARED);
-		selected += loader->is_selected[i];
+		loader->trace->is_selected[i] = (phase == PHASE_ALL || rows[i].phase == phase) &&
+						!(rows[i].flags & EPOCH_CLEARED);
+		selected += loader->trace->is_selected[i];
 	}
 	/* The nodes are intact even if the file's table of epochs is lost. */
 	loader->is_all_selected = phase == PHASE_ALL && selected == count;
 	return selected || phase == PHASE_ALL;
+}
+
+/* The rows of events, with maps that are empty; NULL: out of memory. */
+static struct profile_trace *new_trace(const struct profile_view *view)
+{
+	const uint64_t *rows = view->rows;
+	struct profile_trace *trace = calloc(1, sizeof(*trace));
+
+	if (!trace)
+		return NULL;
+	*trace = (struct profile_trace){
+		.lanes = view->table[TABLE_LANES],
+		.events = view->table[TABLE_EVENTS],
+		.samples = view->table[TABLE_SAMPLES],
+		.launches = view->table[TABLE_LAUNCHES],
+		.words = view->table[TABLE_VECTORS],
+		.lane_count = rows[TABLE_LANES],
+		.event_count = rows[TABLE_EVENTS],
+		.sample_count = rows[TABLE_SAMPLES],
+		.launch_count = rows[TABLE_LAUNCHES],
+		.word_count = rows[TABLE_VECTORS],
+		.nodes = calloc(rows[TABLE_NODES] + 1, sizeof(*trace->nodes)),
+		.metrics = calloc(rows[TABLE_METRICS] + 1, sizeof(*trace->metrics)),
+		.is_widened = calloc(rows[TABLE_METRICS] + 1, sizeof(*trace->is_widened)),
+		.devices = calloc(rows[TABLE_DEVICES] + 1, sizeof(*trace->devices)),
+		.strings = calloc(rows[TABLE_STRINGS] + 1, sizeof(*trace->strings)),
+		.is_selected = calloc(rows[TABLE_EPOCHS] + 1, sizeof(*trace->is_selected)),
+		.node_count = rows[TABLE_NODES],
+		.metric_count = rows[TABLE_METRICS],
+		.device_count = rows[TABLE_DEVICES],
+		.string_count = rows[TABLE_STRINGS],
+		.epoch_count = rows[TABLE_EPOCHS],
+	};
+	if (trace->nodes && trace->metrics && trace->is_widened && trace->devices &&
+	    trace->strings && trace->is_selected)
+		return trace;
+	trace_free(trace);
+	return NULL;
 }
 
 static bool alloc_maps(struct view_loader *loader)
@@ -586,19 +541,14 @@ static bool alloc_maps(struct view_loader *loader)
 	uint64_t values = rows_of(loader, TABLE_VALUES);
 	uint64_t kernels = rows_of(loader, TABLE_KERNELS);
 
-	loader->nodes = calloc(nodes + 1, sizeof(*loader->nodes));
+	loader->trace = new_trace(loader->view);
 	loader->frames = calloc(rows_of(loader, TABLE_FRAMES) + 1, sizeof(*loader->frames));
-	loader->strings = calloc(rows_of(loader, TABLE_STRINGS) + 1, sizeof(*loader->strings));
-	loader->metrics = calloc(metrics + 1, sizeof(*loader->metrics));
-	loader->is_widened = calloc(metrics + 1, sizeof(*loader->is_widened));
-	loader->devices = calloc(devices + 1, sizeof(*loader->devices));
 	loader->kernels = calloc(kernels + 1, sizeof(*loader->kernels));
 	loader->kernel_nodes = calloc(kernels + 1, sizeof(*loader->kernel_nodes));
 	loader->metric_uses = calloc(metrics + 1, sizeof(*loader->metric_uses));
 	loader->device_uses = calloc(devices + 1, sizeof(*loader->device_uses));
 	loader->seen_values = calloc(1, bitmap_bytes(values));
 	loader->seen_kernels = calloc(1, bitmap_bytes(kernels));
-	loader->is_selected = calloc(rows_of(loader, TABLE_EPOCHS) + 1, 1);
 	loader->is_kept = calloc(nodes + 1, 1);
 	loader->string_budget = rows_of(loader, TABLE_STRINGS) * 8;
 	loader->word_budget = rows_of(loader, TABLE_VECTORS);
@@ -606,24 +556,15 @@ static bool alloc_maps(struct view_loader *loader)
 	/* Entries of strings mostly have 16 bytes or more. */
 	if (!hash_table_reserve(&profile->strings.index, rows_of(loader, TABLE_STRINGS) / 2))
 		return false;
-	return loader->nodes && loader->frames && loader->strings && loader->metrics &&
-	       loader->is_widened && loader->devices && loader->kernels && loader->kernel_nodes &&
+	return loader->trace && loader->frames && loader->kernels && loader->kernel_nodes &&
 	       loader->metric_uses && loader->device_uses && loader->seen_values &&
-	       loader->seen_kernels && loader->is_selected && loader->is_kept &&
+	       loader->seen_kernels && loader->is_kept &&
 	       array_reserve(&profile->nodes, &profile->node_capacity, nodes + 1,
 			     sizeof(*profile->nodes)) &&
 	       array_reserve(&profile->values, &profile->value_capacity, values + 1,
 			     sizeof(*profile->values)) &&
 	       array_reserve(&profile->kernels, &profile->kernel_capacity, kernels + 1,
 			     sizeof(*profile->kernels));
-}
-
-static void free_maps(struct view_loader *loader)
-{
-	FREE_ALL(loader->nodes, loader->frames, loader->strings, loader->metrics,
-		 loader->is_widened, loader->devices, loader->kernels, loader->kernel_nodes,
-		 loader->metric_uses, loader->device_uses, loader->seen_values,
-		 loader->seen_kernels, loader->is_selected, loader->is_kept);
 }
 
 int profile_load_view(const struct profile_view *view, uint32_t phase, struct profile **out,
@@ -658,13 +599,19 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 		copy_configs(&loader);
 		estimates_settle(profile);
 		take_samples(&loader);
-		waits_load(profile, view, loader.nodes);
-		ranks_load(profile, view, loader.nodes, loader.metrics);
-		take_events(&loader); /* and the maps that events need */
+		waits_load(profile, view, loader.trace->nodes);
+		ranks_load(profile, view, loader.trace->nodes, loader.trace->metrics);
+		if (view->rows[TABLE_EVENTS]) {
+			map_trace_strings(&loader);
+			profile->trace = loader.trace;
+			loader.trace = NULL;
+		}
 	}
 	if (status == PROTON_OK && profile->out_of_memory)
 		status = err_nomem(err);
-	free_maps(&loader);
+	trace_free(loader.trace);
+	FREE_ALL(loader.frames, loader.kernels, loader.kernel_nodes, loader.metric_uses,
+		 loader.device_uses, loader.seen_values, loader.seen_kernels, loader.is_kept);
 	if (status == PROTON_OK)
 		*out = profile;
 	else

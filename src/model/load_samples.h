@@ -5,21 +5,13 @@
 #include "format/profile_view.h"
 #include "model/profile.h"
 
-/* Maps of the loader of the tree; see load_profile.c. */
-struct samples_source {
-	const struct profile_view *view;
-	const bool *is_selected;      /* by epoch */
-	uint64_t epoch_count;         /* of is_selected */
-	const uint32_t *nodes;        /* id of the view to id + 1 of the profile, 0 = none */
-	const uint32_t *kernel_nodes; /* kernel row of the view to its node + 1 of the profile */
-	const uint32_t *strings;      /* all strings of samples are mapped */
-};
-
 /*
  * Adds the samples of the selected epochs. Numbers of a function are exact. Samples of unknown
  * launches are divided between the nodes where their function ran, in proportion to its time there;
- * the parts are integers that add up to the whole.
+ * the parts are integers that add up to the whole. `maps`: those of the loader, with all strings of
+ * samples; `kernel_nodes`: by row of a kernel, its node in the profile + 1.
  */
-void load_samples(struct profile *profile, const struct samples_source *source);
+void load_samples(struct profile *profile, const struct profile_view *view,
+		  const struct profile_trace *maps, const uint32_t *kernel_nodes);
 
 #endif

@@ -1,10 +1,15 @@
-/* Loader of a node's metrics in hatchet files, and of the kernel they describe. */
-#include "base/buf.h"
-#include "model/load_tree_parts.h"
+/*
+ * Loader of the metrics of nodes in hatchet files, and of the kernels they describe. Which metrics
+ * are inclusive (their names are on ROOT), and which are doubles although some values were written
+ * as integers, is known only after the whole tree.
+ */
+#include "model/load_tree.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 
 /* ------------------------------------------------------------------ numbers */
 
@@ -47,6 +52,19 @@ const char *tree_number_before(const char *begin, const char *end, uint32_t *num
 	return at;
 }
 
+static bool is_number(const struct token *token)
+{
+	return token->kind == TOKEN_INT64 || token->kind == TOKEN_UINT64 ||
+	       token->kind == TOKEN_DOUBLE;
+}
+
+static double number_of(const struct token *token)
+{
+	return token->kind == TOKEN_INT64    ? (double)token->as.int64
+	       : token->kind == TOKEN_UINT64 ? (double)token->as.uint64
+					     : token->as.float64;
+}
+
 /* The value for `name` on `node`: new, or the existing one if the name was given before. */
 static struct profile_value *value_for(struct tree_loader *loader, uint32_t node, uint32_t name,
 				       enum proton_metric_type type)
@@ -68,63 +86,40 @@ static struct profile_value *value_for(struct tree_loader *loader, uint32_t node
 	return value;
 }
 
-static void note_root_name(struct tree_loader *loader, uint32_t name, enum proton_metric_type type)
-{
-	struct root_metrics *root = &loader->root;
-
-	if (!array_reserve(&root->names, &root->capacity, root->count + 1, sizeof(*root->names))) {
-		loader->profile->out_of_memory = true;
-		return;
-	}
-	root->names[root->count++] = (struct root_name){.name = name, .type = (uint16_t)type};
-}
-
-static void store_int64(struct tree_loader *loader, uint32_t node, uint32_t name, int64_t value)
-{
-	if (node == 0 && !loader->is_root_rest) {
-		note_root_name(loader, name, PROTON_METRIC_INT64);
-		if (value == 0)
-			return;
-	}
-	value_for(loader, node, name, PROTON_METRIC_INT64)->as.int64 = value;
-}
-
-static void store_double(struct tree_loader *loader, uint32_t node, uint32_t name, double value)
-{
-	if (node == 0 && !loader->is_root_rest) {
-		note_root_name(loader, name, PROTON_METRIC_DOUBLE);
-		if (value == 0)
-			return;
-	}
-	value_for(loader, node, name, PROTON_METRIC_DOUBLE)->as.float64 = value;
-}
-
 /* Stores a number, string or word; anything that cannot be a metric is skipped. */
 static void store_scalar(struct tree_loader *loader, uint32_t node, uint32_t name,
 			 const struct token *token)
 {
+	enum proton_metric_type type = PROTON_METRIC_INT64;
+	struct profile_value value = {0};
+
 	switch (token->kind) {
 	case TOKEN_INT64:
-		store_int64(loader, node, name, token->as.int64);
+		value.as.int64 = token->as.int64;
 		break;
 	case TOKEN_BOOL:
-		store_int64(loader, node, name, token->as.boolean);
+		value.as.int64 = token->as.boolean;
 		break;
 	case TOKEN_UINT64:
-		store_double(loader, node, name, (double)token->as.uint64);
-		break;
 	case TOKEN_DOUBLE:
-		store_double(loader, node, name, token->as.float64);
+		type = PROTON_METRIC_DOUBLE;
+		value.as.float64 = number_of(token);
 		break;
-	case TOKEN_STRING: {
-		uint32_t text = tree_string(loader, token);
-
-		value_for(loader, node, name, PROTON_METRIC_STRING)->as.string = text;
+	case TOKEN_STRING:
+		type = PROTON_METRIC_STRING;
+		value.as.string = tree_string(loader, token);
 		break;
-	}
 	default:
-		break;
+		return;
 	}
+	if (node == 0 && !loader->is_root_rest && type != PROTON_METRIC_STRING) {
+		loader->profile->out_of_memory |=
+			!ARRAY_ADD(loader->root.names, loader->root.capacity, loader->root.count,
+				   (struct root_name){.name = name, .type = (uint16_t)type});
+		if (type == PROTON_METRIC_INT64 ? !value.as.int64 : value.as.float64 == 0)
+			return;
+	}
+	value_for(loader, node, name, type)->as = value.as;
 }
 
 static void int64s_to_doubles(uint64_t *elements, size_t count)
@@ -133,50 +128,37 @@ static void int64s_to_doubles(uint64_t *elements, size_t count)
 		elements[i] = bits_of_double((double)(int64_t)elements[i]);
 }
 
-/* Reads a list of numbers, after its begin token. A list of anything else is skipped. */
-static bool read_vector(struct tree_loader *loader, uint32_t node, uint32_t name)
+/* Reads a list of numbers. A list of anything else is skipped. */
+static void read_vector(struct tree_loader *loader, uint32_t node, uint32_t name)
 {
 	enum proton_metric_type type = PROTON_METRIC_INT64_VECTOR;
 	bool is_usable = true;
 	size_t count = 0;
 	struct token token;
-	enum token_kind kind;
 	uint32_t words;
 
-	while ((kind = token_next(loader->source, &token)) != TOKEN_ARRAY_END) {
-		double number = 0;
-
-		if (tree_has_failed(kind))
-			return false;
-		if (kind != TOKEN_INT64 && kind != TOKEN_UINT64 && kind != TOKEN_DOUBLE) {
-			is_usable = false;
-			if (!token_skip(loader->source, kind))
-				return false;
-		}
+	while (tree_next(loader, &token)) {
+		is_usable &= is_number(&token);
 		if (!is_usable)
 			continue;
 		if (!array_reserve(&loader->elements, &loader->element_capacity, count + 1,
 				   sizeof(*loader->elements))) {
 			loader->profile->out_of_memory = true;
-			return true;
+			return;
 		}
-		if (kind == TOKEN_INT64 && type == PROTON_METRIC_INT64_VECTOR) {
+		if (token.kind == TOKEN_INT64 && type == PROTON_METRIC_INT64_VECTOR) {
 			loader->elements[count++] = (uint64_t)token.as.int64;
 			continue;
 		}
 		if (type == PROTON_METRIC_INT64_VECTOR)
 			int64s_to_doubles(loader->elements, count);
 		type = PROTON_METRIC_DOUBLE_VECTOR;
-		number = kind == TOKEN_INT64    ? (double)token.as.int64
-			 : kind == TOKEN_UINT64 ? (double)token.as.uint64
-						: token.as.float64;
-		loader->elements[count++] = bits_of_double(number);
+		loader->elements[count++] = bits_of_double(number_of(&token));
 	}
-	if (!is_usable)
-		return true;
+	if (!is_usable || token.kind != TOKEN_ARRAY_END)
+		return;
 	words = profile_vector(loader->profile, loader->elements, count);
 	value_for(loader, node, name, type)->as.vector = words;
-	return true;
 }
 
 /* The metrics of a node that describe a kernel. */
@@ -231,12 +213,9 @@ static void store_kernel(struct tree_loader *loader, struct open_node *open,
 static bool take_kernel_metric(struct tree_loader *loader, struct kernel_metrics *metrics,
 			       uint32_t name, const struct token *token)
 {
-	bool is_number = token->kind == TOKEN_INT64 || token->kind == TOKEN_UINT64 ||
-			 token->kind == TOKEN_DOUBLE;
-
-	if (name == loader->time && is_number) {
+	if (name == loader->time && is_number(token)) {
 		metrics->time = *token;
-	} else if (name == loader->count && is_number) {
+	} else if (name == loader->count && is_number(token)) {
 		metrics->count = *token;
 	} else if (name == loader->device_type && token->kind == TOKEN_STRING) {
 		metrics->device_type = tree_string(loader, token);
@@ -256,29 +235,163 @@ static bool take_kernel_metric(struct tree_loader *loader, struct kernel_metrics
 	return true;
 }
 
-bool tree_read_metrics(struct tree_loader *loader, struct open_node *open)
+void tree_read_metrics(struct tree_loader *loader, struct open_node *open)
 {
 	struct kernel_metrics metrics = {.time.kind = TOKEN_END, .count.kind = TOKEN_END};
 	struct token token;
-	enum token_kind kind;
-	bool is_whole = true;
 
 	loader->root.is_known |= open->node == 0 && !loader->is_root_rest;
-	while ((kind = token_next(loader->source, &token)) == TOKEN_KEY) {
+	while (tree_next(loader, &token)) {
 		uint32_t name = tree_string(loader, &token);
 
-		kind = token_next(loader->source, &token);
+		tree_next(loader, &token);
 		if (take_kernel_metric(loader, &metrics, name, &token))
 			continue;
-		if (kind == TOKEN_ARRAY)
-			is_whole = read_vector(loader, open->node, name);
-		else if (kind == TOKEN_OBJECT)
-			is_whole = token_skip(loader->source, kind);
+		if (tree_open(loader, &token, TOKEN_ARRAY))
+			read_vector(loader, open->node, name);
 		else
 			store_scalar(loader, open->node, name, &token);
-		if (!is_whole || tree_has_failed(kind))
-			break;
 	}
 	store_kernel(loader, open, &metrics);
-	return is_whole && !tree_has_failed(kind);
+}
+
+/* ------------------------------------------------------------------ after the whole tree */
+
+ARRAY_ORDER(compare_root_names, struct root_name, ORDER_OF(a->name, b->name))
+
+struct metric_order {
+	uint32_t name;
+	uint32_t type;
+	uint32_t metric;
+};
+
+ARRAY_ORDER(compare_metric_orders, struct metric_order,
+	    ORDER_OF(a->name, b->name) ?: ORDER_OF(a->type, b->type))
+
+ARRAY_ORDER(compare_metric_names, struct metric_order, ORDER_OF(a->name, b->name))
+
+/*
+ * Names that are only on ROOT are metrics too; a kernel's built-ins only if there are no kernels.
+ */
+static void add_root_metrics(struct tree_loader *loader, const struct metric_order *orders,
+			     size_t count)
+{
+	const struct root_metrics *root = &loader->root;
+	struct profile *profile = loader->profile;
+
+	for (size_t i = 0; i < root->count; i++) {
+		const struct root_name *name = &root->names[i];
+		struct metric_order key = {.name = name->name};
+		bool is_built_in = name->name == loader->time || name->name == loader->count;
+
+		if ((i && name[-1].name == name->name) ||
+		    (is_built_in && profile->kernel_count > 1))
+			continue;
+		if (!count || !bsearch(&key, orders, count, sizeof(*orders), compare_metric_names))
+			profile_metric(profile, name->name, name->type, 0);
+	}
+}
+
+static void value_to_double(struct profile *profile, struct profile_value *value, uint16_t type)
+{
+	if (type == PROTON_METRIC_INT64)
+		value->as.float64 = (double)value->as.int64;
+	else
+		int64s_to_doubles(profile->words + value->as.vector + 1,
+				  profile->words[value->as.vector]);
+}
+
+/* Merges two metrics of the same name, one of integers and one of doubles. */
+static bool merge_number_types(struct profile *profile, const struct metric_order *orders,
+			       size_t count)
+{
+	uint32_t *into = malloc((profile->metric_count + 1) * sizeof(*into));
+	size_t kept = 0;
+	size_t merged = 0;
+
+	if (!into)
+		return false;
+	for (uint32_t i = 0; i < profile->metric_count; i++)
+		into[i] = i;
+	for (size_t i = 0; i + 1 < count; i++) {
+		uint32_t type = orders[i].type;
+
+		if (orders[i].name == orders[i + 1].name &&
+		    ((type == PROTON_METRIC_INT64 && orders[i + 1].type == PROTON_METRIC_DOUBLE) ||
+		     (type == PROTON_METRIC_INT64_VECTOR &&
+		      orders[i + 1].type == PROTON_METRIC_DOUBLE_VECTOR))) {
+			into[orders[i].metric] = orders[i + 1].metric;
+			merged++;
+		}
+	}
+	for (size_t i = 1; merged && i < profile->value_count; i++) {
+		struct profile_value *value = &profile->values[i];
+
+		if (into[value->metric] != value->metric) {
+			value_to_double(profile, value, profile->metrics[value->metric].type);
+			value->metric = into[value->metric];
+		}
+	}
+	/* Close the gaps; `into` becomes the new index of each remaining metric. */
+	for (uint32_t i = 0; merged && i < profile->metric_count; i++) {
+		if (into[i] != i)
+			continue;
+		into[i] = (uint32_t)kept;
+		profile->metrics[kept++] = profile->metrics[i];
+	}
+	for (size_t i = 1; merged && i < profile->value_count; i++)
+		profile->values[i].metric = into[profile->values[i].metric];
+	if (merged) {
+		profile->metric_count = kept;
+		hash_table_fini(&profile->metric_index);
+		profile->metrics_indexed = 0;
+		profile_metric(profile, profile->metrics[0].name, profile->metrics[0].type, 0);
+	}
+	free(into);
+	return true;
+}
+
+/* Metrics that are not on ROOT are exclusive. If ROOT is missing, the name decides. */
+static void settle_flags(struct profile *profile, const struct root_metrics *root)
+{
+	uint32_t cpu_time = profile_string(profile, "cpu_time (ns)", 13);
+
+	for (size_t i = 0; i < profile->metric_count; i++) {
+		struct row_metric *metric = &profile->metrics[i];
+		struct root_name key = {.name = metric->name};
+		bool is_inclusive = false;
+
+		if (!profile_is_number(metric->type))
+			is_inclusive = false;
+		else if (!root->is_known)
+			is_inclusive = metric->name != cpu_time;
+		else if (root->count)
+			is_inclusive = bsearch(&key, root->names, root->count, sizeof(key),
+					       compare_root_names) != NULL;
+		metric->flags = is_inclusive ? 0 : METRIC_EXCLUSIVE;
+	}
+}
+
+void tree_settle_metrics(struct tree_loader *loader)
+{
+	struct root_metrics *root = &loader->root;
+	struct profile *profile = loader->profile;
+	size_t count = profile->metric_count;
+	struct metric_order *orders = malloc((count + 1) * sizeof(*orders));
+
+	if (!orders) {
+		profile->out_of_memory = true;
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		orders[i] = (struct metric_order){.name = profile->metrics[i].name,
+						  .type = profile->metrics[i].type,
+						  .metric = i};
+	ARRAY_SORT(orders, count, compare_metric_orders);
+	ARRAY_SORT(root->names, root->count, compare_root_names);
+	add_root_metrics(loader, orders, count);
+	if (!merge_number_types(profile, orders, count))
+		profile->out_of_memory = true;
+	settle_flags(profile, root);
+	free(orders);
 }

@@ -13,13 +13,12 @@
 struct merge {
 	struct profile *target;
 	const struct profile *source;
-	uint32_t *nodes;  /* by node of the source, for merge_tree(); then of the last source */
-	uint32_t *places; /* by value of the source: value of the target */
+	/* Of the source, for merge_tree(); its nodes then of the last source. */
+	struct merge_maps maps;
 	size_t node_count, node_capacity, place_capacity;
 	uint32_t *frames;      /* by frame of the source: frame of the target, or NONE */
 	uint32_t *last_frames; /* the same map for the last source */
 	size_t frame_count, last_frame_count;
-	uint32_t *metrics;
 	uint32_t *devices;
 	bool *is_kernel_frame; /* by frame of the target */
 	size_t is_kernel_capacity;
@@ -32,8 +31,7 @@ struct merge {
 	uint32_t *older;            /* by value: the previous value of its metric */
 	size_t newest_capacity, older_capacity;
 	bool has_about;
-	size_t limit;   /* of nodes; 0: none */
-	uint32_t other; /* node for further ones; 0: none yet */
+	size_t limit; /* of nodes; 0: none */
 };
 
 /* Records an existing entry of the target. */
@@ -60,9 +58,9 @@ static void drop_maps(struct merge *merge)
 	free(merge->last_frames);
 	merge->last_frames = merge->frames;
 	merge->last_frame_count = merge->frames ? merge->frame_count : 0;
-	free(merge->metrics);
+	free(merge->maps.metrics);
 	free(merge->devices);
-	merge->frames = merge->metrics = merge->devices = NULL;
+	merge->frames = merge->maps.metrics = merge->devices = NULL;
 	hash_table_fini(&merge->strings);
 }
 
@@ -85,7 +83,7 @@ void merge_free(struct merge *merge)
 		return;
 	restore_kinds(merge);
 	drop_maps(merge);
-	FREE_ALL(merge->last_frames, merge->nodes, merge->places, merge->is_kernel_frame);
+	FREE_ALL(merge->last_frames, merge->maps.nodes, merge->maps.values, merge->is_kernel_frame);
 	hash_table_fini(&merge->children);
 	hash_table_fini(&merge->values);
 	hash_table_fini(&merge->kernels);
@@ -109,18 +107,13 @@ void merge_limit(struct merge *merge, size_t nodes)
 	merge->limit = nodes;
 }
 
-uint32_t merge_other(const struct merge *merge)
-{
-	return merge->other;
-}
-
 void merge_source(struct merge *merge, const struct profile *source)
 {
 	drop_maps(merge);
 	merge->source = source;
 	merge->frames = new_map(merge, source->frame_count);
 	merge->frame_count = source->frame_count;
-	merge->metrics = new_map(merge, source->metric_count);
+	merge->maps.metrics = new_map(merge, source->metric_count);
 	merge->devices = new_map(merge, source->device_count);
 }
 
@@ -139,16 +132,6 @@ static uint32_t copy_string(struct merge *merge, uint32_t string)
 	if (is_long)
 		index_entry(merge, &merge->strings, hash_u64(string), found);
 	return found;
-}
-
-static void note_kernel_frame(struct merge *merge, uint32_t frame)
-{
-	if (!array_reserve_zeros(&merge->is_kernel_frame, &merge->is_kernel_capacity,
-				 (size_t)frame + 1, sizeof(*merge->is_kernel_frame))) {
-		merge->target->out_of_memory = true;
-		return;
-	}
-	merge->is_kernel_frame[frame] = true;
 }
 
 static bool is_same_text(const struct merge *merge, uint32_t source, uint32_t target)
@@ -209,8 +192,12 @@ static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 	id = last_frame(merge, source_frame);
 	if (id == NONE)
 		id = find_frame(merge, source_frame);
-	if (row->kind == FRAME_KERNEL)
-		note_kernel_frame(merge, id);
+	if (row->kind == FRAME_KERNEL &&
+	    array_reserve_zeros(&merge->is_kernel_frame, &merge->is_kernel_capacity, (size_t)id + 1,
+				sizeof(*merge->is_kernel_frame)))
+		merge->is_kernel_frame[id] = true;
+	else
+		merge->target->out_of_memory |= row->kind == FRAME_KERNEL;
 	merge->frames[source_frame] = id;
 	return id;
 }
@@ -218,19 +205,17 @@ static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 /* The node for all nodes beyond the limit. */
 static uint32_t other_node(struct merge *merge)
 {
-	struct row_frame frame = {.kind = FRAME_NAME};
 	uint32_t id;
 
-	if (merge->other)
-		return merge->other;
-	frame.name = profile_string(merge->target, MERGE_OTHER, strlen(MERGE_OTHER));
-	id = profile_frame(merge->target, frame);
-	merge->other = hash_table_find(&merge->children, hash_pair(0, id));
-	if (!merge->other) {
-		merge->other = profile_node(merge->target, 0, id);
-		index_entry(merge, &merge->children, hash_pair(0, id), merge->other);
+	if (merge->maps.other)
+		return merge->maps.other;
+	id = profile_name_frame(merge->target, MERGE_OTHER);
+	merge->maps.other = hash_table_find(&merge->children, hash_pair(0, id));
+	if (!merge->maps.other) {
+		merge->maps.other = profile_node(merge->target, 0, id);
+		index_entry(merge, &merge->children, hash_pair(0, id), merge->maps.other);
 	}
-	return merge->other;
+	return merge->maps.other;
 }
 
 static uint32_t child_of(struct merge *merge, uint32_t parent, uint32_t frame)
@@ -253,15 +238,11 @@ uint32_t merge_child(struct merge *merge, uint32_t parent, uint32_t source_frame
 
 uint32_t merge_child_named(struct merge *merge, uint32_t parent, const char *name)
 {
-	struct row_frame frame = {.kind = FRAME_NAME};
-
-	frame.name = profile_string(merge->target, name, strlen(name));
-	return child_of(merge, parent, profile_frame(merge->target, frame));
+	return child_of(merge, parent, profile_name_frame(merge->target, name));
 }
 
 /* ------------------------------------------------------------------ values */
 
-/* Remembers the values of a metric of the target. */
 static void note_value(struct merge *merge, uint32_t metric, uint32_t value)
 {
 	if (!array_reserve_zeros(&merge->newest, &merge->newest_capacity, (size_t)metric + 1,
@@ -294,10 +275,10 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 	uint32_t name;
 	uint32_t id;
 
-	if (!merge->metrics)
+	if (!merge->maps.metrics)
 		return NONE;
-	if (merge->metrics[source_metric] != NONE)
-		return merge->metrics[source_metric];
+	if (merge->maps.metrics[source_metric] != NONE)
+		return merge->maps.metrics[source_metric];
 	name = copy_string(merge, row->name);
 	if (row->type == PROTON_METRIC_INT64)
 		found = profile_metric_find(target, name, PROTON_METRIC_DOUBLE);
@@ -318,7 +299,7 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 		if (target->metric_count == count && profile_is_number(row->type))
 			target->metrics[id].flags &= row->flags;
 	}
-	merge->metrics[source_metric] = id;
+	merge->maps.metrics[source_metric] = id;
 	return id;
 }
 
@@ -368,7 +349,7 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 		}
 		guess = target->values[index].next;
 		if (v < merge->place_capacity)
-			merge->places[v] = index;
+			merge->maps.values[v] = index;
 		put_value(merge, index, source->values[v], is_new);
 	}
 }
@@ -438,16 +419,7 @@ static uint32_t find_text(const struct merge *merge, uint32_t string)
 	return strings_find(&merge->target->strings, text, strlen(text));
 }
 
-static void copy_info(struct merge *merge)
-{
-	const struct profile *source = merge->source;
-
-	for (size_t i = 0; i < source->info_count; i++)
-		profile_info(merge->target, profile_text(source, source->info[i].key),
-			     profile_text(source, source->info[i].value));
-}
-
-/* Keeps info that is the same in all sources, and drops the rest. */
+/* Takes the info of the first source; then keeps what is the same in all, and drops the rest. */
 static void merge_info(struct merge *merge)
 {
 	const struct profile *source = merge->source;
@@ -455,6 +427,11 @@ static void merge_info(struct merge *merge)
 	struct hash_table pairs = {0};
 	size_t kept = 0;
 
+	for (size_t i = 0; i < source->info_count && !merge->has_about; i++)
+		profile_info(target, profile_text(source, source->info[i].key),
+			     profile_text(source, source->info[i].value));
+	if (!merge->has_about)
+		return;
 	for (size_t i = 0; i < source->info_count && target->info_count; i++) {
 		uint32_t key = find_text(merge, source->info[i].key);
 		uint32_t value = find_text(merge, source->info[i].value);
@@ -510,10 +487,7 @@ void merge_about(struct merge *merge)
 	target->file_bytes += source->file_bytes;
 	target->is_unfinished = target->is_unfinished || source->is_unfinished;
 	target->is_damaged = target->is_damaged || source->is_damaged;
-	if (merge->has_about)
-		merge_info(merge);
-	else
-		copy_info(merge);
+	merge_info(merge);
 	merge_counters(merge);
 	merge->has_about = true;
 }
@@ -553,10 +527,10 @@ static bool reserve_maps(struct merge *merge)
 	const struct profile *source = merge->source;
 
 	if (reserve_like(merge) &&
-	    array_reserve(&merge->nodes, &merge->node_capacity, source->node_count,
-			  sizeof(*merge->nodes)) &&
-	    array_reserve(&merge->places, &merge->place_capacity, source->value_count,
-			  sizeof(*merge->places)))
+	    array_reserve(&merge->maps.nodes, &merge->node_capacity, source->node_count,
+			  sizeof(*merge->maps.nodes)) &&
+	    array_reserve(&merge->maps.values, &merge->place_capacity, source->value_count,
+			  sizeof(*merge->maps.values)))
 		return true;
 	merge->target->out_of_memory = true;
 	return false;
@@ -569,11 +543,11 @@ static bool reserve_maps(struct merge *merge)
 static uint32_t node_for(struct merge *merge, uint32_t i)
 {
 	const struct profile_node *node = &merge->source->nodes[i];
-	uint32_t parent = merge->nodes[node->parent];
+	uint32_t parent = merge->maps.nodes[node->parent];
 	uint32_t frame = map_frame(merge, node->frame);
 
 	if (i < merge->node_count) {
-		uint32_t last = merge->nodes[i];
+		uint32_t last = merge->maps.nodes[i];
 		const struct profile_node *guess = &merge->target->nodes[last];
 
 		if (last && guess->parent == parent && guess->frame == frame)
@@ -582,18 +556,9 @@ static uint32_t node_for(struct merge *merge, uint32_t i)
 	return child_of(merge, parent, frame);
 }
 
-struct merge_maps merge_maps(const struct merge *merge)
+const struct merge_maps *merge_tree(struct merge *merge, const struct profile *source)
 {
-	return (struct merge_maps){.nodes = merge->nodes,
-				   .values = merge->places,
-				   .metrics = merge->metrics,
-				   .other = merge->other};
-}
-
-const uint32_t *merge_tree(struct merge *merge)
-{
-	const struct profile *source = merge->source;
-
+	merge_source(merge, source);
 	if (!reserve_maps(merge))
 		return NULL;
 	/* Keep metrics that no node has. */
@@ -602,11 +567,11 @@ const uint32_t *merge_tree(struct merge *merge)
 	for (uint32_t i = 0; i < source->device_count; i++)
 		map_device(merge, i);
 	for (uint32_t i = 0; i < source->node_count && !merge->target->out_of_memory; i++) {
-		merge->nodes[i] = i ? node_for(merge, i) : 0;
-		merge_values(merge, i, merge->nodes[i]);
-		merge_kernels(merge, i, merge->nodes[i]);
+		merge->maps.nodes[i] = i ? node_for(merge, i) : 0;
+		merge_values(merge, i, merge->maps.nodes[i]);
+		merge_kernels(merge, i, merge->maps.nodes[i]);
 	}
 	merge->node_count = source->node_count;
 	merge_about(merge);
-	return merge->target->out_of_memory ? NULL : merge->nodes;
+	return merge->target->out_of_memory ? NULL : &merge->maps;
 }

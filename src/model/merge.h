@@ -30,10 +30,25 @@ void merge_free(struct merge *merge);
  */
 #define MERGE_OTHER "(other nodes)"
 void merge_limit(struct merge *merge, size_t nodes);
-/* That node; 0: the limit was not reached. */
-uint32_t merge_other(const struct merge *merge);
 
-/* Selects the source of the following calls (borrowed until the next call or merge_free()). */
+/* Where the rows of a source are in the target. */
+struct merge_maps {
+	uint32_t *nodes;   /* by node of the source */
+	uint32_t *values;  /* by value */
+	uint32_t *metrics; /* by metric */
+	uint32_t other;    /* the node for further ones; 0: the limit was not reached */
+};
+
+/*
+ * Merges a whole tree. Returns the places of its rows, borrowed until the next call; NULL if out of
+ * memory.
+ */
+const struct merge_maps *merge_tree(struct merge *merge, const struct profile *source);
+
+/*
+ * To merge single nodes: selects the source of the following calls (borrowed until the next call or
+ * merge_free()).
+ */
 void merge_source(struct merge *merge, const struct profile *source);
 
 /* The target's child of `parent` with this frame of the source; found or added. */
@@ -52,21 +67,5 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
  * counters by name, and whether it is incomplete or corrupt.
  */
 void merge_about(struct merge *merge);
-
-/*
- * Merges a whole tree, and calls merge_about(). Returns the target's node for each node of the
- * source, borrowed until the next call; NULL if out of memory.
- */
-const uint32_t *merge_tree(struct merge *merge);
-
-/* Where a source's rows are in the target, after merge_tree(); borrowed until the next call. */
-struct merge_maps {
-	const uint32_t *nodes;   /* by node of the source */
-	const uint32_t *values;  /* by value */
-	const uint32_t *metrics; /* by metric */
-	uint32_t other;          /* merge_other() */
-};
-
-struct merge_maps merge_maps(const struct merge *merge);
 
 #endif

@@ -118,21 +118,15 @@ static const struct arch archs[] = {
 	{"HIP", "gfx1250", true, {40e15, 20e15, 10e15, NAN, NAN}, 19.6e12},
 };
 
-/* True for the architecture without features: "gfx942:sramecc+:xnack-" is a gfx942. */
-static bool is_arch(const struct arch *arch, const char *type, const char *name)
+/* By type, in any case, and architecture without features: "gfx942:sramecc+" is a gfx942. */
+static const struct arch *find_arch(const char *type, const char *name)
 {
 	size_t length = strcspn(name, ":");
 
-	return strcasecmp(arch->type, type) == 0 && strlen(arch->name) == length &&
-	       memcmp(arch->name, name, length) == 0;
-}
-
-static const struct arch *find_arch(const char *type, const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LENGTH(archs); i++) {
-		if (is_arch(&archs[i], type, name))
+	for (size_t i = 0; i < ARRAY_LENGTH(archs); i++)
+		if (strcasecmp(archs[i].type, type) == 0 && strlen(archs[i].name) == length &&
+		    memcmp(archs[i].name, name, length) == 0)
 			return &archs[i];
-	}
 	return NULL;
 }
 
@@ -141,24 +135,28 @@ static double flop_per_s(const struct arch *arch, size_t width, double processor
 	return arch->rates[width] * (arch->is_of_device ? 1 : processors * clock_khz * 1e3);
 }
 
-static double memory_byte_per_s(double bus_width_bits, double memory_clock_khz)
+/* `arch` may be NULL. */
+static double memory_byte_per_s(const struct arch *arch, double bus_width_bits,
+				double memory_clock_khz)
 {
 	/* Two transfers a clock; bits to bytes. */
-	return 2.0 * bus_width_bits * memory_clock_khz * 1e3 / 8.0;
+	return arch && arch->byte_per_s > 0 ? arch->byte_per_s
+					    : 2.0 * bus_width_bits * memory_clock_khz * 1e3 / 8.0;
 }
 
-bool peaks_of_arch(const struct peaks_device *device, struct peaks *peaks_out)
+bool peaks_of_device(const struct profile *profile, const struct row_device *device,
+		     struct peaks *peaks_out)
 {
-	const struct arch *arch = find_arch(device->type, device->arch);
+	const struct arch *arch =
+		find_arch(profile_text(profile, device->type), profile_text(profile, device->arch));
 
 	if (!arch)
 		return false;
 	for (size_t w = 0; w < PEAK_WIDTHS; w++)
 		peaks_out->flop_per_s[w] =
-			flop_per_s(arch, w, device->processors, device->clock_khz);
-	peaks_out->byte_per_s = arch->byte_per_s > 0 ? arch->byte_per_s
-						     : memory_byte_per_s(device->bus_width_bits,
-									 device->memory_clock_khz);
+			flop_per_s(arch, w, (double)device->processors, (double)device->clock_khz);
+	peaks_out->byte_per_s = memory_byte_per_s(arch, (double)device->bus_width_bits,
+						  (double)device->memory_clock_khz);
 	return true;
 }
 
@@ -213,9 +211,7 @@ int proton_peak_bytes(const char *device_type, const char *arch, double bus_widt
 	/* Every CUDA device has its bus width and clock in the profile: no table is needed. */
 	if (!found && strcasecmp(device_type, "CUDA") != 0)
 		return refuse_device(device_type, arch, err);
-	*bytes_per_second_out = found && found->byte_per_s > 0
-					? found->byte_per_s
-					: memory_byte_per_s(bus_width_bits, memory_clock_khz);
+	*bytes_per_second_out = memory_byte_per_s(found, bus_width_bits, memory_clock_khz);
 	return PROTON_OK;
 }
 

@@ -5,7 +5,7 @@
 #ifndef MODEL_PEAKS_H
 #define MODEL_PEAKS_H
 
-#include <stdbool.h>
+#include "model/profile.h"
 
 /* Operand widths, in bits, that have their own metric: flops4 ... flops64. */
 #define PEAK_WIDTHS 5
@@ -17,16 +17,8 @@ struct peaks {
 	double byte_per_s;
 };
 
-struct peaks_device {
-	const char *type;  /* "CUDA" or "HIP", in any case */
-	const char *arch;  /* "90", "gfx942"; text after a colon is ignored */
-	double processors; /* SMs or compute units */
-	double clock_khz;  /* clock rate of these */
-	double bus_width_bits;
-	double memory_clock_khz;
-};
-
 /* The peak rates of a device; false if its architecture is not in the table. */
-bool peaks_of_arch(const struct peaks_device *device, struct peaks *peaks_out);
+bool peaks_of_device(const struct profile *profile, const struct row_device *device,
+		     struct peaks *peaks_out);
 
 #endif

@@ -14,10 +14,10 @@
 #include "base/hash.h"
 #include "model/clamped.h"
 
-/* Appends a zeroed element to one of the arrays; returns its index, or 0 if out of memory. */
+/* Appends a row, or with NULL zeros, to one of the arrays; returns its index, 0: out of memory. */
 static inline __attribute__((always_inline)) uint32_t append(struct profile *profile, void *array,
 							     size_t *count, size_t *capacity,
-							     size_t element_bytes)
+							     size_t element_bytes, const void *row)
 {
 	char *base;
 
@@ -27,28 +27,16 @@ static inline __attribute__((always_inline)) uint32_t append(struct profile *pro
 		return 0;
 	}
 	memcpy(&base, array, sizeof(base));
-	memset(base + *count * element_bytes, 0, element_bytes);
+	if (row)
+		memcpy(base + *count * element_bytes, row, element_bytes);
+	else
+		memset(base + *count * element_bytes, 0, element_bytes);
 	return (uint32_t)(*count)++;
 }
 
-#define APPEND(profile, array, name)                                                               \
+#define APPEND(profile, array, name, row)                                                          \
 	append(profile, &(profile)->array, &(profile)->name##_count, &(profile)->name##_capacity,  \
-	       sizeof(*(profile)->array))
-
-void profile_append_first(struct profile *profile)
-{
-	APPEND(profile, frames, frame);
-	APPEND(profile, nodes, node);
-	APPEND(profile, values, value);
-	APPEND(profile, kernels, kernel);
-	APPEND(profile, configs, config);
-	APPEND(profile, histograms, histogram);
-	APPEND(profile, words, word);
-	if (profile->out_of_memory)
-		return;
-	profile->frames[0].kind = FRAME_ROOT;
-	profile->frames[0].name = profile_string(profile, "ROOT", 4);
-}
+	       sizeof(*(profile)->array), row)
 
 uint32_t profile_string(struct profile *profile, const char *text, size_t length)
 {
@@ -86,13 +74,16 @@ uint32_t profile_frame(struct profile *profile, struct row_frame frame)
 	return profile_frame_append(profile, frame);
 }
 
+uint32_t profile_name_frame(struct profile *profile, const char *name)
+{
+	struct row_frame frame = {.kind = FRAME_NAME, .name = profile_add_text(profile, name)};
+
+	return profile_frame(profile, frame);
+}
+
 uint32_t profile_frame_append(struct profile *profile, struct row_frame frame)
 {
-	uint32_t id = APPEND(profile, frames, frame);
-
-	if (id)
-		profile->frames[id] = frame;
-	return id;
+	return APPEND(profile, frames, frame, &frame);
 }
 
 /* The type is not part of the key, because it may change. */
@@ -109,6 +100,7 @@ static void index_metrics(struct profile *profile)
 
 uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags)
 {
+	struct row_metric row = {.name = name, .type = type, .flags = flags};
 	const struct row_metric *found;
 	uint32_t id;
 
@@ -116,10 +108,7 @@ uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, u
 	found = profile_metric_find(profile, name, type);
 	if (found)
 		return (uint32_t)(found - profile->metrics);
-	id = APPEND(profile, metrics, metric);
-	if (profile->out_of_memory)
-		return 0;
-	profile->metrics[id] = (struct row_metric){.name = name, .type = type, .flags = flags};
+	id = APPEND(profile, metrics, metric, &row);
 	index_metrics(profile);
 	return id;
 }
@@ -155,7 +144,7 @@ size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *t
 
 uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t frame)
 {
-	uint32_t id = APPEND(profile, nodes, node);
+	uint32_t id = APPEND(profile, nodes, node, NULL);
 	struct profile_node *above;
 
 	if (!id)
@@ -193,7 +182,7 @@ static void put_last(void *rows, size_t row_bytes, uint32_t *first, struct list_
 
 struct profile_value *profile_value(struct profile *profile, uint32_t node, uint32_t metric)
 {
-	uint32_t id = metric < profile->metric_count ? APPEND(profile, values, value) : 0;
+	uint32_t id = metric < profile->metric_count ? APPEND(profile, values, value, NULL) : 0;
 
 	if (id)
 		put_last(profile->values, sizeof(*profile->values),
@@ -206,7 +195,7 @@ struct profile_value *profile_value(struct profile *profile, uint32_t node, uint
 
 struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, uint32_t device)
 {
-	uint32_t id = device < profile->device_count ? APPEND(profile, kernels, kernel) : 0;
+	uint32_t id = device < profile->device_count ? APPEND(profile, kernels, kernel, NULL) : 0;
 
 	if (id)
 		put_last(profile->kernels, sizeof(*profile->kernels),
@@ -241,10 +230,9 @@ uint32_t profile_config(struct profile *profile, uint32_t first, const struct ro
 	}
 	if (!found || (profile->configs[found].flags & CONFIG_OTHER) != wanted.flags) {
 		wanted.next = found;
-		found = APPEND(profile, configs, config);
+		found = APPEND(profile, configs, config, &wanted);
 		if (!found)
 			return first;
-		profile->configs[found] = wanted;
 		if (before)
 			profile->configs[before].next = found;
 		else
@@ -258,7 +246,7 @@ uint32_t profile_config(struct profile *profile, uint32_t first, const struct ro
 
 uint32_t profile_histogram(struct profile *profile)
 {
-	return APPEND(profile, histograms, histogram);
+	return APPEND(profile, histograms, histogram, NULL);
 }
 
 uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_t count)
@@ -284,16 +272,11 @@ uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_
 
 static uint32_t add_device(struct profile *profile, struct row_device device)
 {
-	uint32_t index;
-
 	if (profile->device_count >= PROFILE_DEVICES_MAX) {
 		profile->is_damaged = true;
 		return 0;
 	}
-	index = APPEND(profile, devices, device);
-	if (!profile->out_of_memory)
-		profile->devices[index] = device;
-	return index;
+	return APPEND(profile, devices, device, &device);
 }
 
 uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id)
@@ -315,16 +298,12 @@ uint32_t profile_device_like(struct profile *profile, struct row_device device)
 void profile_info(struct profile *profile, const char *key, const char *value)
 {
 	struct row_info pair = {
-		.key = profile_string(profile, key, strlen(key)),
-		.value = profile_string(profile, value, strlen(value)),
+		.key = profile_add_text(profile, key),
+		.value = profile_add_text(profile, value),
 	};
-	uint32_t index;
 
-	if (profile->out_of_memory)
-		return;
-	index = APPEND(profile, info, info);
 	if (!profile->out_of_memory)
-		profile->info[index] = pair;
+		APPEND(profile, info, info, &pair);
 }
 
 const char *profile_info_text(const struct profile *profile, const char *key)
@@ -340,8 +319,8 @@ const char *profile_info_text(const struct profile *profile, const char *key)
 
 void profile_counter(struct profile *profile, const char *name, bool is_loss, uint64_t value)
 {
-	uint32_t text = profile_string(profile, name, strlen(name));
-	uint32_t index;
+	uint32_t text = profile_add_text(profile, name);
+	struct row_counter counter = {.name = text, .is_loss = is_loss, .value = value};
 
 	if (profile->out_of_memory)
 		return;
@@ -351,10 +330,7 @@ void profile_counter(struct profile *profile, const char *name, bool is_loss, ui
 			return;
 		}
 	}
-	index = APPEND(profile, counters, counter);
-	if (!profile->out_of_memory)
-		profile->counters[index] =
-			(struct row_counter){.name = text, .is_loss = is_loss, .value = value};
+	APPEND(profile, counters, counter, &counter);
 }
 
 /* Counts `sums` of integers that reached the end of their range as lost. */

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <libproton/proton.h> /* enum proton_metric_type */
 
@@ -107,15 +108,20 @@ struct profile {
 /* An empty profile with a root. NULL if out of memory. Free it with profile_free(), NULL ok. */
 struct profile *profile_new(void);
 void profile_free(struct profile *profile);
-/* For profile_new(): the elements at index 0, and the root. */
-void profile_append_first(struct profile *profile);
 
 /*
  * Building. Each function returns an index. If out of memory it sets profile->out_of_memory and
  * returns 0, which is always a valid index; a builder may check once at the end.
  */
 uint32_t profile_string(struct profile *profile, const char *text, size_t length);
+static inline uint32_t profile_add_text(struct profile *profile, const char *text)
+{
+	return profile_string(profile, text, strlen(text));
+}
+
 uint32_t profile_frame(struct profile *profile, struct row_frame frame); /* found or added */
+/* The frame of a scope of this name. */
+uint32_t profile_name_frame(struct profile *profile, const char *name);
 /* Added without a search, for sources with distinct frames. */
 uint32_t profile_frame_append(struct profile *profile, struct row_frame frame);
 uint32_t profile_node(struct profile *profile, uint32_t parent,

@@ -21,8 +21,20 @@ struct profile *profile_new(void)
 		free(profile);
 		return NULL;
 	}
-	profile_append_first(profile);
-	if (profile->out_of_memory) {
+	profile_frame_append(profile,
+			     (struct row_frame){.kind = FRAME_ROOT,
+						.name = profile_add_text(profile, "ROOT")});
+	/* The elements at index 0. */
+	profile_node(profile, 0, 0);
+	profile_histogram(profile);
+	profile_vector(profile, NULL, 0);
+	if (profile->out_of_memory ||
+	    !ARRAY_ADD(profile->values, profile->value_capacity, profile->value_count,
+		       (struct profile_value){0}) ||
+	    !ARRAY_ADD(profile->kernels, profile->kernel_capacity, profile->kernel_count,
+		       (struct profile_kernel){0}) ||
+	    !ARRAY_ADD(profile->configs, profile->config_capacity, profile->config_count,
+		       (struct row_config){0})) {
 		profile_free(profile);
 		return NULL;
 	}

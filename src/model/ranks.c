@@ -10,7 +10,6 @@
 #include "model/clamped.h"
 #include "model/merge.h"
 #include "model/profile.h"
-#include "model/rank_values.h"
 
 #define BUCKET_FIRST_LOG2 9u
 /* A damaged file may have any number of ranks: few of them do not make a million missing ones. */
@@ -22,15 +21,13 @@ void ranks_free(struct profile_ranks *ranks)
 {
 	if (!ranks)
 		return;
-	FREE_ALL(ranks->rows, ranks->spreads, ranks->spread_of_node);
-	value_spreads_fini(&ranks->values);
-	free(ranks->columns);
+	hash_table_fini(&ranks->values.index);
 	hash_table_fini(&ranks->column_index);
-	free(ranks->cells);
 	rank_values_free(ranks->pending);
 	if (ranks->kept)
 		ranks->kept->free(ranks->kept);
-	free(ranks);
+	FREE_ALL(ranks->rows, ranks->spreads, ranks->spread_of_node, ranks->values.rows,
+		 ranks->columns, ranks->cells, ranks);
 }
 
 struct profile_ranks *ranks_of(struct profile *profile)
@@ -58,12 +55,6 @@ const struct row_spread *ranks_spread(const struct profile *profile, uint32_t no
 	return ranks && node < ranks->node_capacity && ranks->spread_of_node[node]
 		       ? &ranks->spreads[ranks->spread_of_node[node]]
 		       : NULL;
-}
-
-const struct row_value_spread *ranks_value_spread(const struct profile *profile, uint32_t node,
-						  uint32_t metric)
-{
-	return profile->ranks ? value_spreads_find(&profile->ranks->values, node, metric) : NULL;
 }
 
 const uint64_t *ranks_column(const struct profile *profile, uint32_t node)
@@ -218,11 +209,6 @@ static uint32_t number_of(const struct profile *profile, const char *key)
 	return number;
 }
 
-static uint32_t copy_text(struct profile *target, const char *text)
-{
-	return profile_string(target, text, strlen(text));
-}
-
 uint64_t *ranks_times(const struct profile *source, uint64_t *kernels_out)
 {
 	uint64_t *times = calloc(source->node_count, sizeof(*times));
@@ -306,20 +292,20 @@ static struct row_rank describe(struct profile *target, const struct profile *so
 		.state = source->is_damaged      ? RANK_DAMAGED
 			 : source->is_unfinished ? RANK_KILLED
 						 : RANK_FINISHED,
-		.host = copy_text(target, profile_info_text(source, "host")),
-		.job = copy_text(target, profile_info_text(source, "job")),
-		.gpu = copy_text(target, gpu_of_rank(source)),
+		.host = profile_add_text(target, profile_info_text(source, "host")),
+		.job = profile_add_text(target, profile_info_text(source, "job")),
+		.gpu = profile_add_text(target, gpu_of_rank(source)),
 		.pid = source->pid,
 		.attempt = number_of(source, "attempt"),
 		.world = number_of(source, "world_size"),
 		.shape = shape_of(source),
-		.version = copy_text(target, profile_info_text(source, "version")),
-		.reason = copy_text(target, origin->reason),
+		.version = profile_add_text(target, profile_info_text(source, "version")),
+		.reason = profile_add_text(target, origin->reason),
 		.number = origin->number,
 		.files = origin->files,
-		.launch = copy_text(target, profile_info_text(source, "launch")),
-		.process = copy_text(target, profile_info_text(source, "launcher")),
-		.mixed = copy_text(target, origin->mixed),
+		.launch = profile_add_text(target, profile_info_text(source, "launch")),
+		.process = profile_add_text(target, profile_info_text(source, "launcher")),
+		.mixed = profile_add_text(target, origin->mixed),
 		.flags = *profile_info_text(source, "rank") ? 0 : RANK_UNNAMED,
 	};
 
@@ -350,7 +336,7 @@ static struct rank_values *pending_of(struct profile *target)
 	struct profile_ranks *ranks = target->ranks;
 
 	if (ranks->pending && ranks->pending->count == RANK_VALUES_MAX)
-		ranks_settle(target);
+		ranks_settle(target, NULL, NULL);
 	if (!ranks->pending)
 		ranks->pending = calloc(1, sizeof(*ranks->pending));
 	return ranks->pending;
@@ -394,14 +380,14 @@ static void settle_node(struct profile *target, uint32_t node, const uint64_t *t
 	}
 }
 
-void ranks_settle_with(struct profile *target, ranks_use_times *use, void *context)
+void ranks_settle(struct profile *target, ranks_use_times *use, void *context)
 {
 	struct profile_ranks *ranks = target->ranks;
 	struct rank_values *pending = ranks ? ranks->pending : NULL;
 	struct rank_block block = {0};
 
 	for (uint32_t node = 0; pending && node < target->node_count; node++) {
-		const uint64_t *times = rank_values_times(pending, node, &block);
+		const uint64_t *times = rank_values_numbers(pending, node, true, &block);
 
 		if (use)
 			use(context, node, times, pending->count);
@@ -412,11 +398,6 @@ void ranks_settle_with(struct profile *target, ranks_use_times *use, void *conte
 	rank_values_free(pending);
 	if (ranks)
 		ranks->pending = NULL;
-}
-
-void ranks_settle(struct profile *target)
-{
-	ranks_settle_with(target, NULL, NULL);
 }
 
 uint64_t ranks_pending_bytes(const struct profile *target)
@@ -486,7 +467,7 @@ void ranks_add_part(struct profile *target, struct profile *source, const struct
 		for (size_t text = 0; text < ROW_TEXTS; text++) {
 			uint32_t *string = text_of(&row, text);
 
-			*string = copy_text(target, profile_text(source, *string));
+			*string = profile_add_text(target, profile_text(source, *string));
 		}
 		add_row(target, row);
 	}
@@ -498,15 +479,6 @@ void ranks_add_part(struct profile *target, struct profile *source, const struct
 ARRAY_ORDER(compare_rows, struct row_rank,
 	    ORDER_OF(a->rank, b->rank) ?: ORDER_OF(a->attempt, b->attempt)
 	    ?: ORDER_OF(a->number, b->number))
-
-/* Rows after the first with a rank and attempt. */
-static void mark_duplicates(struct profile_ranks *ranks)
-{
-	for (size_t i = 1; i < ranks->count; i++)
-		if (ranks->rows[i].rank == ranks->rows[i - 1].rank &&
-		    ranks->rows[i].attempt == ranks->rows[i - 1].attempt)
-			ranks->rows[i].state = RANK_DUPLICATE;
-}
 
 static bool lacks_data(const struct row_rank *row)
 {
@@ -522,12 +494,16 @@ void ranks_complete(struct profile *profile)
 	size_t at = 0;
 	size_t max;
 
-	if (count) {
+	if (count)
 		ARRAY_SORT(ranks->rows, count, compare_rows);
-		mark_duplicates(ranks);
+	for (size_t i = 0; i < count; i++) {
+		struct row_rank *row = &ranks->rows[i];
+
+		world = row->world > world ? row->world : world;
+		/* Rows after the first with a rank and attempt. */
+		if (i && row->rank == row[-1].rank && row->attempt == row[-1].attempt)
+			row->state = RANK_DUPLICATE;
 	}
-	for (size_t i = 0; i < count; i++)
-		world = ranks->rows[i].world > world ? ranks->rows[i].world : world;
 	max = count * WORLD_PER_RANK > WORLD_OF_FEW ? count * WORLD_PER_RANK : WORLD_OF_FEW;
 	max = max < WORLD_MAX ? max : WORLD_MAX;
 	world = world < max ? world : (uint32_t)max;
@@ -548,14 +524,6 @@ void ranks_complete(struct profile *profile)
 
 /* ------------------------------------------------------------------ loading */
 
-static uint32_t load_text(struct profile *profile, const struct profile_view *view, uint32_t id)
-{
-	uint32_t length;
-	const char *text = profile_view_string(view, id, &length);
-
-	return profile_string(profile, text, length);
-}
-
 static void load_rows(struct profile *profile, const struct profile_view *view)
 {
 	const struct row_rank *rows = view->table[TABLE_RANKS];
@@ -563,10 +531,12 @@ static void load_rows(struct profile *profile, const struct profile_view *view)
 	for (uint64_t i = 0; i < view->rows[TABLE_RANKS]; i++) {
 		struct row_rank row = rows[i];
 
-		for (size_t text = 0; text < ROW_TEXTS; text++) {
-			uint32_t *string = text_of(&row, text);
+		for (size_t number = 0; number < ROW_TEXTS; number++) {
+			uint32_t *string = text_of(&row, number);
+			uint32_t length;
+			const char *text = profile_view_string(view, *string, &length);
 
-			*string = load_text(profile, view, *string);
+			*string = profile_string(profile, text, length);
 		}
 		profile->is_unfinished |= lacks_data(&row);
 		add_row(profile, row);

@@ -17,7 +17,6 @@
 
 struct merge_maps;
 struct profile;
-struct rank_values;
 
 /* Times of all ranks in the nodes of a job that was merged just now; they are in a file. */
 struct rank_kept {
@@ -63,10 +62,9 @@ struct rank_origin {
  */
 void ranks_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
 	       const struct rank_origin *origin);
-void ranks_settle(struct profile *target);
-/* The same; `use` gets the times of each node first, by pending rank. */
+/* `use`, if it is not NULL, gets the times of each node first, by pending rank. */
 typedef void ranks_use_times(void *context, uint32_t node, const uint64_t *times, size_t count);
-void ranks_settle_with(struct profile *target, ranks_use_times *use, void *context);
+void ranks_settle(struct profile *target, ranks_use_times *use, void *context);
 /* Adds only the row of a rank, without its time, to a table of who is there. */
 void ranks_note(struct profile *target, const struct profile *source,
 		const struct rank_origin *origin);
@@ -90,9 +88,6 @@ double spread_imbalance(const struct row_spread *spread);
 /* Gives a node without statistics these. */
 void ranks_put_spread(struct profile *profile, uint32_t node, const struct row_spread *spread);
 
-/* The statistics of a value in a node; NULL if no rank has it. */
-const struct row_value_spread *ranks_value_spread(const struct profile *profile, uint32_t node,
-						  uint32_t metric);
 /* Makes the index of the columns' nodes. False: out of memory. */
 bool ranks_index_columns(struct profile_ranks *ranks);
 /* The times of a node by row of the table of ranks, 0 for none; NULL if it has no column. */

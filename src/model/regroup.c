@@ -22,61 +22,21 @@ struct regroup {
 	const struct profile *source;
 	struct profile *target;
 	struct merge *merge;
-	const bool *keeps;
+	uint64_t budget;  /* of steps to callers */
 	uint32_t *placed; /* by node: where its kernels are; NULL: not asked for */
 	uint32_t *inner;  /* by node: the innermost source frame at or above it, or NO_FRAME */
 	struct hash_table places; /* file -> node of the target, by file or module */
 	struct out name;
 };
 
-static int begin_regroup(struct regroup *regroup, const struct profile *source, const bool *keeps,
-			 uint32_t *places, struct proton_error *err)
-{
-	*regroup = (struct regroup){
-		.source = source, .keeps = keeps, .placed = places, .target = profile_new()};
-	if (places)
-		memset(places, 0xff, source->node_count * sizeof(*places));
-	out_init(&regroup->name, -1);
-	if (regroup->target)
-		regroup->merge = merge_new(regroup->target);
-	if (!regroup->merge) {
-		profile_free(regroup->target);
-		return err_nomem(err);
-	}
-	merge_source(regroup->merge, source);
-	merge_about(regroup->merge);
-	return PROTON_OK;
-}
-
-static int end_regroup(struct regroup *regroup, struct profile **out, struct proton_error *err)
-{
-	merge_free(regroup->merge);
-	out_fini(&regroup->name);
-	hash_table_fini(&regroup->places);
-	free(regroup->inner);
-	if (regroup->target->out_of_memory) {
-		profile_free(regroup->target);
-		return err_nomem(err);
-	}
-	*out = regroup->target;
-	return PROTON_OK;
-}
-
-static bool is_kept(const struct regroup *regroup, uint32_t node)
-{
-	const struct profile_node *row = &regroup->source->nodes[node];
-
-	return (!regroup->keeps || regroup->keeps[node]) && (row->first_value || row->first_kernel);
-}
-
-static bool find_inner(struct regroup *regroup)
+static void find_inner(struct regroup *regroup)
 {
 	const struct profile *source = regroup->source;
 
 	regroup->inner = calloc(source->node_count, sizeof(*regroup->inner));
 	if (!regroup->inner) {
 		regroup->target->out_of_memory = true;
-		return false;
+		return;
 	}
 	regroup->inner[0] = NO_FRAME;
 	for (uint32_t i = 1; i < source->node_count; i++) {
@@ -86,7 +46,6 @@ static bool find_inner(struct regroup *regroup)
 					    ? node->frame
 					    : regroup->inner[node->parent];
 	}
-	return true;
 }
 
 static uint32_t named_child(struct regroup *regroup, const char *name)
@@ -211,48 +170,8 @@ static void add_by_device(struct regroup *regroup, uint32_t node)
 		regroup->placed[node] = kernels[first].next ? PLACE_MANY : longest;
 }
 
-static void add_node_by(struct regroup *regroup, uint32_t node, enum regroup_by by)
-{
-	uint32_t group = 0;
-
-	switch (by) {
-	case REGROUP_KERNEL:
-		if (!regroup->source->nodes[node].first_kernel)
-			return;
-		group = merge_child(regroup->merge, 0, regroup->source->nodes[node].frame);
-		break;
-	case REGROUP_SCOPE:
-		group = scope_of(regroup, node);
-		break;
-	case REGROUP_FILE:
-	case REGROUP_MODULE:
-		group = source_of(regroup, node, by);
-		break;
-	case REGROUP_DEVICE:
-		add_by_device(regroup, node);
-		return;
-	}
-	add_rows(regroup, node, group);
-}
-
-int profile_regroup(const struct profile *profile, enum regroup_by by, const bool *keeps,
-		    uint32_t *places, struct profile **out, struct proton_error *err)
-{
-	struct regroup regroup;
-	int status = begin_regroup(&regroup, profile, keeps, places, err);
-
-	if (status)
-		return status;
-	if ((by != REGROUP_FILE && by != REGROUP_MODULE) || find_inner(&regroup)) {
-		for (uint32_t i = 0; i < profile->node_count && !regroup.target->out_of_memory; i++)
-			if (is_kept(&regroup, i))
-				add_node_by(&regroup, i, by);
-	}
-	return end_regroup(&regroup, out, err);
-}
-
 /* Adds a kernel and its callers. False: the budget is used up. */
-static bool add_callers(struct regroup *regroup, uint32_t node, size_t levels, uint64_t *budget)
+static bool add_callers(struct regroup *regroup, uint32_t node, size_t levels)
 {
 	const struct profile *source = regroup->source;
 	uint32_t place = merge_child(regroup->merge, 0, source->nodes[node].frame);
@@ -264,33 +183,83 @@ static bool add_callers(struct regroup *regroup, uint32_t node, size_t levels, u
 
 		place = merge_child(regroup->merge, place, source->nodes[up].frame);
 		cost = regroup->target->node_count > before ? NEW_CALLER_COST : 1;
-		if (*budget < cost)
+		if (regroup->budget < cost)
 			return false;
-		*budget -= cost;
+		regroup->budget -= cost;
 		up = source->nodes[up].parent;
 	}
 	add_rows(regroup, node, place);
 	return true;
 }
 
-int profile_invert(const struct profile *profile, size_t levels, const bool *keeps,
-		   uint32_t *places, struct profile **out, struct proton_error *err)
+static bool add_node_by(struct regroup *regroup, uint32_t node, enum regroup_by by, size_t levels)
 {
-	uint64_t budget = CALLERS_BUDGET + CALLERS_BUDGET_PER_NODE * profile->node_count;
-	struct regroup regroup;
-	bool is_whole = true;
-	int status = begin_regroup(&regroup, profile, keeps, places, err);
+	const struct profile_node *row = &regroup->source->nodes[node];
 
-	if (status)
-		return status;
-	for (uint32_t i = 0; i < profile->node_count && !regroup.target->out_of_memory; i++)
-		if (is_whole && is_kept(&regroup, i) && profile->nodes[i].first_kernel)
-			is_whole = add_callers(&regroup, i, levels, &budget);
-	status = end_regroup(&regroup, out, err);
-	if (status || is_whole)
-		return status;
-	profile_free(*out);
-	return err_set(err, PROTON_E_RANGE,
-		       "the callers of all kernels are too many frames for this profile; show "
-		       "fewer levels of them (--depth)");
+	switch (by) {
+	case REGROUP_KERNEL:
+		if (row->first_kernel)
+			add_rows(regroup, node, merge_child(regroup->merge, 0, row->frame));
+		break;
+	case REGROUP_SCOPE:
+		add_rows(regroup, node, scope_of(regroup, node));
+		break;
+	case REGROUP_FILE:
+	case REGROUP_MODULE:
+		add_rows(regroup, node, source_of(regroup, node, by));
+		break;
+	case REGROUP_DEVICE:
+		add_by_device(regroup, node);
+		break;
+	case REGROUP_CALLERS:
+		return !row->first_kernel || add_callers(regroup, node, levels);
+	}
+	return true;
+}
+
+int profile_regroup(const struct profile *profile, enum regroup_by by, size_t levels,
+		    const bool *keeps, uint32_t *places, struct profile **out,
+		    struct proton_error *err)
+{
+	struct profile *target = profile_new();
+	struct regroup regroup = {
+		.source = profile,
+		.target = target,
+		.merge = target ? merge_new(target) : NULL,
+		.placed = places,
+		.budget = CALLERS_BUDGET + CALLERS_BUDGET_PER_NODE * profile->node_count,
+	};
+	bool is_whole = true;
+
+	if (!regroup.merge) {
+		profile_free(target);
+		return err_nomem(err);
+	}
+	if (places)
+		memset(places, 0xff, profile->node_count * sizeof(*places));
+	out_init(&regroup.name, -1);
+	merge_source(regroup.merge, profile);
+	merge_about(regroup.merge);
+	if (by == REGROUP_FILE || by == REGROUP_MODULE)
+		find_inner(&regroup);
+	for (uint32_t i = 0; i < profile->node_count && is_whole && !target->out_of_memory; i++) {
+		const struct profile_node *row = &profile->nodes[i];
+
+		if ((!keeps || keeps[i]) && (row->first_value || row->first_kernel))
+			is_whole = add_node_by(&regroup, i, by, levels);
+	}
+	merge_free(regroup.merge);
+	out_fini(&regroup.name);
+	hash_table_fini(&regroup.places);
+	free(regroup.inner);
+	if (is_whole && !target->out_of_memory) {
+		*out = target;
+		return PROTON_OK;
+	}
+	is_whole |= target->out_of_memory;
+	profile_free(target);
+	return is_whole ? err_nomem(err)
+			: err_set(err, PROTON_E_RANGE,
+				  "the callers of all kernels are too many frames for this "
+				  "profile; show fewer levels of them (--depth)");
 }

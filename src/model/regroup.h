@@ -27,23 +27,22 @@ enum regroup_by {
 	REGROUP_MODULE,
 	/* "CUDA 0". The metrics of a node count for the device where its kernels took longest. */
 	REGROUP_DEVICE,
+	/*
+	 * Each kernel below the root, with its callers below it, innermost first, up to `levels` of
+	 * them. Rolled-up values are a caller's share of the kernel.
+	 */
+	REGROUP_CALLERS,
 };
 
 /*
  * `keeps`: per node, whether its rows count; NULL: all. `places`, if it is not NULL, gets per node
- * the node of the result that its kernels were added to. Free *out with profile_free(). E_NOMEM.
+ * the node of the result that its kernels were added to. Free *out with profile_free(). E_NOMEM;
+ * E_RANGE: callers would be many times more nodes than the profile has.
  */
 #define PLACE_NONE UINT32_MAX       /* it has no kernels, or they do not count */
 #define PLACE_MANY (UINT32_MAX - 1) /* kernels of several devices */
-int profile_regroup(const struct profile *profile, enum regroup_by by, const bool *keeps,
-		    uint32_t *places, struct profile **out, struct proton_error *err);
-
-/*
- * Each kernel below the root, with its callers below it, innermost first, up to `levels` of them.
- * Rolled-up values are a caller's share of the kernel. E_NOMEM; E_RANGE: the result would have many
- * times more nodes than the profile.
- */
-int profile_invert(const struct profile *profile, size_t levels, const bool *keeps,
-		   uint32_t *places, struct profile **out, struct proton_error *err);
+int profile_regroup(const struct profile *profile, enum regroup_by by, size_t levels,
+		    const bool *keeps, uint32_t *places, struct profile **out,
+		    struct proton_error *err);
 
 #endif

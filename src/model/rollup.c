@@ -223,15 +223,13 @@ static void add_values(struct column *column, const struct profile *profile, uin
 }
 
 static void add_kernels(struct column *column, const struct profile *profile,
-			enum kernel_field field, uint32_t device)
+			enum kernel_field field)
 {
 	for (uint32_t node = 0; node < profile->node_count; node++) {
 		const struct profile_kernel *kernel;
 
 		for (uint32_t k = profile->nodes[node].first_kernel; k; k = kernel->next) {
 			kernel = &profile->kernels[k];
-			if (device != ROLLUP_ALL_DEVICES && kernel->device != device)
-				continue;
 			add_u64(column, node,
 				field == KERNEL_COUNT ? kernel->count : kernel->total_ns);
 		}
@@ -267,7 +265,7 @@ int rollup_metric_indexed(const struct profile *profile, const struct value_inde
 	if (status != PROTON_OK)
 		return status;
 	if (has_kernels)
-		add_kernels(&column, profile, field, ROLLUP_ALL_DEVICES);
+		add_kernels(&column, profile, field);
 	if (metric && index)
 		add_indexed(&column, profile, index, string);
 	else if (metric)
@@ -299,8 +297,8 @@ static void take_extreme(double *value, uint8_t *state, double other, uint8_t ot
 	*state = other_state;
 }
 
-static int extremes(const struct profile *profile, bool is_min, uint32_t device, bool is_inclusive,
-		    struct column *out, struct proton_error *err)
+int rollup_extreme(const struct profile *profile, bool is_min, struct column *out,
+		   struct proton_error *err)
 {
 	struct column column;
 	int status = column_init(&column, profile, false, err);
@@ -313,47 +311,23 @@ static int extremes(const struct profile *profile, bool is_min, uint32_t device,
 		column_fini(&column);
 		return err_nomem(err);
 	}
-	for (uint32_t node = 0; node < profile->node_count; node++) {
-		const struct profile_kernel *kernel;
+	for (size_t i = profile->node_count; i-- > 0;) {
+		const struct profile_node *node = &profile->nodes[i];
 
-		for (uint32_t k = profile->nodes[node].first_kernel; k; k = kernel->next) {
-			uint64_t ns;
+		for (uint32_t k = node->first_kernel; k; k = profile->kernels[k].next) {
+			uint64_t ns = is_min ? profile->kernels[k].min_ns
+					     : profile->kernels[k].max_ns;
 
-			kernel = &profile->kernels[k];
-			ns = is_min ? kernel->min_ns : kernel->max_ns;
-			if (device == ROLLUP_ALL_DEVICES || kernel->device == device)
-				take_extreme(&column.value[node], &states[node], (double)ns,
-					     ns == KERNEL_TIME_UNKNOWN ? EXTREME_UNKNOWN
-								       : EXTREME_KNOWN,
-					     is_min);
+			take_extreme(&column.value[i], &states[i], (double)ns,
+				     ns == KERNEL_TIME_UNKNOWN ? EXTREME_UNKNOWN : EXTREME_KNOWN,
+				     is_min);
 		}
-	}
-	for (size_t i = profile->node_count - 1; is_inclusive && i > 0; i--) {
-		uint32_t parent = profile->nodes[i].parent;
-
-		take_extreme(&column.value[parent], &states[parent], column.value[i], states[i],
-			     is_min);
+		if (i)
+			take_extreme(&column.value[node->parent], &states[node->parent],
+				     column.value[i], states[i], is_min);
 	}
 	free(states);
-	column.is_inclusive = is_inclusive;
-	*out = column;
-	return PROTON_OK;
-}
-
-int rollup_kernel(const struct profile *profile, enum kernel_field field, uint32_t device,
-		  bool is_inclusive, struct column *out, struct proton_error *err)
-{
-	struct column column;
-	int status;
-
-	if (field == KERNEL_MIN_NS || field == KERNEL_MAX_NS)
-		return extremes(profile, field == KERNEL_MIN_NS, device, is_inclusive, out, err);
-	status = column_init(&column, profile, true, err);
-	if (status != PROTON_OK)
-		return status;
-	add_kernels(&column, profile, field, device);
-	if (is_inclusive)
-		roll_up(&column, profile);
+	column.is_inclusive = true;
 	*out = column;
 	return PROTON_OK;
 }
@@ -441,22 +415,15 @@ static double percentile(const struct distribution *sum, double share)
 	return fmin(fmax(result, sum->min_ns), sum->max_ns);
 }
 
-static struct distribution *of_node(struct distribution **nodes, uint32_t node)
-{
-	if (!nodes[node])
-		nodes[node] = calloc(1, sizeof(*nodes[node]));
-	return nodes[node];
-}
-
 /* Adds a node's own kernels to its distribution. False if out of memory. */
 static bool add_own(const struct profile *profile, struct distribution **nodes, uint32_t node)
 {
 	for (uint32_t k = profile->nodes[node].first_kernel; k; k = profile->kernels[k].next) {
-		struct distribution *sum = of_node(nodes, node);
-
-		if (!sum)
+		if (!nodes[node])
+			nodes[node] = calloc(1, sizeof(*nodes[node]));
+		if (!nodes[node])
 			return false;
-		add_kernel(sum, profile, &profile->kernels[k]);
+		add_kernel(nodes[node], profile, &profile->kernels[k]);
 	}
 	return true;
 }

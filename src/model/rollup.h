@@ -52,16 +52,11 @@ int rollup_metric_indexed(const struct profile *profile, const struct value_inde
 enum kernel_field {
 	KERNEL_TOTAL_NS,
 	KERNEL_COUNT,
-	/* rolled up as minimum and maximum; NaN also if unknown in the source */
-	KERNEL_MIN_NS,
-	KERNEL_MAX_NS,
 };
 
-#define ROLLUP_ALL_DEVICES UINT32_MAX
-
-/* The column of a kernel field, for one device (index of profile->devices) or for all. */
-int rollup_kernel(const struct profile *profile, enum kernel_field field, uint32_t device,
-		  bool is_inclusive, struct column *out, struct proton_error *err);
+/* The shortest or the longest execution in each subtree; NaN also if unknown in the source. */
+int rollup_extreme(const struct profile *profile, bool is_min, struct column *out,
+		   struct proton_error *err);
 
 /*
  * From histograms with two buckets per power of two (format/rows.h). Durations are assumed to be

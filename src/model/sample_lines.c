@@ -116,20 +116,13 @@ static uint32_t frame_of(struct lines *lines, const struct line_run *run)
 			return run->frame;
 		path[depth++] = at;
 	}
-	name = profile_string(lines->profile, run->function, strlen(run->function));
+	name = profile_add_text(lines->profile, run->function);
 	while (depth--)
 		frame = noinline_frame(lines, path[depth], name, frame);
 	return frame;
 }
 
-uint32_t lines_frame(struct lines *lines, uint32_t offset)
-{
-	struct line_run run = find_line_run(lines, offset);
-
-	return frame_of(lines, &run);
-}
-
-uint32_t lines_add(struct lines *lines, uint32_t offset, uint64_t samples)
+uint32_t lines_frame(struct lines *lines, uint32_t offset, uint64_t samples)
 {
 	struct line_run run = find_line_run(lines, offset);
 
@@ -174,16 +167,6 @@ uint32_t lines_caller(const struct lines *lines, uint32_t frame)
 	return noinline ? noinline->caller : line_table_frame(lines->table, frame)->caller;
 }
 
-static void note_file(struct profile_samples *samples, uint32_t file)
-{
-	size_t i = 0;
-
-	while (i < samples->file_count && samples->files[i] != file)
-		i++;
-	if (i == samples->file_count && i < SAMPLES_FILES_MAX)
-		samples->files[samples->file_count++] = file;
-}
-
 uint32_t lines_profile_frame(const struct lines *lines, uint32_t frame)
 {
 	const struct noinline_frame *noinline = noinline_of(lines, frame);
@@ -193,10 +176,15 @@ uint32_t lines_profile_frame(const struct lines *lines, uint32_t frame)
 	struct row_frame added = {.kind = FRAME_SOURCE,
 				  .name = noinline ? noinline->name : lines->name,
 				  .line = line->line};
+	struct profile_samples *samples = lines->samples;
+	size_t i = 0;
 
-	added.file = profile_string(profile, line->file, strlen(line->file));
+	added.file = profile_add_text(profile, line->file);
 	if (line->function)
-		added.name = profile_string(profile, line->function, strlen(line->function));
-	note_file(lines->samples, added.file);
+		added.name = profile_add_text(profile, line->function);
+	while (i < samples->file_count && samples->files[i] != added.file)
+		i++;
+	if (i == samples->file_count && i < SAMPLES_FILES_MAX)
+		samples->files[samples->file_count++] = added.file;
 	return profile_frame(profile, added);
 }

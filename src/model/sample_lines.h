@@ -33,10 +33,11 @@ void lines_open(struct lines *lines, struct profile *profile, struct profile_sam
 		const struct profile_function *function);
 void lines_close(struct lines *lines);
 
-/* A number for the line of an instruction with its callers; 0: not known. */
-uint32_t lines_frame(struct lines *lines, uint32_t offset);
-/* For samples that are counted by how much is known about their lines. */
-uint32_t lines_add(struct lines *lines, uint32_t offset, uint64_t samples);
+/*
+ * A number for the line of an instruction with its callers; 0: not known. `samples` are counted by
+ * how much is known about their lines.
+ */
+uint32_t lines_frame(struct lines *lines, uint32_t offset, uint64_t samples);
 /* Adds the share of samples with lines to the profile's info. */
 void lines_describe(const struct lines *lines);
 /* The largest number. */

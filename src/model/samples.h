@@ -63,6 +63,8 @@ struct profile_source {
 /* More files than the kernels of a program have; lines of further ones are in no list. */
 #define SAMPLES_FILES_MAX 4096u
 
+#define SAMPLES_REASONS_MAX 128u
+
 struct profile_samples {
 	struct profile_code_object *code_objects;
 	struct profile_function *functions; /* with samples, in falling order */

@@ -1,63 +1,46 @@
 /* Trace events of a profile: ownership of their rows. */
 #include "model/trace_events.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 
-static int own_table(struct profile_trace *trace, struct profile_view *view, enum table_id table,
-		     const void **rows, uint64_t count, struct proton_error *err)
-{
-	size_t bytes = count * profile_row_bytes[table];
-
-	if (!bytes)
-		return PROTON_OK;
-	if (view->owned[table] && view->owned[table] == *rows) {
-		trace->owned[table] = view->owned[table];
-		view->owned[table] = NULL;
-		return PROTON_OK;
-	}
-	if (trace->file)
-		return PROTON_OK;
-	trace->owned[table] = malloc(bytes);
-	if (!trace->owned[table])
-		return err_nomem(err);
-	memcpy(trace->owned[table], *rows, bytes);
-	*rows = trace->owned[table];
-	return PROTON_OK;
-}
+static const struct {
+	enum table_id id;
+	size_t member; /* offset of the pointer to its rows */
+} tables[] = {
+	{TABLE_LANES, offsetof(struct profile_trace, lanes)},
+	{TABLE_EVENTS, offsetof(struct profile_trace, events)},
+	{TABLE_SAMPLES, offsetof(struct profile_trace, samples)},
+	{TABLE_LAUNCHES, offsetof(struct profile_trace, launches)},
+	{TABLE_VECTORS, offsetof(struct profile_trace, words)},
+};
 
 int trace_own(struct profile_trace *trace, struct profile_view *view, char **file,
 	      struct proton_error *err)
 {
-	const void *lanes = trace->lanes;
-	const void *events = trace->events;
-	const void *samples = trace->samples;
-	const void *launches = trace->launches;
-	const void *words = trace->words;
-	int status;
-
 	if (file) {
 		trace->file = *file;
 		*file = NULL;
 	}
-	status = own_table(trace, view, TABLE_LANES, &lanes, trace->lane_count, err);
-	if (status == PROTON_OK)
-		status = own_table(trace, view, TABLE_EVENTS, &events, trace->event_count, err);
-	if (status == PROTON_OK)
-		status = own_table(trace, view, TABLE_SAMPLES, &samples, trace->sample_count, err);
-	if (status == PROTON_OK)
-		status =
-			own_table(trace, view, TABLE_LAUNCHES, &launches, trace->launch_count, err);
-	if (status == PROTON_OK)
-		status = own_table(trace, view, TABLE_VECTORS, &words, trace->word_count, err);
-	trace->lanes = lanes;
-	trace->events = events;
-	trace->samples = samples;
-	trace->launches = launches;
-	trace->words = words;
-	return status;
+	for (size_t i = 0; i < ARRAY_LENGTH(tables); i++) {
+		enum table_id id = tables[i].id;
+		size_t bytes = view->rows[id] * profile_row_bytes[id];
+
+		if (view->owned[id] || !bytes || trace->file) {
+			trace->owned[id] = view->owned[id];
+			view->owned[id] = NULL;
+			continue;
+		}
+		trace->owned[id] = malloc(bytes);
+		if (!trace->owned[id])
+			return err_nomem(err);
+		memcpy(trace->owned[id], view->table[id], bytes);
+		memcpy((char *)trace + tables[i].member, &trace->owned[id], sizeof(void *));
+	}
+	return PROTON_OK;
 }
 
 void trace_free(struct profile_trace *trace)

@@ -1,4 +1,4 @@
-/* Statistics of metric values over ranks: adding ranks and parts, loading. */
+/* Statistics of metric values over ranks: a few ranks, adding them and parts, loading. */
 #include "model/value_spreads.h"
 
 #include <math.h>
@@ -6,18 +6,115 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 #include "format/profile_view.h"
 #include "model/clamped.h"
 #include "model/merge.h"
 #include "model/profile.h"
-#include "model/rank_values.h"
 
-void value_spreads_fini(struct value_spreads *spreads)
+#define NO_VALUE UINT64_C(0x7ff4dead00000001) /* no value; as a double it is not a number */
+
+/* ------------------------------------------------------------------ a few ranks */
+
+void rank_values_free(struct rank_values *values)
 {
-	free(spreads->rows);
-	hash_table_fini(&spreads->index);
-	*spreads = (struct value_spreads){0};
+	if (!values)
+		return;
+	for (size_t i = 0; i < RANK_VALUES_MAX; i++) {
+		FREE_ALL(values->rows[i].times, values->rows[i].values, values->rows[i].types);
+	}
+	free(values);
 }
+
+/* Rows are not grown: they have exactly what the target has. */
+static bool make_row(struct rank_values_row *row, const struct profile *target)
+{
+	row->times = malloc((target->node_count + 1) * sizeof(*row->times));
+	row->values = malloc((target->value_count + 1) * sizeof(*row->values));
+	row->types = malloc((target->metric_count + 1) * sizeof(*row->types));
+	if (!row->times || !row->values || !row->types)
+		return false;
+	row->time_count = target->node_count;
+	row->value_count = target->value_count;
+	row->type_count = target->metric_count;
+	memset(row->times, 0, row->time_count * sizeof(*row->times));
+	for (size_t i = 0; i < row->value_count; i++)
+		row->values[i] = NO_VALUE;
+	for (size_t i = 0; i < row->type_count; i++)
+		row->types[i] = target->metrics[i].type;
+	return true;
+}
+
+/* Adds a number of the source; several of its nodes may have become one. */
+static void put_value(uint64_t *slot, const struct profile *target, uint32_t index,
+		      const struct profile *source, const struct profile_value *from)
+{
+	const struct row_metric *metric = &target->metrics[target->values[index].metric];
+	bool is_double = source->metrics[from->metric].type == PROTON_METRIC_DOUBLE;
+	bool is_sum = *slot != NO_VALUE && !(metric->flags & METRIC_PROPERTY);
+
+	if (metric->type == PROTON_METRIC_DOUBLE) {
+		double value = is_double ? from->as.float64 : (double)from->as.int64;
+
+		*slot = bits_of_double(is_sum ? double_of_bits(*slot) + value : value);
+	} else if (metric->type == PROTON_METRIC_INT64) {
+		*slot = (uint64_t)(is_sum ? clamped_i64((int64_t)*slot, from->as.int64)
+					  : from->as.int64);
+	}
+}
+
+bool rank_values_add(struct rank_values *values, const struct profile *target,
+		     const struct profile *source, const struct merge_maps *maps,
+		     const uint64_t *times, uint32_t rank)
+{
+	struct rank_values_row *row = &values->rows[values->count];
+
+	if (!make_row(row, target))
+		return false;
+	row->rank = rank;
+	for (size_t i = 0; i < source->node_count; i++)
+		row->times[maps->nodes[i]] = clamped_u64(row->times[maps->nodes[i]], times[i]);
+	for (size_t i = 1; i < source->value_count; i++)
+		put_value(&row->values[maps->values[i]], target, maps->values[i], source,
+			  &source->values[i]);
+	values->count++;
+	return true;
+}
+
+const uint64_t *rank_values_numbers(const struct rank_values *values, uint32_t index, bool is_time,
+				    struct rank_block *block)
+{
+	uint32_t first = index - index % RANK_BLOCK;
+
+	if (block->is_filled && block->first == first)
+		return block->items[index - first];
+	block->is_filled = true;
+	block->first = first;
+	for (size_t r = 0; r < values->count; r++) {
+		const struct rank_values_row *row = &values->rows[r];
+		const uint64_t *numbers = is_time ? row->times : row->values;
+		size_t count = is_time ? row->time_count : row->value_count;
+
+		for (uint32_t i = 0; i < RANK_BLOCK; i++)
+			block->items[i][r] = first + i < count ? numbers[first + i]
+					     : is_time         ? 0
+							       : NO_VALUE;
+	}
+	return block->items[index - first];
+}
+
+/* The bits of row `r` as a value of the type that the metric has now. */
+static uint64_t convert_bits(const struct rank_values *values, size_t r,
+			     const struct profile *target, uint32_t metric, uint64_t bits)
+{
+	/* A later rank may have made the metric a double. */
+	if (target->metrics[metric].type == PROTON_METRIC_DOUBLE &&
+	    values->rows[r].types[metric] == PROTON_METRIC_INT64)
+		return bits_of_double((double)(int64_t)bits);
+	return bits;
+}
+
+/* ------------------------------------------------------------------ rows */
 
 const struct row_value_spread *value_spreads_find(const struct value_spreads *spreads,
 						  uint32_t node, uint32_t metric)
@@ -46,11 +143,6 @@ static struct row_value_spread *make_value_row(struct value_spreads *spreads, ui
 }
 
 /* ------------------------------------------------------------------ numbers of two types */
-
-static double as_double(union spread_number number, bool is_double)
-{
-	return is_double ? number.float64 : (double)number.int64;
-}
 
 /* Not a number is below all numbers. */
 static bool is_less(union spread_number a, union spread_number b, bool is_double)
@@ -132,7 +224,7 @@ static void add_minimum(struct row_value_spread *row, union spread_number value,
 static void add_value(struct row_value_spread *row, union spread_number value, uint32_t rank,
 		      bool is_double)
 {
-	double number = as_double(value, is_double);
+	double number = is_double ? value.float64 : (double)value.int64;
 
 	add_minimum(row, value, rank, is_double);
 	add_top(row, value, rank, row->ranks, is_double);
@@ -152,13 +244,13 @@ static bool add_ranks(struct value_spreads *spreads, const struct profile *targe
 	uint32_t metric = target->values[index].metric;
 	bool is_double = target->metrics[metric].type == PROTON_METRIC_DOUBLE;
 	struct row_value_spread *row = NULL;
-	const uint64_t *bits = rank_values_bits(values, index, block);
+	const uint64_t *bits = rank_values_numbers(values, index, false, block);
 
 	for (size_t r = 0; r < values->count; r++) {
 		union spread_number value;
 		uint64_t converted;
 
-		if (bits[r] == RANK_NO_VALUE)
+		if (bits[r] == NO_VALUE)
 			continue;
 		if (!row) {
 			row = make_value_row(spreads, node, metric);
@@ -167,7 +259,7 @@ static bool add_ranks(struct value_spreads *spreads, const struct profile *targe
 			if (is_double)
 				make_double(row);
 		}
-		converted = rank_values_convert(values, r, target, metric, bits[r]);
+		converted = convert_bits(values, r, target, metric, bits[r]);
 		memcpy(&value, &converted, sizeof(value));
 		add_value(row, value, values->rows[r].rank, is_double);
 	}

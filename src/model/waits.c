@@ -117,19 +117,6 @@ static void make_space(struct profile_waits *waits)
 	} while (sum > ITEMS_ALL_MAX);
 }
 
-/* Keeps the memory of all series below a limit. */
-static void limit_waits(struct profile_waits *waits)
-{
-	size_t before = SIZE_MAX;
-
-	while (waits->occurrences > ITEMS_ALL_MAX && waits->occurrences < before) {
-		before = waits->occurrences;
-		for (size_t i = 0; i < waits->count; i++)
-			if (waits->series[i].row.rows > 1)
-				halve_series(waits, &waits->series[i]);
-	}
-}
-
 /* The order of equal durations: another one each time, and the same in any grouping. */
 static uint32_t order_of_rank(uint32_t number, uint32_t rank)
 {
@@ -190,7 +177,7 @@ static struct wait_series *target_series(struct profile *target, const struct me
 
 	if (maps->other && key.node == maps->other)
 		return NULL;
-	key.group = profile_string(target, group, strlen(group));
+	key.group = profile_add_text(target, group);
 	return series_at(target, &key);
 }
 
@@ -300,7 +287,7 @@ void waits_copy(struct profile *target, const struct profile *source, const stru
 		const char *group = profile_text(source, row.group);
 
 		row.node = maps->nodes[row.node];
-		row.group = profile_string(target, group, strlen(group));
+		row.group = profile_add_text(target, group);
 		if (!ARRAY_ADD(waits->durations, waits->duration_capacity, waits->duration_count,
 			       row))
 			target->out_of_memory = true;
@@ -332,7 +319,7 @@ void waits_add_part(struct profile *target, const struct profile *source,
 				add_occurrence(target, series, k * part->row.stride,
 					       &part->items[k]);
 	}
-	limit_waits(target->waits);
+	make_space(target->waits);
 }
 
 /* ------------------------------------------------------------------ the whole job */
@@ -489,11 +476,6 @@ static bool is_power(uint32_t stride)
 	return stride && !(stride & (stride - 1));
 }
 
-static uint32_t node_of(const struct profile_view *view, const uint32_t *nodes, uint32_t row)
-{
-	return row < view->rows[TABLE_NODES] ? nodes[row] : 0;
-}
-
 static void load_durations(struct profile *profile, const struct profile_view *view,
 			   const uint32_t *nodes)
 {
@@ -561,7 +543,7 @@ void waits_load(struct profile *profile, const struct profile_view *view, const 
 	load_durations(profile, view, nodes);
 	for (uint64_t i = 0; i < view->rows[TABLE_WAITS]; i++) {
 		struct row_wait row = rows[i];
-		uint32_t node = node_of(view, nodes, row.node);
+		uint32_t node = row.node < view->rows[TABLE_NODES] ? nodes[row.node] : 0;
 		uint32_t length;
 		const char *group = profile_view_string(view, row.group, &length);
 

@@ -13,7 +13,6 @@
 #include "model/fold.h"
 #include "model/load.h"
 #include "model/rollup.h"
-#include "model/sample_parts.h"
 
 #define MUST(condition)                                                                            \
 	do {                                                                                       \
@@ -109,7 +108,7 @@ static inline void check_ranks(const struct profile *profile)
 		const struct row_value_spread *row = &ranks->values.rows[i];
 
 		MUST(row->node < profile->node_count && row->metric < profile->metric_count);
-		MUST(ranks_value_spread(profile, row->node, row->metric) == row);
+		MUST(value_spreads_find(&profile->ranks->values, row->node, row->metric) == row);
 	}
 	for (size_t i = 0; i < ranks->column_count; i++) {
 		MUST(ranks->columns[i].node < profile->node_count);

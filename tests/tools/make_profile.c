@@ -37,11 +37,6 @@ static uint32_t random_below(uint32_t limit)
 	return (uint32_t)(random_u64() % limit);
 }
 
-static uint32_t add_string(struct profile *profile, const char *text)
-{
-	return profile_string(profile, text, strlen(text));
-}
-
 /* ------------------------------------------------------------------ a random profile */
 
 static const char *const names[] = {
@@ -72,10 +67,11 @@ static uint32_t random_frame(struct profile *profile)
 	if (random_below(4) == 0) {
 		frame.kind = FRAME_SOURCE;
 		snprintf(text, sizeof(text), "/home/user/m\"od%u.py", random_below(5));
-		frame.file = add_string(profile, text);
+		frame.file = profile_add_text(profile, text);
 		frame.line = random_below(3) ? random_below(1000) : UINT32_MAX;
 	}
-	frame.name = add_string(profile, names[random_below(sizeof(names) / sizeof(names[0]))]);
+	frame.name =
+		profile_add_text(profile, names[random_below(sizeof(names) / sizeof(names[0]))]);
 	return profile_frame(profile, frame);
 }
 
@@ -83,7 +79,8 @@ static uint32_t random_kernel_frame(struct profile *profile)
 {
 	struct row_frame frame = {.kind = FRAME_KERNEL};
 
-	frame.name = add_string(profile, names[random_below(sizeof(names) / sizeof(names[0]))]);
+	frame.name =
+		profile_add_text(profile, names[random_below(sizeof(names) / sizeof(names[0]))]);
 	return profile_frame(profile, frame);
 }
 
@@ -139,7 +136,7 @@ static void make_random_metrics(struct profile *profile, struct random_metrics *
 	for (uint32_t i = 0; i < sizeof(made) / sizeof(made[0]); i++)
 		if (random_below(4))
 			metrics->id[metrics->count++] =
-				profile_metric(profile, add_string(profile, made[i].name),
+				profile_metric(profile, profile_add_text(profile, made[i].name),
 					       made[i].type, made[i].flags);
 }
 
@@ -165,7 +162,7 @@ static void random_value(struct profile *profile, uint32_t node, uint32_t metric
 		value->as.float64 = random_double();
 		break;
 	case PROTON_METRIC_STRING:
-		value->as.string = add_string(profile, names[random_below(10)]);
+		value->as.string = profile_add_text(profile, names[random_below(10)]);
 		break;
 	default:
 		value->as.vector = profile_vector(profile, elements, count);
@@ -226,10 +223,10 @@ static void make_random(struct profile *profile)
 
 	make_random_metrics(profile, &metrics);
 	for (uint32_t i = 0; i < devices; i++) {
-		uint32_t id = profile_device(profile, add_string(profile, i == 2 ? "HIP" : "CUDA"),
-					     i * 7);
+		uint32_t id = profile_device(
+			profile, profile_add_text(profile, i == 2 ? "HIP" : "CUDA"), i * 7);
 
-		profile->devices[id].arch = add_string(profile, i == 2 ? "gfx942" : "90");
+		profile->devices[id].arch = profile_add_text(profile, i == 2 ? "gfx942" : "90");
 		profile->devices[id].clock_khz = 1980000;
 		profile->devices[id].processors = 132 + i;
 	}
@@ -260,14 +257,14 @@ static void make_random(struct profile *profile)
 
 static void make_nodes(struct profile *profile, uint32_t wanted)
 {
-	uint32_t flops =
-		profile_metric(profile, add_string(profile, "flops16"), PROTON_METRIC_DOUBLE, 0);
+	uint32_t flops = profile_metric(profile, profile_add_text(profile, "flops16"),
+					PROTON_METRIC_DOUBLE, 0);
 	uint32_t bytes =
-		profile_metric(profile, add_string(profile, "bytes"), PROTON_METRIC_INT64, 0);
-	uint32_t device = profile_device(profile, add_string(profile, "CUDA"), 0);
+		profile_metric(profile, profile_add_text(profile, "bytes"), PROTON_METRIC_INT64, 0);
+	uint32_t device = profile_device(profile, profile_add_text(profile, "CUDA"), 0);
 	uint32_t scope = 0;
 
-	profile->devices[device].arch = add_string(profile, "90");
+	profile->devices[device].arch = profile_add_text(profile, "90");
 	for (uint32_t i = 1; i < wanted; i++) {
 		struct row_frame frame = {.kind = FRAME_KERNEL};
 		struct profile_kernel *kernel;
@@ -279,12 +276,12 @@ static void make_nodes(struct profile *profile, uint32_t wanted)
 			snprintf(text, sizeof(text), "layer_%u", i % 1000);
 			if (i % 40 == 1)
 				scope = 0;
-			frame.name = add_string(profile, text);
+			frame.name = profile_add_text(profile, text);
 			scope = profile_node(profile, scope, profile_frame(profile, frame));
 			continue;
 		}
 		snprintf(text, sizeof(text), "triton_poi_fused_add_mul_relu_%u", i % 997);
-		frame.name = add_string(profile, text);
+		frame.name = profile_add_text(profile, text);
 		node = profile_node(profile, scope, profile_frame(profile, frame));
 		kernel = profile_kernel(profile, node, device);
 		kernel->count = 1;
@@ -303,8 +300,8 @@ static void make_chain(struct profile *profile, uint32_t wanted)
 	for (uint32_t i = 1; i < wanted; i++) {
 		struct row_frame frame = {.kind = FRAME_SOURCE, .line = i % 100};
 
-		frame.file = add_string(profile, "deep.py");
-		frame.name = add_string(profile, "recurse");
+		frame.file = profile_add_text(profile, "deep.py");
+		frame.name = profile_add_text(profile, "recurse");
 		node = profile_node(profile, node, profile_frame(profile, frame));
 	}
 }

@@ -33,12 +33,9 @@ static inline void ranks_merge(struct merge *merge, struct profile *target, stru
 {
 	struct rank_origin origin = {
 		.rank = rank, .number = rank, .files = 1, .reason = "", .mixed = ""};
-	struct merge_maps maps;
 
-	merge_source(merge, source);
-	CHECK(merge_tree(merge) != NULL);
-	maps = merge_maps(merge);
-	ranks_add(target, source, &maps, &origin);
+	ranks_add(target, source, merge_tree(merge, source), &origin);
+	CHECK(!target->out_of_memory);
 	profile_free(source);
 }
 
@@ -46,12 +43,8 @@ static inline void ranks_merge(struct merge *merge, struct profile *target, stru
 static inline void ranks_merge_part(struct merge *merge, struct profile *target,
 				    struct profile *source)
 {
-	struct merge_maps maps;
-
-	merge_source(merge, source);
-	CHECK(merge_tree(merge) != NULL);
-	maps = merge_maps(merge);
-	ranks_add_part(target, source, &maps);
+	ranks_add_part(target, source, merge_tree(merge, source));
+	CHECK(!target->out_of_memory);
 	profile_free(source);
 }
 

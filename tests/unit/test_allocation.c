@@ -201,10 +201,8 @@ static int merge(const void *what, uint64_t *sum_out, struct proton_error *err)
 	struct merge *merger = target ? merge_new(target) : NULL;
 	bool has_memory;
 
-	for (size_t i = 0; merger && i < 3; i++) {
-		merge_source(merger, sources[i]);
-		merge_tree(merger);
-	}
+	for (size_t i = 0; merger && i < 3; i++)
+		merge_tree(merger, sources[i]);
 	has_memory = merger && !target->out_of_memory;
 	merge_free(merger);
 	has_memory = has_memory && !target->out_of_memory;
@@ -236,13 +234,8 @@ static int merge_ranks(const void *what, uint64_t *sum_out, struct proton_error 
 
 	for (uint32_t i = 0; merger && i < 2; i++) {
 		struct rank_origin origin = {.rank = 2 * i, .files = 1, .reason = "", .mixed = ""};
-		struct merge_maps maps;
 
-		merge_source(merger, sources[i]);
-		if (!merge_tree(merger))
-			continue;
-		maps = merge_maps(merger);
-		ranks_add(target, sources[i], &maps, &origin);
+		ranks_add(target, sources[i], merge_tree(merger, sources[i]), &origin);
 	}
 	merge_free(merger);
 	if (merger)
@@ -276,14 +269,14 @@ static int turn_around(const void *what, uint64_t *sum_out, struct proton_error 
 	int status = PROTON_OK;
 
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]) && !status; i++) {
-		status = profile_regroup(what, groups[i], NULL, NULL, &turned, err);
+		status = profile_regroup(what, groups[i], 0, NULL, NULL, &turned, err);
 		if (status)
 			break;
 		*sum_out += sum_of(turned);
 		profile_free(turned);
 	}
 	if (!status)
-		status = profile_invert(what, 100, NULL, NULL, &turned, err);
+		status = profile_regroup(what, REGROUP_CALLERS, 100, NULL, NULL, &turned, err);
 	if (status)
 		return status;
 	*sum_out += sum_of(turned);

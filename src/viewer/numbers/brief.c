@@ -258,7 +258,7 @@ int brief_init(struct brief *brief, struct profile *profile, const uint8_t *stat
 	int status;
 
 	*brief = (struct brief){.options = options, .profile = profile, .state = state};
-	status = profile_regroup(profile, REGROUP_KERNEL, NULL, NULL, &brief->kernels, err);
+	status = profile_regroup(profile, REGROUP_KERNEL, 0, NULL, NULL, &brief->kernels, err);
 	if (status)
 		return status;
 	metrics_init(&brief->metrics, brief->kernels);

@@ -230,13 +230,11 @@ int comparison_add(struct comparison *comparison, struct profile *profile, compa
 uint32_t *comparison_map(struct comparison *comparison, const struct profile *profile)
 {
 	uint32_t *copy = xcalloc(profile->node_count, sizeof(*copy));
-	const uint32_t *nodes;
+	const struct merge_maps *maps = merge_tree(comparison->merge, profile);
 
-	merge_source(comparison->merge, profile);
-	nodes = merge_tree(comparison->merge);
-	if (!nodes)
+	if (!maps)
 		xgive_up();
-	memcpy(copy, nodes, profile->node_count * sizeof(*copy));
+	memcpy(copy, maps->nodes, profile->node_count * sizeof(*copy));
 	return copy;
 }
 

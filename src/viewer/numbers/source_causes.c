@@ -134,7 +134,7 @@ static void find_parts(struct function *function, struct stall *stall)
 static void line_of(struct function *function, uint32_t pc, uint32_t *file, uint32_t *line)
 {
 	struct profile *profile = function->report->profile;
-	uint32_t number = lines_frame(&function->lines, pc);
+	uint32_t number = lines_frame(&function->lines, pc, 0);
 	uint32_t frame = number ? lines_profile_frame(&function->lines, number) : 0;
 
 	*file = number ? profile->frames[frame].file : 0;

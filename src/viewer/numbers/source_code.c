@@ -47,7 +47,7 @@ static void add_function(struct source_code *code, const struct source_report *r
 		size_t reason = source_reason_of(report, samples->reasons[pc->reason]);
 
 		if (i == 0 || pc->offset != pc[-1].offset) {
-			uint32_t line = lines_frame(&lines, pc->offset);
+			uint32_t line = lines_frame(&lines, pc->offset, 0);
 			uint32_t frame = line ? lines_profile_frame(&lines, line) : 0;
 
 			xreserve(&code->items, &code->capacity, code->count + 1,

@@ -285,8 +285,7 @@ struct merge *sum_begin(struct profile **sum_out)
 
 void sum_add(struct merge *merge, struct profile *source)
 {
-	merge_source(merge, source);
-	merge_tree(merge);
+	merge_tree(merge, source);
 	profile_free(source);
 }
 
@@ -397,7 +396,7 @@ struct profile *input_load(struct input *input, size_t index)
 		profile = NULL;
 	}
 	progress_begin("reading", input->paths[index]);
-	status = profile_load_kept(input->paths[index], kept, &input->more_bytes, &profile, &err);
+	status = profile_load_next(input->paths[index], kept, &input->more_bytes, &profile, &err);
 	progress_end();
 	if (status) {
 		message("%s", err.text);

@@ -180,8 +180,7 @@ struct column metrics_kernel_range(const struct metrics *metrics, bool longest)
 {
 	struct column column;
 
-	if (rollup_kernel(metrics->profile, longest ? KERNEL_MAX_NS : KERNEL_MIN_NS,
-			  ROLLUP_ALL_DEVICES, true, &column, NULL))
+	if (rollup_extreme(metrics->profile, !longest, &column, NULL))
 		xgive_up();
 	return column;
 }

@@ -59,12 +59,10 @@ static int regroup_view(struct profile **profile, const struct options *options,
 		hiding_report_none(none);
 	if (has_ranks)
 		places = xcalloc((*profile)->node_count, sizeof(*places));
-	if (options->query.mode == VIEW_FLAT)
-		status = profile_regroup(*profile, options->query.group_by, keeps, places, &turned,
-					 err);
-	else
-		status =
-			profile_invert(*profile, options->query.depth, keeps, places, &turned, err);
+	status = profile_regroup(*profile,
+				 options->query.mode == VIEW_FLAT ? options->query.group_by
+								  : REGROUP_CALLERS,
+				 options->query.depth, keeps, places, &turned, err);
 	if (status == PROTON_OK && has_ranks && !rank_turn(turned, *profile, places))
 		message("the slowest ranks of some rows are not known: a merged file has times of "
 			"single ranks in some frames only; name the directory of the ranks");

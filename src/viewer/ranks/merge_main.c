@@ -154,10 +154,11 @@ static void read_list(struct input *input, const char *path)
 }
 
 /* A rank that cannot be read is damaged, but a name that is not there is a mistake. */
-static void check_names(struct input *input, char *const *names, size_t count)
+static void read_names(struct input *input, char *const *names, size_t count)
 {
 	struct stat status;
 
+	rank_input_init(input, names, count);
 	for (size_t i = 0; i < count; i++) {
 		if (stat(names[i], &status) == 0 || strcmp(names[i], "-") == 0)
 			continue;
@@ -206,7 +207,7 @@ static int send_parts(int to, struct rank_parts *parts, struct proton_error *err
 	return status;
 }
 
-static int receive_parts(const struct rank_job *job, int from, struct rank_parts *parts,
+static int receive_parts(struct rank_job *job, int from, struct rank_parts *parts,
 			 struct proton_error *err)
 {
 	int status = PROTON_OK;
@@ -330,7 +331,7 @@ static int write_result(const struct profile *profile, const char *path, struct 
 }
 
 /* The sum of all ranks; an error if some are not finished and have to be. */
-static int sum_ranks(const struct merge_options *options, const struct rank_job *job,
+static int sum_ranks(const struct merge_options *options, struct rank_job *job,
 		     struct rank_parts *parts, struct profile **out, struct proton_error *err)
 {
 	int status = rank_merge_finish(job, parts, out, err);
@@ -404,16 +405,15 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 		free(output);
 		return EXIT_BAD;
 	}
-	if (self.number == 0 && options->list)
-		read_list(&input, options->list);
-	else if (self.number == 0)
-		rank_input_init(&input, inputs, input_count);
-	if (self.number == 0 && !options->list)
-		check_names(&input, inputs, input_count);
-	if (self.number == 0)
+	if (self.number == 0) {
+		if (options->list)
+			read_list(&input, options->list);
+		else
+			read_names(&input, inputs, input_count);
 		check_output(&input, output);
+	}
 	/* If an input has failed, no process has a file. */
-	paths = share_paths(self, self.number == 0 && !input.has_failed ? &input : NULL, &count);
+	paths = share_paths(self, input.has_failed ? NULL : &input, &count);
 	input_fini(&input);
 	rank_job_init(&job, paths, count);
 	job.columns = options->columns;

@@ -31,7 +31,7 @@
 struct transport {
 	void (*send)(int to, const void *bytes, size_t length);
 	void (*receive)(int from, void *bytes, size_t length);
-	void (*end)(int status);
+	void (*end)(int status); /* NULL: nothing has to be done */
 };
 
 static const struct transport *transport;
@@ -204,14 +204,9 @@ static void pipe_receive(int from, void *bytes, size_t length)
 		give_up(taken < 0 ? strerror(errno) : "a process has ended");
 }
 
-static void pipe_end(int status)
-{
-	(void)status;
-}
-
 static void pipe_begin(const char *text)
 {
-	static const struct transport pipes = {pipe_send, pipe_receive, pipe_end};
+	static const struct transport pipes = {pipe_send, pipe_receive, NULL};
 	char *end;
 
 	own.number = (int)strtol(text, &end, 10);
@@ -241,7 +236,7 @@ struct processes processes_begin(int *argc, char ***argv)
 
 void processes_end(int status)
 {
-	if (transport)
+	if (transport && transport->end)
 		transport->end(status);
 }
 

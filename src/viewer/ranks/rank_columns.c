@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "base/environment.h"
-#include "model/rank_values.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 
@@ -161,7 +160,7 @@ int rank_times_settle(struct rank_times *times, size_t first, struct profile *me
 
 	out_init(&writer.out, times->fd);
 	writer.paths = all_paths(merged);
-	ranks_settle_with(merged, status == PROTON_OK ? write_node : NULL, &writer);
+	ranks_settle(merged, status == PROTON_OK ? write_node : NULL, &writer);
 	if (status == PROTON_OK && out_finish(&writer.out, NULL) != PROTON_OK)
 		status = err_errno(err, writer.out.errnum,
 				   "cannot write the temporary file of ranks; set TMPDIR to a "

@@ -47,7 +47,7 @@ void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 	*diff = (struct rank_diff){.metric = after->metric};
 	diff->items = xcalloc(before->count + after->count + 1, sizeof(*diff->items));
 	for (size_t i = 0; i < after->count; i++) {
-		char *path = rank_path(after->profile, after->items[i].node);
+		char *path = rank_path(after->profile, after->items[i].node, NAMES_RAW);
 
 		diff->items[diff->count++] =
 			(struct rank_pair){.path = path, .after = after->items[i]};
@@ -56,7 +56,7 @@ void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 			xgive_up();
 	}
 	for (size_t i = 0; i < before->count; i++) {
-		char *path = rank_path(before->profile, before->items[i].node);
+		char *path = rank_path(before->profile, before->items[i].node, NAMES_RAW);
 		uint32_t found = find_pair(diff, &by_path, path, hash_stored(path, strlen(path)));
 
 		if (found) {

@@ -49,7 +49,7 @@ struct rank_frames {
 static bool is_named(const struct profile *profile, uint32_t node, const char *name, bool by_path,
 		     enum name_style names)
 {
-	char *text = by_path ? rank_path_named(profile, node, names)
+	char *text = by_path ? rank_path(profile, node, names)
 			     : name_text(profile, profile->nodes[node].frame, names);
 	bool is_equal = strcmp(text, name) == 0;
 
@@ -205,13 +205,6 @@ static size_t copy_buckets(const struct row_spread *spread, struct bin *bins)
 	return end - first;
 }
 
-static size_t bins_of(const struct rank_frame *frame, struct bin *bins)
-{
-	if (frame->count)
-		return make_bins(frame, bins);
-	return frame->row.spread ? copy_buckets(frame->row.spread, bins) : 0;
-}
-
 static void write_bins(const struct rank_frame *frame, struct report *report)
 {
 	static const struct report_field fields[] = {
@@ -222,7 +215,9 @@ static void write_bins(const struct rank_frame *frame, struct report *report)
 	};
 	static const char bar[] = "########################################";
 	struct bin bins[SPREAD_BUCKETS + BINS_MAX];
-	size_t count = bins_of(frame, bins);
+	size_t count = frame->count        ? make_bins(frame, bins)
+		       : frame->row.spread ? copy_buckets(frame->row.spread, bins)
+					   : 0;
 	uint64_t largest = 1;
 
 	for (size_t b = 0; b < count; b++)
@@ -403,13 +398,6 @@ static void write_frames(const void *context, struct report *report)
 		json_end_array(&report->json);
 }
 
-static void frames_fini(struct rank_frames *frames)
-{
-	for (size_t f = 0; f < frames->count; f++)
-		free(frames->items[f].times);
-	free(frames->items);
-}
-
 int rank_frame_run(const struct options *options, struct input *input)
 {
 	struct rank_frames frames = {.names = options->style.names};
@@ -429,7 +417,9 @@ int rank_frame_run(const struct options *options, struct input *input)
 		status = report_show(options, profile, write_frames, &frames);
 	else if (err.text[0])
 		message("%s", err.text);
-	frames_fini(&frames);
+	for (size_t f = 0; f < frames.count; f++)
+		free(frames.items[f].times);
+	free(frames.items);
 	rank_rows_fini(&rows);
 	profile_free(profile);
 	return status < 0 ? EXIT_BAD : status;

@@ -212,7 +212,8 @@ static bool is_copy(struct input *input, const struct profile *profile)
 
 static struct profile *load_rank(struct input *input, size_t number)
 {
-	struct profile *profile = rank_job_note(input->job, number, input->roster);
+	uint32_t rank;
+	struct profile *profile = rank_job_load(input->job, number, input->roster, &rank);
 
 	if (profile->node_count > 1 || !profile->is_damaged)
 		return profile;

@@ -15,8 +15,6 @@
 #include "model/ranks.h"
 #include "viewer/export/save.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/derive.h"
-#include "viewer/query/filter.h"
 #include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_numbers.h"
 #include "viewer/ranks/rank_report.h"
@@ -40,7 +38,7 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 {
 	while (table->text_count < sum->node_count) {
 		uint32_t made = (uint32_t)table->text_count;
-		char *path = rank_path(sum, made);
+		char *path = rank_path(sum, made, NAMES_RAW);
 		struct out name;
 		struct out text;
 		size_t length;
@@ -62,49 +60,40 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 	return table->texts[node];
 }
 
-/* A metric of a rank. */
-struct series {
-	const struct rank_scan_step *step;
-	const double *values, *own;
-};
-
-static void write_series(struct table *table, const struct series *series)
+/* A metric of a rank; `own` may be NULL. */
+static void write_series(struct table *table, const struct rank_scan_step *step,
+			 const double *values, const double *own)
 {
-	const struct rank_scan_step *step = series->step;
-
 	for (uint32_t i = 0; i < step->source->node_count && !table->out->errnum; i++) {
-		double value = series->values[i];
-		double own = series->own ? series->own[i] : NAN;
+		double of_frame = own ? own[i] : NAN;
 
 		/* Frames above and beside the recorded ones have zeros. */
-		if (isnan(value) || (value == 0 && !(own < 0 || own > 0)))
+		if (isnan(values[i]) || (values[i] == 0 && !(of_frame < 0 || of_frame > 0)))
 			continue;
 		out_bytes(table->out, table->start.bytes, table->start.length);
-		out_text(table->out, text_of(table, step->sum, step->nodes[i]));
+		out_text(table->out, text_of(table, step->sum, step->maps->nodes[i]));
 		out_bytes(table->out, table->metric.bytes, table->metric.length);
 		out_byte(table->out, ',');
-		csv_number(table->out, value);
+		csv_number(table->out, values[i]);
 		out_byte(table->out, ',');
-		csv_number(table->out, own);
+		csv_number(table->out, of_frame);
 		out_byte(table->out, '\n');
 	}
 }
 
-static void write_metric(struct table *table, const struct rank_scan_step *step,
-			 struct derive *derive, const char *name)
+static void write_metric(struct table *table, const struct rank_scan_step *step, const char *name)
 {
 	struct metric_column column = {0};
 	struct metric_column own = {0};
 	struct proton_error none;
 
-	if (derive_column(derive, name, &column, &none) == PROTON_OK && column.values) {
+	if (derive_column(step->derive, name, &column, &none) == PROTON_OK && column.values) {
 		bool has_own = column.is_additive &&
-			       derive_own_column(derive, name, &own, &none) == PROTON_OK;
+			       derive_own_column(step->derive, name, &own, &none) == PROTON_OK;
 
 		table->metric.length = 0;
 		csv_quoted(&table->metric, name, strlen(name));
-		write_series(table,
-			     &(struct series){step, column.values, has_own ? own.values : NULL});
+		write_series(table, step, column.values, has_own ? own.values : NULL);
 		table->metrics_found++;
 	}
 	metric_column_fini(&own);
@@ -116,22 +105,16 @@ static int write_rank(void *context, const struct rank_scan_step *step, struct p
 	struct table *table = context;
 	const struct query_options *query = &table->options->query;
 	const char *host = profile_info_text(step->source, "host");
-	struct metrics metrics;
-	struct derive derive;
+	const struct metrics *metrics = step->metrics;
 
 	table->start.length = 0;
 	out_printf(&table->start, "%u,", step->rank);
 	csv_quoted(&table->start, host, strlen(host));
-	free(filter_prune(step->source));
-	metrics_init(&metrics, step->source);
-	derive_init(&derive, &metrics);
 	for (size_t i = 0; i < query->metric_count; i++)
-		write_metric(table, step, &derive, query->metrics[i]);
-	for (size_t i = 0; i < metrics.count && !query->metric_count; i++)
-		if (metrics.raws[i].source == RAW_NUMBER)
-			write_metric(table, step, &derive, metrics.raws[i].label);
-	derive_fini(&derive);
-	metrics_fini(&metrics);
+		write_metric(table, step, query->metrics[i]);
+	for (size_t i = 0; i < metrics->count && !query->metric_count; i++)
+		if (metrics->raws[i].source == RAW_NUMBER)
+			write_metric(table, step, metrics->raws[i].label);
 	return table->out->errnum ? err_errno(err, table->out->errnum, "cannot write the table")
 				  : PROTON_OK;
 }

@@ -28,7 +28,6 @@ void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 				 .columns = RANK_COLUMNS_DEFAULT,
 				 .times = RANK_TIMES_NONE};
 	job->starts = xcalloc(count + 1, sizeof(*job->starts));
-	job->sizes = xcalloc(1, sizeof(*job->sizes));
 	for (size_t i = 0; i < count; i++) {
 		uint32_t rank = rank_in_name(paths[i]);
 
@@ -41,7 +40,6 @@ void rank_job_init(struct rank_job *job, char *const *paths, size_t count)
 void rank_job_fini(struct rank_job *job)
 {
 	free(job->starts);
-	free(job->sizes);
 	rank_times_fini(&job->times);
 	*job = (struct rank_job){0};
 }
@@ -52,18 +50,18 @@ size_t rank_job_chunks(const struct rank_job *job)
 }
 
 /* A file; an empty profile that is marked as corrupt, with the reason, if it cannot be read. */
-static struct profile *load_file(const struct rank_job *job, const char *path,
+static struct profile *load_file(struct rank_job *job, const char *path,
 				 struct proton_error *reason)
 {
 	struct profile *profile = NULL;
 
-	if (profile_load_next(path, &job->sizes->more_bytes, &profile, reason) != PROTON_OK) {
+	if (profile_load_next(path, NULL, &job->more_bytes, &profile, reason) != PROTON_OK) {
 		profile = profile_new();
 		if (!profile)
 			xgive_up();
 		profile->is_damaged = true;
 	}
-	job->sizes->bytes += profile->file_bytes;
+	job->bytes += profile->file_bytes;
 	return profile;
 }
 
@@ -104,8 +102,8 @@ static void compare_file(struct files *files, struct profile *profile, const cha
  * All files of one rank as one profile. The reason is that of the last one that is damaged; `mixed`
  * is how they differ, malloc'd, or NULL.
  */
-static struct profile *load_rank(const struct rank_job *job, size_t number,
-				 struct proton_error *reason, char **mixed)
+static struct profile *load_rank(struct rank_job *job, size_t number, struct proton_error *reason,
+				 char **mixed)
 {
 	size_t start = job->starts[number];
 	size_t end = job->starts[number + 1];
@@ -121,13 +119,10 @@ static struct profile *load_rank(const struct rank_job *job, size_t number,
 	merge = sum_begin(&sum);
 	for (size_t i = start; i < end; i++) {
 		struct profile *profile = load_file(job, job->paths[i], reason);
+		const struct merge_maps *maps = merge_tree(merge, profile);
 
-		merge_source(merge, profile);
-		if (merge_tree(merge)) {
-			struct merge_maps maps = merge_maps(merge);
-
-			waits_copy(sum, profile, &maps);
-		}
+		if (maps)
+			waits_copy(sum, profile, maps);
 		compare_file(&files, profile, job->paths[i]);
 	}
 	merge_free(merge);
@@ -136,51 +131,35 @@ static struct profile *load_rank(const struct rank_job *job, size_t number,
 	return sum;
 }
 
-static struct profile *load_named(const struct rank_job *job, size_t number, uint32_t *rank_out,
-				  struct proton_error *reason, char **mixed)
-{
-	struct profile *profile = load_rank(job, number, reason, mixed);
-
-	*rank_out = rank_of(job, number, profile);
-	rank_names_unify(profile, *rank_out, job->names);
-	return profile;
-}
-
-struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_t *rank_out)
-{
-	struct proton_error reason = {0};
-	char *mixed;
-	struct profile *profile = load_named(job, number, rank_out, &reason, &mixed);
-
-	free(mixed);
-	return profile;
-}
-
-/* The same with what the table of ranks says of it; `mixed` is malloc'd. */
-struct rank_job_source {
+/* A rank with what the table of ranks says of it; `mixed` is malloc'd. */
+struct source {
 	struct profile *profile;
 	struct proton_error reason;
 	struct rank_origin origin;
 	char *mixed;
 };
 
-static void load_source(struct rank_job_source *source, const struct rank_job *job, size_t number)
+static void load_source(struct source *source, struct rank_job *job, size_t number)
 {
-	*source = (struct rank_job_source){.origin.number = (uint32_t)number};
-	source->profile =
-		load_named(job, number, &source->origin.rank, &source->reason, &source->mixed);
+	*source = (struct source){.origin.number = (uint32_t)number};
+	source->profile = load_rank(job, number, &source->reason, &source->mixed);
+	source->origin.rank = rank_of(job, number, source->profile);
 	source->origin.reason = source->reason.text;
 	source->origin.mixed = source->mixed ? source->mixed : "";
 	source->origin.files = (uint32_t)(job->starts[number + 1] - job->starts[number]);
+	rank_names_unify(source->profile, source->origin.rank, job->names);
 }
 
-struct profile *rank_job_note(const struct rank_job *job, size_t number, struct profile *roster)
+struct profile *rank_job_load(struct rank_job *job, size_t number, struct profile *roster,
+			      uint32_t *rank_out)
 {
-	struct rank_job_source source;
+	struct source source;
 
 	load_source(&source, job, number);
-	ranks_note(roster, source.profile, &source.origin);
+	if (roster)
+		ranks_note(roster, source.profile, &source.origin);
 	free(source.mixed);
+	*rank_out = source.origin.rank;
 	return source.profile;
 }
 
@@ -217,7 +196,7 @@ static uint64_t cost_of(const struct profile *profile)
 static int check_memory(const struct rank_job *job, const struct profile *target,
 			struct proton_error *err)
 {
-	uint64_t max = JOB_BYTES_PER_BYTE * job->sizes->bytes + JOB_BYTES_MORE;
+	uint64_t max = JOB_BYTES_PER_BYTE * job->bytes + JOB_BYTES_MORE;
 
 	if (cost_of(target) <= max)
 		return PROTON_OK;
@@ -245,15 +224,15 @@ void rank_parts_fini(struct rank_parts *parts)
 	*parts = (struct rank_parts){0};
 }
 
-/* Ends a merge; its result is the profile of a part, or freed. */
-static int end_merge(struct merge *merge, struct profile *target, int status,
-		     struct rank_part *part, struct proton_error *err)
+/* Ends a merge; its result is stored, or freed. */
+static int end_merge(struct merge *merge, struct profile *target, int status, struct profile **out,
+		     struct proton_error *err)
 {
 	merge_free(merge);
 	if (status == PROTON_OK && target->out_of_memory)
 		status = err_nomem(err);
 	if (status == PROTON_OK)
-		part->profile = target;
+		*out = target;
 	else
 		profile_free(target);
 	return status;
@@ -287,17 +266,13 @@ static struct merge *begin_merge(const struct rank_job *job, struct profile **ta
 	return merge;
 }
 
-static void add_rank(struct merge *merge, const struct rank_job *job, size_t number,
+static void add_rank(struct merge *merge, struct rank_job *job, size_t number,
 		     struct profile *target)
 {
-	struct rank_job_source source;
-	struct merge_maps maps;
+	struct source source;
 
 	load_source(&source, job, number);
-	merge_source(merge, source.profile);
-	merge_tree(merge);
-	maps = merge_maps(merge);
-	ranks_add(target, source.profile, &maps, &source.origin);
+	ranks_add(target, source.profile, merge_tree(merge, source.profile), &source.origin);
 	profile_free(source.profile);
 	free(source.mixed);
 }
@@ -309,7 +284,7 @@ static int settle_ranks(struct rank_job *job, size_t first, struct profile *targ
 	if ((job->columns || job->keeps_times) && !target->out_of_memory && target->ranks &&
 	    target->ranks->pending)
 		return rank_times_settle(&job->times, first, target, err);
-	ranks_settle(target);
+	ranks_settle(target, NULL, NULL);
 	return PROTON_OK;
 }
 
@@ -328,7 +303,7 @@ static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *par
 		status = check_memory(job, target, err);
 		if (status == PROTON_OK && i + 1 < last &&
 		    ranks_pending_bytes(target) >
-			    PENDING_BYTES_PER_BYTE * job->sizes->bytes + PENDING_BYTES_MORE) {
+			    PENDING_BYTES_PER_BYTE * job->bytes + PENDING_BYTES_MORE) {
 			status = settle_ranks(job, first, target, err);
 			first = i + 1;
 		}
@@ -337,41 +312,43 @@ static int merge_chunk(struct rank_job *job, size_t chunk, struct rank_part *par
 		status = settle_ranks(job, first, target, err);
 	if (status == PROTON_OK)
 		status = check_memory(job, target, err);
-	return end_merge(merge, target, status, part, err);
+	return end_merge(merge, target, status, &part->profile, err);
 }
 
 /* Adds a part to a merge, and frees its content. */
-static int add_part(const struct rank_job *job, struct merge *merge, struct profile *target,
+static int add_part(struct rank_job *job, struct merge *merge, struct profile *target,
 		    struct rank_part *part, struct proton_error *err)
 {
-	struct merge_maps maps;
 	int status = PROTON_OK;
 
 	if (!part->profile)
 		status = profile_load_bytes("part", part->bytes, part->length, &part->profile, err);
 	if (status != PROTON_OK)
 		return status;
-	merge_source(merge, part->profile);
-	merge_tree(merge);
-	maps = merge_maps(merge);
-	ranks_add_part(target, part->profile, &maps);
+	ranks_add_part(target, part->profile, merge_tree(merge, part->profile));
 	free_part(part);
 	return check_memory(job, target, err);
 }
 
+static int merge_parts(struct rank_job *job, struct rank_part *parts, size_t count,
+		       struct profile **out, struct proton_error *err)
+{
+	struct profile *target;
+	struct merge *merge = begin_merge(job, &target);
+	int status = PROTON_OK;
+
+	for (size_t i = 0; i < count && status == PROTON_OK; i++)
+		status = add_part(job, merge, target, &parts[i], err);
+	return end_merge(merge, target, status, out, err);
+}
+
 /* Replaces the last two parts, which are siblings. */
-static int merge_last(const struct rank_job *job, struct rank_parts *parts,
-		      struct proton_error *err)
+static int merge_last(struct rank_job *job, struct rank_parts *parts, struct proton_error *err)
 {
 	struct rank_part *left = &parts->items[parts->count - 2];
 	struct rank_part sum = {.level = left->level + 1, .index = left->index / 2};
-	struct profile *target;
-	struct merge *merge = begin_merge(job, &target);
-	int status = add_part(job, merge, target, left, err);
+	int status = merge_parts(job, left, 2, &sum.profile, err);
 
-	if (status == PROTON_OK)
-		status = add_part(job, merge, target, left + 1, err);
-	status = end_merge(merge, target, status, &sum, err);
 	if (status == PROTON_OK) {
 		*left = sum;
 		parts->count--;
@@ -386,12 +363,12 @@ static bool are_siblings(const struct rank_part *left, const struct rank_part *r
 }
 
 /* Only the last part is not packed: it is the next to be merged, or sent. */
-int rank_merge_part(const struct rank_job *job, struct rank_parts *parts, struct rank_part part,
+int rank_merge_part(struct rank_job *job, struct rank_parts *parts, struct rank_part part,
 		    struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	job->sizes->bytes += part.bytes ? part.length : 0; /* it comes from another process */
+	job->bytes += part.bytes ? part.length : 0; /* it comes from another process */
 	if (parts->count && !are_siblings(&parts->items[parts->count - 1], &part))
 		status = rank_part_pack(&parts->items[parts->count - 1], err);
 	XADD(parts->items, parts->capacity, parts->count, part);
@@ -432,22 +409,16 @@ int rank_merge_chunks(struct rank_job *job, size_t first, size_t end, struct ran
 	return status;
 }
 
-int rank_merge_finish(const struct rank_job *job, struct rank_parts *parts, struct profile **out,
+int rank_merge_finish(struct rank_job *job, struct rank_parts *parts, struct profile **out,
 		      struct proton_error *err)
 {
 	struct profile *target;
-	struct merge *merge = begin_merge(job, &target);
-	int status = PROTON_OK;
+	int status = merge_parts(job, parts->items, parts->count, &target, err);
 
-	for (size_t i = 0; i < parts->count && status == PROTON_OK; i++)
-		status = add_part(job, merge, target, &parts->items[i], err);
-	merge_free(merge);
-	if (status == PROTON_OK)
-		ranks_complete(target);
-	if (status == PROTON_OK && target->out_of_memory)
-		status = err_nomem(err);
-	if (status == PROTON_OK)
-		status = rank_mix_check(job, target, err);
+	if (status != PROTON_OK)
+		return status;
+	ranks_complete(target);
+	status = target->out_of_memory ? err_nomem(err) : rank_mix_check(job, target, err);
 	if (status == PROTON_OK)
 		*out = target;
 	else

@@ -19,12 +19,6 @@
 #define RANK_CHUNK 64u
 #define RANK_NODES_MAX 1000000u
 
-/* The input that this process has read. */
-struct rank_sizes {
-	uint64_t bytes;      /* of files, and of parts from other processes */
-	uint64_t more_bytes; /* see profile_load_next() */
-};
-
 struct rank_job {
 	char *const *paths; /* sorted: the files of a rank follow each other */
 	size_t path_count;
@@ -36,15 +30,15 @@ struct rank_job {
 	const regex_t
 		*names; /* parts of names that differ from rank to rank; NULL: only the rules */
 	struct rank_times times; /* for the ranks of this process */
-	struct rank_sizes *sizes;
-	bool is_quiet;         /* no progress line */
-	bool is_mixed_allowed; /* ranks of several launches are summed (rank_mix.h) */
+	uint64_t bytes;          /* read: of files, and of parts from other processes */
+	uint64_t more_bytes;     /* see profile_load_next() */
+	bool is_quiet;           /* no progress line */
+	bool is_mixed_allowed;   /* ranks of several launches are summed (rank_mix.h) */
 };
 
 /* A part of the tree: `index` of its level, as a profile or as a packed file. */
 struct rank_part {
 	uint32_t level;
-	uint32_t reserved;
 	uint64_t index;
 	struct profile *profile; /* NULL: `bytes` */
 	uint64_t length;
@@ -60,10 +54,12 @@ struct rank_parts {
 void rank_job_init(struct rank_job *job, char *const *paths, size_t count);
 void rank_job_fini(struct rank_job *job);
 size_t rank_job_chunks(const struct rank_job *job);
-/* All files of rank `number` as one profile, with names that do not depend on the rank. */
-struct profile *rank_job_load(const struct rank_job *job, size_t number, uint32_t *rank_out);
-/* The same, and a row in the table of ranks of `roster`. */
-struct profile *rank_job_note(const struct rank_job *job, size_t number, struct profile *roster);
+/*
+ * All files of rank `number` as one profile, with names that do not depend on the rank. The table
+ * of ranks of `roster`, if it is not NULL, gets a row.
+ */
+struct profile *rank_job_load(struct rank_job *job, size_t number, struct profile *roster,
+			      uint32_t *rank_out);
 
 /* Merges chunks `first` to `end` and adds them to the parts, in ascending order. */
 int rank_merge_chunks(struct rank_job *job, size_t first, size_t end, struct rank_parts *parts,
@@ -71,10 +67,10 @@ int rank_merge_chunks(struct rank_job *job, size_t first, size_t end, struct ran
 /* Makes the packed file of a part. */
 int rank_part_pack(struct rank_part *part, struct proton_error *err);
 /* Adds a part after the others, and merges siblings. Takes its content. */
-int rank_merge_part(const struct rank_job *job, struct rank_parts *parts, struct rank_part part,
+int rank_merge_part(struct rank_job *job, struct rank_parts *parts, struct rank_part part,
 		    struct proton_error *err);
 /* The whole job, from parts of all chunks. */
-int rank_merge_finish(const struct rank_job *job, struct rank_parts *parts, struct profile **out,
+int rank_merge_finish(struct rank_job *job, struct rank_parts *parts, struct profile **out,
 		      struct proton_error *err);
 void rank_parts_fini(struct rank_parts *parts);
 

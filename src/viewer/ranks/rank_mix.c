@@ -17,7 +17,6 @@
 #define VALUES_NAMED 3u /* values in a message */
 #define LINES_MAX 5u    /* messages of a kind */
 
-/* What is equal in all ranks of a launch. */
 static const struct kind {
 	const char *key; /* in the information of a profile */
 	const char *name;
@@ -86,14 +85,8 @@ struct check {
 	size_t count;
 	const struct kind *kind;
 	size_t lines;
-	bool is_mixed;
-	char *names; /* the kinds that differ; NULL: none yet */
+	char *names; /* the kinds that differ; NULL: the ranks are of one launch */
 };
-
-static bool has_profile(const struct row_rank *row)
-{
-	return row->state != RANK_MISSING && row->state != RANK_DAMAGED;
-}
 
 /* Launchers are compared on each host, and there by the number of torchrun's agent. */
 static uint64_t scope_of(const struct profile *merged, const struct row_rank *row)
@@ -141,7 +134,8 @@ static void take_entries(struct check *check)
 		const struct row_rank *row = &ranks->rows[i];
 
 		/* The sum of unlike files has no values that differ. */
-		if (!has_profile(row) || (row->files > 1 && row->mixed) ||
+		if (row->state == RANK_MISSING || row->state == RANK_DAMAGED ||
+		    (row->files > 1 && row->mixed) ||
 		    (check->kind == KIND_LAUNCHER && !row->process))
 			continue;
 		check->entries[check->count++] = (struct scope_value){
@@ -209,9 +203,8 @@ static void mark_rank(struct check *check, uint32_t row_number, const char *text
 {
 	struct row_rank *row = &check->merged->ranks->rows[row_number];
 
-	check->is_mixed = true;
 	if (!row->mixed)
-		row->mixed = profile_string(check->merged, text, strlen(text));
+		row->mixed = profile_add_text(check->merged, text);
 }
 
 /* Marks the entries that have another value than most. */
@@ -273,7 +266,6 @@ static void check_files(struct check *check)
 	for (size_t i = 0; i < ranks->count; i++) {
 		if (!ranks->rows[i].mixed)
 			continue;
-		check->is_mixed = true;
 		if (lines++ < LINES_MAX)
 			message("%s", profile_text(check->merged, ranks->rows[i].mixed));
 	}
@@ -309,7 +301,7 @@ static int decide_mixture(struct check *check, struct proton_error *err)
 	size_t marked = 0, count = 0;
 	char text[300];
 
-	if (!check->is_mixed)
+	if (!check->names)
 		return PROTON_OK;
 	if (!check->job->is_mixed_allowed)
 		return err_set(err, PROTON_E_FORMAT,

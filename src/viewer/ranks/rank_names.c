@@ -32,19 +32,15 @@ static bool follows_rank(const char *text, const char *end)
 	return end - text >= 4 && (end[-1] | 32) == 'k' && strncasecmp(end - 4, "rank", 4) == 0;
 }
 
-static bool is_in_address(const char *text, const char *at)
-{
-	return at - text >= 2 && at[-1] == 'x' && at[-2] == '0' &&
-	       hex_digits(at) >= ADDRESS_DIGITS_MIN;
-}
-
 /* Bytes at `at` that become "*"; 0: none. */
 static size_t length_to_hide(const char *text, const char *at, uint32_t rank, uint32_t pid)
 {
 	char before = at > text ? at[-1] : ' ';
 	size_t length;
 
-	if (before == 'x' && is_in_address(text, at)) /* may begin with a letter: 0xabc... */
+	/* An address may begin with a letter: 0xabc... */
+	if (before == 'x' && at - text >= 2 && at[-2] == '0' &&
+	    hex_digits(at) >= ADDRESS_DIGITS_MIN)
 		return hex_digits(at);
 	if (!isdigit((unsigned char)*at) || isdigit((unsigned char)before))
 		return 0;
@@ -122,7 +118,7 @@ void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pat
 		const char *name = by_pattern ? by_pattern : by_rules;
 
 		if (name)
-			profile->frames[i].name = profile_string(profile, name, strlen(name));
+			profile->frames[i].name = profile_add_text(profile, name);
 		free(by_rules);
 		free(by_pattern);
 	}

@@ -120,20 +120,19 @@ void rank_rows_of_time(struct rank_rows *rows, const struct profile *profile, co
 	rank_rows_sort(rows);
 }
 
-void rank_rows_of_group(struct rank_rows *rows, const struct profile *profile, const char *metric,
+void rank_rows_of_group(struct rank_rows *rows, const struct profile *profile,
 			const uint32_t *group, uint32_t number)
 {
 	const struct profile_ranks *ranks = profile->ranks;
-	double divisor = rank_time_divisor(metric);
 
-	*rows = (struct rank_rows){.profile = profile, .metric = metric, .is_inclusive = true};
+	*rows = (struct rank_rows){.profile = profile, .metric = "time/ms", .is_inclusive = true};
 	for (size_t c = 0; ranks && c < ranks->column_count; c++) {
 		const uint64_t *cells = ranks->cells + c * ranks->count;
 		struct rank_row row = {.node = ranks->columns[c].node};
 
 		for (size_t i = 0; i < ranks->count; i++)
 			if (group[i] == number && cells[i])
-				rank_row_add(&row, ranks->rows[i].rank, (double)cells[i] / divisor);
+				rank_row_add(&row, ranks->rows[i].rank, (double)cells[i] / 1e6);
 		if (row.ranks)
 			XADD(rows->items, rows->capacity, rows->count, row);
 	}
@@ -192,7 +191,7 @@ static char *path_of(const struct profile *profile, uint32_t node, enum name_sty
 	return path.bytes;
 }
 
-char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names)
+char *rank_path(const struct profile *profile, uint32_t node, enum name_style names)
 {
 	return path_of(profile, node, names, PATH_BYTES_MAX);
 }
@@ -200,11 +199,6 @@ char *rank_path_named(const struct profile *profile, uint32_t node, enum name_st
 char *rank_path_short(const struct profile *profile, uint32_t node)
 {
 	return path_of(profile, node, NAMES_RAW, SHORT_PATH_BYTES);
-}
-
-char *rank_path(const struct profile *profile, uint32_t node)
-{
-	return rank_path_named(profile, node, NAMES_RAW);
 }
 
 uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out)
@@ -253,25 +247,25 @@ ARRAY_ORDER(compare_shapes, struct shaped, ORDER_OF(a->shape, b->shape) ?: ORDER
 ARRAY_ORDER(compare_groups, struct rank_group,
 	    ORDER_OF(b->count, a->count) ?: ORDER_OF(a->lowest, b->lowest))
 
-/* Finished ranks by shape, malloc'd. */
-static struct shaped *list_shapes(const struct profile_ranks *ranks, size_t *count_out)
+void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 {
-	struct shaped *list = xcalloc(ranks->count + 1, sizeof(*list));
+	const struct profile_ranks *ranks = profile->ranks;
+	struct shaped *list;
 	size_t count = 0;
 
-	for (size_t i = 0; i < ranks->count; i++)
+	*groups = (struct rank_groups){0};
+	if (!ranks)
+		return;
+	groups->items = xcalloc(ranks->count + 1, sizeof(*groups->items));
+	groups->rows = xcalloc(ranks->count + 1, sizeof(*groups->rows));
+	groups->of_row = xcalloc(ranks->count + 1, sizeof(*groups->of_row));
+	list = xcalloc(ranks->count + 1, sizeof(*list));
+	for (uint32_t i = 0; i < ranks->count; i++) {
+		groups->of_row[i] = RANK_GROUP_NONE;
 		if (ranks->rows[i].state == RANK_FINISHED)
-			list[count++] = (struct shaped){ranks->rows[i].shape, (uint32_t)i};
+			list[count++] = (struct shaped){ranks->rows[i].shape, i};
+	}
 	ARRAY_SORT(list, count, compare_shapes);
-	*count_out = count;
-	return list;
-}
-
-/* Makes the groups of a sorted list. */
-static void make_groups(struct rank_groups *groups, const struct profile_ranks *ranks,
-			const struct shaped *list, size_t count, double divisor)
-{
-	groups->items = xcalloc(count + 1, sizeof(*groups->items));
 	for (size_t i = 0; i < count; i++) {
 		const struct row_rank *row = &ranks->rows[list[i].row];
 		struct rank_group *group;
@@ -281,28 +275,10 @@ static void make_groups(struct rank_groups *groups, const struct profile_ranks *
 				.shape = list[i].shape, .start = i, .lowest = list[i].row};
 		group = &groups->items[groups->count - 1];
 		group->count++;
-		rank_row_add(&group->time, row->rank, (double)row->time_ns / divisor);
+		rank_row_add(&group->time, row->rank, (double)row->time_ns / 1e6);
+		groups->rows[i] = list[i].row;
 	}
 	ARRAY_SORT(groups->items, groups->count, compare_groups);
-}
-
-void rank_groups_init(struct rank_groups *groups, const struct profile *profile, const char *metric)
-{
-	const struct profile_ranks *ranks = profile->ranks;
-	struct shaped *list;
-	size_t count;
-
-	*groups = (struct rank_groups){0};
-	if (!ranks)
-		return;
-	list = list_shapes(ranks, &count);
-	make_groups(groups, ranks, list, count, rank_time_divisor(metric));
-	groups->rows = xcalloc(count + 1, sizeof(*groups->rows));
-	groups->of_row = xcalloc(ranks->count + 1, sizeof(*groups->of_row));
-	for (size_t i = 0; i < count; i++)
-		groups->rows[i] = list[i].row;
-	for (size_t i = 0; i < ranks->count; i++)
-		groups->of_row[i] = RANK_GROUP_NONE;
 	for (uint32_t g = 0; g < groups->count; g++)
 		for (size_t i = 0; i < groups->items[g].count; i++)
 			groups->of_row[groups->rows[groups->items[g].start + i]] = g;

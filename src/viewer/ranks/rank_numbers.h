@@ -56,19 +56,17 @@ double rank_time_divisor(const char *metric);
 
 /* The kernel times of a merged job, sorted. Release with rank_rows_fini(). */
 void rank_rows_of_time(struct rank_rows *rows, const struct profile *profile, const char *metric);
-/* The same for some ranks: those with `number` in `group`, by row of the table of ranks. */
-void rank_rows_of_group(struct rank_rows *rows, const struct profile *profile, const char *metric,
+/* In ms for some ranks: those with `number` in `group`, by row of the table of ranks. */
+void rank_rows_of_group(struct rank_rows *rows, const struct profile *profile,
 			const uint32_t *group, uint32_t number);
 /* The largest savings first. */
 void rank_rows_sort(struct rank_rows *rows);
 void rank_rows_fini(struct rank_rows *rows);
 
 /* The names of the frames above a node and of the node, joined by " > "; malloc'd. */
-char *rank_path(const struct profile *profile, uint32_t node);
-/* At most about 2 KB: its end. */
+char *rank_path(const struct profile *profile, uint32_t node, enum name_style names);
+/* With names as stored, and at most about 2 KB: its end. */
 char *rank_path_short(const struct profile *profile, uint32_t node);
-/* The same with C++ names in a style. */
-char *rank_path_named(const struct profile *profile, uint32_t node, enum name_style names);
 
 /* Numbers of the hosts, in the order of their first ranks, by row of the ranks; malloc'd. */
 uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out);
@@ -96,8 +94,7 @@ struct rank_groups {
 	uint32_t *of_row; /* by row of that table; RANK_GROUP_NONE: not a finished rank */
 };
 
-void rank_groups_init(struct rank_groups *groups, const struct profile *profile,
-		      const char *metric);
+void rank_groups_init(struct rank_groups *groups, const struct profile *profile);
 void rank_groups_fini(struct rank_groups *groups);
 
 /* Appends the ranks of a group: "0-3, 8". At most `ranges` of them, then "..."; 0: all. */

@@ -17,7 +17,6 @@
 
 /* ------------------------------------------------------------------ files */
 
-/* The rank that recorded a profile. */
 static uint32_t recorded_rank(const char *path)
 {
 	struct profile *profile = input_load_quietly(path);

@@ -106,13 +106,10 @@ bool rank_report_state(const struct profile *profile)
 	return bad == 0;
 }
 
-/* ------------------------------------------------------------------ rows */
-
 char *rank_path_for(const struct profile *profile, uint32_t node, const struct report *report)
 {
-	return rank_path_named(profile, node,
-			       report->format == REPORT_TEXT ? report->options->style.names
-							     : NAMES_RAW);
+	return rank_path(profile, node,
+			 report->format == REPORT_TEXT ? report->options->style.names : NAMES_RAW);
 }
 
 /* ------------------------------------------------------------------ frames */
@@ -376,7 +373,7 @@ static void write_rows(const struct rank_rows *rows, struct report *report)
 
 	for (size_t i = 0; i < rows->count && i < limit && !json->out->errnum; i++) {
 		const struct rank_row *row = &rows->items[i];
-		char *path = rank_path(rows->profile, row->node);
+		char *path = rank_path(rows->profile, row->node, NAMES_RAW);
 
 		json_line_break(json);
 		json_begin_object(json);
@@ -405,11 +402,11 @@ static void json_group(const struct rank_report *view, uint32_t number, const ch
 	json_key_uint64(json, "group", number + 1);
 	json_key_text(json, "shape", shape);
 	json_key_string(json, "members", members->bytes, members->length);
-	write_times(&group->time, rank_time_divisor("time/ms"), json);
+	write_times(&group->time, 1e6, json);
 	json_key_array(json, "rows");
 	/* With one group, these are the rows of the job. */
 	if (view->groups->count > 1 && group->count > 1) {
-		rank_rows_of_group(&rows, view->profile, "time/ms", view->groups->of_row, number);
+		rank_rows_of_group(&rows, view->profile, view->groups->of_row, number);
 		write_rows(&rows, report);
 		rank_rows_fini(&rows);
 	}
@@ -456,7 +453,7 @@ static void print_group_frames(const struct rank_report *view, uint32_t number,
 {
 	struct rank_rows rows;
 
-	rank_rows_of_group(&rows, view->profile, "time/ms", view->groups->of_row, number);
+	rank_rows_of_group(&rows, view->profile, view->groups->of_row, number);
 	if (rows.count) {
 		out_printf(report->out, "\ngroup %u: ranks ", number + 1);
 		rank_groups_members(view->groups, view->profile, number, RANGES_MAX, report->out);
@@ -501,7 +498,6 @@ static void write_json(const struct rank_report *view, struct report *report)
 	wait_report_json(view->profile, json);
 }
 
-/* In text below the frames. */
 static void print_others(const struct rank_report *view, struct report *report)
 {
 	if (wait_report_is_there(view->profile)) {

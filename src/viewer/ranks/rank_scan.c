@@ -9,7 +9,6 @@
 #include "model/merge.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/input.h"
 #include "viewer/ranks/rank_merge.h"
@@ -20,7 +19,9 @@
 int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *context,
 	      struct profile **sum_out, struct proton_error *err)
 {
-	struct rank_scan_step step = {0};
+	struct metrics metrics;
+	struct derive derive;
+	struct rank_scan_step step = {.metrics = &metrics, .derive = &derive};
 	struct profile *sum;
 	struct merge *merge = sum_begin(&sum);
 	struct rank_job job;
@@ -30,12 +31,16 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 	rank_job_init(&job, paths, count);
 	step.sum = sum;
 	for (size_t i = 0; i < job.rank_count && status == PROTON_OK; i++) {
-		step.source = rank_job_load(&job, i, &step.rank);
-		merge_source(merge, step.source);
-		step.nodes = merge_tree(merge);
-		if (!step.nodes)
+		step.source = rank_job_load(&job, i, NULL, &step.rank);
+		step.maps = merge_tree(merge, step.source);
+		if (!step.maps)
 			xgive_up();
+		free(filter_prune(step.source));
+		metrics_init(&metrics, step.source);
+		derive_init(&derive, &metrics);
 		status = visit(context, &step, err);
+		derive_fini(&derive);
+		metrics_fini(&metrics);
 		profile_free(step.source);
 	}
 	rank_job_fini(&job);
@@ -67,45 +72,31 @@ static struct rank_row *row_of_node(struct rank_rows *rows, uint32_t node)
 	return &rows->items[node];
 }
 
-static void add_column(struct rank_rows *rows, const struct rank_scan_step *step,
-		       const struct metric_column *column)
-{
-	rows->is_inclusive = column->is_inclusive;
-	for (uint32_t i = 0; i < step->source->node_count; i++)
-		if (!isnan(column->values[i]))
-			rank_row_add(row_of_node(rows, step->nodes[i]), step->rank,
-				     column->values[i]);
-}
-
 static int add_metrics(void *context, const struct rank_scan_step *step, struct proton_error *err)
 {
 	struct spreading *all = context;
-	struct metrics metrics;
-	struct derive derive;
 	int status = bounds_columns(step->source, all->count, ROW_BYTES, err);
 
-	if (status)
-		return status;
-	free(filter_prune(step->source));
-	metrics_init(&metrics, step->source);
-	derive_init(&derive, &metrics);
-	for (size_t i = 0; i < all->count; i++) {
+	for (size_t i = 0; i < all->count && status == PROTON_OK; i++) {
+		struct rank_rows *rows = &all->tables[i];
 		struct metric_column column = {0};
 		struct proton_error missing;
 
 		if (rank_time_divisor(all->metrics[i]) > 0)
 			continue;
 		/* A rank may lack a metric that another has. */
-		if (derive_column(&derive, all->metrics[i], &column, &missing) == PROTON_OK &&
+		if (derive_column(step->derive, all->metrics[i], &column, &missing) == PROTON_OK &&
 		    column.values) {
-			add_column(&all->tables[i], step, &column);
 			all->has_metric[i] = true;
+			rows->is_inclusive = column.is_inclusive;
 		}
+		for (uint32_t n = 0; column.values && n < step->source->node_count; n++)
+			if (!isnan(column.values[n]))
+				rank_row_add(row_of_node(rows, step->maps->nodes[n]), step->rank,
+					     column.values[n]);
 		metric_column_fini(&column);
 	}
-	derive_fini(&derive);
-	metrics_fini(&metrics);
-	return PROTON_OK;
+	return status;
 }
 
 /* Removes the rows of nodes without a value, and of scopes that only have zeros. */

@@ -6,15 +6,20 @@
 #define VIEWER_RANKS_RANK_SCAN_H
 
 #include "base/err.h"
+#include "model/merge.h"
 #include "model/profile.h"
+#include "viewer/query/derive.h"
 #include "viewer/ranks/rank_numbers.h"
 
 /* A rank, after its profile has been added to `sum`, the tree of all ranks so far. */
 struct rank_scan_step {
 	struct profile *source;
 	const struct profile *sum;
-	const uint32_t *nodes; /* of `sum`, by node of `source` */
+	const struct merge_maps *maps; /* from `source` to `sum` */
 	uint32_t rank;
+	/* Of `source`, without the nodes that filter_prune() drops. */
+	struct metrics *metrics;
+	struct derive *derive;
 };
 
 typedef int rank_scan_fn(void *context, const struct rank_scan_step *step,

@@ -286,7 +286,7 @@ static int report_job(const struct options *options, const struct job *job,
 	};
 	int status;
 
-	rank_groups_init(&groups, job->profile, "time/ms");
+	rank_groups_init(&groups, job->profile);
 	for (size_t i = 0; before && i < job->count; i++)
 		rank_diff_init(&diffs[i], &before->tables[i], &job->tables[i]);
 	view.diffs = before ? diffs : NULL;

@@ -131,7 +131,7 @@ static void put_text(struct out *out, const char *text)
 static void put_path(const struct profile *profile, uint32_t node, enum name_style names,
 		     struct out *out)
 {
-	char *path = rank_path_named(profile, node, names);
+	char *path = rank_path(profile, node, names);
 
 	put_text(out, path);
 	free(path);
@@ -237,7 +237,7 @@ void wait_report_json(const struct profile *profile, struct json_writer *json)
 	json_key_array(json, "waits");
 	for (size_t i = 0; i < count; i++) {
 		const struct row_wait *row = list[i];
-		char *path = rank_path(profile, row->node);
+		char *path = rank_path(profile, row->node, NAMES_RAW);
 
 		json_line_break(json);
 		json_begin_object(json);

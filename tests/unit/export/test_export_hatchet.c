@@ -11,14 +11,9 @@
 #include "model/load.h"
 #include "unit/viewer_build.h"
 
-static uint32_t string(struct profile *profile, const char *text)
-{
-	return profile_string(profile, text, strlen(text));
-}
-
 static uint32_t node(struct profile *profile, uint32_t parent, const char *name)
 {
-	struct row_frame frame = {.kind = FRAME_NAME, .name = string(profile, name)};
+	struct row_frame frame = {.kind = FRAME_NAME, .name = profile_add_text(profile, name)};
 
 	return profile_node(profile, parent, profile_frame(profile, frame));
 }
@@ -26,13 +21,13 @@ static uint32_t node(struct profile *profile, uint32_t parent, const char *name)
 static uint32_t metric(struct profile *profile, const char *name, enum proton_metric_type type,
 		       uint16_t flags)
 {
-	return profile_metric(profile, string(profile, name), (uint16_t)type, flags);
+	return profile_metric(profile, profile_add_text(profile, name), (uint16_t)type, flags);
 }
 
 static struct profile_kernel *kernel(struct profile *profile, uint32_t at, const char *type,
 				     uint32_t id, uint64_t count, uint64_t total)
 {
-	uint32_t device = profile_device(profile, string(profile, type), id);
+	uint32_t device = profile_device(profile, profile_add_text(profile, type), id);
 	struct profile_kernel *row = profile_kernel(profile, at, device);
 
 	row->count = count;
@@ -121,12 +116,12 @@ TEST(the_text_has_upstreams_shape)
 	char *text;
 
 	kernel(profile, mm, "CUDA", 0, 2, 300);
-	profile->devices[0].arch = string(profile, "90");
+	profile->devices[0].arch = profile_add_text(profile, "90");
 	profile->devices[0].processors = 132;
 	profile->devices[0].clock_khz = 1980000;
 	profile->devices[0].memory_clock_khz = 3201000;
 	profile->devices[0].bus_width_bits = 6016;
-	profile_device(profile, string(profile, "CUDA"), 1); /* not observed */
+	profile_device(profile, profile_add_text(profile, "CUDA"), 1); /* not observed */
 	profile_value(profile, mm, metric(profile, "flops16", PROTON_METRIC_DOUBLE, 0))
 		->as.float64 = 1e9;
 	profile_value(profile, scope,
@@ -175,7 +170,7 @@ TEST(non_additive_metrics_are_stored_next_to_roots_metrics)
 	uint32_t words = profile_vector(profile, elements, 1);
 	char *text;
 
-	profile_value(profile, 0, note)->as.string = string(profile, "x");
+	profile_value(profile, 0, note)->as.string = profile_add_text(profile, "x");
 	profile_value(profile, 0, own)->as.int64 = 0;
 	profile_value(profile, 0, vector)->as.vector = words;
 	text = exported(profile, export_hatchet_compact);

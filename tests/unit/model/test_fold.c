@@ -201,7 +201,7 @@ static struct profile *make_job(bool has_two)
 
 	for (uint32_t rank = 0; rank < 3; rank++)
 		ranks_merge(merge, target, make_rank((rank + 1) * 1000, has_two), rank);
-	ranks_settle(target);
+	ranks_settle(target, NULL, NULL);
 	merge_free(merge);
 	return ranks_reload(target);
 }
@@ -233,8 +233,8 @@ TEST(statistics_over_ranks_follow_their_node)
 		CHECK_U64(ranks_spread(profile, node)->max_ns, 3000);
 	}
 	tokens = profile->values[profile->nodes[1].first_value].metric;
-	CHECK(ranks_value_spread(profile, 1, tokens) != NULL);
-	CHECK_EQ(ranks_value_spread(profile, 1, tokens)->ranks, 3);
+	CHECK(value_spreads_find(&profile->ranks->values, 1, tokens) != NULL);
+	CHECK_EQ(value_spreads_find(&profile->ranks->values, 1, tokens)->ranks, 3);
 	CHECK_EQ(profile->ranks->spread_count, 4);
 	free(is_hidden);
 	profile_free(profile);

@@ -60,10 +60,8 @@ static struct profile *merged(struct profile *a, struct profile *b)
 	struct merge *merge = merge_new(target);
 	struct profile *sources[] = {a, b};
 
-	for (size_t i = 0; i < 2; i++) {
-		merge_source(merge, sources[i]);
-		CHECK(merge_tree(merge) != NULL);
-	}
+	for (size_t i = 0; i < 2; i++)
+		CHECK(merge_tree(merge, sources[i]) != NULL);
 	merge_free(merge);
 	CHECK(!target->out_of_memory);
 	return target;
@@ -285,7 +283,7 @@ TEST(groups_have_the_totals_of_the_tree)
 	for (int by = REGROUP_KERNEL; by <= REGROUP_DEVICE; by++) {
 		struct profile *flat = NULL;
 
-		CHECK_OK(profile_regroup(profile, (enum regroup_by)by, NULL, NULL, &flat, &err),
+		CHECK_OK(profile_regroup(profile, (enum regroup_by)by, 0, NULL, NULL, &flat, &err),
 			 err);
 		CHECK_NEAR(number(flat, "time (ns)", 0), 1107, 0);
 		CHECK_NEAR(number(flat, "flops", 0), 11, 0);
@@ -300,7 +298,7 @@ static struct profile *regrouped(const struct profile *profile, enum regroup_by 
 {
 	struct profile *flat = NULL;
 
-	CHECK_OK(profile_regroup(profile, by, NULL, NULL, &flat, &err), err);
+	CHECK_OK(profile_regroup(profile, by, 0, NULL, NULL, &flat, &err), err);
 	return flat;
 }
 
@@ -340,13 +338,13 @@ TEST(bottom_up_each_kernel_has_its_callers)
 	struct profile *callers = NULL;
 	uint32_t k;
 
-	CHECK_OK(profile_invert(profile, 10, NULL, NULL, &callers, &err), err);
+	CHECK_OK(profile_regroup(profile, REGROUP_CALLERS, 10, NULL, NULL, &callers, &err), err);
 	k = child(callers, 0, "k");
 	CHECK_EQ(callers->node_count, 3);
 	CHECK_NEAR(number(callers, "time (ns)", k), 1107, 0);
 	CHECK_NEAR(number(callers, "time (ns)", child(callers, k, "scope")), 1100, 0);
 	profile_free(callers);
-	CHECK_OK(profile_invert(profile, 0, NULL, NULL, &callers, &err), err);
+	CHECK_OK(profile_regroup(profile, REGROUP_CALLERS, 0, NULL, NULL, &callers, &err), err);
 	CHECK_EQ(callers->node_count, 2);
 	profile_free(callers);
 	profile_free(profile);
@@ -358,7 +356,7 @@ TEST(only_kept_nodes_count)
 	bool keeps[4] = {false, false, true, false};
 	struct profile *flat = NULL;
 
-	CHECK_OK(profile_regroup(profile, REGROUP_KERNEL, keeps, NULL, &flat, &err), err);
+	CHECK_OK(profile_regroup(profile, REGROUP_KERNEL, 0, keeps, NULL, &flat, &err), err);
 	CHECK_NEAR(number(flat, "time (ns)", 0), 1100, 0);
 	profile_free(flat);
 	profile_free(profile);

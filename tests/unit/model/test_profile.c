@@ -3,11 +3,6 @@
 
 #include "model/profile.h"
 
-static uint32_t string(struct profile *profile, const char *text)
-{
-	return profile_string(profile, text, strlen(text));
-}
-
 TEST(a_new_profile_is_a_root)
 {
 	struct profile *profile = profile_new();
@@ -47,8 +42,8 @@ TEST(frames_are_found_by_content)
 TEST(appended_frames_are_found_too)
 {
 	struct profile *profile = profile_new();
-	struct row_frame a = {.kind = FRAME_NAME, .name = string(profile, "a")};
-	struct row_frame b = {.kind = FRAME_NAME, .name = string(profile, "b")};
+	struct row_frame a = {.kind = FRAME_NAME, .name = profile_add_text(profile, "a")};
+	struct row_frame b = {.kind = FRAME_NAME, .name = profile_add_text(profile, "b")};
 	uint32_t first = profile_frame(profile, a);
 	uint32_t second = profile_frame_append(profile, b);
 
@@ -61,7 +56,7 @@ TEST(appended_frames_are_found_too)
 TEST(metrics_are_found_by_name_and_type)
 {
 	struct profile *profile = profile_new();
-	uint32_t name = string(profile, "flops");
+	uint32_t name = profile_add_text(profile, "flops");
 	uint32_t ints = profile_metric(profile, name, PROTON_METRIC_INT64, 0);
 	uint32_t doubles = profile_metric(profile, name, PROTON_METRIC_DOUBLE, METRIC_EXCLUSIVE);
 
@@ -97,8 +92,9 @@ TEST(children_keep_their_order)
 TEST(values_and_kernels_keep_their_order_when_nodes_take_turns)
 {
 	struct profile *profile = profile_new();
-	uint32_t metric = profile_metric(profile, string(profile, "m"), PROTON_METRIC_INT64, 0);
-	uint32_t device = profile_device(profile, string(profile, "CUDA"), 0);
+	uint32_t metric =
+		profile_metric(profile, profile_add_text(profile, "m"), PROTON_METRIC_INT64, 0);
+	uint32_t device = profile_device(profile, profile_add_text(profile, "CUDA"), 0);
 	uint32_t nodes[2] = {profile_node(profile, 0, 0), profile_node(profile, 0, 0)};
 
 	for (int i = 0; i < 10; i++) {
@@ -135,8 +131,8 @@ TEST(a_value_without_a_metric_goes_to_the_dummy)
 TEST(devices_are_found_and_limited)
 {
 	struct profile *profile = profile_new();
-	uint32_t cuda = string(profile, "CUDA");
-	uint32_t hip = string(profile, "HIP");
+	uint32_t cuda = profile_add_text(profile, "CUDA");
+	uint32_t hip = profile_add_text(profile, "HIP");
 
 	CHECK_EQ(profile_device(profile, cuda, 0), 0);
 	CHECK_EQ(profile_device(profile, hip, 0), 1);
@@ -168,10 +164,10 @@ TEST(frame_names_are_readable)
 {
 	struct profile *profile = profile_new();
 	struct row_frame source = {.kind = FRAME_SOURCE,
-				   .name = string(profile, "forward"),
-				   .file = string(profile, "/a/model.py"),
+				   .name = profile_add_text(profile, "forward"),
+				   .file = profile_add_text(profile, "/a/model.py"),
 				   .line = 12};
-	struct row_frame name = {.kind = FRAME_NAME, .name = string(profile, "layer")};
+	struct row_frame name = {.kind = FRAME_NAME, .name = profile_add_text(profile, "layer")};
 	uint32_t frame = profile_frame(profile, source);
 	char text[64];
 

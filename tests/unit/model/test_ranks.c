@@ -29,7 +29,7 @@ static struct profile *merged(uint32_t first, uint32_t end)
 
 	for (uint32_t rank = first; rank < end; rank++)
 		ranks_merge(merge, target, make_rank("gemm", (rank + 1) * 1000, 12), rank);
-	ranks_settle(target);
+	ranks_settle(target, NULL, NULL);
 	merge_free(merge);
 	return target;
 }
@@ -129,7 +129,7 @@ TEST(gpu_of_a_rank_is_the_first_that_ran_a_kernel)
 	profile_info(with_gpu, "gpu2_uuid", "GPU-c");
 	ranks_merge(merge, target, with_gpu, 0);
 	ranks_merge(merge, target, make_rank("gemm", 1000, 2), 1);
-	ranks_settle(target);
+	ranks_settle(target, NULL, NULL);
 	merge_free(merge);
 	CHECK_STR(profile_text(target, target->ranks->rows[0].gpu), "GPU-b");
 	CHECK_STR(profile_text(target, target->ranks->rows[1].gpu), "");
@@ -148,10 +148,10 @@ TEST(nodes_beyond_the_limit_are_summed_in_one)
 		snprintf(name, sizeof(name), "kernel_of_%u", rank);
 		ranks_merge(merge, target, make_rank(name, 1000, 100), rank);
 	}
-	ranks_settle(target);
-	CHECK_NE(merge_other(merge), 0);
+	ranks_settle(target, NULL, NULL);
 	CHECK_EQ(target->node_count, 6); /* the limit, and MERGE_OTHER */
-	CHECK(!ranks_spread(target, merge_other(merge)));
+	CHECK_NE(target->ranks->other, 0);
+	CHECK(!ranks_spread(target, target->ranks->other));
 	CHECK_EQ(ranks_spread(target, 0)->ranks, 100);
 	for (size_t k = 1; k < target->kernel_count; k++)
 		total += target->kernels[k].total_ns;

@@ -3,15 +3,10 @@
 
 #include "model/rollup.h"
 
-static uint32_t string(struct profile *profile, const char *text)
-{
-	return profile_string(profile, text, strlen(text));
-}
-
 static uint32_t metric(struct profile *profile, const char *name, enum proton_metric_type type,
 		       uint16_t flags)
 {
-	return profile_metric(profile, string(profile, name), (uint16_t)type, flags);
+	return profile_metric(profile, profile_add_text(profile, name), (uint16_t)type, flags);
 }
 
 /* ROOT(0) - a(1) - b(2) - c(3), and ROOT - d(4). */
@@ -107,10 +102,10 @@ static struct profile_kernel *kernel(struct profile *profile, uint32_t node, uin
 	return row;
 }
 
-TEST(kernels_roll_up_by_field_and_device)
+TEST(kernels_of_all_devices_roll_up)
 {
 	struct profile *profile = tree();
-	uint32_t cuda = string(profile, "CUDA");
+	uint32_t cuda = profile_add_text(profile, "CUDA");
 	uint32_t one = profile_device(profile, cuda, 0);
 	uint32_t two = profile_device(profile, cuda, 1);
 	struct column column;
@@ -118,23 +113,19 @@ TEST(kernels_roll_up_by_field_and_device)
 	kernel(profile, 3, one, 2, 30, 10, 20);
 	kernel(profile, 3, two, 1, 5, 5, 5);
 	kernel(profile, 4, one, 1, 100, 100, 100);
-	CHECK_EQ(rollup_kernel(profile, KERNEL_TOTAL_NS, ROLLUP_ALL_DEVICES, true, &column, NULL),
-		 PROTON_OK);
+	CHECK_EQ(rollup_metric(profile, "time (ns)", true, &column, NULL), PROTON_OK);
 	CHECK_EQ(column.exact[0], 135);
 	CHECK_EQ(column.exact[1], 35);
 	column_fini(&column);
-	rollup_kernel(profile, KERNEL_TOTAL_NS, one, true, &column, NULL);
-	CHECK_EQ(column.exact[0], 130);
+	rollup_metric(profile, "count", false, &column, NULL);
+	CHECK_EQ(column.exact[3], 3);
+	CHECK(isnan(column.value[1]));
 	column_fini(&column);
-	rollup_kernel(profile, KERNEL_COUNT, two, false, &column, NULL);
-	CHECK_EQ(column.exact[3], 1);
-	CHECK(isnan(column.value[4]));
-	column_fini(&column);
-	rollup_kernel(profile, KERNEL_MIN_NS, ROLLUP_ALL_DEVICES, true, &column, NULL);
+	rollup_extreme(profile, true, &column, NULL);
 	CHECK_NEAR(column.value[0], 5, 0);
 	CHECK_NEAR(column.value[4], 100, 0);
 	column_fini(&column);
-	rollup_kernel(profile, KERNEL_MAX_NS, one, true, &column, NULL);
+	rollup_extreme(profile, false, &column, NULL);
 	CHECK_NEAR(column.value[0], 100, 0);
 	CHECK_NEAR(column.value[1], 20, 0);
 	column_fini(&column);
@@ -144,19 +135,16 @@ TEST(kernels_roll_up_by_field_and_device)
 TEST(an_extreme_of_some_kernels_is_unknown)
 {
 	struct profile *profile = tree();
-	uint32_t device = profile_device(profile, string(profile, "CUDA"), 0);
+	uint32_t device = profile_device(profile, profile_add_text(profile, "CUDA"), 0);
 	struct column column;
 
 	kernel(profile, 3, device, 2, 30, KERNEL_TIME_UNKNOWN, KERNEL_TIME_UNKNOWN);
 	kernel(profile, 2, device, 1, 10, 10, 10);
 	kernel(profile, 4, device, 1, 7, 7, 7);
-	rollup_kernel(profile, KERNEL_MIN_NS, ROLLUP_ALL_DEVICES, true, &column, NULL);
+	rollup_extreme(profile, true, &column, NULL);
 	CHECK(isnan(column.value[0]) && isnan(column.value[1]) && isnan(column.value[2]));
+	CHECK(isnan(column.value[3]));
 	CHECK_NEAR(column.value[4], 7, 0);
-	column_fini(&column);
-	rollup_kernel(profile, KERNEL_MIN_NS, ROLLUP_ALL_DEVICES, false, &column, NULL);
-	CHECK_NEAR(column.value[2], 10, 0);
-	CHECK(isnan(column.value[1]));
 	column_fini(&column);
 	profile_free(profile);
 }
@@ -165,7 +153,7 @@ TEST(time_and_count_add_kernels_and_metrics)
 {
 	struct profile *profile = tree();
 	uint32_t time = metric(profile, "time (ns)", PROTON_METRIC_INT64, METRIC_EXCLUSIVE);
-	uint32_t device = profile_device(profile, string(profile, "CUDA"), 0);
+	uint32_t device = profile_device(profile, profile_add_text(profile, "CUDA"), 0);
 	struct column column;
 
 	CHECK(!rollup_is_inclusive(profile, "time (ns)"));

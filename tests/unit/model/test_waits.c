@@ -73,7 +73,7 @@ static struct profile *part(uint32_t first, uint32_t end, uint32_t stride)
 
 	for (uint32_t rank = first; rank < end; rank++)
 		ranks_merge(merge, target, make_rank(rank, stride), rank);
-	ranks_settle(target);
+	ranks_settle(target, NULL, NULL);
 	merge_free(merge);
 	return target;
 }
@@ -145,7 +145,7 @@ TEST(ranks_with_different_strides_are_compared_at_the_larger_one)
 	profile_free(sparse);
 	for (uint32_t rank = 0; rank < 8; rank++)
 		ranks_merge(merge, target, make_rank(rank, rank % 2 ? 2 : 1), rank);
-	ranks_settle(target);
+	ranks_settle(target, NULL, NULL);
 	merge_free(merge);
 	ranks_complete(target);
 	check_job(target, 2);
@@ -193,7 +193,7 @@ TEST(waiting_names_the_rank_that_the_time_of_steps_does_not_show)
 
 	for (uint32_t rank = 0; rank < 4; rank++)
 		ranks_merge(merge, target, make_step(rank), rank);
-	ranks_settle(target);
+	ranks_settle(target, NULL, NULL);
 	merge_free(merge);
 	ranks_complete(target);
 	step = ranks_spread(target, 1);
@@ -232,7 +232,7 @@ TEST(more_contexts_than_are_kept_are_marked)
 
 		for (uint32_t rank = 0; rank < 2; rank++)
 			ranks_merge(merge, target, make_wide_rank(contexts), rank);
-		ranks_settle(target);
+		ranks_settle(target, NULL, NULL);
 		merge_free(merge);
 		ranks_complete(target);
 		target = ranks_reload(target);

@@ -290,7 +290,7 @@ TEST(ranks_wait_in_their_own_communicator)
 		ranks_merge(merge, job,
 			    rank_of_job(rank < 2 ? 0x111 : 0x222, of_all[rank], of_pair[rank]),
 			    rank);
-	ranks_settle(job);
+	ranks_settle(job, NULL, NULL);
 	merge_free(merge);
 	ranks_complete(job);
 	CHECK_U64(job->waits->count, 2);

@@ -235,16 +235,16 @@ TEST(each_number_has_statistics_over_the_ranks)
 	profile = merge_job(true);
 	step = child(profile, 0, "step");
 	CHECK_EQ(profile->metric_count, 2);
-	check_tokens(ranks_value_spread(profile, step, 0));
+	check_tokens(value_spreads_find(&profile->ranks->values, step, 0));
 	/* An integer in some ranks and a double in others is a double. */
-	share = ranks_value_spread(profile, step, 1);
+	share = value_spreads_find(&profile->ranks->values, step, 1);
 	CHECK(share != NULL);
 	CHECK_EQ(share->type, PROTON_METRIC_DOUBLE);
 	CHECK(share->sum.float64 == 225 && share->squares == 412.5);
 	CHECK(share->min.float64 == 0.5 && share->min_rank == 100);
 	CHECK(share->max.float64 == 2 && share->max_rank == 0);
 	CHECK_EQ(share->top_rank[7], 7);
-	CHECK(!ranks_value_spread(profile, 0, 0));
+	CHECK(!value_spreads_find(&profile->ranks->values, 0, 0));
 	profile_free(profile);
 	remove_job();
 }

@@ -55,11 +55,6 @@ static void add(struct profile *profile, uint32_t node, const char *name, int64_
 	profile_value(profile, node, metric)->as.int64 = value;
 }
 
-static uint32_t string_of(struct profile *profile, const char *text)
-{
-	return profile_string(profile, text, strlen(text));
-}
-
 static const char text_of_file[] = "# 1\n# 2\n# 3\n# 4\n# 5\n# 6\n# 7\n# 8\n@triton.jit\n"
 				   "def mm():\n\tx = 1\n\ty = load(\033[2J)\n# 13\n# 14\n";
 
@@ -93,13 +88,15 @@ static struct profile *make_profile(struct cubin_build *cubin)
 	cubins[0] = (struct profile_code_object){.crc = 1,
 						 .bytes = (const uint8_t *)cubin->bytes.bytes,
 						 .length = cubin->bytes.length};
-	functions[0] = (struct profile_function){
-		.name = string_of(profile, "mm"), .code_object = 1, .samples = 10, .pc_count = 3};
-	sources[0] = (struct profile_source){.path = string_of(profile, "/src/mm.py"),
+	functions[0] = (struct profile_function){.name = profile_add_text(profile, "mm"),
+						 .code_object = 1,
+						 .samples = 10,
+						 .pc_count = 3};
+	sources[0] = (struct profile_source){.path = profile_add_text(profile, "/src/mm.py"),
 					     .text = text_of_file,
 					     .length = sizeof(text_of_file) - 1};
-	reasons[0] = string_of(profile, "stalled_wait");
-	reasons[1] = string_of(profile, "stalled_long_scoreboard");
+	reasons[0] = profile_add_text(profile, "stalled_wait");
+	reasons[1] = profile_add_text(profile, "stalled_long_scoreboard");
 	samples = (struct profile_samples){
 		.code_objects = cubins,
 		.functions = functions,
@@ -178,7 +175,7 @@ TEST(missing_text_and_lines_are_explained)
 	CHECK(strstr(text, "far: 4 samples, 28.57 %\n"));
 	CHECK(strstr(text, "no source lines: its machine code has no line information "
 			   "(-lineinfo), or was not recorded\n"));
-	profile->samples->functions[0].name = string_of(profile, "far");
+	profile->samples->functions[0].name = profile_add_text(profile, "far");
 	CHECK(strstr(report(profile, false), "no source lines: its machine code has no line "
 					     "information; compile it with -lineinfo\n"));
 	profile->samples->code_objects[0].length = 0;
