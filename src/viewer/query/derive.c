@@ -9,12 +9,12 @@
 #include <strings.h>
 
 #include "base/array.h"
+#include "base/strings.h"
 #include "model/ranks.h"
 #include "model/rollup.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/nearest.h"
 
 enum formula_kind {
 	FORMULA_TIME,     /* source in another unit */
@@ -394,6 +394,56 @@ bool derive_lacks_unit(const char *name)
 	return false;
 }
 
+#define SUGGESTIONS 3
+
+struct suggestion {
+	const char *name;
+	size_t distance;
+};
+
+/* Keeps `best` sorted; among equal distances, the first stays first. */
+static void consider(struct suggestion *best, const char *name, const char *wanted)
+{
+	size_t limit = 1 + strlen(wanted) / 3;
+	size_t distance = edit_distance(wanted, name, limit);
+	struct suggestion new = {name, distance};
+
+	if (distance > limit && strlen(wanted) >= 3 && strstr(name, wanted))
+		new.distance = limit; /* part of a longer name: "stalled" */
+	else if (distance > limit)
+		return;
+	for (size_t i = 0; i < SUGGESTIONS; i++) {
+		if (best[i].name && best[i].distance <= new.distance)
+			continue;
+		struct suggestion old = best[i];
+
+		best[i] = new;
+		new = old;
+	}
+}
+
+/* Writes " (near: a, b, c)" with up to three names, or "" if none is similar. */
+static void suggest(const struct metrics *metrics, const char *name, char *text, size_t capacity)
+{
+	struct suggestion best[SUGGESTIONS] = {{0}};
+	char *wanted = xstrdup(name);
+	size_t used = 0;
+
+	metrics_lower_case(wanted);
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++)
+		if (is_available(metrics, &formulas[i]))
+			consider(best, formulas[i].name, wanted);
+	for (size_t i = 0; i < metrics->count; i++)
+		consider(best, metrics->raws[i].name, wanted);
+	free(wanted);
+	text[0] = '\0';
+	for (size_t i = 0; i < SUGGESTIONS && best[i].name && used < capacity; i++)
+		used += (size_t)snprintf(text + used, capacity - used, "%s%.40s",
+					 i ? ", " : " (near: ", best[i].name);
+	if (used && used < capacity)
+		snprintf(text + used, capacity - used, ")");
+}
+
 static int refuse_metric(const struct metrics *metrics, const char *name, struct proton_error *err)
 {
 	const struct formula *formula = find_formula(name);
@@ -423,7 +473,7 @@ static int refuse_metric(const struct metrics *metrics, const char *name, struct
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %.100s has no unit; write %.100s/ms (or /s, /us, /ns)", name,
 			       name);
-	nearest_names(metrics, derive_available, name, near, sizeof(near));
+	suggest(metrics, name, near, sizeof(near));
 	snprintf(base, sizeof(base), "%.*s", slash ? (int)(slash - name) : 60, name);
 	if (slash && is_known_base(metrics, name, (size_t)(slash - name)))
 		return err_set(err, PROTON_E_INVALID, "Unsupported unit %.60s in metric %.100s%s%s",
