@@ -3,13 +3,6 @@
 
 #include "base/array.h"
 
-static enum options_result note_names(void *into, const char *value, struct proton_error *err)
-{
-	(void)value, (void)err;
-	((struct style_options *)into)->has_names = true;
-	return OPTIONS_RUN;
-}
-
 static const char *const formats[] = {
 	[NAME_FULL] = "full",
 	[NAME_FILE_FUNCTION_LINE] = "file_function_line",
@@ -31,7 +24,8 @@ static const struct option_row rows[] = {
 	 "source frames: full (default), file_function_line,\n"
 	 "function_line or file_function",
 	 MEMBER(format), formats},
-	{0, "names", "STYLE", "C++ names: short, full or raw", MEMBER(names), styles, note_names},
+	{0, "names", "STYLE", "C++ names: short, full or raw", MEMBER(names), styles,
+	 .given = offsetof(struct style_options, has_names)},
 	{0, "print-sorted", NULL, "after the tree, print all frames by the first metric",
 	 MEMBER(print_sorted)},
 	{0, "all", NULL, "on a terminal: print all frames of a large tree", MEMBER(all)},
