@@ -159,16 +159,14 @@ static struct profile *without_twins(struct profile *profile)
 static int derive_side(struct comparison *comparison, struct view *view,
 		       struct metric_column *columns, struct proton_error *err)
 {
-	struct derive derive;
 	int status = PROTON_OK;
 
-	derive_init(&derive, &view->metrics);
 	for (size_t i = 0; i < comparison->name_count && status == PROTON_OK; i++) {
 		struct compared_metric *metric = &comparison->metrics[i];
 		const struct metric_column *column = &columns[i];
 		struct proton_error missing;
 
-		if (derive_column(&derive, metric->name, &columns[i], &missing)) {
+		if (derive_column(&view->metrics, metric->name, &columns[i], &missing)) {
 			if (!comparison->first_error.text[0])
 				comparison->first_error = missing;
 			continue;
@@ -188,7 +186,6 @@ static int derive_side(struct comparison *comparison, struct view *view,
 		metric->source = xstrdup(column->source->label);
 		metric->divisor = column->divisor;
 	}
-	derive_fini(&derive);
 	return status;
 }
 

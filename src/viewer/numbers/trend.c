@@ -30,16 +30,13 @@ static int add_run(struct trend *trend, struct profile *profile, const struct op
 		   struct proton_error *err)
 {
 	struct metric_column column = {0};
-	struct derive derive;
 	struct proton_error missing = {0};
 	struct view view;
 	size_t count = trend->count;
 	int status = view_init(&view, profile, options, err);
 
 	if (status == PROTON_OK) {
-		derive_init(&derive, &view.metrics);
-		derive_column(&derive, trend->metric, &column, &missing);
-		derive_fini(&derive);
+		derive_column(&view.metrics, trend->metric, &column, &missing);
 		if (!trend->missing.text[0])
 			trend->missing = missing;
 		trend->found += column.values != NULL;

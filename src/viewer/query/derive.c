@@ -80,19 +80,6 @@ static const struct formula formulas[] = {
 	{"imbalance/%", "imbalance", FORMULA_IMBALANCE, "time", 1},
 };
 
-void derive_init(struct derive *derive, const struct metrics *metrics)
-{
-	*derive = (struct derive){.metrics = metrics, .node_count = metrics->profile->node_count};
-}
-
-void derive_fini(struct derive *derive)
-{
-	free(derive->time_s);
-	free(derive->count);
-	derive->time_s = NULL;
-	derive->count = NULL;
-}
-
 void metric_column_fini(struct metric_column *column)
 {
 	FREE_ALL(column->name, column->values, column->exact, column->word);
@@ -138,6 +125,13 @@ const char *derive_available(const struct metrics *metrics, size_t index, const 
 	return NULL;
 }
 
+/* A column that is made. */
+struct derive {
+	const struct metrics *metrics;
+	size_t node_count;
+	bool own_only;
+};
+
 /* The values of a raw metric: summed over subtrees if it is inclusive. */
 static void take_raw(const struct derive *derive, const struct raw_metric *raw,
 		     struct metric_column *column)
@@ -176,36 +170,23 @@ static void scale_column(const struct derive *derive, struct metric_column *colu
 		column->values[i] /= divisor;
 }
 
-/* Infinite results (work without time) become NAN, which is not shown. */
+/*
+ * Divides by a raw metric in units of `unit`. Infinite results (work without time) become NAN,
+ * which is not shown.
+ */
 static void divide_column(const struct derive *derive, struct metric_column *column,
-			  const double *divisors)
+			  const struct raw_metric *divisor, double unit)
 {
+	double *divisors = rolled_up(derive, divisor);
+
 	drop_exact(column);
 	for (size_t i = 0; i < derive->node_count; i++)
-		column->values[i] = divisors[i] == 0 ? NAN : column->values[i] / divisors[i];
+		column->values[i] = divisors[i] == 0 ? NAN
+						     : column->values[i] / (divisors[i] / unit);
+	free(divisors);
 }
 
-static const double *time_of_nodes(struct derive *derive)
-{
-	if (!derive->time_s) {
-		const struct raw_metric *raw = metrics_find(derive->metrics, "time");
-		double ns = metrics_unit_ns(raw->label);
-
-		derive->time_s = rolled_up(derive, raw);
-		for (size_t i = 0; i < derive->node_count; i++)
-			derive->time_s[i] /= 1e9 / ns;
-	}
-	return derive->time_s;
-}
-
-static const double *count_of_nodes(struct derive *derive)
-{
-	if (!derive->count)
-		derive->count = rolled_up(derive, metrics_find(derive->metrics, "count"));
-	return derive->count;
-}
-
-static double *utilization(struct derive *derive)
+static double *utilization(const struct derive *derive)
 {
 	double *values = xcalloc(derive->node_count, sizeof(*values));
 	struct util util;
@@ -218,12 +199,17 @@ static double *utilization(struct derive *derive)
 	return values;
 }
 
-static double *percentiles(const struct derive *derive, enum formula_kind kind)
+/* Times of single runs of the kernels in each subtree, in ns. */
+static double *times_of_runs(const struct derive *derive, enum formula_kind kind)
 {
+	const struct profile *profile = derive->metrics->profile;
 	double share = kind == FORMULA_P50 ? 0.5 : kind == FORMULA_P90 ? 0.9 : 0.99;
 	struct column column;
 
-	if (rollup_percentile(derive->metrics->profile, share, &column, NULL))
+	if (kind == FORMULA_MIN || kind == FORMULA_MAX
+		    ? rollup_kernel(profile, kind == FORMULA_MAX ? KERNEL_MAX_NS : KERNEL_MIN_NS,
+				    ROLLUP_ALL_DEVICES, true, &column, NULL)
+		    : rollup_percentile(profile, share, &column, NULL))
 		xgive_up();
 	return column.value;
 }
@@ -250,10 +236,11 @@ static void take_ranks(const struct derive *derive, enum formula_kind kind,
 	}
 }
 
-static void apply_formula(struct derive *derive, const struct formula *formula,
+static void apply_formula(const struct derive *derive, const struct formula *formula,
 			  struct metric_column *column)
 {
 	const struct raw_metric *raw = metrics_find(derive->metrics, formula->source);
+	const struct raw_metric *time;
 	double unit = formula->unit;
 
 	switch (formula->kind) {
@@ -265,24 +252,21 @@ static void apply_formula(struct derive *derive, const struct formula *formula,
 		break;
 	case FORMULA_AVERAGE:
 		take_raw(derive, raw, column);
-		divide_column(derive, column, count_of_nodes(derive));
+		divide_column(derive, column, metrics_find(derive->metrics, "count"), 1);
 		unit /= metrics_unit_ns(raw->label);
 		break;
 	case FORMULA_MIN:
 	case FORMULA_MAX:
-		column->values =
-			metrics_kernel_range(derive->metrics, formula->kind == FORMULA_MAX).value;
-		column->is_inclusive = true;
-		break;
 	case FORMULA_P50:
 	case FORMULA_P90:
 	case FORMULA_P99:
-		column->values = percentiles(derive, formula->kind);
+		column->values = times_of_runs(derive, formula->kind);
 		column->is_inclusive = true;
 		break;
 	case FORMULA_RATE:
 		take_raw(derive, raw, column);
-		divide_column(derive, column, time_of_nodes(derive));
+		time = metrics_find(derive->metrics, "time");
+		divide_column(derive, column, time, 1e9 / metrics_unit_ns(time->label));
 		break;
 	case FORMULA_UTIL:
 		column->values = utilization(derive);
@@ -298,7 +282,7 @@ static void apply_formula(struct derive *derive, const struct formula *formula,
 	column->name = xstrdup(formula->name);
 }
 
-static void show_raw(struct derive *derive, const struct raw_metric *raw,
+static void show_raw(const struct derive *derive, const struct raw_metric *raw,
 		     struct metric_column *column)
 {
 	column->name = xstrdup(raw->label);
@@ -338,7 +322,7 @@ static double sum_of_metric(const struct derive *derive, const struct raw_metric
 	return total;
 }
 
-static void show_share(struct derive *derive, const struct raw_metric *raw,
+static void show_share(const struct derive *derive, const struct raw_metric *raw,
 		       struct metric_column *column)
 {
 	double total;
@@ -491,8 +475,8 @@ static int refuse_metric(const struct metrics *metrics, const char *name, struct
 		       name, near);
 }
 
-int derive_column(struct derive *derive, const char *name, struct metric_column *column_out,
-		  struct proton_error *err)
+static int make_column(const struct derive *derive, const char *name,
+		       struct metric_column *column_out, struct proton_error *err)
 {
 	const struct raw_metric *raw = metrics_find(derive->metrics, name);
 	const struct formula *formula = find_formula(name);
@@ -523,15 +507,20 @@ int derive_column(struct derive *derive, const char *name, struct metric_column 
 	return refuse_metric(derive->metrics, name, err);
 }
 
-int derive_own_column(struct derive *derive, const char *name, struct metric_column *column_out,
-		      struct proton_error *err)
+int derive_column(const struct metrics *metrics, const char *name, struct metric_column *column_out,
+		  struct proton_error *err)
 {
-	int status;
+	struct derive derive = {metrics, metrics->profile->node_count, false};
 
-	derive->own_only = true;
-	status = derive_column(derive, name, column_out, err);
-	derive->own_only = false;
-	return status;
+	return make_column(&derive, name, column_out, err);
+}
+
+int derive_own_column(const struct metrics *metrics, const char *name,
+		      struct metric_column *column_out, struct proton_error *err)
+{
+	struct derive derive = {metrics, metrics->profile->node_count, true};
+
+	return make_column(&derive, name, column_out, err);
 }
 
 bool derive_is_of_ranks(const char *name)

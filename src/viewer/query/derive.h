@@ -41,26 +41,15 @@ struct metric_column {
 
 #define WORD_NONE UINT32_MAX
 
-struct derive {
-	const struct metrics *metrics;
-	size_t node_count;
-	double *time_s; /* T and C; NULL until needed */
-	double *count;
-	bool own_only;
-};
-
-void derive_init(struct derive *derive, const struct metrics *metrics);
-void derive_fini(struct derive *derive);
-
 /*
  * E_INVALID with a message that suggests similar names. The caller releases the column with
  * metric_column_fini().
  */
-int derive_column(struct derive *derive, const char *name, struct metric_column *column_out,
+int derive_column(const struct metrics *metrics, const char *name, struct metric_column *column_out,
 		  struct proton_error *err);
 /* The same column with exclusive values. Only for additive columns. */
-int derive_own_column(struct derive *derive, const char *name, struct metric_column *column_out,
-		      struct proton_error *err);
+int derive_own_column(const struct metrics *metrics, const char *name,
+		      struct metric_column *column_out, struct proton_error *err);
 /* True for "time", "avg_time", ... without the unit that they require. */
 bool derive_lacks_unit(const char *name);
 void metric_column_fini(struct metric_column *column);

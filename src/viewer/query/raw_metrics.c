@@ -176,16 +176,6 @@ struct column metrics_column(const struct metrics *metrics, const struct raw_met
 	return column;
 }
 
-struct column metrics_kernel_range(const struct metrics *metrics, bool longest)
-{
-	struct column column;
-
-	if (rollup_kernel(metrics->profile, longest ? KERNEL_MAX_NS : KERNEL_MIN_NS,
-			  ROLLUP_ALL_DEVICES, true, &column, NULL))
-		xgive_up();
-	return column;
-}
-
 double metrics_own_number(const struct metrics *metrics, const struct raw_metric *raw,
 			  uint32_t node)
 {

@@ -162,67 +162,49 @@ static size_t rank_metrics(const struct metrics *metrics, size_t count, const ch
 	return count;
 }
 
-/* Default metrics of a flat table, most important first; as many as fit are shown. */
-static size_t flat_metrics(const struct metrics *metrics, const char **names)
+/* Adds the names that the profile has a metric for, and shares. */
+static size_t add_known(const struct metrics *metrics, const char *const *wanted, bool has_shares,
+			size_t count, const char **names)
 {
-	static const char *const wanted[] = {
-		"count",       "avg_time/us", "min_time/us", "p50_time/us", "p90_time/us",
-		"p99_time/us", "max_time/us", "tflop4/s",    "tflop8/s",    "tflop16/s",
-		"tflop32/s",   "tflop64/s",   "tflop/s",     "gbyte/s",     "util",
-	};
-	size_t count = 0;
+	for (; *wanted; wanted++) {
+		bool is_known = strchr(*wanted, '%') ? has_shares
+						     : derive_is_available(metrics, *wanted) ||
+							       metrics_has_number(metrics, *wanted);
 
-	names[count++] = "time/ms";
-	if (metrics_has_number(metrics, "time_ci"))
-		names[count++] = "time_ci/ms";
-	names[count++] = "time/%";
-	names[count++] = CUMULATIVE;
-	count = rank_metrics(metrics, count, names);
-	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
-		if (strcmp(wanted[i], "util") == 0 && !util_is_known(metrics))
-			continue;
-		if (derive_is_available(metrics, wanted[i]) ||
-		    metrics_has_number(metrics, wanted[i]))
-			names[count++] = wanted[i];
+		if (is_known && (strcmp(*wanted, "util") != 0 || util_is_known(metrics)))
+			names[count++] = *wanted;
 	}
 	return count;
 }
 
-/*
- * Default metrics of intra-kernel scopes: cycles in total, per warp and per execution, and
- * executions.
- */
-static size_t cycle_metrics(const struct metrics *metrics, bool has_shares, const char **names)
+/* Default metrics of a flat table, most important first; as many as fit are shown. */
+static size_t flat_metrics(const struct metrics *metrics, const char **names)
 {
-	static const char *const wanted[] = {"normalized_cycles", "mean_cycles", "executions"};
-	size_t count = 0;
+	static const char *const times[] = {"time/ms", "time_ci/ms", "time/%", CUMULATIVE, NULL};
+	static const char *const others[] = {
+		"count",       "avg_time/us", "min_time/us", "p50_time/us",
+		"p90_time/us", "p99_time/us", "max_time/us", "tflop4/s",
+		"tflop8/s",    "tflop16/s",   "tflop32/s",   "tflop64/s",
+		"tflop/s",     "gbyte/s",     "util",        NULL,
+	};
+	size_t count = add_known(metrics, times, true, 0, names);
 
-	names[count++] = "cycles";
-	if (has_shares)
-		names[count++] = "cycles/%";
-	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
-		if (metrics_has_number(metrics, wanted[i]))
-			names[count++] = wanted[i];
-	}
-	return count;
+	return add_known(metrics, others, true, rank_metrics(metrics, count, names), names);
 }
 
 /* Default metrics of the tree: time if present, else cycles, else the first metric. */
 static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const char **names)
 {
+	static const char *const times[] = {"time/ms", "time_ci/ms", "time/%", "count", NULL};
+	/* Of intra-kernel scopes: in total, per warp and per execution. */
+	static const char *const cycles[] = {"cycles",      "cycles/%",   "normalized_cycles",
+					     "mean_cycles", "executions", NULL};
 	size_t count = 0;
 
-	if (metrics_has_number(metrics, "time")) {
-		names[count++] = "time/ms";
-		if (metrics_has_number(metrics, "time_ci"))
-			names[count++] = "time_ci/ms";
-		names[count++] = "time/%";
-		if (metrics_has_number(metrics, "count"))
-			names[count++] = "count";
-		return rank_metrics(metrics, count, names);
-	}
+	if (metrics_has_number(metrics, "time"))
+		return rank_metrics(metrics, add_known(metrics, times, true, 0, names), names);
 	if (metrics_has_number(metrics, "cycles"))
-		return cycle_metrics(metrics, has_shares, names);
+		return add_known(metrics, cycles, has_shares, 0, names);
 	if (metrics_has_number(metrics, "cpu_time"))
 		names[count++] = "cpu_time/ms";
 	/* Numeric metrics first; text metrics only if there are no numeric ones. */
@@ -268,14 +250,13 @@ const char *const *view_metrics(const struct view *view, const struct options *o
 
 /* ------------------------------------------------------------------ columns */
 
-static int add_column(struct view *view, struct derive *derive, const char *name, bool is_flat,
-		      struct proton_error *err)
+static int add_column(struct view *view, const char *name, bool is_flat, struct proton_error *err)
 {
 	struct metric_column *column = &view->columns[view->column_count];
 	int status;
 
 	if (strcmp(name, CUMULATIVE) != 0) {
-		status = derive_column(derive, name, column, err);
+		status = derive_column(&view->metrics, name, column, err);
 		view->column_count += status == PROTON_OK;
 		return status;
 	}
@@ -295,26 +276,22 @@ int view_columns(struct view *view, const struct options *options, struct proton
 	const char *names[VIEW_METRICS_MAX];
 	size_t count;
 	const char *const *wanted = view_metrics(view, options, names, &count);
-	struct derive derive;
 	int status = PROTON_OK;
 
 	if (options->query.metric_count)
 		status = bounds_columns(view->profile, count, COLUMN_BYTES, err);
 	if (status)
 		return status;
-	derive_init(&derive, &view->metrics);
 	view->columns = xcalloc(count + options->query.threshold_count + options->query.gate_count,
 				sizeof(*view->columns));
 	view->is_default = options->query.metric_count == 0;
 	for (size_t i = 0; i < count && status == PROTON_OK; i++)
-		status =
-			add_column(view, &derive, wanted[i], options->query.mode == VIEW_FLAT, err);
+		status = add_column(view, wanted[i], options->query.mode == VIEW_FLAT, err);
 	view->shown_count = view->column_count;
 	for (size_t i = 0; i < options->query.threshold_count && status == PROTON_OK; i++)
-		status = add_column(view, &derive, options->query.thresholds[i].metric, false, err);
+		status = add_column(view, options->query.thresholds[i].metric, false, err);
 	for (size_t i = 0; i < options->query.gate_count && status == PROTON_OK; i++)
-		status = add_column(view, &derive, options->query.gates[i].metric, false, err);
-	derive_fini(&derive);
+		status = add_column(view, options->query.gates[i].metric, false, err);
 	if (status || !options->query.gate_count)
 		return status;
 	view->gates = xcalloc(options->query.gate_count, sizeof(*view->gates));

@@ -91,15 +91,15 @@ static void write_series(struct table *table, const struct series *series)
 }
 
 static void write_metric(struct table *table, const struct rank_scan_step *step,
-			 struct derive *derive, const char *name)
+			 const struct metrics *metrics, const char *name)
 {
 	struct metric_column column = {0};
 	struct metric_column own = {0};
 	struct proton_error none;
 
-	if (derive_column(derive, name, &column, &none) == PROTON_OK && column.values) {
+	if (derive_column(metrics, name, &column, &none) == PROTON_OK && column.values) {
 		bool has_own = column.is_additive &&
-			       derive_own_column(derive, name, &own, &none) == PROTON_OK;
+			       derive_own_column(metrics, name, &own, &none) == PROTON_OK;
 
 		table->metric.length = 0;
 		csv_quoted(&table->metric, name, strlen(name));
@@ -117,20 +117,17 @@ static int write_rank(void *context, const struct rank_scan_step *step, struct p
 	const struct query_options *query = &table->options->query;
 	const char *host = profile_info_text(step->source, "host");
 	struct metrics metrics;
-	struct derive derive;
 
 	table->start.length = 0;
 	out_printf(&table->start, "%u,", step->rank);
 	csv_quoted(&table->start, host, strlen(host));
 	free(filter_prune(step->source));
 	metrics_init(&metrics, step->source);
-	derive_init(&derive, &metrics);
 	for (size_t i = 0; i < query->metric_count; i++)
-		write_metric(table, step, &derive, query->metrics[i]);
+		write_metric(table, step, &metrics, query->metrics[i]);
 	for (size_t i = 0; i < metrics.count && !query->metric_count; i++)
 		if (metrics.raws[i].source == RAW_NUMBER)
-			write_metric(table, step, &derive, metrics.raws[i].label);
-	derive_fini(&derive);
+			write_metric(table, step, &metrics, metrics.raws[i].label);
 	metrics_fini(&metrics);
 	return table->out->errnum ? err_errno(err, table->out->errnum, "cannot write the table")
 				  : PROTON_OK;

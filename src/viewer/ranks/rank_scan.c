@@ -81,14 +81,12 @@ static int add_metrics(void *context, const struct rank_scan_step *step, struct 
 {
 	struct spreading *all = context;
 	struct metrics metrics;
-	struct derive derive;
 	int status = bounds_columns(step->source, all->count, ROW_BYTES, err);
 
 	if (status)
 		return status;
 	free(filter_prune(step->source));
 	metrics_init(&metrics, step->source);
-	derive_init(&derive, &metrics);
 	for (size_t i = 0; i < all->count; i++) {
 		struct metric_column column = {0};
 		struct proton_error missing;
@@ -96,14 +94,13 @@ static int add_metrics(void *context, const struct rank_scan_step *step, struct 
 		if (rank_time_divisor(all->metrics[i]) > 0)
 			continue;
 		/* A rank may lack a metric that another has. */
-		if (derive_column(&derive, all->metrics[i], &column, &missing) == PROTON_OK &&
+		if (derive_column(&metrics, all->metrics[i], &column, &missing) == PROTON_OK &&
 		    column.values) {
 			add_column(&all->tables[i], step, &column);
 			all->has_metric[i] = true;
 		}
 		metric_column_fini(&column);
 	}
-	derive_fini(&derive);
 	metrics_fini(&metrics);
 	return PROTON_OK;
 }
@@ -127,19 +124,16 @@ static int refuse_rank_metric(const char *metric, const struct profile *sum,
 {
 	struct metric_column column = {0};
 	struct metrics metrics;
-	struct derive derive;
 	int status;
 
 	metrics_init(&metrics, sum);
-	derive_init(&derive, &metrics);
-	status = derive_column(&derive, metric, &column, err);
+	status = derive_column(&metrics, metric, &column, err);
 	if (status == PROTON_OK)
 		status = err_set(err, PROTON_E_INVALID,
 				 "metric %.100s is not numeric: it cannot "
 				 "be compared between ranks",
 				 metric);
 	metric_column_fini(&column);
-	derive_fini(&derive);
 	metrics_fini(&metrics);
 	return status;
 }
@@ -226,20 +220,17 @@ static const struct raw_metric *recorded(const struct metrics *metrics, const ch
 	const struct raw_metric *raw = metrics_find(metrics, metric);
 	struct metric_column column = {0};
 	struct proton_error err;
-	struct derive derive;
 
 	*divisor_out = 1;
 	if (raw)
 		return raw;
-	derive_init(&derive, metrics);
 	/* Shares are those of a rank's own total, which a merged file does not have. */
 	if (metric[strlen(metric) - 1] != '%' &&
-	    derive_column(&derive, metric, &column, &err) == PROTON_OK && column.source) {
+	    derive_column(metrics, metric, &column, &err) == PROTON_OK && column.source) {
 		raw = column.source;
 		*divisor_out = column.divisor;
 	}
 	metric_column_fini(&column);
-	derive_fini(&derive);
 	return raw;
 }
 

@@ -54,15 +54,12 @@ static void tear_down(struct fixture *f)
 static double value(struct fixture *f, const char *name, uint32_t node)
 {
 	struct metric_column column;
-	struct derive derive;
 	double result;
 
-	derive_init(&derive, &f->metrics);
-	CHECK_OK(derive_column(&derive, name, &column, &err), err);
+	CHECK_OK(derive_column(&f->metrics, name, &column, &err), err);
 	CHECK(column.values != NULL);
 	result = column.values[node];
 	metric_column_fini(&column);
-	derive_fini(&derive);
 	return result;
 }
 
@@ -292,11 +289,8 @@ TEST(raw_names_ignore_case_and_unit)
 static const char *refusal(struct fixture *f, const char *name)
 {
 	struct metric_column column;
-	struct derive derive;
 
-	derive_init(&derive, &f->metrics);
-	CHECK_EQ(derive_column(&derive, name, &column, &err), PROTON_E_INVALID);
-	derive_fini(&derive);
+	CHECK_EQ(derive_column(&f->metrics, name, &column, &err), PROTON_E_INVALID);
 	return err.text;
 }
 
@@ -324,15 +318,12 @@ TEST(only_what_can_be_derived_is_listed)
 
 	for (size_t i = 0; (name = derive_available(&f.metrics, i, &family)) != NULL; i++) {
 		struct metric_column column;
-		struct derive derive;
 
 		has_flop8 |= strcmp(name, "gflop8/s") == 0;
 		has_flop16 |= strstr(name, "flop16") != NULL;
-		derive_init(&derive, &f.metrics);
-		CHECK_OK(derive_column(&derive, name, &column, &err), err);
+		CHECK_OK(derive_column(&f.metrics, name, &column, &err), err);
 		CHECK_STR(column.name, name);
 		metric_column_fini(&column);
-		derive_fini(&derive);
 	}
 	CHECK(has_flop8);
 	CHECK(!has_flop16);

@@ -19,15 +19,11 @@ struct scene {
 /* Takes the profile. */
 static void show(struct scene *scene, struct profile *profile, const char *metric, size_t depth)
 {
-	struct derive derive;
-
 	CHECK(!profile->out_of_memory);
 	*scene = (struct scene){.profile = profile};
 	scene->state = filter_prune(profile);
 	metrics_init(&scene->metrics, profile);
-	derive_init(&derive, &scene->metrics);
-	CHECK_OK(derive_column(&derive, metric, &scene->column, &err), err);
-	derive_fini(&derive);
+	CHECK_OK(derive_column(&scene->metrics, metric, &scene->column, &err), err);
 	scene->table = (struct table_model){
 		.profile = profile,
 		.metrics = &scene->metrics,
