@@ -51,7 +51,6 @@ static void write_tree(const void *context, struct report *report)
 		table_write(table, report);
 		return;
 	}
-	header_print(table, report->out);
 	tree_print(table, report->out);
 	if (report->options->style.print_sorted)
 		sorted_print(table, report->out);

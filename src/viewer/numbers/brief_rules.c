@@ -619,7 +619,6 @@ const struct brief_rule brief_rules[] = {
 	 "--top -m time/ms,count,util"},
 	{"dominant_kernel", "one kernel dominates", find_dominant, false, true, "ms", TIMES,
 	 "if it took no time at all", "--top"},
+	{0},
 };
 /* clang-format on */
-
-const size_t brief_rule_count = ARRAY_LENGTH(brief_rules);

@@ -32,6 +32,29 @@
 #define MORE_BYTES 32
 #define TEXT_COLUMNS_MAX 32 /* of a text column on a terminal */
 
+/*
+ * Colors by share of the first column, which highlight the hot path. Only the terminal's own
+ * sixteen colors are used, because they suit its background.
+ */
+enum paint {
+	PAINT_BANDS = 5, /* the colors before it, the largest share first */
+	PAINT_HEADER = PAINT_BANDS,
+	PAINT_FAINT,
+	PAINT_NONE,
+};
+
+static const char *const escapes[] = {
+	"\033[1;31m", /* bold red */
+	"\033[33m",   /* yellow */
+	"\033[32m",   /* green */
+	"",
+	"\033[2m", /* faint */
+	[PAINT_HEADER] = "\033[1m",
+	[PAINT_FAINT] = "\033[2m",
+	[PAINT_NONE] = "",
+};
+static const double min_percents[PAINT_BANDS] = {50, 25, 10, 1, -INFINITY};
+
 struct layout {
 	struct number_format *styles; /* per column */
 	size_t *widths;
@@ -45,7 +68,9 @@ struct printer {
 	size_t dropped;            /* columns omitted */
 	struct out *out;
 	struct layout layout;
-	struct bands bands;
+	double whole;       /* 100 % of the bands */
+	bool is_of_root;    /* the whole is the value of the root; else the largest value */
+	bool is_of_sum;     /* the whole is the sum over all nodes */
 	struct out scratch; /* a stored name, then its cleaned text */
 	struct out cleaned;
 	bool *continues; /* per level: a sibling follows below */
@@ -68,6 +93,56 @@ static const struct drawing *drawing_of(const struct printer *printer)
 {
 	return &drawings[printer->table->term.has_utf8];
 }
+
+/* ------------------------------------------------------------------ colors */
+
+/* Text until unpaint() is painted; without color both do nothing. */
+static void paint(struct printer *printer, size_t paint)
+{
+	out_text(printer->out, printer->table->term.has_color ? escapes[paint] : "");
+}
+
+static void unpaint(struct printer *printer, size_t paint)
+{
+	out_text(printer->out, printer->table->term.has_color && *escapes[paint] ? "\033[0m" : "");
+}
+
+static void find_whole(struct printer *printer)
+{
+	const struct table_model *table = printer->table;
+	const struct metric_column *column = &table->columns[0];
+
+	if (!column->values)
+		return;
+	printer->is_of_root = column->is_additive && column->is_inclusive;
+	printer->is_of_sum = column->is_additive && !column->is_inclusive;
+	if (printer->is_of_root)
+		printer->whole = column->values[0];
+	for (size_t i = 0; !printer->is_of_root && i < table->profile->node_count; i++) {
+		double value = column->values[i];
+
+		if (!isfinite(value))
+			continue;
+		if (printer->is_of_sum)
+			printer->whole += value;
+		else if (value > printer->whole)
+			printer->whole = value;
+	}
+}
+
+static size_t band_of(const struct printer *printer, double value)
+{
+	size_t band = 0;
+
+	/* A share of zero is neither hot nor cold. */
+	if (!isfinite(value) || !(printer->whole > 0))
+		return PAINT_BANDS - 2;
+	while (band < PAINT_BANDS - 1 && 100 * value / printer->whole < min_percents[band])
+		band++;
+	return band;
+}
+
+/* ------------------------------------------------------------------ columns */
 
 /* The value of a text metric, cleaned; "-" if the node has none. */
 static void value_text(struct printer *printer, const struct metric_column *column, uint32_t node)
@@ -193,7 +268,7 @@ static void print_header(struct printer *printer)
 {
 	const struct table_model *table = printer->table;
 
-	paint(printer->out, table, PAINT_HEADER, 0);
+	paint(printer, PAINT_HEADER);
 	for (size_t c = 0; c < table->column_count; c++) {
 		const char *name = table->columns[c].name;
 
@@ -203,7 +278,7 @@ static void print_header(struct printer *printer)
 		text_pad(printer->out, GAP_COLUMNS);
 	}
 	out_text(printer->out, "frame");
-	unpaint(printer->out, table, PAINT_HEADER, 0);
+	unpaint(printer, PAINT_HEADER);
 	out_byte(printer->out, '\n');
 }
 
@@ -216,7 +291,7 @@ static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 		const struct metric_column *column = &table->columns[c];
 
 		if (c == 0)
-			paint(printer->out, table, PAINT_BAND, band);
+			paint(printer, band);
 		if (column->values) {
 			size_t length = number_format_write(text, printer->layout.styles[c],
 							    column->values[node]);
@@ -226,7 +301,7 @@ static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 			print_cell(printer, c, printer->cleaned.bytes, printer->cleaned.length);
 		}
 		if (c == 0)
-			unpaint(printer->out, table, PAINT_BAND, band);
+			unpaint(printer, band);
 		text_pad(printer->out, GAP_COLUMNS);
 	}
 }
@@ -240,7 +315,7 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 
 	if (step->level == 0 || printer->table->is_flat)
 		return 0;
-	paint(printer->out, printer->table, PAINT_FAINT, 0);
+	paint(printer, PAINT_FAINT);
 	for (size_t i = 1; i < levels; i++)
 		out_text(printer->out, printer->continues[i] ? drawing->through : "   ");
 	out_text(printer->out, step->is_last ? drawing->last : drawing->branch);
@@ -253,7 +328,7 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 		out_byte(printer->out, ' ');
 		columns += length + 1;
 	}
-	unpaint(printer->out, printer->table, PAINT_FAINT, 0);
+	unpaint(printer, PAINT_FAINT);
 	if (step->level < printer->layout.levels)
 		printer->continues[step->level] = !step->is_last;
 	return columns;
@@ -270,9 +345,9 @@ static void print_more(struct printer *printer, uint32_t more)
 	char text[MORE_BYTES];
 	size_t length = more_text(text, more);
 
-	paint(printer->out, printer->table, PAINT_FAINT, 0);
+	paint(printer, PAINT_FAINT);
 	out_bytes(printer->out, text, length);
-	unpaint(printer->out, printer->table, PAINT_FAINT, 0);
+	unpaint(printer, PAINT_FAINT);
 }
 
 /* Columns left for a name on a terminal. */
@@ -290,21 +365,27 @@ static size_t name_columns(const struct printer *printer, const struct walk_step
 	return columns > taken + NAME_COLUMNS_MIN / 2 ? columns - taken : NAME_COLUMNS_MIN / 2;
 }
 
-static void print_name(struct printer *printer, const struct walk_step *step, size_t columns,
-		       size_t band)
+/* Prints the name of a node, which stays in `cleaned`. */
+static void put_name(struct printer *printer, uint32_t node, size_t columns)
 {
 	const struct table_model *table = printer->table;
-	uint32_t frame = table->profile->nodes[step->node].frame;
+	uint32_t frame = table->profile->nodes[node].frame;
 
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
 	name_write_styled(&printer->scratch, table->profile, frame, table->format, table->names);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
-	paint(printer->out, table, PAINT_BAND, band);
-	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length,
-		     name_columns(printer, step, columns), drawing_of(printer)->ellipsis,
+	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, columns,
+		     drawing_of(printer)->ellipsis,
 		     table->profile->frames[frame].kind == FRAME_SOURCE);
-	unpaint(printer->out, table, PAINT_BAND, band);
+}
+
+static void print_name(struct printer *printer, const struct walk_step *step, size_t columns,
+		       size_t band)
+{
+	paint(printer, band);
+	put_name(printer, step->node, name_columns(printer, step, columns));
+	unpaint(printer, band);
 	if (step->more) {
 		out_byte(printer->out, ' ');
 		print_more(printer, step->more);
@@ -314,8 +395,7 @@ static void print_name(struct printer *printer, const struct walk_step *step, si
 static void print_step(struct printer *printer, const struct walk_step *step)
 {
 	const struct metric_column *first = &printer->table->columns[0];
-	size_t band = first->values ? band_of(&printer->bands, first->values[step->node])
-				    : PAINT_NO_BAND;
+	size_t band = first->values ? band_of(printer, first->values[step->node]) : PAINT_NONE;
 
 	if (step->is_more) {
 		text_pad(printer->out, printer->layout.numbers_columns);
@@ -349,21 +429,19 @@ static bool print_scope(struct printer *printer, bool is_inclusive)
 /* The legend of the colors. */
 static void print_shares(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
-
-	paint(printer->out, table, PAINT_FAINT, 0);
-	out_text(printer->out, printer->bands.is_of_root  ? "share of the root:"
-			       : printer->bands.is_of_sum ? "share of the sum:"
-							  : "share of the largest:");
-	unpaint(printer->out, table, PAINT_FAINT, 0);
+	paint(printer, PAINT_FAINT);
+	out_text(printer->out, printer->is_of_root  ? "share of the root:"
+			       : printer->is_of_sum ? "share of the sum:"
+						    : "share of the largest:");
+	unpaint(printer, PAINT_FAINT);
 	for (size_t band = 0; band < PAINT_BANDS; band++) {
 		out_byte(printer->out, ' ');
-		paint(printer->out, table, PAINT_BAND, band);
+		paint(printer, band);
 		if (band + 1 < PAINT_BANDS)
-			out_printf(printer->out, ">=%g%%", band_min_percent(band));
+			out_printf(printer->out, ">=%g%%", min_percents[band]);
 		else
-			out_printf(printer->out, "<%g%%", band_min_percent(band - 1));
-		unpaint(printer->out, table, PAINT_BAND, band);
+			out_printf(printer->out, "<%g%%", min_percents[band - 1]);
+		unpaint(printer, band);
 	}
 	out_byte(printer->out, '\n');
 }
@@ -396,7 +474,7 @@ static void print_legend(struct printer *printer)
 	const char *separator = drawing_of(printer)->separator;
 
 	out_byte(printer->out, '\n');
-	paint(printer->out, table, PAINT_FAINT, 0);
+	paint(printer, PAINT_FAINT);
 	if (print_scope(printer, true))
 		out_text(printer->out, separator);
 	if (print_scope(printer, false))
@@ -416,7 +494,7 @@ static void print_legend(struct printer *printer)
 			   separator, printer->dropped);
 	if (hiding_is_unasked())
 		out_printf(printer->out, "%slines of libraries hidden (--frames all)", separator);
-	unpaint(printer->out, table, PAINT_FAINT, 0);
+	unpaint(printer, PAINT_FAINT);
 	out_byte(printer->out, '\n');
 	if (table->term.has_color && table->columns[0].values)
 		print_shares(printer);
@@ -454,7 +532,7 @@ static void printer_init(struct printer *printer, const struct table_model *tabl
 	printer->table = &printer->fitted;
 	out_init(&printer->scratch, -1);
 	out_init(&printer->cleaned, -1);
-	printer->bands = bands_of(table);
+	find_whole(printer);
 	lay_out(printer);
 	printer->continues = xcalloc(printer->layout.levels + 1, sizeof(*printer->continues));
 }
@@ -466,11 +544,24 @@ static void printer_fini(struct printer *printer)
 	out_fini(&printer->cleaned);
 }
 
+static void print_run(struct printer *printer)
+{
+	printer->scratch.length = 0;
+	header_write(&printer->scratch, printer->table->profile, printer->table->term.has_utf8);
+	if (!printer->scratch.length)
+		return;
+	paint(printer, PAINT_FAINT);
+	out_bytes(printer->out, printer->scratch.bytes, printer->scratch.length);
+	unpaint(printer, PAINT_FAINT);
+	out_byte(printer->out, '\n');
+}
+
 void tree_print(const struct table_model *table, struct out *out)
 {
 	struct printer printer;
 
 	printer_init(&printer, table, out);
+	print_run(&printer);
 	print_header(&printer);
 	print_rows(&printer, print_step);
 	print_legend(&printer);
@@ -600,35 +691,24 @@ void sorted_print(const struct table_model *table, struct out *out)
 {
 	const struct metric_column *sorted_by = &table->columns[table->sort_column];
 	size_t name_columns = SORTED_NAME_COLUMNS;
-	struct out name;
-	struct out cleaned;
+	struct printer printer;
 	size_t count;
 	struct sorted_frame *entries = collect(table, &count);
 
 	if (table->term.columns && table->term.columns < SORTED_NAME_COLUMNS + SORTED_VALUE_COLUMNS)
 		name_columns = table->term.columns - SORTED_VALUE_COLUMNS;
-	out_init(&name, -1);
-	out_init(&cleaned, -1);
+	printer_init(&printer, table, out);
 	out_text(out, "\nSorted kernels by metric ");
 	text_clean(out, sorted_by->name, strlen(sorted_by->name));
 	out_byte(out, '\n');
 	for (size_t i = 0; i < count && !out->errnum; i++) {
-		uint32_t frame = table->profile->nodes[entries[i].node].frame;
 		size_t columns;
 
-		name.length = 0;
-		cleaned.length = 0;
-		name_write_styled(&name, table->profile, frame, table->format, table->names);
-		text_clean(&cleaned, name.bytes, name.length);
-		columns = text_columns(cleaned.bytes, cleaned.length);
-		text_shorten(out, cleaned.bytes, cleaned.length,
-			     table->term.columns ? name_columns : SIZE_MAX,
-			     table->term.has_utf8 ? "…" : "...",
-			     table->profile->frames[frame].kind == FRAME_SOURCE);
+		put_name(&printer, entries[i].node, table->term.columns ? name_columns : SIZE_MAX);
+		columns = text_columns(printer.cleaned.bytes, printer.cleaned.length);
 		text_pad(out, columns < name_columns ? name_columns - columns : 0);
 		out_printf(out, " %.4g\n", entries[i].value);
 	}
-	out_fini(&name);
-	out_fini(&cleaned);
+	printer_fini(&printer);
 	free(entries);
 }

@@ -43,8 +43,8 @@ struct table_model {
 	struct term term;
 };
 
-/* Prints the header line: command, duration, devices; nothing if unknown. */
-void header_print(const struct table_model *table, struct out *out);
+/* Appends the header line: command, duration, devices; nothing if unknown. */
+void header_write(struct out *out, const struct profile *profile, bool has_utf8);
 void tree_print(const struct table_model *table, struct out *out);
 /* A table of GitHub's Markdown. */
 void tree_print_markdown(const struct table_model *table, struct out *out);
@@ -55,30 +55,5 @@ void table_write(const struct table_model *table, struct report *report);
 /* Appends a node's text in a text column; nothing if it has none. */
 void table_text(struct out *out, const struct table_model *table,
 		const struct metric_column *column, uint32_t node);
-
-/* Colors for text between paint() and unpaint(); without color both do nothing. */
-enum paint {
-	PAINT_HEADER,
-	PAINT_FAINT,
-	PAINT_BAND
-};
-#define PAINT_BANDS 5
-#define PAINT_NO_BAND PAINT_BANDS
-void paint(struct out *out, const struct table_model *table, enum paint paint, size_t band);
-void unpaint(struct out *out, const struct table_model *table, enum paint paint, size_t band);
-
-/*
- * The color band of a value of the first column: 0 is the largest share. See legend in
- * print_tree.c.
- */
-struct bands {
-	double whole;    /* 100 % */
-	bool is_of_root; /* the whole is the value of the root; else the largest value */
-	bool is_of_sum;  /* the whole is the sum over all nodes */
-};
-
-struct bands bands_of(const struct table_model *table);
-size_t band_of(const struct bands *bands, double value);
-double band_min_percent(size_t band);
 
 #endif
