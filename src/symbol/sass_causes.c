@@ -165,17 +165,9 @@ int sass_causes_open(const struct sass *sass, uint32_t function, struct sass_cau
 
 void sass_causes_close(struct sass_causes *causes)
 {
-	if (!causes)
-		return;
-	free(causes->items);
-	free(causes->first_before);
-	free(causes->before);
-	free(causes->seen);
-	free(causes->pending);
-	free(causes->is_found);
-	free(causes->queue);
-	free(causes->found);
-	free(causes);
+	if (causes)
+		FREE_ALL(causes->items, causes->first_before, causes->before, causes->seen,
+			 causes->pending, causes->is_found, causes->queue, causes->found, causes);
 }
 
 uint32_t sass_causes_block(const struct sass_causes *causes, uint64_t pc)

@@ -208,7 +208,7 @@ int gate_check(const struct gate *gate, const struct profile *profile, const uin
 			       "--fail-if \"%.100s\" compares with a baseline and requires --diff",
 			       gate->text);
 	if (gate->pattern) {
-		int status = filter_matches(profile, gate->pattern, &matches, err);
+		int status = filter_matches(profile, NULL, gate->pattern, &matches, err);
 
 		if (status)
 			return status;

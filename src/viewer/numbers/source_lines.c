@@ -242,7 +242,7 @@ int source_report_init(struct source_report *report, struct profile *profile, co
 
 	*report = (struct source_report){.profile = profile};
 	if (kernel)
-		status = filter_matches(profile, kernel, &collector.is_wanted, err);
+		status = filter_matches(profile, NULL, kernel, &collector.is_wanted, err);
 	if (status)
 		return status;
 	find_metrics(&collector);

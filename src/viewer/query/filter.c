@@ -110,9 +110,8 @@ static bool matches(struct matcher *matcher, size_t node)
 	return matcher->known[frame] == 1;
 }
 
-/* By node whether it is shown and matches; `state` NULL: all nodes are shown. */
-static int find_matches(const struct profile *profile, const uint8_t *state, const char *pattern,
-			bool **matches_out, struct proton_error *err)
+int filter_matches(const struct profile *profile, const uint8_t *state, const char *pattern,
+		   bool **matches_out, struct proton_error *err)
 {
 	struct matcher matcher;
 	int status = matcher_init(&matcher, profile, pattern, err);
@@ -128,17 +127,11 @@ static int find_matches(const struct profile *profile, const uint8_t *state, con
 	return PROTON_OK;
 }
 
-int filter_matches(const struct profile *profile, const char *pattern, bool **matches_out,
-		   struct proton_error *err)
-{
-	return find_matches(profile, NULL, pattern, matches_out, err);
-}
-
 int filter_include(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err)
 {
 	bool *keeps;
-	int status = find_matches(profile, state, pattern, &keeps, err);
+	int status = filter_matches(profile, state, pattern, &keeps, err);
 
 	if (status)
 		return status;
@@ -161,7 +154,7 @@ int filter_exclude(const struct profile *profile, uint8_t *state, const char *pa
 		   size_t *matches_out, struct proton_error *err)
 {
 	bool *found;
-	int status = find_matches(profile, state, pattern, &found, err);
+	int status = filter_matches(profile, state, pattern, &found, err);
 
 	if (status)
 		return status;
@@ -184,7 +177,7 @@ static int find_subtrees(const struct profile *profile, const char *pattern, boo
 {
 	size_t count = 0;
 	bool *found;
-	int status = filter_matches(profile, pattern, &found, err);
+	int status = filter_matches(profile, NULL, pattern, &found, err);
 
 	if (status)
 		return status;

@@ -126,7 +126,7 @@ static int hide_matches(const struct profile *profile, const char *pattern, bool
 			bool *is_hidden, struct proton_error *err)
 {
 	bool *matches;
-	int status = filter_matches(profile, pattern, &matches, err);
+	int status = filter_matches(profile, NULL, pattern, &matches, err);
 
 	if (status)
 		return status;
