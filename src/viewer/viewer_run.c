@@ -10,8 +10,7 @@
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate.h"
 #include "viewer/numbers/trend.h"
-#include "viewer/print/print_kernels.h"
-#include "viewer/print/table_model.h"
+#include "viewer/print/printers.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/select.h"
 #include "viewer/query/view.h"
@@ -28,12 +27,12 @@ static int print_error(const struct proton_error *err)
  * True for a terminal and for Markdown, unless options select how much to show: the tree is limited
  * to a readable size.
  */
-static bool is_tree_cut(const struct options *options, const struct table_model *table)
+static bool is_tree_cut(const struct options *options, const struct view *view)
 {
 	bool is_markdown = options->output.exporter &&
 			   options->output.exporter->format == REPORT_MARKDOWN;
 
-	return (table->term.is_tty || is_markdown) && !options->style.all &&
+	return (view->term.is_tty || is_markdown) && !options->style.all &&
 	       !options->style.print_sorted && !options->query.depth_is_set &&
 	       !options->query.rows && !options->query.has_threshold &&
 	       !options->query.threshold_count;
@@ -41,19 +40,19 @@ static bool is_tree_cut(const struct options *options, const struct table_model 
 
 static void write_tree(const void *context, struct report *report)
 {
-	const struct table_model *table = context;
+	const struct view *view = context;
 
 	if (report->format == REPORT_MARKDOWN) {
-		tree_print_markdown(table, report->out);
+		tree_print_markdown(view, report->out);
 		return;
 	}
 	if (report->format != REPORT_TEXT) {
-		table_write(table, report);
+		table_write(view, report);
 		return;
 	}
-	tree_print(table, report->out);
+	tree_print(view, report->out);
 	if (report->options->style.print_sorted)
-		sorted_print(table, report->out);
+		sorted_print(view, report->out);
 }
 
 static void write_list(const void *context, struct report *report)
@@ -61,21 +60,17 @@ static void write_list(const void *context, struct report *report)
 	derive_write_list(context, report);
 }
 
-/* `gates`: results of the options' gates; NULL: they were not checked. */
+/* `results`: of the options' gates; NULL: they were not checked. */
 static int print_view(struct view *view, const struct options *options,
-		      const struct gate_result *gates)
+		      const struct gate_result *results)
 {
-	struct table_model table = view_table(view, options);
-
-	table.gates = gates;
-	table.gate_count = gates ? options->query.gate_count : 0;
+	view->results = results;
 	view_settle(view, options);
 	if (options->query.list)
 		return report_show(options, view->profile, write_list, &view->metrics);
-	if (output_is_for_users(&options->output) && is_tree_cut(options, &table))
-		select_largest(&table, view->state,
-			       options->output.exporter ? MARKDOWN_FRAMES : SELECT_FRAMES);
-	return report_show(options, view->profile, write_tree, &table);
+	if (output_is_for_users(&options->output) && is_tree_cut(options, view))
+		select_largest(view, options->output.exporter ? MARKDOWN_FRAMES : SELECT_FRAMES);
+	return report_show(options, view->profile, write_tree, view);
 }
 
 /* EXIT_BAD: a gate could not be checked. */

@@ -21,7 +21,7 @@
 #include "viewer/export/export_measure.h"
 #include "viewer/export/report_pages.h"
 #include "viewer/export/save.h"
-#include "viewer/print/print_kernels.h"
+#include "viewer/print/printers.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"

@@ -115,14 +115,6 @@ static void read_kernels(struct brief *brief)
 	free(halves);
 }
 
-const struct brief_kernel *brief_kernel_named(const struct brief *brief, const char *stored)
-{
-	for (size_t i = 0; i < brief->item_count; i++)
-		if (strcmp(brief->items[i].stored, stored) == 0)
-			return &brief->items[i];
-	return NULL;
-}
-
 /* ------------------------------------------------------------------ commands */
 
 static void put_word(struct out *out, const char *word)

@@ -92,7 +92,5 @@ int brief_init(struct brief *brief, struct profile *profile, const uint8_t *stat
 	       const struct options *options, struct proton_error *err);
 void brief_fini(struct brief *brief);
 
-/* The longest kernel with this stored name; NULL: none. */
-const struct brief_kernel *brief_kernel_named(const struct brief *brief, const char *stored);
 
 #endif

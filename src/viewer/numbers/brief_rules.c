@@ -391,11 +391,21 @@ static char *line_of(const struct source_report *report, const struct source_ker
 			 profile_text(report->profile, cause.file), cause.line);
 }
 
+/* The longest kernel of the name of this frame; NULL: none. */
+static const struct brief_kernel *kernel_of(const struct brief *brief, uint32_t frame)
+{
+	const char *stored = profile_text(brief->profile, brief->profile->frames[frame].name);
+
+	for (size_t i = 0; i < brief->item_count; i++)
+		if (strcmp(brief->items[i].stored, stored) == 0)
+			return &brief->items[i];
+	return NULL;
+}
+
 static bool claim_stall(const struct brief *brief, const struct source_report *report,
 			struct brief_claim *claim)
 {
 	const struct source_kernel *kernel = &report->kernels[0];
-	const struct profile *profile = report->profile;
 	uint32_t waits[SOURCE_REASONS_MAX];
 	const struct source_reason *reason;
 	double all = (double)kernel->samples.all;
@@ -404,8 +414,7 @@ static bool claim_stall(const struct brief *brief, const struct source_report *r
 	if (!source_waits(report, &kernel->samples, waits))
 		return false;
 	reason = &report->reasons[waits[0]];
-	claim->kernel = brief_kernel_named(
-		brief, profile_text(profile, profile->frames[kernel->frame].name));
+	claim->kernel = kernel_of(brief, kernel->frame);
 	claim->number = (double)kernel->samples.by_reason[waits[0]] / all;
 	/* Waiting for arithmetic is what a fast kernel does. */
 	if (!(claim->number >= STALL_MIN && claim->number <= 1) || !claim->kernel ||
@@ -464,7 +473,6 @@ static void frame_name(const struct brief *brief, uint32_t frame, char name[NAME
 static bool claim_path(const struct brief *brief, const struct warps_kernel *warps,
 		       struct brief_claim *claim)
 {
-	const struct profile *profile = brief->profile;
 	const struct warps_row *kernel = &warps->rows[0];
 	double path;
 	const struct warps_row *row = longest_of_path(warps, &path);
@@ -475,8 +483,7 @@ static bool claim_path(const struct brief *brief, const struct warps_kernel *war
 	claim->number = row->number[WARPS_NUMBER_PATH] / path;
 	if (!(claim->number >= PATH_MIN))
 		return false;
-	claim->kernel = brief_kernel_named(
-		brief, profile_text(profile, profile->frames[kernel->kernel].name));
+	claim->kernel = kernel_of(brief, kernel->kernel);
 	claim->count = (uint64_t)fmin(fmax(0, kernel->number[WARPS_NUMBER_SAMPLED_CTAS]), 1e18);
 	claim->gain_ns = claim->kernel ? claim->number * claim->kernel->total_ns : NAN;
 	frame_name(brief, kernel->kernel, name);

@@ -7,7 +7,7 @@
 
 #include "model/ranks.h"
 #include "viewer/print/printable_text.h"
-#include "viewer/print/table_model.h"
+#include "viewer/print/printers.h"
 
 static void separate(struct out *out, bool has_utf8)
 {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "viewer/print/print_kernels.h"
 #include "viewer/print/printable_text.h"
+#include "viewer/print/printers.h"
 
 #define CLAIMS_MAX 8u /* four lines each */
 

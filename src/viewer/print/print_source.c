@@ -2,7 +2,7 @@
  * --source: per kernel the causes of its waiting, then its lines with samples, share and frequent
  * stall reasons. A line counts the samples of the code that is inlined there.
  */
-#include "viewer/print/print_kernels.h"
+#include "viewer/print/printers.h"
 
 #include <inttypes.h>
 #include <stdio.h>

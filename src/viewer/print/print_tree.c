@@ -19,7 +19,7 @@
 #include "base/array.h"
 #include "viewer/print/number_format.h"
 #include "viewer/print/printable_text.h"
-#include "viewer/print/table_model.h"
+#include "viewer/print/printers.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/hiding.h"
@@ -63,9 +63,9 @@ struct layout {
 };
 
 struct printer {
-	const struct table_model *table;
-	struct table_model fitted; /* target of `table`: only the columns that fit */
-	size_t dropped;            /* columns omitted */
+	const struct view *view;
+	struct view fitted; /* target of `view`: only the columns that fit */
+	size_t dropped;     /* columns omitted */
 	struct out *out;
 	struct layout layout;
 	double whole;       /* 100 % of the bands */
@@ -91,7 +91,7 @@ static const struct drawing drawings[2] = {
 
 static const struct drawing *drawing_of(const struct printer *printer)
 {
-	return &drawings[printer->table->term.has_utf8];
+	return &drawings[printer->view->term.has_utf8];
 }
 
 /* ------------------------------------------------------------------ colors */
@@ -99,18 +99,18 @@ static const struct drawing *drawing_of(const struct printer *printer)
 /* Text until unpaint() is painted; without color both do nothing. */
 static void paint(struct printer *printer, size_t paint)
 {
-	out_text(printer->out, printer->table->term.has_color ? escapes[paint] : "");
+	out_text(printer->out, printer->view->term.has_color ? escapes[paint] : "");
 }
 
 static void unpaint(struct printer *printer, size_t paint)
 {
-	out_text(printer->out, printer->table->term.has_color && *escapes[paint] ? "\033[0m" : "");
+	out_text(printer->out, printer->view->term.has_color && *escapes[paint] ? "\033[0m" : "");
 }
 
 static void find_whole(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
-	const struct metric_column *column = &table->columns[0];
+	const struct view *view = printer->view;
+	const struct metric_column *column = &view->columns[0];
 
 	if (!column->values)
 		return;
@@ -118,7 +118,7 @@ static void find_whole(struct printer *printer)
 	printer->is_of_sum = column->is_additive && !column->is_inclusive;
 	if (printer->is_of_root)
 		printer->whole = column->values[0];
-	for (size_t i = 0; !printer->is_of_root && i < table->profile->node_count; i++) {
+	for (size_t i = 0; !printer->is_of_root && i < view->profile->node_count; i++) {
 		double value = column->values[i];
 
 		if (!isfinite(value))
@@ -149,7 +149,7 @@ static void value_text(struct printer *printer, const struct metric_column *colu
 {
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
-	table_text(&printer->scratch, printer->table, column, node);
+	table_text(&printer->scratch, printer->view, column, node);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
 	if (printer->cleaned.length == 0)
 		out_byte(&printer->cleaned, column->words ? ' ' : '-');
@@ -157,20 +157,20 @@ static void value_text(struct printer *printer, const struct metric_column *colu
 
 static size_t text_column_width(struct printer *printer, const struct metric_column *column)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	size_t widest = 1;
 
-	for (size_t i = 0; i < table->profile->node_count; i++) {
+	for (size_t i = 0; i < view->profile->node_count; i++) {
 		size_t columns;
 
-		if (table->state[i] != NODE_SHOWN)
+		if (view->state[i] != NODE_SHOWN)
 			continue;
 		value_text(printer, column, (uint32_t)i);
 		columns = text_columns(printer->cleaned.bytes, printer->cleaned.length);
 		if (columns > widest)
 			widest = columns;
 	}
-	if (table->term.is_tty && widest > TEXT_COLUMNS_MAX)
+	if (view->term.is_tty && widest > TEXT_COLUMNS_MAX)
 		widest = TEXT_COLUMNS_MAX;
 	return widest;
 }
@@ -178,17 +178,17 @@ static size_t text_column_width(struct printer *printer, const struct metric_col
 static size_t number_column_width(const struct printer *printer, const struct metric_column *column,
 				  struct number_format *style_out)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	char text[NUMBER_FORMAT_BYTES];
 	double largest = 0;
 	double smallest = 0;
 	size_t widest = 1;
 	bool has_tiny = false;
 
-	for (size_t i = 0; i < table->profile->node_count; i++) {
+	for (size_t i = 0; i < view->profile->node_count; i++) {
 		double value = column->values[i];
 
-		if (table->state[i] != NODE_SHOWN || !isfinite(value))
+		if (view->state[i] != NODE_SHOWN || !isfinite(value))
 			continue;
 		if (value > largest)
 			largest = value;
@@ -197,8 +197,8 @@ static size_t number_column_width(const struct printer *printer, const struct me
 	}
 	*style_out =
 		number_format_for(largest > -smallest ? largest : -smallest, column->exact != NULL);
-	for (size_t i = 0; i < table->profile->node_count && !has_tiny; i++)
-		has_tiny = table->state[i] == NODE_SHOWN && column->values[i] != 0 &&
+	for (size_t i = 0; i < view->profile->node_count && !has_tiny; i++)
+		has_tiny = view->state[i] == NODE_SHOWN && column->values[i] != 0 &&
 			   fabs(column->values[i]) < style_out->tiny;
 	if (has_tiny)
 		widest = number_format_write(text, *style_out, smallest < 0 ? -1e-100 : 1e-100);
@@ -214,28 +214,28 @@ static size_t number_column_width(const struct printer *printer, const struct me
 /* With default columns: omits the last ones if they would leave no space for names. */
 static void drop_columns(struct printer *printer)
 {
-	struct table_model *table = &printer->fitted;
+	struct view *view = &printer->fitted;
 	struct layout *layout = &printer->layout;
-	size_t space = table->term.columns;
+	size_t space = view->term.columns;
 
-	while (table->is_default && table->term.is_tty && table->column_count > 1 &&
+	while (view->is_default && view->term.is_tty && view->shown_count > 1 &&
 	       layout->numbers_columns + NAME_COLUMNS_MIN > space) {
-		table->column_count--;
+		view->shown_count--;
 		printer->dropped++;
-		layout->numbers_columns -= layout->widths[table->column_count] + GAP_COLUMNS;
+		layout->numbers_columns -= layout->widths[view->shown_count] + GAP_COLUMNS;
 	}
 }
 
 static void lay_out(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	struct layout *layout = &printer->layout;
 	size_t space;
 
-	layout->styles = xcalloc(table->column_count, sizeof(*layout->styles));
-	layout->widths = xcalloc(table->column_count, sizeof(*layout->widths));
-	for (size_t c = 0; c < table->column_count; c++) {
-		const struct metric_column *column = &table->columns[c];
+	layout->styles = xcalloc(view->shown_count, sizeof(*layout->styles));
+	layout->widths = xcalloc(view->shown_count, sizeof(*layout->widths));
+	for (size_t c = 0; c < view->shown_count; c++) {
+		const struct metric_column *column = &view->columns[c];
 		size_t header = text_columns(column->name, strlen(column->name));
 
 		layout->widths[c] =
@@ -247,9 +247,9 @@ static void lay_out(struct printer *printer)
 	}
 	drop_columns(printer);
 	layout->levels = LEVELS_WITHOUT_TERMINAL;
-	if (table->term.is_tty) {
+	if (view->term.is_tty) {
 		space = layout->numbers_columns + NAME_COLUMNS_MIN;
-		space = table->term.columns > space ? table->term.columns - space : 0;
+		space = view->term.columns > space ? view->term.columns - space : 0;
 		layout->levels = space / LEVEL_COLUMNS + 1;
 	}
 }
@@ -266,11 +266,11 @@ static void print_cell(struct printer *printer, size_t c, const char *text, size
 
 static void print_header(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 
 	paint(printer, PAINT_HEADER);
-	for (size_t c = 0; c < table->column_count; c++) {
-		const char *name = table->columns[c].name;
+	for (size_t c = 0; c < view->shown_count; c++) {
+		const char *name = view->columns[c].name;
 
 		printer->cleaned.length = 0;
 		text_clean(&printer->cleaned, name, strlen(name));
@@ -284,11 +284,11 @@ static void print_header(struct printer *printer)
 
 static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	char text[NUMBER_FORMAT_BYTES];
 
-	for (size_t c = 0; c < table->column_count; c++) {
-		const struct metric_column *column = &table->columns[c];
+	for (size_t c = 0; c < view->shown_count; c++) {
+		const struct metric_column *column = &view->columns[c];
 
 		if (c == 0)
 			paint(printer, band);
@@ -313,7 +313,7 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 	size_t levels = step->level < printer->layout.levels ? step->level : printer->layout.levels;
 	size_t columns = levels * LEVEL_COLUMNS;
 
-	if (step->level == 0 || printer->table->is_flat)
+	if (step->level == 0 || printer->view->is_flat)
 		return 0;
 	paint(printer, PAINT_FAINT);
 	for (size_t i = 1; i < levels; i++)
@@ -354,7 +354,7 @@ static void print_more(struct printer *printer, uint32_t more)
 static size_t name_columns(const struct printer *printer, const struct walk_step *step,
 			   size_t branches)
 {
-	size_t columns = printer->table->term.columns;
+	size_t columns = printer->view->term.columns;
 	size_t taken = printer->layout.numbers_columns + branches;
 	char text[MORE_BYTES];
 
@@ -368,16 +368,16 @@ static size_t name_columns(const struct printer *printer, const struct walk_step
 /* Prints the name of a node, which stays in `cleaned`. */
 static void put_name(struct printer *printer, uint32_t node, size_t columns)
 {
-	const struct table_model *table = printer->table;
-	uint32_t frame = table->profile->nodes[node].frame;
+	const struct view *view = printer->view;
+	uint32_t frame = view->profile->nodes[node].frame;
 
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
-	name_write_styled(&printer->scratch, table->profile, frame, table->format, table->names);
+	name_write_styled(&printer->scratch, view->profile, frame, view->format, view->names);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
 	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, columns,
 		     drawing_of(printer)->ellipsis,
-		     table->profile->frames[frame].kind == FRAME_SOURCE);
+		     view->profile->frames[frame].kind == FRAME_SOURCE);
 }
 
 static void print_name(struct printer *printer, const struct walk_step *step, size_t columns,
@@ -394,7 +394,7 @@ static void print_name(struct printer *printer, const struct walk_step *step, si
 
 static void print_step(struct printer *printer, const struct walk_step *step)
 {
-	const struct metric_column *first = &printer->table->columns[0];
+	const struct metric_column *first = &printer->view->columns[0];
 	size_t band = first->values ? band_of(printer, first->values[step->node]) : PAINT_NONE;
 
 	if (step->is_more) {
@@ -411,16 +411,16 @@ static void print_step(struct printer *printer, const struct walk_step *step)
 /* "inclusive: a, b" if there are any. */
 static bool print_scope(struct printer *printer, bool is_inclusive)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	bool has_any = false;
 
-	for (size_t c = 0; c < table->column_count; c++) {
-		if (table->columns[c].is_inclusive != is_inclusive)
+	for (size_t c = 0; c < view->shown_count; c++) {
+		if (view->columns[c].is_inclusive != is_inclusive)
 			continue;
 		out_text(printer->out, has_any        ? ", "
 				       : is_inclusive ? "inclusive: "
 						      : "exclusive: ");
-		text_clean(printer->out, table->columns[c].name, strlen(table->columns[c].name));
+		text_clean(printer->out, view->columns[c].name, strlen(view->columns[c].name));
 		has_any = true;
 	}
 	return has_any;
@@ -449,12 +449,12 @@ static void print_shares(struct printer *printer)
 /* "1234 more frames, 5.6 % of time/ms; show them with --all" */
 static void print_cut(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
-	const struct table_cut *cut = &table->cut;
+	const struct view *view = printer->view;
+	const struct view_cut *cut = &view->cut;
 
 	out_printf(printer->out, "%zu more frame%s", cut->frames, cut->frames > 1 ? "s" : "");
 	if (!isnan(cut->percent)) {
-		const char *name = table->columns[table->sort_column].name;
+		const char *name = view->columns[view->sort_column].name;
 		char text[NUMBER_FORMAT_BYTES];
 		size_t length = number_format_write(
 			text, (struct number_format){.decimals = 2, .tiny = 0.005}, cut->percent);
@@ -469,8 +469,8 @@ static void print_cut(struct printer *printer)
 
 static void print_legend(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
-	const struct metric_column *first = &table->columns[table->sort_column];
+	const struct view *view = printer->view;
+	const struct metric_column *first = &view->columns[view->sort_column];
 	const char *separator = drawing_of(printer)->separator;
 
 	out_byte(printer->out, '\n');
@@ -481,14 +481,14 @@ static void print_legend(struct printer *printer)
 		out_text(printer->out, separator);
 	if (first->values) {
 		out_text(printer->out,
-			 table->by_magnitude ? "sorted by the magnitude of " : "sorted by ");
+			 view->by_magnitude ? "sorted by the magnitude of " : "sorted by ");
 		text_clean(printer->out, first->name, strlen(first->name));
 	} else {
 		out_text(printer->out, "in file order");
 	}
-	if (table->base_runs > 1 || table->runs > 1)
-		out_printf(printer->out, "%smeans of %zu and %zu runs", separator, table->base_runs,
-			   table->runs);
+	if (view->base_runs > 1 || view->runs > 1)
+		out_printf(printer->out, "%smeans of %zu and %zu runs", separator, view->base_runs,
+			   view->runs);
 	if (printer->dropped)
 		out_printf(printer->out, "%s%zu more columns with a wider terminal or -m",
 			   separator, printer->dropped);
@@ -496,9 +496,9 @@ static void print_legend(struct printer *printer)
 		out_printf(printer->out, "%slines of libraries hidden (--frames all)", separator);
 	unpaint(printer, PAINT_FAINT);
 	out_byte(printer->out, '\n');
-	if (table->term.has_color && table->columns[0].values)
+	if (view->term.has_color && view->columns[0].values)
 		print_shares(printer);
-	if (table->cut.frames)
+	if (view->cut.frames)
 		print_cut(printer);
 }
 
@@ -506,16 +506,16 @@ typedef void print_step_fn(struct printer *printer, const struct walk_step *step
 
 static void print_rows(struct printer *printer, print_step_fn *print)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	struct walk_step step;
 	struct walk walk;
 	size_t row_count = 0;
 
-	walk_init(&walk, table);
+	walk_init(&walk, view);
 	while (!printer->out->errnum && walk_next(&walk, &step)) {
-		if (table->is_flat && step.level == 0)
+		if (view->is_flat && step.level == 0)
 			continue;
-		if (table->is_flat && table->rows && row_count++ == table->rows) {
+		if (view->is_flat && view->rows && row_count++ == view->rows) {
 			step.is_more = true;
 			step.more = (uint32_t)walk.stack_count + 1;
 			print(printer, &step);
@@ -526,10 +526,10 @@ static void print_rows(struct printer *printer, print_step_fn *print)
 	walk_fini(&walk);
 }
 
-static void printer_init(struct printer *printer, const struct table_model *table, struct out *out)
+static void printer_init(struct printer *printer, const struct view *view, struct out *out)
 {
-	*printer = (struct printer){.fitted = *table, .out = out};
-	printer->table = &printer->fitted;
+	*printer = (struct printer){.fitted = *view, .out = out};
+	printer->view = &printer->fitted;
 	out_init(&printer->scratch, -1);
 	out_init(&printer->cleaned, -1);
 	find_whole(printer);
@@ -547,7 +547,7 @@ static void printer_fini(struct printer *printer)
 static void print_run(struct printer *printer)
 {
 	printer->scratch.length = 0;
-	header_write(&printer->scratch, printer->table->profile, printer->table->term.has_utf8);
+	header_write(&printer->scratch, printer->view->profile, printer->view->term.has_utf8);
 	if (!printer->scratch.length)
 		return;
 	paint(printer, PAINT_FAINT);
@@ -556,17 +556,17 @@ static void print_run(struct printer *printer)
 	out_byte(printer->out, '\n');
 }
 
-void tree_print(const struct table_model *table, struct out *out)
+void tree_print(const struct view *view, struct out *out)
 {
 	struct printer printer;
 
-	printer_init(&printer, table, out);
+	printer_init(&printer, view, out);
 	print_run(&printer);
 	print_header(&printer);
 	print_rows(&printer, print_step);
 	print_legend(&printer);
-	if (table->why) {
-		text_clean(out, table->why, strlen(table->why));
+	if (view->why) {
+		text_clean(out, view->why, strlen(view->why));
 		out_byte(out, '\n');
 	}
 	printer_fini(&printer);
@@ -588,7 +588,7 @@ static void markdown_text(struct printer *printer, const char *text, size_t leng
 
 static void markdown_cell(struct printer *printer, const struct walk_step *step, size_t c)
 {
-	const struct metric_column *column = &printer->table->columns[c];
+	const struct metric_column *column = &printer->view->columns[c];
 	char text[NUMBER_FORMAT_BYTES];
 
 	if (step->is_more)
@@ -600,27 +600,27 @@ static void markdown_cell(struct printer *printer, const struct walk_step *step,
 		return;
 	}
 	printer->scratch.length = 0;
-	table_text(&printer->scratch, printer->table, column, step->node);
+	table_text(&printer->scratch, printer->view, column, step->node);
 	markdown_text(printer, printer->scratch.bytes, printer->scratch.length);
 }
 
 static void markdown_row(struct printer *printer, const struct walk_step *step)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 
-	for (size_t c = 0; c < table->column_count; c++) {
+	for (size_t c = 0; c < view->shown_count; c++) {
 		out_text(printer->out, "| ");
 		markdown_cell(printer, step, c);
 		out_byte(printer->out, ' ');
 	}
 	out_text(printer->out, "| ");
-	for (size_t level = table->is_flat ? step->level : 0; level < step->level; level++)
+	for (size_t level = view->is_flat ? step->level : 0; level < step->level; level++)
 		out_text(printer->out, "&emsp;");
 	printer->scratch.length = 0;
 	if (!step->is_more)
-		name_write_styled(&printer->scratch, table->profile,
-				  table->profile->nodes[step->node].frame, table->format,
-				  table->names);
+		name_write_styled(&printer->scratch, view->profile,
+				  view->profile->nodes[step->node].frame, view->format,
+				  view->names);
 	markdown_text(printer, printer->scratch.bytes, printer->scratch.length);
 	if (step->more)
 		out_printf(printer->out, "%s(%" PRIu32 " more)", step->is_more ? "" : " ",
@@ -628,20 +628,20 @@ static void markdown_row(struct printer *printer, const struct walk_step *step)
 	out_text(printer->out, " |\n");
 }
 
-void tree_print_markdown(const struct table_model *table, struct out *out)
+void tree_print_markdown(const struct view *view, struct out *out)
 {
-	struct table_model plain = *table;
+	struct view plain = *view;
 	struct printer printer;
 
 	plain.term = (struct term){.has_utf8 = true};
 	printer_init(&printer, &plain, out);
-	for (size_t c = 0; c < plain.column_count; c++) {
+	for (size_t c = 0; c < plain.shown_count; c++) {
 		out_text(out, "| ");
 		markdown_text(&printer, plain.columns[c].name, strlen(plain.columns[c].name));
 		out_byte(out, ' ');
 	}
 	out_text(out, "| frame |\n");
-	for (size_t c = 0; c < plain.column_count; c++)
+	for (size_t c = 0; c < plain.shown_count; c++)
 		out_text(out, plain.columns[c].values ? "| ---: " : "| :--- ");
 	out_text(out, "| :--- |\n");
 	print_rows(&printer, markdown_row);
@@ -671,15 +671,15 @@ ARRAY_ORDER(compare_sorted, struct sorted_frame,
 	    ORDER_OF(b->value, a->value) ?: ORDER_OF(a->node, b->node))
 
 /* Omits the root, which would always be first. */
-static struct sorted_frame *collect(const struct table_model *table, size_t *count_out)
+static struct sorted_frame *collect(const struct view *view, size_t *count_out)
 {
-	const double *values = table->columns[table->sort_column].values;
-	size_t nodes = table->profile->node_count;
+	const double *values = view->columns[view->sort_column].values;
+	size_t nodes = view->profile->node_count;
 	struct sorted_frame *entries = xcalloc(nodes, sizeof(*entries));
 	size_t count = 0;
 
 	for (size_t i = 1; values && i < nodes; i++) {
-		if (table->state[i] == NODE_SHOWN && isfinite(values[i]))
+		if (view->state[i] == NODE_SHOWN && isfinite(values[i]))
 			entries[count++] = (struct sorted_frame){values[i], (uint32_t)i};
 	}
 	ARRAY_SORT(entries, count, compare_sorted);
@@ -687,24 +687,24 @@ static struct sorted_frame *collect(const struct table_model *table, size_t *cou
 	return entries;
 }
 
-void sorted_print(const struct table_model *table, struct out *out)
+void sorted_print(const struct view *view, struct out *out)
 {
-	const struct metric_column *sorted_by = &table->columns[table->sort_column];
+	const struct metric_column *sorted_by = &view->columns[view->sort_column];
 	size_t name_columns = SORTED_NAME_COLUMNS;
 	struct printer printer;
 	size_t count;
-	struct sorted_frame *entries = collect(table, &count);
+	struct sorted_frame *entries = collect(view, &count);
 
-	if (table->term.columns && table->term.columns < SORTED_NAME_COLUMNS + SORTED_VALUE_COLUMNS)
-		name_columns = table->term.columns - SORTED_VALUE_COLUMNS;
-	printer_init(&printer, table, out);
+	if (view->term.columns && view->term.columns < SORTED_NAME_COLUMNS + SORTED_VALUE_COLUMNS)
+		name_columns = view->term.columns - SORTED_VALUE_COLUMNS;
+	printer_init(&printer, view, out);
 	out_text(out, "\nSorted kernels by metric ");
 	text_clean(out, sorted_by->name, strlen(sorted_by->name));
 	out_byte(out, '\n');
 	for (size_t i = 0; i < count && !out->errnum; i++) {
 		size_t columns;
 
-		put_name(&printer, entries[i].node, table->term.columns ? name_columns : SIZE_MAX);
+		put_name(&printer, entries[i].node, view->term.columns ? name_columns : SIZE_MAX);
 		columns = text_columns(printer.cleaned.bytes, printer.cleaned.length);
 		text_pad(out, columns < name_columns ? name_columns - columns : 0);
 		out_printf(out, " %.4g\n", entries[i].value);

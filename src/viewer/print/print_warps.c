@@ -2,7 +2,7 @@
  * --warps: in text tables per kernel of its roles, critical path and asynchronous work, and a
  * one-line summary; the stored sums as data for programs.
  */
-#include "viewer/print/print_kernels.h"
+#include "viewer/print/printers.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -330,32 +330,6 @@ int view_filter(struct view *view, const struct options *options, struct proton_
 		      : select_minimum(options, view->profile, &thresholds, view->state, err);
 }
 
-struct table_model view_table(const struct view *view, const struct options *options)
-{
-	const struct style_options *style = &options->style;
-
-	return (struct table_model){
-		.profile = view->profile,
-		.metrics = &view->metrics,
-		.state = view->state,
-		.columns = view->columns,
-		.column_count = view->shown_count,
-		.sort_column = view->sort_column,
-		.by_magnitude = view->by_magnitude,
-		.is_default = view->is_default,
-		.depth = options->query.depth,
-		.is_flat = options->query.mode == VIEW_FLAT,
-		.rows = options->query.rows,
-		.base_runs = view->base_runs,
-		.runs = view->runs,
-		.why = view->why,
-		.format = style->format,
-		.names = output_is_for_users(&options->output) ? style->names
-							       : style_stored_names(style),
-		.term = term_probe(style->color),
-	};
-}
-
 /*
  * The whole of the first metric: the root's value, or the sum of all nodes if it is not additive.
  */
@@ -373,13 +347,20 @@ static double whole_of(const struct view *view)
 
 void view_settle(struct view *view, const struct options *options)
 {
-	struct table_model table = view_table(view, options);
+	const struct style_options *style = &options->style;
 	double *cumulative = NULL;
 	double sum = 0;
 	double whole;
 	struct walk_step step;
 	struct walk walk;
 
+	view->depth = options->query.depth;
+	view->is_flat = options->query.mode == VIEW_FLAT;
+	view->rows = options->query.rows;
+	view->format = style->format;
+	view->names = output_is_for_users(&options->output) ? style->names
+							    : style_stored_names(style);
+	view->term = term_probe(style->color);
 	for (size_t i = 0; i < view->shown_count; i++) {
 		if (strcmp(view->columns[i].name, CUMULATIVE) == 0)
 			cumulative = view->columns[i].values;
@@ -389,7 +370,7 @@ void view_settle(struct view *view, const struct options *options)
 	whole = whole_of(view);
 	for (size_t i = 0; i < view->profile->node_count; i++)
 		cumulative[i] = NAN;
-	walk_init(&walk, &table);
+	walk_init(&walk, view);
 	while (walk_next(&walk, &step)) {
 		double value = view->columns[0].values[step.node];
 
