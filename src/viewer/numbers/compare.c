@@ -11,7 +11,6 @@
 #include "base/message.h"
 #include "export/bounds.h"
 #include "model/merge.h"
-#include "viewer/numbers/compare_parts.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
@@ -24,7 +23,8 @@
 
 void comparison_begin(struct comparison *comparison, const struct options *options)
 {
-	*comparison = (struct comparison){.options = options};
+	*comparison = (struct comparison){.options = options,
+					  .is_exact = !output_is_for_users(&options->output)};
 	comparison->merge = sum_begin(&comparison->all);
 }
 
@@ -80,8 +80,10 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 		add_name(comparison, shown[i]);
 	for (size_t i = 0; i < options->query.threshold_count; i++)
 		add_name(comparison, options->query.thresholds[i].metric);
+	comparison->first_gate = comparison->name_count;
 	for (size_t i = 0; i < options->query.gate_count; i++)
 		add_name(comparison, options->query.gates[i].metric);
+	comparison->gate_end = comparison->name_count;
 	if (options->query.base)
 		add_rank_names(comparison, shown[0]);
 }
@@ -239,7 +241,7 @@ uint32_t *comparison_map(struct comparison *comparison, const struct profile *pr
 
 int comparison_check_found(const struct comparison *comparison, struct proton_error *err)
 {
-	for (size_t i = 0; i < comparison_end_of_gates(comparison); i++) {
+	for (size_t i = 0; i < comparison->gate_end; i++) {
 		if (!comparison->metrics[i].label) {
 			if (err)
 				*err = comparison->first_error;
@@ -292,19 +294,14 @@ void comparison_take_union(struct comparison *comparison, struct view *view, siz
 	view->gate_count = comparison->options->query.gate_count;
 }
 
-bool comparison_is_exact(const struct comparison *comparison)
+void comparison_gate(const struct comparison *comparison, struct view *view, size_t name,
+		     const struct gate_numbers *numbers)
 {
-	return !output_is_for_users(&comparison->options->output);
-}
+	struct gate_numbers *gate = &view->gates[name - comparison->first_gate];
 
-size_t comparison_first_gate(const struct comparison *comparison)
-{
-	return comparison->shown_count + comparison->options->query.threshold_count;
-}
-
-size_t comparison_end_of_gates(const struct comparison *comparison)
-{
-	return comparison->name_count - comparison->rank_count;
+	*gate = *numbers;
+	gate->label = xstrdup(comparison->metrics[name].label);
+	gate->is_inclusive = comparison->metrics[name].is_inclusive;
 }
 
 /* ------------------------------------------------------------------ many */
@@ -403,7 +400,7 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 	for (size_t n = 0; n < view->profile->node_count; n++) {
 		const struct rank_row *tally = &tallies->rows[n * comparison->name_count + name];
 		bool is_same = how == MERGE_SPREAD && tally->ranks && range_of(tally) == 0 &&
-			       !comparison_is_exact(comparison);
+			       !comparison->is_exact;
 
 		column->values[n] = is_same ? 0 : tally_value(tally, how);
 	}
@@ -448,15 +445,10 @@ static void show_tallies(struct comparison *comparison, struct view *view, struc
 	view->shown_count = view->column_count;
 	for (size_t i = comparison->shown_count; i < comparison->name_count; i++) {
 		const double *values = add_tally_column(comparison, view, tallies, i, judged);
-		size_t gate = i - comparison_first_gate(comparison);
 
-		if (i < comparison_first_gate(comparison))
-			continue;
-		view->gates[gate] = (struct gate_numbers){
-			.label = xstrdup(comparison->metrics[i].label),
-			.after = values,
-			.is_inclusive = comparison->metrics[i].is_inclusive,
-		};
+		if (i >= comparison->first_gate)
+			comparison_gate(comparison, view, i,
+					&(struct gate_numbers){.after = values});
 	}
 }
 
