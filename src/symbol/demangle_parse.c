@@ -61,13 +61,12 @@ static uint16_t parse_operator(struct parser *parser)
 		return wrap(parser, NODE_CONVERSION, parse_type(parser));
 	}
 	if (take(parser, "li"))
-		return with_text(parser, NODE_SPECIAL, "operator\"\" ", 11,
-				 parse_source_name(parser));
+		return around(parser, NODE_SPECIAL, "operator\"\" ", parse_source_name(parser));
 	found = find_operator(parser);
 	if (!found)
 		return 0;
 	parser->at += 2;
-	return with_text(parser, NODE_SPECIAL, "operator", 8, text_node(parser, found->name));
+	return around(parser, NODE_SPECIAL, "operator", text_node(parser, found->name));
 }
 
 /* Types until 'E'; a single "void" means no parameters. */
@@ -439,25 +438,20 @@ static uint16_t parse_special(struct parser *parser, bool *is_special)
 		node = known[i].is_type          ? parse_type(parser)
 		       : known[i].code[1] == 'T' ? parse_encoding(parser)
 						 : parse_name(parser, true);
-		return node ? with_text(parser, NODE_SPECIAL, known[i].text, strlen(known[i].text),
-					node)
-			    : 0;
+		return around(parser, NODE_SPECIAL, known[i].text, node);
 	}
 	if (take(parser, "Th") || take(parser, "Tv")) {
 		bool is_virtual = parser->at[-1] == 'v';
 		uint32_t ignored;
-		uint16_t node;
 
 		for (int i = 0; i <= is_virtual; i++) {
 			take(parser, "n");
 			if (!parse_number(parser, &ignored) || !take(parser, "_"))
 				return 0;
 		}
-		node = parse_encoding(parser);
-		return node ? with_text(parser, NODE_SPECIAL,
-					is_virtual ? "virtual thunk to " : "non-virtual thunk to ",
-					is_virtual ? 17 : 21, node)
-			    : 0;
+		return around(parser, NODE_SPECIAL,
+			      is_virtual ? "virtual thunk to " : "non-virtual thunk to ",
+			      parse_encoding(parser));
 	}
 	*is_special = false;
 	return 0;
