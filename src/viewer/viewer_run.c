@@ -55,11 +55,6 @@ static void write_tree(const void *context, struct report *report)
 		sorted_print(view, report->out);
 }
 
-static void write_list(const void *context, struct report *report)
-{
-	derive_write_list(context, report);
-}
-
 /* `results`: of the options' gates; NULL: they were not checked. */
 static int print_view(struct view *view, const struct options *options,
 		      const struct gate_result *results)
@@ -67,35 +62,28 @@ static int print_view(struct view *view, const struct options *options,
 	view->results = results;
 	view_settle(view, options);
 	if (options->query.list)
-		return report_show(options, view->profile, write_list, &view->metrics);
+		return report_show(options, view->profile, derive_write_list, &view->metrics);
 	if (output_is_for_users(&options->output) && is_tree_cut(options, view))
 		select_largest(view, options->output.exporter ? MARKDOWN_FRAMES : SELECT_FRAMES);
 	return report_show(options, view->profile, write_tree, view);
 }
 
-/* EXIT_BAD: a gate could not be checked. */
-static int judge_gates(const struct view *view, const struct options *options,
-		       struct gate_result *results)
-{
-	struct proton_error err;
-
-	for (size_t i = 0; i < options->query.gate_count; i++) {
-		if (gate_check(&options->query.gates[i], view->profile, view->state,
-			       &view->gates[i], &results[i], &err))
-			return print_error(&err);
-	}
-	return 0;
-}
-
 static int print_judged(struct view *view, const struct options *options)
 {
-	struct gate_result *results = xcalloc(options->query.gate_count, sizeof(*results));
-	int status = judge_gates(view, options, results);
-	bool is_judged = status == 0;
+	size_t count = options->query.gate_count;
+	struct gate_result *results = xcalloc(count, sizeof(*results));
+	struct proton_error err;
+	int status = 0;
+	bool is_judged;
 
+	for (size_t i = 0; i < count && status == 0; i++)
+		if (gate_check(&options->query.gates[i], view->profile, view->state,
+			       &view->gates[i], &results[i], &err))
+			status = print_error(&err);
+	is_judged = status == 0;
 	if (is_judged)
 		status = print_view(view, options, results);
-	for (size_t i = 0; i < options->query.gate_count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (is_judged)
 			gate_report_result(&results[i], view->profile);
 		if (status == 0 && results[i].failed)
@@ -197,22 +185,20 @@ static int export_compared(const struct options *options, struct view *view)
 	return 0;
 }
 
-static struct profile *load_job(struct input *input, const char *what)
+static struct profile *load_whole(struct input *input, const struct exporter *exporter)
 {
 	struct profile *profile = NULL;
 	struct proton_error err;
 
-	if (rank_input_job(input, true, what, &profile, &err) && err.text[0])
+	if (exporter->input != EXPORTS_JOB)
+		profile = rank_input_sum(input, exporter->input == EXPORTS_REPORT);
+	else if (rank_input_job(input, true, exporter->name, &profile, &err) && err.text[0])
 		print_error(&err);
-	input->has_failed |= !profile;
+	if (profile)
+		input_report_losses(profile);
+	else if (exporter->input == EXPORTS_JOB)
+		input->has_failed = true;
 	return profile;
-}
-
-static struct profile *load_whole(struct input *input, const struct exporter *exporter)
-{
-	if (exporter->input == EXPORTS_JOB)
-		return load_job(input, exporter->name);
-	return rank_input_sum(input, exporter->input == EXPORTS_REPORT);
 }
 
 static int export_profile(const struct options *options, struct input *input, struct input *base)
@@ -225,12 +211,8 @@ static int export_profile(const struct options *options, struct input *input, st
 	if (export_is_of_columns(options))
 		return with_view(options, input, base, export_compared);
 	profile = load_whole(input, options->output.exporter);
-	if (profile)
-		input_report_losses(profile);
 	if (profile && options->query.base)
 		before = load_whole(base, options->output.exporter);
-	if (before)
-		input_report_losses(before);
 	if (before && compare_check_sums(options, base, input, &err))
 		print_error(&err);
 	else if (profile && (before || !options->query.base) && !input_is_refused(input) &&

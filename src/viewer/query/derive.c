@@ -584,8 +584,9 @@ static void list_for_programs(const struct metrics *metrics, struct report *repo
 	report_end(report);
 }
 
-void derive_write_list(const struct metrics *metrics, struct report *report)
+void derive_write_list(const void *context, struct report *report)
 {
+	const struct metrics *metrics = context;
 	struct out *out = report->out;
 	const char *previous = NULL;
 	const char *family;

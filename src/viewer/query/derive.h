@@ -66,7 +66,7 @@ bool derive_compares_ranks(const struct metrics *metrics);
 /* True if the derived metric `name` is one of them. */
 bool derive_is_available(const struct metrics *metrics, const char *name);
 
-/* --list: the metric names that -m accepts with this profile. */
-void derive_write_list(const struct metrics *metrics, struct report *report);
+/* --list of a struct metrics: the names that -m accepts with this profile. */
+void derive_write_list(const void *metrics, struct report *report);
 
 #endif
