@@ -9,7 +9,6 @@
 #include "viewer/export/report_show.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate.h"
-#include "viewer/numbers/trend.h"
 #include "viewer/print/printers.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/select.h"

@@ -92,5 +92,4 @@ int brief_init(struct brief *brief, struct profile *profile, const uint8_t *stat
 	       const struct options *options, struct proton_error *err);
 void brief_fini(struct brief *brief);
 
-
 #endif

@@ -36,7 +36,13 @@ int compare_check_sums(const struct options *options, const struct input *base,
 int compare_many(struct view *view, struct input *input, const struct options *options,
 		 struct proton_error *err);
 
-/* Parts that both share: the union of the trees, and the compared metrics. */
+/*
+ * --trend: one row per stored run, in the given order, with a metric of the selected kernels and
+ * its change against the median of the runs before. Returns the exit status.
+ */
+int trend_run(const struct options *options, struct input *input);
+
+/* Parts that the first two share: the union of the trees, and the compared metrics. */
 
 struct compared_metric {
 	char *name;  /* as requested */

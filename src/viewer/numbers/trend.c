@@ -1,5 +1,5 @@
 /* A metric over many runs, for the history of a program. */
-#include "viewer/numbers/trend.h"
+#include "viewer/numbers/compare.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,20 +1,8 @@
 /*
- * --csv and --json: the tree or a flat table for programs, in the order of the tree. A row of a
- * tree has its number ("node"), that of its parent, an earlier row, and its depth: paths can be
- * rebuilt whatever the names contain. Trees are not nested, because many JSON parsers fail at a
- * depth of a few hundred. A missing value is an empty field or null. The JSON object:
- *
- *   {"metrics": [{"name": "time/ms", "inclusive": true}],
- *    "partial": false,
- *    "comparison": {"base_runs": 5, "runs": 5, "confidence": 0.95, "why": "..."},
- *    "gates": [...],
- *    "rows": [{"node": 0, "parent": null, "depth": 0, "frame": "ROOT",
- *              "metrics": {"time/ms": 1.5}}]}
- *
- * "partial" is true if --allow-partial accepted an incomplete profile; then each line of CSV ends
- * with a field "partial", which is 1. "comparison" is present with --diff ("confidence" is null if
- * a side has one run and thus no interval; "why" if a time changed), "gates" with --fail-if
- * (gate_report.h).
+ * --csv and --json: the tree or a flat table for programs, in the order of the tree, as
+ * docs/guide/viewing.md describes them. A row of a tree has its number ("node"), that of its
+ * parent, an earlier row, and its depth: paths can be rebuilt whatever the names contain. Trees are
+ * not nested, because many JSON parsers fail at a depth of a few hundred.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,17 +1,6 @@
 /*
- * Columns: from a metric name on the command line to one number per node.
- *
- * With T the time of a node's kernels in seconds, C their count (both over the subtree):
- *   time/U  avg_time/U  min_time/U  max_time/U      T, T / C, shortest and longest run
- *   p50_time/U  p90_time/U  p99_time/U              percentiles of the run times
- *   cpu_time/U  avg_cpu_time/U                      of timed scopes; the average is per kernel (C)
- *   [g|t]flop[8|16|32|64]/s  [g|t]byte/s            flops, flopsW or bytes / T
- *   util                                            share of the peak rate, see utilization.h
- *   slowest/U  slowest_rank                         the largest time of a rank of a job, its number
- *   imbalance/%                                     by how much it is above the mean
- *   METRIC/%                                        share of the root (inclusive) or of the sum;
- *                                                   for cycles, of the sum of outermost scopes
- *   METRIC                                          the recorded value
+ * Columns: from a metric name on the command line to one number per node. docs/guide/viewing.md has
+ * the names. T is the time of a node's kernels in seconds, C their count, both over the subtree.
  */
 #ifndef VIEWER_QUERY_DERIVE_H
 #define VIEWER_QUERY_DERIVE_H
