@@ -300,6 +300,17 @@ static void walk(struct sass_causes *causes, enum search search, uint32_t from, 
 	}
 }
 
+/* Drops those that are not marked any more. */
+static void keep_found(struct sass_causes *causes)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < causes->found_count; i++)
+		if (causes->is_found[causes->found[i]])
+			causes->found[count++] = causes->found[i];
+	causes->found_count = count;
+}
+
 /* If the instruction uses registers of some of its producers, the others are dropped. */
 static void keep_used(struct sass_causes *causes, uint32_t from)
 {
@@ -323,11 +334,7 @@ static void keep_used(struct sass_causes *causes, uint32_t from)
 				causes->is_found[at] = false;
 		}
 	}
-	count = 0;
-	for (uint32_t i = 0; i < causes->found_count; i++)
-		if (causes->is_found[causes->found[i]])
-			causes->found[count++] = causes->found[i];
-	causes->found_count = count;
+	keep_found(causes);
 }
 
 /* Can `to` be executed before `from`? */
@@ -362,7 +369,6 @@ static void follow_mbarrier(struct sass_causes *causes, uint32_t at)
 static void follow_mbarriers(struct sass_causes *causes)
 {
 	uint32_t asking = 0;
-	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < causes->found_count; i++)
 		if (causes->items[causes->found[i]].operands.operation == SASS_TRY_WAIT)
@@ -370,16 +376,10 @@ static void follow_mbarriers(struct sass_causes *causes)
 	if (!asking)
 		return;
 	follow_mbarrier(causes, asking - 1);
-	for (uint32_t i = 0; i < causes->found_count; i++) {
-		uint32_t at = causes->found[i];
-
-		if (causes->items[at].operands.operation != SASS_TRY_WAIT ||
-		    (i == 0 && causes->found_count == 1))
-			causes->found[count++] = at;
-		else
-			causes->is_found[at] = false;
-	}
-	causes->found_count = count;
+	for (uint32_t i = 0; i < causes->found_count && causes->found_count > 1; i++)
+		if (causes->items[causes->found[i]].operands.operation == SASS_TRY_WAIT)
+			causes->is_found[causes->found[i]] = false;
+	keep_found(causes);
 }
 
 static void find_scoreboards(struct sass_causes *causes, uint32_t from)

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/message.h"
+#include "base/slice.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
@@ -19,15 +20,11 @@ static const char *skip_spaces(const char *text)
 	return text + strspn(text, " \t");
 }
 
-static char *trimmed(const char *text, size_t length)
+static char *copy_trimmed(const char *text, size_t length)
 {
-	while (length > 0 && (*text == ' ' || *text == '\t')) {
-		text++;
-		length--;
-	}
-	while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
-		length--;
-	return xstrndup(text, length);
+	struct slice trimmed = slice_trim((struct slice){text, length});
+
+	return xstrndup(trimmed.at, trimmed.length);
 }
 
 static int refuse_gate(const struct gate *gate, struct proton_error *err)
@@ -89,7 +86,7 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 	const char *rest;
 
 	*gate = (struct gate){.text = xstrdup(text)};
-	gate->metric = trimmed(text, length);
+	gate->metric = copy_trimmed(text, length);
 	if (!text[length] || !*gate->metric)
 		return refuse_gate(gate, err);
 	gate->is_above = text[length] == '>';
@@ -98,7 +95,7 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 	if (!rest)
 		return refuse_gate(gate, err);
 	if (strncmp(rest, "in", 2) == 0 && (rest[2] == ' ' || rest[2] == '\t')) {
-		gate->pattern = trimmed(rest + 2, strlen(rest + 2));
+		gate->pattern = copy_trimmed(rest + 2, strlen(rest + 2));
 		rest = "";
 	}
 	if (*rest || (gate->pattern && !*gate->pattern))

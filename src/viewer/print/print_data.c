@@ -100,18 +100,13 @@ static void write_row(struct rows *rows, uint32_t node, size_t level)
 
 static void write_rows(struct rows *rows)
 {
-	const struct view *view = rows->view;
 	struct walk_step step;
 	struct walk walk;
 
-	walk_init(&walk, view);
-	while (!rows->report->out->errnum && walk_next(&walk, &step)) {
-		if (step.is_more || (view->is_flat && step.level == 0))
-			continue;
-		if (view->is_flat && view->rows && rows->count == view->rows)
-			break;
-		write_row(rows, step.node, step.level);
-	}
+	walk_init(&walk, rows->view);
+	while (!rows->report->out->errnum && walk_next(&walk, &step))
+		if (!step.is_more)
+			write_row(rows, step.node, step.level);
 	walk_fini(&walk);
 }
 

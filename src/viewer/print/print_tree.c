@@ -55,23 +55,19 @@ static const char *const escapes[] = {
 };
 static const double min_percents[PAINT_BANDS] = {50, 25, 10, 1, -INFINITY};
 
-struct layout {
-	struct number_format *styles; /* per column */
-	size_t *widths;
-	size_t numbers_columns; /* all columns with their gaps */
-	size_t levels;          /* maximum indentation */
-};
-
 struct printer {
 	const struct view *view;
 	struct view fitted; /* target of `view`: only the columns that fit */
 	size_t dropped;     /* columns omitted */
 	struct out *out;
-	struct layout layout;
-	double whole;       /* 100 % of the bands */
-	bool is_of_root;    /* the whole is the value of the root; else the largest value */
-	bool is_of_sum;     /* the whole is the sum over all nodes */
-	struct out scratch; /* a stored name, then its cleaned text */
+	struct number_format *styles; /* per column */
+	size_t *widths;
+	size_t numbers_columns; /* all columns with their gaps */
+	size_t levels;          /* maximum indentation */
+	double whole;           /* 100 % of the bands */
+	bool is_of_root;        /* the whole is the value of the root; else the largest value */
+	bool is_of_sum;         /* the whole is the sum over all nodes */
+	struct out scratch;     /* a stored name, then its cleaned text */
 	struct out cleaned;
 	bool *continues; /* per level: a sibling follows below */
 };
@@ -109,25 +105,18 @@ static void unpaint(struct printer *printer, size_t paint)
 
 static void find_whole(struct printer *printer)
 {
-	const struct view *view = printer->view;
-	const struct metric_column *column = &view->columns[0];
+	const struct metric_column *column = &printer->view->columns[0];
+	size_t count = printer->view->profile->node_count;
 
 	if (!column->values)
 		return;
 	printer->is_of_root = column->is_additive && column->is_inclusive;
 	printer->is_of_sum = column->is_additive && !column->is_inclusive;
-	if (printer->is_of_root)
-		printer->whole = column->values[0];
-	for (size_t i = 0; !printer->is_of_root && i < view->profile->node_count; i++) {
-		double value = column->values[i];
-
-		if (!isfinite(value))
-			continue;
-		if (printer->is_of_sum)
-			printer->whole += value;
-		else if (value > printer->whole)
-			printer->whole = value;
-	}
+	if (column->is_additive)
+		printer->whole = metric_column_whole(column, count);
+	for (size_t i = 0; !column->is_additive && i < count; i++)
+		if (isfinite(column->values[i]) && column->values[i] > printer->whole)
+			printer->whole = column->values[i];
 }
 
 static size_t band_of(const struct printer *printer, double value)
@@ -215,48 +204,46 @@ static size_t number_column_width(const struct printer *printer, const struct me
 static void drop_columns(struct printer *printer)
 {
 	struct view *view = &printer->fitted;
-	struct layout *layout = &printer->layout;
 	size_t space = view->term.columns;
 
 	while (view->is_default && view->term.is_tty && view->shown_count > 1 &&
-	       layout->numbers_columns + NAME_COLUMNS_MIN > space) {
+	       printer->numbers_columns + NAME_COLUMNS_MIN > space) {
 		view->shown_count--;
 		printer->dropped++;
-		layout->numbers_columns -= layout->widths[view->shown_count] + GAP_COLUMNS;
+		printer->numbers_columns -= printer->widths[view->shown_count] + GAP_COLUMNS;
 	}
 }
 
 static void lay_out(struct printer *printer)
 {
 	const struct view *view = printer->view;
-	struct layout *layout = &printer->layout;
 	size_t space;
 
-	layout->styles = xcalloc(view->shown_count, sizeof(*layout->styles));
-	layout->widths = xcalloc(view->shown_count, sizeof(*layout->widths));
+	printer->styles = xcalloc(view->shown_count, sizeof(*printer->styles));
+	printer->widths = xcalloc(view->shown_count, sizeof(*printer->widths));
 	for (size_t c = 0; c < view->shown_count; c++) {
 		const struct metric_column *column = &view->columns[c];
 		size_t header = text_columns(column->name, strlen(column->name));
 
-		layout->widths[c] =
-			column->values ? number_column_width(printer, column, &layout->styles[c])
+		printer->widths[c] =
+			column->values ? number_column_width(printer, column, &printer->styles[c])
 				       : text_column_width(printer, column);
-		if (layout->widths[c] < header)
-			layout->widths[c] = header;
-		layout->numbers_columns += layout->widths[c] + GAP_COLUMNS;
+		if (printer->widths[c] < header)
+			printer->widths[c] = header;
+		printer->numbers_columns += printer->widths[c] + GAP_COLUMNS;
 	}
 	drop_columns(printer);
-	layout->levels = LEVELS_WITHOUT_TERMINAL;
+	printer->levels = LEVELS_WITHOUT_TERMINAL;
 	if (view->term.is_tty) {
-		space = layout->numbers_columns + NAME_COLUMNS_MIN;
+		space = printer->numbers_columns + NAME_COLUMNS_MIN;
 		space = view->term.columns > space ? view->term.columns - space : 0;
-		layout->levels = space / LEVEL_COLUMNS + 1;
+		printer->levels = space / LEVEL_COLUMNS + 1;
 	}
 }
 
 static void print_cell(struct printer *printer, size_t c, const char *text, size_t length)
 {
-	size_t width = printer->layout.widths[c];
+	size_t width = printer->widths[c];
 	size_t columns = text_columns(text, length);
 
 	if (columns <= width)
@@ -293,8 +280,8 @@ static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 		if (c == 0)
 			paint(printer, band);
 		if (column->values) {
-			size_t length = number_format_write(text, printer->layout.styles[c],
-							    column->values[node]);
+			size_t length =
+				number_format_write(text, printer->styles[c], column->values[node]);
 			print_cell(printer, c, text, length);
 		} else {
 			value_text(printer, column, node);
@@ -310,7 +297,7 @@ static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 static size_t print_branches(struct printer *printer, const struct walk_step *step)
 {
 	const struct drawing *drawing = drawing_of(printer);
-	size_t levels = step->level < printer->layout.levels ? step->level : printer->layout.levels;
+	size_t levels = step->level < printer->levels ? step->level : printer->levels;
 	size_t columns = levels * LEVEL_COLUMNS;
 
 	if (step->level == 0 || printer->view->is_flat)
@@ -329,7 +316,7 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 		columns += length + 1;
 	}
 	unpaint(printer, PAINT_FAINT);
-	if (step->level < printer->layout.levels)
+	if (step->level < printer->levels)
 		printer->continues[step->level] = !step->is_last;
 	return columns;
 }
@@ -355,7 +342,7 @@ static size_t name_columns(const struct printer *printer, const struct walk_step
 			   size_t branches)
 {
 	size_t columns = printer->view->term.columns;
-	size_t taken = printer->layout.numbers_columns + branches;
+	size_t taken = printer->numbers_columns + branches;
 	char text[MORE_BYTES];
 
 	if (columns == 0)
@@ -398,7 +385,7 @@ static void print_step(struct printer *printer, const struct walk_step *step)
 	size_t band = first->values ? band_of(printer, first->values[step->node]) : PAINT_NONE;
 
 	if (step->is_more) {
-		text_pad(printer->out, printer->layout.numbers_columns);
+		text_pad(printer->out, printer->numbers_columns);
 		print_branches(printer, step);
 		print_more(printer, step->more);
 	} else {
@@ -506,23 +493,12 @@ typedef void print_step_fn(struct printer *printer, const struct walk_step *step
 
 static void print_rows(struct printer *printer, print_step_fn *print)
 {
-	const struct view *view = printer->view;
 	struct walk_step step;
 	struct walk walk;
-	size_t row_count = 0;
 
-	walk_init(&walk, view);
-	while (!printer->out->errnum && walk_next(&walk, &step)) {
-		if (view->is_flat && step.level == 0)
-			continue;
-		if (view->is_flat && view->rows && row_count++ == view->rows) {
-			step.is_more = true;
-			step.more = (uint32_t)walk.stack_count + 1;
-			print(printer, &step);
-			break;
-		}
+	walk_init(&walk, printer->view);
+	while (!printer->out->errnum && walk_next(&walk, &step))
 		print(printer, &step);
-	}
 	walk_fini(&walk);
 }
 
@@ -534,12 +510,12 @@ static void printer_init(struct printer *printer, const struct view *view, struc
 	out_init(&printer->cleaned, -1);
 	find_whole(printer);
 	lay_out(printer);
-	printer->continues = xcalloc(printer->layout.levels + 1, sizeof(*printer->continues));
+	printer->continues = xcalloc(printer->levels + 1, sizeof(*printer->continues));
 }
 
 static void printer_fini(struct printer *printer)
 {
-	FREE_ALL(printer->continues, printer->layout.styles, printer->layout.widths);
+	FREE_ALL(printer->continues, printer->styles, printer->widths);
 	out_fini(&printer->scratch);
 	out_fini(&printer->cleaned);
 }
@@ -595,7 +571,7 @@ static void markdown_cell(struct printer *printer, const struct walk_step *step,
 		return;
 	if (column->values) {
 		out_bytes(printer->out, text,
-			  number_format_write(text, printer->layout.styles[c],
+			  number_format_write(text, printer->styles[c],
 					      column->values[step->node]));
 		return;
 	}

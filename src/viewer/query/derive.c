@@ -86,6 +86,15 @@ void metric_column_fini(struct metric_column *column)
 	*column = (struct metric_column){0};
 }
 
+double metric_column_whole(const struct metric_column *column, size_t node_count)
+{
+	double sum = 0;
+
+	for (size_t i = 0; !column->is_inclusive && i < node_count; i++)
+		sum += isfinite(column->values[i]) ? column->values[i] : 0;
+	return column->is_inclusive ? column->values[0] : sum;
+}
+
 static bool is_available(const struct metrics *metrics, const struct formula *formula)
 {
 	switch (formula->kind) {

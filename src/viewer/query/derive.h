@@ -42,6 +42,8 @@ int derive_own_column(const struct metrics *metrics, const char *name,
 /* True for "time", "avg_time", ... without the unit that they require. */
 bool derive_lacks_unit(const char *name);
 void metric_column_fini(struct metric_column *column);
+/* 100 % of numbers: the value of the root if they are inclusive, else the sum of all nodes. */
+double metric_column_whole(const struct metric_column *column, size_t node_count);
 
 /*
  * The derived metrics that the profile can provide, one after the other; NULL past the last. Names

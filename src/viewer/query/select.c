@@ -139,29 +139,14 @@ static void add_missing(struct view *view, uint32_t node, bool is_topmost)
 		view->cut.value += column->values[node];
 }
 
-/* 100 %: the value of the root, or the sum of all nodes. */
-static double whole_of(const struct view *view)
-{
-	const struct metric_column *column = &view->columns[view->sort_column];
-	double sum = 0;
-
-	if (!column->values || !column->is_additive)
-		return NAN;
-	if (column->is_inclusive && !view->is_flat)
-		return column->values[0];
-	for (size_t i = view->is_flat; i < view->profile->node_count; i++)
-		if (view->state[i] != NODE_GONE && !isnan(column->values[i]))
-			sum += column->values[i];
-	return sum;
-}
-
 void select_largest(struct view *view, size_t frames)
 {
 	const struct profile *profile = view->profile;
 	uint8_t *state = view->state;
-	const double *values = view->columns[view->sort_column].values;
-	double *keys = keys_of(values, profile->node_count, view->by_magnitude);
-	double whole = whole_of(view);
+	const struct metric_column *column = &view->columns[view->sort_column];
+	double *keys = keys_of(column->values, profile->node_count, view->by_magnitude);
+	bool has_whole = column->values && column->is_additive && !view->by_magnitude;
+	double whole = has_whole ? metric_column_whole(column, profile->node_count) : 0;
 	struct largest largest;
 
 	/* The maximum in the subtree: the selected nodes form a tree. */
@@ -181,6 +166,6 @@ void select_largest(struct view *view, size_t frames)
 		state[i] = NODE_BELOW;
 		add_missing(view, i, is_topmost);
 	}
-	view->cut.percent = whole > 0 && !view->by_magnitude ? 100 * view->cut.value / whole : NAN;
+	view->cut.percent = whole > 0 ? 100 * view->cut.value / whole : NAN;
 	free(keys);
 }

@@ -330,44 +330,22 @@ int view_filter(struct view *view, const struct options *options, struct proton_
 		      : select_minimum(options, view->profile, &thresholds, view->state, err);
 }
 
-/*
- * The whole of the first metric: the root's value, or the sum of all nodes if it is not additive.
- */
-static double whole_of(const struct view *view)
+/* Fills the column of cum/%, in the order of all rows. */
+static void accumulate(struct view *view)
 {
-	const struct metric_column *first = &view->columns[0];
-	double sum = 0;
-
-	if (first->is_inclusive)
-		return first->values[0];
-	for (size_t i = 0; i < view->profile->node_count; i++)
-		sum += isnan(first->values[i]) ? 0 : first->values[i];
-	return sum;
-}
-
-void view_settle(struct view *view, const struct options *options)
-{
-	const struct style_options *style = &options->style;
 	double *cumulative = NULL;
 	double sum = 0;
 	double whole;
 	struct walk_step step;
 	struct walk walk;
 
-	view->depth = options->query.depth;
-	view->is_flat = options->query.mode == VIEW_FLAT;
-	view->rows = options->query.rows;
-	view->format = style->format;
-	view->names = output_is_for_users(&options->output) ? style->names
-							    : style_stored_names(style);
-	view->term = term_probe(style->color);
 	for (size_t i = 0; i < view->shown_count; i++) {
 		if (strcmp(view->columns[i].name, CUMULATIVE) == 0)
 			cumulative = view->columns[i].values;
 	}
 	if (!cumulative || !view->columns[0].values)
 		return;
-	whole = whole_of(view);
+	whole = metric_column_whole(&view->columns[0], view->profile->node_count);
 	for (size_t i = 0; i < view->profile->node_count; i++)
 		cumulative[i] = NAN;
 	walk_init(&walk, view);
@@ -383,4 +361,18 @@ void view_settle(struct view *view, const struct options *options)
 									: 100 * sum / whole;
 	}
 	walk_fini(&walk);
+}
+
+void view_settle(struct view *view, const struct options *options)
+{
+	const struct style_options *style = &options->style;
+
+	view->depth = options->query.depth;
+	view->is_flat = options->query.mode == VIEW_FLAT;
+	view->format = style->format;
+	view->names = output_is_for_users(&options->output) ? style->names
+							    : style_stored_names(style);
+	view->term = term_probe(style->color);
+	accumulate(view);
+	view->rows = options->query.rows;
 }

@@ -136,9 +136,16 @@ bool walk_next(struct walk *walk, struct walk_step *step_out)
 	step = step_out;
 	if (step->is_more)
 		return true;
+	if (walk->view->is_flat && step->level && walk->view->rows &&
+	    walk->rows++ == walk->view->rows) {
+		step->is_more = true;
+		step->more = (uint32_t)walk->stack_count + 1;
+		walk->stack_count = 0;
+		return true;
+	}
 	if (step->level + 1 < walk->view->depth)
 		push_children(walk, step);
 	else
 		step->more = walk->sizes[step->node] - 1;
-	return true;
+	return step->level || !walk->view->is_flat || walk_next(walk, step_out);
 }
