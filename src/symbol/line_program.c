@@ -161,10 +161,11 @@ static bool read_new_names(struct program *program, bool is_file)
 		form[i] = reader_uleb(reader);
 	}
 	count = reader_uleb(reader);
-	/* Every form takes a byte at least, so the loop ends with the bytes. */
+	/* Entries of no bytes are refused, so the loop ends with the bytes. */
 	for (uint64_t i = 0; columns && i < count && reader_has_more(reader); i++) {
 		const char *name = NULL;
 		uint64_t directory = 0;
+		size_t start = reader->at;
 
 		for (size_t j = 0; j < columns; j++) {
 			struct debug_value value = {.form = form[j]};
@@ -176,6 +177,8 @@ static bool read_new_names(struct program *program, bool is_file)
 			else if (content[j] == 2) /* directory_index */
 				directory = value.number;
 		}
+		if (reader->at == start)
+			return false;
 		add_name(program, name ? name : "", directory,
 			 is_file ? &program->unit.file_count : &program->unit.directory_count);
 	}
