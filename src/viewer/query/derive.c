@@ -123,17 +123,6 @@ static bool is_available(const struct metrics *metrics, const struct formula *fo
 	return false;
 }
 
-const char *derive_available(const struct metrics *metrics, size_t index, const char **family_out)
-{
-	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
-		if (!is_available(metrics, &formulas[i]) || index-- > 0)
-			continue;
-		*family_out = formulas[i].family;
-		return formulas[i].name;
-	}
-	return NULL;
-}
-
 /* A column that is made. */
 struct derive {
 	const struct metrics *metrics;
@@ -574,8 +563,6 @@ static void print_group(const struct metrics *metrics, bool is_inclusive, struct
 static void list_for_programs(const struct metrics *metrics, struct report *report)
 {
 	static const struct report_field fields[] = {{.name = "metric"}, {.name = "kind"}};
-	const char *family;
-	const char *name;
 
 	report_begin(report, "metrics", fields, ARRAY_LENGTH(fields));
 	for (size_t i = 0; i < metrics->count; i++) {
@@ -585,10 +572,12 @@ static void list_for_programs(const struct metrics *metrics, struct report *repo
 
 		report_row(report, values);
 	}
-	for (size_t i = 0; (name = derive_available(metrics, i, &family)) != NULL; i++) {
-		const struct report_value values[] = {VALUE_TEXT(name), VALUE_TEXT("derived")};
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
+		const struct report_value values[] = {VALUE_TEXT(formulas[i].name),
+						      VALUE_TEXT("derived")};
 
-		report_row(report, values);
+		if (is_available(metrics, &formulas[i]))
+			report_row(report, values);
 	}
 	report_end(report);
 }
@@ -598,8 +587,6 @@ void derive_write_list(const void *context, struct report *report)
 	const struct metrics *metrics = context;
 	struct out *out = report->out;
 	const char *previous = NULL;
-	const char *family;
-	const char *name;
 
 	if (report->format != REPORT_TEXT) {
 		list_for_programs(metrics, report);
@@ -608,11 +595,15 @@ void derive_write_list(const void *context, struct report *report)
 	print_group(metrics, true, out);
 	print_group(metrics, false, out);
 	out_text(out, "Derived metrics:\n");
-	for (size_t i = 0; (name = derive_available(metrics, i, &family)) != NULL; i++) {
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
+		const char *family = formulas[i].family;
+
+		if (!is_available(metrics, &formulas[i]))
+			continue;
 		out_text(out, previous && strcmp(previous, family) == 0 ? ", "
 			      : previous                                ? "\n- "
 									: "- ");
-		out_text(out, name);
+		out_text(out, formulas[i].name);
 		previous = family;
 	}
 	out_text(out, previous ? "\n" : "");

@@ -45,16 +45,11 @@ void metric_column_fini(struct metric_column *column);
 /* 100 % of numbers: the value of the root if they are inclusive, else the sum of all nodes. */
 double metric_column_whole(const struct metric_column *column, size_t node_count);
 
-/*
- * The derived metrics that the profile can provide, one after the other; NULL past the last. Names
- * of one family ("time/s", "time/ms") differ in their unit only.
- */
-const char *derive_available(const struct metrics *metrics, size_t index, const char **family_out);
 /* True if `name` is a metric that compares the ranks of a job. */
 bool derive_is_of_ranks(const char *name);
 /* True if the profile is of a job with several ranks to compare. */
 bool derive_compares_ranks(const struct metrics *metrics);
-/* True if the derived metric `name` is one of them. */
+/* True if the profile can provide the derived metric `name`. */
 bool derive_is_available(const struct metrics *metrics, const char *name);
 
 /* --list of a struct metrics: the names that -m accepts with this profile. */
