@@ -68,7 +68,7 @@ struct matcher {
 static int matcher_init(struct matcher *matcher, const struct profile *profile, const char *pattern,
 			struct proton_error *err)
 {
-	int status = pattern_compile(&matcher->regex, pattern, err);
+	int status = pattern_compile(&matcher->regex, pattern, REG_NOSUB, err);
 
 	if (status)
 		return status;
@@ -80,7 +80,7 @@ static int matcher_init(struct matcher *matcher, const struct profile *profile, 
 
 static void matcher_fini(struct matcher *matcher)
 {
-	pattern_fini(&matcher->regex);
+	regfree(&matcher->regex);
 	out_fini(&matcher->name);
 	free(matcher->known);
 }
@@ -90,7 +90,8 @@ static bool matches_styled(struct matcher *matcher, uint32_t frame, enum name_st
 	matcher->name.length = 0;
 	name_write_styled(&matcher->name, matcher->profile, frame, NAME_FULL, style);
 	out_byte(&matcher->name, '\0');
-	return !matcher->name.errnum && pattern_matches(&matcher->regex, matcher->name.bytes);
+	return !matcher->name.errnum &&
+	       regexec(&matcher->regex, matcher->name.bytes, 0, NULL, 0) == 0;
 }
 
 /* The root represents the whole run and never matches. */
