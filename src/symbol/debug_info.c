@@ -191,14 +191,6 @@ bool debug_info_value(const struct debug_info *debug, struct reader *reader,
 	return true;
 }
 
-static void keep_value(struct debug_entry *entry, uint64_t attribute,
-		       const struct debug_value *value)
-{
-	for (size_t i = 0; i < ATTRIBUTE_COUNT; i++)
-		if (codes[i] == attribute)
-			entry->values[i] = *value;
-}
-
 bool debug_info_read(struct debug_info *debug, struct reader *reader, struct debug_entry *entry)
 {
 	struct reader specifications = reader_of(debug->abbreviations);
@@ -227,7 +219,9 @@ bool debug_info_read(struct debug_info *debug, struct reader *reader, struct deb
 			value.form = reader_uleb(reader);
 		if (!spend_budget(debug) || !debug_info_value(debug, reader, &value))
 			return false;
-		keep_value(entry, attribute, &value);
+		for (size_t i = 0; i < ATTRIBUTE_COUNT; i++)
+			if (codes[i] == attribute)
+				entry->values[i] = value;
 	} while (!reader->is_over && !specifications.is_over);
 	return !reader->is_over;
 }

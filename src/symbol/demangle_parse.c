@@ -126,28 +126,22 @@ static uint16_t parse_tags(struct parser *parser, uint16_t node)
 	return node;
 }
 
-/* C1 to C5, D0 to D5: a constructor, a destructor. */
-static bool is_structor(char c, char number)
-{
-	return (c == 'C' || c == 'D') && number >= (c == 'C' ? '1' : '0') && number <= '5';
-}
-
 /* `scope`: the class name for a constructor, or 0. */
 uint16_t parse_unqualified(struct parser *parser, uint16_t scope)
 {
-	char c = peek(parser, 0);
 	uint16_t node = 0;
+	char c, number;
 
 	parser->is_unreturning = false;
-	if (c == 'L') { /* internal linkage */
-		parser->at++;
-		c = peek(parser, 0);
-	}
+	take(parser, "L"); /* internal linkage */
+	c = peek(parser, 0);
+	number = peek(parser, 1);
 	if (is_digit(c)) {
 		node = parse_source_name(parser);
 	} else if (c == 'U') {
 		node = parse_unnamed(parser);
-	} else if (scope && is_structor(c, peek(parser, 1))) {
+	} else if (scope && (c == 'C' || c == 'D') && number >= (c == 'C' ? '1' : '0') &&
+		   number <= '5') { /* a constructor, a destructor */
 		parser->at += 2;
 		parser->is_unreturning = true;
 		node = wrap(parser, c == 'C' ? NODE_CTOR : NODE_DTOR, scope);

@@ -307,12 +307,6 @@ static bool parse_expressions(struct parser *parser, uint16_t *list)
 	return true;
 }
 
-static uint16_t parse_wrapped(struct parser *parser, const char *name, bool is_type)
-{
-	return around(parser, NODE_WRAP, name,
-		      is_type ? parse_type(parser) : parse_expression(parser));
-}
-
 /* sr: a name in a type, optionally with template arguments */
 static uint16_t parse_scoped(struct parser *parser)
 {
@@ -422,7 +416,9 @@ static uint16_t parse_expression_inside(struct parser *parser)
 							: 0;
 	for (size_t i = 0; i < sizeof(wrapped) / sizeof(wrapped[0]); i++)
 		if (take(parser, wrapped[i].code))
-			return parse_wrapped(parser, wrapped[i].name, wrapped[i].is_type);
+			return around(parser, NODE_WRAP, wrapped[i].name,
+				      wrapped[i].is_type ? parse_type(parser)
+							 : parse_expression(parser));
 	if (take(parser, "sp"))
 		return wrap(parser, NODE_EXPANSION, parse_expression(parser));
 	if (is_digit(peek(parser, 0)) || begins_with(parser, "on")) {

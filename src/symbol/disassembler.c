@@ -170,20 +170,14 @@ static int find_named(const struct vendor *vendor, const char *named, char **pat
 	return PROTON_OK;
 }
 
-static char *find_in_root(const struct vendor *vendor)
-{
-	const char *root = environment_get(vendor->root);
-
-	return root && *root ? program_at(root, strlen(root), vendor->below) : NULL;
-}
-
 static char *search_path(const struct vendor *vendor)
 {
 	const char *environment = environment_get("VIRTUAL_ENV");
+	const char *root = environment_get(vendor->root);
 	char *path = vendor->is_path_last ? NULL : find_in_path(vendor);
 
-	if (!path)
-		path = find_in_root(vendor);
+	if (!path && root && *root)
+		path = program_at(root, strlen(root), vendor->below);
 	for (size_t i = 0; i < PLACES_MAX && !path; i++)
 		path = find_matching("", 0, vendor->places[i]);
 	if (!path && environment && *environment)

@@ -129,13 +129,6 @@ const char *line_rows_path(struct line_rows *rows, uint64_t offset, uint64_t num
 		       : NULL;
 }
 
-static void read_old_file(struct program *program, const char *name)
-{
-	add_name(program, name, reader_uleb(&program->reader), &program->unit.file_count);
-	reader_uleb(&program->reader); /* time */
-	reader_uleb(&program->reader); /* length */
-}
-
 /* DWARF 2 to 4. Directories and files are numbered from 1. */
 static void read_old_names(struct program *program)
 {
@@ -145,8 +138,11 @@ static void read_old_names(struct program *program)
 	while ((name = reader_text(&program->reader))[0])
 		add_name(program, name, 0, &program->unit.directory_count);
 	add_name(program, "", 0, &program->unit.file_count);
-	while ((name = reader_text(&program->reader))[0])
-		read_old_file(program, name);
+	while ((name = reader_text(&program->reader))[0]) {
+		add_name(program, name, reader_uleb(&program->reader), &program->unit.file_count);
+		reader_uleb(&program->reader); /* time */
+		reader_uleb(&program->reader); /* length */
+	}
 }
 
 /* DWARF 5: a table, with a pair of content and form for each column. */

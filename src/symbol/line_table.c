@@ -458,20 +458,13 @@ uint32_t line_table_frame_count(const struct line_table *table)
 	return (uint32_t)table->frames.count;
 }
 
-/* The number of segments that begin at this place or before it. */
-static size_t segments_until(const struct segments *segments, uint32_t section, uint64_t offset)
-{
-	struct segment key = {.begin = offset, .section = section};
-
-	return ARRAY_COUNT_BEFORE(segments->count, i, !is_before(&key, &segments->segments[i]));
-}
-
 bool line_table_run(const struct line_table *table, uint32_t function, uint64_t pc,
 		    struct line_run *run_out)
 {
 	const struct code_object *object = &table->code_object;
 	const struct segment *segments = table->segments.segments;
 	const struct code_object_function *outer, *inner;
+	struct segment place;
 	uint64_t begin, end;
 	size_t count;
 	uint32_t at;
@@ -481,7 +474,8 @@ bool line_table_run(const struct line_table *table, uint32_t function, uint64_t 
 	outer = &object->functions[function];
 	at = code_object_function_at(object, outer->section, outer->offset + pc);
 	inner = &object->functions[at];
-	count = segments_until(&table->segments, outer->section, outer->offset + pc);
+	place = (struct segment){.begin = outer->offset + pc, .section = outer->section};
+	count = ARRAY_COUNT_BEFORE(table->segments.count, i, !is_before(&place, &segments[i]));
 	begin = inner->offset > outer->offset ? inner->offset : outer->offset;
 	end = outer->offset + outer->code_bytes;
 	if (at + 1 < object->function_count && inner[1].section == outer->section &&

@@ -189,12 +189,6 @@ static void add_found(struct sass_causes *causes, uint32_t at)
 	causes->found[causes->found_count++] = at;
 }
 
-static void forget_found(struct sass_causes *causes)
-{
-	while (causes->found_count)
-		causes->is_found[causes->found[--causes->found_count]] = false;
-}
-
 /* Operands that the instruction makes: removed from the state if it always does. */
 static uint8_t cross_registers(struct sass_causes *causes, uint32_t at, uint8_t state)
 {
@@ -430,7 +424,8 @@ size_t sass_causes_of(struct sass_causes *causes, uint64_t pc, enum sass_wait wa
 		return 0;
 	find(causes, (uint32_t)from, wait);
 	count = causes->found_count;
-	forget_found(causes);
+	while (causes->found_count)
+		causes->is_found[causes->found[--causes->found_count]] = false;
 	if (!causes->budget) /* the search has not ended */
 		return 0;
 	ARRAY_SORT(causes->found, count, compare_pcs);

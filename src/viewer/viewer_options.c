@@ -247,8 +247,3 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 		take_kernel(&options->query);
 	return result;
 }
-
-void options_fini(struct options *options)
-{
-	query_options_fini(&options->query);
-}

@@ -32,8 +32,7 @@ struct options {
 	struct output_options output;
 };
 
-/* OPTIONS_RUN, or after a message OPTIONS_DONE or OPTIONS_BAD. */
+/* OPTIONS_RUN, or after a message OPTIONS_DONE or OPTIONS_BAD. Always query_options_fini(). */
 enum options_result options_parse(struct options *options, int argc, char **argv);
-void options_fini(struct options *options);
 
 #endif

@@ -468,7 +468,7 @@ static char *line_of(const struct source_report *report, const struct source_ker
 	source_code_init(&code, report, NULL);
 	source_causes_init(&causes, report, kernel, &code);
 	is_cause = source_causes_of_reason(&causes, reason, &cause, 1, &all) > 0;
-	source_causes_fini(&causes);
+	free(causes.items);
 	source_code_fini(&code);
 	if (!cause.file)
 		return xstrdup("mostly at a line that is not known");

@@ -15,11 +15,6 @@
 #include "viewer/query/filter.h"
 #include "viewer/query/frame_names.h"
 
-static const char *skip_spaces(const char *text)
-{
-	return text + strspn(text, " \t");
-}
-
 static char *copy_trimmed(const char *text, size_t length)
 {
 	struct slice trimmed = slice_trim((struct slice){text, length});
@@ -59,7 +54,7 @@ static const char *parse_amount(struct gate *gate, const char *text)
 		end++;
 	}
 	gate->amount_text = xstrndup(text, (size_t)(end - text));
-	return skip_spaces(end);
+	return end + strspn(end, " \t");
 }
 
 /* "time > 3" would mean three nanoseconds. Percentages are the same in every unit. */
@@ -91,7 +86,8 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 		return refuse_gate(gate, err);
 	gate->is_above = text[length] == '>';
 	gate->is_equal_bad = text[length + 1] == '=';
-	rest = parse_amount(gate, skip_spaces(text + length + 1 + gate->is_equal_bad));
+	rest = text + length + 1 + gate->is_equal_bad;
+	rest = parse_amount(gate, rest + strspn(rest, " \t"));
 	if (!rest)
 		return refuse_gate(gate, err);
 	if (strncmp(rest, "in", 2) == 0 && (rest[2] == ' ' || rest[2] == '\t')) {

@@ -271,11 +271,6 @@ void source_causes_init(struct source_causes *causes, const struct source_report
 	merge_items(causes);
 }
 
-void source_causes_fini(struct source_causes *causes)
-{
-	free(causes->items);
-}
-
 uint64_t source_causes_of_line(const struct source_causes *causes, uint32_t file, uint32_t line)
 {
 	size_t i =

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/message.h"
@@ -574,7 +575,7 @@ static void write_kernel(struct printer *printer, const struct source_kernel *ke
 	else
 		json_kernel(&report->json, printer, kernel);
 	source_code_fini(&printer->code);
-	source_causes_fini(&printer->causes);
+	free(printer->causes.items);
 	printer->causes = (struct source_causes){0};
 }
 
