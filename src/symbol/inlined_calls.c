@@ -200,7 +200,6 @@ int inlined_calls_read(struct inlined_calls *calls, const struct code_object *ob
 
 void inlined_calls_fini(struct inlined_calls *calls)
 {
-	free(calls->calls);
-	free(calls->ranges.segments);
+	FREE_ALL(calls->calls, calls->ranges.segments);
 	*calls = (struct inlined_calls){0};
 }

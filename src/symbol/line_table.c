@@ -432,8 +432,7 @@ void line_table_close(struct line_table *table)
 		return;
 	code_object_close(&table->code_object);
 	line_frames_fini(&table->frames);
-	free(table->segments.segments);
-	free(table);
+	FREE_ALL(table->segments.segments, table);
 }
 
 /* ------------------------------------------------------------------ lookup */

@@ -174,8 +174,7 @@ static char *command_of(const struct brief *brief, const struct brief_claim *cla
 
 static void claim_fini(struct brief_claim *claim)
 {
-	free(claim->text);
-	free(claim->command);
+	FREE_ALL(claim->text, claim->command);
 }
 
 static enum brief_confidence judge(const struct brief_claim *claim)
@@ -300,8 +299,7 @@ static void conclude(struct brief *brief)
 			xasprintf("most can be gained from: %s%s", first,
 				  claims[0].confidence == BRIEF_LOW ? ", with low confidence" : "");
 	}
-	free(first);
-	free(second);
+	FREE_ALL(first, second);
 }
 
 static void refuse(struct brief *brief, char *text)
@@ -375,5 +373,4 @@ void brief_fini(struct brief *brief)
 	}
 	FREE_ALL(brief->items, brief->claims, brief->verdict_text);
 	profile_free(brief->kernels);
-	*brief = (struct brief){0};
 }

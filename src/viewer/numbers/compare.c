@@ -140,8 +140,7 @@ static bool has_twins(const struct profile *profile)
 			seen[number] = n + 1;
 		}
 	}
-	free(seen);
-	free(numbers);
+	FREE_ALL(seen, numbers);
 	return is_found;
 }
 

@@ -229,10 +229,7 @@ static void add_function(struct source_causes *causes, const struct source_repor
 		add_lines(&function, &function.stalls[i], causes);
 	lines_close(&function.lines);
 	sass_causes_close(function.causes);
-	free(function.stalls);
-	free(function.parts);
-	free(function.issued);
-	free(function.sums);
+	FREE_ALL(function.stalls, function.parts, function.issued, function.sums);
 }
 
 /* A disassembler is not run for code without causes. */

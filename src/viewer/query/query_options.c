@@ -18,8 +18,7 @@ static enum options_result parse_metrics(void *into, const char *value, struct p
 	char *rest;
 	char *part;
 
-	free(query->metrics_text);
-	free(query->metrics);
+	FREE_ALL(query->metrics_text, query->metrics);
 	query->metrics = NULL;
 	query->metric_count = 0;
 	query->metrics_text = rest = xstrdup(value);

@@ -68,8 +68,7 @@ static int regroup_view(struct profile **profile, const struct options *options,
 	if (status == PROTON_OK && has_ranks && !rank_turn(turned, *profile, places))
 		message("the slowest ranks of some rows are not known: a merged file has times of "
 			"single ranks in some frames only; name the directory of the ranks");
-	free(places);
-	free(keeps);
+	FREE_ALL(places, keeps);
 	if (status)
 		return status;
 	profile_free(*profile);
@@ -129,8 +128,7 @@ void view_fini(struct view *view)
 		free(view->gates[i].label);
 	free(view->gates);
 	metrics_fini(&view->metrics);
-	free(view->state);
-	free(view->why);
+	FREE_ALL(view->state, view->why);
 	profile_free(view->profile);
 	*view = (struct view){0};
 }

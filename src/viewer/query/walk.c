@@ -69,7 +69,6 @@ void walk_init(struct walk *walk, const struct view *view)
 void walk_fini(struct walk *walk)
 {
 	FREE_ALL(walk->keys, walk->sizes, walk->stack);
-	*walk = (struct walk){0};
 }
 
 /* The node that is printed first is pushed last. */
