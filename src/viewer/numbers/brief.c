@@ -20,9 +20,6 @@
 #define COMMAND_NAME_MAX 100 /* bytes of a kernel's name in a command */
 #define NAME_BYTES 60        /* and in a text */
 
-const char *const brief_words[] = {
-	[BRIEF_LOW] = "low", [BRIEF_MEDIUM] = "medium", [BRIEF_HIGH] = "high"};
-
 /* ------------------------------------------------------------------ kernels */
 
 /* Variance of the times of single launches; NAN: not known. */

@@ -35,7 +35,6 @@ enum brief_confidence {
 	BRIEF_MEDIUM,
 	BRIEF_HIGH,
 };
-extern const char *const brief_words[]; /* by confidence */
 
 struct brief_claim {
 	const struct brief_rule *rule;

@@ -216,8 +216,15 @@ int comparison_add(struct comparison *comparison, struct profile *profile, compa
 	struct view view;
 	int status = derive_profile(comparison, profile, &view, &columns, err);
 
-	if (status == PROTON_OK)
-		use(comparison, &view, columns, context);
+	if (status == PROTON_OK) {
+		const uint32_t *nodes;
+
+		merge_source(comparison->merge, view.profile);
+		nodes = merge_tree(comparison->merge);
+		if (!nodes)
+			xgive_up();
+		use(comparison, &view, columns, nodes, context);
+	}
 	for (size_t i = 0; columns && i < comparison->name_count; i++)
 		metric_column_fini(&columns[i]);
 	free(columns);
@@ -225,25 +232,11 @@ int comparison_add(struct comparison *comparison, struct profile *profile, compa
 	return status;
 }
 
-uint32_t *comparison_map(struct comparison *comparison, const struct profile *profile)
-{
-	uint32_t *copy = xcalloc(profile->node_count, sizeof(*copy));
-	const uint32_t *nodes;
-
-	merge_source(comparison->merge, profile);
-	nodes = merge_tree(comparison->merge);
-	if (!nodes)
-		xgive_up();
-	memcpy(copy, nodes, profile->node_count * sizeof(*copy));
-	return copy;
-}
-
 int comparison_check_found(const struct comparison *comparison, struct proton_error *err)
 {
 	for (size_t i = 0; i < comparison->gate_end; i++) {
 		if (!comparison->metrics[i].label) {
-			if (err)
-				*err = comparison->first_error;
+			*err = comparison->first_error;
 			return PROTON_E_INVALID;
 		}
 	}
@@ -315,11 +308,10 @@ struct tallies {
 
 /* Visits only the nodes of this file: the union of many files is large. */
 static void add_tallies(struct comparison *comparison, const struct view *view,
-			const struct metric_column *columns, void *context)
+			const struct metric_column *columns, const uint32_t *nodes, void *context)
 {
 	struct tallies *tallies = context;
 	const struct profile *profile = view->profile;
-	uint32_t *nodes = comparison_map(comparison, profile);
 	size_t names = comparison->name_count;
 	size_t before = tallies->node_count * names;
 	size_t after = comparison->all->node_count * names;
@@ -338,7 +330,6 @@ static void add_tallies(struct comparison *comparison, const struct view *view,
 				rank_row_add(&tallies->rows[nodes[n] * names + i], tallies->file,
 					     values[n]);
 	}
-	free(nodes);
 }
 
 /* Files without a node count as 0 for additive metrics. */

@@ -76,15 +76,14 @@ void comparison_end(struct comparison *comparison);
 
 /*
  * A profile with its metrics: a column per name, without values if the profile lacks the metric.
+ * `nodes`: the union's node for each of its nodes.
  */
 typedef void comparison_use(struct comparison *comparison, const struct view *view,
-			    const struct metric_column *columns, void *context);
-/* Takes a profile, derives its metrics and calls `use`. */
+			    const struct metric_column *columns, const uint32_t *nodes,
+			    void *context);
+/* Takes a profile, derives its metrics, adds its tree to the union and calls `use`. */
 int comparison_add(struct comparison *comparison, struct profile *profile, comparison_use *use,
 		   void *context, struct proton_error *err);
-
-/* Adds a profile's tree to the union. Returns the union's node for each of its nodes, malloc'd. */
-uint32_t *comparison_map(struct comparison *comparison, const struct profile *profile);
 
 /* E_INVALID: no profile has one of the metrics. */
 int comparison_check_found(const struct comparison *comparison, struct proton_error *err);

@@ -50,10 +50,9 @@ static void reserve_nodes(struct runs *runs, size_t count)
 }
 
 static void take_values(struct comparison *comparison, const struct view *view,
-			const struct metric_column *columns, void *context)
+			const struct metric_column *columns, const uint32_t *nodes, void *context)
 {
 	struct runs *runs = context;
-	uint32_t *nodes = comparison_map(comparison, view->profile);
 
 	reserve_nodes(runs, comparison->all->node_count);
 	for (size_t n = 0; n < view->profile->node_count; n++) {
@@ -66,7 +65,6 @@ static void take_values(struct comparison *comparison, const struct view *view,
 			     (struct run_value){nodes[n], (uint32_t)i, columns[i].values[n]});
 		}
 	}
-	free(nodes);
 	runs->job_count += view->profile->ranks != NULL;
 	runs->count++;
 }
