@@ -1,8 +1,6 @@
 /* .debug_info: units, abbreviations, forms of values, and lists of ranges. */
 #include "symbol/debug_info.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
 /* Forms of values that matter beyond how they are stored. */
@@ -84,12 +82,6 @@ void debug_info_init(struct debug_info *debug, const struct code_object *object)
 		.budget = (uint64_t)object->file.length * BUDGET_PER_BYTE,
 		.table_offset = UINT64_MAX,
 	};
-}
-
-void debug_info_fini(struct debug_info *debug)
-{
-	free(debug->table);
-	debug->table = NULL;
 }
 
 /* ------------------------------------------------------------------ abbreviations */

@@ -193,8 +193,7 @@ int inlined_calls_read(struct inlined_calls *calls, const struct code_object *ob
 	}
 	if (!walk.is_out_of_memory && !walk.debug.is_out_of_memory)
 		status = make_ranges(calls, walk.extents, walk.count);
-	debug_info_fini(&walk.debug);
-	free(walk.extents);
+	FREE_ALL(walk.debug.table, walk.extents);
 	return status;
 }
 

@@ -149,8 +149,8 @@ void util_report_unknown(const struct util *util)
 static struct peaks own_peaks;
 static bool has_own_peaks;
 
-static bool find_in_table(const struct profile *profile, const struct row_device *device,
-			  struct peaks *peaks_out)
+bool peaks_find(const struct profile *profile, const struct row_device *device,
+		struct peaks *peaks_out)
 {
 	const struct peaks_device named = {
 		.type = profile_text(profile, device->type),
@@ -160,14 +160,7 @@ static bool find_in_table(const struct profile *profile, const struct row_device
 		.bus_width_bits = (double)device->bus_width_bits,
 		.memory_clock_khz = (double)device->memory_clock_khz,
 	};
-
-	return peaks_of_arch(&named, peaks_out);
-}
-
-bool peaks_find(const struct profile *profile, const struct row_device *device,
-		struct peaks *peaks_out)
-{
-	bool is_known = find_in_table(profile, device, peaks_out);
+	bool is_known = peaks_of_arch(&named, peaks_out);
 
 	if (!has_own_peaks)
 		return is_known;

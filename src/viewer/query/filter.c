@@ -65,26 +65,6 @@ struct matcher {
 	int8_t *known; /* per frame: 0 not evaluated yet, 1 matches, -1 does not */
 };
 
-static int matcher_init(struct matcher *matcher, const struct profile *profile, const char *pattern,
-			struct proton_error *err)
-{
-	int status = pattern_compile(&matcher->regex, pattern, REG_NOSUB, err);
-
-	if (status)
-		return status;
-	matcher->profile = profile;
-	matcher->known = xcalloc(profile->frame_count, sizeof(*matcher->known));
-	out_init(&matcher->name, -1);
-	return PROTON_OK;
-}
-
-static void matcher_fini(struct matcher *matcher)
-{
-	regfree(&matcher->regex);
-	out_fini(&matcher->name);
-	free(matcher->known);
-}
-
 static bool matches_styled(struct matcher *matcher, uint32_t frame, enum name_style style)
 {
 	matcher->name.length = 0;
@@ -114,16 +94,20 @@ static bool matches(struct matcher *matcher, size_t node)
 int filter_matches(const struct profile *profile, const uint8_t *state, const char *pattern,
 		   bool **matches_out, struct proton_error *err)
 {
-	struct matcher matcher;
-	int status = matcher_init(&matcher, profile, pattern, err);
+	struct matcher matcher = {.profile = profile};
+	int status = pattern_compile(&matcher.regex, pattern, REG_NOSUB, err);
 	bool *found;
 
 	if (status)
 		return status;
+	matcher.known = xcalloc(profile->frame_count, sizeof(*matcher.known));
+	out_init(&matcher.name, -1);
 	found = xcalloc(profile->node_count, sizeof(*found));
 	for (size_t i = 1; i < profile->node_count; i++)
 		found[i] = (!state || state[i] == NODE_SHOWN) && matches(&matcher, i);
-	matcher_fini(&matcher);
+	regfree(&matcher.regex);
+	out_fini(&matcher.name);
+	free(matcher.known);
 	*matches_out = found;
 	return PROTON_OK;
 }
