@@ -492,7 +492,8 @@ uint16_t parse_encoding(struct parser *parser)
 	return leave(parser, node);
 }
 
-uint16_t demangle_parse(struct demangle_tree *tree, const char *mangled, size_t length)
+/* The root, or 0 if it is not a mangled name. The tree points into the name. */
+static uint16_t parse_mangled(struct demangle_tree *tree, const char *mangled, size_t length)
 {
 	struct parser parser = {.tree = tree, .at = mangled, .end = mangled + length};
 	uint16_t node;
@@ -519,7 +520,7 @@ bool demangle(struct out *out, const char *mangled, size_t length, enum demangle
 
 	if (length < 3 || memcmp(mangled, "_Z", 2) != 0)
 		return false;
-	root = demangle_parse(&tree, mangled, length);
+	root = parse_mangled(&tree, mangled, length);
 	if (!root)
 		return false;
 	out_init(&text, -1);

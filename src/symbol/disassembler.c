@@ -266,12 +266,9 @@ static int spawn_tool(const struct vendor *vendor, const char *program, int inpu
 	sigset_t all, none;
 	int errnum;
 
-	if (posix_spawn_file_actions_init(&actions))
-		return ENOMEM;
-	if (posix_spawnattr_init(&attributes)) {
-		posix_spawn_file_actions_destroy(&actions);
-		return ENOMEM;
-	}
+	/* These two cannot fail with GNU libc. */
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attributes);
 	sigfillset(&all);
 	sigemptyset(&none);
 	posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);

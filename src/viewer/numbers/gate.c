@@ -117,7 +117,8 @@ double change_percent(double before, double after)
 	return 100 * (after - before) / fabs(before);
 }
 
-double gate_judged(const struct gate *gate, double before, double after)
+/* The number that the limit is compared with. */
+static double judged_of(const struct gate *gate, double before, double after)
 {
 	double change = difference_without_noise(after - before, fmax(fabs(before), fabs(after)));
 
@@ -150,8 +151,8 @@ static bool is_excused(const struct gate *gate, const struct gate_finding *findi
 static bool is_worse(const struct gate *gate, const struct gate_finding *a,
 		     const struct gate_finding *b)
 {
-	double left = gate_judged(gate, a->before, a->after);
-	double right = gate_judged(gate, b->before, b->after);
+	double left = judged_of(gate, a->before, a->after);
+	double right = judged_of(gate, b->before, b->after);
 
 	if (a->is_failed != b->is_failed)
 		return a->is_failed;
@@ -162,7 +163,7 @@ static void add_finding(struct gate_result *result, struct gate_finding *finding
 {
 	const struct gate *gate = result->gate;
 
-	if (is_value_bad(gate, gate_judged(gate, finding->before, finding->after))) {
+	if (is_value_bad(gate, judged_of(gate, finding->before, finding->after))) {
 		finding->is_noise = is_excused(gate, finding);
 		finding->is_failed = !finding->is_noise;
 	}
@@ -269,7 +270,7 @@ static void report_finding(const struct gate_result *result, const struct profil
 			   const struct gate_finding *finding)
 {
 	const struct gate *gate = result->gate;
-	double judged = gate_judged(gate, finding->before, finding->after);
+	double judged = judged_of(gate, finding->before, finding->after);
 	char value[40];
 	char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
 	char change[200];

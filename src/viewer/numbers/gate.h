@@ -92,9 +92,6 @@ double change_percent(double before, double after);
 /* 100 * part / |whole|; NAN for a whole of 0. */
 double share_percent(double part, double whole);
 
-/* The number that the limit is compared with. */
-double gate_judged(const struct gate *gate, double before, double after);
-
 /*
  * Checks a gate; call gate_result_fini() in any case. E_INVALID: there was nothing to check, or the
  * gate is about a change and --diff is missing.
