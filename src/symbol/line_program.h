@@ -23,8 +23,8 @@ struct line_row {
 /* A directory, or a file. */
 struct line_name {
 	const char *name;   /* borrowed from the code object */
-	const char *path;   /* of a file, joined; NULL: not needed yet */
-	uint64_t directory; /* of a file */
+	const char *path;   /* a file's, joined; NULL: not needed yet */
+	uint64_t directory; /* a file's */
 };
 
 /* The names of a unit of the section. */

@@ -54,7 +54,7 @@ static void write_tree(const void *context, struct report *report)
 		sorted_print(view, report->out);
 }
 
-/* `results`: of the options' gates; NULL: they were not checked. */
+/* `results`: by gate of the options; NULL: they were not checked. */
 static int print_view(struct view *view, const struct options *options,
 		      const struct gate_result *results)
 {

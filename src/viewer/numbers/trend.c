@@ -16,7 +16,7 @@
 #include "viewer/ranks/rank_job_input.h"
 
 struct run {
-	size_t unit; /* of the input */
+	size_t unit; /* the input's */
 	double value;
 };
 

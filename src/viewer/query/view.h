@@ -35,7 +35,7 @@ struct view {
 	bool is_default;            /* default columns: those that do not fit may be omitted */
 	struct gate_numbers *gates; /* for the options' gates */
 	size_t gate_count;
-	const struct gate_result *results; /* of the gates; NULL: they were not checked */
+	const struct gate_result *results; /* by gate; NULL: not checked */
 	size_t base_runs, runs;            /* numbers of files of --diff; 0 without it */
 	char *why;                         /* the sentence of --diff: see why.h; NULL: none */
 	/* For the printers, from view_settle() on. */

@@ -27,7 +27,7 @@ struct walk {
 	struct walk_step *stack;
 	size_t stack_count;
 	size_t stack_capacity;
-	size_t rows; /* of a flat table: the walk leaves out its root, and rows beyond view->rows */
+	size_t rows; /* in a flat table: the walk leaves out its root, and rows beyond view->rows */
 };
 
 void walk_init(struct walk *walk, const struct view *view);
