@@ -23,7 +23,7 @@ REPLACES_LIBC = re.compile(r"^cli_inject")
 
 KNOWN = [
     # A grammar that contains itself.
-    {"symbol_demangle_expression", "symbol_demangle_parse", "symbol_demangle_type"},
+    {"symbol_demangle_parse", "symbol_demangle_type"},
     # Not untangled yet.
     {
         "record_session_live_data",

@@ -152,6 +152,8 @@ static enum options_result set_value(const struct option_row *row, void *options
 		result = options_parse_count(member, row->name, value, err);
 	if (result != OPTIONS_RUN)
 		return result;
+	if (row->given)
+		*(bool *)((char *)options + row->given) = true;
 	if (row->parse)
 		return row->parse(options, value, err);
 	if (!row->value)

@@ -27,6 +27,7 @@ struct option_row {
 	enum options_result (*parse)(void *options, const char *value, struct proton_error *err);
 	bool is_text;  /* the member is a string for words too, and their case does not matter */
 	bool is_count; /* the member is a size_t of at least 1; then `parse` is called, too */
+	size_t given;  /* offset of a bool that becomes true, too; 0: none */
 };
 
 /* A row of every program: prints the completions of its options for a shell. */

@@ -1,52 +1,34 @@
 /* .debug_info: units, abbreviations, forms of values, and lists of ranges. */
 #include "symbol/debug_info.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
-/* Forms of DWARF. */
+/* Forms of values that matter beyond how they are stored. */
 enum {
 	FORM_ADDR = 0x01,
-	FORM_BLOCK2 = 0x03,
-	FORM_BLOCK4 = 0x04,
-	FORM_DATA2 = 0x05,
-	FORM_DATA4 = 0x06,
-	FORM_DATA8 = 0x07,
-	FORM_STRING = 0x08,
-	FORM_BLOCK = 0x09,
-	FORM_BLOCK1 = 0x0a,
-	FORM_DATA1 = 0x0b,
-	FORM_FLAG = 0x0c,
-	FORM_SDATA = 0x0d,
 	FORM_STRP = 0x0e,
-	FORM_UDATA = 0x0f,
-	FORM_REF_ADDR = 0x10,
 	FORM_REF1 = 0x11,
-	FORM_REF2 = 0x12,
-	FORM_REF4 = 0x13,
-	FORM_REF8 = 0x14,
 	FORM_REF_UDATA = 0x15,
 	FORM_INDIRECT = 0x16,
-	FORM_SEC_OFFSET = 0x17,
-	FORM_EXPRLOC = 0x18,
-	FORM_FLAG_PRESENT = 0x19,
 	FORM_STRX = 0x1a,
 	FORM_ADDRX = 0x1b,
-	FORM_REF_SUP4 = 0x1c,
-	FORM_STRP_SUP = 0x1d,
-	FORM_DATA16 = 0x1e,
 	FORM_LINE_STRP = 0x1f,
-	FORM_REF_SIG8 = 0x20,
 	FORM_IMPLICIT_CONST = 0x21,
-	FORM_LOCLISTX = 0x22,
 	FORM_RNGLISTX = 0x23,
-	FORM_REF_SUP8 = 0x24,
 	FORM_STRX1 = 0x25,
 	FORM_STRX4 = 0x28,
 	FORM_ADDRX1 = 0x29,
 	FORM_ADDRX4 = 0x2c,
 };
+
+/*
+ * How the forms from 0 on are stored. Numbers: 1 to 8 bytes, (a)ddress, (o)ffset, (r)eference: one
+ * of both, (u)nsigned and (s)igned LEB128, 0: not here. (t)ext. Blocks, which are skipped: after a
+ * length of 1, 2 or 4 bytes (B, C, D) or in LEB128 (U), and (X) of 16 bytes. ?: unknown.
+ */
+static const char storage[] = "?a?CD248tUB11sou" /* DW_FORM_addr to udata */
+			      "r1248u?oU0uu4oXo" /* DW_FORM_ref_addr to line_strp */
+			      "80uu812341234";   /* DW_FORM_ref_sig8 to addrx4 */
 
 /* Entries of .debug_rnglists. */
 enum {
@@ -100,12 +82,6 @@ void debug_info_init(struct debug_info *debug, const struct code_object *object)
 		.budget = (uint64_t)object->file.length * BUDGET_PER_BYTE,
 		.table_offset = UINT64_MAX,
 	};
-}
-
-void debug_info_fini(struct debug_info *debug)
-{
-	free(debug->table);
-	debug->table = NULL;
 }
 
 /* ------------------------------------------------------------------ abbreviations */
@@ -167,85 +143,44 @@ static const struct debug_abbreviation *find_abbreviation(struct debug_info *deb
 
 /* ------------------------------------------------------------------ values */
 
-/* The bytes of a form with a fixed size; 0: it has none. */
-static size_t fixed_size(const struct debug_info *debug, uint64_t form)
-{
-	static const uint8_t bytes[] = {
-		[FORM_DATA1] = 1,     [FORM_FLAG] = 1,       [FORM_REF1] = 1,
-		[FORM_STRX1] = 1,     [FORM_ADDRX1] = 1,     [FORM_DATA2] = 2,
-		[FORM_REF2] = 2,      [FORM_STRX1 + 1] = 2,  [FORM_ADDRX1 + 1] = 2,
-		[FORM_STRX1 + 2] = 3, [FORM_ADDRX1 + 2] = 3, [FORM_DATA4] = 4,
-		[FORM_REF4] = 4,      [FORM_REF_SUP4] = 4,   [FORM_STRX4] = 4,
-		[FORM_ADDRX4] = 4,    [FORM_DATA8] = 8,      [FORM_REF8] = 8,
-		[FORM_REF_SIG8] = 8,  [FORM_REF_SUP8] = 8,
-	};
-
-	switch (form) {
-	case FORM_ADDR:
-		return debug->address_size;
-	case FORM_REF_ADDR:
-		return debug->version == 2 ? debug->address_size : debug->offset_size;
-	case FORM_STRP:
-	case FORM_STRP_SUP:
-	case FORM_LINE_STRP:
-	case FORM_SEC_OFFSET:
-		return debug->offset_size;
-	default:
-		return form < ARRAY_LENGTH(bytes) ? bytes[form] : 0;
-	}
-}
-
 bool debug_info_value(const struct debug_info *debug, struct reader *reader,
 		      struct debug_value *value)
 {
-	size_t size = fixed_size(debug, value->form);
+	char how = value->form < sizeof(storage) - 1 ? storage[value->form] : '?';
+	size_t size = how >= '1' && how <= '8'                            ? (size_t)(how - '0')
+		      : how == 'a' || (how == 'r' && debug->version == 2) ? debug->address_size
+		      : how == 'o' || how == 'r'                          ? debug->offset_size
+									  : 0;
 
 	if (size) {
 		value->number = reader_uint(reader, size);
 		return true;
 	}
-	switch (value->form) {
-	case FORM_SDATA:
+	switch (how) {
+	case 's':
 		value->number = (uint64_t)reader_sleb(reader);
-		return true;
-	case FORM_UDATA:
-	case FORM_REF_UDATA:
-	case FORM_STRX:
-	case FORM_ADDRX:
-	case FORM_LOCLISTX:
-	case FORM_RNGLISTX:
+		break;
+	case 'u':
 		value->number = reader_uleb(reader);
-		return true;
-	case FORM_STRING:
+		break;
+	case 't':
 		value->text = reader_text(reader);
-		return true;
-	case FORM_BLOCK1:
-		reader_bytes(reader, reader_uint(reader, 1));
-		return true;
-	case FORM_BLOCK2:
-		reader_bytes(reader, reader_uint(reader, 2));
-		return true;
-	case FORM_BLOCK4:
-		reader_bytes(reader, reader_uint(reader, 4));
-		return true;
-	case FORM_BLOCK:
-	case FORM_EXPRLOC:
+		break;
+	case 'B':
+	case 'C':
+	case 'D':
+		reader_bytes(reader, reader_uint(reader, (size_t)1 << (how - 'B')));
+		break;
+	case 'U':
 		reader_bytes(reader, reader_uleb(reader));
-		return true;
-	case FORM_DATA16:
+		break;
+	case 'X':
 		reader_bytes(reader, 16);
-		return true;
+		break;
 	default:
-		return value->form == FORM_FLAG_PRESENT || value->form == FORM_IMPLICIT_CONST;
+		return how == '0';
 	}
-}
-
-static void keep_value(struct debug_entry *entry, uint64_t attribute,
-		       const struct debug_value *value)
-{
-	for (size_t i = 0; i < ATTRIBUTE_COUNT; i++)
-		if (codes[i] == attribute)
-			entry->values[i] = *value;
+	return true;
 }
 
 bool debug_info_read(struct debug_info *debug, struct reader *reader, struct debug_entry *entry)
@@ -276,7 +211,9 @@ bool debug_info_read(struct debug_info *debug, struct reader *reader, struct deb
 			value.form = reader_uleb(reader);
 		if (!spend_budget(debug) || !debug_info_value(debug, reader, &value))
 			return false;
-		keep_value(entry, attribute, &value);
+		for (size_t i = 0; i < ATTRIBUTE_COUNT; i++)
+			if (codes[i] == attribute)
+				entry->values[i] = value;
 	} while (!reader->is_over && !specifications.is_over);
 	return !reader->is_over;
 }

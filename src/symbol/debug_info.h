@@ -64,8 +64,8 @@ struct debug_info {
 	bool is_out_of_memory;
 };
 
+/* free() its table afterwards. */
 void debug_info_init(struct debug_info *debug, const struct code_object *object);
-void debug_info_fini(struct debug_info *debug);
 /* Reads the header and first entry of the unit at *offset, and moves on. False at the end. */
 bool debug_info_next_unit(struct debug_info *debug, size_t *offset);
 /* Reads the entry at the reader's place in `unit`. False if it cannot be read. */

@@ -61,13 +61,12 @@ static uint16_t parse_operator(struct parser *parser)
 		return wrap(parser, NODE_CONVERSION, parse_type(parser));
 	}
 	if (take(parser, "li"))
-		return with_text(parser, NODE_SPECIAL, "operator\"\" ", 11,
-				 parse_source_name(parser));
+		return around(parser, NODE_SPECIAL, "operator\"\" ", parse_source_name(parser));
 	found = find_operator(parser);
 	if (!found)
 		return 0;
 	parser->at += 2;
-	return with_text(parser, NODE_SPECIAL, "operator", 8, text_node(parser, found->name));
+	return around(parser, NODE_SPECIAL, "operator", text_node(parser, found->name));
 }
 
 /* Types until 'E'; a single "void" means no parameters. */
@@ -127,28 +126,22 @@ static uint16_t parse_tags(struct parser *parser, uint16_t node)
 	return node;
 }
 
-/* C1 to C5, D0 to D5: a constructor, a destructor. */
-static bool is_structor(char c, char number)
-{
-	return (c == 'C' || c == 'D') && number >= (c == 'C' ? '1' : '0') && number <= '5';
-}
-
 /* `scope`: the class name for a constructor, or 0. */
 uint16_t parse_unqualified(struct parser *parser, uint16_t scope)
 {
-	char c = peek(parser, 0);
 	uint16_t node = 0;
+	char c, number;
 
 	parser->is_unreturning = false;
-	if (c == 'L') { /* internal linkage */
-		parser->at++;
-		c = peek(parser, 0);
-	}
+	take(parser, "L"); /* internal linkage */
+	c = peek(parser, 0);
+	number = peek(parser, 1);
 	if (is_digit(c)) {
 		node = parse_source_name(parser);
 	} else if (c == 'U') {
 		node = parse_unnamed(parser);
-	} else if (scope && is_structor(c, peek(parser, 1))) {
+	} else if (scope && (c == 'C' || c == 'D') && number >= (c == 'C' ? '1' : '0') &&
+		   number <= '5') { /* a constructor, a destructor */
 		parser->at += 2;
 		parser->is_unreturning = true;
 		node = wrap(parser, c == 'C' ? NODE_CTOR : NODE_DTOR, scope);
@@ -439,25 +432,20 @@ static uint16_t parse_special(struct parser *parser, bool *is_special)
 		node = known[i].is_type          ? parse_type(parser)
 		       : known[i].code[1] == 'T' ? parse_encoding(parser)
 						 : parse_name(parser, true);
-		return node ? with_text(parser, NODE_SPECIAL, known[i].text, strlen(known[i].text),
-					node)
-			    : 0;
+		return around(parser, NODE_SPECIAL, known[i].text, node);
 	}
 	if (take(parser, "Th") || take(parser, "Tv")) {
 		bool is_virtual = parser->at[-1] == 'v';
 		uint32_t ignored;
-		uint16_t node;
 
 		for (int i = 0; i <= is_virtual; i++) {
 			take(parser, "n");
 			if (!parse_number(parser, &ignored) || !take(parser, "_"))
 				return 0;
 		}
-		node = parse_encoding(parser);
-		return node ? with_text(parser, NODE_SPECIAL,
-					is_virtual ? "virtual thunk to " : "non-virtual thunk to ",
-					is_virtual ? 17 : 21, node)
-			    : 0;
+		return around(parser, NODE_SPECIAL,
+			      is_virtual ? "virtual thunk to " : "non-virtual thunk to ",
+			      parse_encoding(parser));
 	}
 	*is_special = false;
 	return 0;
@@ -504,7 +492,8 @@ uint16_t parse_encoding(struct parser *parser)
 	return leave(parser, node);
 }
 
-uint16_t demangle_parse(struct demangle_tree *tree, const char *mangled, size_t length)
+/* The root, or 0 if it is not a mangled name. The tree points into the name. */
+static uint16_t parse_mangled(struct demangle_tree *tree, const char *mangled, size_t length)
 {
 	struct parser parser = {.tree = tree, .at = mangled, .end = mangled + length};
 	uint16_t node;
@@ -531,7 +520,7 @@ bool demangle(struct out *out, const char *mangled, size_t length, enum demangle
 
 	if (length < 3 || memcmp(mangled, "_Z", 2) != 0)
 		return false;
-	root = demangle_parse(&tree, mangled, length);
+	root = parse_mangled(&tree, mangled, length);
 	if (!root)
 		return false;
 	out_init(&text, -1);

@@ -1,6 +1,6 @@
 /*
  * Demangling parser state and node construction, shared by the parser's files. Names and encodings
- * are in demangle_parse.c, types in demangle_type.c, expressions in demangle_expression.c.
+ * are in demangle_parse.c, types and expressions in demangle_type.c.
  */
 #ifndef SYMBOL_DEMANGLE_PARSER_H
 #define SYMBOL_DEMANGLE_PARSER_H
@@ -119,6 +119,13 @@ static inline uint16_t with_text(struct parser *parser, enum node_kind kind, con
 		parser->tree->nodes[node].length = (uint32_t)length;
 	}
 	return node;
+}
+
+/* The text and one required part. */
+static inline uint16_t around(struct parser *parser, enum node_kind kind, const char *text,
+			      uint16_t a)
+{
+	return a ? with_text(parser, kind, text, strlen(text), a) : 0;
 }
 
 static inline uint16_t text_node(struct parser *parser, const char *text)

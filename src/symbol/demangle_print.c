@@ -22,13 +22,12 @@ struct printer {
 	bool has_failed;
 };
 
-static void print_left(struct printer *printer, uint16_t index);
-static void print_right(struct printer *printer, uint16_t index);
+static void print_part(struct printer *printer, uint16_t index, bool is_right);
 
 static void print_node(struct printer *printer, uint16_t index)
 {
-	print_left(printer, index);
-	print_right(printer, index);
+	print_part(printer, index, false);
+	print_part(printer, index, true);
 }
 
 static void put_bytes(struct printer *printer, const char *text, size_t length)
@@ -283,7 +282,7 @@ static void print_function(struct printer *printer, const struct demangle_node *
 		return;
 	}
 	if (has_result) {
-		print_left(printer, node->b);
+		print_part(printer, node->b, false);
 		put_text(printer,
 			 last_byte(printer) == '*' && is_pointer_to_function(printer, node->b)
 				 ? ""
@@ -292,7 +291,7 @@ static void print_function(struct printer *printer, const struct demangle_node *
 	print_node(printer, node->a);
 	print_enclosed_list(printer, "(", node->c, ")");
 	if (has_result)
-		print_right(printer, node->b);
+		print_part(printer, node->b, true);
 	print_flags(printer, node->flags);
 }
 
@@ -451,24 +450,21 @@ static uint8_t flags_below(const struct printer *printer, uint16_t index)
 	return flags;
 }
 
-static void print_pointer_left(struct printer *printer, uint16_t inner, const char *mark)
+static void print_pointer(struct printer *printer, uint16_t inner, const char *mark, bool is_right)
 {
-	print_left(printer, inner);
+	if (!is_right)
+		print_part(printer, inner, false);
 	if (is_array_or_function(printer, inner))
-		put_text(printer, " (");
-	put_text(printer, mark);
-}
-
-static void print_pointer_right(struct printer *printer, uint16_t inner)
-{
-	if (is_array_or_function(printer, inner))
-		put_text(printer, ")");
-	print_right(printer, inner);
+		put_text(printer, is_right ? ")" : " (");
+	if (is_right)
+		print_part(printer, inner, true);
+	else
+		put_text(printer, mark);
 }
 
 static void print_member_left(struct printer *printer, const struct demangle_node *node)
 {
-	print_left(printer, node->b);
+	print_part(printer, node->b, false);
 	put_text(printer, is_array_or_function(printer, node->b) ? " (" : " ");
 	print_node(printer, node->a);
 	put_text(printer, "::*");
@@ -512,6 +508,12 @@ static void print_name(struct printer *printer, const struct demangle_node *node
 	case NODE_LITERAL:
 		print_literal(printer, node);
 		break;
+	case NODE_PACK:
+		print_list(printer, node->a);
+		break;
+	case NODE_EXPANSION:
+		print_expansion(printer, node);
+		break;
 	default:
 		if (node->kind < NODE_LIST && forms[node->kind])
 			print_form(printer, node);
@@ -521,7 +523,7 @@ static void print_name(struct printer *printer, const struct demangle_node *node
 	}
 }
 
-static void print_left_inside(struct printer *printer, uint16_t index)
+static void print_inside(struct printer *printer, uint16_t index, bool is_right)
 {
 	const struct demangle_node *node = node_at(printer, index);
 	bool is_lvalue = false;
@@ -529,109 +531,63 @@ static void print_left_inside(struct printer *printer, uint16_t index)
 
 	switch (node->kind) {
 	case NODE_QUALIFIED:
-		print_left(printer, node->a);
-		print_flags(printer, (uint8_t)(node->flags & ~flags_below(printer, node->a)));
+		print_part(printer, node->a, is_right);
+		if (!is_right)
+			print_flags(printer,
+				    (uint8_t)(node->flags & ~flags_below(printer, node->a)));
 		break;
 	case NODE_POINTER:
-		print_pointer_left(printer, node->a, "*");
+		print_pointer(printer, node->a, "*", is_right);
 		break;
 	case NODE_REFERENCE:
 	case NODE_RVALUE:
 		inner = collapse(printer, index, &is_lvalue);
-		print_pointer_left(printer, inner, is_lvalue ? "&" : "&&");
+		print_pointer(printer, inner, is_lvalue ? "&" : "&&", is_right);
 		break;
 	case NODE_ARRAY:
-	case NODE_SIGNATURE:
-		print_left(printer, node->a);
-		break;
-	case NODE_MEMBER:
-		print_member_left(printer, node);
-		break;
-	case NODE_PACK:
-		print_list(printer, node->a);
-		break;
-	case NODE_PARAMETER:
-		if (printer->pack_index == NO_PACK)
-			print_list(printer, node_at(printer, node->a)->a);
-		else if ((inner = expanded(printer, node)) != 0)
-			print_left(printer, inner);
-		break;
-	case NODE_EXPANSION:
-		print_expansion(printer, node);
-		break;
-	default:
-		print_name(printer, node);
-		break;
-	}
-}
-
-static void print_right_inside(struct printer *printer, uint16_t index)
-{
-	const struct demangle_node *node = node_at(printer, index);
-	bool is_lvalue = false;
-	uint16_t inner;
-
-	switch (node->kind) {
-	case NODE_QUALIFIED:
-		print_right(printer, node->a);
-		break;
-	case NODE_POINTER:
-		print_pointer_right(printer, node->a);
-		break;
-	case NODE_REFERENCE:
-	case NODE_RVALUE:
-		print_pointer_right(printer, collapse(printer, index, &is_lvalue));
-		break;
-	case NODE_ARRAY:
-		if (last_byte(printer) != ']')
-			put_text(printer, " ");
-		print_enclosed(printer, "[", node->b, "]");
-		print_right(printer, node->a);
+		if (is_right) {
+			put_text(printer, last_byte(printer) != ']' ? " " : "");
+			print_enclosed(printer, "[", node->b, "]");
+		}
+		print_part(printer, node->a, is_right);
 		break;
 	case NODE_SIGNATURE:
-		if (last_byte(printer) != ')')
-			put_text(printer, " ");
-		print_enclosed_list(printer, "(", node->c, ")");
-		print_right(printer, node->a);
-		print_flags(printer, node->flags);
+		if (is_right) {
+			put_text(printer, last_byte(printer) != ')' ? " " : "");
+			print_enclosed_list(printer, "(", node->c, ")");
+		}
+		print_part(printer, node->a, is_right);
+		print_flags(printer, is_right ? node->flags : 0);
 		break;
 	case NODE_MEMBER:
-		print_pointer_right(printer, node->b);
+		if (is_right)
+			print_pointer(printer, node->b, "", true);
+		else
+			print_member_left(printer, node);
 		break;
 	case NODE_PARAMETER:
 		if ((inner = expanded(printer, node)) != 0)
-			print_right(printer, inner);
+			print_part(printer, inner, is_right);
+		else if (!is_right && printer->pack_index == NO_PACK)
+			print_list(printer, node_at(printer, node->a)->a);
 		break;
 	default:
+		if (!is_right)
+			print_name(printer, node);
 		break;
 	}
 }
 
 /* Steps are counted, because parts that print nothing can repeat themselves as well. */
-static bool enter_node(struct printer *printer)
+static void print_part(struct printer *printer, uint16_t index, bool is_right)
 {
 	if (printer->has_failed || printer->depth >= DEMANGLE_DEPTH_MAX ||
 	    ++printer->steps > 8 * DEMANGLE_BYTES_MAX) {
 		printer->has_failed = true;
-		return false;
+		return;
 	}
 	printer->depth++;
-	return true;
-}
-
-static void print_left(struct printer *printer, uint16_t index)
-{
-	if (!enter_node(printer))
-		return;
-	print_left_inside(printer, index);
-	printer->depth--;
-}
-
-static void print_right(struct printer *printer, uint16_t index)
-{
-	if (!enter_node(printer))
-		return;
-	print_right_inside(printer, index);
+	print_inside(printer, index, is_right);
 	printer->depth--;
 }
 

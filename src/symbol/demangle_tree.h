@@ -73,8 +73,6 @@ struct demangle_tree {
 	size_t count;
 };
 
-/* The root, or 0 if it is not a mangled name. The tree points into the name. */
-uint16_t demangle_parse(struct demangle_tree *tree, const char *mangled, size_t length);
 /* False if it is too deep or too long; `out` then has the text written so far. */
 bool demangle_print(const struct demangle_tree *tree, uint16_t root, enum demangle_style style,
 		    struct out *out);

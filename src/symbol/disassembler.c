@@ -170,20 +170,14 @@ static int find_named(const struct vendor *vendor, const char *named, char **pat
 	return PROTON_OK;
 }
 
-static char *find_in_root(const struct vendor *vendor)
-{
-	const char *root = environment_get(vendor->root);
-
-	return root && *root ? program_at(root, strlen(root), vendor->below) : NULL;
-}
-
 static char *search_path(const struct vendor *vendor)
 {
 	const char *environment = environment_get("VIRTUAL_ENV");
+	const char *root = environment_get(vendor->root);
 	char *path = vendor->is_path_last ? NULL : find_in_path(vendor);
 
-	if (!path)
-		path = find_in_root(vendor);
+	if (!path && root && *root)
+		path = program_at(root, strlen(root), vendor->below);
 	for (size_t i = 0; i < PLACES_MAX && !path; i++)
 		path = find_matching("", 0, vendor->places[i]);
 	if (!path && environment && *environment)
@@ -272,12 +266,9 @@ static int spawn_tool(const struct vendor *vendor, const char *program, int inpu
 	sigset_t all, none;
 	int errnum;
 
-	if (posix_spawn_file_actions_init(&actions))
-		return ENOMEM;
-	if (posix_spawnattr_init(&attributes)) {
-		posix_spawn_file_actions_destroy(&actions);
-		return ENOMEM;
-	}
+	/* These two cannot fail with GNU libc. */
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attributes);
 	sigfillset(&all);
 	sigemptyset(&none);
 	posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);

@@ -1,23 +1,6 @@
 /*
- * The disassemblers nvdisasm, of NVIDIA's code, and llvm-objdump, of AMD's: where they are, and
- * running them.
- *
- * nvdisasm is searched for in this order:
- *
- * 1. $PROTON_NVDISASM_PATH, a file or a directory; nothing else is tried
- * 2. the directories of $PATH
- * 3. $CUDA_HOME/bin
- * 4. /usr/local/cuda/bin, then /usr/local/cuda-N.N/bin, the newest first
- * 5. Triton's wheel in $VIRTUAL_ENV, and in the Python environment of the running program: the
- *    directories above it, which also has the commands of an installed package
- *
- * llvm-objdump: ROCm's first, because an older LLVM does not know newer GPUs:
- *
- * 1. $PROTON_LLVM_OBJDUMP_PATH, a file or a directory; nothing else is tried
- * 2. $ROCM_PATH/llvm/bin
- * 3. /opt/rocm/llvm/bin, then /opt/rocm-N.N/llvm/bin, the newest first
- * 4. ROCm's wheel in the same environments
- * 5. the directories of $PATH, then /usr/lib/llvm-N/bin, the newest first
+ * The disassemblers nvdisasm, of NVIDIA's code, and llvm-objdump, of AMD's: where they are, in the
+ * order of docs/guide/environment.md, and running them.
  */
 #ifndef SYMBOL_DISASSEMBLER_H
 #define SYMBOL_DISASSEMBLER_H

@@ -125,15 +125,15 @@ ARRAY_ORDER(compare_extents, struct extent,
 
 static bool add_range(struct inlined_calls *calls, uint32_t section, uint64_t begin, uint32_t call)
 {
-	struct inlined_range *last = calls->range_count ? &calls->ranges[calls->range_count - 1]
-							: NULL;
+	struct segments *ranges = &calls->ranges;
+	struct segment *last = ranges->count ? &ranges->segments[ranges->count - 1] : NULL;
 
 	if (last && last->section == section && last->begin == begin) {
-		last->call = call;
+		last->value = call;
 		return true;
 	}
-	return ARRAY_ADD(calls->ranges, calls->range_capacity, calls->range_count,
-			 (struct inlined_range){.begin = begin, .section = section, .call = call});
+	return ARRAY_ADD(ranges->segments, ranges->capacity, ranges->count,
+			 (struct segment){.begin = begin, .section = section, .value = call});
 }
 
 /* Ends the extents on the stack that end before `begin`, or all of another section. */
@@ -193,14 +193,12 @@ int inlined_calls_read(struct inlined_calls *calls, const struct code_object *ob
 	}
 	if (!walk.is_out_of_memory && !walk.debug.is_out_of_memory)
 		status = make_ranges(calls, walk.extents, walk.count);
-	debug_info_fini(&walk.debug);
-	free(walk.extents);
+	FREE_ALL(walk.debug.table, walk.extents);
 	return status;
 }
 
 void inlined_calls_fini(struct inlined_calls *calls)
 {
-	free(calls->calls);
-	free(calls->ranges);
+	FREE_ALL(calls->calls, calls->ranges.segments);
 	*calls = (struct inlined_calls){0};
 }

@@ -6,6 +6,7 @@
 #define SYMBOL_INLINED_CALLS_H
 
 #include "symbol/code_object.h"
+#include "symbol/line_table.h"
 
 struct inlined_call {
 	const char *function; /* inlined, mangled; borrowed from the code object; NULL: unknown */
@@ -15,19 +16,24 @@ struct inlined_call {
 	uint32_t caller; /* index + 1 of the call that it is inside of; 0: the function itself */
 };
 
-/* Code from `begin` to the next range. */
-struct inlined_range {
+/* Code from `begin` to the next segment. */
+struct segment {
 	uint64_t begin; /* in the section */
 	uint32_t section;
-	uint32_t call; /* index + 1 of the innermost call; 0: not inlined */
+	uint32_t value; /* a frame, a line of PTX, an inlined call; 0: none */
+	enum line_info info;
+};
+
+struct segments {
+	struct segment *segments; /* by section and begin */
+	size_t count, capacity;
 };
 
 struct inlined_calls {
 	struct inlined_call *calls; /* after their callers */
 	size_t count, capacity;
-	struct inlined_range *ranges; /* by section and begin */
-	size_t range_count, range_capacity;
-	bool is_known; /* the code object has .debug_info, so other code is not inlined */
+	struct segments ranges; /* index + 1 of the innermost call */
+	bool is_known;          /* the code object has .debug_info, so other code is not inlined */
 };
 
 /* PROTON_E_NOMEM is the only error. */

@@ -44,7 +44,6 @@ struct program {
 	struct line_rows *rows;
 	struct line_frames *frames;
 	/* Header. */
-	unsigned version;
 	uint64_t min_length, line_range, opcode_base;
 	int8_t line_base;
 	struct span opcode_lengths;
@@ -58,47 +57,41 @@ struct program {
 
 /* ------------------------------------------------------------------ files */
 
-static void add_directory(struct program *program, const char *name)
+/* `count`: of directories or of files of the unit. */
+static void add_name(struct program *program, const char *name, uint64_t directory, size_t *count)
 {
 	struct line_rows *rows = program->rows;
+	bool is_added = ARRAY_ADD(rows->names, rows->name_capacity, rows->name_count,
+				  (struct line_name){.name = name, .directory = directory});
 
-	if (ARRAY_ADD(rows->directories, rows->directory_capacity, rows->directory_count, name))
-		program->unit.directory_count++;
-	else
-		program->is_out_of_memory = true;
-}
-
-static void add_file(struct program *program, const char *name, uint64_t directory)
-{
-	struct line_rows *rows = program->rows;
-
-	if (ARRAY_ADD(rows->files, rows->file_capacity, rows->file_count,
-		      (struct line_file){.name = name, .directory = directory}))
-		program->unit.file_count++;
-	else
-		program->is_out_of_memory = true;
+	*count += is_added;
+	program->is_out_of_memory |= !is_added;
 }
 
 static const char *directory_of(const struct line_rows *rows, const struct line_unit *unit,
 				uint64_t index)
 {
-	return index < unit->directory_count ? rows->directories[unit->first_directory + index]
-					     : "";
+	return index < unit->directory_count ? rows->names[unit->first_directory + index].name : "";
+}
+
+static struct line_name *file_of(struct line_rows *rows, const struct line_unit *unit,
+				 uint64_t number)
+{
+	return number < unit->file_count
+		       ? &rows->names[unit->first_directory + unit->directory_count + number]
+		       : NULL;
 }
 
 /* The path of a file: the name, below its directory, below the directory of the unit. */
 static const char *path_of(struct line_rows *rows, const struct line_unit *unit, uint64_t number,
 			   struct line_frames *frames)
 {
-	struct line_file *file;
+	struct line_name *file = file_of(rows, unit, number);
 	const char *parts[3];
 	struct out path;
 
-	if (number >= unit->file_count)
-		return NULL;
-	file = &rows->files[unit->first_file + number];
-	if (file->path || !file->name[0])
-		return file->path;
+	if (!file || file->path || !file->name[0])
+		return file ? file->path : NULL;
 	parts[2] = file->name;
 	parts[1] = parts[2][0] == '/' ? "" : directory_of(rows, unit, file->directory);
 	parts[0] = parts[2][0] == '/' || parts[1][0] == '/' || !file->directory
@@ -118,12 +111,10 @@ static const char *path_of(struct line_rows *rows, const struct line_unit *unit,
 
 static const char *current_path(struct program *program)
 {
-	const struct line_unit *unit = &program->unit;
-	const char *path = path_of(program->rows, unit, program->file, program->frames);
+	const struct line_name *file = file_of(program->rows, &program->unit, program->file);
+	const char *path = path_of(program->rows, &program->unit, program->file, program->frames);
 
-	if (!path && program->file < unit->file_count)
-		program->is_out_of_memory |=
-			program->rows->files[unit->first_file + program->file].name[0] != '\0';
+	program->is_out_of_memory |= file && !path && file->name[0];
 	return path;
 }
 
@@ -138,24 +129,20 @@ const char *line_rows_path(struct line_rows *rows, uint64_t offset, uint64_t num
 		       : NULL;
 }
 
-static void read_old_file(struct program *program, const char *name)
-{
-	add_file(program, name, reader_uleb(&program->reader));
-	reader_uleb(&program->reader); /* time */
-	reader_uleb(&program->reader); /* length */
-}
-
 /* DWARF 2 to 4. Directories and files are numbered from 1. */
 static void read_old_names(struct program *program)
 {
 	const char *name;
 
-	add_directory(program, "");
+	add_name(program, "", 0, &program->unit.directory_count);
 	while ((name = reader_text(&program->reader))[0])
-		add_directory(program, name);
-	add_file(program, "", 0);
-	while ((name = reader_text(&program->reader))[0])
-		read_old_file(program, name);
+		add_name(program, name, 0, &program->unit.directory_count);
+	add_name(program, "", 0, &program->unit.file_count);
+	while ((name = reader_text(&program->reader))[0]) {
+		add_name(program, name, reader_uleb(&program->reader), &program->unit.file_count);
+		reader_uleb(&program->reader); /* time */
+		reader_uleb(&program->reader); /* length */
+	}
 }
 
 /* DWARF 5: a table, with a pair of content and form for each column. */
@@ -170,10 +157,11 @@ static bool read_new_names(struct program *program, bool is_file)
 		form[i] = reader_uleb(reader);
 	}
 	count = reader_uleb(reader);
-	/* Every form takes a byte at least, so the loop ends with the bytes. */
+	/* Entries of no bytes are refused, so the loop ends with the bytes. */
 	for (uint64_t i = 0; columns && i < count && reader_has_more(reader); i++) {
 		const char *name = NULL;
 		uint64_t directory = 0;
+		size_t start = reader->at;
 
 		for (size_t j = 0; j < columns; j++) {
 			struct debug_value value = {.form = form[j]};
@@ -185,10 +173,10 @@ static bool read_new_names(struct program *program, bool is_file)
 			else if (content[j] == 2) /* directory_index */
 				directory = value.number;
 		}
-		if (is_file)
-			add_file(program, name ? name : "", directory);
-		else
-			add_directory(program, name ? name : "");
+		if (reader->at == start)
+			return false;
+		add_name(program, name ? name : "", directory,
+			 is_file ? &program->unit.file_count : &program->unit.directory_count);
 	}
 	return !reader->is_over;
 }
@@ -237,8 +225,8 @@ static void add_row(struct program *program, bool is_end)
 
 	program->row.file = is_end ? NULL : current_path(program);
 	program->row.is_end = is_end;
-	if (!ARRAY_ADD(rows->rows, rows->capacity, rows->count, program->row))
-		program->is_out_of_memory = true;
+	program->is_out_of_memory |=
+		!ARRAY_ADD(rows->rows, rows->capacity, rows->count, program->row);
 }
 
 static void inlined_call(struct program *program, struct reader *operands)
@@ -273,7 +261,7 @@ static void run_extended(struct program *program)
 		break;
 	case LNE_DEFINE_FILE:
 		name = reader_text(&operands);
-		add_file(program, name, reader_uleb(&operands));
+		add_name(program, name, reader_uleb(&operands), &program->unit.file_count);
 		break;
 	case LNE_INLINED_CALL:
 		inlined_call(program, &operands);
@@ -348,19 +336,18 @@ static void run_program(struct program *program)
 static bool read_header(struct program *program)
 {
 	struct reader *reader = &program->reader;
-	uint64_t header_end;
+	uint64_t version = reader_uint(reader, 2), header_end;
 
-	program->version = (unsigned)reader_uint(reader, 2);
-	if (program->version < 2 || program->version > 5)
+	if (version < 2 || version > 5)
 		return false;
-	if (program->version == 5)
+	if (version == 5)
 		reader_uint(reader, 2); /* sizes of addresses and segments */
 	header_end = reader_uint(reader, program->sections.offset_size);
 	if (header_end > reader->span.length - reader->at)
 		return false;
 	header_end += reader->at;
 	program->min_length = reader_uint(reader, 1);
-	if (program->version >= 4)
+	if (version >= 4)
 		reader_uint(reader, 1); /* operations per instruction */
 	reader_uint(reader, 1);         /* is_stmt */
 	program->line_base = (int8_t)reader_uint(reader, 1);
@@ -371,7 +358,7 @@ static bool read_header(struct program *program)
 	program->opcode_lengths = reader_bytes(reader, program->opcode_base - 1);
 	if (reader->is_over)
 		return false;
-	if (program->version < 5)
+	if (version < 5)
 		read_old_names(program);
 	else if (!read_new_names(program, false) || !read_new_names(program, true))
 		return false;
@@ -390,8 +377,7 @@ static void read_units(struct program *program, struct span section)
 
 		program->unit = (struct line_unit){
 			.offset = reader.at,
-			.first_directory = rows->directory_count,
-			.first_file = rows->file_count,
+			.first_directory = rows->name_count,
 		};
 		length = reader_unit_length(&reader, &program->sections.offset_size);
 		program->unit_offset = reader.at;
@@ -399,8 +385,8 @@ static void read_units(struct program *program, struct span section)
 		if (!read_header(program))
 			continue;
 		run_program(program);
-		if (!ARRAY_ADD(rows->units, rows->unit_capacity, rows->unit_count, program->unit))
-			program->is_out_of_memory = true;
+		program->is_out_of_memory |= !ARRAY_ADD(rows->units, rows->unit_capacity,
+							rows->unit_count, program->unit);
 	}
 }
 
@@ -480,6 +466,6 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 
 void line_rows_fini(struct line_rows *rows)
 {
-	FREE_ALL(rows->rows, rows->directories, rows->files, rows->units);
+	FREE_ALL(rows->rows, rows->names, rows->units);
 	*rows = (struct line_rows){0};
 }

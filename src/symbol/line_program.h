@@ -20,26 +20,25 @@ struct line_row {
 	bool is_end;     /* the first address after a sequence */
 };
 
-struct line_file {
-	const char *name; /* borrowed from the code object, as directories are */
-	const char *path; /* joined; NULL: not needed yet */
-	uint64_t directory;
+/* A directory, or a file. */
+struct line_name {
+	const char *name;   /* borrowed from the code object */
+	const char *path;   /* a file's, joined; NULL: not needed yet */
+	uint64_t directory; /* a file's */
 };
 
 /* The names of a unit of the section. */
 struct line_unit {
 	uint64_t offset; /* in the section */
 	size_t first_directory, directory_count;
-	size_t first_file, file_count;
+	size_t file_count; /* after the directories */
 };
 
 struct line_rows {
 	struct line_row *rows;
 	size_t count, capacity;
-	const char **directories; /* of all units */
-	size_t directory_count, directory_capacity;
-	struct line_file *files;
-	size_t file_count, file_capacity;
+	struct line_name *names; /* of all units */
+	size_t name_count, name_capacity;
 	struct line_unit *units; /* by offset */
 	size_t unit_count, unit_capacity;
 	bool has_calls; /* the compiler stores calls that were inlined */

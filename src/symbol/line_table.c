@@ -12,19 +12,6 @@
 #include "symbol/line_program.h"
 #include "symbol/ptx_lines.h"
 
-/* Code from `begin` to the next segment. */
-struct segment {
-	uint64_t begin; /* in the section */
-	uint32_t section;
-	uint32_t value; /* a frame, a line of PTX, an inlined call; 0: none */
-	enum line_info info;
-};
-
-struct segments {
-	struct segment *segments;
-	size_t count, capacity;
-};
-
 struct line_table {
 	struct code_object code_object; /* only functions, with names in `frames` */
 	struct line_frames frames;
@@ -171,11 +158,59 @@ static struct segment segment_at(const struct segments *segments, size_t index)
 		       : (struct segment){.section = UINT32_MAX, .begin = UINT64_MAX};
 }
 
-/* Splits segments of lines where `others` change, and adds what `add` makes of both values. */
-static int join_segments(struct line_table *table, const struct segments *lines,
-			 const struct segments *others,
-			 struct segment (*add)(void *user, struct segment line, uint32_t other),
-			 void *user)
+/* Where calls are from: the PTX, or .debug_info. */
+struct joining {
+	struct line_table *table;
+	const struct ptx_lines *ptx;
+	const struct inlined_calls *calls;
+	uint32_t *frames;   /* for each call, where it was called */
+	const char **names; /* for each call, the function; NULL: unknown */
+	bool is_out_of_memory;
+};
+
+/*
+ * Adds the calls of the line of PTX to a segment, if both agree about the source line, or the calls
+ * of all PTX of the source line. The assembler gives instructions that it moved or merged another
+ * source line than line of PTX.
+ */
+static struct segment add_ptx_calls(struct joining *joining, struct segment segment,
+				    uint32_t ptx_line)
+{
+	const struct ptx_lines *ptx = joining->ptx;
+	struct line_table *table = joining->table;
+	const struct line_frame *frames = table->frames.frames;
+	const struct line_frame *innermost = &frames[segment.value - 1];
+	uint32_t exact = ptx_line ? ptx_lines_at(ptx, ptx_line) : 0;
+
+	if (!exact || frames[exact - 1].file != innermost->file ||
+	    frames[exact - 1].line != innermost->line)
+		exact = ptx_lines_of(ptx, innermost->file, innermost->line, &table->frames);
+	if (exact) {
+		segment.value = exact;
+		segment.info = LINE_INFO_CALLS;
+	}
+	return segment;
+}
+
+static struct segment add_inlined_calls(struct joining *joining, struct segment segment,
+					uint32_t call)
+{
+	struct line_frames *frames = &joining->table->frames;
+	struct line_frame frame = frames->frames[segment.value - 1];
+
+	segment.info = LINE_INFO_CALLS;
+	if (!call)
+		return segment;
+	frame.caller = joining->frames[call - 1];
+	frame.function = joining->names[call - 1];
+	segment.value = line_frames_add(frames, frame);
+	joining->is_out_of_memory |= !segment.value;
+	return segment;
+}
+
+/* Splits segments of lines where `others` change, and adds the calls of both to the table. */
+static int join_segments(struct joining *joining, const struct segments *lines,
+			 const struct segments *others)
 {
 	struct segment line = {0}, other = {0};
 	size_t i = 0, j = 0;
@@ -195,44 +230,16 @@ static int join_segments(struct line_table *table, const struct segments *lines,
 			segment.info = line.info;
 		}
 		if (segment.value)
-			segment = add(user, segment,
-				      other.section == segment.section ? other.value : 0);
-		if (!add_segment(&table->segments, segment))
+			segment = (joining->ptx ? add_ptx_calls : add_inlined_calls)(
+				joining, segment,
+				other.section == segment.section ? other.value : 0);
+		if (!add_segment(&joining->table->segments, segment))
 			return PROTON_E_NOMEM;
 	}
-	return PROTON_OK;
+	return joining->is_out_of_memory ? PROTON_E_NOMEM : PROTON_OK;
 }
 
 /* ------------------------------------------------------------------ calls of the PTX */
-
-struct ptx_join {
-	struct line_table *table;
-	const struct ptx_lines *ptx;
-};
-
-/*
- * Adds the calls of the line of PTX to a segment, if both agree about the source line, or the calls
- * of all PTX of the source line. The assembler gives instructions that it moved or merged another
- * source line than line of PTX.
- */
-static struct segment add_ptx_calls(void *user, struct segment segment, uint32_t ptx_line)
-{
-	const struct ptx_join *joining = user;
-	const struct ptx_lines *ptx = joining->ptx;
-	struct line_table *table = joining->table;
-	const struct line_frame *frames = table->frames.frames;
-	const struct line_frame *innermost = &frames[segment.value - 1];
-	uint32_t exact = ptx_line ? ptx_lines_at(ptx, ptx_line) : 0;
-
-	if (!exact || frames[exact - 1].file != innermost->file ||
-	    frames[exact - 1].line != innermost->line)
-		exact = ptx_lines_of(ptx, innermost->file, innermost->line, &table->frames);
-	if (exact) {
-		segment.value = exact;
-		segment.info = LINE_INFO_CALLS;
-	}
-	return segment;
-}
 
 static int join_ptx(struct line_table *table, const struct segments *lines, const char *text,
 		    size_t length)
@@ -240,7 +247,7 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 	struct segments ptx_segments = {0};
 	struct line_rows rows = {0};
 	struct ptx_lines ptx;
-	struct ptx_join joining = {table, &ptx};
+	struct joining joining = {.table = table, .ptx = &ptx};
 	int status = ptx_lines_read(&ptx, text, length, &table->frames);
 
 	if (status == PROTON_OK)
@@ -249,7 +256,7 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 	if (status == PROTON_OK)
 		status = make_segments(&ptx_segments, &rows, NULL, LINE_INFO_NONE);
 	if (status == PROTON_OK)
-		status = join_segments(table, lines, &ptx_segments, add_ptx_calls, &joining);
+		status = join_segments(&joining, lines, &ptx_segments);
 	free(ptx_segments.segments);
 	line_rows_fini(&rows);
 	ptx_lines_fini(&ptx);
@@ -258,23 +265,15 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 
 /* ------------------------------------------------------------------ calls of .debug_info */
 
-struct calls_join {
-	struct line_table *table;
-	const struct inlined_calls *calls;
-	uint32_t *frames;   /* for each call, where it was called */
-	const char **names; /* for each call, the function; NULL: unknown */
-	bool is_out_of_memory;
-};
-
 /* Places of inlined functions tell whether their name is the kernel's. */
-static void name_calls(struct calls_join *joining)
+static void name_calls(struct joining *joining)
 {
 	const struct inlined_calls *calls = joining->calls;
 
-	for (size_t i = 0; i < calls->range_count; i++) {
-		const struct inlined_range *range = &calls->ranges[i];
+	for (size_t i = 0; i < calls->ranges.count; i++) {
+		const struct segment *range = &calls->ranges.segments[i];
 
-		for (uint32_t call = range->call; call && !joining->names[call - 1];
+		for (uint32_t call = range->value; call && !joining->names[call - 1];
 		     call = calls->calls[call - 1].caller) {
 			const char *name = calls->calls[call - 1].function;
 
@@ -287,7 +286,7 @@ static void name_calls(struct calls_join *joining)
 }
 
 /* Callers come first, so their frames are known. */
-static bool frame_calls(struct calls_join *joining, struct line_rows *rows)
+static bool frame_calls(struct joining *joining, struct line_rows *rows)
 {
 	const struct inlined_calls *calls = joining->calls;
 
@@ -313,50 +312,25 @@ static bool frame_calls(struct calls_join *joining, struct line_rows *rows)
 	return true;
 }
 
-static struct segment add_inlined_calls(void *user, struct segment segment, uint32_t call)
-{
-	struct calls_join *joining = user;
-	struct line_frames *frames = &joining->table->frames;
-	struct line_frame frame = frames->frames[segment.value - 1];
-
-	segment.info = LINE_INFO_CALLS;
-	if (!call)
-		return segment;
-	frame.caller = joining->frames[call - 1];
-	frame.function = joining->names[call - 1];
-	segment.value = line_frames_add(frames, frame);
-	joining->is_out_of_memory |= !segment.value;
-	return segment;
-}
-
 static int join_calls(struct line_table *table, const struct segments *lines,
 		      struct line_rows *rows, const struct inlined_calls *calls)
 {
-	struct calls_join joining = {
+	struct joining joining = {
 		.table = table,
 		.calls = calls,
 		.frames = calloc(calls->count + 1, sizeof(*joining.frames)),
 		.names = calloc(calls->count + 1, sizeof(*joining.names)),
 	};
-	struct segments ranges = {0};
 	int status = joining.frames && joining.names ? PROTON_OK : PROTON_E_NOMEM;
 
-	for (size_t i = 0; i < calls->range_count && status == PROTON_OK; i++) {
-		const struct inlined_range *range = &calls->ranges[i];
-		struct segment segment = {
-			.begin = range->begin, .section = range->section, .value = range->call};
-
-		if (!add_segment(&ranges, segment))
-			status = PROTON_E_NOMEM;
-	}
 	if (status == PROTON_OK) {
 		name_calls(&joining);
 		status = frame_calls(&joining, rows) ? PROTON_OK : PROTON_E_NOMEM;
 	}
 	if (status == PROTON_OK)
-		status = join_segments(table, lines, &ranges, add_inlined_calls, &joining);
-	FREE_ALL(joining.frames, joining.names, ranges.segments);
-	return joining.is_out_of_memory ? PROTON_E_NOMEM : status;
+		status = join_segments(&joining, lines, &calls->ranges);
+	FREE_ALL(joining.frames, joining.names);
+	return status;
 }
 
 /* Cubins have their calls in the line program, or not at all. */
@@ -458,8 +432,7 @@ void line_table_close(struct line_table *table)
 		return;
 	code_object_close(&table->code_object);
 	line_frames_fini(&table->frames);
-	free(table->segments.segments);
-	free(table);
+	FREE_ALL(table->segments.segments, table);
 }
 
 /* ------------------------------------------------------------------ lookup */
@@ -484,20 +457,13 @@ uint32_t line_table_frame_count(const struct line_table *table)
 	return (uint32_t)table->frames.count;
 }
 
-/* The number of segments that begin at this place or before it. */
-static size_t segments_until(const struct segments *segments, uint32_t section, uint64_t offset)
-{
-	struct segment key = {.begin = offset, .section = section};
-
-	return ARRAY_COUNT_BEFORE(segments->count, i, !is_before(&key, &segments->segments[i]));
-}
-
 bool line_table_run(const struct line_table *table, uint32_t function, uint64_t pc,
 		    struct line_run *run_out)
 {
 	const struct code_object *object = &table->code_object;
 	const struct segment *segments = table->segments.segments;
 	const struct code_object_function *outer, *inner;
+	struct segment place;
 	uint64_t begin, end;
 	size_t count;
 	uint32_t at;
@@ -507,7 +473,8 @@ bool line_table_run(const struct line_table *table, uint32_t function, uint64_t 
 	outer = &object->functions[function];
 	at = code_object_function_at(object, outer->section, outer->offset + pc);
 	inner = &object->functions[at];
-	count = segments_until(&table->segments, outer->section, outer->offset + pc);
+	place = (struct segment){.begin = outer->offset + pc, .section = outer->section};
+	count = ARRAY_COUNT_BEFORE(table->segments.count, i, !is_before(&place, &segments[i]));
 	begin = inner->offset > outer->offset ? inner->offset : outer->offset;
 	end = outer->offset + outer->code_bytes;
 	if (at + 1 < object->function_count && inner[1].section == outer->section &&

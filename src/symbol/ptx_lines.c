@@ -250,8 +250,7 @@ int ptx_lines_read(struct ptx_lines *ptx, const char *text, size_t length,
 
 void ptx_lines_fini(struct ptx_lines *ptx)
 {
-	free(ptx->lines);
-	free(ptx->by_source);
+	FREE_ALL(ptx->lines, ptx->by_source);
 	*ptx = (struct ptx_lines){0};
 }
 

@@ -261,9 +261,8 @@ static int read_instructions(struct sass *sass, struct proton_error *err)
 	return status;
 }
 
-/* `text` NULL: the disassembler's output is in the cache, or it is run. */
-static int open_sass(const void *object, size_t length, const char *text, size_t text_length,
-		     struct sass **sass_out, struct proton_error *err)
+int sass_open(const void *object, size_t length, const char *text, size_t text_length,
+	      struct sass **sass_out, struct proton_error *err)
 {
 	struct sass *sass = calloc(1, sizeof(*sass));
 	int status = PROTON_OK;
@@ -286,17 +285,6 @@ static int open_sass(const void *object, size_t length, const char *text, size_t
 	}
 	*sass_out = sass;
 	return PROTON_OK;
-}
-
-int sass_open(const void *object, size_t length, struct sass **sass_out, struct proton_error *err)
-{
-	return open_sass(object, length, NULL, 0, sass_out, err);
-}
-
-int sass_open_text(const void *object, size_t length, const char *text, size_t text_length,
-		   struct sass **sass_out, struct proton_error *err)
-{
-	return open_sass(object, length, text, text_length, sass_out, err);
 }
 
 void sass_close(struct sass *sass)

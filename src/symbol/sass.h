@@ -23,13 +23,12 @@
 struct sass;
 
 /*
- * `object` need not stay valid. PROTON_E_NOLIB: there is no disassembler; the message says what to
- * do. PROTON_E_INVALID: not a code object. PROTON_E_IO: the disassembler failed.
+ * `object` and `text`, the disassembler's output, need not stay valid. `text` NULL: the output is
+ * in the cache, or the disassembler is run. PROTON_E_NOLIB: there is no disassembler; the message
+ * says what to do. PROTON_E_INVALID: not a code object. PROTON_E_IO: the disassembler failed.
  */
-int sass_open(const void *object, size_t length, struct sass **sass_out, struct proton_error *err);
-/* From the disassembler's output, which need not stay valid. */
-int sass_open_text(const void *object, size_t length, const char *text, size_t text_length,
-		   struct sass **sass_out, struct proton_error *err);
+int sass_open(const void *object, size_t length, const char *text, size_t text_length,
+	      struct sass **sass_out, struct proton_error *err);
 void sass_close(struct sass *sass);
 
 /* The function with this mangled name; SASS_FUNCTION_NONE: the code has none. */

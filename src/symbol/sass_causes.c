@@ -165,17 +165,9 @@ int sass_causes_open(const struct sass *sass, uint32_t function, struct sass_cau
 
 void sass_causes_close(struct sass_causes *causes)
 {
-	if (!causes)
-		return;
-	free(causes->items);
-	free(causes->first_before);
-	free(causes->before);
-	free(causes->seen);
-	free(causes->pending);
-	free(causes->is_found);
-	free(causes->queue);
-	free(causes->found);
-	free(causes);
+	if (causes)
+		FREE_ALL(causes->items, causes->first_before, causes->before, causes->seen,
+			 causes->pending, causes->is_found, causes->queue, causes->found, causes);
 }
 
 uint32_t sass_causes_block(const struct sass_causes *causes, uint64_t pc)
@@ -195,12 +187,6 @@ static void add_found(struct sass_causes *causes, uint32_t at)
 		return;
 	causes->is_found[at] = true;
 	causes->found[causes->found_count++] = at;
-}
-
-static void forget_found(struct sass_causes *causes)
-{
-	while (causes->found_count)
-		causes->is_found[causes->found[--causes->found_count]] = false;
 }
 
 /* Operands that the instruction makes: removed from the state if it always does. */
@@ -308,6 +294,17 @@ static void walk(struct sass_causes *causes, enum search search, uint32_t from, 
 	}
 }
 
+/* Drops those that are not marked any more. */
+static void keep_found(struct sass_causes *causes)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < causes->found_count; i++)
+		if (causes->is_found[causes->found[i]])
+			causes->found[count++] = causes->found[i];
+	causes->found_count = count;
+}
+
 /* If the instruction uses registers of some of its producers, the others are dropped. */
 static void keep_used(struct sass_causes *causes, uint32_t from)
 {
@@ -331,11 +328,7 @@ static void keep_used(struct sass_causes *causes, uint32_t from)
 				causes->is_found[at] = false;
 		}
 	}
-	count = 0;
-	for (uint32_t i = 0; i < causes->found_count; i++)
-		if (causes->is_found[causes->found[i]])
-			causes->found[count++] = causes->found[i];
-	causes->found_count = count;
+	keep_found(causes);
 }
 
 /* Can `to` be executed before `from`? */
@@ -370,7 +363,6 @@ static void follow_mbarrier(struct sass_causes *causes, uint32_t at)
 static void follow_mbarriers(struct sass_causes *causes)
 {
 	uint32_t asking = 0;
-	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < causes->found_count; i++)
 		if (causes->items[causes->found[i]].operands.operation == SASS_TRY_WAIT)
@@ -378,16 +370,10 @@ static void follow_mbarriers(struct sass_causes *causes)
 	if (!asking)
 		return;
 	follow_mbarrier(causes, asking - 1);
-	for (uint32_t i = 0; i < causes->found_count; i++) {
-		uint32_t at = causes->found[i];
-
-		if (causes->items[at].operands.operation != SASS_TRY_WAIT ||
-		    (i == 0 && causes->found_count == 1))
-			causes->found[count++] = at;
-		else
-			causes->is_found[at] = false;
-	}
-	causes->found_count = count;
+	for (uint32_t i = 0; i < causes->found_count && causes->found_count > 1; i++)
+		if (causes->items[causes->found[i]].operands.operation == SASS_TRY_WAIT)
+			causes->is_found[causes->found[i]] = false;
+	keep_found(causes);
 }
 
 static void find_scoreboards(struct sass_causes *causes, uint32_t from)
@@ -438,7 +424,8 @@ size_t sass_causes_of(struct sass_causes *causes, uint64_t pc, enum sass_wait wa
 		return 0;
 	find(causes, (uint32_t)from, wait);
 	count = causes->found_count;
-	forget_found(causes);
+	while (causes->found_count)
+		causes->is_found[causes->found[--causes->found_count]] = false;
 	if (!causes->budget) /* the search has not ended */
 		return 0;
 	ARRAY_SORT(causes->found, count, compare_pcs);

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 	result = options_parse(&options, argc, argv);
 	if (result == OPTIONS_RUN)
 		status = viewer_run(&options, NULL, NULL);
-	options_fini(&options);
+	query_options_fini(&options.query);
 	if (result == OPTIONS_BAD)
 		return EXIT_BAD;
 	if (result == OPTIONS_DONE && (fflush(stdout) || ferror(stdout)) && errno != EPIPE) {

@@ -30,7 +30,35 @@ static const char examples[] =
 	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 -i attention proton.hatchet\n"
 	"  proton-viewer --diff old.hatchet --fail-if 'time > +5%' new.hatchet\n";
 
+static const char *const formats[] = {
+	[NAME_FULL] = "full",
+	[NAME_FILE_FUNCTION_LINE] = "file_function_line",
+	[NAME_FUNCTION_LINE] = "function_line",
+	[NAME_FILE_FUNCTION] = "file_function",
+	NULL,
+};
+static const char *const styles[] = {
+	[NAMES_RAW] = "raw", [NAMES_FULL] = "full", [NAMES_SHORT] = "short", NULL};
+static const char *const colors[] = {
+	[COLOR_AUTO] = "auto", [COLOR_ALWAYS] = "always", [COLOR_NEVER] = "never", NULL};
+
+#define STYLE(name) .member = offsetof(struct style_options, name)
+
 /* clang-format off: one row per option */
+static const struct option_row style_rows[] = {
+	{.help = "Style"},
+	{'f', "format", "FORMAT",
+	 "source frames: full (default), file_function_line,\n"
+	 "function_line or file_function",
+	 STYLE(format), formats},
+	{0, "names", "STYLE", "C++ names: short, full or raw", STYLE(names), styles,
+	 .given = offsetof(struct style_options, has_names)},
+	{0, "print-sorted", NULL, "after the tree, print all frames by the first metric",
+	 STYLE(print_sorted)},
+	{0, "all", NULL, "on a terminal: print all frames of a large tree", STYLE(all)},
+	{0, "color", "WHEN", "auto (default), always or never", STYLE(color), colors},
+	{0, "no-pager", NULL, "on a terminal: do not start a pager", STYLE(no_pager)},
+};
 static const struct option_row other_rows[] = {
 	{.help = "Other"},
 	{'h', "help", .help = "print this help"},
@@ -186,13 +214,14 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 {
 	struct option_table tables[] = {
 		query_options_init(&options->query),
-		style_options_init(&options->style),
+		{style_rows, ARRAY_LENGTH(style_rows), &options->style},
 		output_options_init(&options->output),
 		{other_rows, ARRAY_LENGTH(other_rows), NULL},
 	};
 	struct proton_error err;
 	enum options_result result;
 
+	options->style = (struct style_options){.names = NAMES_SHORT};
 	mend_diff(argc, argv);
 	result =
 		options_read(tables, ARRAY_LENGTH(tables), NULL, argc, argv, "proton-viewer", &err);
@@ -217,9 +246,4 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 	if (options->query.source && !options->query.kernel)
 		take_kernel(&options->query);
 	return result;
-}
-
-void options_fini(struct options *options)
-{
-	query_options_fini(&options->query);
 }

@@ -9,9 +9,7 @@
 #include "viewer/export/report_show.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate.h"
-#include "viewer/numbers/trend.h"
-#include "viewer/print/print_kernels.h"
-#include "viewer/print/table_model.h"
+#include "viewer/print/printers.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/select.h"
 #include "viewer/query/view.h"
@@ -28,12 +26,12 @@ static int print_error(const struct proton_error *err)
  * True for a terminal and for Markdown, unless options select how much to show: the tree is limited
  * to a readable size.
  */
-static bool is_tree_cut(const struct options *options, const struct table_model *table)
+static bool is_tree_cut(const struct options *options, const struct view *view)
 {
 	bool is_markdown = options->output.exporter &&
 			   options->output.exporter->format == REPORT_MARKDOWN;
 
-	return (table->term.is_tty || is_markdown) && !options->style.all &&
+	return (view->term.is_tty || is_markdown) && !options->style.all &&
 	       !options->style.print_sorted && !options->query.depth_is_set &&
 	       !options->query.rows && !options->query.has_threshold &&
 	       !options->query.threshold_count;
@@ -41,67 +39,50 @@ static bool is_tree_cut(const struct options *options, const struct table_model 
 
 static void write_tree(const void *context, struct report *report)
 {
-	const struct table_model *table = context;
+	const struct view *view = context;
 
 	if (report->format == REPORT_MARKDOWN) {
-		tree_print_markdown(table, report->out);
+		tree_print_markdown(view, report->out);
 		return;
 	}
 	if (report->format != REPORT_TEXT) {
-		table_write(table, report);
+		table_write(view, report);
 		return;
 	}
-	header_print(table, report->out);
-	tree_print(table, report->out);
+	tree_print(view, report->out);
 	if (report->options->style.print_sorted)
-		sorted_print(table, report->out);
+		sorted_print(view, report->out);
 }
 
-static void write_list(const void *context, struct report *report)
-{
-	derive_write_list(context, report);
-}
-
-/* `gates`: results of the options' gates; NULL: they were not checked. */
+/* `results`: by gate of the options; NULL: they were not checked. */
 static int print_view(struct view *view, const struct options *options,
-		      const struct gate_result *gates)
+		      const struct gate_result *results)
 {
-	struct table_model table = view_table(view, options);
-
-	table.gates = gates;
-	table.gate_count = gates ? options->query.gate_count : 0;
+	view->results = results;
 	view_settle(view, options);
 	if (options->query.list)
-		return report_show(options, view->profile, write_list, &view->metrics);
-	if (output_is_for_users(&options->output) && is_tree_cut(options, &table))
-		select_largest(&table, view->state,
-			       options->output.exporter ? MARKDOWN_FRAMES : SELECT_FRAMES);
-	return report_show(options, view->profile, write_tree, &table);
-}
-
-/* EXIT_BAD: a gate could not be checked. */
-static int judge_gates(const struct view *view, const struct options *options,
-		       struct gate_result *results)
-{
-	struct proton_error err;
-
-	for (size_t i = 0; i < options->query.gate_count; i++) {
-		if (gate_check(&options->query.gates[i], view->profile, view->state,
-			       &view->gates[i], &results[i], &err))
-			return print_error(&err);
-	}
-	return 0;
+		return report_show(options, view->profile, derive_write_list, &view->metrics);
+	if (output_is_for_users(&options->output) && is_tree_cut(options, view))
+		select_largest(view, options->output.exporter ? MARKDOWN_FRAMES : SELECT_FRAMES);
+	return report_show(options, view->profile, write_tree, view);
 }
 
 static int print_judged(struct view *view, const struct options *options)
 {
-	struct gate_result *results = xcalloc(options->query.gate_count, sizeof(*results));
-	int status = judge_gates(view, options, results);
-	bool is_judged = status == 0;
+	size_t count = options->query.gate_count;
+	struct gate_result *results = xcalloc(count, sizeof(*results));
+	struct proton_error err;
+	int status = 0;
+	bool is_judged;
 
+	for (size_t i = 0; i < count && status == 0; i++)
+		if (gate_check(&options->query.gates[i], view->profile, view->state,
+			       &view->gates[i], &results[i], &err))
+			status = print_error(&err);
+	is_judged = status == 0;
 	if (is_judged)
 		status = print_view(view, options, results);
-	for (size_t i = 0; i < options->query.gate_count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		if (is_judged)
 			gate_report_result(&results[i], view->profile);
 		if (status == 0 && results[i].failed)
@@ -203,22 +184,20 @@ static int export_compared(const struct options *options, struct view *view)
 	return 0;
 }
 
-static struct profile *load_job(struct input *input, const char *what)
+static struct profile *load_whole(struct input *input, const struct exporter *exporter)
 {
 	struct profile *profile = NULL;
 	struct proton_error err;
 
-	if (rank_input_job(input, true, what, &profile, &err) && err.text[0])
+	if (exporter->input != EXPORTS_JOB)
+		profile = rank_input_sum(input, exporter->input == EXPORTS_REPORT);
+	else if (rank_input_job(input, true, exporter->name, &profile, &err) && err.text[0])
 		print_error(&err);
-	input->has_failed |= !profile;
+	if (profile)
+		input_report_losses(profile);
+	else if (exporter->input == EXPORTS_JOB)
+		input->has_failed = true;
 	return profile;
-}
-
-static struct profile *load_whole(struct input *input, const struct exporter *exporter)
-{
-	if (exporter->input == EXPORTS_JOB)
-		return load_job(input, exporter->name);
-	return rank_input_sum(input, exporter->input == EXPORTS_REPORT);
 }
 
 static int export_profile(const struct options *options, struct input *input, struct input *base)
@@ -231,12 +210,8 @@ static int export_profile(const struct options *options, struct input *input, st
 	if (export_is_of_columns(options))
 		return with_view(options, input, base, export_compared);
 	profile = load_whole(input, options->output.exporter);
-	if (profile)
-		input_report_losses(profile);
 	if (profile && options->query.base)
 		before = load_whole(base, options->output.exporter);
-	if (before)
-		input_report_losses(before);
 	if (before && compare_check_sums(options, base, input, &err))
 		print_error(&err);
 	else if (profile && (before || !options->query.base) && !input_is_refused(input) &&

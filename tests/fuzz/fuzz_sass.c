@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 
 	if (code_object_open(&cubin, bytes, cubin_length, NULL) != PROTON_OK)
 		return 0;
-	if (sass_open_text(bytes, cubin_length, text, text_length, &sass, NULL) != PROTON_OK)
+	if (sass_open(bytes, cubin_length, text, text_length, &sass, NULL) != PROTON_OK)
 		abort();
 	for (uint32_t i = 0; i < cubin.function_count && i < 16; i++)
 		check(sass, i, &cubin.functions[i]);

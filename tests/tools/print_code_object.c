@@ -74,7 +74,7 @@ static int print_sass(const struct code_object *object, bool wants_causes)
 	struct proton_error err;
 	struct sass *sass;
 
-	if (sass_open(object->file.bytes, object->file.length, &sass, &err) != PROTON_OK) {
+	if (sass_open(object->file.bytes, object->file.length, NULL, 0, &sass, &err) != PROTON_OK) {
 		fprintf(stderr, "code_object: %s\n", err.text);
 		return 1;
 	}

@@ -524,7 +524,7 @@ static int read_calls(const void *what, uint64_t *sum_out, struct proton_error *
 	if (status) /* without a text */
 		err_set(err, status, "out of memory");
 	else
-		*sum_out = 1 + calls.count + 1000 * calls.range_count;
+		*sum_out = 1 + calls.count + 1000 * calls.ranges.count;
 	inlined_calls_fini(&calls);
 	code_object_close(&object);
 	return status;

@@ -76,7 +76,7 @@ static void run_options(struct call *call)
 			       : viewer_load(&options, call->store) ? 0
 								    : EXIT_BAD;
 	}
-	options_fini(&options);
+	query_options_fini(&options.query);
 	read_tables_end(&call->tables);
 }
 

@@ -99,14 +99,14 @@ static void unnest_values(const struct profile *profile, const uint8_t *shown,
 	free(inside);
 }
 
-void measure_own(struct measure *measure, struct derive *derive, const char *name,
+void measure_own(struct measure *measure, const struct metrics *metrics, const char *name,
 		 const uint8_t *shown)
 {
-	const struct profile *profile = derive->metrics->profile;
+	const struct profile *profile = metrics->profile;
 
 	if (!measure->total.is_additive || !measure->total.values)
 		return;
-	if (derive_own_column(derive, name, &measure->own, NULL))
+	if (derive_own_column(metrics, name, &measure->own, NULL))
 		xgive_up(); /* the name is known, so memory ran out */
 	if (measure->own.is_inclusive)
 		keep_hidden(profile, shown, measure);

@@ -21,7 +21,7 @@ void measure_fini(struct measure *measure);
  * Computes measure->own from measure->total for an additive metric: the exclusive value of each
  * node plus the values of hidden nodes directly below it. `shown` is true or false per node.
  */
-void measure_own(struct measure *measure, struct derive *derive, const char *name,
+void measure_own(struct measure *measure, const struct metrics *metrics, const char *name,
 		 const uint8_t *shown);
 /*
  * The same for a column of compared or averaged values: the total minus the totals of the children.

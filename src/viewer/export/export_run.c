@@ -21,7 +21,7 @@
 #include "viewer/export/export_measure.h"
 #include "viewer/export/report_pages.h"
 #include "viewer/export/save.h"
-#include "viewer/print/print_kernels.h"
+#include "viewer/print/printers.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
@@ -94,10 +94,10 @@ static size_t report_names(const struct metrics *metrics, const char **names)
 }
 
 /* The column of a requested metric; fails if the format cannot represent it. */
-static int derive_total(struct derive *derive, const struct exporter *exporter, const char *name,
-			struct metric_column *column, struct proton_error *err)
+static int derive_total(const struct metrics *metrics, const struct exporter *exporter,
+			const char *name, struct metric_column *column, struct proton_error *err)
 {
-	int status = derive_column(derive, name, column, err);
+	int status = derive_column(metrics, name, column, err);
 
 	if (status)
 		return status;
@@ -148,7 +148,6 @@ static uint32_t *owners_of(const struct profile *profile, const uint8_t *shown)
 struct chosen {
 	struct export_view view;
 	struct metrics metrics;
-	struct derive derive;
 	const char **names; /* of the metrics, as requested */
 	size_t count;
 	struct measure *measures; /* by metric */
@@ -171,7 +170,6 @@ static void chosen_fini(struct chosen *chosen)
 	free(chosen->thresholds);
 	report_fini(&chosen->report);
 	FREE_ALL(chosen->described, chosen->measures, chosen->names);
-	derive_fini(&chosen->derive);
 	metrics_fini(&chosen->metrics);
 	FREE_ALL(chosen->state, chosen->title, chosen->owner);
 }
@@ -224,13 +222,13 @@ static int measure_all(struct chosen *chosen, const struct exporter *exporter,
 
 	for (size_t i = 0; i < chosen->count; i++) {
 		struct measure *measure = &chosen->measures[i];
-		int status = i ? derive_total(&chosen->derive, exporter, chosen->names[i],
+		int status = i ? derive_total(&chosen->metrics, exporter, chosen->names[i],
 					      &measure->total, err)
 			       : PROTON_OK;
 
 		if (status)
 			return status;
-		measure_own(measure, &chosen->derive, chosen->names[i], chosen->state);
+		measure_own(measure, &chosen->metrics, chosen->names[i], chosen->state);
 		chosen->described[i] = measure_describe(measure, profile, chosen->state);
 		if (!is_packed)
 			continue;
@@ -271,7 +269,7 @@ static int derive_thresholds(struct chosen *chosen, const struct options *option
 {
 	chosen->thresholds = xcalloc(options->query.threshold_count, sizeof(*chosen->thresholds));
 	for (size_t i = 0; i < options->query.threshold_count; i++) {
-		int status = derive_column(&chosen->derive, options->query.thresholds[i].metric,
+		int status = derive_column(&chosen->metrics, options->query.thresholds[i].metric,
 					   &chosen->thresholds[i], err);
 
 		if (status)
@@ -340,11 +338,10 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 		return status;
 	hidden = hiding_count() - hidden;
 	metrics_init(&chosen->metrics, *profile);
-	derive_init(&chosen->derive, &chosen->metrics);
 	choose_names(chosen, options, exporter);
 	status = check_cells(chosen, *profile, err);
 	if (status == PROTON_OK && chosen->count)
-		status = derive_total(&chosen->derive, exporter, chosen->names[0],
+		status = derive_total(&chosen->metrics, exporter, chosen->names[0],
 				      &chosen->measures[0].total, err);
 	if (status == PROTON_OK && chosen->count == 0 && exporter->needs_weight)
 		status = err_set(err, PROTON_E_INVALID, "%s contains no measurements",

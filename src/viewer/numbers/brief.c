@@ -1,4 +1,4 @@
-/* --brief: the claims of all rules in order, their confidence and commands, and the verdict. */
+/* --brief: the kernels, the claims of all rules with their confidence and commands, a verdict. */
 #include "viewer/numbers/brief.h"
 
 #include <inttypes.h>
@@ -8,7 +8,9 @@
 
 #include "base/array.h"
 #include "base/printable.h"
+#include "model/estimates.h"
 #include "model/regroup.h"
+#include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 
 #define NEAR_PEAK 0.8        /* a kernel that cannot gain much */
@@ -16,9 +18,99 @@
 #define LOST_SHARE 0.01      /* fewer lost records do not change a claim */
 #define MODEL_ERROR 0.05     /* relative error of each gain, at least */
 #define COMMAND_NAME_MAX 100 /* bytes of a kernel's name in a command */
+#define NAME_BYTES 60        /* and in a text */
 
-const char *const brief_words[] = {
-	[BRIEF_LOW] = "low", [BRIEF_MEDIUM] = "medium", [BRIEF_HIGH] = "high"};
+/* ------------------------------------------------------------------ kernels */
+
+/* Variance of the times of single launches; NAN: not known. */
+static double variance_of(const struct profile *profile, const struct profile_kernel *kernel)
+{
+	double count = (double)kernel->count;
+	double mean = (double)kernel->total_ns / count;
+	double range = (double)kernel->max_ns - (double)kernel->min_ns;
+	double sum = 0;
+
+	if (kernel->count < 2 || kernel->min_ns == KERNEL_TIME_UNKNOWN)
+		return NAN;
+	for (uint32_t i = 0; kernel->histogram && i < HISTOGRAM_BUCKETS; i++) {
+		double middle = (double)histogram_bucket_start_ns(i) * (i % 2 ? 7.0 / 6 : 1.25);
+
+		sum += profile->histograms[kernel->histogram].bucket[i] * (middle - mean) *
+		       (middle - mean);
+	}
+	/* No variance is above a quarter of the range's square (Popoviciu). */
+	return kernel->histogram ? fmin(sum / count, range * range / 4) : range * range / 4;
+}
+
+/* The number of recorded executions, if their count is an estimate. */
+static uint64_t recorded_of(const struct brief *brief, uint32_t node)
+{
+	const struct raw_metric *samples = metrics_find(&brief->metrics, ESTIMATES_SAMPLES);
+	double count = samples ? metrics_own_number(&brief->metrics, samples, node) : 0;
+
+	return (uint64_t)fmin(fmax(0, count), 1e18);
+}
+
+static char *shown_name(const struct brief *brief, uint32_t frame)
+{
+	char *whole = name_text(brief->kernels, frame, brief->options->style.names);
+	bool is_long = strlen(whole) > NAME_BYTES;
+	char *name = xasprintf("%.*s%s", NAME_BYTES, whole, is_long ? "..." : "");
+
+	free(whole);
+	return name;
+}
+
+static void read_kernel(const struct brief *brief, uint32_t node, const double *halves,
+			struct brief_kernel *item)
+{
+	const struct profile *profile = brief->kernels;
+	uint32_t frame = profile->nodes[node].frame;
+	double squares = 0;
+	double peak_s = fmax(util_min_flop_time_s(&brief->util, node),
+			     util_min_byte_time_s(&brief->util, node));
+
+	item->node = node;
+	item->stored = profile_text(profile, profile->frames[frame].name);
+	item->name = shown_name(brief, frame);
+	item->peak_ns = peak_s > 0 ? peak_s * 1e9 : NAN;
+	for (uint32_t k = profile->nodes[node].first_kernel; k; k = profile->kernels[k].next) {
+		const struct profile_kernel *kernel = &profile->kernels[k];
+
+		item->total_ns += (double)kernel->total_ns;
+		item->count += kernel->count;
+		squares += (double)kernel->count * variance_of(profile, kernel);
+	}
+	item->half_ns = sqrt(squares) * repeats_student_t(fmax(1, (double)item->count - 1));
+	item->recorded = item->count;
+	if (halves) {
+		item->half_ns = halves[node];
+		item->recorded = recorded_of(brief, node);
+	}
+}
+
+ARRAY_ORDER(by_time, struct brief_kernel,
+	    ORDER_OF(b->total_ns, a->total_ns) ?: ORDER_OF(a->node, b->node))
+
+static void read_kernels(struct brief *brief)
+{
+	const struct profile *profile = brief->kernels;
+	double *halves = estimates_halves(profile, false);
+
+	brief->items = xcalloc(profile->node_count, sizeof(*brief->items));
+	for (uint32_t i = 1; i < profile->node_count; i++) {
+		struct brief_kernel *item = &brief->items[brief->item_count];
+
+		if (!profile->nodes[i].first_kernel)
+			continue;
+		read_kernel(brief, i, halves, item);
+		brief->item_count++;
+		brief->total_ns += item->total_ns;
+		brief->launches += item->count;
+	}
+	ARRAY_SORT(brief->items, brief->item_count, by_time);
+	free(halves);
+}
 
 /* ------------------------------------------------------------------ commands */
 
@@ -79,8 +171,7 @@ static char *command_of(const struct brief *brief, const struct brief_claim *cla
 
 static void claim_fini(struct brief_claim *claim)
 {
-	free(claim->text);
-	free(claim->command);
+	FREE_ALL(claim->text, claim->command);
 }
 
 static enum brief_confidence judge(const struct brief_claim *claim)
@@ -150,9 +241,7 @@ static void find_claims(struct brief *brief)
 {
 	size_t kept = 0;
 
-	for (size_t r = 0; r < brief_rule_count; r++) {
-		const struct brief_rule *rule = &brief_rules[r];
-
+	for (const struct brief_rule *rule = brief_rules; rule->kind; rule++) {
 		if (rule->is_of_profile)
 			try_rule(brief, rule, NULL);
 		for (size_t i = 0; !rule->is_of_profile && i < brief->item_count; i++)
@@ -207,8 +296,7 @@ static void conclude(struct brief *brief)
 			xasprintf("most can be gained from: %s%s", first,
 				  claims[0].confidence == BRIEF_LOW ? ", with low confidence" : "");
 	}
-	free(first);
-	free(second);
+	FREE_ALL(first, second);
 }
 
 static void refuse(struct brief *brief, char *text)
@@ -263,7 +351,7 @@ int brief_init(struct brief *brief, struct profile *profile, const uint8_t *stat
 		return status;
 	metrics_init(&brief->metrics, brief->kernels);
 	util_init(&brief->util, &brief->metrics);
-	brief_read_kernels(brief);
+	read_kernels(brief);
 	find_claims(brief);
 	list_unknown(brief);
 	find_verdict(brief);
@@ -282,5 +370,4 @@ void brief_fini(struct brief *brief)
 	}
 	FREE_ALL(brief->items, brief->claims, brief->verdict_text);
 	profile_free(brief->kernels);
-	*brief = (struct brief){0};
 }

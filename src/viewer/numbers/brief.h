@@ -35,7 +35,6 @@ enum brief_confidence {
 	BRIEF_MEDIUM,
 	BRIEF_HIGH,
 };
-extern const char *const brief_words[]; /* by confidence */
 
 struct brief_claim {
 	const struct brief_rule *rule;
@@ -85,16 +84,11 @@ struct brief_rule {
 	const char *view; /* options of the command that shows it; the kernel's follow */
 };
 
-extern const struct brief_rule brief_rules[];
-extern const size_t brief_rule_count;
+extern const struct brief_rule brief_rules[]; /* the last has no kind */
 
 /* Release with brief_fini(), even after an error. */
 int brief_init(struct brief *brief, struct profile *profile, const uint8_t *state,
 	       const struct options *options, struct proton_error *err);
 void brief_fini(struct brief *brief);
-
-void brief_read_kernels(struct brief *brief);
-/* The longest kernel with this stored name; NULL: none. */
-const struct brief_kernel *brief_kernel_named(const struct brief *brief, const char *stored);
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/array.h"
 #include "model/ranks.h"
 #include "viewer/numbers/brief.h"
-#include "viewer/numbers/occupancy.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/numbers/source_causes.h"
 #include "viewer/numbers/warps_report.h"
@@ -32,6 +31,92 @@
 static double percent(double part, double whole)
 {
 	return whole > 0 ? 100 * part / whole : 0;
+}
+
+/* ------------------------------------------------------------------ occupancy */
+
+/*
+ * How many CTAs of a launch fit on a multiprocessor (NVIDIA), and why no more: limits are those of
+ * the table "Technical Specifications per Compute Capability" of the CUDA C++ Programming Guide.
+ */
+struct occupancy {
+	uint32_t ctas;     /* at the same time on a multiprocessor */
+	double share;      /* their warps, of the maximum */
+	const char *limit; /* "registers", "shared memory"; NULL: threads or CTAs */
+};
+
+#define WARP_THREADS 32u
+#define REGISTERS 65536u
+#define REGISTERS_OF_WARP 256u /* registers are given out in such portions */
+#define WARPS_TOGETHER 4u      /* and to as many warps at once */
+#define SHARED_PORTION 128u
+#define SHARED_OF_SYSTEM 1024u /* per CTA, from compute capability 8.0 on */
+
+struct limits {
+	const char *arch;
+	uint32_t threads;
+	uint32_t ctas;
+	uint32_t shared_kib;
+};
+
+static const struct limits limits_of_archs[] = {
+	{"70", 2048, 32, 96},   {"75", 1024, 16, 64},   {"80", 2048, 32, 164},
+	{"86", 1536, 16, 100},  {"87", 1536, 16, 164},  {"89", 1536, 24, 100},
+	{"90", 2048, 32, 228},  {"100", 2048, 32, 228}, {"103", 2048, 32, 228},
+	{"110", 1536, 24, 228}, {"120", 1536, 24, 100}, {"121", 1536, 24, 100},
+};
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+static uint64_t ctas_by_registers(const struct launch_config *config, uint64_t warps)
+{
+	uint64_t each =
+		round_up((uint64_t)config->registers_per_thread * WARP_THREADS, REGISTERS_OF_WARP);
+
+	return each ? REGISTERS / each / WARPS_TOGETHER * WARPS_TOGETHER / warps : UINT64_MAX;
+}
+
+static uint64_t ctas_by_shared(const struct launch_config *config, const struct limits *limits)
+{
+	uint64_t bytes = shared_bytes_of(config);
+
+	if (limits->shared_kib > 96)
+		bytes += SHARED_OF_SYSTEM;
+	return bytes ? (uint64_t)limits->shared_kib * 1024 / round_up(bytes, SHARED_PORTION)
+		     : UINT64_MAX;
+}
+
+/* False: the limits of the architecture ("90") are not known, or the launch cannot run there. */
+static bool occupancy_of(const char *arch, const struct launch_config *config,
+			 struct occupancy *out)
+{
+	uint64_t threads = (uint64_t)config->block[0] * config->block[1] * config->block[2];
+	uint64_t warps = round_up(threads, WARP_THREADS) / WARP_THREADS;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(limits_of_archs); i++) {
+		const struct limits *limits = &limits_of_archs[i];
+		uint64_t registers, shared, ctas;
+
+		if (strcmp(arch, limits->arch) != 0 || !threads || threads > limits->threads)
+			continue;
+		registers = ctas_by_registers(config, warps);
+		shared = ctas_by_shared(config, limits);
+		ctas = limits->threads / (warps * WARP_THREADS);
+		ctas = ctas < limits->ctas ? ctas : limits->ctas;
+		*out = (struct occupancy){0};
+		if (registers < ctas && registers <= shared)
+			out->limit = "registers";
+		else if (shared < ctas)
+			out->limit = "shared memory";
+		ctas = registers < ctas ? registers : ctas;
+		out->ctas = (uint32_t)(shared < ctas ? shared : ctas);
+		out->share = (double)(out->ctas * warps * WARP_THREADS) / limits->threads;
+		return out->ctas > 0;
+	}
+	return false;
 }
 
 /* ------------------------------------------------------------------ launch configurations */
@@ -383,7 +468,7 @@ static char *line_of(const struct source_report *report, const struct source_ker
 	source_code_init(&code, report, NULL);
 	source_causes_init(&causes, report, kernel, &code);
 	is_cause = source_causes_of_reason(&causes, reason, &cause, 1, &all) > 0;
-	source_causes_fini(&causes);
+	free(causes.items);
 	source_code_fini(&code);
 	if (!cause.file)
 		return xstrdup("mostly at a line that is not known");
@@ -391,11 +476,21 @@ static char *line_of(const struct source_report *report, const struct source_ker
 			 profile_text(report->profile, cause.file), cause.line);
 }
 
+/* The longest kernel of the name of this frame; NULL: none. */
+static const struct brief_kernel *kernel_of(const struct brief *brief, uint32_t frame)
+{
+	const char *stored = profile_text(brief->profile, brief->profile->frames[frame].name);
+
+	for (size_t i = 0; i < brief->item_count; i++)
+		if (strcmp(brief->items[i].stored, stored) == 0)
+			return &brief->items[i];
+	return NULL;
+}
+
 static bool claim_stall(const struct brief *brief, const struct source_report *report,
 			struct brief_claim *claim)
 {
 	const struct source_kernel *kernel = &report->kernels[0];
-	const struct profile *profile = report->profile;
 	uint32_t waits[SOURCE_REASONS_MAX];
 	const struct source_reason *reason;
 	double all = (double)kernel->samples.all;
@@ -404,8 +499,7 @@ static bool claim_stall(const struct brief *brief, const struct source_report *r
 	if (!source_waits(report, &kernel->samples, waits))
 		return false;
 	reason = &report->reasons[waits[0]];
-	claim->kernel = brief_kernel_named(
-		brief, profile_text(profile, profile->frames[kernel->frame].name));
+	claim->kernel = kernel_of(brief, kernel->frame);
 	claim->number = (double)kernel->samples.by_reason[waits[0]] / all;
 	/* Waiting for arithmetic is what a fast kernel does. */
 	if (!(claim->number >= STALL_MIN && claim->number <= 1) || !claim->kernel ||
@@ -464,7 +558,6 @@ static void frame_name(const struct brief *brief, uint32_t frame, char name[NAME
 static bool claim_path(const struct brief *brief, const struct warps_kernel *warps,
 		       struct brief_claim *claim)
 {
-	const struct profile *profile = brief->profile;
 	const struct warps_row *kernel = &warps->rows[0];
 	double path;
 	const struct warps_row *row = longest_of_path(warps, &path);
@@ -475,8 +568,7 @@ static bool claim_path(const struct brief *brief, const struct warps_kernel *war
 	claim->number = row->number[WARPS_NUMBER_PATH] / path;
 	if (!(claim->number >= PATH_MIN))
 		return false;
-	claim->kernel = brief_kernel_named(
-		brief, profile_text(profile, profile->frames[kernel->kernel].name));
+	claim->kernel = kernel_of(brief, kernel->kernel);
 	claim->count = (uint64_t)fmin(fmax(0, kernel->number[WARPS_NUMBER_SAMPLED_CTAS]), 1e18);
 	claim->gain_ns = claim->kernel ? claim->number * claim->kernel->total_ns : NAN;
 	frame_name(brief, kernel->kernel, name);
@@ -619,7 +711,6 @@ const struct brief_rule brief_rules[] = {
 	 "--top -m time/ms,count,util"},
 	{"dominant_kernel", "one kernel dominates", find_dominant, false, true, "ms", TIMES,
 	 "if it took no time at all", "--top"},
+	{0},
 };
 /* clang-format on */
-
-const size_t brief_rule_count = ARRAY_LENGTH(brief_rules);

@@ -11,7 +11,6 @@
 #include "base/message.h"
 #include "export/bounds.h"
 #include "model/merge.h"
-#include "viewer/numbers/compare_parts.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
@@ -24,7 +23,8 @@
 
 void comparison_begin(struct comparison *comparison, const struct options *options)
 {
-	*comparison = (struct comparison){.options = options};
+	*comparison = (struct comparison){.options = options,
+					  .is_exact = !output_is_for_users(&options->output)};
 	comparison->merge = sum_begin(&comparison->all);
 }
 
@@ -80,8 +80,10 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 		add_name(comparison, shown[i]);
 	for (size_t i = 0; i < options->query.threshold_count; i++)
 		add_name(comparison, options->query.thresholds[i].metric);
+	comparison->first_gate = comparison->name_count;
 	for (size_t i = 0; i < options->query.gate_count; i++)
 		add_name(comparison, options->query.gates[i].metric);
+	comparison->gate_end = comparison->name_count;
 	if (options->query.base)
 		add_rank_names(comparison, shown[0]);
 }
@@ -138,8 +140,7 @@ static bool has_twins(const struct profile *profile)
 			seen[number] = n + 1;
 		}
 	}
-	free(seen);
-	free(numbers);
+	FREE_ALL(seen, numbers);
 	return is_found;
 }
 
@@ -159,16 +160,14 @@ static struct profile *without_twins(struct profile *profile)
 static int derive_side(struct comparison *comparison, struct view *view,
 		       struct metric_column *columns, struct proton_error *err)
 {
-	struct derive derive;
 	int status = PROTON_OK;
 
-	derive_init(&derive, &view->metrics);
 	for (size_t i = 0; i < comparison->name_count && status == PROTON_OK; i++) {
 		struct compared_metric *metric = &comparison->metrics[i];
 		const struct metric_column *column = &columns[i];
 		struct proton_error missing;
 
-		if (derive_column(&derive, metric->name, &columns[i], &missing)) {
+		if (derive_column(&view->metrics, metric->name, &columns[i], &missing)) {
 			if (!comparison->first_error.text[0])
 				comparison->first_error = missing;
 			continue;
@@ -188,7 +187,6 @@ static int derive_side(struct comparison *comparison, struct view *view,
 		metric->source = xstrdup(column->source->label);
 		metric->divisor = column->divisor;
 	}
-	derive_fini(&derive);
 	return status;
 }
 
@@ -218,8 +216,13 @@ int comparison_add(struct comparison *comparison, struct profile *profile, compa
 	struct view view;
 	int status = derive_profile(comparison, profile, &view, &columns, err);
 
-	if (status == PROTON_OK)
-		use(comparison, &view, columns, context);
+	if (status == PROTON_OK) {
+		const struct merge_maps *maps = merge_tree(comparison->merge, view.profile);
+
+		if (!maps)
+			xgive_up();
+		use(comparison, &view, columns, maps->nodes, context);
+	}
 	for (size_t i = 0; columns && i < comparison->name_count; i++)
 		metric_column_fini(&columns[i]);
 	free(columns);
@@ -227,23 +230,11 @@ int comparison_add(struct comparison *comparison, struct profile *profile, compa
 	return status;
 }
 
-uint32_t *comparison_map(struct comparison *comparison, const struct profile *profile)
-{
-	uint32_t *copy = xcalloc(profile->node_count, sizeof(*copy));
-	const struct merge_maps *maps = merge_tree(comparison->merge, profile);
-
-	if (!maps)
-		xgive_up();
-	memcpy(copy, maps->nodes, profile->node_count * sizeof(*copy));
-	return copy;
-}
-
 int comparison_check_found(const struct comparison *comparison, struct proton_error *err)
 {
-	for (size_t i = 0; i < comparison_end_of_gates(comparison); i++) {
+	for (size_t i = 0; i < comparison->gate_end; i++) {
 		if (!comparison->metrics[i].label) {
-			if (err)
-				*err = comparison->first_error;
+			*err = comparison->first_error;
 			return PROTON_E_INVALID;
 		}
 	}
@@ -293,19 +284,14 @@ void comparison_take_union(struct comparison *comparison, struct view *view, siz
 	view->gate_count = comparison->options->query.gate_count;
 }
 
-bool comparison_is_exact(const struct comparison *comparison)
+void comparison_gate(const struct comparison *comparison, struct view *view, size_t name,
+		     const struct gate_numbers *numbers)
 {
-	return !output_is_for_users(&comparison->options->output);
-}
+	struct gate_numbers *gate = &view->gates[name - comparison->first_gate];
 
-size_t comparison_first_gate(const struct comparison *comparison)
-{
-	return comparison->shown_count + comparison->options->query.threshold_count;
-}
-
-size_t comparison_end_of_gates(const struct comparison *comparison)
-{
-	return comparison->name_count - comparison->rank_count;
+	*gate = *numbers;
+	gate->label = xstrdup(comparison->metrics[name].label);
+	gate->is_inclusive = comparison->metrics[name].is_inclusive;
 }
 
 /* ------------------------------------------------------------------ many */
@@ -320,11 +306,10 @@ struct tallies {
 
 /* Visits only the nodes of this file: the union of many files is large. */
 static void add_tallies(struct comparison *comparison, const struct view *view,
-			const struct metric_column *columns, void *context)
+			const struct metric_column *columns, const uint32_t *nodes, void *context)
 {
 	struct tallies *tallies = context;
 	const struct profile *profile = view->profile;
-	uint32_t *nodes = comparison_map(comparison, profile);
 	size_t names = comparison->name_count;
 	size_t before = tallies->node_count * names;
 	size_t after = comparison->all->node_count * names;
@@ -343,7 +328,6 @@ static void add_tallies(struct comparison *comparison, const struct view *view,
 				rank_row_add(&tallies->rows[nodes[n] * names + i], tallies->file,
 					     values[n]);
 	}
-	free(nodes);
 }
 
 /* Files without a node count as 0 for additive metrics. */
@@ -404,7 +388,7 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 	for (size_t n = 0; n < view->profile->node_count; n++) {
 		const struct rank_row *tally = &tallies->rows[n * comparison->name_count + name];
 		bool is_same = how == MERGE_SPREAD && tally->ranks && range_of(tally) == 0 &&
-			       !comparison_is_exact(comparison);
+			       !comparison->is_exact;
 
 		column->values[n] = is_same ? 0 : tally_value(tally, how);
 	}
@@ -449,15 +433,10 @@ static void show_tallies(struct comparison *comparison, struct view *view, struc
 	view->shown_count = view->column_count;
 	for (size_t i = comparison->shown_count; i < comparison->name_count; i++) {
 		const double *values = add_tally_column(comparison, view, tallies, i, judged);
-		size_t gate = i - comparison_first_gate(comparison);
 
-		if (i < comparison_first_gate(comparison))
-			continue;
-		view->gates[gate] = (struct gate_numbers){
-			.label = xstrdup(comparison->metrics[i].label),
-			.after = values,
-			.is_inclusive = comparison->metrics[i].is_inclusive,
-		};
+		if (i >= comparison->first_gate)
+			comparison_gate(comparison, view, i,
+					&(struct gate_numbers){.after = values});
 	}
 }
 

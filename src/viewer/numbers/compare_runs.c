@@ -10,7 +10,6 @@
 #include "base/message.h"
 #include "viewer/export/export_check.h"
 #include "viewer/numbers/compare.h"
-#include "viewer/numbers/compare_parts.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/numbers/why.h"
 #include "viewer/print/xalloc.h"
@@ -51,10 +50,9 @@ static void reserve_nodes(struct runs *runs, size_t count)
 }
 
 static void take_values(struct comparison *comparison, const struct view *view,
-			const struct metric_column *columns, void *context)
+			const struct metric_column *columns, const uint32_t *nodes, void *context)
 {
 	struct runs *runs = context;
-	uint32_t *nodes = comparison_map(comparison, view->profile);
 
 	reserve_nodes(runs, comparison->all->node_count);
 	for (size_t n = 0; n < view->profile->node_count; n++) {
@@ -67,7 +65,6 @@ static void take_values(struct comparison *comparison, const struct view *view,
 			     (struct run_value){nodes[n], (uint32_t)i, columns[i].values[n]});
 		}
 	}
-	free(nodes);
 	runs->job_count += view->profile->ranks != NULL;
 	runs->count++;
 }
@@ -223,7 +220,7 @@ static const enum change_column of_gate[] = {COLUMN_BEFORE, COLUMN_AFTER, COLUMN
 static void add_metric(const struct comparison *comparison, struct view *view, size_t name,
 		       struct runs *base, struct runs *file)
 {
-	bool is_for_programs = comparison_is_exact(comparison);
+	bool is_for_programs = comparison->is_exact;
 	bool has_runs = base->count > 1 || file->count > 1;
 	size_t count = !has_runs         ? COLUMNS_OF_ONE_RUN
 		       : is_for_programs ? COLUMNS_FOR_PROGRAMS
@@ -279,7 +276,7 @@ static double last_value(const struct comparison *comparison, const struct runs 
 static void add_ranks(const struct comparison *comparison, struct view *view,
 		      const struct runs *base, const struct runs *file)
 {
-	size_t names = comparison_end_of_gates(comparison);
+	size_t names = comparison->gate_end;
 	size_t count = view->profile->node_count;
 
 	if (!comparison->rank_count || base->job_count < base->count ||
@@ -324,9 +321,9 @@ static void add_standing(struct view *view, const struct runs *base, const struc
 static void add_hidden(const struct comparison *comparison, struct view *view,
 		       const struct runs *base, const struct runs *file)
 {
-	size_t gates = comparison_first_gate(comparison);
+	size_t gates = comparison->first_gate;
 
-	for (size_t i = comparison->shown_count; i < comparison_end_of_gates(comparison); i++) {
+	for (size_t i = comparison->shown_count; i < comparison->gate_end; i++) {
 		size_t count = i < gates ? 1 : COLUMNS_OF_GATE;
 		double *values[COLUMNS_OF_GATE];
 
@@ -344,14 +341,11 @@ static void add_hidden(const struct comparison *comparison, struct view *view,
 		}
 		if (i < gates)
 			continue;
-		view->gates[i - gates] = (struct gate_numbers){
-			.label = xstrdup(comparison->metrics[i].label),
-			.before = values[0],
-			.after = values[1],
-			.low = values[2],
-			.high = values[3],
-			.is_inclusive = comparison->metrics[i].is_inclusive,
-		};
+		comparison_gate(comparison, view, i,
+				&(struct gate_numbers){.before = values[0],
+						       .after = values[1],
+						       .low = values[2],
+						       .high = values[3]});
 	}
 }
 

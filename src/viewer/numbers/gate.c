@@ -8,26 +8,18 @@
 
 #include "base/array.h"
 #include "base/message.h"
+#include "base/slice.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/frame_names.h"
 
-static const char *skip_spaces(const char *text)
+static char *copy_trimmed(const char *text, size_t length)
 {
-	return text + strspn(text, " \t");
-}
+	struct slice trimmed = slice_trim((struct slice){text, length});
 
-static char *trimmed(const char *text, size_t length)
-{
-	while (length > 0 && (*text == ' ' || *text == '\t')) {
-		text++;
-		length--;
-	}
-	while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
-		length--;
-	return xstrndup(text, length);
+	return xstrndup(trimmed.at, trimmed.length);
 }
 
 static int refuse_gate(const struct gate *gate, struct proton_error *err)
@@ -62,7 +54,7 @@ static const char *parse_amount(struct gate *gate, const char *text)
 		end++;
 	}
 	gate->amount_text = xstrndup(text, (size_t)(end - text));
-	return skip_spaces(end);
+	return end + strspn(end, " \t");
 }
 
 /* "time > 3" would mean three nanoseconds. Percentages are the same in every unit. */
@@ -89,16 +81,17 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 	const char *rest;
 
 	*gate = (struct gate){.text = xstrdup(text)};
-	gate->metric = trimmed(text, length);
+	gate->metric = copy_trimmed(text, length);
 	if (!text[length] || !*gate->metric)
 		return refuse_gate(gate, err);
 	gate->is_above = text[length] == '>';
 	gate->is_equal_bad = text[length + 1] == '=';
-	rest = parse_amount(gate, skip_spaces(text + length + 1 + gate->is_equal_bad));
+	rest = text + length + 1 + gate->is_equal_bad;
+	rest = parse_amount(gate, rest + strspn(rest, " \t"));
 	if (!rest)
 		return refuse_gate(gate, err);
 	if (strncmp(rest, "in", 2) == 0 && (rest[2] == ' ' || rest[2] == '\t')) {
-		gate->pattern = trimmed(rest + 2, strlen(rest + 2));
+		gate->pattern = copy_trimmed(rest + 2, strlen(rest + 2));
 		rest = "";
 	}
 	if (*rest || (gate->pattern && !*gate->pattern))
@@ -124,7 +117,8 @@ double change_percent(double before, double after)
 	return 100 * (after - before) / fabs(before);
 }
 
-double gate_judged(const struct gate *gate, double before, double after)
+/* The number that the limit is compared with. */
+static double judged_of(const struct gate *gate, double before, double after)
 {
 	double change = difference_without_noise(after - before, fmax(fabs(before), fabs(after)));
 
@@ -157,8 +151,8 @@ static bool is_excused(const struct gate *gate, const struct gate_finding *findi
 static bool is_worse(const struct gate *gate, const struct gate_finding *a,
 		     const struct gate_finding *b)
 {
-	double left = gate_judged(gate, a->before, a->after);
-	double right = gate_judged(gate, b->before, b->after);
+	double left = judged_of(gate, a->before, a->after);
+	double right = judged_of(gate, b->before, b->after);
 
 	if (a->is_failed != b->is_failed)
 		return a->is_failed;
@@ -169,7 +163,7 @@ static void add_finding(struct gate_result *result, struct gate_finding *finding
 {
 	const struct gate *gate = result->gate;
 
-	if (is_value_bad(gate, gate_judged(gate, finding->before, finding->after))) {
+	if (is_value_bad(gate, judged_of(gate, finding->before, finding->after))) {
 		finding->is_noise = is_excused(gate, finding);
 		finding->is_failed = !finding->is_noise;
 	}
@@ -208,7 +202,7 @@ int gate_check(const struct gate *gate, const struct profile *profile, const uin
 			       "--fail-if \"%.100s\" compares with a baseline and requires --diff",
 			       gate->text);
 	if (gate->pattern) {
-		int status = filter_matches(profile, gate->pattern, &matches, err);
+		int status = filter_matches(profile, NULL, gate->pattern, &matches, err);
 
 		if (status)
 			return status;
@@ -276,7 +270,7 @@ static void report_finding(const struct gate_result *result, const struct profil
 			   const struct gate_finding *finding)
 {
 	const struct gate *gate = result->gate;
-	double judged = gate_judged(gate, finding->before, finding->after);
+	double judged = judged_of(gate, finding->before, finding->after);
 	char value[40];
 	char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
 	char change[200];

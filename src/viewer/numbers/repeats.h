@@ -51,10 +51,9 @@ enum verdict {
 
 extern const char *const verdict_words[];
 enum verdict verdict_of(double low, double high, bool is_time);
-/* True if a higher value of the metric means slower. */
 /* The difference of two values as large as `scale`; 0 if rounding alone can cause it. */
 double difference_without_noise(double difference, double scale);
-
+/* True if a higher value of the metric means slower. */
 bool verdict_is_time(const char *metric);
 
 #endif

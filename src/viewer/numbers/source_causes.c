@@ -229,10 +229,7 @@ static void add_function(struct source_causes *causes, const struct source_repor
 		add_lines(&function, &function.stalls[i], causes);
 	lines_close(&function.lines);
 	sass_causes_close(function.causes);
-	free(function.stalls);
-	free(function.parts);
-	free(function.issued);
-	free(function.sums);
+	FREE_ALL(function.stalls, function.parts, function.issued, function.sums);
 }
 
 /* A disassembler is not run for code without causes. */
@@ -269,11 +266,6 @@ void source_causes_init(struct source_causes *causes, const struct source_report
 				     sass_function(sass, profile_text(profile, name)));
 	}
 	merge_items(causes);
-}
-
-void source_causes_fini(struct source_causes *causes)
-{
-	free(causes->items);
 }
 
 uint64_t source_causes_of_line(const struct source_causes *causes, uint32_t file, uint32_t line)

@@ -21,7 +21,7 @@ struct source_cause {
 };
 
 struct source_causes {
-	struct source_cause *items; /* by cause, line and reason */
+	struct source_cause *items; /* by cause, line and reason; free() them */
 	size_t count, capacity;
 	uint64_t samples; /* in all contexts; 0: no causes are known */
 };
@@ -32,7 +32,6 @@ struct source_causes {
  */
 void source_causes_init(struct source_causes *causes, const struct source_report *report,
 			const struct source_kernel *kernel, struct source_code *code);
-void source_causes_fini(struct source_causes *causes);
 
 /* Samples that a line causes, with any reason. */
 uint64_t source_causes_of_line(const struct source_causes *causes, uint32_t file, uint32_t line);

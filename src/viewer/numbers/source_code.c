@@ -21,7 +21,7 @@ struct sass *source_code_sass(struct source_code *code, const struct profile_sam
 		return NULL;
 	if (!code->disassembled[object] && !code->has_failed[object] &&
 	    sass_open(samples->code_objects[object].bytes, samples->code_objects[object].length,
-		      &code->disassembled[object], &err)) {
+		      NULL, 0, &code->disassembled[object], &err)) {
 		code->has_failed[object] = true;
 		if (!code->is_quiet)
 			message_once("%s; only offsets of instructions are printed", err.text);

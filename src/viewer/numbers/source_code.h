@@ -6,8 +6,6 @@
 #include "model/samples.h"
 #include "viewer/numbers/source_lines.h"
 
-struct profile_function;
-struct profile_samples;
 struct sass;
 
 struct source_instruction {

@@ -194,10 +194,9 @@ static void make_kernels(struct collector *collector)
 
 		if (i < collector->count && entries[i - first].kernel == entries->kernel)
 			continue;
-		xreserve(&report->kernels, &capacity, report->kernel_count + 1,
-			 sizeof(*report->kernels));
-		kernel = &report->kernels[report->kernel_count++];
-		*kernel = (struct source_kernel){.frame = entries->kernel};
+		XADD(report->kernels, capacity, report->kernel_count,
+		     (struct source_kernel){.frame = entries->kernel});
+		kernel = &report->kernels[report->kernel_count - 1];
 		make_lines(collector, kernel, entries, i - first);
 		sort_lines(kernel);
 		first = i;
@@ -242,7 +241,7 @@ int source_report_init(struct source_report *report, struct profile *profile, co
 
 	*report = (struct source_report){.profile = profile};
 	if (kernel)
-		status = filter_matches(profile, kernel, &collector.is_wanted, err);
+		status = filter_matches(profile, NULL, kernel, &collector.is_wanted, err);
 	if (status)
 		return status;
 	find_metrics(&collector);

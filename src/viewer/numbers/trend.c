@@ -1,5 +1,5 @@
 /* A metric over many runs, for the history of a program. */
-#include "viewer/numbers/trend.h"
+#include "viewer/numbers/compare.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,12 +15,16 @@
 #include "viewer/query/view.h"
 #include "viewer/ranks/rank_job_input.h"
 
+struct run {
+	size_t unit; /* the input's */
+	double value;
+};
+
 struct trend {
 	const struct input *input;
 	const char *metric;
-	size_t *units; /* the input's, by run */
-	double *values;
-	size_t count, unit_capacity, value_capacity;
+	struct run *runs;
+	size_t count, capacity;
 	size_t found;                /* runs with the metric */
 	struct proton_error missing; /* about the first run without it */
 };
@@ -30,22 +34,17 @@ static int add_run(struct trend *trend, struct profile *profile, const struct op
 		   struct proton_error *err)
 {
 	struct metric_column column = {0};
-	struct derive derive;
 	struct proton_error missing = {0};
 	struct view view;
-	size_t count = trend->count;
 	int status = view_init(&view, profile, options, err);
 
 	if (status == PROTON_OK) {
-		derive_init(&derive, &view.metrics);
-		derive_column(&derive, trend->metric, &column, &missing);
-		derive_fini(&derive);
+		derive_column(&view.metrics, trend->metric, &column, &missing);
 		if (!trend->missing.text[0])
 			trend->missing = missing;
 		trend->found += column.values != NULL;
-		XADD(trend->units, trend->unit_capacity, count, trend->input->next - 1);
-		XADD(trend->values, trend->value_capacity, trend->count,
-		     column.values ? column.values[0] : NAN);
+		XADD(trend->runs, trend->capacity, trend->count,
+		     (struct run){trend->input->next - 1, column.values ? column.values[0] : NAN});
 	}
 	metric_column_fini(&column);
 	view_fini(&view);
@@ -59,8 +58,8 @@ static double median_before(const struct trend *trend, size_t run)
 	double median;
 
 	for (size_t i = 0; i < run; i++)
-		if (!isnan(trend->values[i]))
-			values[count++] = trend->values[i];
+		if (!isnan(trend->runs[i].value))
+			values[count++] = trend->runs[i].value;
 	median = repeats_of(values, count, 0).median;
 	free(values);
 	return median;
@@ -88,11 +87,12 @@ static void write_trend(const void *context, struct report *report)
 
 	report_begin(report, "rows", fields, ARRAY_LENGTH(fields));
 	for (size_t i = 0; i < trend->count; i++) {
+		const struct run *run = &trend->runs[i];
 		double median = median_before(trend, i);
 		const struct report_value values[] = {
-			VALUE_NUMBER(trend->values[i]), VALUE_NUMBER(median),
-			VALUE_NUMBER(change_percent(median, trend->values[i])),
-			VALUE_TEXT(trend->input->units[trend->units[i]].name)};
+			VALUE_NUMBER(run->value), VALUE_NUMBER(median),
+			VALUE_NUMBER(change_percent(median, run->value)),
+			VALUE_TEXT(trend->input->units[run->unit].name)};
 
 		report_row(report, values);
 	}
@@ -123,7 +123,7 @@ int trend_run(const struct options *options, struct input *input)
 	status = status != PROTON_OK || !trend.count || input_is_refused(input)
 			 ? EXIT_BAD
 			 : report_show(options, empty, write_trend, &trend);
-	FREE_ALL(trend.units, trend.values);
+	free(trend.runs);
 	profile_free(empty);
 	return status;
 }

@@ -33,7 +33,6 @@ void util_fini(struct util *util)
 {
 	free(util->peaks);
 	free(util->has_peaks);
-	*util = (struct util){0};
 }
 
 bool util_is_possible(const struct metrics *metrics)

@@ -171,9 +171,7 @@ void warps_report_init(struct warps_report *report, const struct profile *profil
 
 void warps_report_fini(struct warps_report *report)
 {
-	free(report->rows);
-	free(report->kernels);
-	*report = (struct warps_report){0};
+	FREE_ALL(report->rows, report->kernels);
 }
 
 double warps_of_role(const struct warps_kernel *kernel, const struct warps_row *role,

@@ -280,43 +280,39 @@ static char *launches_cause(const struct why *why, const struct why_kernel *kern
 }
 
 /* Sizes of three dimensions. */
-static char *size_text(const char *what, const uint32_t after[3], const uint32_t before[3])
+static void put_size(struct out *out, const char *what, const uint32_t after[3],
+		     const uint32_t before[3])
 {
-	if (memcmp(after, before, 3 * sizeof(*after)) == 0)
-		return xstrdup("");
-	return xasprintf(", %s %" PRIu32 "x%" PRIu32 "x%" PRIu32 ", before %" PRIu32 "x%" PRIu32
-			 "x%" PRIu32,
-			 what, after[0], after[1], after[2], before[0], before[1], before[2]);
+	if (memcmp(after, before, 3 * sizeof(*after)) != 0)
+		out_printf(out, ", %s %ux%ux%u, before %ux%ux%u", what, after[0], after[1],
+			   after[2], before[0], before[1], before[2]);
 }
 
-static char *number_text(const char *what, uint64_t after, uint64_t before)
+static void put_number(struct out *out, const char *what, uint64_t after, uint64_t before)
 {
-	if (after == before)
-		return xstrdup("");
-	return xasprintf(", %s %" PRIu64 ", before %" PRIu64, what, after, before);
+	if (after != before)
+		out_printf(out, ", %s %" PRIu64 ", before %" PRIu64, what, after, before);
 }
 
 static char *config_cause(const struct why *why, const struct why_kernel *kernel)
 {
 	const struct launch_config *before = &kernel->sides[WHY_BEFORE].config;
 	const struct launch_config *after = &kernel->sides[WHY_AFTER].config;
-	char *parts[4];
-	char *text = NULL;
+	struct out text;
+	size_t length;
 
 	(void)why;
 	/* A file of another program may not have it. */
 	if (!before->block[0] || !after->block[0] || memcmp(before, after, sizeof(*before)) == 0)
 		return NULL;
-	parts[0] = size_text("grid", after->grid, before->grid);
-	parts[1] = size_text("block", after->block, before->block);
-	parts[2] =
-		number_text("registers", after->registers_per_thread, before->registers_per_thread);
-	parts[3] = number_text("bytes of shared memory", shared_bytes_of(after),
-			       shared_bytes_of(before));
-	text = xasprintf("%s is launched in another way%s%s%s%s", kernel->name, parts[0], parts[1],
-			 parts[2], parts[3]);
-	FREE_ALL(parts[0], parts[1], parts[2], parts[3]);
-	return text;
+	out_init(&text, -1);
+	out_printf(&text, "%s is launched in another way", kernel->name);
+	put_size(&text, "grid", after->grid, before->grid);
+	put_size(&text, "block", after->block, before->block);
+	put_number(&text, "registers", after->registers_per_thread, before->registers_per_thread);
+	put_number(&text, "bytes of shared memory", shared_bytes_of(after),
+		   shared_bytes_of(before));
+	return out_take(&text, &length) ?: (xgive_up(), NULL);
 }
 
 static char *work_cause(const struct why *why, const struct why_kernel *kernel)

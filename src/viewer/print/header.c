@@ -7,13 +7,12 @@
 
 #include "model/ranks.h"
 #include "viewer/print/printable_text.h"
-#include "viewer/print/table_model.h"
+#include "viewer/print/printers.h"
 
-static void separate(struct out *out, const struct table_model *table, bool *has_any)
+static void separate(struct out *out, bool has_utf8)
 {
-	if (*has_any)
-		out_text(out, table->term.has_utf8 ? " · " : "; ");
-	*has_any = true;
+	if (out->length)
+		out_text(out, has_utf8 ? " · " : "; ");
 }
 
 static void write_seconds(struct out *out, double seconds)
@@ -28,10 +27,8 @@ static void write_seconds(struct out *out, double seconds)
 }
 
 /* Devices of the same type and name are combined: "CUDA 0-3 NVIDIA H200". */
-static void write_devices(struct out *out, const struct table_model *table, bool *has_any)
+static void write_devices(struct out *out, const struct profile *profile, bool has_utf8)
 {
-	const struct profile *profile = table->profile;
-
 	for (size_t i = 0; i < profile->device_count; i++) {
 		const struct row_device *device = &profile->devices[i];
 		const char *name = profile_text(profile, device->name);
@@ -44,7 +41,7 @@ static void write_devices(struct out *out, const struct table_model *table, bool
 		       profile->devices[last + 1].arch == device->arch &&
 		       profile->devices[last + 1].id == profile->devices[last].id + 1)
 			last++;
-		separate(out, table, has_any);
+		separate(out, has_utf8);
 		text_clean(out, profile_text(profile, device->type),
 			   strlen(profile_text(profile, device->type)));
 		out_printf(out, " %" PRIu32, device->id);
@@ -76,46 +73,40 @@ static double info_number(const struct profile *profile, const char *key)
 	return strtod(profile_info_text(profile, key), NULL);
 }
 
-void header_print(const struct table_model *table, struct out *out)
+/* A part of the line, if there is a text. */
+static void write_text(struct out *out, bool has_utf8, const char *before, const char *text)
 {
-	const struct profile *profile = table->profile;
+	if (!*text)
+		return;
+	separate(out, has_utf8);
+	out_text(out, before);
+	text_clean(out, text, strlen(text));
+}
+
+void header_write(struct out *out, const struct profile *profile, bool has_utf8)
+{
 	const char *command = profile_info_text(profile, "command");
-	const char *host = profile_info_text(profile, "host");
-	const char *windows = profile_info_text(profile, "windows");
 	double expected = info_number(profile, "pc_sampling_expected");
-	bool has_any = false;
 
 	/* Files of other programs contain only devices, which are not worth a header line. */
 	if (!*command && !profile->start_ns)
 		return;
-	paint(out, table, PAINT_FAINT, 0);
-	if (*command) {
-		separate(out, table, &has_any);
-		text_clean(out, command, strlen(command));
-	}
+	write_text(out, has_utf8, "", command);
 	if (profile->start_ns && profile->end_ns > profile->start_ns) {
-		separate(out, table, &has_any);
+		separate(out, has_utf8);
 		write_seconds(out, (double)(profile->end_ns - profile->start_ns) / 1e9);
 	}
-	write_devices(out, table, &has_any);
-	if (*host) {
-		separate(out, table, &has_any);
-		text_clean(out, host, strlen(host));
-	}
-	if (*windows) {
-		separate(out, table, &has_any);
-		out_text(out, "estimates from windows of ");
-		text_clean(out, windows, strlen(windows));
-	}
+	write_devices(out, profile, has_utf8);
+	write_text(out, has_utf8, "", profile_info_text(profile, "host"));
+	write_text(out, has_utf8, "estimates from windows of ",
+		   profile_info_text(profile, "windows"));
 	if (expected > 0) {
-		separate(out, table, &has_any);
+		separate(out, has_utf8);
 		out_printf(out, "%.1f %% of the expected PC samples",
 			   100 * info_number(profile, "pc_sampling_received") / expected);
 	}
 	if (profile->start_ns) {
-		separate(out, table, &has_any);
+		separate(out, has_utf8);
 		write_start(out, profile->start_ns);
 	}
-	unpaint(out, table, PAINT_FAINT, 0);
-	out_byte(out, '\n');
 }

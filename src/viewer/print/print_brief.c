@@ -4,10 +4,13 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "viewer/print/print_kernels.h"
 #include "viewer/print/printable_text.h"
+#include "viewer/print/printers.h"
 
 #define CLAIMS_MAX 8u /* four lines each */
+
+static const char *const confidences[] = {
+	[BRIEF_LOW] = "low", [BRIEF_MEDIUM] = "medium", [BRIEF_HIGH] = "high"};
 
 /* Names are not Markdown. */
 static void put_text(struct report *report, const char *text)
@@ -34,7 +37,7 @@ static void put_claim(struct report *report, const struct brief_claim *claim, si
 
 	out_printf(report->out, "%zu. ", number);
 	put_text(report, claim->text);
-	out_printf(report->out, " (confidence: %s)\n%s%.4g %s", brief_words[claim->confidence],
+	out_printf(report->out, " (confidence: %s)\n%s%.4g %s", confidences[claim->confidence],
 		   item, claim->number, rule->unit);
 	if (isnan(claim->half))
 		out_text(report->out, " (interval not known)");
@@ -100,7 +103,7 @@ static void write_claim(const struct brief_claim *claim, struct report *report)
 		VALUE_TEXT(claim->rule->counted),
 		VALUE_NUMBER(claim->gain_ns / 1e6),
 		VALUE_TEXT(claim->rule->assumption),
-		VALUE_TEXT(brief_words[claim->confidence]),
+		VALUE_TEXT(confidences[claim->confidence]),
 		VALUE_TEXT(claim->command),
 	};
 

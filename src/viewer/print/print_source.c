@@ -2,10 +2,11 @@
  * --source: per kernel the causes of its waiting, then its lines with samples, share and frequent
  * stall reasons. A line counts the samples of the code that is inlined there.
  */
-#include "viewer/print/print_kernels.h"
+#include "viewer/print/printers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/message.h"
@@ -42,6 +43,15 @@ struct printer {
 	struct out *out;
 	struct out text;
 };
+
+/* Printable text, until the next one. */
+static const char *clean(struct printer *printer, const char *text)
+{
+	printer->text.length = 0;
+	text_clean(&printer->text, text, strlen(text));
+	out_byte(&printer->text, '\0');
+	return printer->text.errnum ? "" : printer->text.bytes;
+}
 
 static double percent_of(uint64_t part, uint64_t whole)
 {
@@ -83,11 +93,9 @@ static void put_causes(struct printer *printer, uint32_t reason, const struct so
 			break;
 		out_text(printer->out, i ? ", " : ", caused by ");
 		if (causes[i].file)
-			text_clean(printer->out, file, strlen(file));
+			out_printf(printer->out, "%s:%u", clean(printer, file), causes[i].line);
 		else
 			out_text(printer->out, "code without a line");
-		if (causes[i].file)
-			out_printf(printer->out, ":%u", causes[i].line);
 		out_printf(printer->out, " (%.0f %%)", percent);
 		shared += causes[i].shared;
 	}
@@ -101,20 +109,13 @@ static void put_wait(struct printer *printer, const struct source_kernel *kernel
 	const struct source_reason *row = &printer->report->reasons[reason];
 	const struct source_line *line = source_hottest(kernel, reason);
 
-	text_clean(printer->out, row->name, strlen(row->name));
-	out_printf(printer->out, " %.0f %%",
-		   percent_of(kernel->samples.by_reason[reason], kernel->samples.all));
-	if (row->known || line)
-		out_text(printer->out, ":");
-	if (row->known)
-		out_printf(printer->out, " %s", row->known->words);
-	if (line) {
-		const char *file = basename(file_name(printer->report, line));
-
-		out_text(printer->out, " at ");
-		text_clean(printer->out, file, strlen(file));
-		out_printf(printer->out, ":%u", line->line);
-	}
+	out_printf(printer->out, "%s %.0f %%%s%s%s", clean(printer, row->name),
+		   percent_of(kernel->samples.by_reason[reason], kernel->samples.all),
+		   row->known || line ? ":" : "", row->known ? " " : "",
+		   row->known ? row->known->words : "");
+	if (line)
+		out_printf(printer->out, " at %s:%u",
+			   clean(printer, basename(file_name(printer->report, line))), line->line);
 	put_causes(printer, reason, line);
 }
 
@@ -270,10 +271,8 @@ static void print_code(struct printer *printer, const struct source_line *line)
 				   item->offset);
 		else
 			out_printf(printer->out, "  %6s    0x%04x", "", item->offset);
-		if (item->text) {
-			out_text(printer->out, "  ");
-			text_clean(printer->out, item->text, strlen(item->text));
-		}
+		if (item->text)
+			out_printf(printer->out, "  %s", clean(printer, item->text));
 		out_byte(printer->out, '\n');
 	}
 }
@@ -310,11 +309,10 @@ static size_t print_file(struct printer *printer, size_t first)
 	if (file) {
 		if (printer->options->style.format != NAME_FULL)
 			name = basename(name);
-		out_byte(printer->out, '\n');
-		text_clean(printer->out, name, strlen(name));
-		if (source && source->is_left_out)
-			out_text(printer->out, ": the file was too large for its text to be kept");
-		out_byte(printer->out, '\n');
+		out_printf(printer->out, "\n%s%s\n", clean(printer, name),
+			   source && source->is_left_out
+				   ? ": the file was too large for its text to be kept"
+				   : "");
 	}
 	for (i = first; i < kernel->line_count && lines[i].file == file; i++) {
 		if (printer->out->errnum)
@@ -577,7 +575,7 @@ static void write_kernel(struct printer *printer, const struct source_kernel *ke
 	else
 		json_kernel(&report->json, printer, kernel);
 	source_code_fini(&printer->code);
-	source_causes_fini(&printer->causes);
+	free(printer->causes.items);
 	printer->causes = (struct source_causes){0};
 }
 

@@ -19,7 +19,7 @@
 #include "base/array.h"
 #include "viewer/print/number_format.h"
 #include "viewer/print/printable_text.h"
-#include "viewer/print/table_model.h"
+#include "viewer/print/printers.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/hiding.h"
@@ -32,21 +32,42 @@
 #define MORE_BYTES 32
 #define TEXT_COLUMNS_MAX 32 /* of a text column on a terminal */
 
-struct layout {
+/*
+ * Colors by share of the first column, which highlight the hot path. Only the terminal's own
+ * sixteen colors are used, because they suit its background.
+ */
+enum paint {
+	PAINT_BANDS = 5, /* the colors before it, the largest share first */
+	PAINT_HEADER = PAINT_BANDS,
+	PAINT_FAINT,
+	PAINT_NONE,
+};
+
+static const char *const escapes[] = {
+	"\033[1;31m", /* bold red */
+	"\033[33m",   /* yellow */
+	"\033[32m",   /* green */
+	"",
+	"\033[2m", /* faint */
+	[PAINT_HEADER] = "\033[1m",
+	[PAINT_FAINT] = "\033[2m",
+	[PAINT_NONE] = "",
+};
+static const double min_percents[PAINT_BANDS] = {50, 25, 10, 1, -INFINITY};
+
+struct printer {
+	const struct view *view;
+	struct view fitted; /* target of `view`: only the columns that fit */
+	size_t dropped;     /* columns omitted */
+	struct out *out;
 	struct number_format *styles; /* per column */
 	size_t *widths;
 	size_t numbers_columns; /* all columns with their gaps */
 	size_t levels;          /* maximum indentation */
-};
-
-struct printer {
-	const struct table_model *table;
-	struct table_model fitted; /* target of `table`: only the columns that fit */
-	size_t dropped;            /* columns omitted */
-	struct out *out;
-	struct layout layout;
-	struct bands bands;
-	struct out scratch; /* a stored name, then its cleaned text */
+	double whole;           /* 100 % of the bands */
+	bool is_of_root;        /* the whole is the value of the root; else the largest value */
+	bool is_of_sum;         /* the whole is the sum over all nodes */
+	struct out scratch;     /* a stored name, then its cleaned text */
 	struct out cleaned;
 	bool *continues; /* per level: a sibling follows below */
 };
@@ -66,15 +87,58 @@ static const struct drawing drawings[2] = {
 
 static const struct drawing *drawing_of(const struct printer *printer)
 {
-	return &drawings[printer->table->term.has_utf8];
+	return &drawings[printer->view->term.has_utf8];
 }
+
+/* ------------------------------------------------------------------ colors */
+
+/* Text until unpaint() is painted; without color both do nothing. */
+static void paint(struct printer *printer, size_t paint)
+{
+	out_text(printer->out, printer->view->term.has_color ? escapes[paint] : "");
+}
+
+static void unpaint(struct printer *printer, size_t paint)
+{
+	out_text(printer->out, printer->view->term.has_color && *escapes[paint] ? "\033[0m" : "");
+}
+
+static void find_whole(struct printer *printer)
+{
+	const struct metric_column *column = &printer->view->columns[0];
+	size_t count = printer->view->profile->node_count;
+
+	if (!column->values)
+		return;
+	printer->is_of_root = column->is_additive && column->is_inclusive;
+	printer->is_of_sum = column->is_additive && !column->is_inclusive;
+	if (column->is_additive)
+		printer->whole = metric_column_whole(column, count);
+	for (size_t i = 0; !column->is_additive && i < count; i++)
+		if (isfinite(column->values[i]) && column->values[i] > printer->whole)
+			printer->whole = column->values[i];
+}
+
+static size_t band_of(const struct printer *printer, double value)
+{
+	size_t band = 0;
+
+	/* A share of zero is neither hot nor cold. */
+	if (!isfinite(value) || !(printer->whole > 0))
+		return PAINT_BANDS - 2;
+	while (band < PAINT_BANDS - 1 && 100 * value / printer->whole < min_percents[band])
+		band++;
+	return band;
+}
+
+/* ------------------------------------------------------------------ columns */
 
 /* The value of a text metric, cleaned; "-" if the node has none. */
 static void value_text(struct printer *printer, const struct metric_column *column, uint32_t node)
 {
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
-	table_text(&printer->scratch, printer->table, column, node);
+	table_text(&printer->scratch, printer->view, column, node);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
 	if (printer->cleaned.length == 0)
 		out_byte(&printer->cleaned, column->words ? ' ' : '-');
@@ -82,20 +146,20 @@ static void value_text(struct printer *printer, const struct metric_column *colu
 
 static size_t text_column_width(struct printer *printer, const struct metric_column *column)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	size_t widest = 1;
 
-	for (size_t i = 0; i < table->profile->node_count; i++) {
+	for (size_t i = 0; i < view->profile->node_count; i++) {
 		size_t columns;
 
-		if (table->state[i] != NODE_SHOWN)
+		if (view->state[i] != NODE_SHOWN)
 			continue;
 		value_text(printer, column, (uint32_t)i);
 		columns = text_columns(printer->cleaned.bytes, printer->cleaned.length);
 		if (columns > widest)
 			widest = columns;
 	}
-	if (table->term.is_tty && widest > TEXT_COLUMNS_MAX)
+	if (view->term.is_tty && widest > TEXT_COLUMNS_MAX)
 		widest = TEXT_COLUMNS_MAX;
 	return widest;
 }
@@ -103,17 +167,17 @@ static size_t text_column_width(struct printer *printer, const struct metric_col
 static size_t number_column_width(const struct printer *printer, const struct metric_column *column,
 				  struct number_format *style_out)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	char text[NUMBER_FORMAT_BYTES];
 	double largest = 0;
 	double smallest = 0;
 	size_t widest = 1;
 	bool has_tiny = false;
 
-	for (size_t i = 0; i < table->profile->node_count; i++) {
+	for (size_t i = 0; i < view->profile->node_count; i++) {
 		double value = column->values[i];
 
-		if (table->state[i] != NODE_SHOWN || !isfinite(value))
+		if (view->state[i] != NODE_SHOWN || !isfinite(value))
 			continue;
 		if (value > largest)
 			largest = value;
@@ -122,8 +186,8 @@ static size_t number_column_width(const struct printer *printer, const struct me
 	}
 	*style_out =
 		number_format_for(largest > -smallest ? largest : -smallest, column->exact != NULL);
-	for (size_t i = 0; i < table->profile->node_count && !has_tiny; i++)
-		has_tiny = table->state[i] == NODE_SHOWN && column->values[i] != 0 &&
+	for (size_t i = 0; i < view->profile->node_count && !has_tiny; i++)
+		has_tiny = view->state[i] == NODE_SHOWN && column->values[i] != 0 &&
 			   fabs(column->values[i]) < style_out->tiny;
 	if (has_tiny)
 		widest = number_format_write(text, *style_out, smallest < 0 ? -1e-100 : 1e-100);
@@ -139,49 +203,47 @@ static size_t number_column_width(const struct printer *printer, const struct me
 /* With default columns: omits the last ones if they would leave no space for names. */
 static void drop_columns(struct printer *printer)
 {
-	struct table_model *table = &printer->fitted;
-	struct layout *layout = &printer->layout;
-	size_t space = table->term.columns;
+	struct view *view = &printer->fitted;
+	size_t space = view->term.columns;
 
-	while (table->is_default && table->term.is_tty && table->column_count > 1 &&
-	       layout->numbers_columns + NAME_COLUMNS_MIN > space) {
-		table->column_count--;
+	while (view->is_default && view->term.is_tty && view->shown_count > 1 &&
+	       printer->numbers_columns + NAME_COLUMNS_MIN > space) {
+		view->shown_count--;
 		printer->dropped++;
-		layout->numbers_columns -= layout->widths[table->column_count] + GAP_COLUMNS;
+		printer->numbers_columns -= printer->widths[view->shown_count] + GAP_COLUMNS;
 	}
 }
 
 static void lay_out(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
-	struct layout *layout = &printer->layout;
+	const struct view *view = printer->view;
 	size_t space;
 
-	layout->styles = xcalloc(table->column_count, sizeof(*layout->styles));
-	layout->widths = xcalloc(table->column_count, sizeof(*layout->widths));
-	for (size_t c = 0; c < table->column_count; c++) {
-		const struct metric_column *column = &table->columns[c];
+	printer->styles = xcalloc(view->shown_count, sizeof(*printer->styles));
+	printer->widths = xcalloc(view->shown_count, sizeof(*printer->widths));
+	for (size_t c = 0; c < view->shown_count; c++) {
+		const struct metric_column *column = &view->columns[c];
 		size_t header = text_columns(column->name, strlen(column->name));
 
-		layout->widths[c] =
-			column->values ? number_column_width(printer, column, &layout->styles[c])
+		printer->widths[c] =
+			column->values ? number_column_width(printer, column, &printer->styles[c])
 				       : text_column_width(printer, column);
-		if (layout->widths[c] < header)
-			layout->widths[c] = header;
-		layout->numbers_columns += layout->widths[c] + GAP_COLUMNS;
+		if (printer->widths[c] < header)
+			printer->widths[c] = header;
+		printer->numbers_columns += printer->widths[c] + GAP_COLUMNS;
 	}
 	drop_columns(printer);
-	layout->levels = LEVELS_WITHOUT_TERMINAL;
-	if (table->term.is_tty) {
-		space = layout->numbers_columns + NAME_COLUMNS_MIN;
-		space = table->term.columns > space ? table->term.columns - space : 0;
-		layout->levels = space / LEVEL_COLUMNS + 1;
+	printer->levels = LEVELS_WITHOUT_TERMINAL;
+	if (view->term.is_tty) {
+		space = printer->numbers_columns + NAME_COLUMNS_MIN;
+		space = view->term.columns > space ? view->term.columns - space : 0;
+		printer->levels = space / LEVEL_COLUMNS + 1;
 	}
 }
 
 static void print_cell(struct printer *printer, size_t c, const char *text, size_t length)
 {
-	size_t width = printer->layout.widths[c];
+	size_t width = printer->widths[c];
 	size_t columns = text_columns(text, length);
 
 	if (columns <= width)
@@ -191,11 +253,11 @@ static void print_cell(struct printer *printer, size_t c, const char *text, size
 
 static void print_header(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 
-	paint(printer->out, table, PAINT_HEADER, 0);
-	for (size_t c = 0; c < table->column_count; c++) {
-		const char *name = table->columns[c].name;
+	paint(printer, PAINT_HEADER);
+	for (size_t c = 0; c < view->shown_count; c++) {
+		const char *name = view->columns[c].name;
 
 		printer->cleaned.length = 0;
 		text_clean(&printer->cleaned, name, strlen(name));
@@ -203,30 +265,30 @@ static void print_header(struct printer *printer)
 		text_pad(printer->out, GAP_COLUMNS);
 	}
 	out_text(printer->out, "frame");
-	unpaint(printer->out, table, PAINT_HEADER, 0);
+	unpaint(printer, PAINT_HEADER);
 	out_byte(printer->out, '\n');
 }
 
 static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	char text[NUMBER_FORMAT_BYTES];
 
-	for (size_t c = 0; c < table->column_count; c++) {
-		const struct metric_column *column = &table->columns[c];
+	for (size_t c = 0; c < view->shown_count; c++) {
+		const struct metric_column *column = &view->columns[c];
 
 		if (c == 0)
-			paint(printer->out, table, PAINT_BAND, band);
+			paint(printer, band);
 		if (column->values) {
-			size_t length = number_format_write(text, printer->layout.styles[c],
-							    column->values[node]);
+			size_t length =
+				number_format_write(text, printer->styles[c], column->values[node]);
 			print_cell(printer, c, text, length);
 		} else {
 			value_text(printer, column, node);
 			print_cell(printer, c, printer->cleaned.bytes, printer->cleaned.length);
 		}
 		if (c == 0)
-			unpaint(printer->out, table, PAINT_BAND, band);
+			unpaint(printer, band);
 		text_pad(printer->out, GAP_COLUMNS);
 	}
 }
@@ -235,12 +297,12 @@ static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 static size_t print_branches(struct printer *printer, const struct walk_step *step)
 {
 	const struct drawing *drawing = drawing_of(printer);
-	size_t levels = step->level < printer->layout.levels ? step->level : printer->layout.levels;
+	size_t levels = step->level < printer->levels ? step->level : printer->levels;
 	size_t columns = levels * LEVEL_COLUMNS;
 
-	if (step->level == 0 || printer->table->is_flat)
+	if (step->level == 0 || printer->view->is_flat)
 		return 0;
-	paint(printer->out, printer->table, PAINT_FAINT, 0);
+	paint(printer, PAINT_FAINT);
 	for (size_t i = 1; i < levels; i++)
 		out_text(printer->out, printer->continues[i] ? drawing->through : "   ");
 	out_text(printer->out, step->is_last ? drawing->last : drawing->branch);
@@ -253,8 +315,8 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 		out_byte(printer->out, ' ');
 		columns += length + 1;
 	}
-	unpaint(printer->out, printer->table, PAINT_FAINT, 0);
-	if (step->level < printer->layout.levels)
+	unpaint(printer, PAINT_FAINT);
+	if (step->level < printer->levels)
 		printer->continues[step->level] = !step->is_last;
 	return columns;
 }
@@ -270,17 +332,17 @@ static void print_more(struct printer *printer, uint32_t more)
 	char text[MORE_BYTES];
 	size_t length = more_text(text, more);
 
-	paint(printer->out, printer->table, PAINT_FAINT, 0);
+	paint(printer, PAINT_FAINT);
 	out_bytes(printer->out, text, length);
-	unpaint(printer->out, printer->table, PAINT_FAINT, 0);
+	unpaint(printer, PAINT_FAINT);
 }
 
 /* Columns left for a name on a terminal. */
 static size_t name_columns(const struct printer *printer, const struct walk_step *step,
 			   size_t branches)
 {
-	size_t columns = printer->table->term.columns;
-	size_t taken = printer->layout.numbers_columns + branches;
+	size_t columns = printer->view->term.columns;
+	size_t taken = printer->numbers_columns + branches;
 	char text[MORE_BYTES];
 
 	if (columns == 0)
@@ -290,21 +352,27 @@ static size_t name_columns(const struct printer *printer, const struct walk_step
 	return columns > taken + NAME_COLUMNS_MIN / 2 ? columns - taken : NAME_COLUMNS_MIN / 2;
 }
 
-static void print_name(struct printer *printer, const struct walk_step *step, size_t columns,
-		       size_t band)
+/* Prints the name of a node, which stays in `cleaned`. */
+static void put_name(struct printer *printer, uint32_t node, size_t columns)
 {
-	const struct table_model *table = printer->table;
-	uint32_t frame = table->profile->nodes[step->node].frame;
+	const struct view *view = printer->view;
+	uint32_t frame = view->profile->nodes[node].frame;
 
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
-	name_write_styled(&printer->scratch, table->profile, frame, table->format, table->names);
+	name_write_styled(&printer->scratch, view->profile, frame, view->format, view->names);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
-	paint(printer->out, table, PAINT_BAND, band);
-	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length,
-		     name_columns(printer, step, columns), drawing_of(printer)->ellipsis,
-		     table->profile->frames[frame].kind == FRAME_SOURCE);
-	unpaint(printer->out, table, PAINT_BAND, band);
+	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, columns,
+		     drawing_of(printer)->ellipsis,
+		     view->profile->frames[frame].kind == FRAME_SOURCE);
+}
+
+static void print_name(struct printer *printer, const struct walk_step *step, size_t columns,
+		       size_t band)
+{
+	paint(printer, band);
+	put_name(printer, step->node, name_columns(printer, step, columns));
+	unpaint(printer, band);
 	if (step->more) {
 		out_byte(printer->out, ' ');
 		print_more(printer, step->more);
@@ -313,12 +381,11 @@ static void print_name(struct printer *printer, const struct walk_step *step, si
 
 static void print_step(struct printer *printer, const struct walk_step *step)
 {
-	const struct metric_column *first = &printer->table->columns[0];
-	size_t band = first->values ? band_of(&printer->bands, first->values[step->node])
-				    : PAINT_NO_BAND;
+	const struct metric_column *first = &printer->view->columns[0];
+	size_t band = first->values ? band_of(printer, first->values[step->node]) : PAINT_NONE;
 
 	if (step->is_more) {
-		text_pad(printer->out, printer->layout.numbers_columns);
+		text_pad(printer->out, printer->numbers_columns);
 		print_branches(printer, step);
 		print_more(printer, step->more);
 	} else {
@@ -331,16 +398,16 @@ static void print_step(struct printer *printer, const struct walk_step *step)
 /* "inclusive: a, b" if there are any. */
 static bool print_scope(struct printer *printer, bool is_inclusive)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 	bool has_any = false;
 
-	for (size_t c = 0; c < table->column_count; c++) {
-		if (table->columns[c].is_inclusive != is_inclusive)
+	for (size_t c = 0; c < view->shown_count; c++) {
+		if (view->columns[c].is_inclusive != is_inclusive)
 			continue;
 		out_text(printer->out, has_any        ? ", "
 				       : is_inclusive ? "inclusive: "
 						      : "exclusive: ");
-		text_clean(printer->out, table->columns[c].name, strlen(table->columns[c].name));
+		text_clean(printer->out, view->columns[c].name, strlen(view->columns[c].name));
 		has_any = true;
 	}
 	return has_any;
@@ -349,21 +416,19 @@ static bool print_scope(struct printer *printer, bool is_inclusive)
 /* The legend of the colors. */
 static void print_shares(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
-
-	paint(printer->out, table, PAINT_FAINT, 0);
-	out_text(printer->out, printer->bands.is_of_root  ? "share of the root:"
-			       : printer->bands.is_of_sum ? "share of the sum:"
-							  : "share of the largest:");
-	unpaint(printer->out, table, PAINT_FAINT, 0);
+	paint(printer, PAINT_FAINT);
+	out_text(printer->out, printer->is_of_root  ? "share of the root:"
+			       : printer->is_of_sum ? "share of the sum:"
+						    : "share of the largest:");
+	unpaint(printer, PAINT_FAINT);
 	for (size_t band = 0; band < PAINT_BANDS; band++) {
 		out_byte(printer->out, ' ');
-		paint(printer->out, table, PAINT_BAND, band);
+		paint(printer, band);
 		if (band + 1 < PAINT_BANDS)
-			out_printf(printer->out, ">=%g%%", band_min_percent(band));
+			out_printf(printer->out, ">=%g%%", min_percents[band]);
 		else
-			out_printf(printer->out, "<%g%%", band_min_percent(band - 1));
-		unpaint(printer->out, table, PAINT_BAND, band);
+			out_printf(printer->out, "<%g%%", min_percents[band - 1]);
+		unpaint(printer, band);
 	}
 	out_byte(printer->out, '\n');
 }
@@ -371,12 +436,12 @@ static void print_shares(struct printer *printer)
 /* "1234 more frames, 5.6 % of time/ms; show them with --all" */
 static void print_cut(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
-	const struct table_cut *cut = &table->cut;
+	const struct view *view = printer->view;
+	const struct view_cut *cut = &view->cut;
 
 	out_printf(printer->out, "%zu more frame%s", cut->frames, cut->frames > 1 ? "s" : "");
 	if (!isnan(cut->percent)) {
-		const char *name = table->columns[table->sort_column].name;
+		const char *name = view->columns[view->sort_column].name;
 		char text[NUMBER_FORMAT_BYTES];
 		size_t length = number_format_write(
 			text, (struct number_format){.decimals = 2, .tiny = 0.005}, cut->percent);
@@ -391,36 +456,36 @@ static void print_cut(struct printer *printer)
 
 static void print_legend(struct printer *printer)
 {
-	const struct table_model *table = printer->table;
-	const struct metric_column *first = &table->columns[table->sort_column];
+	const struct view *view = printer->view;
+	const struct metric_column *first = &view->columns[view->sort_column];
 	const char *separator = drawing_of(printer)->separator;
 
 	out_byte(printer->out, '\n');
-	paint(printer->out, table, PAINT_FAINT, 0);
+	paint(printer, PAINT_FAINT);
 	if (print_scope(printer, true))
 		out_text(printer->out, separator);
 	if (print_scope(printer, false))
 		out_text(printer->out, separator);
 	if (first->values) {
 		out_text(printer->out,
-			 table->by_magnitude ? "sorted by the magnitude of " : "sorted by ");
+			 view->by_magnitude ? "sorted by the magnitude of " : "sorted by ");
 		text_clean(printer->out, first->name, strlen(first->name));
 	} else {
 		out_text(printer->out, "in file order");
 	}
-	if (table->base_runs > 1 || table->runs > 1)
-		out_printf(printer->out, "%smeans of %zu and %zu runs", separator, table->base_runs,
-			   table->runs);
+	if (view->base_runs > 1 || view->runs > 1)
+		out_printf(printer->out, "%smeans of %zu and %zu runs", separator, view->base_runs,
+			   view->runs);
 	if (printer->dropped)
 		out_printf(printer->out, "%s%zu more columns with a wider terminal or -m",
 			   separator, printer->dropped);
 	if (hiding_is_unasked())
 		out_printf(printer->out, "%slines of libraries hidden (--frames all)", separator);
-	unpaint(printer->out, table, PAINT_FAINT, 0);
+	unpaint(printer, PAINT_FAINT);
 	out_byte(printer->out, '\n');
-	if (table->term.has_color && table->columns[0].values)
+	if (view->term.has_color && view->columns[0].values)
 		print_shares(printer);
-	if (table->cut.frames)
+	if (view->cut.frames)
 		print_cut(printer);
 }
 
@@ -428,54 +493,56 @@ typedef void print_step_fn(struct printer *printer, const struct walk_step *step
 
 static void print_rows(struct printer *printer, print_step_fn *print)
 {
-	const struct table_model *table = printer->table;
 	struct walk_step step;
 	struct walk walk;
-	size_t row_count = 0;
 
-	walk_init(&walk, table);
-	while (!printer->out->errnum && walk_next(&walk, &step)) {
-		if (table->is_flat && step.level == 0)
-			continue;
-		if (table->is_flat && table->rows && row_count++ == table->rows) {
-			step.is_more = true;
-			step.more = (uint32_t)walk.stack_count + 1;
-			print(printer, &step);
-			break;
-		}
+	walk_init(&walk, printer->view);
+	while (!printer->out->errnum && walk_next(&walk, &step))
 		print(printer, &step);
-	}
 	walk_fini(&walk);
 }
 
-static void printer_init(struct printer *printer, const struct table_model *table, struct out *out)
+static void printer_init(struct printer *printer, const struct view *view, struct out *out)
 {
-	*printer = (struct printer){.fitted = *table, .out = out};
-	printer->table = &printer->fitted;
+	*printer = (struct printer){.fitted = *view, .out = out};
+	printer->view = &printer->fitted;
 	out_init(&printer->scratch, -1);
 	out_init(&printer->cleaned, -1);
-	printer->bands = bands_of(table);
+	find_whole(printer);
 	lay_out(printer);
-	printer->continues = xcalloc(printer->layout.levels + 1, sizeof(*printer->continues));
+	printer->continues = xcalloc(printer->levels + 1, sizeof(*printer->continues));
 }
 
 static void printer_fini(struct printer *printer)
 {
-	FREE_ALL(printer->continues, printer->layout.styles, printer->layout.widths);
+	FREE_ALL(printer->continues, printer->styles, printer->widths);
 	out_fini(&printer->scratch);
 	out_fini(&printer->cleaned);
 }
 
-void tree_print(const struct table_model *table, struct out *out)
+static void print_run(struct printer *printer)
+{
+	printer->scratch.length = 0;
+	header_write(&printer->scratch, printer->view->profile, printer->view->term.has_utf8);
+	if (!printer->scratch.length)
+		return;
+	paint(printer, PAINT_FAINT);
+	out_bytes(printer->out, printer->scratch.bytes, printer->scratch.length);
+	unpaint(printer, PAINT_FAINT);
+	out_byte(printer->out, '\n');
+}
+
+void tree_print(const struct view *view, struct out *out)
 {
 	struct printer printer;
 
-	printer_init(&printer, table, out);
+	printer_init(&printer, view, out);
+	print_run(&printer);
 	print_header(&printer);
 	print_rows(&printer, print_step);
 	print_legend(&printer);
-	if (table->why) {
-		text_clean(out, table->why, strlen(table->why));
+	if (view->why) {
+		text_clean(out, view->why, strlen(view->why));
 		out_byte(out, '\n');
 	}
 	printer_fini(&printer);
@@ -497,39 +564,39 @@ static void markdown_text(struct printer *printer, const char *text, size_t leng
 
 static void markdown_cell(struct printer *printer, const struct walk_step *step, size_t c)
 {
-	const struct metric_column *column = &printer->table->columns[c];
+	const struct metric_column *column = &printer->view->columns[c];
 	char text[NUMBER_FORMAT_BYTES];
 
 	if (step->is_more)
 		return;
 	if (column->values) {
 		out_bytes(printer->out, text,
-			  number_format_write(text, printer->layout.styles[c],
+			  number_format_write(text, printer->styles[c],
 					      column->values[step->node]));
 		return;
 	}
 	printer->scratch.length = 0;
-	table_text(&printer->scratch, printer->table, column, step->node);
+	table_text(&printer->scratch, printer->view, column, step->node);
 	markdown_text(printer, printer->scratch.bytes, printer->scratch.length);
 }
 
 static void markdown_row(struct printer *printer, const struct walk_step *step)
 {
-	const struct table_model *table = printer->table;
+	const struct view *view = printer->view;
 
-	for (size_t c = 0; c < table->column_count; c++) {
+	for (size_t c = 0; c < view->shown_count; c++) {
 		out_text(printer->out, "| ");
 		markdown_cell(printer, step, c);
 		out_byte(printer->out, ' ');
 	}
 	out_text(printer->out, "| ");
-	for (size_t level = table->is_flat ? step->level : 0; level < step->level; level++)
+	for (size_t level = view->is_flat ? step->level : 0; level < step->level; level++)
 		out_text(printer->out, "&emsp;");
 	printer->scratch.length = 0;
 	if (!step->is_more)
-		name_write_styled(&printer->scratch, table->profile,
-				  table->profile->nodes[step->node].frame, table->format,
-				  table->names);
+		name_write_styled(&printer->scratch, view->profile,
+				  view->profile->nodes[step->node].frame, view->format,
+				  view->names);
 	markdown_text(printer, printer->scratch.bytes, printer->scratch.length);
 	if (step->more)
 		out_printf(printer->out, "%s(%" PRIu32 " more)", step->is_more ? "" : " ",
@@ -537,20 +604,20 @@ static void markdown_row(struct printer *printer, const struct walk_step *step)
 	out_text(printer->out, " |\n");
 }
 
-void tree_print_markdown(const struct table_model *table, struct out *out)
+void tree_print_markdown(const struct view *view, struct out *out)
 {
-	struct table_model plain = *table;
+	struct view plain = *view;
 	struct printer printer;
 
 	plain.term = (struct term){.has_utf8 = true};
 	printer_init(&printer, &plain, out);
-	for (size_t c = 0; c < plain.column_count; c++) {
+	for (size_t c = 0; c < plain.shown_count; c++) {
 		out_text(out, "| ");
 		markdown_text(&printer, plain.columns[c].name, strlen(plain.columns[c].name));
 		out_byte(out, ' ');
 	}
 	out_text(out, "| frame |\n");
-	for (size_t c = 0; c < plain.column_count; c++)
+	for (size_t c = 0; c < plain.shown_count; c++)
 		out_text(out, plain.columns[c].values ? "| ---: " : "| :--- ");
 	out_text(out, "| :--- |\n");
 	print_rows(&printer, markdown_row);
@@ -580,15 +647,15 @@ ARRAY_ORDER(compare_sorted, struct sorted_frame,
 	    ORDER_OF(b->value, a->value) ?: ORDER_OF(a->node, b->node))
 
 /* Omits the root, which would always be first. */
-static struct sorted_frame *collect(const struct table_model *table, size_t *count_out)
+static struct sorted_frame *collect(const struct view *view, size_t *count_out)
 {
-	const double *values = table->columns[table->sort_column].values;
-	size_t nodes = table->profile->node_count;
+	const double *values = view->columns[view->sort_column].values;
+	size_t nodes = view->profile->node_count;
 	struct sorted_frame *entries = xcalloc(nodes, sizeof(*entries));
 	size_t count = 0;
 
 	for (size_t i = 1; values && i < nodes; i++) {
-		if (table->state[i] == NODE_SHOWN && isfinite(values[i]))
+		if (view->state[i] == NODE_SHOWN && isfinite(values[i]))
 			entries[count++] = (struct sorted_frame){values[i], (uint32_t)i};
 	}
 	ARRAY_SORT(entries, count, compare_sorted);
@@ -596,39 +663,28 @@ static struct sorted_frame *collect(const struct table_model *table, size_t *cou
 	return entries;
 }
 
-void sorted_print(const struct table_model *table, struct out *out)
+void sorted_print(const struct view *view, struct out *out)
 {
-	const struct metric_column *sorted_by = &table->columns[table->sort_column];
+	const struct metric_column *sorted_by = &view->columns[view->sort_column];
 	size_t name_columns = SORTED_NAME_COLUMNS;
-	struct out name;
-	struct out cleaned;
+	struct printer printer;
 	size_t count;
-	struct sorted_frame *entries = collect(table, &count);
+	struct sorted_frame *entries = collect(view, &count);
 
-	if (table->term.columns && table->term.columns < SORTED_NAME_COLUMNS + SORTED_VALUE_COLUMNS)
-		name_columns = table->term.columns - SORTED_VALUE_COLUMNS;
-	out_init(&name, -1);
-	out_init(&cleaned, -1);
+	if (view->term.columns && view->term.columns < SORTED_NAME_COLUMNS + SORTED_VALUE_COLUMNS)
+		name_columns = view->term.columns - SORTED_VALUE_COLUMNS;
+	printer_init(&printer, view, out);
 	out_text(out, "\nSorted kernels by metric ");
 	text_clean(out, sorted_by->name, strlen(sorted_by->name));
 	out_byte(out, '\n');
 	for (size_t i = 0; i < count && !out->errnum; i++) {
-		uint32_t frame = table->profile->nodes[entries[i].node].frame;
 		size_t columns;
 
-		name.length = 0;
-		cleaned.length = 0;
-		name_write_styled(&name, table->profile, frame, table->format, table->names);
-		text_clean(&cleaned, name.bytes, name.length);
-		columns = text_columns(cleaned.bytes, cleaned.length);
-		text_shorten(out, cleaned.bytes, cleaned.length,
-			     table->term.columns ? name_columns : SIZE_MAX,
-			     table->term.has_utf8 ? "…" : "...",
-			     table->profile->frames[frame].kind == FRAME_SOURCE);
+		put_name(&printer, entries[i].node, view->term.columns ? name_columns : SIZE_MAX);
+		columns = text_columns(printer.cleaned.bytes, printer.cleaned.length);
 		text_pad(out, columns < name_columns ? name_columns - columns : 0);
 		out_printf(out, " %.4g\n", entries[i].value);
 	}
-	out_fini(&name);
-	out_fini(&cleaned);
+	printer_fini(&printer);
 	free(entries);
 }

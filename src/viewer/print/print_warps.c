@@ -2,7 +2,7 @@
  * --warps: in text tables per kernel of its roles, critical path and asynchronous work, and a
  * one-line summary; the stored sums as data for programs.
  */
-#include "viewer/print/print_kernels.h"
+#include "viewer/print/printers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,8 +25,9 @@ struct printer {
 	const struct warps_kernel *kernel;
 	struct term term;
 	struct out *out;
-	struct out scratch; /* a stored name, then its cleaned text */
-	struct out cleaned;
+	struct out stored; /* a name */
+	struct out names[2];
+	struct out line; /* its end */
 };
 
 /* ------------------------------------------------------------------ words and numbers */
@@ -36,13 +37,18 @@ static double percent(double part, double whole)
 	return whole > 0 ? 100 * part / whole : NAN;
 }
 
-/* A name, as printable text. */
-static void put_name(struct printer *printer, struct out *out, uint32_t frame)
+/* A name as printable text, until the next one in the same place. */
+static const char *name_of(struct printer *printer, int place, uint32_t frame)
 {
-	printer->scratch.length = 0;
-	name_write_styled(&printer->scratch, printer->report->profile, frame,
+	struct out *name = &printer->names[place];
+
+	printer->stored.length = 0;
+	name_write_styled(&printer->stored, printer->report->profile, frame,
 			  printer->options->style.format, printer->options->style.names);
-	text_clean(out, printer->scratch.bytes, printer->scratch.length);
+	name->length = 0;
+	text_clean(name, printer->stored.bytes, printer->stored.length);
+	out_byte(name, '\0');
+	return name->errnum ? "" : name->bytes;
 }
 
 /* Right-aligned; "-" for unknown. */
@@ -54,7 +60,7 @@ static void put_number(struct printer *printer, int columns, int decimals, doubl
 		out_printf(printer->out, "%*.*f", columns, decimals, value);
 }
 
-/* Prints the text in `cleaned` at the end of a line with `used` columns. */
+/* Prints the end of a line that has `used` columns. */
 static void end_line(struct printer *printer, size_t used)
 {
 	size_t space = SIZE_MAX;
@@ -63,15 +69,10 @@ static void end_line(struct printer *printer, size_t used)
 		space = printer->term.columns > used + NAME_COLUMNS_MIN
 				? printer->term.columns - used
 				: NAME_COLUMNS_MIN;
-	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, space,
+	text_shorten(printer->out, printer->line.bytes, printer->line.length, space,
 		     printer->term.has_utf8 ? "…" : "...", false);
 	out_byte(printer->out, '\n');
-	printer->cleaned.length = 0;
-}
-
-static void put_percent(struct out *out, double value)
-{
-	out_printf(out, "%.0f %%", value);
+	printer->line.length = 0;
 }
 
 /* ------------------------------------------------------------------ the tables */
@@ -83,16 +84,14 @@ static void print_head(struct printer *printer)
 	double unseen = number[WARPS_NUMBER_UNSEEN];
 	double cycles = number[WARPS_NUMBER_CTA_CYCLES];
 
-	put_name(printer, printer->out, printer->kernel->rows[0].kernel);
-	out_printf(printer->out, ": %.0f of %.0f CTAs, %.0f cycles each\n", ctas,
+	out_printf(printer->out, "%s: %.0f of %.0f CTAs, %.0f cycles each\n",
+		   name_of(printer, 0, printer->kernel->rows[0].kernel), ctas,
 		   number[WARPS_NUMBER_RECORDED_CTAS], cycles / ctas);
-	if (unseen > 0) {
-		out_text(printer->out, "The first ");
-		put_percent(printer->out, percent(unseen, unseen + cycles));
-		out_text(printer->out,
-			 " of these CTAs is missing because records were overwritten; "
-			 "increase buffer_size to keep more.\n");
-	}
+	if (unseen > 0)
+		out_printf(printer->out,
+			   "The first %.0f %% of these CTAs is missing because records were "
+			   "overwritten; increase buffer_size to keep more.\n",
+			   percent(unseen, unseen + cycles));
 }
 
 /* The price of the automatic scopes, in the first context that has it. */
@@ -146,7 +145,7 @@ static void print_roles(struct printer *printer)
 			   percent(warps_of_role(kernel, role, WARPS_NUMBER_PATH), all));
 		put_number(printer, 7, 0, role->number[WARPS_NUMBER_WARPS] / ctas);
 		out_text(printer->out, "  ");
-		put_name(printer, &printer->cleaned, role->role);
+		out_text(&printer->line, name_of(printer, 0, role->role));
 		end_line(printer, 44);
 	}
 }
@@ -188,25 +187,20 @@ static bool is_namesake(const struct printer *printer, const struct warps_row *r
 /* "wait_barrier@mm.py:33, waiting in partition0@mm.py:20 (warps 0-3)" */
 static void put_path_name(struct printer *printer, const struct warps_row *row)
 {
-	struct out *out = &printer->cleaned;
+	struct out *out = &printer->line;
+	bool has_scope = row->scope != WARPS_NO_FRAME;
+	const char *role = name_of(printer, 0, row->role);
+	const char *scope = has_scope ? name_of(printer, 1, row->scope) : NULL;
 
-	if (row->scope == WARPS_NO_FRAME) {
-		out_text(out, "(no warp active), ");
-		put_name(printer, out, row->role);
-		return;
-	}
-	if (!row->is_async && is_namesake(printer, row)) {
-		put_name(printer, out, row->role);
-		out_text(out, is_wait(row) ? ", waiting" : ", outside of other scopes");
-		return;
-	}
-	put_name(printer, out, row->scope);
-	if (row->is_async) {
-		out_text(out, ", asynchronous");
-		return;
-	}
-	out_text(out, is_wait(row) ? ", waiting in " : " in ");
-	put_name(printer, out, row->role);
+	if (!has_scope)
+		out_printf(out, "(no warp active), %s", role);
+	else if (row->is_async)
+		out_printf(out, "%s, asynchronous", scope);
+	else if (is_namesake(printer, row))
+		out_printf(out, "%s, %s", role,
+			   is_wait(row) ? "waiting" : "outside of other scopes");
+	else
+		out_printf(out, "%s%s in %s", scope, is_wait(row) ? ", waiting" : "", role);
 }
 
 static void print_path(struct printer *printer)
@@ -259,7 +253,7 @@ static bool print_asyncs(struct printer *printer)
 		put_number(printer, 8, 1, percent(row->number[WARPS_NUMBER_PATH], all));
 		put_number(printer, 10, 0, cycles / ctas);
 		out_text(printer->out, "  ");
-		put_name(printer, &printer->cleaned, row->scope);
+		out_text(&printer->line, name_of(printer, 0, row->scope));
 		end_line(printer, 34);
 	}
 	return has_any;
@@ -313,18 +307,14 @@ static void put_waiting(struct printer *printer)
 	const struct warps_row *role = find_waiting(printer->kernel, &waits);
 	const struct warps_row *wait = role ? find_wait(printer->kernel, role) : NULL;
 
-	if (!printer->kernel->has_waits) {
+	if (!printer->kernel->has_waits)
 		out_text(printer->out, "No waits were recorded (use mode default:auto=waits); ");
-	} else if (!wait || !(waits >= LITTLE_PERCENT)) {
+	else if (!wait || !(waits >= LITTLE_PERCENT))
 		out_text(printer->out, "The warps wait for less than 1 % of their time; ");
-	} else {
-		put_name(printer, printer->out, role->role);
-		out_text(printer->out, " waits ");
-		put_percent(printer->out, waits);
-		out_text(printer->out, " of its time, mostly in ");
-		put_name(printer, printer->out, wait->scope);
-		out_text(printer->out, "; ");
-	}
+	else
+		out_printf(printer->out, "%s waits %.0f %% of its time, mostly in %s; ",
+			   name_of(printer, 0, role->role), waits,
+			   name_of(printer, 1, wait->scope));
 }
 
 enum bound {
@@ -373,9 +363,8 @@ static void put_bound(struct printer *printer, const struct warps_row *rows, siz
 	for (int i = 0; i < BOUNDS; i++) {
 		if (sums[i] * 2 < all)
 			continue;
-		out_printf(printer->out, ": bound by %s (", words[i]);
-		put_percent(printer->out, percent(sums[i], all));
-		out_text(printer->out, " of the path)");
+		out_printf(printer->out, ": bound by %s (%.0f %% of the path)", words[i],
+			   percent(sums[i], all));
 		return;
 	}
 }
@@ -387,11 +376,11 @@ static void put_path(struct printer *printer)
 	struct warps_row *rows = path_rows(printer->kernel, &count);
 
 	if (count) {
-		put_percent(printer->out, percent(rows[0].number[WARPS_NUMBER_PATH], all));
-		out_text(printer->out, " of the critical path is in ");
+		out_printf(printer->out, "%.0f %% of the critical path is in ",
+			   percent(rows[0].number[WARPS_NUMBER_PATH], all));
 		put_path_name(printer, &rows[0]);
-		out_bytes(printer->out, printer->cleaned.bytes, printer->cleaned.length);
-		printer->cleaned.length = 0;
+		out_bytes(printer->out, printer->line.bytes, printer->line.length);
+		printer->line.length = 0;
 	} else {
 		out_text(printer->out, "sums have no critical path (use mode "
 				       "default:tree=records)");
@@ -412,8 +401,10 @@ static void print_warps_kernels(const struct warps_report *warps, struct report 
 		.out = out,
 	};
 
-	out_init(&printer.scratch, -1);
-	out_init(&printer.cleaned, -1);
+	out_init(&printer.stored, -1);
+	out_init(&printer.names[0], -1);
+	out_init(&printer.names[1], -1);
+	out_init(&printer.line, -1);
 	for (size_t i = 0; i < warps->kernel_count && !out->errnum; i++) {
 		printer.kernel = &warps->kernels[i];
 		if (i)
@@ -429,8 +420,10 @@ static void print_warps_kernels(const struct warps_report *warps, struct report 
 		put_waiting(&printer);
 		put_path(&printer);
 	}
-	out_fini(&printer.scratch);
-	out_fini(&printer.cleaned);
+	out_fini(&printer.stored);
+	out_fini(&printer.names[0]);
+	out_fini(&printer.names[1]);
+	out_fini(&printer.line);
 }
 
 /* ------------------------------------------------------------------ data for programs */

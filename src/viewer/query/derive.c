@@ -9,12 +9,12 @@
 #include <strings.h>
 
 #include "base/array.h"
+#include "base/strings.h"
 #include "model/ranks.h"
 #include "model/rollup.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/nearest.h"
 
 enum formula_kind {
 	FORMULA_TIME,     /* source in another unit */
@@ -80,23 +80,19 @@ static const struct formula formulas[] = {
 	{"imbalance/%", "imbalance", FORMULA_IMBALANCE, "time", 1},
 };
 
-void derive_init(struct derive *derive, const struct metrics *metrics)
-{
-	*derive = (struct derive){.metrics = metrics, .node_count = metrics->profile->node_count};
-}
-
-void derive_fini(struct derive *derive)
-{
-	free(derive->time_s);
-	free(derive->count);
-	derive->time_s = NULL;
-	derive->count = NULL;
-}
-
 void metric_column_fini(struct metric_column *column)
 {
 	FREE_ALL(column->name, column->values, column->exact, column->word);
 	*column = (struct metric_column){0};
+}
+
+double metric_column_whole(const struct metric_column *column, size_t node_count)
+{
+	double sum = 0;
+
+	for (size_t i = 0; !column->is_inclusive && i < node_count; i++)
+		sum += isfinite(column->values[i]) ? column->values[i] : 0;
+	return column->is_inclusive ? column->values[0] : sum;
 }
 
 static bool is_available(const struct metrics *metrics, const struct formula *formula)
@@ -127,16 +123,12 @@ static bool is_available(const struct metrics *metrics, const struct formula *fo
 	return false;
 }
 
-const char *derive_available(const struct metrics *metrics, size_t index, const char **family_out)
-{
-	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
-		if (!is_available(metrics, &formulas[i]) || index-- > 0)
-			continue;
-		*family_out = formulas[i].family;
-		return formulas[i].name;
-	}
-	return NULL;
-}
+/* A column that is made. */
+struct derive {
+	const struct metrics *metrics;
+	size_t node_count;
+	bool own_only;
+};
 
 /* The values of a raw metric: summed over subtrees if it is inclusive. */
 static void take_raw(const struct derive *derive, const struct raw_metric *raw,
@@ -176,36 +168,23 @@ static void scale_column(const struct derive *derive, struct metric_column *colu
 		column->values[i] /= divisor;
 }
 
-/* Infinite results (work without time) become NAN, which is not shown. */
+/*
+ * Divides by a raw metric in units of `unit`. Infinite results (work without time) become NAN,
+ * which is not shown.
+ */
 static void divide_column(const struct derive *derive, struct metric_column *column,
-			  const double *divisors)
+			  const struct raw_metric *divisor, double unit)
 {
+	double *divisors = rolled_up(derive, divisor);
+
 	drop_exact(column);
 	for (size_t i = 0; i < derive->node_count; i++)
-		column->values[i] = divisors[i] == 0 ? NAN : column->values[i] / divisors[i];
+		column->values[i] = divisors[i] == 0 ? NAN
+						     : column->values[i] / (divisors[i] / unit);
+	free(divisors);
 }
 
-static const double *time_of_nodes(struct derive *derive)
-{
-	if (!derive->time_s) {
-		const struct raw_metric *raw = metrics_find(derive->metrics, "time");
-		double ns = metrics_unit_ns(raw->label);
-
-		derive->time_s = rolled_up(derive, raw);
-		for (size_t i = 0; i < derive->node_count; i++)
-			derive->time_s[i] /= 1e9 / ns;
-	}
-	return derive->time_s;
-}
-
-static const double *count_of_nodes(struct derive *derive)
-{
-	if (!derive->count)
-		derive->count = rolled_up(derive, metrics_find(derive->metrics, "count"));
-	return derive->count;
-}
-
-static double *utilization(struct derive *derive)
+static double *utilization(const struct derive *derive)
 {
 	double *values = xcalloc(derive->node_count, sizeof(*values));
 	struct util util;
@@ -218,12 +197,16 @@ static double *utilization(struct derive *derive)
 	return values;
 }
 
-static double *percentiles(const struct derive *derive, enum formula_kind kind)
+/* Times of single runs of the kernels in each subtree, in ns. */
+static double *times_of_runs(const struct derive *derive, enum formula_kind kind)
 {
+	const struct profile *profile = derive->metrics->profile;
 	double share = kind == FORMULA_P50 ? 0.5 : kind == FORMULA_P90 ? 0.9 : 0.99;
 	struct column column;
 
-	if (rollup_percentile(derive->metrics->profile, share, &column, NULL))
+	if (kind == FORMULA_MIN || kind == FORMULA_MAX
+		    ? rollup_extreme(profile, kind == FORMULA_MIN, &column, NULL)
+		    : rollup_percentile(profile, share, &column, NULL))
 		xgive_up();
 	return column.value;
 }
@@ -250,10 +233,11 @@ static void take_ranks(const struct derive *derive, enum formula_kind kind,
 	}
 }
 
-static void apply_formula(struct derive *derive, const struct formula *formula,
+static void apply_formula(const struct derive *derive, const struct formula *formula,
 			  struct metric_column *column)
 {
 	const struct raw_metric *raw = metrics_find(derive->metrics, formula->source);
+	const struct raw_metric *time;
 	double unit = formula->unit;
 
 	switch (formula->kind) {
@@ -265,24 +249,21 @@ static void apply_formula(struct derive *derive, const struct formula *formula,
 		break;
 	case FORMULA_AVERAGE:
 		take_raw(derive, raw, column);
-		divide_column(derive, column, count_of_nodes(derive));
+		divide_column(derive, column, metrics_find(derive->metrics, "count"), 1);
 		unit /= metrics_unit_ns(raw->label);
 		break;
 	case FORMULA_MIN:
 	case FORMULA_MAX:
-		column->values =
-			metrics_kernel_range(derive->metrics, formula->kind == FORMULA_MAX).value;
-		column->is_inclusive = true;
-		break;
 	case FORMULA_P50:
 	case FORMULA_P90:
 	case FORMULA_P99:
-		column->values = percentiles(derive, formula->kind);
+		column->values = times_of_runs(derive, formula->kind);
 		column->is_inclusive = true;
 		break;
 	case FORMULA_RATE:
 		take_raw(derive, raw, column);
-		divide_column(derive, column, time_of_nodes(derive));
+		time = metrics_find(derive->metrics, "time");
+		divide_column(derive, column, time, 1e9 / metrics_unit_ns(time->label));
 		break;
 	case FORMULA_UTIL:
 		column->values = utilization(derive);
@@ -298,7 +279,7 @@ static void apply_formula(struct derive *derive, const struct formula *formula,
 	column->name = xstrdup(formula->name);
 }
 
-static void show_raw(struct derive *derive, const struct raw_metric *raw,
+static void show_raw(const struct derive *derive, const struct raw_metric *raw,
 		     struct metric_column *column)
 {
 	column->name = xstrdup(raw->label);
@@ -338,7 +319,7 @@ static double sum_of_metric(const struct derive *derive, const struct raw_metric
 	return total;
 }
 
-static void show_share(struct derive *derive, const struct raw_metric *raw,
+static void show_share(const struct derive *derive, const struct raw_metric *raw,
 		       struct metric_column *column)
 {
 	double total;
@@ -394,6 +375,56 @@ bool derive_lacks_unit(const char *name)
 	return false;
 }
 
+#define SUGGESTIONS 3
+
+struct suggestion {
+	const char *name;
+	size_t distance;
+};
+
+/* Keeps `best` sorted; among equal distances, the first stays first. */
+static void consider(struct suggestion *best, const char *name, const char *wanted)
+{
+	size_t limit = 1 + strlen(wanted) / 3;
+	size_t distance = edit_distance(wanted, name, limit);
+	struct suggestion new = {name, distance};
+
+	if (distance > limit && strlen(wanted) >= 3 && strstr(name, wanted))
+		new.distance = limit; /* part of a longer name: "stalled" */
+	else if (distance > limit)
+		return;
+	for (size_t i = 0; i < SUGGESTIONS; i++) {
+		if (best[i].name && best[i].distance <= new.distance)
+			continue;
+		struct suggestion old = best[i];
+
+		best[i] = new;
+		new = old;
+	}
+}
+
+/* Writes " (near: a, b, c)" with up to three names, or "" if none is similar. */
+static void suggest(const struct metrics *metrics, const char *name, char *text, size_t capacity)
+{
+	struct suggestion best[SUGGESTIONS] = {{0}};
+	char *wanted = xstrdup(name);
+	size_t used = 0;
+
+	metrics_lower_case(wanted);
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++)
+		if (is_available(metrics, &formulas[i]))
+			consider(best, formulas[i].name, wanted);
+	for (size_t i = 0; i < metrics->count; i++)
+		consider(best, metrics->raws[i].name, wanted);
+	free(wanted);
+	text[0] = '\0';
+	for (size_t i = 0; i < SUGGESTIONS && best[i].name && used < capacity; i++)
+		used += (size_t)snprintf(text + used, capacity - used, "%s%.40s",
+					 i ? ", " : " (near: ", best[i].name);
+	if (used && used < capacity)
+		snprintf(text + used, capacity - used, ")");
+}
+
 static int refuse_metric(const struct metrics *metrics, const char *name, struct proton_error *err)
 {
 	const struct formula *formula = find_formula(name);
@@ -423,7 +454,7 @@ static int refuse_metric(const struct metrics *metrics, const char *name, struct
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %.100s has no unit; write %.100s/ms (or /s, /us, /ns)", name,
 			       name);
-	nearest_names(metrics, derive_available, name, near, sizeof(near));
+	suggest(metrics, name, near, sizeof(near));
 	snprintf(base, sizeof(base), "%.*s", slash ? (int)(slash - name) : 60, name);
 	if (slash && is_known_base(metrics, name, (size_t)(slash - name)))
 		return err_set(err, PROTON_E_INVALID, "Unsupported unit %.60s in metric %.100s%s%s",
@@ -441,8 +472,8 @@ static int refuse_metric(const struct metrics *metrics, const char *name, struct
 		       name, near);
 }
 
-int derive_column(struct derive *derive, const char *name, struct metric_column *column_out,
-		  struct proton_error *err)
+static int make_column(const struct derive *derive, const char *name,
+		       struct metric_column *column_out, struct proton_error *err)
 {
 	const struct raw_metric *raw = metrics_find(derive->metrics, name);
 	const struct formula *formula = find_formula(name);
@@ -473,15 +504,20 @@ int derive_column(struct derive *derive, const char *name, struct metric_column 
 	return refuse_metric(derive->metrics, name, err);
 }
 
-int derive_own_column(struct derive *derive, const char *name, struct metric_column *column_out,
-		      struct proton_error *err)
+int derive_column(const struct metrics *metrics, const char *name, struct metric_column *column_out,
+		  struct proton_error *err)
 {
-	int status;
+	struct derive derive = {metrics, metrics->profile->node_count, false};
 
-	derive->own_only = true;
-	status = derive_column(derive, name, column_out, err);
-	derive->own_only = false;
-	return status;
+	return make_column(&derive, name, column_out, err);
+}
+
+int derive_own_column(const struct metrics *metrics, const char *name,
+		      struct metric_column *column_out, struct proton_error *err)
+{
+	struct derive derive = {metrics, metrics->profile->node_count, true};
+
+	return make_column(&derive, name, column_out, err);
 }
 
 bool derive_is_of_ranks(const char *name)
@@ -526,8 +562,6 @@ static void print_group(const struct metrics *metrics, bool is_inclusive, struct
 static void list_for_programs(const struct metrics *metrics, struct report *report)
 {
 	static const struct report_field fields[] = {{.name = "metric"}, {.name = "kind"}};
-	const char *family;
-	const char *name;
 
 	report_begin(report, "metrics", fields, ARRAY_LENGTH(fields));
 	for (size_t i = 0; i < metrics->count; i++) {
@@ -537,20 +571,21 @@ static void list_for_programs(const struct metrics *metrics, struct report *repo
 
 		report_row(report, values);
 	}
-	for (size_t i = 0; (name = derive_available(metrics, i, &family)) != NULL; i++) {
-		const struct report_value values[] = {VALUE_TEXT(name), VALUE_TEXT("derived")};
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
+		const struct report_value values[] = {VALUE_TEXT(formulas[i].name),
+						      VALUE_TEXT("derived")};
 
-		report_row(report, values);
+		if (is_available(metrics, &formulas[i]))
+			report_row(report, values);
 	}
 	report_end(report);
 }
 
-void derive_write_list(const struct metrics *metrics, struct report *report)
+void derive_write_list(const void *context, struct report *report)
 {
+	const struct metrics *metrics = context;
 	struct out *out = report->out;
 	const char *previous = NULL;
-	const char *family;
-	const char *name;
 
 	if (report->format != REPORT_TEXT) {
 		list_for_programs(metrics, report);
@@ -559,11 +594,15 @@ void derive_write_list(const struct metrics *metrics, struct report *report)
 	print_group(metrics, true, out);
 	print_group(metrics, false, out);
 	out_text(out, "Derived metrics:\n");
-	for (size_t i = 0; (name = derive_available(metrics, i, &family)) != NULL; i++) {
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
+		const char *family = formulas[i].family;
+
+		if (!is_available(metrics, &formulas[i]))
+			continue;
 		out_text(out, previous && strcmp(previous, family) == 0 ? ", "
 			      : previous                                ? "\n- "
 									: "- ");
-		out_text(out, name);
+		out_text(out, formulas[i].name);
 		previous = family;
 	}
 	out_text(out, previous ? "\n" : "");

@@ -1,17 +1,6 @@
 /*
- * Columns: from a metric name on the command line to one number per node.
- *
- * With T the time of a node's kernels in seconds, C their count (both over the subtree):
- *   time/U  avg_time/U  min_time/U  max_time/U      T, T / C, shortest and longest run
- *   p50_time/U  p90_time/U  p99_time/U              percentiles of the run times
- *   cpu_time/U  avg_cpu_time/U                      of timed scopes; the average is per kernel (C)
- *   [g|t]flop[8|16|32|64]/s  [g|t]byte/s            flops, flopsW or bytes / T
- *   util                                            share of the peak rate, see utilization.h
- *   slowest/U  slowest_rank                         the largest time of a rank of a job, its number
- *   imbalance/%                                     by how much it is above the mean
- *   METRIC/%                                        share of the root (inclusive) or of the sum;
- *                                                   for cycles, of the sum of outermost scopes
- *   METRIC                                          the recorded value
+ * Columns: from a metric name on the command line to one number per node. docs/guide/viewing.md has
+ * the names. T is the time of a node's kernels in seconds, C their count, both over the subtree.
  */
 #ifndef VIEWER_QUERY_DERIVE_H
 #define VIEWER_QUERY_DERIVE_H
@@ -41,43 +30,29 @@ struct metric_column {
 
 #define WORD_NONE UINT32_MAX
 
-struct derive {
-	const struct metrics *metrics;
-	size_t node_count;
-	double *time_s; /* T and C; NULL until needed */
-	double *count;
-	bool own_only;
-};
-
-void derive_init(struct derive *derive, const struct metrics *metrics);
-void derive_fini(struct derive *derive);
-
 /*
  * E_INVALID with a message that suggests similar names. The caller releases the column with
  * metric_column_fini().
  */
-int derive_column(struct derive *derive, const char *name, struct metric_column *column_out,
+int derive_column(const struct metrics *metrics, const char *name, struct metric_column *column_out,
 		  struct proton_error *err);
 /* The same column with exclusive values. Only for additive columns. */
-int derive_own_column(struct derive *derive, const char *name, struct metric_column *column_out,
-		      struct proton_error *err);
+int derive_own_column(const struct metrics *metrics, const char *name,
+		      struct metric_column *column_out, struct proton_error *err);
 /* True for "time", "avg_time", ... without the unit that they require. */
 bool derive_lacks_unit(const char *name);
 void metric_column_fini(struct metric_column *column);
+/* 100 % of numbers: the value of the root if they are inclusive, else the sum of all nodes. */
+double metric_column_whole(const struct metric_column *column, size_t node_count);
 
-/*
- * The derived metrics that the profile can provide, one after the other; NULL past the last. Names
- * of one family ("time/s", "time/ms") differ in their unit only.
- */
-const char *derive_available(const struct metrics *metrics, size_t index, const char **family_out);
 /* True if `name` is a metric that compares the ranks of a job. */
 bool derive_is_of_ranks(const char *name);
 /* True if the profile is of a job with several ranks to compare. */
 bool derive_compares_ranks(const struct metrics *metrics);
-/* True if the derived metric `name` is one of them. */
+/* True if the profile can provide the derived metric `name`. */
 bool derive_is_available(const struct metrics *metrics, const char *name);
 
-/* --list: the metric names that -m accepts with this profile. */
-void derive_write_list(const struct metrics *metrics, struct report *report);
+/* --list of a struct metrics: the names that -m accepts with this profile. */
+void derive_write_list(const void *metrics, struct report *report);
 
 #endif

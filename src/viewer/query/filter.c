@@ -65,32 +65,13 @@ struct matcher {
 	int8_t *known; /* per frame: 0 not evaluated yet, 1 matches, -1 does not */
 };
 
-static int matcher_init(struct matcher *matcher, const struct profile *profile, const char *pattern,
-			struct proton_error *err)
-{
-	int status = pattern_compile(&matcher->regex, pattern, err);
-
-	if (status)
-		return status;
-	matcher->profile = profile;
-	matcher->known = xcalloc(profile->frame_count, sizeof(*matcher->known));
-	out_init(&matcher->name, -1);
-	return PROTON_OK;
-}
-
-static void matcher_fini(struct matcher *matcher)
-{
-	pattern_fini(&matcher->regex);
-	out_fini(&matcher->name);
-	free(matcher->known);
-}
-
 static bool matches_styled(struct matcher *matcher, uint32_t frame, enum name_style style)
 {
 	matcher->name.length = 0;
 	name_write_styled(&matcher->name, matcher->profile, frame, NAME_FULL, style);
 	out_byte(&matcher->name, '\0');
-	return !matcher->name.errnum && pattern_matches(&matcher->regex, matcher->name.bytes);
+	return !matcher->name.errnum &&
+	       regexec(&matcher->regex, matcher->name.bytes, 0, NULL, 0) == 0;
 }
 
 /* The root represents the whole run and never matches. */
@@ -110,35 +91,32 @@ static bool matches(struct matcher *matcher, size_t node)
 	return matcher->known[frame] == 1;
 }
 
-/* By node whether it is shown and matches; `state` NULL: all nodes are shown. */
-static int find_matches(const struct profile *profile, const uint8_t *state, const char *pattern,
-			bool **matches_out, struct proton_error *err)
+int filter_matches(const struct profile *profile, const uint8_t *state, const char *pattern,
+		   bool **matches_out, struct proton_error *err)
 {
-	struct matcher matcher;
-	int status = matcher_init(&matcher, profile, pattern, err);
+	struct matcher matcher = {.profile = profile};
+	int status = pattern_compile(&matcher.regex, pattern, REG_NOSUB, err);
 	bool *found;
 
 	if (status)
 		return status;
+	matcher.known = xcalloc(profile->frame_count, sizeof(*matcher.known));
+	out_init(&matcher.name, -1);
 	found = xcalloc(profile->node_count, sizeof(*found));
 	for (size_t i = 1; i < profile->node_count; i++)
 		found[i] = (!state || state[i] == NODE_SHOWN) && matches(&matcher, i);
-	matcher_fini(&matcher);
+	regfree(&matcher.regex);
+	out_fini(&matcher.name);
+	free(matcher.known);
 	*matches_out = found;
 	return PROTON_OK;
-}
-
-int filter_matches(const struct profile *profile, const char *pattern, bool **matches_out,
-		   struct proton_error *err)
-{
-	return find_matches(profile, NULL, pattern, matches_out, err);
 }
 
 int filter_include(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err)
 {
 	bool *keeps;
-	int status = find_matches(profile, state, pattern, &keeps, err);
+	int status = filter_matches(profile, state, pattern, &keeps, err);
 
 	if (status)
 		return status;
@@ -161,7 +139,7 @@ int filter_exclude(const struct profile *profile, uint8_t *state, const char *pa
 		   size_t *matches_out, struct proton_error *err)
 {
 	bool *found;
-	int status = find_matches(profile, state, pattern, &found, err);
+	int status = filter_matches(profile, state, pattern, &found, err);
 
 	if (status)
 		return status;
@@ -184,7 +162,7 @@ static int find_subtrees(const struct profile *profile, const char *pattern, boo
 {
 	size_t count = 0;
 	bool *found;
-	int status = filter_matches(profile, pattern, &found, err);
+	int status = filter_matches(profile, NULL, pattern, &found, err);
 
 	if (status)
 		return status;

@@ -34,9 +34,12 @@ int filter_include(const struct profile *profile, uint8_t *state, const char *pa
 /* Hides frames that match `pattern`, with their subtrees. */
 int filter_exclude(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err);
-/* Which nodes match, malloc'd. E_INVALID: not a regular expression. */
-int filter_matches(const struct profile *profile, const char *pattern, bool **matches_out,
-		   struct proton_error *err);
+/*
+ * Which nodes are shown and match, malloc'd; `state` NULL: all are shown. E_INVALID: not a regular
+ * expression.
+ */
+int filter_matches(const struct profile *profile, const uint8_t *state, const char *pattern,
+		   bool **matches_out, struct proton_error *err);
 /*
  * Nodes that -i and -e select when a table is built from a tree: the subtrees of nodes that match
  * `include`, without the subtrees of nodes that match `exclude`. Either may be NULL; *none_out is

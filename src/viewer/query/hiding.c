@@ -9,6 +9,7 @@
 #include "model/fold.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
+#include "viewer/query/query_options.h"
 
 #define BIT(owner) (1u << (owner))
 #define LIBRARIES (BIT(OWNER_TRITON) | BIT(OWNER_TORCH) | BIT(OWNER_PYTHON))
@@ -34,11 +35,11 @@ void hiding_init(struct hiding *hiding)
 	*hiding = (struct hiding){.owners = LIBRARIES};
 }
 
-enum options_result hiding_parse(struct hiding *hiding, const char *value, struct proton_error *err)
+enum options_result hiding_parse(void *query, const char *value, struct proton_error *err)
 {
+	struct hiding *hiding = &((struct query_options *)query)->hiding;
 	const char *word = value;
 
-	hiding->is_set = true;
 	hiding->owners = 0;
 	for (;;) {
 		size_t length = strcspn(word, ",");
@@ -125,7 +126,7 @@ static int hide_matches(const struct profile *profile, const char *pattern, bool
 			bool *is_hidden, struct proton_error *err)
 {
 	bool *matches;
-	int status = filter_matches(profile, pattern, &matches, err);
+	int status = filter_matches(profile, NULL, pattern, &matches, err);
 
 	if (status)
 		return status;

@@ -18,9 +18,8 @@ struct hiding {
 };
 
 void hiding_init(struct hiding *hiding);
-/* The value of --frames: user, all, or no-NAME,... */
-enum options_result hiding_parse(struct hiding *hiding, const char *value,
-				 struct proton_error *err);
+/* The value of --frames for struct query_options: user, all, or no-NAME,... */
+enum options_result hiding_parse(void *query, const char *value, struct proton_error *err);
 /* The first of these options that was given; NULL: none. */
 const char *hiding_option(const struct hiding *hiding);
 

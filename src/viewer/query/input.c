@@ -174,11 +174,9 @@ ARRAY_ORDER(compare_members, struct member,
 static void free_units(struct input *input)
 {
 	for (size_t i = 0; i < input->unit_count; i++) {
-		free(input->units[i].name);
-		free(input->labels[i]);
+		FREE_ALL(input->units[i].name, input->labels[i]);
 	}
-	free(input->units);
-	free(input->labels);
+	FREE_ALL(input->units, input->labels);
 }
 
 void input_regroup(struct input *input, const char *const *names)
@@ -259,15 +257,13 @@ void input_fini(struct input *input)
 {
 	for (size_t i = 0; i < input->count; i++)
 		free(input->paths[i]);
-	free(input->paths);
-	free(input->is_found);
+	FREE_ALL(input->paths, input->is_found);
 	free_units(input);
 	for (size_t i = 0; i < input->looked_count; i++) {
 		free(input->looked[i].path);
 		profile_free(input->looked[i].profile);
 	}
-	free(input->looked);
-	free(input->seen);
+	FREE_ALL(input->looked, input->seen);
 	profile_free(input->roster);
 	*input = (struct input){0};
 }
@@ -329,8 +325,7 @@ static bool is_accepted(struct input *input, const struct profile *profile, cons
 void input_store_fini(struct input_store *store)
 {
 	for (size_t i = 0; i < store->count; i++) {
-		free(store->files[i].path);
-		free(store->files[i].bytes.bytes);
+		FREE_ALL(store->files[i].path, store->files[i].bytes.bytes);
 	}
 	free(store->files);
 	profile_free(store->first);

@@ -185,13 +185,14 @@ static int translate(struct out *out, const char *pattern, int *flags, struct pr
 	return err->status;
 }
 
-static int compile(regex_t *regex, const char *pattern, int flags, struct proton_error *err)
+int pattern_compile(regex_t *regex, const char *pattern, int flags, struct proton_error *err)
 {
 	struct proton_error cause = {0};
 	struct out posix;
 	int status;
 
 	out_init(&posix, -1);
+	flags |= REG_EXTENDED;
 	status = translate(&posix, pattern, &flags, &cause);
 	if (status == PROTON_OK && posix.errnum) {
 		status = err_nomem(&cause);
@@ -208,24 +209,4 @@ static int compile(regex_t *regex, const char *pattern, int flags, struct proton
 			cause.text);
 	out_fini(&posix);
 	return status;
-}
-
-int pattern_compile(regex_t *regex, const char *pattern, struct proton_error *err)
-{
-	return compile(regex, pattern, REG_EXTENDED | REG_NOSUB, err);
-}
-
-int pattern_compile_spans(regex_t *regex, const char *pattern, struct proton_error *err)
-{
-	return compile(regex, pattern, REG_EXTENDED, err);
-}
-
-bool pattern_matches(const regex_t *regex, const char *text)
-{
-	return regexec(regex, text, 0, NULL, 0) == 0;
-}
-
-void pattern_fini(regex_t *regex)
-{
-	regfree(regex);
 }

@@ -8,15 +8,13 @@
 #define VIEWER_QUERY_PATTERN_H
 
 #include <regex.h>
-#include <stdbool.h>
 
 #include "base/err.h"
 
-/* E_INVALID with a message. */
-int pattern_compile(regex_t *regex, const char *pattern, struct proton_error *err);
-/* The same for regexec() that tells where the match is. */
-int pattern_compile_spans(regex_t *regex, const char *pattern, struct proton_error *err);
-bool pattern_matches(const regex_t *regex, const char *text);
-void pattern_fini(regex_t *regex);
+/*
+ * For regexec(); release with regfree(). `flags`: REG_NOSUB, or 0 to know where the match is.
+ * E_INVALID with a message.
+ */
+int pattern_compile(regex_t *regex, const char *pattern, int flags, struct proton_error *err);
 
 #endif

@@ -18,8 +18,7 @@ static enum options_result parse_metrics(void *into, const char *value, struct p
 	char *rest;
 	char *part;
 
-	free(query->metrics_text);
-	free(query->metrics);
+	FREE_ALL(query->metrics_text, query->metrics);
 	query->metrics = NULL;
 	query->metric_count = 0;
 	query->metrics_text = rest = xstrdup(value);
@@ -37,11 +36,6 @@ static enum options_result parse_metrics(void *into, const char *value, struct p
 	if (query->metric_count == 0)
 		return OPTIONS_REFUSE(err, "--metrics needs at least one metric");
 	return OPTIONS_RUN;
-}
-
-static enum options_result parse_frames(void *into, const char *value, struct proton_error *err)
-{
-	return hiding_parse(&((struct query_options *)into)->hiding, value, err);
 }
 
 static enum options_result parse_threshold(void *into, const char *value, struct proton_error *err)
@@ -84,13 +78,6 @@ static enum options_result parse_base(void *into, const char *value, struct prot
 	return OPTIONS_RUN;
 }
 
-static enum options_result note_depth(void *into, const char *value, struct proton_error *err)
-{
-	(void)value, (void)err;
-	((struct query_options *)into)->depth_is_set = true;
-	return OPTIONS_RUN;
-}
-
 static enum options_result parse_gate(void *into, const char *value, struct proton_error *err)
 {
 	struct query_options *query = into;
@@ -119,26 +106,10 @@ static enum options_result group_by_kernel(void *into, const char *value, struct
 	return set_flat_mode(into, value, err);
 }
 
-/* The selected kernels of a run are a flat table. */
-static enum options_result follow_trend(void *into, const char *value, struct proton_error *err)
-{
-	((struct query_options *)into)->trend = true;
-	return group_by_kernel(into, value, err);
-}
-
 static enum options_result turn_over(void *into, const char *value, struct proton_error *err)
 {
 	(void)value, (void)err;
 	((struct query_options *)into)->mode = VIEW_CALLERS;
-	return OPTIONS_RUN;
-}
-
-static enum options_result parse_source(void *into, const char *value, struct proton_error *err)
-{
-	struct query_options *query = into;
-
-	query->source = true;
-	query->kernel = value;
 	return OPTIONS_RUN;
 }
 
@@ -148,7 +119,6 @@ static enum options_result parse_ranks(void *into, const char *value, struct pro
 		[RANKS_FRAMES] = "frames", [RANKS_RANKS] = "ranks", [RANKS_GROUPS] = "groups"};
 	struct query_options *query = into;
 
-	query->ranks = true;
 	query->ranks_table = RANKS_ALL;
 	for (enum ranks_table i = RANKS_FRAMES; value && i <= RANKS_GROUPS; i++)
 		if (strcmp(value, tables[i]) == 0)
@@ -191,6 +161,7 @@ static const char *const merges[] = {
 };
 
 #define MEMBER(name) .member = offsetof(struct query_options, name)
+#define GIVEN(name) .given = offsetof(struct query_options, name)
 
 /* clang-format off: one row per option */
 static const struct option_row rows[] = {
@@ -202,14 +173,14 @@ static const struct option_row rows[] = {
 	{0, "frames", "WHICH",
 	 "user (default) hides lines of Triton, PyTorch and Python;\n"
 	 "all, or no-triton,no-torch,no-python,no-packages",
-	 .parse = parse_frames},
+	 GIVEN(hiding.is_set), .parse = hiding_parse},
 	{0, "hide", "REGEX", "hide matching frames; frames below them move up",
 	 MEMBER(hiding.hide)},
 	{0, "show", "REGEX", "hide all frames but kernels and matching ones", MEMBER(hiding.show)},
 	{'t', "threshold", "VALUE", "minimum of the first metric, or METRIC=VALUE",
 	 .parse = parse_threshold},
 	{'d', "depth", "N", "maximum depth of the tree (default: 100)", MEMBER(depth),
-	 .is_count = true, .parse = note_depth},
+	 .is_count = true, GIVEN(depth_is_set)},
 	{0, "peaks", "RATES", "peak rates for util: flops16=989e12,bytes=3.35e12",
 	 .parse = parse_peaks},
 	{.help = "Views"},
@@ -221,13 +192,13 @@ static const struct option_row rows[] = {
 	 MEMBER(brief)},
 	{0, "markdown", NULL, "with --brief, as Markdown", MEMBER(markdown)},
 	{0, "warps", NULL, "busy, waiting and idle time of warps, critical path", MEMBER(warps)},
-	{0, "source", "[KERNEL]", "PC samples and stall reasons per source line",
-	 .parse = parse_source},
+	{0, "source", "[KERNEL]", "PC samples and stall reasons per source line", MEMBER(kernel),
+	 GIVEN(source)},
 	{0, "sass", NULL, "with --source or HTML, the instructions of each line", MEMBER(sass)},
 	{0, "ranks", "[=TABLE]",
 	 "spread of kernel time (or -m) over the ranks of a job,\n"
 	 "or only the frames, ranks or groups",
-	 .parse = parse_ranks},
+	 GIVEN(ranks), .parse = parse_ranks},
 	{0, "ranks-of", "FRAME", "times of all ranks in a frame, with a histogram",
 	 MEMBER(ranks_of)},
 	{0, "rank", "N", "show only this rank of a job", .parse = parse_rank},
@@ -246,7 +217,7 @@ static const struct option_row rows[] = {
 	 "'util < 0.5 in matmul'",
 	 .parse = parse_gate},
 	{0, "trend", NULL, "a row per run: time (or -m) of the selected kernels, and its change",
-	 .parse = follow_trend},
+	 GIVEN(trend), .parse = group_by_kernel},
 	{0, "merge", "HOW", "several files: sum (default), mean, min, max or spread",
 	 MEMBER(merge_how), merges, note_merge},
 	{0, "allow-partial", NULL, "accept incomplete profiles in gates, --diff and exports",

@@ -176,15 +176,6 @@ struct column metrics_column(const struct metrics *metrics, const struct raw_met
 	return column;
 }
 
-struct column metrics_kernel_range(const struct metrics *metrics, bool longest)
-{
-	struct column column;
-
-	if (rollup_extreme(metrics->profile, !longest, &column, NULL))
-		xgive_up();
-	return column;
-}
-
 double metrics_own_number(const struct metrics *metrics, const struct raw_metric *raw,
 			  uint32_t node)
 {

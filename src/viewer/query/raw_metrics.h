@@ -55,8 +55,6 @@ bool metrics_has_number(const struct metrics *metrics, const char *name);
  */
 struct column metrics_column(const struct metrics *metrics, const struct raw_metric *raw,
 			     bool is_inclusive);
-/* The shortest (or longest) run of a kernel in each subtree, in ns. */
-struct column metrics_kernel_range(const struct metrics *metrics, bool longest);
 /* The value of a metric recorded in `node` itself, not by kernels; 0 if there is none. */
 double metrics_own_number(const struct metrics *metrics, const struct raw_metric *raw,
 			  uint32_t node);

@@ -130,37 +130,23 @@ void select_rows(const struct profile *profile, const double *values, size_t row
 }
 
 /* Adds an omitted frame's value to the omitted part of the first column. */
-static void add_missing(struct table_model *table, uint32_t node, bool is_topmost)
+static void add_missing(struct view *view, uint32_t node, bool is_topmost)
 {
-	const struct metric_column *column = &table->columns[table->sort_column];
+	const struct metric_column *column = &view->columns[view->sort_column];
 
-	table->cut.frames++;
+	view->cut.frames++;
 	if (column->values && !isnan(column->values[node]) && (is_topmost || !column->is_inclusive))
-		table->cut.value += column->values[node];
+		view->cut.value += column->values[node];
 }
 
-/* 100 %: the value of the root, or the sum of all nodes. */
-static double whole_of(const struct table_model *table)
+void select_largest(struct view *view, size_t frames)
 {
-	const struct metric_column *column = &table->columns[table->sort_column];
-	double sum = 0;
-
-	if (!column->values || !column->is_additive)
-		return NAN;
-	if (column->is_inclusive && !table->is_flat)
-		return column->values[0];
-	for (size_t i = table->is_flat; i < table->profile->node_count; i++)
-		if (table->state[i] != NODE_GONE && !isnan(column->values[i]))
-			sum += column->values[i];
-	return sum;
-}
-
-void select_largest(struct table_model *table, uint8_t *state, size_t frames)
-{
-	const struct profile *profile = table->profile;
-	const double *values = table->columns[table->sort_column].values;
-	double *keys = keys_of(values, profile->node_count, table->by_magnitude);
-	double whole = whole_of(table);
+	const struct profile *profile = view->profile;
+	uint8_t *state = view->state;
+	const struct metric_column *column = &view->columns[view->sort_column];
+	double *keys = keys_of(column->values, profile->node_count, view->by_magnitude);
+	bool has_whole = column->values && column->is_additive && !view->by_magnitude;
+	double whole = has_whole ? metric_column_whole(column, profile->node_count) : 0;
 	struct largest largest;
 
 	/* The maximum in the subtree: the selected nodes form a tree. */
@@ -171,16 +157,15 @@ void select_largest(struct table_model *table, uint8_t *state, size_t frames)
 			keys[parent] = keys[i];
 	}
 	largest = largest_of(profile, state, keys, frames);
-	table->cut.value = 0;
+	view->cut.value = 0;
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		bool is_topmost = state[profile->nodes[i].parent] != NODE_BELOW;
 
 		if (state[i] != NODE_SHOWN || (is_topmost && takes_key(&largest, keys[i])))
 			continue;
 		state[i] = NODE_BELOW;
-		add_missing(table, i, is_topmost);
+		add_missing(view, i, is_topmost);
 	}
-	table->cut.percent = whole > 0 && !table->by_magnitude ? 100 * table->cut.value / whole
-							       : NAN;
+	view->cut.percent = whole > 0 ? 100 * view->cut.value / whole : NAN;
 	free(keys);
 }

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "viewer/print/table_model.h"
 #include "viewer/query/derive.h"
+#include "viewer/query/view.h"
 #include "viewer/viewer_options.h"
 
 /* Applies -i and -e. Like the other functions, it changes the `state` (filter.h) of nodes. */
@@ -31,9 +31,9 @@ void select_rows(const struct profile *profile, const double *values, size_t row
 
 /*
  * Keeps `frames` frames with the largest values in the sort column, and their ancestors.
- * The others become NODE_BELOW in `state`, or rows of a flat table are omitted. table->cut
+ * The others become NODE_BELOW, or rows of a flat table are omitted. view->cut
  * describes what is omitted.
  */
-void select_largest(struct table_model *table, uint8_t *state, size_t frames);
+void select_largest(struct view *view, size_t frames);
 
 #endif

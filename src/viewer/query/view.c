@@ -66,8 +66,7 @@ static int regroup_view(struct profile **profile, const struct options *options,
 	if (status == PROTON_OK && has_ranks && !rank_turn(turned, *profile, places))
 		message("the slowest ranks of some rows are not known: a merged file has times of "
 			"single ranks in some frames only; name the directory of the ranks");
-	free(places);
-	free(keeps);
+	FREE_ALL(places, keeps);
 	if (status)
 		return status;
 	profile_free(*profile);
@@ -127,8 +126,7 @@ void view_fini(struct view *view)
 		free(view->gates[i].label);
 	free(view->gates);
 	metrics_fini(&view->metrics);
-	free(view->state);
-	free(view->why);
+	FREE_ALL(view->state, view->why);
 	profile_free(view->profile);
 	*view = (struct view){0};
 }
@@ -160,67 +158,49 @@ static size_t rank_metrics(const struct metrics *metrics, size_t count, const ch
 	return count;
 }
 
-/* Default metrics of a flat table, most important first; as many as fit are shown. */
-static size_t flat_metrics(const struct metrics *metrics, const char **names)
+/* Adds the names that the profile has a metric for, and shares. */
+static size_t add_known(const struct metrics *metrics, const char *const *wanted, bool has_shares,
+			size_t count, const char **names)
 {
-	static const char *const wanted[] = {
-		"count",       "avg_time/us", "min_time/us", "p50_time/us", "p90_time/us",
-		"p99_time/us", "max_time/us", "tflop4/s",    "tflop8/s",    "tflop16/s",
-		"tflop32/s",   "tflop64/s",   "tflop/s",     "gbyte/s",     "util",
-	};
-	size_t count = 0;
+	for (; *wanted; wanted++) {
+		bool is_known = strchr(*wanted, '%') ? has_shares
+						     : derive_is_available(metrics, *wanted) ||
+							       metrics_has_number(metrics, *wanted);
 
-	names[count++] = "time/ms";
-	if (metrics_has_number(metrics, "time_ci"))
-		names[count++] = "time_ci/ms";
-	names[count++] = "time/%";
-	names[count++] = CUMULATIVE;
-	count = rank_metrics(metrics, count, names);
-	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
-		if (strcmp(wanted[i], "util") == 0 && !util_is_known(metrics))
-			continue;
-		if (derive_is_available(metrics, wanted[i]) ||
-		    metrics_has_number(metrics, wanted[i]))
-			names[count++] = wanted[i];
+		if (is_known && (strcmp(*wanted, "util") != 0 || util_is_known(metrics)))
+			names[count++] = *wanted;
 	}
 	return count;
 }
 
-/*
- * Default metrics of intra-kernel scopes: cycles in total, per warp and per execution, and
- * executions.
- */
-static size_t cycle_metrics(const struct metrics *metrics, bool has_shares, const char **names)
+/* Default metrics of a flat table, most important first; as many as fit are shown. */
+static size_t flat_metrics(const struct metrics *metrics, const char **names)
 {
-	static const char *const wanted[] = {"normalized_cycles", "mean_cycles", "executions"};
-	size_t count = 0;
+	static const char *const times[] = {"time/ms", "time_ci/ms", "time/%", CUMULATIVE, NULL};
+	static const char *const others[] = {
+		"count",       "avg_time/us", "min_time/us", "p50_time/us",
+		"p90_time/us", "p99_time/us", "max_time/us", "tflop4/s",
+		"tflop8/s",    "tflop16/s",   "tflop32/s",   "tflop64/s",
+		"tflop/s",     "gbyte/s",     "util",        NULL,
+	};
+	size_t count = add_known(metrics, times, true, 0, names);
 
-	names[count++] = "cycles";
-	if (has_shares)
-		names[count++] = "cycles/%";
-	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
-		if (metrics_has_number(metrics, wanted[i]))
-			names[count++] = wanted[i];
-	}
-	return count;
+	return add_known(metrics, others, true, rank_metrics(metrics, count, names), names);
 }
 
 /* Default metrics of the tree: time if present, else cycles, else the first metric. */
 static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const char **names)
 {
+	static const char *const times[] = {"time/ms", "time_ci/ms", "time/%", "count", NULL};
+	/* Of intra-kernel scopes: in total, per warp and per execution. */
+	static const char *const cycles[] = {"cycles",      "cycles/%",   "normalized_cycles",
+					     "mean_cycles", "executions", NULL};
 	size_t count = 0;
 
-	if (metrics_has_number(metrics, "time")) {
-		names[count++] = "time/ms";
-		if (metrics_has_number(metrics, "time_ci"))
-			names[count++] = "time_ci/ms";
-		names[count++] = "time/%";
-		if (metrics_has_number(metrics, "count"))
-			names[count++] = "count";
-		return rank_metrics(metrics, count, names);
-	}
+	if (metrics_has_number(metrics, "time"))
+		return rank_metrics(metrics, add_known(metrics, times, true, 0, names), names);
 	if (metrics_has_number(metrics, "cycles"))
-		return cycle_metrics(metrics, has_shares, names);
+		return add_known(metrics, cycles, has_shares, 0, names);
 	if (metrics_has_number(metrics, "cpu_time"))
 		names[count++] = "cpu_time/ms";
 	/* Numeric metrics first; text metrics only if there are no numeric ones. */
@@ -266,14 +246,13 @@ const char *const *view_metrics(const struct view *view, const struct options *o
 
 /* ------------------------------------------------------------------ columns */
 
-static int add_column(struct view *view, struct derive *derive, const char *name, bool is_flat,
-		      struct proton_error *err)
+static int add_column(struct view *view, const char *name, bool is_flat, struct proton_error *err)
 {
 	struct metric_column *column = &view->columns[view->column_count];
 	int status;
 
 	if (strcmp(name, CUMULATIVE) != 0) {
-		status = derive_column(derive, name, column, err);
+		status = derive_column(&view->metrics, name, column, err);
 		view->column_count += status == PROTON_OK;
 		return status;
 	}
@@ -293,26 +272,22 @@ int view_columns(struct view *view, const struct options *options, struct proton
 	const char *names[VIEW_METRICS_MAX];
 	size_t count;
 	const char *const *wanted = view_metrics(view, options, names, &count);
-	struct derive derive;
 	int status = PROTON_OK;
 
 	if (options->query.metric_count)
 		status = bounds_columns(view->profile, count, COLUMN_BYTES, err);
 	if (status)
 		return status;
-	derive_init(&derive, &view->metrics);
 	view->columns = xcalloc(count + options->query.threshold_count + options->query.gate_count,
 				sizeof(*view->columns));
 	view->is_default = options->query.metric_count == 0;
 	for (size_t i = 0; i < count && status == PROTON_OK; i++)
-		status =
-			add_column(view, &derive, wanted[i], options->query.mode == VIEW_FLAT, err);
+		status = add_column(view, wanted[i], options->query.mode == VIEW_FLAT, err);
 	view->shown_count = view->column_count;
 	for (size_t i = 0; i < options->query.threshold_count && status == PROTON_OK; i++)
-		status = add_column(view, &derive, options->query.thresholds[i].metric, false, err);
+		status = add_column(view, options->query.thresholds[i].metric, false, err);
 	for (size_t i = 0; i < options->query.gate_count && status == PROTON_OK; i++)
-		status = add_column(view, &derive, options->query.gates[i].metric, false, err);
-	derive_fini(&derive);
+		status = add_column(view, options->query.gates[i].metric, false, err);
 	if (status || !options->query.gate_count)
 		return status;
 	view->gates = xcalloc(options->query.gate_count, sizeof(*view->gates));
@@ -351,50 +326,9 @@ int view_filter(struct view *view, const struct options *options, struct proton_
 		      : select_minimum(options, view->profile, &thresholds, view->state, err);
 }
 
-struct table_model view_table(const struct view *view, const struct options *options)
+/* Fills the column of cum/%, in the order of all rows. */
+static void accumulate(struct view *view)
 {
-	const struct style_options *style = &options->style;
-
-	return (struct table_model){
-		.profile = view->profile,
-		.metrics = &view->metrics,
-		.state = view->state,
-		.columns = view->columns,
-		.column_count = view->shown_count,
-		.sort_column = view->sort_column,
-		.by_magnitude = view->by_magnitude,
-		.is_default = view->is_default,
-		.depth = options->query.depth,
-		.is_flat = options->query.mode == VIEW_FLAT,
-		.rows = options->query.rows,
-		.base_runs = view->base_runs,
-		.runs = view->runs,
-		.why = view->why,
-		.format = style->format,
-		.names = output_is_for_users(&options->output) ? style->names
-							       : style_stored_names(style),
-		.term = term_probe(style->color),
-	};
-}
-
-/*
- * The whole of the first metric: the root's value, or the sum of all nodes if it is not additive.
- */
-static double whole_of(const struct view *view)
-{
-	const struct metric_column *first = &view->columns[0];
-	double sum = 0;
-
-	if (first->is_inclusive)
-		return first->values[0];
-	for (size_t i = 0; i < view->profile->node_count; i++)
-		sum += isnan(first->values[i]) ? 0 : first->values[i];
-	return sum;
-}
-
-void view_settle(struct view *view, const struct options *options)
-{
-	struct table_model table = view_table(view, options);
 	double *cumulative = NULL;
 	double sum = 0;
 	double whole;
@@ -407,10 +341,10 @@ void view_settle(struct view *view, const struct options *options)
 	}
 	if (!cumulative || !view->columns[0].values)
 		return;
-	whole = whole_of(view);
+	whole = metric_column_whole(&view->columns[0], view->profile->node_count);
 	for (size_t i = 0; i < view->profile->node_count; i++)
 		cumulative[i] = NAN;
-	walk_init(&walk, &table);
+	walk_init(&walk, view);
 	while (walk_next(&walk, &step)) {
 		double value = view->columns[0].values[step.node];
 
@@ -423,4 +357,18 @@ void view_settle(struct view *view, const struct options *options)
 									: 100 * sum / whole;
 	}
 	walk_fini(&walk);
+}
+
+void view_settle(struct view *view, const struct options *options)
+{
+	const struct style_options *style = &options->style;
+
+	view->depth = options->query.depth;
+	view->is_flat = options->query.mode == VIEW_FLAT;
+	view->format = style->format;
+	view->names = output_is_for_users(&options->output) ? style->names
+							    : style_stored_names(style);
+	view->term = term_probe(style->color);
+	accumulate(view);
+	view->rows = options->query.rows;
 }

@@ -11,10 +11,17 @@
 
 #include "base/err.h"
 #include "model/profile.h"
-#include "viewer/print/table_model.h"
+#include "viewer/print/terminal.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/raw_metrics.h"
 #include "viewer/viewer_options.h"
+
+/* Frames that are not printed on a terminal unless --all is given. */
+struct view_cut {
+	size_t frames;
+	double value;   /* of the sort column */
+	double percent; /* NAN: not a share */
+};
 
 struct view {
 	struct profile *profile;
@@ -22,14 +29,23 @@ struct view {
 	uint8_t *state;                /* per node, enum node_state */
 	struct metric_column *columns; /* columns to show, then columns that are only tested */
 	size_t column_count;
-	size_t shown_count;
-	size_t sort_column;
-	bool by_magnitude;
-	bool is_default;            /* default columns: some may be omitted */
+	size_t shown_count;         /* 0: --csv or --json without metrics; the first is colored */
+	size_t sort_column;         /* siblings are sorted by it, largest first */
+	bool by_magnitude;          /* sorted by absolute values */
+	bool is_default;            /* default columns: those that do not fit may be omitted */
 	struct gate_numbers *gates; /* for the options' gates */
 	size_t gate_count;
-	size_t base_runs, runs; /* numbers of files of --diff; 0 without it */
-	char *why;              /* the sentence of --diff: see why.h; NULL: none */
+	const struct gate_result *results; /* by gate; NULL: not checked */
+	size_t base_runs, runs;            /* numbers of files of --diff; 0 without it */
+	char *why;                         /* the sentence of --diff: see why.h; NULL: none */
+	/* For the printers, from view_settle() on. */
+	size_t depth; /* levels to print, counting the root */
+	bool is_flat; /* a table of the nodes below the root */
+	size_t rows;  /* maximum number of rows of a flat table; 0: all */
+	enum name_format format;
+	enum name_style names;
+	struct view_cut cut;
+	struct term term;
 };
 
 /*
@@ -67,9 +83,7 @@ int view_columns(struct view *view, const struct options *options, struct proton
 
 /* Applies -i and -e to a tree, and -t. E_INVALID with a message. */
 int view_filter(struct view *view, const struct options *options, struct proton_error *err);
-/* Computes what depends on the shown nodes and their order, such as cum/%. */
+/* Makes it ready for the printers: its style, and what depends on the order of nodes, cum/%. */
 void view_settle(struct view *view, const struct options *options);
-/* The table model for the printers; borrows from the view. */
-struct table_model view_table(const struct view *view, const struct options *options);
 
 #endif

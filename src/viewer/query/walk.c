@@ -10,17 +10,17 @@
 #include "viewer/query/filter.h"
 
 /* Sort keys of an exclusive column: a node's own value, else the maximum of its descendants. */
-static double *keys_of(const struct table_model *table)
+static double *keys_of(const struct view *view)
 {
-	const struct profile *profile = table->profile;
-	const struct metric_column *column = &table->columns[table->sort_column];
+	const struct profile *profile = view->profile;
+	const struct metric_column *column = &view->columns[view->sort_column];
 	double *keys;
 
 	if (!column->values)
 		return NULL;
 	keys = xcalloc(profile->node_count, sizeof(*keys));
 	memcpy(keys, column->values, profile->node_count * sizeof(*keys));
-	if (table->by_magnitude) {
+	if (view->by_magnitude) {
 		/* Values that cancel out in a parent do not hide its descendants. */
 		for (size_t i = profile->node_count; i-- > 0;) {
 			uint32_t parent = profile->nodes[i].parent;
@@ -42,13 +42,13 @@ static double *keys_of(const struct table_model *table)
 	return keys;
 }
 
-static uint32_t *sizes_of(const struct table_model *table)
+static uint32_t *sizes_of(const struct view *view)
 {
-	const struct profile *profile = table->profile;
+	const struct profile *profile = view->profile;
 	uint32_t *sizes = xcalloc(profile->node_count, sizeof(*sizes));
 
 	for (size_t i = profile->node_count; i-- > 0;) {
-		if (table->state[i] != NODE_SHOWN && table->state[i] != NODE_BELOW)
+		if (view->state[i] != NODE_SHOWN && view->state[i] != NODE_BELOW)
 			continue;
 		sizes[i]++;
 		if (i > 0)
@@ -57,11 +57,11 @@ static uint32_t *sizes_of(const struct table_model *table)
 	return sizes;
 }
 
-void walk_init(struct walk *walk, const struct table_model *table)
+void walk_init(struct walk *walk, const struct view *view)
 {
-	*walk = (struct walk){.table = table};
-	walk->keys = keys_of(table);
-	walk->sizes = sizes_of(table);
+	*walk = (struct walk){.view = view};
+	walk->keys = keys_of(view);
+	walk->sizes = sizes_of(view);
 	XADD(walk->stack, walk->stack_capacity, walk->stack_count,
 	     (struct walk_step){.is_last = true});
 }
@@ -69,7 +69,6 @@ void walk_init(struct walk *walk, const struct table_model *table)
 void walk_fini(struct walk *walk)
 {
 	FREE_ALL(walk->keys, walk->sizes, walk->stack);
-	*walk = (struct walk){0};
 }
 
 /* The node that is printed first is pushed last. */
@@ -90,8 +89,8 @@ static int compare_steps(const void *left, const void *right, void *keys_pointer
 
 static void push_children(struct walk *walk, const struct walk_step *parent)
 {
-	const struct profile *profile = walk->table->profile;
-	const uint8_t *state = walk->table->state;
+	const struct profile *profile = walk->view->profile;
+	const uint8_t *state = walk->view->state;
 	struct walk_step *first;
 	uint32_t below = 0;
 	size_t start = walk->stack_count;
@@ -136,9 +135,16 @@ bool walk_next(struct walk *walk, struct walk_step *step_out)
 	step = step_out;
 	if (step->is_more)
 		return true;
-	if (step->level + 1 < walk->table->depth)
+	if (walk->view->is_flat && step->level && walk->view->rows &&
+	    walk->rows++ == walk->view->rows) {
+		step->is_more = true;
+		step->more = (uint32_t)walk->stack_count + 1;
+		walk->stack_count = 0;
+		return true;
+	}
+	if (step->level + 1 < walk->view->depth)
 		push_children(walk, step);
 	else
 		step->more = walk->sizes[step->node] - 1;
-	return true;
+	return step->level || !walk->view->is_flat || walk_next(walk, step_out);
 }

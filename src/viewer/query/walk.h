@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "viewer/print/table_model.h"
+#include "viewer/query/view.h"
 
 struct walk_step {
 	uint32_t node;
@@ -21,15 +21,16 @@ struct walk_step {
 };
 
 struct walk {
-	const struct table_model *table;
+	const struct view *view;
 	double *keys;    /* per node; NULL: file order */
 	uint32_t *sizes; /* per node: frames in its subtree that are shown or below the threshold */
 	struct walk_step *stack;
 	size_t stack_count;
 	size_t stack_capacity;
+	size_t rows; /* in a flat table: the walk leaves out its root, and rows beyond view->rows */
 };
 
-void walk_init(struct walk *walk, const struct table_model *table);
+void walk_init(struct walk *walk, const struct view *view);
 bool walk_next(struct walk *walk, struct walk_step *step_out);
 void walk_fini(struct walk *walk);
 

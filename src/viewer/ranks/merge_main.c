@@ -398,7 +398,7 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 	int status = PROTON_OK;
 
 	if (options->names)
-		status = pattern_compile_spans(&names, options->names, &err);
+		status = pattern_compile(&names, options->names, 0, &err);
 	if (status != PROTON_OK) {
 		if (self.number == 0)
 			message("--rank-names: %s", err.text);
@@ -432,7 +432,7 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 	rank_job_fini(&job);
 	FREE_ALL(output, count ? paths[0] : NULL, paths);
 	if (options->names)
-		pattern_fini(&names);
+		regfree(&names);
 	return status == PROTON_OK ? 0 : EXIT_BAD;
 }
 

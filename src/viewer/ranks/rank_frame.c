@@ -62,7 +62,7 @@ static int choose_frames(const struct rank_rows *rows, const char *wanted,
 			 struct rank_frames *frames, struct proton_error *err)
 {
 	bool *matches = NULL;
-	int status = filter_matches(rows->profile, wanted, &matches, err);
+	int status = filter_matches(rows->profile, NULL, wanted, &matches, err);
 
 	frames->items = xcalloc(rows->count + 1, sizeof(*frames->items));
 	for (int way = 0; way < 3 && !frames->count; way++) {

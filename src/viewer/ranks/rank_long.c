@@ -87,9 +87,9 @@ static void write_metric(struct table *table, const struct rank_scan_step *step,
 	struct metric_column own = {0};
 	struct proton_error none;
 
-	if (derive_column(step->derive, name, &column, &none) == PROTON_OK && column.values) {
+	if (derive_column(step->metrics, name, &column, &none) == PROTON_OK && column.values) {
 		bool has_own = column.is_additive &&
-			       derive_own_column(step->derive, name, &own, &none) == PROTON_OK;
+			       derive_own_column(step->metrics, name, &own, &none) == PROTON_OK;
 
 		table->metric.length = 0;
 		csv_quoted(&table->metric, name, strlen(name));

@@ -9,7 +9,7 @@
 /*
  * Replaces in the names of all frames: addresses ("0x7f12ab" by "0x*"), the rank after the word
  * "rank" ("rank 3" by "rank *"), and the process id as a separate word ("*"). Then "*" replaces
- * what `pattern` matches, if it is not NULL (pattern_compile_spans()).
+ * what `pattern` matches, if it is not NULL (pattern_compile() with 0).
  */
 void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pattern);
 

@@ -20,8 +20,7 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 	      struct profile **sum_out, struct proton_error *err)
 {
 	struct metrics metrics;
-	struct derive derive;
-	struct rank_scan_step step = {.metrics = &metrics, .derive = &derive};
+	struct rank_scan_step step = {.metrics = &metrics};
 	struct profile *sum;
 	struct merge *merge = sum_begin(&sum);
 	struct rank_job job;
@@ -37,9 +36,7 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 			xgive_up();
 		free(filter_prune(step.source));
 		metrics_init(&metrics, step.source);
-		derive_init(&derive, &metrics);
 		status = visit(context, &step, err);
-		derive_fini(&derive);
 		metrics_fini(&metrics);
 		profile_free(step.source);
 	}
@@ -85,7 +82,7 @@ static int add_metrics(void *context, const struct rank_scan_step *step, struct 
 		if (rank_time_divisor(all->metrics[i]) > 0)
 			continue;
 		/* A rank may lack a metric that another has. */
-		if (derive_column(step->derive, all->metrics[i], &column, &missing) == PROTON_OK &&
+		if (derive_column(step->metrics, all->metrics[i], &column, &missing) == PROTON_OK &&
 		    column.values) {
 			all->has_metric[i] = true;
 			rows->is_inclusive = column.is_inclusive;
@@ -118,19 +115,16 @@ static int refuse_rank_metric(const char *metric, const struct profile *sum,
 {
 	struct metric_column column = {0};
 	struct metrics metrics;
-	struct derive derive;
 	int status;
 
 	metrics_init(&metrics, sum);
-	derive_init(&derive, &metrics);
-	status = derive_column(&derive, metric, &column, err);
+	status = derive_column(&metrics, metric, &column, err);
 	if (status == PROTON_OK)
 		status = err_set(err, PROTON_E_INVALID,
 				 "metric %.100s is not numeric: it cannot "
 				 "be compared between ranks",
 				 metric);
 	metric_column_fini(&column);
-	derive_fini(&derive);
 	metrics_fini(&metrics);
 	return status;
 }
@@ -217,20 +211,17 @@ static const struct raw_metric *recorded(const struct metrics *metrics, const ch
 	const struct raw_metric *raw = metrics_find(metrics, metric);
 	struct metric_column column = {0};
 	struct proton_error err;
-	struct derive derive;
 
 	*divisor_out = 1;
 	if (raw)
 		return raw;
-	derive_init(&derive, metrics);
 	/* Shares are those of a rank's own total, which a merged file does not have. */
 	if (metric[strlen(metric) - 1] != '%' &&
-	    derive_column(&derive, metric, &column, &err) == PROTON_OK && column.source) {
+	    derive_column(metrics, metric, &column, &err) == PROTON_OK && column.source) {
 		raw = column.source;
 		*divisor_out = column.divisor;
 	}
 	metric_column_fini(&column);
-	derive_fini(&derive);
 	return raw;
 }
 

@@ -19,7 +19,6 @@ struct rank_scan_step {
 	uint32_t rank;
 	/* Of `source`, without the nodes that filter_prune() drops. */
 	struct metrics *metrics;
-	struct derive *derive;
 };
 
 typedef int rank_scan_fn(void *context, const struct rank_scan_step *step,

@@ -15,7 +15,7 @@ enum fruit {
 struct settings {
 	const char *name;
 	size_t count;
-	bool is_quiet;
+	bool is_quiet, has_fruit;
 	enum fruit fruit;
 	int parsed;
 };
@@ -45,7 +45,8 @@ static const struct option_row rows[] = {
 	{0, "count", "N", "how many,\nat least 1", MEMBER(count), .is_count = true},
 	{'q', "quiet", NULL, "print less", MEMBER(is_quiet)},
 	{0, "silent", NULL, NULL, MEMBER(is_quiet)},
-	{'f', "fruit", "KIND", "apple, pear or plum", MEMBER(fruit), fruits, note_fruit},
+	{'f', "fruit", "KIND", "apple, pear or plum", MEMBER(fruit), fruits, note_fruit,
+	 .given = offsetof(struct settings, has_fruit)},
 	{0, "style", "HOW", NULL, MEMBER(name), styles, .is_text = true},
 	{0, "module", "NAME", "the rest is not ours", .parse = finish},
 };
@@ -83,12 +84,14 @@ TEST(rows_set_flags_texts_words_and_call_functions)
 	CHECK_STR(settings.name, "x y");
 	CHECK(settings.is_quiet);
 	CHECK_EQ(settings.fruit, PLUM);
+	CHECK(settings.has_fruit);
 	CHECK_EQ(settings.parsed, 1);
 	CHECK_EQ(settings.count, 12);
 	CHECK_EQ(optind, 6); /* the file was moved to the end */
 	CHECK_EQ(READ(NULL, "--silent"), OPTIONS_RUN);
 	CHECK(settings.is_quiet);
 	CHECK_EQ(settings.fruit, PEAR);
+	CHECK(!settings.has_fruit);
 	CHECK_EQ(READ(NULL, "-q", "-h"), OPTIONS_HELP);
 	CHECK_EQ(READ(NULL, "--style", "FANCY"), OPTIONS_RUN);
 	CHECK_STR(settings.name, "fancy"); /* as in the row */

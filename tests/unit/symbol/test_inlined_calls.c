@@ -83,10 +83,11 @@ static const char *ranges_of(struct out *info)
 	CHECK_EQ(inlined_calls_read(&calls, &object), PROTON_OK);
 	CHECK(calls.is_known);
 	text[0] = '\0';
-	for (size_t i = 0; i < calls.range_count; i++) {
+	for (size_t i = 0; i < calls.ranges.count; i++) {
 		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%x",
-					   i ? ", " : "", (unsigned)calls.ranges[i].begin);
-		for (uint32_t at = calls.ranges[i].call; at; at = calls.calls[at - 1].caller) {
+					   i ? ", " : "", (unsigned)calls.ranges.segments[i].begin);
+		for (uint32_t at = calls.ranges.segments[i].value; at;
+		     at = calls.calls[at - 1].caller) {
 			const struct inlined_call *call = &calls.calls[at - 1];
 
 			CHECK(call->lines == 0x77 && call->file == 1);

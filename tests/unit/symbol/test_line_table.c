@@ -282,6 +282,31 @@ TEST(headers_of_dwarf_5_have_tables_of_names)
 	out_fini(&lines);
 }
 
+/* A count of a million such entries would take memory for each. */
+TEST(units_with_names_of_no_bytes_are_skipped)
+{
+	struct line_table *table;
+	size_t operands[2] = {0}, unit, header;
+	struct out lines;
+
+	out_init(&lines, -1);
+	unit = begin_unit(&lines, 5);
+	header = begin_header(&lines, 5);
+	out_bytes(&lines, "\1\1\x19\x80\x80\x40", 6); /* a column: path, flag_present */
+	out_bytes(&lines, "\1\1\x8\1/src/a.cu\0", 14);
+	end_header(&lines, header);
+	operands[0] = set_address(&lines, 0);
+	out_bytes(&lines, "\4\0", 2);
+	row(&lines, 0, 4);
+	end_sequence(&lines, 0x10);
+	end_unit(&lines, unit);
+	operands[1] = operands[0] + 1;
+	table = open_table(&lines, operands);
+	CHECK_STR(lines_at(table, "a", 0), "none");
+	line_table_close(table);
+	out_fini(&lines);
+}
+
 TEST(units_of_unknown_versions_are_skipped)
 {
 	struct line_table *table;

@@ -57,8 +57,8 @@ static void open_stream(const struct item *items, uint32_t count)
 		       build_section(&build, ".text.k", SHT_PROGBITS, 0, code.bytes, code.length),
 		       0, code.length);
 	build_end(&build);
-	CHECK_OK(sass_open_text(build.bytes.bytes, build.bytes.length, text.bytes, text.length,
-				&sass, &err),
+	CHECK_OK(sass_open(build.bytes.bytes, build.bytes.length, text.bytes, text.length, &sass,
+			   &err),
 		 err);
 	CHECK_OK(sass_causes_open(sass, sass_function(sass, "k"), &causes, &err), err);
 	build_fini(&build);

@@ -5,7 +5,7 @@
 #include "model/samples.h"
 #include "unit/symbol/cubin_build.h"
 #include "unit/viewer_build.h"
-#include "viewer/print/print_kernels.h"
+#include "viewer/print/printers.h"
 
 #define CODE_BYTES 0x40
 

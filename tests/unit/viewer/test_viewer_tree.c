@@ -2,7 +2,7 @@
 #include "unit/tap.h"
 
 #include "unit/viewer_build.h"
-#include "viewer/print/table_model.h"
+#include "viewer/print/printers.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/walk.h"
 
@@ -10,38 +10,32 @@ static struct proton_error err;
 
 struct scene {
 	struct profile *profile;
-	struct metrics metrics;
 	uint8_t *state;
 	struct metric_column column;
-	struct table_model table;
+	struct view view;
 };
 
 /* Takes the profile. */
 static void show(struct scene *scene, struct profile *profile, const char *metric, size_t depth)
 {
-	struct derive derive;
-
 	CHECK(!profile->out_of_memory);
 	*scene = (struct scene){.profile = profile};
 	scene->state = filter_prune(profile);
-	metrics_init(&scene->metrics, profile);
-	derive_init(&derive, &scene->metrics);
-	CHECK_OK(derive_column(&derive, metric, &scene->column, &err), err);
-	derive_fini(&derive);
-	scene->table = (struct table_model){
+	scene->view = (struct view){
 		.profile = profile,
-		.metrics = &scene->metrics,
 		.state = scene->state,
 		.columns = &scene->column,
-		.column_count = 1,
+		.shown_count = 1,
 		.depth = depth,
 	};
+	metrics_init(&scene->view.metrics, profile);
+	CHECK_OK(derive_column(&scene->view.metrics, metric, &scene->column, &err), err);
 }
 
 static void end(struct scene *scene)
 {
 	metric_column_fini(&scene->column);
-	metrics_fini(&scene->metrics);
+	metrics_fini(&scene->view.metrics);
 	free(scene->state);
 	profile_free(scene->profile);
 }
@@ -54,7 +48,7 @@ static const char *walked(const struct scene *scene)
 	struct walk walk;
 	size_t used = 0;
 
-	walk_init(&walk, &scene->table);
+	walk_init(&walk, &scene->view);
 	while (walk_next(&walk, &step)) {
 		const struct profile *profile = scene->profile;
 		uint32_t frame = profile->nodes[step.node].frame;
@@ -177,18 +171,18 @@ TEST(a_tree_of_100000_levels_is_printed)
 
 	show(&scene, chain(), "time", SIZE_MAX);
 	out_init(&out, -1);
-	tree_print(&scene.table, &out);
+	tree_print(&scene.view, &out);
 	CHECK_EQ(count_lines(&out), DEEP + 1 + 3);
 	CHECK_LT(out.length, DEEP * 400ll); /* indentation is limited */
 	CHECK(memmem(out.bytes, out.length, "+99900 f", 8) != NULL);
 	out_fini(&out);
 	out_init(&out, -1);
-	table_write(&scene.table, &(struct report){.format = REPORT_CSV, .out = &out});
+	table_write(&scene.view, &(struct report){.format = REPORT_CSV, .out = &out});
 	CHECK_EQ(count_lines(&out), DEEP + 2);
 	CHECK(memmem(out.bytes, out.length, "\n100000,99999,100000,f,10\n", 26) != NULL);
 	out_fini(&out);
 	out_init(&out, -1);
-	sorted_print(&scene.table, &out);
+	sorted_print(&scene.view, &out);
 	CHECK_EQ(count_lines(&out), DEEP + 2);
 	out_fini(&out);
 	end(&scene);
@@ -205,7 +199,7 @@ TEST(a_node_of_100000_children_is_printed)
 			     1 + i * 7919ull % DEEP);
 	show(&scene, profile, "time", 100);
 	out_init(&out, -1);
-	tree_print(&scene.table, &out);
+	tree_print(&scene.view, &out);
 	CHECK_EQ(count_lines(&out), DEEP + 1 + 3);
 	out_fini(&out);
 	end(&scene);
