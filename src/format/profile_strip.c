@@ -1,5 +1,5 @@
 /* Stripping of a profile file: copies of its tables, without contents and identities. */
-#include "format/profile_strip.h"
+#include "format/profile_view.h"
 
 #include <libproton/proton.h> /* enum proton_metric_type */
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "base/array.h"
 #include "base/strings.h"
-#include "format/packed_file.h"
 
 /* Information that stays. All else is dropped, also what later versions add. */
 static const char *const kept_info[] = {
@@ -244,7 +243,7 @@ int profile_strip(const struct profile_view *view, struct out *out, struct proto
 	strip.result.rows[TABLE_STRINGS] = strip.pool.length / 8;
 	status = !strip.strings || strip.is_out_of_memory || strip.pool.errnum
 			 ? err_nomem(err)
-			 : packed_file_write(&strip.result, out, err);
+			 : profile_view_write(&strip.result, out, err);
 	for (int id = 0; id < TABLE_COUNT; id++)
 		free(strip.copies[id]);
 	free(strip.strings);

@@ -16,7 +16,6 @@
 
 #include "base/array.h"
 #include "base/size_signal.h"
-#include "format/packed_file.h"
 #include "format/profile_snapshot.h"
 #include "format/profile_view.h"
 #include "format/rank.h"
@@ -232,12 +231,8 @@ static bool is_of_other_host(const char *path, const struct stat *st)
 /* True if nothing was recorded into it. */
 static bool is_expendable(const struct file_header *header)
 {
-	const struct file_table *tables = header->tables;
-
-	if (header->major == PACKED_FILE_MAJOR)
-		return packed_file_rows(header, sizeof(*header), TABLE_NODES) <= 1 &&
-		       packed_file_rows(header, sizeof(*header), TABLE_VALUES) <= 1;
-	return tables[TABLE_NODES].rows <= 1 && tables[TABLE_VALUES].rows <= 1;
+	return profile_view_rows(header, sizeof(*header), TABLE_NODES) <= 1 &&
+	       profile_view_rows(header, sizeof(*header), TABLE_VALUES) <= 1;
 }
 
 /* Reads the start of a file into `header`, which is zeros. False: not a profile's. */
@@ -253,7 +248,7 @@ static bool read_start(int fd, struct file_header *header, bool *is_unstarted_ou
 			    is_zero(header, sizeof(*header));
 	return *is_unstarted_out ||
 	       (is_whole && memcmp(header->magic, PROFILE_FILE_MAGIC, 8) == 0) ||
-	       (n > 0 && packed_file_recognize(header, (size_t)n));
+	       (n > 0 && profile_view_is_packed(header, (size_t)n));
 }
 
 /* True if a process of another machine may be writing the file: its lock is not seen here. */

@@ -16,7 +16,7 @@
 #include "base/message.h"
 #include "base/replace.h"
 #include "export/bounds.h"
-#include "format/profile_strip.h"
+#include "format/profile_view.h"
 #include "format/target.h"
 #include "viewer/export/export_measure.h"
 #include "viewer/export/report_pages.h"
