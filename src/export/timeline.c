@@ -663,8 +663,7 @@ static void walk_graph(struct walk *walk, uint32_t lane)
 		walk->sink->track_end(walk->sink->context, &track);
 }
 
-int timeline_walk(struct timeline *timeline, const struct timeline_sink *sink,
-		  struct proton_error *err)
+void timeline_walk(struct timeline *timeline, const struct timeline_sink *sink, struct out *out)
 {
 	struct walk walk = {.timeline = timeline, .sink = sink, .next_tid = TID_OTHER};
 
@@ -678,8 +677,8 @@ int timeline_walk(struct timeline *timeline, const struct timeline_sink *sink,
 			walk_graph(&walk, lane);
 			walk_stream(&walk, lane);
 		} else if (!walk_thread(&walk, lane)) {
-			return err_nomem(err);
+			out_fail(out, ENOMEM);
+			return;
 		}
 	}
-	return PROTON_OK;
 }

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
+#include "base/buf.h"
 #include "export/timeline_backward.h"
 #include "model/profile.h"
 
@@ -89,8 +89,8 @@ struct timeline {
 int timeline_init(struct timeline *timeline, const struct profile *profile,
 		  struct proton_error *err);
 void timeline_fini(struct timeline *timeline);
-int timeline_walk(struct timeline *timeline, const struct timeline_sink *sink,
-		  struct proton_error *err);
+/* `out` fails if memory runs out. */
+void timeline_walk(struct timeline *timeline, const struct timeline_sink *sink, struct out *out);
 
 /*
  * "CPU Thread 0", "GPU 1 Stream 7", "GPU 1 Graph: Stream 7", "warp 0 (line 1)"; returns the length.

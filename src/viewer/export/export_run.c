@@ -378,8 +378,10 @@ static int write_job(const void *context, struct out *out, struct proton_error *
 {
 	const struct job *job = context;
 
-	return job->exporter->write ? job->exporter->write(job->view->profile, out, err)
-				    : job->exporter->write_view(job->view, out, err);
+	if (job->exporter->write)
+		return job->exporter->write(job->view->profile, out, err);
+	job->exporter->write_view(job->view, out);
+	return PROTON_OK;
 }
 
 static int write_view(const struct options *options, struct export_view *view,
@@ -399,8 +401,8 @@ static int write_view(const struct options *options, struct export_view *view,
 }
 
 /* The printed text of some views. */
-static int write_texts(const struct profile *profile, const struct options *options,
-		       struct export_report *report, struct proton_error *err)
+static void write_texts(const struct profile *profile, const struct options *options,
+			struct export_report *report)
 {
 	uint8_t *all_shown = xcalloc(profile->node_count, sizeof(*all_shown));
 	struct report text = {.out = &report->warps, .options = options, .is_page = true};
@@ -413,7 +415,6 @@ static int write_texts(const struct profile *profile, const struct options *opti
 	free(all_shown);
 	if (profile->ranks && wait_report_is_there(profile))
 		wait_report_text(profile, WAITS_DEFAULT, options->style.names, &report->waits);
-	return report->warps.errnum || report->waits.errnum ? err_nomem(err) : PROTON_OK;
 }
 
 static int export_view(const struct options *options, struct input *input, struct profile **profile,
@@ -432,11 +433,12 @@ static int export_view(const struct options *options, struct input *input, struc
 		chosen.view.other = &before.view;
 	}
 	/* The other modes have no lines below kernels. */
-	if (status == PROTON_OK && report && options->query.mode == VIEW_TREE)
-		status = report_source_write(*profile, options, &report->source, err)
-				 ?: report_ranks_write(*profile, options, &report->ranks, err)
-				 ?: rank_traces_report(input, &chosen.view, &report->timeline, err)
-				 ?: write_texts(*profile, options, report, err);
+	if (status == PROTON_OK && report && options->query.mode == VIEW_TREE) {
+		status = report_source_write(*profile, options, &report->source, err);
+		report_ranks_write(*profile, options, &report->ranks);
+		rank_traces_report(input, &chosen.view, &report->timeline);
+		write_texts(*profile, options, report);
+	}
 	if (status == PROTON_OK)
 		status = write_view(options, &chosen.view, err);
 	chosen_fini(&chosen);

@@ -14,8 +14,8 @@ void report_init(struct export_report *report, const struct metrics *metrics, co
 void report_fini(struct export_report *report);
 
 /* The page of ranks. Writes nothing for a profile that has no times of single ranks. */
-int report_ranks_write(const struct profile *profile, const struct options *options,
-		       struct out *out, struct proton_error *err);
+void report_ranks_write(const struct profile *profile, const struct options *options,
+			struct out *out);
 
 /*
  * The page of annotated source, which export/html/source.js draws: the kernels with PC samples,

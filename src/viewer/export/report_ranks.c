@@ -196,14 +196,14 @@ static void write_problems(struct page *page)
 	json_key_uint64(json, "problemCount", count);
 }
 
-int report_ranks_write(const struct profile *profile, const struct options *options,
-		       struct out *out, struct proton_error *err)
+void report_ranks_write(const struct profile *profile, const struct options *options,
+			struct out *out)
 {
 	struct page page = {.profile = profile, .options = options, .ranks = profile->ranks};
 	struct grid grid = {0};
 
 	if (!profile->ranks || !profile->ranks->column_count)
-		return PROTON_OK;
+		return;
 	choose_columns(&page);
 	json_writer_init(&page.json, out, false);
 	json_begin_object(&page.json);
@@ -216,5 +216,4 @@ int report_ranks_write(const struct profile *profile, const struct options *opti
 	write_grid(&page, "byHost", &grid);
 	json_end_object(&page.json);
 	rank_rows_fini(&page.columns);
-	return out->errnum ? err_nomem(err) : PROTON_OK;
 }

@@ -213,5 +213,5 @@ int report_source_write(struct profile *profile, const struct options *options, 
 	}
 	source_report_fini(&report);
 	FREE_ALL(page.files, page.number_of_file, state);
-	return status == PROTON_OK && out->errnum ? err_nomem(err) : status;
+	return status;
 }
