@@ -9,8 +9,6 @@
 
 #include "base/buf.h"
 #include "export/export_view.h"
-#include "export/html/page.h"
-#include "export/html_report.h"
 #include "export/html_timeline.h"
 #include "export/html_tree.h"
 #include "format/json_write.h"

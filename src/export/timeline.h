@@ -15,7 +15,6 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
-#include "export/timeline_backward.h"
 #include "model/profile.h"
 
 enum track_kind {
@@ -70,6 +69,18 @@ struct timeline_sink {
 	void (*slice)(void *context, const struct timeline_slice *slice);
 	/* No more slices on this track. */
 	void (*track_end)(void *context, const struct timeline_track *track);
+};
+
+/* From a scope to a backward kernel: rows of events. */
+struct backward_arrow {
+	uint32_t kernel;
+	uint32_t scope;
+};
+
+struct timeline_backward {
+	struct backward_arrow *arrows; /* in the order of kernels */
+	uint32_t *scopes;              /* the same in their order, to be looked up */
+	size_t count;
 };
 
 struct timeline {

@@ -16,7 +16,7 @@ struct plan_entry {
 #define PLAN_UINT64 100u
 #define PLAN_TEXT 101u
 	union {
-		int64_t int64; /* those of metrics as in struct profile_value */
+		int64_t int64; /* of metrics, as in struct profile_value */
 		double float64;
 		uint32_t string;
 		uint32_t vector;

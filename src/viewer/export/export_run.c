@@ -196,20 +196,6 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
 }
 
-/* Tables have a value per metric and frame, and some formats need as many bytes or more. */
-static int check_cells(const struct chosen *chosen, const struct profile *profile,
-		       struct proton_error *err)
-{
-	uint64_t max = bounds_output(profile) / BYTES_PER_CELL;
-
-	if (!chosen->count || profile->node_count <= max / chosen->count)
-		return PROTON_OK;
-	return err_set(err, PROTON_E_RANGE,
-		       "%zu metrics of %zu frames exceed the output limit of a profile of this "
-		       "size; select fewer metrics (-m)",
-		       chosen->count, profile->node_count);
-}
-
 /*
  * Computes the values of all metrics one by one. If there are many, each is packed before the next
  * is computed. The total of the first metric exists already.
@@ -330,6 +316,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 {
 	const struct exporter *exporter = options->output.exporter;
 	size_t hidden = hiding_count();
+	uint64_t cells;
 	int status;
 
 	*chosen = (struct chosen){
@@ -342,8 +329,14 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	metrics_init(&chosen->metrics, *profile);
 	derive_init(&chosen->derive, &chosen->metrics);
 	choose_names(chosen, options, exporter);
-	status = check_cells(chosen, *profile, err);
-	if (status == PROTON_OK && chosen->count)
+	/* Tables have a value per metric and frame, and some formats need as many bytes or more. */
+	cells = bounds_output(*profile) / BYTES_PER_CELL;
+	if (chosen->count && (*profile)->node_count > cells / chosen->count)
+		return err_set(err, PROTON_E_RANGE,
+			       "%zu metrics of %zu frames exceed the output limit of a profile of "
+			       "this size; select fewer metrics (-m)",
+			       chosen->count, (*profile)->node_count);
+	if (chosen->count)
 		status = derive_total(&chosen->derive, exporter, chosen->names[0],
 				      &chosen->measures[0].total, err);
 	if (status == PROTON_OK && chosen->count == 0 && exporter->needs_weight)

@@ -2,7 +2,7 @@
 #ifndef VIEWER_EXPORT_REPORT_PAGES_H
 #define VIEWER_EXPORT_REPORT_PAGES_H
 
-#include "export/html_report.h"
+#include "export/export_view.h"
 #include "viewer/query/raw_metrics.h"
 #include "viewer/viewer_options.h"
 
