@@ -36,7 +36,7 @@ _GATE_FAILED = 3  # EXIT_GATE
 _ALL_LEVELS = 2**32 - 1
 _HTML_MAX = 16 << 20
 _GZIP = b"\x1f\x8b"
-# As of format/load_budget.h, for files that are compressed.
+# As of format/profile_view.h, for files that are compressed.
 _UNZIPPED_PER_BYTE = 100
 _UNZIPPED_MORE = 40 << 20
 

@@ -34,6 +34,20 @@ static inline bool out_is_over(const struct out *out)
 
 /* Writes to `fd`, which the caller still owns; -1 collects in memory. */
 void out_init(struct out *out, int fd);
+#define OUT_IN_MEMORY ((struct out){.fd = -1})
+
+/* Fails with an error, of memory for its text, unless it is 0 or there is one already. */
+static inline void out_fail(struct out *out, int errnum)
+{
+	out->errnum = out->errnum ? out->errnum : errnum;
+}
+
+/* Fails as if more than `limit` was appended. */
+static inline void out_fail_limit(struct out *out)
+{
+	out->total = out->limit + 1;
+	out_fail(out, EFBIG);
+}
 /* Flushes; returns the first failure as a status. The memory of a collecting `out` stays valid. */
 int out_finish(struct out *out, struct proton_error *err);
 /* Moves the bytes to the caller: malloc'd, *length bytes and a NUL. NULL after an error. */

@@ -45,7 +45,7 @@ bool own_descriptors_run(void (*job)(void *data), void *data)
 	if (stack == MAP_FAILED)
 		return false;
 	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* format/truncated_file.h */
+	sigdelset(&all, SIGBUS); /* format/profile_file.c */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	/*

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "format/load_budget.h"
+#include "format/profile_view.h"
 #include "model/profile.h"
 
 #define MIB ((uint64_t)1 << 20)

@@ -19,7 +19,7 @@ int bounds_refuse(const struct profile *profile, struct proton_error *err);
 
 /*
  * E_RANGE with a message if columns of `metrics`, each of `bytes` per frame, exceed the rest of the
- * budget of the profile's files (format/load_budget.h). A few are always allowed.
+ * budget of the profile's files (format/profile_view.h). A few are always allowed.
  */
 int bounds_columns(const struct profile *profile, uint64_t metrics, uint64_t bytes,
 		   struct proton_error *err);

@@ -1,101 +1,18 @@
 /* Intra-kernel scopes in Chrome's trace event format, with the fields of upstream Proton. */
-#include "export/chrome_intra.h"
-
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/array.h"
 #include "export/chrome_text.h"
 #include "format/json_write.h"
 
-/* ------------------------------------------------------------------ frames */
-
-#define CALL_STACK_MAX 1024u
-
-void chrome_quote_frame(const struct profile *profile, struct out *out, uint32_t frame)
-{
-	char text[1024];
-	size_t length = profile_frame_text(profile, frame, text, sizeof(text));
-
-	if (length >= sizeof(text))
-		length = sizeof(text) - 1;
-	json_quote(out, text, length);
-}
-
-void chrome_call_stack(const struct profile *profile, struct out *out, uint32_t node)
-{
-	uint32_t path[CALL_STACK_MAX];
-	uint32_t depth = 0;
-
-	for (uint32_t at = node; at && depth < CALL_STACK_MAX; at = profile->nodes[at].parent)
-		path[depth++] = at;
-	out_text(out, "[\"ROOT\"");
-	while (depth) {
-		out_byte(out, ',');
-		chrome_quote_frame(profile, out, profile->nodes[path[--depth]].frame);
-	}
-	out_byte(out, ']');
-}
-
-/* ------------------------------------------------------------------ instrumented kernels */
-
 /* One run of a warp: values that its slices share. */
-struct run {
+struct chrome_run {
 	uint64_t start_ns;
-	uint64_t end_ns;
 	char *args; /* "cat":"mm", then "args":{...} without the last brace */
 	size_t cat_length;
 	size_t length;
 };
-
-struct chrome_intra {
-	const struct timeline *timeline;
-	struct out *out;
-	char **names; /* by node: its frame as JSON, or NULL */
-	/*
-	 * The runs of the current warp of a CTA, in order of their starts, and the current
-	 * position.
-	 */
-	struct run *runs;
-	size_t run_count;
-	size_t run_capacity;
-	const struct row_lane *lane;
-	struct out pid; /* "pid":"mm Core7 CTA12" of the current CTA */
-	struct out tid; /* "tid":"warp 0 (line 1)" of the current track */
-	bool *has_events;
-	bool has_failed;
-};
-
-bool chrome_intra_has_any(const struct timeline *timeline)
-{
-	const struct profile_trace *trace = timeline->trace;
-
-	for (uint64_t i = 0; i < trace->lane_count; i++)
-		if (trace->lanes[i].kind == LANE_UNIT &&
-		    timeline->first[i] < timeline->first[i + 1])
-			return true;
-	return false;
-}
-
-struct chrome_intra *chrome_intra_new(const struct timeline *timeline, struct out *out,
-				      bool *has_events)
-{
-	struct chrome_intra *intra = calloc(1, sizeof(*intra));
-
-	if (!intra)
-		return NULL;
-	intra->timeline = timeline;
-	intra->out = out;
-	intra->has_events = has_events;
-	out_init(&intra->pid, -1);
-	out_init(&intra->tid, -1);
-	intra->names = calloc(timeline->profile->node_count, sizeof(*intra->names));
-	if (intra->names)
-		return intra;
-	chrome_intra_free(intra);
-	return NULL;
-}
 
 static void forget_runs(struct chrome_intra *intra)
 {
@@ -104,23 +21,14 @@ static void forget_runs(struct chrome_intra *intra)
 	intra->run_count = 0;
 }
 
-void chrome_intra_free(struct chrome_intra *intra)
+void chrome_intra_fini(struct chrome_intra *intra)
 {
-	if (!intra)
-		return;
 	forget_runs(intra);
-	free(intra->runs);
 	for (size_t i = 0; intra->names && i < intra->timeline->profile->node_count; i++)
 		free(intra->names[i]);
-	free(intra->names);
+	FREE_ALL(intra->runs, intra->names);
 	out_fini(&intra->pid);
 	out_fini(&intra->tid);
-	free(intra);
-}
-
-bool chrome_intra_has_failed(const struct chrome_intra *intra)
-{
-	return intra->has_failed;
 }
 
 /* ------------------------------------------------------------------ tracks */
@@ -160,17 +68,15 @@ void chrome_intra_track(struct chrome_intra *intra, const struct timeline_track 
 static const char *name_of(struct chrome_intra *intra, uint32_t node)
 {
 	const struct profile *profile = intra->timeline->profile;
-	struct out made;
+	struct out made = OUT_IN_MEMORY;
 	size_t length;
 
 	if (intra->names[node])
 		return intra->names[node];
-	out_init(&made, -1);
 	chrome_quote_frame(profile, &made, profile->nodes[node].frame);
 	intra->names[node] = out_take(&made, &length);
 	out_fini(&made);
-	if (!intra->names[node])
-		intra->has_failed = true;
+	out_fail(intra->out, intra->names[node] ? 0 : ENOMEM);
 	return intra->names[node] ? intra->names[node] : "\"\"";
 }
 
@@ -178,42 +84,24 @@ static const char *name_of(struct chrome_intra *intra, uint32_t node)
 static void add_run(struct chrome_intra *intra, const struct timeline_slice *slice)
 {
 	const struct row_event *event = slice->event;
-	struct run *run;
-	struct out made;
+	struct chrome_run run = {.start_ns = slice->start_ns};
+	struct out made = OUT_IN_MEMORY;
 
-	if (!array_reserve(&intra->runs, &intra->run_capacity, intra->run_count + 1,
-			   sizeof(*intra->runs))) {
-		intra->has_failed = true;
-		return;
-	}
-	out_init(&made, -1);
 	out_text(&made, "\"cat\":");
 	out_text(&made, name_of(intra, slice->node));
 	out_byte(&made, ',');
-	run = &intra->runs[intra->run_count];
-	*run = (struct run){.start_ns = slice->start_ns, .end_ns = slice->end_ns};
-	run->cat_length = made.length;
+	run.cat_length = made.length;
 	out_printf(&made,
 		   "\"args\":{\"Init Time (ns)\":%" PRIu64 ",\"Post Final Time (ns)\":%" PRIu64
 		   ",\"Finalization Time (ns)\":%u,\"Frequency (MHz)\":%u,\"call_stack\":",
 		   event->start_ns, event->end_ns + event->detail, event->detail, event->flags);
 	chrome_call_stack(intra->timeline->profile, &made, slice->node);
-	run->args = out_take(&made, &run->length);
+	run.args = out_take(&made, &run.length);
 	out_fini(&made);
-	if (run->args)
-		intra->run_count++;
-	else
-		intra->has_failed = true;
-}
-
-/* The run of the warp in which the slice started; NULL if its record is missing. */
-static const struct run *run_of(const struct chrome_intra *intra,
-				const struct timeline_slice *slice)
-{
-	size_t count =
-		ARRAY_COUNT_BEFORE(intra->run_count, i, intra->runs[i].start_ns <= slice->start_ns);
-
-	return intra->run_count ? &intra->runs[count ? count - 1 : 0] : NULL;
+	if (run.args && ARRAY_ADD(intra->runs, intra->run_capacity, intra->run_count, run))
+		return;
+	free(run.args);
+	out_fail(intra->out, ENOMEM);
 }
 
 static void begin_slice(struct chrome_intra *intra, const struct timeline_slice *slice)
@@ -231,17 +119,14 @@ static void begin_slice(struct chrome_intra *intra, const struct timeline_slice 
 static void write_times(struct chrome_intra *intra, uint64_t start_ns, uint64_t length_ns)
 {
 	char text[96];
-	char *at = PUT(text, ",\"ts\":");
+	char *at = PUT_US(text, ",\"ts\":", start_ns - intra->timeline->base_ns);
 
-	at = put_us(at, start_ns - intra->timeline->base_ns);
-	at = PUT(at, ",\"dur\":");
-	at = put_us(at, length_ns);
-	*at++ = ',';
+	at = PUT(PUT_US(at, ",\"dur\":", length_ns), ",");
 	out_bytes(intra->out, text, (size_t)(at - text));
 }
 
 static void end_slice(struct chrome_intra *intra, const struct timeline_slice *slice,
-		      const struct run *run)
+		      const struct chrome_run *run)
 {
 	if (run)
 		out_bytes(intra->out, run->args + run->cat_length, run->length - run->cat_length);
@@ -254,7 +139,7 @@ static void end_slice(struct chrome_intra *intra, const struct timeline_slice *s
 
 /* Asynchronous work with its end on another warp: one end on each warp, joined by a number. */
 static void write_ends(struct chrome_intra *intra, const struct timeline_slice *slice,
-		       const struct run *run)
+		       const struct chrome_run *run)
 {
 	const struct row_lane *lanes = intra->timeline->trace->lanes;
 
@@ -273,13 +158,17 @@ static void write_ends(struct chrome_intra *intra, const struct timeline_slice *
 
 void chrome_intra_slice(struct chrome_intra *intra, const struct timeline_slice *slice)
 {
-	const struct run *run;
+	const struct chrome_run *run = NULL;
+	size_t count;
 
 	if (slice->event->kind == EVENT_UNIT) {
 		add_run(intra, slice);
 		return;
 	}
-	run = run_of(intra, slice);
+	/* The run of the warp in which the slice started; NULL if its record is missing. */
+	count = ARRAY_COUNT_BEFORE(intra->run_count, i, intra->runs[i].start_ns <= slice->start_ns);
+	if (intra->run_count)
+		run = &intra->runs[count ? count - 1 : 0];
 	if (slice->end_track) {
 		write_ends(intra, slice, run);
 		return;

@@ -3,17 +3,15 @@
  * ui.perfetto.dev, chrome://tracing and scripts. Fields and track names are those of upstream, with
  * additions; docs/guide/traces.md lists them.
  *
- * A million events are hundreds of megabytes of text. Lines are therefore built by hand from cached
- * parts: the text that all slices of a node share is built once.
+ * A million events are hundreds of megabytes of text. Lines are therefore built from cached parts:
+ * the text that all slices of a node share is built once.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "export/chrome_intra.h"
+#include "base/array.h"
 #include "export/chrome_text.h"
-#include "export/chrome_values.h"
 #include "export/export.h"
 #include "export/timeline.h"
 #include "format/gzip_write.h"
@@ -27,57 +25,45 @@ struct chrome {
 	struct out *out;
 	struct timeline timeline;
 	const struct profile *profile;
-	struct chrome_intra *intra;
+	struct chrome_intra intra;
 	char **kept; /* by node: "name" and the beginning of "args", or NULL */
 	uint32_t *kept_length;
 	size_t kept_bytes;
 	bool is_intra;    /* the session instruments kernels: nothing else is written */
-	bool has_streams; /* at least one event ran on a GPU */
 	bool has_devices; /* events ran on several devices */
 	bool has_events;
-	bool failed;
 };
 
 /* ------------------------------------------------------------------ nodes */
 
-/* "name":"k" and "args":{"call_stack":["ROOT","a","k"] of `node`, and the fields between them. */
-static void make_node(const struct profile *profile, uint32_t node, struct out *out)
-{
-	out_text(out, "\"name\":");
-	if (node)
-		chrome_quote_frame(profile, out, profile->nodes[node].frame);
-	else
-		out_text(out, "\"ROOT\"");
-	out_text(out, ",\"args\":{\"call_stack\":");
-	chrome_call_stack(profile, out, node);
-}
-
-/* Writes the text that the slices of `node` share, from the cache if present. */
+/*
+ * Writes the text that the slices of `node` share, from the cache if present: "name":"k" and
+ * "args":{"call_stack":["ROOT","a","k"], and the fields between them.
+ */
 static void write_node(struct chrome *chrome, uint32_t node)
 {
-	struct out made;
-	size_t length;
-	char *text;
+	const struct profile *profile = chrome->profile;
+	struct out made = OUT_IN_MEMORY;
 
 	if (chrome->kept[node]) {
 		out_bytes(chrome->out, chrome->kept[node], chrome->kept_length[node]);
 		return;
 	}
-	out_init(&made, -1);
-	make_node(chrome->profile, node, &made);
-	text = out_take(&made, &length);
-	out_fini(&made);
-	if (!text) {
-		chrome->failed = true;
-		return;
-	}
-	out_bytes(chrome->out, text, length);
-	if (node && chrome->kept_bytes + length < KEPT_BYTES_MAX) {
-		chrome->kept[node] = text;
-		chrome->kept_length[node] = (uint32_t)length;
-		chrome->kept_bytes += length;
+	out_text(&made, "\"name\":");
+	if (node)
+		chrome_quote_frame(profile, &made, profile->nodes[node].frame);
+	else
+		out_text(&made, "\"ROOT\"");
+	out_text(&made, ",\"args\":{\"call_stack\":");
+	chrome_call_stack(profile, &made, node);
+	out_bytes(chrome->out, made.bytes, made.length);
+	out_fail(chrome->out, made.errnum);
+	if (node && chrome->kept_bytes + made.length < KEPT_BYTES_MAX) {
+		chrome->kept[node] = made.bytes;
+		chrome->kept_length[node] = (uint32_t)made.length;
+		chrome->kept_bytes += made.length;
 	} else {
-		free(text);
+		out_fini(&made);
 	}
 }
 
@@ -143,7 +129,7 @@ static void write_track(void *context, const struct timeline_track *track)
 	char name[128];
 
 	if (track->kind == TRACK_UNIT)
-		chrome_intra_track(chrome->intra, track);
+		chrome_intra_track(&chrome->intra, track);
 	if (track->kind == TRACK_UNIT || chrome->is_intra)
 		return;
 	name_track(chrome, track, name, sizeof(name));
@@ -159,50 +145,32 @@ static char *put_arrow_end(const struct chrome *chrome, char *at, const char *ki
 			   const struct timeline_slice *slice, const struct timeline_track *track,
 			   uint64_t ns)
 {
-	at = put_text(at, kind, strlen(kind));
-	at = put_u64(at, unique(chrome, slice->row));
-	at = PUT(at, ",\"pid\":");
-	at = put_u64(at, chrome->part->number);
-	at = PUT(at, ",\"tid\":");
-	at = put_u64(at, track->tid);
-	at = PUT(at, ",\"ts\":");
-	at = put_us(at, ns);
-	return PUT(at, "},\n");
+	at = put_u64(put_text(at, kind, strlen(kind)), unique(chrome, slice->row));
+	at = PUT_U64(at, ",\"pid\":", chrome->part->number);
+	at = PUT_U64(at, ",\"tid\":", track->tid);
+	return PUT(PUT_US(at, ",\"ts\":", ns - chrome->timeline.base_ns), "},\n");
 }
-
-#define LAUNCH_END(phase) ARROW_END(phase, "flow", "launch->kernel")
-#define BACKWARD_END(phase) ARROW_END(phase, "backward", "forward->backward")
 
 /* Flows to the start of the work: from its launch, and to backward kernels from their scope. */
 static void write_arrows(struct chrome *chrome, const struct timeline_slice *slice)
 {
-	uint64_t base_ns = chrome->timeline.base_ns;
-	uint64_t end_ns = slice->start_ns - base_ns;
 	char *at = out_reserve(chrome->out, 1024);
 
 	if (!at)
 		return;
 	if (slice->has_arrow) {
-		at = put_arrow_end(chrome, at, LAUNCH_END("s"), slice, slice->launch_track,
-				   slice->launch->start_ns - base_ns);
-		at = put_arrow_end(chrome, at, LAUNCH_END("f"), slice, slice->track, end_ns);
+		at = put_arrow_end(chrome, at, ARROW_END("s", "flow", "launch->kernel"), slice,
+				   slice->launch_track, slice->launch->start_ns);
+		at = put_arrow_end(chrome, at, ARROW_END("f", "flow", "launch->kernel"), slice,
+				   slice->track, slice->start_ns);
 	}
 	if (slice->forward) {
-		at = put_arrow_end(chrome, at, BACKWARD_END("s"), slice, slice->forward_track,
-				   slice->forward->start_ns - base_ns);
-		at = put_arrow_end(chrome, at, BACKWARD_END("f"), slice, slice->track, end_ns);
+		at = put_arrow_end(chrome, at, ARROW_END("s", "backward", "forward->backward"),
+				   slice, slice->forward_track, slice->forward->start_ns);
+		at = put_arrow_end(chrome, at, ARROW_END("f", "backward", "forward->backward"),
+				   slice, slice->track, slice->start_ns);
 	}
 	out_commit(chrome->out, at);
-}
-
-static char *put_triple(char *at, const uint32_t triple[3])
-{
-	*at++ = '[';
-	for (int i = 0; i < 3; i++) {
-		at = put_u64(at, triple[i]);
-		*at++ = i < 2 ? ',' : ']';
-	}
-	return at;
 }
 
 /* Device, stream and launch of the event. */
@@ -211,34 +179,28 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 	const struct profile_trace *trace = chrome->timeline.trace;
 	const struct row_event *event = slice->event;
 	uint32_t device = timeline_device(&chrome->timeline, slice->track->lane);
-	const struct launch_config *config;
 	char *at = out_reserve(chrome->out, 512);
 
 	if (!at)
 		return;
-	if (device != UINT32_MAX) {
-		at = PUT(at, ",\"device\":");
-		at = put_u64(at, device);
-	}
-	at = PUT(at, ",\"stream\":");
-	at = put_u64(at, trace->lanes[slice->track->lane].id);
-	if (slice->launch) {
-		at = PUT(at, ",\"correlation\":");
-		at = put_u64(at, slice->launch->detail);
-	}
+	if (device != UINT32_MAX)
+		at = PUT_U64(at, ",\"device\":", device);
+	at = PUT_U64(at, ",\"stream\":", trace->lanes[slice->track->lane].id);
+	if (slice->launch)
+		at = PUT_U64(at, ",\"correlation\":", slice->launch->detail);
 	if (event->kind != EVENT_KERNEL) {
-		at = PUT(at, ",\"bytes\":");
-		at = put_u64(at, trace_bytes(trace, event));
+		at = PUT_U64(at, ",\"bytes\":", trace_bytes(trace, event));
 	} else if (event->detail && event->detail < trace->launch_count) {
-		config = &trace->launches[event->detail].config;
-		at = PUT(at, ",\"grid\":");
-		at = put_triple(at, config->grid);
-		at = PUT(at, ",\"block\":");
-		at = put_triple(at, config->block);
-		at = PUT(at, ",\"registers_per_thread\":");
-		at = put_u64(at, config->registers_per_thread);
-		at = PUT(at, ",\"shared_memory\":");
-		at = put_u64(at, shared_bytes_of(config));
+		const struct launch_config *config = &trace->launches[event->detail].config;
+
+		at = PUT_U64(at, ",\"grid\":[", config->grid[0]);
+		at = PUT_U64(at, ",", config->grid[1]);
+		at = PUT_U64(at, ",", config->grid[2]);
+		at = PUT_U64(at, "],\"block\":[", config->block[0]);
+		at = PUT_U64(at, ",", config->block[1]);
+		at = PUT_U64(at, ",", config->block[2]);
+		at = PUT_U64(at, "],\"registers_per_thread\":", config->registers_per_thread);
+		at = PUT_U64(at, ",\"shared_memory\":", shared_bytes_of(config));
 	}
 	out_commit(chrome->out, at);
 }
@@ -260,18 +222,12 @@ static void write_head_of(struct chrome *chrome, const struct timeline_slice *sl
 
 	if (!at)
 		return;
-	at = PUT(at, "{\"ph\":\"X\",\"pid\":");
-	at = put_u64(at, chrome->part->number);
-	at = PUT(at, ",\"tid\":");
-	at = put_u64(at, slice->track->tid);
-	at = PUT(at, ",\"ts\":");
-	at = put_us(at, slice->start_ns - chrome->timeline.base_ns);
-	at = PUT(at, ",\"dur\":");
-	at = put_us(at, slice->end_ns - slice->start_ns);
-	at = PUT(at, ",\"cat\":\"");
-	at = put_text(at, category, strlen(category));
-	at = PUT(at, "\",");
-	out_commit(chrome->out, at);
+	at = PUT_U64(at, "{\"ph\":\"X\",\"pid\":", chrome->part->number);
+	at = PUT_U64(at, ",\"tid\":", slice->track->tid);
+	at = PUT_US(at, ",\"ts\":", slice->start_ns - chrome->timeline.base_ns);
+	at = PUT_US(at, ",\"dur\":", slice->end_ns - slice->start_ns);
+	at = put_text(PUT(at, ",\"cat\":\""), category, strlen(category));
+	out_commit(chrome->out, PUT(at, "\","));
 }
 
 /* "name":... and the beginning of "args". */
@@ -290,8 +246,7 @@ static void write_name(struct chrome *chrome, const struct timeline_slice *slice
 	}
 	if (values->count && slice->event->kind == EVENT_SCOPE && slice->node) {
 		out_text(chrome->out, "\"name\":");
-		if (!chrome_values_quote(values, chrome->out, profile->nodes[slice->node].frame))
-			chrome->failed = true;
+		chrome_values_quote(values, chrome->out, profile->nodes[slice->node].frame);
 		out_text(chrome->out, ",\"args\":{\"call_stack\":");
 		chrome_call_stack(profile, chrome->out, slice->node);
 	} else {
@@ -309,7 +264,7 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	struct chrome_values values;
 
 	if (slice->track->kind == TRACK_UNIT)
-		chrome_intra_slice(chrome->intra, slice);
+		chrome_intra_slice(&chrome->intra, slice);
 	if (slice->track->kind == TRACK_UNIT || chrome->is_intra)
 		return;
 	chrome_values_read(&values, &chrome->timeline, timeline_samples(&chrome->timeline, slice));
@@ -326,8 +281,8 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 		write_device_args(chrome, slice);
 	if (slice->is_unfinished)
 		out_text(chrome->out, ",\"unfinished\":true");
-	if (values.count && !chrome_values_write(&values, chrome->out))
-		chrome->failed = true;
+	if (values.count)
+		chrome_values_write(&values, chrome->out);
 	out_bytes(chrome->out, "}}", 2);
 }
 
@@ -376,49 +331,40 @@ static void write_head(struct chrome *chrome)
 	out_text(chrome->out, ",\"traceEvents\":[\n");
 }
 
-/* Finds out whether any events ran on a GPU, and on more than one. */
+/* Whether events ran on several GPUs, and only instrumented kernels are shown. */
 static void look_at_lanes(struct chrome *chrome)
 {
 	const struct profile_trace *trace = chrome->timeline.trace;
+	const char *backend = profile_info_text(chrome->profile, "backend");
+	/* A profile may not name the backend: assume the usual case. */
+	bool instruments = !*backend || strcmp(backend, "instrumentation") == 0;
+	bool has_streams = false;
 	uint32_t first = UINT32_MAX;
 
 	for (uint32_t i = 0; i < trace->lane_count; i++) {
-		if (trace->lanes[i].kind != LANE_STREAM ||
-		    chrome->timeline.first[i] == chrome->timeline.first[i + 1])
+		if (chrome->timeline.first[i] == chrome->timeline.first[i + 1])
 			continue;
-		if (chrome->has_streams && timeline_device(&chrome->timeline, i) != first)
+		chrome->is_intra |= instruments && trace->lanes[i].kind == LANE_UNIT;
+		if (trace->lanes[i].kind != LANE_STREAM)
+			continue;
+		if (has_streams && timeline_device(&chrome->timeline, i) != first)
 			chrome->has_devices = true;
 		first = timeline_device(&chrome->timeline, i);
-		chrome->has_streams = true;
+		has_streams = true;
 	}
-}
-
-/* The session's backend instruments kernels; other backends may be active too. */
-static bool instruments(const struct profile *profile)
-{
-	const char *backend = profile_info_text(profile, "backend");
-
-	/* A profile may not name the backend: assume the usual case. */
-	return !*backend || strcmp(backend, "instrumentation") == 0;
 }
 
 static int write_events(struct chrome *chrome, struct proton_error *err)
 {
-	const struct timeline_sink sink = {
-		.context = chrome,
-		.track = write_track,
-		.slice = write_slice,
-		.track_end = ignore_track_end,
-	};
-	int status;
+	const struct timeline_sink sink = {chrome, write_track, write_slice, ignore_track_end};
+	size_t nodes = chrome->profile->node_count;
 
-	chrome->kept = calloc(chrome->profile->node_count, sizeof(*chrome->kept));
-	chrome->kept_length = calloc(chrome->profile->node_count, sizeof(*chrome->kept_length));
-	chrome->intra = chrome_intra_new(&chrome->timeline, chrome->out, &chrome->has_events);
-	if (!chrome->kept || !chrome->kept_length || !chrome->intra)
+	chrome->kept = calloc(nodes, sizeof(*chrome->kept));
+	chrome->kept_length = calloc(nodes, sizeof(*chrome->kept_length));
+	chrome->intra.names = calloc(nodes, sizeof(*chrome->intra.names));
+	if (!chrome->kept || !chrome->kept_length || !chrome->intra.names)
 		return err_nomem(err);
 	look_at_lanes(chrome);
-	chrome->is_intra = chrome_intra_has_any(&chrome->timeline) && instruments(chrome->profile);
 	if (chrome->is_intra && chrome->part->count > 1)
 		return err_set(err, PROTON_E_INVALID,
 			       "Chrome's format has no ranks for kernels that are instrumented; "
@@ -428,63 +374,58 @@ static int write_events(struct chrome *chrome, struct proton_error *err)
 	chrome->has_events = chrome->part->number > 0;
 	if (!chrome->is_intra && chrome->timeline.count)
 		write_label(chrome, "process", 0, chrome->part->name, chrome->part->number);
-	status = timeline_walk(&chrome->timeline, &sink, err);
+	timeline_walk(&chrome->timeline, &sink, chrome->out);
 	if (chrome->part->number + 1 == chrome->part->count)
 		out_text(chrome->out, "\n]}\n");
 	if (chrome->part->gzip)
 		gzip_give(chrome->part->gzip, chrome->out, 0);
-	if (chrome_intra_has_failed(chrome->intra))
-		chrome->failed = true;
-	if (status == PROTON_OK && chrome->failed)
-		status = err_nomem(err);
-	return status;
+	return PROTON_OK;
 }
 
 int export_chrome_part(const struct profile *profile, const struct trace_part *part,
 		       struct out *out, struct proton_error *err)
 {
 	struct chrome chrome = {.part = part, .out = out, .profile = profile};
-	struct out pending;
-	int status;
+	struct out pending = OUT_IN_MEMORY;
+	int status = timeline_init(&chrome.timeline, profile, err);
 
-	status = timeline_init(&chrome.timeline, profile, err);
 	if (status != PROTON_OK)
 		return status;
-	out_init(&pending, -1);
 	if (part->gzip)
 		chrome.out = &pending;
 	if (part->count > 1)
 		chrome.timeline.base_ns = part->base_ns - (uint64_t)part->shift_ns;
+	chrome.intra = (struct chrome_intra){
+		.timeline = &chrome.timeline,
+		.out = chrome.out,
+		.has_events = &chrome.has_events,
+		.pid = OUT_IN_MEMORY,
+		.tid = OUT_IN_MEMORY,
+	};
 	status = write_events(&chrome, err);
 	out_fini(&pending);
 	for (size_t i = 0; chrome.kept && i < profile->node_count; i++)
 		free(chrome.kept[i]);
-	free(chrome.kept);
-	free(chrome.kept_length);
-	chrome_intra_free(chrome.intra);
+	FREE_ALL(chrome.kept, chrome.kept_length);
+	chrome_intra_fini(&chrome.intra);
 	timeline_fini(&chrome.timeline);
 	return status;
 }
 
-static int export_chrome(const struct profile *profile, struct gzip_writer *gzip, struct out *out,
-			 struct proton_error *err)
-{
-	return export_chrome_part(
-		profile, &(struct trace_part){.count = 1, .name = "Trace", .gzip = gzip}, out, err);
-}
-
 int export_chrome_trace(const struct profile *profile, struct out *out, struct proton_error *err)
 {
-	return export_chrome(profile, NULL, out, err);
+	return export_chrome_part(profile, &(struct trace_part){.count = 1, .name = "Trace"}, out,
+				  err);
 }
 
 int export_chrome_gzip(const struct profile *profile, struct out *out, struct proton_error *err)
 {
 	struct gzip_writer gzip;
+	struct trace_part part = {.count = 1, .name = "Trace", .gzip = &gzip};
 	int status;
 
 	gzip_begin(&gzip, out);
-	status = export_chrome(profile, &gzip, out, err);
+	status = export_chrome_part(profile, &part, out, err);
 	gzip_end(&gzip);
 	return status;
 }

@@ -48,14 +48,6 @@ static void write_number(struct out *out, const struct export_numbers *numbers, 
 		csv_number(out, value);
 }
 
-static void write_word(struct out *out, const struct export_metric *metric, uint32_t node)
-{
-	out_byte(out, ',');
-	if (metric->words && metric->word[node] != EXPORT_NO_WORD)
-		csv_text(out, metric->words[metric->word[node]],
-			 strlen(metric->words[metric->word[node]]));
-}
-
 /* Every device of a node once: "CUDA 0;CUDA 1". */
 static void write_devices(struct csv *csv, const struct profile *profile, uint32_t node)
 {
@@ -64,7 +56,6 @@ static void write_devices(struct csv *csv, const struct profile *profile, uint32
 
 	csv->field.length = 0;
 	for (uint32_t i = first; i; i = kernels[i].next) {
-		const struct row_device *device = &profile->devices[kernels[i].device];
 		uint32_t k = first;
 
 		while (k != i && kernels[k].device != kernels[i].device)
@@ -73,53 +64,47 @@ static void write_devices(struct csv *csv, const struct profile *profile, uint32
 			continue;
 		if (csv->field.length)
 			out_byte(&csv->field, ';');
-		out_text(&csv->field, profile_text(profile, device->type));
-		out_byte(&csv->field, ' ');
-		out_u64(&csv->field, device->id);
+		export_device_name(profile, kernels[i].device, &csv->field);
 	}
 	out_byte(csv->out, ',');
 	csv_text(csv->out, csv->field.bytes, csv->field.length);
 }
 
-static void write_line(struct csv *csv, const struct export_view *view,
-		       const struct export_paths *paths)
+static void write_line(struct csv *csv, const struct export_walk *walk)
 {
-	uint32_t node = paths->walk.node;
+	const struct export_view *view = walk->view;
+	uint32_t node = walk->node;
 
-	csv_marked(csv->out, paths->path.bytes, paths->path.length);
+	csv_marked(csv->out, walk->path.bytes, walk->path.length);
 	out_byte(csv->out, ',');
-	csv_text(csv->out, paths->name.bytes, paths->name.length);
+	csv_text(csv->out, walk->name.bytes, walk->name.length);
 	out_byte(csv->out, ',');
-	out_u64(csv->out, paths->walk.level);
+	out_u64(csv->out, walk->level);
 	write_devices(csv, view->profile, node);
 	for (size_t m = 0; m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
+		uint32_t word = metric->words ? metric->word[node] : EXPORT_NO_WORD;
 
 		if (metric->total.values)
 			write_number(csv->out, &metric->total, node);
 		else
-			write_word(csv->out, metric, node);
+			out_byte(csv->out, ',');
+		if (!metric->total.values && word != EXPORT_NO_WORD)
+			csv_text(csv->out, metric->words[word], strlen(metric->words[word]));
 		if (metric->is_inclusive && metric->own.values)
 			write_number(csv->out, &metric->own, node);
 	}
 	out_text(csv->out, profile_is_partial(view->profile) ? ",1\n" : "\n");
+	out_fail(csv->out, csv->field.errnum);
 }
 
-int export_csv(struct export_view *view, struct out *out, struct proton_error *err)
+void export_csv(struct export_view *view, struct out *out)
 {
-	struct csv csv = {.out = out};
-	struct export_paths paths;
-	bool has_failed = false;
-	int status;
+	struct csv csv = {.out = out, .field = OUT_IN_MEMORY};
+	struct export_walk walk = export_walk_begin(view, out, WALK_CSV);
 
-	out_init(&csv.field, -1);
-	export_paths_init(&paths, view, out, true);
 	write_head(&csv, view);
-	while (!has_failed && export_paths_next(&paths)) {
-		write_line(&csv, view, &paths);
-		has_failed = csv.field.errnum != 0;
-	}
+	while (export_walk_next(&walk))
+		write_line(&csv, &walk);
 	out_fini(&csv.field);
-	status = export_paths_fini(&paths, err);
-	return has_failed ? err_nomem(err) : status;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/buf.h"
 #include "export/bounds.h"
 #include "format/csv_write.h"
 #include "model/rollup.h"
@@ -42,30 +41,15 @@ uint32_t export_view_next(const struct export_view *view, uint32_t node, uint32_
 	return 0;
 }
 
-void export_walk_init(struct export_walk *walk, const struct export_view *view, struct out *out)
+struct export_walk export_walk_begin(const struct export_view *view, struct out *out, int kind)
 {
-	*walk = (struct export_walk){.view = view, .out = out};
-}
-
-bool export_walk_next(struct export_walk *walk)
-{
-	if (walk->has_begun)
-		walk->node = export_view_next(walk->view, walk->node, &walk->level);
-	if ((walk->has_begun && !walk->node) || walk->out->errnum)
-		return false;
-	walk->has_begun = true;
-	if (!array_reserve(&walk->frames, &walk->capacity, (size_t)walk->level + 1,
-			   sizeof(*walk->frames))) {
-		walk->is_out_of_memory = true;
-		return false;
-	}
-	walk->frames[walk->level] = walk->view->profile->nodes[walk->node].frame;
-	return true;
-}
-
-void export_walk_fini(struct export_walk *walk)
-{
-	free(walk->frames);
+	return (struct export_walk){
+		.view = view,
+		.out = out,
+		.kind = kind,
+		.path = {.fd = -1, .limit = BOUNDS_PATH_BYTES},
+		.name = OUT_IN_MEMORY,
+	};
 }
 
 /* False for a character that ends a line or a name for some reader, or is invalid in text. */
@@ -75,66 +59,66 @@ static bool is_plain(uint32_t code)
 	       code != 0x2029 && code != UINT32_MAX;
 }
 
-void export_paths_init(struct export_paths *paths, const struct export_view *view, struct out *out,
-		       bool is_csv)
+static void write_path(struct export_walk *walk)
 {
-	*paths = (struct export_paths){.is_csv = is_csv};
-	export_walk_init(&paths->walk, view, out);
-	out_init(&paths->path, -1);
-	out_init(&paths->name, -1);
-	paths->path.limit = BOUNDS_PATH_BYTES;
-}
+	struct export_level *level = &walk->levels[walk->level];
+	struct out *path = &walk->path;
+	struct out *name = &walk->name;
 
-bool export_paths_next(struct export_paths *paths)
-{
-	struct export_walk *walk = &paths->walk;
-	struct out *path = &paths->path;
-	struct out *name = &paths->name;
-	uint32_t level;
-
-	if (!export_walk_next(walk))
-		return false;
-	level = walk->level;
-	if (!array_reserve(&paths->lengths, &paths->capacity, (size_t)level + 1,
-			   sizeof(*paths->lengths))) {
-		walk->is_out_of_memory = true;
-		return false;
-	}
-	path->length = level ? paths->lengths[level - 1] : 0;
+	path->length = walk->level ? level[-1].length : 0;
 	if (path->length)
 		out_byte(path, ';');
 	name->length = 0;
-	walk->view->write_name(name, walk->view, walk->frames[level]);
+	walk->view->write_name(name, walk->view, level->frame);
 	/* A spreadsheet may split fields at a semicolon. */
-	if (paths->is_csv && name->length && csv_is_formula(name->bytes, name->length))
+	if (walk->kind == WALK_CSV && name->length && csv_is_formula(name->bytes, name->length))
 		out_byte(path, '\'');
 	text_write_escaped(path, name->bytes, name->length, is_plain);
 	/* Without CSV, only the root's own path contains its name. */
-	paths->lengths[level] = level || paths->is_csv ? path->length : 0;
-	if (path->errnum || name->errnum)
-		walk->is_out_of_memory = true;
-	return !walk->is_out_of_memory;
+	level->length = walk->level || walk->kind == WALK_CSV ? path->length : 0;
+	if (out_is_over(path))
+		out_fail_limit(walk->out);
+	out_fail(walk->out, path->errnum ? path->errnum : name->errnum);
 }
 
-int export_paths_fini(struct export_paths *paths, struct proton_error *err)
+bool export_walk_next(struct export_walk *walk)
 {
-	bool is_too_long = out_is_over(&paths->path);
+	if (walk->has_begun)
+		walk->node = export_view_next(walk->view, walk->node, &walk->level);
+	if (!walk->has_begun || walk->node) {
+		walk->has_begun = true;
+		if (array_reserve(&walk->levels, &walk->capacity, (size_t)walk->level + 1,
+				  sizeof(*walk->levels))) {
+			walk->levels[walk->level].frame =
+				walk->view->profile->nodes[walk->node].frame;
+			if (walk->kind != WALK_FRAMES)
+				write_path(walk);
+		} else {
+			out_fail(walk->out, ENOMEM);
+		}
+		if (!walk->out->errnum)
+			return true;
+	}
+	out_fini(&walk->path);
+	out_fini(&walk->name);
+	free(walk->levels);
+	return false;
+}
 
-	out_fini(&paths->path);
-	out_fini(&paths->name);
-	free(paths->lengths);
-	export_walk_fini(&paths->walk);
-	if (is_too_long)
-		return bounds_refuse(paths->walk.view->profile, err);
-	return paths->walk.is_out_of_memory ? err_nomem(err) : PROTON_OK;
+void export_device_name(const struct profile *profile, uint32_t device, struct out *out)
+{
+	out_text(out, profile_text(profile, profile->devices[device].type));
+	out_byte(out, ' ');
+	out_u64(out, profile->devices[device].id);
 }
 
 double *export_device_own(const struct export_view *view, const struct export_metric *metric,
-			  uint32_t device)
+			  uint32_t device, struct out *out)
 {
 	const struct profile *profile = view->profile;
 	double *own = calloc(profile->node_count, sizeof(*own));
 
+	out_fail(out, own ? 0 : ENOMEM);
 	for (size_t i = 0; own && i < profile->node_count; i++) {
 		const struct profile_kernel *kernel;
 
@@ -152,11 +136,12 @@ double *export_device_own(const struct export_view *view, const struct export_me
 	return own;
 }
 
-bool *export_used_devices(const struct export_view *view, size_t *count)
+bool *export_used_devices(const struct export_view *view, size_t *count, struct out *out)
 {
 	const struct profile *profile = view->profile;
 	bool *used = calloc(profile->device_count + 1, sizeof(*used));
 
+	out_fail(out, used ? 0 : ENOMEM);
 	*count = 0;
 	for (size_t i = 0; used && i < profile->node_count; i++) {
 		uint32_t k = profile->nodes[i].first_kernel;

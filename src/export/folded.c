@@ -11,19 +11,6 @@
 #include "export/export_view.h"
 #include "format/csv_write.h"
 
-static void write_number(struct out *out, const struct export_metric *metric, uint32_t node)
-{
-	double value = export_value(&metric->own, node);
-
-	out_byte(out, ' ');
-	if (!(value > 0) || !isfinite(value))
-		out_byte(out, '0');
-	else if (metric->own.exact)
-		out_i64(out, export_exact(&metric->own, node));
-	else
-		csv_number(out, value);
-}
-
 static void write_line(struct out *out, const struct out *path, struct export_view *view,
 		       uint32_t node)
 {
@@ -38,17 +25,25 @@ static void write_line(struct out *out, const struct out *path, struct export_vi
 	if (!is_any)
 		return;
 	out_bytes(out, path->bytes, path->length);
-	for (size_t m = 0; m < view->metric_count; m++)
-		write_number(out, &view->metrics[m], node);
+	for (size_t m = 0; m < view->metric_count; m++) {
+		const struct export_numbers *own = &view->metrics[m].own;
+		double value = export_value(own, node);
+
+		out_byte(out, ' ');
+		if (!(value > 0) || !isfinite(value))
+			out_byte(out, '0');
+		else if (own->exact)
+			out_i64(out, export_exact(own, node));
+		else
+			csv_number(out, value);
+	}
 	out_byte(out, '\n');
 }
 
-int export_folded(struct export_view *view, struct out *out, struct proton_error *err)
+void export_folded(struct export_view *view, struct out *out)
 {
-	struct export_paths paths;
+	struct export_walk walk = export_walk_begin(view, out, WALK_TEXTS);
 
-	export_paths_init(&paths, view, out, false);
-	while (export_paths_next(&paths))
-		write_line(out, &paths.path, view, paths.walk.node);
-	return export_paths_fini(&paths, err);
+	while (export_walk_next(&walk))
+		write_line(out, &walk.path, view, walk.node);
 }

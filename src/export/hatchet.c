@@ -10,6 +10,7 @@
  * node.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/buf.h"
 #include "export/export.h"
@@ -30,7 +31,7 @@ enum layout {
 	LAYOUT_MSGPACK,
 };
 
-/* Texts of every node: encoded once. */
+/* Texts of every node: encoded once, as are the keys of metrics after them. */
 enum fixed_text {
 	FIXED_CHILDREN,
 	FIXED_FRAME,
@@ -52,10 +53,8 @@ struct tree_writer {
 	struct json_writer json;
 	struct tree_plan plan;
 	struct plan_texts frames;
-	struct plan_texts keys;
-	struct out fixed;
-	size_t fixed_ends[FIXED_TEXTS + 1];
-	bool is_out_of_memory;
+	struct out texts;
+	size_t *text_ends; /* the end of text i - 1 */
 };
 
 /* ------------------------------------------------------------------ syntax */
@@ -99,14 +98,6 @@ static void write_key(struct tree_writer *writer, const char *text)
 		json_key(&writer->json, text);
 	else
 		msgpack_text(writer->out, text);
-}
-
-static void encoded_key(struct tree_writer *writer, const char *bytes, size_t length)
-{
-	if (is_json(writer))
-		json_key_quoted(&writer->json, bytes, length);
-	else
-		out_bytes(writer->out, bytes, length);
 }
 
 static void encoded(struct tree_writer *writer, const char *bytes, size_t length)
@@ -158,18 +149,15 @@ static void before_part(struct tree_writer *writer)
 
 /* ------------------------------------------------------------------ values */
 
-static void fixed_key(struct tree_writer *writer, enum fixed_text text)
+static void encoded_key(struct tree_writer *writer, size_t text)
 {
-	size_t begin = writer->fixed_ends[text];
+	size_t begin = writer->text_ends[text];
+	size_t length = writer->text_ends[text + 1] - begin;
 
-	encoded_key(writer, writer->fixed.bytes + begin, writer->fixed_ends[text + 1] - begin);
-}
-
-static void fixed_string(struct tree_writer *writer, enum fixed_text text)
-{
-	size_t begin = writer->fixed_ends[text];
-
-	encoded(writer, writer->fixed.bytes + begin, writer->fixed_ends[text + 1] - begin);
+	if (is_json(writer))
+		json_key_quoted(&writer->json, writer->texts.bytes + begin, length);
+	else
+		out_bytes(writer->out, writer->texts.bytes + begin, length);
 }
 
 static void write_number(struct tree_writer *writer, const char *key, uint64_t value)
@@ -195,41 +183,37 @@ static void write_text(struct tree_writer *writer, uint32_t string)
 		     string_length(&profile->strings, string));
 }
 
-static void write_vector(struct tree_writer *writer, const uint64_t *words, bool is_double)
-{
-	begin_array(writer, words[0]);
-	for (uint64_t i = 1; i <= words[0]; i++) {
-		if (is_double)
-			write_double(writer, double_of_bits(words[i]));
-		else
-			write_int64(writer, (int64_t)words[i]);
-	}
-	end_array(writer);
-}
-
 static void write_entry(struct tree_writer *writer, const struct plan_entry *entry)
 {
-	size_t length;
-	const char *key = plan_text(&writer->keys, entry->key, &length);
+	const uint64_t *words;
 
-	encoded_key(writer, key, length);
+	encoded_key(writer, FIXED_TEXTS + entry->key);
 	switch (entry->type) {
-	case PLAN_INT64:
+	case PROTON_METRIC_INT64:
 		write_int64(writer, entry->as.int64);
+		break;
+	case PROTON_METRIC_DOUBLE:
+		write_double(writer, entry->as.float64);
+		break;
+	case PROTON_METRIC_STRING:
+		write_text(writer, entry->as.string);
 		break;
 	case PLAN_UINT64:
 		write_uint64(writer, entry->as.uint64);
 		break;
-	case PLAN_DOUBLE:
-		write_double(writer, entry->as.float64);
+	case PLAN_TEXT:
+		write_string(writer, entry->as.text, strlen(entry->as.text));
 		break;
-	case PLAN_STRING:
-		write_string(writer, entry->as.text.bytes, entry->as.text.length);
-		break;
-	case PLAN_INT64_VECTOR:
-	case PLAN_DOUBLE_VECTOR:
-		write_vector(writer, entry->as.words, entry->type == PLAN_DOUBLE_VECTOR);
-		break;
+	default: /* a vector */
+		words = writer->plan.profile->words + entry->as.vector;
+		begin_array(writer, words[0]);
+		for (uint64_t i = 1; i <= words[0]; i++) {
+			if (entry->type == PROTON_METRIC_DOUBLE_VECTOR)
+				write_double(writer, double_of_bits(words[i]));
+			else
+				write_int64(writer, (int64_t)words[i]);
+		}
+		end_array(writer);
 	}
 }
 
@@ -378,9 +362,9 @@ static void write_root_extras(struct tree_writer *writer, uint32_t members)
 		write_info(writer);
 	write_counters(writer, true);
 	if (tree_plan_has_root_rest(&writer->plan)) {
-		if (!tree_plan_root_rest(&writer->plan))
-			writer->is_out_of_memory = true;
-		fixed_key(writer, FIXED_METRICS);
+		if (!tree_plan_entries(&writer->plan, 0, profile->nodes[0].first_kernel, true))
+			out_fail(writer->out, ENOMEM);
+		encoded_key(writer, FIXED_METRICS);
 		write_entries(writer);
 	}
 	if (profile->start_ns)
@@ -407,19 +391,20 @@ static void write_members(struct tree_writer *writer, uint32_t node, uint32_t ke
 	size_t length;
 	const char *name = plan_text(&writer->frames, frame, &length);
 
-	fixed_key(writer, FIXED_FRAME);
+	encoded_key(writer, FIXED_FRAME);
 	begin_map(writer, 2);
-	fixed_key(writer, FIXED_NAME);
+	encoded_key(writer, FIXED_NAME);
 	if (name)
 		encoded(writer, name, length);
 	else
-		writer->is_out_of_memory = true;
-	fixed_key(writer, FIXED_TYPE);
-	fixed_string(writer, FIXED_FUNCTION);
+		out_fail(writer->out, ENOMEM);
+	encoded_key(writer, FIXED_TYPE);
+	encoded(writer, writer->texts.bytes + writer->text_ends[FIXED_FUNCTION],
+		writer->text_ends[FIXED_FUNCTION + 1] - writer->text_ends[FIXED_FUNCTION]);
 	end_map(writer);
-	if (!tree_plan_entries(&writer->plan, node, kernel))
-		writer->is_out_of_memory = true;
-	fixed_key(writer, FIXED_METRICS);
+	if (!tree_plan_entries(&writer->plan, node, kernel, false))
+		out_fail(writer->out, ENOMEM);
+	encoded_key(writer, FIXED_METRICS);
 	write_entries(writer);
 	if (extras && node == 0)
 		write_root_extras(writer, extras);
@@ -437,7 +422,7 @@ static void open_node(struct tree_writer *writer, uint32_t node, uint32_t kernel
 	begin_map(writer, extras ? 4 : 3);
 	if (!is_json(writer))
 		write_members(writer, node, kernel, extras);
-	fixed_key(writer, FIXED_CHILDREN);
+	encoded_key(writer, FIXED_CHILDREN);
 	begin_array(writer, children);
 }
 
@@ -569,28 +554,33 @@ static void write_devices(struct tree_writer *writer)
 
 static int encode_texts(struct tree_writer *writer, struct proton_error *err)
 {
+	const struct tree_plan *plan = &writer->plan;
 	plan_encode_fn *encode = is_json(writer) ? json_quote : msgpack_string;
-	int status = plan_texts_init(&writer->frames, &writer->plan, PLAN_FRAMES, encode, err);
+	int status = plan_texts_init(&writer->frames, plan->profile, encode, err);
 
-	if (status == PROTON_OK)
-		status = plan_texts_init(&writer->keys, &writer->plan, PLAN_KEYS, encode, err);
-	for (size_t i = 0; i < FIXED_TEXTS; i++) {
-		encode(&writer->fixed, fixed_texts[i], strlen(fixed_texts[i]));
-		writer->fixed_ends[i + 1] = writer->fixed.length;
+	writer->text_ends = calloc(FIXED_TEXTS + plan->key_count + 1, sizeof(*writer->text_ends));
+	if (!writer->text_ends)
+		return err_nomem(err);
+	for (size_t i = 0; i < FIXED_TEXTS + plan->key_count; i++) {
+		if (i < FIXED_TEXTS)
+			encode(&writer->texts, fixed_texts[i], strlen(fixed_texts[i]));
+		else
+			encode(&writer->texts, plan->keys[i - FIXED_TEXTS].text,
+			       plan->keys[i - FIXED_TEXTS].length);
+		writer->text_ends[i + 1] = writer->texts.length;
 	}
-	return status == PROTON_OK ? out_finish(&writer->fixed, err) : status;
+	return status == PROTON_OK ? out_finish(&writer->texts, err) : status;
 }
 
 static int export_tree(const struct profile *profile, struct out *out, enum layout layout,
 		       struct proton_error *err)
 {
-	struct tree_writer writer = {.layout = layout, .out = out};
+	struct tree_writer writer = {.layout = layout, .out = out, .texts = OUT_IN_MEMORY};
 	int status = tree_plan_init(&writer.plan, profile, err);
 
 	if (status != PROTON_OK)
 		return status;
 	json_writer_init(&writer.json, out, layout == LAYOUT_PRETTY);
-	out_init(&writer.fixed, -1);
 	status = encode_texts(&writer, err);
 	if (status == PROTON_OK) {
 		if (layout == LAYOUT_PRETTY)
@@ -602,12 +592,10 @@ static int export_tree(const struct profile *profile, struct out *out, enum layo
 		end_array(&writer);
 		if (layout == LAYOUT_PRETTY || layout == LAYOUT_LINES)
 			out_byte(out, '\n');
-		if (writer.is_out_of_memory)
-			status = err_nomem(err);
 	}
 	plan_texts_fini(&writer.frames);
-	plan_texts_fini(&writer.keys);
-	out_fini(&writer.fixed);
+	out_fini(&writer.texts);
+	free(writer.text_ends);
 	tree_plan_fini(&writer.plan);
 	return status;
 }

@@ -9,8 +9,6 @@
 
 #include "base/buf.h"
 #include "export/export_view.h"
-#include "export/html/page.h"
-#include "export/html_report.h"
 #include "export/html_timeline.h"
 #include "export/html_tree.h"
 #include "format/json_write.h"
@@ -213,15 +211,12 @@ static void write_instrumented(struct html *html)
 
 /* ------------------------------------------------------------------ without scripts */
 
-/* False if memory ran out. */
-static bool write_cell(struct out *out, const struct out *text)
+static void write_cell(struct out *out, const struct out *text)
 {
-	struct out valid;
-	bool has_memory;
+	struct out valid = OUT_IN_MEMORY;
 
-	out_init(&valid, -1);
 	text_write_utf8(&valid, text->bytes, text->length);
-	has_memory = !text->errnum && !valid.errnum;
+	out_fail(out, text->errnum ? text->errnum : valid.errnum);
 	out_text(out, "<td>");
 	for (size_t i = 0; i < valid.length; i++) {
 		if (valid.bytes[i] == '<')
@@ -233,7 +228,6 @@ static bool write_cell(struct out *out, const struct out *text)
 	}
 	out_text(out, "</td>");
 	out_fini(&valid);
-	return has_memory;
 }
 
 static void write_duration(struct out *out, double ns)
@@ -246,19 +240,15 @@ static void write_duration(struct out *out, double ns)
 	out_printf(out, "<td>%.*f %s</td>", unit ? 2 : 0, ns, units[unit]);
 }
 
-/*
- * The kernels with the longest time, which readers without scripts see. False if memory ran out.
- */
-static bool write_top(const struct export_view *view, struct out *out)
+/* The kernels with the longest time, which readers without scripts see. */
+static void write_top(const struct export_view *view, struct out *out)
 {
 	const struct export_report *report = view->report;
-	bool has_memory = true;
+	struct out name = OUT_IN_MEMORY;
 	uint64_t whole = 0;
-	struct out name;
 
 	for (size_t i = 0; i < report->kernel_count; i++)
 		whole += report->kernels[i].total_ns;
-	out_init(&name, -1);
 	out_text(out, "<table><thead><tr><th>Kernel</th><th>Time</th><th>%</th><th>Runs</th>"
 		      "<th>Mean</th></tr></thead><tbody>\n");
 	for (size_t i = 0; i < report->kernel_count && i < TOP_ROWS; i++) {
@@ -267,7 +257,7 @@ static bool write_top(const struct export_view *view, struct out *out)
 		name.length = 0;
 		view->write_name(&name, view, kernel->frame);
 		out_text(out, "<tr>");
-		has_memory = write_cell(out, &name) && has_memory;
+		write_cell(out, &name);
 		write_duration(out, (double)kernel->total_ns);
 		out_printf(out, "<td>%.2f</td><td>%" PRIu64 "</td>",
 			   whole ? 100.0 * (double)kernel->total_ns / (double)whole : 0,
@@ -279,32 +269,31 @@ static bool write_top(const struct export_view *view, struct out *out)
 	out_text(out,
 		 "</tbody></table></section>\n<script type=\"application/json\" id=\"profile\">");
 	out_fini(&name);
-	return has_memory;
 }
 
 /* ------------------------------------------------------------------ the page */
 
-/* False if memory ran out. */
-static bool write_profile(const struct export_view *view, struct out *out)
+static void write_profile(const struct export_view *view, struct out *out)
 {
 	struct html html = {.view = view};
-	bool has_memory = html_tree_init(&html.tree, view);
 
 	json_writer_init(&html.json, out, false);
-	if (has_memory) {
+	if (html_tree_init(&html.tree, view)) {
 		json_begin_object(&html.json);
 		write_head(&html);
-		has_memory = html_tree_write(&html.tree, &html.json);
+		html_tree_write(&html.tree, &html.json);
 		write_kernels(&html);
 		write_instrumented(&html);
 		json_end_object(&html.json);
+	} else {
+		out_fail(out, ENOMEM);
 	}
 	html_tree_fini(&html.tree);
-	return has_memory;
 }
 
 static void write_ready(const char *key, const struct out *ready, struct out *out)
 {
+	out_fail(out, ready->errnum);
 	out_text(out, key);
 	if (ready->length)
 		out_bytes(out, ready->bytes, ready->length);
@@ -312,56 +301,45 @@ static void write_ready(const char *key, const struct out *ready, struct out *ou
 		out_text(out, "null");
 }
 
-static void write_texts(const struct export_report *report, struct out *out)
-{
-	out_text(out, ",\"warps\":");
-	json_quote(out, report->warps.bytes, report->warps.length);
-	out_text(out, ",\"waits\":");
-	json_quote(out, report->waits.bytes, report->waits.length);
-}
-
-static int write_timeline(const struct export_view *view, struct proton_error *err)
+static void write_timeline(const struct export_view *view)
 {
 	struct html_timeline line;
-	int status = html_timeline_init(&line, view, &view->report->timeline, err);
 
-	if (status == PROTON_OK)
-		status = html_timeline_add(&line, view->profile, &(struct trace_part){.name = ""},
-					   err);
-	if (status == PROTON_OK)
-		status = html_timeline_end(&line, err);
-	html_timeline_fini(&line);
-	return status;
+	html_timeline_init(&line, view, &view->report->timeline);
+	html_timeline_add(&line, view->profile, &(struct trace_part){.name = ""});
+	html_timeline_end(&line);
 }
 
-int export_html(struct export_view *view, struct out *out, struct proton_error *err)
+void export_html(struct export_view *view, struct out *out)
 {
-	int status = PROTON_OK;
-	bool has_memory;
-	struct out json;
+	struct export_report *report = view->report;
+	const struct profile_trace *trace = view->profile->trace;
+	struct out json = OUT_IN_MEMORY;
 
 	out_bytes(out, html_page_head, html_page_head_bytes);
-	has_memory = write_top(view, out);
-	out_init(&json, -1);
+	write_top(view, out);
 	out_text(&json, "{\"version\":\"" PROTON_VERSION "\",\"now\":");
-	has_memory = has_memory && write_profile(view, &json);
+	write_profile(view, &json);
 	out_text(&json, ",\"before\":");
 	if (view->other)
-		has_memory = has_memory && write_profile(view->other, &json);
+		write_profile(view->other, &json);
 	else
 		out_text(&json, "null");
-	write_ready(",\"source\":", &view->report->source, &json);
-	write_ready(",\"ranks\":", &view->report->ranks, &json);
-	write_texts(view->report, &json);
-	if (has_memory && !view->report->timeline.length && view->profile->trace &&
-	    view->profile->trace->event_count)
-		status = write_timeline(view, err);
-	write_ready(",\"timeline\":", &view->report->timeline, &json);
+	write_ready(",\"source\":", &report->source, &json);
+	write_ready(",\"ranks\":", &report->ranks, &json);
+	out_text(&json, ",\"warps\":");
+	json_quote(&json, report->warps.bytes, report->warps.length);
+	out_fail(&json, report->warps.errnum);
+	out_text(&json, ",\"waits\":");
+	json_quote(&json, report->waits.bytes, report->waits.length);
+	out_fail(&json, report->waits.errnum);
+	if (!report->timeline.length && trace && trace->event_count)
+		write_timeline(view);
+	write_ready(",\"timeline\":", &report->timeline, &json);
 	out_text(&json, "}");
 	/* "</script>" and "<!--" in a name must not end the script element. */
 	out_replaced(out, &json, "\\u003c");
-	has_memory = has_memory && !json.errnum;
+	out_fail(out, json.errnum);
 	out_fini(&json);
 	out_bytes(out, html_page_tail, html_page_tail_bytes);
-	return has_memory ? status : err_nomem(err);
 }

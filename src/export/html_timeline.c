@@ -10,7 +10,7 @@
 static void add_entry(struct html_timeline *line, struct hash_table *table, uint64_t hash,
 		      uint32_t value)
 {
-	line->has_failed |= !hash_table_add(table, hash, value);
+	out_fail(line->json.out, hash_table_add(table, hash, value) ? 0 : ENOMEM);
 }
 
 static uint32_t number_name(struct html_timeline *line, const char *name, size_t length)
@@ -18,8 +18,8 @@ static uint32_t number_name(struct html_timeline *line, const char *name, size_t
 	uint32_t id = strings_add(&line->known, name, length);
 	uint32_t number = hash_table_find(&line->numbers, hash_u64(id));
 
-	line->has_failed |= id == STRING_NONE;
-	if (number || line->has_failed)
+	out_fail(line->json.out, id == STRING_NONE ? ENOMEM : 0);
+	if (number || line->json.out->errnum)
 		return number - 1;
 	json_string(&line->names, string_text(&line->known, id), string_length(&line->known, id));
 	add_entry(line, &line->numbers, hash_u64(id), ++line->name_count);
@@ -35,7 +35,7 @@ static uint32_t name_of_node(struct html_timeline *line, const struct profile *p
 	view.profile = profile;
 	line->text.length = 0;
 	view.write_name(&line->text, &view, profile->nodes[node].frame);
-	line->has_failed |= line->text.errnum != 0;
+	out_fail(line->json.out, line->text.errnum);
 	return number_name(line, line->text.bytes, line->text.length);
 }
 
@@ -128,50 +128,41 @@ static void end_track(void *context, const struct timeline_track *track)
 
 /* ------------------------------------------------------------------ the whole */
 
-int html_timeline_init(struct html_timeline *line, const struct export_view *page, struct out *out,
-		       struct proton_error *err)
+void html_timeline_init(struct html_timeline *line, const struct export_view *page, struct out *out)
 {
 	uint32_t level = 0;
 	uint32_t count = 0;
 	uint32_t node = 0;
 
-	*line = (struct html_timeline){.page = page};
-	out_init(&line->text, -1);
-	out_init(&line->names_out, -1);
+	*line = (struct html_timeline){
+		.page = page, .text = OUT_IN_MEMORY, .names_out = OUT_IN_MEMORY};
 	html_bytes_init(&line->slices);
 	html_bytes_init(&line->contexts);
 	json_writer_init(&line->json, out, false);
 	json_writer_init(&line->names, &line->names_out, false);
-	line->place = calloc(page->profile->node_count, sizeof(*line->place));
-	if (!line->place)
-		return err_nomem(err);
-	do
-		line->place[node] = count++;
-	while ((node = export_view_next(page, node, &level)) != 0);
 	json_begin_object(&line->json);
 	json_key_array(&line->json, "tracks");
 	json_begin_array(&line->names);
-	return strings_init(&line->known, NAMES_BYTES_MAX, err);
+	line->place = calloc(page->profile->node_count, sizeof(*line->place));
+	if (!line->place || strings_init(&line->known, NAMES_BYTES_MAX, NULL) != PROTON_OK) {
+		out_fail(out, ENOMEM);
+		return;
+	}
+	do
+		line->place[node] = count++;
+	while ((node = export_view_next(page, node, &level)) != 0);
 }
 
-/* The memory that is of one process. */
-static void release_process(struct html_timeline *line)
-{
-	timeline_fini(&line->timeline);
-	hash_table_fini(&line->own);
-	free(line->node_of);
-	line->node_of = NULL;
-}
-
-static int add_process(struct html_timeline *line, struct proton_error *err)
+static void add_process(struct html_timeline *line)
 {
 	const struct timeline_sink sink = {line, begin_track, add_slice, end_track};
-	bool is_other = line->profile != line->page->profile;
 
-	if (is_other) {
+	if (line->profile != line->page->profile) {
 		line->node_of = malloc((line->profile->node_count + 1) * sizeof(uint32_t));
-		if (!line->node_of)
-			return err_nomem(err);
+		if (!line->node_of) {
+			out_fail(line->json.out, ENOMEM);
+			return;
+		}
 		find_nodes(line);
 	}
 	if (*line->part->name) {
@@ -180,30 +171,33 @@ static int add_process(struct html_timeline *line, struct proton_error *err)
 		json_text(&line->json, line->part->name);
 		json_end_array(&line->json);
 	}
-	return timeline_walk(&line->timeline, &sink, err);
+	timeline_walk(&line->timeline, &sink, line->json.out);
 }
 
-int html_timeline_add(struct html_timeline *line, const struct profile *profile,
-		      const struct trace_part *part, struct proton_error *err)
+void html_timeline_add(struct html_timeline *line, const struct profile *profile,
+		       const struct trace_part *part)
 {
-	int status = timeline_init(&line->timeline, profile, err);
-
+	if (line->json.out->errnum)
+		return;
+	if (timeline_init(&line->timeline, profile, NULL) != PROTON_OK)
+		out_fail(line->json.out, ENOMEM);
 	line->profile = profile;
 	line->part = part;
 	line->base_ns = part->base_ns ? part->base_ns : line->timeline.base_ns;
-	if (status != PROTON_OK)
-		return status;
 	if (part->number && line->slice_count + line->timeline.count > HTML_SLICES_MAX) {
 		line->left_out++;
-	} else {
+	} else if (!line->json.out->errnum) {
 		line->slice_count += line->timeline.count;
-		status = add_process(line, err);
+		add_process(line);
 	}
-	release_process(line);
-	return status == PROTON_OK && line->has_failed ? err_nomem(err) : status;
+	/* The memory that is of one process. */
+	timeline_fini(&line->timeline);
+	hash_table_fini(&line->own);
+	free(line->node_of);
+	line->node_of = NULL;
 }
 
-int html_timeline_end(struct html_timeline *line, struct proton_error *err)
+void html_timeline_end(struct html_timeline *line)
 {
 	struct json_writer *json = &line->json;
 
@@ -214,16 +208,11 @@ int html_timeline_end(struct html_timeline *line, struct proton_error *err)
 	json_key(json, "names");
 	json_string_quoted(json, line->names_out.bytes, line->names_out.length);
 	json_key(json, "contexts");
-	line->has_failed |= !html_bytes_write(&line->contexts, json);
+	html_bytes_write(&line->contexts, json);
 	json_key(json, "slices");
-	line->has_failed |= !html_bytes_write(&line->slices, json) || line->names_out.errnum;
+	html_bytes_write(&line->slices, json);
 	json_end_object(json);
-	return line->has_failed ? err_nomem(err) : PROTON_OK;
-}
-
-void html_timeline_fini(struct html_timeline *line)
-{
-	release_process(line);
+	out_fail(json->out, line->names_out.errnum);
 	html_bytes_fini(&line->slices);
 	html_bytes_fini(&line->contexts);
 	out_fini(&line->text);

@@ -35,20 +35,18 @@ struct html_timeline {
 	struct hash_table own; /* (node, kind of launch) -> context + 1 */
 	uint64_t before_ns;    /* start of the last slice of the track */
 	uint64_t track_slices;
-	bool has_failed; /* memory ran out */
 };
 
-/* Begins an object. Release with html_timeline_fini(), even after an error. */
-int html_timeline_init(struct html_timeline *line, const struct export_view *page, struct out *out,
-		       struct proton_error *err);
+/* Begins an object in `out`, which fails if memory runs out. */
+void html_timeline_init(struct html_timeline *line, const struct export_view *page,
+			struct out *out);
 /*
  * Adds a process, in the order of their numbers: the profile of the page, or one that was merged to
- * it. A process that does not fit into the page is counted only.
+ * it, which has a trace. A process that does not fit into the page is counted only.
  */
-int html_timeline_add(struct html_timeline *line, const struct profile *profile,
-		      const struct trace_part *part, struct proton_error *err);
-/* Ends the object. */
-int html_timeline_end(struct html_timeline *line, struct proton_error *err);
-void html_timeline_fini(struct html_timeline *line);
+void html_timeline_add(struct html_timeline *line, const struct profile *profile,
+		       const struct trace_part *part);
+/* Ends the object, and releases everything. */
+void html_timeline_end(struct html_timeline *line);
 
 #endif

@@ -91,9 +91,8 @@ static void write_base64(struct json_writer *json, const struct out *bytes)
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const unsigned char *at = (const unsigned char *)bytes->bytes;
-	struct out text;
+	struct out text = OUT_IN_MEMORY;
 
-	out_init(&text, -1);
 	out_byte(&text, '"');
 	for (size_t i = 0; i < bytes->length; i += 3) {
 		size_t left = bytes->length - i;
@@ -105,27 +104,25 @@ static void write_base64(struct json_writer *json, const struct out *bytes)
 	}
 	out_byte(&text, '"');
 	json_string_quoted(json, text.bytes, text.length);
-	json->out->errnum = json->out->errnum ? json->out->errnum : text.errnum;
+	out_fail(json->out, bytes->errnum ? bytes->errnum : text.errnum);
 	out_fini(&text);
 }
 
-bool html_bytes_write(struct html_bytes *bytes, struct json_writer *json)
+void html_bytes_write(struct html_bytes *bytes, struct json_writer *json)
 {
 	gzip_give(&bytes->gzip, &bytes->plain, 0);
 	gzip_end(&bytes->gzip);
 	bytes->gzip.out = NULL;
 	write_base64(json, &bytes->packed);
-	return !bytes->packed.errnum;
 }
 
 static void put_names(struct html_tree *tree)
 {
 	const struct export_view *view = tree->view;
+	struct out names = OUT_IN_MEMORY;
+	struct out name = OUT_IN_MEMORY;
 	struct json_writer json;
-	struct out names, name;
 
-	out_init(&names, -1);
-	out_init(&name, -1);
 	json_writer_init(&json, &names, false);
 	json_begin_array(&json);
 	for (size_t i = 0; i < tree->frame_count; i++) {
@@ -134,8 +131,7 @@ static void put_names(struct html_tree *tree)
 		json_string(&json, name.bytes, name.length);
 	}
 	json_end_array(&json);
-	if (names.errnum || name.errnum)
-		tree->bytes.plain.errnum = ENOMEM;
+	out_fail(&tree->bytes.plain, names.errnum ? names.errnum : name.errnum);
 	html_put_number(&tree->bytes, names.length);
 	put_bytes(&tree->bytes, names.bytes, names.length);
 	out_fini(&names);
@@ -248,11 +244,8 @@ static void put_doubles(struct html_tree *tree, const struct export_numbers *num
 	for (int shift = 0; shift < 64; shift += 8) {
 		for (size_t i = 0; i < tree->count; i++) {
 			double value = export_value(numbers, tree->nodes[i]);
-			uint64_t bits;
 
-			memcpy(&bits, &value, sizeof(bits));
-			bits >>= shift;
-			put_bytes(&tree->bytes, &(char){(char)bits}, 1);
+			put_bytes(&tree->bytes, &(char){(char)(bits_of_double(value) >> shift)}, 1);
 		}
 	}
 }
@@ -375,7 +368,7 @@ static void put_metric(struct html_tree *tree, struct json_writer *json,
 
 /* ------------------------------------------------------------------ the whole */
 
-bool html_tree_write(struct html_tree *tree, struct json_writer *json)
+void html_tree_write(struct html_tree *tree, struct json_writer *json)
 {
 	const struct export_view *view = tree->view;
 
@@ -401,5 +394,5 @@ bool html_tree_write(struct html_tree *tree, struct json_writer *json)
 	}
 	json_end_array(json);
 	json_key(json, "tree");
-	return html_bytes_write(&tree->bytes, json);
+	html_bytes_write(&tree->bytes, json);
 }

@@ -25,8 +25,8 @@ struct html_bytes {
 
 void html_bytes_init(struct html_bytes *bytes);
 void html_put_number(struct html_bytes *bytes, uint64_t value);
-/* Writes all of them as a string in base64, once. False if memory ran out. */
-bool html_bytes_write(struct html_bytes *bytes, struct json_writer *json);
+/* Writes all of them as a string in base64, once. */
+void html_bytes_write(struct html_bytes *bytes, struct json_writer *json);
 void html_bytes_fini(struct html_bytes *bytes);
 
 struct html_tree {
@@ -44,7 +44,7 @@ struct html_tree {
 /* False if memory ran out; html_tree_fini() must be called anyway. */
 bool html_tree_init(struct html_tree *tree, const struct export_view *view);
 /* Writes the keys "metrics", which describes the columns, and "tree", in base64. */
-bool html_tree_write(struct html_tree *tree, struct json_writer *json);
+void html_tree_write(struct html_tree *tree, struct json_writer *json);
 void html_tree_fini(struct html_tree *tree);
 
 #endif

@@ -82,7 +82,6 @@ struct perfetto {
 	size_t arrow_count;
 	size_t arrow_capacity;
 	struct out text;
-	bool failed;
 };
 
 /* Sets bit `index`; false if it was set. */
@@ -155,9 +154,9 @@ static void end_packet(struct perfetto *p)
 static void compress_packets(struct perfetto *p, size_t min)
 {
 	struct protobuf_writer writer;
-	struct out zlib;
+	struct out zlib = OUT_IN_MEMORY;
 
-	p->failed |= p->packets.errnum != 0;
+	out_fail(p->file, p->packets.errnum);
 	if (p->packets.length <= min)
 		return;
 	/* The limit is for the packets: a reader needs memory for them. */
@@ -166,13 +165,12 @@ static void compress_packets(struct perfetto *p, size_t min)
 		p->file->total += p->given;
 		p->file->errnum = EFBIG;
 	}
-	out_init(&zlib, -1);
 	zlib_write(&zlib, p->packets.bytes, p->packets.length);
 	protobuf_init(&writer, p->file);
 	protobuf_begin(&writer, TRACE_PACKET);
 	protobuf_bytes(&writer, PACKET_COMPRESSED, zlib.bytes, zlib.length);
 	protobuf_end(&writer);
-	p->failed |= zlib.errnum != 0;
+	out_fail(p->file, zlib.errnum);
 	protobuf_fini(&writer);
 	out_fini(&zlib);
 	p->packets.length = 0;
@@ -437,7 +435,7 @@ static void keep_arrow(struct perfetto *p, const struct timeline_slice *slice)
 {
 	if (!array_reserve(&p->arrows, &p->arrow_capacity, p->arrow_count + 1,
 			   sizeof(*p->arrows))) {
-		p->failed = true;
+		out_fail(p->file, ENOMEM);
 		return;
 	}
 	p->arrows[p->arrow_count++] = (struct arrow){
@@ -588,7 +586,7 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 				 sizeof(*p->ends_ns))) {
 		p->ends_ns[p->open_count++] = slice->end_ns;
 	} else {
-		p->failed = true;
+		out_fail(p->file, ENOMEM);
 	}
 	if (slice->end_track)
 		keep_arrow(p, slice);
@@ -696,55 +694,45 @@ static void write_losses(struct perfetto *p)
 	}
 }
 
-static uint64_t *new_bits(uint64_t count)
+static uint64_t *new_bits(struct perfetto *p, uint64_t count)
 {
-	return calloc(count / 64 + 1, sizeof(uint64_t));
-}
+	uint64_t *bits = calloc(count / 64 + 1, sizeof(*bits));
 
-static int write_trace(struct perfetto *p, struct proton_error *err)
-{
-	const struct timeline_sink sink = {
-		.context = p,
-		.track = write_track,
-		.slice = write_slice,
-		.track_end = end_track,
-	};
-	int status;
-
-	p->known_frames = new_bits(p->profile->frame_count);
-	p->known_stacks = new_bits(p->profile->node_count);
-	p->known_counters = new_bits(p->profile->metric_count);
-	if (!p->known_frames || !p->known_stacks || !p->known_counters)
-		return err_nomem(err);
-	write_head(p);
-	write_losses(p);
-	status = timeline_walk(&p->timeline, &sink, err);
-	write_arrows(p);
-	compress_packets(p, 0);
-	if (status == PROTON_OK && (p->failed || p->text.errnum))
-		status = err_nomem(err);
-	return status;
+	out_fail(p->file, bits ? 0 : ENOMEM);
+	return bits;
 }
 
 int export_perfetto_part(const struct profile *profile, const struct trace_part *part,
 			 struct out *out, struct proton_error *err)
 {
-	struct perfetto p = {.profile = profile, .part = part, .file = out};
-	int status;
+	struct perfetto p = {.profile = profile,
+			     .part = part,
+			     .file = out,
+			     .packets = OUT_IN_MEMORY,
+			     .text = OUT_IN_MEMORY};
+	const struct timeline_sink sink = {&p, write_track, write_slice, end_track};
+	int status = timeline_init(&p.timeline, profile, err);
 
-	status = timeline_init(&p.timeline, profile, err);
 	if (status != PROTON_OK)
 		return status;
-	out_init(&p.packets, -1);
 	protobuf_init(&p.writer, &p.packets);
-	out_init(&p.text, -1);
-	status = write_trace(&p, err);
+	p.known_frames = new_bits(&p, profile->frame_count);
+	p.known_stacks = new_bits(&p, profile->node_count);
+	p.known_counters = new_bits(&p, profile->metric_count);
+	if (!out->errnum) {
+		write_head(&p);
+		write_losses(&p);
+		timeline_walk(&p.timeline, &sink, out);
+		write_arrows(&p);
+		compress_packets(&p, 0);
+		out_fail(out, p.text.errnum);
+	}
 	protobuf_fini(&p.writer);
 	out_fini(&p.packets);
 	out_fini(&p.text);
 	FREE_ALL(p.known_frames, p.known_stacks, p.known_counters, p.ends_ns, p.arrows);
 	timeline_fini(&p.timeline);
-	return status;
+	return PROTON_OK;
 }
 
 int export_perfetto(const struct profile *profile, struct out *out, struct proton_error *err)

@@ -48,15 +48,15 @@ struct pprof {
 	struct out bytes; /* written, not yet passed to gzip */
 	struct protobuf_writer buffer;
 	struct gzip_writer gzip;
+	struct out *out; /* of gzip; it fails if memory runs out */
 	uint64_t string_count;
 	uint64_t *index_of_string; /* in the string table, by string of the profile; 0: not there */
 	bool *has_location;        /* by frame */
 	uint64_t *stack;           /* locations of the current sample, innermost first */
 	size_t stack_capacity;
-	uint64_t *values;          /* of the current sample */
-	const double **device_own; /* by metric: its column in this pass over the nodes, or NULL */
-	double **all_own;          /* by metric with a field: the sum over all devices */
-	bool is_out_of_memory;
+	uint64_t *values;    /* of the current sample */
+	double **device_own; /* by metric: its column in this pass over the nodes, or NULL */
+	double **all_own;    /* by metric with a field: the sum over all devices */
 };
 
 /* ------------------------------------------------------------------ strings */
@@ -112,8 +112,8 @@ static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *m
 	const char *which = metric->which ? metric->which : "";
 	size_t length = strlen(metric->name) - (*which ? strlen(which) + 1 : 0);
 	size_t end = length;
+	struct out text = OUT_IN_MEMORY;
 	uint64_t string;
-	struct out text;
 
 	if (length && metric->name[length - 1] == ')') {
 		const char *unit = strstr(metric->name, " (");
@@ -124,10 +124,9 @@ static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *m
 			end--;
 		end = end ? end - 1 : length;
 	}
-	out_init(&text, -1);
 	out_bytes(&text, metric->name, end ? end : length);
 	out_bytes(&text, metric->name + length, strlen(metric->name) - length);
-	pprof->is_out_of_memory |= text.errnum != 0;
+	out_fail(pprof->out, text.errnum);
 	string = add_string(pprof, text.bytes, text.length);
 	out_fini(&text);
 	return string;
@@ -162,9 +161,8 @@ static void write_run(struct pprof *pprof)
 		protobuf_uint64(&pprof->buffer, PROFILE_DURATION_NANOS,
 				profile->end_ns - profile->start_ns);
 	for (size_t i = 0; i < profile->info_count; i++) {
-		struct out text;
+		struct out text = OUT_IN_MEMORY;
 
-		out_init(&text, -1);
 		out_text(&text, profile_text(profile, profile->info[i].key));
 		out_text(&text, ": ");
 		out_text(&text, profile_text(profile, profile->info[i].value));
@@ -241,17 +239,6 @@ static uint64_t value_of(const struct pprof *pprof, size_t m, uint32_t node, boo
 	return whole_number(value * (scale > 0 ? scale : 1));
 }
 
-static bool fill_values(struct pprof *pprof, uint32_t node, bool has_rest)
-{
-	bool is_any = false;
-
-	for (size_t m = 0; m < pprof->view->metric_count; m++) {
-		pprof->values[m] = value_of(pprof, m, node, has_rest);
-		is_any |= pprof->values[m] != 0;
-	}
-	return is_any;
-}
-
 static void write_sample(struct pprof *pprof, const struct export_walk *walk, uint64_t key,
 			 uint64_t device)
 {
@@ -259,11 +246,11 @@ static void write_sample(struct pprof *pprof, const struct export_walk *walk, ui
 	uint32_t count = walk->level ? walk->level : 1;
 
 	if (!array_reserve(&pprof->stack, &pprof->stack_capacity, count, sizeof(*pprof->stack))) {
-		pprof->is_out_of_memory = true;
+		out_fail(pprof->out, ENOMEM);
 		return;
 	}
 	for (uint32_t i = count; i-- > 0;)
-		pprof->stack[i] = use_location(pprof, walk->frames[walk->level - i]);
+		pprof->stack[i] = use_location(pprof, walk->levels[walk->level - i].frame);
 	protobuf_begin(&pprof->buffer, PROFILE_SAMPLE);
 	protobuf_packed_uint64(&pprof->buffer, SAMPLE_LOCATION_ID, pprof->stack, count);
 	protobuf_packed_uint64(&pprof->buffer, SAMPLE_VALUE, pprof->values,
@@ -282,53 +269,41 @@ static void write_sample(struct pprof *pprof, const struct export_walk *walk, ui
 static void write_samples(struct pprof *pprof, uint32_t device, uint64_t key, uint64_t label)
 {
 	const struct profile *profile = pprof->view->profile;
-	struct export_walk walk;
+	struct export_walk walk = export_walk_begin(pprof->view, pprof->out, WALK_FRAMES);
 
-	export_walk_init(&walk, pprof->view, pprof->gzip.out);
 	while (export_walk_next(&walk)) {
 		uint32_t kernel = profile->nodes[walk.node].first_kernel;
 		bool has_rest = kernel ? profile->kernels[kernel].device == device
 				       : device == EXPORT_ALL_DEVICES;
+		bool is_any = false;
 
-		if (fill_values(pprof, walk.node, has_rest))
+		for (size_t m = 0; m < pprof->view->metric_count; m++) {
+			pprof->values[m] = value_of(pprof, m, walk.node, has_rest);
+			is_any |= pprof->values[m] != 0;
+		}
+		if (is_any)
 			write_sample(pprof, &walk, key, label);
 	}
-	pprof->is_out_of_memory |= walk.is_out_of_memory;
-	export_walk_fini(&walk);
 }
 
 /* The samples of one device. */
 static void write_device(struct pprof *pprof, uint32_t device, uint64_t key)
 {
 	const struct export_view *view = pprof->view;
-	const struct row_device *row = &view->profile->devices[device];
-	double **columns = calloc(view->metric_count, sizeof(*columns));
-	struct out label;
+	struct out label = OUT_IN_MEMORY;
 
-	if (!columns) {
-		pprof->is_out_of_memory = true;
-		return;
-	}
-	for (size_t m = 0; m < view->metric_count; m++) {
-		if (view->metrics[m].field == EXPORT_NO_FIELD)
-			continue;
-		columns[m] = export_device_own(view, &view->metrics[m], device);
-		pprof->device_own[m] = columns[m];
-		pprof->is_out_of_memory |= !columns[m];
-	}
-	out_init(&label, -1);
-	out_text(&label, profile_text(view->profile, row->type));
-	out_byte(&label, ' ');
-	out_u64(&label, row->id);
-	if (label.errnum)
-		pprof->is_out_of_memory = true;
-	if (!pprof->is_out_of_memory)
+	for (size_t m = 0; m < view->metric_count; m++)
+		if (view->metrics[m].field != EXPORT_NO_FIELD)
+			pprof->device_own[m] =
+				export_device_own(view, &view->metrics[m], device, pprof->out);
+	export_device_name(view->profile, device, &label);
+	out_fail(pprof->out, label.errnum);
+	if (!pprof->out->errnum)
 		write_samples(pprof, device, key, add_string(pprof, label.bytes, label.length));
 	for (size_t m = 0; m < view->metric_count; m++) {
+		free(pprof->device_own[m]);
 		pprof->device_own[m] = NULL;
-		free(columns[m]);
 	}
-	free(columns);
 	out_fini(&label);
 }
 
@@ -336,69 +311,50 @@ static void write_all(struct pprof *pprof)
 {
 	const struct export_view *view = pprof->view;
 	size_t used_count;
-	bool *used = export_used_devices(view, &used_count);
+	bool *used = export_used_devices(view, &used_count, pprof->out);
 	uint64_t key;
 
-	if (!used) {
-		pprof->is_out_of_memory = true;
-		return;
-	}
 	add_text(pprof, ""); /* the first string must be empty */
 	write_types(pprof);
 	write_run(pprof);
 	key = add_text(pprof, "device");
-	for (size_t m = 0; m < view->metric_count && !pprof->is_out_of_memory; m++) {
-		if (view->metrics[m].field == EXPORT_NO_FIELD)
-			continue;
-		pprof->all_own[m] = export_device_own(view, &view->metrics[m], EXPORT_ALL_DEVICES);
-		pprof->is_out_of_memory = !pprof->all_own[m];
-	}
-	for (uint32_t d = 0; d < view->profile->device_count && !pprof->is_out_of_memory; d++)
+	for (size_t m = 0; m < view->metric_count; m++)
+		if (view->metrics[m].field != EXPORT_NO_FIELD)
+			pprof->all_own[m] = export_device_own(view, &view->metrics[m],
+							      EXPORT_ALL_DEVICES, pprof->out);
+	for (uint32_t d = 0; d < view->profile->device_count && !pprof->out->errnum; d++)
 		if (used[d])
 			write_device(pprof, d, key);
-	if (!pprof->is_out_of_memory)
+	if (!pprof->out->errnum)
 		write_samples(pprof, EXPORT_ALL_DEVICES, 0, 0);
 	free(used);
 }
 
-static bool pprof_init(struct pprof *pprof, struct export_view *view, struct out *out)
+void export_pprof(struct export_view *view, struct out *out)
 {
+	struct pprof pprof = {.view = view, .out = out, .bytes = OUT_IN_MEMORY};
 	const struct profile *profile = view->profile;
+	size_t metrics = view->metric_count + 1;
 
-	*pprof = (struct pprof){.view = view};
-	out_init(&pprof->bytes, -1);
-	protobuf_init(&pprof->buffer, &pprof->bytes);
-	gzip_begin(&pprof->gzip, out);
-	pprof->index_of_string =
-		calloc(profile->strings.used / 8 + 1, sizeof(*pprof->index_of_string));
-	pprof->has_location = calloc(profile->frame_count + 1, sizeof(*pprof->has_location));
-	pprof->values = calloc(view->metric_count + 1, sizeof(*pprof->values));
-	pprof->device_own = calloc(view->metric_count + 1, sizeof(*pprof->device_own));
-	pprof->all_own = calloc(view->metric_count + 1, sizeof(*pprof->all_own));
-	return pprof->index_of_string && pprof->has_location && pprof->values &&
-	       pprof->device_own && pprof->all_own;
-}
-
-static void pprof_fini(struct pprof *pprof)
-{
-	for (size_t m = 0; pprof->all_own && m < pprof->view->metric_count; m++)
-		free(pprof->all_own[m]);
-	FREE_ALL(pprof->index_of_string, pprof->has_location, pprof->values, pprof->device_own,
-		 pprof->all_own, pprof->stack);
-	protobuf_fini(&pprof->buffer);
-	out_fini(&pprof->bytes);
-}
-
-int export_pprof(struct export_view *view, struct out *out, struct proton_error *err)
-{
-	struct pprof pprof;
-
-	if (!pprof_init(&pprof, view, out))
-		pprof.is_out_of_memory = true;
-	else
+	protobuf_init(&pprof.buffer, &pprof.bytes);
+	gzip_begin(&pprof.gzip, out);
+	pprof.index_of_string =
+		calloc(profile->strings.used / 8 + 1, sizeof(*pprof.index_of_string));
+	pprof.has_location = calloc(profile->frame_count + 1, sizeof(*pprof.has_location));
+	pprof.values = calloc(metrics, sizeof(*pprof.values));
+	pprof.device_own = calloc(metrics, sizeof(*pprof.device_own));
+	pprof.all_own = calloc(metrics, sizeof(*pprof.all_own));
+	if (pprof.index_of_string && pprof.has_location && pprof.values && pprof.device_own &&
+	    pprof.all_own)
 		write_all(&pprof);
+	else
+		out_fail(out, ENOMEM);
 	gzip_give(&pprof.gzip, &pprof.bytes, 0);
 	gzip_end(&pprof.gzip);
-	pprof_fini(&pprof);
-	return pprof.is_out_of_memory ? err_nomem(err) : PROTON_OK;
+	for (size_t m = 0; pprof.all_own && m < view->metric_count; m++)
+		free(pprof.all_own[m]);
+	FREE_ALL(pprof.index_of_string, pprof.has_location, pprof.values, pprof.device_own,
+		 pprof.all_own, pprof.stack);
+	protobuf_fini(&pprof.buffer);
+	out_fini(&pprof.bytes);
 }

@@ -20,7 +20,6 @@ struct speedscope {
 	struct json_writer json;
 	struct out scratch;
 	uint32_t *index_of_frame; /* index in the list of frames, by frame */
-	bool is_out_of_memory;
 };
 
 static void write_frame(struct speedscope *speedscope, uint32_t frame)
@@ -69,9 +68,8 @@ static void write_samples(struct speedscope *speedscope, const struct export_num
 			  bool is_weights)
 {
 	struct json_writer *json = &speedscope->json;
-	struct export_walk walk;
+	struct export_walk walk = export_walk_begin(speedscope->view, speedscope->out, WALK_FRAMES);
 
-	export_walk_init(&walk, speedscope->view, speedscope->out);
 	json_begin_array(json);
 	while (export_walk_next(&walk)) {
 		double value = export_value(own, walk.node);
@@ -86,13 +84,11 @@ static void write_samples(struct speedscope *speedscope, const struct export_num
 			/* The root is part of no stack except its own. */
 			json_begin_array(json);
 			for (uint32_t i = walk.level ? 1 : 0; i <= walk.level; i++)
-				json_uint64(json, speedscope->index_of_frame[walk.frames[i]]);
+				json_uint64(json, speedscope->index_of_frame[walk.levels[i].frame]);
 			json_end_array(json);
 		}
 	}
 	json_end_array(json);
-	speedscope->is_out_of_memory |= walk.is_out_of_memory;
-	export_walk_fini(&walk);
 }
 
 /* Units known to the schema; others become "none". */
@@ -146,23 +142,18 @@ static void write_devices(struct speedscope *speedscope, const struct export_met
 	const struct profile *profile = speedscope->view->profile;
 
 	for (uint32_t d = 0; d < profile->device_count && !speedscope->out->errnum; d++) {
-		const struct row_device *device = &profile->devices[d];
-		struct out text;
+		struct out text = OUT_IN_MEMORY;
 		double *own;
 
 		if (!used[d])
 			continue;
-		own = export_device_own(speedscope->view, metric, d);
-		out_init(&text, -1);
-		out_text(&text, profile_text(profile, device->type));
-		out_byte(&text, ' ');
-		out_u64(&text, device->id);
+		own = export_device_own(speedscope->view, metric, d, speedscope->out);
+		export_device_name(profile, d, &text);
 		out_byte(&text, '\0');
-		if (own && !text.errnum)
+		out_fail(speedscope->out, text.errnum);
+		if (!speedscope->out->errnum)
 			write_profile(speedscope, metric, text.bytes,
 				      &(struct export_numbers){.values = own});
-		else
-			speedscope->is_out_of_memory = true;
 		out_fini(&text);
 		free(own);
 	}
@@ -172,13 +163,9 @@ static void write_profiles(struct speedscope *speedscope)
 {
 	const struct export_view *view = speedscope->view;
 	size_t device_count;
-	bool *used = export_used_devices(view, &device_count);
+	bool *used = export_used_devices(view, &device_count, speedscope->out);
 
-	if (!used) {
-		speedscope->is_out_of_memory = true;
-		return;
-	}
-	for (size_t m = 0; m < view->metric_count; m++) {
+	for (size_t m = 0; used && m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
 
 		write_profile(speedscope, metric, "", &metric->own);
@@ -210,22 +197,18 @@ static void write_all(struct speedscope *speedscope)
 	out_byte(speedscope->out, '\n');
 }
 
-int export_speedscope(struct export_view *view, struct out *out, struct proton_error *err)
+void export_speedscope(struct export_view *view, struct out *out)
 {
-	struct speedscope speedscope = {.view = view, .out = out};
-	size_t frames = view->profile->frame_count;
+	struct speedscope speedscope = {.view = view, .out = out, .scratch = OUT_IN_MEMORY};
+	size_t bytes = view->profile->frame_count * sizeof(*speedscope.index_of_frame);
 
 	json_writer_init(&speedscope.json, out, false);
-	out_init(&speedscope.scratch, -1);
-	speedscope.index_of_frame = malloc((frames + 1) * sizeof(*speedscope.index_of_frame));
+	speedscope.index_of_frame = malloc(bytes + 1);
 	if (speedscope.index_of_frame) {
-		memset(speedscope.index_of_frame, 0xff,
-		       frames * sizeof(*speedscope.index_of_frame));
+		memset(speedscope.index_of_frame, 0xff, bytes);
 		write_all(&speedscope);
 	}
-	if (!speedscope.index_of_frame || speedscope.scratch.errnum)
-		speedscope.is_out_of_memory = true;
+	out_fail(out, speedscope.index_of_frame ? speedscope.scratch.errnum : ENOMEM);
 	out_fini(&speedscope.scratch);
 	free(speedscope.index_of_frame);
-	return speedscope.is_out_of_memory ? err_nomem(err) : PROTON_OK;
 }

@@ -14,8 +14,7 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "export/timeline_backward.h"
+#include "base/buf.h"
 #include "model/profile.h"
 
 enum track_kind {
@@ -72,6 +71,18 @@ struct timeline_sink {
 	void (*track_end)(void *context, const struct timeline_track *track);
 };
 
+/* From a scope to a backward kernel: rows of events. */
+struct backward_arrow {
+	uint32_t kernel;
+	uint32_t scope;
+};
+
+struct timeline_backward {
+	struct backward_arrow *arrows; /* in the order of kernels */
+	uint32_t *scopes;              /* the same in their order, to be looked up */
+	size_t count;
+};
+
 struct timeline {
 	const struct profile *profile;
 	const struct profile_trace *trace;
@@ -89,8 +100,8 @@ struct timeline {
 int timeline_init(struct timeline *timeline, const struct profile *profile,
 		  struct proton_error *err);
 void timeline_fini(struct timeline *timeline);
-int timeline_walk(struct timeline *timeline, const struct timeline_sink *sink,
-		  struct proton_error *err);
+/* `out` fails if memory runs out. */
+void timeline_walk(struct timeline *timeline, const struct timeline_sink *sink, struct out *out);
 
 /*
  * "CPU Thread 0", "GPU 1 Stream 7", "GPU 1 Graph: Stream 7", "warp 0 (line 1)"; returns the length.

@@ -243,49 +243,13 @@ void tree_plan_fini(struct tree_plan *plan)
 
 /* ------------------------------------------------------------------ a node's metrics */
 
-static struct plan_entry *add_entry(struct tree_plan *plan, uint32_t key, enum plan_type type)
+static struct plan_entry *add_entry(struct tree_plan *plan, uint32_t key, uint32_t type)
 {
 	struct plan_entry *entry = &plan->entries[plan->entry_count];
 
-	entry->key = key;
-	entry->type = type;
-	entry->order = (uint32_t)plan->entry_count++;
+	*entry = (struct plan_entry){
+		.key = key, .type = type, .order = (uint32_t)plan->entry_count++};
 	return entry;
-}
-
-static void add_text(struct tree_plan *plan, uint32_t key, const char *text, size_t length)
-{
-	struct plan_entry *entry = add_entry(plan, key, PLAN_STRING);
-
-	entry->as.text.bytes = text;
-	entry->as.text.length = length;
-}
-
-static void add_value(struct tree_plan *plan, uint32_t key, const struct profile_value *value)
-{
-	const struct profile *profile = plan->profile;
-	const uint64_t *words = profile->words;
-
-	switch (profile->metrics[value->metric].type) {
-	case PROTON_METRIC_INT64:
-		add_entry(plan, key, PLAN_INT64)->as.int64 = value->as.int64;
-		break;
-	case PROTON_METRIC_DOUBLE:
-		add_entry(plan, key, PLAN_DOUBLE)->as.float64 = value->as.float64;
-		break;
-	case PROTON_METRIC_STRING:
-		add_text(plan, key, profile_text(profile, value->as.string),
-			 string_length(&profile->strings, value->as.string));
-		break;
-	case PROTON_METRIC_INT64_VECTOR:
-		add_entry(plan, key, PLAN_INT64_VECTOR)->as.words = words + value->as.vector;
-		break;
-	case PROTON_METRIC_DOUBLE_VECTOR:
-		add_entry(plan, key, PLAN_DOUBLE_VECTOR)->as.words = words + value->as.vector;
-		break;
-	default:
-		break;
-	}
 }
 
 /* True if the node of the `metric` value also has built-in metrics. */
@@ -304,14 +268,6 @@ static bool is_user_key_used(const struct tree_plan *plan, uint32_t metric)
 	return false;
 }
 
-static void add_zero(struct tree_plan *plan, uint32_t key, uint16_t type)
-{
-	if (type == PROTON_METRIC_INT64)
-		add_entry(plan, key, PLAN_INT64)->as.int64 = 0;
-	else
-		add_entry(plan, key, PLAN_DOUBLE)->as.float64 = 0;
-}
-
 /* ROOT has a number for every inclusive name, 0 unless more was recorded there. */
 static void add_root_zeros(struct tree_plan *plan)
 {
@@ -324,10 +280,10 @@ static void add_root_zeros(struct tree_plan *plan)
 
 		if (!is_inclusive_number(metric))
 			continue;
-		add_zero(plan, plan->metric_keys[i], metric->type);
+		add_entry(plan, plan->metric_keys[i], metric->type); /* int64 or double */
 		if (plan->user_keys[i] != plan->metric_keys[i] && has_kernels(plan) &&
 		    is_user_key_used(plan, (uint32_t)i))
-			add_zero(plan, plan->user_keys[i], metric->type);
+			add_entry(plan, plan->user_keys[i], metric->type);
 	}
 	if (!has_kernels(plan))
 		return;
@@ -342,14 +298,12 @@ static void add_root_zeros(struct tree_plan *plan)
 static void add_kernel(struct tree_plan *plan, const struct profile_kernel *kernel)
 {
 	const struct plan_device *device = &plan->device_texts[kernel->device];
+	const uint32_t *keys = plan->built_in_keys;
 
-	add_entry(plan, plan->built_in_keys[BUILT_IN_COUNT], PLAN_UINT64)->as.uint64 =
-		kernel->count;
-	add_text(plan, plan->built_in_keys[BUILT_IN_DEVICE_ID], device->id, strlen(device->id));
-	add_text(plan, plan->built_in_keys[BUILT_IN_DEVICE_TYPE], device->type,
-		 strlen(device->type));
-	add_entry(plan, plan->built_in_keys[BUILT_IN_TIME], PLAN_UINT64)->as.uint64 =
-		kernel->total_ns;
+	add_entry(plan, keys[BUILT_IN_COUNT], PLAN_UINT64)->as.uint64 = kernel->count;
+	add_entry(plan, keys[BUILT_IN_DEVICE_ID], PLAN_TEXT)->as.text = device->id;
+	add_entry(plan, keys[BUILT_IN_DEVICE_TYPE], PLAN_TEXT)->as.text = device->type;
+	add_entry(plan, keys[BUILT_IN_TIME], PLAN_UINT64)->as.uint64 = kernel->total_ns;
 }
 
 ARRAY_ORDER(compare_entries, struct plan_entry,
@@ -388,29 +342,29 @@ static const struct row_metric *metric_of(const struct tree_plan *plan, uint32_t
 	return &plan->profile->metrics[plan->profile->values[value].metric];
 }
 
-bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel)
+bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel, bool is_rest)
 {
 	const struct profile *profile = plan->profile;
 	const struct profile_node *row = &profile->nodes[node];
-	bool is_first = kernel == row->first_kernel;
-	bool is_root = node == 0;
+	uint32_t first = kernel == row->first_kernel ? row->first_value : 0;
 	const uint32_t *keys = row->first_kernel || (node == 0 && has_kernels(plan))
 				       ? plan->user_keys
 				       : plan->metric_keys;
 	size_t wanted = BUILT_INS;
 
-	for (uint32_t v = is_first ? row->first_value : 0; v; v = profile->values[v].next)
+	for (uint32_t v = first; v; v = profile->values[v].next)
 		wanted++;
 	if (node == 0)
 		wanted += 2 * profile->metric_count;
 	if (!array_reserve(&plan->entries, &plan->entry_capacity, wanted, sizeof(*plan->entries)))
 		return false;
 	plan->entry_count = 0;
-	if (node == 0)
+	if (node == 0 && !is_rest)
 		add_root_zeros(plan);
-	for (uint32_t v = is_first ? row->first_value : 0; v; v = profile->values[v].next)
-		if (!is_root || is_inclusive_number(metric_of(plan, v)))
-			add_value(plan, keys[profile->values[v].metric], &profile->values[v]);
+	for (uint32_t v = first; v; v = profile->values[v].next)
+		if (node != 0 || is_inclusive_number(metric_of(plan, v)) != is_rest)
+			add_entry(plan, keys[profile->values[v].metric], metric_of(plan, v)->type)
+				->as.int64 = profile->values[v].as.int64;
 	if (node != 0 && kernel)
 		add_kernel(plan, &profile->kernels[kernel]);
 	sort_entries(plan);
@@ -425,24 +379,6 @@ bool tree_plan_has_root_rest(const struct tree_plan *plan)
 		if (!is_inclusive_number(metric_of(plan, v)))
 			return true;
 	return false;
-}
-
-bool tree_plan_root_rest(struct tree_plan *plan)
-{
-	const struct profile *profile = plan->profile;
-	const uint32_t *keys = has_kernels(plan) ? plan->user_keys : plan->metric_keys;
-	size_t wanted = 0;
-
-	for (uint32_t v = profile->nodes[0].first_value; v; v = profile->values[v].next)
-		wanted++;
-	if (!array_reserve(&plan->entries, &plan->entry_capacity, wanted, sizeof(*plan->entries)))
-		return false;
-	plan->entry_count = 0;
-	for (uint32_t v = profile->nodes[0].first_value; v; v = profile->values[v].next)
-		if (!is_inclusive_number(metric_of(plan, v)))
-			add_value(plan, keys[profile->values[v].metric], &profile->values[v]);
-	sort_entries(plan);
-	return true;
 }
 
 /* ------------------------------------------------------------------ the rest */
@@ -505,7 +441,7 @@ uint32_t tree_plan_root_extras(const struct tree_plan *plan)
 /* hatchet rejects nodes without a name. */
 static void encode_frame(struct plan_texts *texts, uint32_t frame, struct out *out)
 {
-	const struct profile *profile = texts->plan->profile;
+	const struct profile *profile = texts->profile;
 	const struct row_frame *row = &profile->frames[frame];
 	struct out *text = &texts->scratch;
 
@@ -522,52 +458,42 @@ static void encode_frame(struct plan_texts *texts, uint32_t frame, struct out *o
 	out_u64(text, row->line);
 	out_byte(text, '@');
 	out_text(text, profile_text(profile, row->name));
-	if (text->errnum)
-		out->errnum = text->errnum;
-	else
-		texts->encode(out, text->bytes, text->length);
+	out_fail(out, text->errnum);
+	texts->encode(out, text->bytes, text->length);
 }
 
-static void encode_text(struct plan_texts *texts, uint32_t index, struct out *out)
+int plan_texts_init(struct plan_texts *texts, const struct profile *profile, plan_encode_fn *encode,
+		    struct proton_error *err)
 {
-	const struct plan_key *key = &texts->plan->keys[index];
-
-	if (texts->kind == PLAN_FRAMES)
-		encode_frame(texts, index, out);
-	else
-		texts->encode(out, key->text, key->length);
-}
-
-int plan_texts_init(struct plan_texts *texts, const struct tree_plan *plan,
-		    enum plan_text_kind kind, plan_encode_fn *encode, struct proton_error *err)
-{
-	const struct profile *profile = plan->profile;
 	uint64_t max = TEXTS_BYTES_MIN + 4 * bounds_profile_bytes(profile);
-	size_t count = kind == PLAN_FRAMES ? profile->frame_count : plan->key_count;
+	size_t count = profile->frame_count;
 
-	*texts = (struct plan_texts){.plan = plan, .kind = kind, .encode = encode};
-	out_init(&texts->bytes, -1);
-	out_init(&texts->scratch, -1);
-	out_init(&texts->encoded, -1);
-	texts->offsets = malloc((count + 1) * sizeof(*texts->offsets));
+	*texts = (struct plan_texts){
+		.profile = profile,
+		.encode = encode,
+		.bytes = OUT_IN_MEMORY,
+		.scratch = OUT_IN_MEMORY,
+		.encoded = OUT_IN_MEMORY,
+		.offsets = malloc((count + 1) * sizeof(*texts->offsets)),
+	};
 	if (!texts->offsets)
 		return err_nomem(err);
 	for (uint32_t i = 0; i < count; i++) {
 		texts->offsets[i] = texts->bytes.length;
 		if (texts->bytes.length < max)
-			encode_text(texts, i, &texts->bytes);
+			encode_frame(texts, i, &texts->bytes);
 	}
 	texts->offsets[count] = texts->bytes.length;
 	return out_finish(&texts->bytes, err);
 }
 
-const char *plan_text(struct plan_texts *texts, uint32_t index, size_t *length)
+const char *plan_text(struct plan_texts *texts, uint32_t frame, size_t *length)
 {
-	*length = texts->offsets[index + 1] - texts->offsets[index];
+	*length = texts->offsets[frame + 1] - texts->offsets[frame];
 	if (*length) /* encoded texts are never empty */
-		return texts->bytes.bytes + texts->offsets[index];
+		return texts->bytes.bytes + texts->offsets[frame];
 	texts->encoded.length = 0;
-	encode_text(texts, index, &texts->encoded);
+	encode_frame(texts, frame, &texts->encoded);
 	*length = texts->encoded.length;
 	return texts->encoded.errnum ? NULL : texts->encoded.bytes;
 }

@@ -8,29 +8,20 @@
 #include "base/buf.h"
 #include "model/profile.h"
 
-enum plan_type {
-	PLAN_INT64,
-	PLAN_UINT64,
-	PLAN_DOUBLE,
-	PLAN_STRING,
-	PLAN_INT64_VECTOR,
-	PLAN_DOUBLE_VECTOR,
-};
-
 /* One member of a node's "metrics". */
 struct plan_entry {
 	uint32_t key; /* index in tree_plan.keys; sorted, unique */
 	uint32_t order;
-	enum plan_type type;
+	uint32_t type; /* enum proton_metric_type, or one of these */
+#define PLAN_UINT64 100u
+#define PLAN_TEXT 101u
 	union {
-		int64_t int64;
-		uint64_t uint64;
+		int64_t int64; /* of metrics, as in struct profile_value */
 		double float64;
-		struct {
-			const char *bytes;
-			size_t length;
-		} text;
-		const uint64_t *words; /* length, then elements */
+		uint32_t string;
+		uint32_t vector;
+		uint64_t uint64;
+		const char *text;
 	} as;
 };
 
@@ -75,15 +66,10 @@ void tree_plan_fini(struct tree_plan *plan);
 
 /*
  * Fills plan->entries with the metrics of `node`, or of the sibling node that represents `kernel`
- * if it is not the node's first one. False if memory ran out.
+ * if it is not the node's first one. `is_rest`: with the metrics of ROOT that must not be among its
+ * metrics, because readers take every name there for an inclusive metric. False if memory ran out.
  */
-bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel);
-
-/*
- * Fills plan->entries with metrics of ROOT that must not be among its metrics, because readers take
- * every name there for an inclusive metric. False if memory ran out.
- */
-bool tree_plan_root_rest(struct tree_plan *plan);
+bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel, bool is_rest);
 bool tree_plan_has_root_rest(const struct tree_plan *plan);
 
 /* True if the minimum, maximum and histogram of a kernel are written: it ran more than once. */
@@ -99,22 +85,16 @@ bool tree_plan_shows_counter(const struct row_counter *counter, bool is_loss);
 /* The number of written loss counters, or of other counters. */
 uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss);
 
-enum plan_text_kind {
-	PLAN_FRAMES, /* names of the profile's frames */
-	PLAN_KEYS,
-};
-
 /* Appends a string in the syntax of a format; never empty. */
 typedef void plan_encode_fn(struct out *out, const char *text, size_t length);
 
 /*
- * Cached encoded texts in one buffer: text i from offsets[i] to offsets[i + 1]. Frames may share
- * one long name, so all texts together can exceed the profile. Texts beyond a multiple of its size
- * are empty here and encoded on demand.
+ * Cached encoded names of frames in one buffer: text i from offsets[i] to offsets[i + 1]. Frames
+ * may share one long name, so all texts together can exceed the profile. Texts beyond a multiple of
+ * its size are empty here and encoded on demand.
  */
 struct plan_texts {
-	const struct tree_plan *plan;
-	enum plan_text_kind kind;
+	const struct profile *profile;
 	plan_encode_fn *encode;
 	struct out bytes;
 	size_t *offsets;
@@ -122,11 +102,11 @@ struct plan_texts {
 };
 
 /* Release with plan_texts_fini(), even after an error. */
-int plan_texts_init(struct plan_texts *texts, const struct tree_plan *plan,
-		    enum plan_text_kind kind, plan_encode_fn *encode, struct proton_error *err);
+int plan_texts_init(struct plan_texts *texts, const struct profile *profile, plan_encode_fn *encode,
+		    struct proton_error *err);
 void plan_texts_fini(struct plan_texts *texts);
 
-/* The encoded text `index`; NULL if memory ran out. Valid until the next call. */
-const char *plan_text(struct plan_texts *texts, uint32_t index, size_t *length);
+/* The encoded name; NULL if memory ran out. Valid until the next call. */
+const char *plan_text(struct plan_texts *texts, uint32_t frame, size_t *length);
 
 #endif

@@ -21,14 +21,14 @@ bool csv_is_formula(const char *text, size_t length)
 	return length > 0 && memchr(begins, text[0], sizeof(begins) - 1) != NULL;
 }
 
-static void write_field(struct out *out, const char *mark, const char *text, size_t length,
+static void write_field(struct out *out, bool is_marked, const char *text, size_t length,
 			bool is_quoted)
 {
 	const char *end = text + length;
 	const char *quote;
 
 	out_text(out, is_quoted ? "\"" : "");
-	out_text(out, mark);
+	out_text(out, !is_marked && csv_is_formula(text, length) ? "'" : "");
 	while (is_quoted && length && (quote = memchr(text, '"', (size_t)(end - text))) != NULL) {
 		out_bytes(out, text, (size_t)(quote + 1 - text));
 		out_byte(out, '"');
@@ -38,26 +38,21 @@ static void write_field(struct out *out, const char *mark, const char *text, siz
 	out_text(out, is_quoted ? "\"" : "");
 }
 
-static const char *mark_of(const char *text, size_t length)
-{
-	return csv_is_formula(text, length) ? "'" : "";
-}
-
 void csv_marked(struct out *out, const char *text, size_t length)
 {
 	if (length)
-		write_field(out, "", text, length, needs_quotes(text, length));
+		write_field(out, true, text, length, needs_quotes(text, length));
 }
 
 void csv_text(struct out *out, const char *text, size_t length)
 {
 	if (length)
-		write_field(out, mark_of(text, length), text, length, needs_quotes(text, length));
+		write_field(out, false, text, length, needs_quotes(text, length));
 }
 
 void csv_quoted(struct out *out, const char *text, size_t length)
 {
-	write_field(out, mark_of(text, length), text, length, true);
+	write_field(out, false, text, length, true);
 }
 
 void csv_number(struct out *out, double value)

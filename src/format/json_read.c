@@ -94,21 +94,6 @@ static inline const char *skip_plain(const char *at, const char *end)
 	return at;
 }
 
-static bool push_container(struct json_reader *reader, bool is_object)
-{
-	uint32_t depth = reader->depth;
-	uint8_t bit = (uint8_t)(1u << (depth % 8));
-
-	if (!array_reserve(&reader->nesting, &reader->nesting_capacity, depth / 8 + 1, 1))
-		return false;
-	if (is_object)
-		reader->nesting[depth / 8] |= bit;
-	else
-		reader->nesting[depth / 8] &= (uint8_t)~bit;
-	reader->depth++;
-	return true;
-}
-
 static inline bool is_in_object(const struct json_reader *reader)
 {
 	uint32_t depth = reader->depth - 1;
@@ -407,11 +392,15 @@ static enum token_kind read_word(struct json_reader *reader, const char *word, s
 static enum token_kind begin_container(struct json_reader *reader, struct token *token)
 {
 	bool is_object = *reader->at == '{';
+	uint32_t depth = reader->depth;
 
-	if (reader->depth >= TOKEN_DEPTH_MAX)
+	if (depth >= TOKEN_DEPTH_MAX)
 		return fail_read(reader, "nested too deeply", reader->at, token);
-	if (!push_container(reader, is_object))
+	if (!array_reserve(&reader->nesting, &reader->nesting_capacity, depth / 8 + 1, 1))
 		return fail_read(reader, out_of_memory, reader->at, token);
+	reader->nesting[depth / 8] &= (uint8_t) ~(1u << depth % 8);
+	reader->nesting[depth / 8] |= (uint8_t)(is_object << depth % 8);
+	reader->depth++;
 	reader->at++;
 	reader->state = is_object ? STATE_FIRST_KEY : STATE_FIRST_ELEMENT;
 	return token->kind = is_object ? TOKEN_OBJECT : TOKEN_ARRAY;

@@ -105,22 +105,10 @@ static void escape_byte(struct out *out, unsigned char byte)
 }
 
 /* DEL, C1, line separators and bidirectional characters: escaped, which reads as the same text. */
-static bool is_escaped(const char *text, size_t step)
+static bool is_escaped(const char *text, size_t step, uint32_t *code)
 {
-	uint32_t code;
-
-	if (step == 1)
-		return *text == 0x7f;
-	utf8_decode(text, step, &code);
-	return !printable_is(code);
-}
-
-static void escape_code(struct out *out, const char *text, size_t step)
-{
-	uint32_t code;
-
-	utf8_decode(text, step, &code);
-	out_printf(out, "\\u%04x", (unsigned int)code);
+	utf8_decode(text, step, code);
+	return step == 1 ? *text == 0x7f : !printable_is(*code);
 }
 
 void json_quote(struct out *out, const char *text, size_t length)
@@ -133,6 +121,7 @@ void json_quote(struct out *out, const char *text, size_t length)
 	while (at < length) {
 		size_t plain = at;
 		size_t step = 1;
+		uint32_t code;
 
 		while (at < length && (unsigned char)text[at] >= 0x20 && text[at] != '"' &&
 		       text[at] != '\\') {
@@ -141,7 +130,7 @@ void json_quote(struct out *out, const char *text, size_t length)
 				continue;
 			}
 			step = utf8_sequence(text + at, length - at);
-			if (!step || is_escaped(text + at, step))
+			if (!step || is_escaped(text + at, step, &code))
 				break;
 			at += step;
 		}
@@ -151,8 +140,8 @@ void json_quote(struct out *out, const char *text, size_t length)
 		step = utf8_sequence(text + at, length - at);
 		if (!step)
 			out_bytes(out, UTF8_REPLACEMENT, 3);
-		else if (is_escaped(text + at, step))
-			escape_code(out, text + at, step);
+		else if (is_escaped(text + at, step, &code))
+			out_printf(out, "\\u%04x", code);
 		else
 			escape_byte(out, (unsigned char)text[at]);
 		at += step ? step : 1;

@@ -36,20 +36,6 @@ static enum token_kind fail_read(struct msgpack_reader *reader, const char *fail
 	return token->kind = TOKEN_ERROR;
 }
 
-/* A big-endian integer of 0 to 8 bytes. */
-static bool take_int(struct msgpack_reader *reader, unsigned bytes, uint64_t *value)
-{
-	uint64_t result = 0;
-
-	if ((size_t)(reader->end - reader->at) < bytes)
-		return false;
-	for (unsigned i = 0; i < bytes; i++)
-		result = result << 8 | reader->at[i];
-	reader->at += bytes;
-	*value = result;
-	return true;
-}
-
 static enum token_kind int_token(struct token *token, uint64_t value)
 {
 	if (value > INT64_MAX) {
@@ -69,7 +55,7 @@ static enum token_kind float_token(struct token *token, unsigned bytes, uint64_t
 		memcpy(&value, &narrow, sizeof(value));
 		token->as.float64 = (double)value;
 	} else {
-		memcpy(&token->as.float64, &bits, sizeof(bits));
+		token->as.uint64 = bits;
 	}
 	return token->kind = TOKEN_DOUBLE;
 }
@@ -129,8 +115,10 @@ static enum token_kind read_wide(struct msgpack_reader *reader, uint8_t type, st
 	unsigned bytes = number_bytes[type - 0xc0];
 	uint64_t number = 0;
 
-	if (!take_int(reader, bytes, &number))
+	if ((size_t)(reader->end - reader->at) < bytes)
 		return fail_read(reader, too_short, token);
+	for (unsigned i = 0; i < bytes; i++)
+		number = number << 8 | *reader->at++;
 	switch (type) {
 	case 0xc0:
 		return token->kind = TOKEN_NULL;

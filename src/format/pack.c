@@ -141,11 +141,6 @@ static void transform_rows(const struct columns *columns, const struct column *c
 		transform_width(columns->row_bytes, 4, transform, at, numbers, first, end);
 }
 
-static uint32_t varint_bytes(uint64_t value)
-{
-	return value < 128 ? 1 : (uint32_t)(63 - __builtin_clzll(value)) / 7 + 1;
-}
-
 /* The transform with the smallest result for the first rows of a group. */
 static enum pack_transform choose_transform(const struct columns *columns,
 					    const struct column *column, const char *rows,
@@ -163,7 +158,7 @@ static enum pack_transform choose_transform(const struct columns *columns,
 			continue;
 		transform_rows(columns, column, (enum pack_transform)t, rows, numbers, first, end);
 		for (uint64_t i = 0; i < end - first; i++) /* zeros share a byte */
-			bytes += numbers[i] ? varint_bytes(numbers[i]) * 16 : 1;
+			bytes += numbers[i] ? (63u - __builtin_clzll(numbers[i])) / 7 * 16 + 16 : 1;
 		if (bytes < best_bytes) {
 			best_bytes = bytes;
 			best = (enum pack_transform)t;
@@ -456,14 +451,6 @@ uint64_t unpack_rows(void *rows, uint64_t count, uint64_t packed_columns, const 
 
 /* ------------------------------------------------------------------ strings */
 
-static uint32_t entry_length(const char *entry)
-{
-	uint32_t length;
-
-	memcpy(&length, entry, sizeof(length));
-	return length;
-}
-
 /* The length of the text of an entry; false if it is not as string_write() makes it. */
 static bool check_entry(const char *entry, uint64_t rest, uint32_t *length_out)
 {
@@ -472,7 +459,7 @@ static bool check_entry(const char *entry, uint64_t rest, uint32_t *length_out)
 
 	if (rest < 8)
 		return false;
-	length = entry_length(entry);
+	memcpy(&length, entry, sizeof(length));
 	bytes = string_entry_bytes(length);
 	if (bytes > rest)
 		return false;

@@ -2,15 +2,17 @@
 #include "format/profile_file.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/own_descriptors.h"
-#include "format/truncated_file.h"
 
 /* Extents are multiples of 64 KiB, the largest page size of supported machines. */
 #define EXTENT_MIN_BYTES (64ull << 10)
@@ -20,7 +22,7 @@ static const struct {
 	uint64_t reserve_bytes;
 	bool has_row_0;
 } layout[TABLE_COUNT] = {
-#define TABLE(name, id, row, mib, has_row_0, columns) [id] = {mib##ull << 20, has_row_0},
+#define TABLE(name, id, row, bytes, mib, has_row_0, columns) [id] = {mib##ull << 20, has_row_0},
 #include "format/tables.def"
 #undef TABLE
 };
@@ -176,6 +178,92 @@ void profile_file_view(const struct profile_file *file, struct profile_view *vie
 	}
 }
 
+/* ------------------------------------------------------------------ truncated files */
+
+/*
+ * Working files that another program truncates. A store into a page that the file no longer has
+ * raises SIGBUS. While there are working files, and if the program has no handler for that signal,
+ * one of Proton's puts zeroed memory in the place of such pages, and the file counts as truncated.
+ * It leaves every other SIGBUS to the default action.
+ */
+static struct profile_file *_Atomic watched[64]; /* more than there are sessions */
+static _Atomic bool is_installed;
+
+/* Puts memory in the place of the region if it contains the address. */
+static bool replace_pages(const struct region *region, uintptr_t address)
+{
+	uintptr_t base = (uintptr_t)region->base;
+
+	return base && address >= base && region_holds(region, address - base + 1) &&
+	       mmap(region->base, region->bytes, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+static bool replace_table(uintptr_t address)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(watched); i++) {
+		struct profile_file *file = atomic_load(&watched[i]);
+		bool is_found = file && replace_pages(&file->head, address);
+
+		for (int id = 0; file && !is_found && id < TABLE_COUNT; id++)
+			is_found = replace_pages(&file->spaces[id], address);
+		if (!is_found)
+			continue;
+		__atomic_store_n(&file->is_truncated, true, __ATOMIC_RELAXED);
+		return true;
+	}
+	return false;
+}
+
+static void on_bus_error(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (info->si_code == BUS_ADRERR && replace_table((uintptr_t)info->si_addr))
+		return;
+	/* The instruction raises it again; a signal that was sent has to be sent again. */
+	signal(number, SIG_DFL);
+	if (info->si_code <= 0)
+		raise(number);
+}
+
+static void watch(struct profile_file *file)
+{
+	struct sigaction own = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+	struct sigaction now;
+
+	sigemptyset(&own.sa_mask);
+	if (!atomic_load(&is_installed) && sigaction(SIGBUS, NULL, &now) == 0 &&
+	    !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)
+		atomic_store(&is_installed, sigaction(SIGBUS, &own, NULL) == 0);
+	for (size_t i = 0; i < ARRAY_LENGTH(watched); i++) {
+		struct profile_file *none = NULL;
+
+		if (atomic_compare_exchange_strong(&watched[i], &none, file))
+			return;
+	}
+}
+
+/* Before its tables are unmapped; harmless for a file that is not watched. */
+static void forget(const struct profile_file *file)
+{
+	struct sigaction now;
+	bool is_any = false;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(watched); i++) {
+		if (atomic_load(&watched[i]) == file)
+			atomic_store(&watched[i], NULL);
+		is_any |= atomic_load(&watched[i]) != NULL;
+	}
+	if (is_any || !atomic_exchange(&is_installed, false))
+		return;
+	/* Unless the program has replaced it. */
+	if (sigaction(SIGBUS, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+	    now.sa_sigaction == on_bus_error)
+		signal(SIGBUS, SIG_DFL);
+}
+
+/* ------------------------------------------------------------------ begin and end */
+
 /* Maps the header of a new file. */
 static int map_header(struct profile_file *file, struct proton_error *err)
 {
@@ -269,7 +357,7 @@ int profile_file_create(struct profile_file *file, const char *path, bool is_own
 	}
 	if (status == PROTON_OK) {
 		if (path)
-			truncated_file_watch(file);
+			watch(file);
 		run_alone(file, begin_file, &beginning);
 		status = beginning.status;
 	}
@@ -288,7 +376,7 @@ void profile_file_close(struct profile_file *file, bool remove)
 {
 	bool is_mapped = file->place.path != NULL;
 
-	truncated_file_forget(file);
+	forget(file);
 	if (is_mapped && remove)
 		working_file_remove(&file->place);
 	for (int id = 0; id < TABLE_COUNT; id++)

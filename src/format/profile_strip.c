@@ -1,5 +1,5 @@
 /* Stripping of a profile file: copies of its tables, without contents and identities. */
-#include "format/profile_strip.h"
+#include "format/profile_view.h"
 
 #include <libproton/proton.h> /* enum proton_metric_type */
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "base/array.h"
 #include "base/strings.h"
-#include "format/packed_file.h"
 
 /* Information that stays. All else is dropped, also what later versions add. */
 static const char *const kept_info[] = {
@@ -158,14 +157,20 @@ static void strip_files(struct strip *strip)
 	strip->result.rows[TABLE_BLOBS] = 0;
 }
 
-/* Thread ids: the main thread has the id of the process. */
-static void strip_threads(struct strip *strip)
+/* Thread ids (the main thread has the id of the process), and origins of ranks. */
+static void strip_origins(struct strip *strip)
 {
 	struct row_lane *lanes = strip->copies[TABLE_LANES];
+	struct row_rank *ranks = strip->copies[TABLE_RANKS];
 
 	for (uint64_t i = 0; lanes && i < strip->view->rows[TABLE_LANES]; i++)
 		if (lanes[i].kind == LANE_THREAD)
 			lanes[i].id = lanes[i].number + 1ull;
+	for (uint64_t i = 0; ranks && i < strip->view->rows[TABLE_RANKS]; i++) {
+		ranks[i].host = ranks[i].job = ranks[i].gpu = ranks[i].launch = 0;
+		ranks[i].process = ranks[i].reason = ranks[i].pid = 0;
+		ranks[i].mixed = ranks[i].mixed ? add_string(strip, "another launch", 14) : 0;
+	}
 }
 
 static bool is_text(const struct strip *strip, uint32_t metric)
@@ -211,40 +216,27 @@ static void strip_info(struct strip *strip)
 	strip->result.rows[TABLE_INFO] = left;
 }
 
-static void strip_ranks(struct strip *strip)
-{
-	struct row_rank *rows = strip->copies[TABLE_RANKS];
-
-	for (uint64_t i = 0; rows && i < strip->view->rows[TABLE_RANKS]; i++) {
-		rows[i].host = rows[i].job = rows[i].gpu = rows[i].launch = rows[i].process = 0;
-		rows[i].reason = rows[i].pid = 0;
-		rows[i].mixed = rows[i].mixed ? add_string(strip, "another launch", 14) : 0;
-	}
-}
-
 int profile_strip(const struct profile_view *view, struct out *out, struct proton_error *err)
 {
-	struct strip strip = {.view = view, .result = *view};
+	struct strip strip = {.view = view, .result = *view, .pool = OUT_IN_MEMORY};
 	static const char empty[8];
 	int status;
 
-	out_init(&strip.pool, -1);
 	out_bytes(&strip.pool, empty, sizeof(empty));
 	strip.strings = calloc(view->rows[TABLE_STRINGS] + 1, sizeof(*strip.strings));
 	if (strip.strings) {
 		strip.result.pid = 0;
 		strip_names(&strip);
 		strip_files(&strip);
-		strip_threads(&strip);
 		strip_values(&strip);
 		strip_info(&strip);
-		strip_ranks(&strip);
+		strip_origins(&strip);
 	}
 	strip.result.table[TABLE_STRINGS] = strip.pool.bytes;
 	strip.result.rows[TABLE_STRINGS] = strip.pool.length / 8;
 	status = !strip.strings || strip.is_out_of_memory || strip.pool.errnum
 			 ? err_nomem(err)
-			 : packed_file_write(&strip.result, out, err);
+			 : profile_view_write(&strip.result, out, err);
 	for (int id = 0; id < TABLE_COUNT; id++)
 		free(strip.copies[id]);
 	free(strip.strings);

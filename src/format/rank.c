@@ -115,21 +115,10 @@ static void copy_variable(const char *name, char *text, size_t capacity)
 		snprintf(text, capacity, "%s", value);
 }
 
-static void read_job(struct rank_identity *out)
-{
-	const char *id = environment_get("TORCHELASTIC_RUN_ID");
-
-	/* The default of torchrun, which all jobs share. */
-	if (id && strcmp(id, "none") != 0)
-		snprintf(out->job, sizeof(out->job), "%s", id);
-	for (size_t i = 0; i < ARRAY_LENGTH(jobs) && !*out->job; i++)
-		copy_variable(jobs[i], out->job, sizeof(out->job));
-	copy_variable("SLURM_TOPOLOGY_ADDR", out->topology, sizeof(out->topology));
-}
-
 void rank_read(struct rank_identity *out)
 {
 	const char *text = environment_get("PROTON_RANK");
+	const char *id = environment_get("TORCHELASTIC_RUN_ID");
 	uint32_t given = RANK_NONE;
 
 	*out = (struct rank_identity){.rank = RANK_NONE, .local = RANK_NONE};
@@ -147,7 +136,12 @@ void rank_read(struct rank_identity *out)
 	if (out->rank == RANK_NONE)
 		return;
 	rank_parse(environment_get("TORCHELASTIC_RESTART_COUNT"), &out->attempt);
-	read_job(out);
+	/* "none" is the default of torchrun, which all jobs share. */
+	if (id && strcmp(id, "none") != 0)
+		snprintf(out->job, sizeof(out->job), "%s", id);
+	for (size_t i = 0; i < ARRAY_LENGTH(jobs) && !*out->job; i++)
+		copy_variable(jobs[i], out->job, sizeof(out->job));
+	copy_variable("SLURM_TOPOLOGY_ADDR", out->topology, sizeof(out->topology));
 }
 
 bool rank_is_of_many(const struct rank_identity *identity)

@@ -564,30 +564,9 @@ struct packed_table {
 
 _Static_assert(sizeof(struct packed_header) == 48, "layout");
 _Static_assert(sizeof(struct packed_table) == 40, "layout");
-_Static_assert(sizeof(struct row_rank) == 96, "layout");
-_Static_assert(sizeof(struct row_spread) == 272, "layout");
-_Static_assert(sizeof(struct row_value_spread) == 280, "layout");
-_Static_assert(sizeof(struct row_column) == 8, "layout");
-_Static_assert(sizeof(struct row_frame) == 16, "layout");
-_Static_assert(sizeof(struct row_node) == 24, "layout");
-_Static_assert(sizeof(struct row_metric) == 8, "layout");
-_Static_assert(sizeof(struct row_value) == 24, "layout");
-_Static_assert(sizeof(struct row_kernel) == 48, "layout");
-_Static_assert(sizeof(struct row_histogram) == 256, "layout");
-_Static_assert(sizeof(struct row_config) == 64, "layout");
-_Static_assert(sizeof(struct row_device) == 48, "layout");
-_Static_assert(sizeof(struct row_info) == 8, "layout");
-_Static_assert(sizeof(struct row_counter) == 16, "layout");
-_Static_assert(sizeof(struct row_epoch) == 24, "layout");
-_Static_assert(sizeof(struct row_lane) == 24, "layout");
-_Static_assert(sizeof(struct row_event) == 40, "layout");
-_Static_assert(sizeof(struct row_sample) == 16, "layout");
-_Static_assert(sizeof(struct row_launch) == 40, "layout");
-_Static_assert(sizeof(struct row_code_object) == 24, "layout");
-_Static_assert(sizeof(struct row_function) == 16, "layout");
-_Static_assert(sizeof(struct row_pc) == 40, "layout");
-_Static_assert(sizeof(struct row_run) == 24, "layout");
-_Static_assert(sizeof(struct row_source) == 32, "layout");
+#define TABLE(name, id, row, bytes, ...) _Static_assert(sizeof(row) == (bytes), "layout");
+#include "format/tables.def"
+#undef TABLE
 _Static_assert(sizeof(struct file_header) == 48 + 32 * 16 + 2048 * 24, "layout");
 _Static_assert(sizeof(struct file_header) <= PROFILE_FILE_HEADER_BYTES, "layout");
 

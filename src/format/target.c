@@ -196,11 +196,14 @@ static size_t length_without_suffix(const char *base)
 	return strlen(base);
 }
 
-/* The directory must exist and be writable; the recorder would find out later. */
-static int check_directory(const char *directory, struct proton_error *err)
+/* The directory of a path must exist and be writable; the recorder would find out later. */
+static int check_directory(const char *path, char directory[PATH_MAX], struct proton_error *err)
 {
+	const char *slash = strrchr(path, '/');
 	struct stat st;
 
+	snprintf(directory, PATH_MAX, "%.*s", slash > path ? (int)(slash - path) : 1,
+		 slash ? path : ".");
 	if (stat(directory, &st) < 0)
 		return err_errno(err, errno, "cannot write to directory '%s'", directory);
 	if (!S_ISDIR(st.st_mode))
@@ -248,7 +251,7 @@ int target_stem(const char *name, char **stem_out, struct proton_error *err)
 	const char *base = slash ? slash + 1 : name;
 	size_t prefix = (size_t)(base - name);
 	size_t length = length_without_suffix(base);
-	char directory[PATH_MAX] = ".";
+	char directory[PATH_MAX];
 	char current[PATH_MAX] = "";
 	int status = check_name(name, base, err);
 
@@ -259,10 +262,7 @@ int target_stem(const char *name, char **stem_out, struct proton_error *err)
 	if (strlen(current) + 1 + strlen(name) + NAME_TAIL_MAX >= PATH_MAX)
 		return err_set(err, PROTON_E_INVALID, "the output name '%.20s...' is too long",
 			       name);
-	if (slash)
-		snprintf(directory, sizeof(directory), "%.*s", slash == name ? 1 : (int)prefix - 1,
-			 name);
-	status = check_directory(directory, err);
+	status = check_directory(name, directory, err);
 	if (status == PROTON_OK)
 		status = check_length(directory, base, length, err);
 	if (status != PROTON_OK)
@@ -302,21 +302,10 @@ static int refuse_foreign(const char *path, struct proton_error *err)
 		       path);
 }
 
-/* Renaming over the file requires its directory, which a link may have changed. */
-static int check_directory_of(const char *path, struct proton_error *err)
-{
-	const char *slash = strrchr(path, '/');
-	char directory[PATH_MAX] = ".";
-
-	if (slash)
-		snprintf(directory, sizeof(directory), "%.*s",
-			 slash == path ? 1 : (int)(slash - path), path);
-	return check_directory(directory, err);
-}
-
 int target_check(const char *path, bool no_clobber, bool *has_profile_out, struct proton_error *err)
 {
 	char head[FILE_HEAD_BYTES];
+	char directory[PATH_MAX]; /* renaming over the file requires it; a link may change it */
 	bool exists;
 	struct stat st;
 	char *target;
@@ -330,7 +319,7 @@ int target_check(const char *path, bool no_clobber, bool *has_profile_out, struc
 		status = no_clobber ? refuse_existing(path, err)
 			 : length < 0 && errno != ENOENT
 				 ? err_errno(err, errno, "cannot write %s: cannot read it", path)
-				 : check_directory_of(target, err);
+				 : check_directory(target, directory, err);
 	}
 	if (status == PROTON_OK && length > 0 && !target_recognize(head, (size_t)length))
 		status = refuse_foreign(path, err);
@@ -366,21 +355,10 @@ static int check_parts(const char *stem, const char *suffix, struct proton_error
 	return status;
 }
 
-/*
- * True for zeros in place of the magic number: another process is starting, or was killed during
- * startup. Other files that begin with zeros are rejected when the file is locked.
- */
-static bool is_blank(const char *bytes, size_t length)
-{
-	static const char zeros[8];
-
-	return length == 0 ||
-	       (length == FILE_HEAD_BYTES && memcmp(bytes, zeros, sizeof(zeros)) == 0);
-}
-
 /* Checks the working file: a complete earlier one is replaced, any other profile is renamed. */
 static int check_working_file(const char *path, bool no_clobber, struct proton_error *err)
 {
+	static const char zeros[8];
 	char head[FILE_HEAD_BYTES];
 	uint32_t state;
 	struct stat st;
@@ -398,7 +376,11 @@ static int check_working_file(const char *path, bool no_clobber, struct proton_e
 		return PROTON_OK; /* its process has just renamed or removed it */
 	if (length < 0)
 		return err_errno(err, errno, "cannot read the earlier working file %s", path);
-	if (is_blank(head, (size_t)length))
+	/*
+	 * Zeros in place of the magic number: another process is starting, or was killed during
+	 * startup. Other files that begin with zeros are rejected when the file is locked.
+	 */
+	if (length == 0 || (length == sizeof(head) && memcmp(head, zeros, sizeof(zeros)) == 0))
 		return PROTON_OK;
 	if (!profile_view_recognize(head, (size_t)length))
 		return refuse_foreign(path, err);

@@ -16,7 +16,6 @@
 
 #include "base/array.h"
 #include "base/size_signal.h"
-#include "format/packed_file.h"
 #include "format/profile_snapshot.h"
 #include "format/profile_view.h"
 #include "format/rank.h"
@@ -172,13 +171,6 @@ static int move_aside(const struct working_file *file, uint32_t pid, char **move
 	return err_set(err, PROTON_E_IO, "cannot move %s: all names are taken", file->path);
 }
 
-static bool is_zero(const void *bytes, size_t length)
-{
-	const char *at = bytes;
-
-	return !at[0] && memcmp(at, at + 1, length - 1) == 0;
-}
-
 /* ------------------------------------------------------------------ other machines */
 
 /*
@@ -229,31 +221,21 @@ static bool is_of_other_host(const char *path, const struct stat *st)
 
 /* ------------------------------------------------------------------ a file that exists, again */
 
-/* True if nothing was recorded into it. */
-static bool is_expendable(const struct file_header *header)
-{
-	const struct file_table *tables = header->tables;
-
-	if (header->major == PACKED_FILE_MAJOR)
-		return packed_file_rows(header, sizeof(*header), TABLE_NODES) <= 1 &&
-		       packed_file_rows(header, sizeof(*header), TABLE_VALUES) <= 1;
-	return tables[TABLE_NODES].rows <= 1 && tables[TABLE_VALUES].rows <= 1;
-}
-
 /* Reads the start of a file into `header`, which is zeros. False: not a profile's. */
 static bool read_start(int fd, struct file_header *header, bool *is_unstarted_out)
 {
 	ssize_t n = pread(fd, header, sizeof(*header), 0);
 	bool is_whole = n == (ssize_t)sizeof(*header);
+	const char *bytes = (const char *)header;
 	struct stat st;
 
 	/* The process was killed during startup. */
 	*is_unstarted_out = is_whole && fstat(fd, &st) == 0 &&
-			    st.st_size == PROFILE_FILE_HEADER_BYTES &&
-			    is_zero(header, sizeof(*header));
+			    st.st_size == PROFILE_FILE_HEADER_BYTES && !bytes[0] &&
+			    memcmp(bytes, bytes + 1, sizeof(*header) - 1) == 0;
 	return *is_unstarted_out ||
 	       (is_whole && memcmp(header->magic, PROFILE_FILE_MAGIC, 8) == 0) ||
-	       (n > 0 && packed_file_recognize(header, (size_t)n));
+	       (n > 0 && profile_view_is_packed(header, (size_t)n));
 }
 
 /* True if a process of another machine may be writing the file: its lock is not seen here. */
@@ -282,7 +264,8 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 		status = error_stranger(file, err);
 	else if (is_remote(file, header, is_unstarted, &st))
 		status = error_busy(file, err);
-	else if (is_unstarted || is_expendable(header))
+	else if (is_unstarted || (profile_view_rows(header, sizeof(*header), TABLE_NODES) <= 1 &&
+				  profile_view_rows(header, sizeof(*header), TABLE_VALUES) <= 1))
 		unlink(file->path);
 	else
 		status = move_aside(file, header->pid,
@@ -385,20 +368,9 @@ int working_file_move_high(int fd)
 	return high;
 }
 
-static void set_descriptor(struct working_file *file, int fd)
-{
-	struct stat st;
-
-	fd = working_file_move_high(fd);
-	file->fd = fd;
-	if (fstat(fd, &st) == 0) {
-		file->device = st.st_dev;
-		file->inode = st.st_ino;
-	}
-}
-
 static int take_name(struct working_file *file, bool must_be_new, struct proton_error *err)
 {
+	struct stat st;
 	int fd = -1;
 
 	for (uint32_t i = 0; i < ATTEMPTS_MAX; i++) {
@@ -406,12 +378,16 @@ static int take_name(struct working_file *file, bool must_be_new, struct proton_
 
 		if (status != PROTON_OK)
 			return status;
-		if (fd >= 0) {
-			if (file->earlier)
-				(void)fchmod(fd, file->earlier_mode);
-			set_descriptor(file, fd);
-			return PROTON_OK;
+		if (fd < 0)
+			continue;
+		if (file->earlier)
+			(void)fchmod(fd, file->earlier_mode);
+		file->fd = working_file_move_high(fd);
+		if (fstat(file->fd, &st) == 0) {
+			file->device = st.st_dev;
+			file->inode = st.st_ino;
 		}
+		return PROTON_OK;
 	}
 	return error_busy(file, err);
 }

@@ -10,7 +10,6 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "format/json_read.h"
-#include "format/load_budget.h"
 #include "format/msgpack_read.h"
 #include "format/profile_snapshot.h"
 #include "model/load_tree.h"

@@ -2,7 +2,7 @@
  * Loading profiles from any supported format: .proton, .hatchet (JSON), .hatchet_msgpack. Input is
  * untrusted: a loader returns E_FORMAT with an error message, or a profile marked is_damaged with
  * everything that could be read. A file that would take too much memory for its size is refused
- * (format/load_budget.h).
+ * (format/profile_view.h).
  */
 #ifndef MODEL_LOAD_H
 #define MODEL_LOAD_H

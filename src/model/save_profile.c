@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "format/packed_file.h"
+#include "format/profile_view.h"
 #include "model/ranks.h"
 
 /* Rows that are made for the file. */
@@ -105,7 +105,7 @@ static int write_rows(const struct profile *profile, const struct rows *rows, st
 		put_table(&view, TABLE_WAITS, rows->waits, profile->waits->count);
 		put_table(&view, TABLE_OCCURRENCES, rows->occurrences, profile->waits->occurrences);
 	}
-	return packed_file_write(&view, out, err);
+	return profile_view_write(&view, out, err);
 }
 
 int profile_save(const struct profile *profile, struct out *out, struct proton_error *err)

@@ -6,7 +6,7 @@
 #include "base/message.h"
 #include "viewer/export/export_check.h"
 #include "viewer/export/export_run.h"
-#include "viewer/export/report_show.h"
+#include "viewer/export/save.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate.h"
 #include "viewer/print/printers.h"

@@ -58,7 +58,7 @@ def main() -> None:
     assert separator
     output.write_text(
         "/* Made by embed.py. */\n"
-        '#include "export/html/page.h"\n\n'
+        '#include "export/export_view.h"\n\n'
         + array("html_page_head", head)
         + array("html_page_tail", tail),
         encoding="utf-8",

@@ -16,7 +16,6 @@
 #include "base/message.h"
 #include "base/printable.h"
 #include "base/replace.h"
-#include "format/packed_file.h"
 #include "format/rank.h"
 #include "format/target.h"
 #include "model/load.h"
@@ -357,7 +356,7 @@ int output_write_packed(struct profile_view *view, const char *path, bool is_exc
 		return status;
 	view->end_ns = clock_real_ns();
 	file.is_exclusive = is_exclusive;
-	return file_replace_end(&file, packed_file_write(view, &file.out, err), err);
+	return file_replace_end(&file, profile_view_write(view, &file.out, err), err);
 }
 
 /* Rewrites the working file as a packed, complete profile at `<path>.proton`. */

@@ -10,17 +10,6 @@
 #include "format/rank.h"
 #include "viewer/print/xalloc.h"
 
-/* The first given option that has no effect on the output. */
-static const char *option_without_effect(const struct options *options)
-{
-	bool is_export = output_is_export(&options->output);
-
-	return is_export && options->query.gate_count ? "--fail-if"
-	       : is_export && options->query.list     ? "--list"
-	       : options->style.print_sorted          ? "--print-sorted"
-						      : NULL;
-}
-
 /* The first given option that a format of the whole profile cannot honor. */
 static const char *option_for_views(const struct options *options)
 {
@@ -120,7 +109,12 @@ static bool shows_other_table(const struct query_options *query)
 int export_check(const struct options *options, struct proton_error *err)
 {
 	const struct exporter *exporter = options->output.exporter;
-	const char *other = option_without_effect(options);
+	bool is_export = output_is_export(&options->output);
+	/* The first given option that has no effect on the output. */
+	const char *other = is_export && options->query.gate_count ? "--fail-if"
+			    : is_export && options->query.list     ? "--list"
+			    : options->style.print_sorted          ? "--print-sorted"
+								   : NULL;
 
 	if (!exporter)
 		return PROTON_OK;
@@ -160,19 +154,27 @@ const char *output_find_input(const struct input *input, const struct stat *outp
 	return NULL;
 }
 
+static char *parent_of(const char *path, const char **name_out)
+{
+	const char *slash = strrchr(path, '/');
+
+	*name_out = slash ? slash + 1 : path;
+	return slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+}
+
 /*
  * The input directory that contains the profile `path`, or NULL. If a directory has several forms
  * of a profile, only one is read, but the others count as inputs too.
  */
 static const char *find_directory(char *const *inputs, size_t count, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *parent = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrndup(".", 1);
+	const char *name;
+	char *parent = parent_of(path, &name);
 	const char *found = NULL;
 	struct stat directory;
 	struct stat st;
 
-	if (input_is_profile_name(slash ? slash + 1 : path) && stat(parent, &directory) == 0)
+	if (input_is_profile_name(name) && stat(parent, &directory) == 0)
 		for (size_t i = 0; i < count && !found; i++)
 			if (status_of(inputs[i], &st) && is_same(&st, &directory))
 				found = inputs[i];
@@ -199,22 +201,11 @@ static int check_inputs(const struct options *options, const struct input *input
 		       path ? path : "standard output", found);
 }
 
-static int check_standard_output(const struct options *options, const struct input *input,
-				 const struct input *base, struct proton_error *err)
-{
-	struct stat st;
-
-	if (fstat(STDOUT_FILENO, &st) < 0 || !S_ISREG(st.st_mode))
-		return PROTON_OK;
-	return check_inputs(options, input, base, &st, NULL, err);
-}
-
 int output_check_place(const char *path, struct proton_error *err)
 {
-	const char *slash = strrchr(path, '/');
-	char *parent = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
-	char *real = input_is_profile_name(slash ? slash + 1 : path) ? realpath(parent, NULL)
-								     : NULL;
+	const char *name;
+	char *parent = parent_of(path, &name);
+	char *real = input_is_profile_name(name) ? realpath(parent, NULL) : NULL;
 	bool is_in_job = false;
 
 	for (const char *at = real; at && *at; at += strcspn(at, "/")) {
@@ -240,8 +231,10 @@ int output_check(const struct options *options, const struct input *input, const
 	bool exists;
 	int status;
 
+	if (!path && fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode))
+		return check_inputs(options, input, base, &st, NULL, err);
 	if (!path)
-		return check_standard_output(options, input, base, err);
+		return PROTON_OK;
 	if (!*path)
 		return err_set(err, PROTON_E_INVALID, "--output is empty; name a file");
 	/* Devices and pipes are written to, never replaced. */

@@ -16,7 +16,7 @@
 #include "base/message.h"
 #include "base/replace.h"
 #include "export/bounds.h"
-#include "format/profile_strip.h"
+#include "format/profile_view.h"
 #include "format/target.h"
 #include "viewer/export/export_measure.h"
 #include "viewer/export/report_pages.h"
@@ -194,20 +194,6 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
 }
 
-/* Tables have a value per metric and frame, and some formats need as many bytes or more. */
-static int check_cells(const struct chosen *chosen, const struct profile *profile,
-		       struct proton_error *err)
-{
-	uint64_t max = bounds_output(profile) / BYTES_PER_CELL;
-
-	if (!chosen->count || profile->node_count <= max / chosen->count)
-		return PROTON_OK;
-	return err_set(err, PROTON_E_RANGE,
-		       "%zu metrics of %zu frames exceed the output limit of a profile of this "
-		       "size; select fewer metrics (-m)",
-		       chosen->count, profile->node_count);
-}
-
 /*
  * Computes the values of all metrics one by one. If there are many, each is packed before the next
  * is computed. The total of the first metric exists already.
@@ -328,6 +314,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 {
 	const struct exporter *exporter = options->output.exporter;
 	size_t hidden = hiding_count();
+	uint64_t cells;
 	int status;
 
 	*chosen = (struct chosen){
@@ -339,8 +326,14 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	hidden = hiding_count() - hidden;
 	metrics_init(&chosen->metrics, *profile);
 	choose_names(chosen, options, exporter);
-	status = check_cells(chosen, *profile, err);
-	if (status == PROTON_OK && chosen->count)
+	/* Tables have a value per metric and frame, and some formats need as many bytes or more. */
+	cells = bounds_output(*profile) / BYTES_PER_CELL;
+	if (chosen->count && (*profile)->node_count > cells / chosen->count)
+		return err_set(err, PROTON_E_RANGE,
+			       "%zu metrics of %zu frames exceed the output limit of a profile of "
+			       "this size; select fewer metrics (-m)",
+			       chosen->count, (*profile)->node_count);
+	if (chosen->count)
 		status = derive_total(&chosen->metrics, exporter, chosen->names[0],
 				      &chosen->measures[0].total, err);
 	if (status == PROTON_OK && chosen->count == 0 && exporter->needs_weight)
@@ -375,8 +368,10 @@ static int write_job(const void *context, struct out *out, struct proton_error *
 {
 	const struct job *job = context;
 
-	return job->exporter->write ? job->exporter->write(job->view->profile, out, err)
-				    : job->exporter->write_view(job->view, out, err);
+	if (job->exporter->write)
+		return job->exporter->write(job->view->profile, out, err);
+	job->exporter->write_view(job->view, out);
+	return PROTON_OK;
 }
 
 static int write_view(const struct options *options, struct export_view *view,
@@ -396,8 +391,8 @@ static int write_view(const struct options *options, struct export_view *view,
 }
 
 /* The printed text of some views. */
-static int write_texts(const struct profile *profile, const struct options *options,
-		       struct export_report *report, struct proton_error *err)
+static void write_texts(const struct profile *profile, const struct options *options,
+			struct export_report *report)
 {
 	uint8_t *all_shown = xcalloc(profile->node_count, sizeof(*all_shown));
 	struct report text = {.out = &report->warps, .options = options, .is_page = true};
@@ -410,7 +405,6 @@ static int write_texts(const struct profile *profile, const struct options *opti
 	free(all_shown);
 	if (profile->ranks && wait_report_is_there(profile))
 		wait_report_text(profile, WAITS_DEFAULT, options->style.names, &report->waits);
-	return report->warps.errnum || report->waits.errnum ? err_nomem(err) : PROTON_OK;
 }
 
 static int export_view(const struct options *options, struct input *input, struct profile **profile,
@@ -429,11 +423,12 @@ static int export_view(const struct options *options, struct input *input, struc
 		chosen.view.other = &before.view;
 	}
 	/* The other modes have no lines below kernels. */
-	if (status == PROTON_OK && report && options->query.mode == VIEW_TREE)
-		status = report_source_write(*profile, options, &report->source, err)
-				 ?: report_ranks_write(*profile, options, &report->ranks, err)
-				 ?: rank_traces_report(input, &chosen.view, &report->timeline, err)
-				 ?: write_texts(*profile, options, report, err);
+	if (status == PROTON_OK && report && options->query.mode == VIEW_TREE) {
+		status = report_source_write(*profile, options, &report->source, err);
+		report_ranks_write(*profile, options, &report->ranks);
+		rank_traces_report(input, &chosen.view, &report->timeline);
+		write_texts(*profile, options, report);
+	}
 	if (status == PROTON_OK)
 		status = write_view(options, &chosen.view, err);
 	chosen_fini(&chosen);

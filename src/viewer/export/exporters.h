@@ -41,7 +41,7 @@ struct exporter {
 	enum report_format format; /* for a table */
 	/* One of them, unless the input is a table or the ranks. */
 	int (*write)(const struct profile *profile, struct out *out, struct proton_error *err);
-	int (*write_view)(struct export_view *view, struct out *out, struct proton_error *err);
+	void (*write_view)(struct export_view *view, struct out *out);
 	/* Traces: appends one process of several (viewer/ranks/rank_traces.c). */
 	int (*write_part)(const struct profile *profile, const struct trace_part *part,
 			  struct out *out, struct proton_error *err);

@@ -2,7 +2,7 @@
 #ifndef VIEWER_EXPORT_REPORT_PAGES_H
 #define VIEWER_EXPORT_REPORT_PAGES_H
 
-#include "export/html_report.h"
+#include "export/export_view.h"
 #include "viewer/query/raw_metrics.h"
 #include "viewer/viewer_options.h"
 
@@ -14,8 +14,8 @@ void report_init(struct export_report *report, const struct metrics *metrics, co
 void report_fini(struct export_report *report);
 
 /* The page of ranks. Writes nothing for a profile that has no times of single ranks. */
-int report_ranks_write(const struct profile *profile, const struct options *options,
-		       struct out *out, struct proton_error *err);
+void report_ranks_write(const struct profile *profile, const struct options *options,
+			struct out *out);
 
 /*
  * The page of annotated source, which export/html/source.js draws: the kernels with PC samples,

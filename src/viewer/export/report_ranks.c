@@ -50,9 +50,8 @@ static void choose_columns(struct page *page)
 static void write_columns(struct page *page)
 {
 	struct json_writer *json = &page->json;
-	struct out name;
+	struct out name = OUT_IN_MEMORY;
 
-	out_init(&name, -1);
 	out_byte(&name, ' '); /* ensures that the buffer exists */
 	json_key_array(json, "columns");
 	for (size_t i = 0; i < page->columns.count; i++) {
@@ -83,24 +82,6 @@ static void write_columns(struct page *page)
 static uint32_t grid_row_of(size_t index, size_t count)
 {
 	return count > ROWS_MAX ? (uint32_t)(index * ROWS_MAX / count) : (uint32_t)index;
-}
-
-static void by_rank(struct grid *grid, const struct profile_ranks *ranks)
-{
-	grid->row_of = xcalloc(ranks->count + 1, sizeof(*grid->row_of));
-	for (size_t i = 0; i < ranks->count; i++)
-		grid->row_of[i] = grid_row_of(i, ranks->count);
-	grid->row_count = ranks->count ? grid->row_of[ranks->count - 1] + 1 : 0;
-}
-
-static void by_host(struct grid *grid, const struct profile_ranks *ranks)
-{
-	uint32_t count;
-
-	grid->row_of = rank_hosts(ranks, &count);
-	for (size_t i = 0; i < ranks->count; i++)
-		grid->row_of[i] = grid_row_of(grid->row_of[i], count);
-	grid->row_count = count ? grid_row_of(count - 1, count) + 1 : 0;
 }
 
 /* [first rank, last rank, number of ranks, first host, last host] */
@@ -158,18 +139,26 @@ static void write_cells(struct page *page, const struct grid *grid, const uint64
 	free(rows);
 }
 
-static void write_grid(struct page *page, const char *key, struct grid *grid)
+static void write_grid(struct page *page, const char *key, bool is_by_host)
 {
+	const struct profile_ranks *ranks = page->ranks;
 	struct json_writer *json = &page->json;
+	uint32_t count = (uint32_t)ranks->count;
+	struct grid grid;
 
+	grid.row_of = is_by_host ? rank_hosts(ranks, &count)
+				 : xcalloc(ranks->count + 1, sizeof(*grid.row_of));
+	for (size_t i = 0; i < ranks->count; i++)
+		grid.row_of[i] = grid_row_of(is_by_host ? grid.row_of[i] : i, count);
+	grid.row_count = count ? grid_row_of(count - 1, count) + 1 : 0;
 	json_key_object(json, key);
-	write_rows(page, grid);
+	write_rows(page, &grid);
 	json_key_array(json, "cells");
 	for (size_t c = 0; c < page->columns.count; c++)
-		write_cells(page, grid, ranks_column(page->profile, page->columns.items[c].node));
+		write_cells(page, &grid, ranks_column(page->profile, page->columns.items[c].node));
 	json_end_array(json);
 	json_end_object(json);
-	free(grid->row_of);
+	free(grid.row_of);
 }
 
 /* ------------------------------------------------------------------ ranks */
@@ -196,25 +185,21 @@ static void write_problems(struct page *page)
 	json_key_uint64(json, "problemCount", count);
 }
 
-int report_ranks_write(const struct profile *profile, const struct options *options,
-		       struct out *out, struct proton_error *err)
+void report_ranks_write(const struct profile *profile, const struct options *options,
+			struct out *out)
 {
 	struct page page = {.profile = profile, .options = options, .ranks = profile->ranks};
-	struct grid grid = {0};
 
 	if (!profile->ranks || !profile->ranks->column_count)
-		return PROTON_OK;
+		return;
 	choose_columns(&page);
 	json_writer_init(&page.json, out, false);
 	json_begin_object(&page.json);
 	json_key_uint64(&page.json, "count", profile->ranks->count);
 	write_problems(&page);
 	write_columns(&page);
-	by_rank(&grid, profile->ranks);
-	write_grid(&page, "byRank", &grid);
-	by_host(&grid, profile->ranks);
-	write_grid(&page, "byHost", &grid);
+	write_grid(&page, "byRank", false);
+	write_grid(&page, "byHost", true);
 	json_end_object(&page.json);
 	rank_rows_fini(&page.columns);
-	return out->errnum ? err_nomem(err) : PROTON_OK;
 }

@@ -177,28 +177,12 @@ static void write_reasons(struct page *page)
 	json_end_array(json);
 }
 
-static void write_page(struct page *page)
-{
-	struct json_writer *json = &page->json;
-
-	json_begin_object(json);
-	json_key_uint64(json, "samples", page->report->samples);
-	json_key_bool(json, "code", page->options->query.sass);
-	write_reasons(page);
-	json_key_array(json, "kernels");
-	for (size_t k = 0; k < page->report->kernel_count; k++)
-		write_kernel(page, &page->report->kernels[k]);
-	json_end_array(json);
-	write_files(page);
-	json_end_object(json);
-}
-
 int report_source_write(struct profile *profile, const struct options *options, struct out *out,
 			struct proton_error *err)
 {
 	uint8_t *state = filter_prune(profile);
 	struct source_report report = {0};
-	struct page page = {.report = &report, .options = options};
+	struct page page = {.report = &report, .options = options, .text = OUT_IN_MEMORY};
 	int status = select_paths(options, profile, state, err);
 
 	if (status == PROTON_OK)
@@ -207,11 +191,19 @@ int report_source_write(struct profile *profile, const struct options *options, 
 		/* The lines of --sass may add strings, but files of lines are strings already. */
 		page.number_of_file = xcalloc(profile->strings.used / 8 + 1, sizeof(uint32_t));
 		json_writer_init(&page.json, out, false);
-		out_init(&page.text, -1);
-		write_page(&page);
+		json_begin_object(&page.json);
+		json_key_uint64(&page.json, "samples", report.samples);
+		json_key_bool(&page.json, "code", options->query.sass);
+		write_reasons(&page);
+		json_key_array(&page.json, "kernels");
+		for (size_t k = 0; k < report.kernel_count; k++)
+			write_kernel(&page, &report.kernels[k]);
+		json_end_array(&page.json);
+		write_files(&page);
+		json_end_object(&page.json);
 		out_fini(&page.text);
 	}
 	source_report_fini(&report);
 	FREE_ALL(page.files, page.number_of_file, state);
-	return status == PROTON_OK && out->errnum ? err_nomem(err) : status;
+	return status;
 }

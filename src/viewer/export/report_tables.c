@@ -37,28 +37,6 @@ static struct column own_column(const struct metrics *metrics, const char *name)
 	return metrics_column(metrics, metrics_find(metrics, name), false);
 }
 
-static void builder_init(struct builder *builder, const struct metrics *metrics)
-{
-	*builder = (struct builder){.metrics = metrics};
-	util_init(&builder->util, metrics);
-	for (size_t w = 0; w < REPORT_WIDTHS; w++)
-		builder->flops[w] = own_column(metrics, peak_width_metrics[w]);
-	builder->flops[REPORT_WIDTHS] = own_column(metrics, "flops");
-	builder->bytes = own_column(metrics, "bytes");
-	builder->kernel_of_frame =
-		xcalloc(metrics->profile->frame_count, sizeof(*builder->kernel_of_frame));
-}
-
-static void builder_fini(struct builder *builder)
-{
-	for (size_t w = 0; w <= REPORT_WIDTHS; w++)
-		column_fini(&builder->flops[w]);
-	column_fini(&builder->bytes);
-	util_fini(&builder->util);
-	free(builder->kernel_of_frame);
-	free(builder->sums);
-}
-
 static size_t kernel_index(struct builder *builder, struct export_report *report, uint32_t frame)
 {
 	if (!builder->kernel_of_frame[frame]) {
@@ -190,22 +168,32 @@ ARRAY_ORDER(by_time, struct report_kernel,
 void report_init(struct export_report *report, const struct metrics *metrics, const uint8_t *shown)
 {
 	const struct profile *profile = metrics->profile;
-	struct builder builder;
+	struct builder builder = {.metrics = metrics};
 
-	*report = (struct export_report){0};
-	out_init(&report->source, -1);
-	out_init(&report->ranks, -1);
-	out_init(&report->warps, -1);
-	out_init(&report->waits, -1);
-	out_init(&report->timeline, -1);
-	builder_init(&builder, metrics);
+	*report = (struct export_report){
+		.source = OUT_IN_MEMORY,
+		.warps = OUT_IN_MEMORY,
+		.waits = OUT_IN_MEMORY,
+		.ranks = OUT_IN_MEMORY,
+		.timeline = OUT_IN_MEMORY,
+	};
+	util_init(&builder.util, metrics);
+	for (size_t w = 0; w < REPORT_WIDTHS; w++)
+		builder.flops[w] = own_column(metrics, peak_width_metrics[w]);
+	builder.flops[REPORT_WIDTHS] = own_column(metrics, "flops");
+	builder.bytes = own_column(metrics, "bytes");
+	builder.kernel_of_frame = xcalloc(profile->frame_count, sizeof(*builder.kernel_of_frame));
 	for (uint32_t i = 0; i < profile->node_count; i++)
 		if (shown[i] && profile->nodes[i].first_kernel)
 			add_node(&builder, report, i);
 	finish_kernels(&builder, report);
 	find_devices(&builder, report, shown);
 	ARRAY_SORT(report->kernels, report->kernel_count, by_time);
-	builder_fini(&builder);
+	for (size_t w = 0; w <= REPORT_WIDTHS; w++)
+		column_fini(&builder.flops[w]);
+	column_fini(&builder.bytes);
+	util_fini(&builder.util);
+	FREE_ALL(builder.kernel_of_frame, builder.sums);
 }
 
 void report_fini(struct export_report *report)

@@ -1,6 +1,6 @@
 /*
- * Output of the viewer: an atomically replaced file, or standard output. A signal that ends the
- * program (Ctrl-C) leaves no incomplete file.
+ * Output of the viewer: the screen, an atomically replaced file, or standard output. A signal that
+ * ends the program (Ctrl-C) leaves no incomplete file.
  */
 #ifndef VIEWER_EXPORT_SAVE_H
 #define VIEWER_EXPORT_SAVE_H
@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "model/profile.h"
 #include "viewer/export/exporters.h"
+#include "viewer/viewer_options.h"
 
 /* Writes everything; errors of `out` are sticky. */
 typedef int save_write_fn(const void *context, struct out *out, struct proton_error *err);
@@ -20,5 +21,13 @@ typedef int save_write_fn(const void *context, struct out *out, struct proton_er
  */
 int save_output(const struct output_options *output, const struct profile *profile,
 		save_write_fn *write, const void *context, struct proton_error *err);
+
+/* Prints, or with --csv, --json or -o writes. Returns the exit status: 0, or 2 after a message. */
+int report_show(const struct options *options, const struct profile *profile,
+		report_write_fn *write, const void *context);
+
+/* Prints the text, whatever format was asked for. */
+int report_show_text(const struct options *options, const struct profile *profile,
+		     report_write_fn *write, const void *context);
 
 #endif

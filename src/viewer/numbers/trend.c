@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/message.h"
-#include "viewer/export/report_show.h"
+#include "viewer/export/save.h"
 #include "viewer/numbers/gate.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"

@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "model/ranks.h"
-#include "viewer/export/report_show.h"
+#include "viewer/export/save.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/report_table.h"
 #include "viewer/print/xalloc.h"

@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "model/ranks.h"
-#include "viewer/export/report_show.h"
+#include "viewer/export/save.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_job_input.h"

@@ -357,13 +357,12 @@ int rank_traces_run(const struct options *options, struct input *input)
 
 /* ------------------------------------------------------------------ the report */
 
-static int write_line(const struct joined *joined, const struct export_view *page, struct out *out,
-		      struct proton_error *err)
+static void write_line(const struct joined *joined, const struct export_view *page, struct out *out)
 {
 	struct html_timeline line;
-	int status = html_timeline_init(&line, page, out, err);
 
-	for (uint32_t i = 0; i < joined->count && status == PROTON_OK; i++) {
+	html_timeline_init(&line, page, out);
+	for (uint32_t i = 0; i < joined->count && !out->errnum; i++) {
 		struct profile *profile = input_load_quietly(joined->processes[i].path);
 		struct trace_part part = part_of(joined, i);
 		uint32_t rank;
@@ -372,35 +371,29 @@ static int write_line(const struct joined *joined, const struct export_view *pag
 		if (profile && rank_parse(profile_info_text(profile, "rank"), &rank))
 			rank_names_unify(profile, rank, NULL);
 		if (profile && profile->trace)
-			status = html_timeline_add(&line, profile, &part, err);
+			html_timeline_add(&line, profile, &part);
 		profile_free(profile);
 	}
-	if (status == PROTON_OK)
-		status = html_timeline_end(&line, err);
-	html_timeline_fini(&line);
-	return status;
+	html_timeline_end(&line);
 }
 
-int rank_traces_report(struct input *input, const struct export_view *page, struct out *out,
-		       struct proton_error *err)
+void rank_traces_report(struct input *input, const struct export_view *page, struct out *out)
 {
 	struct input files = {0};
 	struct profile *first;
 	struct joined joined;
-	int status = PROTON_OK;
 
 	if (input->count == 1 && !page->profile->ranks)
-		return PROTON_OK;
+		return;
 	if (input->count == 1 &&
-	    rank_input_files(input, page->profile, "", &files, err) == PROTON_OK)
+	    rank_input_files(input, page->profile, "", &files, NULL) == PROTON_OK)
 		input = &files;
 	/* A job of trees is not read again. */
 	first = input_load_quietly(input->paths[0]);
 	joined_init(&joined, NULL, input);
 	if (first && first->trace && read_clocks(&joined, input) && joined.count)
-		status = write_line(&joined, page, out, err);
+		write_line(&joined, page, out);
 	profile_free(first);
 	joined_fini(&joined);
 	input_fini(&files);
-	return status;
 }

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "model/ranks.h"
-#include "viewer/export/report_show.h"
+#include "viewer/export/save.h"
 #include "viewer/numbers/gate.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/hiding.h"

@@ -39,7 +39,6 @@ int rank_traces_run(const struct options *options, struct input *input);
  * The time line of a report of several files, or of a merged file next to its ranks; else
  * writes nothing. `page`: the profile that the files are merged to.
  */
-int rank_traces_report(struct input *input, const struct export_view *page, struct out *out,
-		       struct proton_error *err);
+void rank_traces_report(struct input *input, const struct export_view *page, struct out *out);
 
 #endif

@@ -423,7 +423,6 @@ TEST(a_long_name_that_many_frames_share_is_not_kept_for_each)
 	struct profile *profile = profile_new();
 	char *file = malloc(1 << 20);
 	struct plan_texts texts;
-	struct tree_plan plan;
 	struct proton_error err;
 	size_t length;
 
@@ -432,8 +431,7 @@ TEST(a_long_name_that_many_frames_share_is_not_kept_for_each)
 	file[(1 << 20) - 1] = '\0';
 	for (uint32_t line = 1; line <= 300; line++)
 		build_source(profile, 0, file, line, "g");
-	CHECK_OK(tree_plan_init(&plan, profile, &err), err);
-	CHECK_OK(plan_texts_init(&texts, &plan, PLAN_FRAMES, json_quote, &err), err);
+	CHECK_OK(plan_texts_init(&texts, profile, json_quote, &err), err);
 	CHECK_LT(texts.bytes.length, 32 << 20);
 	for (uint32_t frame = 1; frame <= 300; frame++) {
 		char end[16];
@@ -445,7 +443,6 @@ TEST(a_long_name_that_many_frames_share_is_not_kept_for_each)
 		CHECK_U64(length, (1 << 20) + strlen(end) - 1);
 	}
 	plan_texts_fini(&texts);
-	tree_plan_fini(&plan);
 	profile_free(profile);
 	free(file);
 }

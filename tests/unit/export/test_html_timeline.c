@@ -48,16 +48,16 @@ static const char *line_of(uint64_t slices_before, struct out *out)
 	struct proton_error err;
 
 	out_init(out, -1);
-	CHECK_OK(html_timeline_init(&line, &page, out, &err), err);
+	html_timeline_init(&line, &page, out);
 	line.slice_count = slices_before;
 	for (uint32_t i = 0; i < 3; i++) {
 		struct trace_part part = {
 			.number = i, .count = 3, .name = "rank", .base_ns = 900, .shift_ns = i};
 
-		CHECK_OK(html_timeline_add(&line, profile, &part, &err), err);
+		html_timeline_add(&line, profile, &part);
 	}
-	CHECK_OK(html_timeline_end(&line, &err), err);
-	html_timeline_fini(&line);
+	html_timeline_end(&line);
+	CHECK_OK(out_finish(out, &err), err);
 	profile_free(profile);
 	out_byte(out, '\0');
 	return out->bytes;

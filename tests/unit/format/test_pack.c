@@ -1,8 +1,7 @@
-/* format/pack and packed_file: coding of tables, and files that are cut, corrupt or older. */
+/* format/pack and profile_view: coding of tables, and files that are cut, corrupt or older. */
 #include "unit/recorded.h"
 
 #include "format/pack.h"
-#include "format/packed_file.h"
 
 static uint64_t random_word(uint64_t *state)
 {

@@ -3,7 +3,6 @@
 
 #include <sys/resource.h>
 
-#include "format/packed_file.h"
 #include "format/profile_file.h"
 
 static void add_nodes(struct profile_file *file, uint32_t count)
@@ -93,7 +92,7 @@ TEST(a_compact_copy_holds_the_same_rows)
 	add_nodes(&file, 5000);
 	profile_file_view(&file, &view);
 	out_init(&out, -1);
-	CHECK_OK(packed_file_write(&view, &out, &err), err);
+	CHECK_OK(profile_view_write(&view, &out, &err), err);
 	bytes = out_take(&out, &length);
 	CHECK(bytes);
 	CHECK_LE(length, 5001 * 6 + 1024);

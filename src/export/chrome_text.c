@@ -1,37 +1,42 @@
-/* Metric values of one event of a Chrome trace, as texts and as numbers. */
-#include "export/chrome_values.h"
+/* Texts of Chrome traces: frames, and the metric values of events. */
+#include "export/chrome_text.h"
 
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/buf.h"
 #include "format/csv_write.h"
 #include "format/json_write.h"
 #include "model/clamped.h"
 
+#define CALL_STACK_MAX 1024u
+
+void chrome_quote_frame(const struct profile *profile, struct out *out, uint32_t frame)
+{
+	char text[1024];
+	size_t length = profile_frame_text(profile, frame, text, sizeof(text));
+
+	if (length >= sizeof(text))
+		length = sizeof(text) - 1;
+	json_quote(out, text, length);
+}
+
+void chrome_call_stack(const struct profile *profile, struct out *out, uint32_t node)
+{
+	uint32_t path[CALL_STACK_MAX];
+	uint32_t depth = 0;
+
+	for (uint32_t at = node; at && depth < CALL_STACK_MAX; at = profile->nodes[at].parent)
+		path[depth++] = at;
+	out_text(out, "[\"ROOT\"");
+	while (depth) {
+		out_byte(out, ',');
+		chrome_quote_frame(profile, out, profile->nodes[path[--depth]].frame);
+	}
+	out_byte(out, ']');
+}
+
 /* ------------------------------------------------------------------ reading */
-
-static struct chrome_value *find_value(struct chrome_values *values,
-				       const struct row_metric *metric)
-{
-	for (uint32_t i = 0; i < values->count; i++)
-		if (values->values[i].metric == metric)
-			return &values->values[i];
-	return NULL;
-}
-
-/* The list is in reverse order: numbers are summed; of other values the last one counts. */
-static void add_value(struct chrome_value *value, const struct row_sample *earlier)
-{
-	if (value->metric->flags & METRIC_PROPERTY)
-		return;
-	if (value->metric->type == PROTON_METRIC_INT64)
-		clamped_add(&value->sample.as.int64, earlier->as.int64);
-	else if (value->metric->type == PROTON_METRIC_DOUBLE)
-		value->sample.as.float64 += earlier->as.float64;
-}
 
 /* Sorted as upstream's readers expect. */
 static void sort_by_name(struct chrome_values *values)
@@ -59,14 +64,21 @@ void chrome_values_read(struct chrome_values *values, const struct timeline *tim
 
 	values->timeline = timeline;
 	values->count = 0;
+	/* The list is in reverse order: numbers are summed; of other values the last one counts. */
 	while (timeline_take_sample(timeline, &first, &metric, &sample)) {
-		struct chrome_value *known = find_value(values, metric);
+		uint32_t i = 0;
 
-		if (known)
-			add_value(known, &sample);
-		else if (values->count < CHROME_VALUES_MAX)
+		while (i < values->count && values->values[i].metric != metric)
+			i++;
+		if (i == values->count && i < CHROME_VALUES_MAX)
 			values->values[values->count++] =
 				(struct chrome_value){.metric = metric, .sample = sample};
+		else if (i == values->count || metric->flags & METRIC_PROPERTY)
+			continue;
+		else if (metric->type == PROTON_METRIC_INT64)
+			clamped_add(&values->values[i].sample.as.int64, sample.as.int64);
+		else if (metric->type == PROTON_METRIC_DOUBLE)
+			values->values[i].sample.as.float64 += sample.as.float64;
 	}
 	sort_by_name(values);
 }
@@ -134,14 +146,12 @@ static const char *name_of(const struct chrome_values *values, const struct chro
 	return profile_text(values->timeline->profile, value->metric->name);
 }
 
-bool chrome_values_quote(const struct chrome_values *values, struct out *out, uint32_t frame)
+void chrome_values_quote(const struct chrome_values *values, struct out *out, uint32_t frame)
 {
 	char name[1024];
 	size_t length = profile_frame_text(values->timeline->profile, frame, name, sizeof(name));
-	struct out text;
-	bool is_done;
+	struct out text = OUT_IN_MEMORY;
 
-	out_init(&text, -1);
 	out_bytes(&text, name, length < sizeof(name) ? length : sizeof(name) - 1);
 	for (uint32_t i = 0; i < values->count; i++) {
 		const struct chrome_value *value = &values->values[i];
@@ -152,19 +162,15 @@ bool chrome_values_quote(const struct chrome_values *values, struct out *out, ui
 		write_value(values, value, &text, false);
 		out_byte(&text, '>');
 	}
-	is_done = !text.errnum;
-	if (is_done)
-		json_quote(out, text.bytes, text.length);
+	json_quote(out, text.bytes, text.length);
+	out_fail(out, text.errnum);
 	out_fini(&text);
-	return is_done;
 }
 
-bool chrome_values_write(const struct chrome_values *values, struct out *out)
+void chrome_values_write(const struct chrome_values *values, struct out *out)
 {
-	struct out text;
-	bool is_done;
+	struct out text = OUT_IN_MEMORY;
 
-	out_init(&text, -1);
 	for (int is_json = 0; is_json < 2; is_json++) {
 		out_text(out, is_json ? ",\"values\":{" : ",\"metrics\":{");
 		for (uint32_t i = 0; i < values->count; i++) {
@@ -180,7 +186,6 @@ bool chrome_values_write(const struct chrome_values *values, struct out *out)
 		}
 		out_byte(out, '}');
 	}
-	is_done = !text.errnum;
+	out_fail(out, text.errnum);
 	out_fini(&text);
-	return is_done;
 }
