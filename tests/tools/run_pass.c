@@ -21,11 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "intra/llvm/hoist.h"
-#include "intra/llvm/ir_module.h"
 #include "intra/llvm/llvm_pass.h"
 #include "intra/llvm/record_plan.h"
-#include "intra/llvm/reschedule.h"
 #include "intra/llvm/sum_plan.h"
 #include "intra/ttgir/provenance.h"
 #include "intra/ttgir/ttgir.h"

@@ -7,14 +7,56 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "intra/llvm/emit_template.h"
-#include "intra/llvm/ir_signature.h"
-#include "intra/llvm/noinline_callees.h"
 
 static void write_unchanged(const struct emit *emit, struct slice line)
 {
 	out_bytes(emit->out, line.at, line.length);
 	out_byte(emit->out, '\n');
+}
+
+/* ------------------------------------------------------------------ templates */
+
+static const struct emit_value *find_value(struct slice name, const struct emit_value *values,
+					   size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (slice_is(name, values[i].name))
+			return &values[i];
+	return NULL;
+}
+
+/* The name of the placeholder at `at`, which is a "<"; empty if it is not a placeholder. */
+static struct slice name_at(const char *at)
+{
+	struct slice name = {at + 1, 0};
+
+	while (name.at[name.length] >= 'a' && name.at[name.length] <= 'z')
+		name.length++;
+	if (name.at[name.length] != '>')
+		name.length = 0;
+	return name;
+}
+
+void emit_template(struct out *out, const char *text, const struct emit_value *values, size_t count)
+{
+	const char *at;
+
+	for (; (at = strchr(text, '<')) != NULL; text = at) {
+		struct slice name = name_at(at);
+		const struct emit_value *value = find_value(name, values, count);
+
+		out_bytes(out, text, (size_t)(at - text));
+		if (!value) {
+			out_byte(out, *at++);
+			continue;
+		}
+		if (value->text.at)
+			out_bytes(out, value->text.at, value->text.length);
+		else
+			out_printf(out, "%" PRId64, value->number);
+		at = name.at + name.length + 1;
+	}
+	out_text(out, text);
 }
 
 /* ------------------------------------------------------------------ bytes used */
@@ -65,7 +107,6 @@ static void write_phis(const struct emit *emit, struct out *out, uint32_t block)
  */
 static void define_line(const struct emit *emit)
 {
-	static const char *const kept[] = {"noundef", "inreg", "nofree"};
 	struct slice line = emit->function->lines[emit->function->define_line];
 	const char *name = emit->function->last_parameter.at;
 	const char *at = slice_find_last(slice_between(line.at, name), "ptr addrspace(1) ");
@@ -75,7 +116,7 @@ static void define_line(const struct emit *emit)
 	while (attributes.length) {
 		struct slice word = slice_take_until(&attributes, ' ');
 
-		if (!slice_is_any(word, kept, ARRAY_LENGTH(kept)))
+		if (!slice_is_any(word, "noundef inreg nofree"))
 			continue;
 		out_bytes(emit->out, word.at, word.length);
 		out_byte(emit->out, ' ');
@@ -203,22 +244,6 @@ static void write_signature(const struct emit *emit, const struct ir_signature *
 	out_byte(out, ')');
 }
 
-/* Parses a line that callees_find() has parsed before. */
-static struct ir_signature signature_of(struct slice line, struct slice name)
-{
-	struct ir_signature signature = {0};
-	const char *end = line.at + line.length;
-	const char *at = line.at;
-
-	while ((at = memchr(at, '@', (size_t)(end - at))) != NULL) {
-		if (slices_equal(ir_name_at(at + 1, end), name) &&
-		    ir_signature_read(line, at, &signature))
-			break;
-		at++;
-	}
-	return signature;
-}
-
 /*
  * Copies only the debug location of a call. Without it LLVM would drop all debug info of the
  * kernel. Other metadata may describe the old result type.
@@ -231,33 +256,31 @@ static void write_location(struct out *out, struct slice after)
 		out_printf(out, ", !dbg !%u", number);
 }
 
-static void write_call(const struct emit *emit, uint32_t block, struct slice line)
+static void write_call(const struct emit *emit, uint32_t block)
 {
-	const struct callees *callees = emit->function->callees;
-	uint32_t callee = emit->function->blocks[block].callee;
-	struct ir_signature call = signature_of(line, callees->functions[callee].name);
+	const struct ir_signature *call = &emit->function->blocks[block].call->signature;
 	struct out *out = emit->out;
 	char used[EMIT_OPERAND_BYTES];
 
 	used_after(emit, 0, block, used);
-	out_printf(out, "  %%proton.%s.%u = ", slice_is(call.type, "void") ? "given" : "call",
+	out_printf(out, "  %%proton.%s.%u = ", slice_is(call->type, "void") ? "given" : "call",
 		   block + 1);
-	write_signature(emit, &call, used);
-	write_location(out, call.after);
+	write_signature(emit, call, used);
+	write_location(out, call->after);
 	out_byte(out, '\n');
-	if (!slice_is(call.type, "void"))
+	if (!slice_is(call->type, "void"))
 		EMIT(out,
 		     "  <result> = extractvalue { <type>, i32 } %proton.call.<block>, 0\n"
 		     "  %proton.given.<block> = extractvalue { <type>, i32 } "
 		     "%proton.call.<block>, 1\n",
-		     EMIT_SLICE("result", call.result), EMIT_SLICE("type", call.type),
+		     EMIT_SLICE("result", call->result), EMIT_SLICE("type", call->type),
 		     EMIT_NUMBER("block", block + 1));
 	emit->target->given(emit, block + 1);
 }
 
 static void write_return(const struct emit *emit, uint32_t block, struct slice line)
 {
-	struct slice type = emit->function->return_type;
+	struct slice type = emit->function->signature.type;
 	const char *end = line.at + line.length;
 	const char *value = slice_find(line, "ret ") + 4;
 	const char *metadata = slice_find(line, ", !");
@@ -283,12 +306,8 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 
 static void write_callee_define(const struct emit *emit)
 {
-	struct slice line = emit->function->lines[emit->function->define_line];
-	struct ir_signature signature = signature_of(line, emit->function->name);
-
-	write_signature(emit, &signature, "%proton.given.0");
-	out_bytes(emit->out, signature.after.at, signature.after.length);
-	out_byte(emit->out, '\n');
+	write_signature(emit, &emit->function->signature, "%proton.given.0");
+	write_unchanged(emit, emit->function->signature.after);
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -308,8 +327,8 @@ static void write_line(const struct emit *emit, uint32_t index, uint32_t line)
 	const struct ir_block *block = &emit->function->blocks[index];
 	struct slice text = emit->function->lines[line];
 
-	if (block->callee != IR_NAME_NONE && line + 1 == block->end_line)
-		write_call(emit, index, text);
+	if (block->call && line + 1 == block->end_line)
+		write_call(emit, index);
 	else if (!block->is_return || !slice_starts(text, "ret "))
 		write_unchanged(emit, text);
 	else if (emit->function->is_callee)

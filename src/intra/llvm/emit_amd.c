@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "intra/llvm/emit.h"
-#include "intra/llvm/emit_template.h"
 
 /*
  * Operand of s_getreg for all 32 bits of a register. HW_ID is 4; from gfx10 on HW_ID1, which is 23.

@@ -8,7 +8,6 @@
 
 #include "base/array.h"
 #include "intra/llvm/emit.h"
-#include "intra/llvm/emit_template.h"
 
 #define LANES 32u
 #define PIECE_BYTES 16u /* bytes that a lane copies at once */

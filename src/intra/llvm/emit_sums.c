@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "intra/llvm/emit.h"
-#include "intra/llvm/emit_template.h"
 
 const char *const emit_sum_declarations[] = {
 	"declare i32 @llvm.umin.i32(i32, i32)",

@@ -20,14 +20,10 @@ static struct slice label_of(struct slice line)
 
 /* ------------------------------------------------------------------ blocks */
 
-static const char terminators[][12] = {"ret ", "br ", "switch ", "unreachable"};
-
 static bool is_terminator(struct slice line)
 {
-	for (size_t i = 0; i < ARRAY_LENGTH(terminators); i++)
-		if (slice_starts(line, terminators[i]))
-			return true;
-	return false;
+	return slice_starts(line, "ret ") || slice_starts(line, "br ") ||
+	       slice_starts(line, "switch ") || slice_starts(line, "unreachable");
 }
 
 static bool add_marker(struct ir_function *function, size_t *capacity, uint32_t line, bool follows)
@@ -60,7 +56,6 @@ static bool begin_block(struct body *body, struct slice label, uint32_t line)
 		.first_line = line,
 		.end_line = line,
 		.first_marker = function->marker_count,
-		.callee = IR_NAME_NONE,
 	};
 
 	if (!ARRAY_ADD(function->blocks, body->block_capacity, function->block_count, block))
@@ -76,8 +71,7 @@ static bool end_at_call(struct body *body, uint32_t line)
 {
 	struct slice label = body->block->label;
 
-	body->block->callee = body->call->callee;
-	body->call++;
+	body->block->call = body->call++;
 	if (!begin_block(body, label, line + 1))
 		return false;
 	body->block->continues = true;
@@ -124,32 +118,18 @@ static int read_instruction(struct body *body, uint32_t *at, struct proton_error
 	return PROTON_OK;
 }
 
-/* The first call after `line`. */
-static const struct ir_call *first_call(const struct ir_call *calls, uint32_t count, uint32_t line)
-{
-	while (count) {
-		uint32_t half = count / 2;
-
-		if (calls[half].line > line) {
-			count = half;
-		} else {
-			calls += half + 1;
-			count -= half + 1;
-		}
-	}
-	return calls;
-}
-
 /* Finds the blocks and markers between "define" and "}". */
-static int read_blocks(struct ir_function *function, const struct ir_call *calls,
-		       uint32_t call_count, struct proton_error *err)
+static int read_blocks(struct ir_function *function, struct proton_error *err)
 {
-	struct body body = {
-		.function = function,
-		.call = first_call(calls, call_count, function->define_line),
-		.calls_end = calls ? calls + call_count : NULL,
-	};
+	const struct callees *callees = function->callees;
+	struct body body = {.function = function};
 
+	if (callees) {
+		body.call = callees->calls +
+			    ARRAY_COUNT_BEFORE(callees->call_count, i,
+					       callees->calls[i].line < function->define_line);
+		body.calls_end = callees->calls + callees->call_count;
+	}
 	for (uint32_t i = function->define_line + 1; i < function->end_line; i++) {
 		struct slice line = function->lines[i];
 		struct slice label = label_of(line);
@@ -189,7 +169,7 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 		uint32_t line = block->end_line;
 
 		block->first_successor = function->successor_count;
-		if (block->callee != IR_NAME_NONE) {
+		if (block->call) {
 			if (!add_successor(function, &capacity, block, b + 1))
 				return err_nomem(err);
 			continue;
@@ -238,10 +218,9 @@ static int link_blocks(struct ir_function *function, struct proton_error *err)
 	return status;
 }
 
-int ir_function_read_body(struct ir_function *function, const struct ir_call *calls,
-			  uint32_t call_count, struct proton_error *err)
+int ir_function_read_body(struct ir_function *function, struct proton_error *err)
 {
-	int status = read_blocks(function, calls, call_count, err);
+	int status = read_blocks(function, err);
 
 	return status == PROTON_OK ? link_blocks(function, err) : status;
 }
@@ -250,11 +229,16 @@ int ir_function_read_body(struct ir_function *function, const struct ir_call *ca
 
 uint32_t ir_function_entry_number(const struct ir_function *function)
 {
+	struct slice arguments = function->signature.arguments;
 	struct slice last = function->last_parameter;
+	struct slice name;
 	uint32_t number = 0;
 
-	if (function->is_callee)
-		return function->entry_number;
+	if (function->is_callee) {
+		while (slice_take_value(&arguments, &name))
+			number += ir_is_number(name);
+		return number;
+	}
 	slice_take(&last, "%");
 	return slice_take_number(&last, ENTRY_MAX, &number) && !last.length ? number + 1 : 0;
 }
@@ -268,18 +252,17 @@ bool ir_function_can_rename(const struct ir_function *function)
 	return true;
 }
 
-/* Writes a line of the kernel with names for unnamed values. */
+/* Writes a line of the function with names for unnamed values. */
 static void write_named(struct slice line, struct out *out)
 {
 	struct slice rest = line;
 	const char *done = line.at;
-	const char *at = line.at;
 	struct slice name;
 	uint32_t number;
 
 	if (slice_take_number(&rest, UINT32_MAX, &number) && slice_take(&rest, ":"))
 		out_text(out, "proton.v."); /* a label */
-	while ((name = ir_next_name(line, &at)).length) {
+	for (rest = line; slice_take_value(&rest, &name);) {
 		if (!ir_is_number(name))
 			continue;
 		out_bytes(out, done, (size_t)(name.at - done));
@@ -289,7 +272,7 @@ static void write_named(struct slice line, struct out *out)
 	out_bytes(out, done, (size_t)(slice_end(line) - done));
 }
 
-void ir_function_write_line(const struct ir_function *function, uint32_t line, struct out *out)
+static void write_line(const struct ir_function *function, uint32_t line, struct out *out)
 {
 	if (line < function->define_line || line > function->end_line)
 		out_bytes(out, function->lines[line].at, function->lines[line].length);
@@ -299,6 +282,37 @@ void ir_function_write_line(const struct ir_function *function, uint32_t line, s
 	/* The number of the entry block, which LLVM does not print. */
 	if (line == function->define_line && !function->entry_has_label)
 		out_printf(out, "proton.v.%u:\n", ir_function_entry_number(function));
+}
+
+ARRAY_ORDER(compare_moves, uint64_t, ORDER_OF(*a, *b))
+
+int ir_function_write_moved(const struct ir_function *function, const uint32_t *moves,
+			    char **text_out, size_t *length_out, struct proton_error *err)
+{
+	uint64_t *moved = NULL; /* the line that it moves before << 32 | line */
+	size_t capacity = 0;
+	size_t count = 0;
+	size_t next = 0;
+	struct out out;
+
+	for (uint32_t i = 0; i < function->line_count; i++)
+		if (moves[i] && !ARRAY_ADD(moved, capacity, count, (moves[i] - 1ull) << 32 | i)) {
+			free(moved);
+			return err_nomem(err);
+		}
+	if (!count)
+		return PROTON_OK;
+	/* Lines that move to the same place stay in text order. */
+	ARRAY_SORT(moved, count, compare_moves);
+	out_init(&out, -1);
+	for (uint32_t i = 0; i < function->line_count; i++) {
+		for (; next < count && moved[next] >> 32 == i; next++)
+			write_line(function, (uint32_t)moved[next], &out);
+		if (!moves[i])
+			write_line(function, i, &out);
+	}
+	free(moved);
+	return out_finish_text(&out, text_out, length_out, err);
 }
 
 void ir_function_fini(struct ir_function *function)

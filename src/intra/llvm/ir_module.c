@@ -2,12 +2,11 @@
  * Reading LLVM IR modules: finds the kernel, its callees and the markers in both, and checks what
  * the pass assumes about Triton's kernels.
  */
-#include "intra/llvm/ir_module.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "intra/llvm/ir_function.h"
 
 #define LINE_MAX_COUNT (8u << 20)
 
@@ -121,16 +120,9 @@ static int find_kernel(struct ir_function *kernel, struct proton_error *err)
 /* Reads the instrumented callees, if there are markers outside the kernel, then the kernel. */
 static int read_functions(struct ir_function *kernel, struct proton_error *err)
 {
-	const struct callees *callees;
-	int status = PROTON_OK;
+	int status = kernel->outside_markers ? callees_find(kernel, err) : PROTON_OK;
 
-	if (kernel->outside_markers)
-		status = callees_find(kernel, err);
-	if (status != PROTON_OK)
-		return status;
-	callees = kernel->callees;
-	return ir_function_read_body(kernel, callees ? callees->calls : NULL,
-				     callees ? callees->call_count : 0, err);
+	return status == PROTON_OK ? ir_function_read_body(kernel, err) : status;
 }
 
 int ir_module_read(const char *text, size_t length, struct ir_function *kernel,

@@ -1,22 +1,16 @@
 /* Parser for function signatures in "define" and "call" lines of LLVM IR. */
-#include "intra/llvm/ir_signature.h"
-
 #include <string.h>
 
 #include "base/array.h"
-#include "intra/llvm/ir_text.h"
+#include "intra/llvm/ir_function.h"
 
 /* Words before the return type. */
-static const char *const kept[] = {"define", "internal", "private", "dso_local", "tail",
-				   "notail", "call",     "fastcc",  "ccc",       "coldcc"};
+static const char kept[] = "define internal private dso_local tail notail call fastcc ccc coldcc";
 /* Attributes of the return value, and fast-math flags of a call. */
-static const char *const dropped[] = {
-	"noundef", "zeroext", "signext", "noext", "inreg",    "nonnull", "noalias", "nnan",
-	"ninf",    "nsz",     "arcp",    "afn",   "contract", "reassoc", "fast",
-};
+static const char dropped[] = "noundef zeroext signext noext inreg nonnull noalias nnan ninf nsz "
+			      "arcp afn contract reassoc fast";
 /* Attributes with parentheses. */
-static const char *const dropped_calls[] = {"range", "nofpclass", "dereferenceable",
-					    "dereferenceable_or_null"};
+static const char dropped_calls[] = "range nofpclass dereferenceable dereferenceable_or_null";
 
 /* The position after the parentheses or the quoted text at `at`; NULL. */
 static const char *after_parentheses(const char *at, const char *end)
@@ -39,12 +33,12 @@ static struct slice next_word(const char *at, const char *end, bool *is_kept)
 	struct slice word = slice_take_name(&rest);
 	const char *after = rest.at;
 
-	*is_kept = slice_is_any(word, kept, ARRAY_LENGTH(kept));
+	*is_kept = slice_is_any(word, kept);
 	if (after == end)
 		return none;
 	if (*after == ' ')
-		return *is_kept || slice_is_any(word, dropped, ARRAY_LENGTH(dropped)) ? word : none;
-	if (*after != '(' || !slice_is_any(word, dropped_calls, ARRAY_LENGTH(dropped_calls)))
+		return *is_kept || slice_is_any(word, dropped) ? word : none;
+	if (*after != '(' || !slice_is_any(word, dropped_calls))
 		return none;
 	after = after_parentheses(after, end);
 	if (!after || after == end || *after != ' ')
@@ -98,9 +92,7 @@ static bool is_aggregate(struct slice type)
 
 static bool is_type(struct slice type)
 {
-	static const char *const plain[] = {"void", "half", "bfloat", "float", "double", "ptr"};
-
-	return slice_is_any(type, plain, ARRAY_LENGTH(plain)) ||
+	return slice_is_any(type, "void half bfloat float double ptr") ||
 	       has_number_between(type, "i", "") ||
 	       has_number_between(type, "ptr addrspace(", ")") || is_aggregate(type);
 }

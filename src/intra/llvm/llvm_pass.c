@@ -6,11 +6,6 @@
 #include <string.h>
 
 #include "intra/llvm/emit.h"
-#include "intra/llvm/hoist.h"
-#include "intra/llvm/ir_module.h"
-#include "intra/llvm/reschedule.h"
-#include "intra/llvm/static_nesting.h"
-#include "intra/llvm/verify_names.h"
 
 #define SHARED_LIMIT_BYTES (48u << 10) /* available to every CTA on every device */
 #define SHARED_ALIGN 16u               /* of @global_smem */
@@ -240,9 +235,9 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 static bool knows_calls(const struct ir_function *function, const struct plan *callee_plans)
 {
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		uint32_t callee = function->blocks[b].callee;
+		const struct ir_call *call = function->blocks[b].call;
 
-		if (callee != IR_NAME_NONE && callee_plans[callee].max_bytes == PLAN_UNREACHED)
+		if (call && callee_plans[call->callee].max_bytes == PLAN_UNREACHED)
 			return false;
 	}
 	return true;

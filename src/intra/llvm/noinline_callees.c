@@ -1,12 +1,10 @@
 /* Search for instrumented callees: which noinline functions can be rewritten, and which cannot. */
-#include "intra/llvm/noinline_callees.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "intra/llvm/ir_signature.h"
+#include "intra/llvm/ir_function.h"
 
 #define NAME_SHOWN_MAX 100u /* maximum length of a function name in a message */
 #define FROM_KERNEL (UINT32_MAX - 1)
@@ -42,7 +40,7 @@ struct candidate {
 	bool is_wanted; /* has markers, or calls a function that is wanted */
 	enum obstacle obstacle;
 	uint32_t callee; /* its index among the instrumented callees */
-	struct slice return_type;
+	struct ir_signature signature;
 };
 
 struct reference {
@@ -242,7 +240,7 @@ static bool returns_are_plain(const struct ir_function *function, struct slice t
 }
 
 static int read_candidate(const struct search *search, const struct candidate *candidate,
-			  const struct ir_call *calls, uint32_t call_count, struct ir_function *out,
+			  struct callees *callees, struct ir_function *out,
 			  struct proton_error *err)
 {
 	*out = (struct ir_function){
@@ -252,10 +250,10 @@ static int read_candidate(const struct search *search, const struct candidate *c
 		.end_line = candidate->end_line,
 		.is_amd = search->kernel->is_amd,
 		.is_callee = true,
-		.name = candidate->name,
-		.return_type = candidate->return_type,
+		.signature = candidate->signature,
+		.callees = callees,
 	};
-	return ir_function_read_body(out, calls, call_count, err);
+	return ir_function_read_body(out, err);
 }
 
 /* Checks the candidate on its own, without its callers. */
@@ -263,22 +261,21 @@ static int check_candidate(const struct search *search, struct candidate *candid
 			   struct proton_error *err)
 {
 	struct slice line = search->kernel->lines[candidate->define_line];
-	struct ir_signature signature;
+	const struct ir_signature *signature = &candidate->signature;
 	struct ir_function function;
 	int status;
 
-	if (!ir_signature_read(line, candidate->name.at - 1, &signature)) {
+	if (!ir_signature_read(line, candidate->name.at - 1, &candidate->signature)) {
 		candidate->obstacle = OBSTACLE_SIGNATURE;
 		return PROTON_OK;
 	}
-	if (!slice_find(signature.before, "internal ") &&
-	    !slice_find(signature.before, "private ")) {
+	if (!slice_find(signature->before, "internal ") &&
+	    !slice_find(signature->before, "private ")) {
 		candidate->obstacle = OBSTACLE_VISIBLE;
 		return PROTON_OK;
 	}
-	candidate->return_type = signature.type;
-	status = read_candidate(search, candidate, NULL, 0, &function, err);
-	if (status != PROTON_OK || !returns_are_plain(&function, signature.type))
+	status = read_candidate(search, candidate, NULL, &function, err);
+	if (status != PROTON_OK || !returns_are_plain(&function, signature->type))
 		candidate->obstacle = OBSTACLE_BODY;
 	ir_function_fini(&function);
 	return status == PROTON_E_NOMEM ? status : PROTON_OK;
@@ -292,7 +289,7 @@ static bool is_plain_call(const struct search *search, const struct reference *r
 
 	return reference->from != FROM_NOWHERE &&
 	       ir_signature_read(search->kernel->lines[reference->line], reference->at, &call) &&
-	       slices_equal(call.type, to->return_type) &&
+	       slices_equal(call.type, to->signature.type) &&
 	       (call.result.length > 0) != slice_is(call.type, "void");
 }
 
@@ -371,36 +368,6 @@ static void set_reason(const struct search *search)
 	snprintf(reason, sizeof(kernel->outside_reason), "they are outside any function");
 }
 
-/* The number after the last unnamed parameter, which an entry block without a label has. */
-static uint32_t entry_number_of(struct slice arguments)
-{
-	const char *at = arguments.at;
-	struct slice name;
-	uint32_t count = 0;
-
-	while ((name = ir_next_name(arguments, &at)).length)
-		count += ir_is_number(name);
-	return count;
-}
-
-static int read_callee(const struct search *search, const struct candidate *candidate,
-		       struct callees *callees, struct proton_error *err)
-{
-	struct ir_function *function = &callees->functions[candidate->callee];
-	struct slice line = search->kernel->lines[candidate->define_line];
-	struct ir_signature signature;
-	int status = read_candidate(search, candidate, callees->calls, callees->call_count,
-				    function, err);
-
-	callees->count++;
-	/* Was parsed before. */
-	if (status != PROTON_OK || !ir_signature_read(line, candidate->name.at - 1, &signature))
-		return status;
-	function->entry_number = entry_number_of(signature.arguments);
-	function->callees = callees;
-	return PROTON_OK;
-}
-
 static int find_scopes(struct callees *callees, struct proton_error *err)
 {
 	uint32_t count = 0;
@@ -434,15 +401,20 @@ static int make_callees(struct search *search, uint32_t count, struct proton_err
 		const struct reference *reference = &search->references[r];
 		const struct candidate *to = &search->candidates[reference->to];
 
-		if (is_callee(to))
-			callees->calls[callees->call_count++] =
-				(struct ir_call){reference->line, to->callee};
+		struct ir_call *call = &callees->calls[callees->call_count];
+
+		if (!is_callee(to))
+			continue;
+		*call = (struct ir_call){.line = reference->line, .callee = to->callee};
+		callees->call_count += ir_signature_read(search->kernel->lines[call->line],
+							 reference->at, &call->signature);
 	}
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
 		int status = PROTON_OK;
 
 		if (is_callee(&search->candidates[c]))
-			status = read_callee(search, &search->candidates[c], callees, err);
+			status = read_candidate(search, &search->candidates[c], callees,
+						&callees->functions[callees->count++], err);
 		if (status != PROTON_OK)
 			return status;
 	}

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "intra/llvm/noinline_callees.h"
-#include "intra/llvm/trip_count.h"
 
 #define BYTES_MAX ((int64_t)1 << 40)
 
@@ -289,14 +287,14 @@ struct walk {
 /* Bytes recorded in a block and in the callee at its end, or PLAN_VARIES. */
 static int64_t max_of_block(const struct walk *walk, uint32_t block)
 {
-	uint32_t callee = walk->function->blocks[block].callee;
+	const struct ir_call *call = walk->function->blocks[block].call;
 	int64_t own = (int64_t)walk->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES;
 	int64_t called = PLAN_VARIES;
 
-	if (callee == IR_NAME_NONE)
+	if (!call)
 		called = 0;
 	else if (walk->callee_plans)
-		called = walk->callee_plans[callee].max_bytes;
+		called = walk->callee_plans[call->callee].max_bytes;
 	return called == PLAN_VARIES ? PLAN_VARIES : own + called;
 }
 

@@ -1,5 +1,8 @@
 /*
- * Static nesting analysis by dataflow.
+ * Static nesting of scopes: which scopes may be open where another one starts, and which one always
+ * is. The decoder uses it to find a scope's parent when the records of the scopes around it are
+ * lost. It is derived by dataflow from the markers and the control flow of the kernel and its
+ * instrumented callees, on all paths.
  *
  * Three sets of scopes are propagated along control flow edges. Forward: scopes that may be open
  * (on some path) and that must be open (on every path). Backward: scopes that may still end. A
@@ -10,12 +13,10 @@
  * For the others all calls of a function are merged. That only weakens the result: more scopes may
  * be open, fewer must be.
  */
-#include "intra/llvm/static_nesting.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "intra/llvm/noinline_callees.h"
+#include "intra/llvm/record_plan.h"
 
 /* Maximum passes over all blocks. The depth of loops and calls plus a few is enough. */
 #define ROUNDS_MAX 64u
@@ -186,10 +187,10 @@ static void propagate_forward(struct flow *flow, uint32_t f, uint32_t b)
 		return;
 	may = apply_sets(&state->may, &state->closes, &state->opens);
 	must = apply_sets(&state->must, &state->closes, &state->opens);
-	if (block->callee != IR_NAME_NONE) {
-		const struct state *end = end_of(flow, block->callee + 1);
+	if (block->call) {
+		const struct state *end = end_of(flow, block->call->callee + 1);
 
-		enter_block(flow, state_of(flow, block->callee + 1, 0), &may, &must);
+		enter_block(flow, state_of(flow, block->call->callee + 1, 0), &may, &must);
 		if (!end->is_reached)
 			return;
 		may = choose_bits(&flow->in_callees, &end->may, &may);
@@ -226,9 +227,9 @@ static struct scope_set ending_after(const struct flow *flow, uint32_t f, uint32
 				   ->ending);
 	if (block->is_return)
 		join_sets(&ending, &end_of(flow, f)->ending);
-	if (block->callee != IR_NAME_NONE)
+	if (block->call)
 		ending = choose_bits(&flow->in_callees,
-				     &state_of(flow, block->callee + 1, 0)->ending, &ending);
+				     &state_of(flow, block->call->callee + 1, 0)->ending, &ending);
 	return ending;
 }
 
@@ -238,8 +239,8 @@ static void propagate_backward(struct flow *flow, uint32_t f, uint32_t b)
 	struct state *state = state_of(flow, f, b);
 	struct scope_set ending = ending_after(flow, f, b);
 
-	if (block->callee != IR_NAME_NONE)
-		merge_ending(flow, end_of(flow, block->callee + 1),
+	if (block->call)
+		merge_ending(flow, end_of(flow, block->call->callee + 1),
 			     &state_of(flow, f, b + 1)->ending);
 	ending = apply_sets(&ending, &state->starts, &state->ends);
 	merge_ending(flow, state, &ending);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "intra/llvm/sum_positions.h"
 
 #define VARIABLES_MAX 512u
 

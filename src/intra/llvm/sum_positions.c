@@ -1,9 +1,7 @@
 /* Positions of scopes in the tree: the same on all paths, or one per scope. */
-#include "intra/llvm/sum_positions.h"
-
 #include <stdio.h>
 
-#include "intra/llvm/static_nesting.h"
+#include "intra/llvm/sum_plan.h"
 
 #define UNREACHED UINT32_MAX
 #define MEAN_MAX (INSTRUMENT_SUM_MAX * INSTRUMENT_SUM_ONE)

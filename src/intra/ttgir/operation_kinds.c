@@ -107,9 +107,6 @@ bool operations_is_unknown(struct slice op)
 {
 	static const char *const words[] = {"load", "store", "copy",   "atomic",
 					    "dot",  "mma",   "gather", "scatter"};
-	static const char *const others[] = {"decomposed_dot_scaled_source",
-					     "async_copy_mbarrier_arrive", "clc_load_result",
-					     "bypass_lds_load"};
 	const char *dot = slice_find(op, ".");
 	struct slice name = dot ? slice_between(dot + 1, slice_end(op)) : op;
 	bool is_found = false;
@@ -117,7 +114,8 @@ bool operations_is_unknown(struct slice op)
 	for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
 		is_found |= slice_find(name, words[i]) != NULL;
 	return is_found && !operations_lookup(op) &&
-	       !slice_is_any(name, others, ARRAY_LENGTH(others));
+	       !slice_is_any(name, "decomposed_dot_scaled_source async_copy_mbarrier_arrive "
+				   "clc_load_result bypass_lds_load");
 }
 
 uint32_t operations_kind(struct slice op)

@@ -12,30 +12,15 @@
 
 bool provenance_is_work(const struct mlir_line *line)
 {
-	static const char *const views[] = {
-		"arith.constant",
-		"cf.br",
-		"cf.cond_br",
-		"scf.condition",
-		"tt.broadcast",
-		"tt.expand_dims",
-		"tt.get_num_programs",
-		"tt.get_program_id",
-		"tt.make_range",
-		"tt.reshape",
-		"tt.splat",
-		"tt.trans",
-		"tt.unsplat",
-		"ttg.local_dealloc",
-		"ttg.warp_specialize",
-		"ttng.init_barrier",
-		"ttng.inval_barrier",
-		"ttng.reinterpret_tensor_descriptor",
-	};
+	static const char views[] =
+		"arith.constant cf.br cf.cond_br scf.condition tt.broadcast tt.expand_dims "
+		"tt.get_num_programs tt.get_program_id tt.make_range tt.reshape tt.splat tt.trans "
+		"tt.unsplat ttg.local_dealloc ttg.warp_specialize ttng.init_barrier "
+		"ttng.inval_barrier ttng.reinterpret_tensor_descriptor";
 	struct slice op = line->op;
 
-	if (!op.length || slice_is_any(op, views, ARRAY_LENGTH(views)) ||
-	    slice_ends(op, "return") || slice_ends(op, "yield") || slice_find(op, ".memdesc_") ||
+	if (!op.length || slice_is_any(op, views) || slice_ends(op, "return") ||
+	    slice_ends(op, "yield") || slice_find(op, ".memdesc_") ||
 	    slice_find(op, "rocdl.") == op.at)
 		return false;
 	if (slice_ends(op, "_alloc")) /* only an allocation with an initial value */

@@ -69,11 +69,11 @@ struct choosing {
 static bool is_moved(const struct choosing *choosing, const struct site *site,
 		     const struct cost_region *region)
 {
-	static const char *const words[] = {"load", "descriptor_load", "descriptor_gather"};
 	bool is_detail = choosing->sites->scopes[site->scope].is_detail;
 
-	return site->depth && (slice_is_any(slice_of(site->word), words, ARRAY_LENGTH(words)) ||
-			       (region->has_load && is_detail));
+	return site->depth &&
+	       (slice_is_any(slice_of(site->word), "load descriptor_load descriptor_gather") ||
+		(region->has_load && is_detail));
 }
 
 /* A share of an unrolled loop with loads; 0 for other regions. */

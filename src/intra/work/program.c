@@ -209,25 +209,6 @@ static uint32_t find_value(const struct reading *reading, struct slice name)
 	return found;
 }
 
-/* Removes everything up to the next "%name" outside of quotes, and that. */
-static bool take_name(struct slice *rest, struct slice *out)
-{
-	bool is_quoted = false;
-
-	for (; rest->length; slice_skip(rest, 1)) {
-		is_quoted ^= *rest->at == '"';
-		if (*rest->at == '%' && !is_quoted)
-			break;
-	}
-	if (!rest->length)
-		return false;
-	*out = (struct slice){rest->at, 1};
-	while (out->length < rest->length && slice_is_name_char(rest->at[out->length]))
-		out->length++;
-	slice_skip(rest, out->length);
-	return true;
-}
-
 /* The value of "%name" or "%name#2", of which the name has been taken. */
 static uint32_t read_use(const struct reading *reading, struct slice name, struct slice *rest)
 {
@@ -255,7 +236,7 @@ static void read_operands(struct reading *reading, struct program_line *line, st
 {
 	struct slice name;
 
-	while (take_name(&rest, &name))
+	while (slice_take_value(&rest, &name))
 		add_operand(reading, line, read_use(reading, name, &rest));
 }
 
@@ -266,7 +247,7 @@ static void read_loop(struct reading *reading, struct program_line *line, struct
 	uint32_t count = 0;
 	struct slice name;
 
-	while (take_name(&rest, &name)) {
+	while (slice_take_value(&rest, &name)) {
 		struct slice after = slice_trim(rest);
 
 		if (slice_take(&after, "=") && count < ARRAY_LENGTH(defined))
@@ -287,7 +268,7 @@ static void add_results(struct reading *reading, struct program_line *line, stru
 	struct slice rest = slice_trim(text);
 	uint32_t count = 1;
 
-	if (!slice_find(rest, " = ") || *rest.at != '%' || !take_name(&rest, &name))
+	if (!slice_find(rest, " = ") || *rest.at != '%' || !slice_take_value(&rest, &name))
 		return;
 	if (slice_take(&rest, ":"))
 		slice_take_number(&rest, RESULTS_MAX, &count);
@@ -298,7 +279,7 @@ static void add_results(struct reading *reading, struct program_line *line, stru
 	while (--count)
 		add_value(reading, (struct slice){"", 0});
 	/* "%a, %b = ..." */
-	while (slice_take(&rest, ", ") && take_name(&rest, &name)) {
+	while (slice_take(&rest, ", ") && slice_take_value(&rest, &name)) {
 		add_value(reading, name);
 		line->result_count++;
 	}
@@ -475,7 +456,7 @@ static void read_line(struct reading *reading, uint32_t at)
 		line->op = OP_LABEL;
 		line->first_result = reading->program->value_count;
 		rest = text->trimmed;
-		for (; take_name(&rest, &name); line->result_count++)
+		for (; slice_take_value(&rest, &name); line->result_count++)
 			add_value(reading, name);
 		return;
 	}
@@ -523,7 +504,7 @@ static void read_parameters(struct reading *reading, struct slice rest)
 	struct program *program = reading->program;
 	struct slice name;
 
-	while (take_name(&rest, &name)) {
+	while (slice_take_value(&rest, &name)) {
 		struct program_type type = {0};
 
 		if (slice_take(&rest, ":"))
