@@ -29,7 +29,7 @@ struct region {
 
 struct walk {
 	struct sites *found;
-	struct mlir_locations locations;
+	const struct mlir_regions *lines;
 	uint32_t autos;
 	uint32_t line;
 	struct region regions[MLIR_DEPTH_MAX];
@@ -77,7 +77,7 @@ static struct site *add_site(struct walk *walk, const char *word, struct slice i
 static void set_location(struct walk *walk, struct site *site, struct slice location)
 {
 	site->location = location;
-	site->frames = mlir_locations_frames(&walk->locations, location);
+	site->frames = mlir_locations_frames(walk->lines, location);
 }
 
 static uint32_t site_index(const struct walk *walk, const struct site *site)
@@ -93,7 +93,7 @@ static bool has_place(const struct walk *walk, const struct mlir_frames *frames)
 /* The partition's location: the line of its function that has or calls its first operation. */
 static void set_location_of_partition(struct walk *walk, struct site *site, struct slice location)
 {
-	struct mlir_frames frames = mlir_locations_frames(&walk->locations, location);
+	struct mlir_frames frames = mlir_locations_frames(walk->lines, location);
 
 	if (!frames.count || has_place(walk, &site->frames))
 		return;
@@ -131,7 +131,7 @@ static void close_math(struct walk *walk, const struct region *block)
 static void place_operation(struct walk *walk, struct slice location, struct site *site,
 			    bool is_load)
 {
-	struct mlir_frames frames = mlir_locations_frames(&walk->locations, location);
+	struct mlir_frames frames = mlir_locations_frames(walk->lines, location);
 
 	if (has_place(walk, &frames)) {
 		for (uint32_t i = 0; i < walk->unplaced_count; i++)
@@ -325,43 +325,34 @@ static void walk_line(struct walk *walk, const struct mlir_region_line *text)
 }
 
 /* The kernel's own location: the module's. */
-static struct mlir_location place_of_kernel(const struct walk *walk, struct slice text)
+static struct mlir_location place_of_kernel(const struct mlir_regions *lines)
 {
-	const char *last = slice_find_last(text, "\n}");
-	struct slice rest = slice_between(last ? last + 1 : slice_end(text), slice_end(text));
-	struct mlir_frames frames;
-	struct mlir_line line;
+	struct mlir_frames frames = {.count = 0};
+	uint32_t last = lines->count;
 
-	mlir_line_read(slice_take_until(&rest, '\n'), &line);
-	frames = mlir_locations_frames(&walk->locations, line.location);
-	return frames.count ? frames.at[0] : (struct mlir_location){.file = {text.at, 0}};
+	while (last > 1 &&
+	       (!lines->at[last - 1].text.length || *lines->at[last - 1].text.at != '}'))
+		last--;
+	if (last > 1)
+		frames = mlir_locations_frames(lines, lines->at[last - 1].line.location);
+	return frames.count ? frames.at[0] : (struct mlir_location){.file = {"", 0}};
 }
 
-int operations_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err)
+bool operations_find(const struct mlir_regions *lines, uint32_t autos, struct sites *out)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
-	struct mlir_regions lines;
-	int status;
 
-	*out = (struct sites){0};
-	out->sites = calloc(SITES_MAX, sizeof(*out->sites));
-	if (!walk || !out->sites || !mlir_locations_read(text, &walk->locations)) {
-		free(walk);
-		operations_fini(out);
-		return err_nomem(err);
+	*out = (struct sites){.sites = calloc(SITES_MAX, sizeof(*out->sites))};
+	if (walk && out->sites) {
+		walk->found = out;
+		walk->lines = lines;
+		walk->kernel = place_of_kernel(lines);
+		walk->autos = autos;
+		for (; walk->line < lines->count; walk->line++)
+			walk_line(walk, &lines->at[walk->line]);
 	}
-	walk->found = out;
-	walk->kernel = place_of_kernel(walk, text);
-	walk->autos = autos;
-	status = mlir_regions_read(text, &lines, err);
-	for (; status == PROTON_OK && walk->line < lines.count; walk->line++)
-		walk_line(walk, &lines.at[walk->line]);
-	mlir_regions_fini(&lines);
-	mlir_locations_fini(&walk->locations);
 	free(walk);
-	if (status != PROTON_OK)
-		operations_fini(out);
-	return status;
+	return walk && out->sites;
 }
 
 void operations_fini(struct sites *sites)

@@ -4,6 +4,7 @@
 
 #include "intra/mode.h"
 #include "intra/ttgir/mlir_text.h"
+#include "intra/ttgir/ttgir.h"
 
 #define SITE_NONE UINT32_MAX
 
@@ -23,6 +24,7 @@ struct site {
 	struct slice location;
 	struct mlir_frames frames; /* source locations of it and of the calls around it */
 	uint32_t scope;
+	double price; /* of one execution in cycles, with a budget */
 };
 
 /* Partitions with records that are counted separately, because a warp runs only one of them. */
@@ -40,6 +42,11 @@ struct site_scope {
 	bool is_dropped;
 	bool is_costly; /* dropped because of the budget */
 	bool is_heavy;  /* dropped because of the registers that it was predicted to need */
+	/* Of the choice with a budget: */
+	uint32_t rank;    /* low numbers are preferred */
+	double price;     /* cycles in the kernel, among equal ranks */
+	double registers; /* 0: it contains only other operations */
+	bool is_excluded; /* it must not be chosen */
 };
 
 struct sites {
@@ -54,8 +61,8 @@ struct sites {
 	struct slice first_unknown; /* in the text */
 };
 
-/* Finds the operations that `autos` selects. E_UNSUPPORTED, E_NOMEM. */
-int operations_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err);
+/* Finds the operations that `autos` selects. False if out of memory. */
+bool operations_find(const struct mlir_regions *lines, uint32_t autos, struct sites *out);
 /* Assigns each site its scope. False if out of memory. */
 bool operations_name(struct sites *sites);
 /*
@@ -81,5 +88,27 @@ uint32_t operations_kinds_of_scope(struct slice word);
 bool operations_is_detail(struct slice word);
 /* Bit of an operation such as "ttg.async_copy_global_to_local"; 0 if it gets no scope. */
 uint32_t operations_kind(struct slice op);
+
+/* Predicted costs in percent of the kernel's time. */
+struct scope_budget {
+	double all; /* with all scopes */
+	double kept;
+	uint32_t dropped; /* for their time */
+	uint32_t stride;  /* every n-th CTA records */
+};
+
+/*
+ * Drops scopes of `sites`, which have names, until the prediction for the kernel and for each loop
+ * with an unknown number of iterations is within the mode's budget. Loops and partitions are chosen
+ * first, then waits and dots, then loads and stores, then others; among equals the cheaper ones. If
+ * `registers_less`, `without` or `loop_levels` is set, this choice is made again within its
+ * registers. One scope is kept in any case. If copying records at the end of each CTA takes too
+ * much and the mode has no stride, not every CTA records. E_NOMEM.
+ */
+int scope_budget_apply(const struct mlir_regions *lines, const struct instrument_mode *mode,
+		       const struct ttgir_insertion *how, struct sites *sites,
+		       struct scope_budget *out, struct proton_error *err);
+/* Drops all scopes that `names` does not have, one per line. */
+void scope_budget_keep(struct sites *sites, struct slice names);
 
 #endif

@@ -25,13 +25,12 @@ static int compare_aliases(const void *a, const void *b)
 	return ORDER_OF(left.length, right.length);
 }
 
-bool mlir_locations_read(struct slice text, struct mlir_locations *out)
+bool mlir_locations_read(struct mlir_regions *lines)
 {
-	struct slice line;
 	size_t capacity = 0;
 
-	*out = (struct mlir_locations){0};
-	while (slice_take_line(&text, &line)) {
+	for (uint32_t i = 0; i < lines->count; i++) {
+		struct slice line = lines->at[i].text;
 		struct slice start = line;
 		struct mlir_alias alias;
 		const char *equals = slice_take(&start, "#loc") ? slice_find(line, " = loc(")
@@ -43,19 +42,11 @@ bool mlir_locations_read(struct slice text, struct mlir_locations *out)
 			.name = slice_between(line.at, equals),
 			.body = slice_trim(slice_between(equals + 3, slice_end(line))),
 		};
-		if (!ARRAY_ADD(out->aliases, capacity, out->count, alias)) {
-			mlir_locations_fini(out);
+		if (!ARRAY_ADD(lines->aliases, capacity, lines->alias_count, alias))
 			return false;
-		}
 	}
-	ARRAY_SORT(out->aliases, out->count, compare_aliases);
+	ARRAY_SORT(lines->aliases, lines->alias_count, compare_aliases);
 	return true;
-}
-
-void mlir_locations_fini(struct mlir_locations *locations)
-{
-	free(locations->aliases);
-	*locations = (struct mlir_locations){0};
 }
 
 /* ------------------------------------------------------------------ one location */
@@ -77,13 +68,13 @@ static bool take_number(struct slice *rest, uint32_t *out)
 	return slice_take(rest, ":") && slice_take_number(rest, NUMBER_MAX, out);
 }
 
-static struct slice find_alias(const struct mlir_locations *locations, struct slice name)
+static struct slice find_alias(const struct mlir_regions *lines, struct slice name)
 {
 	struct mlir_alias key = {.name = name};
 	const struct mlir_alias *found = NULL;
 
-	if (locations->count)
-		found = bsearch(&key, locations->aliases, locations->count, sizeof(key),
+	if (lines->alias_count)
+		found = bsearch(&key, lines->aliases, lines->alias_count, sizeof(key),
 				compare_aliases);
 	return found ? found->body : (struct slice){name.at, 0};
 }
@@ -113,7 +104,7 @@ static bool is_of_triton(struct slice file)
 
 /* A location as a chain of file locations: the callee's, its caller's, and so on. */
 struct path {
-	const struct mlir_locations *locations;
+	const struct mlir_regions *lines;
 	struct slice rest;
 	struct slice callers[CALLERS_MAX];
 	uint32_t caller_count;
@@ -135,7 +126,7 @@ static bool step_in(struct path *path, struct mlir_location *place)
 	struct slice string;
 
 	if (rest.length && rest.at[0] == '#') {
-		rest = find_alias(path->locations, rest);
+		rest = find_alias(path->lines, rest);
 	} else if (slice_take(&rest, "loc(")) {
 		rest.length -= rest.length > 0;
 	} else if (slice_take(&rest, "callsite")) {
@@ -193,10 +184,9 @@ static struct mlir_location without_folder(struct mlir_location place)
 	return place;
 }
 
-struct mlir_frames mlir_locations_frames(const struct mlir_locations *locations,
-					 struct slice location)
+struct mlir_frames mlir_locations_frames(const struct mlir_regions *lines, struct slice location)
 {
-	struct path path = {.locations = locations, .rest = location};
+	struct path path = {.lines = lines, .rest = location};
 	struct mlir_frames frames = {.count = 0};
 	struct mlir_location place;
 	struct mlir_location last = {.file = {location.at, 0}};
@@ -211,9 +201,9 @@ struct mlir_frames mlir_locations_frames(const struct mlir_locations *locations,
 	return frames;
 }
 
-uint64_t mlir_locations_key(const struct mlir_locations *locations, struct slice location)
+uint64_t mlir_locations_key(const struct mlir_regions *lines, struct slice location)
 {
-	struct path path = {.locations = locations, .rest = location};
+	struct path path = {.lines = lines, .rest = location};
 	struct mlir_location place;
 	uint64_t key = 0;
 

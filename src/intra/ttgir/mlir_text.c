@@ -124,7 +124,7 @@ int mlir_regions_read(struct slice text, struct mlir_regions *out, struct proton
 		if (!ARRAY_ADD(out->at, out->capacity, out->count, read_line(line)))
 			status = err_nomem(err);
 	if (status == PROTON_OK)
-		status = match_regions(out, err);
+		status = mlir_locations_read(out) ? match_regions(out, err) : err_nomem(err);
 	if (status != PROTON_OK)
 		mlir_regions_fini(out);
 	return status;
@@ -132,7 +132,7 @@ int mlir_regions_read(struct slice text, struct mlir_regions *out, struct proton
 
 void mlir_regions_fini(struct mlir_regions *lines)
 {
-	free(lines->at);
+	FREE_ALL(lines->at, lines->aliases);
 	*lines = (struct mlir_regions){0};
 }
 

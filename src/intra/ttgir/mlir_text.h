@@ -48,6 +48,11 @@ struct mlir_regions {
 	struct mlir_region_line *at;
 	uint32_t count;
 	size_t capacity;
+	struct mlir_alias {
+		struct slice name; /* "#loc3" */
+		struct slice body;
+	} * aliases; /* of locations, by name */
+	size_t alias_count;
 };
 
 /*
@@ -91,19 +96,8 @@ struct mlir_location {
 	uint32_t column;
 };
 
-struct mlir_alias {
-	struct slice name; /* "#loc3" */
-	struct slice body;
-};
-
-struct mlir_locations {
-	struct mlir_alias *aliases; /* by name */
-	size_t count;
-};
-
-/* Collects the aliases of `text`, which the result refers to. False if out of memory. */
-bool mlir_locations_read(struct slice text, struct mlir_locations *out);
-void mlir_locations_fini(struct mlir_locations *locations);
+/* Collects the aliases of the lines; a part of mlir_regions_read(). False if out of memory. */
+bool mlir_locations_read(struct mlir_regions *lines);
 
 /* Callers beyond these are left out. */
 #define MLIR_FRAMES_MAX 6u
@@ -115,10 +109,9 @@ struct mlir_frames {
 };
 
 /* The frames of "loc(...)" without those in Triton's own library, unless there are no others. */
-struct mlir_frames mlir_locations_frames(const struct mlir_locations *locations,
-					 struct slice location);
+struct mlir_frames mlir_locations_frames(const struct mlir_regions *lines, struct slice location);
 bool mlir_is_same_line(const struct mlir_location *a, const struct mlir_location *b);
 /* A hash that is equal for equal locations with equal callers, also in another text; 0: unknown. */
-uint64_t mlir_locations_key(const struct mlir_locations *locations, struct slice location);
+uint64_t mlir_locations_key(const struct mlir_regions *lines, struct slice location);
 
 #endif

@@ -75,7 +75,7 @@ struct load {
 
 struct walk {
 	struct provenance *out;
-	struct mlir_locations locations;
+	struct mlir_regions lines;
 	struct load loads[LOADS_MAX];
 	uint32_t load_count;
 	size_t site_capacity;
@@ -89,7 +89,7 @@ struct walk {
 
 static int add_operation(struct walk *walk, struct slice location, const struct origin_set *set)
 {
-	uint64_t key = mlir_locations_key(&walk->locations, location);
+	uint64_t key = mlir_locations_key(&walk->lines, location);
 	struct provenance *out = walk->out;
 
 	if (!key)
@@ -262,21 +262,17 @@ static void join_origins(struct provenance *out)
 int provenance_read(struct slice text, struct provenance *out, struct proton_error *err)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
-	struct mlir_regions lines = {0};
 	int status;
 
 	*out = (struct provenance){0};
-	if (!walk || !mlir_locations_read(text, &walk->locations)) {
-		free(walk);
+	if (!walk)
 		return err_nomem(err);
-	}
 	walk->out = out;
 	walk->err = err;
-	status = mlir_regions_read(text, &lines, err);
-	for (; status == PROTON_OK && walk->line < lines.count; walk->line++)
-		status = walk_line(walk, &lines.at[walk->line]);
-	mlir_regions_fini(&lines);
-	mlir_locations_fini(&walk->locations);
+	status = mlir_regions_read(text, &walk->lines, err);
+	for (; status == PROTON_OK && walk->line < walk->lines.count; walk->line++)
+		status = walk_line(walk, &walk->lines.at[walk->line]);
+	mlir_regions_fini(&walk->lines);
 	free(walk);
 	if (status != PROTON_OK) {
 		provenance_fini(out);

@@ -26,7 +26,6 @@ struct insertion {
 
 struct relocation {
 	const struct provenance *provenance;
-	struct mlir_locations locations;
 	struct mlir_regions lines;
 	struct insertion *insertions;
 	size_t insertion_capacity;
@@ -112,7 +111,7 @@ static int visit_work(struct relocation *re, struct position *at, uint32_t first
 
 static const struct origin_set *scopes_of(const struct relocation *re, struct slice location)
 {
-	return provenance_find(re->provenance, mlir_locations_key(&re->locations, location));
+	return provenance_find(re->provenance, mlir_locations_key(&re->lines, location));
 }
 
 /* ------------------------------------------------------------------ walking */
@@ -257,8 +256,6 @@ static int relocate(struct relocation *re, struct slice text, struct ttgir_resul
 {
 	int status = mlir_regions_read(text, &re->lines, re->err);
 
-	if (status == PROTON_OK && !mlir_locations_read(text, &re->locations))
-		status = err_nomem(re->err);
 	if (status == PROTON_OK)
 		status = visit_functions(re);
 	if (status == PROTON_OK && re->insertion_count)
@@ -281,7 +278,6 @@ int ttgir_restore_scopes(const char *before, size_t before_length, const char *a
 	re.provenance = &provenance;
 	if (provenance.site_count)
 		status = relocate(&re, (struct slice){after, after_length}, result);
-	mlir_locations_fini(&re.locations);
 	mlir_regions_fini(&re.lines);
 	free(re.insertions);
 	provenance_fini(&provenance);
