@@ -61,24 +61,21 @@ void emit_template(struct out *out, const char *text, const struct emit_value *v
 
 /* ------------------------------------------------------------------ bytes used */
 
-static void write_used(struct plan_value value, char *text)
+static struct emit_operand operand(struct plan_value value)
 {
+	struct emit_operand made;
+
 	if (value.origin == VALUE_PHI || value.origin == VALUE_CODE)
-		snprintf(text, EMIT_OPERAND_BYTES, "%%proton.%c.%u",
+		snprintf(made.text, sizeof(made.text), "%%proton.%c.%u",
 			 value.origin == VALUE_PHI ? 'i' : 'n', value.number);
 	else
-		snprintf(text, EMIT_OPERAND_BYTES, "%u", value.number);
+		snprintf(made.text, sizeof(made.text), "%u", value.number);
+	return made;
 }
 
-/* Writes the operand for the bytes used on entry to `block`. */
-static void used_before(const struct emit *emit, uint32_t block, char *text)
+static struct emit_operand used_after(const struct emit *emit, uint32_t variable, uint32_t block)
 {
-	write_used(emit->plan->used[block], text);
-}
-
-static void used_after(const struct emit *emit, uint32_t variable, uint32_t block, char *text)
-{
-	write_used(plan_used_after(emit->plan, block), text);
+	return operand(plan_used_after(emit->plan, block));
 }
 
 static bool varies(const struct emit *emit, uint32_t block)
@@ -89,13 +86,13 @@ static bool varies(const struct emit *emit, uint32_t block)
 }
 
 /* Writes the phis of a block. */
-static void write_phis(const struct emit *emit, struct out *out, uint32_t block)
+static void write_phis(const struct emit *emit, uint32_t block)
 {
 	if (emit->sums) {
-		emit_sum_phis(emit, out, block);
+		emit_sum_phis(emit, block);
 	} else if (plan_is_phi(emit->plan, emit->plan->used[block], block)) {
-		out_printf(out, "  %%proton.i.%u", block);
-		emit_phi(emit, out, block, 0, used_after);
+		out_printf(emit->out, "  %%proton.i.%u", block);
+		emit_phi(emit, block, 0, used_after);
 	}
 }
 
@@ -185,13 +182,12 @@ static void write_record(const struct emit *emit, uint32_t block, uint32_t marke
  */
 static void open_group(const struct emit *emit, uint32_t block)
 {
-	char used[EMIT_OPERAND_BYTES];
+	struct emit_operand used = operand(emit->plan->used[block]);
 
 	if (!varies(emit, block))
 		return;
-	used_before(emit, block, used);
-	emit->target->group(emit, block, used);
-	out_printf(emit->out, "  %%proton.n.%u = add i32 %s, %u\n", block, used,
+	emit->target->group(emit, block, used.text);
+	out_printf(emit->out, "  %%proton.n.%u = add i32 %s, %u\n", block, used.text,
 		   emit->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES);
 }
 
@@ -260,12 +256,10 @@ static void write_call(const struct emit *emit, uint32_t block)
 {
 	const struct ir_signature *call = &emit->function->blocks[block].call->signature;
 	struct out *out = emit->out;
-	char used[EMIT_OPERAND_BYTES];
 
-	used_after(emit, 0, block, used);
 	out_printf(out, "  %%proton.%s.%u = ", slice_is(call->type, "void") ? "given" : "call",
 		   block + 1);
-	write_signature(emit, call, used);
+	write_signature(emit, call, used_after(emit, 0, block).text);
 	write_location(out, call->after);
 	out_byte(out, '\n');
 	if (!slice_is(call->type, "void"))
@@ -285,9 +279,8 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 	const char *value = slice_find(line, "ret ") + 4;
 	const char *metadata = slice_find(line, ", !");
 	struct out *out = emit->out;
-	char used[EMIT_OPERAND_BYTES];
+	struct emit_operand used = used_after(emit, 0, block);
 
-	used_after(emit, 0, block, used);
 	if (!metadata)
 		metadata = end;
 	EMIT(out,
@@ -298,7 +291,7 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 		       "%proton.value.<block>, "
 		       "i32 <used>, 1\n"
 		       "  ret { <type>, i32 } %proton.both.<block>",
-	     EMIT_TEXT("used", used), EMIT_NUMBER("block", block), EMIT_SLICE("type", type),
+	     EMIT_TEXT("used", used.text), EMIT_NUMBER("block", block), EMIT_SLICE("type", type),
 	     EMIT_SLICE("value", ((struct slice){value, (size_t)(metadata - value)})));
 	out_bytes(out, metadata, (size_t)(end - metadata));
 	out_byte(out, '\n');
@@ -343,7 +336,7 @@ static void write_block(const struct emit *emit, uint32_t index)
 	uint32_t marker = block->first_marker;
 	uint32_t line = block->first_line;
 
-	write_phis(emit, emit->out, index);
+	write_phis(emit, index);
 	/* Phis stay first. */
 	while (line < block->end_line && slice_find(emit->function->lines[line], " = phi "))
 		write_unchanged(emit, emit->function->lines[line++]);
@@ -361,22 +354,13 @@ static void write_block(const struct emit *emit, uint32_t index)
 static void write_end(const struct emit *emit)
 {
 	uint32_t end = emit->function->block_count;
-	char used[EMIT_OPERAND_BYTES];
-	struct out phi;
-	size_t length;
-	char *text = NULL;
+	struct plan_value used = emit->plan->used[end];
 
-	out_init(&phi, -1);
-	write_phis(emit, &phi, end);
-	if (phi.length)
-		text = out_take(&phi, &length);
-	out_fini(&phi);
 	if (emit->sums)
-		snprintf(used, sizeof(used), "%u", sum_plan_bytes(emit->sums));
-	else
-		used_before(emit, end, used);
-	emit->target->finish(emit, used, text ? text : "");
-	free(text);
+		used = (struct plan_value){VALUE_CONSTANT, sum_plan_bytes(emit->sums)};
+	out_text(emit->out, "\nproton.fin:\n");
+	write_phis(emit, end);
+	emit->target->finish(emit, operand(used).text);
 }
 
 static bool is_declared(const struct emit *emit, const char *name)
@@ -392,7 +376,7 @@ static bool is_declared(const struct emit *emit, const char *name)
 
 static void write_declarations(const struct emit *emit, const char *const *lines)
 {
-	for (; *lines; lines++) {
+	for (; lines && *lines; lines++) {
 		const char *name = strchr(*lines, '@');
 		char call[128];
 

@@ -86,12 +86,9 @@ struct emit_target {
 	 * NAME".
 	 */
 	void (*context)(const struct emit *emit);
-	/*
-	 * After the last block: from "proton.fin:" to "ret void", with `used` bytes in the ring
-	 * buffer.
-	 */
-	void (*finish)(const struct emit *emit, const char *used, const char *phi);
-	/* declarations of the functions called by the above; NULL-terminated */
+	/* After "proton.fin:" and its phis: up to "ret void"; `used` bytes are in the ring buffer. */
+	void (*finish)(const struct emit *emit, const char *used);
+	/* declarations of the functions called by the above; NULL-terminated, or NULL */
 	const char *const *declarations;
 };
 
@@ -131,25 +128,27 @@ static inline uint32_t emit_shared_bytes(const struct emit *emit)
 	return emit_header_bytes(emit) + emit_ring_bytes(emit);
 }
 
-/* emit_sums.c: */
-/* The text of an SSA value. */
-#define EMIT_OPERAND_BYTES 40
+/* The text of an SSA value, or a number. */
+struct emit_operand {
+	char text[40];
+};
 
+/* emit_sums.c: */
 /*
- * After the name of a phi of `block`: writes its operands, of which `operand` gives the value of
- * `variable` at the end of a predecessor.
+ * After the name of a phi of `block`: writes its operands. `operand` gives the value of `variable`
+ * at the end of a predecessor.
  */
-void emit_phi(const struct emit *emit, struct out *out, uint32_t block, uint32_t variable,
-	      void (*operand)(const struct emit *emit, uint32_t variable, uint32_t from,
-			      char *text));
+void emit_phi(const struct emit *emit, uint32_t block, uint32_t variable,
+	      struct emit_operand (*operand)(const struct emit *emit, uint32_t variable,
+					     uint32_t from));
 /* Writes the phis of sums and counters in a block. */
-void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block);
+void emit_sum_phis(const struct emit *emit, uint32_t block);
 /* After a marker's clock read: adds to its sum, and counts. */
 void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker);
 /* declarations of the functions called by the above; NULL-terminated */
 extern const char *const emit_sum_declarations[];
-/* Writes the operand for word `word` at the function's end. */
-void emit_sum_word(const struct emit *emit, uint32_t word, char *text);
+/* Word `word` at the function's end. */
+struct emit_operand emit_sum_word(const struct emit *emit, uint32_t word);
 
 /* Writes the whole text with records in place of markers. */
 void emit_text(const struct emit *emit);

@@ -10,58 +10,64 @@ const char *const emit_sum_declarations[] = {
 	NULL,
 };
 
-void emit_phi(const struct emit *emit, struct out *out, uint32_t block, uint32_t variable,
-	      void (*operand)(const struct emit *emit, uint32_t variable, uint32_t from,
-			      char *text))
+void emit_phi(const struct emit *emit, uint32_t block, uint32_t variable,
+	      struct emit_operand (*operand)(const struct emit *emit, uint32_t variable,
+					     uint32_t from))
 {
 	const struct plan_block *b = &emit->plan->blocks[block];
 
-	out_text(out, " = phi i32 ");
+	out_text(emit->out, " = phi i32 ");
 	for (uint32_t i = 0; i < b->predecessor_count; i++) {
 		uint32_t from = emit->plan->predecessors[b->first_predecessor + i];
-		char value[EMIT_OPERAND_BYTES];
 
-		operand(emit, variable, from, value);
-		out_printf(out, "%s[ %s, ", i ? ", " : "", value);
-		ir_function_write_label(emit->function, out, from);
-		out_text(out, " ]");
+		out_printf(emit->out, "%s[ %s, ", i ? ", " : "",
+			   operand(emit, variable, from).text);
+		ir_function_write_label(emit->function, emit->out, from);
+		out_text(emit->out, " ]");
 	}
-	out_byte(out, '\n');
+	out_byte(emit->out, '\n');
 }
 
-static void operand(const struct emit *emit, uint32_t variable, struct plan_value value, char *text)
+static struct emit_operand operand(const struct emit *emit, uint32_t variable,
+				   struct plan_value value)
 {
 	static const char *const names[] = {
 		[SUM_CYCLES] = "c", [SUM_COUNTER] = "n", [SUM_OPEN] = "o", [SUM_INSIDE] = "q",
 		[SUM_BEGIN] = "b",  [SUM_MIN] = "min",   [SUM_MAX] = "max"};
+	struct emit_operand made;
 
 	if (value.origin == VALUE_PHI)
-		snprintf(text, EMIT_OPERAND_BYTES, "%%proton.s.%u.%u", variable, value.number);
+		snprintf(made.text, sizeof(made.text), "%%proton.s.%u.%u", variable, value.number);
 	else if (value.origin == VALUE_CODE)
-		snprintf(text, EMIT_OPERAND_BYTES, "%%proton.%s.%u",
+		snprintf(made.text, sizeof(made.text), "%%proton.%s.%u",
 			 names[emit->sums->variables[variable].kind], value.number);
 	else
-		snprintf(text, EMIT_OPERAND_BYTES, "%" PRId32,
+		snprintf(made.text, sizeof(made.text), "%" PRId32,
 			 value.origin == VALUE_CONSTANT ? (int32_t)value.number : 0);
+	return made;
 }
 
-/* The value of the variable at the end of a block. */
-static void operand_after(const struct emit *emit, uint32_t variable, uint32_t block, char *text)
+/* The value of the variable before a marker of a block. */
+static struct emit_operand operand_before(const struct emit *emit, uint32_t variable,
+					  uint32_t block, uint32_t marker)
+{
+	return operand(emit, variable, sum_plan_value(emit->sums, variable, block, marker));
+}
+
+static struct emit_operand operand_after(const struct emit *emit, uint32_t variable, uint32_t block)
 {
 	const struct ir_block *b = &emit->function->blocks[block];
 
-	operand(emit, variable,
-		sum_plan_value(emit->sums, variable, block, b->first_marker + b->marker_count),
-		text);
+	return operand_before(emit, variable, block, b->first_marker + b->marker_count);
 }
 
-void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block)
+void emit_sum_phis(const struct emit *emit, uint32_t block)
 {
 	for (uint32_t v = 0; v < emit->sums->variable_count; v++) {
 		if (!plan_is_phi(emit->plan, sum_plan_entry(emit->sums, v, block), block))
 			continue;
-		out_printf(out, "  %%proton.s.%u.%u", v, block);
-		emit_phi(emit, out, block, v, operand_after);
+		out_printf(emit->out, "  %%proton.s.%u.%u", v, block);
+		emit_phi(emit, block, v, operand_after);
 	}
 }
 
@@ -80,14 +86,14 @@ static bool find_duration(const struct emit *emit, uint32_t sum, uint32_t block,
 	const struct plan_site *site = &emit->plan->sites[marker];
 	const struct ir_marker *markers = emit->function->markers;
 	uint32_t begin = begin_of(emit->sums, sum);
-	char start[EMIT_OPERAND_BYTES];
+	struct emit_operand start;
 	struct slice from;
 
 	if (site->start != PLAN_NONE) {
 		from = markers[emit->plan->sites[site->start].clock].result;
 	} else if (begin != PLAN_NONE && markers[marker].marker.is_end) {
-		operand(emit, begin, sum_plan_value(emit->sums, begin, block, marker), start);
-		from = slice_of(start);
+		start = operand_before(emit, begin, block, marker);
+		from = slice_of(start.text);
 	} else {
 		return false;
 	}
@@ -130,36 +136,32 @@ static void change_variable(const struct emit *emit, uint32_t variable, uint32_t
 {
 	const struct sum_variable *v = &emit->sums->variables[variable];
 	struct plan_value value = sum_plan_value(emit->sums, variable, block, marker);
-	char before[EMIT_OPERAND_BYTES];
-	char open[EMIT_OPERAND_BYTES];
+	struct emit_operand before = operand(emit, variable, value);
+	struct emit_operand open;
+	bool is_end = emit->function->markers[marker].marker.is_end;
+	const char *text = NULL;
 
-	operand(emit, variable, value, before);
-	if (v->kind == SUM_CYCLES) {
-		add_cycles(emit, v->index, block, marker, before);
-	} else if (v->kind == SUM_BEGIN && !emit->function->markers[marker].marker.is_end) {
+	if (v->kind == SUM_CYCLES)
+		add_cycles(emit, v->index, block, marker, before.text);
+	else if (v->kind == SUM_BEGIN && !is_end)
 		keep_start(emit, marker);
-	} else if (v->kind == SUM_MIN || v->kind == SUM_MAX) {
-		EMIT(emit->out,
-		     "  %proton.<name>.<marker> = call i32 @llvm.u<name>.i32(i32 <before>, "
-		     "i32 %proton.d.<marker>)\n",
-		     EMIT_TEXT("name", v->kind == SUM_MIN ? "min" : "max"),
-		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
-	} else if (v->kind == SUM_COUNTER && value.origin != VALUE_CONSTANT) {
-		EMIT(emit->out, "  %proton.n.<marker> = add i32 <before>, 1\n",
-		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
-	} else if (v->kind == SUM_OPEN && value.origin != VALUE_CONSTANT) {
-		EMIT(emit->out, "  %proton.o.<marker> = add i32 <before>, <change>\n",
-		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
-		     EMIT_NUMBER("change", emit->function->markers[marker].marker.is_end ? -1 : 1));
-	} else if (v->kind == SUM_INSIDE) {
-		operand(emit, v->open, sum_plan_value(emit->sums, v->open, block, marker), open);
-		EMIT(emit->out,
-		     "  %proton.y.<marker> = icmp ne i32 <open>, 0\n"
-		     "  %proton.z.<marker> = zext i1 %proton.y.<marker> to i32\n"
-		     "  %proton.q.<marker> = add i32 <before>, %proton.z.<marker>\n",
-		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
-		     EMIT_TEXT("open", open));
-	}
+	else if (v->kind == SUM_MIN || v->kind == SUM_MAX)
+		text = "  %proton.<name>.<marker> = call i32 @llvm.u<name>.i32(i32 <before>, "
+		       "i32 %proton.d.<marker>)\n";
+	else if (v->kind == SUM_COUNTER && value.origin != VALUE_CONSTANT)
+		text = "  %proton.n.<marker> = add i32 <before>, 1\n";
+	else if (v->kind == SUM_OPEN && value.origin != VALUE_CONSTANT)
+		text = "  %proton.o.<marker> = add i32 <before>, <change>\n";
+	else if (v->kind == SUM_INSIDE)
+		text = "  %proton.y.<marker> = icmp ne i32 <open>, 0\n"
+		       "  %proton.z.<marker> = zext i1 %proton.y.<marker> to i32\n"
+		       "  %proton.q.<marker> = add i32 <before>, %proton.z.<marker>\n";
+	if (!text)
+		return;
+	open = v->kind == SUM_INSIDE ? operand_before(emit, v->open, block, marker) : before;
+	EMIT(emit->out, text, EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before.text),
+	     EMIT_TEXT("name", v->kind == SUM_MIN ? "min" : "max"),
+	     EMIT_NUMBER("change", is_end ? -1 : 1), EMIT_TEXT("open", open.text));
 }
 
 void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker)
@@ -171,12 +173,11 @@ void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker)
 			change_variable(emit, v, block, marker);
 }
 
-void emit_sum_word(const struct emit *emit, uint32_t word, char *text)
+struct emit_operand emit_sum_word(const struct emit *emit, uint32_t word)
 {
 	struct plan_value value = {VALUE_CONSTANT, 0};
-	uint32_t variable = word < emit->sums->variable_count ? word : 0;
 
-	if (word == variable)
+	if (word < emit->sums->variable_count)
 		value = sum_plan_entry(emit->sums, word, emit->function->block_count);
-	operand(emit, variable, value, text);
+	return operand(emit, word, value);
 }
