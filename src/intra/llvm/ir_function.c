@@ -169,8 +169,10 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 		uint32_t line = block->end_line;
 
 		block->first_successor = function->successor_count;
-		if (block->call) {
-			if (!add_successor(function, &capacity, block, b + 1))
+		if (block->call || block->is_return) {
+			uint32_t next = block->call ? b + 1 : function->block_count;
+
+			if (!add_successor(function, &capacity, block, next))
 				return err_nomem(err);
 			continue;
 		}

@@ -55,7 +55,10 @@ struct ir_block {
 	uint32_t end_line;   /* after the last instruction */
 	uint32_t first_marker;
 	uint32_t marker_count;
-	/* index into successors; a block is listed twice if two edges lead to it */
+	/*
+	 * Index into successors. A block is listed twice if two edges lead to it; block_count is
+	 * the function's end.
+	 */
 	uint32_t first_successor;
 	uint32_t successor_count;
 	const struct ir_call *call; /* its last instruction, or NULL */

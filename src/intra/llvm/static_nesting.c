@@ -200,8 +200,6 @@ static void propagate_forward(struct flow *flow, uint32_t f, uint32_t b)
 		enter_block(flow,
 			    state_of(flow, f, function->successors[block->first_successor + i]),
 			    &may, &must);
-	if (block->is_return)
-		enter_block(flow, end_of(flow, f), &may, &must);
 }
 
 /* ------------------------------------------------------------------ backward */
@@ -225,8 +223,6 @@ static struct scope_set ending_after(const struct flow *flow, uint32_t f, uint32
 		join_sets(&ending,
 			  &state_of(flow, f, function->successors[block->first_successor + i])
 				   ->ending);
-	if (block->is_return)
-		join_sets(&ending, &end_of(flow, f)->ending);
 	if (block->call)
 		ending = choose_bits(&flow->in_callees,
 				     &state_of(flow, block->call->callee + 1, 0)->ending, &ending);

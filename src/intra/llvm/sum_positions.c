@@ -90,8 +90,6 @@ static void visit_block(struct positions *at, uint32_t *list)
 			if (enter_block(at, to, position))
 				list[count++] = to;
 		}
-		if (block->is_return && !at->is_dynamic)
-			enter_block(at, function->block_count, position);
 	}
 }
 
@@ -167,15 +165,8 @@ static bool find_by_scope(struct positions *at)
 		return true;
 	if (!add_scopes(layout))
 		return false;
-	for (uint32_t b = 0; b < at->function->block_count; b++) {
-		const struct ir_block *block = &at->function->blocks[b];
-
-		for (uint32_t i = 0; i < block->marker_count; i++) {
-			uint32_t marker = block->first_marker + i;
-
-			at->sums->sums[marker] = sum_of(layout, at->plan->sites[marker].scope);
-		}
-	}
+	for (uint32_t i = 0; i < at->function->marker_count; i++)
+		at->sums->sums[i] = sum_of(layout, at->plan->sites[i].scope);
 	return true;
 }
 

@@ -84,8 +84,11 @@ static int match_regions(struct mlir_regions *lines, struct proton_error *err)
 			if (!depth)
 				return err_set(err, PROTON_E_UNSUPPORTED,
 					       "line %u: unmatched end of a region", i + 1);
-			if (!mlir_opens_region(trimmed))
-				lines->at[open[--depth]].end = i;
+			lines->at[open[depth - 1]].end = i;
+			if (mlir_opens_region(trimmed))
+				lines->at[open[depth - 1]].next = i;
+			else if (lines->at[open[--depth]].next == MLIR_NO_LINE)
+				lines->at[open[depth]].next = i;
 		} else if (mlir_opens_region(trimmed)) {
 			if (depth == MLIR_DEPTH_MAX)
 				return err_set(err, PROTON_E_UNSUPPORTED,
@@ -107,6 +110,7 @@ static struct mlir_region_line read_line(struct slice text)
 		.trimmed = trimmed,
 		.is_code = trimmed.length && *trimmed.at != '#' && *trimmed.at != '/',
 		.end = MLIR_NO_LINE,
+		.next = MLIR_NO_LINE,
 	};
 
 	if (line.is_code)

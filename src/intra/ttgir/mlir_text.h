@@ -40,8 +40,9 @@ struct mlir_region_line {
 	struct slice text;    /* without its newline */
 	struct slice trimmed; /* without the blanks at both ends */
 	struct mlir_line line;
-	bool is_code; /* not empty, an alias or a comment; `line` is set only then */
-	uint32_t end; /* last line of the region that begins here, or MLIR_NO_LINE */
+	bool is_code;  /* not empty, an alias or a comment; `line` is set only then */
+	uint32_t end;  /* last line of the region that begins here, or MLIR_NO_LINE */
+	uint32_t next; /* first line of its last block, "} else {"; `end` if it has one block */
 };
 
 struct mlir_regions {

@@ -446,7 +446,8 @@ static void read_line(struct reading *reading, uint32_t at)
 	struct program_line *line = &reading->program->lines[at];
 	struct slice rest = text->line.rest;
 
-	line->end = line->next = text->end;
+	line->end = text->end;
+	line->next = text->next;
 	line->first_operand = (uint32_t)reading->program->operand_count;
 	if (!text->is_code)
 		return;
@@ -474,29 +475,6 @@ static void read_line(struct reading *reading, uint32_t at)
 		rest = reading->text->at[line->end].trimmed;
 	read_types(rest, line);
 	add_results(reading, line, text->text);
-}
-
-/* "} else {" and "} do {" begin the second block of the region around them. */
-static void find_blocks(struct reading *reading)
-{
-	struct program_line *lines = reading->program->lines;
-	uint32_t open[MLIR_DEPTH_MAX];
-	uint32_t depth = 0;
-
-	for (uint32_t i = reading->program->body; i < reading->program->end; i++) {
-		struct slice text = reading->text->at[i].trimmed;
-
-		if (!reading->text->at[i].is_code)
-			continue;
-		if (mlir_closes_region(text) && depth) {
-			if (mlir_opens_region(text))
-				lines[open[depth - 1]].next = i;
-			else
-				depth--;
-		} else if (mlir_opens_region(text) && depth < MLIR_DEPTH_MAX) {
-			open[depth++] = i;
-		}
-	}
 }
 
 static void read_parameters(struct reading *reading, struct slice rest)
@@ -560,11 +538,8 @@ int program_read(struct slice text, struct program *out, struct proton_error *er
 		reading.is_out_of_memory = true;
 	else if (!find_kernel(&reading))
 		status = err_set(err, PROTON_E_UNSUPPORTED, "there is no kernel");
-	else {
-		for (uint32_t i = out->body; i < out->end; i++)
-			read_line(&reading, i);
-		find_blocks(&reading);
-	}
+	for (uint32_t i = out->body; i < out->end && status == PROTON_OK; i++)
+		read_line(&reading, i);
 	if (reading.has_too_many)
 		status = err_set(err, PROTON_E_UNSUPPORTED, "there are too many values");
 	if (reading.is_out_of_memory)
