@@ -51,7 +51,7 @@ static const struct region *current(const struct walk *walk)
 	return walk->region_count ? &walk->regions[walk->region_count - 1] : &outside;
 }
 
-static struct site *add_site(struct walk *walk, const char *word, struct slice indent)
+static struct site *add_site(struct walk *walk, struct slice word, struct slice indent)
 {
 	struct sites *found = walk->found;
 	struct site *site;
@@ -167,7 +167,7 @@ static void open_partition(struct walk *walk, const struct mlir_line *line, stru
 	if (region.slot >= SITE_SLOTS)
 		region.slot = SITE_SLOTS - 1;
 	if (region.is_open && (walk->autos & INSTRUMENT_AUTO_PARTITIONS)) {
-		site = add_site(walk, is_default ? "default" : "partition", line->indent);
+		site = add_site(walk, slice_of(is_default ? "default" : "partition"), line->indent);
 		if (site) {
 			site->is_inner = true;
 			site->is_part = !is_default;
@@ -183,16 +183,15 @@ static void open_partition(struct walk *walk, const struct mlir_line *line, stru
 /* Adds a site for an operation of the selected kinds; NULL if it is another. */
 static struct site *add_operation(struct walk *walk, const struct mlir_line *line)
 {
-	const struct operation *operation = current(walk)->is_open ? operations_lookup(line->op)
-								   : NULL;
+	struct slice word;
+	uint32_t kind = current(walk)->is_open ? operations_lookup(line->op, &word) : 0;
 
 	/* Allocations without a value are not work, and scopes in the source are markers. */
-	if (operation && operation->kind == INSTRUMENT_AUTO_ASM &&
-	    slice_find(line->rest, "// proton."))
+	if (kind == INSTRUMENT_AUTO_ASM && slice_find(line->rest, "// proton."))
 		return NULL;
-	if (!operation || !(walk->autos & operation->kind) || !provenance_is_work(line))
+	if (!(walk->autos & kind) || !provenance_is_work(line))
 		return NULL;
-	return add_site(walk, operation->word, line->indent);
+	return add_site(walk, word, line->indent);
 }
 
 static void open_line(struct walk *walk, const struct mlir_line *line, struct slice text)
@@ -209,7 +208,7 @@ static void open_line(struct walk *walk, const struct mlir_line *line, struct sl
 		region.kind = REGION_LOOP;
 		region.depth++;
 		if (region.is_open && (walk->autos & INSTRUMENT_AUTO_LOOPS)) {
-			struct site *site = add_site(walk, "loop", line->indent);
+			struct site *site = add_site(walk, slice_of("loop"), line->indent);
 
 			if (site)
 				site->cost = 2;
@@ -267,7 +266,7 @@ static void read_math(struct walk *walk, const struct mlir_line *line)
 	    !slice_find(line->rest, "tensor<"))
 		return;
 	if (!walk->math) {
-		walk->math = add_site(walk, "math", line->indent);
+		walk->math = add_site(walk, slice_of("math"), line->indent);
 		if (!walk->math)
 			return;
 		walk->math->is_math = true;

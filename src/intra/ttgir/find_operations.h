@@ -9,7 +9,7 @@
 #define SITE_NONE UINT32_MAX
 
 struct site {
-	const char *word;    /* "load" */
+	struct slice word;   /* "load" */
 	uint32_t part;       /* number of the partition */
 	bool is_part;        /* a numbered partition */
 	uint32_t start_line; /* the scope starts before this line; for a partition, after it */
@@ -72,23 +72,18 @@ bool operations_name(struct sites *sites);
 uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
 void operations_fini(struct sites *sites);
 
-struct operation {
-	const char *name; /* without the dialect prefix */
-	const char *word; /* used in the scope's name */
-	uint32_t kind;
-};
-
-/* NULL if it gets no scope. */
-const struct operation *operations_lookup(struct slice op);
+/*
+ * Bits of an operation such as "ttg.async_copy_global_to_local", and the word for the names of its
+ * scopes; 0 if it gets no scope.
+ */
+uint32_t operations_lookup(struct slice op, struct slice *word);
+uint32_t operations_kind(struct slice op);
 /* True if it gets no scope, though its name says that it moves data or multiplies matrices. */
 bool operations_is_unknown(struct slice op);
 /* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
 uint32_t operations_kinds_of_scope(struct slice word);
 /* See site_scope.is_detail. */
 bool operations_is_detail(struct slice word);
-/* Bit of an operation such as "ttg.async_copy_global_to_local"; 0 if it gets no scope. */
-uint32_t operations_kind(struct slice op);
-
 /* Predicted costs in percent of the kernel's time. */
 struct scope_budget {
 	double all; /* with all scopes */

@@ -63,9 +63,8 @@ static bool is_moved(const struct choosing *choosing, const struct site *site,
 {
 	bool is_detail = choosing->sites->scopes[site->scope].is_detail;
 
-	return site->depth &&
-	       (slice_is_any(slice_of(site->word), "load descriptor_load descriptor_gather") ||
-		(region->has_load && is_detail));
+	return site->depth && (slice_is_any(site->word, "load descriptor_load descriptor_gather") ||
+			       (region->has_load && is_detail));
 }
 
 /* A share of an unrolled loop with loads; 0 for other regions. */
@@ -86,7 +85,7 @@ static uint32_t loop_of(const struct choosing *choosing, const struct site *site
 	uint32_t outside = regions[site->start_line];
 	uint32_t at = outside;
 
-	if (operations_kinds_of_scope(slice_of(site->word)) || site->end_line == SITE_NONE)
+	if (operations_kinds_of_scope(site->word) || site->end_line == SITE_NONE)
 		return outside;
 	for (uint32_t i = site->start_line; at == outside && i <= site->end_line; i++)
 		at = regions[i];
@@ -206,7 +205,7 @@ static bool is_within(const struct choosing *choosing, bool has_ring)
 /* Loops and partitions say most about a kernel. */
 static uint32_t rank_of(const struct sites *sites, const struct site *site)
 {
-	uint32_t kinds = operations_kinds_of_scope(slice_of(site->word));
+	uint32_t kinds = operations_kinds_of_scope(site->word);
 
 	if (!kinds)
 		return 0;

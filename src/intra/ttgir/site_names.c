@@ -20,7 +20,7 @@ static bool is_same_below(const struct site *a, const struct site *b, uint32_t l
 		if (!mlir_is_same_line(&left, &right) || left.column != right.column)
 			return false;
 	}
-	return a->part == b->part && strcmp(a->word, b->word) == 0;
+	return a->part == b->part && slices_equal(a->word, b->word);
 }
 
 struct difference {
@@ -57,7 +57,7 @@ static struct difference find_difference(const struct sites *sites, const struct
  */
 static void write_name(const struct sites *sites, const struct site *site, char *name, size_t size)
 {
-	size_t used = (size_t)snprintf(name, size, "%s", site->word);
+	size_t used = (size_t)snprintf(name, size, "%.*s", (int)site->word.length, site->word.at);
 
 	if (site->is_part)
 		used += (size_t)snprintf(name + used, size - used, "%u", site->part);
@@ -104,7 +104,7 @@ bool operations_name(struct sites *sites)
 		if (site->scope == SITE_NONE)
 			return false;
 		scope = &sites->scopes[site->scope];
-		scope->is_detail = operations_is_detail(slice_of(site->word));
+		scope->is_detail = operations_is_detail(site->word);
 		if (site->depth > scope->depth) {
 			scope->depth = site->depth;
 			memset(scope->costs, 0, sizeof(scope->costs));
