@@ -11,20 +11,6 @@
 
 /* ------------------------------------------------------------------ sites */
 
-/*
- * The latest start of the same scope before the current marker in its block, if no end was paired
- * with it; else PLAN_NONE. `last` is the scope's latest marker; markers before `first` are in
- * earlier blocks.
- */
-static uint32_t open_start(const struct ir_function *function, const struct plan *plan,
-			   uint32_t first, uint32_t last)
-{
-	if (last == PLAN_NONE || last < first || function->markers[last].marker.is_end ||
-	    !plan->sites[last].stores)
-		return PLAN_NONE;
-	return last;
-}
-
 static bool shares_clock(const struct ir_function *function, uint32_t marker)
 {
 	const struct ir_marker *this = &function->markers[marker];
@@ -34,6 +20,8 @@ static bool shares_clock(const struct ir_function *function, uint32_t marker)
 
 /*
  * Plans one marker. Its kind of record is decided later, because the end of its scope may follow.
+ * `last` is the scope's latest marker. An end pairs with it if that is a start that no other end is
+ * paired with; markers before `first` are in earlier blocks.
  */
 static void plan_marker(const struct ir_function *function, struct plan *plan, uint32_t first,
 			uint32_t index, uint32_t *last)
@@ -46,10 +34,11 @@ static void plan_marker(const struct ir_function *function, struct plan *plan, u
 		site->clock = plan->sites[index - 1].clock;
 	if (marker->is_event)
 		return;
-	if (marker->is_end)
-		site->start = open_start(function, plan, first, *last);
-	if (site->start != PLAN_NONE)
-		plan->sites[site->start].stores = false;
+	if (marker->is_end && *last != PLAN_NONE && *last >= first &&
+	    !function->markers[*last].marker.is_end && plan->sites[*last].stores) {
+		site->start = *last;
+		plan->sites[*last].stores = false;
+	}
 	*last = index;
 }
 
