@@ -223,17 +223,6 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 
 /* ------------------------------------------------------------------ the pass */
 
-static bool knows_calls(const struct ir_function *function, const struct plan *callee_plans)
-{
-	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct ir_call *call = function->blocks[b].call;
-
-		if (call && callee_plans[call->callee].max_bytes == PLAN_UNREACHED)
-			return false;
-	}
-	return true;
-}
-
 /*
  * Maximum bytes recorded by each function: first callees without calls, then their callers, and so
  * on.
@@ -243,19 +232,12 @@ static bool find_max(const struct ir_function *kernel, struct plan *plans)
 	const struct callees *callees = kernel->callees;
 
 	for (uint32_t i = 0; i < callees->count; i++)
-		plans[i + 1].max_bytes = PLAN_UNREACHED;
+		plans[i + 1].max_bytes = PLAN_VARIES;
 	for (uint32_t depth = 0; depth < CALL_DEPTH_MAX; depth++)
-		for (uint32_t i = callees->count; i-- > 0;) {
-			struct plan *plan = &plans[i + 1];
-
-			if (plan->max_bytes == PLAN_UNREACHED &&
-			    knows_calls(&callees->functions[i], &plans[1]) &&
-			    !plan_find_max(&callees->functions[i], plan, &plans[1]))
+		for (uint32_t i = callees->count; i-- > 0;)
+			if (plans[i + 1].max_bytes == PLAN_VARIES &&
+			    !plan_find_max(&callees->functions[i], &plans[i + 1], &plans[1]))
 				return false;
-		}
-	for (uint32_t i = 0; i < callees->count; i++)
-		if (plans[i + 1].max_bytes == PLAN_UNREACHED)
-			plans[i + 1].max_bytes = PLAN_VARIES;
 	return plan_find_max(kernel, &plans[0], &plans[1]);
 }
 

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "intra/ttgir/provenance.h"
-
 #define SITES_MAX 4096u
 #define UNPLACED_MAX 16u /* consecutive sites */
 
@@ -189,7 +187,7 @@ static struct site *add_operation(struct walk *walk, const struct mlir_line *lin
 	/* Allocations without a value are not work, and scopes in the source are markers. */
 	if (kind == INSTRUMENT_AUTO_ASM && slice_find(line->rest, "// proton."))
 		return NULL;
-	if (!(walk->autos & kind) || !provenance_is_work(line))
+	if (!(walk->autos & kind) || !operations_is_work(line))
 		return NULL;
 	return add_site(walk, word, line->indent);
 }

@@ -80,6 +80,11 @@ uint32_t operations_lookup(struct slice op, struct slice *word);
 uint32_t operations_kind(struct slice op);
 /* True if it gets no scope, though its name says that it moves data or multiplies matrices. */
 bool operations_is_unknown(struct slice op);
+/*
+ * True if the operation itself takes time. False for constants, terminators, scalar arithmetic and
+ * views: the compiler copies those to their uses, so their position says nothing about a scope's.
+ */
+bool operations_is_work(const struct mlir_line *line);
 /* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
 uint32_t operations_kinds_of_scope(struct slice word);
 /* See site_scope.is_detail. */

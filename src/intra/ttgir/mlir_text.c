@@ -213,3 +213,14 @@ void mlir_write_marker(struct mlir_writer *writer, struct slice indent, struct s
 	out_byte(out, '\n');
 	writer->marker_count++;
 }
+
+bool mlir_read_marker(const struct mlir_line *line, struct marker *out)
+{
+	struct slice text = slice_trim(line->rest);
+
+	if (!slice_is(line->op, "tt.elementwise_inline_asm") || mlir_opens_region(text) ||
+	    !slice_take(&text, "\"") || !slice_find(text, "\""))
+		return false;
+	text = slice_take_until(&text, '"');
+	return marker_parse(text.at, text.length, out);
+}

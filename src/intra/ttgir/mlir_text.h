@@ -88,6 +88,8 @@ int mlir_writer_finish(struct mlir_writer *writer, bool is_changed, char **text_
 /* A marker as a line with the indentation and location. */
 void mlir_write_marker(struct mlir_writer *writer, struct slice indent, struct slice location,
 		       const struct marker *marker);
+/* Parses the line as a marker of a record or an event. */
+bool mlir_read_marker(const struct mlir_line *line, struct marker *out);
 
 /* ------------------------------------------------------------------ locations */
 

@@ -125,3 +125,23 @@ uint32_t operations_kinds_of_scope(struct slice word)
 	}
 	return kinds;
 }
+
+bool operations_is_work(const struct mlir_line *line)
+{
+	static const char views[] =
+		"arith.constant cf.br cf.cond_br scf.condition tt.broadcast tt.expand_dims "
+		"tt.get_num_programs tt.get_program_id tt.make_range tt.reshape tt.splat tt.trans "
+		"tt.unsplat ttg.local_dealloc ttg.warp_specialize ttng.init_barrier "
+		"ttng.inval_barrier ttng.reinterpret_tensor_descriptor";
+	struct slice op = line->op;
+
+	if (!op.length || slice_is_any(op, views) || slice_ends(op, "return") ||
+	    slice_ends(op, "yield") || slice_find(op, ".memdesc_") ||
+	    slice_find(op, "rocdl.") == op.at)
+		return false;
+	if (slice_ends(op, "_alloc")) /* only an allocation with an initial value */
+		return slice_find(line->rest, "(tensor<") != NULL;
+	if (slice_take(&op, "arith.") || slice_take(&op, "math."))
+		return slice_find(line->rest, "tensor<") != NULL;
+	return true;
+}
