@@ -125,13 +125,13 @@ struct slice slice_take_name(struct slice *slice)
 	return name;
 }
 
-bool slice_take_value(struct slice *slice, struct slice *value)
+bool slice_take_value(struct slice *slice, char sign, struct slice *value)
 {
 	bool is_quoted = false;
 
 	for (; slice->length; slice_skip(slice, 1)) {
 		is_quoted ^= *slice->at == '"';
-		if (*slice->at != '%' || is_quoted)
+		if (*slice->at != sign || is_quoted)
 			continue;
 		value->at = slice->at;
 		slice_skip(slice, 1);

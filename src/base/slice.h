@@ -56,8 +56,11 @@ bool slice_take_number(struct slice *slice, uint32_t max, uint32_t *out);
 bool slice_is_name_char(char c);
 /* Removes a name; empty if there is none. */
 struct slice slice_take_name(struct slice *slice);
-/* Removes everything up to the next "%name" outside of quotes, and that. False if there is none. */
-bool slice_take_value(struct slice *slice, struct slice *value);
+/*
+ * Removes everything up to the next `sign` outside of quotes, and that with the name after it, such
+ * as "%name". False if there is none.
+ */
+bool slice_take_value(struct slice *slice, char sign, struct slice *value);
 /* The byte that the two hexadecimal digits from `at` on mean, or -1. */
 int slice_hex_byte(struct slice slice, size_t at);
 /* True if `word` is the first thing after the slice's leading blanks. */

@@ -115,7 +115,7 @@ static bool take_operand(const struct hoisting *hoisting, const struct ir_block 
 			 struct slice *rest, uint32_t *out)
 {
 	struct slice name;
-	bool is_found = slice_take_value(rest, &name);
+	bool is_found = slice_take_value(rest, '%', &name);
 
 	*out = is_found ? ir_names_find(&hoisting->definitions, name) : IR_NAME_NONE;
 	if (*out < block->first_line || *out >= block->end_line)
@@ -162,7 +162,7 @@ static bool find_values(struct hoisting *hoisting)
 		struct slice line = function->lines[i];
 		struct slice name;
 
-		if (!ir_operation_of(line).length || !slice_take_value(&line, &name))
+		if (!ir_operation_of(line).length || !slice_take_value(&line, '%', &name))
 			continue;
 		hoisting->lines[i].kind = kind_of(function->lines[i]);
 		has_vectors |= hoisting->lines[i].kind == KIND_VECTOR;

@@ -237,7 +237,7 @@ uint32_t ir_function_entry_number(const struct ir_function *function)
 	uint32_t number = 0;
 
 	if (function->is_callee) {
-		while (slice_take_value(&arguments, &name))
+		while (slice_take_value(&arguments, '%', &name))
 			number += ir_is_number(name);
 		return number;
 	}
@@ -264,7 +264,7 @@ static void write_named(struct slice line, struct out *out)
 
 	if (slice_take_number(&rest, UINT32_MAX, &number) && slice_take(&rest, ":"))
 		out_text(out, "proton.v."); /* a label */
-	for (rest = line; slice_take_value(&rest, &name);) {
+	for (rest = line; slice_take_value(&rest, '%', &name);) {
 		if (!ir_is_number(name))
 			continue;
 		out_bytes(out, done, (size_t)(name.at - done));

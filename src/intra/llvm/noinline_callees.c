@@ -111,36 +111,22 @@ static int find_candidates(struct search *search, struct proton_error *err)
 
 /* ------------------------------------------------------------------ references */
 
-/* The next '@' of the line from `at` that is outside quotes; NULL. */
-static const char *next_at(const char *at, const char *end)
-{
-	for (; at < end; at++) {
-		if (*at == '@')
-			return at;
-		if (*at == '"') {
-			at = memchr(at + 1, '"', (size_t)(end - at - 1));
-			if (!at)
-				return NULL;
-		}
-	}
-	return NULL;
-}
-
 static int find_in_line(struct search *search, uint32_t number, const char *at, uint32_t from,
 			struct proton_error *err)
 {
 	struct slice line = search->kernel->lines[number];
-	const char *end = line.at + line.length;
+	struct slice rest = slice_between(at, slice_end(line));
+	struct slice value;
 
-	while ((at = next_at(at, end)) != NULL) {
-		struct slice name = ir_name_at(at + 1, end);
+	while (slice_take_value(&rest, '@', &value)) {
+		struct slice name = ir_name_at(value.at + 1, slice_end(line));
 		uint32_t to = ir_names_find(&search->names, name);
 
 		if (to != IR_NAME_NONE &&
 		    !ARRAY_ADD(search->references, search->reference_capacity,
-			       search->reference_count, (struct reference){number, at, from, to}))
+			       search->reference_count,
+			       (struct reference){number, value.at, from, to}))
 			return err_nomem(err);
-		at = name.length ? name.at + name.length : at + 1;
 	}
 	return PROTON_OK;
 }

@@ -157,7 +157,7 @@ static bool add_result(struct motion *motion, struct slice line)
 	struct slice name;
 
 	return !slice_find(line, " = ") || !slice_starts(line, "%") ||
-	       !slice_take_value(&line, &name) || add_name(motion, name);
+	       !slice_take_value(&line, '%', &name) || add_name(motion, name);
 }
 
 /* What follows the result of a line that has one. */
@@ -171,7 +171,7 @@ static bool needs_added(const struct motion *motion, struct slice line)
 	struct slice rest = operands_of(line);
 	struct slice name;
 
-	while (slice_take_value(&rest, &name))
+	while (slice_take_value(&rest, '%', &name))
 		if (is_added(motion, name))
 			return true;
 	return false;
@@ -210,7 +210,7 @@ static bool add_operands(struct motion *motion, struct slice line)
 	struct slice rest = operands_of(line);
 	struct slice name;
 
-	while (slice_take_value(&rest, &name))
+	while (slice_take_value(&rest, '%', &name))
 		if (!add_name(motion, name))
 			return false;
 	return true;
@@ -220,7 +220,7 @@ static bool is_result_added(const struct motion *motion, struct slice line)
 {
 	struct slice name;
 
-	return slice_take_value(&line, &name) && is_added(motion, name);
+	return slice_take_value(&line, '%', &name) && is_added(motion, name);
 }
 
 /*

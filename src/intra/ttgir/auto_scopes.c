@@ -33,34 +33,23 @@ static uint32_t records_of_ring(const struct instrument_mode *mode, uint32_t war
 
 /* ------------------------------------------------------------------ omitted scopes */
 
-enum reason {
-	REASON_ROOM,
-	REASON_TIME,
-	REASON_REGISTERS
-};
-
-static enum reason reason_of(const struct site_scope *scope)
-{
-	return scope->is_heavy ? REASON_REGISTERS : scope->is_costly ? REASON_TIME : REASON_ROOM;
-}
-
-static uint32_t count_dropped(const struct sites *sites, enum reason reason)
+static uint32_t count_dropped(const struct sites *sites, enum site_drop reason)
 {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < sites->scope_count; i++)
-		count += sites->scopes[i].is_dropped && reason_of(&sites->scopes[i]) == reason;
+		count += sites->scopes[i].dropped == reason;
 	return count;
 }
 
 /* Names of the scopes that are dropped for the reason, up to NAMES_IN_NOTE. */
-static void write_names(struct out *out, const struct sites *sites, enum reason reason,
+static void write_names(struct out *out, const struct sites *sites, enum site_drop reason,
 			uint32_t count)
 {
 	uint32_t named = 0;
 
 	for (uint32_t i = 0; i < sites->scope_count && named < NAMES_IN_NOTE; i++)
-		if (sites->scopes[i].is_dropped && reason_of(&sites->scopes[i]) == reason)
+		if (sites->scopes[i].dropped == reason)
 			out_printf(out, "%s%s", named++ ? ", " : "", sites->scopes[i].name);
 	if (count > named)
 		out_text(out, ", ...");
@@ -68,7 +57,7 @@ static void write_names(struct out *out, const struct sites *sites, enum reason 
 
 static void write_registers(struct out *out, const struct sites *sites, struct slice costs)
 {
-	uint32_t dropped = count_dropped(sites, REASON_REGISTERS);
+	uint32_t dropped = count_dropped(sites, SITE_HEAVY);
 
 	if (!dropped)
 		return;
@@ -77,7 +66,7 @@ static void write_registers(struct out *out, const struct sites *sites, struct s
 		"%u of %u automatic scopes were omitted, because with more its scopes would cost "
 		"%.*s: ",
 		dropped, sites->scope_count, (int)costs.length, costs.at);
-	write_names(out, sites, REASON_REGISTERS, dropped);
+	write_names(out, sites, SITE_HEAVY, dropped);
 	out_text(out, "; ");
 }
 
@@ -95,7 +84,7 @@ static void write_budget(struct out *out, const struct sites *sites,
 			   "%u of %u automatic scopes were omitted at first, because all were "
 			   "predicted to cost %.0f %% of the time and the budget is %u %%: ",
 			   budget->dropped, sites->scope_count, budget->all, percent);
-		write_names(out, sites, REASON_TIME, budget->dropped);
+		write_names(out, sites, SITE_COSTLY, budget->dropped);
 		out_printf(out, "; the others cost %.1f %%; ", budget->kept);
 	} else if (is_above) {
 		out_printf(out,
@@ -119,7 +108,7 @@ static void write_room(struct out *out, const struct sites *sites, uint32_t drop
 		   "because a warp can hold %u records and a kernel %u scopes: ",
 		   dropped + sites->missed, sites->scope_count + sites->missed, records,
 		   SCOPES_MAX);
-	write_names(out, sites, REASON_ROOM, dropped + sites->missed);
+	write_names(out, sites, SITE_NO_ROOM, dropped + sites->missed);
 	out_text(out, "; increase buffer_size or select fewer kinds in auto=");
 }
 
@@ -146,7 +135,7 @@ static char *write_note(const struct sites *sites, uint32_t records,
 			const struct scope_budget *budget, uint32_t percent, struct slice costs)
 {
 	struct out out;
-	uint32_t dropped = count_dropped(sites, REASON_ROOM);
+	uint32_t dropped = count_dropped(sites, SITE_NO_ROOM);
 	size_t length;
 	char *text;
 
@@ -181,7 +170,7 @@ static void write_marker(struct mlir_writer *writer, const struct sites *sites, 
 static bool is_kept(const struct sites *sites, uint32_t index)
 {
 	return index != SITE_NONE && sites->sites[index].scope != SITE_NONE &&
-	       !sites->scopes[sites->sites[index].scope].is_dropped;
+	       !sites->scopes[sites->sites[index].scope].dropped;
 }
 
 static struct slice indent_of(struct slice line)
@@ -288,7 +277,7 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 					    &result->length, err);
 		result->cta_stride = budget.stride;
 		for (uint32_t i = 0; i < sites.scope_count; i++)
-			result->scope_count += !sites.scopes[i].is_dropped;
+			result->scope_count += !sites.scopes[i].dropped;
 	}
 	if (status == PROTON_OK)
 		result->note = write_note(&sites, records, &budget,

@@ -30,6 +30,14 @@ struct site {
 /* Partitions with records that are counted separately, because a warp runs only one of them. */
 #define SITE_SLOTS 18u
 
+/* Why a scope is dropped. */
+enum site_drop {
+	SITE_KEPT,
+	SITE_NO_ROOM,
+	SITE_COSTLY, /* because of the budget */
+	SITE_HEAVY,  /* because of the registers that it was predicted to need */
+};
+
 struct site_scope {
 	char *name;
 	uint32_t depth;
@@ -39,9 +47,7 @@ struct site_scope {
 	 * after a loop.
 	 */
 	uint32_t costs[SITE_SLOTS];
-	bool is_dropped;
-	bool is_costly; /* dropped because of the budget */
-	bool is_heavy;  /* dropped because of the registers that it was predicted to need */
+	enum site_drop dropped;
 	/* Of the choice with a budget: */
 	uint32_t rank;    /* low numbers are preferred */
 	double price;     /* cycles in the kernel, among equal ranks */

@@ -79,16 +79,6 @@ static struct slice find_alias(const struct mlir_regions *lines, struct slice na
 	return found ? found->body : (struct slice){name.at, 0};
 }
 
-/* For "X at Y": Y. */
-static struct slice after(struct slice rest, struct slice before, size_t skip)
-{
-	size_t used = before.length + skip;
-
-	if (used > rest.length)
-		used = rest.length;
-	return (struct slice){rest.at + used, rest.length - used};
-}
-
 /* The content of "WORD(...)" or "WORD[...]", after WORD was removed. */
 static struct slice inside(struct slice rest)
 {
@@ -114,9 +104,8 @@ struct path {
 /* The first location of "fused[...]". */
 static struct slice first_of_fused(struct slice rest)
 {
-	struct slice tag = slice_before(rest, "[");
-
-	return slice_before(inside(after(rest, tag, 0)), ",");
+	slice_skip(&rest, slice_before(rest, "[").length);
+	return slice_before(inside(rest), ",");
 }
 
 /* Takes one step inwards. True at a file location; its file includes the directories. */
@@ -130,11 +119,13 @@ static bool step_in(struct path *path, struct mlir_location *place)
 	} else if (slice_take(&rest, "loc(")) {
 		rest.length -= rest.length > 0;
 	} else if (slice_take(&rest, "callsite")) {
-		struct slice both = inside(rest);
+		struct slice caller = inside(rest);
 
-		rest = slice_before(both, " at ");
+		rest = slice_before(caller, " at ");
+		slice_skip(&caller, rest.length);
+		slice_take(&caller, " at ");
 		if (path->caller_count < CALLERS_MAX)
-			path->callers[path->caller_count++] = after(both, rest, 4);
+			path->callers[path->caller_count++] = caller;
 	} else if (slice_take(&rest, "fused")) {
 		rest = first_of_fused(rest);
 	} else if (take_string(&rest, &string)) {

@@ -448,9 +448,8 @@ static int visit_work(struct relocation *re, struct position *at, uint32_t first
 	for (uint32_t i = 0; i < wanted->count && status == PROTON_OK; i++) {
 		uint32_t site = wanted->sites[i];
 
-		if (re->provenance->sites[site].is_broken ||
-		    set_has(&at->around, site) || set_has(&at->open, site) ||
-		    at->open.count == ORIGIN_DEPTH_MAX)
+		if (re->provenance->sites[site].is_broken || set_has(&at->around, site) ||
+		    set_has(&at->open, site) || at->open.count == ORIGIN_DEPTH_MAX)
 			continue;
 		status = add_insertion(re, (struct insertion){
 						   .line = first,

@@ -325,7 +325,7 @@ static void limit_scopes(struct choosing *choosing, const struct ttgir_insertion
 		bool is_deep = how->loop_levels && !scope->rank && scope->depth >= how->loop_levels;
 
 		scope->is_excluded = is_deep || is_named(how->without, scope->name);
-		registers += scope->is_dropped ? 0 : scope->registers;
+		registers += scope->dropped ? 0 : scope->registers;
 	}
 	choosing->register_limit = registers * (100 - how->registers_less) / 100;
 }
@@ -336,8 +336,8 @@ static void limit_scopes(struct choosing *choosing, const struct ttgir_insertion
 static bool is_cheaper(const struct choosing *choosing, const struct site_scope *a,
 		       const struct site_scope *b)
 {
-	if (a->is_costly != b->is_costly)
-		return b->is_costly;
+	if ((a->dropped == SITE_COSTLY) != (b->dropped == SITE_COSTLY))
+		return b->dropped == SITE_COSTLY;
 	if (choosing->register_limit >= 0)
 		return a->registers < b->registers;
 	return a->price < b->price;
@@ -359,7 +359,7 @@ static struct site_scope *find_cheapest(const struct choosing *choosing)
 
 static void keep_scope(struct choosing *choosing, struct site_scope *scope)
 {
-	scope->is_dropped = scope->is_costly = scope->is_heavy = false;
+	scope->dropped = SITE_KEPT;
 	choosing->has_ring |= scope->depth > 0;
 }
 
@@ -393,10 +393,9 @@ static void choose_scopes(struct choosing *choosing)
 			continue;
 		}
 		add_scope(choosing, scope, -1);
-		scope->is_heavy = is_affordable ||
-				  (choosing->register_limit >= 0 && !scope->is_dropped);
-		scope->is_costly = !scope->is_heavy;
-		scope->is_dropped = true;
+		scope->dropped = is_affordable || (choosing->register_limit >= 0 && !scope->dropped)
+					 ? SITE_HEAVY
+					 : SITE_COSTLY;
 	}
 	first = is_any ? NULL : find_cheapest(choosing);
 	if (first) {
@@ -417,7 +416,7 @@ static void apply_choice(struct choosing *choosing, const struct ttgir_insertion
 		choose_scopes(choosing);
 	}
 	for (uint32_t i = 0; i < choosing->sites->scope_count; i++)
-		out->dropped += choosing->sites->scopes[i].is_costly;
+		out->dropped += choosing->sites->scopes[i].dropped == SITE_COSTLY;
 	choose_stride(choosing);
 	out->stride = choosing->stride;
 	out->kept = worst_percent(choosing);
@@ -453,7 +452,6 @@ void scope_budget_keep(struct sites *sites, struct slice names)
 	for (uint32_t i = 0; i < sites->scope_count; i++) {
 		struct site_scope *scope = &sites->scopes[i];
 
-		scope->is_dropped = scope->is_costly = !is_named(names, scope->name);
-		scope->is_heavy = false;
+		scope->dropped = is_named(names, scope->name) ? SITE_KEPT : SITE_COSTLY;
 	}
 }

@@ -140,7 +140,7 @@ uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t re
 	uint32_t costs[SITE_SLOTS] = {0};
 
 	for (uint32_t i = 0; i < sites->scope_count; i++) {
-		if (sites->scopes[i].is_dropped)
+		if (sites->scopes[i].dropped)
 			continue;
 		kept++;
 		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
@@ -152,12 +152,12 @@ uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t re
 		for (uint32_t i = 0; i < sites->scope_count; i++) {
 			struct site_scope *scope = &sites->scopes[i];
 
-			if (!scope->is_dropped && (!worst || is_dropped_before(scope, worst)))
+			if (!scope->dropped && (!worst || is_dropped_before(scope, worst)))
 				worst = scope;
 		}
 		if (!worst)
 			break;
-		worst->is_dropped = true;
+		worst->dropped = SITE_NO_ROOM;
 		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
 			costs[slot] -= worst->costs[slot];
 		kept--;

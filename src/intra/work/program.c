@@ -154,7 +154,7 @@ static void read_operands(struct reading *reading, struct program_line *line, st
 {
 	struct slice name;
 
-	while (slice_take_value(&rest, &name))
+	while (slice_take_value(&rest, '%', &name))
 		add_operand(reading, line, read_use(reading, name, &rest));
 }
 
@@ -165,7 +165,7 @@ static void read_loop(struct reading *reading, struct program_line *line, struct
 	uint32_t count = 0;
 	struct slice name;
 
-	while (slice_take_value(&rest, &name)) {
+	while (slice_take_value(&rest, '%', &name)) {
 		struct slice after = slice_trim(rest);
 
 		if (slice_take(&after, "=") && count < ARRAY_LENGTH(defined))
@@ -186,7 +186,7 @@ static void add_results(struct reading *reading, struct program_line *line, stru
 	struct slice rest = slice_trim(text);
 	uint32_t count = 1;
 
-	if (!slice_find(rest, " = ") || *rest.at != '%' || !slice_take_value(&rest, &name))
+	if (!slice_find(rest, " = ") || *rest.at != '%' || !slice_take_value(&rest, '%', &name))
 		return;
 	if (slice_take(&rest, ":"))
 		slice_take_number(&rest, RESULTS_MAX, &count);
@@ -197,7 +197,7 @@ static void add_results(struct reading *reading, struct program_line *line, stru
 	while (--count)
 		add_value(reading, (struct slice){"", 0});
 	/* "%a, %b = ..." */
-	while (slice_take(&rest, ", ") && slice_take_value(&rest, &name)) {
+	while (slice_take(&rest, ", ") && slice_take_value(&rest, '%', &name)) {
 		add_value(reading, name);
 		line->result_count++;
 	}
@@ -373,7 +373,7 @@ static void read_line(struct reading *reading, uint32_t at)
 		line->op = OP_LABEL;
 		line->first_result = reading->program->value_count;
 		rest = text->trimmed;
-		for (; slice_take_value(&rest, &name); line->result_count++)
+		for (; slice_take_value(&rest, '%', &name); line->result_count++)
 			add_value(reading, name);
 		return;
 	}
@@ -398,7 +398,7 @@ static void read_parameters(struct reading *reading, struct slice rest)
 	struct program *program = reading->program;
 	struct slice name;
 
-	while (slice_take_value(&rest, &name)) {
+	while (slice_take_value(&rest, '%', &name)) {
 		struct program_type type = {0};
 
 		if (slice_take(&rest, ":"))
