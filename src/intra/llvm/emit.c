@@ -73,7 +73,7 @@ static struct emit_operand operand(struct plan_value value)
 	return made;
 }
 
-static struct emit_operand used_after(const struct emit *emit, uint32_t variable, uint32_t block)
+static struct emit_operand used_after(const struct emit *emit, uint32_t block)
 {
 	return operand(plan_used_after(emit->plan, block));
 }
@@ -85,14 +85,179 @@ static bool varies(const struct emit *emit, uint32_t block)
 	return origin == VALUE_PHI || origin == VALUE_CODE;
 }
 
-/* Writes the phis of a block. */
+/* ------------------------------------------------------------------ sums */
+
+static struct emit_operand sum_operand(const struct emit *emit, uint32_t variable,
+				       struct plan_value value)
+{
+	static const char *const names[] = {
+		[SUM_CYCLES] = "c", [SUM_COUNTER] = "n", [SUM_OPEN] = "o", [SUM_INSIDE] = "q",
+		[SUM_BEGIN] = "b",  [SUM_MIN] = "min",   [SUM_MAX] = "max"};
+	struct emit_operand made;
+
+	if (value.origin == VALUE_PHI)
+		snprintf(made.text, sizeof(made.text), "%%proton.s.%u.%u", variable, value.number);
+	else if (value.origin == VALUE_CODE)
+		snprintf(made.text, sizeof(made.text), "%%proton.%s.%u",
+			 names[emit->sums->variables[variable].kind], value.number);
+	else
+		snprintf(made.text, sizeof(made.text), "%" PRId32,
+			 value.origin == VALUE_CONSTANT ? (int32_t)value.number : 0);
+	return made;
+}
+
+/* The value of the variable before a marker of a block. */
+static struct emit_operand operand_before(const struct emit *emit, uint32_t variable,
+					  uint32_t block, uint32_t marker)
+{
+	return sum_operand(emit, variable, sum_plan_value(emit->sums, variable, block, marker));
+}
+
+/* The variable with the clock at the start of the sum, or PLAN_NONE. */
+static uint32_t begin_of(const struct sum_plan *sums, uint32_t sum)
+{
+	for (uint32_t v = 0; v < sums->variable_count; v++)
+		if (sums->variables[v].kind == SUM_BEGIN && sums->variables[v].index == sum)
+			return v;
+	return PLAN_NONE;
+}
+
+/* Defines "%proton.d.MARKER", the duration of the execution that ends. False if it is unknown. */
+static bool find_duration(const struct emit *emit, uint32_t sum, uint32_t block, uint32_t marker)
+{
+	const struct plan_site *site = &emit->plan->sites[marker];
+	const struct ir_marker *markers = emit->function->markers;
+	uint32_t begin = begin_of(emit->sums, sum);
+	struct emit_operand start;
+	struct slice from;
+
+	if (site->start != PLAN_NONE) {
+		from = markers[emit->plan->sites[site->start].clock].result;
+	} else if (begin != PLAN_NONE && markers[marker].marker.is_end) {
+		start = operand_before(emit, begin, block, marker);
+		from = slice_of(start.text);
+	} else {
+		return false;
+	}
+	EMIT(emit->out, "  %proton.d.<marker> = sub i32 <end>, <start>\n",
+	     EMIT_NUMBER("marker", marker), EMIT_SLICE("end", markers[site->clock].result),
+	     EMIT_SLICE("start", from));
+	return true;
+}
+
+/* Adds the duration, or the clock at one of its ends. */
+static void add_cycles(const struct emit *emit, uint32_t sum, uint32_t block, uint32_t marker,
+		       const char *before)
+{
+	const struct plan_site *site = &emit->plan->sites[marker];
+	const struct ir_marker *markers = emit->function->markers;
+
+	if (find_duration(emit, sum, block, marker)) {
+		EMIT(emit->out, "  %proton.c.<marker> = add i32 <before>, %proton.d.<marker>\n",
+		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
+		return;
+	}
+	EMIT(emit->out, "  %proton.c.<marker> = <change> i32 <before>, <clock>\n",
+	     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
+	     EMIT_TEXT("change", markers[marker].marker.is_end ? "add" : "sub"),
+	     EMIT_SLICE("clock", markers[site->clock].result));
+}
+
+static void keep_start(const struct emit *emit, uint32_t marker)
+{
+	uint32_t clock = emit->plan->sites[marker].clock;
+
+	EMIT(emit->out, "  %proton.b.<marker> = add i32 <clock>, 0\n",
+	     EMIT_NUMBER("marker", marker),
+	     EMIT_SLICE("clock", emit->function->markers[clock].result));
+}
+
+static void change_variable(const struct emit *emit, uint32_t variable, uint32_t block,
+			    uint32_t marker)
+{
+	const struct sum_variable *v = &emit->sums->variables[variable];
+	struct plan_value value = sum_plan_value(emit->sums, variable, block, marker);
+	struct emit_operand before = sum_operand(emit, variable, value);
+	struct emit_operand open;
+	bool is_end = emit->function->markers[marker].marker.is_end;
+	const char *text = NULL;
+
+	if (v->kind == SUM_CYCLES)
+		add_cycles(emit, v->index, block, marker, before.text);
+	else if (v->kind == SUM_BEGIN && !is_end)
+		keep_start(emit, marker);
+	else if (v->kind == SUM_MIN || v->kind == SUM_MAX)
+		text = "  %proton.<name>.<marker> = call i32 @llvm.u<name>.i32(i32 <before>, "
+		       "i32 %proton.d.<marker>)\n";
+	else if (v->kind == SUM_COUNTER && value.origin != VALUE_CONSTANT)
+		text = "  %proton.n.<marker> = add i32 <before>, 1\n";
+	else if (v->kind == SUM_OPEN && value.origin != VALUE_CONSTANT)
+		text = "  %proton.o.<marker> = add i32 <before>, <change>\n";
+	else if (v->kind == SUM_INSIDE)
+		text = "  %proton.y.<marker> = icmp ne i32 <open>, 0\n"
+		       "  %proton.z.<marker> = zext i1 %proton.y.<marker> to i32\n"
+		       "  %proton.q.<marker> = add i32 <before>, %proton.z.<marker>\n";
+	if (!text)
+		return;
+	open = v->kind == SUM_INSIDE ? operand_before(emit, v->open, block, marker) : before;
+	EMIT(emit->out, text, EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before.text),
+	     EMIT_TEXT("name", v->kind == SUM_MIN ? "min" : "max"),
+	     EMIT_NUMBER("change", is_end ? -1 : 1), EMIT_TEXT("open", open.text));
+}
+
+/* After a marker's clock read: adds to its sum, and counts. */
+static void write_sum(const struct emit *emit, uint32_t block, uint32_t marker)
+{
+	if (sum_plan_entry(emit->sums, 0, block).origin == VALUE_UNREACHED)
+		return;
+	for (uint32_t v = 0; v < emit->sums->variable_count; v++)
+		if (sum_plan_changes(emit->sums, v, marker))
+			change_variable(emit, v, block, marker);
+}
+
+struct emit_operand emit_sum_word(const struct emit *emit, uint32_t word)
+{
+	struct plan_value value = {VALUE_CONSTANT, 0};
+
+	if (word < emit->sums->variable_count)
+		value = sum_plan_entry(emit->sums, word, emit->function->block_count);
+	return sum_operand(emit, word, value);
+}
+
+/* ------------------------------------------------------------------ phis */
+
+/* Writes a phi of `block`, after its name: of a variable of the sums, or of the bytes used. */
+static void write_phi(const struct emit *emit, uint32_t block, uint32_t variable)
+{
+	const struct plan_block *b = &emit->plan->blocks[block];
+
+	out_text(emit->out, " = phi i32 ");
+	for (uint32_t i = 0; i < b->predecessor_count; i++) {
+		uint32_t from = emit->plan->predecessors[b->first_predecessor + i];
+		const struct ir_block *end = &emit->function->blocks[from];
+
+		out_printf(emit->out, "%s[ %s, ", i ? ", " : "",
+			   emit->sums ? operand_before(emit, variable, from,
+						       end->first_marker + end->marker_count)
+						.text
+				      : used_after(emit, from).text);
+		ir_function_write_label(emit->function, emit->out, from);
+		out_text(emit->out, " ]");
+	}
+	out_byte(emit->out, '\n');
+}
+
 static void write_phis(const struct emit *emit, uint32_t block)
 {
-	if (emit->sums) {
-		emit_sum_phis(emit, block);
-	} else if (plan_is_phi(emit->plan, emit->plan->used[block], block)) {
+	for (uint32_t v = 0; emit->sums && v < emit->sums->variable_count; v++) {
+		if (!plan_is_phi(emit->plan, sum_plan_entry(emit->sums, v, block), block))
+			continue;
+		out_printf(emit->out, "  %%proton.s.%u.%u", v, block);
+		write_phi(emit, block, v);
+	}
+	if (!emit->sums && plan_is_phi(emit->plan, emit->plan->used[block], block)) {
 		out_printf(emit->out, "  %%proton.i.%u", block);
-		emit_phi(emit, block, 0, used_after);
+		write_phi(emit, block, 0);
 	}
 }
 
@@ -204,7 +369,7 @@ static void write_marker(const struct emit *emit, uint32_t block, uint32_t marke
 		out_printf(emit->out, "  %.*s = add i32 %.*s, 0\n", (int)this->result.length,
 			   this->result.at, (int)clock.length, clock.at);
 	if (emit->sums)
-		emit_sum_marker(emit, block, marker);
+		write_sum(emit, block, marker);
 	if (emit->sums || !site->stores)
 		return;
 	if (site->slot == 0)
@@ -259,7 +424,7 @@ static void write_call(const struct emit *emit, uint32_t block)
 
 	out_printf(out, "  %%proton.%s.%u = ", slice_is(call->type, "void") ? "given" : "call",
 		   block + 1);
-	write_signature(emit, call, used_after(emit, 0, block).text);
+	write_signature(emit, call, used_after(emit, block).text);
 	write_location(out, call->after);
 	out_byte(out, '\n');
 	if (!slice_is(call->type, "void"))
@@ -279,7 +444,7 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 	const char *value = slice_find(line, "ret ") + 4;
 	const char *metadata = slice_find(line, ", !");
 	struct out *out = emit->out;
-	struct emit_operand used = used_after(emit, 0, block);
+	struct emit_operand used = used_after(emit, block);
 
 	if (!metadata)
 		metadata = end;
@@ -314,7 +479,6 @@ static void write_entry(const struct emit *emit)
 		emit->target->entry(emit);
 }
 
-/* A line that is not a marker. */
 static void write_line(const struct emit *emit, uint32_t index, uint32_t line)
 {
 	const struct ir_block *block = &emit->function->blocks[index];
@@ -362,6 +526,12 @@ static void write_end(const struct emit *emit)
 	write_phis(emit, end);
 	emit->target->finish(emit, operand(used).text);
 }
+
+static const char *const sum_declarations[] = {
+	"declare i32 @llvm.umin.i32(i32, i32)",
+	"declare i32 @llvm.umax.i32(i32, i32)",
+	NULL,
+};
 
 static bool is_declared(const struct emit *emit, const char *name)
 {
@@ -463,6 +633,6 @@ void emit_text(const struct emit *emit)
 	write_outside(emit, &line, line + 1);
 	write_declarations(emit, emit->target->declarations);
 	if (emit->sums && emit->sums->has_extremes)
-		write_declarations(emit, emit_sum_declarations);
+		write_declarations(emit, sum_declarations);
 	write_callees(emit, &next_callee, &line, function->line_count);
 }

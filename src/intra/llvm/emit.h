@@ -133,23 +133,8 @@ struct emit_operand {
 	char text[40];
 };
 
-/* emit_sums.c: */
-/*
- * After the name of a phi of `block`: writes its operands. `operand` gives the value of `variable`
- * at the end of a predecessor.
- */
-void emit_phi(const struct emit *emit, uint32_t block, uint32_t variable,
-	      struct emit_operand (*operand)(const struct emit *emit, uint32_t variable,
-					     uint32_t from));
-/* Writes the phis of sums and counters in a block. */
-void emit_sum_phis(const struct emit *emit, uint32_t block);
-/* After a marker's clock read: adds to its sum, and counts. */
-void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker);
-/* declarations of the functions called by the above; NULL-terminated */
-extern const char *const emit_sum_declarations[];
-/* Word `word` at the function's end. */
+/* Word `word` of the sums at the function's end. */
 struct emit_operand emit_sum_word(const struct emit *emit, uint32_t word);
-
 /* Writes the whole text with records in place of markers. */
 void emit_text(const struct emit *emit);
 /* Checks the names in what was written. E_UNSUPPORTED with the name, E_NOMEM. */

@@ -195,7 +195,6 @@ static void copy_ring(const struct emit *emit, const char *used)
 	     EMIT_NUMBER("pass", emit->options->threads_per_warp * 8));
 }
 
-/* Writes one word of the unit's header. */
 static void header_word(const struct emit *emit, const char *type, const char *value,
 			unsigned offset)
 {

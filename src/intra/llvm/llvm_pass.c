@@ -176,7 +176,6 @@ static int want_ring(const struct emit *emit, struct instrument_layout *layout,
 	return PROTON_OK;
 }
 
-/* The words of all sums. */
 static uint32_t want_words(const struct sum_plan *sums)
 {
 	uint32_t bytes = power_of_two_below(sum_plan_bytes(sums));
@@ -274,7 +273,6 @@ static bool can_keep_records(const struct emit *emit)
 	       (max <= RECORDS_KEPT_BYTES || emit->options->mode.buffer_bytes);
 }
 
-/* Chooses records or sums, and their size. */
 static int choose_tree(struct emit *emit, struct plan *plan, struct sum_plan *sums,
 		       struct instrument_result *result, struct proton_error *err)
 {

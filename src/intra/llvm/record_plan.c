@@ -87,11 +87,11 @@ static int pair_block(const struct ir_function *function, struct instrument_layo
 		plan_marker(function, plan, is_elsewhere(function, marker) ? first : head, i,
 			    &last[scope]);
 		plan->sites[i].scope = scope;
+		plan->sites[i].block = b;
 	}
 	return PROTON_OK;
 }
 
-/* Assigns the records of a block to slots of its group. */
 static int place_records(const struct ir_function *function, struct instrument_layout *layout,
 			 struct plan *plan, uint32_t b, struct proton_error *err)
 {

@@ -19,6 +19,7 @@ struct plan_site {
 	uint32_t start; /* INSTRUMENT_SCOPE: marker of its start; else PLAN_NONE */
 	bool stores;    /* false: the scope's end stores the record */
 	uint32_t scope;
+	uint32_t block; /* that it is in */
 	uint32_t code;
 	uint32_t slot; /* index in the group of its block */
 };

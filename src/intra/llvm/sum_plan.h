@@ -59,15 +59,6 @@ int sum_plan_make(const struct ir_function *function, const struct plan *plan, b
 		  struct instrument_layout *layout, struct sum_plan *sums,
 		  struct proton_error *err);
 void sum_plan_fini(struct sum_plan *sums);
-/*
- * A part of that (sum_positions.c): adds a sum for each scope at each position to `layout`, and
- * sets plan->sums. If the scopes that are open depend on the path or overlap, there is one sum per
- * scope, by_scope is set, and the parents come from the layout's nesting. `work` has two numbers
- * per block. False if out of memory.
- */
-bool sum_positions_find(const struct ir_function *function, const struct plan *plan,
-			struct instrument_layout *layout, struct sum_plan *sums, uint32_t *work);
-
 /* Bytes that a warp stores at the end. */
 static inline uint32_t sum_plan_bytes(const struct sum_plan *sums)
 {

@@ -126,7 +126,6 @@ static uint32_t max_records(const uint32_t costs[SITE_SLOTS])
 	return costs[0] + max;
 }
 
-/* True if `a` is to be dropped before `b`. */
 static bool is_dropped_before(const struct site_scope *a, const struct site_scope *b)
 {
 	if (a->is_detail != b->is_detail)

@@ -221,7 +221,6 @@ static int translate_event(struct translation *t, const struct mlir_line *line)
 	return PROTON_OK;
 }
 
-/* Translates a line of the dialect. */
 static int translate_operation(struct translation *t, const struct mlir_line *line)
 {
 	if (slice_is(line->op, "proton.record"))
