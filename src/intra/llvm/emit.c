@@ -226,7 +226,7 @@ struct emit_operand emit_sum_word(const struct emit *emit, uint32_t word)
 
 /* ------------------------------------------------------------------ phis */
 
-/* Writes a phi of `block`, after its name: of a variable of the sums, or of the bytes used. */
+/* Writes a phi, after its name: a variable of the sums, or the bytes used. */
 static void write_phi(const struct emit *emit, uint32_t block, uint32_t variable)
 {
 	const struct plan_block *b = &emit->plan->blocks[block];

@@ -86,7 +86,7 @@ struct emit_target {
 	 * NAME".
 	 */
 	void (*context)(const struct emit *emit);
-	/* After "proton.fin:" and its phis: up to "ret void"; `used` bytes are in the ring buffer. */
+	/* After "proton.fin:" and its phis, up to "ret void". The ring buffer has `used` bytes. */
 	void (*finish)(const struct emit *emit, const char *used);
 	/* declarations of the functions called by the above; NULL-terminated, or NULL */
 	const char *const *declarations;

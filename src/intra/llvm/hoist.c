@@ -52,7 +52,7 @@ struct hoisting {
 	uint32_t *groups;            /* first line of each group of adjacent markers of the block */
 	size_t group_count;
 	size_t group_capacity;
-	uint32_t *moves; /* by line: the one it moves before, plus 1 */
+	uint32_t *moves; /* by line: where it moves to, plus 1 */
 };
 
 /* ------------------------------------------------------------------ lines */

@@ -78,7 +78,7 @@ struct ir_function {
 	bool entry_has_label;
 	struct slice last_parameter; /* of the kernel: "%5" */
 	uint32_t parameter_count;
-	struct ir_signature signature; /* of a callee */
+	struct ir_signature signature; /* a callee's */
 	struct ir_block *blocks;       /* the first is the entry */
 	uint32_t block_count;
 	uint32_t *successors;
@@ -128,8 +128,8 @@ uint32_t trip_count(const struct ir_function *function, uint32_t header, uint32_
 /* False if types are named by number, which look like unnamed values. */
 bool ir_function_can_rename(const struct ir_function *function);
 /*
- * Writes the whole text with lines moved: `moves` has for each line the one it moves before plus 1,
- * or 0. Unnamed values of the function get names, because LLVM numbers them in text order;
+ * Writes the whole text with lines moved: `moves` has the destination of each line plus 1, or 0.
+ * Unnamed values of the function get names, because LLVM numbers them in text order;
  * ir_function_can_rename() must be true. *text_out is malloc'd, or NULL if nothing moves. E_NOMEM.
  */
 int ir_function_write_moved(const struct ir_function *function, const uint32_t *moves,

@@ -355,7 +355,6 @@ static void close_loop(struct walk *walk, uint32_t block)
 		walk->nodes[walk->open[--walk->open_count]].max = max;
 }
 
-/* Goes on with a block that is visited for the first time. */
 static void meet_block(struct walk *walk, uint32_t block, uint32_t depth)
 {
 	walk->nodes[block].number = walk->nodes[block].lowlink = ++walk->met;

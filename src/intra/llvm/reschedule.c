@@ -160,7 +160,6 @@ static bool add_result(struct motion *motion, struct slice line)
 	       !slice_take_value(&line, '%', &name) || add_name(motion, name);
 }
 
-/* What follows the result of a line that has one. */
 static struct slice operands_of(struct slice line)
 {
 	return slice_between(slice_find(line, " = "), slice_end(line));

@@ -27,7 +27,7 @@ struct node {
 	const struct ir_function *function;
 	const struct ir_block *block; /* NULL: the end */
 	const struct plan *plan;
-	struct node *nodes;   /* of the function */
+	struct node *nodes;   /* the function's */
 	struct scope_set may; /* open on entry */
 	struct scope_set must;
 	struct scope_set ending; /* on entry: may end later, before its next start */

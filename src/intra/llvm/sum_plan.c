@@ -149,9 +149,8 @@ static bool count_executions(struct sum_plan *sums, struct instrument_layout *la
 			continue;
 		if (counter == PLAN_NONE || sums->variables[counter].index != block)
 			counter = add_variable(sums, SUM_COUNTER, block);
-		if (counter != PLAN_NONE &&
-		    !layout_sum_count(layout, sums->sums[i], counter,
-				      function->markers[i].marker.is_end))
+		if (counter != PLAN_NONE && !layout_sum_count(layout, sums->sums[i], counter,
+							      function->markers[i].marker.is_end))
 			return false;
 	}
 	return true;

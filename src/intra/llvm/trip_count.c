@@ -46,7 +46,7 @@ static struct words split(struct slice line)
 	return words;
 }
 
-/* Reads "NAME = OPCODE ..." in blocks from the header to `last`. False if it is not `count` words. */
+/* Reads "NAME = OPCODE ..." in blocks from the header to `last`; false if it has other words. */
 static bool find_definition(const struct loop *loop, uint32_t last, struct slice name,
 			    const char *opcode, uint32_t count, struct words *out)
 {

@@ -48,7 +48,7 @@ struct site_scope {
 	 */
 	uint32_t costs[SITE_SLOTS];
 	enum site_drop dropped;
-	/* Of the choice with a budget: */
+	/* With a budget: */
 	uint32_t rank;    /* low numbers are preferred */
 	double price;     /* cycles in the kernel, among equal ranks */
 	double registers; /* 0: it contains only other operations */

@@ -1,15 +1,15 @@
 /*
  * Scopes where markers do not survive Triton's passes: they are removed before and restored after.
  *
- * Warp specialization gives each partition a copy of the loop with only its operations. A marker has
- * no operands and no users, so it is dropped, copied into all partitions, or left where no operation
- * of its scope is. The pipeliner may reject a marker.
+ * Warp specialization gives each partition a copy of the loop with only its operations. A marker
+ * has no operands and no users, so it is dropped, copied into all partitions, or left where no
+ * operation of its scope is. The pipeliner may reject a marker.
  *
- * To restore scopes, the provenance of each operation is read before: the scopes that it was in. The
- * location of an operation identifies the operation it was made from. Operations are visited block
- * by block. If an operation was in other scopes than the open ones, scopes are closed or opened
- * before it. An operation without a known location changes nothing: it is inside a scope if it is
- * between two operations of that scope.
+ * To restore scopes, the provenance of each operation is read before: the scopes that it was in.
+ * The location of an operation identifies the operation it was made from. Operations are visited
+ * block by block. If an operation was in other scopes than the open ones, scopes are closed or
+ * opened before it. An operation without a known location changes nothing: it is inside a scope if
+ * it is between two operations of that scope.
  */
 #include "intra/ttgir/ttgir.h"
 
@@ -24,8 +24,8 @@
 /* ------------------------------------------------------------------ removal */
 
 /*
- * True if the loop that begins at line `first` has a marker and will be pipelined, without the loops
- * inside it: Triton pipelines the loads of a loop that has dots, or if the kernel requests it.
+ * True if the loop that begins at line `first` has a marker, without the loops inside it, and will
+ * be pipelined: Triton pipelines the loads of a loop that has dots, or if the kernel requests it.
  */
 static bool is_marked_loop(const struct mlir_regions *lines, uint32_t first)
 {

@@ -315,7 +315,7 @@ static bool is_named(struct slice names, const char *name)
 	return false;
 }
 
-/* Excludes scopes, and limits the registers to a share of those of the chosen scopes. */
+/* Excludes scopes, and limits registers to a share of the sum for the chosen scopes. */
 static void limit_scopes(struct choosing *choosing, const struct ttgir_insertion *how)
 {
 	double registers = 0;
