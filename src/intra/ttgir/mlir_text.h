@@ -99,9 +99,6 @@ struct mlir_location {
 	uint32_t column;
 };
 
-/* Collects the aliases of the lines; a part of mlir_regions_read(). False if out of memory. */
-bool mlir_locations_read(struct mlir_regions *lines);
-
 /* Callers beyond these are left out. */
 #define MLIR_FRAMES_MAX 6u
 

@@ -37,6 +37,11 @@ struct atom_sizes {
 	int64_t of[ATOM_COUNT];
 };
 
+static inline struct affine affine_atom(uint32_t atom)
+{
+	return (struct affine){.count = 1, .atoms = {(uint8_t)atom}, .factors = {1}};
+}
+
 /* a += factor * b. False if it does not fit; then `a` is undefined. */
 bool affine_add(struct affine *a, const struct affine *b, int64_t factor);
 int64_t affine_factor(const struct affine *a, uint32_t atom);
