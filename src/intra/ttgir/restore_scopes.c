@@ -309,13 +309,7 @@ static void spread_broken(struct provenance *out)
 				out->sites[i].is_broken = true;
 }
 
-static int compare_origins(const void *a, const void *b)
-{
-	uint64_t left = ((const struct origin *)a)->key;
-	uint64_t right = ((const struct origin *)b)->key;
-
-	return ORDER_OF(left, right);
-}
+ARRAY_ORDER(compare_origins, struct origin, ORDER_OF(a->key, b->key))
 
 static void join_origins(struct provenance *out)
 {
@@ -563,17 +557,9 @@ static int visit_functions(struct relocation *re)
 
 /* ------------------------------------------------------------------ writing */
 
-static int compare_insertions(const void *a, const void *b)
-{
-	const struct insertion *left = a;
-	const struct insertion *right = b;
-
-	if (left->line != right->line)
-		return left->line < right->line ? -1 : 1;
-	if (left->is_after != right->is_after)
-		return left->is_after ? 1 : -1;
-	return left->sequence < right->sequence ? -1 : 1;
-}
+ARRAY_ORDER(compare_insertions, struct insertion,
+	    ORDER_OF(a->line, b->line) ?: ORDER_OF(a->is_after, b->is_after)
+					       ?: ORDER_OF(a->sequence, b->sequence))
 
 /* Writes the insertions before or after the line, from *next on. */
 static void write_insertions(const struct relocation *re, struct mlir_writer *writer, uint32_t line,
