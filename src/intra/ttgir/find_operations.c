@@ -8,15 +8,8 @@
 
 /* ------------------------------------------------------------------ walking */
 
-enum region_kind {
-	REGION_OTHER,
-	REGION_PLAIN,
-	REGION_LOOP,
-	REGION_PARTITION
-};
-
 struct region {
-	enum region_kind kind;
+	bool is_partition;
 	bool is_open;   /* scopes can be inserted inside */
 	uint32_t site;  /* that ends with this region, or SITE_NONE */
 	uint32_t depth; /* loops around it, including itself */
@@ -42,7 +35,7 @@ struct walk {
 	bool is_specializing; /* after "ttg.warp_specialize", before its partitions */
 };
 
-static const struct region outside = {.kind = REGION_OTHER, .site = SITE_NONE};
+static const struct region outside = {.site = SITE_NONE};
 
 static const struct region *current(const struct walk *walk)
 {
@@ -159,7 +152,7 @@ static void open_partition(struct walk *walk, const struct mlir_line *line, stru
 	struct site *site = NULL;
 
 	walk->found->warp_count += mlir_number_after(text, " num_warps(");
-	region.kind = REGION_PARTITION;
+	region.is_partition = true;
 	region.site = SITE_NONE;
 	region.slot = is_default ? 1 : 2 + part;
 	if (region.slot >= SITE_SLOTS)
@@ -200,10 +193,9 @@ static void open_line(struct walk *walk, const struct mlir_line *line, struct sl
 		open_partition(walk, line, text);
 		return;
 	}
-	region.kind = REGION_PLAIN;
+	region.is_partition = false;
 	region.site = SITE_NONE;
 	if (mlir_is_loop(line)) {
-		region.kind = REGION_LOOP;
 		region.depth++;
 		if (region.is_open && (walk->autos & INSTRUMENT_AUTO_LOOPS)) {
 			struct site *site = add_site(walk, slice_of("loop"), line->indent);
@@ -218,7 +210,6 @@ static void open_line(struct walk *walk, const struct mlir_line *line, struct sl
 	} else if (!slice_is(line->op, "scf.if")) {
 		/* A region that defines a reduction or a scan, and is not code at this place. */
 		region.site = site_index(walk, add_operation(walk, line));
-		region.kind = REGION_OTHER;
 		region.is_open = false;
 	}
 	open_region(walk, region);
@@ -235,14 +226,14 @@ static void close_line(struct walk *walk, const struct mlir_line *line, struct s
 		open_region(walk, closed);
 		return;
 	}
-	if (closed.kind != REGION_PARTITION && closed.site != SITE_NONE) {
+	if (!closed.is_partition && closed.site != SITE_NONE) {
 		struct site *site = &walk->found->sites[closed.site];
 
 		site->end_line = walk->line;
 		set_location(walk, site, line->location);
 	}
 	/* The operation's type follows the last partition. */
-	walk->is_specializing = closed.kind == REGION_PARTITION && slice_find(text, " : ") == NULL;
+	walk->is_specializing = closed.is_partition && slice_find(text, " : ") == NULL;
 }
 
 /*
@@ -276,7 +267,7 @@ static void read_math(struct walk *walk, const struct mlir_line *line)
 static void read_operation(struct walk *walk, const struct mlir_line *line)
 {
 	const struct region *region = current(walk);
-	struct site *around = region->kind == REGION_PARTITION && region->site != SITE_NONE
+	struct site *around = region->is_partition && region->site != SITE_NONE
 				      ? &walk->found->sites[region->site]
 				      : NULL;
 	struct site *site;
@@ -286,16 +277,14 @@ static void read_operation(struct walk *walk, const struct mlir_line *line)
 		read_math(walk, line);
 	if (operations_is_unknown(line->op) && !walk->found->unknown_count++)
 		walk->found->first_unknown = line->op;
-	if (around &&
-	    (slice_is(line->op, "ttg.warp_yield") || slice_is(line->op, "ttg.warp_return"))) {
+	if (around)
+		set_location_of_partition(walk, around, line->location);
+	if (around && slice_is_any(line->op, "ttg.warp_yield ttg.warp_return")) {
 		/* An empty partition gets no scope. */
 		if (around->start_line + 1 < walk->line)
 			around->end_line = walk->line;
-		set_location_of_partition(walk, around, line->location);
 		return;
 	}
-	if (around)
-		set_location_of_partition(walk, around, line->location);
 	site = add_operation(walk, line);
 	if (site) {
 		site->end_line = walk->line;
