@@ -93,8 +93,6 @@ bool operations_is_unknown(struct slice op);
 bool operations_is_work(const struct mlir_line *line);
 /* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
 uint32_t operations_kinds_of_scope(struct slice word);
-/* See site_scope.is_detail. */
-bool operations_is_detail(struct slice word);
 /* Predicted costs in percent of the kernel's time. */
 struct scope_budget {
 	double all; /* with all scopes */

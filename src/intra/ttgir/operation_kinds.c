@@ -102,14 +102,6 @@ uint32_t operations_kind(struct slice op)
 	return operations_lookup(op, &word);
 }
 
-bool operations_is_detail(struct slice word)
-{
-	uint32_t kinds = operations_kinds_of_scope(word);
-
-	return kinds && !(kinds & (INSTRUMENT_AUTO_LOADS | INSTRUMENT_AUTO_DOTS |
-				   INSTRUMENT_AUTO_STORES | INSTRUMENT_AUTO_WAITS));
-}
-
 uint32_t operations_kinds_of_scope(struct slice word)
 {
 	uint32_t kinds = 0;
