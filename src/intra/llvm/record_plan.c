@@ -93,27 +93,23 @@ static int pair_block(const struct ir_function *function, struct instrument_layo
 }
 
 static int place_records(const struct ir_function *function, struct instrument_layout *layout,
-			 struct plan *plan, uint32_t b, struct proton_error *err)
+			 struct plan *plan, struct proton_error *err)
 {
-	uint32_t first = function->blocks[b].first_marker;
-	uint32_t end = first + function->blocks[b].marker_count;
-	uint32_t slots = 0;
-
-	for (uint32_t i = first; i < end; i++) {
+	for (uint32_t i = 0; i < function->marker_count; i++) {
 		struct plan_site *site = &plan->sites[i];
+		struct plan_block *block = &plan->blocks[site->block];
 
 		if (!site->stores)
 			continue;
-		site->slot = slots++;
+		site->slot = block->slot_count++;
 		site->code = layout_code(layout, site->scope,
 					 kind_of(&function->markers[i].marker, site));
 		if (!site->code)
 			return too_many(err);
+		plan->record_count++;
+		if (block->slot_count > plan->group_max)
+			plan->group_max = block->slot_count;
 	}
-	plan->blocks[b].slot_count = slots;
-	plan->record_count += slots;
-	if (slots > plan->group_max)
-		plan->group_max = slots;
 	return PROTON_OK;
 }
 
@@ -131,9 +127,7 @@ static int plan_sites(const struct ir_function *function, struct instrument_layo
 			head = function->blocks[b].first_marker;
 		status = pair_block(function, layout, plan, b, head, last, err);
 	}
-	for (uint32_t b = 0; b < function->block_count && status == PROTON_OK; b++)
-		status = place_records(function, layout, plan, b, err);
-	return status;
+	return status == PROTON_OK ? place_records(function, layout, plan, err) : status;
 }
 
 /* ------------------------------------------------------------------ blocks */
