@@ -6,11 +6,15 @@ bool slice_is(struct slice slice, const char *text)
 	return slices_equal(slice, slice_of(text));
 }
 
-bool slice_is_any(struct slice slice, const char *const *texts, size_t count)
+bool slice_is_any(struct slice slice, const char *words)
 {
-	for (size_t i = 0; i < count; i++)
-		if (slice_is(slice, texts[i]))
+	while (*words) {
+		size_t length = strcspn(words, " ");
+
+		if (slices_equal(slice, (struct slice){words, length}))
 			return true;
+		words += length + (words[length] != '\0');
+	}
 	return false;
 }
 
@@ -119,6 +123,22 @@ struct slice slice_take_name(struct slice *slice)
 		name.length++;
 	slice_skip(slice, name.length);
 	return name;
+}
+
+bool slice_take_value(struct slice *slice, char sign, struct slice *value)
+{
+	bool is_quoted = false;
+
+	for (; slice->length; slice_skip(slice, 1)) {
+		is_quoted ^= *slice->at == '"';
+		if (*slice->at != sign || is_quoted)
+			continue;
+		value->at = slice->at;
+		slice_skip(slice, 1);
+		value->length = 1 + slice_take_name(slice).length;
+		return true;
+	}
+	return false;
 }
 
 static int hex_digit(char c)

@@ -35,7 +35,8 @@ static inline void slice_skip(struct slice *slice, size_t length)
 }
 
 bool slice_is(struct slice slice, const char *text);
-bool slice_is_any(struct slice slice, const char *const *texts, size_t count);
+/* True for one of the `words`, which have a blank between them. */
+bool slice_is_any(struct slice slice, const char *words);
 bool slices_equal(struct slice a, struct slice b);
 /* Without the blanks at both ends. */
 struct slice slice_trim(struct slice slice);
@@ -55,6 +56,11 @@ bool slice_take_number(struct slice *slice, uint32_t max, uint32_t *out);
 bool slice_is_name_char(char c);
 /* Removes a name; empty if there is none. */
 struct slice slice_take_name(struct slice *slice);
+/*
+ * Removes everything up to the next `sign` outside of quotes, and that with the name after it, such
+ * as "%name". False if there is none.
+ */
+bool slice_take_value(struct slice *slice, char sign, struct slice *value);
 /* The byte that the two hexadecimal digits from `at` on mean, or -1. */
 int slice_hex_byte(struct slice slice, size_t at);
 /* True if `word` is the first thing after the slice's leading blanks. */

@@ -29,7 +29,7 @@ static const char usage[] =
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
 
 /* Modules of the package. */
-static const char *const tools[] = {"attach", "bench", "doctor", "mcp"};
+static const char tools[] = "attach bench doctor mcp";
 
 static const char examples[] = "\n"
 			       "Examples:\n"
@@ -192,7 +192,7 @@ static enum options_result take_target(int argc, char **argv, bool is_separated,
 		options->kind = TARGET_PROGRAM;
 	else if (strcmp(options->target, "pytest") == 0)
 		options->kind = TARGET_MODULE;
-	else if (slice_is_any(slice_of(options->target), tools, ARRAY_LENGTH(tools)))
+	else if (slice_is_any(slice_of(options->target), tools))
 		options->kind = TARGET_TOOL;
 	options->arguments = argv + optind + 1;
 	return OPTIONS_RUN;

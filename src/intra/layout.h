@@ -84,7 +84,7 @@ static inline bool scope_set_has(const struct scope_set *set, uint32_t scope)
 	return set->bits[scope / 64] >> scope % 64 & 1;
 }
 
-/* Nesting of a scope as known when the kernel is compiled (static_nesting.h). */
+/* Nesting of a scope as known when the kernel is compiled (static_nesting.c). */
 struct instrument_nesting {
 	struct scope_set around; /* scopes that may be open at its start or end */
 	/* innermost scope that is open at every start of this one, or INSTRUMENT_NO_SCOPE */

@@ -21,13 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "intra/llvm/hoist.h"
-#include "intra/llvm/ir_module.h"
 #include "intra/llvm/llvm_pass.h"
 #include "intra/llvm/record_plan.h"
-#include "intra/llvm/reschedule.h"
 #include "intra/llvm/sum_plan.h"
-#include "intra/ttgir/provenance.h"
+#include "intra/ttgir/find_operations.h"
 #include "intra/ttgir/ttgir.h"
 #include "intra/work/work.h"
 
@@ -395,7 +392,7 @@ static int run_work(const char *text, size_t length, struct proton_error *err)
 		struct slice shown = {text, strcspn(text, "\n")};
 
 		mlir_line_read(shown, &line);
-		printf("%-5s", provenance_is_work(&line) ? "work" : "");
+		printf("%-5s", operations_is_work(&line) ? "work" : "");
 		fwrite(shown.at, 1, shown.length, stdout);
 		putchar('\n');
 	}

@@ -94,7 +94,7 @@ static void nest_executions(struct decode_execution *all, uint32_t first, uint32
 
 /*
  * Scopes without a recorded end: the kernel exited them on another path, or the record is corrupt.
- * The compiler knows which scopes run only inside them (static_nesting.h); while one of those runs,
+ * The compiler knows which scopes run only inside them (static_nesting.c); while one of those runs,
  * they are open. They last from their start, or from the oldest remaining record, at least until
  * the end of the last such execution.
  */

@@ -7,9 +7,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "intra/llvm/emit_template.h"
-#include "intra/llvm/ir_signature.h"
-#include "intra/llvm/noinline_callees.h"
 
 static void write_unchanged(const struct emit *emit, struct slice line)
 {
@@ -17,26 +14,68 @@ static void write_unchanged(const struct emit *emit, struct slice line)
 	out_byte(emit->out, '\n');
 }
 
+/* ------------------------------------------------------------------ templates */
+
+static const struct emit_value *find_value(struct slice name, const struct emit_value *values,
+					   size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (slice_is(name, values[i].name))
+			return &values[i];
+	return NULL;
+}
+
+/* The name of the placeholder at `at`, which is a "<"; empty if it is not a placeholder. */
+static struct slice name_at(const char *at)
+{
+	struct slice name = {at + 1, 0};
+
+	while (name.at[name.length] >= 'a' && name.at[name.length] <= 'z')
+		name.length++;
+	if (name.at[name.length] != '>')
+		name.length = 0;
+	return name;
+}
+
+void emit_template(struct out *out, const char *text, const struct emit_value *values, size_t count)
+{
+	const char *at;
+
+	for (; (at = strchr(text, '<')) != NULL; text = at) {
+		struct slice name = name_at(at);
+		const struct emit_value *value = find_value(name, values, count);
+
+		out_bytes(out, text, (size_t)(at - text));
+		if (!value) {
+			out_byte(out, *at++);
+			continue;
+		}
+		if (value->text.at)
+			out_bytes(out, value->text.at, value->text.length);
+		else
+			out_printf(out, "%" PRId64, value->number);
+		at = name.at + name.length + 1;
+	}
+	out_text(out, text);
+}
+
 /* ------------------------------------------------------------------ bytes used */
 
-static void write_used(struct plan_value value, char *text)
+static struct emit_operand operand(struct plan_value value)
 {
+	struct emit_operand made;
+
 	if (value.origin == VALUE_PHI || value.origin == VALUE_CODE)
-		snprintf(text, EMIT_OPERAND_BYTES, "%%proton.%c.%u",
+		snprintf(made.text, sizeof(made.text), "%%proton.%c.%u",
 			 value.origin == VALUE_PHI ? 'i' : 'n', value.number);
 	else
-		snprintf(text, EMIT_OPERAND_BYTES, "%u", value.number);
+		snprintf(made.text, sizeof(made.text), "%u", value.number);
+	return made;
 }
 
-/* Writes the operand for the bytes used on entry to `block`. */
-static void used_before(const struct emit *emit, uint32_t block, char *text)
+static struct emit_operand used_after(const struct emit *emit, uint32_t block)
 {
-	write_used(emit->plan->used[block], text);
-}
-
-static void used_after(const struct emit *emit, uint32_t variable, uint32_t block, char *text)
-{
-	write_used(plan_used_after(emit->plan, block), text);
+	return operand(plan_used_after(emit->plan, block));
 }
 
 static bool varies(const struct emit *emit, uint32_t block)
@@ -46,14 +85,179 @@ static bool varies(const struct emit *emit, uint32_t block)
 	return origin == VALUE_PHI || origin == VALUE_CODE;
 }
 
-/* Writes the phis of a block. */
-static void write_phis(const struct emit *emit, struct out *out, uint32_t block)
+/* ------------------------------------------------------------------ sums */
+
+static struct emit_operand sum_operand(const struct emit *emit, uint32_t variable,
+				       struct plan_value value)
 {
-	if (emit->sums) {
-		emit_sum_phis(emit, out, block);
-	} else if (plan_is_phi(emit->plan, emit->plan->used[block], block)) {
-		out_printf(out, "  %%proton.i.%u", block);
-		emit_phi(emit, out, block, 0, used_after);
+	static const char *const names[] = {
+		[SUM_CYCLES] = "c", [SUM_COUNTER] = "n", [SUM_OPEN] = "o", [SUM_INSIDE] = "q",
+		[SUM_BEGIN] = "b",  [SUM_MIN] = "min",   [SUM_MAX] = "max"};
+	struct emit_operand made;
+
+	if (value.origin == VALUE_PHI)
+		snprintf(made.text, sizeof(made.text), "%%proton.s.%u.%u", variable, value.number);
+	else if (value.origin == VALUE_CODE)
+		snprintf(made.text, sizeof(made.text), "%%proton.%s.%u",
+			 names[emit->sums->variables[variable].kind], value.number);
+	else
+		snprintf(made.text, sizeof(made.text), "%" PRId32,
+			 value.origin == VALUE_CONSTANT ? (int32_t)value.number : 0);
+	return made;
+}
+
+/* The value of the variable before a marker of a block. */
+static struct emit_operand operand_before(const struct emit *emit, uint32_t variable,
+					  uint32_t block, uint32_t marker)
+{
+	return sum_operand(emit, variable, sum_plan_value(emit->sums, variable, block, marker));
+}
+
+/* The variable with the clock at the start of the sum, or PLAN_NONE. */
+static uint32_t begin_of(const struct sum_plan *sums, uint32_t sum)
+{
+	for (uint32_t v = 0; v < sums->variable_count; v++)
+		if (sums->variables[v].kind == SUM_BEGIN && sums->variables[v].index == sum)
+			return v;
+	return PLAN_NONE;
+}
+
+/* Defines "%proton.d.MARKER", the duration of the execution that ends. False if it is unknown. */
+static bool find_duration(const struct emit *emit, uint32_t sum, uint32_t block, uint32_t marker)
+{
+	const struct plan_site *site = &emit->plan->sites[marker];
+	const struct ir_marker *markers = emit->function->markers;
+	uint32_t begin = begin_of(emit->sums, sum);
+	struct emit_operand start;
+	struct slice from;
+
+	if (site->start != PLAN_NONE) {
+		from = markers[emit->plan->sites[site->start].clock].result;
+	} else if (begin != PLAN_NONE && markers[marker].marker.is_end) {
+		start = operand_before(emit, begin, block, marker);
+		from = slice_of(start.text);
+	} else {
+		return false;
+	}
+	EMIT(emit->out, "  %proton.d.<marker> = sub i32 <end>, <start>\n",
+	     EMIT_NUMBER("marker", marker), EMIT_SLICE("end", markers[site->clock].result),
+	     EMIT_SLICE("start", from));
+	return true;
+}
+
+/* Adds the duration, or the clock at one of its ends. */
+static void add_cycles(const struct emit *emit, uint32_t sum, uint32_t block, uint32_t marker,
+		       const char *before)
+{
+	const struct plan_site *site = &emit->plan->sites[marker];
+	const struct ir_marker *markers = emit->function->markers;
+
+	if (find_duration(emit, sum, block, marker)) {
+		EMIT(emit->out, "  %proton.c.<marker> = add i32 <before>, %proton.d.<marker>\n",
+		     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before));
+		return;
+	}
+	EMIT(emit->out, "  %proton.c.<marker> = <change> i32 <before>, <clock>\n",
+	     EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before),
+	     EMIT_TEXT("change", markers[marker].marker.is_end ? "add" : "sub"),
+	     EMIT_SLICE("clock", markers[site->clock].result));
+}
+
+static void keep_start(const struct emit *emit, uint32_t marker)
+{
+	uint32_t clock = emit->plan->sites[marker].clock;
+
+	EMIT(emit->out, "  %proton.b.<marker> = add i32 <clock>, 0\n",
+	     EMIT_NUMBER("marker", marker),
+	     EMIT_SLICE("clock", emit->function->markers[clock].result));
+}
+
+static void change_variable(const struct emit *emit, uint32_t variable, uint32_t block,
+			    uint32_t marker)
+{
+	const struct sum_variable *v = &emit->sums->variables[variable];
+	struct plan_value value = sum_plan_value(emit->sums, variable, block, marker);
+	struct emit_operand before = sum_operand(emit, variable, value);
+	struct emit_operand open;
+	bool is_end = emit->function->markers[marker].marker.is_end;
+	const char *text = NULL;
+
+	if (v->kind == SUM_CYCLES)
+		add_cycles(emit, v->index, block, marker, before.text);
+	else if (v->kind == SUM_BEGIN && !is_end)
+		keep_start(emit, marker);
+	else if (v->kind == SUM_MIN || v->kind == SUM_MAX)
+		text = "  %proton.<name>.<marker> = call i32 @llvm.u<name>.i32(i32 <before>, "
+		       "i32 %proton.d.<marker>)\n";
+	else if (v->kind == SUM_COUNTER && value.origin != VALUE_CONSTANT)
+		text = "  %proton.n.<marker> = add i32 <before>, 1\n";
+	else if (v->kind == SUM_OPEN && value.origin != VALUE_CONSTANT)
+		text = "  %proton.o.<marker> = add i32 <before>, <change>\n";
+	else if (v->kind == SUM_INSIDE)
+		text = "  %proton.y.<marker> = icmp ne i32 <open>, 0\n"
+		       "  %proton.z.<marker> = zext i1 %proton.y.<marker> to i32\n"
+		       "  %proton.q.<marker> = add i32 <before>, %proton.z.<marker>\n";
+	if (!text)
+		return;
+	open = v->kind == SUM_INSIDE ? operand_before(emit, v->open, block, marker) : before;
+	EMIT(emit->out, text, EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before.text),
+	     EMIT_TEXT("name", v->kind == SUM_MIN ? "min" : "max"),
+	     EMIT_NUMBER("change", is_end ? -1 : 1), EMIT_TEXT("open", open.text));
+}
+
+/* After a marker's clock read: adds to its sum, and counts. */
+static void write_sum(const struct emit *emit, uint32_t block, uint32_t marker)
+{
+	if (sum_plan_entry(emit->sums, 0, block).origin == VALUE_UNREACHED)
+		return;
+	for (uint32_t v = 0; v < emit->sums->variable_count; v++)
+		if (sum_plan_changes(emit->sums, v, marker))
+			change_variable(emit, v, block, marker);
+}
+
+struct emit_operand emit_sum_word(const struct emit *emit, uint32_t word)
+{
+	struct plan_value value = {VALUE_CONSTANT, 0};
+
+	if (word < emit->sums->variable_count)
+		value = sum_plan_entry(emit->sums, word, emit->function->block_count);
+	return sum_operand(emit, word, value);
+}
+
+/* ------------------------------------------------------------------ phis */
+
+/* Writes a phi, after its name: a variable of the sums, or the bytes used. */
+static void write_phi(const struct emit *emit, uint32_t block, uint32_t variable)
+{
+	const struct plan_block *b = &emit->plan->blocks[block];
+
+	out_text(emit->out, " = phi i32 ");
+	for (uint32_t i = 0; i < b->predecessor_count; i++) {
+		uint32_t from = emit->plan->predecessors[b->first_predecessor + i];
+		const struct ir_block *end = &emit->function->blocks[from];
+
+		out_printf(emit->out, "%s[ %s, ", i ? ", " : "",
+			   emit->sums ? operand_before(emit, variable, from,
+						       end->first_marker + end->marker_count)
+						.text
+				      : used_after(emit, from).text);
+		ir_function_write_label(emit->function, emit->out, from);
+		out_text(emit->out, " ]");
+	}
+	out_byte(emit->out, '\n');
+}
+
+static void write_phis(const struct emit *emit, uint32_t block)
+{
+	for (uint32_t v = 0; emit->sums && v < emit->sums->variable_count; v++) {
+		if (!plan_is_phi(emit->plan, sum_plan_entry(emit->sums, v, block), block))
+			continue;
+		out_printf(emit->out, "  %%proton.s.%u.%u", v, block);
+		write_phi(emit, block, v);
+	}
+	if (!emit->sums && plan_is_phi(emit->plan, emit->plan->used[block], block)) {
+		out_printf(emit->out, "  %%proton.i.%u", block);
+		write_phi(emit, block, 0);
 	}
 }
 
@@ -65,7 +269,6 @@ static void write_phis(const struct emit *emit, struct out *out, uint32_t block)
  */
 static void define_line(const struct emit *emit)
 {
-	static const char *const kept[] = {"noundef", "inreg", "nofree"};
 	struct slice line = emit->function->lines[emit->function->define_line];
 	const char *name = emit->function->last_parameter.at;
 	const char *at = slice_find_last(slice_between(line.at, name), "ptr addrspace(1) ");
@@ -75,7 +278,7 @@ static void define_line(const struct emit *emit)
 	while (attributes.length) {
 		struct slice word = slice_take_until(&attributes, ' ');
 
-		if (!slice_is_any(word, kept, ARRAY_LENGTH(kept)))
+		if (!slice_is_any(word, "noundef inreg nofree"))
 			continue;
 		out_bytes(emit->out, word.at, word.length);
 		out_byte(emit->out, ' ');
@@ -144,13 +347,12 @@ static void write_record(const struct emit *emit, uint32_t block, uint32_t marke
  */
 static void open_group(const struct emit *emit, uint32_t block)
 {
-	char used[EMIT_OPERAND_BYTES];
+	struct emit_operand used = operand(emit->plan->used[block]);
 
 	if (!varies(emit, block))
 		return;
-	used_before(emit, block, used);
-	emit->target->group(emit, block, used);
-	out_printf(emit->out, "  %%proton.n.%u = add i32 %s, %u\n", block, used,
+	emit->target->group(emit, block, used.text);
+	out_printf(emit->out, "  %%proton.n.%u = add i32 %s, %u\n", block, used.text,
 		   emit->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES);
 }
 
@@ -167,7 +369,7 @@ static void write_marker(const struct emit *emit, uint32_t block, uint32_t marke
 		out_printf(emit->out, "  %.*s = add i32 %.*s, 0\n", (int)this->result.length,
 			   this->result.at, (int)clock.length, clock.at);
 	if (emit->sums)
-		emit_sum_marker(emit, block, marker);
+		write_sum(emit, block, marker);
 	if (emit->sums || !site->stores)
 		return;
 	if (site->slot == 0)
@@ -203,22 +405,6 @@ static void write_signature(const struct emit *emit, const struct ir_signature *
 	out_byte(out, ')');
 }
 
-/* Parses a line that callees_find() has parsed before. */
-static struct ir_signature signature_of(struct slice line, struct slice name)
-{
-	struct ir_signature signature = {0};
-	const char *end = line.at + line.length;
-	const char *at = line.at;
-
-	while ((at = memchr(at, '@', (size_t)(end - at))) != NULL) {
-		if (slices_equal(ir_name_at(at + 1, end), name) &&
-		    ir_signature_read(line, at, &signature))
-			break;
-		at++;
-	}
-	return signature;
-}
-
 /*
  * Copies only the debug location of a call. Without it LLVM would drop all debug info of the
  * kernel. Other metadata may describe the old result type.
@@ -231,40 +417,35 @@ static void write_location(struct out *out, struct slice after)
 		out_printf(out, ", !dbg !%u", number);
 }
 
-static void write_call(const struct emit *emit, uint32_t block, struct slice line)
+static void write_call(const struct emit *emit, uint32_t block)
 {
-	const struct callees *callees = emit->function->callees;
-	uint32_t callee = emit->function->blocks[block].callee;
-	struct ir_signature call = signature_of(line, callees->functions[callee].name);
+	const struct ir_signature *call = &emit->function->blocks[block].call->signature;
 	struct out *out = emit->out;
-	char used[EMIT_OPERAND_BYTES];
 
-	used_after(emit, 0, block, used);
-	out_printf(out, "  %%proton.%s.%u = ", slice_is(call.type, "void") ? "given" : "call",
+	out_printf(out, "  %%proton.%s.%u = ", slice_is(call->type, "void") ? "given" : "call",
 		   block + 1);
-	write_signature(emit, &call, used);
-	write_location(out, call.after);
+	write_signature(emit, call, used_after(emit, block).text);
+	write_location(out, call->after);
 	out_byte(out, '\n');
-	if (!slice_is(call.type, "void"))
+	if (!slice_is(call->type, "void"))
 		EMIT(out,
 		     "  <result> = extractvalue { <type>, i32 } %proton.call.<block>, 0\n"
 		     "  %proton.given.<block> = extractvalue { <type>, i32 } "
 		     "%proton.call.<block>, 1\n",
-		     EMIT_SLICE("result", call.result), EMIT_SLICE("type", call.type),
+		     EMIT_SLICE("result", call->result), EMIT_SLICE("type", call->type),
 		     EMIT_NUMBER("block", block + 1));
 	emit->target->given(emit, block + 1);
 }
 
 static void write_return(const struct emit *emit, uint32_t block, struct slice line)
 {
-	struct slice type = emit->function->return_type;
+	struct slice type = emit->function->signature.type;
 	const char *end = line.at + line.length;
 	const char *value = slice_find(line, "ret ") + 4;
 	const char *metadata = slice_find(line, ", !");
 	struct out *out = emit->out;
-	char used[EMIT_OPERAND_BYTES];
+	struct emit_operand used = used_after(emit, block);
 
-	used_after(emit, 0, block, used);
 	if (!metadata)
 		metadata = end;
 	EMIT(out,
@@ -275,7 +456,7 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 		       "%proton.value.<block>, "
 		       "i32 <used>, 1\n"
 		       "  ret { <type>, i32 } %proton.both.<block>",
-	     EMIT_TEXT("used", used), EMIT_NUMBER("block", block), EMIT_SLICE("type", type),
+	     EMIT_TEXT("used", used.text), EMIT_NUMBER("block", block), EMIT_SLICE("type", type),
 	     EMIT_SLICE("value", ((struct slice){value, (size_t)(metadata - value)})));
 	out_bytes(out, metadata, (size_t)(end - metadata));
 	out_byte(out, '\n');
@@ -283,12 +464,8 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 
 static void write_callee_define(const struct emit *emit)
 {
-	struct slice line = emit->function->lines[emit->function->define_line];
-	struct ir_signature signature = signature_of(line, emit->function->name);
-
-	write_signature(emit, &signature, "%proton.given.0");
-	out_bytes(emit->out, signature.after.at, signature.after.length);
-	out_byte(emit->out, '\n');
+	write_signature(emit, &emit->function->signature, "%proton.given.0");
+	write_unchanged(emit, emit->function->signature.after);
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -302,14 +479,13 @@ static void write_entry(const struct emit *emit)
 		emit->target->entry(emit);
 }
 
-/* A line that is not a marker. */
 static void write_line(const struct emit *emit, uint32_t index, uint32_t line)
 {
 	const struct ir_block *block = &emit->function->blocks[index];
 	struct slice text = emit->function->lines[line];
 
-	if (block->callee != IR_NAME_NONE && line + 1 == block->end_line)
-		write_call(emit, index, text);
+	if (block->call && line + 1 == block->end_line)
+		write_call(emit, index);
 	else if (!block->is_return || !slice_starts(text, "ret "))
 		write_unchanged(emit, text);
 	else if (emit->function->is_callee)
@@ -324,7 +500,7 @@ static void write_block(const struct emit *emit, uint32_t index)
 	uint32_t marker = block->first_marker;
 	uint32_t line = block->first_line;
 
-	write_phis(emit, emit->out, index);
+	write_phis(emit, index);
 	/* Phis stay first. */
 	while (line < block->end_line && slice_find(emit->function->lines[line], " = phi "))
 		write_unchanged(emit, emit->function->lines[line++]);
@@ -342,23 +518,20 @@ static void write_block(const struct emit *emit, uint32_t index)
 static void write_end(const struct emit *emit)
 {
 	uint32_t end = emit->function->block_count;
-	char used[EMIT_OPERAND_BYTES];
-	struct out phi;
-	size_t length;
-	char *text = NULL;
+	struct plan_value used = emit->plan->used[end];
 
-	out_init(&phi, -1);
-	write_phis(emit, &phi, end);
-	if (phi.length)
-		text = out_take(&phi, &length);
-	out_fini(&phi);
 	if (emit->sums)
-		snprintf(used, sizeof(used), "%u", sum_plan_bytes(emit->sums));
-	else
-		used_before(emit, end, used);
-	emit->target->finish(emit, used, text ? text : "");
-	free(text);
+		used = (struct plan_value){VALUE_CONSTANT, sum_plan_bytes(emit->sums)};
+	out_text(emit->out, "\nproton.fin:\n");
+	write_phis(emit, end);
+	emit->target->finish(emit, operand(used).text);
 }
+
+static const char *const sum_declarations[] = {
+	"declare i32 @llvm.umin.i32(i32, i32)",
+	"declare i32 @llvm.umax.i32(i32, i32)",
+	NULL,
+};
 
 static bool is_declared(const struct emit *emit, const char *name)
 {
@@ -373,7 +546,7 @@ static bool is_declared(const struct emit *emit, const char *name)
 
 static void write_declarations(const struct emit *emit, const char *const *lines)
 {
-	for (; *lines; lines++) {
+	for (; lines && *lines; lines++) {
 		const char *name = strchr(*lines, '@');
 		char call[128];
 
@@ -460,6 +633,6 @@ void emit_text(const struct emit *emit)
 	write_outside(emit, &line, line + 1);
 	write_declarations(emit, emit->target->declarations);
 	if (emit->sums && emit->sums->has_extremes)
-		write_declarations(emit, emit_sum_declarations);
+		write_declarations(emit, sum_declarations);
 	write_callees(emit, &next_callee, &line, function->line_count);
 }

@@ -2,8 +2,47 @@
 #ifndef INTRA_LLVM_EMIT_H
 #define INTRA_LLVM_EMIT_H
 
+#include "base/array.h"
+#include "base/buf.h"
 #include "intra/llvm/llvm_pass.h"
 #include "intra/llvm/record_plan.h"
+
+/* ------------------------------------------------------------------ templates */
+
+/*
+ * Templates are text with named placeholders such as `<ring>`. A placeholder consists of lower-case
+ * letters, so vector types (`<2 x i32>`) are not placeholders.
+ */
+struct emit_value {
+	const char *name; /* of the placeholder */
+	struct slice text;
+	int64_t number; /* if there is no text */
+};
+
+#define EMIT_TEXT(name, value)                                                                     \
+	{                                                                                          \
+		(name), {(value), strlen(value)}, 0                                                \
+	}
+#define EMIT_SLICE(name, value)                                                                    \
+	{                                                                                          \
+		(name), (value), 0                                                                 \
+	}
+#define EMIT_NUMBER(name, value)                                                                   \
+	{                                                                                          \
+		(name), {NULL, 0}, (int64_t)(value)                                                \
+	}
+
+/* Writes `text` with the values in place of the placeholders. Others are written unchanged. */
+void emit_template(struct out *out, const char *text, const struct emit_value *values,
+		   size_t count);
+
+/* EMIT(out, "text", EMIT_TEXT("name", value), ...) */
+#define EMIT(out, text, ...)                                                                       \
+	emit_template(out, text, (const struct emit_value[]){__VA_ARGS__},                         \
+		      sizeof((const struct emit_value[]){__VA_ARGS__}) /                           \
+			      sizeof(struct emit_value))
+
+/* ------------------------------------------------------------------ the emitter */
 
 struct emit_target;
 
@@ -47,12 +86,9 @@ struct emit_target {
 	 * NAME".
 	 */
 	void (*context)(const struct emit *emit);
-	/*
-	 * After the last block: from "proton.fin:" to "ret void", with `used` bytes in the ring
-	 * buffer.
-	 */
-	void (*finish)(const struct emit *emit, const char *used, const char *phi);
-	/* declarations of the functions called by the above; NULL-terminated */
+	/* After "proton.fin:" and its phis, up to "ret void". The ring buffer has `used` bytes. */
+	void (*finish)(const struct emit *emit, const char *used);
+	/* declarations of the functions called by the above; NULL-terminated, or NULL */
 	const char *const *declarations;
 };
 
@@ -92,27 +128,16 @@ static inline uint32_t emit_shared_bytes(const struct emit *emit)
 	return emit_header_bytes(emit) + emit_ring_bytes(emit);
 }
 
-/* emit_sums.c: */
-/* The text of an SSA value. */
-#define EMIT_OPERAND_BYTES 40
+/* The text of an SSA value, or a number. */
+struct emit_operand {
+	char text[40];
+};
 
-/*
- * After the name of a phi of `block`: writes its operands, of which `operand` gives the value of
- * `variable` at the end of a predecessor.
- */
-void emit_phi(const struct emit *emit, struct out *out, uint32_t block, uint32_t variable,
-	      void (*operand)(const struct emit *emit, uint32_t variable, uint32_t from,
-			      char *text));
-/* Writes the phis of sums and counters in a block. */
-void emit_sum_phis(const struct emit *emit, struct out *out, uint32_t block);
-/* After a marker's clock read: adds to its sum, and counts. */
-void emit_sum_marker(const struct emit *emit, uint32_t block, uint32_t marker);
-/* declarations of the functions called by the above; NULL-terminated */
-extern const char *const emit_sum_declarations[];
-/* Writes the operand for word `word` at the function's end. */
-void emit_sum_word(const struct emit *emit, uint32_t word, char *text);
-
+/* Word `word` of the sums at the function's end. */
+struct emit_operand emit_sum_word(const struct emit *emit, uint32_t word);
 /* Writes the whole text with records in place of markers. */
 void emit_text(const struct emit *emit);
+/* Checks the names in what was written. E_UNSUPPORTED with the name, E_NOMEM. */
+int verify_names(const char *text, size_t length, struct proton_error *err);
 
 #endif

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "intra/llvm/emit.h"
-#include "intra/llvm/emit_template.h"
 
 /*
  * Operand of s_getreg for all 32 bits of a register. HW_ID is 4; from gfx10 on HW_ID1, which is 23.
@@ -196,7 +195,6 @@ static void copy_ring(const struct emit *emit, const char *used)
 	     EMIT_NUMBER("pass", emit->options->threads_per_warp * 8));
 }
 
-/* Writes one word of the unit's header. */
 static void header_word(const struct emit *emit, const char *type, const char *value,
 			unsigned offset)
 {
@@ -214,26 +212,21 @@ static void store_sums(const struct emit *emit)
 
 	for (uint32_t at = 0; at < bytes; at += INSTRUMENT_RECORD_BYTES) {
 		uint32_t number = emit->function->marker_count + at / INSTRUMENT_RECORD_BYTES;
-		char words[2][EMIT_OPERAND_BYTES];
 
-		emit_sum_word(emit, at / 4, words[0]);
-		emit_sum_word(emit, at / 4 + 1, words[1]);
-		store(emit, (struct emit_address){PLAN_NONE, at}, number, words[0], words[1]);
+		store(emit, (struct emit_address){PLAN_NONE, at}, number,
+		      emit_sum_word(emit, at / 4).text, emit_sum_word(emit, at / 4 + 1).text);
 	}
 }
 
-static void finish(const struct emit *emit, const char *used, const char *phi)
+static void finish(const struct emit *emit, const char *used)
 {
 	struct out *out = emit->out;
 	char magic[16];
 
-	EMIT(out,
-	     "\nproton.fin:\n<phi>"
-	     "  br i1 %proton.on, label %proton.out, label %proton.done\n\n"
-	     "proton.out:\n"
-	     "  %proton.end.time = call i64 @llvm.readsteadycounter()\n"
-	     "  %proton.end.clock = call i64 @llvm.readcyclecounter()\n",
-	     EMIT_TEXT("phi", phi));
+	out_text(out, "  br i1 %proton.on, label %proton.out, label %proton.done\n\n"
+		      "proton.out:\n"
+		      "  %proton.end.time = call i64 @llvm.readsteadycounter()\n"
+		      "  %proton.end.clock = call i64 @llvm.readcyclecounter()\n");
 	store_sums(emit);
 	if (emit_is_global(emit))
 		out_text(out, "  br label %proton.copied\n\n");

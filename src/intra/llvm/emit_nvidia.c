@@ -4,13 +4,14 @@
  * kernel exit are computed again there, so only the address of the ring buffer and the bytes used
  * occupy registers in between.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/emit.h"
-#include "intra/llvm/emit_template.h"
 
 #define LANES 32u
+#define MEMORY ",~{memory}"
 #define PIECE_BYTES 16u /* bytes that a lane copies at once */
 #define HEADER_BYTES ((uint32_t)sizeof(struct instrument_unit_header))
 
@@ -21,6 +22,12 @@
 static bool all_record(const struct emit *emit)
 {
 	return !emit_is_global(emit) && emit->layout->unit_count == emit->options->warp_count;
+}
+
+/* Whether the lane records, if that is to be asked. */
+static const char *recording(const struct emit *emit)
+{
+	return all_record(emit) ? NULL : "%proton.on";
 }
 
 /* %proton.PREFIX.unit: the warp's unit; %proton.PREFIX.on0: whether the warp records. */
@@ -122,6 +129,34 @@ static void global_unit(const struct emit *emit, const char *p, const char *name
 	     EMIT_TEXT("p", p), EMIT_TEXT("name", name), EMIT_NUMBER("bytes", bytes));
 }
 
+/*
+ * Stores 2 or 4 values from `offset` on, if the i1 `on` is true. `on`: NULL for all lanes;
+ * `clobber`: "" or "~{memory}" with a comma.
+ */
+static void write_store(const struct emit *emit, const char *address, uint32_t offset,
+			const char *type, const char *const *values, uint32_t count, const char *on,
+			const char *clobber)
+{
+	struct out *out = emit->out;
+	bool is_global = emit_is_global(emit);
+
+	out_text(out, "  call void asm sideeffect \"");
+	if (on)
+		out_printf(out, "@$%u ", count + 1);
+	out_printf(out, "st.%s.v%u.b%s [$0", is_global ? "global" : "shared", count, type + 1);
+	if (offset)
+		out_printf(out, "+%u", offset);
+	out_text(out, count == 2 ? "], {$1, $2};\", \"" : "], {$1, $2, $3, $4};\", \"");
+	out_text(out, is_global ? "l" : "r");
+	for (uint32_t i = 0; i < count; i++)
+		out_text(out, strcmp(type, "i64") == 0 ? ",l" : ",r");
+	out_printf(out, "%s%s\"(%s %s", on ? ",b" : "", clobber, is_global ? "i64" : "i32",
+		   address);
+	for (uint32_t i = 0; i < count; i++)
+		out_printf(out, ", %s %s", type, values[i]);
+	out_printf(out, "%s%s)\n", on ? ", i1 " : "", on ? on : "");
+}
+
 /* %proton.PREFIX.ring: address of the unit in shared memory, 32 bits. */
 static void shared_unit(const struct emit *emit, const char *p)
 {
@@ -134,6 +169,8 @@ static void shared_unit(const struct emit *emit, const char *p)
 	     EMIT_NUMBER("start", emit->shared_at));
 }
 
+static const char *const start_times[] = {"%proton.e.ns", "%proton.e.clock"};
+
 /* Kernel entry with ring buffers in global memory: stores the start times there at once. */
 static void entry_global(const struct emit *emit)
 {
@@ -143,10 +180,7 @@ static void entry_global(const struct emit *emit)
 			    "  %proton.on = and i1 %proton.e.on, %proton.e.lead\n");
 	global_unit(emit, "e", "header", HEADER_BYTES);
 	global_unit(emit, "e", "ring", emit_ring_bytes(emit));
-	out_text(emit->out,
-		 "  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+16], {$1, $2};\", "
-		 "\"l,l,l,b,~{memory}\"(i64 %proton.e.header, i64 %proton.e.ns, i64 "
-		 "%proton.e.clock, i1 %proton.on)\n");
+	write_store(emit, "%proton.e.header", 16, "i64", start_times, 2, "%proton.on", MEMORY);
 }
 
 /*
@@ -166,13 +200,7 @@ static void entry_shared(const struct emit *emit)
 	shared_unit(emit, "e");
 	if (!all_record(emit))
 		out_text(out, "  %proton.on = and i1 %proton.e.on0, true\n");
-	EMIT(out,
-	     "  call void asm sideeffect \"<if>st.shared.v2.b64 [$0+16], {$1, $2};\", "
-	     "\"r,l,l<b>,~{memory}\"(i32 %proton.e.ring, i64 %proton.e.ns, i64 "
-	     "%proton.e.clock<on>)\n",
-	     EMIT_TEXT("if", all_record(emit) ? "" : "@$3 "),
-	     EMIT_TEXT("b", all_record(emit) ? "" : ",b"),
-	     EMIT_TEXT("on", all_record(emit) ? "" : ", i1 %proton.on"));
+	write_store(emit, "%proton.e.ring", 16, "i64", start_times, 2, recording(emit), MEMORY);
 }
 
 static void entry(const struct emit *emit)
@@ -225,21 +253,13 @@ static uint32_t ring_offset(const struct emit *emit)
 static void store(const struct emit *emit, struct emit_address address, uint32_t marker,
 		  const char *clock, const char *word)
 {
-	bool asks = !all_record(emit);
+	const char *const values[] = {clock, word};
+	struct emit_operand base = {"%proton.e.ring"};
 
-	EMIT(emit->out,
-	     "  call void asm sideeffect \"<if>st.<space>.v2.b32 [$0+<offset>], {$1, $2};\", "
-	     "\"<letter>,r,r<b>\"(<type> ",
-	     EMIT_TEXT("if", asks ? "@$3 " : ""),
-	     EMIT_TEXT("space", emit_is_global(emit) ? "global" : "shared"),
-	     EMIT_NUMBER("offset", address.offset_bytes + ring_offset(emit)),
-	     EMIT_TEXT("letter", emit_is_global(emit) ? "l" : "r"),
-	     EMIT_TEXT("b", asks ? ",b" : ""),
-	     EMIT_TEXT("type", emit_is_global(emit) ? "i64" : "i32"));
-	EMIT(emit->out, address.block == PLAN_NONE ? "%proton.e.ring" : "%proton.a.<block>",
-	     EMIT_NUMBER("block", address.block));
-	EMIT(emit->out, ", i32 <clock>, i32 <word><on>)\n", EMIT_TEXT("clock", clock),
-	     EMIT_TEXT("word", word), EMIT_TEXT("on", asks ? ", i1 %proton.on" : ""));
+	if (address.block != PLAN_NONE)
+		snprintf(base.text, sizeof(base.text), "%%proton.a.%u", address.block);
+	write_store(emit, base.text, address.offset_bytes + ring_offset(emit), "i32", values, 2,
+		    recording(emit), "");
 }
 
 /* Maximum bytes in a warp's ring buffer and slack area. */
@@ -314,51 +334,40 @@ static void copy_near(const struct emit *emit)
 		"\"r,l,b,~{memory}\"(i32 %proton.f.from, i64 %proton.f.to, i1 %proton.f.inside)\n");
 }
 
-/* Writes the rest of the header at %proton.f.NAME, by all lanes or (`asks`) by the first lane. */
-static void header(const struct emit *emit, const char *name, const char *used, bool asks)
+/* Writes the rest of the header at `address`, by lanes for which `on` is true. */
+static void header(const struct emit *emit, const char *address, const char *used, const char *on)
 {
+	static const char *const times[] = {"%proton.f.ns", "%proton.f.clock"};
+	struct emit_operand magic;
+	const char *const words[] = {magic.text, "%proton.f.sm", "%proton.f.count",
+				     "%proton.f.spent"};
+
+	write_store(emit, address, 32, "i64", times, 2, on, MEMORY);
 	EMIT(emit->out,
-	     "  call void asm sideeffect \"<three>st.<space>.v2.b64 [$0+32], {$1, $2};\", "
-	     "\"<letter>,l,l<b>,~{memory}\"(<type> %proton.f.<name>, i64 %proton.f.ns, i64 "
-	     "%proton.f.clock<lead>)\n"
 	     "  %proton.f.sm = call i32 asm \"mov.u32 $0, %smid;\", \"=r\"()\n"
 	     "  %proton.f.count = lshr i32 <used>, 3\n"
 	     "  %proton.f.clock32 = trunc i64 %proton.f.clock to i32\n"
 	     "  %proton.f.last = call i32 asm sideeffect \"mov.u32 $0, %clock;\", \"=r\"()\n"
-	     "  %proton.f.spent = sub i32 %proton.f.last, %proton.f.clock32\n"
-	     "  call void asm sideeffect \"<five>st.<space>.v4.b32 [$0], {$1, $2, $3, $4};\", "
-	     "\"<letter>,r,r,r,r<b>,~{memory}\"(<type> %proton.f.<name>, i32 <magic>, i32 "
-	     "%proton.f.sm, i32 %proton.f.count, i32 %proton.f.spent<lead>)\n",
-	     EMIT_TEXT("three", asks ? "@$3 " : ""), EMIT_TEXT("five", asks ? "@$5 " : ""),
-	     EMIT_TEXT("space", emit_is_global(emit) ? "global" : "shared"),
-	     EMIT_TEXT("letter", emit_is_global(emit) ? "l" : "r"),
-	     EMIT_TEXT("type", emit_is_global(emit) ? "i64" : "i32"), EMIT_TEXT("name", name),
-	     EMIT_TEXT("b", asks ? ",b" : ""), EMIT_TEXT("used", used),
-	     EMIT_TEXT("lead", asks ? ", i1 %proton.f.lead" : ""),
-	     EMIT_NUMBER("magic", INSTRUMENT_MAGIC));
+	     "  %proton.f.spent = sub i32 %proton.f.last, %proton.f.clock32\n",
+	     EMIT_TEXT("used", used));
+	snprintf(magic.text, sizeof(magic.text), "%u", INSTRUMENT_MAGIC);
+	write_store(emit, address, 0, "i32", words, 4, on, MEMORY);
 }
 
 /* Stores the words of all sums, four at once. */
-static void store_sums(const struct emit *emit)
+static void store_sums(const struct emit *emit, const char *on)
 {
 	uint32_t bytes = emit->sums ? sum_plan_bytes(emit->sums) : 0;
-	bool asks = emit_is_global(emit);
-	char words[4][EMIT_OPERAND_BYTES];
 
 	for (uint32_t at = 0; at < bytes; at += 16) {
+		struct emit_operand words[4];
+		const char *const texts[] = {words[0].text, words[1].text, words[2].text,
+					     words[3].text};
+
 		for (uint32_t i = 0; i < 4; i++)
-			emit_sum_word(emit, at / 4 + i, words[i]);
-		EMIT(emit->out,
-		     "  call void asm sideeffect \"<if>st.<space>.v4.b32 [$0+<offset>], "
-		     "{$1, $2, $3, $4};\", \"<letter>,r,r,r,r<b>,~{memory}\"(<type> "
-		     "%proton.f.<to>, i32 <one>, i32 <two>, i32 <three>, i32 <four><lead>)\n",
-		     EMIT_TEXT("if", asks ? "@$5 " : ""), EMIT_TEXT("b", asks ? ",b" : ""),
-		     EMIT_TEXT("space", asks ? "global" : "shared"),
-		     EMIT_TEXT("letter", asks ? "l" : "r"), EMIT_TEXT("type", asks ? "i64" : "i32"),
-		     EMIT_TEXT("lead", asks ? ", i1 %proton.f.lead" : ""),
-		     EMIT_NUMBER("offset", at + ring_offset(emit)), EMIT_TEXT("one", words[0]),
-		     EMIT_TEXT("to", "ring"), EMIT_TEXT("two", words[1]),
-		     EMIT_TEXT("three", words[2]), EMIT_TEXT("four", words[3]));
+			words[i] = emit_sum_word(emit, at / 4 + i);
+		write_store(emit, "%proton.f.ring", at + ring_offset(emit), "i32", texts, 4, on,
+			    MEMORY);
 	}
 }
 
@@ -367,9 +376,9 @@ static void finish_global(const struct emit *emit, const char *used)
 	out_text(emit->out, "  %proton.f.lead = icmp eq i32 %proton.f.lane, 0\n");
 	if (emit->sums)
 		global_unit(emit, "f", "ring", emit_ring_bytes(emit));
-	store_sums(emit);
+	store_sums(emit, "%proton.f.lead");
 	global_unit(emit, "f", "header", HEADER_BYTES);
-	header(emit, "header", used, true);
+	header(emit, "%proton.f.header", used, "%proton.f.lead");
 }
 
 static void finish_shared(const struct emit *emit, const char *used)
@@ -378,7 +387,7 @@ static void finish_shared(const struct emit *emit, const char *used)
 	uint32_t before = emit_header_bytes(emit);
 
 	shared_unit(emit, "f");
-	store_sums(emit);
+	store_sums(emit, NULL);
 	EMIT(emit->out,
 	     "  call void asm sideeffect \"bar.warp.sync 0xffffffff;\", \"~{memory}\"()\n"
 	     "  %proton.f.near = shl i32 %proton.f.lane, 4\n"
@@ -389,13 +398,12 @@ static void finish_shared(const struct emit *emit, const char *used)
 	copy_destinations(emit);
 	if (before + max > LANES * PIECE_BYTES)
 		copy_far(emit);
-	header(emit, "ring", used, false);
+	header(emit, "%proton.f.ring", used, NULL);
 	copy_near(emit);
 }
 
-static void finish(const struct emit *emit, const char *used, const char *phi)
+static void finish(const struct emit *emit, const char *used)
 {
-	EMIT(emit->out, "\nproton.fin:\n<phi>", EMIT_TEXT("phi", phi));
 	/* First, because these reads are slow. */
 	read_times(emit, "f");
 	identify(emit, "f");
@@ -410,8 +418,6 @@ static void finish(const struct emit *emit, const char *used, const char *phi)
 			    "  ret void\n");
 }
 
-static const char *const declarations[] = {NULL};
-
 const struct emit_target emit_nvidia = {
 	.entry = entry,
 	.group = group,
@@ -420,5 +426,4 @@ const struct emit_target emit_nvidia = {
 	.given = given,
 	.context = context,
 	.finish = finish,
-	.declarations = declarations,
 };

@@ -1,12 +1,22 @@
-/* Hoisting vectorized arithmetic: finds what moves, and the group of markers it moves before. */
-#include "intra/llvm/hoist.h"
-
+/*
+ * Hoisting of vectorized float arithmetic back to the values it uses. LLVM pairs additions of an
+ * unrolled loop into vectors and puts chains of them at the end of the block, after all markers.
+ * ptxas moves nothing across a clock read, so all loaded values stay in registers until then.
+ *
+ * Work that a scope measures must not leave it, so evidence is required. An operation moves only if
+ * its region (between two groups of markers) has a chain of vector operations with its debug
+ * location, and if the region it moves to has both a value that it uses and another instruction of
+ * the same source line. Operations do not change, so results are bit-identical.
+ *
+ * Not done for every kernel, because then a scope waits for the loads in it. Whether it pays is
+ * decided by what the assembler makes of both texts; see docs/design/intra-kernel-pass.md.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "base/buf.h"
 #include "base/hash.h"
+#include "intra/llvm/ir_function.h"
 
 #define TREE_MAX 64u /* maximum number of lines that move together */
 
@@ -42,9 +52,7 @@ struct hoisting {
 	uint32_t *groups;            /* first line of each group of adjacent markers of the block */
 	size_t group_count;
 	size_t group_capacity;
-	uint64_t *moves; /* the line it moves before << 32 | line */
-	size_t move_count;
-	size_t move_capacity;
+	uint32_t *moves; /* by line: where it moves to, plus 1 */
 };
 
 /* ------------------------------------------------------------------ lines */
@@ -52,12 +60,11 @@ struct hoisting {
 /* True for float arithmetic: no side effects, no traps, and the same result anywhere. */
 static bool is_arithmetic(struct slice text)
 {
-	static const char *const opcodes[] = {"fadd", "fsub", "fmul", "fneg"};
 	static const char *const functions[] = {" @llvm.fma.", " @llvm.fmuladd.", " @llvm.maxnum.",
 						" @llvm.minnum."};
 	struct slice rest = text;
 
-	if (slice_is_any(slice_take_name(&rest), opcodes, ARRAY_LENGTH(opcodes)))
+	if (slice_is_any(slice_take_name(&rest), "fadd fsub fmul fneg"))
 		return true;
 	for (size_t i = 0; i < ARRAY_LENGTH(functions); i++)
 		if (slice_find(text, functions[i]))
@@ -67,8 +74,6 @@ static bool is_arithmetic(struct slice text)
 
 static enum kind kind_of(struct slice line)
 {
-	static const char *const packs[] = {"insertelement", "extractelement", "shufflevector"};
-	static const char *const casts[] = {"bitcast", "fpext", "fptrunc"};
 	struct slice text = ir_operation_of(line);
 	bool is_vector = slice_find(text, " x float>") || slice_find(text, " x half>") ||
 			 slice_find(text, " x bfloat>");
@@ -77,8 +82,8 @@ static enum kind kind_of(struct slice line)
 
 	if (is_arithmetic(text))
 		return is_vector ? KIND_VECTOR : KIND_SCALAR;
-	if (slice_is_any(opcode, packs, ARRAY_LENGTH(packs)) ||
-	    (slice_find(text, "<") && slice_is_any(opcode, casts, ARRAY_LENGTH(casts))))
+	if (slice_is_any(opcode, "insertelement extractelement shufflevector") ||
+	    (slice_find(text, "<") && slice_is_any(opcode, "bitcast fpext fptrunc")))
 		return KIND_PACK;
 	return KIND_OTHER;
 }
@@ -103,18 +108,19 @@ static uint64_t evidence_of(const struct hoisting *hoisting, uint32_t location, 
 }
 
 /*
- * The line, in `block` too, that defines the next value that `line` uses; false: there are no more.
+ * The line, in `block` too, that defines the next value in `rest`; false: there are no more.
  * IR_NAME_NONE: it is available everywhere in the block.
  */
-static bool next_operand(const struct hoisting *hoisting, const struct ir_block *block,
-			 uint32_t line, const char **at, uint32_t *out)
+static bool take_operand(const struct hoisting *hoisting, const struct ir_block *block,
+			 struct slice *rest, uint32_t *out)
 {
-	struct slice name = ir_next_name(hoisting->function->lines[line], at);
+	struct slice name;
+	bool is_found = slice_take_value(rest, '%', &name);
 
-	*out = name.length ? ir_names_find(&hoisting->definitions, name) : IR_NAME_NONE;
+	*out = is_found ? ir_names_find(&hoisting->definitions, name) : IR_NAME_NONE;
 	if (*out < block->first_line || *out >= block->end_line)
 		*out = IR_NAME_NONE;
-	return name.length > 0;
+	return is_found;
 }
 
 /* ------------------------------------------------------------------ the module */
@@ -154,13 +160,13 @@ static bool find_values(struct hoisting *hoisting)
 
 	for (uint32_t i = function->define_line + 1; i < function->end_line; i++) {
 		struct slice line = function->lines[i];
-		const char *at = line.at;
+		struct slice name;
 
-		if (!ir_operation_of(line).length)
+		if (!ir_operation_of(line).length || !slice_take_value(&line, '%', &name))
 			continue;
-		hoisting->lines[i].kind = kind_of(line);
+		hoisting->lines[i].kind = kind_of(function->lines[i]);
 		has_vectors |= hoisting->lines[i].kind == KIND_VECTOR;
-		ir_names_add(&hoisting->definitions, ir_next_name(line, &at), i);
+		ir_names_add(&hoisting->definitions, name, i);
 	}
 	return has_vectors;
 }
@@ -189,11 +195,11 @@ static bool is_chained(const struct hoisting *hoisting, const struct ir_block *b
 		       uint32_t location)
 {
 	const struct line *user = &hoisting->lines[line];
-	const char *at = ir_operation_of(hoisting->function->lines[line]).at;
+	struct slice rest = ir_operation_of(hoisting->function->lines[line]);
 	uint32_t used;
 
 	if (user->kind == KIND_VECTOR)
-		while (next_operand(hoisting, block, line, &at, &used))
+		while (take_operand(hoisting, block, &rest, &used))
 			if (used != IR_NAME_NONE && hoisting->lines[used].kind == KIND_VECTOR &&
 			    hoisting->lines[used].region == user->region &&
 			    location_of(hoisting, used) == location)
@@ -242,10 +248,10 @@ static bool find_tree(struct hoisting *hoisting, const struct ir_block *block, u
 	*tree = (struct tree){.lines = {root}, .count = 1};
 	hoisting->lines[root].tree = root + 1;
 	for (uint32_t i = 0; i < tree->count; i++) {
-		const char *at = ir_operation_of(hoisting->function->lines[tree->lines[i]]).at;
+		struct slice rest = ir_operation_of(hoisting->function->lines[tree->lines[i]]);
 		uint32_t used;
 
-		while (next_operand(hoisting, block, tree->lines[i], &at, &used)) {
+		while (take_operand(hoisting, block, &rest, &used)) {
 			struct line *value = used == IR_NAME_NONE ? NULL : &hoisting->lines[used];
 
 			if (!value || value->tree == root + 1)
@@ -295,42 +301,11 @@ static bool hoist_block(struct hoisting *hoisting, const struct ir_block *block)
 		    !find_tree(hoisting, block, i, &tree) || !may_hoist(hoisting, &tree))
 			continue;
 		for (uint32_t t = 0; t < tree.count; t++) {
-			uint64_t to = hoisting->groups[tree.region];
-
-			if (!ARRAY_ADD(hoisting->moves, hoisting->move_capacity,
-				       hoisting->move_count, to << 32 | tree.lines[t]))
-				return false;
+			hoisting->moves[tree.lines[t]] = hoisting->groups[tree.region] + 1;
 			hoisting->lines[tree.lines[t]].region = tree.region;
 		}
 	}
 	return true;
-}
-
-/* ------------------------------------------------------------------ writing */
-
-static int compare_moves(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a;
-	uint64_t right = *(const uint64_t *)b;
-
-	return ORDER_OF(left, right);
-}
-
-/* Lines that move to the same place stay in text order. */
-static void write_text(struct hoisting *hoisting, struct out *out)
-{
-	const struct ir_function *function = hoisting->function;
-	size_t next = 0;
-
-	ARRAY_SORT(hoisting->moves, hoisting->move_count, compare_moves);
-	for (size_t m = 0; m < hoisting->move_count; m++) /* regions are not needed any more */
-		hoisting->lines[(uint32_t)hoisting->moves[m]].tree = UINT32_MAX;
-	for (uint32_t i = 0; i < function->line_count; i++) {
-		for (; next < hoisting->move_count && hoisting->moves[next] >> 32 == i; next++)
-			ir_function_write_line(function, (uint32_t)hoisting->moves[next], out);
-		if (hoisting->lines[i].tree != UINT32_MAX)
-			ir_function_write_line(function, i, out);
-	}
 }
 
 static bool find_moves(struct hoisting *hoisting)
@@ -339,7 +314,8 @@ static bool find_moves(struct hoisting *hoisting)
 
 	hoisting->lines = calloc(function->line_count, sizeof(*hoisting->lines));
 	hoisting->sources = calloc(function->line_count, sizeof(*hoisting->sources));
-	if (!hoisting->lines || !hoisting->sources ||
+	hoisting->moves = calloc(function->line_count, sizeof(*hoisting->moves));
+	if (!hoisting->lines || !hoisting->sources || !hoisting->moves ||
 	    !ir_names_init(&hoisting->definitions, function->end_line - function->define_line))
 		return false;
 	if (!find_values(hoisting))
@@ -355,19 +331,16 @@ int hoist(const struct ir_function *function, char **text_out, size_t *length_ou
 	  struct proton_error *err)
 {
 	struct hoisting hoisting = {.function = function};
-	struct out out;
-	int status = PROTON_OK;
+	int status;
 
 	*text_out = NULL;
 	if (function->marker_count < 2 || function->is_amd || !ir_function_can_rename(function))
 		return PROTON_OK;
-	if (!find_moves(&hoisting)) {
+	if (find_moves(&hoisting))
+		status = ir_function_write_moved(function, hoisting.moves, text_out, length_out,
+						 err);
+	else
 		status = err_nomem(err);
-	} else if (hoisting.move_count) {
-		out_init(&out, -1);
-		write_text(&hoisting, &out);
-		status = out_finish_text(&out, text_out, length_out, err);
-	}
 	FREE_ALL(hoisting.lines, hoisting.sources, hoisting.groups, hoisting.moves);
 	hash_table_fini(&hoisting.evidence);
 	hash_table_fini(&hoisting.chains);

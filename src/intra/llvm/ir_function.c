@@ -1,4 +1,7 @@
-/* Parser for the body of an LLVM IR function: basic blocks, markers and control flow. */
+/*
+ * Parser for LLVM IR functions: basic blocks, markers and control flow of the body, and signatures
+ * in "define" and "call" lines.
+ */
 #include "intra/llvm/ir_function.h"
 
 #include <stdlib.h>
@@ -20,14 +23,10 @@ static struct slice label_of(struct slice line)
 
 /* ------------------------------------------------------------------ blocks */
 
-static const char terminators[][12] = {"ret ", "br ", "switch ", "unreachable"};
-
 static bool is_terminator(struct slice line)
 {
-	for (size_t i = 0; i < ARRAY_LENGTH(terminators); i++)
-		if (slice_starts(line, terminators[i]))
-			return true;
-	return false;
+	return slice_starts(line, "ret ") || slice_starts(line, "br ") ||
+	       slice_starts(line, "switch ") || slice_starts(line, "unreachable");
 }
 
 static bool add_marker(struct ir_function *function, size_t *capacity, uint32_t line, bool follows)
@@ -60,7 +59,6 @@ static bool begin_block(struct body *body, struct slice label, uint32_t line)
 		.first_line = line,
 		.end_line = line,
 		.first_marker = function->marker_count,
-		.callee = IR_NAME_NONE,
 	};
 
 	if (!ARRAY_ADD(function->blocks, body->block_capacity, function->block_count, block))
@@ -76,8 +74,7 @@ static bool end_at_call(struct body *body, uint32_t line)
 {
 	struct slice label = body->block->label;
 
-	body->block->callee = body->call->callee;
-	body->call++;
+	body->block->call = body->call++;
 	if (!begin_block(body, label, line + 1))
 		return false;
 	body->block->continues = true;
@@ -124,32 +121,17 @@ static int read_instruction(struct body *body, uint32_t *at, struct proton_error
 	return PROTON_OK;
 }
 
-/* The first call after `line`. */
-static const struct ir_call *first_call(const struct ir_call *calls, uint32_t count, uint32_t line)
+static int read_blocks(struct ir_function *function, struct proton_error *err)
 {
-	while (count) {
-		uint32_t half = count / 2;
+	const struct callees *callees = function->callees;
+	struct body body = {.function = function};
 
-		if (calls[half].line > line) {
-			count = half;
-		} else {
-			calls += half + 1;
-			count -= half + 1;
-		}
+	if (callees) {
+		body.call = callees->calls +
+			    ARRAY_COUNT_BEFORE(callees->call_count, i,
+					       callees->calls[i].line < function->define_line);
+		body.calls_end = callees->calls + callees->call_count;
 	}
-	return calls;
-}
-
-/* Finds the blocks and markers between "define" and "}". */
-static int read_blocks(struct ir_function *function, const struct ir_call *calls,
-		       uint32_t call_count, struct proton_error *err)
-{
-	struct body body = {
-		.function = function,
-		.call = first_call(calls, call_count, function->define_line),
-		.calls_end = calls ? calls + call_count : NULL,
-	};
-
 	for (uint32_t i = function->define_line + 1; i < function->end_line; i++) {
 		struct slice line = function->lines[i];
 		struct slice label = label_of(line);
@@ -189,8 +171,10 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 		uint32_t line = block->end_line;
 
 		block->first_successor = function->successor_count;
-		if (block->callee != IR_NAME_NONE) {
-			if (!add_successor(function, &capacity, block, b + 1))
+		if (block->call || block->is_return) {
+			uint32_t next = block->call ? b + 1 : function->block_count;
+
+			if (!add_successor(function, &capacity, block, next))
 				return err_nomem(err);
 			continue;
 		}
@@ -238,10 +222,9 @@ static int link_blocks(struct ir_function *function, struct proton_error *err)
 	return status;
 }
 
-int ir_function_read_body(struct ir_function *function, const struct ir_call *calls,
-			  uint32_t call_count, struct proton_error *err)
+int ir_function_read_body(struct ir_function *function, struct proton_error *err)
 {
-	int status = read_blocks(function, calls, call_count, err);
+	int status = read_blocks(function, err);
 
 	return status == PROTON_OK ? link_blocks(function, err) : status;
 }
@@ -250,11 +233,16 @@ int ir_function_read_body(struct ir_function *function, const struct ir_call *ca
 
 uint32_t ir_function_entry_number(const struct ir_function *function)
 {
+	struct slice arguments = function->signature.arguments;
 	struct slice last = function->last_parameter;
+	struct slice name;
 	uint32_t number = 0;
 
-	if (function->is_callee)
-		return function->entry_number;
+	if (function->is_callee) {
+		while (slice_take_value(&arguments, '%', &name))
+			number += ir_is_number(name);
+		return number;
+	}
 	slice_take(&last, "%");
 	return slice_take_number(&last, ENTRY_MAX, &number) && !last.length ? number + 1 : 0;
 }
@@ -268,18 +256,17 @@ bool ir_function_can_rename(const struct ir_function *function)
 	return true;
 }
 
-/* Writes a line of the kernel with names for unnamed values. */
+/* Writes a line of the function with names for unnamed values. */
 static void write_named(struct slice line, struct out *out)
 {
 	struct slice rest = line;
 	const char *done = line.at;
-	const char *at = line.at;
 	struct slice name;
 	uint32_t number;
 
 	if (slice_take_number(&rest, UINT32_MAX, &number) && slice_take(&rest, ":"))
 		out_text(out, "proton.v."); /* a label */
-	while ((name = ir_next_name(line, &at)).length) {
+	for (rest = line; slice_take_value(&rest, '%', &name);) {
 		if (!ir_is_number(name))
 			continue;
 		out_bytes(out, done, (size_t)(name.at - done));
@@ -289,7 +276,7 @@ static void write_named(struct slice line, struct out *out)
 	out_bytes(out, done, (size_t)(slice_end(line) - done));
 }
 
-void ir_function_write_line(const struct ir_function *function, uint32_t line, struct out *out)
+static void write_line(const struct ir_function *function, uint32_t line, struct out *out)
 {
 	if (line < function->define_line || line > function->end_line)
 		out_bytes(out, function->lines[line].at, function->lines[line].length);
@@ -299,6 +286,37 @@ void ir_function_write_line(const struct ir_function *function, uint32_t line, s
 	/* The number of the entry block, which LLVM does not print. */
 	if (line == function->define_line && !function->entry_has_label)
 		out_printf(out, "proton.v.%u:\n", ir_function_entry_number(function));
+}
+
+ARRAY_ORDER(compare_moves, uint64_t, ORDER_OF(*a, *b))
+
+int ir_function_write_moved(const struct ir_function *function, const uint32_t *moves,
+			    char **text_out, size_t *length_out, struct proton_error *err)
+{
+	uint64_t *moved = NULL; /* the line that it moves before << 32 | line */
+	size_t capacity = 0;
+	size_t count = 0;
+	size_t next = 0;
+	struct out out;
+
+	for (uint32_t i = 0; i < function->line_count; i++)
+		if (moves[i] && !ARRAY_ADD(moved, capacity, count, (moves[i] - 1ull) << 32 | i)) {
+			free(moved);
+			return err_nomem(err);
+		}
+	if (!count)
+		return PROTON_OK;
+	/* Lines that move to the same place stay in text order. */
+	ARRAY_SORT(moved, count, compare_moves);
+	out_init(&out, -1);
+	for (uint32_t i = 0; i < function->line_count; i++) {
+		for (; next < count && moved[next] >> 32 == i; next++)
+			write_line(function, (uint32_t)moved[next], &out);
+		if (!moves[i])
+			write_line(function, i, &out);
+	}
+	free(moved);
+	return out_finish_text(&out, text_out, length_out, err);
 }
 
 void ir_function_fini(struct ir_function *function)
@@ -317,4 +335,157 @@ void ir_function_write_label(const struct ir_function *function, struct out *out
 	} else {
 		out_printf(out, "%%%u", ir_function_entry_number(function));
 	}
+}
+
+/* ------------------------------------------------------------------ signatures */
+
+/* Words before the return type. */
+static const char kept[] = "define internal private dso_local tail notail call fastcc ccc coldcc";
+/* Attributes of the return value, and fast-math flags of a call. */
+static const char dropped[] = "noundef zeroext signext noext inreg nonnull noalias nnan ninf nsz "
+			      "arcp afn contract reassoc fast";
+/* Attributes with parentheses. */
+static const char dropped_calls[] = "range nofpclass dereferenceable dereferenceable_or_null";
+
+/* The position after the parentheses or the quoted text at `at`; NULL. */
+static const char *after_parentheses(const char *at, const char *end)
+{
+	struct slice rest = slice_between(at + 1, end);
+
+	if (*at == '"')
+		return slice_take_past(&rest, "\"") ? rest.at : NULL;
+	slice_skip(&rest, slice_before(rest, ")").length);
+	return slice_take(&rest, ")") ? rest.at : NULL;
+}
+
+/*
+ * The word at `at` if it may precede a return type; else empty. *is_kept: keep it in the new line.
+ */
+static struct slice next_word(const char *at, const char *end, bool *is_kept)
+{
+	static const struct slice none = {NULL, 0};
+	struct slice rest = slice_between(at, end);
+	struct slice word = slice_take_name(&rest);
+	const char *after = rest.at;
+
+	*is_kept = slice_is_any(word, kept);
+	if (after == end)
+		return none;
+	if (*after == ' ')
+		return *is_kept || slice_is_any(word, dropped) ? word : none;
+	if (*after != '(' || !slice_is_any(word, dropped_calls))
+		return none;
+	after = after_parentheses(after, end);
+	if (!after || after == end || *after != ' ')
+		return none;
+	return (struct slice){at, (size_t)(after - at)};
+}
+
+/*
+ * The position of the return type. Words before it that are kept are written to `out`, if not NULL.
+ */
+static const char *skip_words(struct slice before, struct out *out)
+{
+	const char *end = before.at + before.length;
+	const char *at = before.at;
+	bool is_kept;
+	struct slice word;
+
+	while ((word = next_word(at, end, &is_kept)).length) {
+		if (is_kept && out) {
+			out_bytes(out, word.at, word.length);
+			out_byte(out, ' ');
+		}
+		at = word.at + word.length + 1;
+	}
+	return at;
+}
+
+static bool has_number_between(struct slice type, const char *prefix, const char *suffix)
+{
+	uint32_t unused;
+
+	return slice_take(&type, prefix) && slice_take_number(&type, UINT32_MAX, &unused) &&
+	       slice_is(type, suffix);
+}
+
+static bool is_aggregate(struct slice type)
+{
+	int depth = 0;
+
+	for (size_t i = 0; i < type.length; i++) {
+		char c = type.at[i];
+
+		if (c == '"' || c == '@' || c == '%')
+			return false;
+		depth += (c == '{' || c == '[' || c == '<') - (c == '}' || c == ']' || c == '>');
+		if (depth == 0)
+			return i && i + 1 == type.length;
+	}
+	return false;
+}
+
+static bool is_type(struct slice type)
+{
+	return slice_is_any(type, "void half bfloat float double ptr") ||
+	       has_number_between(type, "i", "") ||
+	       has_number_between(type, "ptr addrspace(", ")") || is_aggregate(type);
+}
+
+/* A call may be followed by attributes, which are dropped, and metadata, not by operand bundles. */
+static bool is_after_call(const char *at, const char *end)
+{
+	while (at && end - at > 1 && at[0] == ' ' && at[1] != '[')
+		for (at++; at && at < end && *at != ' ' && *at != ',';)
+			at = *at == '"' || *at == '(' ? after_parentheses(at, end) : at + 1;
+	return at && (at == end || (end - at > 2 && memcmp(at, ", !", 3) == 0));
+}
+
+bool ir_signature_read(struct slice line, const char *at, struct ir_signature *out)
+{
+	const char *end = line.at + line.length;
+	struct slice name = ir_name_at(at + 1, end);
+	const char *after = name.at + name.length;
+	const char *close;
+	const char *type;
+	bool is_call = line.length && *line.at == ' ';
+
+	*out = (struct ir_signature){.name = {at, name.length + 1}};
+	if (!name.length || after == end || *after != '(')
+		return false;
+	close = after_parentheses(after, end);
+	if (!close)
+		return false;
+	out->arguments = slice_between(after + 1, close - 1);
+	out->after = slice_between(close, end);
+	line = slice_trim(line);
+	if (*line.at == '%') {
+		const char *equals = slice_find(line, " = ");
+
+		if (!equals || equals > at)
+			return false;
+		out->result = slice_between(line.at, equals);
+		line.at = equals + 3;
+	}
+	out->before = slice_between(line.at, at);
+	type = skip_words(out->before, NULL);
+	if (type >= at || at[-1] != ' ')
+		return false;
+	out->type = slice_between(type, at - 1);
+	out->before.length = (size_t)(type - line.at);
+	return is_type(out->type) && !slice_find(out->arguments, "...") &&
+	       (is_call ? slice_find(out->before, "call ") && is_after_call(close, end)
+			: slice_find(out->before, "define ") && slice_find(out->after, "{"));
+}
+
+void ir_signature_before(const struct ir_signature *signature, struct out *out)
+{
+	skip_words(signature->before, out);
+}
+
+void ir_signature_arguments(const struct ir_signature *signature, struct out *out)
+{
+	static const char *const gone[] = {"returned "}; /* it is no longer the return value */
+
+	ir_write_without(signature->arguments, gone, ARRAY_LENGTH(gone), out);
 }

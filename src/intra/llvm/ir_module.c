@@ -2,12 +2,11 @@
  * Reading LLVM IR modules: finds the kernel, its callees and the markers in both, and checks what
  * the pass assumes about Triton's kernels.
  */
-#include "intra/llvm/ir_module.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "intra/llvm/ir_function.h"
 
 #define LINE_MAX_COUNT (8u << 20)
 
@@ -118,21 +117,6 @@ static int find_kernel(struct ir_function *kernel, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* Reads the instrumented callees, if there are markers outside the kernel, then the kernel. */
-static int read_functions(struct ir_function *kernel, struct proton_error *err)
-{
-	const struct callees *callees;
-	int status = PROTON_OK;
-
-	if (kernel->outside_markers)
-		status = callees_find(kernel, err);
-	if (status != PROTON_OK)
-		return status;
-	callees = kernel->callees;
-	return ir_function_read_body(kernel, callees ? callees->calls : NULL,
-				     callees ? callees->call_count : 0, err);
-}
-
 int ir_module_read(const char *text, size_t length, struct ir_function *kernel,
 		   struct proton_error *err)
 {
@@ -145,8 +129,10 @@ int ir_module_read(const char *text, size_t length, struct ir_function *kernel,
 		status = err_nomem(err);
 	else
 		status = find_kernel(kernel, err);
+	if (status == PROTON_OK && kernel->outside_markers)
+		status = callees_find(kernel, err);
 	if (status == PROTON_OK && kernel->last_parameter.length)
-		status = read_functions(kernel, err);
+		status = ir_function_read_body(kernel, err);
 	if (status != PROTON_OK)
 		ir_module_fini(kernel);
 	return status;
@@ -161,17 +147,6 @@ void ir_module_fini(struct ir_function *kernel)
 
 /* ------------------------------------------------------------------ checks */
 
-static int check_parameters(const struct ir_function *kernel, uint32_t expected,
-			    struct proton_error *err)
-{
-	if (!expected || kernel->parameter_count == expected)
-		return PROTON_OK;
-	return err_set(err, PROTON_E_UNSUPPORTED,
-		       "the kernel has %u parameters instead of %u, so the one for the profile's "
-		       "buffer is unknown",
-		       kernel->parameter_count, expected);
-}
-
 /* The constant offset after the name of the memory: "@global_smem, i64 4096)". */
 static uint32_t offset_at(struct slice after)
 {
@@ -185,10 +160,15 @@ static uint32_t offset_at(struct slice after)
 	return 0;
 }
 
-/* The ring buffers follow the kernel's shared memory. Its size comes from Triton's metadata. */
-static int check_shared(const struct ir_function *kernel, uint32_t shared_bytes,
-			struct proton_error *err)
+int ir_module_check(const struct ir_function *kernel, uint32_t parameter_count,
+		    uint32_t shared_bytes, struct proton_error *err)
 {
+	if (parameter_count && kernel->parameter_count != parameter_count)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "the kernel has %u parameters instead of %u, so the one for the "
+			       "profile's buffer is unknown",
+			       kernel->parameter_count, parameter_count);
+	/* The ring buffers follow the kernel's shared memory. Triton's metadata has its size. */
 	for (uint32_t i = 0; i < kernel->line_count; i++) {
 		struct slice line = kernel->lines[i];
 
@@ -207,12 +187,4 @@ static int check_shared(const struct ir_function *kernel, uint32_t shared_bytes,
 		}
 	}
 	return PROTON_OK;
-}
-
-int ir_module_check(const struct ir_function *kernel, uint32_t parameter_count,
-		    uint32_t shared_bytes, struct proton_error *err)
-{
-	int status = check_parameters(kernel, parameter_count, err);
-
-	return status == PROTON_OK ? check_shared(kernel, shared_bytes, err) : status;
 }

@@ -1,6 +1,7 @@
 /* Parsing lines of LLVM IR: names, instructions and markers. */
 #include "intra/llvm/ir_text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -14,25 +15,6 @@ struct slice ir_name_at(const char *at, const char *end)
 		return slice_take_name(&rest);
 	quote = memchr(at + 1, '"', rest.length - 1);
 	return slice_between(at, quote ? quote + 1 : at);
-}
-
-struct slice ir_next_name(struct slice line, const char **at)
-{
-	bool is_quoted = false;
-
-	for (; *at < slice_end(line); (*at)++) {
-		struct slice rest = slice_between(*at + 1, slice_end(line));
-		struct slice name = {*at, 1};
-
-		if (**at == '"')
-			is_quoted = !is_quoted;
-		if (is_quoted || **at != '%')
-			continue;
-		name.length += slice_take_name(&rest).length;
-		*at = rest.at;
-		return name;
-	}
-	return (struct slice){NULL, 0};
 }
 
 bool ir_is_number(struct slice name)
@@ -158,4 +140,45 @@ int ir_parse_error(uint32_t line, struct proton_error *err)
 {
 	return err_set(err, PROTON_E_UNSUPPORTED, "cannot parse line %u of the kernel's LLVM IR",
 		       line + 1);
+}
+
+/* ------------------------------------------------------------------ names */
+
+bool ir_names_init(struct ir_names *map, uint32_t count)
+{
+	*map = (struct ir_names){.capacity = count};
+	map->names = calloc(count + 1, sizeof(*map->names));
+	if (map->names && hash_table_reserve(&map->index, count))
+		return true;
+	ir_names_fini(map);
+	return false;
+}
+
+void ir_names_fini(struct ir_names *map)
+{
+	free(map->names);
+	hash_table_fini(&map->index);
+	*map = (struct ir_names){0};
+}
+
+uint32_t ir_names_find(const struct ir_names *map, struct slice name)
+{
+	uint64_t hash = hash_bytes(name.at, name.length);
+	uint64_t at = hash;
+	uint32_t found;
+
+	while ((found = hash_table_next(&map->index, hash, &at)) != 0)
+		if (slices_equal(map->names[found - 1].name, name))
+			return map->names[found - 1].number;
+	return IR_NAME_NONE;
+}
+
+bool ir_names_add(struct ir_names *map, struct slice name, uint32_t number)
+{
+	uint32_t count = (uint32_t)map->index.count;
+
+	if (count >= map->capacity || ir_names_find(map, name) != IR_NAME_NONE)
+		return false;
+	map->names[count] = (struct ir_name){name, number};
+	return hash_table_add(&map->index, hash_bytes(name.at, name.length), count + 1);
 }

@@ -1,10 +1,11 @@
-/* Lines of LLVM IR: names, instructions and markers in them. */
+/* Lines of LLVM IR: names, instructions and markers in them, and tables of names. */
 #ifndef INTRA_LLVM_IR_TEXT_H
 #define INTRA_LLVM_IR_TEXT_H
 
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/slice.h"
 #include "intra/marker.h"
 
@@ -20,8 +21,6 @@ struct ir_marker {
 
 /* The name at `at`, plain or quoted, including the quotes; empty if there is none. */
 struct slice ir_name_at(const char *at, const char *end);
-/* The next "%name" of the line from *at, outside quotes; length 0 if there is none. */
-struct slice ir_next_name(struct slice line, const char **at);
 /* True for the name of an unnamed value, "%12". */
 bool ir_is_number(struct slice name);
 /* The text after " = " of a line that defines a value; else empty. */
@@ -43,5 +42,25 @@ bool ir_marker_of(struct slice line, struct ir_marker *out);
 bool ir_is_unknown_marker(struct slice line);
 /* E_UNSUPPORTED: the line, counted from 0, cannot be parsed. */
 int ir_parse_error(uint32_t line, struct proton_error *err);
+
+#define IR_NAME_NONE UINT32_MAX
+
+/* A table of names and their numbers. All zero: empty, without capacity. */
+struct ir_names {
+	struct hash_table index; /* by content; entry + 1 */
+	struct ir_name {
+		struct slice name;
+		uint32_t number;
+	} * names;
+	uint32_t capacity;
+};
+
+/* Allocates space for `count` names. False if out of memory. */
+bool ir_names_init(struct ir_names *map, uint32_t count);
+/* The number of the name, or IR_NAME_NONE. */
+uint32_t ir_names_find(const struct ir_names *map, struct slice name);
+/* Adds a name, which is not copied. False if it exists already or there is no space. */
+bool ir_names_add(struct ir_names *map, struct slice name, uint32_t number);
+void ir_names_fini(struct ir_names *map);
 
 #endif

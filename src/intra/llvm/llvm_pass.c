@@ -6,11 +6,6 @@
 #include <string.h>
 
 #include "intra/llvm/emit.h"
-#include "intra/llvm/hoist.h"
-#include "intra/llvm/ir_module.h"
-#include "intra/llvm/reschedule.h"
-#include "intra/llvm/static_nesting.h"
-#include "intra/llvm/verify_names.h"
 
 #define SHARED_LIMIT_BYTES (48u << 10) /* available to every CTA on every device */
 #define SHARED_ALIGN 16u               /* of @global_smem */
@@ -76,40 +71,43 @@ static int choose_units(const struct instrument_options *options, struct instrum
 
 /* ------------------------------------------------------------------ sizes */
 
-/* Number of CTAs with `shared` bytes that run on one SM at once. */
-static uint32_t occupancy(const struct instrument_options *options, uint32_t limit, uint32_t shared)
+static uint32_t smaller(uint32_t a, uint32_t b)
 {
-	uint32_t per_processor = options->shared_per_processor ? options->shared_per_processor
-							       : limit;
-	uint32_t threads = options->warp_count * options->threads_per_warp;
-	uint32_t count = per_processor / (shared + SHARED_RESERVED_BYTES);
+	return a < b ? a : b;
+}
 
-	if (count > THREADS_PER_PROCESSOR / threads)
-		count = THREADS_PER_PROCESSOR / threads;
-	if (count > CTAS_PER_PROCESSOR)
-		count = CTAS_PER_PROCESSOR;
+/* Bytes of shared memory for a CTA. */
+static uint32_t limit_of(const struct instrument_options *options)
+{
+	return options->shared_limit ? options->shared_limit : SHARED_LIMIT_BYTES;
+}
+
+static uint32_t bytes_per_processor(const struct instrument_options *options)
+{
+	return options->shared_per_processor ? options->shared_per_processor : limit_of(options);
+}
+
+/* Number of CTAs of the kernel that run on one SM at once. */
+static uint32_t occupancy(const struct instrument_options *options)
+{
+	uint32_t threads = options->warp_count * options->threads_per_warp;
+	uint32_t count = bytes_per_processor(options) /
+			 (options->shared_bytes + SHARED_RESERVED_BYTES);
+
+	count = smaller(count, smaller(THREADS_PER_PROCESSOR / threads, CTAS_PER_PROCESSOR));
 	return count ? count : 1;
 }
 
-/* Bytes per unit if `ctas` CTAs are to run on one SM. */
-static uint32_t space_for_ring(const struct instrument_options *options, uint32_t limit,
-			       uint32_t shared_at, uint32_t ctas, uint32_t rings)
+/* Bytes of each ring buffer if `ctas` CTAs are to run on one SM. */
+static uint32_t fit_ring(const struct emit *emit, uint32_t ctas, uint32_t rings, uint32_t wanted)
 {
-	uint32_t per_processor = options->shared_per_processor ? options->shared_per_processor
-							       : limit;
-	uint32_t space = per_processor / ctas;
+	uint32_t besides = emit_header_bytes(emit) + emit->layout->slack_bytes;
+	uint32_t space = bytes_per_processor(emit->options) / ctas;
 
 	space = space > SHARED_RESERVED_BYTES ? space - SHARED_RESERVED_BYTES : 0;
-	if (space > limit)
-		space = limit;
-	return space > shared_at ? (space - shared_at) / rings : 0;
-}
-
-static uint32_t fit_ring(uint32_t space, uint32_t besides, uint32_t wanted)
-{
-	uint32_t ring = power_of_two_below(space > besides ? space - besides : 0);
-
-	return ring < wanted ? ring : wanted;
+	space = smaller(space, limit_of(emit->options));
+	space = space > emit->shared_at ? (space - emit->shared_at) / rings : 0;
+	return smaller(power_of_two_below(space > besides ? space - besides : 0), wanted);
 }
 
 /*
@@ -120,29 +118,20 @@ static uint32_t fit_ring(uint32_t space, uint32_t besides, uint32_t wanted)
  * four, 1.16x with four). The kernel's register count is not known yet; kernels that use shared
  * memory probably have more than REGISTERS_LIKELY per thread.
  */
-static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wanted, bool is_asked)
+static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wanted)
 {
 	const struct instrument_options *options = emit->options;
-	uint32_t limit = options->shared_limit ? options->shared_limit : SHARED_LIMIT_BYTES;
-	uint32_t ctas = is_asked ? 1 : occupancy(options, limit, options->shared_bytes);
+	uint32_t ctas = options->mode.buffer_bytes ? 1 : occupancy(options);
 	uint32_t likely = REGISTERS_PER_PROCESSOR / REGISTERS_LIKELY /
 			  (options->warp_count * options->threads_per_warp);
-	uint32_t min = wanted < RING_DEFAULT_MIN_BYTES ? wanted : RING_DEFAULT_MIN_BYTES;
-	uint32_t besides = emit_header_bytes(emit) + emit->layout->slack_bytes;
 	uint32_t ring;
 
-	for (;; ctas--) {
-		uint32_t space = space_for_ring(options, limit, emit->shared_at, ctas, rings);
-
-		ring = fit_ring(space, besides, wanted);
-		if (ring >= min || ctas <= 1)
-			break;
-		if (ctas <= likely)
+	while ((ring = fit_ring(emit, ctas, rings, wanted)) <
+		       smaller(wanted, RING_DEFAULT_MIN_BYTES) &&
+	       ctas > 1)
+		if (ctas-- <= likely)
 			return 0;
-	}
-	if (ring < RING_MIN_BYTES && ring < wanted)
-		return 0;
-	return ring;
+	return ring < RING_MIN_BYTES && ring < wanted ? 0 : ring;
 }
 
 /* Bytes that the last group may extend past the end of a ring buffer that does not hold all. */
@@ -187,7 +176,6 @@ static int want_ring(const struct emit *emit, struct instrument_layout *layout,
 	return PROTON_OK;
 }
 
-/* The words of all sums. */
 static uint32_t want_words(const struct sum_plan *sums)
 {
 	uint32_t bytes = power_of_two_below(sum_plan_bytes(sums));
@@ -197,7 +185,6 @@ static uint32_t want_words(const struct sum_plan *sums)
 
 static int size_rings(struct emit *emit, struct instrument_layout *layout, struct proton_error *err)
 {
-	const struct instrument_options *options = emit->options;
 	uint32_t rings = layout->unit_count + emit_has_spare(emit);
 	uint32_t wanted = 0;
 	uint32_t slack;
@@ -215,13 +202,11 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 	slack = layout->slack_bytes;
 	layout->ring_bytes = 0;
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
-		layout->ring_bytes =
-			shared_ring(emit, rings, wanted, options->mode.buffer_bytes > 0);
+		layout->ring_bytes = shared_ring(emit, rings, wanted);
 	if (!emit->sums && layout->ring_bytes && layout->ring_bytes < wanted) {
 		/* The buffer was to hold all records, and does not. */
 		min = layout->slack_bytes = slack_of(emit);
-		layout->ring_bytes =
-			shared_ring(emit, rings, wanted, options->mode.buffer_bytes > 0);
+		layout->ring_bytes = shared_ring(emit, rings, wanted);
 	}
 	if (layout->ring_bytes < min || !layout->ring_bytes) {
 		layout->slack_bytes = slack;
@@ -237,17 +222,6 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 
 /* ------------------------------------------------------------------ the pass */
 
-static bool knows_calls(const struct ir_function *function, const struct plan *callee_plans)
-{
-	for (uint32_t b = 0; b < function->block_count; b++) {
-		uint32_t callee = function->blocks[b].callee;
-
-		if (callee != IR_NAME_NONE && callee_plans[callee].max_bytes == PLAN_UNREACHED)
-			return false;
-	}
-	return true;
-}
-
 /*
  * Maximum bytes recorded by each function: first callees without calls, then their callers, and so
  * on.
@@ -257,19 +231,12 @@ static bool find_max(const struct ir_function *kernel, struct plan *plans)
 	const struct callees *callees = kernel->callees;
 
 	for (uint32_t i = 0; i < callees->count; i++)
-		plans[i + 1].max_bytes = PLAN_UNREACHED;
+		plans[i + 1].max_bytes = PLAN_VARIES;
 	for (uint32_t depth = 0; depth < CALL_DEPTH_MAX; depth++)
-		for (uint32_t i = callees->count; i-- > 0;) {
-			struct plan *plan = &plans[i + 1];
-
-			if (plan->max_bytes == PLAN_UNREACHED &&
-			    knows_calls(&callees->functions[i], &plans[1]) &&
-			    !plan_find_max(&callees->functions[i], plan, &plans[1]))
+		for (uint32_t i = callees->count; i-- > 0;)
+			if (plans[i + 1].max_bytes == PLAN_VARIES &&
+			    !plan_find_max(&callees->functions[i], &plans[i + 1], &plans[1]))
 				return false;
-		}
-	for (uint32_t i = 0; i < callees->count; i++)
-		if (plans[i + 1].max_bytes == PLAN_UNREACHED)
-			plans[i + 1].max_bytes = PLAN_VARIES;
 	return plan_find_max(kernel, &plans[0], &plans[1]);
 }
 
@@ -306,7 +273,6 @@ static bool can_keep_records(const struct emit *emit)
 	       (max <= RECORDS_KEPT_BYTES || emit->options->mode.buffer_bytes);
 }
 
-/* Chooses records or sums, and their size. */
 static int choose_tree(struct emit *emit, struct plan *plan, struct sum_plan *sums,
 		       struct instrument_result *result, struct proton_error *err)
 {

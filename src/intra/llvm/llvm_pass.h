@@ -22,7 +22,7 @@ struct instrument_options {
 	uint32_t shared_limit;         /* maximum per CTA on this device; 0: 48 KiB */
 	uint32_t shared_per_processor; /* per SM; 0: the same as shared_limit */
 	struct instrument_mode mode;   /* buffers and what is sampled; all zero: the default */
-	bool hoists;       /* vectorized additions move back between the markers; hoist.h */
+	bool hoists;       /* vectorized additions move back between the markers; hoist.c */
 	bool has_extremes; /* sums have the shortest and the longest execution */
 };
 

@@ -1,37 +1,23 @@
 /* Search for instrumented callees: which noinline functions can be rewritten, and which cannot. */
-#include "intra/llvm/noinline_callees.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "intra/llvm/ir_signature.h"
+#include "intra/llvm/ir_function.h"
 
 #define NAME_SHOWN_MAX 100u /* maximum length of a function name in a message */
 #define FROM_KERNEL (UINT32_MAX - 1)
 #define FROM_NOWHERE UINT32_MAX
 
-enum obstacle {
-	OBSTACLE_NONE,
-	OBSTACLE_VISIBLE,
-	OBSTACLE_SIGNATURE,
-	OBSTACLE_BODY,
-	OBSTACLE_ADDRESS,
-	OBSTACLE_CALLER,
-	OBSTACLE_UNCALLED,
-};
-
-/* Text before and after the function's name. */
-static const char *const reasons[][2] = {
-	[OBSTACLE_NONE] = {"", ""},
-	[OBSTACLE_VISIBLE] = {"", " is not private to the kernel's module"},
-	[OBSTACLE_SIGNATURE] = {"cannot parse the signature of ", ""},
-	[OBSTACLE_BODY] = {"cannot parse the body of ", ""},
-	[OBSTACLE_ADDRESS] = {"", " is not only called directly"},
-	[OBSTACLE_CALLER] = {"", " is called by a function that cannot be instrumented"},
-	[OBSTACLE_UNCALLED] = {"the kernel does not call ", ""},
-};
+/* Why a function cannot be instrumented: text before and after its name. */
+static const char *const reason_visible[] = {"", " is not private to the kernel's module"};
+static const char *const reason_signature[] = {"cannot parse the signature of ", ""};
+static const char *const reason_body[] = {"cannot parse the body of ", ""};
+static const char *const reason_address[] = {"", " is not only called directly"};
+static const char *const reason_caller[] = {"",
+					    " is called by a function that cannot be instrumented"};
+static const char *const reason_uncalled[] = {"the kernel does not call ", ""};
 
 /* A function other than the kernel. */
 struct candidate {
@@ -39,10 +25,10 @@ struct candidate {
 	uint32_t define_line;
 	uint32_t end_line;
 	uint32_t marker_count;
-	bool is_wanted; /* has markers, or calls a function that is wanted */
-	enum obstacle obstacle;
-	uint32_t callee; /* its index among the instrumented callees */
-	struct slice return_type;
+	bool is_wanted;              /* has markers, or calls a function that is wanted */
+	const char *const *obstacle; /* why it cannot be instrumented, or NULL */
+	uint32_t callee;             /* its index among the instrumented callees */
+	struct ir_signature signature;
 };
 
 struct reference {
@@ -65,40 +51,30 @@ struct search {
 
 /* ------------------------------------------------------------------ functions */
 
-static bool add_candidate(struct search *search, uint32_t define_line)
-{
-	struct slice line = search->kernel->lines[define_line];
-	const char *at = memchr(line.at, '@', line.length);
-	struct candidate candidate = {.define_line = define_line};
-	struct ir_marker marker;
-	uint32_t i = define_line + 1;
-
-	while (i < search->kernel->line_count && !ir_is_end(search->kernel->lines[i]) &&
-	       !ir_is_define(search->kernel->lines[i]))
-		candidate.marker_count += ir_marker_of(search->kernel->lines[i++], &marker);
-	if (!at || i == search->kernel->line_count || !ir_is_end(search->kernel->lines[i]))
-		return true;
-	candidate.end_line = i;
-	candidate.name = ir_name_at(at + 1, line.at + line.length);
-	return ARRAY_ADD(search->candidates, search->candidate_capacity, search->candidate_count,
-			 candidate);
-}
-
 static int find_candidates(struct search *search, struct proton_error *err)
 {
-	const struct ir_function *kernel = search->kernel;
+	const struct slice *lines = search->kernel->lines;
+	uint32_t count = search->kernel->line_count;
+	struct ir_marker marker;
 
-	for (uint32_t i = 0; i < kernel->line_count; i++) {
-		if (i == kernel->define_line) {
-			i = kernel->end_line;
-		} else if (ir_is_define(kernel->lines[i])) {
-			uint32_t count = search->candidate_count;
+	for (uint32_t i = 0; i < count; i++) {
+		struct candidate candidate = {.define_line = i};
+		const char *at = ir_is_define(lines[i]) ? memchr(lines[i].at, '@', lines[i].length)
+							: NULL;
+		uint32_t end = i + 1;
 
-			if (!add_candidate(search, i))
-				return err_nomem(err);
-			if (search->candidate_count > count)
-				i = search->candidates[count].end_line;
-		}
+		if (i == search->kernel->define_line)
+			i = search->kernel->end_line;
+		else if (at)
+			while (end < count && !ir_is_end(lines[end]) && !ir_is_define(lines[end]))
+				candidate.marker_count += ir_marker_of(lines[end++], &marker);
+		if (i == search->kernel->end_line || !at || end == count || !ir_is_end(lines[end]))
+			continue;
+		candidate.end_line = i = end;
+		candidate.name = ir_name_at(at + 1, slice_end(lines[candidate.define_line]));
+		if (!ARRAY_ADD(search->candidates, search->candidate_capacity,
+			       search->candidate_count, candidate))
+			return err_nomem(err);
 	}
 	if (!ir_names_init(&search->names, search->candidate_count))
 		return err_nomem(err);
@@ -106,43 +82,29 @@ static int find_candidates(struct search *search, struct proton_error *err)
 		struct candidate *candidate = &search->candidates[c];
 
 		if (!candidate->name.length || !ir_names_add(&search->names, candidate->name, c))
-			candidate->obstacle = OBSTACLE_SIGNATURE;
+			candidate->obstacle = reason_signature;
 	}
 	return PROTON_OK;
 }
 
 /* ------------------------------------------------------------------ references */
 
-/* The next '@' of the line from `at` that is outside quotes; NULL. */
-static const char *next_at(const char *at, const char *end)
-{
-	for (; at < end; at++) {
-		if (*at == '@')
-			return at;
-		if (*at == '"') {
-			at = memchr(at + 1, '"', (size_t)(end - at - 1));
-			if (!at)
-				return NULL;
-		}
-	}
-	return NULL;
-}
-
 static int find_in_line(struct search *search, uint32_t number, const char *at, uint32_t from,
 			struct proton_error *err)
 {
 	struct slice line = search->kernel->lines[number];
-	const char *end = line.at + line.length;
+	struct slice rest = slice_between(at, slice_end(line));
+	struct slice value;
 
-	while ((at = next_at(at, end)) != NULL) {
-		struct slice name = ir_name_at(at + 1, end);
+	while (slice_take_value(&rest, '@', &value)) {
+		struct slice name = ir_name_at(value.at + 1, slice_end(line));
 		uint32_t to = ir_names_find(&search->names, name);
 
 		if (to != IR_NAME_NONE &&
 		    !ARRAY_ADD(search->references, search->reference_capacity,
-			       search->reference_count, (struct reference){number, at, from, to}))
+			       search->reference_count,
+			       (struct reference){number, value.at, from, to}))
 			return err_nomem(err);
-		at = name.length ? name.at + name.length : at + 1;
 	}
 	return PROTON_OK;
 }
@@ -220,10 +182,9 @@ static bool spread_wanted(struct candidate *caller, struct candidate *callee)
 /* Callees of a function that cannot be instrumented cannot be either. */
 static bool spread_obstacle(struct candidate *caller, struct candidate *callee)
 {
-	if (!caller->is_wanted || caller->obstacle == OBSTACLE_NONE || !callee->is_wanted ||
-	    callee->obstacle != OBSTACLE_NONE)
+	if (!caller->is_wanted || !caller->obstacle || !callee->is_wanted || callee->obstacle)
 		return false;
-	callee->obstacle = OBSTACLE_CALLER;
+	callee->obstacle = reason_caller;
 	return true;
 }
 
@@ -242,7 +203,7 @@ static bool returns_are_plain(const struct ir_function *function, struct slice t
 }
 
 static int read_candidate(const struct search *search, const struct candidate *candidate,
-			  const struct ir_call *calls, uint32_t call_count, struct ir_function *out,
+			  struct callees *callees, struct ir_function *out,
 			  struct proton_error *err)
 {
 	*out = (struct ir_function){
@@ -252,10 +213,10 @@ static int read_candidate(const struct search *search, const struct candidate *c
 		.end_line = candidate->end_line,
 		.is_amd = search->kernel->is_amd,
 		.is_callee = true,
-		.name = candidate->name,
-		.return_type = candidate->return_type,
+		.signature = candidate->signature,
+		.callees = callees,
 	};
-	return ir_function_read_body(out, calls, call_count, err);
+	return ir_function_read_body(out, err);
 }
 
 /* Checks the candidate on its own, without its callers. */
@@ -263,23 +224,22 @@ static int check_candidate(const struct search *search, struct candidate *candid
 			   struct proton_error *err)
 {
 	struct slice line = search->kernel->lines[candidate->define_line];
-	struct ir_signature signature;
+	const struct ir_signature *signature = &candidate->signature;
 	struct ir_function function;
 	int status;
 
-	if (!ir_signature_read(line, candidate->name.at - 1, &signature)) {
-		candidate->obstacle = OBSTACLE_SIGNATURE;
+	if (!ir_signature_read(line, candidate->name.at - 1, &candidate->signature)) {
+		candidate->obstacle = reason_signature;
 		return PROTON_OK;
 	}
-	if (!slice_find(signature.before, "internal ") &&
-	    !slice_find(signature.before, "private ")) {
-		candidate->obstacle = OBSTACLE_VISIBLE;
+	if (!slice_find(signature->before, "internal ") &&
+	    !slice_find(signature->before, "private ")) {
+		candidate->obstacle = reason_visible;
 		return PROTON_OK;
 	}
-	candidate->return_type = signature.type;
-	status = read_candidate(search, candidate, NULL, 0, &function, err);
-	if (status != PROTON_OK || !returns_are_plain(&function, signature.type))
-		candidate->obstacle = OBSTACLE_BODY;
+	status = read_candidate(search, candidate, NULL, &function, err);
+	if (status != PROTON_OK || !returns_are_plain(&function, signature->type))
+		candidate->obstacle = reason_body;
 	ir_function_fini(&function);
 	return status == PROTON_E_NOMEM ? status : PROTON_OK;
 }
@@ -292,13 +252,13 @@ static bool is_plain_call(const struct search *search, const struct reference *r
 
 	return reference->from != FROM_NOWHERE &&
 	       ir_signature_read(search->kernel->lines[reference->line], reference->at, &call) &&
-	       slices_equal(call.type, to->return_type) &&
+	       slices_equal(call.type, to->signature.type) &&
 	       (call.result.length > 0) != slice_is(call.type, "void");
 }
 
-static void obstruct(struct search *search, uint32_t candidate, enum obstacle obstacle)
+static void obstruct(struct search *search, uint32_t candidate, const char *const *obstacle)
 {
-	if (search->candidates[candidate].obstacle == OBSTACLE_NONE)
+	if (!search->candidates[candidate].obstacle)
 		search->candidates[candidate].obstacle = obstacle;
 }
 
@@ -308,7 +268,7 @@ static int find_obstacles(struct search *search, struct proton_error *err)
 		struct candidate *candidate = &search->candidates[c];
 		int status = PROTON_OK;
 
-		if (candidate->is_wanted && candidate->obstacle == OBSTACLE_NONE)
+		if (candidate->is_wanted && !candidate->obstacle)
 			status = check_candidate(search, candidate, err);
 		if (status != PROTON_OK)
 			return status;
@@ -318,7 +278,7 @@ static int find_obstacles(struct search *search, struct proton_error *err)
 
 		if (search->candidates[reference->to].is_wanted &&
 		    !is_plain_call(search, reference))
-			obstruct(search, reference->to, OBSTACLE_ADDRESS);
+			obstruct(search, reference->to, reason_address);
 	}
 	spread_all(search, spread_obstacle);
 	return PROTON_OK;
@@ -328,7 +288,7 @@ static int find_obstacles(struct search *search, struct proton_error *err)
 
 static bool is_callee(const struct candidate *candidate)
 {
-	return candidate->is_wanted && candidate->obstacle == OBSTACLE_NONE;
+	return candidate->is_wanted && !candidate->obstacle;
 }
 
 /*
@@ -342,7 +302,7 @@ static void find_uncalled(struct search *search)
 		    is_callee(&search->candidates[search->references[r].to]))
 			return;
 	for (uint32_t c = 0; c < search->candidate_count; c++)
-		obstruct(search, c, OBSTACLE_UNCALLED);
+		obstruct(search, c, reason_uncalled);
 }
 
 static void set_reason(const struct search *search)
@@ -354,51 +314,20 @@ static void set_reason(const struct search *search)
 		const struct candidate *candidate = &search->candidates[c];
 		struct slice name = candidate->name;
 
-		if (!candidate->marker_count || candidate->obstacle == OBSTACLE_NONE)
+		if (!candidate->marker_count || !candidate->obstacle)
 			continue;
 		if (name.length > 1 && *name.at == '"')
 			name = (struct slice){name.at + 1, name.length - 2};
 		if (name.length > NAME_SHOWN_MAX)
 			name.length = NAME_SHOWN_MAX;
-		snprintf(reason, sizeof(kernel->outside_reason), "%s%.*s%s",
-			 reasons[candidate->obstacle][0], (int)name.length, name.at,
-			 reasons[candidate->obstacle][1]);
+		snprintf(reason, sizeof(kernel->outside_reason), "%s%.*s%s", candidate->obstacle[0],
+			 (int)name.length, name.at, candidate->obstacle[1]);
 		for (char *at = reason; *at; at++)
 			if ((unsigned char)*at < ' ' || (unsigned char)*at > '~')
 				*at = '?';
 		return;
 	}
 	snprintf(reason, sizeof(kernel->outside_reason), "they are outside any function");
-}
-
-/* The number after the last unnamed parameter, which an entry block without a label has. */
-static uint32_t entry_number_of(struct slice arguments)
-{
-	const char *at = arguments.at;
-	struct slice name;
-	uint32_t count = 0;
-
-	while ((name = ir_next_name(arguments, &at)).length)
-		count += ir_is_number(name);
-	return count;
-}
-
-static int read_callee(const struct search *search, const struct candidate *candidate,
-		       struct callees *callees, struct proton_error *err)
-{
-	struct ir_function *function = &callees->functions[candidate->callee];
-	struct slice line = search->kernel->lines[candidate->define_line];
-	struct ir_signature signature;
-	int status = read_candidate(search, candidate, callees->calls, callees->call_count,
-				    function, err);
-
-	callees->count++;
-	/* Was parsed before. */
-	if (status != PROTON_OK || !ir_signature_read(line, candidate->name.at - 1, &signature))
-		return status;
-	function->entry_number = entry_number_of(signature.arguments);
-	function->callees = callees;
-	return PROTON_OK;
 }
 
 static int find_scopes(struct callees *callees, struct proton_error *err)
@@ -434,15 +363,20 @@ static int make_callees(struct search *search, uint32_t count, struct proton_err
 		const struct reference *reference = &search->references[r];
 		const struct candidate *to = &search->candidates[reference->to];
 
-		if (is_callee(to))
-			callees->calls[callees->call_count++] =
-				(struct ir_call){reference->line, to->callee};
+		struct ir_call *call = &callees->calls[callees->call_count];
+
+		if (!is_callee(to))
+			continue;
+		*call = (struct ir_call){.line = reference->line, .callee = to->callee};
+		callees->call_count += ir_signature_read(search->kernel->lines[call->line],
+							 reference->at, &call->signature);
 	}
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
 		int status = PROTON_OK;
 
 		if (is_callee(&search->candidates[c]))
-			status = read_callee(search, &search->candidates[c], callees, err);
+			status = read_candidate(search, &search->candidates[c], callees,
+						&callees->functions[callees->count++], err);
 		if (status != PROTON_OK)
 			return status;
 	}

@@ -6,26 +6,10 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "intra/llvm/noinline_callees.h"
-#include "intra/llvm/trip_count.h"
 
 #define BYTES_MAX ((int64_t)1 << 40)
 
 /* ------------------------------------------------------------------ sites */
-
-/*
- * The latest start of the same scope before the current marker in its block, if no end was paired
- * with it; else PLAN_NONE. `last` is the scope's latest marker; markers before `first` are in
- * earlier blocks.
- */
-static uint32_t open_start(const struct ir_function *function, const struct plan *plan,
-			   uint32_t first, uint32_t last)
-{
-	if (last == PLAN_NONE || last < first || function->markers[last].marker.is_end ||
-	    !plan->sites[last].stores)
-		return PLAN_NONE;
-	return last;
-}
 
 static bool shares_clock(const struct ir_function *function, uint32_t marker)
 {
@@ -36,6 +20,8 @@ static bool shares_clock(const struct ir_function *function, uint32_t marker)
 
 /*
  * Plans one marker. Its kind of record is decided later, because the end of its scope may follow.
+ * `last` is the scope's latest marker. An end pairs with it if that is a start that no other end is
+ * paired with; markers before `first` are in earlier blocks.
  */
 static void plan_marker(const struct ir_function *function, struct plan *plan, uint32_t first,
 			uint32_t index, uint32_t *last)
@@ -48,10 +34,11 @@ static void plan_marker(const struct ir_function *function, struct plan *plan, u
 		site->clock = plan->sites[index - 1].clock;
 	if (marker->is_event)
 		return;
-	if (marker->is_end)
-		site->start = open_start(function, plan, first, *last);
-	if (site->start != PLAN_NONE)
-		plan->sites[site->start].stores = false;
+	if (marker->is_end && *last != PLAN_NONE && *last >= first &&
+	    !function->markers[*last].marker.is_end && plan->sites[*last].stores) {
+		site->start = *last;
+		plan->sites[*last].stores = false;
+	}
 	*last = index;
 }
 
@@ -100,33 +87,29 @@ static int pair_block(const struct ir_function *function, struct instrument_layo
 		plan_marker(function, plan, is_elsewhere(function, marker) ? first : head, i,
 			    &last[scope]);
 		plan->sites[i].scope = scope;
+		plan->sites[i].block = b;
 	}
 	return PROTON_OK;
 }
 
-/* Assigns the records of a block to slots of its group. */
 static int place_records(const struct ir_function *function, struct instrument_layout *layout,
-			 struct plan *plan, uint32_t b, struct proton_error *err)
+			 struct plan *plan, struct proton_error *err)
 {
-	uint32_t first = function->blocks[b].first_marker;
-	uint32_t end = first + function->blocks[b].marker_count;
-	uint32_t slots = 0;
-
-	for (uint32_t i = first; i < end; i++) {
+	for (uint32_t i = 0; i < function->marker_count; i++) {
 		struct plan_site *site = &plan->sites[i];
+		struct plan_block *block = &plan->blocks[site->block];
 
 		if (!site->stores)
 			continue;
-		site->slot = slots++;
+		site->slot = block->slot_count++;
 		site->code = layout_code(layout, site->scope,
 					 kind_of(&function->markers[i].marker, site));
 		if (!site->code)
 			return too_many(err);
+		plan->record_count++;
+		if (block->slot_count > plan->group_max)
+			plan->group_max = block->slot_count;
 	}
-	plan->blocks[b].slot_count = slots;
-	plan->record_count += slots;
-	if (slots > plan->group_max)
-		plan->group_max = slots;
 	return PROTON_OK;
 }
 
@@ -144,54 +127,34 @@ static int plan_sites(const struct ir_function *function, struct instrument_layo
 			head = function->blocks[b].first_marker;
 		status = pair_block(function, layout, plan, b, head, last, err);
 	}
-	for (uint32_t b = 0; b < function->block_count && status == PROTON_OK; b++)
-		status = place_records(function, layout, plan, b, err);
-	return status;
+	return status == PROTON_OK ? place_records(function, layout, plan, err) : status;
 }
 
 /* ------------------------------------------------------------------ blocks */
 
-/* Calls `edge` for every edge, including those from returns to the function's end. */
-static void each_edge(const struct ir_function *function,
-		      void (*edge)(struct plan *plan, uint32_t from, uint32_t to),
-		      struct plan *plan)
-{
-	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct ir_block *block = &function->blocks[b];
-
-		for (uint32_t i = 0; i < block->successor_count; i++)
-			edge(plan, b, function->successors[block->first_successor + i]);
-		if (block->is_return)
-			edge(plan, b, function->block_count);
-	}
-}
-
-static void count_edge(struct plan *plan, uint32_t from, uint32_t to)
-{
-	plan->blocks[to].predecessor_count++;
-}
-
-static void add_edge(struct plan *plan, uint32_t from, uint32_t to)
-{
-	struct plan_block *block = &plan->blocks[to];
-
-	plan->predecessors[block->first_predecessor + block->predecessor_count++] = from;
-}
-
 static bool find_predecessors(const struct ir_function *function, struct plan *plan)
 {
-	uint32_t total = 0;
+	uint32_t total = function->successor_count;
 
-	each_edge(function, count_edge, plan);
-	for (uint32_t b = 0; b <= function->block_count; b++) {
+	plan->predecessors = calloc(total + 1, sizeof(*plan->predecessors));
+	if (!plan->predecessors)
+		return false;
+	for (uint32_t i = 0; i < function->successor_count; i++)
+		plan->blocks[function->successors[i]].predecessor_count++;
+	for (uint32_t b = plan->block_count; b-- > 0;) {
+		total -= plan->blocks[b].predecessor_count;
 		plan->blocks[b].first_predecessor = total;
-		total += plan->blocks[b].predecessor_count;
 		plan->blocks[b].predecessor_count = 0;
 	}
-	plan->predecessors = calloc(total + 1, sizeof(*plan->predecessors));
-	if (plan->predecessors)
-		each_edge(function, add_edge, plan);
-	return plan->predecessors;
+	for (uint32_t b = 0; b < function->block_count; b++)
+		for (uint32_t i = 0; i < function->blocks[b].successor_count; i++) {
+			uint32_t to = function->successors[function->blocks[b].first_successor + i];
+			struct plan_block *block = &plan->blocks[to];
+
+			plan->predecessors[block->first_predecessor + block->predecessor_count++] =
+				b;
+		}
+	return true;
 }
 
 static bool are_equal(struct plan_value a, struct plan_value b)
@@ -274,35 +237,53 @@ static void find_used(const struct ir_function *function, struct plan *plan)
  */
 struct walk {
 	const struct ir_function *function;
-	struct plan *plan;
+	const struct plan *plan;
 	const struct plan *callee_plans;
-	uint32_t *number;  /* of blocks, in order of the search, from 1; 0: not visited */
-	uint32_t *lowlink; /* lowest number that the block leads back to */
-	int64_t *max;   /* maximum bytes recorded from the block on; PLAN_UNREACHED: unknown yet */
-	uint32_t *open; /* stack of blocks without a known component */
-	uint32_t *path; /* path from the entry to the current block */
-	uint32_t *edge; /* per block: index of the next successor */
+	struct node {
+		uint32_t number;  /* in order of the search, from 1; 0: not visited */
+		uint32_t lowlink; /* lowest number that the block leads back to */
+		uint32_t edge;    /* index of the next successor */
+		int64_t max; /* bytes recorded from the block on; PLAN_UNREACHED: unknown yet */
+	} * nodes;           /* of blocks, and of the function's end */
+	uint32_t *open;      /* stack of blocks without a known component */
+	uint32_t *path;      /* path from the entry to the current block */
 	uint32_t open_count;
 	uint32_t met;
 };
 
+/* The successor `i` of a block; false after the last. */
+static bool successor_of(const struct walk *walk, uint32_t block, uint32_t i, uint32_t *out)
+{
+	const struct ir_block *b = &walk->function->blocks[block];
+
+	if (i >= b->successor_count)
+		return false;
+	*out = walk->function->successors[b->first_successor + i];
+	return true;
+}
+
+static int64_t add_bytes(int64_t a, int64_t b)
+{
+	/* e.g. callees that call callees twice, and so on */
+	return a == PLAN_VARIES || b == PLAN_VARIES || a + b > BYTES_MAX ? PLAN_VARIES : a + b;
+}
+
 /* Bytes recorded in a block and in the callee at its end, or PLAN_VARIES. */
 static int64_t max_of_block(const struct walk *walk, uint32_t block)
 {
-	uint32_t callee = walk->function->blocks[block].callee;
+	const struct ir_call *call = walk->function->blocks[block].call;
 	int64_t own = (int64_t)walk->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES;
-	int64_t called = PLAN_VARIES;
 
-	if (callee == IR_NAME_NONE)
-		called = 0;
-	else if (walk->callee_plans)
-		called = walk->callee_plans[callee].max_bytes;
-	return called == PLAN_VARIES ? PLAN_VARIES : own + called;
+	if (!call)
+		return own;
+	return walk->callee_plans ? add_bytes(own, walk->callee_plans[call->callee].max_bytes)
+				  : PLAN_VARIES;
 }
 
 static bool is_in_component(const struct walk *walk, uint32_t root, uint32_t block)
 {
-	return walk->max[block] == PLAN_UNREACHED && walk->number[block] >= walk->number[root];
+	return walk->nodes[block].max == PLAN_UNREACHED &&
+	       walk->nodes[block].number >= walk->nodes[root].number;
 }
 
 /*
@@ -313,19 +294,15 @@ static uint32_t count_trips(const struct walk *walk, uint32_t first_open)
 {
 	uint32_t header = walk->open[first_open];
 	uint32_t latch = PLAN_NONE;
+	uint32_t to;
 
 	for (uint32_t i = first_open; i < walk->open_count; i++) {
 		uint32_t from = walk->open[i];
-		const struct ir_block *block = &walk->function->blocks[from];
 
-		for (uint32_t e = 0; e < block->successor_count; e++) {
-			uint32_t to = walk->function->successors[block->first_successor + e];
-
+		for (uint32_t e = 0; successor_of(walk, from, e, &to); e++) {
 			if (!is_in_component(walk, header, to))
 				continue;
-			if (to != header && to <= from)
-				return 0;
-			if (to == header && latch != PLAN_NONE)
+			if (to == header ? latch != PLAN_NONE : to <= from)
 				return 0;
 			if (to == header)
 				latch = from;
@@ -342,15 +319,10 @@ static int64_t max_of_component(const struct walk *walk, uint32_t first_open)
 	int64_t sum = 0;
 	uint32_t trips;
 
-	for (uint32_t i = first_open; i < walk->open_count; i++) {
-		int64_t max = max_of_block(walk, walk->open[i]);
-
-		if (max == PLAN_VARIES || sum > BYTES_MAX)
-			return PLAN_VARIES;
-		sum += max;
-	}
-	if (!sum)
-		return 0;
+	for (uint32_t i = first_open; i < walk->open_count; i++)
+		sum = add_bytes(sum, max_of_block(walk, walk->open[i]));
+	if (sum <= 0)
+		return sum;
 	trips = count_trips(walk, first_open);
 	return trips && sum <= BYTES_MAX / trips ? trips * sum : PLAN_VARIES;
 }
@@ -360,67 +332,54 @@ static void close_loop(struct walk *walk, uint32_t block)
 {
 	uint32_t first = walk->open_count;
 	int64_t max = 0;
-	int64_t own;
+	uint32_t to;
 
 	do
 		first--;
 	while (walk->open[first] != block);
-	for (uint32_t i = first; i < walk->open_count; i++) {
-		const struct ir_block *b = &walk->function->blocks[walk->open[i]];
+	for (uint32_t i = first; i < walk->open_count; i++)
+		for (uint32_t e = 0; successor_of(walk, walk->open[i], e, &to); e++) {
+			int64_t following = walk->nodes[to].max;
 
-		for (uint32_t e = 0; e < b->successor_count; e++) {
-			int64_t following =
-				walk->max[walk->function->successors[b->first_successor + e]];
-
-			if (following == PLAN_VARIES || max == PLAN_VARIES)
-				max = PLAN_VARIES;
-			else if (following > max)
+			if (following == PLAN_VARIES || (max != PLAN_VARIES && following > max))
 				max = following;
 		}
-	}
-	own = max_of_component(walk, first);
-	max = own == PLAN_VARIES || max == PLAN_VARIES ? PLAN_VARIES : max + own;
-	/* e.g. callees that call callees twice, and so on */
-	if (max > BYTES_MAX)
-		max = PLAN_VARIES;
+	max = add_bytes(max, max_of_component(walk, first));
 	while (walk->open_count > first)
-		walk->max[walk->open[--walk->open_count]] = max;
+		walk->nodes[walk->open[--walk->open_count]].max = max;
 }
 
-static void meet_blocks(struct walk *walk, uint32_t block)
+static void meet_block(struct walk *walk, uint32_t block, uint32_t depth)
 {
-	walk->number[block] = walk->lowlink[block] = ++walk->met;
+	walk->nodes[block].number = walk->nodes[block].lowlink = ++walk->met;
 	walk->open[walk->open_count++] = block;
+	walk->path[depth] = block;
 }
 
 static void walk_all(struct walk *walk)
 {
-	uint32_t depth = 0;
+	uint32_t depth = 1;
+	uint32_t to;
 
-	meet_blocks(walk, 0);
-	walk->path[depth++] = 0;
+	meet_block(walk, 0, 0);
 	while (depth) {
 		uint32_t at = walk->path[depth - 1];
-		const struct ir_block *block = &walk->function->blocks[at];
+		struct node *node = &walk->nodes[at];
 
-		if (walk->edge[at] < block->successor_count) {
-			uint32_t to =
-				walk->function
-					->successors[block->first_successor + walk->edge[at]++];
+		if (successor_of(walk, at, node->edge, &to)) {
+			const struct node *next = &walk->nodes[to];
 
-			if (!walk->number[to]) {
-				meet_blocks(walk, to);
-				walk->path[depth++] = to;
-			} else if (walk->max[to] == PLAN_UNREACHED &&
-				   walk->number[to] < walk->lowlink[at]) {
-				walk->lowlink[at] = walk->number[to];
-			}
+			node->edge++;
+			if (next->max == PLAN_UNREACHED && !next->number)
+				meet_block(walk, to, depth++);
+			else if (next->max == PLAN_UNREACHED && next->number < node->lowlink)
+				node->lowlink = next->number;
 			continue;
 		}
-		if (walk->lowlink[at] == walk->number[at])
+		if (node->lowlink == node->number)
 			close_loop(walk, at);
-		if (--depth && walk->lowlink[at] < walk->lowlink[walk->path[depth - 1]])
-			walk->lowlink[walk->path[depth - 1]] = walk->lowlink[at];
+		if (--depth && node->lowlink < walk->nodes[walk->path[depth - 1]].lowlink)
+			walk->nodes[walk->path[depth - 1]].lowlink = node->lowlink;
 	}
 }
 
@@ -428,28 +387,24 @@ bool plan_find_max(const struct ir_function *function, struct plan *plan,
 		   const struct plan *callee_plans)
 {
 	uint32_t count = function->block_count;
-	uint32_t *words = calloc((size_t)count * 5 + 1, sizeof(*words));
 	struct walk walk = {
 		.function = function,
 		.plan = plan,
 		.callee_plans = callee_plans,
-		.number = words,
-		.max = calloc((size_t)count + 1, sizeof(*walk.max)),
+		.nodes = calloc((size_t)count + 1, sizeof(*walk.nodes)),
+		.open = calloc((size_t)count + 1, sizeof(*walk.open)),
+		.path = calloc((size_t)count + 1, sizeof(*walk.path)),
 	};
+	bool is_ok = walk.nodes && walk.open && walk.path;
 
-	if (words && walk.max) {
-		walk.lowlink = words + count;
-		walk.open = words + (size_t)count * 2;
-		walk.path = words + (size_t)count * 3;
-		walk.edge = words + (size_t)count * 4;
+	if (is_ok) {
 		for (uint32_t b = 0; b < count; b++)
-			walk.max[b] = PLAN_UNREACHED;
+			walk.nodes[b].max = PLAN_UNREACHED;
 		walk_all(&walk);
-		plan->max_bytes = walk.max[0];
+		plan->max_bytes = walk.nodes[0].max;
 	}
-	free(walk.max);
-	free(words);
-	return words && walk.max;
+	FREE_ALL(walk.nodes, walk.open, walk.path);
+	return is_ok;
 }
 
 int plan_make(const struct ir_function *function, struct instrument_layout *layout,

@@ -19,6 +19,7 @@ struct plan_site {
 	uint32_t start; /* INSTRUMENT_SCOPE: marker of its start; else PLAN_NONE */
 	bool stores;    /* false: the scope's end stores the record */
 	uint32_t scope;
+	uint32_t block; /* that it is in */
 	uint32_t code;
 	uint32_t slot; /* index in the group of its block */
 };
@@ -84,5 +85,18 @@ static inline bool plan_is_phi(const struct plan *plan, struct plan_value value,
 
 /* Bytes used at the end of a block of `plan`. */
 struct plan_value plan_used_after(const void *plan, uint32_t block);
+
+/*
+ * Adds the static nesting of scopes to `layout` (static_nesting.c). plans[0] is the kernel's plan,
+ * the others are its callees'. If the analysis needs too many passes, the layout stays without.
+ * False if out of memory.
+ */
+bool static_nesting(const struct ir_function *kernel, const struct plan *plans,
+		    struct instrument_layout *layout);
+/*
+ * The innermost scope around `scope` that is ordered with all others around it: one contains the
+ * other. INSTRUMENT_NO_SCOPE if there is none. `around[i]` are the scopes that contain scope i.
+ */
+uint16_t static_nesting_parent(const struct scope_set *around, uint32_t scope, uint32_t count);
 
 #endif

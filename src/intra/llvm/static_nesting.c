@@ -1,5 +1,8 @@
 /*
- * Static nesting analysis by dataflow.
+ * Static nesting of scopes: which scopes may be open where another one starts, and which one always
+ * is. The decoder uses it to find a scope's parent when the records of the scopes around it are
+ * lost. It is derived by dataflow from the markers and the control flow of the kernel and its
+ * instrumented callees, on all paths.
  *
  * Three sets of scopes are propagated along control flow edges. Forward: scopes that may be open
  * (on some path) and that must be open (on every path). Backward: scopes that may still end. A
@@ -10,18 +13,21 @@
  * For the others all calls of a function are merged. That only weakens the result: more scopes may
  * be open, fewer must be.
  */
-#include "intra/llvm/static_nesting.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "intra/llvm/noinline_callees.h"
+#include "base/array.h"
+#include "intra/llvm/record_plan.h"
 
 /* Maximum passes over all blocks. The depth of loops and calls plus a few is enough. */
 #define ROUNDS_MAX 64u
 
-/* State at a block, or at the end of a function, the target of its returns. */
-struct state {
+/* A block, or the end of a function, to which its returns lead, with the state there. */
+struct node {
+	const struct ir_function *function;
+	const struct ir_block *block; /* NULL: the end */
+	const struct plan *plan;
+	struct node *nodes;   /* the function's */
 	struct scope_set may; /* open on entry */
 	struct scope_set must;
 	struct scope_set ending; /* on entry: may end later, before its next start */
@@ -33,11 +39,9 @@ struct state {
 };
 
 struct flow {
-	const struct ir_function *kernel;
-	const struct plan *plans;
-	struct state *states;
-	uint32_t *first; /* per function: index of its first block's state */
-	uint32_t function_count;
+	struct node *nodes; /* of all functions, the kernel first */
+	uint32_t count;
+	struct node **callees;       /* the first node of each */
 	struct scope_set in_callees; /* scopes with markers in noinline functions */
 	bool has_changed;
 };
@@ -85,84 +89,103 @@ static void meet_sets(struct scope_set *set, const struct scope_set *other)
 
 /* ------------------------------------------------------------------ control flow */
 
-static const struct ir_function *function_of(const struct flow *flow, uint32_t function)
+/* The end of the function that begins with `node`. */
+static struct node *end_of(struct node *node)
 {
-	return function ? &flow->kernel->callees->functions[function - 1] : flow->kernel;
+	return &node[node->function->block_count];
 }
 
-static struct state *state_of(const struct flow *flow, uint32_t function, uint32_t block)
+static struct node *successor_of(const struct node *node, uint32_t i)
 {
-	return &flow->states[flow->first[function] + block];
+	return &node->nodes[node->function->successors[node->block->first_successor + i]];
 }
 
-static struct state *end_of(const struct flow *flow, uint32_t function)
+/* The marker `i` of a block, and its scope; NULL if it is an event. */
+static const struct marker *marker_of(const struct node *node, uint32_t i, uint32_t *scope)
 {
-	return state_of(flow, function, function_of(flow, function)->block_count);
+	uint32_t index = node->block->first_marker + i;
+	const struct marker *marker = &node->function->markers[index].marker;
+
+	*scope = node->plan->sites[index].scope;
+	return marker->is_event ? NULL : marker;
 }
 
 /* Effect of a block's markers on the sets. */
-static void read_block(struct flow *flow, uint32_t f, uint32_t b)
+static void read_block(struct flow *flow, struct node *node)
 {
-	const struct ir_function *function = function_of(flow, f);
-	const struct ir_block *block = &function->blocks[b];
-	struct state *state = state_of(flow, f, b);
+	for (uint32_t i = 0; i < node->block->marker_count; i++) {
+		uint32_t scope;
+		const struct marker *marker = marker_of(node, i, &scope);
 
-	for (uint32_t i = 0; i < block->marker_count; i++) {
-		uint32_t marker = block->first_marker + i;
-		uint32_t scope = flow->plans[f].sites[marker].scope;
-
-		if (function->markers[marker].marker.is_event)
+		if (!marker)
 			continue;
-		if (f)
+		if (node->function->is_callee)
 			scope_set_add(&flow->in_callees, scope);
-		if (function->markers[marker].marker.is_end) {
-			scope_set_remove(&state->opens, scope);
-			scope_set_add(&state->closes, scope);
-			if (!scope_set_has(&state->starts, scope))
-				scope_set_add(&state->ends, scope);
+		if (marker->is_end) {
+			scope_set_remove(&node->opens, scope);
+			scope_set_add(&node->closes, scope);
+			if (!scope_set_has(&node->starts, scope))
+				scope_set_add(&node->ends, scope);
 		} else {
-			scope_set_add(&state->opens, scope);
-			if (!scope_set_has(&state->ends, scope))
-				scope_set_add(&state->starts, scope);
+			scope_set_add(&node->opens, scope);
+			if (!scope_set_has(&node->ends, scope))
+				scope_set_add(&node->starts, scope);
 		}
 	}
 }
 
-static bool flow_init(struct flow *flow)
+/* Appends the nodes of a function. */
+static void add_function(struct flow *flow, const struct ir_function *function,
+			 const struct plan *plan)
 {
-	const struct callees *callees = flow->kernel->callees;
-	uint32_t count = 0;
+	struct node *first = &flow->nodes[flow->count];
 
-	flow->function_count = 1 + (callees ? callees->count : 0);
-	flow->first = calloc(flow->function_count, sizeof(*flow->first));
-	if (!flow->first)
-		return false;
-	for (uint32_t f = 0; f < flow->function_count; f++) {
-		flow->first[f] = count;
-		count += function_of(flow, f)->block_count + 1;
+	for (uint32_t b = 0; b <= function->block_count; b++) {
+		struct node *node = &flow->nodes[flow->count++];
+
+		node->function = function;
+		node->plan = plan;
+		node->nodes = first;
+		if (b == function->block_count)
+			break;
+		node->block = &function->blocks[b];
+		read_block(flow, node);
 	}
-	flow->states = calloc(count, sizeof(*flow->states));
-	if (!flow->states)
+}
+
+static bool flow_init(struct flow *flow, const struct ir_function *kernel, const struct plan *plans)
+{
+	const struct callees *callees = kernel->callees;
+	uint32_t callee_count = callees ? callees->count : 0;
+	uint32_t count = kernel->block_count + 1;
+
+	for (uint32_t i = 0; i < callee_count; i++)
+		count += callees->functions[i].block_count + 1;
+	flow->nodes = calloc(count, sizeof(*flow->nodes));
+	flow->callees = calloc(callee_count + 1, sizeof(*flow->callees));
+	if (!flow->nodes || !flow->callees)
 		return false;
-	for (uint32_t f = 0; f < flow->function_count; f++)
-		for (uint32_t b = 0; b < function_of(flow, f)->block_count; b++)
-			read_block(flow, f, b);
-	flow->states[0].is_reached = true;
+	add_function(flow, kernel, &plans[0]);
+	for (uint32_t i = 0; i < callee_count; i++) {
+		flow->callees[i] = &flow->nodes[flow->count];
+		add_function(flow, &callees->functions[i], &plans[i + 1]);
+	}
+	flow->nodes[0].is_reached = true;
 	return true;
 }
 
-static void flow_fini(struct flow *flow)
+/* The first node of the function that the block calls, or NULL. */
+static struct node *callee_of(const struct flow *flow, const struct node *node)
 {
-	free(flow->first);
-	free(flow->states);
+	return node->block->call ? flow->callees[node->block->call->callee] : NULL;
 }
 
 /* ------------------------------------------------------------------ forward */
 
-static void enter_block(struct flow *flow, struct state *to, const struct scope_set *may,
+static void enter_block(struct flow *flow, struct node *to, const struct scope_set *may,
 			const struct scope_set *must)
 {
-	struct state before = *to;
+	struct node before = *to;
 
 	if (!to->is_reached)
 		to->must = *must;
@@ -174,38 +197,32 @@ static void enter_block(struct flow *flow, struct state *to, const struct scope_
 			     memcmp(&before.must, &to->must, sizeof(to->must)) != 0;
 }
 
-static void propagate_forward(struct flow *flow, uint32_t f, uint32_t b)
+static void propagate_forward(struct flow *flow, const struct node *node)
 {
-	const struct ir_function *function = function_of(flow, f);
-	const struct ir_block *block = &function->blocks[b];
-	const struct state *state = state_of(flow, f, b);
+	struct node *callee = callee_of(flow, node);
 	struct scope_set may;
 	struct scope_set must;
 
-	if (!state->is_reached)
+	if (!node->is_reached)
 		return;
-	may = apply_sets(&state->may, &state->closes, &state->opens);
-	must = apply_sets(&state->must, &state->closes, &state->opens);
-	if (block->callee != IR_NAME_NONE) {
-		const struct state *end = end_of(flow, block->callee + 1);
+	may = apply_sets(&node->may, &node->closes, &node->opens);
+	must = apply_sets(&node->must, &node->closes, &node->opens);
+	if (callee) {
+		const struct node *end = end_of(callee);
 
-		enter_block(flow, state_of(flow, block->callee + 1, 0), &may, &must);
+		enter_block(flow, callee, &may, &must);
 		if (!end->is_reached)
 			return;
 		may = choose_bits(&flow->in_callees, &end->may, &may);
 		must = choose_bits(&flow->in_callees, &end->must, &must);
 	}
-	for (uint32_t i = 0; i < block->successor_count; i++)
-		enter_block(flow,
-			    state_of(flow, f, function->successors[block->first_successor + i]),
-			    &may, &must);
-	if (block->is_return)
-		enter_block(flow, end_of(flow, f), &may, &must);
+	for (uint32_t i = 0; i < node->block->successor_count; i++)
+		enter_block(flow, successor_of(node, i), &may, &must);
 }
 
 /* ------------------------------------------------------------------ backward */
 
-static void merge_ending(struct flow *flow, struct state *to, const struct scope_set *ending)
+static void merge_ending(struct flow *flow, struct node *to, const struct scope_set *ending)
 {
 	struct scope_set before = to->ending;
 
@@ -214,35 +231,25 @@ static void merge_ending(struct flow *flow, struct state *to, const struct scope
 }
 
 /* Scopes that may end after a block. */
-static struct scope_set ending_after(const struct flow *flow, uint32_t f, uint32_t b)
+static struct scope_set ending_after(const struct flow *flow, const struct node *node)
 {
-	const struct ir_function *function = function_of(flow, f);
-	const struct ir_block *block = &function->blocks[b];
+	const struct node *callee = callee_of(flow, node);
 	struct scope_set ending = {{0}};
 
-	for (uint32_t i = 0; i < block->successor_count; i++)
-		join_sets(&ending,
-			  &state_of(flow, f, function->successors[block->first_successor + i])
-				   ->ending);
-	if (block->is_return)
-		join_sets(&ending, &end_of(flow, f)->ending);
-	if (block->callee != IR_NAME_NONE)
-		ending = choose_bits(&flow->in_callees,
-				     &state_of(flow, block->callee + 1, 0)->ending, &ending);
-	return ending;
+	for (uint32_t i = 0; i < node->block->successor_count; i++)
+		join_sets(&ending, &successor_of(node, i)->ending);
+	return callee ? choose_bits(&flow->in_callees, &callee->ending, &ending) : ending;
 }
 
-static void propagate_backward(struct flow *flow, uint32_t f, uint32_t b)
+static void propagate_backward(struct flow *flow, struct node *node)
 {
-	const struct ir_block *block = &function_of(flow, f)->blocks[b];
-	struct state *state = state_of(flow, f, b);
-	struct scope_set ending = ending_after(flow, f, b);
+	struct scope_set ending = ending_after(flow, node);
+	struct node *callee = callee_of(flow, node);
 
-	if (block->callee != IR_NAME_NONE)
-		merge_ending(flow, end_of(flow, block->callee + 1),
-			     &state_of(flow, f, b + 1)->ending);
-	ending = apply_sets(&ending, &state->starts, &state->ends);
-	merge_ending(flow, state, &ending);
+	if (callee)
+		merge_ending(flow, end_of(callee), &node[1].ending);
+	ending = apply_sets(&ending, &node->starts, &node->ends);
+	merge_ending(flow, node, &ending);
 }
 
 /* Iterates to a fixed point. False if there are too many passes. */
@@ -252,18 +259,18 @@ static bool solve_nesting(struct flow *flow)
 
 	do {
 		flow->has_changed = false;
-		for (uint32_t f = 0; f < flow->function_count; f++)
-			for (uint32_t b = 0; b < function_of(flow, f)->block_count; b++)
-				propagate_forward(flow, f, b);
+		for (uint32_t i = 0; i < flow->count; i++)
+			if (flow->nodes[i].block)
+				propagate_forward(flow, &flow->nodes[i]);
 	} while (flow->has_changed && ++rounds < ROUNDS_MAX);
 	if (flow->has_changed)
 		return false;
 	rounds = 0;
 	do {
 		flow->has_changed = false;
-		for (uint32_t f = flow->function_count; f-- > 0;)
-			for (uint32_t b = function_of(flow, f)->block_count; b-- > 0;)
-				propagate_backward(flow, f, b);
+		for (uint32_t i = flow->count; i-- > 0;)
+			if (flow->nodes[i].block)
+				propagate_backward(flow, &flow->nodes[i]);
 	} while (flow->has_changed && ++rounds < ROUNDS_MAX);
 	return !flow->has_changed;
 }
@@ -278,18 +285,16 @@ struct found {
 	bool is_started[INSTRUMENT_CODE_MAX];
 };
 
-static void collect_forward(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
+static void collect_forward(const struct node *node, struct found *found)
 {
-	const struct ir_function *function = function_of(flow, f);
-	const struct ir_block *block = &function->blocks[b];
-	struct scope_set may = state_of(flow, f, b)->may;
-	struct scope_set must = state_of(flow, f, b)->must;
+	struct scope_set may = node->may;
+	struct scope_set must = node->must;
 
-	for (uint32_t i = 0; i < block->marker_count; i++) {
-		const struct marker *marker = &function->markers[block->first_marker + i].marker;
-		uint32_t scope = flow->plans[f].sites[block->first_marker + i].scope;
+	for (uint32_t i = 0; i < node->block->marker_count; i++) {
+		uint32_t scope;
+		const struct marker *marker = marker_of(node, i, &scope);
 
-		if (marker->is_event)
+		if (!marker)
 			continue;
 		if (marker->is_end) {
 			scope_set_remove(&may, scope);
@@ -307,24 +312,20 @@ static void collect_forward(const struct flow *flow, uint32_t f, uint32_t b, str
 	}
 }
 
-static void collect_backward(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
+static void collect_backward(const struct flow *flow, const struct node *node, struct found *found)
 {
-	const struct ir_function *function = function_of(flow, f);
-	const struct ir_block *block = &function->blocks[b];
-	struct scope_set ending = ending_after(flow, f, b);
+	struct scope_set ending = ending_after(flow, node);
 
-	for (uint32_t i = block->marker_count; i-- > 0;) {
-		const struct marker *marker = &function->markers[block->first_marker + i].marker;
-		uint32_t scope = flow->plans[f].sites[block->first_marker + i].scope;
+	for (uint32_t i = node->block->marker_count; i-- > 0;) {
+		uint32_t scope;
+		const struct marker *marker = marker_of(node, i, &scope);
 
-		if (marker->is_event)
-			continue;
-		if (marker->is_end) {
+		if (marker && marker->is_end) {
 			scope_set_add(&ending, scope);
-			continue;
+		} else if (marker) {
+			join_sets(&found->ending[scope], &ending);
+			scope_set_remove(&ending, scope);
 		}
-		join_sets(&found->ending[scope], &ending);
-		scope_set_remove(&ending, scope);
 	}
 }
 
@@ -352,13 +353,12 @@ static bool store_found(const struct flow *flow, struct found *found,
 
 	if (!nesting)
 		return false;
-	for (uint32_t f = 0; f < flow->function_count; f++)
-		for (uint32_t b = 0; b < function_of(flow, f)->block_count; b++) {
-			if (!state_of(flow, f, b)->is_reached)
-				continue;
-			collect_forward(flow, f, b, found);
-			collect_backward(flow, f, b, found);
-		}
+	for (uint32_t i = 0; i < flow->count; i++) {
+		if (!flow->nodes[i].is_reached || !flow->nodes[i].block)
+			continue;
+		collect_forward(&flow->nodes[i], found);
+		collect_backward(flow, &flow->nodes[i], found);
+	}
 	for (uint32_t i = 0; i < layout->scope_count; i++) {
 		meet_sets(&found->must[i], &found->ending[i]);
 		scope_set_remove(&found->must[i], i);
@@ -376,13 +376,12 @@ static bool store_found(const struct flow *flow, struct found *found,
 bool static_nesting(const struct ir_function *kernel, const struct plan *plans,
 		    struct instrument_layout *layout)
 {
-	struct flow flow = {.kernel = kernel, .plans = plans};
+	struct flow flow = {.nodes = NULL};
 	struct found *found = calloc(1, sizeof(*found));
-	bool is_ok = found && flow_init(&flow);
+	bool is_ok = found && flow_init(&flow, kernel, plans);
 
 	if (is_ok && solve_nesting(&flow))
 		is_ok = store_found(&flow, found, layout);
-	flow_fini(&flow);
-	free(found);
+	FREE_ALL(flow.nodes, flow.callees, found);
 	return is_ok;
 }

@@ -59,7 +59,6 @@ int sum_plan_make(const struct ir_function *function, const struct plan *plan, b
 		  struct instrument_layout *layout, struct sum_plan *sums,
 		  struct proton_error *err);
 void sum_plan_fini(struct sum_plan *sums);
-
 /* Bytes that a warp stores at the end. */
 static inline uint32_t sum_plan_bytes(const struct sum_plan *sums)
 {

@@ -1,124 +1,131 @@
-/* Trip counts of loops: parses the condition of the latch, and counts until it ends the loop. */
-#include "intra/llvm/trip_count.h"
-
+/*
+ * The number of iterations of a loop with constant bounds, as Triton's `range(0, SIZE, BLOCK)` has
+ * if both are constexpr:
+ *
+ *   %i = phi i64 [ 0, %before ], [ %next, %latch ]
+ *   %next = add nuw nsw i64 %i, 1024
+ *   %more = icmp samesign ult i64 %i, 7168
+ *   br i1 %more, label %header, label %after
+ */
 #include "base/array.h"
+#include "intra/llvm/ir_function.h"
 
 #define TRIPS_MAX 4096u
+#define WORDS_MAX 13u
+
+struct loop {
+	const struct ir_function *function;
+	uint32_t header;
+	uint32_t latch;
+};
 
 struct counter {
-	struct slice name; /* "%i" */
 	uint32_t bits;
-	uint64_t start;
+	uint64_t value; /* that the condition has in the first iteration */
 	uint64_t step;
 };
 
-/* The definition of `name` in the blocks, without "%name = "; empty if there is none. */
-static struct slice definition_in(const struct ir_function *function, uint32_t first, uint32_t last,
-				  struct slice name)
-{
-	for (uint32_t i = function->blocks[first].first_line; i < function->blocks[last].end_line;
-	     i++) {
-		struct slice rest = slice_trim(function->lines[i]);
-		const char *at = rest.at;
+/* The words of an instruction, without commas and flags, up to its metadata. */
+struct words {
+	struct slice at[WORDS_MAX];
+	uint32_t count;
+};
 
-		if (!slice_starts(rest, "%") || !slices_equal(ir_next_name(rest, &at), name))
-			continue;
-		slice_skip(&rest, name.length);
-		if (slice_take(&rest, " = "))
-			return rest;
+static struct words split(struct slice line)
+{
+	struct words words = {.count = 0};
+
+	line = slice_trim(line);
+	while (line.length && words.count < WORDS_MAX && *line.at != '!') {
+		struct slice word = slice_take_until(&line, ' ');
+
+		word.length -= slice_ends(word, ",");
+		if (!slice_is_any(word, "nuw nsw samesign"))
+			words.at[words.count++] = word;
 	}
-	return (struct slice){"", 0};
+	return words;
 }
 
-/* Takes the flags of an instruction and its type, "nuw nsw i64 "; false if it is not an integer. */
-static bool take_type(struct slice *rest, uint32_t *bits)
+/* Reads "NAME = OPCODE ..." in blocks from the header to `last`; false if it has other words. */
+static bool find_definition(const struct loop *loop, uint32_t last, struct slice name,
+			    const char *opcode, uint32_t count, struct words *out)
 {
-	static const char *const flags[] = {"nuw", "nsw", "samesign"};
-	struct slice word = slice_take_until(rest, ' ');
+	const struct ir_block *blocks = loop->function->blocks;
 
-	while (slice_is_any(word, flags, ARRAY_LENGTH(flags)))
-		word = slice_take_until(rest, ' ');
-	return slice_take(&word, "i") && slice_take_number(&word, 64, bits) && !word.length &&
-	       *bits > 1;
+	for (uint32_t i = blocks[loop->header].first_line; i < blocks[last].end_line; i++) {
+		struct slice rest = slice_trim(loop->function->lines[i]);
+
+		if (!slices_equal(slice_take_until(&rest, ' '), name))
+			continue;
+		*out = split(loop->function->lines[i]);
+		return out->count == count && slice_is(out->at[1], "=") &&
+		       slice_is(out->at[2], opcode);
+	}
+	return false;
 }
 
-/* Takes a decimal number. */
-static bool take_constant(struct slice *rest, uint64_t *out)
+/* The width of an integer type, or 0. */
+static uint32_t bits_of(struct slice type)
 {
-	bool is_negative = slice_take(rest, "-");
+	uint32_t bits;
+
+	return slice_take(&type, "i") && slice_take_number(&type, 64, &bits) && !type.length &&
+			       bits > 1
+		       ? bits
+		       : 0;
+}
+
+static bool read_constant(struct slice word, uint64_t *out)
+{
+	bool is_negative = slice_take(&word, "-");
 	uint32_t number;
 
-	if (!slice_take_number(rest, UINT32_MAX, &number))
+	if (!slice_take_number(&word, UINT32_MAX, &number) || word.length)
 		return false;
 	*out = is_negative ? -(uint64_t)number : number;
 	return true;
 }
 
-static struct slice take_name(struct slice *rest)
+/* True if the operand is the label of the block. */
+static bool is_label(const struct loop *loop, struct slice operand, uint32_t block)
 {
-	struct slice line = *rest;
-	const char *at = line.at;
-	struct slice name = ir_next_name(line, &at);
-
-	if (name.at != line.at)
-		return (struct slice){line.at, 0};
-	*rest = slice_between(at, slice_end(line));
-	return name;
+	return slice_take(&operand, "%") &&
+	       slices_equal(operand, loop->function->blocks[block].label);
 }
 
-/* Takes the next "[ VALUE, %LABEL ]" of a phi. */
-static bool take_incoming(struct slice *rest, struct slice *value, struct slice *label)
+/* The value that the phi `name` has in the next iteration is `next`. */
+static bool read_phi(const struct loop *loop, struct slice name, struct counter *counter,
+		     struct slice *next)
 {
-	slice_take(rest, ", ");
-	if (!slice_take(rest, "[ "))
+	struct words words; /* "%i = phi i64 [ 0 %before ] [ %next %latch ]" */
+	bool is_first;
+
+	if (!find_definition(loop, loop->header, name, "phi", 12, &words))
 		return false;
-	*value = slice_take_until(rest, ',');
-	if (!slice_take(rest, " %"))
-		return false;
-	*label = slice_take_until(rest, ' ');
-	return slice_take(rest, "]");
+	is_first = is_label(loop, words.at[6], loop->latch);
+	counter->bits = bits_of(words.at[3]);
+	*next = words.at[is_first ? 5 : 9];
+	return counter->bits && is_first != is_label(loop, words.at[10], loop->latch) &&
+	       read_constant(words.at[is_first ? 9 : 5], &counter->value);
 }
 
-/* The value that the phi `name` of `header` has in the next iteration is `next`. */
-static bool read_phi(const struct ir_function *function, uint32_t header, uint32_t latch,
-		     struct slice name, struct counter *counter, struct slice *next)
+/* Reads the counter of which `name` is the value in this iteration, or in the next one. */
+static bool read_counter(const struct loop *loop, struct slice name, struct counter *counter)
 {
-	struct slice rest = definition_in(function, header, header, name);
-	bool has_start = false;
-	struct slice value;
-	struct slice label;
-
-	*next = (struct slice){"", 0};
-	if (!slice_take(&rest, "phi ") || !take_type(&rest, &counter->bits))
-		return false;
-	for (uint32_t i = 0; i < 2; i++) {
-		if (!take_incoming(&rest, &value, &label))
-			return false;
-		if (slices_equal(label, function->blocks[latch].label))
-			*next = value;
-		else
-			has_start = take_constant(&value, &counter->start) && !value.length;
-	}
-	counter->name = name;
-	return has_start && next->length && !slice_starts(rest, ",") && !slice_find(rest, "[ ");
-}
-
-/* Reads "add i64 %i, 1024" as the step of a counter that begins there. */
-static bool read_step(const struct ir_function *function, uint32_t header, uint32_t latch,
-		      struct slice next, struct counter *counter)
-{
-	struct slice rest = definition_in(function, header, latch, next);
+	struct words add; /* "%next = add i64 %i 1024" */
+	struct slice next = name;
 	struct slice after;
-	struct slice name;
-	uint32_t bits;
+	bool is_next = find_definition(loop, loop->latch, name, "add", 6, &add);
 
-	if (!slice_take(&rest, "add ") || !take_type(&rest, &bits))
+	if (!is_next && (!read_phi(loop, name, counter, &next) ||
+			 !find_definition(loop, loop->latch, next, "add", 6, &add) ||
+			 !slices_equal(add.at[4], name)))
 		return false;
-	name = take_name(&rest);
-	return name.length && slice_take(&rest, ", ") && take_constant(&rest, &counter->step) &&
-	       (!rest.length || *rest.at == ',') &&
-	       read_phi(function, header, latch, name, counter, &after) && bits == counter->bits &&
-	       slices_equal(after, next);
+	if (!read_phi(loop, add.at[4], counter, &after) || !slices_equal(after, next) ||
+	    bits_of(add.at[3]) != counter->bits || !read_constant(add.at[5], &counter->step))
+		return false;
+	counter->value += is_next ? counter->step : 0;
+	return true;
 }
 
 static int64_t as_signed(uint64_t value, uint32_t bits)
@@ -129,92 +136,53 @@ static int64_t as_signed(uint64_t value, uint32_t bits)
 /* -1: the predicate is unknown. */
 static int compare(struct slice predicate, uint64_t a, uint64_t b, uint32_t bits)
 {
-	static const char *const names[] = {"eq",  "ne",  "ult", "ule", "ugt",
-					    "uge", "slt", "sle", "sgt", "sge"};
 	uint64_t mask = UINT64_MAX >> (64 - bits);
-	int64_t left = as_signed(a, bits);
-	int64_t right = as_signed(b, bits);
-	bool results[] = {
-		left == right,
-		left != right,
-		(a & mask) < (b & mask),
-		(a & mask) <= (b & mask),
-		(a & mask) > (b & mask),
-		(a & mask) >= (b & mask),
-		left<right, left <= right, left>
-			right,
-		left >= right,
-	};
+	int order = slice_starts(predicate, "s") ? ORDER_OF(as_signed(a, bits), as_signed(b, bits))
+						 : ORDER_OF(a & mask, b & mask);
 
-	for (uint32_t i = 0; i < ARRAY_LENGTH(names); i++)
-		if (slice_is(predicate, names[i]))
-			return results[i];
-	return -1;
+	if (slice_is_any(predicate, "eq ne"))
+		return slice_is(predicate, "eq") == !order;
+	if (slice_is_any(predicate, "ult slt"))
+		return order < 0;
+	if (slice_is_any(predicate, "ule sle"))
+		return order <= 0;
+	if (slice_is_any(predicate, "ugt sgt"))
+		return order > 0;
+	return slice_is_any(predicate, "uge sge") ? order >= 0 : -1;
 }
 
-/* Iterations until the condition, as text after "icmp ", is not `goes_on` any more. */
-static uint32_t count(const struct ir_function *function, uint32_t header, uint32_t latch,
-		      struct slice rest, bool goes_on)
+uint32_t trip_count(const struct ir_function *function, uint32_t header, uint32_t latch)
 {
-	struct counter counter = {.bits = 0};
-	struct slice predicate = slice_take_until(&rest, ' ');
-	struct slice next = {"", 0};
-	struct slice name;
+	const struct loop loop = {function, header, latch};
+	struct counter counter;
+	struct slice last = {"", 0};
+	struct words branch;    /* "br i1 %more label %header label %after" */
+	struct words condition; /* "%more = icmp ult i64 %i 7168" */
 	uint64_t limit;
-	uint64_t value;
-	uint32_t bits;
-	bool is_next;
+	bool goes_on;
 
-	if (slice_is(predicate, "samesign"))
-		predicate = slice_take_until(&rest, ' ');
-	if (!take_type(&rest, &bits) || !(name = take_name(&rest)).length ||
-	    !slice_take(&rest, ", ") || !take_constant(&rest, &limit) ||
-	    (rest.length && *rest.at != ','))
+	for (uint32_t i = function->blocks[latch].first_line; i < function->blocks[latch].end_line;
+	     i++)
+		if (ir_is_instruction(function->lines[i]))
+			last = function->lines[i];
+	branch = split(last);
+	if (branch.count != 7 || !slice_is(branch.at[0], "br"))
 		return 0;
-	is_next = read_step(function, header, latch, name, &counter);
-	if (!is_next && (!read_phi(function, header, latch, name, &counter, &next) ||
-			 !read_step(function, header, latch, next, &counter) ||
-			 !slices_equal(counter.name, name)))
+	goes_on = is_label(&loop, branch.at[4], header);
+	if (goes_on == is_label(&loop, branch.at[6], header) ||
+	    !find_definition(&loop, latch, branch.at[2], "icmp", 7, &condition) ||
+	    !read_constant(condition.at[6], &limit) ||
+	    !read_counter(&loop, condition.at[5], &counter) ||
+	    bits_of(condition.at[4]) != counter.bits)
 		return 0;
-	value = is_next ? counter.start + counter.step : counter.start;
-	for (uint32_t i = 1; bits == counter.bits && i <= TRIPS_MAX; i++) {
-		int result = compare(predicate, value, limit, bits);
+	for (uint32_t i = 1; i <= TRIPS_MAX; i++) {
+		int result = compare(condition.at[3], counter.value, limit, counter.bits);
 
 		if (result < 0)
 			return 0;
 		if (result != goes_on)
 			return i;
-		value += counter.step;
+		counter.value += counter.step;
 	}
 	return 0;
-}
-
-uint32_t trip_count(const struct ir_function *function, uint32_t header, uint32_t latch)
-{
-	struct slice rest = {"", 0};
-	struct slice condition;
-	struct slice then;
-	struct slice other;
-
-	for (uint32_t i = function->blocks[latch].first_line; i < function->blocks[latch].end_line;
-	     i++)
-		if (ir_is_instruction(function->lines[i]))
-			rest = slice_trim(function->lines[i]);
-	if (!slice_take(&rest, "br i1 "))
-		return 0;
-	condition = take_name(&rest);
-	if (!condition.length || !slice_take(&rest, ", label %"))
-		return 0;
-	then = slice_take_until(&rest, ',');
-	if (!slice_take(&rest, " label %"))
-		return 0;
-	other = slice_take_until(&rest, ',');
-	if (slices_equal(then, function->blocks[header].label) ==
-	    slices_equal(other, function->blocks[header].label))
-		return 0;
-	rest = definition_in(function, header, latch, condition);
-	if (!slice_take(&rest, "icmp "))
-		return 0;
-	return count(function, header, latch, rest,
-		     slices_equal(then, function->blocks[header].label));
 }

@@ -1,19 +1,11 @@
 /*
- * Verification of generated SSA names: each is defined once, and none is used without a definition.
+ * Verification of the pass's output: in each function, each name of the form %proton.NAME is
+ * defined exactly once, and every used one is defined. Triton passes the text to LLVM, which aborts
+ * the process on such an error.
  */
-#include "intra/llvm/verify_names.h"
-
-#include <stdbool.h>
-
-#include "intra/llvm/ir_names.h"
+#include "intra/llvm/emit.h"
 
 #define PREFIX "proton."
-
-/* The text of a function, and the names it defines. */
-struct body {
-	struct slice text;
-	struct ir_names names;
-};
 
 /* Removes the text up to and with the next "%proton.NAME" and returns NAME. */
 static bool next_use(struct slice *rest, struct slice *name)
@@ -35,55 +27,25 @@ static bool definition(struct slice line, struct slice *name)
 	return slice_take(&line, is_label ? ":" : " =");
 }
 
-static int mistake(const char *what, struct slice name, struct proton_error *err)
+/* Checks a function. The first line is the signature with the parameters. */
+static int check_names(struct slice body, struct ir_names *names, struct proton_error *err)
 {
-	return err_set(err, PROTON_E_UNSUPPORTED,
-		       "internal error: the generated LLVM IR %s " PREFIX "%.*s", what,
-		       (int)name.length, name.at);
-}
-
-/* The first line is the signature with the parameters. */
-static int find_definitions(struct body *body, struct proton_error *err)
-{
-	struct slice rest = body->text;
+	const char *mistake = NULL;
+	struct slice rest = body;
 	struct slice line = slice_take_until(&rest, '\n');
 	struct slice name;
 
-	while (next_use(&line, &name))
-		if (!ir_names_add(&body->names, name, 0))
-			return mistake("defines twice", name, err);
-	while (slice_take_line(&rest, &line))
-		if (definition(line, &name) && !ir_names_add(&body->names, name, 0))
-			return mistake("defines twice", name, err);
-	return PROTON_OK;
-}
-
-static int find_uses(const struct body *body, struct proton_error *err)
-{
-	struct slice rest = body->text;
-	struct slice name;
-
-	while (next_use(&rest, &name))
-		if (ir_names_find(&body->names, name) == IR_NAME_NONE)
-			return mistake("does not define", name, err);
-	return PROTON_OK;
-}
-
-static int check_body(struct body *body, struct proton_error *err)
-{
-	struct slice rest = body->text;
-	uint32_t count = 0;
-	int status;
-
-	while (slice_take_past(&rest, PREFIX))
-		count++;
-	if (!ir_names_init(&body->names, count))
-		return err_nomem(err);
-	status = find_definitions(body, err);
-	if (status == PROTON_OK)
-		status = find_uses(body, err);
-	ir_names_fini(&body->names);
-	return status;
+	while (!mistake && next_use(&line, &name))
+		mistake = ir_names_add(names, name, 0) ? NULL : "defines twice";
+	while (!mistake && slice_take_line(&rest, &line))
+		if (definition(line, &name) && !ir_names_add(names, name, 0))
+			mistake = "defines twice";
+	while (!mistake && next_use(&body, &name))
+		mistake = ir_names_find(names, name) == IR_NAME_NONE ? "does not define" : NULL;
+	return mistake ? err_set(err, PROTON_E_UNSUPPORTED,
+				 "internal error: the generated LLVM IR %s " PREFIX "%.*s", mistake,
+				 (int)name.length, name.at)
+		       : PROTON_OK;
 }
 
 int verify_names(const char *text, size_t length, struct proton_error *err)
@@ -93,16 +55,23 @@ int verify_names(const char *text, size_t length, struct proton_error *err)
 	int status = PROTON_OK;
 
 	while (status == PROTON_OK && slice_take_line(&rest, &line)) {
-		struct slice from = slice_between(line.at, slice_end(rest));
-		struct body body = {.text = from};
+		struct slice body = slice_between(line.at, slice_end(rest));
+		struct slice left = body;
+		struct ir_names names;
+		uint32_t count = 0;
 		const char *close;
 
-		if (!slice_take(&line, "define "))
+		if (!ir_is_define(line))
 			continue;
-		close = slice_find(from, "\n}");
-		body.text.length = close ? (size_t)(close - from.at) : from.length;
-		rest = slice_between(slice_end(body.text), slice_end(rest));
-		status = check_body(&body, err);
+		close = slice_find(body, "\n}");
+		body.length = close ? (size_t)(close - body.at) : body.length;
+		rest = slice_between(slice_end(body), slice_end(rest));
+		for (left.length = body.length; slice_take_past(&left, PREFIX);)
+			count++;
+		if (!ir_names_init(&names, count))
+			return err_nomem(err);
+		status = check_names(body, &names, err);
+		ir_names_fini(&names);
 	}
 	return status;
 }

@@ -5,7 +5,6 @@
 
 #include "intra/layout.h"
 #include "intra/ttgir/find_operations.h"
-#include "intra/ttgir/scope_budget.h"
 
 /* A scope may need three codes: for its start, its end, and a whole execution. */
 #define SCOPES_MAX (INSTRUMENT_CODE_MAX / 3)
@@ -34,34 +33,23 @@ static uint32_t records_of_ring(const struct instrument_mode *mode, uint32_t war
 
 /* ------------------------------------------------------------------ omitted scopes */
 
-enum reason {
-	REASON_ROOM,
-	REASON_TIME,
-	REASON_REGISTERS
-};
-
-static enum reason reason_of(const struct site_scope *scope)
-{
-	return scope->is_heavy ? REASON_REGISTERS : scope->is_costly ? REASON_TIME : REASON_ROOM;
-}
-
-static uint32_t count_dropped(const struct sites *sites, enum reason reason)
+static uint32_t count_dropped(const struct sites *sites, enum site_drop reason)
 {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < sites->scope_count; i++)
-		count += sites->scopes[i].is_dropped && reason_of(&sites->scopes[i]) == reason;
+		count += sites->scopes[i].dropped == reason;
 	return count;
 }
 
 /* Names of the scopes that are dropped for the reason, up to NAMES_IN_NOTE. */
-static void write_names(struct out *out, const struct sites *sites, enum reason reason,
+static void write_names(struct out *out, const struct sites *sites, enum site_drop reason,
 			uint32_t count)
 {
 	uint32_t named = 0;
 
 	for (uint32_t i = 0; i < sites->scope_count && named < NAMES_IN_NOTE; i++)
-		if (sites->scopes[i].is_dropped && reason_of(&sites->scopes[i]) == reason)
+		if (sites->scopes[i].dropped == reason)
 			out_printf(out, "%s%s", named++ ? ", " : "", sites->scopes[i].name);
 	if (count > named)
 		out_text(out, ", ...");
@@ -69,7 +57,7 @@ static void write_names(struct out *out, const struct sites *sites, enum reason 
 
 static void write_registers(struct out *out, const struct sites *sites, struct slice costs)
 {
-	uint32_t dropped = count_dropped(sites, REASON_REGISTERS);
+	uint32_t dropped = count_dropped(sites, SITE_HEAVY);
 
 	if (!dropped)
 		return;
@@ -78,14 +66,14 @@ static void write_registers(struct out *out, const struct sites *sites, struct s
 		"%u of %u automatic scopes were omitted, because with more its scopes would cost "
 		"%.*s: ",
 		dropped, sites->scope_count, (int)costs.length, costs.at);
-	write_names(out, sites, REASON_REGISTERS, dropped);
+	write_names(out, sites, SITE_HEAVY, dropped);
 	out_text(out, "; ");
 }
 
 static void write_budget(struct out *out, const struct sites *sites,
-			 const struct scope_budget *budget)
+			 const struct scope_budget *budget, uint32_t percent)
 {
-	bool is_above = budget->kept > budget->percent;
+	bool is_above = budget->kept > percent;
 
 	if (!sites->scope_count || (!budget->dropped && !is_above && budget->stride == 1)) {
 		out_text(out, out->length ? "for more, set budget=off" : "");
@@ -95,20 +83,20 @@ static void write_budget(struct out *out, const struct sites *sites,
 		out_printf(out,
 			   "%u of %u automatic scopes were omitted at first, because all were "
 			   "predicted to cost %.0f %% of the time and the budget is %u %%: ",
-			   budget->dropped, sites->scope_count, budget->all, budget->percent);
-		write_names(out, sites, REASON_TIME, budget->dropped);
+			   budget->dropped, sites->scope_count, budget->all, percent);
+		write_names(out, sites, SITE_COSTLY, budget->dropped);
 		out_printf(out, "; the others cost %.1f %%; ", budget->kept);
 	} else if (is_above) {
 		out_printf(out,
 			   "its automatic scopes were predicted to cost %.1f %% of the time, more "
 			   "than the budget of %u %%; ",
-			   budget->kept, budget->percent);
+			   budget->kept, percent);
 	}
 	if (budget->stride > 1)
 		out_printf(out,
 			   "one of %u CTAs records, because the ends of all were predicted to "
 			   "cost more than a quarter of the budget of %u %%; ",
-			   budget->stride, budget->percent);
+			   budget->stride, percent);
 	out_text(out, "for more, increase budget or set budget=off");
 }
 
@@ -120,7 +108,7 @@ static void write_room(struct out *out, const struct sites *sites, uint32_t drop
 		   "because a warp can hold %u records and a kernel %u scopes: ",
 		   dropped + sites->missed, sites->scope_count + sites->missed, records,
 		   SCOPES_MAX);
-	write_names(out, sites, REASON_ROOM, dropped + sites->missed);
+	write_names(out, sites, SITE_NO_ROOM, dropped + sites->missed);
 	out_text(out, "; increase buffer_size or select fewer kinds in auto=");
 }
 
@@ -142,18 +130,19 @@ static void write_unknown(struct out *out, const struct sites *sites)
 	out_text(out, "; report it, with Triton's version");
 }
 
+/* `percent`: 0 if the budget did not decide. */
 static char *write_note(const struct sites *sites, uint32_t records,
-			const struct scope_budget *budget, struct slice costs)
+			const struct scope_budget *budget, uint32_t percent, struct slice costs)
 {
 	struct out out;
-	uint32_t dropped = count_dropped(sites, REASON_ROOM);
+	uint32_t dropped = count_dropped(sites, SITE_NO_ROOM);
 	size_t length;
 	char *text;
 
 	out_init(&out, -1);
-	if (budget->percent) {
+	if (percent) {
 		write_registers(&out, sites, costs);
-		write_budget(&out, sites, budget);
+		write_budget(&out, sites, budget, percent);
 	}
 	if (dropped || sites->missed) {
 		out_text(&out, out.length ? "; " : "");
@@ -181,7 +170,7 @@ static void write_marker(struct mlir_writer *writer, const struct sites *sites, 
 static bool is_kept(const struct sites *sites, uint32_t index)
 {
 	return index != SITE_NONE && sites->sites[index].scope != SITE_NONE &&
-	       !sites->scopes[sites->sites[index].scope].is_dropped;
+	       !sites->scopes[sites->sites[index].scope].dropped;
 }
 
 static struct slice indent_of(struct slice line)
@@ -190,42 +179,37 @@ static struct slice indent_of(struct slice line)
 }
 
 static void write_text(struct mlir_writer *writer, const struct sites *sites, struct slice text,
-		       const struct around *around)
+		       const struct mlir_regions *lines, const struct around *around)
 {
-	struct slice line;
-
-	for (; slice_take_line(&text, &line); around++) {
-		uint32_t before = around->before;
-		uint32_t after = around->after;
+	for (uint32_t i = 0; i < lines->count; i++) {
+		struct slice line = lines->at[i].text;
+		uint32_t before = around[i].before;
+		uint32_t after = around[i].after;
+		bool has_newline = slice_end(line) < slice_end(text);
 
 		if (is_kept(sites, before))
 			write_marker(writer, sites, before, indent_of(line),
 				     sites->sites[before].is_inner);
-		out_bytes(&writer->out, line.at, (size_t)(text.at - line.at));
+		out_bytes(&writer->out, line.at, line.length + has_newline);
 		if (!is_kept(sites, after))
 			continue;
-		if (text.at == slice_end(line)) /* the last line, without a newline */
+		if (!has_newline)
 			out_byte(&writer->out, '\n');
 		/* Inside a partition: indented like the next line. */
 		if (sites->sites[after].is_inner)
-			write_marker(writer, sites, after, indent_of(text), false);
+			write_marker(writer, sites, after, indent_of(lines->at[i + 1].text), false);
 		else
 			write_marker(writer, sites, after, sites->sites[after].indent, true);
 	}
 }
 
-static struct around *place_sites(struct slice text, const struct sites *sites)
+static struct around *place_sites(uint32_t line_count, const struct sites *sites)
 {
-	struct slice line;
-	uint32_t count = 0;
-	struct around *around;
+	struct around *around = calloc(line_count + 1, sizeof(*around));
 
-	for (struct slice rest = text; slice_take_line(&rest, &line); count++)
-		;
-	around = calloc(count ? count : 1, sizeof(*around));
 	if (!around)
 		return NULL;
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < line_count; i++)
 		around[i] = (struct around){SITE_NONE, SITE_NONE};
 	for (uint32_t i = 0; i < sites->count; i++) {
 		const struct site *site = &sites->sites[i];
@@ -260,15 +244,10 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 {
 	struct slice whole = {text, length};
 	struct mlir_writer writer;
+	struct mlir_regions lines = {0};
 	struct around *around = NULL;
-	struct scope_budget budget = {
-		.percent = mode->budget,
-		.registers_less = how->registers_less,
-		.without = how->without,
-		.loop_levels = how->loop_levels,
-		.has_sums = mode->tree != INSTRUMENT_TREE_RECORDS,
-	};
-	struct sites sites;
+	struct scope_budget budget = {.stride = 1};
+	struct sites sites = {0};
 	uint32_t records;
 	int status;
 
@@ -276,39 +255,37 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	if (!mode->autos)
 		return PROTON_OK;
 	status = mlir_writer_init(&writer, whole, how->is_amd, err);
-	if (status == PROTON_OK)
-		status = operations_find(whole, mode->autos, &sites, err);
-	if (status != PROTON_OK)
-		return status;
 	writer.is_record = how->spelling == TTGIR_RECORDS;
-	records = how->records ? how->records : records_of_ring(mode, sites.warp_count);
-	if (operations_name(&sites))
-		around = place_sites(whole, &sites);
-	if (around && mode->budget)
-		status = scope_budget_apply(whole, mode->cta_stride == 1, &sites, &budget, err);
-	if (around && how->only.length) {
-		scope_budget_keep(&sites, how->only);
-		budget.percent = 0; /* for the note */
+	if (status == PROTON_OK)
+		status = mlir_regions_read(whole, &lines, err);
+	if (status == PROTON_OK) {
+		if (operations_find(&lines, mode->autos, &sites) && operations_name(&sites))
+			around = place_sites(lines.count, &sites);
+		status = around ? PROTON_OK : err_nomem(err);
 	}
-	if (around && status == PROTON_OK)
+	if (status == PROTON_OK && mode->budget)
+		status = scope_budget_apply(&lines, mode, how, &sites, &budget, err);
+	if (status == PROTON_OK && how->only.length)
+		scope_budget_keep(&sites, how->only);
+	if (status == PROTON_OK)
 		status = list_names(&sites, &result->names, err);
-	if (around && status == PROTON_OK) {
+	if (status == PROTON_OK) {
+		records = how->records ? how->records : records_of_ring(mode, sites.warp_count);
 		result->record_count = operations_limit(&sites, SCOPES_MAX, records);
-		write_text(&writer, &sites, whole, around);
+		write_text(&writer, &sites, whole, &lines, around);
 		status = mlir_writer_finish(&writer, writer.marker_count, &result->text,
 					    &result->length, err);
-		result->cta_stride = budget.stride ? budget.stride : 1;
-		result->note = status == PROTON_OK
-				       ? write_note(&sites, records, &budget, how->costs)
-				       : NULL;
+		result->cta_stride = budget.stride;
 		for (uint32_t i = 0; i < sites.scope_count; i++)
-			result->scope_count += !sites.scopes[i].is_dropped;
-	} else if (status == PROTON_OK) {
-		status = err_nomem(err);
+			result->scope_count += !sites.scopes[i].dropped;
 	}
-	if (status != PROTON_OK)
+	if (status == PROTON_OK)
+		result->note = write_note(&sites, records, &budget,
+					  how->only.length ? 0 : mode->budget, how->costs);
+	else
 		ttgir_result_fini(result);
 	free(around);
 	operations_fini(&sites);
+	mlir_regions_fini(&lines);
 	return status;
 }

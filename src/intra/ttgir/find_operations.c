@@ -1,24 +1,16 @@
-/* Search for TTGIR operations that automatic scopes can surround. */
+/* Search for TTGIR operations that automatic scopes can surround, their names, and how many fit. */
 #include "intra/ttgir/find_operations.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-
-#include "intra/ttgir/provenance.h"
 
 #define SITES_MAX 4096u
 #define UNPLACED_MAX 16u /* consecutive sites */
 
 /* ------------------------------------------------------------------ walking */
 
-enum region_kind {
-	REGION_OTHER,
-	REGION_PLAIN,
-	REGION_LOOP,
-	REGION_PARTITION
-};
-
 struct region {
-	enum region_kind kind;
+	bool is_partition;
 	bool is_open;   /* scopes can be inserted inside */
 	uint32_t site;  /* that ends with this region, or SITE_NONE */
 	uint32_t depth; /* loops around it, including itself */
@@ -29,7 +21,7 @@ struct region {
 
 struct walk {
 	struct sites *found;
-	struct mlir_locations locations;
+	const struct mlir_regions *lines;
 	uint32_t autos;
 	uint32_t line;
 	struct region regions[MLIR_DEPTH_MAX];
@@ -44,14 +36,14 @@ struct walk {
 	bool is_specializing; /* after "ttg.warp_specialize", before its partitions */
 };
 
-static const struct region outside = {.kind = REGION_OTHER, .site = SITE_NONE};
+static const struct region outside = {.site = SITE_NONE};
 
 static const struct region *current(const struct walk *walk)
 {
 	return walk->region_count ? &walk->regions[walk->region_count - 1] : &outside;
 }
 
-static struct site *add_site(struct walk *walk, const char *word, struct slice indent)
+static struct site *add_site(struct walk *walk, struct slice word, struct slice indent)
 {
 	struct sites *found = walk->found;
 	struct site *site;
@@ -77,7 +69,7 @@ static struct site *add_site(struct walk *walk, const char *word, struct slice i
 static void set_location(struct walk *walk, struct site *site, struct slice location)
 {
 	site->location = location;
-	site->frames = mlir_locations_frames(&walk->locations, location);
+	site->frames = mlir_locations_frames(walk->lines, location);
 }
 
 static uint32_t site_index(const struct walk *walk, const struct site *site)
@@ -93,7 +85,7 @@ static bool has_place(const struct walk *walk, const struct mlir_frames *frames)
 /* The partition's location: the line of its function that has or calls its first operation. */
 static void set_location_of_partition(struct walk *walk, struct site *site, struct slice location)
 {
-	struct mlir_frames frames = mlir_locations_frames(&walk->locations, location);
+	struct mlir_frames frames = mlir_locations_frames(walk->lines, location);
 
 	if (!frames.count || has_place(walk, &site->frames))
 		return;
@@ -131,7 +123,7 @@ static void close_math(struct walk *walk, const struct region *block)
 static void place_operation(struct walk *walk, struct slice location, struct site *site,
 			    bool is_load)
 {
-	struct mlir_frames frames = mlir_locations_frames(&walk->locations, location);
+	struct mlir_frames frames = mlir_locations_frames(walk->lines, location);
 
 	if (has_place(walk, &frames)) {
 		for (uint32_t i = 0; i < walk->unplaced_count; i++)
@@ -161,13 +153,13 @@ static void open_partition(struct walk *walk, const struct mlir_line *line, stru
 	struct site *site = NULL;
 
 	walk->found->warp_count += mlir_number_after(text, " num_warps(");
-	region.kind = REGION_PARTITION;
+	region.is_partition = true;
 	region.site = SITE_NONE;
 	region.slot = is_default ? 1 : 2 + part;
 	if (region.slot >= SITE_SLOTS)
 		region.slot = SITE_SLOTS - 1;
 	if (region.is_open && (walk->autos & INSTRUMENT_AUTO_PARTITIONS)) {
-		site = add_site(walk, is_default ? "default" : "partition", line->indent);
+		site = add_site(walk, slice_of(is_default ? "default" : "partition"), line->indent);
 		if (site) {
 			site->is_inner = true;
 			site->is_part = !is_default;
@@ -183,16 +175,15 @@ static void open_partition(struct walk *walk, const struct mlir_line *line, stru
 /* Adds a site for an operation of the selected kinds; NULL if it is another. */
 static struct site *add_operation(struct walk *walk, const struct mlir_line *line)
 {
-	const struct operation *operation = current(walk)->is_open ? operations_lookup(line->op)
-								   : NULL;
+	struct slice word;
+	uint32_t kind = current(walk)->is_open ? operations_lookup(line->op, &word) : 0;
 
 	/* Allocations without a value are not work, and scopes in the source are markers. */
-	if (operation && operation->kind == INSTRUMENT_AUTO_ASM &&
-	    slice_find(line->rest, "// proton."))
+	if (kind == INSTRUMENT_AUTO_ASM && slice_find(line->rest, "// proton."))
 		return NULL;
-	if (!operation || !(walk->autos & operation->kind) || !provenance_is_work(line))
+	if (!(walk->autos & kind) || !operations_is_work(line))
 		return NULL;
-	return add_site(walk, operation->word, line->indent);
+	return add_site(walk, word, line->indent);
 }
 
 static void open_line(struct walk *walk, const struct mlir_line *line, struct slice text)
@@ -203,13 +194,12 @@ static void open_line(struct walk *walk, const struct mlir_line *line, struct sl
 		open_partition(walk, line, text);
 		return;
 	}
-	region.kind = REGION_PLAIN;
+	region.is_partition = false;
 	region.site = SITE_NONE;
 	if (mlir_is_loop(line)) {
-		region.kind = REGION_LOOP;
 		region.depth++;
 		if (region.is_open && (walk->autos & INSTRUMENT_AUTO_LOOPS)) {
-			struct site *site = add_site(walk, "loop", line->indent);
+			struct site *site = add_site(walk, slice_of("loop"), line->indent);
 
 			if (site)
 				site->cost = 2;
@@ -221,7 +211,6 @@ static void open_line(struct walk *walk, const struct mlir_line *line, struct sl
 	} else if (!slice_is(line->op, "scf.if")) {
 		/* A region that defines a reduction or a scan, and is not code at this place. */
 		region.site = site_index(walk, add_operation(walk, line));
-		region.kind = REGION_OTHER;
 		region.is_open = false;
 	}
 	open_region(walk, region);
@@ -238,14 +227,14 @@ static void close_line(struct walk *walk, const struct mlir_line *line, struct s
 		open_region(walk, closed);
 		return;
 	}
-	if (closed.kind != REGION_PARTITION && closed.site != SITE_NONE) {
+	if (!closed.is_partition && closed.site != SITE_NONE) {
 		struct site *site = &walk->found->sites[closed.site];
 
 		site->end_line = walk->line;
 		set_location(walk, site, line->location);
 	}
 	/* The operation's type follows the last partition. */
-	walk->is_specializing = closed.kind == REGION_PARTITION && slice_find(text, " : ") == NULL;
+	walk->is_specializing = closed.is_partition && slice_find(text, " : ") == NULL;
 }
 
 /*
@@ -267,7 +256,7 @@ static void read_math(struct walk *walk, const struct mlir_line *line)
 	    !slice_find(line->rest, "tensor<"))
 		return;
 	if (!walk->math) {
-		walk->math = add_site(walk, "math", line->indent);
+		walk->math = add_site(walk, slice_of("math"), line->indent);
 		if (!walk->math)
 			return;
 		walk->math->is_math = true;
@@ -279,7 +268,7 @@ static void read_math(struct walk *walk, const struct mlir_line *line)
 static void read_operation(struct walk *walk, const struct mlir_line *line)
 {
 	const struct region *region = current(walk);
-	struct site *around = region->kind == REGION_PARTITION && region->site != SITE_NONE
+	struct site *around = region->is_partition && region->site != SITE_NONE
 				      ? &walk->found->sites[region->site]
 				      : NULL;
 	struct site *site;
@@ -289,16 +278,14 @@ static void read_operation(struct walk *walk, const struct mlir_line *line)
 		read_math(walk, line);
 	if (operations_is_unknown(line->op) && !walk->found->unknown_count++)
 		walk->found->first_unknown = line->op;
-	if (around &&
-	    (slice_is(line->op, "ttg.warp_yield") || slice_is(line->op, "ttg.warp_return"))) {
+	if (around)
+		set_location_of_partition(walk, around, line->location);
+	if (around && slice_is_any(line->op, "ttg.warp_yield ttg.warp_return")) {
 		/* An empty partition gets no scope. */
 		if (around->start_line + 1 < walk->line)
 			around->end_line = walk->line;
-		set_location_of_partition(walk, around, line->location);
 		return;
 	}
-	if (around)
-		set_location_of_partition(walk, around, line->location);
 	site = add_operation(walk, line);
 	if (site) {
 		site->end_line = walk->line;
@@ -325,43 +312,34 @@ static void walk_line(struct walk *walk, const struct mlir_region_line *text)
 }
 
 /* The kernel's own location: the module's. */
-static struct mlir_location place_of_kernel(const struct walk *walk, struct slice text)
+static struct mlir_location place_of_kernel(const struct mlir_regions *lines)
 {
-	const char *last = slice_find_last(text, "\n}");
-	struct slice rest = slice_between(last ? last + 1 : slice_end(text), slice_end(text));
-	struct mlir_frames frames;
-	struct mlir_line line;
+	struct mlir_frames frames = {.count = 0};
+	uint32_t last = lines->count;
 
-	mlir_line_read(slice_take_until(&rest, '\n'), &line);
-	frames = mlir_locations_frames(&walk->locations, line.location);
-	return frames.count ? frames.at[0] : (struct mlir_location){.file = {text.at, 0}};
+	while (last > 1 &&
+	       (!lines->at[last - 1].text.length || *lines->at[last - 1].text.at != '}'))
+		last--;
+	if (last > 1)
+		frames = mlir_locations_frames(lines, lines->at[last - 1].line.location);
+	return frames.count ? frames.at[0] : (struct mlir_location){.file = {"", 0}};
 }
 
-int operations_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err)
+bool operations_find(const struct mlir_regions *lines, uint32_t autos, struct sites *out)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
-	struct mlir_regions lines;
-	int status;
 
-	*out = (struct sites){0};
-	out->sites = calloc(SITES_MAX, sizeof(*out->sites));
-	if (!walk || !out->sites || !mlir_locations_read(text, &walk->locations)) {
-		free(walk);
-		operations_fini(out);
-		return err_nomem(err);
+	*out = (struct sites){.sites = calloc(SITES_MAX, sizeof(*out->sites))};
+	if (walk && out->sites) {
+		walk->found = out;
+		walk->lines = lines;
+		walk->kernel = place_of_kernel(lines);
+		walk->autos = autos;
+		for (; walk->line < lines->count; walk->line++)
+			walk_line(walk, &lines->at[walk->line]);
 	}
-	walk->found = out;
-	walk->kernel = place_of_kernel(walk, text);
-	walk->autos = autos;
-	status = mlir_regions_read(text, &lines, err);
-	for (; status == PROTON_OK && walk->line < lines.count; walk->line++)
-		walk_line(walk, &lines.at[walk->line]);
-	mlir_regions_fini(&lines);
-	mlir_locations_fini(&walk->locations);
 	free(walk);
-	if (status != PROTON_OK)
-		operations_fini(out);
-	return status;
+	return walk && out->sites;
 }
 
 void operations_fini(struct sites *sites)
@@ -371,4 +349,174 @@ void operations_fini(struct sites *sites)
 	free(sites->scopes);
 	free(sites->sites);
 	*sites = (struct sites){0};
+}
+
+/* ------------------------------------------------------------------ names and limits */
+
+/* The location of `site` at a level: 0 is its own, 1 the call that inlined it, ... */
+static struct mlir_location place_at(const struct site *site, uint32_t level)
+{
+	return level < site->frames.count ? site->frames.at[level] : (struct mlir_location){0};
+}
+
+/* True if both are the same operation, and inlined by the same calls below `level`. */
+static bool is_same_below(const struct site *a, const struct site *b, uint32_t level)
+{
+	for (uint32_t i = 0; i < level; i++) {
+		struct mlir_location left = place_at(a, i);
+		struct mlir_location right = place_at(b, i);
+
+		if (!mlir_is_same_line(&left, &right) || left.column != right.column)
+			return false;
+	}
+	return a->part == b->part && slices_equal(a->word, b->word);
+}
+
+struct difference {
+	bool in_line;
+	bool in_column; /* on the same line */
+};
+
+/* How other sites that are the same below `level` differ there. */
+static struct difference find_difference(const struct sites *sites, const struct site *site,
+					 uint32_t level)
+{
+	struct mlir_location place = place_at(site, level);
+	struct difference found = {false, false};
+
+	for (uint32_t i = 0; i < sites->count && !(found.in_line && found.in_column); i++) {
+		const struct site *other = &sites->sites[i];
+		struct mlir_location there = place_at(other, level);
+
+		if ((there.line == place.line && there.column == place.column &&
+		     slices_equal(there.file, place.file)) ||
+		    other->end_line == SITE_NONE || !is_same_below(site, other, level))
+			continue;
+		if (mlir_is_same_line(&place, &there))
+			found.in_column = true;
+		else
+			found.in_line = true;
+	}
+	return found;
+}
+
+/*
+ * OPERATION@FILE:LINE, with the column if the line has several, and with "from FILE:LINE" for each
+ * call without which several operations had the same name. A long name is cut.
+ */
+static void write_name(const struct sites *sites, const struct site *site, char *name, size_t size)
+{
+	size_t used = (size_t)snprintf(name, size, "%.*s", (int)site->word.length, site->word.at);
+
+	if (site->is_part)
+		used += (size_t)snprintf(name + used, size - used, "%u", site->part);
+	for (uint32_t level = 0; level < site->frames.count && used < size; level++) {
+		const struct mlir_location *place = &site->frames.at[level];
+		int length = place->file.length > 100 ? 100 : (int)place->file.length;
+		struct difference difference = find_difference(sites, site, level);
+
+		if (level && !difference.in_line && !difference.in_column)
+			continue;
+		used += (size_t)snprintf(name + used, size - used, "%s%.*s:%u",
+					 level ? " from " : "@", length, place->file.at,
+					 place->line);
+		if (difference.in_column && place->column && used < size)
+			used += (size_t)snprintf(name + used, size - used, ":%u", place->column);
+	}
+}
+
+static uint32_t scope_of(struct sites *sites, const char *name)
+{
+	for (uint32_t i = 0; i < sites->scope_count; i++)
+		if (sites->scopes[i].name && strcmp(sites->scopes[i].name, name) == 0)
+			return i;
+	sites->scopes[sites->scope_count].name = strdup(name);
+	return sites->scopes[sites->scope_count].name ? sites->scope_count++ : SITE_NONE;
+}
+
+static bool is_detail(struct slice word)
+{
+	uint32_t kinds = operations_kinds_of_scope(word);
+
+	return kinds && !(kinds & (INSTRUMENT_AUTO_LOADS | INSTRUMENT_AUTO_DOTS |
+				   INSTRUMENT_AUTO_STORES | INSTRUMENT_AUTO_WAITS));
+}
+
+bool operations_name(struct sites *sites)
+{
+	char name[256];
+
+	sites->scopes = calloc(sites->count ? sites->count : 1, sizeof(*sites->scopes));
+	if (!sites->scopes)
+		return false;
+	for (uint32_t i = 0; i < sites->count; i++) {
+		struct site *site = &sites->sites[i];
+		struct site_scope *scope;
+
+		site->scope = SITE_NONE;
+		if (site->end_line == SITE_NONE)
+			continue;
+		write_name(sites, site, name, sizeof(name));
+		site->scope = scope_of(sites, name);
+		if (site->scope == SITE_NONE)
+			return false;
+		scope = &sites->scopes[site->scope];
+		scope->is_detail = is_detail(site->word);
+		if (site->depth > scope->depth) {
+			scope->depth = site->depth;
+			memset(scope->costs, 0, sizeof(scope->costs));
+		}
+		if (site->depth == scope->depth)
+			scope->costs[site->slot] += site->cost;
+	}
+	return true;
+}
+
+/* Maximum records of a warp: outside partitions and in one of them. */
+static uint32_t max_records(const uint32_t costs[SITE_SLOTS])
+{
+	uint32_t max = 0;
+
+	for (uint32_t slot = 1; slot < SITE_SLOTS; slot++)
+		if (costs[slot] > max)
+			max = costs[slot];
+	return costs[0] + max;
+}
+
+static bool is_dropped_before(const struct site_scope *a, const struct site_scope *b)
+{
+	if (a->is_detail != b->is_detail)
+		return a->is_detail;
+	return a->depth >= b->depth;
+}
+
+uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit)
+{
+	uint32_t kept = 0;
+	uint32_t costs[SITE_SLOTS] = {0};
+
+	for (uint32_t i = 0; i < sites->scope_count; i++) {
+		if (sites->scopes[i].dropped)
+			continue;
+		kept++;
+		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
+			costs[slot] += sites->scopes[i].costs[slot];
+	}
+	while (kept > scope_limit || max_records(costs) > record_limit) {
+		struct site_scope *worst = NULL;
+
+		for (uint32_t i = 0; i < sites->scope_count; i++) {
+			struct site_scope *scope = &sites->scopes[i];
+
+			if (!scope->dropped && (!worst || is_dropped_before(scope, worst)))
+				worst = scope;
+		}
+		if (!worst)
+			break;
+		worst->dropped = SITE_NO_ROOM;
+		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
+			costs[slot] -= worst->costs[slot];
+		kept--;
+	}
+	return max_records(costs);
 }

@@ -4,11 +4,12 @@
 
 #include "intra/mode.h"
 #include "intra/ttgir/mlir_text.h"
+#include "intra/ttgir/ttgir.h"
 
 #define SITE_NONE UINT32_MAX
 
 struct site {
-	const char *word;    /* "load" */
+	struct slice word;   /* "load" */
 	uint32_t part;       /* number of the partition */
 	bool is_part;        /* a numbered partition */
 	uint32_t start_line; /* the scope starts before this line; for a partition, after it */
@@ -23,10 +24,19 @@ struct site {
 	struct slice location;
 	struct mlir_frames frames; /* source locations of it and of the calls around it */
 	uint32_t scope;
+	double price; /* of one execution in cycles, with a budget */
 };
 
 /* Partitions with records that are counted separately, because a warp runs only one of them. */
 #define SITE_SLOTS 18u
+
+/* Why a scope is dropped. */
+enum site_drop {
+	SITE_KEPT,
+	SITE_NO_ROOM,
+	SITE_COSTLY, /* because of the budget */
+	SITE_HEAVY,  /* because of the registers that it was predicted to need */
+};
 
 struct site_scope {
 	char *name;
@@ -37,9 +47,12 @@ struct site_scope {
 	 * after a loop.
 	 */
 	uint32_t costs[SITE_SLOTS];
-	bool is_dropped;
-	bool is_costly; /* dropped because of the budget */
-	bool is_heavy;  /* dropped because of the registers that it was predicted to need */
+	enum site_drop dropped;
+	/* With a budget: */
+	uint32_t rank;    /* low numbers are preferred */
+	double price;     /* cycles in the kernel, among equal ranks */
+	double registers; /* 0: it contains only other operations */
+	bool is_excluded; /* it must not be chosen */
 };
 
 struct sites {
@@ -54,8 +67,8 @@ struct sites {
 	struct slice first_unknown; /* in the text */
 };
 
-/* Finds the operations that `autos` selects. E_UNSUPPORTED, E_NOMEM. */
-int operations_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err);
+/* Finds the operations that `autos` selects. False if out of memory. */
+bool operations_find(const struct mlir_regions *lines, uint32_t autos, struct sites *out);
 /* Assigns each site its scope. False if out of memory. */
 bool operations_name(struct sites *sites);
 /*
@@ -65,21 +78,41 @@ bool operations_name(struct sites *sites);
 uint32_t operations_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
 void operations_fini(struct sites *sites);
 
-struct operation {
-	const char *name; /* without the dialect prefix */
-	const char *word; /* used in the scope's name */
-	uint32_t kind;
-};
-
-/* NULL if it gets no scope. */
-const struct operation *operations_lookup(struct slice op);
+/*
+ * Bits of an operation such as "ttg.async_copy_global_to_local", and the word for the names of its
+ * scopes; 0 if it gets no scope.
+ */
+uint32_t operations_lookup(struct slice op, struct slice *word);
+uint32_t operations_kind(struct slice op);
 /* True if it gets no scope, though its name says that it moves data or multiplies matrices. */
 bool operations_is_unknown(struct slice op);
+/*
+ * True if the operation itself takes time. False for constants, terminators, scalar arithmetic and
+ * views: the compiler copies those to their uses, so their position says nothing about a scope's.
+ */
+bool operations_is_work(const struct mlir_line *line);
 /* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
 uint32_t operations_kinds_of_scope(struct slice word);
-/* See site_scope.is_detail. */
-bool operations_is_detail(struct slice word);
-/* Bit of an operation such as "ttg.async_copy_global_to_local"; 0 if it gets no scope. */
-uint32_t operations_kind(struct slice op);
+/* Predicted costs in percent of the kernel's time. */
+struct scope_budget {
+	double all; /* with all scopes */
+	double kept;
+	uint32_t dropped; /* for their time */
+	uint32_t stride;  /* every n-th CTA records */
+};
+
+/*
+ * Drops scopes of `sites`, which have names, until the prediction for the kernel and for each loop
+ * with an unknown number of iterations is within the mode's budget. Loops and partitions are chosen
+ * first, then waits and dots, then loads and stores, then others; among equals the cheaper ones. If
+ * `registers_less`, `without` or `loop_levels` is set, this choice is made again within its
+ * registers. One scope is kept in any case. If copying records at the end of each CTA takes too
+ * much and the mode has no stride, not every CTA records. E_NOMEM.
+ */
+int scope_budget_apply(const struct mlir_regions *lines, const struct instrument_mode *mode,
+		       const struct ttgir_insertion *how, struct sites *sites,
+		       struct scope_budget *out, struct proton_error *err);
+/* Drops all scopes that `names` does not have, one per line. */
+void scope_budget_keep(struct sites *sites, struct slice names);
 
 #endif

@@ -113,43 +113,19 @@ static double dot_rate(struct slice target)
 
 static bool is_special(struct slice op)
 {
-	static const char *const names[] = {
-		"math.exp",
-		"math.exp2",
-		"math.log",
-		"math.log2",
-		"math.sqrt",
-		"math.rsqrt",
-		"math.sin",
-		"math.cos",
-		"math.erf",
-		"math.tanh",
-		"math.powf",
-		"arith.divf",
-		"arith.divsi",
-		"arith.divui",
-		"arith.remsi",
-		"arith.remui",
-		"tt.precise_sqrt",
-		"tt.precise_divf",
-		"tt.extern_elementwise",
-	};
-
-	return slice_is_any(op, names, ARRAY_LENGTH(names));
+	return slice_is_any(
+		op, "math.exp math.exp2 math.log math.log2 math.sqrt math.rsqrt math.sin math.cos "
+		    "math.erf math.tanh math.powf arith.divf arith.divsi arith.divui arith.remsi "
+		    "arith.remui tt.precise_sqrt tt.precise_divf tt.extern_elementwise");
 }
 
 /* Operations that make no instructions for each element. */
 static bool is_free(struct slice op)
 {
-	static const char *const names[] = {
-		"tt.splat",          "tt.expand_dims",      "tt.broadcast",
-		"tt.reshape",        "tt.make_range",       "tt.trans",
-		"arith.constant",    "scf.yield",           "ttg.memdesc_index",
-		"ttg.memdesc_trans", "ttg.memdesc_subview", "ttg.local_dealloc",
-		"tt.return",         "ttg.warp_yield",
-	};
-
-	return slice_is_any(op, names, ARRAY_LENGTH(names));
+	return slice_is_any(
+		op, "tt.splat tt.expand_dims tt.broadcast tt.reshape tt.make_range tt.trans "
+		    "tt.return arith.constant scf.yield ttg.memdesc_index ttg.memdesc_trans "
+		    "ttg.memdesc_subview ttg.local_dealloc ttg.warp_yield");
 }
 
 static void add_dot(const struct reading *reading, struct cost_region *region,

@@ -23,6 +23,9 @@ struct cost_region {
 	double compute;
 	double arithmetic; /* part of `compute`, outside of dots */
 	double latency;
+	/* cycles that records take in one execution or iteration, and may take; negative: any */
+	double used;
+	double limit;
 };
 
 struct kernel_cost {

@@ -40,14 +40,20 @@ struct mlir_region_line {
 	struct slice text;    /* without its newline */
 	struct slice trimmed; /* without the blanks at both ends */
 	struct mlir_line line;
-	bool is_code; /* not empty, an alias or a comment; `line` is set only then */
-	uint32_t end; /* last line of the region that begins here, or MLIR_NO_LINE */
+	bool is_code;  /* not empty, an alias or a comment; `line` is set only then */
+	uint32_t end;  /* last line of the region that begins here, or MLIR_NO_LINE */
+	uint32_t next; /* first line of its last block, "} else {"; `end` if it has one block */
 };
 
 struct mlir_regions {
 	struct mlir_region_line *at;
 	uint32_t count;
 	size_t capacity;
+	struct mlir_alias {
+		struct slice name; /* "#loc3" */
+		struct slice body;
+	} * aliases; /* of locations, by name */
+	size_t alias_count;
 };
 
 /*
@@ -82,6 +88,8 @@ int mlir_writer_finish(struct mlir_writer *writer, bool is_changed, char **text_
 /* A marker as a line with the indentation and location. */
 void mlir_write_marker(struct mlir_writer *writer, struct slice indent, struct slice location,
 		       const struct marker *marker);
+/* Parses the line as a marker of a record or an event. */
+bool mlir_read_marker(const struct mlir_line *line, struct marker *out);
 
 /* ------------------------------------------------------------------ locations */
 
@@ -90,20 +98,6 @@ struct mlir_location {
 	uint32_t line;
 	uint32_t column;
 };
-
-struct mlir_alias {
-	struct slice name; /* "#loc3" */
-	struct slice body;
-};
-
-struct mlir_locations {
-	struct mlir_alias *aliases; /* by name */
-	size_t count;
-};
-
-/* Collects the aliases of `text`, which the result refers to. False if out of memory. */
-bool mlir_locations_read(struct slice text, struct mlir_locations *out);
-void mlir_locations_fini(struct mlir_locations *locations);
 
 /* Callers beyond these are left out. */
 #define MLIR_FRAMES_MAX 6u
@@ -115,10 +109,9 @@ struct mlir_frames {
 };
 
 /* The frames of "loc(...)" without those in Triton's own library, unless there are no others. */
-struct mlir_frames mlir_locations_frames(const struct mlir_locations *locations,
-					 struct slice location);
+struct mlir_frames mlir_locations_frames(const struct mlir_regions *lines, struct slice location);
 bool mlir_is_same_line(const struct mlir_location *a, const struct mlir_location *b);
 /* A hash that is equal for equal locations with equal callers, also in another text; 0: unknown. */
-uint64_t mlir_locations_key(const struct mlir_locations *locations, struct slice location);
+uint64_t mlir_locations_key(const struct mlir_regions *lines, struct slice location);
 
 #endif

@@ -1,10 +1,15 @@
 /*
- * Scope restoration: puts the scopes that strip_markers.c removed back around their operations,
- * after Triton's passes. The location of an operation identifies the operation it was made from.
+ * Scopes where markers do not survive Triton's passes: they are removed before and restored after.
  *
- * Operations are visited block by block. If an operation was in other scopes than the open ones,
- * scopes are closed or opened before it. An operation without a known location changes nothing: it
- * is inside a scope if it is between two operations of that scope.
+ * Warp specialization gives each partition a copy of the loop with only its operations. A marker
+ * has no operands and no users, so it is dropped, copied into all partitions, or left where no
+ * operation of its scope is. The pipeliner may reject a marker.
+ *
+ * To restore scopes, the provenance of each operation is read before: the scopes that it was in.
+ * The location of an operation identifies the operation it was made from. Operations are visited
+ * block by block. If an operation was in other scopes than the open ones, scopes are closed or
+ * opened before it. An operation without a known location changes nothing: it is inside a scope if
+ * it is between two operations of that scope.
  */
 #include "intra/ttgir/ttgir.h"
 
@@ -12,7 +17,354 @@
 
 #include "base/array.h"
 #include "intra/ttgir/find_operations.h"
-#include "intra/ttgir/provenance.h"
+
+#define SITES_MAX 1024u
+#define LOADS_MAX 256u /* maximum number of loads followed through views */
+
+/* ------------------------------------------------------------------ removal */
+
+/*
+ * True if the loop that begins at line `first` has a marker, without the loops inside it, and will
+ * be pipelined: Triton pipelines the loads of a loop that has dots, or if the kernel requests it.
+ */
+static bool is_marked_loop(const struct mlir_regions *lines, uint32_t first)
+{
+	uint32_t end = lines->at[first].end;
+	bool has_marker = false;
+	bool has_load = false;
+	bool has_dot = slice_find(lines->at[end].trimmed, "tt.num_stages");
+	struct marker marker;
+
+	for (uint32_t i = first + 1; i < end; i++) {
+		const struct mlir_region_line *text = &lines->at[i];
+		uint32_t kind;
+
+		if (!text->is_code || text->end != MLIR_NO_LINE) {
+			i = text->is_code && mlir_is_loop(&text->line) ? text->end : i;
+			continue;
+		}
+		kind = operations_kind(text->line.op);
+		has_load |= kind == INSTRUMENT_AUTO_LOADS;
+		has_dot |= kind == INSTRUMENT_AUTO_DOTS;
+		has_marker |= mlir_read_marker(&text->line, &marker);
+	}
+	return has_marker && has_load && has_dot;
+}
+
+int ttgir_strip_markers(const char *text, size_t length, enum ttgir_strip_markers when,
+			struct ttgir_result *result, struct proton_error *err)
+{
+	struct slice whole = {text, length};
+	bool is_wanted = when == TTGIR_ALWAYS || slice_find(whole, "tt.warp_specialize");
+	struct mlir_writer writer = {0};
+	struct mlir_regions lines;
+	struct marker marker;
+	int status;
+
+	*result = (struct ttgir_result){0};
+	status = mlir_regions_read(whole, &lines, err);
+	if (status != PROTON_OK)
+		return status;
+	out_init(&writer.out, -1);
+	for (uint32_t i = 0; i < lines.count; i++) {
+		const struct mlir_region_line *line = &lines.at[i];
+
+		if (!line->is_code || !mlir_read_marker(&line->line, &marker))
+			mlir_write_line(&writer, line->text);
+		else
+			result->scope_count++;
+		if (when == TTGIR_FROM_LOOPS && !is_wanted && line->is_code &&
+		    line->end != MLIR_NO_LINE && mlir_is_loop(&line->line))
+			is_wanted = is_marked_loop(&lines, i);
+	}
+	mlir_regions_fini(&lines);
+	return mlir_writer_finish(&writer, is_wanted && result->scope_count, &result->text,
+				  &result->length, err);
+}
+
+/* ------------------------------------------------------------------ provenance */
+
+/* Maximum number of scopes followed around one operation; deeper scopes are marked broken. */
+#define ORIGIN_DEPTH_MAX 16u
+
+/* One start of a scope or of an event. */
+struct origin_site {
+	struct marker marker; /* the start marker */
+	/*
+	 * The start and the end (or of another site of the same name) are in different blocks, so
+	 * the scope's content is unknown.
+	 */
+	bool is_broken;
+};
+
+/* Indices of sites, in the order of their starts. */
+struct origin_set {
+	uint32_t sites[ORIGIN_DEPTH_MAX];
+	uint32_t count;
+};
+
+struct origin {
+	uint64_t key; /* mlir_locations_key() of the operation */
+	struct origin_set set;
+};
+
+struct provenance {
+	struct origin_site *sites;
+	size_t site_count;
+	struct origin *origins; /* by key */
+	size_t count;
+};
+
+static bool set_has(const struct origin_set *set, uint32_t site)
+{
+	for (uint32_t i = 0; i < set->count; i++)
+		if (set->sites[i] == site)
+			return true;
+	return false;
+}
+
+static void keep_common(struct origin_set *set, const struct origin_set *other)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < set->count; i++)
+		if (set_has(other, set->sites[i]))
+			set->sites[kept++] = set->sites[i];
+	set->count = kept;
+}
+
+/* ------------------------------------------------------------------ walking */
+
+struct block {
+	struct origin_set around; /* open at the region's start */
+	bool is_body;             /* region of a function or a module */
+};
+
+struct load {
+	struct slice result;
+	struct origin_set set;
+};
+
+struct walk {
+	struct provenance *out;
+	struct mlir_regions lines;
+	struct load loads[LOADS_MAX];
+	uint32_t load_count;
+	size_t site_capacity;
+	size_t capacity;
+	struct origin_set open;
+	struct block blocks[MLIR_DEPTH_MAX];
+	uint32_t block_count;
+	uint32_t line;
+	struct proton_error *err;
+};
+
+static int add_operation(struct walk *walk, struct slice location, const struct origin_set *set)
+{
+	uint64_t key = mlir_locations_key(&walk->lines, location);
+	struct provenance *out = walk->out;
+
+	if (!key)
+		return PROTON_OK;
+	return ARRAY_ADD(out->origins, walk->capacity, out->count, (struct origin){key, *set})
+		       ? PROTON_OK
+		       : err_nomem(walk->err);
+}
+
+static int add_site(struct walk *walk, const struct marker *marker, bool is_broken)
+{
+	struct provenance *out = walk->out;
+	uint32_t index = (uint32_t)out->site_count;
+
+	if (index == SITES_MAX)
+		return err_set(walk->err, PROTON_E_UNSUPPORTED,
+			       "line %u: more than %u scope starts", walk->line + 1, SITES_MAX);
+	if (walk->open.count == ORIGIN_DEPTH_MAX)
+		is_broken = true;
+	if (!ARRAY_ADD(out->sites, walk->site_capacity, out->site_count,
+		       (struct origin_site){*marker, is_broken}))
+		return err_nomem(walk->err);
+	if (!is_broken)
+		walk->open.sites[walk->open.count++] = index;
+	return PROTON_OK;
+}
+
+/* An event never matches a scope of the same name. */
+static bool is_of_same_scope(const struct marker *a, const struct marker *b)
+{
+	return a->is_event == b->is_event && strcmp(a->name, b->name) == 0;
+}
+
+/* Number of open scopes that were started outside the current block. */
+static uint32_t count_around(const struct walk *walk)
+{
+	return walk->block_count ? walk->blocks[walk->block_count - 1].around.count : 0;
+}
+
+static int read_marker(struct walk *walk, const struct marker *marker)
+{
+	struct origin_set *open = &walk->open;
+
+	if (!marker->is_end)
+		return add_site(walk, marker, false);
+	for (uint32_t i = open->count; i-- > count_around(walk);) {
+		if (!is_of_same_scope(&walk->out->sites[open->sites[i]].marker, marker))
+			continue;
+		memmove(&open->sites[i], &open->sites[i + 1],
+			(open->count - i - 1) * sizeof(open->sites[0]));
+		open->count--;
+		return PROTON_OK;
+	}
+	return add_site(walk, marker, true);
+}
+
+/* Every scope started in the current block must also end in it. */
+static void end_block(struct walk *walk)
+{
+	uint32_t around = count_around(walk);
+
+	for (uint32_t i = around; i < walk->open.count; i++)
+		walk->out->sites[walk->open.sites[i]].is_broken = true;
+	walk->open.count = around;
+}
+
+static void begin_block(struct walk *walk, bool is_body)
+{
+	walk->blocks[walk->block_count++] = (struct block){walk->open, is_body};
+}
+
+static int close_line(struct walk *walk, const struct mlir_line *line, struct slice trimmed)
+{
+	bool is_body;
+
+	end_block(walk);
+	is_body = walk->blocks[--walk->block_count].is_body;
+	if (mlir_opens_region(trimmed)) { /* "} else {" */
+		begin_block(walk, is_body);
+		return PROTON_OK;
+	}
+	return is_body ? PROTON_OK : add_operation(walk, line->location, &walk->open);
+}
+
+/* A view of a load's result: Triton merges it into the load, which then has the view's location. */
+static int read_view(struct walk *walk, const struct mlir_line *line)
+{
+	struct slice rest = slice_trim(line->rest);
+	struct slice operand = slice_take_until(&rest, ' ');
+
+	for (uint32_t i = walk->load_count; i-- > 0;) {
+		const struct load *load = &walk->loads[i];
+
+		if (load->result.length && slices_equal(load->result, operand))
+			return add_operation(walk, line->location, &load->set);
+	}
+	return PROTON_OK;
+}
+
+static int read_operation(struct walk *walk, const struct mlir_line *line)
+{
+	if (slice_is(line->op, "tt.trans") || slice_is(line->op, "tt.reshape"))
+		return read_view(walk, line);
+	if (!operations_is_work(line))
+		return PROTON_OK;
+	if ((slice_is(line->op, "tt.load") || slice_is(line->op, "tt.descriptor_load")) &&
+	    walk->load_count < LOADS_MAX)
+		walk->loads[walk->load_count++] = (struct load){line->result, walk->open};
+	return add_operation(walk, line->location, &walk->open);
+}
+
+static int walk_line(struct walk *walk, const struct mlir_region_line *text)
+{
+	const struct mlir_line *line = &text->line;
+	struct marker marker;
+
+	if (!text->is_code)
+		return PROTON_OK;
+	if (mlir_closes_region(text->trimmed))
+		return close_line(walk, line, text->trimmed);
+	if (text->end != MLIR_NO_LINE) {
+		begin_block(walk, slice_is(line->op, "tt.func") || walk->block_count == 0);
+		return PROTON_OK;
+	}
+	if (text->trimmed.at[0] == '^') {
+		end_block(walk);
+		return PROTON_OK;
+	}
+	if (mlir_read_marker(line, &marker))
+		return read_marker(walk, &marker);
+	return read_operation(walk, line);
+}
+
+/* ------------------------------------------------------------------ results */
+
+/*
+ * If one site of a name is broken, all are: an operation's location does not tell which is meant.
+ */
+static void spread_broken(struct provenance *out)
+{
+	for (size_t i = 0; i < out->site_count; i++)
+		for (size_t k = 0; k < out->site_count && !out->sites[i].is_broken; k++)
+			if (out->sites[k].is_broken &&
+			    is_of_same_scope(&out->sites[i].marker, &out->sites[k].marker))
+				out->sites[i].is_broken = true;
+}
+
+ARRAY_ORDER(compare_origins, struct origin, ORDER_OF(a->key, b->key))
+
+static void join_origins(struct provenance *out)
+{
+	size_t kept = 0;
+
+	ARRAY_SORT(out->origins, out->count, compare_origins);
+	for (size_t i = 0; i < out->count; i++) {
+		if (kept && out->origins[kept - 1].key == out->origins[i].key)
+			keep_common(&out->origins[kept - 1].set, &out->origins[i].set);
+		else
+			out->origins[kept++] = out->origins[i];
+	}
+	out->count = kept;
+}
+
+/*
+ * Reads the scopes of `text`, which is TTIR with markers. An event counts as a scope from its start
+ * to its end. Operations with equal locations are treated as one, which is in those scopes that all
+ * of them are in. E_UNSUPPORTED, E_NOMEM.
+ */
+static int provenance_read(struct slice text, struct provenance *out, struct proton_error *err)
+{
+	struct walk *walk = calloc(1, sizeof(*walk));
+	int status;
+
+	*out = (struct provenance){0};
+	if (!walk)
+		return err_nomem(err);
+	walk->out = out;
+	walk->err = err;
+	status = mlir_regions_read(text, &walk->lines, err);
+	for (; status == PROTON_OK && walk->line < walk->lines.count; walk->line++)
+		status = walk_line(walk, &walk->lines.at[walk->line]);
+	mlir_regions_fini(&walk->lines);
+	free(walk);
+	if (status != PROTON_OK)
+		return status;
+	spread_broken(out);
+	join_origins(out);
+	return PROTON_OK;
+}
+
+/* NULL if no operation has the key. */
+static const struct origin_set *provenance_find(const struct provenance *provenance, uint64_t key)
+{
+	struct origin wanted = {.key = key};
+	const struct origin *found = NULL;
+
+	if (provenance->count && key)
+		found = bsearch(&wanted, provenance->origins, provenance->count,
+				sizeof(*provenance->origins), compare_origins);
+	return found ? &found->set : NULL;
+}
+
+/* ------------------------------------------------------------------ insertions */
 
 struct insertion {
 	uint32_t line;
@@ -26,7 +378,6 @@ struct insertion {
 
 struct relocation {
 	const struct provenance *provenance;
-	struct mlir_locations locations;
 	struct mlir_regions lines;
 	struct insertion *insertions;
 	size_t insertion_capacity;
@@ -41,8 +392,6 @@ struct position {
 	uint32_t last;            /* line of the last operation with known scopes */
 	struct slice location;    /* location of that operation */
 };
-
-/* ------------------------------------------------------------------ scopes */
 
 static int add_insertion(struct relocation *re, struct insertion made)
 {
@@ -60,7 +409,7 @@ static int close_scopes(struct relocation *re, struct position *at, const struct
 	for (uint32_t i = at->open.count; i-- > 0 && status == PROTON_OK;) {
 		uint32_t site = at->open.sites[i];
 
-		if (provenance_set_has(kept, site))
+		if (set_has(kept, site))
 			continue;
 		status = add_insertion(re, (struct insertion){
 						   .line = at->last,
@@ -93,9 +442,8 @@ static int visit_work(struct relocation *re, struct position *at, uint32_t first
 	for (uint32_t i = 0; i < wanted->count && status == PROTON_OK; i++) {
 		uint32_t site = wanted->sites[i];
 
-		if (re->provenance->sites[site].is_broken ||
-		    provenance_set_has(&at->around, site) || provenance_set_has(&at->open, site) ||
-		    at->open.count == ORIGIN_DEPTH_MAX)
+		if (re->provenance->sites[site].is_broken || set_has(&at->around, site) ||
+		    set_has(&at->open, site) || at->open.count == ORIGIN_DEPTH_MAX)
 			continue;
 		status = add_insertion(re, (struct insertion){
 						   .line = first,
@@ -112,7 +460,7 @@ static int visit_work(struct relocation *re, struct position *at, uint32_t first
 
 static const struct origin_set *scopes_of(const struct relocation *re, struct slice location)
 {
-	return provenance_find(re->provenance, mlir_locations_key(&re->locations, location));
+	return provenance_find(re->provenance, mlir_locations_key(&re->lines, location));
 }
 
 /* ------------------------------------------------------------------ walking */
@@ -157,7 +505,7 @@ static int visit_line(struct relocation *re, struct position *at, uint32_t numbe
 		return close_all(re, at);
 	if (text->end != MLIR_NO_LINE)
 		return visit_regions(re, at, number);
-	scopes = provenance_is_work(&text->line) ? scopes_of(re, text->line.location) : NULL;
+	scopes = operations_is_work(&text->line) ? scopes_of(re, text->line.location) : NULL;
 	if (scopes)
 		return visit_work(re, at, number, number, text->line.location, scopes);
 	if (at->open.count && operations_kind(text->line.op) == INSTRUMENT_AUTO_LOADS)
@@ -209,17 +557,9 @@ static int visit_functions(struct relocation *re)
 
 /* ------------------------------------------------------------------ writing */
 
-static int compare_insertions(const void *a, const void *b)
-{
-	const struct insertion *left = a;
-	const struct insertion *right = b;
-
-	if (left->line != right->line)
-		return left->line < right->line ? -1 : 1;
-	if (left->is_after != right->is_after)
-		return left->is_after ? 1 : -1;
-	return left->sequence < right->sequence ? -1 : 1;
-}
+ARRAY_ORDER(compare_insertions, struct insertion,
+	    ORDER_OF(a->line, b->line) ?: ORDER_OF(a->is_after, b->is_after)
+					       ?: ORDER_OF(a->sequence, b->sequence))
 
 /* Writes the insertions before or after the line, from *next on. */
 static void write_insertions(const struct relocation *re, struct mlir_writer *writer, uint32_t line,
@@ -257,8 +597,6 @@ static int relocate(struct relocation *re, struct slice text, struct ttgir_resul
 {
 	int status = mlir_regions_read(text, &re->lines, re->err);
 
-	if (status == PROTON_OK && !mlir_locations_read(text, &re->locations))
-		status = err_nomem(re->err);
 	if (status == PROTON_OK)
 		status = visit_functions(re);
 	if (status == PROTON_OK && re->insertion_count)
@@ -276,15 +614,12 @@ int ttgir_restore_scopes(const char *before, size_t before_length, const char *a
 
 	*result = (struct ttgir_result){0};
 	status = provenance_read(whole, &provenance, err);
-	if (status != PROTON_OK)
-		return status;
 	re.provenance = &provenance;
-	if (provenance.site_count)
+	if (status == PROTON_OK && provenance.site_count)
 		status = relocate(&re, (struct slice){after, after_length}, result);
-	mlir_locations_fini(&re.locations);
 	mlir_regions_fini(&re.lines);
 	free(re.insertions);
-	provenance_fini(&provenance);
+	FREE_ALL(provenance.sites, provenance.origins);
 	if (status != PROTON_OK)
 		ttgir_result_fini(result);
 	return status;

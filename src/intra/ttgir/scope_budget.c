@@ -7,11 +7,10 @@
  * less. The same applies to loads in loops without dots, and to such loops as a whole if they are
  * unrolled, whether the clock is read for the loop or for what follows.
  */
-#include "intra/ttgir/scope_budget.h"
-
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "intra/ttgir/find_operations.h"
 #include "intra/ttgir/kernel_cost.h"
 
 #define EXECUTION_CYCLES 21.0 /* two clock reads and a record */
@@ -42,22 +41,15 @@
 	 INSTRUMENT_AUTO_LOCAL)
 
 struct choosing {
-	struct sites *sites;
 	const struct mlir_regions *lines;
-	const struct kernel_cost *cost;
-	double *used;       /* by region: cycles that records take in one execution or iteration */
-	double *limit;      /* by region; negative: none */
-	uint32_t *order;    /* scopes, the preferred ones first */
-	double *prices;     /* by scope, in the kernel; for `order` */
-	double *executions; /* by site: the price of one */
-	double *registers;  /* by scope; 0: it contains only other operations */
-	double register_limit; /* for all of them; negative: none */
-	bool *is_excluded;     /* by scope: it must not be chosen */
-	uint32_t *ranks;       /* by scope; low numbers are preferred */
-	double record_count;   /* maximum of a warp outside loops */
-	uint32_t stride;       /* every n-th CTA records */
-	bool has_ring;         /* a chosen scope is in a loop */
-	bool has_sums;         /* instead of records in loops */
+	const struct instrument_mode *mode;
+	struct sites *sites;
+	struct kernel_cost cost;
+	struct site_scope **order; /* the preferred ones first */
+	double register_limit;     /* for all of them; negative: none */
+	double record_count;       /* maximum of a warp outside loops */
+	uint32_t stride;           /* every n-th CTA records */
+	bool has_ring;             /* a chosen scope is in a loop */
 };
 
 /* ------------------------------------------------------------------ prices */
@@ -69,10 +61,9 @@ struct choosing {
 static bool is_moved(const struct choosing *choosing, const struct site *site,
 		     const struct cost_region *region)
 {
-	static const char *const words[] = {"load", "descriptor_load", "descriptor_gather"};
 	bool is_detail = choosing->sites->scopes[site->scope].is_detail;
 
-	return site->depth && (slice_is_any(slice_of(site->word), words, ARRAY_LENGTH(words)) ||
+	return site->depth && (slice_is_any(site->word, "load descriptor_load descriptor_gather") ||
 			       (region->has_load && is_detail));
 }
 
@@ -90,11 +81,11 @@ static double price_of_unrolled(const struct kernel_cost *cost, uint32_t at)
 /* The loop that the site is the scope of; the region around it for other sites. */
 static uint32_t loop_of(const struct choosing *choosing, const struct site *site)
 {
-	const uint32_t *regions = choosing->cost->region_of_line;
+	const uint32_t *regions = choosing->cost.region_of_line;
 	uint32_t outside = regions[site->start_line];
 	uint32_t at = outside;
 
-	if (operations_kinds_of_scope(slice_of(site->word)) || site->end_line == SITE_NONE)
+	if (operations_kinds_of_scope(site->word) || site->end_line == SITE_NONE)
 		return outside;
 	for (uint32_t i = site->start_line; at == outside && i <= site->end_line; i++)
 		at = regions[i];
@@ -107,7 +98,7 @@ static uint32_t loop_of(const struct choosing *choosing, const struct site *site
  */
 static uint32_t loop_before(const struct choosing *choosing, const struct site *site)
 {
-	const struct kernel_cost *cost = choosing->cost;
+	const struct kernel_cost *cost = &choosing->cost;
 	uint32_t outside = cost->region_of_line[site->start_line];
 
 	for (uint32_t i = site->start_line; i-- > 0;) {
@@ -128,20 +119,20 @@ static uint32_t loop_before(const struct choosing *choosing, const struct site *
  */
 static double price_of_end(const struct choosing *choosing, const struct site *site)
 {
-	uint32_t outside = choosing->cost->region_of_line[site->start_line];
+	uint32_t outside = choosing->cost.region_of_line[site->start_line];
 	uint32_t at = choosing->sites->scopes[site->scope].is_detail ? loop_before(choosing, site)
 								     : loop_of(choosing, site);
 
-	return at == outside ? 0 : price_of_unrolled(choosing->cost, at);
+	return at == outside ? 0 : price_of_unrolled(&choosing->cost, at);
 }
 
 static double price_of_site(const struct choosing *choosing, const struct site *site)
 {
-	uint32_t at = choosing->cost->region_of_line[site->start_line];
-	const struct cost_region *region = &choosing->cost->regions[at];
+	uint32_t at = choosing->cost.region_of_line[site->start_line];
+	const struct cost_region *region = &choosing->cost.regions[at];
 	double cycles = site->cost > 1 ? site->cost * EVENT_CYCLES : EXECUTION_CYCLES;
 
-	if (choosing->cost->is_amd)
+	if (choosing->cost.is_amd)
 		cycles += 2 * AMD_CLOCK_CYCLES;
 	if (site->depth && region->has_dot && 3 * region->arithmetic > region->compute)
 		cycles += OVERLAP_CYCLES;
@@ -151,20 +142,20 @@ static double price_of_site(const struct choosing *choosing, const struct site *
 }
 
 /* Adds the executions of a scope to each region that they are in; `sign` -1 takes them back. */
-static void add_scope(struct choosing *choosing, uint32_t scope, double sign)
+static void add_scope(struct choosing *choosing, const struct site_scope *scope, double sign)
 {
-	const struct kernel_cost *cost = choosing->cost;
+	const struct sites *sites = choosing->sites;
+	const struct kernel_cost *cost = &choosing->cost;
 
-	for (uint32_t i = 0; i < choosing->sites->count; i++) {
-		const struct site *site = &choosing->sites->sites[i];
-		double cycles;
+	for (uint32_t i = 0; i < sites->count; i++) {
+		const struct site *site = &sites->sites[i];
+		double cycles = sign * site->price;
 
-		if (site->scope != scope)
+		if (site->scope != scope - sites->scopes)
 			continue;
-		cycles = sign * choosing->executions[i];
 		for (uint32_t region = cost->region_of_line[site->start_line];
 		     region != COST_NO_REGION; region = cost->regions[region].parent) {
-			choosing->used[region] += cycles;
+			cost->regions[region].used += cycles;
 			cycles = sign * cost_limited(sign * cycles * cost->regions[region].trips);
 		}
 	}
@@ -173,14 +164,17 @@ static void add_scope(struct choosing *choosing, uint32_t scope, double sign)
 /* Cycles at the end of each CTA that records. */
 static double price_of_exit(const struct choosing *choosing, bool has_ring)
 {
-	const struct kernel_cost *cost = choosing->cost;
+	const struct kernel_cost *cost = &choosing->cost;
 	double memory = kernel_cost_memory(cost, 0);
 	double compute = cost->regions[0].compute;
-	double bytes = has_ring && choosing->has_sums ? SUM_BYTES * choosing->sites->scope_count
-		       : has_ring                     ? RING_BYTES
-						      : RECORD_BYTES * choosing->record_count;
-	double copied = kernel_cost_of_bytes(cost->warp_count * (HEADER_BYTES + bytes));
+	double bytes = RECORD_BYTES * choosing->record_count;
+	double copied;
 
+	if (has_ring && choosing->mode->tree != INSTRUMENT_TREE_RECORDS)
+		bytes = SUM_BYTES * choosing->sites->scope_count;
+	else if (has_ring)
+		bytes = RING_BYTES;
+	copied = kernel_cost_of_bytes(cost->warp_count * (HEADER_BYTES + bytes));
 	/* Memory that waits for arithmetic copies for nothing. The CTAs on an SM share it. */
 	copied -= compute > memory ? compute - memory : 0;
 	return EXIT_CYCLES + (copied > 0 ? copied * kernel_cost_ctas(cost, 0) : 0);
@@ -188,33 +182,30 @@ static double price_of_exit(const struct choosing *choosing, bool has_ring)
 
 static double cycles_used(const struct choosing *choosing, uint32_t region, bool has_ring)
 {
-	double used = choosing->used[region];
+	double used = choosing->cost.regions[region].used;
 
 	if (region == 0)
 		used += price_of_exit(choosing, has_ring) / choosing->stride;
 	return used;
 }
 
-static bool is_in_loop(const struct sites *sites, uint32_t scope)
-{
-	return sites->scopes[scope].depth > 0;
-}
-
 static bool is_within(const struct choosing *choosing, bool has_ring)
 {
-	for (uint32_t region = 0; region < choosing->cost->count; region++)
-		if (choosing->limit[region] >= 0 &&
-		    cycles_used(choosing, region, has_ring) > choosing->limit[region])
+	for (uint32_t region = 0; region < choosing->cost.count; region++) {
+		double limit = choosing->cost.regions[region].limit;
+
+		if (limit >= 0 && cycles_used(choosing, region, has_ring) > limit)
 			return false;
+	}
 	return true;
 }
 
-/* ------------------------------------------------------------------ order */
+/* ------------------------------------------------------------------ preparation */
 
 /* Loops and partitions say most about a kernel. */
 static uint32_t rank_of(const struct sites *sites, const struct site *site)
 {
-	uint32_t kinds = operations_kinds_of_scope(slice_of(site->word));
+	uint32_t kinds = operations_kinds_of_scope(site->word);
 
 	if (!kinds)
 		return 0;
@@ -223,102 +214,72 @@ static uint32_t rank_of(const struct sites *sites, const struct site *site)
 	return sites->scopes[site->scope].is_detail ? 3 : 2;
 }
 
-static bool comes_before(const struct choosing *choosing, uint32_t a, uint32_t b)
+ARRAY_ORDER(compare_scopes, struct site_scope *const,
+	    ORDER_OF((*a)->rank, (*b)->rank) ?: ORDER_OF((*a)->price, (*b)->price)
+						?: ORDER_OF(*a, *b))
+
+static bool init_choosing(struct choosing *choosing)
 {
-	if (choosing->ranks[a] != choosing->ranks[b])
-		return choosing->ranks[a] < choosing->ranks[b];
-	if (choosing->prices[a] != choosing->prices[b])
-		return choosing->prices[a] < choosing->prices[b];
-	return a < b;
-}
+	struct sites *sites = choosing->sites;
 
-static void sort_scopes(struct choosing *choosing)
-{
-	const struct sites *sites = choosing->sites;
-
-	for (uint32_t i = 0; i < sites->count; i++)
-		if (sites->sites[i].scope != SITE_NONE)
-			choosing->ranks[sites->sites[i].scope] = rank_of(sites, &sites->sites[i]);
-	for (uint32_t i = 0; i < sites->scope_count; i++) {
-		uint32_t at = i;
-
-		for (; at > 0 && comes_before(choosing, i, choosing->order[at - 1]); at--)
-			choosing->order[at] = choosing->order[at - 1];
-		choosing->order[at] = i;
-	}
-}
-
-/* ------------------------------------------------------------------ preparation */
-
-static bool init_choosing(struct choosing *choosing, uint32_t percent)
-{
-	const struct kernel_cost *cost = choosing->cost;
-	uint32_t scopes = choosing->sites->scope_count;
-
-	choosing->used = calloc(cost->count + 1, sizeof(double));
-	choosing->limit = calloc(cost->count + 1, sizeof(double));
-	choosing->order = calloc(scopes + 1, sizeof(*choosing->order));
-	choosing->prices = calloc(scopes + 1, sizeof(double));
-	choosing->executions = calloc(choosing->sites->count + 1, sizeof(double));
-	choosing->registers = calloc(scopes + 1, sizeof(double));
-	choosing->is_excluded = calloc(scopes + 1, sizeof(bool));
-	choosing->ranks = calloc(scopes + 1, sizeof(*choosing->ranks));
-	if (!choosing->used || !choosing->limit || !choosing->order || !choosing->prices ||
-	    !choosing->executions || !choosing->registers || !choosing->is_excluded ||
-	    !choosing->ranks)
+	choosing->order = calloc(sites->scope_count + 1, sizeof(*choosing->order));
+	if (!choosing->order)
 		return false;
-	for (uint32_t region = 0; region < cost->count; region++) {
-		bool is_known = cost->regions[region].parent != COST_NO_REGION &&
-				cost->regions[region].is_constant;
+	for (uint32_t i = 0; i < choosing->cost.count; i++) {
+		struct cost_region *region = &choosing->cost.regions[i];
+		bool is_known = region->parent != COST_NO_REGION && region->is_constant;
 
-		choosing->limit[region] =
-			is_known ? -1 : kernel_cost_cycles(cost, region) * percent / 100;
+		region->limit = is_known ? -1
+					 : kernel_cost_cycles(&choosing->cost, i) *
+						   choosing->mode->budget / 100;
 	}
-	choosing->stride = 1;
-	for (uint32_t i = 0; i < choosing->sites->count; i++) {
-		const struct site *site = &choosing->sites->sites[i];
+	for (uint32_t i = 0; i < sites->count; i++) {
+		struct site *site = &sites->sites[i];
 
 		if (!site->depth)
 			choosing->record_count += site->cost;
-		if (site->scope != SITE_NONE)
-			choosing->executions[i] = price_of_site(choosing, site);
+		if (site->scope == SITE_NONE)
+			continue;
+		site->price = price_of_site(choosing, site);
+		sites->scopes[site->scope].rank = rank_of(sites, site);
 	}
-	for (uint32_t i = 0; i < scopes; i++) {
-		double before = choosing->used[0];
+	for (uint32_t i = 0; i < sites->scope_count; i++) {
+		struct site_scope *scope = choosing->order[i] = &sites->scopes[i];
+		double before = choosing->cost.regions[0].used;
 
-		add_scope(choosing, i, 1);
-		choosing->prices[i] = choosing->used[0] - before;
-		choosing->has_ring |= is_in_loop(choosing->sites, i);
+		add_scope(choosing, scope, 1);
+		scope->price = choosing->cost.regions[0].used - before;
+		choosing->has_ring |= scope->depth > 0;
 	}
-	sort_scopes(choosing);
+	ARRAY_SORT(choosing->order, sites->scope_count, compare_scopes);
 	return true;
 }
 
 /* The smallest stride with which the ends of CTAs cost at most a quarter of the budget. */
-static uint32_t stride_of(const struct choosing *choosing, uint32_t percent)
+static void choose_stride(struct choosing *choosing)
 {
-	double limit = kernel_cost_cycles(choosing->cost, 0) * percent / 100 * EXIT_SHARE;
-	uint32_t stride = 1;
+	double limit = kernel_cost_cycles(&choosing->cost, 0) * choosing->mode->budget / 100 *
+		       EXIT_SHARE;
+	double price = price_of_exit(choosing, choosing->has_ring);
 
-	while (stride < STRIDE_MAX && price_of_exit(choosing, choosing->has_ring) / stride > limit)
-		stride *= 2;
-	return stride;
+	if (choosing->mode->cta_stride == 1)
+		for (choosing->stride = 1;
+		     choosing->stride < STRIDE_MAX && price / choosing->stride > limit;)
+			choosing->stride *= 2;
 }
 
-static double percent_of(const struct choosing *choosing, uint32_t region)
-{
-	return 100 * cycles_used(choosing, region, choosing->has_ring) /
-	       kernel_cost_cycles(choosing->cost, region);
-}
-
-/* The share of the kernel or of the loop that loses most. */
+/* The share in percent of the kernel or of the loop that loses most. */
 static double worst_percent(const struct choosing *choosing)
 {
 	double worst = 0;
 
-	for (uint32_t region = 0; region < choosing->cost->count; region++)
-		if (choosing->limit[region] >= 0 && percent_of(choosing, region) > worst)
-			worst = percent_of(choosing, region);
+	for (uint32_t region = 0; region < choosing->cost.count; region++) {
+		double percent = 100 * cycles_used(choosing, region, choosing->has_ring) /
+				 kernel_cost_cycles(&choosing->cost, region);
+
+		if (choosing->cost.regions[region].limit >= 0 && percent > worst)
+			worst = percent;
+	}
 	return worst;
 }
 
@@ -330,17 +291,19 @@ static void read_registers(struct choosing *choosing)
 
 	for (uint32_t i = 0; i < sites->count; i++) {
 		const struct site *site = &sites->sites[i];
+		struct site_scope *scope;
 		double registers;
 
-		if (site->scope == SITE_NONE || !choosing->ranks[site->scope])
+		if (site->scope == SITE_NONE || !sites->scopes[site->scope].rank)
 			continue;
-		registers = kernel_cost_registers(choosing->cost,
+		scope = &sites->scopes[site->scope];
+		registers = kernel_cost_registers(&choosing->cost,
 						  &choosing->lines->at[site->start_line].line);
 		/* Any operation between two clock reads may need some. */
 		if (registers < 1)
 			registers = 1;
-		if (registers > choosing->registers[site->scope])
-			choosing->registers[site->scope] = registers;
+		if (registers > scope->registers)
+			scope->registers = registers;
 	}
 }
 
@@ -352,165 +315,135 @@ static bool is_named(struct slice names, const char *name)
 	return false;
 }
 
-static void exclude(struct choosing *choosing, const struct scope_budget *budget)
+/* Excludes scopes, and limits registers to a share of the sum for the chosen scopes. */
+static void limit_scopes(struct choosing *choosing, const struct ttgir_insertion *how)
 {
-	const struct sites *sites = choosing->sites;
+	double registers = 0;
 
-	for (uint32_t i = 0; i < sites->scope_count; i++) {
-		bool is_deep = budget->loop_levels && !choosing->ranks[i] &&
-			       sites->scopes[i].depth >= budget->loop_levels;
+	for (uint32_t i = 0; i < choosing->sites->scope_count; i++) {
+		struct site_scope *scope = &choosing->sites->scopes[i];
+		bool is_deep = how->loop_levels && !scope->rank && scope->depth >= how->loop_levels;
 
-		choosing->is_excluded[i] = is_deep ||
-					   is_named(budget->without, sites->scopes[i].name);
+		scope->is_excluded = is_deep || is_named(how->without, scope->name);
+		registers += scope->dropped ? 0 : scope->registers;
 	}
-}
-
-/* Registers of the chosen scopes. */
-static double sum_registers(const struct choosing *choosing)
-{
-	const struct sites *sites = choosing->sites;
-	double sum = 0;
-
-	for (uint32_t i = 0; i < sites->scope_count; i++)
-		sum += sites->scopes[i].is_dropped ? 0 : choosing->registers[i];
-	return sum;
+	choosing->register_limit = registers * (100 - how->registers_less) / 100;
 }
 
 /* ------------------------------------------------------------------ the choice */
 
 /* True if `a` is a better one than `b` to keep if none is within the budget. */
-static bool is_cheaper(const struct choosing *choosing, uint32_t a, uint32_t b)
+static bool is_cheaper(const struct choosing *choosing, const struct site_scope *a,
+		       const struct site_scope *b)
 {
-	const struct site_scope *scopes = choosing->sites->scopes;
-
-	if (scopes[a].is_costly != scopes[b].is_costly)
-		return scopes[b].is_costly;
+	if ((a->dropped == SITE_COSTLY) != (b->dropped == SITE_COSTLY))
+		return b->dropped == SITE_COSTLY;
 	if (choosing->register_limit >= 0)
-		return choosing->registers[a] < choosing->registers[b];
-	return choosing->prices[a] < choosing->prices[b];
+		return a->registers < b->registers;
+	return a->price < b->price;
 }
 
-/* The scope to keep if none is within the budget; SITE_NONE if there is none. */
-static uint32_t find_cheapest(const struct choosing *choosing)
+/* The scope to keep if none is within the budget, or NULL. */
+static struct site_scope *find_cheapest(const struct choosing *choosing)
 {
-	const struct sites *sites = choosing->sites;
-	uint32_t best = SITE_NONE;
+	struct site_scope *best = NULL;
 
-	for (uint32_t i = 0; i < sites->scope_count; i++) {
-		uint32_t scope = choosing->order[i];
+	for (uint32_t i = 0; i < choosing->sites->scope_count; i++) {
+		struct site_scope *scope = choosing->order[i];
 
-		if (!choosing->is_excluded[scope] &&
-		    (best == SITE_NONE || is_cheaper(choosing, scope, best)))
+		if (!scope->is_excluded && (!best || is_cheaper(choosing, scope, best)))
 			best = scope;
 	}
 	return best;
 }
 
-static void keep_scope(struct choosing *choosing, uint32_t scope)
+static void keep_scope(struct choosing *choosing, struct site_scope *scope)
 {
-	struct site_scope *kept = &choosing->sites->scopes[scope];
-
-	kept->is_dropped = kept->is_costly = kept->is_heavy = false;
-	choosing->has_ring |= is_in_loop(choosing->sites, scope);
+	scope->dropped = SITE_KEPT;
+	choosing->has_ring |= scope->depth > 0;
 }
 
-static bool has_registers(const struct choosing *choosing, uint32_t scope, double used)
+static bool has_registers(const struct choosing *choosing, const struct site_scope *scope,
+			  double used)
 {
-	return !choosing->is_excluded[scope] &&
-	       (choosing->register_limit < 0 ||
-		used + choosing->registers[scope] <= choosing->register_limit);
+	return !scope->is_excluded && (choosing->register_limit < 0 ||
+				       used + scope->registers <= choosing->register_limit);
 }
 
 /* Registers are the reason for scopes that were kept before, or are within the time. */
 static void choose_scopes(struct choosing *choosing)
 {
-	struct sites *sites = choosing->sites;
 	double registers = 0;
-	uint32_t kept = 0;
-	uint32_t first;
+	bool is_any = false;
+	struct site_scope *first;
 
 	choosing->has_ring = false;
-	for (uint32_t region = 0; region < choosing->cost->count; region++)
-		choosing->used[region] = 0;
-	for (uint32_t i = 0; i < sites->scope_count; i++) {
-		uint32_t scope = choosing->order[i];
-		struct site_scope *at = &sites->scopes[scope];
-		bool has_ring = choosing->has_ring || is_in_loop(sites, scope);
+	for (uint32_t region = 0; region < choosing->cost.count; region++)
+		choosing->cost.regions[region].used = 0;
+	for (uint32_t i = 0; i < choosing->sites->scope_count; i++) {
+		struct site_scope *scope = choosing->order[i];
 		bool is_affordable;
 
 		add_scope(choosing, scope, 1);
-		is_affordable = is_within(choosing, has_ring);
+		is_affordable = is_within(choosing, choosing->has_ring || scope->depth > 0);
 		if (is_affordable && has_registers(choosing, scope, registers)) {
-			registers += choosing->registers[scope];
+			registers += scope->registers;
 			keep_scope(choosing, scope);
-			kept++;
+			is_any = true;
 			continue;
 		}
 		add_scope(choosing, scope, -1);
-		at->is_heavy = is_affordable || (choosing->register_limit >= 0 && !at->is_dropped);
-		at->is_costly = !at->is_heavy;
-		at->is_dropped = true;
+		scope->dropped = is_affordable || (choosing->register_limit >= 0 && !scope->dropped)
+					 ? SITE_HEAVY
+					 : SITE_COSTLY;
 	}
-	first = kept ? SITE_NONE : find_cheapest(choosing);
-	if (first != SITE_NONE) {
+	first = is_any ? NULL : find_cheapest(choosing);
+	if (first) {
 		keep_scope(choosing, first);
 		add_scope(choosing, first, 1);
 	}
 }
 
-static void apply_choice(struct choosing *choosing, bool can_stride, struct scope_budget *budget)
+static void apply_choice(struct choosing *choosing, const struct ttgir_insertion *how,
+			 struct scope_budget *out)
 {
-	const struct sites *sites = choosing->sites;
-
-	budget->all = worst_percent(choosing);
-	if (can_stride)
-		choosing->stride = stride_of(choosing, budget->percent);
+	out->all = worst_percent(choosing);
+	choose_stride(choosing);
 	choose_scopes(choosing);
-	if (budget->registers_less || budget->without.length || budget->loop_levels) {
+	if (how->registers_less || how->without.length || how->loop_levels) {
 		read_registers(choosing);
-		exclude(choosing, budget);
-		choosing->register_limit = sum_registers(choosing) *
-					   (100 - budget->registers_less) / 100;
+		limit_scopes(choosing, how);
 		choose_scopes(choosing);
 	}
-	for (uint32_t i = 0; i < sites->scope_count; i++)
-		budget->dropped += sites->scopes[i].is_costly;
-	if (can_stride)
-		choosing->stride = stride_of(choosing, budget->percent);
-	budget->stride = choosing->stride;
-	budget->kept = worst_percent(choosing);
+	for (uint32_t i = 0; i < choosing->sites->scope_count; i++)
+		out->dropped += choosing->sites->scopes[i].dropped == SITE_COSTLY;
+	choose_stride(choosing);
+	out->stride = choosing->stride;
+	out->kept = worst_percent(choosing);
 }
 
-int scope_budget_apply(struct slice text, bool can_stride, struct sites *sites,
-		       struct scope_budget *budget, struct proton_error *err)
+int scope_budget_apply(const struct mlir_regions *lines, const struct instrument_mode *mode,
+		       const struct ttgir_insertion *how, struct sites *sites,
+		       struct scope_budget *out, struct proton_error *err)
 {
-	struct mlir_regions lines;
-	struct kernel_cost cost;
 	struct choosing choosing = {
+		.lines = lines,
+		.mode = mode,
 		.sites = sites,
-		.lines = &lines,
-		.cost = &cost,
 		.register_limit = -1,
-		.has_sums = budget->has_sums,
+		.stride = 1,
 	};
-	int status = mlir_regions_read(text, &lines, err);
+	int status = kernel_cost_read(lines, &choosing.cost, err);
 
-	budget->stride = 1;
-	if (status != PROTON_OK)
-		return status;
-	status = kernel_cost_read(&lines, &cost, err);
-	if (status == PROTON_OK && cost.count) {
-		if (init_choosing(&choosing, budget->percent))
-			apply_choice(&choosing, can_stride, budget);
+	*out = (struct scope_budget){.stride = 1};
+	if (status == PROTON_OK && choosing.cost.count) {
+		if (init_choosing(&choosing))
+			apply_choice(&choosing, how, out);
 		else
 			status = err_nomem(err);
-		FREE_ALL(choosing.used, choosing.limit, choosing.order, choosing.prices,
-			 choosing.executions, choosing.registers, choosing.is_excluded,
-			 choosing.ranks);
 	}
-	if (status == PROTON_OK)
-		kernel_cost_fini(&cost);
-	mlir_regions_fini(&lines);
+	free(choosing.order);
+	kernel_cost_fini(&choosing.cost);
 	return status;
 }
 
@@ -519,7 +452,6 @@ void scope_budget_keep(struct sites *sites, struct slice names)
 	for (uint32_t i = 0; i < sites->scope_count; i++) {
 		struct site_scope *scope = &sites->scopes[i];
 
-		scope->is_dropped = scope->is_costly = !is_named(names, scope->name);
-		scope->is_heavy = false;
+		scope->dropped = is_named(names, scope->name) ? SITE_KEPT : SITE_COSTLY;
 	}
 }

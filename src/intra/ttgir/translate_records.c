@@ -221,52 +221,42 @@ static int translate_event(struct translation *t, const struct mlir_line *line)
 	return PROTON_OK;
 }
 
-static int translate_line(struct translation *t, struct slice text, bool *is_done)
+static int translate_operation(struct translation *t, const struct mlir_line *line)
 {
-	struct mlir_line line;
-	struct slice trimmed = slice_trim(text);
-
-	*is_done = false;
-	if (slice_take(&trimmed, "partition"))
-		return slice_take_past(&trimmed, "(") ? read_arguments(t, trimmed) : PROTON_OK;
-	mlir_line_read(text, &line);
-	if (slice_is(line.op, "ttg.warp_specialize")) {
-		read_operands(t, line.rest);
-		return PROTON_OK;
-	}
-	trimmed = line.op;
-	if (!slice_take(&trimmed, "proton."))
-		return PROTON_OK;
-	*is_done = true;
-	if (slice_is(line.op, "proton.record"))
-		return translate_record(t, &line);
-	if (slice_is(line.op, "proton.event"))
-		return translate_event(t, &line);
-	if (slice_is(line.op, "proton.allocate_event"))
-		return allocate(t, &line);
+	if (slice_is(line->op, "proton.record"))
+		return translate_record(t, line);
+	if (slice_is(line->op, "proton.event"))
+		return translate_event(t, line);
+	if (slice_is(line->op, "proton.allocate_event"))
+		return allocate(t, line);
 	return err_set(t->err, PROTON_E_FORMAT,
 		       "line %u: unknown operation %.*s; expected proton.record, proton.event or "
 		       "proton.allocate_event",
-		       t->line, line.op.length > 40 ? 40 : (int)line.op.length, line.op.at);
+		       t->line, line->op.length > 40 ? 40 : (int)line->op.length, line->op.at);
 }
 
 static int translate(struct translation *t, struct slice text)
 {
-	struct slice line;
+	struct slice whole;
+	int status = PROTON_OK;
 
-	while (slice_take_line(&text, &line)) {
-		bool is_done;
-		int status;
+	for (t->line = 1; status == PROTON_OK && slice_take_line(&text, &whole); t->line++) {
+		struct slice trimmed = slice_trim(whole);
+		struct mlir_line line;
 
-		t->line++;
-		status = translate_line(t, line, &is_done);
-		if (status != PROTON_OK)
-			return status;
-		if (is_done)
+		mlir_line_read(whole, &line);
+		if (slice_take(&trimmed, "partition")) {
+			if (slice_take_past(&trimmed, "("))
+				status = read_arguments(t, trimmed);
+		} else if (slice_is(line.op, "ttg.warp_specialize")) {
+			read_operands(t, line.rest);
+		} else if (slice_find(line.op, "proton.") == line.op.at) {
+			status = translate_operation(t, &line);
 			continue;
-		out_bytes(&t->writer.out, line.at, (size_t)(text.at - line.at));
+		}
+		out_bytes(&t->writer.out, whole.at, (size_t)(text.at - whole.at));
 	}
-	return PROTON_OK;
+	return status;
 }
 
 int ttgir_translate_records(const char *text, size_t length, bool is_amd,

@@ -145,7 +145,7 @@ static double count_connected(const struct affine *forms, uint32_t count, uint64
 
 	atoms &= ~ATOM_BIT(atom);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct affine one = {.count = 1, .atoms = {(uint8_t)atom}, .factors = {1}};
+		const struct affine one = affine_atom(atom);
 		int64_t low;
 		int64_t high;
 

@@ -7,6 +7,7 @@
 #define INTRA_WORK_AFFINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define AFFINE_TERMS 8u
@@ -36,6 +37,11 @@ struct atom_sizes {
 	int64_t of[ATOM_COUNT];
 };
 
+static inline struct affine affine_atom(uint32_t atom)
+{
+	return (struct affine){.count = 1, .atoms = {(uint8_t)atom}, .factors = {1}};
+}
+
 /* a += factor * b. False if it does not fit; then `a` is undefined. */
 bool affine_add(struct affine *a, const struct affine *b, int64_t factor);
 int64_t affine_factor(const struct affine *a, uint32_t atom);
@@ -55,5 +61,47 @@ double points_of_atoms(uint64_t atoms, const struct atom_sizes *sizes);
  */
 double points_count(const struct affine *forms, uint32_t count, uint64_t atoms,
 		    const struct atom_sizes *sizes, uint64_t *steps);
+
+/* ------------------------------------------------------------------ footprints */
+
+/*
+ * The bytes of memory that a kernel accesses, each counted once however often it is accessed: a
+ * union of boxes, which are rows at equal distances, at equal distances, and so on.
+ */
+#define BOX_DIMENSIONS 6u
+
+struct box {
+	int64_t base;
+	uint32_t
+		count; /* of dimensions, by increasing stride; the first one is of adjacent bytes */
+	struct box_dimension {
+		int64_t stride;
+		int64_t count;
+	} at[BOX_DIMENSIONS];
+};
+
+/* Initialized with zeros. */
+struct footprint {
+	struct box *boxes;
+	size_t count;
+	size_t capacity;
+	bool is_unknown; /* something in it is not a box */
+};
+
+/* A set of addresses: `bytes` from `address` on, for all atoms for which no bound is negative. */
+struct footprint_access {
+	struct affine address;
+	int64_t bytes;
+	struct affine bounds[AFFINE_BOUNDS];
+	uint32_t bound_count;
+	uint64_t atoms;
+};
+
+/* False if out of memory. */
+bool footprint_add(struct footprint *footprint, const struct footprint_access *access,
+		   const struct atom_sizes *sizes);
+/* The number of bytes; NAN: unknown. Changes the boxes. */
+double footprint_bytes(struct footprint *footprint);
+void footprint_fini(struct footprint *footprint);
 
 #endif

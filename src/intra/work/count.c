@@ -132,8 +132,7 @@ static bool add_block_dimension(struct value *pointer, struct value *mask,
 				const struct value *stride, uint32_t dimension, int64_t bytes)
 {
 	struct affine position = index->form;
-	const struct affine tile = {
-		.count = 1, .atoms = {(uint8_t)(ATOM_TILE + dimension)}, .factors = {1}};
+	const struct affine tile = affine_atom(ATOM_TILE + dimension);
 	struct value bounds = {.kind = VALUE_MASK, .bound_count = 2};
 	int64_t step;
 
@@ -169,9 +168,7 @@ static void add_block_access(struct run *run, const struct program_line *line)
 					       operand_of(evaluation, &parts, 1 + i),
 					       operand_of(evaluation, &parts, 1 + type->rank + i),
 					       i, (type->bits + 7) / 8);
-	for (uint32_t is_store = line->op != OP_DESCRIPTOR_LOAD;
-	     is_store <= (line->op != OP_DESCRIPTOR_LOAD); is_store++)
-		add_access(run, &pointer, is_known ? &mask : NULL, type, is_store);
+	add_access(run, &pointer, is_known ? &mask : NULL, type, line->op != OP_DESCRIPTOR_LOAD);
 }
 
 /* ------------------------------------------------------------------ everything */

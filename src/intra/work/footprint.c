@@ -1,5 +1,5 @@
 /* Unions of boxes of addresses. */
-#include "intra/work/footprint.h"
+#include "intra/work/affine.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -21,101 +21,19 @@ struct reading {
 	bool has_too_many; /* values */
 };
 
-static const struct {
-	const char *name;
-	enum program_op op;
-	double flops;
-} table[] = {
-	{"arith.constant", OP_CONSTANT, 0},
-	{"tt.get_program_id", OP_PROGRAM_ID, 0},
-	{"tt.get_num_programs", OP_PROGRAM_COUNT, 0},
-	{"tt.make_range", OP_RANGE, 0},
-	{"tt.splat", OP_SAME, 0},
-	{"tt.broadcast", OP_SAME, 0},
-	{"arith.extsi", OP_SAME, 0},
-	{"arith.extui", OP_SAME, 0},
-	{"arith.trunci", OP_SAME, 0},
-	{"arith.index_cast", OP_SAME, 0},
-	{"tt.bitcast", OP_SAME, 0},
-	{"ttg.convert_layout", OP_SAME, 0},
-	{"tt.expand_dims", OP_EXPAND, 0},
-	{"tt.trans", OP_TRANSPOSE, 0},
-	{"tt.reshape", OP_RESHAPE, 0},
-	{"tt.addptr", OP_ADD_POINTER, 0},
-	{"arith.addi", OP_ADD, 0},
-	{"arith.subi", OP_SUB, 0},
-	{"arith.muli", OP_MUL, 0},
-	{"arith.divsi", OP_DIV, 0},
-	{"arith.divui", OP_DIV, 0},
-	{"arith.floordivsi", OP_FLOOR_DIV, 0},
-	{"arith.ceildivsi", OP_CEIL_DIV, 0},
-	{"arith.remsi", OP_REM, 0},
-	{"arith.remui", OP_REM, 0},
-	{"arith.minsi", OP_MIN, 0},
-	{"arith.minui", OP_MIN, 0},
-	{"arith.maxsi", OP_MAX, 0},
-	{"arith.maxui", OP_MAX, 0},
-	{"arith.andi", OP_AND, 0},
-	{"arith.ori", OP_OR, 0},
-	{"arith.xori", OP_XOR, 0},
-	{"arith.shli", OP_SHIFT_LEFT, 0},
-	{"arith.shrsi", OP_SHIFT_RIGHT, 0},
-	{"arith.shrui", OP_SHIFT_RIGHT, 0},
-	{"arith.cmpi", OP_COMPARE, 0},
-	{"arith.select", OP_SELECT, 0},
-	{"tt.load", OP_LOAD, 0},
-	{"tt.store", OP_STORE, 0},
-	{"tt.atomic_rmw", OP_ATOMIC, 0},
-	{"tt.make_tensor_descriptor", OP_DESCRIPTOR, 0},
-	{"tt.descriptor_load", OP_DESCRIPTOR_LOAD, 0},
-	{"tt.descriptor_store", OP_DESCRIPTOR_STORE, 0},
-	{"tt.descriptor_reduce", OP_DESCRIPTOR_REDUCE, 0},
-	{"tt.dot", OP_DOT, 0},
-	{"tt.dot_scaled", OP_DOT, 0},
-	{"tt.reduce", OP_REDUCE, 0},
-	{"tt.scan", OP_SCAN, 0},
-	{"scf.for", OP_FOR, 0},
-	{"scf.while", OP_WHILE, 0},
-	{"scf.if", OP_IF, 0},
-	{"scf.condition", OP_CONDITION, 0},
-	{"scf.yield", OP_YIELD, 0},
-	{"cf.br", OP_BRANCH, 0},
-	{"cf.cond_br", OP_BRANCH_IF, 0},
-	{"tt.return", OP_RETURN, 0},
-	{"tt.call", OP_UNKNOWN, 0},
-	{"tt.elementwise_inline_asm", OP_UNKNOWN, 0},
-	{"tt.map_elementwise", OP_UNKNOWN, 0},
-	{"tt.atomic_cas", OP_UNKNOWN, 0},
-	{"tt.descriptor_gather", OP_UNKNOWN, 0},
-	{"tt.descriptor_scatter", OP_UNKNOWN, 0},
-	{"tt.make_tensor_ptr", OP_OTHER, 0},
-	/* Floating-point arithmetic. */
-	{"arith.addf", OP_OTHER, 1},
-	{"arith.subf", OP_OTHER, 1},
-	{"arith.mulf", OP_OTHER, 1},
-	{"arith.divf", OP_OTHER, 1},
-	{"arith.remf", OP_OTHER, 1},
-	{"arith.maximumf", OP_OTHER, 1},
-	{"arith.minimumf", OP_OTHER, 1},
-	{"arith.maxnumf", OP_OTHER, 1},
-	{"arith.minnumf", OP_OTHER, 1},
-	{"math.exp", OP_OTHER, 1},
-	{"math.exp2", OP_OTHER, 1},
-	{"math.log", OP_OTHER, 1},
-	{"math.log2", OP_OTHER, 1},
-	{"math.sqrt", OP_OTHER, 1},
-	{"math.rsqrt", OP_OTHER, 1},
-	{"math.sin", OP_OTHER, 1},
-	{"math.cos", OP_OTHER, 1},
-	{"math.tanh", OP_OTHER, 1},
-	{"math.erf", OP_OTHER, 1},
-	{"math.powf", OP_OTHER, 1},
-	{"math.fma", OP_OTHER, 2},
-	{"tt.precise_sqrt", OP_OTHER, 1},
-	{"tt.precise_divf", OP_OTHER, 1},
-	{"tt.clampf", OP_OTHER, 2},
-	{"tt.extern_elementwise", OP_OTHER, 1},
+static const char *const names_of_ops[] = {
+#define OP(name, names) [OP_##name] = (names),
+#include "intra/work/operations.def"
+#undef OP
 };
+
+/* Arithmetic: one floating-point operation per element, and two. */
+static const char flops_1[] =
+	"arith.addf arith.subf arith.mulf arith.divf arith.remf arith.maximumf arith.minimumf "
+	"arith.maxnumf arith.minnumf math.exp math.exp2 math.log math.log2 math.sqrt math.rsqrt "
+	"math.sin math.cos math.tanh math.erf math.powf tt.precise_sqrt tt.precise_divf "
+	"tt.extern_elementwise";
+static const char flops_2[] = "math.fma tt.clampf";
 
 /* ------------------------------------------------------------------ types */
 
@@ -209,25 +127,6 @@ static uint32_t find_value(const struct reading *reading, struct slice name)
 	return found;
 }
 
-/* Removes everything up to the next "%name" outside of quotes, and that. */
-static bool take_name(struct slice *rest, struct slice *out)
-{
-	bool is_quoted = false;
-
-	for (; rest->length; slice_skip(rest, 1)) {
-		is_quoted ^= *rest->at == '"';
-		if (*rest->at == '%' && !is_quoted)
-			break;
-	}
-	if (!rest->length)
-		return false;
-	*out = (struct slice){rest->at, 1};
-	while (out->length < rest->length && slice_is_name_char(rest->at[out->length]))
-		out->length++;
-	slice_skip(rest, out->length);
-	return true;
-}
-
 /* The value of "%name" or "%name#2", of which the name has been taken. */
 static uint32_t read_use(const struct reading *reading, struct slice name, struct slice *rest)
 {
@@ -255,7 +154,7 @@ static void read_operands(struct reading *reading, struct program_line *line, st
 {
 	struct slice name;
 
-	while (take_name(&rest, &name))
+	while (slice_take_value(&rest, '%', &name))
 		add_operand(reading, line, read_use(reading, name, &rest));
 }
 
@@ -266,7 +165,7 @@ static void read_loop(struct reading *reading, struct program_line *line, struct
 	uint32_t count = 0;
 	struct slice name;
 
-	while (take_name(&rest, &name)) {
+	while (slice_take_value(&rest, '%', &name)) {
 		struct slice after = slice_trim(rest);
 
 		if (slice_take(&after, "=") && count < ARRAY_LENGTH(defined))
@@ -287,7 +186,7 @@ static void add_results(struct reading *reading, struct program_line *line, stru
 	struct slice rest = slice_trim(text);
 	uint32_t count = 1;
 
-	if (!slice_find(rest, " = ") || *rest.at != '%' || !take_name(&rest, &name))
+	if (!slice_find(rest, " = ") || *rest.at != '%' || !slice_take_value(&rest, '%', &name))
 		return;
 	if (slice_take(&rest, ":"))
 		slice_take_number(&rest, RESULTS_MAX, &count);
@@ -298,7 +197,7 @@ static void add_results(struct reading *reading, struct program_line *line, stru
 	while (--count)
 		add_value(reading, (struct slice){"", 0});
 	/* "%a, %b = ..." */
-	while (slice_take(&rest, ", ") && take_name(&rest, &name)) {
+	while (slice_take(&rest, ", ") && slice_take_value(&rest, '%', &name)) {
 		add_value(reading, name);
 		line->result_count++;
 	}
@@ -451,12 +350,10 @@ static void find_operation(struct slice name, struct slice rest, struct program_
 	for (size_t i = 0; i < ARRAY_LENGTH(harmless); i++)
 		if (slice_starts(name, harmless[i]))
 			line->op = OP_OTHER;
-	for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
-		if (slice_is(name, table[i].name)) {
-			line->op = table[i].op;
-			line->flops = table[i].flops;
-		}
-	}
+	for (size_t i = 0; i < ARRAY_LENGTH(names_of_ops); i++)
+		if (slice_is_any(name, names_of_ops[i]))
+			line->op = (enum program_op)i;
+	line->flops = slice_is_any(name, flops_1) + 2 * slice_is_any(name, flops_2);
 }
 
 static void read_line(struct reading *reading, uint32_t at)
@@ -465,7 +362,8 @@ static void read_line(struct reading *reading, uint32_t at)
 	struct program_line *line = &reading->program->lines[at];
 	struct slice rest = text->line.rest;
 
-	line->end = line->next = text->end;
+	line->end = text->end;
+	line->next = text->next;
 	line->first_operand = (uint32_t)reading->program->operand_count;
 	if (!text->is_code)
 		return;
@@ -475,7 +373,7 @@ static void read_line(struct reading *reading, uint32_t at)
 		line->op = OP_LABEL;
 		line->first_result = reading->program->value_count;
 		rest = text->trimmed;
-		for (; take_name(&rest, &name); line->result_count++)
+		for (; slice_take_value(&rest, '%', &name); line->result_count++)
 			add_value(reading, name);
 		return;
 	}
@@ -495,35 +393,12 @@ static void read_line(struct reading *reading, uint32_t at)
 	add_results(reading, line, text->text);
 }
 
-/* "} else {" and "} do {" begin the second block of the region around them. */
-static void find_blocks(struct reading *reading)
-{
-	struct program_line *lines = reading->program->lines;
-	uint32_t open[MLIR_DEPTH_MAX];
-	uint32_t depth = 0;
-
-	for (uint32_t i = reading->program->body; i < reading->program->end; i++) {
-		struct slice text = reading->text->at[i].trimmed;
-
-		if (!reading->text->at[i].is_code)
-			continue;
-		if (mlir_closes_region(text) && depth) {
-			if (mlir_opens_region(text))
-				lines[open[depth - 1]].next = i;
-			else
-				depth--;
-		} else if (mlir_opens_region(text) && depth < MLIR_DEPTH_MAX) {
-			open[depth++] = i;
-		}
-	}
-}
-
 static void read_parameters(struct reading *reading, struct slice rest)
 {
 	struct program *program = reading->program;
 	struct slice name;
 
-	while (take_name(&rest, &name)) {
+	while (slice_take_value(&rest, '%', &name)) {
 		struct program_type type = {0};
 
 		if (slice_take(&rest, ":"))
@@ -579,11 +454,8 @@ int program_read(struct slice text, struct program *out, struct proton_error *er
 		reading.is_out_of_memory = true;
 	else if (!find_kernel(&reading))
 		status = err_set(err, PROTON_E_UNSUPPORTED, "there is no kernel");
-	else {
-		for (uint32_t i = out->body; i < out->end; i++)
-			read_line(&reading, i);
-		find_blocks(&reading);
-	}
+	for (uint32_t i = out->body; i < out->end && status == PROTON_OK; i++)
+		read_line(&reading, i);
 	if (reading.has_too_many)
 		status = err_set(err, PROTON_E_UNSUPPORTED, "there are too many values");
 	if (reading.is_out_of_memory)

@@ -13,54 +13,9 @@
 #define PROGRAM_NO_VALUE UINT32_MAX
 
 enum program_op {
-	OP_NONE,  /* nothing to do */
-	OP_OTHER, /* its results are unknown */
-	OP_CONSTANT,
-	OP_PROGRAM_ID,
-	OP_PROGRAM_COUNT,
-	OP_RANGE,
-	OP_SAME,
-	OP_EXPAND,
-	OP_TRANSPOSE,
-	OP_RESHAPE,
-	OP_ADD_POINTER,
-	OP_ADD,
-	OP_SUB,
-	OP_MUL,
-	OP_DIV,
-	OP_FLOOR_DIV,
-	OP_CEIL_DIV,
-	OP_REM,
-	OP_MIN,
-	OP_MAX,
-	OP_AND,
-	OP_OR,
-	OP_XOR,
-	OP_SHIFT_LEFT,
-	OP_SHIFT_RIGHT,
-	OP_COMPARE,
-	OP_SELECT,
-	OP_LOAD,
-	OP_STORE,
-	OP_ATOMIC,
-	OP_DESCRIPTOR,
-	OP_DESCRIPTOR_LOAD,
-	OP_DESCRIPTOR_STORE,
-	OP_DESCRIPTOR_REDUCE,
-	OP_DOT,
-	OP_REDUCE,
-	OP_SCAN,
-	OP_FOR,
-	OP_WHILE,
-	OP_IF,
-	OP_CONDITION,
-	OP_YIELD,
-	OP_LABEL,
-	OP_BRANCH,
-	OP_BRANCH_IF,
-	OP_RETURN,
-	OP_ASSEMBLY, /* arithmetic of an unknown amount */
-	OP_UNKNOWN,  /* with unknown effects: a call, assembly, a new operation */
+#define OP(name, names) OP_##name,
+#include "intra/work/operations.def"
+#undef OP
 };
 
 struct program_type {

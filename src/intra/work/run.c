@@ -150,7 +150,7 @@ static enum outcome read_changes(struct run *run, const struct loop *loop)
 		run->carried_count++;
 		run->loop_lines[atom] = loop->at;
 		run->evaluation.sizes.of[atom] = 0;
-		value->form = (struct affine){.count = 1, .atoms = {(uint8_t)atom}, .factors = {1}};
+		value->form = affine_atom(atom);
 	}
 	run->muted++;
 	outcome = run_body(run, loop);
@@ -207,8 +207,7 @@ static void advance(struct run *run, uint32_t first, uint32_t count, const struc
 static enum outcome run_all_iterations(struct run *run, const struct loop *loop, int64_t trips,
 				       struct value *initial, int64_t *changes)
 {
-	const struct affine iterations = {
-		.count = 1, .atoms = {(uint8_t)(ATOM_LOOP + run->loop_depth - 1)}, .factors = {1}};
+	const struct affine iterations = affine_atom(ATOM_LOOP + run->loop_depth - 1);
 	const struct affine all = {.base = trips};
 	struct value *index = &values_of(run)[loop->index];
 	struct value saved = *index;
@@ -236,7 +235,7 @@ static enum outcome run_at_once(struct run *run, const struct loop *loop,
 				const struct affine *first, int64_t step, int64_t trips)
 {
 	const uint32_t atom = ATOM_LOOP + run->loop_depth;
-	const struct affine iterations = {.count = 1, .atoms = {(uint8_t)atom}, .factors = {1}};
+	const struct affine iterations = affine_atom(atom);
 	struct value *index = &values_of(run)[loop->index];
 	struct value *initial = malloc(((size_t)loop->count + 1) * sizeof(*initial));
 	int64_t *changes = malloc(((size_t)loop->count + 1) * sizeof(*changes));
@@ -448,8 +447,7 @@ static void set_program_id(struct run *run, const struct program_line *line)
 	value_set_number(value, run->programs[axis]);
 	if (run->single_axes >> axis & 1 || run->evaluation.grid[axis] == 1)
 		return;
-	value->form = (struct affine){
-		.count = 1, .atoms = {(uint8_t)(ATOM_PROGRAM + axis)}, .factors = {1}};
+	value->form = affine_atom(ATOM_PROGRAM + axis);
 }
 
 static enum outcome run_plain(struct run *run, const struct program_line *line)

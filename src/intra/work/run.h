@@ -1,10 +1,65 @@
-/* Evaluating a kernel for a launch: shared by control flow and counting. */
+/* Evaluating a kernel for a launch: values, control flow and counting. */
 #ifndef INTRA_WORK_RUN_H
 #define INTRA_WORK_RUN_H
 
-#include "intra/work/footprint.h"
-#include "intra/work/values.h"
+#include <stddef.h>
+#include <string.h>
+
+#include "intra/work/program.h"
 #include "intra/work/work.h"
+
+/* ------------------------------------------------------------------ values */
+
+enum value_kind {
+	VALUE_UNKNOWN, /* data */
+	VALUE_NUMBER,
+	VALUE_POINTER, /* `form` bytes after the argument */
+	VALUE_MASK,    /* true where none of the bounds is negative */
+	VALUE_DESCRIPTOR,
+};
+
+struct value {
+	enum value_kind kind;
+	uint32_t argument; /* a pointer's; a descriptor's first operand */
+	uint32_t bound_count;
+	union {
+		struct affine form;
+		struct affine bounds[AFFINE_BOUNDS];
+	};
+};
+
+/* Copies what is in use, which is mostly one of the forms. */
+static inline void value_copy(struct value *to, const struct value *from)
+{
+	uint32_t forms = from->kind == VALUE_MASK ? from->bound_count : 1;
+
+	memmove(to, from, offsetof(struct value, bounds) + forms * sizeof(struct affine));
+}
+
+struct evaluation {
+	const struct program *program;
+	struct value *values;
+	struct atom_sizes sizes;
+	int64_t grid[3];
+	/* atoms that something other than a sum depends on */
+	uint64_t needed;
+	bool has_no_tiles; /* does not need atoms where a tensor's position stays in it */
+};
+
+/* The value of an operand; unknown if it is missing. */
+const struct value *operand_of(const struct evaluation *evaluation, const struct program_line *line,
+			       uint32_t number);
+void value_set_number(struct value *value, int64_t number);
+/* 1, 0; -1: unknown. Adds to `needed` what it depends on. */
+int value_is_true(struct evaluation *evaluation, const struct value *value);
+/* The value as a mask; false if it is unknown. */
+bool value_as_mask(const struct value *value, struct value *out);
+/* Adds the bounds of a mask to another. False if there are too many. */
+bool mask_and(struct value *mask, const struct value *more);
+/* Evaluates an operation without effects. Its result is the value of the line's first result. */
+void value_compute(struct evaluation *evaluation, const struct program_line *line);
+
+/* ------------------------------------------------------------------ runs */
 
 struct run {
 	struct evaluation evaluation;

@@ -1,5 +1,5 @@
 /* Evaluating operations on integers, pointers and masks. */
-#include "intra/work/values.h"
+#include "intra/work/run.h"
 
 static const struct value unknown;
 

@@ -2,7 +2,6 @@
 #include "unit/growth.h"
 #include "unit/tap.h"
 
-#include "intra/llvm/ir_module.h"
 #include "intra/llvm/llvm_pass.h"
 
 #define NVIDIA                                                                                     \
@@ -176,13 +175,13 @@ TEST(caller_of_an_instrumented_callee_is_one_too)
 	CHECK_EQ(kernel.callees->count, 2);
 	CHECK_EQ(kernel.callees->call_count, 3);
 	CHECK_EQ(kernel.outside_markers, 0);
-	CHECK_EQ(kernel.blocks[0].callee, 0);
+	CHECK_EQ(kernel.blocks[0].call->callee, 0);
 	CHECK(kernel.blocks[1].continues);
 	a = &kernel.callees->functions[0];
 	CHECK_EQ(a->block_count, 3);
-	CHECK_EQ(a->blocks[0].callee, 1);
-	CHECK_EQ(a->blocks[1].callee, 1);
-	CHECK_EQ(a->blocks[2].callee, IR_NAME_NONE);
+	CHECK_EQ(a->blocks[0].call->callee, 1);
+	CHECK_EQ(a->blocks[1].call->callee, 1);
+	CHECK(!a->blocks[2].call);
 	CHECK(a->blocks[2].is_return);
 	CHECK_EQ(a->successors[a->blocks[1].first_successor], 2);
 	ir_module_fini(&kernel);

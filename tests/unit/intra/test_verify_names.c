@@ -1,7 +1,7 @@
 /* Verification of generated names: finds errors on which LLVM would abort. */
 #include "unit/tap.h"
 
-#include "intra/llvm/verify_names.h"
+#include "intra/llvm/emit.h"
 
 static bool is_right(const char *body)
 {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "intra/work/footprint.h"
+#include "intra/work/affine.h"
 #include "unit/tap.h"
 
 #define ATOMS 4u
