@@ -5,6 +5,7 @@
  */
 #include "driver/amd_gpus.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
@@ -12,11 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/slice.h"
 #include "driver/amd_library.h"
 #include "driver/hip_functions.h"
+#include "driver/library_search.h"
 
 #define PATH_BYTES 512
 
@@ -179,6 +183,164 @@ bool amd_gpus_have_queue(void)
 	return is_found;
 }
 
+/* ------------------------------------------------------------------ visible devices */
+
+/*
+ * Two libraries filter the GPUs, each in its own way:
+ *
+ * - The HSA runtime reads ROCR_VISIBLE_DEVICES. Set and empty: no GPU. White space and case do not
+ *   matter, numbers may be octal or hexadecimal, and a unique id may be abbreviated. The list ends
+ *   before the first entry that is not a number or an abbreviation of one GPU only, and before a
+ *   GPU that was in the list already.
+ * - HIP numbers the remaining ones, and reads HIP_VISIBLE_DEVICES; if it is empty,
+ *   CUDA_VISIBLE_DEVICES. A number must be written exactly as HIP would print it, and a unique id
+ *   in lower case. An abbreviation that fits several GPUs is the first of them, and a GPU that was
+ *   in the list already is skipped.
+ *
+ * AMD documents GPU_DEVICE_ORDINAL for HIP, but HIP on Linux ignores it. It counts as the third
+ * variable of HIP unless HIP's own number of devices contradicts it.
+ */
+struct list {
+	size_t count;
+	size_t gpus[VISIBLE_DEVICES_MAX]; /* numbers in the list that this one was chosen from */
+};
+
+typedef int compare_fn(const char *a, const char *b, size_t length);
+
+static bool has_device(const struct list *list, size_t gpu)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->gpus[i] == gpu)
+			return true;
+	return false;
+}
+
+/* The first GPU of the list, from `at` on, with an id that begins with `entry`; -1: none. */
+static long find_id(struct slice entry, const uint64_t *unique_ids, const struct list *from,
+		    size_t at, compare_fn *compare)
+{
+	char text[24]; /* as the HSA runtime writes it */
+
+	for (; at < from->count; at++) {
+		unsigned long long id = unique_ids[from->gpus[at]];
+
+		if (id)
+			snprintf(text, sizeof(text), "GPU-%016llx", id);
+		else
+			snprintf(text, sizeof(text), "GPU-XX");
+		if (entry.length <= strlen(text) && compare(entry.at, text, entry.length) == 0)
+			return (long)at;
+	}
+	return -1;
+}
+
+/* -1: none or several begin with `entry`. */
+static long find_only(struct slice entry, const uint64_t *unique_ids, const struct list *all)
+{
+	long found = find_id(entry, unique_ids, all, 0, strncasecmp);
+
+	return entry.length > strlen("GPU-") && found >= 0 && unique_ids[found] &&
+			       find_id(entry, unique_ids, all, (size_t)found + 1, strncasecmp) < 0
+		       ? found
+		       : -1;
+}
+
+/* -1: not a number. */
+static long read_number(struct slice entry)
+{
+	char *end = NULL;
+	long value = strtol(entry.at, &end, 0);
+
+	return entry.length && end == slice_end(entry) ? value : -1;
+}
+
+static struct slice trim(struct slice entry)
+{
+	while (entry.length && isspace((unsigned char)*entry.at))
+		slice_skip(&entry, 1);
+	while (entry.length && isspace((unsigned char)entry.at[entry.length - 1]))
+		entry.length--;
+	return entry;
+}
+
+/* Reduces the list, which has all GPUs. */
+static void filter_hsa(const uint64_t *unique_ids, struct list *list)
+{
+	const char *value = environment_get("ROCR_VISIBLE_DEVICES");
+	const struct list all = *list;
+	struct slice rest;
+
+	if (!value)
+		return;
+	list->count = 0;
+	for (rest = slice_of(value); rest.length && list->count < all.count;) {
+		struct slice entry = trim(slice_take_until(&rest, ','));
+		long gpu = entry.length && toupper((unsigned char)*entry.at) == 'G'
+				   ? find_only(entry, unique_ids, &all)
+				   : read_number(entry);
+
+		if (gpu < 0 || (size_t)gpu >= all.count || has_device(list, (size_t)gpu))
+			return;
+		list->gpus[list->count++] = (size_t)gpu;
+	}
+}
+
+/* -1: not a number as HIP prints it. */
+static long read_ordinal(struct slice entry)
+{
+	bool has_zeros = entry.length > 1 && *entry.at == '0';
+	uint32_t value;
+
+	return !has_zeros && slice_take_number(&entry, 9999, &value) && !entry.length ? (long)value
+										      : -1;
+}
+
+static void filter_hip(const char *value, const uint64_t *unique_ids, const struct list *from,
+		       struct list *out)
+{
+	struct slice rest = slice_of(value);
+
+	out->count = 0;
+	while (rest.length) {
+		struct slice entry = slice_take_until(&rest, ',');
+		bool is_id = entry.length >= 4 && strncmp(entry.at, "GPU-", 4) == 0;
+		long chosen = is_id ? find_id(entry, unique_ids, from, 0, strncmp)
+				    : read_ordinal(entry);
+
+		if (chosen < 0 || (size_t)chosen >= from->count)
+			return;
+		if (!has_device(out, from->gpus[chosen]))
+			out->gpus[out->count++] = from->gpus[chosen];
+	}
+}
+
+void amd_gpus_map_visible(const uint64_t *unique_ids, size_t count, int hip_count,
+			  int *ordinals_out)
+{
+	const char *value = library_search_value("HIP_VISIBLE_DEVICES");
+	bool is_certain = true;
+	struct list of_hsa = {0};
+	struct list of_hip;
+
+	for (size_t i = 0; i < count; i++)
+		ordinals_out[i] = -1;
+	for (; of_hsa.count < count && of_hsa.count < VISIBLE_DEVICES_MAX; of_hsa.count++)
+		of_hsa.gpus[of_hsa.count] = of_hsa.count;
+	filter_hsa(unique_ids, &of_hsa);
+	if (!value)
+		value = library_search_value("CUDA_VISIBLE_DEVICES");
+	if (!value) {
+		value = library_search_value("GPU_DEVICE_ORDINAL");
+		is_certain = false;
+	}
+	if (value)
+		filter_hip(value, unique_ids, &of_hsa, &of_hip);
+	if (!value || (!is_certain && hip_count >= 0 && (size_t)hip_count != of_hip.count))
+		of_hip = of_hsa;
+	for (size_t i = 0; i < of_hip.count; i++)
+		ordinals_out[of_hip.gpus[i]] = (int)i;
+}
+
 /* ------------------------------------------------------------------ ordinals */
 
 int amd_gpus_hip_count(void)
@@ -205,7 +367,7 @@ static void read_machine(void)
 	machine.count = count < VISIBLE_DEVICES_MAX ? count : VISIBLE_DEVICES_MAX;
 	for (size_t i = 0; i < machine.count; i++)
 		unique_ids[i] = machine.gpus[i].unique_id;
-	visible_devices_map(unique_ids, machine.count, amd_gpus_hip_count(), machine.ordinals);
+	amd_gpus_map_visible(unique_ids, machine.count, amd_gpus_hip_count(), machine.ordinals);
 }
 
 int amd_gpus_ordinal_of_node(uint32_t node)
