@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/intra/sm_id.h"
 #include "base/array.h"
+#include "format/rows.h"
 #include "record/sets/record_sessions.h"
 
 #define LINES_MAX 16u
@@ -180,11 +180,29 @@ static bool add_async(const struct adding *adding, uint32_t unit, struct placing
 	return true;
 }
 
-static uint32_t processor_of(const struct adding *adding, const struct decode_unit *unit)
+static uint32_t field_of(uint32_t word, uint32_t high, uint32_t low)
 {
-	if (!adding->decoder->layout->is_amd)
-		return unit->processor;
-	return sm_id_of_amd(adding->builder->arch, unit->processor, unit->processor_high);
+	return word >> low & ((1u << (high - low + 1)) - 1);
+}
+
+/*
+ * The fields of HW_ID and XCC_ID are from the comment above __smid() in
+ * hip/amd_detail/amd_device_functions.h of ROCm 7.1. It describes HW_ID1 of gfx10 and gfx11; later
+ * chips are assumed to be the same.
+ */
+uint32_t trace_builder_amd_processor(const char *arch, uint32_t hw_id, uint32_t xcc_id)
+{
+	bool is_gfx9 = strncmp(arch, "gfx9", 4) == 0;
+	bool has_dies = strncmp(arch, "gfx94", 5) == 0 || strcmp(arch, "gfx950") == 0;
+	bool has_8_engines = strcmp(arch, "gfx908") == 0 || strcmp(arch, "gfx90a") == 0;
+
+	if (!is_gfx9)
+		return LANE_AMD | LANE_AMD_WGP | field_of(hw_id, 13, 10) << LANE_AMD_UNIT |
+		       field_of(hw_id, 16, 16) << LANE_AMD_ARRAY |
+		       field_of(hw_id, 20, 18) << LANE_AMD_ENGINE;
+	return LANE_AMD | (has_dies ? LANE_AMD_DIES | field_of(xcc_id, 3, 0) << LANE_AMD_DIE : 0) |
+	       field_of(hw_id, 11, 8) << LANE_AMD_UNIT | field_of(hw_id, 12, 12) << LANE_AMD_ARRAY |
+	       field_of(hw_id, has_8_engines ? 15 : 14, 13) << LANE_AMD_ENGINE;
 }
 
 static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
@@ -201,7 +219,10 @@ static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
 		.start_ns = to_ns(&adding->clock, unit->start_clock),
 		.end_ns = to_ns(&adding->clock, unit->end_clock),
 		.cta = cta,
-		.processor = processor_of(adding, unit),
+		.processor = adding->decoder->layout->is_amd
+				     ? trace_builder_amd_processor(builder->arch, unit->processor,
+								   unit->processor_high)
+				     : unit->processor,
 		.warp = unit->warp,
 		.line_count = 1,
 		.finalize_ns = (uint32_t)((double)unit->finalize_cycles * 1000 / mhz),

@@ -36,4 +36,10 @@ bool trace_builder_commit(struct trace_builder *builder, const struct launch_tot
 			  uint32_t device, int64_t offset_ns, const struct trace_event *event);
 void trace_builder_fini(struct trace_builder *builder);
 
+/*
+ * The number in struct row_lane: equal for all waves on one CU (or WGP) of an AMD GPU, whose
+ * registers differ by wave. `arch` is the device's, such as "gfx942".
+ */
+uint32_t trace_builder_amd_processor(const char *arch, uint32_t hw_id, uint32_t xcc_id);
+
 #endif
