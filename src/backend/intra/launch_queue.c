@@ -64,52 +64,6 @@ static struct reader_thread threads[READER_THREADS_MAX];
 static struct reader_thread flusher; /* for threads that flush, one at a time */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ------------------------------------------------------------------ turns of traced launches */
-
-/*
- * Launches of a kernel enter a trace in queue order, no matter which reader thread decodes them. So
- * which launches fit into a trace does not depend on the speed of threads. A launch waits only for
- * launches taken before it.
- */
-static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t turn_is_over = PTHREAD_COND_INITIALIZER;
-
-static bool has_turn(const struct launch *launch)
-{
-	return launch->kernel && launch->is_traced;
-}
-
-/* The launch was taken from the queue. */
-static void take_turn(struct launch *launch)
-{
-	if (!has_turn(launch))
-		return;
-	pthread_mutex_lock(&turn_lock);
-	launch->turn = launch->kernel->turns++;
-	pthread_mutex_unlock(&turn_lock);
-}
-
-/* Waits until the launches before it have ended their turns. */
-static void await_turn(const struct launch *launch)
-{
-	pthread_mutex_lock(&turn_lock);
-	while (launch->kernel->turns_ended != launch->turn)
-		pthread_cond_wait(&turn_is_over, &turn_lock);
-	pthread_mutex_unlock(&turn_lock);
-}
-
-/* The launch is in the traces, or never will be. */
-static void end_turn(const struct launch *launch)
-{
-	if (!has_turn(launch))
-		return;
-	await_turn(launch);
-	pthread_mutex_lock(&turn_lock);
-	launch->kernel->turns_ended++;
-	pthread_cond_broadcast(&turn_is_over);
-	pthread_mutex_unlock(&turn_lock);
-}
-
 /* ------------------------------------------------------------------ queue (locked) */
 
 static bool is_after_busy(const struct launch *launch, struct launch *const *busy, uint32_t count)
@@ -153,39 +107,11 @@ static struct launch *take_launch(struct reader_thread *thread)
 	if (shared.last == &launch->next)
 		shared.last = at;
 	thread->number = launch->number;
-	take_turn(launch);
+	launch_reader_take_turn(launch);
 	return launch;
 }
 
 /* ------------------------------------------------------------------ reading a launch */
-
-/*
- * The launch has ended at or before `after_ns`, and its context is current. False if the buffer
- * cannot be reused. The first launch of a device also calibrates it, so it is not part of reading.
- */
-static bool process_launch(struct launch_reader *reader, struct launch *launch, uint64_t after_ns)
-{
-	struct device_clock *clock = device_clock_of(launch->buffer->context);
-	struct launch_results *results = &reader->results;
-	bool is_read = false;
-
-	if (!clock) {
-		loss_of_launch("adding a device context", DRIVER_OUT_OF_MEMORY);
-		return false;
-	}
-	if (!launch_reader_enter(reader, clock))
-		return false;
-	/* Without a kernel its records are not wanted. */
-	if (launch->kernel && launch_results_begin(results, launch, clock))
-		is_read = launch_reader_read(reader, launch);
-	if (is_read)
-		launch_results_add(results, launch->kernel);
-	if (is_read && launch->is_traced) {
-		await_turn(launch);
-		launch_results_trace(results, launch, after_ns);
-	}
-	return launch_reader_clear(reader, launch->buffer, is_read);
-}
 
 /* A launch with a recorded event: waits for its end, and returns or drops its buffer. */
 static void read_launch(struct launch_reader *reader, struct launch *launch)
@@ -198,14 +124,14 @@ static void read_launch(struct launch_reader *reader, struct launch *launch)
 	if (result == 0) {
 		result = driver.cuEventSynchronize(buffer->event);
 		if (result == 0)
-			is_good = process_launch(reader, launch, clock_monotonic_ns());
+			is_good = launch_reader_read(reader, launch, clock_monotonic_ns());
 		else
 			loss_of_launch("waiting for the launch", result);
 		driver.cuCtxPopCurrent(&popped);
 	} else {
 		loss_of_launch("entering its context", result);
 	}
-	end_turn(launch);
+	launch_reader_end_turn(launch);
 	if (is_good)
 		device_buffers_give(buffer);
 	else
@@ -220,10 +146,10 @@ static void read_graph(struct launch_reader *reader, struct launch *launch)
 
 	if (driver.cuCtxPushCurrent(launch->buffer->context) == 0) {
 		/* Fails during a capture; the next flush tries again. */
-		take_turn(launch);
+		launch_reader_take_turn(launch);
 		if (driver.cuCtxSynchronize() == 0)
-			process_launch(reader, launch, clock_monotonic_ns());
-		end_turn(launch);
+			launch_reader_read(reader, launch, clock_monotonic_ns());
+		launch_reader_end_turn(launch);
 		driver.cuCtxPopCurrent(&popped);
 	}
 	driver_leave(mode);
@@ -471,17 +397,9 @@ static void end_threads(void)
 
 static void close_all(void)
 {
-	void *popped;
-
 	for (uint32_t i = 0; i < READER_THREADS_MAX; i++)
 		launch_reader_fini(&threads[i].reader);
 	launch_reader_fini(&flusher.reader);
-	for (uint32_t i = 0; device_clock_context(i); i++) {
-		if (driver.cuCtxPushCurrent(device_clock_context(i)) != 0)
-			continue;
-		launch_reader_free_zeros();
-		driver.cuCtxPopCurrent(&popped);
-	}
 	launch_timers_clear();
 	device_clock_clear();
 	kernel_history_clear();
@@ -518,8 +436,6 @@ void launch_queue_forget(void)
 	memset(threads, 0, sizeof(threads));
 	flusher = (struct reader_thread){0};
 	device_clock_forget();
-	pthread_mutex_init(&turn_lock, NULL);
-	pthread_cond_init(&turn_is_over, NULL);
 	loss_forget();
 	launch_reader_forget();
 	launch_timers_forget();
