@@ -52,6 +52,7 @@ struct loop {
 	/* the rotation: each variant once, in random order */
 	uint32_t order[VARIANTS_MAX];
 	uint32_t length, at;
+	bool has_plain;     /* the rotation */
 	uint32_t attempts;  /* launches that were timed */
 	uint32_t rotations; /* since all sets were decided */
 	bool is_settled;    /* launches have closed_loop_usual() and are not measured */
@@ -187,7 +188,8 @@ static void begin_rotation(struct loop *loop)
 	for (uint32_t i = LOOP_FIRST; i < loop->count; i++)
 		if (is_launched(&loop->variants[i]))
 			loop->order[loop->length++] = i;
-	if (is_launched(&loop->variants[LOOP_PLAIN]) && (is_checked || !loop->length))
+	loop->has_plain = is_launched(&loop->variants[LOOP_PLAIN]) && (is_checked || !loop->length);
+	if (loop->has_plain)
 		loop->order[loop->length++] = LOOP_PLAIN;
 	if (!loop->length) /* no other is compiled yet */
 		loop->order[loop->length++] = LOOP_FIRST;
@@ -206,12 +208,13 @@ static bool is_measurable(const struct loop *loop)
 	return loop->variants[LOOP_FIRST].launches > 0;
 }
 
-static bool has_plain(const struct loop *loop)
+/* The next set to compile; VARIANTS_MAX: none now. */
+static uint32_t find_wanted(const struct loop *loop)
 {
-	for (uint32_t i = 0; i < loop->length; i++)
-		if (loop->order[i] == LOOP_PLAIN)
-			return true;
-	return false;
+	for (uint32_t i = 0; i < loop->count && is_measurable(loop); i++)
+		if (loop->variants[i].state == SET_WANTED)
+			return i;
+	return VARIANTS_MAX;
 }
 
 /* ------------------------------------------------------------------ earlier decisions */
@@ -316,21 +319,20 @@ struct loop *closed_loop_new(const char *names, uint32_t first, uint32_t budget,
 	return loop;
 }
 
-bool closed_loop_wanted(struct loop *loop, struct loop_set *set_out)
+bool closed_loop_wanted(struct loop *loop, uint32_t *variant_out, uint32_t *first_out,
+			uint32_t *end_out)
 {
-	bool is_found = false;
+	uint32_t wanted;
 
 	pthread_mutex_lock(&loop->lock);
-	for (uint32_t i = 0; i < loop->count && !is_found; i++) {
-		struct variant *variant = &loop->variants[i];
-
-		if (variant->state != SET_WANTED || !is_measurable(loop))
-			continue;
-		*set_out = (struct loop_set){i, variant->first, variant->end};
-		is_found = true;
+	wanted = find_wanted(loop);
+	if (wanted < loop->count) {
+		*variant_out = wanted;
+		*first_out = loop->variants[wanted].first;
+		*end_out = loop->variants[wanted].end;
 	}
 	pthread_mutex_unlock(&loop->lock);
-	return is_found;
+	return wanted < VARIANTS_MAX;
 }
 
 void closed_loop_made(struct loop *loop, uint32_t variant, bool is_usable)
@@ -369,35 +371,23 @@ uint32_t closed_loop_choose(struct loop *loop, bool *is_wanted_out)
 	if (loop->at >= loop->length)
 		begin_rotation(loop);
 	chosen = loop->chosen = loop->order[loop->at++];
-	*is_wanted_out = loop->is_settled;
-	for (uint32_t i = 0; i < loop->count; i++)
-		*is_wanted_out |= is_measurable(loop) && loop->variants[i].state == SET_WANTED;
+	*is_wanted_out = loop->is_settled || find_wanted(loop) < VARIANTS_MAX;
 	pthread_mutex_unlock(&loop->lock);
 	return chosen;
 }
 
-uint32_t closed_loop_chosen(struct loop *loop)
+uint32_t closed_loop_choice(struct loop *loop, bool is_usual)
 {
-	uint32_t chosen;
+	uint32_t choice;
 
 	pthread_mutex_lock(&loop->lock);
-	chosen = loop->chosen;
-	loop->is_settled = false;
-	pthread_mutex_unlock(&loop->lock);
-	return chosen;
-}
-
-uint32_t closed_loop_usual(struct loop *loop)
-{
-	uint32_t usual = LOOP_PLAIN;
-
-	pthread_mutex_lock(&loop->lock);
-	for (uint32_t i = loop->count; i-- > LOOP_FIRST;)
+	choice = is_usual ? LOOP_PLAIN : loop->chosen;
+	for (uint32_t i = loop->count; is_usual && i-- > LOOP_FIRST;)
 		if (is_launched(&loop->variants[i]))
-			usual = i;
-	loop->is_settled = true;
+			choice = i;
+	loop->is_settled = is_usual;
 	pthread_mutex_unlock(&loop->lock);
-	return usual;
+	return choice;
 }
 
 bool closed_loop_is_timed(struct loop *loop)
@@ -406,7 +396,7 @@ bool closed_loop_is_timed(struct loop *loop)
 
 	pthread_mutex_lock(&loop->lock);
 	is_timed = !loop->is_settled && (is_measurable(loop) || loop->attempts++ < ATTEMPTS_MAX) &&
-		   (!is_decided(loop) || (has_plain(loop) && loop->length > 1));
+		   (!is_decided(loop) || (loop->has_plain && loop->length > 1));
 	pthread_mutex_unlock(&loop->lock);
 	return is_timed;
 }

@@ -104,13 +104,13 @@ static bool is_kept(struct kernel *kernel, struct proton_context where)
 	if (!record_wants_intra(where))
 		return false;
 	if (kernel->layout.sum_count) {
-		atomic_fetch_add_explicit(&kernel->without_records, 1, memory_order_relaxed);
+		loaded_kernels_omit(kernel, OMITTED_WITHOUT_RECORDS);
 		return false;
 	}
 	if (kept == INSTRUMENT_LAUNCHES_ALL ||
-	    atomic_fetch_add_explicit(&kernel->kept, 1, memory_order_relaxed) < kept)
+	    atomic_fetch_add_explicit(&kernel->run.kept, 1, memory_order_relaxed) < kept)
 		return true;
-	atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
+	loaded_kernels_omit(kernel, OMITTED_UNTRACED);
 	return false;
 }
 
@@ -130,7 +130,7 @@ static void queue_launch(struct kernel *kernel, uint64_t stream)
 	struct launch *launch;
 
 	if (!buffer && kernel && !proton_context_is_empty(where))
-		atomic_fetch_add_explicit(&kernel->unsampled, 1, memory_order_relaxed);
+		loaded_kernels_omit(kernel, OMITTED_UNSAMPLED);
 	if (!buffer || !kernel || proton_context_is_empty(where)) {
 		if (buffer && !kernel)
 			record_count(COUNTER_LOST_DAMAGED, 1);
@@ -168,8 +168,8 @@ static bool has_request(struct kernel *kernel)
 
 	if (!loop) /* relaxed: the exchange decides */
 		return atomic_load_explicit(&budget, memory_order_relaxed) &&
-		       !atomic_load_explicit(&kernel->is_offered, memory_order_relaxed) &&
-		       !atomic_exchange(&kernel->is_offered, true);
+		       !atomic_load_explicit(&kernel->run.is_offered, memory_order_relaxed) &&
+		       !atomic_exchange(&kernel->run.is_offered, true);
 	launch_timers_read();
 	return closed_loop_choose(loop, &is_wanted) != kernel->variant || is_wanted;
 }
@@ -251,14 +251,8 @@ bool proton_instrument_wanted(uint64_t function, uint32_t *variant_out, uint32_t
 			      uint32_t *end_out)
 {
 	struct loop *loop = loop_of(function);
-	struct loop_set set;
 
-	if (!loop || !closed_loop_wanted(loop, &set))
-		return false;
-	*variant_out = set.variant;
-	*first_out = set.first;
-	*end_out = set.end;
-	return true;
+	return loop && closed_loop_wanted(loop, variant_out, first_out, end_out);
 }
 
 void proton_instrument_made(uint64_t function, uint32_t variant, uint64_t made)
@@ -267,12 +261,13 @@ void proton_instrument_made(uint64_t function, uint32_t variant, uint64_t made)
 	struct loop *loop = first ? atomic_load(&first->loop) : NULL;
 	struct proton_error err;
 	struct kernel *kernel;
+	bool is_amd;
 
 	if (!loop)
 		return;
 	kernel = made ? loaded_kernels_find(made) : NULL;
 	if (made && variant == LOOP_PLAIN &&
-	    loaded_kernels_add_plain(made, first->name, &err) == PROTON_OK)
+	    loaded_kernels_add(made, first->name, NULL, &is_amd, &err) == PROTON_OK)
 		kernel = loaded_kernels_find(made);
 	if (kernel) {
 		kernel->variant = variant;
@@ -285,9 +280,7 @@ uint32_t proton_instrument_choice(uint64_t function, bool is_usual)
 {
 	struct loop *loop = loop_of(function);
 
-	if (!loop)
-		return LOOP_FIRST;
-	return is_usual ? closed_loop_usual(loop) : closed_loop_chosen(loop);
+	return loop ? closed_loop_choice(loop, is_usual) : LOOP_FIRST;
 }
 
 bool proton_instrument_is_capturing(uint64_t stream)

@@ -332,28 +332,27 @@ void launch_reader_take_turn(struct launch *launch)
 	if (!has_turn(launch))
 		return;
 	pthread_mutex_lock(&turn_lock);
-	launch->turn = launch->kernel->turns++;
+	launch->turn = launch->kernel->run.turns++;
 	pthread_mutex_unlock(&turn_lock);
 }
 
-/* Waits until the launches before it have ended their turns. */
-static void await_turn(const struct launch *launch)
+/* Waits until the launches before it have ended their turns, and ends its own if `is_over`. */
+static void await_turn(const struct launch *launch, bool is_over)
 {
 	pthread_mutex_lock(&turn_lock);
-	while (launch->kernel->turns_ended != launch->turn)
+	while (launch->kernel->run.turns_ended != launch->turn)
 		pthread_cond_wait(&turn_is_over, &turn_lock);
+	if (is_over) {
+		launch->kernel->run.turns_ended++;
+		pthread_cond_broadcast(&turn_is_over);
+	}
 	pthread_mutex_unlock(&turn_lock);
 }
 
 void launch_reader_end_turn(const struct launch *launch)
 {
-	if (!has_turn(launch))
-		return;
-	await_turn(launch);
-	pthread_mutex_lock(&turn_lock);
-	launch->kernel->turns_ended++;
-	pthread_cond_broadcast(&turn_is_over);
-	pthread_mutex_unlock(&turn_lock);
+	if (has_turn(launch))
+		await_turn(launch, true);
 }
 
 /* ------------------------------------------------------------------ adding */
@@ -391,7 +390,7 @@ static void add_trace(struct launch_reader *reader, uint64_t after_ns)
 		device_clock_offset(reader->clock, launch->before_ns, after_ns, builder);
 
 	if (!loss_has_space(launch->kernel, builder->unit_count + builder->event_count))
-		atomic_fetch_add_explicit(&launch->kernel->untraced, 1, memory_order_relaxed);
+		loaded_kernels_omit(launch->kernel, OMITTED_UNTRACED);
 	else if (!trace_builder_commit(builder, &reader->totals, reader->clock->device, offset_ns,
 				       &launch->event))
 		loss_of_launch("allocating memory for trace events", DRIVER_OUT_OF_MEMORY);
@@ -415,7 +414,7 @@ bool launch_reader_read(struct launch_reader *reader, const struct launch *launc
 	if (is_read)
 		add_totals(reader);
 	if (is_read && launch->is_traced) {
-		await_turn(launch);
+		await_turn(launch, false);
 		add_trace(reader, after_ns);
 	}
 	return clear_buffer(reader, launch->buffer, is_read);

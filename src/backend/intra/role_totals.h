@@ -31,7 +31,6 @@ struct role_reading {
 	bool is_looked_at;
 	uint64_t stride; /* analyzes every `stride`-th CTA, beginning with `phase` */
 	uint64_t phase;
-	const struct instrument_layout *layout; /* of `sums` */
 	struct warps_sums sums;
 	struct warps warps;
 	struct decoder exact; /* used if the other decoder subtracts record overhead */

@@ -137,9 +137,7 @@ static int compare_starts(const void *a, const void *b, void *context)
 	const struct decode_execution *x = &all[*(const uint32_t *)a];
 	const struct decode_execution *y = &all[*(const uint32_t *)b];
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->duration != y->duration ? (x->duration > y->duration ? -1 : 1) : 0;
+	return ORDER_OF(x->start, y->start) ?: ORDER_OF(y->duration, x->duration);
 }
 
 /* Sorts the executions of async events. False if out of memory. */

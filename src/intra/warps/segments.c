@@ -34,19 +34,6 @@ void warps_sums_fini(struct warps_sums *sums)
 	*sums = (struct warps_sums){0};
 }
 
-void warps_sums_clear(struct warps_sums *sums)
-{
-	size_t cells = ((size_t)sums->scope_count + 1) * sums->unit_count;
-
-	sums->ctas = 0;
-	sums->cycles = 0;
-	sums->unseen = 0;
-	sums->left_out = 0;
-	memset(sums->units, 0, sizeof(sums->units));
-	memset(sums->cells, 0, cells * sizeof(*sums->cells));
-	memset(sums->asyncs, 0, sums->scope_count * sizeof(*sums->asyncs));
-}
-
 /* ------------------------------------------------------------------ analyzed time */
 
 /*
@@ -306,13 +293,9 @@ static int compare_ends(const void *a, const void *b, void *context)
 	const struct warps_async_end *x = a;
 	const struct warps_async_end *y = b;
 
-	if (x->unit != y->unit)
-		return x->unit < y->unit ? -1 : 1;
-	if (x->clock != y->clock)
-		return x->clock < y->clock ? -1 : 1;
-	return all[x->execution].start < all[y->execution].start
-		       ? -1
-		       : all[x->execution].start > all[y->execution].start;
+	return ORDER_OF(x->unit, y->unit)
+		       ?: ORDER_OF(x->clock, y->clock)
+		       ?: ORDER_OF(all[x->execution].start, all[y->execution].start);
 }
 
 /* The capacity was reserved. */

@@ -78,7 +78,6 @@ struct warps_sums {
 /* Initializes all sums to zero. False if out of memory. */
 bool warps_sums_init(struct warps_sums *sums, const struct instrument_layout *layout);
 void warps_sums_fini(struct warps_sums *sums);
-void warps_sums_clear(struct warps_sums *sums);
 
 static inline struct warps_cell *warps_cell(const struct warps_sums *sums, uint32_t unit,
 					    uint32_t scope)
