@@ -102,12 +102,12 @@ static bool claim_bytes(size_t bytes)
 	struct slab *idle;
 	bool is_free;
 
+	if (bytes > DEVICE_BUFFERS_BYTES_MAX)
+		return false;
 	pthread_mutex_lock(&lock);
-	while (bytes <= DEVICE_BUFFERS_BYTES_MAX && all_bytes + bytes > DEVICE_BUFFERS_BYTES_MAX &&
-	       (idle = find_idle()))
+	while (all_bytes + bytes > DEVICE_BUFFERS_BYTES_MAX && (idle = find_idle()))
 		free_slab(idle, true);
-	is_free = bytes <= DEVICE_BUFFERS_BYTES_MAX &&
-		  all_bytes + bytes <= DEVICE_BUFFERS_BYTES_MAX;
+	is_free = all_bytes + bytes <= DEVICE_BUFFERS_BYTES_MAX;
 	if (is_free)
 		all_bytes += bytes;
 	pthread_mutex_unlock(&lock);

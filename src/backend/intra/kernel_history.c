@@ -1,7 +1,6 @@
 /* Running totals by kernel and context: a table, adding launches, and reporting to the profile. */
 #include "backend/intra/kernel_history.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +123,7 @@ enum {
  * All exclusive or properties: the cycles of a scope include its inner scopes, so nothing may be
  * summed towards the root.
  */
-static const struct proton_metric metrics[METRICS] = {
+static struct proton_metric metrics[METRICS] = {
 	[CYCLES] = {.name = "cycles (exc)", .type = PROTON_METRIC_INT64},
 	[NORMALIZED] = {.name = "normalized_cycles (exc)", .type = PROTON_METRIC_DOUBLE},
 	[EXECUTIONS] = {.name = "executions (exc)", .type = PROTON_METRIC_INT64},
@@ -138,17 +137,10 @@ static const struct proton_metric metrics[METRICS] = {
 	[DEVICE_TYPE] = {.name = "device_type (pty)", .type = PROTON_METRIC_STRING},
 };
 
-static uint32_t id_of(int metric)
+static void look_up_names(void)
 {
-	static _Atomic uint32_t ids[METRICS];
-	/* relaxed, like the store below: every thread computes the same number */
-	uint32_t id = atomic_load_explicit(&ids[metric], memory_order_relaxed);
-
-	if (!id) {
-		id = proton_metric_name(metrics[metric].name);
-		atomic_store_explicit(&ids[metric], id, memory_order_relaxed);
-	}
-	return id;
+	for (int i = 0; i < METRICS; i++)
+		metrics[i].name_id = proton_metric_name(metrics[i].name);
 }
 
 /* Metrics of one scope. */
@@ -162,7 +154,6 @@ static struct proton_metric *next_metric(struct node_metrics *list, int metric)
 	struct proton_metric *value = &list->values[list->count++];
 
 	*value = metrics[metric];
-	value->name_id = id_of(metric);
 	return value;
 }
 
@@ -225,8 +216,10 @@ static void add_text(struct proton_context where, const char *name, const char *
 /* At the first launch: a frame for each scope, and the compiler's warning. */
 static bool begin_frames(struct kernel_history *history)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const struct instrument_layout *layout = &history->sum.kernel->layout;
 
+	pthread_once(&once, look_up_names);
 	history->frames = calloc(layout->scope_count + 1, sizeof(*history->frames));
 	if (!history->frames)
 		return false;

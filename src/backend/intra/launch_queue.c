@@ -55,8 +55,8 @@ static struct shared {
 	uint64_t put;         /* number of launches so far; also the number of the latest */
 	struct launch *first; /* the queue */
 	struct launch **last;
-	struct launch *graphs;    /* launches in graphs */
-	struct launch *abandoned; /* the same of sessions that have ended */
+	struct launch *graphs;     /* launches in graphs, the latest first */
+	struct launch *graphs_end; /* from here on, of sessions that have ended */
 } shared = SHARED_INITIAL;
 
 static bool has_budget; /* of automatic scopes */
@@ -352,31 +352,27 @@ static void await_launches(uint64_t number)
 
 static void read_all(void)
 {
-	struct launch *graphs;
+	struct launch *graphs, *end;
 	uint64_t put;
 
 	pthread_mutex_lock(&flush_lock);
 	pthread_mutex_lock(&shared.lock);
 	put = shared.put;
-	graphs = shared.graphs; /* only launch_queue_stop() removes any */
+	graphs = shared.graphs;
+	end = shared.graphs_end;
 	pthread_mutex_unlock(&shared.lock);
 	await_launches(put);
-	for (struct launch *launch = graphs; launch; launch = launch->next)
+	for (struct launch *launch = graphs; launch != end; launch = launch->next)
 		read_graph(&flusher.reader, launch);
 	pthread_mutex_unlock(&flush_lock);
-}
-
-static void report_all(void)
-{
-	if (has_budget)
-		kernel_history_report_prices();
-	loss_report_all();
 }
 
 void launch_queue_flush(void)
 {
 	read_all();
-	report_all();
+	if (has_budget)
+		kernel_history_report_prices();
+	loss_report_all();
 }
 
 static void end_threads(void)
@@ -408,19 +404,12 @@ static void close_all(void)
 
 void launch_queue_stop(void)
 {
-	struct launch *launch;
-
-	read_all();
-	report_all();
+	launch_queue_flush();
 	pthread_mutex_lock(&flush_lock);
 	end_threads();
 	/* Graphs continue to exist and write into their buffers, which are never freed. */
 	pthread_mutex_lock(&shared.lock);
-	while ((launch = shared.graphs) != NULL) {
-		shared.graphs = launch->next;
-		launch->next = shared.abandoned;
-		shared.abandoned = launch;
-	}
+	shared.graphs_end = shared.graphs;
 	pthread_mutex_unlock(&shared.lock);
 	close_all();
 	pthread_mutex_unlock(&flush_lock);
