@@ -3,7 +3,6 @@
 
 #include "intra/decode/decoder.h"
 #include "intra/warps/segments.h"
-#include "intra/warps/warp_roles.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

@@ -11,7 +11,6 @@
 #include <libproton/proton.h>
 
 #include "intra/warps/segments.h"
-#include "intra/warps/warp_roles.h"
 
 /* Of a kernel in a context, shared by all reader threads. */
 struct role_totals {

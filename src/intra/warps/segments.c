@@ -377,15 +377,24 @@ static void add_asyncs(const struct warps *warps, struct warps_sums *sums)
 
 /* ------------------------------------------------------------------ one CTA */
 
+static bool cut_units(struct warps *warps)
+{
+	if (!find_asyncs(warps))
+		return false;
+	for (uint32_t u = 0; u < warps->decoder->layout->unit_count; u++) {
+		warps->first[u] = (uint32_t)warps->segment_count;
+		if (!cut_unit(warps, u))
+			return false;
+		warps->first[u + 1] = (uint32_t)warps->segment_count;
+	}
+	return true;
+}
+
 bool warps_add(struct warps *warps, const struct decoder *decoder, const struct warps_kinds *kinds,
 	       struct warps_sums *sums)
 {
 	uint64_t unseen = 0;
 
-	if (decoder->layout->sum_count) {
-		warps_add_sums(decoder, kinds, sums);
-		return true;
-	}
 	warps->decoder = decoder;
 	warps->kinds = kinds;
 	warps->segment_count = 0;
@@ -393,17 +402,15 @@ bool warps_add(struct warps *warps, const struct decoder *decoder, const struct 
 		sums->left_out++;
 		return true;
 	}
-	if (!find_asyncs(warps))
+	if (!decoder->layout->sum_count && !cut_units(warps))
 		return false;
-	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
-		warps->first[u] = (uint32_t)warps->segment_count;
-		if (!cut_unit(warps, u))
-			return false;
-		warps->first[u + 1] = (uint32_t)warps->segment_count;
-	}
 	sums->ctas++;
 	sums->cycles += warps->to - warps->from;
 	sums->unseen += unseen;
+	if (decoder->layout->sum_count) {
+		warps_add_sums(warps, sums);
+		return true;
+	}
 	for (uint32_t u = 0; u < decoder->layout->unit_count; u++)
 		add_unit(warps, u, sums);
 	add_executions(warps, sums);

@@ -70,26 +70,11 @@ static bool is_idle_outside(const struct decoder *decoder, const struct warps_ki
 	return !has_any;
 }
 
-void warps_add_sums(const struct decoder *decoder, const struct warps_kinds *kinds,
-		    struct warps_sums *sums)
+void warps_add_sums(const struct warps *warps, struct warps_sums *sums)
 {
-	uint64_t from = UINT64_MAX;
-	uint64_t to = 0;
+	const struct decoder *decoder = warps->decoder;
+	uint64_t all = warps->to - warps->from;
 
-	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
-		const struct decode_unit *unit = &decoder->units[u];
-
-		if (unit->is_there && unit->start_clock < from)
-			from = unit->start_clock;
-		if (unit->is_there && unit->end_clock > to)
-			to = unit->end_clock;
-	}
-	if (from >= to) {
-		sums->left_out++;
-		return;
-	}
-	sums->ctas++;
-	sums->cycles += to - from;
 	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
 		const struct decode_unit *unit = &decoder->units[u];
 		uint64_t elapsed = unit->end_clock - unit->start_clock;
@@ -97,11 +82,11 @@ void warps_add_sums(const struct decoder *decoder, const struct warps_kinds *kin
 
 		if (!unit->is_there)
 			continue;
-		outside = add_scopes(decoder, kinds, u, elapsed, sums);
+		outside = add_scopes(decoder, warps->kinds, u, elapsed, sums);
 		sums->units[u].ctas++;
-		sums->units[u].cycles += to - from;
-		sums->units[u].idle += to - from - elapsed;
-		if (is_idle_outside(decoder, kinds, u))
+		sums->units[u].cycles += all;
+		sums->units[u].idle += all - elapsed;
+		if (is_idle_outside(decoder, warps->kinds, u))
 			sums->units[u].idle += outside;
 		else
 			warps_cell(sums, u, sums->scope_count)->cycles += outside;

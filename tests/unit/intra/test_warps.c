@@ -2,7 +2,6 @@
 #include "unit/tap.h"
 
 #include "intra/warps/segments.h"
-#include "intra/warps/warp_roles.h"
 
 #define EXECUTIONS 4096
 
