@@ -193,9 +193,9 @@ static int create_event(void **event, unsigned flags)
 	int result = both ? get_watcher(&both->watcher) : HIP_E_OUT_OF_MEMORY;
 
 	if (result == 0)
-		result = hip_clear_error(hip.hipEventCreateWithFlags(&both->launched, flags));
-	if (result == 0)
-		result = hip_clear_error(hip.hipEventCreateWithFlags(&both->seen, flags));
+		result =
+			hip_clear_error(hip.hipEventCreateWithFlags(&both->launched, flags)
+						?: hip.hipEventCreateWithFlags(&both->seen, flags));
 	if (result == 0)
 		*event = both;
 	else if (both)
@@ -206,13 +206,10 @@ static int create_event(void **event, unsigned flags)
 static int record_event(void *event, void *stream)
 {
 	struct event *both = event;
-	int result = hip.hipEventRecord(both->launched, stream);
 
-	if (result == 0)
-		result = hip.hipStreamWaitEvent(both->watcher, both->launched, 0);
-	if (result == 0)
-		result = hip.hipEventRecord(both->seen, both->watcher);
-	return hip_clear_error(result);
+	return hip_clear_error(hip.hipEventRecord(both->launched, stream)
+				       ?: hip.hipStreamWaitEvent(both->watcher, both->launched, 0)
+				       ?: hip.hipEventRecord(both->seen, both->watcher));
 }
 
 /* Between the events on the watcher: those on the program's stream may be of a capture by now. */
@@ -244,12 +241,9 @@ static int allocate(uint64_t *address, size_t bytes)
 	return result;
 }
 
-/* Supports only what the backend uses: rows from host to device, at offset 0. */
+/* Only what the backend uses: rows from host to device, at offset 0. */
 static int copy_rows(const struct driver_copy *copy, void *stream)
 {
-	if (copy->from_kind != DRIVER_MEMORY_HOST || copy->to_kind != DRIVER_MEMORY_DEVICE ||
-	    copy->from_x || copy->from_y || copy->to_x || copy->to_y)
-		return HIP_E_NOT_SUPPORTED;
 	return hip_clear_error(hip.hipMemcpy2DAsync(
 		driver_handle(copy->to_device), copy->to_pitch, copy->from_host, copy->from_pitch,
 		copy->width_bytes, copy->rows, HIP_COPY_TO_DEVICE, stream));

@@ -246,11 +246,11 @@ static bool read_around(struct slice line, struct instrument_layout *layout)
 	uint32_t scope;
 	uint32_t other;
 
-	if (!nesting || !read_number(&line, &scope) || scope >= SCOPE_MAX)
+	if (!nesting || !read_number(&line, &scope) || scope >= layout->scope_count)
 		return false;
 	nesting[scope].is_known = true;
 	while (line.length) {
-		if (!read_number(&line, &other) || other >= SCOPE_MAX)
+		if (!read_number(&line, &other) || other >= layout->scope_count)
 			return false;
 		scope_set_add(&nesting[scope].around, other);
 	}
@@ -262,7 +262,8 @@ static bool read_parent(struct slice line, struct instrument_layout *layout)
 	struct instrument_nesting *nesting = layout_nesting(layout);
 	uint32_t at[2]; /* scope, parent */
 
-	if (!nesting || !read_numbers(line, 2, at) || at[0] >= SCOPE_MAX || at[1] >= SCOPE_MAX)
+	if (!nesting || !read_numbers(line, 2, at) || at[0] >= layout->scope_count ||
+	    at[1] >= layout->scope_count || !nesting[at[0]].is_known)
 		return false;
 	nesting[at[0]].parent = (uint16_t)at[1];
 	return true;
@@ -384,23 +385,17 @@ static bool are_units_sane(const struct instrument_layout *layout)
 	return true;
 }
 
-/* True if the nesting refers to existing scopes only and no scope contains itself. */
+/* True if no scope contains itself. */
 static bool is_nesting_sane(const struct instrument_layout *layout)
 {
 	const struct instrument_nesting *nesting = layout->nesting;
 
-	for (uint32_t i = 0; nesting && i < SCOPE_MAX; i++) {
+	for (uint32_t i = 0; nesting && i < layout->scope_count; i++) {
 		uint32_t depth = 0;
 
-		if (i >= layout->scope_count && nesting[i].is_known)
-			return false;
-		for (uint32_t other = layout->scope_count; other < SCOPE_MAX; other++)
-			if (nesting[i].is_known && layout_may_contain(layout, other, i))
-				return false;
 		for (uint32_t p = nesting[i].parent; p != INSTRUMENT_NO_SCOPE;
 		     p = nesting[p].parent)
-			if (!nesting[i].is_known || p >= layout->scope_count ||
-			    ++depth > layout->scope_count)
+			if (++depth > layout->scope_count)
 				return false;
 	}
 	return true;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/slice.h"
 
 #define VARIANTS_MAX 16u
@@ -62,17 +63,11 @@ struct loop {
 
 /* ------------------------------------------------------------------ prices */
 
-static int compare_times(const void *a, const void *b)
-{
-	double one = *(const double *)a;
-	double other = *(const double *)b;
-
-	return (one > other) - (one < other);
-}
+ARRAY_ORDER(compare_times, double, ORDER_OF(*a, *b))
 
 static double median_of(double *values, uint32_t count)
 {
-	qsort(values, count, sizeof(*values), compare_times);
+	ARRAY_SORT(values, count, compare_times);
 	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
