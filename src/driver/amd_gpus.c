@@ -35,46 +35,20 @@ static FILE *open_file(unsigned node, const char *name)
 	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, "re") : NULL;
 }
 
-static bool read_gpu_id(unsigned node, unsigned long long *gpu_id_out)
+/* The last number after `name` in a file of the node, 0: none. False if nothing can be read. */
+static bool read_value(unsigned node, const char *file_name, const char *name,
+		       unsigned long long *out)
 {
-	FILE *file = open_file(node, "gpu_id");
-	char line[64];
-	bool ok = file && fgets(line, sizeof(line), file);
-
-	if (ok)
-		*gpu_id_out = strtoull(line, NULL, 10);
-	if (file)
-		fclose(file);
-	return ok;
-}
-
-struct properties {
-	unsigned long long simds;
-	unsigned long long unique_id;
-	unsigned long long render_minor;
-};
-
-static bool read_properties(unsigned node, struct properties *out)
-{
-	FILE *file = open_file(node, "properties");
+	FILE *file = open_file(node, file_name);
+	bool is_read = false;
 	char line[128];
 
-	*out = (struct properties){0};
-	while (file && fgets(line, sizeof(line), file)) {
-		size_t length = strcspn(line, " ");
-		unsigned long long value = strtoull(line + length, NULL, 10);
-
-		line[length] = '\0';
-		if (strcmp(line, "simd_count") == 0)
-			out->simds = value;
-		else if (strcmp(line, "unique_id") == 0)
-			out->unique_id = value;
-		else if (strcmp(line, "drm_render_minor") == 0)
-			out->render_minor = value;
-	}
+	for (*out = 0; file && fgets(line, sizeof(line), file); is_read = true)
+		if (strncmp(line, name, strlen(name)) == 0)
+			*out = strtoull(line + strlen(name), NULL, 10);
 	if (file)
 		fclose(file);
-	return file;
+	return is_read;
 }
 
 static bool can_render(unsigned long long minor)
@@ -87,8 +61,7 @@ static bool can_render(unsigned long long minor)
 
 size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity)
 {
-	unsigned long long gpu_id;
-	struct properties properties;
+	unsigned long long gpu_id, simds, unique_id, render_minor;
 	uint32_t node = 0; /* without GPUs that are left out */
 	size_t count = 0;
 
@@ -98,14 +71,15 @@ size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity)
 		if (!file)
 			break;
 		fclose(file);
-		if (!read_gpu_id(i, &gpu_id))
+		if (!read_value(i, "gpu_id", "", &gpu_id))
 			continue;
-		if (gpu_id &&
-		    (!read_properties(i, &properties) || !can_render(properties.render_minor)))
+		if (gpu_id && (!read_value(i, "properties", "simd_count ", &simds) ||
+			       !read_value(i, "properties", "unique_id ", &unique_id) ||
+			       !read_value(i, "properties", "drm_render_minor ", &render_minor) ||
+			       !can_render(render_minor)))
 			continue;
-		if (gpu_id && properties.simds && count < capacity)
-			gpus_out[count] = (struct amd_gpu){node, properties.unique_id};
-		count += gpu_id && properties.simds;
+		if (gpu_id && simds && count++ < capacity)
+			gpus_out[count - 1] = (struct amd_gpu){node, unique_id};
 		node++;
 	}
 	return count;

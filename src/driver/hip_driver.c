@@ -43,6 +43,11 @@ static _Thread_local int depth;
 #define WRAPPERS(X)                                                                                \
 	X(cuCtxGetDevice, hipGetDevice, (int *device), device)                                     \
 	X(cuCtxSynchronize, hipStreamSynchronize, (void), NULL)                                    \
+	/* Events on the watcher: those on the program's stream may be of a capture by now. */     \
+	X(cuEventElapsedTime, hipEventElapsedTime, (float *milliseconds, void *from, void *to),    \
+	  milliseconds, ((struct event *)from)->seen, ((struct event *)to)->seen)                  \
+	X(cuEventQuery, hipEventQuery, (void *event), ((struct event *)event)->seen)               \
+	X(cuEventSynchronize, hipEventSynchronize, (void *event), ((struct event *)event)->seen)   \
 	X(cuDeviceGetName, hipDeviceGetName, (char *name, int length, int device), name, length,   \
 	  device)                                                                                  \
 	X(cuMemFree, hipFree, (uint64_t address), driver_handle(address))                          \
@@ -212,23 +217,6 @@ static int record_event(void *event, void *stream)
 				       ?: hip.hipEventRecord(both->seen, both->watcher));
 }
 
-/* Between the events on the watcher: those on the program's stream may be of a capture by now. */
-static int elapsed_time(float *milliseconds, void *from, void *to)
-{
-	return hip_clear_error(hip.hipEventElapsedTime(milliseconds, ((struct event *)from)->seen,
-						       ((struct event *)to)->seen));
-}
-
-static int query_event(void *event)
-{
-	return hip_clear_error(hip.hipEventQuery(((struct event *)event)->seen));
-}
-
-static int synchronize_event(void *event)
-{
-	return hip_clear_error(hip.hipEventSynchronize(((struct event *)event)->seen));
-}
-
 /* ------------------------------------------------------------------ memory */
 
 static int allocate(uint64_t *address, size_t bytes)
@@ -260,9 +248,6 @@ static const struct driver hip_driver = {
 	.cuEventCreate = create_event,
 	.cuEventDestroy = destroy_event,
 	.cuEventRecord = record_event,
-	.cuEventElapsedTime = elapsed_time,
-	.cuEventQuery = query_event,
-	.cuEventSynchronize = synchronize_event,
 	.cuMemAlloc = allocate,
 	.cuMemcpy2DAsync = copy_rows,
 };

@@ -314,16 +314,6 @@ static bool read_extremes(struct slice line, struct instrument_layout *layout)
 	return true;
 }
 
-static bool read_starts(struct slice line, struct instrument_layout *layout)
-{
-	return read_count(line, layout, false);
-}
-
-static bool read_ends(struct slice line, struct instrument_layout *layout)
-{
-	return read_count(line, layout, true);
-}
-
 static bool read_warning(struct slice line, struct instrument_layout *layout)
 {
 	free(layout->warning);
@@ -360,12 +350,12 @@ static bool read_line(struct slice line, struct instrument_layout *layout)
 		{"parent", read_parent, NULL},
 		{"sum", read_sum, NULL},
 		{"extremes", read_extremes, NULL},
-		{"starts", read_starts, NULL},
-		{"ends", read_ends, NULL},
 		{"warning", read_warning, NULL},
 	};
 	struct slice name = slice_take_until(&line, ' ');
 
+	if (slice_is(name, "starts") || slice_is(name, "ends"))
+		return read_count(line, layout, slice_is(name, "ends"));
 	for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
 		if (slice_is(name, keys[i].name))
 			return keys[i].read ? keys[i].read(line, layout)

@@ -255,18 +255,13 @@ static void free_nodes(struct graph *graph)
 	destroyed_count -= graph->destroyed_ns != 0;
 }
 
-static bool is_gone(const struct graph *graph, uint64_t before_ns)
-{
-	return graph->destroyed_ns && graph->destroyed_ns < before_ns;
-}
-
 /* Frees graphs destroyed before a time. The table is locked. */
 static void forget_before(uint64_t before_ns)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < graph_count; i++) {
-		if (is_gone(&graphs[i], before_ns))
+		if (graphs[i].destroyed_ns && graphs[i].destroyed_ns < before_ns)
 			free_nodes(&graphs[i]);
 		else
 			graphs[kept++] = graphs[i];

@@ -42,11 +42,11 @@ static _Atomic uint32_t budget; /* percent; 0: none */
 /* ------------------------------------------------------------------ launches */
 
 /* The launch failed after a buffer was requested. A kernel may still be using the buffer. */
-static void abandon(struct pending *failed, uint64_t stream)
+static void abandon(uint64_t stream)
 {
-	struct buffer *buffer = failed->buffer;
+	struct buffer *buffer = pending.buffer;
 
-	*failed = (struct pending){0};
+	pending = (struct pending){0};
 	if (!buffer || buffer->is_of_graph)
 		return;
 	buffer->launch.kernel = NULL;
@@ -73,7 +73,7 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
 		return 0;
 	if (pending.is_asked)
-		abandon(&pending, stream);
+		abandon(stream);
 	record_take_launch(&earlier);
 	pending = (struct pending){.bytes = bytes, .is_asked = true};
 	if (!bytes || alignment > CTA_BYTES_MAX)
@@ -114,13 +114,6 @@ static bool is_kept(struct kernel *kernel, struct proton_context where)
 	return false;
 }
 
-static uint32_t weight_of(struct kernel *kernel, bool is_captured)
-{
-	struct loop *loop = atomic_load(&kernel->loop);
-
-	return loop && !is_captured ? closed_loop_weight(loop) : 1;
-}
-
 /* Queues the launch that this thread has made. */
 static void queue_launch(struct kernel *kernel, uint64_t stream)
 {
@@ -128,13 +121,14 @@ static void queue_launch(struct kernel *kernel, uint64_t stream)
 	struct buffer *buffer = asked.buffer;
 	struct proton_context where = proton_context_here();
 	struct launch *launch;
+	struct loop *loop;
 
 	if (!buffer && kernel && !proton_context_is_empty(where))
 		loaded_kernels_omit(kernel, OMITTED_UNSAMPLED);
 	if (!buffer || !kernel || proton_context_is_empty(where)) {
 		if (buffer && !kernel)
 			record_count(COUNTER_LOST_DAMAGED, 1);
-		abandon(&pending, stream);
+		abandon(stream);
 		return;
 	}
 	pending = (struct pending){0};
@@ -147,7 +141,8 @@ static void queue_launch(struct kernel *kernel, uint64_t stream)
 	launch->where = where;
 	launch->used_bytes = used_bytes(&asked, &kernel->layout);
 	launch->before_ns = asked.before_ns;
-	launch->weight = weight_of(kernel, asked.is_captured);
+	loop = atomic_load(&kernel->loop);
+	launch->weight = loop && !asked.is_captured ? closed_loop_weight(loop) : 1;
 	launch->is_traced = is_kept(kernel, where);
 	record_take_launch(&launch->event);
 	if (asked.is_captured) {

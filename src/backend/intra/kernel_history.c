@@ -80,8 +80,7 @@ void kernel_history_clear(void)
 void kernel_history_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	for (uint32_t i = 0; i < BUCKETS; i++)
-		buckets[i] = NULL; /* may be inconsistent */
+	memset(buckets, 0, sizeof(buckets)); /* may be inconsistent */
 }
 
 /* ------------------------------------------------------------------ reporting */

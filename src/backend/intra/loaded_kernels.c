@@ -96,6 +96,5 @@ void loaded_kernels_reset(void)
 void loaded_kernels_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	for (uint32_t i = 0; i < BUCKETS; i++)
-		buckets[i] = NULL; /* known to the parent's driver only */
+	memset(buckets, 0, sizeof(buckets)); /* known to the parent's driver only */
 }

@@ -14,22 +14,19 @@ static bool is_in_wait(const struct warps_kinds *kinds, const struct instrument_
 	return false;
 }
 
-static uint64_t less_time(uint64_t cycles, uint64_t by)
-{
-	return cycles > by ? cycles - by : 0;
-}
-
 /* Cycles of each sum without inner scopes, which come after it. */
 static void find_exclusive(const struct warps_kinds *kinds, const struct instrument_layout *layout,
 			   const struct decode_sum *nodes, uint64_t *exclusive)
 {
 	for (uint32_t i = 0; i < layout->sum_count; i++) {
-		bool is_inside = is_in_wait(kinds, layout, nodes, i);
+		uint64_t cycles = is_in_wait(kinds, layout, nodes, i) ? 0 : nodes[i].cycles;
 
-		exclusive[i] = is_inside ? 0 : nodes[i].cycles;
-		if (!is_inside && nodes[i].parent != INSTRUMENT_NO_SUM)
-			exclusive[nodes[i].parent] =
-				less_time(exclusive[nodes[i].parent], nodes[i].cycles);
+		exclusive[i] = cycles;
+		if (nodes[i].parent != INSTRUMENT_NO_SUM) {
+			uint64_t *outer = &exclusive[nodes[i].parent];
+
+			*outer -= cycles < *outer ? cycles : *outer;
+		}
 	}
 }
 
