@@ -197,46 +197,35 @@ static struct buffer *make_some(size_t bytes, void *context)
 
 /* ------------------------------------------------------------------ buffers */
 
-struct buffer *device_buffers_take(size_t bytes)
+struct buffer *device_buffers_take(size_t asked, bool is_of_graph)
 {
-	struct buffer *buffer;
+	size_t bytes = round_up(asked);
+	struct buffer *buffer = NULL;
 	void *context = NULL;
-	size_t asked = bytes;
-	int mode;
 
 	if (driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return NULL;
-	bytes = round_up(bytes);
-	pthread_mutex_lock(&lock);
-	buffer = find_unused(bytes, asked, context);
-	pthread_mutex_unlock(&lock);
+	if (!is_of_graph) {
+		pthread_mutex_lock(&lock);
+		buffer = find_unused(bytes, asked, context);
+		pthread_mutex_unlock(&lock);
+	}
 	if (!buffer) {
-		mode = driver_enter();
-		buffer = make_some(bytes, context);
+		int mode = driver_enter();
+
+		buffer = is_of_graph ? make_buffers(bytes, 1, context) : make_some(bytes, context);
 		driver_leave(mode);
 	}
-	while (buffer && buffer->next) {
+	if (!buffer)
+		return NULL;
+	while (buffer->next) {
 		struct buffer *spare = buffer->next;
 
 		buffer->next = spare->next;
 		device_buffers_give(spare);
 	}
-	if (buffer)
-		buffer->asked_bytes = asked;
-	return buffer;
-}
-
-struct buffer *device_buffers_take_for_graph(size_t bytes)
-{
-	struct buffer *buffer = NULL;
-	void *context = NULL;
-	int mode = driver_enter();
-
-	if (driver.cuCtxGetCurrent(&context) == 0 && context)
-		buffer = make_buffers(round_up(bytes), 1, context);
-	driver_leave(mode);
-	if (buffer)
-		buffer->is_of_graph = true;
+	buffer->asked_bytes = asked;
+	buffer->is_of_graph = is_of_graph;
 	return buffer;
 }
 

@@ -82,8 +82,7 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 		return 0; /* every session is paused */
 	needed = alignment > ALIGNMENT ? bytes + alignment : bytes;
 	pending.is_captured = is_capturing(stream);
-	pending.buffer = pending.is_captured ? device_buffers_take_for_graph(needed)
-					     : device_buffers_take(needed);
+	pending.buffer = device_buffers_take(needed, pending.is_captured);
 	pending.before_ns = clock_monotonic_ns();
 	return pending.buffer ? pending.buffer->address : 0;
 }
@@ -176,12 +175,11 @@ void proton_instrument_launching(uint64_t function, uint64_t stream)
 
 	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
 		return;
-	launch_timers_enter();
 	kernel = loaded_kernels_find(function);
 	loop = kernel ? atomic_load(&kernel->loop) : NULL;
 	is_measured = loop && !is_capturing(stream);
-	if (is_measured && closed_loop_is_timed(loop))
-		launch_timer_begin(loop, kernel->variant, stream);
+	launch_timer_begin(is_measured && closed_loop_is_timed(loop) ? loop : NULL,
+			   kernel ? kernel->variant : 0, stream);
 }
 
 bool proton_instrument_launched(uint64_t function, uint64_t stream)
@@ -189,11 +187,10 @@ bool proton_instrument_launched(uint64_t function, uint64_t stream)
 	bool was_captured = pending.is_captured;
 	struct kernel *kernel;
 
-	launch_timers_leave();
+	launch_timer_end(stream);
 	if (!pending.is_asked && !is_measured)
 		return false;
 	kernel = loaded_kernels_find(function);
-	launch_timer_end(stream);
 	if (pending.is_asked)
 		queue_launch(kernel, stream);
 	/* Loading a kernel would invalidate a capture. */

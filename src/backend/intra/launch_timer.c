@@ -90,32 +90,21 @@ static struct timer *take_timer(void *context)
 	return can_make ? make_timer(context) : found;
 }
 
-void launch_timers_enter(void)
-{
-	if (!is_launching) /* else the last launch failed */
-		atomic_fetch_add(&launching, 1);
-	is_launching = true;
-	atomic_fetch_add(&entered, 1);
-}
-
-void launch_timers_leave(void)
-{
-	if (is_launching)
-		atomic_fetch_sub(&launching, 1);
-	is_launching = false;
-}
-
 void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 {
-	uint64_t entered_before = atomic_load(&entered); /* first: a thread may enter now */
+	uint64_t entered_now;
 	void *context = NULL;
 	struct timer *timer;
 
-	if (running) { /* the launch that it was for has failed */
+	if (!is_launching) /* else the last launch failed */
+		atomic_fetch_add(&launching, 1);
+	is_launching = true;
+	entered_now = atomic_fetch_add(&entered, 1) + 1; /* first: a thread may enter now */
+	if (running) {                                   /* the launch that it was for has failed */
 		give_idle(running);
 		running = NULL;
 	}
-	if (atomic_load(&launching) != 1 || !driver.cuEventElapsedTime ||
+	if (!loop || atomic_load(&launching) != 1 || !driver.cuEventElapsedTime ||
 	    driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return;
 	timer = take_timer(context);
@@ -123,7 +112,7 @@ void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 		return;
 	timer->loop = loop;
 	timer->variant = variant;
-	timer->entered = entered_before;
+	timer->entered = entered_now;
 	if (driver.cuEventRecord(timer->before, driver_handle(stream)) == 0)
 		running = timer;
 	else
@@ -135,6 +124,9 @@ void launch_timer_end(uint64_t stream)
 	struct timer *timer = running;
 	int mode;
 
+	if (is_launching)
+		atomic_fetch_sub(&launching, 1);
+	is_launching = false;
 	running = NULL;
 	if (!timer)
 		return;

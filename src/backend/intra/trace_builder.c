@@ -113,22 +113,21 @@ static bool add_event(const struct adding *adding, uint32_t index, struct placin
 	uint64_t start_ns = to_ns(&adding->clock, execution->start);
 	uint64_t end_ns = to_ns(&adding->clock, decode_end_of(execution));
 
-	if (!array_reserve(&builder->events, &builder->event_capacity, builder->event_count + 1,
-			   sizeof(*builder->events)))
-		return false;
-	builder->events[builder->event_count++] = (struct intra_event){
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.unit = unit,
-		.node = adding->totals->node_of[index],
-		.cycles = execution->duration < UINT32_MAX ? (uint32_t)execution->duration
-							   : UINT32_MAX,
-		.line = (uint16_t)place_event(placing, first_line, start_ns, end_ns),
-		.is_async = execution->is_async,
-		.is_partial = execution->is_partial,
-		.end_step = (int8_t)((int32_t)adding->unit_of[execution->end_unit] - (int32_t)unit),
-	};
-	return true;
+	return ARRAY_ADD(
+		builder->events, builder->event_capacity, builder->event_count,
+		(struct intra_event){
+			.start_ns = start_ns,
+			.end_ns = end_ns,
+			.unit = unit,
+			.node = adding->totals->node_of[index],
+			.cycles = execution->duration < UINT32_MAX ? (uint32_t)execution->duration
+								   : UINT32_MAX,
+			.line = (uint16_t)place_event(placing, first_line, start_ns, end_ns),
+			.is_async = execution->is_async,
+			.is_partial = execution->is_partial,
+			.end_step = (int8_t)((int32_t)adding->unit_of[execution->end_unit] -
+					     (int32_t)unit),
+		});
 }
 
 static int compare_starts(const void *a, const void *b, void *context)
@@ -209,24 +208,23 @@ static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
 	struct trace_builder *builder = adding->builder;
 	double mhz = adding->clock.mhz;
 
-	if (!array_reserve(&builder->units, &builder->unit_capacity, builder->unit_count + 1,
-			   sizeof(*builder->units)))
-		return false;
 	adding->unit_of[index] = (uint32_t)builder->unit_count;
-	builder->units[builder->unit_count++] = (struct intra_unit){
-		.start_ns = to_ns(&adding->clock, unit->start_clock),
-		.end_ns = to_ns(&adding->clock, unit->end_clock),
-		.cta = cta,
-		.processor = adding->decoder->layout->is_amd
-				     ? trace_builder_amd_processor(builder->arch, unit->processor,
-								   unit->processor_high)
-				     : unit->processor,
-		.warp = unit->warp,
-		.line_count = 1,
-		.finalize_ns = (uint32_t)((double)unit->finalize_cycles * 1000 / mhz),
-		.clock_mhz = (uint16_t)(mhz < 65535 ? mhz : 65535),
-	};
-	return true;
+	return ARRAY_ADD(
+		builder->units, builder->unit_capacity, builder->unit_count,
+		(struct intra_unit){
+			.start_ns = to_ns(&adding->clock, unit->start_clock),
+			.end_ns = to_ns(&adding->clock, unit->end_clock),
+			.cta = cta,
+			.processor = adding->decoder->layout->is_amd
+					     ? trace_builder_amd_processor(builder->arch,
+									   unit->processor,
+									   unit->processor_high)
+					     : unit->processor,
+			.warp = unit->warp,
+			.line_count = 1,
+			.finalize_ns = (uint32_t)((double)unit->finalize_cycles * 1000 / mhz),
+			.clock_mhz = (uint16_t)(mhz < 65535 ? mhz : 65535),
+		});
 }
 
 static bool add_slices(const struct adding *adding, uint32_t index)

@@ -14,19 +14,11 @@
 #define NS_KHZ 1000000u
 #define AMD_KHZ 100000u
 
-static uint64_t usual_khz(const struct instrument_layout *layout)
-{
-	return layout->is_amd ? AMD_KHZ : NS_KHZ;
-}
-
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
 		  struct decode_overhead overhead)
 {
-	*decoder = (struct decoder){
-		.layout = layout,
-		.overhead = overhead,
-		.timer_khz = usual_khz(layout),
-	};
+	*decoder = (struct decoder){0};
+	decoder_begin(decoder, layout, overhead);
 }
 
 void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
@@ -34,7 +26,7 @@ void decoder_begin(struct decoder *decoder, const struct instrument_layout *layo
 {
 	decoder->layout = layout;
 	decoder->overhead = overhead;
-	decoder->timer_khz = usual_khz(layout);
+	decoder->timer_khz = layout->is_amd ? AMD_KHZ : NS_KHZ;
 	decoder->totals = (struct decode_totals){0};
 	decoder->execution_count = 0;
 	decoder->event_count = 0;
