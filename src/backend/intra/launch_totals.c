@@ -28,7 +28,6 @@ bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kern
 	if (!array_reserve(&totals->nodes, &totals->node_capacity, 1, sizeof(*totals->nodes)))
 		return false;
 	totals->kernel = kernel;
-	totals->where = where;
 	totals->is_new = false;
 	if (!totals->node_count)
 		totals->nodes[totals->node_count++] = (struct launch_node){0};

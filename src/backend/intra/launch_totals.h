@@ -60,8 +60,7 @@ struct launch_node {
 /* All zero: unused. */
 struct launch_totals {
 	const struct kernel *kernel;
-	struct proton_context where; /* of the kernel */
-	struct launch_node *nodes;   /* parents first */
+	struct launch_node *nodes; /* the kernel, then scopes: parents first */
 	uint32_t node_count;
 	size_t node_capacity;
 	bool is_new; /* no node has counts */

@@ -251,6 +251,7 @@ bool calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_err
 struct measured {
 	int chip; /* 10 x major + minor; 0: AMD or unknown */
 	bool is_known;
+	uint32_t run; /* in which it was measured; a failure holds for this run only */
 	struct decode_overhead overhead;
 	struct proton_error failure;
 };
@@ -258,6 +259,7 @@ struct measured {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the next two */
 static struct measured measured[CHIP_MAX];
 static uint32_t measured_count;
+static _Atomic uint32_t run;
 
 static struct {
 	struct decode_overhead overhead;
@@ -294,24 +296,11 @@ static bool read_overhead(const char *text, struct decode_overhead *out)
 	return read_cycles(&text, ',', &out->empty) && read_cycles(&text, 0, &out->scope);
 }
 
-/* The device may only have been busy. */
-static void forget_failures(void)
-{
-	uint32_t kept = 0;
-
-	pthread_mutex_lock(&lock);
-	for (uint32_t i = 0; i < measured_count; i++)
-		if (measured[i].is_known)
-			measured[kept++] = measured[i];
-	measured_count = kept;
-	pthread_mutex_unlock(&lock);
-}
-
 int record_overhead_start(const struct instrument_mode *mode, struct proton_error *err)
 {
 	const char *text = environment_get("PROTON_INSTRUMENT_COST");
 
-	forget_failures();
+	run++; /* calibration is tried again: a device may only have been busy */
 	own.overhead = (struct decode_overhead){0};
 	own.is_wanted = mode->time_shift;
 	if (own.is_wanted && text && !read_overhead(text, &own.overhead))
@@ -327,14 +316,15 @@ int record_overhead_start(const struct instrument_mode *mode, struct proton_erro
 /* The lock is held. A failed calibration is not repeated in the same run. */
 static const struct measured *measured_on(int chip)
 {
-	static struct measured none;
-	struct measured *it;
+	struct measured *it = measured;
 
-	for (uint32_t i = 0; i < measured_count; i++)
-		if (measured[i].chip == chip)
-			return &measured[i];
-	it = measured_count < CHIP_MAX ? &measured[measured_count++] : &none;
-	*it = (struct measured){.chip = chip};
+	while (it < measured + measured_count && it->chip != chip)
+		it++;
+	if (it < measured + measured_count && (it->is_known || it->run == run))
+		return it;
+	if (it == measured + measured_count && measured_count < CHIP_MAX - 1)
+		measured_count++; /* the last is for all further ones */
+	*it = (struct measured){.chip = chip, .run = run};
 	it->is_known = calibrate(CALIBRATE_LIMIT_NS, &it->overhead, &it->failure);
 	return it;
 }

@@ -166,7 +166,7 @@ void role_reading_begin(struct role_reading *reading, struct role_totals *totals
 {
 	uint64_t launch;
 
-	reading->is_looked_at = false;
+	reading->stride = 0;
 	reading->totals = totals->kinds.is_worth_it ? totals : NULL;
 	if (!reading->totals)
 		return;
@@ -175,7 +175,8 @@ void role_reading_begin(struct role_reading *reading, struct role_totals *totals
 	if (!slots || (launch >= FIRST_LAUNCHES && launch % LATER_LAUNCHES != 0))
 		return;
 	warps_sums_fini(&reading->sums);
-	reading->is_looked_at = warps_sums_init(&reading->sums, totals->layout);
+	if (!warps_sums_init(&reading->sums, totals->layout))
+		return;
 	/* Spread over the grid, and different in each launch. */
 	reading->stride = (slots + CTAS_MAX - 1) / CTAS_MAX;
 	reading->phase = launch % reading->stride;
@@ -185,7 +186,7 @@ void role_reading_begin(struct role_reading *reading, struct role_totals *totals
 bool role_reading_add(struct role_reading *reading, const struct decoder *decoder, uint64_t slot,
 		      const void *bytes)
 {
-	if (!reading->is_looked_at || slot % reading->stride != reading->phase)
+	if (!reading->stride || slot % reading->stride != reading->phase)
 		return true;
 	if (decoder->overhead.empty || decoder->overhead.scope) {
 		if (!decode_cta(&reading->exact, bytes))
@@ -202,11 +203,11 @@ void role_reading_commit(struct role_reading *reading, uint64_t ctas)
 	if (!reading->totals || !ctas)
 		return;
 	PUT(&list, WARPS_RECORDED_CTAS, ctas);
-	if (reading->is_looked_at)
+	if (reading->stride)
 		report_sums(reading->totals, &reading->sums, &list);
 	report(&list, reading->totals->warps);
 	reading->totals = NULL;
-	reading->is_looked_at = false;
+	reading->stride = 0;
 }
 
 void role_reading_fini(struct role_reading *reading)

@@ -27,8 +27,7 @@ struct role_totals {
 /* One launch that a reader thread decodes, and its work space. All zero: unused. */
 struct role_reading {
 	struct role_totals *totals; /* NULL: no warp metrics */
-	bool is_looked_at;
-	uint64_t stride; /* analyzes every `stride`-th CTA, beginning with `phase` */
+	uint64_t stride; /* analyzes every `stride`-th CTA, beginning with `phase`; 0: none */
 	uint64_t phase;
 	struct warps_sums sums;
 	struct warps warps;

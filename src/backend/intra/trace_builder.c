@@ -272,7 +272,7 @@ bool trace_builder_commit(struct trace_builder *builder, const struct launch_tot
 			  uint32_t device, int64_t offset_ns, const struct trace_event *event)
 {
 	struct intra_launch launch = {
-		.where = totals->where,
+		.where = totals->nodes[0].where,
 		.device = device,
 		.frame = totals->kernel->frame,
 		.event = event,
