@@ -26,11 +26,10 @@
 
 static FILE *open_file(unsigned node, const char *name)
 {
-	const char *named =
-		environment_get("PROTON_KFD_TOPOLOGY"); /* for tests: another directory */
+	const char *named = library_search_value("PROTON_KFD_TOPOLOGY"); /* for tests */
 	char path[PATH_BYTES];
 	int length = snprintf(path, sizeof(path), "%s/nodes/%u/%s",
-			      named && *named ? named : "/sys/class/kfd/kfd/topology", node, name);
+			      named ?: "/sys/class/kfd/kfd/topology", node, name);
 
 	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, "re") : NULL;
 }
@@ -103,8 +102,8 @@ const char *amd_gpus_problem(void)
 /* True if a path in /proc names the device of the kernel driver. */
 static bool is_device(const char *path)
 {
-	const char *named = environment_get("PROTON_KFD_DEVICE"); /* for tests: another file */
-	const char *device = named && *named ? named : "/dev/kfd";
+	const char *named = library_search_value("PROTON_KFD_DEVICE"); /* for tests */
+	const char *device = named ?: "/dev/kfd";
 	size_t length = strlen(path);
 
 	return length >= strlen(device) && strcmp(path + length - strlen(device), device) == 0;

@@ -35,10 +35,9 @@ static const struct function cuda_functions[] = {
 
 static void *open_cuda(void)
 {
-	const char *named =
-		environment_get("PROTON_CUDA_PATH"); /* for tests: path of a fake libcuda */
+	const char *named = library_search_value("PROTON_CUDA_PATH"); /* for tests: a fake */
 
-	return dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+	return dlopen(named ?: "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 
 bool driver_cuda_is_likely(void)

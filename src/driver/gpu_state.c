@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/environment.h"
 #include "driver/library_search.h"
 #include "record/store/devices.h"
 
@@ -90,8 +89,8 @@ static _Atomic enum {
 
 static void load(void)
 {
-	const char *named = environment_get("PROTON_NVML_PATH"); /* for tests */
-	void *handle = dlopen(named && *named ? named : "libnvidia-ml.so.1", RTLD_LAZY);
+	const char *named = library_search_value("PROTON_NVML_PATH"); /* for tests */
+	void *handle = dlopen(named ?: "libnvidia-ml.so.1", RTLD_LAZY);
 	bool is_usable = false;
 
 	if (handle) {

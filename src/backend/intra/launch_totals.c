@@ -173,14 +173,8 @@ void launch_totals_reset(struct launch_totals *totals)
 			memset(node->histogram + cycle_bucket(node->min), 0,
 			       (cycle_bucket(node->max) - cycle_bucket(node->min) + 1) *
 				       sizeof(*node->histogram));
-		node->count = 0;
-		node->cycles = 0;
+		memset(node, 0, offsetof(struct launch_node, histogram));
 		node->min = UINT64_MAX;
-		node->max = 0;
-		node->unbounded = 0;
-		node->unsorted = 0;
-		node->partial = 0;
-		node->partial_cycles = 0;
 	}
 	totals->is_new = true;
 }

@@ -67,8 +67,8 @@ static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
 		const struct decode_unit *unit = &decoder->units[u];
 
 		if (unit->is_there &&
-		    (!longest || unit->end_clock - unit->start_clock >
-					 longest->end_clock - longest->start_clock))
+		    (!longest || unit->header.end_clock - unit->header.start_clock >
+					 longest->header.end_clock - longest->header.start_clock))
 			longest = unit;
 	}
 	if (!longest)
@@ -77,8 +77,8 @@ static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
 	if (mhz < 1)
 		mhz = 1000;
 	return (struct clock){
-		.cycles = longest->start_clock,
-		.ns = longest->start_ns,
+		.cycles = longest->header.start_clock,
+		.ns = longest->header.start_ns,
 		.mhz = mhz,
 		.ns_per_cycle = 1000.0 / mhz,
 	};
@@ -212,17 +212,18 @@ static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
 	return ARRAY_ADD(
 		builder->units, builder->unit_capacity, builder->unit_count,
 		(struct intra_unit){
-			.start_ns = to_ns(&adding->clock, unit->start_clock),
-			.end_ns = to_ns(&adding->clock, unit->end_clock),
+			.start_ns = to_ns(&adding->clock, unit->header.start_clock),
+			.end_ns = to_ns(&adding->clock, unit->header.end_clock),
 			.cta = cta,
 			.processor = adding->decoder->layout->is_amd
-					     ? trace_builder_amd_processor(builder->arch,
-									   unit->processor,
-									   unit->processor_high)
-					     : unit->processor,
+					     ? trace_builder_amd_processor(
+						       builder->arch, unit->header.processor,
+						       unit->header.processor_high)
+					     : unit->header.processor,
 			.warp = unit->warp,
 			.line_count = 1,
-			.finalize_ns = (uint32_t)((double)unit->finalize_cycles * 1000 / mhz),
+			.finalize_ns =
+				(uint32_t)((double)unit->header.finalize_cycles * 1000 / mhz),
 			.clock_mhz = (uint16_t)(mhz < 65535 ? mhz : 65535),
 		});
 }
@@ -282,24 +283,22 @@ bool trace_builder_commit(struct trace_builder *builder, const struct launch_tot
 		.events = builder->events,
 		.event_count = builder->event_count,
 	};
-	bool is_ok = array_reserve(&builder->nodes, &builder->node_capacity, totals->node_count,
-				   sizeof(*builder->nodes));
 
-	for (uint32_t i = 0; is_ok && i < totals->node_count; i++)
+	if (!array_reserve(&builder->nodes, &builder->node_capacity, totals->node_count,
+			   sizeof(*builder->nodes)))
+		return false;
+	for (uint32_t i = 0; i < totals->node_count; i++)
 		builder->nodes[i] = totals->nodes[i].where;
-	for (size_t i = 0; is_ok && i < builder->unit_count; i++) {
+	for (size_t i = 0; i < builder->unit_count; i++) {
 		builder->units[i].start_ns += (uint64_t)offset_ns;
 		builder->units[i].end_ns += (uint64_t)offset_ns;
 	}
-	for (size_t i = 0; is_ok && i < builder->event_count; i++) {
+	for (size_t i = 0; i < builder->event_count; i++) {
 		builder->events[i].start_ns += (uint64_t)offset_ns;
 		builder->events[i].end_ns += (uint64_t)offset_ns;
 	}
 	launch.nodes = builder->nodes;
-	is_ok = is_ok && record_intra(&launch);
-	builder->unit_count = 0;
-	builder->event_count = 0;
-	return is_ok;
+	return record_intra(&launch);
 }
 
 void trace_builder_fini(struct trace_builder *builder)

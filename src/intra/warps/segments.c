@@ -45,7 +45,7 @@ static uint64_t seen_from(const struct decoder *decoder, const struct decode_uni
 	const struct decode_execution *oldest = NULL;
 
 	if (!unit->dropped)
-		return unit->start_clock;
+		return unit->header.start_clock;
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
 		const struct decode_execution *execution = &decoder->executions[i];
 
@@ -72,15 +72,16 @@ static bool find_window(struct warps *warps, uint64_t *unseen)
 			continue;
 		if (!first)
 			first = unit;
-		else if (!decoder->layout->is_amd && unit->processor != first->processor)
+		else if (!decoder->layout->is_amd &&
+			 unit->header.processor != first->header.processor)
 			return false; /* not the same clock: corrupt */
 		from = seen_from(decoder, unit);
 		if (unit->dropped && from > warps->from)
 			warps->from = from;
-		if (unit->start_clock < start)
-			start = unit->start_clock;
-		if (unit->end_clock > warps->to)
-			warps->to = unit->end_clock;
+		if (unit->header.start_clock < start)
+			start = unit->header.start_clock;
+		if (unit->header.end_clock > warps->to)
+			warps->to = unit->header.end_clock;
 	}
 	if (!first || warps->to - start > CYCLES_MAX)
 		return false;
@@ -224,13 +225,13 @@ static bool cut_unit(struct warps *warps, uint32_t index)
 	if (!unit->is_there)
 		return true;
 	if (!note_activity(&cutting, unit) ||
-	    !cut_until(&cutting, unit->start_clock, outside, true))
+	    !cut_until(&cutting, unit->header.start_clock, outside, true))
 		return false;
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++)
 		if (!warps_is_wait(warps->kinds->of[decoder->executions[i].scope]) &&
 		    !open_scope(&cutting, &decoder->executions[i]))
 			return false;
-	return close_until(&cutting, unit->end_clock) &&
+	return close_until(&cutting, unit->header.end_clock) &&
 	       cut_until(&cutting, warps->to, outside, true);
 }
 

@@ -37,8 +37,7 @@ static void unit(uint64_t start, uint64_t end)
 	decoder.units[index] = (struct decode_unit){
 		.is_there = true,
 		.warp = (uint8_t)index,
-		.start_clock = start,
-		.end_clock = end,
+		.header = {.start_clock = start, .end_clock = end},
 		.first = (uint32_t)decoder.execution_count,
 	};
 }
@@ -476,7 +475,7 @@ static void make_pipeline(uint64_t copy, uint64_t dot)
 		free_at[i] = ready + 10 + dot;
 		multiplier = free_at[i];
 	}
-	decoder.units[0].end_clock = multiplier + 100;
+	decoder.units[0].header.end_clock = multiplier + 100;
 	unit(0, multiplier + 100);
 	multiplier = 50;
 	for (int i = 0; i < STEPS; i++) {
