@@ -144,9 +144,7 @@ static void queue_launch(struct kernel *kernel, uint64_t stream)
 	launch->weight = loop && !asked.is_captured ? closed_loop_weight(loop) : 1;
 	launch->is_traced = is_kept(kernel, where);
 	record_take_launch(&launch->event);
-	if (asked.is_captured) {
-		launch_queue_put_graph(launch);
-	} else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
+	if (asked.is_captured || driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
 		launch_queue_put(launch);
 	} else {
 		record_count(COUNTER_LOST_DAMAGED, 1);

@@ -44,7 +44,6 @@ static struct shared {
 	pthread_cond_t is_wanted; /* wakes idle threads */
 	pthread_cond_t is_done;   /* wakes threads that flush */
 	bool is_running;
-	bool is_stopping;
 	bool is_polling;     /* one thread polls; the others are idle or read */
 	bool is_asleep;      /* the polling thread is asleep */
 	bool is_starting;    /* a thread is being started */
@@ -199,7 +198,7 @@ static void add_thread(void)
  */
 static void wait_for_work(void)
 {
-	for (int idle = 0; !shared.first && !shared.is_stopping; idle++) {
+	for (int idle = 0; !shared.first && shared.is_running; idle++) {
 		struct timespec until;
 
 		if (idle >= POLLS) {
@@ -223,7 +222,7 @@ static struct launch *next_launch(struct reader_thread *thread)
 {
 	struct launch *launch;
 
-	while (shared.is_polling && !shared.is_stopping) {
+	while (shared.is_polling && shared.is_running) {
 		shared.idle_count++;
 		pthread_cond_wait(&shared.is_wanted, &shared.lock);
 		shared.idle_count--;
@@ -258,30 +257,27 @@ static void *run_reader(void *arg)
 
 void launch_queue_put(struct launch *launch)
 {
-	pthread_mutex_lock(&shared.lock);
-	if (!shared.is_running) {
-		/* The last session has ended. The launch may be in use, so it is not reused. */
-		pthread_mutex_unlock(&shared.lock);
-		device_buffers_drop(launch->buffer);
-		return;
-	}
-	launch->next = NULL;
-	launch->number = ++shared.put;
-	*shared.last = launch;
-	shared.last = &launch->next;
-	if (!shared.thread_count)
-		add_thread();
-	else if (shared.is_asleep)
-		pthread_cond_signal(&shared.has_work);
-	pthread_mutex_unlock(&shared.lock);
-}
+	bool is_put = true;
 
-void launch_queue_put_graph(struct launch *launch)
-{
 	pthread_mutex_lock(&shared.lock);
-	launch->next = shared.graphs;
-	shared.graphs = launch;
+	if (launch->buffer->is_of_graph) {
+		launch->next = shared.graphs;
+		shared.graphs = launch;
+	} else if (shared.is_running) {
+		launch->next = NULL;
+		launch->number = ++shared.put;
+		*shared.last = launch;
+		shared.last = &launch->next;
+		if (!shared.thread_count)
+			add_thread();
+		else if (shared.is_asleep)
+			pthread_cond_signal(&shared.has_work);
+	} else {
+		is_put = false;
+	}
 	pthread_mutex_unlock(&shared.lock);
+	if (!is_put) /* the last session has ended; the buffer may be in use, so it is not reused */
+		device_buffers_drop(launch->buffer);
 }
 
 /* A quarter of the cores that the process may use. */
@@ -309,7 +305,6 @@ int launch_queue_start(const struct instrument_mode *mode, struct proton_error *
 	pthread_mutex_lock(&shared.lock);
 	shared.thread_limit = thread_limit();
 	shared.has_failed = false;
-	shared.is_stopping = false;
 	shared.is_running = true;
 	pthread_mutex_unlock(&shared.lock);
 	return PROTON_OK;
@@ -379,7 +374,6 @@ static void end_threads(void)
 {
 	pthread_mutex_lock(&shared.lock);
 	shared.is_running = false;
-	shared.is_stopping = true;
 	while (shared.is_starting)
 		pthread_cond_wait(&shared.is_done, &shared.lock);
 	pthread_cond_broadcast(&shared.has_work);
