@@ -132,10 +132,10 @@ static void write_sums(const struct instrument_layout *layout, struct out *out)
 	for (uint32_t i = 0; i < layout->sum_count; i++) {
 		const struct instrument_sum *sum = &layout->sums[i];
 
-		out_printf(out, "sum %u %u %u %u %u %u\n", sum->scope,
-			   sum->parent == INSTRUMENT_NO_SUM ? 0 : sum->parent + 1u,
+		/* INSTRUMENT_NO_SUM becomes 0. */
+		out_printf(out, "sum %u %u %u %u %u %u\n", sum->scope, (uint16_t)(sum->parent + 1),
 			   sum->start_reads, sum->end_reads, sum->records_before,
-			   sum->inside_word == INSTRUMENT_NO_SUM ? 0 : sum->inside_word + 1u);
+			   (uint16_t)(sum->inside_word + 1));
 	}
 	for (uint32_t i = 0; i < layout->sum_count; i++)
 		if (layout->sums[i].min_word != INSTRUMENT_NO_SUM)
@@ -281,14 +281,13 @@ static bool read_sum(struct slice line, struct instrument_layout *layout)
 			return false;
 	/* The sum around it comes first. */
 	if (numbers[0] >= layout->scope_count || numbers[1] > layout->sum_count ||
-	    !layout_sum(layout, (uint16_t)numbers[0],
-			numbers[1] ? (uint16_t)(numbers[1] - 1) : INSTRUMENT_NO_SUM))
+	    !layout_sum(layout, (uint16_t)numbers[0], (uint16_t)(numbers[1] - 1)))
 		return false;
 	sum = &layout->sums[layout->sum_count - 1];
 	sum->start_reads = (uint16_t)numbers[2];
 	sum->end_reads = (uint16_t)numbers[3];
 	sum->records_before = (uint16_t)numbers[4];
-	sum->inside_word = numbers[5] ? (uint16_t)(numbers[5] - 1) : INSTRUMENT_NO_SUM;
+	sum->inside_word = (uint16_t)(numbers[5] - 1);
 	return true;
 }
 

@@ -214,41 +214,32 @@ static uint32_t find_wanted(const struct loop *loop)
 
 /* ------------------------------------------------------------------ earlier decisions */
 
-/* Sets without gaps, in their order: a line "kept END" or "dropped END" each. */
-static bool read_set(struct slice *rest, uint32_t first, uint32_t scopes, struct variant *out)
-{
-	struct slice line;
-
-	if (!slice_take_line(rest, &line))
-		return false;
-	*out = (struct variant){.first = first};
-	if (slice_take(&line, "dropped "))
-		out->state = SET_DROPPED;
-	else if (!slice_take(&line, "kept "))
-		return false;
-	return slice_take_number(&line, scopes, &out->end) && !line.length && out->end > first;
-}
-
-/* The sets of an earlier process; kept ones are measured again. */
+/*
+ * The sets of an earlier process, without gaps and in their order: a line "kept END" or "dropped
+ * END" each. Kept ones are measured again.
+ */
 static bool restore(struct loop *loop, const char *decisions)
 {
 	struct variant *begin = &loop->variants[LOOP_FIRST]; /* it is compiled already */
 	struct slice rest = slice_of(decisions);
-	struct variant sets[VARIANTS_MAX];
-	uint32_t count = 0;
+	struct slice line = {NULL, 0};
+	uint32_t end;
 
-	for (uint32_t at = 0; at < loop->scopes; at = sets[count++].end)
-		if (count + LOOP_FIRST + 1 == VARIANTS_MAX ||
-		    !read_set(&rest, at, loop->scopes, &sets[count]))
-			return false;
 	begin->state = SET_SPLIT;
-	for (uint32_t i = 0; i < count; i++) {
-		bool is_begin = sets[i].first == begin->first && sets[i].end == begin->end;
+	for (uint32_t at = 0; at < loop->scopes; at = end) {
+		bool is_dropped = slice_take_line(&rest, &line) && slice_take(&line, "dropped ");
 
-		if (!is_begin)
-			loop->variants[loop->count++] = sets[i];
-		else
-			begin->state = sets[i].state == SET_DROPPED ? SET_DROPPED : SET_TRIED;
+		if ((!is_dropped && !slice_take(&line, "kept ")) ||
+		    !slice_take_number(&line, loop->scopes, &end) || line.length || end <= at ||
+		    loop->count == VARIANTS_MAX)
+			return false;
+		if (at == begin->first && end == begin->end) {
+			begin->state = is_dropped ? SET_DROPPED : SET_TRIED;
+			continue;
+		}
+		want(loop, at, end);
+		if (is_dropped)
+			loop->variants[loop->count - 1].state = SET_DROPPED;
 	}
 	return !rest.length;
 }

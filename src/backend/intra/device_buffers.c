@@ -156,23 +156,18 @@ static struct buffer *make_buffers(size_t bytes, uint32_t count, void *context)
 {
 	struct slab *slab = calloc(1, sizeof(*slab));
 	struct buffer *list = NULL;
+	struct buffer *buffer;
+	bool is_there;
 
 	if (!slab || !claim_bytes(bytes * count)) {
 		free(slab);
 		return NULL;
 	}
 	slab->context = context;
-	if (driver.cuMemAlloc(&slab->address, bytes * count) != 0) {
-		unclaim(bytes * count);
-		free(slab);
-		return NULL;
-	}
-	if (zero_memory(slab->address, bytes * count))
-		for (uint32_t i = 0; i < count; i++) {
-			struct buffer *buffer = cut_buffer(slab, i, bytes, context);
-
-			if (!buffer)
-				break;
+	is_there = driver.cuMemAlloc(&slab->address, bytes * count) == 0;
+	if (is_there && zero_memory(slab->address, bytes * count))
+		while (slab->count < count &&
+		       (buffer = cut_buffer(slab, slab->count, bytes, context))) {
 			buffer->next = list;
 			list = buffer;
 			slab->count++;
@@ -180,7 +175,8 @@ static struct buffer *make_buffers(size_t bytes, uint32_t count, void *context)
 	unclaim(bytes * (count - slab->count));
 	if (list)
 		return list;
-	driver.cuMemFree(slab->address);
+	if (is_there)
+		driver.cuMemFree(slab->address);
 	free(slab);
 	return NULL;
 }

@@ -51,10 +51,7 @@ static void abandon(uint64_t stream)
 		return;
 	buffer->launch.kernel = NULL;
 	buffer->launch.stream = stream;
-	if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0)
-		launch_queue_put(&buffer->launch);
-	else
-		device_buffers_drop(buffer);
+	launch_queue_put(&buffer->launch);
 }
 
 static bool is_capturing(uint64_t stream)
@@ -144,12 +141,7 @@ static void queue_launch(struct kernel *kernel, uint64_t stream)
 	launch->weight = loop && !asked.is_captured ? closed_loop_weight(loop) : 1;
 	launch->is_traced = is_kept(kernel, where);
 	record_take_launch(&launch->event);
-	if (asked.is_captured || driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
-		launch_queue_put(launch);
-	} else {
-		record_count(COUNTER_LOST_DAMAGED, 1);
-		device_buffers_drop(buffer); /* the kernel may write to it: never reuse it */
-	}
+	launch_queue_put(launch);
 }
 
 /* True if the caller has something to do for the kernel's loop. */

@@ -103,38 +103,32 @@ static uint64_t percentile(const struct launch_node *node, double share)
 	return node->max;
 }
 
-enum {
-	CYCLES,
-	NORMALIZED,
-	EXECUTIONS,
-	PARTIAL,
-	PER_WARP,
-	MIN,
-	MEAN,
-	P99,
-	MAX,
-	DEVICE_ID,
-	DEVICE_TYPE,
-	METRICS,
-};
-
 /*
  * All exclusive or properties: the cycles of a scope include its inner scopes, so nothing may be
  * summed towards the root.
  */
-static struct proton_metric metrics[METRICS] = {
-	[CYCLES] = {.name = "cycles (exc)", .type = PROTON_METRIC_INT64},
-	[NORMALIZED] = {.name = "normalized_cycles (exc)", .type = PROTON_METRIC_DOUBLE},
-	[EXECUTIONS] = {.name = "executions (exc)", .type = PROTON_METRIC_INT64},
-	[PARTIAL] = {.name = SCOPE_PARTIAL_EXECUTIONS " (exc)", .type = PROTON_METRIC_INT64},
-	[PER_WARP] = {.name = "executions_per_warp (pty)", .type = PROTON_METRIC_DOUBLE},
-	[MIN] = {.name = "min_cycles (pty)", .type = PROTON_METRIC_INT64},
-	[MEAN] = {.name = "mean_cycles (pty)", .type = PROTON_METRIC_DOUBLE},
-	[P99] = {.name = "p99_cycles (pty)", .type = PROTON_METRIC_INT64},
-	[MAX] = {.name = "max_cycles (pty)", .type = PROTON_METRIC_INT64},
-	[DEVICE_ID] = {.name = "device_id (pty)", .type = PROTON_METRIC_STRING},
-	[DEVICE_TYPE] = {.name = "device_type (pty)", .type = PROTON_METRIC_STRING},
+#define SCOPE_METRICS(X)                                                                           \
+	X(CYCLES, "cycles (exc)", INT64)                                                           \
+	X(NORMALIZED, "normalized_cycles (exc)", DOUBLE)                                           \
+	X(EXECUTIONS, "executions (exc)", INT64)                                                   \
+	X(PARTIAL, SCOPE_PARTIAL_EXECUTIONS " (exc)", INT64)                                       \
+	X(PER_WARP, "executions_per_warp (pty)", DOUBLE)                                           \
+	X(MIN, "min_cycles (pty)", INT64)                                                          \
+	X(MEAN, "mean_cycles (pty)", DOUBLE)                                                       \
+	X(P99, "p99_cycles (pty)", INT64)                                                          \
+	X(MAX, "max_cycles (pty)", INT64)                                                          \
+	X(DEVICE_ID, "device_id (pty)", STRING)                                                    \
+	X(DEVICE_TYPE, "device_type (pty)", STRING)
+
+#define NUMBER_OF(number, text, kind) number,
+enum {
+	SCOPE_METRICS(NUMBER_OF) METRICS
 };
+#undef NUMBER_OF
+
+#define METRIC_OF(number, text, kind) {.name = text, .type = PROTON_METRIC_##kind},
+static struct proton_metric metrics[METRICS] = {SCOPE_METRICS(METRIC_OF)};
+#undef METRIC_OF
 
 static void look_up_names(void)
 {

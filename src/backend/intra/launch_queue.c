@@ -17,6 +17,7 @@
 #include "base/message.h"
 #include "base/own_thread.h"
 #include "driver/driver.h"
+#include "record/sets/record_sessions.h"
 
 /* Polling interval, and number of polls without a launch before the thread sleeps: 100 ms. */
 #define POLL_NS 500000
@@ -257,13 +258,18 @@ static void *run_reader(void *arg)
 
 void launch_queue_put(struct launch *launch)
 {
+	struct buffer *buffer = launch->buffer;
+	bool is_recorded = buffer->is_of_graph ||
+			   driver.cuEventRecord(buffer->event, driver_handle(launch->stream)) == 0;
 	bool is_put = true;
 
+	if (!is_recorded && launch->kernel)
+		record_count(COUNTER_LOST_DAMAGED, 1);
 	pthread_mutex_lock(&shared.lock);
-	if (launch->buffer->is_of_graph) {
+	if (buffer->is_of_graph) {
 		launch->next = shared.graphs;
 		shared.graphs = launch;
-	} else if (shared.is_running) {
+	} else if (is_recorded && shared.is_running) {
 		launch->next = NULL;
 		launch->number = ++shared.put;
 		*shared.last = launch;
@@ -276,8 +282,8 @@ void launch_queue_put(struct launch *launch)
 		is_put = false;
 	}
 	pthread_mutex_unlock(&shared.lock);
-	if (!is_put) /* the last session has ended; the buffer may be in use, so it is not reused */
-		device_buffers_drop(launch->buffer);
+	if (!is_put) /* the kernel may write to it: never reused */
+		device_buffers_drop(buffer);
 }
 
 /* A quarter of the cores that the process may use. */

@@ -15,8 +15,8 @@
 /* Starts a run with `mode`. E_INVALID. */
 int launch_queue_start(const struct instrument_mode *mode, struct proton_error *err);
 /*
- * Queues a launch that has been made and has a recorded CUDA or HIP event. Never waits for a
- * device. The buffer of a captured launch is read by each launch_queue_flush() instead.
+ * Queues a launch that has been made, after an event of CUDA or HIP. Never waits for a device. The
+ * buffer of a captured launch is read by each launch_queue_flush() instead.
  */
 void launch_queue_put(struct launch *launch);
 /* Waits until all launches so far are in the profile, and prints warnings about losses. */
