@@ -5,6 +5,7 @@
  */
 #include "driver/amd_gpus.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
@@ -12,65 +13,41 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/slice.h"
 #include "driver/amd_library.h"
 #include "driver/hip_functions.h"
+#include "driver/library_search.h"
 
 #define PATH_BYTES 512
 
 static FILE *open_file(unsigned node, const char *name)
 {
-	const char *named =
-		environment_get("PROTON_KFD_TOPOLOGY"); /* for tests: another directory */
+	const char *named = library_search_value("PROTON_KFD_TOPOLOGY"); /* for tests */
 	char path[PATH_BYTES];
 	int length = snprintf(path, sizeof(path), "%s/nodes/%u/%s",
-			      named && *named ? named : "/sys/class/kfd/kfd/topology", node, name);
+			      named ?: "/sys/class/kfd/kfd/topology", node, name);
 
 	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, "re") : NULL;
 }
 
-static bool read_gpu_id(unsigned node, unsigned long long *gpu_id_out)
+/* The last number after `name` in a file of the node, 0: none. False if nothing can be read. */
+static bool read_value(unsigned node, const char *file_name, const char *name,
+		       unsigned long long *out)
 {
-	FILE *file = open_file(node, "gpu_id");
-	char line[64];
-	bool ok = file && fgets(line, sizeof(line), file);
-
-	if (ok)
-		*gpu_id_out = strtoull(line, NULL, 10);
-	if (file)
-		fclose(file);
-	return ok;
-}
-
-struct properties {
-	unsigned long long simds;
-	unsigned long long unique_id;
-	unsigned long long render_minor;
-};
-
-static bool read_properties(unsigned node, struct properties *out)
-{
-	FILE *file = open_file(node, "properties");
+	FILE *file = open_file(node, file_name);
+	bool is_read = false;
 	char line[128];
 
-	*out = (struct properties){0};
-	while (file && fgets(line, sizeof(line), file)) {
-		size_t length = strcspn(line, " ");
-		unsigned long long value = strtoull(line + length, NULL, 10);
-
-		line[length] = '\0';
-		if (strcmp(line, "simd_count") == 0)
-			out->simds = value;
-		else if (strcmp(line, "unique_id") == 0)
-			out->unique_id = value;
-		else if (strcmp(line, "drm_render_minor") == 0)
-			out->render_minor = value;
-	}
+	for (*out = 0; file && fgets(line, sizeof(line), file); is_read = true)
+		if (strncmp(line, name, strlen(name)) == 0)
+			*out = strtoull(line + strlen(name), NULL, 10);
 	if (file)
 		fclose(file);
-	return file;
+	return is_read;
 }
 
 static bool can_render(unsigned long long minor)
@@ -83,8 +60,7 @@ static bool can_render(unsigned long long minor)
 
 size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity)
 {
-	unsigned long long gpu_id;
-	struct properties properties;
+	unsigned long long gpu_id, simds, unique_id, render_minor;
 	uint32_t node = 0; /* without GPUs that are left out */
 	size_t count = 0;
 
@@ -94,14 +70,15 @@ size_t amd_gpus_read(struct amd_gpu *gpus_out, size_t capacity)
 		if (!file)
 			break;
 		fclose(file);
-		if (!read_gpu_id(i, &gpu_id))
+		if (!read_value(i, "gpu_id", "", &gpu_id))
 			continue;
-		if (gpu_id &&
-		    (!read_properties(i, &properties) || !can_render(properties.render_minor)))
+		if (gpu_id && (!read_value(i, "properties", "simd_count ", &simds) ||
+			       !read_value(i, "properties", "unique_id ", &unique_id) ||
+			       !read_value(i, "properties", "drm_render_minor ", &render_minor) ||
+			       !can_render(render_minor)))
 			continue;
-		if (gpu_id && properties.simds && count < capacity)
-			gpus_out[count] = (struct amd_gpu){node, properties.unique_id};
-		count += gpu_id && properties.simds;
+		if (gpu_id && simds && count++ < capacity)
+			gpus_out[count - 1] = (struct amd_gpu){node, unique_id};
 		node++;
 	}
 	return count;
@@ -125,8 +102,8 @@ const char *amd_gpus_problem(void)
 /* True if a path in /proc names the device of the kernel driver. */
 static bool is_device(const char *path)
 {
-	const char *named = environment_get("PROTON_KFD_DEVICE"); /* for tests: another file */
-	const char *device = named && *named ? named : "/dev/kfd";
+	const char *named = library_search_value("PROTON_KFD_DEVICE"); /* for tests */
+	const char *device = named ?: "/dev/kfd";
 	size_t length = strlen(path);
 
 	return length >= strlen(device) && strcmp(path + length - strlen(device), device) == 0;
@@ -179,6 +156,164 @@ bool amd_gpus_have_queue(void)
 	return is_found;
 }
 
+/* ------------------------------------------------------------------ visible devices */
+
+/*
+ * Two libraries filter the GPUs, each in its own way:
+ *
+ * - The HSA runtime reads ROCR_VISIBLE_DEVICES. Set and empty: no GPU. White space and case do not
+ *   matter, numbers may be octal or hexadecimal, and a unique id may be abbreviated. The list ends
+ *   before the first entry that is not a number or an abbreviation of one GPU only, and before a
+ *   GPU that was in the list already.
+ * - HIP numbers the remaining ones, and reads HIP_VISIBLE_DEVICES; if it is empty,
+ *   CUDA_VISIBLE_DEVICES. A number must be written exactly as HIP would print it, and a unique id
+ *   in lower case. An abbreviation that fits several GPUs is the first of them, and a GPU that was
+ *   in the list already is skipped.
+ *
+ * AMD documents GPU_DEVICE_ORDINAL for HIP, but HIP on Linux ignores it. It counts as the third
+ * variable of HIP unless HIP's own number of devices contradicts it.
+ */
+struct list {
+	size_t count;
+	size_t gpus[VISIBLE_DEVICES_MAX]; /* numbers in the list that this one was chosen from */
+};
+
+typedef int compare_fn(const char *a, const char *b, size_t length);
+
+static bool has_device(const struct list *list, size_t gpu)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->gpus[i] == gpu)
+			return true;
+	return false;
+}
+
+/* The first GPU of the list, from `at` on, with an id that begins with `entry`; -1: none. */
+static long find_id(struct slice entry, const uint64_t *unique_ids, const struct list *from,
+		    size_t at, compare_fn *compare)
+{
+	char text[24]; /* as the HSA runtime writes it */
+
+	for (; at < from->count; at++) {
+		unsigned long long id = unique_ids[from->gpus[at]];
+
+		if (id)
+			snprintf(text, sizeof(text), "GPU-%016llx", id);
+		else
+			snprintf(text, sizeof(text), "GPU-XX");
+		if (entry.length <= strlen(text) && compare(entry.at, text, entry.length) == 0)
+			return (long)at;
+	}
+	return -1;
+}
+
+/* -1: none or several begin with `entry`. */
+static long find_only(struct slice entry, const uint64_t *unique_ids, const struct list *all)
+{
+	long found = find_id(entry, unique_ids, all, 0, strncasecmp);
+
+	return entry.length > strlen("GPU-") && found >= 0 && unique_ids[found] &&
+			       find_id(entry, unique_ids, all, (size_t)found + 1, strncasecmp) < 0
+		       ? found
+		       : -1;
+}
+
+/* -1: not a number. */
+static long read_number(struct slice entry)
+{
+	char *end = NULL;
+	long value = strtol(entry.at, &end, 0);
+
+	return entry.length && end == slice_end(entry) ? value : -1;
+}
+
+static struct slice trim(struct slice entry)
+{
+	while (entry.length && isspace((unsigned char)*entry.at))
+		slice_skip(&entry, 1);
+	while (entry.length && isspace((unsigned char)entry.at[entry.length - 1]))
+		entry.length--;
+	return entry;
+}
+
+/* Reduces the list, which has all GPUs. */
+static void filter_hsa(const uint64_t *unique_ids, struct list *list)
+{
+	const char *value = environment_get("ROCR_VISIBLE_DEVICES");
+	const struct list all = *list;
+	struct slice rest;
+
+	if (!value)
+		return;
+	list->count = 0;
+	for (rest = slice_of(value); rest.length && list->count < all.count;) {
+		struct slice entry = trim(slice_take_until(&rest, ','));
+		long gpu = entry.length && toupper((unsigned char)*entry.at) == 'G'
+				   ? find_only(entry, unique_ids, &all)
+				   : read_number(entry);
+
+		if (gpu < 0 || (size_t)gpu >= all.count || has_device(list, (size_t)gpu))
+			return;
+		list->gpus[list->count++] = (size_t)gpu;
+	}
+}
+
+/* -1: not a number as HIP prints it. */
+static long read_ordinal(struct slice entry)
+{
+	bool has_zeros = entry.length > 1 && *entry.at == '0';
+	uint32_t value;
+
+	return !has_zeros && slice_take_number(&entry, 9999, &value) && !entry.length ? (long)value
+										      : -1;
+}
+
+static void filter_hip(const char *value, const uint64_t *unique_ids, const struct list *from,
+		       struct list *out)
+{
+	struct slice rest = slice_of(value);
+
+	out->count = 0;
+	while (rest.length) {
+		struct slice entry = slice_take_until(&rest, ',');
+		bool is_id = entry.length >= 4 && strncmp(entry.at, "GPU-", 4) == 0;
+		long chosen = is_id ? find_id(entry, unique_ids, from, 0, strncmp)
+				    : read_ordinal(entry);
+
+		if (chosen < 0 || (size_t)chosen >= from->count)
+			return;
+		if (!has_device(out, from->gpus[chosen]))
+			out->gpus[out->count++] = from->gpus[chosen];
+	}
+}
+
+void amd_gpus_map_visible(const uint64_t *unique_ids, size_t count, int hip_count,
+			  int *ordinals_out)
+{
+	const char *value = library_search_value("HIP_VISIBLE_DEVICES");
+	bool is_certain = true;
+	struct list of_hsa = {0};
+	struct list of_hip;
+
+	for (size_t i = 0; i < count; i++)
+		ordinals_out[i] = -1;
+	for (; of_hsa.count < count && of_hsa.count < VISIBLE_DEVICES_MAX; of_hsa.count++)
+		of_hsa.gpus[of_hsa.count] = of_hsa.count;
+	filter_hsa(unique_ids, &of_hsa);
+	if (!value)
+		value = library_search_value("CUDA_VISIBLE_DEVICES");
+	if (!value) {
+		value = library_search_value("GPU_DEVICE_ORDINAL");
+		is_certain = false;
+	}
+	if (value)
+		filter_hip(value, unique_ids, &of_hsa, &of_hip);
+	if (!value || (!is_certain && hip_count >= 0 && (size_t)hip_count != of_hip.count))
+		of_hip = of_hsa;
+	for (size_t i = 0; i < of_hip.count; i++)
+		ordinals_out[of_hip.gpus[i]] = (int)i;
+}
+
 /* ------------------------------------------------------------------ ordinals */
 
 int amd_gpus_hip_count(void)
@@ -205,7 +340,7 @@ static void read_machine(void)
 	machine.count = count < VISIBLE_DEVICES_MAX ? count : VISIBLE_DEVICES_MAX;
 	for (size_t i = 0; i < machine.count; i++)
 		unique_ids[i] = machine.gpus[i].unique_id;
-	visible_devices_map(unique_ids, machine.count, amd_gpus_hip_count(), machine.ordinals);
+	amd_gpus_map_visible(unique_ids, machine.count, amd_gpus_hip_count(), machine.ordinals);
 }
 
 int amd_gpus_ordinal_of_node(uint32_t node)

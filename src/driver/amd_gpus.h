@@ -39,7 +39,7 @@ const char *amd_gpus_problem(void);
  * ordinal of each, or -1 if HIP does not have it. `hip_count` is the number of devices that HIP
  * reports, -1 if unknown.
  */
-void visible_devices_map(const uint64_t *unique_ids, size_t count, int hip_count,
-			 int *ordinals_out);
+void amd_gpus_map_visible(const uint64_t *unique_ids, size_t count, int hip_count,
+			  int *ordinals_out);
 
 #endif

@@ -30,20 +30,17 @@
 
 static const struct entry {
 	const char *names[NAMES_MAX]; /* in order of preference */
-	const char *stem;             /* first part of the names of loaded copies */
 	const char *named;     /* Proton's variable; for tests and for special installations */
 	const char *directory; /* Triton's variables */
 	const char *file;
 	const char *advice;
 } entries[AMD_LIBRARIES] = {
 	[AMD_HIP] = {{"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"},
-		     "libamdhip64.so",
 		     "PROTON_HIP_PATH",
 		     NULL,
 		     "TRITON_LIBHIP_PATH",
 		     "install ROCm"},
 	[AMD_HSA] = {{"libhsa-runtime64.so.1", "libhsa-runtime64.so"},
-		     "libhsa-runtime64.so",
 		     "PROTON_HSA_PATH",
 		     "TRITON_HSA_RUNTIME_PATH",
 		     "TRITON_HSA_RUNTIME_LIBRARY",
@@ -51,27 +48,23 @@ static const struct entry {
 	/* 0.x is found too, and then refused by its version. */
 	[AMD_ROCPROFILER_SDK] = {{"librocprofiler-sdk.so.1", "librocprofiler-sdk.so",
 				  "librocprofiler-sdk.so.0"},
-				 "librocprofiler-sdk.so",
 				 "PROTON_ROCPROFILER_SDK_PATH",
 				 "TRITON_ROCPROFILER_SDK_LIB_PATH",
 				 "TRITON_ROCPROFILER_SDK_LIBRARY",
 				 "install rocprofiler-sdk of the same ROCm (7.0 or later)"},
-	[AMD_REGISTER] = {.stem = "librocprofiler-register.so"},
-	[AMD_TORCH] = {.stem = "libtorch_cpu.so"},
+	[AMD_REGISTER] = {{"librocprofiler-register.so"}},
+	[AMD_TORCH] = {{"libtorch_cpu.so"}},
 	[AMD_SDK_ROCTX] = {{"librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so"},
-			   "librocprofiler-sdk-roctx.so",
 			   "PROTON_SDK_ROCTX_PATH",
 			   NULL,
 			   NULL,
 			   "install rocprofiler-sdk of the same ROCm (7.0 or later)"},
 	[AMD_ROCTRACER] = {{"libroctracer64.so.4", "libroctracer64.so"},
-			   "libroctracer64.so",
 			   "PROTON_ROCTRACER_PATH",
 			   "TRITON_ROCTRACER_LIB_PATH",
 			   "TRITON_ROCTRACER_LIBRARY",
 			   "install roctracer of the same ROCm (6.x)"},
 	[AMD_ROCTX] = {{"libroctx64.so.4", "libroctx64.so"},
-		       "libroctx64.so",
 		       "PROTON_ROCTX_PATH",
 		       "TRITON_ROCTX_LIB_PATH",
 		       "TRITON_ROCTX_LIBRARY",
@@ -88,7 +81,7 @@ struct search {
 /* ------------------------------------------------------------------ the process */
 
 struct loaded {
-	const char *stem;
+	const struct entry *entry;
 	char *path_out; /* PATH_MAX */
 };
 
@@ -97,18 +90,19 @@ static int match_loaded(struct dl_phdr_info *info, size_t size, void *user)
 	const struct loaded *wanted = user;
 	const char *slash = strrchr(info->dlpi_name, '/');
 	const char *name = slash ? slash + 1 : info->dlpi_name;
+	const char *so = strstr(wanted->entry->names[0], ".so");
 
-	if (strncmp(name, wanted->stem, strlen(wanted->stem)) != 0 ||
+	if (strncmp(name, *wanted->entry->names, (size_t)(so + 3 - *wanted->entry->names)) != 0 ||
 	    strlen(info->dlpi_name) >= PATH_MAX)
 		return 0;
 	strcpy(wanted->path_out, info->dlpi_name); /* NOLINT(*.strcpy): checked */
 	return 1;
 }
 
-/* By its file name: PyTorch has its own copies, with other sonames than ROCm's. */
-static bool find_loaded(const char *stem, char path_out[static PATH_MAX])
+/* By its file name, of any version: PyTorch has its own copies, with other sonames than ROCm's. */
+static bool find_loaded(const struct entry *entry, char path_out[static PATH_MAX])
 {
-	return dl_iterate_phdr(match_loaded, &(struct loaded){stem, path_out}) != 0;
+	return dl_iterate_phdr(match_loaded, &(struct loaded){entry, path_out}) != 0;
 }
 
 void *amd_library_get_loaded(enum amd_library library)
@@ -119,7 +113,7 @@ void *amd_library_get_loaded(enum amd_library library)
 
 	if (named)
 		return dlopen(named, RTLD_LAZY | RTLD_NOLOAD);
-	return find_loaded(entry->stem, path) ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	return find_loaded(entry, path) ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
 bool amd_library_is_likely(void)
@@ -197,7 +191,7 @@ static void find_home(struct search *search)
 {
 	char *slash;
 
-	if (!find_loaded(entries[AMD_HIP].stem, search->home)) {
+	if (!find_loaded(&entries[AMD_HIP], search->home)) {
 		const char *file = library_search_value(entries[AMD_HIP].file);
 
 		if (!file) {
@@ -268,7 +262,7 @@ static bool try_own(struct search *search)
 	if (library_search_named(&search->in, entry->named))
 		return true;
 	library_search_note(&search->in, "the process");
-	if (loads && find_loaded(entry->stem, path) && library_search_file(&search->in, path))
+	if (loads && find_loaded(entry, path) && library_search_file(&search->in, path))
 		return true;
 	if (try_triton(search))
 		return true;

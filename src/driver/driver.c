@@ -35,10 +35,9 @@ static const struct function cuda_functions[] = {
 
 static void *open_cuda(void)
 {
-	const char *named =
-		environment_get("PROTON_CUDA_PATH"); /* for tests: path of a fake libcuda */
+	const char *named = library_search_value("PROTON_CUDA_PATH"); /* for tests: a fake */
 
-	return dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+	return dlopen(named ?: "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 
 bool driver_cuda_is_likely(void)
@@ -113,23 +112,12 @@ int driver_load_cuda(enum driver_user user, struct proton_error *err)
 	return status;
 }
 
-/* ------------------------------------------------------------------ HIP */
-
-static int load_hip(struct proton_error *err)
-{
-	static bool is_loaded;
-	int status = is_loaded ? PROTON_OK : hip_driver_bind(&libhip, err);
-
-	is_loaded = status == PROTON_OK;
-	return status;
-}
-
 int driver_load_hip(struct proton_error *err)
 {
 	int status;
 
 	begin_loading();
-	status = load_hip(err);
+	status = hip_driver_bind(&libhip, err);
 	pthread_mutex_unlock(&lock);
 	return status;
 }
@@ -147,25 +135,16 @@ int driver_look(struct proton_error *err)
 		dlerror());
 }
 
-static int bind_cuda(struct proton_error *err)
+static int bind(bool is_amd, struct proton_error *err)
 {
-	int status = load_cuda(FOR_INTRA, err);
+	int status = is_amd ? hip_driver_bind(&libhip, err) : load_cuda(FOR_INTRA, err);
 
 	if (status != PROTON_OK)
 		return status;
-	driver = libcuda;
-	if (missing_for(FOR_CALIBRATION))
+	driver = is_amd ? libhip : libcuda;
+	if (!is_amd && missing_for(FOR_CALIBRATION))
 		driver.cuModuleLoadData = NULL; /* which calibrate() checks */
 	return PROTON_OK;
-}
-
-static int bind_hip(struct proton_error *err)
-{
-	int status = load_hip(err);
-
-	if (status == PROTON_OK)
-		driver = libhip;
-	return status;
 }
 
 int driver_bind(bool is_amd, struct proton_error *err)
@@ -177,7 +156,7 @@ int driver_bind(bool is_amd, struct proton_error *err)
 	begin_loading();
 	now = atomic_load_explicit(&bound, memory_order_relaxed);
 	if (now == NONE)
-		status = is_amd ? bind_hip(err) : bind_cuda(err);
+		status = bind(is_amd, err);
 	else if (now != wanted)
 		status = err_set(
 			err, PROTON_E_UNSUPPORTED,

@@ -10,30 +10,10 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/environment.h"
 #include "driver/library_search.h"
 #include "record/store/devices.h"
 
 #define INTERVAL_NS 1000000000u
-
-enum quantity {
-	SM_CLOCK,
-	MEMORY_CLOCK,
-	TEMPERATURE,
-	POWER,
-	POWER_LIMIT,
-	QUANTITIES,
-};
-
-/* The unit that is stored, and what the value of NVML is divided by. */
-static const struct {
-	const char *key;
-	unsigned divisor;
-} quantities[] = {
-	[SM_CLOCK] = {"sm_clock_mhz", 1},        [MEMORY_CLOCK] = {"memory_clock_mhz", 1},
-	[TEMPERATURE] = {"temperature_c", 1},    [POWER] = {"power_w", 1000},
-	[POWER_LIMIT] = {"power_limit_w", 1000},
-};
 
 static const struct {
 	unsigned bit;
@@ -50,20 +30,6 @@ static const struct {
 	{NVML_REASON_IDLE, "idle"},
 };
 
-struct range {
-	uint64_t count, sum;
-	unsigned min, max;
-};
-
-struct gpu_state {
-	bool is_known; /* its handle was asked for */
-	void *handle;  /* NULL: NVML does not have it */
-	bool is_busy;  /* some sample was not of an idle GPU; then idle ones do not count */
-	struct range ranges[QUANTITIES];
-	uint64_t reasons; /* of all samples */
-	uint64_t first_energy, last_energy;
-};
-
 static struct nvml {
 #define X(name, version, arguments) int(*name) arguments;
 #include "driver/nvml_functions.def"
@@ -74,6 +40,46 @@ static const struct function functions[] = {
 #define X(name, version, arguments) {#name #version, offsetof(struct nvml, name), 1},
 #include "driver/nvml_functions.def"
 #undef X
+};
+
+/* Sampled values: X(key with its unit, divisor of the value of NVML, its call). */
+#define QUANTITIES(X)                                                                              \
+	X(sm_clock_mhz, 1, nvmlDeviceGetClockInfo(gpu, NVML_CLOCK_SM, out))                        \
+	X(memory_clock_mhz, 1, nvmlDeviceGetClockInfo(gpu, NVML_CLOCK_MEMORY, out))                \
+	X(temperature_c, 1, nvmlDeviceGetTemperature(gpu, NVML_TEMPERATURE_GPU, out))              \
+	X(power_w, 1000, nvmlDeviceGetPowerUsage(gpu, out))                                        \
+	X(power_limit_w, 1000, nvmlDeviceGetEnforcedPowerLimit(gpu, out))
+
+#define READER(key, divisor, call)                                                                 \
+	static bool read_##key(void *gpu, unsigned *out)                                           \
+	{                                                                                          \
+		return nvml.call == 0;                                                             \
+	}
+QUANTITIES(READER)
+#undef READER
+
+static const struct {
+	const char *key;
+	unsigned divisor;
+	bool (*read)(void *gpu, unsigned *out);
+} quantities[] = {
+#define ROW(key, divisor, call) {#key, divisor, read_##key},
+	QUANTITIES(ROW)
+#undef ROW
+};
+
+struct range {
+	uint64_t count, sum;
+	unsigned min, max;
+};
+
+struct gpu_state {
+	bool is_known; /* its handle was asked for */
+	void *handle;  /* NULL: NVML does not have it */
+	bool is_busy;  /* some sample was not of an idle GPU; then idle ones do not count */
+	struct range ranges[ARRAY_LENGTH(quantities)];
+	uint64_t reasons; /* of all samples */
+	uint64_t first_energy, last_energy;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all but `library` */
@@ -90,8 +96,8 @@ static _Atomic enum {
 
 static void load(void)
 {
-	const char *named = environment_get("PROTON_NVML_PATH"); /* for tests */
-	void *handle = dlopen(named && *named ? named : "libnvidia-ml.so.1", RTLD_LAZY);
+	const char *named = library_search_value("PROTON_NVML_PATH"); /* for tests */
+	void *handle = dlopen(named ?: "libnvidia-ml.so.1", RTLD_LAZY);
 	bool is_usable = false;
 
 	if (handle) {
@@ -101,25 +107,6 @@ static void load(void)
 	}
 	atomic_store_explicit(&library, is_usable ? NVML_LOADED : NVML_ABSENT,
 			      memory_order_release);
-}
-
-static bool read_quantity(void *gpu, enum quantity quantity, unsigned *out)
-{
-	switch (quantity) {
-	case SM_CLOCK:
-		return nvml.nvmlDeviceGetClockInfo(gpu, NVML_CLOCK_SM, out) == 0;
-	case MEMORY_CLOCK:
-		return nvml.nvmlDeviceGetClockInfo(gpu, NVML_CLOCK_MEMORY, out) == 0;
-	case TEMPERATURE:
-		return nvml.nvmlDeviceGetTemperature(gpu, NVML_TEMPERATURE_GPU, out) == 0;
-	case POWER:
-		return nvml.nvmlDeviceGetPowerUsage(gpu, out) == 0;
-	case POWER_LIMIT:
-		return nvml.nvmlDeviceGetEnforcedPowerLimit(gpu, out) == 0;
-	case QUANTITIES:
-		break;
-	}
-	return false;
 }
 
 static void add_to_range(struct range *range, unsigned value)
@@ -160,10 +147,10 @@ static void sample_gpu(struct gpu_state *gpu)
 		gpu->is_busy = true;
 	}
 	gpu->reasons |= now;
-	for (enum quantity i = 0; i < QUANTITIES; i++) {
+	for (size_t i = 0; i < ARRAY_LENGTH(quantities); i++) {
 		unsigned value;
 
-		if (read_quantity(gpu->handle, i, &value))
+		if (quantities[i].read(gpu->handle, &value))
 			add_to_range(&gpu->ranges[i], value);
 	}
 }
@@ -232,7 +219,7 @@ static void describe_gpu(backend_add_fn add, void *user, uint32_t id, const stru
 {
 	char key[48], text[64];
 
-	for (size_t i = 0; i < QUANTITIES; i++) {
+	for (size_t i = 0; i < ARRAY_LENGTH(quantities); i++) {
 		const struct range *range = &gpu->ranges[i];
 		double divisor = quantities[i].divisor;
 

@@ -43,6 +43,11 @@ static _Thread_local int depth;
 #define WRAPPERS(X)                                                                                \
 	X(cuCtxGetDevice, hipGetDevice, (int *device), device)                                     \
 	X(cuCtxSynchronize, hipStreamSynchronize, (void), NULL)                                    \
+	/* Events on the watcher: those on the program's stream may be of a capture by now. */     \
+	X(cuEventElapsedTime, hipEventElapsedTime, (float *milliseconds, void *from, void *to),    \
+	  milliseconds, ((struct event *)from)->seen, ((struct event *)to)->seen)                  \
+	X(cuEventQuery, hipEventQuery, (void *event), ((struct event *)event)->seen)               \
+	X(cuEventSynchronize, hipEventSynchronize, (void *event), ((struct event *)event)->seen)   \
 	X(cuDeviceGetName, hipDeviceGetName, (char *name, int length, int device), name, length,   \
 	  device)                                                                                  \
 	X(cuMemFree, hipFree, (uint64_t address), driver_handle(address))                          \
@@ -193,9 +198,9 @@ static int create_event(void **event, unsigned flags)
 	int result = both ? get_watcher(&both->watcher) : HIP_E_OUT_OF_MEMORY;
 
 	if (result == 0)
-		result = hip_clear_error(hip.hipEventCreateWithFlags(&both->launched, flags));
-	if (result == 0)
-		result = hip_clear_error(hip.hipEventCreateWithFlags(&both->seen, flags));
+		result =
+			hip_clear_error(hip.hipEventCreateWithFlags(&both->launched, flags)
+						?: hip.hipEventCreateWithFlags(&both->seen, flags));
 	if (result == 0)
 		*event = both;
 	else if (both)
@@ -206,30 +211,10 @@ static int create_event(void **event, unsigned flags)
 static int record_event(void *event, void *stream)
 {
 	struct event *both = event;
-	int result = hip.hipEventRecord(both->launched, stream);
 
-	if (result == 0)
-		result = hip.hipStreamWaitEvent(both->watcher, both->launched, 0);
-	if (result == 0)
-		result = hip.hipEventRecord(both->seen, both->watcher);
-	return hip_clear_error(result);
-}
-
-/* Between the events on the watcher: those on the program's stream may be of a capture by now. */
-static int elapsed_time(float *milliseconds, void *from, void *to)
-{
-	return hip_clear_error(hip.hipEventElapsedTime(milliseconds, ((struct event *)from)->seen,
-						       ((struct event *)to)->seen));
-}
-
-static int query_event(void *event)
-{
-	return hip_clear_error(hip.hipEventQuery(((struct event *)event)->seen));
-}
-
-static int synchronize_event(void *event)
-{
-	return hip_clear_error(hip.hipEventSynchronize(((struct event *)event)->seen));
+	return hip_clear_error(hip.hipEventRecord(both->launched, stream)
+				       ?: hip.hipStreamWaitEvent(both->watcher, both->launched, 0)
+				       ?: hip.hipEventRecord(both->seen, both->watcher));
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -244,12 +229,9 @@ static int allocate(uint64_t *address, size_t bytes)
 	return result;
 }
 
-/* Supports only what the backend uses: rows from host to device, at offset 0. */
+/* Only what the backend uses: rows from host to device, at offset 0. */
 static int copy_rows(const struct driver_copy *copy, void *stream)
 {
-	if (copy->from_kind != DRIVER_MEMORY_HOST || copy->to_kind != DRIVER_MEMORY_DEVICE ||
-	    copy->from_x || copy->from_y || copy->to_x || copy->to_y)
-		return HIP_E_NOT_SUPPORTED;
 	return hip_clear_error(hip.hipMemcpy2DAsync(
 		driver_handle(copy->to_device), copy->to_pitch, copy->from_host, copy->from_pitch,
 		copy->width_bytes, copy->rows, HIP_COPY_TO_DEVICE, stream));
@@ -266,9 +248,6 @@ static const struct driver hip_driver = {
 	.cuEventCreate = create_event,
 	.cuEventDestroy = destroy_event,
 	.cuEventRecord = record_event,
-	.cuEventElapsedTime = elapsed_time,
-	.cuEventQuery = query_event,
-	.cuEventSynchronize = synchronize_event,
 	.cuMemAlloc = allocate,
 	.cuMemcpy2DAsync = copy_rows,
 };
@@ -287,9 +266,12 @@ bool hip_driver_is_likely(void)
 int hip_driver_bind(struct driver *out, struct proton_error *err)
 {
 	struct proton_error why;
-	void *library = amd_library_open(AMD_HIP, &why);
 	const char *missing;
+	void *library;
 
+	if (out->cuCtxGetDevice)
+		return PROTON_OK;
+	library = amd_library_open(AMD_HIP, &why);
 	if (!library)
 		return err_set(err, why.status, "AMD kernels require HIP: %s", why.text);
 	missing = hip_functions_bind(library);

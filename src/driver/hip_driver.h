@@ -26,7 +26,7 @@ struct driver;
 
 /* True if libamdhip64 is loaded, or the machine seems to have an AMD GPU. Loads nothing. */
 bool hip_driver_is_likely(void);
-/* Loads libamdhip64 and fills `out`. E_NOLIB, E_UNSUPPORTED. */
+/* Loads libamdhip64 and fills `out`, once. E_NOLIB, E_UNSUPPORTED. */
 int hip_driver_bind(struct driver *out, struct proton_error *err);
 /* "gfx942"; empty if unknown. */
 void hip_driver_arch(int device, char *arch, size_t capacity);

@@ -132,10 +132,10 @@ static void write_sums(const struct instrument_layout *layout, struct out *out)
 	for (uint32_t i = 0; i < layout->sum_count; i++) {
 		const struct instrument_sum *sum = &layout->sums[i];
 
-		out_printf(out, "sum %u %u %u %u %u %u\n", sum->scope,
-			   sum->parent == INSTRUMENT_NO_SUM ? 0 : sum->parent + 1u,
+		/* INSTRUMENT_NO_SUM becomes 0. */
+		out_printf(out, "sum %u %u %u %u %u %u\n", sum->scope, (uint16_t)(sum->parent + 1),
 			   sum->start_reads, sum->end_reads, sum->records_before,
-			   sum->inside_word == INSTRUMENT_NO_SUM ? 0 : sum->inside_word + 1u);
+			   (uint16_t)(sum->inside_word + 1));
 	}
 	for (uint32_t i = 0; i < layout->sum_count; i++)
 		if (layout->sums[i].min_word != INSTRUMENT_NO_SUM)
@@ -246,11 +246,11 @@ static bool read_around(struct slice line, struct instrument_layout *layout)
 	uint32_t scope;
 	uint32_t other;
 
-	if (!nesting || !read_number(&line, &scope) || scope >= SCOPE_MAX)
+	if (!nesting || !read_number(&line, &scope) || scope >= layout->scope_count)
 		return false;
 	nesting[scope].is_known = true;
 	while (line.length) {
-		if (!read_number(&line, &other) || other >= SCOPE_MAX)
+		if (!read_number(&line, &other) || other >= layout->scope_count)
 			return false;
 		scope_set_add(&nesting[scope].around, other);
 	}
@@ -262,7 +262,8 @@ static bool read_parent(struct slice line, struct instrument_layout *layout)
 	struct instrument_nesting *nesting = layout_nesting(layout);
 	uint32_t at[2]; /* scope, parent */
 
-	if (!nesting || !read_numbers(line, 2, at) || at[0] >= SCOPE_MAX || at[1] >= SCOPE_MAX)
+	if (!nesting || !read_numbers(line, 2, at) || at[0] >= layout->scope_count ||
+	    at[1] >= layout->scope_count || !nesting[at[0]].is_known)
 		return false;
 	nesting[at[0]].parent = (uint16_t)at[1];
 	return true;
@@ -280,14 +281,13 @@ static bool read_sum(struct slice line, struct instrument_layout *layout)
 			return false;
 	/* The sum around it comes first. */
 	if (numbers[0] >= layout->scope_count || numbers[1] > layout->sum_count ||
-	    !layout_sum(layout, (uint16_t)numbers[0],
-			numbers[1] ? (uint16_t)(numbers[1] - 1) : INSTRUMENT_NO_SUM))
+	    !layout_sum(layout, (uint16_t)numbers[0], (uint16_t)(numbers[1] - 1)))
 		return false;
 	sum = &layout->sums[layout->sum_count - 1];
 	sum->start_reads = (uint16_t)numbers[2];
 	sum->end_reads = (uint16_t)numbers[3];
 	sum->records_before = (uint16_t)numbers[4];
-	sum->inside_word = numbers[5] ? (uint16_t)(numbers[5] - 1) : INSTRUMENT_NO_SUM;
+	sum->inside_word = (uint16_t)(numbers[5] - 1);
 	return true;
 }
 
@@ -311,16 +311,6 @@ static bool read_extremes(struct slice line, struct instrument_layout *layout)
 	layout->sums[at[0]].min_word = (uint16_t)at[1];
 	layout->sums[at[0]].max_word = (uint16_t)at[2];
 	return true;
-}
-
-static bool read_starts(struct slice line, struct instrument_layout *layout)
-{
-	return read_count(line, layout, false);
-}
-
-static bool read_ends(struct slice line, struct instrument_layout *layout)
-{
-	return read_count(line, layout, true);
 }
 
 static bool read_warning(struct slice line, struct instrument_layout *layout)
@@ -359,12 +349,12 @@ static bool read_line(struct slice line, struct instrument_layout *layout)
 		{"parent", read_parent, NULL},
 		{"sum", read_sum, NULL},
 		{"extremes", read_extremes, NULL},
-		{"starts", read_starts, NULL},
-		{"ends", read_ends, NULL},
 		{"warning", read_warning, NULL},
 	};
 	struct slice name = slice_take_until(&line, ' ');
 
+	if (slice_is(name, "starts") || slice_is(name, "ends"))
+		return read_count(line, layout, slice_is(name, "ends"));
 	for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
 		if (slice_is(name, keys[i].name))
 			return keys[i].read ? keys[i].read(line, layout)
@@ -384,23 +374,17 @@ static bool are_units_sane(const struct instrument_layout *layout)
 	return true;
 }
 
-/* True if the nesting refers to existing scopes only and no scope contains itself. */
+/* True if no scope contains itself. */
 static bool is_nesting_sane(const struct instrument_layout *layout)
 {
 	const struct instrument_nesting *nesting = layout->nesting;
 
-	for (uint32_t i = 0; nesting && i < SCOPE_MAX; i++) {
+	for (uint32_t i = 0; nesting && i < layout->scope_count; i++) {
 		uint32_t depth = 0;
 
-		if (i >= layout->scope_count && nesting[i].is_known)
-			return false;
-		for (uint32_t other = layout->scope_count; other < SCOPE_MAX; other++)
-			if (nesting[i].is_known && layout_may_contain(layout, other, i))
-				return false;
 		for (uint32_t p = nesting[i].parent; p != INSTRUMENT_NO_SCOPE;
 		     p = nesting[p].parent)
-			if (!nesting[i].is_known || p >= layout->scope_count ||
-			    ++depth > layout->scope_count)
+			if (++depth > layout->scope_count)
 				return false;
 	}
 	return true;

@@ -2,6 +2,7 @@
 #include "intra/marker.h"
 
 #include "base/slice.h"
+#include "base/utf8.h"
 
 static const char record_word[] = "// proton.record ";
 static const char event_word[] = "// proton.event ";
@@ -19,14 +20,9 @@ static size_t whole_characters(const char *text, size_t length)
 
 	while (start && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
 		start--;
-	if (start && (unsigned char)text[start - 1] >= 0xc0) {
-		unsigned char lead = (unsigned char)text[start - 1];
-		size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-
-		if (length - (start - 1) < size)
-			return start - 1;
-	}
-	return length;
+	if (!start || (unsigned char)text[start - 1] < 0xc0)
+		return length;
+	return utf8_sequence(text + start - 1, length - start + 1) ? length : start - 1;
 }
 
 bool marker_parse(const char *text, size_t length, struct marker *out)

@@ -237,36 +237,23 @@ static int read_key(struct reading *reading, struct slice part)
 		       names);
 }
 
-static int check_sampling(const struct reading *reading)
+static int check(const struct reading *reading)
 {
-	bool is_selective = reading->values[SAMPLING_STRATEGY] == SAMPLE_SELECTIVE;
+	const uint32_t *values = reading->values;
+	bool is_selective = values[SAMPLING_STRATEGY] == SAMPLE_SELECTIVE;
 
-	if (is_selective && !reading->values[SAMPLING_OPTIONS])
+	if (values[BUDGET] && !values[AUTO])
+		return err_set(reading->err, PROTON_E_INVALID,
+			       "mode: budget limits automatic scopes; select them with auto=, for "
+			       "example auto=all");
+	if (is_selective && !values[SAMPLING_OPTIONS])
 		return err_set(
 			reading->err, PROTON_E_INVALID,
 			"mode: sampling_strategy=selective requires the warps to sample, for "
 			"example sampling_options=0,1");
-	if (!is_selective && reading->values[SAMPLING_OPTIONS])
+	if (!is_selective && values[SAMPLING_OPTIONS])
 		return err_set(reading->err, PROTON_E_INVALID,
 			       "mode: sampling_options requires sampling_strategy=selective");
-	return PROTON_OK;
-}
-
-/* Of modes with automatic scopes. "mma" is a mode of upstream, and has its dots as there. */
-static uint32_t budget_of(const struct reading *reading)
-{
-	bool is_default = !(reading->seen & 1u << BUDGET) && reading->seen & 1u << AUTO &&
-			  reading->values[AUTO];
-
-	return is_default ? BUDGET_DEFAULT : reading->values[BUDGET];
-}
-
-static int check_budget(const struct reading *reading)
-{
-	if (reading->values[BUDGET] && !reading->values[AUTO])
-		return err_set(reading->err, PROTON_E_INVALID,
-			       "mode: budget limits automatic scopes; select them with auto=, for "
-			       "example auto=all");
 	return PROTON_OK;
 }
 
@@ -302,9 +289,12 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 		if (status != PROTON_OK)
 			return status;
 	}
+	/* "mma" is a mode of upstream, and has its dots as there. */
+	if (!(reading.seen & 1u << BUDGET) && reading.seen & 1u << AUTO && values[AUTO])
+		reading.values[BUDGET] = BUDGET_DEFAULT;
 	*mode = (struct instrument_mode){
 		.autos = values[AUTO],
-		.budget = budget_of(&reading),
+		.budget = values[BUDGET],
 		.warps_per_unit = values[GRANULARITY],
 		.warps = values[SAMPLING_OPTIONS],
 		.buffer = (enum instrument_buffer)values[BUFFER_TYPE],
@@ -316,9 +306,7 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 		.sched_barriers = values[OPTIMIZATIONS] & OPTIMIZE_SCHED_BARRIERS,
 		.tree = (enum instrument_tree)values[TREE],
 	};
-	if (check_budget(&reading) != PROTON_OK)
-		return PROTON_E_INVALID;
-	return check_sampling(&reading);
+	return check(&reading);
 }
 
 void instrument_mode_key(const struct instrument_mode *mode, struct out *out)

@@ -3,7 +3,6 @@
 
 #include "intra/decode/decoder.h"
 #include "intra/warps/segments.h"
-#include "intra/warps/warp_roles.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
@@ -50,7 +49,7 @@ static void check_unit_sums(const struct decoder *decoder)
 		may_overlap |= !layout->sum_counts[i].is_end;
 	for (uint32_t u = 0; u < layout->unit_count; u++) {
 		const struct decode_unit *unit = &decoder->units[u];
-		uint64_t elapsed = unit->end_clock - unit->start_clock;
+		uint64_t elapsed = unit->header.end_clock - unit->header.start_clock;
 
 		for (uint32_t i = 0; i < layout->sum_count; i++) {
 			const struct decode_sum *sum = &decoder->sums[u * layout->sum_count + i];

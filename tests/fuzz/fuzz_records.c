@@ -262,7 +262,7 @@ static void check_unit(const struct decoder *decoder, uint32_t u)
 	const struct expected *want = &expected[u];
 
 	if (!unit->is_there || unit->count != want->count || unit->dropped != warps[u].first ||
-	    unit->record_count != warps[u].count)
+	    unit->header.count != warps[u].count)
 		abort();
 	for (uint32_t i = 0; i < want->count; i++) {
 		const struct decode_execution *it = &want->executions[i];

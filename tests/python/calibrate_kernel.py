@@ -10,6 +10,7 @@ driver compiles the PTX for the GPU at run time.
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import triton
@@ -19,10 +20,12 @@ from intra_support import compile_to_llvm, instrument
 from triton import knobs
 
 PTX = Path(__file__).resolve().parents[2] / "src/backend/intra/calibrate_kernel.ptx"
+expand = runpy.run_path(str(PTX.with_name("embed_ptx.py")))["expand"]
 NAME = "proton_calibrate"
 ARCH = "sm_80"
 FEW, MANY = 8, 40
 RING_BYTES = 512
+RECORD_LINES = 7  # of an empty scope and what keeps it apart
 
 # The oldest that supports ARCH: CUDA 11.0.
 VERSION = "7.0"
@@ -104,7 +107,46 @@ def read_kernel() -> tuple[str, str, int, str]:
     layout = "".join(f"{line}\n" for line in re.findall(r"^// layout (.*)", text, re.M))
     shared = re.search(r"^// shared (\d+)$", text, re.M)[1]
     version = re.search(r"^// triton (\S+)$", text, re.M)[1]
-    return re.sub(r"^//.*\n", "", text, flags=re.M), layout, int(shared), version
+    return expand(text), layout, int(shared), version
+
+
+def numbers(block: list[str]) -> list[int]:
+    return [int(number) for line in block for number in re.findall(r"\d+", line)]
+
+
+def repeated(lines: list[str], length: int) -> int:
+    """How often the first lines follow each other with numbers that grow by equal steps."""
+    blocks = [lines[at : at + length] for at in range(0, len(lines), length)]
+    texts = [re.sub(r"\d+", "", "\n".join(block)) for block in blocks]
+    steps = [b - a for a, b in zip(numbers(blocks[0]), numbers((blocks + [[]])[1]))]
+    times = 1
+    while times < len(blocks) and texts[times] == texts[0]:
+        grown = [a + times * step for a, step in zip(numbers(blocks[0]), steps)]
+        if numbers(blocks[times]) != grown:
+            break
+        times += 1
+    return times
+
+
+def fold(ptx: str) -> str:
+    """With the records of empty scopes as repetitions, which embed_ptx.py expands."""
+    lines = ptx.splitlines()
+    folded: list[str] = []
+    while lines:
+        times = repeated(lines, RECORD_LINES)
+        if times < FEW:
+            folded.append(lines.pop(0))
+            continue
+        block, second = lines[:RECORD_LINES], lines[RECORD_LINES : 2 * RECORD_LINES]
+        steps = iter(zip(numbers(block), numbers(second)))
+
+        def grow(found: re.Match[str]) -> str:
+            first, after = next(steps)
+            return f"{{{first}+{after - first}}}" if after != first else found[0]
+
+        folded += [f"// repeat {times}", re.sub(r"\d+", grow, "\n".join(block)), "// end"]
+        del lines[: times * RECORD_LINES]
+    return "".join(f"{line}\n" for line in folded)
 
 
 def write_kernel() -> None:
@@ -118,7 +160,7 @@ def write_kernel() -> None:
 // shared {shared}
 """
         + "".join(f"// layout {line}\n" for line in layout.splitlines())
-        + ptx,
+        + fold(ptx),
         encoding="utf-8",
     )
 

@@ -203,7 +203,7 @@ static void add_records(struct replay *replay)
 		return;
 	for (size_t i = 0; i < plan->count; i++)
 		if (plan->kinds[i] == HIP_NODE_KERNEL)
-			captured_nodes_record_metrics(replay->where, hip_plan_node(plan, i));
+			captured_nodes_record(replay->where, hip_plan_node(plan, i), NULL);
 	note_mismatch(replay->kernels);
 }
 

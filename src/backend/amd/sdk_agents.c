@@ -67,7 +67,7 @@ static void find_gpus(void)
 	if (sdk.query_available_agents(SDK_AGENT_VERSION_0, collect, sizeof(struct sdk_agent),
 				       ids) != SDK_OK)
 		return;
-	visible_devices_map(ids, gpu_count, amd_gpus_hip_count(), ordinals);
+	amd_gpus_map_visible(ids, gpu_count, amd_gpus_hip_count(), ordinals);
 	for (size_t i = 0; i < gpu_count; i++)
 		gpus[i].ordinal = ordinals[i];
 }

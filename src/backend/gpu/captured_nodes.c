@@ -255,18 +255,13 @@ static void free_nodes(struct graph *graph)
 	destroyed_count -= graph->destroyed_ns != 0;
 }
 
-static bool is_gone(const struct graph *graph, uint64_t before_ns)
-{
-	return graph->destroyed_ns && graph->destroyed_ns < before_ns;
-}
-
 /* Frees graphs destroyed before a time. The table is locked. */
 static void forget_before(uint64_t before_ns)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < graph_count; i++) {
-		if (is_gone(&graphs[i], before_ns))
+		if (graphs[i].destroyed_ns && graphs[i].destroyed_ns < before_ns)
 			free_nodes(&graphs[i]);
 		else
 			graphs[kept++] = graphs[i];
@@ -325,14 +320,14 @@ void captured_nodes_flush_if_due(void)
 void captured_nodes_record(struct proton_context launch, uint64_t node_id,
 			   const struct execution *execution)
 {
-	bool is_append = tensors_is_append(execution->frame);
+	bool is_shown = execution && !tensors_is_append(execution->frame);
 	struct shared *shared;
 
 	pthread_mutex_lock(&lock);
 	shared = find_node(node_id);
 	if (shared)
 		shared->references++;
-	else if (!is_append && !stranger_was_noted) {
+	else if (is_shown && !stranger_was_noted) {
 		stranger_was_noted = true;
 		/* Begins and ends as upstream's message, which users search for. */
 		message("Cannot find graph for graphExecId: %u: it was captured before profiling "
@@ -342,31 +337,16 @@ void captured_nodes_record(struct proton_context launch, uint64_t node_id,
 	}
 	pthread_mutex_unlock(&lock);
 	if (!shared) {
-		if (!is_append)
+		if (is_shown)
 			record_kernel(launch, execution);
 		return;
 	}
-	if (shared->tensor)
+	if (!execution)
+		captured_record_metrics(launch, &shared->captured);
+	else if (shared->tensor)
 		tensors_executed(shared->tensor, launch, execution->start_ns);
 	else
 		captured_record(launch, &shared->captured, execution);
-	pthread_mutex_lock(&lock);
-	release(shared);
-	pthread_mutex_unlock(&lock);
-}
-
-void captured_nodes_record_metrics(struct proton_context launch, uint64_t node_id)
-{
-	struct shared *shared;
-
-	pthread_mutex_lock(&lock);
-	shared = find_node(node_id);
-	if (shared)
-		shared->references++;
-	pthread_mutex_unlock(&lock);
-	if (!shared)
-		return;
-	captured_record_metrics(launch, &shared->captured);
 	pthread_mutex_lock(&lock);
 	release(shared);
 	pthread_mutex_unlock(&lock);

@@ -31,11 +31,12 @@ void captured_nodes_set_executable(uint32_t graph);
 /* The graph is destroyed, with the graphs that it owns. An executable one may still run. */
 void captured_nodes_destroy(uint32_t graph, bool is_executable);
 
-/* Adds one record of a graph launch made at `launch`. */
+/*
+ * Adds one record of a graph launch made at `launch`; without `execution` only the metrics of an
+ * execution that has no record.
+ */
 void captured_nodes_record(struct proton_context launch, uint64_t node,
 			   const struct execution *execution);
-/* Adds only the metrics of an execution that has no record. */
-void captured_nodes_record_metrics(struct proton_context launch, uint64_t node);
 /* The CRC of the cubin of a captured kernel; 0: not known. */
 uint64_t captured_nodes_crc(uint64_t node);
 

@@ -1,4 +1,4 @@
-/* Finished work: matching its record with its launch. */
+/* Finished work: matching its record with its launch, and times of records. */
 #include "backend/gpu/records.h"
 
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/tensors.h"
+#include "base/clock.h"
 #include "base/environment.h"
 #include "record/record.h"
 
@@ -88,4 +89,28 @@ void records_add(const struct correlation *launch, uint64_t node, struct executi
 	/* Last: a flush that sees it finds the kernel in the profile. */
 	if (!launch->is_shared && !execution->is_memory)
 		await_records_note_complete();
+}
+
+_Atomic uint64_t record_times_offset_ns;
+
+/* The best of several tries: the shortest interval around the library's time. */
+void record_times_measure(bool (*read)(uint64_t *now_ns), clockid_t clock)
+{
+	uint64_t offset_ns = clock_monotonic_ns() - clock_read_ns(clock);
+	uint64_t best_ns = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t before_ns = clock_monotonic_ns();
+		uint64_t theirs_ns = 0;
+		uint64_t taken_ns;
+
+		if (!read(&theirs_ns) || !theirs_ns)
+			break;
+		taken_ns = clock_monotonic_ns() - before_ns;
+		if (taken_ns < best_ns) {
+			best_ns = taken_ns;
+			offset_ns = before_ns + taken_ns / 2 - theirs_ns;
+		}
+	}
+	atomic_store_explicit(&record_times_offset_ns, offset_ns, memory_order_relaxed);
 }

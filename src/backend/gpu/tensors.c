@@ -35,7 +35,7 @@ struct execution_of_append {
 
 struct tensor {
 	struct device_metric metric;
-	uint32_t slot;
+	uint64_t id; /* the lower half is its slot */
 	uint32_t references;
 	bool is_captured;
 	struct execution_of_append last;
@@ -77,6 +77,7 @@ static _Thread_local struct tensor *launching;
 static struct tensor *add_tensor(const struct device_metric *metric, bool is_captured)
 {
 	struct tensor *tensor = calloc(1, sizeof(*tensor));
+	uint32_t slot = 0;
 
 	if (!tensor)
 		return NULL;
@@ -87,31 +88,21 @@ static struct tensor *add_tensor(const struct device_metric *metric, bool is_cap
 		device_metric_set_captured(&tensor->metric);
 	pthread_mutex_lock(&lock);
 	if (free_slot) {
-		tensor->slot = free_slot - 1;
-		free_slot = slots[tensor->slot].next_free;
+		slot = free_slot - 1;
+		free_slot = slots[slot].next_free;
 	} else if (array_reserve(&slots, &slot_capacity, slot_count + 1, sizeof(*slots))) {
-		tensor->slot = (uint32_t)slot_count++;
-		slots[tensor->slot] = (struct slot){.generation = 0};
+		slot = (uint32_t)slot_count++;
+		slots[slot] = (struct slot){.generation = 0};
 	} else {
 		free(tensor);
 		tensor = NULL;
 	}
 	if (tensor) {
-		slots[tensor->slot].tensor = tensor;
-		slots[tensor->slot].generation++;
+		slots[slot].tensor = tensor;
+		tensor->id = (uint64_t)++slots[slot].generation << 32 | slot;
 	}
 	pthread_mutex_unlock(&lock);
 	return tensor;
-}
-
-static uint64_t id_of(const struct tensor *tensor)
-{
-	uint64_t id;
-
-	pthread_mutex_lock(&lock);
-	id = (uint64_t)slots[tensor->slot].generation << 32 | tensor->slot;
-	pthread_mutex_unlock(&lock);
-	return id;
 }
 
 static struct tensor *find_tensor(uint64_t id)
@@ -188,9 +179,9 @@ static void free_tensor(struct tensor *tensor, bool is_released)
 {
 	tensor->due = tensor->count;
 	settle_values(tensor);
-	slots[tensor->slot].tensor = NULL;
-	slots[tensor->slot].next_free = free_slot;
-	free_slot = tensor->slot + 1;
+	slots[(uint32_t)tensor->id].tensor = NULL;
+	slots[(uint32_t)tensor->id].next_free = free_slot;
+	free_slot = (uint32_t)tensor->id + 1;
 	if (is_released)
 		device_metric_release(&tensor->metric);
 	FREE_ALL(tensor->executions, tensor->values, tensor);
@@ -364,7 +355,7 @@ static int launch_append(struct append *append, const struct device_metric *metr
 		return err_nomem(err);
 	launching = tensor;
 	record_own_work_begin();
-	status = reader->launch(append, id_of(tensor), metric->address, metric->bytes, err);
+	status = reader->launch(append, tensor->id, metric->address, metric->bytes, err);
 	record_own_work_end();
 	launching = NULL;
 	if (status == PROTON_OK && !append->is_capturing)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/slice.h"
 
 #define VARIANTS_MAX 16u
@@ -52,6 +53,7 @@ struct loop {
 	/* the rotation: each variant once, in random order */
 	uint32_t order[VARIANTS_MAX];
 	uint32_t length, at;
+	bool has_plain;     /* the rotation */
 	uint32_t attempts;  /* launches that were timed */
 	uint32_t rotations; /* since all sets were decided */
 	bool is_settled;    /* launches have closed_loop_usual() and are not measured */
@@ -61,17 +63,11 @@ struct loop {
 
 /* ------------------------------------------------------------------ prices */
 
-static int compare_times(const void *a, const void *b)
-{
-	double one = *(const double *)a;
-	double other = *(const double *)b;
-
-	return (one > other) - (one < other);
-}
+ARRAY_ORDER(compare_times, double, ORDER_OF(*a, *b))
 
 static double median_of(double *values, uint32_t count)
 {
-	qsort(values, count, sizeof(*values), compare_times);
+	ARRAY_SORT(values, count, compare_times);
 	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
@@ -187,7 +183,8 @@ static void begin_rotation(struct loop *loop)
 	for (uint32_t i = LOOP_FIRST; i < loop->count; i++)
 		if (is_launched(&loop->variants[i]))
 			loop->order[loop->length++] = i;
-	if (is_launched(&loop->variants[LOOP_PLAIN]) && (is_checked || !loop->length))
+	loop->has_plain = is_launched(&loop->variants[LOOP_PLAIN]) && (is_checked || !loop->length);
+	if (loop->has_plain)
 		loop->order[loop->length++] = LOOP_PLAIN;
 	if (!loop->length) /* no other is compiled yet */
 		loop->order[loop->length++] = LOOP_FIRST;
@@ -206,51 +203,43 @@ static bool is_measurable(const struct loop *loop)
 	return loop->variants[LOOP_FIRST].launches > 0;
 }
 
-static bool has_plain(const struct loop *loop)
+/* The next set to compile; VARIANTS_MAX: none now. */
+static uint32_t find_wanted(const struct loop *loop)
 {
-	for (uint32_t i = 0; i < loop->length; i++)
-		if (loop->order[i] == LOOP_PLAIN)
-			return true;
-	return false;
+	for (uint32_t i = 0; i < loop->count && is_measurable(loop); i++)
+		if (loop->variants[i].state == SET_WANTED)
+			return i;
+	return VARIANTS_MAX;
 }
 
 /* ------------------------------------------------------------------ earlier decisions */
 
-/* Sets without gaps, in their order: a line "kept END" or "dropped END" each. */
-static bool read_set(struct slice *rest, uint32_t first, uint32_t scopes, struct variant *out)
-{
-	struct slice line;
-
-	if (!slice_take_line(rest, &line))
-		return false;
-	*out = (struct variant){.first = first};
-	if (slice_take(&line, "dropped "))
-		out->state = SET_DROPPED;
-	else if (!slice_take(&line, "kept "))
-		return false;
-	return slice_take_number(&line, scopes, &out->end) && !line.length && out->end > first;
-}
-
-/* The sets of an earlier process; kept ones are measured again. */
+/*
+ * The sets of an earlier process, without gaps and in their order: a line "kept END" or "dropped
+ * END" each. Kept ones are measured again.
+ */
 static bool restore(struct loop *loop, const char *decisions)
 {
 	struct variant *begin = &loop->variants[LOOP_FIRST]; /* it is compiled already */
 	struct slice rest = slice_of(decisions);
-	struct variant sets[VARIANTS_MAX];
-	uint32_t count = 0;
+	struct slice line = {NULL, 0};
+	uint32_t end;
 
-	for (uint32_t at = 0; at < loop->scopes; at = sets[count++].end)
-		if (count + LOOP_FIRST + 1 == VARIANTS_MAX ||
-		    !read_set(&rest, at, loop->scopes, &sets[count]))
-			return false;
 	begin->state = SET_SPLIT;
-	for (uint32_t i = 0; i < count; i++) {
-		bool is_begin = sets[i].first == begin->first && sets[i].end == begin->end;
+	for (uint32_t at = 0; at < loop->scopes; at = end) {
+		bool is_dropped = slice_take_line(&rest, &line) && slice_take(&line, "dropped ");
 
-		if (!is_begin)
-			loop->variants[loop->count++] = sets[i];
-		else
-			begin->state = sets[i].state == SET_DROPPED ? SET_DROPPED : SET_TRIED;
+		if ((!is_dropped && !slice_take(&line, "kept ")) ||
+		    !slice_take_number(&line, loop->scopes, &end) || line.length || end <= at ||
+		    loop->count == VARIANTS_MAX)
+			return false;
+		if (at == begin->first && end == begin->end) {
+			begin->state = is_dropped ? SET_DROPPED : SET_TRIED;
+			continue;
+		}
+		want(loop, at, end);
+		if (is_dropped)
+			loop->variants[loop->count - 1].state = SET_DROPPED;
 	}
 	return !rest.length;
 }
@@ -316,21 +305,20 @@ struct loop *closed_loop_new(const char *names, uint32_t first, uint32_t budget,
 	return loop;
 }
 
-bool closed_loop_wanted(struct loop *loop, struct loop_set *set_out)
+bool closed_loop_wanted(struct loop *loop, uint32_t *variant_out, uint32_t *first_out,
+			uint32_t *end_out)
 {
-	bool is_found = false;
+	uint32_t wanted;
 
 	pthread_mutex_lock(&loop->lock);
-	for (uint32_t i = 0; i < loop->count && !is_found; i++) {
-		struct variant *variant = &loop->variants[i];
-
-		if (variant->state != SET_WANTED || !is_measurable(loop))
-			continue;
-		*set_out = (struct loop_set){i, variant->first, variant->end};
-		is_found = true;
+	wanted = find_wanted(loop);
+	if (wanted < loop->count) {
+		*variant_out = wanted;
+		*first_out = loop->variants[wanted].first;
+		*end_out = loop->variants[wanted].end;
 	}
 	pthread_mutex_unlock(&loop->lock);
-	return is_found;
+	return wanted < VARIANTS_MAX;
 }
 
 void closed_loop_made(struct loop *loop, uint32_t variant, bool is_usable)
@@ -369,35 +357,23 @@ uint32_t closed_loop_choose(struct loop *loop, bool *is_wanted_out)
 	if (loop->at >= loop->length)
 		begin_rotation(loop);
 	chosen = loop->chosen = loop->order[loop->at++];
-	*is_wanted_out = loop->is_settled;
-	for (uint32_t i = 0; i < loop->count; i++)
-		*is_wanted_out |= is_measurable(loop) && loop->variants[i].state == SET_WANTED;
+	*is_wanted_out = loop->is_settled || find_wanted(loop) < VARIANTS_MAX;
 	pthread_mutex_unlock(&loop->lock);
 	return chosen;
 }
 
-uint32_t closed_loop_chosen(struct loop *loop)
+uint32_t closed_loop_choice(struct loop *loop, bool is_usual)
 {
-	uint32_t chosen;
+	uint32_t choice;
 
 	pthread_mutex_lock(&loop->lock);
-	chosen = loop->chosen;
-	loop->is_settled = false;
-	pthread_mutex_unlock(&loop->lock);
-	return chosen;
-}
-
-uint32_t closed_loop_usual(struct loop *loop)
-{
-	uint32_t usual = LOOP_PLAIN;
-
-	pthread_mutex_lock(&loop->lock);
-	for (uint32_t i = loop->count; i-- > LOOP_FIRST;)
+	choice = is_usual ? LOOP_PLAIN : loop->chosen;
+	for (uint32_t i = loop->count; is_usual && i-- > LOOP_FIRST;)
 		if (is_launched(&loop->variants[i]))
-			usual = i;
-	loop->is_settled = true;
+			choice = i;
+	loop->is_settled = is_usual;
 	pthread_mutex_unlock(&loop->lock);
-	return usual;
+	return choice;
 }
 
 bool closed_loop_is_timed(struct loop *loop)
@@ -406,7 +382,7 @@ bool closed_loop_is_timed(struct loop *loop)
 
 	pthread_mutex_lock(&loop->lock);
 	is_timed = !loop->is_settled && (is_measurable(loop) || loop->attempts++ < ATTEMPTS_MAX) &&
-		   (!is_decided(loop) || (has_plain(loop) && loop->length > 1));
+		   (!is_decided(loop) || (loop->has_plain && loop->length > 1));
 	pthread_mutex_unlock(&loop->lock);
 	return is_timed;
 }

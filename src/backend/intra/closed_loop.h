@@ -21,11 +21,6 @@
 
 struct loop;
 
-struct loop_set {
-	uint32_t variant;
-	uint32_t first, end; /* numbers of its scopes; equal for the plain kernel */
-};
-
 struct loop_price {
 	double percent; /* the mean over the sets of the rotation, in the plain kernel's time */
 	double low, high;
@@ -46,8 +41,12 @@ struct loop *closed_loop_new(const char *names, uint32_t first, uint32_t budget,
 			     const char *decisions);
 /* Appends the decisions once all sets are decided; false if there are none since the last call. */
 bool closed_loop_decisions(struct loop *loop, struct out *out);
-/* The next set to compile, until closed_loop_made(); false if there is none now. */
-bool closed_loop_wanted(struct loop *loop, struct loop_set *set_out);
+/*
+ * The next set to compile, until closed_loop_made(); false if there is none now. The numbers of its
+ * scopes are equal for the plain kernel.
+ */
+bool closed_loop_wanted(struct loop *loop, uint32_t *variant_out, uint32_t *first_out,
+			uint32_t *end_out);
 /* The set was compiled. Not `is_usable`: it cannot be, or its code needs more of the GPU. */
 void closed_loop_made(struct loop *loop, uint32_t variant, bool is_usable);
 /* A launch of the variant took so long. */
@@ -57,10 +56,11 @@ void closed_loop_time(struct loop *loop, uint32_t variant, uint64_t ns);
  * should ask for the choice, because it last asked for the usual variant.
  */
 uint32_t closed_loop_choose(struct loop *loop, bool *is_wanted_out);
-/* The latest choice, which the caller makes. */
-uint32_t closed_loop_chosen(struct loop *loop);
-/* The variant for launches that are not measured, such as in graphs, until the next choice. */
-uint32_t closed_loop_usual(struct loop *loop);
+/*
+ * The latest choice, which the caller makes. `is_usual`: the variant for launches that are not
+ * measured, such as in graphs, until the next choice.
+ */
+uint32_t closed_loop_choice(struct loop *loop, bool is_usual);
 /* True if launches should be timed now. */
 bool closed_loop_is_timed(struct loop *loop);
 /* The launches for which one launch of a set stands: a rotation has each variant once. */

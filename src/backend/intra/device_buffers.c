@@ -102,12 +102,12 @@ static bool claim_bytes(size_t bytes)
 	struct slab *idle;
 	bool is_free;
 
+	if (bytes > DEVICE_BUFFERS_BYTES_MAX)
+		return false;
 	pthread_mutex_lock(&lock);
-	while (bytes <= DEVICE_BUFFERS_BYTES_MAX && all_bytes + bytes > DEVICE_BUFFERS_BYTES_MAX &&
-	       (idle = find_idle()))
+	while (all_bytes + bytes > DEVICE_BUFFERS_BYTES_MAX && (idle = find_idle()))
 		free_slab(idle, true);
-	is_free = bytes <= DEVICE_BUFFERS_BYTES_MAX &&
-		  all_bytes + bytes <= DEVICE_BUFFERS_BYTES_MAX;
+	is_free = all_bytes + bytes <= DEVICE_BUFFERS_BYTES_MAX;
 	if (is_free)
 		all_bytes += bytes;
 	pthread_mutex_unlock(&lock);
@@ -156,23 +156,18 @@ static struct buffer *make_buffers(size_t bytes, uint32_t count, void *context)
 {
 	struct slab *slab = calloc(1, sizeof(*slab));
 	struct buffer *list = NULL;
+	struct buffer *buffer;
+	bool is_there;
 
 	if (!slab || !claim_bytes(bytes * count)) {
 		free(slab);
 		return NULL;
 	}
 	slab->context = context;
-	if (driver.cuMemAlloc(&slab->address, bytes * count) != 0) {
-		unclaim(bytes * count);
-		free(slab);
-		return NULL;
-	}
-	if (zero_memory(slab->address, bytes * count))
-		for (uint32_t i = 0; i < count; i++) {
-			struct buffer *buffer = cut_buffer(slab, i, bytes, context);
-
-			if (!buffer)
-				break;
+	is_there = driver.cuMemAlloc(&slab->address, bytes * count) == 0;
+	if (is_there && zero_memory(slab->address, bytes * count))
+		while (slab->count < count &&
+		       (buffer = cut_buffer(slab, slab->count, bytes, context))) {
 			buffer->next = list;
 			list = buffer;
 			slab->count++;
@@ -180,7 +175,8 @@ static struct buffer *make_buffers(size_t bytes, uint32_t count, void *context)
 	unclaim(bytes * (count - slab->count));
 	if (list)
 		return list;
-	driver.cuMemFree(slab->address);
+	if (is_there)
+		driver.cuMemFree(slab->address);
 	free(slab);
 	return NULL;
 }
@@ -197,46 +193,35 @@ static struct buffer *make_some(size_t bytes, void *context)
 
 /* ------------------------------------------------------------------ buffers */
 
-struct buffer *device_buffers_take(size_t bytes)
+struct buffer *device_buffers_take(size_t asked, bool is_of_graph)
 {
-	struct buffer *buffer;
+	size_t bytes = round_up(asked);
+	struct buffer *buffer = NULL;
 	void *context = NULL;
-	size_t asked = bytes;
-	int mode;
 
 	if (driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return NULL;
-	bytes = round_up(bytes);
-	pthread_mutex_lock(&lock);
-	buffer = find_unused(bytes, asked, context);
-	pthread_mutex_unlock(&lock);
+	if (!is_of_graph) {
+		pthread_mutex_lock(&lock);
+		buffer = find_unused(bytes, asked, context);
+		pthread_mutex_unlock(&lock);
+	}
 	if (!buffer) {
-		mode = driver_enter();
-		buffer = make_some(bytes, context);
+		int mode = driver_enter();
+
+		buffer = is_of_graph ? make_buffers(bytes, 1, context) : make_some(bytes, context);
 		driver_leave(mode);
 	}
-	while (buffer && buffer->next) {
+	if (!buffer)
+		return NULL;
+	while (buffer->next) {
 		struct buffer *spare = buffer->next;
 
 		buffer->next = spare->next;
 		device_buffers_give(spare);
 	}
-	if (buffer)
-		buffer->asked_bytes = asked;
-	return buffer;
-}
-
-struct buffer *device_buffers_take_for_graph(size_t bytes)
-{
-	struct buffer *buffer = NULL;
-	void *context = NULL;
-	int mode = driver_enter();
-
-	if (driver.cuCtxGetCurrent(&context) == 0 && context)
-		buffer = make_buffers(round_up(bytes), 1, context);
-	driver_leave(mode);
-	if (buffer)
-		buffer->is_of_graph = true;
+	buffer->asked_bytes = asked;
+	buffer->is_of_graph = is_of_graph;
 	return buffer;
 }
 

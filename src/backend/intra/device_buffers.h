@@ -62,12 +62,11 @@ struct buffer {
 };
 
 /*
- * Takes a cleared buffer of at least `bytes` in the current context. Prefers one that was last
- * taken for the same size: probably for the same kernel. NULL if none is left.
+ * Takes a cleared buffer of at least `asked` bytes in the current context. Prefers one that was
+ * last taken for the same size: probably for the same kernel. One for a captured launch is new, and
+ * never returned. NULL if none is left.
  */
-struct buffer *device_buffers_take(size_t bytes);
-/* Takes a zeroed buffer for a captured launch. It is never returned. */
-struct buffer *device_buffers_take_for_graph(size_t bytes);
+struct buffer *device_buffers_take(size_t asked, bool is_of_graph);
 /* Returns a buffer that the caller has cleared. */
 void device_buffers_give(struct buffer *buffer);
 /* Discards a buffer that cannot be used any more, because its context is gone. */

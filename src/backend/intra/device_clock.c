@@ -65,11 +65,8 @@ static void narrow_offset(struct device_clock *clock, uint64_t before_ns, uint64
 {
 	uint64_t first_ns = UINT64_MAX;
 	uint64_t last_ns = 0;
-	int64_t earlier_min;
-	int64_t earlier_max;
 	int64_t drift;
-	int64_t min;
-	int64_t max;
+	int64_t min, max;
 
 	for (size_t i = 0; i < builder->unit_count; i++) {
 		if (builder->units[i].start_ns < first_ns)
@@ -85,11 +82,11 @@ static void narrow_offset(struct device_clock *clock, uint64_t before_ns, uint64
 		drift = after_ns > clock->offset_at_ns
 				? (int64_t)((after_ns - clock->offset_at_ns) / DRIFT_INVERSE)
 				: 0;
-		earlier_min = clock->offset_min_ns - drift;
-		earlier_max = clock->offset_max_ns + drift;
-		if (min <= earlier_max && max >= earlier_min) {
-			min = min > earlier_min ? min : earlier_min;
-			max = max < earlier_max ? max : earlier_max;
+		clock->offset_min_ns -= drift;
+		clock->offset_max_ns += drift;
+		if (min <= clock->offset_max_ns && max >= clock->offset_min_ns) {
+			min = min > clock->offset_min_ns ? min : clock->offset_min_ns;
+			max = max < clock->offset_max_ns ? max : clock->offset_max_ns;
 		}
 	}
 	clock->offset_min_ns = min;
@@ -97,26 +94,18 @@ static void narrow_offset(struct device_clock *clock, uint64_t before_ns, uint64
 	clock->offset_at_ns = after_ns;
 }
 
-static int64_t offset_of(const struct device_clock *clock)
-{
-	int64_t space = clock->offset_max_ns - clock->offset_min_ns;
-
-	if (space < 0)
-		space = 0;
-	return clock->offset_min_ns +
-	       (space / 2 < LAUNCH_LATENCY_NS ? space / 2 : LAUNCH_LATENCY_NS);
-}
-
 int64_t device_clock_offset(struct device_clock *clock, uint64_t before_ns, uint64_t after_ns,
 			    const struct trace_builder *builder)
 {
-	int64_t offset_ns;
+	int64_t latency_ns;
+	int64_t min;
 
 	pthread_mutex_lock(&lock);
 	narrow_offset(clock, before_ns, after_ns, builder);
-	offset_ns = offset_of(clock);
+	min = clock->offset_min_ns;
+	latency_ns = clock->offset_max_ns > min ? (clock->offset_max_ns - min) / 2 : 0;
 	pthread_mutex_unlock(&lock);
-	return offset_ns;
+	return min + (latency_ns < LAUNCH_LATENCY_NS ? latency_ns : LAUNCH_LATENCY_NS);
 }
 
 void device_clock_clear(void)

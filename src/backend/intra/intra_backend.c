@@ -42,19 +42,16 @@ static _Atomic uint32_t budget; /* percent; 0: none */
 /* ------------------------------------------------------------------ launches */
 
 /* The launch failed after a buffer was requested. A kernel may still be using the buffer. */
-static void abandon(struct pending *failed, uint64_t stream)
+static void abandon(uint64_t stream)
 {
-	struct buffer *buffer = failed->buffer;
+	struct buffer *buffer = pending.buffer;
 
-	*failed = (struct pending){0};
+	pending = (struct pending){0};
 	if (!buffer || buffer->is_of_graph)
 		return;
 	buffer->launch.kernel = NULL;
 	buffer->launch.stream = stream;
-	if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0)
-		launch_queue_put(&buffer->launch);
-	else
-		device_buffers_drop(buffer);
+	launch_queue_put(&buffer->launch);
 }
 
 static bool is_capturing(uint64_t stream)
@@ -73,7 +70,7 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
 		return 0;
 	if (pending.is_asked)
-		abandon(&pending, stream);
+		abandon(stream);
 	record_take_launch(&earlier);
 	pending = (struct pending){.bytes = bytes, .is_asked = true};
 	if (!bytes || alignment > CTA_BYTES_MAX)
@@ -82,8 +79,7 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 		return 0; /* every session is paused */
 	needed = alignment > ALIGNMENT ? bytes + alignment : bytes;
 	pending.is_captured = is_capturing(stream);
-	pending.buffer = pending.is_captured ? device_buffers_take_for_graph(needed)
-					     : device_buffers_take(needed);
+	pending.buffer = device_buffers_take(needed, pending.is_captured);
 	pending.before_ns = clock_monotonic_ns();
 	return pending.buffer ? pending.buffer->address : 0;
 }
@@ -104,21 +100,14 @@ static bool is_kept(struct kernel *kernel, struct proton_context where)
 	if (!record_wants_intra(where))
 		return false;
 	if (kernel->layout.sum_count) {
-		atomic_fetch_add_explicit(&kernel->without_records, 1, memory_order_relaxed);
+		loaded_kernels_omit(kernel, OMITTED_WITHOUT_RECORDS);
 		return false;
 	}
 	if (kept == INSTRUMENT_LAUNCHES_ALL ||
-	    atomic_fetch_add_explicit(&kernel->kept, 1, memory_order_relaxed) < kept)
+	    atomic_fetch_add_explicit(&kernel->run.kept, 1, memory_order_relaxed) < kept)
 		return true;
-	atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
+	loaded_kernels_omit(kernel, OMITTED_UNTRACED);
 	return false;
-}
-
-static uint32_t weight_of(struct kernel *kernel, bool is_captured)
-{
-	struct loop *loop = atomic_load(&kernel->loop);
-
-	return loop && !is_captured ? closed_loop_weight(loop) : 1;
 }
 
 /* Queues the launch that this thread has made. */
@@ -128,13 +117,14 @@ static void queue_launch(struct kernel *kernel, uint64_t stream)
 	struct buffer *buffer = asked.buffer;
 	struct proton_context where = proton_context_here();
 	struct launch *launch;
+	struct loop *loop;
 
 	if (!buffer && kernel && !proton_context_is_empty(where))
-		atomic_fetch_add_explicit(&kernel->unsampled, 1, memory_order_relaxed);
+		loaded_kernels_omit(kernel, OMITTED_UNSAMPLED);
 	if (!buffer || !kernel || proton_context_is_empty(where)) {
 		if (buffer && !kernel)
 			record_count(COUNTER_LOST_DAMAGED, 1);
-		abandon(&pending, stream);
+		abandon(stream);
 		return;
 	}
 	pending = (struct pending){0};
@@ -147,17 +137,11 @@ static void queue_launch(struct kernel *kernel, uint64_t stream)
 	launch->where = where;
 	launch->used_bytes = used_bytes(&asked, &kernel->layout);
 	launch->before_ns = asked.before_ns;
-	launch->weight = weight_of(kernel, asked.is_captured);
+	loop = atomic_load(&kernel->loop);
+	launch->weight = loop && !asked.is_captured ? closed_loop_weight(loop) : 1;
 	launch->is_traced = is_kept(kernel, where);
 	record_take_launch(&launch->event);
-	if (asked.is_captured) {
-		launch_queue_put_graph(launch);
-	} else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
-		launch_queue_put(launch);
-	} else {
-		record_count(COUNTER_LOST_DAMAGED, 1);
-		device_buffers_drop(buffer); /* the kernel may write to it: never reuse it */
-	}
+	launch_queue_put(launch);
 }
 
 /* True if the caller has something to do for the kernel's loop. */
@@ -168,8 +152,8 @@ static bool has_request(struct kernel *kernel)
 
 	if (!loop) /* relaxed: the exchange decides */
 		return atomic_load_explicit(&budget, memory_order_relaxed) &&
-		       !atomic_load_explicit(&kernel->is_offered, memory_order_relaxed) &&
-		       !atomic_exchange(&kernel->is_offered, true);
+		       !atomic_load_explicit(&kernel->run.is_offered, memory_order_relaxed) &&
+		       !atomic_exchange(&kernel->run.is_offered, true);
 	launch_timers_read();
 	return closed_loop_choose(loop, &is_wanted) != kernel->variant || is_wanted;
 }
@@ -181,12 +165,11 @@ void proton_instrument_launching(uint64_t function, uint64_t stream)
 
 	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
 		return;
-	launch_timers_enter();
 	kernel = loaded_kernels_find(function);
 	loop = kernel ? atomic_load(&kernel->loop) : NULL;
 	is_measured = loop && !is_capturing(stream);
-	if (is_measured && closed_loop_is_timed(loop))
-		launch_timer_begin(loop, kernel->variant, stream);
+	launch_timer_begin(is_measured && closed_loop_is_timed(loop) ? loop : NULL,
+			   kernel ? kernel->variant : 0, stream);
 }
 
 bool proton_instrument_launched(uint64_t function, uint64_t stream)
@@ -194,11 +177,10 @@ bool proton_instrument_launched(uint64_t function, uint64_t stream)
 	bool was_captured = pending.is_captured;
 	struct kernel *kernel;
 
-	launch_timers_leave();
+	launch_timer_end(stream);
 	if (!pending.is_asked && !is_measured)
 		return false;
 	kernel = loaded_kernels_find(function);
-	launch_timer_end(stream);
 	if (pending.is_asked)
 		queue_launch(kernel, stream);
 	/* Loading a kernel would invalidate a capture. */
@@ -251,14 +233,8 @@ bool proton_instrument_wanted(uint64_t function, uint32_t *variant_out, uint32_t
 			      uint32_t *end_out)
 {
 	struct loop *loop = loop_of(function);
-	struct loop_set set;
 
-	if (!loop || !closed_loop_wanted(loop, &set))
-		return false;
-	*variant_out = set.variant;
-	*first_out = set.first;
-	*end_out = set.end;
-	return true;
+	return loop && closed_loop_wanted(loop, variant_out, first_out, end_out);
 }
 
 void proton_instrument_made(uint64_t function, uint32_t variant, uint64_t made)
@@ -267,12 +243,13 @@ void proton_instrument_made(uint64_t function, uint32_t variant, uint64_t made)
 	struct loop *loop = first ? atomic_load(&first->loop) : NULL;
 	struct proton_error err;
 	struct kernel *kernel;
+	bool is_amd;
 
 	if (!loop)
 		return;
 	kernel = made ? loaded_kernels_find(made) : NULL;
 	if (made && variant == LOOP_PLAIN &&
-	    loaded_kernels_add_plain(made, first->name, &err) == PROTON_OK)
+	    loaded_kernels_add(made, first->name, NULL, &is_amd, &err) == PROTON_OK)
 		kernel = loaded_kernels_find(made);
 	if (kernel) {
 		kernel->variant = variant;
@@ -285,9 +262,7 @@ uint32_t proton_instrument_choice(uint64_t function, bool is_usual)
 {
 	struct loop *loop = loop_of(function);
 
-	if (!loop)
-		return LOOP_FIRST;
-	return is_usual ? closed_loop_usual(loop) : closed_loop_chosen(loop);
+	return loop ? closed_loop_choice(loop, is_usual) : LOOP_FIRST;
 }
 
 bool proton_instrument_is_capturing(uint64_t stream)

@@ -1,7 +1,6 @@
 /* Running totals by kernel and context: a table, adding launches, and reporting to the profile. */
 #include "backend/intra/kernel_history.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,8 +80,7 @@ void kernel_history_clear(void)
 void kernel_history_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	for (uint32_t i = 0; i < BUCKETS; i++)
-		buckets[i] = NULL; /* may be inconsistent */
+	memset(buckets, 0, sizeof(buckets)); /* may be inconsistent */
 }
 
 /* ------------------------------------------------------------------ reporting */
@@ -105,50 +103,37 @@ static uint64_t percentile(const struct launch_node *node, double share)
 	return node->max;
 }
 
-enum {
-	CYCLES,
-	NORMALIZED,
-	EXECUTIONS,
-	PARTIAL,
-	PER_WARP,
-	MIN,
-	MEAN,
-	P99,
-	MAX,
-	DEVICE_ID,
-	DEVICE_TYPE,
-	METRICS,
-};
-
 /*
  * All exclusive or properties: the cycles of a scope include its inner scopes, so nothing may be
  * summed towards the root.
  */
-static const struct proton_metric metrics[METRICS] = {
-	[CYCLES] = {.name = "cycles (exc)", .type = PROTON_METRIC_INT64},
-	[NORMALIZED] = {.name = "normalized_cycles (exc)", .type = PROTON_METRIC_DOUBLE},
-	[EXECUTIONS] = {.name = "executions (exc)", .type = PROTON_METRIC_INT64},
-	[PARTIAL] = {.name = SCOPE_PARTIAL_EXECUTIONS " (exc)", .type = PROTON_METRIC_INT64},
-	[PER_WARP] = {.name = "executions_per_warp (pty)", .type = PROTON_METRIC_DOUBLE},
-	[MIN] = {.name = "min_cycles (pty)", .type = PROTON_METRIC_INT64},
-	[MEAN] = {.name = "mean_cycles (pty)", .type = PROTON_METRIC_DOUBLE},
-	[P99] = {.name = "p99_cycles (pty)", .type = PROTON_METRIC_INT64},
-	[MAX] = {.name = "max_cycles (pty)", .type = PROTON_METRIC_INT64},
-	[DEVICE_ID] = {.name = "device_id (pty)", .type = PROTON_METRIC_STRING},
-	[DEVICE_TYPE] = {.name = "device_type (pty)", .type = PROTON_METRIC_STRING},
+#define SCOPE_METRICS(X)                                                                           \
+	X(CYCLES, "cycles (exc)", INT64)                                                           \
+	X(NORMALIZED, "normalized_cycles (exc)", DOUBLE)                                           \
+	X(EXECUTIONS, "executions (exc)", INT64)                                                   \
+	X(PARTIAL, SCOPE_PARTIAL_EXECUTIONS " (exc)", INT64)                                       \
+	X(PER_WARP, "executions_per_warp (pty)", DOUBLE)                                           \
+	X(MIN, "min_cycles (pty)", INT64)                                                          \
+	X(MEAN, "mean_cycles (pty)", DOUBLE)                                                       \
+	X(P99, "p99_cycles (pty)", INT64)                                                          \
+	X(MAX, "max_cycles (pty)", INT64)                                                          \
+	X(DEVICE_ID, "device_id (pty)", STRING)                                                    \
+	X(DEVICE_TYPE, "device_type (pty)", STRING)
+
+#define NUMBER_OF(number, text, kind) number,
+enum {
+	SCOPE_METRICS(NUMBER_OF) METRICS
 };
+#undef NUMBER_OF
 
-static uint32_t id_of(int metric)
+#define METRIC_OF(number, text, kind) {.name = text, .type = PROTON_METRIC_##kind},
+static struct proton_metric metrics[METRICS] = {SCOPE_METRICS(METRIC_OF)};
+#undef METRIC_OF
+
+static void look_up_names(void)
 {
-	static _Atomic uint32_t ids[METRICS];
-	/* relaxed, like the store below: every thread computes the same number */
-	uint32_t id = atomic_load_explicit(&ids[metric], memory_order_relaxed);
-
-	if (!id) {
-		id = proton_metric_name(metrics[metric].name);
-		atomic_store_explicit(&ids[metric], id, memory_order_relaxed);
-	}
-	return id;
+	for (int i = 0; i < METRICS; i++)
+		metrics[i].name_id = proton_metric_name(metrics[i].name);
 }
 
 /* Metrics of one scope. */
@@ -162,7 +147,6 @@ static struct proton_metric *next_metric(struct node_metrics *list, int metric)
 	struct proton_metric *value = &list->values[list->count++];
 
 	*value = metrics[metric];
-	value->name_id = id_of(metric);
 	return value;
 }
 
@@ -225,8 +209,10 @@ static void add_text(struct proton_context where, const char *name, const char *
 /* At the first launch: a frame for each scope, and the compiler's warning. */
 static bool begin_frames(struct kernel_history *history)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const struct instrument_layout *layout = &history->sum.kernel->layout;
 
+	pthread_once(&once, look_up_names);
 	history->frames = calloc(layout->scope_count + 1, sizeof(*history->frames));
 	if (!history->frames)
 		return false;

@@ -17,6 +17,7 @@
 #include "base/message.h"
 #include "base/own_thread.h"
 #include "driver/driver.h"
+#include "record/sets/record_sessions.h"
 
 /* Polling interval, and number of polls without a launch before the thread sleeps: 100 ms. */
 #define POLL_NS 500000
@@ -44,7 +45,6 @@ static struct shared {
 	pthread_cond_t is_wanted; /* wakes idle threads */
 	pthread_cond_t is_done;   /* wakes threads that flush */
 	bool is_running;
-	bool is_stopping;
 	bool is_polling;     /* one thread polls; the others are idle or read */
 	bool is_asleep;      /* the polling thread is asleep */
 	bool is_starting;    /* a thread is being started */
@@ -55,60 +55,14 @@ static struct shared {
 	uint64_t put;         /* number of launches so far; also the number of the latest */
 	struct launch *first; /* the queue */
 	struct launch **last;
-	struct launch *graphs;    /* launches in graphs */
-	struct launch *abandoned; /* the same of sessions that have ended */
+	struct launch *graphs;     /* launches in graphs, the latest first */
+	struct launch *graphs_end; /* from here on, of sessions that have ended */
 } shared = SHARED_INITIAL;
 
 static bool has_budget; /* of automatic scopes */
 static struct reader_thread threads[READER_THREADS_MAX];
 static struct reader_thread flusher; /* for threads that flush, one at a time */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* ------------------------------------------------------------------ turns of traced launches */
-
-/*
- * Launches of a kernel enter a trace in queue order, no matter which reader thread decodes them. So
- * which launches fit into a trace does not depend on the speed of threads. A launch waits only for
- * launches taken before it.
- */
-static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t turn_is_over = PTHREAD_COND_INITIALIZER;
-
-static bool has_turn(const struct launch *launch)
-{
-	return launch->kernel && launch->is_traced;
-}
-
-/* The launch was taken from the queue. */
-static void take_turn(struct launch *launch)
-{
-	if (!has_turn(launch))
-		return;
-	pthread_mutex_lock(&turn_lock);
-	launch->turn = launch->kernel->turns++;
-	pthread_mutex_unlock(&turn_lock);
-}
-
-/* Waits until the launches before it have ended their turns. */
-static void await_turn(const struct launch *launch)
-{
-	pthread_mutex_lock(&turn_lock);
-	while (launch->kernel->turns_ended != launch->turn)
-		pthread_cond_wait(&turn_is_over, &turn_lock);
-	pthread_mutex_unlock(&turn_lock);
-}
-
-/* The launch is in the traces, or never will be. */
-static void end_turn(const struct launch *launch)
-{
-	if (!has_turn(launch))
-		return;
-	await_turn(launch);
-	pthread_mutex_lock(&turn_lock);
-	launch->kernel->turns_ended++;
-	pthread_cond_broadcast(&turn_is_over);
-	pthread_mutex_unlock(&turn_lock);
-}
 
 /* ------------------------------------------------------------------ queue (locked) */
 
@@ -153,39 +107,11 @@ static struct launch *take_launch(struct reader_thread *thread)
 	if (shared.last == &launch->next)
 		shared.last = at;
 	thread->number = launch->number;
-	take_turn(launch);
+	launch_reader_take_turn(launch);
 	return launch;
 }
 
 /* ------------------------------------------------------------------ reading a launch */
-
-/*
- * The launch has ended at or before `after_ns`, and its context is current. False if the buffer
- * cannot be reused. The first launch of a device also calibrates it, so it is not part of reading.
- */
-static bool process_launch(struct launch_reader *reader, struct launch *launch, uint64_t after_ns)
-{
-	struct device_clock *clock = device_clock_of(launch->buffer->context);
-	struct launch_results *results = &reader->results;
-	bool is_read = false;
-
-	if (!clock) {
-		loss_of_launch("adding a device context", DRIVER_OUT_OF_MEMORY);
-		return false;
-	}
-	if (!launch_reader_enter(reader, clock))
-		return false;
-	/* Without a kernel its records are not wanted. */
-	if (launch->kernel && launch_results_begin(results, launch, clock))
-		is_read = launch_reader_read(reader, launch);
-	if (is_read)
-		launch_results_add(results, launch->kernel);
-	if (is_read && launch->is_traced) {
-		await_turn(launch);
-		launch_results_trace(results, launch, after_ns);
-	}
-	return launch_reader_clear(reader, launch->buffer, is_read);
-}
 
 /* A launch with a recorded event: waits for its end, and returns or drops its buffer. */
 static void read_launch(struct launch_reader *reader, struct launch *launch)
@@ -198,14 +124,14 @@ static void read_launch(struct launch_reader *reader, struct launch *launch)
 	if (result == 0) {
 		result = driver.cuEventSynchronize(buffer->event);
 		if (result == 0)
-			is_good = process_launch(reader, launch, clock_monotonic_ns());
+			is_good = launch_reader_read(reader, launch, clock_monotonic_ns());
 		else
 			loss_of_launch("waiting for the launch", result);
 		driver.cuCtxPopCurrent(&popped);
 	} else {
 		loss_of_launch("entering its context", result);
 	}
-	end_turn(launch);
+	launch_reader_end_turn(launch);
 	if (is_good)
 		device_buffers_give(buffer);
 	else
@@ -220,10 +146,10 @@ static void read_graph(struct launch_reader *reader, struct launch *launch)
 
 	if (driver.cuCtxPushCurrent(launch->buffer->context) == 0) {
 		/* Fails during a capture; the next flush tries again. */
-		take_turn(launch);
+		launch_reader_take_turn(launch);
 		if (driver.cuCtxSynchronize() == 0)
-			process_launch(reader, launch, clock_monotonic_ns());
-		end_turn(launch);
+			launch_reader_read(reader, launch, clock_monotonic_ns());
+		launch_reader_end_turn(launch);
 		driver.cuCtxPopCurrent(&popped);
 	}
 	driver_leave(mode);
@@ -273,7 +199,7 @@ static void add_thread(void)
  */
 static void wait_for_work(void)
 {
-	for (int idle = 0; !shared.first && !shared.is_stopping; idle++) {
+	for (int idle = 0; !shared.first && shared.is_running; idle++) {
 		struct timespec until;
 
 		if (idle >= POLLS) {
@@ -297,7 +223,7 @@ static struct launch *next_launch(struct reader_thread *thread)
 {
 	struct launch *launch;
 
-	while (shared.is_polling && !shared.is_stopping) {
+	while (shared.is_polling && shared.is_running) {
 		shared.idle_count++;
 		pthread_cond_wait(&shared.is_wanted, &shared.lock);
 		shared.idle_count--;
@@ -332,30 +258,32 @@ static void *run_reader(void *arg)
 
 void launch_queue_put(struct launch *launch)
 {
-	pthread_mutex_lock(&shared.lock);
-	if (!shared.is_running) {
-		/* The last session has ended. The launch may be in use, so it is not reused. */
-		pthread_mutex_unlock(&shared.lock);
-		device_buffers_drop(launch->buffer);
-		return;
-	}
-	launch->next = NULL;
-	launch->number = ++shared.put;
-	*shared.last = launch;
-	shared.last = &launch->next;
-	if (!shared.thread_count)
-		add_thread();
-	else if (shared.is_asleep)
-		pthread_cond_signal(&shared.has_work);
-	pthread_mutex_unlock(&shared.lock);
-}
+	struct buffer *buffer = launch->buffer;
+	bool is_recorded = buffer->is_of_graph ||
+			   driver.cuEventRecord(buffer->event, driver_handle(launch->stream)) == 0;
+	bool is_put = true;
 
-void launch_queue_put_graph(struct launch *launch)
-{
+	if (!is_recorded && launch->kernel)
+		record_count(COUNTER_LOST_DAMAGED, 1);
 	pthread_mutex_lock(&shared.lock);
-	launch->next = shared.graphs;
-	shared.graphs = launch;
+	if (buffer->is_of_graph) {
+		launch->next = shared.graphs;
+		shared.graphs = launch;
+	} else if (is_recorded && shared.is_running) {
+		launch->next = NULL;
+		launch->number = ++shared.put;
+		*shared.last = launch;
+		shared.last = &launch->next;
+		if (!shared.thread_count)
+			add_thread();
+		else if (shared.is_asleep)
+			pthread_cond_signal(&shared.has_work);
+	} else {
+		is_put = false;
+	}
 	pthread_mutex_unlock(&shared.lock);
+	if (!is_put) /* the kernel may write to it: never reused */
+		device_buffers_drop(buffer);
 }
 
 /* A quarter of the cores that the process may use. */
@@ -383,7 +311,6 @@ int launch_queue_start(const struct instrument_mode *mode, struct proton_error *
 	pthread_mutex_lock(&shared.lock);
 	shared.thread_limit = thread_limit();
 	shared.has_failed = false;
-	shared.is_stopping = false;
 	shared.is_running = true;
 	pthread_mutex_unlock(&shared.lock);
 	return PROTON_OK;
@@ -426,38 +353,33 @@ static void await_launches(uint64_t number)
 
 static void read_all(void)
 {
-	struct launch *graphs;
+	struct launch *graphs, *end;
 	uint64_t put;
 
 	pthread_mutex_lock(&flush_lock);
 	pthread_mutex_lock(&shared.lock);
 	put = shared.put;
-	graphs = shared.graphs; /* only launch_queue_stop() removes any */
+	graphs = shared.graphs;
+	end = shared.graphs_end;
 	pthread_mutex_unlock(&shared.lock);
 	await_launches(put);
-	for (struct launch *launch = graphs; launch; launch = launch->next)
+	for (struct launch *launch = graphs; launch != end; launch = launch->next)
 		read_graph(&flusher.reader, launch);
 	pthread_mutex_unlock(&flush_lock);
-}
-
-static void report_all(void)
-{
-	if (has_budget)
-		kernel_history_report_prices();
-	loss_report_all();
 }
 
 void launch_queue_flush(void)
 {
 	read_all();
-	report_all();
+	if (has_budget)
+		kernel_history_report_prices();
+	loss_report_all();
 }
 
 static void end_threads(void)
 {
 	pthread_mutex_lock(&shared.lock);
 	shared.is_running = false;
-	shared.is_stopping = true;
 	while (shared.is_starting)
 		pthread_cond_wait(&shared.is_done, &shared.lock);
 	pthread_cond_broadcast(&shared.has_work);
@@ -471,17 +393,9 @@ static void end_threads(void)
 
 static void close_all(void)
 {
-	void *popped;
-
 	for (uint32_t i = 0; i < READER_THREADS_MAX; i++)
 		launch_reader_fini(&threads[i].reader);
 	launch_reader_fini(&flusher.reader);
-	for (uint32_t i = 0; device_clock_context(i); i++) {
-		if (driver.cuCtxPushCurrent(device_clock_context(i)) != 0)
-			continue;
-		launch_reader_free_zeros();
-		driver.cuCtxPopCurrent(&popped);
-	}
 	launch_timers_clear();
 	device_clock_clear();
 	kernel_history_clear();
@@ -490,19 +404,12 @@ static void close_all(void)
 
 void launch_queue_stop(void)
 {
-	struct launch *launch;
-
-	read_all();
-	report_all();
+	launch_queue_flush();
 	pthread_mutex_lock(&flush_lock);
 	end_threads();
 	/* Graphs continue to exist and write into their buffers, which are never freed. */
 	pthread_mutex_lock(&shared.lock);
-	while ((launch = shared.graphs) != NULL) {
-		shared.graphs = launch->next;
-		launch->next = shared.abandoned;
-		shared.abandoned = launch;
-	}
+	shared.graphs_end = shared.graphs;
 	pthread_mutex_unlock(&shared.lock);
 	close_all();
 	pthread_mutex_unlock(&flush_lock);
@@ -518,8 +425,6 @@ void launch_queue_forget(void)
 	memset(threads, 0, sizeof(threads));
 	flusher = (struct reader_thread){0};
 	device_clock_forget();
-	pthread_mutex_init(&turn_lock, NULL);
-	pthread_cond_init(&turn_is_over, NULL);
 	loss_forget();
 	launch_reader_forget();
 	launch_timers_forget();

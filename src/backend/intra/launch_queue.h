@@ -15,12 +15,10 @@
 /* Starts a run with `mode`. E_INVALID. */
 int launch_queue_start(const struct instrument_mode *mode, struct proton_error *err);
 /*
- * Queues a launch that has been made and whose CUDA or HIP event was recorded. Never waits for a
- * device.
+ * Queues a launch that has been made, after an event of CUDA or HIP. Never waits for a device. The
+ * buffer of a captured launch is read by each launch_queue_flush() instead.
  */
 void launch_queue_put(struct launch *launch);
-/* Adds a captured launch; its buffer is read by each launch_queue_flush(). */
-void launch_queue_put_graph(struct launch *launch);
 /* Waits until all launches so far are in the profile, and prints warnings about losses. */
 void launch_queue_flush(void);
 /* Flushes and ends the reader threads. */

@@ -1,13 +1,14 @@
-/* Launch reader: copies the buffer of a launch in pieces, and clears it. */
+/* Launch reader: copies the buffer of a launch in pieces, decodes them, and clears it. */
 #include "backend/intra/launch_reader.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#include "backend/intra/device_buffers.h"
 #include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
 #include "driver/driver.h"
+#include "record/sets/record_sessions.h"
+#include "record/store/devices.h"
 
 /*
  * Size of a piece that is copied at once. A normal launch has a few pieces, so decoding begins
@@ -51,9 +52,10 @@ static bool get_stages(struct launch_reader *reader, size_t cta_bytes)
 	return true;
 }
 
-bool launch_reader_enter(struct launch_reader *reader, const struct device_clock *clock)
+/* Gets the streams of the device of reader->clock. */
+static bool get_streams(struct launch_reader *reader)
 {
-	void **streams = reader->all_streams[clock->index];
+	void **streams = reader->all_streams[reader->clock->index];
 
 	for (uint32_t i = 0; i < READER_STAGES; i++)
 		if (!streams[i] &&
@@ -63,7 +65,6 @@ bool launch_reader_enter(struct launch_reader *reader, const struct device_clock
 			return false;
 		}
 	reader->streams = streams;
-	reader->is_cleared = false;
 	return true;
 }
 
@@ -147,6 +148,93 @@ static bool zero_slack(struct buffer *buffer, const struct instrument_layout *la
 	return is_ok || zero_all(buffer, stream);
 }
 
+/*
+ * Clears what a later launch could mistake for its own records. `is_read`: all of the buffer was.
+ * False if it cannot be reused.
+ */
+static bool clear_buffer(struct launch_reader *reader, struct buffer *buffer, bool is_read)
+{
+	const struct decoder *decoder = &reader->decoder;
+	bool is_ok = true;
+
+	if (!is_read || !reader->is_cleared)
+		is_ok = zero_all(buffer, reader->streams[0]);
+	else if (buffer->shape.cta_bytes && decoder->totals.dropped)
+		is_ok = zero_slack(buffer, decoder->layout, reader->streams[0]);
+	for (uint32_t i = 0; i < READER_STAGES; i++)
+		is_ok = driver.cuStreamSynchronize(reader->streams[i]) == 0 && is_ok;
+	return is_ok;
+}
+
+/* ------------------------------------------------------------------ decoding */
+
+/* Begins the launch that it reads. False after a warning. */
+static bool begin_decoding(struct launch_reader *reader)
+{
+	const struct launch *launch = reader->launch;
+	const struct instrument_layout *layout = &launch->kernel->layout;
+	const struct device_clock *clock = reader->clock;
+	const struct device *device = devices_get(clock->device);
+
+	reader->clock_mhz = atomic_load_explicit(&clock->clock_mhz, memory_order_relaxed);
+	reader->next_slot = 0;
+	decoder_begin(&reader->decoder, layout, clock->overhead);
+	reader->decoder.timer_khz = clock->timer_khz;
+	reader->builder.arch = device ? device->arch : "";
+	reader->builder.unit_count = 0;
+	reader->builder.event_count = 0;
+	reader->history = kernel_history_of(launch->kernel, launch->where);
+	if (!reader->history ||
+	    !launch_totals_begin(&reader->totals, launch->kernel, launch->where)) {
+		loss_of_launch("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
+		return false;
+	}
+	role_reading_begin(&reader->warps, &reader->history->roles,
+			   launch->used_bytes / layout->cta_bytes);
+	return true;
+}
+
+/*
+ * Rates and times of the units of the CTA decoded last. Kernels that are too short to measure the
+ * clock use the rate of longer ones.
+ */
+static void note_clocks(struct launch_reader *reader)
+{
+	const struct decoder *decoder = &reader->decoder;
+
+	for (uint32_t i = 0; i < decoder->layout->unit_count; i++) {
+		const struct decode_unit *unit = &decoder->units[i];
+		double mhz = unit->is_there ? decode_mhz(decoder->layout, unit, 0) : 0;
+
+		if (mhz > 0)
+			reader->clock_mhz = mhz;
+	}
+}
+
+/* Decodes the whole CTAs in `bytes` bytes at `piece`, which follow the last ones. */
+static bool decode_piece(struct launch_reader *reader, const char *piece, size_t bytes)
+{
+	struct decoder *decoder = &reader->decoder;
+	const struct instrument_layout *layout = decoder->layout;
+
+	for (size_t at = 0; at + layout->cta_bytes <= bytes; at += layout->cta_bytes) {
+		uint32_t slot = reader->next_slot++;
+
+		if (at + 3 * (size_t)layout->cta_bytes <= bytes)
+			decode_prefetch(layout, piece + at + 2 * (size_t)layout->cta_bytes);
+		if (!decode_cta(decoder, piece + at) ||
+		    !launch_totals_add(&reader->totals, decoder) ||
+		    !role_reading_add(&reader->warps, decoder, slot, piece + at))
+			return false;
+		note_clocks(reader);
+		if (reader->launch->is_traced &&
+		    !trace_builder_add(&reader->builder, decoder, &reader->totals,
+				       slot * layout->cta_stride, reader->clock_mhz))
+			return false;
+	}
+	return true;
+}
+
 /* ------------------------------------------------------------------ copying */
 
 /* How a buffer is divided for copying. */
@@ -191,8 +279,10 @@ static bool await_piece(const struct launch_reader *reader, struct pieces *piece
 	return result == 0;
 }
 
-bool launch_reader_read(struct launch_reader *reader, struct launch *launch)
+/* Copies and decodes the buffer of the launch. False after a warning. */
+static bool read_buffer(struct launch_reader *reader)
 {
+	const struct launch *launch = reader->launch;
 	const struct instrument_layout *layout = &launch->kernel->layout;
 	size_t cta_bytes = layout->cta_bytes;
 	struct pieces pieces = {
@@ -213,9 +303,8 @@ bool launch_reader_read(struct launch_reader *reader, struct launch *launch)
 			reader->is_cleared = zero_headers(
 				launch->buffer, layout,
 				reader->streams[(pieces.count - 1) % pieces.stage_count]);
-		if (!launch_results_decode(&reader->results,
-					   reader->stages[piece % pieces.stage_count],
-					   bytes_of(&pieces, piece))) {
+		if (!decode_piece(reader, reader->stages[piece % pieces.stage_count],
+				  bytes_of(&pieces, piece))) {
 			loss_of_launch("allocating memory to decode", DRIVER_OUT_OF_MEMORY);
 			return false;
 		}
@@ -223,19 +312,115 @@ bool launch_reader_read(struct launch_reader *reader, struct launch *launch)
 	return true;
 }
 
-bool launch_reader_clear(struct launch_reader *reader, struct buffer *buffer, bool is_read)
+/* ------------------------------------------------------------------ turns of traced launches */
+
+/*
+ * Launches of a kernel enter a trace in queue order, no matter which reader thread decodes them. So
+ * which launches fit into a trace does not depend on the speed of threads. A launch waits only for
+ * launches taken before it.
+ */
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_is_over = PTHREAD_COND_INITIALIZER;
+
+static bool has_turn(const struct launch *launch)
 {
-	const struct decoder *decoder = &reader->results.decoder;
+	return launch->kernel && launch->is_traced;
+}
+
+void launch_reader_take_turn(struct launch *launch)
+{
+	if (!has_turn(launch))
+		return;
+	pthread_mutex_lock(&turn_lock);
+	launch->turn = launch->kernel->run.turns++;
+	pthread_mutex_unlock(&turn_lock);
+}
+
+/* Waits until the launches before it have ended their turns, and ends its own if `is_over`. */
+static void await_turn(const struct launch *launch, bool is_over)
+{
+	pthread_mutex_lock(&turn_lock);
+	while (launch->kernel->run.turns_ended != launch->turn)
+		pthread_cond_wait(&turn_is_over, &turn_lock);
+	if (is_over) {
+		launch->kernel->run.turns_ended++;
+		pthread_cond_broadcast(&turn_is_over);
+	}
+	pthread_mutex_unlock(&turn_lock);
+}
+
+void launch_reader_end_turn(const struct launch *launch)
+{
+	if (has_turn(launch))
+		await_turn(launch, true);
+}
+
+/* ------------------------------------------------------------------ adding */
+
+/* All CTAs were decoded: adds the launch to the running totals, which are in the profile. */
+static void add_totals(struct launch_reader *reader)
+{
+	struct kernel_history *history = reader->history;
+	const struct decode_totals *totals = &reader->decoder.totals;
+	uint32_t device = reader->clock->device;
 	bool is_ok = true;
 
-	if (!is_read || !reader->is_cleared)
-		is_ok = zero_all(buffer, reader->streams[0]);
-	else if (buffer->shape.cta_bytes && decoder->totals.dropped)
-		is_ok = zero_slack(buffer, decoder->layout, reader->streams[0]);
-	for (uint32_t i = 0; i < READER_STAGES; i++)
-		is_ok = driver.cuStreamSynchronize(reader->streams[i]) == 0 && is_ok;
-	return is_ok;
+	if (totals->units)
+		record_intra_launch(history->where, device);
+	pthread_mutex_lock(&history->lock);
+	if (totals->units)
+		is_ok = kernel_history_add(history, &reader->totals, totals->units,
+					   reader->launch->weight, devices_get(device));
+	role_reading_commit(&reader->warps, totals->ctas);
+	pthread_mutex_unlock(&history->lock);
+	if (!is_ok)
+		loss_of_launch("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
+	launch_totals_reset(&reader->totals);
+	/* relaxed, like the load in begin_decoding(): only the number matters */
+	atomic_store_explicit(&reader->clock->clock_mhz, reader->clock_mhz, memory_order_relaxed);
+	loss_add(reader->launch->kernel, totals);
 }
+
+/* Adds its slices to the traces, if they have space. */
+static void add_trace(struct launch_reader *reader, uint64_t after_ns)
+{
+	const struct launch *launch = reader->launch;
+	struct trace_builder *builder = &reader->builder;
+	int64_t offset_ns =
+		device_clock_offset(reader->clock, launch->before_ns, after_ns, builder);
+
+	if (!loss_has_space(launch->kernel, builder->unit_count + builder->event_count))
+		loaded_kernels_omit(launch->kernel, OMITTED_UNTRACED);
+	else if (!trace_builder_commit(builder, &reader->totals, reader->clock->device, offset_ns,
+				       &launch->event))
+		loss_of_launch("allocating memory for trace events", DRIVER_OUT_OF_MEMORY);
+}
+
+/* The first launch of a device also calibrates it, so it is not part of reading. */
+bool launch_reader_read(struct launch_reader *reader, const struct launch *launch,
+			uint64_t after_ns)
+{
+	bool is_read;
+
+	reader->launch = launch;
+	reader->is_cleared = false;
+	reader->clock = device_clock_of(launch->buffer->context);
+	if (!reader->clock)
+		loss_of_launch("adding a device context", DRIVER_OUT_OF_MEMORY);
+	if (!reader->clock || !get_streams(reader))
+		return false;
+	/* Without a kernel its records are not wanted. */
+	is_read = launch->kernel && begin_decoding(reader) && read_buffer(reader);
+	if (is_read)
+		add_totals(reader);
+	if (is_read && launch->is_traced) {
+		await_turn(launch, false);
+		add_trace(reader, after_ns);
+	}
+	return clear_buffer(reader, launch->buffer, is_read);
+}
+
+/* ------------------------------------------------------------------ end */
 
 void launch_reader_fini(struct launch_reader *reader)
 {
@@ -249,21 +434,22 @@ void launch_reader_fini(struct launch_reader *reader)
 			if (reader->all_streams[i][j])
 				driver.cuStreamDestroy(reader->all_streams[i][j]);
 		free_stages(reader);
+		if (zeros)
+			driver.cuMemFreeHost(zeros);
+		zeros = NULL;
 		driver.cuCtxPopCurrent(&popped);
 	}
-	launch_results_fini(&reader->results);
+	decoder_fini(&reader->decoder);
+	launch_totals_fini(&reader->totals);
+	trace_builder_fini(&reader->builder);
+	role_reading_fini(&reader->warps);
 	*reader = (struct launch_reader){0};
-}
-
-void launch_reader_free_zeros(void)
-{
-	if (zeros)
-		driver.cuMemFreeHost(zeros);
-	zeros = NULL;
 }
 
 void launch_reader_forget(void)
 {
 	pthread_mutex_init(&zeros_lock, NULL);
 	zeros = NULL;
+	pthread_mutex_init(&turn_lock, NULL);
+	pthread_cond_init(&turn_is_over, NULL);
 }

@@ -1,6 +1,7 @@
 /*
- * Launch reader: copies the buffer of a launch to the host, gives it to the decoder piece by piece
- * (launch_results.h), and clears it for the next launch. Each reader thread has its own.
+ * Launch reader: copies the buffer of a launch to the host, decodes it piece by piece, adds totals,
+ * slices and losses to the profile, and clears the buffer for the next launch. Each reader thread
+ * has its own.
  *
  * Ring buffers need no clearing: the unit's header has the number of records, and is valid only
  * with its magic number, which the unit writes last. So headers are zeroed. If ring buffers were
@@ -11,8 +12,10 @@
 #ifndef BACKEND_INTRA_LAUNCH_READER_H
 #define BACKEND_INTRA_LAUNCH_READER_H
 
+#include "backend/intra/device_buffers.h"
 #include "backend/intra/device_clock.h"
-#include "backend/intra/launch_results.h"
+#include "backend/intra/kernel_history.h"
+#include "backend/intra/trace_builder.h"
 
 /* One piece of a buffer is decoded while the next is copied. */
 #define READER_STAGES 2u
@@ -20,32 +23,34 @@
 /* All zero: unused. */
 struct launch_reader {
 	void *all_streams[DEVICE_CLOCKS_MAX][READER_STAGES]; /* by device clock */
-	void **streams;                                      /* of the device that it reads from */
 	void *stages[READER_STAGES]; /* pinned host memory; only the first if memory is short */
 	size_t stage_bytes;
-	bool is_cleared; /* clearing of the buffer that it reads is queued */
-	struct launch_results results;
+	/* The launch that it reads: */
+	const struct launch *launch;
+	struct device_clock *clock;
+	void **streams;  /* of the device */
+	bool is_cleared; /* clearing of the buffer is queued */
+	struct kernel_history *history;
+	struct decoder decoder;
+	struct launch_totals totals;
+	struct trace_builder builder;
+	struct role_reading warps;
+	double clock_mhz;
+	uint32_t next_slot;
 };
 
+/* The launch was taken from the queue. */
+void launch_reader_take_turn(struct launch *launch);
 /*
- * These functions follow each other for a launch that has ended and whose context is current. False
- * after a warning.
+ * Reads a launch whose end was noticed at `after_ns`; its context is current. False if its buffer
+ * cannot be reused.
  */
-
-/* Prepares for a buffer on the device of `clock`. */
-bool launch_reader_enter(struct launch_reader *reader, const struct device_clock *clock);
-/* Copies and decodes the buffer of a launch, for which launch_results_begin() was called. */
-bool launch_reader_read(struct launch_reader *reader, struct launch *launch);
-/*
- * Clears what a later launch could mistake for its own records. `is_read`: all of the buffer was.
- * False if it cannot be reused.
- */
-bool launch_reader_clear(struct launch_reader *reader, struct buffer *buffer, bool is_read);
-
-/* Call before device_clock_clear(). */
+bool launch_reader_read(struct launch_reader *reader, const struct launch *launch,
+			uint64_t after_ns);
+/* The launch is in the traces, or never will be. */
+void launch_reader_end_turn(const struct launch *launch);
+/* At the end of a run, without launches, before device_clock_clear(). */
 void launch_reader_fini(struct launch_reader *reader);
-/* At the end of a run, without readers; a context is current. */
-void launch_reader_free_zeros(void);
 void launch_reader_forget(void);
 
 #endif

@@ -45,23 +45,6 @@ static void free_timer(struct timer *timer)
 	free(timer);
 }
 
-static struct timer *take_idle(void *context, bool *can_make_out)
-{
-	struct timer *found = NULL;
-
-	pthread_mutex_lock(&lock);
-	for (struct timer **at = &idle; *at && !found; at = found ? at : &(*at)->next) {
-		if ((*at)->context != context)
-			continue;
-		found = *at;
-		*at = found->next;
-	}
-	*can_make_out = !found && count < TIMERS_MAX;
-	count += *can_make_out;
-	pthread_mutex_unlock(&lock);
-	return found;
-}
-
 static void give_idle(struct timer *timer)
 {
 	pthread_mutex_lock(&lock);
@@ -77,14 +60,12 @@ static struct timer *make_timer(void *context)
 	bool is_ok = timer && driver.cuEventCreate(&timer->before, DRIVER_EVENT_TIMING) == 0 &&
 		     driver.cuEventCreate(&timer->after, DRIVER_EVENT_TIMING) == 0;
 
-	if (is_ok) {
+	if (is_ok)
 		timer->context = context;
-	} else if (timer) {
+	else if (timer)
 		free_timer(timer);
-		timer = NULL;
-	}
 	driver_leave(mode);
-	if (timer)
+	if (is_ok)
 		return timer;
 	pthread_mutex_lock(&lock);
 	count--;
@@ -92,43 +73,46 @@ static struct timer *make_timer(void *context)
 	return NULL;
 }
 
-void launch_timers_enter(void)
+static struct timer *take_timer(void *context)
 {
-	if (!is_launching) /* else the last launch failed */
-		atomic_fetch_add(&launching, 1);
-	is_launching = true;
-	atomic_fetch_add(&entered, 1);
-}
+	struct timer *found = NULL;
+	struct timer **at = &idle;
+	bool can_make;
 
-void launch_timers_leave(void)
-{
-	if (is_launching)
-		atomic_fetch_sub(&launching, 1);
-	is_launching = false;
+	pthread_mutex_lock(&lock);
+	while (*at && (*at)->context != context)
+		at = &(*at)->next;
+	if ((found = *at))
+		*at = found->next;
+	can_make = !found && count < TIMERS_MAX;
+	count += can_make;
+	pthread_mutex_unlock(&lock);
+	return can_make ? make_timer(context) : found;
 }
 
 void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 {
-	uint64_t entered_before = atomic_load(&entered); /* first: a thread may enter now */
+	uint64_t entered_now;
 	void *context = NULL;
 	struct timer *timer;
-	bool can_make;
 
-	if (running) { /* the launch that it was for has failed */
+	if (!is_launching) /* else the last launch failed */
+		atomic_fetch_add(&launching, 1);
+	is_launching = true;
+	entered_now = atomic_fetch_add(&entered, 1) + 1; /* first: a thread may enter now */
+	if (running) {                                   /* the launch that it was for has failed */
 		give_idle(running);
 		running = NULL;
 	}
-	if (atomic_load(&launching) != 1 || !driver.cuEventElapsedTime ||
+	if (!loop || atomic_load(&launching) != 1 || !driver.cuEventElapsedTime ||
 	    driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return;
-	timer = take_idle(context, &can_make);
-	if (can_make)
-		timer = make_timer(context);
+	timer = take_timer(context);
 	if (!timer)
 		return;
 	timer->loop = loop;
 	timer->variant = variant;
-	timer->entered = entered_before;
+	timer->entered = entered_now;
 	if (driver.cuEventRecord(timer->before, driver_handle(stream)) == 0)
 		running = timer;
 	else
@@ -140,6 +124,9 @@ void launch_timer_end(uint64_t stream)
 	struct timer *timer = running;
 	int mode;
 
+	if (is_launching)
+		atomic_fetch_sub(&launching, 1);
+	is_launching = false;
 	running = NULL;
 	if (!timer)
 		return;
@@ -161,19 +148,17 @@ void launch_timer_end(uint64_t stream)
 /* Takes the first launch of the context if it has ended; NULL if it has not. */
 static struct timer *take_ended(void *context)
 {
+	struct timer **at = &waiting;
 	struct timer *timer = NULL;
 
 	pthread_mutex_lock(&lock);
-	for (struct timer **at = &waiting; *at && !timer; at = &(*at)->next) {
-		if ((*at)->context != context)
-			continue;
-		if (driver.cuEventQuery((*at)->after) == DRIVER_NOT_READY)
-			break;
+	while (*at && (*at)->context != context)
+		at = &(*at)->next;
+	if (*at && driver.cuEventQuery((*at)->after) != DRIVER_NOT_READY) {
 		timer = *at;
 		*at = timer->next;
 		if (last == &timer->next)
 			last = at;
-		break;
 	}
 	pthread_mutex_unlock(&lock);
 	return timer;
@@ -201,28 +186,23 @@ void launch_timers_read(void)
 /* The events of timers that are still running on other threads are kept. */
 void launch_timers_clear(void)
 {
-	struct timer *lists[2];
+	struct timer *timer;
 	void *popped;
 
 	pthread_mutex_lock(&lock);
-	lists[0] = idle;
-	lists[1] = waiting;
-	idle = waiting = NULL;
-	last = &waiting;
-	for (int i = 0; i < 2; i++) {
-		while (lists[i]) {
-			struct timer *timer = lists[i];
-
-			lists[i] = timer->next;
-			count--;
-			if (driver.cuCtxPushCurrent(timer->context) != 0) {
-				free(timer);
-				continue;
-			}
-			free_timer(timer);
-			driver.cuCtxPopCurrent(&popped);
+	*last = idle;
+	idle = NULL;
+	while ((timer = waiting)) {
+		waiting = timer->next;
+		count--;
+		if (driver.cuCtxPushCurrent(timer->context) != 0) {
+			free(timer);
+			continue;
 		}
+		free_timer(timer);
+		driver.cuCtxPopCurrent(&popped);
 	}
+	last = &waiting;
 	pthread_mutex_unlock(&lock);
 }
 

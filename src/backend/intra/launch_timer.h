@@ -8,12 +8,10 @@
 #include "backend/intra/closed_loop.h"
 
 /*
- * A launch of this thread begins, timed or not, and has been made. A kernel that another thread
- * launches between the events would be in the time, so such a time is not used.
+ * A launch of this thread on `stream` begins: one of the loop's variant, which is not captured;
+ * NULL: not timed. A kernel that another thread launches until the end would be in the time, so
+ * such a time is not used.
  */
-void launch_timers_enter(void);
-void launch_timers_leave(void);
-/* The next launch of this thread, on `stream`, is one of the loop's variant; it is not captured. */
 void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream);
 /* That launch was made; without one, nothing happens. */
 void launch_timer_end(uint64_t stream);

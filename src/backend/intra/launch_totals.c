@@ -28,7 +28,6 @@ bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kern
 	if (!array_reserve(&totals->nodes, &totals->node_capacity, 1, sizeof(*totals->nodes)))
 		return false;
 	totals->kernel = kernel;
-	totals->where = where;
 	totals->is_new = false;
 	if (!totals->node_count)
 		totals->nodes[totals->node_count++] = (struct launch_node){0};
@@ -174,14 +173,8 @@ void launch_totals_reset(struct launch_totals *totals)
 			memset(node->histogram + cycle_bucket(node->min), 0,
 			       (cycle_bucket(node->max) - cycle_bucket(node->min) + 1) *
 				       sizeof(*node->histogram));
-		node->count = 0;
-		node->cycles = 0;
+		memset(node, 0, offsetof(struct launch_node, histogram));
 		node->min = UINT64_MAX;
-		node->max = 0;
-		node->unbounded = 0;
-		node->unsorted = 0;
-		node->partial = 0;
-		node->partial_cycles = 0;
 	}
 	totals->is_new = true;
 }

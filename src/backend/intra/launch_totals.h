@@ -40,17 +40,18 @@ static inline uint64_t cycle_bucket_middle(uint32_t index)
 	return (1ull << log2) + (index % CYCLE_SUB) * width + width / 2;
 }
 
+/* launch_totals_reset() zeroes everything before the histogram. */
 struct launch_node {
-	uint64_t count; /* whole executions; the next six are about them only */
+	uint64_t count; /* whole executions; the next five are about them only */
 	uint64_t cycles;
 	uint64_t min; /* UINT64_MAX: unknown, like `max` */
 	uint64_t max;
-	uint32_t *histogram; /* of CYCLE_BUCKETS */
 	/* Executions of sums (layout.h) that are missing in `min` and `max`, and in `histogram`. */
 	uint64_t unbounded;
 	uint64_t unsorted;
 	uint64_t partial;        /* executions recorded in part (decoder.h) */
 	uint64_t partial_cycles; /* lower bound of their duration */
+	uint32_t *histogram;     /* of CYCLE_BUCKETS; about whole executions */
 	uint32_t *children;      /* by scope: index, 0: none; NULL if there are no children */
 	uint32_t parent;         /* index; 0 is the kernel */
 	uint32_t scope;
@@ -60,8 +61,7 @@ struct launch_node {
 /* All zero: unused. */
 struct launch_totals {
 	const struct kernel *kernel;
-	struct proton_context where; /* of the kernel */
-	struct launch_node *nodes;   /* parents first */
+	struct launch_node *nodes; /* the kernel, then scopes: parents first */
 	uint32_t node_count;
 	size_t node_capacity;
 	bool is_new; /* no node has counts */

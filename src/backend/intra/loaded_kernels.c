@@ -20,21 +20,10 @@ static struct kernel **bucket_of(uint64_t function)
 	return &buckets[hash_u64(function) % BUCKETS];
 }
 
-static void insert(struct kernel *kernel, uint64_t function)
-{
-	struct kernel **bucket = bucket_of(function);
-
-	kernel->function = function;
-	loaded_kernels_remove(function);
-	pthread_mutex_lock(&lock);
-	kernel->next = *bucket;
-	*bucket = kernel;
-	pthread_mutex_unlock(&lock);
-}
-
 int loaded_kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
 		       struct proton_error *err)
 {
+	struct kernel **bucket = bucket_of(function);
 	struct kernel *kernel = calloc(1, sizeof(*kernel));
 	int status = frames_init(err);
 
@@ -42,7 +31,8 @@ int loaded_kernels_add(uint64_t function, const char *name, const char *layout, 
 		free(kernel);
 		return status != PROTON_OK ? status : err_nomem(err);
 	}
-	status = layout_read(layout, strlen(layout), &kernel->layout, err);
+	if (layout)
+		status = layout_read(layout, strlen(layout), &kernel->layout, err);
 	kernel->name = strdup(name);
 	kernel->frame = frames_add(FRAME_KERNEL, name, strlen(name));
 	if (status == PROTON_OK && (!kernel->name || kernel->frame == FRAME_NONE))
@@ -54,19 +44,12 @@ int loaded_kernels_add(uint64_t function, const char *name, const char *layout, 
 		return status;
 	}
 	*is_amd_out = kernel->layout.is_amd;
-	insert(kernel, function);
-	return PROTON_OK;
-}
-
-int loaded_kernels_add_plain(uint64_t function, const char *name, struct proton_error *err)
-{
-	struct kernel *kernel = calloc(1, sizeof(*kernel));
-
-	if (!kernel || !(kernel->name = strdup(name))) {
-		free(kernel);
-		return err_nomem(err);
-	}
-	insert(kernel, function);
+	kernel->function = function;
+	loaded_kernels_remove(function);
+	pthread_mutex_lock(&lock);
+	kernel->next = *bucket;
+	*bucket = kernel;
+	pthread_mutex_unlock(&lock);
 	return PROTON_OK;
 }
 
@@ -102,18 +85,7 @@ void loaded_kernels_visit(void (*visit)(struct kernel *kernel))
 
 static void reset_kernel(struct kernel *kernel)
 {
-	kernel->kept = 0;
-	kernel->unsampled = 0;
-	kernel->untraced = 0;
-	kernel->without_records = 0;
-	kernel->is_offered = false;
-	kernel->turns = 0;
-	kernel->turns_ended = 0;
-	kernel->traced = 0;
-	kernel->traced_events = 0;
-	kernel->totals = (struct decode_totals){0};
-	memset(&kernel->omitted, 0, sizeof(kernel->omitted));
-	kernel->reported = 0;
+	memset(&kernel->run, 0, sizeof(kernel->run));
 }
 
 void loaded_kernels_reset(void)
@@ -124,6 +96,5 @@ void loaded_kernels_reset(void)
 void loaded_kernels_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	for (uint32_t i = 0; i < BUCKETS; i++)
-		buckets[i] = NULL; /* known to the parent's driver only */
+	memset(buckets, 0, sizeof(buckets)); /* known to the parent's driver only */
 }

@@ -20,7 +20,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the totals of all kernels */
 static bool is_bounded;
 static atomic_bool has_failed; /* a launch could not be read: reported once per run */
-static uint64_t missed; /* launches of all kernels without a buffer, not yet counted as lost */
+static uint64_t missed; /* launches of all kernels that were omitted, not yet counted as lost */
 
 void loss_start(bool wanted)
 {
@@ -41,10 +41,11 @@ bool loss_has_space(struct kernel *kernel, uint64_t events)
 	bool is_ok;
 
 	pthread_mutex_lock(&lock);
-	is_ok = !is_bounded || !kernel->traced || kernel->traced_events + events <= EVENTS_DEFAULT;
+	is_ok = !is_bounded || !kernel->run.traced ||
+		kernel->run.traced_events + events <= EVENTS_DEFAULT;
 	if (is_ok) {
-		kernel->traced++;
-		kernel->traced_events += events;
+		kernel->run.traced++;
+		kernel->run.traced_events += events;
 	}
 	pthread_mutex_unlock(&lock);
 	return is_ok;
@@ -70,7 +71,7 @@ void loss_add(struct kernel *kernel, const struct decode_totals *totals)
 	record_count(COUNTER_LOST_PAIR, broken);
 	record_count(COUNTER_LOST_DAMAGED, totals->damaged);
 	pthread_mutex_lock(&lock);
-	add_totals(&kernel->totals, totals);
+	add_totals(&kernel->run.totals, totals);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -102,36 +103,42 @@ enum loss {
 
 static bool is_new(struct kernel *kernel, enum loss kind, bool is_there)
 {
-	bool is_first = is_there && !(kernel->reported & 1u << kind);
+	bool is_first = is_there && !(kernel->run.reported & 1u << kind);
 
 	if (is_first)
-		kernel->reported |= 1u << kind;
+		kernel->run.reported |= 1u << kind;
 	return is_first;
 }
 
 static void print_omitted(struct kernel *kernel)
 {
-	if (is_new(kernel, LOSS_WITHOUT_RECORDS, kernel->omitted.without_records))
+	uint64_t untraced = kernel->run.omitted[OMITTED_UNTRACED];
+	uint64_t unsampled = kernel->run.omitted[OMITTED_UNSAMPLED];
+	uint64_t without_records = kernel->run.omitted[OMITTED_WITHOUT_RECORDS];
+
+	missed += untraced + unsampled + without_records - kernel->run.counted;
+	kernel->run.counted = untraced + unsampled + without_records;
+	if (is_new(kernel, LOSS_WITHOUT_RECORDS, without_records))
 		message("%s: the trace omits %" PRIu64
 			" launches (totals include them), because the kernel was compiled or "
 			"captured for a tree and has no records; start the trace first",
-			kernel->name, kernel->omitted.without_records);
-	if (is_new(kernel, LOSS_UNTRACED, kernel->omitted.untraced))
+			kernel->name, without_records);
+	if (is_new(kernel, LOSS_UNTRACED, untraced))
 		message("%s: the trace shows %" PRIu64 " launches and omits %" PRIu64
 			" more (totals include them); set launches=N or launches=all in the mode "
 			"to keep more",
-			kernel->name, kernel->traced, kernel->omitted.untraced);
-	if (is_new(kernel, LOSS_UNSAMPLED, kernel->omitted.unsampled))
+			kernel->name, kernel->run.traced, untraced);
+	if (is_new(kernel, LOSS_UNSAMPLED, unsampled))
 		message("%s: %" PRIu64
 			" launches were not sampled because the record buffer pool was exhausted "
 			"or is too small for one launch; sample fewer CTAs (cta=N in the mode) or "
 			"reduce buffer_size",
-			kernel->name, kernel->omitted.unsampled);
+			kernel->name, unsampled);
 }
 
 static void print_lost(struct kernel *kernel)
 {
-	const struct decode_totals *totals = &kernel->totals;
+	const struct decode_totals *totals = &kernel->run.totals;
 	uint32_t warps = 0;
 	char scopes[512];
 
@@ -177,14 +184,6 @@ static void print_price(struct kernel *kernel)
 
 static void report_loss(struct kernel *kernel)
 {
-	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
-	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
-	uint64_t without_records = atomic_exchange(&kernel->without_records, 0);
-
-	missed += unsampled + untraced + without_records;
-	kernel->omitted.unsampled += unsampled;
-	kernel->omitted.untraced += untraced;
-	kernel->omitted.without_records += without_records;
 	print_omitted(kernel);
 	print_lost(kernel);
 	print_price(kernel);

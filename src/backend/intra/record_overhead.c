@@ -43,7 +43,9 @@ struct calibration {
 	void *function;
 	uint64_t address; /* device memory: a buffer per launch */
 	uint8_t *bytes;   /* host copy */
+	size_t size;      /* of both */
 	bool is_used;     /* the device may still write to it */
+	struct proton_error *err;
 };
 
 /* Resources that the device was still using, to be released later. */
@@ -56,73 +58,57 @@ struct minimum {
 	uint32_t launches;
 };
 
-static int calibration_failed(const char *call, int result, struct proton_error *err)
+static bool is_done(const struct calibration *it, const char *call, int result)
 {
-	return err_set(err, PROTON_E_UNSUPPORTED, "%s failed (%d)", call, result);
-}
-
-static int busy(struct proton_error *err)
-{
-	return err_set(err, PROTON_E_UNSUPPORTED, "the GPU was busy");
-}
-
-static int prepare(struct calibration *it, struct proton_error *err)
-{
-	size_t bytes;
-	int result;
-	int status = layout_read(calibrate_layout, calibrate_layout_bytes, &it->layout, err);
-
-	if (status != PROTON_OK)
-		return status;
-	bytes = (size_t)LAUNCHES * it->layout.cta_bytes;
-	it->bytes = malloc(bytes);
-	if (!it->bytes)
-		return err_nomem(err);
-	result = driver.cuModuleLoadData(&it->module, calibrate_kernel);
-	if (result) {
-		it->module = NULL;
-		return calibration_failed("cuModuleLoadData", result, err);
-	}
-	result = driver.cuModuleGetFunction(&it->function, it->module, CALIBRATE_NAME);
 	if (result)
-		return calibration_failed("cuModuleGetFunction", result, err);
-	result = driver.cuStreamCreate(&it->stream, DRIVER_STREAM_NON_BLOCKING);
-	if (result) {
-		it->stream = NULL;
-		return calibration_failed("cuStreamCreate", result, err);
-	}
-	result = driver.cuMemAlloc(&it->address, bytes);
-	if (result) {
-		it->address = 0;
-		return calibration_failed("cuMemAlloc", result, err);
-	}
-	return PROTON_OK;
+		err_set(it->err, PROTON_E_UNSUPPORTED, "%s failed (%d)", call, result);
+	return !result;
 }
 
-static int launch_all(struct calibration *it, struct proton_error *err)
-{
-	int result = driver.cuMemsetD8Async(it->address, 0, (size_t)LAUNCHES * it->layout.cta_bytes,
-					    it->stream);
+/* Calls a function of the driver. */
+#define CALL(it, function, ...) is_done(it, #function, driver.function(__VA_ARGS__))
 
-	if (result)
-		return calibration_failed("cuMemsetD8Async", result, err);
-	it->is_used = true;
-	for (uint32_t i = 0; i < LAUNCHES; i++) {
+static bool prepare(struct calibration *it)
+{
+	if (layout_read(calibrate_layout, calibrate_layout_bytes, &it->layout, it->err) !=
+	    PROTON_OK)
+		return false;
+	it->size = (size_t)LAUNCHES * it->layout.cta_bytes;
+	it->bytes = malloc(it->size);
+	if (!it->bytes) {
+		err_nomem(it->err);
+		return false;
+	}
+	return CALL(it, cuModuleLoadData, &it->module, calibrate_kernel) &&
+	       CALL(it, cuModuleGetFunction, &it->function, it->module, CALIBRATE_NAME) &&
+	       CALL(it, cuStreamCreate, &it->stream, DRIVER_STREAM_NON_BLOCKING) &&
+	       CALL(it, cuMemAlloc, &it->address, it->size);
+}
+
+static bool launch_all(struct calibration *it)
+{
+	bool is_ok = CALL(it, cuMemsetD8Async, it->address, 0, it->size, it->stream);
+
+	it->is_used = is_ok;
+	for (uint32_t i = 0; is_ok && i < LAUNCHES; i++) {
 		uint64_t unused = 0; /* Triton's global scratch memory */
 		uint64_t buffer = it->address + (uint64_t)i * it->layout.cta_bytes;
 		void *parameters[] = {&unused, &buffer};
 
-		result = driver.cuLaunchKernel(it->function, 1, 1, 1, THREADS, 1, 1,
-					       calibrate_shared_bytes, it->stream, parameters,
-					       NULL);
-		if (result)
-			return calibration_failed("cuLaunchKernel", result, err);
+		is_ok = CALL(it, cuLaunchKernel, it->function, 1, 1, 1, THREADS, 1, 1,
+			     calibrate_shared_bytes, it->stream, parameters, NULL);
 	}
-	return PROTON_OK;
+	return is_ok;
 }
 
-/* Not cuStreamSynchronize(): a kernel of the program may occupy the device for long. */
-static int await_kernel(struct calibration *it, uint64_t limit_ns, struct proton_error *err)
+static bool set_busy(struct proton_error *err)
+{
+	err_set(err, PROTON_E_UNSUPPORTED, "the GPU was busy");
+	return false;
+}
+
+/* Not cuStreamSynchronize() at first: a kernel of the program may occupy the device for long. */
+static bool await_records(struct calibration *it, uint64_t limit_ns)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	uint64_t start_ns = clock_monotonic_ns();
@@ -130,24 +116,13 @@ static int await_kernel(struct calibration *it, uint64_t limit_ns, struct proton
 
 	while ((result = driver.cuStreamQuery(it->stream)) == DRIVER_NOT_READY) {
 		if (clock_monotonic_ns() - start_ns > limit_ns)
-			return busy(err);
+			return set_busy(it->err);
 		nanosleep(&pause, NULL);
 	}
-	if (result)
-		return calibration_failed("cuStreamQuery", result, err);
-	it->is_used = false;
-	return PROTON_OK;
-}
-
-static int copy_back(const struct calibration *it, struct proton_error *err)
-{
-	int result = driver.cuMemcpyDtoHAsync(it->bytes, it->address,
-					      (size_t)LAUNCHES * it->layout.cta_bytes, it->stream);
-
-	if (result)
-		return calibration_failed("cuMemcpyDtoHAsync", result, err);
-	result = driver.cuStreamSynchronize(it->stream);
-	return result ? calibration_failed("cuStreamSynchronize", result, err) : PROTON_OK;
+	it->is_used = result != 0;
+	return is_done(it, "cuStreamQuery", result) &&
+	       CALL(it, cuMemcpyDtoHAsync, it->bytes, it->address, it->size, it->stream) &&
+	       CALL(it, cuStreamSynchronize, it->stream);
 }
 
 /* Keeps what the device may still use; with several contexts, only the first is kept. */
@@ -157,6 +132,7 @@ static void release(struct calibration *it)
 	it->bytes = NULL;
 	layout_fini(&it->layout);
 	if (it->is_used && driver.cuStreamQuery(it->stream) == DRIVER_NOT_READY) {
+		it->err = NULL;
 		if (!left.context)
 			left = *it;
 		return;
@@ -169,50 +145,28 @@ static void release(struct calibration *it)
 		driver.cuModuleUnload(it->module);
 }
 
-static void lessen_price(uint64_t *minimum, uint64_t cycles)
-{
-	if (cycles < *minimum)
-		*minimum = cycles;
-}
-
 /* Reads one launch; a launch with missing records is ignored. */
 static void read_launch(const struct decoder *decoder, struct minimum *minimum)
 {
-	uint32_t empties = 0;
-	uint32_t outer[2] = {0};
+	struct minimum seen = *minimum;
+	uint32_t counts[] = {[FEW] = 0, [EMPTY] = 0, [MANY] = 0};
 
 	if (decoder->execution_count != EMPTIES + 2)
 		return;
-	for (uint32_t i = 0; i < EMPTIES + 2; i++)
-		if (decoder->executions[i].scope != EMPTY)
-			outer[decoder->executions[i].scope == MANY]++;
-	if (outer[0] != 1 || outer[1] != 1)
-		return;
 	for (uint32_t i = 0; i < EMPTIES + 2; i++) {
 		const struct decode_execution *execution = &decoder->executions[i];
+		uint32_t index = counts[execution->scope]++;
+		uint64_t *min = &seen.outer[execution->scope == MANY];
 
-		lessen_price(execution->scope == EMPTY ? &minimum->empty[empties++]
-						       : &minimum->outer[execution->scope == MANY],
-			     execution->duration);
+		if (execution->scope == EMPTY && index < EMPTIES)
+			min = &seen.empty[index];
+		if (execution->duration < *min)
+			*min = execution->duration;
 	}
+	if (counts[FEW] != 1 || counts[MANY] != 1)
+		return;
+	*minimum = seen;
 	minimum->launches++;
-}
-
-static bool read_launches(const struct calibration *it, struct minimum *minimum)
-{
-	struct decoder decoder;
-	bool is_ok = true;
-
-	memset(minimum, 0xff, sizeof(*minimum));
-	minimum->launches = 0;
-	decoder_init(&decoder, &it->layout, (struct decode_overhead){0});
-	for (uint32_t i = 0; i < LAUNCHES && is_ok; i++) {
-		is_ok = decode_cta(&decoder, it->bytes + (size_t)i * it->layout.cta_bytes);
-		if (is_ok)
-			read_launch(&decoder, minimum);
-	}
-	decoder_fini(&decoder);
-	return is_ok;
 }
 
 static int32_t mean_price(uint64_t cycles, uint32_t count)
@@ -220,8 +174,8 @@ static int32_t mean_price(uint64_t cycles, uint32_t count)
 	return (int32_t)((cycles * DECODE_CYCLE + count / 2) / count);
 }
 
-static int compute_overhead(const struct minimum *minimum, struct decode_overhead *out,
-			    struct proton_error *err)
+static bool compute_overhead(const struct minimum *minimum, struct decode_overhead *out,
+			     struct proton_error *err)
 {
 	uint64_t more = minimum->outer[1] - minimum->outer[0];
 	uint64_t empty = 0;
@@ -231,48 +185,59 @@ static int compute_overhead(const struct minimum *minimum, struct decode_overhea
 								  : EXECUTION_CYCLES_MAX;
 	if (minimum->launches < LAUNCHES / 2 || minimum->outer[1] <= minimum->outer[0] ||
 	    more > (uint64_t)EXECUTION_CYCLES_MAX * CALIBRATE_MANY || !empty ||
-	    empty >= (uint64_t)EXECUTION_CYCLES_MAX * EMPTIES)
-		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "the calibration kernel returned implausible values");
+	    empty >= (uint64_t)EXECUTION_CYCLES_MAX * EMPTIES) {
+		err_set(err, PROTON_E_UNSUPPORTED,
+			"the calibration kernel returned implausible values");
+		return false;
+	}
 	*out = (struct decode_overhead){
 		.empty = mean_price(empty, EMPTIES),
 		.scope = mean_price(more, CALIBRATE_MANY - CALIBRATE_FEW),
 	};
-	return PROTON_OK;
+	return true;
 }
 
-static bool give_back_left(void)
+static bool read_launches(const struct calibration *it, struct decode_overhead *out)
 {
-	struct calibration before = left;
-
-	left = (struct calibration){0};
-	release(&before);
-	return !left.context;
-}
-
-int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err)
-{
-	struct calibration it = {0};
 	struct minimum minimum;
-	int status;
+	struct decoder decoder;
+	bool is_ok = true;
 
-	if (!driver.cuModuleLoadData)
-		return err_set(err, PROTON_E_UNSUPPORTED, "calibration supports NVIDIA GPUs only");
+	memset(&minimum, 0xff, sizeof(minimum));
+	minimum.launches = 0;
+	decoder_init(&decoder, &it->layout, (struct decode_overhead){0});
+	for (uint32_t i = 0; i < LAUNCHES && is_ok; i++) {
+		is_ok = decode_cta(&decoder, it->bytes + (size_t)i * it->layout.cta_bytes);
+		if (is_ok)
+			read_launch(&decoder, &minimum);
+	}
+	decoder_fini(&decoder);
+	if (!is_ok)
+		err_nomem(it->err);
+	return is_ok && compute_overhead(&minimum, out, it->err);
+}
+
+bool calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err)
+{
+	struct calibration it = {.err = err};
+	struct calibration before = left;
+	bool is_ok;
+
+	if (!driver.cuModuleLoadData) {
+		err_set(err, PROTON_E_UNSUPPORTED, "calibration supports NVIDIA GPUs only");
+		return false;
+	}
 	driver.cuCtxGetCurrent(&it.context);
-	if (left.context && left.context == it.context && !give_back_left())
-		return busy(err);
-	status = prepare(&it, err);
-	if (status == PROTON_OK)
-		status = launch_all(&it, err);
-	if (status == PROTON_OK)
-		status = await_kernel(&it, limit_ns, err);
-	if (status == PROTON_OK)
-		status = copy_back(&it, err);
-	if (status == PROTON_OK)
-		status = read_launches(&it, &minimum) ? compute_overhead(&minimum, out, err)
-						      : err_nomem(err);
+	if (before.context && before.context == it.context) {
+		left.context = NULL;
+		release(&before);
+		if (left.context)
+			return set_busy(err);
+	}
+	is_ok = prepare(&it) && launch_all(&it) && await_records(&it, limit_ns) &&
+		read_launches(&it, out);
 	release(&it);
-	return status;
+	return is_ok;
 }
 
 /* ------------------------------------------------------------------ overhead of a chip */
@@ -286,6 +251,7 @@ int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_erro
 struct measured {
 	int chip; /* 10 x major + minor; 0: AMD or unknown */
 	bool is_known;
+	uint32_t run; /* in which it was measured; a failure holds for this run only */
 	struct decode_overhead overhead;
 	struct proton_error failure;
 };
@@ -293,6 +259,7 @@ struct measured {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the next two */
 static struct measured measured[CHIP_MAX];
 static uint32_t measured_count;
+static _Atomic uint32_t run;
 
 static struct {
 	struct decode_overhead overhead;
@@ -329,24 +296,11 @@ static bool read_overhead(const char *text, struct decode_overhead *out)
 	return read_cycles(&text, ',', &out->empty) && read_cycles(&text, 0, &out->scope);
 }
 
-/* The device may only have been busy. */
-static void forget_failures(void)
-{
-	uint32_t kept = 0;
-
-	pthread_mutex_lock(&lock);
-	for (uint32_t i = 0; i < measured_count; i++)
-		if (measured[i].is_known)
-			measured[kept++] = measured[i];
-	measured_count = kept;
-	pthread_mutex_unlock(&lock);
-}
-
 int record_overhead_start(const struct instrument_mode *mode, struct proton_error *err)
 {
 	const char *text = environment_get("PROTON_INSTRUMENT_COST");
 
-	forget_failures();
+	run++; /* calibration is tried again: a device may only have been busy */
 	own.overhead = (struct decode_overhead){0};
 	own.is_wanted = mode->time_shift;
 	if (own.is_wanted && text && !read_overhead(text, &own.overhead))
@@ -362,15 +316,16 @@ int record_overhead_start(const struct instrument_mode *mode, struct proton_erro
 /* The lock is held. A failed calibration is not repeated in the same run. */
 static const struct measured *measured_on(int chip)
 {
-	static struct measured none;
-	struct measured *it;
+	struct measured *it = measured;
 
-	for (uint32_t i = 0; i < measured_count; i++)
-		if (measured[i].chip == chip)
-			return &measured[i];
-	it = measured_count < CHIP_MAX ? &measured[measured_count++] : &none;
-	*it = (struct measured){.chip = chip};
-	it->is_known = calibrate(CALIBRATE_LIMIT_NS, &it->overhead, &it->failure) == PROTON_OK;
+	while (it < measured + measured_count && it->chip != chip)
+		it++;
+	if (it < measured + measured_count && (it->is_known || it->run == run))
+		return it;
+	if (it == measured + measured_count && measured_count < CHIP_MAX - 1)
+		measured_count++; /* the last is for all further ones */
+	*it = (struct measured){.chip = chip, .run = run};
+	it->is_known = calibrate(CALIBRATE_LIMIT_NS, &it->overhead, &it->failure);
 	return it;
 }
 

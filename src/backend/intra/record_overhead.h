@@ -15,9 +15,9 @@
 
 /*
  * Measures on the current context's device. Call between driver_enter() and driver_leave(), one
- * caller at a time. E_UNSUPPORTED with the call that failed; E_NOMEM.
+ * caller at a time. False if it failed: E_UNSUPPORTED with the call, E_NOMEM.
  */
-int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err);
+bool calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err);
 /* Starts a run with `mode`: reads $PROTON_INSTRUMENT_COST. E_INVALID. */
 int record_overhead_start(const struct instrument_mode *mode, struct proton_error *err);
 /*

@@ -27,7 +27,6 @@ static void put_metric(struct node_metrics *list, const char *name, uint64_t val
 	list->values[list->count++] = (struct proton_metric){
 		.name = name,
 		.type = PROTON_METRIC_INT64,
-		.name_id = proton_metric_name(name),
 		.value.int64 = (int64_t)value,
 	};
 }
@@ -163,32 +162,20 @@ void role_totals_init(struct role_totals *totals, const struct instrument_layout
 		totals->warps = context_below(where, WARPS_FRAME);
 }
 
-/* Zeroes the sums of the launch. */
-static bool clear_sums(struct role_reading *reading, const struct instrument_layout *layout)
-{
-	if (reading->layout == layout) {
-		warps_sums_clear(&reading->sums);
-		return true;
-	}
-	warps_sums_fini(&reading->sums);
-	reading->layout = warps_sums_init(&reading->sums, layout) ? layout : NULL;
-	return reading->layout != NULL;
-}
-
 void role_reading_begin(struct role_reading *reading, struct role_totals *totals, uint64_t slots)
 {
 	uint64_t launch;
 
-	reading->is_looked_at = false;
+	reading->stride = 0;
 	reading->totals = totals->kinds.is_worth_it ? totals : NULL;
 	if (!reading->totals)
 		return;
 	/* relaxed: only the number matters */
 	launch = atomic_fetch_add_explicit(&totals->launches, 1, memory_order_relaxed);
-	reading->is_looked_at = slots &&
-				(launch < FIRST_LAUNCHES || launch % LATER_LAUNCHES == 0) &&
-				clear_sums(reading, totals->layout);
-	if (!reading->is_looked_at)
+	if (!slots || (launch >= FIRST_LAUNCHES && launch % LATER_LAUNCHES != 0))
+		return;
+	warps_sums_fini(&reading->sums);
+	if (!warps_sums_init(&reading->sums, totals->layout))
 		return;
 	/* Spread over the grid, and different in each launch. */
 	reading->stride = (slots + CTAS_MAX - 1) / CTAS_MAX;
@@ -199,7 +186,7 @@ void role_reading_begin(struct role_reading *reading, struct role_totals *totals
 bool role_reading_add(struct role_reading *reading, const struct decoder *decoder, uint64_t slot,
 		      const void *bytes)
 {
-	if (!reading->is_looked_at || slot % reading->stride != reading->phase)
+	if (!reading->stride || slot % reading->stride != reading->phase)
 		return true;
 	if (decoder->overhead.empty || decoder->overhead.scope) {
 		if (!decode_cta(&reading->exact, bytes))
@@ -216,11 +203,11 @@ void role_reading_commit(struct role_reading *reading, uint64_t ctas)
 	if (!reading->totals || !ctas)
 		return;
 	PUT(&list, WARPS_RECORDED_CTAS, ctas);
-	if (reading->is_looked_at)
+	if (reading->stride)
 		report_sums(reading->totals, &reading->sums, &list);
 	report(&list, reading->totals->warps);
 	reading->totals = NULL;
-	reading->is_looked_at = false;
+	reading->stride = 0;
 }
 
 void role_reading_fini(struct role_reading *reading)

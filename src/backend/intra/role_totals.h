@@ -11,7 +11,6 @@
 #include <libproton/proton.h>
 
 #include "intra/warps/segments.h"
-#include "intra/warps/warp_roles.h"
 
 /* Of a kernel in a context, shared by all reader threads. */
 struct role_totals {
@@ -28,10 +27,8 @@ struct role_totals {
 /* One launch that a reader thread decodes, and its work space. All zero: unused. */
 struct role_reading {
 	struct role_totals *totals; /* NULL: no warp metrics */
-	bool is_looked_at;
-	uint64_t stride; /* analyzes every `stride`-th CTA, beginning with `phase` */
+	uint64_t stride; /* analyzes every `stride`-th CTA, beginning with `phase`; 0: none */
 	uint64_t phase;
-	const struct instrument_layout *layout; /* of `sums` */
 	struct warps_sums sums;
 	struct warps warps;
 	struct decoder exact; /* used if the other decoder subtracts record overhead */

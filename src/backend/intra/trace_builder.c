@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/intra/sm_id.h"
 #include "base/array.h"
+#include "format/rows.h"
 #include "record/sets/record_sessions.h"
 
 #define LINES_MAX 16u
@@ -67,8 +67,8 @@ static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
 		const struct decode_unit *unit = &decoder->units[u];
 
 		if (unit->is_there &&
-		    (!longest || unit->end_clock - unit->start_clock >
-					 longest->end_clock - longest->start_clock))
+		    (!longest || unit->header.end_clock - unit->header.start_clock >
+					 longest->header.end_clock - longest->header.start_clock))
 			longest = unit;
 	}
 	if (!longest)
@@ -77,8 +77,8 @@ static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
 	if (mhz < 1)
 		mhz = 1000;
 	return (struct clock){
-		.cycles = longest->start_clock,
-		.ns = longest->start_ns,
+		.cycles = longest->header.start_clock,
+		.ns = longest->header.start_ns,
 		.mhz = mhz,
 		.ns_per_cycle = 1000.0 / mhz,
 	};
@@ -113,22 +113,21 @@ static bool add_event(const struct adding *adding, uint32_t index, struct placin
 	uint64_t start_ns = to_ns(&adding->clock, execution->start);
 	uint64_t end_ns = to_ns(&adding->clock, decode_end_of(execution));
 
-	if (!array_reserve(&builder->events, &builder->event_capacity, builder->event_count + 1,
-			   sizeof(*builder->events)))
-		return false;
-	builder->events[builder->event_count++] = (struct intra_event){
-		.start_ns = start_ns,
-		.end_ns = end_ns,
-		.unit = unit,
-		.node = adding->totals->node_of[index],
-		.cycles = execution->duration < UINT32_MAX ? (uint32_t)execution->duration
-							   : UINT32_MAX,
-		.line = (uint16_t)place_event(placing, first_line, start_ns, end_ns),
-		.is_async = execution->is_async,
-		.is_partial = execution->is_partial,
-		.end_step = (int8_t)((int32_t)adding->unit_of[execution->end_unit] - (int32_t)unit),
-	};
-	return true;
+	return ARRAY_ADD(
+		builder->events, builder->event_capacity, builder->event_count,
+		(struct intra_event){
+			.start_ns = start_ns,
+			.end_ns = end_ns,
+			.unit = unit,
+			.node = adding->totals->node_of[index],
+			.cycles = execution->duration < UINT32_MAX ? (uint32_t)execution->duration
+								   : UINT32_MAX,
+			.line = (uint16_t)place_event(placing, first_line, start_ns, end_ns),
+			.is_async = execution->is_async,
+			.is_partial = execution->is_partial,
+			.end_step = (int8_t)((int32_t)adding->unit_of[execution->end_unit] -
+					     (int32_t)unit),
+		});
 }
 
 static int compare_starts(const void *a, const void *b, void *context)
@@ -137,9 +136,7 @@ static int compare_starts(const void *a, const void *b, void *context)
 	const struct decode_execution *x = &all[*(const uint32_t *)a];
 	const struct decode_execution *y = &all[*(const uint32_t *)b];
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->duration != y->duration ? (x->duration > y->duration ? -1 : 1) : 0;
+	return ORDER_OF(x->start, y->start) ?: ORDER_OF(y->duration, x->duration);
 }
 
 /* Sorts the executions of async events. False if out of memory. */
@@ -180,11 +177,29 @@ static bool add_async(const struct adding *adding, uint32_t unit, struct placing
 	return true;
 }
 
-static uint32_t processor_of(const struct adding *adding, const struct decode_unit *unit)
+static uint32_t field_of(uint32_t word, uint32_t high, uint32_t low)
 {
-	if (!adding->decoder->layout->is_amd)
-		return unit->processor;
-	return sm_id_of_amd(adding->builder->arch, unit->processor, unit->processor_high);
+	return word >> low & ((1u << (high - low + 1)) - 1);
+}
+
+/*
+ * The fields of HW_ID and XCC_ID are from the comment above __smid() in
+ * hip/amd_detail/amd_device_functions.h of ROCm 7.1. It describes HW_ID1 of gfx10 and gfx11; later
+ * chips are assumed to be the same.
+ */
+uint32_t trace_builder_amd_processor(const char *arch, uint32_t hw_id, uint32_t xcc_id)
+{
+	bool is_gfx9 = strncmp(arch, "gfx9", 4) == 0;
+	bool has_dies = strncmp(arch, "gfx94", 5) == 0 || strcmp(arch, "gfx950") == 0;
+	bool has_8_engines = strcmp(arch, "gfx908") == 0 || strcmp(arch, "gfx90a") == 0;
+
+	if (!is_gfx9)
+		return LANE_AMD | LANE_AMD_WGP | field_of(hw_id, 13, 10) << LANE_AMD_UNIT |
+		       field_of(hw_id, 16, 16) << LANE_AMD_ARRAY |
+		       field_of(hw_id, 20, 18) << LANE_AMD_ENGINE;
+	return LANE_AMD | (has_dies ? LANE_AMD_DIES | field_of(xcc_id, 3, 0) << LANE_AMD_DIE : 0) |
+	       field_of(hw_id, 11, 8) << LANE_AMD_UNIT | field_of(hw_id, 12, 12) << LANE_AMD_ARRAY |
+	       field_of(hw_id, has_8_engines ? 15 : 14, 13) << LANE_AMD_ENGINE;
 }
 
 static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
@@ -193,21 +208,24 @@ static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
 	struct trace_builder *builder = adding->builder;
 	double mhz = adding->clock.mhz;
 
-	if (!array_reserve(&builder->units, &builder->unit_capacity, builder->unit_count + 1,
-			   sizeof(*builder->units)))
-		return false;
 	adding->unit_of[index] = (uint32_t)builder->unit_count;
-	builder->units[builder->unit_count++] = (struct intra_unit){
-		.start_ns = to_ns(&adding->clock, unit->start_clock),
-		.end_ns = to_ns(&adding->clock, unit->end_clock),
-		.cta = cta,
-		.processor = processor_of(adding, unit),
-		.warp = unit->warp,
-		.line_count = 1,
-		.finalize_ns = (uint32_t)((double)unit->finalize_cycles * 1000 / mhz),
-		.clock_mhz = (uint16_t)(mhz < 65535 ? mhz : 65535),
-	};
-	return true;
+	return ARRAY_ADD(
+		builder->units, builder->unit_capacity, builder->unit_count,
+		(struct intra_unit){
+			.start_ns = to_ns(&adding->clock, unit->header.start_clock),
+			.end_ns = to_ns(&adding->clock, unit->header.end_clock),
+			.cta = cta,
+			.processor = adding->decoder->layout->is_amd
+					     ? trace_builder_amd_processor(
+						       builder->arch, unit->header.processor,
+						       unit->header.processor_high)
+					     : unit->header.processor,
+			.warp = unit->warp,
+			.line_count = 1,
+			.finalize_ns =
+				(uint32_t)((double)unit->header.finalize_cycles * 1000 / mhz),
+			.clock_mhz = (uint16_t)(mhz < 65535 ? mhz : 65535),
+		});
 }
 
 static bool add_slices(const struct adding *adding, uint32_t index)
@@ -255,7 +273,7 @@ bool trace_builder_commit(struct trace_builder *builder, const struct launch_tot
 			  uint32_t device, int64_t offset_ns, const struct trace_event *event)
 {
 	struct intra_launch launch = {
-		.where = totals->where,
+		.where = totals->nodes[0].where,
 		.device = device,
 		.frame = totals->kernel->frame,
 		.event = event,
@@ -265,24 +283,22 @@ bool trace_builder_commit(struct trace_builder *builder, const struct launch_tot
 		.events = builder->events,
 		.event_count = builder->event_count,
 	};
-	bool is_ok = array_reserve(&builder->nodes, &builder->node_capacity, totals->node_count,
-				   sizeof(*builder->nodes));
 
-	for (uint32_t i = 0; is_ok && i < totals->node_count; i++)
+	if (!array_reserve(&builder->nodes, &builder->node_capacity, totals->node_count,
+			   sizeof(*builder->nodes)))
+		return false;
+	for (uint32_t i = 0; i < totals->node_count; i++)
 		builder->nodes[i] = totals->nodes[i].where;
-	for (size_t i = 0; is_ok && i < builder->unit_count; i++) {
+	for (size_t i = 0; i < builder->unit_count; i++) {
 		builder->units[i].start_ns += (uint64_t)offset_ns;
 		builder->units[i].end_ns += (uint64_t)offset_ns;
 	}
-	for (size_t i = 0; is_ok && i < builder->event_count; i++) {
+	for (size_t i = 0; i < builder->event_count; i++) {
 		builder->events[i].start_ns += (uint64_t)offset_ns;
 		builder->events[i].end_ns += (uint64_t)offset_ns;
 	}
 	launch.nodes = builder->nodes;
-	is_ok = is_ok && record_intra(&launch);
-	builder->unit_count = 0;
-	builder->event_count = 0;
-	return is_ok;
+	return record_intra(&launch);
 }
 
 void trace_builder_fini(struct trace_builder *builder)

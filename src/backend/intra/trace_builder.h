@@ -29,11 +29,16 @@ bool trace_builder_add(struct trace_builder *builder, const struct decoder *deco
 		       const struct launch_totals *totals, uint32_t cta, double mhz);
 /*
  * The launch is complete: adds `offset_ns` to all times, which converts them to the host clock,
- * moves the slices to the traces, and empties the builder. `event` is the API call that launched
- * the kernel.
+ * and adds the slices to the traces. `event` is the API call that launched the kernel.
  */
 bool trace_builder_commit(struct trace_builder *builder, const struct launch_totals *totals,
 			  uint32_t device, int64_t offset_ns, const struct trace_event *event);
 void trace_builder_fini(struct trace_builder *builder);
+
+/*
+ * The number in struct row_lane: equal for all waves on one CU (or WGP) of an AMD GPU, whose
+ * registers differ by wave. `arch` is the device's, such as "gfx942".
+ */
+uint32_t trace_builder_amd_processor(const char *arch, uint32_t hw_id, uint32_t xcc_id);
 
 #endif

@@ -30,20 +30,13 @@ struct matching {
 	struct list ends[INSTRUMENT_UNIT_MAX];
 };
 
-/* By scope and clock; at equal clocks starts first. */
-static int compare_events(const void *a, const void *b)
-{
-	const struct decode_async_event *x = a;
-	const struct decode_async_event *y = b;
-
-	if (x->scope != y->scope)
-		return x->scope < y->scope ? -1 : 1;
-	if (x->clock != y->clock)
-		return x->clock < y->clock ? -1 : 1;
-	if (x->is_end != y->is_end)
-		return x->is_end ? 1 : -1;
-	return ORDER_OF(x->unit, y->unit) ?: ORDER_OF(x->sequence, y->sequence);
-}
+/* At equal clocks starts first. */
+ARRAY_ORDER(compare_events, struct decode_async_event,
+	    ORDER_OF(a->scope, b->scope)
+		    ?: ORDER_OF(a->clock, b->clock)
+		    ?: ORDER_OF(a->is_end, b->is_end)
+		    ?: ORDER_OF(a->unit, b->unit)
+		    ?: ORDER_OF(a->sequence, b->sequence))
 
 static struct list *list_of(struct matching *matching, const struct decode_async_event *event)
 {

@@ -14,19 +14,11 @@
 #define NS_KHZ 1000000u
 #define AMD_KHZ 100000u
 
-static uint64_t usual_khz(const struct instrument_layout *layout)
-{
-	return layout->is_amd ? AMD_KHZ : NS_KHZ;
-}
-
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
 		  struct decode_overhead overhead)
 {
-	*decoder = (struct decoder){
-		.layout = layout,
-		.overhead = overhead,
-		.timer_khz = usual_khz(layout),
-	};
+	*decoder = (struct decoder){0};
+	decoder_begin(decoder, layout, overhead);
 }
 
 void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
@@ -34,7 +26,7 @@ void decoder_begin(struct decoder *decoder, const struct instrument_layout *layo
 {
 	decoder->layout = layout;
 	decoder->overhead = overhead;
-	decoder->timer_khz = usual_khz(layout);
+	decoder->timer_khz = layout->is_amd ? AMD_KHZ : NS_KHZ;
 	decoder->totals = (struct decode_totals){0};
 	decoder->execution_count = 0;
 	decoder->event_count = 0;
@@ -58,23 +50,7 @@ static uint64_t timer_ns(const struct decoder *decoder, uint64_t ticks)
 	return ticks / khz * NS_KHZ + ticks % khz * NS_KHZ / khz;
 }
 
-static void read_header(struct decoder *decoder, struct decode_unit *unit,
-			const struct instrument_unit_header *header)
-{
-	unit->is_there = true;
-	unit->processor = header->processor;
-	unit->processor_high = header->processor_high;
-	unit->start_ns = timer_ns(decoder, header->start_ns);
-	unit->end_ns = timer_ns(decoder, header->end_ns);
-	unit->start_clock = header->start_clock;
-	unit->end_clock = header->end_clock;
-	unit->finalize_cycles = header->finalize_cycles;
-	unit->record_count = header->count;
-	decoder->totals.units++;
-}
-
-static bool decode_records(struct decoder *decoder, const uint8_t *cta, uint8_t index,
-			   const struct instrument_unit_header *header)
+static bool decode_records(struct decoder *decoder, const uint8_t *cta, uint8_t index)
 {
 	const struct instrument_layout *layout = decoder->layout;
 	struct decode_unit *unit = &decoder->units[index];
@@ -84,14 +60,14 @@ static bool decode_records(struct decoder *decoder, const uint8_t *cta, uint8_t 
 		.bytes = cta + layout_ring_at(layout, index),
 		.capacity = layout->ring_bytes / INSTRUMENT_RECORD_BYTES,
 		.slack = layout->slack_bytes / INSTRUMENT_RECORD_BYTES,
-		.count = header->count,
-		.start_clock = header->start_clock,
-		.end_clock = header->end_clock,
+		.count = unit->header.count,
+		.start_clock = unit->header.start_clock,
+		.end_clock = unit->header.end_clock,
 	};
 	if (ring.count > ring.capacity)
 		ring.first = ring.count - ring.capacity;
 	unit->dropped = ring.first;
-	totals->records += header->count;
+	totals->records += ring.count;
 	totals->dropped += ring.first;
 	totals->dropped_warp[unit->warp] += ring.first;
 	if (!decode_ring_records(decoder, &ring, index))
@@ -113,11 +89,16 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 	*unit = (struct decode_unit){.warp = layout->units[index],
 				     .first = (uint32_t)decoder->execution_count};
 	/* Otherwise the unit did not finish. */
-	if (header.magic == INSTRUMENT_MAGIC && header.end_clock >= header.start_clock)
-		read_header(decoder, unit, &header);
+	if (header.magic == INSTRUMENT_MAGIC && header.end_clock >= header.start_clock) {
+		unit->is_there = true;
+		unit->header = header;
+		unit->header.start_ns = timer_ns(decoder, header.start_ns);
+		unit->header.end_ns = timer_ns(decoder, header.end_ns);
+		decoder->totals.units++;
+	}
 	if (layout->sum_count)
 		return decode_unit_sums(decoder, index, cta + layout_ring_at(layout, index));
-	return !unit->is_there || decode_records(decoder, cta, index, &header);
+	return !unit->is_there || decode_records(decoder, cta, index);
 }
 
 bool decode_cta(struct decoder *decoder, const void *bytes)
@@ -154,8 +135,10 @@ void decode_prefetch(const struct instrument_layout *layout, const void *bytes)
 double decode_mhz(const struct instrument_layout *layout, const struct decode_unit *unit,
 		  double fallback_mhz)
 {
-	uint64_t cycles = unit->end_clock - unit->start_clock;
-	double ns = unit->end_ns > unit->start_ns ? (double)(unit->end_ns - unit->start_ns) : 0;
+	uint64_t cycles = unit->header.end_clock - unit->header.start_clock;
+	double ns = unit->header.end_ns > unit->header.start_ns
+			    ? (double)(unit->header.end_ns - unit->header.start_ns)
+			    : 0;
 
 	/* The global timer may advance in steps of 1.024 us; AMD's in steps of 10 or 40 ns. */
 	return ns < (layout->is_amd ? 1000 : 10240) ? fallback_mhz : (double)cycles * 1000 / ns;

@@ -52,18 +52,11 @@ struct decode_sum {
 };
 
 struct decode_unit {
-	bool is_there;      /* the unit finished */
-	uint8_t warp;       /* first warp of the unit */
-	uint32_t processor; /* from the header */
-	uint32_t processor_high;
-	uint64_t start_ns; /* global timer, ns */
-	uint64_t end_ns;
-	uint64_t start_clock;
-	uint64_t end_clock;
-	uint64_t finalize_cycles;
-	uint32_t record_count; /* records made by the kernel */
-	uint32_t dropped;      /* of those, overwritten */
-	uint32_t first;        /* executions[first .. first + count) */
+	bool is_there;                        /* the unit finished */
+	uint8_t warp;                         /* first warp of the unit */
+	struct instrument_unit_header header; /* with times of the global timer in ns */
+	uint32_t dropped;                     /* records that were overwritten */
+	uint32_t first;                       /* executions[first .. first + count) */
 	uint32_t count;
 };
 

@@ -26,25 +26,21 @@ static void sort_executions(struct decode_execution *all, uint32_t count)
 {
 	uint64_t moves_left = (uint64_t)count * 8;
 
-	for (uint32_t i = 1; i < count; i++) {
+	for (uint32_t i = 1; i < count && moves_left; i++) {
 		struct decode_execution late;
 		uint32_t at = i;
 
 		if (compare_executions(&all[i - 1], &all[i]) <= 0)
 			continue;
 		late = all[i];
-		while (at && compare_executions(&all[at - 1], &late) > 0) {
-			if (!moves_left--)
-				break;
+		for (; at && moves_left && compare_executions(&all[at - 1], &late) > 0; at--) {
 			all[at] = all[at - 1];
-			at--;
+			moves_left--;
 		}
 		all[at] = late;
-		if (moves_left == UINT64_MAX) {
-			ARRAY_SORT(all, count, compare_executions);
-			return;
-		}
 	}
+	if (!moves_left)
+		ARRAY_SORT(all, count, compare_executions);
 }
 
 static inline bool is_over(uint64_t end, uint32_t sequence, const struct decode_execution *next)

@@ -116,7 +116,6 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
  */
 struct pairing {
 	struct decoder *decoder;
-	uint32_t innermost[INSTRUMENT_CODE_MAX + 1];
 	uint32_t dead;           /* STARTs that are not executions, or not yet */
 	uint64_t oldest;         /* earliest clock of the records so far */
 	uint64_t latest;         /* when the latest of them was made */
@@ -125,6 +124,7 @@ struct pairing {
 	struct scope_set around; /* scopes that all of these may be inside */
 	uint8_t unit;
 	bool has_dropped;
+	uint32_t innermost[INSTRUMENT_CODE_MAX + 1];
 };
 
 /* The capacity was reserved. */
@@ -368,19 +368,16 @@ bool decode_ring_records(struct decoder *decoder, struct decode_ring *ring, uint
 	uint32_t count = ring->count - ring->first;
 	size_t first = decoder->execution_count;
 	bool is_simple = !ring->first && ring->end_clock - ring->start_clock <= UINT32_MAX;
-	struct pairing pairing; /* a kilobyte that is not initialized per unit */
+	struct pairing pairing; /* with a kilobyte that is not initialized per unit */
 
 	if (!array_reserve(&decoder->executions, &decoder->execution_capacity, first + count,
 			   sizeof(*decoder->executions)) ||
 	    (!is_simple && !array_reserve(&decoder->readings, &decoder->reading_capacity, count,
 					  sizeof(*decoder->readings))))
 		return false;
+	memset(&pairing, 0, offsetof(struct pairing, innermost));
 	pairing.decoder = decoder;
-	pairing.dead = 0;
 	pairing.oldest = UINT64_MAX;
-	pairing.latest = 0;
-	pairing.made = 0;
-	memset(&pairing.seen, 0, sizeof(pairing.seen));
 	memset(&pairing.around, 0xff, sizeof(pairing.around));
 	pairing.unit = unit;
 	pairing.has_dropped = ring->first != 0;

@@ -94,7 +94,7 @@ static bool match_counts(struct decoder *decoder, const struct decode_unit *unit
 	if (node->starts == node->count)
 		return true;
 	if (node->starts == node->count + 1) { /* open at the unit's end, for at least as long */
-		node->cycles = (uint32_t)(node->cycles + unit->end_clock);
+		node->cycles = (uint32_t)(node->cycles + unit->header.end_clock);
 		node->count++;
 		node->is_partial = true;
 		decoder->totals.partial[scope]++;
@@ -113,7 +113,7 @@ static void check_sum(struct decoder *decoder, const struct decode_unit *unit, u
 		      struct decode_sum *node)
 {
 	uint16_t scope = decoder->layout->sums[index].scope;
-	uint64_t elapsed = unit->end_clock - unit->start_clock;
+	uint64_t elapsed = unit->header.end_clock - unit->header.start_clock;
 	uint64_t overlapping = node->count && has_starts(decoder->layout) ? node->count : 1;
 	bool is_ok = match_counts(decoder, unit, scope, node);
 

@@ -234,8 +234,8 @@ static void begin_path(struct path *path)
 		if (!has_segments(path, u))
 			continue;
 		path->at[u] = path->warps->first[u + 1] - 1;
-		if (decoder->units[u].end_clock >= latest) {
-			latest = decoder->units[u].end_clock;
+		if (decoder->units[u].header.end_clock >= latest) {
+			latest = decoder->units[u].header.end_clock;
 			path->unit = u;
 		}
 	}

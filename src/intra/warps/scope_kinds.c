@@ -39,12 +39,10 @@ static bool has_wait_word(struct slice name)
 /* "partition3" */
 static bool is_numbered_partition(struct slice name)
 {
-	if (!slice_take(&name, "partition") || !name.length)
-		return false;
-	for (size_t i = 0; i < name.length; i++)
-		if (!isdigit((unsigned char)name.at[i]))
-			return false;
-	return true;
+	uint32_t number;
+
+	return slice_take(&name, "partition") && slice_take_number(&name, UINT32_MAX, &number) &&
+	       !name.length;
 }
 
 /* A name is the operation, optionally followed by '@' and its location. */
@@ -56,9 +54,8 @@ static enum warps_kind kind_of(const char *name)
 		return WARPS_PARTITION;
 	if (slice_is(word, "default"))
 		return WARPS_DEFAULT;
-	for (size_t i = 0; i < ARRAY_LENGTH(own_waits); i++)
-		if (slice_is(word, own_waits[i]))
-			return WARPS_WAIT_OWN;
+	if (slice_is_any(word, own_waits, ARRAY_LENGTH(own_waits)))
+		return WARPS_WAIT_OWN;
 	if (has_wait_word(word) || (operations_kinds_of_scope(word) & INSTRUMENT_AUTO_WAITS))
 		return WARPS_WAIT;
 	return WARPS_WORK;

@@ -34,19 +34,6 @@ void warps_sums_fini(struct warps_sums *sums)
 	*sums = (struct warps_sums){0};
 }
 
-void warps_sums_clear(struct warps_sums *sums)
-{
-	size_t cells = ((size_t)sums->scope_count + 1) * sums->unit_count;
-
-	sums->ctas = 0;
-	sums->cycles = 0;
-	sums->unseen = 0;
-	sums->left_out = 0;
-	memset(sums->units, 0, sizeof(sums->units));
-	memset(sums->cells, 0, cells * sizeof(*sums->cells));
-	memset(sums->asyncs, 0, sums->scope_count * sizeof(*sums->asyncs));
-}
-
 /* ------------------------------------------------------------------ analyzed time */
 
 /*
@@ -58,7 +45,7 @@ static uint64_t seen_from(const struct decoder *decoder, const struct decode_uni
 	const struct decode_execution *oldest = NULL;
 
 	if (!unit->dropped)
-		return unit->start_clock;
+		return unit->header.start_clock;
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
 		const struct decode_execution *execution = &decoder->executions[i];
 
@@ -85,15 +72,16 @@ static bool find_window(struct warps *warps, uint64_t *unseen)
 			continue;
 		if (!first)
 			first = unit;
-		else if (!decoder->layout->is_amd && unit->processor != first->processor)
+		else if (!decoder->layout->is_amd &&
+			 unit->header.processor != first->header.processor)
 			return false; /* not the same clock: corrupt */
 		from = seen_from(decoder, unit);
 		if (unit->dropped && from > warps->from)
 			warps->from = from;
-		if (unit->start_clock < start)
-			start = unit->start_clock;
-		if (unit->end_clock > warps->to)
-			warps->to = unit->end_clock;
+		if (unit->header.start_clock < start)
+			start = unit->header.start_clock;
+		if (unit->header.end_clock > warps->to)
+			warps->to = unit->header.end_clock;
 	}
 	if (!first || warps->to - start > CYCLES_MAX)
 		return false;
@@ -237,13 +225,13 @@ static bool cut_unit(struct warps *warps, uint32_t index)
 	if (!unit->is_there)
 		return true;
 	if (!note_activity(&cutting, unit) ||
-	    !cut_until(&cutting, unit->start_clock, outside, true))
+	    !cut_until(&cutting, unit->header.start_clock, outside, true))
 		return false;
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++)
 		if (!warps_is_wait(warps->kinds->of[decoder->executions[i].scope]) &&
 		    !open_scope(&cutting, &decoder->executions[i]))
 			return false;
-	return close_until(&cutting, unit->end_clock) &&
+	return close_until(&cutting, unit->header.end_clock) &&
 	       cut_until(&cutting, warps->to, outside, true);
 }
 
@@ -306,13 +294,9 @@ static int compare_ends(const void *a, const void *b, void *context)
 	const struct warps_async_end *x = a;
 	const struct warps_async_end *y = b;
 
-	if (x->unit != y->unit)
-		return x->unit < y->unit ? -1 : 1;
-	if (x->clock != y->clock)
-		return x->clock < y->clock ? -1 : 1;
-	return all[x->execution].start < all[y->execution].start
-		       ? -1
-		       : all[x->execution].start > all[y->execution].start;
+	return ORDER_OF(x->unit, y->unit)
+		       ?: ORDER_OF(x->clock, y->clock)
+		       ?: ORDER_OF(all[x->execution].start, all[y->execution].start);
 }
 
 /* The capacity was reserved. */
@@ -394,15 +378,24 @@ static void add_asyncs(const struct warps *warps, struct warps_sums *sums)
 
 /* ------------------------------------------------------------------ one CTA */
 
+static bool cut_units(struct warps *warps)
+{
+	if (!find_asyncs(warps))
+		return false;
+	for (uint32_t u = 0; u < warps->decoder->layout->unit_count; u++) {
+		warps->first[u] = (uint32_t)warps->segment_count;
+		if (!cut_unit(warps, u))
+			return false;
+		warps->first[u + 1] = (uint32_t)warps->segment_count;
+	}
+	return true;
+}
+
 bool warps_add(struct warps *warps, const struct decoder *decoder, const struct warps_kinds *kinds,
 	       struct warps_sums *sums)
 {
 	uint64_t unseen = 0;
 
-	if (decoder->layout->sum_count) {
-		warps_add_sums(decoder, kinds, sums);
-		return true;
-	}
 	warps->decoder = decoder;
 	warps->kinds = kinds;
 	warps->segment_count = 0;
@@ -410,17 +403,15 @@ bool warps_add(struct warps *warps, const struct decoder *decoder, const struct 
 		sums->left_out++;
 		return true;
 	}
-	if (!find_asyncs(warps))
+	if (!decoder->layout->sum_count && !cut_units(warps))
 		return false;
-	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
-		warps->first[u] = (uint32_t)warps->segment_count;
-		if (!cut_unit(warps, u))
-			return false;
-		warps->first[u + 1] = (uint32_t)warps->segment_count;
-	}
 	sums->ctas++;
 	sums->cycles += warps->to - warps->from;
 	sums->unseen += unseen;
+	if (decoder->layout->sum_count) {
+		warps_add_sums(warps, sums);
+		return true;
+	}
 	for (uint32_t u = 0; u < decoder->layout->unit_count; u++)
 		add_unit(warps, u, sums);
 	add_executions(warps, sums);

@@ -78,7 +78,6 @@ struct warps_sums {
 /* Initializes all sums to zero. False if out of memory. */
 bool warps_sums_init(struct warps_sums *sums, const struct instrument_layout *layout);
 void warps_sums_fini(struct warps_sums *sums);
-void warps_sums_clear(struct warps_sums *sums);
 
 static inline struct warps_cell *warps_cell(const struct warps_sums *sums, uint32_t unit,
 					    uint32_t scope)
@@ -133,8 +132,7 @@ struct warps {
 };
 
 /* Adds a CTA with sums instead of records: nothing is on the critical path. */
-void warps_add_sums(const struct decoder *decoder, const struct warps_kinds *kinds,
-		    struct warps_sums *sums);
+void warps_add_sums(const struct warps *warps, struct warps_sums *sums);
 /*
  * Adds the cycles of everything on the critical path of the CTA that was cut into segments; their
  * sum is the time from warps->from to warps->to.
@@ -150,5 +148,25 @@ static inline bool warps_did_same(const struct warps *warps, uint32_t a, uint32_
 {
 	return memcmp(&warps->did[a], &warps->did[b], sizeof(warps->did[a])) == 0;
 }
+
+/*
+ * Warp roles: which units of a kernel do the same job. Units of one partition have one role,
+ * otherwise units that execute the same scopes. The compiler assigns work by warp number, so roles
+ * are the same in all CTAs.
+ */
+
+#define WARPS_NO_ROLE UINT8_MAX
+
+struct warps_roles {
+	uint32_t count;
+	uint8_t of[INSTRUMENT_UNIT_MAX];     /* WARPS_NO_ROLE: the unit never finished */
+	uint32_t scope[INSTRUMENT_UNIT_MAX]; /* by role: a scope only it has, or DECODE_NONE */
+};
+
+void warps_roles_find(const struct warps_sums *sums, const struct warps_kinds *kinds,
+		      struct warps_roles *out);
+/* "partition0@mm.py:12 (warps 4-7)", "warp 0" */
+void warps_role_name(const struct warps_roles *roles, const struct instrument_layout *layout,
+		     uint32_t role, struct out *out);
 
 #endif

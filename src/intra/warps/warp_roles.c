@@ -1,5 +1,5 @@
 /* Finding and naming the roles of warps. */
-#include "intra/warps/warp_roles.h"
+#include "intra/warps/segments.h"
 
 /* The partition that the unit was in for most of its time, or DECODE_NONE. */
 static uint32_t partition_of(const struct warps_sums *sums, const struct warps_kinds *kinds,

@@ -14,22 +14,19 @@ static bool is_in_wait(const struct warps_kinds *kinds, const struct instrument_
 	return false;
 }
 
-static uint64_t less_time(uint64_t cycles, uint64_t by)
-{
-	return cycles > by ? cycles - by : 0;
-}
-
 /* Cycles of each sum without inner scopes, which come after it. */
 static void find_exclusive(const struct warps_kinds *kinds, const struct instrument_layout *layout,
 			   const struct decode_sum *nodes, uint64_t *exclusive)
 {
 	for (uint32_t i = 0; i < layout->sum_count; i++) {
-		bool is_inside = is_in_wait(kinds, layout, nodes, i);
+		uint64_t cycles = is_in_wait(kinds, layout, nodes, i) ? 0 : nodes[i].cycles;
 
-		exclusive[i] = is_inside ? 0 : nodes[i].cycles;
-		if (!is_inside && nodes[i].parent != INSTRUMENT_NO_SUM)
-			exclusive[nodes[i].parent] =
-				less_time(exclusive[nodes[i].parent], nodes[i].cycles);
+		exclusive[i] = cycles;
+		if (nodes[i].parent != INSTRUMENT_NO_SUM) {
+			uint64_t *outer = &exclusive[nodes[i].parent];
+
+			*outer -= cycles < *outer ? cycles : *outer;
+		}
 	}
 }
 
@@ -70,38 +67,23 @@ static bool is_idle_outside(const struct decoder *decoder, const struct warps_ki
 	return !has_any;
 }
 
-void warps_add_sums(const struct decoder *decoder, const struct warps_kinds *kinds,
-		    struct warps_sums *sums)
+void warps_add_sums(const struct warps *warps, struct warps_sums *sums)
 {
-	uint64_t from = UINT64_MAX;
-	uint64_t to = 0;
+	const struct decoder *decoder = warps->decoder;
+	uint64_t all = warps->to - warps->from;
 
 	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
 		const struct decode_unit *unit = &decoder->units[u];
-
-		if (unit->is_there && unit->start_clock < from)
-			from = unit->start_clock;
-		if (unit->is_there && unit->end_clock > to)
-			to = unit->end_clock;
-	}
-	if (from >= to) {
-		sums->left_out++;
-		return;
-	}
-	sums->ctas++;
-	sums->cycles += to - from;
-	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
-		const struct decode_unit *unit = &decoder->units[u];
-		uint64_t elapsed = unit->end_clock - unit->start_clock;
+		uint64_t elapsed = unit->header.end_clock - unit->header.start_clock;
 		uint64_t outside;
 
 		if (!unit->is_there)
 			continue;
-		outside = add_scopes(decoder, kinds, u, elapsed, sums);
+		outside = add_scopes(decoder, warps->kinds, u, elapsed, sums);
 		sums->units[u].ctas++;
-		sums->units[u].cycles += to - from;
-		sums->units[u].idle += to - from - elapsed;
-		if (is_idle_outside(decoder, kinds, u))
+		sums->units[u].cycles += all;
+		sums->units[u].idle += all - elapsed;
+		if (is_idle_outside(decoder, warps->kinds, u))
 			sums->units[u].idle += outside;
 		else
 			warps_cell(sums, u, sums->scope_count)->cycles += outside;

@@ -2,7 +2,7 @@
 #include "unit/amd/hip_controls.h"
 #include "unit/recorded.h"
 
-#include "backend/intra/sm_id.h"
+#include "backend/intra/trace_builder.h"
 #include "driver/amd_gpus.h"
 #include "driver/driver.h"
 #include "driver/hip_abi.h"
@@ -351,16 +351,18 @@ TEST(the_rate_of_the_timer)
 
 TEST(where_waves_ran)
 {
-	CHECK_U64(sm_id_of_amd("gfx942", WAVE | 7u << 8 | 2u << 13, 5),
+	CHECK_U64(trace_builder_amd_processor("gfx942", WAVE | 7u << 8 | 2u << 13, 5),
 		  LANE_AMD | LANE_AMD_DIES | 7 | 2u << 16 | 5u << 24);
 	/* Bit 15 is the third bit of the engine number, on chips with eight engines. */
-	CHECK_U64(sm_id_of_amd("gfx942", 1u << 15 | 7u << 8, 0), LANE_AMD | LANE_AMD_DIES | 7);
-	CHECK_U64(sm_id_of_amd("gfx90a", WAVE | 7u << 13 | 15u << 8, 0xdead),
+	CHECK_U64(trace_builder_amd_processor("gfx942", 1u << 15 | 7u << 8, 0),
+		  LANE_AMD | LANE_AMD_DIES | 7);
+	CHECK_U64(trace_builder_amd_processor("gfx90a", WAVE | 7u << 13 | 15u << 8, 0xdead),
 		  LANE_AMD | 15 | 7u << 16);
-	CHECK_U64(sm_id_of_amd("gfx90a", WAVE | 1u << 12, 0), LANE_AMD | 1u << 8);
-	CHECK_U64(sm_id_of_amd("gfx1201", 31u | 3u << 8 | 9u << 10 | 1u << 16 | 6u << 18, 0),
+	CHECK_U64(trace_builder_amd_processor("gfx90a", WAVE | 1u << 12, 0), LANE_AMD | 1u << 8);
+	CHECK_U64(trace_builder_amd_processor("gfx1201",
+					      31u | 3u << 8 | 9u << 10 | 1u << 16 | 6u << 18, 0),
 		  LANE_AMD | LANE_AMD_WGP | 9 | 1u << 8 | 6u << 16);
-	CHECK_U64(sm_id_of_amd("gfx950", WAVE, 15) >> 24 & 15, 15);
+	CHECK_U64(trace_builder_amd_processor("gfx950", WAVE, 15) >> 24 & 15, 15);
 }
 
 /* The thread's current device belongs to the program. */

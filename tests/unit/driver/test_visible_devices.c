@@ -31,7 +31,7 @@ static const char *devices(const char *rocr, const char *hip, const char *cuda, 
 			setenv(names[i], values[i], 1);
 		else
 			unsetenv(names[i]);
-	visible_devices_map(ids, GPUS, hip_count, ordinals);
+	amd_gpus_map_visible(ids, GPUS, hip_count, ordinals);
 	memset(text, 0, sizeof(text));
 	for (int i = 0; i < GPUS; i++) {
 		CHECK_LE(-1, ordinals[i]);
@@ -189,10 +189,10 @@ TEST(no_gpus_and_many_gpus)
 
 	unsetenv("HIP_VISIBLE_DEVICES");
 	setenv("ROCR_VISIBLE_DEVICES", "0", 1);
-	visible_devices_map(NULL, 0, -1, NULL);
+	amd_gpus_map_visible(NULL, 0, -1, NULL);
 	unsetenv("ROCR_VISIBLE_DEVICES");
 	setenv("HIP_VISIBLE_DEVICES", "255,256", 1);
-	visible_devices_map(many, 2 * VISIBLE_DEVICES_MAX, -1, ordinals);
+	amd_gpus_map_visible(many, 2 * VISIBLE_DEVICES_MAX, -1, ordinals);
 	CHECK_EQ(ordinals[255], 0);
 	for (int i = 0; i < 2 * VISIBLE_DEVICES_MAX; i++)
 		CHECK_EQ(ordinals[i], i == 255 ? 0 : -1);

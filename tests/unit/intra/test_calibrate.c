@@ -33,10 +33,10 @@ static void load_fake(void)
 static int measure(struct decode_overhead *cost, struct proton_error *err)
 {
 	int mode = driver_enter();
-	int status = calibrate(LIMIT_NS, cost, err);
+	bool is_ok = calibrate(LIMIT_NS, cost, err);
 
 	driver_leave(mode);
-	return status;
+	return is_ok ? PROTON_OK : err->status;
 }
 
 static void check_cost(double reading, double record)

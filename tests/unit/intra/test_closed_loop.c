@@ -19,7 +19,10 @@
 
 /* ------------------------------------------------------------------ decisions */
 
-static struct loop_set sets[VARIANTS];
+static struct loop_set {
+	uint32_t variant;
+	uint32_t first, end;
+} sets[VARIANTS];
 static uint32_t launched[VARIANTS];
 static double prices[SCOPES]; /* percent, of each scope */
 static double noise;          /* percent, of a launch */
@@ -66,7 +69,7 @@ static void compile_wanted(struct loop *loop)
 {
 	struct loop_set set;
 
-	while (closed_loop_wanted(loop, &set)) {
+	while (closed_loop_wanted(loop, &set.variant, &set.first, &set.end)) {
 		CHECK(set.variant < VARIANTS);
 		sets[set.variant] = set;
 		closed_loop_made(loop, set.variant, true);
@@ -178,7 +181,7 @@ TEST(without_a_scope_within_the_budget_launches_are_plain)
 	memset(launched, 0, sizeof(launched));
 	launch_times(loop, 10);
 	CHECK_EQ(launched[LOOP_PLAIN], 10);
-	CHECK_EQ(closed_loop_usual(loop), LOOP_PLAIN);
+	CHECK_EQ(closed_loop_choice(loop, true), LOOP_PLAIN);
 	closed_loop_price(loop, &price);
 	CHECK_EQ(price.sets, 0);
 	check_text(loop, "measured: no scope is within the budget; omitted, because with each the "
@@ -191,20 +194,21 @@ TEST(a_set_that_cannot_be_compiled_is_split)
 	struct loop *loop = begin(4, 5);
 	struct loop_set set;
 
-	CHECK(!closed_loop_wanted(loop, &set)); /* no launch has a time yet */
+	CHECK(!closed_loop_wanted(loop, &set.variant, &set.first,
+				  &set.end)); /* no launch has a time yet */
 	closed_loop_time(loop, LOOP_FIRST, 100000);
-	while (closed_loop_wanted(loop, &set) && set.variant != 2)
+	while (closed_loop_wanted(loop, &set.variant, &set.first, &set.end) && set.variant != 2)
 		closed_loop_made(loop, set.variant, true);
 	CHECK_EQ(set.end - set.first, 2);
 	closed_loop_made(loop, set.variant, false);
-	CHECK(closed_loop_wanted(loop, &set));
+	CHECK(closed_loop_wanted(loop, &set.variant, &set.first, &set.end));
 	CHECK_EQ(set.first, 4);
 	CHECK_EQ(set.end, 5);
 	closed_loop_made(loop, set.variant, false);
-	CHECK(closed_loop_wanted(loop, &set));
+	CHECK(closed_loop_wanted(loop, &set.variant, &set.first, &set.end));
 	CHECK_EQ(set.first, 5);
 	closed_loop_made(loop, set.variant, true);
-	CHECK(!closed_loop_wanted(loop, &set));
+	CHECK(!closed_loop_wanted(loop, &set.variant, &set.first, &set.end));
 }
 
 /* 4 % with a noise of +-6 %: more launches are needed, and then the interval contains it. */

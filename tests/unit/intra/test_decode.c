@@ -26,7 +26,7 @@ TEST(scopes_nest_by_time)
 	check_execution(1, 1, 1200, 50, 0);
 	check_execution(2, 1, 1300, 60, 0);
 	CHECK_U64(decoder.units[0].warp, 2);
-	CHECK_U64(decoder.units[0].processor, 7);
+	CHECK_U64(decoder.units[0].header.processor, 7);
 	CHECK(!decoder.units[1].is_there);
 	CHECK_U64(decoder.totals.lost_units, 1);
 	CHECK_U64(decoder.totals.ctas, 1);
@@ -482,7 +482,7 @@ TEST(events_at_random)
 		}
 		CHECK(decode_cta(&decoder, memory));
 		for (uint32_t u = 0; u < units; u++)
-			kept += decoder.units[u].record_count - decoder.units[u].dropped;
+			kept += decoder.units[u].header.count - decoder.units[u].dropped;
 		CHECK_LE(decoder.execution_count + decoder.totals.broken[2] +
 				 decoder.totals.cut_by_drop[2],
 			 kept);
