@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/guest.h"
 #include "base/printable.h"
-#include "base/size_signal.h"
 
 #define OUT_FILE_BUFFER_BYTES (64 * 1024)
 

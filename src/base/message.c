@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/guest.h"
 #include "base/printable.h"
-#include "base/size_signal.h"
 
 #define MESSAGE_BYTES_MAX 2048
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/own_descriptors.h"
+#include "base/guest.h"
 #include "format/truncated_file.h"
 
 /* Extents are multiples of 64 KiB, the largest page size of supported machines. */

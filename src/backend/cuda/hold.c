@@ -18,7 +18,7 @@
 #include "backend/cuda/system_call.h"
 #include "backend/gpu/launches.h"
 #include "base/clock.h"
-#include "base/own_thread.h"
+#include "base/guest.h"
 #include "record/thread/captured.h"
 #include "record/thread/thread.h"
 

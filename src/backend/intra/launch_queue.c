@@ -14,8 +14,8 @@
 #include "backend/intra/loss_warnings.h"
 #include "backend/intra/record_overhead.h"
 #include "base/clock.h"
+#include "base/guest.h"
 #include "base/message.h"
-#include "base/own_thread.h"
 #include "driver/driver.h"
 
 /* Polling interval, and number of polls without a launch before the thread sleeps: 100 ms. */

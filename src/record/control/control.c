@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/guest.h"
 #include "base/message.h"
-#include "base/own_thread.h"
 #include "format/control_request.h"
 #include "format/rank.h"
 #include "format/target.h"

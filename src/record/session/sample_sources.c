@@ -178,7 +178,7 @@ void sample_sources_store(struct store *store)
 	struct profile *profile;
 	size_t space = ALL_MAX_BYTES;
 
-	if (!store->samples.is_ready ||
+	if (!store->file.tables[TABLE_FUNCTIONS].rows ||
 	    store_profile(store, PHASE_ALL, &profile, NULL) != PROTON_OK)
 		return;
 	/* With the PTX, lines of calls are known too, and their files. */

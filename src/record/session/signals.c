@@ -22,8 +22,8 @@
 
 #include "base/array.h"
 #include "base/err.h"
+#include "base/guest.h"
 #include "base/message.h"
-#include "base/own_thread.h"
 #include "record/sets/registry.h"
 
 #define PRINT_US 50000

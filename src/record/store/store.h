@@ -9,6 +9,7 @@
 #include <libproton/proton.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/region.h"
 #include "format/profile_file.h"
 #include "model/profile.h"
@@ -40,21 +41,15 @@ uint32_t store_samples_add_reason(const char *name);
 
 /* Part of struct store. */
 struct store_samples {
-	uint32_t *slots; /* index over TABLE_PCS by content: a row, 0 = free */
-	uint32_t slot_count;
-	uint32_t slots_used;
-	uint32_t free_pc; /* lists of unused rows */
-	uint32_t free_run;
+	struct hash_table pcs;       /* rows of TABLE_PCS by content */
 	struct region function_rows; /* u32 per process-wide function: its row */
 	struct region last_runs;     /* u32 per row of TABLE_KERNELS: the run added to last */
 	uint32_t reasons[SAMPLE_REASONS_MAX]; /* string of each stall reason */
 	uint64_t code_object_bytes;
 	uint32_t code_object_generation; /* as of the last search for missing code objects */
 	bool has_missing;                /* a sampled function's code object is not in the file */
-	bool is_ready;                   /* the tables have row 0 */
 };
 
-void store_samples_fini(struct store *store);
 /* Adds samples of the launch `context`, or PROTON_CONTEXT_ROOT: unknown. False: no space. */
 bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 		       const struct pc_sample *sample);
@@ -63,8 +58,6 @@ void store_samples_find_code_objects(struct store *store);
 /* Adds time during which samples of a function were taken to a kernel row. */
 void store_samples_run(struct store *store, uint32_t kernel, uint32_t function,
 		       uint64_t sampled_ns);
-/* Frees the rows of a kernel row, or of an epoch. */
-void store_samples_drop_runs(struct store *store, uint32_t kernel);
 void store_samples_drop_epoch(struct store *store, uint32_t epoch);
 
 /* Stores a copy of a source file: its beginning, or nothing if `bytes` is NULL. */
@@ -158,12 +151,9 @@ struct collectives {
 	struct region kind_of_frame;  /* u8 per frame: 0 not known, 1 no collective, 2 one */
 	struct collective_series *series;
 	size_t count, capacity;
-	uint32_t free_row;
 	uint32_t rows; /* in use */
 };
 
-int store_collectives_init(struct store *store, struct proton_error *err);
-void store_collectives_fini(struct store *store);
 /* Adds an occurrence if the node is a collective's kernel; `scopes` tells the communicator. */
 void store_collectives_kernel(struct store *store, uint32_t node, uint32_t scopes, uint32_t epoch,
 			      uint64_t duration_ns);
@@ -249,8 +239,7 @@ struct store {
 	struct free_rows free_rows[LIST_COUNT][STORE_STRIPES];
 	struct region places[LIST_COUNT]; /* per row of values and kernels, see store_lists.c */
 	struct region epoch_rows;
-	uint32_t free_histogram; /* lists of rows from cleared phases */
-	uint32_t free_config;
+	uint32_t unused[TABLE_COUNT]; /* lists of rows from cleared phases */
 	struct free_vectors free_vectors[STORE_VECTOR_LENGTHS];
 	uint64_t empty_vector;     /* word + 1 of the shared empty vector; 0: not made yet */
 	uint32_t epoch;            /* current epoch: a row of TABLE_EPOCHS */

@@ -38,7 +38,7 @@ static void take_extreme(uint64_t *extreme, uint64_t value, bool is_min, bool is
 /* Makes the histogram of a row with one execution; under the session's lock. */
 static void make_histogram(struct store *store, struct row_kernel *row)
 {
-	uint32_t histogram = store_lists_new_histogram(store);
+	uint32_t histogram = store_new_row(store, TABLE_HISTOGRAMS);
 
 	if (!histogram)
 		return;
@@ -146,10 +146,8 @@ uint32_t store_add_metric(const struct store *store, uint32_t context, uint32_t 
 			  uint32_t stripe)
 {
 	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
-	const uint32_t *map = store->metric_of_name.base;
-	uint32_t row = region_holds(&store->metric_of_name, (name + 1ull) * sizeof(*map))
-			       ? __atomic_load_n(&map[name], __ATOMIC_ACQUIRE)
-			       : 0;
+	const uint32_t *known = store_map_at(&store->metric_of_name, name);
+	uint32_t row = known ? __atomic_load_n(known, __ATOMIC_ACQUIRE) : 0;
 	uint32_t node = store_find_node(store, context);
 	struct row_value *value;
 	uint32_t at;

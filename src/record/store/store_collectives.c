@@ -20,8 +20,6 @@
 #include "record/names/frames.h"
 #include "record/store/store_rows.h"
 
-#define NODES_RESERVE (4ull << 30)
-#define FRAMES_RESERVE (1ull << 30)
 #define SERIES_ROWS_MAX 256u /* even; 12,800 durations */
 #define ROWS_MAX 16384u      /* of all series: 2 MiB */
 
@@ -94,34 +92,11 @@ static bool is_collective(struct store *store, uint32_t node)
 
 /* ------------------------------------------------------------------ series */
 
-int store_collectives_init(struct store *store, struct proton_error *err)
-{
-	struct collectives *own = &store->collectives;
-	int status = region_reserve(&own->series_of_node, NODES_RESERVE, 1 << 20, 1, err);
-
-	if (status == PROTON_OK)
-		status = region_reserve(&own->kind_of_frame, FRAMES_RESERVE, 1 << 18, 1, err);
-	return status;
-}
-
-void store_collectives_fini(struct store *store)
-{
-	region_release(&store->collectives.series_of_node);
-	region_release(&store->collectives.kind_of_frame);
-	free(store->collectives.series);
-	store->collectives.series = NULL;
-}
-
-static bool fits_kernel(const struct store *store, uint32_t node)
-{
-	return region_holds(&store->collectives.series_of_node, (node + 1ull) * sizeof(uint32_t));
-}
-
 bool store_collectives_has(const struct store *store, uint32_t node)
 {
-	const uint32_t *map = store->collectives.series_of_node.base;
+	const uint32_t *series = store_map_at(&store->collectives.series_of_node, node);
 
-	return map && fits_kernel(store, node) && __atomic_load_n(&map[node], __ATOMIC_RELAXED);
+	return series && __atomic_load_n(series, __ATOMIC_RELAXED);
 }
 
 /* The text that the ranks of a communicator have in common, in the file. */
@@ -138,22 +113,22 @@ static struct collective_series *series_of(struct store *store, uint32_t node,
 					   uint64_t communicator)
 {
 	struct collectives *own = &store->collectives;
-	uint32_t *map = own->series_of_node.base;
+	uint32_t *newest = store_map_reach(&own->series_of_node, node);
 
-	if (!region_reaches(&own->series_of_node, (node + 1ull) * sizeof(*map)))
+	if (!newest)
 		return NULL;
-	for (uint32_t i = map[node]; i; i = own->series[i - 1].next)
+	for (uint32_t i = *newest; i; i = own->series[i - 1].next)
 		if (own->series[i - 1].communicator == communicator)
 			return &own->series[i - 1];
 	if (!ARRAY_ADD(own->series, own->capacity, own->count,
 		       (struct collective_series){.stride = 1,
 						  .node = node,
-						  .next = map[node],
+						  .next = *newest,
 						  .group = new_group(store, communicator),
 						  .communicator = communicator}))
 		return NULL;
 	/* relaxed: threads without the lock only test it */
-	__atomic_store_n(&map[node], (uint32_t)own->count, __ATOMIC_RELAXED);
+	__atomic_store_n(newest, (uint32_t)own->count, __ATOMIC_RELAXED);
 	return &own->series[own->count - 1];
 }
 
@@ -164,33 +139,8 @@ static struct row_durations *rows_of(const struct store *store)
 
 static void free_row(struct store *store, uint32_t row)
 {
-	rows_of(store)[row] = (struct row_durations){.next = store->collectives.free_row};
-	store->collectives.free_row = row;
+	store_free_row(store, TABLE_DURATIONS, row);
 	store->collectives.rows--;
-}
-
-/* A free row, or one added to the table; 0: there is no space. */
-static uint32_t new_row(struct store *store)
-{
-	struct collectives *own = &store->collectives;
-	uint32_t row = own->free_row;
-
-	if (own->rows >= ROWS_MAX)
-		return 0;
-	if (row) {
-		own->free_row = rows_of(store)[row].next;
-	} else {
-		if (!store->file.tables[TABLE_DURATIONS].rows) { /* row 0 is unused */
-			if (!store_append(store, TABLE_DURATIONS, 1))
-				return 0;
-			store_commit(store, TABLE_DURATIONS);
-		}
-		row = store_new_row(store, TABLE_DURATIONS);
-		if (row)
-			store_commit(store, TABLE_DURATIONS);
-	}
-	own->rows += row != 0;
-	return row;
 }
 
 /* Appends every second duration of `from` to `to`; they may be the same. */
@@ -231,12 +181,16 @@ static void append_row(struct store *store, struct collective_series *series, ui
 	uint32_t at = series->last_row;
 
 	if (!at || rows[at].count == DURATIONS_PER_ROW) {
-		uint32_t row = new_row(store);
+		uint32_t row = store->collectives.rows < ROWS_MAX
+				       ? store_new_row(store, TABLE_DURATIONS)
+				       : 0;
 
 		if (!row) {
 			store_counters_add(store, COUNTER_LOST_COLLECTIVE, 1);
 			return;
 		}
+		store_commit(store, TABLE_DURATIONS);
+		store->collectives.rows++;
 		rows = rows_of(store);
 		rows[row] = (struct row_durations){
 			.flags = flags,

@@ -26,13 +26,10 @@ uint64_t store_event_unix_offset_ns(void)
 
 int store_event_init(struct store *store, struct proton_error *err)
 {
-	static const enum table_id tables[] = {TABLE_EVENTS, TABLE_SAMPLES, TABLE_LAUNCHES};
-
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		if (!profile_file_append(&store->file, tables[i], 1))
-			return err_errno(err, store->file.errnum, "cannot create the profile");
-		store_commit(store, tables[i]);
-	}
+	/* By its row 0 readers see that it is a trace. */
+	if (!profile_file_append(&store->file, TABLE_EVENTS, 1))
+		return err_errno(err, store->file.errnum, "cannot create the profile");
+	store_commit(store, TABLE_EVENTS);
 	return PROTON_OK;
 }
 

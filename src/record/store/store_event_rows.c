@@ -121,19 +121,19 @@ static void drop_samples(struct store *store, uint32_t row, uint32_t count)
 
 uint32_t store_event_rows_take(struct store *store, enum table_id table, uint32_t count)
 {
-	uint64_t first = take_free(free_of(store, table), count);
+	uint32_t first = take_free(free_of(store, table), count);
 
 	if (!first) {
-		first = store->file.tables[table].rows;
-		if (first + count > UINT32_MAX || !store_append(store, table, count)) {
+		first = store_new_rows(store, table, count);
+		if (!first) {
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return 0;
 		}
 		store_commit(store, table);
 	}
 	if (table == TABLE_SAMPLES)
-		add_sample_chunk(&store->sample_chunks, (uint32_t)first, count);
-	return (uint32_t)first;
+		add_sample_chunk(&store->sample_chunks, first, count);
+	return first;
 }
 
 void store_event_rows_seal(struct store *store, uint32_t first, uint32_t count)
@@ -247,10 +247,4 @@ void store_event_rows_clear(struct store *store)
 		give_rows(&store->free_events, chunk->first, chunk->count);
 	}
 	sealed->count = left;
-}
-
-void store_event_rows_fini(struct store *store)
-{
-	FREE_ALL(store->free_events.items, store->free_samples.items, store->sealed_events.items,
-		 store->sample_chunks.items);
 }

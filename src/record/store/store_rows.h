@@ -37,16 +37,37 @@ static inline void store_commit(struct store *store, enum table_id table)
 	profile_file_commit(&store->file, table);
 }
 
+/* The number of `index` in a map of u32, from any thread; NULL: the map is not so large. */
+static inline uint32_t *store_map_at(const struct region *map, uint32_t index)
+{
+	uint32_t *numbers = map->base;
+
+	return region_holds(map, (index + 1ull) * sizeof(*numbers)) ? &numbers[index] : NULL;
+}
+
+/* The same in a map that grows; NULL: there is no space. */
+static inline uint32_t *store_map_reach(struct region *map, uint32_t index)
+{
+	return region_reaches(map, (index + 1ull) * sizeof(uint32_t)) ? store_map_at(map, index)
+								      : NULL;
+}
+
 /* ------------------------------------------------------------------ store.c */
 
 /* New rows at the end of a table; NULL if there is no space, with one warning. */
 void *store_append(struct store *store, enum table_id table, uint64_t rows);
+/* The index of the first of them, in a table with an unused row 0; 0 if there is no space. */
+uint32_t store_new_rows(struct store *store, enum table_id table, uint64_t rows);
 /*
- * The index of a new zeroed row of `table`; 0 if there is no space, with one warning. The caller
- * fills the row, commits the table and only then links the row to others: a killed process leaves
- * no incomplete row.
+ * The index of a zeroed row of `table`, new or free again; 0 if there is no space, which is
+ * counted. The caller fills the row, commits the table and only then links the row to others: a
+ * killed process leaves no incomplete row.
  */
 uint32_t store_new_row(struct store *store, enum table_id table);
+/* The row may be used again. Readers of the file take it for an unused one. */
+void store_free_row(struct store *store, enum table_id table, uint32_t row);
+/* Frees the rows of a circular list, see store_config.c. `last`: where it is stored, or NULL. */
+void store_free_ring(struct store *store, enum table_id table, uint32_t *last);
 /* A copy of a text in the file, not interned; 0, the empty string, if there is no space. */
 uint32_t store_new_string(struct store *store, const char *text, size_t length);
 /* The file's copy of a process-wide string; 0, the empty string, if there is no space. */
@@ -62,15 +83,12 @@ bool store_epoch_is_cleared(struct store *store, uint32_t epoch);
 
 /* ------------------------------------------------------------------ store_lists.c */
 
-int store_lists_init(struct store *store, struct proton_error *err);
-void store_lists_fini(struct store *store);
 /* False if there is no space for another epoch. */
 bool store_lists_begin_epoch(struct store *store, uint64_t epoch);
 uint32_t store_lists_tick(const struct store *store, uint32_t epoch);
 /* A row of `of`, new or free again, zeros but for that; 0: no space. The caller links it. */
 uint32_t store_lists_new(struct store *store, enum store_list list, uint32_t of, uint32_t epoch);
 void store_lists_link(struct store *store, enum store_list list, uint32_t node, uint32_t row);
-uint32_t store_lists_new_histogram(struct store *store);
 
 /* The words at the beginning of a row in a list. */
 enum list_word {
@@ -134,7 +152,6 @@ uint32_t store_event_rows_take(struct store *store, enum table_id table, uint32_
 void store_event_rows_seal(struct store *store, uint32_t first, uint32_t count);
 /* Call after phases were marked as cleared. */
 void store_event_rows_clear(struct store *store);
-void store_event_rows_fini(struct store *store);
 
 /* ------------------------------------------------------------------ sums and counters */
 
@@ -185,7 +202,5 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 /* Needs no lock of the session: a known row or an unknown configuration; else false. */
 bool store_config_add(const struct store *store, uint32_t kernel,
 		      const struct launch_config *config, uint64_t duration_ns, bool is_shared);
-/* Frees the configurations of a kernel row. */
-void store_config_drop(struct store *store, uint32_t kernel);
 
 #endif

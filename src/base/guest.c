@@ -1,14 +1,28 @@
-/* Own descriptors: a short process that shares the memory, as posix_spawn() makes it. */
-#include "base/own_descriptors.h"
+/* Being a guest in a program. */
+#include "base/guest.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data)
+{
+	sigset_t previous;
+	sigset_t all;
+	int result;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &previous);
+	result = pthread_create(thread_out, NULL, run, data);
+	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	return result;
+}
+
+/* ------------------------------------------------------------------ own descriptors */
 
 /* ThreadSanitizer takes the process for the thread that waits for it. */
 #if defined(__SANITIZE_THREAD__)
@@ -72,4 +86,48 @@ void standard_occupy(void)
 		if (fcntl(fd, F_GETFD) < 0)
 			open("/dev/null", mode | O_CLOEXEC); /* takes the lowest free number */
 	}
+}
+
+/* ------------------------------------------------------------------ SIGXFSZ */
+
+static sigset_t only_size_signal(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGXFSZ);
+	return set;
+}
+
+void size_signal_hold(struct size_signal *held)
+{
+	sigset_t set = only_size_signal();
+	sigset_t pending;
+
+	pthread_sigmask(SIG_BLOCK, &set, &held->previous);
+	held->was_pending = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
+}
+
+void size_signal_release(const struct size_signal *held)
+{
+	const struct timespec at_once = {0};
+	sigset_t set = only_size_signal();
+	int saved = errno;
+
+	/* The kernel sends it to the thread that exceeded the limit: it is pending by now. */
+	while (!held->was_pending && (sigtimedwait(&set, NULL, &at_once) > 0 || errno == EINTR))
+		;
+	pthread_sigmask(SIG_SETMASK, &held->previous, NULL);
+	errno = saved;
+}
+
+ssize_t size_signal_write(int fd, const void *bytes, size_t length)
+{
+	struct size_signal held;
+	ssize_t n;
+
+	size_signal_hold(&held);
+	n = write(fd, bytes, length);
+	size_signal_release(&held);
+	return n;
 }
