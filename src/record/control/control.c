@@ -53,9 +53,8 @@ static int list_sessions(int ids[SESSION_MAX])
 	int count = 0;
 
 	pthread_mutex_lock(&registry.lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (registry.sessions[slot].is_live)
-			ids[count++] = registry.sessions[slot].id;
+	for (struct session *at = NULL; (at = registry_next(at, PROTON_ALL_SESSIONS));)
+		ids[count++] = at->id;
 	pthread_mutex_unlock(&registry.lock);
 	return count;
 }

@@ -81,7 +81,7 @@ uint32_t context_tree_add(uint32_t parent, uint32_t frame)
 	uint32_t child = context_tree_find(parent, frame);
 
 	if (!child && !frames_is_other(frame) && context_tree_is_full(parent)) {
-		name_limits_fold();
+		name_limits_count(LIMITS_FOLDED);
 		frame = frames_other_of(frames_get(frame)->kind);
 		child = context_tree_repeats_other(parent, frame)
 				? parent

@@ -215,7 +215,7 @@ uint32_t frames_value_text(const char *text, size_t length)
 	}
 	pthread_mutex_unlock(&frames_lock);
 	if (is_folded)
-		name_limits_fold();
+		name_limits_count(LIMITS_FOLDED);
 	return id;
 }
 
@@ -260,7 +260,7 @@ static uint32_t add_frame(const struct frame_content *content, uint32_t parent)
 	if (frame == FRAME_NONE)
 		name_limits_lose();
 	else if (frames_is_other(frame) && !content_is(content, frame))
-		name_limits_fold();
+		name_limits_count(LIMITS_FOLDED);
 	return frame;
 }
 

@@ -122,7 +122,7 @@ uint32_t metric_names_add(const char *name)
 out:
 	pthread_mutex_unlock(&metric_names_lock);
 	if (!found)
-		name_limits_fold();
+		name_limits_count(LIMITS_FOLDED);
 	return found ? found - 1 : METRIC_NAME_NONE;
 }
 

@@ -21,8 +21,7 @@ static struct limits limits = {
 	.names = NAMES_DEFAULT,
 	.name_bytes = (uint64_t)NAMES_DEFAULT * BYTES_PER_NAME,
 };
-static _Atomic uint64_t folded;
-static _Atomic uint64_t lost;
+static _Atomic uint64_t counts[LIMITS_COUNTS];
 
 /* 0 means no limit. */
 static void read_limit(const char *variable, uint32_t *limit)
@@ -55,24 +54,19 @@ const struct limits *name_limits_get(void)
 	return &limits;
 }
 
-uint64_t name_limits_folded(void)
+void name_limits_count(enum limits_count count)
 {
-	return atomic_load_explicit(&folded, memory_order_relaxed);
+	atomic_fetch_add_explicit(&counts[count], 1, memory_order_relaxed);
 }
 
-void name_limits_fold(void)
+uint64_t name_limits_counted(enum limits_count count)
 {
-	atomic_fetch_add_explicit(&folded, 1, memory_order_relaxed);
-}
-
-uint64_t name_limits_lost(void)
-{
-	return atomic_load_explicit(&lost, memory_order_relaxed);
+	return atomic_load_explicit(&counts[count], memory_order_relaxed);
 }
 
 void name_limits_lose(void)
 {
-	atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
+	name_limits_count(LIMITS_LOST);
 	message_once("out of memory; data that does not fit is counted as lost, and the program "
 		     "continues");
 }

@@ -24,13 +24,18 @@ struct limits {
 void name_limits_read(void);
 const struct limits *name_limits_get(void);
 
-/* Counts a name that was recorded as "(other)", or could not be recorded. From any thread. */
-void name_limits_fold(void);
-/* Count since the process began; the stores count from there. */
-uint64_t name_limits_folded(void);
+/* What is counted for all sessions together, since the process began; stores count from there. */
+enum limits_count {
+	LIMITS_FOLDED,  /* names that were recorded as "(other)", or could not be recorded */
+	LIMITS_LOST,    /* data lost for lack of memory or address space */
+	LIMITS_ORIGINS, /* launches of COUNTER_ORIGIN_UNKNOWN */
+	LIMITS_COUNTS
+};
 
-/* Counts data lost for lack of memory or address space, and prints one line. From any thread. */
+/* From any thread. */
+void name_limits_count(enum limits_count count);
+uint64_t name_limits_counted(enum limits_count count);
+/* Counts LIMITS_LOST, and prints one line. */
 void name_limits_lose(void);
-uint64_t name_limits_lost(void); /* count since the process began */
 
 #endif

@@ -35,7 +35,7 @@ static uint64_t key_of(const struct stat *st)
 	return (uint64_t)st->st_ino + (uint64_t)st->st_dev * 0x9e3779b97f4a7c15ULL;
 }
 
-void output_note_written(const char *path)
+static void note_written(const char *path)
 {
 	struct stat st;
 
@@ -252,6 +252,18 @@ static void note_kept(const struct session *session, const char *path)
 		message("the earlier profile %s is kept, because this run has no data", path);
 }
 
+int output_write(const struct export_format *format, const struct profile *profile,
+		 const char *path, bool no_clobber, struct proton_error *err)
+{
+	int status = target_check(path, no_clobber, NULL, err);
+
+	if (status == PROTON_OK)
+		status = export_to_file(format, profile, path, no_clobber, err);
+	if (status == PROTON_OK)
+		note_written(path);
+	return status;
+}
+
 /* Writes the profile, unless it is empty and an earlier one exists. */
 static int export_to_path(struct session *session, const struct export_format *format,
 			  const struct profile *profile, const char *path, struct proton_error *err)
@@ -267,10 +279,7 @@ static int export_to_path(struct session *session, const struct export_format *f
 		session->has_kept_earlier = true;
 		return PROTON_OK;
 	}
-	status = export_to_file(format, profile, path, may_not_replace(session), err);
-	if (status == PROTON_OK)
-		output_note_written(path);
-	return status;
+	return output_write(format, profile, path, may_not_replace(session), err);
 }
 
 int output_load_phase(const struct session *session, uint32_t phase, struct profile **out,
@@ -357,7 +366,10 @@ int output_write_packed(struct profile_view *view, const char *path, bool is_exc
 		return status;
 	view->end_ns = clock_real_ns();
 	file.is_exclusive = is_exclusive;
-	return file_replace_end(&file, packed_file_write(view, &file.out, err), err);
+	status = file_replace_end(&file, packed_file_write(view, &file.out, err), err);
+	if (status == PROTON_OK)
+		note_written(path);
+	return status;
 }
 
 /* Rewrites the working file as a packed, complete profile at `<path>.proton`. */
@@ -373,10 +385,8 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 		return err_nomem(err);
 	profile_file_view(&session->store.file, &view);
 	status = output_write_packed(&view, path, false, err);
-	if (status == PROTON_OK) {
-		output_note_written(path);
+	if (status == PROTON_OK)
 		working_file_drop_earlier(&session->store.file.place);
-	}
 	free(path);
 	return status;
 }

@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "base/message.h"
-#include "format/target.h"
 #include "record/sets/registry.h"
 #include "record/thread/adding.h"
 
@@ -131,18 +130,6 @@ static int clear_part(int id, struct part *part, struct proton_error *err)
 	return status;
 }
 
-static int write_part(const struct part *part, struct proton_error *err)
-{
-	int status = target_check(part->path, part->no_clobber, NULL, err);
-
-	if (status == PROTON_OK)
-		status = export_to_file(part->format, part->profile, part->path, part->no_clobber,
-					err);
-	if (status == PROTON_OK)
-		output_note_written(part->path);
-	return status;
-}
-
 void periodic_flush(int id)
 {
 	struct proton_error err;
@@ -151,7 +138,8 @@ void periodic_flush(int id)
 	if (registry_flush_backends(id, &err) != PROTON_OK)
 		message("%s", err.text);
 	while (take_part(id, &part)) {
-		int status = write_part(&part, &err);
+		int status =
+			output_write(part.format, part.profile, part.path, part.no_clobber, &err);
 
 		if (status == PROTON_OK)
 			status = clear_part(id, &part, &err);

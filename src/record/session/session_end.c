@@ -17,7 +17,7 @@ static struct session *retire_session(int id)
 	struct session *session;
 
 	pthread_mutex_lock(&registry.lock);
-	session = registry_find(id);
+	session = registry_next(NULL, id);
 	if (session) {
 		pthread_mutex_lock(&session->lock);
 		session->is_live = false;
@@ -89,7 +89,7 @@ static int end_recording(int id, struct proton_error *err)
 	int status = registry_flush_backends(PROTON_ALL_SESSIONS, err);
 
 	pthread_mutex_lock(&registry.lock);
-	session = registry_find(id);
+	session = registry_next(NULL, id);
 	if (session) {
 		session->is_active = false;
 		session_publish();
@@ -134,6 +134,7 @@ static int finalize(int id, const char *format_name, struct in_vain *in_vain,
 		    struct proton_error *err)
 {
 	struct output_format format;
+	struct session *session = NULL;
 	int ids[SESSION_MAX];
 	size_t count = 0;
 	int status = output_format_find(format_name, true, &format, err);
@@ -141,14 +142,11 @@ static int finalize(int id, const char *format_name, struct in_vain *in_vain,
 	if (status != PROTON_OK)
 		return status;
 	pthread_mutex_lock(&registry.lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX && status == PROTON_OK; slot++) {
-		if (!registry_means(&registry.sessions[slot], id))
-			continue;
-		ids[count++] = registry.sessions[slot].id;
-		status = output_format_find(format_name, registry.sessions[slot].trace != 0,
-					    &format, err);
+	while (status == PROTON_OK && (session = registry_next(session, id))) {
+		ids[count++] = session->id;
+		status = output_format_find(format_name, session->trace != 0, &format, err);
 		if (status == PROTON_OK && format_name && *format_name)
-			status = output_format_check(&format, registry.sessions[slot].path, err);
+			status = output_format_check(&format, session->path, err);
 	}
 	pthread_mutex_unlock(&registry.lock);
 	if (status != PROTON_OK)

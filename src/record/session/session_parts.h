@@ -45,6 +45,10 @@ int output_load_phase(const struct session *session, uint32_t phase, struct prof
 char *output_part_path(const struct session *session, uint32_t phase,
 		       const struct export_format *format);
 
+/* Writes a profile. `no_clobber`: fails if the file exists. */
+int output_write(const struct export_format *format, const struct profile *profile,
+		 const char *path, bool no_clobber, struct proton_error *err);
+
 /* Writes a view as a complete profile file. `is_exclusive`: fails if the file exists. */
 int output_write_packed(struct profile_view *view, const char *path, bool is_exclusive,
 			struct proton_error *err);
@@ -56,9 +60,6 @@ void output_path(const struct session *session, const struct output_format *form
 /* Writes the output of a session that no longer records, then closes its store. */
 int output_finish(struct session *session, const struct output_format *format,
 		  struct proton_error *err);
-
-/* Remembers that this process has written the output `path`. */
-void output_note_written(const char *path);
 
 /* ------------------------------------------------------------------ summary.c */
 

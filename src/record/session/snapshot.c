@@ -88,11 +88,13 @@ static int plan_snapshot(struct session *session, const char *name, const char *
 
 static int write_packed(const struct snapshot_plan *plan, struct proton_error *err)
 {
+	int status = target_check(plan->path, plan->no_clobber, NULL, err);
 	struct profile_view view;
 	char *bytes;
 	size_t length;
-	int status;
 
+	if (status != PROTON_OK)
+		return status;
 	if (!profile_snapshot_read(plan->working, &bytes, &length))
 		return err_set(err, PROTON_E_IO,
 			       "cannot read the working file %s: it is gone or truncated",
@@ -108,19 +110,17 @@ static int write_packed(const struct snapshot_plan *plan, struct proton_error *e
 
 static int write_snapshot(struct snapshot_plan *plan, struct proton_error *err)
 {
-	struct profile *profile = plan->profile;
 	int status = PROTON_OK;
 
 	if (plan->format.kind == OUTPUT_PROTON)
 		return write_packed(plan, err);
-	if (!profile)
-		status = profile_load_file(plan->working, &profile, err);
+	if (!plan->profile)
+		status = profile_load_file(plan->working, &plan->profile, err);
 	if (status != PROTON_OK)
 		return status;
-	plan->profile = profile;
-	profile->is_unfinished = false;
-	profile->end_ns = clock_real_ns();
-	return export_to_file(plan->format.export, profile, plan->path, plan->no_clobber, err);
+	plan->profile->is_unfinished = false;
+	plan->profile->end_ns = clock_real_ns();
+	return output_write(plan->format.export, plan->profile, plan->path, plan->no_clobber, err);
 }
 
 int proton_snapshot(int id, const char *name, const char *format, char *path_out, size_t capacity,
@@ -138,14 +138,9 @@ int proton_snapshot(int id, const char *name, const char *format, char *path_out
 	status = plan_snapshot(session, name, format, &plan, err);
 	registry_put();
 	if (status == PROTON_OK)
-		status = target_check(plan.path, plan.no_clobber, NULL, err);
-	if (status == PROTON_OK)
 		status = write_snapshot(&plan, err);
-	if (status == PROTON_OK) {
-		output_note_written(plan.path);
-		if (path_out)
-			snprintf(path_out, capacity, "%s", plan.path);
-	}
+	if (status == PROTON_OK && path_out)
+		snprintf(path_out, capacity, "%s", plan.path);
 	free_plan(&plan);
 	return status;
 }

@@ -26,10 +26,16 @@ extern struct registry registry;
 /* The session, with the registry locked until registry_put(); NULL and E_RANGE: none. */
 struct session *registry_get(int id, struct proton_error *err);
 void registry_put(void);
-/* The live session of that id, NULL if there is none. The registry is locked. */
-struct session *registry_find(int id);
-/* True for a live session that `id` names; PROTON_ALL_SESSIONS names all. */
-bool registry_means(const struct session *session, int id);
+/*
+ * The live session that `id` names, or with PROTON_ALL_SESSIONS the next one after `previous` (NULL:
+ * the first); NULL: there is none. The registry is locked.
+ */
+struct session *registry_next(struct session *previous, int id);
+/*
+ * The next live session, locked; `previous` is unlocked. Call it until it returns NULL. Other
+ * sessions may start and end.
+ */
+struct session *registry_lock_next(struct session *previous);
 uint32_t registry_live_count(void);
 /* True if a live session with this id (PROTON_ALL_SESSIONS: any) uses the backend. */
 bool registry_uses(int id, const struct backend *backend);

@@ -102,7 +102,19 @@ const struct config *session_config_get(uint32_t config);
 struct session *session_lock_entry(const struct config_entry *entry);
 /* For a thread that writes into the session and has its own lock: even if it ends. */
 struct session *session_lock_kept(const struct config_entry *entry);
-void session_unlock(struct session *session);
+
+/* The sessions of a config, one after another. The walk has to come to its end. */
+struct session_walk {
+	const struct config *config;
+	struct session *(*lock)(
+		const struct config_entry *entry); /* such as session_lock_entry() */
+	uint32_t next;
+	const struct config_entry *entry;
+	struct session *session; /* locked until the next step */
+};
+
+/* False: there are no more. */
+bool session_walk(struct session_walk *walk);
 
 /* Rebuilds and publishes the config after a change. The registry is locked. */
 void session_publish(void);

@@ -443,9 +443,8 @@ int store_init(struct store *store, const char *path, bool is_own, struct proton
 	status = profile_file_create(&store->file, path, is_own, err);
 	if (status != PROTON_OK)
 		return status;
-	store->folded = name_limits_folded();
-	store->lost = name_limits_lost();
-	store->origins = store_counters_origins();
+	for (int i = 0; i < LIMITS_COUNTS; i++)
+		store->counted[i] = name_limits_counted((enum limits_count)i);
 	for (size_t i = 0; status == PROTON_OK && i < ARRAY_LENGTH(spaces); i++)
 		if (spaces[i].limit)
 			status = region_reserve(space_at(store, i), spaces[i].limit, 1 << 20, 1,

@@ -13,6 +13,7 @@
 #include "base/region.h"
 #include "format/profile_file.h"
 #include "model/profile.h"
+#include "record/names/name_limits.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
 #include "record/store/intra_launch.h"
@@ -247,11 +248,10 @@ struct store {
 	uint32_t *cleared;         /* epochs that are being cleared */
 	size_t cleared_count;
 	size_t cleared_capacity;
-	uint64_t folded;   /* part of name_limits_folded() in COUNTER_LOST_NAME, or from before */
-	uint64_t lost;     /* the same for name_limits_lost() */
-	bool is_truncated; /* the file; it has been counted */
-	uint64_t origins;  /* the same of store_counters_origins() in COUNTER_ORIGIN_UNKNOWN */
-	bool is_full;      /* the warning has been printed */
+	uint64_t
+		counted[LIMITS_COUNTS]; /* parts of name_limits_counted() in counters, or earlier */
+	bool is_truncated;              /* the file; it has been counted */
+	bool is_full;                   /* the warning has been printed */
 	struct store_samples samples;
 	struct store_windows windows;
 	struct collectives collectives;
@@ -301,16 +301,18 @@ void store_counters_share(struct store *store);
 /* Sets the info `key`, replacing an earlier value. */
 void store_info(struct store *store, const char *key, const char *value);
 void store_counters_add(struct store *store, enum counter counter, uint64_t more);
-/* Updates the counts of what is counted for all sessions together: here, and by name_limits.h. */
+/* Adds what was counted for all sessions together, see name_limits.h. */
 void store_counters_add_folded(struct store *store);
-/* Counts a launch of COUNTER_ORIGIN_UNKNOWN; any thread. The count since the process began. */
-void store_counters_note_origin(void);
-uint64_t store_counters_origins(void);
 uint64_t store_counters_get(const struct store *store, enum counter counter);
 /* True if nothing was recorded: no counter, with or without losses, and no context. */
 bool store_counters_are_zero(const struct store *store, bool with_losses);
-const char *store_counters_name(enum counter counter);
-bool store_counters_is_loss(enum counter counter);
+
+struct counter_kind {
+	const char *name;
+	bool is_loss;
+};
+
+extern const struct counter_kind store_counter_kinds[COUNTER_COUNT];
 
 /* Makes the tables of a trace. Kernels become events once trace_serial is set. */
 int store_event_init(struct store *store, struct proton_error *err);

@@ -111,7 +111,7 @@ struct session *adding_lock(const struct config_entry *entry)
 			session->store.stripe = session->store.is_shared ? mine : 0;
 			return session;
 		}
-		session_unlock(session);
+		pthread_mutex_unlock(&session->lock);
 		if (atomic_load_explicit(&session->owner, memory_order_relaxed) == OWNER_PAUSED)
 			sched_yield(); /* the caller takes the lock next */
 		else

@@ -153,19 +153,13 @@ static struct proton_metric convert(const struct device_metric *metric, const vo
 
 static void add_now(const struct device_metric *metric, const struct proton_metric *value)
 {
-	const struct config *config = session_config_get(metric->where.sessions);
+	struct session_walk walk = {.config = session_config_get(metric->where.sessions),
+				    .lock = adding_lock};
 
-	for (uint32_t i = 0; i < config->count; i++) {
-		const struct config_entry *entry = &config->entries[i];
-		struct session *session = adding_lock(entry);
-
-		if (!session)
-			continue;
-		/* The store counts a value of a different type as lost. */
-		store_metric(&session->store, session_context(entry, metric->where), entry->epoch,
-			     metric->name, value, NULL);
-		session_unlock(session);
-	}
+	/* The store counts a value of a different type as lost. */
+	while (session_walk(&walk))
+		store_metric(&walk.session->store, session_context(walk.entry, metric->where),
+			     walk.entry->epoch, metric->name, value, NULL);
 }
 
 void device_metric_add(const struct device_metric *metric, const struct proton_context *launch,
@@ -246,17 +240,12 @@ static int check_metric(const struct proton_device_metric *metric, struct proton
 /* The first backend in `config` that can read device memory; NULL if there is none. */
 static const struct backend *reader_of(const struct config *config)
 {
+	struct session_walk walk = {.config = config, .lock = session_lock_entry};
 	const struct backend *backend = NULL;
 
-	for (uint32_t i = 0; i < config->count && !backend; i++) {
-		struct session *session = adding_lock(&config->entries[i]);
-
-		if (!session)
-			continue;
-		if (session->backend->read_metric)
-			backend = session->backend;
-		session_unlock(session);
-	}
+	while (session_walk(&walk))
+		if (!backend && walk.session->backend->read_metric)
+			backend = walk.session->backend;
 	return backend;
 }
 

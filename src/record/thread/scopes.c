@@ -27,19 +27,12 @@ static inline uint32_t cache_index(uint32_t parent, uint32_t frame)
 /* Notes in every active session with scopes that `context` was entered. */
 static void note_entered(uint32_t context, uint32_t config_id)
 {
-	const struct config *config = session_config_get(config_id);
+	struct session_walk walk = {.config = session_config_get(config_id),
+				    .lock = session_lock_entry};
 
-	for (uint32_t i = 0; i < config->count; i++) {
-		struct session *session;
-
-		if (config->entries[i].wants_source)
-			continue; /* source contexts contain no scopes */
-		session = session_lock_entry(&config->entries[i]);
-		if (!session)
-			continue;
-		store_enter(&session->store, context);
-		session_unlock(session);
-	}
+	while (session_walk(&walk))
+		if (!walk.entry->wants_source) /* source contexts contain no scopes */
+			store_enter(&walk.session->store, context);
 }
 
 /* The name of a scope to enter. */

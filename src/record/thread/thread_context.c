@@ -22,7 +22,7 @@ void proton_context_provider_set(proton_context_provider_fn provide,
 
 void proton_origin_unknown(void)
 {
-	store_counters_note_origin();
+	name_limits_count(LIMITS_ORIGINS);
 }
 
 void proton_scope_provider_set(proton_scope_provider_fn provide)

@@ -132,7 +132,7 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 		.lane = store_event_thread_lane(&session->store, (uint64_t)syscall(SYS_gettid),
 						name),
 	};
-	session_unlock(session);
+	pthread_mutex_unlock(&session->lock);
 	return writer;
 }
 
@@ -144,7 +144,7 @@ static bool reserve(struct reserved_rows *rows, enum table_id table,
 	struct session *session = session_lock_kept(entry);
 	bool has_rows = store_event_rows_reserve(&session->store, rows, table);
 
-	session_unlock(session);
+	pthread_mutex_unlock(&session->lock);
 	return has_rows;
 }
 
@@ -170,7 +170,7 @@ static bool find_node(struct trace_writer *writer, const struct config_entry *en
 	if (!session)
 		return false;
 	*node_out = store_make_node(writer->store, context, entry->epoch);
-	session_unlock(session);
+	pthread_mutex_unlock(&session->lock);
 	return *node_out != 0;
 }
 
