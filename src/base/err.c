@@ -12,8 +12,9 @@
 #undef err_errno
 
 /* Sets the text, with ": `tail`" after it unless that is NULL. */
-__attribute__((format(printf, 3, 0))) static void
-set_text(struct proton_error *err, const char *tail, const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void set_text(struct proton_error *err,
+							   const char *tail, const char *format,
+							   va_list args)
 {
 	char text[sizeof(err->text)];
 	int length = vsnprintf(text, sizeof(text), format, args);

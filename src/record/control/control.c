@@ -625,7 +625,7 @@ int proton_listen_range(const char *name, struct proton_error *err)
 	if (!name || !*name)
 		return err_set(err, PROTON_E_INVALID, "the name of the range is empty");
 	nvtx_attach();
-	return range_await(name, change_at_range) ? PROTON_OK : err_nomem(err);
+	return scopes_await_range(name, change_at_range) ? PROTON_OK : err_nomem(err);
 }
 
 bool proton_is_listening(void)

@@ -7,7 +7,6 @@
 #include <libproton/proton.h>
 
 #include "base/hash.h"
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
 
 #define COMMUNICATORS_MAX 1024u

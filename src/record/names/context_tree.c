@@ -1,5 +1,4 @@
 /* Process-wide tree of calling contexts. */
-#include "record/names/context_tree.h"
 
 #include <libproton/proton.h>
 

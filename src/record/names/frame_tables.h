@@ -8,7 +8,6 @@
 #include "base/map.h"
 #include "base/region.h"
 #include "base/strings.h"
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
 #include "record/names/name_limits.h"
 #include "record/names/reused_names.h"

@@ -24,7 +24,7 @@ struct limits {
 void name_limits_read(void);
 const struct limits *name_limits_get(void);
 
-/* What is counted for all sessions together, since the process began; stores count from there. */
+/* Counts of the process, for all sessions together; a store takes those since its beginning. */
 enum limits_count {
 	LIMITS_FOLDED,  /* names that were recorded as "(other)", or could not be recorded */
 	LIMITS_LOST,    /* data lost for lack of memory or address space */

@@ -4,7 +4,7 @@
 #include <libproton/proton.h>
 
 #include "base/map.h"
-#include "record/names/context_tree.h"
+#include "record/names/frames.h"
 
 struct region reused_names_space;
 static _Atomic uint32_t tick = 1;

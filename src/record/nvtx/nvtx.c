@@ -257,7 +257,7 @@ static int level_of(const struct ranges *ranges, size_t count, const void *domai
 /* If false, the caller need not make a frame of the message. */
 static bool is_recorded(void)
 {
-	return (session_any_live() || atomic_load_explicit(&range_name, memory_order_relaxed)) &&
+	return (session_any_live() || proton_range_is_awaited()) &&
 	       atomic_load_explicit(&is_on, memory_order_relaxed);
 }
 

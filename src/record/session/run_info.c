@@ -202,6 +202,11 @@ static void job_launch_read(const struct rank_identity *identity, struct job_lau
 
 /* ------------------------------------------------------------------ info rows */
 
+const char *proton_version(void)
+{
+	return PROTON_VERSION;
+}
+
 /* The command line of this process, separated by spaces. */
 static void describe_command(struct store *store)
 {

@@ -116,7 +116,7 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 	add_in_vain(session, &flushed, in_vain);
 	store_windows_finish(&session->store, clock_monotonic_ns());
 	store_counters_add_folded(&session->store);
-	store_align(&session->store);
+	store_event_align(&session->store);
 	sample_sources_store(&session->store);
 	/* Both names were checked before, so this cannot fail. */
 	output_format_find(format_name && *format_name ? format_name : session->format,

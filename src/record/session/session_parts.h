@@ -116,6 +116,11 @@ void periodic_flush(int id);
  * regular files, up to a size. A file that cannot be read is left out. The session has ended.
  */
 void sample_sources_store(struct store *store);
+/*
+ * Visits the directories of kernels, with NAME.cubin, NAME.ptx and others, in all of Triton's
+ * caches on disk, until `visit` returns false, or for 2 s.
+ */
+void sample_sources_walk_caches(bool (*visit)(void *user, const char *directory), void *user);
 
 /* ------------------------------------------------------------------ reclaim_names.c */
 

@@ -146,7 +146,6 @@ static void on_child(void)
 	backend_use_fork_child();
 	registry_fork_child();
 	thread_fork_child();
-	holder_fork_child();
 }
 
 /* ------------------------------------------------------------------ start */
@@ -474,7 +473,7 @@ static void complete_phases(int id)
 	for (struct session *session = NULL; (session = registry_next(session, id));) {
 		pthread_mutex_lock(&session->lock);
 		store_phase_complete_earlier(&session->store);
-		store_align(&session->store);
+		store_event_align(&session->store);
 		pthread_mutex_unlock(&session->lock);
 	}
 	pthread_mutex_unlock(&registry.lock);

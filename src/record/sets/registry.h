@@ -27,14 +27,11 @@ extern struct registry registry;
 struct session *registry_get(int id, struct proton_error *err);
 void registry_put(void);
 /*
- * The live session that `id` names, or with PROTON_ALL_SESSIONS the next one after `previous` (NULL:
- * the first); NULL: there is none. The registry is locked.
+ * The next live session after `previous` (NULL: from the first on) that `id` names; NULL: there is
+ * none. PROTON_ALL_SESSIONS names all. The registry is locked.
  */
 struct session *registry_next(struct session *previous, int id);
-/*
- * The next live session, locked; `previous` is unlocked. Call it until it returns NULL. Other
- * sessions may start and end.
- */
+/* The next live session, locked; `previous` is unlocked. For loops that come to their end: NULL. */
 struct session *registry_lock_next(struct session *previous);
 uint32_t registry_live_count(void);
 /* True if a live session with this id (PROTON_ALL_SESSIONS: any) uses the backend. */

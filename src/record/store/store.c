@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "model/load.h"
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
 #include "record/names/name_limits.h"
 #include "record/names/reused_names.h"

@@ -16,7 +16,6 @@
 #include "record/names/name_limits.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
-#include "record/store/intra_launch.h"
 
 /*
  * PC samples in a store: rows per instruction and stall reason, the time of functions in kernel
@@ -346,10 +345,8 @@ uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t f
 void store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
 			   uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
 			   uint32_t link);
-/* When its kernel's record arrives, store_align() moves the launch to the recorded time. */
-void store_align_note(struct store *store, const struct intra_span *span);
-/* Call when the records of all work launched so far have arrived. */
-void store_align(struct store *store);
+/* Moves launches of instrumented kernels to recorded times: all records so far have arrived. */
+void store_event_align(struct store *store);
 
 /* Rows never move. */
 static inline struct row_event *store_event_at(const struct store *store, uint32_t row)

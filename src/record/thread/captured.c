@@ -8,7 +8,6 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
 #include "record/thread/adding.h"
 #include "record/thread/record_launch.h"

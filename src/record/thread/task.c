@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "record/names/context_tree.h"
+#include "record/names/frames.h"
 #include "record/names/name_limits.h"
 #include "record/thread/thread_self.h"
 

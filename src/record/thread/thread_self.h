@@ -187,7 +187,7 @@ static inline uint32_t thread_current_config(void)
 }
 
 /* Where the call stack is, for a scope that is entered; 0: unknown. */
-uint64_t open_scopes_place(void);
+uint64_t thread_context_place(void);
 
 uint32_t thread_context_below_state(const struct thread *thread, uint32_t context);
 
