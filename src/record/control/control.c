@@ -119,20 +119,29 @@ static void free_options(char **options)
 		free(options[i]);
 }
 
+/* Copies of `options`, and of `others` for those that are not given; NULL: no memory for one. */
+static bool copy_options(char **copies, const char *const *options, char *const *others)
+{
+	bool has_all = true;
+
+	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
+		const char *value = options[i] ? options[i] : others[i];
+
+		copies[i] = value ? strdup(value) : NULL;
+		has_all &= !value || copies[i];
+	}
+	return has_all;
+}
+
 /* Copies of the request's options, and of the defaults for others; free them even on failure. */
 static int choose_options(const struct control_request *request, char **options,
 			  struct proton_error *err)
 {
-	bool has_all = true;
+	bool has_all;
 	char *name;
 
 	pthread_mutex_lock(&lock);
-	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
-		const char *value = request->options[i] ? request->options[i] : defaults[i];
-
-		options[i] = value ? strdup(value) : NULL;
-		has_all &= !value || options[i];
-	}
+	has_all = copy_options(options, request->options, defaults);
 	pthread_mutex_unlock(&lock);
 	if (has_all && options[CONTROL_OWN_PID]) {
 		name = make_own_name(options[CONTROL_NAME]);
@@ -143,8 +152,8 @@ static int choose_options(const struct control_request *request, char **options,
 	return has_all ? PROTON_OK : err_nomem(err);
 }
 
-static int run_start(const struct control_request *request, struct out *reply,
-		     struct proton_error *err)
+static int run_start(struct control *shared, const struct control_request *request,
+		     struct out *reply, struct proton_error *err)
 {
 	char *options[CONTROL_OPTION_COUNT];
 	char path[PATH_MAX] = "";
@@ -178,8 +187,8 @@ static int run_start(const struct control_request *request, struct out *reply,
 	return PROTON_OK;
 }
 
-static int run_stop(const struct control_request *request, struct out *reply,
-		    struct proton_error *err)
+static int run_stop(struct control *shared, const struct control_request *request,
+		    struct out *reply, struct proton_error *err)
 {
 	const struct proton_starter *functions =
 		atomic_load_explicit(&starter, memory_order_acquire);
@@ -216,8 +225,8 @@ static int run_stop(const struct control_request *request, struct out *reply,
 	return PROTON_OK;
 }
 
-static int run_snapshot(const struct control_request *request, struct out *reply,
-			struct proton_error *err)
+static int run_snapshot(struct control *shared, const struct control_request *request,
+			struct out *reply, struct proton_error *err)
 {
 	const char *name = request->options[CONTROL_NAME];
 	int ids[SESSION_MAX] = {started};
@@ -265,7 +274,8 @@ static void describe_session(int id, struct out *reply)
 				   (unsigned long long)counters[i].value);
 }
 
-static int run_status(struct control *shared, struct out *reply)
+static int run_status(struct control *shared, const struct control_request *request,
+		      struct out *reply, struct proton_error *err)
 {
 	int ids[SESSION_MAX];
 	int count = list_sessions(ids);
@@ -289,7 +299,8 @@ static int run_status(struct control *shared, struct out *reply)
 }
 
 /* The listener sends the reply, and both threads end. */
-static int run_leave(struct control *shared, struct out *reply, struct proton_error *err)
+static int run_leave(struct control *shared, const struct control_request *request,
+		     struct out *reply, struct proton_error *err)
 {
 	bool is_own, is_due;
 
@@ -315,6 +326,12 @@ static int run_leave(struct control *shared, struct out *reply, struct proton_er
 /* Carries out the job and makes its reply. */
 static void run_job(struct control *shared)
 {
+	static int (*const run[])(struct control * shared, const struct control_request *request,
+				  struct out *reply, struct proton_error *err) = {
+		[CONTROL_START] = run_start,       [CONTROL_STOP] = run_stop,
+		[CONTROL_SNAPSHOT] = run_snapshot, [CONTROL_LEAVE] = run_leave,
+		[CONTROL_STATUS] = run_status,
+	};
 	struct control_request request;
 	struct proton_error err = {0};
 	struct out reply;
@@ -323,16 +340,8 @@ static void run_job(struct control *shared)
 	out_init(&reply, -1);
 	out_byte(&reply, CONTROL_OK);
 	status = control_request_read(shared->request, shared->request_length, &request, &err);
-	if (status == PROTON_OK && request.command == CONTROL_START)
-		status = run_start(&request, &reply, &err);
-	else if (status == PROTON_OK && request.command == CONTROL_STOP)
-		status = run_stop(&request, &reply, &err);
-	else if (status == PROTON_OK && request.command == CONTROL_SNAPSHOT)
-		status = run_snapshot(&request, &reply, &err);
-	else if (status == PROTON_OK && request.command == CONTROL_LEAVE)
-		status = run_leave(shared, &reply, &err);
-	else if (status == PROTON_OK)
-		status = run_status(shared, &reply);
+	if (status == PROTON_OK)
+		status = run[request.command](shared, &request, &reply, &err);
 	if (status == PROTON_OK && out_finish(&reply, &err) == PROTON_OK) {
 		shared->reply_length = reply.length < sizeof(shared->reply) ? reply.length
 									    : sizeof(shared->reply);
@@ -355,8 +364,7 @@ static void run_timed(bool is_start)
 	char summary[1024];
 
 	out_init(&reply, -1);
-	if ((is_start ? run_start(&request, &reply, &err) : run_stop(&request, &reply, &err)) !=
-	    PROTON_OK) {
+	if ((is_start ? run_start : run_stop)(NULL, &request, &reply, &err) != PROTON_OK) {
 		message("%s", err.text);
 	} else if (!is_start && !(default_flags & PROTON_SESSION_QUIET)) {
 		proton_last_summary(summary, sizeof(summary));
@@ -432,10 +440,12 @@ static void forget_parent(void)
 
 static int keep_defaults(const struct proton_session_options *given, struct proton_error *err)
 {
+	static char *const none[CONTROL_OPTION_COUNT];
 	const char *values[CONTROL_OPTION_COUNT] = {0};
 	const char *name = given && given->name ? given->name : "proton";
-	char *copies[CONTROL_OPTION_COUNT] = {0};
+	char *copies[CONTROL_OPTION_COUNT];
 	char *stem = NULL;
+	bool has_all;
 	int status;
 
 	/* Now, because the program may change its directory. */
@@ -450,15 +460,11 @@ static int keep_defaults(const struct proton_session_options *given, struct prot
 		values[CONTROL_DATA] = given->data;
 		values[CONTROL_FORMAT] = given->format;
 	}
-	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
-		if (!values[i] || (copies[i] = strdup(values[i])))
-			continue;
-		free_options(copies);
-		free(stem);
-		return err_nomem(err);
-	}
+	has_all = copy_options(copies, values, none);
 	free(stem);
-	free_options(defaults);
+	free_options(has_all ? defaults : copies);
+	if (!has_all)
+		return err_nomem(err);
 	memcpy(defaults, copies, sizeof(defaults));
 	default_flags = given ? given->flags : 0;
 	main_ordinal = thread_read_ordinal();

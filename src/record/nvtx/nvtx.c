@@ -397,37 +397,28 @@ static int push_wide(const void *domain, const wchar_t *wide)
 	return level;
 }
 
-static uint32_t frame_of_message(const struct nvtx_attributes *attributes)
-{
-	switch (attributes->message_type) {
-	case NVTX_TEXT_ASCII:
-		return frame_of(attributes->message.ascii);
-	case NVTX_TEXT_WIDE:
-		return frame_of_wide(attributes->message.wide);
-	case NVTX_TEXT_REGISTERED:
-		return frame_of_handle(attributes->message.registered);
-	default:
-		return frame_of(NULL);
-	}
-}
-
 static int push_attributes(const void *domain, const struct nvtx_attributes *attributes)
 {
-	struct nvtx_communicator communicator;
+	struct nvtx_communicator communicator = {0};
+	int32_t type = NVTX_TEXT_NONE;
+	uint32_t frame;
 
-	if (!attributes || attributes->size < sizeof(*attributes))
-		return push_text(domain, NULL);
-	communicator = communicator_of(domain, attributes);
-	if (communicator.id || attributes->message_type == NVTX_TEXT_REGISTERED)
-		return push_call(domain, frame_of_message(attributes), communicator);
-	switch (attributes->message_type) {
-	case NVTX_TEXT_ASCII:
-		return push_text(domain, attributes->message.ascii);
-	case NVTX_TEXT_WIDE:
-		return push_wide(domain, attributes->message.wide);
-	default:
-		return push_text(domain, NULL);
+	if (attributes && attributes->size >= sizeof(*attributes)) {
+		communicator = communicator_of(domain, attributes);
+		type = attributes->message_type;
 	}
+	if (type == NVTX_TEXT_REGISTERED)
+		frame = frame_of_handle(attributes->message.registered);
+	else if (!communicator.id && type == NVTX_TEXT_WIDE)
+		return push_wide(domain, attributes->message.wide);
+	else if (!communicator.id)
+		return push_text(domain,
+				 type == NVTX_TEXT_ASCII ? attributes->message.ascii : NULL);
+	else if (type == NVTX_TEXT_WIDE)
+		frame = frame_of_wide(attributes->message.wide);
+	else
+		frame = frame_of(type == NVTX_TEXT_ASCII ? attributes->message.ascii : NULL);
+	return push_call(domain, frame, communicator);
 }
 
 int nvtx_push(const char *message)

@@ -69,12 +69,16 @@ static void read_variables(struct job_launch *out, const char *variable)
 /* slurmstepd runs as root: its environment cannot be read, and does not have the rank. */
 static const char *const private_launchers[] = {"slurmstepd", "palsd"};
 
-static FILE *open_process(pid_t pid, const char *name)
+/* The beginning of a file as text; the number of bytes, 0 if it cannot be read. */
+static size_t read_beginning(const char *path, char *text, size_t capacity)
 {
-	char path[48];
+	FILE *file = fopen(path, "re");
+	size_t length = file ? fread(text, 1, capacity - 1, file) : 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return fopen(path, "re");
+	text[length] = '\0';
+	if (file)
+		fclose(file);
+	return length;
 }
 
 struct ancestor {
@@ -93,16 +97,11 @@ static const char *field_at(const char *text, int number)
 
 static bool read_ancestor(pid_t pid, struct ancestor *out)
 {
-	FILE *file = open_process(pid, "stat");
-	char text[1024];
+	char path[48], text[1024];
 	char *name, *end;
-	size_t length;
 
-	if (!file)
-		return false;
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[length] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	read_beginning(path, text, sizeof(text));
 	name = strchr(text, '(');
 	end = strrchr(text, ')'); /* the name may have parentheses */
 	if (!name || !end || end < name)
@@ -122,12 +121,15 @@ enum answer {
 /* Whether a process was given the variable. */
 static enum answer has_variable(pid_t pid, const char *variable)
 {
-	FILE *file = open_process(pid, "environ");
 	enum answer answer = NO;
 	size_t length = strlen(variable);
 	size_t capacity = 0;
 	char *entry = NULL;
+	char path[48];
+	FILE *file;
 
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	file = fopen(path, "re");
 	if (!file)
 		return UNKNOWN;
 	while (answer == NO && getdelim(&entry, &capacity, '\0', file) > 0)
@@ -170,18 +172,13 @@ static bool find_launcher(const char *variable, pid_t *pid_out, struct ancestor 
 static void read_launcher(struct job_launch *out, const char *variable)
 {
 	const char *group = environment_get("GROUP_RANK");
-	char boot[37] = "";
 	struct ancestor launcher;
-	FILE *file;
+	char boot[8 + 1];
 	pid_t pid;
 
 	if (!find_launcher(variable, &pid, &launcher))
 		return;
-	file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	if (file) {
-		boot[fread(boot, 1, 8, file)] = '\0';
-		fclose(file);
-	}
+	read_beginning("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
 	/* Agents of torchrun may share a machine: they are compared by their number. */
 	snprintf(out->process, sizeof(out->process), "%s%.10s%sprocess %d, start %llu, boot %s",
 		 group ? "agent " : "", group ? group : "", group ? ", " : "", (int)pid,
@@ -210,19 +207,14 @@ const char *proton_version(void)
 /* The command line of this process, separated by spaces. */
 static void describe_command(struct store *store)
 {
-	FILE *file = fopen("/proc/self/cmdline", "re");
 	char text[4096];
-	size_t length;
+	size_t length = read_beginning("/proc/self/cmdline", text, sizeof(text));
 
-	if (!file)
-		return;
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[length] = '\0';
 	for (size_t i = 0; i + 1 < length; i++)
 		if (!text[i])
 			text[i] = ' ';
-	store_info(store, "command", text);
+	if (length)
+		store_info(store, "command", text);
 }
 
 static void add_number(struct store *store, const char *key, uint32_t value)

@@ -466,8 +466,7 @@ void store_fini(struct store *store, bool remove_file)
 		region_release(space_at(store, i));
 	hash_table_fini(&store->samples.pcs);
 	FREE_ALL(store->collectives.series, store->free_events.items, store->free_samples.items,
-		 store->sealed_events.items, store->sample_chunks.items, store->spans,
-		 store->cleared);
+		 store->sealed_events.items, store->sample_chunks.items, store->spans);
 	*store = (struct store){.file = {.place = {.fd = -1}}};
 }
 

@@ -66,8 +66,6 @@ void store_samples_source(struct store *store, const char *path, const void *byt
 
 /* Estimates from windows: each node's gains, by group of windows. With the session's lock. */
 
-struct store;
-
 /* A window in which kernels are recorded. */
 struct record_window {
 	uint64_t open_ns;  /* monotonic */
@@ -130,8 +128,6 @@ static inline void store_windows_set_active(struct store_windows *windows, bool 
 }
 
 /* Durations of collectives by occurrence, for the waiting of ranks. Under the session's lock. */
-
-struct store;
 
 struct collective_series {
 	uint32_t first_row; /* of TABLE_DURATIONS; 0: none */
@@ -244,9 +240,6 @@ struct store {
 	uint64_t empty_vector;     /* word + 1 of the shared empty vector; 0: not made yet */
 	uint32_t epoch;            /* current epoch: a row of TABLE_EPOCHS */
 	uint32_t first_kept_epoch; /* earlier epochs have been cleared */
-	uint32_t *cleared;         /* epochs that are being cleared */
-	size_t cleared_count;
-	size_t cleared_capacity;
 	uint64_t
 		counted[LIMITS_COUNTS]; /* parts of name_limits_counted() in counters, or earlier */
 	bool is_truncated;              /* the file; it has been counted */

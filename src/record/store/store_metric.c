@@ -199,23 +199,13 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
-		if (replace) {
-			__atomic_store_n(&value->as.int64, metric->value.int64, __ATOMIC_RELAXED);
-		} else if (!store_add_int64(&value->as.int64, metric->value.int64,
-					    store->is_shared)) {
+	case PROTON_METRIC_DOUBLE:
+		if (!store_add_number(value, metric, replace, store->is_shared)) {
 			__atomic_store_n(&value->as.int64,
 					 metric->value.int64 < 0 ? INT64_MIN : INT64_MAX,
 					 __ATOMIC_RELAXED);
 			store_counters_add(store, COUNTER_LOST_RANGE, 1);
 		}
-		return PROTON_OK;
-	case PROTON_METRIC_DOUBLE:
-		if (replace)
-			__atomic_store(&value->as.float64, &(double){metric->value.float64},
-				       __ATOMIC_RELAXED);
-		else
-			store_add_double(&value->as.float64, metric->value.float64,
-					 store->is_shared);
 		return PROTON_OK;
 	case PROTON_METRIC_STRING:
 		set_text(store, value, metric->value.string);

@@ -157,8 +157,9 @@ void store_event_rows_clear(struct store *store);
 
 /* With the session's lock, atomic if store->is_shared. False: a sum was clamped. */
 void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns);
-bool store_add_int64(int64_t *sum, int64_t more, bool is_shared);
-void store_add_double(double *sum, double more, bool is_shared);
+/* Adds a number to `value`, or replaces it; both have its type. */
+bool store_add_number(struct row_value *value, const struct proton_metric *metric, bool is_replaced,
+		      bool is_shared);
 
 /* `is_shared`: several threads add to the number. Relaxed, because it is a sum. */
 static inline void store_add_u64(uint64_t *sum, uint64_t more, bool is_shared)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 #include "record/names/frames.h"
 #include "record/sets/record_sessions.h"
 #include "record/thread/adding.h"
@@ -63,40 +64,25 @@ struct number {
 static struct number read_element(enum proton_element element, const unsigned char *at)
 {
 	struct number number = {.is_float = element >= PROTON_ELEMENT_FLOAT16};
+	bool is_signed = element == PROTON_ELEMENT_INT8 || element == PROTON_ELEMENT_INT16 ||
+			 element == PROTON_ELEMENT_INT32;
 	uint32_t bytes = element_bytes(element);
-	uint32_t unused = 64 - 8 * bytes;
+	uint32_t unused = is_signed ? 64 - 8 * bytes : 0;
 	uint64_t bits = 0;
 
 	memcpy(&bits, at, bytes); /* little-endian, as this machine: see format/rows.h */
-	switch (element) {
-	case PROTON_ELEMENT_BOOL:
+	if (element == PROTON_ELEMENT_BOOL)
 		number.int64 = bits != 0;
-		break;
-	case PROTON_ELEMENT_INT8:
-	case PROTON_ELEMENT_INT16:
-	case PROTON_ELEMENT_INT32:
+	else if (!number.is_float) /* values above 2^63 wrap, as sums of metrics do */
 		number.int64 = (int64_t)(bits << unused) >> unused;
-		break;
-	case PROTON_ELEMENT_UINT8:
-	case PROTON_ELEMENT_UINT16:
-	case PROTON_ELEMENT_UINT32:
-	case PROTON_ELEMENT_INT64:
-	case PROTON_ELEMENT_UINT64: /* values above 2^63 wrap, as sums of metrics do */
-		number.int64 = (int64_t)bits;
-		break;
-	case PROTON_ELEMENT_FLOAT16:
+	else if (element == PROTON_ELEMENT_FLOAT16)
 		number.float64 = half_of((uint16_t)bits);
-		break;
-	case PROTON_ELEMENT_BFLOAT16: /* the upper half of a binary32 */
+	else if (element == PROTON_ELEMENT_BFLOAT16) /* the upper half of a binary32 */
 		number.float64 = float_of((uint32_t)bits << 16);
-		break;
-	case PROTON_ELEMENT_FLOAT32:
+	else if (element == PROTON_ELEMENT_FLOAT32)
 		number.float64 = float_of((uint32_t)bits);
-		break;
-	case PROTON_ELEMENT_FLOAT64:
-		memcpy(&number.float64, &bits, sizeof(bits));
-		break;
-	}
+	else
+		number.float64 = double_of_bits(bits);
 	return number;
 }
 
