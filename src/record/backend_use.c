@@ -1,5 +1,5 @@
 /* Starting and stopping of backends without holding a lock. */
-#include "record/backend_use.h"
+#include "record/backend.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

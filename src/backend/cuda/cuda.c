@@ -30,7 +30,6 @@
 #include "driver/driver.h"
 #include "driver/gpu_state.h"
 #include "record/backend.h"
-#include "record/backend_use.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
 #include "record/thread/correlate.h"

@@ -19,7 +19,7 @@
 #include "record/control/listener.h"
 #include "record/nvtx/nvtx.h"
 #include "record/session/session_parts.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/thread.h"
 
 #define END_WAIT_S 5

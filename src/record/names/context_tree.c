@@ -36,9 +36,8 @@ static struct node *node_at(uint32_t context)
 bool context_tree_is_full(uint32_t context)
 {
 	return atomic_load_explicit(&node_at(context)->children, memory_order_relaxed) >=
-		       name_limits_get()->children ||
-	       atomic_load_explicit(&context_count, memory_order_relaxed) >=
-		       name_limits_get()->contexts;
+		       name_limits.children ||
+	       atomic_load_explicit(&context_count, memory_order_relaxed) >= name_limits.contexts;
 }
 
 struct context context_tree_get(uint32_t context)

@@ -9,8 +9,6 @@
 #include "base/region.h"
 #include "base/strings.h"
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
 
 struct frame_tables {
 	struct strings strings;

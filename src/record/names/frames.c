@@ -109,8 +109,8 @@ uint32_t frames_make(uint64_t key, const struct frame_content *content)
 {
 	uint32_t name, file;
 
-	if (frame_tables.frame_count >= name_limits_get()->names ||
-	    frame_tables.strings.used >= name_limits_get()->name_bytes)
+	if (frame_tables.frame_count >= name_limits.names ||
+	    frame_tables.strings.used >= name_limits.name_bytes)
 		return frames_other_of(content->kind);
 	name = strings_add(&frame_tables.strings, content->name, content->name_length);
 	file = strings_add(&frame_tables.strings, content->file, content->file_length);

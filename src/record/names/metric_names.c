@@ -8,7 +8,6 @@
 #include "base/strings.h"
 #include "format/rows.h"
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
 
 #define NAMES_RESERVE (256ull << 20)
 

@@ -1,5 +1,5 @@
 /* Limits on the number of names in a process. */
-#include "record/names/name_limits.h"
+#include "record/names/frames.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #define BYTES_PER_NAME 128u
 /* Ids have 32 bits; the highest values have other meanings. */
 #define LIMIT_MAX (1u << 30)
-static struct limits limits = {
+struct limits name_limits = {
 	.children = CHILDREN_DEFAULT,
 	.contexts = CONTEXTS_DEFAULT,
 	.names = NAMES_DEFAULT,
@@ -43,15 +43,10 @@ static void read_limit(const char *variable, uint32_t *limit)
 
 void name_limits_read(void)
 {
-	read_limit("PROTON_MAX_CHILDREN", &limits.children);
-	read_limit("PROTON_MAX_CONTEXTS", &limits.contexts);
-	read_limit("PROTON_MAX_NAMES", &limits.names);
-	limits.name_bytes = (uint64_t)limits.names * BYTES_PER_NAME;
-}
-
-const struct limits *name_limits_get(void)
-{
-	return &limits;
+	read_limit("PROTON_MAX_CHILDREN", &name_limits.children);
+	read_limit("PROTON_MAX_CONTEXTS", &name_limits.contexts);
+	read_limit("PROTON_MAX_NAMES", &name_limits.names);
+	name_limits.name_bytes = (uint64_t)name_limits.names * BYTES_PER_NAME;
 }
 
 void name_limits_count(enum limits_count count)

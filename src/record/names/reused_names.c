@@ -1,5 +1,4 @@
 /* Reusable names: states, ticks of last use, free lists. */
-#include "record/names/reused_names.h"
 
 #include <libproton/proton.h>
 

@@ -59,7 +59,7 @@ static bool make_space(uint32_t frame, size_t bytes)
 		return true;
 	while (capacity < bytes)
 		capacity *= 2;
-	if (frame_tables.strings.used + capacity > name_limits_get()->name_bytes)
+	if (frame_tables.strings.used + capacity > name_limits.name_bytes)
 		return false;
 	id = strings_reserve(&frame_tables.strings, capacity);
 	if (id == STRING_NONE)

@@ -126,25 +126,17 @@ enum choice {
 	CHOICE_OFF,
 };
 
-static _Thread_local struct ranges *self;
-static pthread_key_t exit_key;
+static _Thread_local struct ranges self;
+static pthread_key_t exit_key; /* has the items */
 static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
 static _Atomic int choice;
 static _Atomic bool is_on;
 static _Atomic uint32_t group_start = FRAME_NONE; /* frames of NCCL's functions */
 static _Atomic uint32_t group_end = FRAME_NONE;
 
-static void ranges_free(void *data)
-{
-	struct ranges *ranges = data;
-
-	free(ranges->items);
-	free(ranges);
-}
-
 static void make_exit_key(void)
 {
-	pthread_key_create(&exit_key, ranges_free);
+	pthread_key_create(&exit_key, free);
 }
 
 /* The calling thread's ranges, without ranges of sessions that have ended. */
@@ -152,19 +144,23 @@ static struct ranges *ranges_get(void)
 {
 	uint32_t generation = atomic_load_explicit(&session_generation, memory_order_relaxed);
 
-	if (!self) {
-		self = calloc(1, sizeof(*self));
-		if (!self)
-			return NULL;
-		pthread_once(&exit_key_once, make_exit_key);
-		pthread_setspecific(exit_key, self);
+	if (self.generation != generation) {
+		self.generation = generation;
+		self.group = (struct group){0};
+		self.count = 0;
 	}
-	if (self->generation != generation) {
-		self->generation = generation;
-		self->group = (struct group){0};
-		self->count = 0;
-	}
-	return self;
+	return &self;
+}
+
+/* Makes space for one more range. */
+static bool ranges_grow(struct ranges *ranges)
+{
+	if (!array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
+			   sizeof(*ranges->items)))
+		return false;
+	pthread_once(&exit_key_once, make_exit_key);
+	pthread_setspecific(exit_key, ranges->items);
+	return true;
 }
 
 /* ------------------------------------------------------------------ enabling */
@@ -271,8 +267,7 @@ static int push_range(const void *domain, const char *text, uint32_t frame)
 		text = NAME_OF_NONE;
 	token = text ? proton_scope_enter(text) : proton_scope_enter_frame(frame);
 	ranges = token ? ranges_get() : NULL; /* a session may have begun with it */
-	if (!ranges || !array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
-				      sizeof(*ranges->items))) {
+	if (!ranges || (ranges->count == ranges->capacity && !ranges_grow(ranges))) {
 		proton_scope_exit(token, NULL);
 		return NVTX_E_NOT_TRACKED;
 	}
@@ -364,8 +359,6 @@ static int push_call(const void *domain, uint32_t frame, struct nvtx_communicato
 {
 	struct ranges *ranges = ranges_get();
 
-	if (!ranges)
-		return NVTX_E_NOT_TRACKED;
 	if (communicator.id && is_about_communicators(frame))
 		communicator.id = 0;
 	if (communicator.id && ranges->group.depth)

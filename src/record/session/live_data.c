@@ -12,7 +12,7 @@
 #include "format/target.h"
 #include "model/load.h"
 #include "record/session/session_parts.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/adding.h"
 #include "record/thread/thread.h"
 

@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "base/message.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/adding.h"
 
 #define MODE "periodic_flushing"

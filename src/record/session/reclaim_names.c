@@ -20,9 +20,7 @@
 #include <unistd.h>
 
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/thread.h"
 
 /* From <linux/membarrier.h>, which older systems lack. */
@@ -47,7 +45,7 @@ static uint64_t names_so_far(void)
 
 static bool is_due(void)
 {
-	const struct limits *limits = name_limits_get();
+	const struct limits *limits = &name_limits;
 	uint32_t smallest = limits->children;
 
 	if (limits->contexts < smallest)

@@ -5,9 +5,8 @@
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "record/backend_use.h"
+#include "record/backend.h"
 #include "record/session/session_parts.h"
-#include "record/sets/registry.h"
 #include "record/thread/adding.h"
 #include "record/thread/thread_trace.h"
 

@@ -24,7 +24,7 @@
 #include "base/err.h"
 #include "base/guest.h"
 #include "base/message.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 #define PRINT_US 50000
 

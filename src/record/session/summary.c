@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char last[1024];

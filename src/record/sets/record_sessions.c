@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 void record_count(enum counter counter, uint64_t more)
 {

@@ -1,14 +1,14 @@
 /* Table of sessions. */
 #include <libproton/proton.h>
 
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/array.h"
 #include "model/profile.h"
-#include "record/backend_use.h"
+#include "record/backend.h"
 
 struct registry registry = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,

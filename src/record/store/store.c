@@ -9,8 +9,6 @@
 #include "base/message.h"
 #include "model/load.h"
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
 #include "record/store/devices.h"
 #include "record/store/store_rows.h"
 

@@ -13,7 +13,7 @@
 #include "base/region.h"
 #include "format/profile_file.h"
 #include "model/profile.h"
-#include "record/names/name_limits.h"
+#include "record/names/frames.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
 

@@ -9,7 +9,7 @@
  * Once several threads add to the session, each stripe of them takes rows from its own cache lines:
  * threads that add to different rows do not slow each other.
  */
-#include "record/names/reused_names.h"
+#include "record/names/frames.h"
 #include "record/store/store_rows.h"
 
 /* Fields of a row that are not in the file. */

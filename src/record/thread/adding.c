@@ -8,7 +8,7 @@
 
 #include <sched.h>
 
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/thread_self.h"
 
 /* Values of session.owner; others are a thread's number + OWNER_FIRST. */

@@ -1,5 +1,4 @@
 /* Device metrics: the public call, and conversion of values. */
-#include "record/thread/device_metric.h"
 
 #include <math.h>
 #include <stdlib.h>

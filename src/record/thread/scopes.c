@@ -15,9 +15,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/thread_self.h"
 
 static inline uint32_t cache_index(uint32_t parent, uint32_t frame)

@@ -8,8 +8,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
+#include "record/names/frames.h"
 #include "record/thread/thread_self.h"
 
 _Thread_local struct thread *thread_self;

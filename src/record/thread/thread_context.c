@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "record/names/frames.h"
-#include "record/names/reused_names.h"
 #include "record/thread/thread_self.h"
 
 static _Atomic(proton_context_provider_fn) provider;
@@ -233,15 +232,6 @@ uint64_t thread_context_place(void)
 	return place ? place() : 0;
 }
 
-/* The scopes that the thread has open outside of its running task. */
-static const struct stack *own_stack(const struct thread *thread)
-{
-	for (size_t i = 0; i < thread->other_count; i++)
-		if (!thread->others[i].task)
-			return &thread->others[i];
-	return NULL;
-}
-
 static uint64_t place_of(const struct stack *stack, uint32_t context)
 {
 	for (size_t i = 0; stack && i < stack->depth; i++)
@@ -254,7 +244,7 @@ static uint64_t place_of(const struct stack *stack, uint32_t context)
 static uint32_t add_origin(const struct thread *thread, struct proton_open_scope *scopes,
 			   uint32_t capacity)
 {
-	const struct stack *own = own_stack(thread);
+	const struct stack *own = task_find(thread, 0);
 	uint32_t context = thread->stack.origin;
 	uint32_t count = 0;
 

@@ -28,6 +28,8 @@ struct thread;
 __attribute__((cold)) void task_follow(struct thread *thread);
 /* Installs the stack with this number in its tokens. False: there is none. */
 __attribute__((cold)) bool task_switch_to(struct thread *thread, uint32_t ordinal);
+/* The stack of a task that does not run, or the thread's own (0) while a task runs; else NULL. */
+__attribute__((cold)) struct stack *task_find(const struct thread *thread, uint64_t task);
 /* The innermost scope around a task that has no scopes. */
 __attribute__((cold)) uint32_t task_origin_context(const struct thread *thread);
 /* Ends the trace events of open scopes. */

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/region.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 #define THREADS 64
 #define ROUNDS (TAP_IS_SANITIZED ? 100 : 2000)

@@ -5,8 +5,7 @@
 #include <sched.h>
 
 #include "record/names/frames.h"
-#include "record/names/reused_names.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/adding.h"
 
 static const char folded[] = "lost: name beyond the limits, in (other)";

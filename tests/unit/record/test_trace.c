@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 static bool is_within(const struct row_event *inner, const struct row_event *outer)
 {

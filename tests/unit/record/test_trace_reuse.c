@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 #define ROUNDS 60
 #define SCOPES 1000
