@@ -83,7 +83,6 @@ static char *make_own_name(const char *name)
 	return asprintf(&own, "%s.%d", name, (int)getpid()) < 0 ? NULL : own;
 }
 
-/* Starts a session as the request says, or the defaults. */
 static int start_session(char *const *options, int *session_out, struct proton_error *err)
 {
 	const struct proton_starter *functions =
@@ -193,7 +192,7 @@ static int run_stop(struct control *shared, const struct control_request *reques
 	const struct proton_starter *functions =
 		atomic_load_explicit(&starter, memory_order_acquire);
 	const char *name = request->options[CONTROL_FORMAT];
-	struct output_format format;
+	const struct export_format *format;
 	struct session *session;
 	char path[PATH_MAX + 32], summary[1024];
 	int status;
@@ -205,13 +204,13 @@ static int run_stop(struct control *shared, const struct control_request *reques
 	session = registry_get(started, err);
 	if (!session)
 		return PROTON_E_RANGE;
-	status = output_format_find(name && *name ? name : session->format, session->trace != 0,
-				    &format, err);
-	if (status == PROTON_OK)
-		output_path(session, &format, path, sizeof(path));
+	format = output_format_find(name && *name ? name : session->format, session->trace != 0,
+				    err);
+	if (format)
+		output_path(session, format, path, sizeof(path));
 	registry_put();
-	if (status != PROTON_OK)
-		return status;
+	if (!format)
+		return PROTON_E_INVALID;
 	status = functions ? functions->finalize(started, name, err)
 			   : proton_finalize(started, name, err);
 	if (status != PROTON_OK)
@@ -219,7 +218,7 @@ static int run_stop(struct control *shared, const struct control_request *reques
 	started = -1;
 	proton_last_summary(summary, sizeof(summary));
 	/* The first line is for scripts. */
-	if (format.kind != OUTPUT_NONE)
+	if (format != &output_none)
 		out_printf(reply, "%s\n", path);
 	out_text(reply, summary);
 	return PROTON_OK;
@@ -323,7 +322,6 @@ static int run_leave(struct control *shared, const struct control_request *reque
 	return PROTON_OK;
 }
 
-/* Carries out the job and makes its reply. */
 static void run_job(struct control *shared)
 {
 	static int (*const run[])(struct control * shared, const struct control_request *request,
@@ -353,7 +351,6 @@ static void run_job(struct control *shared)
 	out_fini(&reply);
 }
 
-/* Starts or stops a session at its time. */
 static void run_timed(bool is_start)
 {
 	const struct control_request request = {

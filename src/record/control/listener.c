@@ -209,7 +209,6 @@ static int open_socket(struct listener *listener, char *path, struct proton_erro
 	return status;
 }
 
-/* True for a connection from a process of the same user. */
 static bool is_own_user(int fd)
 {
 	struct ucred peer;

@@ -11,6 +11,7 @@
 #define STRINGS_RESERVE (8ull << 30)
 #define FRAMES_RESERVE (4ull << 30)
 #define NAMES_RESERVE (5ull << 30)
+#define CONTEXTS_RESERVE (8ull << 30)
 
 pthread_mutex_t frames_lock = PTHREAD_MUTEX_INITIALIZER;
 struct frame_tables frame_tables;
@@ -121,7 +122,6 @@ uint32_t frames_make(uint64_t key, const struct frame_content *content)
 
 /* ------------------------------------------------------------------ init and texts */
 
-/* Adds the frames with fixed ids. */
 static bool add_others(void)
 {
 	size_t length = strlen(LIMITS_OTHER);
@@ -143,6 +143,7 @@ int frames_init(struct proton_error *err)
 		{&frame_tables.frames, FRAMES_RESERVE},
 		{&frame_tables.twins, FRAMES_RESERVE / 4},
 		{&reused_names_space, NAMES_RESERVE},
+		{&frame_tables.contexts, CONTEXTS_RESERVE},
 	};
 	int status = PROTON_OK;
 
@@ -153,8 +154,6 @@ int frames_init(struct proton_error *err)
 		status = strings_init(&frame_tables.strings, STRINGS_RESERVE, err);
 		for (size_t i = 0; status == PROTON_OK && i < ARRAY_LENGTH(spaces); i++)
 			status = region_reserve(spaces[i].region, spaces[i].bytes, 1 << 20, 1, err);
-		if (status == PROTON_OK)
-			status = context_tree_init(err);
 		if (status == PROTON_OK && !add_others())
 			status = err_nomem(err);
 		if (status == PROTON_OK) {
@@ -164,7 +163,6 @@ int frames_init(struct proton_error *err)
 			strings_fini(&frame_tables.strings);
 			for (size_t i = 0; i < ARRAY_LENGTH(spaces); i++)
 				region_release(spaces[i].region);
-			context_tree_fini();
 		}
 	}
 	pthread_mutex_unlock(&frames_lock);

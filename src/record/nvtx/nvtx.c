@@ -152,7 +152,6 @@ static struct ranges *ranges_get(void)
 	return &self;
 }
 
-/* Makes space for one more range. */
 static bool ranges_grow(struct ranges *ranges)
 {
 	if (!array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,

@@ -161,7 +161,7 @@ int proton_context_depth(int id, size_t *depth_out, struct proton_error *err)
 struct snapshot_plan {
 	char *working; /* path of the working file; NULL: it is in memory */
 	char *path;    /* the output */
-	struct output_format format;
+	const struct export_format *format;
 	bool no_clobber;
 	struct profile *profile;
 };
@@ -176,8 +176,6 @@ static void free_plan(struct snapshot_plan *plan)
 static int name_snapshot(struct session *session, const char *name, struct snapshot_plan *plan,
 			 struct proton_error *err)
 {
-	const char *suffix = plan->format.kind == OUTPUT_EXPORT ? plan->format.export->suffix
-								: "proton";
 	char *stem = NULL;
 	int status = PROTON_OK;
 
@@ -191,7 +189,8 @@ static int name_snapshot(struct session *session, const char *name, struct snaps
 		status = target_stem(name, &stem, err);
 	else if (asprintf(&stem, "%s.snapshot_%u", session->path, ++session->snapshots) < 0)
 		stem = NULL;
-	if (status == PROTON_OK && (!stem || asprintf(&plan->path, "%s.%s", stem, suffix) < 0)) {
+	if (status == PROTON_OK &&
+	    (!stem || asprintf(&plan->path, "%s.%s", stem, plan->format->suffix) < 0)) {
 		plan->path = NULL;
 		status = err_nomem(err);
 	}
@@ -203,13 +202,15 @@ static int name_snapshot(struct session *session, const char *name, struct snaps
 static int plan_snapshot(struct session *session, const char *name, const char *format,
 			 struct snapshot_plan *plan, struct proton_error *err)
 {
-	int status = output_format_find(format && *format ? format : session->format,
-					session->trace != 0, &plan->format, err);
+	int status;
 
-	if (status == PROTON_OK && plan->format.kind == OUTPUT_NONE)
-		status = err_set(err, PROTON_E_INVALID, "a snapshot needs an output format");
-	if (status == PROTON_OK)
-		status = name_snapshot(session, name, plan, err);
+	plan->format = output_format_find(format && *format ? format : session->format,
+					  session->trace != 0, err);
+	if (!plan->format)
+		return PROTON_E_INVALID;
+	if (plan->format == &output_none)
+		return err_set(err, PROTON_E_INVALID, "a snapshot needs an output format");
+	status = name_snapshot(session, name, plan, err);
 	if (status != PROTON_OK)
 		return status;
 	plan->no_clobber = session->flags & PROTON_SESSION_NO_CLOBBER;
@@ -221,7 +222,7 @@ static int plan_snapshot(struct session *session, const char *name, const char *
 		plan->working = strdup(session->store.file.place.path);
 		return plan->working ? PROTON_OK : err_nomem(err);
 	}
-	if (plan->format.kind == OUTPUT_PROTON)
+	if (plan->format == &output_proton)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "a session without a working file has no snapshot in the format "
 			       "proton; use hatchet");
@@ -257,7 +258,7 @@ static int write_snapshot(struct snapshot_plan *plan, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	if (plan->format.kind == OUTPUT_PROTON)
+	if (plan->format == &output_proton)
 		return write_packed(plan, err);
 	if (!plan->profile)
 		status = profile_load_file(plan->working, &plan->profile, err);
@@ -265,7 +266,7 @@ static int write_snapshot(struct snapshot_plan *plan, struct proton_error *err)
 		return status;
 	plan->profile->is_unfinished = false;
 	plan->profile->end_ns = clock_real_ns();
-	return output_write(plan->format.export, plan->profile, plan->path, plan->no_clobber, err);
+	return output_write(plan->format, plan->profile, plan->path, plan->no_clobber, err);
 }
 
 int proton_snapshot(int id, const char *name, const char *format, char *path_out, size_t capacity,

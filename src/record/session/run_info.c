@@ -118,7 +118,6 @@ enum answer {
 	UNKNOWN
 };
 
-/* Whether a process was given the variable. */
 static enum answer has_variable(pid_t pid, const char *variable)
 {
 	enum answer answer = NO;
@@ -204,7 +203,6 @@ const char *proton_version(void)
 	return PROTON_VERSION;
 }
 
-/* The command line of this process, separated by spaces. */
 static void describe_command(struct store *store)
 {
 	char text[4096];
@@ -225,7 +223,6 @@ static void add_number(struct store *store, const char *key, uint32_t value)
 	store_info(store, key, text);
 }
 
-/* Which process of a job this one is. */
 static void describe_rank(struct store *store)
 {
 	struct rank_identity identity;

@@ -103,7 +103,7 @@ static int end_recording(int id, struct proton_error *err)
 static int finalize_one(int id, const char *format_name, struct in_vain *in_vain,
 			struct proton_error *err)
 {
-	struct output_format format = {.kind = OUTPUT_EXPORT};
+	const struct export_format *format;
 	struct proton_error flushed = {0};
 	struct session *session;
 	int status;
@@ -118,9 +118,9 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 	store_event_align(&session->store);
 	sample_sources_store(&session->store);
 	/* Both names were checked before, so this cannot fail. */
-	output_format_find(format_name && *format_name ? format_name : session->format,
-			   session->trace != 0, &format, err);
-	status = output_finish(session, &format, err);
+	format = output_format_find(format_name && *format_name ? format_name : session->format,
+				    session->trace != 0, err);
+	status = output_finish(session, format, err);
 	pthread_mutex_lock(&registry.lock);
 	registry_free_texts(session);
 	registry.slots[session - registry.sessions] = SLOT_FREE;
@@ -132,20 +132,22 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 static int finalize(int id, const char *format_name, struct in_vain *in_vain,
 		    struct proton_error *err)
 {
-	struct output_format format;
+	const struct export_format *format;
 	struct session *session = NULL;
 	int ids[SESSION_MAX];
 	size_t count = 0;
-	int status = output_format_find(format_name, true, &format, err);
+	int status = PROTON_OK;
 
-	if (status != PROTON_OK)
-		return status;
+	if (!output_format_find(format_name, true, err))
+		return PROTON_E_INVALID;
 	pthread_mutex_lock(&registry.lock);
 	while (status == PROTON_OK && (session = registry_next(session, id))) {
 		ids[count++] = session->id;
-		status = output_format_find(format_name, session->trace != 0, &format, err);
-		if (status == PROTON_OK && format_name && *format_name)
-			status = output_format_check(&format, session->path, err);
+		format = output_format_find(format_name, session->trace != 0, err);
+		if (!format)
+			status = PROTON_E_INVALID;
+		else if (format_name && *format_name)
+			status = output_format_check(format, session->path, err);
 	}
 	pthread_mutex_unlock(&registry.lock);
 	if (status != PROTON_OK)

@@ -11,24 +11,19 @@
 
 /* ------------------------------------------------------------------ output.c */
 
-/* Output formats of finalize, in addition to the exporters. */
-enum output_kind {
-	OUTPUT_EXPORT,
-	OUTPUT_PROTON, /* the working file stays, complete */
-	OUTPUT_NONE,
-};
+/* Output formats of finalize, in addition to the exporters: without .write. */
+extern const struct export_format output_proton; /* the working file stays, complete */
+extern const struct export_format output_none;
 
-struct output_format {
-	enum output_kind kind;
-	const struct export_format *export; /* OUTPUT_EXPORT */
-};
-
-/* The format `name`; NULL or "": the data's default. E_INVALID: unknown, or it needs a trace. */
-int output_format_find(const char *name, bool is_trace, struct output_format *out,
-		       struct proton_error *err);
+/*
+ * The format `name`; NULL or "": the data's default. NULL and E_INVALID: unknown, or it needs a
+ * trace.
+ */
+const struct export_format *output_format_find(const char *name, bool is_trace,
+					       struct proton_error *err);
 
 /* E_INVALID: the output of a session named `path` (NULL: standard output) cannot be in `format`. */
-int output_format_check(const struct output_format *format, const char *path,
+int output_format_check(const struct export_format *format, const char *path,
 			struct proton_error *err);
 
 /*
@@ -54,11 +49,11 @@ int output_write_packed(struct profile_view *view, const char *path, bool is_exc
 			struct proton_error *err);
 
 /* The path of the output of a session with one, or a pattern if it will have several. */
-void output_path(const struct session *session, const struct output_format *format, char *path,
+void output_path(const struct session *session, const struct export_format *format, char *path,
 		 size_t capacity);
 
 /* Writes the output of a session that no longer records, then closes its store. */
-int output_finish(struct session *session, const struct output_format *format,
+int output_finish(struct session *session, const struct export_format *format,
 		  struct proton_error *err);
 
 /* ------------------------------------------------------------------ summary.c */

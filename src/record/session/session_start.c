@@ -44,7 +44,7 @@ static int settings_read(const struct proton_session_options *given, struct sett
 {
 	static const struct proton_session_options defaults = {.size = sizeof(defaults)};
 	const struct proton_session_options *o = given ? given : &defaults;
-	struct output_format format;
+	const struct export_format *format;
 	int status;
 
 	if (o->size != sizeof(*o))
@@ -74,12 +74,11 @@ static int settings_read(const struct proton_session_options *given, struct sett
 		out->flags |= PROTON_SESSION_RANKS;
 	if (target_env_no_clobber())
 		out->flags |= PROTON_SESSION_NO_CLOBBER;
-	status = output_format_find(out->format, out->is_trace, &format, err);
-	if (status == PROTON_OK)
-		status = output_format_check(
-			&format, target_is_standard_output(out->name) ? NULL : out->name, err);
-	if (status != PROTON_OK)
-		return status;
+	format = output_format_find(out->format, out->is_trace, err);
+	if (!format ||
+	    output_format_check(format, target_is_standard_output(out->name) ? NULL : out->name,
+				err))
+		return PROTON_E_INVALID;
 	out->backend = backend_select(o->backend, err);
 	if (!out->backend)
 		return PROTON_E_INVALID;
@@ -203,7 +202,6 @@ static uint32_t free_trace(void)
 	return 0;
 }
 
-/* Opens the session's files and adds the rows of every profile. */
 static int open_store(struct session *session, struct proton_error *err)
 {
 	int status = session->mode && session->format ? output_open(session, err) : err_nomem(err);

@@ -6,23 +6,13 @@
 #include "record/names/frames.h"
 #include "record/store/store_rows.h"
 
-static const char *type_name(uint32_t type)
-{
-	switch (type) {
-	case PROTON_METRIC_INT64:
-		return "an integer";
-	case PROTON_METRIC_DOUBLE:
-		return "a float";
-	case PROTON_METRIC_STRING:
-		return "a string";
-	case PROTON_METRIC_INT64_VECTOR:
-		return "a vector of integers";
-	case PROTON_METRIC_DOUBLE_VECTOR:
-		return "a vector of floats";
-	default:
-		return "another type";
-	}
-}
+static const char *const type_names[] = {
+	[PROTON_METRIC_INT64] = "an integer",
+	[PROTON_METRIC_DOUBLE] = "a float",
+	[PROTON_METRIC_STRING] = "a string",
+	[PROTON_METRIC_INT64_VECTOR] = "a vector of integers",
+	[PROTON_METRIC_DOUBLE_VECTOR] = "a vector of floats",
+};
 
 /* The row of metric `name` for `type`, perhaps new; UINT32_MAX: there is no space. */
 static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
@@ -91,7 +81,7 @@ static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t
 		       "Metric value type mismatch for %s: %s after %s in the same context; use "
 		       "one type per metric name",
 		       frames_text(metric_names_get(name).text, &length),
-		       type_name(metrics[row].type), type_name(metrics[other->metric].type));
+		       type_names[metrics[row].type], type_names[metrics[other->metric].type]);
 }
 
 static bool is_vector(enum proton_metric_type type)

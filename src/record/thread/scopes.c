@@ -106,7 +106,6 @@ static __attribute__((noinline)) bool grow(struct thread *thread)
 	return has_space;
 }
 
-/* Enters a scope by frame, or by name. */
 static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 							    const struct entered *name,
 							    bool is_timed)

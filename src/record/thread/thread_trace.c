@@ -136,7 +136,6 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 	return writer;
 }
 
-/* Reserves the next rows of `table`; false if there is no space. */
 static bool reserve(struct reserved_rows *rows, enum table_id table,
 		    const struct config_entry *entry)
 {
