@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <libproton/proton.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,10 +119,6 @@ static enum options_result refuse_unknown(const struct known *known, int found, 
 static enum options_result set_word(const struct option_row *row, void *member, char **value,
 				    struct proton_error *err)
 {
-	union {
-		const char *in;
-		char *out;
-	} word;
 	char known[256] = "";
 	size_t used = 0;
 
@@ -130,8 +127,7 @@ static enum options_result set_word(const struct option_row *row, void *member, 
 			continue;
 		if (!row->is_text)
 			memcpy(member, &i, sizeof(i));
-		word.in = row->words[i];
-		*value = word.out;
+		*value = (char *)(uintptr_t)row->words[i]; /* argv is not const */
 		return OPTIONS_RUN;
 	}
 	for (size_t i = 0; row->words[i] && used < sizeof(known); i++)

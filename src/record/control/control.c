@@ -208,7 +208,7 @@ static int run_stop(struct control *shared, const struct control_request *reques
 				    err);
 	if (format)
 		output_path(session, format, path, sizeof(path));
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	if (!format)
 		return PROTON_E_INVALID;
 	status = functions ? functions->finalize(started, name, err)
@@ -266,7 +266,7 @@ static void describe_session(int id, struct out *reply)
 		   session->path ? session->path : "standard output",
 		   (double)(clock_monotonic_ns() - session->start_ns) / 1e9,
 		   session->backend->name);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	for (int i = 0; i < count; i++)
 		if (counters[i].value)
 			out_printf(reply, "; %s: %llu", counters[i].name,

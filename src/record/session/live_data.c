@@ -73,7 +73,7 @@ int proton_data_get(int id, uint32_t phase, const char *format_name, char **byte
 	written = registry_part(session, phase);
 	status = written ? write_text(format, written, bytes_out, length_out, err)
 			 : copy_profile(session, phase, &profile, err);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	if (profile)
 		status = write_text(format, profile, bytes_out, length_out, err);
 	profile_free(profile);
@@ -99,7 +99,7 @@ int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
 	phase = store_phase(&session->store);
 	pthread_mutex_unlock(&session->lock);
 	session_publish();
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	if (is_periodic)
 		periodic_flush(id);
 	if (phase_out)
@@ -116,7 +116,7 @@ int proton_phase_is_complete(int id, uint32_t phase, bool *complete_out, struct 
 	pthread_mutex_lock(&session->lock);
 	*complete_out = store_phase_is_complete(&session->store, phase);
 	pthread_mutex_unlock(&session->lock);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	return PROTON_OK;
 }
 
@@ -138,7 +138,7 @@ int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *
 		registry_forget_part(session);
 	session_publish();
 	reclaim_names();
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	return PROTON_OK;
 }
 
@@ -150,7 +150,7 @@ int proton_context_depth(int id, size_t *depth_out, struct proton_error *err)
 	if (!session)
 		return PROTON_E_RANGE;
 	wants_source = session->wants_source;
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	*depth_out = thread_context_depth(wants_source);
 	return PROTON_OK;
 }
@@ -282,7 +282,7 @@ int proton_snapshot(int id, const char *name, const char *format, char *path_out
 	if (!session)
 		return PROTON_E_RANGE;
 	status = plan_snapshot(session, name, format, &plan, err);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	if (status == PROTON_OK)
 		status = write_snapshot(&plan, err);
 	if (status == PROTON_OK && path_out)

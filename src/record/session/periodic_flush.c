@@ -93,7 +93,7 @@ static bool take_part(int id, struct part *out)
 			store_phase_close(&session->store, out->phase, false);
 	}
 	adding_resume(session);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	if (!is_taken)
 		free_part(out);
 	return is_taken;
@@ -109,7 +109,7 @@ static void keep_part(int id, const struct part *part)
 	adding_pause(session);
 	store_phase_close(&session->store, part->phase, false);
 	adding_resume(session);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 }
 
 /* The part is written: its phase is cleared, and its copy replaces an earlier phase's. */
@@ -126,7 +126,7 @@ static int clear_part(int id, struct part *part, struct proton_error *err)
 		session->written_phase = part->phase;
 		part->profile = NULL;
 	}
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	return status;
 }
 

@@ -458,7 +458,7 @@ static int set_active(int id, bool active, struct proton_error *err)
 	for (struct session *session = NULL; (session = registry_next(session, id));)
 		session->is_active = active;
 	session_publish();
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	return PROTON_OK;
 }
 

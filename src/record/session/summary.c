@@ -145,6 +145,6 @@ int proton_statistics(int id, struct proton_counter *counters, size_t capacity,
 			.value = store_context_count(&session->store),
 		};
 	pthread_mutex_unlock(&session->lock);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	return COUNTER_COUNT + 1;
 }

@@ -62,11 +62,6 @@ struct session *registry_get(int id, struct proton_error *err)
 	return session;
 }
 
-void registry_put(void)
-{
-	pthread_mutex_unlock(&registry.lock);
-}
-
 bool proton_is_profiling(void)
 {
 	return session_any_live();
@@ -107,7 +102,7 @@ const char *proton_session_backend(int id)
 	const char *name = session ? session->backend->name : NULL;
 
 	if (session)
-		registry_put();
+		pthread_mutex_unlock(&registry.lock);
 	return name;
 }
 
@@ -117,7 +112,7 @@ size_t proton_session_path(int id, char *path, size_t capacity)
 	int length = snprintf(path, capacity, "%s", session && session->path ? session->path : "");
 
 	if (session)
-		registry_put();
+		pthread_mutex_unlock(&registry.lock);
 	return length > 0 ? (size_t)length : 0;
 }
 

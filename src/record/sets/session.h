@@ -142,9 +142,8 @@ struct registry {
 
 extern struct registry registry;
 
-/* The session, with the registry locked until registry_put(); NULL and E_RANGE: none. */
+/* The session, with the registry locked; NULL and E_RANGE, not locked: there is none. */
 struct session *registry_get(int id, struct proton_error *err);
-void registry_put(void);
 /*
  * The next live session after `previous` (NULL: from the first on) that `id` names; NULL: there is
  * none. PROTON_ALL_SESSIONS names all. The registry is locked.

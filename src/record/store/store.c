@@ -172,7 +172,7 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 	index = store_new_rows(store, TABLE_FRAMES, 1);
 	if (!index)
 		return 0;
-	((struct row_frame *)profile_file_rows(&store->file, TABLE_FRAMES))[index] = row;
+	store_frame_rows(store)[index] = row;
 	store_commit(store, TABLE_FRAMES);
 	return *known = index;
 }

@@ -157,7 +157,7 @@ uint32_t store_add_metric(const struct store *store, uint32_t context, uint32_t 
 			  uint32_t name, const struct proton_metric *metric, bool is_shared,
 			  uint32_t stripe)
 {
-	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *metrics = store_metric_rows(store);
 	const uint32_t *known = store_map_at(&store->metric_of_name, name);
 	uint32_t row = known ? __atomic_load_n(known, __ATOMIC_ACQUIRE) : 0;
 	uint32_t node = store_find_node(store, context);

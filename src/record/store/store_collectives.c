@@ -74,8 +74,7 @@ bool store_collectives_match(const char *name)
 static bool is_collective(struct store *store, uint32_t node)
 {
 	uint32_t frame = store_node_rows(store)[node].frame;
-	const struct row_frame *row =
-		(struct row_frame *)profile_file_rows(&store->file, TABLE_FRAMES) + frame;
+	const struct row_frame *row = &store_frame_rows(store)[frame];
 	const char *strings = profile_file_rows(&store->file, TABLE_STRINGS);
 	uint8_t *kinds = store->collectives.kind_of_frame.base;
 
@@ -132,11 +131,6 @@ static struct collective_series *series_of(struct store *store, uint32_t node,
 	return &own->series[own->count - 1];
 }
 
-static struct row_durations *rows_of(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_DURATIONS);
-}
-
 static void free_row(struct store *store, uint32_t row)
 {
 	store_free_row(store, TABLE_DURATIONS, row);
@@ -153,7 +147,7 @@ static void take_half(struct row_durations *to, uint32_t at, const struct row_du
 /* Halves a series of full rows: two rows become one. */
 static void thin_rows(struct store *store, struct collective_series *series)
 {
-	struct row_durations *rows = rows_of(store);
+	struct row_durations *rows = store_durations_rows(store);
 	uint32_t at = series->first_row;
 
 	while (at && rows[at].next) {
@@ -177,7 +171,7 @@ static void thin_rows(struct store *store, struct collective_series *series)
 static void append_row(struct store *store, struct collective_series *series, uint32_t flags,
 		       uint32_t number, uint64_t duration_ns)
 {
-	struct row_durations *rows = rows_of(store);
+	struct row_durations *rows = store_durations_rows(store);
 	uint32_t at = series->last_row;
 
 	if (!at || rows[at].count == DURATIONS_PER_ROW) {
@@ -191,7 +185,7 @@ static void append_row(struct store *store, struct collective_series *series, ui
 		}
 		store_commit(store, TABLE_DURATIONS);
 		store->collectives.rows++;
-		rows = rows_of(store);
+		rows = store_durations_rows(store);
 		rows[row] = (struct row_durations){
 			.flags = flags,
 			.stride = series->stride,
@@ -223,7 +217,7 @@ static void add_collective(struct store *store, struct collective_series *series
 	if (number & (series->stride - 1))
 		return;
 	if (series->rows == SERIES_ROWS_MAX &&
-	    rows_of(store)[series->last_row].count == DURATIONS_PER_ROW) {
+	    store_durations_rows(store)[series->last_row].count == DURATIONS_PER_ROW) {
 		thin_rows(store, series);
 		if (number & (series->stride - 1))
 			return;
@@ -254,7 +248,7 @@ void store_collectives_drop_epoch(struct store *store, uint32_t epoch)
 		if (series->epoch != epoch)
 			continue;
 		for (uint32_t row = series->first_row; row;) {
-			uint32_t next = rows_of(store)[row].next;
+			uint32_t next = store_durations_rows(store)[row].next;
 
 			free_row(store, row);
 			row = next;

@@ -10,16 +10,11 @@
 
 #include "record/store/store_rows.h"
 
-static struct row_config *config_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_CONFIGS);
-}
-
 /* A row for `config`, which the kernel's list does not have; 0 if there is no space. */
 static uint32_t make_config(struct store *store, uint32_t kernel, uint32_t last,
 			    const struct launch_config *config)
 {
-	struct row_config *rows = config_rows(store);
+	struct row_config *rows = store_config_rows(store);
 	uint32_t flags = 0;
 	uint32_t others = 0;
 	uint32_t own = 0;
@@ -77,7 +72,7 @@ static void count_config(struct row_config *row, uint64_t duration_ns, bool is_s
 bool store_config_add(const struct store *store, uint32_t kernel,
 		      const struct launch_config *config, uint64_t duration_ns, bool is_shared)
 {
-	struct row_config *rows = config_rows(store);
+	struct row_config *rows = store_config_rows(store);
 	uint32_t *last = store_map_at(&store->config_of_kernel, kernel);
 	uint32_t known, at;
 
@@ -111,5 +106,5 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 		return;
 	/* release: pairs with store_config_add() */
 	__atomic_store_n(last, at, __ATOMIC_RELEASE);
-	count_config(&config_rows(store)[at], duration_ns, store->is_shared);
+	count_config(&store_config_rows(store)[at], duration_ns, store->is_shared);
 }

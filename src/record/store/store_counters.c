@@ -27,7 +27,7 @@ bool store_counters_init(struct store *store)
 
 void store_counters_add(struct store *store, enum counter counter, uint64_t more)
 {
-	struct row_counter *row = profile_file_rows(&store->file, TABLE_COUNTERS);
+	struct row_counter *row = store_counter_rows(store);
 
 	row[counter].value += more;
 }
@@ -56,7 +56,7 @@ _Static_assert(COUNTER_KERNELS < STRIPE_COUNTERS && COUNTER_METRICS < STRIPE_COU
 
 void store_counters_share(struct store *store)
 {
-	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	struct row_counter *rows = store_counter_rows(store);
 	uint64_t count = store->file.tables[TABLE_COUNTERS].rows;
 	uint64_t padding = (STRIPE_COUNTERS - count % STRIPE_COUNTERS) % STRIPE_COUNTERS;
 	uint64_t more = padding + (uint64_t)STORE_STRIPES * STRIPE_COUNTERS;
@@ -74,7 +74,7 @@ void store_counters_share(struct store *store)
 
 uint64_t store_counters_get(const struct store *store, enum counter counter)
 {
-	const struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	const struct row_counter *rows = store_counter_rows(store);
 	uint64_t sum = __atomic_load_n(&rows[counter].value, __ATOMIC_RELAXED);
 
 	if (!store->stripes || counter >= STRIPE_COUNTERS)

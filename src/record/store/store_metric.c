@@ -18,7 +18,7 @@ static const char *const type_names[] = {
 static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 {
 	struct metric_name parsed = metric_names_get(name);
-	struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	struct row_metric *rows = store_metric_rows(store);
 	uint64_t count = store->file.tables[TABLE_METRICS].rows;
 	uint32_t *map = store->metric_of_name.base;
 	uint16_t flags = (uint16_t)parsed.flags;
@@ -54,7 +54,7 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 static const struct row_value *value_of_other_type(const struct store *store, uint32_t node,
 						   uint32_t row, uint32_t epoch)
 {
-	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *metrics = store_metric_rows(store);
 	const struct row_value *rows = store_value_rows(store);
 
 	if (!store->has_mixed_types)
@@ -70,7 +70,7 @@ static const struct row_value *value_of_other_type(const struct store *store, ui
 static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t epoch,
 		      uint32_t name, struct proton_error *err)
 {
-	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *metrics = store_metric_rows(store);
 	const struct row_value *other = value_of_other_type(store, node, row, epoch);
 	uint32_t length;
 
@@ -105,7 +105,7 @@ static struct free_vectors *free_vectors_of(struct store *store, uint64_t length
 
 void store_metric_drop_vector(struct store *store, const struct row_value *value)
 {
-	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *rows = store_metric_rows(store);
 	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
 	struct free_vectors *unused;
 
@@ -182,7 +182,7 @@ static void set_text(struct store *store, struct row_value *value, const char *g
 static int combine(struct store *store, struct row_value *value, uint32_t row, uint32_t name,
 		   const struct proton_metric *metric, struct proton_error *err)
 {
-	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *rows = store_metric_rows(store);
 	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
 	bool replace = rows[row].flags & METRIC_PROPERTY;
 	uint32_t length;

@@ -6,31 +6,26 @@
 
 #define NODE_NONE UINT32_MAX
 
-/* Table access: rows never move, so the pointers stay valid. */
-static inline struct row_node *store_node_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_NODES);
-}
+/* store_NAME_rows(): the rows of a table. They never move, so the pointers stay valid. */
+#define STORE_ROWS(name, type, table)                                                              \
+	static inline struct type *store_##name##_rows(const struct store *store)                  \
+	{                                                                                          \
+		return profile_file_rows(&store->file, table);                                     \
+	}
 
-static inline struct row_value *store_value_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_VALUES);
-}
-
-static inline struct row_kernel *store_kernel_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_KERNELS);
-}
-
-static inline struct row_epoch *store_epoch_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_EPOCHS);
-}
-
-static inline struct row_histogram *store_histogram_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_HISTOGRAMS);
-}
+STORE_ROWS(frame, row_frame, TABLE_FRAMES)
+STORE_ROWS(node, row_node, TABLE_NODES)
+STORE_ROWS(metric, row_metric, TABLE_METRICS)
+STORE_ROWS(value, row_value, TABLE_VALUES)
+STORE_ROWS(kernel, row_kernel, TABLE_KERNELS)
+STORE_ROWS(histogram, row_histogram, TABLE_HISTOGRAMS)
+STORE_ROWS(counter, row_counter, TABLE_COUNTERS)
+STORE_ROWS(epoch, row_epoch, TABLE_EPOCHS)
+STORE_ROWS(config, row_config, TABLE_CONFIGS)
+STORE_ROWS(function, row_function, TABLE_FUNCTIONS)
+STORE_ROWS(pc, row_pc, TABLE_PCS)
+STORE_ROWS(run, row_run, TABLE_RUNS)
+STORE_ROWS(durations, row_durations, TABLE_DURATIONS)
 
 static inline void store_commit(struct store *store, enum table_id table)
 {
@@ -180,7 +175,7 @@ bool store_counters_init(struct store *store);
 static inline void store_counters_add_one(const struct store *store, enum counter counter,
 					  bool is_shared, uint32_t stripe)
 {
-	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	struct row_counter *rows = store_counter_rows(store);
 
 	if (is_shared && store->stripes)
 		rows += store->stripes + stripe % STORE_STRIPES * STRIPE_COUNTERS;

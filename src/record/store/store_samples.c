@@ -28,16 +28,6 @@ uint32_t store_samples_add_reason(const char *name)
 	return count;
 }
 
-static struct row_pc *pc_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_PCS);
-}
-
-static struct row_run *run_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_RUNS);
-}
-
 /* ------------------------------------------------------------------ functions and code objects */
 
 /* The first word of a copy of the bytes in TABLE_BLOBS; 0: no space. */
@@ -132,7 +122,7 @@ static uint32_t function_row(struct store *store, uint32_t function)
 	index = store_new_rows(store, TABLE_FUNCTIONS, 1);
 	if (!index)
 		return 0;
-	row = (struct row_function *)profile_file_rows(&store->file, TABLE_FUNCTIONS) + index;
+	row = &store_function_rows(store)[index];
 	row->crc = source->crc;
 	row->name = store_new_string(store, source->name, source->length);
 	store_commit(store, TABLE_FUNCTIONS);
@@ -163,13 +153,13 @@ static uint32_t pc_row(struct store *store, const struct row_pc *key)
 
 	do
 		row = hash_table_next(pcs, hash, &next);
-	while (row && !is_same_pc(&pc_rows(store)[row], key));
+	while (row && !is_same_pc(&store_pc_rows(store)[row], key));
 	if (row || !hash_table_reserve(pcs, 1))
 		return row;
 	row = store_new_row(store, TABLE_PCS);
 	if (!row)
 		return 0;
-	pc_rows(store)[row] = *key;
+	store_pc_rows(store)[row] = *key;
 	store_commit(store, TABLE_PCS);
 	hash_table_add(pcs, hash, row);
 	return row;
@@ -188,28 +178,29 @@ bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 		       const struct pc_sample *sample)
 {
 	struct row_pc key = {.offset = sample->offset, .epoch = epoch};
-	struct row_function *function;
 	uint32_t row;
 
 	key.function = function_row(store, sample->function);
-	function = (struct row_function *)profile_file_rows(&store->file, TABLE_FUNCTIONS) +
-		   key.function;
-	if (key.function && function->crc && !function->code_object)
-		function->code_object = code_object_row(store, function->crc);
+	if (key.function) {
+		struct row_function *function = &store_function_rows(store)[key.function];
+
+		if (function->crc && !function->code_object)
+			function->code_object = code_object_row(store, function->crc);
+	}
 	key.reason = reason_string(store, sample->reason);
 	if (context != PROTON_CONTEXT_ROOT)
 		key.node = store_node(store, context, epoch);
 	row = key.function && key.node != NODE_NONE ? pc_row(store, &key) : 0;
 	if (!row)
 		return false;
-	pc_rows(store)[row].samples += sample->samples;
-	pc_rows(store)[row].not_issued += sample->not_issued;
+	store_pc_rows(store)[row].samples += sample->samples;
+	store_pc_rows(store)[row].not_issued += sample->not_issued;
 	return true;
 }
 
 void store_samples_drop_epoch(struct store *store, uint32_t epoch)
 {
-	struct row_pc *rows = pc_rows(store);
+	struct row_pc *rows = store_pc_rows(store);
 
 	hash_table_clear(&store->samples.pcs);
 	for (uint32_t i = 1; i < store->file.tables[TABLE_PCS].rows; i++) {
@@ -225,7 +216,7 @@ void store_samples_drop_epoch(struct store *store, uint32_t epoch)
 /* The row of `function` in the kernel's circular list, made if new; 0: no space. */
 static uint32_t run_row(struct store *store, uint32_t kernel, uint32_t last, uint32_t function)
 {
-	struct row_run *rows = run_rows(store);
+	struct row_run *rows = store_run_rows(store);
 	uint32_t at = last;
 
 	while (at && rows[at].function != function) {
@@ -238,7 +229,7 @@ static uint32_t run_row(struct store *store, uint32_t kernel, uint32_t last, uin
 	at = store_new_row(store, TABLE_RUNS);
 	if (!at)
 		return 0;
-	rows = run_rows(store);
+	rows = store_run_rows(store);
 	rows[at] = (struct row_run){
 		.kernel = kernel, .function = function, .next = last ? rows[last].next : at};
 	store_commit(store, TABLE_RUNS);
@@ -258,7 +249,7 @@ void store_samples_run(struct store *store, uint32_t kernel, uint32_t function, 
 		return;
 	}
 	*last = at;
-	run_rows(store)[at].sampled_ns += sampled_ns;
+	store_run_rows(store)[at].sampled_ns += sampled_ns;
 }
 
 /* ------------------------------------------------------------------ sources */
@@ -267,11 +258,11 @@ void store_samples_source(struct store *store, const char *path, const void *byt
 			  uint64_t hash)
 {
 	uint32_t index = store_new_rows(store, TABLE_SOURCES, 1);
-	struct row_source *row =
-		(struct row_source *)profile_file_rows(&store->file, TABLE_SOURCES) + index;
+	struct row_source *row = profile_file_rows(&store->file, TABLE_SOURCES);
 
 	if (!index)
 		return;
+	row += index;
 	row->path = store_new_string(store, path, strlen(path));
 	row->bytes = length;
 	row->hash = hash;

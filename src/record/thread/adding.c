@@ -65,13 +65,20 @@ void adding_end(const struct adding *adding)
 	thread_trace_unlock(adding->thread);
 }
 
+/* Waits until a thread has left its current operation under its own lock. */
+static void await_thread(struct trace_thread *thread)
+{
+	thread_trace_lock(thread);
+	thread_trace_unlock(thread);
+}
+
 /* Takes the values away from the threads; returns the previous owner. adding_pause_lock is held. */
 static uint32_t take_values(struct session *session)
 {
 	uint32_t before =
 		atomic_exchange_explicit(&session->owner, OWNER_PAUSED, memory_order_acq_rel);
 
-	thread_trace_settle();
+	thread_trace_each(await_thread);
 	return before;
 }
 

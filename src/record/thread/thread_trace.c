@@ -38,8 +38,9 @@ void thread_trace_give_back(struct trace_thread *thread)
 		if (!writer->serial)
 			continue;
 		pthread_mutex_lock(&writer->session->lock);
-		store_event_rows_give_back(writer->store, &writer->events, TABLE_EVENTS);
-		store_event_rows_give_back(writer->store, &writer->samples, TABLE_SAMPLES);
+		store_event_rows_give_back(&writer->session->store, &writer->events, TABLE_EVENTS);
+		store_event_rows_give_back(&writer->session->store, &writer->samples,
+					   TABLE_SAMPLES);
 		pthread_mutex_unlock(&writer->session->lock);
 		*writer = (struct trace_writer){0};
 	}
@@ -75,17 +76,6 @@ void thread_trace_each(void (*visit)(struct trace_thread *thread))
 	for (struct trace_thread *thread = threads; thread; thread = thread->next)
 		visit(thread);
 	pthread_mutex_unlock(&thread_trace_list_lock);
-}
-
-static void settle_events(struct trace_thread *thread)
-{
-	thread_trace_lock(thread);
-	thread_trace_unlock(thread);
-}
-
-void thread_trace_settle(void)
-{
-	thread_trace_each(settle_events);
 }
 
 /* Other threads do not exist in the child; their state stays reachable, for leak checkers. */
@@ -127,7 +117,6 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 	prctl(PR_GET_NAME, name, 0, 0, 0);
 	*writer = (struct trace_writer){
 		.serial = entry->serial,
-		.store = &session->store,
 		.session = session,
 		.lane = store_event_thread_lane(&session->store, (uint64_t)syscall(SYS_gettid),
 						name),
@@ -162,13 +151,13 @@ static bool find_node(struct trace_writer *writer, const struct config_entry *en
 {
 	struct session *session;
 
-	*node_out = store_find_node(writer->store, context);
+	*node_out = store_find_node(&writer->session->store, context);
 	if (*node_out || context == PROTON_CONTEXT_ROOT)
 		return true;
 	session = session_lock_entry(entry);
 	if (!session)
 		return false;
-	*node_out = store_make_node(writer->store, context, entry->epoch);
+	*node_out = store_make_node(&writer->session->store, context, entry->epoch);
 	pthread_mutex_unlock(&session->lock);
 	return *node_out != 0;
 }
@@ -186,7 +175,7 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 	at = take_row(&writer->events, TABLE_EVENTS, entry);
 	if (!at)
 		return;
-	row = store_event_at(writer->store, at);
+	row = store_event_at(&writer->session->store, at);
 	row->start_ns = begin->start_ns + store_event_unix_offset_ns();
 	row->node = node;
 	row->lane = writer->lane;
@@ -219,7 +208,7 @@ void thread_trace_add_sample(struct trace_thread *thread, const struct config_en
 	uint32_t at = take_row(&writer->samples, TABLE_SAMPLES, entry);
 
 	if (at)
-		store_event_link_sample(writer->store, event, at, value);
+		store_event_link_sample(&writer->session->store, event, at, value);
 }
 
 static struct row_event *open_row(const struct trace_thread *thread,
@@ -227,7 +216,7 @@ static struct row_event *open_row(const struct trace_thread *thread,
 {
 	for (uint32_t w = 0; w < TRACE_MAX; w++)
 		if (thread->writers[w].serial == event->at[i].serial)
-			return store_event_at(thread->writers[w].store, event->at[i].row);
+			return store_event_at(&thread->writers[w].session->store, event->at[i].row);
 	return NULL; /* the session has ended */
 }
 

@@ -641,7 +641,7 @@ static void check_phase(int session, uint32_t phase)
 	adding_pause(found);
 	CHECK_OK(store_profile(&found->store, phase, &profile, &err), err);
 	adding_resume(found);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	check_numbers(profile);
 	profile_free(profile);
 }
