@@ -372,14 +372,6 @@ bool backend_use_awaits_driver(void)
 	return atomic_load(&is_awaited) && atomic_load(&reported_by) != getpid();
 }
 
-static void keep_failure(const struct proton_error *why)
-{
-	pthread_mutex_lock(&failure_lock);
-	failure = *why;
-	failed = getpid();
-	pthread_mutex_unlock(&failure_lock);
-}
-
 int proton_driver_initialises(struct proton_error *err)
 {
 	const struct backend *backend;
@@ -392,7 +384,10 @@ int proton_driver_initialises(struct proton_error *err)
 		status = resume_backend(backend, &why);
 	if (status == PROTON_OK)
 		return PROTON_OK;
-	keep_failure(&why);
+	pthread_mutex_lock(&failure_lock);
+	failure = why;
+	failed = getpid();
+	pthread_mutex_unlock(&failure_lock);
 	return err_set(err, status, "%s", why.text);
 }
 

@@ -11,11 +11,10 @@
 #define COMMUNICATORS_MAX 1024u
 #define LABELS_MAX 4096u
 #define NAME_BYTES_MAX 400u
-#define SEVERAL (1u << 31)
 
 struct communicator {
 	uint64_t id;
-	uint32_t ranks;  /* or SEVERAL and the number of communicators; 0: not known */
+	uint32_t ranks; /* or COMMUNICATORS_SEVERAL and the number of communicators; 0: not known */
 	uint32_t number; /* among communicators with as many ranks, from 1 */
 };
 
@@ -89,11 +88,6 @@ void communicators_note(uint64_t id, uint32_t ranks)
 	pthread_mutex_unlock(&communicators_lock);
 }
 
-void communicators_note_several(uint64_t id, uint32_t count)
-{
-	communicators_note(id, SEVERAL | count);
-}
-
 /* "NAME [8 ranks]", or of a second communicator with as many ranks "NAME [8 ranks #2]". */
 static uint32_t make_frame(uint32_t name, const struct communicator *communicator)
 {
@@ -105,8 +99,9 @@ static uint32_t make_frame(uint32_t name, const struct communicator *communicato
 
 	if (length > NAME_BYTES_MAX)
 		return FRAME_NONE;
-	if (communicator->ranks & SEVERAL)
-		snprintf(ranks, sizeof(ranks), "%u communicators", communicator->ranks & ~SEVERAL);
+	if (communicator->ranks & COMMUNICATORS_SEVERAL)
+		snprintf(ranks, sizeof(ranks), "%u communicators",
+			 communicator->ranks & ~COMMUNICATORS_SEVERAL);
 	else if (communicator->ranks)
 		snprintf(ranks, sizeof(ranks), "%u rank%s", communicator->ranks,
 			 communicator->ranks > 1 ? "s" : "");

@@ -78,10 +78,13 @@ void context_tree_fix_path(uint32_t context);
 
 extern pthread_mutex_t communicators_lock; /* guards all additions */
 
-/* A communicator's number of ranks. `id` is equal in all ranks of it, and not 0. */
+/*
+ * A communicator's number of ranks. `id` is equal in all ranks of it, and not 0. Several
+ * communicators that are used together have the sum of their ids, and
+ * COMMUNICATORS_SEVERAL + their number as `ranks`.
+ */
 void communicators_note(uint64_t id, uint32_t ranks);
-/* Finds or adds several communicators that are used together, with the sum of their ids. */
-void communicators_note_several(uint64_t id, uint32_t count);
+#define COMMUNICATORS_SEVERAL (1u << 31)
 /* The frame of a scope on a communicator: "NAME [8 ranks]"; `name` if there are too many. */
 uint32_t communicators_frame(uint32_t name, uint64_t id);
 /* The communicator of the innermost such scope in a context; 0: there is none. */

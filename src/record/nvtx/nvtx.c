@@ -348,7 +348,7 @@ static uint64_t end_group(struct group *group)
 	for (uint32_t i = 0; group->count <= GROUP_MAX && i < group->count; i++)
 		sum += group->communicators[i];
 	if (sum && group->count > 1)
-		communicators_note_several(sum, group->count);
+		communicators_note(sum, COMMUNICATORS_SEVERAL + group->count);
 	group->count = 0;
 	return sum;
 }

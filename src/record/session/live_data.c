@@ -6,6 +6,7 @@
 
 #include <libproton/proton.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "export/export.h"
 #include "format/profile_snapshot.h"
@@ -166,13 +167,6 @@ struct snapshot_plan {
 	struct profile *profile;
 };
 
-static void free_plan(struct snapshot_plan *plan)
-{
-	free(plan->working);
-	free(plan->path);
-	profile_free(plan->profile);
-}
-
 static int name_snapshot(struct session *session, const char *name, struct snapshot_plan *plan,
 			 struct proton_error *err)
 {
@@ -287,6 +281,7 @@ int proton_snapshot(int id, const char *name, const char *format, char *path_out
 		status = write_snapshot(&plan, err);
 	if (status == PROTON_OK && path_out)
 		snprintf(path_out, capacity, "%s", plan.path);
-	free_plan(&plan);
+	FREE_ALL(plan.working, plan.path);
+	profile_free(plan.profile);
 	return status;
 }

@@ -8,7 +8,6 @@
 
 #include <libproton/proton.h>
 
-#include "base/array.h"
 #include "base/environment.h"
 #include "format/rank.h"
 
@@ -65,9 +64,6 @@ static void read_variables(struct job_launch *out, const char *variable)
 /* ------------------------------------------------------------------ the launcher */
 
 #define ANCESTORS_MAX 64
-
-/* slurmstepd runs as root: its environment cannot be read, and does not have the rank. */
-static const char *const private_launchers[] = {"slurmstepd", "palsd"};
 
 /* The beginning of a file as text; the number of bytes, 0 if it cannot be read. */
 static size_t read_beginning(const char *path, char *text, size_t capacity)
@@ -141,14 +137,6 @@ static enum answer has_variable(pid_t pid, const char *variable)
 	return answer;
 }
 
-static bool is_private_launcher(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LENGTH(private_launchers); i++)
-		if (strcmp(name, private_launchers[i]) == 0)
-			return true;
-	return false;
-}
-
 /*
  * The nearest ancestor without the rank: shells and wrappers between it and this process have it.
  * False: it is out of sight, or the first process of a container, which may have one rank only.
@@ -161,8 +149,10 @@ static bool find_launcher(const char *variable, pid_t *pid_out, struct ancestor 
 		enum answer answer = has_variable(pid, variable);
 
 		*pid_out = pid;
+		/* These run as root: their environment cannot be read, and does not have the rank. */
 		if (answer != YES)
-			return answer == NO || is_private_launcher(out->name);
+			return answer == NO || strcmp(out->name, "slurmstepd") == 0 ||
+			       strcmp(out->name, "palsd") == 0;
 		pid = out->parent;
 	}
 	return false;

@@ -67,13 +67,12 @@ void summary_make(const struct session *session, const char *hint);
 void summary_note_signal(bool has_arrived);
 
 /*
- * Returns the line, once. False if proton_last_summary() has returned it, if there is none, or if
- * its session is quiet. The program's end and a signal can come together; only one of them prints.
- * Without `is_early_wanted` also false if the session had ended before a signal arrived.
+ * Returns the line, once. False if proton_last_summary() has returned it (`was_taken_out`; the
+ * program may not have printed it yet), if there is none, or if its session is quiet. The program's
+ * end and a signal can come together; only one of them prints. Without `is_early_wanted` also false
+ * if the session had ended before a signal arrived.
  */
-bool summary_take(bool is_early_wanted, char *text, size_t capacity);
-/* True if proton_last_summary() has returned the line; the program may not have printed it yet. */
-bool summary_was_taken(void);
+bool summary_take(bool is_early_wanted, char *text, size_t capacity, bool *was_taken_out);
 
 /* ------------------------------------------------------------------ run_info.c */
 

@@ -100,11 +100,12 @@ void proton_last_summary(char *text, size_t capacity)
 	pthread_mutex_unlock(&lock);
 }
 
-bool summary_take(bool is_early_wanted, char *text, size_t capacity)
+bool summary_take(bool is_early_wanted, char *text, size_t capacity, bool *was_taken_out)
 {
 	bool is_here;
 
 	pthread_mutex_lock(&lock);
+	*was_taken_out = is_last_taken;
 	is_here = *last && !is_last_quiet && !is_last_taken && (is_early_wanted || is_last_late);
 	if (is_here) {
 		snprintf(text, capacity, "%s", last);
@@ -112,16 +113,6 @@ bool summary_take(bool is_early_wanted, char *text, size_t capacity)
 	}
 	pthread_mutex_unlock(&lock);
 	return is_here;
-}
-
-bool summary_was_taken(void)
-{
-	bool was_taken;
-
-	pthread_mutex_lock(&lock);
-	was_taken = is_last_taken;
-	pthread_mutex_unlock(&lock);
-	return was_taken;
 }
 
 int proton_statistics(int id, struct proton_counter *counters, size_t capacity,

@@ -1,8 +1,6 @@
 /* Additions of backends to live sessions. */
 #include "record/sets/record_sessions.h"
 
-#include <stdlib.h>
-
 #include "record/sets/session.h"
 
 void record_count(enum counter counter, uint64_t more)
@@ -92,54 +90,15 @@ void record_intra_launch(struct proton_context where, uint32_t device)
 	}
 }
 
-/* The launch's nodes and lanes as rows of one store. */
-struct rows {
-	uint32_t *nodes;
-	uint32_t *lanes; /* first sub-track of each unit */
-};
-
-static bool find_rows(struct store *store, const struct config_entry *entry,
-		      const struct intra_launch *launch, const struct rows *rows, uint32_t device)
-{
-	for (size_t i = 0; i < launch->node_count; i++)
-		rows->nodes[i] = store_make_node(store, session_context(entry, launch->nodes[i]),
-						 entry->epoch);
-	for (size_t i = 0; i < launch->unit_count; i++) {
-		rows->lanes[i] =
-			store_event_unit_lanes(store, device, launch->frame, &launch->units[i]);
-		if (rows->lanes[i] == LANE_NONE)
-			return false;
-	}
-	return true;
-}
-
-static void add_to_store(struct store *store, const struct config_entry *entry,
-			 const struct intra_launch *launch, const struct rows *rows)
-{
-	uint32_t device = store_device(store, launch->device);
-	uint32_t kernel =
-		store_make_node(store, session_context(entry, launch->where), entry->epoch);
-
-	if (kernel && device != UINT32_MAX && find_rows(store, entry, launch, rows, device))
-		store_event_add_intra(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes,
-				      trace_event_row(launch->event, entry->serial));
-	/* else counted as a loss by the store */
-}
-
 bool record_intra(const struct intra_launch *launch)
 {
 	struct session_walk walk = {.config = session_config_get(launch->where.sessions),
 				    .lock = session_lock_entry};
-	struct rows rows = {
-		.nodes = calloc(launch->node_count + 1, sizeof(*rows.nodes)),
-		.lanes = calloc(launch->unit_count + 1, sizeof(*rows.lanes)),
-	};
-	bool is_ok = rows.nodes && rows.lanes;
+	bool is_ok = true;
 
-	while (is_ok && session_walk(&walk))
+	while (session_walk(&walk))
 		if (walk.entry->trace)
-			add_to_store(&walk.session->store, walk.entry, launch, &rows);
-	free(rows.nodes);
-	free(rows.lanes);
+			is_ok &= store_event_add_intra(&walk.session->store, launch,
+						       walk.entry->epoch, walk.entry->wants_source);
 	return is_ok;
 }

@@ -116,11 +116,6 @@ size_t proton_session_path(int id, char *path, size_t capacity)
 	return length > 0 ? (size_t)length : 0;
 }
 
-static bool is_written_here(uint32_t slot)
-{
-	return pthread_equal(registry.sessions[slot].ender, pthread_self());
-}
-
 bool registry_is_writing(void)
 {
 	bool found = false;
@@ -146,8 +141,9 @@ void registry_wait_written(int id)
 		 * exit() may have interrupted it. Not for sessions that began later: there may
 		 * always be another one.
 		 */
-		if (registry.slots[slot] == SLOT_ENDING && !is_written_here(slot) &&
-		    session->serial <= newest && is_named(session, id)) {
+		if (registry.slots[slot] == SLOT_ENDING &&
+		    !pthread_equal(session->ender, pthread_self()) && session->serial <= newest &&
+		    is_named(session, id)) {
 			pthread_cond_wait(&registry.changed, &registry.lock);
 			slot = 0; /* the registry was unlocked: start over */
 		} else {

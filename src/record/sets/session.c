@@ -58,14 +58,6 @@ struct session *session_lock_entry(const struct config_entry *entry)
 	return NULL;
 }
 
-struct session *session_lock_kept(const struct config_entry *entry)
-{
-	struct session *session = &registry.sessions[entry->slot];
-
-	pthread_mutex_lock(&session->lock);
-	return session;
-}
-
 bool session_walk(struct session_walk *walk)
 {
 	if (walk->session)

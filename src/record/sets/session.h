@@ -100,8 +100,6 @@ const struct config *session_config_get(uint32_t config);
 
 /* The entry's session, locked, if it is still the same session; else NULL. */
 struct session *session_lock_entry(const struct config_entry *entry);
-/* For a thread that writes into the session and has its own lock: even if it ends. */
-struct session *session_lock_kept(const struct config_entry *entry);
 
 /* The sessions of a config, one after another. The walk has to come to its end. */
 struct session_walk {

@@ -309,11 +309,12 @@ extern const struct counter_kind store_counter_kinds[COUNTER_COUNT];
 /* Makes the tables of a trace. Kernels become events once trace_serial is set. */
 int store_event_init(struct store *store, struct proton_error *err);
 /*
- * Reserves the next rows of events or samples, which a thread fills without a lock while the store
- * lives; false if there is no space. A row counts once its `kind` is stored, or an event links to
- * it. All events have to end.
+ * The next of the reserved rows of events or samples, or of new ones; 0 if there is no space. A
+ * thread fills them without a lock while the store lives. A row counts once its `kind` is stored,
+ * or an event links to it. All events have to end.
  */
-bool store_event_rows_reserve(struct store *store, struct reserved_rows *rows, enum table_id table);
+uint32_t store_event_rows_next(struct store *store, struct reserved_rows *rows,
+			       enum table_id table);
 /* Takes back the rows that the thread has not used, and has it use no more. */
 void store_event_rows_give_back(struct store *store, struct reserved_rows *rows,
 				enum table_id table);
@@ -331,13 +332,9 @@ uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch);
 
 /* The row of `device` in this file; row + 1 is remembered. UINT32_MAX if there is no space. */
 uint32_t store_device(struct store *store, uint32_t device);
-/* Lanes in a row for a unit of kernel `frame` on `device` (a row): the first, or LANE_NONE. */
-uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
-				const struct intra_unit *unit);
-/* Adds a launch's events: nodes of kernel and scopes (0: no space), units' lanes, `link` or 0. */
-void store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
-			   uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
-			   uint32_t link);
+/* Adds a launch's events, at contexts of call paths or of scopes. False: out of memory. */
+bool store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+			   bool wants_source);
 /* Moves launches of instrumented kernels to recorded times: all records so far have arrived. */
 void store_event_align(struct store *store);
 

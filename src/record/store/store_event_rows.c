@@ -137,23 +137,18 @@ void store_event_rows_seal(struct store *store, uint32_t first, uint32_t count)
 			     (struct row_range){first, count, first});
 }
 
-bool store_event_rows_reserve(struct store *store, struct reserved_rows *rows, enum table_id table)
+uint32_t store_event_rows_next(struct store *store, struct reserved_rows *rows, enum table_id table)
 {
 	uint32_t count = rows->count ? rows->count * CHUNK_ROWS_GROWTH : CHUNK_ROWS_FIRST;
 
+	if (rows->next != rows->end)
+		return rows->next++;
 	if (table == TABLE_EVENTS && rows->end)
 		store_event_rows_seal(store, rows->end - rows->count, rows->count);
 	rows->count = count < CHUNK_ROWS_MAX ? count : CHUNK_ROWS_MAX;
 	rows->next = store_event_rows_take(store, table, rows->count);
 	rows->end = rows->next ? rows->next + rows->count : 0;
-	return rows->next;
-}
-
-uint32_t store_event_rows_next(struct store *store, struct reserved_rows *rows, enum table_id table)
-{
-	if (rows->next == rows->end && !store_event_rows_reserve(store, rows, table))
-		return 0;
-	return rows->next++;
+	return rows->next ? rows->next++ : 0;
 }
 
 void store_event_rows_give_back(struct store *store, struct reserved_rows *rows,

@@ -138,9 +138,6 @@ uint32_t store_lists_node_of_kernel(const struct store *store, uint32_t kernel);
 
 /* ------------------------------------------------------------------ store_event_rows.c */
 
-/* The next of the reserved rows of a table; 0 if there is no space. */
-uint32_t store_event_rows_next(struct store *store, struct reserved_rows *rows,
-			       enum table_id table);
 /* The first of `count` unused rows; 0 if there is no space. */
 uint32_t store_event_rows_take(struct store *store, enum table_id table, uint32_t count);
 /* Rows of events that are filled: they are used again after their phases were cleared. */

@@ -125,24 +125,19 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 	return writer;
 }
 
-static bool reserve(struct reserved_rows *rows, enum table_id table,
-		    const struct config_entry *entry)
-{
-	/* Also in a session that is about to end: the value of this sample is in its tree. */
-	struct session *session = session_lock_kept(entry);
-	bool has_rows = store_event_rows_reserve(&session->store, rows, table);
-
-	pthread_mutex_unlock(&session->lock);
-	return has_rows;
-}
-
 /* A row of `table` that only this thread uses; 0 if there is none. */
-static uint32_t take_row(struct reserved_rows *rows, enum table_id table,
-			 const struct config_entry *entry)
+static uint32_t take_row(const struct trace_writer *writer, struct reserved_rows *rows,
+			 enum table_id table)
 {
-	if (rows->next == rows->end && !reserve(rows, table, entry))
-		return 0;
-	return rows->next++;
+	uint32_t row;
+
+	if (rows->next != rows->end)
+		return rows->next++;
+	/* Also in a session that is about to end: the value of this sample is in its tree. */
+	pthread_mutex_lock(&writer->session->lock);
+	row = store_event_rows_next(&writer->session->store, rows, table);
+	pthread_mutex_unlock(&writer->session->lock);
+	return row;
 }
 
 /* Finds the node of `context`, which usually exists; false if there is no space for it. */
@@ -172,7 +167,7 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 
 	if (!writer || !find_node(writer, entry, has_source ? begin->source : begin->shadow, &node))
 		return;
-	at = take_row(&writer->events, TABLE_EVENTS, entry);
+	at = take_row(writer, &writer->events, TABLE_EVENTS);
 	if (!at)
 		return;
 	row = store_event_at(&writer->session->store, at);
@@ -205,7 +200,7 @@ void thread_trace_add_sample(struct trace_thread *thread, const struct config_en
 			     uint32_t event, const struct row_value *value)
 {
 	struct trace_writer *writer = &thread->writers[entry->trace - 1];
-	uint32_t at = take_row(&writer->samples, TABLE_SAMPLES, entry);
+	uint32_t at = take_row(writer, &writer->samples, TABLE_SAMPLES);
 
 	if (at)
 		store_event_link_sample(&writer->session->store, event, at, value);
