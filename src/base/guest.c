@@ -24,13 +24,6 @@ int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data)
 
 /* ------------------------------------------------------------------ own descriptors */
 
-/* ThreadSanitizer takes the process for the thread that waits for it. */
-#if defined(__SANITIZE_THREAD__)
-#define IS_WATCHED true
-#else
-#define IS_WATCHED false
-#endif
-
 #define STACK_BYTES (256u << 10)
 
 struct run {
@@ -67,8 +60,9 @@ bool own_descriptors_run(void (*job)(void *data), void *data)
 	 * processes (__WALL) finds it. Whether it has ended by itself is in `run`: an emulator that
 	 * does not share the memory, such as valgrind, leaves it false.
 	 */
-	pid_t pid = IS_WATCHED ? -1
-			       : clone(run_job, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, &run);
+	pid_t pid = HAS_THREAD_SANITIZER
+			    ? -1
+			    : clone(run_job, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, &run);
 	while (pid > 0 && waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
 		;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

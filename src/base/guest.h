@@ -9,6 +9,16 @@
 #include <sys/types.h>
 
 /*
+ * ThreadSanitizer expects that threads share their descriptors, takes a process with shared memory
+ * for the thread that waits for it, and refuses mappings outside of its ranges.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define HAS_THREAD_SANITIZER true
+#else
+#define HAS_THREAD_SANITIZER false
+#endif
+
+/*
  * pthread_create() with all signals blocked on the new thread: the program has to handle its own
  * signals on its own threads. 0, or an error number.
  */

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
@@ -86,21 +87,19 @@ static inline size_t utf8_encode(uint32_t code, char *text)
 /* Copies `text`, invalid bytes replaced; `to` has room for 3 * length. Returns the length. */
 static inline size_t utf8_repair(const char *text, size_t length, char *to)
 {
-	size_t at = 0;
 	size_t used = 0;
 
-	while (at < length) {
-		size_t step = utf8_sequence(text + at, length - at);
+	while (length) {
+		size_t valid = utf8_valid_length(text, length);
 
-		if (step) {
-			for (size_t i = 0; i < step; i++)
-				to[used++] = text[at + i];
-			at += step;
-		} else {
-			for (size_t i = 0; i < 3; i++)
-				to[used++] = UTF8_REPLACEMENT[i];
-			at++;
-		}
+		memcpy(to + used, text, valid);
+		used += valid;
+		if (valid == length)
+			break;
+		memcpy(to + used, UTF8_REPLACEMENT, 3);
+		used += 3;
+		text += valid + 1;
+		length -= valid + 1;
 	}
 	return used;
 }

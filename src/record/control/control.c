@@ -528,7 +528,7 @@ static void end_at_exit(void)
 		proton_finalize(started, NULL, &err);
 }
 
-static struct control *make_control(const char *label)
+static struct control *make_control(const char *name)
 {
 	struct control *shared = calloc(1, sizeof(*shared));
 	pthread_condattr_t attributes;
@@ -540,7 +540,7 @@ static struct control *make_control(const char *label)
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&shared->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
-	snprintf(shared->label, sizeof(shared->label), "%s", label);
+	make_label(name, shared->label, sizeof(shared->label));
 	return shared;
 }
 
@@ -549,7 +549,6 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 	static bool is_registered; /* in children too */
 	struct proton_error why;
 	struct control *shared;
-	char label[64];
 	int status;
 
 	if (getauxval(AT_SECURE))
@@ -558,8 +557,7 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 	pthread_mutex_lock(&lock);
 	status = keep_defaults(given, err);
 	if (status == PROTON_OK && !control) {
-		make_label(given ? given->name : NULL, label, sizeof(label));
-		shared = make_control(label);
+		shared = make_control(given ? given->name : NULL);
 		status = shared ? begin_listening(shared, &why) : err_nomem(&why);
 		if (status == PROTON_OK) {
 			control = shared;

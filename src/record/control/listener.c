@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/guest.h"
 
 #define CONNECTIONS_MAX 16
 #define ACCEPTS_PER_SECOND 200
@@ -31,13 +32,6 @@
 #define END_STEPS_MAX 400 /* of 10 ms */
 #define BACKLOG 64
 #define NAMES_MAX 16 /* containers with their own process ids may share a directory */
-
-/* ThreadSanitizer expects that threads share their descriptors. */
-#if defined(__SANITIZE_THREAD__)
-#define IS_WATCHED true
-#else
-#define IS_WATCHED false
-#endif
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -75,7 +69,8 @@ static void leave_descriptors(void)
 	int fd;
 
 	/* Some containers forbid unshare() and allow this call; kernels before 5.9 lack it. */
-	if (IS_WATCHED || syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, UNSHARE_TABLE) < 0)
+	if (HAS_THREAD_SANITIZER ||
+	    syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, UNSHARE_TABLE) < 0)
 		return;
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int stream = 0; fd >= 0 && stream <= STDERR_FILENO; stream++)

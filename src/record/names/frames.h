@@ -2,7 +2,7 @@
  * Process-wide frames, shared by all threads and sessions as small integers.
  * Lookups of existing ones take no lock; additions take one. They are kept when sessions end,
  * because a program's contexts recur. Their meaning never changes, except for names that were
- * entered and cleared: see reused_names.h.
+ * entered and cleared: see below.
  */
 #ifndef RECORD_NAMES_FRAMES_H
 #define RECORD_NAMES_FRAMES_H
@@ -18,7 +18,7 @@
 #include "format/rows.h"
 
 #define FRAME_NONE UINT32_MAX
-/* "(other)": stands for names that exceed the limits of name_limits.h. */
+/* "(other)": stands for names that exceed the limits. */
 #define FRAME_OTHER 1u
 #define FRAME_OTHER_KERNEL 2u
 
@@ -90,7 +90,7 @@ uint32_t communicators_frame(uint32_t name, uint64_t id);
 /* The communicator of the innermost such scope in a context; 0: there is none. */
 uint64_t communicators_of(uint32_t context);
 
-/* Scopes entered by name, and the steps of reclaiming names, see reused_names.h. */
+/* Scopes entered by name, and the steps of reclaiming names, see below. */
 
 /* One name is replaced at a time. Lock order: scope_names_lock, a session, frames_lock. */
 extern pthread_mutex_t scope_names_lock;

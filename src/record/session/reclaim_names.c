@@ -15,7 +15,6 @@
  */
 #include "record/session/session_parts.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -22,21 +22,18 @@
  * on each machine, so the launcher's process tells the launches of a machine apart.
  */
 
-struct job_launch {
-	char id[256];     /* equal in all ranks of a launch, mostly not in others; or "" */
-	char process[96]; /* the launcher's: equal in all ranks of a launch on a machine; or "" */
-};
-
 /* ------------------------------------------------------------------ variables */
 
+#define ID_MAX 256
+
 /* Adds ", WORD VALUE" if a variable is set. */
-static void add_variable(struct job_launch *out, const char *word, const char *variable)
+static void add_variable(char id[ID_MAX], const char *word, const char *variable)
 {
 	const char *value = environment_get(variable);
-	size_t used = strlen(out->id);
+	size_t used = strlen(id);
 
 	if (value && *value)
-		snprintf(out->id + used, sizeof(out->id) - used, "%s%s%s%s", used ? ", " : "", word,
+		snprintf(id + used, ID_MAX - used, "%s%s%s%s", used ? ", " : "", word,
 			 *word ? " " : "", value);
 }
 
@@ -44,21 +41,21 @@ static void add_variable(struct job_launch *out, const char *word, const char *v
  * Agents of torchrun have different steps where each is started by its own srun; all ranks have
  * the port in common. It is a new one for each launch, unless the user has chosen it.
  */
-static void read_variables(struct job_launch *out, const char *variable)
+static void read_variables(char id[ID_MAX], const char *variable)
 {
-	add_variable(out, "", "PROTON_LAUNCH");
-	if (*out->id)
+	add_variable(id, "", "PROTON_LAUNCH");
+	if (*id)
 		return;
 	if (strcmp(variable, "RANK") == 0) {
-		add_variable(out, "port", "MASTER_PORT");
+		add_variable(id, "port", "MASTER_PORT");
 	} else {
-		add_variable(out, "namespace", "PMIX_NAMESPACE");
-		add_variable(out, "application", "PALS_APID");
-		add_variable(out, "step",
+		add_variable(id, "namespace", "PMIX_NAMESPACE");
+		add_variable(id, "application", "PALS_APID");
+		add_variable(id, "step",
 			     environment_get("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID");
 	}
 	/* Slurm starts a job again with the same numbers. */
-	add_variable(out, "restart", "SLURM_RESTART_COUNT");
+	add_variable(id, "restart", "SLURM_RESTART_COUNT");
 }
 
 /* ------------------------------------------------------------------ the launcher */
@@ -158,7 +155,7 @@ static bool find_launcher(const char *variable, pid_t *pid_out, struct ancestor 
 	return false;
 }
 
-static void read_launcher(struct job_launch *out, const char *variable)
+static void read_launcher(char *text, size_t capacity, const char *variable)
 {
 	const char *group = environment_get("GROUP_RANK");
 	struct ancestor launcher;
@@ -169,21 +166,8 @@ static void read_launcher(struct job_launch *out, const char *variable)
 		return;
 	read_beginning("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
 	/* Agents of torchrun may share a machine: they are compared by their number. */
-	snprintf(out->process, sizeof(out->process), "%s%.10s%sprocess %d, start %llu, boot %s",
-		 group ? "agent " : "", group ? group : "", group ? ", " : "", (int)pid,
-		 launcher.start, boot);
-}
-
-static void job_launch_read(const struct rank_identity *identity, struct job_launch *out)
-{
-	const char *variable = identity->variable;
-	bool is_torch = variable && strcmp(variable, "RANK") == 0;
-
-	*out = (struct job_launch){0};
-	read_variables(out, variable ? variable : "RANK");
-	/* Without torchrun, each rank may have been started from another shell. */
-	if (variable && (!is_torch || environment_get("TORCHELASTIC_RUN_ID")))
-		read_launcher(out, variable);
+	snprintf(text, capacity, "%s%.10s%sprocess %d, start %llu, boot %s", group ? "agent " : "",
+		 group ? group : "", group ? ", " : "", (int)pid, launcher.start, boot);
 }
 
 /* ------------------------------------------------------------------ info rows */
@@ -216,7 +200,9 @@ static void add_number(struct store *store, const char *key, uint32_t value)
 static void describe_rank(struct store *store)
 {
 	struct rank_identity identity;
-	struct job_launch launch;
+	const char *variable;
+	char id[ID_MAX] = "";   /* equal in all ranks of a launch, mostly not in others */
+	char launcher[96] = ""; /* equal in all ranks of a launch on a machine */
 
 	rank_read(&identity);
 	if (identity.rank == RANK_NONE)
@@ -230,11 +216,15 @@ static void describe_rank(struct store *store)
 		add_number(store, "attempt", identity.attempt);
 	if (*identity.job)
 		store_info(store, "job", identity.job);
-	job_launch_read(&identity, &launch);
-	if (*launch.id)
-		store_info(store, "launch", launch.id);
-	if (*launch.process)
-		store_info(store, "launcher", launch.process);
+	variable = identity.variable;
+	read_variables(id, variable ? variable : "RANK");
+	/* Without torchrun, each rank may have been started from another shell. */
+	if (variable && (strcmp(variable, "RANK") != 0 || environment_get("TORCHELASTIC_RUN_ID")))
+		read_launcher(launcher, sizeof(launcher), variable);
+	if (*id)
+		store_info(store, "launch", id);
+	if (*launcher)
+		store_info(store, "launcher", launcher);
 	if (*identity.topology)
 		store_info(store, "topology", identity.topology);
 }

@@ -120,7 +120,7 @@ void sample_sources_walk_caches(bool (*visit)(void *user, const char *directory)
 
 /*
  * Called after phases were cleared: if there are many new names since the last time, unneeded names
- * give up their places, see reused_names.h. The registry is locked, and cleared data is no longer
+ * give up their places, see frames.h. The registry is locked, and cleared data is no longer
  * published.
  */
 void reclaim_names(void);

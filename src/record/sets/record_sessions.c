@@ -45,8 +45,7 @@ void record_samples(uint32_t sessions, const struct backend *backend,
 		    const struct pc_sample *samples, size_t count,
 		    const struct sample_totals *totals)
 {
-	struct session_walk walk = {.config = session_config_get(sessions),
-				    .lock = session_lock_entry};
+	struct session_walk walk = {.sessions = sessions, .lock = session_lock_entry};
 
 	while (session_walk(&walk)) {
 		struct store *store = &walk.session->store;
@@ -63,8 +62,7 @@ void record_samples(uint32_t sessions, const struct backend *backend,
 void record_launch_samples(struct proton_context where, const struct pc_sample *samples,
 			   size_t count)
 {
-	struct session_walk walk = {.config = session_config_get(where.sessions),
-				    .lock = session_lock_entry};
+	struct session_walk walk = {.sessions = where.sessions, .lock = session_lock_entry};
 
 	while (session_walk(&walk))
 		add_samples(&walk.session->store, session_context(walk.entry, where),
@@ -80,8 +78,7 @@ bool record_wants_intra(struct proton_context where)
 
 void record_intra_launch(struct proton_context where, uint32_t device)
 {
-	struct session_walk walk = {.config = session_config_get(where.sessions),
-				    .lock = session_lock_entry};
+	struct session_walk walk = {.sessions = where.sessions, .lock = session_lock_entry};
 
 	while (session_walk(&walk)) {
 		store_counters_add(&walk.session->store, COUNTER_INSIDE, 1);
@@ -92,8 +89,7 @@ void record_intra_launch(struct proton_context where, uint32_t device)
 
 bool record_intra(const struct intra_launch *launch)
 {
-	struct session_walk walk = {.config = session_config_get(launch->where.sessions),
-				    .lock = session_lock_entry};
+	struct session_walk walk = {.sessions = launch->where.sessions, .lock = session_lock_entry};
 	bool is_ok = true;
 
 	while (session_walk(&walk))

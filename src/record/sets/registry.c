@@ -4,7 +4,6 @@
 #include "record/sets/session.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "model/profile.h"

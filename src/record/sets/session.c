@@ -63,6 +63,8 @@ bool session_walk(struct session_walk *walk)
 	if (walk->session)
 		pthread_mutex_unlock(&walk->session->lock);
 	walk->session = NULL;
+	if (!walk->config)
+		walk->config = session_config_get(walk->sessions);
 	while (!walk->session && walk->next < walk->config->count) {
 		walk->entry = &walk->config->entries[walk->next++];
 		walk->session = walk->lock(walk->entry);

@@ -103,7 +103,8 @@ struct session *session_lock_entry(const struct config_entry *entry);
 
 /* The sessions of a config, one after another. The walk has to come to its end. */
 struct session_walk {
-	const struct config *config;
+	uint32_t sessions;           /* id of the config */
+	const struct config *config; /* NULL: by the id */
 	struct session *(*lock)(
 		const struct config_entry *entry); /* such as session_lock_entry() */
 	uint32_t next;

@@ -2,7 +2,6 @@
 #include "record/store/store.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"

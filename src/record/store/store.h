@@ -29,7 +29,7 @@ struct store;
 
 /* Samples of one instruction with one stall reason, as they come from the vendor's library. */
 struct pc_sample {
-	uint32_t function; /* functions.h */
+	uint32_t function; /* devices.h */
 	uint32_t offset;
 	uint32_t reason; /* as store_samples_add_reason() returned */
 	uint64_t samples;
@@ -293,7 +293,7 @@ void store_counters_share(struct store *store);
 /* Sets the info `key`, replacing an earlier value. */
 void store_info(struct store *store, const char *key, const char *value);
 void store_counters_add(struct store *store, enum counter counter, uint64_t more);
-/* Adds what was counted for all sessions together, see name_limits.h. */
+/* Adds what was counted for all sessions together, see frames.h. */
 void store_counters_add_folded(struct store *store);
 uint64_t store_counters_get(const struct store *store, enum counter counter);
 /* True if nothing was recorded: no counter, with or without losses, and no context. */
@@ -354,7 +354,7 @@ bool store_phase_is_kept(const struct store *store, uint32_t phase);
 /* All earlier phases have been recorded completely. */
 void store_phase_complete_earlier(struct store *store);
 bool store_phase_is_complete(const struct store *store, uint32_t phase);
-/* The tick (reused_names.h) at which the first kept phase began. */
+/* The tick (frames.h) at which the first kept phase began. */
 uint32_t store_phase_first_kept_tick(const struct store *store);
 /* Stores a frame's new text. `has_moved`: it has more space. False: none in the file. */
 bool store_rename(struct store *store, uint32_t frame, bool has_moved);

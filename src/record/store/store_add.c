@@ -1,5 +1,4 @@
 /* Adding to existing values and kernels, without the session's lock (record/thread/adding.h). */
-#include <string.h>
 
 #include "model/clamped.h"
 #include "record/store/store_rows.h"

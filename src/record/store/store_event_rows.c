@@ -7,7 +7,6 @@
  * still needed is remembered, and rows before it cannot be needed again. A chunk of samples becomes
  * free when the events of all of its samples are.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -19,18 +18,6 @@
 #define CHUNK_ROWS_MAX 2048u
 
 /* ------------------------------------------------------------------ free rows */
-
-static struct row_ranges *free_of(struct store *store, enum table_id table)
-{
-	return table == TABLE_EVENTS ? &store->free_events : &store->free_samples;
-}
-
-/* The first range that does not end before `row`. */
-static size_t range_at(const struct row_ranges *ranges, uint32_t row)
-{
-	return ARRAY_COUNT_BEFORE(ranges->count, i,
-				  ranges->items[i].first + ranges->items[i].count < row);
-}
 
 /* Without memory for the list the rows are not used again. */
 static void insert_range(struct row_ranges *ranges, size_t at, struct row_range range)
@@ -52,7 +39,9 @@ static void remove_range(struct row_ranges *ranges, size_t at)
 
 static void give_rows(struct row_ranges *ranges, uint32_t first, uint32_t count)
 {
-	size_t at = range_at(ranges, first);
+	/* the first range that does not end before */
+	size_t at = ARRAY_COUNT_BEFORE(ranges->count, i,
+				       ranges->items[i].first + ranges->items[i].count < first);
 	struct row_range *next = at < ranges->count ? &ranges->items[at] : NULL;
 
 	if (!count)
@@ -113,7 +102,8 @@ static void drop_samples(struct store *store, uint32_t row, uint32_t count)
 
 uint32_t store_event_rows_take(struct store *store, enum table_id table, uint32_t count)
 {
-	uint32_t first = take_free(free_of(store, table), count);
+	uint32_t first = take_free(
+		table == TABLE_EVENTS ? &store->free_events : &store->free_samples, count);
 
 	if (!first) {
 		first = store_new_rows(store, table, count);

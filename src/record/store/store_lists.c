@@ -23,7 +23,7 @@ struct row_place {
 /* The first rows of an epoch. */
 struct epoch_rows {
 	uint32_t first[LIST_COUNT];
-	uint32_t tick; /* tick of reused_names.h at its beginning */
+	uint32_t tick; /* tick of frames.h at its beginning */
 };
 
 static const enum table_id tables[LIST_COUNT] = {TABLE_VALUES, TABLE_KERNELS};

@@ -3,7 +3,6 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -165,19 +164,11 @@ static uint32_t pc_row(struct store *store, const struct row_pc *key)
 	return row;
 }
 
-static uint32_t reason_string(struct store *store, uint32_t reason)
-{
-	uint32_t *string = &store->samples.reasons[reason];
-
-	if (!*string)
-		*string = store_new_string(store, reasons[reason], strlen(reasons[reason]));
-	return *string;
-}
-
 bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 		       const struct pc_sample *sample)
 {
 	struct row_pc key = {.offset = sample->offset, .epoch = epoch};
+	uint32_t *reason = &store->samples.reasons[sample->reason];
 	uint32_t row;
 
 	key.function = function_row(store, sample->function);
@@ -187,7 +178,10 @@ bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 		if (function->crc && !function->code_object)
 			function->code_object = code_object_row(store, function->crc);
 	}
-	key.reason = reason_string(store, sample->reason);
+	if (!*reason)
+		*reason = store_new_string(store, reasons[sample->reason],
+					   strlen(reasons[sample->reason]));
+	key.reason = *reason;
 	if (context != PROTON_CONTEXT_ROOT)
 		key.node = store_node(store, context, epoch);
 	row = key.function && key.node != NODE_NONE ? pc_row(store, &key) : 0;

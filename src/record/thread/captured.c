@@ -296,8 +296,7 @@ static struct proton_context context_of_samples(struct proton_context launch,
 void captured_record(struct proton_context launch, const struct captured *captured,
 		     const struct execution *execution)
 {
-	struct session_walk walk = {.config = session_config_get(launch.sessions),
-				    .lock = adding_lock};
+	struct session_walk walk = {.sessions = launch.sessions, .lock = adding_lock};
 
 	if (execution->dispatch && record_dispatches_are_observed())
 		record_dispatch(execution->dispatch,
@@ -327,8 +326,7 @@ void captured_record(struct proton_context launch, const struct captured *captur
 
 void captured_record_metrics(struct proton_context launch, const struct captured *captured)
 {
-	struct session_walk walk = {.config = session_config_get(launch.sessions),
-				    .lock = adding_lock};
+	struct session_walk walk = {.sessions = launch.sessions, .lock = adding_lock};
 
 	while (session_walk(&walk))
 		if (was_active(captured, walk.entry))

@@ -138,8 +138,7 @@ static struct proton_metric convert(const struct device_metric *metric, const vo
 
 static void add_now(const struct device_metric *metric, const struct proton_metric *value)
 {
-	struct session_walk walk = {.config = session_config_get(metric->where.sessions),
-				    .lock = adding_lock};
+	struct session_walk walk = {.sessions = metric->where.sessions, .lock = adding_lock};
 
 	/* The store counts a value of a different type as lost. */
 	while (session_walk(&walk))

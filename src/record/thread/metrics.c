@@ -127,8 +127,7 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 
 void proton_collective(struct proton_context where, uint64_t duration_ns)
 {
-	struct session_walk walk = {.config = session_config_get(where.sessions),
-				    .lock = adding_lock};
+	struct session_walk walk = {.sessions = where.sessions, .lock = adding_lock};
 
 	while (session_walk(&walk)) {
 		struct store *store = &walk.session->store;

@@ -26,8 +26,7 @@ static inline uint32_t cache_index(uint32_t parent, uint32_t frame)
 /* Notes in every active session with scopes that `context` was entered. */
 static void note_entered(uint32_t context, uint32_t config_id)
 {
-	struct session_walk walk = {.config = session_config_get(config_id),
-				    .lock = session_lock_entry};
+	struct session_walk walk = {.sessions = config_id, .lock = session_lock_entry};
 
 	while (session_walk(&walk))
 		if (!walk.entry->wants_source) /* source contexts contain no scopes */
@@ -38,7 +37,7 @@ static void note_entered(uint32_t context, uint32_t config_id)
 struct entered {
 	const char *text; /* NULL: only if the name is known */
 	size_t length;
-	uint64_t *known; /* owned by the caller: word << 32 | frame, see reused_names.h; or NULL */
+	uint64_t *known; /* owned by the caller: word << 32 | frame, see frames.h; or NULL */
 };
 
 /* Separate and cold, as is all code that a known scope does not need: inlining cost 2 ns of 13. */

@@ -2,7 +2,6 @@
 #ifndef RECORD_THREAD_THREAD_H
 #define RECORD_THREAD_THREAD_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

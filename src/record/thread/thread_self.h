@@ -50,7 +50,7 @@ struct scope {
 	uint32_t own;      /* the same below the current state: context of its metrics */
 	uint64_t start_ns; /* 0: not timed */
 	uint32_t serial;   /* number of this entry into a scope on this thread; not 0 */
-	uint32_t config;   /* for which the names on the path are noted, see reused_names.h */
+	uint32_t config;   /* for which the names on the path are noted, see frames.h */
 	struct trace_event event;
 	uint64_t work;  /* in which it was entered, see proton_scope_provider_set(); 0: none */
 	uint64_t place; /* in the call stack, see proton_scope_place_set() */
@@ -199,7 +199,7 @@ static inline uint32_t thread_below_state(const struct thread *thread, uint32_t 
 	return thread->stack.state_depth ? thread_context_below_state(thread, context) : context;
 }
 
-/* The location at `shadow`, which has been noted for `config`, see reused_names.h. */
+/* The location at `shadow`, which has been noted for `config`, see frames.h. */
 struct proton_context thread_context_locate(const struct thread *thread, uint32_t shadow,
 					    uint32_t config);
 void thread_context_note_again(struct scope *scope, uint32_t config);

@@ -6,7 +6,6 @@
  */
 #include "record/thread/thread_trace.h"
 
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>

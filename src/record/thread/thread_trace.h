@@ -14,8 +14,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include <libproton/proton.h>
-
 #include "format/rows.h"
 #include "record/sets/session.h"
 #include "record/store/execution.h"

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/region.h"
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 static unsigned reservations;
 static unsigned fails_at; /* 0: never */
