@@ -45,7 +45,6 @@ MAY_INCLUDE = {
 # include itself and those before it.
 LAYERS = {
     "src/record": [
-        "version",
         "backend",
         "backend_use",
         "names",

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/guest.h"
 #include "base/printable.h"
-#include "base/size_signal.h"
 
 #define OUT_FILE_BUFFER_BYTES (64 * 1024)
 
@@ -192,8 +192,8 @@ static bool reserve_rest(int fd, char **bytes, size_t *capacity)
 	       array_reserve(bytes, capacity, (size_t)st.st_size + 1, 1);
 }
 
-/* Reads at most `max` available bytes. 0: end of file; -1: errno, ENOMEM if out of memory. */
-static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length, size_t max)
+/* Reads available bytes. 0: end of file; -1: errno, ENOMEM if out of memory. */
+static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length)
 {
 	ssize_t n;
 
@@ -201,10 +201,8 @@ static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length, 
 		errno = ENOMEM;
 		return -1;
 	}
-	if (max > *capacity - length - 1)
-		max = *capacity - length - 1;
 	do
-		n = read(fd, *bytes + length, max);
+		n = read(fd, *bytes + length, *capacity - length - 1);
 	while (n < 0 && errno == EINTR);
 	return n;
 }
@@ -265,30 +263,31 @@ static int read_data(int fd, const char *path, size_t size, char **bytes, struct
 static int read_all(int fd, const char *path, const struct file_limits *limits, char **bytes,
 		    size_t *length, struct proton_error *err)
 {
-	bool is_checked = !limits->check_head;
 	size_t capacity = 0;
 	ssize_t n;
 
-	if (is_checked && !reserve_rest(fd, bytes, &capacity))
+	if (limits->check_head) {
+		int status;
+
+		if (!array_reserve(bytes, &capacity, FILE_HEAD_BYTES + 1, 1))
+			return err_errno(err, ENOMEM, "cannot read %s", path);
+		n = file_read_full(fd, *bytes, FILE_HEAD_BYTES, -1);
+		if (n < 0)
+			return err_errno(err, errno, "cannot read %s", path);
+		*length = (size_t)n;
+		status = limits->check_head(path, *bytes, *length, err);
+		if (status != PROTON_OK)
+			return status;
+		if (is_sparse(fd, length))
+			return read_data(fd, path, *length, bytes, err);
+	}
+	if (!reserve_rest(fd, bytes, &capacity))
 		return err_errno(err, ENOMEM, "cannot read %s", path);
 	do {
-		size_t max = is_checked ? SIZE_MAX : FILE_HEAD_BYTES - *length;
-
-		n = read_some(fd, bytes, &capacity, *length, max);
+		n = read_some(fd, bytes, &capacity, *length);
 		if (n < 0)
 			return err_errno(err, errno, "cannot read %s", path);
 		*length += (size_t)n;
-		if (!is_checked && (n == 0 || *length == FILE_HEAD_BYTES)) {
-			int status = limits->check_head(path, *bytes, *length, err);
-
-			if (status != PROTON_OK)
-				return status;
-			is_checked = true;
-			if (is_sparse(fd, length))
-				return read_data(fd, path, *length, bytes, err);
-			if (!reserve_rest(fd, bytes, &capacity))
-				return err_errno(err, ENOMEM, "cannot read %s", path);
-		}
 		if (limits->max_bytes && *length > limits->max_bytes)
 			return err_set(err, PROTON_E_FORMAT,
 				       "cannot read %s: larger than %llu bytes", path,

@@ -11,44 +11,41 @@
 #undef err_set /* the macros for the analyzer, see err.h */
 #undef err_errno
 
+/* Sets the text, with ": `tail`" after it unless that is NULL. */
+__attribute__((format(printf, 3, 0))) static void set_text(struct proton_error *err,
+							   const char *tail, const char *format,
+							   va_list args)
+{
+	char text[sizeof(err->text)];
+	int length = vsnprintf(text, sizeof(text), format, args);
+
+	if (tail && length >= 0 && (size_t)length < sizeof(text))
+		snprintf(text + length, sizeof(text) - (size_t)length, ": %s", tail);
+	printable_message(text, sizeof(text));
+	memcpy(err->text, text, sizeof(text));
+}
+
 int err_set(struct proton_error *err, int status, const char *format, ...)
 {
-	if (err) {
-		va_list args;
+	va_list args;
 
-		va_start(args, format);
+	va_start(args, format);
+	if (err) {
 		err->status = status;
-		vsnprintf(err->text, sizeof(err->text), format, args);
-		va_end(args);
-		printable_message(err->text, sizeof(err->text));
+		set_text(err, NULL, format, args);
 	}
+	va_end(args);
 	return status;
 }
 
 void err_wrap(struct proton_error *err, const char *format, ...)
 {
-	char text[sizeof(err->text)];
 	va_list args;
-	size_t used;
-	int length;
 
-	if (!err)
-		return;
 	va_start(args, format);
-	length = vsnprintf(text, sizeof(text), format, args);
+	if (err)
+		set_text(err, err->text, format, args);
 	va_end(args);
-	used = length < 0 ? 0 : (size_t)length;
-	if (used >= sizeof(text))
-		used = sizeof(text) - 1;
-	if (used < sizeof(text) - 3) {
-		size_t rest = strnlen(err->text, sizeof(text) - used - 3);
-
-		memcpy(text + used, ": ", 2);
-		memcpy(text + used + 2, err->text, rest);
-		text[used + 2 + rest] = '\0';
-	}
-	printable_message(text, sizeof(text));
-	memcpy(err->text, text, sizeof(text));
 }
 
 static int status_of_errno(int errnum)
@@ -70,26 +67,19 @@ static int status_of_errno(int errnum)
 
 int err_errno(struct proton_error *err, int errnum, const char *format, ...)
 {
-	int status = status_of_errno(errnum);
+	char reason[128];
+	va_list args;
 
+	va_start(args, format);
 	if (err) {
-		char reason[128];
-		va_list args;
-		size_t used;
-		int length;
-
-		va_start(args, format);
-		err->status = status;
-		length = vsnprintf(err->text, sizeof(err->text), format, args);
-		va_end(args);
-		used = length < 0 ? 0 : (size_t)length;
-		if (used < sizeof(err->text))
-			snprintf(err->text + used, sizeof(err->text) - used, ": %s",
-				 errnum == ENOMEM ? "out of memory"
-						  : strerror_r(errnum, reason, sizeof(reason)));
-		printable_message(err->text, sizeof(err->text));
+		err->status = status_of_errno(errnum);
+		set_text(err,
+			 errnum == ENOMEM ? "out of memory"
+					  : strerror_r(errnum, reason, sizeof(reason)),
+			 format, args);
 	}
-	return status;
+	va_end(args);
+	return status_of_errno(errnum);
 }
 
 const char *proton_status_text(int status)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <time.h>
 
 _Atomic uint64_t hash_secret_word;
 
@@ -30,15 +29,8 @@ static uint64_t draw_secret(void)
 	uint64_t halves[2] = {0};
 	__uint128_t product;
 
-	if (random) {
+	if (random) /* every Linux since 2.6.29 has it */
 		memcpy(halves, random, sizeof(halves));
-	} else {
-		struct timespec now;
-
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		halves[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
-		halves[1] = (uintptr_t)&now;
-	}
 	product = (__uint128_t)(halves[0] ^ 0xa0761d6478bd642fULL) *
 		  (halves[1] ^ 0xe7037ed1a0b428dbULL);
 	return (uint64_t)product ^ (uint64_t)(product >> 64);

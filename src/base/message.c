@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/guest.h"
 #include "base/printable.h"
-#include "base/size_signal.h"
 
 #define MESSAGE_BYTES_MAX 2048
 
@@ -61,11 +61,9 @@ void message(const char *format, ...)
 	used += printable_copy(line + used, sizeof(line) - used - 1, text, strlen(text));
 	if (sink) {
 		sink(sink_context, line);
-		errno = saved;
-		return;
+	} else {
+		line[used++] = '\n';
+		size_signal_write(error_fd, line, used);
 	}
-	line[used++] = '\n';
-	if (size_signal_write(error_fd, line, used) < 0)
-		errno = saved;
 	errno = saved;
 }

@@ -1,9 +1,11 @@
-/* Command-line options described by tables: parsing with getopt_long(), and the text of --help. */
+/* Command-line options described by tables: parsing, the text of --help, completions for shells. */
 #include "base/option_table.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <libproton/proton.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,10 +119,6 @@ static enum options_result refuse_unknown(const struct known *known, int found, 
 static enum options_result set_word(const struct option_row *row, void *member, char **value,
 				    struct proton_error *err)
 {
-	union {
-		const char *in;
-		char *out;
-	} word;
 	char known[256] = "";
 	size_t used = 0;
 
@@ -129,8 +127,7 @@ static enum options_result set_word(const struct option_row *row, void *member, 
 			continue;
 		if (!row->is_text)
 			memcpy(member, &i, sizeof(i));
-		word.in = row->words[i];
-		*value = word.out;
+		*value = (char *)(uintptr_t)row->words[i]; /* argv is not const */
 		return OPTIONS_RUN;
 	}
 	for (size_t i = 0; row->words[i] && used < sizeof(known); i++)
@@ -163,6 +160,126 @@ static enum options_result set_value(const struct option_row *row, void *options
 	return OPTIONS_RUN;
 }
 
+/* ------------------------------------------------------------------ completions for shells */
+
+const char *const option_shells[] = {"bash", "zsh", "fish", NULL};
+
+/* The first line of a text, between single quotes; a backslash before characters in `special`. */
+static void put_text(const char *text, const char *special)
+{
+	for (; *text && *text != '\n'; text++) {
+		if (*text == '\'')
+			fputs("'\\'", stdout);
+		else if (strchr(special, *text))
+			putchar('\\');
+		putchar(*text);
+	}
+}
+
+static void put_words(const struct option_row *row)
+{
+	for (size_t i = 0; row->words[i]; i++)
+		printf("%s%s", i ? " " : "", row->words[i]);
+}
+
+static void put_bash(const struct option_table *table)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct option_row *row = &table->rows[i];
+
+		if (!row->name || !row->words)
+			continue;
+		printf("\t");
+		if (row->letter)
+			printf("-%c|", row->letter);
+		printf("--%s) COMPREPLY=($(compgen -W '", row->name);
+		put_words(row);
+		printf("' -- \"$cur\")); return;;\n");
+	}
+}
+
+static void put_zsh(const struct option_row *row)
+{
+	bool is_optional = row->value && *row->value == '[';
+
+	printf(" \\\n\t");
+	if (row->letter)
+		printf("'(-%c --%s)'{-%c,--%s}", row->letter, row->name, row->letter, row->name);
+	else
+		printf("--%s%s", row->name, is_optional ? "=-" : "");
+	printf("'[");
+	put_text(row->help, "[]:\\");
+	putchar(']');
+	if (row->value)
+		printf("%svalue:", is_optional ? "::" : ":");
+	if (row->words)
+		putchar('(');
+	if (row->words)
+		put_words(row);
+	printf("%s'", row->words ? ")" : row->value ? "_files" : "");
+}
+
+static void put_fish(const struct option_row *row, const char *program)
+{
+	printf("complete -c %s -l %s", program, row->name);
+	if (row->letter)
+		printf(" -s %c", row->letter);
+	if (row->words) {
+		printf(" -x -a '");
+		put_words(row);
+		putchar('\'');
+	} else if (row->value && *row->value != '[') {
+		printf(" -r");
+	}
+	printf(" -d '");
+	put_text(row->help, "\\");
+	printf("'\n");
+}
+
+static void print_completions(const struct option_table *tables, size_t table_count,
+			      const char *program, const char *shell)
+{
+	bool is_bash = strcmp(shell, "bash") == 0;
+	bool is_zsh = strcmp(shell, "zsh") == 0;
+	char function[64];
+
+	snprintf(function, sizeof(function), "_%s", program);
+	for (char *at = function; *at; at++)
+		*at = isalnum((unsigned char)*at) ? *at : '_';
+	if (is_bash) {
+		printf("%s() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} "
+		       "prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+		       "\t[[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+		       "\t[[ $cur == = ]] && cur=\n\tcase $prev in\n",
+		       function);
+		for (size_t t = 0; t < table_count; t++)
+			put_bash(&tables[t]);
+		printf("\tesac\n\t[[ $cur == -* ]] && COMPREPLY=($(compgen -W '");
+	} else if (is_zsh) {
+		printf("#compdef %s\n%s() {\n\t_arguments -S", program, function);
+	}
+	for (size_t t = 0; t < table_count; t++) {
+		for (size_t i = 0; i < tables[t].count; i++) {
+			const struct option_row *row = &tables[t].rows[i];
+
+			if (!row->name || !row->help)
+				continue;
+			if (is_bash)
+				printf("--%s ", row->name);
+			else if (is_zsh)
+				put_zsh(row);
+			else
+				put_fish(row, program);
+		}
+	}
+	if (is_bash)
+		printf("' -- \"$cur\"))\n}\ncomplete -o default -F %s %s\n", function, program);
+	else if (is_zsh)
+		printf(" \\\n\t'*:file:_files'\n}\ncompdef %s %s\n", function, program);
+}
+
+/* ------------------------------------------------------------------ arguments and help */
+
 enum options_result options_read(const struct option_table *tables, size_t table_count,
 				 bool *is_separated, int argc, char **argv, const char *program,
 				 struct proton_error *err)
@@ -190,7 +307,7 @@ enum options_result options_read(const struct option_table *tables, size_t table
 			result = set_value(known.rows[i], known.targets[i], optarg, err);
 		if (result == OPTIONS_RUN && i < known.count &&
 		    known.rows[i]->words == option_shells) {
-			options_complete(tables, table_count, program, optarg);
+			print_completions(tables, table_count, program, optarg);
 			result = OPTIONS_DONE;
 		}
 	}

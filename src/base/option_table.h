@@ -61,10 +61,6 @@ enum options_result options_read(const struct option_table *tables, size_t table
 				 bool *is_separated, int argc, char **argv, const char *program,
 				 struct proton_error *err);
 
-/* Prints the completions of `program` for one of option_shells. */
-void options_complete(const struct option_table *tables, size_t table_count, const char *program,
-		      const char *shell);
-
 /* Prints the rows to standard output: headings, names, and help in one column. */
 void options_print(const struct option_table *tables, size_t table_count);
 

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "base/guest.h"
+
 #define GRAIN ((size_t)64 << 10) /* the largest page size of supported machines */
 #define STEP_MAX ((size_t)64 << 20)
 
@@ -35,18 +37,12 @@ static size_t round_up(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-#if defined(__SANITIZE_THREAD__)
-#define HAS_ADDRESS_RANGES true /* ThreadSanitizer refuses mappings outside of its ranges */
-#else
-#define HAS_ADDRESS_RANGES false
-#endif
-
 /* The lowest address of the units, below the code if there is space; 0: they have none. */
 static uintptr_t first_address(void)
 {
 	uintptr_t code = (uintptr_t)region_reserve & ~(UNIT_BYTES - 1);
 
-	if (HAS_ADDRESS_RANGES)
+	if (HAS_THREAD_SANITIZER)
 		return 0;
 	/* Code is low with `ulimit -s unlimited` and in emulators. */
 	return code < 3 * AWAY_FROM_CODE ? code + AWAY_FROM_CODE

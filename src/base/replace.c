@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -37,23 +36,9 @@ static char *directory_of(const char *path)
 
 /* ------------------------------------------------------------------ names of temporary files */
 
-/* FNV-1a: the same in every process, unlike base/hash.h. */
 static uint32_t check_digits(const char *name, size_t length)
 {
-	uint32_t hash = 2166136261u;
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-	return hash;
-}
-
-static uint32_t random_word(void)
-{
-	uint32_t word;
-
-	if (getrandom(&word, sizeof(word), GRND_NONBLOCK) == (ssize_t)sizeof(word))
-		return word;
-	return (uint32_t)hash_u64(clock_monotonic_ns() ^ (uint64_t)getpid() << 32);
+	return (uint32_t)hash_stored(name, length);
 }
 
 /* A new name next to `path`, malloc'd. */
@@ -61,7 +46,9 @@ static char *temporary_name(const char *path)
 {
 	const char *base = basename(path);
 	char name[1 + BASE_MAX + 1 + TOKEN_DIGITS + sizeof(SUFFIX)], *whole;
-	int length = snprintf(name, sizeof(name), ".%.*s.%08x", BASE_MAX, base, random_word());
+	uint64_t seed = clock_monotonic_ns() ^ (uint64_t)getpid() << 32; /* the hash is keyed */
+	int length = snprintf(name, sizeof(name), ".%.*s.%08x", BASE_MAX, base,
+			      (uint32_t)hash_u64(seed));
 
 	snprintf(name + length, sizeof(name) - (size_t)length, "%08x" SUFFIX,
 		 check_digits(name, (size_t)length));

@@ -27,7 +27,6 @@ static inline const char *slice_end(struct slice slice)
 	return slice.at + slice.length;
 }
 
-/* Removes `length` bytes from the beginning. */
 static inline void slice_skip(struct slice *slice, size_t length)
 {
 	slice->at += length;

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
@@ -71,48 +72,34 @@ static inline size_t utf8_decode(const char *text, size_t length, uint32_t *code
 /* Writes a code point (U+FFFD if invalid) as UTF-8 to `text` (room for 4); returns the length. */
 static inline size_t utf8_encode(uint32_t code, char *text)
 {
+	static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0}; /* bits, by length */
+	size_t length;
+
 	if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
 		code = 0xfffd;
-	if (code < 0x80) {
-		text[0] = (char)code;
-		return 1;
-	}
-	if (code < 0x800) {
-		text[0] = (char)(0xc0 | code >> 6);
-		text[1] = (char)(0x80 | (code & 0x3f));
-		return 2;
-	}
-	if (code < 0x10000) {
-		text[0] = (char)(0xe0 | code >> 12);
-		text[1] = (char)(0x80 | (code >> 6 & 0x3f));
-		text[2] = (char)(0x80 | (code & 0x3f));
-		return 3;
-	}
-	text[0] = (char)(0xf0 | code >> 18);
-	text[1] = (char)(0x80 | (code >> 12 & 0x3f));
-	text[2] = (char)(0x80 | (code >> 6 & 0x3f));
-	text[3] = (char)(0x80 | (code & 0x3f));
-	return 4;
+	length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+	for (size_t i = length - 1; i > 0; i--, code >>= 6)
+		text[i] = (char)(0x80 | (code & 0x3f));
+	text[0] = (char)(first[length] | code);
+	return length;
 }
 
 /* Copies `text`, invalid bytes replaced; `to` has room for 3 * length. Returns the length. */
 static inline size_t utf8_repair(const char *text, size_t length, char *to)
 {
-	size_t at = 0;
 	size_t used = 0;
 
-	while (at < length) {
-		size_t step = utf8_sequence(text + at, length - at);
+	while (length) {
+		size_t valid = utf8_valid_length(text, length);
 
-		if (step) {
-			for (size_t i = 0; i < step; i++)
-				to[used++] = text[at + i];
-			at += step;
-		} else {
-			for (size_t i = 0; i < 3; i++)
-				to[used++] = UTF8_REPLACEMENT[i];
-			at++;
-		}
+		memcpy(to + used, text, valid);
+		used += valid;
+		if (valid == length)
+			break;
+		memcpy(to + used, UTF8_REPLACEMENT, 3);
+		used += 3;
+		text += valid + 1;
+		length -= valid + 1;
 	}
 	return used;
 }

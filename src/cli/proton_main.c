@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/own_descriptors.h"
+#include "base/guest.h"
 #include "cli/proton_options.h"
 
 #ifndef PROTON_LIBDIR

@@ -12,7 +12,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/own_descriptors.h"
+#include "base/guest.h"
 
 /* Extents are multiples of 64 KiB, the largest page size of supported machines. */
 #define EXTENT_MIN_BYTES (64ull << 10)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/size_signal.h"
+#include "base/guest.h"
 #include "format/profile_snapshot.h"
 #include "format/profile_view.h"
 #include "format/rank.h"

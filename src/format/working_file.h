@@ -57,7 +57,7 @@ int working_file_move_high(int fd);
  * Allocates blocks at the end of the file, and maps them as the next part of `space`. Returns 0 or
  * an errno: EBADF, the descriptor is no longer the file's; ENODATA, the file is shorter than
  * `offset`; after *is_allocated_out is set, an errno of mmap(). Call it with own descriptors
- * (base/own_descriptors.h): else it can be another file's a moment later.
+ * (base/guest.h): else it can be another file's a moment later.
  */
 int working_file_map(const struct working_file *file, struct region *space, off_t offset,
 		     size_t bytes, bool *is_allocated_out);

@@ -1,5 +1,5 @@
 /* Starting and stopping of backends without holding a lock. */
-#include "record/backend_use.h"
+#include "record/backend.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -119,16 +119,26 @@ static int count_memory(const struct backend *backend, struct use *use, bool is_
 }
 
 /* Called with the lock held; releases it while the backend works. */
+static int change_backend(struct use *use, int (*change)(struct proton_error *err),
+			  struct proton_error *err)
+{
+	int status;
+
+	move_use(use, CHANGING);
+	status = change(err);
+	settle_use(use, RUNNING);
+	return status;
+}
+
+/* The same, if it has rested. */
 static int wake_backend(const struct backend *backend, struct use *use, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	if (use->state != RUNNING || !use->is_resting)
-		return PROTON_OK;
-	move_use(use, CHANGING);
-	status = backend->wake(err);
-	settle_use(use, RUNNING);
-	use->is_resting = status != PROTON_OK;
+	if (use->state == RUNNING && use->is_resting) {
+		status = change_backend(use, backend->wake, err);
+		use->is_resting = status != PROTON_OK;
+	}
 	return status;
 }
 
@@ -318,11 +328,8 @@ static int resume_backend(const struct backend *backend, struct proton_error *er
 		return PROTON_OK;
 	pthread_mutex_lock(&backend_use_lock);
 	wait_settled(use);
-	if (use->state == RUNNING) {
-		move_use(use, CHANGING);
-		status = backend->resume(err);
-		settle_use(use, RUNNING);
-	}
+	if (use->state == RUNNING)
+		status = change_backend(use, backend->resume, err);
 	pthread_mutex_unlock(&backend_use_lock);
 	return status;
 }
@@ -365,14 +372,6 @@ bool backend_use_awaits_driver(void)
 	return atomic_load(&is_awaited) && atomic_load(&reported_by) != getpid();
 }
 
-static void keep_failure(const struct proton_error *why)
-{
-	pthread_mutex_lock(&failure_lock);
-	failure = *why;
-	failed = getpid();
-	pthread_mutex_unlock(&failure_lock);
-}
-
 int proton_driver_initialises(struct proton_error *err)
 {
 	const struct backend *backend;
@@ -385,7 +384,10 @@ int proton_driver_initialises(struct proton_error *err)
 		status = resume_backend(backend, &why);
 	if (status == PROTON_OK)
 		return PROTON_OK;
-	keep_failure(&why);
+	pthread_mutex_lock(&failure_lock);
+	failure = why;
+	failed = getpid();
+	pthread_mutex_unlock(&failure_lock);
 	return err_set(err, status, "%s", why.text);
 }
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/guest.h"
 #include "base/message.h"
-#include "base/own_descriptors.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/viewer_run.h"
 

@@ -63,7 +63,7 @@ def without_own_lines(stderr: str) -> str:
 def temporary_name(base: str) -> str:
     """A name that a killed writer of `base` leaves (src/base/replace.c)."""
     name = f".{base}.01234567"
-    check = 2166136261
+    check = 0xCBF29CE484222325
     for byte in name.encode():
-        check = (check ^ byte) * 16777619 % 2**32
-    return f"{name}{check:08x}.tmp"
+        check = (check ^ byte) * 0x100000001B3 % 2**64
+    return f"{name}{check % 2**32:08x}.tmp"

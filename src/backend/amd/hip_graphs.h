@@ -9,7 +9,7 @@
 
 #include "backend/gpu/tensors.h"
 #include "record/store/execution.h"
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 enum hip_graph_call {
 	HIP_GRAPH_CALL_NONE,

@@ -28,7 +28,7 @@
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 #define LOOK_PERIOD_NS 5000000u
 

@@ -25,7 +25,7 @@
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 static bool wants_memory;      /* argument of set_memory() */
 static char sampling_mode[64]; /* the mode "pcsampling" with its options; "": another one */

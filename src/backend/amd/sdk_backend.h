@@ -134,7 +134,7 @@ void sdk_contexts_stop_orphan(void);
 #define SDK_ORDINAL_MAX 0x3ffffu
 
 struct sdk_external {
-	uint32_t number;  /* the launch in record/thread/correlate.h; never 0 */
+	uint32_t number;  /* the launch in record/thread/record_launch.h; never 0 */
 	uint32_t ordinal; /* of the dispatch in its call, from 1; 0: not of its graph */
 	uint32_t stream;  /* sdk_callbacks.c */
 	bool is_of_memory_call;

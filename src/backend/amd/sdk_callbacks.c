@@ -40,7 +40,7 @@ static struct {
 	_Atomic uint64_t bytes;
 } sizes[SIZES];
 
-/* The number of a call, in record/thread/correlate.h. */
+/* The number of a call, in record/thread/record_launch.h. */
 static uint32_t number_of_call(uint64_t internal)
 {
 	return (uint32_t)internal ? (uint32_t)internal : UINT32_MAX;

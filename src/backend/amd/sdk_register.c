@@ -32,7 +32,6 @@
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "record/backend.h"
-#include "record/backend_use.h"
 
 #define OPERATIONS_MAX 256u
 #define REGISTER_IS_BUSY 2 /* ROCP_REG_DEADLOCK: HIP registers on another thread */

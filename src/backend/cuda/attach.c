@@ -16,8 +16,8 @@
 #include "backend/gpu/launches.h"
 #include "backend/gpu/records.h"
 #include "base/clock.h"
+#include "base/guest.h"
 #include "base/message.h"
-#include "base/own_thread.h"
 #include "driver/driver.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
@@ -274,7 +274,7 @@ static bool begin_to_leave(bool has_sampled)
 	/* Threads that only launch kernels are not disturbed. */
 	if (!replayed_graphs_any() && !has_sampled)
 		return true;
-	if (has_sampled && !holder_is_set() && hold_misses_launches())
+	if (has_sampled && !thread_has_holder() && hold_misses_launches())
 		why = "PC sampling was used, and other threads launch kernels";
 	else if (!replayed_graphs_are_suspect() && hold_begin(driver_cuda_synchronize, &why))
 		return true;

@@ -3,7 +3,7 @@
  * callbacks. CUPTI is subscribed once per process and released after the last session.
  *
  * CUPTI has its own threads, which a forked child lacks: CUPTI calls there wait for them forever.
- * So if the driver reports its initialization (backend_use.h), CUPTI is not touched before that;
+ * So if the driver reports its initialization (backend.h), CUPTI is not touched before that;
  * until then the libraries are only loaded. In the child of a process that has touched CUPTI,
  * nothing of it is called.
  */
@@ -30,10 +30,9 @@
 #include "driver/driver.h"
 #include "driver/gpu_state.h"
 #include "record/backend.h"
-#include "record/backend_use.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 /* Life cycle: one caller of backend_use.c changes it at a time, and fork; a flush may read it. */
 static _Atomic enum {

@@ -18,7 +18,7 @@
 #include "backend/cuda/system_call.h"
 #include "backend/gpu/launches.h"
 #include "base/clock.h"
-#include "base/own_thread.h"
+#include "base/guest.h"
 #include "record/thread/captured.h"
 #include "record/thread/thread.h"
 
@@ -81,7 +81,7 @@ void hold_note_call(void)
 		here.used_in = now;
 		note_here(&users);
 	}
-	if (here.loose_in == now || holder_covers_here())
+	if (here.loose_in == now || thread_is_holdable())
 		return;
 	here.loose_in = now;
 	note_here(&loose);
@@ -220,7 +220,7 @@ static bool wait_idle(bool (*synchronize)(void *context), uint64_t limit_ns)
 
 static void begin_holder(void)
 {
-	is_holding = holder_begin();
+	is_holding = thread_hold();
 	atomic_store(&since_ns, clock_monotonic_ns());
 }
 
@@ -241,8 +241,8 @@ static bool try_to_hold(bool (*synchronize)(void *context), uint64_t limit_ns, c
 bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 {
 	for (uint32_t i = 0; i < ATTEMPTS; i++) {
-		*why_out = holder_is_set() ? "threads that Python cannot hold use CUDA graphs"
-					   : "other threads use CUDA graphs";
+		*why_out = thread_has_holder() ? "threads that Python cannot hold use CUDA graphs"
+					       : "other threads use CUDA graphs";
 		if (has_loose())
 			return false;
 		if (try_to_hold(synchronize, i ? LIMIT_NS : FIRST_LIMIT_NS, why_out))
@@ -289,7 +289,7 @@ void hold_end(void)
 	if (!atomic_exchange(&is_holding, false))
 		return;
 	atomic_fetch_add(&spent_ns, clock_monotonic_ns() - atomic_load(&since_ns));
-	holder_end();
+	thread_release();
 }
 
 uint64_t hold_since_ns(void)

@@ -13,7 +13,7 @@
 #include "backend/cuda/call_gate.h"
 #include "backend/cuda/system_call.h"
 #include "base/clock.h"
-#include "base/own_thread.h"
+#include "base/guest.h"
 #include "driver/driver.h"
 
 #define CLOSE_NS 40000000ull

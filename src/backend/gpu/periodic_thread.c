@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/own_thread.h"
+#include "base/guest.h"
 
 void periodic_thread_start(struct periodic_thread *thread, void *(*run)(void *))
 {

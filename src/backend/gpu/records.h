@@ -10,7 +10,7 @@
 
 #include "record/backend.h"
 #include "record/store/execution.h"
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 #define RECORDS_BUFFER_MIN_BYTES (64u << 10)
 

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "record/thread/device_metric.h"
+#include "record/thread/captured.h"
 
 struct append_ring;
 struct tensor;

@@ -14,8 +14,8 @@
 #include "backend/intra/loss_warnings.h"
 #include "backend/intra/record_overhead.h"
 #include "base/clock.h"
+#include "base/guest.h"
 #include "base/message.h"
-#include "base/own_thread.h"
 #include "driver/driver.h"
 #include "record/sets/record_sessions.h"
 

@@ -6,7 +6,7 @@
 #define BACKEND_INTRA_TRACE_BUILDER_H
 
 #include "backend/intra/launch_totals.h"
-#include "record/store/intra_launch.h"
+#include "record/store/execution.h"
 
 struct trace_builder {
 	struct intra_unit *units;

@@ -9,7 +9,7 @@
 #include "intra/ttgir/find_operations.h"
 
 /* Automatic scopes of operations that wait for work started by their own warp. */
-static const char *const own_waits[] = {"async_wait", "dot_wait", "store_wait", "tdm_wait"};
+static const char own_waits[] = "async_wait dot_wait store_wait tdm_wait";
 /* As a word anywhere in a name: "wait for A", "empty_barrier". */
 static const char *const wait_words[] = {"wait", "waits", "waiting", "barrier", "barriers"};
 
@@ -54,7 +54,7 @@ static enum warps_kind kind_of(const char *name)
 		return WARPS_PARTITION;
 	if (slice_is(word, "default"))
 		return WARPS_DEFAULT;
-	if (slice_is_any(word, own_waits, ARRAY_LENGTH(own_waits)))
+	if (slice_is_any(word, own_waits))
 		return WARPS_WAIT_OWN;
 	if (has_wait_word(word) || (operations_kinds_of_scope(word) & INSTRUMENT_AUTO_WAITS))
 		return WARPS_WAIT;

@@ -11,15 +11,15 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/guest.h"
 #include "base/message.h"
-#include "base/own_thread.h"
 #include "format/control_request.h"
 #include "format/rank.h"
 #include "format/target.h"
 #include "record/control/listener.h"
 #include "record/nvtx/nvtx.h"
 #include "record/session/session_parts.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/thread.h"
 
 #define END_WAIT_S 5
@@ -53,9 +53,8 @@ static int list_sessions(int ids[SESSION_MAX])
 	int count = 0;
 
 	pthread_mutex_lock(&registry.lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (registry.sessions[slot].is_live)
-			ids[count++] = registry.sessions[slot].id;
+	for (struct session *at = NULL; (at = registry_next(at, PROTON_ALL_SESSIONS));)
+		ids[count++] = at->id;
 	pthread_mutex_unlock(&registry.lock);
 	return count;
 }
@@ -84,7 +83,6 @@ static char *make_own_name(const char *name)
 	return asprintf(&own, "%s.%d", name, (int)getpid()) < 0 ? NULL : own;
 }
 
-/* Starts a session as the request says, or the defaults. */
 static int start_session(char *const *options, int *session_out, struct proton_error *err)
 {
 	const struct proton_starter *functions =
@@ -120,20 +118,29 @@ static void free_options(char **options)
 		free(options[i]);
 }
 
+/* Copies of `options`, and of `others` for those that are not given; NULL: no memory for one. */
+static bool copy_options(char **copies, const char *const *options, char *const *others)
+{
+	bool has_all = true;
+
+	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
+		const char *value = options[i] ? options[i] : others[i];
+
+		copies[i] = value ? strdup(value) : NULL;
+		has_all &= !value || copies[i];
+	}
+	return has_all;
+}
+
 /* Copies of the request's options, and of the defaults for others; free them even on failure. */
 static int choose_options(const struct control_request *request, char **options,
 			  struct proton_error *err)
 {
-	bool has_all = true;
+	bool has_all;
 	char *name;
 
 	pthread_mutex_lock(&lock);
-	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
-		const char *value = request->options[i] ? request->options[i] : defaults[i];
-
-		options[i] = value ? strdup(value) : NULL;
-		has_all &= !value || options[i];
-	}
+	has_all = copy_options(options, request->options, defaults);
 	pthread_mutex_unlock(&lock);
 	if (has_all && options[CONTROL_OWN_PID]) {
 		name = make_own_name(options[CONTROL_NAME]);
@@ -144,8 +151,8 @@ static int choose_options(const struct control_request *request, char **options,
 	return has_all ? PROTON_OK : err_nomem(err);
 }
 
-static int run_start(const struct control_request *request, struct out *reply,
-		     struct proton_error *err)
+static int run_start(struct control *shared, const struct control_request *request,
+		     struct out *reply, struct proton_error *err)
 {
 	char *options[CONTROL_OPTION_COUNT];
 	char path[PATH_MAX] = "";
@@ -179,13 +186,13 @@ static int run_start(const struct control_request *request, struct out *reply,
 	return PROTON_OK;
 }
 
-static int run_stop(const struct control_request *request, struct out *reply,
-		    struct proton_error *err)
+static int run_stop(struct control *shared, const struct control_request *request,
+		    struct out *reply, struct proton_error *err)
 {
 	const struct proton_starter *functions =
 		atomic_load_explicit(&starter, memory_order_acquire);
 	const char *name = request->options[CONTROL_FORMAT];
-	struct output_format format;
+	const struct export_format *format;
 	struct session *session;
 	char path[PATH_MAX + 32], summary[1024];
 	int status;
@@ -197,13 +204,13 @@ static int run_stop(const struct control_request *request, struct out *reply,
 	session = registry_get(started, err);
 	if (!session)
 		return PROTON_E_RANGE;
-	status = output_format_find(name && *name ? name : session->format, session->trace != 0,
-				    &format, err);
-	if (status == PROTON_OK)
-		output_path(session, &format, path, sizeof(path));
-	registry_put();
-	if (status != PROTON_OK)
-		return status;
+	format = output_format_find(name && *name ? name : session->format, session->trace != 0,
+				    err);
+	if (format)
+		output_path(session, format, path, sizeof(path));
+	pthread_mutex_unlock(&registry.lock);
+	if (!format)
+		return PROTON_E_INVALID;
 	status = functions ? functions->finalize(started, name, err)
 			   : proton_finalize(started, name, err);
 	if (status != PROTON_OK)
@@ -211,14 +218,14 @@ static int run_stop(const struct control_request *request, struct out *reply,
 	started = -1;
 	proton_last_summary(summary, sizeof(summary));
 	/* The first line is for scripts. */
-	if (format.kind != OUTPUT_NONE)
+	if (format != &output_none)
 		out_printf(reply, "%s\n", path);
 	out_text(reply, summary);
 	return PROTON_OK;
 }
 
-static int run_snapshot(const struct control_request *request, struct out *reply,
-			struct proton_error *err)
+static int run_snapshot(struct control *shared, const struct control_request *request,
+			struct out *reply, struct proton_error *err)
 {
 	const char *name = request->options[CONTROL_NAME];
 	int ids[SESSION_MAX] = {started};
@@ -259,14 +266,15 @@ static void describe_session(int id, struct out *reply)
 		   session->path ? session->path : "standard output",
 		   (double)(clock_monotonic_ns() - session->start_ns) / 1e9,
 		   session->backend->name);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	for (int i = 0; i < count; i++)
 		if (counters[i].value)
 			out_printf(reply, "; %s: %llu", counters[i].name,
 				   (unsigned long long)counters[i].value);
 }
 
-static int run_status(struct control *shared, struct out *reply)
+static int run_status(struct control *shared, const struct control_request *request,
+		      struct out *reply, struct proton_error *err)
 {
 	int ids[SESSION_MAX];
 	int count = list_sessions(ids);
@@ -290,7 +298,8 @@ static int run_status(struct control *shared, struct out *reply)
 }
 
 /* The listener sends the reply, and both threads end. */
-static int run_leave(struct control *shared, struct out *reply, struct proton_error *err)
+static int run_leave(struct control *shared, const struct control_request *request,
+		     struct out *reply, struct proton_error *err)
 {
 	bool is_own, is_due;
 
@@ -313,9 +322,14 @@ static int run_leave(struct control *shared, struct out *reply, struct proton_er
 	return PROTON_OK;
 }
 
-/* Carries out the job and makes its reply. */
 static void run_job(struct control *shared)
 {
+	static int (*const run[])(struct control * shared, const struct control_request *request,
+				  struct out *reply, struct proton_error *err) = {
+		[CONTROL_START] = run_start,       [CONTROL_STOP] = run_stop,
+		[CONTROL_SNAPSHOT] = run_snapshot, [CONTROL_LEAVE] = run_leave,
+		[CONTROL_STATUS] = run_status,
+	};
 	struct control_request request;
 	struct proton_error err = {0};
 	struct out reply;
@@ -324,16 +338,8 @@ static void run_job(struct control *shared)
 	out_init(&reply, -1);
 	out_byte(&reply, CONTROL_OK);
 	status = control_request_read(shared->request, shared->request_length, &request, &err);
-	if (status == PROTON_OK && request.command == CONTROL_START)
-		status = run_start(&request, &reply, &err);
-	else if (status == PROTON_OK && request.command == CONTROL_STOP)
-		status = run_stop(&request, &reply, &err);
-	else if (status == PROTON_OK && request.command == CONTROL_SNAPSHOT)
-		status = run_snapshot(&request, &reply, &err);
-	else if (status == PROTON_OK && request.command == CONTROL_LEAVE)
-		status = run_leave(shared, &reply, &err);
-	else if (status == PROTON_OK)
-		status = run_status(shared, &reply);
+	if (status == PROTON_OK)
+		status = run[request.command](shared, &request, &reply, &err);
 	if (status == PROTON_OK && out_finish(&reply, &err) == PROTON_OK) {
 		shared->reply_length = reply.length < sizeof(shared->reply) ? reply.length
 									    : sizeof(shared->reply);
@@ -345,7 +351,6 @@ static void run_job(struct control *shared)
 	out_fini(&reply);
 }
 
-/* Starts or stops a session at its time. */
 static void run_timed(bool is_start)
 {
 	const struct control_request request = {
@@ -356,8 +361,7 @@ static void run_timed(bool is_start)
 	char summary[1024];
 
 	out_init(&reply, -1);
-	if ((is_start ? run_start(&request, &reply, &err) : run_stop(&request, &reply, &err)) !=
-	    PROTON_OK) {
+	if ((is_start ? run_start : run_stop)(NULL, &request, &reply, &err) != PROTON_OK) {
 		message("%s", err.text);
 	} else if (!is_start && !(default_flags & PROTON_SESSION_QUIET)) {
 		proton_last_summary(summary, sizeof(summary));
@@ -433,10 +437,12 @@ static void forget_parent(void)
 
 static int keep_defaults(const struct proton_session_options *given, struct proton_error *err)
 {
+	static char *const none[CONTROL_OPTION_COUNT];
 	const char *values[CONTROL_OPTION_COUNT] = {0};
 	const char *name = given && given->name ? given->name : "proton";
-	char *copies[CONTROL_OPTION_COUNT] = {0};
+	char *copies[CONTROL_OPTION_COUNT];
 	char *stem = NULL;
+	bool has_all;
 	int status;
 
 	/* Now, because the program may change its directory. */
@@ -451,15 +457,11 @@ static int keep_defaults(const struct proton_session_options *given, struct prot
 		values[CONTROL_DATA] = given->data;
 		values[CONTROL_FORMAT] = given->format;
 	}
-	for (int i = 0; i < CONTROL_OPTION_COUNT; i++) {
-		if (!values[i] || (copies[i] = strdup(values[i])))
-			continue;
-		free_options(copies);
-		free(stem);
-		return err_nomem(err);
-	}
+	has_all = copy_options(copies, values, none);
 	free(stem);
-	free_options(defaults);
+	free_options(has_all ? defaults : copies);
+	if (!has_all)
+		return err_nomem(err);
 	memcpy(defaults, copies, sizeof(defaults));
 	default_flags = given ? given->flags : 0;
 	main_ordinal = thread_read_ordinal();
@@ -526,7 +528,7 @@ static void end_at_exit(void)
 		proton_finalize(started, NULL, &err);
 }
 
-static struct control *make_control(const char *label)
+static struct control *make_control(const char *name)
 {
 	struct control *shared = calloc(1, sizeof(*shared));
 	pthread_condattr_t attributes;
@@ -538,7 +540,7 @@ static struct control *make_control(const char *label)
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&shared->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
-	snprintf(shared->label, sizeof(shared->label), "%s", label);
+	make_label(name, shared->label, sizeof(shared->label));
 	return shared;
 }
 
@@ -547,7 +549,6 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 	static bool is_registered; /* in children too */
 	struct proton_error why;
 	struct control *shared;
-	char label[64];
 	int status;
 
 	if (getauxval(AT_SECURE))
@@ -556,8 +557,7 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 	pthread_mutex_lock(&lock);
 	status = keep_defaults(given, err);
 	if (status == PROTON_OK && !control) {
-		make_label(given ? given->name : NULL, label, sizeof(label));
-		shared = make_control(label);
+		shared = make_control(given ? given->name : NULL);
 		status = shared ? begin_listening(shared, &why) : err_nomem(&why);
 		if (status == PROTON_OK) {
 			control = shared;
@@ -626,7 +626,7 @@ int proton_listen_range(const char *name, struct proton_error *err)
 	if (!name || !*name)
 		return err_set(err, PROTON_E_INVALID, "the name of the range is empty");
 	nvtx_attach();
-	return range_await(name, change_at_range) ? PROTON_OK : err_nomem(err);
+	return scopes_await_range(name, change_at_range) ? PROTON_OK : err_nomem(err);
 }
 
 bool proton_is_listening(void)

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/guest.h"
 
 #define CONNECTIONS_MAX 16
 #define ACCEPTS_PER_SECOND 200
@@ -32,13 +33,6 @@
 #define BACKLOG 64
 #define NAMES_MAX 16 /* containers with their own process ids may share a directory */
 
-/* ThreadSanitizer expects that threads share their descriptors. */
-#if defined(__SANITIZE_THREAD__)
-#define IS_WATCHED true
-#else
-#define IS_WATCHED false
-#endif
-
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
@@ -46,15 +40,27 @@
 
 /* ------------------------------------------------------------------ the socket */
 
+struct connection {
+	int fd;
+	uint64_t since_ns;
+};
+
 /*
  * The socket of this process in the user's runtime directory: PID.LABEL. Its name appears when it
  * is ready, so a socket that refuses connections belongs to a process that has ended. Names are
  * removed only under a lock on the directory.
  */
-struct control_socket {
-	int fd;        /* listening, does not block */
-	int directory; /* -1: closed */
-	char name[96]; /* in the directory */
+struct listener {
+	struct control *control;
+	int fd;                                         /* listening, does not block */
+	int directory;                                  /* of the socket; -1: closed */
+	char name[96];                                  /* of the socket, in the directory */
+	struct stat identity;                           /* the socket's */
+	struct connection connections[CONNECTIONS_MAX]; /* that send their message, oldest first */
+	nfds_t count;
+	int job_fd;         /* gets the reply of the job; -1: there is none */
+	uint64_t second_ns; /* start of the second in which `accepts` are counted */
+	unsigned accepts;
 };
 
 /* Gives the thread its own descriptors, with /dev/null as streams; if the kernel allows it. */
@@ -63,7 +69,8 @@ static void leave_descriptors(void)
 	int fd;
 
 	/* Some containers forbid unshare() and allow this call; kernels before 5.9 lack it. */
-	if (IS_WATCHED || syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, UNSHARE_TABLE) < 0)
+	if (HAS_THREAD_SANITIZER ||
+	    syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, UNSHARE_TABLE) < 0)
 		return;
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int stream = 0; fd >= 0 && stream <= STDERR_FILENO; stream++)
@@ -130,73 +137,73 @@ static bool take_name(int directory, const char *temporary, const char *name)
 	return linkat(directory, temporary, directory, name, 0) == 0;
 }
 
-static int bind_socket(struct control_socket *socket, const char *label, struct proton_error *err)
+static int bind_socket(struct listener *listener, struct proton_error *err)
 {
+	const char *label = listener->control->label;
 	struct sockaddr_un address;
 	char temporary[32];
 	bool is_named = false;
 
 	snprintf(temporary, sizeof(temporary), ".%d", (int)getpid());
-	fill_address(&address, socket->directory, temporary);
-	unlinkat(socket->directory, temporary, 0);
-	if (bind(socket->fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+	fill_address(&address, listener->directory, temporary);
+	unlinkat(listener->directory, temporary, 0);
+	if (bind(listener->fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
 		return err_errno(err, errno, "cannot make the control socket");
-	if (fchmodat(socket->directory, temporary, 0600, 0) == 0 &&
-	    listen(socket->fd, BACKLOG) == 0)
+	if (fchmodat(listener->directory, temporary, 0600, 0) == 0 &&
+	    listen(listener->fd, BACKLOG) == 0)
 		errno = EEXIST;
 	for (int i = 1; i <= NAMES_MAX && !is_named && errno == EEXIST; i++) {
 		if (i == 1)
-			snprintf(socket->name, sizeof(socket->name), "%d.%s", (int)getpid(), label);
-		else
-			snprintf(socket->name, sizeof(socket->name), "%d-%d.%s", (int)getpid(), i,
+			snprintf(listener->name, sizeof(listener->name), "%d.%s", (int)getpid(),
 				 label);
-		is_named = take_name(socket->directory, temporary, socket->name);
+		else
+			snprintf(listener->name, sizeof(listener->name), "%d-%d.%s", (int)getpid(),
+				 i, label);
+		is_named = take_name(listener->directory, temporary, listener->name);
 	}
 	if (!is_named)
-		err_errno(err, errno, "cannot name the control socket %s", socket->name);
-	unlinkat(socket->directory, temporary, 0);
+		err_errno(err, errno, "cannot name the control socket %s", listener->name);
+	unlinkat(listener->directory, temporary, 0);
 	return is_named ? PROTON_OK : PROTON_E_IO;
 }
 
-static void close_socket(struct control_socket *socket)
+static void close_socket(struct listener *listener)
 {
-	if (*socket->name)
-		unlinkat(socket->directory, socket->name, 0);
-	if (socket->fd >= 0)
-		close(socket->fd);
-	if (socket->directory >= 0)
-		close(socket->directory);
-	*socket = (struct control_socket){.fd = -1, .directory = -1};
+	if (*listener->name)
+		unlinkat(listener->directory, listener->name, 0);
+	if (listener->fd >= 0)
+		close(listener->fd);
+	if (listener->directory >= 0)
+		close(listener->directory);
 }
 
 /* Opens the socket and stores its path in `path`. */
-static int open_socket(struct control_socket *socket, const char *label, char *path,
-		       size_t capacity, struct proton_error *err)
+static int open_socket(struct listener *listener, char *path, struct proton_error *err)
 {
 	char directory[256];
 	int status = err_set(err, PROTON_E_IO,
 			     "there is no directory for the control socket; set "
 			     "XDG_RUNTIME_DIR to one of this user");
 
-	*socket = (struct control_socket){.fd = -1, .directory = -1};
 	for (unsigned i = 0; i < RUNTIME_DIRECTORY_COUNT && status != PROTON_OK; i++)
 		if (runtime_directory_path(i, directory, sizeof(directory)))
-			status = runtime_directory_open(directory, true, &socket->directory, err);
+			status = runtime_directory_open(directory, true, &listener->directory, err);
 	if (status != PROTON_OK)
 		return status;
-	socket->fd = make_socket();
-	status = socket->fd < 0 ? err_errno(err, errno, "cannot make the control socket")
-				: bind_socket(socket, label, err);
+	listener->fd = make_socket();
+	if (listener->fd < 0 || fstat(listener->fd, &listener->identity) < 0)
+		status = err_errno(err, errno, "cannot make the control socket");
+	else
+		status = bind_socket(listener, err);
 	if (status == PROTON_OK) {
-		snprintf(path, capacity, "%s/%s", directory, socket->name);
+		snprintf(path, CONTROL_PATH_MAX, "%s/%s", directory, listener->name);
 	} else {
-		*socket->name = '\0';
-		close_socket(socket);
+		*listener->name = '\0';
+		close_socket(listener);
 	}
 	return status;
 }
 
-/* True for a connection from a process of the same user. */
 static bool is_own_user(int fd)
 {
 	struct ucred peer;
@@ -207,22 +214,6 @@ static bool is_own_user(int fd)
 }
 
 /* ------------------------------------------------------------------ connections */
-
-struct connection {
-	int fd;
-	uint64_t since_ns;
-};
-
-struct listener {
-	struct control *control;
-	struct control_socket socket;
-	struct stat identity;                           /* what `socket` is */
-	struct connection connections[CONNECTIONS_MAX]; /* that send their message, oldest first */
-	nfds_t count;
-	int job_fd;         /* gets the reply of the job; -1: there is none */
-	uint64_t second_ns; /* start of the second in which `accepts` are counted */
-	unsigned accepts;
-};
 
 static void drop_connection(struct listener *listener, nfds_t index)
 {
@@ -322,14 +313,14 @@ static bool is_own_socket(const struct listener *listener)
 {
 	struct stat st;
 
-	return fstat(listener->socket.fd, &st) == 0 && st.st_dev == listener->identity.st_dev &&
+	return fstat(listener->fd, &st) == 0 && st.st_dev == listener->identity.st_dev &&
 	       st.st_ino == listener->identity.st_ino;
 }
 
 static void accept_connections(struct listener *listener)
 {
 	while (listener->accepts < ACCEPTS_PER_SECOND) {
-		int fd = accept4(listener->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
@@ -379,7 +370,7 @@ static bool serve(struct listener *listener)
 	is_open = listener->accepts < ACCEPTS_PER_SECOND;
 	for (nfds_t i = 0; i < count; i++)
 		events[i] = (struct pollfd){listener->connections[i].fd, POLLIN, 0};
-	events[count] = (struct pollfd){is_open ? listener->socket.fd : -1, POLLIN, 0};
+	events[count] = (struct pollfd){is_open ? listener->fd : -1, POLLIN, 0};
 	if (poll(events, count + 1, choose_timeout(listener, now)) < 0)
 		return errno == EINTR || errno == ENOMEM;
 	finish_job(listener);
@@ -412,16 +403,13 @@ static bool open_listener(struct listener *listener)
 {
 	struct control *control = listener->control;
 	struct proton_error err = {0};
-	char path[CONTROL_PATH_MAX];
+	char path[CONTROL_PATH_MAX] = "";
 	bool is_open;
 
 	leave_descriptors();
-	is_open = open_socket(&listener->socket, control->label, path, sizeof(path), &err) ==
-			  PROTON_OK &&
-		  fstat(listener->socket.fd, &listener->identity) == 0;
+	is_open = open_socket(listener, path, &err) == PROTON_OK;
 	pthread_mutex_lock(&control->lock);
-	if (is_open)
-		memcpy(control->path, path, sizeof(path));
+	memcpy(control->path, path, sizeof(path));
 	control->is_listening = is_open;
 	control->has_failed = !is_open;
 	control->why = err;
@@ -444,7 +432,7 @@ static void end_job(struct listener *listener)
 
 void *listener_run(void *data)
 {
-	struct listener listener = {.control = data, .job_fd = -1};
+	struct listener listener = {.control = data, .fd = -1, .directory = -1, .job_fd = -1};
 	struct control *control = data;
 
 	if (open_listener(&listener)) {
@@ -453,7 +441,7 @@ void *listener_run(void *data)
 		while (listener.count)
 			refuse_connection(&listener, 0);
 		end_job(&listener);
-		close_socket(&listener.socket);
+		close_socket(&listener);
 	}
 	pthread_mutex_lock(&control->lock);
 	control->is_listening = false;

@@ -1,24 +1,20 @@
 /* Communicators of collectives, and the scopes that are named for them. */
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <libproton/proton.h>
 
-#include "base/hash.h"
-#include "record/names/context_tree.h"
+#include "base/map.h"
 #include "record/names/frames.h"
 
 #define COMMUNICATORS_MAX 1024u
 #define LABELS_MAX 4096u
-#define SLOTS 8192u /* a power of two, more than LABELS_MAX */
 #define NAME_BYTES_MAX 400u
-#define SEVERAL (1u << 31)
 
 struct communicator {
 	uint64_t id;
-	uint32_t ranks;  /* or SEVERAL and the number of communicators; 0: not known */
+	uint32_t ranks; /* or COMMUNICATORS_SEVERAL and the number of communicators; 0: not known */
 	uint32_t number; /* among communicators with as many ranks, from 1 */
 };
 
@@ -32,62 +28,39 @@ struct label {
 pthread_mutex_t communicators_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct communicator communicators[COMMUNICATORS_MAX]; /* under the lock */
 static uint32_t communicator_count;
-static struct label labels[LABELS_MAX]; /* constant once a slot has them */
+static struct label labels[LABELS_MAX]; /* constant once a map has them */
 static uint32_t label_count;
-static _Atomic uint32_t by_name[SLOTS]; /* by name and id: label + 1 */
-static _Atomic uint32_t by_frame[SLOTS];
-static _Atomic bool has_labels;
+static struct map by_name; /* hash of name and id -> label + 1 */
+static struct map by_frame;
 
 /* ------------------------------------------------------------------ labels */
 
 static uint64_t key_of_name(uint32_t name, uint64_t id)
 {
-	return hash_u64(id ^ hash_u64(name));
-}
+	uint64_t key = hash_u64(id ^ hash_u64(name));
 
-/* acquire: pairs with put_label(), which has filled the label */
-static const struct label *label_at(_Atomic uint32_t *slots, uint64_t at)
-{
-	uint32_t label = atomic_load_explicit(&slots[at % SLOTS], memory_order_acquire);
-
-	return label ? &labels[label - 1] : NULL;
+	return key ? key : 1;
 }
 
 static const struct label *find_name(uint32_t name, uint64_t id)
 {
-	const struct label *label;
+	uint32_t found = map_find(&by_name, key_of_name(name, id));
 
-	for (uint64_t at = key_of_name(name, id); (label = label_at(by_name, at)); at++)
-		if (label->name == name && label->id == id)
-			return label;
-	return NULL;
+	return found && labels[found - 1].name == name && labels[found - 1].id == id
+		       ? &labels[found - 1]
+		       : NULL;
 }
 
-static const struct label *find_frame(uint32_t frame)
-{
-	const struct label *label;
-
-	for (uint64_t at = hash_u64(frame); (label = label_at(by_frame, at)); at++)
-		if (label->frame == frame)
-			return label;
-	return NULL;
-}
-
-static void put_label(_Atomic uint32_t *slots, uint64_t at, uint32_t label)
-{
-	while (atomic_load_explicit(&slots[at % SLOTS], memory_order_relaxed))
-		at++;
-	atomic_store_explicit(&slots[at % SLOTS], label + 1, memory_order_release);
-}
-
-/* Under the lock. */
+/* Under the lock. A label without memory, or with the hash of another one, is made again. */
 static void add_label(uint32_t name, uint64_t id, uint32_t frame)
 {
-	labels[label_count] = (struct label){.id = id, .name = name, .frame = frame};
-	put_label(by_name, key_of_name(name, id), label_count);
-	put_label(by_frame, hash_u64(frame), label_count);
-	label_count++;
-	atomic_store_explicit(&has_labels, true, memory_order_release);
+	uint64_t key = key_of_name(name, id);
+
+	if (label_count == LABELS_MAX || map_find(&by_name, key) || map_find(&by_frame, frame))
+		return;
+	labels[label_count++] = (struct label){.id = id, .name = name, .frame = frame};
+	if (map_insert(&by_frame, frame, label_count))
+		map_insert(&by_name, key, label_count);
 }
 
 /* ------------------------------------------------------------------ communicators */
@@ -115,11 +88,6 @@ void communicators_note(uint64_t id, uint32_t ranks)
 	pthread_mutex_unlock(&communicators_lock);
 }
 
-void communicators_note_several(uint64_t id, uint32_t count)
-{
-	communicators_note(id, SEVERAL | count);
-}
-
 /* "NAME [8 ranks]", or of a second communicator with as many ranks "NAME [8 ranks #2]". */
 static uint32_t make_frame(uint32_t name, const struct communicator *communicator)
 {
@@ -131,8 +99,9 @@ static uint32_t make_frame(uint32_t name, const struct communicator *communicato
 
 	if (length > NAME_BYTES_MAX)
 		return FRAME_NONE;
-	if (communicator->ranks & SEVERAL)
-		snprintf(ranks, sizeof(ranks), "%u communicators", communicator->ranks & ~SEVERAL);
+	if (communicator->ranks & COMMUNICATORS_SEVERAL)
+		snprintf(ranks, sizeof(ranks), "%u communicators",
+			 communicator->ranks & ~COMMUNICATORS_SEVERAL);
 	else if (communicator->ranks)
 		snprintf(ranks, sizeof(ranks), "%u rank%s", communicator->ranks,
 			 communicator->ranks > 1 ? "s" : "");
@@ -161,25 +130,16 @@ uint32_t communicators_frame(uint32_t name, uint64_t id)
 	if (frame == name || frame == FRAME_NONE || frame == FRAME_OTHER)
 		return name;
 	pthread_mutex_lock(&communicators_lock);
-	label = find_name(name, id);
-	if (!label && label_count < LABELS_MAX && !find_frame(frame))
-		add_label(name, id, frame);
+	add_label(name, id, frame);
 	pthread_mutex_unlock(&communicators_lock);
 	return frame;
 }
 
 uint64_t communicators_of(uint32_t context)
 {
-	/* acquire: pairs with add_label() */
-	if (!atomic_load_explicit(&has_labels, memory_order_acquire))
-		return 0;
-	while (context != PROTON_CONTEXT_ROOT) {
-		struct context at = context_tree_get(context);
-		const struct label *label = find_frame(at.frame);
+	uint32_t label = 0;
 
-		if (label)
-			return label->id;
-		context = at.parent;
-	}
-	return 0;
+	for (; context != PROTON_CONTEXT_ROOT && !label; context = context_tree_get(context).parent)
+		label = map_find(&by_frame, context_tree_get(context).frame);
+	return label ? labels[label - 1].id : 0;
 }

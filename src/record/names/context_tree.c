@@ -1,16 +1,12 @@
 /* Process-wide tree of calling contexts. */
-#include "record/names/context_tree.h"
 
 #include <libproton/proton.h>
 
 #include "record/names/frame_tables.h"
 
-#define CONTEXTS_RESERVE (8ull << 30)
-
-static struct region context_space;    /* struct node */
-static _Atomic uint32_t context_count; /* changed under the lock */
-static struct map context_map;         /* parent << 32 | frame -> context */
-static struct map append_map;          /* context << 32 | path -> context */
+static _Atomic uint32_t context_count = 1; /* changed under the lock; the root is 0 */
+static struct map context_map;             /* parent << 32 | frame -> context */
+static struct map append_map;              /* context << 32 | path -> context */
 
 /* A context; only the number of its children changes. */
 struct node {
@@ -18,28 +14,16 @@ struct node {
 	_Atomic uint32_t children;
 };
 
-int context_tree_init(struct proton_error *err)
-{
-	context_count = 1;
-	return region_reserve(&context_space, CONTEXTS_RESERVE, 1 << 20, 1, err);
-}
-
-void context_tree_fini(void)
-{
-	region_release(&context_space);
-}
-
 static struct node *node_at(uint32_t context)
 {
-	return (struct node *)context_space.base + context;
+	return (struct node *)frame_tables.contexts.base + context;
 }
 
 bool context_tree_is_full(uint32_t context)
 {
 	return atomic_load_explicit(&node_at(context)->children, memory_order_relaxed) >=
-		       name_limits_get()->children ||
-	       atomic_load_explicit(&context_count, memory_order_relaxed) >=
-		       name_limits_get()->contexts;
+		       name_limits.children ||
+	       atomic_load_explicit(&context_count, memory_order_relaxed) >= name_limits.contexts;
 }
 
 struct context context_tree_get(uint32_t context)
@@ -50,9 +34,9 @@ struct context context_tree_get(uint32_t context)
 /* Adds a context; returns `parent` if there is no space, which is counted. The lock is held. */
 static uint32_t put_context(uint32_t parent, uint32_t frame)
 {
-	bool has_space =
-		context_count < UINT32_MAX - 1 &&
-		region_reaches(&context_space, (context_count + 1ull) * sizeof(struct node));
+	bool has_space = context_count < UINT32_MAX - 1 &&
+			 region_reaches(&frame_tables.contexts,
+					(context_count + 1ull) * sizeof(struct node));
 
 	if (has_space)
 		node_at(context_count)->context =
@@ -81,7 +65,7 @@ uint32_t context_tree_add(uint32_t parent, uint32_t frame)
 	uint32_t child = context_tree_find(parent, frame);
 
 	if (!child && !frames_is_other(frame) && context_tree_is_full(parent)) {
-		name_limits_fold();
+		name_limits_count(LIMITS_FOLDED);
 		frame = frames_other_of(frames_get(frame)->kind);
 		child = context_tree_repeats_other(parent, frame)
 				? parent

@@ -8,16 +8,14 @@
 #include "base/map.h"
 #include "base/region.h"
 #include "base/strings.h"
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
 
 struct frame_tables {
 	struct strings strings;
-	struct region frames; /* struct row_frame; row 0 is the root's */
-	struct region twins;  /* u32 per frame: the kernel frame of the same name, 0 = unknown */
-	struct map frame_map; /* hash of the content -> frame */
+	struct region frames;   /* struct row_frame; row 0 is the root's */
+	struct region twins;    /* u32 per frame: the kernel frame of the same name, 0 = unknown */
+	struct region contexts; /* of context_tree.c */
+	struct map frame_map;   /* hash of the content -> frame */
 	uint32_t frame_count;
 };
 
@@ -53,8 +51,6 @@ static inline uint32_t frames_other_of(uint32_t kind)
 	return kind == FRAME_KERNEL ? FRAME_OTHER_KERNEL : FRAME_OTHER;
 }
 
-int context_tree_init(struct proton_error *err);
-void context_tree_fini(void);
 /* No further context may be made below it. Without the lock, the answer may be outdated. */
 bool context_tree_is_full(uint32_t context);
 /* The child, 0 if there is none. */

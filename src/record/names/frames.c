@@ -11,6 +11,7 @@
 #define STRINGS_RESERVE (8ull << 30)
 #define FRAMES_RESERVE (4ull << 30)
 #define NAMES_RESERVE (5ull << 30)
+#define CONTEXTS_RESERVE (8ull << 30)
 
 pthread_mutex_t frames_lock = PTHREAD_MUTEX_INITIALIZER;
 struct frame_tables frame_tables;
@@ -35,16 +36,9 @@ static bool content_is(const struct frame_content *content, uint32_t frame)
 	       text_is(row->file, content->file, content->file_length);
 }
 
-static uint64_t key_of_frame(enum frame_kind kind, const char *name, size_t length)
-{
-	uint64_t key = hash_bytes(name, length) ^ hash_u64(kind);
-
-	return key ? key : 1;
-}
-
 static uint64_t first_key(const struct frame_content *content)
 {
-	uint64_t key = key_of_frame(content->kind, content->name, content->name_length) ^
+	uint64_t key = hash_bytes(content->name, content->name_length) ^ hash_u64(content->kind) ^
 		       (content->line ? hash_u64(content->line) : 0);
 
 	if (content->file_length)
@@ -87,51 +81,40 @@ uint32_t frames_find_name(const char *name, size_t length)
 	return frames_find(&content, &key);
 }
 
-/* Adds a row; FRAME_NONE if there is no space. The lock is held. */
-static uint32_t put_frame(uint64_t key, enum frame_kind kind, uint32_t name, uint32_t file,
-			  uint32_t line)
-{
-	uint64_t count = (uint64_t)frame_tables.frame_count + 1;
-
-	if (!region_reaches(&frame_tables.frames, count * sizeof(struct row_frame)) ||
-	    !region_reaches(&frame_tables.twins, count * sizeof(uint32_t)) ||
-	    !region_reaches(&reused_names_space, count * sizeof(struct name)))
-		return FRAME_NONE;
-	((struct row_frame *)frame_tables.frames.base)[frame_tables.frame_count] =
-		(struct row_frame){
-			.kind = (uint32_t)kind, .name = name, .file = file, .line = line};
-	return map_insert(&frame_tables.frame_map, key, frame_tables.frame_count)
-		       ? frame_tables.frame_count++
-		       : FRAME_NONE;
-}
-
 uint32_t frames_make(uint64_t key, const struct frame_content *content)
 {
-	uint32_t name, file;
+	uint32_t frame = frame_tables.frame_count;
+	struct row_frame row = {.kind = (uint32_t)content->kind, .line = content->line};
 
-	if (frame_tables.frame_count >= name_limits_get()->names ||
-	    frame_tables.strings.used >= name_limits_get()->name_bytes)
+	if (frame > FRAME_OTHER_KERNEL &&
+	    (frame >= name_limits.names || frame_tables.strings.used >= name_limits.name_bytes))
 		return frames_other_of(content->kind);
-	name = strings_add(&frame_tables.strings, content->name, content->name_length);
-	file = strings_add(&frame_tables.strings, content->file, content->file_length);
-	if (name == STRING_NONE || file == STRING_NONE)
+	row.name = strings_add(&frame_tables.strings, content->name, content->name_length);
+	row.file = strings_add(&frame_tables.strings, content->file, content->file_length);
+	if (row.name == STRING_NONE || row.file == STRING_NONE ||
+	    !region_reaches(&frame_tables.frames, (frame + 1ull) * sizeof(row)) ||
+	    !region_reaches(&frame_tables.twins, (frame + 1ull) * sizeof(uint32_t)) ||
+	    !region_reaches(&reused_names_space, (frame + 1ull) * sizeof(struct name)))
 		return FRAME_NONE;
-	return put_frame(key, content->kind, name, file, content->line);
+	((struct row_frame *)frame_tables.frames.base)[frame] = row;
+	return map_insert(&frame_tables.frame_map, key, frame) ? frame_tables.frame_count++
+							       : FRAME_NONE;
 }
 
 /* ------------------------------------------------------------------ init and texts */
 
-/* Adds the frames with fixed ids. */
 static bool add_others(void)
 {
-	size_t length = strlen(LIMITS_OTHER);
-	uint32_t text = strings_add(&frame_tables.strings, LIMITS_OTHER, length);
+	bool is_ok = true;
 
-	return text != STRING_NONE &&
-	       put_frame(key_of_frame(FRAME_NAME, LIMITS_OTHER, length), FRAME_NAME, text, 0, 0) ==
-		       FRAME_OTHER &&
-	       put_frame(key_of_frame(FRAME_KERNEL, LIMITS_OTHER, length), FRAME_KERNEL, text, 0,
-			 0) == FRAME_OTHER_KERNEL;
+	for (uint32_t frame = FRAME_OTHER; frame <= FRAME_OTHER_KERNEL && is_ok; frame++) {
+		struct frame_content content =
+			frames_content(frame == FRAME_OTHER ? FRAME_NAME : FRAME_KERNEL,
+				       LIMITS_OTHER, strlen(LIMITS_OTHER));
+
+		is_ok = frames_make(first_key(&content), &content) == frame;
+	}
+	return is_ok;
 }
 
 int frames_init(struct proton_error *err)
@@ -143,6 +126,7 @@ int frames_init(struct proton_error *err)
 		{&frame_tables.frames, FRAMES_RESERVE},
 		{&frame_tables.twins, FRAMES_RESERVE / 4},
 		{&reused_names_space, NAMES_RESERVE},
+		{&frame_tables.contexts, CONTEXTS_RESERVE},
 	};
 	int status = PROTON_OK;
 
@@ -153,8 +137,6 @@ int frames_init(struct proton_error *err)
 		status = strings_init(&frame_tables.strings, STRINGS_RESERVE, err);
 		for (size_t i = 0; status == PROTON_OK && i < ARRAY_LENGTH(spaces); i++)
 			status = region_reserve(spaces[i].region, spaces[i].bytes, 1 << 20, 1, err);
-		if (status == PROTON_OK)
-			status = context_tree_init(err);
 		if (status == PROTON_OK && !add_others())
 			status = err_nomem(err);
 		if (status == PROTON_OK) {
@@ -164,7 +146,6 @@ int frames_init(struct proton_error *err)
 			strings_fini(&frame_tables.strings);
 			for (size_t i = 0; i < ARRAY_LENGTH(spaces); i++)
 				region_release(spaces[i].region);
-			context_tree_fini();
 		}
 	}
 	pthread_mutex_unlock(&frames_lock);
@@ -215,23 +196,20 @@ uint32_t frames_value_text(const char *text, size_t length)
 	}
 	pthread_mutex_unlock(&frames_lock);
 	if (is_folded)
-		name_limits_fold();
+		name_limits_count(LIMITS_FOLDED);
 	return id;
 }
 
 /* ------------------------------------------------------------------ adding */
 
-static void cut_name(size_t *length)
-{
-	if (*length > STRING_MAX_BYTES)
-		*length = STRING_MAX_BYTES;
-}
-
 struct frame_content frames_content(enum frame_kind kind, const char *name, size_t length)
 {
-	cut_name(&length);
 	return (struct frame_content){
-		.kind = kind, .name = name, .name_length = length, .file = ""};
+		.kind = kind,
+		.name = name,
+		.name_length = length < STRING_MAX_BYTES ? length : STRING_MAX_BYTES,
+		.file = "",
+	};
 }
 
 /* Finds or makes a frame, unless `parent` has too many children. It is never freed. */
@@ -260,7 +238,7 @@ static uint32_t add_frame(const struct frame_content *content, uint32_t parent)
 	if (frame == FRAME_NONE)
 		name_limits_lose();
 	else if (frames_is_other(frame) && !content_is(content, frame))
-		name_limits_fold();
+		name_limits_count(LIMITS_FOLDED);
 	return frame;
 }
 
@@ -288,10 +266,9 @@ uint32_t proton_frame_source(const char *file, size_t file_length, const char *f
 {
 	struct frame_content content = frames_content(FRAME_SOURCE, function, function_length);
 
-	cut_name(&file_length);
 	content.line = line;
 	content.file = file;
-	content.file_length = file_length;
+	content.file_length = file_length < STRING_MAX_BYTES ? file_length : STRING_MAX_BYTES;
 	return add_frame(&content, CONTEXT_ANY);
 }
 

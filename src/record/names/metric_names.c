@@ -8,7 +8,6 @@
 #include "base/strings.h"
 #include "format/rows.h"
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
 
 #define NAMES_RESERVE (256ull << 20)
 
@@ -122,7 +121,7 @@ uint32_t metric_names_add(const char *name)
 out:
 	pthread_mutex_unlock(&metric_names_lock);
 	if (!found)
-		name_limits_fold();
+		name_limits_count(LIMITS_FOLDED);
 	return found ? found - 1 : METRIC_NAME_NONE;
 }
 

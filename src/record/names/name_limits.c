@@ -1,5 +1,5 @@
 /* Limits on the number of names in a process. */
-#include "record/names/name_limits.h"
+#include "record/names/frames.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,14 +15,13 @@
 #define BYTES_PER_NAME 128u
 /* Ids have 32 bits; the highest values have other meanings. */
 #define LIMIT_MAX (1u << 30)
-static struct limits limits = {
+struct limits name_limits = {
 	.children = CHILDREN_DEFAULT,
 	.contexts = CONTEXTS_DEFAULT,
 	.names = NAMES_DEFAULT,
 	.name_bytes = (uint64_t)NAMES_DEFAULT * BYTES_PER_NAME,
 };
-static _Atomic uint64_t folded;
-static _Atomic uint64_t lost;
+static _Atomic uint64_t counts[LIMITS_COUNTS];
 
 /* 0 means no limit. */
 static void read_limit(const char *variable, uint32_t *limit)
@@ -44,35 +43,25 @@ static void read_limit(const char *variable, uint32_t *limit)
 
 void name_limits_read(void)
 {
-	read_limit("PROTON_MAX_CHILDREN", &limits.children);
-	read_limit("PROTON_MAX_CONTEXTS", &limits.contexts);
-	read_limit("PROTON_MAX_NAMES", &limits.names);
-	limits.name_bytes = (uint64_t)limits.names * BYTES_PER_NAME;
+	read_limit("PROTON_MAX_CHILDREN", &name_limits.children);
+	read_limit("PROTON_MAX_CONTEXTS", &name_limits.contexts);
+	read_limit("PROTON_MAX_NAMES", &name_limits.names);
+	name_limits.name_bytes = (uint64_t)name_limits.names * BYTES_PER_NAME;
 }
 
-const struct limits *name_limits_get(void)
+void name_limits_count(enum limits_count count)
 {
-	return &limits;
+	atomic_fetch_add_explicit(&counts[count], 1, memory_order_relaxed);
 }
 
-uint64_t name_limits_folded(void)
+uint64_t name_limits_counted(enum limits_count count)
 {
-	return atomic_load_explicit(&folded, memory_order_relaxed);
-}
-
-void name_limits_fold(void)
-{
-	atomic_fetch_add_explicit(&folded, 1, memory_order_relaxed);
-}
-
-uint64_t name_limits_lost(void)
-{
-	return atomic_load_explicit(&lost, memory_order_relaxed);
+	return atomic_load_explicit(&counts[count], memory_order_relaxed);
 }
 
 void name_limits_lose(void)
 {
-	atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
+	name_limits_count(LIMITS_LOST);
 	message_once("out of memory; data that does not fit is counted as lost, and the program "
 		     "continues");
 }

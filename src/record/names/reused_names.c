@@ -1,10 +1,9 @@
 /* Reusable names: states, ticks of last use, free lists. */
-#include "record/names/reused_names.h"
 
 #include <libproton/proton.h>
 
 #include "base/map.h"
-#include "record/names/context_tree.h"
+#include "record/names/frames.h"
 
 struct region reused_names_space;
 static _Atomic uint32_t tick = 1;

@@ -13,7 +13,7 @@ static uint32_t make_name(uint32_t parent, uint64_t key, const struct frame_cont
 	uint32_t frame = context_tree_is_full(parent) ? FRAME_OTHER : frames_make(key, content);
 
 	if (frame == FRAME_OTHER)
-		name_limits_fold();
+		name_limits_count(LIMITS_FOLDED);
 	return frame;
 }
 
@@ -59,7 +59,7 @@ static bool make_space(uint32_t frame, size_t bytes)
 		return true;
 	while (capacity < bytes)
 		capacity *= 2;
-	if (frame_tables.strings.used + capacity > name_limits_get()->name_bytes)
+	if (frame_tables.strings.used + capacity > name_limits.name_bytes)
 		return false;
 	id = strings_reserve(&frame_tables.strings, capacity);
 	if (id == STRING_NONE)
@@ -152,7 +152,7 @@ uint32_t scope_names_enter(uint32_t parent, const char *name, size_t length,
 		if (child != SCOPE_NAMES_NONE)
 			return child;
 	}
-	name_limits_fold();
+	name_limits_count(LIMITS_FOLDED);
 	*frame = FRAME_OTHER;
 	return context_tree_child(parent, FRAME_OTHER);
 }

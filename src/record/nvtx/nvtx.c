@@ -126,25 +126,17 @@ enum choice {
 	CHOICE_OFF,
 };
 
-static _Thread_local struct ranges *self;
-static pthread_key_t exit_key;
+static _Thread_local struct ranges self;
+static pthread_key_t exit_key; /* has the items */
 static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
 static _Atomic int choice;
 static _Atomic bool is_on;
 static _Atomic uint32_t group_start = FRAME_NONE; /* frames of NCCL's functions */
 static _Atomic uint32_t group_end = FRAME_NONE;
 
-static void ranges_free(void *data)
-{
-	struct ranges *ranges = data;
-
-	free(ranges->items);
-	free(ranges);
-}
-
 static void make_exit_key(void)
 {
-	pthread_key_create(&exit_key, ranges_free);
+	pthread_key_create(&exit_key, free);
 }
 
 /* The calling thread's ranges, without ranges of sessions that have ended. */
@@ -152,19 +144,22 @@ static struct ranges *ranges_get(void)
 {
 	uint32_t generation = atomic_load_explicit(&session_generation, memory_order_relaxed);
 
-	if (!self) {
-		self = calloc(1, sizeof(*self));
-		if (!self)
-			return NULL;
-		pthread_once(&exit_key_once, make_exit_key);
-		pthread_setspecific(exit_key, self);
+	if (self.generation != generation) {
+		self.generation = generation;
+		self.group = (struct group){0};
+		self.count = 0;
 	}
-	if (self->generation != generation) {
-		self->generation = generation;
-		self->group = (struct group){0};
-		self->count = 0;
-	}
-	return self;
+	return &self;
+}
+
+static bool ranges_grow(struct ranges *ranges)
+{
+	if (!array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
+			   sizeof(*ranges->items)))
+		return false;
+	pthread_once(&exit_key_once, make_exit_key);
+	pthread_setspecific(exit_key, ranges->items);
+	return true;
 }
 
 /* ------------------------------------------------------------------ enabling */
@@ -257,7 +252,7 @@ static int level_of(const struct ranges *ranges, size_t count, const void *domai
 /* If false, the caller need not make a frame of the message. */
 static bool is_recorded(void)
 {
-	return (session_any_live() || atomic_load_explicit(&range_name, memory_order_relaxed)) &&
+	return (session_any_live() || proton_range_is_awaited()) &&
 	       atomic_load_explicit(&is_on, memory_order_relaxed);
 }
 
@@ -271,8 +266,7 @@ static int push_range(const void *domain, const char *text, uint32_t frame)
 		text = NAME_OF_NONE;
 	token = text ? proton_scope_enter(text) : proton_scope_enter_frame(frame);
 	ranges = token ? ranges_get() : NULL; /* a session may have begun with it */
-	if (!ranges || !array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
-				      sizeof(*ranges->items))) {
+	if (!ranges || (ranges->count == ranges->capacity && !ranges_grow(ranges))) {
 		proton_scope_exit(token, NULL);
 		return NVTX_E_NOT_TRACKED;
 	}
@@ -354,7 +348,7 @@ static uint64_t end_group(struct group *group)
 	for (uint32_t i = 0; group->count <= GROUP_MAX && i < group->count; i++)
 		sum += group->communicators[i];
 	if (sum && group->count > 1)
-		communicators_note_several(sum, group->count);
+		communicators_note(sum, COMMUNICATORS_SEVERAL + group->count);
 	group->count = 0;
 	return sum;
 }
@@ -364,8 +358,6 @@ static int push_call(const void *domain, uint32_t frame, struct nvtx_communicato
 {
 	struct ranges *ranges = ranges_get();
 
-	if (!ranges)
-		return NVTX_E_NOT_TRACKED;
 	if (communicator.id && is_about_communicators(frame))
 		communicator.id = 0;
 	if (communicator.id && ranges->group.depth)
@@ -397,37 +389,28 @@ static int push_wide(const void *domain, const wchar_t *wide)
 	return level;
 }
 
-static uint32_t frame_of_message(const struct nvtx_attributes *attributes)
-{
-	switch (attributes->message_type) {
-	case NVTX_TEXT_ASCII:
-		return frame_of(attributes->message.ascii);
-	case NVTX_TEXT_WIDE:
-		return frame_of_wide(attributes->message.wide);
-	case NVTX_TEXT_REGISTERED:
-		return frame_of_handle(attributes->message.registered);
-	default:
-		return frame_of(NULL);
-	}
-}
-
 static int push_attributes(const void *domain, const struct nvtx_attributes *attributes)
 {
-	struct nvtx_communicator communicator;
+	struct nvtx_communicator communicator = {0};
+	int32_t type = NVTX_TEXT_NONE;
+	uint32_t frame;
 
-	if (!attributes || attributes->size < sizeof(*attributes))
-		return push_text(domain, NULL);
-	communicator = communicator_of(domain, attributes);
-	if (communicator.id || attributes->message_type == NVTX_TEXT_REGISTERED)
-		return push_call(domain, frame_of_message(attributes), communicator);
-	switch (attributes->message_type) {
-	case NVTX_TEXT_ASCII:
-		return push_text(domain, attributes->message.ascii);
-	case NVTX_TEXT_WIDE:
-		return push_wide(domain, attributes->message.wide);
-	default:
-		return push_text(domain, NULL);
+	if (attributes && attributes->size >= sizeof(*attributes)) {
+		communicator = communicator_of(domain, attributes);
+		type = attributes->message_type;
 	}
+	if (type == NVTX_TEXT_REGISTERED)
+		frame = frame_of_handle(attributes->message.registered);
+	else if (!communicator.id && type == NVTX_TEXT_WIDE)
+		return push_wide(domain, attributes->message.wide);
+	else if (!communicator.id)
+		return push_text(domain,
+				 type == NVTX_TEXT_ASCII ? attributes->message.ascii : NULL);
+	else if (type == NVTX_TEXT_WIDE)
+		frame = frame_of_wide(attributes->message.wide);
+	else
+		frame = frame_of(type == NVTX_TEXT_ASCII ? attributes->message.ascii : NULL);
+	return push_call(domain, frame, communicator);
 }
 
 int nvtx_push(const char *message)

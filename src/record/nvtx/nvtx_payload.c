@@ -19,16 +19,16 @@ struct field {
 	uint32_t bytes; /* 0: there is none */
 };
 
-/* A schema that has a communicator. */
+/* A schema that has a communicator. Without padding: it is compared by its bytes. */
 struct schema {
 	const void *domain;
 	uint64_t id;
 	size_t size; /* 0: not known */
 	struct field communicator, ranks;
-	_Atomic bool is_ready;
 };
 
 static struct schema schemas[SCHEMAS_MAX];
+static _Atomic bool are_ready[SCHEMAS_MAX];
 static _Atomic uint32_t schema_count; /* also entries that found no space */
 static _Atomic uint64_t next_id = NVTX_SCHEMA_DYNAMIC_START;
 
@@ -127,26 +127,17 @@ static void read_entries(const struct nvtx_schema *schema, struct schema *out)
 	}
 }
 
-/* acquire: pairs with add_schema(), which has filled the schema */
-static bool is_ready(const struct schema *schema)
-{
-	return atomic_load_explicit(&schema->is_ready, memory_order_acquire);
-}
-
 /* The newest schema with this id; NULL: it is not known, or has no communicator. */
 static const struct schema *find_schema(const void *domain, uint64_t id)
 {
 	uint32_t count = atomic_load_explicit(&schema_count, memory_order_relaxed);
 
+	/* acquire: pairs with add_schema(), which has filled the schema */
 	for (uint32_t i = count < SCHEMAS_MAX ? count : SCHEMAS_MAX; i-- > 0;)
-		if (is_ready(&schemas[i]) && schemas[i].id == id && schemas[i].domain == domain)
+		if (atomic_load_explicit(&are_ready[i], memory_order_acquire) &&
+		    schemas[i].id == id && schemas[i].domain == domain)
 			return &schemas[i];
 	return NULL;
-}
-
-static bool is_same_field(struct field a, struct field b)
-{
-	return a.offset == b.offset && a.bytes == b.bytes;
 }
 
 static void add_schema(const struct schema *made)
@@ -154,9 +145,7 @@ static void add_schema(const struct schema *made)
 	const struct schema *known = find_schema(made->domain, made->id);
 	uint32_t at;
 
-	if (known ? known->size == made->size && is_same_field(known->ranks, made->ranks) &&
-			    is_same_field(known->communicator, made->communicator)
-		  : !made->communicator.bytes)
+	if (known ? memcmp(known, made, sizeof(*made)) == 0 : !made->communicator.bytes)
 		return;
 	at = atomic_load_explicit(&schema_count, memory_order_relaxed);
 	do {
@@ -164,12 +153,8 @@ static void add_schema(const struct schema *made)
 			return;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&schema_count, &at, at + 1, memory_order_relaxed, memory_order_relaxed));
-	schemas[at].domain = made->domain;
-	schemas[at].id = made->id;
-	schemas[at].size = made->size;
-	schemas[at].communicator = made->communicator;
-	schemas[at].ranks = made->ranks;
-	atomic_store_explicit(&schemas[at].is_ready, true, memory_order_release);
+	schemas[at] = *made;
+	atomic_store_explicit(&are_ready[at], true, memory_order_release);
 }
 
 uint64_t nvtx_payload_register(const void *domain, const struct nvtx_schema *schema)

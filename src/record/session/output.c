@@ -34,7 +34,7 @@ static uint64_t key_of(const struct stat *st)
 	return (uint64_t)st->st_ino + (uint64_t)st->st_dev * 0x9e3779b97f4a7c15ULL;
 }
 
-void output_note_written(const char *path)
+static void note_written(const char *path)
 {
 	struct stat st;
 
@@ -71,37 +71,35 @@ static bool is_worth_keeping(const char *path)
 
 /* ------------------------------------------------------------------ formats and names */
 
-int output_format_find(const char *name, bool is_trace, struct output_format *out,
-		       struct proton_error *err)
+const struct export_format output_proton = {.name = "proton", .suffix = "proton"};
+const struct export_format output_none = {.name = "none", .suffix = "proton"};
+
+const struct export_format *output_format_find(const char *name, bool is_trace,
+					       struct proton_error *err)
 {
-	*out = (struct output_format){.kind = OUTPUT_EXPORT};
+	const struct export_format *format;
+
 	if (!name || !*name)
 		name = is_trace ? "chrome_trace" : "hatchet";
-	if (strcasecmp(name, "proton") == 0) {
-		out->kind = OUTPUT_PROTON;
-		return PROTON_OK;
-	}
-	if (strcasecmp(name, "none") == 0) {
-		out->kind = OUTPUT_NONE;
-		return PROTON_OK;
-	}
-	out->export = export_format_find(name);
-	if (!out->export)
-		return err_set(err, PROTON_E_INVALID,
-			       "Unknown output format: %s; expected " EXPORT_NAMES
-			       ", proton or none",
-			       name);
-	if (out->export->needs_trace && !is_trace)
-		return err_set(err, PROTON_E_INVALID,
-			       "output format %s needs a session with data=\"trace\"",
-			       out->export->name);
-	return PROTON_OK;
+	if (strcasecmp(name, output_proton.name) == 0)
+		return &output_proton;
+	if (strcasecmp(name, output_none.name) == 0)
+		return &output_none;
+	format = export_format_find(name);
+	if (!format)
+		err_set(err, PROTON_E_INVALID,
+			"Unknown output format: %s; expected " EXPORT_NAMES ", proton or none",
+			name);
+	else if (format->needs_trace && !is_trace)
+		err_set(err, PROTON_E_INVALID,
+			"output format %s needs a session with data=\"trace\"", format->name);
+	return format && (is_trace || !format->needs_trace) ? format : NULL;
 }
 
-int output_format_check(const struct output_format *format, const char *path,
+int output_format_check(const struct export_format *format, const char *path,
 			struct proton_error *err)
 {
-	if (path || format->kind != OUTPUT_PROTON)
+	if (path || format != &output_proton)
 		return PROTON_OK;
 	return err_set(err, PROTON_E_INVALID,
 		       "output format \"proton\" cannot be written to standard output");
@@ -115,15 +113,13 @@ static bool may_not_replace(const struct session *session)
 /* Checks existing files with the session's names, unless finalize names another format. */
 static int check_target(const struct session *session, struct proton_error *err)
 {
-	struct output_format format;
-	const char *suffix = NULL;
-	int status = output_format_find(session->format, session->trace != 0, &format, err);
+	const struct export_format *format =
+		output_format_find(session->format, session->trace != 0, err);
 
-	if (status != PROTON_OK)
-		return status;
-	if (format.kind == OUTPUT_EXPORT)
-		suffix = format.export->suffix;
-	return target_check_all(session->path, suffix, may_not_replace(session), err);
+	if (!format)
+		return PROTON_E_INVALID;
+	return target_check_all(session->path, format->write ? format->suffix : NULL,
+				may_not_replace(session), err);
 }
 
 static int create_store(struct session *session, const char *path, struct proton_error *err)
@@ -251,6 +247,18 @@ static void note_kept(const struct session *session, const char *path)
 		message("the earlier profile %s is kept, because this run has no data", path);
 }
 
+int output_write(const struct export_format *format, const struct profile *profile,
+		 const char *path, bool no_clobber, struct proton_error *err)
+{
+	int status = target_check(path, no_clobber, NULL, err);
+
+	if (status == PROTON_OK)
+		status = export_to_file(format, profile, path, no_clobber, err);
+	if (status == PROTON_OK)
+		note_written(path);
+	return status;
+}
+
 /* Writes the profile, unless it is empty and an earlier one exists. */
 static int export_to_path(struct session *session, const struct export_format *format,
 			  const struct profile *profile, const char *path, struct proton_error *err)
@@ -266,10 +274,7 @@ static int export_to_path(struct session *session, const struct export_format *f
 		session->has_kept_earlier = true;
 		return PROTON_OK;
 	}
-	status = export_to_file(format, profile, path, may_not_replace(session), err);
-	if (status == PROTON_OK)
-		output_note_written(path);
-	return status;
+	return output_write(format, profile, path, may_not_replace(session), err);
 }
 
 int output_load_phase(const struct session *session, uint32_t phase, struct profile **out,
@@ -356,7 +361,10 @@ int output_write_packed(struct profile_view *view, const char *path, bool is_exc
 		return status;
 	view->end_ns = clock_real_ns();
 	file.is_exclusive = is_exclusive;
-	return file_replace_end(&file, profile_view_write(view, &file.out, err), err);
+	status = file_replace_end(&file, profile_view_write(view, &file.out, err), err);
+	if (status == PROTON_OK)
+		note_written(path);
+	return status;
 }
 
 /* Rewrites the working file as a packed, complete profile at `<path>.proton`. */
@@ -372,32 +380,30 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 		return err_nomem(err);
 	profile_file_view(&session->store.file, &view);
 	status = output_write_packed(&view, path, false, err);
-	if (status == PROTON_OK) {
-		output_note_written(path);
+	if (status == PROTON_OK)
 		working_file_drop_earlier(&session->store.file.place);
-	}
 	free(path);
 	return status;
 }
 
-void output_path(const struct session *session, const struct output_format *format, char *path,
+void output_path(const struct session *session, const struct export_format *format, char *path,
 		 size_t capacity)
 {
-	const char *suffix = format->kind == OUTPUT_EXPORT ? format->export->suffix : "proton";
-	bool has_parts = format->kind == OUTPUT_EXPORT && store_phase(&session->store) > 0;
+	bool has_parts = format->write && store_phase(&session->store) > 0;
 
-	snprintf(path, capacity, "%s%s.%s", session->path, has_parts ? ".part_*" : "", suffix);
+	snprintf(path, capacity, "%s%s.%s", session->path, has_parts ? ".part_*" : "",
+		 format->suffix);
 }
 
-static void make_summary(const struct session *session, const struct output_format *format)
+static void make_summary(const struct session *session, const struct export_format *format)
 {
-	bool is_trace = format->kind == OUTPUT_EXPORT && format->export->needs_trace;
+	bool is_trace = format->needs_trace;
 	char path[PATH_MAX + 32], hint[PATH_MAX + 64], directory[PATH_MAX], quoted[PATH_MAX + 32];
 	const char *shown = path;
 	const char *parts;
 	size_t length;
 
-	if (!session->path || format->kind == OUTPUT_NONE || session->has_kept_earlier) {
+	if (!session->path || format == &output_none || session->has_kept_earlier) {
 		summary_make(session, NULL);
 		return;
 	}
@@ -422,7 +428,7 @@ static void make_summary(const struct session *session, const struct output_form
 	summary_make(session, hint);
 }
 
-int output_finish(struct session *session, const struct output_format *format,
+int output_finish(struct session *session, const struct export_format *format,
 		  struct proton_error *err)
 {
 	struct profile_file *file = &session->store.file;
@@ -436,9 +442,9 @@ int output_finish(struct session *session, const struct output_format *format,
 		status = err_set(&why, PROTON_E_IO,
 				 "cannot write the profile of %s: another program has truncated %s",
 				 session->path, file->place.path);
-	else if (format->kind == OUTPUT_EXPORT)
-		status = export_all(session, format->export, &why);
-	if (status == PROTON_OK && (keep || format->kind == OUTPUT_PROTON))
+	else if (format->write)
+		status = export_all(session, format, &why);
+	if (status == PROTON_OK && (keep || format == &output_proton))
 		status = keep_working_file(session, &why);
 	if (status == PROTON_OK) {
 		make_summary(session, format);

@@ -6,8 +6,7 @@
 #include <strings.h>
 
 #include "base/message.h"
-#include "format/target.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/adding.h"
 
 #define MODE "periodic_flushing"
@@ -18,7 +17,7 @@ int periodic_flush_read_mode(const char *backend, const char *mode, bool is_trac
 {
 	size_t length = strcspn(mode, ":");
 	const char *option = mode[length] ? mode + length + 1 : "";
-	struct output_format format;
+	const struct export_format *format;
 
 	*format_out = NULL;
 	if (length != strlen(MODE) || strncasecmp(mode, MODE, length) != 0)
@@ -28,13 +27,13 @@ int periodic_flush_read_mode(const char *backend, const char *mode, bool is_trac
 			       "%s: unsupported option key: %.*s; " MODE " has the option format",
 			       backend, (int)strcspn(option, "=:"), option);
 	option += *option ? strlen(FORMAT) : 0;
-	if (output_format_find(option, is_trace, &format, err) != PROTON_OK ||
-	    format.kind != OUTPUT_EXPORT)
+	format = output_format_find(option, is_trace, err);
+	if (!format || !format->write)
 		return err_set(err, PROTON_E_INVALID, "%s: unsupported format: %s; available%s",
 			       backend, option,
 			       is_trace ? ": chrome_trace, perfetto, hatchet, hatchet_msgpack"
 					: ": hatchet, hatchet_msgpack; traces have others");
-	*format_out = format.export;
+	*format_out = format;
 	return PROTON_OK;
 }
 
@@ -94,7 +93,7 @@ static bool take_part(int id, struct part *out)
 			store_phase_close(&session->store, out->phase, false);
 	}
 	adding_resume(session);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	if (!is_taken)
 		free_part(out);
 	return is_taken;
@@ -110,7 +109,7 @@ static void keep_part(int id, const struct part *part)
 	adding_pause(session);
 	store_phase_close(&session->store, part->phase, false);
 	adding_resume(session);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 }
 
 /* The part is written: its phase is cleared, and its copy replaces an earlier phase's. */
@@ -127,19 +126,7 @@ static int clear_part(int id, struct part *part, struct proton_error *err)
 		session->written_phase = part->phase;
 		part->profile = NULL;
 	}
-	registry_put();
-	return status;
-}
-
-static int write_part(const struct part *part, struct proton_error *err)
-{
-	int status = target_check(part->path, part->no_clobber, NULL, err);
-
-	if (status == PROTON_OK)
-		status = export_to_file(part->format, part->profile, part->path, part->no_clobber,
-					err);
-	if (status == PROTON_OK)
-		output_note_written(part->path);
+	pthread_mutex_unlock(&registry.lock);
 	return status;
 }
 
@@ -151,7 +138,8 @@ void periodic_flush(int id)
 	if (registry_flush_backends(id, &err) != PROTON_OK)
 		message("%s", err.text);
 	while (take_part(id, &part)) {
-		int status = write_part(&part, &err);
+		int status =
+			output_write(part.format, part.profile, part.path, part.no_clobber, &err);
 
 		if (status == PROTON_OK)
 			status = clear_part(id, &part, &err);

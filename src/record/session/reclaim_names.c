@@ -15,14 +15,11 @@
  */
 #include "record/session/session_parts.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/thread.h"
 
 /* From <linux/membarrier.h>, which older systems lack. */
@@ -42,12 +39,12 @@ static uint32_t skip;      /* number of attempts to skip */
 
 static uint64_t names_so_far(void)
 {
-	return reused_names_made() + name_limits_folded();
+	return reused_names_made() + name_limits_counted(LIMITS_FOLDED);
 }
 
 static bool is_due(void)
 {
-	const struct limits *limits = name_limits_get();
+	const struct limits *limits = &name_limits;
 	uint32_t smallest = limits->children;
 
 	if (limits->contexts < smallest)
@@ -62,17 +59,11 @@ static uint32_t first_kept_tick(void)
 {
 	uint32_t first = UINT32_MAX;
 
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
-		struct session *session = &registry.sessions[slot];
+	for (struct session *session = NULL; (session = registry_lock_next(session));) {
+		uint32_t tick = store_phase_first_kept_tick(&session->store);
 
-		pthread_mutex_lock(&session->lock);
-		if (session->is_live) {
-			uint32_t tick = store_phase_first_kept_tick(&session->store);
-
-			if (tick < first)
-				first = tick;
-		}
-		pthread_mutex_unlock(&session->lock);
+		if (tick < first)
+			first = tick;
 	}
 	return first == UINT32_MAX ? 0 : first;
 }

@@ -8,7 +8,6 @@
 
 #include <libproton/proton.h>
 
-#include "base/array.h"
 #include "base/environment.h"
 #include "format/rank.h"
 
@@ -23,21 +22,18 @@
  * on each machine, so the launcher's process tells the launches of a machine apart.
  */
 
-struct job_launch {
-	char id[256];     /* equal in all ranks of a launch, mostly not in others; or "" */
-	char process[96]; /* the launcher's: equal in all ranks of a launch on a machine; or "" */
-};
-
 /* ------------------------------------------------------------------ variables */
 
+#define ID_MAX 256
+
 /* Adds ", WORD VALUE" if a variable is set. */
-static void add_variable(struct job_launch *out, const char *word, const char *variable)
+static void add_variable(char id[ID_MAX], const char *word, const char *variable)
 {
 	const char *value = environment_get(variable);
-	size_t used = strlen(out->id);
+	size_t used = strlen(id);
 
 	if (value && *value)
-		snprintf(out->id + used, sizeof(out->id) - used, "%s%s%s%s", used ? ", " : "", word,
+		snprintf(id + used, ID_MAX - used, "%s%s%s%s", used ? ", " : "", word,
 			 *word ? " " : "", value);
 }
 
@@ -45,36 +41,37 @@ static void add_variable(struct job_launch *out, const char *word, const char *v
  * Agents of torchrun have different steps where each is started by its own srun; all ranks have
  * the port in common. It is a new one for each launch, unless the user has chosen it.
  */
-static void read_variables(struct job_launch *out, const char *variable)
+static void read_variables(char id[ID_MAX], const char *variable)
 {
-	add_variable(out, "", "PROTON_LAUNCH");
-	if (*out->id)
+	add_variable(id, "", "PROTON_LAUNCH");
+	if (*id)
 		return;
 	if (strcmp(variable, "RANK") == 0) {
-		add_variable(out, "port", "MASTER_PORT");
+		add_variable(id, "port", "MASTER_PORT");
 	} else {
-		add_variable(out, "namespace", "PMIX_NAMESPACE");
-		add_variable(out, "application", "PALS_APID");
-		add_variable(out, "step",
+		add_variable(id, "namespace", "PMIX_NAMESPACE");
+		add_variable(id, "application", "PALS_APID");
+		add_variable(id, "step",
 			     environment_get("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID");
 	}
 	/* Slurm starts a job again with the same numbers. */
-	add_variable(out, "restart", "SLURM_RESTART_COUNT");
+	add_variable(id, "restart", "SLURM_RESTART_COUNT");
 }
 
 /* ------------------------------------------------------------------ the launcher */
 
 #define ANCESTORS_MAX 64
 
-/* slurmstepd runs as root: its environment cannot be read, and does not have the rank. */
-static const char *const private_launchers[] = {"slurmstepd", "palsd"};
-
-static FILE *open_process(pid_t pid, const char *name)
+/* The beginning of a file as text; the number of bytes, 0 if it cannot be read. */
+static size_t read_beginning(const char *path, char *text, size_t capacity)
 {
-	char path[48];
+	FILE *file = fopen(path, "re");
+	size_t length = file ? fread(text, 1, capacity - 1, file) : 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return fopen(path, "re");
+	text[length] = '\0';
+	if (file)
+		fclose(file);
+	return length;
 }
 
 struct ancestor {
@@ -93,16 +90,11 @@ static const char *field_at(const char *text, int number)
 
 static bool read_ancestor(pid_t pid, struct ancestor *out)
 {
-	FILE *file = open_process(pid, "stat");
-	char text[1024];
+	char path[48], text[1024];
 	char *name, *end;
-	size_t length;
 
-	if (!file)
-		return false;
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[length] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	read_beginning(path, text, sizeof(text));
 	name = strchr(text, '(');
 	end = strrchr(text, ')'); /* the name may have parentheses */
 	if (!name || !end || end < name)
@@ -119,15 +111,17 @@ enum answer {
 	UNKNOWN
 };
 
-/* Whether a process was given the variable. */
 static enum answer has_variable(pid_t pid, const char *variable)
 {
-	FILE *file = open_process(pid, "environ");
 	enum answer answer = NO;
 	size_t length = strlen(variable);
 	size_t capacity = 0;
 	char *entry = NULL;
+	char path[48];
+	FILE *file;
 
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	file = fopen(path, "re");
 	if (!file)
 		return UNKNOWN;
 	while (answer == NO && getdelim(&entry, &capacity, '\0', file) > 0)
@@ -138,14 +132,6 @@ static enum answer has_variable(pid_t pid, const char *variable)
 	free(entry);
 	fclose(file);
 	return answer;
-}
-
-static bool is_private_launcher(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LENGTH(private_launchers); i++)
-		if (strcmp(name, private_launchers[i]) == 0)
-			return true;
-	return false;
 }
 
 /*
@@ -160,64 +146,47 @@ static bool find_launcher(const char *variable, pid_t *pid_out, struct ancestor 
 		enum answer answer = has_variable(pid, variable);
 
 		*pid_out = pid;
+		/* These run as root: their environment cannot be read, and does not have the rank. */
 		if (answer != YES)
-			return answer == NO || is_private_launcher(out->name);
+			return answer == NO || strcmp(out->name, "slurmstepd") == 0 ||
+			       strcmp(out->name, "palsd") == 0;
 		pid = out->parent;
 	}
 	return false;
 }
 
-static void read_launcher(struct job_launch *out, const char *variable)
+static void read_launcher(char *text, size_t capacity, const char *variable)
 {
 	const char *group = environment_get("GROUP_RANK");
-	char boot[37] = "";
 	struct ancestor launcher;
-	FILE *file;
+	char boot[8 + 1];
 	pid_t pid;
 
 	if (!find_launcher(variable, &pid, &launcher))
 		return;
-	file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	if (file) {
-		boot[fread(boot, 1, 8, file)] = '\0';
-		fclose(file);
-	}
+	read_beginning("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
 	/* Agents of torchrun may share a machine: they are compared by their number. */
-	snprintf(out->process, sizeof(out->process), "%s%.10s%sprocess %d, start %llu, boot %s",
-		 group ? "agent " : "", group ? group : "", group ? ", " : "", (int)pid,
-		 launcher.start, boot);
-}
-
-static void job_launch_read(const struct rank_identity *identity, struct job_launch *out)
-{
-	const char *variable = identity->variable;
-	bool is_torch = variable && strcmp(variable, "RANK") == 0;
-
-	*out = (struct job_launch){0};
-	read_variables(out, variable ? variable : "RANK");
-	/* Without torchrun, each rank may have been started from another shell. */
-	if (variable && (!is_torch || environment_get("TORCHELASTIC_RUN_ID")))
-		read_launcher(out, variable);
+	snprintf(text, capacity, "%s%.10s%sprocess %d, start %llu, boot %s", group ? "agent " : "",
+		 group ? group : "", group ? ", " : "", (int)pid, launcher.start, boot);
 }
 
 /* ------------------------------------------------------------------ info rows */
 
-/* The command line of this process, separated by spaces. */
+const char *proton_version(void)
+{
+	return PROTON_VERSION;
+}
+
 static void describe_command(struct store *store)
 {
-	FILE *file = fopen("/proc/self/cmdline", "re");
 	char text[4096];
-	size_t length;
+	size_t length = read_beginning("/proc/self/cmdline", text, sizeof(text));
 
-	if (!file)
-		return;
-	length = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[length] = '\0';
 	for (size_t i = 0; i + 1 < length; i++)
 		if (!text[i])
 			text[i] = ' ';
-	store_info(store, "command", text);
+	if (length)
+		store_info(store, "command", text);
 }
 
 static void add_number(struct store *store, const char *key, uint32_t value)
@@ -228,11 +197,12 @@ static void add_number(struct store *store, const char *key, uint32_t value)
 	store_info(store, key, text);
 }
 
-/* Which process of a job this one is. */
 static void describe_rank(struct store *store)
 {
 	struct rank_identity identity;
-	struct job_launch launch;
+	const char *variable;
+	char id[ID_MAX] = "";   /* equal in all ranks of a launch, mostly not in others */
+	char launcher[96] = ""; /* equal in all ranks of a launch on a machine */
 
 	rank_read(&identity);
 	if (identity.rank == RANK_NONE)
@@ -246,11 +216,15 @@ static void describe_rank(struct store *store)
 		add_number(store, "attempt", identity.attempt);
 	if (*identity.job)
 		store_info(store, "job", identity.job);
-	job_launch_read(&identity, &launch);
-	if (*launch.id)
-		store_info(store, "launch", launch.id);
-	if (*launch.process)
-		store_info(store, "launcher", launch.process);
+	variable = identity.variable;
+	read_variables(id, variable ? variable : "RANK");
+	/* Without torchrun, each rank may have been started from another shell. */
+	if (variable && (strcmp(variable, "RANK") != 0 || environment_get("TORCHELASTIC_RUN_ID")))
+		read_launcher(launcher, sizeof(launcher), variable);
+	if (*id)
+		store_info(store, "launch", id);
+	if (*launcher)
+		store_info(store, "launcher", launcher);
 	if (*identity.topology)
 		store_info(store, "topology", identity.topology);
 }

@@ -1,6 +1,7 @@
 /* Source files of sampled lines. */
 #include "record/session/session_parts.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,13 +9,101 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/environment.h"
 #include "base/hash.h"
 #include "base/slice.h"
 #include "model/load.h"
 #include "model/profile.h"
 #include "model/samples.h"
-#include "record/session/triton_cache.h"
 #include "record/store/store.h"
+
+/* ------------------------------------------------------------------ Triton's cache */
+
+#define WALK_MAX_NS 2000000000u
+#define CACHES_MAX 8u
+
+static pthread_mutex_t caches_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
+static char *caches[CACHES_MAX];
+static size_t cache_count;
+
+/* The latest few are kept. */
+void proton_kernel_cache_add(const char *path)
+{
+	char *copy = NULL;
+	bool is_known = false;
+
+	if (!path)
+		return;
+	pthread_mutex_lock(&caches_lock);
+	for (size_t i = 0; i < CACHES_MAX; i++)
+		is_known |= caches[i] && strcmp(caches[i], path) == 0;
+	if (*path && !is_known)
+		copy = strdup(path);
+	if (copy) {
+		free(caches[cache_count % CACHES_MAX]);
+		caches[cache_count++ % CACHES_MAX] = copy;
+	}
+	pthread_mutex_unlock(&caches_lock);
+}
+
+/* The directory that Triton finds in the environment. */
+static bool environment_directory(char *path, size_t size)
+{
+	const char *named = environment_get("TRITON_CACHE_DIR");
+	const char *home = environment_get("TRITON_HOME");
+	int length;
+
+	if (named && *named) {
+		length = snprintf(path, size, "%s", named);
+	} else {
+		home = home && *home ? home : environment_get("HOME");
+		length = snprintf(path, size, "%s/.triton/cache", home ? home : "");
+	}
+	return length > 0 && (size_t)length < size;
+}
+
+static bool walk_cache(const char *cache, bool (*visit)(void *user, const char *directory),
+		       void *user, uint64_t end_ns)
+{
+	DIR *directory = opendir(cache);
+	bool wants_more = true;
+
+	while (directory && wants_more && clock_monotonic_ns() < end_ns) {
+		struct dirent *entry = readdir(directory);
+		char path[PATH_MAX];
+		int length;
+
+		if (!entry)
+			break;
+		length = snprintf(path, sizeof(path), "%s/%s", cache, entry->d_name);
+		if (length > 0 && (size_t)length < sizeof(path) && entry->d_name[0] != '.')
+			wants_more = visit(user, path);
+	}
+	if (directory)
+		closedir(directory);
+	return wants_more;
+}
+
+void sample_sources_walk_caches(bool (*visit)(void *user, const char *directory), void *user)
+{
+	uint64_t end_ns = clock_monotonic_ns() + WALK_MAX_NS;
+	char found[PATH_MAX] = "";
+	bool wants_more = true;
+
+	if (environment_directory(found, sizeof(found)))
+		wants_more = walk_cache(found, visit, user, end_ns);
+	for (size_t i = 0; i < CACHES_MAX && wants_more; i++) {
+		char path[PATH_MAX] = "";
+
+		pthread_mutex_lock(&caches_lock);
+		if (caches[i])
+			snprintf(path, sizeof(path), "%s", caches[i]);
+		pthread_mutex_unlock(&caches_lock);
+		if (*path && strcmp(path, found) != 0)
+			wants_more = walk_cache(path, visit, user, end_ns);
+	}
+}
 
 /* ------------------------------------------------------------------ PTX of sampled kernels */
 
@@ -137,7 +226,7 @@ static bool sample_ptx_store(struct store *store, const struct profile *profile)
 		return false;
 	find_wanted(&search);
 	if (search.wanted_count)
-		triton_cache_walk(search_directory, &search);
+		sample_sources_walk_caches(search_directory, &search);
 	return search.has_stored;
 }
 
@@ -178,7 +267,7 @@ void sample_sources_store(struct store *store)
 	struct profile *profile;
 	size_t space = ALL_MAX_BYTES;
 
-	if (!store->samples.is_ready ||
+	if (!store->file.tables[TABLE_FUNCTIONS].rows ||
 	    store_profile(store, PHASE_ALL, &profile, NULL) != PROTON_OK)
 		return;
 	/* With the PTX, lines of calls are known too, and their files. */

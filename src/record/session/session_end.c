@@ -5,9 +5,8 @@
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "record/backend_use.h"
+#include "record/backend.h"
 #include "record/session/session_parts.h"
-#include "record/sets/registry.h"
 #include "record/thread/adding.h"
 #include "record/thread/thread_trace.h"
 
@@ -17,7 +16,7 @@ static struct session *retire_session(int id)
 	struct session *session;
 
 	pthread_mutex_lock(&registry.lock);
-	session = registry_find(id);
+	session = registry_next(NULL, id);
 	if (session) {
 		pthread_mutex_lock(&session->lock);
 		session->is_live = false;
@@ -89,7 +88,7 @@ static int end_recording(int id, struct proton_error *err)
 	int status = registry_flush_backends(PROTON_ALL_SESSIONS, err);
 
 	pthread_mutex_lock(&registry.lock);
-	session = registry_find(id);
+	session = registry_next(NULL, id);
 	if (session) {
 		session->is_active = false;
 		session_publish();
@@ -104,7 +103,7 @@ static int end_recording(int id, struct proton_error *err)
 static int finalize_one(int id, const char *format_name, struct in_vain *in_vain,
 			struct proton_error *err)
 {
-	struct output_format format = {.kind = OUTPUT_EXPORT};
+	const struct export_format *format;
 	struct proton_error flushed = {0};
 	struct session *session;
 	int status;
@@ -116,12 +115,12 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 	add_in_vain(session, &flushed, in_vain);
 	store_windows_finish(&session->store, clock_monotonic_ns());
 	store_counters_add_folded(&session->store);
-	store_align(&session->store);
+	store_event_align(&session->store);
 	sample_sources_store(&session->store);
 	/* Both names were checked before, so this cannot fail. */
-	output_format_find(format_name && *format_name ? format_name : session->format,
-			   session->trace != 0, &format, err);
-	status = output_finish(session, &format, err);
+	format = output_format_find(format_name && *format_name ? format_name : session->format,
+				    session->trace != 0, err);
+	status = output_finish(session, format, err);
 	pthread_mutex_lock(&registry.lock);
 	registry_free_texts(session);
 	registry.slots[session - registry.sessions] = SLOT_FREE;
@@ -133,22 +132,22 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 static int finalize(int id, const char *format_name, struct in_vain *in_vain,
 		    struct proton_error *err)
 {
-	struct output_format format;
+	const struct export_format *format;
+	struct session *session = NULL;
 	int ids[SESSION_MAX];
 	size_t count = 0;
-	int status = output_format_find(format_name, true, &format, err);
+	int status = PROTON_OK;
 
-	if (status != PROTON_OK)
-		return status;
+	if (!output_format_find(format_name, true, err))
+		return PROTON_E_INVALID;
 	pthread_mutex_lock(&registry.lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX && status == PROTON_OK; slot++) {
-		if (!registry_means(&registry.sessions[slot], id))
-			continue;
-		ids[count++] = registry.sessions[slot].id;
-		status = output_format_find(format_name, registry.sessions[slot].trace != 0,
-					    &format, err);
-		if (status == PROTON_OK && format_name && *format_name)
-			status = output_format_check(&format, registry.sessions[slot].path, err);
+	while (status == PROTON_OK && (session = registry_next(session, id))) {
+		ids[count++] = session->id;
+		format = output_format_find(format_name, session->trace != 0, err);
+		if (!format)
+			status = PROTON_E_INVALID;
+		else if (format_name && *format_name)
+			status = output_format_check(format, session->path, err);
 	}
 	pthread_mutex_unlock(&registry.lock);
 	if (status != PROTON_OK)

@@ -11,24 +11,19 @@
 
 /* ------------------------------------------------------------------ output.c */
 
-/* Output formats of finalize, in addition to the exporters. */
-enum output_kind {
-	OUTPUT_EXPORT,
-	OUTPUT_PROTON, /* the working file stays, complete */
-	OUTPUT_NONE,
-};
+/* Output formats of finalize, in addition to the exporters: without .write. */
+extern const struct export_format output_proton; /* the working file stays, complete */
+extern const struct export_format output_none;
 
-struct output_format {
-	enum output_kind kind;
-	const struct export_format *export; /* OUTPUT_EXPORT */
-};
-
-/* The format `name`; NULL or "": the data's default. E_INVALID: unknown, or it needs a trace. */
-int output_format_find(const char *name, bool is_trace, struct output_format *out,
-		       struct proton_error *err);
+/*
+ * The format `name`; NULL or "": the data's default. NULL and E_INVALID: unknown, or it needs a
+ * trace.
+ */
+const struct export_format *output_format_find(const char *name, bool is_trace,
+					       struct proton_error *err);
 
 /* E_INVALID: the output of a session named `path` (NULL: standard output) cannot be in `format`. */
-int output_format_check(const struct output_format *format, const char *path,
+int output_format_check(const struct export_format *format, const char *path,
 			struct proton_error *err);
 
 /*
@@ -45,20 +40,21 @@ int output_load_phase(const struct session *session, uint32_t phase, struct prof
 char *output_part_path(const struct session *session, uint32_t phase,
 		       const struct export_format *format);
 
+/* Writes a profile. `no_clobber`: fails if the file exists. */
+int output_write(const struct export_format *format, const struct profile *profile,
+		 const char *path, bool no_clobber, struct proton_error *err);
+
 /* Writes a view as a complete profile file. `is_exclusive`: fails if the file exists. */
 int output_write_packed(struct profile_view *view, const char *path, bool is_exclusive,
 			struct proton_error *err);
 
 /* The path of the output of a session with one, or a pattern if it will have several. */
-void output_path(const struct session *session, const struct output_format *format, char *path,
+void output_path(const struct session *session, const struct export_format *format, char *path,
 		 size_t capacity);
 
 /* Writes the output of a session that no longer records, then closes its store. */
-int output_finish(struct session *session, const struct output_format *format,
+int output_finish(struct session *session, const struct export_format *format,
 		  struct proton_error *err);
-
-/* Remembers that this process has written the output `path`. */
-void output_note_written(const char *path);
 
 /* ------------------------------------------------------------------ summary.c */
 
@@ -71,13 +67,12 @@ void summary_make(const struct session *session, const char *hint);
 void summary_note_signal(bool has_arrived);
 
 /*
- * Returns the line, once. False if proton_last_summary() has returned it, if there is none, or if
- * its session is quiet. The program's end and a signal can come together; only one of them prints.
- * Without `is_early_wanted` also false if the session had ended before a signal arrived.
+ * Returns the line, once. False if proton_last_summary() has returned it (`was_taken_out`; the
+ * program may not have printed it yet), if there is none, or if its session is quiet. The program's
+ * end and a signal can come together; only one of them prints. Without `is_early_wanted` also false
+ * if the session had ended before a signal arrived.
  */
-bool summary_take(bool is_early_wanted, char *text, size_t capacity);
-/* True if proton_last_summary() has returned the line; the program may not have printed it yet. */
-bool summary_was_taken(void);
+bool summary_take(bool is_early_wanted, char *text, size_t capacity, bool *was_taken_out);
 
 /* ------------------------------------------------------------------ run_info.c */
 
@@ -115,12 +110,17 @@ void periodic_flush(int id);
  * regular files, up to a size. A file that cannot be read is left out. The session has ended.
  */
 void sample_sources_store(struct store *store);
+/*
+ * Visits the directories of kernels, with NAME.cubin, NAME.ptx and others, in all of Triton's
+ * caches on disk, until `visit` returns false, or for 2 s.
+ */
+void sample_sources_walk_caches(bool (*visit)(void *user, const char *directory), void *user);
 
 /* ------------------------------------------------------------------ reclaim_names.c */
 
 /*
  * Called after phases were cleared: if there are many new names since the last time, unneeded names
- * give up their places, see reused_names.h. The registry is locked, and cleared data is no longer
+ * give up their places, see frames.h. The registry is locked, and cleared data is no longer
  * published.
  */
 void reclaim_names(void);

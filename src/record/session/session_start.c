@@ -13,11 +13,9 @@
 #include "format/rank.h"
 #include "format/target.h"
 #include "record/backend.h"
-#include "record/backend_use.h"
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx.h"
 #include "record/session/session_parts.h"
-#include "record/sets/registry.h"
 #include "record/sets/session.h"
 #include "record/store/devices.h"
 #include "record/thread/adding.h"
@@ -46,7 +44,7 @@ static int settings_read(const struct proton_session_options *given, struct sett
 {
 	static const struct proton_session_options defaults = {.size = sizeof(defaults)};
 	const struct proton_session_options *o = given ? given : &defaults;
-	struct output_format format;
+	const struct export_format *format;
 	int status;
 
 	if (o->size != sizeof(*o))
@@ -76,12 +74,11 @@ static int settings_read(const struct proton_session_options *given, struct sett
 		out->flags |= PROTON_SESSION_RANKS;
 	if (target_env_no_clobber())
 		out->flags |= PROTON_SESSION_NO_CLOBBER;
-	status = output_format_find(out->format, out->is_trace, &format, err);
-	if (status == PROTON_OK)
-		status = output_format_check(
-			&format, target_is_standard_output(out->name) ? NULL : out->name, err);
-	if (status != PROTON_OK)
-		return status;
+	format = output_format_find(out->format, out->is_trace, err);
+	if (!format ||
+	    output_format_check(format, target_is_standard_output(out->name) ? NULL : out->name,
+				err))
+		return PROTON_E_INVALID;
 	out->backend = backend_select(o->backend, err);
 	if (!out->backend)
 		return PROTON_E_INVALID;
@@ -146,7 +143,6 @@ static void on_child(void)
 	backend_use_fork_child();
 	registry_fork_child();
 	thread_fork_child();
-	holder_fork_child();
 }
 
 /* ------------------------------------------------------------------ start */
@@ -206,7 +202,6 @@ static uint32_t free_trace(void)
 	return 0;
 }
 
-/* Opens the session's files and adds the rows of every profile. */
 static int open_store(struct session *session, struct proton_error *err)
 {
 	int status = session->mode && session->format ? output_open(session, err) : err_nomem(err);
@@ -236,8 +231,8 @@ static bool agrees_on_scopes(const struct settings *settings)
 	return true;
 }
 
-/* Takes a free slot and `path`, and opens the session's files. The registry is locked. */
-static int open_session(const struct settings *settings, char *path, struct session **out,
+/* Takes a free slot and opens the session's files. The registry is locked. */
+static int open_session(const struct settings *settings, const char *path, struct session **out,
 			struct proton_error *err)
 {
 	struct session *session;
@@ -247,26 +242,20 @@ static int open_session(const struct settings *settings, char *path, struct sess
 
 	while (slot < SESSION_MAX && registry.slots[slot] != SLOT_FREE)
 		slot++;
-	if (slot == SESSION_MAX) {
-		free(path);
+	if (slot == SESSION_MAX)
 		return err_set(err, PROTON_E_STATE,
 			       "cannot start: the limit of %u live sessions is reached",
 			       SESSION_MAX);
-	}
-	if (!agrees_on_scopes(settings)) {
-		free(path);
+	if (!agrees_on_scopes(settings))
 		return err_set(err, PROTON_E_STATE,
 			       "cannot start: contexts python and python+scopes cannot be recorded "
 			       "at the same time; end the other session, or give both the same "
 			       "context");
-	}
-	if (settings->is_trace && !trace) {
-		free(path);
+	if (settings->is_trace && !trace)
 		return err_set(err, PROTON_E_STATE,
 			       "cannot start: the limit of %u live traces is reached", TRACE_MAX);
-	}
 	session = &registry.sessions[slot];
-	session->path = path;
+	session->path = path ? strdup(path) : NULL;
 	session->mode = strdup(settings->mode);
 	session->format = strdup(settings->format);
 	session->periodic = settings->periodic;
@@ -279,7 +268,7 @@ static int open_session(const struct settings *settings, char *path, struct sess
 	session->is_ranked = settings->is_ranked;
 	session->has_kept_earlier = false;
 	session->snapshots = 0;
-	status = open_store(session, err);
+	status = path && !session->path ? err_nomem(err) : open_store(session, err);
 	if (status != PROTON_OK) {
 		registry_free_texts(session);
 		return status;
@@ -310,7 +299,7 @@ static void go_live(struct session *session)
 }
 
 /* The registry is locked on entry and return, but not while the backend starts. */
-static int add_session(const struct settings *settings, char *path, int *id_out,
+static int add_session(const struct settings *settings, const char *path, int *id_out,
 		       struct proton_error *err)
 {
 	struct session *session = NULL;
@@ -404,14 +393,13 @@ static int wake_backends(int id, struct proton_error *err)
 
 static int start_owned(int *session_out, struct proton_error *err)
 {
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
-		if (registry.sessions[slot].is_live) {
-			*session_out = registry.sessions[slot].id;
-			return PROTON_OK;
-		}
-	}
-	return err_set(err, PROTON_E_STATE,
-		       "the session owned by the proton command has already ended");
+	const struct session *owned = registry_next(NULL, PROTON_ALL_SESSIONS);
+
+	if (!owned)
+		return err_set(err, PROTON_E_STATE,
+			       "the session owned by the proton command has already ended");
+	*session_out = owned->id;
+	return PROTON_OK;
 }
 
 int proton_start(const struct proton_session_options *options, int *session_out,
@@ -420,7 +408,6 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 	struct settings settings = {0};
 	struct session *session;
 	char *path = NULL;
-	char *ranked;
 	int status;
 	int id = 0;
 
@@ -444,16 +431,14 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 		session->is_active = true;
 		session_publish();
 		id = session->id;
-		free(path);
 		goto out;
 	}
-	ranked = settings.is_ranked && path ? strdup(path) : NULL;
 	status = add_session(&settings, path, &id, err);
-	if (status != PROTON_OK && ranked)
-		rank_remove_directories(ranked);
-	free(ranked);
+	if (status != PROTON_OK && settings.is_ranked)
+		rank_remove_directories(path);
 out:
 	pthread_mutex_unlock(&registry.lock);
+	free(path);
 	/* Was activated, or has rested because of sessions that are not active. */
 	if (status == PROTON_OK)
 		status = wake_backends(id, err);
@@ -470,11 +455,10 @@ static int set_active(int id, bool active, struct proton_error *err)
 		pthread_mutex_lock(&registry.lock);
 	else if (!registry_get(id, err))
 		return PROTON_E_RANGE;
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (registry_means(&registry.sessions[slot], id))
-			registry.sessions[slot].is_active = active;
+	for (struct session *session = NULL; (session = registry_next(session, id));)
+		session->is_active = active;
 	session_publish();
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	return PROTON_OK;
 }
 
@@ -482,14 +466,10 @@ static int set_active(int id, bool active, struct proton_error *err)
 static void complete_phases(int id)
 {
 	pthread_mutex_lock(&registry.lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
-		struct session *session = &registry.sessions[slot];
-
-		if (!registry_means(session, id))
-			continue;
+	for (struct session *session = NULL; (session = registry_next(session, id));) {
 		pthread_mutex_lock(&session->lock);
 		store_phase_complete_earlier(&session->store);
-		store_align(&session->store);
+		store_event_align(&session->store);
 		pthread_mutex_unlock(&session->lock);
 	}
 	pthread_mutex_unlock(&registry.lock);

@@ -22,9 +22,9 @@
 
 #include "base/array.h"
 #include "base/err.h"
+#include "base/guest.h"
 #include "base/message.h"
-#include "base/own_thread.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 #define PRINT_US 50000
 
@@ -62,13 +62,14 @@ static void finalize_and_report(bool is_reported)
 	bool is_busy = session_any_live() || registry_is_writing();
 	struct proton_error err;
 	char summary[1024];
+	bool was_taken;
 
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
 		message("%s", err.text);
 	registry_wait_written(PROTON_ALL_SESSIONS);
-	if (summary_take(is_busy, summary, sizeof(summary)))
+	if (summary_take(is_busy, summary, sizeof(summary), &was_taken))
 		message("%s", summary);
-	else if (!is_reported && summary_was_taken())
+	else if (!is_reported && was_taken)
 		usleep(PRINT_US); /* the program is exiting, and may be about to print it */
 }
 

@@ -2,14 +2,13 @@
 #include "record/session/session_parts.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char last[1024];
@@ -23,98 +22,73 @@ void summary_note_signal(bool has_arrived)
 	atomic_store(&ending_process, has_arrived ? getpid() : 0);
 }
 
-/* "12,345,678" into `text`. */
-static const char *grouped(uint64_t value, char text[32])
+/* "12,345,678 WORD", and `plural` after it unless there is one. */
+static void write_count(struct out *out, uint64_t value, const char *word, const char *plural)
 {
 	char digits[24];
 	int length = snprintf(digits, sizeof(digits), "%" PRIu64, value);
-	int at = 0;
 
-	for (int i = 0; i < length; i++) {
-		if (i && (length - i) % 3 == 0)
-			text[at++] = ',';
-		text[at++] = digits[i];
-	}
-	text[at] = '\0';
-	return text;
+	for (int i = 0; i < length; i++)
+		out_printf(out, "%s%c", i && (length - i) % 3 == 0 ? "," : "", digits[i]);
+	out_printf(out, "%s%s", word, value == 1 ? "" : plural);
 }
 
-static void append_text(char *text, size_t capacity, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void append_text(char *text, size_t capacity, const char *format, ...)
+/* "recorded 54 kernel launches and 12 instrumented launches in 3 contexts, 1.5 s" */
+static void write_recorded(struct out *out, const struct session *session)
 {
-	size_t used = strlen(text);
-	va_list args;
+	double seconds = (double)(clock_monotonic_ns() - session->start_ns) / 1e9;
+	uint64_t kernels = store_counters_get(&session->store, COUNTER_KERNELS);
+	uint64_t inside = store_counters_get(&session->store, COUNTER_INSIDE);
 
-	va_start(args, format);
-	vsnprintf(text + used, capacity - used, format, args);
-	va_end(args);
-}
-
-/* "54 kernel launches and 12 instrumented launches" */
-static void append_launches(char *text, size_t capacity, const struct store *store)
-{
-	uint64_t kernels = store_counters_get(store, COUNTER_KERNELS);
-	uint64_t inside = store_counters_get(store, COUNTER_INSIDE);
-	char number[32];
-
+	out_text(out, "recorded ");
 	if (kernels || !inside)
-		append_text(text, capacity, "%s kernel launch%s", grouped(kernels, number),
-			    kernels == 1 ? "" : "es");
-	if (kernels && inside)
-		append_text(text, capacity, " and %s instrumented launch%s",
-			    grouped(inside, number), inside == 1 ? "" : "es");
-	else if (inside)
-		append_text(text, capacity, "%s instrumented launch%s", grouped(inside, number),
-			    inside == 1 ? "" : "es");
+		write_count(out, kernels, " kernel launch", "es");
+	out_text(out, kernels && inside ? " and " : "");
+	if (inside)
+		write_count(out, inside, " instrumented launch", "es");
+	out_text(out, " in ");
+	write_count(out, store_context_count(&session->store), " context", "s");
+	/* without an exponent, as in 1.23e+03 */
+	out_printf(out, seconds < 1000 ? ", %.3g s" : ", %.0f s", seconds);
 }
 
 void summary_make(const struct session *session, const char *hint)
 {
 	const struct store *store = &session->store;
-	double seconds = (double)(clock_monotonic_ns() - session->start_ns) / 1e9;
-	uint64_t kernels = store_counters_get(store, COUNTER_KERNELS);
-	uint64_t contexts = store_context_count(store);
-	bool has_kernels = kernels || store_counters_get(store, COUNTER_INSIDE);
+	bool has_kernels = store_counters_get(store, COUNTER_KERNELS) ||
+			   store_counters_get(store, COUNTER_INSIDE);
 	bool has_hint = !has_kernels && session->backend->no_kernels;
 	const char *no_kernels = has_hint ? session->backend->no_kernels() : NULL;
-	char text[sizeof(last)] = "";
-	char number[32];
+	struct out out;
 
-	if (!has_kernels && !contexts) {
-		append_text(
-			text, sizeof(text), "nothing was recorded: %s",
-			no_kernels ? no_kernels
-				   : "no kernel ran and no scope was entered while the session was "
-				     "active");
-	} else {
-		append_text(text, sizeof(text), "recorded ");
-		append_launches(text, sizeof(text), store);
-		append_text(text, sizeof(text), " in %s context%s", grouped(contexts, number),
-			    contexts == 1 ? "" : "s");
-		if (seconds < 1000)
-			append_text(text, sizeof(text), ", %.3g s", seconds);
-		else /* avoids 1.23e+03 */
-			append_text(text, sizeof(text), ", %.0f s", seconds);
+	out_init(&out, -1);
+	if (has_kernels || store_context_count(store)) {
+		write_recorded(&out, session);
 		if (no_kernels)
-			append_text(text, sizeof(text), "; %s", no_kernels);
+			out_printf(&out, "; %s", no_kernels);
+	} else {
+		out_printf(&out, "nothing was recorded: %s",
+			   no_kernels ? no_kernels
+				      : "no kernel ran and no scope was entered while the session "
+					"was active");
 	}
 	for (int i = 0; i < COUNTER_COUNT; i++) {
-		enum counter counter = (enum counter)i;
+		uint64_t count = store_counters_get(store, (enum counter)i);
 
-		if (store_counters_is_loss(counter) && store_counters_get(store, counter))
-			append_text(text, sizeof(text), "; %s: %s", store_counters_name(counter),
-				    grouped(store_counters_get(store, counter), number));
+		if (!store_counter_kinds[i].is_loss || !count)
+			continue;
+		out_printf(&out, "; %s: ", store_counter_kinds[i].name);
+		write_count(&out, count, "", "");
 	}
 	if (hint && !store_counters_are_zero(store, true)) /* there is something to view */
-		append_text(text, sizeof(text), "; %s", hint);
+		out_printf(&out, "; %s", hint);
 	pthread_mutex_lock(&lock);
-	memcpy(last, text, sizeof(last));
+	snprintf(last, sizeof(last), "%.*s", (int)out.length, out.bytes ? out.bytes : "");
 	is_last_quiet = session->flags & PROTON_SESSION_QUIET;
 	is_last_taken = false;
 	is_last_late = atomic_load(&ending_process) == getpid();
 	pthread_mutex_unlock(&lock);
+	out_fini(&out);
 }
 
 void proton_last_summary(char *text, size_t capacity)
@@ -125,11 +99,12 @@ void proton_last_summary(char *text, size_t capacity)
 	pthread_mutex_unlock(&lock);
 }
 
-bool summary_take(bool is_early_wanted, char *text, size_t capacity)
+bool summary_take(bool is_early_wanted, char *text, size_t capacity, bool *was_taken_out)
 {
 	bool is_here;
 
 	pthread_mutex_lock(&lock);
+	*was_taken_out = is_last_taken;
 	is_here = *last && !is_last_quiet && !is_last_taken && (is_early_wanted || is_last_late);
 	if (is_here) {
 		snprintf(text, capacity, "%s", last);
@@ -137,16 +112,6 @@ bool summary_take(bool is_early_wanted, char *text, size_t capacity)
 	}
 	pthread_mutex_unlock(&lock);
 	return is_here;
-}
-
-bool summary_was_taken(void)
-{
-	bool was_taken;
-
-	pthread_mutex_lock(&lock);
-	was_taken = is_last_taken;
-	pthread_mutex_unlock(&lock);
-	return was_taken;
 }
 
 int proton_statistics(int id, struct proton_counter *counters, size_t capacity,
@@ -160,9 +125,9 @@ int proton_statistics(int id, struct proton_counter *counters, size_t capacity,
 	store_counters_add_folded(&session->store);
 	for (size_t i = 0; i < COUNTER_COUNT && i < capacity; i++)
 		counters[i] = (struct proton_counter){
-			.name = store_counters_name((enum counter)i),
+			.name = store_counter_kinds[i].name,
 			.value = store_counters_get(&session->store, (enum counter)i),
-			.is_loss = store_counters_is_loss((enum counter)i),
+			.is_loss = store_counter_kinds[i].is_loss,
 		};
 	if (capacity > COUNTER_COUNT)
 		counters[COUNTER_COUNT] = (struct proton_counter){
@@ -170,6 +135,6 @@ int proton_statistics(int id, struct proton_counter *counters, size_t capacity,
 			.value = store_context_count(&session->store),
 		};
 	pthread_mutex_unlock(&session->lock);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	return COUNTER_COUNT + 1;
 }

@@ -9,7 +9,6 @@
 
 #include "record/backend.h"
 #include "record/store/execution.h"
-#include "record/store/intra_launch.h"
 #include "record/store/store.h"
 
 /* Adds to a counter, such as a loss, of every live session. */

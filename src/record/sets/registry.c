@@ -1,14 +1,13 @@
 /* Table of sessions. */
 #include <libproton/proton.h>
 
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "model/profile.h"
-#include "record/backend_use.h"
+#include "record/backend.h"
 
 struct registry registry = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -16,17 +15,34 @@ struct registry registry = {
 	.next_serial = 1,
 };
 
-struct session *registry_find(int id)
+static bool is_named(const struct session *session, int id)
 {
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (registry.sessions[slot].is_live && registry.sessions[slot].id == id)
-			return &registry.sessions[slot];
+	return id == PROTON_ALL_SESSIONS || session->id == id;
+}
+
+struct session *registry_next(struct session *previous, int id)
+{
+	struct session *session = previous ? previous + 1 : registry.sessions;
+
+	for (; session < registry.sessions + SESSION_MAX; session++)
+		if (session->is_live && is_named(session, id))
+			return session;
 	return NULL;
 }
 
-bool registry_means(const struct session *session, int id)
+struct session *registry_lock_next(struct session *previous)
 {
-	return session->is_live && (id == PROTON_ALL_SESSIONS || session->id == id);
+	struct session *session = previous ? previous + 1 : registry.sessions;
+
+	if (previous)
+		pthread_mutex_unlock(&previous->lock);
+	for (; session < registry.sessions + SESSION_MAX; session++) {
+		pthread_mutex_lock(&session->lock);
+		if (session->is_live)
+			return session;
+		pthread_mutex_unlock(&session->lock);
+	}
+	return NULL;
 }
 
 struct session *registry_get(int id, struct proton_error *err)
@@ -34,7 +50,7 @@ struct session *registry_get(int id, struct proton_error *err)
 	struct session *session;
 
 	pthread_mutex_lock(&registry.lock);
-	session = registry_find(id);
+	session = id == PROTON_ALL_SESSIONS ? NULL : registry_next(NULL, id);
 	if (!session) {
 		pthread_mutex_unlock(&registry.lock);
 		err_set(err, PROTON_E_RANGE,
@@ -43,11 +59,6 @@ struct session *registry_get(int id, struct proton_error *err)
 			id);
 	}
 	return session;
-}
-
-void registry_put(void)
-{
-	pthread_mutex_unlock(&registry.lock);
 }
 
 bool proton_is_profiling(void)
@@ -59,8 +70,8 @@ uint32_t registry_live_count(void)
 {
 	uint32_t count = 0;
 
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		count += registry.sessions[slot].is_live;
+	for (struct session *at = NULL; (at = registry_next(at, PROTON_ALL_SESSIONS));)
+		count++;
 	return count;
 }
 
@@ -90,7 +101,7 @@ const char *proton_session_backend(int id)
 	const char *name = session ? session->backend->name : NULL;
 
 	if (session)
-		registry_put();
+		pthread_mutex_unlock(&registry.lock);
 	return name;
 }
 
@@ -100,13 +111,8 @@ size_t proton_session_path(int id, char *path, size_t capacity)
 	int length = snprintf(path, capacity, "%s", session && session->path ? session->path : "");
 
 	if (session)
-		registry_put();
+		pthread_mutex_unlock(&registry.lock);
 	return length > 0 ? (size_t)length : 0;
-}
-
-static bool is_written_here(uint32_t slot)
-{
-	return pthread_equal(registry.sessions[slot].ender, pthread_self());
 }
 
 bool registry_is_writing(void)
@@ -134,8 +140,9 @@ void registry_wait_written(int id)
 		 * exit() may have interrupted it. Not for sessions that began later: there may
 		 * always be another one.
 		 */
-		if (registry.slots[slot] == SLOT_ENDING && !is_written_here(slot) &&
-		    session->serial <= newest && (id == PROTON_ALL_SESSIONS || session->id == id)) {
+		if (registry.slots[slot] == SLOT_ENDING &&
+		    !pthread_equal(session->ender, pthread_self()) && session->serial <= newest &&
+		    is_named(session, id)) {
 			pthread_cond_wait(&registry.changed, &registry.lock);
 			slot = 0; /* the registry was unlocked: start over */
 		} else {
@@ -150,9 +157,8 @@ bool registry_uses(int id, const struct backend *backend)
 	bool is_used = false;
 
 	pthread_mutex_lock(&registry.lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		is_used |= registry_means(&registry.sessions[slot], id) &&
-			   registry.sessions[slot].backend == backend;
+	for (struct session *at = NULL; (at = registry_next(at, id));)
+		is_used |= at->backend == backend;
 	pthread_mutex_unlock(&registry.lock);
 	return is_used;
 }
@@ -176,16 +182,8 @@ bool registry_rename(uint32_t frame, bool has_moved)
 {
 	bool has_space = true;
 
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
-		struct session *session = &registry.sessions[slot];
-
-		if (!session->is_live)
-			continue;
-		pthread_mutex_lock(&session->lock);
-		if (session->is_live)
-			has_space &= store_rename(&session->store, frame, has_moved);
-		pthread_mutex_unlock(&session->lock);
-	}
+	for (struct session *session = NULL; (session = registry_lock_next(session));)
+		has_space &= store_rename(&session->store, frame, has_moved);
 	return has_space;
 }
 

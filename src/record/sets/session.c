@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "base/message.h"
 #include "base/region.h"
-#include "record/sets/registry.h"
 
 #define CONFIG_UNIT 8u              /* a config's id is its offset divided by this */
 #define CONFIG_RESERVE (4ull << 30) /* ids stay below CONFIG_TRACED */
@@ -59,17 +58,18 @@ struct session *session_lock_entry(const struct config_entry *entry)
 	return NULL;
 }
 
-struct session *session_lock_kept(const struct config_entry *entry)
+bool session_walk(struct session_walk *walk)
 {
-	struct session *session = &registry.sessions[entry->slot];
-
-	pthread_mutex_lock(&session->lock);
-	return session;
-}
-
-void session_unlock(struct session *session)
-{
-	pthread_mutex_unlock(&session->lock);
+	if (walk->session)
+		pthread_mutex_unlock(&walk->session->lock);
+	walk->session = NULL;
+	if (!walk->config)
+		walk->config = session_config_get(walk->sessions);
+	while (!walk->session && walk->next < walk->config->count) {
+		walk->entry = &walk->config->entries[walk->next++];
+		walk->session = walk->lock(walk->entry);
+	}
+	return walk->session;
 }
 
 /* For estimates from windows: rates are multiplied by this time. The registry's lock is held. */
@@ -117,14 +117,10 @@ static size_t config_bytes(const struct config *config)
 /* Without a session set nothing is recorded; each session counts that as lost. */
 static void lose_config(const struct config *wanted)
 {
-	for (uint32_t i = 0; i < wanted->count; i++) {
-		struct session *session = session_lock_entry(&wanted->entries[i]);
+	struct session_walk walk = {.config = wanted, .lock = session_lock_entry};
 
-		if (!session)
-			continue;
-		store_counters_add(&session->store, COUNTER_LOST_STORAGE, 1);
-		session_unlock(session);
-	}
+	while (session_walk(&walk))
+		store_counters_add(&walk.session->store, COUNTER_LOST_STORAGE, 1);
 	message_once("cannot record more: no address space for another set of sessions; end a "
 		     "session, or change phases less often");
 }

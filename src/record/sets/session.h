@@ -100,13 +100,73 @@ const struct config *session_config_get(uint32_t config);
 
 /* The entry's session, locked, if it is still the same session; else NULL. */
 struct session *session_lock_entry(const struct config_entry *entry);
-/* For a thread that writes into the session and has its own lock: even if it ends. */
-struct session *session_lock_kept(const struct config_entry *entry);
-void session_unlock(struct session *session);
+
+/* The sessions of a config, one after another. The walk has to come to its end. */
+struct session_walk {
+	uint32_t sessions;           /* id of the config */
+	const struct config *config; /* NULL: by the id */
+	struct session *(*lock)(
+		const struct config_entry *entry); /* such as session_lock_entry() */
+	uint32_t next;
+	const struct config_entry *entry;
+	struct session *session; /* locked until the next step */
+};
+
+/* False: there are no more. */
+bool session_walk(struct session_walk *walk);
 
 /* Rebuilds and publishes the config after a change. The registry is locked. */
 void session_publish(void);
 /* Makes the locks of sessions and reserves space for session sets, once. */
 int session_prepare(struct proton_error *err);
+
+/* Table of sessions and its lock. */
+
+enum slot_state {
+	SLOT_FREE,
+	SLOT_STARTING, /* its backend is being started, with the registry unlocked */
+	SLOT_LIVE,
+	SLOT_ENDING, /* its output is being written */
+};
+
+struct registry {
+	pthread_mutex_t lock;   /* taken before any session's lock */
+	pthread_cond_t changed; /* a slot is no longer SLOT_STARTING or SLOT_ENDING */
+	struct session sessions[SESSION_MAX];
+	enum slot_state slots[SESSION_MAX];
+	_Atomic uint32_t next_serial;
+	_Atomic bool is_owned;     /* owned by the proton command */
+	_Atomic bool program_ends; /* as far as is known: a start resets it */
+};
+
+extern struct registry registry;
+
+/* The session, with the registry locked; NULL and E_RANGE, not locked: there is none. */
+struct session *registry_get(int id, struct proton_error *err);
+/*
+ * The next live session after `previous` (NULL: from the first on) that `id` names; NULL: there is
+ * none. PROTON_ALL_SESSIONS names all. The registry is locked.
+ */
+struct session *registry_next(struct session *previous, int id);
+/* The next live session, locked; `previous` is unlocked. For loops that come to their end: NULL. */
+struct session *registry_lock_next(struct session *previous);
+uint32_t registry_live_count(void);
+/* True if a live session with this id (PROTON_ALL_SESSIONS: any) uses the backend. */
+bool registry_uses(int id, const struct backend *backend);
+/* Flushes the backends of these sessions; no lock is held while a vendor library works. */
+int registry_flush_backends(int id, struct proton_error *err);
+/* A scope_names_rename_fn: updates the files of all live sessions. */
+bool registry_rename(uint32_t frame, bool has_moved);
+/* True while a session that has ended is writing its output. */
+bool registry_is_writing(void);
+/* Waits until a session that another thread has ended is written; PROTON_ALL_SESSIONS: all. */
+void registry_wait_written(int id);
+/* Also forgets its part. */
+void registry_free_texts(struct session *session);
+/* The copy of `phase` if it was written last; else NULL. The registry is locked. */
+const struct profile *registry_part(const struct session *session, uint32_t phase);
+void registry_forget_part(struct session *session);
+/* In the child of a fork: there are no sessions. */
+void registry_fork_child(void);
 
 #endif

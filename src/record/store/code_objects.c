@@ -84,38 +84,27 @@ bool code_objects_add(uint64_t crc, const void *bytes, size_t length)
 	return is_added;
 }
 
-static enum code_object_state state_of(const struct code_object *object)
-{
-	if (object && object->bytes)
-		return CODE_OBJECT_KEPT;
-	return object && object->is_too_large ? CODE_OBJECT_TOO_LARGE : CODE_OBJECT_UNKNOWN;
-}
-
 enum code_object_state code_objects_sampled(uint64_t crc)
 {
-	enum code_object_state state;
-	struct code_object *object;
-
-	pthread_mutex_lock(&code_objects_lock);
-	object = entry_of(crc);
-	if (object)
-		object->is_sampled = true;
-	state = state_of(object);
-	pthread_mutex_unlock(&code_objects_lock);
-	return state;
+	return code_objects_read(crc, NULL, NULL);
 }
 
 enum code_object_state code_objects_read(uint64_t crc,
 					 void (*use)(void *user, const void *bytes, size_t length),
 					 void *user)
 {
-	enum code_object_state state;
+	enum code_object_state state = CODE_OBJECT_UNKNOWN;
 	struct code_object *object;
 
 	pthread_mutex_lock(&code_objects_lock);
 	object = entry_of(crc);
-	state = state_of(object);
-	if (state == CODE_OBJECT_KEPT)
+	if (object && object->bytes)
+		state = CODE_OBJECT_KEPT;
+	else if (object && object->is_too_large)
+		state = CODE_OBJECT_TOO_LARGE;
+	if (object)
+		object->is_sampled = true;
+	if (use && state == CODE_OBJECT_KEPT)
 		use(user, object->bytes, object->length);
 	pthread_mutex_unlock(&code_objects_lock);
 	return state;

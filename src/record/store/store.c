@@ -2,20 +2,14 @@
 #include "record/store/store.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
 #include "model/load.h"
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
 #include "record/store/devices.h"
 #include "record/store/store_rows.h"
-
-#define MAP_RESERVE (4ull << 30) /* enough for 2^30 contexts or kernels */
 
 void *store_append(struct store *store, enum table_id table, uint64_t rows)
 {
@@ -31,15 +25,65 @@ void *store_append(struct store *store, enum table_id table, uint64_t rows)
 	return at;
 }
 
+uint32_t store_new_rows(struct store *store, enum table_id table, uint64_t rows)
+{
+	uint64_t first = store->file.tables[table].rows;
+	bool has_row_0 = first != 0;
+
+	first += !has_row_0;
+	return first + rows < UINT32_MAX && store_append(store, table, rows + !has_row_0)
+		       ? (uint32_t)first
+		       : 0;
+}
+
+/* Where an unused row links to the next one: readers do not look at this field of it. */
+static uint32_t *link_of(const struct store *store, enum table_id table, uint32_t row)
+{
+	static const uint8_t offsets[TABLE_COUNT] = {
+		[TABLE_CONFIGS] = offsetof(struct row_config, next),
+		[TABLE_PCS] = offsetof(struct row_pc, offset),
+		[TABLE_RUNS] = offsetof(struct row_run, next),
+		[TABLE_DURATIONS] = offsetof(struct row_durations, next),
+	};
+	char *rows = profile_file_rows(&store->file, table);
+
+	return (void *)(rows + (uint64_t)row * profile_row_bytes[table] + offsets[table]);
+}
+
 uint32_t store_new_row(struct store *store, enum table_id table)
 {
-	uint64_t index = store->file.tables[table].rows;
+	uint32_t row = store->unused[table];
 
-	if (index >= UINT32_MAX || !store_append(store, table, 1)) {
-		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
-		return 0;
+	if (row) {
+		store->unused[table] = *link_of(store, table, row);
+		*link_of(store, table, row) = 0;
+		return row;
 	}
-	return (uint32_t)index;
+	row = store_new_rows(store, table, 1);
+	if (!row)
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
+	return row;
+}
+
+void store_free_row(struct store *store, enum table_id table, uint32_t row)
+{
+	size_t bytes = profile_row_bytes[table];
+
+	memset((char *)profile_file_rows(&store->file, table) + row * bytes, 0, bytes);
+	*link_of(store, table, row) = store->unused[table];
+	store->unused[table] = row;
+}
+
+void store_free_ring(struct store *store, enum table_id table, uint32_t *last)
+{
+	uint32_t next;
+
+	for (uint32_t at = last ? *last : 0; at; at = next == *last ? 0 : next) {
+		next = *link_of(store, table, at);
+		store_free_row(store, table, at);
+	}
+	if (last)
+		*last = 0;
 }
 
 uint64_t store_context_count(const struct store *store)
@@ -50,15 +94,14 @@ uint64_t store_context_count(const struct store *store)
 /* A string in an entry of `bytes`; 0 if there is no space. */
 static uint32_t new_entry(struct store *store, const char *text, size_t length, size_t bytes)
 {
-	uint64_t id = store->file.tables[TABLE_STRINGS].rows;
-	void *at = id < UINT32_MAX - bytes / 8 ? store_append(store, TABLE_STRINGS, bytes / 8)
-					       : NULL;
+	uint32_t id = store_new_rows(store, TABLE_STRINGS, bytes / 8);
 
-	if (!at)
+	if (!id)
 		return 0;
-	string_write(at, bytes, text, length);
+	string_write((char *)profile_file_rows(&store->file, TABLE_STRINGS) + id * 8ull, bytes,
+		     text, length);
 	store_commit(store, TABLE_STRINGS);
-	return (uint32_t)id;
+	return id;
 }
 
 uint32_t store_new_string(struct store *store, const char *text, size_t length)
@@ -68,15 +111,13 @@ uint32_t store_new_string(struct store *store, const char *text, size_t length)
 
 uint32_t store_string(struct store *store, uint32_t string)
 {
-	uint32_t *map = store->string_of_string.base;
 	uint32_t length;
 	const char *text = frames_text(string, &length);
+	uint32_t *known = length ? store_map_reach(&store->string_of_string, string) : NULL;
 
-	if (!length || !region_reaches(&store->string_of_string, (string + 1ull) * sizeof(*map)))
-		return 0;
-	if (!map[string])
-		map[string] = store_new_string(store, text, length);
-	return map[string];
+	if (known && !*known)
+		*known = store_new_string(store, text, length);
+	return known ? *known : 0;
 }
 
 /* A copy of a frame's name in its own entry, as large as the frame's; 0: no space. */
@@ -90,15 +131,15 @@ static uint32_t new_name(struct store *store, uint32_t frame)
 
 bool store_rename(struct store *store, uint32_t frame, bool has_moved)
 {
-	const uint32_t *map = store->frame_of_frame.base;
+	const uint32_t *known = store_map_at(&store->frame_of_frame, frame);
 	struct row_frame *row = profile_file_rows(&store->file, TABLE_FRAMES);
 	uint32_t length;
 	const char *text = frames_text(frames_get(frame)->name, &length);
 	uint32_t name;
 
-	if (!region_holds(&store->frame_of_frame, (frame + 1ull) * sizeof(*map)) || !map[frame])
+	if (!known || !*known)
 		return true;
-	row += map[frame];
+	row += *known;
 	if (!has_moved) {
 		/* Only cleared phases have used the name, so no reader's profile contains it. */
 		string_write((char *)profile_file_rows(&store->file, TABLE_STRINGS) +
@@ -115,28 +156,24 @@ bool store_rename(struct store *store, uint32_t frame, bool has_moved)
 /* The file's copy of a process-wide frame; 0 if there is no space. */
 static uint32_t frame_of(struct store *store, uint32_t frame)
 {
-	uint32_t *map = store->frame_of_frame.base;
+	uint32_t *known = store_map_reach(&store->frame_of_frame, frame);
 	const struct row_frame *source = frames_get(frame);
 	struct row_frame row = {.kind = source->kind, .line = source->line};
-	struct row_frame *stored;
-	uint64_t index = store->file.tables[TABLE_FRAMES].rows;
+	uint32_t index;
 
-	if (!region_reaches(&store->frame_of_frame, (frame + 1ull) * sizeof(*map)))
-		return 0;
-	if (map[frame])
-		return map[frame];
+	if (!known || *known)
+		return known ? *known : 0;
 	row.name = reused_names_of(frame)->capacity ? new_name(store, frame)
 						    : store_string(store, source->name);
 	row.file = store_string(store, source->file);
 	if ((!row.name && source->name) || (!row.file && source->file))
 		return 0; /* a frame without its name would be wrong, not just missing */
-	stored = store_append(store, TABLE_FRAMES, 1);
-	if (!stored)
+	index = store_new_rows(store, TABLE_FRAMES, 1);
+	if (!index)
 		return 0;
-	*stored = row;
+	store_frame_rows(store)[index] = row;
 	store_commit(store, TABLE_FRAMES);
-	map[frame] = (uint32_t)index;
-	return map[frame];
+	return *known = index;
 }
 
 uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
@@ -144,7 +181,7 @@ uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 	uint32_t *map = store->node_of_context.base;
 
 	store_counters_add_folded(store);
-	if (!region_reaches(&store->node_of_context, (context + 1ull) * sizeof(*map))) {
+	if (!store_map_reach(&store->node_of_context, context)) {
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return NODE_NONE;
 	}
@@ -183,11 +220,9 @@ uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 
 uint32_t store_find_node(const struct store *store, uint32_t context)
 {
-	const uint32_t *map = store->node_of_context.base;
+	const uint32_t *node = store_map_at(&store->node_of_context, context);
 
-	if (!region_holds(&store->node_of_context, (context + 1ull) * sizeof(*map)))
-		return 0;
-	return __atomic_load_n(&map[context], __ATOMIC_ACQUIRE);
+	return node ? __atomic_load_n(node, __ATOMIC_ACQUIRE) : 0;
 }
 
 uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch)
@@ -367,34 +402,33 @@ void store_info(struct store *store, const char *key, const char *value)
 
 /* ------------------------------------------------------------------ init and fini */
 
-/* Initializes everything but the file. */
-static int init_rest(struct store *store, struct proton_error *err)
-{
-	struct region *const maps[] = {&store->node_of_context, &store->frame_of_frame,
-				       &store->string_of_string, &store->config_of_kernel};
-	int status = region_reserve(&store->metric_of_name, LIMITS_METRICS * sizeof(uint32_t),
-				    1 << 16, 1, err);
+#define MAP_RESERVE (4ull << 30) /* enough for 2^30 contexts or kernels */
+#define PLACES_RESERVE (8ull << 30)
+#define LATER 0 /* with the first window */
 
-	store->folded = name_limits_folded();
-	store->lost = name_limits_lost();
-	store->origins = store_counters_origins();
-	for (size_t i = 0; status == PROTON_OK && i < ARRAY_LENGTH(maps); i++)
-		status = region_reserve(maps[i], MAP_RESERVE, 1 << 20, 1, err);
-	if (status == PROTON_OK)
-		status = store_lists_init(store, err);
-	if (status == PROTON_OK)
-		status = store_collectives_init(store, err);
-	if (status == PROTON_OK) {
-		if (store_counters_init(store))
-			store_phase_begin(store, 0);
-		if (!store->file.tables[TABLE_EPOCHS].rows)
-			status = err_errno(err, store->file.errnum, "cannot create the profile");
-	}
-	if (status == PROTON_OK)
-		profile_file_mark(&store->file, PROFILE_FILE_RECORDING, 0);
-	else
-		store_fini(store, true);
-	return status;
+static const struct {
+	size_t offset; /* of a struct region */
+	uint64_t limit;
+} spaces[] = {
+	{offsetof(struct store, node_of_context), MAP_RESERVE},
+	{offsetof(struct store, frame_of_frame), MAP_RESERVE},
+	{offsetof(struct store, string_of_string), MAP_RESERVE},
+	{offsetof(struct store, config_of_kernel), MAP_RESERVE},
+	{offsetof(struct store, metric_of_name), 1 << 20},
+	{offsetof(struct store, places[LIST_VALUES]), PLACES_RESERVE},
+	{offsetof(struct store, places[LIST_KERNELS]), PLACES_RESERVE},
+	{offsetof(struct store, epoch_rows), PLACES_RESERVE / 8},
+	{offsetof(struct store, collectives.series_of_node), MAP_RESERVE},
+	{offsetof(struct store, collectives.kind_of_frame), MAP_RESERVE / 4},
+	{offsetof(struct store, samples.function_rows), FUNCTION_MAX * sizeof(uint32_t)},
+	{offsetof(struct store, samples.last_runs), MAP_RESERVE},
+	{offsetof(struct store, windows.seen), LATER},
+};
+_Static_assert(LIMITS_METRICS * sizeof(uint32_t) <= 1 << 20, "space of metric_of_name");
+
+static struct region *space_at(struct store *store, size_t i)
+{
+	return (void *)((char *)store + spaces[i].offset);
 }
 
 int store_init(struct store *store, const char *path, bool is_own, struct proton_error *err)
@@ -403,24 +437,33 @@ int store_init(struct store *store, const char *path, bool is_own, struct proton
 
 	*store = (struct store){0};
 	status = profile_file_create(&store->file, path, is_own, err);
-	return status == PROTON_OK ? init_rest(store, err) : status;
+	if (status != PROTON_OK)
+		return status;
+	for (int i = 0; i < LIMITS_COUNTS; i++)
+		store->counted[i] = name_limits_counted((enum limits_count)i);
+	for (size_t i = 0; status == PROTON_OK && i < ARRAY_LENGTH(spaces); i++)
+		if (spaces[i].limit)
+			status = region_reserve(space_at(store, i), spaces[i].limit, 1 << 20, 1,
+						err);
+	if (status == PROTON_OK && store_counters_init(store))
+		store_phase_begin(store, 0);
+	if (status == PROTON_OK && !store->file.tables[TABLE_EPOCHS].rows)
+		status = err_errno(err, store->file.errnum, "cannot create the profile");
+	if (status == PROTON_OK)
+		profile_file_mark(&store->file, PROFILE_FILE_RECORDING, 0);
+	else
+		store_fini(store, true);
+	return status;
 }
 
 void store_fini(struct store *store, bool remove_file)
 {
 	profile_file_close(&store->file, remove_file);
-	region_release(&store->node_of_context);
-	region_release(&store->frame_of_frame);
-	region_release(&store->string_of_string);
-	region_release(&store->config_of_kernel);
-	store_samples_fini(store);
-	region_release(&store->windows.seen);
-	store_lists_fini(store);
-	store_collectives_fini(store);
-	region_release(&store->metric_of_name);
-	store_event_rows_fini(store);
-	free(store->spans);
-	free(store->cleared);
+	for (size_t i = 0; i < ARRAY_LENGTH(spaces); i++)
+		region_release(space_at(store, i));
+	hash_table_fini(&store->samples.pcs);
+	FREE_ALL(store->collectives.series, store->free_events.items, store->free_samples.items,
+		 store->sealed_events.items, store->sample_chunks.items, store->spans);
 	*store = (struct store){.file = {.place = {.fd = -1}}};
 }
 

@@ -9,12 +9,13 @@
 #include <libproton/proton.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/region.h"
 #include "format/profile_file.h"
 #include "model/profile.h"
+#include "record/names/frames.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
-#include "record/store/intra_launch.h"
 
 /*
  * PC samples in a store: rows per instruction and stall reason, the time of functions in kernel
@@ -28,7 +29,7 @@ struct store;
 
 /* Samples of one instruction with one stall reason, as they come from the vendor's library. */
 struct pc_sample {
-	uint32_t function; /* functions.h */
+	uint32_t function; /* devices.h */
 	uint32_t offset;
 	uint32_t reason; /* as store_samples_add_reason() returned */
 	uint64_t samples;
@@ -40,21 +41,15 @@ uint32_t store_samples_add_reason(const char *name);
 
 /* Part of struct store. */
 struct store_samples {
-	uint32_t *slots; /* index over TABLE_PCS by content: a row, 0 = free */
-	uint32_t slot_count;
-	uint32_t slots_used;
-	uint32_t free_pc; /* lists of unused rows */
-	uint32_t free_run;
+	struct hash_table pcs;       /* rows of TABLE_PCS by content */
 	struct region function_rows; /* u32 per process-wide function: its row */
 	struct region last_runs;     /* u32 per row of TABLE_KERNELS: the run added to last */
 	uint32_t reasons[SAMPLE_REASONS_MAX]; /* string of each stall reason */
 	uint64_t code_object_bytes;
 	uint32_t code_object_generation; /* as of the last search for missing code objects */
 	bool has_missing;                /* a sampled function's code object is not in the file */
-	bool is_ready;                   /* the tables have row 0 */
 };
 
-void store_samples_fini(struct store *store);
 /* Adds samples of the launch `context`, or PROTON_CONTEXT_ROOT: unknown. False: no space. */
 bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 		       const struct pc_sample *sample);
@@ -63,8 +58,6 @@ void store_samples_find_code_objects(struct store *store);
 /* Adds time during which samples of a function were taken to a kernel row. */
 void store_samples_run(struct store *store, uint32_t kernel, uint32_t function,
 		       uint64_t sampled_ns);
-/* Frees the rows of a kernel row, or of an epoch. */
-void store_samples_drop_runs(struct store *store, uint32_t kernel);
 void store_samples_drop_epoch(struct store *store, uint32_t epoch);
 
 /* Stores a copy of a source file: its beginning, or nothing if `bytes` is NULL. */
@@ -72,8 +65,6 @@ void store_samples_source(struct store *store, const char *path, const void *byt
 			  uint64_t hash);
 
 /* Estimates from windows: each node's gains, by group of windows. With the session's lock. */
-
-struct store;
 
 /* A window in which kernels are recorded. */
 struct record_window {
@@ -138,8 +129,6 @@ static inline void store_windows_set_active(struct store_windows *windows, bool 
 
 /* Durations of collectives by occurrence, for the waiting of ranks. Under the session's lock. */
 
-struct store;
-
 struct collective_series {
 	uint32_t first_row; /* of TABLE_DURATIONS; 0: none */
 	uint32_t last_row;
@@ -158,12 +147,9 @@ struct collectives {
 	struct region kind_of_frame;  /* u8 per frame: 0 not known, 1 no collective, 2 one */
 	struct collective_series *series;
 	size_t count, capacity;
-	uint32_t free_row;
 	uint32_t rows; /* in use */
 };
 
-int store_collectives_init(struct store *store, struct proton_error *err);
-void store_collectives_fini(struct store *store);
 /* Adds an occurrence if the node is a collective's kernel; `scopes` tells the communicator. */
 void store_collectives_kernel(struct store *store, uint32_t node, uint32_t scopes, uint32_t epoch,
 			      uint64_t duration_ns);
@@ -249,20 +235,15 @@ struct store {
 	struct free_rows free_rows[LIST_COUNT][STORE_STRIPES];
 	struct region places[LIST_COUNT]; /* per row of values and kernels, see store_lists.c */
 	struct region epoch_rows;
-	uint32_t free_histogram; /* lists of rows from cleared phases */
-	uint32_t free_config;
+	uint32_t unused[TABLE_COUNT]; /* lists of rows from cleared phases */
 	struct free_vectors free_vectors[STORE_VECTOR_LENGTHS];
 	uint64_t empty_vector;     /* word + 1 of the shared empty vector; 0: not made yet */
 	uint32_t epoch;            /* current epoch: a row of TABLE_EPOCHS */
 	uint32_t first_kept_epoch; /* earlier epochs have been cleared */
-	uint32_t *cleared;         /* epochs that are being cleared */
-	size_t cleared_count;
-	size_t cleared_capacity;
-	uint64_t folded;   /* part of name_limits_folded() in COUNTER_LOST_NAME, or from before */
-	uint64_t lost;     /* the same for name_limits_lost() */
-	bool is_truncated; /* the file; it has been counted */
-	uint64_t origins;  /* the same of store_counters_origins() in COUNTER_ORIGIN_UNKNOWN */
-	bool is_full;      /* the warning has been printed */
+	uint64_t
+		counted[LIMITS_COUNTS]; /* parts of name_limits_counted() in counters, or earlier */
+	bool is_truncated;              /* the file; it has been counted */
+	bool is_full;                   /* the warning has been printed */
 	struct store_samples samples;
 	struct store_windows windows;
 	struct collectives collectives;
@@ -312,25 +293,28 @@ void store_counters_share(struct store *store);
 /* Sets the info `key`, replacing an earlier value. */
 void store_info(struct store *store, const char *key, const char *value);
 void store_counters_add(struct store *store, enum counter counter, uint64_t more);
-/* Updates the counts of what is counted for all sessions together: here, and by name_limits.h. */
+/* Adds what was counted for all sessions together, see frames.h. */
 void store_counters_add_folded(struct store *store);
-/* Counts a launch of COUNTER_ORIGIN_UNKNOWN; any thread. The count since the process began. */
-void store_counters_note_origin(void);
-uint64_t store_counters_origins(void);
 uint64_t store_counters_get(const struct store *store, enum counter counter);
 /* True if nothing was recorded: no counter, with or without losses, and no context. */
 bool store_counters_are_zero(const struct store *store, bool with_losses);
-const char *store_counters_name(enum counter counter);
-bool store_counters_is_loss(enum counter counter);
+
+struct counter_kind {
+	const char *name;
+	bool is_loss;
+};
+
+extern const struct counter_kind store_counter_kinds[COUNTER_COUNT];
 
 /* Makes the tables of a trace. Kernels become events once trace_serial is set. */
 int store_event_init(struct store *store, struct proton_error *err);
 /*
- * Reserves the next rows of events or samples, which a thread fills without a lock while the store
- * lives; false if there is no space. A row counts once its `kind` is stored, or an event links to
- * it. All events have to end.
+ * The next of the reserved rows of events or samples, or of new ones; 0 if there is no space. A
+ * thread fills them without a lock while the store lives. A row counts once its `kind` is stored,
+ * or an event links to it. All events have to end.
  */
-bool store_event_rows_reserve(struct store *store, struct reserved_rows *rows, enum table_id table);
+uint32_t store_event_rows_next(struct store *store, struct reserved_rows *rows,
+			       enum table_id table);
 /* Takes back the rows that the thread has not used, and has it use no more. */
 void store_event_rows_give_back(struct store *store, struct reserved_rows *rows,
 				enum table_id table);
@@ -348,17 +332,11 @@ uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch);
 
 /* The row of `device` in this file; row + 1 is remembered. UINT32_MAX if there is no space. */
 uint32_t store_device(struct store *store, uint32_t device);
-/* Lanes in a row for a unit of kernel `frame` on `device` (a row): the first, or LANE_NONE. */
-uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
-				const struct intra_unit *unit);
-/* Adds a launch's events: nodes of kernel and scopes (0: no space), units' lanes, `link` or 0. */
-void store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
-			   uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
-			   uint32_t link);
-/* When its kernel's record arrives, store_align() moves the launch to the recorded time. */
-void store_align_note(struct store *store, const struct intra_span *span);
-/* Call when the records of all work launched so far have arrived. */
-void store_align(struct store *store);
+/* Adds a launch's events, at contexts of call paths or of scopes. False: out of memory. */
+bool store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+			   bool wants_source);
+/* Moves launches of instrumented kernels to recorded times: all records so far have arrived. */
+void store_event_align(struct store *store);
 
 /* Rows never move. */
 static inline struct row_event *store_event_at(const struct store *store, uint32_t row)
@@ -376,7 +354,7 @@ bool store_phase_is_kept(const struct store *store, uint32_t phase);
 /* All earlier phases have been recorded completely. */
 void store_phase_complete_earlier(struct store *store);
 bool store_phase_is_complete(const struct store *store, uint32_t phase);
-/* The tick (reused_names.h) at which the first kept phase began. */
+/* The tick (frames.h) at which the first kept phase began. */
 uint32_t store_phase_first_kept_tick(const struct store *store);
 /* Stores a frame's new text. `has_moved`: it has more space. False: none in the file. */
 bool store_rename(struct store *store, uint32_t frame, bool has_moved);

@@ -1,5 +1,4 @@
 /* Adding to existing values and kernels, without the session's lock (record/thread/adding.h). */
-#include <string.h>
 
 #include "model/clamped.h"
 #include "record/store/store_rows.h"
@@ -38,7 +37,7 @@ static void take_extreme(uint64_t *extreme, uint64_t value, bool is_min, bool is
 /* Makes the histogram of a row with one execution; under the session's lock. */
 static void make_histogram(struct store *store, struct row_kernel *row)
 {
-	uint32_t histogram = store_lists_new_histogram(store);
+	uint32_t histogram = store_new_row(store, TABLE_HISTOGRAMS);
 
 	if (!histogram)
 		return;
@@ -109,7 +108,7 @@ bool store_add_kernel(const struct store *store, uint32_t context, uint32_t epoc
 
 /* ------------------------------------------------------------------ metrics */
 
-bool store_add_int64(int64_t *sum, int64_t more, bool is_shared)
+static bool add_int64(int64_t *sum, int64_t more, bool is_shared)
 {
 	int64_t now = __atomic_load_n(sum, __ATOMIC_RELAXED);
 	int64_t next;
@@ -126,7 +125,7 @@ bool store_add_int64(int64_t *sum, int64_t more, bool is_shared)
 	return true;
 }
 
-void store_add_double(double *sum, double more, bool is_shared)
+static void add_double(double *sum, double more, bool is_shared)
 {
 	double now, next;
 
@@ -141,35 +140,36 @@ void store_add_double(double *sum, double more, bool is_shared)
 					    __ATOMIC_RELAXED));
 }
 
+bool store_add_number(struct row_value *value, const struct proton_metric *metric, bool is_replaced,
+		      bool is_shared)
+{
+	if (!is_replaced && metric->type == PROTON_METRIC_INT64)
+		return add_int64(&value->as.int64, metric->value.int64, is_shared);
+	if (is_replaced) /* int64 and double are both words */
+		__atomic_store_n(&value->as.int64, metric->value.int64, __ATOMIC_RELAXED);
+	else
+		add_double(&value->as.float64, metric->value.float64, is_shared);
+	return true;
+}
+
 uint32_t store_add_metric(const struct store *store, uint32_t context, uint32_t epoch,
 			  uint32_t name, const struct proton_metric *metric, bool is_shared,
 			  uint32_t stripe)
 {
-	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
-	const uint32_t *map = store->metric_of_name.base;
-	uint32_t row = region_holds(&store->metric_of_name, (name + 1ull) * sizeof(*map))
-			       ? __atomic_load_n(&map[name], __ATOMIC_ACQUIRE)
-			       : 0;
+	const struct row_metric *metrics = store_metric_rows(store);
+	const uint32_t *known = store_map_at(&store->metric_of_name, name);
+	uint32_t row = known ? __atomic_load_n(known, __ATOMIC_ACQUIRE) : 0;
 	uint32_t node = store_find_node(store, context);
-	struct row_value *value;
 	uint32_t at;
-	bool is_replaced;
 
 	if (!row || (!node && context != PROTON_CONTEXT_ROOT) || !is_open(store, epoch) ||
 	    metrics[--row].type != (uint16_t)metric->type ||
 	    (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE))
 		return 0;
 	at = store_lists_find(store, LIST_VALUES, node, row, epoch);
-	if (!at)
-		return 0;
-	value = &store_value_rows(store)[at];
-	is_replaced = metrics[row].flags & METRIC_PROPERTY;
-	if (is_replaced) /* int64 and double are both words */
-		__atomic_store_n(&value->as.int64, metric->value.int64, __ATOMIC_RELAXED);
-	else if (metric->type == PROTON_METRIC_DOUBLE)
-		store_add_double(&value->as.float64, metric->value.float64, is_shared);
-	else if (!store_add_int64(&value->as.int64, metric->value.int64, is_shared))
-		return 0; /* clamped at its end, which is a loss */
+	if (!at || !store_add_number(&store_value_rows(store)[at], metric,
+				     metrics[row].flags & METRIC_PROPERTY, is_shared))
+		return 0; /* or clamped at its end, which is a loss */
 	store_counters_add_one(store, COUNTER_METRICS, is_shared, stripe);
 	return row + 1;
 }

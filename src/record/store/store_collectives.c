@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <regex.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -20,8 +19,6 @@
 #include "record/names/frames.h"
 #include "record/store/store_rows.h"
 
-#define NODES_RESERVE (4ull << 30)
-#define FRAMES_RESERVE (1ull << 30)
 #define SERIES_ROWS_MAX 256u /* even; 12,800 durations */
 #define ROWS_MAX 16384u      /* of all series: 2 MiB */
 
@@ -76,8 +73,7 @@ bool store_collectives_match(const char *name)
 static bool is_collective(struct store *store, uint32_t node)
 {
 	uint32_t frame = store_node_rows(store)[node].frame;
-	const struct row_frame *row =
-		(struct row_frame *)profile_file_rows(&store->file, TABLE_FRAMES) + frame;
+	const struct row_frame *row = &store_frame_rows(store)[frame];
 	const char *strings = profile_file_rows(&store->file, TABLE_STRINGS);
 	uint8_t *kinds = store->collectives.kind_of_frame.base;
 
@@ -94,34 +90,11 @@ static bool is_collective(struct store *store, uint32_t node)
 
 /* ------------------------------------------------------------------ series */
 
-int store_collectives_init(struct store *store, struct proton_error *err)
-{
-	struct collectives *own = &store->collectives;
-	int status = region_reserve(&own->series_of_node, NODES_RESERVE, 1 << 20, 1, err);
-
-	if (status == PROTON_OK)
-		status = region_reserve(&own->kind_of_frame, FRAMES_RESERVE, 1 << 18, 1, err);
-	return status;
-}
-
-void store_collectives_fini(struct store *store)
-{
-	region_release(&store->collectives.series_of_node);
-	region_release(&store->collectives.kind_of_frame);
-	free(store->collectives.series);
-	store->collectives.series = NULL;
-}
-
-static bool fits_kernel(const struct store *store, uint32_t node)
-{
-	return region_holds(&store->collectives.series_of_node, (node + 1ull) * sizeof(uint32_t));
-}
-
 bool store_collectives_has(const struct store *store, uint32_t node)
 {
-	const uint32_t *map = store->collectives.series_of_node.base;
+	const uint32_t *series = store_map_at(&store->collectives.series_of_node, node);
 
-	return map && fits_kernel(store, node) && __atomic_load_n(&map[node], __ATOMIC_RELAXED);
+	return series && __atomic_load_n(series, __ATOMIC_RELAXED);
 }
 
 /* The text that the ranks of a communicator have in common, in the file. */
@@ -138,59 +111,29 @@ static struct collective_series *series_of(struct store *store, uint32_t node,
 					   uint64_t communicator)
 {
 	struct collectives *own = &store->collectives;
-	uint32_t *map = own->series_of_node.base;
+	uint32_t *newest = store_map_reach(&own->series_of_node, node);
 
-	if (!region_reaches(&own->series_of_node, (node + 1ull) * sizeof(*map)))
+	if (!newest)
 		return NULL;
-	for (uint32_t i = map[node]; i; i = own->series[i - 1].next)
+	for (uint32_t i = *newest; i; i = own->series[i - 1].next)
 		if (own->series[i - 1].communicator == communicator)
 			return &own->series[i - 1];
 	if (!ARRAY_ADD(own->series, own->capacity, own->count,
 		       (struct collective_series){.stride = 1,
 						  .node = node,
-						  .next = map[node],
+						  .next = *newest,
 						  .group = new_group(store, communicator),
 						  .communicator = communicator}))
 		return NULL;
 	/* relaxed: threads without the lock only test it */
-	__atomic_store_n(&map[node], (uint32_t)own->count, __ATOMIC_RELAXED);
+	__atomic_store_n(newest, (uint32_t)own->count, __ATOMIC_RELAXED);
 	return &own->series[own->count - 1];
-}
-
-static struct row_durations *rows_of(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_DURATIONS);
 }
 
 static void free_row(struct store *store, uint32_t row)
 {
-	rows_of(store)[row] = (struct row_durations){.next = store->collectives.free_row};
-	store->collectives.free_row = row;
+	store_free_row(store, TABLE_DURATIONS, row);
 	store->collectives.rows--;
-}
-
-/* A free row, or one added to the table; 0: there is no space. */
-static uint32_t new_row(struct store *store)
-{
-	struct collectives *own = &store->collectives;
-	uint32_t row = own->free_row;
-
-	if (own->rows >= ROWS_MAX)
-		return 0;
-	if (row) {
-		own->free_row = rows_of(store)[row].next;
-	} else {
-		if (!store->file.tables[TABLE_DURATIONS].rows) { /* row 0 is unused */
-			if (!store_append(store, TABLE_DURATIONS, 1))
-				return 0;
-			store_commit(store, TABLE_DURATIONS);
-		}
-		row = store_new_row(store, TABLE_DURATIONS);
-		if (row)
-			store_commit(store, TABLE_DURATIONS);
-	}
-	own->rows += row != 0;
-	return row;
 }
 
 /* Appends every second duration of `from` to `to`; they may be the same. */
@@ -203,7 +146,7 @@ static void take_half(struct row_durations *to, uint32_t at, const struct row_du
 /* Halves a series of full rows: two rows become one. */
 static void thin_rows(struct store *store, struct collective_series *series)
 {
-	struct row_durations *rows = rows_of(store);
+	struct row_durations *rows = store_durations_rows(store);
 	uint32_t at = series->first_row;
 
 	while (at && rows[at].next) {
@@ -227,17 +170,21 @@ static void thin_rows(struct store *store, struct collective_series *series)
 static void append_row(struct store *store, struct collective_series *series, uint32_t flags,
 		       uint32_t number, uint64_t duration_ns)
 {
-	struct row_durations *rows = rows_of(store);
+	struct row_durations *rows = store_durations_rows(store);
 	uint32_t at = series->last_row;
 
 	if (!at || rows[at].count == DURATIONS_PER_ROW) {
-		uint32_t row = new_row(store);
+		uint32_t row = store->collectives.rows < ROWS_MAX
+				       ? store_new_row(store, TABLE_DURATIONS)
+				       : 0;
 
 		if (!row) {
 			store_counters_add(store, COUNTER_LOST_COLLECTIVE, 1);
 			return;
 		}
-		rows = rows_of(store);
+		store_commit(store, TABLE_DURATIONS);
+		store->collectives.rows++;
+		rows = store_durations_rows(store);
 		rows[row] = (struct row_durations){
 			.flags = flags,
 			.stride = series->stride,
@@ -269,7 +216,7 @@ static void add_collective(struct store *store, struct collective_series *series
 	if (number & (series->stride - 1))
 		return;
 	if (series->rows == SERIES_ROWS_MAX &&
-	    rows_of(store)[series->last_row].count == DURATIONS_PER_ROW) {
+	    store_durations_rows(store)[series->last_row].count == DURATIONS_PER_ROW) {
 		thin_rows(store, series);
 		if (number & (series->stride - 1))
 			return;
@@ -300,7 +247,7 @@ void store_collectives_drop_epoch(struct store *store, uint32_t epoch)
 		if (series->epoch != epoch)
 			continue;
 		for (uint32_t row = series->first_row; row;) {
-			uint32_t next = rows_of(store)[row].next;
+			uint32_t next = store_durations_rows(store)[row].next;
 
 			free_row(store, row);
 			row = next;

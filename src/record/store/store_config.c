@@ -10,36 +10,11 @@
 
 #include "record/store/store_rows.h"
 
-static struct row_config *config_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_CONFIGS);
-}
-
-/* Where the latest row of `kernel` is stored; NULL: it has none yet. */
-static uint32_t *last_of(const struct store *store, uint32_t kernel)
-{
-	uint32_t *map = store->config_of_kernel.base;
-
-	return region_holds(&store->config_of_kernel, (kernel + 1ull) * sizeof(*map)) ? &map[kernel]
-										      : NULL;
-}
-
-static uint32_t new_config(struct store *store)
-{
-	uint32_t row = store->free_config;
-
-	if (!row)
-		return store_new_row(store, TABLE_CONFIGS);
-	store->free_config = config_rows(store)[row].next;
-	config_rows(store)[row] = (struct row_config){0};
-	return row;
-}
-
 /* A row for `config`, which the kernel's list does not have; 0 if there is no space. */
 static uint32_t make_config(struct store *store, uint32_t kernel, uint32_t last,
 			    const struct launch_config *config)
 {
-	struct row_config *rows = config_rows(store);
+	struct row_config *rows = store_config_rows(store);
 	uint32_t flags = 0;
 	uint32_t others = 0;
 	uint32_t own = 0;
@@ -59,7 +34,7 @@ static uint32_t make_config(struct store *store, uint32_t kernel, uint32_t last,
 			return others;
 		flags = CONFIG_OTHER;
 	}
-	at = new_config(store);
+	at = store_new_row(store, TABLE_CONFIGS);
 	if (!at)
 		return 0;
 	rows[at].flags = flags;
@@ -97,8 +72,8 @@ static void count_config(struct row_config *row, uint64_t duration_ns, bool is_s
 bool store_config_add(const struct store *store, uint32_t kernel,
 		      const struct launch_config *config, uint64_t duration_ns, bool is_shared)
 {
-	struct row_config *rows = config_rows(store);
-	uint32_t *last = last_of(store, kernel);
+	struct row_config *rows = store_config_rows(store);
+	uint32_t *last = store_map_at(&store->config_of_kernel, kernel);
 	uint32_t known, at;
 
 	if (!config->grid[0]) /* the backend does not know it */
@@ -121,35 +96,15 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 
 	if (store_config_add(store, kernel, config, duration_ns, store->is_shared))
 		return;
-	if (!region_reaches(&store->config_of_kernel, (kernel + 1ull) * sizeof(*last))) {
+	last = store_map_reach(&store->config_of_kernel, kernel);
+	if (!last) {
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
-	last = last_of(store, kernel);
 	at = make_config(store, kernel, __atomic_load_n(last, __ATOMIC_RELAXED), config);
 	if (!at)
 		return;
 	/* release: pairs with store_config_add() */
 	__atomic_store_n(last, at, __ATOMIC_RELEASE);
-	count_config(&config_rows(store)[at], duration_ns, store->is_shared);
-}
-
-void store_config_drop(struct store *store, uint32_t kernel)
-{
-	struct row_config *rows = config_rows(store);
-	uint32_t *last = last_of(store, kernel);
-	uint32_t at;
-
-	if (!last || !*last)
-		return;
-	at = *last;
-	do {
-		uint32_t next = rows[at].next;
-
-		rows[at].kernel = 0; /* readers treat the row as unused from here on */
-		rows[at].next = store->free_config;
-		store->free_config = at;
-		at = next;
-	} while (at && at != *last);
-	*last = 0;
+	count_config(&store_config_rows(store)[at], duration_ns, store->is_shared);
 }

@@ -1,40 +1,13 @@
 /* Counters of a session: their names and values. */
-#include <stdatomic.h>
 #include <string.h>
 
-#include "record/names/name_limits.h"
 #include "record/store/store_rows.h"
 
-static const struct {
-	const char *name;
-	bool is_loss;
-} counters[COUNTER_COUNT] = {
+const struct counter_kind store_counter_kinds[COUNTER_COUNT] = {
 #define COUNTER(id, name) {name, false},
 #define LOSS(id, name) {"lost: " name, true},
 #include "record/store/counters.def"
 };
-
-static _Atomic uint64_t unknown_origins; /* since the process began */
-
-void store_counters_note_origin(void)
-{
-	atomic_fetch_add_explicit(&unknown_origins, 1, memory_order_relaxed);
-}
-
-uint64_t store_counters_origins(void)
-{
-	return atomic_load_explicit(&unknown_origins, memory_order_relaxed);
-}
-
-const char *store_counters_name(enum counter counter)
-{
-	return counters[counter].name;
-}
-
-bool store_counters_is_loss(enum counter counter)
-{
-	return counters[counter].is_loss;
-}
 
 bool store_counters_init(struct store *store)
 {
@@ -42,47 +15,48 @@ bool store_counters_init(struct store *store)
 
 	if (!rows)
 		return false;
-	for (int i = 0; i < COUNTER_COUNT; i++)
-		rows[i] = (struct row_counter){
-			.name = store_new_string(store, counters[i].name, strlen(counters[i].name)),
-			.is_loss = counters[i].is_loss,
-		};
+	for (int i = 0; i < COUNTER_COUNT; i++) {
+		const struct counter_kind *kind = &store_counter_kinds[i];
+
+		rows[i].name = store_new_string(store, kind->name, strlen(kind->name));
+		rows[i].is_loss = kind->is_loss;
+	}
 	store_commit(store, TABLE_COUNTERS);
 	return true;
 }
 
 void store_counters_add(struct store *store, enum counter counter, uint64_t more)
 {
-	struct row_counter *row = profile_file_rows(&store->file, TABLE_COUNTERS);
+	struct row_counter *row = store_counter_rows(store);
 
 	row[counter].value += more;
 }
 
 void store_counters_add_folded(struct store *store)
 {
-	uint64_t folded = name_limits_folded();
-	uint64_t lost = name_limits_lost();
-	uint64_t origins = store_counters_origins();
+	static const enum counter counters[LIMITS_COUNTS] = {
+		[LIMITS_FOLDED] = COUNTER_LOST_NAME,
+		[LIMITS_LOST] = COUNTER_LOST_STORAGE,
+		[LIMITS_ORIGINS] = COUNTER_ORIGIN_UNKNOWN,
+	};
 
-	if (folded != store->folded)
-		store_counters_add(store, COUNTER_LOST_NAME, folded - store->folded);
-	if (lost != store->lost)
-		store_counters_add(store, COUNTER_LOST_STORAGE, lost - store->lost);
-	if (origins != store->origins)
-		store_counters_add(store, COUNTER_ORIGIN_UNKNOWN, origins - store->origins);
+	for (int i = 0; i < LIMITS_COUNTS; i++) {
+		uint64_t now = name_limits_counted((enum limits_count)i);
+
+		if (now != store->counted[i])
+			store_counters_add(store, counters[i], now - store->counted[i]);
+		store->counted[i] = now;
+	}
 	if (__atomic_load_n(&store->file.is_truncated, __ATOMIC_RELAXED) && !store->is_truncated)
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 	store->is_truncated = __atomic_load_n(&store->file.is_truncated, __ATOMIC_RELAXED);
-	store->folded = folded;
-	store->lost = lost;
-	store->origins = origins;
 }
 
 _Static_assert(COUNTER_KERNELS < STRIPE_COUNTERS && COUNTER_METRICS < STRIPE_COUNTERS, "stripes");
 
 void store_counters_share(struct store *store)
 {
-	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	struct row_counter *rows = store_counter_rows(store);
 	uint64_t count = store->file.tables[TABLE_COUNTERS].rows;
 	uint64_t padding = (STRIPE_COUNTERS - count % STRIPE_COUNTERS) % STRIPE_COUNTERS;
 	uint64_t more = padding + (uint64_t)STORE_STRIPES * STRIPE_COUNTERS;
@@ -100,7 +74,7 @@ void store_counters_share(struct store *store)
 
 uint64_t store_counters_get(const struct store *store, enum counter counter)
 {
-	const struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	const struct row_counter *rows = store_counter_rows(store);
 	uint64_t sum = __atomic_load_n(&rows[counter].value, __ATOMIC_RELAXED);
 
 	if (!store->stripes || counter >= STRIPE_COUNTERS)
@@ -115,7 +89,7 @@ uint64_t store_counters_get(const struct store *store, enum counter counter)
 bool store_counters_are_zero(const struct store *store, bool with_losses)
 {
 	for (int i = 0; i < COUNTER_COUNT; i++)
-		if ((with_losses || !counters[i].is_loss) &&
+		if ((with_losses || !store_counter_kinds[i].is_loss) &&
 		    store_counters_get(store, (enum counter)i))
 			return false;
 	return store_context_count(store) == 0;

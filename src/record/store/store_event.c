@@ -1,11 +1,12 @@
 /* Trace events of a session; rows for the program's threads are filled by thread_trace.c. */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "record/names/frames.h"
-#include "record/store/intra_launch.h"
 #include "record/store/store_rows.h"
 
 /* The offset from monotonic time to Unix time: constant for the life of the process. */
@@ -26,13 +27,10 @@ uint64_t store_event_unix_offset_ns(void)
 
 int store_event_init(struct store *store, struct proton_error *err)
 {
-	static const enum table_id tables[] = {TABLE_EVENTS, TABLE_SAMPLES, TABLE_LAUNCHES};
-
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		if (!profile_file_append(&store->file, tables[i], 1))
-			return err_errno(err, store->file.errnum, "cannot create the profile");
-		store_commit(store, tables[i]);
-	}
+	/* By its row 0 readers see that it is a trace. */
+	if (!profile_file_append(&store->file, TABLE_EVENTS, 1))
+		return err_errno(err, store->file.errnum, "cannot create the profile");
+	store_commit(store, TABLE_EVENTS);
 	return PROTON_OK;
 }
 
@@ -167,8 +165,9 @@ void store_event_add_device(struct store *store, uint32_t node, uint32_t device,
 
 /* ------------------------------------------------------------------ intra-kernel events */
 
-uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
-				const struct intra_unit *unit)
+/* Lanes in a row for a unit of kernel `frame` on `device` (a row): the first, or LANE_NONE. */
+static uint32_t unit_lanes(struct store *store, uint32_t device, uint32_t frame,
+			   const struct intra_unit *unit)
 {
 	uint64_t first = store->file.tables[TABLE_LANES].rows;
 	struct row_lane *rows = store_append(store, TABLE_LANES, unit->line_count);
@@ -190,56 +189,67 @@ uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t f
 	return (uint32_t)first;
 }
 
-static void fill_unit(struct row_event *row, const struct intra_unit *unit)
+static void note_span(struct store *store, const struct intra_span *span)
 {
-	*row = (struct row_event){
-		.start_ns = unit->start_ns + store_event_unix_offset_ns(),
-		.end_ns = unit->end_ns + store_event_unix_offset_ns(),
-		.detail = unit->finalize_ns,
-		.kind = EVENT_UNIT,
-		.flags = unit->clock_mhz,
-	};
+	if (!span->link || !span->count ||
+	    !array_reserve(&store->spans, &store->span_capacity, store->span_count + 1,
+			   sizeof(*store->spans)))
+		return; /* keep the estimated times */
+	store->spans[store->span_count++] = *span;
 }
 
-void store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
-			   uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
-			   uint32_t link)
+static uint32_t make_node(struct store *store, struct proton_context where, uint32_t epoch,
+			  bool wants_source)
 {
-	uint64_t count = launch->unit_count + launch->event_count;
-	struct intra_span span = {
-		.count = (uint32_t)count,
-		.link = link,
-		.node = kernel,
-		.start_ns = UINT64_MAX,
-	};
-	struct row_event *row;
+	return store_make_node(store, wants_source ? where.source : where.shadow, epoch);
+}
 
-	if (store_epoch_is_cleared(store, epoch))
-		return;
-	span.first = count < UINT32_MAX
-			     ? store_event_rows_take(store, TABLE_EVENTS, (uint32_t)count)
-			     : 0;
-	if (!span.first) {
-		store_counters_add(store, COUNTER_LOST_STORAGE, count - 1);
-		return;
+/* Makes the nodes of the scopes, and the lanes of the units. False: there is no space. */
+static bool make_rows(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+		      bool wants_source, uint32_t *nodes, uint32_t *lanes)
+{
+	uint32_t device = store_device(store, launch->device);
+	bool has_space = device != UINT32_MAX;
+
+	for (size_t i = 0; has_space && i < launch->node_count; i++)
+		nodes[i] = make_node(store, launch->nodes[i], epoch, wants_source);
+	for (size_t i = 0; has_space && i < launch->unit_count; i++) {
+		lanes[i] = unit_lanes(store, device, launch->frame, &launch->units[i]);
+		has_space = lanes[i] != LANE_NONE;
 	}
-	row = store_event_at(store, span.first);
+	return has_space;
+}
+
+static void fill_rows(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+		      struct intra_span *span, const uint32_t *nodes, const uint32_t *lanes)
+{
+	uint64_t offset_ns = store_event_unix_offset_ns();
+	struct row_event *row = store_event_at(store, span->first);
+
 	for (size_t i = 0; i < launch->unit_count; i++, row++) {
-		fill_unit(row, &launch->units[i]);
-		row->node = kernel;
-		row->lane = lanes[i];
-		row->epoch = epoch;
-		if (row->start_ns < span.start_ns)
-			span.start_ns = row->start_ns;
-		if (row->end_ns > span.end_ns)
-			span.end_ns = row->end_ns;
+		const struct intra_unit *unit = &launch->units[i];
+
+		*row = (struct row_event){
+			.start_ns = unit->start_ns + offset_ns,
+			.end_ns = unit->end_ns + offset_ns,
+			.node = span->node,
+			.lane = lanes[i],
+			.epoch = epoch,
+			.detail = unit->finalize_ns,
+			.kind = EVENT_UNIT,
+			.flags = unit->clock_mhz,
+		};
+		if (row->start_ns < span->start_ns)
+			span->start_ns = row->start_ns;
+		if (row->end_ns > span->end_ns)
+			span->end_ns = row->end_ns;
 	}
 	for (size_t i = 0; i < launch->event_count; i++, row++) {
 		const struct intra_event *event = &launch->events[i];
 
 		*row = (struct row_event){
-			.start_ns = event->start_ns + store_event_unix_offset_ns(),
-			.end_ns = event->end_ns + store_event_unix_offset_ns(),
+			.start_ns = event->start_ns + offset_ns,
+			.end_ns = event->end_ns + offset_ns,
 			.node = nodes[event->node],
 			.lane = lanes[event->unit] + event->line,
 			.epoch = epoch,
@@ -252,8 +262,107 @@ void store_event_add_intra(struct store *store, const struct intra_launch *launc
 					    (event->is_partial ? EVENT_PARTIAL : 0)),
 		};
 	}
-	store_event_rows_seal(store, span.first, span.count);
-	store_align_note(store, &span);
+}
+
+/* Missing space is counted by the functions that need it. */
+bool store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+			   bool wants_source)
+{
+	uint64_t count = launch->unit_count + launch->event_count;
+	struct intra_span span = {
+		.count = (uint32_t)count,
+		.link = trace_event_row(launch->event, store->trace_serial),
+		.node = make_node(store, launch->where, epoch, wants_source),
+		.start_ns = UINT64_MAX,
+	};
+	uint32_t *nodes = calloc(launch->node_count + 1, sizeof(*nodes));
+	uint32_t *lanes = calloc(launch->unit_count + 1, sizeof(*lanes));
+	bool has_memory = nodes && lanes;
+
+	if (has_memory && span.node &&
+	    make_rows(store, launch, epoch, wants_source, nodes, lanes)) {
+		if (count < UINT32_MAX)
+			span.first = store_event_rows_take(store, TABLE_EVENTS, span.count);
+		if (span.first) {
+			fill_rows(store, launch, epoch, &span, nodes, lanes);
+			store_event_rows_seal(store, span.first, span.count);
+			note_span(store, &span);
+		} else {
+			store_counters_add(store, COUNTER_LOST_STORAGE, count - 1);
+		}
+	}
+	FREE_ALL(nodes, lanes);
+	return has_memory;
+}
+
+/* ------------------------------------------------------------------ alignment */
+
+/*
+ * Alignment of warps with the slice of their kernel. A launch has times from two clocks: the vendor
+ * library's record has the time of the kernel. The kernel's own records have the times of its warps
+ * on the device's global timer, and are moved to the program's clock by an estimate. If both are
+ * known, the warps are moved into the kernel's time, which all other events in the trace relate to.
+ */
+
+ARRAY_ORDER(compare_spans, struct intra_span,
+	    ORDER_OF(a->link, b->link) ?: ORDER_OF(a->first, b->first))
+
+/* The first waiting launch of `link`; a launch that a hook named may be several kernels. */
+static struct intra_span *find_span(const struct store *store, uint32_t link, uint32_t node)
+{
+	struct intra_span *spans = store->spans;
+
+	for (size_t at = ARRAY_COUNT_BEFORE(store->span_count, i, spans[i].link < link);
+	     at < store->span_count && spans[at].link == link; at++)
+		if (!spans[at].is_aligned && spans[at].node == node)
+			return &spans[at];
+	return NULL;
+}
+
+/*
+ * The kernel takes a microsecond or two longer than its warps: the launch, and detecting the end.
+ * Half of the difference is put before the warps and half after them, because neither clock tells
+ * more.
+ */
+static void move_span(const struct store *store, struct intra_span *span,
+		      const struct row_event *kernel)
+{
+	int64_t slack_ns = (int64_t)(kernel->end_ns - kernel->start_ns) -
+			   (int64_t)(span->end_ns - span->start_ns);
+	uint64_t by_ns = kernel->start_ns + (uint64_t)(slack_ns / 2) - span->start_ns;
+
+	for (uint32_t row = span->first; row < span->first + span->count; row++) {
+		struct row_event *event = store_event_at(store, row);
+
+		event->start_ns += by_ns;
+		event->end_ns += by_ns;
+	}
+	span->is_aligned = true;
+}
+
+void store_event_align(struct store *store)
+{
+	uint64_t rows = store->file.tables[TABLE_EVENTS].rows;
+	size_t left = 0;
+
+	if (!store->span_count)
+		return;
+	ARRAY_SORT(store->spans, store->span_count, compare_spans);
+	for (uint64_t row = 1; row < rows; row++) {
+		const struct row_event *event = store_event_at(store, (uint32_t)row);
+		struct intra_span *span;
+
+		/* acquire: a thread that fills a row stores the kind last */
+		if (__atomic_load_n(&event->kind, __ATOMIC_ACQUIRE) != EVENT_KERNEL || !event->link)
+			continue;
+		span = find_span(store, event->link, event->node);
+		if (span)
+			move_span(store, span, event);
+	}
+	for (size_t i = 0; i < store->span_count; i++)
+		if (!store->spans[i].is_aligned)
+			store->spans[left++] = store->spans[i];
+	store->span_count = left;
 }
 
 /* ------------------------------------------------------------------ metrics of events */

@@ -7,7 +7,6 @@
  * still needed is remembered, and rows before it cannot be needed again. A chunk of samples becomes
  * free when the events of all of its samples are.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -20,46 +19,45 @@
 
 /* ------------------------------------------------------------------ free rows */
 
-static struct row_ranges *free_of(struct store *store, enum table_id table)
-{
-	return table == TABLE_EVENTS ? &store->free_events : &store->free_samples;
-}
-
-/* The first range that does not end before `row`. */
-static size_t range_at(const struct row_ranges *ranges, uint32_t row)
-{
-	return ARRAY_COUNT_BEFORE(ranges->count, i,
-				  ranges->items[i].first + ranges->items[i].count < row);
-}
-
 /* Without memory for the list the rows are not used again. */
+static void insert_range(struct row_ranges *ranges, size_t at, struct row_range range)
+{
+	if (!array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
+			   sizeof(*ranges->items)))
+		return;
+	memmove(&ranges->items[at + 1], &ranges->items[at],
+		(ranges->count++ - at) * sizeof(*ranges->items));
+	ranges->items[at] = range;
+}
+
+static void remove_range(struct row_ranges *ranges, size_t at)
+{
+	ranges->count--;
+	memmove(&ranges->items[at], &ranges->items[at + 1],
+		(ranges->count - at) * sizeof(*ranges->items));
+}
+
 static void give_rows(struct row_ranges *ranges, uint32_t first, uint32_t count)
 {
-	size_t at = range_at(ranges, first);
-	struct row_range *next;
+	/* the first range that does not end before */
+	size_t at = ARRAY_COUNT_BEFORE(ranges->count, i,
+				       ranges->items[i].first + ranges->items[i].count < first);
+	struct row_range *next = at < ranges->count ? &ranges->items[at] : NULL;
 
-	if (!count || !array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
-				     sizeof(*ranges->items)))
+	if (!count)
 		return;
-	next = &ranges->items[at];
-	if (at < ranges->count && next->first + next->count == first) {
+	if (next && next->first + next->count == first) {
 		next->count += count;
 		if (at + 1 < ranges->count && next->first + next->count == next[1].first) {
 			next->count += next[1].count;
-			memmove(next + 1, next + 2,
-				(ranges->count - at - 2) * sizeof(*ranges->items));
-			ranges->count--;
+			remove_range(ranges, at + 1);
 		}
-		return;
-	}
-	if (at < ranges->count && first + count == next->first) {
+	} else if (next && first + count == next->first) {
 		next->first = first;
 		next->count += count;
-		return;
+	} else {
+		insert_range(ranges, at, (struct row_range){.first = first, .count = count});
 	}
-	memmove(next + 1, next, (ranges->count - at) * sizeof(*ranges->items));
-	*next = (struct row_range){.first = first, .count = count};
-	ranges->count++;
 }
 
 /* The first of `count` free rows; 0: there are none. */
@@ -73,10 +71,8 @@ static uint32_t take_free(struct row_ranges *ranges, uint32_t count)
 			continue;
 		range->first += count;
 		range->count -= count;
-		if (!range->count) {
-			memmove(range, range + 1, (ranges->count - i - 1) * sizeof(*range));
-			ranges->count--;
-		}
+		if (!range->count)
+			remove_range(ranges, i);
 		return first;
 	}
 	return 0;
@@ -87,20 +83,6 @@ static uint32_t take_free(struct row_ranges *ranges, uint32_t count)
 static size_t samples_at(const struct row_ranges *chunks, uint32_t row)
 {
 	return ARRAY_COUNT_BEFORE(chunks->count, i, chunks->items[i].first <= row);
-}
-
-/* Samples are counted per chunk: `left` are not free. */
-static void add_sample_chunk(struct row_ranges *chunks, uint32_t first, uint32_t count)
-{
-	size_t at = samples_at(chunks, first);
-
-	if (!array_reserve(&chunks->items, &chunks->capacity, chunks->count + 1,
-			   sizeof(*chunks->items)))
-		return;
-	memmove(&chunks->items[at + 1], &chunks->items[at],
-		(chunks->count - at) * sizeof(*chunks->items));
-	chunks->items[at] = (struct row_range){first, count, count};
-	chunks->count++;
 }
 
 static void drop_samples(struct store *store, uint32_t row, uint32_t count)
@@ -115,53 +97,48 @@ static void drop_samples(struct store *store, uint32_t row, uint32_t count)
 	if (chunk->left)
 		return;
 	give_rows(&store->free_samples, chunk->first, chunk->count);
-	memmove(chunk, chunk + 1, (chunks->count - at) * sizeof(*chunk));
-	chunks->count--;
+	remove_range(chunks, at - 1);
 }
 
 uint32_t store_event_rows_take(struct store *store, enum table_id table, uint32_t count)
 {
-	uint64_t first = take_free(free_of(store, table), count);
+	uint32_t first = take_free(
+		table == TABLE_EVENTS ? &store->free_events : &store->free_samples, count);
 
 	if (!first) {
-		first = store->file.tables[table].rows;
-		if (first + count > UINT32_MAX || !store_append(store, table, count)) {
+		first = store_new_rows(store, table, count);
+		if (!first) {
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return 0;
 		}
 		store_commit(store, table);
 	}
+	/* Samples are counted per chunk: `left` are not free. */
 	if (table == TABLE_SAMPLES)
-		add_sample_chunk(&store->sample_chunks, (uint32_t)first, count);
-	return (uint32_t)first;
+		insert_range(&store->sample_chunks, samples_at(&store->sample_chunks, first),
+			     (struct row_range){first, count, count});
+	return first;
 }
 
 void store_event_rows_seal(struct store *store, uint32_t first, uint32_t count)
 {
-	struct row_ranges *sealed = &store->sealed_events;
-
-	if (count && array_reserve(&sealed->items, &sealed->capacity, sealed->count + 1,
-				   sizeof(*sealed->items)))
-		sealed->items[sealed->count++] = (struct row_range){first, count, first};
+	if (count)
+		insert_range(&store->sealed_events, store->sealed_events.count,
+			     (struct row_range){first, count, first});
 }
 
-bool store_event_rows_reserve(struct store *store, struct reserved_rows *rows, enum table_id table)
+uint32_t store_event_rows_next(struct store *store, struct reserved_rows *rows, enum table_id table)
 {
 	uint32_t count = rows->count ? rows->count * CHUNK_ROWS_GROWTH : CHUNK_ROWS_FIRST;
 
+	if (rows->next != rows->end)
+		return rows->next++;
 	if (table == TABLE_EVENTS && rows->end)
 		store_event_rows_seal(store, rows->end - rows->count, rows->count);
 	rows->count = count < CHUNK_ROWS_MAX ? count : CHUNK_ROWS_MAX;
 	rows->next = store_event_rows_take(store, table, rows->count);
 	rows->end = rows->next ? rows->next + rows->count : 0;
-	return rows->next;
-}
-
-uint32_t store_event_rows_next(struct store *store, struct reserved_rows *rows, enum table_id table)
-{
-	if (rows->next == rows->end && !store_event_rows_reserve(store, rows, table))
-		return 0;
-	return rows->next++;
+	return rows->next ? rows->next++ : 0;
 }
 
 void store_event_rows_give_back(struct store *store, struct reserved_rows *rows,
@@ -247,10 +224,4 @@ void store_event_rows_clear(struct store *store)
 		give_rows(&store->free_events, chunk->first, chunk->count);
 	}
 	sealed->count = left;
-}
-
-void store_event_rows_fini(struct store *store)
-{
-	FREE_ALL(store->free_events.items, store->free_samples.items, store->sealed_events.items,
-		 store->sample_chunks.items);
 }

@@ -9,7 +9,7 @@
  * Once several threads add to the session, each stripe of them takes rows from its own cache lines:
  * threads that add to different rows do not slow each other.
  */
-#include "record/names/reused_names.h"
+#include "record/names/frames.h"
 #include "record/store/store_rows.h"
 
 /* Fields of a row that are not in the file. */
@@ -23,10 +23,8 @@ struct row_place {
 /* The first rows of an epoch. */
 struct epoch_rows {
 	uint32_t first[LIST_COUNT];
-	uint32_t tick; /* tick of reused_names.h at its beginning */
+	uint32_t tick; /* tick of frames.h at its beginning */
 };
-
-#define PLACES_RESERVE (8ull << 30)
 
 static const enum table_id tables[LIST_COUNT] = {TABLE_VALUES, TABLE_KERNELS};
 
@@ -35,22 +33,6 @@ static const enum table_id tables[LIST_COUNT] = {TABLE_VALUES, TABLE_KERNELS};
 
 _Static_assert(BLOCK_BYTES % sizeof(struct row_value) == 0, "lines");
 _Static_assert(BLOCK_BYTES % sizeof(struct row_kernel) == 0, "lines");
-
-int store_lists_init(struct store *store, struct proton_error *err)
-{
-	int status = region_reserve(&store->epoch_rows, PLACES_RESERVE / 8, 1 << 20, 1, err);
-
-	for (int list = 0; list < LIST_COUNT && status == PROTON_OK; list++)
-		status = region_reserve(&store->places[list], PLACES_RESERVE, 1 << 20, 1, err);
-	return status;
-}
-
-void store_lists_fini(struct store *store)
-{
-	for (int list = 0; list < LIST_COUNT; list++)
-		region_release(&store->places[list]);
-	region_release(&store->epoch_rows);
-}
 
 static struct row_place *place_of(const struct store *store, enum store_list list, uint32_t row)
 {
@@ -199,31 +181,16 @@ static void unlink_row(struct store *store, enum store_list list, uint32_t row)
 
 /* ------------------------------------------------------------------ whole epochs */
 
-uint32_t store_lists_new_histogram(struct store *store)
-{
-	struct row_histogram *histograms = store_histogram_rows(store);
-	uint32_t row = store->free_histogram;
-
-	if (!row)
-		return store_new_row(store, TABLE_HISTOGRAMS);
-	store->free_histogram = histograms[row].bucket[0];
-	histograms[row] = (struct row_histogram){0};
-	return row;
-}
-
 static void drop_kernel(struct store *store, uint32_t at)
 {
 	struct row_kernel *kernel = &store_kernel_rows(store)[at];
-	struct row_histogram *histograms = store_histogram_rows(store);
 
 	unlink_row(store, LIST_KERNELS, at);
-	if (kernel->histogram) {
-		histograms[kernel->histogram].bucket[0] = store->free_histogram;
-		store->free_histogram = kernel->histogram;
-		kernel->histogram = 0;
-	}
-	store_config_drop(store, at);
-	store_samples_drop_runs(store, at);
+	if (kernel->histogram)
+		store_free_row(store, TABLE_HISTOGRAMS, kernel->histogram);
+	kernel->histogram = 0;
+	store_free_ring(store, TABLE_CONFIGS, store_map_at(&store->config_of_kernel, at));
+	store_free_ring(store, TABLE_RUNS, store_map_at(&store->samples.last_runs, at));
 	free_row(store, LIST_KERNELS, at);
 }
 

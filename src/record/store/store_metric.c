@@ -6,29 +6,19 @@
 #include "record/names/frames.h"
 #include "record/store/store_rows.h"
 
-static const char *type_name(uint32_t type)
-{
-	switch (type) {
-	case PROTON_METRIC_INT64:
-		return "an integer";
-	case PROTON_METRIC_DOUBLE:
-		return "a float";
-	case PROTON_METRIC_STRING:
-		return "a string";
-	case PROTON_METRIC_INT64_VECTOR:
-		return "a vector of integers";
-	case PROTON_METRIC_DOUBLE_VECTOR:
-		return "a vector of floats";
-	default:
-		return "another type";
-	}
-}
+static const char *const type_names[] = {
+	[PROTON_METRIC_INT64] = "an integer",
+	[PROTON_METRIC_DOUBLE] = "a float",
+	[PROTON_METRIC_STRING] = "a string",
+	[PROTON_METRIC_INT64_VECTOR] = "a vector of integers",
+	[PROTON_METRIC_DOUBLE_VECTOR] = "a vector of floats",
+};
 
 /* The row of metric `name` for `type`, perhaps new; UINT32_MAX: there is no space. */
 static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 {
 	struct metric_name parsed = metric_names_get(name);
-	struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	struct row_metric *rows = store_metric_rows(store);
 	uint64_t count = store->file.tables[TABLE_METRICS].rows;
 	uint32_t *map = store->metric_of_name.base;
 	uint16_t flags = (uint16_t)parsed.flags;
@@ -64,7 +54,7 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 static const struct row_value *value_of_other_type(const struct store *store, uint32_t node,
 						   uint32_t row, uint32_t epoch)
 {
-	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *metrics = store_metric_rows(store);
 	const struct row_value *rows = store_value_rows(store);
 
 	if (!store->has_mixed_types)
@@ -80,7 +70,7 @@ static const struct row_value *value_of_other_type(const struct store *store, ui
 static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t epoch,
 		      uint32_t name, struct proton_error *err)
 {
-	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *metrics = store_metric_rows(store);
 	const struct row_value *other = value_of_other_type(store, node, row, epoch);
 	uint32_t length;
 
@@ -91,7 +81,7 @@ static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t
 		       "Metric value type mismatch for %s: %s after %s in the same context; use "
 		       "one type per metric name",
 		       frames_text(metric_names_get(name).text, &length),
-		       type_name(metrics[row].type), type_name(metrics[other->metric].type));
+		       type_names[metrics[row].type], type_names[metrics[other->metric].type]);
 }
 
 static bool is_vector(enum proton_metric_type type)
@@ -115,7 +105,7 @@ static struct free_vectors *free_vectors_of(struct store *store, uint64_t length
 
 void store_metric_drop_vector(struct store *store, const struct row_value *value)
 {
-	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *rows = store_metric_rows(store);
 	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
 	struct free_vectors *unused;
 
@@ -192,30 +182,20 @@ static void set_text(struct store *store, struct row_value *value, const char *g
 static int combine(struct store *store, struct row_value *value, uint32_t row, uint32_t name,
 		   const struct proton_metric *metric, struct proton_error *err)
 {
-	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *rows = store_metric_rows(store);
 	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
 	bool replace = rows[row].flags & METRIC_PROPERTY;
 	uint32_t length;
 
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
-		if (replace) {
-			__atomic_store_n(&value->as.int64, metric->value.int64, __ATOMIC_RELAXED);
-		} else if (!store_add_int64(&value->as.int64, metric->value.int64,
-					    store->is_shared)) {
+	case PROTON_METRIC_DOUBLE:
+		if (!store_add_number(value, metric, replace, store->is_shared)) {
 			__atomic_store_n(&value->as.int64,
 					 metric->value.int64 < 0 ? INT64_MIN : INT64_MAX,
 					 __ATOMIC_RELAXED);
 			store_counters_add(store, COUNTER_LOST_RANGE, 1);
 		}
-		return PROTON_OK;
-	case PROTON_METRIC_DOUBLE:
-		if (replace)
-			__atomic_store(&value->as.float64, &(double){metric->value.float64},
-				       __ATOMIC_RELAXED);
-		else
-			store_add_double(&value->as.float64, metric->value.float64,
-					 store->is_shared);
 		return PROTON_OK;
 	case PROTON_METRIC_STRING:
 		set_text(store, value, metric->value.string);

@@ -15,6 +15,17 @@ static uint32_t epoch_of(const struct store *store, uint32_t phase)
 	return count ? (uint32_t)(count - 1) : EPOCH_NONE;
 }
 
+/* The flags in `mask` of the last epoch of a phase; -1: there is no such phase. */
+static int64_t flags_of(const struct store *store, uint32_t phase, uint32_t mask)
+{
+	const struct row_epoch *rows = store_epoch_rows(store);
+	uint32_t epoch = epoch_of(store, phase);
+
+	return epoch != EPOCH_NONE && rows[epoch].phase == phase
+		       ? (int64_t)(rows[epoch].flags & mask)
+		       : -1;
+}
+
 uint32_t store_phase(const struct store *store)
 {
 	return store_epoch_rows(store)[store->epoch].phase;
@@ -22,10 +33,7 @@ uint32_t store_phase(const struct store *store)
 
 bool store_phase_is_kept(const struct store *store, uint32_t phase)
 {
-	uint32_t epoch = epoch_of(store, phase);
-
-	return epoch != EPOCH_NONE && store_epoch_rows(store)[epoch].phase == phase &&
-	       !(store_epoch_rows(store)[epoch].flags & EPOCH_CLEARED);
+	return flags_of(store, phase, EPOCH_CLEARED) == 0;
 }
 
 void store_phase_begin(struct store *store, uint32_t phase)
@@ -61,8 +69,8 @@ void store_phase_finish(struct store *store)
 	store_epoch_rows(store)[store->epoch].flags |= EPOCH_COMPLETE;
 }
 
-/* Sets all epochs of the phases `first` to `last` to cleared; earlier ones already are. */
-static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
+/* Clears all epochs of the phases `first` to `last`; earlier ones already are. */
+static void clear_epochs(struct store *store, uint32_t first, uint32_t last)
 {
 	struct row_epoch *rows = store_epoch_rows(store);
 	uint32_t epoch = epoch_of(store, last);
@@ -70,13 +78,11 @@ static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
 	for (; epoch != EPOCH_NONE && rows[epoch].phase >= first; epoch--) {
 		if (rows[epoch].flags & EPOCH_CLEARED && epoch < store->first_kept_epoch)
 			break;
-		/* Without memory for the list its rows are not reused. */
-		if (!(rows[epoch].flags & EPOCH_CLEARED) &&
-		    array_reserve(&store->cleared, &store->cleared_capacity,
-				  store->cleared_count + 1, sizeof(*store->cleared)))
-			store->cleared[store->cleared_count++] = epoch;
-		__atomic_store_n(&rows[epoch].flags, rows[epoch].flags | EPOCH_CLEARED,
-				 __ATOMIC_RELAXED);
+		if (!(rows[epoch].flags & EPOCH_CLEARED)) {
+			__atomic_store_n(&rows[epoch].flags, rows[epoch].flags | EPOCH_CLEARED,
+					 __ATOMIC_RELAXED);
+			store_lists_drop_epoch(store, epoch);
+		}
 		if (epoch == 0)
 			break;
 	}
@@ -107,10 +113,7 @@ void store_phase_clear(struct store *store, uint32_t phase, bool up_to)
 {
 	uint32_t current_phase = store_phase(store);
 
-	mark_cleared(store, up_to ? 0 : phase, phase);
-	for (size_t i = 0; i < store->cleared_count; i++)
-		store_lists_drop_epoch(store, store->cleared[i]);
-	store->cleared_count = 0;
+	clear_epochs(store, up_to ? 0 : phase, phase);
 	store_event_rows_clear(store);
 	if (store_epoch_rows(store)[store->epoch].flags & EPOCH_CLEARED)
 		store_phase_begin(store, current_phase);
@@ -128,8 +131,5 @@ void store_phase_complete_earlier(struct store *store)
 
 bool store_phase_is_complete(const struct store *store, uint32_t phase)
 {
-	uint32_t epoch = epoch_of(store, phase);
-
-	return epoch != EPOCH_NONE && store_epoch_rows(store)[epoch].phase == phase &&
-	       store_epoch_rows(store)[epoch].flags & EPOCH_COMPLETE;
+	return flags_of(store, phase, EPOCH_COMPLETE) > 0;
 }

@@ -6,47 +6,63 @@
 
 #define NODE_NONE UINT32_MAX
 
-/* Table access: rows never move, so the pointers stay valid. */
-static inline struct row_node *store_node_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_NODES);
-}
+/* store_NAME_rows(): the rows of a table. They never move, so the pointers stay valid. */
+#define STORE_ROWS(name, type, table)                                                              \
+	static inline struct type *store_##name##_rows(const struct store *store)                  \
+	{                                                                                          \
+		return profile_file_rows(&store->file, table);                                     \
+	}
 
-static inline struct row_value *store_value_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_VALUES);
-}
-
-static inline struct row_kernel *store_kernel_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_KERNELS);
-}
-
-static inline struct row_epoch *store_epoch_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_EPOCHS);
-}
-
-static inline struct row_histogram *store_histogram_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_HISTOGRAMS);
-}
+STORE_ROWS(frame, row_frame, TABLE_FRAMES)
+STORE_ROWS(node, row_node, TABLE_NODES)
+STORE_ROWS(metric, row_metric, TABLE_METRICS)
+STORE_ROWS(value, row_value, TABLE_VALUES)
+STORE_ROWS(kernel, row_kernel, TABLE_KERNELS)
+STORE_ROWS(histogram, row_histogram, TABLE_HISTOGRAMS)
+STORE_ROWS(counter, row_counter, TABLE_COUNTERS)
+STORE_ROWS(epoch, row_epoch, TABLE_EPOCHS)
+STORE_ROWS(config, row_config, TABLE_CONFIGS)
+STORE_ROWS(function, row_function, TABLE_FUNCTIONS)
+STORE_ROWS(pc, row_pc, TABLE_PCS)
+STORE_ROWS(run, row_run, TABLE_RUNS)
+STORE_ROWS(durations, row_durations, TABLE_DURATIONS)
 
 static inline void store_commit(struct store *store, enum table_id table)
 {
 	profile_file_commit(&store->file, table);
 }
 
+/* The number of `index` in a map of u32, from any thread; NULL: the map is not so large. */
+static inline uint32_t *store_map_at(const struct region *map, uint32_t index)
+{
+	uint32_t *numbers = map->base;
+
+	return region_holds(map, (index + 1ull) * sizeof(*numbers)) ? &numbers[index] : NULL;
+}
+
+/* The same in a map that grows; NULL: there is no space. */
+static inline uint32_t *store_map_reach(struct region *map, uint32_t index)
+{
+	return region_reaches(map, (index + 1ull) * sizeof(uint32_t)) ? store_map_at(map, index)
+								      : NULL;
+}
+
 /* ------------------------------------------------------------------ store.c */
 
 /* New rows at the end of a table; NULL if there is no space, with one warning. */
 void *store_append(struct store *store, enum table_id table, uint64_t rows);
+/* The index of the first of them, in a table with an unused row 0; 0 if there is no space. */
+uint32_t store_new_rows(struct store *store, enum table_id table, uint64_t rows);
 /*
- * The index of a new zeroed row of `table`; 0 if there is no space, with one warning. The caller
- * fills the row, commits the table and only then links the row to others: a killed process leaves
- * no incomplete row.
+ * The index of a zeroed row of `table`, new or free again; 0 if there is no space, which is
+ * counted. The caller fills the row, commits the table and only then links the row to others: a
+ * killed process leaves no incomplete row.
  */
 uint32_t store_new_row(struct store *store, enum table_id table);
+/* The row may be used again. Readers of the file take it for an unused one. */
+void store_free_row(struct store *store, enum table_id table, uint32_t row);
+/* Frees the rows of a circular list, see store_config.c. `last`: where it is stored, or NULL. */
+void store_free_ring(struct store *store, enum table_id table, uint32_t *last);
 /* A copy of a text in the file, not interned; 0, the empty string, if there is no space. */
 uint32_t store_new_string(struct store *store, const char *text, size_t length);
 /* The file's copy of a process-wide string; 0, the empty string, if there is no space. */
@@ -62,15 +78,12 @@ bool store_epoch_is_cleared(struct store *store, uint32_t epoch);
 
 /* ------------------------------------------------------------------ store_lists.c */
 
-int store_lists_init(struct store *store, struct proton_error *err);
-void store_lists_fini(struct store *store);
 /* False if there is no space for another epoch. */
 bool store_lists_begin_epoch(struct store *store, uint64_t epoch);
 uint32_t store_lists_tick(const struct store *store, uint32_t epoch);
 /* A row of `of`, new or free again, zeros but for that; 0: no space. The caller links it. */
 uint32_t store_lists_new(struct store *store, enum store_list list, uint32_t of, uint32_t epoch);
 void store_lists_link(struct store *store, enum store_list list, uint32_t node, uint32_t row);
-uint32_t store_lists_new_histogram(struct store *store);
 
 /* The words at the beginning of a row in a list. */
 enum list_word {
@@ -125,23 +138,20 @@ uint32_t store_lists_node_of_kernel(const struct store *store, uint32_t kernel);
 
 /* ------------------------------------------------------------------ store_event_rows.c */
 
-/* The next of the reserved rows of a table; 0 if there is no space. */
-uint32_t store_event_rows_next(struct store *store, struct reserved_rows *rows,
-			       enum table_id table);
 /* The first of `count` unused rows; 0 if there is no space. */
 uint32_t store_event_rows_take(struct store *store, enum table_id table, uint32_t count);
 /* Rows of events that are filled: they are used again after their phases were cleared. */
 void store_event_rows_seal(struct store *store, uint32_t first, uint32_t count);
 /* Call after phases were marked as cleared. */
 void store_event_rows_clear(struct store *store);
-void store_event_rows_fini(struct store *store);
 
 /* ------------------------------------------------------------------ sums and counters */
 
 /* With the session's lock, atomic if store->is_shared. False: a sum was clamped. */
 void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns);
-bool store_add_int64(int64_t *sum, int64_t more, bool is_shared);
-void store_add_double(double *sum, double more, bool is_shared);
+/* Adds a number to `value`, or replaces it; both have its type. */
+bool store_add_number(struct row_value *value, const struct proton_metric *metric, bool is_replaced,
+		      bool is_shared);
 
 /* `is_shared`: several threads add to the number. Relaxed, because it is a sum. */
 static inline void store_add_u64(uint64_t *sum, uint64_t more, bool is_shared)
@@ -162,7 +172,7 @@ bool store_counters_init(struct store *store);
 static inline void store_counters_add_one(const struct store *store, enum counter counter,
 					  bool is_shared, uint32_t stripe)
 {
-	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	struct row_counter *rows = store_counter_rows(store);
 
 	if (is_shared && store->stripes)
 		rows += store->stripes + stripe % STORE_STRIPES * STRIPE_COUNTERS;
@@ -185,7 +195,5 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 /* Needs no lock of the session: a known row or an unknown configuration; else false. */
 bool store_config_add(const struct store *store, uint32_t kernel,
 		      const struct launch_config *config, uint64_t duration_ns, bool is_shared);
-/* Frees the configurations of a kernel row. */
-void store_config_drop(struct store *store, uint32_t kernel);
 
 #endif

@@ -3,14 +3,11 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "record/store/devices.h"
 #include "record/store/store_rows.h"
-
-#define MAP_RESERVE (4ull << 30)
 
 static char reasons[SAMPLE_REASONS_MAX][128];
 static _Atomic uint32_t reason_count;
@@ -30,64 +27,18 @@ uint32_t store_samples_add_reason(const char *name)
 	return count;
 }
 
-static struct row_pc *pc_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_PCS);
-}
-
-static struct row_run *run_rows(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_RUNS);
-}
-
-/* Makes row 0 of the tables and the maps, when the first sample or run comes. */
-static bool prepare(struct store *store)
-{
-	static const enum table_id tables[] = {TABLE_CODE_OBJECTS, TABLE_FUNCTIONS, TABLE_PCS,
-					       TABLE_RUNS,         TABLE_BLOBS,     TABLE_SOURCES};
-	struct store_samples *samples = &store->samples;
-
-	if (samples->is_ready)
-		return true;
-	if (!samples->function_rows.base &&
-	    region_reserve(&samples->function_rows, FUNCTION_MAX * sizeof(uint32_t), 1 << 16, 1,
-			   NULL) != PROTON_OK)
-		return false;
-	if (!samples->last_runs.base &&
-	    region_reserve(&samples->last_runs, MAP_RESERVE, 1 << 20, 1, NULL) != PROTON_OK)
-		return false;
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		if (store->file.tables[tables[i]].rows)
-			continue;
-		if (!store_append(store, tables[i], 1))
-			return false;
-		store_commit(store, tables[i]);
-	}
-	samples->is_ready = true;
-	return true;
-}
-
-void store_samples_fini(struct store *store)
-{
-	free(store->samples.slots);
-	region_release(&store->samples.function_rows);
-	region_release(&store->samples.last_runs);
-}
-
 /* ------------------------------------------------------------------ functions and code objects */
 
 /* The first word of a copy of the bytes in TABLE_BLOBS; 0: no space. */
 static uint32_t new_blob(struct store *store, const void *bytes, uint64_t length)
 {
-	uint64_t words = (length + 7) / 8;
-	uint64_t first = store->file.tables[TABLE_BLOBS].rows;
-	void *at = first + words < UINT32_MAX ? store_append(store, TABLE_BLOBS, words) : NULL;
+	uint32_t first = store_new_rows(store, TABLE_BLOBS, (length + 7) / 8);
 
-	if (!at)
+	if (!first)
 		return 0;
-	memcpy(at, bytes, length);
+	memcpy((uint64_t *)profile_file_rows(&store->file, TABLE_BLOBS) + first, bytes, length);
 	store_commit(store, TABLE_BLOBS);
-	return (uint32_t)first;
+	return first;
 }
 
 struct filling {
@@ -144,13 +95,13 @@ static uint32_t code_object_row(struct store *store, uint64_t crc)
 	struct row_code_object *rows = profile_file_rows(&store->file, TABLE_CODE_OBJECTS);
 	uint32_t row = 1;
 
-	while (row < store->file.tables[TABLE_CODE_OBJECTS].rows && rows[row].crc != crc)
-		row++;
-	if (row < store->file.tables[TABLE_CODE_OBJECTS].rows)
-		return row;
+	for (; row < store->file.tables[TABLE_CODE_OBJECTS].rows; row++)
+		if (rows[row].crc == crc)
+			return row;
 	row = store_new_row(store, TABLE_CODE_OBJECTS);
 	if (!row)
 		return 0;
+	rows = profile_file_rows(&store->file, TABLE_CODE_OBJECTS);
 	rows[row].crc = crc;
 	read_code_object(store, &rows[row]);
 	store_commit(store, TABLE_CODE_OBJECTS);
@@ -160,23 +111,21 @@ static uint32_t code_object_row(struct store *store, uint64_t crc)
 /* The row of a process-wide function; 0: no space. */
 static uint32_t function_row(struct store *store, uint32_t function)
 {
-	uint32_t *map = store->samples.function_rows.base;
+	uint32_t *known = store_map_reach(&store->samples.function_rows, function);
 	const struct gpu_function *source = gpu_functions_get(function);
-	uint64_t count = store->file.tables[TABLE_FUNCTIONS].rows;
 	struct row_function *row;
+	uint32_t index;
 
-	if (!region_reaches(&store->samples.function_rows, (function + 1ull) * sizeof(*map)))
+	if (!known || *known)
+		return known ? *known : 0;
+	index = store_new_rows(store, TABLE_FUNCTIONS, 1);
+	if (!index)
 		return 0;
-	if (map[function])
-		return map[function];
-	row = store_append(store, TABLE_FUNCTIONS, 1);
-	if (!row)
-		return 0;
+	row = &store_function_rows(store)[index];
 	row->crc = source->crc;
 	row->name = store_new_string(store, source->name, source->length);
 	store_commit(store, TABLE_FUNCTIONS);
-	map[function] = (uint32_t)count;
-	return map[function];
+	return *known = index;
 }
 
 /* ------------------------------------------------------------------ samples */
@@ -193,145 +142,88 @@ static bool is_same_pc(const struct row_pc *a, const struct row_pc *b)
 	       a->epoch == b->epoch && a->node == b->node;
 }
 
-/* The slot of an equal row, or the free slot for it. */
-static uint32_t *pc_slot(const struct store *store, const struct row_pc *row)
-{
-	const struct store_samples *samples = &store->samples;
-	const struct row_pc *rows = pc_rows(store);
-	uint64_t i = pc_hash(row);
-
-	while (samples->slots[i & (samples->slot_count - 1)] &&
-	       !is_same_pc(&rows[samples->slots[i & (samples->slot_count - 1)]], row))
-		i++;
-	return &samples->slots[i & (samples->slot_count - 1)];
-}
-
-/* Makes an index over all used rows. */
-static bool index_pcs(struct store *store)
-{
-	struct store_samples *samples = &store->samples;
-	const struct row_pc *rows = pc_rows(store);
-	uint32_t count = 4096;
-	uint32_t *slots;
-
-	while (count < store->file.tables[TABLE_PCS].rows * 4)
-		count *= 2;
-	slots = calloc(count, sizeof(*slots));
-	if (!slots)
-		return false;
-	free(samples->slots);
-	samples->slots = slots;
-	samples->slot_count = count;
-	samples->slots_used = 0;
-	for (uint32_t i = 1; i < store->file.tables[TABLE_PCS].rows; i++) {
-		if (!rows[i].function)
-			continue;
-		*pc_slot(store, &rows[i]) = i;
-		samples->slots_used++;
-	}
-	return true;
-}
-
 /* The row like `key`, made if new; 0: no space. */
 static uint32_t pc_row(struct store *store, const struct row_pc *key)
 {
-	struct store_samples *samples = &store->samples;
-	struct row_pc *rows = pc_rows(store);
-	uint32_t *slot, row;
+	struct hash_table *pcs = &store->samples.pcs;
+	uint64_t hash = pc_hash(key);
+	uint64_t next = hash;
+	uint32_t row;
 
-	if (samples->slots_used * 2 >= samples->slot_count && !index_pcs(store))
-		return 0;
-	slot = pc_slot(store, key);
-	if (*slot)
-		return *slot;
-	row = samples->free_pc;
-	if (row)
-		samples->free_pc = rows[row].offset;
-	else
-		row = store_new_row(store, TABLE_PCS);
+	do
+		row = hash_table_next(pcs, hash, &next);
+	while (row && !is_same_pc(&store_pc_rows(store)[row], key));
+	if (row || !hash_table_reserve(pcs, 1))
+		return row;
+	row = store_new_row(store, TABLE_PCS);
 	if (!row)
 		return 0;
-	rows[row] = *key;
+	store_pc_rows(store)[row] = *key;
 	store_commit(store, TABLE_PCS);
-	*slot = row;
-	samples->slots_used++;
+	hash_table_add(pcs, hash, row);
 	return row;
-}
-
-static uint32_t reason_string(struct store *store, uint32_t reason)
-{
-	uint32_t *string = &store->samples.reasons[reason];
-
-	if (!*string)
-		*string = store_new_string(store, reasons[reason], strlen(reasons[reason]));
-	return *string;
 }
 
 bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 		       const struct pc_sample *sample)
 {
 	struct row_pc key = {.offset = sample->offset, .epoch = epoch};
-	struct row_function *function;
+	uint32_t *reason = &store->samples.reasons[sample->reason];
 	uint32_t row;
 
-	if (!prepare(store))
-		return false;
 	key.function = function_row(store, sample->function);
-	function = (struct row_function *)profile_file_rows(&store->file, TABLE_FUNCTIONS) +
-		   key.function;
-	if (key.function && function->crc && !function->code_object)
-		function->code_object = code_object_row(store, function->crc);
-	key.reason = reason_string(store, sample->reason);
+	if (key.function) {
+		struct row_function *function = &store_function_rows(store)[key.function];
+
+		if (function->crc && !function->code_object)
+			function->code_object = code_object_row(store, function->crc);
+	}
+	if (!*reason)
+		*reason = store_new_string(store, reasons[sample->reason],
+					   strlen(reasons[sample->reason]));
+	key.reason = *reason;
 	if (context != PROTON_CONTEXT_ROOT)
 		key.node = store_node(store, context, epoch);
 	row = key.function && key.node != NODE_NONE ? pc_row(store, &key) : 0;
 	if (!row)
 		return false;
-	pc_rows(store)[row].samples += sample->samples;
-	pc_rows(store)[row].not_issued += sample->not_issued;
+	store_pc_rows(store)[row].samples += sample->samples;
+	store_pc_rows(store)[row].not_issued += sample->not_issued;
 	return true;
 }
 
 void store_samples_drop_epoch(struct store *store, uint32_t epoch)
 {
-	struct row_pc *rows = pc_rows(store);
-	bool is_changed = false;
+	struct row_pc *rows = store_pc_rows(store);
 
+	hash_table_clear(&store->samples.pcs);
 	for (uint32_t i = 1; i < store->file.tables[TABLE_PCS].rows; i++) {
-		if (!rows[i].function || rows[i].epoch != epoch)
-			continue;
-		rows[i] = (struct row_pc){.offset = store->samples.free_pc};
-		store->samples.free_pc = i;
-		is_changed = true;
-	}
-	if (is_changed && !index_pcs(store)) {
-		store->samples.slot_count = 0; /* it is made with the next row */
-		store->samples.slots_used = 0;
+		if (rows[i].function && rows[i].epoch == epoch)
+			store_free_row(store, TABLE_PCS, i);
+		else if (rows[i].function) /* there is space: it was in the table */
+			hash_table_add(&store->samples.pcs, pc_hash(&rows[i]), i);
 	}
 }
 
 /* ------------------------------------------------------------------ runs */
 
-/* The row of `function` in the kernel's list, made if new; 0: no space. */
+/* The row of `function` in the kernel's circular list, made if new; 0: no space. */
 static uint32_t run_row(struct store *store, uint32_t kernel, uint32_t last, uint32_t function)
 {
-	struct row_run *rows = run_rows(store);
+	struct row_run *rows = store_run_rows(store);
 	uint32_t at = last;
 
-	while (last && rows[at].function != function) {
+	while (at && rows[at].function != function) {
 		at = rows[at].next;
-		if (at == last || !at)
-			break;
+		if (at == last)
+			at = 0;
 	}
-	if (last && rows[at].function == function)
-		return at;
-	at = store->samples.free_run;
 	if (at)
-		store->samples.free_run = rows[at].next;
-	else
-		at = store_new_row(store, TABLE_RUNS);
+		return at;
+	at = store_new_row(store, TABLE_RUNS);
 	if (!at)
 		return 0;
+	rows = store_run_rows(store);
 	rows[at] = (struct row_run){
 		.kernel = kernel, .function = function, .next = last ? rows[last].next : at};
 	store_commit(store, TABLE_RUNS);
@@ -340,19 +232,9 @@ static uint32_t run_row(struct store *store, uint32_t kernel, uint32_t last, uin
 	return at;
 }
 
-/* Where the latest run of a kernel row is stored; NULL: there is no space. */
-static uint32_t *last_run(struct store *store, uint32_t kernel)
-{
-	uint32_t *map = store->samples.last_runs.base;
-
-	return region_reaches(&store->samples.last_runs, (kernel + 1ull) * sizeof(*map))
-		       ? &map[kernel]
-		       : NULL;
-}
-
 void store_samples_run(struct store *store, uint32_t kernel, uint32_t function, uint64_t sampled_ns)
 {
-	uint32_t *last = prepare(store) ? last_run(store, kernel) : NULL;
+	uint32_t *last = store_map_reach(&store->samples.last_runs, kernel);
 	uint32_t row = last ? function_row(store, function) : 0;
 	uint32_t at = row ? run_row(store, kernel, *last, row) : 0;
 
@@ -361,26 +243,7 @@ void store_samples_run(struct store *store, uint32_t kernel, uint32_t function, 
 		return;
 	}
 	*last = at;
-	run_rows(store)[at].sampled_ns += sampled_ns;
-}
-
-void store_samples_drop_runs(struct store *store, uint32_t kernel)
-{
-	struct row_run *rows = run_rows(store);
-	uint32_t *last = store->samples.is_ready ? last_run(store, kernel) : NULL;
-	uint32_t at;
-
-	if (!last || !*last)
-		return;
-	at = *last;
-	do {
-		uint32_t next = rows[at].next;
-
-		rows[at] = (struct row_run){.next = store->samples.free_run};
-		store->samples.free_run = at;
-		at = next;
-	} while (at && at != *last);
-	*last = 0;
+	store_run_rows(store)[at].sampled_ns += sampled_ns;
 }
 
 /* ------------------------------------------------------------------ sources */
@@ -388,13 +251,12 @@ void store_samples_drop_runs(struct store *store, uint32_t kernel)
 void store_samples_source(struct store *store, const char *path, const void *bytes, uint64_t length,
 			  uint64_t hash)
 {
-	struct row_source *row;
+	uint32_t index = store_new_rows(store, TABLE_SOURCES, 1);
+	struct row_source *row = profile_file_rows(&store->file, TABLE_SOURCES);
 
-	if (!prepare(store))
+	if (!index)
 		return;
-	row = store_append(store, TABLE_SOURCES, 1);
-	if (!row)
-		return;
+	row += index;
 	row->path = store_new_string(store, path, strlen(path));
 	row->bytes = length;
 	row->hash = hash;

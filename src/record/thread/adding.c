@@ -8,7 +8,7 @@
 
 #include <sched.h>
 
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/thread_self.h"
 
 /* Values of session.owner; others are a thread's number + OWNER_FIRST. */
@@ -65,13 +65,20 @@ void adding_end(const struct adding *adding)
 	thread_trace_unlock(adding->thread);
 }
 
+/* Waits until a thread has left its current operation under its own lock. */
+static void await_thread(struct trace_thread *thread)
+{
+	thread_trace_lock(thread);
+	thread_trace_unlock(thread);
+}
+
 /* Takes the values away from the threads; returns the previous owner. adding_pause_lock is held. */
 static uint32_t take_values(struct session *session)
 {
 	uint32_t before =
 		atomic_exchange_explicit(&session->owner, OWNER_PAUSED, memory_order_acq_rel);
 
-	thread_trace_settle();
+	thread_trace_each(await_thread);
 	return before;
 }
 
@@ -111,7 +118,7 @@ struct session *adding_lock(const struct config_entry *entry)
 			session->store.stripe = session->store.is_shared ? mine : 0;
 			return session;
 		}
-		session_unlock(session);
+		pthread_mutex_unlock(&session->lock);
 		if (atomic_load_explicit(&session->owner, memory_order_relaxed) == OWNER_PAUSED)
 			sched_yield(); /* the caller takes the lock next */
 		else

@@ -8,27 +8,27 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
 #include "record/thread/adding.h"
 #include "record/thread/record_launch.h"
 
 #define AGAIN_NS 20000000ull
-#define UNSEEN_MAX 8u
 #define OPEN_MAX 64u /* captures at a time; more are not known */
 
+struct capture_set {
+	_Atomic uint64_t keys[OPEN_MAX]; /* 0: free */
+	_Atomic int count;
+};
+
 /*
- * The open captures of the process by key; 0: free. Another thread than the one that began a
- * capture may end it. The flag of the beginning thread then stays set, and counts only while some
- * capture is open. Captures that began unseen have no key here: their ends end no other.
+ * The open captures of the process by key. Another thread than the one that began a capture may end
+ * it. The flag of the beginning thread then stays set, and counts only while some capture is open.
+ * Captures that began unseen have no key here: their ends end no other.
  */
-static _Atomic uint64_t open_keys[OPEN_MAX];
-static _Atomic int open_captures;
+static struct capture_set captures;
+static struct capture_set unseen; /* captures that began unseen, by their graphs */
 static _Atomic uint64_t begun_ns; /* when the last one began */
 static _Thread_local uint64_t begun_here_ns;
-/* Graphs of captures that began unseen. */
-static _Atomic(const void *) unseen[UNSEEN_MAX];
-static _Atomic uint32_t unseen_count;
 
 /* Metrics captured on the calling thread. Freed when the capture ends. */
 static _Thread_local struct {
@@ -51,28 +51,36 @@ static void free_elements(const struct captured_metric *metrics, size_t count)
 			free((void *)(uintptr_t)metrics[i].value.value.int64s);
 }
 
-static void remove_key(uint64_t key)
+/* `key` 0: any one. */
+static void remove_key(struct capture_set *set, uint64_t key)
+{
+	for (uint32_t i = 0; i < OPEN_MAX && atomic_load(&set->count); i++) {
+		uint64_t expected = key ? key : atomic_load(&set->keys[i]);
+
+		if (!expected || !atomic_compare_exchange_strong(&set->keys[i], &expected, 0))
+			continue;
+		atomic_fetch_sub(&set->count, 1);
+		if (!key)
+			return;
+	}
+}
+
+static void add_key(struct capture_set *set, uint64_t key)
 {
 	for (uint32_t i = 0; i < OPEN_MAX; i++) {
-		uint64_t expected = key ? key : atomic_load(&open_keys[i]);
+		uint64_t none = 0;
 
-		if (expected && atomic_compare_exchange_strong(&open_keys[i], &expected, 0)) {
-			atomic_fetch_sub(&open_captures, 1);
+		if (atomic_compare_exchange_strong(&set->keys[i], &none, key)) {
+			atomic_fetch_add(&set->count, 1);
 			return;
 		}
 	}
 }
 
-static void add_key(uint64_t key)
+static void clear_keys(struct capture_set *set)
 {
-	for (uint32_t i = 0; i < OPEN_MAX; i++) {
-		uint64_t none = 0;
-
-		if (atomic_compare_exchange_strong(&open_keys[i], &none, key)) {
-			atomic_fetch_add(&open_captures, 1);
-			return;
-		}
-	}
+	for (uint32_t i = 0; i < OPEN_MAX; i++)
+		remove_key(set, 0);
 }
 
 static void set_here(bool is_capturing)
@@ -89,51 +97,38 @@ void captured_begin(uint64_t key)
 {
 	begun_here_ns = clock_monotonic_ns();
 	atomic_store_explicit(&begun_ns, begun_here_ns, memory_order_relaxed);
-	remove_key(key); /* its end was not seen */
-	add_key(key);
+	remove_key(&captures, key); /* its end was not seen */
+	add_key(&captures, key);
 	set_here(true);
 }
 
 void captured_end(uint64_t key)
 {
-	remove_key(key);
+	remove_key(&captures, key);
 	set_here(false);
 }
 
 bool captured_any_open(void)
 {
-	return atomic_load_explicit(&open_captures, memory_order_relaxed) > 0 ||
-	       atomic_load_explicit(&unseen_count, memory_order_relaxed) > 0;
+	return atomic_load_explicit(&captures.count, memory_order_relaxed) > 0 ||
+	       atomic_load_explicit(&unseen.count, memory_order_relaxed) > 0;
 }
 
 void captured_note_graph(const void *graph)
 {
-	if (captured_any_open()) /* that one, or it is noted when it is the only one */
-		return;
-	for (uint32_t i = 0; i < UNSEEN_MAX; i++) {
-		const void *none = NULL;
-
-		if (!atomic_compare_exchange_strong(&unseen[i], &none, graph))
-			continue;
-		atomic_fetch_add(&unseen_count, 1);
-		return;
-	}
+	if (!captured_any_open()) /* else that one, or it is noted when it is the only one */
+		add_key(&unseen, (uintptr_t)graph);
 }
 
 void captured_forget_graph(const void *graph)
 {
-	for (uint32_t i = 0; i < UNSEEN_MAX && graph && atomic_load(&unseen_count); i++) {
-		const void *expected = graph;
-
-		if (atomic_compare_exchange_strong(&unseen[i], &expected, NULL))
-			atomic_fetch_sub(&unseen_count, 1);
-	}
+	if (graph)
+		remove_key(&unseen, (uintptr_t)graph);
 }
 
 void captured_forget_unseen(void)
 {
-	for (uint32_t i = 0; i < UNSEEN_MAX; i++)
-		captured_forget_graph(atomic_load(&unseen[i]));
+	clear_keys(&unseen);
 }
 
 bool captured_may_open(void)
@@ -152,10 +147,8 @@ bool captured_is_on(void)
 
 void captured_clear(void)
 {
-	for (uint32_t i = 0; i < OPEN_MAX; i++)
-		if (atomic_exchange(&open_keys[i], 0))
-			atomic_fetch_sub(&open_captures, 1);
-	captured_forget_unseen();
+	clear_keys(&captures);
+	clear_keys(&unseen);
 }
 
 /* `path` below the special frame that separates the captured path. */
@@ -270,17 +263,17 @@ static struct proton_metric weighted(struct proton_metric metric)
 	return metric;
 }
 
-static void add_metrics(struct session *session, const struct config_entry *entry, uint32_t launch,
+static void add_metrics(const struct session_walk *walk, uint32_t launch,
 			const struct captured *captured)
 {
 	for (uint32_t i = 0; i < captured->metric_count; i++) {
 		const struct captured_metric *metric = &captured->metrics[i];
-		uint32_t path = session_context(entry, metric->where);
+		uint32_t path = session_context(walk->entry, metric->where);
 		struct proton_metric value = weighted(metric->value);
 
 		/* The store counts a value of a different type as lost. */
-		store_metric(&session->store, context_tree_append(launch, path), entry->epoch,
-			     metric->name, &value, NULL);
+		store_metric(&walk->session->store, context_tree_append(launch, path),
+			     walk->entry->epoch, metric->name, &value, NULL);
 	}
 }
 
@@ -303,53 +296,39 @@ static struct proton_context context_of_samples(struct proton_context launch,
 void captured_record(struct proton_context launch, const struct captured *captured,
 		     const struct execution *execution)
 {
-	const struct config *config = session_config_get(launch.sessions);
+	struct session_walk walk = {.sessions = launch.sessions, .lock = adding_lock};
 
 	if (execution->dispatch && record_dispatches_are_observed())
 		record_dispatch(execution->dispatch,
 				context_of_samples(launch, captured, execution->frame));
-	for (uint32_t i = 0; i < config->count; i++) {
-		const struct config_entry *entry = &config->entries[i];
+	while (session_walk(&walk)) {
+		const struct config_entry *entry = walk.entry;
 		uint32_t context = session_context(entry, launch);
 		bool is_known = was_active(captured, entry);
-		struct session *session;
 
 		/* A session that was live but paused at the capture: omit work it did not see. */
 		if (!is_known && entry->serial <= captured->newest_serial)
 			continue;
 		if (execution->is_memory && !entry->wants_memory)
 			continue;
-		session = adding_lock(entry);
-		if (!session)
-			continue;
 		if (is_known) {
 			uint32_t path = session_context(entry, captured->where);
 
-			add_metrics(session, entry, context, captured);
+			add_metrics(&walk, context, captured);
 			context = context_tree_append(context, path);
 		}
 		if (!is_known || !captured->is_named)
 			context = context_tree_child(context, execution->frame);
-		store_kernel(&session->store, context, captured->where.shadow, entry->epoch,
+		store_kernel(&walk.session->store, context, captured->where.shadow, entry->epoch,
 			     execution);
-		session_unlock(session);
 	}
 }
 
 void captured_record_metrics(struct proton_context launch, const struct captured *captured)
 {
-	const struct config *config = session_config_get(launch.sessions);
+	struct session_walk walk = {.sessions = launch.sessions, .lock = adding_lock};
 
-	for (uint32_t i = 0; i < config->count; i++) {
-		const struct config_entry *entry = &config->entries[i];
-		struct session *session;
-
-		if (!was_active(captured, entry))
-			continue;
-		session = adding_lock(entry);
-		if (!session)
-			continue;
-		add_metrics(session, entry, session_context(entry, launch), captured);
-		session_unlock(session);
-	}
+	while (session_walk(&walk))
+		if (was_active(captured, walk.entry))
+			add_metrics(&walk, session_context(walk.entry, launch), captured);
 }

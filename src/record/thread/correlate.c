@@ -1,5 +1,5 @@
 /* Correlation table of launches. */
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

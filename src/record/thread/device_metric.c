@@ -1,11 +1,11 @@
 /* Device metrics: the public call, and conversion of values. */
-#include "record/thread/device_metric.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 #include "record/names/frames.h"
 #include "record/sets/record_sessions.h"
 #include "record/thread/adding.h"
@@ -63,40 +63,25 @@ struct number {
 static struct number read_element(enum proton_element element, const unsigned char *at)
 {
 	struct number number = {.is_float = element >= PROTON_ELEMENT_FLOAT16};
+	bool is_signed = element == PROTON_ELEMENT_INT8 || element == PROTON_ELEMENT_INT16 ||
+			 element == PROTON_ELEMENT_INT32;
 	uint32_t bytes = element_bytes(element);
-	uint32_t unused = 64 - 8 * bytes;
+	uint32_t unused = is_signed ? 64 - 8 * bytes : 0;
 	uint64_t bits = 0;
 
 	memcpy(&bits, at, bytes); /* little-endian, as this machine: see format/rows.h */
-	switch (element) {
-	case PROTON_ELEMENT_BOOL:
+	if (element == PROTON_ELEMENT_BOOL)
 		number.int64 = bits != 0;
-		break;
-	case PROTON_ELEMENT_INT8:
-	case PROTON_ELEMENT_INT16:
-	case PROTON_ELEMENT_INT32:
+	else if (!number.is_float) /* values above 2^63 wrap, as sums of metrics do */
 		number.int64 = (int64_t)(bits << unused) >> unused;
-		break;
-	case PROTON_ELEMENT_UINT8:
-	case PROTON_ELEMENT_UINT16:
-	case PROTON_ELEMENT_UINT32:
-	case PROTON_ELEMENT_INT64:
-	case PROTON_ELEMENT_UINT64: /* values above 2^63 wrap, as sums of metrics do */
-		number.int64 = (int64_t)bits;
-		break;
-	case PROTON_ELEMENT_FLOAT16:
+	else if (element == PROTON_ELEMENT_FLOAT16)
 		number.float64 = half_of((uint16_t)bits);
-		break;
-	case PROTON_ELEMENT_BFLOAT16: /* the upper half of a binary32 */
+	else if (element == PROTON_ELEMENT_BFLOAT16) /* the upper half of a binary32 */
 		number.float64 = float_of((uint32_t)bits << 16);
-		break;
-	case PROTON_ELEMENT_FLOAT32:
+	else if (element == PROTON_ELEMENT_FLOAT32)
 		number.float64 = float_of((uint32_t)bits);
-		break;
-	case PROTON_ELEMENT_FLOAT64:
-		memcpy(&number.float64, &bits, sizeof(bits));
-		break;
-	}
+	else
+		number.float64 = double_of_bits(bits);
 	return number;
 }
 
@@ -153,19 +138,12 @@ static struct proton_metric convert(const struct device_metric *metric, const vo
 
 static void add_now(const struct device_metric *metric, const struct proton_metric *value)
 {
-	const struct config *config = session_config_get(metric->where.sessions);
+	struct session_walk walk = {.sessions = metric->where.sessions, .lock = adding_lock};
 
-	for (uint32_t i = 0; i < config->count; i++) {
-		const struct config_entry *entry = &config->entries[i];
-		struct session *session = adding_lock(entry);
-
-		if (!session)
-			continue;
-		/* The store counts a value of a different type as lost. */
-		store_metric(&session->store, session_context(entry, metric->where), entry->epoch,
-			     metric->name, value, NULL);
-		session_unlock(session);
-	}
+	/* The store counts a value of a different type as lost. */
+	while (session_walk(&walk))
+		store_metric(&walk.session->store, session_context(walk.entry, metric->where),
+			     walk.entry->epoch, metric->name, value, NULL);
 }
 
 void device_metric_add(const struct device_metric *metric, const struct proton_context *launch,
@@ -246,17 +224,12 @@ static int check_metric(const struct proton_device_metric *metric, struct proton
 /* The first backend in `config` that can read device memory; NULL if there is none. */
 static const struct backend *reader_of(const struct config *config)
 {
+	struct session_walk walk = {.config = config, .lock = session_lock_entry};
 	const struct backend *backend = NULL;
 
-	for (uint32_t i = 0; i < config->count && !backend; i++) {
-		struct session *session = adding_lock(&config->entries[i]);
-
-		if (!session)
-			continue;
-		if (session->backend->read_metric)
-			backend = session->backend;
-		session_unlock(session);
-	}
+	while (session_walk(&walk))
+		if (!backend && walk.session->backend->read_metric)
+			backend = walk.session->backend;
 	return backend;
 }
 

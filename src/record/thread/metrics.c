@@ -72,7 +72,7 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 		result = store_metric(&session->store, context, entry->epoch, name, metric, err);
 		if (row && result == PROTON_OK)
 			store_metric_add_sample(&session->store, row, name, metric);
-		session_unlock(session);
+		pthread_mutex_unlock(&session->lock);
 	}
 	return result;
 }
@@ -127,19 +127,13 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 
 void proton_collective(struct proton_context where, uint64_t duration_ns)
 {
-	const struct config *config = session_config_get(where.sessions);
+	struct session_walk walk = {.sessions = where.sessions, .lock = adding_lock};
 
-	for (uint32_t i = 0; i < config->count; i++) {
-		const struct config_entry *entry = &config->entries[i];
-		struct session *session = adding_lock(entry);
-		uint32_t node;
+	while (session_walk(&walk)) {
+		struct store *store = &walk.session->store;
+		uint32_t epoch = walk.entry->epoch;
+		uint32_t node = store_make_node(store, session_context(walk.entry, where), epoch);
 
-		if (!session)
-			continue;
-		node = store_make_node(&session->store, session_context(entry, where),
-				       entry->epoch);
-		store_collectives_add(&session->store, node, entry->epoch, COLLECTIVE_HOST,
-				      duration_ns);
-		session_unlock(session);
+		store_collectives_add(store, node, epoch, COLLECTIVE_HOST, duration_ns);
 	}
 }

@@ -227,6 +227,6 @@ void record_kernel(struct proton_context where, const struct execution *executio
 		if (!session)
 			continue;
 		store_kernel(&session->store, context, where.shadow, entry->epoch, execution);
-		session_unlock(session);
+		pthread_mutex_unlock(&session->lock);
 	}
 }

@@ -2,9 +2,13 @@
 #ifndef RECORD_THREAD_RECORD_LAUNCH_H
 #define RECORD_THREAD_RECORD_LAUNCH_H
 
+#include <stdbool.h>
+
 #include <libproton/proton.h>
 
+#include "base/err.h"
 #include "record/store/execution.h"
+#include "record/thread/thread_trace.h"
 
 /* Adds a finished kernel to each session that was active at `where`. From any thread. */
 void record_kernel(struct proton_context where, const struct execution *execution);
@@ -48,5 +52,31 @@ uint64_t record_steps(void);
 
 /* The device for records of proton_kernel_begin() and _end(). */
 void record_set_host_device(uint32_t device);
+
+/*
+ * Correlation table: the attribution of a launch, stored under its correlation ID until the
+ * launch's record arrives. The cost for the launching thread is one store.
+ *
+ * The slot is the correlation ID modulo the table's size. If a record has not arrived when its slot
+ * is needed again, the entry moves to an overflow buffer, under a lock. That is rare, and nothing
+ * is lost.
+ */
+
+struct correlation {
+	struct proton_context where;
+	bool is_named;  /* `where` already ends with the kernel: a launch hook named it */
+	bool is_shared; /* several records have this ID (a graph): it stays */
+	/* The launch's event in traces, or NULL; valid until the thread's next call. */
+	const struct trace_event *launch;
+};
+
+/* Makes the table; idempotent. */
+int correlate_init(struct proton_error *err);
+/* On the launching thread. `number` is the correlation ID, which increases from call to call. */
+void correlate_put(uint32_t number, const struct correlation *correlation);
+/* On the vendor library's thread. False if `number` is unknown. Removes it unless shared. */
+bool correlate_take(uint32_t number, struct correlation *out);
+/* After the last session: removes all entries. */
+void correlate_clear(void);
 
 #endif

@@ -7,16 +7,15 @@
  */
 #include "record/thread/thread.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/thread_self.h"
 
 static inline uint32_t cache_index(uint32_t parent, uint32_t frame)
@@ -27,26 +26,18 @@ static inline uint32_t cache_index(uint32_t parent, uint32_t frame)
 /* Notes in every active session with scopes that `context` was entered. */
 static void note_entered(uint32_t context, uint32_t config_id)
 {
-	const struct config *config = session_config_get(config_id);
+	struct session_walk walk = {.sessions = config_id, .lock = session_lock_entry};
 
-	for (uint32_t i = 0; i < config->count; i++) {
-		struct session *session;
-
-		if (config->entries[i].wants_source)
-			continue; /* source contexts contain no scopes */
-		session = session_lock_entry(&config->entries[i]);
-		if (!session)
-			continue;
-		store_enter(&session->store, context);
-		session_unlock(session);
-	}
+	while (session_walk(&walk))
+		if (!walk.entry->wants_source) /* source contexts contain no scopes */
+			store_enter(&walk.session->store, context);
 }
 
 /* The name of a scope to enter. */
 struct entered {
 	const char *text; /* NULL: only if the name is known */
 	size_t length;
-	uint64_t *known; /* owned by the caller: word << 32 | frame, see reused_names.h; or NULL */
+	uint64_t *known; /* owned by the caller: word << 32 | frame, see frames.h; or NULL */
 };
 
 /* Separate and cold, as is all code that a known scope does not need: inlining cost 2 ns of 13. */
@@ -114,7 +105,6 @@ static __attribute__((noinline)) bool grow(struct thread *thread)
 	return has_space;
 }
 
-/* Enters a scope by frame, or by name. */
 static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 							    const struct entered *name,
 							    bool is_timed)
@@ -151,13 +141,70 @@ static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 	scope->event.count = 0;
 	scope->is_left = false;
 	scope->work = work;
-	scope->place = __builtin_expect(config & CONFIG_SCOPED, 0) ? open_scopes_place() : 0;
+	scope->place = __builtin_expect(config & CONFIG_SCOPED, 0) ? thread_context_place() : 0;
 	if (__builtin_expect(config & CONFIG_TRACED, 0))
 		begin_scope(thread, scope, config);
 	/* Last, to exclude the cost of entering from the measured time. */
 	scope->start_ns = is_timed ? clock_monotonic_ns() : 0;
 	return (uint64_t)(uint16_t)thread->generation << (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) |
 	       (uint64_t)thread->stack.ordinal << TOKEN_DEPTH_BITS | thread->stack.depth;
+}
+
+/* ------------------------------------------------------------------ the awaited scope */
+
+static _Atomic(const char *) range_name; /* NULL: none */
+static _Atomic uint64_t range_token;     /* 0: not entered */
+static _Atomic(void (*)(bool is_begin)) change_session;
+
+/* Names are kept: other threads may read an earlier one. */
+struct range_text {
+	struct range_text *next;
+	char name[];
+};
+
+bool scopes_await_range(const char *name, void (*change)(bool is_begin))
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next one */
+	static struct range_text *texts;
+	struct range_text *text;
+	size_t bytes = strlen(name) + 1;
+
+	pthread_mutex_lock(&lock);
+	for (text = texts; text && strcmp(text->name, name) != 0;)
+		text = text->next;
+	if (!text && (text = malloc(sizeof(*text) + bytes)) != NULL) {
+		text->next = texts;
+		memcpy(text->name, name, bytes);
+		texts = text;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!text)
+		return false;
+	atomic_store(&change_session, change);
+	atomic_store(&range_name, text->name);
+	return true;
+}
+
+static bool begin_range(const char *name, size_t length)
+{
+	const char *awaited = atomic_load(&range_name);
+
+	if (!awaited || strlen(awaited) != length || memcmp(awaited, name, length) != 0 ||
+	    !atomic_compare_exchange_strong(&range_name, &awaited, NULL))
+		return false;
+	atomic_load (&change_session)(true);
+	return true;
+}
+
+static void end_range(void)
+{
+	atomic_store(&range_token, 0);
+	atomic_load (&change_session)(false);
+}
+
+bool proton_range_is_awaited(void)
+{
+	return atomic_load_explicit(&range_name, memory_order_relaxed);
 }
 
 #define TO_NUL SIZE_MAX
@@ -170,13 +217,13 @@ static __attribute__((noinline)) uint64_t enter_awaited(uint32_t frame, const ch
 	uint32_t frame_length = 0;
 	uint64_t token;
 
-	if (!atomic_load_explicit(&range_name, memory_order_relaxed) || frame == FRAME_NONE)
+	if (!proton_range_is_awaited() || frame == FRAME_NONE)
 		return 0;
 	if (!name)
 		entered.text = frames_text(frames_get(frame)->name, &frame_length);
 	if (!name || length == TO_NUL)
 		entered.length = name ? strlen(name) : frame_length;
-	if (!range_begin(entered.text, entered.length))
+	if (!begin_range(entered.text, entered.length))
 		return 0;
 	token = enter(frame, name ? &entered : NULL, is_timed);
 	atomic_store(&range_token, token);
@@ -369,7 +416,7 @@ int proton_scope_exit(uint64_t token, struct proton_error *err)
 
 	if (token &&
 	    __builtin_expect(atomic_load_explicit(&range_token, memory_order_relaxed) == token, 0))
-		range_end();
+		end_range();
 	return status;
 }
 

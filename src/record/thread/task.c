@@ -2,14 +2,12 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <libproton/proton.h>
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "record/names/context_tree.h"
-#include "record/names/name_limits.h"
+#include "record/names/frames.h"
 #include "record/thread/thread_self.h"
 
 static _Atomic(proton_tasks_provider_fn) provider;
@@ -78,12 +76,20 @@ static bool reserve(struct thread *thread)
 	return has_space;
 }
 
-static void switch_to(struct thread *thread, size_t index)
+struct stack *task_find(const struct thread *thread, uint64_t task)
 {
-	struct stack next = thread->others[index];
+	for (size_t i = 0; i < thread->other_count; i++)
+		if (thread->others[i].task == task)
+			return &thread->others[i];
+	return NULL;
+}
+
+static void switch_to(struct thread *thread, struct stack *other)
+{
+	struct stack next = *other;
 
 	thread_trace_lock(&thread->trace);
-	thread->others[index] = thread->others[--thread->other_count];
+	*other = thread->others[--thread->other_count];
 	replace(thread, &next);
 	thread_trace_unlock(&thread->trace);
 }
@@ -119,12 +125,10 @@ void task_follow(struct thread *thread)
 	if (!has_tasks)
 		task.id = 0;
 	if (task.id != thread->stack.task) {
-		size_t i = 0;
+		struct stack *other = task_find(thread, task.id);
 
-		while (i < thread->other_count && thread->others[i].task != task.id)
-			i++;
-		if (i < thread->other_count)
-			switch_to(thread, i);
+		if (other)
+			switch_to(thread, other);
 		else if (reserve(thread))
 			begin_task(thread, &task);
 		thread_publish_main(thread);
@@ -137,7 +141,7 @@ bool task_switch_to(struct thread *thread, uint32_t ordinal)
 	for (size_t i = 0; i < thread->other_count; i++) {
 		if (thread->others[i].ordinal != ordinal)
 			continue;
-		switch_to(thread, i);
+		switch_to(thread, &thread->others[i]);
 		return true;
 	}
 	return false;
@@ -145,26 +149,24 @@ bool task_switch_to(struct thread *thread, uint32_t ordinal)
 
 uint32_t task_origin_context(const struct thread *thread)
 {
+	const struct stack *own = task_find(thread, 0);
+
 	if (thread->stack.origin != TASK_ORIGIN_OWN)
 		return thread->stack.origin;
-	for (size_t i = 0; i < thread->other_count; i++)
-		if (!thread->others[i].task && thread->others[i].depth)
-			return thread->others[i].scopes[thread->others[i].depth - 1].context;
-	return thread_outer_context(thread);
+	return own && own->depth ? own->scopes[own->depth - 1].context
+				 : thread_outer_context(thread);
 }
 
 void task_drop_all(struct thread *thread)
 {
-	size_t i = 0;
+	struct stack *own = task_find(thread, 0);
 
-	while (i < thread->other_count && thread->others[i].task)
-		i++;
-	if (i < thread->other_count)
-		switch_to(thread, i);
-	for (i = 0; i < thread->other_count; i++)
+	if (own)
+		switch_to(thread, own);
+	for (size_t i = 0; i < thread->other_count; i++)
 		task_end_events(thread, &thread->others[i]);
 	thread_trace_lock(&thread->trace);
-	for (i = 0; i < thread->other_count; i++)
+	for (size_t i = 0; i < thread->other_count; i++)
 		free(thread->others[i].scopes);
 	thread->other_count = 0;
 	thread_trace_unlock(&thread->trace);

@@ -8,8 +8,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "record/names/name_limits.h"
-#include "record/names/reused_names.h"
+#include "record/names/frames.h"
 #include "record/thread/thread_self.h"
 
 _Thread_local struct thread *thread_self;
@@ -72,6 +71,50 @@ void thread_renew(struct thread *thread, uint32_t generation)
 	thread->launch_event.count = 0;
 }
 
+/* ------------------------------------------------------------------ holding threads */
+
+static pthread_mutex_t holder_lock = PTHREAD_MUTEX_INITIALIZER; /* held while threads are */
+static const struct proton_holder *_Atomic holder;
+
+void proton_holder_set(const struct proton_holder *new_holder)
+{
+	pthread_mutex_lock(&holder_lock);
+	atomic_store(&holder, new_holder);
+	pthread_mutex_unlock(&holder_lock);
+}
+
+bool thread_has_holder(void)
+{
+	return atomic_load_explicit(&holder, memory_order_relaxed);
+}
+
+bool thread_hold(void)
+{
+	const struct proton_holder *used;
+
+	pthread_mutex_lock(&holder_lock);
+	used = atomic_load(&holder);
+	if (used && used->begin())
+		return true;
+	pthread_mutex_unlock(&holder_lock);
+	return false;
+}
+
+void thread_release(void)
+{
+	atomic_load(&holder)->end();
+	pthread_mutex_unlock(&holder_lock);
+}
+
+bool thread_is_holdable(void)
+{
+	const struct proton_holder *used = atomic_load_explicit(&holder, memory_order_relaxed);
+
+	return used && used->covers();
+}
+
+/* ------------------------------------------------------------------ the main thread, sections */
+
 static _Thread_local uint32_t starts_for = UINT32_MAX;
 
 uint32_t thread_read_ordinal(void)
@@ -103,6 +146,7 @@ void thread_fork_child(void)
 		thread_self->stack.state_depth = 0;
 	}
 	thread_trace_fork_child(thread_self ? &thread_self->trace : NULL);
+	pthread_mutex_init(&holder_lock, NULL);
 }
 
 static struct thread *thread_of(struct trace_thread *trace)

@@ -2,7 +2,6 @@
 #ifndef RECORD_THREAD_THREAD_H
 #define RECORD_THREAD_THREAD_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,27 +29,20 @@ void thread_fork_child(void);
 /* Holding the program's threads, by proton_holder_set(): Python's stop at the GIL. */
 
 /*
- * Holds all threads that the holder covers until holder_end(), which the same thread calls. False:
- * there is no holder, or it cannot hold now. Takes no lock of the recorder that a covered thread
- * could have while it waits; the caller must have none.
+ * Holds all threads that the holder covers until thread_release(), which the same thread calls.
+ * False: there is no holder, or it cannot hold now. Takes no lock of the recorder that a covered
+ * thread could have while it waits; the caller must have none.
  */
-bool holder_begin(void);
-void holder_end(void);
-/* True if holder_begin() on another thread would hold this one. */
-bool holder_covers_here(void);
-bool holder_is_set(void);
-/* In the child of a fork. */
-void holder_fork_child(void);
+bool thread_hold(void);
+void thread_release(void);
+/* True if thread_hold() on another thread would hold this one. */
+bool thread_is_holdable(void);
+bool thread_has_holder(void);
 
-/* A scope that a session waits for: it begins at the first entry of that name, and ends with it. */
-
-extern _Atomic(const char *) range_name __attribute__((visibility("hidden"))); /* NULL: none */
-extern _Atomic uint64_t range_token __attribute__((visibility("hidden")));     /* 0: not entered */
-
-/* Waits for `name`; `change` is called where it is entered, and exited. False: no memory. */
-bool range_await(const char *name, void (*change)(bool is_begin));
-/* True if it is the name: its session has begun, and the caller sets range_token. */
-bool range_begin(const char *name, size_t length);
-void range_end(void);
+/*
+ * A session waits for the scope `name`: `change` is called at the first entry of that name, and at
+ * its exit. False: no memory.
+ */
+bool scopes_await_range(const char *name, void (*change)(bool is_begin));
 
 #endif

@@ -4,9 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
-#include "record/names/reused_names.h"
 #include "record/thread/thread_self.h"
 
 static _Atomic(proton_context_provider_fn) provider;
@@ -22,7 +20,7 @@ void proton_context_provider_set(proton_context_provider_fn provide,
 
 void proton_origin_unknown(void)
 {
-	store_counters_note_origin();
+	name_limits_count(LIMITS_ORIGINS);
 }
 
 void proton_scope_provider_set(proton_scope_provider_fn provide)
@@ -213,4 +211,78 @@ void proton_state_exit(void)
 
 	if (thread && thread->stack.state_depth)
 		thread->stack.state_depth--;
+}
+
+/* ------------------------------------------------------------------ open scopes */
+
+/* For source contexts: context "python+scopes". */
+
+static _Atomic(uint64_t (*)(void)) place_provider;
+
+void proton_scope_place_set(uint64_t (*place)(void))
+{
+	atomic_store_explicit(&place_provider, place, memory_order_release);
+}
+
+uint64_t thread_context_place(void)
+{
+	/* acquire: pairs with proton_scope_place_set() */
+	uint64_t (*place)(void) = atomic_load_explicit(&place_provider, memory_order_acquire);
+
+	return place ? place() : 0;
+}
+
+static uint64_t place_of(const struct stack *stack, uint32_t context)
+{
+	for (size_t i = 0; stack && i < stack->depth; i++)
+		if (stack->scopes[i].context == context)
+			return stack->scopes[i].place;
+	return PROTON_PLACE_TASK;
+}
+
+/* The scopes in which the running task was made. */
+static uint32_t add_origin(const struct thread *thread, struct proton_open_scope *scopes,
+			   uint32_t capacity)
+{
+	const struct stack *own = task_find(thread, 0);
+	uint32_t context = thread->stack.origin;
+	uint32_t count = 0;
+
+	if (context == TASK_ORIGIN_OWN)
+		context = own && own->depth ? own->scopes[own->depth - 1].context
+					    : PROTON_CONTEXT_ROOT;
+	for (uint32_t at = context; at != PROTON_CONTEXT_ROOT; at = context_tree_get(at).parent)
+		count++;
+	if (count > capacity)
+		return 0;
+	for (uint32_t i = count; i-- > 0; context = context_tree_get(context).parent)
+		scopes[i] = (struct proton_open_scope){
+			.place = place_of(own, context),
+			.frame = context_tree_get(context).frame,
+		};
+	return count;
+}
+
+bool proton_scopes_wanted(void)
+{
+	return session_any_live() && thread_current_config() & CONFIG_SCOPED;
+}
+
+uint32_t proton_scopes_open(struct proton_open_scope *scopes, uint32_t capacity)
+{
+	const struct thread *thread;
+	uint32_t count;
+
+	if (!proton_scopes_wanted())
+		return 0;
+	thread = thread_get();
+	if (!thread)
+		return 0;
+	count = thread->stack.task ? add_origin(thread, scopes, capacity) : 0;
+	for (size_t i = 0; i < thread->stack.depth && count < capacity; i++)
+		scopes[count++] = (struct proton_open_scope){
+			.place = thread->stack.scopes[i].place,
+			.frame = context_tree_get(thread->stack.scopes[i].context).frame,
+		};
+	return count;
 }

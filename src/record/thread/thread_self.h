@@ -28,6 +28,8 @@ struct thread;
 __attribute__((cold)) void task_follow(struct thread *thread);
 /* Installs the stack with this number in its tokens. False: there is none. */
 __attribute__((cold)) bool task_switch_to(struct thread *thread, uint32_t ordinal);
+/* The stack of a task that does not run, or the thread's own (0) while a task runs; else NULL. */
+__attribute__((cold)) struct stack *task_find(const struct thread *thread, uint64_t task);
 /* The innermost scope around a task that has no scopes. */
 __attribute__((cold)) uint32_t task_origin_context(const struct thread *thread);
 /* Ends the trace events of open scopes. */
@@ -48,7 +50,7 @@ struct scope {
 	uint32_t own;      /* the same below the current state: context of its metrics */
 	uint64_t start_ns; /* 0: not timed */
 	uint32_t serial;   /* number of this entry into a scope on this thread; not 0 */
-	uint32_t config;   /* for which the names on the path are noted, see reused_names.h */
+	uint32_t config;   /* for which the names on the path are noted, see frames.h */
 	struct trace_event event;
 	uint64_t work;  /* in which it was entered, see proton_scope_provider_set(); 0: none */
 	uint64_t place; /* in the call stack, see proton_scope_place_set() */
@@ -187,7 +189,7 @@ static inline uint32_t thread_current_config(void)
 }
 
 /* Where the call stack is, for a scope that is entered; 0: unknown. */
-uint64_t open_scopes_place(void);
+uint64_t thread_context_place(void);
 
 uint32_t thread_context_below_state(const struct thread *thread, uint32_t context);
 
@@ -197,7 +199,7 @@ static inline uint32_t thread_below_state(const struct thread *thread, uint32_t 
 	return thread->stack.state_depth ? thread_context_below_state(thread, context) : context;
 }
 
-/* The location at `shadow`, which has been noted for `config`, see reused_names.h. */
+/* The location at `shadow`, which has been noted for `config`, see frames.h. */
 struct proton_context thread_context_locate(const struct thread *thread, uint32_t shadow,
 					    uint32_t config);
 void thread_context_note_again(struct scope *scope, uint32_t config);

@@ -6,7 +6,6 @@
  */
 #include "record/thread/thread_trace.h"
 
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,8 +37,9 @@ void thread_trace_give_back(struct trace_thread *thread)
 		if (!writer->serial)
 			continue;
 		pthread_mutex_lock(&writer->session->lock);
-		store_event_rows_give_back(writer->store, &writer->events, TABLE_EVENTS);
-		store_event_rows_give_back(writer->store, &writer->samples, TABLE_SAMPLES);
+		store_event_rows_give_back(&writer->session->store, &writer->events, TABLE_EVENTS);
+		store_event_rows_give_back(&writer->session->store, &writer->samples,
+					   TABLE_SAMPLES);
 		pthread_mutex_unlock(&writer->session->lock);
 		*writer = (struct trace_writer){0};
 	}
@@ -75,17 +75,6 @@ void thread_trace_each(void (*visit)(struct trace_thread *thread))
 	for (struct trace_thread *thread = threads; thread; thread = thread->next)
 		visit(thread);
 	pthread_mutex_unlock(&thread_trace_list_lock);
-}
-
-static void settle_events(struct trace_thread *thread)
-{
-	thread_trace_lock(thread);
-	thread_trace_unlock(thread);
-}
-
-void thread_trace_settle(void)
-{
-	thread_trace_each(settle_events);
 }
 
 /* Other threads do not exist in the child; their state stays reachable, for leak checkers. */
@@ -127,34 +116,27 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 	prctl(PR_GET_NAME, name, 0, 0, 0);
 	*writer = (struct trace_writer){
 		.serial = entry->serial,
-		.store = &session->store,
 		.session = session,
 		.lane = store_event_thread_lane(&session->store, (uint64_t)syscall(SYS_gettid),
 						name),
 	};
-	session_unlock(session);
+	pthread_mutex_unlock(&session->lock);
 	return writer;
 }
 
-/* Reserves the next rows of `table`; false if there is no space. */
-static bool reserve(struct reserved_rows *rows, enum table_id table,
-		    const struct config_entry *entry)
-{
-	/* Also in a session that is about to end: the value of this sample is in its tree. */
-	struct session *session = session_lock_kept(entry);
-	bool has_rows = store_event_rows_reserve(&session->store, rows, table);
-
-	session_unlock(session);
-	return has_rows;
-}
-
 /* A row of `table` that only this thread uses; 0 if there is none. */
-static uint32_t take_row(struct reserved_rows *rows, enum table_id table,
-			 const struct config_entry *entry)
+static uint32_t take_row(const struct trace_writer *writer, struct reserved_rows *rows,
+			 enum table_id table)
 {
-	if (rows->next == rows->end && !reserve(rows, table, entry))
-		return 0;
-	return rows->next++;
+	uint32_t row;
+
+	if (rows->next != rows->end)
+		return rows->next++;
+	/* Also in a session that is about to end: the value of this sample is in its tree. */
+	pthread_mutex_lock(&writer->session->lock);
+	row = store_event_rows_next(&writer->session->store, rows, table);
+	pthread_mutex_unlock(&writer->session->lock);
+	return row;
 }
 
 /* Finds the node of `context`, which usually exists; false if there is no space for it. */
@@ -163,14 +145,14 @@ static bool find_node(struct trace_writer *writer, const struct config_entry *en
 {
 	struct session *session;
 
-	*node_out = store_find_node(writer->store, context);
+	*node_out = store_find_node(&writer->session->store, context);
 	if (*node_out || context == PROTON_CONTEXT_ROOT)
 		return true;
 	session = session_lock_entry(entry);
 	if (!session)
 		return false;
-	*node_out = store_make_node(writer->store, context, entry->epoch);
-	session_unlock(session);
+	*node_out = store_make_node(&writer->session->store, context, entry->epoch);
+	pthread_mutex_unlock(&session->lock);
 	return *node_out != 0;
 }
 
@@ -184,10 +166,10 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 
 	if (!writer || !find_node(writer, entry, has_source ? begin->source : begin->shadow, &node))
 		return;
-	at = take_row(&writer->events, TABLE_EVENTS, entry);
+	at = take_row(writer, &writer->events, TABLE_EVENTS);
 	if (!at)
 		return;
-	row = store_event_at(writer->store, at);
+	row = store_event_at(&writer->session->store, at);
 	row->start_ns = begin->start_ns + store_event_unix_offset_ns();
 	row->node = node;
 	row->lane = writer->lane;
@@ -217,10 +199,10 @@ void thread_trace_add_sample(struct trace_thread *thread, const struct config_en
 			     uint32_t event, const struct row_value *value)
 {
 	struct trace_writer *writer = &thread->writers[entry->trace - 1];
-	uint32_t at = take_row(&writer->samples, TABLE_SAMPLES, entry);
+	uint32_t at = take_row(writer, &writer->samples, TABLE_SAMPLES);
 
 	if (at)
-		store_event_link_sample(writer->store, event, at, value);
+		store_event_link_sample(&writer->session->store, event, at, value);
 }
 
 static struct row_event *open_row(const struct trace_thread *thread,
@@ -228,7 +210,7 @@ static struct row_event *open_row(const struct trace_thread *thread,
 {
 	for (uint32_t w = 0; w < TRACE_MAX; w++)
 		if (thread->writers[w].serial == event->at[i].serial)
-			return store_event_at(thread->writers[w].store, event->at[i].row);
+			return store_event_at(&thread->writers[w].session->store, event->at[i].row);
 	return NULL; /* the session has ended */
 }
 

@@ -14,8 +14,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include <libproton/proton.h>
-
 #include "format/rows.h"
 #include "record/sets/session.h"
 #include "record/store/execution.h"
@@ -28,7 +26,6 @@ struct trace_writer {
 	uint32_t lane;
 	struct reserved_rows events;
 	struct reserved_rows samples;
-	struct store *store;
 	struct session *session;
 };
 
@@ -83,9 +80,6 @@ void thread_trace_close(uint32_t index);
 
 /* Calls `visit` for each thread; no thread is added or removed during that. */
 void thread_trace_each(void (*visit)(struct trace_thread *thread));
-
-/* Waits until every thread has left its current operation under its own lock. */
-void thread_trace_settle(void);
 
 /* Call it in the child of a fork. `own` is the calling thread's, or NULL. */
 void thread_trace_fork_child(struct trace_thread *own);

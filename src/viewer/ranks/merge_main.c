@@ -14,9 +14,9 @@
 
 #include "base/array.h"
 #include "base/buf.h"
+#include "base/guest.h"
 #include "base/message.h"
 #include "base/option_table.h"
-#include "base/own_descriptors.h"
 #include "base/printable.h"
 #include "base/replace.h"
 #include "format/rank.h"

@@ -13,7 +13,7 @@
 #include "backend/gpu/launches.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 #define STREAM 0x5010u
 

@@ -5,7 +5,7 @@
 #include "record/backend.h"
 #include "record/names/frames.h"
 #include "record/record.h"
-#include "record/thread/device_metric.h"
+#include "record/thread/captured.h"
 
 #define STREAM ((void *)0x5010)
 #define OTHER_STREAM ((void *)0x5020)

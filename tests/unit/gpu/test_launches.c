@@ -4,7 +4,7 @@
 #include "backend/gpu/launches.h"
 #include "backend/gpu/records.h"
 #include "record/names/frames.h"
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 static struct proton_error err;
 static int session;

@@ -1,5 +1,5 @@
-/* record/thread/correlate.h: launches find their records, even in a table that grew. */
-#include "record/thread/correlate.h"
+/* record/thread/correlate.c: launches find their records, even in a table that grew. */
+#include "record/thread/record_launch.h"
 
 #include "unit/tap.h"
 

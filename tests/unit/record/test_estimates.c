@@ -6,7 +6,6 @@
 #include "model/estimates.h"
 #include "model/load.h"
 #include "model/rollup.h"
-#include "record/names/context_tree.h"
 #include "record/names/frames.h"
 #include "record/store/devices.h"
 #include "record/store/store_rows.h"

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/region.h"
-#include "record/thread/correlate.h"
+#include "record/thread/record_launch.h"
 
 static unsigned reservations;
 static unsigned fails_at; /* 0: never */
@@ -17,8 +17,8 @@ int __real_region_reserve(struct region *region, size_t wanted, size_t minimum, 
 			  struct proton_error *err);
 int __wrap_region_reserve(struct region *region, size_t wanted, size_t minimum, int accessible,
 			  struct proton_error *err);
-void *__real_store_append(struct store *store, enum table_id table, uint64_t rows);
-void *__wrap_store_append(struct store *store, enum table_id table, uint64_t rows);
+void *__real_profile_file_append(struct profile_file *file, enum table_id table, uint64_t rows);
+void *__wrap_profile_file_append(struct profile_file *file, enum table_id table, uint64_t rows);
 
 int __wrap_region_reserve(struct region *region, size_t wanted, size_t minimum, int accessible,
 			  struct proton_error *err)
@@ -28,9 +28,9 @@ int __wrap_region_reserve(struct region *region, size_t wanted, size_t minimum, 
 	return __real_region_reserve(region, wanted, minimum, accessible, err);
 }
 
-void *__wrap_store_append(struct store *store, enum table_id table, uint64_t rows)
+void *__wrap_profile_file_append(struct profile_file *file, enum table_id table, uint64_t rows)
 {
-	return table == full_table ? NULL : __real_store_append(store, table, rows);
+	return table == full_table ? NULL : __real_profile_file_append(file, table, rows);
 }
 
 static void record_one(void)

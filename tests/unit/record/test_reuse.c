@@ -5,8 +5,7 @@
 #include <sched.h>
 
 #include "record/names/frames.h"
-#include "record/names/reused_names.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 #include "record/thread/adding.h"
 
 static const char folded[] = "lost: name beyond the limits, in (other)";
@@ -642,7 +641,7 @@ static void check_phase(int session, uint32_t phase)
 	adding_pause(found);
 	CHECK_OK(store_profile(&found->store, phase, &profile, &err), err);
 	adding_resume(found);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	check_numbers(profile);
 	profile_free(profile);
 }

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "record/sets/registry.h"
+#include "record/sets/session.h"
 
 static bool is_within(const struct row_event *inner, const struct row_event *outer)
 {
@@ -243,7 +243,7 @@ TEST(a_further_metric_of_a_scope_takes_no_lock_of_the_session)
 	session = registry_get(id, NULL);
 	CHECK(session);
 	pthread_mutex_lock(&session->lock);
-	registry_put();
+	pthread_mutex_unlock(&registry.lock);
 	pthread_barrier_wait(&gate);
 	clock_gettime(CLOCK_REALTIME, &soon);
 	soon.tv_sec += 10;

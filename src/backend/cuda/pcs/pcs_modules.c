@@ -21,7 +21,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/region.h"
-#include "record/session/triton_cache.h"
+#include "record/session/session_parts.h"
 #include "record/store/devices.h"
 
 #define HANDLES_MAX 65536u
@@ -422,7 +422,7 @@ void pcs_modules_search(void)
 			search.wanted[search.count++] = taken[i];
 	if (!search.count)
 		return;
-	triton_cache_walk(visit_file, &search);
+	sample_sources_walk_caches(visit_file, &search);
 	if (search.has_found) /* the sessions look for cubins that they lack */
 		record_samples(pcs_modules_last_sessions(), &cuda_backend, NULL, 0, &none);
 }
