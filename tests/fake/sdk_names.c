@@ -32,6 +32,7 @@ static const char *const hip_calls[] = {
 #define L NAME_OF
 #define G NAME_OF
 #define M NAME_OF
+#define D NAME_OF
 #include "backend/amd/hip_calls.def"
 	HIP_GRAPH_CALLS(NAME_OF) "hipLaunchCooperativeKernel_spt",
 	"hipLaunchKernel_spt",

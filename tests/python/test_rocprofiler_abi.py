@@ -10,8 +10,8 @@ import re
 
 import pytest
 from abi_support import (
-    SRC, amd_include, assertions, compile_errors, equal, preprocess, read_structs, read_types,
-    same_structs,
+    SRC, amd_include, assertions, compile_errors, equal, preprocess, read_layouts,
+    read_memory_calls, read_structs, read_types, same_structs,
 )
 
 AMD = SRC / "backend" / "amd"
@@ -174,23 +174,23 @@ def test_a_wrong_offset_is_found():
 
 def test_arguments_of_calls_are_where_the_header_has_them():
     calls = (AMD / "hip_calls.def").read_text()
-    kinds = (AMD / "sdk_kinds.c").read_text()
-    places = dict(re.findall(r"\[(ARGUMENTS_\w+)\] = \{(-?\d+, -?\d+)\}", kinds))
-    assert len(places) == 8
+    places = read_layouts(AMD)
     include = "#include <rocprofiler-sdk/hip/runtime_api_id.h>\n"
     header = preprocess(HEADERS + include, amd_include("rocprofiler-sdk/fwd.h"))
     checks = []
-    rows = [("hipGraphLaunch", "stream", places["ARGUMENTS_GRAPH"].split(", ")[1])]
+    rows = [("hipGraphLaunch", "stream", places["ARGUMENTS_GRAPH"]["sdk_stream"])]
     for name, arguments in re.findall(r"^L\((\w+), (\w+), \w+\)$", calls, re.MULTILINE):
-        pointer, stream = places[arguments].split(", ")
-        if pointer != "-1":
-            is_exc = arguments == "ARGUMENTS_EXC"
+        stream = places[arguments]["sdk_stream"]
+        if places[arguments]["is_pointer"] == "true":
+            is_exc = name == "hipLaunchKernelExC"
             field = "hipLaunchConfig_t, stream" if is_exc else "HIP_LAUNCH_CONFIG, hStream"
             checks.append(f"offsetof({field}) == {stream}")
-            rows.append((name, "config", pointer))
+            rows.append((name, "config", "0"))
         elif stream != "-1":
             rows.append((name, "stream", stream))
-    for name, stream in re.findall(r"^M\((\w+), \w+, (\w+), [1-9]\)$", calls, re.MULTILINE):
+    for name, stream, unit in read_memory_calls(AMD):
+        if unit == "0":
+            continue
         is_count = "hipMemset" in name and "D" in name
         rows.append((name, "count" if is_count else "sizeBytes", "16"))
         rows += [(name, "stream", stream)] if stream != "NO_STREAM" else []

@@ -7,6 +7,7 @@
 
 #include "backend/amd/roctracer_abi.h"
 #include "base/err.h"
+#include "format/rows.h"
 
 struct roctracer_api {
 #define V(name, args) int(*name) args;
@@ -53,6 +54,11 @@ extern _Atomic enum roctracer_state roctracer_state;
 int roctracer_launches_start(struct proton_error *err);
 void roctracer_launches_stop(void);
 int roctracer_launches_set_memory(bool is_wanted, struct proton_error *err);
+/*
+ * On the thread of the records: the configuration of a launch. Nothing is written if it is not
+ * known, or if too many launches were in flight since.
+ */
+void roctracer_launches_config(uint32_t correlation, struct launch_config *config_out);
 
 /* Records, on roctracer's thread. On failure nothing stays enabled. */
 int roctracer_records_start(struct proton_error *err);

@@ -18,7 +18,6 @@
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/kernel_symbols.h"
 #include "backend/amd/roctracer_api.h"
-#include "backend/amd/roctracer_calls.h"
 #include "backend/gpu/records.h"
 #include "base/message.h"
 #include "driver/amd_gpus.h"
@@ -94,7 +93,7 @@ static void add_kernel(const struct roctracer_record *record)
 		return;
 	execution = execution_of(record);
 	execution.frame = kernel_symbols_frame(record->kernel_name);
-	roctracer_calls_find_kept((uint32_t)record->correlation_id, &execution.config);
+	roctracer_launches_config((uint32_t)record->correlation_id, &execution.config);
 	add_record(&launch, &execution);
 }
 

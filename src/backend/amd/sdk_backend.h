@@ -265,8 +265,8 @@ enum sdk_call_kind {
 
 /* A call of HIP that the backend watches. Offsets in its arguments, -1 for none. */
 struct sdk_call_info {
-	uint8_t kind;   /* enum sdk_call_kind */
-	int8_t pointer; /* the stream is in a struct that this argument points to */
+	uint8_t kind;    /* enum sdk_call_kind */
+	bool is_pointer; /* the stream is in a struct that the first argument points to */
 	int8_t stream;
 	int8_t bytes; /* size of copied or set memory, in units of: */
 	uint8_t unit;

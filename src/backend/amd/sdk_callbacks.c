@@ -169,12 +169,9 @@ static uint64_t argument(const struct sdk_call *call, int offset)
 
 static uint64_t stream_of(const struct sdk_call_info *info, const struct sdk_call *call)
 {
-	uint64_t value;
+	uint64_t value = argument(call, info->is_pointer ? 0 : info->stream);
 
-	if (info->pointer < 0)
-		return argument(call, info->stream);
-	value = argument(call, info->pointer);
-	if (value)
+	if (info->is_pointer && value)
 		memcpy(&value, (const char *)(uintptr_t)value + info->stream, sizeof(value));
 	return value;
 }

@@ -5,34 +5,25 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/roctracer_calls.h"
+#include "backend/gpu/launches.h"
 #include "base/array.h"
 
 struct sdk_kinds sdk_kinds;
 struct sdk_call_info sdk_calls[SDK_OPERATION_MAX];
 
-/* Launches, by their arguments: the stream, or a struct with the stream. */
-static const struct {
-	int8_t pointer;
-	int8_t stream;
-} launches[] = {
-	[ARGUMENTS_NONE] = {-1, -1},        [ARGUMENTS_KERNEL] = {-1, 48},
-	[ARGUMENTS_MODULE] = {-1, 40},      [ARGUMENTS_EXT] = {-1, 40},
-	[ARGUMENTS_COOPERATIVE] = {-1, 48}, [ARGUMENTS_DRV] = {0, 32},
-	[ARGUMENTS_EXC] = {0, 32},          [ARGUMENTS_GRAPH] = {-1, 8},
-};
-
 static const struct {
 	const char *name;
 	uint8_t kind;      /* enum sdk_call_kind */
-	uint8_t arguments; /* enum roctracer_arguments */
+	uint8_t arguments; /* enum hip_arguments */
 	uint8_t unit;
 	uint16_t stream; /* if there is a unit */
 } known[] = {
 #define L(name, arguments, records) {#name, SDK_CALL_LAUNCH, arguments, 0, 0},
 #define G(name) {#name, SDK_CALL_GRAPH_LAUNCH, ARGUMENTS_GRAPH, 0, 0},
 #define M(name, records, stream, unit) {#name, SDK_CALL_MEMORY, ARGUMENTS_NONE, unit, stream},
+#define D(name)
 #include "backend/amd/hip_calls.def"
 };
 
@@ -79,7 +70,7 @@ static bool is_named(const char *name, const char *known_name)
 
 static struct sdk_call_info info_of(const char *name)
 {
-	struct sdk_call_info info = {.pointer = -1, .stream = -1, .bytes = -1};
+	struct sdk_call_info info = {.stream = -1, .bytes = -1};
 
 	info.graph = (uint8_t)hip_graphs_call(name);
 	if (info.graph != HIP_GRAPH_CALL_NONE)
@@ -91,8 +82,8 @@ static struct sdk_call_info info_of(const char *name)
 		if (!is_named(name, known[i].name))
 			continue;
 		info.kind = known[i].kind;
-		info.pointer = launches[known[i].arguments].pointer;
-		info.stream = launches[known[i].arguments].stream;
+		info.is_pointer = hip_layouts[known[i].arguments].is_pointer;
+		info.stream = hip_layouts[known[i].arguments].sdk_stream;
 		info.unit = known[i].unit;
 		if (info.unit)
 			info.bytes = 16;

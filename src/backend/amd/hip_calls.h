@@ -1,0 +1,35 @@
+/* Arguments of HIP's calls that launch (hip_calls.def), where the vendor's libraries report them. */
+#ifndef BACKEND_AMD_HIP_CALLS_H
+#define BACKEND_AMD_HIP_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NO_STREAM UINT16_MAX
+
+enum hip_arguments {
+	ARGUMENTS_NONE, /* not read */
+	ARGUMENTS_KERNEL,
+	ARGUMENTS_MODULE,
+	ARGUMENTS_EXT, /* the grid is in work-items */
+	ARGUMENTS_POINTER,
+	ARGUMENTS_GRAPH,
+};
+
+/*
+ * Places in roctracer's arguments of a launch, or in the struct to which their first word points,
+ * in bytes; tests/python/test_roctracer_abi.py compares them. The block's sizes follow the grid's.
+ */
+static const struct hip_layout {
+	uint8_t grid;
+	uint8_t shared_bytes; /* 0: there are no sizes */
+	uint8_t stream;
+	int8_t sdk_stream; /* in rocprofiler-sdk's, which are without copies of pointees; -1: none */
+	bool is_pointer;
+} hip_layouts[] = {
+	[ARGUMENTS_NONE] = {0, 0, 0, -1, false},     [ARGUMENTS_KERNEL] = {8, 48, 56, 48, false},
+	[ARGUMENTS_MODULE] = {8, 32, 40, 40, false}, [ARGUMENTS_EXT] = {8, 32, 40, 40, false},
+	[ARGUMENTS_POINTER] = {0, 24, 32, 32, true}, [ARGUMENTS_GRAPH] = {0, 0, 8, 8, false},
+};
+
+#endif
