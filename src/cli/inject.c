@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
+#include "cli/handover.h"
 #include "cli/inject.h"
 #include "format/rank.h"
 #include "format/working_file.h"
@@ -322,7 +323,7 @@ __attribute__((constructor)) static void preloaded(void)
 		return;
 	inject_exec_keep();
 	if (!given.is_followed)
-		inject_environment_clear();
+		handover_clear();
 	if (inject_environment_is_for_driver())
 		proton_await_driver();
 	sigprocmask(SIG_BLOCK, NULL, &first_mask);
@@ -415,7 +416,7 @@ void inject_wrapper_exits(int status)
 /* Entry point for the driver. */
 static void injected(void)
 {
-	struct inject_options options;
+	static struct inject_options options; /* its texts stay until the process ends */
 	struct proton_error err;
 
 	is_used = true;
@@ -437,7 +438,6 @@ static void injected(void)
 	} else if (begin_session(&options, options.name, PROTON_SESSION_RANKS, &err) != PROTON_OK) {
 		message("%s", err.text); /* too late to refuse */
 	}
-	inject_options_fini(&options);
 }
 
 int InitializeInjection(void)

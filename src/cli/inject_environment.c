@@ -11,8 +11,6 @@
 #include "base/array.h"
 #include "cli/handover.h"
 
-static const char environment_is_ours; /* an address in this library */
-
 /* Nothing in a privileged process: it must not write files that the environment names. */
 static char **find_variable(const char *variable)
 {
@@ -94,26 +92,6 @@ bool inject_environment_read(struct inject_options *options)
 	return options->quiet != NULL;
 }
 
-void inject_options_fini(struct inject_options *options)
-{
-	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-		free(*text_of(options, i));
-	*options = (struct inject_options){0};
-}
-
-/* True if the first library in `value` is this one. */
-static bool names_us_first(const char *value)
-{
-	Dl_info info;
-	size_t length;
-
-	if (!dladdr(&environment_is_ours, &info) || !info.dli_fname)
-		return false;
-	length = strlen(info.dli_fname);
-	return strncmp(value, info.dli_fname, length) == 0 &&
-	       (value[length] == '\0' || value[length] == ':');
-}
-
 bool inject_environment_leave_preload(void)
 {
 	char **entry = find_variable("LD_PRELOAD");
@@ -121,7 +99,7 @@ bool inject_environment_leave_preload(void)
 	const char *before = saved ? strchr(*saved, '=') + 1 : NULL;
 	char *value = entry ? strchr(*entry, '=') + 1 : NULL;
 
-	if (!value || !names_us_first(value))
+	if (!value || !inject_is_first(value))
 		return false;
 	/* The previous value is a suffix of the current one. */
 	if (!before)
@@ -139,7 +117,7 @@ bool inject_environment_is_for_driver(void)
 	const char *value = value_of("CUDA_INJECTION64_PATH");
 	const char *tools = value_of("ROCP_TOOL_LIBRARIES");
 
-	return (value && names_us_first(value)) || (tools && strstr(tools, "/" HANDOVER_AMD_TOOL));
+	return (value && inject_is_first(value)) || (tools && strstr(tools, "/" HANDOVER_AMD_TOOL));
 }
 
 /* Searches for libproton among the libraries that an object needs; 1: found. */
@@ -171,19 +149,7 @@ bool inject_environment_is_needed(void)
 {
 	Dl_info info;
 
-	if (!dladdr(&environment_is_ours, &info))
+	if (!dladdr(&inject_library, &info))
 		return true;
 	return dl_iterate_phdr(find_need, info.dli_fbase) != 0;
-}
-
-void inject_environment_clear(void)
-{
-	char **entry = environ;
-
-	while (entry && *entry) {
-		if (strncmp(*entry, HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) == 0)
-			drop_variable(entry);
-		else
-			entry++;
-	}
 }

@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "base/message.h"
-#include "base/slice.h"
 #include "export/export.h"
 #include "format/rank.h"
 #include "format/target.h"
@@ -28,7 +27,8 @@ static const char usage[] =
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
 
 /* Modules of the package. */
-static const char *const tools[] = {"attach", "doctor", "mcp"};
+static const char *const tools[] = {"triton_proton.attach", "triton_proton.doctor",
+				    "triton_proton.mcp"};
 
 static const char examples[] = "\n"
 			       "Examples:\n"
@@ -191,8 +191,12 @@ static enum options_result take_target(int argc, char **argv, bool is_separated,
 		options->kind = TARGET_PROGRAM;
 	else if (strcmp(options->target, "pytest") == 0)
 		options->kind = TARGET_MODULE;
-	else if (slice_is_any(slice_of(options->target), tools, ARRAY_LENGTH(tools)))
+	for (size_t i = 0; i < ARRAY_LENGTH(tools) && options->kind == TARGET_SCRIPT; i++) {
+		if (strcmp(options->target, strchr(tools[i], '.') + 1) != 0)
+			continue;
 		options->kind = TARGET_TOOL;
+		options->target = tools[i];
+	}
 	options->arguments = argv + optind + 1;
 	return OPTIONS_RUN;
 }
