@@ -39,7 +39,7 @@ static _Atomic int64_t *place;
 
 /* ------------------------------------------------------------------ the memory */
 
-/* NULL if it is no ledger. */
+/* NULL if it is something else. */
 static struct ledger *map_ledger(int fd)
 {
 	struct ledger *ledger = MAP_FAILED;

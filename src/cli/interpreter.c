@@ -1,7 +1,7 @@
 /*
  * Selection of the Python interpreter for the target. Each candidate first runs a short probe
  * script that imports nothing of Proton (about 20 ms): it checks that the package is installed and
- * that the interpreter honors PYTHONPATH, through which the recorder is started (launch.c).
+ * that the interpreter honors PYTHONPATH, through which the recorder is started (launch_target.c).
  */
 #include "cli/interpreter.h"
 

@@ -245,7 +245,7 @@ void calls_set_error(int error)
 		set(error);
 }
 
-/* Where HIP's headers have the arguments of a launch; behind the first pointer if `is_pointer`. */
+/* Where HIP's headers have the arguments of a launch; `is_pointer`: in what the first points to. */
 static const struct place {
 	const char *call;
 	size_t sizes, shared_bytes, stream;

@@ -1,4 +1,4 @@
-/* Arguments of HIP's calls that launch (hip_calls.def), where the vendor's libraries report them. */
+/* Arguments of HIP's calls that launch (hip_calls.def), as AMD's libraries report them. */
 #ifndef BACKEND_AMD_HIP_CALLS_H
 #define BACKEND_AMD_HIP_CALLS_H
 
@@ -24,7 +24,7 @@ static const struct hip_layout {
 	uint8_t grid;
 	uint8_t shared_bytes; /* 0: there are no sizes */
 	uint8_t stream;
-	int8_t sdk_stream; /* in rocprofiler-sdk's, which are without copies of pointees; -1: none */
+	int8_t sdk_stream; /* in rocprofiler-sdk's, which has no pointees; -1: none */
 	bool is_pointer;
 } hip_layouts[] = {
 	[ARGUMENTS_NONE] = {0, 0, 0, -1, false},     [ARGUMENTS_KERNEL] = {8, 48, 56, 48, false},

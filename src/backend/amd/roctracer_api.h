@@ -7,7 +7,6 @@
 
 #include "backend/amd/roctracer_abi.h"
 #include "base/err.h"
-#include "format/rows.h"
 
 struct roctracer_api {
 #define V(name, args) int(*name) args;
@@ -54,11 +53,6 @@ extern _Atomic enum roctracer_state roctracer_state;
 int roctracer_launches_start(struct proton_error *err);
 void roctracer_launches_stop(void);
 int roctracer_launches_set_memory(bool is_wanted, struct proton_error *err);
-/*
- * On the thread of the records: the configuration of a launch. Nothing is written if it is not
- * known, or if too many launches were in flight since.
- */
-void roctracer_launches_config(uint32_t correlation, struct launch_config *config_out);
 
 /* Records, on roctracer's thread. On failure nothing stays enabled. */
 int roctracer_records_start(struct proton_error *err);
@@ -66,6 +60,9 @@ void roctracer_records_stop(void);
 int roctracer_records_set_memory(bool is_wanted, struct proton_error *err);
 /* Flushes roctracer's pool. 0, or its error. */
 int roctracer_records_flush(void);
+/* Keeps the grid and block, 32 bits each, and shared memory, until the launch's record comes. */
+void roctracer_records_keep(uint32_t correlation, const uint64_t sizes[static 3],
+			    uint32_t shared_bytes);
 /* In the child of a fork: the pool is not usable there. */
 void roctracer_records_forget(void);
 

@@ -1,6 +1,5 @@
 /*
- * roctracer callbacks: at HIP calls that launch, copy, or make graphs, and at ROCTX ranges. Records
- * do not have the configuration of a launch: it is kept here until they arrive.
+ * roctracer callbacks: at HIP calls that launch, copy, or make graphs, and at ROCTX ranges.
  *
  * The data of a callback do not have the result of the call. A call that failed has set HIP's last
  * error of the thread. If there was an error before, it is unknown whether the call failed. That is
@@ -78,7 +77,7 @@ static int find_calls(struct proton_error *err)
 				  "its version does not fit Proton");
 }
 
-/* The callback for all calls except memory operations, or for these; NULL: none. The first error. */
+/* Sets it for all calls except memory operations, or for these; NULL: none. The first error. */
 static int set_callbacks(bool is_memory, roctracer_callback_fn callback)
 {
 	int result = ROCTRACER_OK;
@@ -102,16 +101,7 @@ static int set_callbacks(bool is_memory, roctracer_callback_fn callback)
 	return result;
 }
 
-/* ------------------------------------------------------------------ configurations of launches */
-
-#define SLOTS 65536u /* launches in flight; 2 MiB, touched when used */
-
-/* A newer launch may overwrite a slot at any time; `number` is 0 then (a sequence lock). */
-static struct slot {
-	_Atomic uint32_t number;
-	_Atomic uint32_t shared_bytes;
-	_Atomic uint64_t sizes[3]; /* uint32_t grid[3], block[3] */
-} slots[SLOTS];
+/* ------------------------------------------------------------------ arguments */
 
 /* NULL: there are none. */
 static const char *find_arguments(const struct call *call, const struct roctracer_hip_call *data)
@@ -120,13 +110,11 @@ static const char *find_arguments(const struct call *call, const struct roctrace
 						       : (const char *)data->arguments;
 }
 
-/* Keeps the configuration until the record of the launch arrives, if the arguments have one. */
+/* Keeps the configuration for the record of the launch, if the arguments have one. */
 static void keep_config(const struct call *call, const struct roctracer_hip_call *data)
 {
 	const struct hip_layout *layout = &hip_layouts[call->arguments];
 	const char *arguments = find_arguments(call, data);
-	uint32_t correlation = (uint32_t)data->correlation_id;
-	struct slot *slot = &slots[correlation % SLOTS];
 	uint32_t sizes[6], shared_bytes;
 	uint64_t words[3];
 
@@ -139,34 +127,7 @@ static void keep_config(const struct call *call, const struct roctracer_hip_call
 			sizes[i] =
 				(uint32_t)(((uint64_t)sizes[i] + sizes[3 + i] - 1) / sizes[3 + i]);
 	memcpy(words, sizes, sizeof(words));
-	atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
-	/* release: a reader of a new word does not see an old number */
-	atomic_thread_fence(memory_order_release);
-	for (int i = 0; i < 3; i++)
-		atomic_store_explicit(&slot->sizes[i], words[i], memory_order_relaxed);
-	atomic_store_explicit(&slot->shared_bytes, shared_bytes, memory_order_relaxed);
-	/* release: pairs with the first load of roctracer_launches_config() */
-	atomic_store_explicit(&slot->number, correlation, memory_order_release);
-}
-
-void roctracer_launches_config(uint32_t correlation, struct launch_config *config_out)
-{
-	struct slot *slot = &slots[correlation % SLOTS];
-	struct launch_config config = {.registers_per_thread = 0};
-	uint64_t sizes[3];
-
-	if (atomic_load_explicit(&slot->number, memory_order_acquire) != correlation)
-		return;
-	for (int i = 0; i < 3; i++)
-		sizes[i] = atomic_load_explicit(&slot->sizes[i], memory_order_relaxed);
-	config.dynamic_shared_bytes =
-		atomic_load_explicit(&slot->shared_bytes, memory_order_relaxed);
-	atomic_thread_fence(memory_order_acquire);
-	if (atomic_load_explicit(&slot->number, memory_order_relaxed) != correlation)
-		return;
-	memcpy(config.grid, sizes, sizeof(config.grid));
-	memcpy(config.block, (const char *)sizes + sizeof(config.grid), sizeof(config.block));
-	*config_out = config;
+	roctracer_records_keep((uint32_t)data->correlation_id, words, shared_bytes);
 }
 
 /* ------------------------------------------------------------------ launches */
