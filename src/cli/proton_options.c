@@ -245,8 +245,8 @@ static bool check_name(const struct options *options)
 	bool no_clobber = options->no_clobber || target_env_no_clobber();
 	struct proton_error err;
 	bool is_ranked = false;
+	bool is_valid;
 	char *stem = NULL;
-	int status;
 
 	if (!*name) {
 		message("the output name is empty; use a file name, or - for standard output");
@@ -258,15 +258,14 @@ static bool check_name(const struct options *options)
 		message("output format \"proton\" cannot be written to standard output");
 		return false;
 	}
-	status = target_stem(name, &stem, &err);
-	if (status == PROTON_OK)
-		status = rank_resolve(&stem, true, &is_ranked, &err);
-	if (status == PROTON_OK)
-		status = target_check_all(stem, suffix_of(options, is_ranked), no_clobber, &err);
-	if (status != PROTON_OK)
+	is_valid = target_stem(name, &stem, &err) == PROTON_OK &&
+		   rank_resolve(&stem, true, &is_ranked, &err) == PROTON_OK &&
+		   target_check_all(stem, suffix_of(options, is_ranked), no_clobber, &err) ==
+			   PROTON_OK;
+	if (!is_valid)
 		message("%s", err.text);
 	free(stem);
-	return status == PROTON_OK;
+	return is_valid;
 }
 
 /* Options that need the Python package, or one of the contexts. */

@@ -50,10 +50,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following
 static struct replay *replays;                           /* sorted by correlation */
 static size_t replay_count;
 static size_t replay_capacity;
-static bool mismatch_was_noted;
 
 static _Atomic enum hip_replays_mode mode;
 static _Atomic bool has_memory; /* their records are enabled */
+static _Atomic bool mismatch_was_noted;
 
 /* The launch in progress on this thread. */
 static _Thread_local struct {
@@ -73,9 +73,7 @@ void hip_replays_set_memory(bool is_recorded)
 void hip_replays_start(enum hip_replays_mode wanted)
 {
 	atomic_store_explicit(&mode, wanted, memory_order_relaxed);
-	pthread_mutex_lock(&lock);
-	mismatch_was_noted = false;
-	pthread_mutex_unlock(&lock);
+	atomic_store_explicit(&mismatch_was_noted, false, memory_order_relaxed);
 }
 
 static enum hip_replays_mode current_mode(void)
@@ -138,14 +136,8 @@ ARRAY_ORDER(by_order, struct held, ORDER_OF(a->order, b->order))
 
 static void note_mismatch(size_t kernels)
 {
-	bool is_first;
-
 	record_count(COUNTER_GRAPH_BY_NAME, kernels);
-	pthread_mutex_lock(&lock);
-	is_first = !mismatch_was_noted;
-	mismatch_was_noted = true;
-	pthread_mutex_unlock(&lock);
-	if (is_first)
+	if (!atomic_exchange(&mismatch_was_noted, true))
 		message("HIP ran another number of kernels in a graph than were captured, or "
 			"records are missing: such kernels are shown by their names, below the "
 			"replay; metrics of captured kernels count once per replay");

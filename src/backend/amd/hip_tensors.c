@@ -226,7 +226,7 @@ static int launch_append(struct append *append, uint64_t id, uint64_t address, u
 	if (result)
 		return tensors_refuse(result, "hipLaunchHostFunc", err);
 	if (append->is_capturing)
-		hip_graphs_take_append(append->stream);
+		hip_graphs_take(append->stream, HIP_NODE_APPEND);
 	return PROTON_OK;
 }
 

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "backend/amd/experimental.h"
+#include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/roctracer_api.h"
 #include "backend/gpu/captured_nodes.h"

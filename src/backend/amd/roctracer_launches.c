@@ -221,8 +221,10 @@ static bool was_captured(const struct call *call, const struct roctracer_hip_cal
 	if (!captured_any_open())
 		return false;
 	stream = stream_of(call, data);
-	return call->kind == CALL_GRAPH ? hip_streams_capture(stream, &number)
-					: hip_graphs_take(stream, call->kind == CALL_LAUNCH);
+	return call->kind == CALL_GRAPH
+		       ? hip_streams_capture(stream, &number)
+		       : hip_graphs_take(stream, call->kind == CALL_LAUNCH ? HIP_NODE_KERNEL
+									   : HIP_NODE_MEMORY);
 }
 
 static void on_exit_of(const struct call *call, const struct roctracer_hip_call *data)

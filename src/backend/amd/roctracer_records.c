@@ -15,8 +15,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/kernel_symbols.h"
 #include "backend/amd/roctracer_api.h"
 #include "backend/gpu/records.h"
 #include "base/message.h"
@@ -149,17 +149,17 @@ static uint32_t memory_frame(uint32_t kind)
 	switch (kind) {
 	case ROCTRACER_COMMAND_HTOD:
 	case ROCTRACER_COMMAND_HTOD_RECT:
-		return memory_operations_copy_frame(COPY_HTOD, MEMORY_UNKNOWN, MEMORY_DEVICE);
+		return hip_copy_frame(COPY_HTOD);
 	case ROCTRACER_COMMAND_DTOH:
 	case ROCTRACER_COMMAND_DTOH_RECT:
-		return memory_operations_copy_frame(COPY_DTOH, MEMORY_DEVICE, MEMORY_UNKNOWN);
+		return hip_copy_frame(COPY_DTOH);
 	case ROCTRACER_COMMAND_DTOD:
 	case ROCTRACER_COMMAND_DTOD_RECT:
-		return memory_operations_copy_frame(COPY_DTOD, MEMORY_DEVICE, MEMORY_DEVICE);
+		return hip_copy_frame(COPY_DTOD);
 	case ROCTRACER_COMMAND_FILL:
 		return memory_operations_set_frame(MEMORY_DEVICE);
 	default: /* of images */
-		return memory_operations_copy_frame(COPY_UNKNOWN, MEMORY_UNKNOWN, MEMORY_UNKNOWN);
+		return hip_copy_frame(COPY_UNKNOWN);
 	}
 }
 

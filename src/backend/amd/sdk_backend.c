@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/amd/experimental.h"
+#include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/kernel_symbols.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/flush_thread.h"
 #include "backend/gpu/launches.h"
@@ -66,13 +65,10 @@ static int begin_recording(struct proton_error *err)
 
 	if (*sampling_mode)
 		sdk_pc_sampling_want(sampling_mode);
-	status = sdk_register(err);
-	if (status == PROTON_OK && wants_memory)
-		status = sdk_contexts_start_memory(err);
-	if (status == PROTON_OK && *sampling_mode)
-		status = sdk_pc_sampling_start(sampling_mode, err);
-	if (status == PROTON_OK)
-		status = sdk_contexts_start_profiling(err);
+	status = sdk_register(err)
+			 ?: (wants_memory ? sdk_contexts_start_memory(err) : PROTON_OK)
+			 ?: (*sampling_mode ? sdk_pc_sampling_start(sampling_mode, err) : PROTON_OK)
+			 ?: sdk_contexts_start_profiling(err);
 	if (status != PROTON_OK) {
 		sdk_pc_sampling_stop();
 		return status;
@@ -81,8 +77,8 @@ static int begin_recording(struct proton_error *err)
 	launches_start();
 	sdk_callbacks_start();
 	sdk_records_start();
-	hip_replays_start(sdk_register_has_graph_events() ? HIP_REPLAYS_BY_EVENT
-							  : HIP_REPLAYS_BY_REQUEST);
+	hip_replays_start(atomic_load(&sdk_contexts.has_graph_events) ? HIP_REPLAYS_BY_EVENT
+								      : HIP_REPLAYS_BY_REQUEST);
 	atomic_store(&sdk_state, SDK_ON);
 	sdk_callbacks_follow_roctx(true);
 	flush_thread_start(NULL, NULL);
@@ -204,9 +200,7 @@ static void stop_sdk(void)
 static void forked_sdk(void)
 {
 	atomic_store(&sdk_state, sdk_register_version() ? SDK_ORPHANED : SDK_OFF);
-	kernel_symbols_forked();
 	sdk_pc_sampling_forked();
-	sdk_callbacks_forked();
 	hip_tensors_forget();
 	wants_memory = false;
 }

@@ -11,24 +11,7 @@
 #include "base/err.h"
 #include "record/backend.h"
 
-/*
- * PC sampling with rocprofiler-sdk: docs/design/pc-sampling.md. A sample carries the number of its
- * dispatch, so its launch is known exactly.
- *
- * The library configures the service only while the tool registers, mostly before a session's mode
- * is known. So it is configured if ROCPROFILER_PC_SAMPLING_BETA_ENABLED is 1 then, which AMD
- * demands anyway. Between sessions its context is stopped.
- *
- * sdk_pc_sampling.c has the service, sdk_samples.c the records.
- */
-
-/* True between start and stop in the mode "pcsampling". */
-extern _Atomic bool sdk_samples_are_on;
-
-static inline bool sdk_samples_run(void)
-{
-	return atomic_load_explicit(&sdk_samples_are_on, memory_order_relaxed);
-}
+/* ------------------------------------------------------------------ sdk_pc_sampling.c */
 
 /* True if the name of `mode` is pcsampling. */
 bool sdk_pc_sampling_is_mode(const char *mode);
@@ -48,17 +31,7 @@ void sdk_pc_sampling_describe(backend_add_fn add, void *user);
 void sdk_pc_sampling_forked(void);
 
 /* On the thread of the records: a dispatch is not for the profile, and neither are its samples. */
-void sdk_samples_ignore_dispatch(uint64_t dispatch_id);
-void sdk_samples_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
-			   struct sdk_record_header **headers, size_t count, void *data,
-			   uint64_t dropped);
-void sdk_samples_start(void);
-/* Adds samples that came before the record of their dispatch. */
-void sdk_samples_settle(void);
-void sdk_samples_clear(void);
-void sdk_samples_forked(void);
-/* CPU time that samples have cost on the library's thread since the start. */
-uint64_t sdk_samples_cost_ns(void);
+void sdk_pc_sampling_ignore_dispatch(uint64_t dispatch_id);
 
 /* Functions of librocprofiler-sdk, loaded at run time. */
 
@@ -114,6 +87,7 @@ struct sdk_contexts {
 	struct sdk_buffer dispatches;
 	struct sdk_buffer copies;
 	_Atomic bool has_memory;
+	_Atomic bool has_graph_events; /* launches of graphs have them (sdk_callbacks_on_graph()) */
 };
 
 extern struct sdk_contexts sdk_contexts;
@@ -166,8 +140,6 @@ void sdk_callbacks_on_graph(struct sdk_callback_record record, uint64_t *user, v
 int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int kind,
 			     int32_t operation, uint64_t internal, uint64_t *external, void *data);
 void sdk_callbacks_start(void);
-/* In the child of a fork. */
-void sdk_callbacks_forked(void);
 /* ROCTX ranges of libroctx64. */
 void sdk_callbacks_follow_roctx(bool is_on);
 /*
@@ -195,6 +167,21 @@ size_t sdk_agents_count(void);
 /* Waits for all work on the devices that have had records, and on the calling thread's. */
 bool sdk_agents_synchronize(void);
 
+/* Kernels of loaded code objects (kernel_symbols.c). */
+
+struct kernel_symbol {
+	uint32_t frame; /* of its name, without ".kd" */
+	uint32_t group_bytes;
+	uint32_t registers; /* vector registers of a work-item */
+	bool is_fill;       /* a memset that the runtime does with a kernel */
+	bool is_copy;       /* a copy that it does so */
+};
+
+/* A kernel was loaded. On the loading thread. */
+void kernel_symbols_add(const struct sdk_kernel_symbol *symbol);
+/* False if the id is unknown. On the thread of the records. */
+bool kernel_symbols_find(uint64_t kernel_id, struct kernel_symbol *out);
+
 /*
  * Loaded code objects, for PC sampling: the function of a sampled instruction. The machine code is
  * copied when it is loaded (record/store/devices.h), because samples may arrive after it was
@@ -206,8 +193,6 @@ void sdk_code_objects_add(const struct sdk_code_object *loaded);
 /* The function of an instruction, and the offset; `offset` is from the code's load address. */
 bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
 			   uint32_t *offset_out);
-/* In the child of a fork: a thread of the parent may have held the lock. */
-void sdk_code_objects_forked(void);
 
 /*
  * Registration with rocprofiler-sdk: once per process, and before HIP makes its first queue. All
@@ -229,9 +214,6 @@ void sdk_register_early(void);
 int sdk_register_check_hip(struct proton_error *err);
 /* The library's version that was passed to the tool; 0 before the registration. */
 uint32_t sdk_register_version(void);
-
-/* True if launches of graphs have events (sdk_callbacks_on_graph()). */
-bool sdk_register_has_graph_events(void);
 
 /*
  * Kinds and operations of rocprofiler-sdk, found by name at run time: their numbers differ between

@@ -12,7 +12,7 @@
 #include "backend/amd/roctracer_api.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/launches.h"
-#include "base/hash.h"
+#include "base/map.h"
 #include "driver/driver.h"
 #include "record/nvtx/nvtx.h"
 #include "record/thread/captured.h"
@@ -96,64 +96,32 @@ uint64_t sdk_callbacks_bytes(uint32_t number)
 
 /* ------------------------------------------------------------------ streams */
 
-/* Numbers from here on are one: more streams are not told apart. */
-#define STREAM_NUMBER_MAX 4095u
-#define PLACES (2u * (STREAM_NUMBER_MAX + 1)) /* a power of two */
+#define STREAM_NUMBER_MAX 4095u /* more streams are not told apart */
 
-/* `number` is written before `handle`, which is stored with release. */
-static struct {
-	_Atomic uint64_t handle; /* 0: unused */
-	uint32_t number;
-} places[PLACES]; /* open addressing; written once per stream */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards writing, and: */
-static uint32_t stream_count;
-
-/* The place of `handle`, or the unused one where it belongs. The table is never full. */
-static uint32_t find_stream(uint64_t handle, uint64_t *found_out)
-{
-	uint32_t at = (uint32_t)hash_u64(handle) % PLACES;
-
-	for (;; at = (at + 1) % PLACES) {
-		*found_out = atomic_load_explicit(&places[at].handle, memory_order_acquire);
-		if (!*found_out || *found_out == handle)
-			return at;
-	}
-}
+static struct map streams;                               /* numbers by handle */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards writing */
 
 static uint32_t add_stream(uint64_t handle)
 {
-	uint32_t number = STREAM_NUMBER_MAX;
-	uint64_t found;
-	uint32_t at;
+	uint32_t number;
 
 	pthread_mutex_lock(&lock);
-	at = find_stream(handle, &found);
-	if (found) {
-		number = places[at].number;
-	} else if (stream_count < STREAM_NUMBER_MAX - 1) {
-		number = ++stream_count;
-		places[at].number = number;
-		atomic_store_explicit(&places[at].handle, handle, memory_order_release);
+	number = map_find(&streams, handle);
+	if (!number && streams.count < STREAM_NUMBER_MAX - 1) {
+		number = (uint32_t)streams.count + 1;
+		if (!map_insert(&streams, handle, number))
+			number = 0;
 	}
 	pthread_mutex_unlock(&lock);
-	return number;
+	return number ? number : STREAM_NUMBER_MAX;
 }
 
-/* 0: the default stream; others count from 1 by first use, and by address. Takes no lock. */
+/* 0: the default stream; others count from 1 by first use, and by address. */
 static uint32_t number_of_stream(uint64_t handle)
 {
-	uint64_t found;
-	uint32_t at;
+	uint32_t number = handle ? map_find(&streams, handle) : 0;
 
-	if (!handle)
-		return 0;
-	at = find_stream(handle, &found);
-	return found ? places[at].number : add_stream(handle);
-}
-
-void sdk_callbacks_forked(void)
-{
-	pthread_mutex_init(&lock, NULL);
+	return number || !handle ? number : add_stream(handle);
 }
 
 /* ------------------------------------------------------------------ arguments */
@@ -236,7 +204,9 @@ static void on_call_end(const struct sdk_call *call)
 {
 	bool has_failed = result_of(call) != 0;
 	bool is_captured = !here.ordinal && !has_failed && captured_any_open() &&
-			   hip_graphs_take(here.stream_handle, here.kind == SDK_CALL_LAUNCH);
+			   hip_graphs_take(here.stream_handle, here.kind == SDK_CALL_LAUNCH
+								       ? HIP_NODE_KERNEL
+								       : HIP_NODE_MEMORY);
 
 	if (here.kind == SDK_CALL_GRAPH_LAUNCH)
 		hip_replays_end(has_failed || is_captured);

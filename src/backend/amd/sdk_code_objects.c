@@ -121,12 +121,7 @@ void sdk_code_objects_add(const struct sdk_code_object *loaded)
 
 /* ------------------------------------------------------------------ lookup */
 
-static int compare_functions(const void *left, const void *right)
-{
-	const struct function *a = left, *b = right;
-
-	return ORDER_OF(a->begin, b->begin);
-}
+ARRAY_ORDER(compare_functions, struct function, ORDER_OF(a->begin, b->begin))
 
 /* Copies the functions of the code object; `user` is its entry. The lock is held. */
 static void copy_functions(void *user, const void *bytes, size_t length)
@@ -149,9 +144,7 @@ static void copy_functions(void *user, const void *bytes, size_t length)
 			.name = strdup(from->name),
 		};
 	}
-	if (object->functions)
-		qsort(object->functions, object->count, sizeof(*object->functions),
-		      compare_functions);
+	ARRAY_SORT(object->functions, object->count, compare_functions);
 	code_object_close(&code);
 }
 
@@ -190,9 +183,4 @@ bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
 		*function_out = function->id;
 	pthread_mutex_unlock(&lock);
 	return function && *function_out;
-}
-
-void sdk_code_objects_forked(void)
-{
-	pthread_mutex_init(&lock, NULL);
 }

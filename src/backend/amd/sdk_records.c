@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/records.h"
@@ -76,8 +76,7 @@ static void make_memory_operation(const struct kernel_symbol *symbol,
 	execution->is_set = symbol->is_fill;
 	execution->config = (struct launch_config){0};
 	execution->frame = symbol->is_fill ? memory_operations_set_frame(MEMORY_DEVICE)
-					   : memory_operations_copy_frame(COPY_DTOD, MEMORY_DEVICE,
-									  MEMORY_DEVICE);
+					   : hip_copy_frame(COPY_DTOD);
 	if (mine->is_of_memory_call && mine->ordinal == 1)
 		execution->bytes = sdk_callbacks_bytes(mine->number);
 }
@@ -91,7 +90,7 @@ static void add_dispatch(const struct sdk_dispatch *record)
 
 	if (!is_mine(&record->head, COUNTER_LOST_UNMATCHED, &mine) ||
 	    !records_find_kernel(mine.number, 0, &launch)) {
-		sdk_samples_ignore_dispatch(record->dispatch_id);
+		sdk_pc_sampling_ignore_dispatch(record->dispatch_id);
 		return;
 	}
 	execution = common(&record->head, &mine);
@@ -113,14 +112,10 @@ static void add_dispatch(const struct sdk_dispatch *record)
 
 static void add_copy(const struct sdk_memory_copy *record)
 {
-	static const struct {
-		uint32_t copy, from, to;
-	} kinds[] = {
-		[SDK_COPY_NONE] = {COPY_UNKNOWN, MEMORY_UNKNOWN, MEMORY_UNKNOWN},
-		[SDK_COPY_HOST_TO_HOST] = {COPY_HTOH, MEMORY_UNKNOWN, MEMORY_UNKNOWN},
-		[SDK_COPY_HOST_TO_DEVICE] = {COPY_HTOD, MEMORY_UNKNOWN, MEMORY_DEVICE},
-		[SDK_COPY_DEVICE_TO_HOST] = {COPY_DTOH, MEMORY_DEVICE, MEMORY_UNKNOWN},
-		[SDK_COPY_DEVICE_TO_DEVICE] = {COPY_DTOD, MEMORY_DEVICE, MEMORY_DEVICE},
+	static const uint8_t kinds[] = {
+		[SDK_COPY_NONE] = COPY_UNKNOWN,          [SDK_COPY_HOST_TO_HOST] = COPY_HTOH,
+		[SDK_COPY_HOST_TO_DEVICE] = COPY_HTOD,   [SDK_COPY_DEVICE_TO_HOST] = COPY_DTOH,
+		[SDK_COPY_DEVICE_TO_DEVICE] = COPY_DTOD,
 	};
 	uint32_t kind = (uint32_t)record->head.operation;
 	struct correlation launch;
@@ -135,8 +130,7 @@ static void add_copy(const struct sdk_memory_copy *record)
 	execution = common(&record->head, &mine);
 	execution.is_memory = true;
 	execution.bytes = record->bytes;
-	execution.frame =
-		memory_operations_copy_frame(kinds[kind].copy, kinds[kind].from, kinds[kind].to);
+	execution.frame = hip_copy_frame(kinds[kind]);
 	/* The GPU that did it, which a copy from a GPU to the host has as its source. */
 	execution.device = sdk_agents_device(kind == SDK_COPY_DEVICE_TO_HOST ? record->from_agent
 									     : record->to_agent);

@@ -24,7 +24,6 @@
 
 #include <libproton/proton.h>
 
-#include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/records.h"
 #include "base/environment.h"
@@ -49,16 +48,13 @@ static _Atomic uint32_t registered_version;
 /* Written during the registration. */
 static struct sdk_context code_context;
 static struct sdk_thread thread;
-static _Atomic bool has_graph_events;
 
 /* ------------------------------------------------------------------ services */
 
-/* True in the child of a process that had registered. */
+/* True in the child of a process that had registered. No lock of this backend is taken there. */
 static bool is_orphan(void)
 {
-	pid_t registered = atomic_load_explicit(&process, memory_order_relaxed);
-
-	return registered && sdk_state_now() == SDK_ORPHANED;
+	return sdk_state_now() == SDK_ORPHANED;
 }
 
 static void on_code_object(struct sdk_callback_record record, uint64_t *user, void *data)
@@ -103,10 +99,9 @@ static int add_calls(struct sdk_context context, bool of_memory, int request,
 	if (count)
 		status = SDK_CALL(err, configure_callback_tracing_service, context, sdk_kinds.hip,
 				  operations, count, sdk_callbacks_on_call, NULL);
-	if (status == PROTON_OK)
-		status = SDK_CALL(err, configure_external_correlation_id_request_service, context,
-				  &request, 1, sdk_callbacks_on_request, NULL);
-	return status;
+	return status
+		       ?: SDK_CALL(err, configure_external_correlation_id_request_service, context,
+				   &request, 1, sdk_callbacks_on_request, NULL);
 }
 
 /* ROCTX ranges are optional. */
@@ -128,28 +123,25 @@ static void add_graph_events(struct sdk_context context)
 	if (operation >= 0 &&
 	    sdk.configure_callback_tracing_service(context, sdk_kinds.graph, &operation, 1,
 						   sdk_callbacks_on_graph, NULL) == SDK_OK)
-		has_graph_events = true;
+		atomic_store(&sdk_contexts.has_graph_events, true);
 }
 
 static int add_code_objects(struct proton_error *err)
 {
-	int status = SDK_CALL(err, create_context, &code_context);
-
-	if (status == PROTON_OK)
-		status = SDK_CALL(err, configure_callback_tracing_service, code_context,
-				  sdk_kinds.code_object, NULL, 0, on_code_object, NULL);
-	return status == PROTON_OK ? SDK_CALL(err, start_context, code_context) : status;
+	return SDK_CALL(err, create_context, &code_context)
+		       ?: SDK_CALL(err, configure_callback_tracing_service, code_context,
+				   sdk_kinds.code_object, NULL, 0, on_code_object, NULL)
+		       ?: SDK_CALL(err, start_context, code_context);
 }
 
 static int add_profiling(struct proton_error *err)
 {
-	int status = SDK_CALL(err, create_context, &sdk_contexts.profiling);
+	int status = SDK_CALL(err, create_context, &sdk_contexts.profiling)
+			     ?: add_calls(sdk_contexts.profiling, false,
+					  sdk_kinds.request_dispatch, err)
+			     ?: add_buffer(sdk_contexts.profiling, sdk_kinds.dispatch,
+					   &sdk_contexts.dispatches, err);
 
-	if (status == PROTON_OK)
-		status = add_calls(sdk_contexts.profiling, false, sdk_kinds.request_dispatch, err);
-	if (status == PROTON_OK)
-		status = add_buffer(sdk_contexts.profiling, sdk_kinds.dispatch,
-				    &sdk_contexts.dispatches, err);
 	if (status == PROTON_OK) {
 		add_markers(sdk_contexts.profiling);
 		add_graph_events(sdk_contexts.profiling);
@@ -158,18 +150,13 @@ static int add_profiling(struct proton_error *err)
 }
 
 /* Without it, sessions that want copies are refused. */
-static int add_memory(void)
+static bool add_memory(void)
 {
-	struct proton_error unused;
-	int status = PROTON_E_UNSUPPORTED;
-
-	if (sdk_kinds.copy != SDK_KIND_NONE && sdk_kinds.request_copy != SDK_KIND_NONE &&
-	    sdk.create_context(&sdk_contexts.memory) == SDK_OK)
-		status = add_calls(sdk_contexts.memory, true, sdk_kinds.request_copy, &unused);
-	if (status == PROTON_OK)
-		status = add_buffer(sdk_contexts.memory, sdk_kinds.copy, &sdk_contexts.copies,
-				    &unused);
-	return status;
+	return sdk_kinds.copy != SDK_KIND_NONE && sdk_kinds.request_copy != SDK_KIND_NONE &&
+	       sdk.create_context(&sdk_contexts.memory) == SDK_OK &&
+	       add_calls(sdk_contexts.memory, true, sdk_kinds.request_copy, NULL) == PROTON_OK &&
+	       add_buffer(sdk_contexts.memory, sdk_kinds.copy, &sdk_contexts.copies, NULL) ==
+		       PROTON_OK;
 }
 
 /* ------------------------------------------------------------------ Kineto */
@@ -255,19 +242,14 @@ static void kineto_add(uint32_t version, bool is_starting)
 static int initialize(sdk_finalize_client_fn finalize, void *data)
 {
 	struct proton_error *err = &failure;
-	int status = sdk_kinds_find(err);
+	int status = sdk_kinds_find(err) ?: add_code_objects(err);
 
-	if (status == PROTON_OK)
-		status = add_code_objects(err);
 	if (status == PROTON_OK && sdk.create_callback_thread &&
 	    sdk.create_callback_thread(&thread) != SDK_OK)
 		thread.handle = 0; /* then the library's own thread delivers the records */
-	if (status == PROTON_OK)
-		status = add_profiling(err);
-	if (status == PROTON_OK)
-		atomic_store(&sdk_contexts.has_memory, add_memory() == PROTON_OK);
-	if (status != PROTON_OK)
+	if (status != PROTON_OK || add_profiling(err) != PROTON_OK)
 		return -1;
+	atomic_store(&sdk_contexts.has_memory, add_memory());
 	sdk_pc_sampling_configure();
 	failure.status = PROTON_OK;
 	atomic_store(&process, getpid());
@@ -482,9 +464,4 @@ bool sdk_register_is_too_late(struct proton_error *err)
 uint32_t sdk_register_version(void)
 {
 	return atomic_load(&registered_version);
-}
-
-bool sdk_register_has_graph_events(void)
-{
-	return atomic_load(&has_graph_events);
 }
