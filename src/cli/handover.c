@@ -29,7 +29,6 @@ static char *last_separator(char *tools, char separator)
 	return found;
 }
 
-/* Removes `tool` from the end of the list. */
 static void clear_tool(const char *variable, char separator, const char *tool)
 {
 	const char *value = environment_get(variable);

@@ -51,10 +51,7 @@
 /* sys.executable of the target interpreter; other interpreters only pass the variables on. */
 #define HANDOVER_PYTHON HANDOVER_PREFIX "PYTHON"
 
-/*
- * Removes all of these variables in place: programs such as bash read the array that main() was
- * given, and define their own unsetenv(), which does not work before.
- */
+/* Removes all of these variables, in place (inject.h). */
 static inline void handover_clear(void)
 {
 	size_t kept = 0;

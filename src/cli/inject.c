@@ -62,7 +62,6 @@ static bool is_empty(void)
 	return count >= 0;
 }
 
-/* Prints the summary of a session, with the name of the viewer command. */
 static void print_summary(const char *summary, const char *more)
 {
 	static const char viewer[] = "view it with: proton-viewer";
@@ -224,7 +223,6 @@ static int listen_for_commands(const char *wait, const struct proton_session_opt
 	return status;
 }
 
-/* Returns the status of proton_start(). */
 static int begin_session(const struct inject_options *from, const char *name, uint32_t flags,
 			 struct proton_error *err)
 {
@@ -304,7 +302,6 @@ static void begin_in_target(void)
 	}
 }
 
-/* Called at the program's first use of libproton. */
 static void begin_on_use(void)
 {
 	is_used = true;
@@ -413,7 +410,6 @@ void inject_wrapper_exits(int status)
 
 /* ------------------------------------------------------------------ the driver */
 
-/* Entry point for the driver. */
 static void injected(void)
 {
 	static struct inject_options options; /* its texts stay until the process ends */

@@ -240,44 +240,34 @@ enum program_entry {
 	PROGRAM_INJECT,  /* only by the driver, at CUDA initialization: a message was printed */
 };
 
-static enum program_entry inject_or_refuse(const char *path, const char *why, bool can_inject)
-{
-	if (!can_inject) {
-		message("cannot load the recorder into '%s': %s", path, why);
-		return PROGRAM_REFUSED;
-	}
-	message("'%s': %s; recording starts when the program initializes CUDA", path, why);
-	return PROGRAM_INJECT;
-}
-
 /* Follows `#!` to the interpreter. `can_inject`: the driver would load a library. */
 static enum program_entry program_check(const char *path, bool can_inject)
 {
+	static const char *const reasons[] = {
+		[PROGRAM_STATIC] = "it is statically linked",
+		[PROGRAM_SANITIZED] =
+			"AddressSanitizer must be loaded first, which rules out LD_PRELOAD",
+		[PROGRAM_FOREIGN] = "it is built for another architecture or word size",
+		[PROGRAM_PRIVILEGED] =
+			"it runs with elevated privileges (setuid, setgid or capabilities)",
+	};
 	char file[PATH_MAX];
+	enum program_kind kind = program_kind(path, file);
+	const char *named = kind == PROGRAM_SANITIZED ? path : file;
 
-	switch (program_kind(path, file)) {
-	case PROGRAM_DYNAMIC:
+	if (kind == PROGRAM_DYNAMIC)
 		return PROGRAM_PRELOAD;
-	case PROGRAM_STATIC:
-		return inject_or_refuse(file, "it is statically linked", can_inject);
-	case PROGRAM_SANITIZED:
-		return inject_or_refuse(
-			path, "AddressSanitizer must be loaded first, which rules out LD_PRELOAD",
-			can_inject);
-	case PROGRAM_FOREIGN:
-		return inject_or_refuse(file, "it is built for another architecture or word size",
-					false);
-	case PROGRAM_PRIVILEGED:
-		return inject_or_refuse(file,
-					"it runs with elevated privileges (setuid, setgid or "
-					"capabilities)",
-					false);
-	case PROGRAM_UNKNOWN:
+	if (kind == PROGRAM_UNKNOWN) {
 		message("cannot run '%s': it is neither an executable nor a script with a #! line",
 			file);
-		break;
-	case PROGRAM_UNREADABLE:
+	} else if (kind == PROGRAM_UNREADABLE) {
 		message("cannot run '%s': %s: %s", path, file, strerror(errno));
+	} else if (can_inject && (kind == PROGRAM_STATIC || kind == PROGRAM_SANITIZED)) {
+		message("'%s': %s; recording starts when the program initializes CUDA", named,
+			reasons[kind]);
+		return PROGRAM_INJECT;
+	} else {
+		message("cannot load the recorder into '%s': %s", named, reasons[kind]);
 	}
 	return PROGRAM_REFUSED;
 }

@@ -271,33 +271,32 @@ static bool check_name(const struct options *options)
 /* Options that need the Python package, or one of the contexts. */
 static bool check_package(const struct options *options)
 {
-	static const char refused[] =
-		"%s works only with Python scripts and modules; remove it, or run a script";
 	bool is_python = options->context && strncmp(options->context, "python", 6) == 0;
+	bool has_scopes = !is_python || strchr(options->context, '+');
 	enum rank_names names = RANK_NAMES_AUTO;
+	const char *refused;
 
-	if (options->wants_modules && is_python && !strchr(options->context, '+')) {
+	if (options->wants_modules && !has_scopes) {
 		message("--modules needs a context with scopes; use -c python+scopes");
 		return false;
 	}
 	if (options->kind != TARGET_PROGRAM)
 		return true;
 	rank_names_read(&names, NULL);
-	if (options->hook)
-		message(refused, "-k");
-	else if (names == RANK_NAMES_MERGE || names == RANK_NAMES_MERGE_KEEP)
-		message(refused, "--ranks merge");
-	else if (is_python)
-		message(refused, strchr(options->context, '+') ? "-c python+scopes" : "-c python");
-	else if (options->wants_modules)
-		message(refused, "--modules");
-	else if (options->wants_torch_ops)
-		message(refused, "--torch-ops");
-	else if (options->wants_backward)
-		message(refused, "--backward");
-	else
-		return true;
-	return false;
+	refused = options->hook                    ? "-k"
+		  : names == RANK_NAMES_MERGE      ? "--ranks merge"
+		  : names == RANK_NAMES_MERGE_KEEP ? "--ranks merge"
+		  : !has_scopes                    ? "-c python"
+		  : is_python                      ? "-c python+scopes"
+		  : options->wants_modules         ? "--modules"
+		  : options->wants_torch_ops       ? "--torch-ops"
+		  : options->wants_backward        ? "--backward"
+						   : NULL;
+	if (refused)
+		message("%s works only with Python scripts and modules; remove it, or run a "
+			"script",
+			refused);
+	return !refused;
 }
 
 static bool check_seconds(const char *option, const char *text)

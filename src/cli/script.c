@@ -35,7 +35,6 @@ static bool is_python_name(const char *name)
 
 /* ------------------------------------------------------------------ the command to type */
 
-/* Appends a word, quoted for a shell. */
 static void add_word(struct out *text, const char *word)
 {
 	size_t space = 4 * strlen(word) + 16;
@@ -148,16 +147,12 @@ static bool check_file(const struct options *options)
 {
 	const char *path = options->target;
 	char head[HEAD_BYTES + 1];
-	FILE *file = fopen(path, "rb");
 	size_t length;
 
-	if (!file) {
+	if (!search_read_head(path, head, sizeof(head), &length)) {
 		message("cannot run '%s': %s", path, strerror(errno));
 		return false;
 	}
-	length = fread(head, 1, HEAD_BYTES, file);
-	fclose(file);
-	head[length] = '\0';
 	if (length < 4 || memcmp(head, "\177ELF", 4) != 0)
 		return is_for_python(options, head);
 	return refuse_target("a program", NULL, options);

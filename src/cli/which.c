@@ -24,11 +24,9 @@ static const char tritons[] = "Triton's own profiler";
 static const char *owner_of(const char *path)
 {
 	char head[HEAD_BYTES];
-	FILE *file = fopen(path, "rb");
-	size_t length = file ? fread(head, 1, sizeof(head), file) : 0;
+	size_t length = 0;
 
-	if (file)
-		fclose(file);
+	search_read_head(path, head, sizeof(head), &length);
 	if (length >= 4 && memcmp(head, "\177ELF", 4) == 0)
 		return "this profiler";
 	if (length >= 2 && memcmp(head, "#!", 2) == 0 &&

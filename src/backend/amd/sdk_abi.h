@@ -92,7 +92,6 @@ struct sdk_callback_record {
 typedef void (*sdk_callback_fn)(struct sdk_callback_record record, uint64_t *user, void *data);
 typedef int (*sdk_request_fn)(uint64_t thread_id, struct sdk_context context, int kind,
 			      int32_t operation, uint64_t internal, uint64_t *external, void *data);
-typedef int (*sdk_kind_fn)(int kind, void *data);
 typedef int (*sdk_operation_fn)(int kind, int32_t operation, void *data);
 
 /* Payload of a call of HIP or ROCTX; the arguments have the size of the longest call's. */
@@ -252,23 +251,15 @@ struct sdk_agent {
 	uint64_t size;
 	uint64_t id;
 	int type;
-	uint32_t cpu_cores;
-	uint32_t simds;
-	uint8_t other1[36];
-	uint32_t wave_size;
-	uint8_t other2[4];
+	uint8_t other1[52];
 	uint32_t compute_units;
-	uint8_t other3[24];
-	uint32_t gfx_version; /* 90402 is gfx942 */
-	uint8_t other4[36];
+	uint8_t other2[64];
 	uint32_t max_clock_mhz;
-	uint8_t other5[104];
+	uint8_t other3[104];
 	const char *name; /* "gfx942" */
-	const char *vendor;
+	uint8_t other4[8];
 	const char *product;
-	const char *model;
-	uint32_t node_id;
-	int32_t logical_id;
+	uint8_t other5[16];
 	int32_t logical_type_id; /* counts the agents of this type */
 	uint32_t visibility;     /* bits: 1 HSA, SDK_VISIBLE_TO_HIP */
 	uint8_t uuid[16];
@@ -293,26 +284,21 @@ SDK_SIZE(sdk_record_header, 16)
 SDK_SIZE(sdk_record, 56)
 SDK_SIZE(sdk_dispatch, 184)
 SDK_SIZE(sdk_memory_copy, 80)
-SDK_AT(sdk_memory_copy, head, 0)
 SDK_AT(sdk_memory_copy, to_agent, 56)
 SDK_AT(sdk_memory_copy, from_agent, 64)
 SDK_AT(sdk_memory_copy, bytes, 72)
 SDK_SIZE(sdk_sampling_config, 40)
-SDK_AT(sdk_sampling_config, size, 0)
 SDK_AT(sdk_sampling_config, method, 8)
 SDK_AT(sdk_sampling_config, unit, 12)
 SDK_AT(sdk_sampling_config, min_interval, 16)
 SDK_AT(sdk_sampling_config, max_interval, 24)
 SDK_AT(sdk_sampling_config, flags, 32)
 SDK_SIZE(sdk_pc, 16)
-SDK_AT(sdk_pc, code_object, 0)
 SDK_AT(sdk_pc, offset, 8)
 SDK_SIZE(sdk_host_trap_sample, 88)
-SDK_AT(sdk_host_trap_sample, size, 0)
 SDK_AT(sdk_host_trap_sample, pc, 16)
 SDK_AT(sdk_host_trap_sample, dispatch_id, 48)
 SDK_SIZE(sdk_stochastic_sample, 104)
-SDK_AT(sdk_stochastic_sample, size, 0)
 SDK_AT(sdk_stochastic_sample, bits, 10)
 SDK_AT(sdk_stochastic_sample, pc, 24)
 SDK_AT(sdk_stochastic_sample, dispatch_id, 72)

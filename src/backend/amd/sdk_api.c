@@ -15,6 +15,7 @@
 #include "driver/library_search.h"
 
 #define VERSION_MIN 10000u
+#define KINDS_MAX 128
 
 struct sdk_api sdk;
 _Atomic enum sdk_state sdk_state;
@@ -111,36 +112,16 @@ static const struct {
 #include "backend/amd/hip_calls.def"
 };
 
-/* A kind that is searched by name. */
-struct wanted {
+typedef int (*kind_name_fn)(int kind, const char **name, uint64_t *length);
+
+static int find_kind(const char *wanted, kind_name_fn query)
+{
 	const char *name;
-	int *number;
-	int (*query)(int kind, const char **name, uint64_t *length);
-};
 
-static int compare_kind(int kind, void *data)
-{
-	const struct wanted *wanted = data;
-	const char *name = NULL;
-
-	if (wanted->query(kind, &name, NULL) != SDK_OK || !name || strcmp(name, wanted->name) != 0)
-		return 0;
-	*wanted->number = kind;
-	return 1; /* ends the iteration */
-}
-
-/* There is no iteration of these. Without the names, they have their numbers of 1.0 and 1.2. */
-static int find_request(const char *name, int number)
-{
-	int found = SDK_KIND_NONE;
-
-	if (!sdk.query_external_correlation_id_request_kind_name)
-		return number;
-	for (int kind = 1; kind < 128 && found == SDK_KIND_NONE; kind++)
-		compare_kind(kind,
-			     &(struct wanted){name, &found,
-					      sdk.query_external_correlation_id_request_kind_name});
-	return found;
+	for (int kind = 1; kind < KINDS_MAX; kind++)
+		if (query(kind, &name, NULL) == SDK_OK && name && strcmp(name, wanted) == 0)
+			return kind;
+	return SDK_KIND_NONE;
 }
 
 /* "_spt": the same call, with the thread's default stream in the place of the legacy one. */
@@ -195,10 +176,11 @@ static int note_call(int kind, int32_t operation, void *data)
 	return 0;
 }
 
-static int refuse_library(const char *lacking, struct proton_error *err)
+static int refuse_library(const char *what, const char *lacking, struct proton_error *err)
 {
 	return err_set(err, PROTON_E_VERSION,
-		       "this version of rocprofiler-sdk does not report %s; update ROCm", lacking);
+		       "this version of rocprofiler-sdk does not report %s%s; update ROCm", what,
+		       lacking);
 }
 
 /* Without these the library would be asked for all calls of HIP, and none would be understood. */
@@ -212,42 +194,38 @@ static int find_calls(struct proton_error *err)
 	for (uint32_t i = 0; i < SDK_OPERATION_MAX; i++)
 		if (sdk_calls[i].kind == SDK_CALL_LAUNCH)
 			return PROTON_OK;
-	return refuse_library("any call of HIP that launches a kernel", err);
+	return refuse_library("any call of HIP ", "that launches a kernel", err);
 }
-
-/* Kinds of callbacks, and then those of buffers. */
-static const struct {
-	const char *name;
-	int *number;
-	bool is_of_buffer;
-	bool is_needed;
-} kinds[] = {
-	{"HIP_RUNTIME_API", &sdk_kinds.hip, false, true},
-	{"MARKER_CORE_API", &sdk_kinds.marker, false, false},
-	{"CODE_OBJECT", &sdk_kinds.code_object, false, true},
-	{"HIP_GRAPH", &sdk_kinds.graph, false, false},
-	{"KERNEL_DISPATCH", &sdk_kinds.dispatch, true, true},
-	{"MEMORY_COPY", &sdk_kinds.copy, true, false},
-};
 
 int sdk_kinds_find(struct proton_error *err)
 {
-	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
-		struct wanted wanted = {kinds[i].name, kinds[i].number,
-					kinds[i].is_of_buffer
-						? sdk.query_buffer_tracing_kind_name
-						: sdk.query_callback_tracing_kind_name};
+	kind_name_fn callbacks = sdk.query_callback_tracing_kind_name;
+	kind_name_fn buffers = sdk.query_buffer_tracing_kind_name;
+	kind_name_fn requests = sdk.query_external_correlation_id_request_kind_name;
+	const struct {
+		const char *name;
+		int *number;
+		kind_name_fn query;
+		bool is_needed;
+		int number_of_1_0; /* and of 1.2, which cannot be asked */
+	} kinds[] = {
+		{"HIP_RUNTIME_API", &sdk_kinds.hip, callbacks, true, 0},
+		{"MARKER_CORE_API", &sdk_kinds.marker, callbacks, false, 0},
+		{"CODE_OBJECT", &sdk_kinds.code_object, callbacks, true, 0},
+		{"HIP_GRAPH", &sdk_kinds.graph, callbacks, false, 0},
+		{"KERNEL_DISPATCH", &sdk_kinds.dispatch, buffers, true, 0},
+		{"MEMORY_COPY", &sdk_kinds.copy, buffers, false, 0},
+		{"KERNEL_DISPATCH", &sdk_kinds.request_dispatch, requests, true, 11},
+		{"MEMORY_COPY", &sdk_kinds.request_copy, requests, false, 10},
+	};
 
-		*wanted.number = SDK_KIND_NONE;
-		(kinds[i].is_of_buffer ? sdk.iterate_buffer_tracing_kinds
-				       : sdk.iterate_callback_tracing_kinds)(compare_kind, &wanted);
-		if (*wanted.number == SDK_KIND_NONE && kinds[i].is_needed)
-			return refuse_library(wanted.name, err);
+	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
+		*kinds[i].number = kinds[i].query ? find_kind(kinds[i].name, kinds[i].query)
+						  : kinds[i].number_of_1_0;
+		if (*kinds[i].number == SDK_KIND_NONE && kinds[i].is_needed)
+			return refuse_library(kinds[i].number_of_1_0 ? "requests of " : "",
+					      kinds[i].name, err);
 	}
-	sdk_kinds.request_dispatch = find_request("KERNEL_DISPATCH", 11);
-	sdk_kinds.request_copy = find_request("MEMORY_COPY", 10);
-	if (sdk_kinds.request_dispatch == SDK_KIND_NONE)
-		return refuse_library("requests of KERNEL_DISPATCH", err);
 	return find_calls(err);
 }
 

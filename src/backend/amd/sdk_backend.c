@@ -26,8 +26,8 @@
 #include "record/record.h"
 #include "record/thread/correlate.h"
 
-static bool wants_memory;      /* argument of set_memory() */
-static char sampling_mode[64]; /* the mode "pcsampling" with its options; "": another one */
+static bool wants_memory; /* argument of set_memory() */
+static bool is_sampling;  /* in the mode "pcsampling" */
 
 /*
  * Where the registration came too late, roctracer still works and sees queues that exist: HIP asks
@@ -63,11 +63,9 @@ static int begin_recording(struct proton_error *err)
 {
 	int status;
 
-	if (*sampling_mode)
-		sdk_pc_sampling_want(sampling_mode);
 	status = sdk_register(err)
 			 ?: (wants_memory ? sdk_contexts_start_memory(err) : PROTON_OK)
-			 ?: (*sampling_mode ? sdk_pc_sampling_start(sampling_mode, err) : PROTON_OK)
+			 ?: (is_sampling ? sdk_pc_sampling_start(err) : PROTON_OK)
 			 ?: sdk_contexts_start_profiling(err);
 	if (status != PROTON_OK) {
 		sdk_pc_sampling_stop();
@@ -97,8 +95,9 @@ static int start_sdk(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	tensors_start(&hip_tensors_reader);
-	snprintf(sampling_mode, sizeof(sampling_mode), "%s",
-		 sdk_pc_sampling_is_mode(mode) ? mode : "");
+	is_sampling = sdk_pc_sampling_is_mode(mode);
+	if (is_sampling)
+		sdk_pc_sampling_want(mode);
 	if (sdk_register_is_up_to_hip())
 		atomic_store(&sdk_state, SDK_POSTPONED);
 	else
@@ -163,6 +162,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 static void describe(backend_add_fn add, void *user)
 {
 	uint32_t version = sdk_register_version();
+	int gpus = amd_gpus_hip_count();
 	char text[48];
 
 	if (!version)
@@ -171,8 +171,8 @@ static void describe(backend_add_fn add, void *user)
 		 version % 100);
 	add(user, "rocprofiler_sdk", text);
 	add(user, "rocprofiler_sdk_path", amd_library_path(AMD_ROCPROFILER_SDK));
-	if (sdk_agents_count())
-		gpu_describe_number(add, user, "gpus", sdk_agents_count());
+	if (gpus > 0)
+		gpu_describe_number(add, user, "gpus", (uint64_t)gpus);
 	gpu_describe_overhead(add, user);
 	sdk_pc_sampling_describe(add, user);
 }

@@ -16,14 +16,14 @@
 /* True if the name of `mode` is pcsampling. */
 bool sdk_pc_sampling_is_mode(const char *mode);
 int sdk_pc_sampling_check_mode(const char *mode, struct proton_error *err);
-/* Before the registration, if that is not done yet: the mode of the session that starts. */
+/* The mode of the session that starts, which has been checked. Before the registration. */
 void sdk_pc_sampling_want(const char *mode);
 
 /* While the tool registers. Failures are reported by a later start. */
 void sdk_pc_sampling_configure(void);
 /* True if code objects have to be kept. */
 bool sdk_pc_sampling_is_configured(void);
-int sdk_pc_sampling_start(const char *mode, struct proton_error *err);
+int sdk_pc_sampling_start(struct proton_error *err);
 void sdk_pc_sampling_stop(void);
 /* Adds the samples of all work that has finished. After the dispatches' records have arrived. */
 void sdk_pc_sampling_flush(void);
@@ -107,31 +107,19 @@ void sdk_contexts_stop_orphan(void);
  */
 #define SDK_ORDINAL_MAX 0x3ffffu
 
-struct sdk_external {
-	uint32_t number;  /* the launch in record/thread/correlate.h; never 0 */
-	uint32_t ordinal; /* of the dispatch in its call, from 1; 0: not of its graph */
-	uint32_t stream;  /* sdk_callbacks.c */
-	bool is_of_memory_call;
+union sdk_external {
+	uint64_t word;
+	struct {
+		uint64_t number : 32; /* the launch in record/thread/correlate.h; never 0 */
+		uint64_t
+			ordinal : 18; /* of the dispatch in its call, from 1; 0: not of its graph */
+		uint64_t stream : 12; /* sdk_callbacks.c */
+		uint64_t is_of_memory_call : 1;
+		uint64_t is_ours : 1;
+	};
 };
 
-/* Bits 0 to 31, 32 to 49, 50 to 61, 62; bit 63 is always 1. */
-static inline uint64_t sdk_external_pack(struct sdk_external external)
-{
-	uint64_t ordinal = external.ordinal < SDK_ORDINAL_MAX ? external.ordinal : SDK_ORDINAL_MAX;
-
-	return external.number | ordinal << 32 | (uint64_t)(external.stream & 0xfff) << 50 |
-	       (uint64_t)external.is_of_memory_call << 62 | 1ull << 63;
-}
-
-/* False if the value is not from this backend. */
-static inline bool sdk_external_unpack(uint64_t value, struct sdk_external *out)
-{
-	out->number = (uint32_t)value;
-	out->ordinal = (uint32_t)(value >> 32) & SDK_ORDINAL_MAX;
-	out->stream = (uint32_t)(value >> 50) & 0xfff;
-	out->is_of_memory_call = value >> 62 & 1;
-	return value >> 63;
-}
+_Static_assert(sizeof(union sdk_external) == sizeof(uint64_t), "external correlation");
 
 /* Callbacks, on the application's threads. */
 void sdk_callbacks_on_call(struct sdk_callback_record record, uint64_t *user, void *data);
@@ -160,14 +148,7 @@ void sdk_records_start(void);
 /* Waits for the records of all launches so far. */
 int sdk_records_flush(struct proton_error *err);
 
-/* Devices: the id of record/store/devices.h. On the thread of the records. */
-uint32_t sdk_agents_device(uint64_t agent);
-/* The number of HIP's devices; 0: not known. */
-size_t sdk_agents_count(void);
-/* Waits for all work on the devices that have had records, and on the calling thread's. */
-bool sdk_agents_synchronize(void);
-
-/* Kernels of loaded code objects (kernel_symbols.c). */
+/* Kernels of loaded code objects (sdk_code_objects.c). */
 
 struct kernel_symbol {
 	uint32_t frame; /* of its name, without ".kd" */
@@ -226,6 +207,7 @@ uint32_t sdk_register_version(void);
 struct sdk_kinds {
 	int hip;         /* callbacks: HIP's runtime API */
 	int marker;      /* ROCTX */
+	int range_push;  /* its operation */
 	int code_object; /* loaded code and its kernels */
 	int graph;       /* launches of graphs; later than 1.2 */
 	int dispatch;    /* buffer */

@@ -279,8 +279,9 @@ void sdk_callbacks_on_graph(struct sdk_callback_record record, uint64_t *user, v
 int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int kind,
 			     int32_t operation, uint64_t internal, uint64_t *external, void *data)
 {
-	struct sdk_external mine = {.ordinal = 1};
+	union sdk_external mine = {.word = 0};
 	enum sdk_state state = sdk_state_now();
+	uint64_t ordinal = 1;
 
 	if (state == SDK_ORPHANED)
 		sdk_contexts_stop_orphan();
@@ -288,20 +289,22 @@ int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int
 		return 1;
 	if (here.depth) {
 		mine.number = here.call.correlation;
-		mine.ordinal = ++here.ordinal;
+		ordinal = ++here.ordinal;
 		if (here.kind == SDK_CALL_GRAPH_LAUNCH)
-			mine.ordinal = (uint32_t)hip_replays_next();
-		mine.stream = here.stream;
+			ordinal = hip_replays_next();
+		mine.stream = here.stream & STREAM_NUMBER_MAX;
 		mine.is_of_memory_call = here.kind == SDK_CALL_MEMORY;
 	}
 	/* A second kernel of a launch, or work of a call that the backend does not know. */
-	if (!here.depth || (here.kind == SDK_CALL_LAUNCH && mine.ordinal > 1)) {
+	if (!here.depth || (here.kind == SDK_CALL_LAUNCH && ordinal > 1)) {
 		note_first(internal);
 		mine.number = take_number();
 		launches_add(mine.number);
 		atomic_fetch_add_explicit(&strange, 1, memory_order_relaxed);
 	}
-	*external = sdk_external_pack(mine);
+	mine.ordinal = (ordinal < SDK_ORDINAL_MAX ? ordinal : SDK_ORDINAL_MAX) & SDK_ORDINAL_MAX;
+	mine.is_ours = true;
+	*external = mine.word;
 	return 0;
 }
 
@@ -309,18 +312,10 @@ int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int
 
 void sdk_callbacks_on_marker(struct sdk_callback_record record, uint64_t *user, void *data)
 {
-	static _Atomic int32_t push = -1;
-	const struct sdk_call *call = record.payload;
-	int32_t number = atomic_load_explicit(&push, memory_order_relaxed);
-
 	if (record.phase != SDK_PHASE_ENTER || sdk_state_now() != SDK_ON || !nvtx_is_wanted())
 		return;
-	if (number < 0) {
-		number = sdk_kinds_operation(sdk_kinds.marker, "roctxRangePushA");
-		atomic_store_explicit(&push, number, memory_order_relaxed);
-	}
-	if (record.operation == number)
-		nvtx_push((const char *)(uintptr_t)argument(call, 0));
+	if (record.operation == sdk_kinds.range_push)
+		nvtx_push((const char *)(uintptr_t)argument(record.payload, 0));
 	else
 		nvtx_pop();
 }

@@ -30,7 +30,6 @@
 #define BETA_VARIABLE "ROCPROFILER_PC_SAMPLING_BETA_ENABLED"
 #define CYCLES_DEFAULT 131072u
 #define MICROSECONDS_DEFAULT 1000u
-#define CONFIGS_MAX 16u
 
 #define DISPATCHES 65536u /* the latest ones; a power of two */
 #define WAITING_MAX (1u << 18)
@@ -286,6 +285,7 @@ static size_t gpu_count;
 static int used_method; /* the first GPU's, as the next two */
 static uint64_t used_interval;
 static uint64_t wanted_interval; /* 0: the default */
+static uint64_t mode_interval;   /* of the session's mode; 0: none */
 
 /* ------------------------------------------------------------------ mode */
 
@@ -336,27 +336,11 @@ int sdk_pc_sampling_check_mode(const char *mode, struct proton_error *err)
 
 void sdk_pc_sampling_want(const char *mode)
 {
-	uint64_t interval;
-
-	if (read_mode(mode, &interval, NULL) == PROTON_OK)
-		wanted_interval = interval;
+	read_mode(mode, &mode_interval, NULL);
+	wanted_interval = mode_interval;
 }
 
 /* ------------------------------------------------------------------ choice */
-
-/* The configurations of a GPU. */
-struct offers {
-	struct sdk_sampling_config configs[CONFIGS_MAX];
-	size_t count;
-};
-
-static bool is_acknowledged(void)
-{
-	const char *text = environment_get(BETA_VARIABLE);
-
-	return text && (strcmp(text, "1") == 0 || strcasecmp(text, "true") == 0 ||
-			strcasecmp(text, "on") == 0 || strcasecmp(text, "yes") == 0);
-}
 
 /* The method that the user demands; 0: any, -1: the name is unknown. */
 static int read_method(void)
@@ -370,23 +354,32 @@ static int read_method(void)
 	return strcmp(text, "host-trap") == 0 ? SDK_METHOD_HOST_TRAP : -1;
 }
 
-/* Stochastic samples have stall reasons. NULL: there is none of the method. */
-static const struct sdk_sampling_config *choose_config(const struct offers *offers, int method)
+/* The best configuration of a GPU. */
+struct choice {
+	int method; /* the only one; 0: any */
+	bool is_found;
+	struct sdk_sampling_config config;
+};
+
+/* Stochastic samples have stall reasons. */
+static int choose_config(const struct sdk_sampling_config *configs, size_t count, void *data)
 {
-	const struct sdk_sampling_config *best = NULL;
+	struct choice *choice = data;
+	const struct sdk_sampling_config *config = configs;
 
-	for (size_t i = 0; i < offers->count; i++) {
-		const struct sdk_sampling_config *config = &offers->configs[i];
+	for (size_t i = 0; i < count && config->size >= sizeof(*config); i++) {
+		bool is_stochastic = config->method == SDK_METHOD_STOCHASTIC;
+		bool is_known = is_stochastic || config->method == SDK_METHOD_HOST_TRAP;
 
-		if (method ? config->method != method
-			   : config->method != SDK_METHOD_STOCHASTIC &&
-				     config->method != SDK_METHOD_HOST_TRAP)
-			continue;
-		if (!best ||
-		    (config->method == SDK_METHOD_STOCHASTIC && best->method != config->method))
-			best = config;
+		if ((choice->method ? config->method == choice->method : is_known) &&
+		    (!choice->is_found ||
+		     (is_stochastic && choice->config.method != SDK_METHOD_STOCHASTIC))) {
+			choice->config = *config;
+			choice->is_found = true;
+		}
+		config = (const void *)((const char *)config + config->size);
 	}
-	return best;
+	return SDK_OK;
 }
 
 /* The interval that is nearest to the wanted one and that the GPU accepts. */
@@ -412,22 +405,6 @@ static uint64_t fit_interval(const struct sdk_sampling_config *config, uint64_t 
 }
 
 /* ------------------------------------------------------------------ registration */
-
-static int collect_configs(const struct sdk_sampling_config *configs, size_t count, void *data)
-{
-	struct offers *offers = data;
-	const char *at = (const char *)configs;
-
-	for (size_t i = 0; i < count && offers->count < CONFIGS_MAX; i++) {
-		const struct sdk_sampling_config *config = (const void *)at;
-
-		if (config->size < sizeof(*config))
-			break;
-		offers->configs[offers->count++] = *config;
-		at += config->size;
-	}
-	return SDK_OK;
-}
 
 /* Why a GPU is not sampled. The first cause is kept. */
 static int refuse_gpu(int status, const char *name)
@@ -461,39 +438,34 @@ static int refuse_gpu(int status, const char *name)
 	}
 }
 
-/* Queries, chooses and configures. Returns the library's status. */
-static int try_agent(uint64_t agent, int method, uint64_t *interval_out, int *method_out)
+static int try_agent(uint64_t agent, int method, struct choice *choice, uint64_t *interval_out)
 {
-	struct offers offers = {.count = 0};
-	const struct sdk_sampling_config *config;
-	int status = sdk.query_pc_sampling_agent_configurations(agent, collect_configs, &offers);
+	int status;
 
+	*choice = (struct choice){.method = method};
+	status = sdk.query_pc_sampling_agent_configurations(agent, choose_config, choice);
 	if (status != SDK_OK)
 		return status;
-	config = choose_config(&offers, method);
-	if (!config)
+	if (!choice->is_found)
 		return SDK_E_AGENT_ARCH_NOT_SUPPORTED;
-	*interval_out = fit_interval(config, wanted_interval);
-	*method_out = config->method;
-	return sdk.configure_pc_sampling_service(context, agent, config->method, config->unit,
-						 *interval_out, buffer, 0);
+	*interval_out = fit_interval(&choice->config, wanted_interval);
+	return sdk.configure_pc_sampling_service(context, agent, choice->config.method,
+						 choice->config.unit, *interval_out, buffer, 0);
 }
 
 static void add_agent(const struct sdk_agent *agent, int method)
 {
-	uint64_t interval = 0;
-	int chosen = 0;
-	int status = try_agent(agent->id, method, &interval, &chosen);
+	struct choice choice;
+	uint64_t interval;
+	int status = try_agent(agent->id, method, &choice, &interval);
 
 	/* Another process was faster: the query now returns what it has configured. */
 	if (status == SDK_E_NOT_AVAILABLE)
-		status = try_agent(agent->id, method, &interval, &chosen);
+		status = try_agent(agent->id, method, &choice, &interval);
 	if (status != SDK_OK) {
 		refuse_gpu(status, agent->name ? agent->name : "the GPU");
-		return;
-	}
-	if (!gpu_count++) {
-		used_method = chosen;
+	} else if (!gpu_count++) {
+		used_method = choice.config.method;
 		used_interval = interval;
 	}
 }
@@ -531,7 +503,7 @@ void sdk_pc_sampling_configure(void)
 	int method = read_method();
 	int status;
 
-	if (!is_acknowledged())
+	if (!environment_is(BETA_VARIABLE, true))
 		return; /* a start prints the message */
 	if (method < 0) {
 		err_set(&failure, PROTON_E_INVALID,
@@ -604,21 +576,18 @@ static void clear_samples(void)
 	pthread_mutex_unlock(&lock);
 }
 
-int sdk_pc_sampling_start(const char *mode, struct proton_error *err)
+int sdk_pc_sampling_start(struct proton_error *err)
 {
-	uint64_t interval;
-	int status = read_mode(mode, &interval, err);
+	int status = check_configured(err);
 
-	if (status == PROTON_OK)
-		status = check_configured(err);
 	if (status != PROTON_OK)
 		return status;
-	if (interval && interval != used_interval)
+	if (mode_interval && mode_interval != used_interval)
 		message_once("PC sampling uses the interval %" PRIu64 " instead of %" PRIu64
 			     ": it must be one that the GPU offers, and it is fixed when Proton "
 			     "registers with rocprofiler-sdk; " INTERVAL_VARIABLE
 			     " sets it before that",
-			     used_interval, interval);
+			     used_interval, mode_interval);
 	start_samples();
 	status = SDK_CALL(err, start_context, context);
 	atomic_store(&is_on, status == PROTON_OK);

@@ -42,7 +42,7 @@ static bool was_tried;
 static struct proton_error failure; /* why the registration failed; PROTON_OK if it worked */
 
 static _Atomic bool was_called; /* the tool, whether it could register or not */
-static _Atomic pid_t process;   /* that has registered; 0: none */
+static _Atomic bool is_registered;
 static _Atomic uint32_t registered_version;
 
 /* Written during the registration. */
@@ -110,6 +110,7 @@ static void add_markers(struct sdk_context context)
 	int32_t operations[] = {sdk_kinds_operation(sdk_kinds.marker, "roctxRangePushA"),
 				sdk_kinds_operation(sdk_kinds.marker, "roctxRangePop")};
 
+	sdk_kinds.range_push = operations[0];
 	if (operations[0] >= 0 && operations[1] >= 0)
 		sdk.configure_callback_tracing_service(context, sdk_kinds.marker, operations, 2,
 						       sdk_callbacks_on_marker, NULL);
@@ -168,10 +169,7 @@ static bool add_memory(void)
 #define TOOLS "ROCP_TOOL_LIBRARIES"
 #define ANY_TIME 10302u /* since 1.3.2 tools may register at any time */
 
-/* Guarded by the lock. */
-static bool kineto_is_registered;
-static char *entry; /* in the environment while Proton registers; NULL: none is needed */
-static char *tools; /* the earlier value; NULL: not set */
+static bool kineto_is_registered; /* guarded by the lock */
 
 /* The function in PyTorch's library. NULL: not loaded, or its Kineto does not use the SDK. */
 static void *find_configure(const char **path_out)
@@ -186,35 +184,7 @@ static void *find_configure(const char **path_out)
 	return symbol;
 }
 
-/* Before and after the registration: if PyTorch is loaded, it is registered in the same. */
-static void kineto_begin(void)
-{
-	const char *before = environment_get(TOOLS);
-	const char *path;
-
-	if (!find_configure(&path))
-		return;
-	tools = before ? strdup(before) : NULL;
-	/* The library does not load the last of several tools unless a colon follows. */
-	if (asprintf(&entry, TOOLS "=%s%s%s:", before ? before : "", before && *before ? ":" : "",
-		     path) < 0)
-		entry = NULL;
-	else
-		kineto_is_registered = before ? setenv(TOOLS, entry + strlen(TOOLS "="), 1) == 0
-					      : environment_append(entry);
-}
-
-static void kineto_end(void)
-{
-	if (tools)
-		setenv(TOOLS, tools, 1);
-	else if (entry)
-		environment_remove(entry);
-	free(tools);
-	tools = NULL;
-}
-
-/* After it, if PyTorch was loaded since. Prints a message if this version takes no more tools. */
+/* If PyTorch was loaded after the registration. Old versions take no more tools: a message. */
 static void kineto_add(uint32_t version, bool is_starting)
 {
 	const char *path;
@@ -252,7 +222,7 @@ static int initialize(sdk_finalize_client_fn finalize, void *data)
 	atomic_store(&sdk_contexts.has_memory, add_memory());
 	sdk_pc_sampling_configure();
 	failure.status = PROTON_OK;
-	atomic_store(&process, getpid());
+	atomic_store(&is_registered, true);
 	return 0;
 }
 
@@ -285,6 +255,31 @@ static struct sdk_configure_result *configure_tool(uint32_t version, const char 
 		return NULL;
 	client->name = "Proton";
 	return &result;
+}
+
+/* If PyTorch is loaded, the environment names its Kineto, which registers in the same call. */
+static int force_configure(void)
+{
+	static char *entry; /* once; other threads may read it later */
+	const char *before = environment_get(TOOLS);
+	char *earlier = before ? strdup(before) : NULL;
+	const char *path;
+	int status;
+
+	/* The library does not load the last of several tools unless a colon follows. */
+	if (find_configure(&path) && asprintf(&entry, TOOLS "=%s%s%s:", before ? before : "",
+					      before && *before ? ":" : "", path) < 0)
+		entry = NULL;
+	if (entry)
+		kineto_is_registered = before ? setenv(TOOLS, entry + strlen(TOOLS "="), 1) == 0
+					      : environment_append(entry);
+	status = sdk.force_configure(configure_tool);
+	if (entry && earlier)
+		setenv(TOOLS, earlier, 1);
+	else if (entry)
+		environment_remove(entry);
+	free(earlier);
+	return status;
 }
 
 /* For libproton_rocprofiler.so. */
@@ -393,11 +388,9 @@ static int register_once(struct proton_error *err)
 		return failure.status;
 	failure.status = PROTON_OK;
 	name_for_children(true);
-	kineto_begin();
-	status = sdk.force_configure(configure_tool);
-	kineto_end();
+	status = force_configure();
 	/* Registered even if a search for HIP has failed (1.3.2). */
-	if (atomic_load(&process))
+	if (atomic_load(&is_registered))
 		return take_hip(&failure);
 	name_for_children(false);
 	if (status != SDK_OK)
@@ -443,7 +436,7 @@ void sdk_register_early(void)
 		return;
 	if (backend_is_interpreting() || !amd_library_is_likely() || is_orphan())
 		return;
-	if (!atomic_load(&process)) {
+	if (!atomic_load(&is_registered)) {
 		if (!sdk_register_is_up_to_hip())
 			sdk_register(NULL);
 		return;
@@ -455,7 +448,7 @@ void sdk_register_early(void)
 
 bool sdk_register_is_too_late(struct proton_error *err)
 {
-	if (is_orphan() || atomic_load(&process))
+	if (is_orphan() || atomic_load(&is_registered))
 		return false;
 	return (is_initialized() || amd_library_get_loaded(AMD_HIP)) &&
 	       sdk_register(err) == PROTON_E_STATE;
