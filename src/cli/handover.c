@@ -118,7 +118,6 @@ static char *absolute(const char *name)
 	return target_stem(name, &path, NULL) == PROTON_OK ? path : NULL;
 }
 
-/* The process id of the target, and the output path of its children. */
 static bool put_family(const struct options *options)
 {
 	char *base = options->has_no_children ? NULL : absolute(options->name);

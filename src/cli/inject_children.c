@@ -184,7 +184,6 @@ static bool is_alive(int64_t process)
 	return end && !strchr("ZX", end[1] ? end[2] : '\0');
 }
 
-/* The total time to wait for running processes. */
 static uint64_t patience(bool is_by_signal)
 {
 	uint64_t silent = is_by_signal ? SILENT_NS : 0;

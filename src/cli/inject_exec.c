@@ -78,7 +78,6 @@ __attribute__((constructor(101))) static void find_real(void)
 	real_fclose = (__typeof__(fclose) *)dlsym(RTLD_NEXT, "fclose");
 }
 
-/* One that `proton` has set. */
 static bool is_injection(const char *entry)
 {
 	const char *value = entry + injection_length(entry);

@@ -54,7 +54,6 @@ static char *match_pattern(const char *pattern)
 	return path;
 }
 
-/* Escapes pattern characters in `directory`. */
 static char *quote_path(const char *directory)
 {
 	char *quoted = malloc(2 * strlen(directory) + 1);

@@ -143,7 +143,6 @@ static void note_mismatch(size_t kernels)
 			"replay; metrics of captured kernels count once per replay");
 }
 
-/* The index of the next node after `from` of a kernel, or of memory. */
 static size_t next_node(const struct hip_plan *plan, size_t from, bool is_memory)
 {
 	while (from < plan->count) {

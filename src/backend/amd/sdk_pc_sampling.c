@@ -197,29 +197,24 @@ struct taken {
 	bool is_scheduler_idle;
 };
 
-static struct taken read_stochastic(const struct sdk_stochastic_sample *sample)
-{
-	bool is_issued = sample->bits & SDK_SAMPLE_ISSUED;
-	uint32_t reason = sample->snapshot & SDK_SNAPSHOT_REASON;
-
-	return (struct taken){
-		.pc = sample->pc,
-		.dispatch_id = sample->dispatch_id,
-		.reason = is_issued                ? REASON_ISSUED
-			  : reason < REASON_ISSUED ? reason
-						   : 0,
-		.is_scheduler_idle = !(sample->snapshot & SDK_SNAPSHOT_ISSUED),
-	};
-}
-
 /* False for a record that is shorter than what is read, or of another kind. */
 static bool read_record(const struct sdk_record_header *header, struct taken *out)
 {
 	const struct sdk_host_trap_sample *trap = header->payload;
+	const struct sdk_stochastic_sample *sample = header->payload;
 
 	if (header->kind == SDK_SAMPLE_STOCHASTIC &&
-	    trap->size >= offsetof(struct sdk_stochastic_sample, other5)) {
-		*out = read_stochastic(header->payload);
+	    sample->size >= offsetof(struct sdk_stochastic_sample, other5)) {
+		uint32_t reason = sample->snapshot & SDK_SNAPSHOT_REASON;
+
+		*out = (struct taken){
+			.pc = sample->pc,
+			.dispatch_id = sample->dispatch_id,
+			.reason = sample->bits & SDK_SAMPLE_ISSUED ? REASON_ISSUED
+				  : reason < REASON_ISSUED         ? reason
+								   : 0,
+			.is_scheduler_idle = !(sample->snapshot & SDK_SNAPSHOT_ISSUED),
+		};
 		return true;
 	}
 	if (header->kind != SDK_SAMPLE_HOST_TRAP ||
