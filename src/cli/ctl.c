@@ -32,6 +32,7 @@
 #define PEERS_MAX 1024
 #define CONNECT_NS 5000000000ull
 #define DEFAULT_TIMEOUT_S 60
+#define TIMEOUT_MAX_S 86400u
 #define STEP_MS 10
 
 static const char usage[] =
@@ -50,7 +51,7 @@ struct ctl_options {
 	const char *values[CONTROL_OPTION_COUNT];
 	bool wants_memory;
 	bool wants_all;
-	const char *timeout;
+	size_t timeout_s;
 	const char *target; /* NULL: not given */
 	enum control_command command;
 };
@@ -74,7 +75,7 @@ static const struct option_row rows[] = {
 	{'a', "all", NULL, "every program of that name, such as ranks and children",
 	 .member = offsetof(struct ctl_options, wants_all)},
 	{0, "timeout", "SECONDS", "how long to wait for a reply (default: 60)",
-	 .member = offsetof(struct ctl_options, timeout)},
+	 .member = offsetof(struct ctl_options, timeout_s), .is_count = true},
 	{.help = "Options of start, as those of proton; snapshot has -n and -o, stop has -o"},
 	{'n', "name", "PATH", "output path without suffix", VALUE(CONTROL_NAME)},
 	{'o', "output-format", "NAME", "output format", VALUE(CONTROL_FORMAT)},
@@ -154,15 +155,15 @@ static void remove_socket(int directory, const char *name)
 	flock(directory, LOCK_UN);
 }
 
+/* Closes `directory`. */
 static void find_in_directory(int directory, const char *target, struct peers *peers)
 {
-	int copy = dup(directory);
-	DIR *stream = copy < 0 ? NULL : fdopendir(copy);
+	DIR *stream = fdopendir(directory);
 	const struct dirent *entry;
 	struct peer peer;
 
-	if (!stream && copy >= 0)
-		close(copy);
+	if (!stream)
+		close(directory);
 	while (stream && (entry = readdir(stream))) {
 		if (!read_socket_name(entry->d_name, &peer) || !is_wanted(&peer, target))
 			continue;
@@ -185,18 +186,14 @@ static void find_peers(const char *target, struct peers *peers)
 	char path[256];
 	int fd;
 
-	for (unsigned i = 0; i < RUNTIME_DIRECTORY_COUNT; i++) {
-		if (!runtime_directory_path(i, path, sizeof(path)) ||
-		    runtime_directory_open(path, false, &fd, NULL) != PROTON_OK)
-			continue;
-		find_in_directory(fd, target, peers);
-		close(fd);
-	}
+	for (unsigned i = 0; i < RUNTIME_DIRECTORY_COUNT; i++)
+		if (runtime_directory_path(i, path, sizeof(path)) &&
+		    runtime_directory_open(path, false, &fd, NULL) == PROTON_OK)
+			find_in_directory(fd, target, peers);
 }
 
 /* ------------------------------------------------------------------ requests and replies */
 
-/* Prints text of another process: to standard output, or as a message if `what` is given. */
 static void print_line(const struct peer *peer, bool is_named, const char *line, size_t length)
 {
 	char shown[CONTROL_REPLY_MAX];
@@ -259,11 +256,14 @@ static bool take_reply(const struct ctl_options *options, const struct peer *pee
 }
 
 /* Sends the request to all; true if all have carried it out. */
-static bool ask_peers(const struct ctl_options *options, struct peers *peers, uint64_t timeout_s)
+static bool ask_peers(const struct ctl_options *options, struct peers *peers)
 {
 	struct control_request request = {.command = options->command};
 	char bytes[CONTROL_REQUEST_MAX];
-	uint64_t end_ns = clock_monotonic_ns() + timeout_s * 1000000000u;
+	uint64_t end_ns = clock_monotonic_ns() + (options->timeout_s < TIMEOUT_MAX_S
+							  ? options->timeout_s
+							  : TIMEOUT_MAX_S) *
+							 1000000000u;
 	bool is_named = peers->count > 1 || options->command == CONTROL_STATUS;
 	bool ok = true;
 	size_t length;
@@ -377,10 +377,9 @@ static bool check_count(const struct ctl_options *options, const struct peers *p
 int ctl_run(int argc, char **argv)
 {
 	static struct peers peers;
-	struct ctl_options options = {.timeout = NULL};
+	struct ctl_options options = {.timeout_s = DEFAULT_TIMEOUT_S};
 	const struct option_table table = {rows, ARRAY_LENGTH(rows), &options};
 	struct proton_error err = {0};
-	size_t timeout_s = DEFAULT_TIMEOUT_S;
 	enum options_result result = options_read(&table, 1, NULL, argc, argv, "proton ctl", &err);
 
 	if (result == OPTIONS_HELP) {
@@ -389,17 +388,13 @@ int ctl_run(int argc, char **argv)
 		options_print(&table, 1);
 		return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
 	}
-	if (result != OPTIONS_BAD && options.timeout)
-		result = options_parse_count(&timeout_s, "timeout", options.timeout, &err);
 	if (result == OPTIONS_BAD)
 		message("%s", err.text);
 	if (result == OPTIONS_BAD || !parse_words(argc - optind, argv + optind, &options) ||
 	    !make_name_absolute(&options))
 		return EXIT_USAGE;
-	if (timeout_s > 86400)
-		timeout_s = 86400;
 	find_peers(options.target, &peers);
-	if (!check_count(&options, &peers) || !ask_peers(&options, &peers, timeout_s))
+	if (!check_count(&options, &peers) || !ask_peers(&options, &peers))
 		return EXIT_FAILED;
 	return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
 }

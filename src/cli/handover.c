@@ -1,6 +1,6 @@
 /* Environment variables that pass the options of `proton` to the target and its children. */
-#include "cli/handover.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,35 +9,61 @@
 
 #include "base/environment.h"
 #include "base/message.h"
-#include "cli/proton_options.h"
+#include "cli/handover.h"
+#include "driver/amd_library.h"
 #include "format/target.h"
 
 #define INJECTION "CUDA_INJECTION64_PATH"
+#define TOOLS "ROCP_TOOL_LIBRARIES"
+#define SDK "ROCPROFILER_REGISTER_LIBRARY"
+#define HSA_TOOLS "HSA_TOOLS_LIB"
+
+/* The last separator that is part of no path; NULL: none. */
+static char *last_separator(char *tools, char separator)
+{
+	char *found = NULL;
+
+	for (char *at = tools; (at = strchr(at, separator)); at++)
+		if (separator != ' ' || at == tools || at[-1] != '\\')
+			found = at;
+	return found;
+}
+
+static void clear_tool(const char *variable, char separator, const char *tool)
+{
+	const char *value = environment_get(variable);
+	char *tools = value ? strdup(value) : NULL;
+	size_t length = tools ? strlen(tools) : 0;
+	char *last;
+
+	if (length && separator == ':' && tools[length - 1] == ':')
+		tools[length - 1] = '\0';
+	last = tools ? last_separator(tools, separator) : NULL;
+	if (last && strstr(last, tool)) {
+		*last = '\0';
+		setenv(variable, tools, 1);
+	} else if (tools && !last && strstr(tools, tool)) {
+		unsetenv(variable);
+	}
+	free(tools);
+}
+
+static void clear_amd_tools(void)
+{
+	if (environment_get(HANDOVER_SDK))
+		unsetenv(SDK);
+	clear_tool(TOOLS, ':', "/" HANDOVER_AMD_TOOL);
+	clear_tool(HSA_TOOLS, ' ', "/" HANDOVER_AMD_HSA_TOOL);
+}
 
 /* Removes variables of an earlier `proton` if its target did not get to remove them. */
 static void clear_leftovers(void)
 {
-	size_t i = 0;
-
 	if (environment_get(HANDOVER_PID)) { /* set by an outer proton, as are these variables */
 		unsetenv(INJECTION);
-		handover_amd_clear();
+		clear_amd_tools();
 	}
-
-	while (environ && environ[i]) {
-		char name[64];
-		size_t length = strcspn(environ[i], "=");
-
-		if (strncmp(environ[i], HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) != 0 ||
-		    length >= sizeof(name)) {
-			i++;
-			continue;
-		}
-		memcpy(name, environ[i], length);
-		name[length] = '\0';
-		if (unsetenv(name) != 0)
-			i++;
-	}
+	handover_clear();
 }
 
 static bool put_variable(const char *name, const char *value)
@@ -92,7 +118,6 @@ static char *absolute(const char *name)
 	return target_stem(name, &path, NULL) == PROTON_OK ? path : NULL;
 }
 
-/* The process id of the target, and the output path of its children. */
 static bool put_family(const struct options *options)
 {
 	char *base = options->has_no_children ? NULL : absolute(options->name);
@@ -112,6 +137,85 @@ bool handover_follow(const struct options *options)
 			      put_variable(HANDOVER_GATHER, options->has_no_children ? NULL : "1"));
 }
 
+static bool make_tool_path(const char *library, const char *tool, char path[static PATH_MAX])
+{
+	const char *slash = strrchr(library, '/');
+	int length = snprintf(path, PATH_MAX, "%.*s%s", slash ? (int)(slash + 1 - library) : 0,
+			      library, tool);
+
+	return length > 0 && length < PATH_MAX && access(path, R_OK) == 0;
+}
+
+static bool is_wanted(const struct options *options, const char *backend)
+{
+	return !options->backend || strcasecmp(options->backend, backend) == 0;
+}
+
+/* After the user's tools. rocprofiler-sdk loads the last of several only if a colon follows. */
+static bool append_tool(const char *variable, char separator, const char *tool)
+{
+	const char *before = environment_get(variable);
+	char *joined = NULL;
+	bool ok;
+
+	if (!before || !*before)
+		return setenv(variable, tool, 1) == 0;
+	ok = asprintf(&joined, "%s%c%s%s", before, separator, tool, separator == ':' ? ":" : "") >
+		     0 &&
+	     setenv(variable, joined, 1) == 0;
+	free(joined);
+	return ok;
+}
+
+/* The HSA runtime takes a space as the end of a path. */
+static bool append_hsa_tool(const char *tool)
+{
+	char escaped[2 * PATH_MAX];
+	size_t length = 0;
+
+	for (; *tool; tool++) {
+		if (strchr(" \"\\", *tool))
+			escaped[length++] = '\\';
+		escaped[length++] = *tool;
+	}
+	escaped[length] = '\0';
+	return append_tool(HSA_TOOLS, ' ', escaped);
+}
+
+/*
+ * Recording programs that use HIP, and their children.
+ *
+ * - When HIP registers with rocprofiler-sdk, it loads the libraries that ROCP_TOOL_LIBRARIES names:
+ *   libproton_rocprofiler.so is added. If no rocprofiler-sdk is there, the variable is left alone,
+ *   because ROCm then aborts the program.
+ * - For the backend "roctracer": when HIP initializes the HSA runtime, that loads the libraries
+ *   that HSA_TOOLS_LIB names: libproton_hsa.so is added. If ROCm's SDK is too old, this tool starts
+ *   the session, with the first usable backend.
+ *
+ * The tools lie next to `library`, libproton_inject.so.
+ */
+static bool put_amd_tool(const struct options *options, const char *library)
+{
+	char sdk[PATH_MAX], tool[PATH_MAX];
+
+	if (!amd_library_is_likely())
+		return true;
+	if (is_wanted(options, "rocprofiler") &&
+	    amd_library_find_file(AMD_ROCPROFILER_SDK, library, sdk) &&
+	    make_tool_path(library, HANDOVER_AMD_TOOL, tool) && !strchr(tool, ':')) {
+		if (!put_family(options) || !append_tool(TOOLS, ':', tool))
+			return false;
+		/* Wheels have no library of the name that ROCm looks for. */
+		return environment_get(SDK) ||
+		       (put_variable(SDK, sdk) && put_variable(HANDOVER_SDK, "1"));
+	}
+	if (!is_wanted(options, "roctracer") ||
+	    !amd_library_find_file(AMD_ROCTRACER, library, sdk) ||
+	    !make_tool_path(library, HANDOVER_AMD_HSA_TOOL, tool))
+		return true;
+	return put_family(options) && append_hsa_tool(tool);
+}
+
 static bool put_injection(const struct options *options, const char *library)
 {
 	if (foreign_injection() && !options->is_quiet)
@@ -120,8 +224,7 @@ static bool put_injection(const struct options *options, const char *library)
 	if (handover_can_inject(options) &&
 	    !(put_family(options) && put_variable(INJECTION, library)))
 		return false;
-	return !handover_amd_can_inject(options, library) ||
-	       (put_family(options) && handover_amd_export(options, library));
+	return put_amd_tool(options, library);
 }
 
 static bool put_wait(const struct options *options)

@@ -7,12 +7,15 @@
  * it: CUDA_INJECTION64_PATH names libproton_inject.so, which the driver loads into each such
  * process, and the variables that it needs remain in the environment (HANDOVER_PID is set). On AMD
  * GPUs, ROCP_TOOL_LIBRARIES or HSA_TOOLS_LIB does the same for processes that use HIP
- * (handover_amd.h).
+ * (handover.c).
  */
 #ifndef CLI_HANDOVER_H
 #define CLI_HANDOVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cli/proton_options.h"
 
@@ -48,6 +51,18 @@
 /* sys.executable of the target interpreter; other interpreters only pass the variables on. */
 #define HANDOVER_PYTHON HANDOVER_PREFIX "PYTHON"
 
+/* Removes all of these variables, in place (inject.h). */
+static inline void handover_clear(void)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; environ && environ[i]; i++)
+		if (strncmp(environ[i], HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) != 0)
+			environ[kept++] = environ[i];
+	if (environ)
+		environ[kept] = NULL;
+}
+
 /* True if CUDA_INJECTION64_PATH loads a library into processes that initialize CUDA. */
 bool handover_can_inject(const struct options *options);
 
@@ -64,24 +79,8 @@ bool handover_follow(const struct options *options);
 /* Puts `first` before the colon-separated `variable`. The old value goes to `saved`. */
 bool handover_put_in_front(const char *variable, const char *saved, const char *first);
 
-/*
- * Recording programs that use HIP, and their children.
- *
- * - When HIP registers with rocprofiler-sdk, it loads the libraries that ROCP_TOOL_LIBRARIES names:
- *   libproton_rocprofiler.so is added. If no rocprofiler-sdk is there, the variable is left alone,
- *   because ROCm then aborts the program.
- * - For the backend "roctracer": when HIP initializes the HSA runtime, that loads the libraries
- *   that HSA_TOOLS_LIB names: libproton_hsa.so is added.
- */
-
+/* Tools of ROCm, next to libproton_inject.so. */
 #define HANDOVER_AMD_TOOL "libproton_rocprofiler.so"
 #define HANDOVER_AMD_HSA_TOOL "libproton_hsa.so"
-
-/* True if ROCm would load a tool, which lies next to `library`, libproton_inject.so. */
-bool handover_amd_can_inject(const struct options *options, const char *library);
-/* Sets the variables. False if memory ran out. */
-bool handover_amd_export(const struct options *options, const char *library);
-/* Removes them if they are those of an outer proton. */
-void handover_amd_clear(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Tool library libproton_hsa.so: the HSA runtime loads it into each process that initializes it, as
- * HIP does, if HSA_TOOLS_LIB names it (`proton`, handover_amd.h). It is how the backend "roctracer"
+ * HIP does, if HSA_TOOLS_LIB names it (`proton`, handover.c). It is how the backend "roctracer"
  * gets into children: ROCm 6 has no other way before the first call of HIP. The runtime closes
  * this library when it is shut down; libproton_inject.so stays.
  */
@@ -18,7 +18,7 @@ HERE bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_count,
 HERE bool OnLoad(void *table, uint64_t runtime_version, uint64_t failed_count,
 		 const char *const *failed)
 {
-	if (!tool_session_is_refused())
-		tool_session_start();
+	if (!is_refused())
+		start_session();
 	return true;
 }

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
+#include "cli/handover.h"
 #include "cli/inject.h"
 #include "format/rank.h"
 #include "format/working_file.h"
@@ -61,7 +62,6 @@ static bool is_empty(void)
 	return count >= 0;
 }
 
-/* Prints the summary of a session, with the name of the viewer command. */
 static void print_summary(const char *summary, const char *more)
 {
 	static const char viewer[] = "view it with: proton-viewer";
@@ -223,7 +223,6 @@ static int listen_for_commands(const char *wait, const struct proton_session_opt
 	return status;
 }
 
-/* Returns the status of proton_start(). */
 static int begin_session(const struct inject_options *from, const char *name, uint32_t flags,
 			 struct proton_error *err)
 {
@@ -303,7 +302,6 @@ static void begin_in_target(void)
 	}
 }
 
-/* Called at the program's first use of libproton. */
 static void begin_on_use(void)
 {
 	is_used = true;
@@ -322,7 +320,7 @@ __attribute__((constructor)) static void preloaded(void)
 		return;
 	inject_exec_keep();
 	if (!given.is_followed)
-		inject_environment_clear();
+		handover_clear();
 	if (inject_environment_is_for_driver())
 		proton_await_driver();
 	sigprocmask(SIG_BLOCK, NULL, &first_mask);
@@ -412,10 +410,9 @@ void inject_wrapper_exits(int status)
 
 /* ------------------------------------------------------------------ the driver */
 
-/* Entry point for the driver. */
 static void injected(void)
 {
-	struct inject_options options;
+	static struct inject_options options; /* its texts stay until the process ends */
 	struct proton_error err;
 
 	is_used = true;
@@ -437,7 +434,6 @@ static void injected(void)
 	} else if (begin_session(&options, options.name, PROTON_SESSION_RANKS, &err) != PROTON_OK) {
 		message("%s", err.text); /* too late to refuse */
 	}
-	inject_options_fini(&options);
 }
 
 int InitializeInjection(void)

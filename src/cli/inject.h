@@ -55,7 +55,6 @@ struct inject_options {
 
 /* False, with nothing to free, if this process was not started by `proton`. */
 bool inject_environment_read(struct inject_options *options);
-void inject_options_fini(struct inject_options *options);
 
 /* Removes this library from LD_PRELOAD. False if it was not there. */
 bool inject_environment_leave_preload(void);
@@ -63,8 +62,6 @@ bool inject_environment_leave_preload(void);
 bool inject_environment_is_for_driver(void);
 /* True if the program or a library linked to it uses libproton. */
 bool inject_environment_is_needed(void);
-/* Removes all variables that `proton` set. */
-void inject_environment_clear(void);
 
 /* ------------------------------------------------------------------ inject_signals.c */
 
@@ -142,6 +139,10 @@ void children_take_name(const char *base, struct children *children);
  * the target starts, in the same process (env, nice, `exec` in a shell) or in a child (timeout, `sh
  * -c`). The environment that the program sees and passes on stays unchanged.
  */
+
+extern const char *inject_library; /* the path of this library; NULL: unknown */
+/* True if it is the first of the libraries in `preload`. */
+bool inject_is_first(const char *preload);
 
 /* Saves the variables that `proton` set, before they are removed. */
 void inject_exec_keep(void);

@@ -39,11 +39,14 @@ static _Atomic int64_t *place;
 
 /* ------------------------------------------------------------------ the memory */
 
+/* NULL if it is something else. */
 static struct ledger *map_ledger(int fd)
 {
-	struct ledger *ledger =
-		mmap(NULL, sizeof(*ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct ledger *ledger = MAP_FAILED;
+	struct stat st;
 
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size == (off_t)sizeof(*ledger))
+		ledger = mmap(NULL, sizeof(*ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return ledger == MAP_FAILED ? NULL : ledger;
 }
 
@@ -51,17 +54,6 @@ static void unmap_ledger(struct ledger *ledger)
 {
 	if (ledger)
 		munmap(ledger, sizeof(*ledger));
-}
-
-/* `fd` if it is a ledger; else closes it and returns -1. */
-static int checked(int fd)
-{
-	struct stat st;
-
-	if (fd < 0 || (fstat(fd, &st) == 0 && st.st_size == (off_t)sizeof(struct ledger)))
-		return fd;
-	close(fd);
-	return -1;
 }
 
 /* The ledger of another process; NULL: it has exited, or has none. */
@@ -84,11 +76,10 @@ static struct ledger *find_ledger(pid_t process)
 
 		if (length != sizeof(wanted) - 1 || memcmp(text, wanted, (size_t)length) != 0)
 			continue;
-		fd = checked(openat(dirfd(stream), entry->d_name, O_RDWR | O_CLOEXEC));
-		if (fd < 0)
-			continue;
+		fd = openat(dirfd(stream), entry->d_name, O_RDWR | O_CLOEXEC);
 		ledger = map_ledger(fd);
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 	}
 	if (stream)
 		closedir(stream);
@@ -193,7 +184,6 @@ static bool is_alive(int64_t process)
 	return end && !strchr("ZX", end[1] ? end[2] : '\0');
 }
 
-/* The total time to wait for running processes. */
 static uint64_t patience(bool is_by_signal)
 {
 	uint64_t silent = is_by_signal ? SILENT_NS : 0;

@@ -5,44 +5,26 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/environment.h"
 #include "cli/handover.h"
 
-static const char environment_is_ours; /* an address in this library */
-
-/* Nothing in a privileged process: it must not write files that the environment names. */
-static char **find_variable(const char *variable)
+static void drop_variable(const char *name)
 {
-	size_t length = strlen(variable);
+	size_t length = strlen(name);
+	char **entry = environ;
 
-	if (getauxval(AT_SECURE))
-		return NULL;
-
-	for (char **entry = environ; entry && *entry; entry++)
-		if (strncmp(*entry, variable, length) == 0 && (*entry)[length] == '=')
-			return entry;
-	return NULL;
-}
-
-static const char *value_of(const char *variable)
-{
-	char **entry = find_variable(variable);
-
-	return entry ? strchr(*entry, '=') + 1 : NULL;
-}
-
-static void drop_variable(char **entry)
-{
-	for (; *entry; entry++)
+	while (entry && *entry && (strncmp(*entry, name, length) != 0 || (*entry)[length] != '='))
+		entry++;
+	for (; entry && *entry; entry++)
 		entry[0] = entry[1];
 }
 
 static char *copy_of(const char *variable)
 {
-	const char *value = value_of(variable);
+	const char *value = environment_get(variable);
 
 	return value ? strdup(value) : NULL;
 }
@@ -50,7 +32,7 @@ static char *copy_of(const char *variable)
 /* Children are entered when they initialize the HSA runtime. */
 static bool is_for_hsa(void)
 {
-	const char *tools = value_of("HSA_TOOLS_LIB");
+	const char *tools = environment_get("HSA_TOOLS_LIB");
 
 	return tools && strstr(tools, "/" HANDOVER_AMD_HSA_TOOL);
 }
@@ -80,66 +62,42 @@ static char **text_of(struct inject_options *options, size_t i)
 
 bool inject_environment_read(struct inject_options *options)
 {
-	const char *target = value_of(HANDOVER_PID);
+	const char *target = environment_get(HANDOVER_PID);
 
 	*options = (struct inject_options){0};
-	if (!value_of(HANDOVER_QUIET))
+	if (!environment_get(HANDOVER_QUIET))
 		return false;
 	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
 		*text_of(options, i) = copy_of(texts[i].variable);
 	options->target = target ? (pid_t)strtol(target, NULL, 10) : 0;
-	options->is_gathered = options->children && value_of(HANDOVER_GATHER);
+	options->is_gathered = options->children && environment_get(HANDOVER_GATHER);
 	options->is_followed = options->children &&
 			       (inject_environment_is_for_driver() || is_for_hsa());
 	return options->quiet != NULL;
 }
 
-void inject_options_fini(struct inject_options *options)
-{
-	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-		free(*text_of(options, i));
-	*options = (struct inject_options){0};
-}
-
-/* True if the first library in `value` is this one. */
-static bool names_us_first(const char *value)
-{
-	Dl_info info;
-	size_t length;
-
-	if (!dladdr(&environment_is_ours, &info) || !info.dli_fname)
-		return false;
-	length = strlen(info.dli_fname);
-	return strncmp(value, info.dli_fname, length) == 0 &&
-	       (value[length] == '\0' || value[length] == ':');
-}
-
 bool inject_environment_leave_preload(void)
 {
-	char **entry = find_variable("LD_PRELOAD");
-	char **saved = find_variable(HANDOVER_LD_PRELOAD);
-	const char *before = saved ? strchr(*saved, '=') + 1 : NULL;
-	char *value = entry ? strchr(*entry, '=') + 1 : NULL;
+	const char *before = environment_get(HANDOVER_LD_PRELOAD);
+	char *value = environment_get("LD_PRELOAD");
 
-	if (!value || !names_us_first(value))
+	if (!value || !inject_is_first(value))
 		return false;
 	/* The previous value is a suffix of the current one. */
 	if (!before)
-		drop_variable(entry);
+		drop_variable("LD_PRELOAD");
 	else if (strlen(value) >= strlen(before))
 		memmove(value, before, strlen(before) + 1);
-	saved = find_variable(HANDOVER_LD_PRELOAD);
-	if (saved)
-		drop_variable(saved);
+	drop_variable(HANDOVER_LD_PRELOAD);
 	return true;
 }
 
 bool inject_environment_is_for_driver(void)
 {
-	const char *value = value_of("CUDA_INJECTION64_PATH");
-	const char *tools = value_of("ROCP_TOOL_LIBRARIES");
+	const char *value = environment_get("CUDA_INJECTION64_PATH");
+	const char *tools = environment_get("ROCP_TOOL_LIBRARIES");
 
-	return (value && names_us_first(value)) || (tools && strstr(tools, "/" HANDOVER_AMD_TOOL));
+	return (value && inject_is_first(value)) || (tools && strstr(tools, "/" HANDOVER_AMD_TOOL));
 }
 
 /* Searches for libproton among the libraries that an object needs; 1: found. */
@@ -171,19 +129,7 @@ bool inject_environment_is_needed(void)
 {
 	Dl_info info;
 
-	if (!dladdr(&environment_is_ours, &info))
+	if (!dladdr(&inject_library, &info))
 		return true;
 	return dl_iterate_phdr(find_need, info.dli_fbase) != 0;
-}
-
-void inject_environment_clear(void)
-{
-	char **entry = environ;
-
-	while (entry && *entry) {
-		if (strncmp(*entry, HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) == 0)
-			drop_variable(entry);
-		else
-			entry++;
-	}
 }

@@ -27,9 +27,8 @@
 #define HERE __attribute__((visibility("default")))
 #define KEPT_MAX 32
 
-static const char exec_is_ours; /* an address in this library */
-static const char *library;     /* its path */
-static char *kept[KEPT_MAX];    /* NAME=VALUE: variables that `proton` set, except LD_PRELOAD */
+const char *inject_library;
+static char *kept[KEPT_MAX]; /* NAME=VALUE: variables that `proton` set, except LD_PRELOAD */
 static size_t kept_count;
 static bool is_for_children;
 
@@ -64,9 +63,13 @@ static bool is_left_by_proton(const char *entry)
 	return strncmp(entry, HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) == 0;
 }
 
-/* Looks up the wrapped functions. */
+/* Looks up the wrapped functions, and the path of this library. */
 __attribute__((constructor(101))) static void find_real(void)
 {
+	Dl_info info;
+
+	if (dladdr(&inject_library, &info))
+		inject_library = info.dli_fname;
 	real_execve = (__typeof__(execve) *)dlsym(RTLD_NEXT, "execve");
 	real_execvpe = (__typeof__(execvpe) *)dlsym(RTLD_NEXT, "execvpe");
 	real_fexecve = (__typeof__(fexecve) *)dlsym(RTLD_NEXT, "fexecve");
@@ -75,15 +78,14 @@ __attribute__((constructor(101))) static void find_real(void)
 	real_fclose = (__typeof__(fclose) *)dlsym(RTLD_NEXT, "fclose");
 }
 
-/* One that `proton` has set; `own` is the path of this library. */
-static bool is_injection(const char *entry, const char *own)
+static bool is_injection(const char *entry)
 {
 	const char *value = entry + injection_length(entry);
 
 	if (value == entry)
 		return false;
 	if (strncmp(entry, "CUDA_", 5) == 0)
-		return strcmp(value, own) == 0;
+		return strcmp(value, inject_library) == 0;
 	if (strncmp(entry, "ROCP_", 5) == 0)
 		return strstr(value, "/" HANDOVER_AMD_TOOL);
 	if (strncmp(entry, "HSA_", 4) == 0)
@@ -93,12 +95,8 @@ static bool is_injection(const char *entry, const char *own)
 
 void inject_exec_keep(void)
 {
-	Dl_info info;
-
-	if (!dladdr(&exec_is_ours, &info) || !info.dli_fname)
-		return;
 	for (char **entry = environ; entry && *entry; entry++) {
-		if (!is_left_by_proton(*entry) && !is_injection(*entry, info.dli_fname))
+		if (!is_left_by_proton(*entry) && !is_injection(*entry))
 			continue;
 		if (is_variable(*entry, HANDOVER_LD_PRELOAD) || kept_count == KEPT_MAX)
 			continue;
@@ -107,7 +105,6 @@ void inject_exec_keep(void)
 		kept[kept_count] = strdup(*entry);
 		kept_count += kept[kept_count] != NULL;
 	}
-	library = strdup(info.dli_fname);
 }
 
 void inject_exec_detach(void)
@@ -122,11 +119,11 @@ void inject_exec_detach(void)
 
 /* ------------------------------------------------------------------ the environment */
 
-static bool names_us_first(const char *preload)
+bool inject_is_first(const char *preload)
 {
-	size_t length = strlen(library);
+	size_t length = inject_library ? strlen(inject_library) : 0;
 
-	return strncmp(preload, library, length) == 0 &&
+	return length && strncmp(preload, inject_library, length) == 0 &&
 	       (preload[length] == '\0' || preload[length] == ':');
 }
 
@@ -151,7 +148,7 @@ static const char *find_preload(char *const *given, bool *is_done)
 		else if (is_variable(*given, HANDOVER_PYTHON))
 			*is_done = true;
 	}
-	*is_done = *is_done || (preload && names_us_first(preload));
+	*is_done = *is_done || (preload && inject_is_first(preload));
 	return preload;
 }
 
@@ -183,7 +180,7 @@ static size_t environment_words(char *const *given)
 
 static size_t environment_bytes(const char *preload)
 {
-	return 2 * (preload ? strlen(preload) : 0) + strlen(library) + 64;
+	return 2 * (preload ? strlen(preload) : 0) + strlen(inject_library) + 64;
 }
 
 /* `given` with the recorder added; `words` and `bytes` are large enough. */
@@ -192,7 +189,7 @@ static void make_environment(char *const *given, const char *preload, char **wor
 	size_t count = 0;
 
 	words[count++] = bytes;
-	bytes += sprintf(bytes, "LD_PRELOAD=%s%s%s", library, preload && *preload ? ":" : "",
+	bytes += sprintf(bytes, "LD_PRELOAD=%s%s%s", inject_library, preload && *preload ? ":" : "",
 			 preload ? preload : "") +
 		 1;
 	if (preload) {
@@ -215,7 +212,7 @@ static bool is_to_follow(const char *name, bool is_searched, bool is_child)
 {
 	char path[PATH_MAX], file[PATH_MAX];
 
-	if (!library || !kept_count || !name || (is_child && !is_for_children))
+	if (!kept_count || !name || (is_child && !is_for_children))
 		return false;
 	if (is_searched ? search_path(name, path) != SEARCH_PROGRAM
 			: snprintf(path, sizeof(path), "%s", name) >= PATH_MAX ||

@@ -1,7 +1,7 @@
 /*
  * Selection of the Python interpreter for the target. Each candidate first runs a short probe
  * script that imports nothing of Proton (about 20 ms): it checks that the package is installed and
- * that the interpreter honors PYTHONPATH, through which the recorder is started (launch_python.c).
+ * that the interpreter honors PYTHONPATH, through which the recorder is started (launch_target.c).
  */
 #include "cli/interpreter.h"
 
@@ -58,11 +58,8 @@ static void run_probe(const char *python, const char *module, int answer_fd)
 			      (char *)(uintptr_t)module,     NULL};
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	if (null >= 0) {
-		dup2(null, STDIN_FILENO);
-		dup2(null, STDOUT_FILENO);
-		dup2(null, STDERR_FILENO);
-	}
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
 	snprintf(fd_text, sizeof(fd_text), "%d", answer_fd);
 	execv(python, argv);
 	_exit(127);
@@ -116,26 +113,29 @@ enum verdict {
 
 static const char *const verdict_names[] = {"good", "", "old", "missing", "deaf", "module"};
 
-/* Takes `path`. */
-static enum verdict judge_answer(char *path, const char *module, struct interpreter *interpreter)
+static void copy_path(char to[PATH_MAX], const char *from)
 {
-	char answer[3 * 4096] = "";
+	snprintf(to, PATH_MAX, "%s", from);
+}
+
+static enum verdict judge_answer(const char *path, const char *module,
+				 struct interpreter *interpreter)
+{
+	char answer[3 * PATH_MAX] = "";
 	const char *executable;
 	enum verdict verdict = VERDICT_BROKEN;
 
-	*interpreter = (struct interpreter){.path = path};
 	if (!ask_python(path, module, answer, sizeof(answer)))
 		return VERDICT_BROKEN;
 	for (size_t i = 0; i < ARRAY_LENGTH(verdict_names); i++)
 		if (strcmp(answer, verdict_names[i]) == 0)
 			verdict = (enum verdict)i;
-	if (verdict != VERDICT_GOOD)
-		return verdict;
 	/* The last byte is a NUL; the fields of a truncated answer are empty strings. */
 	executable = answer + strlen(answer) + 1;
-	interpreter->executable = strdup(executable);
-	interpreter->package = strdup(executable + strlen(executable) + 1);
-	return interpreter->executable && interpreter->package ? VERDICT_GOOD : VERDICT_BROKEN;
+	copy_path(interpreter->path, path);
+	copy_path(interpreter->executable, executable);
+	copy_path(interpreter->package, executable + strlen(executable) + 1);
+	return verdict;
 }
 
 static void explain(enum verdict verdict, const char *python, const char *module)
@@ -190,20 +190,18 @@ static bool python_directory(char path[PATH_MAX])
 	return realpath(own, path) != NULL;
 }
 
-/* The candidates in order of preference, malloc'd; at most two for each name. */
-static size_t list_candidates(char **paths)
+/* The candidates in order of preference, at most two for each name. */
+static size_t list_candidates(char paths[4][PATH_MAX])
 {
 	static const char *const names[] = {"python3", "python"};
-	char directory[PATH_MAX], path[PATH_MAX];
+	char directory[PATH_MAX];
 	size_t count = 0;
 
 	for (size_t i = 0; python_directory(directory) && i < ARRAY_LENGTH(names); i++)
-		if (snprintf(path, sizeof(path), "%s/%s", directory, names[i]) < PATH_MAX &&
-		    search_is_program(path) && (paths[count] = strdup(path)))
-			count++;
+		if (snprintf(paths[count], PATH_MAX, "%s/%s", directory, names[i]) < PATH_MAX)
+			count += search_is_program(paths[count]);
 	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
-		if (search_path(names[i], path) == SEARCH_PROGRAM && (paths[count] = strdup(path)))
-			count++;
+		count += search_path(names[i], paths[count]) == SEARCH_PROGRAM;
 	return count;
 }
 
@@ -217,58 +215,41 @@ static bool use_python(const char *name, const char *what, const char *module,
 		message("cannot run %s'%s': program not found", what, name);
 		return false;
 	}
-	verdict = judge_answer(strdup(path), module, found);
+	verdict = judge_answer(path, module, found);
 	explain(verdict, path, module);
 	return verdict == VERDICT_GOOD;
 }
 
 bool interpreter_use(const char *name, struct interpreter *found)
 {
-	*found = (struct interpreter){0};
 	return use_python(name, "", "", found);
 }
 
 bool interpreter_find(const char *module, struct interpreter *found)
 {
 	const char *named = environment_get("PROTON_PYTHON");
-	char *paths[4];
+	enum verdict best = VERDICT_GOOD; /* the most informative failure */
+	char paths[4][PATH_MAX];
+	size_t best_path = 0;
 	size_t count;
-	enum verdict best =
-		VERDICT_GOOD; /* the most informative failure; set by the first candidate */
-	const char *best_path = NULL;
-	bool is_found = false;
 
-	*found = (struct interpreter){0};
 	if (named && named[0] != '\0')
 		return use_python(named, "PROTON_PYTHON=", module, found);
 	count = list_candidates(paths);
 	for (size_t i = 0; i < count; i++) {
-		struct interpreter candidate;
-		enum verdict verdict = judge_answer(strdup(paths[i]), module, &candidate);
+		enum verdict verdict = judge_answer(paths[i], module, found);
 
-		if (verdict == VERDICT_GOOD) {
-			*found = candidate;
-			is_found = true;
-			break;
-		}
-		interpreter_fini(&candidate);
-		if (!best_path || verdict > best) {
+		if (verdict == VERDICT_GOOD)
+			return true;
+		if (verdict > best) {
 			best = verdict;
-			best_path = paths[i];
+			best_path = i;
 		}
 	}
-	if (!is_found && best_path)
-		explain(best, best_path, module);
-	else if (!is_found)
+	if (count)
+		explain(best, paths[best_path], module);
+	else
 		message("no python3 on PATH; set PROTON_PYTHON to the Python that has "
 			"triton_proton");
-	for (size_t i = 0; i < count; i++)
-		free(paths[i]);
-	return is_found;
-}
-
-void interpreter_fini(struct interpreter *interpreter)
-{
-	FREE_ALL(interpreter->path, interpreter->executable, interpreter->package);
-	*interpreter = (struct interpreter){0};
+	return false;
 }

@@ -2,12 +2,13 @@
 #ifndef CLI_INTERPRETER_H
 #define CLI_INTERPRETER_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 struct interpreter {
-	char *path;       /* path to execute */
-	char *executable; /* its sys.executable */
-	char *package;    /* directory of triton_proton in it */
+	char path[PATH_MAX];       /* path to execute */
+	char executable[PATH_MAX]; /* its sys.executable */
+	char package[PATH_MAX];    /* directory of triton_proton in it */
 };
 
 /*
@@ -19,17 +20,5 @@ struct interpreter {
 bool interpreter_find(const char *module, struct interpreter *found);
 /* The interpreter of the user's command, a path or a name on $PATH. */
 bool interpreter_use(const char *name, struct interpreter *found);
-void interpreter_fini(struct interpreter *interpreter);
-
-/* Search for libproton_inject.so, the library that is loaded into programs (inject.c). */
-
-/*
- * $PROTON_INJECT_LIB, else next to this executable, else in `library_directory` (where the build
- * installs it; NULL if unknown), else in the package of a Python that is found. The path, malloc'd;
- * NULL after a message on standard error if there is none.
- */
-char *library_find(const char *library_directory);
-/* The library in a Python package's directory; NULL without a message if there is none. */
-char *library_find_in_package(const char *package);
 
 #endif

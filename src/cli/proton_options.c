@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "base/message.h"
-#include "base/slice.h"
 #include "export/export.h"
 #include "format/rank.h"
 #include "format/target.h"
@@ -29,7 +28,8 @@ static const char usage[] =
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
 
 /* Modules of the package. */
-static const char tools[] = "attach bench doctor mcp";
+static const char *const tools[] = {"triton_proton.attach", "triton_proton.bench",
+				    "triton_proton.doctor", "triton_proton.mcp"};
 
 static const char examples[] = "\n"
 			       "Examples:\n"
@@ -192,8 +192,12 @@ static enum options_result take_target(int argc, char **argv, bool is_separated,
 		options->kind = TARGET_PROGRAM;
 	else if (strcmp(options->target, "pytest") == 0)
 		options->kind = TARGET_MODULE;
-	else if (slice_is_any(slice_of(options->target), tools))
+	for (size_t i = 0; i < ARRAY_LENGTH(tools) && options->kind == TARGET_SCRIPT; i++) {
+		if (strcmp(options->target, strchr(tools[i], '.') + 1) != 0)
+			continue;
 		options->kind = TARGET_TOOL;
+		options->target = tools[i];
+	}
 	options->arguments = argv + optind + 1;
 	return OPTIONS_RUN;
 }
@@ -242,8 +246,8 @@ static bool check_name(const struct options *options)
 	bool no_clobber = options->no_clobber || target_env_no_clobber();
 	struct proton_error err;
 	bool is_ranked = false;
+	bool is_valid;
 	char *stem = NULL;
-	int status;
 
 	if (!*name) {
 		message("the output name is empty; use a file name, or - for standard output");
@@ -255,47 +259,45 @@ static bool check_name(const struct options *options)
 		message("output format \"proton\" cannot be written to standard output");
 		return false;
 	}
-	status = target_stem(name, &stem, &err);
-	if (status == PROTON_OK)
-		status = rank_resolve(&stem, true, &is_ranked, &err);
-	if (status == PROTON_OK)
-		status = target_check_all(stem, suffix_of(options, is_ranked), no_clobber, &err);
-	if (status != PROTON_OK)
+	is_valid = target_stem(name, &stem, &err) == PROTON_OK &&
+		   rank_resolve(&stem, true, &is_ranked, &err) == PROTON_OK &&
+		   target_check_all(stem, suffix_of(options, is_ranked), no_clobber, &err) ==
+			   PROTON_OK;
+	if (!is_valid)
 		message("%s", err.text);
 	free(stem);
-	return status == PROTON_OK;
+	return is_valid;
 }
 
 /* Options that need the Python package, or one of the contexts. */
 static bool check_package(const struct options *options)
 {
-	static const char refused[] =
-		"%s works only with Python scripts and modules; remove it, or run a script";
 	bool is_python = options->context && strncmp(options->context, "python", 6) == 0;
+	bool has_scopes = !is_python || strchr(options->context, '+');
 	enum rank_names names = RANK_NAMES_AUTO;
+	const char *refused;
 
-	if (options->wants_modules && is_python && !strchr(options->context, '+')) {
+	if (options->wants_modules && !has_scopes) {
 		message("--modules needs a context with scopes; use -c python+scopes");
 		return false;
 	}
 	if (options->kind != TARGET_PROGRAM)
 		return true;
 	rank_names_read(&names, NULL);
-	if (options->hook)
-		message(refused, "-k");
-	else if (names == RANK_NAMES_MERGE || names == RANK_NAMES_MERGE_KEEP)
-		message(refused, "--ranks merge");
-	else if (is_python)
-		message(refused, strchr(options->context, '+') ? "-c python+scopes" : "-c python");
-	else if (options->wants_modules)
-		message(refused, "--modules");
-	else if (options->wants_torch_ops)
-		message(refused, "--torch-ops");
-	else if (options->wants_backward)
-		message(refused, "--backward");
-	else
-		return true;
-	return false;
+	refused = options->hook                    ? "-k"
+		  : names == RANK_NAMES_MERGE      ? "--ranks merge"
+		  : names == RANK_NAMES_MERGE_KEEP ? "--ranks merge"
+		  : !has_scopes                    ? "-c python"
+		  : is_python                      ? "-c python+scopes"
+		  : options->wants_modules         ? "--modules"
+		  : options->wants_torch_ops       ? "--torch-ops"
+		  : options->wants_backward        ? "--backward"
+						   : NULL;
+	if (refused)
+		message("%s works only with Python scripts and modules; remove it, or run a "
+			"script",
+			refused);
+	return !refused;
 }
 
 static bool check_seconds(const char *option, const char *text)

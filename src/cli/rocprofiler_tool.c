@@ -1,6 +1,6 @@
 /*
  * Tool library libproton_rocprofiler.so: rocprofiler-sdk loads it into a process that starts to use
- * HIP, if ROCP_TOOL_LIBRARIES names it (`proton`, handover_amd.h). It is a separate library,
+ * HIP, if ROCP_TOOL_LIBRARIES names it (`proton`, handover.c). It is a separate library,
  * because ROCm aborts a program in which rocprofiler_configure() is visible and rocprofiler-sdk is
  * missing; libproton_inject.so is visible in every program that `proton` starts.
  */
@@ -32,7 +32,7 @@ static int initialize(finalize_fn finalize, void *data)
 {
 	int status = original.initialize(finalize, data);
 
-	tool_session_start();
+	start_session();
 	return status;
 }
 
@@ -45,11 +45,11 @@ HERE struct result *rocprofiler_configure(uint32_t version, const char *version_
 	static struct result changed;
 	struct result *made;
 
-	if (tool_session_is_refused())
+	if (is_refused())
 		return NULL;
 	made = proton_rocprofiler_configure(version, version_text, priority, client);
 	if (!made) {
-		tool_session_start(); /* which reports why, unless a session is live */
+		start_session(); /* which reports why, unless a session is live */
 		return NULL;
 	}
 	original = *made;

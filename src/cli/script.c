@@ -35,7 +35,6 @@ static bool is_python_name(const char *name)
 
 /* ------------------------------------------------------------------ the command to type */
 
-/* Appends a word, quoted for a shell. */
 static void add_word(struct out *text, const char *word)
 {
 	size_t space = 4 * strlen(word) + 16;
@@ -73,14 +72,18 @@ static void advise_user(const char *problem, const char *before, const struct op
 	out_fini(&text);
 }
 
-static bool refuse_target(const char *kind, const char *before, const struct options *options,
-			  const char *target)
+/* `before`: the program that runs the target; NULL: it runs itself, from its directory. */
+static bool refuse_target(const char *kind, const char *before, const struct options *options)
 {
+	const char *target = options->target;
 	char *problem = NULL;
+	char *here = NULL;
 
-	if (asprintf(&problem, "'%s' is %s, not a Python script", options->target, kind) > 0)
-		advise_user(problem, before, options, target);
-	free(problem);
+	if (!before && !strchr(target, '/') && asprintf(&here, "./%s", target) < 0)
+		here = NULL;
+	if (asprintf(&problem, "'%s' is %s, not a Python script", target, kind) > 0)
+		advise_user(problem, before, options, here ? here : target);
+	FREE_ALL(problem, here);
 	return false;
 }
 
@@ -122,8 +125,7 @@ static bool is_for_python(const struct options *options, char *head)
 	const char *path = options->target;
 	const char *shell = "sh";
 	bool has_line = strncmp(head, "#!", 2) == 0;
-	char *kind = NULL;
-	char *here = NULL;
+	char *kind;
 
 	/* pip starts scripts with `'''exec' PYTHON "$0"` if the Python's path is long. */
 	if (ends_with(path, ".py") || strstr(head, "'''exec'"))
@@ -136,13 +138,7 @@ static bool is_for_python(const struct options *options, char *head)
 		return true;
 	if (asprintf(&kind, "a script of %s", shell) < 0)
 		return false;
-	if (!has_line || access(path, X_OK) != 0)
-		refuse_target(kind, shell, options, path);
-	else if (strchr(path, '/') || asprintf(&here, "./%s", path) < 0)
-		refuse_target(kind, NULL, options, path);
-	else
-		refuse_target(kind, NULL, options, here);
-	free(here);
+	refuse_target(kind, has_line && access(path, X_OK) == 0 ? NULL : shell, options);
 	free(kind);
 	return false;
 }
@@ -151,24 +147,15 @@ static bool check_file(const struct options *options)
 {
 	const char *path = options->target;
 	char head[HEAD_BYTES + 1];
-	FILE *file = fopen(path, "rb");
-	char *here = NULL;
 	size_t length;
 
-	if (!file) {
+	if (!search_read_head(path, head, sizeof(head), &length)) {
 		message("cannot run '%s': %s", path, strerror(errno));
 		return false;
 	}
-	length = fread(head, 1, HEAD_BYTES, file);
-	fclose(file);
-	head[length] = '\0';
 	if (length < 4 || memcmp(head, "\177ELF", 4) != 0)
 		return is_for_python(options, head);
-	if (strchr(path, '/') || asprintf(&here, "./%s", path) < 0)
-		here = NULL;
-	refuse_target("a program", NULL, options, here ? here : path);
-	free(here);
-	return false;
+	return refuse_target("a program", NULL, options);
 }
 
 /* ------------------------------------------------------------------ targets */

@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 enum search_result {
 	SEARCH_PROGRAM,
@@ -16,6 +17,9 @@ bool search_is_program(const char *path);
 
 /* `path` becomes the file that execvp() would use for `name`; "": nothing was found. */
 enum search_result search_path(const char *name, char path[PATH_MAX]);
+
+/* The beginning of a file, with a NUL. False with errno. */
+bool search_read_head(const char *path, char *bytes, size_t capacity, size_t *length_out);
 
 /* The directory of this executable, with symbolic links resolved. False if unknown. */
 bool search_own_directory(char path[PATH_MAX]);

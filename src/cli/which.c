@@ -18,45 +18,29 @@
 
 static const char *const names[] = {"proton", "proton-viewer"};
 
-enum owner {
-	OWNER_NONE, /* no such program */
-	OWNER_US,
-	OWNER_TRITON,
-	OWNER_OTHER,
-};
+static const char tritons[] = "Triton's own profiler";
 
 /* Triton's is a short script that imports its profiler; this one is an ELF file. */
-static enum owner owner_of(const char *path)
+static const char *owner_of(const char *path)
 {
 	char head[HEAD_BYTES];
-	FILE *file = fopen(path, "rb");
-	size_t length;
+	size_t length = 0;
 
-	if (!file)
-		return OWNER_NONE;
-	length = fread(head, 1, sizeof(head), file);
-	fclose(file);
+	search_read_head(path, head, sizeof(head), &length);
 	if (length >= 4 && memcmp(head, "\177ELF", 4) == 0)
-		return OWNER_US;
+		return "this profiler";
 	if (length >= 2 && memcmp(head, "#!", 2) == 0 &&
 	    memmem(head, length, "triton.profiler", strlen("triton.profiler")))
-		return OWNER_TRITON;
-	return OWNER_OTHER;
+		return tritons;
+	return "another program";
 }
 
 static void print_name(const char *name)
 {
 	char path[PATH_MAX];
-	bool is_found = search_path(name, path) == SEARCH_PROGRAM;
-	const char *description = "another program";
-	enum owner owner = owner_of(path);
 
-	if (owner == OWNER_US)
-		description = "this profiler";
-	else if (owner == OWNER_TRITON)
-		description = "Triton's own profiler";
-	if (is_found)
-		printf("%s: %s (%s)\n", name, path, description);
+	if (search_path(name, path) == SEARCH_PROGRAM)
+		printf("%s: %s (%s)\n", name, path, owner_of(path));
 	else
 		printf("%s: not on PATH\n", name);
 }
@@ -75,7 +59,6 @@ bool which_print(void)
 	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
 		print_name(names[i]);
 	fflush(stdout);
-	interpreter_fini(&python);
 	which_note_others();
 	return is_found;
 }
@@ -89,14 +72,14 @@ static bool find_tritons(const char *name, char path[PATH_MAX])
 
 	if (slash) {
 		snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - python), python, name);
-		if (owner_of(path) == OWNER_TRITON)
+		if (owner_of(path) == tritons)
 			return true;
 	}
 	if (search_own_directory(own) && snprintf(path, PATH_MAX, "%s/%s", own, name) < PATH_MAX &&
-	    owner_of(path) == OWNER_TRITON)
+	    owner_of(path) == tritons)
 		return true;
 	search_path(name, path);
-	return owner_of(path) == OWNER_TRITON;
+	return owner_of(path) == tritons;
 }
 
 void which_note_others(void)
@@ -119,5 +102,5 @@ const char *which_viewer(void)
 	char path[PATH_MAX];
 
 	search_path("proton-viewer", path);
-	return owner_of(path) == OWNER_TRITON ? UNIQUE_PREFIX "proton-viewer" : "proton-viewer";
+	return owner_of(path) == tritons ? UNIQUE_PREFIX "proton-viewer" : "proton-viewer";
 }

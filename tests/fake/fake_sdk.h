@@ -23,6 +23,21 @@
 #include "backend/amd/sdk_abi.h"
 #include "fake/amd_calls.h"
 
+/* Statuses that the backend does not tell from others. */
+enum fake_sdk_status {
+	SDK_E_CONTEXT_NOT_FOUND = 2,
+	SDK_E_BUFFER_NOT_FOUND = 3,
+	SDK_E_KIND_NOT_FOUND = 4,
+	SDK_E_OPERATION_NOT_FOUND = 5,
+	SDK_E_THREAD_NOT_FOUND = 6,
+	SDK_E_CONTEXT_NOT_STARTED = 11,
+	SDK_E_CONTEXT_ID_NOT_ZERO = 13,
+	SDK_E_SERVICE_ALREADY_CONFIGURED = 15,
+	SDK_E_NOT_IMPLEMENTED = 17,
+	SDK_E_INCOMPATIBLE_ABI = 18,
+	SDK_E_INVALID_ARGUMENT = 19,
+};
+
 /* Where code objects are loaded: their virtual addresses begin at FAKE_CODE_FIRST there. */
 #define FAKE_CODE_BASE 0x7f0000000000ull
 #define FAKE_CODE_FIRST 0x1000u

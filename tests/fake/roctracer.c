@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/roctracer_calls.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "fake/amd_calls.h"
 #include "fake/entries.h"
@@ -32,8 +32,9 @@ static const char *const hip_calls[] = {
 #define M NAME_OF
 #define L NAME_OF
 #define G NAME_OF
+#define D NAME_OF
 #include "backend/amd/hip_calls.def"
-	HIP_GRAPH_CALLS(NAME_OF) HIP_DEVICE_CALLS(NAME_OF) "hipMalloc",
+	HIP_GRAPH_CALLS(NAME_OF) "hipMalloc",
 };
 #define HIP_CALLS (sizeof(hip_calls) / sizeof(hip_calls[0]))
 
@@ -244,52 +245,57 @@ void calls_set_error(int error)
 		set(error);
 }
 
-static void copy3(uint32_t to[3], const uint32_t from[3], const uint32_t times[3])
+/* Where HIP's headers have the arguments of a launch; `is_pointer`: in what the first points to. */
+static const struct place {
+	const char *call;
+	size_t sizes, shared_bytes, stream;
+	bool is_in_items, is_pointer;
+} places[] = {
+	{"hipModuleLaunchKernel", 8, 32, 40, false, false},
+	{"hipModuleLaunchCooperativeKernel", 8, 32, 40, false, false},
+	{"hipExtModuleLaunchKernel", 8, 32, 40, true, false},
+	{"hipHccModuleLaunchKernel", 8, 32, 40, true, false},
+	{"hipLaunchKernel", 8, 48, 56, false, false},
+	{"hipExtLaunchKernel", 8, 48, 56, false, false},
+	{"hipLaunchCooperativeKernel", 8, 48, 56, false, false},
+	{"hipDrvLaunchKernelEx", 0, 24, 32, false, true},
+	{"hipLaunchKernelExC", 0, 24, 32, false, true},
+};
+
+static void set_launch(char *arguments, const struct place *place,
+		       const struct fake_hip_launch *launch)
 {
-	for (int i = 0; i < 3; i++)
-		to[i] = from[i] * (times ? times[i] : 1);
+	const struct launch_config *config = &launch->config;
+	uint32_t sizes[6];
+
+	for (int i = 0; i < 3; i++) {
+		sizes[i] = config->grid[i] * (place->is_in_items ? config->block[i] : 1);
+		sizes[3 + i] = config->block[i];
+	}
+	memcpy(arguments + place->sizes, sizes, sizeof(sizes));
+	memcpy(arguments + place->shared_bytes, &config->dynamic_shared_bytes, sizeof(uint32_t));
+	memcpy(arguments + place->stream, &launch->stream, sizeof(launch->stream));
 }
 
-/* The arguments of the call, as HIP's headers declare them. */
 static void set_arguments(struct roctracer_hip_call *data, const struct fake_hip_launch *launch)
 {
-	static _Thread_local struct roctracer_drv_config drv;
-	static _Thread_local struct roctracer_exc_config exc;
-	const struct launch_config *config = &launch->config;
+	static _Thread_local uint64_t config[5];
+	const uint64_t graph[] = {(uintptr_t)launch->graph, (uintptr_t)launch->stream};
 
-#define SET(arguments)                                                                             \
-	do {                                                                                       \
-		copy3((arguments).grid, config->grid, NULL);                                       \
-		copy3((arguments).block, config->block, NULL);                                     \
-		(arguments).shared_bytes = config->dynamic_shared_bytes;                           \
-		(arguments).stream = launch->stream;                                               \
-	} while (0)
-	if (strstr(launch->call, "ModuleLaunchKernel") && strncmp(launch->call, "hipM", 4) != 0) {
-		copy3(data->args.ext_launch.items, config->grid, config->block);
-		copy3(data->args.ext_launch.block, config->block, NULL);
-		data->args.ext_launch.shared_bytes = config->dynamic_shared_bytes;
-		data->args.ext_launch.stream = launch->stream;
-	} else if (strstr(launch->call, "ModuleLaunch")) {
-		SET(data->args.module_launch);
-	} else if (strcmp(launch->call, "hipLaunchCooperativeKernel") == 0) {
-		SET(data->args.cooperative_launch);
-	} else if (strcmp(launch->call, "hipDrvLaunchKernelEx") == 0) {
-		SET(drv);
-		data->args.drv_config = &drv;
-	} else if (strcmp(launch->call, "hipLaunchKernelExC") == 0) {
-		SET(exc);
-		data->args.exc_config = &exc;
-	} else if (strcmp(launch->call, "hipGraphLaunch") == 0) {
-		data->args.graph_launch.graph_exec = launch->graph;
-		data->args.graph_launch.stream = launch->stream;
-	} else if (strcmp(launch->call, "hipMemcpyAsync") == 0) {
-		memcpy((char *)&data->args + 32, &launch->stream, sizeof(launch->stream));
-	} else if (strstr(launch->call, "Graph") || strstr(launch->call, "Capture")) {
-		memcpy(data->args.words, launch->words, sizeof(launch->words));
-	} else if (strstr(launch->call, "LaunchKernel")) {
-		SET(data->args.launch_kernel);
+	for (size_t i = 0; i < ARRAY_LENGTH(places); i++) {
+		if (strcmp(places[i].call, launch->call) != 0)
+			continue;
+		data->arguments[0] = (uintptr_t)config;
+		set_launch(places[i].is_pointer ? (char *)config : (char *)data->arguments,
+			   &places[i], launch);
+		return;
 	}
-#undef SET
+	if (strcmp(launch->call, "hipGraphLaunch") == 0)
+		memcpy(data->arguments, graph, sizeof(graph));
+	else if (strcmp(launch->call, "hipMemcpyAsync") == 0)
+		memcpy(data->arguments + 4, &launch->stream, sizeof(launch->stream));
+	else if (strstr(launch->call, "Graph") || strstr(launch->call, "Capture"))
+		memcpy(data->arguments, launch->words, sizeof(launch->words));
 }
 
 static void run(const struct fake_hip_launch *launch, uint64_t correlation)

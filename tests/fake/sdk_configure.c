@@ -472,21 +472,14 @@ int fake_query_available_agents(int version, sdk_agents_fn callback, size_t byte
 			.size = sizeof(agent) + configure_grown(),
 			.id = 0xa0 + i,
 			.type = i ? SDK_AGENT_GPU : 1,
-			.simds = gpu ? (uint32_t)gpu->processors * 4 : 0,
-			.wave_size = 64,
 			.compute_units = gpu ? (uint32_t)gpu->processors : 0,
-			.gfx_version = i == 2 ? 90010 : 90402,
 			.max_clock_mhz = gpu ? (uint32_t)gpu->clock_khz / 1000 : 4400,
 			.name = !i       ? "EPYC"
 				: i == 2 ? "gfx90a"
 					 : "gfx942",
-			.vendor = "AMD",
 			.product = !i       ? "EPYC"
 				   : i == 1 ? "Fake Instinct 0"
 					    : "Fake Instinct 1",
-			.model = "",
-			.node_id = i,
-			.logical_id = (int32_t)i,
 			.logical_type_id = i ? (int32_t)i - 1 : 0,
 			.visibility = visibility(i),
 			.uuid = {(uint8_t)i},

@@ -32,6 +32,7 @@ static const char *const hip_calls[] = {
 #define L NAME_OF
 #define G NAME_OF
 #define M NAME_OF
+#define D NAME_OF
 #include "backend/amd/hip_calls.def"
 	HIP_GRAPH_CALLS(NAME_OF) "hipLaunchCooperativeKernel_spt",
 	"hipLaunchKernel_spt",
@@ -101,17 +102,6 @@ int names_operation(enum fake_kind kind, const char *name)
 	return -1;
 }
 
-static int iterate(enum fake_list list, sdk_kind_fn callback, void *data)
-{
-	for (int kind = 0; kind < KINDS; kind++) {
-		int number = names_number(list, (enum fake_kind)kind);
-
-		if (number >= 0 && callback(number, data) != 0)
-			break;
-	}
-	return SDK_OK;
-}
-
 static int query(enum fake_list list, int number, const char **name, uint64_t *length)
 {
 	enum fake_kind kind = names_kind(list, number);
@@ -125,17 +115,15 @@ static int query(enum fake_list list, int number, const char **name, uint64_t *l
 	return SDK_OK;
 }
 
-#define OF_LIST(list, kinds_name, kind_name)                                                       \
-	int fake_iterate_##kinds_name(sdk_kind_fn callback, void *data)                            \
-	{                                                                                          \
-		return iterate(list, callback, data);                                              \
-	}                                                                                          \
-	int fake_query_##kind_name(int kind, const char **name, uint64_t *length)                  \
-	{                                                                                          \
-		return query(list, kind, name, length);                                            \
-	}
-OF_LIST(LIST_CALLBACK, callback_tracing_kinds, callback_tracing_kind_name)
-OF_LIST(LIST_BUFFER, buffer_tracing_kinds, buffer_tracing_kind_name)
+int fake_query_callback_tracing_kind_name(int kind, const char **name, uint64_t *length)
+{
+	return query(LIST_CALLBACK, kind, name, length);
+}
+
+int fake_query_buffer_tracing_kind_name(int kind, const char **name, uint64_t *length)
+{
+	return query(LIST_BUFFER, kind, name, length);
+}
 
 int fake_query_external_correlation_id_request_kind_name(int kind, const char **name,
 							 uint64_t *length)

@@ -112,3 +112,21 @@ def read_types(parameters: str, ours_of: dict[str, str]) -> list[str]:
             words.pop()  # the name
         types.append("".join(words) or "void")
     return types
+
+
+def read_memory_calls(amd: Path) -> list[tuple[str, str, str]]:
+    """Calls of hip_calls.def that copy or set memory: name, place of the stream, unit."""
+    text = (amd / "hip_calls.def").read_text()
+    calls = re.findall(r"^M\((hip\w+), \w+, (\w+), (\d)\)$", text, re.MULTILINE)
+    for name, stream, unit in re.findall(r"^P\((hip\w+), (\w+), (\d)\)$", text, re.MULTILINE):
+        calls += [(name, "NO_STREAM", unit), (f"{name}Async", stream, unit)]
+    return calls
+
+
+def read_layouts(amd: Path) -> dict[str, dict[str, str]]:
+    """Rows of hip_layouts: the fields of each kind of arguments."""
+    text = (amd / "hip_calls.h").read_text()
+    names = re.findall(r"^\t\w+ (\w+);", text.split("struct hip_layout {")[1], re.MULTILINE)
+    rows = re.findall(r"\[(ARGUMENTS_\w+)\] = \{([^}]*)\}", text)
+    assert len(rows) == 6
+    return {kind: dict(zip(names, row.split(", "), strict=True)) for kind, row in rows}

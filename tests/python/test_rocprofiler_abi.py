@@ -10,11 +10,12 @@ import re
 
 import pytest
 from abi_support import (
-    SRC, amd_include, assertions, compile_errors, equal, preprocess, read_structs, read_types,
-    same_structs,
+    SRC, amd_include, assertions, compile_errors, equal, preprocess, read_layouts,
+    read_memory_calls, read_structs, read_types, same_structs,
 )
 
 AMD = SRC / "backend" / "amd"
+TESTS = SRC.parent / "tests"
 
 STATUS = "ROCPROFILER_STATUS_ERROR_"
 CONSTANTS = {
@@ -23,7 +24,6 @@ CONSTANTS = {
     "SDK_PHASE_ENTER": "ROCPROFILER_CALLBACK_PHASE_ENTER",
     "SDK_PHASE_LOAD": "ROCPROFILER_CALLBACK_PHASE_LOAD",
     "SDK_PHASE_EXIT": "ROCPROFILER_CALLBACK_PHASE_EXIT",
-    "SDK_PHASE_UNLOAD": "ROCPROFILER_CALLBACK_PHASE_UNLOAD",
     "SDK_CATEGORY_TRACING": "ROCPROFILER_BUFFER_CATEGORY_TRACING",
     "SDK_POLICY_LOSSLESS": "ROCPROFILER_BUFFER_POLICY_LOSSLESS",
     "SDK_AGENT_VERSION_0": "ROCPROFILER_AGENT_INFO_VERSION_0",
@@ -53,10 +53,8 @@ sdk_code_object callback_tracing_code_object_load_data_t: size id=code_object_id
     hsa_agent uri load_base load_size load_delta storage=storage_type memory=memory_base
     memory_bytes=memory_size
 sdk_kernel_symbol callback_tracing_code_object_kernel_symbol_register_data_t: size kernel_id
-    code_object_id name=kernel_name kernel_object argument_bytes=kernarg_segment_size
-    argument_alignment=kernarg_segment_alignment group_bytes=group_segment_size
-    private_bytes=private_segment_size scalar_registers=sgpr_count vector_registers=arch_vgpr_count
-    accumulation_registers=accum_vgpr_count
+    code_object_id name=kernel_name group_bytes=group_segment_size
+    vector_registers=arch_vgpr_count accumulation_registers=accum_vgpr_count
 sdk_record_header record_header_t: category kind payload
 sdk_dispatch buffer_tracing_kernel_dispatch_record_t: head.size=size head.kind=kind
     head.operation=operation head.internal=correlation_id.internal
@@ -66,22 +64,15 @@ sdk_dispatch buffer_tracing_kernel_dispatch_record_t: head.size=size head.kind=k
     dispatch_id=dispatch_info.dispatch_id private_bytes=dispatch_info.private_segment_size
     group_bytes=dispatch_info.group_segment_size workgroup=dispatch_info.workgroup_size
     grid=dispatch_info.grid_size
-sdk_agent agent_v0_t: size id type cpu_cores=cpu_cores_count simds=simd_count
-    wave_size=wave_front_size compute_units=cu_count gfx_version=gfx_target_version
-    max_clock_mhz=max_engine_clk_fcompute name vendor=vendor_name product=product_name
-    model=model_name node_id logical_id=logical_node_id logical_type_id=logical_node_type_id
-    visibility=runtime_visibility uuid
+sdk_agent agent_v0_t: size id type compute_units=cu_count max_clock_mhz=max_engine_clk_fcompute name
+    product=product_name logical_type_id=logical_node_type_id visibility=runtime_visibility uuid
 """
 # In pc_sampling.h, which the wheel lacks.
 SAMPLING = """
 sdk_sampling_config pc_sampling_configuration_t: size method unit min_interval max_interval flags
 sdk_pc pc_t: code_object=code_object_id offset=code_object_offset
-sdk_host_trap_sample pc_sampling_record_host_trap_v0_t: size hardware=hw_id pc lanes=exec_mask
-    timestamp dispatch_id internal=correlation_id.internal external=correlation_id.external
-    workgroup=workgroup_id
-sdk_stochastic_sample pc_sampling_record_stochastic_v0_t: size flags wave=wave_in_group
-    hardware=hw_id pc lanes=exec_mask workgroup=workgroup_id waves=wave_count timestamp dispatch_id
-    internal=correlation_id.internal external=correlation_id.external snapshot memory_counters
+sdk_host_trap_sample pc_sampling_record_host_trap_v0_t: size pc dispatch_id
+sdk_stochastic_sample pc_sampling_record_stochastic_v0_t: size pc dispatch_id snapshot
 """
 # Newer versions appended fields to these; all others have equal sizes.
 PREFIXES = ["struct sdk_kernel_symbol"]
@@ -117,9 +108,10 @@ def _comparisons(table: str) -> list[str]:
 
 
 def test_structs_and_constants_are_those_of_the_headers():
-    names = re.findall(r"^\tSDK_E_(\w+) = \d+,$", (AMD / "sdk_abi.h").read_text(), re.MULTILINE)
-    assert len(names) > 10
-    checks = equal(CONSTANTS | {f"SDK_E_{name}": f"{STATUS}{name}" for name in names})
+    text = (AMD / "sdk_abi.h").read_text() + (TESTS / "fake" / "fake_sdk.h").read_text()
+    statuses = re.findall(r"^\tSDK_E_(\w+) = (\d+),$", text, re.MULTILINE)
+    assert len(statuses) > 10
+    checks = equal(CONSTANTS | {value: f"{STATUS}{name}" for name, value in statuses})
     checks += _comparisons(STRUCTS)
     # A call's result is in the last 24 bytes of its payload.
     call = "rocprofiler_callback_tracing_hip_api_data_t"
@@ -143,9 +135,9 @@ def test_every_field_is_compared():
     compared |= {("sdk_record", ours[5:]) for _, ours in compared if ours.startswith("head.")}
     compared |= {("sdk_dispatch", "head"), ("sdk_call", "size"), ("sdk_call", "arguments")}
     for struct, body in re.findall(r"^struct (sdk_\w+) {\n(.*?)^};", text, re.M | re.S):
-        for field in re.findall(r"(\w+)(?:\[\w*\]|\)\([^;]*)?;", body):
-            # Bytes between fields, and handles of one number.
-            is_other = re.fullmatch(r"other\d?|reserved|handle|[xyz]", field)
+        for field in re.findall(r"(\w+)(?:\[\w*\]|\)\([^;]*)?;", body)[1:]:
+            # Bytes between fields, and numbers of dimensions.
+            is_other = re.fullmatch(r"other\d?|reserved|[xyz]", field)
             assert is_other or (struct, field) in asserted | compared, f"{struct}.{field}"
 
 
@@ -174,23 +166,23 @@ def test_a_wrong_offset_is_found():
 
 def test_arguments_of_calls_are_where_the_header_has_them():
     calls = (AMD / "hip_calls.def").read_text()
-    kinds = (AMD / "sdk_kinds.c").read_text()
-    places = dict(re.findall(r"\[(ARGUMENTS_\w+)\] = \{(-?\d+, -?\d+)\}", kinds))
-    assert len(places) == 8
+    places = read_layouts(AMD)
     include = "#include <rocprofiler-sdk/hip/runtime_api_id.h>\n"
     header = preprocess(HEADERS + include, amd_include("rocprofiler-sdk/fwd.h"))
     checks = []
-    rows = [("hipGraphLaunch", "stream", places["ARGUMENTS_GRAPH"].split(", ")[1])]
+    rows = [("hipGraphLaunch", "stream", places["ARGUMENTS_GRAPH"]["sdk_stream"])]
     for name, arguments in re.findall(r"^L\((\w+), (\w+), \w+\)$", calls, re.MULTILINE):
-        pointer, stream = places[arguments].split(", ")
-        if pointer != "-1":
-            is_exc = arguments == "ARGUMENTS_EXC"
+        stream = places[arguments]["sdk_stream"]
+        if places[arguments]["is_pointer"] == "true":
+            is_exc = name == "hipLaunchKernelExC"
             field = "hipLaunchConfig_t, stream" if is_exc else "HIP_LAUNCH_CONFIG, hStream"
             checks.append(f"offsetof({field}) == {stream}")
-            rows.append((name, "config", pointer))
+            rows.append((name, "config", "0"))
         elif stream != "-1":
             rows.append((name, "stream", stream))
-    for name, stream in re.findall(r"^M\((\w+), \w+, (\w+), [1-9]\)$", calls, re.MULTILINE):
+    for name, stream, unit in read_memory_calls(AMD):
+        if unit == "0":
+            continue
         is_count = "hipMemset" in name and "D" in name
         rows.append((name, "count" if is_count else "sizeBytes", "16"))
         rows += [(name, "stream", stream)] if stream != "NO_STREAM" else []
@@ -223,11 +215,9 @@ UNDECLARED = {
     "create_context",
     "start_context",
     "stop_context",
-    "iterate_callback_tracing_kinds",
     "query_callback_tracing_kind_name",
     "iterate_callback_tracing_kind_operations",
     "query_callback_tracing_kind_operation_name",
-    "iterate_buffer_tracing_kinds",
     "query_buffer_tracing_kind_name",
     "query_pc_sampling_agent_configurations",
     "configure_pc_sampling_service",

@@ -6,8 +6,8 @@ import os
 import re
 
 from abi_support import (
-    SRC, amd_include, assertions, compile_errors, equal, preprocess, read_structs, read_types,
-    same_fields, same_structs,
+    SRC, amd_include, assertions, compile_errors, equal, preprocess, read_layouts,
+    read_memory_calls, read_structs, read_types, same_fields, same_structs,
 )
 
 AMD = SRC / "backend" / "amd"
@@ -52,33 +52,23 @@ roctracer_properties roctracer_properties_t: mode buffer_bytes=buffer_size alloc
     allocate_user=alloc_arg on_buffer=buffer_callback_fun on_buffer_user=buffer_callback_arg
 roctracer_roctx_data roctx_api_data_t: message=args.roctxRangePushA.message id=args.id
 """
-# The same of launches; {} stands for an axis.
-CONFIGS = """
-roctracer_drv_config HIP_LAUNCH_CONFIG: grid=gridDim{} block=blockDim{}
-    shared_bytes=sharedMemBytes stream=hStream
-roctracer_exc_config hipLaunchConfig_t: grid=gridDim.{} block=blockDim.{}
-    shared_bytes=dynamicSmemBytes stream
+# Arguments of launches: their call, its sizes, with {} for an axis, its shared memory and stream.
+LAUNCHES = """
+hipLaunchKernel numBlocks.{} dimBlocks.{} sharedMemBytes stream
+hipExtLaunchKernel numBlocks.{} dimBlocks.{} sharedMemBytes stream
+hipModuleLaunchKernel gridDim{} blockDim{} sharedMemBytes stream
+hipModuleLaunchCooperativeKernel gridDim{} blockDim{} sharedMemBytes stream
+hipExtModuleLaunchKernel globalWorkSize{} localWorkSize{} sharedMemBytes hStream
+hipHccModuleLaunchKernel globalWorkSize{} blockDim{} sharedMemBytes hStream
+hipLaunchCooperativeKernel gridDim.{} blockDimX.{} sharedMemBytes stream
+hipDrvLaunchKernelEx gridDim{} blockDim{} sharedMemBytes hStream
+hipLaunchKernelExC gridDim.{} blockDim.{} dynamicSmemBytes stream
 """
-# Our member of the arguments, their call, fields.
-CALLS = """
-launch_kernel hipLaunchKernel: grid=numBlocks.{} block=dimBlocks.{} shared_bytes=sharedMemBytes
-    stream
-launch_kernel hipExtLaunchKernel: grid=numBlocks.{} block=dimBlocks.{} shared_bytes=sharedMemBytes
-    stream
-module_launch hipModuleLaunchKernel: grid=gridDim{} block=blockDim{} shared_bytes=sharedMemBytes
-    stream
-module_launch hipModuleLaunchCooperativeKernel: grid=gridDim{} block=blockDim{}
-    shared_bytes=sharedMemBytes stream
-ext_launch hipExtModuleLaunchKernel: items=globalWorkSize{} block=localWorkSize{}
-    shared_bytes=sharedMemBytes stream=hStream
-ext_launch hipHccModuleLaunchKernel: items=globalWorkSize{} block=blockDim{}
-    shared_bytes=sharedMemBytes stream=hStream
-cooperative_launch hipLaunchCooperativeKernel: grid=gridDim.{} block=blockDimX.{}
-    shared_bytes=sharedMemBytes stream
-graph_launch hipGraphLaunch: graph_exec=graphExec stream
-"""
-# Calls on graphs: hip_graphs.h reads their fields as words of these numbers.
+# To which the first word of these points.
+CONFIGS = {"hipDrvLaunchKernelEx": "HIP_LAUNCH_CONFIG", "hipLaunchKernelExC": "hipLaunchConfig_t"}
+# Calls on graphs: their fields are read as words of these numbers.
 WORDS = """
+graph hipGraphLaunch: 0=graphExec 1=stream
 graph hipStreamBeginCapture: 0=stream
 graph hipStreamBeginCaptureToGraph: 0=stream
 graph hipStreamEndCapture: 0=stream 1=pGraph
@@ -132,37 +122,47 @@ def test_structs():
     _assert_all(same_structs(read_structs(STRUCTS)))
 
 
-def _with_axes(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    fields = []
-    for mine, other in pairs:
-        axes = "" if "{" not in other else "xyz" if "." in other else "XYZ"
-        fields += [(f"{mine}[{i}]", other.format(axis)) for i, axis in enumerate(axes)]
-        fields += [] if axes else [(mine, other)]
-    return fields
-
-
 def test_arguments_of_calls():
     fields = [("correlation_id", "correlation_id"), ("phase", "phase")]
-    fields.append(("args.drv_config", "args.hipDrvLaunchKernelEx.config"))
-    fields.append(("args.exc_config", "args.hipLaunchKernelExC.config"))
-    for member, call, pairs in read_structs(CALLS):
-        ours = member.replace("struct ", "args.")
-        fields += [(f"{ours}.{m}", f"args.{call}.{other}") for m, other in _with_axes(pairs)]
     fields += [
-        (f"args.words[{word}]", f"args.{call}.{field}")
+        (f"arguments[{word}]", f"args.{call}.{field}")
         for _, call, pairs in read_structs(WORDS)
         for word, field in pairs
     ]
+    fields += [("arguments[0]", f"args.{call}.config") for call in CONFIGS]
     _assert_all(same_fields("struct roctracer_hip_call", "hip_api_data_t", fields))
 
 
+def test_configurations_of_launches():
+    places = read_layouts(AMD)
+    arguments = dict(re.findall(r"^L\((\w+), (\w+), LAUNCH_ONE\)$", _read("hip_calls.def"), re.M))
+    checks = []
+    for line in LAUNCHES.strip().splitlines():
+        call, grid, block, shared, stream = line.split()
+        place = places[arguments.pop(call)]
+        assert (place["is_pointer"] == "true") == (call in CONFIGS)
+        axes = "xyz" if "." in grid else "XYZ"
+        fields = [*map(grid.format, axes), *map(block.format, axes), shared, stream]
+        ours = [int(place["grid"]) + 4 * i for i in range(6)]
+        ours += [int(place["shared_bytes"]), int(place["stream"])]
+        for mine, field in zip(ours, fields, strict=True):
+            if call in CONFIGS:
+                checks.append(f"offsetof({CONFIGS[call]}, {field}) == {mine}")
+                continue
+            checks.append(f"offsetof(hip_api_data_t, args.{call}.{field})"
+                          f" == offsetof(hip_api_data_t, args) + {mine}")
+    assert arguments == {"hipLaunchByPtr": "ARGUMENTS_NONE"}
+    assert places["ARGUMENTS_GRAPH"]["stream"] == "8"
+    _assert_all(checks)
+
+
 def test_streams_of_memory_calls():
-    calls = re.findall(r"^M\((hip\w+), \w+, (\w+), \d\)$", _read("hip_calls.def"), re.MULTILINE)
+    calls = read_memory_calls(AMD)
     assert len(calls) > 50
     structs = re.findall(r"    struct {\n((?: {6}.*\n)*) {4}} (\w+);", _prof_str())
     body_of = {name: body for body, name in structs}
     checks = []
-    for call, place in calls:
+    for call, place, _ in calls:
         stream = re.search(r"hipStream_t (\w+);", body_of[call])
         assert bool(stream) == (place != "NO_STREAM"), call
         if stream:
@@ -171,16 +171,10 @@ def test_streams_of_memory_calls():
     _assert_all(checks)
 
 
-def test_configurations_of_launches():
-    checks = []
-    for ours, theirs, pairs in read_structs(CONFIGS):
-        checks += same_fields(ours, theirs, _with_axes(pairs))
-    _assert_all(checks)
-
-
 def test_the_list_of_calls_has_every_launch_and_every_copy_of_the_header():
     theirs = set(re.findall(r"HIP_API_ID_(hip\w+) = \d", _prof_str()))
-    ours = set(re.findall(r"^[LGM]\((hip\w+).*\)$", _read("hip_calls.def"), re.MULTILINE))
+    ours = set(re.findall(r"^[LG]\((hip\w+).*\)$", _read("hip_calls.def"), re.MULTILINE))
+    ours |= {name for name, _, _ in read_memory_calls(AMD)}
     assert ours <= theirs
     launches = {name for name in theirs if re.search(r"Launch(?!HostFunc)", name)}
     copies = {name for name in theirs if re.match(r"hip(Drv)?Mem(cpy|set)", name)}
@@ -189,7 +183,7 @@ def test_the_list_of_calls_has_every_launch_and_every_copy_of_the_header():
     assert captures <= set(re.findall(r"X\((hip\w+),", _read("hip_graphs.h")))
     changes = r"hipSetDevice|hipCtx(Create|Destroy|\w*Current)"
     devices = {name for name in theirs if re.fullmatch(changes, name)} - {"hipCtxGetCurrent"}
-    assert devices == set(re.findall(r"X\((hip\w+)\)", _read("roctracer_calls.h")))
+    assert devices == set(re.findall(r"^D\((hip\w+)\)$", _read("hip_calls.def"), re.MULTILINE))
 
 
 # Enumerations and pointers, as the header has them and as we do.

@@ -233,31 +233,18 @@ static uint64_t capture(uint64_t number, enum hip_node kind)
 	return node;
 }
 
-bool hip_graphs_take(uint64_t stream, bool is_kernel)
+bool hip_graphs_take(uint64_t stream, enum hip_node kind)
 {
-	enum hip_node kind = is_kernel ? HIP_NODE_KERNEL : HIP_NODE_MEMORY;
 	uint64_t number, node;
 
 	if (!captured_any_open() || !hip_streams_capture(stream, &number))
 		return false;
-	if (record_is_own_work())
+	if (kind != HIP_NODE_APPEND && record_is_own_work())
 		kind = HIP_NODE_OWN;
 	node = capture(number, kind);
 	if (node && kind != HIP_NODE_OWN)
-		captured_nodes_add(node, is_kernel, 0);
+		captured_nodes_add(node, kind != HIP_NODE_MEMORY, 0);
 	return true;
-}
-
-bool hip_graphs_take_append(uint64_t stream)
-{
-	uint64_t number;
-	uint64_t node = 0;
-
-	if (hip_streams_capture(stream, &number))
-		node = capture(number, HIP_NODE_APPEND);
-	if (node)
-		captured_nodes_add(node, true, 0);
-	return node;
 }
 
 /* ------------------------------------------------------------------ calls */

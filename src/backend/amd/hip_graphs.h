@@ -47,11 +47,6 @@ enum hip_graph_call hip_graphs_call(const char *name);
 void hip_graphs_on_call(enum hip_graph_call call, const void *arguments, bool has_pointees,
 			bool is_enter, bool has_failed);
 
-/* Work on `stream` has been launched. True if it was captured. Cheap while no capture is open. */
-bool hip_graphs_take(uint64_t stream, bool is_kernel);
-/* The append of a device metric (hip_tensors.h) was captured. False: into an unknown graph. */
-bool hip_graphs_take_append(uint64_t stream);
-
 /* Kinds of captured work, in order of capture. */
 enum hip_node {
 	HIP_NODE_KERNEL,
@@ -59,6 +54,12 @@ enum hip_node {
 	HIP_NODE_OWN, /* a memory operation of Proton */
 	HIP_NODE_APPEND,
 };
+
+/*
+ * Work on `stream` has been launched: a kernel, a memory operation or the append of a device metric
+ * (hip_tensors.c). True if it was captured. Cheap while no capture is open.
+ */
+bool hip_graphs_take(uint64_t stream, enum hip_node kind);
 
 /* Nodes of a graph, or of an executable graph. */
 struct hip_plan {

@@ -50,10 +50,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following
 static struct replay *replays;                           /* sorted by correlation */
 static size_t replay_count;
 static size_t replay_capacity;
-static bool mismatch_was_noted;
 
 static _Atomic enum hip_replays_mode mode;
 static _Atomic bool has_memory; /* their records are enabled */
+static _Atomic bool mismatch_was_noted;
 
 /* The launch in progress on this thread. */
 static _Thread_local struct {
@@ -73,9 +73,7 @@ void hip_replays_set_memory(bool is_recorded)
 void hip_replays_start(enum hip_replays_mode wanted)
 {
 	atomic_store_explicit(&mode, wanted, memory_order_relaxed);
-	pthread_mutex_lock(&lock);
-	mismatch_was_noted = false;
-	pthread_mutex_unlock(&lock);
+	atomic_store_explicit(&mismatch_was_noted, false, memory_order_relaxed);
 }
 
 static enum hip_replays_mode current_mode(void)
@@ -138,20 +136,13 @@ ARRAY_ORDER(by_order, struct held, ORDER_OF(a->order, b->order))
 
 static void note_mismatch(size_t kernels)
 {
-	bool is_first;
-
 	record_count(COUNTER_GRAPH_BY_NAME, kernels);
-	pthread_mutex_lock(&lock);
-	is_first = !mismatch_was_noted;
-	mismatch_was_noted = true;
-	pthread_mutex_unlock(&lock);
-	if (is_first)
+	if (!atomic_exchange(&mismatch_was_noted, true))
 		message("HIP ran another number of kernels in a graph than were captured, or "
 			"records are missing: such kernels are shown by their names, below the "
 			"replay; metrics of captured kernels count once per replay");
 }
 
-/* The index of the next node after `from` of a kernel, or of memory. */
 static size_t next_node(const struct hip_plan *plan, size_t from, bool is_memory)
 {
 	while (from < plan->count) {
@@ -216,10 +207,9 @@ static void dispose(struct replay *replay)
 	hip_graphs_release(replay->plan);
 }
 
-/* All records that are expected have arrived. */
 static bool is_complete(const struct replay *replay)
 {
-	if (!replay->has_returned)
+	if (!replay->has_returned || !replay->count)
 		return false;
 	if (replay->expected != UNKNOWN)
 		return replay->count >= replay->expected;
@@ -228,34 +218,46 @@ static bool is_complete(const struct replay *replay)
 		replay->count - replay->kernels >= replay->plan->memory);
 }
 
-/* Adds a complete replay's records, unlocked. It stays if records too many may still arrive. */
-static void finish_replay(size_t index)
+/*
+ * Unlocks the table, and adds the records of a replay that is complete. It stays if records too
+ * many may still arrive. NULL: none.
+ */
+static void unlock_replay(struct replay *replay)
 {
-	struct replay replay;
+	struct replay done = {.plan = NULL};
 
-	if (replays[index].expected == UNKNOWN) {
-		replay = replays[index];
-		replays[index].is_done = true;
-		replays[index].held = NULL;
-		replays[index].plan = NULL;
-	} else {
-		replay = take_replay(index);
+	if (replay && is_complete(replay)) {
+		done = *replay;
+		if (replay->expected == UNKNOWN) {
+			replay->is_done = true;
+			replay->held = NULL;
+			replay->plan = NULL;
+		} else {
+			take_replay((size_t)(replay - replays));
+		}
 	}
 	pthread_mutex_unlock(&lock);
-	dispose(&replay);
+	if (done.plan)
+		dispose(&done);
 }
 
-/* Adds the records that the oldest replays have. */
-static void settle_oldest(void)
+/* Adds what the first replay up to `newest` has that will get no more; `is_any`: the oldest one. */
+static bool settle_first(uint32_t newest, bool is_any)
 {
-	for (uint32_t i = 0; i < REPLAYS_MAX / 2; i++) {
-		struct replay replay;
+	struct replay replay;
+	bool is_found = false;
 
-		pthread_mutex_lock(&lock);
-		replay = take_replay(0);
-		pthread_mutex_unlock(&lock);
-		dispose(&replay);
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < replay_count && !is_found; i++) {
+		is_found = is_any || ((int32_t)(replays[i].correlation - newest) <= 0 &&
+				      (replays[i].has_returned || replays[i].is_done));
+		if (is_found)
+			replay = take_replay(i);
 	}
+	pthread_mutex_unlock(&lock);
+	if (is_found)
+		dispose(&replay);
+	return is_found;
 }
 
 /* ------------------------------------------------------------------ launches */
@@ -302,6 +304,7 @@ uint64_t hip_replays_next(void)
 void hip_replays_end(bool has_failed)
 {
 	const struct hip_plan *plan = here.plan;
+	struct replay failed = {.plan = NULL};
 	struct replay *replay;
 
 	if (!plan)
@@ -313,22 +316,17 @@ void hip_replays_end(bool has_failed)
 	pthread_mutex_lock(&lock);
 	replay = find_replay(here.correlation);
 	if (replay && has_failed) {
-		struct replay failed = take_replay((size_t)(replay - replays));
-
-		pthread_mutex_unlock(&lock);
+		failed = take_replay((size_t)(replay - replays));
 		failed.is_done = true;
-		dispose(&failed);
+		replay = NULL;
 	} else if (replay) {
 		replay->has_returned = true;
 		if (here.numbers)
 			replay->expected = here.numbers;
-		if (replay->count && is_complete(replay))
-			finish_replay((size_t)(replay - replays));
-		else
-			pthread_mutex_unlock(&lock);
-	} else {
-		pthread_mutex_unlock(&lock);
 	}
+	unlock_replay(replay);
+	if (failed.plan)
+		dispose(&failed);
 	hip_graphs_release(plan);
 }
 
@@ -385,14 +383,11 @@ bool hip_replays_add(const struct correlation *launch, uint64_t number, uint64_t
 	} else if (replay) {
 		is_held = hold_replay(replay, launch, is_by_arrival ? order : number, execution);
 	}
-	if (is_held && is_complete(replay))
-		finish_replay((size_t)(replay - replays));
-	else
-		pthread_mutex_unlock(&lock);
+	unlock_replay(is_held ? replay : NULL);
 	if (is_over)
 		note_mismatch(1);
-	if (is_many)
-		settle_oldest();
+	for (uint32_t i = 0; is_many && i < REPLAYS_MAX / 2; i++)
+		settle_first(0, true);
 	return is_held;
 }
 
@@ -437,22 +432,8 @@ static void wait_for_missing(uint32_t newest)
 void hip_replays_settle(uint32_t newest)
 {
 	wait_for_missing(newest);
-	for (;;) {
-		struct replay replay;
-		bool is_found = false;
-
-		pthread_mutex_lock(&lock);
-		for (size_t i = 0; i < replay_count && !is_found; i++) {
-			is_found = (int32_t)(replays[i].correlation - newest) <= 0 &&
-				   (replays[i].has_returned || replays[i].is_done);
-			if (is_found)
-				replay = take_replay(i);
-		}
-		pthread_mutex_unlock(&lock);
-		if (!is_found)
-			return;
-		dispose(&replay);
-	}
+	while (settle_first(newest, false))
+		continue;
 }
 
 void hip_replays_clear(void)

@@ -46,11 +46,6 @@ static size_t queue_capacity;
 static _Atomic size_t waiting_bytes; /* queue_bytes, without the lock */
 static _Atomic uint64_t lost;
 
-static uint32_t capacity_of(bool is_small)
-{
-	return is_small ? SMALL_BYTES : PROTON_DEVICE_METRIC_MAX_BYTES;
-}
-
 void hip_tensors_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
@@ -73,7 +68,7 @@ static void give_back(struct slot *slot)
 static int allocate(bool is_small, struct proton_error *err)
 {
 	uint32_t count = is_small ? SMALL_COUNT : 1;
-	uint32_t bytes = capacity_of(is_small);
+	uint32_t bytes = is_small ? SMALL_BYTES : PROTON_DEVICE_METRIC_MAX_BYTES;
 	struct slot *slots = calloc(count, sizeof(*slots));
 	void *memory = NULL;
 	int result;
@@ -226,7 +221,7 @@ static int launch_append(struct append *append, uint64_t id, uint64_t address, u
 	if (result)
 		return tensors_refuse(result, "hipLaunchHostFunc", err);
 	if (append->is_capturing)
-		hip_graphs_take_append(append->stream);
+		hip_graphs_take(append->stream, HIP_NODE_APPEND);
 	return PROTON_OK;
 }
 

@@ -93,82 +93,14 @@ struct roctracer_properties {
 	void *on_buffer_user;
 };
 
-/* ------------------------------------------------------------------ arguments of HIP calls */
-
-/* hipLaunchKernel, hipExtLaunchKernel; the grid is in blocks. */
-struct roctracer_launch_kernel {
-	const void *function;
-	uint32_t grid[3];
-	uint32_t block[3];
-	void **parameters;
-	void *parameters_value;
-	size_t shared_bytes;
-	void *stream;
-};
-
-/* hipModuleLaunchKernel, hipModuleLaunchCooperativeKernel. */
-struct roctracer_module_launch {
-	void *function;
-	uint32_t grid[3];
-	uint32_t block[3];
-	uint32_t shared_bytes;
-	void *stream;
-};
-
-/* hipExtModuleLaunchKernel, hipHccModuleLaunchKernel; the grid is in work-items. */
-struct roctracer_ext_launch {
-	void *function;
-	uint32_t items[3];
-	uint32_t block[3];
-	size_t shared_bytes;
-	void *stream;
-};
-
-/* hipLaunchCooperativeKernel. */
-struct roctracer_cooperative_launch {
-	const void *function;
-	uint32_t grid[3];
-	uint32_t block[3];
-	void **parameters;
-	void *parameters_value;
-	uint32_t shared_bytes;
-	void *stream;
-};
-
-/* hipDrvLaunchKernelEx: HIP_LAUNCH_CONFIG. */
-struct roctracer_drv_config {
-	uint32_t grid[3];
-	uint32_t block[3];
-	uint32_t shared_bytes;
-	void *stream;
-};
-
-/* hipLaunchKernelExC: hipLaunchConfig_t. */
-struct roctracer_exc_config {
-	uint32_t grid[3];
-	uint32_t block[3];
-	size_t shared_bytes;
-	void *stream;
-};
-
-/* Data of a callback of ROCTRACER_DOMAIN_HIP_API. The result of the call is not in it. */
+/*
+ * Data of a callback of ROCTRACER_DOMAIN_HIP_API: the call's arguments, and after each pointer the
+ * value that it points to. The result of the call is not in it.
+ */
 struct roctracer_hip_call {
 	uint64_t correlation_id;
 	uint32_t phase;
-	union {
-		struct roctracer_launch_kernel launch_kernel;
-		struct roctracer_module_launch module_launch;
-		struct roctracer_ext_launch ext_launch;
-		struct roctracer_cooperative_launch cooperative_launch;
-		const struct roctracer_drv_config *drv_config;
-		const struct roctracer_exc_config *exc_config;
-		struct {
-			void *graph_exec;
-			void *stream;
-		} graph_launch;
-		const char *pointer;
-		uint64_t words[4]; /* of calls on graphs: hip_graphs.h */
-	} args;
+	uint64_t arguments[8]; /* at least */
 };
 
 /* Data of a callback of ROCTRACER_DOMAIN_ROCTX. */

@@ -60,6 +60,9 @@ void roctracer_records_stop(void);
 int roctracer_records_set_memory(bool is_wanted, struct proton_error *err);
 /* Flushes roctracer's pool. 0, or its error. */
 int roctracer_records_flush(void);
+/* Keeps the grid and block, 32 bits each, and shared memory, until the launch's record comes. */
+void roctracer_records_keep(uint32_t correlation, const uint64_t sizes[static 3],
+			    uint32_t shared_bytes);
 /* In the child of a fork: the pool is not usable there. */
 void roctracer_records_forget(void);
 

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "backend/amd/experimental.h"
+#include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
 #include "backend/amd/roctracer_api.h"
 #include "backend/gpu/captured_nodes.h"
@@ -66,15 +66,14 @@ static int set_memory_now(bool is_wanted, struct proton_error *err)
 {
 	int status;
 
-	/* Callbacks first: copies from here on have their context before their record arrives. */
 	if (!is_wanted) {
 		hip_replays_set_memory(false);
 		roctracer_records_set_memory(false, NULL);
+		return roctracer_launches_set_memory(false, NULL);
 	}
-	status = roctracer_launches_set_memory(is_wanted, err);
-	if (!is_wanted || status != PROTON_OK)
-		return status;
-	status = roctracer_records_set_memory(true, err);
+	/* Callbacks first: copies from here on have their context before their record arrives. */
+	status = roctracer_launches_set_memory(true, err)
+			 ?: roctracer_records_set_memory(true, err);
 	if (status != PROTON_OK)
 		roctracer_launches_set_memory(false, NULL);
 	hip_replays_set_memory(status == PROTON_OK);
@@ -94,9 +93,8 @@ static int begin_recording(struct proton_error *err)
 	status = roctracer_launches_start(err);
 	if (status != PROTON_OK)
 		return status;
-	status = roctracer_records_start(err);
-	if (status == PROTON_OK && wants_memory)
-		status = set_memory_now(true, err);
+	status = roctracer_records_start(err)
+			 ?: (wants_memory ? set_memory_now(true, err) : PROTON_OK);
 	if (status != PROTON_OK) {
 		roctracer_records_stop();
 		roctracer_launches_stop();
@@ -148,26 +146,19 @@ static void *run_thread(void *unused)
 	return NULL;
 }
 
-static int start_locked(struct proton_error *err)
-{
-	if (amd_library_get_loaded(AMD_HIP))
-		return begin_recording(err);
-	atomic_store(&roctracer_state, ROCTRACER_WAITING);
-	return PROTON_OK;
-}
-
 static int start_roctracer(const char *mode, struct proton_error *err)
 {
-	int status = roctracer_api_load(err);
+	int status = roctracer_api_load(err) ?: correlate_init(err);
 
-	if (status == PROTON_OK)
-		status = correlate_init(err);
 	if (status != PROTON_OK)
 		return status;
 	atomic_store(&has_begun, false);
 	tensors_start(&hip_tensors_reader);
 	pthread_mutex_lock(&lock);
-	status = start_locked(err);
+	if (amd_library_get_loaded(AMD_HIP))
+		status = begin_recording(err);
+	else
+		atomic_store(&roctracer_state, ROCTRACER_WAITING);
 	pthread_mutex_unlock(&lock);
 	if (status != PROTON_OK)
 		return status;

@@ -5,9 +5,14 @@
  * error of the thread. If there was an error before, it is unknown whether the call failed. That is
  * not asked before the launch of one kernel, to save time: an error after it leaves doubt.
  */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/roctracer_calls.h"
+#include "backend/amd/roctracer_api.h"
 #include "backend/gpu/launches.h"
+#include "base/array.h"
 #include "base/message.h"
 #include "driver/amd_gpus.h"
 #include "driver/driver.h"
@@ -15,6 +20,117 @@
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
+
+/* ------------------------------------------------------------------ calls */
+
+enum call_kind {
+	CALL_LAUNCH,
+	CALL_GRAPH, /* a launch of a graph */
+	CALL_MEMORY,
+	CALL_OF_GRAPH, /* makes, changes or destroys a graph (hip_graphs.h) */
+	CALL_DEVICE,   /* changes the thread's device */
+};
+
+static struct call {
+	const char *name;
+	uint8_t kind;            /* enum call_kind */
+	uint8_t launch;          /* enum launch_kind */
+	uint8_t arguments;       /* enum hip_arguments */
+	uint8_t records;         /* enum launch_records */
+	uint16_t stream;         /* memory calls: place of the stream, or NO_STREAM */
+	uint8_t graph_call;      /* enum hip_graph_call */
+	_Atomic uint32_t number; /* 0: this version of HIP does not have it */
+} calls[] = {
+#define L(call, arguments, records)                                                                \
+	{#call, CALL_LAUNCH, LAUNCH_KERNEL, arguments, records, 0, 0, 0},
+#define G(call) {#call, CALL_GRAPH, LAUNCH_GRAPH, ARGUMENTS_GRAPH, LAUNCH_MANY, 0, 0, 0},
+#define M(call, records, stream, unit)                                                             \
+	{#call, CALL_MEMORY, LAUNCH_MEMORY, 0, records, stream, 0, 0},
+#define OF_GRAPH(call, its_call) {.name = #call, .kind = CALL_OF_GRAPH, .graph_call = its_call},
+#define D(call) {.name = #call, .kind = CALL_DEVICE},
+#include "backend/amd/hip_calls.def"
+	HIP_GRAPH_CALLS(OF_GRAPH)
+#undef OF_GRAPH
+};
+
+/* Finds the numbers of all calls. E_UNSUPPORTED if there is none to launch a kernel with. */
+static int find_calls(struct proton_error *err)
+{
+	uint32_t launches = 0;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
+		uint32_t number = 0;
+		uint32_t kind;
+		int result = libroctracer.roctracer_op_code(ROCTRACER_DOMAIN_HIP_API, calls[i].name,
+							    &number, &kind);
+
+		if (result != ROCTRACER_OK && result != ROCTRACER_E_INVALID_ARGUMENT)
+			return roctracer_api_status(result, "roctracer_op_code", err);
+		if (result != ROCTRACER_OK)
+			number = 0; /* this version does not know the call */
+		atomic_store_explicit(&calls[i].number, number, memory_order_relaxed);
+		launches += number && calls[i].kind == CALL_LAUNCH;
+	}
+	return launches ? PROTON_OK
+			: err_set(err, PROTON_E_UNSUPPORTED,
+				  "roctracer does not know any HIP call that launches a kernel; "
+				  "its version does not fit Proton");
+}
+
+/* Sets it for all calls except memory operations, or for these; NULL: none. The first error. */
+static int set_callbacks(bool is_memory, roctracer_callback_fn callback)
+{
+	int result = ROCTRACER_OK;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
+		uint32_t number = atomic_load_explicit(&calls[i].number, memory_order_relaxed);
+		int one;
+
+		if (!number || (calls[i].kind == CALL_MEMORY) != is_memory)
+			continue;
+		one = callback
+			      ? libroctracer.roctracer_enable_op_callback(
+					ROCTRACER_DOMAIN_HIP_API, number, callback, &calls[i])
+			      : libroctracer.roctracer_disable_op_callback(ROCTRACER_DOMAIN_HIP_API,
+									   number);
+		if (result == ROCTRACER_OK)
+			result = one;
+		if (callback && result != ROCTRACER_OK)
+			break;
+	}
+	return result;
+}
+
+/* ------------------------------------------------------------------ arguments */
+
+/* NULL: there are none. */
+static const char *find_arguments(const struct call *call, const struct roctracer_hip_call *data)
+{
+	return hip_layouts[call->arguments].is_pointer ? (const char *)(uintptr_t)data->arguments[0]
+						       : (const char *)data->arguments;
+}
+
+/* Keeps the configuration for the record of the launch, if the arguments have one. */
+static void keep_config(const struct call *call, const struct roctracer_hip_call *data)
+{
+	const struct hip_layout *layout = &hip_layouts[call->arguments];
+	const char *arguments = find_arguments(call, data);
+	uint32_t sizes[6], shared_bytes;
+	uint64_t words[3];
+
+	if (!layout->shared_bytes || !arguments)
+		return;
+	memcpy(sizes, arguments + layout->grid, sizeof(sizes));
+	memcpy(&shared_bytes, arguments + layout->shared_bytes, sizeof(shared_bytes));
+	for (int i = 0; i < 3 && call->arguments == ARGUMENTS_EXT; i++)
+		if (sizes[3 + i])
+			sizes[i] =
+				(uint32_t)(((uint64_t)sizes[i] + sizes[3 + i] - 1) / sizes[3 + i]);
+	memcpy(words, sizes, sizeof(words));
+	roctracer_records_keep((uint32_t)data->correlation_id, words, shared_bytes);
+}
+
+/* ------------------------------------------------------------------ launches */
 
 static _Thread_local struct {
 	bool had_error;       /* when the current call began */
@@ -40,8 +156,7 @@ static bool has_error(void)
 	return hip.hipPeekAtLastError && hip.hipPeekAtLastError() != 0;
 }
 
-static struct launch_call describe(const struct roctracer_call *call,
-				   const struct roctracer_hip_call *data)
+static struct launch_call describe(const struct call *call, const struct roctracer_hip_call *data)
 {
 	return (struct launch_call){
 		.correlation = (uint32_t)data->correlation_id,
@@ -69,9 +184,8 @@ static void note_device(void)
 	here.device_seen = now;
 }
 
-static void on_enter(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+static void on_enter(const struct call *call, const struct roctracer_hip_call *data)
 {
-	struct roctracer_config config;
 	struct launch_call launch;
 	struct proton_context where;
 
@@ -79,28 +193,41 @@ static void on_enter(const struct roctracer_call *call, const struct roctracer_h
 	launch = describe(call, data);
 	where = launches_begin(&launch);
 	if (call->kind == CALL_GRAPH)
-		hip_replays_begin((uintptr_t)data->args.graph_launch.graph_exec,
-				  (uint32_t)data->correlation_id, where);
+		hip_replays_begin(data->arguments[0], (uint32_t)data->correlation_id, where);
 	if (proton_context_is_empty(where))
 		return;
-	if (roctracer_calls_read(call, data, &config))
-		roctracer_calls_keep((uint32_t)data->correlation_id, &config);
+	keep_config(call, data);
 	note_device();
 }
 
+/* The stream of a launch or a memory operation; 0: the default stream, or unknown. */
+static uint64_t stream_of(const struct call *call, const struct roctracer_hip_call *data)
+{
+	const char *arguments = find_arguments(call, data);
+	uint32_t place = call->kind == CALL_MEMORY ? call->stream
+						   : hip_layouts[call->arguments].stream;
+	uint64_t stream = 0;
+
+	if (arguments && place && place != NO_STREAM)
+		memcpy(&stream, arguments + place, sizeof(stream));
+	return stream;
+}
+
 /* True if the call added work to a graph instead. */
-static bool was_captured(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+static bool was_captured(const struct call *call, const struct roctracer_hip_call *data)
 {
 	uint64_t stream, number;
 
 	if (!captured_any_open())
 		return false;
-	stream = roctracer_calls_stream(call, data);
-	return call->kind == CALL_GRAPH ? hip_streams_capture(stream, &number)
-					: hip_graphs_take(stream, call->kind == CALL_LAUNCH);
+	stream = stream_of(call, data);
+	return call->kind == CALL_GRAPH
+		       ? hip_streams_capture(stream, &number)
+		       : hip_graphs_take(stream, call->kind == CALL_LAUNCH ? HIP_NODE_KERNEL
+									   : HIP_NODE_MEMORY);
 }
 
-static void on_exit_of(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+static void on_exit_of(const struct call *call, const struct roctracer_hip_call *data)
 {
 	bool has_error_now = has_error();
 	bool is_new = has_error_now && !here.is_pending;
@@ -120,17 +247,17 @@ static void on_exit_of(const struct roctracer_call *call, const struct roctracer
 	launches_end(&launch, has_failed);
 }
 
-static void on_graph_call(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+static void on_graph_call(const struct call *call, const struct roctracer_hip_call *data)
 {
 	bool is_enter = data->phase == ROCTRACER_ENTER;
 
 	if (is_enter)
 		here.had_error = has_error();
-	hip_graphs_on_call(call->graph_call, &data->args, true, is_enter,
+	hip_graphs_on_call(call->graph_call, data->arguments, true, is_enter,
 			   !is_enter && !here.had_error && has_error());
 }
 
-static void on_launch(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+static void on_launch(const struct call *call, const struct roctracer_hip_call *data)
 {
 	bool is_enter = data->phase == ROCTRACER_ENTER;
 	struct launches_timer timer = launches_timer_begin(is_enter);
@@ -145,7 +272,7 @@ static void on_launch(const struct roctracer_call *call, const struct roctracer_
 		here.device_seen = 0;
 }
 
-static void on_hip_call(const struct roctracer_call *call, const struct roctracer_hip_call *data)
+static void on_hip_call(const struct call *call, const struct roctracer_hip_call *data)
 {
 	if (call->kind == CALL_OF_GRAPH)
 		on_graph_call(call, data);
@@ -171,23 +298,31 @@ static void on_callback(uint32_t domain, uint32_t number, const void *data, void
 /* Without ranges the session starts too. */
 static void enable_ranges(void)
 {
-	static const uint32_t calls[] = {ROCTRACER_ROCTX_PUSH, ROCTRACER_ROCTX_POP};
-
 	has_roctx = nvtx_is_wanted() && roctracer_api_load_roctx();
-	for (int i = 0; i < 2 && has_roctx; i++)
-		if (libroctracer.roctracer_enable_op_callback(ROCTRACER_DOMAIN_ROCTX, calls[i],
+	for (uint32_t i = ROCTRACER_ROCTX_PUSH; i <= ROCTRACER_ROCTX_POP && has_roctx; i++)
+		if (libroctracer.roctracer_enable_op_callback(ROCTRACER_DOMAIN_ROCTX, i,
 							      on_callback, NULL) != ROCTRACER_OK)
 			message_once("cannot record ROCTX ranges: roctracer refused their "
 				     "callbacks");
 }
 
+/* All or nothing. */
+static int enable_calls(bool is_memory, struct proton_error *err)
+{
+	int result = set_callbacks(is_memory, on_callback);
+
+	if (result != ROCTRACER_OK)
+		set_callbacks(is_memory, NULL);
+	return roctracer_api_status(result, "roctracer_enable_op_callback", err);
+}
+
 int roctracer_launches_start(struct proton_error *err)
 {
-	int status = roctracer_calls_find(err);
+	int status = find_calls(err);
 
 	atomic_fetch_add(&start, 1);
 	if (status == PROTON_OK)
-		status = roctracer_calls_enable(false, on_callback, err);
+		status = enable_calls(false, err);
 	if (status != PROTON_OK)
 		return status;
 	launches_start();
@@ -197,8 +332,8 @@ int roctracer_launches_start(struct proton_error *err)
 
 void roctracer_launches_stop(void)
 {
-	int result = roctracer_calls_disable(false);
-	int other = roctracer_calls_disable(true);
+	int result = set_callbacks(false, NULL);
+	int other = set_callbacks(true, NULL);
 
 	if (has_roctx) {
 		libroctracer.roctracer_disable_op_callback(ROCTRACER_DOMAIN_ROCTX,
@@ -218,7 +353,7 @@ void roctracer_launches_stop(void)
 int roctracer_launches_set_memory(bool is_wanted, struct proton_error *err)
 {
 	if (is_wanted)
-		return roctracer_calls_enable(true, on_callback, err);
-	roctracer_calls_disable(true);
+		return enable_calls(true, err);
+	set_callbacks(true, NULL);
 	return PROTON_OK;
 }

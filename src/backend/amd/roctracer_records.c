@@ -15,10 +15,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/kernel_symbols.h"
 #include "backend/amd/roctracer_api.h"
-#include "backend/amd/roctracer_calls.h"
 #include "backend/gpu/records.h"
 #include "base/message.h"
 #include "driver/amd_gpus.h"
@@ -44,6 +43,53 @@ static void compare_clocks(void)
 {
 	if (!atomic_exchange_explicit(&clocks_are_compared, true, memory_order_relaxed))
 		record_times_measure(read_clock, CLOCK_BOOTTIME);
+}
+
+/* ------------------------------------------------------------------ configurations of launches */
+
+#define SLOTS 65536u /* launches in flight; 2 MiB, touched when used */
+
+/* A newer launch may overwrite a slot at any time; `number` is 0 then (a sequence lock). */
+static struct slot {
+	_Atomic uint32_t number;
+	_Atomic uint32_t shared_bytes;
+	_Atomic uint64_t sizes[3]; /* uint32_t grid[3], block[3] */
+} slots[SLOTS];
+
+void roctracer_records_keep(uint32_t correlation, const uint64_t sizes[static 3],
+			    uint32_t shared_bytes)
+{
+	struct slot *slot = &slots[correlation % SLOTS];
+
+	atomic_store_explicit(&slot->number, 0, memory_order_relaxed);
+	/* release: a reader of a new word does not see an old number */
+	atomic_thread_fence(memory_order_release);
+	for (int i = 0; i < 3; i++)
+		atomic_store_explicit(&slot->sizes[i], sizes[i], memory_order_relaxed);
+	atomic_store_explicit(&slot->shared_bytes, shared_bytes, memory_order_relaxed);
+	/* release: pairs with the first load of find_config() */
+	atomic_store_explicit(&slot->number, correlation, memory_order_release);
+}
+
+/* Nothing is written if it is not known, or if too many launches were in flight since. */
+static void find_config(uint32_t correlation, struct launch_config *config_out)
+{
+	struct slot *slot = &slots[correlation % SLOTS];
+	struct launch_config config = {.registers_per_thread = 0};
+	uint64_t sizes[3];
+
+	if (atomic_load_explicit(&slot->number, memory_order_acquire) != correlation)
+		return;
+	for (int i = 0; i < 3; i++)
+		sizes[i] = atomic_load_explicit(&slot->sizes[i], memory_order_relaxed);
+	config.dynamic_shared_bytes =
+		atomic_load_explicit(&slot->shared_bytes, memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&slot->number, memory_order_relaxed) != correlation)
+		return;
+	memcpy(config.grid, sizes, sizeof(config.grid));
+	memcpy(config.block, (const char *)sizes + sizeof(config.grid), sizeof(config.block));
+	*config_out = config;
 }
 
 /* ------------------------------------------------------------------ records */
@@ -94,7 +140,7 @@ static void add_kernel(const struct roctracer_record *record)
 		return;
 	execution = execution_of(record);
 	execution.frame = kernel_symbols_frame(record->kernel_name);
-	roctracer_calls_find_kept((uint32_t)record->correlation_id, &execution.config);
+	find_config((uint32_t)record->correlation_id, &execution.config);
 	add_record(&launch, &execution);
 }
 
@@ -103,17 +149,17 @@ static uint32_t memory_frame(uint32_t kind)
 	switch (kind) {
 	case ROCTRACER_COMMAND_HTOD:
 	case ROCTRACER_COMMAND_HTOD_RECT:
-		return memory_operations_copy_frame(COPY_HTOD, MEMORY_UNKNOWN, MEMORY_DEVICE);
+		return hip_copy_frame(COPY_HTOD);
 	case ROCTRACER_COMMAND_DTOH:
 	case ROCTRACER_COMMAND_DTOH_RECT:
-		return memory_operations_copy_frame(COPY_DTOH, MEMORY_DEVICE, MEMORY_UNKNOWN);
+		return hip_copy_frame(COPY_DTOH);
 	case ROCTRACER_COMMAND_DTOD:
 	case ROCTRACER_COMMAND_DTOD_RECT:
-		return memory_operations_copy_frame(COPY_DTOD, MEMORY_DEVICE, MEMORY_DEVICE);
+		return hip_copy_frame(COPY_DTOD);
 	case ROCTRACER_COMMAND_FILL:
 		return memory_operations_set_frame(MEMORY_DEVICE);
 	default: /* of images */
-		return memory_operations_copy_frame(COPY_UNKNOWN, MEMORY_UNKNOWN, MEMORY_UNKNOWN);
+		return hip_copy_frame(COPY_UNKNOWN);
 	}
 }
 

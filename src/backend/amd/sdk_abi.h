@@ -4,7 +4,7 @@
  *
  * Every struct of the library begins with its size, and newer versions append fields. So a record
  * is read only if it has the fields that are read. Handles are structs of one number, by value.
- * Kinds and operations have no numbers here: they are found by name (sdk_kinds.h).
+ * Kinds and operations have no numbers here: they are found by name (sdk_api.c).
  */
 #ifndef BACKEND_AMD_SDK_ABI_H
 #define BACKEND_AMD_SDK_ABI_H
@@ -14,19 +14,8 @@
 
 enum sdk_status {
 	SDK_OK = 0,
-	SDK_E_CONTEXT_NOT_FOUND = 2,
-	SDK_E_BUFFER_NOT_FOUND = 3,
-	SDK_E_KIND_NOT_FOUND = 4,
-	SDK_E_OPERATION_NOT_FOUND = 5,
-	SDK_E_THREAD_NOT_FOUND = 6,
-	SDK_E_CONTEXT_NOT_STARTED = 11,
-	SDK_E_CONTEXT_ID_NOT_ZERO = 13,
 	SDK_E_BUFFER_BUSY = 14,
-	SDK_E_SERVICE_ALREADY_CONFIGURED = 15,
 	SDK_E_CONFIGURATION_LOCKED = 16,
-	SDK_E_NOT_IMPLEMENTED = 17,
-	SDK_E_INCOMPATIBLE_ABI = 18,
-	SDK_E_INVALID_ARGUMENT = 19,
 	SDK_E_FINALIZED = 21,
 	SDK_E_INCOMPATIBLE_KERNEL = 28,
 	SDK_E_NOT_AVAILABLE = 37,
@@ -39,7 +28,6 @@ enum sdk_phase {
 	SDK_PHASE_ENTER = 1,
 	SDK_PHASE_LOAD = SDK_PHASE_ENTER,
 	SDK_PHASE_EXIT = 2,
-	SDK_PHASE_UNLOAD = SDK_PHASE_EXIT,
 };
 
 #define SDK_CATEGORY_TRACING 1u
@@ -104,7 +92,6 @@ struct sdk_callback_record {
 typedef void (*sdk_callback_fn)(struct sdk_callback_record record, uint64_t *user, void *data);
 typedef int (*sdk_request_fn)(uint64_t thread_id, struct sdk_context context, int kind,
 			      int32_t operation, uint64_t internal, uint64_t *external, void *data);
-typedef int (*sdk_kind_fn)(int kind, void *data);
 typedef int (*sdk_operation_fn)(int kind, int32_t operation, void *data);
 
 /* Payload of a call of HIP or ROCTX; the arguments have the size of the longest call's. */
@@ -135,12 +122,9 @@ struct sdk_kernel_symbol {
 	uint64_t kernel_id;
 	uint64_t code_object_id;
 	const char *name; /* ends in ".kd" */
-	uint64_t kernel_object;
-	uint32_t argument_bytes;
-	uint32_t argument_alignment;
+	uint8_t other1[16];
 	uint32_t group_bytes; /* shared memory */
-	uint32_t private_bytes;
-	uint32_t scalar_registers;
+	uint8_t other2[8];
 	uint32_t vector_registers;
 	uint32_t accumulation_registers;
 };
@@ -235,34 +219,24 @@ struct sdk_pc {
 
 struct sdk_host_trap_sample {
 	uint64_t size;
-	uint64_t hardware;
+	uint8_t other1[8];
 	struct sdk_pc pc;
-	uint64_t lanes;
-	uint64_t timestamp;
+	uint8_t other2[16];
 	uint64_t dispatch_id; /* 0: unknown */
-	uint64_t internal;
-	uint64_t external;
-	struct sdk_dim3 workgroup;
-	uint32_t wave;
+	uint8_t other3[32];
 };
 
 struct sdk_stochastic_sample {
 	uint64_t size;
-	uint8_t flags;
-	uint8_t wave;
+	uint8_t other1[2];
 	uint8_t bits; /* SDK_SAMPLE_ISSUED, then the type of the instruction */
-	uint8_t other[5];
-	uint64_t hardware;
+	uint8_t other2[13];
 	struct sdk_pc pc;
-	uint64_t lanes;
-	struct sdk_dim3 workgroup;
-	uint32_t waves;
-	uint64_t timestamp;
+	uint8_t other3[32];
 	uint64_t dispatch_id; /* 0: unknown */
-	uint64_t internal;
-	uint64_t external;
+	uint8_t other4[16];
 	uint32_t snapshot; /* the reason, then what the scheduler issued and what was stalled */
-	uint32_t memory_counters;
+	uint8_t other5[4];
 };
 
 #define SDK_SAMPLE_ISSUED 1u        /* the wave issued its instruction */
@@ -277,23 +251,15 @@ struct sdk_agent {
 	uint64_t size;
 	uint64_t id;
 	int type;
-	uint32_t cpu_cores;
-	uint32_t simds;
-	uint8_t other1[36];
-	uint32_t wave_size;
-	uint8_t other2[4];
+	uint8_t other1[52];
 	uint32_t compute_units;
-	uint8_t other3[24];
-	uint32_t gfx_version; /* 90402 is gfx942 */
-	uint8_t other4[36];
+	uint8_t other2[64];
 	uint32_t max_clock_mhz;
-	uint8_t other5[104];
+	uint8_t other3[104];
 	const char *name; /* "gfx942" */
-	const char *vendor;
+	uint8_t other4[8];
 	const char *product;
-	const char *model;
-	uint32_t node_id;
-	int32_t logical_id;
+	uint8_t other5[16];
 	int32_t logical_type_id; /* counts the agents of this type */
 	uint32_t visibility;     /* bits: 1 HSA, SDK_VISIBLE_TO_HIP */
 	uint8_t uuid[16];
@@ -318,47 +284,25 @@ SDK_SIZE(sdk_record_header, 16)
 SDK_SIZE(sdk_record, 56)
 SDK_SIZE(sdk_dispatch, 184)
 SDK_SIZE(sdk_memory_copy, 80)
-SDK_AT(sdk_memory_copy, head, 0)
 SDK_AT(sdk_memory_copy, to_agent, 56)
 SDK_AT(sdk_memory_copy, from_agent, 64)
 SDK_AT(sdk_memory_copy, bytes, 72)
 SDK_SIZE(sdk_sampling_config, 40)
-SDK_AT(sdk_sampling_config, size, 0)
 SDK_AT(sdk_sampling_config, method, 8)
 SDK_AT(sdk_sampling_config, unit, 12)
 SDK_AT(sdk_sampling_config, min_interval, 16)
 SDK_AT(sdk_sampling_config, max_interval, 24)
 SDK_AT(sdk_sampling_config, flags, 32)
 SDK_SIZE(sdk_pc, 16)
-SDK_AT(sdk_pc, code_object, 0)
 SDK_AT(sdk_pc, offset, 8)
 SDK_SIZE(sdk_host_trap_sample, 88)
-SDK_AT(sdk_host_trap_sample, size, 0)
-SDK_AT(sdk_host_trap_sample, hardware, 8)
 SDK_AT(sdk_host_trap_sample, pc, 16)
-SDK_AT(sdk_host_trap_sample, lanes, 32)
-SDK_AT(sdk_host_trap_sample, timestamp, 40)
 SDK_AT(sdk_host_trap_sample, dispatch_id, 48)
-SDK_AT(sdk_host_trap_sample, internal, 56)
-SDK_AT(sdk_host_trap_sample, external, 64)
-SDK_AT(sdk_host_trap_sample, workgroup, 72)
-SDK_AT(sdk_host_trap_sample, wave, 84)
 SDK_SIZE(sdk_stochastic_sample, 104)
-SDK_AT(sdk_stochastic_sample, size, 0)
-SDK_AT(sdk_stochastic_sample, flags, 8)
-SDK_AT(sdk_stochastic_sample, wave, 9)
 SDK_AT(sdk_stochastic_sample, bits, 10)
-SDK_AT(sdk_stochastic_sample, hardware, 16)
 SDK_AT(sdk_stochastic_sample, pc, 24)
-SDK_AT(sdk_stochastic_sample, lanes, 40)
-SDK_AT(sdk_stochastic_sample, workgroup, 48)
-SDK_AT(sdk_stochastic_sample, waves, 60)
-SDK_AT(sdk_stochastic_sample, timestamp, 64)
 SDK_AT(sdk_stochastic_sample, dispatch_id, 72)
-SDK_AT(sdk_stochastic_sample, internal, 80)
-SDK_AT(sdk_stochastic_sample, external, 88)
 SDK_AT(sdk_stochastic_sample, snapshot, 96)
-SDK_AT(sdk_stochastic_sample, memory_counters, 100)
 SDK_SIZE(sdk_agent, 312)
 #undef SDK_AT
 #undef SDK_SIZE

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/amd/experimental.h"
+#include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
-#include "backend/amd/kernel_symbols.h"
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/flush_thread.h"
 #include "backend/gpu/launches.h"
@@ -27,8 +26,8 @@
 #include "record/record.h"
 #include "record/thread/record_launch.h"
 
-static bool wants_memory;      /* argument of set_memory() */
-static char sampling_mode[64]; /* the mode "pcsampling" with its options; "": another one */
+static bool wants_memory; /* argument of set_memory() */
+static bool is_sampling;  /* in the mode "pcsampling" */
 
 /*
  * Where the registration came too late, roctracer still works and sees queues that exist: HIP asks
@@ -64,15 +63,10 @@ static int begin_recording(struct proton_error *err)
 {
 	int status;
 
-	if (*sampling_mode)
-		sdk_pc_sampling_want(sampling_mode);
-	status = sdk_register(err);
-	if (status == PROTON_OK && wants_memory)
-		status = sdk_contexts_start_memory(err);
-	if (status == PROTON_OK && *sampling_mode)
-		status = sdk_pc_sampling_start(sampling_mode, err);
-	if (status == PROTON_OK)
-		status = sdk_contexts_start_profiling(err);
+	status = sdk_register(err)
+			 ?: (wants_memory ? sdk_contexts_start_memory(err) : PROTON_OK)
+			 ?: (is_sampling ? sdk_pc_sampling_start(err) : PROTON_OK)
+			 ?: sdk_contexts_start_profiling(err);
 	if (status != PROTON_OK) {
 		sdk_pc_sampling_stop();
 		return status;
@@ -81,8 +75,8 @@ static int begin_recording(struct proton_error *err)
 	launches_start();
 	sdk_callbacks_start();
 	sdk_records_start();
-	hip_replays_start(sdk_register_has_graph_events() ? HIP_REPLAYS_BY_EVENT
-							  : HIP_REPLAYS_BY_REQUEST);
+	hip_replays_start(atomic_load(&sdk_contexts.has_graph_events) ? HIP_REPLAYS_BY_EVENT
+								      : HIP_REPLAYS_BY_REQUEST);
 	atomic_store(&sdk_state, SDK_ON);
 	sdk_callbacks_follow_roctx(true);
 	flush_thread_start(NULL, NULL);
@@ -101,8 +95,9 @@ static int start_sdk(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	tensors_start(&hip_tensors_reader);
-	snprintf(sampling_mode, sizeof(sampling_mode), "%s",
-		 sdk_pc_sampling_is_mode(mode) ? mode : "");
+	is_sampling = sdk_pc_sampling_is_mode(mode);
+	if (is_sampling)
+		sdk_pc_sampling_want(mode);
 	if (sdk_register_is_up_to_hip())
 		atomic_store(&sdk_state, SDK_POSTPONED);
 	else
@@ -167,6 +162,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 static void describe(backend_add_fn add, void *user)
 {
 	uint32_t version = sdk_register_version();
+	int gpus = amd_gpus_hip_count();
 	char text[48];
 
 	if (!version)
@@ -175,8 +171,8 @@ static void describe(backend_add_fn add, void *user)
 		 version % 100);
 	add(user, "rocprofiler_sdk", text);
 	add(user, "rocprofiler_sdk_path", amd_library_path(AMD_ROCPROFILER_SDK));
-	if (sdk_agents_count())
-		gpu_describe_number(add, user, "gpus", sdk_agents_count());
+	if (gpus > 0)
+		gpu_describe_number(add, user, "gpus", (uint64_t)gpus);
 	gpu_describe_overhead(add, user);
 	sdk_pc_sampling_describe(add, user);
 }
@@ -204,9 +200,7 @@ static void stop_sdk(void)
 static void forked_sdk(void)
 {
 	atomic_store(&sdk_state, sdk_register_version() ? SDK_ORPHANED : SDK_OFF);
-	kernel_symbols_forked();
 	sdk_pc_sampling_forked();
-	sdk_callbacks_forked();
 	hip_tensors_forget();
 	wants_memory = false;
 }

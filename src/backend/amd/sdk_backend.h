@@ -11,36 +11,19 @@
 #include "base/err.h"
 #include "record/backend.h"
 
-/*
- * PC sampling with rocprofiler-sdk: docs/design/pc-sampling.md. A sample carries the number of its
- * dispatch, so its launch is known exactly.
- *
- * The library configures the service only while the tool registers, mostly before a session's mode
- * is known. So it is configured if ROCPROFILER_PC_SAMPLING_BETA_ENABLED is 1 then, which AMD
- * demands anyway. Between sessions its context is stopped.
- *
- * sdk_pc_sampling.c has the service, sdk_samples.c the records.
- */
-
-/* True between start and stop in the mode "pcsampling". */
-extern _Atomic bool sdk_samples_are_on;
-
-static inline bool sdk_samples_run(void)
-{
-	return atomic_load_explicit(&sdk_samples_are_on, memory_order_relaxed);
-}
+/* ------------------------------------------------------------------ sdk_pc_sampling.c */
 
 /* True if the name of `mode` is pcsampling. */
 bool sdk_pc_sampling_is_mode(const char *mode);
 int sdk_pc_sampling_check_mode(const char *mode, struct proton_error *err);
-/* Before the registration, if that is not done yet: the mode of the session that starts. */
+/* The mode of the session that starts, which has been checked. Before the registration. */
 void sdk_pc_sampling_want(const char *mode);
 
 /* While the tool registers. Failures are reported by a later start. */
 void sdk_pc_sampling_configure(void);
 /* True if code objects have to be kept. */
 bool sdk_pc_sampling_is_configured(void);
-int sdk_pc_sampling_start(const char *mode, struct proton_error *err);
+int sdk_pc_sampling_start(struct proton_error *err);
 void sdk_pc_sampling_stop(void);
 /* Adds the samples of all work that has finished. After the dispatches' records have arrived. */
 void sdk_pc_sampling_flush(void);
@@ -48,17 +31,7 @@ void sdk_pc_sampling_describe(backend_add_fn add, void *user);
 void sdk_pc_sampling_forked(void);
 
 /* On the thread of the records: a dispatch is not for the profile, and neither are its samples. */
-void sdk_samples_ignore_dispatch(uint64_t dispatch_id);
-void sdk_samples_on_buffer(struct sdk_context context, struct sdk_buffer buffer,
-			   struct sdk_record_header **headers, size_t count, void *data,
-			   uint64_t dropped);
-void sdk_samples_start(void);
-/* Adds samples that came before the record of their dispatch. */
-void sdk_samples_settle(void);
-void sdk_samples_clear(void);
-void sdk_samples_forked(void);
-/* CPU time that samples have cost on the library's thread since the start. */
-uint64_t sdk_samples_cost_ns(void);
+void sdk_pc_sampling_ignore_dispatch(uint64_t dispatch_id);
 
 /* Functions of librocprofiler-sdk, loaded at run time. */
 
@@ -114,6 +87,7 @@ struct sdk_contexts {
 	struct sdk_buffer dispatches;
 	struct sdk_buffer copies;
 	_Atomic bool has_memory;
+	_Atomic bool has_graph_events; /* launches of graphs have them (sdk_callbacks_on_graph()) */
 };
 
 extern struct sdk_contexts sdk_contexts;
@@ -133,31 +107,19 @@ void sdk_contexts_stop_orphan(void);
  */
 #define SDK_ORDINAL_MAX 0x3ffffu
 
-struct sdk_external {
-	uint32_t number;  /* the launch in record/thread/record_launch.h; never 0 */
-	uint32_t ordinal; /* of the dispatch in its call, from 1; 0: not of its graph */
-	uint32_t stream;  /* sdk_callbacks.c */
-	bool is_of_memory_call;
+union sdk_external {
+	uint64_t word;
+	struct {
+		uint64_t number : 32; /* the launch in record/thread/record_launch.h; never 0 */
+		uint64_t
+			ordinal : 18; /* of the dispatch in its call, from 1; 0: not of its graph */
+		uint64_t stream : 12; /* sdk_callbacks.c */
+		uint64_t is_of_memory_call : 1;
+		uint64_t is_ours : 1;
+	};
 };
 
-/* Bits 0 to 31, 32 to 49, 50 to 61, 62; bit 63 is always 1. */
-static inline uint64_t sdk_external_pack(struct sdk_external external)
-{
-	uint64_t ordinal = external.ordinal < SDK_ORDINAL_MAX ? external.ordinal : SDK_ORDINAL_MAX;
-
-	return external.number | ordinal << 32 | (uint64_t)(external.stream & 0xfff) << 50 |
-	       (uint64_t)external.is_of_memory_call << 62 | 1ull << 63;
-}
-
-/* False if the value is not from this backend. */
-static inline bool sdk_external_unpack(uint64_t value, struct sdk_external *out)
-{
-	out->number = (uint32_t)value;
-	out->ordinal = (uint32_t)(value >> 32) & SDK_ORDINAL_MAX;
-	out->stream = (uint32_t)(value >> 50) & 0xfff;
-	out->is_of_memory_call = value >> 62 & 1;
-	return value >> 63;
-}
+_Static_assert(sizeof(union sdk_external) == sizeof(uint64_t), "external correlation");
 
 /* Callbacks, on the application's threads. */
 void sdk_callbacks_on_call(struct sdk_callback_record record, uint64_t *user, void *data);
@@ -166,8 +128,6 @@ void sdk_callbacks_on_graph(struct sdk_callback_record record, uint64_t *user, v
 int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int kind,
 			     int32_t operation, uint64_t internal, uint64_t *external, void *data);
 void sdk_callbacks_start(void);
-/* In the child of a fork. */
-void sdk_callbacks_forked(void);
 /* ROCTX ranges of libroctx64. */
 void sdk_callbacks_follow_roctx(bool is_on);
 /*
@@ -188,12 +148,20 @@ void sdk_records_start(void);
 /* Waits for the records of all launches so far. */
 int sdk_records_flush(struct proton_error *err);
 
-/* Devices: the id of record/store/devices.h. On the thread of the records. */
-uint32_t sdk_agents_device(uint64_t agent);
-/* The number of HIP's devices; 0: not known. */
-size_t sdk_agents_count(void);
-/* Waits for all work on the devices that have had records, and on the calling thread's. */
-bool sdk_agents_synchronize(void);
+/* Kernels of loaded code objects (sdk_code_objects.c). */
+
+struct kernel_symbol {
+	uint32_t frame; /* of its name, without ".kd" */
+	uint32_t group_bytes;
+	uint32_t registers; /* vector registers of a work-item */
+	bool is_fill;       /* a memset that the runtime does with a kernel */
+	bool is_copy;       /* a copy that it does so */
+};
+
+/* A kernel was loaded. On the loading thread. */
+void kernel_symbols_add(const struct sdk_kernel_symbol *symbol);
+/* False if the id is unknown. On the thread of the records. */
+bool kernel_symbols_find(uint64_t kernel_id, struct kernel_symbol *out);
 
 /*
  * Loaded code objects, for PC sampling: the function of a sampled instruction. The machine code is
@@ -206,8 +174,6 @@ void sdk_code_objects_add(const struct sdk_code_object *loaded);
 /* The function of an instruction, and the offset; `offset` is from the code's load address. */
 bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
 			   uint32_t *offset_out);
-/* In the child of a fork: a thread of the parent may have held the lock. */
-void sdk_code_objects_forked(void);
 
 /*
  * Registration with rocprofiler-sdk: once per process, and before HIP makes its first queue. All
@@ -230,9 +196,6 @@ int sdk_register_check_hip(struct proton_error *err);
 /* The library's version that was passed to the tool; 0 before the registration. */
 uint32_t sdk_register_version(void);
 
-/* True if launches of graphs have events (sdk_callbacks_on_graph()). */
-bool sdk_register_has_graph_events(void);
-
 /*
  * Kinds and operations of rocprofiler-sdk, found by name at run time: their numbers differ between
  * versions, and a library has kinds that its headers of an earlier version have not.
@@ -244,6 +207,7 @@ bool sdk_register_has_graph_events(void);
 struct sdk_kinds {
 	int hip;         /* callbacks: HIP's runtime API */
 	int marker;      /* ROCTX */
+	int range_push;  /* its operation */
 	int code_object; /* loaded code and its kernels */
 	int graph;       /* launches of graphs; later than 1.2 */
 	int dispatch;    /* buffer */
@@ -265,8 +229,8 @@ enum sdk_call_kind {
 
 /* A call of HIP that the backend watches. Offsets in its arguments, -1 for none. */
 struct sdk_call_info {
-	uint8_t kind;   /* enum sdk_call_kind */
-	int8_t pointer; /* the stream is in a struct that this argument points to */
+	uint8_t kind;    /* enum sdk_call_kind */
+	bool is_pointer; /* the stream is in a struct that the first argument points to */
 	int8_t stream;
 	int8_t bytes; /* size of copied or set memory, in units of: */
 	uint8_t unit;

@@ -12,7 +12,7 @@
 #include "backend/amd/roctracer_api.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/launches.h"
-#include "base/hash.h"
+#include "base/map.h"
 #include "driver/driver.h"
 #include "record/nvtx/nvtx.h"
 #include "record/thread/captured.h"
@@ -96,64 +96,32 @@ uint64_t sdk_callbacks_bytes(uint32_t number)
 
 /* ------------------------------------------------------------------ streams */
 
-/* Numbers from here on are one: more streams are not told apart. */
-#define STREAM_NUMBER_MAX 4095u
-#define PLACES (2u * (STREAM_NUMBER_MAX + 1)) /* a power of two */
+#define STREAM_NUMBER_MAX 4095u /* more streams are not told apart */
 
-/* `number` is written before `handle`, which is stored with release. */
-static struct {
-	_Atomic uint64_t handle; /* 0: unused */
-	uint32_t number;
-} places[PLACES]; /* open addressing; written once per stream */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards writing, and: */
-static uint32_t stream_count;
-
-/* The place of `handle`, or the unused one where it belongs. The table is never full. */
-static uint32_t find_stream(uint64_t handle, uint64_t *found_out)
-{
-	uint32_t at = (uint32_t)hash_u64(handle) % PLACES;
-
-	for (;; at = (at + 1) % PLACES) {
-		*found_out = atomic_load_explicit(&places[at].handle, memory_order_acquire);
-		if (!*found_out || *found_out == handle)
-			return at;
-	}
-}
+static struct map streams;                               /* numbers by handle */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards writing */
 
 static uint32_t add_stream(uint64_t handle)
 {
-	uint32_t number = STREAM_NUMBER_MAX;
-	uint64_t found;
-	uint32_t at;
+	uint32_t number;
 
 	pthread_mutex_lock(&lock);
-	at = find_stream(handle, &found);
-	if (found) {
-		number = places[at].number;
-	} else if (stream_count < STREAM_NUMBER_MAX - 1) {
-		number = ++stream_count;
-		places[at].number = number;
-		atomic_store_explicit(&places[at].handle, handle, memory_order_release);
+	number = map_find(&streams, handle);
+	if (!number && streams.count < STREAM_NUMBER_MAX - 1) {
+		number = (uint32_t)streams.count + 1;
+		if (!map_insert(&streams, handle, number))
+			number = 0;
 	}
 	pthread_mutex_unlock(&lock);
-	return number;
+	return number ? number : STREAM_NUMBER_MAX;
 }
 
-/* 0: the default stream; others count from 1 by first use, and by address. Takes no lock. */
+/* 0: the default stream; others count from 1 by first use, and by address. */
 static uint32_t number_of_stream(uint64_t handle)
 {
-	uint64_t found;
-	uint32_t at;
+	uint32_t number = handle ? map_find(&streams, handle) : 0;
 
-	if (!handle)
-		return 0;
-	at = find_stream(handle, &found);
-	return found ? places[at].number : add_stream(handle);
-}
-
-void sdk_callbacks_forked(void)
-{
-	pthread_mutex_init(&lock, NULL);
+	return number || !handle ? number : add_stream(handle);
 }
 
 /* ------------------------------------------------------------------ arguments */
@@ -169,12 +137,9 @@ static uint64_t argument(const struct sdk_call *call, int offset)
 
 static uint64_t stream_of(const struct sdk_call_info *info, const struct sdk_call *call)
 {
-	uint64_t value;
+	uint64_t value = argument(call, info->is_pointer ? 0 : info->stream);
 
-	if (info->pointer < 0)
-		return argument(call, info->stream);
-	value = argument(call, info->pointer);
-	if (value)
+	if (info->is_pointer && value)
 		memcpy(&value, (const char *)(uintptr_t)value + info->stream, sizeof(value));
 	return value;
 }
@@ -239,7 +204,9 @@ static void on_call_end(const struct sdk_call *call)
 {
 	bool has_failed = result_of(call) != 0;
 	bool is_captured = !here.ordinal && !has_failed && captured_any_open() &&
-			   hip_graphs_take(here.stream_handle, here.kind == SDK_CALL_LAUNCH);
+			   hip_graphs_take(here.stream_handle, here.kind == SDK_CALL_LAUNCH
+								       ? HIP_NODE_KERNEL
+								       : HIP_NODE_MEMORY);
 
 	if (here.kind == SDK_CALL_GRAPH_LAUNCH)
 		hip_replays_end(has_failed || is_captured);
@@ -312,8 +279,9 @@ void sdk_callbacks_on_graph(struct sdk_callback_record record, uint64_t *user, v
 int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int kind,
 			     int32_t operation, uint64_t internal, uint64_t *external, void *data)
 {
-	struct sdk_external mine = {.ordinal = 1};
+	union sdk_external mine = {.word = 0};
 	enum sdk_state state = sdk_state_now();
+	uint64_t ordinal = 1;
 
 	if (state == SDK_ORPHANED)
 		sdk_contexts_stop_orphan();
@@ -321,20 +289,22 @@ int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int
 		return 1;
 	if (here.depth) {
 		mine.number = here.call.correlation;
-		mine.ordinal = ++here.ordinal;
+		ordinal = ++here.ordinal;
 		if (here.kind == SDK_CALL_GRAPH_LAUNCH)
-			mine.ordinal = (uint32_t)hip_replays_next();
-		mine.stream = here.stream;
+			ordinal = hip_replays_next();
+		mine.stream = here.stream & STREAM_NUMBER_MAX;
 		mine.is_of_memory_call = here.kind == SDK_CALL_MEMORY;
 	}
 	/* A second kernel of a launch, or work of a call that the backend does not know. */
-	if (!here.depth || (here.kind == SDK_CALL_LAUNCH && mine.ordinal > 1)) {
+	if (!here.depth || (here.kind == SDK_CALL_LAUNCH && ordinal > 1)) {
 		note_first(internal);
 		mine.number = take_number();
 		launches_add(mine.number);
 		atomic_fetch_add_explicit(&strange, 1, memory_order_relaxed);
 	}
-	*external = sdk_external_pack(mine);
+	mine.ordinal = (ordinal < SDK_ORDINAL_MAX ? ordinal : SDK_ORDINAL_MAX) & SDK_ORDINAL_MAX;
+	mine.is_ours = true;
+	*external = mine.word;
 	return 0;
 }
 
@@ -342,18 +312,10 @@ int sdk_callbacks_on_request(uint64_t thread_id, struct sdk_context context, int
 
 void sdk_callbacks_on_marker(struct sdk_callback_record record, uint64_t *user, void *data)
 {
-	static _Atomic int32_t push = -1;
-	const struct sdk_call *call = record.payload;
-	int32_t number = atomic_load_explicit(&push, memory_order_relaxed);
-
 	if (record.phase != SDK_PHASE_ENTER || sdk_state_now() != SDK_ON || !nvtx_is_wanted())
 		return;
-	if (number < 0) {
-		number = sdk_kinds_operation(sdk_kinds.marker, "roctxRangePushA");
-		atomic_store_explicit(&push, number, memory_order_relaxed);
-	}
-	if (record.operation == number)
-		nvtx_push((const char *)(uintptr_t)argument(call, 0));
+	if (record.operation == sdk_kinds.range_push)
+		nvtx_push((const char *)(uintptr_t)argument(record.payload, 0));
 	else
 		nvtx_pop();
 }

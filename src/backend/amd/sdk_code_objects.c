@@ -1,4 +1,4 @@
-/* Loaded code objects: reading their bytes, and finding functions by address. */
+/* Loaded code objects: kernels by the id of dispatches; bytes, and functions by address. */
 #include "backend/amd/sdk_backend.h"
 
 #include <ctype.h>
@@ -11,11 +11,91 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/amd/hip_calls.h"
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "record/names/frames.h"
 #include "record/store/devices.h"
 #include "symbol/code_object.h"
+
+/* ------------------------------------------------------------------ kernels */
+
+/*
+ * They are stored from the registration on, whether or not a session runs: a kernel is loaded once,
+ * and launched later. Ids count from 1, so they are places in an array. They are never reused, and
+ * a record may come after its code was unloaded: nothing is removed.
+ */
+#define ID_MAX (1u << 22)
+#define UNNAMED "(unnamed kernel)"
+
+/* A kernel, and its name until the first record of it needs a frame. */
+struct entry {
+	struct kernel_symbol symbol;
+	char *name;
+};
+
+static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
+static struct entry *entries;
+static size_t entry_capacity;
+
+uint32_t kernel_symbols_frame(const char *name)
+{
+	size_t length;
+
+	if (!name)
+		name = UNNAMED;
+	length = strlen(name);
+	if (length > 3 && strcmp(name + length - 3, ".kd") == 0)
+		length -= 3; /* the kernel's descriptor */
+	return frames_add(FRAME_KERNEL, name, length);
+}
+
+static bool begins_with(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* Libraries load tens of thousands of kernels: a kernel gets its frame with its first record. */
+void kernel_symbols_add(const struct sdk_kernel_symbol *from)
+{
+	const char *name = from->name ? from->name : UNNAMED;
+	uint64_t id = from->kernel_id;
+	struct entry entry = {
+		.symbol = {.group_bytes = from->group_bytes,
+			   .registers = from->vector_registers + from->accumulation_registers,
+			   .is_fill = begins_with(name, "__amd_rocclr_fill"),
+			   .is_copy = begins_with(name, "__amd_rocclr_copy")},
+		.name = strdup(name),
+	};
+	char *old = entry.name;
+
+	pthread_mutex_lock(&kernels_lock);
+	if (id && id < ID_MAX && entry.name &&
+	    array_reserve_zeros(&entries, &entry_capacity, id + 1, sizeof(*entries))) {
+		old = entries[id].name;
+		entries[id] = entry;
+	}
+	pthread_mutex_unlock(&kernels_lock);
+	free(old);
+}
+
+bool kernel_symbols_find(uint64_t kernel_id, struct kernel_symbol *out)
+{
+	struct entry *entry = NULL;
+
+	pthread_mutex_lock(&kernels_lock);
+	if (kernel_id < entry_capacity && entries[kernel_id].name)
+		entry = &entries[kernel_id];
+	if (entry && !entry->symbol.frame)
+		entry->symbol.frame = kernel_symbols_frame(entry->name);
+	if (entry)
+		*out = entry->symbol;
+	pthread_mutex_unlock(&kernels_lock);
+	return entry;
+}
+
+/* ------------------------------------------------------------------ code objects */
 
 #define STORAGE_FILE 1
 #define STORAGE_MEMORY 2
@@ -121,12 +201,7 @@ void sdk_code_objects_add(const struct sdk_code_object *loaded)
 
 /* ------------------------------------------------------------------ lookup */
 
-static int compare_functions(const void *left, const void *right)
-{
-	const struct function *a = left, *b = right;
-
-	return ORDER_OF(a->begin, b->begin);
-}
+ARRAY_ORDER(compare_functions, struct function, ORDER_OF(a->begin, b->begin))
 
 /* Copies the functions of the code object; `user` is its entry. The lock is held. */
 static void copy_functions(void *user, const void *bytes, size_t length)
@@ -149,9 +224,7 @@ static void copy_functions(void *user, const void *bytes, size_t length)
 			.name = strdup(from->name),
 		};
 	}
-	if (object->functions)
-		qsort(object->functions, object->count, sizeof(*object->functions),
-		      compare_functions);
+	ARRAY_SORT(object->functions, object->count, compare_functions);
 	code_object_close(&code);
 }
 
@@ -190,9 +263,4 @@ bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
 		*function_out = function->id;
 	pthread_mutex_unlock(&lock);
 	return function && *function_out;
-}
-
-void sdk_code_objects_forked(void)
-{
-	pthread_mutex_init(&lock, NULL);
 }

@@ -24,7 +24,6 @@
 
 #include <libproton/proton.h>
 
-#include "backend/amd/kernel_symbols.h"
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/records.h"
 #include "base/environment.h"
@@ -42,22 +41,19 @@ static bool was_tried;
 static struct proton_error failure; /* why the registration failed; PROTON_OK if it worked */
 
 static _Atomic bool was_called; /* the tool, whether it could register or not */
-static _Atomic pid_t process;   /* that has registered; 0: none */
+static _Atomic bool is_registered;
 static _Atomic uint32_t registered_version;
 
 /* Written during the registration. */
 static struct sdk_context code_context;
 static struct sdk_thread thread;
-static _Atomic bool has_graph_events;
 
 /* ------------------------------------------------------------------ services */
 
-/* True in the child of a process that had registered. */
+/* True in the child of a process that had registered. No lock of this backend is taken there. */
 static bool is_orphan(void)
 {
-	pid_t registered = atomic_load_explicit(&process, memory_order_relaxed);
-
-	return registered && sdk_state_now() == SDK_ORPHANED;
+	return sdk_state_now() == SDK_ORPHANED;
 }
 
 static void on_code_object(struct sdk_callback_record record, uint64_t *user, void *data)
@@ -102,10 +98,9 @@ static int add_calls(struct sdk_context context, bool of_memory, int request,
 	if (count)
 		status = SDK_CALL(err, configure_callback_tracing_service, context, sdk_kinds.hip,
 				  operations, count, sdk_callbacks_on_call, NULL);
-	if (status == PROTON_OK)
-		status = SDK_CALL(err, configure_external_correlation_id_request_service, context,
-				  &request, 1, sdk_callbacks_on_request, NULL);
-	return status;
+	return status
+		       ?: SDK_CALL(err, configure_external_correlation_id_request_service, context,
+				   &request, 1, sdk_callbacks_on_request, NULL);
 }
 
 /* ROCTX ranges are optional. */
@@ -114,6 +109,7 @@ static void add_markers(struct sdk_context context)
 	int32_t operations[] = {sdk_kinds_operation(sdk_kinds.marker, "roctxRangePushA"),
 				sdk_kinds_operation(sdk_kinds.marker, "roctxRangePop")};
 
+	sdk_kinds.range_push = operations[0];
 	if (operations[0] >= 0 && operations[1] >= 0)
 		sdk.configure_callback_tracing_service(context, sdk_kinds.marker, operations, 2,
 						       sdk_callbacks_on_marker, NULL);
@@ -127,28 +123,25 @@ static void add_graph_events(struct sdk_context context)
 	if (operation >= 0 &&
 	    sdk.configure_callback_tracing_service(context, sdk_kinds.graph, &operation, 1,
 						   sdk_callbacks_on_graph, NULL) == SDK_OK)
-		has_graph_events = true;
+		atomic_store(&sdk_contexts.has_graph_events, true);
 }
 
 static int add_code_objects(struct proton_error *err)
 {
-	int status = SDK_CALL(err, create_context, &code_context);
-
-	if (status == PROTON_OK)
-		status = SDK_CALL(err, configure_callback_tracing_service, code_context,
-				  sdk_kinds.code_object, NULL, 0, on_code_object, NULL);
-	return status == PROTON_OK ? SDK_CALL(err, start_context, code_context) : status;
+	return SDK_CALL(err, create_context, &code_context)
+		       ?: SDK_CALL(err, configure_callback_tracing_service, code_context,
+				   sdk_kinds.code_object, NULL, 0, on_code_object, NULL)
+		       ?: SDK_CALL(err, start_context, code_context);
 }
 
 static int add_profiling(struct proton_error *err)
 {
-	int status = SDK_CALL(err, create_context, &sdk_contexts.profiling);
+	int status = SDK_CALL(err, create_context, &sdk_contexts.profiling)
+			     ?: add_calls(sdk_contexts.profiling, false,
+					  sdk_kinds.request_dispatch, err)
+			     ?: add_buffer(sdk_contexts.profiling, sdk_kinds.dispatch,
+					   &sdk_contexts.dispatches, err);
 
-	if (status == PROTON_OK)
-		status = add_calls(sdk_contexts.profiling, false, sdk_kinds.request_dispatch, err);
-	if (status == PROTON_OK)
-		status = add_buffer(sdk_contexts.profiling, sdk_kinds.dispatch,
-				    &sdk_contexts.dispatches, err);
 	if (status == PROTON_OK) {
 		add_markers(sdk_contexts.profiling);
 		add_graph_events(sdk_contexts.profiling);
@@ -157,18 +150,13 @@ static int add_profiling(struct proton_error *err)
 }
 
 /* Without it, sessions that want copies are refused. */
-static int add_memory(void)
+static bool add_memory(void)
 {
-	struct proton_error unused;
-	int status = PROTON_E_UNSUPPORTED;
-
-	if (sdk_kinds.copy != SDK_KIND_NONE && sdk_kinds.request_copy != SDK_KIND_NONE &&
-	    sdk.create_context(&sdk_contexts.memory) == SDK_OK)
-		status = add_calls(sdk_contexts.memory, true, sdk_kinds.request_copy, &unused);
-	if (status == PROTON_OK)
-		status = add_buffer(sdk_contexts.memory, sdk_kinds.copy, &sdk_contexts.copies,
-				    &unused);
-	return status;
+	return sdk_kinds.copy != SDK_KIND_NONE && sdk_kinds.request_copy != SDK_KIND_NONE &&
+	       sdk.create_context(&sdk_contexts.memory) == SDK_OK &&
+	       add_calls(sdk_contexts.memory, true, sdk_kinds.request_copy, NULL) == PROTON_OK &&
+	       add_buffer(sdk_contexts.memory, sdk_kinds.copy, &sdk_contexts.copies, NULL) ==
+		       PROTON_OK;
 }
 
 /* ------------------------------------------------------------------ Kineto */
@@ -180,10 +168,7 @@ static int add_memory(void)
 #define TOOLS "ROCP_TOOL_LIBRARIES"
 #define ANY_TIME 10302u /* since 1.3.2 tools may register at any time */
 
-/* Guarded by the lock. */
-static bool kineto_is_registered;
-static char *entry; /* in the environment while Proton registers; NULL: none is needed */
-static char *tools; /* the earlier value; NULL: not set */
+static bool kineto_is_registered; /* guarded by the lock */
 
 /* The function in PyTorch's library. NULL: not loaded, or its Kineto does not use the SDK. */
 static void *find_configure(const char **path_out)
@@ -198,35 +183,7 @@ static void *find_configure(const char **path_out)
 	return symbol;
 }
 
-/* Before and after the registration: if PyTorch is loaded, it is registered in the same. */
-static void kineto_begin(void)
-{
-	const char *before = environment_get(TOOLS);
-	const char *path;
-
-	if (!find_configure(&path))
-		return;
-	tools = before ? strdup(before) : NULL;
-	/* The library does not load the last of several tools unless a colon follows. */
-	if (asprintf(&entry, TOOLS "=%s%s%s:", before ? before : "", before && *before ? ":" : "",
-		     path) < 0)
-		entry = NULL;
-	else
-		kineto_is_registered = before ? setenv(TOOLS, entry + strlen(TOOLS "="), 1) == 0
-					      : environment_append(entry);
-}
-
-static void kineto_end(void)
-{
-	if (tools)
-		setenv(TOOLS, tools, 1);
-	else if (entry)
-		environment_remove(entry);
-	free(tools);
-	tools = NULL;
-}
-
-/* After it, if PyTorch was loaded since. Prints a message if this version takes no more tools. */
+/* If PyTorch was loaded after the registration. Old versions take no more tools: a message. */
 static void kineto_add(uint32_t version, bool is_starting)
 {
 	const char *path;
@@ -254,22 +211,17 @@ static void kineto_add(uint32_t version, bool is_starting)
 static int initialize(sdk_finalize_client_fn finalize, void *data)
 {
 	struct proton_error *err = &failure;
-	int status = sdk_kinds_find(err);
+	int status = sdk_kinds_find(err) ?: add_code_objects(err);
 
-	if (status == PROTON_OK)
-		status = add_code_objects(err);
 	if (status == PROTON_OK && sdk.create_callback_thread &&
 	    sdk.create_callback_thread(&thread) != SDK_OK)
 		thread.handle = 0; /* then the library's own thread delivers the records */
-	if (status == PROTON_OK)
-		status = add_profiling(err);
-	if (status == PROTON_OK)
-		atomic_store(&sdk_contexts.has_memory, add_memory() == PROTON_OK);
-	if (status != PROTON_OK)
+	if (status != PROTON_OK || add_profiling(err) != PROTON_OK)
 		return -1;
+	atomic_store(&sdk_contexts.has_memory, add_memory());
 	sdk_pc_sampling_configure();
 	failure.status = PROTON_OK;
-	atomic_store(&process, getpid());
+	atomic_store(&is_registered, true);
 	return 0;
 }
 
@@ -302,6 +254,31 @@ static struct sdk_configure_result *configure_tool(uint32_t version, const char 
 		return NULL;
 	client->name = "Proton";
 	return &result;
+}
+
+/* If PyTorch is loaded, the environment names its Kineto, which registers in the same call. */
+static int force_configure(void)
+{
+	static char *entry; /* once; other threads may read it later */
+	const char *before = environment_get(TOOLS);
+	char *earlier = before ? strdup(before) : NULL;
+	const char *path;
+	int status;
+
+	/* The library does not load the last of several tools unless a colon follows. */
+	if (find_configure(&path) && asprintf(&entry, TOOLS "=%s%s%s:", before ? before : "",
+					      before && *before ? ":" : "", path) < 0)
+		entry = NULL;
+	if (entry)
+		kineto_is_registered = before ? setenv(TOOLS, entry + strlen(TOOLS "="), 1) == 0
+					      : environment_append(entry);
+	status = sdk.force_configure(configure_tool);
+	if (entry && earlier)
+		setenv(TOOLS, earlier, 1);
+	else if (entry)
+		environment_remove(entry);
+	free(earlier);
+	return status;
 }
 
 /* For libproton_rocprofiler.so. */
@@ -410,11 +387,9 @@ static int register_once(struct proton_error *err)
 		return failure.status;
 	failure.status = PROTON_OK;
 	name_for_children(true);
-	kineto_begin();
-	status = sdk.force_configure(configure_tool);
-	kineto_end();
+	status = force_configure();
 	/* Registered even if a search for HIP has failed (1.3.2). */
-	if (atomic_load(&process))
+	if (atomic_load(&is_registered))
 		return take_hip(&failure);
 	name_for_children(false);
 	if (status != SDK_OK)
@@ -460,7 +435,7 @@ void sdk_register_early(void)
 		return;
 	if (backend_is_interpreting() || !amd_library_is_likely() || is_orphan())
 		return;
-	if (!atomic_load(&process)) {
+	if (!atomic_load(&is_registered)) {
 		if (!sdk_register_is_up_to_hip())
 			sdk_register(NULL);
 		return;
@@ -472,7 +447,7 @@ void sdk_register_early(void)
 
 bool sdk_register_is_too_late(struct proton_error *err)
 {
-	if (is_orphan() || atomic_load(&process))
+	if (is_orphan() || atomic_load(&is_registered))
 		return false;
 	return (is_initialized() || amd_library_get_loaded(AMD_HIP)) &&
 	       sdk_register(err) == PROTON_E_STATE;
@@ -481,9 +456,4 @@ bool sdk_register_is_too_late(struct proton_error *err)
 uint32_t sdk_register_version(void)
 {
 	return atomic_load(&registered_version);
-}
-
-bool sdk_register_has_graph_events(void)
-{
-	return atomic_load(&has_graph_events);
 }

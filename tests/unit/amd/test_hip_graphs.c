@@ -84,7 +84,8 @@ static bool launch_on(uint64_t stream, enum launch_kind kind)
 	bool is_captured;
 
 	launches_begin(&launch);
-	is_captured = hip_graphs_take(stream, kind == LAUNCH_KERNEL);
+	is_captured =
+		hip_graphs_take(stream, kind == LAUNCH_KERNEL ? HIP_NODE_KERNEL : HIP_NODE_MEMORY);
 	if (is_captured)
 		launches_set_captured();
 	launches_end(&launch, false);

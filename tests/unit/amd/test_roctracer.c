@@ -14,6 +14,7 @@ TEST(every_launch_call_counts_once)
 	static const char *const calls[] = {
 #define L(name, arguments, records) #name,
 #define G(name)
+#define D(name)
 #define M(name, records, stream, unit)
 #include "backend/amd/hip_calls.def"
 	};

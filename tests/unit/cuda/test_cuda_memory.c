@@ -270,6 +270,7 @@ static uint32_t make_every_call(void)
 	static const char *const hip[] = {
 #define L(name, arguments, records)
 #define G(name)
+#define D(name)
 #define M(name, records, stream, unit) #name,
 #include "backend/amd/hip_calls.def"
 	};
