@@ -61,7 +61,6 @@ def readable(path: str) -> str:
         json.dump(profile, file)
     name = os.path.basename(path)
     warn(
-        f"{name} is not written under the proton command; reading the data recorded so far",
-        once=True,
+        f"{name} is not written under the proton command; reading the data recorded so far"
     )
     return copy

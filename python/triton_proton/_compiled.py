@@ -15,12 +15,13 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Optional
 from urllib.parse import quote
 
 from . import _libproton
+from ._followers import Replacements
 from ._imports import when_imported
 from ._message import warn
 from .flags import is_disabled
@@ -36,7 +37,7 @@ WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)')
 _ITEM = re.compile(r"""(?:\._modules)?\[['"]?([^\]'"]+)['"]?\]""")
 
-_is_followed = False
+_replaced = Replacements()
 
 
 class Source:
@@ -82,15 +83,13 @@ def report() -> None:
     if _libproton.compiled_without_names():
         warn(
             "compiled code from a cache has no modules and lines, because it was compiled without "
-            "Proton; compile it again with another TORCHINDUCTOR_CACHE_DIR",
-            once=True,
+            "Proton; compile it again with another TORCHINDUCTOR_CACHE_DIR"
         )
 
 
 def _watch(module: ModuleType) -> None:
-    global _is_followed
     passes = getattr(module, _NAME, None)
-    if _is_followed:
+    if _replaced:
         return
     if not callable(passes):
         _warn_unknown(f"no {_NAME}")
@@ -105,16 +104,14 @@ def _watch(module: ModuleType) -> None:
             _warn_unknown(f"{type(error).__name__}: {error}")
         return result
 
-    setattr(module, _NAME, with_names)
-    _is_followed = True
+    _replaced.put(module, _NAME, with_names)
 
 
 def _warn_unknown(why: str) -> None:
     version = getattr(sys.modules.get("torch"), "__version__", "")
     warn(
         f"Inductor of PyTorch {version} is not supported ({why}); kernels of compiled code have no "
-        "modules and lines",
-        once=True,
+        "modules and lines"
     )
 
 
@@ -150,15 +147,12 @@ def _describe(node: Any, known: dict[Any, str]) -> str:
     modules = modules_of(stack) if stack or (place and _SUM not in trace) else ""
     if modules and place:
         return f"{modules}|{place}"
-    above = next((known[other] for other in reversed(list(_inputs(node))) if known.get(other)), "")
+    inputs = reversed(list(getattr(node, "all_input_nodes", ())))
+    above = next((known[other] for other in inputs if known.get(other)), "")
     above_modules, _, above_place = above.partition("|")
     modules = modules or above_modules
     place = place or above_place
     return f"{modules}|{place}" if modules or place else ""
-
-
-def _inputs(node: Any) -> Iterable[Any]:
-    return getattr(node, "all_input_nodes", ())
 
 
 def _place(trace: str) -> str:

@@ -17,19 +17,14 @@ from types import ModuleType
 from typing import Any, Optional
 
 _Callback = Callable[[ModuleType], None]
-_waiting: dict[str, list[_Callback]] = {}
+_waiting: dict[str, dict[_Callback, None]] = {}
 # Callbacks for modules of every Triton, by the name without the package's: some projects have one
 # under another name, such as tokenspeed_triton.
-_everywhere: dict[str, list[_Callback]] = {}
+_everywhere: dict[str, dict[_Callback, None]] = {}
 _tritons = ["triton"]  # and other names, once seen
 
 
-class _Searching(threading.local):
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-
-_searching = _Searching()
+_searching: set[tuple[int, str]] = set()  # threads, and the names that they look for
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
@@ -38,15 +33,16 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        if fullname in _searching.names:
+        search = (threading.get_ident(), fullname)
+        if search in _searching:
             return None
         if fullname not in _waiting and not (_everywhere and _may_be_knobs(fullname)):
             return None
-        _searching.names.add(fullname)
+        _searching.add(search)
         try:
             spec = importlib.util.find_spec(fullname)
         finally:
-            _searching.names.discard(fullname)
+            _searching.discard(search)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return spec
         execute = spec.loader.exec_module
@@ -68,7 +64,7 @@ _watcher = _Watcher()
 def _arrived(name: str, module: ModuleType) -> None:
     if _everywhere and _may_be_knobs(name):
         _look_at(name, module)
-    for callback in _waiting.pop(name, []):
+    for callback in _waiting.pop(name, ()):
         callback(module)
     _stop_watching()
 
@@ -101,9 +97,7 @@ def when_imported(name: str, callback: _Callback) -> None:
     if module is not None and not _is_loading(module):
         callback(module)
         return
-    callbacks = _waiting.setdefault(name, [])
-    if callback not in callbacks:
-        callbacks.append(callback)
+    _waiting.setdefault(name, {})[callback] = None
     if _watcher not in sys.meta_path:
         sys.meta_path.insert(0, _watcher)
 
@@ -112,10 +106,9 @@ def when_triton_has(name: str, callback: _Callback) -> None:
     """when_imported() for the module `name` of each Triton, whatever the package is called."""
     for other in filter(_may_be_knobs, list(sys.modules)):
         _look_at(other, sys.modules[other])
-    callbacks = _everywhere.setdefault(name, [])
-    if callback in callbacks:
+    if callback in _everywhere.setdefault(name, {}):
         return
-    callbacks.append(callback)
+    _everywhere[name][callback] = None
     for package in _tritons:
         when_imported(f"{package}.{name}", callback)
     if _watcher not in sys.meta_path:
@@ -124,11 +117,7 @@ def when_triton_has(name: str, callback: _Callback) -> None:
 
 def forget_triton(name: str, callback: _Callback) -> None:
     """Remove `callback`."""
-    callbacks = _everywhere.get(name, [])
-    if callback in callbacks:
-        callbacks.remove(callback)
-    if not callbacks:
-        _everywhere.pop(name, None)
+    _drop(_everywhere, name, callback)
     for package in _tritons:
         forget(f"{package}.{name}", callback)
 
@@ -145,13 +134,15 @@ def triton_of(value: Any) -> str:
     return package if package in _tritons else "triton"
 
 
+def _drop(table: dict[str, dict[_Callback, None]], name: str, callback: _Callback) -> None:
+    table.get(name, {}).pop(callback, None)
+    if not table.get(name):
+        table.pop(name, None)
+
+
 def forget(name: str, callback: _Callback) -> None:
     """Remove `callback`."""
-    callbacks = _waiting.get(name, [])
-    if callback in callbacks:
-        callbacks.remove(callback)
-    if not callbacks:
-        _waiting.pop(name, None)
+    _drop(_waiting, name, callback)
     _stop_watching()
 
 

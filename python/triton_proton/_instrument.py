@@ -9,6 +9,7 @@ undoes it.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import importlib.util
@@ -20,7 +21,6 @@ from typing import Any, NamedTuple, Optional
 
 from . import _closed_loop, _libproton
 from ._followers import Replacements
-from ._imports import forget_triton, when_triton_has
 from ._message import warn
 from ._mlir import temporary_file
 from ._stages import KernelStages, Passes, with_records
@@ -149,20 +149,15 @@ class _Pipeline:
     # ---- installation and removal
 
     def install(self) -> None:
-        when_triton_has("knobs", self._set_knobs)
-        when_triton_has("compiler.code_generator", _register_scope)
-        when_triton_has("compiler.compiler", self._wrap_compiler)
-        when_triton_has("runtime.jit", self._wrap_functions)
-        when_triton_has("runtime.autotuner", self._wrap_autotuner)
+        self._replaced.watch("knobs", self._set_knobs)
+        self._replaced.watch("compiler.code_generator", _register_scope)
+        self._replaced.watch("compiler.compiler", self._wrap_compiler)
+        self._replaced.watch("runtime.jit", self._wrap_functions)
+        self._replaced.watch("runtime.autotuner", self._wrap_autotuner)
 
     def remove(self) -> None:
         _closed_loop.settle()
         self.is_live = False  # for code that saved the hooks and still calls them
-        forget_triton("knobs", self._set_knobs)
-        forget_triton("compiler.code_generator", _register_scope)
-        forget_triton("compiler.compiler", self._wrap_compiler)
-        forget_triton("runtime.jit", self._wrap_functions)
-        forget_triton("runtime.autotuner", self._wrap_autotuner)
         for triton in self._tritons:
             runtime, compilation = triton.knobs.runtime, triton.knobs.compilation
             if runtime.add_stages_inspection_hook is triton.hook:
@@ -174,7 +169,7 @@ class _Pipeline:
     def _set_knobs(self, knobs: ModuleType) -> None:
         if not hasattr(knobs.runtime, "add_stages_inspection_hook"):
             warn("this Triton version cannot be instrumented: it has no compiler stage hook; "
-                "use Triton 3.6 or later", once=True)
+                "use Triton 3.6 or later")
             return
         triton = _Triton(knobs, self._add_stages)
         self._tritons.append(triton)
@@ -185,6 +180,7 @@ class _Pipeline:
         files, sources = compiler.IRSource, compiler.ASTSource
         self._replaced.put(compiler, "parse", self._parsing_override(compiler.parse))
         self._replaced.put(files, "__init__", self._reading_file(files.__init__))
+        self._replaced.put(sources, "hash", _hash_without_hook(sources.hash))
         for kind in (files, sources):
             self._replaced.put(kind, "parse_options", self._naming_mode(kind.parse_options))
 
@@ -273,8 +269,7 @@ class _Pipeline:
             try:
                 self._wrap_stages(triton, **given)
             except Exception as error:  # profiling must not make a program fail
-                warn(f"a kernel was not instrumented: unknown compiler stages: {error!r}",
-                    once=True)
+                warn(f"a kernel was not instrumented: unknown compiler stages: {error!r}")
         return result
 
     def _wrap_stages(
@@ -291,9 +286,9 @@ class _Pipeline:
         if variant is None:
             return
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
-        passes, report = variant.passes, functools.partial(warn, once=True)
+        passes, report = variant.passes, warn
         if passes.only is not None:
-            report = _ignore  # the loop of the kernel says what is omitted
+            report = lambda text: None  # the loop of the kernel says what is omitted
         if self._is_canary():
             passes, report = _CANARY[passes.has_autos], self._target.canary.append
         elif not self._has_live_canary(triton, backend.target, arch):
@@ -322,7 +317,7 @@ class _Pipeline:
         finally:
             self._target.canary = None
         if reason:
-            warn(f"kernels for {arch} are not instrumented: {reason}", once=True)
+            warn(f"kernels for {arch} are not instrumented: {reason}")
         return not reason
 
     def _in_key(self, options: Any) -> Optional[_Variant]:
@@ -339,8 +334,7 @@ class _Pipeline:
             return self._target.keyed
         warn(
             "a kernel was not instrumented: another tool changed "
-                "triton.knobs.compilation.instrumentation_mode",
-            once=True,
+                "triton.knobs.compilation.instrumentation_mode"
         )
         return None
 
@@ -396,8 +390,28 @@ class _Pipeline:
         return parse_options
 
 
-def _ignore(text: str) -> None:
-    pass
+def _hash_without_hook(inner: Callable[..., Any]) -> Callable[..., Any]:
+    """ASTSource.hash, with the hashes that sources have without a hook.
+
+    Override files are in a directory named after the hash of a kernel's source, which a dump
+    created. Since Triton 3.7 a compiler stage hook adds itself to the specialization of a launch,
+    and thereby to the source as an attribute of a nonexistent parameter. The directory of an
+    instrumented run would therefore differ from that of a dump without a hook.
+    """
+
+    @functools.wraps(inner)
+    def named(source: Any, *more: Any, **rest: Any) -> Any:
+        try:
+            parameters = len(source.signature)
+            attrs = {path: value for path, value in source.attrs.items() if path[0] < parameters}
+            if len(attrs) < len(source.attrs):
+                source = copy.copy(source)
+                source.attrs = attrs
+        except (AttributeError, TypeError):  # attributes of a later version
+            pass
+        return inner(source, *more, **rest)
+
+    return named
 
 
 def _translate(path: Any, ext: str, is_amd: bool) -> Optional[str]:
@@ -459,6 +473,9 @@ def stop(is_trace: bool = False) -> None:
 def set_context(
     mode: str, scopes: str
 ) -> Optional[tuple[contextlib.AbstractContextManager[None], str]]:
-    """For _closed_loop.py: None unless trees of sessions have kernels of this mode."""
+    """None unless trees of sessions have kernels of this mode."""
     pipeline = _pipeline
     return None if pipeline is None else pipeline.set_context(mode, scopes)
+
+
+_closed_loop.within = set_context

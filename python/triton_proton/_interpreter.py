@@ -24,7 +24,6 @@ from ._message import warn
 
 _MODULE = "triton.runtime.interpreter"
 
-_sessions = Sessions()
 _replaced = Replacements()
 
 
@@ -56,18 +55,19 @@ class LaunchMetadata:
         return self.data
 
 
+def _stop() -> None:
+    forget(_MODULE, _wrap)
+    _replaced.restore()
+
+
+_sessions = Sessions(_stop)
+
+
 def install(session: int) -> None:
     """Start recording interpreted kernels for `session`."""
     _sessions.add(session)
     if not _replaced:
         when_imported(_MODULE, _wrap)
-
-
-def uninstall(session: Optional[int] = None) -> None:
-    """`session`, or every session, has ended; after the last one, Triton is restored."""
-    if _sessions.end(session):
-        forget(_MODULE, _wrap)
-        _replaced.restore()
 
 
 def _wrap(module: ModuleType) -> None:
@@ -78,8 +78,7 @@ def _wrap(module: ModuleType) -> None:
     if not inspect.isfunction(run) or not inspect.isfunction(call):
         warn(
             "this version of Triton's interpreter is not supported; "
-            "interpreted kernels are not recorded",
-            once=True,
+            "interpreted kernels are not recorded"
         )
         return
     _replaced.put(function_type, "run", _make_run(run))

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any
 
-from ._followers import Sessions
+from ._followers import Replacements, Sessions
 from ._imports import when_imported
 from ._libproton import leave_vendor, prepare
 from ._message import warn
@@ -22,9 +22,9 @@ from ._message import warn
 _MODULE = "torch.autograd.profiler"
 _NAME = "_prepare_profiler"  # initializes Kineto
 
-_sessions = Sessions()
 _has_rocm = False  # Proton registers with rocprofiler-sdk in this process
-_replaced: Optional[tuple[ModuleType, Any]] = None
+_sessions = Sessions(lambda: None)
+_replaced = Replacements()
 
 
 def follow(session: int, backend: str) -> None:
@@ -41,33 +41,25 @@ def follow_rocm() -> None:
     when_imported(_MODULE, _watch)
 
 
-unfollow = _sessions.end
-
-
-def _watched(*arguments: Any, **named: Any) -> Any:
-    """In the place of PyTorch's function."""
-    assert _replaced is not None
-    activities = arguments[1] if len(arguments) > 1 else named.get("activities", ())
-    wants_gpus = any(getattr(activity, "name", "") == "CUDA" for activity in activities)
-    if _has_rocm and wants_gpus:
-        prepare()
-    if not _sessions:
-        leave_vendor()  # CUPTI may have stayed attached after a session
-    elif wants_gpus:
-        warn(
-            "torch.profiler starts while Proton uses CUPTI, which serves one of them: "
-            "torch.profiler may have no GPU events, or Proton no kernels; end Proton's sessions "
-            "before torch.profiler starts",
-            once=True,
-        )
-    return _replaced[1](*arguments, **named)
-
-
 def _watch(module: ModuleType) -> None:
-    global _replaced
-    prepare = getattr(module, _NAME, None)
-    if prepare is None or _replaced is not None:
+    inner = getattr(module, _NAME, None)
+    if inner is None or _replaced:
         return
-    functools.update_wrapper(_watched, prepare)
-    _replaced = (module, prepare)
-    setattr(module, _NAME, _watched)
+
+    @functools.wraps(inner)
+    def watched(*arguments: Any, **named: Any) -> Any:
+        activities = arguments[1] if len(arguments) > 1 else named.get("activities", ())
+        wants_gpus = any(getattr(activity, "name", "") == "CUDA" for activity in activities)
+        if _has_rocm and wants_gpus:
+            prepare()
+        if not _sessions:
+            leave_vendor()  # CUPTI may have stayed attached after a session
+        elif wants_gpus:
+            warn(
+                "torch.profiler starts while Proton uses CUPTI, which serves one of them: "
+                "torch.profiler may have no GPU events, or Proton no kernels; end Proton's "
+                "sessions before torch.profiler starts"
+            )
+        return inner(*arguments, **named)
+
+    _replaced.put(module, _NAME, watched)

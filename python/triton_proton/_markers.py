@@ -79,9 +79,9 @@ def carry_markers(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
                         metadata.update(moved[1])
                         return moved[0]
                     warn(f"{name_of(made)}: Triton's compiler moved all operations out of these "
-                        f"scopes, which measure nothing: {_names(emptied)}", once=True)
+                        f"scopes, which measure nothing: {_names(emptied)}")
                 if removed := removed_markers(markers, markers_of(after)):
-                    warn(f"{name_of(made)}: {removed}", once=True)
+                    warn(f"{name_of(made)}: {removed}")
                 return made
             except Exception:
                 # Perhaps because of the markers: profiling must not make a program fail.
@@ -145,7 +145,7 @@ def _without_markers(text: str, module: Any, when: int) -> Any:
         return None if plain is None else parse_instead(plain, module)
     except Exception as error:
         warn(f"{name_of(module)}: Triton's compiler may remove scopes, because the markers "
-            f"cannot be moved around its passes: {error}", once=True)
+            f"cannot be moved around its passes: {error}")
         return None
 
 
@@ -164,14 +164,13 @@ def _put_back(before: str, made: Any, markers: set[str]) -> Any:
             made = parse_instead(text, made)
             found = markers_of(text)
     except Exception as error:
-        warn(f"{kernel}: none of its scopes are recorded: {error}", once=True)
+        warn(f"{kernel}: none of its scopes are recorded: {error}")
         return made
     if markers - found:
         warn(
             f"{kernel}: these scopes are not recorded: {_names(markers - found)}; where Triton's "
             "passes do not support markers, a scope must contain an operation and start and end "
-            "in the same block",
-            once=True,
+            "in the same block"
         )
     return made
 

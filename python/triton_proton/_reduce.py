@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from datetime import timedelta
-from typing import Any, BinaryIO, Optional
+from typing import Any, BinaryIO, NamedTuple, Optional
 
 from ._programs import find_program
 
@@ -44,13 +44,12 @@ class Deadline:
 # ---------------------------------------------------------------------- the job
 
 
-class Job:
+class Job(NamedTuple):
     """The ranks that take part, and their store."""
 
-    def __init__(self, store: Any, rank: int, members: list[int]) -> None:
-        self.store = store
-        self.rank = rank
-        self.members = members
+    store: Any
+    rank: int
+    members: list[int]
 
 
 def _agent_job(distributed: Any) -> Optional[Job]:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Optional
 
 from . import _libproton
 from ._followers import Replacements
-from ._imports import forget_triton, when_triton_has
 from ._message import warn
 
 # Configurations of a kernel that are kept. With more, counting would cost more than it tells.
@@ -37,12 +36,10 @@ _NOTHING = Work({}, -1, -1)
 
 def follow() -> None:
     """Count from now on."""
-    when_triton_has("compiler.compiler", _wrap)
+    _replaced.watch("compiler.compiler", _wrap)
 
 
-def stop() -> None:
-    forget_triton("compiler.compiler", _wrap)
-    _replaced.restore()
+stop = _replaced.restore
 
 
 def _wrap(module: ModuleType) -> None:
@@ -65,7 +62,7 @@ def _add(metadata: Any, kernel: Any, grid: Any, args: tuple[Any, ...]) -> None:
             _check(metadata, kernel.name, functools.partial(counter.work, grid, args))
     except Exception as error:  # the program is more important than its flops
         kernel._proton_work, kernel._proton_known = _Unknown(), False
-        warn(f"kernel '{kernel.name}': flops and bytes are not counted: {error}", once=True)
+        warn(f"kernel '{kernel.name}': flops and bytes are not counted: {error}")
 
 
 # ------------------------------------------------------------------ counting

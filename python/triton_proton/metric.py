@@ -105,21 +105,20 @@ def _element_of(dtype: Any) -> int:
     return element
 
 
+def _initialized_cuda() -> Any:
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+
+
 def current_stream(device: Any = None) -> int:
     """The handle of torch's current stream; 0, the default stream, without torch."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return 0
-    return torch.cuda.current_stream(device).cuda_stream
+    cuda = _initialized_cuda()
+    return cuda.current_stream(device).cuda_stream if cuda else 0
 
 
 def _is_capturing() -> bool:
-    torch = sys.modules.get("torch")
-    return (
-        torch is not None
-        and torch.cuda.is_initialized()
-        and torch.cuda.is_current_stream_capturing()
-    )
+    cuda = _initialized_cuda()
+    return bool(cuda) and cuda.is_current_stream_capturing()
 
 
 def _is_on_device(value: Any) -> bool:

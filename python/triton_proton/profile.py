@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
 from . import _autograd, _command, _compiled, _interpreter, _kineto, _libproton, _modules, _replays
+from ._followers import end_session
 from ._message import message, warn
 from .flags import flags, is_disabled, is_true, knob
 from .hooks.hook import Hook, HookManager
@@ -73,7 +74,7 @@ def _report_default(backend: str) -> None:
     if backend != _HOST:
         return
     why = "TRITON_INTERPRET is set" if _is_interpreting() else "no usable GPU driver found"
-    warn(f"{why}; recording CPU kernels only (backend 'host')", once=True)
+    warn(f"{why}; recording CPU kernels only (backend 'host')")
 
 
 # ---------------------------------------------------------------------- starting
@@ -145,7 +146,7 @@ def _start(
             HookManager.register(_instrumentation_hook(data, mode), session)
             if _is_interpreting() and not quiet:
                 text = "TRITON_INTERPRET is set: interpreted kernels have no scopes inside"
-                warn(text, once=True)
+                warn(text)
         if chosen_hook is not None:
             HookManager.register(chosen_hook, session)
         else:
@@ -308,16 +309,8 @@ def finalize(
 
 def _forget(session: Optional[int]) -> None:
     HookManager.unregister(session)
-    _unfollow(session)
+    end_session(session)
     _compiled.report()
-
-
-def _unfollow(session: Optional[int] = None) -> None:
-    """Tell the parts that work for sessions that `session`, or every session, has ended."""
-    _interpreter.uninstall(session)
-    _autograd.unfollow(session)
-    _kineto.unfollow(session)
-    _modules.unfollow(session)
 
 
 # ---------------------------------------------------------------------- end of the process
@@ -353,7 +346,7 @@ def _at_exit() -> None:
 def _after_fork_in_child() -> None:
     """The recorder is inert in the child; Python's state of the sessions is removed too."""
     HookManager._reset_in_child()
-    _unfollow()
+    end_session()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -84,7 +84,8 @@ def _timeout(timeout: Optional[float]) -> float:
     try:
         return max(float(text), 0.0) if text else TIMEOUT_S
     except ValueError:
-        warn(f'PROTON_RANKS_TIMEOUT: "{text}" is not a number of seconds; using {TIMEOUT_S:g}')
+        text = f'"{text}" is not a number of seconds; using {TIMEOUT_S:g}'
+        warn(f"PROTON_RANKS_TIMEOUT: {text}", repeats=True)
         return TIMEOUT_S
 
 
@@ -94,7 +95,8 @@ def _merge_all(job: Optional[_reduce.Job], timeout: Optional[float], keep: bool)
     if job is None:
         warn(
             "there is no process group of torch.distributed: the ranks are not merged; use "
-            "proton-merge"
+            "proton-merge",
+            repeats=True,
         )
         _stems.clear()
         return None
@@ -104,7 +106,7 @@ def _merge_all(job: Optional[_reduce.Job], timeout: Optional[float], keep: bool)
             del _stems[session]
             result = written or result
     if not stems:
-        warn("nothing was recorded: this rank has no profile to merge")
+        warn("nothing was recorded: this rank has no profile to merge", repeats=True)
     return result
 
 
@@ -164,7 +166,7 @@ def _merge_one(job: _reduce.Job, stem: str, timeout: float, keep: bool) -> Optio
     if not keep:
         _remove(paths)
     for line in lines or []:
-        warn(line.replace(output, _shown(output)))
+        warn(line.replace(output, _shown(output)), repeats=True)
     return "" if lines is None else output
 
 
